@@ -1,0 +1,37 @@
+# cmake --install: headers, libraries, find_package(gradus), pkg-config, and the program with its manual page.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS gradus gradus_static EXPORT gradus-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/gradus DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+if(TARGET gradus_cli)
+    install(TARGETS gradus_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradus)
+install(EXPORT gradus-targets NAMESPACE gradus:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/gradus-config.cmake.in ${PROJECT_BINARY_DIR}/gradus-config.cmake
+    INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/gradus-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/gradus-config.cmake ${PROJECT_BINARY_DIR}/gradus-config-version.cmake
+    DESTINATION ${package_dir})
+
+# pkg-config: paths relative to the file, so that the installed tree may be moved.
+file(RELATIVE_PATH GD_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+set(GD_PC_LIBS_PRIVATE "-pthread")
+foreach(library IN LISTS GD_LINK_PUBLIC)
+    get_filename_component(library ${library} NAME_WE)
+    string(REGEX REPLACE "^lib" "" library ${library})
+    string(APPEND GD_PC_LIBS_PRIVATE " -l${library}")
+endforeach()
+configure_file(cmake/gradus.pc.in ${PROJECT_BINARY_DIR}/gradus.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/gradus.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/docs/gradus.1)
+    install(FILES docs/gradus.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+if(EXISTS ${PROJECT_SOURCE_DIR}/docs/completions/gradus.bash)
+    install(FILES docs/completions/gradus.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME gradus)
+endif()

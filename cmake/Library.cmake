@@ -1,0 +1,87 @@
+# The library.  Every object is compiled once, with default visibility, and linked three ways:
+#   gradus           shared, exports gd_* only (cmake/exports.map)
+#   gradus_static    libgradus.a, one object with everything but gd_* made local, private archives included
+#   gradus_internal  shared, everything of ours visible: what the tests use
+# Sources are found by pattern: a new file needs no change here.
+file(GLOB sources CONFIGURE_DEPENDS
+    src/base/*.c
+    src/tensor/*.c
+    src/tensor/cpu/*.c
+    src/autograd/*.c
+    src/module/*.c
+    src/module/layers/*.c
+    src/optim/*.c
+    src/optim/links/*.c)
+if(sources)
+    gd_objects(gd_core ${sources})
+endif()
+
+# Vector kernels, one copy for each instruction set.
+file(GLOB vec_sources CONFIGURE_DEPENDS src/tensor/cpu/vec/*.c)
+if(vec_sources)
+    gd_isa_objects(gd_vec ${vec_sources})
+endif()
+
+# Built-in fused programs of the common chains, also one copy for each instruction set.  Programs that are generated at
+# build time go into generated/ in the build folder, and their names into GD_BUILTIN_GENERATED.
+set(GD_BUILTIN_GENERATED "")
+file(GLOB builtin_sources CONFIGURE_DEPENDS src/optim/builtin/*.c)
+if(builtin_sources OR GD_BUILTIN_GENERATED)
+    gd_isa_objects(gd_builtin ${builtin_sources} ${GD_BUILTIN_GENERATED})
+endif()
+
+get_property(gd_all_objects GLOBAL PROPERTY GD_OBJECTS)
+if(NOT gd_all_objects)
+    message(WARNING "No sources under src/ yet: nothing to build.")
+    return()
+endif()
+
+# Not gradus code, so outside GD_OBJECTS and its checks.
+if(GD_BLAS_GLUE)
+    add_library(gd_blas_glue OBJECT ${GD_BLAS_GLUE})
+    set_target_properties(gd_blas_glue PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+    set(gd_glue_objects $<TARGET_OBJECTS:gd_blas_glue>)
+endif()
+
+# Shared libraries.
+foreach(name gradus gradus_internal)
+    add_library(${name} SHARED ${gd_all_objects} ${gd_glue_objects})
+    set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C)
+    target_include_directories(${name} PUBLIC
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(${name} PRIVATE ${GD_LINK_PRIVATE} ${GD_LINK_PUBLIC} Threads::Threads)
+    # OpenBLAS's assembler files do not say that they need no executable stack.
+    target_link_options(${name} PRIVATE ${gd_sanitize} -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions
+        -Wl,-z,noexecstack)
+    if(NOT GD_SANITIZE)
+        target_link_options(${name} PRIVATE -Wl,-z,defs)
+    endif()
+endforeach()
+target_link_options(gradus PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+set_target_properties(gradus PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+add_library(gradus::gradus ALIAS gradus)
+
+# Static library: all objects and the archives they need, linked into one object.
+set(merged ${PROJECT_BINARY_DIR}/gradus_merged.o)
+set(archives "")
+if(GD_LINK_PRIVATE)
+    set(archives --start-group ${GD_LINK_PRIVATE} --end-group)
+endif()
+add_custom_command(OUTPUT ${merged}
+    COMMAND ${CMAKE_LINKER} -r -z noexecstack -o ${merged}.all ${gd_all_objects} ${gd_glue_objects} ${archives}
+    COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=gd_[a-z]* ${merged}.all ${merged}
+    COMMAND ${CMAKE_COMMAND} -E rm ${merged}.all
+    DEPENDS ${gd_all_objects} ${gd_glue_objects}
+    COMMENT "Linking one object for the static library"
+    COMMAND_EXPAND_LISTS VERBATIM)
+set_source_files_properties(${merged} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+add_library(gradus_static STATIC ${merged})
+set_target_properties(gradus_static PROPERTIES OUTPUT_NAME gradus EXPORT_NAME static LINKER_LANGUAGE C)
+target_include_directories(gradus_static PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(gradus_static PUBLIC ${GD_LINK_PUBLIC} Threads::Threads)
+add_library(gradus::static ALIAS gradus_static)
+
+message(STATUS "gradus ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, BLAS ${GD_BLAS_KIND}, instruction sets ${GD_ISAS}")

@@ -1,0 +1,9 @@
+/* gradus/gradus.h: everything. */
+#ifndef GRADUS_H
+#define GRADUS_H
+
+#include "gradus/autograd.h"
+#include "gradus/base.h"
+#include "gradus/tensor.h"
+
+#endif

@@ -1,0 +1,120 @@
+/* gradus/layers.h: the modules every network needs.
+ *
+ *     gd_module *net = gd_sequential_new(ctx, NULL, 0);
+ *     gd_status status = gd_sequential_add(net, gd_linear_new(ctx, 4, 16, NULL));
+ *     if (!status) status = gd_sequential_add(net, gd_activation_new(ctx, "relu"));
+ *     if (!status) status = gd_sequential_add(net, gd_linear_new(ctx, 16, 3, NULL));
+ *     gd_tensor *logits = gd_module_call(net, x);                    x is [batch, 4], logits [batch, 3]
+ *
+ * Every layer is a module of its own class below Module, called on a Tensor; its parameters are attributes.  A maker
+ * takes the sizes and options (NULL: the defaults), draws the initial values from the context's generator as stated
+ * here, and returns a new module; NULL with VALUE recorded for sizes below 1, or NOMEM. */
+#ifndef GRADUS_LAYERS_H
+#define GRADUS_LAYERS_H
+
+#include "gradus/module.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- linear: y = x W^T + b over the last axis, or over a named one ---- */
+
+typedef struct gd_linear_options {
+    bool bias;          /* default true */
+    gd_dtype dtype;     /* default f32 */
+    const char *input;  /* axis name that is contracted; NULL: the last axis, whatever its name */
+    const char *output; /* axis name of the result's last axis; NULL: anonymous */
+} gd_linear_options;
+
+gd_linear_options gd_linear_defaults(void);
+/* weight [outputs, inputs] and bias [outputs] are uniform in [-1/sqrt(inputs), 1/sqrt(inputs)). */
+gd_module *gd_linear_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, const gd_linear_options *options);
+gd_class *gd_class_linear(gd_ctx *ctx);
+
+/* ---- conv2d: images [batch, channel, height, width] ---- */
+
+typedef struct gd_conv2d_options {
+    int stride, padding; /* default 1, 0 */
+    bool bias;           /* default true */
+    gd_dtype dtype;      /* default f32 */
+} gd_conv2d_options;
+
+gd_conv2d_options gd_conv2d_defaults(void);
+/* weight [outputs, inputs, kernel, kernel] and bias [outputs] are uniform in [-b, b), b = 1/sqrt(inputs * kernel^2). */
+gd_module *gd_conv2d_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, int64_t kernel,
+                         const gd_conv2d_options *options);
+gd_class *gd_class_conv2d(gd_ctx *ctx);
+
+/* ---- layer_norm: (x - mean) / sqrt(var + eps) * weight + bias over the last axis ---- */
+
+typedef struct gd_layer_norm_options {
+    double eps;     /* default 1e-5 */
+    bool affine;    /* default true: has weight and bias */
+    gd_dtype dtype; /* default f32 */
+} gd_layer_norm_options;
+
+gd_layer_norm_options gd_layer_norm_defaults(void);
+/* weight [size] is one, bias [size] zero. */
+gd_module *gd_layer_norm_new(gd_ctx *ctx, int64_t size, const gd_layer_norm_options *options);
+gd_class *gd_class_layer_norm(gd_ctx *ctx);
+
+/* ---- embedding: integer index [...] to table rows [..., size] ---- */
+
+typedef struct gd_embedding_options {
+    double std;     /* default 1 */
+    gd_dtype dtype; /* default f32 */
+} gd_embedding_options;
+
+gd_embedding_options gd_embedding_defaults(void);
+/* weight [count, size] is normal with mean 0 and standard deviation std. */
+gd_module *gd_embedding_new(gd_ctx *ctx, int64_t count, int64_t size, const gd_embedding_options *options);
+gd_class *gd_class_embedding(gd_ctx *ctx);
+
+/* ---- attention: multi-head self attention over [..., time, size] ---- */
+
+typedef struct gd_attention_options {
+    bool
+        causal; /* default false: a position sees only itself and earlier ones; also a keyword (int) of the call */
+    bool bias;      /* default true */
+    gd_dtype dtype; /* default f32 */
+} gd_attention_options;
+
+gd_attention_options gd_attention_defaults(void);
+/* Two linear children: "qkv" [3 * size, size] (queries, keys, values, each split into heads) and "out" [size, size],
+ * both with linear's initial values.  VALUE when heads does not divide size. */
+gd_module *gd_attention_new(gd_ctx *ctx, int64_t size, int64_t heads, const gd_attention_options *options);
+gd_class *gd_class_attention(gd_ctx *ctx);
+
+/* ---- activation: an element-wise function without parameters ---- */
+
+/* "relu", "gelu", "tanh", "sigmoid", "softplus" or "identity"; VALUE for another name. */
+gd_module *gd_activation_new(gd_ctx *ctx, const char *function);
+gd_class *gd_class_activation(gd_ctx *ctx);
+
+/* ---- mlp: linear layers with an activation between them ---- */
+
+typedef struct gd_mlp_options {
+    const char *activation; /* default "relu" */
+    bool bias;              /* default true */
+    gd_dtype dtype;         /* default f32 */
+} gd_mlp_options;
+
+gd_mlp_options gd_mlp_defaults(void);
+/* sizes[0] inputs, sizes[count - 1] outputs; children "0", "1", ... are linear with linear's initial values. */
+gd_module *gd_mlp_new(gd_ctx *ctx, const int64_t *sizes, int count, const gd_mlp_options *options);
+gd_class *gd_class_mlp(gd_ctx *ctx);
+
+/* ---- sequential: children "0", "1", ... one after the other ---- */
+
+/* The parts are consumed, also on failure: give them straight from their makers.  (gd_module_retain one to share it.)
+ * A NULL part fails with the error its maker recorded. */
+gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *parts, int count);
+/* Appends one part, consumed in the same way.  TYPE for a module that is not a sequential. */
+GD_NODISCARD gd_status gd_sequential_add(gd_module *sequential, gd_module *part);
+gd_class *gd_class_sequential(gd_ctx *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,252 @@
+/* gradus/tensor.h: labelled tensors and their operators.
+ *
+ *     gd_scope_begin(ctx);
+ *     gd_tensor *x = gd_randn(ctx, GD_F64, 2, (int64_t[]){32, 4});
+ *     x = gd_rename(x, "batch, feature");
+ *     gd_tensor *mean = gd_mean(x, "batch", false);        one axis left: feature
+ *     gd_tensor *centred = gd_sub(x, mean);                 axes meet by name
+ *     gd_scope_end(ctx);                                    frees all of it
+ *
+ * A failed operator returns NULL and records the error in the context; every operator takes NULL and returns NULL, so a
+ * whole expression is checked once at its end.  All results are *new* (owned by the innermost scope, or by you).
+ * Axes are chosen by text: a name "batch", a number "0" or "-1", several "h, w"; NULL or "" means all axes. */
+#ifndef GRADUS_TENSOR_H
+#define GRADUS_TENSOR_H
+
+#include "gradus/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GD_MAX_DIMS 8
+
+/* Every dtype: name, bytes, kind ('f' floating, 'i' integer, 'b' bool), safetensors name, NumPy descr. */
+#define GD_DTYPE_LIST(X)              \
+    X(F32, f32, 4, 'f', "F32", "<f4") \
+    X(F64, f64, 8, 'f', "F64", "<f8") \
+    X(F16, f16, 2, 'f', "F16", "<f2") \
+    X(BF16, bf16, 2, 'f', "BF16", "") \
+    X(I32, i32, 4, 'i', "I32", "<i4") \
+    X(I64, i64, 8, 'i', "I64", "<i8") \
+    X(U8, u8, 1, 'i', "U8", "|u1")    \
+    X(BOOL, bool, 1, 'b', "BOOL", "|b1")
+
+typedef enum gd_dtype {
+#define GD_DTYPE_ENUM(NAME, name, bytes, kind, st, np) GD_##NAME,
+    GD_DTYPE_LIST(GD_DTYPE_ENUM)
+#undef GD_DTYPE_ENUM
+        GD_DTYPE_COUNT
+} gd_dtype;
+
+const char *gd_dtype_name(gd_dtype dtype);
+size_t gd_dtype_size(gd_dtype dtype);
+bool gd_dtype_is_float(gd_dtype dtype);
+/* GD_DTYPE_COUNT for an unknown name. */
+gd_dtype gd_dtype_from_name(const char *name);
+
+typedef struct gd_tensor gd_tensor;
+typedef struct gd_device gd_device;
+
+/* ---- devices ---- */
+
+/* The device of a text: "cpu", "gpu", "gpu:1".  Borrowed; NULL with DEVICE recorded when it is not there. */
+gd_device *gd_device_get(gd_ctx *ctx, const char *name);
+const char *gd_device_name(const gd_device *device);
+gd_device *gd_tensor_device(const gd_tensor *t);
+/* How many GPUs there are (0 without the plugin or a driver; records no error). */
+int gd_gpu_count(gd_ctx *ctx);
+/* Waits until all queued work of the device is done. */
+gd_status gd_device_sync(gd_device *device);
+
+/* ---- references ---- */
+
+gd_tensor *gd_retain(gd_tensor *t); /* one more reference; returns t */
+void gd_release(gd_tensor *t);      /* one less; NULL is fine; may be called early inside a scope */
+gd_tensor *gd_keep(gd_tensor *t);   /* moves t one scope out; returns t */
+
+/* ---- looking at a tensor ---- */
+
+gd_ctx *gd_tensor_ctx(const gd_tensor *t);
+gd_dtype gd_tensor_dtype(const gd_tensor *t);
+int gd_ndim(const gd_tensor *t);
+int64_t gd_size(const gd_tensor *t,
+                int axis); /* negative axes count from the end; -1 if there is no such axis */
+const int64_t *gd_shape(const gd_tensor *t);   /* borrowed */
+const int64_t *gd_strides(const gd_tensor *t); /* borrowed; in elements */
+int64_t gd_numel(const gd_tensor *t);
+bool gd_is_contiguous(const gd_tensor *t);
+const char *gd_axis_name(const gd_tensor *t, int axis);                 /* NULL: anonymous; borrowed */
+const char *gd_axis_label(const gd_tensor *t, int axis, int64_t index); /* NULL: no labels; borrowed */
+int gd_axis_find(const gd_tensor *t, const char *name);                 /* -1 if there is none */
+int64_t gd_axis_index(const gd_tensor *t, int axis, const char *label); /* -1 if there is none */
+
+/* The elements of a CPU tensor, borrowed; NULL (error recorded) for one on another device.  gd_data_mut counts as a
+ * change of the tensor: a gradient that needs the old values then reports it. */
+const void *gd_data(const gd_tensor *t);
+void *gd_data_mut(gd_tensor *t);
+
+/* One element as a number, whatever dtype and device; NaN with an error recorded when the index is wrong. */
+double gd_item(const gd_tensor *t);
+double gd_at(const gd_tensor *t, const int64_t *index);
+
+/* Copies all elements, in row-major order, converted to f64 / to the tensor's dtype. */
+GD_NODISCARD gd_status gd_read_f64(const gd_tensor *t, double *out, int64_t count);
+GD_NODISCARD gd_status gd_read(const gd_tensor *t, void *out, size_t bytes);
+
+/* Writes a readable form into `out` as snprintf does; returns the length it would need. */
+int gd_format(const gd_tensor *t, char *out, size_t size);
+
+/* ---- changing a tensor in place (never recorded in a graph; counts as a change) ---- */
+
+GD_NODISCARD gd_status gd_assign(gd_tensor *dst,
+                                 const gd_tensor *src); /* broadcasts and casts src into dst */
+GD_NODISCARD gd_status gd_fill(gd_tensor *dst, double value);
+GD_NODISCARD gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src,
+                                   double alpha); /* dst += alpha * src */
+GD_NODISCARD gd_status gd_write_f64(gd_tensor *dst, const double *values, int64_t count);
+
+/* ---- making tensors ---- */
+
+gd_tensor *gd_empty(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
+gd_tensor *gd_empty_on(gd_device *device, gd_dtype dtype, int ndim, const int64_t *shape);
+gd_tensor *gd_zeros(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
+gd_tensor *gd_ones(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
+gd_tensor *gd_full(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, double value);
+gd_tensor *gd_zeros_like(const gd_tensor *t);
+gd_tensor *gd_ones_like(const gd_tensor *t);
+gd_tensor *gd_full_like(const gd_tensor *t, double value);
+gd_tensor *gd_scalar(gd_ctx *ctx, gd_dtype dtype, double value);
+gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, double step);
+gd_tensor *gd_linspace(gd_ctx *ctx, gd_dtype dtype, double first, double last, int64_t count);
+gd_tensor *gd_eye(gd_ctx *ctx, gd_dtype dtype, int64_t rows, int64_t columns);
+/* Copies row-major elements of that dtype. */
+gd_tensor *gd_from_data(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data);
+gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const double *data);
+
+/* Random tensors from the context's counter-based generator: the same numbers on any thread count and device. */
+void gd_seed(gd_ctx *ctx, uint64_t seed);
+gd_tensor *gd_rand(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);  /* uniform in [0, 1) */
+gd_tensor *gd_randn(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape); /* standard normal */
+gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
+gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count); /* i64 */
+
+gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype); /* another look at t if it has that dtype */
+gd_tensor *gd_copy(gd_tensor *t);                 /* contiguous, own storage; gradients flow through */
+gd_tensor *gd_contiguous(gd_tensor *t);           /* another look at t if it is contiguous */
+gd_tensor *gd_to_device(gd_tensor *t, gd_device *device);
+gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
+
+/* ---- element-wise; axes meet by name, anonymous ones from the right as in NumPy ---- */
+
+#define GD_UNARY_LIST(X)                                                                                 \
+    X(neg)                                                                                               \
+    X(abs) X(sign) X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) X(atan) X(tanh) \
+        X(sigmoid) X(softplus) X(relu) X(gelu) X(erf) X(square) X(reciprocal) X(floor) X(ceil) X(round)  \
+            X(isfinite) X(logical_not)
+#define GD_BINARY_LIST(X)                                                                          \
+    X(add)                                                                                         \
+    X(sub) X(mul) X(div) X(pow) X(atan2) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
+        X(logical_and) X(logical_or) X(logical_xor)
+
+#define GD_UNARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *x);
+GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
+#undef GD_UNARY_PROTOTYPE
+#define GD_BINARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *a, gd_tensor *b);
+GD_BINARY_LIST(GD_BINARY_PROTOTYPE)
+#undef GD_BINARY_PROTOTYPE
+
+gd_tensor *gd_add_scalar(gd_tensor *x, double value);
+gd_tensor *gd_mul_scalar(gd_tensor *x, double value);
+gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent);
+gd_tensor *gd_clamp(gd_tensor *x, double low, double high); /* infinities for no bound */
+gd_tensor *gd_where(gd_tensor *condition, gd_tensor *a, gd_tensor *b);
+gd_tensor *gd_fma(gd_tensor *a, gd_tensor *b, gd_tensor *c);       /* a * b + c, rounded once */
+gd_tensor *gd_lerp(gd_tensor *a, gd_tensor *b, gd_tensor *weight); /* a + weight * (b - a) */
+
+/* ---- reductions over axes; with keep_dims a reduced axis stays with size 1 ---- */
+
+gd_tensor *gd_sum(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_prod(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_max(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_min(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_argmax(gd_tensor *x, const char *axis, bool keep_dims); /* i64; the first of equals; NaN wins */
+gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims);
+gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims); /* bool */
+gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims); /* p > 0 or INFINITY */
+gd_tensor *gd_var(gd_tensor *x, const char *axes, int correction, bool keep_dims);
+gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_softmax(gd_tensor *x, const char *axis);
+gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis);
+gd_tensor *gd_cumsum(gd_tensor *x, const char *axis);
+
+/* ---- shape: views where possible, never a change of values ---- */
+
+gd_tensor *gd_reshape(gd_tensor *x, int ndim,
+                      const int64_t *shape); /* one size may be -1; drops axis names */
+gd_tensor *gd_permute(gd_tensor *x, const int *order);
+gd_tensor *gd_transpose(gd_tensor *x, int a, int b);
+gd_tensor *gd_squeeze(gd_tensor *x, const char *axes); /* NULL: every axis of size 1 */
+gd_tensor *gd_unsqueeze(gd_tensor *x, int position, const char *name);
+gd_tensor *gd_expand(gd_tensor *x, int ndim, const int64_t *shape);
+gd_tensor *gd_slice(gd_tensor *x, const char *axis, int64_t start, int64_t stop,
+                    int64_t step);                                            /* as in Python */
+gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index);           /* drops the axis */
+gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index); /* 1-D integer index */
+gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label);
+gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index);
+gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_tensor *values);
+gd_tensor *gd_cat(gd_tensor *const *parts, int count, const char *axis);
+gd_tensor *gd_stack(gd_tensor *const *parts, int count, int position, const char *name);
+/* Cuts into pieces of `size` (the last may be smaller) and stores them in out, which has room for `capacity`. */
+GD_NODISCARD gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out, int capacity);
+gd_tensor *gd_flip(gd_tensor *x, const char *axes);
+gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, double value);
+
+/* Axis names: one for each axis from the left, "_" for an anonymous one: gd_rename(x, "batch, _, feature"). */
+gd_tensor *gd_rename(gd_tensor *x, const char *names);
+gd_tensor *gd_rename_axis(gd_tensor *x, const char *axis, const char *name);
+gd_tensor *gd_drop_names(gd_tensor *x);
+gd_tensor *gd_with_labels(gd_tensor *x, const char *axis, const char *const *labels);
+/* The axes of x in the order, and labels in the order, of `like`; missing axes appear with size 1. */
+gd_tensor *gd_align(gd_tensor *x, gd_tensor *like);
+
+/* ---- linear algebra; matrices are the last two axes, the others are batches ---- */
+
+gd_tensor *gd_matmul(gd_tensor *a, gd_tensor *b);                     /* as NumPy's @, batches broadcast */
+gd_tensor *gd_contract(gd_tensor *a, gd_tensor *b, const char *axes); /* sums products over named axes */
+/* "ij,jk->ik" with one letter an axis, or "batch i j, batch j k -> batch i k" with names. */
+gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count);
+gd_tensor *gd_dot(gd_tensor *a, gd_tensor *b);
+gd_tensor *gd_outer(gd_tensor *a, gd_tensor *b);
+gd_tensor *gd_cholesky(gd_tensor *a); /* lower triangle */
+GD_NODISCARD gd_status gd_qr(gd_tensor *a, gd_tensor **q, gd_tensor **r);
+GD_NODISCARD gd_status gd_eigh(gd_tensor *a, gd_tensor **values, gd_tensor **vectors); /* ascending */
+GD_NODISCARD gd_status gd_svd(gd_tensor *a, gd_tensor **u, gd_tensor **s,
+                              gd_tensor **vt); /* reduced, descending */
+gd_tensor *gd_solve(gd_tensor *a, gd_tensor *b);
+gd_tensor *gd_triangular_solve(gd_tensor *a, gd_tensor *b, bool lower, bool transpose, bool unit);
+gd_tensor *gd_inverse(gd_tensor *a);
+gd_tensor *gd_logdet(gd_tensor *a); /* log |det a| */
+gd_tensor *gd_tril(gd_tensor *a, int64_t diagonal);
+gd_tensor *gd_triu(gd_tensor *a, int64_t diagonal);
+gd_tensor *gd_diagonal(gd_tensor *a);
+
+/* ---- networks; images are [batch, channel, height, width] ---- */
+
+gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int stride,
+                     int padding); /* bias may be NULL */
+gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding);
+gd_tensor *gd_avg_pool2d(gd_tensor *x, int size, int stride, int padding);
+gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_tensor *bias, double eps);
+gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index);
+gd_tensor *gd_dropout(gd_tensor *x, double p);                      /* 0 <= p < 1; scales by 1 / (1 - p) */
+gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes); /* [n, classes], [n]; the mean */
+gd_tensor *gd_mse(gd_tensor *x, gd_tensor *y);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

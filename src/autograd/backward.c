@@ -1,0 +1,373 @@
+/* Reverse mode.
+ *
+ * All nodes the output depends on are collected, ordered from the latest to the earliest (a node's number is larger than
+ * its inputs'), and each hands the gradient of its outputs on to its inputs by its rule.  A table entry holds what has
+ * arrived at a node so far:
+ *
+ *   entry: node | gradient of output 0, 1, 2 | useful: does it lead to something that was asked for? */
+#include "autograd/rules.h"
+#include "tensor/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const gd_rule_fn rules[GD_OP_COUNT] = {
+#define OP(name, ...)  gd__grad_##name,
+#define OP0(name, ...) NULL,
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+};
+
+typedef struct entry {
+    gd_node *node;
+    gd_tensor *grad[GD_MAX_OUTPUTS]; /* owned */
+    bool useful;
+} entry;
+
+typedef struct pass {
+    gd_ctx *ctx;
+    entry *item;
+    size_t count, capacity;
+    gd_tensor *const *input; /* what gd_grad asks for; NULL: all leaves */
+    gd_tensor **result;
+    int inputs;
+    int flags;
+} pass;
+
+/* ---- what rules see ---- */
+
+static gd_tensor *nameless(gd_tensor *t) { return t && t->axes ? gd_drop_names(t) : t; }
+
+gd_tensor *gd__in(const gd_pullback *p, int k) { return nameless(p->node->in[k]); }
+
+gd_tensor *gd__out(const gd_pullback *p, int k)
+{
+    gd_node *node = p->node;
+    gd_tensor *out = node->out[k] ? gd__bare(node->out[k]) : NULL;
+    if (!out) return NULL;
+    if (!node->ctx->grad_off) {
+        gd__node_retain(out->node = node);
+        out->output = (uint16_t)k;
+    }
+    return out;
+}
+
+gd_tensor *gd__g_or_zero(const gd_pullback *p, int k)
+{
+    if (p->grad[k]) return p->grad[k];
+    return p->node->out[k] ? nameless(gd_zeros_like(p->node->out[k])) : NULL;
+}
+
+gd_tensor *gd__zeros_in(const gd_pullback *p, int k)
+{
+    gd_tensor *g = p->grad[0];
+    gd_tensor *zeros = gd__new(g->storage->device, g->dtype, p->node->in[k]->ndim, p->node->in[k]->size);
+    return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1}, zeros);
+}
+
+/* ---- collecting ---- */
+
+static gd_status push(pass *w, gd_node *node)
+{
+    if (node->spent)
+        return gd_fail(
+            w->ctx, GD_GRAPH,
+            "backward: the graph of '%s' was freed by an earlier backward; pass GD_RETAIN_GRAPH there",
+            gd__ops[node->op].name);
+    if (w->count == w->capacity) {
+        size_t capacity = w->capacity ? w->capacity * 2 : 32;
+        entry *item = gd__realloc(w->ctx, w->item, w->capacity * sizeof *item, capacity * sizeof *item);
+        if (!item) return GD_NOMEM;
+        w->item = item;
+        w->capacity = capacity;
+    }
+    node->pass = w->ctx->pass;
+    w->item[w->count++] = (entry){.node = node};
+    return GD_OK;
+}
+
+static int later_first(const void *a, const void *b)
+{
+    uint64_t x = ((const entry *)a)->node->sequence, y = ((const entry *)b)->node->sequence;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void sort_entries(pass *w)
+{
+    if (w->count > 48)
+        qsort(w->item, w->count, sizeof *w->item, later_first);
+    else
+        for (size_t i = 1; i < w->count; i++) {
+            entry e = w->item[i];
+            size_t j = i;
+            for (; j > 0 && w->item[j - 1].node->sequence < e.node->sequence; j--)
+                w->item[j] = w->item[j - 1];
+            w->item[j] = e;
+        }
+}
+
+/* Breadth first: the list itself is the queue. */
+static gd_status collect(pass *w, gd_node *root)
+{
+    w->ctx->pass++;
+    gd_status status = push(w, root);
+    for (size_t i = 0; i < w->count && !status; i++) {
+        gd_node *node = w->item[i].node;
+        for (int k = 0; k < node->nin && !status; k++) {
+            gd_node *next = node->in[k]->node;
+            if (next && next->pass != w->ctx->pass) status = push(w, next);
+        }
+    }
+    if (status) return status;
+    sort_entries(w);
+    for (size_t i = 0; i < w->count; i++) w->item[i].node->slot = i;
+    return GD_OK;
+}
+
+/* ---- who wants what ---- */
+
+static bool asked_for(const pass *w, const gd_tensor *t)
+{
+    if (!w->input) return t->leaf_grad && !t->node;
+    for (int i = 0; i < w->inputs; i++)
+        if (w->input[i] == t) return true;
+    return false;
+}
+
+/* True when a gradient of t leads anywhere. */
+static bool leads_on(const pass *w, const gd_tensor *t)
+{
+    return t->node ? w->item[t->node->slot].useful : asked_for(w, t);
+}
+
+static void mark_useful(pass *w)
+{
+    for (size_t i = w->count; i-- > 0;) {
+        entry *e = &w->item[i];
+        for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = leads_on(w, e->node->in[k]);
+        for (int k = 0; k < w->inputs && !e->useful; k++) e->useful = w->input[k]->node == e->node;
+    }
+}
+
+/* ---- gradients on their way ---- */
+
+/* *sum += g; takes its own reference of g. */
+static gd_status accumulate(gd_tensor **sum, gd_tensor *g)
+{
+    if (!*sum) {
+        gd__retain(g);
+        *sum = g;
+        return GD_OK;
+    }
+    gd_tensor *both = gd_add(*sum, g);
+    if (!both) return GD_NOMEM;
+    gd__own(both);
+    gd__release(*sum);
+    *sum = both;
+    return GD_OK;
+}
+
+/* The gradient that arrives at t, with t's axes. */
+static gd_status deliver(pass *w, gd_tensor *t, gd_tensor *g)
+{
+    if (!gd__same_shape(g, t)) {
+        char a[256], b[256];
+        return gd_fail(w->ctx, GD_SHAPE, "backward: a gradient of shape %s arrived at %s",
+                       gd__shape_text(g, a, sizeof a), gd__shape_text(t, b, sizeof b));
+    }
+    if (t->node) return accumulate(&w->item[t->node->slot].grad[t->output], g);
+    if (!w->input) {
+        /* a leaf's gradient is its own, contiguous memory: users change it in place, optimizers stream it */
+        if (!t->grad && (!gd__contiguous(g) || g->storage->refs > 1 || g->head.refs > 1)) g = gd_copy(g);
+        g = g ? gd__relabel_like(g, t) : NULL;
+        return g ? accumulate(&t->grad, g) : GD_NOMEM;
+    }
+    gd_status status = GD_OK;
+    for (int i = 0; i < w->inputs && !status; i++)
+        if (w->input[i] == t) status = accumulate(&w->result[i], g);
+    return status;
+}
+
+/* Inner tensors that gd_grad asked for: their gradient is complete when their node is reached. */
+static gd_status collect_inner(pass *w, entry *e)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < w->inputs && !status; i++) {
+        gd_tensor *t = w->input[i];
+        if (t->node == e->node && e->grad[t->output]) status = accumulate(&w->result[i], e->grad[t->output]);
+    }
+    return status;
+}
+
+static gd_status check_versions(const gd_node *node)
+{
+    uint8_t needs = gd__ops[node->op].needs;
+    for (int k = 0; k < node->nin && k < 3; k++)
+        if ((needs >> k & 1) && node->in[k]->storage && gd__version(node->in[k]) != node->version[k])
+            return gd_fail(
+                node->ctx, GD_GRAPH,
+                "backward: operand %d of '%s' was changed in place after it was used; its old values are needed",
+                k, gd__ops[node->op].name);
+    if ((needs & GD_NEEDS_OUT) && node->out[0] && gd__version(node->out[0]) != node->out_version)
+        return gd_fail(node->ctx, GD_GRAPH,
+                       "backward: the result of '%s' was changed in place; its old values are needed",
+                       gd__ops[node->op].name);
+    return GD_OK;
+}
+
+#define MAX_DIRECT 16
+
+/* Calls the rule of one node and delivers what it sets. */
+static gd_status apply_rule(pass *w, entry *e)
+{
+    gd_ctx *ctx = w->ctx;
+    gd_node *node = e->node;
+    gd_tensor *direct[MAX_DIRECT] = {NULL}, **set = direct, *grad[GD_MAX_OUTPUTS] = {NULL};
+    bool direct_need[MAX_DIRECT], *need = direct_need;
+    size_t bytes = (size_t)node->nin * (sizeof *set + sizeof *need);
+    if (node->nin > MAX_DIRECT) {
+        if (!(set = gd__calloc(ctx, bytes))) return GD_NOMEM;
+        need = (bool *)(set + node->nin);
+    }
+    for (int k = 0; k < node->nin; k++) need[k] = leads_on(w, node->in[k]);
+    gd_status status = check_versions(node);
+    gd_scope_begin(ctx);
+    for (int k = 0; k < node->nout && !status; k++) grad[k] = nameless(e->grad[k]);
+    if (!status) {
+        rules[node->op](&(gd_pullback){.node = node, .grad = grad, .need = need, .set = set});
+        status = gd_error(ctx);
+    }
+    for (int k = 0; k < node->nin && !status; k++)
+        if (need[k] && set[k]) status = deliver(w, node->in[k], set[k]);
+    gd_scope_end(ctx);
+    if (set != direct) gd__free(ctx, set, bytes);
+    return status;
+}
+
+static gd_status walk(pass *w)
+{
+    bool retain = w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH);
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < w->count && !status; i++) {
+        entry *e = &w->item[i];
+        bool arrived = e->grad[0] || e->grad[1] || e->grad[2];
+        if (!arrived || !e->useful) continue;
+        status = collect_inner(w, e);
+        if (!status) status = apply_rule(w, e);
+        for (int k = 0; k < GD_MAX_OUTPUTS; k++) {
+            gd__release(e->grad[k]);
+            e->grad[k] = NULL;
+        }
+    }
+    /* free the graph last: nodes are reached through their users' inputs */
+    if (!retain && !status) {
+        for (size_t i = 0; i < w->count; i++) w->item[i].node->refs++;
+        for (size_t i = 0; i < w->count; i++) gd__node_spend(w->item[i].node);
+        for (size_t i = 0; i < w->count; i++) gd__node_release(w->item[i].node);
+    }
+    return status;
+}
+
+static void pass_free(pass *w)
+{
+    for (size_t i = 0; i < w->count; i++)
+        for (int k = 0; k < GD_MAX_OUTPUTS; k++) gd__release(w->item[i].grad[k]);
+    gd__free(w->ctx, w->item, w->capacity * sizeof *w->item);
+}
+
+/* The seed, or a one for a single element. */
+static gd_tensor *seed_of(gd_tensor *output, gd_tensor *seed)
+{
+    char a[256], b[256];
+    if (seed) {
+        if (gd__same_shape(seed, output) && seed->dtype == output->dtype) return nameless(seed);
+        (void)gd_fail(output->head.ctx, GD_SHAPE, "backward: the seed is %s %s, the output %s %s",
+                      gd_dtype_name(seed->dtype), gd__shape_text(seed, a, sizeof a),
+                      gd_dtype_name(output->dtype), gd__shape_text(output, b, sizeof b));
+        return NULL;
+    }
+    if (output->numel == 1) return nameless(gd_ones_like(output));
+    (void)gd_fail(output->head.ctx, GD_SHAPE,
+                  "backward: the output has shape %s; give a seed or reduce it to one element",
+                  gd__shape_text(output, a, sizeof a));
+    return NULL;
+}
+
+static gd_status start(pass *w, gd_tensor *output, gd_tensor *seed)
+{
+    gd_tensor *g = seed_of(output, seed);
+    if (!g) return gd_error(w->ctx) ? gd_error(w->ctx) : GD_NOMEM;
+    if (!output->node) return asked_for(w, output) ? deliver(w, output, g) : GD_OK;
+    gd_status status = collect(w, output->node);
+    if (status) return status;
+    mark_useful(w);
+    status = accumulate(&w->item[output->node->slot].grad[output->output], g);
+    return status ? status : walk(w);
+}
+
+static gd_status run(pass *w, gd_tensor *output, gd_tensor *seed)
+{
+    gd_ctx *ctx = w->ctx;
+    if (gd_error(ctx)) return gd_error(ctx); /* the first error sticks: the graph may have holes */
+    uint8_t grad_off = ctx->grad_off;
+    ctx->grad_off = w->flags & GD_CREATE_GRAPH ? 0 : 1;
+    gd_scope_begin(ctx);
+    gd_status status = start(w, output, seed);
+    pass_free(w);
+    gd_scope_end(ctx);
+    ctx->grad_off = grad_off;
+    return status;
+}
+
+gd_status gd_backward(gd_tensor *output, gd_tensor *seed, int flags)
+{
+    if (!output) return GD_ARGUMENT;
+    gd_ctx *ctx = output->head.ctx;
+    if (!gd__wants_grad(output))
+        return gd_fail(ctx, GD_GRAPH,
+                       "backward: the output does not depend on any tensor that wants gradients");
+    pass w = {.ctx = ctx, .flags = flags};
+    return run(&w, output, seed);
+}
+
+/* Names back on, zeros for what nothing reached, references handed to the caller's scope. */
+static gd_status finish_grad(gd_tensor *input, int flags, gd_tensor **grad)
+{
+    gd_tensor *owned = *grad, *out;
+    if (!owned)
+        out = flags & GD_ALLOW_UNUSED ? NULL : gd_zeros_like(input);
+    else {
+        out = gd__alias(owned);
+        if (out && owned->node) {
+            gd__node_retain(out->node = owned->node);
+            out->output = owned->output;
+        }
+        if (out && out->axes != input->axes) {
+            gd_tensor *named = gd__relabel_like(out, input);
+            if (named != out) gd_release(out);
+            out = named;
+        }
+        gd__release(owned);
+    }
+    *grad = out;
+    return out || (!owned && flags & GD_ALLOW_UNUSED) ? GD_OK : GD_NOMEM;
+}
+
+gd_status gd_grad(gd_tensor *output, gd_tensor *seed, gd_tensor *const *inputs, int count, int flags,
+                  gd_tensor **grads)
+{
+    for (int i = 0; i < count; i++) grads[i] = NULL;
+    if (!output || !gd__given("grad", inputs, count)) return GD_ARGUMENT;
+    pass w = {.ctx = output->head.ctx, .input = inputs, .inputs = count, .result = grads, .flags = flags};
+    gd_status status = run(&w, output, seed);
+    uint8_t grad_off = w.ctx->grad_off;
+    if (!(flags & GD_CREATE_GRAPH)) w.ctx->grad_off = 1;
+    for (int i = 0; i < count && !status; i++) status = finish_grad(inputs[i], flags, &grads[i]);
+    w.ctx->grad_off = grad_off;
+    for (int i = 0; i < count && status; i++) {
+        gd__release(grads[i]);
+        grads[i] = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,194 @@
+/* Derivatives of functions: products with the Hessian and the Jacobian, and both in full. */
+#include "gradus/autograd.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+/* Fresh leaves on the storage of the inputs; NULL on failure.  Freed by leaves_free. */
+static gd_tensor **leaves_of(gd_ctx *ctx, gd_tensor *const *inputs, int count)
+{
+    gd_tensor **leaf = gd__calloc(ctx, (size_t)count * sizeof *leaf);
+    bool made = leaf != NULL;
+    for (int i = 0; i < count && made; i++) made = (leaf[i] = gd_require_grad(gd__alias(inputs[i]))) != NULL;
+    if (made || !leaf) return leaf;
+    gd__free(ctx, leaf, (size_t)count * sizeof *leaf);
+    return NULL;
+}
+
+/* Everything a derivative needs while it is computed. */
+typedef struct call {
+    gd_ctx *ctx;
+    int count, previous;
+    gd_tensor **leaf, **grad;
+    gd_tensor *out;
+} call;
+
+/* Evaluates fn at fresh leaves inside a scope with gradients on. */
+static gd_status begin(call *c, const char *what, gd_function fn, void *user, gd_tensor *const *inputs,
+                       int count)
+{
+    if (count <= 0 || !gd__given(what, inputs, count)) return GD_ARGUMENT;
+    c->ctx = inputs[0]->head.ctx;
+    c->count = count;
+    gd_scope_begin(c->ctx);
+    c->previous = gd_enable_grad_begin(c->ctx);
+    c->leaf = leaves_of(c->ctx, inputs, count);
+    c->grad = c->leaf ? gd__calloc(c->ctx, (size_t)count * sizeof *c->grad) : NULL;
+    if (!c->grad) return gd_error(c->ctx);
+    c->out = fn(user, c->leaf, count);
+    if (c->out) return GD_OK;
+    gd_status status = gd_error(c->ctx);
+    return status ? status : gd_fail(c->ctx, GD_CALLBACK, "%s: the function returned NULL", what);
+}
+
+static void end(call *c)
+{
+    if (!c->ctx) return;
+    gd__free(c->ctx, c->grad, (size_t)c->count * sizeof *c->grad);
+    gd__free(c->ctx, c->leaf, (size_t)c->count * sizeof *c->leaf);
+    gd_enable_grad_end(c->ctx, c->previous);
+    gd_scope_end(c->ctx);
+}
+
+/* sum over inputs of <a_i, b_i>; inputs without a gradient count nothing. */
+static gd_tensor *inner_product(gd_tensor *const *a, gd_tensor *const *b, int count)
+{
+    gd_tensor *sum = NULL;
+    for (int i = 0; i < count; i++) {
+        if (!a[i]) continue;
+        gd_tensor *part = gd_sum(gd_mul(gd_drop_names(a[i]), gd_drop_names(b[i])), NULL, false);
+        sum = sum ? gd_add(sum, part) : part;
+        if (!sum) return NULL;
+    }
+    return sum;
+}
+
+gd_status gd_hvp(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor *const *v,
+                 gd_tensor **out)
+{
+    for (int i = 0; i < count; i++) out[i] = NULL;
+    if (!gd__given("hvp", v, count)) return GD_ARGUMENT;
+    call c = {0};
+    gd_status status = begin(&c, "hvp", fn, user, inputs, count);
+    if (!status) status = gd_grad(c.out, NULL, c.leaf, count, GD_CREATE_GRAPH, c.grad);
+    gd_tensor *product = status ? NULL : inner_product(c.grad, v, count);
+    if (!status && !product) status = gd_error(c.ctx);
+    /* a gradient that does not depend on the inputs has Hessian zero */
+    if (!status && gd_requires_grad(product))
+        status = gd_grad(product, NULL, c.leaf, count, 0, out);
+    else
+        for (int i = 0; i < count && !status; i++)
+            if (!(out[i] = gd_zeros_like(inputs[i]))) status = GD_NOMEM;
+    for (int i = 0; i < count && !status; i++) gd_keep(out[i]);
+    for (int i = 0; i < count && status; i++) out[i] = NULL;
+    end(&c);
+    return status;
+}
+
+/* J v as the derivative of u -> J^T u, which is linear, along v. */
+gd_tensor *gd_jvp(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor *const *v)
+{
+    if (!gd__given("jvp", v, count)) return NULL;
+    call c = {0};
+    gd_tensor *result = NULL;
+    if (begin(&c, "jvp", fn, user, inputs, count) == GD_OK) {
+        gd_tensor *seed = gd_require_grad(gd_zeros_like(c.out)), *product = NULL;
+        if (seed && gd_grad(c.out, seed, c.leaf, count, GD_CREATE_GRAPH, c.grad) == GD_OK)
+            product = inner_product(c.grad, v, count);
+        if (product && gd_grad(product, NULL, &seed, 1, 0, &result) == GD_OK) gd_keep(result);
+    }
+    end(&c);
+    return result;
+}
+
+/* Rows of derivatives of a flat output, one reverse pass each, written into out[i] as [m, size of input i]. */
+static gd_status fill_rows(call *c, gd_tensor *flat, gd_tensor *const *inputs, gd_tensor **row)
+{
+    gd_ctx *ctx = c->ctx;
+    gd_status status = GD_OK;
+    for (int64_t k = 0; k < flat->numel && !status; k++) {
+        gd_scope_begin(ctx);
+        gd_tensor *one = gd__slice(flat, 0, k, 1, 1);
+        status = one ? gd_grad(one, NULL, c->leaf, c->count, GD_RETAIN_GRAPH, c->grad) : GD_NOMEM;
+        for (int i = 0; i < c->count && !status; i++) {
+            gd_tensor *target = gd__slice(row[i], 0, k, 1, 1);
+            gd_tensor *source = gd__reshape(c->grad[i], 2, (int64_t[]){1, inputs[i]->numel});
+            status = target && source ? gd_assign(target, source) : GD_NOMEM;
+        }
+        gd_scope_end(ctx);
+    }
+    return status;
+}
+
+static gd_status make_rows(call *c, int64_t rows, gd_tensor *const *inputs, gd_tensor **row)
+{
+    for (int i = 0; i < c->count; i++) {
+        int64_t size[2] = {rows, inputs[i]->numel};
+        row[i] = gd__new_checked(inputs[i]->storage->device, "jacobian", inputs[i]->dtype, 2, size);
+        if (!row[i] || gd_fill(row[i], 0)) return gd_error(c->ctx);
+    }
+    return GD_OK;
+}
+
+/* [output axes..., input axes...] */
+static gd_tensor *shaped_jacobian(gd_tensor *rows, const gd_tensor *out, const gd_tensor *input)
+{
+    int64_t size[2 * GD_MAX_DIMS];
+    int n = 0;
+    for (int i = 0; i < out->ndim; i++) size[n++] = out->size[i];
+    for (int i = 0; i < input->ndim; i++) size[n++] = input->size[i];
+    if (n > GD_MAX_DIMS) {
+        (void)gd_fail(rows->head.ctx, GD_SHAPE, "jacobian: the result would have %d axes, more than %d", n,
+                      GD_MAX_DIMS);
+        return NULL;
+    }
+    return gd_detach(gd__reshape(rows, n, size));
+}
+
+gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor **out)
+{
+    for (int i = 0; i < count; i++) out[i] = NULL;
+    call c = {0};
+    gd_status status = begin(&c, "jacobian", fn, user, inputs, count);
+    gd_tensor *flat = status ? NULL : gd__reshape(c.out, 1, &c.out->numel);
+    if (!status && !flat) status = gd_error(c.ctx);
+    if (!status) status = make_rows(&c, flat->numel, inputs, out);
+    if (!status && gd_requires_grad(flat)) status = fill_rows(&c, flat, inputs, out);
+    for (int i = 0; i < count && !status; i++)
+        if (!(out[i] = gd_keep(shaped_jacobian(out[i], c.out, inputs[i])))) status = gd_error(c.ctx);
+    for (int i = 0; i < count && status; i++) out[i] = NULL;
+    end(&c);
+    return status;
+}
+
+/* All gradients as one flat tensor. */
+static gd_tensor *flattened(gd_ctx *ctx, gd_tensor *const *t, int count)
+{
+    size_t bytes = (size_t)count * sizeof *t;
+    gd_tensor **flat = gd__calloc(ctx, bytes), *out = NULL;
+    if (!flat) return NULL;
+    int made = 0;
+    while (made < count && (flat[made] = gd__reshape(t[made], 1, &t[made]->numel))) made++;
+    if (made == count) out = gd_cat(flat, count, "0");
+    gd__free(ctx, flat, bytes);
+    return out;
+}
+
+gd_tensor *gd_hessian(gd_function fn, void *user, gd_tensor *const *inputs, int count)
+{
+    call c = {0};
+    gd_tensor *result = NULL, **row = NULL;
+    gd_status status = begin(&c, "hessian", fn, user, inputs, count);
+    if (!status) status = gd_grad(c.out, NULL, c.leaf, count, GD_CREATE_GRAPH, c.grad);
+    gd_tensor *flat = status ? NULL : flattened(c.ctx, c.grad, count);
+    if (flat) row = gd__calloc(c.ctx, (size_t)count * sizeof *row);
+    if (row) {
+        status = make_rows(&c, flat->numel, inputs, row);
+        if (!status && gd_requires_grad(flat)) status = fill_rows(&c, flat, inputs, row);
+        if (!status) result = gd_keep(gd_detach(gd_cat(row, count, "1")));
+        gd__free(c.ctx, row, (size_t)count * sizeof *row);
+    }
+    end(&c);
+    return result;
+}

@@ -1,0 +1,50 @@
+/* Gradient rules: one function an operator, placed by ops.def.
+ *
+ * A rule reads the gradient of the outputs and sets the gradient of those inputs that need one, using operators only,
+ * so that it can be differentiated again.  It runs inside a scope and frees nothing. */
+#ifndef GD_AUTOGRAD_RULES_H
+#define GD_AUTOGRAD_RULES_H
+
+#include "gradus/autograd.h"
+#include "tensor/elementwise.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+typedef struct gd_pullback {
+    gd_node *node;
+    gd_tensor *const
+        *grad;        /* gradient of each output; NULL where nothing flowed back (several outputs only) */
+    const bool *need; /* which inputs want a gradient */
+    gd_tensor **set;  /* to be filled: gradient of each input */
+} gd_pullback;
+
+typedef void (*gd_rule_fn)(gd_pullback *p);
+
+/* The only gradient of an operator with one output. */
+static inline gd_tensor *gd__g(const gd_pullback *p) { return p->grad[0]; }
+static inline bool gd__need(const gd_pullback *p, int k) { return p->need[k]; }
+static inline int64_t gd__attr(const gd_pullback *p, int k) { return p->node->i[k]; }
+static inline double gd__attr_f(const gd_pullback *p, int k) { return p->node->f[k]; }
+/* Input k, without names: rules work by position, the engine puts names and labels back.  Its values are there only
+ * where ops.def says that the rule needs them; its shape always is. */
+gd_tensor *gd__in(const gd_pullback *p, int k);
+/* Output k with its history, without names, only where ops.def says OUT or there are several outputs. */
+gd_tensor *gd__out(const gd_pullback *p, int k);
+/* Gradient of output k, zeros where nothing flowed back. */
+gd_tensor *gd__g_or_zero(const gd_pullback *p, int k);
+
+static inline void gd__set(gd_pullback *p, int k, gd_tensor *grad) { p->set[k] = grad; }
+
+/* Zeros of input k's shape. */
+gd_tensor *gd__zeros_in(const gd_pullback *p, int k);
+
+/* Sums g over the axes that were broadcast, back to the shape and axes of `like` (a possible ghost). */
+gd_tensor *gd__unbroadcast(gd_tensor *g, const gd_tensor *like);
+
+#define OP(name, ...) void gd__grad_##name(gd_pullback *p);
+#define OP0(name, ...)
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+
+#endif

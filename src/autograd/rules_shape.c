@@ -1,0 +1,143 @@
+/* Gradient rules of reductions and shape operators. */
+#include "autograd/rules.h"
+
+#include <string.h>
+
+#define RULE(name) void gd__grad_##name(gd_pullback *p)
+#define G          gd__g(p)
+
+/* ---- reductions: attributes are outer, reduced, inner, first axis, last axis ---- */
+
+/* A reduced result spread over the shape of the operand again. */
+static gd_tensor *spread(const gd_pullback *p, gd_tensor *reduced)
+{
+    const gd_tensor *x = p->node->in[0];
+    int64_t size[GD_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) {
+        bool inside = i >= gd__attr(p, 3) && i <= gd__attr(p, 4);
+        size[i] = inside ? 1 : x->size[i];
+    }
+    return gd_expand(gd__reshape(reduced, x->ndim, size), x->ndim, x->size);
+}
+
+RULE(sum) { gd__set(p, 0, spread(p, G)); }
+
+/* Every element times the product of the others.  Without zeros that is y / x; with zeros the products are taken over
+ * rows of an [n, n] matrix whose diagonal is 1. */
+static gd_tensor *prod_of_others(gd_tensor *x)
+{
+    int64_t n = x->size[1];
+    gd_tensor *eye = gd_eye(gd_tensor_ctx(x), GD_F64, n, n);
+    eye = gd_cast(gd_to_device(gd_cast(eye, x->dtype), gd_tensor_device(x)), GD_BOOL);
+    gd_tensor *rows = gd_expand(gd_unsqueeze(x, 1, NULL), 4, (int64_t[]){x->size[0], n, n, x->size[2]});
+    gd_tensor *mask = gd__reshape(eye, 4, (int64_t[]){1, n, n, 1});
+    return gd_prod(gd_where(mask, gd_ones_like(rows), rows), "2", false);
+}
+
+RULE(prod)
+{
+    gd_tensor *x = gd__in(p, 0);
+    gd_tensor *zeros = gd_any(gd_eq(x, gd_zeros_like(x)), NULL, false);
+    if (!zeros) return;
+    if (gd_item(zeros) == 0) {
+        gd__set(p, 0, gd_div(spread(p, gd_mul(G, gd__out(p, 0))), x));
+        return;
+    }
+    int64_t size[3] = {gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2)};
+    gd_tensor *others = gd__reshape(prod_of_others(gd__reshape(x, 3, size)), x->ndim, x->size);
+    gd__set(p, 0, gd_mul(spread(p, G), others));
+}
+
+/* Text of the last reduced axis. */
+static const char *axis_text(const gd_pullback *p, char buf[2])
+{
+    buf[0] = (char)('0' + gd__attr(p, 4));
+    buf[1] = 0;
+    return buf;
+}
+
+RULE(logsumexp)
+{
+    char axis[2];
+    gd__set(p, 0, gd_mul(spread(p, G), gd_softmax(gd__in(p, 0), axis_text(p, axis))));
+}
+
+RULE(softmax)
+{
+    char axis[2];
+    gd_tensor *y = gd__out(p, 0), *gy = gd_mul(G, y);
+    gd__set(p, 0, gd_sub(gy, gd_mul(y, gd_sum(gy, axis_text(p, axis), true))));
+}
+
+RULE(log_softmax)
+{
+    char axis[2];
+    gd__set(p, 0, gd_sub(G, gd_mul(gd_exp(gd__out(p, 0)), gd_sum(G, axis_text(p, axis), true))));
+}
+
+RULE(cumsum) { gd__set(p, 0, gd__cumsum(G, (int)gd__attr(p, 3), !gd__attr(p, 5))); }
+
+/* ---- views ---- */
+
+RULE(reshape) { gd__set(p, 0, gd__reshape(G, p->node->in[0]->ndim, p->node->in[0]->size)); }
+
+RULE(permute)
+{
+    int back[GD_MAX_DIMS];
+    for (int i = 0; i < p->node->ni; i++) back[gd__attr(p, i)] = i;
+    gd__set(p, 0, gd_permute(G, back));
+}
+
+RULE(expand) { gd__set(p, 0, gd__unbroadcast(G, p->node->in[0])); }
+
+RULE(relabel) { gd__set(p, 0, G); }
+
+RULE(slice)
+{
+    const gd_tensor *x = p->node->in[0];
+    int64_t start[GD_MAX_DIMS] = {0}, step[GD_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) step[i] = 1;
+    start[gd__attr(p, 0)] = gd__attr(p, 1);
+    step[gd__attr(p, 0)] = gd__attr(p, 2);
+    gd__set(p, 0, gd__embed(G, x->size, start, step, 0));
+}
+
+RULE(embed)
+{
+    const gd_tensor *x = p->node->in[0];
+    gd_tensor *g = G;
+    for (int i = 0; i < x->ndim && g; i++)
+        g = gd__slice(g, i, gd__attr(p, i), x->size[i], gd__attr(p, x->ndim + i));
+    gd__set(p, 0, g);
+}
+
+RULE(tri) { gd__set(p, 0, gd__tri(G, gd__attr(p, 0), gd__attr(p, 1))); }
+
+/* ---- picking and placing ---- */
+
+RULE(index_select) { gd__set(p, 0, gd__index_add(gd__zeros_in(p, 0), (int)gd__attr(p, 0), gd__in(p, 1), G)); }
+
+RULE(index_add)
+{
+    if (gd__need(p, 0)) gd__set(p, 0, G);
+    if (gd__need(p, 2)) gd__set(p, 2, gd__index_select(G, (int)gd__attr(p, 0), gd__in(p, 1), NULL));
+}
+
+RULE(gather) { gd__set(p, 0, gd__scatter_add(gd__zeros_in(p, 0), (int)gd__attr(p, 0), gd__in(p, 1), G)); }
+
+RULE(scatter_add)
+{
+    if (gd__need(p, 0)) gd__set(p, 0, G);
+    if (gd__need(p, 2)) gd__set(p, 2, gd__gather(G, (int)gd__attr(p, 0), gd__in(p, 1)));
+}
+
+RULE(cat)
+{
+    int axis = (int)gd__attr(p, 0);
+    int64_t start = 0;
+    for (int k = 0; k < p->node->nin; k++) {
+        int64_t n = p->node->in[k]->size[axis];
+        if (gd__need(p, k)) gd__set(p, k, gd__slice(G, axis, start, n, 1));
+        start += n;
+    }
+}

@@ -1,0 +1,89 @@
+/* The context: what would be global elsewhere. */
+#ifndef GD_BASE_CTX_H
+#define GD_BASE_CTX_H
+
+#include "base/object.h"
+#include "base/rng.h"
+
+#define GD_POOL_CLASSES 8 /* blocks of 64 << 0..7 bytes */
+
+typedef struct gd_thread_pool gd_thread_pool;
+typedef struct gd_intern gd_intern;
+
+/* A block the upper layers hang on the context; freed, last first, when the context goes. */
+typedef struct gd_extension {
+    const void *key; /* address of a constant that names the extension */
+    void *data;
+    void (*destroy)(gd_ctx *ctx, void *data);
+    struct gd_extension *next;
+} gd_extension;
+
+typedef struct gd_pool_block {
+    struct gd_pool_block *next;
+} gd_pool_block;
+
+struct gd_ctx {
+    gd_allocator allocator;
+    gd_file_ops files;
+    gd_status status;
+    bool pool_on;
+    bool compile;
+    uint8_t grad_off; /* depth of gd_no_grad */
+    int threads;
+    gd_pool_block *pool[GD_POOL_CLASSES];
+    int64_t live;
+    struct {
+        gd_object **item;
+        size_t count, capacity;
+        size_t *mark;
+        size_t depth, mark_capacity;
+        size_t lost; /* scopes begun when there was no memory for their mark */
+    } scope;
+    uint64_t sequence; /* numbers graph nodes in the order they are made */
+    uint64_t pass;     /* numbers graph traversals */
+    gd_rng rng;
+    gd_thread_pool *workers;
+    void *cpu; /* the CPU gd_device, made on first use */
+    gd_intern *names;
+    gd_extension *extensions;
+    const char *isa;
+    char *compiler;
+    char *cache_dir;
+    void (*warn)(void *, const char *);
+    void *warn_user;
+    int64_t warnings;
+    char error[1024];
+    char warning[512];
+};
+
+/* Memory.  Sizes are remembered by the caller; gd__free takes what gd__alloc was given.  A failed gd__alloc records
+ * NOMEM.  gd__calloc zeroes. */
+void *gd__alloc(gd_ctx *ctx, size_t size);
+void *gd__calloc(gd_ctx *ctx, size_t size);
+void *gd__realloc(gd_ctx *ctx, void *old, size_t old_size, size_t new_size);
+void gd__free(gd_ctx *ctx, void *block, size_t size);
+char *gd__strdup(gd_ctx *ctx, const char *text);
+void gd__strfree(gd_ctx *ctx, char *text);
+
+/* count * size, or NULL with OVERFLOW recorded. */
+void *gd__alloc_array(gd_ctx *ctx, size_t count, size_t size);
+
+/* One copy of each string a context has seen: equal names are equal pointers.  NULL on no memory. */
+const char *gd__intern(gd_ctx *ctx, const char *text, size_t length);
+
+/* Finds an upper layer's block, or makes it with `make` (NULL on failure, error recorded). */
+void *gd__extension(gd_ctx *ctx, const void *key, void *(*make)(gd_ctx *), void (*destroy)(gd_ctx *, void *));
+void *gd__extension_find(gd_ctx *ctx, const void *key);
+
+/* Runs fn(arg, i) for every i < count on the context's threads and the caller; returns when all are done. */
+void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *arg, int64_t index), void *arg);
+
+/* True when the caller is already inside gd__parallel of this context (nested calls then run inline). */
+gd_status gd__threads_start(gd_ctx *ctx);
+void gd__threads_stop(gd_ctx *ctx);
+
+/* The default tables. */
+void *gd__system_alloc(void *user, void *old, size_t old_size, size_t new_size);
+extern const gd_file_ops gd__posix_files;
+
+#endif

@@ -1,0 +1,189 @@
+/* Memory of a context: the allocator, a pool of small blocks, string copies, interned names. */
+#include "base/ctx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 64
+
+void *gd__system_alloc(void *user, void *old, size_t old_size, size_t new_size)
+{
+    (void)user;
+    if (new_size == 0) {
+        free(old);
+        return NULL;
+    }
+    /* aligned_alloc wants a multiple of the alignment; there is no aligned realloc, so copy */
+    size_t rounded = (new_size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    if (rounded < new_size) return NULL;
+    void *block = aligned_alloc(ALIGNMENT, rounded);
+    if (block && old) {
+        memcpy(block, old, old_size < new_size ? old_size : new_size);
+        free(old);
+    }
+    return block;
+}
+
+/* Pool class of a size: blocks of 64 << class bytes; -1 if too large. */
+static int pool_class(size_t size)
+{
+    if (size > ((size_t)64 << (GD_POOL_CLASSES - 1))) return -1;
+    return size <= 64 ? 0 : 64 - __builtin_clzll((size - 1) >> 6);
+}
+
+void *gd__alloc(gd_ctx *ctx, size_t size)
+{
+    if (size == 0) size = 1;
+    int class = ctx->pool_on ? pool_class(size) : -1;
+    if (class >= 0) {
+        gd_pool_block *block = ctx->pool[class];
+        if (block) {
+            ctx->pool[class] = block->next;
+            return block;
+        }
+        size = (size_t)64 << class;
+    }
+    void *block = ctx->allocator.fn(ctx->allocator.user, NULL, 0, size);
+    if (!block) (void)gd_fail(ctx, GD_NOMEM, "out of memory: %zu bytes", size);
+    return block;
+}
+
+void gd__free(gd_ctx *ctx, void *block, size_t size)
+{
+    if (!block) return;
+    if (size == 0) size = 1;
+    int class = ctx->pool_on ? pool_class(size) : -1;
+    if (class >= 0) {
+        gd_pool_block *head = block;
+        head->next = ctx->pool[class];
+        ctx->pool[class] = head;
+        return;
+    }
+    ctx->allocator.fn(ctx->allocator.user, block, size, 0);
+}
+
+void *gd__calloc(gd_ctx *ctx, size_t size)
+{
+    void *block = gd__alloc(ctx, size);
+    if (block) memset(block, 0, size);
+    return block;
+}
+
+void *gd__realloc(gd_ctx *ctx, void *old, size_t old_size, size_t new_size)
+{
+    void *block = gd__alloc(ctx, new_size);
+    if (!block) return NULL;
+    if (old) {
+        memcpy(block, old, old_size < new_size ? old_size : new_size);
+        gd__free(ctx, old, old_size);
+    }
+    return block;
+}
+
+void *gd__alloc_array(gd_ctx *ctx, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        (void)gd_fail(ctx, GD_OVERFLOW, "%zu items of %zu bytes do not fit in memory", count, size);
+        return NULL;
+    }
+    return gd__alloc(ctx, bytes);
+}
+
+char *gd__strdup(gd_ctx *ctx, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = gd__alloc(ctx, size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void gd__strfree(gd_ctx *ctx, char *text)
+{
+    if (text) gd__free(ctx, text, strlen(text) + 1);
+}
+
+/* ---- interned names: a chained hash table that only grows ---- */
+
+typedef struct name {
+    struct name *next;
+    uint64_t hash;
+    char text[];
+} name;
+
+struct gd_intern {
+    size_t count, buckets;
+    name **bucket;
+};
+
+static uint64_t hash_bytes(const char *text, size_t length)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
+    return hash;
+}
+
+static bool intern_grow(gd_ctx *ctx, gd_intern *table)
+{
+    size_t buckets = table->buckets ? table->buckets * 2 : 32;
+    name **bucket = gd__calloc(ctx, buckets * sizeof *bucket);
+    if (!bucket) return false;
+    for (size_t i = 0; i < table->buckets; i++) {
+        for (name *n = table->bucket[i], *next; n; n = next) {
+            next = n->next;
+            n->next = bucket[n->hash & (buckets - 1)];
+            bucket[n->hash & (buckets - 1)] = n;
+        }
+    }
+    gd__free(ctx, table->bucket, table->buckets * sizeof *bucket);
+    table->bucket = bucket;
+    table->buckets = buckets;
+    return true;
+}
+
+const char *gd__intern(gd_ctx *ctx, const char *text, size_t length)
+{
+    if (!ctx->names && !(ctx->names = gd__calloc(ctx, sizeof *ctx->names))) return NULL;
+    gd_intern *table = ctx->names;
+    uint64_t hash = hash_bytes(text, length);
+    if (table->buckets) {
+        for (name *n = table->bucket[hash & (table->buckets - 1)]; n; n = n->next)
+            if (n->hash == hash && strncmp(n->text, text, length) == 0 && n->text[length] == 0)
+                return n->text;
+    }
+    if (table->count >= table->buckets && !intern_grow(ctx, table)) return NULL;
+    name *n = gd__alloc(ctx, sizeof *n + length + 1);
+    if (!n) return NULL;
+    n->hash = hash;
+    memcpy(n->text, text, length);
+    n->text[length] = 0;
+    n->next = table->bucket[hash & (table->buckets - 1)];
+    table->bucket[hash & (table->buckets - 1)] = n;
+    table->count++;
+    return n->text;
+}
+
+void gd__intern_free(gd_ctx *ctx)
+{
+    gd_intern *table = ctx->names;
+    if (!table) return;
+    for (size_t i = 0; i < table->buckets; i++) {
+        for (name *n = table->bucket[i], *next; n; n = next) {
+            next = n->next;
+            gd__free(ctx, n, sizeof *n + strlen(n->text) + 1);
+        }
+    }
+    gd__free(ctx, table->bucket, table->buckets * sizeof *table->bucket);
+    gd__free(ctx, table, sizeof *table);
+    ctx->names = NULL;
+}
+
+void gd__pool_free(gd_ctx *ctx)
+{
+    for (int class = 0; class < GD_POOL_CLASSES; class ++) {
+        for (gd_pool_block *block = ctx->pool[class], *next; block; block = next) {
+            next = block->next;
+            ctx->allocator.fn(ctx->allocator.user, block, (size_t)64 << class, 0);
+        }
+        ctx->pool[class] = NULL;
+    }
+}

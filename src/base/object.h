@@ -1,0 +1,46 @@
+/* The head of every counted object, and the scope stack.
+ *
+ *   ctx->scope.item:   [ t0 t1 t2 | t3 t4 | t5 ]      marks: 0, 3, 5
+ *                        outer      inner   innermost
+ *
+ * A scope owns one reference of each of its objects.  An object knows its slot (index + 1, 0 = owned by the caller), so
+ * releasing it early empties the slot.  Kept objects slide down into the scope below when their scope ends. */
+#ifndef GD_BASE_OBJECT_H
+#define GD_BASE_OBJECT_H
+
+#include "gradus/base.h"
+
+typedef struct gd_class gd_class;
+
+/* What the core must know to end an object's life; the object's own class (dispatch) lives above. */
+typedef struct gd_object_type {
+    const char *name;
+    void (*destroy)(void *object); /* frees the object itself too */
+} gd_object_type;
+
+typedef struct gd_object {
+    const gd_object_type *type;
+    gd_ctx *ctx;
+    const gd_class *cls; /* runtime class for dispatch, NULL = the class of the type */
+    uint32_t refs;
+    uint32_t slot; /* 1 + index in the scope stack; 0: owned by the caller */
+    uint8_t keep;  /* set by gd_keep until its scope ends */
+} gd_object;
+
+/* Starts an object's life with one reference, owned by the innermost scope if there is one, else by the caller.
+ * On failure (no memory for the slot) nothing is owned and the caller frees the block itself. */
+gd_status gd__object_init(gd_ctx *ctx, void *object, const gd_object_type *type);
+
+/* The same, owned by the caller whatever the scope: for what the library itself holds on to. */
+void gd__object_init_owned(gd_ctx *ctx, void *object, const gd_object_type *type);
+
+void gd__retain(void *object);
+void gd__release(void *object); /* NULL is fine */
+
+/* Moves an object of the innermost scope one scope out; others stay where they are.  NULL is fine. */
+void gd__keep(void *object);
+
+/* Gives the caller a reference of its own: the one the innermost scope held, or a new one.  NULL is fine. */
+void gd__own(void *object);
+
+#endif

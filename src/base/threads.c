@@ -1,0 +1,132 @@
+/* A pool of workers: tasks are numbered, each worker takes the next number until none is left.
+ * Which thread runs a task never changes a result: tasks are fixed pieces of the data. */
+#include "base/ctx.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SPINS 2000 /* looks at the next job for a few microseconds before sleeping */
+
+struct gd_thread_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t *thread;
+    int count;
+    bool quit;
+    bool inside; /* the owner is in gd__parallel */
+    void (*fn)(void *, int64_t);
+    void *arg;
+    int64_t tasks;
+    _Atomic int64_t next;
+    _Atomic uint64_t job; /* number of the current job */
+    _Atomic int running;  /* workers inside the current job */
+};
+
+static void take_tasks(gd_thread_pool *pool)
+{
+    int64_t i;
+    while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->tasks)
+        pool->fn(pool->arg, i);
+}
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void *worker(void *arg)
+{
+    gd_thread_pool *pool = arg;
+    uint64_t seen = 0;
+    for (;;) {
+        for (int spin = 0; spin < SPINS && atomic_load_explicit(&pool->job, memory_order_acquire) == seen;
+             spin++)
+            pause_cpu();
+        pthread_mutex_lock(&pool->lock);
+        while (atomic_load(&pool->job) == seen && !pool->quit) pthread_cond_wait(&pool->wake, &pool->lock);
+        bool quit = pool->quit;
+        seen = atomic_load(&pool->job);
+        /* a worker that wakes late finds no task left and does not join, so nobody waits for it */
+        bool join = atomic_load(&pool->next) < pool->tasks;
+        if (join) atomic_fetch_add(&pool->running, 1);
+        pthread_mutex_unlock(&pool->lock);
+        if (quit) return NULL;
+        if (!join) continue;
+        take_tasks(pool);
+        atomic_fetch_sub_explicit(&pool->running, 1, memory_order_release);
+    }
+}
+
+gd_status gd__threads_start(gd_ctx *ctx)
+{
+    gd_thread_pool *pool = gd__calloc(ctx, sizeof *pool);
+    if (!pool) return GD_NOMEM;
+    int wanted = ctx->threads - 1;
+    pool->thread = gd__alloc_array(ctx, (size_t)wanted, sizeof *pool->thread);
+    if (!pool->thread) {
+        gd__free(ctx, pool, sizeof *pool);
+        return GD_NOMEM;
+    }
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    ctx->workers = pool;
+    /* fewer threads than asked for is fine: the result does not depend on their number */
+    while (pool->count < wanted && pthread_create(&pool->thread[pool->count], NULL, worker, pool) == 0)
+        pool->count++;
+    return GD_OK;
+}
+
+void gd__threads_stop(gd_ctx *ctx)
+{
+    gd_thread_pool *pool = ctx->workers;
+    if (!pool) return;
+    pthread_mutex_lock(&pool->lock);
+    pool->quit = true;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->count; i++) pthread_join(pool->thread[i], NULL);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->lock);
+    gd__free(ctx, pool->thread, (size_t)(ctx->threads - 1) * sizeof *pool->thread);
+    gd__free(ctx, pool, sizeof *pool);
+    ctx->workers = NULL;
+}
+
+/* Joining happens under the lock: once it shows nobody inside and no task is left, nobody can come. */
+static void wait_for_workers(gd_thread_pool *pool)
+{
+    bool busy = true;
+    while (busy) {
+        while (atomic_load_explicit(&pool->running, memory_order_acquire)) pause_cpu();
+        pthread_mutex_lock(&pool->lock);
+        busy = atomic_load(&pool->running) != 0;
+        pthread_mutex_unlock(&pool->lock);
+    }
+}
+
+void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *, int64_t), void *arg)
+{
+    if (count > 1 && ctx->threads > 1 && !ctx->workers) {
+        gd_status before = ctx->status;
+        if (gd__threads_start(ctx) && !before) gd_clear_error(ctx); /* no memory for threads: run alone */
+    }
+    gd_thread_pool *pool = ctx->workers;
+    if (count <= 1 || !pool || !pool->count || pool->inside) {
+        for (int64_t i = 0; i < count; i++) fn(arg, i);
+        return;
+    }
+    pool->inside = true;
+    pthread_mutex_lock(&pool->lock);
+    pool->fn = fn;
+    pool->arg = arg;
+    pool->tasks = count;
+    atomic_store(&pool->next, 0);
+    atomic_fetch_add(&pool->job, 1);
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    take_tasks(pool);
+    wait_for_workers(pool);
+    pool->inside = false;
+}

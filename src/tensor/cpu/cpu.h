@@ -1,0 +1,60 @@
+/* The CPU backend: kernel declarations and the vector tables.
+ *
+ * An element-wise operator runs over blocks: each operand is a plain array of a compute type (f32, f64, i64), so a
+ * kernel is one loop.  Halves compute in f32, small integers and bool in i64. */
+#ifndef GD_TENSOR_CPU_H
+#define GD_TENSOR_CPU_H
+
+#include "tensor/device.h"
+
+#define OP(name, nin, nout, kind, needs) gd_status gd__cpu_##name(gd_device *device, const gd_call *call);
+#define OP0                              OP
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+
+enum { GD_AS_F32, GD_AS_F64, GD_AS_I64, GD_AS_COUNT };
+
+/* o[i] = op(a[i], b[i], c[i]); TEST kernels write bytes; `where` reads a as bytes.  f are the operator's settings. */
+typedef void (*gd_vec_fn)(void *o, const void *a, const void *b, const void *c, int64_t n, const double *f);
+/* Converts n elements between a memory dtype and its compute type. */
+typedef void (*gd_convert_fn)(void *to, const void *from, int64_t n);
+
+typedef struct gd_vec_table {
+    const char *isa;
+    gd_vec_fn map[GD_OP_COUNT][GD_AS_COUNT];
+    gd_convert_fn load[GD_DTYPE_COUNT];              /* to the compute type; NULL: the same */
+    gd_convert_fn store[GD_DTYPE_COUNT];             /* from the compute type; NULL: the same */
+    gd_convert_fn between[GD_AS_COUNT][GD_AS_COUNT]; /* compute type to compute type */
+    float (*sum_f32)(const float *x, int64_t n);     /* in the fixed order of reduce.c */
+    double (*sum_f64)(const double *x, int64_t n);
+    void (*add_f32)(float *acc, const float *x, int64_t n);
+    void (*add_f64)(double *acc, const double *x, int64_t n);
+} gd_vec_table;
+
+extern const gd_vec_table gd__vec_base;
+#ifdef GD_HAVE_AVX2
+extern const gd_vec_table gd__vec_avx2;
+#endif
+#ifdef GD_HAVE_AVX512
+extern const gd_vec_table gd__vec_avx512;
+#endif
+
+static inline const gd_vec_table *gd__vec(const gd_device *device) { return device->state; }
+
+static inline int gd__compute_type(gd_dtype dtype)
+{
+    return dtype == GD_F64                                          ? GD_AS_F64
+           : dtype == GD_F32 || dtype == GD_F16 || dtype == GD_BF16 ? GD_AS_F32
+                                                                    : GD_AS_I64;
+}
+
+/* Element-wise execution of MAP and TEST operators. */
+gd_status gd__cpu_map(gd_device *device, const gd_call *call);
+/* Copies elements in row-major order of t, starting at `start`, as t's compute type (plain array). */
+void gd__cpu_read(const gd_vec_table *vec, const gd_tensor *t, int64_t start, int64_t n, void *out);
+
+/* Work below this many elements is not worth a second thread. */
+#define GD_GRAIN 32768
+
+#endif

@@ -1,0 +1,197 @@
+/* The CPU as a device: memory from the context, kernels from the tables. */
+#include "tensor/cpu/cpu.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *cpu_alloc(gd_device *device, size_t bytes) { return gd__alloc(device->ctx, bytes); }
+
+static void cpu_free(gd_device *device, void *data, size_t bytes) { gd__free(device->ctx, data, bytes); }
+
+static gd_status cpu_move(gd_device *device, void *to, const void *from, size_t bytes)
+{
+    (void)device;
+    memcpy(to, from, bytes);
+    return GD_OK;
+}
+
+static gd_status cpu_sync(gd_device *device)
+{
+    (void)device;
+    return GD_OK;
+}
+
+typedef gd_status (*kernel_fn)(gd_device *, const gd_call *);
+
+/* FULL operators call their own kernel, element-wise ones the block runner, views never get here. */
+static gd_status no_kernel(gd_device *device, const gd_call *call)
+{
+    return gd_fail(device->ctx, GD_INTERNAL, "%s: has no kernel", gd__ops[call->op].name);
+}
+
+#define KERNEL_FULL(name) gd__cpu_##name
+#define KERNEL_MAP(name)  gd__cpu_map
+#define KERNEL_TEST(name) gd__cpu_map
+#define KERNEL_VIEW(name) no_kernel
+static const kernel_fn kernels[GD_OP_COUNT] = {
+#define OP(name, nin, nout, kind, needs) KERNEL_##kind(name),
+#define OP0                              OP
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+};
+
+static gd_status cpu_run(gd_device *device, const gd_call *call) { return kernels[call->op](device, call); }
+
+static void cpu_close(gd_device *device) { (void)device; }
+
+static const gd_backend cpu_backend = {
+    .name = "cpu",
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .upload = cpu_move,
+    .download = cpu_move,
+    .sync = cpu_sync,
+    .run = cpu_run,
+    .close = cpu_close,
+};
+
+/* The best table this CPU can run, unless the context asks for another. */
+static const gd_vec_table *choose_table(const char *isa)
+{
+#ifdef GD_HAVE_AVX512
+    if ((!isa || !strcmp(isa, "avx512")) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw"))
+        return &gd__vec_avx512;
+#endif
+#ifdef GD_HAVE_AVX2
+    if ((!isa || strcmp(isa, "base")) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &gd__vec_avx2;
+#endif
+    (void)isa;
+    return &gd__vec_base;
+}
+
+/* ---- the devices of a context ---- */
+
+#define MAX_GPUS 16
+
+typedef struct devices {
+    gd_device cpu;
+    gd_device gpu[MAX_GPUS];
+    void *plugin; /* dlopen handle */
+    bool searched;
+    char why[512]; /* why there is no plugin */
+} devices;
+
+static const char devices_key;
+
+static void devices_destroy(gd_ctx *ctx, void *data)
+{
+    devices *all = data;
+    for (int i = 0; i < MAX_GPUS; i++)
+        if (all->gpu[i].backend) all->gpu[i].backend->close(&all->gpu[i]);
+    if (all->plugin) dlclose(all->plugin);
+    ctx->cpu = NULL;
+    gd__free(ctx, all, sizeof *all);
+}
+
+static void *devices_make(gd_ctx *ctx)
+{
+    devices *all = gd__calloc(ctx, sizeof *all);
+    if (!all) return NULL;
+    all->cpu = (gd_device){.backend = &cpu_backend, .ctx = ctx, .name = "cpu"};
+    const void *table = choose_table(ctx->isa);
+    memcpy(&all->cpu.state, &table, sizeof table);
+    return all;
+}
+
+static devices *devices_of(gd_ctx *ctx)
+{
+    return gd__extension(ctx, &devices_key, devices_make, devices_destroy);
+}
+
+gd_device *gd__cpu(gd_ctx *ctx)
+{
+    if (ctx->cpu) return ctx->cpu;
+    devices *all = devices_of(ctx);
+    return ctx->cpu = all ? &all->cpu : NULL;
+}
+
+/* Looks for the plugin beside the library's own file, then where the loader looks. GRADUS_CUDA names another file. */
+static void *find_plugin(devices *all)
+{
+    if (all->searched) return all->plugin;
+    all->searched = true;
+    const char *file = getenv("GRADUS_CUDA");
+    char path[1024];
+    Dl_info self;
+    if (!file && dladdr(&devices_key, &self) && self.dli_fname && strrchr(self.dli_fname, '/')) {
+        int folder = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
+        snprintf(path, sizeof path, "%.*s/libgradus_cuda.so", folder, self.dli_fname);
+        all->plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    if (!all->plugin) all->plugin = dlopen(file ? file : "libgradus_cuda.so", RTLD_NOW | RTLD_LOCAL);
+    if (!all->plugin) {
+        const char *why = dlerror();
+        snprintf(all->why, sizeof all->why, "%s", why ? why : "unknown reason");
+    }
+    return all->plugin;
+}
+
+static void *plugin_symbol(devices *all, const char *name)
+{
+    return find_plugin(all) ? dlsym(all->plugin, name) : NULL;
+}
+
+int gd_gpu_count(gd_ctx *ctx)
+{
+    devices *all = devices_of(ctx);
+    void *symbol = all ? plugin_symbol(all, "gd_plugin_count") : NULL;
+    if (!symbol) return 0;
+    gd_plugin_count_fn count;
+    memcpy(&count, &symbol, sizeof count);
+    return count(ctx);
+}
+
+static gd_device *open_gpu(gd_ctx *ctx, devices *all, int index)
+{
+    gd_device *gpu = &all->gpu[index];
+    if (gpu->backend) return gpu;
+    void *symbol = plugin_symbol(all, "gd_plugin_open");
+    if (!symbol) {
+        (void)gd_fail(ctx, GD_DEVICE, "device 'gpu:%d': the CUDA plugin could not be loaded (%s)", index,
+                      all->why);
+        return NULL;
+    }
+    gd_plugin_open_fn open;
+    memcpy(&open, &symbol, sizeof open);
+    *gpu = (gd_device){.ctx = ctx, .index = index};
+    snprintf(gpu->name, sizeof gpu->name, "gpu:%d", index);
+    if (open(gpu) == GD_OK) return gpu;
+    gpu->backend = NULL;
+    return NULL;
+}
+
+gd_device *gd_device_get(gd_ctx *ctx, const char *name)
+{
+    if (name && !strcmp(name, "cpu")) return gd__cpu(ctx);
+    devices *all = devices_of(ctx);
+    if (!all) return NULL;
+    if (name && !strncmp(name, "gpu", 3) && (!name[3] || name[3] == ':')) {
+        char *end = NULL;
+        long index = name[3] ? strtol(name + 4, &end, 10) : 0;
+        if (!name[3] || (end != name + 4 && !*end && index >= 0 && index < MAX_GPUS))
+            return open_gpu(ctx, all, (int)index);
+    }
+    (void)gd_fail(ctx, GD_DEVICE, "device '%.40s' is not one of 'cpu', 'gpu', 'gpu:0' to 'gpu:%d'",
+                  name ? name : "", MAX_GPUS - 1);
+    return NULL;
+}
+
+const char *gd_device_name(const gd_device *device) { return device ? device->name : "none"; }
+
+gd_status gd_device_sync(gd_device *device) { return device ? device->backend->sync(device) : GD_ARGUMENT; }

@@ -1,0 +1,234 @@
+/* Factorisations and solvers on the CPU: LAPACK where there is one, the kernels of dense.h otherwise.
+ *
+ * Operands are contiguous [..., rows, columns]; every matrix of a batch is worked on by one thread alone, so the bits do
+ * not depend on the number of threads.
+ *
+ *   cholesky          in a [n, n]              out l [n, n]                 reads the lower triangle
+ *   solve             in a [n, n], b [n, k]    out x [n, k]                 i[0]: 1 when called as `inverse`
+ *   triangular_solve  in a [n, n], b [n, k]    out x [n, k]                 i = lower, transposed, unit
+ *   logdet            in a [n, n]              out one number               -inf for a singular matrix
+ *   qr                in a [m, n]              out q [m, k], r [k, n]       k = min(m, n)
+ *   eigh              in a [n, n]              out w [n], v [n, n]          reads the lower triangle
+ *   svd               in a [m, n]              out u [m, k], s [k], vt [k, n] */
+#include "tensor/cpu/cpu.h"
+#include "tensor/cpu/dense.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#ifdef GD_HAVE_BLAS
+#include <cblas.h>
+#include <lapacke.h>
+#endif
+
+#define NOT_FINITE    (-1)  /* info of a matrix that holds NaN or infinity */
+#define TASK          20000 /* elements times columns below which a second thread is not worth it */
+#define ITERATION_MAX 32000 /* LAPACK counts its work space, about 2 n^2 elements, in 32 bits */
+
+typedef struct problems problems;
+typedef void (*one_fn)(const problems *p, int64_t b, char *work);
+
+/* A batch of equal problems. */
+struct problems {
+    one_fn one;
+    gd_tensor *const *in;
+    gd_tensor *const *out;
+    const gd_attrs *attrs;
+    int64_t m, n, k;     /* rows, columns, the smaller of them */
+    int64_t columns;     /* of right sides */
+    int64_t room, whole; /* elements LAPACK wants: REAL, int */
+    int64_t batches, tasks;
+    size_t bytes; /* of work, a task */
+    char *work;
+    int64_t *info; /* 0 or what went wrong, a matrix */
+};
+
+/* LAPACK tells the size of its work space as a floating number, which may be rounded down. */
+static inline int64_t room_for(double asked) { return (int64_t)(asked * (1 + 1e-6)) + 1; }
+
+#define REAL         double
+#define LOCAL(name)  name##_f64
+#define ABS          fabs
+#define LOG          log
+#define LAPACK(name) LAPACKE_d##name##_work
+#define TRSM         cblas_dtrsm
+#define DENSE(name)  gd__dense_##name##_f64
+#include "tensor/cpu/linalg_impl.h"
+#undef REAL
+#undef LOCAL
+#undef ABS
+#undef LOG
+#undef LAPACK
+#undef TRSM
+#undef DENSE
+
+#define REAL         float
+#define LOCAL(name)  name##_f32
+#define ABS          fabsf
+#define LOG          logf
+#define LAPACK(name) LAPACKE_s##name##_work
+#define TRSM         cblas_strsm
+#define DENSE(name)  gd__dense_##name##_f32
+#include "tensor/cpu/linalg_impl.h"
+
+/* ---- a batch on the threads ---- */
+
+static problems problems_of(const gd_call *call)
+{
+    const gd_tensor *a = call->in[0];
+    problems j = {.in = call->in, .out = call->out, .attrs = call->attrs};
+    j.m = a->size[a->ndim - 2];
+    j.n = a->size[a->ndim - 1];
+    j.k = j.m < j.n ? j.m : j.n;
+    j.batches = 1;
+    for (int i = 0; i < a->ndim - 2; i++) j.batches *= a->size[i];
+    if (call->nin > 1) j.columns = call->in[1]->size[call->in[1]->ndim - 1];
+    return j;
+}
+
+static gd_status small_enough(gd_ctx *ctx, const char *what, const problems *j, int64_t most)
+{
+    if (j->m <= INT_MAX && j->n <= INT_MAX && j->columns <= INT_MAX && j->k <= most) return GD_OK;
+    return gd_fail(ctx, GD_OVERFLOW, "%s: a matrix of %lld x %lld is too large", what, (long long)j->m,
+                   (long long)j->n);
+}
+
+static void run_task(void *arg, int64_t task)
+{
+    const problems *j = arg;
+    int64_t end = (task + 1) * j->batches / j->tasks;
+    for (int64_t b = task * j->batches / j->tasks; b < end; b++)
+        j->one(j, b, j->bytes ? j->work + (size_t)task * j->bytes : NULL);
+}
+
+/* Runs all problems; the number of the first that failed is stored in *bad, -1 if none. */
+static gd_status run_all(gd_ctx *ctx, problems *j, int64_t *bad, int64_t *info)
+{
+    double work = (double)(j->m * j->n) * (double)(j->k + j->columns) * (double)j->batches;
+    j->tasks = work < TASK ? 1 : j->batches < ctx->threads ? j->batches : ctx->threads;
+    j->bytes = (j->bytes + 63) / 64 * 64;
+    size_t info_bytes = (size_t)j->batches * sizeof *j->info, work_bytes = (size_t)j->tasks * j->bytes;
+    j->info = gd__alloc(ctx, info_bytes);
+    j->work = j->info && work_bytes ? gd__alloc(ctx, work_bytes) : NULL;
+    gd_status status = j->info && (j->work || !work_bytes) ? GD_OK : GD_NOMEM;
+    *bad = -1;
+    if (!status) {
+#ifdef GD_BLAS_SHARED
+        openblas_set_num_threads(1);
+#endif
+        gd__parallel(ctx, j->tasks, run_task, j);
+        for (int64_t b = j->batches; b-- > 0;)
+            if (j->info[b]) *bad = b, *info = j->info[b];
+    }
+    gd__free(ctx, j->work, work_bytes);
+    gd__free(ctx, j->info, info_bytes);
+    return status;
+}
+
+/* Iterative methods: not finite, or did not converge. */
+static gd_status run_iteration(gd_ctx *ctx, const char *what, problems *j)
+{
+    int64_t bad, info;
+    gd_status status = run_all(ctx, j, &bad, &info);
+    if (status || bad < 0) return status;
+    if (info == NOT_FINITE)
+        return gd_fail(ctx, GD_VALUE, "%s: matrix %lld of the batch holds NaN or infinity", what,
+                       (long long)bad);
+    return gd_fail(ctx, GD_VALUE, "%s: no convergence for matrix %lld of the batch", what, (long long)bad);
+}
+
+/* ---- kernels ---- */
+
+gd_status gd__cpu_cholesky(gd_device *device, const gd_call *call)
+{
+    problems j = problems_of(call);
+    int64_t bad, info;
+    if (call->out[0]->numel == 0) return GD_OK;
+    gd_status status = small_enough(device->ctx, "cholesky", &j, INT_MAX);
+    j.one = call->out[0]->dtype == GD_F64 ? cholesky_f64 : cholesky_f32;
+    if (!status) status = run_all(device->ctx, &j, &bad, &info);
+    if (status || bad < 0) return status;
+    return gd_fail(device->ctx, GD_SINGULAR,
+                   "cholesky: the matrix is not positive definite (leading minor %lld of batch %lld)",
+                   (long long)info, (long long)bad);
+}
+
+gd_status gd__cpu_solve(gd_device *device, const gd_call *call)
+{
+    problems j = problems_of(call);
+    bool wide = call->out[0]->dtype == GD_F64;
+    int64_t bad, info;
+    const char *what = call->attrs->i[0] ? "inverse" : "solve";
+    if (j.n == 0 || j.batches == 0) return GD_OK;
+    gd_status status = small_enough(device->ctx, what, &j, INT_MAX);
+    j.one = wide ? solve_f64 : solve_f32;
+    j.bytes = wide ? lu_bytes_f64(j.n) : lu_bytes_f32(j.n);
+    if (!status) status = run_all(device->ctx, &j, &bad, &info);
+    if (status || bad < 0) return status;
+    return gd_fail(device->ctx, GD_SINGULAR, "%s: the matrix is singular (pivot %lld of batch %lld is zero)",
+                   what, (long long)info, (long long)bad);
+}
+
+gd_status gd__cpu_logdet(gd_device *device, const gd_call *call)
+{
+    problems j = problems_of(call);
+    bool wide = call->out[0]->dtype == GD_F64;
+    int64_t bad, info;
+    if (j.batches == 0) return GD_OK;
+    gd_status status = small_enough(device->ctx, "logdet", &j, INT_MAX);
+    j.one = wide ? logdet_f64 : logdet_f32;
+    j.bytes = wide ? lu_bytes_f64(j.n) : lu_bytes_f32(j.n);
+    return status ? status : run_all(device->ctx, &j, &bad, &info);
+}
+
+gd_status gd__cpu_triangular_solve(gd_device *device, const gd_call *call)
+{
+    problems j = problems_of(call);
+    int64_t bad, info;
+    if (j.n == 0 || j.batches == 0) return GD_OK;
+    gd_status status = small_enough(device->ctx, "triangular_solve", &j, INT_MAX);
+    j.one = call->out[0]->dtype == GD_F64 ? triangular_f64 : triangular_f32;
+    if (!status) status = run_all(device->ctx, &j, &bad, &info);
+    if (status || bad < 0) return status;
+    return gd_fail(device->ctx, GD_SINGULAR,
+                   "triangular_solve: the matrix is singular (diagonal %lld of batch %lld is zero)",
+                   (long long)info, (long long)bad);
+}
+
+gd_status gd__cpu_qr(gd_device *device, const gd_call *call)
+{
+    problems j = problems_of(call);
+    bool wide = call->out[0]->dtype == GD_F64;
+    int64_t bad, info;
+    if (j.k == 0 || j.batches == 0) return GD_OK;
+    gd_status status = small_enough(device->ctx, "qr", &j, INT_MAX);
+    if (status) return status;
+    j.one = wide ? qr_f64 : qr_f32;
+    j.bytes = wide ? qr_bytes_f64(&j) : qr_bytes_f32(&j);
+    return run_all(device->ctx, &j, &bad, &info);
+}
+
+gd_status gd__cpu_eigh(gd_device *device, const gd_call *call)
+{
+    problems j = problems_of(call);
+    bool wide = call->out[0]->dtype == GD_F64;
+    if (j.n == 0 || j.batches == 0) return GD_OK;
+    gd_status status = small_enough(device->ctx, "eigh", &j, ITERATION_MAX);
+    if (status) return status;
+    j.one = wide ? eigh_f64 : eigh_f32;
+    j.bytes = wide ? eigh_bytes_f64(&j) : eigh_bytes_f32(&j);
+    return run_iteration(device->ctx, "eigh", &j);
+}
+
+gd_status gd__cpu_svd(gd_device *device, const gd_call *call)
+{
+    problems j = problems_of(call);
+    bool wide = call->out[0]->dtype == GD_F64;
+    if (j.k == 0 || j.batches == 0) return GD_OK;
+    gd_status status = small_enough(device->ctx, "svd", &j, ITERATION_MAX);
+    if (status) return status;
+    j.one = wide ? svd_f64 : svd_f32;
+    j.bytes = wide ? svd_bytes_f64(&j) : svd_bytes_f32(&j);
+    return run_iteration(device->ctx, "svd", &j);
+}

@@ -1,0 +1,272 @@
+/* Factorisations of one matrix, for REAL.  Included by linalg.c once a type, with REAL, LOCAL(name), ABS, LOG,
+ * LAPACK(name) (the LAPACKE function without its type letter and _work), TRSM (CBLAS) and DENSE(name).
+ *
+ * LAPACK counts columns first, our matrices are stored row by row: what it sees is the transposed matrix.  So
+ * a lower triangle is its upper one, an LQ factorisation its QR, and U and V of a singular value decomposition change
+ * places.  Nothing has to be transposed but eigenvectors. */
+
+/* Matrix number b of a contiguous tensor. */
+static REAL *LOCAL(at)(const gd_tensor *t, int64_t b)
+{
+    int n = t->ndim;
+    return (REAL *)(void *)t->data + b * t->size[n - 2] * t->size[n - 1];
+}
+
+static void LOCAL(copy)(REAL *to, const REAL *from, int64_t count)
+{
+    if (count) memcpy(to, from, (size_t)count * sizeof *to);
+}
+
+static bool LOCAL(finite)(const REAL *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
+/* Fixes the sign of each column of v (rows x cols): its first component that is at least half as large as the largest
+ * one becomes positive.  The rows of `partner` (cols x width), if there is one, follow. */
+static void LOCAL(orient)(REAL *v, int64_t rows, int64_t cols, REAL *partner, int64_t width)
+{
+    for (int64_t j = 0; j < cols; j++) {
+        REAL largest = 0, chosen = 0;
+        for (int64_t i = 0; i < rows; i++)
+            if (ABS(v[i * cols + j]) > largest) largest = ABS(v[i * cols + j]);
+        for (int64_t i = 0; i < rows && chosen == 0; i++)
+            if (2 * ABS(v[i * cols + j]) >= largest) chosen = v[i * cols + j];
+        if (!(chosen < 0)) continue;
+        for (int64_t i = 0; i < rows; i++) v[i * cols + j] = -v[i * cols + j];
+        for (int64_t i = 0; i < width; i++) partner[j * width + i] = -partner[j * width + i];
+    }
+}
+
+/* ---- Cholesky ---- */
+
+static void LOCAL(cholesky)(const problems *p, int64_t b, char *work)
+{
+    (void)work;
+    int64_t n = p->n, info;
+    REAL *l = LOCAL(at)(p->out[0], b);
+    LOCAL(copy)(l, LOCAL(at)(p->in[0], b), n * n);
+#ifdef GD_HAVE_BLAS
+    info = LAPACK(potrf)(LAPACK_COL_MAJOR, 'U', (int)n, l, (int)n);
+#else
+    info = DENSE(potrf_lower)(n, l, n);
+#endif
+    for (int64_t i = 0; i < n; i++) {
+        if (!info && !(l[i * n + i] > 0)) info = i + 1; /* NaN */
+        for (int64_t j = i + 1; j < n; j++) l[i * n + j] = 0;
+    }
+    p->info[b] = info;
+}
+
+/* ---- LU: solve, logdet ---- */
+
+typedef struct LOCAL(lu) {
+    REAL *a;
+    int *pivot;
+} LOCAL(lu);
+
+static size_t LOCAL(lu_bytes)(int64_t n) { return (size_t)(n * n) * sizeof(REAL) + (size_t)n * sizeof(int); }
+
+/* Factors a copy of matrix b; 0, or the number of the first zero pivot. */
+static int64_t LOCAL(factor)(const problems *p, int64_t b, char *work, LOCAL(lu) * f)
+{
+    int64_t n = p->n;
+    f->a = (REAL *)(void *)work;
+    f->pivot = (int *)(void *)(f->a + n * n);
+    LOCAL(copy)(f->a, LOCAL(at)(p->in[0], b), n * n);
+#ifdef GD_HAVE_BLAS
+    return LAPACK(getrf)(LAPACK_COL_MAJOR, (int)n, (int)n, f->a, (int)n, f->pivot);
+#else
+    return DENSE(getrf)(n, f->a, n, f->pivot);
+#endif
+}
+
+/* x = A^-1 x in place.  With LAPACK, A^T = P L U, so in our rows A = U^T L^T P^T with U^T lower, L^T unit upper. */
+static void LOCAL(solve_factored)(const LOCAL(lu) * f, int64_t n, int64_t columns, REAL *x)
+{
+#ifdef GD_HAVE_BLAS
+    int size = (int)n, k = (int)columns;
+    TRSM(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, size, k, 1, f->a, size, x, k);
+    TRSM(CblasRowMajor, CblasLeft, CblasUpper, CblasNoTrans, CblasUnit, size, k, 1, f->a, size, x, k);
+    for (int64_t i = n; i-- > 0;) {
+        int64_t other = f->pivot[i] - 1;
+        for (int64_t j = 0; j < columns && other != i; j++) {
+            REAL swap = x[i * columns + j];
+            x[i * columns + j] = x[other * columns + j];
+            x[other * columns + j] = swap;
+        }
+    }
+#else
+    (void)DENSE(getrs)(n, columns, f->a, n, f->pivot, x, columns, 0);
+#endif
+}
+
+static void LOCAL(solve)(const problems *p, int64_t b, char *work)
+{
+    LOCAL(lu) f;
+    REAL *x = LOCAL(at)(p->out[0], b);
+    p->info[b] = LOCAL(factor)(p, b, work, &f);
+    if (p->info[b]) return;
+    LOCAL(copy)(x, LOCAL(at)(p->in[1], b), p->n * p->columns);
+    if (p->columns) LOCAL(solve_factored)(&f, p->n, p->columns, x);
+}
+
+static void LOCAL(logdet)(const problems *p, int64_t b, char *work)
+{
+    LOCAL(lu) f;
+    REAL sum = 0;
+    if (LOCAL(factor)(p, b, work, &f))
+        sum = -(REAL)INFINITY;
+    else
+        for (int64_t i = 0; i < p->n; i++) sum += LOG(ABS(f.a[i * p->n + i]));
+    ((REAL *)(void *)p->out[0]->data)[b] = sum;
+    p->info[b] = 0;
+}
+
+/* ---- triangular ---- */
+
+static void LOCAL(triangular)(const problems *p, int64_t b, char *work)
+{
+    (void)work;
+    int64_t n = p->n, columns = p->columns;
+    bool lower = p->attrs->i[0], transposed = p->attrs->i[1], unit = p->attrs->i[2];
+    const REAL *a = LOCAL(at)(p->in[0], b);
+    REAL *x = LOCAL(at)(p->out[0], b);
+    for (int64_t i = 0; i < n && !unit; i++)
+        if (a[i * n + i] == 0) {
+            p->info[b] = i + 1;
+            return;
+        }
+    p->info[b] = 0;
+    LOCAL(copy)(x, LOCAL(at)(p->in[1], b), n * columns);
+    if (n * columns == 0) return;
+#ifdef GD_HAVE_BLAS
+    TRSM(CblasRowMajor, CblasLeft, lower ? CblasLower : CblasUpper, transposed ? CblasTrans : CblasNoTrans,
+         unit ? CblasUnit : CblasNonUnit, (int)n, (int)columns, 1, a, (int)n, x, (int)columns);
+#else
+    (void)DENSE(trsm)(lower, transposed, unit, n, columns, a, n, x, columns);
+#endif
+}
+
+/* ---- QR ---- */
+
+static size_t LOCAL(qr_bytes)(problems *p)
+{
+    int64_t m = p->m, n = p->n;
+#ifdef GD_HAVE_BLAS
+    REAL lq = 0, q = 0, none = 0;
+    (void)LAPACK(gelqf)(LAPACK_COL_MAJOR, (int)n, (int)m, &none, (int)n, &none, &lq, -1);
+    (void)LAPACK(orglq)(LAPACK_COL_MAJOR, (int)p->k, (int)m, (int)p->k, &none, (int)n, &none, &q, -1);
+    p->room = room_for((double)(lq > q ? lq : q));
+    return (size_t)(m * n + p->k + p->room) * sizeof(REAL);
+#else
+    return (size_t)gd__dense_qr_work(m, n) * sizeof(REAL);
+#endif
+}
+
+static void LOCAL(qr)(const problems *p, int64_t b, char *work)
+{
+    int64_t m = p->m, n = p->n, k = p->k;
+    const REAL *from = LOCAL(at)(p->in[0], b);
+    REAL *q = LOCAL(at)(p->out[0], b), *r = LOCAL(at)(p->out[1], b), *a = (REAL *)(void *)work;
+#ifdef GD_HAVE_BLAS
+    REAL *tau = a + m * n, *room = tau + k;
+    LOCAL(copy)(a, from, m * n);
+    (void)LAPACK(gelqf)(LAPACK_COL_MAJOR, (int)n, (int)m, a, (int)n, tau, room, (int)p->room);
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < n; j++) r[i * n + j] = j < i ? 0 : a[i * n + j];
+    (void)LAPACK(orglq)(LAPACK_COL_MAJOR, (int)k, (int)m, (int)k, a, (int)n, tau, room, (int)p->room);
+    for (int64_t i = 0; i < m; i++) LOCAL(copy)(q + i * k, a + i * n, k);
+#else
+    (void)DENSE(qr)(m, n, from, n, q, k, r, n, a);
+#endif
+    p->info[b] = 0;
+}
+
+/* ---- eigenvalues ---- */
+
+#ifdef GD_HAVE_BLAS
+static void LOCAL(transpose)(REAL *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) {
+            REAL swap = a[i * n + j];
+            a[i * n + j] = a[j * n + i];
+            a[j * n + i] = swap;
+        }
+}
+#endif
+
+static size_t LOCAL(eigh_bytes)(problems *p)
+{
+#ifdef GD_HAVE_BLAS
+    REAL room = 0, none = 0;
+    int whole = 0, n = (int)p->n;
+    (void)LAPACK(syevd)(LAPACK_COL_MAJOR, 'V', 'U', n, &none, n, &none, &room, -1, &whole, -1);
+    p->room = room_for((double)room);
+    p->whole = whole;
+    return (size_t)p->room * sizeof(REAL) + (size_t)whole * sizeof(int);
+#else
+    return (size_t)gd__dense_eigh_work(p->n) * sizeof(REAL);
+#endif
+}
+
+static void LOCAL(eigh)(const problems *p, int64_t b, char *work)
+{
+    int64_t n = p->n;
+    const REAL *from = LOCAL(at)(p->in[0], b);
+    REAL *w = (REAL *)(void *)p->out[0]->data + b * n, *v = LOCAL(at)(p->out[1], b),
+         *room = (REAL *)(void *)work;
+    p->info[b] = LOCAL(finite)(from, n * n) ? 0 : NOT_FINITE;
+    if (p->info[b]) return;
+#ifdef GD_HAVE_BLAS
+    int *whole = (int *)(void *)(room + p->room);
+    LOCAL(copy)(v, from, n * n);
+    p->info[b] = LAPACK(syevd)(LAPACK_COL_MAJOR, 'V', 'U', (int)n, v, (int)n, w, room, (int)p->room, whole,
+                               (int)p->whole);
+    LOCAL(transpose)(v, n);
+#else
+    p->info[b] = DENSE(eigh)(n, from, n, w, v, n, room);
+#endif
+    LOCAL(orient)(v, n, n, NULL, 0);
+}
+
+/* ---- singular values ---- */
+
+static size_t LOCAL(svd_bytes)(problems *p)
+{
+    int64_t m = p->m, n = p->n, k = p->k;
+#ifdef GD_HAVE_BLAS
+    REAL room = 0, none = 0;
+    int whole = 0;
+    (void)LAPACK(gesdd)(LAPACK_COL_MAJOR, 'S', (int)n, (int)m, &none, (int)n, &none, &none, (int)n, &none,
+                        (int)k, &room, -1, &whole);
+    p->room = room_for((double)room);
+    return (size_t)(m * n + p->room) * sizeof(REAL) + (size_t)(8 * k) * sizeof(int);
+#else
+    (void)k;
+    return (size_t)gd__dense_svd_work(m, n) * sizeof(REAL);
+#endif
+}
+
+static void LOCAL(svd)(const problems *p, int64_t b, char *work)
+{
+    int64_t m = p->m, n = p->n, k = p->k;
+    const REAL *from = LOCAL(at)(p->in[0], b);
+    REAL *u = LOCAL(at)(p->out[0], b), *s = (REAL *)(void *)p->out[1]->data + b * k;
+    REAL *vt = LOCAL(at)(p->out[2], b), *a = (REAL *)(void *)work;
+    p->info[b] = LOCAL(finite)(from, m * n) ? 0 : NOT_FINITE;
+    if (p->info[b]) return;
+#ifdef GD_HAVE_BLAS
+    REAL *room = a + m * n;
+    int *whole = (int *)(void *)(room + p->room);
+    LOCAL(copy)(a, from, m * n);
+    p->info[b] = LAPACK(gesdd)(LAPACK_COL_MAJOR, 'S', (int)n, (int)m, a, (int)n, s, vt, (int)n, u, (int)k,
+                               room, (int)p->room, whole);
+#else
+    p->info[b] = DENSE(svd)(m, n, from, n, u, k, s, vt, n, a);
+#endif
+    LOCAL(orient)(u, m, k, vt, n);
+}

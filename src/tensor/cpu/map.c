@@ -1,0 +1,335 @@
+/* Element-wise execution: the output, which is contiguous, is cut into fixed pieces; inside a piece, blocks of operands
+ * are read as plain arrays of the compute type (in place where they already are), and one vector kernel runs.
+ *
+ *   piece of 32768 outputs -> blocks of at most 1024 -> [a as f32][b as f32] -> kernel -> [o as f32] -> stored */
+#include "tensor/cpu/cpu.h"
+
+#include <string.h>
+
+#define BLOCK 1024
+
+/* One operand, seen with the axes of the output (stride 0 where it is broadcast), neighbours merged where possible. */
+typedef struct operand {
+    const char *data;
+    const gd_tensor *t;
+    int ndim;
+    int64_t size[GD_MAX_DIMS], stride[GD_MAX_DIMS];
+    size_t item;
+    gd_convert_fn load; /* NULL: memory is the compute type */
+    bool raw;           /* read bytes as they are: the condition of `where` */
+    bool direct;        /* contiguous and raw or no conversion: used in place */
+    bool constant;      /* the same element everywhere */
+} operand;
+
+typedef struct job {
+    const gd_vec_table *vec;
+    gd_vec_fn fn;
+    const double *f;
+    int nin;
+    operand in[3];
+    char *out;
+    size_t out_item;
+    gd_convert_fn store;
+    size_t compute_item;
+    int64_t numel;
+} job;
+
+static void merge_axes(operand *o)
+{
+    int n = 0;
+    for (int i = 0; i < o->ndim; i++) {
+        if (o->size[i] == 1) continue;
+        if (n && o->stride[n - 1] == o->stride[i] * o->size[i]) {
+            o->size[n - 1] *= o->size[i];
+            o->stride[n - 1] = o->stride[i];
+        } else {
+            o->size[n] = o->size[i];
+            o->stride[n++] = o->stride[i];
+        }
+    }
+    o->ndim = n;
+}
+
+static void see(operand *o, const gd_vec_table *vec, const gd_tensor *t, int ndim, const int64_t *size,
+                bool raw)
+{
+    o->t = t;
+    o->data = t->data;
+    o->item = gd__item_size(t);
+    o->raw = raw;
+    o->load = raw ? NULL : vec->load[t->dtype];
+    o->ndim = ndim;
+    int shift = ndim - t->ndim;
+    for (int i = 0; i < ndim; i++) {
+        o->size[i] = size[i];
+        o->stride[i] = i < shift || (t->size[i - shift] == 1 && size[i] != 1) ? 0 : t->stride[i - shift];
+    }
+    merge_axes(o);
+    bool flat = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 1);
+    o->direct = flat && !o->load;
+    o->constant = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 0);
+}
+
+/* n elements spaced by `step` bytes into a dense array. */
+static void collect(char *to, const char *from, int64_t n, int64_t step, size_t item)
+{
+#define COLLECT(type) \
+    for (int64_t i = 0; i < n; i++) ((type *)(void *)to)[i] = *(const type *)(const void *)(from + i * step)
+    switch (item) {
+    case 4: COLLECT(uint32_t); break;
+    case 8: COLLECT(uint64_t); break;
+    case 2: COLLECT(uint16_t); break;
+    default: COLLECT(uint8_t); break;
+    }
+#undef COLLECT
+}
+
+/* Reads n elements from linear position `start` into out, as the compute type (or raw). */
+static void read_block(const operand *o, int64_t start, int64_t n, char *out, size_t out_item)
+{
+    int64_t index[GD_MAX_DIMS], offset = 0, rest = start;
+    for (int i = o->ndim; i-- > 0;) {
+        index[i] = rest % o->size[i];
+        rest /= o->size[i];
+        offset += index[i] * o->stride[i];
+    }
+    int last = o->ndim - 1;
+    char dense[BLOCK * 8];
+    while (n > 0) {
+        int64_t run = last < 0 ? n : o->size[last] - index[last];
+        if (run > n) run = n;
+        int64_t step = last < 0 ? 0 : o->stride[last];
+        const char *from = o->data + offset * (int64_t)o->item;
+        bool packed = step == 1 || run == 1;
+        if (!o->load) {
+            if (packed)
+                memcpy(out, from, (size_t)run * o->item);
+            else
+                collect(out, from, run, step * (int64_t)o->item, o->item);
+        } else {
+            if (!packed) {
+                collect(dense, from, run, step * (int64_t)o->item, o->item);
+                from = dense;
+            }
+            o->load(out, from, run);
+        }
+        out += (size_t)run * out_item;
+        n -= run;
+        if (last < 0 || n == 0) return;
+        /* carry to the next run */
+        offset += run * step;
+        index[last] += run;
+        for (int i = last; i > 0 && index[i] == o->size[i]; i--) {
+            index[i] = 0;
+            index[i - 1]++;
+            offset += o->stride[i - 1] - o->size[i] * o->stride[i];
+        }
+    }
+}
+
+static void run_piece(const job *j, int64_t start, int64_t end)
+{
+    _Alignas(64) char buffer[3][BLOCK * 8], result[BLOCK * 8];
+    const void *a[3] = {NULL, NULL, NULL};
+    bool in_place = !j->store;
+    for (int k = 0; k < j->nin; k++) {
+        const operand *o = &j->in[k];
+        in_place = in_place && o->direct && !o->constant;
+        if (!o->constant) continue;
+        int64_t n = end - start < BLOCK ? end - start : BLOCK;
+        read_block(o, 0, n, buffer[k], o->raw ? 1 : j->compute_item);
+        a[k] = buffer[k];
+    }
+    int64_t step = in_place ? end - start : BLOCK;
+    for (int64_t i = start; i < end; i += step) {
+        int64_t n = end - i < step ? end - i : step;
+        for (int k = 0; k < j->nin; k++) {
+            const operand *o = &j->in[k];
+            if (o->constant) continue;
+            if (o->direct) {
+                a[k] = o->data + i * (int64_t)o->item;
+                continue;
+            }
+            read_block(o, i, n, buffer[k], o->raw ? 1 : j->compute_item);
+            a[k] = buffer[k];
+        }
+        char *to = j->out + i * (int64_t)j->out_item;
+        j->fn(j->store ? result : to, a[0], a[1], a[2], n, j->f);
+        if (j->store) j->store(to, result, n);
+    }
+}
+
+static void piece_task(void *arg, int64_t k)
+{
+    const job *j = arg;
+    int64_t start = k * GD_GRAIN, end = start + GD_GRAIN;
+    run_piece(j, start, end < j->numel ? end : j->numel);
+}
+
+/* Same shape, contiguous, no conversion: straight to the kernel.  Most small calls end here. */
+static bool run_direct(const gd_vec_table *vec, const gd_call *call, gd_vec_fn fn)
+{
+    gd_tensor *out = call->out[0];
+    const void *a[3] = {NULL, NULL, NULL};
+    if (out->numel > GD_GRAIN ||
+        (call->op != GD_OP_where && gd__ops[call->op].kind == GD_KIND_MAP && vec->store[out->dtype]))
+        return false;
+    for (int k = 0; k < call->nin; k++) {
+        gd_tensor *t = call->in[k];
+        bool raw = call->op == GD_OP_where && k == 0;
+        if ((!raw && vec->load[t->dtype]) || !gd__same_shape(t, out) || !gd__contiguous(t)) return false;
+        a[k] = t->data;
+    }
+    if (call->op == GD_OP_where && vec->store[out->dtype]) return false;
+    fn(out->data, a[0], a[1], a[2], out->numel, call->attrs->f);
+    return true;
+}
+
+gd_status gd__cpu_map(gd_device *device, const gd_call *call)
+{
+    const gd_vec_table *vec = gd__vec(device);
+    gd_tensor *out = call->out[0];
+    bool test = gd__ops[call->op].kind == GD_KIND_TEST;
+    gd_tensor *typed = call->in[call->op == GD_OP_where ? 1 : 0];
+    int type = gd__compute_type(typed->dtype);
+    gd_vec_fn fn = vec->map[call->op][type];
+    if (!fn)
+        return gd_fail(device->ctx, GD_DTYPE, "%s: not defined for %s", gd__ops[call->op].name,
+                       gd_dtype_name(typed->dtype));
+    if (out->numel == 0 || run_direct(vec, call, fn)) return GD_OK;
+    job j = {.vec = vec,
+             .fn = fn,
+             .f = call->attrs->f,
+             .nin = call->nin,
+             .out = out->data,
+             .out_item = gd__item_size(out),
+             .store = test ? NULL : vec->store[out->dtype],
+             .compute_item = type == GD_AS_F32 ? 4 : 8,
+             .numel = out->numel};
+    for (int k = 0; k < call->nin; k++)
+        see(&j.in[k], vec, call->in[k], out->ndim, out->size, call->op == GD_OP_where && k == 0);
+    int64_t pieces = (out->numel + GD_GRAIN - 1) / GD_GRAIN;
+    gd__parallel(device->ctx, pieces, piece_task, &j);
+    return GD_OK;
+}
+
+void gd__cpu_read(const gd_vec_table *vec, const gd_tensor *t, int64_t start, int64_t n, void *out)
+{
+    operand o;
+    see(&o, vec, t, t->ndim, t->size, false);
+    size_t item = gd__compute_type(t->dtype) == GD_AS_F32 ? 4 : 8;
+    for (int64_t done = 0; done < n; done += BLOCK) {
+        int64_t k = n - done < BLOCK ? n - done : BLOCK;
+        read_block(&o, start + done, k, (char *)out + (size_t)done * item, item);
+    }
+}
+
+/* ---- copies: strided to strided, with cast and broadcast ---- */
+
+typedef struct copy_job {
+    operand from, to;
+    gd_convert_fn store, between;
+    gd_dtype from_type, to_type;
+    int64_t numel;
+} copy_job;
+
+/* Writes n elements of the memory dtype at linear position `start` of a strided destination. */
+static void write_block(const operand *o, int64_t start, int64_t n, const char *data)
+{
+    int64_t index[GD_MAX_DIMS], offset = 0, rest = start;
+    for (int i = o->ndim; i-- > 0;) {
+        index[i] = rest % o->size[i];
+        rest /= o->size[i];
+        offset += index[i] * o->stride[i];
+    }
+    int last = o->ndim - 1;
+    while (n > 0) {
+        int64_t run = last < 0 ? n : o->size[last] - index[last], step = last < 0 ? 1 : o->stride[last];
+        if (run > n) run = n;
+        char *to = (char *)(uintptr_t)o->data + offset * (int64_t)o->item;
+        if (step == 1)
+            memcpy(to, data, (size_t)run * o->item);
+        else
+            for (int64_t i = 0; i < run; i++)
+                memcpy(to + i * step * (int64_t)o->item, data + i * (int64_t)o->item, o->item);
+        data += (size_t)run * o->item;
+        n -= run;
+        if (last < 0 || n == 0) return;
+        offset += run * step;
+        index[last] += run;
+        for (int i = last; i > 0 && index[i] == o->size[i]; i--) {
+            index[i] = 0;
+            index[i - 1]++;
+            offset += o->stride[i - 1] - o->size[i] * o->stride[i];
+        }
+    }
+}
+
+static void copy_piece(void *arg, int64_t k)
+{
+    const copy_job *j = arg;
+    _Alignas(64) char loaded[BLOCK * 8], converted[BLOCK * 8], stored[BLOCK * 8];
+    int64_t start = k * GD_GRAIN, end = start + GD_GRAIN < j->numel ? start + GD_GRAIN : j->numel;
+    size_t item = j->from.load || !j->from.raw ? (gd__compute_type(j->from_type) == GD_AS_F32 ? 4u : 8u)
+                                               : j->from.item;
+    for (int64_t i = start; i < end; i += BLOCK) {
+        int64_t n = end - i < BLOCK ? end - i : BLOCK;
+        const char *data = loaded;
+        read_block(&j->from, i, n, loaded, item);
+        if (j->between) {
+            j->between(converted, data, n);
+            data = converted;
+        }
+        if (j->store) {
+            j->store(stored, data, n);
+            data = stored;
+        }
+        write_block(&j->to, i, n, data);
+    }
+}
+
+static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src);
+
+static gd_status float_to_bool(gd_device *device, gd_tensor *dst, const gd_tensor *src)
+{
+    gd_scope_begin(device->ctx);
+    gd_tensor *in = (gd_tensor *)(uintptr_t)src, *mask = gd__new(device, GD_BOOL, src->ndim, src->size);
+    gd_status status = mask ? gd__execute(GD_OP_logical_not, &in, 1, &(gd_attrs){0}, &mask, 1) : GD_NOMEM;
+    for (int64_t i = 0; !status && i < mask->numel; i++) mask->data[i] = !mask->data[i];
+    if (!status) status = copy_strided(device, dst, mask);
+    gd_scope_end(device->ctx);
+    return status;
+}
+
+static gd_status copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src)
+{
+    if (dst->numel == 0) return GD_OK;
+    const gd_vec_table *vec = gd__vec(device);
+    bool same = dst->dtype == src->dtype;
+    copy_job j = {.from_type = src->dtype, .to_type = dst->dtype, .numel = dst->numel};
+    see(&j.from, vec, src, dst->ndim, dst->size, same);
+    see(&j.to, vec, dst, dst->ndim, dst->size, true);
+    bool flat = j.from.direct && !j.from.constant && j.to.direct && same;
+    if (flat && dst->numel <= GD_GRAIN) {
+        memmove(dst->data, src->data, (size_t)dst->numel * gd__item_size(dst));
+        return GD_OK;
+    }
+    /* a number is true when it is not zero, not when its integer part is not */
+    if (dst->dtype == GD_BOOL && gd_dtype_is_float(src->dtype)) return float_to_bool(device, dst, src);
+    if (!same) {
+        j.between = vec->between[gd__compute_type(src->dtype)][gd__compute_type(dst->dtype)];
+        j.store = vec->store[dst->dtype];
+    }
+    gd__parallel(device->ctx, (dst->numel + GD_GRAIN - 1) / GD_GRAIN, copy_piece, &j);
+    return GD_OK;
+}
+
+gd_status gd__cpu_copy(gd_device *device, const gd_call *call)
+{
+    return copy_strided(device, call->out[0], call->in[0]);
+}
+
+gd_status gd__cpu_cast(gd_device *device, const gd_call *call)
+{
+    return copy_strided(device, call->out[0], call->in[0]);
+}

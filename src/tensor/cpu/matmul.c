@@ -1,0 +1,278 @@
+/* The matrix product on the CPU: [..., m, k] x [..., k, n] -> [..., m, n].
+ *
+ * Both operands have the same number of axes and the same batch sizes; any strides (0 for a broadcast batch).
+ * The result is cut into tiles whose sizes follow from m, n and k alone, and each tile is one single-threaded call, so
+ * the bits do not depend on how many threads share the tiles:
+ *
+ *          n                     tall m: rows are cut          small m, n and long k: k is cut and
+ *      +--------+                wide n: columns are cut       the partial products are added in order
+ *    m | 0 |  1 |
+ *      | 2 |  3 |                many small matrices: several of them make one task
+ *      +--------+
+ */
+#include "tensor/cpu/cpu.h"
+#include "tensor/cpu/dense.h"
+
+#include <limits.h>
+#include <string.h>
+
+#ifdef GD_HAVE_BLAS
+#include <cblas.h>
+#endif
+
+#define TINY      64  /* multiply-adds up to which plain loops win over a call */
+#define TASK      3e5 /* a task should cost at least this many multiply-adds, about 5 us */
+#define ROWS_MIN  64  /* rows of a tile */
+#define ROWS_MAX  256
+#define COLS_MIN  128 /* columns of a tile */
+#define COLS_MAX  2048
+#define SPLIT     4    /* tiles a product is cut into when it is large enough */
+#define PARTS     16   /* parts of k */
+#define DEPTH_MIN 2048 /* length of a part of k */
+
+typedef struct tile {
+    int64_t m, n, k;
+    const void *a, *b;
+    void *c;
+    int64_t a_row, a_col, b_row, b_col, ldc;
+} tile;
+
+/* A batch of matrices with its strides. */
+typedef struct stack {
+    char *data;
+    int64_t row, col;
+    int64_t step[GD_MAX_DIMS]; /* of the batch axes */
+} stack;
+
+typedef struct product {
+    void (*multiply)(const tile *t);
+    size_t item; /* bytes of an element */
+    int64_t m, n, k, batches;
+    int64_t rows, cols, depth;  /* of a tile */
+    int64_t down, across, deep; /* tiles along m, n, k */
+    int64_t group;              /* matrices a task */
+    int batch_dims;
+    int64_t batch[GD_MAX_DIMS];
+    stack a, b, c;
+    char *parts; /* partial products where k is cut */
+} product;
+
+static bool is_tiny(const tile *t) { return (double)t->m * (double)t->n * (double)t->k <= TINY; }
+
+/* How BLAS may read a matrix in place: rows or columns contiguous. */
+typedef struct layout {
+    bool transposed;
+    int ld;
+} layout;
+
+static bool blas_layout(int64_t rows, int64_t cols, int64_t row, int64_t col, layout *out)
+{
+    int64_t ld, least;
+    if (col == 1 || cols == 1) {
+        out->transposed = false;
+        least = cols > 1 ? cols : 1;
+        ld = rows == 1 ? least : row;
+    } else {
+        out->transposed = true;
+        least = rows > 1 ? rows : 1;
+        ld = col;
+        if (row != 1 && rows != 1) return false;
+    }
+    out->ld = (int)ld;
+    return ld >= least && ld <= INT_MAX && rows <= INT_MAX && cols <= INT_MAX;
+}
+
+#define REAL        float
+#define LOCAL(name) name##_f32
+#define GEMM        cblas_sgemm
+#define GEMV        cblas_sgemv
+#define DENSE_GEMM  gd__dense_gemm_f32
+#include "tensor/cpu/matmul_impl.h"
+#undef REAL
+#undef LOCAL
+#undef GEMM
+#undef GEMV
+#undef DENSE_GEMM
+
+#define REAL        double
+#define LOCAL(name) name##_f64
+#define GEMM        cblas_dgemm
+#define GEMV        cblas_dgemv
+#define DENSE_GEMM  gd__dense_gemm_f64
+#include "tensor/cpu/matmul_impl.h"
+#undef REAL
+#undef LOCAL
+#undef DENSE_GEMM
+
+/* Unsigned: integers wrap around. */
+#define REAL        uint64_t
+#define LOCAL(name) name##_i64
+#include "tensor/cpu/matmul_impl.h"
+
+/* ---- the plan: how a product is cut ---- */
+
+/* Multiply-adds, plus what reading the operands costs when they are used only a few times. */
+static double cost(double m, double n, double k) { return m * n * k + 8 * k * (m + n); }
+
+static int64_t pieces(int64_t size, int64_t piece) { return size == 0 ? 0 : (size - 1) / piece + 1; }
+
+/* A size cut into `count` pieces, rounded up to whole vectors and kept within bounds. */
+static int64_t piece_of(int64_t size, int64_t count, int64_t least, int64_t most)
+{
+    if (count < pieces(size, most)) count = pieces(size, most);
+    int64_t piece = (pieces(size, count) + 15) / 16 * 16;
+    if (piece < least) piece = least;
+    if (piece > most) piece = most;
+    return piece < size ? piece : size;
+}
+
+static void cut_one(product *p)
+{
+    double work = cost((double)p->m, (double)p->n, (double)p->k);
+    double most = work / TASK;
+    int64_t count = most < SPLIT ? (int64_t)most : SPLIT;
+    if (count < 2) return;
+    p->rows = piece_of(p->m, count, ROWS_MIN, ROWS_MAX);
+    if (p->rows < p->m) count = 1;
+    p->cols = piece_of(p->n, count, COLS_MIN, COLS_MAX);
+    if (p->rows < p->m || p->cols < p->n || p->batches > 1) return;
+    p->depth = piece_of(p->k, PARTS, DEPTH_MIN, INT_MAX);
+}
+
+static void cut(product *p)
+{
+    p->rows = p->m;
+    p->cols = p->n;
+    p->depth = p->k;
+    p->group = 1;
+    cut_one(p);
+    p->down = pieces(p->m, p->rows);
+    p->across = pieces(p->n, p->cols);
+    p->deep = p->k ? pieces(p->k, p->depth) : 1;
+    double work = cost((double)p->m, (double)p->n, (double)p->k);
+    if (work < TASK) p->group = (int64_t)(TASK / (work + 64));
+    if (p->group < 1) p->group = 1;
+}
+
+/* ---- running it ---- */
+
+static char *matrix_at(const product *p, const stack *s, int64_t index)
+{
+    int64_t offset = 0;
+    for (int i = p->batch_dims; i-- > 0;) {
+        offset += index % p->batch[i] * s->step[i];
+        index /= p->batch[i];
+    }
+    return s->data + offset * (int64_t)p->item;
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Tile number `index` of matrix `batch`. */
+static void run_tile(const product *p, int64_t batch, int64_t index)
+{
+    int64_t part = index % p->deep, j = index / p->deep % p->across, i = index / p->deep / p->across;
+    int64_t top = i * p->rows, left = j * p->cols, front = part * p->depth, item = (int64_t)p->item;
+    tile t = {.m = smaller(p->rows, p->m - top),
+              .n = smaller(p->cols, p->n - left),
+              .k = smaller(p->depth, p->k - front),
+              .a_row = p->a.row,
+              .a_col = p->a.col,
+              .b_row = p->b.row,
+              .b_col = p->b.col,
+              .ldc = p->n};
+    t.a = matrix_at(p, &p->a, batch) + (top * p->a.row + front * p->a.col) * item;
+    t.b = matrix_at(p, &p->b, batch) + (front * p->b.row + left * p->b.col) * item;
+    if (p->deep > 1)
+        t.c = p->parts + part * p->m * p->n * item;
+    else
+        t.c = matrix_at(p, &p->c, batch) + (top * p->n + left) * item;
+    p->multiply(&t);
+}
+
+static void run_task(void *arg, int64_t task)
+{
+    const product *p = arg;
+    int64_t tiles = p->down * p->across * p->deep;
+    if (tiles > 1) {
+        run_tile(p, task / tiles, task % tiles);
+        return;
+    }
+    int64_t end = smaller((task + 1) * p->group, p->batches);
+    for (int64_t batch = task * p->group; batch < end; batch++) run_tile(p, batch, 0);
+}
+
+static gd_status run_product(gd_ctx *ctx, product *p, gd_dtype dtype)
+{
+    size_t bytes = (size_t)(p->deep * p->m * p->n) * p->item;
+    if (p->deep > 1 && !(p->parts = gd__alloc(ctx, bytes))) return GD_NOMEM;
+#ifdef GD_BLAS_SHARED
+    openblas_set_num_threads(1);
+#endif
+    int64_t tiles = p->down * p->across * p->deep;
+    gd__parallel(ctx, tiles > 1 ? tiles * p->batches : pieces(p->batches, p->group), run_task, p);
+    if (p->deep == 1) return GD_OK;
+    if (dtype == GD_F32)
+        add_parts_f32(p->c.data, p->parts, p->deep, p->m * p->n);
+    else if (dtype == GD_F64)
+        add_parts_f64(p->c.data, p->parts, p->deep, p->m * p->n);
+    else
+        add_parts_i64(p->c.data, p->parts, p->deep, p->m * p->n);
+    gd__free(ctx, p->parts, bytes);
+    return GD_OK;
+}
+
+/* ---- operands ---- */
+
+static stack stack_of(const gd_tensor *t)
+{
+    stack s = {.data = t->data, .row = t->stride[t->ndim - 2], .col = t->stride[t->ndim - 1]};
+    memcpy(s.step, t->stride, sizeof s.step);
+    return s;
+}
+
+/* Operands that BLAS cannot read in place are copied; a broadcast batch is copied once. */
+static gd_status readable(const gd_tensor *t, stack *s)
+{
+    int n = t->ndim;
+    *s = stack_of(t);
+    layout in_place;
+    if (blas_layout(t->size[n - 2], t->size[n - 1], s->row, s->col, &in_place)) return GD_OK;
+    gd_tensor from = *t;
+    from.numel = 1;
+    for (int i = 0; i < n; i++) {
+        if (i < n - 2 && t->stride[i] == 0) from.size[i] = 1;
+        from.numel *= from.size[i];
+    }
+    gd_tensor *copy = gd__new(t->storage->device, t->dtype, n, from.size);
+    if (!copy) return GD_NOMEM;
+    gd_status status = gd__copy_into(copy, &from);
+    *s = stack_of(copy);
+    for (int i = 0; i < n - 2; i++)
+        if (from.size[i] == 1) s->step[i] = 0;
+    return status;
+}
+
+gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
+{
+    const gd_tensor *a = call->in[0], *b = call->in[1], *c = call->out[0];
+    int n = c->ndim;
+    if (c->numel == 0) return GD_OK;
+    product p = {.item = gd__item_size(c), .m = c->size[n - 2], .n = c->size[n - 1], .k = a->size[n - 1]};
+    p.batch_dims = n - 2;
+    p.batches = c->numel / (p.m * p.n);
+    memcpy(p.batch, c->size, sizeof p.batch);
+    p.multiply = c->dtype == GD_F32 ? multiply_f32 : c->dtype == GD_F64 ? multiply_f64 : multiply_i64;
+    p.c = stack_of(c);
+    cut(&p);
+    tile whole = {.m = p.m, .n = p.n, .k = p.k};
+    gd_status status = GD_OK;
+    if (is_tiny(&whole) || c->dtype == GD_I64) {
+        p.a = stack_of(a);
+        p.b = stack_of(b);
+    } else {
+        status = readable(a, &p.a);
+        if (!status) status = readable(b, &p.b);
+    }
+    return status ? status : run_product(device->ctx, &p, c->dtype);
+}

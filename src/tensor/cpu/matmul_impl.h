@@ -1,0 +1,67 @@
+/* One tile of a matrix product, for REAL.  Included by matmul.c once a type, with REAL and LOCAL(name), and for the
+ * floating types GEMM, GEMV (CBLAS) and DENSE_GEMM (the plain kernel). */
+
+/* Plain loops: cheaper than any call when the tile is tiny, and all there is for integers. */
+static void LOCAL(direct)(const tile *t)
+{
+    const REAL *a = t->a, *b = t->b;
+    REAL *c = t->c;
+    for (int64_t i = 0; i < t->m; i++) {
+        REAL *row = c + i * t->ldc;
+        for (int64_t j = 0; j < t->n; j++) row[j] = 0;
+        for (int64_t l = 0; l < t->k; l++) {
+            REAL scale = a[i * t->a_row + l * t->a_col];
+            const REAL *other = b + l * t->b_row;
+            for (int64_t j = 0; j < t->n; j++) row[j] += scale * other[j * t->b_col];
+        }
+    }
+}
+
+#ifdef DENSE_GEMM
+#ifdef GD_HAVE_BLAS
+/* False when the strides or sizes are beyond BLAS. */
+static bool LOCAL(blas)(const tile *t)
+{
+    layout a, b;
+    if (!blas_layout(t->m, t->k, t->a_row, t->a_col, &a) || !blas_layout(t->k, t->n, t->b_row, t->b_col, &b))
+        return false;
+    const int m = (int)t->m, n = (int)t->n, k = (int)t->k, ldc = (int)t->ldc;
+    const CBLAS_TRANSPOSE yes = CblasTrans, no = CblasNoTrans;
+    if (n == 1) /* c = A b */
+        GEMV(CblasRowMajor, a.transposed ? yes : no, a.transposed ? k : m, a.transposed ? m : k, 1, t->a,
+             a.ld, t->b, b.ld, 0, t->c, ldc);
+    else if (m == 1) /* c = B^T a */
+        GEMV(CblasRowMajor, b.transposed ? no : yes, b.transposed ? n : k, b.transposed ? k : n, 1, t->b,
+             b.ld, t->a, a.transposed ? a.ld : 1, 0, t->c, 1);
+    else
+        GEMM(CblasRowMajor, a.transposed ? yes : no, b.transposed ? yes : no, m, n, k, 1, t->a, a.ld, t->b,
+             b.ld, 0, t->c, ldc);
+    return true;
+}
+#endif
+
+static void LOCAL(multiply)(const tile *t)
+{
+    if (is_tiny(t)) {
+        LOCAL(direct)(t);
+        return;
+    }
+#ifdef GD_HAVE_BLAS
+    if (LOCAL(blas)(t)) return;
+#endif
+    (void)DENSE_GEMM(t->m, t->n, t->k, 1, t->a, t->a_row, t->a_col, t->b, t->b_row, t->b_col, 0, t->c,
+                     t->ldc);
+}
+#else
+static void LOCAL(multiply)(const tile *t) { LOCAL(direct)(t); }
+#endif
+
+/* Adds the partial products of a split along k, first to last. */
+static void LOCAL(add_parts)(void *out, const void *parts, int64_t count, int64_t size)
+{
+    REAL *c = out;
+    const REAL *part = parts;
+    for (int64_t i = 0; i < size; i++) c[i] = part[i];
+    for (int64_t p = 1; p < count; p++)
+        for (int64_t i = 0; i < size; i++) c[i] += part[p * size + i];
+}

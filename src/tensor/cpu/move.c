@@ -1,0 +1,305 @@
+/* Kernels that fill, place and pick elements. */
+#include "base/vmath.h"
+#include "tensor/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- fill ---- */
+
+/* value as one element of the dtype */
+static void encode(gd_device *device, gd_dtype dtype, double value, char out[8])
+{
+    const gd_vec_table *vec = gd__vec(device);
+    int type = gd__compute_type(dtype);
+    char compute[8];
+    if (dtype == GD_BOOL) value = value != 0;
+    if (type == GD_AS_F64)
+        memcpy(compute, &value, 8);
+    else
+        vec->between[GD_AS_F64][type](compute, &value, 1);
+    if (vec->store[dtype])
+        vec->store[dtype](out, compute, 1);
+    else
+        memcpy(out, compute, gd_dtype_size(dtype));
+}
+
+typedef struct fill_job {
+    char *data;
+    char item[8];
+    size_t size;
+    int64_t numel;
+} fill_job;
+
+static void fill_piece(void *arg, int64_t k)
+{
+    fill_job *j = arg;
+    int64_t start = k * GD_GRAIN, n = j->numel - start < GD_GRAIN ? j->numel - start : GD_GRAIN;
+    char *to = j->data + start * (int64_t)j->size;
+    if (j->size == 4) {
+        uint32_t v;
+        memcpy(&v, j->item, 4);
+        for (int64_t i = 0; i < n; i++) ((uint32_t *)(void *)to)[i] = v;
+    } else if (j->size == 8) {
+        uint64_t v;
+        memcpy(&v, j->item, 8);
+        for (int64_t i = 0; i < n; i++) ((uint64_t *)(void *)to)[i] = v;
+    } else if (j->size == 2) {
+        uint16_t v;
+        memcpy(&v, j->item, 2);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)(void *)to)[i] = v;
+    } else
+        memset(to, j->item[0], (size_t)n);
+}
+
+static void fill_with(gd_device *device, gd_tensor *out, double value)
+{
+    fill_job j = {.data = out->data, .size = gd__item_size(out), .numel = out->numel};
+    encode(device, out->dtype, value, j.item);
+    gd__parallel(device->ctx, (out->numel + GD_GRAIN - 1) / GD_GRAIN, fill_piece, &j);
+}
+
+gd_status gd__cpu_fill(gd_device *device, const gd_call *call)
+{
+    fill_with(device, call->out[0], call->attrs->f[0]);
+    return GD_OK;
+}
+
+gd_status gd__cpu_to_device(gd_device *device, const gd_call *call)
+{
+    (void)call;
+    return gd_fail(device->ctx, GD_INTERNAL, "to_device: runs outside the kernels");
+}
+
+/* ---- random ---- */
+
+typedef struct random_job {
+    gd_tensor *out;
+    const gd_vec_table *vec;
+    uint64_t key, first;
+    int kind;
+} random_job;
+
+/* The two numbers of one block: uniform with as many bits as the dtype holds, normal by Box-Muller, or signs. */
+static void random_pair(const random_job *j, const uint32_t w[4], double pair[2])
+{
+    if (j->kind == GD_RANDOM_SIGN) {
+        pair[0] = w[0] >> 31 ? 1 : -1;
+        pair[1] = w[2] >> 31 ? 1 : -1;
+        return;
+    }
+    double u = gd__unit_f64(w[0], w[1]), v = gd__unit_f64(w[2], w[3]);
+    if (j->kind == GD_RANDOM_NORMAL) {
+        double r = sqrt(-2 * log(1 - u)), angle = 6.283185307179586477 * v;
+        pair[0] = r * cos(angle);
+        pair[1] = r * sin(angle);
+        return;
+    }
+    int bits = j->out->dtype == GD_F64 ? 53 : j->out->dtype == GD_F32 ? 24 : j->out->dtype == GD_F16 ? 11 : 8;
+    double scale = ldexp(1, bits);
+    pair[0] = floor(u * scale) / scale;
+    pair[1] = floor(v * scale) / scale;
+}
+
+static void random_piece(void *arg, int64_t k)
+{
+    random_job *j = arg;
+    double wide[512];
+    float narrow[512];
+    int64_t start = k * GD_GRAIN, end = start + GD_GRAIN < j->out->numel ? start + GD_GRAIN : j->out->numel;
+    gd_dtype dtype = j->out->dtype;
+    for (int64_t i = start; i < end; i += 512) {
+        int64_t n = end - i < 512 ? end - i : 512;
+        for (int64_t p = 0; p < n; p += 2) {
+            uint32_t w[4];
+            double pair[2];
+            gd__philox(j->key, j->first + (uint64_t)(i + p) / 2, w);
+            random_pair(j, w, pair);
+            wide[p] = pair[0];
+            if (p + 1 < n) wide[p + 1] = pair[1];
+        }
+        char *to = j->out->data + i * (int64_t)gd_dtype_size(dtype);
+        if (dtype == GD_F64)
+            memcpy(to, wide, (size_t)n * 8);
+        else {
+            for (int64_t p = 0; p < n; p++) narrow[p] = (float)wide[p];
+            if (j->vec->store[dtype])
+                j->vec->store[dtype](to, narrow, n);
+            else
+                memcpy(to, narrow, (size_t)n * 4);
+        }
+    }
+}
+
+gd_status gd__cpu_random(gd_device *device, const gd_call *call)
+{
+    const int64_t *i = call->attrs->i;
+    random_job j = {.out = call->out[0],
+                    .vec = gd__vec(device),
+                    .kind = (int)i[0],
+                    .key = (uint64_t)i[1],
+                    .first = (uint64_t)i[2]};
+    gd__parallel(device->ctx, (j.out->numel + GD_GRAIN - 1) / GD_GRAIN, random_piece, &j);
+    return GD_OK;
+}
+
+/* ---- placing ---- */
+
+gd_status gd__cpu_embed(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *out = call->out[0];
+    const int64_t *start = call->attrs->i, *step = start + x->ndim;
+    fill_with(device, out, call->attrs->f[0]);
+    if (x->numel == 0) return GD_OK;
+    gd_tensor window = *out; /* the places of x inside out */
+    for (int i = 0; i < x->ndim; i++) {
+        window.data += start[i] * out->stride[i] * (int64_t)gd__item_size(out);
+        window.stride[i] = out->stride[i] * step[i];
+        window.size[i] = x->size[i];
+    }
+    window.numel = x->numel;
+    return gd__copy_into(&window, x);
+}
+
+gd_status gd__cpu_cat(gd_device *device, const gd_call *call)
+{
+    (void)device;
+    gd_tensor *out = call->out[0];
+    int axis = (int)call->attrs->i[0];
+    gd_tensor window = *out;
+    for (int k = 0; k < call->nin; k++) {
+        gd_tensor *part = call->in[k];
+        window.size[axis] = part->size[axis];
+        window.numel = part->numel;
+        gd_status status = part->numel ? gd__copy_into(&window, part) : GD_OK;
+        if (status) return status;
+        window.data += part->size[axis] * out->stride[axis] * (int64_t)gd__item_size(out);
+    }
+    return GD_OK;
+}
+
+gd_status gd__cpu_tri(gd_device *device, const gd_call *call)
+{
+    (void)device;
+    gd_tensor *x = call->in[0], *out = call->out[0];
+    int64_t diagonal = call->attrs->i[0], rows = x->size[x->ndim - 2], columns = x->size[x->ndim - 1];
+    bool lower = call->attrs->i[1];
+    size_t item = gd__item_size(x);
+    int64_t total = columns ? x->numel / columns : 0;
+    memset(out->data, 0, (size_t)out->numel * item);
+    for (int64_t r = 0; r < total; r++) {
+        /* columns kept in this row: up to the diagonal, or from it on */
+        int64_t edge = r % rows + diagonal;
+        int64_t first = lower ? 0 : edge < 0 ? 0 : edge, last = lower ? edge + 1 : columns;
+        if (last > columns) last = columns;
+        if (first < last)
+            memcpy(out->data + (r * columns + first) * (int64_t)item,
+                   x->data + (r * columns + first) * (int64_t)item, (size_t)(last - first) * item);
+    }
+    return GD_OK;
+}
+
+/* ---- picking by index: operands seen as [outer, axis, inner] ---- */
+
+typedef struct split {
+    int64_t outer, axis, inner;
+} split;
+
+static split split_at(const gd_tensor *t, int axis)
+{
+    split s = {1, t->size[axis], 1};
+    for (int i = 0; i < t->ndim; i++) {
+        if (i < axis) s.outer *= t->size[i];
+        if (i > axis) s.inner *= t->size[i];
+    }
+    return s;
+}
+
+static gd_status check_index(gd_device *device, gd_op_id op, const gd_tensor *index, int64_t size)
+{
+    const int64_t *i = (const int64_t *)(const void *)index->data;
+    for (int64_t k = 0; k < index->numel; k++)
+        if (i[k] < 0 || i[k] >= size)
+            return gd_fail(device->ctx, GD_INDEX, "%s: index %lld at place %lld is not in 0 to %lld",
+                           gd__ops[op].name, (long long)i[k], (long long)k, (long long)size - 1);
+    return GD_OK;
+}
+
+gd_status gd__cpu_index_select(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1];
+    split s = split_at(x, (int)call->attrs->i[0]);
+    gd_status status = check_index(device, call->op, index, s.axis);
+    if (status) return status;
+    const int64_t *at = (const int64_t *)(const void *)index->data;
+    size_t bytes = (size_t)s.inner * gd__item_size(x);
+    char *to = call->out[0]->data;
+    for (int64_t o = 0; o < s.outer; o++)
+        for (int64_t k = 0; k < index->numel; k++, to += bytes)
+            memcpy(to, x->data + (size_t)(o * s.axis + at[k]) * bytes, bytes);
+    return GD_OK;
+}
+
+static void add_items(int type, char *acc, const char *x, int64_t n)
+{
+    if (type == GD_AS_F32)
+        for (int64_t i = 0; i < n; i++) ((float *)(void *)acc)[i] += ((const float *)(const void *)x)[i];
+    else if (type == GD_AS_F64)
+        for (int64_t i = 0; i < n; i++) ((double *)(void *)acc)[i] += ((const double *)(const void *)x)[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((uint64_t *)(void *)acc)[i] += ((const uint64_t *)(const void *)x)[i];
+}
+
+gd_status gd__cpu_index_add(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
+    split s = split_at(x, (int)call->attrs->i[0]);
+    gd_status status = check_index(device, call->op, index, s.axis);
+    if (status) return status;
+    const int64_t *at = (const int64_t *)(const void *)index->data;
+    size_t bytes = (size_t)s.inner * gd__item_size(x);
+    memcpy(out->data, x->data, (size_t)x->numel * gd__item_size(x));
+    const char *from = values->data;
+    int type = gd__compute_type(x->dtype);
+    for (int64_t o = 0; o < s.outer; o++)
+        for (int64_t k = 0; k < index->numel; k++, from += bytes)
+            add_items(type, out->data + (size_t)(o * s.axis + at[k]) * bytes, from, s.inner);
+    return GD_OK;
+}
+
+gd_status gd__cpu_gather(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1];
+    int axis = (int)call->attrs->i[0];
+    split s = split_at(x, axis), t = split_at(index, axis);
+    gd_status status = check_index(device, call->op, index, s.axis);
+    if (status) return status;
+    const int64_t *at = (const int64_t *)(const void *)index->data;
+    size_t item = gd__item_size(x);
+    char *to = call->out[0]->data;
+    for (int64_t o = 0; o < t.outer; o++)
+        for (int64_t k = 0; k < t.axis; k++)
+            for (int64_t i = 0; i < t.inner; i++, at++, to += item)
+                memcpy(to, x->data + (size_t)((o * s.axis + *at) * s.inner + i) * item, item);
+    return GD_OK;
+}
+
+gd_status gd__cpu_scatter_add(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1], *values = call->in[2], *out = call->out[0];
+    int axis = (int)call->attrs->i[0];
+    split s = split_at(x, axis), t = split_at(index, axis);
+    gd_status status = check_index(device, call->op, index, s.axis);
+    if (status) return status;
+    const int64_t *at = (const int64_t *)(const void *)index->data;
+    size_t item = gd__item_size(x);
+    int type = gd__compute_type(x->dtype);
+    memcpy(out->data, x->data, (size_t)x->numel * item);
+    const char *from = values->data;
+    for (int64_t o = 0; o < t.outer; o++)
+        for (int64_t k = 0; k < t.axis; k++)
+            for (int64_t i = 0; i < t.inner; i++, at++, from += item)
+                add_items(type, out->data + (size_t)((o * s.axis + *at) * s.inner + i) * item, from, 1);
+    return GD_OK;
+}

@@ -1,0 +1,381 @@
+/* Reductions over [outer, reduced, inner], in an order that does not depend on threads:
+ *
+ *   inner == 1: every row is cut into chunks of 4096, each summed in sixteen lanes, the chunk sums added pairwise
+ *   inner  > 1: rows of `inner` are added in chunks of 128 rows, the chunk rows added pairwise */
+#include "tensor/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CHUNK   4096
+#define ROWS    128
+#define COLUMNS 1024
+
+typedef struct view {
+    const gd_vec_table *vec;
+    const char *in;
+    char *out;
+    char *partial; /* [outer, chunks, inner]; the output itself when one chunk is enough */
+    int64_t outer, reduced, inner;
+    int64_t chunks, chunk, blocks;
+    int64_t units, units_per_task;
+    int type;
+    size_t item;
+    bool lowest, reverse;
+    gd_op_id op;
+} view;
+
+static view view_of(gd_device *device, const gd_call *call)
+{
+    gd_tensor *in = call->in[0];
+    const int64_t *i = call->attrs->i;
+    return (view){.vec = gd__vec(device),
+                  .in = in->data,
+                  .out = call->out[0]->data,
+                  .outer = i[0],
+                  .reduced = i[1],
+                  .inner = i[2],
+                  .type = gd__compute_type(in->dtype),
+                  .item = gd__item_size(in),
+                  .op = call->op};
+}
+
+/* Runs fn over `units` pieces of work of about `size` elements each. */
+static void spread(gd_device *device, view *v, int64_t units, int64_t size, void (*fn)(void *, int64_t))
+{
+    v->units = units;
+    v->units_per_task = size >= GD_GRAIN ? 1 : GD_GRAIN / (size > 0 ? size : 1);
+    gd__parallel(device->ctx, (units + v->units_per_task - 1) / v->units_per_task, fn, v);
+}
+
+#define EACH_UNIT(v, task, u)                                                                        \
+    for (int64_t u = (task) * (v)->units_per_task,                                                   \
+                 end_ = u + (v)->units_per_task < (v)->units ? u + (v)->units_per_task : (v)->units; \
+         u < end_; u++)
+
+/* ---- sum ---- */
+
+static void sum_rows(void *arg, int64_t task)
+{
+    view *v = arg;
+    EACH_UNIT(v, task, u)
+    {
+        int64_t row = u / v->chunks, c = u % v->chunks, start = c * v->chunk;
+        int64_t n = v->reduced - start < v->chunk ? v->reduced - start : v->chunk;
+        const char *x = v->in + (row * v->reduced + start) * (int64_t)v->item;
+        char *out = v->partial + u * (int64_t)v->item;
+        if (v->type == GD_AS_F32)
+            *(float *)(void *)out = v->vec->sum_f32((const float *)(const void *)x, n);
+        else if (v->type == GD_AS_F64)
+            *(double *)(void *)out = v->vec->sum_f64((const double *)(const void *)x, n);
+        else {
+            uint64_t sum = 0;
+            for (int64_t i = 0; i < n; i++) sum += (uint64_t)((const int64_t *)(const void *)x)[i];
+            *(int64_t *)(void *)out = (int64_t)sum;
+        }
+    }
+}
+
+static void add_row(const view *v, char *acc, const char *x, int64_t n)
+{
+    if (v->type == GD_AS_F32)
+        v->vec->add_f32((float *)(void *)acc, (const float *)(const void *)x, n);
+    else if (v->type == GD_AS_F64)
+        v->vec->add_f64((double *)(void *)acc, (const double *)(const void *)x, n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((uint64_t *)(void *)acc)[i] += ((const uint64_t *)(const void *)x)[i];
+}
+
+static void sum_columns(void *arg, int64_t task)
+{
+    view *v = arg;
+    EACH_UNIT(v, task, u)
+    {
+        int64_t block = u % v->blocks, c = u / v->blocks % v->chunks, row = u / v->blocks / v->chunks;
+        int64_t first = c * v->chunk, last = first + v->chunk < v->reduced ? first + v->chunk : v->reduced;
+        int64_t column = block * COLUMNS, n = v->inner - column < COLUMNS ? v->inner - column : COLUMNS;
+        char *acc = v->partial + ((row * v->chunks + c) * v->inner + column) * (int64_t)v->item;
+        const char *x = v->in + ((row * v->reduced + first) * v->inner + column) * (int64_t)v->item;
+        memcpy(acc, x, (size_t)n * v->item);
+        for (int64_t r = first + 1; r < last; r++) {
+            x += v->inner * (int64_t)v->item;
+            add_row(v, acc, x, n);
+        }
+    }
+}
+
+/* Adds the chunks of one outer row pairwise, then moves the sum out. */
+static void join_chunks(void *arg, int64_t task)
+{
+    view *v = arg;
+    EACH_UNIT(v, task, row)
+    {
+        int64_t bytes = v->inner * (int64_t)v->item;
+        char *p = v->partial + row * v->chunks * bytes;
+        for (int64_t width = 1; width < v->chunks; width *= 2)
+            for (int64_t c = 0; c + width < v->chunks; c += 2 * width)
+                add_row(v, p + c * bytes, p + (c + width) * bytes, v->inner);
+        memcpy(v->out + row * bytes, p, (size_t)bytes);
+    }
+}
+
+gd_status gd__cpu_sum(gd_device *device, const gd_call *call)
+{
+    view v = view_of(device, call);
+    gd_tensor *out = call->out[0];
+    if (out->numel == 0) return GD_OK;
+    if (v.reduced == 0) {
+        memset(out->data, 0, (size_t)out->numel * gd__item_size(out));
+        return GD_OK;
+    }
+    v.chunk = v.inner == 1 ? CHUNK : ROWS;
+    v.chunks = (v.reduced + v.chunk - 1) / v.chunk;
+    v.blocks = (v.inner + COLUMNS - 1) / COLUMNS;
+    size_t bytes = (size_t)(v.outer * v.chunks * v.inner) * v.item;
+    v.partial = v.chunks == 1 ? v.out : gd__alloc(device->ctx, bytes);
+    if (!v.partial) return GD_NOMEM;
+    int64_t length = v.reduced < v.chunk ? v.reduced : v.chunk;
+    if (v.inner == 1)
+        spread(device, &v, v.outer * v.chunks, length, sum_rows);
+    else
+        spread(device, &v, v.outer * v.chunks * v.blocks, length * (v.inner < COLUMNS ? v.inner : COLUMNS),
+               sum_columns);
+    if (v.chunks > 1) {
+        spread(device, &v, v.outer, v.chunks * v.inner, join_chunks);
+        gd__free(device->ctx, v.partial, bytes);
+    }
+    return GD_OK;
+}
+
+/* ---- one result at a time: prod, arg extremes, truth ---- */
+
+#define WALK(type, body)                                                                     \
+    do {                                                                                     \
+        const type *x = (const type *)(const void *)v->in + (o * v->reduced) * v->inner + i; \
+        for (int64_t r = 0; r < v->reduced; r++, x += v->inner) body                         \
+    } while (0)
+
+static void one_prod(view *v, int64_t o, int64_t i)
+{
+    double f64 = 1;
+    float f32 = 1;
+    uint64_t i64 = 1;
+    int64_t at = o * v->inner + i;
+    if (v->type == GD_AS_F32) {
+        WALK(float, { f32 *= *x; });
+        ((float *)(void *)v->out)[at] = f32;
+    } else if (v->type == GD_AS_F64) {
+        WALK(double, { f64 *= *x; });
+        ((double *)(void *)v->out)[at] = f64;
+    } else {
+        WALK(uint64_t, { i64 *= *x; });
+        ((int64_t *)(void *)v->out)[at] = (int64_t)i64;
+    }
+}
+
+/* The first of equals; the first NaN beats all. */
+#define EXTREME(type)                                                             \
+    WALK(type, {                                                                  \
+        type y = *x;                                                              \
+        if (r == 0)                                                               \
+            best = y;                                                             \
+        else if (best == best && (y != y || (v->lowest ? y < best : y > best))) { \
+            best = y;                                                             \
+            place = r;                                                            \
+        }                                                                         \
+    })
+
+static void one_extreme(view *v, int64_t o, int64_t i)
+{
+    int64_t place = 0;
+    if (v->type == GD_AS_F32) {
+        float best = 0;
+        EXTREME(float);
+    } else if (v->type == GD_AS_F64) {
+        double best = 0;
+        EXTREME(double);
+    } else {
+        int64_t best = 0;
+        EXTREME(int64_t);
+    }
+    ((int64_t *)(void *)v->out)[o * v->inner + i] = place;
+}
+
+static void one_truth(view *v, int64_t o, int64_t i)
+{
+    bool any = v->op == GD_OP_any, result = !any;
+    WALK(char, {
+        if ((*x != 0) == any) result = any;
+    });
+    v->out[o * v->inner + i] = result;
+}
+
+static void single_results(void *arg, int64_t task)
+{
+    view *v = arg;
+    EACH_UNIT(v, task, u)
+    {
+        int64_t o = u / v->inner, i = u % v->inner;
+        if (v->op == GD_OP_prod)
+            one_prod(v, o, i);
+        else if (v->op == GD_OP_any || v->op == GD_OP_all)
+            one_truth(v, o, i);
+        else
+            one_extreme(v, o, i);
+    }
+}
+
+static gd_status by_results(gd_device *device, const gd_call *call)
+{
+    view v = view_of(device, call);
+    v.lowest = call->op == GD_OP_argmin;
+    if (call->out[0]->numel) spread(device, &v, v.outer * v.inner, v.reduced, single_results);
+    return GD_OK;
+}
+
+gd_status gd__cpu_prod(gd_device *device, const gd_call *call) { return by_results(device, call); }
+
+gd_status gd__cpu_argmax(gd_device *device, const gd_call *call) { return by_results(device, call); }
+
+gd_status gd__cpu_argmin(gd_device *device, const gd_call *call) { return by_results(device, call); }
+
+gd_status gd__cpu_any(gd_device *device, const gd_call *call) { return by_results(device, call); }
+
+gd_status gd__cpu_all(gd_device *device, const gd_call *call) { return by_results(device, call); }
+
+/* ---- cumsum ---- */
+
+static void running_sums(void *arg, int64_t task)
+{
+    view *v = arg;
+    EACH_UNIT(v, task, u)
+    {
+        int64_t o = u / v->inner, i = u % v->inner, step = v->inner;
+        int64_t at = o * v->reduced * v->inner + i;
+        if (v->reverse) {
+            at += (v->reduced - 1) * v->inner;
+            step = -step;
+        }
+        double f64 = 0;
+        float f32 = 0;
+        uint64_t i64 = 0;
+        for (int64_t r = 0; r < v->reduced; r++, at += step) {
+            if (v->type == GD_AS_F32)
+                ((float *)(void *)v->out)[at] = f32 += ((const float *)(const void *)v->in)[at];
+            else if (v->type == GD_AS_F64)
+                ((double *)(void *)v->out)[at] = f64 += ((const double *)(const void *)v->in)[at];
+            else
+                ((uint64_t *)(void *)v->out)[at] = i64 += ((const uint64_t *)(const void *)v->in)[at];
+        }
+    }
+}
+
+gd_status gd__cpu_cumsum(gd_device *device, const gd_call *call)
+{
+    view v = view_of(device, call);
+    v.reverse = call->attrs->i[5];
+    if (call->out[0]->numel) spread(device, &v, v.outer * v.inner, v.reduced, running_sums);
+    return GD_OK;
+}
+
+/* ---- exponentials of rows ---- */
+
+static double row_max(const view *v, const char *row)
+{
+    double best = -INFINITY;
+    for (int64_t i = 0; i < v->reduced; i++) {
+        double x = v->type == GD_AS_F32 ? (double)((const float *)(const void *)row)[i]
+                                        : ((const double *)(const void *)row)[i];
+        if (x != x) return x;
+        if (x > best) best = x;
+    }
+    return best;
+}
+
+/* Writes exp(x - shift) to `to` (or only sums it when to is NULL); returns the sum. */
+static double exp_row(const view *v, const char *row, double shift, char *to)
+{
+    _Alignas(64) char buffer[1024 * 8];
+    double sum = 0, f[2] = {-shift, 0};
+    for (int64_t i = 0; i < v->reduced; i += 1024) {
+        int64_t n = v->reduced - i < 1024 ? v->reduced - i : 1024;
+        char *out = to ? to + i * (int64_t)v->item : buffer;
+        v->vec->map[GD_OP_add_scalar][v->type](buffer, row + i * (int64_t)v->item, NULL, NULL, n, f);
+        v->vec->map[GD_OP_exp][v->type](out, buffer, NULL, NULL, n, f);
+        sum += v->type == GD_AS_F32 ? (double)v->vec->sum_f32((float *)(void *)out, n)
+                                    : v->vec->sum_f64((double *)(void *)out, n);
+    }
+    return sum;
+}
+
+static void one_exp_row(const view *v, int64_t o)
+{
+    int64_t bytes = v->reduced * (int64_t)v->item;
+    const char *row = v->in + o * bytes;
+    char *out = v->out + (v->op == GD_OP_logsumexp ? o * (int64_t)v->item : o * bytes);
+    double max = row_max(v, row), shift = isinf(max) ? 0 : max;
+    if (v->op == GD_OP_softmax) {
+        double f[2] = {1 / exp_row(v, row, shift, out), 0};
+        v->vec->map[GD_OP_mul_scalar][v->type](out, out, NULL, NULL, v->reduced, f);
+        return;
+    }
+    double log_sum = log(exp_row(v, row, shift, NULL)) + shift, f[2] = {-log_sum, 0};
+    if (v->op == GD_OP_log_softmax)
+        v->vec->map[GD_OP_add_scalar][v->type](out, row, NULL, NULL, v->reduced, f);
+    else if (v->type == GD_AS_F32)
+        *(float *)(void *)out = (float)log_sum;
+    else
+        *(double *)(void *)out = log_sum;
+}
+
+static void exp_rows(void *arg, int64_t task)
+{
+    view *v = arg;
+    EACH_UNIT(v, task, o)
+    one_exp_row(v, o);
+}
+
+/* With inner axes the rows are first laid out one after the other. */
+static gd_status exp_strided(gd_device *device, const gd_call *call, view v)
+{
+    gd_ctx *ctx = device->ctx;
+    gd_tensor *x = call->in[0], *out = call->out[0];
+    int64_t size[3] = {v.outer, v.inner, v.reduced};
+    gd_scope_begin(ctx);
+    gd_tensor *rows = gd__new(device, x->dtype, 3, size), *done = gd__new(device, x->dtype, 3, size);
+    gd_tensor *seen = gd__bare(x), *target = gd__bare(out);
+    gd_status status = rows && done && seen && target ? GD_OK : GD_NOMEM;
+    if (!status) {
+        seen->ndim = target->ndim = 3;
+        int64_t stride[3] = {v.reduced * v.inner, 1, v.inner};
+        for (int i = 0; i < 3; i++) {
+            seen->size[i] = target->size[i] = size[i];
+            seen->stride[i] = target->stride[i] = stride[i];
+        }
+        status = gd__copy_into(rows, seen);
+    }
+    if (!status) {
+        v.in = rows->data;
+        v.out = v.op == GD_OP_logsumexp ? out->data : done->data;
+        spread(device, &v, v.outer * v.inner, v.reduced, exp_rows);
+        if (v.op != GD_OP_logsumexp) status = gd__copy_into(target, done);
+    }
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status exponentials(gd_device *device, const gd_call *call)
+{
+    view v = view_of(device, call);
+    if (call->out[0]->numel == 0) return GD_OK;
+    if (v.inner > 1) return exp_strided(device, call, v);
+    spread(device, &v, v.outer, v.reduced, exp_rows);
+    return GD_OK;
+}
+
+gd_status gd__cpu_logsumexp(gd_device *device, const gd_call *call) { return exponentials(device, call); }
+
+gd_status gd__cpu_softmax(gd_device *device, const gd_call *call) { return exponentials(device, call); }
+
+gd_status gd__cpu_log_softmax(gd_device *device, const gd_call *call) { return exponentials(device, call); }

@@ -1,0 +1,246 @@
+/* Vector kernels: one plain loop an operator and compute type, compiled once for every instruction set. */
+#include "base/vmath.h"
+#include "tensor/cpu/cpu.h"
+
+#define JOIN2(a, b) a##b
+#define JOIN(a, b)  JOIN2(a, b)
+
+typedef const double *settings;
+
+/* ---- loops ---- */
+
+#define LOOP(name, type, out_type, expression)                                                        \
+    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
+    {                                                                                                 \
+        (void)b_;                                                                                     \
+        (void)c_;                                                                                     \
+        (void)f;                                                                                      \
+        out_type *restrict o = o_;                                                                    \
+        const type *a = a_;                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                             \
+            type x = a[i];                                                                            \
+            o[i] = (out_type)(expression);                                                            \
+        }                                                                                             \
+    }
+#define LOOP2(name, type, out_type, expression)                                                       \
+    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
+    {                                                                                                 \
+        (void)c_;                                                                                     \
+        (void)f;                                                                                      \
+        out_type *restrict o = o_;                                                                    \
+        const type *a = a_, *b = b_;                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                             \
+            type x = a[i], y = b[i];                                                                  \
+            o[i] = (out_type)(expression);                                                            \
+        }                                                                                             \
+    }
+#define LOOP3(name, first_type, type, expression)                                                     \
+    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
+    {                                                                                                 \
+        (void)f;                                                                                      \
+        type *restrict o = o_;                                                                        \
+        const first_type *a = a_;                                                                     \
+        const type *b = b_, *c = c_;                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                             \
+            first_type x = a[i];                                                                      \
+            type y = b[i], z = c[i];                                                                  \
+            o[i] = (type)(expression);                                                                \
+        }                                                                                             \
+    }
+
+/* Both floating types from one expression; R is the type, FN(f) a C library function of it. */
+#define FLOAT1(op, e32, e64) LOOP(op##_f32, float, float, e32) LOOP(op##_f64, double, double, e64)
+#define FLOAT2(op, e32, e64) LOOP2(op##_f32, float, float, e32) LOOP2(op##_f64, double, double, e64)
+#define SAME1(op, e)         FLOAT1(op, e, e)
+#define SAME2(op, e)         FLOAT2(op, e, e)
+
+/* Integers wrap: arithmetic in u64. */
+#define U(v) ((uint64_t)(v))
+
+SAME1(neg, -x)
+LOOP(neg_i64, int64_t, int64_t, 0 - U(x))
+FLOAT1(abs, fabsf(x), fabs(x))
+LOOP(abs_i64, int64_t, int64_t, x < 0 ? 0 - U(x) : U(x))
+FLOAT1(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x * 0.0f, x > 0 ? 1.0 : x < 0 ? -1.0 : x * 0.0)
+LOOP(sign_i64, int64_t, int64_t, (x > 0) - (x < 0))
+FLOAT1(sqrt, sqrtf(x), sqrt(x))
+FLOAT1(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x))
+FLOAT1(exp, gd__exp_f32(x), exp(x))
+FLOAT1(expm1, gd__expm1_f32(x), expm1(x))
+FLOAT1(log, gd__log_f32(x), log(x))
+FLOAT1(log1p, (float)log1p((double)x), log1p(x))
+FLOAT1(sin, (float)sin((double)x), sin(x))
+FLOAT1(cos, (float)cos((double)x), cos(x))
+FLOAT1(tan, (float)tan((double)x), tan(x))
+FLOAT1(atan, (float)atan((double)x), atan(x))
+FLOAT1(tanh, gd__tanh_f32(x), tanh(x))
+FLOAT1(sigmoid, gd__sigmoid_f32(x), gd__sigmoid_f64(x))
+FLOAT1(softplus, gd__softplus_f32(x), gd__softplus_f64(x))
+SAME1(relu, x < 0 ? 0 : x)
+LOOP(relu_i64, int64_t, int64_t, x < 0 ? 0 : x)
+FLOAT1(gelu, gd__gelu_f32(x), gd__gelu_f64(x))
+FLOAT1(erf, erff(x), erf(x))
+SAME1(square, x *x)
+LOOP(square_i64, int64_t, int64_t, U(x) * U(x))
+SAME1(reciprocal, 1 / x)
+FLOAT1(floor, floorf(x), floor(x))
+FLOAT1(ceil, ceilf(x), ceil(x))
+FLOAT1(round, rintf(x), rint(x))
+LOOP(floor_i64, int64_t, int64_t, x)
+#define ceil_i64  floor_i64
+#define round_i64 floor_i64
+LOOP(isfinite_f32, float, uint8_t, fabsf(x) <= 3.40282347e38f)
+LOOP(isfinite_f64, double, uint8_t, fabs(x) <= 1.7976931348623157e308)
+LOOP(isfinite_i64, int64_t, uint8_t, x == x)
+LOOP(logical_not_f32, float, uint8_t, x == 0)
+LOOP(logical_not_f64, double, uint8_t, x == 0)
+LOOP(logical_not_i64, int64_t, uint8_t, x == 0)
+
+FLOAT1(add_scalar, x + (float)f[0], x + f[0])
+LOOP(add_scalar_i64, int64_t, int64_t, U(x) + U((int64_t)f[0]))
+FLOAT1(mul_scalar, x *(float)f[0], x *f[0])
+LOOP(mul_scalar_i64, int64_t, int64_t, U(x) * U((int64_t)f[0]))
+FLOAT1(pow_scalar, (float)pow((double)x, f[0]), pow(x, f[0]))
+/* a NaN passes through */
+FLOAT1(clamp, x<(float)f[0] ? (float)f[0] : x>(float) f[1] ? (float)f[1] : x,
+       x<f[0] ? f[0] : x> f[1] ? f[1] : x)
+LOOP(clamp_i64, int64_t, int64_t, (double)x<f[0] ? (int64_t)f[0] : (double)x> f[1] ? (int64_t)f[1] : x)
+
+SAME2(add, x + y)
+LOOP2(add_i64, int64_t, int64_t, U(x) + U(y))
+SAME2(sub, x - y)
+LOOP2(sub_i64, int64_t, int64_t, U(x) - U(y))
+SAME2(mul, x *y)
+LOOP2(mul_i64, int64_t, int64_t, U(x) * U(y))
+SAME2(div, x / y)
+FLOAT2(pow, (float)pow((double)x, (double)y), pow(x, y))
+FLOAT2(atan2, (float)atan2((double)x, (double)y), atan2(x, y))
+/* NaN wins on either side */
+SAME2(minimum, x != x ? x : y < x || y != y ? y : x)
+LOOP2(minimum_i64, int64_t, int64_t, y < x ? y : x)
+SAME2(maximum, x != x ? x : y > x || y != y ? y : x)
+LOOP2(maximum_i64, int64_t, int64_t, y > x ? y : x)
+
+#define TEST2(op, e)                   \
+    LOOP2(op##_f32, float, uint8_t, e) \
+    LOOP2(op##_f64, double, uint8_t, e) LOOP2(op##_i64, int64_t, uint8_t, e)
+TEST2(eq, x == y)
+TEST2(ne, x != y)
+TEST2(lt, x < y)
+TEST2(le, x <= y)
+TEST2(gt, x > y)
+TEST2(ge, x >= y)
+TEST2(logical_and, (x != 0) & (y != 0))
+TEST2(logical_or, (x != 0) | (y != 0))
+TEST2(logical_xor, (x != 0) ^ (y != 0))
+
+LOOP3(where_f32, uint8_t, float, x ? y : z)
+LOOP3(where_f64, uint8_t, double, x ? y : z)
+LOOP3(where_i64, uint8_t, int64_t, x ? y : z)
+LOOP3(fma_f32, float, float, fmaf(x, y, z))
+LOOP3(fma_f64, double, double, fma(x, y, z))
+LOOP3(lerp_f32, float, float, x + z * (y - x))
+LOOP3(lerp_f64, double, double, x + z * (y - x))
+
+/* ---- conversions ---- */
+
+#define CONVERT(name, to_type, from_type, expression)         \
+    static void name(void *to_, const void *from_, int64_t n) \
+    {                                                         \
+        to_type *restrict to = to_;                           \
+        const from_type *from = from_;                        \
+        for (int64_t i = 0; i < n; i++) {                     \
+            from_type x = from[i];                            \
+            to[i] = (to_type)(expression);                    \
+        }                                                     \
+    }
+CONVERT(load_f16, float, uint16_t, gd__f16_to_f32(x))
+CONVERT(load_bf16, float, uint16_t, gd__bf16_to_f32(x))
+CONVERT(load_i32, int64_t, int32_t, x)
+CONVERT(load_u8, int64_t, uint8_t, x)
+CONVERT(store_f16, uint16_t, float, gd__f32_to_f16(x))
+CONVERT(store_bf16, uint16_t, float, gd__f32_to_bf16(x))
+CONVERT(store_i32, int32_t, int64_t, (uint32_t)(uint64_t)x)
+CONVERT(store_u8, uint8_t, int64_t, (uint64_t)x & 255)
+CONVERT(store_bool, uint8_t, int64_t, x != 0)
+CONVERT(f32_to_f64, double, float, x)
+CONVERT(f64_to_f32, float, double, x)
+CONVERT(i64_to_f32, float, int64_t, x)
+CONVERT(i64_to_f64, double, int64_t, x)
+
+/* Towards zero, cut to the range; NaN becomes 0. */
+static inline int64_t to_i64(double x)
+{
+    return x >= 9223372036854775807.0    ? INT64_MAX
+           : x <= -9223372036854775808.0 ? INT64_MIN
+           : x != x                      ? 0
+                                         : (int64_t)x;
+}
+
+CONVERT(f32_to_i64, int64_t, float, to_i64((double)x))
+CONVERT(f64_to_i64, int64_t, double, to_i64(x))
+
+/* ---- sums: sixteen lanes, then the lanes pairwise; the same order for every vector width ---- */
+
+#define LANES 16
+#define SUM(name, type)                                                 \
+    static type name(const type *x, int64_t n)                          \
+    {                                                                   \
+        type lane[LANES] = {0};                                         \
+        int64_t i = 0;                                                  \
+        for (; i + LANES <= n; i += LANES)                              \
+            for (int k = 0; k < LANES; k++) lane[k] += x[i + k];        \
+        for (int k = 0; i + k < n; k++) lane[k] += x[i + k];            \
+        for (int width = LANES / 2; width; width /= 2)                  \
+            for (int k = 0; k < width; k++) lane[k] += lane[k + width]; \
+        return lane[0];                                                 \
+    }
+SUM(sum_f32, float)
+SUM(sum_f64, double)
+
+static void add_into_f32(float *acc, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) acc[i] += x[i];
+}
+
+static void add_into_f64(double *acc, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) acc[i] += x[i];
+}
+
+/* ---- the table ---- */
+
+#define F(op)      [GD_OP_##op] = {op##_f32, op##_f64, NULL}
+#define FI(op)     [GD_OP_##op] = {op##_f32, op##_f64, op##_i64}
+#define STRING2(x) #x
+#define STRING(x)  STRING2(x)
+
+const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
+    .isa = STRING(GD_ISA),
+    .map = {FI(neg),        FI(abs),        FI(sign),        F(sqrt),        F(rsqrt),        F(exp),
+            F(expm1),       F(log),         F(log1p),        F(sin),         F(cos),          F(tan),
+            F(atan),        F(tanh),        F(sigmoid),      F(softplus),    FI(relu),        F(gelu),
+            F(erf),         FI(square),     F(reciprocal),   FI(floor),      FI(ceil),        FI(round),
+            FI(add_scalar), FI(mul_scalar), F(pow_scalar),   FI(clamp),      FI(isfinite),    FI(logical_not),
+            FI(add),        FI(sub),        FI(mul),         F(div),         F(pow),          F(atan2),
+            FI(minimum),    FI(maximum),    FI(eq),          FI(ne),         FI(lt),          FI(le),
+            FI(gt),         FI(ge),         FI(logical_and), FI(logical_or), FI(logical_xor), FI(where),
+            F(fma),         F(lerp)},
+    .load = {[GD_F16] = load_f16,
+             [GD_BF16] = load_bf16,
+             [GD_I32] = load_i32,
+             [GD_U8] = load_u8,
+             [GD_BOOL] = load_u8},
+    .store = {[GD_F16] = store_f16,
+              [GD_BF16] = store_bf16,
+              [GD_I32] = store_i32,
+              [GD_U8] = store_u8,
+              [GD_BOOL] = store_bool},
+    .between = {[GD_AS_F32] = {NULL, f32_to_f64, f32_to_i64},
+                [GD_AS_F64] = {f64_to_f32, NULL, f64_to_i64},
+                [GD_AS_I64] = {i64_to_f32, i64_to_f64, NULL}},
+    .sum_f32 = sum_f32,
+    .sum_f64 = sum_f64,
+    .add_f32 = add_into_f32,
+    .add_f64 = add_into_f64,
+};

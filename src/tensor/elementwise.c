@@ -1,0 +1,411 @@
+/* Element-wise operators: how operands meet, and the public functions.
+ *
+ * Anonymous operands meet from the right as in NumPy.  With names, the operands are first brought into one order by
+ * recorded views (permute, unsqueeze, label order), so that gradients find their way back by themselves; after that the
+ * same right-aligned broadcast serves. */
+#include "tensor/elementwise.h"
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- meeting by name ---- */
+
+/* Where the axes of a result come from. */
+typedef struct meeting {
+    int ndim;
+    int from[2][GD_MAX_DIMS * 2]; /* axis of operand 0 / 1, or -1 */
+} meeting;
+
+/* The axis of b that meets axis i of a: the same name, or the same place among anonymous ones from the right. */
+static int partner(const gd_tensor *a, int i, const gd_tensor *b)
+{
+    const char *name = gd__name(a, i);
+    if (name) {
+        for (int j = 0; j < b->ndim; j++)
+            if (gd__name(b, j) == name) return j;
+        return -1;
+    }
+    int rank = 0;
+    for (int k = i + 1; k < a->ndim; k++) rank += !gd__name(a, k);
+    for (int j = b->ndim; j-- > 0;)
+        if (!gd__name(b, j) && rank-- == 0) return j;
+    return -1;
+}
+
+static bool covers(const gd_tensor *a, const gd_tensor *b)
+{
+    for (int j = 0; j < b->ndim; j++)
+        if (partner(b, j, a) < 0) return false;
+    return true;
+}
+
+static void insert(meeting *m, int at, int from0, int from1)
+{
+    for (int i = m->ndim; i > at; i--) {
+        m->from[0][i] = m->from[0][i - 1];
+        m->from[1][i] = m->from[1][i - 1];
+    }
+    m->from[0][at] = from0;
+    m->from[1][at] = from1;
+    m->ndim++;
+}
+
+/* The result has the axes of the operand that covers the other (the left one if both do).  Otherwise: the left's axes,
+ * the right's new names behind the left's last name, its extra anonymous axes before the left's first anonymous one. */
+static void plan_meeting(meeting *m, const gd_tensor *a, const gd_tensor *b)
+{
+    int first = covers(a, b) || !covers(b, a) ? 0 : 1;
+    const gd_tensor *lead = first == 0 ? a : b, *other = first == 0 ? b : a;
+    m->ndim = 0;
+    int named_end = 0, first_anonymous = lead->ndim;
+    for (int i = 0; i < lead->ndim; i++) {
+        m->from[first][i] = i;
+        m->from[1 - first][i] = partner(lead, i, other);
+        m->ndim++;
+        if (gd__name(lead, i))
+            named_end = i + 1;
+        else if (first_anonymous == lead->ndim)
+            first_anonymous = i;
+    }
+    int added = 0;
+    for (int j = 0; j < other->ndim; j++) {
+        if (partner(other, j, lead) >= 0) continue;
+        bool named = gd__name(other, j) != NULL;
+        int at = named ? named_end++ : first_anonymous + added;
+        if (named && at <= first_anonymous) first_anonymous++;
+        if (!named) {
+            if (first_anonymous + added < named_end) named_end++;
+            added++;
+        }
+        insert(m, at, first == 0 ? -1 : j, first == 0 ? j : -1);
+    }
+}
+
+static bool same_labels(const gd_labels *a, const gd_labels *b)
+{
+    return a == b || !a || !b ||
+           (a->count == b->count && !memcmp(a->text, b->text, (size_t)a->count * sizeof *a->text));
+}
+
+/* b with axis j's elements in the order of a's axis i; NULL with an error when the labels differ. */
+static gd_tensor *in_label_order(const char *what, gd_tensor *a, int i, gd_tensor *b, int j)
+{
+    gd_labels *la = gd__labels(a, i), *lb = gd__labels(b, j);
+    gd_ctx *ctx = a->head.ctx;
+    char axis[64];
+    int64_t count = la->count;
+    gd_tensor *index = gd__new(gd__cpu(ctx), GD_I64, 1, &count);
+    if (!index) return NULL;
+    int64_t *place = (int64_t *)index->data;
+    for (int64_t k = 0; k < count; k++) {
+        place[k] = -1;
+        for (int64_t l = 0; l < lb->count && place[k] < 0; l++)
+            if (lb->text[l] == la->text[k]) place[k] = l;
+        if (place[k] >= 0) continue;
+        (void)gd_fail(ctx, GD_LABEL, "%s: axis %s has the label '%.80s' only on one side", what,
+                      gd__axis_text(a, i, axis), la->text[k]);
+        return NULL;
+    }
+    if (b->storage->device != ctx->cpu) index = gd_to_device(index, b->storage->device);
+    return gd__index_select(b, j, index, la);
+}
+
+/* Checks sizes and labels of axes that meet by name; permutes labels of b where needed. */
+static gd_tensor *match_named(const char *what, const meeting *m, gd_tensor *a, gd_tensor *b)
+{
+    for (int k = 0; k < m->ndim && b; k++) {
+        int i = m->from[0][k], j = m->from[1][k];
+        if (i < 0 || j < 0) continue;
+        char axis[64];
+        if (gd__name(a, i) && a->size[i] != b->size[j]) {
+            (void)gd_fail(a->head.ctx, GD_SHAPE, "%s: axis %s has %lld on the left and %lld on the right",
+                          what, gd__axis_text(a, i, axis), (long long)a->size[i], (long long)b->size[j]);
+            return NULL;
+        }
+        if (a->size[i] == b->size[j] && !same_labels(gd__labels(a, i), gd__labels(b, j)))
+            b = in_label_order(what, a, i, b, j);
+    }
+    return b;
+}
+
+/* t seen with the axes of the meeting: permuted, with axes of size 1 where it has none. */
+static gd_tensor *seen_as(gd_tensor *t, const meeting *m, int side)
+{
+    int order[GD_MAX_DIMS], n = 0;
+    bool in_order = true;
+    for (int k = 0; k < m->ndim; k++) {
+        int axis = m->from[side][k];
+        if (axis < 0) continue;
+        if (axis != n) in_order = false;
+        order[n++] = axis;
+    }
+    if (!in_order) t = gd_permute(t, order);
+    /* leading missing axes need nothing: the broadcast adds them */
+    int lead = 0;
+    while (lead < m->ndim && m->from[side][lead] < 0) lead++;
+    for (int k = lead; k < m->ndim && t; k++)
+        if (m->from[side][k] < 0) t = gd_unsqueeze(t, k - lead, NULL);
+    return t;
+}
+
+gd_status gd__meet(const char *what, gd_tensor **a, gd_tensor **b)
+{
+    if (!(*a)->axes && !(*b)->axes) return GD_OK;
+    if ((*a)->axes == (*b)->axes && gd__same_shape(*a, *b)) return GD_OK;
+    gd_ctx *ctx = (*a)->head.ctx;
+    meeting m;
+    plan_meeting(&m, *a, *b);
+    if (m.ndim > GD_MAX_DIMS)
+        return gd_fail(ctx, GD_SHAPE, "%s: the result would have %d axes, more than %d", what, m.ndim,
+                       GD_MAX_DIMS);
+    gd_tensor *right = match_named(what, &m, *a, *b);
+    gd_tensor *left = right ? seen_as(*a, &m, 0) : NULL;
+    if (right) right = seen_as(right, &m, 1);
+    if (!left || !right) return gd_error(ctx) ? gd_error(ctx) : GD_INTERNAL;
+    *a = left;
+    *b = right;
+    return GD_OK;
+}
+
+/* ---- right-aligned broadcast ---- */
+
+static gd_status broadcast_error(const char *what, const gd_tensor *a, const gd_tensor *b, int axis)
+{
+    char left[256], right[256], name[64];
+    int i = axis - (a->ndim > b->ndim ? 0 : b->ndim - a->ndim),
+        j = axis - (b->ndim > a->ndim ? 0 : a->ndim - b->ndim);
+    return gd_fail(a->head.ctx, GD_SHAPE,
+                   "%s: axis %s has %lld on the left and %lld on the right; shapes %s and %s", what,
+                   gd__axis_text(a, i, name), (long long)a->size[i], (long long)b->size[j],
+                   gd__shape_text(a, left, sizeof left), gd__shape_text(b, right, sizeof right));
+}
+
+/* Widens (ndim, size) so that t broadcasts into it. */
+static bool widen(int *ndim, int64_t *size, const gd_tensor *t, int *bad)
+{
+    int n = *ndim > t->ndim ? *ndim : t->ndim;
+    if (n > *ndim) {
+        int shift = n - *ndim;
+        for (int i = n; i-- > shift;) size[i] = size[i - shift];
+        for (int i = 0; i < shift; i++) size[i] = 1;
+        *ndim = n;
+    }
+    for (int i = 0; i < t->ndim; i++) {
+        int64_t *s = &size[n - t->ndim + i];
+        if (*s == t->size[i] || t->size[i] == 1) continue;
+        if (*s != 1) {
+            *bad = n - t->ndim + i;
+            return false;
+        }
+        *s = t->size[i];
+    }
+    return true;
+}
+
+/* Axis names and labels of a result: from whichever operand has them at that place. */
+static gd_status merge_axes(gd_tensor *out, gd_tensor *const *in, int nin)
+{
+    gd_tensor *only = NULL;
+    for (int k = 0; k < nin; k++)
+        if (in[k]->axes) only = in[k]->axes && only ? out : in[k];
+    if (!only) return GD_OK;
+    if (only != out && gd__same_shape(only, out)) {
+        gd__axes_retain(out->axes = only->axes);
+        return GD_OK;
+    }
+    if (!(out->axes = gd__axes_new(out->head.ctx))) return GD_NOMEM;
+    for (int k = 0; k < nin; k++) {
+        int shift = out->ndim - in[k]->ndim;
+        for (int i = 0; i < in[k]->ndim; i++) {
+            if (!out->axes->name[i + shift]) out->axes->name[i + shift] = gd__name(in[k], i);
+            if (!out->axes->labels[i + shift] && in[k]->size[i] == out->size[i + shift])
+                out->axes->labels[i + shift] = gd__labels_retain(gd__labels(in[k], i));
+        }
+    }
+    return GD_OK;
+}
+
+gd_tensor *gd__broadcast_result(const char *what, gd_tensor *const *in, int nin, gd_dtype dtype)
+{
+    int64_t size[GD_MAX_DIMS];
+    int ndim = in[0]->ndim, bad = 0;
+    memcpy(size, in[0]->size, sizeof size);
+    for (int k = 1; k < nin; k++) {
+        if (!gd__same_shape(in[0], in[k]) && !widen(&ndim, size, in[k], &bad)) {
+            (void)broadcast_error(what, in[k == 2 && in[1]->ndim > bad ? 1 : 0], in[k], bad);
+            return NULL;
+        }
+    }
+    gd_tensor *out = gd__new_checked(in[0]->storage->device, what, dtype, ndim, size);
+    if (out && merge_axes(out, in, nin)) {
+        gd_release(out);
+        return NULL;
+    }
+    return out;
+}
+
+/* ---- dtypes ---- */
+
+static gd_status same_dtype(const char *what, const gd_tensor *a, const gd_tensor *b)
+{
+    if (a->dtype == b->dtype) return GD_OK;
+    return gd_fail(a->head.ctx, GD_DTYPE, "%s: %s on the left and %s on the right; cast one of them", what,
+                   gd_dtype_name(a->dtype), gd_dtype_name(b->dtype));
+}
+
+/* Operators that make sense for integers too. */
+static bool integers_allowed(gd_op_id op)
+{
+    switch (op) {
+    case GD_OP_neg:
+    case GD_OP_abs:
+    case GD_OP_sign:
+    case GD_OP_square:
+    case GD_OP_relu:
+    case GD_OP_floor:
+    case GD_OP_ceil:
+    case GD_OP_round:
+    case GD_OP_add:
+    case GD_OP_sub:
+    case GD_OP_mul:
+    case GD_OP_minimum:
+    case GD_OP_maximum:
+    case GD_OP_clamp:
+    case GD_OP_add_scalar:
+    case GD_OP_mul_scalar:
+    case GD_OP_where: return true;
+    default: return gd__ops[op].kind == GD_KIND_TEST;
+    }
+}
+
+static bool dtype_fits(gd_op_id op, const gd_tensor *t)
+{
+    const char *what = gd__ops[op].name;
+    if (!gd_dtype_is_float(t->dtype) && !integers_allowed(op)) return gd__need_float(what, t);
+    if (t->dtype == GD_BOOL && gd__ops[op].kind == GD_KIND_MAP && op != GD_OP_where) {
+        (void)gd_fail(t->head.ctx, GD_DTYPE, "%s: bool has no arithmetic; cast it first", what);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the three arities ---- */
+
+static const gd_attrs no_attrs;
+
+gd_tensor *gd__unary(gd_op_id op, gd_tensor *x, const gd_attrs *attrs)
+{
+    if (!x || !dtype_fits(op, x)) return NULL;
+    gd_tensor *out = gd__new_like(x, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : x->dtype);
+    return gd__run1(op, &x, 1, attrs, out);
+}
+
+gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
+{
+    const char *what = gd__ops[op].name;
+    if (!gd__given2(what, a, b) || same_dtype(what, a, b) || !dtype_fits(op, a)) return NULL;
+    bool named = a->axes || b->axes;
+    gd_ctx *ctx = a->head.ctx;
+    if (named) gd_scope_begin(ctx);
+    gd_tensor *in[2] = {a, b}, *out = NULL;
+    if (!named || gd__meet(what, &in[0], &in[1]) == GD_OK) {
+        out = gd__broadcast_result(what, in, 2, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : a->dtype);
+        out = gd__run1(op, in, 2, &no_attrs, out);
+    }
+    if (named) {
+        gd__keep(out);
+        gd_scope_end(ctx);
+    }
+    return out;
+}
+
+gd_tensor *gd__ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
+{
+    const char *what = gd__ops[op].name;
+    gd_tensor *in[3] = {a, b, c}, *out = NULL;
+    if (!gd__given(what, in, 3)) return NULL;
+    gd_ctx *ctx = a->head.ctx;
+    if (op == GD_OP_where && a->dtype != GD_BOOL) {
+        (void)gd_fail(ctx, GD_DTYPE, "where: the condition is %s, not bool", gd_dtype_name(a->dtype));
+        return NULL;
+    }
+    if ((op != GD_OP_where && same_dtype(what, a, b)) || same_dtype(what, b, c) || !dtype_fits(op, b))
+        return NULL;
+    gd_scope_begin(ctx);
+    gd_status status = GD_OK;
+    if (a->axes || b->axes || c->axes) {
+        /* each meets the joint axes of all: b and c with a, then a and b with what c brought */
+        status = gd__meet(what, &in[0], &in[1]);
+        if (!status) status = gd__meet(what, &in[0], &in[2]);
+        if (!status) status = gd__meet(what, &in[2], &in[1]);
+        if (!status) status = gd__meet(what, &in[0], &in[1]);
+    }
+    if (!status) out = gd__broadcast_result(what, in, 3, b->dtype);
+    out = status ? NULL : gd__run1(op, in, 3, &no_attrs, out);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- public ---- */
+
+#define UNARY(name) \
+    gd_tensor *gd_##name(gd_tensor *x) { return gd__unary(GD_OP_##name, x, &no_attrs); }
+GD_UNARY_LIST(UNARY)
+#define BINARY(name) \
+    gd_tensor *gd_##name(gd_tensor *a, gd_tensor *b) { return gd__binary(GD_OP_##name, a, b); }
+GD_BINARY_LIST(BINARY)
+
+gd_tensor *gd_add_scalar(gd_tensor *x, double value)
+{
+    return gd__unary(GD_OP_add_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
+}
+
+gd_tensor *gd_mul_scalar(gd_tensor *x, double value)
+{
+    return gd__unary(GD_OP_mul_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
+}
+
+gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent)
+{
+    return gd__unary(GD_OP_pow_scalar, x, &(gd_attrs){.nf = 1, .f = {exponent}});
+}
+
+gd_tensor *gd_clamp(gd_tensor *x, double low, double high)
+{
+    if (!x) return NULL;
+    if (!(low <= high)) {
+        (void)gd_fail(x->head.ctx, GD_VALUE, "clamp: low %g is above high %g", low, high);
+        return NULL;
+    }
+    return gd__unary(GD_OP_clamp, x, &(gd_attrs){.nf = 2, .f = {low, high}});
+}
+
+gd_tensor *gd_where(gd_tensor *condition, gd_tensor *a, gd_tensor *b)
+{
+    return gd__ternary(GD_OP_where, condition, a, b);
+}
+
+gd_tensor *gd_fma(gd_tensor *a, gd_tensor *b, gd_tensor *c) { return gd__ternary(GD_OP_fma, a, b, c); }
+
+gd_tensor *gd_lerp(gd_tensor *a, gd_tensor *b, gd_tensor *weight)
+{
+    return gd__ternary(GD_OP_lerp, a, b, weight);
+}
+
+gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src, double alpha)
+{
+    gd_tensor *from = (gd_tensor *)(uintptr_t)src;
+    if (!gd__given2("add_into", dst, from)) return GD_ARGUMENT;
+    gd_ctx *ctx = dst->head.ctx;
+    gd_scope_begin(ctx);
+    uint8_t grad_off = ctx->grad_off;
+    ctx->grad_off = 1;
+    gd_tensor *sum = gd_add(dst, alpha == 1 ? from : gd_mul_scalar(from, alpha));
+    gd_status status = sum ? gd_assign(dst, sum) : gd_error(ctx);
+    ctx->grad_off = grad_off;
+    gd_scope_end(ctx);
+    return status;
+}

@@ -1,0 +1,304 @@
+/* Shape operators that move data: index_select, gather, scatter_add, cat, stack, pad, triangles, diagonals. */
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An integer index as i64 on x's device; NULL with an error otherwise. */
+static gd_tensor *as_index(const char *what, const gd_tensor *x, gd_tensor *index)
+{
+    if (index->dtype != GD_I64 && index->dtype != GD_I32 && index->dtype != GD_U8) {
+        (void)gd_fail(x->head.ctx, GD_DTYPE, "%s: the index is %s, not an integer", what,
+                      gd_dtype_name(index->dtype));
+        return NULL;
+    }
+    return index->dtype == GD_I64 ? index : gd_cast(index, GD_I64);
+}
+
+gd_tensor *gd__index_select(gd_tensor *x, int axis, gd_tensor *index, gd_labels *labels)
+{
+    if (!x || !index) return NULL;
+    int64_t size[GD_MAX_DIMS];
+    memcpy(size, x->size, sizeof size);
+    size[axis] = index->numel;
+    gd_tensor *out = gd__new_checked(x->storage->device, "index_select", x->dtype, x->ndim, size);
+    if (!out) return NULL;
+    int map[GD_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) map[i] = i;
+    gd_status status = gd__axes_map(out, x, map);
+    if (!status && out->axes) {
+        gd__labels_release(out->axes->labels[axis]);
+        out->axes->labels[axis] = gd__labels_retain(labels);
+    }
+    if (status) {
+        gd_release(out);
+        return NULL;
+    }
+    return gd__run1(GD_OP_index_select, (gd_tensor *[]){x, index}, 2, &(gd_attrs){.ni = 1, .i = {axis}}, out);
+}
+
+gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index)
+{
+    if (!gd__given2("index_select", x, index)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    int at = gd__parse_axis("index_select", x, axis);
+    if (at < 0) return NULL;
+    if (index->ndim != 1) {
+        (void)gd_fail(ctx, GD_SHAPE, "index_select: the index has %d axes, not 1", (int)index->ndim);
+        return NULL;
+    }
+    gd_scope_begin(ctx);
+    index = as_index("index_select", x, index);
+    gd_tensor *out = gd__index_select(x, at, index, NULL);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor *values)
+{
+    if (!zeros || !index || !values) return NULL;
+    gd_tensor *out = gd__new_like(zeros, zeros->dtype);
+    return gd__run1(GD_OP_index_add, (gd_tensor *[]){zeros, index, values}, 3,
+                    &(gd_attrs){.ni = 1, .i = {axis}}, out);
+}
+
+/* gather and scatter: the index has x's axes, sizes equal but on the axis itself. */
+static bool index_fits(const char *what, const gd_tensor *x, const gd_tensor *index, int axis)
+{
+    bool fits = index->ndim == x->ndim;
+    for (int i = 0; fits && i < x->ndim; i++) fits = i == axis || index->size[i] == x->size[i];
+    if (fits) return true;
+    char a[256], b[256];
+    (void)gd_fail(x->head.ctx, GD_SHAPE, "%s: index %s does not fit %s on the axes other than %d", what,
+                  gd__shape_text(index, a, sizeof a), gd__shape_text(x, b, sizeof b), axis);
+    return false;
+}
+
+gd_tensor *gd__gather(gd_tensor *x, int axis, gd_tensor *index)
+{
+    if (!x || !index) return NULL;
+    gd_tensor *out = gd__new(x->storage->device, x->dtype, index->ndim, index->size);
+    int map[GD_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) map[i] = i;
+    if (out && gd__axes_map(out, x, map)) {
+        gd_release(out);
+        return NULL;
+    }
+    if (out && out->axes) {
+        gd__labels_release(out->axes->labels[axis]);
+        out->axes->labels[axis] = NULL;
+    }
+    return gd__run1(GD_OP_gather, (gd_tensor *[]){x, index}, 2, &(gd_attrs){.ni = 1, .i = {axis}}, out);
+}
+
+gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index)
+{
+    if (!gd__given2("gather", x, index)) return NULL;
+    int at = gd__parse_axis("gather", x, axis);
+    if (at < 0 || !index_fits("gather", x, index, at)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd__gather(x, at, as_index("gather", x, index));
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd__scatter_add(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values)
+{
+    if (!x || !index || !values) return NULL;
+    gd_tensor *out = gd__new_like(x, x->dtype);
+    return gd__run1(GD_OP_scatter_add, (gd_tensor *[]){x, index, values}, 3,
+                    &(gd_attrs){.ni = 1, .i = {axis}}, out);
+}
+
+gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_tensor *values)
+{
+    gd_tensor *all[3] = {x, index, values};
+    if (!gd__given("scatter_add", all, 3)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    int at = gd__parse_axis("scatter_add", x, axis);
+    if (at < 0 || !index_fits("scatter_add", x, index, at)) return NULL;
+    if (values->dtype != x->dtype || !gd__same_shape(values, index)) {
+        (void)gd_fail(ctx, values->dtype != x->dtype ? GD_DTYPE : GD_SHAPE,
+                      "scatter_add: the values must have x's dtype (%s) and the index's shape",
+                      gd_dtype_name(x->dtype));
+        return NULL;
+    }
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd__scatter_add(x, at, as_index("scatter_add", x, index), values);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- joining ---- */
+
+static gd_status cat_fits(gd_tensor *const *parts, int count, int axis, int64_t *total)
+{
+    gd_tensor *first = parts[0];
+    gd_ctx *ctx = first->head.ctx;
+    *total = 0;
+    for (int k = 0; k < count; k++) {
+        gd_tensor *t = parts[k];
+        bool fits = t->ndim == first->ndim;
+        for (int i = 0; fits && i < t->ndim; i++)
+            fits = (i == axis || t->size[i] == first->size[i]) && gd__name(t, i) == gd__name(first, i);
+        char a[256], b[256];
+        if (!fits)
+            return gd_fail(ctx, GD_SHAPE, "cat: part %d is %s, part 0 is %s; only axis %d may differ", k,
+                           gd__shape_text(t, a, sizeof a), gd__shape_text(first, b, sizeof b), axis);
+        if (t->dtype != first->dtype)
+            return gd_fail(ctx, GD_DTYPE, "cat: part %d is %s, part 0 is %s", k, gd_dtype_name(t->dtype),
+                           gd_dtype_name(first->dtype));
+        if (__builtin_add_overflow(*total, t->size[axis], total))
+            return gd_fail(ctx, GD_OVERFLOW, "cat: axis %d grows beyond 2^63", axis);
+    }
+    return GD_OK;
+}
+
+/* Labels of the joined axis when every part has them. */
+static gd_status join_labels(gd_tensor *out, gd_tensor *const *parts, int count, int axis)
+{
+    if (!out->axes) return GD_OK;
+    gd__labels_release(out->axes->labels[axis]);
+    out->axes->labels[axis] = NULL;
+    for (int k = 0; k < count; k++)
+        if (!gd__labels(parts[k], axis)) return GD_OK;
+    gd_ctx *ctx = out->head.ctx;
+    gd_labels *labels = gd__calloc(ctx, sizeof *labels);
+    const char **text = labels ? gd__alloc_array(ctx, (size_t)out->size[axis], sizeof *text) : NULL;
+    if (!text) {
+        gd__free(ctx, labels, sizeof *labels);
+        return GD_NOMEM;
+    }
+    *labels = (gd_labels){.ctx = ctx, .refs = 1, .count = out->size[axis], .text = text};
+    for (int k = 0; k < count; k++) {
+        gd_labels *from = gd__labels(parts[k], axis);
+        memcpy(text, from->text, (size_t)from->count * sizeof *text);
+        text += from->count;
+    }
+    out->axes->labels[axis] = labels;
+    return GD_OK;
+}
+
+static gd_tensor *cat_on(gd_tensor *const *parts, int count, int axis)
+{
+    int64_t size[GD_MAX_DIMS];
+    memcpy(size, parts[0]->size, sizeof size);
+    if (cat_fits(parts, count, axis, &size[axis])) return NULL;
+    gd_tensor *out = gd__new_checked(parts[0]->storage->device, "cat", parts[0]->dtype, parts[0]->ndim, size);
+    int map[GD_MAX_DIMS];
+    for (int i = 0; i < parts[0]->ndim; i++) map[i] = i;
+    if (out && (gd__axes_map(out, parts[0], map) || join_labels(out, parts, count, axis))) {
+        gd_release(out);
+        return NULL;
+    }
+    return gd__run1(GD_OP_cat, parts, count, &(gd_attrs){.ni = 1, .i = {axis}}, out);
+}
+
+gd_tensor *gd_cat(gd_tensor *const *parts, int count, const char *axis)
+{
+    if (count <= 0 || !gd__given("cat", parts, count)) return NULL;
+    int at = gd__parse_axis("cat", parts[0], axis);
+    return at < 0 ? NULL : cat_on(parts, count, at);
+}
+
+gd_tensor *gd_stack(gd_tensor *const *parts, int count, int position, const char *name)
+{
+    if (count <= 0 || !gd__given("stack", parts, count)) return NULL;
+    gd_ctx *ctx = parts[0]->head.ctx;
+    int at = position < 0 ? position + parts[0]->ndim + 1 : position;
+    size_t bytes = (size_t)count * sizeof(gd_tensor *);
+    gd_tensor **wide = gd__alloc(ctx, bytes), *out = NULL;
+    if (!wide) return NULL;
+    gd_scope_begin(ctx);
+    int made = 0;
+    while (made < count && (wide[made] = gd_unsqueeze(parts[made], at, name))) made++;
+    if (made == count) out = cat_on(wide, count, at);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    gd__free(ctx, wide, bytes);
+    return out;
+}
+
+/* ---- embedding in a larger tensor ---- */
+
+gd_tensor *gd__embed(gd_tensor *x, const int64_t *size, const int64_t *start, const int64_t *step,
+                     double fill)
+{
+    if (!x) return NULL;
+    gd_attrs attrs = {.ni = 2 * x->ndim, .nf = 1, .f = {fill}};
+    memcpy(attrs.i, start, (size_t)x->ndim * sizeof *start);
+    memcpy(attrs.i + x->ndim, step, (size_t)x->ndim * sizeof *step);
+    gd_tensor *out = gd__new_checked(x->storage->device, "pad", x->dtype, x->ndim, size);
+    int map[GD_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) map[i] = i;
+    if (out && gd__axes_map(out, x, map)) {
+        gd_release(out);
+        return NULL;
+    }
+    return gd__run1(GD_OP_embed, &x, 1, &attrs, out);
+}
+
+gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, double value)
+{
+    if (!x) return NULL;
+    int64_t size[GD_MAX_DIMS], step[GD_MAX_DIMS];
+    for (int i = 0; i < x->ndim; i++) {
+        char name[64];
+        step[i] = 1;
+        bool bad = before[i] < 0 || after[i] < 0 || __builtin_add_overflow(x->size[i], before[i], &size[i]) ||
+                   __builtin_add_overflow(size[i], after[i], &size[i]);
+        if (!bad) continue;
+        (void)gd_fail(x->head.ctx, GD_VALUE, "pad: %lld before and %lld after axis %s", (long long)before[i],
+                      (long long)after[i], gd__axis_text(x, i, name));
+        return NULL;
+    }
+    return gd__embed(x, size, before, step, value);
+}
+
+/* ---- triangles and diagonals of the last two axes ---- */
+
+gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower)
+{
+    if (!x) return NULL;
+    if (x->ndim < 2) {
+        (void)gd_fail(x->head.ctx, GD_SHAPE, "%s: needs a matrix, got %d axes", lower ? "tril" : "triu",
+                      (int)x->ndim);
+        return NULL;
+    }
+    gd_tensor *out = gd__new_like(x, x->dtype);
+    return gd__run1(GD_OP_tri, &x, 1, &(gd_attrs){.ni = 2, .i = {diagonal, lower}}, out);
+}
+
+gd_tensor *gd_tril(gd_tensor *a, int64_t diagonal) { return gd__tri(a, diagonal, true); }
+
+gd_tensor *gd_triu(gd_tensor *a, int64_t diagonal) { return gd__tri(a, diagonal, false); }
+
+/* The diagonal as a gather: rows become one flat axis, every (columns + 1)-th element is on it. */
+gd_tensor *gd_diagonal(gd_tensor *a)
+{
+    if (!a) return NULL;
+    gd_ctx *ctx = a->head.ctx;
+    if (a->ndim < 2) {
+        (void)gd_fail(ctx, GD_SHAPE, "diagonal: needs a matrix, got %d axes", (int)a->ndim);
+        return NULL;
+    }
+    int n = a->ndim;
+    int64_t rows = a->size[n - 2], columns = a->size[n - 1], k = rows < columns ? rows : columns;
+    int64_t size[GD_MAX_DIMS];
+    memcpy(size, a->size, sizeof size);
+    size[n - 2] = rows * columns;
+    gd_scope_begin(ctx);
+    gd_tensor *flat = gd__reshape(a, n - 1, size);
+    gd_tensor *out = flat ? gd__slice(flat, n - 2, 0, k, columns + 1) : NULL;
+    int map[GD_MAX_DIMS];
+    for (int i = 0; i < n - 1; i++) map[i] = i < n - 2 ? i : -1;
+    out = gd__relabel(out, a, map);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}

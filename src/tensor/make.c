@@ -1,0 +1,264 @@
+/* Making tensors: constants, sequences, data, random numbers; casts and copies. */
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- constants ---- */
+
+static gd_tensor *filled(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *shape,
+                         double v)
+{
+    gd_tensor *t = gd__new_checked(device, what, dtype, ndim, shape);
+    return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1, .f = {v}}, t);
+}
+
+gd_tensor *gd_zeros(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
+{
+    return filled(gd__cpu(ctx), "zeros", dtype, ndim, shape, 0);
+}
+
+gd_tensor *gd_ones(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
+{
+    return filled(gd__cpu(ctx), "ones", dtype, ndim, shape, 1);
+}
+
+gd_tensor *gd_full(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, double value)
+{
+    return filled(gd__cpu(ctx), "full", dtype, ndim, shape, value);
+}
+
+gd_tensor *gd_full_like(const gd_tensor *t, double value)
+{
+    if (!t) return NULL;
+    gd_tensor *out = filled(t->storage->device, "full_like", t->dtype, t->ndim, t->size, value);
+    if (out) gd__axes_retain(out->axes = t->axes);
+    return out;
+}
+
+gd_tensor *gd_zeros_like(const gd_tensor *t) { return gd_full_like(t, 0); }
+
+gd_tensor *gd_ones_like(const gd_tensor *t) { return gd_full_like(t, 1); }
+
+gd_tensor *gd_scalar(gd_ctx *ctx, gd_dtype dtype, double value)
+{
+    return filled(gd__cpu(ctx), "scalar", dtype, 0, NULL, value);
+}
+
+gd_status gd_fill(gd_tensor *dst, double value)
+{
+    if (!dst) return GD_ARGUMENT;
+    gd_ctx *ctx = dst->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *one = filled(dst->storage->device, "fill", dst->dtype, 0, NULL, value);
+    gd_status status = one ? gd__copy_into(dst, one) : GD_NOMEM;
+    if (!status) gd__touch(dst);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* ---- data and sequences ---- */
+
+gd_tensor *gd_from_data(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data)
+{
+    gd_tensor *t = gd__new_checked(gd__cpu(ctx), "from_data", dtype, ndim, shape);
+    if (t && t->numel) memcpy(t->data, data, (size_t)t->numel * gd__item_size(t));
+    return t;
+}
+
+gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const double *data)
+{
+    if (dtype == GD_F64) return gd_from_data(ctx, dtype, ndim, shape, data);
+    gd_scope_begin(ctx);
+    gd_tensor *wide = gd_from_data(ctx, GD_F64, ndim, shape, data), *out = gd_cast(wide, dtype);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* count values first + i * step, the last one exactly `last` if that is given. */
+static gd_tensor *sequence(gd_ctx *ctx, const char *what, gd_dtype dtype, double first, double step,
+                           int64_t count, const double *last)
+{
+    gd_scope_begin(ctx);
+    gd_tensor *wide = gd__new_checked(gd__cpu(ctx), what, GD_F64, 1, &count);
+    if (wide) {
+        double *value = (double *)(void *)wide->data;
+        for (int64_t i = 0; i < count; i++) value[i] = first + (double)i * step;
+        if (last && count > 0) value[count - 1] = *last;
+    }
+    gd_tensor *out = gd_cast(wide, dtype);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, double step)
+{
+    double count = ceil((stop - start) / step);
+    if (step == 0 || !isfinite(count) || count > 0x1p53) {
+        (void)gd_fail(ctx, GD_VALUE, "arange: from %g to %g in steps of %g", start, stop, step);
+        return NULL;
+    }
+    return sequence(ctx, "arange", dtype, start, step, count > 0 ? (int64_t)count : 0, NULL);
+}
+
+gd_tensor *gd_linspace(gd_ctx *ctx, gd_dtype dtype, double first, double last, int64_t count)
+{
+    double step = count > 1 ? (last - first) / (double)(count - 1) : 0;
+    return sequence(ctx, "linspace", dtype, first, step, count, count > 1 ? &last : NULL);
+}
+
+gd_tensor *gd_eye(gd_ctx *ctx, gd_dtype dtype, int64_t rows, int64_t columns)
+{
+    gd_tensor *t = gd_zeros(ctx, dtype, 2, (int64_t[]){rows, columns});
+    int64_t n = rows < columns ? rows : columns;
+    if (!t || n == 0) return t;
+    gd_scope_begin(ctx);
+    gd_tensor *diagonal = gd__bare(t);
+    gd_status status = GD_NOMEM;
+    if (diagonal) {
+        diagonal->ndim = 1;
+        diagonal->size[0] = diagonal->numel = n;
+        diagonal->stride[0] = columns + 1;
+        status = gd_fill(diagonal, 1);
+    }
+    gd_scope_end(ctx);
+    if (!status) return t;
+    gd_release(t);
+    return NULL;
+}
+
+/* ---- random numbers ---- */
+
+void gd_seed(gd_ctx *ctx, uint64_t seed) { ctx->rng = (gd_rng){.key = seed}; }
+
+/* Element pair (2k, 2k + 1) comes from block k of what this call takes from the stream. */
+gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, int kind, gd_dtype dtype, int ndim,
+                      const int64_t *shape)
+{
+    if (!device) return NULL;
+    if (!gd_dtype_is_float(dtype)) {
+        (void)gd_fail(device->ctx, GD_DTYPE, "%s: needs a floating dtype, got %s", what,
+                      gd_dtype_name(dtype));
+        return NULL;
+    }
+    gd_tensor *t = gd__new_checked(device, what, dtype, ndim, shape);
+    if (!t) return NULL;
+    uint64_t first = gd__rng_take(rng, ((uint64_t)t->numel + 1) / 2);
+    gd_attrs attrs = {.ni = 3, .i = {kind, (int64_t)rng->key, (int64_t)first}};
+    return gd__run1(GD_OP_random, NULL, 0, &attrs, t);
+}
+
+gd_tensor *gd_rand(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
+{
+    return gd__random(gd__cpu(ctx), &ctx->rng, "rand", GD_RANDOM_UNIFORM, dtype, ndim, shape);
+}
+
+gd_tensor *gd_randn(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
+{
+    return gd__random(gd__cpu(ctx), &ctx->rng, "randn", GD_RANDOM_NORMAL, dtype, ndim, shape);
+}
+
+gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
+{
+    return gd__random(gd__cpu(ctx), &ctx->rng, "rademacher", GD_RANDOM_SIGN, dtype, ndim, shape);
+}
+
+/* Fisher-Yates; a bounded number is the high half of a 64 x 64 bit product. */
+gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count)
+{
+    gd_tensor *t = gd__new_checked(gd__cpu(ctx), "permutation", GD_I64, 1, &count);
+    if (!t) return NULL;
+    int64_t *p = (int64_t *)(void *)t->data;
+    uint64_t first = gd__rng_take(&ctx->rng, (uint64_t)count);
+    for (int64_t i = 0; i < count; i++) p[i] = i;
+    for (int64_t i = count - 1; i > 0; i--) {
+        uint32_t w[4];
+        gd__philox(ctx->rng.key, first + (uint64_t)i, w);
+        uint64_t random = (uint64_t)w[0] << 32 | w[1];
+        __extension__ typedef unsigned __int128 wide;
+        int64_t j = (int64_t)(((wide)random * (uint64_t)(i + 1)) >> 64), swap = p[i];
+        p[i] = p[j];
+        p[j] = swap;
+    }
+    return t;
+}
+
+/* ---- casts and copies ---- */
+
+gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src)
+{
+    gd_device *device = dst->storage->device;
+    int shift = dst->ndim - src->ndim;
+    bool fits = shift >= 0;
+    for (int i = 0; fits && i < src->ndim; i++)
+        fits = src->size[i] == 1 || src->size[i] == dst->size[i + shift];
+    char a[256], b[256];
+    if (!fits)
+        return gd_fail(device->ctx, GD_SHAPE, "assign: %s does not broadcast into %s",
+                       gd__shape_text(src, a, sizeof a), gd__shape_text(dst, b, sizeof b));
+    gd_tensor *from = (gd_tensor *)(uintptr_t)src;
+    gd_call call = {.op = GD_OP_cast, .nin = 1, .nout = 1, .in = &from, .out = &dst, .attrs = &(gd_attrs){0}};
+    if (src->storage->device == device) return device->backend->run(device, &call);
+    gd_scope_begin(device->ctx);
+    from = gd_to_device(from, device);
+    gd_status status = from ? device->backend->run(device, &call) : GD_NOMEM;
+    gd_scope_end(device->ctx);
+    return status;
+}
+
+gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype)
+{
+    if (!t) return NULL;
+    if ((unsigned)dtype >= GD_DTYPE_COUNT) {
+        (void)gd_fail(t->head.ctx, GD_DTYPE, "cast: dtype number %d does not exist", (int)dtype);
+        return NULL;
+    }
+    if (t->dtype == dtype) return gd__same(t);
+    gd_tensor *out = gd__new_like(t, dtype);
+    if (!out || gd_dtype_is_float(dtype)) return gd__run1(GD_OP_cast, &t, 1, &(gd_attrs){0}, out);
+    /* to an integer: nothing to differentiate */
+    if (gd__execute(GD_OP_cast, &t, 1, &(gd_attrs){0}, &out, 1) == GD_OK) return out;
+    gd_release(out);
+    return NULL;
+}
+
+gd_tensor *gd_copy(gd_tensor *t)
+{
+    return t ? gd__run1(GD_OP_copy, &t, 1, &(gd_attrs){0}, gd__new_like(t, t->dtype)) : NULL;
+}
+
+gd_tensor *gd_contiguous(gd_tensor *t) { return t && gd__contiguous(t) ? gd__same(t) : gd_copy(t); }
+
+/* CPU and one GPU exchange bytes; GPU to GPU goes over the CPU. */
+gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
+{
+    if (!t || !device) return NULL;
+    gd_device *from = t->storage->device;
+    if (from == device) return gd__same(t);
+    gd_ctx *ctx = device->ctx;
+    if (ctx != t->head.ctx) {
+        (void)gd_fail(ctx, GD_DEVICE, "to_device: the device belongs to another context");
+        return NULL;
+    }
+    gd_scope_begin(ctx);
+    gd_tensor *flat = gd__contiguous(t) ? t : gd_copy(t), *out = NULL;
+    if (flat && from != ctx->cpu && device != ctx->cpu) flat = gd_to_device(flat, ctx->cpu);
+    if (flat) out = gd__new(device, flat->dtype, flat->ndim, flat->size);
+    if (out) {
+        gd__axes_retain(out->axes = flat->axes);
+        size_t bytes = (size_t)flat->numel * gd__item_size(flat);
+        gd_device *mover = device == ctx->cpu ? flat->storage->device : device;
+        gd_status status = bytes == 0 ? GD_OK
+                           : device == ctx->cpu
+                               ? mover->backend->download(mover, out->data, flat->data, bytes)
+                               : mover->backend->upload(mover, out->data, flat->data, bytes);
+        if (!status) status = gd__record(GD_OP_to_device, &flat, 1, &(gd_attrs){0}, &out, 1);
+        if (status) out = NULL;
+    }
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}

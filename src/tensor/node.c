@@ -1,0 +1,266 @@
+/* Running operators and recording how tensors came to be. */
+#include "tensor/device.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+const gd_op gd__ops[GD_OP_COUNT] = {
+#define OP(name, nin, nout, kind, needs)  {#name, nin, nout, GD_KIND_##kind, GD_NEEDS_##needs, true},
+#define OP0(name, nin, nout, kind, needs) {#name, nin, nout, GD_KIND_##kind, GD_NEEDS_##needs, false},
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+};
+
+#define GHOST_BYTES 4096 /* inputs larger than this are not kept alive only for their shape */
+
+/* ---- nodes ---- */
+
+void gd__node_retain(gd_node *node)
+{
+    if (node) node->refs++;
+}
+
+void gd__node_spend(gd_node *node)
+{
+    for (int i = 0; i < node->nin; i++) {
+        gd__release(node->in[i]);
+        node->in[i] = NULL;
+    }
+    for (int i = 0; i < GD_MAX_OUTPUTS; i++) {
+        gd__release(node->out[i]);
+        node->out[i] = NULL;
+    }
+    node->spent = true;
+}
+
+/* A long chain of nodes is taken apart in a loop: `sequence` of a dead node links it to the next one to free, so that
+ * the depth of the graph never becomes depth of the stack. */
+void gd__node_release(gd_node *node)
+{
+    if (!node || --node->refs) return;
+    gd_node *dead = node;
+    node->slot = 0;
+    while (dead) {
+        gd_node *n = dead;
+        dead = (gd_node *)(uintptr_t)n->slot;
+        for (int i = 0; i < n->nin; i++) {
+            gd_tensor *t = n->in[i];
+            if (!t) continue;
+            /* the last holder of an inner tensor: take over its node before the tensor dies */
+            gd_node *inner = t->head.refs == 1 ? t->node : NULL;
+            if (inner) t->node = NULL;
+            gd__release(t);
+            n->in[i] = NULL;
+            if (inner && --inner->refs == 0) {
+                inner->slot = (size_t)(uintptr_t)dead;
+                dead = inner;
+            }
+        }
+        gd__node_spend(n);
+        n->ctx->live--;
+        gd__free(n->ctx, n, n->bytes);
+    }
+}
+
+/* A tensor of the same shape and history whose values are gone. */
+static gd_tensor *ghost_of(gd_tensor *t)
+{
+    gd_tensor *ghost = gd__alias(t);
+    if (!ghost) return NULL;
+    gd__own(ghost);
+    gd__storage_release(ghost->storage);
+    ghost->storage = NULL;
+    ghost->data = NULL;
+    gd__node_retain(ghost->node = t->node);
+    ghost->output = t->output;
+    return ghost;
+}
+
+static gd_node *node_new(gd_ctx *ctx, gd_op_id op, int nin, const gd_attrs *attrs, int nout)
+{
+    size_t bytes = sizeof(gd_node) + (size_t)nin * (sizeof(gd_tensor *) + sizeof(uint32_t)) +
+                   (size_t)attrs->ni * sizeof(int64_t);
+    gd_node *node = gd__alloc(ctx, bytes);
+    if (!node) return NULL;
+    *node = (gd_node){.ctx = ctx,
+                      .refs = 1,
+                      .op = (uint8_t)op,
+                      .nout = (uint8_t)nout,
+                      .ni = (uint8_t)attrs->ni,
+                      .nf = (uint8_t)attrs->nf,
+                      .nin = nin,
+                      .sequence = ++ctx->sequence,
+                      .f = {attrs->f[0], attrs->f[1]},
+                      .bytes = bytes};
+    node->in = (gd_tensor **)(node + 1);
+    node->i = (int64_t *)(node->in + nin);
+    node->version = (uint32_t *)(node->i + attrs->ni);
+    memset(node->in, 0, (size_t)nin * sizeof *node->in);
+    memcpy(node->i, attrs->i, (size_t)attrs->ni * sizeof *node->i);
+    ctx->live++;
+    return node;
+}
+
+bool gd__wants_grad(const gd_tensor *t) { return t->leaf_grad || t->node; }
+
+static gd_status save_input(gd_node *node, int k, gd_tensor *t, uint8_t needs)
+{
+    node->version[k] = gd__version(t);
+    bool needed = k < 3 && (needs >> k & 1);
+    bool large = (size_t)t->numel * gd__item_size(t) > GHOST_BYTES;
+    if (!needed && large && !t->leaf_grad && t->storage) {
+        node->in[k] = ghost_of(t);
+        return node->in[k] ? GD_OK : GD_NOMEM;
+    }
+    gd__retain(t);
+    node->in[k] = t;
+    return GD_OK;
+}
+
+gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *const *out,
+                     int nout)
+{
+    gd_ctx *ctx = out[0]->head.ctx;
+    if (ctx->grad_off || !gd__ops[op].differentiable) return GD_OK;
+    bool wanted = false;
+    for (int i = 0; i < nin && !wanted; i++) wanted = gd__wants_grad(in[i]);
+    if (!wanted) return GD_OK;
+    gd_node *node = node_new(ctx, op, nin, attrs, nout);
+    if (!node) return GD_NOMEM;
+    uint8_t needs = gd__ops[op].needs;
+    gd_status status = GD_OK;
+    for (int i = 0; i < nin && !status; i++) status = save_input(node, i, in[i], needs);
+    for (int i = 0; i < nout && !status && (needs & GD_NEEDS_OUT || nout > 1); i++) {
+        if ((node->out[i] = gd__alias(out[i])))
+            gd__own(node->out[i]);
+        else
+            status = GD_NOMEM;
+    }
+    for (int i = 0; i < nout && !status; i++) {
+        out[i]->node = node;
+        out[i]->output = (uint16_t)i;
+        node->refs++;
+    }
+    node->out_version = gd__version(out[0]);
+    gd__node_release(node);
+    return status;
+}
+
+/* ---- running ---- */
+
+/* Operators that only move bytes, whatever the dtype. */
+static bool moves_bytes(gd_op_id op)
+{
+    switch (op) {
+    case GD_OP_cast:
+    case GD_OP_copy:
+    case GD_OP_to_device:
+    case GD_OP_embed:
+    case GD_OP_index_select:
+    case GD_OP_gather:
+    case GD_OP_cat:
+    case GD_OP_tri:
+    case GD_OP_unfold2d:
+    case GD_OP_fill:
+    case GD_OP_random:
+    case GD_OP_any:
+    case GD_OP_all: return true;
+    default: return false;
+    }
+}
+
+/* The dtype a FULL kernel computes in. */
+static gd_dtype compute_dtype(gd_dtype dtype)
+{
+    switch (dtype) {
+    case GD_F16:
+    case GD_BF16: return GD_F32;
+    case GD_I32:
+    case GD_U8:
+    case GD_BOOL: return GD_I64;
+    default: return dtype;
+    }
+}
+
+/* t with the dtype and layout a FULL kernel takes; t itself where nothing is to be done. */
+static gd_tensor *prepared(gd_tensor *t, gd_dtype dtype, bool any_layout)
+{
+    if (t->dtype == dtype && (any_layout || gd__contiguous(t))) return t;
+    gd_tensor *copy = gd__new(t->storage->device, dtype, t->ndim, t->size);
+    return copy && gd__copy_into(copy, t) == GD_OK ? copy : NULL;
+}
+
+static gd_status same_device(gd_op_id op, gd_tensor *const *in, int nin, gd_device *device)
+{
+    if (op == GD_OP_to_device) return GD_OK;
+    for (int i = 0; i < nin; i++)
+        if (in[i]->storage->device != device)
+            return gd_fail(device->ctx, GD_DEVICE, "%s: one operand is on %s, another on %s",
+                           gd__ops[op].name, in[i]->storage->device->name, device->name);
+    return GD_OK;
+}
+
+#define MAX_DIRECT 64
+
+/* FULL kernels see contiguous operands of a compute dtype; results are cast back. */
+static gd_status execute_full(gd_device *device, gd_call call)
+{
+    gd_ctx *ctx = device->ctx;
+    gd_tensor *direct[MAX_DIRECT], **in = direct, *out[GD_MAX_OUTPUTS];
+    size_t bytes = (size_t)call.nin * sizeof *in;
+    if (call.nin > MAX_DIRECT && !(in = gd__alloc(ctx, bytes))) return GD_NOMEM;
+    bool as_is = moves_bytes(call.op);
+    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast;
+    gd_status status = GD_OK;
+    gd_scope_begin(ctx);
+    for (int i = 0; i < call.nin && !status; i++) {
+        gd_dtype dtype = call.in[i]->dtype;
+        bool half = dtype == GD_F16 || dtype == GD_BF16;
+        if (!as_is && !(half && device->backend->native_half)) dtype = compute_dtype(dtype);
+        in[i] = prepared(call.in[i], dtype, any_layout);
+        if (!in[i]) status = GD_NOMEM;
+    }
+    for (int i = 0; i < call.nout && !status; i++) {
+        gd_dtype dtype = call.out[i]->dtype;
+        bool half = dtype == GD_F16 || dtype == GD_BF16;
+        if (!as_is && !(half && device->backend->native_half)) dtype = compute_dtype(dtype);
+        out[i] = call.out[i];
+        if (dtype != out[i]->dtype) out[i] = gd__new(device, dtype, out[i]->ndim, out[i]->size);
+        if (!out[i]) status = GD_NOMEM;
+    }
+    gd_tensor *const *wanted = call.out;
+    call.in = in;
+    call.out = out;
+    if (!status) status = device->backend->run(device, &call);
+    for (int i = 0; i < call.nout && !status; i++)
+        if (out[i] != wanted[i]) status = gd__copy_into(wanted[i], out[i]);
+    gd_scope_end(ctx);
+    if (in != direct) gd__free(ctx, in, bytes);
+    return status;
+}
+
+gd_status gd__execute(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs,
+                      gd_tensor *const *out, int nout)
+{
+    gd_device *device = out[0]->storage->device;
+    gd_status status = same_device(op, in, nin, device);
+    if (status) return status;
+    gd_call call = {.op = op, .nin = nin, .nout = nout, .in = in, .out = out, .attrs = attrs};
+    if (gd__ops[op].kind != GD_KIND_FULL) return device->backend->run(device, &call);
+    return execute_full(device, call);
+}
+
+gd_status gd__run(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *const *out,
+                  int nout)
+{
+    gd_status status = gd__execute(op, in, nin, attrs, out, nout);
+    return status ? status : gd__record(op, in, nin, attrs, out, nout);
+}
+
+gd_tensor *gd__run1(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *out)
+{
+    if (out && gd__run(op, in, nin, attrs, &out, 1) == GD_OK) return out;
+    gd_release(out);
+    return NULL;
+}

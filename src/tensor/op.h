@@ -1,0 +1,106 @@
+/* The operator table and the graph it leaves behind. */
+#ifndef GD_TENSOR_OP_H
+#define GD_TENSOR_OP_H
+
+#include "gradus/tensor.h"
+
+/* How an operator is run. */
+typedef enum gd_op_kind {
+    GD_KIND_MAP,  /* element-wise, result of the operands' dtype: one vector kernel a compute type */
+    GD_KIND_TEST, /* element-wise, result bool */
+    GD_KIND_VIEW, /* no kernel: another look at the same storage */
+    GD_KIND_FULL  /* its own kernel on contiguous operands (matmul takes strides) */
+} gd_op_kind;
+
+/* What the gradient rule reads: bits of `needs`. */
+enum {
+    GD_NEEDS_NONE = 0,
+    GD_NEEDS_A = 1,
+    GD_NEEDS_B = 2,
+    GD_NEEDS_AB = 3,
+    GD_NEEDS_C = 4,
+    GD_NEEDS_ABC = 7,
+    GD_NEEDS_OUT = 8,
+    GD_NEEDS_AO = 9,
+    GD_NEEDS_ABO = 11
+};
+
+typedef enum gd_op_id {
+#define OP(name, ...)  GD_OP_##name,
+#define OP0(name, ...) GD_OP_##name,
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+    GD_OP_COUNT
+} gd_op_id;
+
+typedef struct gd_op {
+    const char *name;
+    int8_t inputs; /* -1: any number */
+    int8_t outputs;
+    gd_op_kind kind;
+    uint8_t needs;
+    bool differentiable;
+} gd_op;
+
+extern const gd_op gd__ops[GD_OP_COUNT];
+
+#define GD_MAX_OUTPUTS 3
+#define GD_MAX_ATTRS   24
+
+/* Settings of one operator call; only the first ni and nf are meant. */
+typedef struct gd_attrs {
+    int ni, nf;
+    int64_t i[GD_MAX_ATTRS];
+    double f[2];
+} gd_attrs;
+
+/* One call of a kernel: outputs are made, shaped and contiguous. */
+typedef struct gd_call {
+    gd_op_id op;
+    int nin, nout;
+    gd_tensor *const *in;
+    gd_tensor *const *out;
+    const gd_attrs *attrs; /* never NULL */
+} gd_call;
+
+/* How a tensor was computed.  Holds references to its inputs; an input whose values no rule needs is held as a ghost
+ * (shape and history without storage) when it is large. */
+typedef struct gd_node {
+    gd_ctx *ctx;
+    uint32_t refs;
+    uint8_t op, nout, ni, nf;
+    int nin;
+    uint64_t sequence; /* later nodes have larger numbers */
+    uint64_t pass;     /* last traversal that saw it */
+    size_t slot;       /* its place in that traversal */
+    gd_tensor **in;    /* points behind the struct */
+    uint32_t *version; /* storage versions of the inputs when recorded */
+    int64_t *i;        /* attributes */
+    double f[2];
+    gd_tensor
+        *out[GD_MAX_OUTPUTS]; /* with NEEDS_OUT or several outputs: historyless aliases (values and shapes) */
+    uint32_t out_version;     /* storage version of the first output when recorded */
+    bool spent;               /* its saved tensors were freed by a backward pass */
+    size_t bytes;
+} gd_node;
+
+/* Runs the kernel of op on the device of its outputs and records it.  Outputs were made by the caller. */
+gd_status gd__run(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *const *out,
+                  int nout);
+/* Records without running: views. */
+gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *const *out,
+                     int nout);
+/* Kernel only. */
+gd_status gd__execute(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs,
+                      gd_tensor *const *out, int nout);
+/* run() for the common case of one output; returns it, or releases it and returns NULL on failure. */
+gd_tensor *gd__run1(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *out);
+
+void gd__node_retain(gd_node *node);
+void gd__node_release(gd_node *node);
+/* Drops inputs and saved outputs after a backward pass that does not retain the graph. */
+void gd__node_spend(gd_node *node);
+bool gd__wants_grad(const gd_tensor *t);
+
+#endif

@@ -1,0 +1,321 @@
+/* Reductions.  A kernel sees its operand as [outer, reduced, inner]; axes that are not neighbours are reduced group by
+ * group from the right. */
+#include "tensor/elementwise.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Reduces the neighbouring axes first..last of x. */
+static gd_tensor *reduce_group(gd_op_id op, gd_tensor *x, int first, int last, bool keep, gd_dtype dtype)
+{
+    gd_attrs attrs = {.ni = 5, .i = {1, 1, 1, first, last}};
+    int64_t size[GD_MAX_DIMS];
+    int map[GD_MAX_DIMS], n = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        bool inside = i >= first && i <= last;
+        attrs.i[i < first ? 0 : inside ? 1 : 2] *= x->size[i];
+        if (inside && !keep) continue;
+        size[n] = inside ? 1 : x->size[i];
+        map[n++] = i;
+    }
+    gd_tensor *out = gd__new(x->storage->device, dtype, n, size);
+    if (out && gd__axes_map(out, x, map)) {
+        gd_release(out);
+        return NULL;
+    }
+    return gd__run1(op, &x, 1, &attrs, out);
+}
+
+static gd_tensor *reduce(gd_op_id op, gd_tensor *x, const char *axes, bool keep, gd_dtype dtype)
+{
+    if (!x) return NULL;
+    int list[GD_MAX_DIMS], count = gd__parse_axes(gd__ops[op].name, x, axes, list);
+    if (count < 0) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    /* a 0-dimensional operand is one group without axes */
+    gd_tensor *out = x->ndim == 0 ? reduce_group(op, x, 0, -1, keep, dtype) : x;
+    for (int end = count; end > 0 && out;) {
+        int begin = end - 1;
+        while (begin > 0 && list[begin - 1] == list[begin] - 1) begin--;
+        out = reduce_group(op, out, list[begin], list[end - 1], keep, dtype);
+        end = begin;
+    }
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* Sums of small integers are i64. */
+static gd_dtype sum_dtype(const gd_tensor *x)
+{
+    return !x || gd_dtype_is_float(x->dtype) ? gd_tensor_dtype(x) : GD_I64;
+}
+
+gd_tensor *gd_sum(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    return reduce(GD_OP_sum, x, axes, keep_dims, sum_dtype(x));
+}
+
+gd_tensor *gd_prod(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    return reduce(GD_OP_prod, x, axes, keep_dims, sum_dtype(x));
+}
+
+static gd_tensor *reduce_truth(gd_op_id op, gd_tensor *x, const char *axes, bool keep)
+{
+    if (!x) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *truth = x->dtype == GD_BOOL ? x : gd_logical_not(gd_logical_not(x));
+    gd_tensor *out = reduce(op, truth, axes, keep, GD_BOOL);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    return reduce_truth(GD_OP_any, x, axes, keep_dims);
+}
+
+gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    return reduce_truth(GD_OP_all, x, axes, keep_dims);
+}
+
+/* How many elements go into one result. */
+static int64_t reduced_count(const gd_tensor *x, const char *what, const char *axes)
+{
+    int list[GD_MAX_DIMS], count = gd__parse_axes(what, x, axes, list);
+    int64_t n = 1;
+    for (int i = 0; i < count; i++) n *= x->size[list[i]];
+    return count < 0 ? -1 : n;
+}
+
+gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    if (!x || !gd__need_float("mean", x)) return NULL;
+    int64_t n = reduced_count(x, "mean", axes);
+    if (n < 0) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd_mul_scalar(gd_sum(x, axes, keep_dims), 1.0 / (double)n);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- several axes seen as one, at the end ---- */
+
+typedef struct folded {
+    gd_tensor *x;         /* [kept..., reduced], no names */
+    int map[GD_MAX_DIMS]; /* where the kept axes come from */
+    int kept;
+    int list[GD_MAX_DIMS]; /* the reduced axes */
+    int count;
+} folded;
+
+static bool fold(const char *what, gd_tensor *x, const char *axes, folded *f)
+{
+    f->count = gd__parse_axes(what, x, axes, f->list);
+    if (f->count < 0) return false;
+    int64_t size[GD_MAX_DIMS + 1], n = 1;
+    int next = 0;
+    f->kept = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        if (next < f->count && f->list[next] == i) {
+            n *= x->size[i];
+            next++;
+        } else {
+            size[f->kept] = x->size[i];
+            f->map[f->kept++] = i;
+        }
+    }
+    size[f->kept] = n;
+    gd_tensor *last = gd__axes_last(x, f->list, f->count);
+    f->x = last ? gd__reshape(last, f->kept + 1, size) : NULL;
+    return f->x != NULL;
+}
+
+/* A result on the kept axes: names back on, reduced axes back as size 1 if wanted. */
+static gd_tensor *unfold(const folded *f, gd_tensor *x, gd_tensor *out, bool keep)
+{
+    out = gd__relabel(out, x, f->map);
+    for (int i = 0; i < f->count && keep && out; i++)
+        out = gd_unsqueeze(out, f->list[i], gd__name(x, f->list[i]));
+    return out;
+}
+
+static const char *last_axis(const gd_tensor *x, char buf[8])
+{
+    snprintf(buf, 8, "%d", x->ndim - 1);
+    return buf;
+}
+
+static bool not_empty(const char *what, const folded *f)
+{
+    if (f->x->size[f->kept] > 0) return true;
+    (void)gd_fail(f->x->head.ctx, GD_SHAPE, "%s: nothing to choose from: the axes have no elements", what);
+    return false;
+}
+
+static bool has_order(const char *what, const gd_tensor *x)
+{
+    if (x->dtype != GD_BOOL) return true;
+    (void)gd_fail(x->head.ctx, GD_DTYPE, "%s: bool has no order; use any, all or cast", what);
+    return false;
+}
+
+/* The place of the extreme along the last axis, kept as size 1. */
+static gd_tensor *extreme_place(gd_op_id op, gd_tensor *x)
+{
+    return reduce_group(op, x, x->ndim - 1, x->ndim - 1, true, GD_I64);
+}
+
+static gd_tensor *extreme(const char *what, gd_op_id op, gd_tensor *x, const char *axes, bool keep,
+                          bool place)
+{
+    if (!x || !has_order(what, x)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    folded f;
+    gd_tensor *out = NULL;
+    gd_scope_begin(ctx);
+    if (fold(what, x, axes, &f) && not_empty(what, &f)) {
+        char last[8];
+        out = extreme_place(op, f.x);
+        if (!place) out = gd__gather(f.x, f.kept, out);
+        out = out ? gd_squeeze(out, last_axis(out, last)) : NULL;
+        out = unfold(&f, x, out, keep);
+    }
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd_max(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    return extreme("max", GD_OP_argmax, x, axes, keep_dims, false);
+}
+
+gd_tensor *gd_min(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    return extreme("min", GD_OP_argmin, x, axes, keep_dims, false);
+}
+
+gd_tensor *gd_argmax(gd_tensor *x, const char *axis, bool keep_dims)
+{
+    return extreme("argmax", GD_OP_argmax, x, axis, keep_dims, true);
+}
+
+gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims)
+{
+    return extreme("argmin", GD_OP_argmin, x, axis, keep_dims, true);
+}
+
+gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims)
+{
+    if (!x || !gd__need_float("logsumexp", x)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    folded f;
+    gd_tensor *out = NULL;
+    gd_scope_begin(ctx);
+    if (fold("logsumexp", x, axes, &f)) {
+        out = reduce_group(GD_OP_logsumexp, f.x, f.kept, f.kept, false, x->dtype);
+        out = unfold(&f, x, out, keep_dims);
+    }
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- norms and spread ---- */
+
+/* sqrt with gradient 0 at 0, so that the norm of a zero vector has one. */
+static gd_tensor *safe_root(gd_tensor *s)
+{
+    if (!s) return NULL;
+    gd_tensor *zero = gd_zeros_like(s), *at_zero = gd_eq(s, zero);
+    return gd_where(at_zero, zero, gd_sqrt(gd_where(at_zero, gd_ones_like(s), s)));
+}
+
+gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
+{
+    if (!x || !gd__need_float("norm", x)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    if (!(p > 0)) {
+        (void)gd_fail(ctx, GD_VALUE, "norm: p is %g, must be above 0", p);
+        return NULL;
+    }
+    gd_scope_begin(ctx);
+    gd_tensor *out;
+    if (p == 2)
+        out = safe_root(gd_sum(gd_square(x), axes, keep_dims));
+    else if (p == 1)
+        out = gd_sum(gd_abs(x), axes, keep_dims);
+    else if (isinf(p))
+        out = gd_max(gd_abs(x), axes, keep_dims);
+    else
+        out = gd_pow_scalar(gd_sum(gd_pow_scalar(gd_abs(x), p), axes, keep_dims), 1 / p);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd_var(gd_tensor *x, const char *axes, int correction, bool keep_dims)
+{
+    if (!x || !gd__need_float("var", x)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    folded f;
+    gd_tensor *out = NULL;
+    gd_scope_begin(ctx);
+    if (fold("var", x, axes, &f)) {
+        char last[8];
+        last_axis(f.x, last);
+        gd_tensor *centred = gd_sub(f.x, gd_mean(f.x, last, true));
+        double n = (double)f.x->size[f.kept] - correction;
+        out = gd_mul_scalar(gd_sum(gd_square(centred), last, false), 1 / (n > 0 ? n : 0));
+        out = unfold(&f, x, out, keep_dims);
+    }
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- along one axis ---- */
+
+static gd_tensor *along(gd_op_id op, gd_tensor *x, const char *axis, bool reverse)
+{
+    if (!x) return NULL;
+    const char *what = gd__ops[op].name;
+    if (op != GD_OP_cumsum && !gd__need_float(what, x)) return NULL;
+    int at = gd__parse_axis(what, x, axis);
+    if (at < 0) return NULL;
+    gd_attrs attrs = {.ni = 6, .i = {1, 1, 1, at, at, reverse}};
+    for (int i = 0; i < x->ndim; i++) attrs.i[i < at ? 0 : i == at ? 1 : 2] *= x->size[i];
+    return gd__run1(op, &x, 1, &attrs, gd__new_like(x, op == GD_OP_cumsum ? sum_dtype(x) : x->dtype));
+}
+
+gd_tensor *gd_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_softmax, x, axis, false); }
+
+gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_log_softmax, x, axis, false); }
+
+gd_tensor *gd_cumsum(gd_tensor *x, const char *axis) { return along(GD_OP_cumsum, x, axis, false); }
+
+gd_tensor *gd__cumsum(gd_tensor *x, int axis, bool reverse)
+{
+    char text[8];
+    snprintf(text, sizeof text, "%d", axis);
+    return along(GD_OP_cumsum, x, text, reverse);
+}
+
+gd_tensor *gd__sum_axes(gd_tensor *x, unsigned mask, bool keep_dims)
+{
+    char text[4 * GD_MAX_DIMS] = "";
+    size_t used = 0;
+    for (int i = 0; x && i < x->ndim; i++)
+        if (mask >> i & 1) used += (size_t)snprintf(text + used, sizeof text - used, "%d,", i);
+    return used ? gd_sum(x, text, keep_dims) : gd__same(x);
+}

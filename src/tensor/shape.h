@@ -1,0 +1,33 @@
+/* Internal forms of the shape operators: axis numbers instead of texts. */
+#ifndef GD_TENSOR_SHAPE_H
+#define GD_TENSOR_SHAPE_H
+
+#include "tensor/tensor.h"
+
+/* Elements of axis in the order of a 1-D i64 index; `labels` (borrowed, may be NULL) name the new axis. */
+gd_tensor *gd__index_select(gd_tensor *x, int axis, gd_tensor *index, gd_labels *labels);
+/* x with size * on `axis` at start, start + step, ... */
+gd_tensor *gd__slice(gd_tensor *x, int axis, int64_t start, int64_t count, int64_t step);
+/* Zeros of `size` with x put at start[i] + k * step[i] along each axis. */
+gd_tensor *gd__embed(gd_tensor *x, const int64_t *size, const int64_t *start, const int64_t *step,
+                     double fill);
+/* Adds rows of values at index along axis into zeros of size `count` on that axis. */
+gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor *values);
+/* Reshape that keeps what the caller puts on: no names. */
+gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size);
+/* Another look at x: what operators return that have nothing to do. */
+gd_tensor *gd__same(gd_tensor *x);
+/* Moves the given axes (increasing) to the end; x itself if they are there. */
+gd_tensor *gd__axes_last(gd_tensor *x, const int *axes, int count);
+/* x with the axis names and labels of like (same shape). */
+gd_tensor *gd__relabel_like(gd_tensor *x, gd_tensor *like);
+/* x with the axes of `from` by map, as gd__axes_map, recorded. */
+gd_tensor *gd__relabel(gd_tensor *x, gd_tensor *from, const int *map);
+gd_tensor *gd__scatter_add(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values);
+gd_tensor *gd__gather(gd_tensor *x, int axis, gd_tensor *index);
+gd_tensor *gd__cumsum(gd_tensor *x, int axis, bool reverse);
+/* Sum over the axes whose bits are set. */
+gd_tensor *gd__sum_axes(gd_tensor *x, unsigned mask, bool keep_dims);
+gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower);
+
+#endif

@@ -1,0 +1,437 @@
+/* Tensors: storage, making, looking. */
+#include "tensor/tensor.h"
+#include "tensor/device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INLINE_BYTES 64 /* data up to this size lies in the same block as its storage */
+
+/* ---- storage ---- */
+
+static size_t storage_block(const gd_storage *storage)
+{
+    bool inside = storage->data == (const char *)(storage + 1) || storage->data == NULL;
+    return sizeof *storage + (inside ? storage->bytes : 0);
+}
+
+static gd_storage *storage_new(gd_device *device, size_t bytes)
+{
+    gd_ctx *ctx = device->ctx;
+    bool inside = bytes <= INLINE_BYTES && device == ctx->cpu;
+    gd_storage *storage = gd__alloc(ctx, sizeof *storage + (inside ? bytes : 0));
+    if (!storage) return NULL;
+    *storage = (gd_storage){.ctx = ctx, .device = device, .bytes = bytes, .refs = 1};
+    if (inside)
+        storage->data = (char *)(storage + 1);
+    else if (bytes && !(storage->data = device->backend->alloc(device, bytes))) {
+        gd__free(ctx, storage, sizeof *storage);
+        return NULL;
+    }
+    return storage;
+}
+
+void gd__storage_release(gd_storage *storage)
+{
+    if (!storage || --storage->refs) return;
+    size_t block = storage_block(storage);
+    if (block == sizeof *storage && storage->data && storage->bytes)
+        storage->device->backend->free(storage->device, storage->data, storage->bytes);
+    gd__free(storage->ctx, storage, block);
+}
+
+uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
+
+void gd__touch(gd_tensor *t)
+{
+    if (t->storage) t->storage->version++;
+}
+
+/* ---- tensors ---- */
+
+static void tensor_destroy(void *object)
+{
+    gd_tensor *t = object;
+    gd_ctx *ctx = t->head.ctx;
+    gd__node_release(t->node);
+    gd__axes_release(t->axes);
+    gd__storage_release(t->storage);
+    gd__release(t->grad);
+    gd__free(ctx, t, sizeof *t);
+}
+
+const gd_object_type gd__tensor_type = {"Tensor", tensor_destroy};
+
+void gd__row_major(int ndim, const int64_t *size, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = ndim; i-- > 0;) {
+        stride[i] = step;
+        step *= size[i] > 0 ? size[i] : 1;
+    }
+}
+
+/* The struct alone: shape set, strides row-major, no storage. */
+static gd_tensor *shell(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *size)
+{
+    gd_tensor *t = gd__alloc(ctx, sizeof *t);
+    if (!t) return NULL;
+    if (gd__object_init(ctx, t, &gd__tensor_type)) {
+        gd__free(ctx, t, sizeof *t);
+        return NULL;
+    }
+    t->dtype = dtype;
+    t->ndim = (uint8_t)ndim;
+    t->leaf_grad = false;
+    t->output = 0;
+    t->data = NULL;
+    t->storage = NULL;
+    t->axes = NULL;
+    t->node = NULL;
+    t->grad = NULL;
+    int64_t numel = 1;
+    for (int i = ndim; i-- > 0;) {
+        t->size[i] = size[i];
+        t->stride[i] = numel > 0 ? numel : 1;
+        numel *= size[i];
+    }
+    t->numel = numel;
+    return t;
+}
+
+gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *size)
+{
+    gd_tensor *t = shell(device->ctx, dtype, ndim, size);
+    if (!t) return NULL;
+    t->storage = storage_new(device, (size_t)t->numel * gd_dtype_size(dtype));
+    if (!t->storage) {
+        gd__release(t);
+        return NULL;
+    }
+    t->data = t->storage->data;
+    return t;
+}
+
+gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size)
+{
+    if (!device) return NULL;
+    gd_ctx *ctx = device->ctx;
+    if ((unsigned)dtype >= GD_DTYPE_COUNT) {
+        (void)gd_fail(ctx, GD_DTYPE, "%s: dtype number %d does not exist", what, (int)dtype);
+        return NULL;
+    }
+    if (ndim < 0 || ndim > GD_MAX_DIMS || (ndim && !size)) {
+        (void)gd_fail(ctx, GD_SHAPE, "%s: %d dimensions; a tensor has 0 to %d", what, ndim, GD_MAX_DIMS);
+        return NULL;
+    }
+    int64_t numel = 1, bytes;
+    for (int i = 0; i < ndim; i++) {
+        if (size[i] < 0) {
+            (void)gd_fail(ctx, GD_SHAPE, "%s: axis %d has size %lld", what, i, (long long)size[i]);
+            return NULL;
+        }
+        if (size[i] && __builtin_mul_overflow(numel, size[i], &numel)) numel = -1;
+        if (numel < 0) break;
+    }
+    if (numel < 0 || __builtin_mul_overflow(numel, (int64_t)gd_dtype_size(dtype), &bytes)) {
+        (void)gd_fail(ctx, GD_OVERFLOW, "%s: the sizes multiply to more than 2^63 bytes", what);
+        return NULL;
+    }
+    return gd__new(device, dtype, ndim, size);
+}
+
+gd_tensor *gd__bare(const gd_tensor *t)
+{
+    gd_tensor *a = shell(t->head.ctx, t->dtype, t->ndim, t->size);
+    if (!a) return NULL;
+    memcpy(a->stride, t->stride, sizeof a->stride);
+    a->data = t->data;
+    a->storage = t->storage;
+    if (a->storage) a->storage->refs++;
+    return a;
+}
+
+gd_tensor *gd__alias(const gd_tensor *t)
+{
+    gd_tensor *a = gd__bare(t);
+    if (a) gd__axes_retain(a->axes = t->axes);
+    return a;
+}
+
+gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype)
+{
+    gd_tensor *n = gd__new(t->storage->device, dtype, t->ndim, t->size);
+    if (n) gd__axes_retain(n->axes = t->axes);
+    return n;
+}
+
+gd_tensor *gd_retain(gd_tensor *t)
+{
+    gd__retain(t);
+    return t;
+}
+
+void gd_release(gd_tensor *t) { gd__release(t); }
+
+gd_tensor *gd_keep(gd_tensor *t)
+{
+    gd__keep(t);
+    return t;
+}
+
+gd_tensor *gd_empty_on(gd_device *device, gd_dtype dtype, int ndim, const int64_t *shape)
+{
+    return gd__new_checked(device, "empty", dtype, ndim, shape);
+}
+
+gd_tensor *gd_empty(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
+{
+    return gd__new_checked(gd__cpu(ctx), "empty", dtype, ndim, shape);
+}
+
+gd_tensor *gd_detach(gd_tensor *t) { return gd__given1("detach", t) ? gd__alias(t) : NULL; }
+
+/* ---- looking ---- */
+
+gd_ctx *gd_tensor_ctx(const gd_tensor *t) { return t ? t->head.ctx : NULL; }
+
+gd_dtype gd_tensor_dtype(const gd_tensor *t) { return t ? t->dtype : GD_DTYPE_COUNT; }
+
+gd_device *gd_tensor_device(const gd_tensor *t) { return t && t->storage ? t->storage->device : NULL; }
+
+int gd_ndim(const gd_tensor *t) { return t ? t->ndim : -1; }
+
+int64_t gd_size(const gd_tensor *t, int axis)
+{
+    if (!t) return -1;
+    if (axis < 0) axis += t->ndim;
+    return axis >= 0 && axis < t->ndim ? t->size[axis] : -1;
+}
+
+const int64_t *gd_shape(const gd_tensor *t) { return t ? t->size : NULL; }
+
+const int64_t *gd_strides(const gd_tensor *t) { return t ? t->stride : NULL; }
+
+int64_t gd_numel(const gd_tensor *t) { return t ? t->numel : -1; }
+
+bool gd__contiguous(const gd_tensor *t)
+{
+    int64_t step = 1;
+    for (int i = t->ndim; i-- > 0;) {
+        if (t->size[i] != 1 && t->stride[i] != step) return t->numel == 0;
+        step *= t->size[i];
+    }
+    return true;
+}
+
+bool gd_is_contiguous(const gd_tensor *t) { return t && gd__contiguous(t); }
+
+bool gd__same_shape(const gd_tensor *a, const gd_tensor *b)
+{
+    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof a->size[0]) == 0;
+}
+
+const void *gd_data(const gd_tensor *t)
+{
+    if (!t) return NULL;
+    if (t->storage->device != t->head.ctx->cpu) {
+        (void)gd_fail(t->head.ctx, GD_DEVICE,
+                      "data: the tensor is on %s; copy it with gd_read or gd_to_device",
+                      t->storage->device->name);
+        return NULL;
+    }
+    return t->data;
+}
+
+void *gd_data_mut(gd_tensor *t)
+{
+    if (!gd_data(t)) return NULL;
+    gd__touch(t);
+    return t->data;
+}
+
+gd_status gd_read(const gd_tensor *t, void *out, size_t bytes)
+{
+    if (!t) return GD_ARGUMENT;
+    gd_ctx *ctx = t->head.ctx;
+    size_t need = (size_t)t->numel * gd__item_size(t);
+    if (bytes != need)
+        return gd_fail(ctx, GD_SHAPE, "read: the tensor has %zu bytes, the buffer %zu", need, bytes);
+    gd_scope_begin(ctx);
+    const gd_tensor *flat = t;
+    gd_status status = GD_OK;
+    if (!gd__contiguous(t)) {
+        gd_tensor *copy = gd__new_like(t, t->dtype);
+        status = copy ? gd__copy_into(copy, t) : GD_NOMEM;
+        flat = copy;
+    }
+    if (!status && need)
+        status = t->storage->device->backend->download(t->storage->device, out, flat->data, need);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd_read_f64(const gd_tensor *t, double *out, int64_t count)
+{
+    if (!t) return GD_ARGUMENT;
+    gd_ctx *ctx = t->head.ctx;
+    if (count != t->numel)
+        return gd_fail(ctx, GD_SHAPE, "read_f64: the tensor has %lld elements, the buffer %lld",
+                       (long long)t->numel, (long long)count);
+    if (t->dtype == GD_F64) return gd_read(t, out, (size_t)count * sizeof *out);
+    gd_scope_begin(ctx);
+    gd_tensor *wide = gd__new_like(t, GD_F64);
+    gd_status status = wide ? gd__copy_into(wide, t) : GD_NOMEM;
+    if (!status) status = gd_read(wide, out, (size_t)count * sizeof *out);
+    gd_scope_end(ctx);
+    return status;
+}
+
+double gd_at(const gd_tensor *t, const int64_t *index)
+{
+    if (!t) return NAN;
+    int64_t offset = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        if (index[i] < 0 || index[i] >= t->size[i]) {
+            char axis[64];
+            (void)gd_fail(t->head.ctx, GD_INDEX, "at: index %lld on axis %s of size %lld",
+                          (long long)index[i], gd__axis_text(t, i, axis), (long long)t->size[i]);
+            return NAN;
+        }
+        offset += index[i] * t->stride[i];
+    }
+    gd_tensor one = *t; /* a 0-dimensional look at that element, on the stack */
+    one.ndim = 0;
+    one.numel = 1;
+    one.axes = NULL;
+    one.data = t->data + offset * (int64_t)gd__item_size(t);
+    if (t->dtype == GD_F64 && t->storage->device == t->head.ctx->cpu) return *(const double *)one.data;
+    double value = NAN;
+    return gd_read_f64(&one, &value, 1) ? NAN : value;
+}
+
+double gd_item(const gd_tensor *t)
+{
+    if (!t) return NAN;
+    if (t->numel != 1) {
+        char shape[256];
+        (void)gd_fail(t->head.ctx, GD_SHAPE, "item: needs one element, the shape is %s",
+                      gd__shape_text(t, shape, sizeof shape));
+        return NAN;
+    }
+    return gd_at(t, (int64_t[GD_MAX_DIMS]){0});
+}
+
+/* ---- changing in place ---- */
+
+gd_status gd_assign(gd_tensor *dst, const gd_tensor *src)
+{
+    if (!gd__given2("assign", dst, (gd_tensor *)(uintptr_t)src)) return GD_ARGUMENT;
+    gd_status status = gd__copy_into(dst, src);
+    if (!status) gd__touch(dst);
+    return status;
+}
+
+gd_status gd_write_f64(gd_tensor *dst, const double *values, int64_t count)
+{
+    if (!gd__given1("write_f64", dst)) return GD_ARGUMENT;
+    gd_ctx *ctx = dst->head.ctx;
+    if (count != dst->numel)
+        return gd_fail(ctx, GD_SHAPE, "write_f64: the tensor has %lld elements, %lld were given",
+                       (long long)dst->numel, (long long)count);
+    gd_scope_begin(ctx);
+    gd_tensor *src = gd_from_f64(ctx, GD_F64, dst->ndim, dst->size, values);
+    if (src && dst->storage->device != ctx->cpu) src = gd_to_device(src, dst->storage->device);
+    gd_status status = src ? gd__copy_into(dst, src) : GD_NOMEM;
+    if (!status) gd__touch(dst);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* ---- checks shared by the operators ---- */
+
+bool gd__given(const char *what, gd_tensor *const *t, int count)
+{
+    gd_ctx *ctx = NULL;
+    bool all = true;
+    for (int i = 0; i < count; i++) {
+        if (!t[i])
+            all = false;
+        else if (!ctx)
+            ctx = t[i]->head.ctx;
+    }
+    if (!all && ctx) (void)gd_fail(ctx, GD_ARGUMENT, "%s: an operand is NULL", what);
+    return all;
+}
+
+bool gd__given1(const char *what, gd_tensor *t)
+{
+    (void)what;
+    return t != NULL;
+}
+
+bool gd__given2(const char *what, gd_tensor *a, gd_tensor *b)
+{
+    return (a && b) || gd__given(what, (gd_tensor *[]){a, b}, 2);
+}
+
+bool gd__need_float(const char *what, const gd_tensor *t)
+{
+    if (gd_dtype_is_float(t->dtype)) return true;
+    (void)gd_fail(t->head.ctx, GD_DTYPE, "%s: needs a floating dtype, got %s; cast it first", what,
+                  gd_dtype_name(t->dtype));
+    return false;
+}
+
+/* ---- text ---- */
+
+typedef struct writer {
+    char *out;
+    size_t size, used;
+} writer;
+
+static void put(writer *w, const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i < n; i++, w->used++)
+        if (w->used + 1 < w->size) w->out[w->used] = text[i];
+}
+
+static void put_level(writer *w, const gd_tensor *t, int axis, int64_t *index)
+{
+    if (axis == t->ndim) {
+        char number[40];
+        snprintf(number, sizeof number, "%.6g", gd_at(t, index));
+        put(w, number);
+        return;
+    }
+    put(w, "[");
+    for (int64_t i = 0; i < t->size[axis]; i++) {
+        if (i) put(w, axis == t->ndim - 1 ? ", " : ",\n ");
+        if (t->size[axis] > 12 && i == 5) { /* long axes show both ends */
+            put(w, "...");
+            i = t->size[axis] - 5;
+            put(w, axis == t->ndim - 1 ? ", " : ",\n ");
+        }
+        index[axis] = i;
+        put_level(w, t, axis + 1, index);
+    }
+    put(w, "]");
+}
+
+int gd_format(const gd_tensor *t, char *out, size_t size)
+{
+    writer w = {out, size, 0};
+    if (!t)
+        put(&w, "NULL");
+    else {
+        char shape[512];
+        put_level(&w, t, 0, (int64_t[GD_MAX_DIMS]){0});
+        put(&w, "  ");
+        put(&w, gd_dtype_name(t->dtype));
+        put(&w, gd__shape_text(t, shape, sizeof shape));
+    }
+    if (size) out[w.used < size ? w.used : size - 1] = 0;
+    return (int)w.used;
+}

@@ -1,0 +1,122 @@
+/* The inside of a tensor.
+ *
+ *   gd_tensor --> gd_storage --> bytes on a device        several tensors (views) may share a storage
+ *       |-------> gd_axes                                 names and labels, shared, never changed; NULL: all anonymous
+ *       |-------> gd_node                                 how it was computed, NULL for a leaf
+ *
+ * Element (i0, i1, ...) is at data + (i0 * stride[0] + i1 * stride[1] + ...) * dtype size. */
+#ifndef GD_TENSOR_TENSOR_H
+#define GD_TENSOR_TENSOR_H
+
+#include "base/ctx.h"
+#include "gradus/tensor.h"
+#include "tensor/op.h"
+
+typedef struct gd_storage {
+    gd_ctx *ctx;
+    gd_device *device;
+    char *data;
+    size_t bytes;
+    uint32_t refs;
+    uint32_t version; /* counts changes in place */
+    /* an inline block for small CPU data follows when data points right behind the struct */
+} gd_storage;
+
+typedef struct gd_labels {
+    gd_ctx *ctx;
+    uint32_t refs;
+    int64_t count;
+    const char **text; /* interned */
+} gd_labels;
+
+typedef struct gd_axes {
+    gd_ctx *ctx;
+    uint32_t refs;
+    const char *name[GD_MAX_DIMS]; /* interned, NULL: anonymous */
+    gd_labels *labels[GD_MAX_DIMS];
+} gd_axes;
+
+struct gd_tensor {
+    gd_object head;
+    gd_dtype dtype;
+    uint8_t ndim;
+    bool leaf_grad;  /* a leaf that wants gradients */
+    uint16_t output; /* which output of its node */
+    int64_t numel;
+    int64_t size[GD_MAX_DIMS];
+    int64_t stride[GD_MAX_DIMS]; /* in elements */
+    char *data;
+    gd_storage *storage; /* NULL for a ghost: only shape and history, see node.c */
+    gd_axes *axes;
+    struct gd_node *node;
+    gd_tensor *grad;
+};
+
+/* ---- making ---- */
+
+/* A contiguous tensor with its own, uninitialised storage. */
+gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *size);
+/* The same, checked for overflow and bad sizes, error text prefixed with `what`. */
+gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, int ndim,
+                           const int64_t *size);
+/* Another tensor on the same storage, same shape and axes, no history. */
+gd_tensor *gd__alias(const gd_tensor *t);
+/* An alias without names and labels. */
+gd_tensor *gd__bare(const gd_tensor *t);
+/* New tensor shaped like t (axes too), contiguous. */
+gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype);
+
+void gd__storage_release(gd_storage *storage);
+uint32_t gd__version(const gd_tensor *t);
+void gd__touch(gd_tensor *t); /* counts a change in place */
+
+/* ---- axes ---- */
+
+gd_axes *gd__axes_new(gd_ctx *ctx);
+void gd__axes_retain(gd_axes *axes);
+void gd__axes_release(gd_axes *axes);
+gd_labels *gd__labels_retain(gd_labels *labels);
+void gd__labels_release(gd_labels *labels);
+static inline const char *gd__name(const gd_tensor *t, int axis)
+{
+    return t->axes ? t->axes->name[axis] : NULL;
+}
+static inline gd_labels *gd__labels(const gd_tensor *t, int axis)
+{
+    return t->axes ? t->axes->labels[axis] : NULL;
+}
+/* Gives out axes of `from`: out axis i is from axis map[i], or anonymous where map[i] < 0. */
+gd_status gd__axes_map(gd_tensor *out, const gd_tensor *from, const int *map);
+
+/* Axis numbers of a text ("k", "-1", "h, w"; NULL or "": all) in increasing order; returns the count or -1. */
+int gd__parse_axes(const char *what, const gd_tensor *t, const char *text, int out[GD_MAX_DIMS]);
+int gd__parse_axis(const char *what, const gd_tensor *t, const char *text);
+/* "'batch'" or "1" for messages; buf is returned. */
+const char *gd__axis_text(const gd_tensor *t, int axis, char buf[64]);
+/* "[batch=32, 4]" for messages. */
+const char *gd__shape_text(const gd_tensor *t, char *buf, size_t size);
+
+/* ---- helpers ---- */
+
+static inline size_t gd__item_size(const gd_tensor *t) { return gd_dtype_size(t->dtype); }
+bool gd__same_shape(const gd_tensor *a, const gd_tensor *b);
+bool gd__contiguous(const gd_tensor *t);
+void gd__row_major(int ndim, const int64_t *size, int64_t *stride);
+gd_device *gd__cpu(gd_ctx *ctx);
+
+/* True when every tensor is there and no error is recorded by NULLs; otherwise records ARGUMENT for a NULL that came
+ * without an error.  The context is that of the first non-NULL tensor. */
+bool gd__given(const char *what, gd_tensor *const *t, int count);
+bool gd__given1(const char *what, gd_tensor *t);
+bool gd__given2(const char *what, gd_tensor *a, gd_tensor *b);
+bool gd__need_float(const char *what, const gd_tensor *t);
+
+/* Kinds of random numbers, and a tensor of them from any generator on any device. */
+enum { GD_RANDOM_UNIFORM, GD_RANDOM_NORMAL, GD_RANDOM_SIGN };
+gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, int kind, gd_dtype dtype, int ndim,
+                      const int64_t *shape);
+
+/* Strided copy with cast and broadcast of src into dst (same device). */
+gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);
+
+#endif
