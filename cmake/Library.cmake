@@ -12,28 +12,21 @@ file(GLOB sources CONFIGURE_DEPENDS
     src/module/layers/*.c
     src/optim/*.c
     src/optim/links/*.c)
+# Emitted programs carry the text of the element functions with them.
+set(vmath_text ${PROJECT_BINARY_DIR}/generated/vmath_text.h)
+add_custom_command(OUTPUT ${vmath_text}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${PROJECT_SOURCE_DIR}/src/base/vmath.h -DOUTPUT=${vmath_text}
+        -DNAME=vmath_text -P ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake
+    DEPENDS src/base/vmath.h cmake/EmbedText.cmake
+    VERBATIM)
 if(sources)
-    gd_objects(gd_core ${sources})
+    gd_objects(gd_core ${sources} ${vmath_text})
 endif()
 
 # Vector kernels, one copy for each instruction set.
-file(GLOB vec_sources CONFIGURE_DEPENDS src/tensor/cpu/vec/*.c)
+file(GLOB vec_sources CONFIGURE_DEPENDS src/tensor/cpu/vec/*.c src/optim/vec/*.c)
 if(vec_sources)
     gd_isa_objects(gd_vec ${vec_sources})
-endif()
-
-# Built-in fused programs of the common chains, also one copy for each instruction set.  Programs that are generated at
-# build time go into generated/ in the build folder, and their names into GD_BUILTIN_GENERATED.
-set(GD_BUILTIN_GENERATED "")
-file(GLOB builtin_sources CONFIGURE_DEPENDS src/optim/builtin/*.c)
-if(builtin_sources OR GD_BUILTIN_GENERATED)
-    gd_isa_objects(gd_builtin ${builtin_sources} ${GD_BUILTIN_GENERATED})
-endif()
-
-get_property(gd_all_objects GLOBAL PROPERTY GD_OBJECTS)
-if(NOT gd_all_objects)
-    message(WARNING "No sources under src/ yet: nothing to build.")
-    return()
 endif()
 
 # Not gradus code, so outside GD_OBJECTS and its checks.
@@ -41,6 +34,33 @@ if(GD_BLAS_GLUE)
     add_library(gd_blas_glue OBJECT ${GD_BLAS_GLUE})
     set_target_properties(gd_blas_glue PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
     set(gd_glue_objects $<TARGET_OBJECTS:gd_blas_glue>)
+endif()
+
+# Built-in fused programs of the common chains, also one copy for each instruction set.  gen_builtin, linked from the
+# objects so far, makes the programs of the chains in builtin.def.  What is generated at build time goes into generated/.
+set(GD_BUILTIN_GENERATED "")
+if(sources AND NOT CMAKE_CROSSCOMPILING)
+    get_property(gd_early_objects GLOBAL PROPERTY GD_OBJECTS)
+    add_executable(gen_builtin tools/gen_builtin.c ${gd_early_objects} ${gd_glue_objects})
+    set_target_properties(gen_builtin PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/generated)
+    target_include_directories(gen_builtin PRIVATE src)
+    target_link_libraries(gen_builtin PRIVATE gd_flags gd_deps ${GD_LINK_PRIVATE} ${GD_LINK_PUBLIC} Threads::Threads)
+    target_link_options(gen_builtin PRIVATE -Wl,-z,noexecstack)
+    set(GD_BUILTIN_GENERATED ${PROJECT_BINARY_DIR}/generated/builtin.c)
+    add_custom_command(OUTPUT ${GD_BUILTIN_GENERATED}
+        COMMAND gen_builtin ${PROJECT_SOURCE_DIR}/src/optim/builtin.def ${GD_BUILTIN_GENERATED}
+        DEPENDS gen_builtin src/optim/builtin.def
+        COMMENT "Generating built-in programs"
+        VERBATIM)
+endif()
+if(GD_BUILTIN_GENERATED)
+    gd_isa_objects(gd_builtin ${GD_BUILTIN_GENERATED})
+endif()
+
+get_property(gd_all_objects GLOBAL PROPERTY GD_OBJECTS)
+if(NOT gd_all_objects)
+    message(WARNING "No sources under src/ yet: nothing to build.")
+    return()
 endif()
 
 # Shared libraries.

@@ -6,13 +6,13 @@
  *     gd_object *f = gd_instance_new(area, NULL, NULL), *x = gd_instance_new(shape, &my_struct, NULL);
  *     gd_object *result = gd_invoke(f, x, NULL);            calls area_of_shape(f, x, NULL, NULL)
  *
- * Every object has a class: tensors (Tensor), modules (Module and below), your own structs (instances).  A class has one
- * or more bases and a method order (C3, as in Python and Dylan).  Functionals are the objects that can be invoked: those
- * whose class is below Functional; modules are functionals.
+ * Every object has a class: tensors (Tensor), modules (Module and below), your own structs (instances).  A class has
+ * one or more bases and a method order (C3, as in Python and Dylan).  Functionals are the objects that can be
+ * invoked: those whose class is below Functional; modules are functionals.
  * Classes are *borrowed*: the context owns them until it is freed.  The library's own classes:
  *
  *     Object --+-- Tensor
- *              +-- Functional -- Module -- Linear, Conv2d, ...                                                   */
+ *              +-- Functional -- Module -- Linear, Conv2d, ... */
 #ifndef GRADUS_CLASS_H
 #define GRADUS_CLASS_H
 
@@ -47,9 +47,9 @@ const gd_class *const *gd_class_order(const gd_class *cls, int *count);
 /* Is cls the same as base or below it? */
 bool gd_class_is(const gd_class *cls, const gd_class *base);
 
-/* Declares tensor attributes ("basis, projector") of a class below Module as state without gradients: assigned tensors
- * become buffers, not parameters.  Names add up with those of every class in the order; they never replace them.
- * TYPE for a class that is not below Module. */
+/* Declares tensor attributes ("basis, projector") of a class below Module as state without gradients: assigned
+ * tensors become buffers, not parameters.  Names add up with those of every class in the order; they never replace
+ * them. TYPE for a class that is not below Module. */
 GD_NODISCARD gd_status gd_class_no_grad(gd_class *cls, const char *names);
 /* Is the name declared without gradients by the class or any class in its order? */
 bool gd_class_is_no_grad(const gd_class *cls, const char *name);
@@ -97,8 +97,8 @@ gd_argument gd_tensor_argument(const char *name, gd_tensor *value);
 /* The argument of that name, or NULL; borrowed.  kwargs may be NULL. */
 const gd_argument *gd_kwargs_find(const gd_kwargs *kwargs, const char *name);
 
-/* Each stores the value of a keyword in *out, or leaves *out alone where it was not given, so that what was in it is the
- * default.  TYPE when it was given as another kind (an int is taken for a real). */
+/* Each stores the value of a keyword in *out, or leaves *out alone where it was not given, so that what was in it is
+ * the default.  TYPE when it was given as another kind (an int is taken for a real). */
 GD_NODISCARD gd_status gd_kwargs_int(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, int64_t *out);
 GD_NODISCARD gd_status gd_kwargs_real(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, double *out);
 GD_NODISCARD gd_status gd_kwargs_string(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name,
@@ -114,9 +114,9 @@ GD_NODISCARD gd_status gd_kwargs_only(gd_ctx *ctx, const gd_kwargs *kwargs, cons
 
 /* ---- objects ---- */
 
-/* Makes one of your structs an object of a class.  New (a scope owns it like a tensor).  `pointer` is consumed: when the
- * object dies, destroy(pointer) is called, unless destroy is NULL; on failure it is still yours.
- * TYPE for a class below Tensor or Module. */
+/* Makes one of your structs an object of a class.  New (a scope owns it like a tensor).  `pointer` is consumed: when
+ * the object dies, destroy(pointer) is called, unless destroy is NULL; on failure it is still yours. TYPE for a class
+ * below Tensor or Module. */
 gd_object *gd_instance_new(gd_class *cls, void *pointer, void (*destroy)(void *pointer));
 /* The struct of an instance; borrowed.  NULL with TYPE recorded for an object that is not one. */
 void *gd_instance_pointer(const gd_object *object);
@@ -135,7 +135,8 @@ gd_object *gd_module_object(gd_module *module);
 gd_tensor *gd_object_tensor(gd_object *object);
 gd_module *gd_object_module(gd_object *object);
 
-/* Gives one tensor a class below Tensor, for dispatch; results of operators are plain Tensors again.  TYPE otherwise. */
+/* Gives one tensor a class below Tensor, for dispatch; results of operators are plain Tensors again.  TYPE for another
+ * class. */
 GD_NODISCARD gd_status gd_tensor_set_class(gd_tensor *tensor, gd_class *cls);
 
 /* ---- dispatch ---- */
@@ -149,15 +150,15 @@ typedef gd_object *(*gd_handler)(gd_object *functional, gd_object *argument, con
 GD_NODISCARD gd_status gd_register(gd_class *functional, gd_class *object_class, gd_handler fn, void *user);
 
 /* Applies a functional: searches the argument's order, and for each class in it the functional's order; the first
- * registration found is called.  New.  NULL gives NULL.  NOT_IMPLEMENTED, naming both classes, when there is none; TYPE
- * when `functional` is no functional; ARGUMENT for a keyword given twice. */
+ * registration found is called.  New.  NULL gives NULL.  NOT_IMPLEMENTED, naming both classes, when there is none;
+ * TYPE when `functional` is no functional; ARGUMENT for a keyword given twice. */
 gd_object *gd_invoke(gd_object *functional, gd_object *argument, const gd_kwargs *kwargs);
 
-/* Would gd_invoke find a function?  Records no error. */
+/* Would gd_invoke find a function?  Records no error (but NOMEM). */
 bool gd_allows(gd_object *functional, gd_object *argument);
 
-/* The object classes registered for exactly this functional class (not for its bases), first registered first.  Stores
- * up to `capacity` of them in out (borrowed) and returns how many there are. */
+/* The object classes registered for exactly this functional class (not for its bases), first registered first.
+ * Stores up to `capacity` of them in out (borrowed) and returns how many there are. */
 int gd_applicable_types(const gd_class *functional, const gd_class **out, int capacity);
 
 /* ---- methods by name ---- */

@@ -4,6 +4,10 @@
 
 #include "gradus/autograd.h"
 #include "gradus/base.h"
+#include "gradus/class.h"
+#include "gradus/file.h"
+#include "gradus/layers.h"
+#include "gradus/module.h"
 #include "gradus/tensor.h"
 
 #endif

@@ -8,10 +8,12 @@
  *     gd_tensor *snapshot = gd_module_export(m, "weight");                 nothing changes it any more
  *
  * Attributes are ordered and have names of letters, digits and '_'.  Wherever a function takes a name, a path such as
- * "encoder.0.weight" reaches into nested modules.  Errors name the place: "module 'Net.encoder': no attribute 'weihgt'".
+ * "encoder.0.weight" reaches into nested modules.  Errors name the place: "module 'Net.encoder': no attribute
+ * 'weihgt'".
  *
- * A tensor attribute is owned by value: assigning copies.  It is registered as a parameter under "tensor:NAME", or as a
- * buffer under "buffer:NAME" where the class declares the name with gd_class_no_grad.  Both names read back the tensor.
+ * A tensor attribute is owned by value: assigning copies.  It is registered as a parameter under "tensor:NAME", or as
+ * a buffer under "buffer:NAME" where the class declares the name with gd_class_no_grad.  Both names read it back.
+ *
  * Modules are counted references; made inside a scope they die with it unless kept or assigned to another module. */
 #ifndef GRADUS_MODULE_H
 #define GRADUS_MODULE_H
@@ -52,12 +54,12 @@ gd_tensor *gd_module_call(gd_module *module, gd_tensor *x);
  * gradients if the source did (a buffer never does).  Axis names, labels and the tensor's class are kept. */
 GD_NODISCARD gd_status gd_module_set_tensor(gd_module *module, const char *name, gd_tensor *tensor);
 
-/* The same, and the copy wants gradients: a parameter to optimise.  DTYPE for a dtype that is not floating; ARGUMENT for a
- * name that the class declares without gradients. */
+/* The same, and the copy wants gradients: a parameter to optimise.  DTYPE for a dtype that is not floating; ARGUMENT
+ * for a name that the class declares without gradients. */
 GD_NODISCARD gd_status gd_module_set_parameter(gd_module *module, const char *name, gd_tensor *tensor);
 
-/* Moves the child tree to the module's device and takes a reference.  One child may stand in several places.  CYCLE when
- * the module is itself somewhere in the child. */
+/* Moves the child tree to the module's device and takes a reference.  One child may stand in several places.  CYCLE
+ * when the module is itself somewhere in the child. */
 GD_NODISCARD gd_status gd_module_set_module(gd_module *module, const char *name, gd_module *child);
 
 GD_NODISCARD gd_status gd_module_set_int(gd_module *module, const char *name, int64_t value);
@@ -75,9 +77,9 @@ GD_NODISCARD gd_status gd_module_delete(gd_module *module, const char *name);
 /* ---- reading ---- */
 
 /* The module's own tensor, borrowed: gradients, gd_grad_of and changes in place act on the module.
- * A virtual tensor is computed; the result is owned by the innermost scope, or by the virtual tensor if it memoises.
- * STATE for one that does neither (use gd_virtual_value there); ATTRIBUTE when there is no such attribute; TYPE when it is no
- * tensor. */
+ * A virtual tensor is computed, and the innermost scope owns the value.  Outside every scope only one that memoises can
+ * be read so, borrowed until it is computed again; STATE for another (gd_virtual_value gives you a value of your own).
+ * ATTRIBUTE when there is no such attribute; TYPE when it is no tensor. */
 gd_tensor *gd_module_get_tensor(gd_module *module, const char *name);
 gd_module *gd_module_get_module(gd_module *module, const char *name);   /* borrowed; ATTRIBUTE, TYPE */
 gd_virtual *gd_module_get_virtual(gd_module *module, const char *name); /* borrowed; ATTRIBUTE, TYPE */
@@ -109,9 +111,9 @@ const char *gd_module_name(gd_module *module, int index); /* NULL if there are n
 
 /* ---- the tree ---- */
 
-/* Parameters, buffers and modules of the whole tree with dotted names ("inner.weight"), in order, each thing once.  New.
- * `glob` selects by name (NULL: all): '*' is any run of characters, dots too, '?' any one, [abc], [a-z], [!abc] one of a
- * set, '\' takes the next as it is.  PARSE for a set that does not end. */
+/* Parameters, buffers and modules of the whole tree with dotted names ("inner.weight"), in order, each once.  New.
+ * `glob` selects by name (NULL: all): '*' is any run of characters, dots too, '?' any one, [abc], [a-z], [!abc]
+ * one of a set, '\' takes the next as it is.  PARSE for a set that does not end. */
 gd_named *gd_module_parameters(gd_module *module, const char *glob);
 gd_named *gd_module_buffers(gd_module *module, const char *glob);
 gd_named *gd_module_modules(gd_module *module, const char *glob); /* itself first, under the name "" */
@@ -136,13 +138,14 @@ gd_tensor *gd_module_export(gd_module *module, const char *name);
 /* The same for every tensor attribute of the tree, by dotted name.  New. */
 gd_named *gd_module_export_all(gd_module *module);
 
-/* Turns gradients off / on for every parameter of the tree; buffers are left alone.  DTYPE, and nothing changed, when a
- * parameter's dtype cannot have gradients. */
+/* Turns gradients off / on for every parameter of the tree; buffers are left alone.  DTYPE, and nothing changed, when
+ * a parameter's dtype cannot have gradients. */
 GD_NODISCARD gd_status gd_module_freeze(gd_module *module);
 GD_NODISCARD gd_status gd_module_unfreeze(gd_module *module);
 
 /* Moves every parameter, gradient and buffer of the tree: all of it, or nothing on failure.  Handles stay valid: the
- * tensors are the same, on other storage.  A NULL device (one that was not there) fails. */
+ * tensors are the same, on other storage (views taken before stay on the old).  DEVICE for a NULL device, as
+ * gd_device_get returns for one that is not there. */
 GD_NODISCARD gd_status gd_module_to_device(gd_module *module, gd_device *device);
 GD_NODISCARD gd_status gd_module_cpu(gd_module *module);
 /* index < 0: the current GPU.  DEVICE when it is not there. */
@@ -157,11 +160,11 @@ GD_NODISCARD gd_status gd_module_to(gd_module *module, gd_dtype dtype);
  *     gd_status status = gd_virtual_create(m, "square", &options);
  *     gd_tensor *square = gd_module_get_tensor(m, "square");
  *
- * The dtype and device are those of a zero-element buffer "_NAME_ref" that the virtual tensor adds to its owner, so that
- * they follow gd_module_to and gd_module_to_device.  Gradients flow through the value. */
+ * The dtype and device are those of a zero-element buffer "_NAME_ref" that the virtual tensor adds to its owner, so
+ * that they follow gd_module_to and gd_module_to_device.  Gradients flow through the value. */
 
-/* Computes the value from the owner.  Returns a new tensor or one of the owner's own, or NULL with an error recorded.  It
- * is told the dtype and device, but what it returns is cast and moved to them anyway. */
+/* Computes the value from the owner.  Returns a new tensor or one of the owner's own, or NULL with an error
+ * recorded.  It is told the dtype and device, but what it returns is cast and moved to them anyway. */
 typedef gd_tensor *(*gd_materializer)(gd_module *owner, gd_dtype dtype, gd_device *device, void *user);
 
 typedef struct gd_virtual_options {
@@ -179,10 +182,10 @@ typedef struct gd_virtual_options {
 
 gd_virtual_options gd_virtual_defaults(void);
 
-/* Makes a virtual tensor and adds "_NAME_ref" to the owner; gd_module_set_virtual makes it readable by name.  New: when
- * its last reference goes, what it added goes too.  The owner is held weakly.
- * ATTRIBUTE when the owner has no such method, TYPE when the name is not a method; ARGUMENT when `name` is no identifier
- * or it or "_NAME_ref" is taken, or for both or neither of method and fn. */
+/* Makes a virtual tensor and adds "_NAME_ref" to the owner; gd_module_set_virtual makes it readable by name.  New:
+ * when its last reference goes, what it added goes too.  The owner is held weakly.
+ * ATTRIBUTE when the owner has no such method, TYPE when the name is not a method; ARGUMENT when `name` is no
+ * identifier or it or "_NAME_ref" is taken, or for both or neither of method and fn. */
 gd_virtual *gd_virtual_new(gd_module *owner, const char *name, const gd_virtual_options *options);
 
 /* Assigns a virtual tensor to its owner's attribute of its name; takes a reference.  STATE when the owner is gone. */
@@ -206,8 +209,8 @@ gd_device *gd_virtual_device(const gd_virtual *virtual_tensor);
 /* Sets dtype (GD_DTYPE_COUNT: leave) and device (NULL: leave) of the reference. */
 GD_NODISCARD gd_status gd_virtual_to(gd_virtual *virtual_tensor, gd_dtype dtype, gd_device *device);
 
-/* The value, of the reference's dtype and on its device.  New.  STATE when the owner is gone, CYCLE when it reads itself,
- * CALLBACK when the function returned NULL without saying why, TYPE when a method returned something else. */
+/* The value, of the reference's dtype and on its device.  New.  STATE when the owner is gone, CYCLE when it reads
+ * itself, CALLBACK when the function returned NULL without saying why, TYPE when a method returned something else. */
 gd_tensor *gd_virtual_value(gd_virtual *virtual_tensor);
 
 /* ---- state: what a tree remembers ----
@@ -239,9 +242,9 @@ typedef enum gd_load_problem {
     GD_LOAD_PROBLEMS
 } gd_load_problem;
 
-/* Sets the tree's tensors to the values of the state, all of them or, with MISMATCH, none.  Handles stay valid.
- * *report, where it is wanted (else NULL), is new and says what did not match, also when that was no error; it is NULL
- * only when there was no memory. */
+/* Sets the tree's tensors to the values of the state, all of them or, with MISMATCH, none.  Handles stay valid;
+ * views taken before keep the old values.  *report, where it is wanted (else NULL), is new and says what did not match, also when that was no error; it is
+ * NULL only when there was no memory. */
 GD_NODISCARD gd_status gd_module_load_state(gd_module *module, const gd_archive *state,
                                             const gd_load_options *options, gd_load_report **report);
 

@@ -176,7 +176,7 @@ gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims);
 gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims); /* bool */
 gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims);
 gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims); /* p > 0 or INFINITY */
-gd_tensor *gd_var(gd_tensor *x, const char *axes, int correction, bool keep_dims);
+gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep_dims);
 gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims);
 gd_tensor *gd_softmax(gd_tensor *x, const char *axis);
 gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis);

@@ -82,6 +82,8 @@ gd_ctx *gd_ctx_new(const gd_options *given)
     ctx->isa = options.isa;
     ctx->warn = options.warn;
     ctx->warn_user = options.warn_user;
+    ctx->scope.mark = ctx->scope.first_marks;
+    ctx->scope.mark_capacity = GD_MIN_MARKS;
     if (take_compiler(ctx, &options)) {
         gd_ctx_free(ctx);
         return NULL;
@@ -101,7 +103,8 @@ void gd_ctx_free(gd_ctx *ctx)
     }
     gd__threads_stop(ctx);
     gd__free(ctx, ctx->scope.item, ctx->scope.capacity * sizeof *ctx->scope.item);
-    gd__free(ctx, ctx->scope.mark, ctx->scope.mark_capacity * sizeof *ctx->scope.mark);
+    if (ctx->scope.mark != ctx->scope.first_marks)
+        gd__free(ctx, ctx->scope.mark, ctx->scope.mark_capacity * sizeof *ctx->scope.mark);
     gd__strfree(ctx, ctx->compiler);
     gd__strfree(ctx, ctx->cache_dir);
     gd__intern_free(ctx);

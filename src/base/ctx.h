@@ -6,6 +6,7 @@
 #include "base/rng.h"
 
 #define GD_POOL_CLASSES 8 /* blocks of 64 << 0..7 bytes */
+#define GD_MIN_MARKS    16
 
 typedef struct gd_thread_pool gd_thread_pool;
 typedef struct gd_intern gd_intern;
@@ -37,7 +38,8 @@ struct gd_ctx {
         size_t count, capacity;
         size_t *mark;
         size_t depth, mark_capacity;
-        size_t lost; /* scopes begun when there was no memory for their mark */
+        size_t lost;                     /* scopes begun when there was no memory for their mark */
+        size_t first_marks[GD_MIN_MARKS]; /* so that an outermost scope is never lost */
     } scope;
     uint64_t sequence; /* numbers graph nodes in the order they are made */
     uint64_t pass;     /* numbers graph traversals */

@@ -2,6 +2,8 @@
 #include "base/object.h"
 #include "base/ctx.h"
 
+#include <string.h>
+
 static bool grow_items(gd_ctx *ctx)
 {
     size_t capacity = ctx->scope.capacity ? ctx->scope.capacity * 2 : 64;
@@ -21,6 +23,7 @@ void gd__object_init_owned(gd_ctx *ctx, void *object, const gd_object_type *type
 
 gd_status gd__object_init(gd_ctx *ctx, void *object, const gd_object_type *type)
 {
+    if (ctx->scope.lost) return GD_NOMEM; /* its scope could not be begun: nothing would free it */
     if (ctx->scope.depth && ctx->scope.count == ctx->scope.capacity && !grow_items(ctx)) return GD_NOMEM;
     gd__object_init_owned(ctx, object, type);
     if (ctx->scope.depth) {
@@ -51,6 +54,24 @@ void gd__release(void *object)
     o->type->destroy(o);
 }
 
+void gd__user_retain(void *object)
+{
+    if (!object) return;
+    ((gd_object *)object)->retained++;
+    gd__retain(object);
+}
+
+void gd__user_release(void *object)
+{
+    gd_object *o = object;
+    if (!o) return;
+    if (o->retained)
+        o->retained--;
+    else
+        leave_scope(o);
+    gd__release(o);
+}
+
 /* True for an object of the innermost scope. */
 static bool is_inner(const gd_object *o)
 {
@@ -74,21 +95,23 @@ void gd__own(void *object)
         o->refs++;
 }
 
+static bool grow_marks(gd_ctx *ctx)
+{
+    size_t old = ctx->scope.mark_capacity, *mark = gd__alloc(ctx, 2 * old * sizeof *mark);
+    if (!mark) return false;
+    memcpy(mark, ctx->scope.mark, old * sizeof *mark);
+    if (ctx->scope.mark != ctx->scope.first_marks) gd__free(ctx, ctx->scope.mark, old * sizeof *mark);
+    ctx->scope.mark = mark;
+    ctx->scope.mark_capacity = 2 * old;
+    return true;
+}
+
 void gd_scope_begin(gd_ctx *ctx)
 {
-    if (ctx->scope.lost || ctx->scope.depth == ctx->scope.mark_capacity) {
-        size_t old = ctx->scope.mark_capacity, capacity = old ? old * 2 : 16;
-        size_t *mark = ctx->scope.lost
-                           ? NULL
-                           : gd__realloc(ctx, ctx->scope.mark, old * sizeof *mark, capacity * sizeof *mark);
-        if (!mark) {
-            ctx->scope.lost++; /* objects go to the scope around it; the error is recorded */
-            return;
-        }
-        ctx->scope.mark = mark;
-        ctx->scope.mark_capacity = capacity;
-    }
-    ctx->scope.mark[ctx->scope.depth++] = ctx->scope.count;
+    if (ctx->scope.lost || (ctx->scope.depth == ctx->scope.mark_capacity && !grow_marks(ctx)))
+        ctx->scope.lost++; /* objects go to the scope around it; the error is recorded */
+    else
+        ctx->scope.mark[ctx->scope.depth++] = ctx->scope.count;
 }
 
 void gd_scope_end(gd_ctx *ctx)

@@ -23,8 +23,9 @@ typedef struct gd_object {
     gd_ctx *ctx;
     const gd_class *cls; /* runtime class for dispatch, NULL = the class of the type */
     uint32_t refs;
-    uint32_t slot; /* 1 + index in the scope stack; 0: owned by the caller */
-    uint8_t keep;  /* set by gd_keep until its scope ends */
+    uint32_t slot;     /* 1 + index in the scope stack; 0: owned by the caller */
+    uint32_t retained; /* references the user took with gd_retain and has not given back */
+    uint8_t keep;      /* set by gd_keep until its scope ends */
 } gd_object;
 
 /* Starts an object's life with one reference, owned by the innermost scope if there is one, else by the caller.
@@ -36,6 +37,11 @@ void gd__object_init_owned(gd_ctx *ctx, void *object, const gd_object_type *type
 
 void gd__retain(void *object);
 void gd__release(void *object); /* NULL is fine */
+
+/* The same for references of the user.  A release beyond what was retained gives up the first reference, the scope's if
+ * a scope has it, so an object may be released early though others (a graph) still hold it. */
+void gd__user_retain(void *object);
+void gd__user_release(void *object);
 
 /* Moves an object of the innermost scope one scope out; others stay where they are.  NULL is fine. */
 void gd__keep(void *object);

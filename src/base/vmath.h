@@ -118,9 +118,10 @@ static inline double gd__softplus_f64(double x)
 
 static inline float gd__softplus_f32(float x) { return (float)gd__softplus_f64((double)x); }
 
-static inline double gd__gelu_f64(double x) { return 0.5 * x * (1.0 + erf(x * 0.70710678118654752)); }
+/* x Phi(x); erfc keeps the digits of the lower tail, which 1 + erf would lose */
+static inline double gd__gelu_f64(double x) { return 0.5 * x * erfc(x * -0.70710678118654752); }
 
-static inline float gd__gelu_f32(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
+static inline float gd__gelu_f32(float x) { return (float)gd__gelu_f64((double)x); }
 
 /* ---- halves ---- */
 

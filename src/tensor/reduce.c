@@ -264,14 +264,14 @@ gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
     return out;
 }
 
-gd_tensor *gd_var(gd_tensor *x, const char *axes, int correction, bool keep_dims)
+gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep_dims)
 {
-    if (!x || !gd__need_float("var", x)) return NULL;
+    if (!x || !gd__need_float("variance", x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
     folded f;
     gd_tensor *out = NULL;
     gd_scope_begin(ctx);
-    if (fold("var", x, axes, &f)) {
+    if (fold("variance", x, axes, &f)) {
         char last[8];
         last_axis(f.x, last);
         gd_tensor *centred = gd_sub(f.x, gd_mean(f.x, last, true));

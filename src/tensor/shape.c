@@ -291,7 +291,7 @@ gd_tensor *gd_expand(gd_tensor *x, int ndim, const int64_t *shape)
 
 gd_tensor *gd__slice(gd_tensor *x, int axis, int64_t start, int64_t count, int64_t step)
 {
-    gd_tensor *view = gd__bare(x);
+    gd_tensor *view = x ? gd__bare(x) : NULL;
     if (!view) return NULL;
     view->size[axis] = count;
     view->stride[axis] = x->stride[axis] * step;

@@ -168,11 +168,11 @@ gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype)
 
 gd_tensor *gd_retain(gd_tensor *t)
 {
-    gd__retain(t);
+    gd__user_retain(t);
     return t;
 }
 
-void gd_release(gd_tensor *t) { gd__release(t); }
+void gd_release(gd_tensor *t) { gd__user_release(t); }
 
 gd_tensor *gd_keep(gd_tensor *t)
 {

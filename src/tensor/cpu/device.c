@@ -1,4 +1,5 @@
 /* The CPU as a device: memory from the context, kernels from the tables. */
+#define _GNU_SOURCE /* dladdr */
 #include "tensor/cpu/cpu.h"
 
 #include <dlfcn.h>

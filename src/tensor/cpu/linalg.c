@@ -44,8 +44,10 @@ struct problems {
     int64_t *info; /* 0 or what went wrong, a matrix */
 };
 
+#ifdef GD_HAVE_BLAS
 /* LAPACK tells the size of its work space as a floating number, which may be rounded down. */
-static inline int64_t room_for(double asked) { return (int64_t)(asked * (1 + 1e-6)) + 1; }
+static int64_t room_for(double asked) { return (int64_t)(asked * (1 + 1e-6)) + 1; }
+#endif
 
 #define REAL         double
 #define LOCAL(name)  name##_f64

@@ -76,6 +76,7 @@ static int64_t LOCAL(factor)(const problems *p, int64_t b, char *work, LOCAL(lu)
     f->a = (REAL *)(void *)work;
     f->pivot = (int *)(void *)(f->a + n * n);
     LOCAL(copy)(f->a, LOCAL(at)(p->in[0], b), n * n);
+    if (n == 0) return 0;
 #ifdef GD_HAVE_BLAS
     return LAPACK(getrf)(LAPACK_COL_MAJOR, (int)n, (int)n, f->a, (int)n, f->pivot);
 #else

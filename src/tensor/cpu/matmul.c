@@ -20,15 +20,16 @@
 #include <cblas.h>
 #endif
 
-#define TINY      64  /* multiply-adds up to which plain loops win over a call */
+#define TINY      32  /* multiply-adds up to which plain loops win over a call */
 #define TASK      3e5 /* a task should cost at least this many multiply-adds, about 5 us */
-#define ROWS_MIN  64  /* rows of a tile */
-#define ROWS_MAX  256
+#define ROWS_MIN  64  /* rows of a tile; larger tiles are faster, smaller ones keep more threads busy */
+#define ROWS_MAX  512
 #define COLS_MIN  128 /* columns of a tile */
 #define COLS_MAX  2048
-#define SPLIT     4    /* tiles a product is cut into when it is large enough */
 #define PARTS     16   /* parts of k */
 #define DEPTH_MIN 2048 /* length of a part of k */
+#define DEEP_MAX  256  /* rows and columns of a result up to which k is cut */
+#define CROWD     4    /* from this many matrices on, they need not be cut to keep threads busy */
 
 typedef struct tile {
     int64_t m, n, k;
@@ -126,32 +127,31 @@ static int64_t piece_of(int64_t size, int64_t count, int64_t least, int64_t most
     return piece < size ? piece : size;
 }
 
-static void cut_one(product *p)
+/* The longer side is cut in two, further where it is very long; with a small result and a long k, k is cut. */
+static void cut_one(product *p, double work)
 {
-    double work = cost((double)p->m, (double)p->n, (double)p->k);
-    double most = work / TASK;
-    int64_t count = most < SPLIT ? (int64_t)most : SPLIT;
-    if (count < 2) return;
-    p->rows = piece_of(p->m, count, ROWS_MIN, ROWS_MAX);
-    if (p->rows < p->m) count = 1;
-    p->cols = piece_of(p->n, count, COLS_MIN, COLS_MAX);
-    if (p->rows < p->m || p->cols < p->n || p->batches > 1) return;
-    p->depth = piece_of(p->k, PARTS, DEPTH_MIN, INT_MAX);
+    if (work < 2 * TASK) return;
+    if (p->batches == 1 && p->m <= DEEP_MAX && p->n <= DEEP_MAX && p->k >= 2 * DEPTH_MIN) {
+        p->depth = piece_of(p->k, PARTS, DEPTH_MIN, INT_MAX);
+        return;
+    }
+    int64_t count = p->batches < CROWD ? 2 : 1;
+    bool wide = p->n > p->m;
+    p->rows = piece_of(p->m, wide ? 1 : count, ROWS_MIN, ROWS_MAX);
+    p->cols = piece_of(p->n, wide ? count : 1, COLS_MIN, COLS_MAX);
 }
 
 static void cut(product *p)
 {
+    double work = cost((double)p->m, (double)p->n, (double)p->k);
     p->rows = p->m;
     p->cols = p->n;
     p->depth = p->k;
-    p->group = 1;
-    cut_one(p);
+    cut_one(p, work);
     p->down = pieces(p->m, p->rows);
     p->across = pieces(p->n, p->cols);
     p->deep = p->k ? pieces(p->k, p->depth) : 1;
-    double work = cost((double)p->m, (double)p->n, (double)p->k);
-    if (work < TASK) p->group = (int64_t)(TASK / (work + 64));
-    if (p->group < 1) p->group = 1;
+    p->group = work < TASK ? (int64_t)(TASK / (work + 64)) + 1 : 1;
 }
 
 /* ---- running it ---- */
@@ -235,7 +235,6 @@ static stack stack_of(const gd_tensor *t)
 static gd_status readable(const gd_tensor *t, stack *s)
 {
     int n = t->ndim;
-    *s = stack_of(t);
     layout in_place;
     if (blas_layout(t->size[n - 2], t->size[n - 1], s->row, s->col, &in_place)) return GD_OK;
     gd_tensor from = *t;
@@ -253,24 +252,35 @@ static gd_status readable(const gd_tensor *t, stack *s)
     return status;
 }
 
+typedef void (*multiply_fn)(const tile *t);
+
+static multiply_fn multiply_for(gd_dtype dtype)
+{
+    return dtype == GD_F32 ? multiply_f32 : dtype == GD_F64 ? multiply_f64 : multiply_i64;
+}
+
 gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
 {
     const gd_tensor *a = call->in[0], *b = call->in[1], *c = call->out[0];
     int n = c->ndim;
     if (c->numel == 0) return GD_OK;
-    product p = {.item = gd__item_size(c), .m = c->size[n - 2], .n = c->size[n - 1], .k = a->size[n - 1]};
-    p.batch_dims = n - 2;
+    tile whole = {c->size[n - 2],   c->size[n - 1],   a->size[n - 1],   a->data,
+                  b->data,          c->data,          a->stride[n - 2], a->stride[n - 1],
+                  b->stride[n - 2], b->stride[n - 1], c->size[n - 1]};
+    if (is_tiny(&whole) && c->numel == whole.m * whole.n) {
+        multiply_for(c->dtype)(&whole);
+        return GD_OK;
+    }
+    product p = {.item = gd__item_size(c), .m = whole.m, .n = whole.n, .k = whole.k, .batch_dims = n - 2};
     p.batches = c->numel / (p.m * p.n);
+    p.multiply = multiply_for(c->dtype);
     memcpy(p.batch, c->size, sizeof p.batch);
-    p.multiply = c->dtype == GD_F32 ? multiply_f32 : c->dtype == GD_F64 ? multiply_f64 : multiply_i64;
-    p.c = stack_of(c);
     cut(&p);
-    tile whole = {.m = p.m, .n = p.n, .k = p.k};
+    p.a = stack_of(a);
+    p.b = stack_of(b);
+    p.c = stack_of(c);
     gd_status status = GD_OK;
-    if (is_tiny(&whole) || c->dtype == GD_I64) {
-        p.a = stack_of(a);
-        p.b = stack_of(b);
-    } else {
+    if (!is_tiny(&whole) && c->dtype != GD_I64) {
         status = readable(a, &p.a);
         if (!status) status = readable(b, &p.b);
     }

@@ -57,6 +57,15 @@ typedef const double *settings;
 /* Integers wrap: arithmetic in u64. */
 #define U(v) ((uint64_t)(v))
 
+/* Towards zero, cut to the range; NaN becomes 0. */
+static inline int64_t to_i64(double x)
+{
+    return x >= 9223372036854775807.0    ? INT64_MAX
+           : x <= -9223372036854775808.0 ? INT64_MIN
+           : x != x                      ? 0
+                                         : (int64_t)x;
+}
+
 SAME1(neg, -x)
 LOOP(neg_i64, int64_t, int64_t, 0 - U(x))
 FLOAT1(abs, fabsf(x), fabs(x))
@@ -97,14 +106,16 @@ LOOP(logical_not_f64, double, uint8_t, x == 0)
 LOOP(logical_not_i64, int64_t, uint8_t, x == 0)
 
 FLOAT1(add_scalar, x + (float)f[0], x + f[0])
-LOOP(add_scalar_i64, int64_t, int64_t, U(x) + U((int64_t)f[0]))
+LOOP(add_scalar_i64, int64_t, int64_t, U(x) + U(to_i64(f[0])))
 FLOAT1(mul_scalar, x *(float)f[0], x *f[0])
-LOOP(mul_scalar_i64, int64_t, int64_t, U(x) * U((int64_t)f[0]))
+LOOP(mul_scalar_i64, int64_t, int64_t, U(x) * U(to_i64(f[0])))
 FLOAT1(pow_scalar, (float)pow((double)x, f[0]), pow(x, f[0]))
 /* a NaN passes through */
 FLOAT1(clamp, x<(float)f[0] ? (float)f[0] : x>(float) f[1] ? (float)f[1] : x,
        x<f[0] ? f[0] : x> f[1] ? f[1] : x)
-LOOP(clamp_i64, int64_t, int64_t, (double)x<f[0] ? (int64_t)f[0] : (double)x> f[1] ? (int64_t)f[1] : x)
+/* the whole numbers inside the bounds */
+LOOP(clamp_i64, int64_t, int64_t,
+     (double)x<f[0] ? to_i64(ceil(f[0])) : (double)x> f[1] ? to_i64(floor(f[1])) : x)
 
 SAME2(add, x + y)
 LOOP2(add_i64, int64_t, int64_t, U(x) + U(y))
@@ -167,15 +178,6 @@ CONVERT(f32_to_f64, double, float, x)
 CONVERT(f64_to_f32, float, double, x)
 CONVERT(i64_to_f32, float, int64_t, x)
 CONVERT(i64_to_f64, double, int64_t, x)
-
-/* Towards zero, cut to the range; NaN becomes 0. */
-static inline int64_t to_i64(double x)
-{
-    return x >= 9223372036854775807.0    ? INT64_MAX
-           : x <= -9223372036854775808.0 ? INT64_MIN
-           : x != x                      ? 0
-                                         : (int64_t)x;
-}
 
 CONVERT(f32_to_i64, int64_t, float, to_i64((double)x))
 CONVERT(f64_to_i64, int64_t, double, to_i64(x))

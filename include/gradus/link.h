@@ -1,0 +1,391 @@
+/* gradus/link.h: for authors of links.
+ *
+ * A link is one step of an optimizer.  Most are element-wise and only say their rule; the engine fuses the rules of
+ * neighbouring links into one pass over memory and runs it anywhere:
+ *
+ *     static gd_value lr_rule(gd_rule *r, gd_value update) { return gd_rule_mul(r, update, gd_rule_setting(r, "lr")); }
+ *
+ *     static const gd_field lr_fields[] = {GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")};
+ *     const gd_link_class gd_link_lr = {.name = "lr", .fields = lr_fields, .field_count = 1, .rule = lr_rule, ...};
+ *
+ * Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
+ * ask the gd_var for loss, gradient and update. */
+#ifndef GRADUS_LINK_H
+#define GRADUS_LINK_H
+
+#include "gradus/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gd_link gd_link;
+typedef struct gd_var gd_var;
+typedef struct gd_optimizer gd_optimizer;
+typedef struct gd_rule gd_rule;
+typedef struct gd_linop gd_linop;
+
+/* ---- settings ---- */
+
+typedef enum gd_setting_kind {
+    GD_SET_NONE = 1,
+    GD_SET_REAL = 2, /* integers too */
+    GD_SET_BOOL = 4,
+    GD_SET_STRING = 8,
+    GD_SET_LIST = 16, /* of reals */
+    GD_SET_CHAIN = 32 /* a child: kept in the link's children, the setting itself has no value */
+} gd_setting_kind;
+
+typedef struct gd_setting {
+    gd_setting_kind kind;
+    double real;         /* REAL, and BOOL as 0 or 1 */
+    const char *string;  /* STRING; interned in the context */
+    const double *list;  /* LIST; owned by the link */
+    int list_count;
+} gd_setting;
+
+/* One setting of a link: what the chain parser, range checks, help, docs and printing know about it. */
+typedef struct gd_field {
+    const char *name;
+    unsigned kinds;        /* allowed gd_setting_kind bits */
+    gd_setting fallback;   /* default; kind 0: must be given */
+    double low, high;      /* of a REAL, both allowed */
+    bool integer;          /* a REAL must be whole */
+    const char *choices;   /* of a STRING: "zeros|update"; NULL: any */
+    bool variadic;         /* a CHAIN field that takes any number of children, given by position */
+    bool structural;       /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
+    const char *help;
+} gd_field;
+
+#define GD_REAL(n, d, lo, hi, h) \
+    {.name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, .high = hi, .help = h}
+#define GD_REAL_NEEDED(n, lo, hi, h) {.name = n, .kinds = GD_SET_REAL, .low = lo, .high = hi, .help = h}
+#define GD_REAL_OR_NONE(n, lo, hi, h) \
+    {.name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .low = lo, .high = hi, .help = h}
+#define GD_INT(n, d, lo, hi, h)                                                                                   \
+    {.name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, .high = hi,        \
+     .integer = true, .help = h}
+#define GD_INT_NEEDED(n, lo, hi, h) \
+    {.name = n, .kinds = GD_SET_REAL, .low = lo, .high = hi, .integer = true, .help = h}
+#define GD_INT_OR_NONE(n, lo, hi, h)                                                                              \
+    {.name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .low = lo, .high = hi,     \
+     .integer = true, .help = h}
+#define GD_FLAG(n, d, h) {.name = n, .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_BOOL, .real = d}, .help = h}
+#define GD_CHOICE(n, d, c, h) \
+    {.name = n, .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = d}, .choices = c, .help = h}
+#define GD_CHILD(n, h) {.name = n, .kinds = GD_SET_CHAIN | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .help = h}
+#define GD_CHILD_NEEDED(n, h) {.name = n, .kinds = GD_SET_CHAIN, .help = h}
+#define GD_CHILDREN(n, h) {.name = n, .kinds = GD_SET_CHAIN, .variadic = true, .help = h}
+#define GD_TARGET                                                                                                 \
+    GD_CHOICE("target", "update", "update|grad|closure|params_direct|params_difference|update_difference",        \
+              "what the link reads and sets")
+
+/* ---- rules ---- */
+
+/* A number in a rule: an element of the tensors at hand, or the same for a whole tensor (a setting, a step count, a
+ * norm, and all arithmetic on those, which is done once a step in f64).  Negative: the rule failed. */
+typedef int32_t gd_value;
+
+/* What the engine knows. */
+gd_value gd_rule_const(gd_rule *r, double value);
+gd_value gd_rule_setting(gd_rule *r, const char *name); /* REAL settings; per parameter */
+gd_value gd_rule_step(gd_rule *r);                      /* applications of this link, from 1 */
+gd_value gd_rule_numel(gd_rule *r);                     /* elements of the tensor */
+gd_value gd_rule_param(gd_rule *r);
+gd_value gd_rule_grad(gd_rule *r); /* the gradient, whatever the update has become */
+gd_value gd_rule_loss(gd_rule *r); /* needs .uses_loss in the class */
+
+/* Settings that decide what the rule looks like: read when the program is built, once for each set of values. */
+bool gd_rule_flag(gd_rule *r, const char *name);
+bool gd_rule_is_none(gd_rule *r, const char *name);
+bool gd_rule_is(gd_rule *r, const char *name, const char *string);
+double gd_rule_number(gd_rule *r, const char *name);
+
+/* State: declared in the class by name.  A slot may be set once in a rule; reads give the value before the step. */
+gd_value gd_rule_state(gd_rule *r, const char *slot);
+gd_value gd_rule_state_or(gd_rule *r, const char *slot, gd_value first); /* `first` the first time */
+void gd_rule_set(gd_rule *r, const char *slot, gd_value value);
+gd_value gd_rule_fresh(gd_rule *r, const char *slot); /* 1 the first time, then 0 */
+
+/* One number a parameter, kept between steps: declared in the class as a scalar. */
+gd_value gd_rule_scalar(gd_rule *r, const char *name);
+void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value);
+
+/* Arithmetic.  Comparisons give 1 or 0; where(c, a, b) takes a where c is not 0. */
+#define GD_RULE_UNARY(X)                                                                                             \
+    X(neg) X(abs) X(sign) X(sqrt) X(square) X(reciprocal) X(exp) X(log) X(tanh) X(floor) X(isfinite) X(not)
+#define GD_RULE_BINARY(X)                                                                                            \
+    X(add) X(sub) X(mul) X(div) X(min) X(max) X(pow) X(copysign) X(lt) X(le) X(gt) X(ge) X(eq) X(ne) X(and) X(or)
+#define GD_RULE_UNARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a);
+GD_RULE_UNARY(GD_RULE_UNARY_PROTOTYPE)
+#undef GD_RULE_UNARY_PROTOTYPE
+#define GD_RULE_BINARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b);
+GD_RULE_BINARY(GD_RULE_BINARY_PROTOTYPE)
+#undef GD_RULE_BINARY_PROTOTYPE
+gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b);
+gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight); /* a + weight * (b - a) */
+gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high);
+
+/* Reductions: a pass of its own before the rest.  GD_ALL reduces over all parameters together. */
+typedef enum gd_extent { GD_EACH, GD_ALL } gd_extent;
+gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent);
+gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent);
+gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent); /* p > 0 or INFINITY */
+gd_value gd_rule_count(gd_rule *r, gd_extent extent);                      /* number of elements */
+
+/* The rule of a child chain applied to x, in the same program. */
+gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x);
+gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x);
+int gd_rule_children(gd_rule *r);
+bool gd_rule_has_child(gd_rule *r, const char *field);
+
+/* ---- classes ---- */
+
+/* A state slot: a tensor like the parameter. */
+typedef struct gd_slot {
+    const char *name;
+    bool online; /* depends on the previous evaluation: forgotten by reset_for_online */
+} gd_slot;
+
+/* A transform of lists of tensors: what update and apply of a tensor-wise link see.  All borrowed. */
+typedef struct gd_transform {
+    gd_link *link;
+    gd_var *var;      /* may be NULL when used by hand */
+    int count;
+    gd_tensor *const *params;
+    gd_tensor *const *grads; /* NULL unless the class uses them */
+    gd_tensor *loss;         /* NULL unless the class uses it */
+    gd_tensor **tensors;     /* apply replaces entries by new tensors */
+} gd_transform;
+
+typedef struct gd_link_class {
+    const char *name;
+    const char *family;
+    const char *summary;
+    const char *formula;
+    const char *paper;
+    const gd_field *fields;
+    int field_count;
+    const gd_slot *slots;
+    int slot_count;
+    const char *const *scalars; /* names of per-parameter numbers, NULL-terminated */
+    size_t data_size;           /* zeroed block for the link's own use, gd_link_data */
+
+    /* Either: element-wise.  update_rule only sets state; rule returns the new update. */
+    void (*update_rule)(gd_rule *r, gd_value update);
+    gd_value (*rule)(gd_rule *r, gd_value update);
+    bool (*element_wise)(const gd_link *link); /* false: with these settings the tensors functions serve; NULL: always */
+
+    /* Or: lists of tensors. */
+    gd_status (*update_tensors)(const gd_transform *t);
+    gd_status (*apply_tensors)(const gd_transform *t);
+
+    /* Or: the whole step. */
+    gd_status (*step)(gd_link *link, gd_var *var);
+    gd_status (*update)(gd_link *link, gd_var *var);
+    gd_status (*apply)(gd_link *link, gd_var *var);
+
+    /* Around any transform: before it reads anything, after it has set its target. */
+    gd_status (*pre_step)(gd_link *link, gd_var *var);
+    gd_status (*post_step)(gd_link *link, gd_var *var);
+
+    gd_status (*check)(gd_link *link); /* settings that do not fit together */
+    gd_linop *(*hessian)(gd_link *link, gd_var *var);
+    void (*reset)(gd_link *link);
+    void (*reset_for_online)(gd_link *link);
+    void (*destroy)(gd_link *link);
+    bool uses_grad, uses_loss, concat_params;
+    bool no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
+    bool needs_closure;
+} gd_link_class;
+
+/* The classes there are: gd_link_classes()[0 .. count). */
+const gd_link_class *const *gd_link_classes(int *count);
+const gd_link_class *gd_link_class_find(const char *name);
+/* Adds a user's class to a context: chain texts there know it.  The class must outlive the context. */
+GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls);
+
+/* ---- link instances ---- */
+
+/* A link with default settings.  New. */
+gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls);
+gd_link *gd_link_retain(gd_link *link);
+void gd_link_release(gd_link *link);
+gd_ctx *gd_link_ctx(const gd_link *link);
+const gd_link_class *gd_link_class_of(const gd_link *link);
+void *gd_link_data(gd_link *link);
+
+GD_NODISCARD gd_status gd_link_set_real(gd_link *link, const char *field, double value);
+GD_NODISCARD gd_status gd_link_set_bool(gd_link *link, const char *field, bool value);
+GD_NODISCARD gd_status gd_link_set_string(gd_link *link, const char *field, const char *value);
+GD_NODISCARD gd_status gd_link_set_none(gd_link *link, const char *field);
+GD_NODISCARD gd_status gd_link_set_list(gd_link *link, const char *field, const double *values, int count);
+/* child is consumed, also on failure; a variadic field takes one more child. */
+GD_NODISCARD gd_status gd_link_set_child(gd_link *link, const char *field, gd_link *child);
+/* Link-local setting for one parameter: above groups and defaults. */
+GD_NODISCARD gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *field, gd_setting value);
+
+/* The setting in force for a parameter (NULL: the link's own).  Borrowed. */
+const gd_setting *gd_link_get(const gd_link *link, const char *field, const gd_tensor *param);
+double gd_link_real(const gd_link *link, const char *field, const gd_tensor *param); /* NAN where it is none */
+bool gd_link_flag(const gd_link *link, const char *field);
+bool gd_link_is(const gd_link *link, const char *field, const char *string);
+bool gd_link_is_none(const gd_link *link, const char *field);
+
+int gd_link_children(const gd_link *link);
+gd_link *gd_link_child_at(const gd_link *link, int index);
+gd_link *gd_link_child(const gd_link *link, const char *field); /* NULL if it is none */
+
+/* Per-parameter state, made on first use (zeros).  Borrowed; NULL on failure. */
+gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *slot);
+bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *slot);
+GD_NODISCARD gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *slot, gd_tensor *value);
+double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name); /* 0 on first use */
+/* Link-wide state, by any name; saved with the optimizer. */
+double *gd_link_global(gd_link *link, const char *name, double first);
+bool gd_link_has_global(const gd_link *link, const char *name);
+gd_tensor *gd_link_global_tensor(gd_link *link, const char *name); /* borrowed; NULL if there is none */
+GD_NODISCARD gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value);
+/* Random numbers of this link: its own stream when it has a seed setting, else the context's.  On the device of like. */
+gd_tensor *gd_link_random(gd_link *link, int kind, gd_tensor *like);
+
+/* An array of count NULLs for the rest of the step; borrowed, freed with the scope of the step. */
+gd_tensor **gd_link_scratch(gd_link *link, int count);
+
+void gd_link_reset(gd_link *link);            /* forgets all state, of children too */
+void gd_link_reset_for_online(gd_link *link); /* forgets what depends on the previous evaluation */
+
+/* ---- running links ---- */
+
+GD_NODISCARD gd_status gd_link_step(gd_link *link, gd_var *var);
+GD_NODISCARD gd_status gd_link_update(gd_link *link, gd_var *var);
+GD_NODISCARD gd_status gd_link_apply(gd_link *link, gd_var *var);
+/* The Hessian (approximation) of the link or of one of its children; two are an error.  New or NULL. */
+gd_linop *gd_link_hessian(gd_link *link, gd_var *var);
+
+/* Transforms by hand, keyed by params, on any tensors: entries of tensors are replaced by new ones. */
+GD_NODISCARD gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                                            gd_tensor *const *grads, gd_tensor *loss, int count);
+GD_NODISCARD gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                                           gd_tensor *const *grads, gd_tensor *loss, int count);
+/* A whole chain on any tensors, keyed by params: update and apply, as `inner` does. */
+GD_NODISCARD gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                                         gd_tensor *const *grads, gd_var *var, int count);
+
+/* ---- the variable of a step ---- */
+
+int gd_var_count(const gd_var *var);
+gd_tensor *const *gd_var_params(const gd_var *var);
+gd_ctx *gd_var_ctx(const gd_var *var);
+gd_optimizer *gd_var_optimizer(const gd_var *var);
+int64_t gd_var_step(const gd_var *var); /* global step, from 0 */
+gd_var *gd_var_parent(const gd_var *var);
+
+/* Loss, gradient and update at the current parameters; computed when first asked for, borrowed, NULL on failure.  Do
+ * not call at perturbed parameters. */
+gd_tensor *gd_var_loss(gd_var *var, bool backward);
+double gd_var_loss_value(gd_var *var, bool backward);
+gd_tensor *const *gd_var_grad(gd_var *var);
+gd_tensor *const *gd_var_grad_graph(gd_var *var); /* with history, for Hessian products by autograd */
+gd_tensor *const *gd_var_update(gd_var *var);
+bool gd_var_has_loss(const gd_var *var);
+bool gd_var_has_grad(const gd_var *var);
+bool gd_var_has_update(const gd_var *var);
+bool gd_var_has_closure(const gd_var *var);
+gd_tensor *gd_var_loss_approx(const gd_var *var); /* a loss near the current point, or NULL; borrowed */
+
+/* Setters take references of their own; NULL tensors forget the value. */
+GD_NODISCARD gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update);
+GD_NODISCARD gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad);
+void gd_var_set_loss(gd_var *var, gd_tensor *loss);
+void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss);
+
+/* Evaluates the closure at whatever the parameters are now.  grads NULL: value only; else count new tensors.  Does not
+ * touch what the var remembers.  A non-finite value is no error. */
+GD_NODISCARD gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+/* The same for the value alone, as a number. */
+GD_NODISCARD gd_status gd_var_evaluate_at(gd_var *var, double *loss);
+/* The residual vector at the current parameters (the closure returned a vector), new, with history if asked. */
+GD_NODISCARD gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph);
+
+/* p += alpha * d for all parameters, in place. */
+GD_NODISCARD gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction);
+/* New copies of the parameters, and back. */
+GD_NODISCARD gd_status gd_var_save_params(gd_var *var, gd_tensor **copies);
+GD_NODISCARD gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies);
+
+/* Runs the rules that wait, so that update and state are up to date. */
+GD_NODISCARD gd_status gd_var_flush(gd_var *var);
+/* The end of a step of its own: subtracts the update from the parameters unless a link said to skip it. */
+GD_NODISCARD gd_status gd_var_finish(gd_var *var);
+
+/* A copy for a child: shares params, closure, loss, gradient, hooks, attrs, storage; the flags is_last, nested_is_last and
+ * last_lrs are not copied.  clone_update: the update is copied, not shared.  New; end with gd_var_free. */
+gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent);
+void gd_var_free(gd_var *var);
+/* After a child: takes over loss, gradient and should_terminate that the parent did not have. */
+void gd_var_take_from(gd_var *var, const gd_var *clone);
+/* The other parameters of a clone (projections): borrowed arrays that outlive the clone. */
+void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count);
+
+/* A changed objective: fn gets the loss tensor of the original one and returns the new one, made with operators. */
+typedef gd_tensor *(*gd_reformulate_fn)(void *user, gd_tensor *loss);
+GD_NODISCARD gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user);
+/* A closure that calls the original one through fn, which may change loss and gradients. */
+typedef gd_status (*gd_wrap_fn)(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads);
+GD_NODISCARD gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
+/* Inside such a fn: the closure below. */
+GD_NODISCARD gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+
+/* Flags. */
+bool gd_var_is_last(const gd_var *var);
+bool gd_var_nested_is_last(const gd_var *var);
+const double *gd_var_last_lrs(const gd_var *var); /* learning rate a parameter if the next link is the last `lr`, or NULL */
+void gd_var_stop(gd_var *var);        /* no further links at this level */
+void gd_var_skip_update(gd_var *var); /* parameters stay as they are (the link has set them itself) */
+void gd_var_terminate(gd_var *var, bool yes);
+bool gd_var_stopped(const gd_var *var);
+
+/* Named numbers and texts for the user: optimizer attributes (kept) and storage (given to the step). */
+GD_NODISCARD gd_status gd_var_set_attr(gd_var *var, const char *name, double value);
+double gd_var_storage(const gd_var *var, const char *name, double otherwise);
+typedef gd_status (*gd_hook_fn)(void *user, gd_optimizer *optimizer, gd_var *var);
+GD_NODISCARD gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user);
+
+/* What happened, for gd_step_info. */
+void gd_var_note_failed_search(gd_var *var);
+void gd_var_note_skipped(gd_var *var);
+
+/* ---- Hessian-vector products ---- */
+
+typedef enum gd_hvp_method { GD_HVP_AUTOGRAD, GD_HVP_FORWARD, GD_HVP_CENTRAL } gd_hvp_method;
+/* out[i] = (H v)[i] at the current parameters.  h: difference step; normalize: v is scaled to norm 1 before. New. */
+GD_NODISCARD gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
+                                  gd_tensor **out);
+/* The full Hessian over all parameters, [n, n].  New. */
+gd_tensor *gd_var_hessian(gd_var *var);
+
+/* ---- linear operators on vectors of all parameters ---- */
+
+gd_linop *gd_linop_dense(gd_tensor *a);
+gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse); /* the operator whose inverse is given */
+gd_linop *gd_linop_diagonal(gd_tensor *d);
+gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s); /* U diag(s) U^T */
+gd_linop *gd_linop_scaled(gd_linop *a, double factor);   /* a is consumed */
+gd_linop *gd_linop_shifted(gd_linop *a, double shift);   /* A + shift I; a is consumed */
+gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b);   /* A B; both consumed */
+typedef gd_tensor *(*gd_matvec_fn)(void *user, gd_tensor *x);
+/* Free: freed with the operator, may be NULL. */
+gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *));
+gd_linop *gd_linop_retain(gd_linop *a);
+void gd_linop_release(gd_linop *a);
+int64_t gd_linop_size(const gd_linop *a);
+gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x);  /* new */
+gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x); /* A^T x, new */
+gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b);   /* A^-1 b, new; SINGULAR when there is none */
+gd_tensor *gd_linop_to_dense(gd_linop *a);              /* [n, n], new */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

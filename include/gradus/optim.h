@@ -1,0 +1,113 @@
+/* gradus/optim.h: optimizers made of links.
+ *
+ *     static gd_tensor *loss(void *user) { gd_tensor *p = user; return gd_sum(gd_square(p), NULL, false); }
+ *
+ *     gd_optimizer *opt = gd_optimizer_new(ctx, gd_chain(ctx, "clip_norm(1) | adam | lr(0.1)"));
+ *     gd_optimizer_add(opt, "p", p);
+ *     for (int i = 0; i < 100; i++) if (gd_optimizer_step(opt, &(gd_objective){.loss = loss, .user = p}, NULL)) break;
+ *     gd_optimizer_free(opt);
+ *
+ * A step asks the objective for loss and gradient when a link needs them, takes the update through the links and
+ * subtracts it from the parameters.  Without an objective it uses the gradients that gd_backward left on them. */
+#ifndef GRADUS_OPTIM_H
+#define GRADUS_OPTIM_H
+
+#include "gradus/chain.h"
+#include "gradus/link.h"
+#include "gradus/module.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what is minimised ---- */
+
+/* Either `loss`, a function made of operators (a vector means residuals: their sum of squares is minimised), and
+ * autograd does the rest; or callbacks that fill numbers themselves.  Callbacks see the parameters where they are and
+ * write into tensors like them.  Any of them fails by returning NULL or a status (record why with gd_fail). */
+typedef struct gd_objective {
+    void *user;
+    gd_tensor *(*loss)(void *user);
+    gd_status (*value)(void *user, double *loss);
+    gd_status (*gradient)(void *user, double *loss, gd_tensor *const *grads);
+    gd_status (*hvp)(void *user, gd_tensor *const *v, gd_tensor *const *out); /* may be NULL */
+    gd_tensor *(*residuals)(void *user);                                      /* may be NULL */
+} gd_objective;
+
+/* What a step did.  Numerical events are data, not errors. */
+typedef struct gd_step_info {
+    double loss;          /* the first evaluation inside the step; NAN if there was none */
+    bool has_loss;
+    bool finite;          /* loss and, where they were looked at, gradients were finite */
+    bool search_failed;   /* a line search or trust region found no better point */
+    bool skipped;         /* a link skipped the update */
+    bool terminate;       /* a termination link says stop */
+    int64_t step;         /* steps done, this one included */
+    int64_t evals;        /* evaluations so far */
+} gd_step_info;
+
+/* ---- optimizers ---- */
+
+/* Takes a chain (consumed, also on failure).  New; NULL for an empty or NULL chain. */
+gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain);
+void gd_optimizer_free(gd_optimizer *optimizer);
+gd_ctx *gd_optimizer_ctx(const gd_optimizer *optimizer);
+gd_link *gd_optimizer_chain(const gd_optimizer *optimizer); /* borrowed */
+
+/* Adds one parameter to the first group, under a name that checkpoints use (unique).  The optimizer holds a reference.
+ * Parameters are contiguous leaves of a floating dtype; those that do not want gradients are skipped by steps. */
+GD_NODISCARD gd_status gd_optimizer_add(gd_optimizer *optimizer, const char *name, gd_tensor *param);
+/* A group with settings of its own: "lr=0.1, momentum=0.5" (NULL: none).  Gives its number in *group if not NULL. */
+GD_NODISCARD gd_status gd_optimizer_add_group(gd_optimizer *optimizer, const char *const *names,
+                                              gd_tensor *const *params, int count, const char *settings, int *group);
+/* All parameters of a module tree whose dotted names match the glob (NULL: all). */
+GD_NODISCARD gd_status gd_optimizer_add_module(gd_optimizer *optimizer, gd_module *module, const char *glob,
+                                               const char *settings);
+/* Moves parameters whose names match into a group with these settings: the --group option. */
+GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *glob, const char *settings);
+/* Forgets a parameter and its state. */
+GD_NODISCARD gd_status gd_optimizer_remove(gd_optimizer *optimizer, const char *name);
+int gd_optimizer_count(const gd_optimizer *optimizer);
+gd_tensor *gd_optimizer_param(const gd_optimizer *optimizer, int index); /* borrowed */
+const char *gd_optimizer_param_name(const gd_optimizer *optimizer, int index);
+int gd_optimizer_groups(const gd_optimizer *optimizer);
+/* A number for every link that has such a setting, in one group (-1: in all). */
+GD_NODISCARD gd_status gd_optimizer_set(gd_optimizer *optimizer, int group, const char *key, double value);
+/* A schedule for a setting, as text: "warmup(100, cosine(0.1, 0.001, 1000))"; a function of the step from 0. */
+GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group, const char *key, const char *schedule);
+
+/* One step.  objective NULL: the gradients are on the parameters.  info may be NULL (reading a loss from a GPU waits).
+ * On failure nothing has changed that is not said in the error. */
+GD_NODISCARD gd_status gd_optimizer_step(gd_optimizer *optimizer, const gd_objective *objective, gd_step_info *info);
+/* The same with a loss already known and named numbers for links (gd_var_storage). */
+typedef struct gd_step_extra {
+    gd_tensor *loss;
+    const char *const *names;
+    const double *values;
+    int count;
+} gd_step_extra;
+GD_NODISCARD gd_status gd_optimizer_step_with(gd_optimizer *optimizer, const gd_objective *objective,
+                                              const gd_step_extra *extra, gd_step_info *info);
+void gd_optimizer_zero_grad(gd_optimizer *optimizer);
+int64_t gd_optimizer_steps(const gd_optimizer *optimizer);
+int64_t gd_optimizer_evals(const gd_optimizer *optimizer);
+bool gd_optimizer_should_terminate(const gd_optimizer *optimizer);
+double gd_optimizer_attr(const gd_optimizer *optimizer, const char *name, double otherwise);
+gd_tensor *gd_optimizer_attr_tensor(const gd_optimizer *optimizer, const char *name); /* borrowed or NULL */
+void gd_optimizer_reset(gd_optimizer *optimizer); /* forgets all state; parameters stay */
+
+/* ---- looking inside ---- */
+
+/* The passes of a step, bytes a parameter, state memory, executors; with source the emitted C too.  As snprintf. */
+int gd_explain(gd_optimizer *optimizer, bool source, char *out, size_t size);
+
+/* ---- state on disk ---- */
+
+GD_NODISCARD gd_status gd_optimizer_save(gd_optimizer *optimizer, const char *path);
+/* Strict: every name, shape and dtype must match, both ways; nothing changes when it fails. */
+GD_NODISCARD gd_status gd_optimizer_load(gd_optimizer *optimizer, const char *path, bool strict);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,187 @@
+/* Gradient rules of linear algebra and of image windows.  A bar over X is the gradient of the loss by X, written gX.
+ *
+ * Sources: Giles, "Collected matrix derivative results" (2008); Murray, "Differentiation of the Cholesky decomposition"
+ * (2016); Townsend, "Differentiating the singular value decomposition" (2016); Walter and Lehmann, "Algorithmic
+ * differentiation of linear algebra functions" (2010); Roberts and Roberts, "QR and LQ decomposition matrix
+ * backpropagation" (2020, for more columns than rows).
+ *
+ * Where factors are not unique the gradient does not exist: equal eigenvalues or singular values (for the vectors), zero
+ * singular values (for the vectors), a QR of deficient rank.  Reciprocals of zero differences count as 0 there, so that
+ * what does not depend on the ambiguity still comes out right and nothing becomes NaN. */
+#include "autograd/rules.h"
+#include "tensor/linalg.h"
+
+#define RULE(name) void gd__grad_##name(gd_pullback *p)
+
+/* ---- small words for matrices ---- */
+
+static gd_tensor *T(gd_tensor *x) { return gd_transpose(x, -1, -2); }
+
+static gd_tensor *times(gd_tensor *a, gd_tensor *b) { return gd__product(a, b); }
+
+/* A vector as a column / row, to scale the rows / columns of a matrix. */
+static gd_tensor *column(gd_tensor *x) { return gd_unsqueeze(x, -1, NULL); }
+static gd_tensor *row(gd_tensor *x) { return gd_unsqueeze(x, -2, NULL); }
+
+static int64_t rows_of(const gd_tensor *x) { return x->size[x->ndim - 2]; }
+static int64_t columns_of(const gd_tensor *x) { return x->size[x->ndim - 1]; }
+
+/* 1 / x, and 0 where x is 0. */
+static gd_tensor *safe_reciprocal(gd_tensor *x)
+{
+    if (!x) return NULL;
+    gd_tensor *zero = gd_zeros_like(x), *at_zero = gd_eq(x, zero);
+    return gd_where(at_zero, zero, gd_reciprocal(gd_where(at_zero, gd_ones_like(x), x)));
+}
+
+/* The lower triangle and its mirror image above. */
+static gd_tensor *mirror_lower(gd_tensor *x) { return gd_add(gd_tril(x, 0), T(gd_tril(x, -1))); }
+
+/* The diagonal of the last two axes as a matrix of its own: x times the identity. */
+static gd_tensor *diagonal_matrix(gd_tensor *x)
+{
+    if (!x) return NULL;
+    int64_t n = x->size[x->ndim - 1];
+    gd_tensor *one = gd_to_device(gd_eye(gd_tensor_ctx(x), x->dtype, n, n), gd_tensor_device(x));
+    return gd_mul(column(x), one);
+}
+
+/* Adds a part to a sum that starts as NULL; false when the part could not be computed. */
+static bool add_to(gd_tensor **sum, gd_tensor *part)
+{
+    *sum = *sum && part ? gd_add(*sum, part) : part;
+    return *sum != NULL;
+}
+
+/* ---- products ---- */
+
+RULE(matmul)
+{
+    gd_tensor *g = gd__g(p);
+    if (gd__need(p, 0)) gd__set(p, 0, times(g, T(gd__in(p, 1))));
+    if (gd__need(p, 1)) gd__set(p, 1, times(T(gd__in(p, 0)), g));
+}
+
+/* ---- solvers ---- */
+
+/* X = A^-1 B:  gB = A^-T gX,  gA = -gB X^T */
+RULE(solve)
+{
+    gd_tensor *gb = gd_solve(T(gd__in(p, 0)), gd__g(p));
+    if (gd__need(p, 1)) gd__set(p, 1, gb);
+    if (gd__need(p, 0)) gd__set(p, 0, gd_neg(times(gb, T(gd__out(p, 0)))));
+}
+
+/* The same for the triangle that is read; with op(A) = A^T, gA = -X gB^T. */
+RULE(triangular_solve)
+{
+    bool lower = gd__attr(p, 0), transposed = gd__attr(p, 1), unit = gd__attr(p, 2);
+    gd_tensor *gb = gd_triangular_solve(gd__in(p, 0), gd__g(p), lower, !transposed, unit), *x = gd__out(p, 0);
+    if (gd__need(p, 1)) gd__set(p, 1, gb);
+    if (!gd__need(p, 0)) return;
+    gd_tensor *ga = gd_neg(transposed ? times(x, T(gb)) : times(gb, T(x)));
+    gd__set(p, 0, lower ? gd_tril(ga, unit ? -1 : 0) : gd_triu(ga, unit ? 1 : 0));
+}
+
+/* gA = g A^-T */
+RULE(logdet) { gd__set(p, 0, gd_mul(column(column(gd__g(p))), T(gd_inverse(gd__in(p, 0))))); }
+
+/* ---- factorisations ---- */
+
+/* A = L L^T:  gA = L^-T Phi(L^T gL) L^-1, where Phi keeps the lower triangle and halves the diagonal.  The operator
+ * symmetrises its operand, which makes this symmetric. */
+RULE(cholesky)
+{
+    gd_tensor *l = gd__out(p, 0), *m = times(T(l), gd__g(p));
+    gd_tensor *phi = gd_mul_scalar(gd_add(gd_tril(m, 0), gd_tril(m, -1)), 0.5);
+    gd_tensor *left = gd_triangular_solve(l, phi, true, true, false);
+    gd__set(p, 0, T(gd_triangular_solve(l, T(left), true, true, false)));
+}
+
+/* A = Q R with at least as many rows as columns:
+ *   M = R gR^T - gQ^T Q,  gA = (gQ + Q mirror(M)) R^-T */
+static gd_tensor *tall_qr(gd_tensor *q, gd_tensor *r, gd_tensor *gq, gd_tensor *gr)
+{
+    gd_tensor *m = gd_sub(times(r, T(gr)), times(T(gq), q));
+    gd_tensor *x = gd_add(gq, times(q, mirror_lower(m)));
+    return T(gd_triangular_solve(r, T(x), false, false, false));
+}
+
+/* Fewer rows than columns: A = [X Y], R = [U V], X = Q U, V = Q^T Y.  What Y does to Q goes through gQ. */
+RULE(qr)
+{
+    gd_tensor *q = gd__out(p, 0), *r = gd__out(p, 1), *gq = gd__g_or_zero(p, 0), *gr = gd__g_or_zero(p, 1);
+    if (!q || !r || !gq || !gr) return;
+    int64_t m = rows_of(q), n = columns_of(r);
+    if (m >= n) {
+        gd__set(p, 0, tall_qr(q, r, gq, gr));
+        return;
+    }
+    gd_tensor *u = gd_slice(r, "-1", 0, m, 1), *v = gd_slice(r, "-1", m, n, 1);
+    gd_tensor *gu = gd_slice(gr, "-1", 0, m, 1), *gv = gd_slice(gr, "-1", m, n, 1);
+    gq = gd_add(gq, times(times(q, v), T(gv)));
+    gd_tensor *parts[2] = {tall_qr(q, u, gq, gu), times(q, gv)};
+    if (parts[0] && parts[1]) gd__set(p, 0, gd_cat(parts, 2, "-1"));
+}
+
+/* A = V diag(w) V^T:  gA = V (diag(gw) + F o V^T gV) V^T,  F_ij = 1 / (w_j - w_i) off the diagonal. */
+RULE(eigh)
+{
+    gd_tensor *w = gd__out(p, 0), *v = gd__out(p, 1), *gw = p->grad[0], *gv = p->grad[1], *inner = NULL;
+    gd_tensor *gap = gv ? safe_reciprocal(gd_sub(row(w), column(w))) : NULL;
+    if (gv && !add_to(&inner, gd_mul(gap, times(T(v), gv)))) return;
+    if (gw && !add_to(&inner, diagonal_matrix(gw))) return;
+    gd__set(p, 0, times(times(v, inner), T(v)));
+}
+
+/* The part of an SVD's gradient that comes through one set of vectors, x = U or V with gradient g, in the coordinates
+ * of both: F o (x^T g - g^T x), F_ij = 1 / (s_j^2 - s_i^2). */
+static gd_tensor *turning(gd_tensor *s, gd_tensor *x, gd_tensor *g)
+{
+    gd_tensor *difference = gd_mul(gd_sub(row(s), column(s)), gd_add(row(s), column(s)));
+    gd_tensor *xg = times(T(x), g);
+    return gd_mul(safe_reciprocal(difference), gd_sub(xg, T(xg)));
+}
+
+/* What moves a vector out of the space of all k: (1 - x x^T) g diag(1/s). */
+static gd_tensor *leaving(gd_tensor *s, gd_tensor *x, gd_tensor *g)
+{
+    gd_tensor *outside = gd_sub(g, times(x, times(T(x), g)));
+    return gd_mul(outside, row(safe_reciprocal(s)));
+}
+
+/* A = U diag(s) V^T:  gA = U (turn(U) diag(s) + diag(s) turn(V) + diag(gs)) V^T + leave(U) V^T + U leave(V)^T */
+RULE(svd)
+{
+    gd_tensor *u = gd__out(p, 0), *s = gd__out(p, 1), *vt = gd__out(p, 2), *v = T(vt), *inner = NULL,
+              *out = NULL;
+    gd_tensor *gu = p->grad[0], *gs = p->grad[1], *gv = p->grad[2] ? T(p->grad[2]) : NULL;
+    if (!u || !s || !v || (p->grad[2] && !gv)) return;
+    if (gs && !add_to(&inner, diagonal_matrix(gs))) return;
+    if (gu && !add_to(&inner, gd_mul(turning(s, u, gu), row(s)))) return;
+    if (gv && !add_to(&inner, gd_mul(column(s), turning(s, v, gv)))) return;
+    if (!add_to(&out, times(times(u, inner), vt))) return;
+    if (gu && rows_of(u) > columns_of(u) && !add_to(&out, times(leaving(s, u, gu), vt))) return;
+    if (gv && rows_of(v) > columns_of(v) && !add_to(&out, times(u, T(leaving(s, v, gv))))) return;
+    gd__set(p, 0, out);
+}
+
+/* ---- windows: each is the transpose of the other ---- */
+
+static gd_windows windows_of(const gd_pullback *p)
+{
+    return (gd_windows){gd__attr(p, 0), gd__attr(p, 1), gd__attr(p, 2),     gd__attr(p, 3),
+                        gd__attr(p, 4), gd__attr(p, 5), gd__attr(p, 6) != 0};
+}
+
+RULE(unfold2d)
+{
+    gd_windows w = windows_of(p);
+    gd__set(p, 0, gd__fold2d(gd__g(p), &w));
+}
+
+RULE(fold2d)
+{
+    gd_windows w = windows_of(p);
+    gd__set(p, 0, gd__unfold2d(gd__g(p), &w, 0));
+}

@@ -1,0 +1,150 @@
+/* Whole files; see files.h. */
+#include "cli/files.h"
+#include "module/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_BLOCK ((size_t)1 << 16)
+
+static gd_status io_error(gd_ctx *ctx, const char *path, const char *action, int code)
+{
+    char text[128];
+    if (strerror_r(code, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", code);
+    return gd_fail(ctx, GD_IO, "%s: cannot %s: %s", path, action, text);
+}
+
+/* ---- reading ---- */
+
+static int open_input(gd_ctx *ctx, const char *path)
+{
+    int fd;
+    if (!strcmp(path, "-")) return STDIN_FILENO;
+    do fd = ctx->files.open(ctx->files.user, path, O_RDONLY | O_NOCTTY, 0);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* Reads to the end into a block that doubles. */
+static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit, char **data, size_t *size,
+                          size_t *block)
+{
+    for (;;) {
+        if (*size + 1 >= *block) {
+            size_t grown = *block ? *block * 2 : FIRST_BLOCK;
+            char *next = gd__realloc(ctx, *data, *block, grown);
+            if (!next) return GD_NOMEM;
+            *data = next;
+            *block = grown;
+        }
+        int64_t got = ctx->files.read(ctx->files.user, fd, *data + *size, *block - *size - 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return io_error(ctx, path, "read", errno);
+        if (got == 0) break;
+        *size += (size_t)got;
+        if (*size > limit)
+            return gd_fail(ctx, GD_FORMAT, "%s: more than %llu bytes", path, (unsigned long long)limit);
+    }
+    (*data)[*size] = 0;
+    return GD_OK;
+}
+
+gd_status gd__read_input(gd_ctx *ctx, const char *path, uint64_t limit, char **data, size_t *size,
+                         size_t *block)
+{
+    *data = NULL;
+    *size = *block = 0;
+    if (!*path) return gd_fail(ctx, GD_IO, "no file name given");
+    int fd = open_input(ctx, path);
+    if (fd < 0) return io_error(ctx, path, "open", errno);
+    /* one block of the right size for an ordinary file */
+    int64_t known = ctx->files.size(ctx->files.user, fd);
+    if (known > 0 && (uint64_t)known <= limit && (*data = gd__alloc(ctx, (size_t)known + 2)))
+        *block = (size_t)known + 2;
+    gd_status status = gd_error(ctx) ? gd_error(ctx) : read_all(ctx, path, fd, limit, data, size, block);
+    if (fd != STDIN_FILENO) (void)ctx->files.close(ctx->files.user, fd);
+    if (status) {
+        gd__free(ctx, *data, *block);
+        *data = NULL;
+        *size = *block = 0;
+    }
+    return status;
+}
+
+/* ---- writing ---- */
+
+/* Must the path be written in place?  Devices and pipes, and whatever /dev and /proc lead to. */
+static bool written_directly(const char *path)
+{
+    struct stat info;
+    if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)) return true;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+static gd_status write_directly(gd_ctx *ctx, const char *path, const char *data, size_t size)
+{
+    int fd;
+    do fd = ctx->files.open(ctx->files.user, path, O_WRONLY | O_NOCTTY, 0);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) return io_error(ctx, path, "open", errno);
+    gd_status status = GD_OK;
+    while (size && !status) {
+        int64_t put = ctx->files.write(ctx->files.user, fd, data, size < INT_MAX ? size : INT_MAX);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) {
+            status = io_error(ctx, path, "write", errno);
+        } else {
+            data += put;
+            size -= (size_t)put;
+        }
+    }
+    if (ctx->files.close(ctx->files.user, fd) && errno != EINTR && !status)
+        status = io_error(ctx, path, "write", errno);
+    return status;
+}
+
+static gd_status replace_file(gd_ctx *ctx, const char *path, const void *data, size_t size)
+{
+    gd_file_writer writer;
+    gd_status status = gd__file_create(ctx, path, &writer);
+    if (status) return status;
+    status = gd__file_write(&writer, data, size);
+    if (!status) return gd__file_commit(&writer);
+    gd__file_discard(&writer);
+    return status;
+}
+
+gd_status gd__write_output(gd_ctx *ctx, const char *path, const void *data, size_t size)
+{
+    if (!*path) return gd_fail(ctx, GD_IO, "no file name given for the output");
+    if (written_directly(path)) return write_directly(ctx, path, data, size);
+    /* what a symbolic link leads to is replaced, not the link */
+    char real[PATH_MAX];
+    return replace_file(ctx, realpath(path, real) ? real : path, data, size);
+}
+
+gd_status gd__check_output(gd_ctx *ctx, const char *path)
+{
+    struct stat info;
+    if (!*path) return gd_fail(ctx, GD_IO, "no file name given for the output");
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode)) return io_error(ctx, path, "write", EISDIR);
+        if (!S_ISREG(info.st_mode))
+            return access(path, W_OK) == 0 ? GD_OK : io_error(ctx, path, "write", errno);
+    }
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    if (length >= sizeof folder) return io_error(ctx, path, "write", ENAMETOOLONG);
+    memcpy(folder, slash ? path : ".", length);
+    folder[length] = 0;
+    if (stat(folder, &info) != 0) return io_error(ctx, path, "write", errno);
+    if (!S_ISDIR(info.st_mode)) return io_error(ctx, path, "write", ENOTDIR);
+    return access(folder, W_OK | X_OK) == 0 ? GD_OK : io_error(ctx, path, "write", errno);
+}

@@ -1,0 +1,113 @@
+/* The inside of classes and of the registry that a context keeps of them. */
+#ifndef GD_MODULE_CLASS_H
+#define GD_MODULE_CLASS_H
+
+#include "base/ctx.h"
+#include "gradus/class.h"
+
+typedef struct gd_registry gd_registry;
+
+/* A direct registration: what functionals of the class that holds it do to objects of a class. */
+typedef struct gd_registration {
+    const gd_class *object;
+    gd_handler fn;
+    void *user;
+} gd_registration;
+
+typedef struct gd_method_entry {
+    const char *name; /* interned */
+    gd_method fn;
+    void *user;
+} gd_method_entry;
+
+struct gd_class {
+    gd_ctx *ctx;
+    gd_registry *registry;
+    gd_class *next;   /* in the registry's list */
+    const char *name; /* interned */
+    uint32_t id;      /* number in the registry, from 1 */
+    bool is_tensor, is_functional, is_module;
+    int order_count, order_capacity;
+    const gd_class **order;
+    int registration_count, registration_capacity;
+    gd_registration *registration;
+    int method_count, method_capacity;
+    gd_method_entry *method;
+    int no_grad_count, no_grad_capacity;
+    const char **no_grad; /* interned */
+};
+
+/* One remembered dispatch.  A stale one keeps its place and is resolved anew when asked for. */
+typedef struct gd_dispatch_entry {
+    uint64_t key;  /* object class number << 32 | functional class number; 0: free */
+    gd_handler fn; /* NULL: nothing is registered */
+    void *user;
+    bool fresh;
+} gd_dispatch_entry;
+
+typedef enum gd_core_class {
+    GD_CORE_OBJECT,
+    GD_CORE_TENSOR,
+    GD_CORE_FUNCTIONAL,
+    GD_CORE_MODULE,
+    GD_CORE_COUNT
+} gd_core_class;
+
+typedef struct gd_builtin {
+    const void *key;
+    gd_class *cls;
+} gd_builtin;
+
+struct gd_registry {
+    gd_class *classes; /* newest first */
+    uint32_t class_count;
+    const gd_class **by_id; /* by_id[id - 1] */
+    size_t by_id_capacity;
+    gd_class *core[GD_CORE_COUNT];
+    gd_builtin *builtin; /* classes of the layers, made on first use */
+    int builtin_count, builtin_capacity;
+    gd_dispatch_entry *cache;
+    size_t cache_count, cache_capacity; /* capacity is a power of two */
+    /* modules */
+    uint64_t stamp;           /* numbers attribute assignments */
+    uint64_t visit;           /* numbers tree traversals */
+    struct gd_module *doomed; /* modules whose destruction waits for the one under way */
+    bool destroying;
+    struct gd_tracker *tracker; /* innermost virtual tensor being computed */
+};
+
+/* The context's registry, made on first use; NULL with NOMEM recorded. */
+gd_registry *gd__registry(gd_ctx *ctx);
+
+/* Class of any object, never NULL for a live one. */
+const gd_class *gd__class_of(const gd_object *object);
+
+/* A class of the library made once a context: found by `key` or made by `make`, which may register functions for it. */
+gd_class *gd__builtin_class(gd_ctx *ctx, const void *key, gd_class *(*make)(gd_ctx *ctx));
+
+/* The order of a new class with these bases into cls->order (C3). */
+gd_status gd__linearise(gd_class *cls, gd_class *const *bases, int count);
+
+/* The method of a name, or NULL. */
+const gd_method_entry *gd__find_method(const gd_class *cls, const char *name);
+
+/* Is the pair remembered right now?  For tests. */
+bool gd__dispatch_cached(const gd_class *functional, const gd_class *object_class);
+
+/* ARGUMENT, with text that starts with `what`, for a keyword given twice. */
+gd_status gd__kwargs_check(gd_ctx *ctx, const char *what, const gd_kwargs *kwargs);
+
+/* Names of attributes and methods: letters, digits, '_' and bytes above 127.  An identifier does not start with a
+ * digit. */
+bool gd__is_name(const char *text);
+bool gd__is_identifier(const char *text);
+
+/* Makes room for one more item in a growing array; false with NOMEM recorded. */
+bool gd__reserve(gd_ctx *ctx, void *array, int count, int *capacity, size_t item);
+
+/* The next name of a list such as "a, b"; advances *text; its length in *length.  NULL at the end. */
+const char *gd__next_name(const char **text, size_t *length);
+
+extern const gd_object_type gd__tensor_type, gd__module_type;
+
+#endif

@@ -1,0 +1,40 @@
+/* What the layers share. */
+#ifndef GD_MODULE_LAYERS_LAYER_H
+#define GD_MODULE_LAYERS_LAYER_H
+
+#include "gradus/layers.h"
+#include "module/module.h"
+#include "tensor/shape.h"
+
+/* A class below Module whose modules are called on tensors. */
+gd_class *gd__layer_class(gd_ctx *ctx, const char *name, gd_handler forward);
+
+/* VALUE, naming the layer and the size, unless it is at least 1. */
+gd_status gd__layer_size(gd_ctx *ctx, const char *layer, const char *what, int64_t size);
+
+/* Sets a parameter with values uniform in [-bound, bound), normal with deviation std, or all equal.  `axes` names the
+ * axes ("out, in"; NULL: anonymous). */
+gd_status gd__init_uniform(gd_module *module, const char *name, gd_dtype dtype, int ndim,
+                           const int64_t *shape, double bound, const char *axes);
+gd_status gd__init_normal(gd_module *module, const char *name, gd_dtype dtype, int ndim, const int64_t *shape,
+                          double std);
+gd_status gd__init_constant(gd_module *module, const char *name, gd_dtype dtype, int64_t size, double value);
+
+/* Assigns a new child (NULL: its maker failed) and leaves it to the module; consumed. */
+gd_status gd__add_child(gd_module *module, const char *name, gd_module *child);
+
+/* The tensor of an attribute, or NULL without an error when there is no such attribute. */
+gd_tensor *gd__optional(gd_module *module, const char *name);
+
+/* Releases a module whose making failed; NULL. */
+static inline gd_module *gd__give_up(gd_module *module)
+{
+    gd__release(module);
+    return NULL;
+}
+
+/* Applies "relu", "gelu", ...; the name was checked. */
+gd_tensor *gd__activate(const char *function, gd_tensor *x);
+bool gd__is_activation(const char *function);
+
+#endif

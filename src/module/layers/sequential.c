@@ -1,0 +1,67 @@
+/* Sequential: children "0", "1", ... called one after the other. */
+#include "module/layers/layer.h"
+
+#include <stdio.h>
+
+static int64_t length(const gd_module *m)
+{
+    int64_t modules = 0;
+    for (int i = 0; i < m->count; i++) modules += m->attribute[i].kind == GD_ATTRIBUTE_MODULE;
+    return modules;
+}
+
+static gd_object *sequential_forward(gd_object *self, gd_object *argument, const gd_kwargs *kwargs,
+                                     void *user)
+{
+    (void)user;
+    gd_module *m = (gd_module *)self;
+    gd_ctx *ctx = self->ctx;
+    if (gd_kwargs_only(ctx, kwargs, NULL) || !gd__local_begin(ctx)) return NULL;
+    gd_tensor *x = (gd_tensor *)argument;
+    for (int64_t i = 0, count = length(m); i < count && x; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%lld", (long long)i);
+        x = gd_module_call(gd_module_get_module(m, name), x);
+    }
+    return gd_tensor_object(gd__local_end(ctx, x));
+}
+
+static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Sequential", sequential_forward); }
+
+gd_class *gd_class_sequential(gd_ctx *ctx)
+{
+    static const char key = 's';
+    return gd__builtin_class(ctx, &key, make_class);
+}
+
+gd_status gd_sequential_add(gd_module *sequential, gd_module *part)
+{
+    gd_class *cls = sequential ? gd_class_sequential(sequential->head.ctx) : NULL;
+    if (!cls || !gd_class_is(sequential->head.cls, cls)) {
+        gd__user_release(part);
+        if (!sequential) return GD_ARGUMENT;
+        return cls ? gd_fail(sequential->head.ctx, GD_TYPE, "sequential: a module of class '%s' was given",
+                             sequential->head.cls->name)
+                   : GD_NOMEM;
+    }
+    if (!part) {
+        (void)gd_fail(sequential->head.ctx, GD_ARGUMENT, "sequential: no part given");
+        return gd__failure(sequential, GD_ARGUMENT);
+    }
+    char name[24];
+    snprintf(name, sizeof name, "%lld", (long long)length(sequential));
+    return gd__add_child(sequential, name, part);
+}
+
+gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *parts, int count)
+{
+    gd_module *m = gd_module_new(gd_class_sequential(ctx));
+    gd_status status = m ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < count; i++) {
+        if (status)
+            gd__user_release(parts[i]);
+        else
+            status = gd_sequential_add(m, parts[i]);
+    }
+    return status ? gd__give_up(m) : m;
+}

@@ -1,0 +1,251 @@
+/* What is done to whole trees: freezing, moving, casting, exporting.  Each prepares everything first and then changes
+ * everything, so that a failure changes nothing. */
+#include "module/module.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- freezing ---- */
+
+static gd_status set_gradients(gd_module *module, bool on)
+{
+    if (!module) return GD_ARGUMENT;
+    gd_named *all = gd__list(module, GD_WANT_PARAMETERS, NULL);
+    if (!all) return gd__failure(module, GD_NOMEM);
+    gd_status status = GD_OK;
+    for (int i = 0; i < all->count && on && !status; i++) {
+        gd_dtype dtype = all->tensors[i]->dtype;
+        if (!gd_dtype_is_float(dtype))
+            status = gd_fail(module->head.ctx, GD_DTYPE,
+                             "module '%s': parameter '%s' is %s, which cannot have gradients",
+                             module->head.cls->name, all->item[i].name, gd_dtype_name(dtype));
+    }
+    for (int i = 0; i < all->count && !status; i++) all->tensors[i]->leaf_grad = on;
+    gd__release(all);
+    return status;
+}
+
+gd_status gd_module_freeze(gd_module *module) { return set_gradients(module, false); }
+
+gd_status gd_module_unfreeze(gd_module *module) { return set_gradients(module, true); }
+
+/* ---- moving and casting ---- */
+
+void gd__tensor_swap(gd_tensor *t, gd_tensor *with)
+{
+    gd_tensor old = *t;
+    t->dtype = with->dtype;
+    t->data = with->data;
+    t->storage = with->storage;
+    memcpy(t->stride, with->stride, sizeof t->stride);
+    with->dtype = old.dtype;
+    with->data = old.data;
+    with->storage = old.storage;
+    memcpy(with->stride, old.stride, sizeof with->stride);
+    t->storage->version = old.storage->version + 1;
+}
+
+/* What a tensor of the tree becomes; dtype GD_DTYPE_COUNT and device NULL leave it. */
+typedef struct target {
+    gd_dtype dtype;
+    gd_device *device;
+} target;
+
+static gd_dtype dtype_after(const gd_tensor *t, target to)
+{
+    bool cast = to.dtype != GD_DTYPE_COUNT && gd_dtype_is_float(t->dtype);
+    return cast ? to.dtype : t->dtype;
+}
+
+static gd_device *device_after(const gd_tensor *t, target to)
+{
+    return to.device ? to.device : gd_tensor_device(t);
+}
+
+static bool stays(const gd_tensor *t, target to)
+{
+    return dtype_after(t, to) == t->dtype && device_after(t, to) == gd_tensor_device(t);
+}
+
+gd_tensor *gd__converted(gd_tensor *t, gd_dtype dtype, gd_device *device)
+{
+    gd_ctx *ctx = t->head.ctx;
+    if (!gd__local_begin(ctx)) return NULL;
+    gd_no_grad_begin(ctx);
+    gd_tensor *bare = gd_detach(t), *made = bare;
+    if (made && gd_tensor_device(made) != device) made = gd_to_device(made, device);
+    if (made && made->dtype != dtype) made = gd_cast(made, dtype);
+    if (made && made->storage == t->storage) made = gd_copy(made);
+    gd_no_grad_end(ctx);
+    if (made) gd__own(made);
+    gd_scope_end(ctx);
+    return made;
+}
+
+/* The new storage of one tensor of the tree and of its gradient, before anything is changed. */
+typedef struct moved {
+    gd_tensor *value, *grad; /* NULL: stays */
+} moved;
+
+static gd_status prepare_move(gd_tensor *t, target to, moved *out)
+{
+    if (!stays(t, to) && !(out->value = gd__converted(t, dtype_after(t, to), device_after(t, to))))
+        return GD_NOMEM;
+    gd_tensor *grad = t->grad;
+    if (grad && !stays(grad, to) &&
+        !(out->grad = gd__converted(grad, dtype_after(grad, to), device_after(grad, to))))
+        return GD_NOMEM;
+    return GD_OK;
+}
+
+static void commit_move(gd_tensor *t, moved *m)
+{
+    if (m->value) gd__tensor_swap(t, m->value);
+    if (m->grad) {
+        gd_tensor *old = t->grad;
+        t->grad = m->grad;
+        m->grad = old;
+    }
+}
+
+/* Moves every tensor of the list, or none. */
+static gd_status move_all(gd_module *module, const gd_named *all, target to)
+{
+    gd_ctx *ctx = module->head.ctx;
+    size_t bytes = (size_t)all->count * sizeof(moved);
+    moved *list = gd__calloc(ctx, bytes);
+    gd_status status = list ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < all->count && !status; i++) status = prepare_move(all->tensors[i], to, &list[i]);
+    for (int i = 0; i < all->count && !status; i++) commit_move(all->tensors[i], &list[i]);
+    for (int i = 0; i < all->count && list; i++) {
+        gd__release(list[i].value);
+        gd__release(list[i].grad);
+    }
+    gd__free(ctx, list, bytes);
+    return status ? gd__failure(module, status) : GD_OK;
+}
+
+static gd_status move_tree(gd_module *module, target to)
+{
+    gd_named *all = gd__list(module, GD_WANT_PARAMETERS | GD_WANT_BUFFERS, NULL);
+    gd_named *modules = all && to.device ? gd__list(module, GD_WANT_MODULES, NULL) : NULL;
+    gd_status status = all && (modules || !to.device) ? move_all(module, all, to)
+                                                      : gd__failure(module, GD_NOMEM);
+    for (int i = 0; modules && i < modules->count && !status; i++)
+        ((gd_module *)modules->item[i].object)->device = to.device;
+    gd__release(all);
+    gd__release(modules);
+    return status;
+}
+
+gd_status gd_module_to_device(gd_module *module, gd_device *device)
+{
+    if (!module) return GD_ARGUMENT;
+    if (!device) {
+        (void)gd_fail(module->head.ctx, GD_DEVICE, "module '%s': no device to move to",
+                      module->head.cls->name);
+        return gd__failure(module, GD_DEVICE);
+    }
+    return move_tree(module, (target){GD_DTYPE_COUNT, device});
+}
+
+gd_status gd_module_cpu(gd_module *module)
+{
+    return module ? gd_module_to_device(module, gd__cpu(module->head.ctx)) : GD_ARGUMENT;
+}
+
+gd_status gd_module_gpu(gd_module *module, int index)
+{
+    if (!module) return GD_ARGUMENT;
+    char name[32] = "gpu";
+    if (index >= 0) snprintf(name, sizeof name, "gpu:%d", index);
+    return gd_module_to_device(module, gd_device_get(module->head.ctx, name));
+}
+
+gd_status gd_module_to(gd_module *module, gd_dtype dtype)
+{
+    if (!module) return GD_ARGUMENT;
+    if (!gd_dtype_is_float(dtype))
+        return gd_fail(module->head.ctx, GD_DTYPE,
+                       "module '%s': a module is cast to a floating dtype, not %s", module->head.cls->name,
+                       gd_dtype_name(dtype));
+    return move_tree(module, (target){dtype, NULL});
+}
+
+/* ---- exporting ---- */
+
+/* A detached copy of an attribute's tensor, computed if it is virtual.  Owned by the caller, outside scopes. */
+static gd_tensor *snapshot(gd_object *object)
+{
+    gd_ctx *ctx = object->ctx;
+    if (!gd__local_begin(ctx)) return NULL;
+    gd_no_grad_begin(ctx);
+    bool stored = object->type == &gd__tensor_type;
+    gd_tensor *t = stored ? (gd_tensor *)object : gd_virtual_value((gd_virtual *)object);
+    gd_tensor *copy = t ? gd__converted(t, t->dtype, gd_tensor_device(t)) : NULL;
+    gd_no_grad_end(ctx);
+    if (copy) copy->head.cls = t->head.cls;
+    gd_scope_end(ctx);
+    return copy;
+}
+
+gd_tensor *gd_module_export(gd_module *module, const char *name)
+{
+    if (!module) return NULL;
+    gd_object *object;
+    if (gd_module_kind(module, name) == GD_ATTRIBUTE_VIRTUAL)
+        object = (gd_object *)gd_module_get_virtual(module, name);
+    else
+        object = gd_tensor_object(
+            gd_module_get_tensor(module, name)); /* records what is wrong, if anything is */
+    if (!object) return NULL;
+    gd__retain(object); /* a materializer may remove the attribute */
+    gd_tensor *copy = snapshot(object), *result = NULL;
+    gd__release(object);
+    if (!copy) return NULL;
+    result = gd__alias(copy); /* in the innermost scope, as everything new */
+    if (result) result->head.cls = copy->head.cls;
+    gd__release(copy);
+    return result;
+}
+
+/* Replaces each item of a fresh list by its snapshot. */
+static gd_status take_snapshots(gd_named *all)
+{
+    for (int i = 0; i < all->count; i++) {
+        gd_tensor *copy = snapshot(all->item[i].object);
+        if (!copy) return GD_NOMEM;
+        gd__release(all->item[i].object);
+        all->item[i].object = &copy->head;
+        all->tensors[i] = copy;
+    }
+    return GD_OK;
+}
+
+/* The references of virtual tensors are no tensors of the user's. */
+static void drop_references(gd_named *all)
+{
+    int kept = 0;
+    for (int i = 0; i < all->count; i++) {
+        gd_named_item item = all->item[i];
+        if (!item.attribute->reference_of) {
+            all->tensors[kept] = all->tensors[i];
+            all->item[kept++] = item;
+            continue;
+        }
+        if (item.registered != item.name) gd__strfree(all->head.ctx, item.registered);
+        gd__strfree(all->head.ctx, item.name);
+        gd__release(item.object);
+    }
+    all->count = kept;
+}
+
+gd_named *gd_module_export_all(gd_module *module)
+{
+    gd_named *all = gd__list(module, GD_WANT_PARAMETERS | GD_WANT_BUFFERS | GD_WANT_VIRTUAL, NULL);
+    if (!all) return NULL;
+    drop_references(all);
+    if (take_snapshots(all) == GD_OK) return all;
+    gd__release(all);
+    return NULL;
+}

@@ -1,0 +1,56 @@
+/* Adam: average of gradients over root of average of powers (Kingma & Ba 2015).  Bias correction scales the step, so eps
+ * is added to the uncorrected root.  AMSGrad keeps the largest average (Reddi, Kale & Kumar 2018).
+ * State: exp_avg, exp_avg_sq, with amsgrad max_exp_avg_sq.  `inner` acts between the two averages: the squares are of
+ * what comes in, the average is of what inner makes of it. */
+#include "gradus/link.h"
+#include "optim/links/moments.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_REAL("beta1", 0.9, 0, 1, "decay of the first moment"),
+    GD_REAL("beta2", 0.999, 0, 1, "decay of the second moment"),
+    GD_REAL("eps", 1e-8, 0, INFINITY, "added to the denominator"),
+    GD_FLAG("amsgrad", false, "divide by the largest second moment so far"),
+    GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of the result"),
+    GD_POWER,
+    GD_FLAG("debiased", true, "correct the averages for their start at zero"),
+    GD_CHILD("inner", "acts on the update after the second moment is taken"),
+};
+
+static const gd_slot slots[] = {{"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}};
+
+static gd_value adam_rule(gd_rule *r, gd_value u)
+{
+    gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2"), one = gd_rule_const(r, 1);
+    double power = gd_rule_number(r, "pow");
+    gd_value v = gd__rule_average(r, "exp_avg_sq", gd__rule_power(r, u, power), beta2);
+    if (gd_rule_has_child(r, "inner")) u = gd_rule_child(r, "inner", u);
+    gd_value m = gd__rule_average(r, "exp_avg", u, beta1);
+    if (gd_rule_flag(r, "amsgrad")) {
+        v = gd_rule_max(r, gd_rule_state(r, "max_exp_avg_sq"), v);
+        gd_rule_set(r, "max_exp_avg_sq", v);
+    }
+    gd_value scale = gd_rule_setting(r, "alpha");
+    if (gd_rule_flag(r, "debiased")) {
+        gd_value t = gd_rule_step(r);
+        gd_value first = gd_rule_sub(r, one, gd_rule_pow(r, beta1, t));
+        gd_value second = gd_rule_sub(r, one, gd_rule_pow(r, beta2, t));
+        scale = gd_rule_mul(r, scale, gd_rule_div(r, gd__rule_root(r, second, power), first));
+    }
+    gd_value root = gd_rule_add(r, gd__rule_root(r, v, power), gd_rule_setting(r, "eps"));
+    return gd_rule_div(r, gd_rule_mul(r, m, scale), root);
+}
+
+const gd_link_class gd_link_adam = {
+    .name = "adam",
+    .family = "adaptive",
+    .summary = "adaptive moments",
+    .formula = "m = b1 m + (1-b1) u;  v = b2 v + (1-b2) u^2;  m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps)",
+    .paper = "Kingma & Ba, Adam: a method for stochastic optimization, ICLR 2015",
+    .fields = fields,
+    .field_count = 8,
+    .slots = slots,
+    .slot_count = 3,
+    .rule = adam_rule,
+};

@@ -1,0 +1,13 @@
+/* A chain: links one after the other.  Mostly made by the parser. */
+#include "gradus/link.h"
+
+static const gd_field fields[] = {GD_CHILDREN("modules", "the links, in order")};
+
+const gd_link_class gd_link_chain = {
+    .name = "chain",
+    .family = "core",
+    .summary = "links one after the other",
+    .formula = "u -> l_n(... l_2(l_1(u)))",
+    .fields = fields,
+    .field_count = 1,
+};

@@ -1,0 +1,31 @@
+/* Lion: the sign of an interpolation between momentum and update (Chen et al. 2023).  State: exp_avg. */
+#include "gradus/link.h"
+#include "optim/links/moments.h"
+
+static const gd_field fields[] = {
+    GD_REAL("beta1", 0.9, 0, 1, "weight of the momentum in the sign"),
+    GD_REAL("beta2", 0.99, 0, 1, "decay of the momentum"),
+};
+
+static const gd_slot slots[] = {{"exp_avg", false}};
+
+static gd_value lion_rule(gd_rule *r, gd_value u)
+{
+    gd_value weight = gd_rule_sub(r, gd_rule_const(r, 1), gd_rule_setting(r, "beta1"));
+    gd_value mix = gd_rule_lerp(r, gd_rule_state(r, "exp_avg"), u, weight);
+    gd__rule_average(r, "exp_avg", u, gd_rule_setting(r, "beta2"));
+    return gd_rule_sign(r, mix);
+}
+
+const gd_link_class gd_link_lion = {
+    .name = "lion",
+    .family = "adaptive",
+    .summary = "sign of momentum",
+    .formula = "sign(b1 m + (1-b1) u);  m = b2 m + (1-b2) u",
+    .paper = "Chen et al., Symbolic discovery of optimization algorithms, NeurIPS 2023",
+    .fields = fields,
+    .field_count = 2,
+    .slots = slots,
+    .slot_count = 1,
+    .rule = lion_rule,
+};

@@ -1,0 +1,85 @@
+/* heavy_ball, ema and nag: the three momenta.
+ *   heavy_ball, ema   v = momentum v + (1 - dampening) u, or with lerp v + (1 - momentum)((1 - dampening) u - v); out v
+ *   nag               the same v, out u + momentum v (Nesterov 1983, as Sutskever et al. 2013 write it)
+ * State: velocity. */
+#include "gradus/link.h"
+
+#include <math.h>
+
+#define MOMENTUM GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "weight of the past")
+#define DAMPENING GD_REAL("dampening", 0, -INFINITY, INFINITY, "taken off the weight of the update")
+#define INIT(first) GD_CHOICE("ema_init", first, "zeros|update", "where the velocity starts")
+
+static const gd_field heavy_ball_fields[] = {MOMENTUM, DAMPENING, GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
+                                             GD_FLAG("lerp", false, "an average instead of a sum"), INIT("update"),
+                                             GD_TARGET};
+static const gd_field ema_fields[] = {MOMENTUM, DAMPENING, GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
+                                      GD_FLAG("lerp", true, "an average instead of a sum"), INIT("zeros"), GD_TARGET};
+static const gd_field nag_fields[] = {MOMENTUM, DAMPENING, GD_FLAG("lerp", false, "an average instead of a sum"),
+                                      GD_TARGET};
+
+static const gd_slot slots[] = {{"velocity", false}};
+
+static gd_value velocity(gd_rule *r, gd_value u, gd_value before)
+{
+    gd_value one = gd_rule_const(r, 1), momentum = gd_rule_setting(r, "momentum");
+    gd_value input = gd_rule_mul(r, u, gd_rule_sub(r, one, gd_rule_setting(r, "dampening")));
+    if (gd_rule_flag(r, "lerp")) return gd_rule_lerp(r, before, input, gd_rule_sub(r, one, momentum));
+    return gd_rule_add(r, gd_rule_mul(r, before, momentum), input);
+}
+
+/* Starting at the update means that the first velocity is the update itself. */
+static gd_value momentum_rule(gd_rule *r, gd_value u)
+{
+    gd_value v = velocity(r, u, gd_rule_state(r, "velocity"));
+    if (gd_rule_is(r, "ema_init", "update")) v = gd_rule_where(r, gd_rule_fresh(r, "velocity"), u, v);
+    gd_rule_set(r, "velocity", v);
+    if (!gd_rule_flag(r, "debiased")) return v;
+    gd_value rest = gd_rule_pow(r, gd_rule_setting(r, "momentum"), gd_rule_step(r));
+    return gd_rule_div(r, v, gd_rule_sub(r, gd_rule_const(r, 1), rest));
+}
+
+static gd_value nag_rule(gd_rule *r, gd_value u)
+{
+    gd_value v = velocity(r, u, gd_rule_state(r, "velocity"));
+    gd_rule_set(r, "velocity", v);
+    return gd_rule_add(r, u, gd_rule_mul(r, v, gd_rule_setting(r, "momentum")));
+}
+
+const gd_link_class gd_link_heavy_ball = {
+    .name = "heavy_ball",
+    .family = "momentum",
+    .summary = "momentum: a decaying sum of updates",
+    .formula = "v = momentum v + (1 - dampening) u;  v",
+    .paper = "Polyak, Some methods of speeding up the convergence of iteration methods, 1964",
+    .fields = heavy_ball_fields,
+    .field_count = 6,
+    .slots = slots,
+    .slot_count = 1,
+    .rule = momentum_rule,
+};
+
+const gd_link_class gd_link_ema = {
+    .name = "ema",
+    .family = "momentum",
+    .summary = "exponential moving average of updates",
+    .formula = "v = momentum v + (1 - momentum) u;  v",
+    .fields = ema_fields,
+    .field_count = 6,
+    .slots = slots,
+    .slot_count = 1,
+    .rule = momentum_rule,
+};
+
+const gd_link_class gd_link_nag = {
+    .name = "nag",
+    .family = "momentum",
+    .summary = "Nesterov momentum",
+    .formula = "v = momentum v + (1 - dampening) u;  u + momentum v",
+    .paper = "Nesterov 1983; Sutskever et al., On the importance of initialization and momentum, ICML 2013",
+    .fields = nag_fields,
+    .field_count = 4,
+    .slots = slots,
+    .slot_count = 1,
+    .rule = nag_rule,
+};

@@ -1,0 +1,400 @@
+/* Linear operators on vectors of all parameters.
+ *
+ * Operators are trees.  Scaled and shifted ones are peeled off before solving, so what is solved is always
+ * factor * B + shift * I with a B that has its own best way:
+ *
+ *   dense          Cholesky where the matrix is exactly symmetric and positive definite, else LU
+ *   dense inverse  given B^-1 = M: factor B + shift I  =  M^-1 (factor I + shift M)
+ *   diagonal       element by element
+ *   low rank       Woodbury: a system of the rank's size
+ *   composed       one after the other, without a shift
+ *   function       through a dense matrix, up to FUNCTION_LIMIT unknowns
+ *
+ * The rest (a shifted product, a low-rank operator of full rank) becomes dense. */
+#include "base/ctx.h"
+#include "gradus/link.h"
+
+#define FUNCTION_LIMIT 1024
+
+typedef enum linop_kind { DENSE, DENSE_INVERSE, DIAGONAL, LOW_RANK, SCALED, SHIFTED, COMPOSED, FUNCTION } linop_kind;
+
+struct gd_linop {
+    gd_ctx *ctx;
+    uint32_t refs;
+    linop_kind kind;
+    int64_t n;
+    gd_tensor *matrix; /* DENSE, DENSE_INVERSE; LOW_RANK: U */
+    gd_tensor *vector; /* DIAGONAL; LOW_RANK: s */
+    gd_linop *a, *b;   /* SCALED, SHIFTED: a; COMPOSED: both */
+    double number;     /* SCALED, SHIFTED */
+    gd_matvec_fn fn;   /* FUNCTION */
+    void *user;
+    void (*free_user)(void *);
+    gd_dtype dtype; /* of the last vector a function saw, for its matrix */
+    gd_device *device;
+};
+
+/* ---- life ---- */
+
+static gd_linop *linop_new(gd_ctx *ctx, linop_kind kind, int64_t n)
+{
+    gd_linop *op = gd__calloc(ctx, sizeof *op);
+    if (!op) return NULL;
+    op->ctx = ctx;
+    op->refs = 1;
+    op->kind = kind;
+    op->n = n;
+    return op;
+}
+
+gd_linop *gd_linop_retain(gd_linop *a)
+{
+    if (a) a->refs++;
+    return a;
+}
+
+void gd_linop_release(gd_linop *a)
+{
+    if (!a || --a->refs) return;
+    gd__release(a->matrix);
+    gd__release(a->vector);
+    gd_linop_release(a->a);
+    gd_linop_release(a->b);
+    if (a->free_user) a->free_user(a->user);
+    gd__free(a->ctx, a, sizeof *a);
+}
+
+int64_t gd_linop_size(const gd_linop *a) { return a ? a->n : 0; }
+
+/* The same elements without names and history, owned by the operator whatever scope is open. */
+static gd_tensor *hold(gd_tensor *t)
+{
+    gd_ctx *ctx = gd_tensor_ctx(t);
+    gd_scope_begin(ctx);
+    gd_tensor *own = gd_drop_names(gd_detach(t));
+    gd__own(own);
+    gd_scope_end(ctx);
+    return own;
+}
+
+static gd_status need_shape(const char *what, const gd_tensor *t, int ndim, int64_t rows, int64_t columns)
+{
+    gd_ctx *ctx = gd_tensor_ctx(t);
+    if (!gd_dtype_is_float(gd_tensor_dtype(t)))
+        return gd_fail(ctx, GD_DTYPE, "linop: %s has dtype %s, needs a floating one", what,
+                       gd_dtype_name(gd_tensor_dtype(t)));
+    if (gd_ndim(t) == ndim && gd_size(t, 0) == rows && (ndim == 1 || gd_size(t, 1) == columns)) return GD_OK;
+    if (gd_ndim(t) != ndim) return gd_fail(ctx, GD_SHAPE, "linop: %s has %d axes, needs %d", what, gd_ndim(t), ndim);
+    if (ndim == 1)
+        return gd_fail(ctx, GD_SHAPE, "linop: %s has %lld elements, needs %lld", what, (long long)gd_size(t, 0),
+                       (long long)rows);
+    return gd_fail(ctx, GD_SHAPE, "linop: %s has shape [%lld, %lld], needs [%lld, %lld]", what, (long long)gd_size(t, 0),
+                   (long long)gd_size(t, 1), (long long)rows, (long long)columns);
+}
+
+/* An operator that holds a matrix, a vector, or both. */
+static gd_linop *holding(linop_kind kind, gd_tensor *matrix, gd_tensor *vector)
+{
+    gd_tensor *any = matrix ? matrix : vector;
+    gd_linop *op = linop_new(gd_tensor_ctx(any), kind, gd_size(any, 0));
+    if (!op) return NULL;
+    op->matrix = matrix ? hold(matrix) : NULL;
+    op->vector = vector ? hold(vector) : NULL;
+    if ((!matrix || op->matrix) && (!vector || op->vector)) return op;
+    gd_linop_release(op);
+    return NULL;
+}
+
+static gd_linop *square(linop_kind kind, gd_tensor *a)
+{
+    if (!a) return NULL;
+    int64_t n = gd_size(a, 0);
+    return need_shape("the matrix", a, 2, n, n) ? NULL : holding(kind, a, NULL);
+}
+
+gd_linop *gd_linop_dense(gd_tensor *a) { return square(DENSE, a); }
+
+gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse) { return square(DENSE_INVERSE, a_inverse); }
+
+gd_linop *gd_linop_diagonal(gd_tensor *d)
+{
+    if (!d || need_shape("the diagonal", d, 1, gd_size(d, 0), 0)) return NULL;
+    return holding(DIAGONAL, NULL, d);
+}
+
+gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s)
+{
+    if (!u || !s || need_shape("U", u, 2, gd_size(u, 0), gd_size(u, 1))) return NULL;
+    if (need_shape("s", s, 1, gd_size(u, 1), 0)) return NULL;
+    return holding(LOW_RANK, u, s);
+}
+
+/* An operator over others, which are consumed. */
+static gd_linop *over(linop_kind kind, gd_linop *a, gd_linop *b, double number)
+{
+    bool given = a && (b || kind != COMPOSED);
+    gd_linop *op = given ? linop_new(a->ctx, kind, a->n) : NULL;
+    if (!op) {
+        gd_linop_release(a);
+        gd_linop_release(b);
+        return NULL;
+    }
+    op->a = a;
+    op->b = b;
+    op->number = number;
+    return op;
+}
+
+gd_linop *gd_linop_scaled(gd_linop *a, double factor) { return over(SCALED, a, NULL, factor); }
+
+gd_linop *gd_linop_shifted(gd_linop *a, double shift) { return over(SHIFTED, a, NULL, shift); }
+
+gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b)
+{
+    if (a && b && a->n != b->n) {
+        (void)gd_fail(a->ctx, GD_SHAPE, "linop: the left operator has size %lld, the right one %lld", (long long)a->n,
+                      (long long)b->n);
+        gd_linop_release(a);
+        a = NULL;
+    }
+    return over(COMPOSED, a, b, 0);
+}
+
+gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *))
+{
+    gd_linop *op = NULL;
+    if (!fn || n < 0) (void)gd_fail(ctx, GD_ARGUMENT, "linop: a function operator needs a function and a size");
+    else op = linop_new(ctx, FUNCTION, n);
+    if (!op) {
+        if (free_user) free_user(user);
+        return NULL;
+    }
+    op->fn = fn;
+    op->user = user;
+    op->free_user = free_user;
+    op->dtype = GD_F64;
+    return op;
+}
+
+/* ---- solving with tensors ---- */
+
+static bool is_symmetric(gd_tensor *a)
+{
+    gd_tensor *same = gd_all(gd_eq(a, gd_transpose(a, 0, 1)), NULL, false);
+    return same && gd_item(same) != 0;
+}
+
+/* a x = b. */
+static gd_tensor *solve_dense(gd_tensor *a, gd_tensor *b)
+{
+    if (!a || !b) return NULL;
+    gd_ctx *ctx = gd_tensor_ctx(a);
+    /* a failed factorisation records an error, which is only ours to clear where there was none before */
+    if (!gd_error(ctx) && is_symmetric(a)) {
+        gd_tensor *lower = gd_cholesky(a);
+        if (lower) return gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true, true, false);
+        if (gd_error(ctx) != GD_SINGULAR) return NULL;
+        gd_clear_error(ctx);
+    }
+    return gd_solve(a, b);
+}
+
+static gd_tensor *identity(gd_tensor *like, int64_t n)
+{
+    return gd_to_device(gd_eye(gd_tensor_ctx(like), gd_tensor_dtype(like), n, n), gd_tensor_device(like));
+}
+
+/* factor * m + shift * I. */
+static gd_tensor *shifted_matrix(gd_tensor *m, double factor, double shift)
+{
+    if (!m) return NULL;
+    if (factor != 1) m = gd_mul_scalar(m, factor);
+    return shift == 0 ? m : gd_add(m, gd_mul_scalar(identity(m, gd_size(m, 0)), shift));
+}
+
+static gd_tensor *singular(gd_linop *op, const char *why)
+{
+    (void)gd_fail(op->ctx, GD_SINGULAR, "linop: solve: %s", why);
+    return NULL;
+}
+
+static gd_tensor *solve_diagonal(gd_linop *op, double factor, double shift, gd_tensor *b)
+{
+    gd_tensor *d = gd_add_scalar(gd_mul_scalar(op->vector, factor), shift);
+    gd_tensor *whole = gd_all(d, NULL, false);
+    if (whole && gd_item(whole) == 0) return singular(op, "the diagonal has a zero");
+    return gd_div(b, d);
+}
+
+/* x = (b - U S z) / c with z = U^T x from (c I + U^T U S) z = U^T b; S may hold zeros. */
+static gd_tensor *solve_woodbury(gd_linop *op, double factor, double c, gd_tensor *b)
+{
+    gd_tensor *u = op->matrix, *ut = gd_transpose(u, 0, 1), *s = gd_mul_scalar(op->vector, factor);
+    gd_tensor *small = shifted_matrix(gd_mul(gd_matmul(ut, u), s), 1, c);
+    gd_tensor *z = solve_dense(small, gd_matmul(ut, b));
+    return gd_mul_scalar(gd_sub(b, gd_matmul(u, gd_mul(s, z))), 1 / c);
+}
+
+static gd_tensor *dense_like(gd_linop *op, gd_tensor *like);
+
+/* (factor * op + shift * I) x = b for an op that is neither scaled nor shifted. */
+static gd_tensor *solve_peeled(gd_linop *op, double factor, double shift, gd_tensor *b)
+{
+    int64_t rank = op->kind == LOW_RANK ? gd_size(op->matrix, 1) : 0;
+    gd_tensor *m = op->matrix;
+    switch (op->kind) {
+    case DENSE: return solve_dense(shifted_matrix(m, factor, shift), b);
+    case DENSE_INVERSE:
+        if (shift == 0) return gd_mul_scalar(gd_matmul(m, b), 1 / factor);
+        return solve_dense(shifted_matrix(gd_mul_scalar(m, shift), 1, factor), gd_matmul(m, b));
+    case DIAGONAL: return solve_diagonal(op, factor, shift, b);
+    case LOW_RANK:
+        if (shift == 0 && rank < op->n) return singular(op, "the operator has a lower rank than its size");
+        if (shift != 0 && rank <= op->n) return solve_woodbury(op, factor, shift, b);
+        break;
+    case COMPOSED:
+        if (shift == 0) return gd_mul_scalar(gd_linop_solve(op->b, gd_linop_solve(op->a, b)), 1 / factor);
+        break;
+    case FUNCTION:
+        if (op->n <= FUNCTION_LIMIT) break;
+        (void)gd_fail(op->ctx, GD_NOT_IMPLEMENTED,
+                      "linop: solve: a function operator of size %lld, more than %d; use an iterative method",
+                      (long long)op->n, FUNCTION_LIMIT);
+        return NULL;
+    case SCALED:
+    case SHIFTED: break;
+    }
+    return solve_dense(shifted_matrix(dense_like(op, b), factor, shift), b);
+}
+
+static gd_tensor *solve(gd_linop *op, gd_tensor *b)
+{
+    /* factor * (number * A) + shift * I and factor * (A + number * I) + shift * I */
+    double factor = 1, shift = 0;
+    for (; op->kind == SCALED || op->kind == SHIFTED; op = op->a) {
+        if (op->kind == SCALED) factor *= op->number;
+        else shift += factor * op->number;
+    }
+    if (factor != 0) return solve_peeled(op, factor, shift, b);
+    return shift != 0 ? gd_mul_scalar(b, 1 / shift) : singular(op, "the operator is zero");
+}
+
+/* ---- products ---- */
+
+static gd_tensor *call_function(gd_linop *op, gd_tensor *x)
+{
+    if (!x) return NULL;
+    op->dtype = gd_tensor_dtype(x);
+    op->device = gd_tensor_device(x);
+    gd_tensor *y = op->fn(op->user, x);
+    if (!y && !gd_error(op->ctx)) (void)gd_fail(op->ctx, GD_CALLBACK, "linop: the function gave no vector");
+    if (!y || need_shape("what the function gave", y, 1, op->n, 0)) return NULL;
+    return y;
+}
+
+/* A x, or A^T x. */
+static gd_tensor *multiply(gd_linop *op, gd_tensor *x, bool transposed)
+{
+    if (!x) return NULL;
+    gd_tensor *m = op->matrix && transposed && op->kind != LOW_RANK ? gd_transpose(op->matrix, 0, 1) : op->matrix;
+    switch (op->kind) {
+    case DENSE: return gd_matmul(m, x);
+    case DENSE_INVERSE: return solve_dense(m, x);
+    case DIAGONAL: return gd_mul(op->vector, x);
+    case LOW_RANK: return gd_matmul(m, gd_mul(op->vector, gd_matmul(gd_transpose(m, 0, 1), x)));
+    case SCALED: return gd_mul_scalar(multiply(op->a, x, transposed), op->number);
+    case SHIFTED: return gd_add(multiply(op->a, x, transposed), gd_mul_scalar(x, op->number));
+    case COMPOSED:
+        if (transposed) return multiply(op->b, multiply(op->a, x, true), true);
+        return multiply(op->a, multiply(op->b, x, false), false);
+    case FUNCTION: return call_function(op, x);
+    }
+    return NULL;
+}
+
+/* Column i is A applied to unit vector i. */
+static gd_tensor *columns_of(gd_linop *op, gd_tensor *one)
+{
+    if (!one) return NULL;
+    gd_tensor *out = gd_zeros_like(one);
+    for (int64_t i = 0; i < op->n && out; i++) {
+        gd_scope_begin(op->ctx);
+        gd_tensor *row = gd_index(out, "0", i), *y = call_function(op, gd_contiguous(gd_index(one, "0", i)));
+        if (!row || !y || gd_assign(row, y)) out = NULL;
+        gd_scope_end(op->ctx);
+    }
+    return gd_transpose(out, 0, 1);
+}
+
+/* The matrix, with dtype and device of `like`. */
+static gd_tensor *dense_like(gd_linop *op, gd_tensor *like)
+{
+    gd_tensor *m = op->matrix, *one;
+    switch (op->kind) {
+    case DENSE: return m;
+    case DENSE_INVERSE: return gd_inverse(m);
+    case DIAGONAL:
+        one = identity(op->vector, op->n);
+        return gd_where(gd_cast(one, GD_BOOL), op->vector, gd_zeros_like(op->vector));
+    case LOW_RANK: return gd_matmul(gd_mul(m, op->vector), gd_transpose(m, 0, 1));
+    case SCALED: return shifted_matrix(dense_like(op->a, like), op->number, 0);
+    case SHIFTED: return shifted_matrix(dense_like(op->a, like), 1, op->number);
+    case COMPOSED: return gd_matmul(dense_like(op->a, like), dense_like(op->b, like));
+    case FUNCTION: return columns_of(op, identity(like, op->n));
+    }
+    return NULL;
+}
+
+/* ---- the public face: checks, and a scope for what lies between ---- */
+
+static bool fits(const char *what, gd_linop *op, gd_tensor *x)
+{
+    return op && x && !need_shape(what, x, 1, op->n, 0);
+}
+
+static gd_tensor *leave(gd_ctx *ctx, gd_tensor *out)
+{
+    gd_keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x)
+{
+    if (!fits("the vector", a, x)) return NULL;
+    gd_scope_begin(a->ctx);
+    return leave(a->ctx, multiply(a, gd_drop_names(x), false));
+}
+
+gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x)
+{
+    if (!fits("the vector", a, x)) return NULL;
+    gd_scope_begin(a->ctx);
+    return leave(a->ctx, multiply(a, gd_drop_names(x), true));
+}
+
+gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b)
+{
+    if (!fits("the right side", a, b)) return NULL;
+    gd_scope_begin(a->ctx);
+    return leave(a->ctx, solve(a, gd_drop_names(b)));
+}
+
+/* A tensor with the dtype and device of the operator: one of its own, or what its function saw last. */
+static gd_tensor *alike(gd_linop *op)
+{
+    if (!op || op->matrix || op->vector) return !op ? NULL : op->matrix ? op->matrix : op->vector;
+    if (op->kind != FUNCTION) {
+        gd_tensor *found = alike(op->a);
+        return found ? found : alike(op->b);
+    }
+    return op->device ? gd_empty_on(op->device, op->dtype, 0, NULL) : gd_scalar(op->ctx, op->dtype, 0);
+}
+
+gd_tensor *gd_linop_to_dense(gd_linop *a)
+{
+    if (!a) return NULL;
+    gd_scope_begin(a->ctx);
+    gd_tensor *like = alike(a);
+    return leave(a->ctx, gd_copy(like ? dense_like(a, like) : NULL));
+}

@@ -1,0 +1,627 @@
+/* Optimizers: parameters, groups, steps. */
+#include "optim/optimizer.h"
+#include "gradus/autograd.h"
+#include "optim/setting.h"
+#include "tensor/device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the table from tensors to numbers ---- */
+
+static size_t slot_of(const gd_tensor *t, int size)
+{
+    return (size_t)(((uintptr_t)t >> 6) * 0x9E3779B97F4A7C15u >> 20) & (size_t)(size - 1);
+}
+
+int gd__param_index(const gd_optimizer *o, const gd_tensor *param)
+{
+    if (!o->table_size) return -1;
+    for (size_t i = slot_of(param, o->table_size); o->table[i]; i = (i + 1) & (size_t)(o->table_size - 1))
+        if (o->param[o->table[i] - 1].tensor == param) return o->table[i] - 1;
+    return -1;
+}
+
+static void table_put(gd_optimizer *o, int index)
+{
+    size_t i = slot_of(o->param[index].tensor, o->table_size);
+    while (o->table[i]) i = (i + 1) & (size_t)(o->table_size - 1);
+    o->table[i] = index + 1;
+}
+
+/* A table with room for `count`, filled again. */
+static gd_status table_make(gd_optimizer *o, int count)
+{
+    int size = 16;
+    while (size < 2 * count) size *= 2;
+    int32_t *table = gd__calloc(o->ctx, (size_t)size * sizeof *table);
+    if (!table) return GD_NOMEM;
+    gd__free(o->ctx, o->table, (size_t)o->table_size * sizeof *table);
+    o->table = table;
+    o->table_size = size;
+    for (int i = 0; i < o->count; i++) table_put(o, i);
+    return GD_OK;
+}
+
+/* ---- life ---- */
+
+static gd_status adopt(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    gd_optimizer *o = user;
+    if (link->optimizer && link->optimizer != o)
+        return gd_fail(o->ctx, GD_STATE, "the link '%s' belongs to another optimizer", link->cls->name);
+    link->optimizer = o;
+    return link->cls->check ? link->cls->check(link) : GD_OK;
+}
+
+static gd_status orphan(void *user, gd_link *link, const char *path)
+{
+    (void)user;
+    (void)path;
+    link->optimizer = NULL;
+    return GD_OK;
+}
+
+static gd_status count_lrs(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    *(int *)user += gd__field_index(link->cls, "lr") >= 0;
+    return GD_OK;
+}
+
+gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
+{
+    if (!chain) {
+        (void)gd_fail(ctx, GD_ARGUMENT, "optimizer: there is no chain");
+        return NULL;
+    }
+    gd_optimizer *o = gd__calloc(ctx, sizeof *o);
+    if (!o) {
+        gd_link_release(chain);
+        return NULL;
+    }
+    o->ctx = ctx;
+    o->chain = chain;
+    ctx->live++;
+    gd_status status = GD_OK;
+    if (chain->owned) status = gd_fail(ctx, GD_STATE, "optimizer: the chain is already in use");
+    else if (!strcmp(chain->cls->name, "chain") && !chain->children)
+        status = gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is empty");
+    chain->owned = true;
+    if (!status) status = gd__visit_links(chain, "", adopt, o);
+    o->group = status ? NULL : gd__calloc(ctx, sizeof *o->group);
+    if (!status && !o->group) status = GD_NOMEM;
+    if (status) {
+        gd_optimizer_free(o);
+        return NULL;
+    }
+    o->groups = 1;
+    int lrs = 0;
+    if (gd__visit_links(chain, "", count_lrs, &lrs) == GD_OK && lrs > 1)
+        gd_warn(ctx, "optimizer: %d links have a learning rate; groups and schedules of 'lr' reach all of them", lrs);
+    return o;
+}
+
+static void group_free(gd_ctx *ctx, gd_group *g)
+{
+    for (int i = 0; i < g->settings; i++) gd__setting_free(ctx, &g->setting[i].value);
+    gd__free(ctx, g->setting, (size_t)g->settings * sizeof *g->setting);
+}
+
+void gd_optimizer_free(gd_optimizer *o)
+{
+    if (!o) return;
+    gd_ctx *ctx = o->ctx;
+    gd__plans_free(ctx, o->plans);
+    gd_status ignored = gd__visit_links(o->chain, "", orphan, NULL);
+    (void)ignored;
+    gd_link_release(o->chain);
+    for (int i = 0; i < o->count; i++) {
+        gd__release(o->param[i].tensor);
+        gd__strfree(ctx, o->param[i].name);
+    }
+    gd__free(ctx, o->param, (size_t)o->capacity * sizeof *o->param);
+    gd__free(ctx, o->table, (size_t)o->table_size * sizeof *o->table);
+    for (int i = 0; i < o->groups; i++) group_free(ctx, &o->group[i]);
+    gd__free(ctx, o->group, (size_t)(o->groups ? o->groups : 1) * sizeof *o->group);
+    for (int i = 0; i < o->attrs; i++) gd__release(o->attr[i].tensor);
+    gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
+    gd__free(ctx, o->active, (size_t)o->active_capacity * sizeof *o->active);
+    gd__release(o->first_loss);
+    ctx->live--;
+    gd__free(ctx, o, sizeof *o);
+}
+
+gd_ctx *gd_optimizer_ctx(const gd_optimizer *o) { return o->ctx; }
+gd_link *gd_optimizer_chain(const gd_optimizer *o) { return o->chain; }
+int gd_optimizer_count(const gd_optimizer *o) { return o->count; }
+int gd_optimizer_groups(const gd_optimizer *o) { return o->groups; }
+int64_t gd_optimizer_steps(const gd_optimizer *o) { return o->step; }
+int64_t gd_optimizer_evals(const gd_optimizer *o) { return o->evals; }
+bool gd_optimizer_should_terminate(const gd_optimizer *o) { return o->should_terminate; }
+
+gd_tensor *gd_optimizer_param(const gd_optimizer *o, int i)
+{
+    return i >= 0 && i < o->count ? o->param[i].tensor : NULL;
+}
+
+const char *gd_optimizer_param_name(const gd_optimizer *o, int i)
+{
+    return i >= 0 && i < o->count ? o->param[i].name : NULL;
+}
+
+void gd_optimizer_zero_grad(gd_optimizer *o)
+{
+    for (int i = 0; i < o->count; i++) gd_zero_grad(o->param[i].tensor);
+}
+
+void gd_optimizer_reset(gd_optimizer *o)
+{
+    gd_link_reset(o->chain);
+    o->step = o->evals = 0;
+    o->should_terminate = false;
+}
+
+/* ---- attributes ---- */
+
+gd_status gd__set_attr(gd_optimizer *o, const char *name, double value, gd_tensor *tensor)
+{
+    int i = 0;
+    while (i < o->attrs && strcmp(o->attr[i].name, name)) i++;
+    if (i == o->attrs) {
+        size_t n = (size_t)o->attrs, size = sizeof *o->attr;
+        const char *interned = gd__intern(o->ctx, name, strlen(name));
+        gd_attr *list = interned ? gd__realloc(o->ctx, o->attr, n * size, (n + 1) * size) : NULL;
+        if (!list) return GD_NOMEM;
+        o->attr = list;
+        list[o->attrs++] = (gd_attr){.name = interned};
+    }
+    gd__retain(tensor);
+    gd__release(o->attr[i].tensor);
+    o->attr[i].value = value;
+    o->attr[i].tensor = tensor;
+    return GD_OK;
+}
+
+double gd_optimizer_attr(const gd_optimizer *o, const char *name, double otherwise)
+{
+    for (int i = 0; i < o->attrs; i++)
+        if (!strcmp(o->attr[i].name, name)) return o->attr[i].value;
+    return otherwise;
+}
+
+gd_tensor *gd_optimizer_attr_tensor(const gd_optimizer *o, const char *name)
+{
+    for (int i = 0; i < o->attrs; i++)
+        if (!strcmp(o->attr[i].name, name)) return o->attr[i].tensor;
+    return NULL;
+}
+
+/* ---- parameters ---- */
+
+static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
+{
+    gd_ctx *ctx = o->ctx;
+    if (!t || !name) return gd_fail(ctx, GD_ARGUMENT, "optimizer: a parameter or its name is NULL");
+    if (!gd_dtype_is_float(t->dtype))
+        return gd_fail(ctx, GD_DTYPE, "optimizer: parameter '%.80s' is %s, not floating", name, gd_dtype_name(t->dtype));
+    if (t->node) return gd_fail(ctx, GD_GRAPH, "optimizer: parameter '%.80s' is a result, not a leaf", name);
+    if (!gd__contiguous(t)) return gd_fail(ctx, GD_SHAPE, "optimizer: parameter '%.80s' is not contiguous", name);
+    for (int i = 0; i < o->count; i++)
+        if (!strcmp(o->param[i].name, name))
+            return gd_fail(ctx, GD_ARGUMENT, "optimizer: there is already a parameter '%.80s'", name);
+    if (gd__param_index(o, t) >= 0)
+        return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is already there under another name", name);
+    return GD_OK;
+}
+
+static gd_status add_param(gd_optimizer *o, const char *name, gd_tensor *t, int group)
+{
+    gd_status status = check_param(o, name, t);
+    if (status) return status;
+    if (o->count == o->capacity) {
+        size_t old = (size_t)o->capacity, capacity = old ? old * 2 : 8;
+        gd_param *list = gd__realloc(o->ctx, o->param, old * sizeof *list, capacity * sizeof *list);
+        if (!list) return GD_NOMEM;
+        o->param = list;
+        o->capacity = (int)capacity;
+    }
+    if (2 * (o->count + 1) > o->table_size && table_make(o, o->count + 1)) return GD_NOMEM;
+    char *copy = gd__strdup(o->ctx, name);
+    if (!copy) return GD_NOMEM;
+    gd__retain(t);
+    o->param[o->count++] = (gd_param){.tensor = t, .name = copy, .group = group};
+    table_put(o, o->count - 1);
+    return GD_OK;
+}
+
+gd_status gd_optimizer_add(gd_optimizer *o, const char *name, gd_tensor *param)
+{
+    return add_param(o, name, param, 0);
+}
+
+/* Forgets the last parameters down to `count`: a group is added whole or not at all. */
+static void truncate_params(gd_optimizer *o, int count)
+{
+    while (o->count > count) {
+        gd_param *p = &o->param[--o->count];
+        gd__release(p->tensor);
+        gd__strfree(o->ctx, p->name);
+    }
+    if (o->table_size) {
+        memset(o->table, 0, (size_t)o->table_size * sizeof *o->table);
+        for (int i = 0; i < o->count; i++) table_put(o, i);
+    }
+}
+
+static gd_status drop_entries(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    gd__entry_drop(link, user);
+    return GD_OK;
+}
+
+gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
+{
+    int i = 0;
+    while (i < o->count && strcmp(o->param[i].name, name)) i++;
+    if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
+    gd_tensor *t = o->param[i].tensor;
+    gd_status status = gd__visit_links(o->chain, "", drop_entries, t);
+    if (status) return status;
+    gd__strfree(o->ctx, o->param[i].name);
+    memmove(&o->param[i], &o->param[i + 1], (size_t)(o->count - i - 1) * sizeof *o->param);
+    o->count--;
+    truncate_params(o, o->count);
+    gd__release(t);
+    return GD_OK;
+}
+
+/* ---- groups ---- */
+
+const gd_setting *gd__group_setting(const gd_optimizer *o, const gd_tensor *param, const char *key)
+{
+    int index = gd__param_index(o, param);
+    if (index < 0) return NULL;
+    const gd_group *g = &o->group[o->param[index].group];
+    for (int i = 0; i < g->settings; i++)
+        if (!strcmp(g->setting[i].key, key)) return &g->setting[i].value;
+    return NULL;
+}
+
+/* Who has a setting of that name, and whether the value fits them. */
+typedef struct key_check {
+    const char *key;
+    const gd_setting *value;
+    gd_ctx *ctx;
+    int links;
+} key_check;
+
+static gd_status check_key(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    key_check *k = user;
+    int field = gd__field_index(link->cls, k->key);
+    if (field < 0) return GD_OK;
+    k->links++;
+    return k->value ? gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value) : GD_OK;
+}
+
+static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value)
+{
+    key_check k = {.key = key, .value = value, .ctx = o->ctx};
+    gd_status status = gd__visit_links(o->chain, "", check_key, &k);
+    if (!status && !k.links)
+        status = gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", key);
+    if (!status && k.links > 1 && strcmp(key, "lr"))
+        gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", k.links, key);
+    return status;
+}
+
+/* The setting of a key in a group, made if it is not there. */
+static gd_group_setting *group_key(gd_optimizer *o, int group, const char *key)
+{
+    gd_group *g = &o->group[group];
+    for (int i = 0; i < g->settings; i++)
+        if (!strcmp(g->setting[i].key, key)) return &g->setting[i];
+    size_t n = (size_t)g->settings, size = sizeof *g->setting;
+    const char *interned = gd__intern(o->ctx, key, strlen(key));
+    gd_group_setting *list = interned ? gd__realloc(o->ctx, g->setting, n * size, (n + 1) * size) : NULL;
+    if (!list) return NULL;
+    g->setting = list;
+    list[n] = (gd_group_setting){.key = interned};
+    return &list[g->settings++];
+}
+
+static gd_status set_key(gd_optimizer *o, int group, const char *key, const gd_setting *value)
+{
+    gd_status status = check_group_key(o, key, value);
+    gd_setting copy = {0};
+    if (!status) status = gd__setting_copy(o->ctx, &copy, value);
+    gd_group_setting *s = status ? NULL : group_key(o, group, key);
+    if (!s) {
+        gd__setting_free(o->ctx, &copy);
+        return status ? status : GD_NOMEM;
+    }
+    bool number = copy.kind == GD_SET_REAL && (!s->value.kind || s->value.kind == GD_SET_REAL);
+    gd__setting_free(o->ctx, &s->value);
+    s->value = copy;
+    o->group_stamp++;
+    if (!number) o->chain->stamp++; /* may shape programs */
+    return GD_OK;
+}
+
+static gd_status check_group(gd_optimizer *o, int group)
+{
+    if (group >= -1 && group < o->groups) return GD_OK;
+    return gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->groups);
+}
+
+gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double value)
+{
+    gd_setting s = {.kind = GD_SET_REAL, .real = value};
+    gd_status status = check_group(o, group);
+    for (int g = 0; g < o->groups && !status; g++)
+        if (group < 0 || g == group) status = set_key(o, g, key, &s);
+    return status;
+}
+
+gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, const char *text)
+{
+    gd_status status = check_group(o, group);
+    if (!status) status = check_group_key(o, key, NULL);
+    gd_schedule schedule;
+    if (!status) status = gd_schedule_parse(o->ctx, text, &schedule);
+    for (int g = 0; g < o->groups && !status; g++) {
+        if (group >= 0 && g != group) continue;
+        gd_group_setting *s = group_key(o, g, key);
+        if (!s) return GD_NOMEM;
+        s->schedule = schedule;
+        gd__setting_free(o->ctx, &s->value);
+        s->value = (gd_setting){.kind = GD_SET_REAL, .real = gd_schedule_value(&schedule, o->step)};
+        o->group_stamp++;
+    }
+    return status;
+}
+
+static gd_status new_group(gd_optimizer *o, int *number)
+{
+    size_t n = (size_t)o->groups, size = sizeof *o->group;
+    gd_group *list = gd__realloc(o->ctx, o->group, n * size, (n + 1) * size);
+    if (!list) return GD_NOMEM;
+    o->group = list;
+    list[n] = (gd_group){0};
+    *number = o->groups++;
+    return GD_OK;
+}
+
+static gd_status apply_key(void *user, const char *key, const gd_setting *value)
+{
+    gd_optimizer *o = user;
+    return set_key(o, o->groups - 1, key, value);
+}
+
+static void drop_last_group(gd_optimizer *o)
+{
+    gd_ctx *ctx = o->ctx;
+    group_free(ctx, &o->group[o->groups - 1]);
+    size_t n = (size_t)o->groups, size = sizeof *o->group;
+    gd_group *list = gd__realloc(ctx, o->group, n * size, (n - 1) * size);
+    if (list) {
+        o->group = list;
+        o->groups--;
+    } else o->group[o->groups - 1] = (gd_group){0}; /* an empty group that nobody is in */
+}
+
+/* An empty group with settings from text; nothing is left behind on failure. */
+static gd_status group_from(gd_optimizer *o, const char *settings, int *number)
+{
+    gd_status status = new_group(o, number);
+    if (status) return status;
+    if (settings) status = gd__settings_parse(o->ctx, settings, apply_key, o);
+    if (status) drop_last_group(o);
+    return status;
+}
+
+gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params, int count,
+                                 const char *settings, int *group)
+{
+    int number = 0, before = o->count;
+    gd_status status = group_from(o, settings, &number);
+    for (int i = 0; i < count && !status; i++) {
+        status = add_param(o, names[i], params[i], number);
+        if (!status) continue;
+        truncate_params(o, before);
+        drop_last_group(o);
+    }
+    if (!status && group) *group = number;
+    return status;
+}
+
+gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char *glob, const char *settings)
+{
+    int before = o->count, groups = o->groups, group = 0;
+    gd_named *named = gd_module_parameters(module, glob);
+    if (!named) return gd_error(o->ctx) ? gd_error(o->ctx) : GD_ARGUMENT;
+    gd_status status = settings ? group_from(o, settings, &group) : GD_OK;
+    int64_t count = gd_named_count(named);
+    for (int64_t i = 0; i < count && !status; i++)
+        status = add_param(o, gd_named_name(named, i), gd_named_tensor(named, i), group);
+    if (!status && !count)
+        status = gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: no parameter of the module matches '%.80s'", glob ? glob : "*");
+    gd_named_release(named);
+    if (status) {
+        truncate_params(o, before);
+        if (o->groups > groups) drop_last_group(o);
+    }
+    return status;
+}
+
+gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *settings)
+{
+    int number = 0, matched = 0;
+    for (int i = 0; i < o->count; i++) matched += gd_glob_match(glob, o->param[i].name);
+    if (!matched) return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no parameter matches '%.80s'", glob);
+    gd_status status = group_from(o, settings, &number);
+    for (int i = 0; i < o->count && !status; i++)
+        if (gd_glob_match(glob, o->param[i].name)) o->param[i].group = number;
+    o->group_stamp++;
+    o->chain->stamp++;
+    return status;
+}
+
+/* ---- the step ---- */
+
+static void run_schedules(gd_optimizer *o)
+{
+    for (int g = 0; g < o->groups; g++)
+        for (int i = 0; i < o->group[g].settings; i++) {
+            gd_group_setting *s = &o->group[g].setting[i];
+            if (s->schedule.kind == GD_SCHEDULE_INVALID) continue;
+            double value = gd_schedule_value(&s->schedule, o->step);
+            if (value == s->value.real) continue;
+            s->value.real = value;
+            o->group_stamp++;
+        }
+}
+
+/* Parameters that want gradients; the list is kept between steps. */
+static gd_status gather_active(gd_optimizer *o, int *count)
+{
+    if (o->active_capacity < o->count) {
+        gd_tensor **list = gd__realloc(o->ctx, o->active, (size_t)o->active_capacity * sizeof *list,
+                                       (size_t)o->count * sizeof *list);
+        if (!list) return GD_NOMEM;
+        o->active = list;
+        o->active_capacity = o->count;
+    }
+    *count = 0;
+    for (int i = 0; i < o->count; i++)
+        if (o->param[i].tensor->leaf_grad) o->active[(*count)++] = o->param[i].tensor;
+    return GD_OK;
+}
+
+/* Without an objective: what gd_backward left, zeros where it left nothing. */
+static gd_status take_grads(gd_var *var)
+{
+    gd_ctx *ctx = var->ctx;
+    if (!(var->grad = gd__tensors_new(ctx, var->count))) return GD_NOMEM;
+    for (int i = 0; i < var->count; i++) {
+        gd_tensor *g = var->params[i]->grad;
+        if (g && !gd__same_shape(g, var->params[i]))
+            return gd_fail(ctx, GD_SHAPE, "step: parameter %d and its gradient have different shapes", i);
+        if (g) gd__retain(g);
+        else {
+            gd_scope_begin(ctx);
+            if ((g = gd_zeros_like(var->params[i]))) gd__own(g);
+            gd_scope_end(ctx);
+        }
+        if (!g) return gd_error(ctx);
+        var->grad[i] = g;
+    }
+    var->optimizer->evals++;
+    return GD_OK;
+}
+
+static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
+{
+    int lr = gd__field_index(last->cls, "lr");
+    if (link->children) var->nested_is_last = true;
+    else var->is_last = true;
+    if (lr < 0) return GD_OK;
+    if (!var->last_lrs && !(var->last_lrs = gd__calloc(var->ctx, (size_t)var->count * sizeof *var->last_lrs)))
+        return GD_NOMEM;
+    for (int i = 0; i < var->count; i++) var->last_lrs[i] = gd__resolve(last, lr, var->params[i])->real;
+    return GD_OK;
+}
+
+static gd_status run_links(gd_optimizer *o, gd_var *var)
+{
+    bool several = !strcmp(o->chain->cls->name, "chain");
+    int n = several ? o->chain->children : 1;
+    gd_link *const *top = several ? o->chain->child : &o->chain;
+    gd_link *last = top[n - 1];
+    bool last_is_lr = gd__field_index(last->cls, "lr") >= 0;
+    gd_status status = GD_OK;
+    for (int i = 0; i < n && !status && !var->stop; i++) {
+        var->is_last = var->nested_is_last = false;
+        bool fusable = gd__fusable(top[i]);
+        if (!fusable && (i == n - 1 || (i == n - 2 && last_is_lr))) status = set_last(var, top[i], last);
+        if (!status) status = fusable ? gd__var_append(var, top[i], GD_MODE_STEP) : gd_link_step(top[i], var);
+    }
+    return status;
+}
+
+static void free_closures(gd_optimizer *o)
+{
+    while (o->closures) {
+        gd_closure *c = o->closures;
+        o->closures = c->next_made;
+        gd__free(o->ctx, c, sizeof *c);
+    }
+}
+
+static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *info)
+{
+    *info = (gd_step_info){.loss = NAN,
+                           .finite = !share->not_finite,
+                           .search_failed = share->search_failed,
+                           .skipped = share->skipped,
+                           .terminate = o->should_terminate,
+                           .step = o->step,
+                           .evals = o->evals};
+    if (!o->first_loss) return;
+    info->has_loss = true;
+    info->loss = gd_item(o->first_loss);
+    info->finite = info->finite && isfinite(info->loss);
+}
+
+static gd_status step_body(gd_optimizer *o, gd_var *var)
+{
+    gd_status status = run_links(o, var);
+    if (!status) status = gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+    if (status) return status;
+    if (var->terminate >= 0) o->should_terminate = var->terminate;
+    for (int i = 0; i < var->share->hooks && !status; i++) status = var->share->hook[i].fn(var->share->hook[i].user, o, var);
+    o->step++;
+    return status;
+}
+
+gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective, const gd_step_extra *extra,
+                                 gd_step_info *info)
+{
+    gd_ctx *ctx = o->ctx;
+    if (gd_error(ctx)) return gd_error(ctx);
+    int count = 0;
+    run_schedules(o);
+    gd_status status = gather_active(o, &count);
+    if (status) return status;
+    gd_step_share share = {.extra = extra};
+    gd_closure base = {.eval = gd__objective_eval, .objective = objective};
+    gd_var var;
+    gd__var_init(&var, o, ctx, o->active, count);
+    var.share = &share;
+    var.closure = objective ? &base : NULL;
+    gd__release(o->first_loss);
+    o->first_loss = NULL;
+    if (extra && extra->loss) gd_var_set_loss(&var, extra->loss);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    if (!objective) status = take_grads(&var);
+    if (!status && count) status = step_body(o, &var);
+    else if (!status) o->step++;
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (!status && info) report(o, &share, info);
+    gd__free(ctx, share.hook, (size_t)share.hooks * sizeof *share.hook);
+    gd__var_clear(&var);
+    free_closures(o);
+    return status;
+}
+
+gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_step_info *info)
+{
+    return gd_optimizer_step_with(o, objective, NULL, info);
+}

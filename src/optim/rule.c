@@ -1,0 +1,500 @@
+/* The rule builder: turns the rules of links into one program.
+ *
+ * Equal instructions are made once.  Arithmetic on uniform values is uniform, so bias corrections and the like cost
+ * nothing a element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
+#include "optim/optimizer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+struct gd_rule {
+    const gd_build *build;
+    gd_program *p;
+    gd_link *link; /* whose rule is being written */
+    bool failed;
+};
+
+static gd_value fail(gd_rule *r, const char *why, const char *name)
+{
+    if (!r->failed)
+        (void)gd_fail(r->build->ctx, GD_INTERNAL, "rule of '%s': %s%s%s", r->link ? r->link->cls->name : "?", why,
+                      name ? " " : "", name ? name : "");
+    r->failed = true;
+    return -1;
+}
+
+/* ---- instructions ---- */
+
+static const uint8_t operands_of[GD_I_COUNT] = {
+#define OPERANDS(name, n) [GD_I_##name] = n,
+    GD_INSTR_LIST(OPERANDS)
+#undef OPERANDS
+};
+
+static bool same_instr(const gd_instr *a, const gd_instr *b)
+{
+    return a->op == b->op && a->a == b->a && a->b == b->b && a->c == b->c && a->index == b->index &&
+           a->extent == b->extent && memcmp(&a->imm, &b->imm, sizeof a->imm) == 0;
+}
+
+static gd_value emit(gd_rule *r, gd_instr i)
+{
+    gd_program *p = r->p;
+    if (r->failed) return -1;
+    int n = operands_of[i.op];
+    const int32_t operand[3] = {i.a, i.b, i.c};
+    bool uniform = i.op == GD_I_CONST || i.op == GD_I_UNIFORM || n > 0;
+    for (int k = 0; k < n; k++) {
+        if (operand[k] < 0 || operand[k] >= p->count) return fail(r, "uses a value that is not there", NULL);
+        const gd_instr *from = &p->instr[operand[k]];
+        uniform = uniform && from->uniform;
+        if (from->level > i.level) i.level = from->level;
+    }
+    i.uniform = uniform;
+    for (int k = 0; k < p->count; k++)
+        if (same_instr(&p->instr[k], &i)) return k;
+    if (p->count == GD_MAX_INSTRS) return fail(r, "the program has too many instructions", NULL);
+    p->instr[p->count] = i;
+    return p->count++;
+}
+
+static gd_instr instr(gd_opcode op, gd_value a, gd_value b, gd_value c)
+{
+    return (gd_instr){.op = (uint8_t)op, .a = a, .b = b, .c = c, .index = -1};
+}
+
+gd_value gd_rule_const(gd_rule *r, double value)
+{
+    gd_instr i = instr(GD_I_CONST, -1, -1, -1);
+    i.imm = value;
+    return emit(r, i);
+}
+
+/* ---- inputs ---- */
+
+static gd_value uniform_input(gd_rule *r, gd_uniform_kind kind, gd_link *link, int index)
+{
+    gd_program *p = r->p;
+    if (r->failed) return -1;
+    int u = 0;
+    while (u < p->uniforms &&
+           !(p->uniform[u].kind == kind && p->uniform[u].link == link && p->uniform[u].index == index))
+        u++;
+    if (u == GD_MAX_UNIFORMS) return fail(r, "the program has too many scalars", NULL);
+    if (u == p->uniforms) p->uniform[p->uniforms++] = (gd_uniform){.kind = kind, .link = link, .index = index, .store = -1};
+    gd_instr i = instr(GD_I_UNIFORM, -1, -1, -1);
+    i.index = u;
+    return emit(r, i);
+}
+
+static int array_of(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_dtype dtype)
+{
+    gd_program *p = r->p;
+    for (int k = 0; k < p->arrays; k++)
+        if (p->array[k].kind == kind && p->array[k].link == link && p->array[k].slot == slot) return k;
+    if (p->arrays == GD_MAX_ARRAYS) {
+        fail(r, "the program has too many arrays", NULL);
+        return -1;
+    }
+    p->array[p->arrays] = (gd_array){.kind = kind, .dtype = dtype, .link = link, .slot = slot, .store = -1};
+    return p->arrays++;
+}
+
+static gd_value load(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_dtype dtype)
+{
+    int k = r->failed ? -1 : array_of(r, kind, link, slot, dtype);
+    if (k < 0) return -1;
+    r->p->array[k].loaded = true;
+    gd_instr i = instr(GD_I_LOAD, -1, -1, -1);
+    i.index = k;
+    return emit(r, i);
+}
+
+static int need_field(gd_rule *r, const char *name)
+{
+    int field = gd__field_index(r->link->cls, name);
+    if (field < 0) fail(r, "there is no setting", name);
+    return field;
+}
+
+gd_value gd_rule_setting(gd_rule *r, const char *name)
+{
+    int field = need_field(r, name);
+    if (field < 0) return -1;
+    if (!(r->link->cls->fields[field].kinds & (GD_SET_REAL | GD_SET_BOOL))) return fail(r, "is no number:", name);
+    return uniform_input(r, GD_U_SETTING, r->link, field);
+}
+
+gd_value gd_rule_step(gd_rule *r)
+{
+    return uniform_input(r, GD_U_STEP, r->link, 0);
+}
+
+gd_value gd_rule_numel(gd_rule *r)
+{
+    return uniform_input(r, GD_U_NUMEL, NULL, GD_EACH);
+}
+
+gd_value gd_rule_count(gd_rule *r, gd_extent extent)
+{
+    return uniform_input(r, GD_U_NUMEL, NULL, (int)extent);
+}
+
+gd_value gd_rule_param(gd_rule *r)
+{
+    return load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype);
+}
+
+gd_value gd_rule_grad(gd_rule *r)
+{
+    if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
+    return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
+}
+
+gd_value gd_rule_loss(gd_rule *r)
+{
+    if (!r->link->cls->uses_loss) return fail(r, "reads the loss, but its class does not say uses_loss", NULL);
+    return uniform_input(r, GD_U_LOSS, NULL, 0);
+}
+
+/* ---- settings that shape the program ---- */
+
+static const gd_setting *shaping(gd_rule *r, const char *name)
+{
+    int field = need_field(r, name);
+    return field < 0 ? NULL : gd__resolve(r->link, field, r->build->param);
+}
+
+bool gd_rule_flag(gd_rule *r, const char *name)
+{
+    const gd_setting *s = shaping(r, name);
+    return s && s->kind == GD_SET_BOOL && s->real != 0;
+}
+
+bool gd_rule_is_none(gd_rule *r, const char *name)
+{
+    const gd_setting *s = shaping(r, name);
+    return s && s->kind == GD_SET_NONE;
+}
+
+bool gd_rule_is(gd_rule *r, const char *name, const char *string)
+{
+    const gd_setting *s = shaping(r, name);
+    return s && s->kind == GD_SET_STRING && !strcmp(s->string, string);
+}
+
+double gd_rule_number(gd_rule *r, const char *name)
+{
+    const gd_setting *s = shaping(r, name);
+    int field = s ? gd__field_index(r->link->cls, name) : -1;
+    if (field >= 0 && !r->link->cls->fields[field].structural && s->kind == GD_SET_REAL)
+        fail(r, "reads a number that is not declared structural:", name);
+    return s && s->kind == GD_SET_REAL ? s->real : NAN;
+}
+
+/* ---- state ---- */
+
+static int need_slot(gd_rule *r, const char *name)
+{
+    int slot = gd__slot_index(r->link->cls, name);
+    if (slot < 0) fail(r, "declares no state", name);
+    return slot;
+}
+
+gd_value gd_rule_state(gd_rule *r, const char *name)
+{
+    int slot = need_slot(r, name);
+    if (slot < 0) return -1;
+    for (int k = 0; k < r->p->arrays; k++) {
+        gd_array *a = &r->p->array[k];
+        if (a->kind == GD_ARRAY_STATE && a->link == r->link && a->slot == slot && a->store >= 0) return a->store;
+    }
+    return load(r, GD_ARRAY_STATE, r->link, slot, r->build->state_dtype);
+}
+
+gd_value gd_rule_fresh(gd_rule *r, const char *name)
+{
+    int slot = need_slot(r, name);
+    return slot < 0 ? -1 : uniform_input(r, GD_U_FRESH, r->link, slot);
+}
+
+gd_value gd_rule_state_or(gd_rule *r, const char *name, gd_value first)
+{
+    return gd_rule_where(r, gd_rule_fresh(r, name), first, gd_rule_state(r, name));
+}
+
+/* Element stores want element values: a uniform is spread by adding it to nothing. */
+void gd_rule_set(gd_rule *r, const char *name, gd_value value)
+{
+    int slot = need_slot(r, name);
+    if (slot < 0 || value < 0 || r->failed) return;
+    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, r->build->state_dtype);
+    if (k >= 0) r->p->array[k].store = value;
+}
+
+gd_value gd_rule_scalar(gd_rule *r, const char *name)
+{
+    int index = gd__scalar_index(r->link->cls, name);
+    if (index < 0) return fail(r, "declares no scalar", name);
+    gd_value v = uniform_input(r, GD_U_SCALAR, r->link, index);
+    gd_value set = v < 0 ? -1 : r->p->uniform[r->p->instr[v].index].store;
+    return set >= 0 ? set : v;
+}
+
+void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value)
+{
+    int index = gd__scalar_index(r->link->cls, name);
+    if (index < 0) {
+        fail(r, "declares no scalar", name);
+        return;
+    }
+    gd_value v = uniform_input(r, GD_U_SCALAR, r->link, index);
+    if (v < 0 || value < 0) return;
+    if (!r->p->instr[value].uniform) {
+        fail(r, "sets a scalar to something that differs between elements:", name);
+        return;
+    }
+    r->p->uniform[r->p->instr[v].index].store = value;
+}
+
+/* ---- arithmetic ---- */
+
+#define OPCODE_neg GD_I_NEG
+#define OPCODE_abs GD_I_ABS
+#define OPCODE_sign GD_I_SIGN
+#define OPCODE_sqrt GD_I_SQRT
+#define OPCODE_square GD_I_SQUARE
+#define OPCODE_reciprocal GD_I_RECIPROCAL
+#define OPCODE_exp GD_I_EXP
+#define OPCODE_log GD_I_LOG
+#define OPCODE_tanh GD_I_TANH
+#define OPCODE_floor GD_I_FLOOR
+#define OPCODE_isfinite GD_I_ISFINITE
+#define OPCODE_not GD_I_NOT
+#define OPCODE_add GD_I_ADD
+#define OPCODE_sub GD_I_SUB
+#define OPCODE_mul GD_I_MUL
+#define OPCODE_div GD_I_DIV
+#define OPCODE_min GD_I_MIN
+#define OPCODE_max GD_I_MAX
+#define OPCODE_pow GD_I_POW
+#define OPCODE_copysign GD_I_COPYSIGN
+#define OPCODE_lt GD_I_LT
+#define OPCODE_le GD_I_LE
+#define OPCODE_gt GD_I_GT
+#define OPCODE_ge GD_I_GE
+#define OPCODE_eq GD_I_EQ
+#define OPCODE_ne GD_I_NE
+#define OPCODE_and GD_I_AND
+#define OPCODE_or GD_I_OR
+
+#define UNARY(name) \
+    gd_value gd_rule_##name(gd_rule *r, gd_value a) { return emit(r, instr(OPCODE_##name, a, -1, -1)); }
+GD_RULE_UNARY(UNARY)
+#define BINARY(name) \
+    gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b) { return emit(r, instr(OPCODE_##name, a, b, -1)); }
+GD_RULE_BINARY(BINARY)
+
+gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b)
+{
+    return emit(r, instr(GD_I_WHERE, c, a, b));
+}
+
+gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight)
+{
+    return gd_rule_add(r, a, gd_rule_mul(r, weight, gd_rule_sub(r, b, a)));
+}
+
+gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high)
+{
+    return gd_rule_min(r, gd_rule_max(r, x, low), high);
+}
+
+/* ---- reductions ---- */
+
+static gd_value reduction(gd_rule *r, gd_opcode op, gd_value x, gd_extent extent)
+{
+    if (r->failed || x < 0) return -1;
+    gd_program *p = r->p;
+    gd_instr i = instr(op, x, -1, -1);
+    i.extent = (uint8_t)extent;
+    i.level = (uint8_t)(p->instr[x].level + 1);
+    i.uniform = 1;
+    for (int k = 0; k < p->reductions; k++) {
+        const gd_instr *old = &p->instr[p->reduction[k]];
+        if (old->op == i.op && old->a == i.a && old->extent == i.extent) return p->reduction[k];
+    }
+    if (p->reductions == GD_MAX_REDUCTIONS || p->count == GD_MAX_INSTRS)
+        return fail(r, "the program has too many reductions", NULL);
+    i.index = p->reductions;
+    p->reduction[p->reductions++] = p->count;
+    if (i.level > p->levels) p->levels = i.level;
+    p->instr[p->count] = i;
+    return p->count++;
+}
+
+gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent)
+{
+    /* a uniform is the same everywhere: times the number of elements */
+    if (!r->failed && x >= 0 && r->p->instr[x].uniform) return gd_rule_mul(r, x, gd_rule_count(r, extent));
+    return reduction(r, GD_I_SUM, x, extent);
+}
+
+gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent)
+{
+    if (!r->failed && x >= 0 && r->p->instr[x].uniform) return x;
+    return reduction(r, GD_I_MAXIMUM, x, extent);
+}
+
+gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent)
+{
+    if (p == 2) return gd_rule_sqrt(r, gd_rule_sum(r, gd_rule_square(r, x), extent));
+    if (p == 1) return gd_rule_sum(r, gd_rule_abs(r, x), extent);
+    if (isinf(p)) return gd_rule_max_over(r, gd_rule_abs(r, x), extent);
+    gd_value power = gd_rule_const(r, p);
+    gd_value sum = gd_rule_sum(r, gd_rule_pow(r, gd_rule_abs(r, x), power), extent);
+    return gd_rule_pow(r, sum, gd_rule_const(r, 1 / p));
+}
+
+/* ---- links inside links ---- */
+
+/* The rule of one link in a given mode. */
+static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
+{
+    gd_link *outer = r->link;
+    r->link = link;
+    gd_value out = x;
+    if (!strcmp(link->cls->name, "chain")) {
+        for (int i = 0; i < link->children && out >= 0; i++) out = link_rule(r, link->child[i], mode, out);
+    } else {
+        if (mode != GD_MODE_APPLY && link->cls->update_rule) link->cls->update_rule(r, x);
+        if (mode != GD_MODE_UPDATE) out = link->cls->rule(r, x);
+    }
+    r->link = outer;
+    return out;
+}
+
+gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x)
+{
+    if (r->failed || x < 0) return -1;
+    if (child < 0 || child >= r->link->children) return fail(r, "has no such child", NULL);
+    return link_rule(r, r->link->child[child], GD_MODE_STEP, x);
+}
+
+gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x)
+{
+    gd_link *child = gd_link_child(r->link, field);
+    if (!child) return fail(r, "has no child", field);
+    return r->failed || x < 0 ? -1 : link_rule(r, child, GD_MODE_STEP, x);
+}
+
+int gd_rule_children(gd_rule *r)
+{
+    return r->link->children;
+}
+
+bool gd_rule_has_child(gd_rule *r, const char *field)
+{
+    return gd_link_child(r->link, field) != NULL;
+}
+
+/* ---- the whole program ---- */
+
+/* The end of the program: where the value goes. */
+static void finish(gd_rule *r, gd_value value)
+{
+    const gd_build *b = r->build;
+    if (r->failed || b->sink == GD_SINK_NOTHING) return;
+    if (b->sink == GD_SINK_PARAMS) {
+        value = gd_rule_sub(r, gd_rule_param(r), value);
+        int k = array_of(r, GD_ARRAY_PARAM, NULL, 0, b->param->dtype);
+        if (k >= 0) r->p->array[k].store = value;
+        return;
+    }
+    int k = array_of(r, GD_ARRAY_OUTPUT, NULL, 0, b->param->dtype);
+    if (k >= 0) r->p->array[k].store = value;
+}
+
+gd_program *gd__build(const gd_build *build)
+{
+    gd_program *p = gd__calloc(build->ctx, sizeof *p);
+    if (!p) return NULL;
+    p->ctx = build->ctx;
+    p->compute = build->param->dtype == GD_F64 ? GD_F64 : GD_F32;
+    gd_rule r = {.build = build, .p = p};
+    gd_value value = load(&r, GD_ARRAY_INPUT, NULL, 0, build->input_dtype);
+    for (int i = 0; i < build->pendings && !r.failed; i++) {
+        gd_value next = link_rule(&r, build->pending[i].link, build->pending[i].mode, value);
+        if (next < 0) fail(&r, "returned no value", NULL);
+        value = next;
+    }
+    finish(&r, value);
+    if (!r.failed && gd__program_verify(p) == GD_OK) return p;
+    gd__program_free(p);
+    return NULL;
+}
+
+void gd__program_free(gd_program *p)
+{
+    if (p) gd__free(p->ctx, p, sizeof *p);
+}
+
+/* ---- what can be fused ---- */
+
+bool gd__is_rule(const gd_link *link)
+{
+    return link->cls->rule && (!link->cls->element_wise || link->cls->element_wise(link));
+}
+
+uint64_t gd__tree_stamp(const gd_link *link)
+{
+    uint64_t sum = link->stamp;
+    for (int i = 0; i < link->children; i++) sum += gd__tree_stamp(link->child[i]);
+    return sum;
+}
+
+static bool is_fusable(const gd_link *link)
+{
+    bool chain = !strcmp(link->cls->name, "chain");
+    if (!chain && !gd__is_rule(link)) return false;
+    int target = gd__field_index(link->cls, "target");
+    if (target >= 0 && strcmp(link->value[target].string, "update")) return false;
+    int freq = gd__field_index(link->cls, "update_freq");
+    if (freq >= 0 && link->value[freq].kind == GD_SET_REAL && link->value[freq].real != 1) return false;
+    for (int i = 0; i < link->children; i++)
+        if (!is_fusable(link->child[i])) return false;
+    return true;
+}
+
+bool gd__fusable(gd_link *link)
+{
+    uint64_t stamp = gd__tree_stamp(link) + 1; /* never 0, which a new link has */
+    if (link->fuse_stamp != stamp) {
+        link->fuse = is_fusable(link);
+        link->fuse_stamp = stamp;
+    }
+    return link->fuse;
+}
+
+static bool class_uses(const gd_link *link, bool loss)
+{
+    if (loss ? link->cls->uses_loss : link->cls->uses_grad) return true;
+    for (int i = 0; i < link->children; i++)
+        if (class_uses(link->child[i], loss)) return true;
+    return false;
+}
+
+bool gd__rules_use_grad(const gd_pending *pending, int pendings)
+{
+    for (int i = 0; i < pendings; i++)
+        if (class_uses(pending[i].link, false)) return true;
+    return false;
+}
+
+bool gd__rules_use_loss(const gd_pending *pending, int pendings)
+{
+    for (int i = 0; i < pendings; i++)
+        if (class_uses(pending[i].link, true)) return true;
+    return false;
+}

@@ -1,0 +1,429 @@
+/* The variable of a step: lazy loss, gradient and update. */
+#include "gradus/autograd.h"
+#include "optim/optimizer.h"
+#include "tensor/device.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- lists of tensors ---- */
+
+gd_tensor **gd__tensors_new(gd_ctx *ctx, int count)
+{
+    return gd__calloc(ctx, (size_t)count * sizeof(gd_tensor *));
+}
+
+void gd__tensors_free(gd_ctx *ctx, gd_tensor **t, int count)
+{
+    if (!t) return;
+    for (int i = 0; i < count; i++) gd__release(t[i]);
+    gd__free(ctx, t, (size_t)count * sizeof *t);
+}
+
+static gd_tensor **tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
+{
+    gd_tensor **list = t ? gd__tensors_new(ctx, count) : NULL;
+    for (int i = 0; list && i < count; i++) {
+        gd__retain(t[i]);
+        list[i] = t[i];
+    }
+    return list;
+}
+
+/* ---- life ---- */
+
+void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count)
+{
+    *var = (gd_var){.ctx = ctx,
+                    .optimizer = optimizer,
+                    .params = params,
+                    .count = count,
+                    .update_is_grad = true,
+                    .terminate = -1,
+                    .step = optimizer ? optimizer->step : 0};
+}
+
+void gd__var_clear(gd_var *var)
+{
+    gd__release(var->loss);
+    gd__release(var->loss_approx);
+    gd__tensors_free(var->ctx, var->grad, var->count);
+    gd__tensors_free(var->ctx, var->update, var->count);
+    gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
+    var->loss = var->loss_approx = NULL;
+    var->grad = var->update = NULL;
+    var->last_lrs = NULL;
+}
+
+void gd_var_free(gd_var *var)
+{
+    if (!var) return;
+    gd__var_clear(var);
+    gd__free(var->ctx, var, sizeof *var);
+}
+
+static gd_tensor **copied(gd_var *var, gd_tensor *const *t)
+{
+    gd_tensor **list = gd__tensors_new(var->ctx, var->count);
+    gd_no_grad_begin(var->ctx);
+    gd_scope_begin(var->ctx);
+    for (int i = 0; list && i < var->count; i++) {
+        list[i] = gd_copy(t[i]);
+        if (list[i]) gd__own(list[i]);
+        else {
+            gd__tensors_free(var->ctx, list, var->count);
+            list = NULL;
+        }
+    }
+    gd_scope_end(var->ctx);
+    gd_no_grad_end(var->ctx);
+    return list;
+}
+
+gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
+{
+    gd_ctx *ctx = var->ctx;
+    if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
+    gd_var *copy = gd__alloc(ctx, sizeof *copy);
+    if (!copy) return NULL;
+    *copy = *var;
+    copy->parent = parent;
+    copy->last_lrs = NULL;
+    copy->is_last = copy->nested_is_last = false;
+    gd__retain(copy->loss);
+    gd__retain(copy->loss_approx);
+    copy->grad = tensors_share(ctx, var->grad, var->count);
+    copy->update = !var->update ? NULL : clone_update ? copied(var, var->update) : tensors_share(ctx, var->update, var->count);
+    if ((copy->grad || !var->grad) && (copy->update || !var->update)) return copy;
+    gd_var_free(copy);
+    return NULL;
+}
+
+void gd_var_take_from(gd_var *var, const gd_var *clone)
+{
+    if (!var->loss && clone->loss) {
+        gd__retain(clone->loss);
+        var->loss = clone->loss;
+    }
+    if (!var->loss_approx && clone->loss_approx) {
+        gd__retain(clone->loss_approx);
+        var->loss_approx = clone->loss_approx;
+    }
+    if (!var->grad && clone->grad && clone->count == var->count && clone->params == var->params)
+        var->grad = tensors_share(var->ctx, clone->grad, var->count);
+    if (clone->terminate >= 0) var->terminate = clone->terminate;
+}
+
+void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
+{
+    gd__tensors_free(var->ctx, var->grad, var->count);
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->grad = var->update = NULL;
+    var->update_is_grad = true;
+    var->params = params;
+    var->count = count;
+}
+
+/* ---- looking ---- */
+
+int gd_var_count(const gd_var *var) { return var->count; }
+gd_tensor *const *gd_var_params(const gd_var *var) { return var->params; }
+gd_ctx *gd_var_ctx(const gd_var *var) { return var->ctx; }
+gd_optimizer *gd_var_optimizer(const gd_var *var) { return var->optimizer; }
+int64_t gd_var_step(const gd_var *var) { return var->step; }
+gd_var *gd_var_parent(const gd_var *var) { return var->parent; }
+bool gd_var_has_loss(const gd_var *var) { return var->loss != NULL; }
+bool gd_var_has_grad(const gd_var *var) { return var->grad != NULL; }
+bool gd_var_has_update(const gd_var *var) { return !var->update_is_grad || var->pendings; }
+bool gd_var_has_closure(const gd_var *var) { return var->closure != NULL; }
+gd_tensor *gd_var_loss_approx(const gd_var *var) { return var->loss_approx; }
+bool gd_var_is_last(const gd_var *var) { return var->is_last; }
+bool gd_var_nested_is_last(const gd_var *var) { return var->nested_is_last; }
+const double *gd_var_last_lrs(const gd_var *var) { return var->last_lrs; }
+void gd_var_stop(gd_var *var) { var->stop = true; }
+void gd_var_skip_update(gd_var *var) { var->skip = true; }
+void gd_var_terminate(gd_var *var, bool yes) { var->terminate = yes; }
+bool gd_var_stopped(const gd_var *var) { return var->stop; }
+void gd_var_note_failed_search(gd_var *var) { var->share->search_failed = true; }
+void gd_var_note_skipped(gd_var *var) { var->share->skipped = true; }
+
+gd_status gd_var_set_attr(gd_var *var, const char *name, double value)
+{
+    return gd__set_attr(var->optimizer, name, value, NULL);
+}
+
+double gd_var_storage(const gd_var *var, const char *name, double otherwise)
+{
+    const gd_step_extra *extra = var->share ? var->share->extra : NULL;
+    for (int i = 0; extra && i < extra->count; i++)
+        if (!strcmp(extra->names[i], name)) return extra->values[i];
+    return otherwise;
+}
+
+gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user)
+{
+    gd_step_share *share = var->share;
+    size_t n = (size_t)share->hooks, size = sizeof *share->hook;
+    void *list = gd__realloc(var->ctx, share->hook, n * size, (n + 1) * size);
+    if (!list) return GD_NOMEM;
+    share->hook = list;
+    share->hook[n].fn = fn;
+    share->hook[n].user = user;
+    share->hooks++;
+    return GD_OK;
+}
+
+/* ---- loss and gradient ---- */
+
+static gd_status no_closure(gd_var *var, const char *what)
+{
+    return gd_fail(var->ctx, GD_STATE, "%s: the step was called without an objective", what);
+}
+
+/* A projected or split parent learns what its child evaluated. */
+static void tell_parent(gd_var *var)
+{
+    gd_var *parent = var->parent;
+    if (!parent || parent->loss || !var->loss) return;
+    gd__retain(var->loss);
+    parent->loss = var->loss;
+}
+
+static gd_status evaluate_here(gd_var *var, int flags)
+{
+    if (!var->closure) return no_closure(var, "loss");
+    gd_tensor *loss = NULL, **grads = NULL;
+    if (flags & GD_EVAL_BACKWARD && !(grads = gd__tensors_new(var->ctx, var->count))) return GD_NOMEM;
+    gd_status status = gd__closure_eval(var->closure, var, flags, &loss, grads);
+    if (status) {
+        gd__tensors_free(var->ctx, grads, var->count);
+        return status;
+    }
+    gd_var_set_loss(var, loss);
+    gd_var_set_loss_approx(var, loss);
+    gd__release(loss);
+    if (grads) {
+        gd__tensors_free(var->ctx, var->grad, var->count);
+        var->grad = grads;
+        var->grad_history = flags & GD_EVAL_GRAPH;
+    }
+    tell_parent(var);
+    return GD_OK;
+}
+
+gd_tensor *gd_var_loss(gd_var *var, bool backward)
+{
+    gd_status status = GD_OK;
+    if (!var->loss) status = evaluate_here(var, backward ? GD_EVAL_BACKWARD : 0);
+    if (!status && backward && !var->grad) {
+        gd_warn(var->ctx, "the objective was evaluated without and then with its gradient; once would have served");
+        status = evaluate_here(var, GD_EVAL_BACKWARD);
+    }
+    return status ? NULL : var->loss;
+}
+
+double gd_var_loss_value(gd_var *var, bool backward)
+{
+    gd_tensor *loss = gd_var_loss(var, backward);
+    return loss ? gd_item(loss) : NAN;
+}
+
+gd_status gd__var_need_grad(gd_var *var, bool history)
+{
+    if (var->grad && (!history || var->grad_history)) return GD_OK;
+    if (history) return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
+    return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
+}
+
+gd_tensor *const *gd_var_grad(gd_var *var)
+{
+    return gd__var_need_grad(var, false) ? NULL : var->grad;
+}
+
+gd_tensor *const *gd_var_grad_graph(gd_var *var)
+{
+    return gd__var_need_grad(var, true) ? NULL : var->grad;
+}
+
+/* ---- update ---- */
+
+/* Kernels stream contiguous memory: replaces entries that are not. */
+static gd_status make_contiguous(gd_var *var, gd_tensor **t)
+{
+    for (int i = 0; i < var->count; i++) {
+        if (gd__contiguous(t[i])) continue;
+        gd_no_grad_begin(var->ctx);
+        gd_scope_begin(var->ctx);
+        gd_tensor *flat = gd_copy(t[i]);
+        if (flat) gd__own(flat);
+        gd_scope_end(var->ctx);
+        gd_no_grad_end(var->ctx);
+        if (!flat) return gd_error(var->ctx);
+        gd__release(t[i]);
+        t[i] = flat;
+    }
+    return GD_OK;
+}
+
+/* New, uninitialised tensors like the parameters. */
+static gd_tensor **outputs_like(gd_var *var)
+{
+    gd_tensor **list = gd__tensors_new(var->ctx, var->count);
+    gd_scope_begin(var->ctx);
+    for (int i = 0; list && i < var->count; i++) {
+        list[i] = gd__new_like(var->params[i], var->params[i]->dtype);
+        if (list[i]) gd__own(list[i]);
+        else {
+            gd__tensors_free(var->ctx, list, var->count);
+            list = NULL;
+        }
+    }
+    gd_scope_end(var->ctx);
+    return list;
+}
+
+static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
+{
+    bool uses_grad = gd__rules_use_grad(var->pending, var->pendings);
+    gd_status status = GD_OK;
+    if (var->update_is_grad || uses_grad) status = gd__var_need_grad(var, false);
+    gd_tensor **input = var->update_is_grad ? var->grad : var->update;
+    if (!status) status = make_contiguous(var, input);
+    if (!status && uses_grad) status = make_contiguous(var, var->grad);
+    double loss = NAN;
+    if (!status && gd__rules_use_loss(var->pending, var->pendings)) {
+        loss = gd_var_loss_value(var, false);
+        status = gd_error(var->ctx);
+    }
+    if (status) return status;
+    gd_run_args args = {.ctx = var->ctx,
+                        .optimizer = var->optimizer,
+                        .pending = var->pending,
+                        .pendings = var->pendings,
+                        .params = var->params,
+                        .input = input,
+                        .grad = uses_grad ? var->grad : NULL,
+                        .output = output,
+                        .count = var->count,
+                        .sink = sink,
+                        .input_is_grad = var->update_is_grad,
+                        .loss = loss};
+    return gd__run_rules(&args);
+}
+
+gd_status gd__var_flush(gd_var *var, gd_sink sink)
+{
+    if (sink != GD_SINK_PARAMS && !var->pendings) return GD_OK;
+    gd_tensor **output = sink == GD_SINK_UPDATE ? outputs_like(var) : NULL;
+    if (sink == GD_SINK_UPDATE && !output) return GD_NOMEM;
+    gd_status status = run_pending(var, sink, output);
+    if (status || sink != GD_SINK_UPDATE) {
+        gd__tensors_free(var->ctx, output, var->count);
+        if (!status) var->pendings = 0;
+        return status;
+    }
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = output;
+    var->update_is_grad = false;
+    var->pendings = 0;
+    return GD_OK;
+}
+
+gd_status gd_var_flush(gd_var *var)
+{
+    return gd__var_flush(var, GD_SINK_UPDATE);
+}
+
+gd_status gd_var_finish(gd_var *var)
+{
+    return gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+}
+
+gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
+{
+    if (var->pendings == GD_MAX_PENDING) {
+        gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+        if (status) return status;
+    }
+    var->pending[var->pendings++] = (gd_pending){.link = link, .mode = mode};
+    return GD_OK;
+}
+
+gd_tensor *const *gd_var_update(gd_var *var)
+{
+    if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
+    if (!var->update_is_grad) return var->update;
+    /* tensors are never changed in place by links, so the gradient itself serves as the first update */
+    if (gd__var_need_grad(var, false)) return NULL;
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = tensors_share(var->ctx, var->grad, var->count);
+    if (var->update) var->update_is_grad = false;
+    return var->update;
+}
+
+/* ---- setters ---- */
+
+gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
+{
+    /* rules that wait still have state to change */
+    gd_status status = gd__var_flush(var, GD_SINK_NOTHING);
+    gd_tensor **list = !status && update ? tensors_share(var->ctx, update, var->count) : NULL;
+    if (status || (update && !list)) return status ? status : GD_NOMEM;
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = list;
+    var->update_is_grad = !list;
+    return GD_OK;
+}
+
+gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
+{
+    if (var->pendings) { /* what waits was meant for the old gradient */
+        gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+        if (status) return status;
+    }
+    gd_tensor **list = grad ? tensors_share(var->ctx, grad, var->count) : NULL;
+    if (grad && !list) return GD_NOMEM;
+    gd__tensors_free(var->ctx, var->grad, var->count);
+    var->grad = list;
+    var->grad_history = false;
+    return GD_OK;
+}
+
+void gd_var_set_loss(gd_var *var, gd_tensor *loss)
+{
+    gd__retain(loss);
+    gd__release(var->loss);
+    var->loss = loss;
+}
+
+void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss)
+{
+    gd__retain(loss);
+    gd__release(var->loss_approx);
+    var->loss_approx = loss;
+}
+
+/* ---- moving the parameters ---- */
+
+gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->count && !status; i++) status = gd_add_into(var->params[i], direction[i], alpha);
+    return status;
+}
+
+gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
+{
+    gd_tensor **list = copied(var, var->params);
+    if (!list) return gd_error(var->ctx);
+    memcpy(copies, list, (size_t)var->count * sizeof *list);
+    gd__free(var->ctx, list, (size_t)var->count * sizeof *list);
+    return GD_OK;
+}
+
+gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->count && !status; i++) status = gd_assign(var->params[i], copies[i]);
+    return status;
+}

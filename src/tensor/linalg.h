@@ -1,0 +1,38 @@
+/* What linear algebra, contractions and network operators share. */
+#ifndef GD_TENSOR_LINALG_H
+#define GD_TENSOR_LINALG_H
+
+#include "tensor/tensor.h"
+
+/* Where an axis of a result comes from; `from` NULL: an anonymous axis. */
+typedef struct gd_axis_source {
+    gd_tensor *from;
+    int axis;
+} gd_axis_source;
+
+/* x, which has no names, with names and labels from the sources, one an axis; a name that is there already becomes
+ * anonymous, labels of another size are dropped.  x itself when there is nothing to put on. */
+gd_tensor *gd__with_axes(gd_tensor *x, const gd_axis_source *source);
+
+/* b with the elements of axis j in the order of a's axis i where both are labelled and have the same name. */
+gd_tensor *gd__match_labels(const char *what, gd_tensor *a, int i, gd_tensor *b, int j);
+
+/* Both of the same dtype, with arithmetic. */
+bool gd__can_multiply(const char *what, const gd_tensor *a, const gd_tensor *b);
+
+/* The operator itself: nameless [..., m, k] and [..., k, n] with equal batch sizes. */
+gd_tensor *gd__product(gd_tensor *a, gd_tensor *b);
+
+/* x without names; x itself if it has none. */
+gd_tensor *gd__nameless(gd_tensor *x);
+
+/* Windows of images, see cpu/windows.c. */
+typedef struct gd_windows {
+    int64_t tall, wide, stride, padding, height, width;
+    bool together; /* [batch, channel, window, place] instead of [channel, place, batch, window] */
+} gd_windows;
+
+gd_tensor *gd__unfold2d(gd_tensor *image, const gd_windows *w, double fill);
+gd_tensor *gd__fold2d(gd_tensor *columns, const gd_windows *w);
+
+#endif

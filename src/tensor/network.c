@@ -1,0 +1,319 @@
+/* Network operators, composed of others.  Images are [batch, channel, height, width].
+ *
+ * A convolution copies every window into a column and is one matrix product; a pooling reduces over each window. */
+#include "tensor/device.h"
+#include "tensor/linalg.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- windows ---- */
+
+static gd_attrs window_attrs(const gd_windows *w, double fill)
+{
+    return (gd_attrs){.ni = 7,
+                      .i = {w->tall, w->wide, w->stride, w->padding, w->height, w->width, w->together},
+                      .nf = 1,
+                      .f = {fill}};
+}
+
+static int64_t windows_along(int64_t size, int64_t window, const gd_windows *w)
+{
+    return (size + 2 * w->padding - window) / w->stride + 1;
+}
+
+gd_tensor *gd__unfold2d(gd_tensor *image, const gd_windows *w, double fill)
+{
+    if (!image) return NULL;
+    int64_t batch = image->size[0], channels = image->size[1], places = w->tall * w->wide;
+    int64_t count = windows_along(w->height, w->tall, w) * windows_along(w->width, w->wide, w);
+    int64_t apart[4] = {channels, places, batch, count}, together[4] = {batch, channels, count, places};
+    gd_attrs attrs = window_attrs(w, fill);
+    gd_tensor *out = gd__new_checked(image->storage->device, "unfold2d", image->dtype, 4,
+                                     w->together ? together : apart);
+    return gd__run1(GD_OP_unfold2d, &image, 1, &attrs, out);
+}
+
+gd_tensor *gd__fold2d(gd_tensor *columns, const gd_windows *w)
+{
+    if (!columns) return NULL;
+    int64_t batch = columns->size[w->together ? 0 : 2], channels = columns->size[w->together ? 1 : 0];
+    gd_attrs attrs = window_attrs(w, 0);
+    gd_tensor *out = gd__new_checked(columns->storage->device, "fold2d", columns->dtype, 4,
+                                     (int64_t[]){batch, channels, w->height, w->width});
+    return gd__run1(GD_OP_fold2d, &columns, 1, &attrs, out);
+}
+
+static bool is_image(const char *what, const gd_tensor *x)
+{
+    char shape[256];
+    if (!gd__need_float(what, x)) return false;
+    if (x->ndim == 4) return true;
+    (void)gd_fail(x->head.ctx, GD_SHAPE, "%s: needs [batch, channel, height, width], got %s", what,
+                  gd__shape_text(x, shape, sizeof shape));
+    return false;
+}
+
+/* Checks that at least one window fits and that all sizes stay far from overflow. */
+static bool windows_fit(const char *what, const gd_tensor *x, const gd_windows *w)
+{
+    gd_ctx *ctx = x->head.ctx;
+    if (w->stride < 1 || w->padding < 0 || w->tall < 1 || w->wide < 1) {
+        (void)gd_fail(ctx, GD_VALUE, "%s: a window of %lld x %lld, stride %lld, padding %lld", what,
+                      (long long)w->tall, (long long)w->wide, (long long)w->stride, (long long)w->padding);
+        return false;
+    }
+    bool fits = w->tall - w->height <= 2 * w->padding && w->wide - w->width <= 2 * w->padding;
+    if (!fits)
+        (void)gd_fail(ctx, GD_SHAPE,
+                      "%s: a window of %lld x %lld does not fit an image of %lld x %lld with padding %lld",
+                      what, (long long)w->tall, (long long)w->wide, (long long)w->height, (long long)w->width,
+                      (long long)w->padding);
+    return fits;
+}
+
+/* ---- convolution ---- */
+
+static bool weight_fits(const gd_tensor *x, const gd_tensor *weight, const gd_tensor *bias)
+{
+    gd_ctx *ctx = x->head.ctx;
+    char a[256], b[256];
+    if (weight->ndim != 4)
+        (void)gd_fail(ctx, GD_SHAPE, "conv2d: the weight must be [out, in, height, width], got %s",
+                      gd__shape_text(weight, b, sizeof b));
+    else if (weight->size[1] != x->size[1])
+        (void)gd_fail(ctx, GD_SHAPE, "conv2d: the image has %lld channels, the weight %lld; shapes %s and %s",
+                      (long long)x->size[1], (long long)weight->size[1], gd__shape_text(x, a, sizeof a),
+                      gd__shape_text(weight, b, sizeof b));
+    else if (bias && (bias->ndim != 1 || bias->size[0] != weight->size[0]))
+        (void)gd_fail(ctx, GD_SHAPE, "conv2d: the bias is %s, the weight has %lld output channels",
+                      gd__shape_text(bias, a, sizeof a), (long long)weight->size[0]);
+    else
+        return gd__can_multiply("conv2d", x, weight) && (!bias || gd__can_multiply("conv2d", x, bias));
+    return false;
+}
+
+/* [out, in k] x [in k, batch l] -> [out, batch l] -> [batch, out, height, width] */
+static gd_tensor *convolve(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, const gd_windows *w)
+{
+    int64_t batch = x->size[0], out = weight->size[0], depth = x->size[1] * w->tall * w->wide;
+    int64_t down = windows_along(w->height, w->tall, w), across = windows_along(w->width, w->wide, w);
+    gd_tensor *columns = gd__unfold2d(gd__nameless(x), w, 0);
+    columns = gd__reshape(columns, 2, (int64_t[]){depth, batch * down * across});
+    gd_tensor *matrix = gd__reshape(weight, 2, (int64_t[]){out, depth});
+    gd_tensor *y = gd__product(matrix, columns);
+    if (bias) y = gd_add(y, gd__reshape(bias, 2, (int64_t[]){out, 1}));
+    y = gd__reshape(y, 4, (int64_t[]){out, batch, down, across});
+    return gd_contiguous(gd_transpose(y, 0, 1));
+}
+
+/* The output channels are those of the weight; where it has no names, the channel axis keeps the name it had. */
+static gd_tensor *with_image_axes(gd_tensor *y, gd_tensor *x, gd_tensor *weight)
+{
+    gd_axis_source source[4] = {{x, 0}, {x, 1}, {x, 2}, {x, 3}};
+    if (weight && (gd__name(weight, 0) || gd__labels(weight, 0)))
+        source[1] = (gd_axis_source){weight, 0};
+    else if (weight && y &&
+             gd__labels(x, 1)) { /* labels of other channels do not fit even when their number does */
+        source[1].from = gd_with_labels(x, "1", NULL);
+        if (!source[1].from) return NULL;
+    }
+    return gd__with_axes(y, source);
+}
+
+gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int stride, int padding)
+{
+    if (!gd__given2("conv2d", x, weight) || !is_image("conv2d", x) || !weight_fits(x, weight, bias))
+        return NULL;
+    gd_windows w = {weight->size[2], weight->size[3], stride, padding, x->size[2], x->size[3], false};
+    if (!windows_fit("conv2d", x, &w)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *out = with_image_axes(convolve(x, weight, bias, &w), x, weight);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- pooling ---- */
+
+typedef gd_tensor *(*reduce_fn)(gd_tensor *x, const char *axes, bool keep_dims);
+
+static gd_tensor *pool(const char *what, gd_tensor *x, int size, int stride, int padding, reduce_fn reduce,
+                       double fill)
+{
+    if (!x || !is_image(what, x)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_windows w = {size, size, stride, padding, x->size[2], x->size[3], true};
+    if (!windows_fit(what, x, &w)) return NULL;
+    if (2 * w.padding > size) {
+        (void)gd_fail(ctx, GD_VALUE, "%s: padding %d is more than half of the window %d", what, padding,
+                      size);
+        return NULL;
+    }
+    gd_scope_begin(ctx);
+    gd_tensor *y = reduce(gd__unfold2d(gd__nameless(x), &w, fill), "3", false);
+    int64_t down = windows_along(w.height, w.tall, &w), across = windows_along(w.width, w.wide, &w);
+    y = gd__reshape(y, 4, (int64_t[]){x->size[0], x->size[1], down, across});
+    y = with_image_axes(y, x, NULL);
+    gd__keep(y);
+    gd_scope_end(ctx);
+    return y;
+}
+
+gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding)
+{
+    return pool("max_pool2d", x, size, stride, padding, gd_max, -INFINITY);
+}
+
+/* Padding counts as zeros. */
+gd_tensor *gd_avg_pool2d(gd_tensor *x, int size, int stride, int padding)
+{
+    return pool("avg_pool2d", x, size, stride, padding, gd_mean, 0);
+}
+
+/* ---- normalisation ---- */
+
+/* A weight on the normalised axes, as a nameless tensor that broadcasts against x: by name if it has names, otherwise its
+ * axes are the normalised ones in order. */
+static gd_tensor *over_axes(gd_tensor *x, const int *axes, int count, gd_tensor *weight)
+{
+    if (weight->axes) return gd__nameless(gd_align(weight, x));
+    int64_t size[GD_MAX_DIMS];
+    bool fits = weight->ndim == count;
+    for (int i = 0; i < x->ndim; i++) size[i] = 1;
+    for (int i = 0; fits && i < count; i++) {
+        size[axes[i]] = x->size[axes[i]];
+        fits = weight->size[i] == size[axes[i]];
+    }
+    if (fits) return gd__reshape(weight, x->ndim, size);
+    char a[256], b[256];
+    (void)gd_fail(x->head.ctx, GD_SHAPE,
+                  "layer_norm: a weight or bias of %s does not fit the %d normalised axes of %s",
+                  gd__shape_text(weight, a, sizeof a), count, gd__shape_text(x, b, sizeof b));
+    return NULL;
+}
+
+/* (x - mean) / sqrt(variance + eps) over the axes, then weight and bias (Ba, Kiros and Hinton 2016). */
+gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_tensor *bias, double eps)
+{
+    if (!x || !gd__need_float("layer_norm", x)) return NULL;
+    int list[GD_MAX_DIMS], count = gd__parse_axes("layer_norm", x, axes, list);
+    if (count < 0) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    if (!(eps >= 0)) {
+        (void)gd_fail(ctx, GD_VALUE, "layer_norm: eps is %g", eps);
+        return NULL;
+    }
+    char text[4 * GD_MAX_DIMS] = "";
+    for (int i = 0, used = 0; i < count; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, i ? ",%d" : "%d", list[i]);
+    gd_scope_begin(ctx);
+    gd_tensor *bare = gd__nameless(x), *centred = gd_sub(bare, gd_mean(bare, text, true));
+    gd_tensor *spread = gd_mean(gd_square(centred), text, true);
+    gd_tensor *out = gd_mul(centred, gd_rsqrt(gd_add_scalar(spread, eps)));
+    if (weight) out = gd_mul(out, over_axes(x, list, count, weight));
+    if (bias) out = gd_add(out, over_axes(x, list, count, bias));
+    out = out ? gd__relabel_like(out, x) : NULL;
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- lookup ---- */
+
+/* Rows of the table [rows, ...]: the axes of the index, then the table's others. */
+gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index)
+{
+    if (!gd__given2("embedding", table, index)) return NULL;
+    gd_ctx *ctx = table->head.ctx;
+    int n = index->ndim + table->ndim - 1;
+    if (table->ndim < 1 || n > GD_MAX_DIMS) {
+        char a[256], b[256];
+        (void)gd_fail(ctx, GD_SHAPE, "embedding: table %s with index %s", gd__shape_text(table, a, sizeof a),
+                      gd__shape_text(index, b, sizeof b));
+        return NULL;
+    }
+    int64_t size[GD_MAX_DIMS];
+    gd_axis_source source[GD_MAX_DIMS];
+    for (int i = 0; i < n; i++) {
+        bool from_index = i < index->ndim;
+        source[i] = (gd_axis_source){from_index ? index : table, from_index ? i : i - index->ndim + 1};
+        size[i] = source[i].from->size[source[i].axis];
+    }
+    gd_scope_begin(ctx);
+    gd_tensor *flat = gd__reshape(index, 1, &index->numel);
+    gd_tensor *out = flat ? gd_index_select(gd__nameless(table), "0", flat) : NULL;
+    out = gd__with_axes(out ? gd__reshape(out, n, size) : NULL, source);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- dropout ---- */
+
+gd_tensor *gd_dropout(gd_tensor *x, double p)
+{
+    if (!x || !gd__need_float("dropout", x)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    if (!(p >= 0 && p < 1)) {
+        (void)gd_fail(ctx, GD_VALUE, "dropout: p is %g, must be at least 0 and below 1", p);
+        return NULL;
+    }
+    gd_scope_begin(ctx);
+    gd_device *device = x->storage->device;
+    gd_tensor *draw = gd_rand(ctx, GD_F32, x->ndim, x->size);
+    gd_tensor *kept = gd_to_device(gd_ge(draw, gd_scalar(ctx, GD_F32, p)), device);
+    gd_tensor *zero = gd_to_device(gd_scalar(ctx, x->dtype, 0), device);
+    gd_tensor *out = gd_where(kept, gd_mul_scalar(gd__nameless(x), 1 / (1 - p)), zero);
+    out = out ? gd__relabel_like(out, x) : NULL;
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- losses ---- */
+
+static bool classes_fit(const gd_tensor *logits, const gd_tensor *classes)
+{
+    gd_ctx *ctx = logits->head.ctx;
+    char a[256], b[256];
+    if (logits->ndim == 2 && classes->ndim == 1 && logits->size[0] == classes->size[0]) {
+        if (!gd_dtype_is_float(classes->dtype) && classes->dtype != GD_BOOL) return true;
+        (void)gd_fail(ctx, GD_DTYPE, "cross_entropy: the classes are %s, not integers",
+                      gd_dtype_name(classes->dtype));
+        return false;
+    }
+    (void)gd_fail(ctx, GD_SHAPE, "cross_entropy: needs logits [n, classes] and classes [n], got %s and %s",
+                  gd__shape_text(logits, a, sizeof a), gd__shape_text(classes, b, sizeof b));
+    return false;
+}
+
+gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes)
+{
+    if (!gd__given2("cross_entropy", logits, classes) || !gd__need_float("cross_entropy", logits))
+        return NULL;
+    if (!classes_fit(logits, classes)) return NULL;
+    gd_ctx *ctx = logits->head.ctx;
+    gd_scope_begin(ctx);
+    classes = gd__match_labels("cross_entropy", logits, 0, classes, 0);
+    gd_tensor *index = gd__reshape(classes, 2, (int64_t[]){logits->size[0], 1});
+    gd_tensor *likelihood = gd_gather(gd_log_softmax(gd__nameless(logits), "1"), "1", index);
+    gd_tensor *out = gd_neg(gd_mean(likelihood, NULL, false));
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd_mse(gd_tensor *x, gd_tensor *y)
+{
+    if (!gd__given2("mse", x, y)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd_mean(gd_square(gd_sub(x, y)), NULL, false);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
+}

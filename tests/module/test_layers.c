@@ -1,0 +1,610 @@
+/* Layers: values against plain loops, gradients against central differences, initial values, errors. */
+#include "module/support.h"
+
+static gd_tensor *random_tensor(gd_ctx *ctx, int ndim, const int64_t *shape)
+{
+    return gd_randn(ctx, GD_F64, ndim, shape);
+}
+
+static double *values_of(gd_tensor *t)
+{
+    double *out = calloc((size_t)gd_numel(t) + 1, sizeof *out);
+    ok(gd_read_f64(t, out, gd_numel(t)));
+    return out;
+}
+
+/* sum(sin(y)): every output counts, with different weights. */
+static gd_tensor *loss_of(gd_module *m, gd_tensor *x)
+{
+    return gd_sum(gd_sin(gd_module_call(m, x)), NULL, false);
+}
+
+static double loss_at(gd_module *m, gd_tensor *x)
+{
+    gd_ctx *ctx = gd_module_ctx(m);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    double value = gd_item(loss_of(m, x));
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return value;
+}
+
+/* Compares the gradient of one leaf with central differences. */
+static void check_leaf(gd_module *m, gd_tensor *x, gd_tensor *leaf, const char *name)
+{
+    gd_tensor *grad = gd_grad_of(leaf);
+    if (!grad) fail_msg("'%s' has no gradient", name);
+    double *analytic = values_of(grad), h = 1e-6;
+    for (int64_t i = 0; i < gd_numel(leaf); i++) {
+        double *data = gd_data_mut(leaf), old = data[i];
+        data[i] = old + h;
+        double up = loss_at(m, x);
+        data = gd_data_mut(leaf);
+        data[i] = old - h;
+        double down = loss_at(m, x);
+        data = gd_data_mut(leaf);
+        data[i] = old;
+        double numeric = (up - down) / (2 * h);
+        if (fabs(numeric - analytic[i]) > 1e-6 * (1 + fabs(numeric)))
+            fail_msg("'%s'[%lld]: gradient %.10g, difference %.10g", name, (long long)i, analytic[i],
+                     numeric);
+    }
+    free(analytic);
+}
+
+static void check_gradients(gd_module *m, gd_tensor *x)
+{
+    ok(gd_backward(loss_of(m, x), NULL, 0));
+    gd_named *all = gd_module_parameters(m, NULL);
+    for (int64_t i = 0; i < gd_named_count(all); i++)
+        check_leaf(m, x, gd_named_tensor(all, i), gd_named_name(all, i));
+    if (gd_requires_grad(x)) check_leaf(m, x, x, "input");
+}
+
+static void expect_between(gd_tensor *t, double low, double high)
+{
+    double *v = values_of(t), least = INFINITY, most = -INFINITY;
+    for (int64_t i = 0; i < gd_numel(t); i++) {
+        least = fmin(least, v[i]);
+        most = fmax(most, v[i]);
+    }
+    free(v);
+    assert_true(least >= low && most < high);
+    assert_true(most - least > 0.8 * (high - low)); /* and they fill it */
+}
+
+/* ---- linear ---- */
+
+static gd_linear_options linear64(void)
+{
+    gd_linear_options options = gd_linear_defaults();
+    options.dtype = GD_F64;
+    return options;
+}
+
+static void linear_is_x_times_the_transposed_weight_plus_bias(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_linear_options options = linear64();
+    gd_module *m = gd_linear_new(ctx, 3, 2, &options);
+    gd_tensor *x = random_tensor(ctx, 3, (int64_t[]){4, 5, 3}), *y = gd_module_call(m, x);
+    assert_int_equal(gd_ndim(y), 3);
+    double *xv = values_of(x), *w = values_of(gd_module_get_tensor(m, "weight"));
+    double *b = values_of(gd_module_get_tensor(m, "bias")), expected[40];
+    for (int i = 0; i < 20; i++) {
+        for (int o = 0; o < 2; o++) {
+            expected[2 * i + o] = b[o];
+            for (int k = 0; k < 3; k++) expected[2 * i + o] += xv[3 * i + k] * w[3 * o + k];
+        }
+    }
+    expect_values_at(y, 40, expected, 1e-13, __FILE__, __LINE__);
+    free(xv), free(w), free(b);
+    gd_scope_end(ctx);
+}
+
+static void linear_starts_uniform_within_its_bound(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_module *m = gd_linear_new(ctx, 25, 100, NULL);
+    gd_tensor *weight = gd_module_get_tensor(m, "weight");
+    assert_int_equal(gd_tensor_dtype(weight), GD_F32);
+    assert_true(gd_size(weight, 0) == 100 && gd_size(weight, 1) == 25);
+    expect_between(weight, -0.2, 0.2); /* 1 / sqrt(25) */
+    expect_between(gd_module_get_tensor(m, "bias"), -0.2, 0.2);
+    assert_true(gd_requires_grad(weight));
+    gd_seed(ctx, 5);
+    gd_tensor *first = gd_module_get_tensor(gd_linear_new(ctx, 4, 4, NULL), "weight");
+    gd_seed(ctx, 5); /* the context's generator decides */
+    gd_tensor *second = gd_module_get_tensor(gd_linear_new(ctx, 4, 4, NULL), "weight");
+    assert_memory_equal(gd_data(first), gd_data(second), 16 * sizeof(float));
+    gd_scope_end(ctx);
+}
+
+static void linear_without_bias_has_none(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_linear_options options = linear64();
+    options.bias = false;
+    gd_module *m = gd_linear_new(ctx, 3, 2, &options);
+    assert_false(gd_module_has(m, "bias"));
+    expect_values(gd_module_call(m, gd_zeros(ctx, GD_F64, 1, (int64_t[]){3})), 0, 0);
+    gd_scope_end(ctx);
+}
+
+static void linear_contracts_a_named_axis(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_linear_options options = linear64();
+    options.input = "feature";
+    options.output = "hidden";
+    gd_module *m = gd_linear_new(ctx, 3, 2, &options);
+    gd_tensor *x = gd_rename(random_tensor(ctx, 2, (int64_t[]){3, 4}),
+                             "feature, batch"); /* not the last axis */
+    gd_tensor *y = gd_module_call(m, x);
+    assert_int_equal(gd_ndim(y), 2);
+    assert_string_equal(gd_axis_name(y, 0), "batch");
+    assert_string_equal(gd_axis_name(y, 1), "hidden");
+    gd_module *plain = gd_linear_new(ctx, 3, 2, &(gd_linear_options){.bias = true, .dtype = GD_F64});
+    ok(gd_module_set_parameter(plain, "weight", gd_drop_names(gd_module_get_tensor(m, "weight"))));
+    ok(gd_module_set_parameter(plain, "bias", gd_drop_names(gd_module_get_tensor(m, "bias"))));
+    double *expected = values_of(gd_module_call(plain, gd_transpose(gd_drop_names(x), 0, 1)));
+    expect_values_at(y, 8, expected, 1e-13, __FILE__, __LINE__);
+    free(expected);
+    gd_scope_end(ctx);
+}
+
+static void linear_gradients_are_right(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_linear_options options = linear64();
+    check_gradients(gd_linear_new(ctx, 3, 2, &options),
+                    gd_require_grad(random_tensor(ctx, 2, (int64_t[]){4, 3})));
+    gd_scope_end(ctx);
+}
+
+static void wrong_sizes_are_errors(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    assert_null(gd_linear_new(ctx, 0, 2, NULL));
+    expect_error(ctx, GD_VALUE, "linear: inputs is 0, must be at least 1");
+    assert_null(gd_linear_new(ctx, 2, -1, NULL));
+    expect_error(ctx, GD_VALUE, "outputs is -1");
+    assert_null(gd_conv2d_new(ctx, 1, 1, 0, NULL));
+    expect_error(ctx, GD_VALUE, "conv2d: kernel is 0");
+    gd_conv2d_options conv = gd_conv2d_defaults();
+    conv.padding = -1;
+    assert_null(gd_conv2d_new(ctx, 1, 1, 1, &conv));
+    expect_error(ctx, GD_VALUE, "conv2d: padding is -1");
+    assert_null(gd_layer_norm_new(ctx, 0, NULL));
+    expect_error(ctx, GD_VALUE, "layer_norm: size");
+    assert_null(gd_embedding_new(ctx, 0, 3, NULL));
+    expect_error(ctx, GD_VALUE, "embedding: count");
+    assert_null(gd_attention_new(ctx, 6, 4, NULL));
+    expect_error(ctx, GD_VALUE, "attention: 4 heads do not divide the size 6");
+    assert_null(gd_mlp_new(ctx, (int64_t[]){3}, 1, NULL));
+    expect_error(ctx, GD_VALUE, "mlp: 1 sizes");
+    assert_null(gd_mlp_new(ctx, (int64_t[]){3, 0}, 2, NULL));
+    expect_error(ctx, GD_VALUE, "linear: outputs is 0");
+    assert_null(gd_activation_new(ctx, "rellu"));
+    expect_error(ctx, GD_VALUE, "activation: 'rellu' is unknown");
+    gd_linear_options named = gd_linear_defaults();
+    char name[400];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    named.input = name;
+    assert_null(gd_linear_new(ctx, 3, 2, &named));
+    expect_error(ctx, GD_VALUE, "linear: the axis names are longer");
+    gd_module *m = gd_linear_new(ctx, 3, 2, NULL);
+    assert_null(gd_module_call(m, gd_zeros(ctx, GD_F32, 2, (int64_t[]){2, 4})));
+    assert_int_equal(gd_error(ctx), GD_SHAPE);
+    gd_clear_error(ctx);
+    assert_null(gd_module_call(gd_layer_norm_new(ctx, 3, NULL), gd_zeros(ctx, GD_F32, 1, (int64_t[]){4})));
+    expect_error(ctx, GD_SHAPE, "layer_norm: the last axis has 4 elements, expected 3");
+    assert_null(
+        gd_module_call(gd_attention_new(ctx, 4, 2, NULL), gd_zeros(ctx, GD_F32, 2, (int64_t[]){2, 3})));
+    expect_error(ctx, GD_SHAPE, "attention: needs [..., time, 4], got [2, 3]");
+    assert_null(gd_invoke(gd_module_object(m), gd_tensor_object(gd_zeros(ctx, GD_F32, 1, (int64_t[]){3})),
+                          GD_KWARGS(gd_int_argument("axis", 1))));
+    expect_error(ctx, GD_ARGUMENT, "keyword 'axis' is not expected");
+    gd_scope_end(ctx);
+}
+
+/* ---- conv2d ---- */
+
+static void conv2d_is_the_sum_over_windows(void **state)
+{
+    gd_ctx *ctx = context(state);
+    enum { N = 2, C = 2, H = 5, W = 6, O = 3, K = 3, S = 2, P = 1, OH = 3, OW = 3 };
+    gd_scope_begin(ctx);
+    gd_conv2d_options options = gd_conv2d_defaults();
+    options.stride = S;
+    options.padding = P;
+    options.dtype = GD_F64;
+    gd_module *m = gd_conv2d_new(ctx, C, O, K, &options);
+    gd_tensor *x = random_tensor(ctx, 4, (int64_t[]){N, C, H, W}), *y = gd_module_call(m, x);
+    double *xv = values_of(x), *w = values_of(gd_module_get_tensor(m, "weight"));
+    double *b = values_of(gd_module_get_tensor(m, "bias")), expected[N * O * OH * OW];
+    for (int at = 0; at < N * O * OH * OW; at++) {
+        int ox = at % OW, oy = at / OW % OH, o = at / (OW * OH) % O, n = at / (OW * OH * O);
+        double sum = b[o];
+        for (int k = 0; k < C * K * K; k++) {
+            int kx = k % K, ky = k / K % K, c = k / (K * K), ix = ox * S + kx - P, iy = oy * S + ky - P;
+            if (ix >= 0 && ix < W && iy >= 0 && iy < H)
+                sum += xv[((n * C + c) * H + iy) * W + ix] * w[((o * C + c) * K + ky) * K + kx];
+        }
+        expected[at] = sum;
+    }
+    expect_values_at(y, N * O * OH * OW, expected, 1e-12, __FILE__, __LINE__);
+    free(xv), free(w), free(b);
+    expect_between(gd_module_get_tensor(gd_conv2d_new(ctx, 4, 50, 2, NULL), "weight"), -0.25, 0.25);
+    gd_scope_end(ctx);
+}
+
+static void conv2d_gradients_are_right(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_conv2d_options options = gd_conv2d_defaults();
+    options.padding = 1;
+    options.dtype = GD_F64;
+    check_gradients(gd_conv2d_new(ctx, 2, 2, 2, &options),
+                    gd_require_grad(random_tensor(ctx, 4, (int64_t[]){2, 2, 3, 3})));
+    gd_scope_end(ctx);
+}
+
+/* ---- layer norm ---- */
+
+static void layer_norm_centres_and_scales_the_last_axis(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_layer_norm_options options = gd_layer_norm_defaults();
+    options.dtype = GD_F64;
+    gd_module *m = gd_layer_norm_new(ctx, 4, &options);
+    expect_values(gd_module_get_tensor(m, "weight"), 1, 1, 1, 1);
+    expect_values(gd_module_get_tensor(m, "bias"), 0, 0, 0, 0);
+    ok(gd_module_set_parameter(m, "weight", VECTOR(ctx, 1, 2, 3, 4)));
+    ok(gd_module_set_parameter(m, "bias", VECTOR(ctx, 0, 0, 1, 1)));
+    /* mean 2.5, variance 1.25 */
+    double s = 1 / sqrt(1.25 + 1e-5);
+    gd_tensor *x = gd_rename(gd_reshape(VECTOR(ctx, 1, 2, 3, 4), 2, (int64_t[]){1, 4}), "batch, feature");
+    gd_tensor *y = gd_module_call(m, x);
+    expect_near(y, 1e-12, -1.5 * s, -0.5 * s * 2, 0.5 * s * 3 + 1, 1.5 * s * 4 + 1);
+    assert_string_equal(gd_axis_name(y, 1), "feature");
+    options.affine = false;
+    assert_int_equal(gd_named_count(gd_module_parameters(gd_layer_norm_new(ctx, 4, &options), NULL)), 0);
+    check_gradients(m, gd_require_grad(random_tensor(ctx, 2, (int64_t[]){3, 4})));
+    gd_scope_end(ctx);
+}
+
+/* ---- embedding ---- */
+
+static void embedding_takes_rows_and_gives_them_gradients(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_embedding_options options = gd_embedding_defaults();
+    options.dtype = GD_F64;
+    gd_module *m = gd_embedding_new(ctx, 5, 2, &options);
+    gd_tensor *index = gd_from_data(ctx, GD_I64, 2, (int64_t[]){2, 2}, (int64_t[]){3, 0, 3, 4});
+    gd_tensor *y = gd_module_call(m, index), *weight = gd_module_get_tensor(m, "weight");
+    assert_true(gd_ndim(y) == 3 && gd_size(y, 2) == 2);
+    double *w = values_of(weight);
+    expect_values(y, w[6], w[7], w[0], w[1], w[6], w[7], w[8], w[9]);
+    free(w);
+    ok(gd_backward(gd_sum(y, NULL, false), NULL, 0));
+    expect_values(gd_grad_of(weight), 1, 1, 0, 0, 0, 0, 2, 2, 1, 1);
+    gd_scope_end(ctx);
+}
+
+static void embedding_starts_normal(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_embedding_options options = gd_embedding_defaults();
+    options.std = 0.02;
+    gd_tensor *weight = gd_module_get_tensor(gd_embedding_new(ctx, 100, 100, &options), "weight");
+    double *w = values_of(weight), mean = 0, square = 0;
+    for (int i = 0; i < 10000; i++) {
+        mean += w[i] / 10000;
+        square += w[i] * w[i] / 10000;
+    }
+    free(w);
+    assert_true(fabs(mean) < 0.02 * 4 / 100);                  /* four standard errors */
+    assert_true(fabs(sqrt(square) - 0.02) < 0.02 * 4 / 141.4); /* 1 / sqrt(2 n) each */
+    gd_scope_end(ctx);
+}
+
+/* ---- attention ---- */
+
+/* The definition, in loops: x is [time, size]. */
+static void attend(const double *x, int time, int size, int heads, bool causal, const double *wqkv,
+                   const double *bqkv, const double *wout, const double *bout, double *y)
+{
+    double qkv[8][48], mixed[8][16];
+    int depth = size / heads;
+    for (int t = 0; t < time; t++)
+        for (int o = 0; o < 3 * size; o++) {
+            qkv[t][o] = bqkv[o];
+            for (int k = 0; k < size; k++) qkv[t][o] += x[t * size + k] * wqkv[o * size + k];
+        }
+    for (int h = 0; h < heads; h++) {
+        for (int t = 0; t < time; t++) {
+            double score[8], total = 0;
+            int seen = causal ? t + 1 : time;
+            for (int u = 0; u < seen; u++) {
+                double dot = 0;
+                for (int d = 0; d < depth; d++) dot += qkv[t][h * depth + d] * qkv[u][size + h * depth + d];
+                score[u] = exp(dot / sqrt(depth));
+                total += score[u];
+            }
+            for (int d = 0; d < depth; d++) {
+                mixed[t][h * depth + d] = 0;
+                for (int u = 0; u < seen; u++)
+                    mixed[t][h * depth + d] += score[u] / total * qkv[u][2 * size + h * depth + d];
+            }
+        }
+    }
+    for (int t = 0; t < time; t++)
+        for (int o = 0; o < size; o++) {
+            y[t * size + o] = bout[o];
+            for (int k = 0; k < size; k++) y[t * size + o] += mixed[t][k] * wout[o * size + k];
+        }
+}
+
+static gd_module *attention64(gd_ctx *ctx, int64_t size, int64_t heads, bool causal)
+{
+    gd_attention_options options = gd_attention_defaults();
+    options.causal = causal;
+    options.dtype = GD_F64;
+    return gd_attention_new(ctx, size, heads, &options);
+}
+
+static void attention_is_softmax_of_scores_times_values(void **state)
+{
+    gd_ctx *ctx = context(state);
+    for (int causal = 0; causal < 2; causal++) {
+        gd_scope_begin(ctx);
+        gd_module *m = attention64(ctx, 6, 2, causal);
+        gd_tensor *x = random_tensor(ctx, 3, (int64_t[]){2, 4, 6}), *y = gd_module_call(m, x);
+        double *p[4], *xv = values_of(x), expected[48];
+        const char *names[] = {"qkv.weight", "qkv.bias", "out.weight", "out.bias"};
+        for (int i = 0; i < 4; i++) p[i] = values_of(gd_module_get_tensor(m, names[i]));
+        for (int n = 0; n < 2; n++)
+            attend(xv + 24 * n, 4, 6, 2, causal, p[0], p[1], p[2], p[3], expected + 24 * n);
+        expect_values_at(y, 48, expected, 1e-12, __FILE__, __LINE__);
+        gd_tensor *one = gd_module_call(m, gd_index(x, "0", 1)); /* without a batch */
+        assert_int_equal(gd_ndim(one), 2);
+        expect_values_at(one, 24, expected + 24, 1e-12, __FILE__, __LINE__);
+        for (int i = 0; i < 4; i++) free(p[i]);
+        free(xv);
+        gd_scope_end(ctx);
+    }
+}
+
+static void causal_attention_does_not_see_the_future(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_module *m = attention64(ctx, 4, 2, true);
+    gd_tensor *x = random_tensor(ctx, 2, (int64_t[]){3, 4}), *before = gd_module_call(m, x);
+    double *old = values_of(before);
+    ok(gd_fill(gd_slice(x, "0", 2, 3, 1), 9)); /* the last position */
+    gd_tensor *after = gd_module_call(m, x);
+    expect_values_at(gd_slice(after, "0", 0, 2, 1), 8, old, 0, __FILE__, __LINE__);
+    double *now = values_of(after);
+    assert_true(fabs(now[8] - old[8]) > 1e-6);
+    free(old), free(now);
+    gd_scope_end(ctx);
+}
+
+static void the_causal_keyword_overrides_the_option(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_module *m = attention64(ctx, 4, 2, false), *causal = attention64(ctx, 4, 2, true);
+    gd_archive *archive = gd_module_state(m);
+    ok(gd_module_load_state(causal, archive, NULL, NULL));
+    gd_archive_free(archive);
+    gd_tensor *x = random_tensor(ctx, 2, (int64_t[]){3, 4});
+    gd_object *y = gd_invoke(gd_module_object(m), gd_tensor_object(x),
+                             GD_KWARGS(gd_int_argument("causal", 1)));
+    double *expected = values_of(gd_module_call(causal, x));
+    expect_values_at(gd_object_tensor(y), 12, expected, 0, __FILE__, __LINE__);
+    free(expected);
+    gd_scope_end(ctx);
+}
+
+static void attention_keeps_axis_names_so_that_residuals_add(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_module *m = attention64(ctx, 4, 2, true);
+    gd_tensor *x = gd_rename(random_tensor(ctx, 3, (int64_t[]){2, 3, 4}), "batch, time, feature");
+    gd_tensor *y = gd_add(x, gd_module_call(m, x));
+    assert_int_equal(gd_ndim(y), 3);
+    assert_string_equal(gd_axis_name(y, 2), "feature");
+    check_gradients(m, gd_require_grad(gd_detach(x)));
+    gd_scope_end(ctx);
+}
+
+/* ---- activation, mlp, sequential ---- */
+
+static void activations_apply_their_function(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_tensor *x = VECTOR(ctx, -1, 0.5);
+    expect_values(gd_module_call(gd_activation_new(ctx, "relu"), x), 0, 0.5);
+    expect_near(gd_module_call(gd_activation_new(ctx, "tanh"), x), 1e-15, tanh(-1), tanh(0.5));
+    expect_near(gd_module_call(gd_activation_new(ctx, "sigmoid"), x), 1e-15, 1 / (1 + exp(1)),
+                1 / (1 + exp(-0.5)));
+    expect_near(gd_module_call(gd_activation_new(ctx, "softplus"), x), 1e-15, log1p(exp(-1)),
+                log1p(exp(0.5)));
+    gd_tensor *gelu = gd_module_call(gd_activation_new(ctx, "gelu"), x); /* exact or its tanh form */
+    expect_near(gelu, 1e-3, -0.5 * erfc(sqrt(0.5)), 0.25 * (1 + erf(0.5 * sqrt(0.5))));
+    gd_tensor *same = gd_module_call(gd_activation_new(ctx, "identity"), x);
+    assert_ptr_not_equal(same, x);
+    expect_values(same, -1, 0.5);
+    gd_scope_end(ctx);
+}
+
+static void mlp_is_linear_layers_with_activations_between(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_mlp_options options = gd_mlp_defaults();
+    options.activation = "tanh";
+    options.dtype = GD_F64;
+    gd_module *m = gd_mlp_new(ctx, (int64_t[]){3, 5, 4, 2}, 4, &options);
+    gd_named *parameters = gd_module_parameters(m, NULL);
+    const char *names[] = {"0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias"};
+    assert_int_equal(gd_named_count(parameters), 6);
+    for (int i = 0; i < 6; i++) assert_string_equal(gd_named_name(parameters, i), names[i]);
+    gd_tensor *x = gd_require_grad(random_tensor(ctx, 2, (int64_t[]){6, 3})), *h = x;
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        h = gd_module_call(gd_module_get_module(m, name), h);
+        if (i < 2) h = gd_tanh(h);
+    }
+    double *expected = values_of(h);
+    expect_values_at(gd_module_call(m, x), 12, expected, 0, __FILE__, __LINE__);
+    free(expected);
+    check_gradients(m, x);
+    options.activation = "none";
+    assert_null(gd_mlp_new(ctx, (int64_t[]){3, 2}, 2, &options));
+    expect_error(ctx, GD_VALUE, "mlp: activation 'none' is unknown");
+    gd_scope_end(ctx);
+}
+
+static void sequential_calls_its_parts_in_order(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_linear_options options = linear64();
+    gd_module *parts[] = {gd_linear_new(ctx, 3, 4, &options), gd_activation_new(ctx, "tanh")};
+    gd_module *m = gd_sequential_new(ctx, parts,
+                                     2); /* outside every scope: the parts are the sequential's now */
+    ok(gd_sequential_add(m, gd_linear_new(ctx, 4, 2, &options)));
+    gd_scope_begin(ctx);
+    ok(gd_sequential_add(m, gd_activation_new(ctx, "sigmoid"))); /* and out of the scope here */
+    gd_scope_end(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_require_grad(random_tensor(ctx, 2, (int64_t[]){5, 3}));
+    gd_tensor *h = gd_tanh(gd_module_call(gd_module_get_module(m, "0"), x));
+    double *expected = values_of(gd_sigmoid(gd_module_call(gd_module_get_module(m, "2"), h)));
+    expect_values_at(gd_module_call(m, x), 10, expected, 0, __FILE__, __LINE__);
+    free(expected);
+    check_gradients(m, x);
+    gd_scope_end(ctx);
+    gd_module_release(m);
+}
+
+static void a_part_can_be_shared_when_it_is_retained(void **state)
+{
+    gd_ctx *ctx = context(state);
+    for (int scoped = 0; scoped < 2; scoped++) {
+        if (scoped) gd_scope_begin(ctx);
+        gd_linear_options options = linear64();
+        gd_module *shared = gd_linear_new(ctx, 3, 3, &options), *m = gd_sequential_new(ctx, NULL, 0);
+        ok(gd_sequential_add(m, gd_module_retain(shared)));
+        ok(gd_sequential_add(m, gd_module_retain(shared))); /* twice in a row: tied weights */
+        gd_named *all = gd_module_parameters(m, NULL);
+        assert_int_equal(gd_named_count(all), 2);
+        gd_named_release(all);
+        gd_module_release(m);
+        assert_true(gd_module_has(shared, "weight"));
+        gd_module_release(shared);
+        if (scoped) gd_scope_end(ctx);
+    }
+}
+
+static void an_empty_sequential_gives_its_input(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_module *m = gd_sequential_new(ctx, NULL, 0);
+    gd_tensor *x = VECTOR(ctx, 1, 2), *y = gd_module_call(m, x);
+    expect_values(y, 1, 2);
+    gd_release(x);
+    gd_release(y);
+    gd_module_release(m);
+}
+
+static void a_sequential_takes_only_what_fits(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_module *m = gd_sequential_new(ctx, NULL, 0), *linear = gd_linear_new(ctx, 1, 1, NULL);
+    assert_int_equal(gd_sequential_add(linear, gd_linear_new(ctx, 1, 1, NULL)),
+                     GD_TYPE); /* consumed all the same */
+    expect_error(ctx, GD_TYPE, "class 'Linear' was given");
+    assert_int_equal(gd_sequential_add(m, gd_linear_new(ctx, 0, 1, NULL)), GD_VALUE);
+    expect_error(ctx, GD_VALUE, "linear: inputs"); /* what its maker said */
+    assert_null(gd_sequential_new(ctx, (gd_module *[]){NULL, linear}, 2));
+    expect_error(ctx, GD_ARGUMENT, "no part given");
+    gd_module_release(m);
+}
+
+static void layers_outside_every_scope_leave_nothing_behind(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_module *net[] = {gd_attention_new(ctx, 4, 2, NULL), gd_layer_norm_new(ctx, 4, NULL),
+                        gd_mlp_new(ctx, (int64_t[]){4, 3, 4}, 3, NULL), gd_linear_new(ctx, 4, 4, NULL)};
+    gd_tensor *x = gd_ones(ctx, GD_F32, 3, (int64_t[]){2, 3, 4});
+    for (int i = 0; i < 4; i++) {
+        gd_tensor *y = gd_module_call(net[i], x);
+        assert_int_equal(gd_size(y, 2), 4);
+        gd_release(y);
+        gd_module_release(net[i]);
+    }
+    gd_release(x);
+}
+
+static void layers_take_the_dtype_of_their_options(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_scope_begin(ctx);
+    gd_linear_options options = gd_linear_defaults();
+    options.dtype = GD_BF16;
+    gd_module *m = gd_linear_new(ctx, 4, 4, &options);
+    assert_int_equal(gd_tensor_dtype(gd_module_get_tensor(m, "weight")), GD_BF16);
+    ok(gd_module_to(m, GD_F64));
+    assert_int_equal(gd_tensor_dtype(gd_module_call(m, gd_zeros(ctx, GD_F64, 1, (int64_t[]){4}))), GD_F64);
+    gd_scope_end(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(linear_is_x_times_the_transposed_weight_plus_bias),
+        TEST(linear_starts_uniform_within_its_bound),
+        TEST(linear_without_bias_has_none),
+        TEST(linear_contracts_a_named_axis),
+        TEST(linear_gradients_are_right),
+        TEST(wrong_sizes_are_errors),
+        TEST(conv2d_is_the_sum_over_windows),
+        TEST(conv2d_gradients_are_right),
+        TEST(layer_norm_centres_and_scales_the_last_axis),
+        TEST(embedding_takes_rows_and_gives_them_gradients),
+        TEST(embedding_starts_normal),
+        TEST(attention_is_softmax_of_scores_times_values),
+        TEST(causal_attention_does_not_see_the_future),
+        TEST(the_causal_keyword_overrides_the_option),
+        TEST(attention_keeps_axis_names_so_that_residuals_add),
+        TEST(activations_apply_their_function),
+        TEST(mlp_is_linear_layers_with_activations_between),
+        TEST(sequential_calls_its_parts_in_order),
+        TEST(a_part_can_be_shared_when_it_is_retained),
+        TEST(an_empty_sequential_gives_its_input),
+        TEST(a_sequential_takes_only_what_fits),
+        TEST(layers_outside_every_scope_leave_nothing_behind),
+        TEST(layers_take_the_dtype_of_their_options),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

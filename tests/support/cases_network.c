@@ -1,0 +1,183 @@
+/* Network operators. */
+#include "support/op_cases.h"
+#include "support/op_references.h"
+#include "tensor/linalg.h"
+
+#include <math.h>
+
+#define APPLY(name, expression)                                              \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)        \
+    {                                                                        \
+        (void)ctx;                                                           \
+        return expression;                                                   \
+    }
+
+/* ---- convolution and pooling ---- */
+
+APPLY(conv2d, gd_conv2d(in[0], in[1], in[2], 1, 1))
+static void ref_conv(const array *in, array *out) { ref_conv2d(&in[0], &in[1], &in[2], 1, 1, out); }
+APPLY(conv2d_stride, gd_conv2d(in[0], in[1], NULL, 2, 0))
+static void ref_conv_stride(const array *in, array *out) { ref_conv2d(&in[0], &in[1], NULL, 2, 0, out); }
+
+static void pooled(const array *x, int64_t size, int64_t stride, int64_t padding, bool max, array *out)
+{
+    int64_t down = (x->size[2] + 2 * padding - size) / stride + 1, across = (x->size[3] + 2 * padding - size) / stride + 1;
+    *out = array_new(4, (int64_t[]){x->size[0], x->size[1], down, across});
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    int64_t at[GD_MAX_DIMS] = {0}, k = 0;
+    if (out->numel) do {
+            long double best = -INFINITY, sum = 0;
+            for (int64_t p = 0; p < size * size; p++) {
+                int64_t i = at[2] * stride + p / size - padding, j = at[3] * stride + p % size - padding;
+                if (i < 0 || j < 0 || i >= x->size[2] || j >= x->size[3]) continue;
+                long double v = x->v[array_offset(x, (int64_t[]){at[0], at[1], i, j})];
+                best = v > best ? v : best;
+                sum += v;
+            }
+            out->scale[k] = 2;
+            out->v[k++] = max ? best : sum / (long double)(size * size);
+        } while (array_next(out, at));
+}
+
+APPLY(max_pool2d, gd_max_pool2d(in[0], 2, 2, 1))
+static void ref_max_pool(const array *in, array *out) { pooled(in, 2, 2, 1, true, out); }
+APPLY(avg_pool2d, gd_avg_pool2d(in[0], 2, 1, 1))
+static void ref_avg_pool(const array *in, array *out) { pooled(in, 2, 1, 1, false, out); }
+
+/* Windows of 2 x 2 cut out and added back: every pixel times the number of windows it is in. */
+static gd_tensor *apply_fold2d(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    gd_tensor *x = gd_drop_names(in[0]);
+    gd_windows w = {2, 2, 1, 0, gd_size(x, 2), gd_size(x, 3), false};
+    return gd__fold2d(gd__unfold2d(x, &w, 0), &w);
+}
+static void ref_fold2d(const array *in, array *out)
+{
+    *out = array_new(4, in->size);
+    int64_t tall = in->size[2], wide = in->size[3];
+    for (int64_t k = 0; k < in->numel; k++) {
+        int64_t i = k / wide % tall, j = k % wide;
+        int64_t rows = (i > 0) + (i < tall - 1), columns = (j > 0) + (j < wide - 1);
+        out->v[k] = in->v[k] * (long double)(rows * columns);
+    }
+}
+
+/* ---- the others ---- */
+
+APPLY(layer_norm, gd_layer_norm(in[0], "1", in[1], in[2], 1e-5))
+APPLY(layer_norm_plain, gd_layer_norm(in[0], "0, 1", NULL, NULL, 1e-3))
+
+static void normalise(const array *x, int64_t n, long double eps, const array *weight, const array *bias, array *out)
+{
+    *out = array_new(x->ndim, x->size);
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    for (int64_t start = 0; start + n <= x->numel && n; start += n) {
+        long double mean = 0, spread = 0;
+        for (int64_t i = 0; i < n; i++) mean += x->v[start + i] / (long double)n;
+        for (int64_t i = 0; i < n; i++) spread += powl(x->v[start + i] - mean, 2) / (long double)n;
+        for (int64_t i = 0; i < n; i++) {
+            long double y = (x->v[start + i] - mean) / sqrtl(spread + eps), w = weight ? weight->v[i] : 1;
+            out->v[start + i] = y * w + (bias ? bias->v[i] : 0);
+            out->scale[start + i] = 4 + (2 + fabsl(y)) * fabsl(w) * (1 + 1 / sqrtl(spread + eps));
+        }
+    }
+}
+
+static void ref_layer_norm(const array *in, array *out) { normalise(in, in->size[1], 1e-5L, &in[1], &in[2], out); }
+static void ref_layer_norm_plain(const array *in, array *out) { normalise(in, in->numel, 1e-3L, NULL, NULL, out); }
+
+APPLY(embedding, gd_embedding(in[0], in[1]))
+static void ref_embedding(const array *in, array *out)
+{
+    int64_t wide = in->size[1];
+    *out = array_new(3, (int64_t[]){in[1].size[0], in[1].size[1], wide});
+    for (int64_t k = 0; k < out->numel; k++) out->v[k] = in->v[(int64_t)in[1].v[k / wide] * wide + k % wide];
+}
+
+/* The same mask at every call. */
+static gd_tensor *apply_dropout(gd_ctx *ctx, gd_tensor *const *in)
+{
+    gd_seed(ctx, 3);
+    return gd_dropout(in[0], 0.25);
+}
+static const char *holds_dropout(const array *in, const array *out, long double eps)
+{
+    for (int64_t i = 0; i < in->numel; i++) {
+        long double kept = in->v[i] / 0.75L;
+        if (out->v[i] != 0 && fabsl(out->v[i] - kept) > 2 * eps * fabsl(kept)) return "neither 0 nor x / (1 - p)";
+    }
+    return NULL;
+}
+
+APPLY(cross_entropy, gd_cross_entropy(in[0], in[1]))
+static void ref_cross_entropy(const array *in, array *out)
+{
+    *out = array_new(0, NULL);
+    int64_t rows = in->size[0], classes = in->size[1];
+    long double sum = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        long double all = 0;
+        for (int64_t j = 0; j < classes; j++) all += expl(in->v[i * classes + j]);
+        sum += logl(all) - in->v[i * classes + (int64_t)in[1].v[i]];
+    }
+    out->v[0] = sum / (long double)rows;
+    out->scale = calloc(1, sizeof *out->scale);
+    out->scale[0] = 4;
+}
+
+APPLY(mse, gd_mse(in[0], in[1]))
+static void ref_mse(const array *in, array *out)
+{
+    *out = array_new(0, NULL);
+    for (int64_t i = 0; i < in->numel; i++) out->v[0] += powl(in[0].v[i] - in[1].v[i], 2) / (long double)in->numel;
+    if (!in->numel) out->v[0] = NAN;
+}
+
+/* ---- the table ---- */
+
+#define IMAGE(domain)                                                                                                 \
+    {domain, "batch=2 channel=2 height=4 width=3", NULL, "batch=0 channel=2 height=4 width=3",                        \
+     "batch=1 channel=1 height=2 width=2", "batch=4 channel=8 height=40 width=40", 0}
+#define FLAT(domain) {domain, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=300 col=400", 0}
+
+static const op_case rows[] = {
+    {.name = "conv2d", .op = GD_OP_unfold2d, .apply = apply_conv2d, .reference = ref_conv, .operands = 3,
+     .in = {IMAGE(ANY),
+            {ANY, "out=2 channel=2 tall=2 wide=3", NULL, "out=2 channel=2 tall=2 wide=3", "out=1 channel=1 tall=1 wide=1",
+             "out=8 channel=8 tall=3 wide=3", 0},
+            {ANY, "out=2", NULL, "out=2", "out=1", "out=8", 0}},
+     .dtypes = FLOATS, .order = 2, .error = 8},
+    {.name = "conv2d/stride", .op = GD_OP_unfold2d, .apply = apply_conv2d_stride, .reference = ref_conv_stride,
+     .operands = 2,
+     .in = {IMAGE(ANY),
+            {ANY, "out=2 channel=2 tall=2 wide=2", NULL, "out=2 channel=2 tall=2 wide=2", "out=1 channel=1 tall=1 wide=1",
+             "out=8 channel=8 tall=3 wide=3", 0}},
+     .dtypes = FLOATS, .order = 2, .error = 8},
+    {.name = "max_pool2d", .op = GD_OP_unfold2d, .apply = apply_max_pool2d, .reference = ref_max_pool, .operands = 1,
+     .in = {IMAGE(ANY)}, .dtypes = FLOATS, .order = 2},
+    {.name = "avg_pool2d", .op = GD_OP_unfold2d, .apply = apply_avg_pool2d, .reference = ref_avg_pool, .operands = 1,
+     .in = {IMAGE(ANY)}, .dtypes = FLOATS, .order = 2},
+    {.name = "fold2d", .op = GD_OP_fold2d, .apply = apply_fold2d, .reference = ref_fold2d, .operands = 1,
+     .in = {IMAGE(ANY)}, .dtypes = FLOATS, .order = 2},
+    {.name = "layer_norm", .op = GD_OP_rsqrt, .apply = apply_layer_norm, .reference = ref_layer_norm, .operands = 3,
+     .in = {FLAT(ANY), {ANY, "col=3", NULL, "col=3", "col=1", "col=400", 0}, {ANY, "col=3", NULL, "col=3", "col=1", "col=400", 0}},
+     .dtypes = FLOATS, .order = 2, .error = 4},
+    {.name = "layer_norm/plain", .op = GD_OP_rsqrt, .apply = apply_layer_norm_plain, .reference = ref_layer_norm_plain,
+     .operands = 1, .in = {FLAT(ANY)}, .dtypes = FLOATS, .order = 2, .error = 4},
+    {.name = "embedding", .op = GD_OP_index_select, .apply = apply_embedding, .reference = ref_embedding, .operands = 2,
+     .in = {{ANY, "word=3 col=2", NULL, "word=3 col=0", "word=3 col=1", "word=300 col=400", 0},
+            {PLACES, "row=2 step=2", NULL, "row=2 step=2", "row=1 step=1", "row=20 step=20", 3}},
+     .dtypes = EVERYTHING, .order = 2},
+    {.name = "dropout", .op = GD_OP_random, .apply = apply_dropout, .holds = holds_dropout, .operands = 1,
+     .in = {FLAT(ANY)}, .dtypes = FLOATS, .order = 2},
+    {.name = "cross_entropy", .op = GD_OP_gather, .apply = apply_cross_entropy, .reference = ref_cross_entropy,
+     .operands = 2,
+     .in = {{ANY, "row=2 class=3", NULL, NULL, "row=1 class=3", "row=3000 class=50", 0},
+            {PLACES, "row=2", NULL, NULL, "row=1", "row=3000", 3}},
+     .dtypes = FLOATS, .order = 2, .error = 4},
+    {.name = "mse", .op = GD_OP_square, .apply = apply_mse, .reference = ref_mse, .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)}, .dtypes = FLOATS, .order = 2, .scramble = true, .error = 10},
+};
+
+const op_case_table network_cases = {rows, COUNT_OF(rows)};
