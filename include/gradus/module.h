@@ -242,9 +242,10 @@ typedef enum gd_load_problem {
     GD_LOAD_PROBLEMS
 } gd_load_problem;
 
-/* Sets the tree's tensors to the values of the state, all of them or, with MISMATCH, none.  Handles stay valid;
- * views taken before keep the old values.  *report, where it is wanted (else NULL), is new and says what did not match, also when that was no error; it is
- * NULL only when there was no memory. */
+/* Sets the tree's tensors to the values of the state, all of them or, with MISMATCH, none.  Handles stay valid; views
+ * taken before keep the old values.
+ * *report, where it is wanted (else NULL), is new and says what did not match, also when that was no error; it is NULL
+ * only when there was no memory. */
 GD_NODISCARD gd_status gd_module_load_state(gd_module *module, const gd_archive *state,
                                             const gd_load_options *options, gd_load_report **report);
 

@@ -131,7 +131,8 @@ static gd_status make_folders(gd_ctx *ctx, const char *folder)
 {
     char path[1024];
     size_t length = strlen(folder);
-    if (length == 0 || length >= sizeof path) return gd_fail(ctx, GD_IO, "a folder name of %zu bytes", length);
+    if (length == 0 || length >= sizeof path)
+        return gd_fail(ctx, GD_IO, "a folder name of %zu bytes", length);
     memcpy(path, folder, length + 1);
     for (size_t i = 1; i <= length; i++) {
         if (path[i] != '/' && path[i] != 0) continue;
@@ -156,10 +157,12 @@ gd_events *gd__events_open(gd_ctx *ctx, const char *folder)
 {
     gd_events *e = gd__calloc(ctx, sizeof *e);
     if (!e) return NULL;
-    *e = (gd_events){.ctx = ctx, .path = gd__text(ctx), .buffer = gd__text(ctx), .message = gd__text(ctx), .fd = -1};
+    *e = (gd_events){
+        .ctx = ctx, .path = gd__text(ctx), .buffer = gd__text(ctx), .message = gd__text(ctx), .fd = -1};
     char host[65] = "localhost";
     if (gethostname(host, sizeof host - 1) != 0 || !*host) (void)snprintf(host, sizeof host, "localhost");
-    gd__text_format(&e->path, "%s/events.out.tfevents.%010lld.%s.%ld", folder, (long long)now(), host, (long)getpid());
+    gd__text_format(&e->path, "%s/events.out.tfevents.%010lld.%s.%ld", folder, (long long)now(), host,
+                    (long)getpid());
     gd_status status = e->path.failed ? GD_NOMEM : make_folders(ctx, folder);
     if (!status) {
         e->fd = open(e->path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -201,7 +204,8 @@ gd_status gd__events_close(gd_events *e)
 {
     if (!e) return GD_OK;
     gd_status status = e->buffer.size ? gd__events_flush(e) : GD_OK;
-    if (e->fd >= 0 && close(e->fd) != 0 && errno != EINTR && !status) status = io_error(e->ctx, e->path.data, "close");
+    if (e->fd >= 0 && close(e->fd) != 0 && errno != EINTR && !status)
+        status = io_error(e->ctx, e->path.data, "close");
     gd__text_free(&e->path);
     gd__text_free(&e->buffer);
     gd__text_free(&e->message);

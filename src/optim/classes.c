@@ -98,11 +98,16 @@ static gd_status bad_field(gd_ctx *ctx, const gd_link_class *cls, const gd_field
     return gd_fail(ctx, GD_ARGUMENT, "link class '%.80s': setting '%.80s' %s", cls->name, field->name, why);
 }
 
+/* One of a rule, tensor functions and a step; element_wise chooses between the first two. */
 static gd_status check_kind(gd_ctx *ctx, const gd_link_class *cls)
 {
-    bool rule = cls->rule || cls->update_rule, tensors = cls->update_tensors || cls->apply_tensors;
-    bool step = cls->step || cls->update || cls->apply;
-    int kinds = rule + tensors + step;
+    if (cls == &gd_link_chain) return GD_OK; /* run by the core */
+    bool tensors = cls->apply_tensors, step = cls->step || cls->update || cls->apply;
+    if (cls->update_rule && !cls->rule) return bad_class(ctx, cls, "has an update_rule without a rule");
+    if (cls->update_tensors && !tensors) return bad_class(ctx, cls, "has update_tensors without apply_tensors");
+    if (cls->element_wise && !(cls->rule && tensors))
+        return bad_class(ctx, cls, "chooses with element_wise between a rule and tensor functions that are not both there");
+    int kinds = (cls->rule || tensors) + step + (cls->rule && tensors && !cls->element_wise);
     if (kinds == 1) return GD_OK;
     return bad_class(ctx, cls,
                      kinds ? "mixes rules, tensor functions and steps; it must be of one kind"

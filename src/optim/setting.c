@@ -126,12 +126,12 @@ static void add_choices(pieces *p, const char *choices)
     }
 }
 
-/* " from 0 to 1", " of 0 or more", " of 1 or less", "". */
-static void print_range(gd_print *out, const gd_field *field)
+/* " from 0 to 1", " 0 or more", " 1 or less", ""; `of` leads where there is one bound. */
+static void print_range(gd_print *out, const gd_field *field, const char *of)
 {
     bool low = field->low > -INFINITY, high = field->high < INFINITY;
     if (!low && !high) return;
-    gd__print_text(out, low && high ? " from " : " of ");
+    gd__print_text(out, low && high ? " from " : of);
     gd__print_number(out, low ? field->low : field->high);
     if (low && high) {
         gd__print_text(out, " to ");
@@ -143,7 +143,7 @@ static void add_number(pieces *p, const gd_field *field, bool range)
 {
     gd_print out = add_piece(p);
     gd__print_text(&out, field->integer ? "a whole number" : "a number");
-    if (range) print_range(&out, field);
+    if (range) print_range(&out, field, " of ");
 }
 
 static void add_word(pieces *p, const char *word)
@@ -209,13 +209,14 @@ static gd_status wrong_kind(const check *c)
     char kinds[400], got[80] = ", got ";
     pieces p = pieces_of(c->field, false);
     gd_print text = gd__print(got + 6, sizeof got - 6);
-    if (c->setting->kind) gd__setting_print(&text, c->setting);
-    else gd__print_text(&text, "nothing");
+    bool nothing = !c->setting->kind || (c->setting->kind == GD_SET_STRING && !c->setting->string);
+    if (nothing) gd__print_text(&text, "nothing");
+    else gd__setting_print(&text, c->setting);
     return complain(c, GD_TYPE, "takes", join(&p, kinds, sizeof kinds), got);
 }
 
-/* beta1 is 1.5, must be from 0 to 1 */
-static gd_status wrong_number(const check *c, int index, double value, bool whole)
+/* beta1 is 1.5, must be from 0 to 1; `must` NULL: the range */
+static gd_status wrong_number(const check *c, int index, double value, const char *must)
 {
     char is[24] = "is", number[GD_NUMBER_SIZE], rest[120];
     if (index >= 0) {
@@ -226,10 +227,8 @@ static gd_status wrong_number(const check *c, int index, double value, bool whol
     }
     gd_print text = gd__print(rest, sizeof rest);
     gd__print_text(&text, ", must be");
-    bool bounded = c->field->low > -INFINITY || c->field->high < INFINITY;
-    if (whole) gd__print_text(&text, " a whole number");
-    else if (bounded) print_range(&text, c->field);
-    else gd__print_text(&text, " a number");
+    if (must) gd__print_text(&text, must);
+    else print_range(&text, c->field, " ");
     return complain(c, GD_VALUE, is, gd__number_text(value, number), rest);
 }
 
@@ -237,9 +236,10 @@ static gd_status check_number(const check *c, int index, double value, bool rang
 {
     const gd_field *f = c->field;
     if (f->integer && (floor(value) != value || fabs(value) > LARGEST_WHOLE))
-        return wrong_number(c, index, value, true);
-    bool inside = ranged ? value >= f->low && value <= f->high : !isnan(value);
-    return inside ? GD_OK : wrong_number(c, index, value, false);
+        return wrong_number(c, index, value, " a whole number");
+    bool bounded = ranged && (f->low > -INFINITY || f->high < INFINITY);
+    bool inside = bounded ? value >= f->low && value <= f->high : !isnan(value);
+    return inside ? GD_OK : wrong_number(c, index, value, bounded ? NULL : " a number");
 }
 
 /* init is "zero", must be "zeros" or "update" */

@@ -95,8 +95,9 @@ static void sum_unneeded(term *a, keys needed)
             mask |= 1u << i;
     }
     if (!a->t || !mask) return;
-    gd_dtype dtype = a->t->dtype; /* sums of small integers are wider */
-    a->t = gd_cast(gd__sum_axes(a->t, mask, false), dtype);
+    gd_dtype dtype = a->t->dtype;
+    a->t = gd__sum_axes(a->t, mask, false);
+    if (a->t && a->t->dtype != dtype) a->t = gd_cast(a->t, dtype); /* sums of small integers are wider */
 }
 
 /* A number that an operand has twice: its diagonal, as the last axis. */

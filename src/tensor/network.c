@@ -130,8 +130,12 @@ gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int strid
     gd_windows w = {weight->size[2], weight->size[3], stride, padding, x->size[2], x->size[3], false};
     if (!windows_fit("conv2d", x, &w)) return NULL;
     gd_ctx *ctx = x->head.ctx;
+    bool biased = bias != NULL;
     gd_scope_begin(ctx);
-    gd_tensor *out = with_image_axes(convolve(x, weight, bias, &w), x, weight);
+    weight = gd__match_labels("conv2d", x, 1, weight, 1);
+    if (weight && bias) bias = gd__match_labels("conv2d", weight, 0, bias, 0);
+    bool fits = weight && (bias || !biased);
+    gd_tensor *out = fits ? with_image_axes(convolve(x, weight, bias, &w), x, weight) : NULL;
     gd__keep(out);
     gd_scope_end(ctx);
     return out;

@@ -2,37 +2,24 @@
 #ifndef GD_TESTS_OPTIM_RANDOM_PROGRAM_H
 #define GD_TESTS_OPTIM_RANDOM_PROGRAM_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/support.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/vmath.h"
 #include "optim/element.h"
 
 /* ---- random numbers ---- */
 
-static inline uint32_t random_bits(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(*state >> 32);
-}
-
-static inline int random_below(uint64_t *state, int n) { return (int)(random_bits(state) % (uint32_t)n); }
+static inline int pick(uint64_t *state, int n) { return (int)random_below(state, n); }
 
 /* Mostly of order one, now and then anything: zeros, infinities, NaN, subnormals, huge, tiny. */
 static inline double random_number(uint64_t *state)
 {
     static const double special[] = {0,     -0.0,   1,     -1,     INFINITY, -INFINITY, NAN,    1e-40, -1e-42, 1e-310,
                                      1e300, -1e300, 1e38,  -1e38,  1e-38,    65504,     -65520, 6e-8,  3,      0.5};
-    if (random_below(state, 8) == 0) return special[random_below(state, (int)(sizeof special / sizeof *special))];
-    return ((double)random_bits(state) / 4294967296.0 - 0.5) * (random_below(state, 4) ? 4 : 200);
+    if (pick(state, 8) == 0) return special[pick(state, (int)(sizeof special / sizeof *special))];
+    return (random_unit(state) - 0.5) * (pick(state, 4) ? 4 : 200);
 }
 
 /* ---- building programs ---- */
@@ -80,10 +67,10 @@ static inline int32_t add_array(gd_program *p, gd_dtype dtype)
     return p->arrays++;
 }
 
-static inline int32_t add_load(gd_program *p, int32_t array)
+static inline int32_t add_load(gd_program *p, int32_t from)
 {
-    p->array[array].loaded = true;
-    return add_instr(p, (gd_instr){.op = GD_I_LOAD, .a = -1, .b = -1, .c = -1, .index = array});
+    p->array[from].loaded = true;
+    return add_instr(p, (gd_instr){.op = GD_I_LOAD, .a = -1, .b = -1, .c = -1, .index = from});
 }
 
 /* Adam with decoupled weight decay after a clipped gradient, states in `state`: arrays g, p, m, v. */
@@ -113,40 +100,40 @@ static inline void make_adamw(gd_program *p, gd_ctx *ctx, gd_dtype compute, gd_d
 static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int length)
 {
     static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_F16, GD_BF16};
-    *p = (gd_program){.ctx = ctx, .compute = random_below(state, 3) ? GD_F32 : GD_F64};
-    int arrays = 1 + random_below(state, 6), uniforms = random_below(state, 5), constants = random_below(state, 4);
+    *p = (gd_program){.ctx = ctx, .compute = pick(state, 3) ? GD_F32 : GD_F64};
+    int arrays = 1 + pick(state, 6), uniforms = pick(state, 5), constants = pick(state, 4);
     for (int k = 0; k < arrays; k++) {
-        int32_t array = add_array(p, random_below(state, 2) ? p->compute : dtypes[random_below(state, 4)]);
-        if (k == 0 || random_below(state, 4)) add_load(p, array);
+        int32_t from = add_array(p, pick(state, 2) ? p->compute : dtypes[pick(state, 4)]);
+        if (k == 0 || pick(state, 4)) add_load(p, from);
     }
     for (int k = 0; k < uniforms; k++) add_uniform(p);
     for (int k = 0; k < constants; k++) add_const(p, random_number(state));
     while (p->count < length) {
-        unsigned op = (unsigned)GD_I_NEG + (unsigned)random_below(state, GD_I_COUNT - GD_I_NEG);
+        unsigned op = (unsigned)GD_I_NEG + (unsigned)pick(state, GD_I_COUNT - GD_I_NEG);
         int n = gd__opcode_operands(op);
         /* prefer what came last, so that chains become deep */
         int32_t o[3];
         for (int k = 0; k < 3; k++) {
-            int back = random_below(state, 2) ? random_below(state, p->count) : random_below(state, p->count < 6 ? p->count : 6);
+            int back = pick(state, 2) ? pick(state, p->count) : pick(state, p->count < 6 ? p->count : 6);
             o[k] = k < n ? p->count - 1 - back : -1;
         }
         if (gd__is_reduction(op) && (p->reductions == 6 || p->instr[o[0]].level == 3)) continue;
-        add_instr(p, (gd_instr){.op = (uint8_t)op, .extent = (uint8_t)random_below(state, 2), .a = o[0], .b = o[1], .c = o[2], .index = -1});
+        add_instr(p, (gd_instr){.op = (uint8_t)op, .extent = (uint8_t)pick(state, 2), .a = o[0], .b = o[1], .c = o[2], .index = -1});
     }
     for (int k = 0; k < p->arrays; k++) {
-        if (k && random_below(state, 4) == 0) continue;
-        int back = random_below(state, p->count < 8 ? p->count : 8);
-        p->array[k].store = random_below(state, 10) ? p->count - 1 - back : random_below(state, p->count);
+        if (k && pick(state, 4) == 0) continue;
+        int back = pick(state, p->count < 8 ? p->count : 8);
+        p->array[k].store = pick(state, 10) ? p->count - 1 - back : pick(state, p->count);
     }
 }
 
 /* ---- memory ---- */
 
-typedef struct memory {
+typedef struct tensors {
     int64_t n;
     char *array[GD_MAX_ARRAYS];
     size_t bytes[GD_MAX_ARRAYS];
-} memory;
+} tensors;
 
 static inline void set_number(char *data, gd_dtype dtype, int64_t i, double value)
 {
@@ -167,9 +154,9 @@ static inline double get_number(const char *data, gd_dtype dtype, int64_t i)
 }
 
 /* Arrays of a program, n random elements each; the memory is exactly as long, so that a sanitizer sees every overrun. */
-static inline memory make_memory(const gd_program *p, int64_t n, uint64_t seed)
+static inline tensors make_tensors(const gd_program *p, int64_t n, uint64_t seed)
 {
-    memory m = {.n = n};
+    tensors m = {.n = n};
     for (int k = 0; k < p->arrays; k++) {
         m.bytes[k] = (size_t)n * gd_dtype_size(p->array[k].dtype);
         m.array[k] = malloc(m.bytes[k] ? m.bytes[k] : 1);
@@ -179,7 +166,7 @@ static inline memory make_memory(const gd_program *p, int64_t n, uint64_t seed)
     return m;
 }
 
-static inline void free_memory(memory *m)
+static inline void free_tensors(tensors *m)
 {
     for (int k = 0; k < GD_MAX_ARRAYS; k++) free(m->array[k]);
 }
@@ -187,7 +174,7 @@ static inline void free_memory(memory *m)
 /* The same bits, but one NaN is as good as another. */
 static inline bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
 
-static inline bool same_memory(const gd_program *p, const memory *a, const memory *b)
+static inline bool same_tensors(const gd_program *p, const tensors *a, const tensors *b)
 {
     for (int k = 0; k < p->arrays; k++) {
         if (!memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
@@ -202,7 +189,7 @@ static inline bool same_memory(const gd_program *p, const memory *a, const memor
 }
 
 /* Runs all passes over one tensor with a kernel for each pass, NULL: interpreted. */
-static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, memory *m, const double *input,
+static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, tensors *m, const double *input,
                                double *reduced)
 {
     double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS], out[GD_MAX_REDUCTIONS];

@@ -297,9 +297,9 @@ static const struct {
     {"tx_decay(beta1=1.5)", "chain: column 16: tx_decay: beta1 is 1.5, must be from 0 to 1"},
     {"tx_decay( beta1 = nan)", "chain: column 19: tx_decay: beta1 is nan, must be from 0 to 1"},
     {"tx_scale(nan)", "chain: column 10: tx_scale: factor is nan, must be a number"},
-    {"tx_decay(limit=-1)", "chain: column 16: tx_decay: limit is -1, must be of 0 or more"},
+    {"tx_decay(limit=-1)", "chain: column 16: tx_decay: limit is -1, must be 0 or more"},
     {"tx_decay(every=2.5)", "chain: column 16: tx_decay: every is 2.5, must be a whole number"},
-    {"tx_decay(every=inf)", "chain: column 16: tx_decay: every is inf, must be from 1 to 1000"},
+    {"tx_decay(every=inf)", "chain: column 16: tx_decay: every is inf, must be a whole number"},
     {"tx_decay(every=0)", "chain: column 16: tx_decay: every is 0, must be from 1 to 1000"},
     {"tx_decay(debiased=3)", "chain: column 19: tx_decay: debiased takes true or false, got 3"},
     {"tx_decay(true)", "chain: column 10: tx_decay: beta1 takes a number, got true"},
@@ -421,7 +421,7 @@ static void slips_find_the_nearest_name(void **state)
     } slips[] = {
         {"adm", ", did you mean 'adam'?"},      {"amda", ""},
         {"adma", ", did you mean 'adam'?"},     {"lbgfs", ", did you mean 'lbfgs'?"},
-        {"l", ", did you mean 'lr'?"},          {"strongwolf", ", did you mean 'strong_wolfe'?"},
+        {"lt", ", did you mean 'lr'?"},          {"strongwolf", ", did you mean 'strong_wolfe'?"},
         {"sgd", ""},                            {"x", ""},
         {"", ""},                               {"adamx", ", did you mean 'adam'?"},
     };
@@ -579,6 +579,24 @@ static gd_status whole_step(gd_link *link, gd_var *var)
     return GD_OK;
 }
 
+static void only_state(gd_rule *r, gd_value update)
+{
+    (void)r;
+    (void)update;
+}
+
+static gd_status on_tensors(const gd_transform *t)
+{
+    (void)t;
+    return GD_OK;
+}
+
+static bool always(const gd_link *link)
+{
+    (void)link;
+    return true;
+}
+
 static void classes_that_make_no_sense_are_refused(void **state)
 {
     const struct {
@@ -593,6 +611,10 @@ static void classes_that_make_no_sense_are_refused(void **state)
         {CLASS("tx_rate", tx_rate_fields), GD_ARGUMENT, "link class 'tx_rate': there is one of that name"},
         {{.name = "idle"}, GD_ARGUMENT, "link class 'idle': does nothing"},
         {{.name = "both", .rule = same, .step = whole_step}, GD_ARGUMENT, "link class 'both': mixes"},
+        {{.name = "both", .rule = same, .apply_tensors = on_tensors}, GD_ARGUMENT, "link class 'both': mixes"},
+        {{.name = "c", .update_rule = only_state}, GD_ARGUMENT, "link class 'c': has an update_rule without a rule"},
+        {{.name = "c", .update_tensors = on_tensors}, GD_ARGUMENT, "link class 'c': has update_tensors without"},
+        {{.name = "c", .rule = same, .element_wise = always}, GD_ARGUMENT, "link class 'c': chooses with element_wise"},
         {{.name = "c", .rule = same, .field_count = 65}, GD_ARGUMENT, "link class 'c': has a wrong number of settings"},
         {{.name = "c", .rule = same, .field_count = 1}, GD_ARGUMENT, "link class 'c': has a wrong number of settings"},
         {{.name = "c", .rule = same, .slot_count = 1}, GD_ARGUMENT, "link class 'c': has a wrong number of state slots"},

@@ -1,5 +1,6 @@
 /* Operands of the operator cases: numbers from a domain, laid out in memory as a layout says. */
 #include "support/op_cases.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 
@@ -263,6 +264,28 @@ bool case_build(case_inputs *inputs, gd_ctx *ctx, const op_case *c, layout l, gd
         else
             array_free(&a);
     }
+    return made;
+}
+
+/* A copy of the whole storage, seen with the same sizes, strides and start. */
+static gd_tensor *clone(gd_ctx *ctx, const gd_tensor *t)
+{
+    int64_t items = (int64_t)(t->storage->bytes / gd_dtype_size(t->dtype));
+    gd_tensor *whole = gd_from_data(ctx, t->dtype, 1, &items, t->storage->data), *view = whole ? gd__bare(whole) : NULL;
+    if (!view) return NULL;
+    view->ndim = t->ndim;
+    view->numel = t->numel;
+    memcpy(view->size, t->size, sizeof view->size);
+    memcpy(view->stride, t->stride, sizeof view->stride);
+    view->data += t->data - t->storage->data;
+    return view;
+}
+
+bool case_clone(case_inputs *to, gd_ctx *ctx, const case_inputs *from)
+{
+    *to = (case_inputs){.c = from->c, .layout = from->layout, .large = from->large};
+    bool made = true;
+    for (int k = 0; k < from->c->operands; k++) made = (to->leaf[k] = clone(ctx, from->leaf[k])) && made;
     return made;
 }
 

@@ -1,5 +1,5 @@
 /* Cautious updates: what disagrees in sign with the gradient is dropped (Liang et al. 2024), replaced by the gradient, or
- * turned round.  normalize divides by the share of elements that agree, over each tensor. */
+ * turned round.  normalize divides by the share of elements that agree, over all parameters. */
 #include "gradus/link.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static gd_value cautious_rule(gd_rule *r, gd_value u)
     if (gd_rule_is(r, "mode", "backtrack")) return gd_rule_where(r, agree, u, gd_rule_neg(r, u));
     gd_value out = gd_rule_mul(r, u, agree);
     if (!gd_rule_flag(r, "normalize")) return out;
-    gd_value share = gd_rule_div(r, gd_rule_sum(r, agree, GD_EACH), gd_rule_numel(r));
+    gd_value share = gd_rule_div(r, gd_rule_sum(r, agree, GD_ALL), gd_rule_count(r, GD_ALL));
     return gd_rule_div(r, out, gd_rule_max(r, share, gd_rule_setting(r, "eps")));
 }
 

@@ -1,6 +1,7 @@
 /* heavy_ball, ema and nag: the three momenta.
  *   heavy_ball, ema   v = momentum v + (1 - dampening) u, or with lerp v + (1 - momentum)((1 - dampening) u - v); out v
  *   nag               the same v, out u + momentum v (Nesterov 1983, as Sutskever et al. 2013 write it)
+ * ema_init says what v is before the first step: zeros, or the first update.
  * State: velocity. */
 #include "gradus/link.h"
 
@@ -28,11 +29,10 @@ static gd_value velocity(gd_rule *r, gd_value u, gd_value before)
     return gd_rule_add(r, gd_rule_mul(r, before, momentum), input);
 }
 
-/* Starting at the update means that the first velocity is the update itself. */
 static gd_value momentum_rule(gd_rule *r, gd_value u)
 {
-    gd_value v = velocity(r, u, gd_rule_state(r, "velocity"));
-    if (gd_rule_is(r, "ema_init", "update")) v = gd_rule_where(r, gd_rule_fresh(r, "velocity"), u, v);
+    bool at_update = gd_rule_is(r, "ema_init", "update");
+    gd_value v = velocity(r, u, at_update ? gd_rule_state_or(r, "velocity", u) : gd_rule_state(r, "velocity"));
     gd_rule_set(r, "velocity", v);
     if (!gd_rule_flag(r, "debiased")) return v;
     gd_value rest = gd_rule_pow(r, gd_rule_setting(r, "momentum"), gd_rule_step(r));

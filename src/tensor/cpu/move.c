@@ -78,6 +78,7 @@ typedef struct random_job {
     const gd_vec_table *vec;
     uint64_t key, first;
     int kind;
+    double scale; /* 2 to the number of bits the dtype holds */
 } random_job;
 
 /* The two numbers of one block: uniform with as many bits as the dtype holds, normal by Box-Muller, or signs. */
@@ -95,10 +96,8 @@ static void random_pair(const random_job *j, const uint32_t w[4], double pair[2]
         pair[1] = r * sin(angle);
         return;
     }
-    int bits = j->out->dtype == GD_F64 ? 53 : j->out->dtype == GD_F32 ? 24 : j->out->dtype == GD_F16 ? 11 : 8;
-    double scale = ldexp(1, bits);
-    pair[0] = floor(u * scale) / scale;
-    pair[1] = floor(v * scale) / scale;
+    pair[0] = floor(u * j->scale) / j->scale;
+    pair[1] = floor(v * j->scale) / j->scale;
 }
 
 static void random_piece(void *arg, int64_t k)
@@ -134,7 +133,9 @@ static void random_piece(void *arg, int64_t k)
 gd_status gd__cpu_random(gd_device *device, const gd_call *call)
 {
     const int64_t *i = call->attrs->i;
+    gd_dtype dtype = call->out[0]->dtype;
     random_job j = {.out = call->out[0],
+                    .scale = dtype == GD_F64 ? 0x1p53 : dtype == GD_F32 ? 0x1p24 : dtype == GD_F16 ? 0x1p11 : 0x1p8,
                     .vec = gd__vec(device),
                     .kind = (int)i[0],
                     .key = (uint64_t)i[1],

@@ -1,0 +1,55 @@
+/* What the commands share: the context, standard output as one text, exit codes, Ctrl-C, progress. */
+#ifndef GD_CLI_CLI_H
+#define GD_CLI_CLI_H
+
+#include "cli/args.h"
+
+#define GD_VERSION "0.1.0"
+
+enum { GD_EXIT_DONE = 0, GD_EXIT_FAILED = 1, GD_EXIT_USAGE = 2 };
+
+struct gd_cli {
+    gd_ctx *ctx;
+    gd_text out;  /* goes to standard output when the command returns, or at gd__cli_flush */
+    bool running; /* the command line is understood; from here on an error is a failed run */
+};
+
+/* The exit code of a status: 0; 2 for what is wrong with the command line; 1 for all else. */
+int gd__cli_code(const gd_cli *cli, gd_status status);
+/* Writes cli->out to standard output.  IO when that is closed or full. */
+GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
+
+/* Every command, ended by NULL. */
+extern const gd_command *const gd__commands[];
+const gd_command *gd__command_find(const char *name);
+
+extern const gd_command gd__command_eval, gd__command_plot, gd__command_devices, gd__command_help;
+
+/* Runs the program with the words behind its name; text goes to standard output and error.  The exit code. */
+int gd__cli_main(int argc, char *const *argv);
+
+/* ---- Ctrl-C (interrupt.c, the only place with a variable of its own) ---- */
+
+/* From here on SIGINT and SIGTERM only set a flag, the first time; a second one ends the program as usual. */
+void gd__interrupt_catch(void);
+bool gd__interrupted(void);
+
+/* ---- progress, on standard error if that is a terminal ---- */
+
+typedef struct gd_progress {
+    bool on;
+    int64_t total; /* 0: not known */
+    double begun, shown;
+    int width; /* of the line that stands there */
+} gd_progress;
+
+gd_progress gd__progress_start(int64_t total);
+/* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", at most ten times a second.  unit: "step", "epoch". */
+void gd__progress_show(gd_progress *p, const char *unit, int64_t done, double loss);
+/* Takes the line away. */
+void gd__progress_end(gd_progress *p);
+
+/* Seconds on a clock that only goes forward. */
+double gd__seconds(void);
+
+#endif

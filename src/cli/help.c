@@ -1,0 +1,197 @@
+/* Help texts, the manual page and shell completions from the tables of the commands. */
+#include "cli/args.h"
+
+#include <string.h>
+
+#define WIDTH  79
+#define COLUMN 26 /* where the help of an option begins */
+
+/* Text in lines of at most WIDTH, each begun with `indent` spaces; the first line has `used` columns already. */
+static void wrapped(gd_text *out, const char *text, size_t indent, size_t used)
+{
+    for (const char *s = text; *s;) {
+        size_t length = strcspn(s, " \n");
+        if (used > indent && used + 1 + length > WIDTH) {
+            gd__text_format(out, "\n%*s", (int)indent, "");
+            used = indent;
+        } else if (used > indent) {
+            gd__text_char(out, ' ');
+            used++;
+        }
+        gd__text_add_bytes(out, s, length);
+        used += length;
+        s += length;
+        if (*s == '\n') {
+            gd__text_format(out, "\n%s", s[1] == '\n' ? "\n" : "");
+            gd__text_format(out, "%*s", (int)indent, "");
+            used = indent;
+        }
+        while (*s == ' ' || *s == '\n') s++;
+    }
+    gd__text_char(out, '\n');
+}
+
+static void option_help(gd_text *out, const gd_option *o)
+{
+    size_t before = out->size;
+    gd__text_format(out, "  --%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    size_t used = out->size - before;
+    if (used > COLUMN - 2) {
+        gd__text_char(out, '\n');
+        used = 0;
+    }
+    gd__text_format(out, "%*s", (int)(COLUMN - used), "");
+    wrapped(out, o->help, COLUMN, COLUMN);
+}
+
+/* Calls for each line of the examples. */
+static const char *next_line(const char *text, size_t *length)
+{
+    *length = strcspn(text, "\n");
+    return text[*length] ? text + *length + 1 : text + *length;
+}
+
+void gd__help_command(gd_text *out, const gd_command *c)
+{
+    gd__text_format(out, "usage: gradus %s%s%s%s\n\n", c->name, *c->arguments ? " " : "", c->arguments,
+                    c->options->name ? " [OPTIONS]" : "");
+    wrapped(out, c->summary, 0, 0);
+    if (*c->description) {
+        gd__text_char(out, '\n');
+        wrapped(out, c->description, 0, 0);
+    }
+    gd__text_add(out, "\noptions:\n");
+    for (const gd_option *o = c->options; o->name; o++) option_help(out, o);
+    option_help(out, &(gd_option){.name = "help", .help = "this text"});
+    gd__text_add(out, "\nexamples:\n");
+    size_t length;
+    for (const char *s = c->examples; *s;) {
+        const char *next = next_line(s, &length);
+        gd__text_format(out, "  %.*s\n", (int)length, s);
+        s = next;
+    }
+}
+
+void gd__help_all(gd_text *out, const gd_command *const *commands)
+{
+    gd__text_add(out, "usage: gradus COMMAND [ARGUMENTS] [OPTIONS]\n\n"
+                      "Minimise, fit and train differentiable things.\n\ncommands:\n");
+    for (const gd_command *const *c = commands; *c; c++) {
+        gd__text_format(out, "  %-10s", (*c)->name);
+        wrapped(out, (*c)->summary, 12, 12);
+    }
+    gd__text_add(out, "\ngradus COMMAND --help explains a command, with examples.\n\nexamples:\n");
+    size_t length;
+    for (const gd_command *const *c = commands; *c; c++) {
+        (void)next_line((*c)->examples, &length);
+        gd__text_format(out, "  %.*s\n", (int)length, (*c)->examples);
+    }
+}
+
+/* ---- the manual page ---- */
+
+/* Text for roff: no line may begin with a control character, backslashes and minus signs are written out. */
+static void roff(gd_text *out, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (c == '\\')
+            gd__text_add(out, "\\e");
+        else if (c == '-')
+            gd__text_add(out, "\\-");
+        else if ((c == '.' || c == '\'') && (i == 0 || text[i - 1] == '\n'))
+            gd__text_format(out, "\\&%c", c);
+        else if (c == '\n')
+            gd__text_add(out, i + 1 < length && text[i + 1] == '\n' ? "\n.PP" : "\n");
+        else
+            gd__text_char(out, c);
+    }
+}
+
+static void roff_line(gd_text *out, const char *text)
+{
+    roff(out, text, strlen(text));
+    gd__text_char(out, '\n');
+}
+
+static void manual_command(gd_text *out, const gd_command *c)
+{
+    gd__text_format(out, ".SS \"gradus %s", c->name);
+    if (*c->arguments) gd__text_char(out, ' ');
+    roff(out, c->arguments, strlen(c->arguments));
+    gd__text_add(out, "\"\n");
+    roff_line(out, c->summary);
+    if (*c->description) {
+        gd__text_add(out, ".PP\n");
+        roff_line(out, c->description);
+    }
+    for (const gd_option *o = c->options; o->name; o++) {
+        gd__text_add(out, ".TP\n.B \\-\\-");
+        roff(out, o->name, strlen(o->name));
+        if (o->value) {
+            gd__text_add(out, " \\fI");
+            roff(out, o->value, strlen(o->value));
+            gd__text_add(out, "\\fR");
+        }
+        gd__text_char(out, '\n');
+        roff_line(out, o->help);
+    }
+    gd__text_add(out, ".PP\n.nf\n");
+    roff_line(out, c->examples);
+    gd__text_add(out, ".fi\n");
+}
+
+void gd__help_manual(gd_text *out, const gd_command *const *commands)
+{
+    gd__text_add(out, ".\\\" Made by: gradus help --manual\n"
+                      ".TH GRADUS 1 \"\" \"gradus\" \"User Commands\"\n"
+                      ".SH NAME\ngradus \\- minimise, fit and train differentiable things\n"
+                      ".SH SYNOPSIS\n.B gradus\n\\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n"
+                      ".SH COMMANDS\n");
+    for (const gd_command *const *c = commands; *c; c++) manual_command(out, *c);
+    gd__text_add(out,
+                 ".SH EXIT STATUS\n0: done.  1: the run failed.  2: wrong usage.\n"
+                 ".SH NUMBERS\nJSON has no NaN and no infinities: they are written as the strings \"NaN\", "
+                 "\"Infinity\" and \"\\-Infinity\".\n");
+}
+
+/* ---- completions ---- */
+
+static void completion_words(gd_text *out, const gd_command *c, bool files)
+{
+    for (const gd_option *o = c->options; o->name; o++) {
+        bool file = o->value && (strstr(o->value, "FILE") || strstr(o->value, "FOLDER"));
+        if (files && file) gd__text_format(out, " --%s", o->name);
+        if (!files) gd__text_format(out, " --%s", o->name);
+    }
+}
+
+void gd__help_completions(gd_text *out, const gd_command *const *commands)
+{
+    gd__text_add(out, "# bash completion for gradus.  Made by: gradus help --completions\n"
+                      "_gradus()\n{\n"
+                      "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
+                      "    local command=${COMP_WORDS[1]} options= files=\n"
+                      "    COMPREPLY=()\n"
+                      "    if [[ $COMP_CWORD -eq 1 ]]; then\n"
+                      "        COMPREPLY=($(compgen -W '--help --version");
+    for (const gd_command *const *c = commands; *c; c++) gd__text_format(out, " %s", (*c)->name);
+    gd__text_add(out, "' -- \"$word\"))\n        return\n    fi\n    case $command in\n");
+    for (const gd_command *const *c = commands; *c; c++) {
+        gd__text_format(out, "    %s)\n        options='--help", (*c)->name);
+        completion_words(out, *c, false);
+        gd__text_add(out, "'\n        files='");
+        completion_words(out, *c, true);
+        gd__text_add(out, " '\n        ;;\n");
+    }
+    gd__text_add(out, "    esac\n"
+                      "    if [[ $word == -* ]]; then\n"
+                      "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+                      "    elif [[ $word == *=@* ]]; then\n"
+                      "        local name=${word%%@*}@\n"
+                      "        COMPREPLY=($(compgen -f -P \"$name\" -- \"${word#*@}\"))\n"
+                      "    elif [[ $before != --* || $files == *\" $before \"* ]]; then\n"
+                      "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
+                      "    fi\n}\n"
+                      "complete -o filenames -F _gradus gradus\n");
+}

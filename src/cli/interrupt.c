@@ -1,0 +1,23 @@
+/* Ctrl-C: a flag that long runs look at between steps. */
+#include "cli/cli.h"
+
+#include <signal.h>
+
+/* A signal handler can reach nothing but a variable of static storage. */
+static volatile sig_atomic_t interrupted;
+
+static void note(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+void gd__interrupt_catch(void)
+{
+    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+bool gd__interrupted(void) { return interrupted != 0; }

@@ -1,0 +1,273 @@
+/* Traces; see trace.h. */
+#include "cli/trace.h"
+#include "cli/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_FILE ((uint64_t)1 << 36)
+#define KEEP     65536
+
+/* ---- writing ---- */
+
+/* The elements of axis `axis` on, row-major from *next. */
+static void nested(gd_text *out, const gd_tensor *t, int axis, const double **next)
+{
+    if (axis == gd_ndim(t)) {
+        gd__json_number(out, *(*next)++);
+        return;
+    }
+    gd__text_char(out, '[');
+    for (int64_t i = 0; i < gd_size(t, axis); i++) {
+        if (i) gd__text_char(out, ',');
+        nested(out, t, axis + 1, next);
+    }
+    gd__text_char(out, ']');
+}
+
+gd_status gd__json_tensor(gd_text *out, const gd_tensor *t)
+{
+    double few[16], *values = few;
+    int64_t count = gd_numel(t);
+    size_t bytes = (size_t)count * sizeof *values;
+    if (count > 16 && !(values = gd__alloc(out->ctx, bytes))) return GD_NOMEM;
+    gd_status status = gd_read_f64(t, values, count);
+    const double *next = values;
+    if (!status) nested(out, t, 0, &next);
+    if (values != few) gd__free(out->ctx, values, bytes);
+    return status ? status : out->failed ? GD_NOMEM : GD_OK;
+}
+
+gd_status gd__trace_line(gd_text *out, int64_t step, double loss, int64_t evals, const char *const *names,
+                         gd_tensor *const *params, int count)
+{
+    gd__text_format(out, "{\"step\":%lld,\"loss\":", (long long)step);
+    gd__json_number(out, loss);
+    gd__text_format(out, ",\"evals\":%lld,\"params\":{", (long long)evals);
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++) {
+        if (i) gd__text_char(out, ',');
+        gd__json_string(out, names[i]);
+        gd__text_char(out, ':');
+        status = gd__json_tensor(out, params[i]);
+    }
+    gd__text_add(out, "}}\n");
+    return status ? status : out->failed ? GD_NOMEM : GD_OK;
+}
+
+struct gd_tracer {
+    gd_ctx *ctx;
+    char *path;
+    gd_text buffer;
+    int fd;
+    bool regular;
+    off_t whole; /* bytes of whole lines in the file */
+};
+
+static gd_status io_error(gd_ctx *ctx, const char *path, const char *action)
+{
+    int code = errno;
+    char text[128];
+    if (strerror_r(code, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", code);
+    return gd_fail(ctx, GD_IO, "%s: cannot %s: %s", path, action, text);
+}
+
+gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path)
+{
+    gd_tracer *t = gd__calloc(ctx, sizeof *t);
+    if (!t) return NULL;
+    *t = (gd_tracer){.ctx = ctx, .buffer = gd__text(ctx), .fd = -1, .path = gd__strdup(ctx, path)};
+    if (t->path) {
+        struct stat info;
+        t->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (t->fd < 0) (void)io_error(ctx, path, "open");
+        t->regular = t->fd >= 0 && fstat(t->fd, &info) == 0 && S_ISREG(info.st_mode);
+    }
+    if (t->fd >= 0) return t;
+    (void)gd__tracer_close(t);
+    return NULL;
+}
+
+static gd_status write_lines(gd_tracer *t)
+{
+    for (size_t at = 0; at < t->buffer.size;) {
+        ssize_t put = write(t->fd, t->buffer.data + at, t->buffer.size - at);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) {
+            gd_status status = io_error(t->ctx, t->path, "write");
+            if (t->regular && ftruncate(t->fd, t->whole) != 0) status = GD_IO;
+            gd__text_clear(&t->buffer);
+            return status;
+        }
+        at += (size_t)put;
+    }
+    t->whole += (off_t)t->buffer.size;
+    gd__text_clear(&t->buffer);
+    return GD_OK;
+}
+
+gd_status gd__tracer_step(gd_tracer *t, int64_t step, double loss, int64_t evals, const char *const *names,
+                          gd_tensor *const *params, int count)
+{
+    gd_status status = gd__trace_line(&t->buffer, step, loss, evals, names, params, count);
+    return status ? status : t->buffer.size >= KEEP ? write_lines(t) : GD_OK;
+}
+
+gd_status gd__tracer_close(gd_tracer *t)
+{
+    if (!t) return GD_OK;
+    gd_status status = t->fd >= 0 ? write_lines(t) : GD_OK;
+    if (t->fd >= 0 && close(t->fd) != 0 && errno != EINTR && !status)
+        status = io_error(t->ctx, t->path, "write");
+    gd__text_free(&t->buffer);
+    gd__strfree(t->ctx, t->path);
+    gd__free(t->ctx, t, sizeof *t);
+    return status;
+}
+
+/* ---- reading ---- */
+
+enum { STEP, LOSS, EVALS, FIRST, SECOND, COLUMNS };
+
+typedef struct rows {
+    gd_trace *trace;
+    const char *source;
+    double (*row)[COLUMNS];
+    size_t count, bytes, line;
+    bool two; /* every line so far has two parameters */
+} rows;
+
+static gd_status bad_line(const rows *r, const char *text)
+{
+    return gd_fail(r->trace->ctx, GD_FORMAT, "%s: line %zu: %s", r->source, r->line, text);
+}
+
+/* A number, or one of the strings that stand for what JSON has not. */
+static double number(const json_t *value)
+{
+    if (json_is_number(value)) return json_number_value(value);
+    const char *text = json_string_value(value);
+    if (text && !strcmp(text, "Infinity")) return INFINITY;
+    if (text && !strcmp(text, "-Infinity")) return -INFINITY;
+    return NAN;
+}
+
+static bool grow(rows *r)
+{
+    if ((r->count + 1) * sizeof *r->row <= r->bytes) return true;
+    size_t bytes = r->bytes ? r->bytes * 2 : 256 * sizeof *r->row;
+    void *grown = gd__realloc(r->trace->ctx, r->row, r->bytes, bytes);
+    if (!grown) return false;
+    r->row = grown;
+    r->bytes = bytes;
+    return true;
+}
+
+/* Collects the numbers of all parameters as long as there are at most two. */
+typedef struct pair {
+    double value[2];
+    char name[2][80];
+    int count;
+} pair;
+
+static void collect(pair *p, const char *name, const json_t *value, int depth)
+{
+    if (p->count > 2) return;
+    if (json_is_array(value) && depth < 8) {
+        for (size_t i = 0; i < json_array_size(value) && p->count <= 2; i++) {
+            char inner[80];
+            (void)snprintf(inner, sizeof inner, "%.50s[%zu]", name, i);
+            collect(p, inner, json_array_get(value, i), depth + 1);
+        }
+        return;
+    }
+    if (p->count < 2) {
+        p->value[p->count] = number(value);
+        (void)snprintf(p->name[p->count], sizeof p->name[0], "%.79s", name);
+    }
+    p->count++;
+}
+
+static gd_status add_line(rows *r, const json_t *object)
+{
+    const json_t *loss = json_object_get(object, "loss"), *params = json_object_get(object, "params");
+    const json_t *step = json_object_get(object, "step"), *evals = json_object_get(object, "evals");
+    if (!json_is_object(object)) return bad_line(r, "not a JSON object");
+    if (!json_is_number(step)) return bad_line(r, "no number \"step\"");
+    if (!json_is_number(loss) && !json_is_string(loss)) return bad_line(r, "no number \"loss\"");
+    if (!grow(r)) return GD_NOMEM;
+    pair p = {.count = 0};
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)params, name, value) collect(&p, name, value, 0);
+    r->two = r->two && p.count == 2;
+    if (r->two) memcpy(r->trace->axis, p.name, sizeof p.name);
+    double row[COLUMNS] = {number(step), number(loss), evals ? number(evals) : NAN, p.value[0], p.value[1]};
+    memcpy(r->row[r->count++], row, sizeof row);
+    return GD_OK;
+}
+
+/* Rows become columns. */
+static gd_status turn(gd_trace *out, const rows *r)
+{
+    out->count = r->count;
+    out->bytes = r->count * COLUMNS * sizeof(double);
+    out->block = gd__alloc(out->ctx, out->bytes);
+    if (!out->block) return GD_NOMEM;
+    for (size_t i = 0; i < r->count; i++)
+        for (size_t k = 0; k < COLUMNS; k++) out->block[k * r->count + i] = r->row[i][k];
+    out->step = out->block;
+    out->loss = out->block + LOSS * r->count;
+    out->evals = out->block + EVALS * r->count;
+    if (r->two) {
+        out->x = out->block + FIRST * r->count;
+        out->y = out->block + SECOND * r->count;
+    }
+    return GD_OK;
+}
+
+gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, size_t size, gd_trace *out)
+{
+    *out = (gd_trace){.ctx = ctx};
+    rows r = {.trace = out, .source = source, .two = true, .line = 1};
+    gd_status status = GD_OK;
+    for (size_t at = 0; at < size && !status; r.line++) {
+        const char *end = memchr(data + at, '\n', size - at);
+        size_t length = end ? (size_t)(end - data) - at : size - at;
+        if (strspn(data + at, " \t\r") < length) {
+            json_error_t error;
+            json_t *object = json_loadb(data + at, length, JSON_REJECT_DUPLICATES, &error);
+            status = object ? add_line(&r, object) : bad_line(&r, error.text);
+            json_decref(object);
+        }
+        at += length + 1;
+    }
+    if (!status && !r.count) status = gd_fail(ctx, GD_FORMAT, "%s: the trace is empty", source);
+    if (!status) status = turn(out, &r);
+    gd__free(ctx, r.row, r.bytes);
+    return status;
+}
+
+gd_status gd__trace_load(gd_ctx *ctx, const char *path, gd_trace *out)
+{
+    char *data;
+    size_t size, block;
+    *out = (gd_trace){.ctx = ctx};
+    gd_status status = gd__read_input(ctx, path, MAX_FILE, &data, &size, &block);
+    if (status) return status;
+    status = gd__trace_parse(ctx, path, data, size, out);
+    gd__free(ctx, data, block);
+    return status;
+}
+
+void gd__trace_free(gd_trace *t)
+{
+    gd__free(t->ctx, t->block, t->bytes);
+    *t = (gd_trace){.ctx = t->ctx};
+}

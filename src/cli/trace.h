@@ -1,0 +1,43 @@
+/* Traces: one JSON object a line and step, {"step":1,"loss":L,"evals":E,"params":{"p":[...]}}. */
+#ifndef GD_CLI_TRACE_H
+#define GD_CLI_TRACE_H
+
+#include "cli/text.h"
+#include "gradus/tensor.h"
+
+/* ---- writing ---- */
+
+/* Appends one line.  Numbers as %.17g; parameters as nested lists, a scalar as a number. */
+gd_status gd__trace_line(gd_text *out, int64_t step, double loss, int64_t evals, const char *const *names,
+                         gd_tensor *const *params, int count);
+/* Appends a tensor as nested lists. */
+gd_status gd__json_tensor(gd_text *out, const gd_tensor *t);
+
+/* A trace file being written.  Lines reach the file whole: a run that ends early leaves the lines of the steps it took, and
+ * when the disk is full what does not fit is taken back. */
+typedef struct gd_tracer gd_tracer;
+
+gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path); /* new; NULL with IO recorded */
+GD_NODISCARD gd_status gd__tracer_step(gd_tracer *t, int64_t step, double loss, int64_t evals,
+                                       const char *const *names, gd_tensor *const *params, int count);
+gd_status gd__tracer_close(gd_tracer *t); /* writes what is left; frees also when that fails; NULL is fine */
+
+/* ---- reading ---- */
+
+typedef struct gd_trace {
+    gd_ctx *ctx;
+    size_t count;
+    double *step, *loss, *evals; /* NaN where a line has none */
+    double *x, *y;               /* with two parameters in all, theirs; else NULL */
+    double *block;               /* all of them */
+    size_t bytes;
+    char axis[2][80]; /* what the two are called: "p[0]", "x" */
+} gd_trace;
+
+/* Reads NUL-terminated lines; FORMAT with `source` and line in front.  gd__trace_free also after a failure. */
+GD_NODISCARD gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, size_t size,
+                                       gd_trace *out);
+GD_NODISCARD gd_status gd__trace_load(gd_ctx *ctx, const char *path, gd_trace *out);
+void gd__trace_free(gd_trace *trace);
+
+#endif
