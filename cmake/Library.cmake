@@ -13,14 +13,19 @@ file(GLOB sources CONFIGURE_DEPENDS
     src/optim/*.c
     src/optim/links/*.c)
 # Emitted programs carry the text of the element functions with them.
-set(vmath_text ${PROJECT_BINARY_DIR}/generated/vmath_text.h)
-add_custom_command(OUTPUT ${vmath_text}
-    COMMAND ${CMAKE_COMMAND} -DINPUT=${PROJECT_SOURCE_DIR}/src/base/vmath.h -DOUTPUT=${vmath_text}
-        -DNAME=vmath_text -P ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake
-    DEPENDS src/base/vmath.h cmake/EmbedText.cmake
-    VERBATIM)
+set(gd_texts)
+foreach(text src/base/vmath.h src/optim/cuda_prelude.cu)
+    get_filename_component(name ${text} NAME_WE)
+    set(header ${PROJECT_BINARY_DIR}/generated/${name}_text.h)
+    add_custom_command(OUTPUT ${header}
+        COMMAND ${CMAKE_COMMAND} -DINPUT=${PROJECT_SOURCE_DIR}/${text} -DOUTPUT=${header}
+            -DNAME=${name}_text -P ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake
+        DEPENDS ${text} cmake/EmbedText.cmake
+        VERBATIM)
+    list(APPEND gd_texts ${header})
+endforeach()
 if(sources)
-    gd_objects(gd_core ${sources} ${vmath_text})
+    gd_objects(gd_core ${sources} ${gd_texts})
 endif()
 
 # Vector kernels, one copy for each instruction set.

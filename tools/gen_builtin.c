@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#pragma weak gd__plan_programs /* until it is there */
 
 typedef struct entry {
     uint64_t hash;
@@ -53,7 +52,7 @@ static gd_status add_line(gd_ctx *ctx, table *all, char *line)
     for (char *word = strtok(line, ","); word; word = strtok(NULL, ",")) {
         gd_dtype dtype = gd_dtype_from_name(word);
         if (dtype == GD_DTYPE_COUNT) return gd_fail(ctx, GD_PARSE, "there is no dtype '%s'", word);
-        gd_status status = gd__plan_programs ? gd__plan_programs(ctx, chain, dtype, add_kernel, all) : GD_OK;
+        gd_status status = gd__plan_programs(ctx, chain, dtype, add_kernel, all);
         if (status) return status;
     }
     return GD_OK;
@@ -100,7 +99,8 @@ static void put_table(gd_text *out, const table *all)
         unsigned long long hash = (unsigned long long)all->item[i].hash;
         gd__text_put(out, "    {0x%016llxu, kernel_%016llx},\n", hash, hash);
     }
-    gd__text_put(out, "    {0, 0}};\n\nconst gd_builtin_table JOIN(gd__builtin_, GD_ISA) = {items, %zu};\n", all->count);
+    gd__text_put(out, "    {0, 0}};\n\nconst gd_builtin_table JOIN(gd__builtin_, GD_ISA) = {items, %zu};\n",
+                 all->count);
 }
 
 /* Leaves a file that is as it should be alone, so that nothing is compiled again. */

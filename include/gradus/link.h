@@ -101,9 +101,11 @@ bool gd_rule_is_none(gd_rule *r, const char *name);
 bool gd_rule_is(gd_rule *r, const char *name, const char *string);
 double gd_rule_number(gd_rule *r, const char *name);
 
-/* State: declared in the class by name.  A slot may be set once in a rule; reads give the value before the step. */
+/* State: declared in the class by name, zeros at first.  Reads give the value before the step until the slot is set, then
+ * the new one; set again, the last value counts.  state_or gives `first` the first time: the parameter, the gradient, a
+ * constant or anything made of them. */
 gd_value gd_rule_state(gd_rule *r, const char *slot);
-gd_value gd_rule_state_or(gd_rule *r, const char *slot, gd_value first); /* `first` the first time */
+gd_value gd_rule_state_or(gd_rule *r, const char *slot, gd_value first);
 void gd_rule_set(gd_rule *r, const char *slot, gd_value value);
 gd_value gd_rule_fresh(gd_rule *r, const char *slot); /* 1 the first time, then 0 */
 
@@ -133,7 +135,8 @@ gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent);
 gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent); /* p > 0 or INFINITY */
 gd_value gd_rule_count(gd_rule *r, gd_extent extent);                      /* number of elements */
 
-/* The rule of a child chain applied to x, in the same program. */
+/* The rule of a child chain applied to x, in the same program.  A child that is not element-wise cuts the pass in two:
+ * it gets x as tensors and what it returns goes on. */
 gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x);
 gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x);
 int gd_rule_children(gd_rule *r);
@@ -141,21 +144,27 @@ bool gd_rule_has_child(gd_rule *r, const char *field);
 
 /* ---- classes ---- */
 
-/* A state slot: a tensor like the parameter. */
+/* A state slot: a tensor a parameter.  Rules keep theirs in the optimizer's state dtype (gd_optimizer_state_dtype). */
+enum {
+    GD_SLOT_ONLINE = 1, /* depends on the previous evaluation: forgotten by reset_for_online */
+    GD_SLOT_EXACT = 2   /* has the parameter's dtype whatever the optimizer's state dtype: differences are taken with it */
+};
 typedef struct gd_slot {
     const char *name;
-    bool online; /* depends on the previous evaluation: forgotten by reset_for_online */
+    unsigned flags;
 } gd_slot;
 
-/* A transform of lists of tensors: what update and apply of a tensor-wise link see.  All borrowed. */
+/* A transform of lists of tensors: what update and apply of a tensor-wise link see.  All borrowed.  With concat_params
+ * there is one of each: all elements as a vector. */
 typedef struct gd_transform {
     gd_link *link;
-    gd_var *var;      /* may be NULL when used by hand */
+    gd_var *var; /* may be NULL when used by hand */
     int count;
     gd_tensor *const *params;
-    gd_tensor *const *grads; /* NULL unless the class uses them */
-    gd_tensor *loss;         /* NULL unless the class uses it */
-    gd_tensor **tensors;     /* apply replaces entries by new tensors */
+    gd_tensor *const *keys;  /* whose state it is, for gd_link_state and settings; the parameters, or the first of them */
+    gd_tensor *const *grads; /* may be NULL unless the class uses them */
+    gd_tensor *loss;         /* may be NULL unless the class uses it */
+    gd_tensor **tensors;     /* apply replaces entries by new tensors of the same shapes */
 } gd_transform;
 
 typedef struct gd_link_class {
@@ -210,6 +219,8 @@ GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *
 /* A link with default settings.  New. */
 gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls);
 gd_link *gd_link_retain(gd_link *link);
+/* One reference less; NULL is fine.  A link in a chain or optimizer belongs to it: releasing one that was not retained
+ * does nothing. */
 void gd_link_release(gd_link *link);
 gd_ctx *gd_link_ctx(const gd_link *link);
 const gd_link_class *gd_link_class_of(const gd_link *link);
@@ -220,10 +231,13 @@ GD_NODISCARD gd_status gd_link_set_bool(gd_link *link, const char *field, bool v
 GD_NODISCARD gd_status gd_link_set_string(gd_link *link, const char *field, const char *value);
 GD_NODISCARD gd_status gd_link_set_none(gd_link *link, const char *field);
 GD_NODISCARD gd_status gd_link_set_list(gd_link *link, const char *field, const double *values, int count);
-/* child is consumed, also on failure; a variadic field takes one more child. */
+/* child is consumed, also on failure; a variadic field takes one more child.  STATE: the child is in a chain already.
+ * CYCLE: the link is below the child. */
 GD_NODISCARD gd_status gd_link_set_child(gd_link *link, const char *field, gd_link *child);
 /* Link-local setting for one parameter: above groups and defaults. */
 GD_NODISCARD gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *field, gd_setting value);
+/* The same for several parameters from text: "momentum=0.5, lerp=true". */
+GD_NODISCARD gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count, const char *settings);
 
 /* The setting in force for a parameter (NULL: the link's own).  Borrowed. */
 const gd_setting *gd_link_get(const gd_link *link, const char *field, const gd_tensor *param);
@@ -236,12 +250,23 @@ int gd_link_children(const gd_link *link);
 gd_link *gd_link_child_at(const gd_link *link, int index);
 gd_link *gd_link_child(const gd_link *link, const char *field); /* NULL if it is none */
 
-/* Per-parameter state, made on first use (zeros).  Borrowed; NULL on failure. */
+/* Per-parameter state, made on first use: zeros like the parameter.  Borrowed; NULL on failure. */
 gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *slot);
+/* The same with another first value, which need not have the parameter's shape or dtype. */
+typedef enum gd_init_kind { GD_INIT_ZEROS, GD_INIT_COPY, GD_INIT_CONSTANT, GD_INIT_FUNCTION } gd_init_kind;
+typedef struct gd_init {
+    gd_init_kind kind;
+    gd_tensor *tensor; /* COPY: of the parameter, its gradient, ...; ZEROS and CONSTANT: shaped like this, or NULL */
+    double value;      /* CONSTANT */
+    gd_tensor *(*make)(void *user, gd_tensor *param); /* FUNCTION: new */
+    void *user;
+} gd_init;
+gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *slot, gd_init init);
 bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *slot);
+/* Replaces it by a copy of value; NULL forgets it. */
 GD_NODISCARD gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *slot, gd_tensor *value);
 double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name); /* 0 on first use */
-/* Link-wide state, by any name; saved with the optimizer. */
+/* Link-wide state, by any name; saved with the optimizer.  The address holds until the link is reset. */
 double *gd_link_global(gd_link *link, const char *name, double first);
 bool gd_link_has_global(const gd_link *link, const char *name);
 gd_tensor *gd_link_global_tensor(gd_link *link, const char *name); /* borrowed; NULL if there is none */
@@ -263,12 +288,23 @@ GD_NODISCARD gd_status gd_link_apply(gd_link *link, gd_var *var);
 /* The Hessian (approximation) of the link or of one of its children; two are an error.  New or NULL. */
 gd_linop *gd_link_hessian(gd_link *link, gd_var *var);
 
-/* Transforms by hand, keyed by params, on any tensors: entries of tensors are replaced by new ones. */
+/* Transforms by hand, keyed by params, on any tensors: entries of tensors are replaced by new ones.  Update may be called
+ * several times before apply.  Settings are those of the parameters where they are in an optimizer, else the link's. */
 GD_NODISCARD gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                             gd_tensor *const *grads, gd_tensor *loss, int count);
 GD_NODISCARD gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                            gd_tensor *const *grads, gd_tensor *loss, int count);
-/* A whole chain on any tensors, keyed by params: update and apply, as `inner` does. */
+/* The same with states that the caller keeps instead of the link, one a tensor, and the link's own settings. */
+typedef struct gd_states gd_states;
+gd_states *gd_states_new(gd_link *link, int count); /* new; holds the link */
+void gd_states_free(gd_states *states);             /* NULL is fine */
+gd_tensor *gd_states_get(gd_states *states, int index, const char *slot); /* borrowed; NULL if not made yet */
+GD_NODISCARD gd_status gd_states_update(gd_states *states, gd_tensor **tensors, gd_tensor *const *params,
+                                        gd_tensor *const *grads, gd_tensor *loss);
+GD_NODISCARD gd_status gd_states_apply(gd_states *states, gd_tensor **tensors, gd_tensor *const *params,
+                                       gd_tensor *const *grads, gd_tensor *loss);
+/* A whole chain on any tensors, keyed by params: update and apply, as `inner` does.  Entries of tensors are references of
+ * the caller's: each is released and a new one put in its place, for the caller to release. */
 GD_NODISCARD gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                          gd_tensor *const *grads, gd_var *var, int count);
 
@@ -294,7 +330,7 @@ bool gd_var_has_update(const gd_var *var);
 bool gd_var_has_closure(const gd_var *var);
 gd_tensor *gd_var_loss_approx(const gd_var *var); /* a loss near the current point, or NULL; borrowed */
 
-/* Setters take references of their own; NULL tensors forget the value. */
+/* Setters take references of their own; NULL tensors forget the value.  SHAPE: not like the parameters. */
 GD_NODISCARD gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update);
 GD_NODISCARD gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad);
 void gd_var_set_loss(gd_var *var, gd_tensor *loss);
@@ -325,13 +361,15 @@ gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent);
 void gd_var_free(gd_var *var);
 /* After a child: takes over loss, gradient and should_terminate that the parent did not have. */
 void gd_var_take_from(gd_var *var, const gd_var *clone);
-/* The other parameters of a clone (projections): borrowed arrays that outlive the clone. */
+/* The other parameters of a clone (projections): borrowed arrays that outlive the clone.  When such a clone has a
+ * parent, its closure (gd_var_wrap_closure) evaluates the parent and should give it its gradient. */
 void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count);
 
 /* A changed objective: fn gets the loss tensor of the original one and returns the new one, made with operators. */
 typedef gd_tensor *(*gd_reformulate_fn)(void *user, gd_tensor *loss);
 GD_NODISCARD gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user);
-/* A closure that calls the original one through fn, which may change loss and gradients. */
+/* A closure that calls the original one through fn, which may change loss and gradients.  *loss and grads[0 .. count) are
+ * references that fn gives away: to replace one, release it and retain the new one.  grads is NULL without backward. */
 typedef gd_status (*gd_wrap_fn)(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads);
 GD_NODISCARD gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
 /* Inside such a fn: the closure below. */
@@ -346,8 +384,9 @@ void gd_var_skip_update(gd_var *var); /* parameters stay as they are (the link h
 void gd_var_terminate(gd_var *var, bool yes);
 bool gd_var_stopped(const gd_var *var);
 
-/* Named numbers and texts for the user: optimizer attributes (kept) and storage (given to the step). */
+/* Named numbers and tensors for the user: optimizer attributes (kept) and storage (given to the step). */
 GD_NODISCARD gd_status gd_var_set_attr(gd_var *var, const char *name, double value);
+GD_NODISCARD gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value);
 double gd_var_storage(const gd_var *var, const char *name, double otherwise);
 typedef gd_status (*gd_hook_fn)(void *user, gd_optimizer *optimizer, gd_var *var);
 GD_NODISCARD gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user);
@@ -359,7 +398,9 @@ void gd_var_note_skipped(gd_var *var);
 /* ---- Hessian-vector products ---- */
 
 typedef enum gd_hvp_method { GD_HVP_AUTOGRAD, GD_HVP_FORWARD, GD_HVP_CENTRAL } gd_hvp_method;
-/* out[i] = (H v)[i] at the current parameters.  h: difference step; normalize: v is scaled to norm 1 before. New. */
+/* out[i] = (H v)[i] at the parameters of the step; at others, use a clone whose loss and gradient are forgotten.  The
+ * gradient it needs (autograd, forward) becomes the var's.  h: difference step; normalize: v is scaled to norm 1 before
+ * and the product scaled back.  New. */
 GD_NODISCARD gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
                                   gd_tensor **out);
 /* The full Hessian over all parameters, [n, n].  New. */
@@ -371,6 +412,9 @@ gd_linop *gd_linop_dense(gd_tensor *a);
 gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse); /* the operator whose inverse is given */
 gd_linop *gd_linop_diagonal(gd_tensor *d);
 gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s); /* U diag(s) U^T */
+/* J^T J of J [m, n].  Given the residuals r [m] (NULL: none), solving for J^T r, shifted or not, is done as a
+ * least-squares problem by QR of J; normal equations are never formed. */
+gd_linop *gd_linop_gram(gd_tensor *j, gd_tensor *r);
 gd_linop *gd_linop_scaled(gd_linop *a, double factor);   /* a is consumed */
 gd_linop *gd_linop_shifted(gd_linop *a, double shift);   /* A + shift I; a is consumed */
 gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b);   /* A B; both consumed */
@@ -384,6 +428,11 @@ gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x);  /* new */
 gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x); /* A^T x, new */
 gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b);   /* A^-1 b, new; SINGULAR when there is none */
 gd_tensor *gd_linop_to_dense(gd_linop *a);              /* [n, n], new */
+gd_tensor *gd_linop_diagonal_of(gd_linop *a);           /* [n], new */
+/* S A S with a diagonal S given by its elements.  New; a stays the caller's. */
+gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s);
+/* The same operator made fit for many products: an inverse is inverted once.  New; a stays the caller's. */
+gd_linop *gd_linop_for_products(gd_linop *a);
 
 #ifdef __cplusplus
 }

@@ -53,6 +53,9 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain);
 void gd_optimizer_free(gd_optimizer *optimizer);
 gd_ctx *gd_optimizer_ctx(const gd_optimizer *optimizer);
 gd_link *gd_optimizer_chain(const gd_optimizer *optimizer); /* borrowed */
+/* The dtype of the state of element-wise links, before there is any: GD_BF16 halves it.  GD_DTYPE_COUNT, the default:
+ * f64 for f64 parameters, else f32.  Arithmetic is in f32 (f64 for f64 parameters) in any case. */
+GD_NODISCARD gd_status gd_optimizer_state_dtype(gd_optimizer *optimizer, gd_dtype dtype);
 
 /* Adds one parameter to the first group, under a name that checkpoints use (unique).  The optimizer holds a reference.
  * Parameters are contiguous leaves of a floating dtype; those that do not want gradients are skipped by steps. */

@@ -63,7 +63,8 @@ gd_schedule gd_schedule_multistep(double first, const int64_t *milestones, int c
 /* Smith & Topin 2018 as PyTorch's OneCycleLR has it: half a cosine up from peak / divide to peak until step
  * rise * steps - 1, then half a cosine down to peak / divide / final_divide at step steps - 1.  Text defaults: rise=0.3,
  * divide=25, final_divide=1e4. */
-gd_schedule gd_schedule_one_cycle(double peak, int64_t steps, double rise, double divide, double final_divide);
+gd_schedule gd_schedule_one_cycle(double peak, int64_t steps, double rise, double divide,
+                                  double final_divide);
 /* Warm-up, stable, decay (Hu et al. 2024): peak t / warmup, then peak for `stable` steps, then linear to last in `decay`
  * steps. */
 gd_schedule gd_schedule_wsd(double peak, double last, int64_t warmup, int64_t stable, int64_t decay);

@@ -209,10 +209,11 @@ static gd_status check_versions(const gd_node *node)
                 node->ctx, GD_GRAPH,
                 "backward: operand %d of '%s' was changed in place after it was used; its old values are needed",
                 k, gd__ops[node->op].name);
-    if ((needs & GD_NEEDS_OUT) && node->out[0] && gd__version(node->out[0]) != node->out_version)
-        return gd_fail(node->ctx, GD_GRAPH,
-                       "backward: the result of '%s' was changed in place; its old values are needed",
-                       gd__ops[node->op].name);
+    for (int k = 0; k < node->nout && (needs & GD_NEEDS_OUT); k++)
+        if (gd__version(node->out[k]) != node->out_version[k])
+            return gd_fail(node->ctx, GD_GRAPH,
+                           "backward: the result of '%s' was changed in place; its old values are needed",
+                           gd__ops[node->op].name);
     return GD_OK;
 }
 
@@ -298,7 +299,10 @@ static gd_status start(pass *w, gd_tensor *output, gd_tensor *seed)
 {
     gd_tensor *g = seed_of(output, seed);
     if (!g) return gd_error(w->ctx) ? gd_error(w->ctx) : GD_NOMEM;
-    if (!output->node) return asked_for(w, output) ? deliver(w, output, g) : GD_OK;
+    if (!output->node) { /* a leaf: the seed is its gradient, in memory of its own */
+        g = asked_for(w, output) ? gd_copy(g) : NULL;
+        return g ? deliver(w, output, g) : gd_error(w->ctx);
+    }
     gd_status status = collect(w, output->node);
     if (status) return status;
     mark_useful(w);

@@ -51,6 +51,18 @@ static void end(call *c)
     gd_scope_end(c->ctx);
 }
 
+/* One vector an input, of its shape. */
+static gd_status vectors_fit(const char *what, gd_tensor *const *inputs, gd_tensor *const *v, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char a[256], b[256];
+        if (gd__same_shape(v[i], inputs[i])) continue;
+        return gd_fail(v[i]->head.ctx, GD_SHAPE, "%s: vector %d is %s, the input %s", what, i,
+                       gd__shape_text(v[i], a, sizeof a), gd__shape_text(inputs[i], b, sizeof b));
+    }
+    return GD_OK;
+}
+
 /* sum over inputs of <a_i, b_i>; inputs without a gradient count nothing. */
 static gd_tensor *inner_product(gd_tensor *const *a, gd_tensor *const *b, int count)
 {
@@ -68,9 +80,11 @@ gd_status gd_hvp(gd_function fn, void *user, gd_tensor *const *inputs, int count
                  gd_tensor **out)
 {
     for (int i = 0; i < count; i++) out[i] = NULL;
-    if (!gd__given("hvp", v, count)) return GD_ARGUMENT;
+    if (!gd__given("hvp", inputs, count) || !gd__given("hvp", v, count)) return GD_ARGUMENT;
+    gd_status status = vectors_fit("hvp", inputs, v, count);
+    if (status) return status;
     call c = {0};
-    gd_status status = begin(&c, "hvp", fn, user, inputs, count);
+    status = begin(&c, "hvp", fn, user, inputs, count);
     if (!status) status = gd_grad(c.out, NULL, c.leaf, count, GD_CREATE_GRAPH, c.grad);
     gd_tensor *product = status ? NULL : inner_product(c.grad, v, count);
     if (!status && !product) status = gd_error(c.ctx);
@@ -89,7 +103,8 @@ gd_status gd_hvp(gd_function fn, void *user, gd_tensor *const *inputs, int count
 /* J v as the derivative of u -> J^T u, which is linear, along v. */
 gd_tensor *gd_jvp(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor *const *v)
 {
-    if (!gd__given("jvp", v, count)) return NULL;
+    if (!gd__given("jvp", inputs, count) || !gd__given("jvp", v, count)) return NULL;
+    if (vectors_fit("jvp", inputs, v, count)) return NULL;
     call c = {0};
     gd_tensor *result = NULL;
     if (begin(&c, "jvp", fn, user, inputs, count) == GD_OK) {

@@ -178,8 +178,8 @@ RULE(lerp)
 
 /* ---- copies ---- */
 
-RULE(cast) { gd__set(p, 0, gd_cast(G, gd__in(p, 0)->dtype)); }
+RULE(cast) { gd__set(p, 0, gd_cast(G, p->node->in[0]->dtype)); }
 
 RULE(copy) { gd__set(p, 0, G); }
 
-RULE(to_device) { gd__set(p, 0, gd_to_device(G, gd_tensor_device(gd__in(p, 0)))); }
+RULE(to_device) { gd__set(p, 0, gd_to_device(G, gd_tensor_device(p->node->in[0]))); }

@@ -26,6 +26,7 @@ RULE(sum) { gd__set(p, 0, spread(p, G)); }
  * rows of an [n, n] matrix whose diagonal is 1. */
 static gd_tensor *prod_of_others(gd_tensor *x)
 {
+    if (!x) return NULL;
     int64_t n = x->size[1];
     gd_tensor *eye = gd_eye(gd_tensor_ctx(x), GD_F64, n, n);
     eye = gd_cast(gd_to_device(gd_cast(eye, x->dtype), gd_tensor_device(x)), GD_BOOL);

@@ -138,6 +138,15 @@ gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...)
     return status;
 }
 
+void gd__blame(gd_ctx *ctx, gd_status before, const char *what)
+{
+    const char *rest = strstr(ctx->error, ": ");
+    if (before || !ctx->status || ctx->status == GD_NOMEM || !rest) return;
+    char text[sizeof ctx->error];
+    snprintf(text, sizeof text, "%.64s%.*s", what, (int)(sizeof text - 66), rest);
+    memcpy(ctx->error, text, sizeof text);
+}
+
 void gd_warn(gd_ctx *ctx, const char *format, ...)
 {
     va_list args;

@@ -58,6 +58,10 @@ struct gd_ctx {
     char warning[512];
 };
 
+/* An error recorded since `before` was GD_OK is told in the name of `what`: "gather: index 7 ..." inside cross_entropy
+ * becomes "cross_entropy: index 7 ...".  Out of memory stays what it is. */
+void gd__blame(gd_ctx *ctx, gd_status before, const char *what);
+
 /* Memory.  Sizes are remembered by the caller; gd__free takes what gd__alloc was given.  A failed gd__alloc records
  * NOMEM.  gd__calloc zeroes. */
 void *gd__alloc(gd_ctx *ctx, size_t size);

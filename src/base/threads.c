@@ -3,6 +3,7 @@
 #include "base/ctx.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #define SPINS 2000 /* looks at the next job for a few microseconds before sleeping */
@@ -99,7 +100,10 @@ static void wait_for_workers(gd_thread_pool *pool)
 {
     bool busy = true;
     while (busy) {
-        while (atomic_load_explicit(&pool->running, memory_order_acquire)) pause_cpu();
+        for (int spin = 0; atomic_load_explicit(&pool->running, memory_order_acquire); spin++) {
+            if (spin < SPINS) pause_cpu();
+            else sched_yield(); /* a worker without a core cannot finish */
+        }
         pthread_mutex_lock(&pool->lock);
         busy = atomic_load(&pool->running) != 0;
         pthread_mutex_unlock(&pool->lock);

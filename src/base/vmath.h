@@ -51,9 +51,9 @@ static inline float gd__exp_f32(float x)
 static inline float gd__log_f32(float x)
 {
     float scaled = x < 1.17549435e-38f ? x * 16777216.0f : x;
-    int32_t bits = (int32_t)gd__f32_bits(scaled);
-    int32_t k = (bits - 0x3F3504F3) >> 23; /* so that 1 + f is in [sqrt(1/2), sqrt(2)) */
-    float m = gd__bits_f32((uint32_t)(bits - k * 8388608));
+    uint32_t bits = gd__f32_bits(scaled);
+    int32_t k = (int32_t)(bits - 0x3F3504F3u) >> 23; /* so that 1 + f is in [sqrt(1/2), sqrt(2)) */
+    float m = gd__bits_f32(bits - (uint32_t)k * 8388608u);
     float e = (float)(x < 1.17549435e-38f ? k - 24 : k);
     float f = m - 1.0f, s = f / (2.0f + f), z = s * s, h = 0.5f * f * f;
     float r = z * (0.66666667f + z * (0.4f + z * (0.2857143f + z * (0.22222222f + z * 0.18181819f))));

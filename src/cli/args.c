@@ -1,5 +1,6 @@
 /* Options; see args.h. */
 #include "cli/args.h"
+#include "optim/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +16,9 @@ static const gd_option *find(const gd_command *command, const char *name, size_t
 
 static gd_status unknown(gd_ctx *ctx, const gd_command *command, const char *name, size_t length)
 {
-    gd_nearest nearest = gd__nearest(name, length);
-    for (const gd_option *o = command->options; o->name; o++) gd__nearest_try(&nearest, o->name);
-    gd__nearest_try(&nearest, "help");
+    gd_suggest nearest = gd__suggest(name, length);
+    for (const gd_option *o = command->options; o->name; o++) gd__suggest_try(&nearest, o->name);
+    gd__suggest_try(&nearest, "help");
     char best[64] = "";
     if (nearest.best) (void)snprintf(best, sizeof best, ", did you mean '--%.40s'?", nearest.best);
     return gd_fail(ctx, GD_ARGUMENT, "%s: unknown option '--%.*s'%s", command->name,

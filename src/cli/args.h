@@ -1,7 +1,7 @@
 /* Commands and their options: one table a command gives the parser, --help, the manual page and the completions.
  *
- *   static const gd_option options[] = {
- *       {"steps", "N", "how many steps (100)"}, {"param", "NAME=VALUE", "...", .repeated = true}, {0}};
+ *   static const gd_option options[] = {GD_OPTION("steps", "N", "how many steps (100)"),
+ *                                       GD_REPEATED("param", "NAME=VALUE", "..."), GD_SWITCH("json", "..."), {0}};
  *
  *   gd_args args;
  *   if (gd__args_parse(ctx, &command, argc, argv, &args)) ...       "minimize: unknown option '--stpes', did you mean ..."
@@ -21,6 +21,19 @@ typedef struct gd_option {
     const char *help;
     bool repeated;
 } gd_option;
+
+#define GD_OPTION(name, value, help) \
+    {                                \
+        name, value, help, false     \
+    }
+#define GD_REPEATED(name, value, help) \
+    {                                  \
+        name, value, help, true        \
+    }
+#define GD_SWITCH(name, help)   \
+    {                           \
+        name, NULL, help, false \
+    }
 
 typedef struct gd_cli gd_cli;
 typedef struct gd_args gd_args;

@@ -23,7 +23,8 @@ GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 extern const gd_command *const gd__commands[];
 const gd_command *gd__command_find(const char *name);
 
-extern const gd_command gd__command_eval, gd__command_plot, gd__command_devices, gd__command_help;
+extern const gd_command gd__command_minimize, gd__command_eval, gd__command_links, gd__command_plot,
+    gd__command_devices, gd__command_help;
 
 /* Runs the program with the words behind its name; text goes to standard output and error.  The exit code. */
 int gd__cli_main(int argc, char *const *argv);
@@ -36,18 +37,18 @@ bool gd__interrupted(void);
 
 /* ---- progress, on standard error if that is a terminal ---- */
 
-typedef struct gd_progress {
+typedef struct gd_meter {
     bool on;
     int64_t total; /* 0: not known */
     double begun, shown;
     int width; /* of the line that stands there */
-} gd_progress;
+} gd_meter;
 
-gd_progress gd__progress_start(int64_t total);
+gd_meter gd__meter_start(int64_t total);
 /* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", at most ten times a second.  unit: "step", "epoch". */
-void gd__progress_show(gd_progress *p, const char *unit, int64_t done, double loss);
+void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss);
 /* Takes the line away. */
-void gd__progress_end(gd_progress *p);
+void gd__meter_end(gd_meter *p);
 
 /* Seconds on a clock that only goes forward. */
 double gd__seconds(void);

@@ -84,19 +84,25 @@ static bool add_point(grid *g, int e)
     return true;
 }
 
+/* The partner that the curve has not been to; -1 where it ends. */
+static int onward(const grid *g, int e)
+{
+    for (int k = 0; k < 2; k++)
+        if (g->partner[e][k] >= 0 && !g->done[g->partner[e][k]]) return g->partner[e][k];
+    return -1;
+}
+
 /* The curve from an edge on, to its other end or back to the start. */
 static bool walk(grid *g, int start)
 {
     g->points = 0;
-    if (!add_point(g, start)) return false;
-    for (int e = g->partner[start][0]; e >= 0;) {
+    int last = start;
+    for (int e = start; e >= 0; e = onward(g, e)) {
         if (!add_point(g, e)) return false;
-        int next = g->partner[e][0];
-        if (next < 0 || g->done[next]) next = g->partner[e][1];
-        if (next == start && g->points > 2 && !add_point(g, start)) return false;
-        e = next >= 0 && !g->done[next] ? next : -1;
+        last = e;
     }
-    return true;
+    bool around = g->points > 2 && (g->partner[last][0] == start || g->partner[last][1] == start);
+    return !around || add_point(g, start);
 }
 
 gd_status gd__contour(gd_ctx *ctx, const double *z, int columns, int rows, double level,

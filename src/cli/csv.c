@@ -7,6 +7,7 @@
 #include "cli/csv.h"
 #include "cli/files.h"
 #include "cli/text.h"
+#include "optim/suggest.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -365,12 +366,12 @@ int gd__csv_column(const gd_csv *csv, const char *name)
         return -1;
     }
     if (found >= 0) return found;
-    gd_nearest nearest = gd__nearest(name, strlen(name));
-    for (int i = 0; i < csv->columns; i++) gd__nearest_try(&nearest, csv->name[i]);
-    char hint[96], names[240];
+    gd_suggest nearest = gd__suggest(name, strlen(name));
+    for (int i = 0; i < csv->columns; i++) gd__suggest_try(&nearest, csv->name[i]);
+    char hint[GD_HINT_SIZE], names[240];
     list_names(csv, names, sizeof names);
-    (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%s the columns are %s%s", csv->source, name,
-                  gd__nearest_hint(&nearest, hint), nearest.best ? " (" : ",", names,
+    (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%sthe columns are %s%s", csv->source, name,
+                  gd__suggest_hint(&nearest, hint), nearest.best ? " (" : ", ", names,
                   nearest.best             ? ")"
                   : header_is_numbers(csv) ? " (numbers: --no-header if the first line is data)"
                                            : "");

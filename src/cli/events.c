@@ -55,9 +55,9 @@ void gd__tfrecord(gd_text *out, const void *data, size_t size)
 {
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)size >> 8 * i);
-    gd__text_add_bytes(out, length, 8);
+    gd__text_append(out, (const char *)length, 8);
     masked_crc(out, length, 8);
-    gd__text_add_bytes(out, data, size);
+    gd__text_append(out, data, size);
     masked_crc(out, data, size);
 }
 
@@ -81,7 +81,7 @@ static void counted(gd_text *out, unsigned number, const char *text, size_t size
 {
     field(out, number, 2);
     varint(out, size);
-    gd__text_add_bytes(out, text, size);
+    gd__text_append(out, text, size);
 }
 
 void gd__event_message(gd_text *out, double wall_time, int64_t step, const char *tag, double value)
@@ -149,8 +149,8 @@ static gd_status add_record(gd_events *e, int64_t step, const char *tag, double 
     gd__text_clear(&e->message);
     gd__event_message(&e->message, now(), step, tag, value);
     if (e->message.failed) return GD_NOMEM;
-    gd__tfrecord(&e->buffer, e->message.data, e->message.size);
-    return e->buffer.failed ? GD_NOMEM : e->buffer.size >= KEEP ? gd__events_flush(e) : GD_OK;
+    gd__tfrecord(&e->buffer, e->message.data, e->message.used);
+    return e->buffer.failed ? GD_NOMEM : e->buffer.used >= KEEP ? gd__events_flush(e) : GD_OK;
 }
 
 gd_events *gd__events_open(gd_ctx *ctx, const char *folder)
@@ -161,8 +161,8 @@ gd_events *gd__events_open(gd_ctx *ctx, const char *folder)
         .ctx = ctx, .path = gd__text(ctx), .buffer = gd__text(ctx), .message = gd__text(ctx), .fd = -1};
     char host[65] = "localhost";
     if (gethostname(host, sizeof host - 1) != 0 || !*host) (void)snprintf(host, sizeof host, "localhost");
-    gd__text_format(&e->path, "%s/events.out.tfevents.%010lld.%s.%ld", folder, (long long)now(), host,
-                    (long)getpid());
+    gd__text_put(&e->path, "%s/events.out.tfevents.%010lld.%s.%ld", folder, (long long)now(), host,
+                 (long)getpid());
     gd_status status = e->path.failed ? GD_NOMEM : make_folders(ctx, folder);
     if (!status) {
         e->fd = open(e->path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -171,7 +171,7 @@ gd_events *gd__events_open(gd_ctx *ctx, const char *folder)
     if (!status) status = add_record(e, 0, NULL, 0);
     if (!status) status = gd__events_flush(e);
     if (!status) return e;
-    e->buffer.size = 0;
+    e->buffer.used = 0;
     (void)gd__events_close(e);
     return NULL;
 }
@@ -184,8 +184,8 @@ gd_status gd__events_scalar(gd_events *e, const char *tag, int64_t step, double 
 gd_status gd__events_flush(gd_events *e)
 {
     off_t whole = lseek(e->fd, 0, SEEK_END);
-    for (size_t at = 0; at < e->buffer.size;) {
-        ssize_t put = write(e->fd, e->buffer.data + at, e->buffer.size - at);
+    for (size_t at = 0; at < e->buffer.used;) {
+        ssize_t put = write(e->fd, e->buffer.data + at, e->buffer.used - at);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
             gd_status status = io_error(e->ctx, e->path.data, "write");
@@ -203,7 +203,7 @@ gd_status gd__events_flush(gd_events *e)
 gd_status gd__events_close(gd_events *e)
 {
     if (!e) return GD_OK;
-    gd_status status = e->buffer.size ? gd__events_flush(e) : GD_OK;
+    gd_status status = e->buffer.used ? gd__events_flush(e) : GD_OK;
     if (e->fd >= 0 && close(e->fd) != 0 && errno != EINTR && !status)
         status = io_error(e->ctx, e->path.data, "close");
     gd__text_free(&e->path);

@@ -1,6 +1,7 @@
 /* The functions of the expression language: one row each. */
 #include "cli/expr_program.h"
 #include "cli/text.h"
+#include "optim/suggest.h"
 
 #include <math.h>
 #include <string.h>
@@ -92,11 +93,11 @@ const gd_expr_call *gd__expr_find_call(const char *name, size_t length)
     return NULL;
 }
 
-void gd__expr_suggest_call(const char *name, size_t length, char hint[96])
+void gd__expr_suggest_call(const char *name, size_t length, char hint[GD_HINT_SIZE])
 {
-    gd_nearest nearest = gd__nearest(name, length);
-    for (int i = 0; i < CALLS; i++) gd__nearest_try(&nearest, calls[i].name);
-    (void)gd__nearest_hint(&nearest, hint);
+    gd_suggest nearest = gd__suggest(name, length);
+    for (int i = 0; i < CALLS; i++) gd__suggest_try(&nearest, calls[i].name);
+    (void)gd__suggest_hint(&nearest, hint);
 }
 
 const char *gd__expr_function(int i, const char **help)

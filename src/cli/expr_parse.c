@@ -1,6 +1,7 @@
 /* Reading an expression: recursive descent, one function a level of precedence; see expr.h for the language. */
 #include "cli/expr_program.h"
 #include "cli/text.h"
+#include "optim/suggest.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -132,10 +133,10 @@ static int unknown_name(parser *p, size_t at, const char *name, size_t length)
     int shown = length > 60 ? 60 : (int)length;
     if (gd__expr_find_call(name, length))
         return fail_at(p, at, "'%.*s' is a function: '(' expected after it", shown, name);
-    gd_nearest nearest = gd__nearest(name, length);
-    for (int i = 0; i < p->e->variables; i++) gd__nearest_try(&nearest, p->e->name[i]);
-    char hint[96];
-    return fail_at(p, at, "unknown name '%.*s'%s", shown, name, gd__nearest_hint(&nearest, hint));
+    gd_suggest nearest = gd__suggest(name, length);
+    for (int i = 0; i < p->e->variables; i++) gd__suggest_try(&nearest, p->e->name[i]);
+    char hint[GD_HINT_SIZE];
+    return fail_at(p, at, "unknown name '%.*s'%s", shown, name, gd__suggest_hint(&nearest, hint));
 }
 
 /* Bindings first, the latest of a name; then variables; then constants. */
@@ -367,7 +368,7 @@ static int function_call(parser *p, size_t at, const char *name, size_t length)
 {
     const gd_expr_call *call = gd__expr_find_call(name, length);
     if (!call) {
-        char hint[96];
+        char hint[GD_HINT_SIZE];
         gd__expr_suggest_call(name, length, hint);
         return fail_at(p, at, "unknown function '%.*s'%s", length > 60 ? 60 : (int)length, name, hint);
     }

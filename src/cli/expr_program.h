@@ -8,6 +8,7 @@
 #define GD_CLI_EXPR_PROGRAM_H
 
 #include "cli/expr.h"
+#include "optim/suggest.h"
 
 typedef gd_tensor *(*gd_expr_unary)(gd_tensor *);
 typedef gd_tensor *(*gd_expr_binary)(gd_tensor *, gd_tensor *);
@@ -122,6 +123,6 @@ gd_status gd__expr_finish(gd_expr *e, int root);
 /* ---- functions ---- */
 
 const gd_expr_call *gd__expr_find_call(const char *name, size_t length);
-void gd__expr_suggest_call(const char *name, size_t length, char hint[96]);
+void gd__expr_suggest_call(const char *name, size_t length, char hint[GD_HINT_SIZE]);
 
 #endif

@@ -148,3 +148,11 @@ gd_status gd__check_output(gd_ctx *ctx, const char *path)
     if (!S_ISDIR(info.st_mode)) return io_error(ctx, path, "write", ENOTDIR);
     return access(folder, W_OK | X_OK) == 0 ? GD_OK : io_error(ctx, path, "write", errno);
 }
+
+gd_status gd__check_file(gd_ctx *ctx, const char *path)
+{
+    gd_status status = gd__check_output(ctx, path);
+    if (!status && written_directly(path))
+        status = gd_fail(ctx, GD_IO, "%s: cannot write: not a regular file", path);
+    return status;
+}

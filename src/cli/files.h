@@ -17,4 +17,8 @@ GD_NODISCARD gd_status gd__write_output(gd_ctx *ctx, const char *path, const voi
  * the path is a folder. */
 GD_NODISCARD gd_status gd__check_output(gd_ctx *ctx, const char *path);
 
+/* The same for a file that a library writes and renames: also fails where the path leads to a device or pipe, which that would
+ * replace. */
+GD_NODISCARD gd_status gd__check_file(gd_ctx *ctx, const char *path);
+
 #endif

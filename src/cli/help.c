@@ -12,18 +12,18 @@ static void wrapped(gd_text *out, const char *text, size_t indent, size_t used)
     for (const char *s = text; *s;) {
         size_t length = strcspn(s, " \n");
         if (used > indent && used + 1 + length > WIDTH) {
-            gd__text_format(out, "\n%*s", (int)indent, "");
+            gd__text_put(out, "\n%*s", (int)indent, "");
             used = indent;
         } else if (used > indent) {
             gd__text_char(out, ' ');
             used++;
         }
-        gd__text_add_bytes(out, s, length);
+        gd__text_append(out, s, length);
         used += length;
         s += length;
         if (*s == '\n') {
-            gd__text_format(out, "\n%s", s[1] == '\n' ? "\n" : "");
-            gd__text_format(out, "%*s", (int)indent, "");
+            gd__text_put(out, "\n%s", s[1] == '\n' ? "\n" : "");
+            gd__text_put(out, "%*s", (int)indent, "");
             used = indent;
         }
         while (*s == ' ' || *s == '\n') s++;
@@ -33,14 +33,14 @@ static void wrapped(gd_text *out, const char *text, size_t indent, size_t used)
 
 static void option_help(gd_text *out, const gd_option *o)
 {
-    size_t before = out->size;
-    gd__text_format(out, "  --%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-    size_t used = out->size - before;
+    size_t before = out->used;
+    gd__text_put(out, "  --%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    size_t used = out->used - before;
     if (used > COLUMN - 2) {
         gd__text_char(out, '\n');
         used = 0;
     }
-    gd__text_format(out, "%*s", (int)(COLUMN - used), "");
+    gd__text_put(out, "%*s", (int)(COLUMN - used), "");
     wrapped(out, o->help, COLUMN, COLUMN);
 }
 
@@ -53,8 +53,8 @@ static const char *next_line(const char *text, size_t *length)
 
 void gd__help_command(gd_text *out, const gd_command *c)
 {
-    gd__text_format(out, "usage: gradus %s%s%s%s\n\n", c->name, *c->arguments ? " " : "", c->arguments,
-                    c->options->name ? " [OPTIONS]" : "");
+    gd__text_put(out, "usage: gradus %s%s%s%s\n\n", c->name, *c->arguments ? " " : "", c->arguments,
+                 c->options->name ? " [OPTIONS]" : "");
     wrapped(out, c->summary, 0, 0);
     if (*c->description) {
         gd__text_char(out, '\n');
@@ -67,7 +67,7 @@ void gd__help_command(gd_text *out, const gd_command *c)
     size_t length;
     for (const char *s = c->examples; *s;) {
         const char *next = next_line(s, &length);
-        gd__text_format(out, "  %.*s\n", (int)length, s);
+        gd__text_put(out, "  %.*s\n", (int)length, s);
         s = next;
     }
 }
@@ -77,14 +77,14 @@ void gd__help_all(gd_text *out, const gd_command *const *commands)
     gd__text_add(out, "usage: gradus COMMAND [ARGUMENTS] [OPTIONS]\n\n"
                       "Minimise, fit and train differentiable things.\n\ncommands:\n");
     for (const gd_command *const *c = commands; *c; c++) {
-        gd__text_format(out, "  %-10s", (*c)->name);
+        gd__text_put(out, "  %-10s", (*c)->name);
         wrapped(out, (*c)->summary, 12, 12);
     }
     gd__text_add(out, "\ngradus COMMAND --help explains a command, with examples.\n\nexamples:\n");
     size_t length;
     for (const gd_command *const *c = commands; *c; c++) {
         (void)next_line((*c)->examples, &length);
-        gd__text_format(out, "  %.*s\n", (int)length, (*c)->examples);
+        gd__text_put(out, "  %.*s\n", (int)length, (*c)->examples);
     }
 }
 
@@ -100,7 +100,7 @@ static void roff(gd_text *out, const char *text, size_t length)
         else if (c == '-')
             gd__text_add(out, "\\-");
         else if ((c == '.' || c == '\'') && (i == 0 || text[i - 1] == '\n'))
-            gd__text_format(out, "\\&%c", c);
+            gd__text_put(out, "\\&%c", c);
         else if (c == '\n')
             gd__text_add(out, i + 1 < length && text[i + 1] == '\n' ? "\n.PP" : "\n");
         else
@@ -116,7 +116,7 @@ static void roff_line(gd_text *out, const char *text)
 
 static void manual_command(gd_text *out, const gd_command *c)
 {
-    gd__text_format(out, ".SS \"gradus %s", c->name);
+    gd__text_put(out, ".SS \"gradus %s", c->name);
     if (*c->arguments) gd__text_char(out, ' ');
     roff(out, c->arguments, strlen(c->arguments));
     gd__text_add(out, "\"\n");
@@ -161,8 +161,8 @@ static void completion_words(gd_text *out, const gd_command *c, bool files)
 {
     for (const gd_option *o = c->options; o->name; o++) {
         bool file = o->value && (strstr(o->value, "FILE") || strstr(o->value, "FOLDER"));
-        if (files && file) gd__text_format(out, " --%s", o->name);
-        if (!files) gd__text_format(out, " --%s", o->name);
+        if (files && file) gd__text_put(out, " --%s", o->name);
+        if (!files) gd__text_put(out, " --%s", o->name);
     }
 }
 
@@ -175,10 +175,10 @@ void gd__help_completions(gd_text *out, const gd_command *const *commands)
                       "    COMPREPLY=()\n"
                       "    if [[ $COMP_CWORD -eq 1 ]]; then\n"
                       "        COMPREPLY=($(compgen -W '--help --version");
-    for (const gd_command *const *c = commands; *c; c++) gd__text_format(out, " %s", (*c)->name);
+    for (const gd_command *const *c = commands; *c; c++) gd__text_put(out, " %s", (*c)->name);
     gd__text_add(out, "' -- \"$word\"))\n        return\n    fi\n    case $command in\n");
     for (const gd_command *const *c = commands; *c; c++) {
-        gd__text_format(out, "    %s)\n        options='--help", (*c)->name);
+        gd__text_put(out, "    %s)\n        options='--help", (*c)->name);
         completion_words(out, *c, false);
         gd__text_add(out, "'\n        files='");
         completion_words(out, *c, true);

@@ -62,7 +62,7 @@ static bool room(gd_ctx *ctx, void *array, size_t *bytes, size_t need)
     return true;
 }
 
-static gd_shape *add(gd_picture *p, gd_shape shape, const double *xy, size_t points)
+static gd_drawing *add(gd_picture *p, gd_drawing shape, const double *xy, size_t points)
 {
     if (!p || !room(p->ctx, &p->shape, &p->shape_bytes, (p->shapes + 1) * sizeof *p->shape) ||
         !room(p->ctx, &p->xy, &p->xy_bytes, (p->numbers + 2 * points) * sizeof *p->xy))
@@ -78,21 +78,21 @@ static gd_shape *add(gd_picture *p, gd_shape shape, const double *xy, size_t poi
 void gd__picture_line(gd_picture *p, int ink, double width, bool dashed, const double *xy, size_t points)
 {
     if (points > 1)
-        (void)add(p, (gd_shape){.kind = GD_SHAPE_LINE, .ink = (uint8_t)ink, .flag = dashed, .size = width},
+        (void)add(p, (gd_drawing){.kind = GD_DRAW_LINE, .ink = (uint8_t)ink, .flag = dashed, .size = width},
                   xy, points);
 }
 
 void gd__picture_area(gd_picture *p, int ink, double opacity, const double *xy, size_t points)
 {
     if (points > 2)
-        (void)add(p, (gd_shape){.kind = GD_SHAPE_AREA, .ink = (uint8_t)ink, .size = opacity}, xy, points);
+        (void)add(p, (gd_drawing){.kind = GD_DRAW_AREA, .ink = (uint8_t)ink, .size = opacity}, xy, points);
 }
 
 void gd__picture_marks(gd_picture *p, int ink, gd_mark_shape shape, double radius, const double *xy,
                        size_t points)
 {
     if (points)
-        (void)add(p, (gd_shape){.kind = GD_SHAPE_MARKS, .ink = (uint8_t)ink, .mark = shape, .size = radius},
+        (void)add(p, (gd_drawing){.kind = GD_DRAW_MARKS, .ink = (uint8_t)ink, .mark = shape, .size = radius},
                   xy, points);
 }
 
@@ -100,15 +100,15 @@ void gd__picture_text(gd_picture *p, int ink, double size, double x, double y, i
                       const char *utf8)
 {
     if (!p || !*utf8) return;
-    size_t at = p->text.size;
-    gd__text_add_bytes(&p->text, utf8, strlen(utf8) + 1);
+    size_t at = p->text.used;
+    gd__text_append(&p->text, utf8, strlen(utf8) + 1);
     if (p->text.failed) return;
-    gd_shape shape = {.kind = GD_SHAPE_TEXT,
-                      .ink = (uint8_t)ink,
-                      .anchor = (int8_t)anchor,
-                      .flag = upwards,
-                      .size = size,
-                      .text = at};
+    gd_drawing shape = {.kind = GD_DRAW_TEXT,
+                        .ink = (uint8_t)ink,
+                        .anchor = (int8_t)anchor,
+                        .flag = upwards,
+                        .size = size,
+                        .text = at};
     (void)add(p, shape, (double[]){x, y}, 1);
 }
 

@@ -52,9 +52,9 @@ gd_status gd__picture_png(const gd_picture *p, bool dark, double scale, gd_text 
 
 /* ---- between the two writers ---- */
 
-typedef enum gd_shape_kind { GD_SHAPE_LINE, GD_SHAPE_AREA, GD_SHAPE_MARKS, GD_SHAPE_TEXT } gd_shape_kind;
+typedef enum gd_drawing_kind { GD_DRAW_LINE, GD_DRAW_AREA, GD_DRAW_MARKS, GD_DRAW_TEXT } gd_drawing_kind;
 
-typedef struct gd_shape {
+typedef struct gd_drawing {
     uint8_t kind, ink;
     int8_t anchor;
     bool flag; /* dashed, upwards */
@@ -62,12 +62,12 @@ typedef struct gd_shape {
     double size;          /* width, radius, letter size, opacity */
     size_t first, points; /* in p->xy, two numbers each */
     size_t text;          /* offset in p->text */
-} gd_shape;
+} gd_drawing;
 
 struct gd_picture {
     gd_ctx *ctx;
     double width, height;
-    gd_shape *shape;
+    gd_drawing *shape;
     size_t shapes, shape_bytes;
     double *xy;
     size_t numbers, xy_bytes;

@@ -26,6 +26,7 @@
 #define TICK_LENGTH 5.0
 #define SWATCH      26.0
 #define MARK_RADIUS 3.2
+#define LARGEST     8e307
 
 typedef enum series_kind { LINE, POINTS, PATH, BAND, CONTOURS } series_kind;
 
@@ -205,14 +206,13 @@ static void settle_range(axis *a, double space)
         low -= half;
         high += half;
     }
-    double pad = space * (high - low);
-    if (!isfinite(pad)) pad = 0;
+    double pad = fmin(space * (high / 2 - low / 2) * 2, LARGEST);
     a->low = backward(a, low - pad);
     a->high = backward(a, high + pad);
     /* the very largest and smallest doubles have no space around them */
-    if (!isfinite(a->low)) a->low = a->log ? 1e-300 : -1e308;
-    if (!isfinite(a->high)) a->high = 1e308;
-    if (a->log && a->low <= 0) a->low = 1e-300;
+    a->low = fmax(a->low, a->log ? 1e-300 : -LARGEST);
+    a->high = fmin(a->high, LARGEST);
+    if (!(a->low < a->high)) a->low = a->high / 10;
 }
 
 static void find_ranges(gd_plot *p)
@@ -242,8 +242,10 @@ static void find_ranges(gd_plot *p)
 
 static double place(const axis *a, double v)
 {
-    double low = forward(a, a->low), high = forward(a, a->high);
-    return a->from + (forward(a, v) - low) / (high - low) * (a->to - a->from);
+    /* halves, so that the largest doubles do not overflow; far outside is far enough */
+    double low = forward(a, a->low) / 2, high = forward(a, a->high) / 2;
+    double part = (forward(a, v) / 2 - low) / (high - low);
+    return a->from + fmin(fmax(part, -1e6), 1e6) * (a->to - a->from);
 }
 
 static bool placeable(const gd_plot *p, double x, double y)
@@ -467,7 +469,7 @@ static void draw_contours(gd_plot *p, const series *s)
     contour_line c = {.p = p, .s = s};
     double last = NAN;
     for (int k = 0; k < GD_LEVEL_INKS && count; k++) {
-        double level = sorted[(size_t)(pow((k + 0.7) / GD_LEVEL_INKS, 1.8) * (double)(count - 1))];
+        double level = sorted[(size_t)(pow((k + 1.0) / (GD_LEVEL_INKS + 0.5), 1.8) * (double)(count - 1))];
         if (level == last || level == sorted[0]) continue;
         c.ink = GD_INK_LEVEL + k;
         if (gd__contour(p->ctx, s->y, s->columns, s->rows, level, draw_contour_line, &c)) break;
@@ -560,7 +562,7 @@ static double legend(gd_plot *p, double top, bool draw)
 /* Ticks of the x axis: as many as leave space between their labels. */
 static void spaced_ticks(axis *a, double width)
 {
-    for (int wanted = 10; wanted > 0; wanted--) {
+    for (int wanted = 8; wanted > 0; wanted--) {
         gd__ticks(&a->ticks, a->low, a->high, a->log, wanted);
         if ((widest(&a->ticks) + 18) * a->ticks.count <= width || a->ticks.count <= 2) return;
     }
@@ -660,7 +662,7 @@ gd_status gd__plot_save(gd_plot *p, const char *path, bool dark)
     gd_text bytes = gd__text(p->ctx);
     status = ends_with(path, ".svg") ? gd__picture_svg(picture, &bytes)
                                      : gd__picture_png(picture, dark, 2, &bytes);
-    if (!status) status = gd__write_output(p->ctx, path, gd__text_string(&bytes), bytes.size);
+    if (!status) status = gd__write_output(p->ctx, path, gd__text_string(&bytes), bytes.used);
     gd__text_free(&bytes);
     gd__picture_free(picture);
     return status;

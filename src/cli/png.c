@@ -26,11 +26,11 @@ static void chunk(gd_text *out, const char *kind, const void *data, size_t size)
 {
     uint8_t word[4];
     put32(word, (uint32_t)size);
-    gd__text_add_bytes(out, word, 4);
-    gd__text_add_bytes(out, kind, 4);
-    gd__text_add_bytes(out, data, size);
+    gd__text_append(out, (const char *)word, 4);
+    gd__text_append(out, kind, 4);
+    if (size) gd__text_append(out, data, size);
     put32(word, ~crc_bytes(crc_bytes(0xFFFFFFFFu, kind, 4), data, size));
-    gd__text_add_bytes(out, word, 4);
+    gd__text_append(out, (const char *)word, 4);
 }
 
 /* Rows with their filter byte: each row as the difference to the one above (filter 2), which packs well. */
@@ -68,12 +68,12 @@ static gd_status pack(gd_text *out, const uint8_t *data, size_t size)
 {
     gd_text body = gd__text(out->ctx);
     uint32_t a = 1, b = 0;
-    gd__text_add_bytes(&body, "\x78\x01", 2);
+    gd__text_append(&body, "\x78\x01", 2);
     for (size_t at = 0; at < size || at == 0;) {
         size_t n = size - at < 65535 ? size - at : 65535;
         uint8_t head[5] = {at + n >= size, (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)~n, (uint8_t)(~n >> 8)};
-        gd__text_add_bytes(&body, head, 5);
-        gd__text_add_bytes(&body, data + at, n);
+        gd__text_append(&body, (const char *)head, 5);
+        gd__text_append(&body, (const char *)data + at, n);
         for (size_t i = 0; i < n; i++) {
             a = (a + data[at + i]) % 65521;
             b = (b + a) % 65521;
@@ -82,8 +82,8 @@ static gd_status pack(gd_text *out, const uint8_t *data, size_t size)
     }
     uint8_t sum[4];
     put32(sum, b << 16 | a);
-    gd__text_add_bytes(&body, sum, 4);
-    if (!body.failed) chunk(out, "IDAT", body.data, body.size);
+    gd__text_append(&body, (const char *)sum, 4);
+    if (!body.failed) chunk(out, "IDAT", body.data, body.used);
     gd_status status = body.failed ? GD_NOMEM : GD_OK;
     gd__text_free(&body);
     return status;
@@ -102,7 +102,7 @@ gd_status gd__png_encode(gd_text *out, const uint8_t *rgb, int width, int height
     uint8_t *rows = gd__alloc(out->ctx, bytes);
     if (!rows) return GD_NOMEM;
     filtered(rows, rgb, stride, height);
-    gd__text_add_bytes(out, "\x89PNG\r\n\x1a\n", 8);
+    gd__text_append(out, "\x89PNG\r\n\x1a\n", 8);
     chunk(out, "IHDR", header, sizeof header);
     gd_status status = pack(out, rows, bytes);
     gd__free(out->ctx, rows, bytes);

@@ -132,7 +132,7 @@ static void dashed(canvas *c, const double *a, const double *b, double r)
     c->dash = fmod(c->dash + length, period);
 }
 
-static void line(canvas *c, const gd_shape *s, const double *xy)
+static void line(canvas *c, const gd_drawing *s, const double *xy)
 {
     double r = s->size * c->scale / 2;
     c->dash = 0;
@@ -198,7 +198,7 @@ static void area(canvas *c, const double *xy, size_t points, double opacity)
     lay(c, opacity);
 }
 
-static void star(canvas *c, const gd_shape *s, const double *xy)
+static void star(canvas *c, const gd_drawing *s, const double *xy)
 {
     double corner[20];
     for (int i = 0; i < 10; i++) {
@@ -209,7 +209,7 @@ static void star(canvas *c, const gd_shape *s, const double *xy)
     area(c, corner, 10, 1);
 }
 
-static void marks(canvas *c, const gd_shape *s, const double *xy)
+static void marks(canvas *c, const gd_drawing *s, const double *xy)
 {
     for (size_t i = 0; i < s->points; i++) {
         double at[2] = {xy[2 * i] * c->scale, xy[2 * i + 1] * c->scale};
@@ -239,7 +239,7 @@ static void letter_stroke(void *user, const double *xy, size_t points)
 
 static void no_stroke(void *user, const double *xy, size_t points) { (void)user, (void)xy, (void)points; }
 
-static void text(canvas *c, const gd_shape *s, const double *xy, const char *utf8)
+static void text(canvas *c, const gd_drawing *s, const double *xy, const char *utf8)
 {
     c->size = s->size * c->scale;
     c->pen = 0.042 * c->size;
@@ -263,14 +263,14 @@ static void draw(canvas *c, const gd_picture *p)
     for (size_t i = 0; i < (size_t)c->width * (size_t)c->height; i++)
         memcpy(c->rgb + 3 * i, (uint8_t[]){paper.r, paper.g, paper.b}, 3);
     for (size_t i = 0; i < p->shapes; i++) {
-        const gd_shape *s = &p->shape[i];
+        const gd_drawing *s = &p->shape[i];
         const double *xy = p->xy + s->first;
         c->ink = gd__ink(s->ink, c->dark);
-        switch ((gd_shape_kind)s->kind) {
-        case GD_SHAPE_LINE: line(c, s, xy); break;
-        case GD_SHAPE_AREA: area(c, xy, s->points, s->size); break;
-        case GD_SHAPE_MARKS: marks(c, s, xy); break;
-        case GD_SHAPE_TEXT: text(c, s, xy, p->text.data + s->text); break;
+        switch ((gd_drawing_kind)s->kind) {
+        case GD_DRAW_LINE: line(c, s, xy); break;
+        case GD_DRAW_AREA: area(c, xy, s->points, s->size); break;
+        case GD_DRAW_MARKS: marks(c, s, xy); break;
+        case GD_DRAW_TEXT: text(c, s, xy, p->text.data + s->text); break;
         }
     }
 }

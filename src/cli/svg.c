@@ -13,12 +13,12 @@ static void coordinate(gd_text *out, double value)
     while (length > 1 && text[length - 1] == '0') length--;
     if (text[length - 1] == '.') length--;
     if (length == 2 && !memcmp(text, "-0", 2)) memcpy(text, "0", (size_t)(length = 1));
-    gd__text_add_bytes(out, text, (size_t)length);
+    gd__text_append(out, text, (size_t)length);
 }
 
 static void attribute(gd_text *out, const char *name, double value)
 {
-    gd__text_format(out, " %s=\"", name);
+    gd__text_put(out, " %s=\"", name);
     coordinate(out, value);
     gd__text_char(out, '"');
 }
@@ -47,14 +47,14 @@ static void escaped(gd_text *out, const char *text)
         else if (*s == '>')
             gd__text_add(out, "&gt;");
         else if (length > 1 || *s >= 0x20)
-            gd__text_add_bytes(out, s, length);
+            gd__text_append(out, s, length);
         s += length ? length : 1;
     }
 }
 
-static void line(gd_text *out, const gd_shape *s, const double *xy)
+static void line(gd_text *out, const gd_drawing *s, const double *xy)
 {
-    gd__text_format(out, "<path class=\"l i%d\"", s->ink);
+    gd__text_put(out, "<path class=\"l i%d\"", s->ink);
     attribute(out, "stroke-width", s->size);
     if (s->flag) gd__text_add(out, " stroke-dasharray=\"6 4\"");
     gd__text_add(out, " d=\"");
@@ -62,16 +62,16 @@ static void line(gd_text *out, const gd_shape *s, const double *xy)
     gd__text_add(out, "\"/>\n");
 }
 
-static void area(gd_text *out, const gd_shape *s, const double *xy)
+static void area(gd_text *out, const gd_drawing *s, const double *xy)
 {
-    gd__text_format(out, "<path class=\"a i%d\"", s->ink);
+    gd__text_put(out, "<path class=\"a i%d\"", s->ink);
     if (s->size < 1) attribute(out, "fill-opacity", s->size);
     gd__text_add(out, " d=\"");
     points(out, xy, s->points);
     gd__text_add(out, "Z\"/>\n");
 }
 
-static void star(gd_text *out, const gd_shape *s, const double *xy)
+static void star(gd_text *out, const gd_drawing *s, const double *xy)
 {
     double corner[20];
     for (int i = 0; i < 10; i++) {
@@ -79,19 +79,19 @@ static void star(gd_text *out, const gd_shape *s, const double *xy)
         corner[2 * i] = xy[0] + r * sin(angle);
         corner[2 * i + 1] = xy[1] - r * cos(angle);
     }
-    gd__text_format(out, "<path class=\"a i%d\" d=\"", s->ink);
+    gd__text_put(out, "<path class=\"a i%d\" d=\"", s->ink);
     points(out, corner, 10);
     gd__text_add(out, "Z\"/>\n");
 }
 
-static void marks(gd_text *out, const gd_shape *s, const double *xy)
+static void marks(gd_text *out, const gd_drawing *s, const double *xy)
 {
     for (size_t i = 0; i < s->points; i++) {
         if (s->mark == GD_MARK_STAR) {
             star(out, s, xy + 2 * i);
             continue;
         }
-        gd__text_format(out, "<circle class=\"%s i%d\"", s->mark == GD_MARK_RING ? "r" : "a", s->ink);
+        gd__text_put(out, "<circle class=\"%s i%d\"", s->mark == GD_MARK_RING ? "r" : "a", s->ink);
         attribute(out, "cx", xy[2 * i]);
         attribute(out, "cy", xy[2 * i + 1]);
         attribute(out, "r", s->size);
@@ -99,11 +99,11 @@ static void marks(gd_text *out, const gd_shape *s, const double *xy)
     }
 }
 
-static void text(gd_text *out, const gd_shape *s, const double *xy, const char *utf8)
+static void text(gd_text *out, const gd_drawing *s, const double *xy, const char *utf8)
 {
-    gd__text_format(out, "<text class=\"a i%d\"", s->ink);
+    gd__text_put(out, "<text class=\"a i%d\"", s->ink);
     attribute(out, "font-size", s->size);
-    if (s->anchor >= 0) gd__text_format(out, " text-anchor=\"%s\"", s->anchor ? "end" : "middle");
+    if (s->anchor >= 0) gd__text_put(out, " text-anchor=\"%s\"", s->anchor ? "end" : "middle");
     if (s->flag) {
         gd__text_add(out, " transform=\"translate(");
         coordinate(out, xy[0]);
@@ -125,8 +125,8 @@ static void ink_rules(gd_text *out, const bool *used, bool dark)
     for (int i = 0; i < GD_INK_COUNT; i++) {
         if (!used[i]) continue;
         gd_rgb c = gd__ink(i, dark);
-        gd__text_format(out, ".a.i%d{fill:#%02x%02x%02x}.l.i%d,.r.i%d{stroke:#%02x%02x%02x}\n", i, c.r, c.g,
-                        c.b, i, i, c.r, c.g, c.b);
+        gd__text_put(out, ".a.i%d{fill:#%02x%02x%02x}.l.i%d,.r.i%d{stroke:#%02x%02x%02x}\n", i, c.r, c.g, c.b,
+                     i, i, c.r, c.g, c.b);
     }
 }
 
@@ -146,21 +146,21 @@ gd_status gd__picture_svg(const gd_picture *p, gd_text *out)
 {
     bool used[GD_INK_COUNT] = {[GD_INK_PAPER] = true};
     for (size_t i = 0; i < p->shapes; i++) used[p->shape[i].ink] = true;
-    gd__text_format(out,
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-                    "viewBox=\"0 0 %.0f %.0f\">\n",
-                    p->width, p->height, p->width, p->height);
+    gd__text_put(out,
+                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+                 "viewBox=\"0 0 %.0f %.0f\">\n",
+                 p->width, p->height, p->width, p->height);
     style(out, used);
-    gd__text_format(out, "<rect class=\"a i%d\" width=\"%.0f\" height=\"%.0f\"/>\n", GD_INK_PAPER, p->width,
-                    p->height);
+    gd__text_put(out, "<rect class=\"a i%d\" width=\"%.0f\" height=\"%.0f\"/>\n", GD_INK_PAPER, p->width,
+                 p->height);
     for (size_t i = 0; i < p->shapes; i++) {
-        const gd_shape *s = &p->shape[i];
+        const gd_drawing *s = &p->shape[i];
         const double *xy = p->xy + s->first;
-        switch ((gd_shape_kind)s->kind) {
-        case GD_SHAPE_LINE: line(out, s, xy); break;
-        case GD_SHAPE_AREA: area(out, s, xy); break;
-        case GD_SHAPE_MARKS: marks(out, s, xy); break;
-        case GD_SHAPE_TEXT: text(out, s, xy, p->text.data + s->text); break;
+        switch ((gd_drawing_kind)s->kind) {
+        case GD_DRAW_LINE: line(out, s, xy); break;
+        case GD_DRAW_AREA: area(out, s, xy); break;
+        case GD_DRAW_MARKS: marks(out, s, xy); break;
+        case GD_DRAW_TEXT: text(out, s, xy, p->text.data + s->text); break;
         }
     }
     gd__text_add(out, "</svg>\n");

@@ -1,78 +1,19 @@
-/* Growing text, JSON pieces, numbers, nearest names; see text.h. */
+/* JSON pieces and numbers; see text.h. */
 #include "cli/text.h"
 
 #include <locale.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-gd_text gd__text(gd_ctx *ctx) { return (gd_text){.ctx = ctx}; }
-
-void gd__text_free(gd_text *t)
-{
-    gd__free(t->ctx, t->data, t->capacity);
-    *t = gd__text(t->ctx);
-}
-
 void gd__text_clear(gd_text *t)
 {
-    t->size = 0;
+    t->used = 0;
     t->failed = false;
     if (t->data) t->data[0] = 0;
 }
-
-/* Room for `more` bytes and the final NUL. */
-static bool reserve(gd_text *t, size_t more)
-{
-    if (t->failed) return false;
-    size_t need;
-    if (__builtin_add_overflow(t->size, more, &need) || need >= SIZE_MAX / 2) {
-        (void)gd_fail(t->ctx, GD_OVERFLOW, "a text grows too long");
-        t->failed = true;
-        return false;
-    }
-    if (need < t->capacity) return true;
-    size_t capacity = t->capacity ? t->capacity * 2 : 256;
-    while (capacity <= need) capacity *= 2;
-    char *data = gd__realloc(t->ctx, t->data, t->capacity, capacity);
-    if (!data) {
-        t->failed = true;
-        return false;
-    }
-    t->data = data;
-    t->capacity = capacity;
-    return true;
-}
-
-void gd__text_add_bytes(gd_text *t, const void *data, size_t size)
-{
-    if (!size || !reserve(t, size)) return;
-    memcpy(t->data + t->size, data, size);
-    t->size += size;
-    t->data[t->size] = 0;
-}
-
-void gd__text_add(gd_text *t, const char *text) { gd__text_add_bytes(t, text, strlen(text)); }
-
-void gd__text_char(gd_text *t, char c) { gd__text_add_bytes(t, &c, 1); }
-
-void gd__text_format(gd_text *t, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int need = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (need < 0 || !reserve(t, (size_t)need)) return;
-    va_start(args, format);
-    (void)vsnprintf(t->data + t->size, (size_t)need + 1, format, args);
-    va_end(args);
-    t->size += (size_t)need;
-}
-
-const char *gd__text_string(const gd_text *t) { return t->data ? t->data : ""; }
 
 /* ---- JSON ---- */
 
@@ -83,7 +24,7 @@ void gd__json_number(gd_text *t, double value)
     else if (isinf(value))
         gd__text_add(t, value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
     else
-        gd__text_format(t, "%.17g", value);
+        gd__text_put(t, "%.17g", value);
 }
 
 size_t gd__utf8_length(const char *text)
@@ -108,11 +49,11 @@ void gd__json_string(gd_text *t, const char *utf8)
         if (length == 0)
             gd__text_add(t, "\\ufffd");
         else if (*s == '"' || *s == '\\')
-            gd__text_format(t, "\\%c", *s);
+            gd__text_put(t, "\\%c", *s);
         else if (length == 1 && (*s < 0x20 || *s == 0x7F))
-            gd__text_format(t, "\\u%04x", (unsigned)*s);
+            gd__text_put(t, "\\u%04x", (unsigned)*s);
         else
-            gd__text_add_bytes(t, s, length);
+            gd__text_append(t, s, length);
         s += length ? length : 1;
     }
     gd__text_char(t, '"');
@@ -249,57 +190,4 @@ bool gd__is_integer(const char *text, int64_t *value)
     }
     *value = negative ? -v : v;
     return true;
-}
-
-/* ---- names ---- */
-
-#define NAME_LIMIT 48
-
-static int lower(char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
-
-static int least(int a, int b) { return a < b ? a : b; }
-
-/* Edits (insert, delete, replace, swap of neighbours) from a to b; case counts half a step, so distances are doubled. */
-static int edit_distance(const char *a, size_t m, const char *b, size_t n)
-{
-    int row[3][NAME_LIMIT + 1];
-    for (size_t j = 0; j <= n; j++) row[0][j] = (int)(2 * j);
-    for (size_t i = 1; i <= m; i++) {
-        int *now = row[i % 3], *above = row[(i + 2) % 3], *above2 = row[(i + 1) % 3];
-        now[0] = (int)(2 * i);
-        for (size_t j = 1; j <= n; j++) {
-            int same = a[i - 1] == b[j - 1] ? 0 : lower(a[i - 1]) == lower(b[j - 1]) ? 1 : 2;
-            now[j] = least(above[j - 1] + same, 2 + least(above[j], now[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = least(now[j], above2[j - 2] + 2);
-        }
-    }
-    return row[m % 3][n];
-}
-
-gd_nearest gd__nearest(const char *text, size_t length)
-{
-    /* one edit in three letters is near: two for a name of five */
-    int limit = length < 2 ? 1 : 2 * (int)((length + 1) / 3);
-    return (gd_nearest){.text = text, .length = length, .distance = (limit > 6 ? 6 : limit) + 1};
-}
-
-void gd__nearest_try(gd_nearest *n, const char *candidate)
-{
-    size_t length = strlen(candidate);
-    if (length > NAME_LIMIT || n->length > NAME_LIMIT || n->length == 0) return;
-    int distance = edit_distance(n->text, n->length, candidate, length);
-    /* nothing of the shorter one would be left: not a misspelling */
-    if (distance >= 2 * (int)(length < n->length ? length : n->length)) return;
-    if (distance < n->distance) {
-        n->distance = distance;
-        n->best = candidate;
-    }
-}
-
-const char *gd__nearest_hint(const gd_nearest *n, char buf[96])
-{
-    buf[0] = 0;
-    if (n->best) (void)snprintf(buf, 96, ", did you mean '%.60s'?", n->best);
-    return buf;
 }

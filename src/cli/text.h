@@ -1,31 +1,21 @@
-/* Text that grows, numbers as text and back, and the nearest known name.
+/* Text: pieces of JSON, numbers as text and back.  The growing text itself is base/text.h.
  *
  *   gd_text t = gd__text(ctx);
- *   gd__text_add(&t, "loss ");
- *   gd__text_number(&t, loss);                 %.17g: reads back as the same number
+ *   gd__text_add(&t, "{\"loss\": ");
+ *   gd__json_number(&t, loss);                 %.17g: reads back as the same number
  *   if (t.failed) ...                          no memory: recorded in the context, later additions do nothing
  *   gd__text_free(&t); */
 #ifndef GD_CLI_TEXT_H
 #define GD_CLI_TEXT_H
 
-#include "base/ctx.h"
+#include "base/text.h"
 
-typedef struct gd_text {
-    gd_ctx *ctx;
-    char *data; /* NUL-terminated once something was added; NULL before */
-    size_t size, capacity;
-    bool failed;
-} gd_text;
-
-gd_text gd__text(gd_ctx *ctx);
-void gd__text_free(gd_text *t);
-void gd__text_clear(gd_text *t); /* keeps the memory */
-void gd__text_add(gd_text *t, const char *text);
-void gd__text_add_bytes(gd_text *t, const void *data, size_t size);
-void gd__text_char(gd_text *t, char c);
-void gd__text_format(gd_text *t, const char *format, ...) GD_PRINTF(2, 3);
+static inline gd_text gd__text(gd_ctx *ctx) { return (gd_text){.ctx = ctx}; }
+static inline void gd__text_char(gd_text *t, char c) { gd__text_append(t, &c, 1); }
 /* What was added, "" if nothing.  Borrowed. */
-const char *gd__text_string(const gd_text *t);
+static inline const char *gd__text_string(const gd_text *t) { return t->data ? t->data : ""; }
+/* Empties it and keeps the memory. */
+void gd__text_clear(gd_text *t);
 
 /* ---- JSON, written piece by piece ----
  * A number has 17 significant digits.  JSON knows no NaN and no infinities: they become the strings "NaN", "Infinity" and
@@ -47,21 +37,5 @@ size_t gd__parse_number(const char *text, size_t length, bool special, double *v
 bool gd__is_number(const char *text, size_t length, bool special, double *value);
 /* All of a NUL-terminated text is one whole number that fits. */
 bool gd__is_integer(const char *text, int64_t *value);
-
-/* ---- names ---- */
-
-/* The candidate nearest to text[0..length) by edit distance, if it is near enough to be what was meant; else NULL.  Feed
- * candidates one by one, or use the array form. */
-typedef struct gd_nearest {
-    const char *text;
-    size_t length;
-    const char *best;
-    int distance;
-} gd_nearest;
-
-gd_nearest gd__nearest(const char *text, size_t length);
-void gd__nearest_try(gd_nearest *n, const char *candidate);
-/* ", did you mean 'exp'?" or "" in buf, which is returned. */
-const char *gd__nearest_hint(const gd_nearest *n, char buf[96]);
 
 #endif

@@ -47,9 +47,9 @@ gd_status gd__json_tensor(gd_text *out, const gd_tensor *t)
 gd_status gd__trace_line(gd_text *out, int64_t step, double loss, int64_t evals, const char *const *names,
                          gd_tensor *const *params, int count)
 {
-    gd__text_format(out, "{\"step\":%lld,\"loss\":", (long long)step);
+    gd__text_put(out, "{\"step\":%lld,\"loss\":", (long long)step);
     gd__json_number(out, loss);
-    gd__text_format(out, ",\"evals\":%lld,\"params\":{", (long long)evals);
+    gd__text_put(out, ",\"evals\":%lld,\"params\":{", (long long)evals);
     gd_status status = GD_OK;
     for (int i = 0; i < count && !status; i++) {
         if (i) gd__text_char(out, ',');
@@ -96,8 +96,8 @@ gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path)
 
 static gd_status write_lines(gd_tracer *t)
 {
-    for (size_t at = 0; at < t->buffer.size;) {
-        ssize_t put = write(t->fd, t->buffer.data + at, t->buffer.size - at);
+    for (size_t at = 0; at < t->buffer.used;) {
+        ssize_t put = write(t->fd, t->buffer.data + at, t->buffer.used - at);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
             gd_status status = io_error(t->ctx, t->path, "write");
@@ -107,7 +107,7 @@ static gd_status write_lines(gd_tracer *t)
         }
         at += (size_t)put;
     }
-    t->whole += (off_t)t->buffer.size;
+    t->whole += (off_t)t->buffer.used;
     gd__text_clear(&t->buffer);
     return GD_OK;
 }
@@ -116,7 +116,7 @@ gd_status gd__tracer_step(gd_tracer *t, int64_t step, double loss, int64_t evals
                           gd_tensor *const *params, int count)
 {
     gd_status status = gd__trace_line(&t->buffer, step, loss, evals, names, params, count);
-    return status ? status : t->buffer.size >= KEEP ? write_lines(t) : GD_OK;
+    return status ? status : t->buffer.used >= KEEP ? write_lines(t) : GD_OK;
 }
 
 gd_status gd__tracer_close(gd_tracer *t)

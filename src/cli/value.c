@@ -5,6 +5,7 @@
 #include "cli/text.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
+#include "optim/suggest.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -181,13 +182,13 @@ static gd_tensor *made_value(reader *r)
            (strlen(makers[k].name) != length || memcmp(makers[k].name, r->text + begin, length) != 0))
         k++;
     if (k == MAKERS) {
-        gd_nearest nearest = gd__nearest(r->text + begin, length);
-        for (size_t i = 0; i < MAKERS; i++) gd__nearest_try(&nearest, makers[i].name);
-        char hint[96];
+        gd_suggest nearest = gd__suggest(r->text + begin, length);
+        for (size_t i = 0; i < MAKERS; i++) gd__suggest_try(&nearest, makers[i].name);
+        char hint[GD_HINT_SIZE];
         (void)fail_at(
             r, begin,
             "a number, a list, @FILE, zeros(..), ones(..), rand(..), randn(..) or eye(..) expected%s",
-            gd__nearest_hint(&nearest, hint));
+            gd__suggest_hint(&nearest, hint));
         return NULL;
     }
     r->at += length;
@@ -247,13 +248,13 @@ static gd_tensor *archive_part(gd_ctx *ctx, const char *what, const char *path, 
         t = gd_archive_get(archive, 0);
     t = gd_detach(t);
     if (!t && !gd_error(ctx)) {
-        gd_nearest nearest = gd__nearest(part ? part : "", part ? strlen(part) : 0);
+        gd_suggest nearest = gd__suggest(part ? part : "", part ? strlen(part) : 0);
         for (int64_t i = 0; i < gd_archive_count(archive); i++)
-            gd__nearest_try(&nearest, gd_archive_name(archive, i));
-        char hint[96];
+            gd__suggest_try(&nearest, gd_archive_name(archive, i));
+        char hint[GD_HINT_SIZE];
         if (part)
             (void)gd_fail(ctx, GD_PARSE, "%s: %s has no tensor '%.80s'%s", what, path, part,
-                          gd__nearest_hint(&nearest, hint));
+                          gd__suggest_hint(&nearest, hint));
         else
             (void)gd_fail(ctx, GD_PARSE, "%s: %s has %lld tensors, choose one with %s:NAME", what, path,
                           (long long)gd_archive_count(archive), path);

@@ -37,7 +37,8 @@ static gd_status links_add(gd_ctx *ctx, links *l, gd_link *link)
 {
     if (l->count == l->capacity) {
         int capacity = l->capacity ? 2 * l->capacity : 8;
-        gd_link **item = gd__realloc(ctx, l->item, (size_t)l->capacity * sizeof *item, (size_t)capacity * sizeof *item);
+        gd_link **item = gd__realloc(ctx, l->item, (size_t)l->capacity * sizeof *item,
+                                     (size_t)capacity * sizeof *item);
         if (!item) {
             gd_link_release(link);
             return GD_NOMEM;
@@ -55,8 +56,10 @@ static gd_status add_flat(gd_ctx *ctx, links *out, gd_link *link)
     if (link->cls != &gd_link_chain || link->owned || link->head.refs > 1) return links_add(ctx, out, link);
     gd_status status = GD_OK;
     for (int i = 0; i < link->children && !status; i++) {
-        link->child[i]->owned = false;
-        status = add_flat(ctx, out, gd_link_retain(link->child[i]));
+        gd_link *child = link->child[i];
+        link->child[i] = NULL;
+        child->owned = false;
+        status = add_flat(ctx, out, child);
     }
     gd_link_release(link);
     return status;
@@ -69,7 +72,8 @@ static gd_link *links_join(gd_ctx *ctx, links *l)
     if (l->count == 1) {
         out = l->item[0];
         l->count = 0;
-    } else out = gd_link_new(ctx, &gd_link_chain);
+    } else
+        out = gd_link_new(ctx, &gd_link_chain);
     gd_status status = out ? GD_OK : GD_NOMEM;
     for (int i = 0; i < l->count && !status; i++) {
         status = gd_link_set_child(out, gd_link_chain.fields[0].name, l->item[i]);
@@ -106,8 +110,8 @@ static gd_status list_add(gd_ctx *ctx, value *v, double number)
 {
     if (v->setting.list_count == v->capacity) {
         int capacity = v->capacity ? 2 * v->capacity : 8;
-        double *list = gd__realloc(ctx, (void *)(uintptr_t)v->setting.list, (size_t)v->capacity * sizeof *list,
-                                   (size_t)capacity * sizeof *list);
+        double *list = gd__realloc(ctx, (void *)(uintptr_t)v->setting.list,
+                                   (size_t)v->capacity * sizeof *list, (size_t)capacity * sizeof *list);
         if (!list) return GD_NOMEM;
         v->setting.list = list;
         v->capacity = capacity;
@@ -149,7 +153,8 @@ static gd_status parse_bracket(gd_scan *s, const gd_field *field, value *v)
     size_t open = s->at;
     gd_status status = gd__scan_open(s);
     if (status) return status;
-    bool empty = gd__scan_peek(s) == ']', list_only = (field->kinds & GD_SET_LIST) || !(field->kinds & GD_SET_CHAIN);
+    bool empty = gd__scan_peek(s) == ']',
+         list_only = (field->kinds & GD_SET_LIST) || !(field->kinds & GD_SET_CHAIN);
     if (gd__scan_is_number(s) || (empty && list_only)) return parse_list(s, open, v);
     if (empty) {
         status = gd__scan_close(s, ']', open);
@@ -176,7 +181,8 @@ static gd_status parse_word(gd_scan *s, const char *owner, const gd_field *field
         char kinds[300];
         bool quotes = field->kinds & GD_SET_STRING && gd__is_choice(field->choices, word);
         return gd__scan_fail(s, begin, "%s: %s takes %s, got '%s'%s", owner, field->name,
-                             gd__field_kinds(field, kinds, sizeof kinds), word, quotes ? "; write it in quotes" : "");
+                             gd__field_kinds(field, kinds, sizeof kinds), word,
+                             quotes ? "; write it in quotes" : "");
     }
     s->at = begin;
     return parse_child(s, parse_link, v);
@@ -249,7 +255,8 @@ static gd_status next_field(gd_scan *s, call *c, int *field)
     if (c->named) return gd__scan_fail(s, s->at, "%s: a value by position after one by name", c->cls->name);
     if (!count) return gd__scan_fail(s, s->at, "%s takes no settings", c->cls->name);
     if (c->next >= count)
-        return gd__scan_fail(s, s->at, "%s takes at most %d setting%s", c->cls->name, count, count > 1 ? "s" : "");
+        return gd__scan_fail(s, s->at, "%s takes at most %d setting%s", c->cls->name, count,
+                             count > 1 ? "s" : "");
     if (!c->cls->fields[c->next].variadic) c->next++;
     return GD_OK;
 }
@@ -374,8 +381,10 @@ gd_link *gd_chain_of(gd_ctx *ctx, gd_link *const *given, int count)
     links list = {0};
     gd_status status = GD_OK;
     for (int i = 0; i < count; i++) {
-        if (given[i] && !status) status = add_flat(ctx, &list, given[i]);
-        else gd_link_release(given[i]);
+        if (given[i] && !status)
+            status = add_flat(ctx, &list, given[i]);
+        else
+            gd_link_release(given[i]);
         if (!given[i]) status = GD_ARGUMENT;
     }
     gd_link *out = status ? NULL : links_join(ctx, &list);

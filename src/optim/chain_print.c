@@ -34,8 +34,10 @@ static void print_child(gd_print *p, const gd_link *child)
 {
     bool brackets = child->cls == &gd_link_chain && print_items(NULL, child, 0) != 1;
     if (brackets) gd__print_text(p, "[");
-    if (child->cls == &gd_link_chain) (void)print_items(p, child, 0);
-    else print_link(p, child);
+    if (child->cls == &gd_link_chain)
+        (void)print_items(p, child, 0);
+    else
+        print_link(p, child);
     if (brackets) gd__print_text(p, "]");
 }
 
@@ -81,14 +83,17 @@ static void print_argument(arguments *a, const gd_link *link, int index)
         print_children(a, link, index);
         return;
     }
-    bool leads = !field->fallback.kind || !strcmp(field->name, link->cls->name), child = value->kind == GD_SET_CHAIN;
+    bool leads = !field->fallback.kind || !strcmp(field->name, link->cls->name),
+         child = value->kind == GD_SET_CHAIN;
     if (!value->kind || (!child && field->fallback.kind && gd__setting_equal(value, &field->fallback))) {
         a->by_name = true; /* a gap in the order */
         return;
     }
     begin_argument(a, field, leads && !a->by_name);
-    if (child && child_of(link, index)) print_child(a->p, child_of(link, index));
-    else gd__setting_print(a->p, value);
+    if (child && child_of(link, index))
+        print_child(a->p, child_of(link, index));
+    else
+        gd__setting_print(a->p, value);
 }
 
 static void print_link(gd_print *p, const gd_link *link)
@@ -103,7 +108,9 @@ int gd_link_print(const gd_link *link, char *out, size_t size)
 {
     gd_print p = gd__print(out, size);
     if (!link) return 0;
-    if (link->cls != &gd_link_chain) print_link(&p, link);
-    else if (!print_items(&p, link, 0)) gd__print_text(&p, "[]");
+    if (link->cls != &gd_link_chain)
+        print_link(&p, link);
+    else if (!print_items(&p, link, 0))
+        gd__print_text(&p, "[]");
     return gd__print_end(&p);
 }

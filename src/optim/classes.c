@@ -104,9 +104,12 @@ static gd_status check_kind(gd_ctx *ctx, const gd_link_class *cls)
     if (cls == &gd_link_chain) return GD_OK; /* run by the core */
     bool tensors = cls->apply_tensors, step = cls->step || cls->update || cls->apply;
     if (cls->update_rule && !cls->rule) return bad_class(ctx, cls, "has an update_rule without a rule");
-    if (cls->update_tensors && !tensors) return bad_class(ctx, cls, "has update_tensors without apply_tensors");
+    if (cls->update_tensors && !tensors)
+        return bad_class(ctx, cls, "has update_tensors without apply_tensors");
     if (cls->element_wise && !(cls->rule && tensors))
-        return bad_class(ctx, cls, "chooses with element_wise between a rule and tensor functions that are not both there");
+        return bad_class(
+            ctx, cls,
+            "chooses with element_wise between a rule and tensor functions that are not both there");
     int kinds = (cls->rule || tensors) + step + (cls->rule && tensors && !cls->element_wise);
     if (kinds == 1) return GD_OK;
     return bad_class(ctx, cls,
@@ -133,12 +136,14 @@ static const char *field_fault(const gd_field *f)
 static gd_status check_field(gd_ctx *ctx, const gd_link_class *cls, int index)
 {
     const gd_field *f = &cls->fields[index];
-    if (!gd__is_link_name(f->name)) return gd_fail(ctx, GD_ARGUMENT, "link class '%s': setting %d has no proper name", cls->name, index);
+    if (!gd__is_link_name(f->name))
+        return gd_fail(ctx, GD_ARGUMENT, "link class '%s': setting %d has no proper name", cls->name, index);
     const char *fault = field_fault(f);
     if (fault) return bad_field(ctx, cls, f, fault);
     for (int i = 0; i < index; i++) {
         if (!strcmp(cls->fields[i].name, f->name)) return bad_field(ctx, cls, f, "is there twice");
-        if (cls->fields[i].variadic && f->variadic) return bad_field(ctx, cls, f, "is the second for any number of links");
+        if (cls->fields[i].variadic && f->variadic)
+            return bad_field(ctx, cls, f, "is the second for any number of links");
     }
     if (!f->fallback.kind) return GD_OK;
     char owner[GD_NAME_SIZE + 16];
@@ -151,12 +156,15 @@ static gd_status check_slots(gd_ctx *ctx, const gd_link_class *cls)
     if (cls->slot_count < 0 || cls->slot_count > GD_MAX_SLOTS || (cls->slot_count && !cls->slots))
         return bad_class(ctx, cls, "has a wrong number of state slots");
     for (int i = 0; i < cls->slot_count; i++) {
-        if (!gd__is_link_name(cls->slots[i].name)) return bad_class(ctx, cls, "has a state slot without a proper name");
+        if (!gd__is_link_name(cls->slots[i].name))
+            return bad_class(ctx, cls, "has a state slot without a proper name");
         for (int k = 0; k < i; k++)
-            if (!strcmp(cls->slots[i].name, cls->slots[k].name)) return bad_class(ctx, cls, "has two state slots of one name");
+            if (!strcmp(cls->slots[i].name, cls->slots[k].name))
+                return bad_class(ctx, cls, "has two state slots of one name");
     }
     for (int i = 0; cls->scalars && cls->scalars[i]; i++)
-        if (!gd__is_link_name(cls->scalars[i])) return bad_class(ctx, cls, "has a scalar without a proper name");
+        if (!gd__is_link_name(cls->scalars[i]))
+            return bad_class(ctx, cls, "has a scalar without a proper name");
     return GD_OK;
 }
 
@@ -164,7 +172,8 @@ gd_status gd__class_check(gd_ctx *ctx, const gd_link_class *cls)
 {
     if (!cls || !cls->name) return gd_fail(ctx, GD_ARGUMENT, "link class: none, or one without a name");
     if (!gd__is_link_name(cls->name) || gd__is_reserved(cls->name))
-        return bad_class(ctx, cls, "the name must be letters, digits and '_', and no word of the chain language");
+        return bad_class(ctx, cls,
+                         "the name must be letters, digits and '_', and no word of the chain language");
     if (cls->field_count < 0 || cls->field_count > GD_MAX_FIELDS || (cls->field_count && !cls->fields))
         return bad_class(ctx, cls, "has a wrong number of settings");
     gd_status status = check_kind(ctx, cls);

@@ -5,10 +5,23 @@
 
 #include <math.h>
 
+static void release_all(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    gd__release(*loss);
+    *loss = NULL;
+    for (int i = 0; grads && i < var->count; i++) {
+        gd__release(grads[i]);
+        grads[i] = NULL;
+    }
+}
+
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     *loss = NULL;
-    return closure->eval(closure, var, flags, loss, grads);
+    for (int i = 0; grads && i < var->count; i++) grads[i] = NULL;
+    gd_status status = closure->eval(closure, var, flags, loss, grads);
+    if (status) release_all(var, loss, grads);
+    return status;
 }
 
 gd_closure *gd__closure_push(gd_var *var)
@@ -31,15 +44,28 @@ static void remember_first(gd_var *var, gd_tensor *loss)
     o->first_loss = loss;
 }
 
-/* Owned references out of the scope the closure ran in. */
+/* Owned references out of the scope the closure ran in.  On failure the caller has none. */
 static gd_status hand_over(gd_var *var, gd_tensor *result, bool history, gd_tensor **loss, gd_tensor **grads)
 {
     gd_tensor *out = history ? result : gd_detach(result);
+    for (int i = 0; grads && i < var->count; i++) {
+        if (out) gd__own(grads[i]);
+        else grads[i] = NULL;
+    }
     if (!out) return gd_error(var->ctx);
     gd__own(out);
     *loss = out;
-    for (int i = 0; grads && i < var->count; i++) gd__own(grads[i]);
     return GD_OK;
+}
+
+/* What the user's function returned, as one number: residuals become their sum of squares.  An error that it recorded
+ * and did not return fails it too. */
+static gd_status as_loss(gd_ctx *ctx, gd_tensor **result)
+{
+    if (*result && !gd_error(ctx) && (*result)->ndim > 0) /* a vector of one element is a vector too */
+        *result = gd_sum(gd_square(gd_drop_names(*result)), NULL, false);
+    if (gd_error(ctx)) return gd_error(ctx);
+    return *result ? GD_OK : gd_fail(ctx, GD_CALLBACK, "the objective returned NULL");
 }
 
 static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
@@ -50,84 +76,84 @@ static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor 
     int previous = gd_enable_grad_begin(ctx);
     if (!backward && !history) gd_no_grad_begin(ctx);
     gd_tensor *result = c->objective->loss(c->objective->user);
-    if (result && result->ndim > 0) { /* residuals; a vector of one element is one too */
-        gd_tensor *bare = gd_drop_names(result);
-        result = gd_sum(gd_square(bare), NULL, false);
-    }
-    gd_status status = GD_OK;
-    if (!result) {
-        status = gd_error(ctx);
-        if (!status) status = gd_fail(ctx, GD_CALLBACK, "the objective returned NULL");
-    }
-    if (!status && backward)
-        status = gd_grad(result, NULL, var->params, var->count, graph ? GD_CREATE_GRAPH : history ? GD_RETAIN_GRAPH : 0,
-                         grads);
+    gd_status status = as_loss(ctx, &result);
+    int how = graph ? GD_CREATE_GRAPH : history ? GD_RETAIN_GRAPH : 0;
+    if (!status && backward) status = gd_grad(result, NULL, var->params, var->count, how, grads);
+    for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
     if (!status) status = hand_over(var, result, history || graph, loss, backward ? grads : NULL);
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);
     return status;
 }
 
+/* Zeros like the parameters, of the innermost scope. */
+static gd_status zeros_like_params(gd_var *var, gd_tensor **out)
+{
+    for (int i = 0; i < var->count; i++)
+        if (!(out[i] = gd_zeros_like(var->params[i]))) return gd_error(var->ctx);
+    return GD_OK;
+}
+
+/* The value alone; from value and gradient together if there is nothing else. */
+static gd_status callback_value(gd_var *var, const gd_objective *o, double *value)
+{
+    gd_ctx *ctx = var->ctx;
+    if (o->value) return o->value(o->user, value);
+    if (!o->gradient) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no value");
+    gd_tensor **unused = gd__tensors_new(ctx, var->count);
+    gd_status status = unused ? zeros_like_params(var, unused) : GD_NOMEM;
+    if (!status) status = o->gradient(o->user, value, unused);
+    gd__free(ctx, unused, (size_t)var->count * sizeof *unused);
+    return status;
+}
+
+static gd_status callback_gradient(gd_var *var, const gd_objective *o, double *value, gd_tensor **grads)
+{
+    if (!o->gradient) return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
+    gd_status status = zeros_like_params(var, grads);
+    return status ? status : o->gradient(o->user, value, grads);
+}
+
+/* A status without a text gets one; a text without a status is a failure too. */
+static gd_status callback_status(gd_ctx *ctx, gd_status status)
+{
+    if (!status || gd_error(ctx)) return gd_error(ctx);
+    return gd_fail(ctx, status, "the objective failed (%s)", gd_status_name(status));
+}
+
 /* A foreign objective fills numbers. */
 static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = var->ctx;
-    const gd_objective *o = c->objective;
     if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
         return gd_fail(ctx, GD_NOT_IMPLEMENTED, "a link asks for the graph of an objective given by callbacks");
     double value = NAN;
     gd_scope_begin(ctx);
-    gd_status status = GD_OK;
-    for (int i = 0; flags & GD_EVAL_BACKWARD && i < var->count && !status; i++)
-        if (!(grads[i] = gd_zeros_like(var->params[i]))) status = GD_NOMEM;
-    if (!status) {
-        if (flags & GD_EVAL_BACKWARD)
-            status = o->gradient ? o->gradient(o->user, &value, grads)
-                                 : gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
-        else if (o->value) status = o->value(o->user, &value);
-        else {
-            /* only value and gradient together: compute both, keep one */
-            gd_tensor **all = gd__tensors_new(ctx, var->count);
-            for (int i = 0; all && i < var->count && !status; i++)
-                if (!(all[i] = gd_zeros_like(var->params[i]))) status = GD_NOMEM;
-            if (!status) status = all && o->gradient ? o->gradient(o->user, &value, all) : GD_NOMEM;
-            gd__free(ctx, all, (size_t)var->count * sizeof *all);
-        }
-    }
-    if (status && !gd_error(ctx)) (void)gd_fail(ctx, status, "the objective failed (%s)", gd_status_name(status));
+    gd_status status = grads ? callback_gradient(var, c->objective, &value, grads)
+                             : callback_value(var, c->objective, &value);
+    status = callback_status(ctx, status);
     gd_tensor *result = status ? NULL : gd_scalar(ctx, GD_F64, value);
     if (!status && !result) status = GD_NOMEM;
-    if (!status) status = hand_over(var, result, true, loss, flags & GD_EVAL_BACKWARD ? grads : NULL);
-    for (int i = 0; status && flags & GD_EVAL_BACKWARD && i < var->count; i++) grads[i] = NULL;
+    for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
+    if (!status) status = hand_over(var, result, true, loss, grads);
     gd_scope_end(ctx);
     return status;
 }
 
 gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
-    var->optimizer->evals++;
     gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads)
                                           : eval_callbacks(c, var, flags, loss, grads);
-    if (status && grads)
-        for (int i = 0; i < var->count; i++) grads[i] = NULL;
-    if (!status) remember_first(var, *loss);
-    return status;
+    if (status) return status;
+    var->optimizer->evals++;
+    remember_first(var, *loss);
+    return GD_OK;
 }
 
 /* ---- reformulations: L' = f(L) ---- */
 
-static void release_all(gd_var *var, gd_tensor **loss, gd_tensor **grads)
-{
-    gd__release(*loss);
-    *loss = NULL;
-    for (int i = 0; grads && i < var->count; i++) {
-        gd__release(grads[i]);
-        grads[i] = NULL;
-    }
-}
-
 /* With a graph the chain rule is autograd's. */
-static gd_status reformulate_graph(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+static gd_status reformulate_graph(gd_closure *c, gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = var->ctx;
     gd_tensor *below = NULL;
@@ -136,44 +162,51 @@ static gd_status reformulate_graph(gd_closure *c, gd_var *var, int flags, gd_ten
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     gd_tensor *result = c->reformulate(c->user, below);
-    status = result ? GD_OK : gd_error(ctx);
-    if (!status && flags & GD_EVAL_BACKWARD)
-        status = gd_grad(result, NULL, var->params, var->count, GD_CREATE_GRAPH, grads);
-    if (!status) status = hand_over(var, result, true, loss, flags & GD_EVAL_BACKWARD ? grads : NULL);
+    status = as_loss(ctx, &result);
+    if (!status && grads) status = gd_grad(result, NULL, var->params, var->count, GD_CREATE_GRAPH, grads);
+    for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
+    if (!status) status = hand_over(var, result, true, loss, grads);
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);
     gd__release(below);
     return status;
 }
 
+/* Replaces the owned gradients by slope times them. */
+static gd_status scale_grads(gd_var *var, gd_tensor *slope, gd_tensor **grads)
+{
+    for (int i = 0; i < var->count; i++) {
+        gd_tensor *factor = gd_cast(slope, grads[i]->dtype), *g = gd_mul(gd_drop_names(grads[i]), factor);
+        g = g ? gd__relabel_like(g, grads[i]) : NULL;
+        if (!g) return gd_error(var->ctx);
+        gd__own(g);
+        gd__release(grads[i]);
+        grads[i] = g;
+    }
+    return GD_OK;
+}
+
 /* Without one: g' = f'(L) g. */
 static gd_status reformulate_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
-    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) return reformulate_graph(c, var, flags, loss, grads);
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) return reformulate_graph(c, var, loss, grads);
     gd_ctx *ctx = var->ctx;
     gd_status status = gd__closure_eval(c->below, var, flags, loss, grads);
     if (status) return status;
-    gd_tensor *old = *loss;
+    gd_tensor *old = *loss, *slope = NULL;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
-    gd_tensor *leaf = gd_require_grad(gd__alias(old)), *result = leaf ? c->reformulate(c->user, leaf) : NULL;
-    gd_tensor *slope = NULL;
-    status = result ? gd_grad(result, NULL, &leaf, 1, 0, &slope) : gd_error(ctx);
+    if (!grads) gd_no_grad_begin(ctx);
+    gd_tensor *leaf = gd__alias(old);
+    if (leaf && grads) leaf = gd_require_grad(leaf);
+    gd_tensor *result = leaf ? c->reformulate(c->user, leaf) : NULL;
+    status = as_loss(ctx, &result);
+    if (!status && grads) status = gd_grad(result, NULL, &leaf, 1, 0, &slope);
     gd_enable_grad_end(ctx, previous);
     gd_no_grad_begin(ctx);
     gd_tensor *detached = status ? NULL : gd_detach(result);
-    if (!status && !detached) status = GD_NOMEM;
-    for (int i = 0; flags & GD_EVAL_BACKWARD && i < var->count && !status; i++) {
-        gd_tensor *factor = grads[i]->dtype == slope->dtype ? slope : gd_cast(slope, grads[i]->dtype);
-        gd_tensor *g = gd_mul(gd_drop_names(grads[i]), factor);
-        g = g ? gd__relabel_like(g, grads[i]) : NULL;
-        if (!g) status = gd_error(ctx);
-        else {
-            gd__own(g);
-            gd__release(grads[i]);
-            grads[i] = g;
-        }
-    }
+    if (!status && !detached) status = gd_error(ctx);
+    if (!status && grads) status = scale_grads(var, slope, grads);
     if (!status) {
         gd__own(detached);
         gd__release(old);
@@ -181,7 +214,6 @@ static gd_status reformulate_eval(gd_closure *c, gd_var *var, int flags, gd_tens
     }
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
-    if (status) release_all(var, loss, flags & GD_EVAL_BACKWARD ? grads : NULL);
     return status;
 }
 
@@ -207,6 +239,7 @@ static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **lo
     var->closure = c;
     gd_status status = c->wrap(c->user, var, flags & GD_EVAL_BACKWARD, loss, grads);
     var->closure = outer;
+    if (!status && grads) status = gd__check_like(var->ctx, "changed closure", grads, var->params, var->count);
     return status;
 }
 
@@ -249,38 +282,42 @@ gd_status gd_var_evaluate_at(gd_var *var, double *loss)
     return status;
 }
 
+/* What the step returns when residuals were the first evaluation. */
+static gd_status first_from_residuals(gd_var *var, gd_tensor *r)
+{
+    if (var->optimizer->first_loss) return GD_OK;
+    gd_no_grad_begin(var->ctx);
+    gd_tensor *loss = gd_sum(gd_square(gd_detach(r)), NULL, false);
+    gd_no_grad_end(var->ctx);
+    if (!loss) return gd_error(var->ctx);
+    remember_first(var, loss);
+    return GD_OK;
+}
+
 gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
 {
     gd_ctx *ctx = var->ctx;
     gd_closure *c = var->closure;
     *residuals = NULL;
     if (!c) return gd_fail(ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
-    if (c->below) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "a link asks for residuals of a closure that another link changed");
+    if (c->below)
+        return gd_fail(ctx, GD_NOT_IMPLEMENTED, "a link asks for residuals of a closure that another link changed");
     const gd_objective *o = c->objective;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     if (!graph) gd_no_grad_begin(ctx);
-    gd_tensor *r = o->loss ? o->loss(o->user) : o->residuals ? o->residuals(o->user) : NULL;
-    gd_status status = r ? GD_OK : gd_error(ctx);
-    var->optimizer->evals++;
+    gd_tensor *r = o->residuals ? o->residuals(o->user) : o->loss ? o->loss(o->user) : NULL;
+    gd_status status = gd_error(ctx);
     if (!r && !status) status = gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
     if (!status && r->ndim == 0)
         status = gd_fail(ctx, GD_SHAPE, "a link needs a vector of residuals, the objective returned one number");
-    if (!status) {
-        r = gd__reshape(r, 1, &r->numel);
-        if (r) gd__own(r);
-        *residuals = r;
-        status = r ? GD_OK : gd_error(ctx);
-    }
+    if (!status && !(r = gd__reshape(r, 1, &r->numel))) status = gd_error(ctx);
     gd_enable_grad_end(ctx, previous);
-    if (!status && !var->optimizer->first_loss) {
-        gd_no_grad_begin(ctx);
-        gd_tensor *loss = gd_sum(gd_square(gd_detach(r)), NULL, false);
-        gd_no_grad_end(ctx);
-        if (loss) {
-            gd__own(loss);
-            var->optimizer->first_loss = loss;
-        } else status = gd_error(ctx);
+    if (!status) status = first_from_residuals(var, r);
+    if (!status) {
+        var->optimizer->evals++;
+        gd__own(r);
+        *residuals = r;
     }
     gd_scope_end(ctx);
     return status;
@@ -302,6 +339,15 @@ static double norm_of(gd_tensor *const *v, int count)
     return sqrt(sum);
 }
 
+/* Products leave the scope they were made in; none do on failure. */
+static void own_products(gd_var *var, gd_tensor **out, gd_status status)
+{
+    for (int i = 0; i < var->count; i++) {
+        if (status) out[i] = NULL;
+        else gd__own(out[i]);
+    }
+}
+
 static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
@@ -315,12 +361,12 @@ static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
         product = product ? gd_add(product, part) : part;
     }
     status = product ? GD_OK : gd_error(ctx);
-    if (!status && gd_requires_grad(product))
-        status = gd_grad(product, NULL, var->params, var->count, GD_RETAIN_GRAPH, out);
-    else
-        for (int i = 0; i < var->count && !status; i++)
-            if (!(out[i] = gd_zeros_like(var->params[i]))) status = GD_NOMEM;
-    for (int i = 0; i < var->count && !status; i++) gd__own(out[i]);
+    /* a gradient that does not depend on the parameters has no history: the loss is linear */
+    if (!status)
+        status = gd_requires_grad(product)
+                     ? gd_grad(product, NULL, var->params, var->count, GD_RETAIN_GRAPH, out)
+                     : zeros_like_params(var, out);
+    own_products(var, out, status);
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);
     return status;
@@ -337,7 +383,7 @@ static gd_status gradient_at(gd_var *var, double step, gd_tensor *const *v, gd_t
     return status ? status : back;
 }
 
-static gd_status hvp_difference(gd_var *var, bool central, double h, double scale, gd_tensor *const *v, gd_tensor **out)
+static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
     int count = var->count;
@@ -352,12 +398,16 @@ static gd_status hvp_difference(gd_var *var, bool central, double h, double scal
     for (int i = 0; i < count && !status; i++) {
         gd_scope_begin(ctx);
         gd_tensor *base = central ? behind[i] : var->grad[i];
-        out[i] = gd_mul_scalar(gd_sub(ahead[i], base), scale / (central ? 2 * h : h));
+        out[i] = gd_mul_scalar(gd_sub(ahead[i], base), 1 / (central ? 2 * h : h));
         if (out[i]) gd__own(out[i]);
         else status = gd_error(ctx);
         gd_scope_end(ctx);
     }
     gd_no_grad_end(ctx);
+    for (int i = 0; i < count && status; i++) {
+        gd__release(out[i]);
+        out[i] = NULL;
+    }
     gd__tensors_free(ctx, saved, count);
     gd__tensors_free(ctx, ahead, count);
     gd__tensors_free(ctx, behind, count);
@@ -367,14 +417,20 @@ static gd_status hvp_difference(gd_var *var, bool central, double h, double scal
 static gd_status hvp_callback(gd_var *var, const gd_objective *o, gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
-    gd_status status = GD_OK;
     gd_scope_begin(ctx);
-    for (int i = 0; i < var->count && !status; i++)
-        if (!(out[i] = gd_zeros_like(var->params[i]))) status = GD_NOMEM;
-    if (!status) status = o->hvp(o->user, v, out);
-    for (int i = 0; i < var->count && !status; i++) gd__own(out[i]);
-    for (int i = 0; i < var->count && status; i++) out[i] = NULL;
+    gd_status status = zeros_like_params(var, out);
+    if (!status) status = callback_status(ctx, o->hvp(o->user, v, out));
+    own_products(var, out, status);
     gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status hvp_of_nothing(gd_var *var, gd_tensor **out)
+{
+    gd_scope_begin(var->ctx);
+    gd_status status = zeros_like_params(var, out);
+    own_products(var, out, status);
+    gd_scope_end(var->ctx);
     return status;
 }
 
@@ -385,39 +441,51 @@ gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize
     gd_closure *c = var->closure;
     if (method == GD_HVP_AUTOGRAD && !c->below && c->objective->hvp) return hvp_callback(var, c->objective, v, out);
     if (method == GD_HVP_AUTOGRAD) return hvp_autograd(var, v, out);
+    if (!(h > 0)) return gd_fail(var->ctx, GD_VALUE, "a Hessian-vector product by differences needs a step above 0");
     double norm = normalize ? norm_of(v, var->count) : 1;
-    if (norm == 0) norm = 1;
-    return hvp_difference(var, method == GD_HVP_CENTRAL, h / norm, 1, v, out);
+    if (gd_error(var->ctx)) return gd_error(var->ctx);
+    if (norm == 0) return hvp_of_nothing(var, out);
+    return hvp_difference(var, method == GD_HVP_CENTRAL, h / norm, v, out);
+}
+
+/* Row k of the Hessian: the derivatives of the k-th element of the gradient. */
+static gd_status hessian_row(gd_var *var, gd_tensor *gradient, int64_t k, gd_tensor *h, gd_tensor **row)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *one = gd__slice(gradient, 0, k, 1, 1);
+    gd_status status = one ? gd_grad(one, NULL, var->params, var->count, GD_RETAIN_GRAPH, row) : gd_error(ctx);
+    int64_t at = 0;
+    for (int i = 0; i < var->count && !status; i++) {
+        int64_t m = var->params[i]->numel;
+        gd_tensor *target = gd__slice(gd__slice(h, 0, k, 1, 1), 1, at, m, 1);
+        gd_tensor *source = gd__reshape(row[i], 2, (int64_t[]){1, m});
+        status = target && source ? gd_assign(target, source) : gd_error(ctx);
+        at += m;
+    }
+    gd_scope_end(ctx);
+    return status;
 }
 
 gd_tensor *gd_var_hessian(gd_var *var)
 {
     gd_ctx *ctx = var->ctx;
-    if (gd__var_need_grad(var, true)) return NULL;
+    if (!var->closure) {
+        (void)gd_fail(ctx, GD_STATE, "a Hessian needs a step with an objective");
+        return NULL;
+    }
+    if (!var->count || gd__var_need_grad(var, true)) return NULL;
     int64_t n = 0;
     for (int i = 0; i < var->count; i++) n += var->params[i]->numel;
     gd_scope_begin(ctx);
     gd_tensor **flat = gd__tensors_new(ctx, var->count), **row = gd__tensors_new(ctx, var->count);
     gd_tensor *h = gd_zeros(ctx, var->params[0]->dtype, 2, (int64_t[]){n, n}), *all = NULL;
-    gd_status status = flat && row && h ? GD_OK : GD_NOMEM;
+    gd_status status = flat && row && h ? GD_OK : gd_error(ctx);
     int previous = gd_enable_grad_begin(ctx);
     for (int i = 0; i < var->count && !status; i++)
-        if (!(flat[i] = gd__reshape(var->grad[i], 1, &var->params[i]->numel))) status = GD_NOMEM;
+        if (!(flat[i] = gd__reshape(var->grad[i], 1, &var->params[i]->numel))) status = gd_error(ctx);
     if (!status && !(all = gd_cat(flat, var->count, "0"))) status = gd_error(ctx);
-    for (int64_t k = 0; k < n && !status && gd_requires_grad(all); k++) {
-        gd_scope_begin(ctx);
-        gd_tensor *one = gd__slice(all, 0, k, 1, 1);
-        status = one ? gd_grad(one, NULL, var->params, var->count, GD_RETAIN_GRAPH, row) : GD_NOMEM;
-        int64_t at = 0;
-        for (int i = 0; i < var->count && !status; i++) {
-            int64_t m = var->params[i]->numel;
-            gd_tensor *target = gd__slice(gd__slice(h, 0, k, 1, 1), 1, at, m, 1);
-            gd_tensor *source = gd__reshape(row[i], 2, (int64_t[]){1, m});
-            status = target && source ? gd_assign(target, source) : GD_NOMEM;
-            at += m;
-        }
-        gd_scope_end(ctx);
-    }
+    for (int64_t k = 0; k < n && !status && gd_requires_grad(all); k++) status = hessian_row(var, all, k, h, row);
     gd_enable_grad_end(ctx, previous);
     gd__free(ctx, flat, (size_t)var->count * sizeof *flat);
     gd__free(ctx, row, (size_t)var->count * sizeof *row);

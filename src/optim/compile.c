@@ -7,7 +7,7 @@
  * meets another nor a compiler that takes liberties with numbers can change a result. */
 #include "base/vmath.h"
 #include "optim/element.h"
-#include "optim/kernel_cache.h"
+#include "base/kernel_cache.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -188,8 +188,8 @@ static gd_kernel_fn find_builtin(const gd_ctx *ctx, uint64_t hash)
 /* ---- the compiler ---- */
 
 static const char *const flags[] = {
-    "-O3",      "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
-    "-shared",  "-w",            "-pipe",             "-nostdlib",       "-std=gnu11"};
+    "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
+    "-w",  "-pipe",         "-nostdlib",         "-std=gnu11"};
 #define FLAGS (sizeof flags / sizeof *flags)
 
 /* What -march=native looks at. */
@@ -207,7 +207,8 @@ static void add_cpu(gd_digest *d)
         if (leaf[i] == 1) r[1] = 0; /* holds the number of the core */
         gd__digest_add(d, r, sizeof r);
     }
-    gd__digest_add(d, &(int){__builtin_cpu_supports("avx512f")}, sizeof(int)); /* also needs the system's support */
+    gd__digest_add(d, &(int){__builtin_cpu_supports("avx512f")},
+                   sizeof(int)); /* also needs the system's support */
 #endif
 }
 
@@ -243,8 +244,10 @@ static bool find_compiler(const gd_ctx *ctx, kernels *all)
     if (all->looked) return !all->broken;
     all->looked = all->broken = true;
     if (getauxval(AT_SECURE)) return note(all, "not compiling in a program with raised privileges");
-    if (!find_program(ctx->compiler, all->compiler)) return note(all, "compiler '%s' not found", ctx->compiler);
-    if (!realpath(all->compiler, real) || stat(real, &s)) return note(all, "compiler '%s' not readable", ctx->compiler);
+    if (!find_program(ctx->compiler, all->compiler))
+        return note(all, "compiler '%s' not found", ctx->compiler);
+    if (!realpath(all->compiler, real) || stat(real, &s))
+        return note(all, "compiler '%s' not readable", ctx->compiler);
     gd__digest_text(&all->identity, real);
     int64_t facts[] = {(int64_t)s.st_dev, (int64_t)s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
     gd__digest_add(&all->identity, facts, sizeof facts);
@@ -272,7 +275,8 @@ static int start(const char *path, char *const *arguments, pid_t *pid)
     int error = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     if (!error) error = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
     if (!error) error = posix_spawn_file_actions_adddup2(&files, 1, 2);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &standard);
@@ -430,8 +434,8 @@ static void name_file(order *o)
              (unsigned long long)digest.b);
 }
 
-static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, const gd_pass *pass, uint64_t hash,
-                            const char *body)
+static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, const gd_pass *pass,
+                            uint64_t hash, const char *body)
 {
     if (!find_compiler(ctx, all)) return NULL;
     gd_text source = {.ctx = ctx};

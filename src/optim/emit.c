@@ -17,16 +17,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vmath_text.h" /* base/vmath.h, made by cmake/EmbedText.cmake */
+#include "cuda_prelude_text.h" /* cuda_prelude.cu and */
+#include "vmath_text.h"        /* base/vmath.h, made by cmake/EmbedText.cmake */
 
 typedef struct walk walk;
 
 typedef struct dialect {
-    const char *type[GD_ELEMENT_TYPES];          /* of values */
-    const char *suffix[GD_ELEMENT_TYPES];        /* of functions and constants: _T in element.h */
-    const char *memory[GD_ELEMENT_DTYPES];       /* elements of an array */
-    const char *load[GD_ELEMENT_DTYPES];         /* an element as f32 or f64 */
-    const char *store[GD_ELEMENT_DTYPES];        /* a value as an element */
+    const char *type[GD_ELEMENT_TYPES];    /* of values */
+    const char *suffix[GD_ELEMENT_TYPES];  /* of functions and constants: _T in element.h */
+    const char *memory[GD_ELEMENT_DTYPES]; /* elements of an array */
+    const char *load[GD_ELEMENT_DTYPES];   /* an element as f32 or f64 */
+    const char *store[GD_ELEMENT_DTYPES];  /* a value as an element */
     const char *restrict_word;
     const char *head; /* of function %s */
     void (*loops)(walk *w);
@@ -169,7 +170,10 @@ static void put_stores(walk *w, const char *indent, const char *at)
 
 /* ---- C ---- */
 
-static const gd_instr *reduction_of(const walk *w, int r) { return &w->p->instr[w->p->reduction[w->pass->reduction[r]]]; }
+static const gd_instr *reduction_of(const walk *w, int r)
+{
+    return &w->p->instr[w->p->reduction[w->pass->reduction[r]]];
+}
 
 /* One more value for lane k of every reduction. */
 static void put_lanes(walk *w, const char *indent)
@@ -208,8 +212,8 @@ static void put_lane_loops(walk *w)
     for (int r = 0; r < w->pass->reductions; r++) {
         char word[WORD];
         write_literal(w, reduction_of(w, r)->op == GD_I_SUM ? 0 : -INFINITY, word);
-        gd__text_put(w->out, "    %s r%d[%d];\n    for (int k = 0; k < %d; k++) r%d[k] = %s;\n", type, r, GD_LANES,
-                     GD_LANES, r, word);
+        gd__text_put(w->out, "    %s r%d[%d];\n    for (int k = 0; k < %d; k++) r%d[k] = %s;\n", type, r,
+                     GD_LANES, GD_LANES, r, word);
     }
     gd__text_put(w->out,
                  "    int64_t i = 0;\n"
@@ -249,6 +253,155 @@ static const dialect c_dialect = {
     .loops = c_loops,
 };
 
+/* ---- CUDA ----
+ *
+ * A block works on one chunk of one tensor; a thread on four neighbouring elements, which it moves as one piece:
+ *
+ *   const Chunk c = L.chunk[block];
+ *   s0, s1, ...          uniform values of this tensor: the host's (L.common), or computed here from norms on the device
+ *   float a0[4] ...      four elements of every array the pass reads
+ *   v0, v1, ...          as in C, for each of the four
+ *   a1[4] -> memory      the arrays it writes */
+
+/* Uniform instructions whose value differs between tensors, or comes from a reduction: computed on the device. */
+static bool on_device(const gd_program *p, int32_t i, bool common_settings)
+{
+    const gd_instr *in = &p->instr[i];
+    if (gd__is_reduction(in->op)) return true;
+    if (in->op == GD_I_UNIFORM) {
+        gd_uniform_kind kind = p->uniform[in->index].kind;
+        bool each = kind == GD_U_FRESH || kind == GD_U_SCALAR || (kind == GD_U_NUMEL && p->uniform[in->index].index == GD_EACH);
+        return each || (kind == GD_U_SETTING && !common_settings);
+    }
+    const int32_t operand[3] = {in->a, in->b, in->c};
+    for (int k = 0; k < 3; k++)
+        if (operand[k] >= 0 && on_device(p, operand[k], common_settings)) return true;
+    return false;
+}
+
+int gd__cuda_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list)
+{
+    bool wanted[GD_MAX_INSTRS] = {false};
+    for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
+    int count = 0;
+    for (int i = p->count; i-- > 0;) {
+        if (!wanted[i] || !p->instr[i].uniform || gd__is_reduction(p->instr[i].op) || !on_device(p, i, common_settings)) continue;
+        const int32_t operand[3] = {p->instr[i].a, p->instr[i].b, p->instr[i].c};
+        for (int k = 0; k < 3; k++)
+            if (operand[k] >= 0) wanted[operand[k]] = true;
+    }
+    for (int i = 0; i < p->count; i++)
+        if (wanted[i] && p->instr[i].uniform && !on_device(p, i, common_settings)) list[count++] = i;
+    return count;
+}
+
+/* Uniform values as doubles u0, u1, ... by instruction number. */
+static void put_uniforms(walk *w, bool common_settings, const int32_t *common, int count)
+{
+    bool wanted[GD_MAX_INSTRS] = {false};
+    const gd_program *p = w->p;
+    for (int k = 0; k < w->pass->used_count; k++) wanted[w->pass->used[k]] = true;
+    for (int i = p->count; i-- > 0;) {
+        if (!wanted[i] || !p->instr[i].uniform || gd__is_reduction(p->instr[i].op) || !on_device(p, i, common_settings)) continue;
+        const int32_t operand[3] = {p->instr[i].a, p->instr[i].b, p->instr[i].c};
+        for (int k = 0; k < 3; k++)
+            if (operand[k] >= 0) wanted[operand[k]] = true;
+    }
+    walk wide = *w;
+    wide.type = GD_ELEMENT_F64;
+    for (int k = 0; k < count; k++) gd__text_put(w->out, "        const double u%d = L.common[%d];\n", (int)common[k], k);
+    for (int i = 0; i < p->count; i++) {
+        const gd_instr *in = &p->instr[i];
+        if (!wanted[i] || !in->uniform || !on_device(p, i, common_settings)) continue;
+        char line[LINE], operand[3][WORD];
+        if (gd__is_reduction(in->op)) snprintf(line, sizeof line, "L.reduced[c.member * %d + %d]", p->reductions, (int)in->index);
+        else if (in->op == GD_I_UNIFORM) snprintf(line, sizeof line, "L.input[c.member * %d + %d]", p->uniforms, (int)in->index);
+        else {
+            const int32_t from[3] = {in->a, in->b, in->c};
+            for (int k = 0; k < 3; k++) {
+                operand[k][0] = 0;
+                if (from[k] >= 0) snprintf(operand[k], WORD, "u%d", (int)from[k]);
+            }
+            write_expression(&wide, expression_of(in->op), operand, line);
+        }
+        gd__text_put(w->out, "        const double u%d = %s;\n", i, line);
+    }
+    const char *type = w->d->type[w->type];
+    for (int k = 0; k < w->pass->used_count; k++)
+        gd__text_put(w->out, "        const %s s%d = (%s)u%d;\n", type, k, type, (int)w->pass->used[k]);
+}
+
+static void put_pieces(walk *w)
+{
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
+        const char *memory = w->d->memory[w->p->array[k].dtype];
+        gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d] + c.start;\n", memory, k, memory, w->p->arrays, k);
+    }
+}
+
+static void put_piece_loop(walk *w)
+{
+    gd__text_put(w->out, "        for (i64 i = (i64)threadIdx.x * 4; i < c.n; i += (i64)blockDim.x * 4) {\n"
+                         "            const int left = c.n - i < 4 ? (int)(c.n - i) : 4;\n");
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
+        const char *memory = w->d->memory[w->p->array[k].dtype];
+        gd__text_put(w->out, "            %s a%d[4];\n", memory, k);
+        if (w->pass->loads >> k & 1) gd__text_put(w->out, "            take(a%d, p%d + i, left);\n", k, k);
+    }
+    gd__text_put(w->out, "#pragma unroll\n            for (int k = 0; k < 4; k++) {\n");
+    put_values(w, "                ", "k");
+    put_stores(w, "                ", "k");
+    for (int r = 0; r < w->pass->reductions; r++) {
+        const gd_instr *in = reduction_of(w, r);
+        char operand[3][WORD] = {"", "", ""}, line[LINE];
+        snprintf(operand[0], WORD, "r%d", r);
+        write_operand(w, in->a, operand[1]);
+        write_expression(w, expression_of(in->op == GD_I_SUM ? GD_I_ADD : GD_I_MAX), operand, line);
+        gd__text_put(w->out, "                if (k < left) r%d = %s;\n", r, line);
+    }
+    gd__text_put(w->out, "            }\n");
+    for (int k = 0; k < w->p->arrays; k++)
+        if (w->pass->stores >> k & 1) gd__text_put(w->out, "            give(p%d + i, a%d, left);\n", k, k);
+    gd__text_put(w->out, "        }\n");
+}
+
+static const dialect cuda_dialect = {
+    .type = {"float", "double"},
+    .suffix = {"_f32", "_f64"},
+    .memory = {"float", "double", "u16", "u16"},
+    .load = {"%s", "%s", "half_to_float(%s)", "bf16_to_float(%s)"},
+    .store = {"%s", "%s", "float_to_half(%s)", "float_to_bf16(%s)"},
+    .restrict_word = "__restrict__",
+};
+
+static void number_values(walk *w);
+
+void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, bool common_settings, gd_text *out)
+{
+    walk w = {.p = p, .pass = pass, .d = &cuda_dialect, .out = out};
+    w.type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
+    int32_t common[GD_MAX_INSTRS];
+    int count = gd__cuda_common(p, pass, common_settings, common);
+    number_values(&w);
+    gd__text_put(out, "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
+                      "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
+                      "        const Chunk c = L.chunk[b];\n", name);
+    put_uniforms(&w, common_settings, common, count);
+    put_pieces(&w);
+    for (int r = 0; r < pass->reductions; r++) {
+        char word[WORD];
+        write_literal(&w, reduction_of(&w, r)->op == GD_I_SUM ? 0 : -INFINITY, word);
+        gd__text_put(out, "        %s r%d = %s;\n", w.d->type[w.type], r, word);
+    }
+    put_piece_loop(&w);
+    for (int r = 0; r < pass->reductions; r++)
+        gd__text_put(out, "        block_join<%s>((double)r%d, &L.partial[b * %d + %d]);\n",
+                     reduction_of(&w, r)->op == GD_I_SUM ? "false" : "true", r, pass->reductions, r);
+    gd__text_put(out, "    }\n}\n");
+}
+
 /* ---- the function ---- */
 
 /* Numbers scalars and values each from 0. */
@@ -265,9 +418,10 @@ static void put_inputs(walk *w)
     const char *type = w->d->type[w->type];
     for (int k = 0; k < w->p->arrays; k++) {
         if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
-        const char *constant = w->pass->stores >> k & 1 ? "" : "const ", *memory = w->d->memory[w->p->array[k].dtype];
-        gd__text_put(w->out, "    %s%s *%s a%d = (%s%s *)array[%d];\n", constant, memory, w->d->restrict_word, k,
-                     constant, memory, k);
+        const char *constant = w->pass->stores >> k & 1 ? "" : "const ",
+                   *memory = w->d->memory[w->p->array[k].dtype];
+        gd__text_put(w->out, "    %s%s *%s a%d = (%s%s *)array[%d];\n", constant, memory, w->d->restrict_word,
+                     k, constant, memory, k);
     }
     if (!w->pass->used_count) gd__text_put(w->out, "    (void)scalar;\n");
     for (int k = 0; k < w->pass->used_count; k++)
@@ -300,36 +454,35 @@ uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass)
 
 /* Names used by expressions.  Functions of the C library go by another name here, so that the compiler does not replace
  * them by what it holds for equal: pow(x, 2) must be what the interpreter's call gives. */
-static const char *const c_names[] = {
-    "#define abs_f32 __builtin_fabsf",
-    "#define abs_f64 __builtin_fabs",
-    "#define sqrt_f32 __builtin_sqrtf",
-    "#define sqrt_f64 __builtin_sqrt",
-    "#define floor_f32 __builtin_floorf",
-    "#define floor_f64 __builtin_floor",
-    "#define copysign_f32 __builtin_copysignf",
-    "#define copysign_f64 __builtin_copysign",
-    "#define largest_f32 3.40282347e38f",
-    "#define largest_f64 1.7976931348623157e308",
-    "#define infinity_f32 __builtin_inff()",
-    "#define infinity_f64 __builtin_inf()",
-    "#define nan_f32 __builtin_nanf(\"\")",
-    "#define nan_f64 __builtin_nan(\"\")",
-    "#define exp_f32 gd__exp_f32",
-    "#define log_f32 gd__log_f32",
-    "#define tanh_f32 gd__tanh_f32",
-    "double exp_f64(double) __asm__(\"exp\");",
-    "double log_f64(double) __asm__(\"log\");",
-    "double tanh_f64(double) __asm__(\"tanh\");",
-    "double pow_wide(double, double) __asm__(\"pow\");",
-    "#ifdef __clang__",
-    "#define INDEPENDENT",
-    "#else",
-    "#define INDEPENDENT _Pragma(\"GCC ivdep\")",
-    "#endif",
-    "#define NO_VECTOR __asm__ volatile(\"\")",
-    "",
-    0};
+static const char *const c_names[] = {"#define abs_f32 __builtin_fabsf",
+                                      "#define abs_f64 __builtin_fabs",
+                                      "#define sqrt_f32 __builtin_sqrtf",
+                                      "#define sqrt_f64 __builtin_sqrt",
+                                      "#define floor_f32 __builtin_floorf",
+                                      "#define floor_f64 __builtin_floor",
+                                      "#define copysign_f32 __builtin_copysignf",
+                                      "#define copysign_f64 __builtin_copysign",
+                                      "#define largest_f32 3.40282347e38f",
+                                      "#define largest_f64 1.7976931348623157e308",
+                                      "#define infinity_f32 __builtin_inff()",
+                                      "#define infinity_f64 __builtin_inf()",
+                                      "#define nan_f32 __builtin_nanf(\"\")",
+                                      "#define nan_f64 __builtin_nan(\"\")",
+                                      "#define exp_f32 gd__exp_f32",
+                                      "#define log_f32 gd__log_f32",
+                                      "#define tanh_f32 gd__tanh_f32",
+                                      "double exp_f64(double) __asm__(\"exp\");",
+                                      "double log_f64(double) __asm__(\"log\");",
+                                      "double tanh_f64(double) __asm__(\"tanh\");",
+                                      "double pow_wide(double, double) __asm__(\"pow\");",
+                                      "#ifdef __clang__",
+                                      "#define INDEPENDENT",
+                                      "#else",
+                                      "#define INDEPENDENT _Pragma(\"GCC ivdep\")",
+                                      "#endif",
+                                      "#define NO_VECTOR __asm__ volatile(\"\")",
+                                      "",
+                                      0};
 
 static void put_lines(gd_text *out, const char *const *line)
 {
@@ -343,3 +496,5 @@ void gd__emit_c_prelude(gd_text *out)
 }
 
 void gd__emit_c_names(gd_text *out) { put_lines(out, c_names); }
+
+void gd__emit_cuda_prelude(gd_text *out) { put_lines(out, cuda_prelude_text); }

@@ -1,16 +1,19 @@
 /* The interpreter: runs a pass block by block, one instruction at a time over a block.
  *
  * Values live in slots of a buffer on the stack: one for every uniform value (filled once), and for element values as
- * many as are alive at a time.  More slots make the blocks shorter. */
+ * many as are alive at a time.  The more slots, the shorter the blocks. */
 #include "optim/element.h"
 
 #include <math.h>
 #include <string.h>
 
-#define BUFFER    65536
+#define BUFFER    65536 /* bytes for values */
+#define CACHED    16384 /* of which this much stays in the first-level cache, beside the arrays */
+#define MIN_BLOCK 128   /* elements for which calling an instruction pays */
 #define MAX_BLOCK 512
 
-_Static_assert(BUFFER / sizeof(double) / GD_MAX_INSTRS >= GD_LANES, "the longest program has room for a block");
+_Static_assert(BUFFER / sizeof(double) / GD_MAX_INSTRS >= GD_LANES,
+               "the longest program has room for a block");
 
 typedef struct machine {
     const gd_program *p;
@@ -19,7 +22,7 @@ typedef struct machine {
     int type; /* GD_ELEMENT_F32 or F64 */
     int slots;
     int64_t block;
-    int16_t slot[GD_MAX_INSTRS];       /* -1: none, the value is the array itself */
+    int16_t slot[GD_MAX_INSTRS];      /* -1: none, the value is the array itself */
     const void *value[GD_MAX_INSTRS]; /* in the current block */
     _Alignas(64) char lane[GD_MAX_REDUCTIONS][GD_LANES * sizeof(double)];
     _Alignas(64) char buffer[BUFFER];
@@ -27,7 +30,7 @@ typedef struct machine {
 
 gd_isa gd__isa(const gd_ctx *ctx)
 {
-    const char *isa = ctx->isa;
+    const char *isa = ctx->isa && strcmp(ctx->isa, "none") ? ctx->isa : NULL;
 #ifdef GD_HAVE_AVX512
     if ((!isa || !strcmp(isa, "avx512")) && __builtin_cpu_supports("avx512f") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -64,7 +67,8 @@ static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *la
     for (int i = 0; i < p->count; i++) {
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
-        for (int k = 0; pass->needed[i] && k < gd__opcode_operands(in->op); k++) last[operand[k]] = (int16_t)i;
+        for (int k = 0; pass->needed[i] && k < gd__opcode_operands(in->op); k++)
+            last[operand[k]] = (int16_t)i;
     }
     for (int k = 0; k < p->arrays; k++)
         if (pass->stores >> k & 1) last[p->array[k].store] = (int16_t)p->count;
@@ -119,6 +123,17 @@ static void fill(machine *m, void *o, int64_t n, double value)
         for (int64_t i = 0; i < n; i++) ((double *)o)[i] = value;
 }
 
+/* As long as fits, a multiple of the lanes. */
+static int64_t block_for(const machine *m, int64_t n)
+{
+    int64_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
+    int64_t bytes = size * (m->slots ? m->slots : 1), block = CACHED / bytes;
+    if (block > MAX_BLOCK) block = MAX_BLOCK;
+    if (block < MIN_BLOCK) block = BUFFER / bytes < MIN_BLOCK ? BUFFER / bytes : MIN_BLOCK;
+    if (block > n) block = n + GD_LANES - 1;
+    return block / GD_LANES * GD_LANES;
+}
+
 /* ---- running ---- */
 
 static void prepare(machine *m, const gd_program *p, const gd_pass *pass, int64_t n, const double *scalar)
@@ -129,10 +144,7 @@ static void prepare(machine *m, const gd_program *p, const gd_pass *pass, int64_
     m->type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
     m->slots = 0;
     assign_slots(m);
-    size_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
-    int64_t fits = (int64_t)(BUFFER / size) / (m->slots ? m->slots : 1);
-    m->block = fits < MAX_BLOCK ? fits / GD_LANES * GD_LANES : MAX_BLOCK;
-    if (n < m->block) m->block = (n + GD_LANES - 1) / GD_LANES * GD_LANES;
+    m->block = block_for(m, n);
     int next = 0;
     for (int i = 0; i < p->count; i++) {
         bool used = next < pass->used_count && pass->used[next] == i;
@@ -195,8 +207,8 @@ static double join_lanes(machine *m, int r, bool sum)
     return m->type == GD_ELEMENT_F32 ? (double)*(float *)(void *)m->lane[r] : *(double *)(void *)m->lane[r];
 }
 
-void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array, const double *scalar,
-                   double *out)
+void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array,
+                   const double *scalar, double *out)
 {
     machine m;
     prepare(&m, p, pass, n, scalar);

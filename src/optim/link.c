@@ -1,7 +1,6 @@
-/* Link instances: settings, children, state. */
+/* Link instances: settings and children.  What they remember is in link_state.c. */
 #include "optim/link.h"
 #include "optim/optimizer.h"
-#include "gradus/autograd.h"
 #include "optim/setting.h"
 
 #include <math.h>
@@ -37,113 +36,11 @@ int gd__scalar_index(const gd_link_class *cls, const char *name)
     return -1;
 }
 
-/* ---- entries ---- */
+extern const gd_link_class gd_link_chain;
 
-gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param)
-{
-    /* parameters come in the same order again and again: start where the number in the optimizer says */
-    int guess = link->optimizer ? gd__param_index(link->optimizer, param) : -1;
-    if (guess >= 0 && guess < link->entries && link->entry[guess]->param == param) return link->entry[guess];
-    for (int i = 0; i < link->entries; i++)
-        if (link->entry[i]->param == param) return link->entry[i];
-    return NULL;
-}
-
-static void entry_free(gd_link *link, gd_entry *e)
-{
-    gd_ctx *ctx = link->head.ctx;
-    const gd_link_class *cls = link->cls;
-    for (int i = 0; i < cls->slot_count; i++) gd__release(e->slot ? e->slot[i] : NULL);
-    gd__free(ctx, e->slot, (size_t)cls->slot_count * sizeof *e->slot);
-    gd__free(ctx, e->fresh, (size_t)cls->slot_count * sizeof *e->fresh);
-    gd__free(ctx, e->scalar, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
-    if (e->local)
-        for (int i = 0; i < cls->field_count; i++) gd__setting_free(ctx, &e->local[i]);
-    gd__free(ctx, e->local, (size_t)cls->field_count * sizeof *e->local);
-    gd__release(e->param);
-    gd__free(ctx, e, sizeof *e);
-}
-
-static gd_entry *entry_new(gd_link *link, gd_tensor *param)
-{
-    gd_ctx *ctx = link->head.ctx;
-    const gd_link_class *cls = link->cls;
-    gd_entry *e = gd__calloc(ctx, sizeof *e);
-    if (!e) return NULL;
-    gd__retain(param);
-    e->param = param;
-    e->slot = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->slot);
-    e->fresh = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->fresh);
-    e->scalar = gd__calloc(ctx, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
-    if (e->slot && e->fresh && e->scalar) return e;
-    entry_free(link, e);
-    return NULL;
-}
-
-gd_entry *gd__entry(gd_link *link, gd_tensor *param)
-{
-    gd_entry *found = gd__entry_find(link, param);
-    if (found) return found;
-    gd_ctx *ctx = link->head.ctx;
-    if (link->entries == link->entry_capacity) {
-        size_t old = (size_t)link->entry_capacity, capacity = old ? old * 2 : 4;
-        gd_entry **list = gd__realloc(ctx, link->entry, old * sizeof *list, capacity * sizeof *list);
-        if (!list) return NULL;
-        link->entry = list;
-        link->entry_capacity = (int)capacity;
-    }
-    gd_entry *e = entry_new(link, param);
-    if (e) link->entry[link->entries++] = e;
-    return e;
-}
-
-void gd__entry_drop(gd_link *link, const gd_tensor *param)
-{
-    for (int i = 0; i < link->entries; i++) {
-        if (link->entry[i]->param != param) continue;
-        entry_free(link, link->entry[i]);
-        memmove(link->entry + i, link->entry + i + 1, (size_t)(link->entries - i - 1) * sizeof *link->entry);
-        link->entries--;
-        link->stamp++;
-        return;
-    }
-}
-
-gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype)
-{
-    if (e->slot[slot]) return e->slot[slot];
-    gd_ctx *ctx = link->head.ctx;
-    gd_scope_begin(ctx);
-    gd_tensor *t = gd__new(e->param->storage->device, dtype, e->param->ndim, e->param->size);
-    if (t) gd__axes_retain(t->axes = e->param->axes);
-    if (t && gd_fill(t, 0)) t = NULL;
-    if (t) {
-        gd__own(t);
-        e->slot[slot] = t;
-        e->fresh[slot] = true;
-    }
-    gd_scope_end(ctx);
-    return t;
-}
+bool gd__is_chain(const gd_link *link) { return link->cls == &gd_link_chain; }
 
 /* ---- life ---- */
-
-static void globals_free(gd_link *link)
-{
-    gd_ctx *ctx = link->head.ctx;
-    for (int i = 0; i < link->globals; i++) gd__release(link->global[i].tensor);
-    gd__free(ctx, link->global, (size_t)link->globals * sizeof *link->global);
-    link->global = NULL;
-    link->globals = 0;
-}
-
-static void entries_free(gd_link *link)
-{
-    for (int i = 0; i < link->entries; i++) entry_free(link, link->entry[i]);
-    gd__free(link->head.ctx, link->entry, (size_t)link->entry_capacity * sizeof *link->entry);
-    link->entry = NULL;
-    link->entries = link->entry_capacity = 0;
-}
 
 static void link_destroy(void *object)
 {
@@ -151,9 +48,8 @@ static void link_destroy(void *object)
     gd_ctx *ctx = link->head.ctx;
     const gd_link_class *cls = link->cls;
     if (cls->destroy && link->data) cls->destroy(link);
-    entries_free(link);
-    globals_free(link);
-    gd__tensors_free(ctx, link->kept_tensors, link->kept);
+    gd__entries_free(link);
+    gd__globals_free(link);
     for (int i = 0; i < link->children; i++) gd__release(link->child[i]);
     gd__free(ctx, link->child, (size_t)link->child_capacity * sizeof *link->child);
     gd__free(ctx, link->child_field, (size_t)link->child_capacity * sizeof *link->child_field);
@@ -175,7 +71,8 @@ gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls)
     if (cls->data_size) link->data = gd__calloc(ctx, cls->data_size);
     gd_status status = link->value && (link->data || !cls->data_size) ? GD_OK : GD_NOMEM;
     for (int i = 0; i < cls->field_count && !status; i++)
-        if (cls->fields[i].fallback.kind) status = gd__setting_copy(ctx, &link->value[i], &cls->fields[i].fallback);
+        if (cls->fields[i].fallback.kind)
+            status = gd__setting_copy(ctx, &link->value[i], &cls->fields[i].fallback);
     if (!status) return link;
     gd_link_release(link);
     return NULL;
@@ -183,28 +80,25 @@ gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls)
 
 gd_link *gd_link_retain(gd_link *link)
 {
-    gd__retain(link);
+    gd__user_retain(link);
     return link;
 }
 
+/* The reference of a link in a chain is the chain's: giving a link twice must not take it away. */
 void gd_link_release(gd_link *link)
 {
-    gd__release(link);
+    if (link && (!link->owned || link->head.retained)) gd__user_release(link);
 }
 
-gd_ctx *gd_link_ctx(const gd_link *link)
-{
-    return link->head.ctx;
-}
+gd_ctx *gd_link_ctx(const gd_link *link) { return link->head.ctx; }
 
-const gd_link_class *gd_link_class_of(const gd_link *link)
-{
-    return link->cls;
-}
+const gd_link_class *gd_link_class_of(const gd_link *link) { return link->cls; }
 
-void *gd_link_data(gd_link *link)
+void *gd_link_data(gd_link *link) { return link->data; }
+
+void gd__link_changed(gd_link *link)
 {
-    return link->data;
+    if (link->optimizer) link->optimizer->stamp++;
 }
 
 /* ---- settings ---- */
@@ -212,7 +106,7 @@ void *gd_link_data(gd_link *link)
 static int find_field(const gd_link *link, const char *name)
 {
     int field = gd__field_index(link->cls, name);
-    if (field < 0) (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s has no setting '%.80s'", link->cls->name, name);
+    if (field < 0) (void)gd__no_such_field(link->head.ctx, NULL, link->cls, name);
     return field;
 }
 
@@ -230,17 +124,38 @@ static gd_status put_setting(gd_link *link, int field, gd_setting *place, const 
     gd_setting copy = {0};
     if (!status) status = gd__setting_copy(ctx, &copy, value);
     if (status) return status;
-    if (changes_structure(f, place, value)) link->stamp++;
-    link->numbers++;
+    if (changes_structure(f, place, value)) gd__link_changed(link);
+    if (link->optimizer) link->optimizer->numbers++;
     gd__setting_free(ctx, place);
     *place = copy;
     return GD_OK;
 }
 
+static void drop_children(gd_link *link, int field)
+{
+    int kept = 0;
+    for (int i = 0; i < link->children; i++) {
+        gd_link *child = link->child[i];
+        if (link->child_field[i] != field) {
+            link->child[kept] = child;
+            link->child_field[kept++] = link->child_field[i];
+            continue;
+        }
+        (void)!gd__link_adopt(child, NULL);
+        child->owned = false;
+        gd__release(child);
+    }
+    link->children = kept;
+}
+
 static gd_status set_field(gd_link *link, const char *name, gd_setting value)
 {
     int field = find_field(link, name);
-    return field < 0 ? GD_ATTRIBUTE : put_setting(link, field, &link->value[field], &value);
+    if (field < 0) return GD_ATTRIBUTE;
+    bool child = link->value[field].kind == GD_SET_CHAIN;
+    gd_status status = put_setting(link, field, &link->value[field], &value);
+    if (!status && child) drop_children(link, field);
+    return status;
 }
 
 gd_status gd_link_set_real(gd_link *link, const char *field, double value)
@@ -270,75 +185,52 @@ gd_status gd_link_set_list(gd_link *link, const char *field, const double *value
 
 gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *name, gd_setting value)
 {
+    gd_ctx *ctx = link->head.ctx;
     int field = find_field(link, name);
     if (field < 0) return GD_ATTRIBUTE;
+    if (!param) return gd_fail(ctx, GD_ARGUMENT, "%s: a setting for a parameter that is NULL", link->cls->name);
+    if (value.kind == GD_SET_CHAIN)
+        return gd_fail(ctx, GD_TYPE, "%s: '%s' is a link, which no single parameter can have", link->cls->name, name);
     gd_entry *e = gd__entry(link, param);
     if (!e) return GD_NOMEM;
-    if (!e->local) e->local = gd__calloc(link->head.ctx, (size_t)link->cls->field_count * sizeof *e->local);
-    return e->local ? put_setting(link, field, &e->local[field], &value) : GD_NOMEM;
+    if (!e->local) {
+        e->local = gd__calloc(ctx, (size_t)link->cls->field_count * sizeof *e->local);
+        if (!e->local) return GD_NOMEM;
+        link->locals++;
+    }
+    return put_setting(link, field, &e->local[field], &value);
 }
 
-static gd_status append_child(gd_link *link, int field, gd_link *child)
+typedef struct local_group {
+    gd_link *link;
+    gd_tensor *const *params;
+    int count;
+} local_group;
+
+static gd_status set_local(void *user, const char *key, const gd_setting *value)
 {
-    gd_ctx *ctx = link->head.ctx;
-    if (link->children == link->child_capacity) {
-        size_t old = (size_t)link->child_capacity, capacity = old ? old * 2 : 4;
-        gd_link **list = gd__alloc(ctx, capacity * sizeof *list);
-        int *fields = gd__alloc(ctx, capacity * sizeof *fields);
-        if (!list || !fields) {
-            gd__free(ctx, list, capacity * sizeof *list);
-            gd__free(ctx, fields, capacity * sizeof *fields);
-            return GD_NOMEM;
-        }
-        if (old) {
-            memcpy(list, link->child, old * sizeof *list);
-            memcpy(fields, link->child_field, old * sizeof *fields);
-        }
-        gd__free(ctx, link->child, old * sizeof *list);
-        gd__free(ctx, link->child_field, old * sizeof *fields);
-        link->child = list;
-        link->child_field = fields;
-        link->child_capacity = (int)capacity;
-    }
-    link->child[link->children] = child;
-    link->child_field[link->children++] = field;
-    return GD_OK;
+    const local_group *g = user;
+    gd_status status = GD_OK;
+    for (int i = 0; i < g->count && !status; i++) status = gd_link_set_for(g->link, g->params[i], key, *value);
+    return status;
 }
 
-gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
+gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count, const char *settings)
 {
-    gd_ctx *ctx = link->head.ctx;
-    int field = child ? find_field(link, name) : -1;
-    gd_status status = field < 0 ? GD_ATTRIBUTE : GD_OK;
-    if (!status && !(link->cls->fields[field].kinds & GD_SET_CHAIN))
-        status = gd_fail(ctx, GD_TYPE, "%s: '%s' takes no link", link->cls->name, name);
-    if (!status && child->owned)
-        status = gd_fail(ctx, GD_STATE, "%s: the link '%s' is already in a chain", link->cls->name, child->cls->name);
-    if (!status && child == link) status = gd_fail(ctx, GD_CYCLE, "%s: a link cannot be its own child", link->cls->name);
-    int old = -1;
-    for (int i = 0; i < link->children; i++)
-        if (link->child_field[i] == field && !link->cls->fields[field >= 0 ? field : 0].variadic) old = i;
-    if (!status && old >= 0) {
-        gd__release(link->child[old]);
-        link->child[old] = child;
-    } else if (!status) status = append_child(link, field, child);
-    if (status) {
-        gd_link_release(child);
-        return status;
-    }
-    link->value[field].kind = GD_SET_CHAIN;
-    child->owned = true;
-    link->stamp++;
-    return GD_OK;
+    local_group g = {.link = link, .params = params, .count = count};
+    return gd__settings_parse(link->head.ctx, settings, set_local, &g);
 }
 
 const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param)
 {
     if (!param) return &link->value[field];
-    gd_entry *e = gd__entry_find(link, param);
-    if (e && e->local && e->local[field].kind) return &e->local[field];
+    if (link->locals) {
+        gd_entry *e = gd__entry_find(link, param);
+        if (e && e->local && e->local[field].kind) return &e->local[field];
+    }
+    if (!link->optimizer) return &link->value[field];
     const gd_field *f = &link->cls->fields[field];
-    const gd_setting *group = link->optimizer ? gd__group_setting(link->optimizer, param, f->name) : NULL;
+    const gd_setting *group = gd__group_setting(link->optimizer, param, f->name);
     return group && (group->kind & f->kinds) ? group : &link->value[field];
 }
 
@@ -374,10 +266,73 @@ bool gd_link_is_none(const gd_link *link, const char *name)
 
 /* ---- children ---- */
 
-int gd_link_children(const gd_link *link)
+static gd_status child_room(gd_link *link)
 {
-    return link->children;
+    gd_ctx *ctx = link->head.ctx;
+    if (link->children < link->child_capacity) return GD_OK;
+    size_t old = (size_t)link->child_capacity, capacity = old ? old * 2 : 4;
+    gd_link **list = gd__alloc(ctx, capacity * sizeof *list);
+    int *fields = list ? gd__alloc(ctx, capacity * sizeof *fields) : NULL;
+    if (!fields) {
+        gd__free(ctx, list, capacity * sizeof *list);
+        return GD_NOMEM;
+    }
+    if (old) {
+        memcpy(list, link->child, old * sizeof *list);
+        memcpy(fields, link->child_field, old * sizeof *fields);
+    }
+    gd__free(ctx, link->child, old * sizeof *list);
+    gd__free(ctx, link->child_field, old * sizeof *fields);
+    link->child = list;
+    link->child_field = fields;
+    link->child_capacity = (int)capacity;
+    return GD_OK;
 }
+
+static bool is_below(const gd_link *link, const gd_link *top)
+{
+    if (link == top) return true;
+    for (int i = 0; i < top->children; i++)
+        if (is_below(link, top->child[i])) return true;
+    return false;
+}
+
+static gd_status check_child(gd_link *link, int field, gd_link *child)
+{
+    gd_ctx *ctx = link->head.ctx;
+    const char *name = link->cls->name;
+    if (!(link->cls->fields[field].kinds & GD_SET_CHAIN))
+        return gd_fail(ctx, GD_TYPE, "%s: '%s' takes no link", name, link->cls->fields[field].name);
+    if (child->owned)
+        return gd_fail(ctx, GD_STATE, "%s: the link '%s' is already in a chain", name, child->cls->name);
+    if (is_below(link, child)) return gd_fail(ctx, GD_CYCLE, "%s: a link cannot be below itself", name);
+    return link->optimizer ? gd__link_adopt(child, link->optimizer) : GD_OK;
+}
+
+gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
+{
+    gd_ctx *ctx = link->head.ctx;
+    if (!child) {
+        gd_status before = gd_error(ctx);
+        return before ? before : gd_fail(ctx, GD_ARGUMENT, "%s: the child is NULL", link->cls->name);
+    }
+    int field = find_field(link, name);
+    gd_status status = field < 0 ? GD_ATTRIBUTE : child_room(link);
+    if (!status) status = check_child(link, field, child);
+    if (status) {
+        gd_link_release(child);
+        return status;
+    }
+    if (!link->cls->fields[field].variadic) drop_children(link, field);
+    link->child[link->children] = child;
+    link->child_field[link->children++] = field;
+    link->value[field].kind = GD_SET_CHAIN;
+    child->owned = true;
+    gd__link_changed(link);
+    return GD_OK;
+}
+
+int gd_link_children(const gd_link *link) { return link->children; }
 
 gd_link *gd_link_child_at(const gd_link *link, int index)
 {
@@ -392,206 +347,40 @@ gd_link *gd_link_child(const gd_link *link, const char *name)
     return NULL;
 }
 
-/* ---- state ---- */
+/* ---- trees ---- */
 
-gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *name)
+gd_status gd__link_adopt(gd_link *link, gd_optimizer *optimizer)
 {
-    int slot = gd__slot_index(link->cls, name);
-    if (slot < 0) {
-        (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no state '%.80s'", link->cls->name, name);
-        return NULL;
+    link->optimizer = optimizer;
+    link->fuse_stamp = 0;
+    gd_status status = optimizer && link->cls->check ? link->cls->check(link) : GD_OK;
+    for (int i = 0; i < link->children; i++) {
+        gd_status below = gd__link_adopt(link->child[i], optimizer);
+        if (!status) status = below;
     }
-    gd_entry *e = gd__entry(link, param);
-    if (!e) return NULL;
-    bool had = e->slot[slot] != NULL;
-    gd_tensor *t = gd__entry_slot(link, e, slot, param->dtype);
-    if (t && !had) link->stamp++;
-    return t;
-}
-
-bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *name)
-{
-    int slot = gd__slot_index(link->cls, name);
-    gd_entry *e = slot < 0 ? NULL : gd__entry_find(link, param);
-    return e && e->slot[slot] && !e->fresh[slot];
-}
-
-gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, gd_tensor *value)
-{
-    int slot = gd__slot_index(link->cls, name);
-    if (slot < 0)
-        return gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no state '%.80s'", link->cls->name, name);
-    gd_entry *e = gd__entry(link, param);
-    if (!e) return GD_NOMEM;
-    if (value) {
-        /* a slot is the link's own memory, without history */
-        gd_ctx *ctx = link->head.ctx;
-        gd_no_grad_begin(ctx);
-        gd_scope_begin(ctx);
-        value = gd_copy(value);
-        if (value) gd__own(value);
-        gd_scope_end(ctx);
-        gd_no_grad_end(ctx);
-        if (!value) return gd_error(ctx);
-    }
-    gd__release(e->slot[slot]);
-    e->slot[slot] = value;
-    e->fresh[slot] = false;
-    link->stamp++;
-    return GD_OK;
-}
-
-double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
-{
-    int index = gd__scalar_index(link->cls, name);
-    if (index < 0) {
-        (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no scalar '%.80s'", link->cls->name, name);
-        return NULL;
-    }
-    gd_entry *e = gd__entry(link, param);
-    return e ? &e->scalar[index] : NULL;
-}
-
-static gd_global *find_global(const gd_link *link, const char *name)
-{
-    for (int i = 0; i < link->globals; i++)
-        if (!strcmp(link->global[i].name, name)) return &link->global[i];
-    return NULL;
-}
-
-static gd_global *add_global(gd_link *link, const char *name)
-{
-    gd_ctx *ctx = link->head.ctx;
-    size_t n = (size_t)link->globals;
-    const char *interned = gd__intern(ctx, name, strlen(name));
-    gd_global *list = interned ? gd__realloc(ctx, link->global, n * sizeof *list, (n + 1) * sizeof *list) : NULL;
-    if (!list) return NULL;
-    link->global = list;
-    list[n] = (gd_global){.name = interned};
-    return &list[link->globals++];
-}
-
-double *gd_link_global(gd_link *link, const char *name, double first)
-{
-    gd_global *g = find_global(link, name);
-    if (!g && (g = add_global(link, name))) g->value = first;
-    return g ? &g->value : NULL;
-}
-
-bool gd_link_has_global(const gd_link *link, const char *name)
-{
-    return find_global(link, name) != NULL;
-}
-
-gd_tensor *gd_link_global_tensor(gd_link *link, const char *name)
-{
-    gd_global *g = find_global(link, name);
-    return g ? g->tensor : NULL;
-}
-
-gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value)
-{
-    gd_global *g = find_global(link, name);
-    if (!g && !(g = add_global(link, name))) return GD_NOMEM;
-    gd__retain(value);
-    gd__release(g->tensor);
-    g->tensor = value;
-    return GD_OK;
-}
-
-gd_tensor *gd_link_random(gd_link *link, int kind, gd_tensor *like)
-{
-    gd_ctx *ctx = link->head.ctx;
-    gd_rng *rng = &ctx->rng;
-    int field = gd__field_index(link->cls, "seed");
-    if (field >= 0 && link->value[field].kind == GD_SET_REAL) {
-        if (!link->seeded) link->rng = (gd_rng){.key = (uint64_t)(int64_t)link->value[field].real};
-        link->seeded = true;
-        rng = &link->rng;
-    }
-    return gd__random(like->storage->device, rng, link->cls->name, kind, like->dtype, like->ndim, like->size);
-}
-
-/* An array that dies with the innermost scope. */
-typedef struct scratch {
-    gd_object head;
-    int count;
-    gd_tensor *t[];
-} scratch;
-
-static void scratch_destroy(void *object)
-{
-    scratch *s = object;
-    gd__free(s->head.ctx, s, sizeof *s + (size_t)s->count * sizeof s->t[0]);
-}
-
-static const gd_object_type scratch_type = {"Scratch", scratch_destroy};
-
-gd_tensor **gd_link_scratch(gd_link *link, int count)
-{
-    gd_ctx *ctx = link->head.ctx;
-    size_t bytes = sizeof(scratch) + (size_t)count * sizeof(gd_tensor *);
-    scratch *s = gd__calloc(ctx, bytes);
-    if (!s) return NULL;
-    s->count = count;
-    if (gd__object_init(ctx, s, &scratch_type) == GD_OK) return s->t;
-    gd__free(ctx, s, bytes);
-    return NULL;
-}
-
-void gd_link_reset(gd_link *link)
-{
-    /* local settings are no state: they stay */
-    for (int i = 0; i < link->entries; i++) {
-        gd_entry *e = link->entry[i];
-        for (int k = 0; k < link->cls->slot_count; k++) {
-            gd__release(e->slot[k]);
-            e->slot[k] = NULL;
-        }
-        memset(e->scalar, 0, (size_t)gd__scalar_count(link->cls) * sizeof *e->scalar);
-    }
-    globals_free(link);
-    gd__tensors_free(link->head.ctx, link->kept_tensors, link->kept);
-    link->kept_tensors = NULL;
-    link->kept = 0;
-    link->step = 0;
-    link->seeded = false;
-    link->stamp++;
-    if (link->cls->reset) link->cls->reset(link);
-    for (int i = 0; i < link->children; i++) gd_link_reset(link->child[i]);
-}
-
-void gd_link_reset_for_online(gd_link *link)
-{
-    for (int i = 0; i < link->entries; i++) {
-        gd_entry *e = link->entry[i];
-        for (int k = 0; k < link->cls->slot_count; k++) {
-            if (!link->cls->slots[k].online) continue;
-            gd__release(e->slot[k]);
-            e->slot[k] = NULL;
-            link->stamp++;
-        }
-    }
-    if (link->cls->reset_for_online) link->cls->reset_for_online(link);
-    for (int i = 0; i < link->children; i++) gd_link_reset_for_online(link->child[i]);
+    if (status && optimizer) (void)!gd__link_adopt(link, NULL);
+    return status;
 }
 
 gd_linop *gd_link_hessian(gd_link *link, gd_var *var)
 {
     if (link->cls->hessian) return link->cls->hessian(link, var);
+    gd_ctx *ctx = link->head.ctx;
     gd_linop *found = NULL;
-    for (int i = 0; i < link->children && !link->cls->no_child_hessian; i++) {
+    gd_status status = gd_error(ctx);
+    for (int i = 0; i < link->children && !link->cls->no_child_hessian && !status; i++) {
         gd_linop *h = gd_link_hessian(link->child[i], var);
-        if (h && found) {
-            (void)gd_fail(link->head.ctx, GD_STATE, "%s: two children have a Hessian, the second is '%s'",
-                          link->cls->name, link->child[i]->cls->name);
-            gd_linop_release(h);
-            gd_linop_release(found);
-            return NULL;
-        }
-        if (h) found = h;
+        status = gd_error(ctx);
+        if (!h) continue;
+        if (found)
+            status = gd_fail(ctx, GD_STATE, "%s: two children have a Hessian, the second is '%s'",
+                             link->cls->name, link->child[i]->cls->name);
+        if (found) gd_linop_release(h);
+        else found = h;
     }
-    return found;
+    if (!status) return found;
+    if (found) gd_linop_release(found);
+    return NULL;
 }
 
 gd_status gd__visit_links(gd_link *link, const char *path, gd_visit_fn fn, void *user)

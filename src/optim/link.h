@@ -4,15 +4,16 @@
 
 #include "gradus/link.h"
 #include "optim/program.h"
+#include "optim/table.h"
 #include "tensor/tensor.h"
 
 /* What a link keeps for one parameter. */
 typedef struct gd_entry {
-    gd_tensor *param;    /* the key; retained, so that the address stays its own */
-    gd_tensor **slot;    /* one a declared slot, NULL until used */
-    bool *fresh;         /* the slot was made since it was last written */
-    double *scalar;      /* one a declared scalar */
-    gd_setting *local;   /* one a field, kind 0: not set; NULL: none */
+    gd_tensor *param;  /* the key; retained, so that the address stays its own */
+    gd_tensor **slot;  /* one a declared slot, NULL until used */
+    bool *fresh;       /* a rule's slot was made and not written yet */
+    double *scalar;    /* one a declared scalar */
+    gd_setting *local; /* one a field, kind 0: not set; NULL: none */
 } gd_entry;
 
 typedef struct gd_global {
@@ -30,37 +31,56 @@ struct gd_link {
     int children, child_capacity;
     gd_entry **entry;
     int entries, entry_capacity;
-    gd_global *global;
+    int locals;     /* entries with settings of their own */
+    gd_table table; /* from parameters to entries */
+    gd_global **global;
     int globals;
     int64_t step; /* applications so far */
     gd_rng rng;
-    uint64_t fuse_stamp;  /* tree stamp for which `fuse` holds */
-    bool fuse;
-    bool seeded, owned; /* owned: has a parent or an optimizer */
+    bool seeded;
+    bool owned;           /* has a parent or an optimizer */
+    bool fuse;            /* gd__fusable, as of ... */
+    uint64_t fuse_stamp;  /* ... this stamp of the optimizer */
     void *data;
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
-    uint64_t stamp;          /* changes when programs made from this link are no longer right */
-    uint64_t numbers;        /* changes when a number setting does */
-    gd_tensor **kept_tensors, **kept_params, **kept_grads; /* between update and apply of a transform */
-    int kept;
 };
 
 int gd__field_index(const gd_link_class *cls, const char *name);
 int gd__slot_index(const gd_link_class *cls, const char *name);
 int gd__scalar_index(const gd_link_class *cls, const char *name);
 int gd__scalar_count(const gd_link_class *cls);
+bool gd__is_chain(const gd_link *link);
+
+/* ---- state ---- */
+
 /* The entry of a parameter, made if need be; NULL on no memory. */
 gd_entry *gd__entry(gd_link *link, gd_tensor *param);
 gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param);
 void gd__entry_drop(gd_link *link, const gd_tensor *param);
-/* Makes a slot (zeros of dtype, like the parameter) if it is not there. */
-gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype);
+/* An entry that is in no link yet, and its end. */
+gd_entry *gd__entry_new(gd_link *link, gd_tensor *param);
+void gd__entry_free(gd_link *link, gd_entry *e);
+/* Makes a slot (zeros of dtype, shaped like `like`) if it is not there. */
+gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *like);
+/* The dtype of a slot that rules use. */
+gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param);
+void gd__entries_free(gd_link *link);
+void gd__globals_free(gd_link *link);
+gd_global *gd__global_find(const gd_link *link, const char *name);
+
+/* ---- settings and structure ---- */
+
 /* The setting of field for a parameter through the three levels; param NULL: the link's own. */
 const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param);
-/* True when the link and all children it uses are element-wise and may be fused. */
+/* Programs made from this link are no longer right. */
+void gd__link_changed(gd_link *link);
+/* The link is given to an optimizer, or taken from it (NULL); its children too.  Runs the classes' checks. */
+gd_status gd__link_adopt(gd_link *link, gd_optimizer *optimizer);
+/* True when the link and all below it are element-wise and may be fused. */
 bool gd__fusable(gd_link *link);
-/* Sum of the stamps of a link and all below it. */
-uint64_t gd__tree_stamp(const gd_link *link);
+/* The same but for hooks around the link itself, which run outside of programs. */
+bool gd__fusable_inside(gd_link *link);
+/* A rule serves, not the functions of tensors. */
 bool gd__is_rule(const gd_link *link);
 
 #endif

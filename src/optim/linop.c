@@ -7,24 +7,39 @@
  *   dense inverse  given B^-1 = M: factor B + shift I  =  M^-1 (factor I + shift M)
  *   diagonal       element by element
  *   low rank       Woodbury: a system of the rank's size
+ *   gram           QR of J, never J^T J; the dual system where J is wide
  *   composed       one after the other, without a shift
  *   function       through a dense matrix, up to FUNCTION_LIMIT unknowns
  *
- * The rest (a shifted product, a low-rank operator of full rank) becomes dense. */
+ * The rest (a shifted product, a low-rank operator of full rank) becomes dense.  A function is taken to be symmetric, as
+ * Hessians are: A^T x = A x. */
 #include "base/ctx.h"
 #include "gradus/link.h"
 
+#include <math.h>
+
 #define FUNCTION_LIMIT 1024
 
-typedef enum linop_kind { DENSE, DENSE_INVERSE, DIAGONAL, LOW_RANK, SCALED, SHIFTED, COMPOSED, FUNCTION } linop_kind;
+typedef enum linop_kind {
+    DENSE,
+    DENSE_INVERSE,
+    DIAGONAL,
+    LOW_RANK,
+    GRAM,
+    SCALED,
+    SHIFTED,
+    COMPOSED,
+    FUNCTION
+} linop_kind;
 
 struct gd_linop {
     gd_ctx *ctx;
     uint32_t refs;
     linop_kind kind;
     int64_t n;
-    gd_tensor *matrix; /* DENSE, DENSE_INVERSE; LOW_RANK: U */
-    gd_tensor *vector; /* DIAGONAL; LOW_RANK: s */
+    gd_tensor *matrix; /* DENSE, DENSE_INVERSE; LOW_RANK: U; GRAM: J */
+    gd_tensor *vector; /* DIAGONAL; LOW_RANK: s; GRAM: r or NULL */
+    gd_tensor *right;  /* GRAM: J^T r */
     gd_linop *a, *b;   /* SCALED, SHIFTED: a; COMPOSED: both */
     double number;     /* SCALED, SHIFTED */
     gd_matvec_fn fn;   /* FUNCTION */
@@ -58,6 +73,7 @@ void gd_linop_release(gd_linop *a)
     if (!a || --a->refs) return;
     gd__release(a->matrix);
     gd__release(a->vector);
+    gd__release(a->right);
     gd_linop_release(a->a);
     gd_linop_release(a->b);
     if (a->free_user) a->free_user(a->user);
@@ -84,12 +100,13 @@ static gd_status need_shape(const char *what, const gd_tensor *t, int ndim, int6
         return gd_fail(ctx, GD_DTYPE, "linop: %s has dtype %s, needs a floating one", what,
                        gd_dtype_name(gd_tensor_dtype(t)));
     if (gd_ndim(t) == ndim && gd_size(t, 0) == rows && (ndim == 1 || gd_size(t, 1) == columns)) return GD_OK;
-    if (gd_ndim(t) != ndim) return gd_fail(ctx, GD_SHAPE, "linop: %s has %d axes, needs %d", what, gd_ndim(t), ndim);
+    if (gd_ndim(t) != ndim)
+        return gd_fail(ctx, GD_SHAPE, "linop: %s has %d axes, needs %d", what, gd_ndim(t), ndim);
     if (ndim == 1)
-        return gd_fail(ctx, GD_SHAPE, "linop: %s has %lld elements, needs %lld", what, (long long)gd_size(t, 0),
-                       (long long)rows);
-    return gd_fail(ctx, GD_SHAPE, "linop: %s has shape [%lld, %lld], needs [%lld, %lld]", what, (long long)gd_size(t, 0),
-                   (long long)gd_size(t, 1), (long long)rows, (long long)columns);
+        return gd_fail(ctx, GD_SHAPE, "linop: %s has %lld elements, needs %lld", what,
+                       (long long)gd_size(t, 0), (long long)rows);
+    return gd_fail(ctx, GD_SHAPE, "linop: %s has shape [%lld, %lld], needs [%lld, %lld]", what,
+                   (long long)gd_size(t, 0), (long long)gd_size(t, 1), (long long)rows, (long long)columns);
 }
 
 /* An operator that holds a matrix, a vector, or both. */
@@ -129,6 +146,23 @@ gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s)
     return holding(LOW_RANK, u, s);
 }
 
+gd_linop *gd_linop_gram(gd_tensor *j, gd_tensor *r)
+{
+    if (!j || need_shape("J", j, 2, gd_size(j, 0), gd_size(j, 1))) return NULL;
+    if (r && need_shape("r", r, 1, gd_size(j, 0), 0)) return NULL;
+    gd_linop *op = holding(GRAM, j, r);
+    if (!op) return NULL;
+    op->n = gd_size(j, 1);
+    if (!r) return op;
+    gd_scope_begin(op->ctx);
+    op->right = gd_matmul(gd_transpose(op->matrix, 0, 1), op->vector);
+    if (op->right) gd__own(op->right);
+    gd_scope_end(op->ctx);
+    if (op->right) return op;
+    gd_linop_release(op);
+    return NULL;
+}
+
 /* An operator over others, which are consumed. */
 static gd_linop *over(linop_kind kind, gd_linop *a, gd_linop *b, double number)
 {
@@ -152,8 +186,8 @@ gd_linop *gd_linop_shifted(gd_linop *a, double shift) { return over(SHIFTED, a, 
 gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b)
 {
     if (a && b && a->n != b->n) {
-        (void)gd_fail(a->ctx, GD_SHAPE, "linop: the left operator has size %lld, the right one %lld", (long long)a->n,
-                      (long long)b->n);
+        (void)gd_fail(a->ctx, GD_SHAPE, "linop: the left operator has size %lld, the right one %lld",
+                      (long long)a->n, (long long)b->n);
         gd_linop_release(a);
         a = NULL;
     }
@@ -163,8 +197,10 @@ gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b)
 gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *))
 {
     gd_linop *op = NULL;
-    if (!fn || n < 0) (void)gd_fail(ctx, GD_ARGUMENT, "linop: a function operator needs a function and a size");
-    else op = linop_new(ctx, FUNCTION, n);
+    if (!fn || n < 0)
+        (void)gd_fail(ctx, GD_ARGUMENT, "linop: a function operator needs a function and a size");
+    else
+        op = linop_new(ctx, FUNCTION, n);
     if (!op) {
         if (free_user) free_user(user);
         return NULL;
@@ -192,7 +228,9 @@ static gd_tensor *solve_dense(gd_tensor *a, gd_tensor *b)
     /* a failed factorisation records an error, which is only ours to clear where there was none before */
     if (!gd_error(ctx) && is_symmetric(a)) {
         gd_tensor *lower = gd_cholesky(a);
-        if (lower) return gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true, true, false);
+        if (lower)
+            return gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true, true,
+                                       false);
         if (gd_error(ctx) != GD_SINGULAR) return NULL;
         gd_clear_error(ctx);
     }
@@ -235,7 +273,67 @@ static gd_tensor *solve_woodbury(gd_linop *op, double factor, double c, gd_tenso
     return gd_mul_scalar(gd_sub(b, gd_matmul(u, gd_mul(s, z))), 1 / c);
 }
 
+static bool same_elements(gd_tensor *a, gd_tensor *b)
+{
+    gd_tensor *same = a && b ? gd_all(gd_eq(a, b), NULL, false) : NULL;
+    return same && gd_item(same) != 0;
+}
+
+/* J with fewer rows than columns: (f J^T J + s I)^-1 J^T = J^T (f J J^T + s I)^-1, and Woodbury for other right sides. */
+static gd_tensor *solve_wide(gd_linop *op, double factor, double shift, gd_tensor *b)
+{
+    if (shift == 0) return singular(op, "J has fewer rows than columns");
+    gd_tensor *j = op->matrix, *jt = gd_transpose(j, 0, 1), *small = shifted_matrix(gd_matmul(j, jt), factor, shift);
+    if (same_elements(b, op->right)) return gd_matmul(jt, solve_dense(small, op->vector));
+    gd_tensor *part = gd_matmul(jt, solve_dense(small, gd_matmul(j, b)));
+    return gd_mul_scalar(gd_sub(b, gd_mul_scalar(part, factor)), 1 / shift);
+}
+
+/* x with R^T R x = b. */
+static gd_tensor *solve_twice(gd_tensor *r, gd_tensor *b)
+{
+    return gd_triangular_solve(r, gd_triangular_solve(r, b, false, true, false), false, false, false);
+}
+
+/* The least-squares problem [sqrt(f) J; sqrt(s) I] x = [r / sqrt(f); 0] by QR where b = J^T r; any other b through R^T R
+ * with one refinement (the corrected seminormal equations, Bjorck 1987). */
+static gd_tensor *solve_gram(gd_linop *op, double factor, double shift, gd_tensor *b)
+{
+    gd_tensor *j = op->matrix, *stack = gd_mul_scalar(j, sqrt(factor)), *q = NULL, *r = NULL;
+    if (gd_size(j, 0) < op->n) return solve_wide(op, factor, shift, b);
+    gd_tensor *root = shift > 0 ? gd_mul_scalar(identity(j, op->n), sqrt(shift)) : NULL;
+    if (shift > 0) stack = gd_cat((gd_tensor *[]){stack, root}, 2, "0");
+    if (!stack || (shift > 0 && !root) || gd_qr(stack, &q, &r)) return NULL;
+    gd_tensor *size = gd_abs(gd_diagonal(r)), *least = gd_min(size, NULL, false), *most = gd_max(size, NULL, false);
+    double eps = gd_tensor_dtype(j) == GD_F64 ? 0x1p-52 : 0x1p-23;
+    if (!least || !most) return NULL;
+    if (!(gd_item(least) > eps * gd_item(most))) return singular(op, "the columns of J are dependent");
+    if (same_elements(b, op->right)) {
+        gd_tensor *side = gd_mul_scalar(op->vector, 1 / sqrt(factor));
+        if (shift > 0) side = gd_cat((gd_tensor *[]){side, gd_zeros_like(b)}, 2, "0");
+        return gd_triangular_solve(r, gd_matmul(gd_transpose(q, 0, 1), side), false, false, false);
+    }
+    gd_tensor *x = solve_twice(r, b), *back = gd_matmul(gd_transpose(j, 0, 1), gd_matmul(j, x));
+    back = gd_add(gd_mul_scalar(back, factor), gd_mul_scalar(x, shift));
+    return gd_add(x, solve_twice(r, gd_sub(b, back)));
+}
+
 static gd_tensor *dense_like(gd_linop *op, gd_tensor *like);
+
+static bool has_function(const gd_linop *op)
+{
+    return op && (op->kind == FUNCTION || has_function(op->a) || has_function(op->b));
+}
+
+/* The matrix of a function takes a call a column. */
+static bool can_be_dense(gd_linop *op)
+{
+    if (op->n <= FUNCTION_LIMIT || !has_function(op)) return true;
+    (void)gd_fail(op->ctx, GD_NOT_IMPLEMENTED,
+                  "linop: solve: a function operator of size %lld, more than %d; use an iterative method",
+                  (long long)op->n, FUNCTION_LIMIT);
+    return false;
+}
 
 /* (factor * op + shift * I) x = b for an op that is neither scaled nor shifted. */
 static gd_tensor *solve_peeled(gd_linop *op, double factor, double shift, gd_tensor *b)
@@ -252,28 +350,29 @@ static gd_tensor *solve_peeled(gd_linop *op, double factor, double shift, gd_ten
         if (shift == 0 && rank < op->n) return singular(op, "the operator has a lower rank than its size");
         if (shift != 0 && rank <= op->n) return solve_woodbury(op, factor, shift, b);
         break;
+    case GRAM:
+        if (factor > 0 && shift >= 0) return solve_gram(op, factor, shift, b);
+        break;
     case COMPOSED:
         if (shift == 0) return gd_mul_scalar(gd_linop_solve(op->b, gd_linop_solve(op->a, b)), 1 / factor);
         break;
     case FUNCTION:
-        if (op->n <= FUNCTION_LIMIT) break;
-        (void)gd_fail(op->ctx, GD_NOT_IMPLEMENTED,
-                      "linop: solve: a function operator of size %lld, more than %d; use an iterative method",
-                      (long long)op->n, FUNCTION_LIMIT);
-        return NULL;
     case SCALED:
     case SHIFTED: break;
     }
-    return solve_dense(shifted_matrix(dense_like(op, b), factor, shift), b);
+    return can_be_dense(op) ? solve_dense(shifted_matrix(dense_like(op, b), factor, shift), b) : NULL;
 }
 
 static gd_tensor *solve(gd_linop *op, gd_tensor *b)
 {
+    if (!b) return NULL;
     /* factor * (number * A) + shift * I and factor * (A + number * I) + shift * I */
     double factor = 1, shift = 0;
     for (; op->kind == SCALED || op->kind == SHIFTED; op = op->a) {
-        if (op->kind == SCALED) factor *= op->number;
-        else shift += factor * op->number;
+        if (op->kind == SCALED)
+            factor *= op->number;
+        else
+            shift += factor * op->number;
     }
     if (factor != 0) return solve_peeled(op, factor, shift, b);
     return shift != 0 ? gd_mul_scalar(b, 1 / shift) : singular(op, "the operator is zero");
@@ -296,12 +395,14 @@ static gd_tensor *call_function(gd_linop *op, gd_tensor *x)
 static gd_tensor *multiply(gd_linop *op, gd_tensor *x, bool transposed)
 {
     if (!x) return NULL;
-    gd_tensor *m = op->matrix && transposed && op->kind != LOW_RANK ? gd_transpose(op->matrix, 0, 1) : op->matrix;
+    bool plain = op->kind == DENSE || op->kind == DENSE_INVERSE;
+    gd_tensor *m = plain && transposed ? gd_transpose(op->matrix, 0, 1) : op->matrix;
     switch (op->kind) {
     case DENSE: return gd_matmul(m, x);
     case DENSE_INVERSE: return solve_dense(m, x);
     case DIAGONAL: return gd_mul(op->vector, x);
     case LOW_RANK: return gd_matmul(m, gd_mul(op->vector, gd_matmul(gd_transpose(m, 0, 1), x)));
+    case GRAM: return gd_matmul(gd_transpose(m, 0, 1), gd_matmul(m, x));
     case SCALED: return gd_mul_scalar(multiply(op->a, x, transposed), op->number);
     case SHIFTED: return gd_add(multiply(op->a, x, transposed), gd_mul_scalar(x, op->number));
     case COMPOSED:
@@ -337,6 +438,7 @@ static gd_tensor *dense_like(gd_linop *op, gd_tensor *like)
         one = identity(op->vector, op->n);
         return gd_where(gd_cast(one, GD_BOOL), op->vector, gd_zeros_like(op->vector));
     case LOW_RANK: return gd_matmul(gd_mul(m, op->vector), gd_transpose(m, 0, 1));
+    case GRAM: return gd_matmul(gd_transpose(m, 0, 1), m);
     case SCALED: return shifted_matrix(dense_like(op->a, like), op->number, 0);
     case SHIFTED: return shifted_matrix(dense_like(op->a, like), 1, op->number);
     case COMPOSED: return gd_matmul(dense_like(op->a, like), dense_like(op->b, like));
@@ -397,4 +499,34 @@ gd_tensor *gd_linop_to_dense(gd_linop *a)
     gd_scope_begin(a->ctx);
     gd_tensor *like = alike(a);
     return leave(a->ctx, gd_copy(like ? dense_like(a, like) : NULL));
+}
+
+gd_tensor *gd_linop_diagonal_of(gd_linop *a)
+{
+    if (!a) return NULL;
+    gd_scope_begin(a->ctx);
+    gd_tensor *d = a->kind == DIAGONAL ? gd_copy(a->vector)
+                   : a->kind == GRAM   ? gd_sum(gd_square(a->matrix), "0", false)
+                                       : gd_copy(gd_diagonal(gd_linop_to_dense(a)));
+    return leave(a->ctx, d);
+}
+
+gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s)
+{
+    if (!fits("the diagonal", a, s)) return NULL;
+    gd_scope_begin(a->ctx);
+    s = gd_drop_names(s);
+    gd_linop *out = a->kind == GRAM ? gd_linop_gram(gd_mul(a->matrix, s), a->vector)
+                                    : gd_linop_dense(gd_mul(gd_mul(gd_linop_to_dense(a), s), gd_unsqueeze(s, 1, NULL)));
+    gd_scope_end(a->ctx);
+    return out;
+}
+
+gd_linop *gd_linop_for_products(gd_linop *a)
+{
+    if (!a || a->kind != DENSE_INVERSE) return gd_linop_retain(a);
+    gd_scope_begin(a->ctx);
+    gd_linop *out = gd_linop_dense(gd_inverse(a->matrix));
+    gd_scope_end(a->ctx);
+    return out;
 }

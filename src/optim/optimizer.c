@@ -8,61 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the table from tensors to numbers ---- */
-
-static size_t slot_of(const gd_tensor *t, int size)
-{
-    return (size_t)(((uintptr_t)t >> 6) * 0x9E3779B97F4A7C15u >> 20) & (size_t)(size - 1);
-}
-
-int gd__param_index(const gd_optimizer *o, const gd_tensor *param)
-{
-    if (!o->table_size) return -1;
-    for (size_t i = slot_of(param, o->table_size); o->table[i]; i = (i + 1) & (size_t)(o->table_size - 1))
-        if (o->param[o->table[i] - 1].tensor == param) return o->table[i] - 1;
-    return -1;
-}
-
-static void table_put(gd_optimizer *o, int index)
-{
-    size_t i = slot_of(o->param[index].tensor, o->table_size);
-    while (o->table[i]) i = (i + 1) & (size_t)(o->table_size - 1);
-    o->table[i] = index + 1;
-}
-
-/* A table with room for `count`, filled again. */
-static gd_status table_make(gd_optimizer *o, int count)
-{
-    int size = 16;
-    while (size < 2 * count) size *= 2;
-    int32_t *table = gd__calloc(o->ctx, (size_t)size * sizeof *table);
-    if (!table) return GD_NOMEM;
-    gd__free(o->ctx, o->table, (size_t)o->table_size * sizeof *table);
-    o->table = table;
-    o->table_size = size;
-    for (int i = 0; i < o->count; i++) table_put(o, i);
-    return GD_OK;
-}
+int gd__param_index(const gd_optimizer *o, const gd_tensor *param) { return gd__table_find(&o->table, param); }
 
 /* ---- life ---- */
-
-static gd_status adopt(void *user, gd_link *link, const char *path)
-{
-    (void)path;
-    gd_optimizer *o = user;
-    if (link->optimizer && link->optimizer != o)
-        return gd_fail(o->ctx, GD_STATE, "the link '%s' belongs to another optimizer", link->cls->name);
-    link->optimizer = o;
-    return link->cls->check ? link->cls->check(link) : GD_OK;
-}
-
-static gd_status orphan(void *user, gd_link *link, const char *path)
-{
-    (void)user;
-    (void)path;
-    link->optimizer = NULL;
-    return GD_OK;
-}
 
 static gd_status count_lrs(void *user, gd_link *link, const char *path)
 {
@@ -71,40 +19,49 @@ static gd_status count_lrs(void *user, gd_link *link, const char *path)
     return GD_OK;
 }
 
+/* The chain becomes the optimizer's, if it can. */
+static gd_status take_chain(gd_optimizer *o, gd_link *chain)
+{
+    gd_ctx *ctx = o->ctx;
+    if (chain->head.ctx != ctx) return gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is of another context");
+    if (chain->owned)
+        return gd_fail(ctx, GD_STATE, "optimizer: the link '%s' is already in use", chain->cls->name);
+    if (gd__is_chain(chain) && !chain->children)
+        return gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is empty");
+    gd_status status = gd__link_adopt(chain, o);
+    if (status) return status;
+    o->chain = chain;
+    chain->owned = true;
+    return GD_OK;
+}
+
 gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
 {
     if (!chain) {
-        (void)gd_fail(ctx, GD_ARGUMENT, "optimizer: there is no chain");
+        if (!gd_error(ctx)) (void)gd_fail(ctx, GD_ARGUMENT, "optimizer: there is no chain");
         return NULL;
     }
     gd_optimizer *o = gd__calloc(ctx, sizeof *o);
-    if (!o) {
+    gd_group *group = o ? gd__calloc(ctx, sizeof *group) : NULL;
+    if (!group) {
+        gd__free(ctx, o, sizeof *o);
         gd_link_release(chain);
         return NULL;
     }
-    o->ctx = ctx;
-    o->chain = chain;
+    *o = (gd_optimizer){.ctx = ctx, .group = group, .groups = 1, .stamp = 1, .state_dtype = GD_DTYPE_COUNT};
     ctx->live++;
-    gd_status status = GD_OK;
-    if (chain->owned) status = gd_fail(ctx, GD_STATE, "optimizer: the chain is already in use");
-    else if (!strcmp(chain->cls->name, "chain") && !chain->children)
-        status = gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is empty");
-    chain->owned = true;
-    if (!status) status = gd__visit_links(chain, "", adopt, o);
-    o->group = status ? NULL : gd__calloc(ctx, sizeof *o->group);
-    if (!status && !o->group) status = GD_NOMEM;
-    if (status) {
+    if (take_chain(o, chain)) {
+        gd_link_release(chain);
         gd_optimizer_free(o);
         return NULL;
     }
-    o->groups = 1;
     int lrs = 0;
     if (gd__visit_links(chain, "", count_lrs, &lrs) == GD_OK && lrs > 1)
         gd_warn(ctx, "optimizer: %d links have a learning rate; groups and schedules of 'lr' reach all of them", lrs);
     return o;
 }
 
-static void group_free(gd_ctx *ctx, gd_group *g)
+void gd__group_free(gd_ctx *ctx, gd_group *g)
 {
     for (int i = 0; i < g->settings; i++) gd__setting_free(ctx, &g->setting[i].value);
     gd__free(ctx, g->setting, (size_t)g->settings * sizeof *g->setting);
@@ -115,17 +72,19 @@ void gd_optimizer_free(gd_optimizer *o)
     if (!o) return;
     gd_ctx *ctx = o->ctx;
     gd__plans_free(ctx, o->plans);
-    gd_status ignored = gd__visit_links(o->chain, "", orphan, NULL);
-    (void)ignored;
-    gd_link_release(o->chain);
+    if (o->chain) {
+        (void)!gd__link_adopt(o->chain, NULL);
+        o->chain->owned = false;
+        gd__release(o->chain);
+    }
     for (int i = 0; i < o->count; i++) {
         gd__release(o->param[i].tensor);
         gd__strfree(ctx, o->param[i].name);
     }
     gd__free(ctx, o->param, (size_t)o->capacity * sizeof *o->param);
-    gd__free(ctx, o->table, (size_t)o->table_size * sizeof *o->table);
-    for (int i = 0; i < o->groups; i++) group_free(ctx, &o->group[i]);
-    gd__free(ctx, o->group, (size_t)(o->groups ? o->groups : 1) * sizeof *o->group);
+    gd__table_free(ctx, &o->table);
+    for (int i = 0; i < o->groups; i++) gd__group_free(ctx, &o->group[i]);
+    gd__free(ctx, o->group, (size_t)o->groups * sizeof *o->group);
     for (int i = 0; i < o->attrs; i++) gd__release(o->attr[i].tensor);
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
     gd__free(ctx, o->active, (size_t)o->active_capacity * sizeof *o->active);
@@ -201,10 +160,20 @@ gd_tensor *gd_optimizer_attr_tensor(const gd_optimizer *o, const char *name)
 
 /* ---- parameters ---- */
 
+/* Parameters and groups stay as they are while a step runs. */
+static gd_status not_stepping(gd_optimizer *o, const char *what)
+{
+    return o->stepping ? gd_fail(o->ctx, GD_STATE, "optimizer: %s is not possible inside a step", what) : GD_OK;
+}
+
 static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
 {
     gd_ctx *ctx = o->ctx;
-    if (!t || !name) return gd_fail(ctx, GD_ARGUMENT, "optimizer: a parameter or its name is NULL");
+    gd_status status = not_stepping(o, "adding a parameter");
+    if (status) return status;
+    if (!t || !name)
+        return gd_error(ctx) ? gd_error(ctx) : gd_fail(ctx, GD_ARGUMENT, "optimizer: a parameter or its name is NULL");
+    if (t->head.ctx != ctx) return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is of another context", name);
     if (!gd_dtype_is_float(t->dtype))
         return gd_fail(ctx, GD_DTYPE, "optimizer: parameter '%.80s' is %s, not floating", name, gd_dtype_name(t->dtype));
     if (t->node) return gd_fail(ctx, GD_GRAPH, "optimizer: parameter '%.80s' is a result, not a leaf", name);
@@ -228,12 +197,12 @@ static gd_status add_param(gd_optimizer *o, const char *name, gd_tensor *t, int 
         o->param = list;
         o->capacity = (int)capacity;
     }
-    if (2 * (o->count + 1) > o->table_size && table_make(o, o->count + 1)) return GD_NOMEM;
+    if (gd__table_reserve(o->ctx, &o->table)) return GD_NOMEM;
     char *copy = gd__strdup(o->ctx, name);
     if (!copy) return GD_NOMEM;
     gd__retain(t);
+    gd__table_put(&o->table, t, o->count);
     o->param[o->count++] = (gd_param){.tensor = t, .name = copy, .group = group};
-    table_put(o, o->count - 1);
     return GD_OK;
 }
 
@@ -250,27 +219,25 @@ static void truncate_params(gd_optimizer *o, int count)
         gd__release(p->tensor);
         gd__strfree(o->ctx, p->name);
     }
-    if (o->table_size) {
-        memset(o->table, 0, (size_t)o->table_size * sizeof *o->table);
-        for (int i = 0; i < o->count; i++) table_put(o, i);
-    }
+    gd__table_clear(&o->table);
+    for (int i = 0; i < o->count; i++) gd__table_put(&o->table, o->param[i].tensor, i);
 }
 
-static gd_status drop_entries(void *user, gd_link *link, const char *path)
+static void drop_entries(gd_link *link, const gd_tensor *param)
 {
-    (void)path;
-    gd__entry_drop(link, user);
-    return GD_OK;
+    gd__entry_drop(link, param);
+    for (int i = 0; i < link->children; i++) drop_entries(link->child[i], param);
 }
 
 gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
 {
     int i = 0;
+    gd_status status = not_stepping(o, "removing a parameter");
+    if (status) return status;
     while (i < o->count && strcmp(o->param[i].name, name)) i++;
     if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
     gd_tensor *t = o->param[i].tensor;
-    gd_status status = gd__visit_links(o->chain, "", drop_entries, t);
-    if (status) return status;
+    drop_entries(o->chain, t);
     gd__strfree(o->ctx, o->param[i].name);
     memmove(&o->param[i], &o->param[i + 1], (size_t)(o->count - i - 1) * sizeof *o->param);
     o->count--;
@@ -291,13 +258,29 @@ const gd_setting *gd__group_setting(const gd_optimizer *o, const gd_tensor *para
     return NULL;
 }
 
+bool gd__shapes(const gd_link *link, const char *key)
+{
+    int field = gd__field_index(link->cls, key);
+    if (field >= 0 && link->cls->fields[field].structural) return true;
+    for (int i = 0; i < link->children; i++)
+        if (gd__shapes(link->child[i], key)) return true;
+    return false;
+}
+
 /* Who has a setting of that name, and whether the value fits them. */
 typedef struct key_check {
     const char *key;
     const gd_setting *value;
     gd_ctx *ctx;
-    int links;
+    int links, open; /* open: without settings of single parameters under that name */
 } key_check;
+
+static bool has_local(const gd_link *link, int field)
+{
+    for (int i = 0; link->locals && i < link->entries; i++)
+        if (link->entry[i]->local && link->entry[i]->local[field].kind) return true;
+    return false;
+}
 
 static gd_status check_key(void *user, gd_link *link, const char *path)
 {
@@ -306,7 +289,18 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     int field = gd__field_index(link->cls, k->key);
     if (field < 0) return GD_OK;
     k->links++;
-    return k->value ? gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value) : GD_OK;
+    k->open += !has_local(link, field);
+    if (k->value->kind == GD_SET_CHAIN || link->cls->fields[field].kinds & GD_SET_CHAIN)
+        return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key, link->cls->name);
+    return gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value);
+}
+
+static bool some_group_has(const gd_optimizer *o, const char *key)
+{
+    for (int g = 0; g < o->groups; g++)
+        for (int i = 0; i < o->group[g].settings; i++)
+            if (!strcmp(o->group[g].setting[i].key, key)) return true;
+    return false;
 }
 
 static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value)
@@ -315,8 +309,9 @@ static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_sett
     gd_status status = gd__visit_links(o->chain, "", check_key, &k);
     if (!status && !k.links)
         status = gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", key);
-    if (!status && k.links > 1 && strcmp(key, "lr"))
-        gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", k.links, key);
+    /* said once a key; several learning rates have had their own warning */
+    if (!status && k.open > 1 && strcmp(key, "lr") && !some_group_has(o, key))
+        gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", k.open, key);
     return status;
 }
 
@@ -331,8 +326,19 @@ static gd_group_setting *group_key(gd_optimizer *o, int group, const char *key)
     gd_group_setting *list = interned ? gd__realloc(o->ctx, g->setting, n * size, (n + 1) * size) : NULL;
     if (!list) return NULL;
     g->setting = list;
-    list[n] = (gd_group_setting){.key = interned};
+    list[n] = (gd_group_setting){.key = interned, .shapes = gd__shapes(o->chain, key)};
     return &list[g->settings++];
+}
+
+/* Puts a value, whose list it takes, and a schedule or none in place of what was there. */
+static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting value, gd_schedule schedule)
+{
+    bool number = value.kind == GD_SET_REAL && s->value.kind == GD_SET_REAL && !s->shapes;
+    gd__setting_free(o->ctx, &s->value);
+    s->value = value;
+    s->schedule = schedule;
+    o->numbers++;
+    if (!number) o->stamp++;
 }
 
 static gd_status set_key(gd_optimizer *o, int group, const char *key, const gd_setting *value)
@@ -345,11 +351,7 @@ static gd_status set_key(gd_optimizer *o, int group, const char *key, const gd_s
         gd__setting_free(o->ctx, &copy);
         return status ? status : GD_NOMEM;
     }
-    bool number = copy.kind == GD_SET_REAL && (!s->value.kind || s->value.kind == GD_SET_REAL);
-    gd__setting_free(o->ctx, &s->value);
-    s->value = copy;
-    o->group_stamp++;
-    if (!number) o->chain->stamp++; /* may shape programs */
+    put_group_setting(o, s, copy, (gd_schedule){0});
     return GD_OK;
 }
 
@@ -370,18 +372,17 @@ gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double v
 
 gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, const char *text)
 {
-    gd_status status = check_group(o, group);
-    if (!status) status = check_group_key(o, key, NULL);
     gd_schedule schedule;
+    gd_status status = check_group(o, group);
     if (!status) status = gd_schedule_parse(o->ctx, text, &schedule);
+    if (status) return status;
+    gd_setting now = {.kind = GD_SET_REAL, .real = gd_schedule_value(&schedule, o->step)};
+    status = check_group_key(o, key, &now);
     for (int g = 0; g < o->groups && !status; g++) {
         if (group >= 0 && g != group) continue;
         gd_group_setting *s = group_key(o, g, key);
-        if (!s) return GD_NOMEM;
-        s->schedule = schedule;
-        gd__setting_free(o->ctx, &s->value);
-        s->value = (gd_setting){.kind = GD_SET_REAL, .real = gd_schedule_value(&schedule, o->step)};
-        o->group_stamp++;
+        if (s) put_group_setting(o, s, now, schedule);
+        else status = GD_NOMEM;
     }
     return status;
 }
@@ -406,7 +407,7 @@ static gd_status apply_key(void *user, const char *key, const gd_setting *value)
 static void drop_last_group(gd_optimizer *o)
 {
     gd_ctx *ctx = o->ctx;
-    group_free(ctx, &o->group[o->groups - 1]);
+    gd__group_free(ctx, &o->group[o->groups - 1]);
     size_t n = (size_t)o->groups, size = sizeof *o->group;
     gd_group *list = gd__realloc(ctx, o->group, n * size, (n - 1) * size);
     if (list) {
@@ -418,7 +419,8 @@ static void drop_last_group(gd_optimizer *o)
 /* An empty group with settings from text; nothing is left behind on failure. */
 static gd_status group_from(gd_optimizer *o, const char *settings, int *number)
 {
-    gd_status status = new_group(o, number);
+    gd_status status = not_stepping(o, "adding a group");
+    if (!status) status = new_group(o, number);
     if (status) return status;
     if (settings) status = gd__settings_parse(o->ctx, settings, apply_key, o);
     if (status) drop_last_group(o);
@@ -467,8 +469,8 @@ gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *se
     gd_status status = group_from(o, settings, &number);
     for (int i = 0; i < o->count && !status; i++)
         if (gd_glob_match(glob, o->param[i].name)) o->param[i].group = number;
-    o->group_stamp++;
-    o->chain->stamp++;
+    o->numbers++;
+    o->stamp++;
     return status;
 }
 
@@ -483,7 +485,8 @@ static void run_schedules(gd_optimizer *o)
             double value = gd_schedule_value(&s->schedule, o->step);
             if (value == s->value.real) continue;
             s->value.real = value;
-            o->group_stamp++;
+            o->numbers++;
+            o->stamp += s->shapes;
         }
 }
 
@@ -510,19 +513,16 @@ static gd_status take_grads(gd_var *var)
     if (!(var->grad = gd__tensors_new(ctx, var->count))) return GD_NOMEM;
     for (int i = 0; i < var->count; i++) {
         gd_tensor *g = var->params[i]->grad;
-        if (g && !gd__same_shape(g, var->params[i]))
-            return gd_fail(ctx, GD_SHAPE, "step: parameter %d and its gradient have different shapes", i);
         if (g) gd__retain(g);
         else {
             gd_scope_begin(ctx);
-            if ((g = gd_zeros_like(var->params[i]))) gd__own(g);
+            gd__own(g = gd_zeros_like(var->params[i]));
             gd_scope_end(ctx);
         }
         if (!g) return gd_error(ctx);
         var->grad[i] = g;
     }
-    var->optimizer->evals++;
-    return GD_OK;
+    return gd__check_like(ctx, "step: gradients", var->grad, var->params, var->count);
 }
 
 static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
@@ -537,19 +537,22 @@ static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
     return GD_OK;
 }
 
+/* The links of the chain one after the other.  The last one, and the one before a final learning rate, know it. */
 static gd_status run_links(gd_optimizer *o, gd_var *var)
 {
-    bool several = !strcmp(o->chain->cls->name, "chain");
+    bool several = gd__is_chain(o->chain);
     int n = several ? o->chain->children : 1;
     gd_link *const *top = several ? o->chain->child : &o->chain;
     gd_link *last = top[n - 1];
-    bool last_is_lr = gd__field_index(last->cls, "lr") >= 0;
     gd_status status = GD_OK;
     for (int i = 0; i < n && !status && !var->stop; i++) {
         var->is_last = var->nested_is_last = false;
-        bool fusable = gd__fusable(top[i]);
-        if (!fusable && (i == n - 1 || (i == n - 2 && last_is_lr))) status = set_last(var, top[i], last);
-        if (!status) status = fusable ? gd__var_append(var, top[i], GD_MODE_STEP) : gd_link_step(top[i], var);
+        if (gd__fusable(top[i]) && !o->no_fusion) {
+            status = gd__var_append(var, top[i], GD_MODE_STEP);
+            continue;
+        }
+        if (i == n - 1 || (i == n - 2 && gd__field_index(last->cls, "lr") >= 0)) status = set_last(var, top[i], last);
+        if (!status) status = gd_link_step(top[i], var);
     }
     return status;
 }
@@ -578,25 +581,66 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
     info->finite = info->finite && isfinite(info->loss);
 }
 
-static gd_status step_body(gd_optimizer *o, gd_var *var)
+/* Could a link leave the parameters where an evaluation failed? */
+static bool moves_params(const gd_link *link)
+{
+    int target = gd__field_index(link->cls, "target");
+    if (link->cls->needs_closure || (target >= 0 && !strcmp(link->value[target].string, "params_direct"))) return true;
+    for (int i = 0; i < link->children; i++)
+        if (moves_params(link->child[i])) return true;
+    return false;
+}
+
+static gd_status links_and_update(gd_optimizer *o, gd_var *var)
 {
     gd_status status = run_links(o, var);
-    if (!status) status = gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+    return status ? status : gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+}
+
+/* The same; when it fails the parameters are as before, whatever the links did to them. */
+static gd_status guarded_links(gd_optimizer *o, gd_var *var)
+{
+    gd_ctx *ctx = o->ctx;
+    gd_tensor **before = gd__tensors_new(ctx, var->count);
+    gd_status status = before ? gd_var_save_params(var, before) : GD_NOMEM;
+    if (!status) {
+        status = links_and_update(o, var);
+        for (int i = 0; status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
+    }
+    gd__tensors_free(ctx, before, var->count);
+    return status;
+}
+
+static gd_status step_body(gd_optimizer *o, gd_var *var)
+{
+    gd_status status = var->closure && moves_params(o->chain) ? guarded_links(o, var) : links_and_update(o, var);
     if (status) return status;
+    if (!var->closure) o->evals++;
     if (var->terminate >= 0) o->should_terminate = var->terminate;
-    for (int i = 0; i < var->share->hooks && !status; i++) status = var->share->hook[i].fn(var->share->hook[i].user, o, var);
+    for (int i = 0; i < var->share->hooks && !status; i++)
+        status = var->share->hook[i].fn(var->share->hook[i].user, o, var);
+    if (!status && o->watch) status = o->watch(o->watch_user, o, var);
     o->step++;
     return status;
+}
+
+static gd_status begin_step(gd_optimizer *o, int *count)
+{
+    if (gd_error(o->ctx)) return gd_error(o->ctx);
+    gd_status status = not_stepping(o, "a step");
+    if (status) return status;
+    run_schedules(o);
+    gd__release(o->first_loss);
+    o->first_loss = NULL;
+    return gather_active(o, count);
 }
 
 gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective, const gd_step_extra *extra,
                                  gd_step_info *info)
 {
     gd_ctx *ctx = o->ctx;
-    if (gd_error(ctx)) return gd_error(ctx);
     int count = 0;
-    run_schedules(o);
-    gd_status status = gather_active(o, &count);
+    gd_status status = begin_step(o, &count);
     if (status) return status;
     gd_step_share share = {.extra = extra};
     gd_closure base = {.eval = gd__objective_eval, .objective = objective};
@@ -604,9 +648,8 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__var_init(&var, o, ctx, o->active, count);
     var.share = &share;
     var.closure = objective ? &base : NULL;
-    gd__release(o->first_loss);
-    o->first_loss = NULL;
     if (extra && extra->loss) gd_var_set_loss(&var, extra->loss);
+    o->stepping = true;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     if (!objective) status = take_grads(&var);
@@ -614,6 +657,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     else if (!status) o->step++;
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
+    o->stepping = false;
     if (!status && info) report(o, &share, info);
     gd__free(ctx, share.hook, (size_t)share.hooks * sizeof *share.hook);
     gd__var_clear(&var);
@@ -624,4 +668,28 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
 gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_step_info *info)
 {
     return gd_optimizer_step_with(o, objective, NULL, info);
+}
+
+/* ---- state ---- */
+
+static bool has_state(const gd_link *link)
+{
+    for (int i = 0; i < link->entries; i++)
+        for (int k = 0; k < link->cls->slot_count; k++)
+            if (link->entry[i]->slot[k]) return true;
+    for (int i = 0; i < link->children; i++)
+        if (has_state(link->child[i])) return true;
+    return false;
+}
+
+gd_status gd_optimizer_state_dtype(gd_optimizer *o, gd_dtype dtype)
+{
+    if (dtype != GD_DTYPE_COUNT && !gd_dtype_is_float(dtype))
+        return gd_fail(o->ctx, GD_DTYPE, "optimizer: state cannot be %s", gd_dtype_name(dtype));
+    if (dtype == o->state_dtype) return GD_OK;
+    if (has_state(o->chain))
+        return gd_fail(o->ctx, GD_STATE, "optimizer: there is state already; reset it before choosing another dtype");
+    o->state_dtype = dtype;
+    o->stamp++;
+    return GD_OK;
 }

@@ -52,19 +52,20 @@ struct gd_var {
     gd_var *parent;
     int count;
     gd_tensor *const *params; /* borrowed */
+    gd_tensor *const *keys;   /* whose state links use: the parameters, unless states are given explicitly */
     gd_closure *closure;
     gd_tensor *loss, *loss_approx; /* owned */
     gd_tensor **grad;              /* owned array of owned tensors, or NULL */
-    bool grad_history;
     gd_tensor **update;            /* the same; NULL: the gradient */
-    bool update_is_grad;           /* no update yet */
-    gd_pending pending[GD_MAX_PENDING];
-    int pendings;
     gd_step_share *share;
     int64_t step;
     double *last_lrs;
+    bool grad_history;
+    bool update_is_grad; /* no update yet */
     bool is_last, nested_is_last, stop, skip;
     int8_t terminate; /* -1: nobody said */
+    int pendings;
+    gd_pending pending[GD_MAX_PENDING]; /* last: only the used part is ever written */
 };
 
 /* What a flush does with the value at the end of the pending rules. */
@@ -84,6 +85,12 @@ void gd__tensors_free(gd_ctx *ctx, gd_tensor **t, int count); /* releases entrie
 void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count);
 void gd__var_clear(gd_var *var);
 
+/* Owned references of all in a new list; NULL for NULL, or with NOMEM recorded. */
+gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* SHAPE unless every tensor is shaped like its parameter and on its device. */
+gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params, int count);
+
+/* On failure everything is released and NULL. */
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
 gd_status gd__objective_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
@@ -99,19 +106,27 @@ typedef struct gd_run_args {
     const gd_pending *pending;
     int pendings;
     gd_tensor *const *params;
-    gd_tensor *const *input; /* the incoming update: contiguous tensors */
-    gd_tensor *const *grad;  /* NULL unless a rule reads it */
-    gd_tensor **output;      /* GD_SINK_UPDATE: filled with new tensors */
+    gd_tensor *const *keys;   /* whose state and settings are used */
+    gd_tensor *const *input;  /* the incoming update: contiguous tensors like the parameters */
+    gd_tensor *const *grad;   /* the same; NULL unless a rule reads it */
+    gd_tensor *const *output; /* GD_SINK_UPDATE: new tensors like the parameters, to be filled */
+    gd_tensor *const *const *hole; /* what children that are no rules made, in the order of their calls */
+    int holes;
     int count;
     gd_sink sink;
     bool input_is_grad;
     double loss;
+    bool *not_finite; /* set when a norm or sum is not finite; may be NULL */
 } gd_run_args;
 
-gd_status gd__run_rules(const gd_run_args *args);
+/* Runs the rules.  When a rule calls a child that is no rule and whose result is not among the holes, the run computes
+ * only the child's input, into output, changes no state, and gives the child in *child; otherwise *child is NULL.  Without
+ * child, that is an error. */
+gd_status gd__run_rules(const gd_run_args *args, gd_link **child);
 bool gd__rules_use_grad(const gd_pending *pending, int pendings);
 bool gd__rules_use_loss(const gd_pending *pending, int pendings);
 void gd__plans_free(gd_ctx *ctx, gd_plan *plans);
+/* The programs that steps of a chain run for parameters of a dtype: what is built in.  Only the passes that rules make. */
 gd_status gd__plan_programs(gd_ctx *ctx, const char *chain, gd_dtype dtype,
                             gd_status (*visit)(void *user, const gd_program *p, const gd_pass *pass), void *user);
 
@@ -121,12 +136,14 @@ typedef struct gd_build {
     gd_optimizer *optimizer;
     const gd_pending *pending;
     int pendings;
-    gd_tensor *param;
-    gd_dtype input_dtype, grad_dtype, state_dtype;
+    gd_tensor *param, *key;
+    gd_dtype input_dtype, grad_dtype;
+    int holes; /* children's results that are there */
     bool input_is_grad;
     gd_sink sink;
+    gd_link *child; /* out: the program makes the input of this child, which is no rule */
 } gd_build;
-gd_program *gd__build(const gd_build *build); /* new; NULL on failure */
+gd_program *gd__build(gd_build *build); /* new; NULL on failure */
 void gd__program_free(gd_program *p);
 
 /* ---- optimizers ---- */
@@ -135,6 +152,7 @@ typedef struct gd_group_setting {
     const char *key; /* interned */
     gd_setting value;
     gd_schedule schedule; /* of kind INVALID: none */
+    bool shapes;          /* a link reads it when its program is made */
 } gd_group_setting;
 
 typedef struct gd_group {
@@ -159,33 +177,41 @@ struct gd_optimizer {
     gd_link *chain;
     gd_param *param;
     int count, capacity;
-    int32_t *table; /* open addressing: hash of the tensor's address to its number + 1 */
-    int table_size;
+    gd_table table; /* from tensors to numbers of parameters */
     gd_group *group;
     int groups;
     gd_attr *attr;
     int attrs;
     int64_t step, evals;
     bool should_terminate;
-    uint64_t group_stamp; /* changes with every group setting */
-    gd_tensor **active;   /* params of the current step */
-    gd_tensor **grads;    /* gradients of a step without closure; borrowed */
+    bool stepping;         /* inside a step: parameters and links stay as they are */
+    bool no_fusion;        /* for tests: a pass for every link */
+    bool interpret;        /* for tests: no kernels */
+    gd_dtype state_dtype;  /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
+    uint64_t stamp;        /* changes when plans are no longer right; from 1 */
+    uint64_t numbers;      /* changes with every number in a setting */
+    gd_tensor **active;    /* params of the current step */
     int active_capacity;
     gd_plan *plans;
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
+    gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
+    void *watch_user;
 };
 
 /* Number of a parameter, -1 if it is not one. */
 int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);
 const gd_setting *gd__group_setting(const gd_optimizer *optimizer, const gd_tensor *param, const char *key);
 gd_status gd__set_attr(gd_optimizer *optimizer, const char *name, double value, gd_tensor *tensor);
+void gd__group_free(gd_ctx *ctx, gd_group *group);
+/* Does some link read this setting when its program is made? */
+bool gd__shapes(const gd_link *link, const char *key);
 
 /* Reads "lr=0.1, amsgrad=true" and calls fn for each pair. */
 gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
                              gd_status (*fn)(void *user, const char *key, const gd_setting *value), void *user);
 
-/* Every link of a tree, parents first. */
+/* Every link of a tree, parents first.  Paths are like "1:adam.0:clip_value": number and class of each child on the way. */
 typedef gd_status (*gd_visit_fn)(void *user, gd_link *link, const char *path);
 gd_status gd__visit_links(gd_link *link, const char *path, gd_visit_fn fn, void *user);
 

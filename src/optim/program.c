@@ -174,11 +174,13 @@ static const char *check_array(const gd_program *p, int k)
     bool loaded = false;
     for (int i = 0; i < p->count; i++)
         loaded = loaded || (p->instr[i].op == GD_I_LOAD && p->instr[i].index == k);
-    if (array->loaded != loaded) return loaded ? "is loaded but not marked" : "is marked as loaded but is not";
+    if (array->loaded != loaded)
+        return loaded ? "is loaded but not marked" : "is marked as loaded but is not";
     for (int j = 0; j < k; j++) {
         const gd_array *other = &p->array[j];
-        bool state = array->kind == GD_ARRAY_STATE;
-        if (other->kind == array->kind && (!state || (other->link == array->link && other->slot == array->slot)))
+        bool state = array->kind == GD_ARRAY_STATE || array->kind == GD_ARRAY_HOLE;
+        if (other->kind == array->kind &&
+            (!state || (other->link == array->link && other->slot == array->slot)))
             return "is there twice";
     }
     return NULL;

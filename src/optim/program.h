@@ -16,20 +16,22 @@
 #include "base/text.h"
 #include "gradus/link.h"
 
-/* name, operands, C text of the element operation with a, b, c (f32 / f64 differ only in literals and functions). */
-#define GD_INSTR_LIST(X)                      \
-    /* leaves */                              \
-    X(CONST, 0)   /* imm */                   \
-    X(UNIFORM, 0) /* uniform input `index` */ \
-    X(LOAD, 0)    /* array `index` */         \
-    /* arithmetic */                          \
-    X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(SQRT, 1) X(SQUARE, 1) X(RECIPROCAL, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1)  \
-    X(FLOOR, 1) X(ISFINITE, 1) X(NOT, 1)      \
-    X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(MIN, 2) X(MAX, 2) X(POW, 2) X(COPYSIGN, 2)                    \
-    X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(EQ, 2) X(NE, 2) X(AND, 2) X(OR, 2)                                \
-    X(WHERE, 3)                               \
-    /* reductions of an element value: uniform results */ \
+/* Name and number of operands; what each computes is in element.h. */
+/* clang-format off */
+#define GD_INSTR_LIST(X)                                                                                        \
+    /* leaves */                                                                                                \
+    X(CONST, 0)   /* imm */                                                                                     \
+    X(UNIFORM, 0) /* uniform input `index` */                                                                   \
+    X(LOAD, 0)    /* array `index` */                                                                           \
+    /* arithmetic */                                                                                            \
+    X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(SQRT, 1) X(SQUARE, 1) X(RECIPROCAL, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1)      \
+    X(FLOOR, 1) X(ISFINITE, 1) X(NOT, 1)                                                                        \
+    X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(MIN, 2) X(MAX, 2) X(POW, 2) X(COPYSIGN, 2)                        \
+    X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(EQ, 2) X(NE, 2) X(AND, 2) X(OR, 2)                                    \
+    X(WHERE, 3)                                                                                                 \
+    /* reductions of an element value: uniform results */                                                       \
     X(SUM, 1) X(MAXIMUM, 1)
+/* clang-format on */
 
 typedef enum gd_opcode {
 #define GD_INSTR_ENUM(name, operands) GD_I_##name,
@@ -41,8 +43,8 @@ typedef enum gd_opcode {
 typedef struct gd_instr {
     uint8_t op;
     uint8_t uniform; /* 1: once a tensor, in f64 */
-    uint8_t level;   /* passes that must have run before it is known; a reduction: one more than its operand */
-    uint8_t extent;  /* reductions: GD_EACH or GD_ALL */
+    uint8_t level;  /* passes that must have run before it is known; a reduction: one more than its operand */
+    uint8_t extent; /* reductions: GD_EACH or GD_ALL */
     int32_t a, b, c; /* operands, -1: none */
     int32_t index;   /* LOAD: array; UNIFORM: uniform input; reductions: reduction number */
     double imm;      /* CONST */
@@ -54,6 +56,7 @@ typedef enum gd_array_kind {
     GD_ARRAY_PARAM,
     GD_ARRAY_GRAD,
     GD_ARRAY_STATE, /* slot `slot` of link `link` */
+    GD_ARRAY_HOLE,  /* result number `slot` of a child that is no rule */
     GD_ARRAY_OUTPUT /* where a materialised update goes */
 } gd_array_kind;
 
@@ -62,8 +65,8 @@ typedef struct gd_array {
     gd_dtype dtype; /* in memory */
     gd_link *link;  /* STATE; borrowed */
     int slot;
-    int32_t store;  /* instruction whose value is written by the last pass, -1: only read */
-    bool loaded;    /* a LOAD reads it */
+    int32_t store; /* instruction whose value is written by the last pass, -1: only read */
+    bool loaded;   /* a LOAD reads it */
 } gd_array;
 
 /* Where a uniform input comes from. */
@@ -84,14 +87,14 @@ typedef struct gd_uniform {
     int32_t store; /* SCALAR: uniform instruction written back after the last pass, -1: none */
 } gd_uniform;
 
-#define GD_MAX_INSTRS 512
-#define GD_MAX_ARRAYS 32
-#define GD_MAX_UNIFORMS 96
+#define GD_MAX_INSTRS     512
+#define GD_MAX_ARRAYS     32
+#define GD_MAX_UNIFORMS   96
 #define GD_MAX_REDUCTIONS 16
 
 typedef struct gd_program {
     gd_ctx *ctx;
-    gd_dtype compute; /* GD_F32 or GD_F64 */
+    gd_dtype compute;                                /* GD_F32 or GD_F64 */
     int count, arrays, uniforms, reductions, levels; /* levels: passes = levels + 1 */
     gd_instr instr[GD_MAX_INSTRS];
     gd_array array[GD_MAX_ARRAYS];
@@ -109,7 +112,8 @@ gd_status gd__program_verify(const gd_program *p);
  * A kernel runs n consecutive elements of one tensor:
  *   array[k]   pointer to the first of the n elements of array k (arrays a pass does not touch may be NULL)
  *   scalar[k]  value of uniform instruction number used[k] for this tensor, in f64; elements use it in the compute type
- *   out[k]     partial result of reduction k of this level (sums in sixteen lanes as reduce.c does), f64
+ *   out[k]     partial result of the k-th reduction of this pass (sums in sixteen lanes as reduce.c does), f64; of no
+ *              elements: 0 for a sum, -infinity for a maximum
  * Reductions are combined by the caller over fixed chunks, so that results do not depend on threads. */
 typedef void (*gd_kernel_fn)(int64_t n, char *const *array, const double *scalar, double *out);
 
@@ -120,8 +124,8 @@ typedef struct gd_pass {
     int32_t used[GD_MAX_UNIFORMS + GD_MAX_INSTRS]; /* uniform instructions that elements of this pass read */
     bool needed[GD_MAX_INSTRS];                    /* element instructions of this pass */
     int reductions;
-    int32_t reduction[GD_MAX_REDUCTIONS];          /* reduction numbers computed by this pass */
-    uint32_t loads, stores;                        /* bits of arrays */
+    int32_t reduction[GD_MAX_REDUCTIONS]; /* reduction numbers computed by this pass */
+    uint32_t loads, stores;               /* bits of arrays */
 } gd_pass;
 
 /* What pass `level` computes; level == p->levels is the last one, which stores. */
@@ -129,13 +133,14 @@ void gd__program_pass(const gd_program *p, int level, gd_pass *pass);
 
 /* Runs the uniform instructions up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of
  * earlier reductions (by number); value: one f64 an instruction, filled for uniform ones. */
-void gd__program_uniforms(const gd_program *p, int level, const double *input, const double *reduced, double *value);
+void gd__program_uniforms(const gd_program *p, int level, const double *input, const double *reduced,
+                          double *value);
 
 /* ---- executors ---- */
 
 /* The reference: blocks of elements, one instruction at a time.  Same contract as a kernel. */
-void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array, const double *scalar,
-                   double *out);
+void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array,
+                   const double *scalar, double *out);
 
 /* Hash of the emitted text, which is equal for passes whose kernels are equal: links and settings do not enter. */
 uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass);
@@ -146,6 +151,13 @@ void gd__emit_c(const gd_program *p, const gd_pass *pass, const char *name, gd_t
 void gd__emit_c_prelude(gd_text *out);
 /* Only the names, for a file that includes base/vmath.h. */
 void gd__emit_c_names(gd_text *out);
+
+/* The same pass as a CUDA kernel; the prelude is optim/cuda_prelude.cu.  common_settings: every tensor has the same
+ * settings, so what depends on them alone is computed by the host. */
+void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, bool common_settings, gd_text *out);
+/* The uniform instructions whose values the host hands to that kernel, in order; their number. */
+int gd__cuda_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);
+void gd__emit_cuda_prelude(gd_text *out);
 
 typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPILED } gd_executor;
 

@@ -1,7 +1,7 @@
 /* The rule builder: turns the rules of links into one program.
  *
  * Equal instructions are made once.  Arithmetic on uniform values is uniform, so bias corrections and the like cost
- * nothing a element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
+ * nothing an element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -9,10 +9,12 @@
 #include <string.h>
 
 struct gd_rule {
-    const gd_build *build;
+    gd_build *build;
     gd_program *p;
     gd_link *link; /* whose rule is being written */
-    bool failed;
+    int holes;     /* children that are no rules, called so far */
+    gd_value hole; /* what the first of them whose result is not there gets */
+    bool failed;   /* or done: build->child is set, the rest of the rule does not matter */
 };
 
 static gd_value fail(gd_rule *r, const char *why, const char *name)
@@ -148,6 +150,7 @@ gd_value gd_rule_param(gd_rule *r)
 
 gd_value gd_rule_grad(gd_rule *r)
 {
+    if (!r->link->cls->uses_grad) return fail(r, "reads the gradient, but its class does not say uses_grad", NULL);
     if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
     return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
 }
@@ -163,7 +166,7 @@ gd_value gd_rule_loss(gd_rule *r)
 static const gd_setting *shaping(gd_rule *r, const char *name)
 {
     int field = need_field(r, name);
-    return field < 0 ? NULL : gd__resolve(r->link, field, r->build->param);
+    return field < 0 ? NULL : gd__resolve(r->link, field, r->build->key);
 }
 
 bool gd_rule_flag(gd_rule *r, const char *name)
@@ -210,7 +213,7 @@ gd_value gd_rule_state(gd_rule *r, const char *name)
         gd_array *a = &r->p->array[k];
         if (a->kind == GD_ARRAY_STATE && a->link == r->link && a->slot == slot && a->store >= 0) return a->store;
     }
-    return load(r, GD_ARRAY_STATE, r->link, slot, r->build->state_dtype);
+    return load(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
 }
 
 gd_value gd_rule_fresh(gd_rule *r, const char *name)
@@ -224,12 +227,11 @@ gd_value gd_rule_state_or(gd_rule *r, const char *name, gd_value first)
     return gd_rule_where(r, gd_rule_fresh(r, name), first, gd_rule_state(r, name));
 }
 
-/* Element stores want element values: a uniform is spread by adding it to nothing. */
 void gd_rule_set(gd_rule *r, const char *name, gd_value value)
 {
     int slot = need_slot(r, name);
     if (slot < 0 || value < 0 || r->failed) return;
-    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, r->build->state_dtype);
+    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
     if (k >= 0) r->p->array[k].store = value;
 }
 
@@ -359,34 +361,57 @@ gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent)
 
 /* ---- links inside links ---- */
 
+/* What links hand on are numbers of elements: a value that is the same everywhere is rounded as if it lay in memory, so
+ * that it does not matter whether the next link is in the same program. */
+static gd_value spread(gd_rule *r, gd_value x)
+{
+    if (r->failed || x < 0 || !r->p->instr[x].uniform) return x;
+    return gd_rule_where(r, gd_rule_const(r, 1), x, load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype));
+}
+
 /* The rule of one link in a given mode. */
 static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
 {
     gd_link *outer = r->link;
     r->link = link;
     gd_value out = x;
-    if (!strcmp(link->cls->name, "chain")) {
+    if (gd__is_chain(link)) {
         for (int i = 0; i < link->children && out >= 0; i++) out = link_rule(r, link->child[i], mode, out);
     } else {
         if (mode != GD_MODE_APPLY && link->cls->update_rule) link->cls->update_rule(r, x);
-        if (mode != GD_MODE_UPDATE) out = link->cls->rule(r, x);
+        if (mode != GD_MODE_UPDATE) out = spread(r, link->cls->rule(r, x));
     }
     r->link = outer;
     return out;
 }
 
-gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x)
+/* A child that runs outside of programs: its result if it is there, else this program ends with its input. */
+static gd_value hole(gd_rule *r, gd_link *child, gd_value x)
+{
+    int number = r->holes++;
+    if (number < r->build->holes) return load(r, GD_ARRAY_HOLE, NULL, number, r->build->param->dtype);
+    r->build->child = child;
+    r->hole = spread(r, x);
+    r->failed = true;
+    return -1;
+}
+
+static gd_value child_rule(gd_rule *r, gd_link *child, gd_value x)
 {
     if (r->failed || x < 0) return -1;
+    return gd__fusable(child) ? link_rule(r, child, GD_MODE_STEP, x) : hole(r, child, x);
+}
+
+gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x)
+{
     if (child < 0 || child >= r->link->children) return fail(r, "has no such child", NULL);
-    return link_rule(r, r->link->child[child], GD_MODE_STEP, x);
+    return child_rule(r, r->link->child[child], x);
 }
 
 gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x)
 {
     gd_link *child = gd_link_child(r->link, field);
-    if (!child) return fail(r, "has no child", field);
-    return r->failed || x < 0 ? -1 : link_rule(r, child, GD_MODE_STEP, x);
+    return child ? child_rule(r, child, x) : fail(r, "has no child", field);
 }
 
 int gd_rule_children(gd_rule *r)
@@ -406,22 +431,30 @@ static void finish(gd_rule *r, gd_value value)
 {
     const gd_build *b = r->build;
     if (r->failed || b->sink == GD_SINK_NOTHING) return;
-    if (b->sink == GD_SINK_PARAMS) {
-        value = gd_rule_sub(r, gd_rule_param(r), value);
-        int k = array_of(r, GD_ARRAY_PARAM, NULL, 0, b->param->dtype);
-        if (k >= 0) r->p->array[k].store = value;
-        return;
-    }
-    int k = array_of(r, GD_ARRAY_OUTPUT, NULL, 0, b->param->dtype);
+    gd_array_kind kind = b->sink == GD_SINK_PARAMS ? GD_ARRAY_PARAM : GD_ARRAY_OUTPUT;
+    if (b->sink == GD_SINK_PARAMS) value = gd_rule_sub(r, gd_rule_param(r), value);
+    int k = r->failed ? -1 : array_of(r, kind, NULL, 0, b->param->dtype);
     if (k >= 0) r->p->array[k].store = value;
 }
 
-gd_program *gd__build(const gd_build *build)
+/* A program that ends with the input of a child writes nothing else. */
+static void finish_at_hole(gd_rule *r)
+{
+    gd_program *p = r->p;
+    for (int k = 0; k < p->arrays; k++) p->array[k].store = -1;
+    for (int u = 0; u < p->uniforms; u++) p->uniform[u].store = -1;
+    r->failed = false;
+    int k = array_of(r, GD_ARRAY_OUTPUT, NULL, 0, r->build->param->dtype);
+    if (k >= 0) p->array[k].store = r->hole;
+}
+
+gd_program *gd__build(gd_build *build)
 {
     gd_program *p = gd__calloc(build->ctx, sizeof *p);
     if (!p) return NULL;
     p->ctx = build->ctx;
     p->compute = build->param->dtype == GD_F64 ? GD_F64 : GD_F32;
+    build->child = NULL;
     gd_rule r = {.build = build, .p = p};
     gd_value value = load(&r, GD_ARRAY_INPUT, NULL, 0, build->input_dtype);
     for (int i = 0; i < build->pendings && !r.failed; i++) {
@@ -429,7 +462,8 @@ gd_program *gd__build(const gd_build *build)
         if (next < 0) fail(&r, "returned no value", NULL);
         value = next;
     }
-    finish(&r, value);
+    if (build->child) finish_at_hole(&r);
+    else finish(&r, value);
     if (!r.failed && gd__program_verify(p) == GD_OK) return p;
     gd__program_free(p);
     return NULL;
@@ -447,32 +481,29 @@ bool gd__is_rule(const gd_link *link)
     return link->cls->rule && (!link->cls->element_wise || link->cls->element_wise(link));
 }
 
-uint64_t gd__tree_stamp(const gd_link *link)
+bool gd__fusable_inside(gd_link *link)
 {
-    uint64_t sum = link->stamp;
-    for (int i = 0; i < link->children; i++) sum += gd__tree_stamp(link->child[i]);
-    return sum;
-}
-
-static bool is_fusable(const gd_link *link)
-{
-    bool chain = !strcmp(link->cls->name, "chain");
-    if (!chain && !gd__is_rule(link)) return false;
+    if (!gd__is_chain(link) && !gd__is_rule(link)) return false;
     int target = gd__field_index(link->cls, "target");
     if (target >= 0 && strcmp(link->value[target].string, "update")) return false;
     int freq = gd__field_index(link->cls, "update_freq");
     if (freq >= 0 && link->value[freq].kind == GD_SET_REAL && link->value[freq].real != 1) return false;
     for (int i = 0; i < link->children; i++)
-        if (!is_fusable(link->child[i])) return false;
+        if (!gd__fusable(link->child[i])) return false;
     return true;
+}
+
+static bool is_fusable(gd_link *link)
+{
+    return !link->cls->pre_step && !link->cls->post_step && gd__fusable_inside(link);
 }
 
 bool gd__fusable(gd_link *link)
 {
-    uint64_t stamp = gd__tree_stamp(link) + 1; /* never 0, which a new link has */
-    if (link->fuse_stamp != stamp) {
+    if (!link->optimizer) return is_fusable(link);
+    if (link->fuse_stamp != link->optimizer->stamp) {
         link->fuse = is_fusable(link);
-        link->fuse_stamp = stamp;
+        link->fuse_stamp = link->optimizer->stamp;
     }
     return link->fuse;
 }

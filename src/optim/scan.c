@@ -32,7 +32,8 @@ static bool same(const char *text, size_t length, const char *word)
 const char *gd__scan_where(const gd_scan *s, size_t at, char out[GD_WHERE_SIZE])
 {
     size_t column = 1;
-    for (size_t i = 0; i < at; i++) column += ((unsigned char)s->text[i] & 0xC0) != 0x80; /* UTF-8 characters */
+    for (size_t i = 0; i < at; i++)
+        column += ((unsigned char)s->text[i] & 0xC0) != 0x80; /* UTF-8 characters */
     (void)snprintf(out, GD_WHERE_SIZE, "%.24s: column %zu: ", s->what, column);
     return out;
 }
@@ -126,7 +127,8 @@ gd_status gd__scan_name(gd_scan *s, char name[GD_NAME_SIZE])
     if (!is_letter(gd__scan_peek(s))) return gd__scan_expected(s, "a name");
     size_t length = name_length(s->text + s->at);
     if (length >= GD_NAME_SIZE)
-        return gd__scan_fail(s, s->at, "the name '%.20s...' is longer than %d letters", s->text + s->at, GD_NAME_SIZE - 1);
+        return gd__scan_fail(s, s->at, "the name '%.20s...' is longer than %d letters", s->text + s->at,
+                             GD_NAME_SIZE - 1);
     memcpy(name, s->text + s->at, length);
     name[length] = 0;
     s->at += length;
@@ -184,13 +186,15 @@ static gd_status scan_plain_number(gd_scan *s, double *value)
     if (!length || is_letter(after) || is_digit(after) || after == '.') {
         size_t all = length;
         while (is_letter(digits[all]) || is_digit(digits[all]) || digits[all] == '.') all++;
-        return gd__scan_fail(s, begin, "malformed number '%.*s'", (int)(all + sign < 40 ? all + sign : 40), s->text + begin);
+        return gd__scan_fail(s, begin, "malformed number '%.*s'", (int)(all + sign < 40 ? all + sign : 40),
+                             s->text + begin);
     }
     locale_t before, locale = enter_c_locale(&before);
     *value = strtod(digits, NULL);
     leave_c_locale(locale, before);
     if (isinf(*value) && !word)
-        return gd__scan_fail(s, begin, "the number %.*s is too large", (int)(length < 40 ? length : 40), digits);
+        return gd__scan_fail(s, begin, "the number %.*s is too large", (int)(length < 40 ? length : 40),
+                             digits);
     if (c == '-') *value = -*value;
     s->at += sign + length;
     return GD_OK;
@@ -209,10 +213,7 @@ gd_status gd__scan_number(gd_scan *s, double *value)
 }
 
 /* The character that a backslash and c stand for; 0 if nothing. */
-static char escaped(char c)
-{
-    return c == 'n' ? '\n' : c == 't' ? '\t' : c == '"' || c == '\\' ? c : 0;
-}
+static char escaped(char c) { return c == 'n' ? '\n' : c == 't' ? '\t' : c == '"' || c == '\\' ? c : 0; }
 
 gd_status gd__scan_string(gd_scan *s, char **out, size_t *size)
 {
@@ -301,7 +302,8 @@ void gd__print_string(gd_print *p, const char *string)
         if (*c == '"' || *c == '\\' || *c == '\n' || *c == '\t') {
             char escape[] = {'\\', *c == '\n' ? 'n' : *c == '\t' ? 't' : *c, 0};
             gd__print_text(p, escape);
-        } else print_bytes(p, c, 1);
+        } else
+            print_bytes(p, c, 1);
     }
     gd__print_text(p, "\"");
 }

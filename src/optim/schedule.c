@@ -20,7 +20,10 @@ static double mix(double a, double b, double w) { return a * w + b * (1 - w); }
 
 static double progress(double t, double steps) { return t < steps ? t / steps : 1; }
 
-static double half_cosine(double first, double last, double x) { return mix(first, last, (1 + cos(M_PI * x)) / 2); }
+static double half_cosine(double first, double last, double x)
+{
+    return mix(first, last, (1 + cos(M_PI * x)) / 2);
+}
 
 static double constant_value(const gd_schedule *s, double t)
 {
@@ -51,7 +54,10 @@ static double restarts_value(const gd_schedule *s, double t)
     return half_cosine(n[0], n[1], t / period);
 }
 
-static double exponential_value(const gd_schedule *s, double t) { return s->number[0] * pow(s->number[1], t); }
+static double exponential_value(const gd_schedule *s, double t)
+{
+    return s->number[0] * pow(s->number[1], t);
+}
 
 static double polynomial_value(const gd_schedule *s, double t)
 {
@@ -108,7 +114,8 @@ static const gd_field multistep_fields[] = {
     {.name = "milestones", .kinds = GD_SET_LIST, .low = 0, .high = LARGEST, .integer = true},
     OPTION("factor", 0.1, 0, INFINITY)};
 static const gd_field one_cycle_fields[] = {VALUE("peak"), STEPS("steps", 1), OPTION("rise", 0.3, 0, 1),
-                                            OPTION("divide", 25, 1, INFINITY), OPTION("final_divide", 1e4, 1, INFINITY)};
+                                            OPTION("divide", 25, 1, INFINITY),
+                                            OPTION("final_divide", 1e4, 1, INFINITY)};
 static const gd_field wsd_fields[] = {VALUE("peak"), VALUE("last"), STEPS("warmup", 0), STEPS("stable", 0),
                                       STEPS("decay", 0)};
 /* a warm-up is no kind of its own, but has a text */
@@ -122,7 +129,8 @@ typedef struct row {
     double (*value)(const gd_schedule *s, double t);
 } row;
 
-#define ROW(kind, name, fields, value) [GD_SCHEDULE_##kind] = {name, fields, (int)(sizeof fields / sizeof *fields), value}
+#define ROW(kind, name, fields, value) \
+    [GD_SCHEDULE_##kind] = {name, fields, (int)(sizeof fields / sizeof *fields), value}
 
 static const row rows[] = {
     ROW(INVALID, "warmup", warmup_fields, NULL),
@@ -166,7 +174,8 @@ gd_schedule gd_schedule_cosine(double first, double last, int64_t steps)
 
 gd_schedule gd_schedule_cosine_restarts(double first, double last, int64_t period, int64_t factor)
 {
-    return (gd_schedule){.kind = GD_SCHEDULE_COSINE_RESTARTS, .number = {first, last, (double)period, (double)factor}};
+    return (gd_schedule){.kind = GD_SCHEDULE_COSINE_RESTARTS,
+                         .number = {first, last, (double)period, (double)factor}};
 }
 
 gd_schedule gd_schedule_exponential(double first, double factor)
@@ -194,7 +203,8 @@ gd_schedule gd_schedule_multistep(double first, const int64_t *milestones, int c
 
 gd_schedule gd_schedule_one_cycle(double peak, int64_t steps, double rise, double divide, double final_divide)
 {
-    return (gd_schedule){.kind = GD_SCHEDULE_ONE_CYCLE, .number = {peak, (double)steps, rise, divide, final_divide}};
+    return (gd_schedule){.kind = GD_SCHEDULE_ONE_CYCLE,
+                         .number = {peak, (double)steps, rise, divide, final_divide}};
 }
 
 gd_schedule gd_schedule_wsd(double peak, double last, int64_t warmup, int64_t stable, int64_t decay)
@@ -298,8 +308,10 @@ static gd_status find_field(gd_scan *s, call *c, int *field)
     size_t begin = s->at;
     *field = c->next;
     if (!gd__scan_is_assignment(s)) {
-        if (c->next < 0) return gd__scan_fail(s, begin, "%s: a value by position after one by name", c->row->name);
-        if (c->next >= c->row->count) return gd__scan_fail(s, begin, "%s takes at most %d values", c->row->name, c->row->count);
+        if (c->next < 0)
+            return gd__scan_fail(s, begin, "%s: a value by position after one by name", c->row->name);
+        if (c->next >= c->row->count)
+            return gd__scan_fail(s, begin, "%s takes at most %d values", c->row->name, c->row->count);
         c->next++;
         return GD_OK;
     }
@@ -313,7 +325,8 @@ static gd_status find_field(gd_scan *s, call *c, int *field)
         const char *known = c->row->fields[*field].name;
         gd__suggest_try(&nearest, known);
         if (strcmp(known, name)) continue;
-        return c->given >> *field & 1 ? gd__scan_fail(s, begin, "%s: %s is given twice", c->row->name, name) : GD_OK;
+        return c->given >> *field & 1 ? gd__scan_fail(s, begin, "%s: %s is given twice", c->row->name, name)
+                                      : GD_OK;
     }
     return gd__scan_fail(s, begin, "%s has no '%s'%s", c->row->name, name, gd__suggest_hint(&nearest, hint));
 }
@@ -355,7 +368,8 @@ static gd_status parse_argument(gd_scan *s, call *c)
     if (field->kinds == GD_SET_CHAIN) return parse_after(s, c->out);
     if (field->kinds == GD_SET_LIST) {
         status = parse_milestones(s, c->out);
-        value = (gd_setting){.kind = GD_SET_LIST, .list = c->out->milestone, .list_count = c->out->milestones};
+        value = (gd_setting){
+            .kind = GD_SET_LIST, .list = c->out->milestone, .list_count = c->out->milestones};
     } else {
         status = gd__scan_number(s, &value.real);
         *place(c, index) = value.real;
@@ -421,7 +435,8 @@ static gd_status parse_schedule(gd_scan *s, gd_schedule *out)
     gd_status status = gd__scan_number(s, &value.real);
     if (status) return status;
     out->number[0] = value.real;
-    return gd__field_check_of(s->ctx, gd__scan_where(s, begin, where), "constant", &constant_fields[0], &value);
+    return gd__field_check_of(s->ctx, gd__scan_where(s, begin, where), "constant", &constant_fields[0],
+                              &value);
 }
 
 gd_status gd_schedule_parse(gd_ctx *ctx, const char *text, gd_schedule *out)
@@ -477,7 +492,8 @@ int gd_schedule_print(const gd_schedule *s, char *out, size_t size)
 
 gd_plateau gd_plateau_start(double value, double factor, int64_t patience)
 {
-    return (gd_plateau){.value = value, .factor = factor, .threshold = 1e-4, .patience = patience, .best = INFINITY};
+    return (gd_plateau){
+        .value = value, .factor = factor, .threshold = 1e-4, .patience = patience, .best = INFINITY};
 }
 
 double gd_plateau_measure(gd_plateau *p, double loss)

@@ -136,7 +136,8 @@ static void print_range(gd_print *out, const gd_field *field, const char *of)
     if (low && high) {
         gd__print_text(out, " to ");
         gd__print_number(out, field->high);
-    } else gd__print_text(out, low ? " or more" : " or less");
+    } else
+        gd__print_text(out, low ? " or more" : " or less");
 }
 
 static void add_number(pieces *p, const gd_field *field, bool range)
@@ -157,8 +158,10 @@ static pieces pieces_of(const gd_field *field, bool range)
     pieces p = {.count = 0};
     if (field->kinds & GD_SET_REAL) add_number(&p, field, range);
     if (field->kinds & GD_SET_STRING) {
-        if (field->choices) add_choices(&p, field->choices);
-        else add_word(&p, "a string");
+        if (field->choices)
+            add_choices(&p, field->choices);
+        else
+            add_word(&p, "a string");
     }
     if (field->kinds & GD_SET_LIST) add_word(&p, "a list of numbers");
     if (field->kinds & GD_SET_CHAIN) add_word(&p, "a link or chain");
@@ -196,7 +199,8 @@ typedef struct check {
     const gd_setting *setting;
 } check;
 
-static gd_status complain(const check *c, gd_status status, const char *verb, const char *value, const char *rest)
+static gd_status complain(const check *c, gd_status status, const char *verb, const char *value,
+                          const char *rest)
 {
     bool parsing = c->where && *c->where;
     return gd_fail(c->ctx, parsing ? GD_PARSE : status, "%s%s: %s %s %s%s", parsing ? c->where : "", c->owner,
@@ -210,8 +214,10 @@ static gd_status wrong_kind(const check *c)
     pieces p = pieces_of(c->field, false);
     gd_print text = gd__print(got + 6, sizeof got - 6);
     bool nothing = !c->setting->kind || (c->setting->kind == GD_SET_STRING && !c->setting->string);
-    if (nothing) gd__print_text(&text, "nothing");
-    else gd__setting_print(&text, c->setting);
+    if (nothing)
+        gd__print_text(&text, "nothing");
+    else
+        gd__setting_print(&text, c->setting);
     return complain(c, GD_TYPE, "takes", join(&p, kinds, sizeof kinds), got);
 }
 
@@ -227,8 +233,10 @@ static gd_status wrong_number(const check *c, int index, double value, const cha
     }
     gd_print text = gd__print(rest, sizeof rest);
     gd__print_text(&text, ", must be");
-    if (must) gd__print_text(&text, must);
-    else print_range(&text, c->field, " ");
+    if (must)
+        gd__print_text(&text, must);
+    else
+        print_range(&text, c->field, " ");
     return complain(c, GD_VALUE, is, gd__number_text(value, number), rest);
 }
 
@@ -283,6 +291,6 @@ gd_status gd__no_such_field(gd_ctx *ctx, const char *where, const gd_link_class 
     for (int i = 0; i < cls->field_count; i++) gd__suggest_try(&s, cls->fields[i].name);
     char hint[GD_HINT_SIZE];
     bool parsing = where && *where;
-    return gd_fail(ctx, parsing ? GD_PARSE : GD_ATTRIBUTE, "%s%s has no setting '%.80s'%s", parsing ? where : "",
-                   cls->name, name, gd__suggest_hint(&s, hint));
+    return gd_fail(ctx, parsing ? GD_PARSE : GD_ATTRIBUTE, "%s%s has no setting '%.80s'%s",
+                   parsing ? where : "", cls->name, name, gd__suggest_hint(&s, hint));
 }

@@ -23,7 +23,8 @@ static int edit_distance(const char *a, size_t m, const char *b, size_t n)
         for (size_t j = 1; j <= n; j++) {
             int replace = before[j - 1] + (a[i - 1] != b[j - 1]);
             now[j] = least(replace, 1 + least(before[j], now[j - 1]));
-            if (i > 1 && j > 1 && swapped(a + i - 1, b + j - 1)) now[j] = least(now[j], two_before[j - 2] + 1);
+            if (i > 1 && j > 1 && swapped(a + i - 1, b + j - 1))
+                now[j] = least(now[j], two_before[j - 2] + 1);
         }
     }
     return row[m % 3][n];

@@ -4,6 +4,7 @@
 #include "tensor/device.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 /* ---- lists of tensors ---- */
@@ -20,7 +21,7 @@ void gd__tensors_free(gd_ctx *ctx, gd_tensor **t, int count)
     gd__free(ctx, t, (size_t)count * sizeof *t);
 }
 
-static gd_tensor **tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
+gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
 {
     gd_tensor **list = t ? gd__tensors_new(ctx, count) : NULL;
     for (int i = 0; list && i < count; i++) {
@@ -30,17 +31,40 @@ static gd_tensor **tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
     return list;
 }
 
+gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char got[256], want[256];
+        if (!t[i]) {
+            gd_status before = gd_error(ctx);
+            return before ? before : gd_fail(ctx, GD_ARGUMENT, "%s: tensor %d is NULL", what, i);
+        }
+        if (!gd__same_shape(t[i], params[i]))
+            return gd_fail(ctx, GD_SHAPE, "%s: tensor %d is %s, its parameter %s", what, i,
+                           gd__shape_text(t[i], got, sizeof got), gd__shape_text(params[i], want, sizeof want));
+        if (!gd_dtype_is_float(t[i]->dtype))
+            return gd_fail(ctx, GD_DTYPE, "%s: tensor %d is %s, not floating", what, i, gd_dtype_name(t[i]->dtype));
+        if (t[i]->storage->device != params[i]->storage->device)
+            return gd_fail(ctx, GD_DEVICE, "%s: tensor %d and its parameter are on different devices", what, i);
+    }
+    return GD_OK;
+}
+
 /* ---- life ---- */
+
+/* The pending links stay unwritten: they are most of the bytes. */
+#define GD_VAR_HEAD offsetof(gd_var, pending)
 
 void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count)
 {
-    *var = (gd_var){.ctx = ctx,
-                    .optimizer = optimizer,
-                    .params = params,
-                    .count = count,
-                    .update_is_grad = true,
-                    .terminate = -1,
-                    .step = optimizer ? optimizer->step : 0};
+    memset(var, 0, GD_VAR_HEAD);
+    var->ctx = ctx;
+    var->optimizer = optimizer;
+    var->params = var->keys = params;
+    var->count = count;
+    var->update_is_grad = true;
+    var->terminate = -1;
+    var->step = optimizer ? optimizer->step : 0;
 }
 
 void gd__var_clear(gd_var *var)
@@ -86,14 +110,14 @@ gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
     if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
     gd_var *copy = gd__alloc(ctx, sizeof *copy);
     if (!copy) return NULL;
-    *copy = *var;
+    memcpy(copy, var, GD_VAR_HEAD); /* nothing is pending */
     copy->parent = parent;
     copy->last_lrs = NULL;
     copy->is_last = copy->nested_is_last = false;
     gd__retain(copy->loss);
     gd__retain(copy->loss_approx);
-    copy->grad = tensors_share(ctx, var->grad, var->count);
-    copy->update = !var->update ? NULL : clone_update ? copied(var, var->update) : tensors_share(ctx, var->update, var->count);
+    copy->grad = gd__tensors_share(ctx, var->grad, var->count);
+    copy->update = !var->update ? NULL : clone_update ? copied(var, var->update) : gd__tensors_share(ctx, var->update, var->count);
     if ((copy->grad || !var->grad) && (copy->update || !var->update)) return copy;
     gd_var_free(copy);
     return NULL;
@@ -110,7 +134,7 @@ void gd_var_take_from(gd_var *var, const gd_var *clone)
         var->loss_approx = clone->loss_approx;
     }
     if (!var->grad && clone->grad && clone->count == var->count && clone->params == var->params)
-        var->grad = tensors_share(var->ctx, clone->grad, var->count);
+        var->grad = gd__tensors_share(var->ctx, clone->grad, var->count);
     if (clone->terminate >= 0) var->terminate = clone->terminate;
 }
 
@@ -118,9 +142,13 @@ void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
 {
     gd__tensors_free(var->ctx, var->grad, var->count);
     gd__tensors_free(var->ctx, var->update, var->count);
+    gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
     var->grad = var->update = NULL;
+    var->last_lrs = NULL;
+    var->grad_history = false;
     var->update_is_grad = true;
-    var->params = params;
+    var->pendings = 0;
+    var->params = var->keys = params;
     var->count = count;
 }
 
@@ -147,9 +175,20 @@ bool gd_var_stopped(const gd_var *var) { return var->stop; }
 void gd_var_note_failed_search(gd_var *var) { var->share->search_failed = true; }
 void gd_var_note_skipped(gd_var *var) { var->share->skipped = true; }
 
+static gd_status set_attr(gd_var *var, const char *name, double value, gd_tensor *tensor)
+{
+    if (!var->optimizer) return gd_fail(var->ctx, GD_STATE, "attribute '%.80s': there is no optimizer to keep it", name);
+    return gd__set_attr(var->optimizer, name, value, tensor);
+}
+
 gd_status gd_var_set_attr(gd_var *var, const char *name, double value)
 {
-    return gd__set_attr(var->optimizer, name, value, NULL);
+    return set_attr(var, name, value, NULL);
+}
+
+gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value)
+{
+    return set_attr(var, name, NAN, value);
 }
 
 double gd_var_storage(const gd_var *var, const char *name, double otherwise)
@@ -181,12 +220,18 @@ static gd_status no_closure(gd_var *var, const char *what)
 }
 
 /* A projected or split parent learns what its child evaluated. */
-static void tell_parent(gd_var *var)
+static gd_status tell_parent(gd_var *var, bool backward)
 {
     gd_var *parent = var->parent;
-    if (!parent || parent->loss || !var->loss) return;
-    gd__retain(var->loss);
-    parent->loss = var->loss;
+    if (!parent) return GD_OK;
+    if (!parent->loss) gd_var_set_loss(parent, var->loss);
+    if (!backward || parent->grad) return GD_OK;
+    if (parent->params == var->params) {
+        parent->grad = gd__tensors_share(var->ctx, var->grad, var->count);
+        return parent->grad ? GD_OK : GD_NOMEM;
+    }
+    gd_warn(var->ctx, "the parent has no gradient after its child's was computed");
+    return GD_OK;
 }
 
 static gd_status evaluate_here(gd_var *var, int flags)
@@ -207,8 +252,12 @@ static gd_status evaluate_here(gd_var *var, int flags)
         var->grad = grads;
         var->grad_history = flags & GD_EVAL_GRAPH;
     }
-    tell_parent(var);
-    return GD_OK;
+    return tell_parent(var, grads != NULL);
+}
+
+static void warn_again(gd_var *var, const char *how)
+{
+    gd_warn(var->ctx, "the objective was evaluated %s; once would have served", how);
 }
 
 gd_tensor *gd_var_loss(gd_var *var, bool backward)
@@ -216,7 +265,7 @@ gd_tensor *gd_var_loss(gd_var *var, bool backward)
     gd_status status = GD_OK;
     if (!var->loss) status = evaluate_here(var, backward ? GD_EVAL_BACKWARD : 0);
     if (!status && backward && !var->grad) {
-        gd_warn(var->ctx, "the objective was evaluated without and then with its gradient; once would have served");
+        if (var->closure) warn_again(var, "without and then with its gradient");
         status = evaluate_here(var, GD_EVAL_BACKWARD);
     }
     return status ? NULL : var->loss;
@@ -231,38 +280,44 @@ double gd_var_loss_value(gd_var *var, bool backward)
 gd_status gd__var_need_grad(gd_var *var, bool history)
 {
     if (var->grad && (!history || var->grad_history)) return GD_OK;
-    if (history) return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
-    return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
+    if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
+    if (var->closure && (var->loss || var->grad)) warn_again(var, "without and then with the history of its gradient");
+    return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
 }
 
-gd_tensor *const *gd_var_grad(gd_var *var)
-{
-    return gd__var_need_grad(var, false) ? NULL : var->grad;
-}
+gd_tensor *const *gd_var_grad(gd_var *var) { return gd__var_need_grad(var, false) ? NULL : var->grad; }
 
-gd_tensor *const *gd_var_grad_graph(gd_var *var)
-{
-    return gd__var_need_grad(var, true) ? NULL : var->grad;
-}
+gd_tensor *const *gd_var_grad_graph(gd_var *var) { return gd__var_need_grad(var, true) ? NULL : var->grad; }
 
 /* ---- update ---- */
 
-/* Kernels stream contiguous memory: replaces entries that are not. */
-static gd_status make_contiguous(gd_var *var, gd_tensor **t)
+/* Kernels stream contiguous memory: a list of owned copies if one of t is not; else *copies is NULL. */
+static gd_status make_contiguous(gd_var *var, gd_tensor **t, gd_tensor ***copies)
 {
-    for (int i = 0; i < var->count; i++) {
-        if (gd__contiguous(t[i])) continue;
-        gd_no_grad_begin(var->ctx);
-        gd_scope_begin(var->ctx);
-        gd_tensor *flat = gd_copy(t[i]);
-        if (flat) gd__own(flat);
-        gd_scope_end(var->ctx);
-        gd_no_grad_end(var->ctx);
-        if (!flat) return gd_error(var->ctx);
-        gd__release(t[i]);
-        t[i] = flat;
+    gd_ctx *ctx = var->ctx;
+    *copies = NULL;
+    int i = 0;
+    while (i < var->count && gd__contiguous(t[i])) i++;
+    if (i == var->count) return GD_OK;
+    gd_tensor **list = gd__tensors_share(ctx, t, var->count);
+    if (!list) return GD_NOMEM;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    for (; i < var->count; i++) {
+        if (gd__contiguous(list[i])) continue;
+        gd__release(list[i]);
+        list[i] = gd_copy(t[i]);
+        if (!list[i]) break;
+        gd__own(list[i]);
     }
-    return GD_OK;
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    if (i == var->count) {
+        *copies = list;
+        return GD_OK;
+    }
+    gd__tensors_free(ctx, list, var->count);
+    return gd_error(ctx);
 }
 
 /* New, uninitialised tensors like the parameters. */
@@ -287,28 +342,35 @@ static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
     bool uses_grad = gd__rules_use_grad(var->pending, var->pendings);
     gd_status status = GD_OK;
     if (var->update_is_grad || uses_grad) status = gd__var_need_grad(var, false);
-    gd_tensor **input = var->update_is_grad ? var->grad : var->update;
-    if (!status) status = make_contiguous(var, input);
-    if (!status && uses_grad) status = make_contiguous(var, var->grad);
-    double loss = NAN;
-    if (!status && gd__rules_use_loss(var->pending, var->pendings)) {
-        loss = gd_var_loss_value(var, false);
-        status = gd_error(var->ctx);
-    }
     if (status) return status;
+    double loss = NAN;
+    if (gd__rules_use_loss(var->pending, var->pendings)) {
+        loss = gd_var_loss_value(var, false);
+        if (gd_error(var->ctx)) return gd_error(var->ctx);
+    }
+    gd_tensor **input = var->update_is_grad ? var->grad : var->update, **flat = NULL, **flat_grad = NULL;
+    status = make_contiguous(var, input, &flat);
+    if (!status && uses_grad && input != var->grad) status = make_contiguous(var, var->grad, &flat_grad);
+    if (flat) input = flat;
+    gd_tensor **grad = flat_grad ? flat_grad : var->update_is_grad ? input : var->grad;
     gd_run_args args = {.ctx = var->ctx,
                         .optimizer = var->optimizer,
                         .pending = var->pending,
                         .pendings = var->pendings,
                         .params = var->params,
+                        .keys = var->keys,
                         .input = input,
-                        .grad = uses_grad ? var->grad : NULL,
+                        .grad = uses_grad ? grad : NULL,
                         .output = output,
                         .count = var->count,
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
-                        .loss = loss};
-    return gd__run_rules(&args);
+                        .loss = loss,
+                        .not_finite = var->share ? &var->share->not_finite : NULL};
+    if (!status) status = gd__run_rules(&args, NULL);
+    gd__tensors_free(var->ctx, flat, var->count);
+    gd__tensors_free(var->ctx, flat_grad, var->count);
+    return status;
 }
 
 gd_status gd__var_flush(gd_var *var, gd_sink sink)
@@ -346,7 +408,7 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
         if (status) return status;
     }
     var->pending[var->pendings++] = (gd_pending){.link = link, .mode = mode};
-    return GD_OK;
+    return var->optimizer && var->optimizer->no_fusion ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
 }
 
 gd_tensor *const *gd_var_update(gd_var *var)
@@ -356,7 +418,7 @@ gd_tensor *const *gd_var_update(gd_var *var)
     /* tensors are never changed in place by links, so the gradient itself serves as the first update */
     if (gd__var_need_grad(var, false)) return NULL;
     gd__tensors_free(var->ctx, var->update, var->count);
-    var->update = tensors_share(var->ctx, var->grad, var->count);
+    var->update = gd__tensors_share(var->ctx, var->grad, var->count);
     if (var->update) var->update_is_grad = false;
     return var->update;
 }
@@ -365,9 +427,10 @@ gd_tensor *const *gd_var_update(gd_var *var)
 
 gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
 {
+    gd_status status = update ? gd__check_like(var->ctx, "update", update, var->params, var->count) : GD_OK;
     /* rules that wait still have state to change */
-    gd_status status = gd__var_flush(var, GD_SINK_NOTHING);
-    gd_tensor **list = !status && update ? tensors_share(var->ctx, update, var->count) : NULL;
+    if (!status) status = gd__var_flush(var, GD_SINK_NOTHING);
+    gd_tensor **list = !status && update ? gd__tensors_share(var->ctx, update, var->count) : NULL;
     if (status || (update && !list)) return status ? status : GD_NOMEM;
     gd__tensors_free(var->ctx, var->update, var->count);
     var->update = list;
@@ -377,11 +440,11 @@ gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
 
 gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
 {
-    if (var->pendings) { /* what waits was meant for the old gradient */
-        gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
-        if (status) return status;
-    }
-    gd_tensor **list = grad ? tensors_share(var->ctx, grad, var->count) : NULL;
+    gd_status status = grad ? gd__check_like(var->ctx, "gradient", grad, var->params, var->count) : GD_OK;
+    /* what waits was meant for the old gradient */
+    if (!status && var->pendings) status = gd__var_flush(var, GD_SINK_UPDATE);
+    if (status) return status;
+    gd_tensor **list = grad ? gd__tensors_share(var->ctx, grad, var->count) : NULL;
     if (grad && !list) return GD_NOMEM;
     gd__tensors_free(var->ctx, var->grad, var->count);
     var->grad = list;

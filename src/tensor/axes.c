@@ -270,16 +270,21 @@ gd_tensor *gd_rename(gd_tensor *x, const char *names)
     return NULL;
 }
 
+gd_tensor *gd__rename_axis(gd_tensor *x, const char *what, int axis, const char *name)
+{
+    gd_axes *axes = axes_copy(x->head.ctx, x->axes);
+    if (!axes) return NULL;
+    const char *word = name ? name : "";
+    if (set_name(what, axes, x, axis, word, (int)strlen(word)) == GD_OK) return with_axes(x, axes);
+    gd__axes_release(axes);
+    return NULL;
+}
+
 gd_tensor *gd_rename_axis(gd_tensor *x, const char *axis, const char *name)
 {
     if (!x) return NULL;
     int at = gd__parse_axis("rename_axis", x, axis);
-    gd_axes *axes = at < 0 ? NULL : axes_copy(x->head.ctx, x->axes);
-    if (!axes) return NULL;
-    const char *word = name ? name : "";
-    if (set_name("rename_axis", axes, x, at, word, (int)strlen(word)) == GD_OK) return with_axes(x, axes);
-    gd__axes_release(axes);
-    return NULL;
+    return at < 0 ? NULL : gd__rename_axis(x, "rename_axis", at, name);
 }
 
 gd_tensor *gd_drop_names(gd_tensor *x)
@@ -295,20 +300,26 @@ static int compare_pointers(const void *a, const void *b)
 }
 
 /* Equal labels are equal pointers: sorted, two neighbours would meet. */
-static gd_status check_distinct(gd_ctx *ctx, const gd_labels *labels, const char *axis)
+gd_status gd__labels_repeat(const gd_labels *labels, const char **twice)
 {
     size_t bytes = (size_t)labels->count * sizeof *labels->text;
-    const char **sorted = gd__alloc(ctx, bytes);
+    const char **sorted = gd__alloc(labels->ctx, bytes);
+    *twice = NULL;
     if (!sorted) return GD_NOMEM;
     memcpy(sorted, labels->text, bytes);
     qsort(sorted, (size_t)labels->count, sizeof *sorted, compare_pointers);
-    gd_status status = GD_OK;
-    for (int64_t i = 1; i < labels->count && !status; i++)
-        if (sorted[i] == sorted[i - 1])
-            status = gd_fail(ctx, GD_LABEL, "with_labels: axis %s has the label '%.80s' twice", axis,
-                             sorted[i]);
-    gd__free(ctx, sorted, bytes);
-    return status;
+    for (int64_t i = 1; i < labels->count; i++)
+        if (sorted[i] == sorted[i - 1]) *twice = sorted[i];
+    gd__free(labels->ctx, sorted, bytes);
+    return GD_OK;
+}
+
+static gd_status check_distinct(gd_ctx *ctx, const gd_labels *labels, const char *axis)
+{
+    const char *twice;
+    gd_status status = gd__labels_repeat(labels, &twice);
+    if (status || !twice) return status;
+    return gd_fail(ctx, GD_LABEL, "with_labels: axis %s has the label '%.80s' twice", axis, twice);
 }
 
 static gd_labels *labels_new(gd_ctx *ctx, int64_t count, const char *const *text, const char *axis)

@@ -4,6 +4,14 @@
 
 #include "tensor/tensor.h"
 
+/* One start of a kernel made by gd_backend.program: all its arguments are one struct. */
+typedef struct gd_launch {
+    void *kernel;
+    void *args;
+    int64_t blocks;
+    int threads;
+} gd_launch;
+
 typedef struct gd_backend {
     const char *name;                                /* "cpu", "gpu" */
     void *(*alloc)(gd_device *device, size_t bytes); /* NULL with the error recorded */
@@ -12,15 +20,28 @@ typedef struct gd_backend {
     gd_status (*download)(gd_device *device, void *host, const void *from, size_t bytes);
     gd_status (*sync)(gd_device *device);
     gd_status (*run)(gd_device *device, const gd_call *call);
-    bool native_half; /* FULL kernels take f16 and bf16 themselves */
+    /* True when the FULL kernel of op takes f16 or bf16 itself; NULL: none does, operands are widened to f32. */
+    bool (*native_half)(gd_op_id op);
+    /* Fused programs: makes a kernel of emitted source (see optim/emit.c), and runs it over a table of tensors. */
+    void *(*program)(gd_device *device, const char *source, const char *name);
+    gd_status (*launch)(gd_device *device, const gd_launch *launch);
     void (*close)(gd_device *device);
 } gd_backend;
+
+/* What a plugin may call: it is not linked against the library. */
+typedef struct gd_host {
+    gd_status (*fail)(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRINTF(3, 4);
+    void *(*alloc)(gd_ctx *ctx, size_t size);
+    void (*free)(gd_ctx *ctx, void *block, size_t size);
+    const gd_op *ops;
+} gd_host;
 
 struct gd_device {
     const gd_backend *backend;
     gd_ctx *ctx;
     int index;
     char name[16];
+    const gd_host *host;
     void *state; /* the backend's own */
 };
 

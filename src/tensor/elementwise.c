@@ -5,6 +5,7 @@
  * same right-aligned broadcast serves. */
 #include "tensor/elementwise.h"
 #include "tensor/device.h"
+#include "tensor/linalg.h"
 #include "tensor/shape.h"
 
 #include <math.h>
@@ -12,122 +13,113 @@
 
 /* ---- meeting by name ---- */
 
-/* Where the axes of a result come from. */
+#define MAX_OPERANDS 3
+
+/* The joint axes of several operands and where they come from. */
 typedef struct meeting {
     int ndim;
-    int from[2][GD_MAX_DIMS * 2]; /* axis of operand 0 / 1, or -1 */
+    const char *name[GD_MAX_DIMS * 2];
+    int from[MAX_OPERANDS][GD_MAX_DIMS * 2]; /* axis of each operand, or -1 */
 } meeting;
 
-/* The axis of b that meets axis i of a: the same name, or the same place among anonymous ones from the right. */
-static int partner(const gd_tensor *a, int i, const gd_tensor *b)
+static meeting alone(const gd_tensor *t, int side)
 {
-    const char *name = gd__name(a, i);
-    if (name) {
-        for (int j = 0; j < b->ndim; j++)
-            if (gd__name(b, j) == name) return j;
-        return -1;
+    meeting m = {.ndim = t->ndim};
+    for (int i = 0; i < t->ndim; i++) {
+        m.name[i] = gd__name(t, i);
+        for (int s = 0; s < MAX_OPERANDS; s++) m.from[s][i] = s == side ? i : -1;
     }
+    return m;
+}
+
+/* The axis of b that meets axis i of a: the same name, or the same place among anonymous ones from the right. */
+static int partner(const meeting *a, int i, const meeting *b)
+{
     int rank = 0;
-    for (int k = i + 1; k < a->ndim; k++) rank += !gd__name(a, k);
+    for (int k = i + 1; k < a->ndim; k++) rank += !a->name[k];
     for (int j = b->ndim; j-- > 0;)
-        if (!gd__name(b, j) && rank-- == 0) return j;
+        if (a->name[i] ? b->name[j] == a->name[i] : !b->name[j] && rank-- == 0) return j;
     return -1;
 }
 
-static bool covers(const gd_tensor *a, const gd_tensor *b)
+static bool covers(const meeting *a, const meeting *b)
 {
     for (int j = 0; j < b->ndim; j++)
         if (partner(b, j, a) < 0) return false;
     return true;
 }
 
-static void insert(meeting *m, int at, int from0, int from1)
+/* What `other` knows of its axis j goes to axis i of m. */
+static void take_sources(meeting *m, int i, const meeting *other, int j)
 {
-    for (int i = m->ndim; i > at; i--) {
-        m->from[0][i] = m->from[0][i - 1];
-        m->from[1][i] = m->from[1][i - 1];
-    }
-    m->from[0][at] = from0;
-    m->from[1][at] = from1;
-    m->ndim++;
+    for (int s = 0; s < MAX_OPERANDS; s++)
+        if (other->from[s][j] >= 0) m->from[s][i] = other->from[s][j];
 }
 
-/* The result has the axes of the operand that covers the other (the left one if both do).  Otherwise: the left's axes,
- * the right's new names behind the left's last name, its extra anonymous axes before the left's first anonymous one. */
-static void plan_meeting(meeting *m, const gd_tensor *a, const gd_tensor *b)
+static void insert(meeting *m, int at, const meeting *other, int j)
 {
-    int first = covers(a, b) || !covers(b, a) ? 0 : 1;
-    const gd_tensor *lead = first == 0 ? a : b, *other = first == 0 ? b : a;
-    m->ndim = 0;
-    int named_end = 0, first_anonymous = lead->ndim;
+    for (int i = m->ndim++; i > at; i--) {
+        m->name[i] = m->name[i - 1];
+        for (int s = 0; s < MAX_OPERANDS; s++) m->from[s][i] = m->from[s][i - 1];
+    }
+    m->name[at] = other->name[j];
+    for (int s = 0; s < MAX_OPERANDS; s++) m->from[s][at] = -1;
+    take_sources(m, at, other, j);
+}
+
+/* The result has the axes of the side that covers the other (the left one if both do).  Otherwise: the left's axes, the
+ * right's new names behind the left's last name, its extra anonymous axes before the left's first anonymous one. */
+static meeting joined(const meeting *a, const meeting *b)
+{
+    bool left = covers(a, b) || !covers(b, a);
+    const meeting *lead = left ? a : b, *other = left ? b : a;
+    meeting m = *lead;
+    int named_end = 0, first_anonymous = lead->ndim, added = 0;
     for (int i = 0; i < lead->ndim; i++) {
-        m->from[first][i] = i;
-        m->from[1 - first][i] = partner(lead, i, other);
-        m->ndim++;
-        if (gd__name(lead, i))
+        int j = partner(lead, i, other);
+        if (j >= 0) take_sources(&m, i, other, j);
+        if (lead->name[i])
             named_end = i + 1;
         else if (first_anonymous == lead->ndim)
             first_anonymous = i;
     }
-    int added = 0;
     for (int j = 0; j < other->ndim; j++) {
         if (partner(other, j, lead) >= 0) continue;
-        bool named = gd__name(other, j) != NULL;
+        bool named = other->name[j] != NULL;
         int at = named ? named_end++ : first_anonymous + added;
         if (named && at <= first_anonymous) first_anonymous++;
         if (!named) {
             if (first_anonymous + added < named_end) named_end++;
             added++;
         }
-        insert(m, at, first == 0 ? -1 : j, first == 0 ? j : -1);
+        insert(&m, at, other, j);
     }
+    return m;
 }
 
-static bool same_labels(const gd_labels *a, const gd_labels *b)
+/* Checks sizes and labels of axes that meet; puts labelled elements into the order of the first operand that has
+ * labels. */
+static gd_status match(const char *what, const meeting *m, gd_tensor **in, int count)
 {
-    return a == b || !a || !b ||
-           (a->count == b->count && !memcmp(a->text, b->text, (size_t)a->count * sizeof *a->text));
-}
-
-/* b with axis j's elements in the order of a's axis i; NULL with an error when the labels differ. */
-static gd_tensor *in_label_order(const char *what, gd_tensor *a, int i, gd_tensor *b, int j)
-{
-    gd_labels *la = gd__labels(a, i), *lb = gd__labels(b, j);
-    gd_ctx *ctx = a->head.ctx;
-    char axis[64];
-    int64_t count = la->count;
-    gd_tensor *index = gd__new(gd__cpu(ctx), GD_I64, 1, &count);
-    if (!index) return NULL;
-    int64_t *place = (int64_t *)index->data;
-    for (int64_t k = 0; k < count; k++) {
-        place[k] = -1;
-        for (int64_t l = 0; l < lb->count && place[k] < 0; l++)
-            if (lb->text[l] == la->text[k]) place[k] = l;
-        if (place[k] >= 0) continue;
-        (void)gd_fail(ctx, GD_LABEL, "%s: axis %s has the label '%.80s' only on one side", what,
-                      gd__axis_text(a, i, axis), la->text[k]);
-        return NULL;
-    }
-    if (b->storage->device != ctx->cpu) index = gd_to_device(index, b->storage->device);
-    return gd__index_select(b, j, index, la);
-}
-
-/* Checks sizes and labels of axes that meet by name; permutes labels of b where needed. */
-static gd_tensor *match_named(const char *what, const meeting *m, gd_tensor *a, gd_tensor *b)
-{
-    for (int k = 0; k < m->ndim && b; k++) {
-        int i = m->from[0][k], j = m->from[1][k];
-        if (i < 0 || j < 0) continue;
-        char axis[64];
-        if (gd__name(a, i) && a->size[i] != b->size[j]) {
-            (void)gd_fail(a->head.ctx, GD_SHAPE, "%s: axis %s has %lld on the left and %lld on the right",
-                          what, gd__axis_text(a, i, axis), (long long)a->size[i], (long long)b->size[j]);
-            return NULL;
+    gd_ctx *ctx = in[0]->head.ctx;
+    for (int k = 0; k < m->ndim; k++) {
+        int first = -1, labelled = -1;
+        for (int s = 0; s < count; s++) {
+            int axis = m->from[s][k];
+            if (axis < 0) continue;
+            char text[64];
+            if (first < 0) first = s;
+            int lead = m->from[first][k];
+            if (m->name[k] && in[s]->size[axis] != in[first]->size[lead])
+                return gd_fail(ctx, GD_SHAPE, "%s: axis %s has %lld on the left and %lld on the right", what,
+                               gd__axis_text(in[s], axis, text), (long long)in[first]->size[lead],
+                               (long long)in[s]->size[axis]);
+            if (labelled >= 0) in[s] = gd__match_labels(what, in[labelled], m->from[labelled][k], in[s], axis);
+            if (!in[s]) return gd_error(ctx);
+            if (labelled < 0 && gd__labels(in[s], axis)) labelled = s;
         }
-        if (a->size[i] == b->size[j] && !same_labels(gd__labels(a, i), gd__labels(b, j)))
-            b = in_label_order(what, a, i, b, j);
     }
-    return b;
+    return GD_OK;
 }
 
 /* t seen with the axes of the meeting: permuted, with axes of size 1 where it has none. */
@@ -150,39 +142,58 @@ static gd_tensor *seen_as(gd_tensor *t, const meeting *m, int side)
     return t;
 }
 
+static gd_status meet(const char *what, gd_tensor **in, int count)
+{
+    gd_ctx *ctx = in[0]->head.ctx;
+    meeting m = alone(in[0], 0);
+    for (int s = 1; s < count; s++) {
+        meeting next = alone(in[s], s);
+        m = joined(&m, &next);
+        if (m.ndim > GD_MAX_DIMS)
+            return gd_fail(ctx, GD_SHAPE, "%s: the result would have %d axes, more than %d", what, m.ndim,
+                           GD_MAX_DIMS);
+    }
+    gd_status status = match(what, &m, in, count);
+    for (int s = 0; s < count && !status; s++)
+        if (!(in[s] = seen_as(in[s], &m, s))) status = gd_error(ctx);
+    return status;
+}
+
 gd_status gd__meet(const char *what, gd_tensor **a, gd_tensor **b)
 {
     if (!(*a)->axes && !(*b)->axes) return GD_OK;
     if ((*a)->axes == (*b)->axes && gd__same_shape(*a, *b)) return GD_OK;
-    gd_ctx *ctx = (*a)->head.ctx;
-    meeting m;
-    plan_meeting(&m, *a, *b);
-    if (m.ndim > GD_MAX_DIMS)
-        return gd_fail(ctx, GD_SHAPE, "%s: the result would have %d axes, more than %d", what, m.ndim,
-                       GD_MAX_DIMS);
-    gd_tensor *right = match_named(what, &m, *a, *b);
-    gd_tensor *left = right ? seen_as(*a, &m, 0) : NULL;
-    if (right) right = seen_as(right, &m, 1);
-    if (!left || !right) return gd_error(ctx) ? gd_error(ctx) : GD_INTERNAL;
-    *a = left;
-    *b = right;
+    gd_tensor *in[2] = {*a, *b};
+    gd_status status = meet(what, in, 2);
+    if (status) return status;
+    *a = in[0];
+    *b = in[1];
     return GD_OK;
 }
 
 /* ---- right-aligned broadcast ---- */
 
-static gd_status broadcast_error(const char *what, const gd_tensor *a, const gd_tensor *b, int axis)
+/* The size of t on an axis counted from the right; 1 where it has none. */
+static int64_t size_from_right(const gd_tensor *t, int place)
 {
-    char left[256], right[256], name[64];
-    int i = axis - (a->ndim > b->ndim ? 0 : b->ndim - a->ndim),
-        j = axis - (b->ndim > a->ndim ? 0 : a->ndim - b->ndim);
-    return gd_fail(a->head.ctx, GD_SHAPE,
-                   "%s: axis %s has %lld on the left and %lld on the right; shapes %s and %s", what,
-                   gd__axis_text(a, i, name), (long long)a->size[i], (long long)b->size[j],
-                   gd__shape_text(a, left, sizeof left), gd__shape_text(b, right, sizeof right));
+    return place < t->ndim ? t->size[t->ndim - 1 - place] : 1;
 }
 
-/* Widens (ndim, size) so that t broadcasts into it. */
+/* Operand k does not fit the others on an axis counted from the right: names the first one it disagrees with. */
+static void broadcast_error(const char *what, gd_tensor *const *in, int k, int place)
+{
+    int left = 0;
+    while (left < k - 1 && size_from_right(in[left], place) == 1) left++;
+    const gd_tensor *a = in[left], *b = in[k];
+    char shape_a[256], shape_b[256], name[64];
+    (void)gd_fail(a->head.ctx, GD_SHAPE,
+                  "%s: axis %s has %lld on the left and %lld on the right; shapes %s and %s", what,
+                  gd__axis_text(a, a->ndim - 1 - place, name), (long long)size_from_right(a, place),
+                  (long long)size_from_right(b, place), gd__shape_text(a, shape_a, sizeof shape_a),
+                  gd__shape_text(b, shape_b, sizeof shape_b));
+}
+
+/* Widens (ndim, size) so that t broadcasts into it; on failure *bad is the axis, counted from the right. */
 static bool widen(int *ndim, int64_t *size, const gd_tensor *t, int *bad)
 {
     int n = *ndim > t->ndim ? *ndim : t->ndim;
@@ -196,7 +207,7 @@ static bool widen(int *ndim, int64_t *size, const gd_tensor *t, int *bad)
         int64_t *s = &size[n - t->ndim + i];
         if (*s == t->size[i] || t->size[i] == 1) continue;
         if (*s != 1) {
-            *bad = n - t->ndim + i;
+            *bad = t->ndim - 1 - i;
             return false;
         }
         *s = t->size[i];
@@ -234,7 +245,7 @@ gd_tensor *gd__broadcast_result(const char *what, gd_tensor *const *in, int nin,
     memcpy(size, in[0]->size, sizeof size);
     for (int k = 1; k < nin; k++) {
         if (!gd__same_shape(in[0], in[k]) && !widen(&ndim, size, in[k], &bad)) {
-            (void)broadcast_error(what, in[k == 2 && in[1]->ndim > bad ? 1 : 0], in[k], bad);
+            broadcast_error(what, in, k, bad);
             return NULL;
         }
     }
@@ -335,13 +346,7 @@ gd_tensor *gd__ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
         return NULL;
     gd_scope_begin(ctx);
     gd_status status = GD_OK;
-    if (a->axes || b->axes || c->axes) {
-        /* each meets the joint axes of all: b and c with a, then a and b with what c brought */
-        status = gd__meet(what, &in[0], &in[1]);
-        if (!status) status = gd__meet(what, &in[0], &in[2]);
-        if (!status) status = gd__meet(what, &in[2], &in[1]);
-        if (!status) status = gd__meet(what, &in[0], &in[1]);
-    }
+    if (a->axes || b->axes || c->axes) status = meet(what, in, 3);
     if (!status) out = gd__broadcast_result(what, in, 3, b->dtype);
     out = status ? NULL : gd__run1(op, in, 3, &no_attrs, out);
     gd__keep(out);
@@ -400,6 +405,7 @@ gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src, double alpha)
     gd_tensor *from = (gd_tensor *)(uintptr_t)src;
     if (!gd__given2("add_into", dst, from)) return GD_ARGUMENT;
     gd_ctx *ctx = dst->head.ctx;
+    gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     uint8_t grad_off = ctx->grad_off;
     ctx->grad_off = 1;
@@ -407,5 +413,6 @@ gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src, double alpha)
     gd_status status = sum ? gd_assign(dst, sum) : gd_error(ctx);
     ctx->grad_off = grad_off;
     gd_scope_end(ctx);
+    gd__blame(ctx, before, "add_into");
     return status;
 }

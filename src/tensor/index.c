@@ -1,8 +1,8 @@
 /* Shape operators that move data: index_select, gather, scatter_add, cat, stack, pad, triangles, diagonals. */
 #include "tensor/device.h"
+#include "tensor/linalg.h"
 #include "tensor/shape.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* An integer index as i64 on x's device; NULL with an error otherwise. */
@@ -38,6 +38,42 @@ gd_tensor *gd__index_select(gd_tensor *x, int axis, gd_tensor *index, gd_labels 
     return gd__run1(GD_OP_index_select, (gd_tensor *[]){x, index}, 2, &(gd_attrs){.ni = 1, .i = {axis}}, out);
 }
 
+/* An axis block of its own for labels that are new; one that repeats a label would name no element: it gets none. */
+static gd_status put_labels(gd_tensor *out, int axis, gd_labels *labels)
+{
+    const char *twice;
+    gd_status status = gd__labels_repeat(labels, &twice);
+    if (status || twice)
+        gd__labels_release(labels);
+    else
+        out->axes->labels[axis] = labels;
+    return status;
+}
+
+static gd_labels *empty_labels(gd_ctx *ctx, int64_t count)
+{
+    gd_labels *labels = gd__calloc(ctx, sizeof *labels);
+    const char **text = labels ? gd__alloc_array(ctx, (size_t)count, sizeof *text) : NULL;
+    if (text)
+        *labels = (gd_labels){.ctx = ctx, .refs = 1, .count = count, .text = text};
+    else
+        gd__free(ctx, labels, sizeof *labels);
+    return text ? labels : NULL;
+}
+
+/* The labels of the picked elements, on an axis of out that has none yet. */
+static gd_status label_picked(gd_tensor *out, gd_tensor *x, int axis, gd_tensor *index)
+{
+    gd_labels *from = gd__labels(x, axis), *labels;
+    gd_ctx *ctx = x->head.ctx;
+    if (!from) return GD_OK;
+    gd_tensor *here = gd_contiguous(gd_to_device(index, gd__cpu(ctx)));
+    if (!here || !(labels = empty_labels(ctx, index->numel))) return gd_error(ctx);
+    const int64_t *at = (const int64_t *)(const void *)here->data;
+    for (int64_t k = 0; k < index->numel; k++) labels->text[k] = from->text[at[k]];
+    return put_labels(out, axis, labels);
+}
+
 gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index)
 {
     if (!gd__given2("index_select", x, index)) return NULL;
@@ -51,6 +87,7 @@ gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index)
     gd_scope_begin(ctx);
     index = as_index("index_select", x, index);
     gd_tensor *out = gd__index_select(x, at, index, NULL);
+    if (out && label_picked(out, x, at, index)) out = NULL;
     gd__keep(out);
     gd_scope_end(ctx);
     return out;
@@ -159,7 +196,7 @@ static gd_status cat_fits(gd_tensor *const *parts, int count, int axis, int64_t 
     return GD_OK;
 }
 
-/* Labels of the joined axis when every part has them. */
+/* Labels of the joined axis when every part has them and none is there twice. */
 static gd_status join_labels(gd_tensor *out, gd_tensor *const *parts, int count, int axis)
 {
     if (!out->axes) return GD_OK;
@@ -167,21 +204,15 @@ static gd_status join_labels(gd_tensor *out, gd_tensor *const *parts, int count,
     out->axes->labels[axis] = NULL;
     for (int k = 0; k < count; k++)
         if (!gd__labels(parts[k], axis)) return GD_OK;
-    gd_ctx *ctx = out->head.ctx;
-    gd_labels *labels = gd__calloc(ctx, sizeof *labels);
-    const char **text = labels ? gd__alloc_array(ctx, (size_t)out->size[axis], sizeof *text) : NULL;
-    if (!text) {
-        gd__free(ctx, labels, sizeof *labels);
-        return GD_NOMEM;
-    }
-    *labels = (gd_labels){.ctx = ctx, .refs = 1, .count = out->size[axis], .text = text};
+    gd_labels *labels = empty_labels(out->head.ctx, out->size[axis]);
+    if (!labels) return GD_NOMEM;
+    const char **text = labels->text;
     for (int k = 0; k < count; k++) {
         gd_labels *from = gd__labels(parts[k], axis);
         memcpy(text, from->text, (size_t)from->count * sizeof *text);
         text += from->count;
     }
-    out->axes->labels[axis] = labels;
-    return GD_OK;
+    return put_labels(out, axis, labels);
 }
 
 static gd_tensor *cat_on(gd_tensor *const *parts, int count, int axis)
@@ -199,17 +230,42 @@ static gd_tensor *cat_on(gd_tensor *const *parts, int count, int axis)
     return gd__run1(GD_OP_cat, parts, count, &(gd_attrs){.ni = 1, .i = {axis}}, out);
 }
 
+/* Parts with the labels of their other axes in the order of the first part; what then fits is joined. */
+static gd_tensor *cat_matched(gd_tensor *const *parts, int count, int axis)
+{
+    gd_tensor *first = parts[0], *out = NULL;
+    gd_ctx *ctx = first->head.ctx;
+    size_t bytes = (size_t)count * sizeof *parts;
+    gd_tensor **part = gd__alloc(ctx, bytes);
+    if (!part) return NULL;
+    gd_scope_begin(ctx);
+    int made = 0;
+    for (; made < count; made++) {
+        part[made] = parts[made];
+        for (int i = 0; i < first->ndim && i < parts[made]->ndim && part[made]; i++)
+            if (i != axis) part[made] = gd__match_labels("cat", first, i, part[made], i);
+        if (!part[made]) break;
+    }
+    if (made == count) out = cat_on(part, count, axis);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    gd__free(ctx, part, bytes);
+    return out;
+}
+
 gd_tensor *gd_cat(gd_tensor *const *parts, int count, const char *axis)
 {
     if (count <= 0 || !gd__given("cat", parts, count)) return NULL;
     int at = gd__parse_axis("cat", parts[0], axis);
-    return at < 0 ? NULL : cat_on(parts, count, at);
+    if (at < 0) return NULL;
+    return parts[0]->axes ? cat_matched(parts, count, at) : cat_on(parts, count, at);
 }
 
 gd_tensor *gd_stack(gd_tensor *const *parts, int count, int position, const char *name)
 {
     if (count <= 0 || !gd__given("stack", parts, count)) return NULL;
     gd_ctx *ctx = parts[0]->head.ctx;
+    gd_status before = gd_error(ctx);
     int at = position < 0 ? position + parts[0]->ndim + 1 : position;
     size_t bytes = (size_t)count * sizeof(gd_tensor *);
     gd_tensor **wide = gd__alloc(ctx, bytes), *out = NULL;
@@ -217,9 +273,10 @@ gd_tensor *gd_stack(gd_tensor *const *parts, int count, int position, const char
     gd_scope_begin(ctx);
     int made = 0;
     while (made < count && (wide[made] = gd_unsqueeze(parts[made], at, name))) made++;
-    if (made == count) out = cat_on(wide, count, at);
+    if (made == count) out = wide[0]->axes ? cat_matched(wide, count, at) : cat_on(wide, count, at);
     gd__keep(out);
     gd_scope_end(ctx);
+    gd__blame(ctx, before, "stack");
     gd__free(ctx, wide, bytes);
     return out;
 }
@@ -270,6 +327,9 @@ gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower)
                       (int)x->ndim);
         return NULL;
     }
+    int64_t rows = x->size[x->ndim - 2], columns = x->size[x->ndim - 1];
+    if (diagonal < -rows) diagonal = -rows; /* beyond the corners nothing changes */
+    if (diagonal > columns) diagonal = columns;
     gd_tensor *out = gd__new_like(x, x->dtype);
     return gd__run1(GD_OP_tri, &x, 1, &(gd_attrs){.ni = 2, .i = {diagonal, lower}}, out);
 }

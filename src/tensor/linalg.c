@@ -254,6 +254,7 @@ static bool is_vector(const char *what, const gd_tensor *t)
 gd_tensor *gd_dot(gd_tensor *a, gd_tensor *b)
 {
     if (!gd__given2("dot", a, b) || !is_vector("dot", a) || !is_vector("dot", b)) return NULL;
+    if (!gd__can_multiply("dot", a, b)) return NULL;
     if (a->size[0] == b->size[0]) return gd_matmul(a, b);
     (void)gd_fail(a->head.ctx, GD_SHAPE, "dot: %lld elements on the left and %lld on the right",
                   (long long)a->size[0], (long long)b->size[0]);
@@ -265,11 +266,13 @@ gd_tensor *gd_outer(gd_tensor *a, gd_tensor *b)
     if (!gd__given2("outer", a, b) || !is_vector("outer", a) || !is_vector("outer", b)) return NULL;
     if (!gd__can_multiply("outer", a, b)) return NULL;
     gd_ctx *ctx = a->head.ctx;
+    gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *out = gd_mul(gd__reshape(a, 2, (int64_t[]){a->size[0], 1}), gd__nameless(b));
     out = gd__with_axes(out, (gd_axis_source[]){{a, 0}, {b, 0}});
     gd__keep(out);
     gd_scope_end(ctx);
+    gd__blame(ctx, before, "outer");
     return out;
 }
 

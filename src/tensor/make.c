@@ -112,7 +112,7 @@ gd_tensor *gd_linspace(gd_ctx *ctx, gd_dtype dtype, double first, double last, i
 
 gd_tensor *gd_eye(gd_ctx *ctx, gd_dtype dtype, int64_t rows, int64_t columns)
 {
-    gd_tensor *t = gd_zeros(ctx, dtype, 2, (int64_t[]){rows, columns});
+    gd_tensor *t = filled(gd__cpu(ctx), "eye", dtype, 2, (int64_t[]){rows, columns}, 0);
     int64_t n = rows < columns ? rows : columns;
     if (!t || n == 0) return t;
     gd_scope_begin(ctx);

@@ -247,12 +247,14 @@ gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index)
         source[i] = (gd_axis_source){from_index ? index : table, from_index ? i : i - index->ndim + 1};
         size[i] = source[i].from->size[source[i].axis];
     }
+    gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *flat = gd__reshape(index, 1, &index->numel);
     gd_tensor *out = flat ? gd_index_select(gd__nameless(table), "0", flat) : NULL;
     out = gd__with_axes(out ? gd__reshape(out, n, size) : NULL, source);
     gd__keep(out);
     gd_scope_end(ctx);
+    gd__blame(ctx, before, "embedding");
     return out;
 }
 
@@ -301,6 +303,7 @@ gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes)
         return NULL;
     if (!classes_fit(logits, classes)) return NULL;
     gd_ctx *ctx = logits->head.ctx;
+    gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     classes = gd__match_labels("cross_entropy", logits, 0, classes, 0);
     gd_tensor *index = gd__reshape(classes, 2, (int64_t[]){logits->size[0], 1});
@@ -308,6 +311,7 @@ gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes)
     gd_tensor *out = gd_neg(gd_mean(likelihood, NULL, false));
     gd__keep(out);
     gd_scope_end(ctx);
+    gd__blame(ctx, before, "cross_entropy");
     return out;
 }
 
@@ -315,9 +319,11 @@ gd_tensor *gd_mse(gd_tensor *x, gd_tensor *y)
 {
     if (!gd__given2("mse", x, y)) return NULL;
     gd_ctx *ctx = x->head.ctx;
+    gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *out = gd_mean(gd_square(gd_sub(x, y)), NULL, false);
     gd__keep(out);
     gd_scope_end(ctx);
+    gd__blame(ctx, before, "mse");
     return out;
 }

@@ -132,6 +132,7 @@ gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs 
     gd_status status = GD_OK;
     for (int i = 0; i < nin && !status; i++) status = save_input(node, i, in[i], needs);
     for (int i = 0; i < nout && !status && (needs & GD_NEEDS_OUT || nout > 1); i++) {
+        node->out_version[i] = gd__version(out[i]);
         if ((node->out[i] = gd__alias(out[i])))
             gd__own(node->out[i]);
         else
@@ -142,7 +143,6 @@ gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs 
         out[i]->output = (uint16_t)i;
         node->refs++;
     }
-    node->out_version = gd__version(out[0]);
     gd__node_release(node);
     return status;
 }
@@ -183,6 +183,12 @@ static gd_dtype compute_dtype(gd_dtype dtype)
     }
 }
 
+static bool takes_half(const gd_device *device, gd_op_id op, gd_dtype dtype)
+{
+    bool half = dtype == GD_F16 || dtype == GD_BF16;
+    return half && device->backend->native_half && device->backend->native_half(op);
+}
+
 /* t with the dtype and layout a FULL kernel takes; t itself where nothing is to be done. */
 static gd_tensor *prepared(gd_tensor *t, gd_dtype dtype, bool any_layout)
 {
@@ -216,15 +222,13 @@ static gd_status execute_full(gd_device *device, gd_call call)
     gd_scope_begin(ctx);
     for (int i = 0; i < call.nin && !status; i++) {
         gd_dtype dtype = call.in[i]->dtype;
-        bool half = dtype == GD_F16 || dtype == GD_BF16;
-        if (!as_is && !(half && device->backend->native_half)) dtype = compute_dtype(dtype);
+        if (!as_is && !takes_half(device, call.op, dtype)) dtype = compute_dtype(dtype);
         in[i] = prepared(call.in[i], dtype, any_layout);
         if (!in[i]) status = GD_NOMEM;
     }
     for (int i = 0; i < call.nout && !status; i++) {
         gd_dtype dtype = call.out[i]->dtype;
-        bool half = dtype == GD_F16 || dtype == GD_BF16;
-        if (!as_is && !(half && device->backend->native_half)) dtype = compute_dtype(dtype);
+        if (!as_is && !takes_half(device, call.op, dtype)) dtype = compute_dtype(dtype);
         out[i] = call.out[i];
         if (dtype != out[i]->dtype) out[i] = gd__new(device, dtype, out[i]->ndim, out[i]->size);
         if (!out[i]) status = GD_NOMEM;
@@ -261,6 +265,9 @@ gd_status gd__run(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *at
 gd_tensor *gd__run1(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *out)
 {
     if (out && gd__run(op, in, nin, attrs, &out, 1) == GD_OK) return out;
+    /* a result of a size that cannot be: gd__new does not know for whom it was */
+    gd_ctx *ctx = nin ? in[0]->head.ctx : NULL;
+    if (!out && ctx && !strncmp(ctx->error, "new: ", 5)) gd__blame(ctx, GD_OK, gd__ops[op].name);
     gd_release(out);
     return NULL;
 }

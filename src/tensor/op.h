@@ -80,7 +80,7 @@ typedef struct gd_node {
     double f[2];
     gd_tensor
         *out[GD_MAX_OUTPUTS]; /* with NEEDS_OUT or several outputs: historyless aliases (values and shapes) */
-    uint32_t out_version;     /* storage version of the first output when recorded */
+    uint32_t out_version[GD_MAX_OUTPUTS]; /* their storage versions when recorded */
     bool spent;               /* its saved tensors were freed by a backward pass */
     size_t bytes;
 } gd_node;

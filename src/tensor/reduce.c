@@ -4,8 +4,6 @@
 #include "tensor/shape.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Reduces the neighbouring axes first..last of x. */
 static gd_tensor *reduce_group(gd_op_id op, gd_tensor *x, int first, int last, bool keep, gd_dtype dtype)
@@ -28,15 +26,15 @@ static gd_tensor *reduce_group(gd_op_id op, gd_tensor *x, int first, int last, b
     return gd__run1(op, &x, 1, &attrs, out);
 }
 
-static gd_tensor *reduce(gd_op_id op, gd_tensor *x, const char *axes, bool keep, gd_dtype dtype)
+/* Reduces the axes listed in increasing order. */
+static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep, gd_dtype dtype)
 {
-    if (!x) return NULL;
-    int list[GD_MAX_DIMS], count = gd__parse_axes(gd__ops[op].name, x, axes, list);
-    if (count < 0) return NULL;
+    /* one group, or a 0-dimensional operand, which is a group without axes */
+    if (count == 0 || list[count - 1] - list[0] == count - 1)
+        return reduce_group(op, x, count ? list[0] : 0, count ? list[count - 1] : -1, keep, dtype);
     gd_ctx *ctx = x->head.ctx;
     gd_scope_begin(ctx);
-    /* a 0-dimensional operand is one group without axes */
-    gd_tensor *out = x->ndim == 0 ? reduce_group(op, x, 0, -1, keep, dtype) : x;
+    gd_tensor *out = x;
     for (int end = count; end > 0 && out;) {
         int begin = end - 1;
         while (begin > 0 && list[begin - 1] == list[begin] - 1) begin--;
@@ -46,6 +44,13 @@ static gd_tensor *reduce(gd_op_id op, gd_tensor *x, const char *axes, bool keep,
     gd__keep(out);
     gd_scope_end(ctx);
     return out;
+}
+
+static gd_tensor *reduce(gd_op_id op, gd_tensor *x, const char *axes, bool keep, gd_dtype dtype)
+{
+    if (!x) return NULL;
+    int list[GD_MAX_DIMS], count = gd__parse_axes(gd__ops[op].name, x, axes, list);
+    return count < 0 ? NULL : reduce_list(op, x, list, count, keep, dtype);
 }
 
 /* Sums of small integers are i64. */
@@ -86,26 +91,24 @@ gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims)
     return reduce_truth(GD_OP_all, x, axes, keep_dims);
 }
 
-/* How many elements go into one result. */
-static int64_t reduced_count(const gd_tensor *x, const char *what, const char *axes)
+static gd_tensor *mean_list(gd_tensor *x, const int *list, int count, bool keep_dims)
 {
-    int list[GD_MAX_DIMS], count = gd__parse_axes(what, x, axes, list);
+    gd_ctx *ctx = x->head.ctx;
     int64_t n = 1;
     for (int i = 0; i < count; i++) n *= x->size[list[i]];
-    return count < 0 ? -1 : n;
+    gd_scope_begin(ctx);
+    gd_tensor *sum = reduce_list(GD_OP_sum, x, list, count, keep_dims, x->dtype);
+    gd_tensor *out = gd_mul_scalar(sum, 1.0 / (double)n);
+    gd__keep(out);
+    gd_scope_end(ctx);
+    return out;
 }
 
 gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims)
 {
     if (!x || !gd__need_float("mean", x)) return NULL;
-    int64_t n = reduced_count(x, "mean", axes);
-    if (n < 0) return NULL;
-    gd_ctx *ctx = x->head.ctx;
-    gd_scope_begin(ctx);
-    gd_tensor *out = gd_mul_scalar(gd_sum(x, axes, keep_dims), 1.0 / (double)n);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    int list[GD_MAX_DIMS], count = gd__parse_axes("mean", x, axes, list);
+    return count < 0 ? NULL : mean_list(x, list, count, keep_dims);
 }
 
 /* ---- several axes seen as one, at the end ---- */
@@ -149,12 +152,6 @@ static gd_tensor *unfold(const folded *f, gd_tensor *x, gd_tensor *out, bool kee
     return out;
 }
 
-static const char *last_axis(const gd_tensor *x, char buf[8])
-{
-    snprintf(buf, 8, "%d", x->ndim - 1);
-    return buf;
-}
-
 static bool not_empty(const char *what, const folded *f)
 {
     if (f->x->size[f->kept] > 0) return true;
@@ -184,11 +181,9 @@ static gd_tensor *extreme(const char *what, gd_op_id op, gd_tensor *x, const cha
     gd_tensor *out = NULL;
     gd_scope_begin(ctx);
     if (fold(what, x, axes, &f) && not_empty(what, &f)) {
-        char last[8];
         out = extreme_place(op, f.x);
         if (!place) out = gd__gather(f.x, f.kept, out);
-        out = out ? gd_squeeze(out, last_axis(out, last)) : NULL;
-        out = unfold(&f, x, out, keep);
+        out = unfold(&f, x, gd__squeeze(out, f.kept), keep);
     }
     gd__keep(out);
     gd_scope_end(ctx);
@@ -249,6 +244,7 @@ gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
         (void)gd_fail(ctx, GD_VALUE, "norm: p is %g, must be above 0", p);
         return NULL;
     }
+    gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *out;
     if (p == 2)
@@ -261,6 +257,7 @@ gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
         out = gd_pow_scalar(gd_sum(gd_pow_scalar(gd_abs(x), p), axes, keep_dims), 1 / p);
     gd__keep(out);
     gd_scope_end(ctx);
+    gd__blame(ctx, before, "norm");
     return out;
 }
 
@@ -272,11 +269,10 @@ gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep
     gd_tensor *out = NULL;
     gd_scope_begin(ctx);
     if (fold("variance", x, axes, &f)) {
-        char last[8];
-        last_axis(f.x, last);
-        gd_tensor *centred = gd_sub(f.x, gd_mean(f.x, last, true));
+        gd_tensor *centred = gd_sub(f.x, mean_list(f.x, &f.kept, 1, true)), *square = gd_square(centred);
         double n = (double)f.x->size[f.kept] - correction;
-        out = gd_mul_scalar(gd_sum(gd_square(centred), last, false), 1 / (n > 0 ? n : 0));
+        if (square) out = reduce_group(GD_OP_sum, square, f.kept, f.kept, false, x->dtype);
+        out = gd_mul_scalar(out, 1 / (n > 0 ? n : 0));
         out = unfold(&f, x, out, keep_dims);
     }
     gd__keep(out);
@@ -286,36 +282,38 @@ gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep
 
 /* ---- along one axis ---- */
 
-static gd_tensor *along(gd_op_id op, gd_tensor *x, const char *axis, bool reverse)
+static gd_tensor *along_axis(gd_op_id op, gd_tensor *x, int at, bool reverse)
 {
-    if (!x) return NULL;
-    const char *what = gd__ops[op].name;
-    if (op != GD_OP_cumsum && !gd__need_float(what, x)) return NULL;
-    int at = gd__parse_axis(what, x, axis);
-    if (at < 0) return NULL;
     gd_attrs attrs = {.ni = 6, .i = {1, 1, 1, at, at, reverse}};
     for (int i = 0; i < x->ndim; i++) attrs.i[i < at ? 0 : i == at ? 1 : 2] *= x->size[i];
     return gd__run1(op, &x, 1, &attrs, gd__new_like(x, op == GD_OP_cumsum ? sum_dtype(x) : x->dtype));
 }
 
-gd_tensor *gd_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_softmax, x, axis, false); }
+static gd_tensor *along(gd_op_id op, gd_tensor *x, const char *axis)
+{
+    if (!x) return NULL;
+    const char *what = gd__ops[op].name;
+    if (op != GD_OP_cumsum && !gd__need_float(what, x)) return NULL;
+    int at = gd__parse_axis(what, x, axis);
+    return at < 0 ? NULL : along_axis(op, x, at, false);
+}
 
-gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_log_softmax, x, axis, false); }
+gd_tensor *gd_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_softmax, x, axis); }
 
-gd_tensor *gd_cumsum(gd_tensor *x, const char *axis) { return along(GD_OP_cumsum, x, axis, false); }
+gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_log_softmax, x, axis); }
+
+gd_tensor *gd_cumsum(gd_tensor *x, const char *axis) { return along(GD_OP_cumsum, x, axis); }
 
 gd_tensor *gd__cumsum(gd_tensor *x, int axis, bool reverse)
 {
-    char text[8];
-    snprintf(text, sizeof text, "%d", axis);
-    return along(GD_OP_cumsum, x, text, reverse);
+    return x ? along_axis(GD_OP_cumsum, x, axis, reverse) : NULL;
 }
 
 gd_tensor *gd__sum_axes(gd_tensor *x, unsigned mask, bool keep_dims)
 {
-    char text[4 * GD_MAX_DIMS] = "";
-    size_t used = 0;
-    for (int i = 0; x && i < x->ndim; i++)
-        if (mask >> i & 1) used += (size_t)snprintf(text + used, sizeof text - used, "%d,", i);
-    return used ? gd_sum(x, text, keep_dims) : gd__same(x);
+    if (!x || !mask) return gd__same(x);
+    int list[GD_MAX_DIMS], count = 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (mask >> i & 1) list[count++] = i;
+    return reduce_list(GD_OP_sum, x, list, count, keep_dims, sum_dtype(x));
 }

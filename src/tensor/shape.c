@@ -2,7 +2,6 @@
 #include "tensor/shape.h"
 #include "tensor/device.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* A bare view of x to be reshaped by the caller, then finished by `recorded`. */
@@ -215,6 +214,14 @@ static gd_tensor *with_map(gd_tensor *x, int ndim, const int *map)
     return recorded(GD_OP_reshape, x, &(gd_attrs){0}, view);
 }
 
+gd_tensor *gd__squeeze(gd_tensor *x, int axis)
+{
+    if (!x) return NULL;
+    int map[GD_MAX_DIMS];
+    for (int i = 0; i < x->ndim - 1; i++) map[i] = i < axis ? i : i + 1;
+    return with_map(x, x->ndim - 1, map);
+}
+
 gd_tensor *gd_squeeze(gd_tensor *x, const char *axes)
 {
     if (!x) return NULL;
@@ -247,9 +254,7 @@ gd_tensor *gd_unsqueeze(gd_tensor *x, int position, const char *name)
     for (int i = 0; i <= x->ndim; i++) map[i] = i < at ? i : i == at ? -1 : i - 1;
     gd_tensor *view = with_map(x, x->ndim + 1, map);
     if (!view || !name) return view;
-    char place[8];
-    snprintf(place, sizeof place, "%d", at);
-    gd_tensor *named = gd_rename_axis(view, place, name);
+    gd_tensor *named = gd__rename_axis(view, "unsqueeze", at, name);
     gd_release(view);
     return named;
 }
@@ -341,13 +346,13 @@ gd_tensor *gd_slice(gd_tensor *x, const char *axis, int64_t start, int64_t stop,
     int64_t size = x->size[at], first = python_end(start, size, step), end = python_end(stop, size, step);
     int64_t count = step > 0 ? (end > first ? (end - first - 1) / step + 1 : 0)
                              : (end < first ? (first - end - 1) / -step + 1 : 0);
-    return gd__slice(x, at, first, count, step);
+    return gd__slice(x, at, first, count, count > 1 ? step : 1);
 }
 
 gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index)
 {
     if (!x) return NULL;
-    int at = gd__parse_axis("index", x, axis), map[GD_MAX_DIMS];
+    int at = gd__parse_axis("index", x, axis);
     if (at < 0) return NULL;
     int64_t place = index < 0 ? index + x->size[at] : index;
     if (place < 0 || place >= x->size[at]) {
@@ -358,9 +363,7 @@ gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index)
     }
     gd_ctx *ctx = x->head.ctx;
     gd_scope_begin(ctx);
-    gd_tensor *one = gd__slice(x, at, place, 1, 1);
-    for (int i = 0; i < x->ndim - 1; i++) map[i] = i < at ? i : i + 1;
-    gd_tensor *out = one ? with_map(one, x->ndim - 1, map) : NULL;
+    gd_tensor *out = gd__squeeze(gd__slice(x, at, place, 1, 1), at);
     gd__keep(out);
     gd_scope_end(ctx);
     return out;
@@ -400,7 +403,7 @@ gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out
     int at = gd__parse_axis("split", x, axis);
     if (at < 0) return gd_error(ctx);
     if (size <= 0) return gd_fail(ctx, GD_VALUE, "split: pieces of size %lld", (long long)size);
-    int64_t pieces = (x->size[at] + size - 1) / size;
+    int64_t pieces = x->size[at] / size + (x->size[at] % size != 0);
     if (pieces > capacity)
         return gd_fail(ctx, GD_SHAPE, "split: %lld pieces, room for %d", (long long)pieces, capacity);
     for (int64_t k = 0; k < pieces; k++) {
@@ -450,11 +453,8 @@ gd_tensor *gd_align(gd_tensor *x, gd_tensor *like)
         out = index ? gd__index_select(out, map[i], index, want) : NULL;
     }
     if (out) out = with_map(out, like->ndim, map);
-    for (int i = 0; i < like->ndim && out; i++) {
-        char place[8];
-        snprintf(place, sizeof place, "%d", i);
-        if (map[i] < 0 && gd__name(like, i)) out = gd_rename_axis(out, place, gd__name(like, i));
-    }
+    for (int i = 0; i < like->ndim && out; i++)
+        if (map[i] < 0 && gd__name(like, i)) out = gd__rename_axis(out, "align", i, gd__name(like, i));
     gd__keep(out);
     gd_scope_end(ctx);
     return out;

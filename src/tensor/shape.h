@@ -19,6 +19,10 @@ gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size);
 gd_tensor *gd__same(gd_tensor *x);
 /* Moves the given axes (increasing) to the end; x itself if they are there. */
 gd_tensor *gd__axes_last(gd_tensor *x, const int *axes, int count);
+/* x with a name (NULL: none) on one axis. */
+gd_tensor *gd__rename_axis(gd_tensor *x, const char *what, int axis, const char *name);
+/* x without an axis of size 1. */
+gd_tensor *gd__squeeze(gd_tensor *x, int axis);
 /* x with the axis names and labels of like (same shape). */
 gd_tensor *gd__relabel_like(gd_tensor *x, gd_tensor *like);
 /* x with the axes of `from` by map, as gd__axes_map, recorded. */

@@ -104,7 +104,12 @@ gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *s
 {
     gd_tensor *t = shell(device->ctx, dtype, ndim, size);
     if (!t) return NULL;
-    t->storage = storage_new(device, (size_t)t->numel * gd_dtype_size(dtype));
+    int64_t bytes;
+    if (__builtin_mul_overflow(t->numel, (int64_t)gd_dtype_size(dtype), &bytes)) /* an expanded view may be huge */
+        (void)gd_fail(device->ctx, GD_OVERFLOW, "new: %lld elements of %s need more than 2^63 bytes",
+                      (long long)t->numel, gd_dtype_name(dtype));
+    else
+        t->storage = storage_new(device, (size_t)bytes);
     if (!t->storage) {
         gd__release(t);
         return NULL;
@@ -328,8 +333,17 @@ double gd_item(const gd_tensor *t)
 gd_status gd_assign(gd_tensor *dst, const gd_tensor *src)
 {
     if (!gd__given2("assign", dst, (gd_tensor *)(uintptr_t)src)) return GD_ARGUMENT;
-    gd_status status = gd__copy_into(dst, src);
+    gd_ctx *ctx = dst->head.ctx;
+    gd_scope_begin(ctx);
+    gd_status status = GD_OK;
+    if (src->storage == dst->storage) { /* the two may overlap: the values from before count */
+        gd_tensor *copy = gd__new_like(src, src->dtype);
+        status = copy ? gd__copy_into(copy, src) : gd_error(ctx);
+        src = copy;
+    }
+    if (!status) status = gd__copy_into(dst, src);
     if (!status) gd__touch(dst);
+    gd_scope_end(ctx);
     return status;
 }
 

@@ -77,6 +77,8 @@ void gd__axes_retain(gd_axes *axes);
 void gd__axes_release(gd_axes *axes);
 gd_labels *gd__labels_retain(gd_labels *labels);
 void gd__labels_release(gd_labels *labels);
+/* Sets *twice to a label that occurs more than once, or NULL. */
+gd_status gd__labels_repeat(const gd_labels *labels, const char **twice);
 static inline const char *gd__name(const gd_tensor *t, int axis)
 {
     return t->axes ? t->axes->name[axis] : NULL;

@@ -43,6 +43,16 @@ static gd_tensor *literal(gd_ctx *ctx, const json_t *v)
     return gd_from_f64(ctx, GD_F64, 1, &n, flat);
 }
 
+/* GD_TEST_DEVICE=gpu runs the recordings there. */
+static gd_tensor *placed(gd_ctx *ctx, gd_tensor *t)
+{
+    const char *name = getenv("GD_TEST_DEVICE");
+    gd_device *device = gd_device_get(ctx, name ? name : "cpu");
+    gd_tensor *moved = gd_to_device(t, device);
+    gd_release(t);
+    return moved;
+}
+
 static void open_problem(problem *p, const json_t *run)
 {
     const char *key;
@@ -50,13 +60,13 @@ static void open_problem(problem *p, const json_t *run)
     json_object_foreach(json_object_get(run, "params"), key, v)
     {
         p->name[p->names] = key;
-        p->value[p->names++] = gd_require_grad(literal(p->ctx, v));
+        p->value[p->names++] = gd_require_grad(placed(p->ctx, literal(p->ctx, v)));
         p->params++;
     }
     json_object_foreach(json_object_get(run, "data"), key, v)
     {
         p->name[p->names] = key;
-        p->value[p->names++] = load_array(p->ctx, json_string_value(v));
+        p->value[p->names++] = placed(p->ctx, load_array(p->ctx, json_string_value(v)));
     }
     p->expr = gd__expr_parse(p->ctx, json_string_value(json_object_get(run, "expr")), p->name, p->names);
 }

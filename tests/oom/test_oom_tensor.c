@@ -12,6 +12,7 @@ typedef struct scenario {
     const op_case *c;
     layout layout;
     int threads;
+    bool all_after; /* not only one allocation fails, but all that follow too */
 } scenario;
 
 /* ---- scenarios ---- */
@@ -133,10 +134,12 @@ static bool fails_well(const scenario *s, int64_t k)
     gd_ctx *ctx = context(&m, s->threads, NULL);
     assert_non_null(ctx);
     m.fail_at = m.requests + k;
+    m.fail_on = s->all_after;
     gd_scope_begin(ctx);
     s->run(ctx, s);
     gd_scope_end(ctx);
     bool failed = m.failed;
+    m.fail_at = 0;
     if (failed && gd_error(ctx) != GD_NOMEM && s->threads == 1)
         fail_msg("%s: allocation %" PRId64 " failed, but the error is %s (%s)", s->name, k, gd_status_name(gd_error(ctx)),
                  gd_error_text(ctx));
@@ -157,20 +160,23 @@ static void exhaust(scenario s)
 
 /* ---- tests ---- */
 
-static void operators_survive(layout l)
+static void operators_survive(layout l, bool all_after)
 {
     int64_t before = points;
     for (int i = 0; i < op_case_count(); i++) {
         const op_case *c = op_case_at(i);
-        if (case_has_layout(c, l)) exhaust((scenario){.name = c->name, .run = apply_and_differentiate, .c = c, .layout = l});
+        if (!case_has_layout(c, l)) continue;
+        scenario s = {.name = c->name, .run = apply_and_differentiate, .c = c, .layout = l, .all_after = all_after};
+        exhaust(s);
     }
-    print_message("%s: %" PRId64 " failed allocations\n", layout_names[l], points - before);
+    print_message("%s: %" PRId64 " failure points\n", layout_names[l], points - before);
 }
 
-static void contiguous_operators_survive(void **state) { (void)state, operators_survive(CONTIGUOUS); }
-static void strided_operators_survive(void **state) { (void)state, operators_survive(STRIDED); }
-static void broadcast_operators_survive(void **state) { (void)state, operators_survive(BROADCAST); }
-static void labelled_operators_survive(void **state) { (void)state, operators_survive(LABELLED); }
+static void contiguous_operators_survive(void **state) { (void)state, operators_survive(CONTIGUOUS, false); }
+static void strided_operators_survive(void **state) { (void)state, operators_survive(STRIDED, false); }
+static void broadcast_operators_survive(void **state) { (void)state, operators_survive(BROADCAST, false); }
+static void labelled_operators_survive(void **state) { (void)state, operators_survive(LABELLED, false); }
+static void operators_survive_without_any_memory(void **state) { (void)state, operators_survive(LABELLED, true); }
 
 static void derivative_functions_survive(void **state)
 {
@@ -181,7 +187,7 @@ static void derivative_functions_survive(void **state)
     exhaust((scenario){.name = "graph and scopes", .run = graph_and_scopes});
     exhaust((scenario){.name = "in place", .run = in_place});
     exhaust((scenario){.name = "threads", .run = with_threads, .threads = 3});
-    print_message("derivatives: %" PRId64 " failed allocations\n", points - before);
+    print_message("derivatives: %" PRId64 " failure points\n", points - before);
 }
 
 static void making_a_context_survives(void **state)
@@ -205,7 +211,7 @@ static void making_a_context_survives(void **state)
 static void there_were_at_least_2000_failures(void **state)
 {
     (void)state;
-    print_message("%" PRId64 " failed allocations in all\n", points);
+    print_message("%" PRId64 " failure points in all\n", points);
     assert_true(points >= 2000);
 }
 
@@ -214,7 +220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(making_a_context_survives),    cmocka_unit_test(contiguous_operators_survive),
         cmocka_unit_test(strided_operators_survive),    cmocka_unit_test(broadcast_operators_survive),
-        cmocka_unit_test(labelled_operators_survive),   cmocka_unit_test(derivative_functions_survive),
+        cmocka_unit_test(labelled_operators_survive),   cmocka_unit_test(operators_survive_without_any_memory),
+        cmocka_unit_test(derivative_functions_survive),
         cmocka_unit_test(there_were_at_least_2000_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,10 +21,12 @@ static inline const char *chain_fault(gd_ctx *ctx, const char *text)
     int need = gd_link_print(link, NULL, 0);
     size_t size = (size_t)need + 1;
     char *first = malloc(size), *second = malloc(size);
-    if (need < 0 || !first || !second || gd_link_print(link, first, size) != need) fault = "the length is wrong";
+    if (need < 0 || !first || !second || gd_link_print(link, first, size) != need)
+        fault = "the length is wrong";
     gd_link *again = fault ? NULL : gd_chain(ctx, first);
     if (!fault && !again) fault = "the print is refused";
-    if (again && (gd_link_print(again, second, size) != need || strcmp(first, second))) fault = "the second print differs";
+    if (again && (gd_link_print(again, second, size) != need || strcmp(first, second)))
+        fault = "the second print differs";
     gd_link_release(again);
     gd_link_release(link);
     if (!fault && gd_ctx_live(ctx)) fault = "something is left behind";

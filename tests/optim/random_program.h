@@ -16,8 +16,9 @@ static inline int pick(uint64_t *state, int n) { return (int)random_below(state,
 /* Mostly of order one, now and then anything: zeros, infinities, NaN, subnormals, huge, tiny. */
 static inline double random_number(uint64_t *state)
 {
-    static const double special[] = {0,     -0.0,   1,     -1,     INFINITY, -INFINITY, NAN,    1e-40, -1e-42, 1e-310,
-                                     1e300, -1e300, 1e38,  -1e38,  1e-38,    65504,     -65520, 6e-8,  3,      0.5};
+    static const double special[] = {0,     -0.0,   1,      -1,    INFINITY, -INFINITY, NAN,
+                                     1e-40, -1e-42, 1e-310, 1e300, -1e300,   1e38,      -1e38,
+                                     1e-38, 65504,  -65520, 6e-8,  3,        0.5};
     if (pick(state, 8) == 0) return special[pick(state, (int)(sizeof special / sizeof *special))];
     return (random_unit(state) - 0.5) * (pick(state, 4) ? 4 : 200);
 }
@@ -77,11 +78,16 @@ static inline int32_t add_load(gd_program *p, int32_t from)
 static inline void make_adamw(gd_program *p, gd_ctx *ctx, gd_dtype compute, gd_dtype state, bool clip)
 {
     *p = (gd_program){.ctx = ctx, .compute = compute};
-    int32_t ag = add_array(p, compute), ap = add_array(p, compute), am = add_array(p, state), av = add_array(p, state);
+    int32_t ag = add_array(p, compute), ap = add_array(p, compute), am = add_array(p, state),
+            av = add_array(p, state);
     int32_t g = add_load(p, ag), w = add_load(p, ap), m = add_load(p, am), v = add_load(p, av);
-    int32_t beta1 = add_uniform(p), beta2 = add_uniform(p), eps = add_uniform(p), decay = add_uniform(p), lr = add_uniform(p);
+    int32_t beta1 = add_uniform(p), beta2 = add_uniform(p), eps = add_uniform(p), decay = add_uniform(p),
+            lr = add_uniform(p);
     if (clip) {
-        int32_t sum = add_instr(p, (gd_instr){.op = GD_I_SUM, .extent = GD_ALL, .a = add_op(p, GD_I_SQUARE, g, -1, -1), .b = -1, .c = -1});
+        int32_t sum = add_instr(
+            p,
+            (gd_instr){
+                .op = GD_I_SUM, .extent = GD_ALL, .a = add_op(p, GD_I_SQUARE, g, -1, -1), .b = -1, .c = -1});
         int32_t ratio = add_op(p, GD_I_DIV, add_const(p, 1), add_op(p, GD_I_SQRT, sum, -1, -1), -1);
         g = add_op(p, GD_I_MUL, g, add_op(p, GD_I_MIN, ratio, add_const(p, 1), -1), -1);
     }
@@ -118,7 +124,12 @@ static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int 
             o[k] = k < n ? p->count - 1 - back : -1;
         }
         if (gd__is_reduction(op) && (p->reductions == 6 || p->instr[o[0]].level == 3)) continue;
-        add_instr(p, (gd_instr){.op = (uint8_t)op, .extent = (uint8_t)pick(state, 2), .a = o[0], .b = o[1], .c = o[2], .index = -1});
+        add_instr(p, (gd_instr){.op = (uint8_t)op,
+                                .extent = (uint8_t)pick(state, 2),
+                                .a = o[0],
+                                .b = o[1],
+                                .c = o[2],
+                                .index = -1});
     }
     for (int k = 0; k < p->arrays; k++) {
         if (k && pick(state, 4) == 0) continue;
@@ -142,7 +153,8 @@ static inline void set_number(char *data, gd_dtype dtype, int64_t i, double valu
     else if (dtype == GD_F64)
         ((double *)(void *)data)[i] = value;
     else
-        ((uint16_t *)(void *)data)[i] = dtype == GD_F16 ? gd__f32_to_f16((float)value) : gd__f32_to_bf16((float)value);
+        ((uint16_t *)(void *)data)[i] = dtype == GD_F16 ? gd__f32_to_f16((float)value)
+                                                        : gd__f32_to_bf16((float)value);
 }
 
 static inline double get_number(const char *data, gd_dtype dtype, int64_t i)
@@ -172,14 +184,18 @@ static inline void free_tensors(tensors *m)
 }
 
 /* The same bits, but one NaN is as good as another. */
-static inline bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
+static inline bool same_number(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
+}
 
 static inline bool same_tensors(const gd_program *p, const tensors *a, const tensors *b)
 {
     for (int k = 0; k < p->arrays; k++) {
         if (!memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
         for (int64_t i = 0; i < a->n; i++) {
-            double x = get_number(a->array[k], p->array[k].dtype, i), y = get_number(b->array[k], p->array[k].dtype, i);
+            double x = get_number(a->array[k], p->array[k].dtype, i),
+                   y = get_number(b->array[k], p->array[k].dtype, i);
             if (same_number(x, y)) continue;
             print_error("array %d, element %lld: %a and %a\n", k, (long long)i, x, y);
             return false;
@@ -189,8 +205,8 @@ static inline bool same_tensors(const gd_program *p, const tensors *a, const ten
 }
 
 /* Runs all passes over one tensor with a kernel for each pass, NULL: interpreted. */
-static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, tensors *m, const double *input,
-                               double *reduced)
+static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, tensors *m,
+                               const double *input, double *reduced)
 {
     double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS], out[GD_MAX_REDUCTIONS];
     for (int level = 0; level <= p->levels; level++) {

@@ -30,16 +30,22 @@ static const gd_field decay_fields[] = {
 };
 static const gd_field scale_fields[] = {GD_REAL_NEEDED("factor", -INFINITY, INFINITY, "by"),
                                         GD_REAL("power", 1, -10, 10, "of it")};
-static const gd_field tx_rate_fields[] = {GD_REAL("tx_rate", 1e-3, -INFINITY, INFINITY, "named like its link")};
+static const gd_field tx_rate_fields[] = {
+    GD_REAL("tx_rate", 1e-3, -INFINITY, INFINITY, "named like its link")};
 static const gd_field window_fields[] = {
     {.name = "weights", .kinds = GD_SET_LIST | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}},
-    {.name = "axes", .kinds = GD_SET_LIST | GD_SET_REAL | GD_SET_STRING | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE},
-     .low = 0, .high = 7, .integer = true},
+    {.name = "axes",
+     .kinds = GD_SET_LIST | GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_NONE},
+     .low = 0,
+     .high = 7,
+     .integer = true},
     {.name = "title", .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = "w = "}},
 };
 static const gd_field pair_fields[] = {GD_CHILD_NEEDED("left", "one"), GD_CHILD_NEEDED("right", "other"),
                                        GD_INT_NEEDED("steps", 1, 1e6, "of both")};
-static const gd_field all_fields[] = {GD_CHILDREN("modules", "in turn"), GD_INT("steps", 1, 1, 1e6, "of each")};
+static const gd_field all_fields[] = {GD_CHILDREN("modules", "in turn"),
+                                      GD_INT("steps", 1, 1, 1e6, "of each")};
 static const gd_field mix_fields[] = {
     {.name = "other", .kinds = GD_SET_REAL | GD_SET_CHAIN, .low = -INFINITY, .high = INFINITY},
     GD_REAL("alpha", 1, -INFINITY, INFINITY, "times")};
@@ -56,7 +62,10 @@ static gd_status span_check(gd_link *link)
     return gd_fail(gd_link_ctx(link), GD_VALUE, "tx_span: low is above high");
 }
 
-#define CLASS(n, f) {.name = n, .fields = f, .field_count = COUNT_OF(f), .rule = same}
+#define CLASS(n, f)                                                      \
+    {                                                                    \
+        .name = n, .fields = f, .field_count = COUNT_OF(f), .rule = same \
+    }
 
 static const gd_link_class classes[] = {
     CLASS("tx_decay", decay_fields),
@@ -77,7 +86,8 @@ static int begin(void **state)
 {
     counted = (memory){0};
     gd_ctx *ctx = context(&counted, 1, NULL);
-    for (int i = 0; i < COUNT_OF(classes); i++) assert_int_equal(gd_link_class_register(ctx, &classes[i]), GD_OK);
+    for (int i = 0; i < COUNT_OF(classes); i++)
+        assert_int_equal(gd_link_class_register(ctx, &classes[i]), GD_OK);
     *state = ctx;
     return 0;
 }
@@ -114,7 +124,8 @@ static bool same_link(const gd_link *a, const gd_link *b)
     const gd_link_class *cls = gd_link_class_of(a);
     if (cls != gd_link_class_of(b) || gd_link_children(a) != gd_link_children(b)) return false;
     for (int i = 0; i < cls->field_count; i++)
-        if (!gd__setting_equal(gd_link_get(a, cls->fields[i].name, NULL), gd_link_get(b, cls->fields[i].name, NULL)))
+        if (!gd__setting_equal(gd_link_get(a, cls->fields[i].name, NULL),
+                               gd_link_get(b, cls->fields[i].name, NULL)))
             return false;
     for (int i = 0; i < gd_link_children(a); i++)
         if (!same_link(gd_link_child_at(a, i), gd_link_child_at(b, i))) return false;
@@ -160,7 +171,8 @@ static void settings_go_by_position_then_by_name(void **state)
 static void values_of_every_kind_are_read(void **state)
 {
     gd_ctx *ctx = *state;
-    gd_link *link = parsed(ctx, "tx_window([1, 0.5, -1/4, inf], axes=none, title=\"a \\\"b\\\" \\\\ \\n\\t| [é]\")");
+    gd_link *link = parsed(
+        ctx, "tx_window([1, 0.5, -1/4, inf], axes=none, title=\"a \\\"b\\\" \\\\ \\n\\t| [é]\")");
     const gd_setting *weights = gd_link_get(link, "weights", NULL);
     assert_int_equal(weights->kind, GD_SET_LIST);
     assert_int_equal(weights->list_count, 4);
@@ -186,10 +198,24 @@ static void numbers_are_read_as_strtod_reads_them(void **state)
         const char *text;
         double value;
     } numbers[] = {
-        {"1", 1},          {"-0.5", -0.5},   {"+2", 2},        {".5", 0.5},      {"1.", 1},
-        {"1e-3", 1e-3},    {"1E+3", 1000},   {"1/3", 1.0 / 3}, {"-1 / 2", -0.5}, {"1/-4", -0.25},
-        {"inf", INFINITY}, {"-inf", -INFINITY}, {"0.1", 0.1},  {"1e-400", 0},    {"1.7976931348623157e308", 1.7976931348623157e308},
-        {"4.9e-324", 4.9e-324}, {"0.30000000000000004", 0.1 + 0.2}, {"123456789012345678901234567890", 123456789012345678901234567890.0},
+        {"1", 1},
+        {"-0.5", -0.5},
+        {"+2", 2},
+        {".5", 0.5},
+        {"1.", 1},
+        {"1e-3", 1e-3},
+        {"1E+3", 1000},
+        {"1/3", 1.0 / 3},
+        {"-1 / 2", -0.5},
+        {"1/-4", -0.25},
+        {"inf", INFINITY},
+        {"-inf", -INFINITY},
+        {"0.1", 0.1},
+        {"1e-400", 0},
+        {"1.7976931348623157e308", 1.7976931348623157e308},
+        {"4.9e-324", 4.9e-324},
+        {"0.30000000000000004", 0.1 + 0.2},
+        {"123456789012345678901234567890", 123456789012345678901234567890.0},
     };
     for (int i = 0; i < COUNT_OF(numbers); i++) {
         char text[80];
@@ -304,11 +330,13 @@ static const struct {
     {"tx_decay(debiased=3)", "chain: column 19: tx_decay: debiased takes true or false, got 3"},
     {"tx_decay(true)", "chain: column 10: tx_decay: beta1 takes a number, got true"},
     {"tx_decay(limit=\"x\")", "chain: column 16: tx_decay: limit takes a number or none, got \"x\""},
-    {"tx_decay(init=\"zero\")", "chain: column 15: tx_decay: init is \"zero\", must be \"zeros\" or \"update\""},
+    {"tx_decay(init=\"zero\")",
+     "chain: column 15: tx_decay: init is \"zero\", must be \"zeros\" or \"update\""},
     {"tx_decay(init=1)", "chain: column 15: tx_decay: init takes \"zeros\" or \"update\", got 1"},
     {"tx_decay(init=zeros)",
      "chain: column 15: tx_decay: init takes \"zeros\" or \"update\", got 'zeros'; write it in quotes"},
-    {"tx_decay(beta1=tx_plain)", "chain: column 16: tx_decay: beta1 takes a number from 0 to 1, got 'tx_plain'"},
+    {"tx_decay(beta1=tx_plain)",
+     "chain: column 16: tx_decay: beta1 takes a number from 0 to 1, got 'tx_plain'"},
     {"tx_decay([tx_plain])", "chain: column 10: tx_decay: beta1 takes a number, got a chain"},
     {"tx_decay(inner=3)", "chain: column 16: tx_decay: inner takes a link or chain or none, got 3"},
     {"tx_decay(inner=[1])", "chain: column 16: tx_decay: inner takes a link or chain or none, got [1]"},
@@ -419,11 +447,16 @@ static void slips_find_the_nearest_name(void **state)
     static const struct {
         const char *slip, *hint;
     } slips[] = {
-        {"adm", ", did you mean 'adam'?"},      {"amda", ""},
-        {"adma", ", did you mean 'adam'?"},     {"lbgfs", ", did you mean 'lbfgs'?"},
-        {"lt", ", did you mean 'lr'?"},          {"strongwolf", ", did you mean 'strong_wolfe'?"},
-        {"sgd", ""},                            {"x", ""},
-        {"", ""},                               {"adamx", ", did you mean 'adam'?"},
+        {"adm", ", did you mean 'adam'?"},
+        {"amda", ""},
+        {"adma", ", did you mean 'adam'?"},
+        {"lbgfs", ", did you mean 'lbfgs'?"},
+        {"lt", ", did you mean 'lr'?"},
+        {"strongwolf", ", did you mean 'strong_wolfe'?"},
+        {"sgd", ""},
+        {"x", ""},
+        {"", ""},
+        {"adamx", ", did you mean 'adam'?"},
     };
     (void)state;
     for (int i = 0; i < COUNT_OF(slips); i++) {
@@ -457,7 +490,8 @@ static void printing_leaves_out_what_is_default(void **state)
         {"tx_all([tx_plain],[tx_plain|tx_rate],steps=2)", "tx_all(tx_plain, [tx_plain | tx_rate], steps=2)"},
         {"tx_split(\"a\", false=tx_plain)", "tx_split(\"a\", false=tx_plain)"},
         {"tx_split(\"a\", tx_plain)", "tx_split(\"a\", true=tx_plain)"},
-        {"tx_window([1,2/4,-inf], axes=[], title=\"\")", "tx_window(weights=[1, 0.5, -inf], axes=[], title=\"\")"},
+        {"tx_window([1,2/4,-inf], axes=[], title=\"\")",
+         "tx_window(weights=[1, 0.5, -inf], axes=[], title=\"\")"},
         {"tx_window(title=\"a\\\"b\\\\c\\nd\\te\")", "tx_window(title=\"a\\\"b\\\\c\\nd\\te\")"},
         {"[tx_plain | [tx_plain]]", "tx_plain | tx_plain"},
     };
@@ -493,12 +527,19 @@ static void numbers_print_short_and_come_back(void **state)
     static const struct {
         double value;
         const char *text;
-    } cases[] = {{0.1, "0.1"},          {1e-8, "1e-08"},        {1.0 / 3, "0.3333333333333333"},
-                 {0.1 + 0.2, "0.30000000000000004"}, {1e12, "1000000000000"}, {-0.0, "-0"},
-                 {INFINITY, "inf"},     {-INFINITY, "-inf"},    {5e-324, "4.94065645841247e-324"}};
+    } cases[] = {{0.1, "0.1"},
+                 {1e-8, "1e-08"},
+                 {1.0 / 3, "0.3333333333333333"},
+                 {0.1 + 0.2, "0.30000000000000004"},
+                 {1e12, "1000000000000"},
+                 {-0.0, "-0"},
+                 {INFINITY, "inf"},
+                 {-INFINITY, "-inf"},
+                 {5e-324, "4.94065645841247e-324"}};
     (void)state;
     char text[GD_NUMBER_SIZE];
-    for (int i = 0; i < COUNT_OF(cases); i++) assert_string_equal(gd__number_text(cases[i].value, text), cases[i].text);
+    for (int i = 0; i < COUNT_OF(cases); i++)
+        assert_string_equal(gd__number_text(cases[i].value, text), cases[i].text);
     uint64_t seed = 1;
     for (int i = 0; i < 20000; i++) {
         union {
@@ -528,7 +569,8 @@ static void the_locale_changes_nothing(void **state)
 static void chains_are_made_of_links(void **state)
 {
     gd_ctx *ctx = *state;
-    gd_link *list[] = {parsed(ctx, "tx_plain"), parsed(ctx, "tx_rate | [tx_plain | tx_scale(1)]"), parsed(ctx, "[]")};
+    gd_link *list[] = {parsed(ctx, "tx_plain"), parsed(ctx, "tx_rate | [tx_plain | tx_scale(1)]"),
+                       parsed(ctx, "[]")};
     gd_link *chain = gd_chain_of(ctx, list, 3);
     assert_int_equal(gd_link_children(chain), 4);
     expect_print(chain, "tx_plain | tx_rate | tx_plain | tx_scale(1)");
@@ -545,6 +587,27 @@ static void chains_are_made_of_links(void **state)
     /* NULL among them: an error was recorded where it came from */
     gd_link *broken[] = {parsed(ctx, "tx_plain"), NULL, parsed(ctx, "tx_plain")};
     assert_null(gd_chain_of(ctx, broken, 3));
+}
+
+static void nested_chains_print_and_come_apart_flat(void **state)
+{
+    gd_ctx *ctx = *state;
+    gd_link *inner = gd_link_new(ctx, &gd_link_chain), *outer = gd_link_new(ctx, &gd_link_chain);
+    assert_int_equal(gd_link_set_child(inner, "modules", parsed(ctx, "tx_plain | tx_rate")), GD_OK);
+    assert_int_equal(gd_link_set_child(inner, "modules", parsed(ctx, "[]")), GD_OK);
+    assert_int_equal(gd_link_set_child(outer, "modules", parsed(ctx, "tx_scale(1)")), GD_OK);
+    assert_int_equal(gd_link_set_child(outer, "modules", inner), GD_OK);
+    expect_print(outer, "tx_scale(1) | tx_plain | tx_rate");
+    gd_link *flat = gd_chain_of(ctx, &outer, 1);
+    assert_int_equal(gd_link_children(flat), 3);
+    expect_print(flat, "tx_scale(1) | tx_plain | tx_rate");
+    gd_link_release(flat);
+    /* as a child: brackets only where there are several */
+    gd_link *one = gd_link_new(ctx, &gd_link_chain), *parent = parsed(ctx, "tx_decay");
+    assert_int_equal(gd_link_set_child(one, "modules", parsed(ctx, "tx_plain")), GD_OK);
+    assert_int_equal(gd_link_set_child(parent, "inner", one), GD_OK);
+    expect_print(parent, "tx_decay(inner=tx_plain)");
+    gd_link_release(parent);
 }
 
 static void the_same_link_twice_is_refused(void **state)
@@ -611,14 +674,29 @@ static void classes_that_make_no_sense_are_refused(void **state)
         {CLASS("tx_rate", tx_rate_fields), GD_ARGUMENT, "link class 'tx_rate': there is one of that name"},
         {{.name = "idle"}, GD_ARGUMENT, "link class 'idle': does nothing"},
         {{.name = "both", .rule = same, .step = whole_step}, GD_ARGUMENT, "link class 'both': mixes"},
-        {{.name = "both", .rule = same, .apply_tensors = on_tensors}, GD_ARGUMENT, "link class 'both': mixes"},
-        {{.name = "c", .update_rule = only_state}, GD_ARGUMENT, "link class 'c': has an update_rule without a rule"},
-        {{.name = "c", .update_tensors = on_tensors}, GD_ARGUMENT, "link class 'c': has update_tensors without"},
-        {{.name = "c", .rule = same, .element_wise = always}, GD_ARGUMENT, "link class 'c': chooses with element_wise"},
-        {{.name = "c", .rule = same, .field_count = 65}, GD_ARGUMENT, "link class 'c': has a wrong number of settings"},
-        {{.name = "c", .rule = same, .field_count = 1}, GD_ARGUMENT, "link class 'c': has a wrong number of settings"},
-        {{.name = "c", .rule = same, .slot_count = 1}, GD_ARGUMENT, "link class 'c': has a wrong number of state slots"},
-        {{.name = "c", .rule = same, .slots = slots_twice, .slot_count = 2}, GD_ARGUMENT,
+        {{.name = "both", .rule = same, .apply_tensors = on_tensors},
+         GD_ARGUMENT,
+         "link class 'both': mixes"},
+        {{.name = "c", .update_rule = only_state},
+         GD_ARGUMENT,
+         "link class 'c': has an update_rule without a rule"},
+        {{.name = "c", .update_tensors = on_tensors},
+         GD_ARGUMENT,
+         "link class 'c': has update_tensors without"},
+        {{.name = "c", .rule = same, .element_wise = always},
+         GD_ARGUMENT,
+         "link class 'c': chooses with element_wise"},
+        {{.name = "c", .rule = same, .field_count = 65},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of settings"},
+        {{.name = "c", .rule = same, .field_count = 1},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of settings"},
+        {{.name = "c", .rule = same, .slot_count = 1},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of state slots"},
+        {{.name = "c", .rule = same, .slots = slots_twice, .slot_count = 2},
+         GD_ARGUMENT,
          "link class 'c': has two state slots of one name"},
         {CLASS("c", no_name), GD_ARGUMENT, "link class 'c': setting 0 has no proper name"},
         {CLASS("c", no_kind), GD_ARGUMENT, "link class 'c': setting 'a' has no known kind"},
@@ -627,7 +705,8 @@ static void classes_that_make_no_sense_are_refused(void **state)
         {CLASS("c", backwards), GD_ARGUMENT, "link class 'c': setting 'a' has an empty range"},
         {CLASS("c", other_kind), GD_ARGUMENT, "link class 'c': setting 'a' has a default of another kind"},
         {CLASS("c", no_choice), GD_VALUE, "link class 'c': a is \"z\", must be \"x\" or \"y\""},
-        {CLASS("c", choice_of_number), GD_ARGUMENT, "link class 'c': setting 'a' has choices but is not a string"},
+        {CLASS("c", choice_of_number), GD_ARGUMENT,
+         "link class 'c': setting 'a' has choices but is not a string"},
         {CLASS("c", many_numbers), GD_ARGUMENT, "link class 'c': setting 'a' takes any number of values"},
         {CLASS("c", many_twice), GD_ARGUMENT, "link class 'c': setting 'b' is the second for any number"},
         {CLASS("c", whole_flag), GD_ARGUMENT, "link class 'c': setting 'a' is whole but not a number"},
@@ -738,7 +817,8 @@ static gd_link *random_link(gd_ctx *ctx, uint64_t *seed, int depth)
     for (;;) {
         const gd_link_class *cls = gd__class_at(ctx, (int)random_below(seed, count));
         /* settings that must fit together are no subject here; a chain of one is that one */
-        if (!cls->check && cls != &gd_link_chain) return random_of(ctx, cls, seed, depth, random_below(seed, 2));
+        if (!cls->check && cls != &gd_link_chain)
+            return random_of(ctx, cls, seed, depth, random_below(seed, 2));
     }
 }
 
@@ -763,7 +843,8 @@ static void every_link_prints_what_it_is_read_from(void **state)
     for (int i = 0; (cls = gd__class_at(ctx, i)); i++) {
         if (cls == &gd_link_chain) continue;
         check_round_trip(ctx, random_of(ctx, cls, &seed, 3, false));
-        for (int k = 0; k < 20 && !cls->check; k++) check_round_trip(ctx, random_of(ctx, cls, &seed, 3, true));
+        for (int k = 0; k < 20 && !cls->check; k++)
+            check_round_trip(ctx, random_of(ctx, cls, &seed, 3, true));
     }
 }
 
@@ -799,13 +880,10 @@ static void settings_are_checked_without_a_text_too(void **state)
 
 static void fields_say_what_they_take(void **state)
 {
-    static const char *const want[] = {"a number from 0 to 1",
-                                       "a number from 0 to 1",
-                                       "true or false",
-                                       "\"zeros\" or \"update\"",
-                                       "a number of 0 or more or none",
-                                       "a whole number from 1 to 1000",
-                                       "a link or chain or none"};
+    static const char *const want[] = {
+        "a number from 0 to 1",    "a number from 0 to 1",          "true or false",
+        "\"zeros\" or \"update\"", "a number of 0 or more or none", "a whole number from 1 to 1000",
+        "a link or chain or none"};
     (void)state;
     char text[200];
     for (int i = 0; i < COUNT_OF(decay_fields); i++)
@@ -819,22 +897,25 @@ static void fields_say_what_they_take(void **state)
 static void no_memory_at_any_allocation_is_reported(void **state)
 {
     (void)state;
-    const char *text = "tx_pair([tx_plain | tx_rate(0.1)], tx_all(tx_plain, [tx_plain | tx_plain], steps=3), 3) | "
-                       "tx_window([1, 2, 3, 4, 5, 6, 7, 8, 9], title=\"a\\nb\") | chain(tx_plain, [tx_plain | tx_plain])";
+    const char *text =
+        "tx_pair([tx_plain | tx_rate(0.1)], tx_all(tx_plain, [tx_plain | tx_plain], steps=3), 3) | "
+        "tx_window([1, 2, 3, 4, 5, 6, 7, 8, 9], title=\"a\\nb\") | chain(tx_plain, [tx_plain | tx_plain])";
     for (int64_t k = 1;; k++) {
         memory m = {0};
         gd_ctx *ctx = context(&m, 1, NULL);
         m.requests = 0;
         m.fail_at = k;
         gd_status status = GD_OK;
-        for (int i = 0; i < COUNT_OF(classes) && !status; i++) status = gd_link_class_register(ctx, &classes[i]);
+        for (int i = 0; i < COUNT_OF(classes) && !status; i++)
+            status = gd_link_class_register(ctx, &classes[i]);
         gd_link *link = status ? NULL : gd_chain(ctx, text);
         gd_link *pair[] = {link, link ? gd_chain(ctx, "tx_plain | tx_plain") : NULL};
         gd_link *both = link ? gd_chain_of(ctx, pair, 2) : NULL;
         if (m.failed) {
             assert_null(both);
             assert_int_equal(gd_error(ctx), GD_NOMEM);
-        } else assert_int_equal(gd_link_children(both), 7);
+        } else
+            assert_int_equal(gd_link_children(both), 7);
         gd_link_release(both);
         gd_clear_error(ctx);
         end_context(ctx, &m);
@@ -887,6 +968,7 @@ int main(void)
         TEST(numbers_print_short_and_come_back),
         TEST(the_locale_changes_nothing),
         TEST(chains_are_made_of_links),
+        TEST(nested_chains_print_and_come_apart_flat),
         TEST(the_same_link_twice_is_refused),
         TEST(classes_that_make_no_sense_are_refused),
         TEST(a_class_belongs_to_its_context),

@@ -45,8 +45,14 @@ static void store_below(gd_program *p) { p->array[1].store = -2; }
 static void array_twice(gd_program *p) { p->array[2].slot = p->array[3].slot; }
 static void uniform_kind(gd_program *p) { p->uniform[0].kind = (gd_uniform_kind)17; }
 static void uniform_stores(gd_program *p) { p->uniform[0].store = 4; }
-static void scalar_stores_element(gd_program *p) { p->uniform[0].kind = GD_U_SCALAR, p->uniform[0].store = 0; }
-static void scalar_stores_nothing(gd_program *p) { p->uniform[0].kind = GD_U_SCALAR, p->uniform[0].store = p->count; }
+static void scalar_stores_element(gd_program *p)
+{
+    p->uniform[0].kind = GD_U_SCALAR, p->uniform[0].store = 0;
+}
+static void scalar_stores_nothing(gd_program *p)
+{
+    p->uniform[0].kind = GD_U_SCALAR, p->uniform[0].store = p->count;
+}
 static void compute_in_f16(gd_program *p) { p->compute = GD_F16; }
 static void too_many(gd_program *p) { p->count = GD_MAX_INSTRS + 1; }
 static void less_than_none(gd_program *p) { p->arrays = -1; }
@@ -55,22 +61,38 @@ static void verifier_names_what_is_wrong(void **state)
 {
     (void)state;
     static const fault faults[] = {
-        {"reads what comes later", last_reads_itself},  {"reads what comes later", reads_later},
-        {"lacks an operand", negative_operand},         {"lacks an operand", operand_missing},
-        {"too many operands", operand_too_many},        {"is not an instruction", unknown_op},
-        {"array that is not there", array_outside},     {"array that is not there", array_negative},
-        {"input that is not there", uniform_outside},   {"cannot be uniform", element_said_uniform},
-        {"cannot be uniform", load_said_uniform},       {"should be uniform", uniform_said_element},
-        {"wrong level", level_too_low},                 {"wrong level", level_too_high},
-        {"number of levels", levels_wrong},             {"list of reductions", reduction_unlisted},
-        {"list of reductions", reduction_elsewhere},    {"unknown extent", extent_unknown},
-        {"not marked", not_marked_loaded},              {"marked as loaded but", marked_loaded},
-        {"dtype", integer_array},                       {"unknown kind", array_kind},
-        {"stores what is not there", store_outside},    {"stores what is not there", store_below},
-        {"there twice", array_twice},                   {"unknown kind", uniform_kind},
-        {"is no scalar", uniform_stores},               {"stores an element", scalar_stores_element},
-        {"stores what is not", scalar_stores_nothing},  {"neither f32 nor f64", compute_in_f16},
-        {"count", too_many},                            {"count", less_than_none},
+        {"reads what comes later", last_reads_itself},
+        {"reads what comes later", reads_later},
+        {"lacks an operand", negative_operand},
+        {"lacks an operand", operand_missing},
+        {"too many operands", operand_too_many},
+        {"is not an instruction", unknown_op},
+        {"array that is not there", array_outside},
+        {"array that is not there", array_negative},
+        {"input that is not there", uniform_outside},
+        {"cannot be uniform", element_said_uniform},
+        {"cannot be uniform", load_said_uniform},
+        {"should be uniform", uniform_said_element},
+        {"wrong level", level_too_low},
+        {"wrong level", level_too_high},
+        {"number of levels", levels_wrong},
+        {"list of reductions", reduction_unlisted},
+        {"list of reductions", reduction_elsewhere},
+        {"unknown extent", extent_unknown},
+        {"not marked", not_marked_loaded},
+        {"marked as loaded but", marked_loaded},
+        {"dtype", integer_array},
+        {"unknown kind", array_kind},
+        {"stores what is not there", store_outside},
+        {"stores what is not there", store_below},
+        {"there twice", array_twice},
+        {"unknown kind", uniform_kind},
+        {"is no scalar", uniform_stores},
+        {"stores an element", scalar_stores_element},
+        {"stores what is not", scalar_stores_nothing},
+        {"neither f32 nor f64", compute_in_f16},
+        {"count", too_many},
+        {"count", less_than_none},
     };
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_program *p = new_program();
@@ -122,7 +144,8 @@ static void a_reduction_is_a_pass_of_its_own(void **state)
     assert_int_equal(pass.loads, 15);
     assert_int_equal(pass.stores, 14);
     assert_int_equal(pass.reductions, 0);
-    assert_int_equal(pass.used_count, 6); /* five settings and the clip factor; constants are part of the kernel */
+    assert_int_equal(pass.used_count,
+                     6); /* five settings and the clip factor; constants are part of the kernel */
     for (int k = 0; k < pass.used_count; k++) assert_int_not_equal(p->instr[pass.used[k]].op, GD_I_CONST);
     free(p);
     end_context(ctx, NULL);
@@ -285,8 +308,8 @@ static void instructions_mean_what_the_table_says(void **state)
         double got[] = {interpreted(ctx, m, GD_F32), interpreted(ctx, m, GD_F64), uniform(ctx, m)};
         for (int k = 0; k < COUNT_OF(got); k++)
             if (!same_number(got[k], m->result))
-                fail_msg("%s(%g, %g, %g) in way %d is %g, not %g", gd__opcode_name(m->op), m->a, m->b, m->c, k, got[k],
-                         m->result);
+                fail_msg("%s(%g, %g, %g) in way %d is %g, not %g", gd__opcode_name(m->op), m->a, m->b, m->c,
+                         k, got[k], m->result);
         seen[m->op] = true;
     }
     for (int op = GD_I_NEG; op < GD_I_SUM; op++)
@@ -297,52 +320,53 @@ static void instructions_mean_what_the_table_says(void **state)
 /* ---- a plain evaluator ---- */
 
 /* What each instruction does to two or three floats (kind 0) or doubles; written out again, not taken from element.h. */
-#define PLAIN(name, type, ABS, SQRT, EXP, LOG, TANH, FLOOR)                       \
-    static type name(unsigned op, type a, type b, type c)                         \
-    {                                                                             \
-        switch (op) {                                                             \
-        case GD_I_NEG: return -a;                                                 \
-        case GD_I_ABS: return ABS(a);                                             \
-        case GD_I_SIGN:                                                           \
-            if (isnan(a) || a == 0) return a;                                     \
-            return a > 0 ? (type)1 : -(type)1;                                    \
-        case GD_I_SQRT: return SQRT(a);                                           \
-        case GD_I_SQUARE: return a * a;                                           \
-        case GD_I_RECIPROCAL: return 1 / a;                                       \
-        case GD_I_EXP: return EXP(a);                                             \
-        case GD_I_LOG: return LOG(a);                                             \
-        case GD_I_TANH: return TANH(a);                                           \
-        case GD_I_FLOOR: return FLOOR(a);                                         \
-        case GD_I_ISFINITE: return isfinite(a) ? 1 : 0;                           \
-        case GD_I_NOT: return a == 0;                                             \
-        case GD_I_ADD: return a + b;                                              \
-        case GD_I_SUB: return a - b;                                              \
-        case GD_I_MUL: return a * b;                                              \
-        case GD_I_DIV: return a / b;                                              \
-        case GD_I_MIN:                                                            \
-            if (isnan(a) || isnan(b)) return (type)NAN;                           \
-            return b < a ? b : a;                                                 \
-        case GD_I_MAX:                                                            \
-            if (isnan(a) || isnan(b)) return (type)NAN;                           \
-            return b > a ? b : a;                                                 \
-        case GD_I_POW: return (type)pow((double)a, (double)b);                    \
-        case GD_I_COPYSIGN: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a);    \
-        case GD_I_LT: return a < b;                                               \
-        case GD_I_LE: return a <= b;                                              \
-        case GD_I_GT: return a > b;                                               \
-        case GD_I_GE: return a >= b;                                              \
-        case GD_I_EQ: return a == b;                                              \
-        case GD_I_NE: return a != b;                                              \
-        case GD_I_AND: return a != 0 && b != 0;                                   \
-        case GD_I_OR: return a != 0 || b != 0;                                    \
-        default: return a != 0 ? b : c;                                           \
-        }                                                                         \
+#define PLAIN(name, type, ABS, SQRT, EXP, LOG, TANH, FLOOR)                    \
+    static type name(unsigned op, type a, type b, type c)                      \
+    {                                                                          \
+        switch (op) {                                                          \
+        case GD_I_NEG: return -a;                                              \
+        case GD_I_ABS: return ABS(a);                                          \
+        case GD_I_SIGN:                                                        \
+            if (isnan(a) || a == 0) return a;                                  \
+            return a > 0 ? (type)1 : -(type)1;                                 \
+        case GD_I_SQRT: return SQRT(a);                                        \
+        case GD_I_SQUARE: return a * a;                                        \
+        case GD_I_RECIPROCAL: return 1 / a;                                    \
+        case GD_I_EXP: return EXP(a);                                          \
+        case GD_I_LOG: return LOG(a);                                          \
+        case GD_I_TANH: return TANH(a);                                        \
+        case GD_I_FLOOR: return FLOOR(a);                                      \
+        case GD_I_ISFINITE: return isfinite(a) ? 1 : 0;                        \
+        case GD_I_NOT: return a == 0;                                          \
+        case GD_I_ADD: return a + b;                                           \
+        case GD_I_SUB: return a - b;                                           \
+        case GD_I_MUL: return a * b;                                           \
+        case GD_I_DIV: return a / b;                                           \
+        case GD_I_MIN:                                                         \
+            if (isnan(a) || isnan(b)) return (type)NAN;                        \
+            return b < a ? b : a;                                              \
+        case GD_I_MAX:                                                         \
+            if (isnan(a) || isnan(b)) return (type)NAN;                        \
+            return b > a ? b : a;                                              \
+        case GD_I_POW: return (type)pow((double)a, (double)b);                 \
+        case GD_I_COPYSIGN: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a); \
+        case GD_I_LT: return a < b;                                            \
+        case GD_I_LE: return a <= b;                                           \
+        case GD_I_GT: return a > b;                                            \
+        case GD_I_GE: return a >= b;                                           \
+        case GD_I_EQ: return a == b;                                           \
+        case GD_I_NE: return a != b;                                           \
+        case GD_I_AND: return a != 0 && b != 0;                                \
+        case GD_I_OR: return a != 0 || b != 0;                                 \
+        default: return a != 0 ? b : c;                                        \
+        }                                                                      \
     }
 PLAIN(plain_f32, float, fabsf, sqrtf, gd__exp_f32, gd__log_f32, gd__tanh_f32, floorf)
 PLAIN(plain_f64, double, fabs, sqrt, exp, log, tanh, floor)
 
 /* All element values of element i, in the compute type held as double; uniform values are in `value` already. */
-static void plain_element(const gd_program *p, const tensors *t, int64_t i, const double *uniforms, double *value)
+static void plain_element(const gd_program *p, const tensors *t, int64_t i, const double *uniforms,
+                          double *value)
 {
     bool f32 = p->compute == GD_F32;
     for (int k = 0; k < p->count; k++) {

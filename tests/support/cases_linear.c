@@ -32,7 +32,7 @@ static array seen_as(const array *a, int ndim, const int64_t *size)
 static void reshaped(array *a, int ndim, const int64_t *size)
 {
     a->ndim = ndim;
-    memcpy(a->size, size, (size_t)ndim * sizeof *size);
+    for (int i = 0; i < ndim; i++) a->size[i] = size[i];
 }
 
 APPLY2(matmul, gd_matmul(a, b))

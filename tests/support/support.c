@@ -11,7 +11,9 @@
 static void *counted(void *user, void *old, size_t old_size, size_t new_size)
 {
     memory *m = user;
-    if (new_size && ++m->requests == m->fail_at) {
+    if (new_size) m->requests++;
+    if (new_size >> 40) return NULL; /* no machine has that much; sanitizers would stop */
+    if (new_size && m->fail_at && (m->requests == m->fail_at || (m->fail_on && m->requests > m->fail_at))) {
         m->failed = true;
         return NULL;
     }

@@ -21,6 +21,7 @@ typedef struct memory {
     int64_t bytes, blocks; /* alive */
     int64_t requests;      /* allocations asked for so far */
     int64_t fail_at;       /* this request gets NULL; 0: none does */
+    bool fail_on;          /* and so do all after it */
     bool failed;           /* it happened */
 } memory;
 

@@ -138,8 +138,7 @@ static view random_view(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *si
     gd_tensor *t = gd_from_data(ctx, dtype, ndim, base, data);
     free(data);
     for (int i = 0; i < ndim; i++) {
-        char axis[4];
-        snprintf(axis, sizeof axis, "%d", i);
+        char axis[2] = {(char)('0' + i), 0};
         int64_t n = size[order[i]];
         if (step[i] > 0) t = gd_slice(t, axis, 0, n ? (n - 1) * step[i] + 1 : 0, step[i]);
         if (step[i] < 0) t = gd_slice(t, axis, first[i], INT64_MIN, step[i]);

@@ -9,61 +9,61 @@
 
 #define pow_wide pow
 
-#define LOOP(NAME, expression)                                                                     \
+#define LOOP(NAME, expression)                                                                          \
     static void JOIN(NAME, SUFFIX)(void *o_, const void *a_, const void *b_, const void *c_, int64_t n) \
-    {                                                                                              \
-        T *restrict o = o_;                                                                        \
-        const T *x = a_, *y = b_ ? b_ : a_, *z = c_ ? c_ : a_;                                     \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T a = x[i], b = y[i], c = z[i];                                                        \
-            (void)b;                                                                               \
-            (void)c;                                                                               \
-            o[i] = expression;                                                                     \
-        }                                                                                          \
+    {                                                                                                   \
+        T *restrict o = o_;                                                                             \
+        const T *x = a_, *y = b_ ? b_ : a_, *z = c_ ? c_ : a_;                                          \
+        for (int64_t i = 0; i < n; i++) {                                                               \
+            T a = x[i], b = y[i], c = z[i];                                                             \
+            (void)b;                                                                                    \
+            (void)c;                                                                                    \
+            o[i] = expression;                                                                          \
+        }                                                                                               \
     }
 
-#define CONVERT(NAME, to_type, from_type, expression)                      \
+#define CONVERT(NAME, to_type, from_type, expression)                       \
     static void JOIN(NAME, SUFFIX)(void *to_, const void *from_, int64_t n) \
-    {                                                                      \
-        to_type *restrict to = to_;                                        \
-        const from_type *from = from_;                                     \
-        for (int64_t i = 0; i < n; i++) {                                  \
-            from_type x = from[i];                                         \
-            to[i] = (to_type)(expression);                                 \
-        }                                                                  \
+    {                                                                       \
+        to_type *restrict to = to_;                                         \
+        const from_type *from = from_;                                      \
+        for (int64_t i = 0; i < n; i++) {                                   \
+            from_type x = from[i];                                          \
+            to[i] = (to_type)(expression);                                  \
+        }                                                                   \
     }
 
 /* Lane k takes elements k, k + 16, ...: n is a multiple of sixteen but for the last block. */
-#define REDUCE(NAME, expression)                                                 \
-    static void JOIN(NAME, SUFFIX)(void *lanes, const void *x_, int64_t n)       \
-    {                                                                            \
-        T lane[GD_LANES];                                                        \
-        const T *x = x_;                                                         \
-        memcpy(lane, lanes, sizeof lane);                                        \
-        int64_t i = 0;                                                           \
-        for (; i + GD_LANES <= n; i += GD_LANES)                                 \
-            for (int k = 0; k < GD_LANES; k++) {                                 \
-                T a = lane[k], b = x[i + k];                                     \
-                lane[k] = expression;                                            \
-            }                                                                    \
-        for (int k = 0; i + k < n; k++) {                                        \
-            T a = lane[k], b = x[i + k];                                         \
-            lane[k] = expression;                                                \
-        }                                                                        \
-        memcpy(lanes, lane, sizeof lane);                                        \
+#define REDUCE(NAME, expression)                                           \
+    static void JOIN(NAME, SUFFIX)(void *lanes, const void *x_, int64_t n) \
+    {                                                                      \
+        T lane[GD_LANES];                                                  \
+        const T *x = x_;                                                   \
+        memcpy(lane, lanes, sizeof lane);                                  \
+        int64_t i = 0;                                                     \
+        for (; i + GD_LANES <= n; i += GD_LANES)                           \
+            for (int k = 0; k < GD_LANES; k++) {                           \
+                T a = lane[k], b = x[i + k];                               \
+                lane[k] = expression;                                      \
+            }                                                              \
+        for (int k = 0; i + k < n; k++) {                                  \
+            T a = lane[k], b = x[i + k];                                   \
+            lane[k] = expression;                                          \
+        }                                                                  \
+        memcpy(lanes, lane, sizeof lane);                                  \
     }
 
-#define ALL_LOOPS                                                   \
-    GD_ELEMENT_LIST(LOOP)                                           \
-    CONVERT(load_f32, T, float, x)                                  \
-    CONVERT(load_f64, T, double, x)                                 \
-    CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))               \
-    CONVERT(load_bf16, T, uint16_t, gd__bf16_to_f32(x))             \
-    CONVERT(store_f32, float, T, x)                                 \
-    CONVERT(store_f64, double, T, x)                                \
-    CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))       \
-    CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x))     \
-    REDUCE(sum, a + b)                                              \
+#define ALL_LOOPS                                               \
+    GD_ELEMENT_LIST(LOOP)                                       \
+    CONVERT(load_f32, T, float, x)                              \
+    CONVERT(load_f64, T, double, x)                             \
+    CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))           \
+    CONVERT(load_bf16, T, uint16_t, gd__bf16_to_f32(x))         \
+    CONVERT(store_f32, float, T, x)                             \
+    CONVERT(store_f64, double, T, x)                            \
+    CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))   \
+    CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x)) \
+    REDUCE(sum, a + b)                                          \
     REDUCE(maximum, a != a ? a : ((b > a) | (b != b)) ? b : a)
 
 #define SUFFIX     _f32

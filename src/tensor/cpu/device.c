@@ -158,6 +158,8 @@ int gd_gpu_count(gd_ctx *ctx)
     return count(ctx);
 }
 
+static const gd_host host = {.fail = gd_fail, .alloc = gd__alloc, .free = gd__free, .ops = gd__ops};
+
 static gd_device *open_gpu(gd_ctx *ctx, devices *all, int index)
 {
     gd_device *gpu = &all->gpu[index];
@@ -170,7 +172,7 @@ static gd_device *open_gpu(gd_ctx *ctx, devices *all, int index)
     }
     gd_plugin_open_fn open;
     memcpy(&open, &symbol, sizeof open);
-    *gpu = (gd_device){.ctx = ctx, .index = index};
+    *gpu = (gd_device){.ctx = ctx, .index = index, .host = &host};
     snprintf(gpu->name, sizeof gpu->name, "gpu:%d", index);
     if (open(gpu) == GD_OK) return gpu;
     gpu->backend = NULL;

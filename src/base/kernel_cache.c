@@ -1,5 +1,5 @@
 /* Compiled kernels on disk: the private folder, sealed files, limits. */
-#include "optim/kernel_cache.h"
+#include "base/kernel_cache.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -175,9 +175,9 @@ bool gd__cache_intact(const char *path)
     int fd = open_ours(path, O_RDONLY, &s);
     if (fd < 0) return false;
     uint64_t size = (uint64_t)s.st_size, length = size - sizeof found;
-    bool intact = size > sizeof found && digest_file(fd, length, &digest) && read_fully(fd, &found, sizeof found) &&
-                  !memcmp(found.word, seal_word, sizeof found.word) && found.length == length &&
-                  found.digest.a == digest.a && found.digest.b == digest.b;
+    bool intact = size > sizeof found && digest_file(fd, length, &digest) &&
+                  read_fully(fd, &found, sizeof found) && !memcmp(found.word, seal_word, sizeof found.word) &&
+                  found.length == length && found.digest.a == digest.a && found.digest.b == digest.b;
     if (intact) (void)futimens(fd, NULL);
     close(fd);
     return intact;
@@ -206,12 +206,6 @@ typedef struct census {
     struct timespec used;
 } census;
 
-static bool has_ends(const char *name, const char *start, const char *end)
-{
-    size_t n = strlen(name), e = strlen(end);
-    return !strncmp(name, start, strlen(start)) && n >= e && !strcmp(name + n - e, end);
-}
-
 static bool earlier(struct timespec a, struct timespec b)
 {
     return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
@@ -226,9 +220,9 @@ static census take_census(DIR *dir)
     for (struct dirent *entry; (entry = readdir(dir));) {
         const char *name = entry->d_name;
         struct stat s;
-        if (fstatat(dirfd(dir), name, &s, AT_SYMLINK_NOFOLLOW)) continue;
-        if (has_ends(name, "tmp-", "") && now - s.st_mtime > LEFTOVER) unlinkat(dirfd(dir), name, 0);
-        if (!has_ends(name, "gd-", ".so")) continue;
+        if (fstatat(dirfd(dir), name, &s, AT_SYMLINK_NOFOLLOW) || S_ISDIR(s.st_mode)) continue;
+        if (!strncmp(name, "tmp-", 4) && now - s.st_mtime > LEFTOVER) unlinkat(dirfd(dir), name, 0);
+        if (strncmp(name, "gd-", 3) != 0) continue;
         if (!all.files++ || earlier(s.st_mtim, all.used)) {
             snprintf(all.oldest, sizeof all.oldest, "%s", name);
             all.used = s.st_mtim;

@@ -1,12 +1,12 @@
 /* Compiled kernels on disk.
  *
- *   FOLDER/gd-0123456789abcdef0123456789abcdef.so     a shared object, then 32 bytes: SEAL, length, digest
+ *   FOLDER/gd-0123456789abcdef0123456789abcdef.so     a shared object (or .cubin), then 32 bytes: word, length, digest
  *   FOLDER/tmp-XXXXXX.c, .so                          being made; renamed when done, deleted when an hour old
  *
  * The folder must be ours alone (no link, owner, 0700): what lies in it is executed.  The seal shows damage, not malice:
  * whoever can write into the folder is us. */
-#ifndef GD_OPTIM_KERNEL_CACHE_H
-#define GD_OPTIM_KERNEL_CACHE_H
+#ifndef GD_BASE_KERNEL_CACHE_H
+#define GD_BASE_KERNEL_CACHE_H
 
 #include "base/ctx.h"
 

@@ -16,12 +16,12 @@ double gd__seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-gd_progress gd__progress_start(int64_t total)
+gd_meter gd__meter_start(int64_t total)
 {
     const char *terminal = getenv("TERM");
     double now = gd__seconds();
     bool on = isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
-    return (gd_progress){.on = on, .total = total, .begun = now, .shown = now};
+    return (gd_meter){.on = on, .total = total, .begun = now, .shown = now};
 }
 
 /* "12 s", "3 min 20 s", "1 h 5 min" */
@@ -38,7 +38,7 @@ static void duration(char *out, size_t size, double seconds)
         (void)snprintf(out, size, "%ld h %ld min", s / 3600, s % 3600 / 60);
 }
 
-static void put_line(gd_progress *p, const char *text)
+static void put_line(gd_meter *p, const char *text)
 {
     int width = (int)strlen(text);
     int blank = p->width > width ? p->width - width : 0;
@@ -47,7 +47,7 @@ static void put_line(gd_progress *p, const char *text)
     p->width = width;
 }
 
-void gd__progress_show(gd_progress *p, const char *unit, int64_t done, double loss)
+void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
 {
     if (!p->on) return;
     double now = gd__seconds();
@@ -66,7 +66,7 @@ void gd__progress_show(gd_progress *p, const char *unit, int64_t done, double lo
     put_line(p, line);
 }
 
-void gd__progress_end(gd_progress *p)
+void gd__meter_end(gd_meter *p)
 {
     if (p->on && p->width) (void)fprintf(stderr, "\r%*s\r", p->width, "");
     p->width = 0;

@@ -1,0 +1,266 @@
+/* Plugin entry, memory and copies.  All work goes to one stream a device; only reads on the host wait for it. */
+#include "plugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Errors after which the driver refuses everything in this process. */
+static bool is_lost(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: return true;
+    default: return false;
+    }
+}
+
+gd_status cuda_fail(gd_device *device, const char *what, CUresult result)
+{
+    const char *text = NULL;
+    cuda_state *s = cuda_of(device);
+    if (!s->api.cuGetErrorString || s->api.cuGetErrorString(result, &text) != CUDA_SUCCESS || !text) text = "unknown";
+    gd_status status = result == CUDA_ERROR_OUT_OF_MEMORY ? GD_NOMEM : GD_DEVICE;
+    return device->host->fail(device->ctx, status, "%s: %.*s failed: %s (CUDA error %d)%s", device->name,
+                              (int)strcspn(what, "("), what, text, (int)result,
+                              is_lost(result) ? "; what is on the GPU is lost, what is on the CPU is not" : "");
+}
+
+/* Contexts of the driver belong to threads: a thread may have had another GPU in hand, or be new. */
+static gd_status enter(gd_device *device)
+{
+    CUDA_TRY(device, cuCtxSetCurrent(cuda_of(device)->context));
+    return GD_OK;
+}
+
+void *cuda_alloc(gd_device *device, size_t bytes)
+{
+    cuda_state *s = cuda_of(device);
+    CUdeviceptr data = 0;
+    if (enter(device)) return NULL;
+    CUresult result = s->api.cuMemAllocAsync(&data, bytes, s->stream);
+    if (result == CUDA_SUCCESS) return (void *)(uintptr_t)data;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        size_t left = 0, total = 0;
+        if (s->api.cuMemGetInfo_v2(&left, &total) != CUDA_SUCCESS) left = total = 0;
+        (void)device->host->fail(device->ctx, GD_NOMEM, "%s: no memory for %zu bytes; %zu of %zu MiB are free",
+                                 device->name, bytes, left >> 20, total >> 20);
+    } else (void)cuda_fail(device, "cuMemAllocAsync", result);
+    return NULL;
+}
+
+void cuda_free(gd_device *device, void *data, size_t bytes)
+{
+    (void)bytes;
+    cuda_state *s = cuda_of(device);
+    (void)s->api.cuCtxSetCurrent(s->context);
+    (void)s->api.cuMemFreeAsync((CUdeviceptr)(uintptr_t)data, s->stream);
+}
+
+/* Ordinary memory is copied before the driver returns, pinned memory (an allocator of the user's) some time later. */
+static bool is_pinned(const cuda_state *s, const void *host)
+{
+    CUmemorytype type = 0;
+    return s->api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host) ==
+               CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST;
+}
+
+static gd_status upload(gd_device *device, void *to, const void *host, size_t bytes)
+{
+    cuda_state *s = cuda_of(device);
+    gd_status status = enter(device);
+    if (status) return status;
+    CUDA_TRY(device, cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)to, host, bytes, s->stream));
+    if (is_pinned(s, host)) CUDA_TRY(device, cuStreamSynchronize(s->stream));
+    return GD_OK;
+}
+
+/* An operator that met an index out of range left its number; it is reported when the host next looks. */
+static gd_status check_trouble(gd_device *device)
+{
+    cuda_state *s = cuda_of(device);
+    if (!s->troubled_possible) return GD_OK;
+    int code[2] = {0, 0};
+    CUDA_TRY(device, cuMemcpyDtoHAsync_v2(code, s->trouble, sizeof code, s->stream));
+    CUDA_TRY(device, cuStreamSynchronize(s->stream));
+    s->troubled_possible = false;
+    if (!code[0]) return GD_OK;
+    CUDA_TRY(device, cuMemsetD8Async(s->trouble, 0, sizeof code, s->stream));
+    return device->host->fail(device->ctx, GD_INDEX, "%s: an index was out of range", device->host->ops[code[1]].name);
+}
+
+static gd_status download(gd_device *device, void *host, const void *from, size_t bytes)
+{
+    cuda_state *s = cuda_of(device);
+    gd_status status = enter(device);
+    if (status) return status;
+    CUDA_TRY(device, cuMemcpyDtoHAsync_v2(host, (CUdeviceptr)(uintptr_t)from, bytes, s->stream));
+    CUDA_TRY(device, cuStreamSynchronize(s->stream));
+    return check_trouble(device);
+}
+
+static gd_status sync_device(gd_device *device)
+{
+    gd_status status = enter(device);
+    if (status) return status;
+    CUDA_TRY(device, cuStreamSynchronize(cuda_of(device)->stream));
+    return check_trouble(device);
+}
+
+static gd_status run(gd_device *device, const gd_call *call)
+{
+    gd_status status = enter(device);
+    if (status) return status;
+    switch (device->host->ops[call->op].kind) {
+    case GD_KIND_MAP:
+    case GD_KIND_TEST: return cuda_map(device, call);
+    default: return cuda_full(device, call);
+    }
+}
+
+static bool native_half(gd_op_id op) { return op == GD_OP_matmul; }
+
+static void *program(gd_device *device, const char *source, const char *name)
+{
+    return enter(device) ? NULL : cuda_program(device, source, name);
+}
+
+static gd_status launch(gd_device *device, const gd_launch *launch)
+{
+    gd_status status = enter(device);
+    return status ? status : cuda_program_launch(device, launch);
+}
+
+static void close_device(gd_device *device)
+{
+    cuda_state *s = cuda_of(device);
+    if (!s) return;
+    if (s->context) (void)s->api.cuCtxSetCurrent(s->context);
+    if (s->stream) (void)s->api.cuStreamSynchronize(s->stream);
+    if (s->blas) (void)s->api.cublasDestroy_v2(s->blas);
+    if (s->solver) (void)s->api.cusolverDnDestroy(s->solver);
+    cuda_modules_free(device);
+    if (s->trouble) (void)s->api.cuMemFreeAsync(s->trouble, s->stream);
+    if (s->stream) (void)s->api.cuStreamDestroy_v2(s->stream);
+    if (s->context) (void)s->api.cuDevicePrimaryCtxRelease_v2(s->device);
+    cuda_api_close(&s->api);
+    device->host->free(device->ctx, s, sizeof *s);
+    device->state = NULL;
+}
+
+static const gd_backend backend = {
+    .name = "gpu",
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .upload = upload,
+    .download = download,
+    .sync = sync_device,
+    .run = run,
+    .native_half = native_half,
+    .program = program,
+    .launch = launch,
+    .close = close_device,
+};
+
+/* ---- opening ---- */
+
+/* NVRTC knows the GPUs of its time only, and forgets old ones. */
+static gd_status check_architecture(gd_device *device)
+{
+    cuda_state *s = cuda_of(device);
+    int count = 0, known[64], major = 0, minor = 0;
+    if (s->major < 7)
+        return device->host->fail(device->ctx, GD_DEVICE, "device '%s': compute capability %d.%d is below 7.0",
+                                  device->name, s->major, s->minor);
+    (void)s->api.nvrtcVersion(&major, &minor);
+    if (s->api.nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 64 ||
+        s->api.nvrtcGetSupportedArchs(known) != NVRTC_SUCCESS)
+        return device->host->fail(device->ctx, GD_DEVICE, "device '%s': libnvrtc %d.%d does not work", device->name,
+                                  major, minor);
+    for (int i = 0; i < count; i++)
+        if (known[i] == 10 * s->major + s->minor) return GD_OK;
+    return device->host->fail(device->ctx, GD_DEVICE,
+                              "device '%s': compute capability %d.%d is not one that libnvrtc %d.%d compiles for "
+                              "(%d.%d to %d.%d)",
+                              device->name, s->major, s->minor, major, minor, known[0] / 10, known[0] % 10,
+                              known[count - 1] / 10, known[count - 1] % 10);
+}
+
+static gd_status open_context(gd_device *device)
+{
+    cuda_state *s = cuda_of(device);
+    int count = 0;
+    CUDA_TRY(device, cuInit(0));
+    CUDA_TRY(device, cuDeviceGetCount(&count));
+    if (device->index >= count)
+        return device->host->fail(device->ctx, GD_DEVICE, "device '%s': there %s %d GPU%s", device->name,
+                                  count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    CUDA_TRY(device, cuDeviceGet(&s->device, device->index));
+    CUDA_TRY(device, cuDeviceGetAttribute(&s->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, s->device));
+    CUDA_TRY(device, cuDeviceGetAttribute(&s->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, s->device));
+    CUDA_TRY(device, cuDeviceGetAttribute(&s->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, s->device));
+    gd_status status = check_architecture(device);
+    if (status) return status;
+    CUcontext context = NULL;
+    CUDA_TRY(device, cuDevicePrimaryCtxRetain(&context, s->device));
+    s->context = context;
+    return enter(device);
+}
+
+static gd_status open_stream(gd_device *device)
+{
+    cuda_state *s = cuda_of(device);
+    CUDA_TRY(device, cuStreamCreate(&s->stream, CU_STREAM_NON_BLOCKING));
+    /* freed memory stays in the pool */
+    CUmemoryPool pool;
+    CUDA_TRY(device, cuDeviceGetDefaultMemPool(&pool, s->device));
+    cuuint64_t keep = UINT64_MAX;
+    CUDA_TRY(device, cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    CUDA_TRY(device, cuMemAllocAsync(&s->trouble, 2 * sizeof(int), s->stream));
+    CUDA_TRY(device, cuMemsetD8Async(s->trouble, 0, 2 * sizeof(int), s->stream));
+    return GD_OK;
+}
+
+gd_status cuda_open(gd_device *device)
+{
+    const char *tf32 = getenv("GRADUS_TF32");
+    cuda_of(device)->tf32 = tf32 && *tf32 == '1';
+    gd_status status = open_context(device);
+    if (!status) status = open_stream(device);
+    if (status) close_device(device);
+    else device->backend = &backend;
+    return status;
+}
+
+__attribute__((visibility("default"))) gd_status gd_plugin_open(gd_device *device)
+{
+    cuda_state *s = device->host->alloc(device->ctx, sizeof *s);
+    if (!s) return GD_NOMEM;
+    memset(s, 0, sizeof *s);
+    device->state = s;
+    char why[256];
+    if (cuda_api_open(&s->api, why, sizeof why)) return cuda_open(device);
+    close_device(device);
+    return device->host->fail(device->ctx, GD_DEVICE, "device '%s': %s", device->name, why);
+}
+
+__attribute__((visibility("default"))) int gd_plugin_count(gd_ctx *ctx)
+{
+    (void)ctx;
+    cuda_api api = {0};
+    char why[256];
+    int count = 0;
+    if (!cuda_api_library(&api, 'D', why, sizeof why) || api.cuInit(0) != CUDA_SUCCESS ||
+        api.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        count = 0;
+    cuda_api_close(&api);
+    return count;
+}

@@ -1,0 +1,311 @@
+/* The operators that are not element-wise: arguments for the kernels of full.cu. */
+#include "plugin.h"
+
+#include "common_text.h"
+#include "full_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* As struct Args in full.cu. */
+typedef struct full_args {
+    int64_t n;
+    const void *in[3];
+    void *out;
+    int64_t i[16];
+    double f[2];
+    int ndim;
+    int64_t size[8], from[8], to[8];
+    int *trouble;
+    int op;
+} full_args;
+
+static const char *const kernel_names[] = {
+#define KERNEL_NAME(name, family) #name,
+    CUDA_FULL_KERNELS(KERNEL_NAME)
+#undef KERNEL_NAME
+};
+static const char *const kernel_families[] = {
+#define KERNEL_FAMILY(name, family) #family,
+    CUDA_FULL_KERNELS(KERNEL_FAMILY)
+#undef KERNEL_FAMILY
+};
+
+size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size)
+{
+    char source_dtype[32] = "";
+    if (kernel == CUDA_FULL_copy_strided) snprintf(source_dtype, sizeof source_dtype, "#define SRC %d\n", (int)from);
+    int n = snprintf(text, size, "%s\n#define DT %d\n#define %s\n%s%s", common_text, (int)dtype,
+                     kernel_families[kernel], source_dtype, full_text);
+    return n > 0 && (size_t)n < size ? (size_t)n : 0;
+}
+
+static gd_status full_kernel(gd_device *device, cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, CUfunction *f)
+{
+    CUfunction *quick = &cuda_of(device)->full_quick[kernel][dtype][from];
+    char source[CUDA_SOURCE_SIZE];
+    if (!*quick) {
+        if (!cuda_full_source(kernel, dtype, from, source, sizeof source))
+            return device->host->fail(device->ctx, GD_INTERNAL, "%s: the source is too long", kernel_names[kernel]);
+        gd_status status = cuda_kernel(device, kernel_names[kernel], source, kernel_names[kernel], quick);
+        if (status) return status;
+    }
+    *f = *quick;
+    return GD_OK;
+}
+
+/* One thread for each of a->n, or one block where `by_block`. */
+static gd_status go(gd_device *device, cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, full_args *a,
+                    bool by_block)
+{
+    CUfunction f = NULL;
+    if (a->n == 0) return GD_OK;
+    gd_status status = full_kernel(device, kernel, dtype, from, &f);
+    if (status) return status;
+    int64_t blocks = by_block ? a->n : (a->n + 255) / 256, most = (int64_t)cuda_of(device)->processors * 64;
+    return cuda_launch(device, f, blocks < most ? blocks : most, 256, 0, (void *[]){a});
+}
+
+static gd_status fill_with(gd_device *device, gd_tensor *out, double value)
+{
+    full_args a = {.n = out->numel, .out = out->data, .f = {value}};
+    return go(device, CUDA_FULL_fill, out->dtype, out->dtype, &a, false);
+}
+
+/* ---- copies ---- */
+
+static bool dense(const gd_tensor *t)
+{
+    int64_t step = 1;
+    for (int i = t->ndim; i-- > 0;) {
+        if (t->size[i] != 1 && t->stride[i] != step) return false;
+        step *= t->size[i];
+    }
+    return true;
+}
+
+gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src)
+{
+    if (dst->numel == 0) return GD_OK;
+    if (dst->dtype == src->dtype && dst->numel == src->numel && dense(dst) && dense(src)) {
+        CUDA_TRY(device, cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)dst->data, (CUdeviceptr)(uintptr_t)src->data,
+                                              (size_t)dst->numel * gd_dtype_size(dst->dtype), cuda_of(device)->stream));
+        return GD_OK;
+    }
+    full_args a = {.n = dst->numel, .in = {src->data}, .out = dst->data};
+    int shift = dst->ndim - src->ndim;
+    for (int d = 0; d < dst->ndim; d++) {
+        bool spread = d < shift || (src->size[d - shift] == 1 && dst->size[d] != 1);
+        int64_t from = spread ? 0 : src->stride[d - shift], to = dst->stride[d], size = dst->size[d];
+        if (size == 1) continue;
+        int n = a.ndim;
+        bool joins = n > 0 && a.from[n - 1] == from * size && a.to[n - 1] == to * size;
+        if (joins) n--;
+        a.size[n] = joins ? a.size[n] * size : size;
+        a.from[n] = from;
+        a.to[n] = to;
+        a.ndim = n + 1;
+    }
+    return go(device, CUDA_FULL_copy_strided, dst->dtype, src->dtype, &a, false);
+}
+
+/* A part of out, seen as a tensor. */
+static gd_status copy_to_window(gd_device *device, gd_tensor *window, const gd_tensor *part)
+{
+    return part->numel ? cuda_copy_strided(device, window, part) : GD_OK;
+}
+
+static gd_status embed(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *out = call->out[0], window = *out;
+    const int64_t *start = call->attrs->i, *step = start + x->ndim;
+    gd_status status = fill_with(device, out, call->attrs->f[0]);
+    for (int i = 0; i < x->ndim; i++) {
+        window.data += start[i] * out->stride[i] * (int64_t)gd_dtype_size(out->dtype);
+        window.stride[i] = out->stride[i] * step[i];
+        window.size[i] = x->size[i];
+    }
+    window.numel = x->numel;
+    return status ? status : copy_to_window(device, &window, x);
+}
+
+static gd_status cat(gd_device *device, const gd_call *call)
+{
+    gd_tensor *out = call->out[0], window = *out;
+    int axis = (int)call->attrs->i[0];
+    gd_status status = GD_OK;
+    for (int k = 0; k < call->nin && !status; k++) {
+        window.size[axis] = call->in[k]->size[axis];
+        window.numel = call->in[k]->numel;
+        status = copy_to_window(device, &window, call->in[k]);
+        window.data += call->in[k]->size[axis] * out->stride[axis] * (int64_t)gd_dtype_size(out->dtype);
+    }
+    return status;
+}
+
+/* ---- reductions ---- */
+
+#define COLUMN_ROWS 128
+#define ROW_CHUNK 65536
+
+/* Sums chunks into a temporary until one is left. */
+static gd_status sum_into(gd_device *device, const void *in, void *out, int64_t outer, int64_t reduced, int64_t inner,
+                          gd_dtype dtype)
+{
+    int64_t chunk = inner == 1 ? ROW_CHUNK : COLUMN_ROWS, chunks = (reduced + chunk - 1) / chunk;
+    size_t bytes = (size_t)(outer * chunks * inner) * gd_dtype_size(dtype);
+    void *room = chunks > 1 ? cuda_alloc(device, bytes) : out;
+    if (!room) return GD_NOMEM;
+    full_args a = {.n = outer * chunks * inner, .in = {in}, .out = room, .i = {reduced, inner, chunk, chunks}};
+    gd_status status = go(device, inner == 1 ? CUDA_FULL_sum_rows : CUDA_FULL_sum_columns, dtype, dtype, &a, inner == 1);
+    if (chunks > 1) {
+        if (!status) status = sum_into(device, room, out, outer, chunks, inner, dtype);
+        cuda_free(device, room, bytes);
+    }
+    return status;
+}
+
+static gd_status sum(gd_device *device, const gd_call *call)
+{
+    const int64_t *i = call->attrs->i;
+    gd_tensor *out = call->out[0];
+    if (out->numel == 0) return GD_OK;
+    if (i[1] == 0) return fill_with(device, out, 0);
+    return sum_into(device, call->in[0]->data, out->data, i[0], i[1], i[2], out->dtype);
+}
+
+/* Kernels with a thread a result; `flag` is their last number. */
+static gd_status by_result(gd_device *device, const gd_call *call, cuda_full_kernel kernel, int64_t flag)
+{
+    const int64_t *i = call->attrs->i;
+    full_args a = {.n = i[0] * i[2], .in = {call->in[0]->data}, .out = call->out[0]->data, .i = {i[0], i[1], i[2], flag}};
+    return go(device, kernel, call->in[0]->dtype, call->in[0]->dtype, &a, kernel == CUDA_FULL_exponentials);
+}
+
+/* ---- picking and placing ---- */
+
+static void split_at(const gd_tensor *t, int axis, int64_t *outer, int64_t *inner)
+{
+    *outer = *inner = 1;
+    for (int i = 0; i < t->ndim; i++) {
+        if (i < axis) *outer *= t->size[i];
+        if (i > axis) *inner *= t->size[i];
+    }
+}
+
+static gd_status pick(gd_device *device, const gd_call *call, cuda_full_kernel kernel)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1], *out = call->out[0];
+    int axis = (int)call->attrs->i[0];
+    int64_t outer, inner;
+    split_at(x, axis, &outer, &inner);
+    cuda_state *s = cuda_of(device);
+    int64_t count = kernel == CUDA_FULL_index_select ? index->numel : index->size[axis];
+    full_args a = {.n = out->numel, .in = {x->data, index->data}, .out = out->data, .i = {x->size[axis], inner, count},
+                   .trouble = (int *)(uintptr_t)s->trouble, .op = call->op};
+    s->troubled_possible = true;
+    return go(device, kernel, out->dtype, out->dtype, &a, false);
+}
+
+static gd_status add_at(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0], *index = call->in[1], *out = call->out[0];
+    int axis = (int)call->attrs->i[0];
+    int64_t outer, inner;
+    split_at(x, axis, &outer, &inner);
+    bool scatter = call->op == GD_OP_scatter_add;
+    gd_status status = cuda_copy_strided(device, out, x);
+    cuda_state *s = cuda_of(device);
+    int64_t count = scatter ? index->size[axis] : index->numel;
+    full_args a = {.n = outer * inner, .in = {x->data, index->data, call->in[2]->data}, .out = out->data,
+                   .i = {x->size[axis], inner, count, scatter}, .trouble = (int *)(uintptr_t)s->trouble, .op = call->op};
+    s->troubled_possible = true;
+    return status ? status : go(device, CUDA_FULL_add_at, out->dtype, out->dtype, &a, false);
+}
+
+static gd_status random_numbers(gd_device *device, const gd_call *call)
+{
+    gd_tensor *out = call->out[0];
+    full_args a = {.n = out->numel, .out = out->data};
+    memcpy(a.i, call->attrs->i, 3 * sizeof a.i[0]);
+    return go(device, CUDA_FULL_random_numbers, out->dtype, out->dtype, &a, false);
+}
+
+static gd_status tri(gd_device *device, const gd_call *call)
+{
+    gd_tensor *x = call->in[0];
+    full_args a = {.n = x->numel, .in = {x->data}, .out = call->out[0]->data,
+                   .i = {x->size[x->ndim - 2], x->size[x->ndim - 1], call->attrs->i[0], call->attrs->i[1]}};
+    return go(device, CUDA_FULL_tri, x->dtype, x->dtype, &a, false);
+}
+
+/* See cpu/windows.c for the layouts. */
+static gd_status windows(gd_device *device, const gd_call *call)
+{
+    bool fold = call->op == GD_OP_fold2d;
+    gd_tensor *image = fold ? call->out[0] : call->in[0];
+    const int64_t *i = call->attrs->i;
+    int64_t batch = image->size[0], channels = image->size[1], places = i[0] * i[1];
+    int64_t down = (i[4] + 2 * i[3] - i[0]) / i[2] + 1, across = (i[5] + 2 * i[3] - i[1]) / i[2] + 1, count = down * across;
+    bool together = i[6];
+    full_args a = {.n = fold ? image->numel : batch * channels * places * count,
+                   .in = {call->in[0]->data},
+                   .out = call->out[0]->data,
+                   .f = {call->attrs->f[0]},
+                   .i = {batch, channels, i[4], i[5], i[0], i[1], i[2], i[3], down, across,
+                         together ? channels * places * count : count,
+                         together ? places * count : places * batch * count,
+                         together ? 1 : batch * count, together ? places : 1}};
+    return go(device, fold ? CUDA_FULL_fold2d : CUDA_FULL_unfold2d, image->dtype, image->dtype, &a, false);
+}
+
+gd_status cuda_integer_product(gd_device *device, const gd_call *call, const void *a, const int64_t *a_stride,
+                               const void *b, const int64_t *b_stride)
+{
+    gd_tensor *out = call->out[0];
+    int n = out->ndim;
+    full_args x = {.n = out->numel, .in = {a, b}, .out = out->data,
+                   .i = {out->size[n - 2], out->size[n - 1], call->in[0]->size[call->in[0]->ndim - 1]}};
+    memcpy(x.from, a_stride, 3 * sizeof *a_stride);
+    memcpy(x.to, b_stride, 3 * sizeof *b_stride);
+    return go(device, CUDA_FULL_integer_product, out->dtype, out->dtype, &x, false);
+}
+
+gd_status cuda_full(gd_device *device, const gd_call *call)
+{
+    switch (call->op) {
+    case GD_OP_cast:
+    case GD_OP_copy: return cuda_copy_strided(device, call->out[0], call->in[0]);
+    case GD_OP_fill: return fill_with(device, call->out[0], call->attrs->f[0]);
+    case GD_OP_random: return random_numbers(device, call);
+    case GD_OP_embed: return embed(device, call);
+    case GD_OP_cat: return cat(device, call);
+    case GD_OP_tri: return tri(device, call);
+    case GD_OP_sum: return sum(device, call);
+    case GD_OP_prod: return by_result(device, call, CUDA_FULL_prod, 0);
+    case GD_OP_argmax: return by_result(device, call, CUDA_FULL_arg_extreme, 0);
+    case GD_OP_argmin: return by_result(device, call, CUDA_FULL_arg_extreme, 1);
+    case GD_OP_any: return by_result(device, call, CUDA_FULL_truth, 1);
+    case GD_OP_all: return by_result(device, call, CUDA_FULL_truth, 0);
+    case GD_OP_cumsum: return by_result(device, call, CUDA_FULL_cumsum, call->attrs->i[5]);
+    case GD_OP_logsumexp: return by_result(device, call, CUDA_FULL_exponentials, 0);
+    case GD_OP_softmax: return by_result(device, call, CUDA_FULL_exponentials, 1);
+    case GD_OP_log_softmax: return by_result(device, call, CUDA_FULL_exponentials, 2);
+    case GD_OP_index_select: return pick(device, call, CUDA_FULL_index_select);
+    case GD_OP_gather: return pick(device, call, CUDA_FULL_gather);
+    case GD_OP_index_add:
+    case GD_OP_scatter_add: return add_at(device, call);
+    case GD_OP_unfold2d:
+    case GD_OP_fold2d: return windows(device, call);
+    case GD_OP_matmul: return cuda_matmul(device, call);
+    case GD_OP_cholesky:
+    case GD_OP_qr:
+    case GD_OP_eigh:
+    case GD_OP_svd:
+    case GD_OP_solve:
+    case GD_OP_triangular_solve:
+    case GD_OP_logdet: return cuda_factor(device, call);
+    default: break;
+    }
+    return device->host->fail(device->ctx, GD_INTERNAL, "%s: has no CUDA kernel", device->host->ops[call->op].name);
+}

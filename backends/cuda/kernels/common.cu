@@ -1,0 +1,92 @@
+/* Types and element functions that all kernels share.  A dtype is its number in gd_dtype. */
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+typedef unsigned char u8;
+
+template <int D> struct Memory { typedef float type; };
+template <> struct Memory<1> { typedef double type; };
+template <> struct Memory<2> { typedef u16 type; };
+template <> struct Memory<3> { typedef u16 type; };
+template <> struct Memory<4> { typedef int type; };
+template <> struct Memory<5> { typedef i64 type; };
+template <> struct Memory<6> { typedef u8 type; };
+template <> struct Memory<7> { typedef u8 type; };
+
+template <int D> struct Compute { typedef float type; };
+template <> struct Compute<1> { typedef double type; };
+template <> struct Compute<4> { typedef i64 type; };
+template <> struct Compute<5> { typedef i64 type; };
+template <> struct Compute<6> { typedef i64 type; };
+template <> struct Compute<7> { typedef i64 type; };
+
+__device__ inline float half_to_float(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+__device__ inline u16 float_to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+__device__ inline float bf16_to_float(u16 h) { return __uint_as_float((unsigned)h << 16); }
+__device__ inline u16 float_to_bf16(float f)
+{
+    unsigned u = __float_as_uint(f), rounded = (u + 0x7FFFu + (u >> 16 & 1)) >> 16;
+    return (u16)((u & 0x7FFFFFFF) > 0x7F800000u ? (u >> 16 | 0x40u) : rounded);
+}
+
+template <int D> __device__ inline typename Compute<D>::type load(typename Memory<D>::type v)
+{
+    if (D == 2) return half_to_float((u16)v);
+    if (D == 3) return bf16_to_float((u16)v);
+    return (typename Compute<D>::type)v;
+}
+
+template <int D> __device__ inline typename Memory<D>::type store(typename Compute<D>::type v)
+{
+    if (D == 2) return (typename Memory<D>::type)float_to_half((float)v);
+    if (D == 3) return (typename Memory<D>::type)float_to_bf16((float)v);
+    if (D == 7) return (typename Memory<D>::type)(v != 0);
+    return (typename Memory<D>::type)v;
+}
+
+#define FUNCTION(name, f32, f64)                                    \
+    __device__ inline float name(float x) { return f32; }           \
+    __device__ inline double name(double x) { return f64; }
+FUNCTION(d_abs, fabsf(x), fabs(x))
+FUNCTION(d_sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x * 0.0f, x > 0 ? 1.0 : x < 0 ? -1.0 : x * 0.0)
+FUNCTION(d_sqrt, sqrtf(x), sqrt(x))
+FUNCTION(d_rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x))
+FUNCTION(d_exp, expf(x), exp(x))
+FUNCTION(d_expm1, expm1f(x), expm1(x))
+FUNCTION(d_log, logf(x), log(x))
+FUNCTION(d_log1p, log1pf(x), log1p(x))
+FUNCTION(d_sin, sinf(x), sin(x))
+FUNCTION(d_cos, cosf(x), cos(x))
+FUNCTION(d_tan, tanf(x), tan(x))
+FUNCTION(d_atan, atanf(x), atan(x))
+FUNCTION(d_tanh, tanhf(x), tanh(x))
+FUNCTION(d_erf, erff(x), erf(x))
+FUNCTION(d_floor, floorf(x), floor(x))
+FUNCTION(d_ceil, ceilf(x), ceil(x))
+FUNCTION(d_round, rintf(x), rint(x))
+FUNCTION(d_sigmoid, 1.0f / (1.0f + expf(-x)), x < 0 ? exp(x) / (1.0 + exp(x)) : 1.0 / (1.0 + exp(-x)))
+FUNCTION(d_softplus, (x > 0 ? x : 0) + log1pf(expf(-fabsf(x))) + (x != x ? x : 0),
+         (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0))
+FUNCTION(d_gelu, 0.5f * x * (1.0f + erff(x * 0.70710678f)), 0.5 * x * (1.0 + erf(x * 0.70710678118654752)))
+__device__ inline i64 d_abs(i64 x) { return x < 0 ? -x : x; }
+__device__ inline i64 d_sign(i64 x) { return (x > 0) - (x < 0); }
+__device__ inline i64 d_floor(i64 x) { return x; }
+__device__ inline i64 d_ceil(i64 x) { return x; }
+__device__ inline i64 d_round(i64 x) { return x; }
+__device__ inline bool d_isfinite(float x) { return fabsf(x) <= 3.40282347e38f; }
+__device__ inline bool d_isfinite(double x) { return fabs(x) <= 1.7976931348623157e308; }
+__device__ inline bool d_isfinite(i64) { return true; }
+__device__ inline float d_pow(float x, double y) { return (float)pow((double)x, y); }
+__device__ inline double d_pow(double x, double y) { return pow(x, y); }
+__device__ inline float d_atan2(float x, float y) { return atan2f(x, y); }
+__device__ inline double d_atan2(double x, double y) { return atan2(x, y); }
+__device__ inline float d_fma(float x, float y, float z) { return fmaf(x, y, z); }
+__device__ inline double d_fma(double x, double y, double z) { return fma(x, y, z); }
+__device__ inline float d_clamp(float x, const double *f) { return x < (float)f[0] ? (float)f[0] : x > (float)f[1] ? (float)f[1] : x; }
+__device__ inline double d_clamp(double x, const double *f) { return x < f[0] ? f[0] : x > f[1] ? f[1] : x; }
+__device__ inline i64 d_clamp(i64 x, const double *f) { return (double)x < f[0] ? (i64)f[0] : (double)x > f[1] ? (i64)f[1] : x; }
+template <class C> __device__ inline C d_min(C x, C y) { return x != x ? x : y < x || y != y ? y : x; }
+template <class C> __device__ inline C d_max(C x, C y) { return x != x ? x : y > x || y != y ? y : x; }
+
+#define EACH(i, n) \
+    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x, step_ = (i64)gridDim.x * blockDim.x; i < (n); i += step_)

@@ -1,0 +1,381 @@
+/* The other operators.  Defined before: DT, the dtype, and the family of kernels that is wanted (see plugin.h); with
+ * COPIES also SRC, the dtype copied from. */
+typedef Compute<DT>::type C;
+typedef Memory<DT>::type M;
+
+struct Args {
+    i64 n;                 /* threads' worth of work */
+    const void *in[3];
+    void *out;
+    i64 i[16];
+    double f[2];
+    int ndim;
+    i64 size[8], from[8], to[8]; /* strided copies */
+    int *trouble;
+    int op;
+};
+
+#ifdef SUMS
+/* ---- sums over [outer, reduced, inner] in chunks of rows, always in the same order ---- */
+
+/* inner > 1: a thread adds `chunk` rows of one column. i: reduced, inner, chunk, chunks */
+extern "C" __global__ void sum_columns(const Args A)
+{
+    i64 reduced = A.i[0], inner = A.i[1], chunk = A.i[2], chunks = A.i[3];
+    const C *x = (const C *)A.in[0];
+    EACH(t, A.n)
+    {
+        i64 column = t % inner, c = t / inner % chunks, o = t / inner / chunks;
+        i64 first = c * chunk, last = first + chunk < reduced ? first + chunk : reduced;
+        C sum = 0;
+        for (i64 r = first; r < last; r++) sum += x[(o * reduced + r) * inner + column];
+        ((C *)A.out)[t] = sum;
+    }
+}
+
+/* inner == 1: a block adds one chunk of one row. */
+extern "C" __global__ void sum_rows(const Args A)
+{
+    __shared__ C part[256];
+    i64 reduced = A.i[0], chunk = A.i[2], chunks = A.i[3];
+    for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
+        i64 c = b % chunks, o = b / chunks, first = c * chunk;
+        i64 last = first + chunk < reduced ? first + chunk : reduced;
+        const C *x = (const C *)A.in[0] + o * reduced;
+        C sum = 0;
+        for (i64 r = first + threadIdx.x; r < last; r += 256) sum += x[r];
+        part[threadIdx.x] = sum;
+        __syncthreads();
+        for (int width = 128; width; width /= 2) {
+            if (threadIdx.x < width) part[threadIdx.x] += part[threadIdx.x + width];
+            __syncthreads();
+        }
+        if (threadIdx.x == 0) ((C *)A.out)[b] = part[0];
+        __syncthreads();
+    }
+}
+
+#endif
+
+#ifdef RESULTS
+/* ---- one result a thread: i = outer, reduced, inner ---- */
+
+extern "C" __global__ void prod(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 o = t / A.i[2], k = t % A.i[2];
+        const C *x = (const C *)A.in[0] + o * A.i[1] * A.i[2] + k;
+        C p = 1;
+        for (i64 r = 0; r < A.i[1]; r++) p *= x[r * A.i[2]];
+        ((C *)A.out)[t] = p;
+    }
+}
+
+/* i[3]: lowest instead of highest */
+extern "C" __global__ void arg_extreme(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 o = t / A.i[2], k = t % A.i[2], place = 0;
+        const C *x = (const C *)A.in[0] + o * A.i[1] * A.i[2] + k;
+        C best = A.i[1] ? x[0] : (C)0;
+        for (i64 r = 1; r < A.i[1] && best == best; r++) {
+            C y = x[r * A.i[2]];
+            if (y != y || (A.i[3] ? y < best : y > best)) {
+                best = y;
+                place = r;
+            }
+        }
+        ((i64 *)A.out)[t] = place;
+    }
+}
+
+/* i[3]: any, else all; bytes */
+extern "C" __global__ void truth(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 o = t / A.i[2], k = t % A.i[2];
+        const u8 *x = (const u8 *)A.in[0] + o * A.i[1] * A.i[2] + k;
+        bool any = A.i[3], result = !any;
+        for (i64 r = 0; r < A.i[1]; r++)
+            if ((x[r * A.i[2]] != 0) == any) result = any;
+        ((u8 *)A.out)[t] = result;
+    }
+}
+
+/* i[3]: from the end */
+extern "C" __global__ void cumsum(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 o = t / A.i[2], k = t % A.i[2], at = o * A.i[1] * A.i[2] + k, step = A.i[2];
+        if (A.i[3]) {
+            at += (A.i[1] - 1) * step;
+            step = -step;
+        }
+        C sum = 0;
+        for (i64 r = 0; r < A.i[1]; r++, at += step) ((C *)A.out)[at] = sum += ((const C *)A.in[0])[at];
+    }
+}
+
+#endif
+
+#if defined(EXPONENTIALS) && DT < 4
+/* ---- exponentials of rows; a block a row, elements `inner` apart.  i[3]: 0 logsumexp, 1 softmax, 2 log_softmax ---- */
+
+__device__ inline double block_reduce(double v, double *room, bool max)
+{
+    room[threadIdx.x] = v;
+    __syncthreads();
+    for (int width = 128; width; width /= 2) {
+        if (threadIdx.x < width) {
+            double a = room[threadIdx.x], b = room[threadIdx.x + width];
+            room[threadIdx.x] = max ? d_max(a, b) : a + b;
+        }
+        __syncthreads();
+    }
+    double result = room[0];
+    __syncthreads();
+    return result;
+}
+
+extern "C" __global__ void exponentials(const Args A)
+{
+    __shared__ double room[256];
+    for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
+        i64 o = b / A.i[2], k = b % A.i[2], base = o * A.i[1] * A.i[2] + k, step = A.i[2];
+        const C *x = (const C *)A.in[0];
+        double most = -__longlong_as_double(0x7ff0000000000000LL);
+        for (i64 r = threadIdx.x; r < A.i[1]; r += 256) most = d_max(most, (double)x[base + r * step]);
+        most = block_reduce(most, room, true);
+        double shift = most == __longlong_as_double(0x7ff0000000000000LL) || most == -__longlong_as_double(0x7ff0000000000000LL) ? 0 : most, sum = 0;
+        for (i64 r = threadIdx.x; r < A.i[1]; r += 256) sum += (double)d_exp((C)(x[base + r * step] - (C)shift));
+        sum = block_reduce(sum, room, false);
+        double log_sum = log(sum) + shift;
+        if (A.i[3] == 0) {
+            if (threadIdx.x == 0) ((C *)A.out)[b] = (C)log_sum;
+            continue;
+        }
+        C *out = (C *)A.out;
+        for (i64 r = threadIdx.x; r < A.i[1]; r += 256) {
+            C v = x[base + r * step];
+            out[base + r * step] = A.i[3] == 1 ? (C)((double)d_exp((C)(v - (C)shift)) / sum) : (C)((double)v - log_sum);
+        }
+    }
+}
+#endif
+
+#ifdef COPIES
+/* ---- copies: out[to] = cast(in[from]) over a common shape ---- */
+
+extern "C" __global__ void copy_strided(const Args A)
+{
+    typedef Compute<SRC>::type S;
+    EACH(t, A.n)
+    {
+        i64 rest = t, from = 0, to = 0;
+        for (int d = A.ndim - 1; d >= 0; d--) {
+            i64 k = rest % A.size[d];
+            rest /= A.size[d];
+            from += k * A.from[d];
+            to += k * A.to[d];
+        }
+        S v = load<SRC>(((const Memory<SRC>::type *)A.in[0])[from]);
+        C w;
+        if (SRC < 4 && DT >= 4 && DT != 7) { /* towards zero, cut to the range; NaN becomes 0 */
+            double x = (double)v;
+            w = (C)(x >= 9223372036854775807.0 ? 0x7fffffffffffffffLL
+                    : x <= -9223372036854775808.0 ? (-0x7fffffffffffffffLL - 1) : x != x ? 0 : (i64)x);
+        } else if (DT == 7) w = (C)(v != 0);
+        else w = (C)v;
+        ((M *)A.out)[to] = store<DT>(w);
+    }
+}
+#endif
+
+#ifdef FILLS
+extern "C" __global__ void fill(const Args A)
+{
+    M v = store<DT>(DT == 7 ? (C)(A.f[0] != 0) : (C)A.f[0]);
+    EACH(t, A.n) ((M *)A.out)[t] = v;
+}
+
+/* ---- triangles: i = rows, columns, diagonal, lower ---- */
+
+extern "C" __global__ void tri(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 column = t % A.i[1], row = t / A.i[1] % A.i[0];
+        bool kept = A.i[3] ? column <= row + A.i[2] : column >= row + A.i[2];
+        ((M *)A.out)[t] = kept ? ((const M *)A.in[0])[t] : (M)0;
+    }
+}
+
+#endif
+
+#ifdef PLACES
+/* ---- picking: i = axis size of x, inner, index count along the axis ---- */
+
+__device__ inline i64 checked(const Args &A, i64 k, i64 size)
+{
+    if (k >= 0 && k < size) return k;
+    if (atomicCAS(&A.trouble[0], 0, 1) == 0) A.trouble[1] = A.op;
+    return 0;
+}
+
+extern "C" __global__ void index_select(const Args A)
+{
+    const i64 *index = (const i64 *)A.in[1];
+    EACH(t, A.n)
+    {
+        i64 k = t % A.i[1], r = t / A.i[1] % A.i[2], o = t / A.i[1] / A.i[2];
+        ((M *)A.out)[t] = ((const M *)A.in[0])[(o * A.i[0] + checked(A, index[r], A.i[0])) * A.i[1] + k];
+    }
+}
+
+extern "C" __global__ void gather(const Args A)
+{
+    const i64 *index = (const i64 *)A.in[1];
+    EACH(t, A.n)
+    {
+        i64 k = t % A.i[1], o = t / A.i[1] / A.i[2];
+        ((M *)A.out)[t] = ((const M *)A.in[0])[(o * A.i[0] + checked(A, index[t], A.i[0])) * A.i[1] + k];
+    }
+}
+
+/* Adding at indices without atomics, so that the order is fixed: a thread owns a column (outer, inner) and walks the
+ * index.  i[3]: the index is as large as the values (scatter_add), else one for all columns (index_add). */
+extern "C" __global__ void add_at(const Args A)
+{
+    const i64 *index = (const i64 *)A.in[1];
+    const C *values = (const C *)A.in[2];
+    C *out = (C *)A.out;
+    EACH(t, A.n)
+    {
+        i64 k = t % A.i[1], o = t / A.i[1];
+        for (i64 r = 0; r < A.i[2]; r++) {
+            i64 at = (o * A.i[2] + r) * A.i[1] + k;
+            i64 place = checked(A, index[A.i[3] ? at : r], A.i[0]);
+            out[(o * A.i[0] + place) * A.i[1] + k] += values[at];
+        }
+    }
+}
+
+#endif
+
+#if defined(RANDOM) && DT < 4
+/* ---- random numbers: Philox as base/rng.h.  i = kind, key, first block ---- */
+
+__device__ inline void philox(u64 key, u64 block, unsigned *out)
+{
+    unsigned k0 = (unsigned)key, k1 = (unsigned)(key >> 32), c0 = (unsigned)block, c1 = (unsigned)(block >> 32);
+    unsigned c2 = 0, c3 = 0;
+    for (int round = 0; round < 10; round++) {
+        u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
+        unsigned n0 = (unsigned)(p1 >> 32) ^ c1 ^ k0, n2 = (unsigned)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (unsigned)p1;
+        c3 = (unsigned)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+extern "C" __global__ void random_numbers(const Args A)
+{
+    EACH(t, (A.n + 1) / 2)
+    {
+        unsigned w[4];
+        philox((u64)A.i[1], (u64)A.i[2] + (u64)t, w);
+        double pair[2];
+        if (A.i[0] == 2) {
+            pair[0] = w[0] >> 31 ? 1 : -1;
+            pair[1] = w[2] >> 31 ? 1 : -1;
+        } else {
+            double u = (double)(((u64)w[0] << 21) | (w[1] >> 11)) * 1.1102230246251565e-16;
+            double v = (double)(((u64)w[2] << 21) | (w[3] >> 11)) * 1.1102230246251565e-16;
+            if (A.i[0] == 1) {
+                double r = sqrt(-2 * log(1 - u)), angle = 6.283185307179586477 * v;
+                pair[0] = r * cos(angle);
+                pair[1] = r * sin(angle);
+            } else {
+                double scale = DT == 1 ? 9007199254740992.0 : DT == 0 ? 16777216.0 : DT == 2 ? 2048.0 : 256.0;
+                pair[0] = floor(u * scale) / scale;
+                pair[1] = floor(v * scale) / scale;
+            }
+        }
+        ((M *)A.out)[2 * t] = store<DT>((C)pair[0]);
+        if (2 * t + 1 < A.n) ((M *)A.out)[2 * t + 1] = store<DT>((C)pair[1]);
+    }
+}
+#endif
+
+#ifdef WINDOWS
+/* ---- windows of images, as cpu/windows.c: i = batch, channels, height, width, tall, wide, stride, padding, down, across,
+ * step_batch, step_channel, step_place, step_window ---- */
+
+extern "C" __global__ void unfold2d(const Args A)
+{
+    i64 across = A.i[9], down = A.i[8], places = A.i[4] * A.i[5];
+    M fill_value = store<DT>((C)A.f[0]);
+    EACH(t, A.n) /* t = ((batch * channels + channel) * places + place) * windows + window */
+    {
+        i64 window = t % (down * across), rest = t / (down * across);
+        i64 place = rest % places, plane = rest / places;
+        i64 channel = plane % A.i[1], b = plane / A.i[1];
+        i64 y = window / across * A.i[6] - A.i[7] + place / A.i[5], x = window % across * A.i[6] - A.i[7] + place % A.i[5];
+        bool inside = y >= 0 && y < A.i[2] && x >= 0 && x < A.i[3];
+        i64 to = b * A.i[10] + channel * A.i[11] + place * A.i[12] + window * A.i[13];
+        ((M *)A.out)[to] = inside ? ((const M *)A.in[0])[(plane * A.i[2] + y) * A.i[3] + x] : fill_value;
+    }
+}
+
+extern "C" __global__ void fold2d(const Args A)
+{
+    i64 across = A.i[9], down = A.i[8];
+    EACH(t, A.n) /* a pixel */
+    {
+        i64 x = t % A.i[3], y = t / A.i[3] % A.i[2], plane = t / A.i[3] / A.i[2];
+        i64 channel = plane % A.i[1], b = plane / A.i[1];
+        const C *from = (const C *)A.in[0] + b * A.i[10] + channel * A.i[11];
+        C sum = 0;
+        for (i64 ky = 0; ky < A.i[4]; ky++) {
+            i64 top = y + A.i[7] - ky;
+            if (top < 0 || top % A.i[6] || top / A.i[6] >= down) continue;
+            for (i64 kx = 0; kx < A.i[5]; kx++) {
+                i64 left = x + A.i[7] - kx;
+                if (left < 0 || left % A.i[6] || left / A.i[6] >= across) continue;
+                sum += from[(ky * A.i[5] + kx) * A.i[12] + (top / A.i[6] * across + left / A.i[6]) * A.i[13]];
+            }
+        }
+        ((C *)A.out)[t] = sum;
+    }
+}
+
+#endif
+
+#ifdef PRODUCTS
+/* ---- products of integers, which cuBLAS has none of: i = rows, columns, inner; strides of a and b in from and to as
+ * batch, row, column ---- */
+
+extern "C" __global__ void integer_product(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 column = t % A.i[1], row = t / A.i[1] % A.i[0], b = t / A.i[1] / A.i[0];
+        const C *x = (const C *)A.in[0] + b * A.from[0] + row * A.from[1];
+        const C *y = (const C *)A.in[1] + b * A.to[0] + column * A.to[2];
+        C sum = 0;
+        for (i64 k = 0; k < A.i[2]; k++) sum += x[k * A.from[2]] * y[k * A.to[1]];
+        ((C *)A.out)[t] = sum;
+    }
+}
+#endif

@@ -1,0 +1,77 @@
+/* Element-wise operators.  Defined before: DT (dtype of the operands), OUT (dtype of the result), FIRST (dtype of the
+ * first operand: bool for where), NIN, EXPR(x, y, z, f). */
+typedef Compute<DT>::type C;
+typedef Memory<DT>::type M;
+typedef Memory<OUT>::type O;
+typedef Memory<FIRST>::type F;
+typedef Compute<FIRST>::type FC;
+
+struct Args {
+    i64 n;
+    int ndim;
+    i64 size[8], stride[3][8];
+    const void *in[3];
+    void *out;
+    double f[2];
+};
+
+__device__ inline O element(F a, M b, M c, const double *f)
+{
+    FC x = load<FIRST>(a);
+    C y = NIN > 1 ? load<DT>(b) : (C)0, z = NIN > 2 ? load<DT>(c) : (C)0;
+    (void)y;
+    (void)z;
+    (void)f;
+    return store<OUT>((Compute<OUT>::type)(EXPR(x, y, z, f)));
+}
+
+/* Same shape, contiguous: WIDE elements a thread in 16-byte pieces of the widest operand. */
+#define WIDE 4
+extern "C" __global__ void map_contiguous(const Args A)
+{
+    const F *a = (const F *)A.in[0];
+    const M *b = (const M *)A.in[1], *c = (const M *)A.in[2];
+    O *o = (O *)A.out;
+    i64 wide = A.n / WIDE;
+    struct alignas(sizeof(F) * WIDE) VF { F v[WIDE]; };
+    struct alignas(sizeof(M) * WIDE) VM { M v[WIDE]; };
+    struct alignas(sizeof(O) * WIDE) VO { O v[WIDE]; };
+    EACH(i, wide)
+    {
+        VF va = ((const VF *)a)[i];
+        VM vb, vc;
+        if (NIN > 1) vb = ((const VM *)b)[i];
+        if (NIN > 2) vc = ((const VM *)c)[i];
+        VO vo;
+#pragma unroll
+        for (int k = 0; k < WIDE; k++) vo.v[k] = element(va.v[k], NIN > 1 ? vb.v[k] : (M)0, NIN > 2 ? vc.v[k] : (M)0, A.f);
+        ((VO *)o)[i] = vo;
+    }
+    if (blockIdx.x == 0 && threadIdx.x < A.n - wide * WIDE) {
+        i64 i = wide * WIDE + threadIdx.x;
+        o[i] = element(a[i], NIN > 1 ? b[i] : (M)0, NIN > 2 ? c[i] : (M)0, A.f);
+    }
+}
+
+extern "C" __global__ void map_strided(const Args A)
+{
+    EACH(i, A.n)
+    {
+        i64 rest = i, at[3] = {0, 0, 0};
+        for (int d = A.ndim - 1; d >= 0; d--) {
+            i64 k;
+            if (rest < 0x7fffffff && A.size[d] < 0x7fffffff) {
+                unsigned r = (unsigned)rest, s = (unsigned)A.size[d];
+                k = r % s;
+                rest = r / s;
+            } else {
+                k = rest % A.size[d];
+                rest /= A.size[d];
+            }
+#pragma unroll
+            for (int j = 0; j < NIN; j++) at[j] += k * A.stride[j][d];
+        }
+        ((O *)A.out)[i] = element(((const F *)A.in[0])[at[0]], NIN > 1 ? ((const M *)A.in[1])[at[1]] : (M)0,
+                                  NIN > 2 ? ((const M *)A.in[2])[at[2]] : (M)0, A.f);
+    }
+}

@@ -1,0 +1,140 @@
+/* Element-wise operators: one kernel for each operator and dtype, in two layouts. */
+#include "plugin.h"
+
+#include "common_text.h"
+#include "map_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The operator as an expression of x, y, z and its settings f; overloads choose the type. */
+static const char *const expressions[GD_OP_COUNT] = {
+    [GD_OP_neg] = "-x",
+    [GD_OP_abs] = "d_abs(x)",
+    [GD_OP_sign] = "d_sign(x)",
+    [GD_OP_sqrt] = "d_sqrt(x)",
+    [GD_OP_rsqrt] = "d_rsqrt(x)",
+    [GD_OP_exp] = "d_exp(x)",
+    [GD_OP_expm1] = "d_expm1(x)",
+    [GD_OP_log] = "d_log(x)",
+    [GD_OP_log1p] = "d_log1p(x)",
+    [GD_OP_sin] = "d_sin(x)",
+    [GD_OP_cos] = "d_cos(x)",
+    [GD_OP_tan] = "d_tan(x)",
+    [GD_OP_atan] = "d_atan(x)",
+    [GD_OP_tanh] = "d_tanh(x)",
+    [GD_OP_sigmoid] = "d_sigmoid(x)",
+    [GD_OP_softplus] = "d_softplus(x)",
+    [GD_OP_relu] = "(x < 0 ? (C)0 : x)",
+    [GD_OP_gelu] = "d_gelu(x)",
+    [GD_OP_erf] = "d_erf(x)",
+    [GD_OP_square] = "x * x",
+    [GD_OP_reciprocal] = "1 / x",
+    [GD_OP_floor] = "d_floor(x)",
+    [GD_OP_ceil] = "d_ceil(x)",
+    [GD_OP_round] = "d_round(x)",
+    [GD_OP_add_scalar] = "x + (C)f[0]",
+    [GD_OP_mul_scalar] = "x * (C)f[0]",
+    [GD_OP_pow_scalar] = "d_pow(x, f[0])",
+    [GD_OP_clamp] = "d_clamp(x, f)",
+    [GD_OP_isfinite] = "d_isfinite(x)",
+    [GD_OP_logical_not] = "x == 0",
+    [GD_OP_add] = "x + y",
+    [GD_OP_sub] = "x - y",
+    [GD_OP_mul] = "x * y",
+    [GD_OP_div] = "x / y",
+    [GD_OP_pow] = "d_pow(x, (double)y)",
+    [GD_OP_atan2] = "d_atan2(x, y)",
+    [GD_OP_minimum] = "d_min(x, y)",
+    [GD_OP_maximum] = "d_max(x, y)",
+    [GD_OP_eq] = "x == y",
+    [GD_OP_ne] = "x != y",
+    [GD_OP_lt] = "x < y",
+    [GD_OP_le] = "x <= y",
+    [GD_OP_gt] = "x > y",
+    [GD_OP_ge] = "x >= y",
+    [GD_OP_logical_and] = "(x != 0) && (y != 0)",
+    [GD_OP_logical_or] = "(x != 0) || (y != 0)",
+    [GD_OP_logical_xor] = "(x != 0) != (y != 0)",
+    [GD_OP_where] = "(x ? y : z)",
+    [GD_OP_fma] = "d_fma(x, y, z)",
+    [GD_OP_lerp] = "x + z * (y - x)",
+};
+
+/* As struct Args in map.cu. */
+typedef struct map_args {
+    int64_t n;
+    int ndim;
+    int64_t size[8], stride[3][8];
+    const void *in[3];
+    void *out;
+    double f[2];
+} map_args;
+
+size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text, size_t size)
+{
+    if (!expressions[op]) return 0;
+    int n = snprintf(text, size,
+                     "%s\n#define FIRST %d\n#define DT %d\n#define OUT %d\n#define NIN %d\n"
+                     "#define EXPR(x, y, z, f) (%s)\n%s",
+                     common_text, (int)first, (int)dtype, (int)out, nin, expressions[op], map_text);
+    return n > 0 && (size_t)n < size ? (size_t)n : 0;
+}
+
+static gd_status map_kernel(gd_device *device, const gd_call *call, bool contiguous, CUfunction *f)
+{
+    cuda_state *s = cuda_of(device);
+    const char *name = device->host->ops[call->op].name;
+    gd_tensor *typed = call->in[call->op == GD_OP_where ? 1 : 0];
+    CUfunction *quick = &s->map_quick[call->op][typed->dtype][contiguous];
+    char source[CUDA_SOURCE_SIZE];
+    if (!*quick) {
+        if (!cuda_map_source(call->op, call->nin, call->in[0]->dtype, typed->dtype, call->out[0]->dtype, source,
+                             sizeof source))
+            return device->host->fail(device->ctx, GD_INTERNAL, "%s: has no CUDA expression", name);
+        gd_status status = cuda_kernel(device, name, source, contiguous ? "map_contiguous" : "map_strided", quick);
+        if (status) return status;
+    }
+    *f = *quick;
+    return GD_OK;
+}
+
+/* Axes of all operands together, neighbours merged where every operand allows it. */
+static void merge(map_args *a, int nin)
+{
+    int n = 0;
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->size[d] == 1) continue;
+        bool joins = n > 0;
+        for (int j = 0; j < nin && joins; j++) joins = a->stride[j][n - 1] == a->stride[j][d] * a->size[d];
+        int to = joins ? n - 1 : n++;
+        a->size[to] = joins ? a->size[to] * a->size[d] : a->size[d];
+        for (int j = 0; j < nin; j++) a->stride[j][to] = a->stride[j][d];
+    }
+    a->ndim = n;
+}
+
+gd_status cuda_map(gd_device *device, const gd_call *call)
+{
+    gd_tensor *out = call->out[0];
+    if (out->numel == 0) return GD_OK;
+    map_args a = {.n = out->numel, .ndim = out->ndim, .out = out->data, .f = {call->attrs->f[0], call->attrs->f[1]}};
+    memcpy(a.size, out->size, sizeof a.size);
+    bool contiguous = ((uintptr_t)out->data & 31) == 0;
+    for (int j = 0; j < call->nin; j++) {
+        gd_tensor *t = call->in[j];
+        a.in[j] = t->data;
+        int shift = out->ndim - t->ndim;
+        for (int d = 0; d < out->ndim; d++)
+            a.stride[j][d] = d < shift || (t->size[d - shift] == 1 && out->size[d] != 1) ? 0 : t->stride[d - shift];
+        contiguous = contiguous && ((uintptr_t)t->data & 31) == 0;
+    }
+    merge(&a, call->nin);
+    for (int j = 0; j < call->nin; j++) contiguous = contiguous && (a.ndim == 0 || (a.ndim == 1 && a.stride[j][0] == 1));
+    CUfunction f = NULL;
+    gd_status status = map_kernel(device, call, contiguous, &f);
+    if (status) return status;
+    int64_t work = contiguous ? (a.n + 3) / 4 : a.n, blocks = (work + 255) / 256;
+    int64_t most = (int64_t)cuda_of(device)->processors * 32;
+    return cuda_launch(device, f, blocks < most ? blocks : most, 256, 0, (void *[]){&a});
+}

@@ -1,0 +1,140 @@
+/* The CUDA plugin: driver API, NVRTC, cuBLAS and cuSOLVER, all opened at run time.
+ *
+ *   api.c       opens the libraries and fills a table of their functions
+ *   device.c    plugin entry, memory, streams
+ *   module.c    kernels from source, cached in memory and on disk
+ *   map.c       element-wise operators
+ *   full.c      the other operators
+ *   linear.c    cuBLAS and cuSOLVER
+ *   rules.c     fused optimizer programs */
+#ifndef GD_CUDA_PLUGIN_H
+#define GD_CUDA_PLUGIN_H
+
+#include "tensor/device.h"
+
+#include <cublas_v2.h>
+#include <cuda.h>
+#include <cusolverDn.h>
+#include <nvrtc.h>
+
+/* Every function used: library letter, name.  D driver, N NVRTC, B cuBLAS, S cuSOLVER. */
+/* clang-format off */
+#define CUDA_FUNCTIONS(X)                                                                                             \
+    X(D, cuInit) X(D, cuDeviceGet) X(D, cuDeviceGetCount) X(D, cuDeviceGetName) X(D, cuDeviceGetAttribute)            \
+    X(D, cuDevicePrimaryCtxRetain) X(D, cuDevicePrimaryCtxRelease_v2) X(D, cuCtxSetCurrent) X(D, cuGetErrorString)    \
+    X(D, cuDriverGetVersion) X(D, cuStreamCreate) X(D, cuStreamDestroy_v2) X(D, cuStreamSynchronize)                  \
+    X(D, cuMemAllocAsync) X(D, cuMemFreeAsync) X(D, cuMemcpyHtoDAsync_v2) X(D, cuMemcpyDtoHAsync_v2)                  \
+    X(D, cuMemcpyDtoDAsync_v2) X(D, cuMemsetD8Async) X(D, cuDeviceGetDefaultMemPool) X(D, cuMemPoolSetAttribute)      \
+    X(D, cuModuleLoadData) X(D, cuModuleUnload) X(D, cuModuleGetFunction) X(D, cuLaunchKernel)                        \
+    X(D, cuMemGetInfo_v2) X(D, cuMemHostAlloc) X(D, cuMemFreeHost) X(D, cuStreamBeginCapture_v2)                      \
+    X(D, cuStreamEndCapture) X(D, cuGraphInstantiateWithFlags) X(D, cuGraphLaunch) X(D, cuGraphDestroy)               \
+    X(D, cuGraphExecDestroy) X(D, cuEventCreate) X(D, cuEventDestroy_v2) X(D, cuEventRecord)                          \
+    X(D, cuEventSynchronize) X(D, cuEventElapsedTime) X(D, cuPointerGetAttribute)                                     \
+    X(N, nvrtcCreateProgram) X(N, nvrtcCompileProgram) X(N, nvrtcDestroyProgram) X(N, nvrtcGetCUBINSize)              \
+    X(N, nvrtcGetCUBIN) X(N, nvrtcGetProgramLogSize) X(N, nvrtcGetProgramLog) X(N, nvrtcVersion)                      \
+    X(N, nvrtcGetErrorString) X(N, nvrtcGetNumSupportedArchs) X(N, nvrtcGetSupportedArchs)                            \
+    X(B, cublasCreate_v2) X(B, cublasDestroy_v2) X(B, cublasSetStream_v2) X(B, cublasSetMathMode)                     \
+    X(B, cublasGetStatusString) X(B, cublasGemmStridedBatchedEx_64) X(B, cublasStrsm_v2_64)                           \
+    X(B, cublasDtrsm_v2_64)                                                                                           \
+    X(S, cusolverDnCreate) X(S, cusolverDnDestroy) X(S, cusolverDnSetStream)                                          \
+    X(S, cusolverDnSpotrf_bufferSize) X(S, cusolverDnDpotrf_bufferSize) X(S, cusolverDnSpotrf)                        \
+    X(S, cusolverDnDpotrf) X(S, cusolverDnSgetrf_bufferSize) X(S, cusolverDnDgetrf_bufferSize)                        \
+    X(S, cusolverDnSgetrf) X(S, cusolverDnDgetrf) X(S, cusolverDnSgetrs) X(S, cusolverDnDgetrs)                       \
+    X(S, cusolverDnSgeqrf_bufferSize) X(S, cusolverDnDgeqrf_bufferSize) X(S, cusolverDnSgeqrf)                        \
+    X(S, cusolverDnDgeqrf) X(S, cusolverDnSorgqr_bufferSize) X(S, cusolverDnDorgqr_bufferSize)                        \
+    X(S, cusolverDnSorgqr) X(S, cusolverDnDorgqr) X(S, cusolverDnSsyevd_bufferSize)                                   \
+    X(S, cusolverDnDsyevd_bufferSize) X(S, cusolverDnSsyevd) X(S, cusolverDnDsyevd)                                   \
+    X(S, cusolverDnSgesvd_bufferSize) X(S, cusolverDnDgesvd_bufferSize) X(S, cusolverDnSgesvd)                        \
+    X(S, cusolverDnDgesvd)
+/* clang-format on */
+
+/* Functions of libraries that are not there are NULL. */
+typedef struct cuda_api {
+    void *library_D, *library_N, *library_B, *library_S;
+#define CUDA_MEMBER(library, name) __typeof__(&name) name;
+    CUDA_FUNCTIONS(CUDA_MEMBER)
+#undef CUDA_MEMBER
+} cuda_api;
+
+/* The kernels of full.cu: name, family.  A family is compiled together. */
+/* clang-format off */
+#define CUDA_FULL_KERNELS(X)                                                                        \
+    X(sum_columns, SUMS) X(sum_rows, SUMS)                                                          \
+    X(prod, RESULTS) X(arg_extreme, RESULTS) X(truth, RESULTS) X(cumsum, RESULTS)                   \
+    X(exponentials, EXPONENTIALS) X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS)              \
+    X(index_select, PLACES) X(gather, PLACES) X(add_at, PLACES) X(random_numbers, RANDOM)           \
+    X(unfold2d, WINDOWS) X(fold2d, WINDOWS) X(integer_product, PRODUCTS)
+/* clang-format on */
+typedef enum cuda_full_kernel {
+#define CUDA_FULL_NUMBER(name, family) CUDA_FULL_##name,
+    CUDA_FULL_KERNELS(CUDA_FULL_NUMBER)
+#undef CUDA_FULL_NUMBER
+        CUDA_FULL_COUNT
+} cuda_full_kernel;
+
+typedef struct cuda_module cuda_module;
+
+typedef struct cuda_state {
+    cuda_api api;
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    int major, minor, processors;
+    cublasHandle_t blas; /* made when first needed */
+    cusolverDnHandle_t solver;
+    cuda_module *modules;
+    CUdeviceptr trouble; /* two ints on the device: code and number of the first operator that met a bad index */
+    bool troubled_possible;
+    bool tf32;
+    CUfunction map_quick[GD_OP_COUNT][GD_DTYPE_COUNT][2]; /* found once, then by number */
+    CUfunction full_quick[CUDA_FULL_COUNT][GD_DTYPE_COUNT][GD_DTYPE_COUNT];
+} cuda_state;
+
+static inline cuda_state *cuda_of(gd_device *device) { return device->state; }
+
+/* Opens driver and NVRTC; false with the reason when one is missing, and then the functions of the other can still be
+ * called.  cuBLAS and cuSOLVER are opened when they are first needed. */
+bool cuda_api_open(cuda_api *api, char *why, size_t size);
+/* Opens one library by its letter. */
+bool cuda_api_library(cuda_api *api, char letter, char *why, size_t size);
+void cuda_api_close(cuda_api *api);
+
+/* Fills device->state, whose api is there, and device->backend. */
+gd_status cuda_open(gd_device *device);
+
+/* Records the driver's words. */
+gd_status cuda_fail(gd_device *device, const char *what, CUresult result);
+#define CUDA_TRY(device, call)                                                 \
+    do {                                                                       \
+        CUresult result_ = cuda_of(device)->api.call;                          \
+        if (result_ != CUDA_SUCCESS) return cuda_fail(device, #call, result_); \
+    } while (0)
+
+/* The kernel `name` of a source; key says in errors what it is for. */
+gd_status cuda_kernel(gd_device *device, const char *key, const char *source, const char *name, CUfunction *kernel);
+void cuda_modules_free(gd_device *device);
+/* Compiles to a cubin for an architecture such as "sm_90", without a device; malloc'ed.  NULL with the reason in log. */
+char *cuda_compile(const cuda_api *api, const char *source, const char *architecture, size_t *size, char *log,
+                   size_t log_size);
+
+/* Launches blocks of threads with one argument. */
+gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threads, size_t shared, void **args);
+
+/* The source of a kernel: its length, 0 if it does not fit or there is none for the operator. */
+size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text, size_t size);
+size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size);
+#define CUDA_SOURCE_SIZE 32768
+
+gd_status cuda_map(gd_device *device, const gd_call *call);
+gd_status cuda_full(gd_device *device, const gd_call *call);
+gd_status cuda_integer_product(gd_device *device, const gd_call *call, const void *a, const int64_t *a_stride,
+                               const void *b, const int64_t *b_stride);
+gd_status cuda_matmul(gd_device *device, const gd_call *call);
+gd_status cuda_factor(gd_device *device, const gd_call *call);
+gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src);
+void *cuda_alloc(gd_device *device, size_t bytes);
+void cuda_free(gd_device *device, void *data, size_t bytes);
+void *cuda_program(gd_device *device, const char *source, const char *name);
+gd_status cuda_program_launch(gd_device *device, const gd_launch *launch);
+
+#endif

@@ -1,0 +1,49 @@
+/* Benchmarks: each measures gradus against something and reports one or more lines.  A new one is a row in benches.def
+ * and a function bench_<name>. */
+#ifndef GD_BENCH_H
+#define GD_BENCH_H
+
+#include "gradus/autograd.h"
+
+typedef struct report {
+    const char *name;    /* "matmul 512" */
+    double value;        /* measured */
+    const char *unit;    /* "us" */
+    const char *against; /* what it is compared with, NULL: only a limit */
+    double other;        /* its measurement in the same unit */
+    double limit;        /* value may be at most this; 0: none */
+    double ratio_limit;  /* other / value must be at least this; 0: none */
+} report;
+
+/* Prints a line (or a JSON object); false when a limit is missed. */
+void bench_report(report r);
+
+double bench_now(void); /* seconds */
+int bench_threads(void);
+
+typedef void (*bench_fn)(void *arg);
+
+/* Median time of one call in seconds, over repeats that fill about a third of a second each. */
+double bench_time(bench_fn fn, void *arg);
+/* Medians of two functions measured in turn, so that a busy machine disturbs both alike. */
+void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time, double *other_time);
+
+/* A context with as many threads as the comparison; ends the program when there is an error. */
+gd_ctx *bench_context(int threads);
+void bench_check(gd_ctx *ctx);
+
+#define BENCH(name, help) void bench_##name(void);
+#include "benches.def"
+#undef BENCH
+
+/* ---- the plain loops, see plain.c ---- */
+
+typedef enum plain_op { PLAIN_ADD, PLAIN_MUL, PLAIN_EXP } plain_op;
+
+/* o = a op b on that many threads, which are started once and wait spinning in between. */
+typedef struct plain_pool plain_pool;
+plain_pool *plain_start(int threads);
+void plain_run(plain_pool *pool, plain_op op, float *o, const float *a, const float *b, long n);
+void plain_stop(plain_pool *pool);
+
+#endif

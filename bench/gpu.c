@@ -1,0 +1,148 @@
+/* Fused optimizer steps on a GPU against the time to move the bytes they must.  Prints nothing without a GPU. */
+#include "bench.h"
+#include "gradus/optim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_TENSORS 1000
+
+typedef struct problem {
+    gd_ctx *ctx;
+    gd_device *gpu;
+    gd_optimizer *opt;
+    gd_tensor *param[MAX_TENSORS], *grad[MAX_TENSORS];
+    int count;
+    int64_t numel;
+} problem;
+
+static gd_tensor *filled(problem *p, gd_dtype dtype, int64_t n, double value)
+{
+    gd_tensor *t = gd_empty_on(p->gpu, dtype, 1, &n);
+    if (!t || gd_fill(t, value)) bench_check(p->ctx);
+    return t;
+}
+
+static void add_tensor(problem *p, gd_dtype dtype, int64_t n)
+{
+    p->param[p->count] = gd_require_grad(filled(p, dtype, n, 0.5));
+    p->grad[p->count] = filled(p, dtype, n, 1e-3);
+    if (gd_set_grad(p->param[p->count], p->grad[p->count])) bench_check(p->ctx);
+    p->numel += n;
+    p->count++;
+}
+
+/* The tensors of GPT-2 small: 148 of them, 124 million numbers. */
+static void add_gpt2(problem *p, gd_dtype dtype)
+{
+    add_tensor(p, dtype, 50257 * 768);
+    add_tensor(p, dtype, 1024 * 768);
+    for (int layer = 0; layer < 12; layer++) {
+        static const int64_t sizes[12] = {768, 768, 768 * 2304, 2304, 768 * 768, 768, 768, 768, 768 * 3072, 3072, 3072 * 768, 768};
+        for (int i = 0; i < 12; i++) add_tensor(p, dtype, sizes[i]);
+    }
+    add_tensor(p, dtype, 768);
+    add_tensor(p, dtype, 768);
+}
+
+static void start(problem *p, const char *chain)
+{
+    p->opt = gd_optimizer_new(p->ctx, gd_chain(p->ctx, chain));
+    if (!p->opt) bench_check(p->ctx);
+    for (int i = 0; i < p->count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d", i);
+        if (gd_optimizer_add(p->opt, name, p->param[i])) bench_check(p->ctx);
+    }
+}
+
+/* Mean time of a step: many queued, one wait at the end. */
+static double step_time(problem *p, int steps)
+{
+    double best = 1e9;
+    for (int r = 0; r < 7; r++) {
+        if (gd_device_sync(p->gpu)) bench_check(p->ctx);
+        double begun = bench_now();
+        for (int i = 0; i < steps; i++)
+            if (gd_optimizer_step(p->opt, NULL, NULL)) bench_check(p->ctx);
+        if (gd_device_sync(p->gpu)) bench_check(p->ctx);
+        double took = (bench_now() - begun) / steps;
+        if (r && took < best) best = took; /* the first round makes state and kernels */
+    }
+    return best;
+}
+
+static void stop(problem *p)
+{
+    gd_optimizer_free(p->opt);
+    for (int i = 0; i < p->count; i++) {
+        gd_zero_grad(p->param[i]);
+        gd_release(p->param[i]);
+        gd_release(p->grad[i]);
+    }
+    p->count = 0;
+    p->numel = 0;
+}
+
+/* Bytes a second of copies from one place on the device to another, reads and writes counted. */
+static double copy_speed(problem *p)
+{
+    int64_t n = 256 << 20;
+    gd_tensor *a = filled(p, GD_F32, n, 1), *b = filled(p, GD_F32, n, 2);
+    double best = 1e9;
+    for (int r = 0; r < 5; r++) {
+        if (gd_device_sync(p->gpu)) bench_check(p->ctx);
+        double begun = bench_now();
+        for (int i = 0; i < 10; i++)
+            if (gd_assign(b, a)) bench_check(p->ctx);
+        if (gd_device_sync(p->gpu)) bench_check(p->ctx);
+        double took = (bench_now() - begun) / 10;
+        if (took < best) best = took;
+    }
+    gd_release(a);
+    gd_release(b);
+    return 2.0 * 4 * (double)n / best;
+}
+
+#define CLIPPED "clip_norm(1) | adam | weight_decay(0.01) | lr(1e-3)"
+#define SEVEN "clip_value(1) | ema(0.5) | adam | weight_decay(0.01) | clip_value(10) | cautious | lr(1e-3)"
+
+static double time_of(problem *p, void (*add)(problem *, gd_dtype), gd_dtype dtype, const char *chain, int steps)
+{
+    add(p, dtype);
+    start(p, chain);
+    double took = step_time(p, steps);
+    stop(p);
+    return took;
+}
+
+static void add_thousand(problem *p, gd_dtype dtype)
+{
+    for (int i = 0; i < 1000; i++) add_tensor(p, dtype, 1000);
+}
+
+void bench_gpu(void)
+{
+    gd_ctx *ctx = bench_context(1);
+    if (gd_gpu_count(ctx) == 0) {
+        gd_ctx_free(ctx);
+        return;
+    }
+    problem p = {.ctx = ctx, .gpu = gd_device_get(ctx, "gpu")};
+    if (!p.gpu) bench_check(ctx);
+    double speed = copy_speed(&p), millions = 124.439808;
+    bench_report((report){.name = "gpu copy", .value = speed / 1e12, .unit = "TB/s"});
+    double floor = 32 * millions * 1e6 / speed;
+    bench_report((report){.name = "gpu clip|adam|wd|lr, GPT-2 shapes", .value = 1e3 * time_of(&p, add_gpt2, GD_F32, CLIPPED, 50),
+                          .unit = "ms", .against = "floor (32 B a parameter)", .other = 1e3 * floor, .ratio_limit = 1 / 1.15});
+    double half_floor = 24 * millions * 1e6 / speed;
+    bench_report((report){.name = "gpu the same, bf16 parameters", .value = 1e3 * time_of(&p, add_gpt2, GD_BF16, CLIPPED, 50),
+                          .unit = "ms", .against = "floor (24 B a parameter)", .other = 1e3 * half_floor, .ratio_limit = 1 / 1.15});
+    bench_report((report){.name = "gpu the same, 1000 tensors of 1000", .value = 1e6 * time_of(&p, add_thousand, GD_F32, CLIPPED, 500),
+                          .unit = "us", .limit = 30});
+    double two = time_of(&p, add_gpt2, GD_F32, "adam | lr(1e-3)", 50);
+    bench_report((report){.name = "gpu seven links, GPT-2 shapes", .value = 1e3 * time_of(&p, add_gpt2, GD_F32, SEVEN, 50),
+                          .unit = "ms", .against = "adam | lr", .other = 1e3 * two, .ratio_limit = 1 / 1.2});
+    bench_check(ctx);
+    gd_ctx_free(ctx);
+}

@@ -1,0 +1,109 @@
+/* What the element-wise operators are measured against: one loop a function, compiled with -O3 -march=native and
+ * -ffast-math (so that the compiler may use the vector exp of libmvec), the array cut into one part a thread. */
+#include "bench.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static void run_part(plain_op op, float *restrict o, const float *restrict a, const float *restrict b, long n)
+{
+    switch (op) {
+    case PLAIN_ADD:
+        for (long i = 0; i < n; i++) o[i] = a[i] + b[i];
+        break;
+    case PLAIN_MUL:
+        for (long i = 0; i < n; i++) o[i] = a[i] * b[i];
+        break;
+    default:
+        for (long i = 0; i < n; i++) o[i] = expf(a[i]);
+        break;
+    }
+}
+
+struct plain_pool {
+    int threads;
+    pthread_t *thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    atomic_int job, running, quit;
+    plain_op op;
+    float *o;
+    const float *a, *b;
+    long n;
+};
+
+typedef struct worker {
+    plain_pool *pool;
+    int place;
+} worker;
+
+static void part_of(plain_pool *p, int place)
+{
+    long start = p->n * place / p->threads, end = p->n * (place + 1) / p->threads;
+    run_part(p->op, p->o + start, p->a + start, p->b + start, end - start);
+}
+
+static void *work(void *arg)
+{
+    worker w = *(worker *)arg;
+    free(arg);
+    int seen = 0;
+    for (;;) {
+        for (int spin = 0; spin < 2000 && atomic_load(&w.pool->job) == seen; spin++) __builtin_ia32_pause();
+        pthread_mutex_lock(&w.pool->lock);
+        while (atomic_load(&w.pool->job) == seen && !atomic_load(&w.pool->quit))
+            pthread_cond_wait(&w.pool->wake, &w.pool->lock);
+        pthread_mutex_unlock(&w.pool->lock);
+        if (atomic_load(&w.pool->quit)) return NULL;
+        seen = atomic_load(&w.pool->job);
+        part_of(w.pool, w.place);
+        atomic_fetch_sub(&w.pool->running, 1);
+    }
+}
+
+plain_pool *plain_start(int threads)
+{
+    plain_pool *p = calloc(1, sizeof *p);
+    if (!p || !(p->thread = calloc((size_t)threads, sizeof *p->thread))) abort();
+    p->threads = threads;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    for (int i = 1; i < threads; i++) {
+        worker *w = malloc(sizeof *w);
+        if (!w) abort();
+        *w = (worker){p, i};
+        if (pthread_create(&p->thread[i], NULL, work, w)) abort();
+    }
+    return p;
+}
+
+void plain_run(plain_pool *p, plain_op op, float *o, const float *a, const float *b, long n)
+{
+    p->op = op;
+    p->o = o;
+    p->a = a;
+    p->b = b;
+    p->n = n;
+    atomic_store(&p->running, p->threads - 1);
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->job, 1);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    part_of(p, 0);
+    while (atomic_load(&p->running)) __builtin_ia32_pause();
+}
+
+void plain_stop(plain_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->quit, 1);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 1; i < p->threads; i++) pthread_join(p->thread[i], NULL);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->wake);
+    free(p->thread);
+    free(p);
+}

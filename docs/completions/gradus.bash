@@ -1,0 +1,46 @@
+# bash completion for gradus.  Made by: gradus help --completions
+_gradus()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    local command=${COMP_WORDS[1]} options= files=
+    COMPREPLY=()
+    if [[ $COMP_CWORD -eq 1 ]]; then
+        COMPREPLY=($(compgen -W '--help --version minimize eval links plot devices help' -- "$word"))
+        return
+    fi
+    case $command in
+    minimize)
+        options='--help --param --chain --steps --until --group --trace --plot --out --json --data --dtype --device --seed --threads'
+        files=' --trace --plot --out '
+        ;;
+    eval)
+        options='--help --param --data --dtype --device --seed --threads --hessian --check --json'
+        files=' '
+        ;;
+    links)
+        options='--help --search --json'
+        files=' '
+        ;;
+    plot)
+        options='--help --out --expr --path --x --scale --label --title --dark --data --dtype --device --seed --threads'
+        files=' --out '
+        ;;
+    devices)
+        options='--help --json --threads'
+        files=' '
+        ;;
+    help)
+        options='--help --functions --manual --completions'
+        files=' '
+        ;;
+    esac
+    if [[ $word == -* ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$word"))
+    elif [[ $word == *=@* ]]; then
+        local name=${word%%@*}@
+        COMPREPLY=($(compgen -f -P "$name" -- "${word#*@}"))
+    elif [[ $before != --* || $files == *" $before "* ]]; then
+        COMPREPLY=($(compgen -f -- "$word"))
+    fi
+}
+complete -o filenames -F _gradus gradus

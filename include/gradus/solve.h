@@ -1,0 +1,125 @@
+/* gradus/solve.h: minimising and fitting in one call.
+ *
+ *     gd_solve_result result;
+ *     gd_status status = gd_minimize(&p, 1, &(gd_objective){.loss = loss, .user = p}, "lbfgs | strong_wolfe", NULL, &result);
+ *     puts(gd_stop_text(result.reason));
+ *
+ *     gd_fit_result fit;
+ *     status = gd_least_squares(params, 3, residuals, user, NULL, &fit);
+ *     gd_read_f64(fit.standard_errors, errors, 3);
+ *     gd_fit_result_clear(&fit);
+ *
+ * Parameters are changed in place and end at the best point.  A method that stops without having converged is no error:
+ * the reason says what happened. */
+#ifndef GRADUS_SOLVE_H
+#define GRADUS_SOLVE_H
+
+#include "gradus/optim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Why a solver stopped: name, has it converged, text. */
+#define GD_STOP_LIST(X)                                                          \
+    X(GRADIENT, true, "the gradient is as small as asked for")                   \
+    X(STEP, true, "the steps are as small as asked for")                         \
+    X(LOSS, true, "the loss no longer changes")                                  \
+    X(LINK, true, "a termination link of the chain said so")                     \
+    X(STUCK, false, "no better point was found")                                 \
+    X(MAX_STEPS, false, "the steps are used up")                                 \
+    X(MAX_EVALS, false, "the evaluations are used up")                           \
+    X(TIME, false, "the time is used up")                                        \
+    X(CALLER, false, "the callback said so")                                     \
+    X(NOT_FINITE, false, "the loss or its gradient is not finite at the start")  \
+    X(ERROR, false, "an error was recorded in the context")
+
+typedef enum gd_stop {
+#define GD_STOP_ENUM(name, converged, text) GD_STOP_##name,
+    GD_STOP_LIST(GD_STOP_ENUM)
+#undef GD_STOP_ENUM
+        GD_STOP_COUNT
+} gd_stop;
+
+const char *gd_stop_name(gd_stop reason); /* "GRADIENT"; static */
+const char *gd_stop_text(gd_stop reason); /* static */
+bool gd_stop_converged(gd_stop reason);
+
+/* ---- stopping rules, for both ---- */
+
+/* What a callback sees after each step. */
+typedef struct gd_progress {
+    int64_t step, evals;
+    double loss;          /* where the step began (gd_minimize) or ended (gd_least_squares) */
+    double gradient_norm; /* NAN where it is not known */
+    double step_norm;     /* of the change of all parameters */
+    double seconds;
+} gd_progress;
+
+/* Start from gd_solve_defaults().  A tolerance of 0 turns its rule off. */
+typedef struct gd_solve_options {
+    int64_t max_steps, max_evals; /* 1000, none (0) */
+    double max_seconds;           /* none (0) */
+    double gradient_tol;          /* largest element of the gradient; 1e-8 (gd_least_squares: 0) */
+    double step_tol;              /* norm of a step by norm of the parameters; 0 (gd_least_squares: 1e-14) */
+    double loss_tol;              /* change of the loss by its size; 0 (gd_least_squares: 1e-15) */
+    int patience;                 /* gd_minimize: steps in a row that must be below step_tol or loss_tol; 3 */
+    bool (*callback)(void *user, const gd_progress *progress); /* false stops; NULL: none */
+    void *callback_user;
+} gd_solve_options;
+
+gd_solve_options gd_solve_defaults(void);
+
+typedef struct gd_solve_result {
+    gd_stop reason;
+    bool converged;
+    double loss;          /* at the end */
+    double gradient_norm; /* largest element of the gradient at the end */
+    int64_t steps, evals;
+    double seconds;
+} gd_solve_result;
+
+/* Steps of a chain until a rule stops them.  The parameters end at the best point that was evaluated with its loss.
+ * options NULL: the defaults; result may be NULL. */
+GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective, const char *chain,
+                                   const gd_solve_options *options, gd_solve_result *result);
+/* The same with a chain already built; it is consumed, also on failure. */
+GD_NODISCARD gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective,
+                                        gd_link *chain, const gd_solve_options *options, gd_solve_result *result);
+
+/* ---- nonlinear least squares ---- */
+
+typedef struct gd_fit_options {
+    gd_solve_options solve;
+    double first_radius; /* of the trust region, by the size of the scaled start; 1 */
+    bool acceleration;   /* second-order correction along the step (Transtrum & Sethna 2012); true */
+    bool polish;         /* Newton steps at the end, for the last digits; true */
+    bool covariance;     /* fill covariance and standard_errors; true */
+} gd_fit_options;
+
+gd_fit_options gd_fit_defaults(void);
+
+typedef struct gd_fit_result {
+    gd_solve_result solve;      /* its loss is the sum of squares; a residual and its Jacobian are one evaluation */
+    double rss;                 /* sum of squared residuals */
+    int64_t residuals, dof;     /* number of residuals; residuals less parameters */
+    int64_t rank;               /* of the Jacobian at the end */
+    double sigma;               /* sqrt(rss / dof), NAN for dof <= 0 */
+    gd_tensor *covariance;      /* sigma^2 (J^T J)^-1, [n, n] f64 over all parameters in their order; new or NULL */
+    gd_tensor *standard_errors; /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine; new or NULL */
+} gd_fit_result;
+
+/* Releases the tensors of a result. */
+void gd_fit_result_clear(gd_fit_result *result);
+
+/* Minimises the sum of squares of residuals(user), a tensor made with operators from the parameters (floating leaves that
+ * want gradients): Levenberg-Marquardt in a trust region scaled by the columns of the exact Jacobian (More 1978), by QR and
+ * SVD, never through normal equations.  Fewer residuals than parameters, dependent columns, and trial points that are not
+ * finite are all fine.  A function that fails leaves the parameters at the best point so far and returns its status. */
+GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
+                                        void *user, const gd_fit_options *options, gd_fit_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,137 @@
+/* From the words of the command line to a command and an exit code. */
+#include "cli/cli.h"
+#include "optim/suggest.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int gd__cli_code(const gd_cli *cli, gd_status status)
+{
+    switch (status) {
+    case GD_OK: return GD_EXIT_DONE;
+    case GD_NOMEM:
+    case GD_IO:
+    case GD_FORMAT:
+    case GD_DEVICE:
+    case GD_INTERRUPTED:
+    case GD_INTERNAL: return GD_EXIT_FAILED;
+    default: return cli->running ? GD_EXIT_FAILED : GD_EXIT_USAGE;
+    }
+}
+
+gd_status gd__cli_flush(gd_cli *cli)
+{
+    if (cli->out.failed) return GD_NOMEM;
+    for (size_t at = 0; at < cli->out.used;) {
+        ssize_t put = write(STDOUT_FILENO, cli->out.data + at, cli->out.used - at);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) {
+            char text[128];
+            if (strerror_r(errno, text, sizeof text) != 0)
+                (void)snprintf(text, sizeof text, "error %d", errno);
+            gd__text_clear(&cli->out);
+            return gd_fail(cli->ctx, GD_IO, "standard output: cannot write: %s", text);
+        }
+        at += (size_t)put;
+    }
+    gd__text_clear(&cli->out);
+    return GD_OK;
+}
+
+/* One sentence on standard error. */
+static void complain(const gd_ctx *ctx, int code)
+{
+    const char *text = gd_error(ctx)            ? gd_error_text(ctx)
+                       : code == GD_EXIT_FAILED ? "out of memory"
+                                                : "failed";
+    (void)fprintf(stderr, "gradus: %s\n", text);
+}
+
+static int run_command(gd_cli *cli, const gd_command *command, int argc, char *const *argv)
+{
+    gd_args args;
+    int code;
+    gd_status status = gd__args_parse(cli->ctx, command, argc, argv, &args);
+    if (status) {
+        code = gd__cli_code(cli, status);
+    } else if (args.help) {
+        gd__help_command(&cli->out, command);
+        code = GD_EXIT_DONE;
+    } else {
+        code = command->run(cli, &args);
+    }
+    gd__args_free(&args);
+    return code;
+}
+
+static int unknown_command(gd_cli *cli, const char *name)
+{
+    gd_suggest nearest = gd__suggest(name, strlen(name));
+    for (const gd_command *const *c = gd__commands; *c; c++) gd__suggest_try(&nearest, (*c)->name);
+    char hint[GD_HINT_SIZE];
+    (void)gd_fail(cli->ctx, GD_ARGUMENT, "unknown command '%.60s'%s%s", name,
+                  gd__suggest_hint(&nearest, hint), nearest.best ? "" : "; see gradus --help");
+    return GD_EXIT_USAGE;
+}
+
+static int dispatch(gd_cli *cli, int argc, char *const *argv)
+{
+    const char *word = argc ? argv[0] : "";
+    if (!argc) {
+        (void)gd_fail(cli->ctx, GD_ARGUMENT, "no command given; see gradus --help");
+        return GD_EXIT_USAGE;
+    }
+    if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+        gd__help_all(&cli->out, gd__commands);
+        return GD_EXIT_DONE;
+    }
+    if (!strcmp(word, "--version")) {
+        gd__text_add(&cli->out, "gradus " GD_VERSION "\n");
+        return GD_EXIT_DONE;
+    }
+    const gd_command *command = gd__command_find(word);
+    return command ? run_command(cli, command, argc - 1, argv + 1) : unknown_command(cli, word);
+}
+
+/* --threads is needed before there is a context; the command checks it again and complains. */
+static int threads_wanted(int argc, char *const *argv)
+{
+    int64_t threads = 0;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *value = !strncmp(argv[i], "--threads=", 10)             ? argv[i] + 10
+                            : !strcmp(argv[i], "--threads") && i + 1 < argc ? argv[i + 1]
+                                                                            : NULL;
+        if (value && gd__is_integer(value, &threads) && threads > 0 && threads <= 1024) return (int)threads;
+    }
+    return 0;
+}
+
+static void warn(void *user, const char *text)
+{
+    (void)user;
+    (void)fprintf(stderr, "gradus: warning: %s\n", text);
+}
+
+int gd__cli_main(int argc, char *const *argv)
+{
+    /* a closed pipe is an error to report, not to die of */
+    (void)signal(SIGPIPE, SIG_IGN);
+    gd_options options = gd_options_default();
+    options.threads = threads_wanted(argc, argv);
+    options.warn = warn;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    if (!ctx) {
+        (void)fputs("gradus: out of memory\n", stderr);
+        return GD_EXIT_FAILED;
+    }
+    gd_cli cli = {.ctx = ctx, .out = gd__text(ctx)};
+    int code = dispatch(&cli, argc, argv);
+    if (code == GD_EXIT_DONE) code = gd__cli_code(&cli, gd__cli_flush(&cli)) ? GD_EXIT_FAILED : GD_EXIT_DONE;
+    if (code) complain(ctx, code);
+    gd__text_free(&cli.out);
+    gd_ctx_free(ctx);
+    return code;
+}

@@ -1,0 +1,59 @@
+/* gradus devices: where tensors can be. */
+#include "cli/cli.h"
+#include "gradus/tensor.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const gd_option options[] = {
+    GD_SWITCH("json", "print one JSON object"),
+    GD_OPTION("threads", "N", "CPU threads (all cores)"),
+    {0},
+};
+
+static void add_device(gd_text *out, bool json, const char *name, const char *text)
+{
+    if (json) {
+        gd__text_add(out, "{\"name\": ");
+        gd__json_string(out, name);
+        gd__text_add(out, ", \"description\": ");
+        gd__json_string(out, text);
+        gd__text_char(out, '}');
+    } else {
+        gd__text_put(out, "%-8s %s\n", name, text);
+    }
+}
+
+static int run(gd_cli *cli, const gd_args *args)
+{
+    bool json = gd__args_has(args, "json");
+    char text[128];
+    cli->running = true;
+    if (json) gd__text_add(&cli->out, "{\"devices\": [");
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    (void)snprintf(text, sizeof text, "%d thread%s on %ld core%s", gd_ctx_threads(cli->ctx),
+                   gd_ctx_threads(cli->ctx) == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
+    add_device(&cli->out, json, "cpu", text);
+    int gpus = gd_gpu_count(cli->ctx);
+    for (int i = 0; i < gpus; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof name, "gpu:%d", i);
+        if (json) gd__text_add(&cli->out, ", ");
+        add_device(&cli->out, json, name, "NVIDIA GPU");
+    }
+    if (json)
+        gd__text_add(&cli->out, "]}\n");
+    else if (!gpus)
+        gd__text_add(&cli->out, "no GPU: the CUDA plugin, a driver or a card is missing\n");
+    return gd__cli_code(cli, cli->out.failed ? GD_NOMEM : GD_OK);
+}
+
+const gd_command gd__command_devices = {
+    .name = "devices",
+    .summary = "List the devices that --device can name.",
+    .arguments = "",
+    .description = "",
+    .options = options,
+    .examples = "gradus devices\ngradus devices --json\n",
+    .run = run,
+};

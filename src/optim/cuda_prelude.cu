@@ -1,0 +1,135 @@
+/* What emitted CUDA kernels use; the structs are those of plan_gpu.c. */
+typedef long long i64;
+typedef unsigned short u16;
+
+struct Chunk {
+    i64 start, n;
+    i64 member;
+};
+
+#define COMMON 96
+struct Launch {
+    const Chunk *chunk;
+    i64 chunks;
+    char *const *pointer;
+    const double *input, *reduced;
+    double *partial;
+    double common[COMMON];
+};
+
+__device__ inline float half_to_float(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+__device__ inline u16 float_to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+__device__ inline float bf16_to_float(u16 h) { return __uint_as_float((unsigned)h << 16); }
+__device__ inline u16 float_to_bf16(float f)
+{
+    unsigned u = __float_as_uint(f), rounded = (u + 0x7FFFu + (u >> 16 & 1)) >> 16;
+    return (u16)((u & 0x7FFFFFFF) > 0x7F800000u ? (u >> 16 | 0x40u) : rounded);
+}
+
+#define abs_f32 fabsf
+#define abs_f64 fabs
+#define sqrt_f32 sqrtf
+#define sqrt_f64 sqrt
+#define floor_f32 floorf
+#define floor_f64 floor
+#define copysign_f32 copysignf
+#define copysign_f64 copysign
+#define exp_f32 expf
+#define exp_f64 exp
+#define log_f32 logf
+#define log_f64 log
+#define tanh_f32 tanhf
+#define tanh_f64 tanh
+#define pow_wide pow
+#define largest_f32 3.40282347e38f
+#define largest_f64 1.7976931348623157e308
+#define infinity_f32 __int_as_float(0x7f800000)
+#define infinity_f64 __longlong_as_double(0x7ff0000000000000LL)
+#define nan_f32 __int_as_float(0x7fc00000)
+#define nan_f64 __longlong_as_double(0x7ff8000000000000LL)
+
+/* Four elements as one access; at the end of a tensor, and where a tensor is not aligned, one by one. */
+template <class T> struct alignas(4 * sizeof(T)) Four { T v[4]; };
+
+template <class T> __device__ inline void take(T *to, const T *from, int left)
+{
+    if (left == 4 && ((unsigned long long)from & (4 * sizeof(T) - 1)) == 0) {
+        Four<T> x = *(const Four<T> *)from;
+#pragma unroll
+        for (int k = 0; k < 4; k++) to[k] = x.v[k];
+    } else {
+#pragma unroll
+        for (int k = 0; k < 4; k++) to[k] = k < left ? from[k] : (T)0;
+    }
+}
+
+template <class T> __device__ inline void give(T *to, const T *from, int left)
+{
+    if (left == 4 && ((unsigned long long)to & (4 * sizeof(T) - 1)) == 0) {
+        Four<T> x;
+#pragma unroll
+        for (int k = 0; k < 4; k++) x.v[k] = from[k];
+        *(Four<T> *)to = x;
+    } else {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (k < left) to[k] = from[k];
+    }
+}
+
+template <bool MAX> __device__ inline double join_two(double a, double b)
+{
+    if (!MAX) return a + b;
+    return a != a ? a : (b > a) | (b != b) ? b : a;
+}
+
+/* One number a block, always joined in the same order. */
+template <bool MAX> __device__ inline void block_join(double v, double *out)
+{
+    __shared__ double room[32];
+    for (int width = 16; width; width /= 2) v = join_two<MAX>(v, __shfl_down_sync(0xffffffffu, v, width));
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = v;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int k = 1; k < (int)(blockDim.x + 31) / 32; k++) v = join_two<MAX>(v, room[k]);
+        *out = v;
+    }
+    __syncthreads();
+}
+
+/* Joins the partial results of each member's chunks: block m has chunks first[m] to first[m + 1]. */
+struct Join {
+    const double *partial;
+    double *reduced;
+    const i64 *first;
+    i64 members, reductions, number, column, columns; /* partial[chunk * columns + column] -> reduced[m * reductions + number] */
+    int max, all;
+};
+
+extern "C" __global__ void join_chunks(const Join J)
+{
+    for (i64 m = blockIdx.x; m < J.members; m += gridDim.x) {
+        double v = J.max ? -infinity_f64 : 0.0;
+        for (i64 c = J.first[m] + threadIdx.x; c < J.first[m + 1]; c += blockDim.x) {
+            double x = J.partial[c * J.columns + J.column];
+            v = J.max ? join_two<true>(v, x) : v + x;
+        }
+        if (J.max) block_join<true>(v, &J.reduced[m * J.reductions + J.number]);
+        else block_join<false>(v, &J.reduced[m * J.reductions + J.number]);
+    }
+}
+
+/* One block: all members together, and the result back to each. */
+extern "C" __global__ void join_all(const Join J)
+{
+    __shared__ double result;
+    double v = J.max ? -infinity_f64 : 0.0;
+    for (i64 m = threadIdx.x; m < J.members; m += blockDim.x) {
+        double x = J.reduced[m * J.reductions + J.number];
+        v = J.max ? join_two<true>(v, x) : v + x;
+    }
+    if (J.max) block_join<true>(v, &result);
+    else block_join<false>(v, &result);
+    __syncthreads();
+    for (i64 m = threadIdx.x; m < J.members; m += blockDim.x) J.reduced[m * J.reductions + J.number] = result;
+}

@@ -1,0 +1,343 @@
+/* What links remember: state a parameter, link-wide state, random numbers. */
+#include "gradus/autograd.h"
+#include "optim/optimizer.h"
+#include "optim/setting.h"
+
+#include <string.h>
+
+/* ---- entries: what a link keeps for one parameter ---- */
+
+gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param)
+{
+    int i = gd__table_find(&link->table, param);
+    return i < 0 ? NULL : link->entry[i];
+}
+
+void gd__entry_free(gd_link *link, gd_entry *e)
+{
+    gd_ctx *ctx = link->head.ctx;
+    const gd_link_class *cls = link->cls;
+    for (int i = 0; i < cls->slot_count; i++) gd__release(e->slot ? e->slot[i] : NULL);
+    gd__free(ctx, e->slot, (size_t)cls->slot_count * sizeof *e->slot);
+    gd__free(ctx, e->fresh, (size_t)cls->slot_count * sizeof *e->fresh);
+    gd__free(ctx, e->scalar, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
+    if (e->local)
+        for (int i = 0; i < cls->field_count; i++) gd__setting_free(ctx, &e->local[i]);
+    gd__free(ctx, e->local, (size_t)cls->field_count * sizeof *e->local);
+    gd__release(e->param);
+    gd__free(ctx, e, sizeof *e);
+}
+
+gd_entry *gd__entry_new(gd_link *link, gd_tensor *param)
+{
+    gd_ctx *ctx = link->head.ctx;
+    const gd_link_class *cls = link->cls;
+    gd_entry *e = gd__calloc(ctx, sizeof *e);
+    if (!e) return NULL;
+    gd__retain(param);
+    e->param = param;
+    e->slot = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->slot);
+    e->fresh = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->fresh);
+    e->scalar = gd__calloc(ctx, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
+    if (e->slot && e->fresh && e->scalar) return e;
+    gd__entry_free(link, e);
+    return NULL;
+}
+
+gd_entry *gd__entry(gd_link *link, gd_tensor *param)
+{
+    gd_entry *found = gd__entry_find(link, param);
+    if (found) return found;
+    gd_ctx *ctx = link->head.ctx;
+    if (link->entries == link->entry_capacity) {
+        size_t old = (size_t)link->entry_capacity, capacity = old ? old * 2 : 4;
+        gd_entry **list = gd__realloc(ctx, link->entry, old * sizeof *list, capacity * sizeof *list);
+        if (!list) return NULL;
+        link->entry = list;
+        link->entry_capacity = (int)capacity;
+    }
+    gd_entry *e = gd__table_reserve(ctx, &link->table) ? NULL : gd__entry_new(link, param);
+    if (!e) return NULL;
+    gd__table_put(&link->table, param, link->entries);
+    link->entry[link->entries++] = e;
+    return e;
+}
+
+void gd__entry_drop(gd_link *link, const gd_tensor *param)
+{
+    int gone = gd__table_find(&link->table, param);
+    if (gone < 0) return;
+    link->locals -= link->entry[gone]->local != NULL;
+    gd__entry_free(link, link->entry[gone]);
+    link->entries--;
+    memmove(link->entry + gone, link->entry + gone + 1, (size_t)(link->entries - gone) * sizeof *link->entry);
+    gd__table_clear(&link->table);
+    for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+    gd__link_changed(link);
+}
+
+void gd__entries_free(gd_link *link)
+{
+    gd_ctx *ctx = link->head.ctx;
+    for (int i = 0; i < link->entries; i++) gd__entry_free(link, link->entry[i]);
+    gd__free(ctx, link->entry, (size_t)link->entry_capacity * sizeof *link->entry);
+    gd__table_free(ctx, &link->table);
+    link->entry = NULL;
+    link->entries = link->entry_capacity = link->locals = 0;
+}
+
+/* ---- slots ---- */
+
+gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param)
+{
+    if (link->cls->slots[slot].flags & GD_SLOT_EXACT) return param->dtype;
+    gd_dtype chosen = link->optimizer ? link->optimizer->state_dtype : GD_DTYPE_COUNT;
+    if (chosen != GD_DTYPE_COUNT) return chosen;
+    return param->dtype == GD_F64 ? GD_F64 : GD_F32;
+}
+
+gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, const gd_tensor *like)
+{
+    if (e->slot[slot]) return e->slot[slot];
+    gd_ctx *ctx = link->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *t = gd__new_like(like, dtype);
+    if (t && gd_fill(t, 0)) t = NULL;
+    if (t) {
+        gd__own(t);
+        e->slot[slot] = t;
+        e->fresh[slot] = true;
+    }
+    gd_scope_end(ctx);
+    return t;
+}
+
+/* The number of a slot, -1 with the error recorded. */
+static int find_slot(const gd_link *link, const char *name)
+{
+    int slot = gd__slot_index(link->cls, name);
+    if (slot < 0)
+        (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no state '%.80s'", link->cls->name, name);
+    return slot;
+}
+
+/* A slot is the link's own memory, without history. */
+static gd_tensor *own_copy(gd_ctx *ctx, gd_tensor *value)
+{
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *copy = gd_copy(value);
+    if (copy) gd__own(copy);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return copy;
+}
+
+/* The first value of a slot, owned. */
+static gd_tensor *first_value(gd_ctx *ctx, gd_tensor *param, const gd_init *init)
+{
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *like = init->tensor ? init->tensor : param, *t = NULL;
+    switch (init->kind) {
+    case GD_INIT_ZEROS: t = gd_zeros_like(like); break;
+    case GD_INIT_CONSTANT: t = gd_full_like(like, init->value); break;
+    case GD_INIT_COPY: t = like; break;
+    case GD_INIT_FUNCTION: t = init->make(init->user, param); break;
+    }
+    t = t ? own_copy(ctx, t) : NULL;
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return t;
+}
+
+gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name, gd_init init)
+{
+    int slot = find_slot(link, name);
+    gd_entry *e = slot < 0 ? NULL : gd__entry(link, param);
+    if (!e) return NULL;
+    if (!e->slot[slot] || e->fresh[slot]) {
+        gd_tensor *t = first_value(link->head.ctx, param, &init);
+        if (!t) return NULL;
+        gd__release(e->slot[slot]);
+        e->slot[slot] = t;
+        e->fresh[slot] = false;
+    }
+    return e->slot[slot];
+}
+
+gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *name)
+{
+    return gd_link_state_from(link, param, name, (gd_init){.kind = GD_INIT_ZEROS});
+}
+
+bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *name)
+{
+    int slot = gd__slot_index(link->cls, name);
+    gd_entry *e = slot < 0 ? NULL : gd__entry_find(link, param);
+    return e && e->slot[slot] && !e->fresh[slot];
+}
+
+gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, gd_tensor *value)
+{
+    gd_ctx *ctx = link->head.ctx;
+    int slot = find_slot(link, name);
+    if (slot < 0) return GD_ATTRIBUTE;
+    gd_entry *e = gd__entry(link, param);
+    gd_tensor *copy = e && value ? own_copy(ctx, value) : NULL;
+    if (!e || (value && !copy)) return gd_error(ctx);
+    gd__release(e->slot[slot]);
+    e->slot[slot] = copy;
+    e->fresh[slot] = false;
+    return GD_OK;
+}
+
+double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
+{
+    int index = gd__scalar_index(link->cls, name);
+    if (index < 0) {
+        (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no scalar '%.80s'", link->cls->name, name);
+        return NULL;
+    }
+    gd_entry *e = gd__entry(link, param);
+    return e ? &e->scalar[index] : NULL;
+}
+
+/* ---- link-wide state ---- */
+
+gd_global *gd__global_find(const gd_link *link, const char *name)
+{
+    for (int i = 0; i < link->globals; i++)
+        if (!strcmp(link->global[i]->name, name)) return link->global[i];
+    return NULL;
+}
+
+/* Each in a block of its own: addresses are given out. */
+static gd_global *add_global(gd_link *link, const char *name)
+{
+    gd_ctx *ctx = link->head.ctx;
+    size_t n = (size_t)link->globals;
+    const char *interned = gd__intern(ctx, name, strlen(name));
+    gd_global *g = interned ? gd__calloc(ctx, sizeof *g) : NULL;
+    gd_global **list = g ? gd__realloc(ctx, link->global, n * sizeof *list, (n + 1) * sizeof *list) : NULL;
+    if (!list) {
+        gd__free(ctx, g, sizeof *g);
+        return NULL;
+    }
+    g->name = interned;
+    link->global = list;
+    return list[link->globals++] = g;
+}
+
+void gd__globals_free(gd_link *link)
+{
+    gd_ctx *ctx = link->head.ctx;
+    for (int i = 0; i < link->globals; i++) {
+        gd__release(link->global[i]->tensor);
+        gd__free(ctx, link->global[i], sizeof *link->global[i]);
+    }
+    gd__free(ctx, link->global, (size_t)link->globals * sizeof *link->global);
+    link->global = NULL;
+    link->globals = 0;
+}
+
+double *gd_link_global(gd_link *link, const char *name, double first)
+{
+    gd_global *g = gd__global_find(link, name);
+    if (!g && (g = add_global(link, name))) g->value = first;
+    return g ? &g->value : NULL;
+}
+
+bool gd_link_has_global(const gd_link *link, const char *name) { return gd__global_find(link, name) != NULL; }
+
+gd_tensor *gd_link_global_tensor(gd_link *link, const char *name)
+{
+    gd_global *g = gd__global_find(link, name);
+    return g ? g->tensor : NULL;
+}
+
+gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value)
+{
+    gd_global *g = gd__global_find(link, name);
+    if (!g && !(g = add_global(link, name))) return GD_NOMEM;
+    gd__retain(value);
+    gd__release(g->tensor);
+    g->tensor = value;
+    return GD_OK;
+}
+
+/* ---- random numbers and scratch ---- */
+
+gd_tensor *gd_link_random(gd_link *link, int kind, gd_tensor *like)
+{
+    gd_ctx *ctx = link->head.ctx;
+    gd_rng *rng = &ctx->rng;
+    int field = gd__field_index(link->cls, "seed");
+    if (field >= 0 && link->value[field].kind == GD_SET_REAL) {
+        if (!link->seeded) link->rng = (gd_rng){.key = (uint64_t)(int64_t)link->value[field].real};
+        link->seeded = true;
+        rng = &link->rng;
+    }
+    return gd__random(like->storage->device, rng, link->cls->name, kind, like->dtype, like->ndim, like->size);
+}
+
+/* An array that dies with the innermost scope. */
+typedef struct scratch {
+    gd_object head;
+    int count;
+    gd_tensor *t[];
+} scratch;
+
+static void scratch_destroy(void *object)
+{
+    scratch *s = object;
+    gd__free(s->head.ctx, s, sizeof *s + (size_t)s->count * sizeof s->t[0]);
+}
+
+static const gd_object_type scratch_type = {"Scratch", scratch_destroy};
+
+gd_tensor **gd_link_scratch(gd_link *link, int count)
+{
+    gd_ctx *ctx = link->head.ctx;
+    size_t bytes = sizeof(scratch) + (size_t)count * sizeof(gd_tensor *);
+    scratch *s = gd__calloc(ctx, bytes);
+    if (!s) return NULL;
+    s->count = count;
+    if (gd__object_init(ctx, s, &scratch_type) == GD_OK) return s->t;
+    gd__free(ctx, s, bytes);
+    return NULL;
+}
+
+/* ---- forgetting ---- */
+
+static void forget_slots(gd_link *link, unsigned flags)
+{
+    for (int i = 0; i < link->entries; i++) {
+        gd_entry *e = link->entry[i];
+        for (int k = 0; k < link->cls->slot_count; k++) {
+            if ((link->cls->slots[k].flags & flags) != flags) continue;
+            gd__release(e->slot[k]);
+            e->slot[k] = NULL;
+        }
+    }
+}
+
+/* Settings of single parameters are no state: they stay. */
+void gd_link_reset(gd_link *link)
+{
+    forget_slots(link, 0);
+    for (int i = 0; i < link->entries; i++)
+        memset(link->entry[i]->scalar, 0, (size_t)gd__scalar_count(link->cls) * sizeof(double));
+    gd__globals_free(link);
+    link->step = 0;
+    link->seeded = false;
+    if (link->cls->reset) link->cls->reset(link);
+    for (int i = 0; i < link->children; i++) gd_link_reset(link->child[i]);
+}
+
+void gd_link_reset_for_online(gd_link *link)
+{
+    forget_slots(link, GD_SLOT_ONLINE);
+    if (link->cls->reset_for_online) link->cls->reset_for_online(link);
+    for (int i = 0; i < link->children; i++) gd_link_reset_for_online(link->child[i]);
+}

@@ -1,0 +1,148 @@
+/* Backtracking: shrinks the step until the condition holds (Armijo 1966).
+ *
+ * adaptive: a search that failed goes on from where it stopped in the next step; after a success it starts at init again.
+ * Conditions on the slope at the trial cost a gradient there; the others only a value.
+ *
+ * State: step, where the next search starts. */
+#include "optim/links/line.h"
+
+#include <math.h>
+
+#define CONDITIONS "armijo|decrease|curvature|strong_curvature|wolfe|strong_wolfe|goldstein"
+
+static const gd_field fields[] = {
+    GD_REAL("init", 1, 0, INFINITY, "first step size"),
+    GD_REAL("beta", 0.5, 0, 1, "factor of each try"),
+    GD_REAL("c", 1e-4, 0, 1, "share of the promised decrease to reach"),
+    GD_CHOICE("condition", "armijo", CONDITIONS, "when a step is good enough"),
+    GD_INT("maxiter", 10, 1, 1e6, "tries in a step"),
+    GD_FLAG("adaptive", true, "after a failure go on shrinking in the next step"),
+};
+
+static const gd_field adaptive_fields[] = {
+    GD_REAL("init", 1, 0, INFINITY, "first step size"),
+    GD_REAL("beta", 0.5, 0, 1, "factor of each try"),
+    GD_REAL("c", 1e-4, 0, 1, "share of the promised decrease to reach"),
+    GD_CHOICE("condition", "armijo", CONDITIONS, "when a step is good enough"),
+    GD_INT("maxiter", 20, 1, 1e6, "tries in a step"),
+    GD_REAL("target_iters", 1, 0, 1e6, "rejections that the next search should need"),
+    GD_REAL("nplus", 2, 1, INFINITY, "growth of the first step after none was rejected"),
+    GD_REAL("scale_beta", 0, 0, 1, "inertia of the first step"),
+};
+
+typedef struct condition {
+    bool armijo, decrease, curvature, strong, goldstein;
+    double c;
+} condition;
+
+static condition condition_of(const gd_link *link)
+{
+    bool wolfe = gd_link_is(link, "condition", "wolfe"), strong_wolfe = gd_link_is(link, "condition", "strong_wolfe");
+    bool strong = strong_wolfe || gd_link_is(link, "condition", "strong_curvature");
+    return (condition){.armijo = wolfe || strong_wolfe || gd_link_is(link, "condition", "armijo"),
+                       .decrease = gd_link_is(link, "condition", "decrease"),
+                       .curvature = wolfe || strong || gd_link_is(link, "condition", "curvature"),
+                       .strong = strong,
+                       .goldstein = gd_link_is(link, "condition", "goldstein"),
+                       .c = gd_link_real(link, "c", NULL)};
+}
+
+/* Slope conditions use 0.9, as for quasi-Newton steps (Nocedal & Wright 2006, 3.1). */
+#define CURVATURE 0.9
+
+static bool good(const condition *c, const gd_line *line, const gd_trial *t)
+{
+    double promise = t->a * line->slope;
+    bool yes = isfinite(t->f);
+    if (c->armijo) yes = yes && t->f <= line->value + c->c * promise;
+    if (c->decrease) yes = yes && t->f < line->value;
+    if (c->goldstein)
+        yes = yes && t->f <= line->value + c->c * promise && t->f >= line->value + (1 - c->c) * promise;
+    if (c->curvature && !c->strong) yes = yes && t->slope >= CURVATURE * line->slope;
+    if (c->strong) yes = yes && fabs(t->slope) <= -CURVATURE * line->slope;
+    return yes;
+}
+
+/* Tries a, a beta, ...; *accepted is 0 when none was good, *tried the number of tries, *next the step after the last. */
+static gd_status shrink(gd_line *line, double a, double beta, int *tried, double *accepted, double *next)
+{
+    condition c = condition_of(line->link);
+    int most = (int)gd_link_real(line->link, "maxiter", NULL);
+    *accepted = 0;
+    gd_status status = GD_OK;
+    for (*tried = 0; *tried < most && *accepted == 0 && !status; (*tried)++) {
+        gd_trial t = {.a = a, .slope = NAN};
+        status = c.curvature ? gd__line_try(line, a, &t) : gd__line_value(line, a, &t.f);
+        if (!status && good(&c, line, &t)) *accepted = a;
+        a *= beta;
+    }
+    *next = a;
+    return status;
+}
+
+static gd_status backtracking_step(gd_link *link, gd_var *var)
+{
+    gd_line line;
+    double init = gd_link_real(link, "init", NULL), accepted = 0, next = 0;
+    int tried;
+    gd_status status = gd__line_begin(&line, link, var);
+    if (!status && gd__line_descends(&line)) {
+        status = shrink(&line, gd__kept(link, "step", init), gd_link_real(link, "beta", NULL), &tried, &accepted, &next);
+        bool go_on = gd_link_flag(link, "adaptive") && accepted == 0 && next > 0;
+        if (!status) status = gd__keep_number(link, "step", go_on ? next : init);
+    }
+    return gd__line_end(&line, accepted, status);
+}
+
+/* Where the next search starts: such that target_iters rejections lead to the step just found, counted from init.  After
+ * a failure the tries shrink faster, by factors of 2/3, and recover by its root. */
+static gd_status adapt(gd_link *link, double start, double beta, int rejected, bool found)
+{
+    double init = gd_link_real(link, "init", NULL), inertia = gd_link_real(link, "scale_beta", NULL);
+    double target = gd_link_real(link, "target_iters", NULL), widest = gd_link_real(link, "beta", NULL);
+    if (!found) beta *= 2.0 / 3;
+    else {
+        double aim = init * pow(beta, rejected - target);
+        start = rejected == 0 ? start * pow(gd_link_real(link, "nplus", NULL), target) : aim + inertia * (start - aim);
+        beta = fmin(widest, beta * sqrt(1.5));
+    }
+    gd_status status = gd__keep_number(link, "step", start);
+    return status ? status : gd__keep_number(link, "beta", beta);
+}
+
+static gd_status adaptive_step(gd_link *link, gd_var *var)
+{
+    gd_line line;
+    double start = gd__kept(link, "step", gd_link_real(link, "init", NULL));
+    double beta = gd__kept(link, "beta", gd_link_real(link, "beta", NULL)), accepted = 0, next = 0;
+    int tried;
+    gd_status status = gd__line_begin(&line, link, var);
+    if (!status && gd__line_descends(&line)) {
+        status = shrink(&line, start, beta, &tried, &accepted, &next);
+        if (!status) status = adapt(link, start, beta, tried - 1, accepted > 0);
+    }
+    return gd__line_end(&line, accepted, status);
+}
+
+const gd_link_class gd_link_backtracking = {
+    .name = "backtracking",
+    .family = "line_search",
+    .summary = "shrinks the step until the loss decreases enough",
+    .formula = "a u with the first a = init beta^k such that f(p - a u) <= f(p) - c a <g, u>",
+    .paper = "Armijo, Minimization of functions having Lipschitz continuous first partial derivatives, 1966",
+    .fields = fields,
+    .field_count = 6,
+    .step = backtracking_step,
+    .needs_closure = true,
+};
+
+const gd_link_class gd_link_adaptive_backtracking = {
+    .name = "adaptive_backtracking",
+    .family = "line_search",
+    .summary = "backtracking that learns where to start",
+    .formula = "as backtracking; the next search starts target_iters tries above what this one found",
+    .fields = adaptive_fields,
+    .field_count = 8,
+    .step = adaptive_step,
+    .needs_closure = true,
+};

@@ -1,0 +1,109 @@
+/* Gauss-Newton: the objective returns residuals r, the step solves (J^T J + reg I) d = J^T r.
+ *
+ * As the child of a trust region it hands over J^T r and J^T J, half of the gradient and Hessian of the sum of squares;
+ * trust regions find the factor themselves.  Cost: min(m, 2 n) reverse passes, one QR of J (m, n residuals and parameters).
+ * J with fewer rows than columns works: reg makes the solution the one of least norm. */
+#include "base/ctx.h"
+#include "optim/jacobian.h"
+#include "optim/links/vectors.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of J^T J"),
+    GD_FLAG("batched", true, "for the sake of chains that set it"),
+};
+
+/* Of the last update; no state between steps. */
+typedef struct model {
+    gd_tensor *j, *r; /* owned */
+} model;
+
+static void forget(gd_link *link)
+{
+    model *m = gd_link_data(link);
+    gd__release(m->j);
+    gd__release(m->r);
+    *m = (model){0};
+}
+
+static gd_status keep(gd_link *link, gd_tensor *j, gd_tensor *r)
+{
+    model *m = gd_link_data(link);
+    forget(link);
+    m->j = gd_drop_names(gd_detach(j));
+    m->r = gd_cast(gd_drop_names(gd_detach(r)), gd_tensor_dtype(j));
+    gd__own(m->j);
+    gd__own(m->r);
+    return m->j && m->r ? GD_OK : gd_error(gd_link_ctx(link));
+}
+
+/* Residuals and Jacobian here; loss, gradient and, as update, J^T r. */
+static gd_status gauss_newton_update(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    gd_tensor *r = NULL, **pieces = gd_link_scratch(link, count);
+    if (!pieces) return gd_error(ctx);
+    gd_status status = gd_var_residuals(var, &r, true);
+    if (status) return status;
+    gd_scope_begin(ctx);
+    gd_tensor *j = gd__jacobian_matrix(r, gd_var_params(var), count);
+    status = j ? keep(link, j, r) : gd_error(ctx);
+    model *m = gd_link_data(link);
+    gd_tensor *b = status ? NULL : gd_matmul(gd_transpose(m->j, 0, 1), m->r), *loss = b ? gd_dot(m->r, m->r) : NULL;
+    if (loss) {
+        gd_var_set_loss(var, loss);
+        gd_var_set_loss_approx(var, loss);
+    }
+    status = loss ? gd__vector_split(gd_mul_scalar(b, 2), gd_var_params(var), count, pieces) : gd_error(ctx);
+    if (!status) status = gd_var_set_grad(var, pieces);
+    if (!status) status = gd__vector_split(b, gd_var_params(var), count, pieces);
+    if (!status) status = gd_var_set_update(var, pieces);
+    gd_scope_end(ctx);
+    gd_release(r);
+    return status;
+}
+
+static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    model *m = gd_link_data(link);
+    if (!m->j) return gd_fail(ctx, GD_STATE, "gauss_newton: apply without an update before it");
+    gd_linop *a = gd_linop_gram(m->j, m->r);
+    gd_linop *sum = a ? gd_linop_shifted(a, gd_link_real(link, "reg", NULL)) : NULL;
+    gd_tensor *b = gd__vector_of(ctx, gd_var_update(var), gd_var_count(var));
+    gd_tensor *d = sum && b ? gd_linop_solve(sum, b) : NULL;
+    gd_linop_release(sum);
+    if (!d && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    if (d && gd__vector_finite(d)) return gd__set_update_vector(link, var, d);
+    if (gd_error(ctx)) return gd_error(ctx);
+    /* reg is 0 and the columns depend on each other, or something is not finite: stay */
+    gd_var_note_skipped(var);
+    return gd__set_zero_update(link, var);
+}
+
+static gd_linop *gauss_newton_hessian(gd_link *link, gd_var *var)
+{
+    model *m = gd_link_data(link);
+    if (m->j) return gd_linop_gram(m->j, m->r);
+    (void)gd_fail(gd_var_ctx(var), GD_STATE, "gauss_newton: its Hessian was asked for before an update");
+    return NULL;
+}
+
+const gd_link_class gd_link_gauss_newton = {
+    .name = "gauss_newton",
+    .family = "least_squares",
+    .summary = "Gauss-Newton step for residuals",
+    .formula = "d = (J^T J + reg I)^-1 J^T r",
+    .paper = "Bjorck, Numerical Methods for Least Squares Problems, SIAM 1996, 9.2",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .data_size = sizeof(model),
+    .update = gauss_newton_update,
+    .apply = gauss_newton_apply,
+    .hessian = gauss_newton_hessian,
+    .reset = forget,
+    .destroy = forget,
+    .needs_closure = true,
+};

@@ -1,0 +1,95 @@
+/* The full Hessian and ways to solve with it. */
+#include "optim/links/hessian.h"
+
+#include "optim/links/vectors.h"
+
+#include <math.h>
+#include <string.h>
+
+static gd_tensor *symmetric(gd_tensor *h)
+{
+    return gd_mul_scalar(gd_add(h, gd_transpose(h, 0, 1)), 0.5);
+}
+
+/* One product with each unit vector. */
+static gd_tensor *by_products(gd_link *link, gd_var *var, gd_hvp_method method, double step)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    gd_tensor *const *params = gd_var_params(var);
+    gd_tensor **v = gd_link_scratch(link, count), **hv = gd_link_scratch(link, count);
+    gd_tensor *p = v && hv ? gd__vector_of(ctx, params, count) : NULL;
+    if (!p) return NULL;
+    int64_t n = gd_numel(p);
+    gd_tensor *h = gd_zeros(ctx, gd_tensor_dtype(p), 2, (int64_t[]){n, n});
+    gd_status status = h ? GD_OK : gd_error(ctx);
+    for (int64_t i = 0; i < n && !status; i++) {
+        gd_scope_begin(ctx);
+        gd_tensor *unit = gd_zeros_like(p), *one = gd_slice(unit, "0", i, i + 1, 1);
+        status = one ? gd_fill(one, 1) : gd_error(ctx);
+        if (!status) status = gd__vector_split(unit, params, count, v);
+        if (!status) status = gd_var_hvp(var, method, step, false, v, hv);
+        if (!status) {
+            gd_tensor *row = gd_index(h, "0", i), *product = gd__vector_of(ctx, hv, count);
+            status = row && product ? gd_assign(row, product) : gd_error(ctx);
+            for (int k = 0; k < count; k++) gd_release(hv[k]);
+        }
+        gd_scope_end(ctx);
+    }
+    return status ? NULL : h;
+}
+
+gd_tensor *gd__hessian_matrix(gd_link *link, gd_var *var, double h)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_scope_begin(ctx);
+    gd_tensor *matrix = gd_link_is(link, "hessian_method", "gfd_forward")   ? by_products(link, var, GD_HVP_FORWARD, h)
+                        : gd_link_is(link, "hessian_method", "gfd_central") ? by_products(link, var, GD_HVP_CENTRAL, h)
+                                                                            : gd_var_hessian(var);
+    matrix = matrix ? gd_keep(symmetric(matrix)) : NULL;
+    gd_scope_end(ctx);
+    return matrix;
+}
+
+gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most)
+{
+    gd_ctx *ctx = gd_tensor_ctx(h);
+    gd_tensor *values = NULL, *vectors = NULL, *x = NULL;
+    gd_scope_begin(ctx);
+    if (gd_eigh(h, &values, &vectors) == GD_OK) {
+        gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), tolerance);
+        gd_tensor *zero = gd_zeros_like(values), *used = gd_gt(size, gd_maximum(least, gd_scalar(ctx, gd_tensor_dtype(h), 0)));
+        int64_t n = gd_numel(b);
+        if (most > 0 && most < n) {
+            /* the size of the most-th largest, found by counting */
+            gd_tensor *rank = gd_sum(gd_cast(gd_gt(gd_unsqueeze(size, 0, NULL), gd_unsqueeze(size, 1, NULL)), GD_I64),
+                                     "1", false);
+            used = gd_logical_and(used, gd_lt(rank, gd_full_like(rank, (double)most)));
+        }
+        gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b), *divisor = values;
+        if (how && !strcmp(how, "abs")) divisor = size;
+        if (how && !strcmp(how, "clip")) {
+            divisor = gd_maximum(values, least);
+            used = gd_logical_and(gd_ones_like(used), gd_gt(divisor, zero));
+        }
+        part = gd_where(used, gd_div(part, gd_where(used, divisor, gd_ones_like(divisor))), zero);
+        x = gd_keep(gd_matmul(vectors, part));
+    } else if (gd_error(ctx) == GD_SINGULAR || gd_error(ctx) == GD_VALUE) gd_clear_error(ctx);
+    gd_scope_end(ctx);
+    return x;
+}
+
+gd_tensor *gd__hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq)
+{
+    gd_ctx *ctx = gd_tensor_ctx(h);
+    double eps = gd__vector_eps(h) * (double)gd_numel(b);
+    if (!gd__vector_finite(h) || !gd__vector_finite(b)) return NULL;
+    if (lstsq) return gd__hessian_spectral(h, b, NULL, eps, 0);
+    gd_linop *op = gd_linop_dense(h);
+    gd_tensor *x = op ? gd_linop_solve(op, b) : NULL;
+    gd_linop_release(op);
+    if (x && gd__vector_finite(x)) return x;
+    if (gd_error(ctx) && gd_error(ctx) != GD_SINGULAR) return NULL;
+    if (gd_error(ctx)) gd_clear_error(ctx);
+    return gd__hessian_spectral(h, b, NULL, eps, 0);
+}

@@ -1,0 +1,24 @@
+/* The full Hessian, for links that factor it. */
+#ifndef GD_LINKS_HESSIAN_H
+#define GD_LINKS_HESSIAN_H
+
+#include "gradus/link.h"
+
+#define GD_HESSIAN_METHOD                                                                                      \
+    GD_CHOICE("hessian_method", "autograd",                                                                    \
+              "autograd|batched_autograd|func|autograd.functional|functional_revrev|functional_fwdrev|"        \
+              "gfd_forward|gfd_central",                                                                       \
+              "autograd in all its names, or differences of gradients")
+
+/* The Hessian at the current parameters, exactly symmetric, [n, n]; new.  By the link's hessian_method, with steps h. */
+gd_tensor *gd__hessian_matrix(gd_link *link, gd_var *var, double h);
+
+/* H x = b by Cholesky, else LU, else least squares (of least norm, by eigenvalues); lstsq: least squares at once.
+ * New; NULL without an error where something is not finite. */
+gd_tensor *gd__hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq);
+
+/* H^-1 b by eigenvalues: those below tolerance times the largest in size, and all but the `most` largest (0: all), count
+ * as zero and their directions are left out; then `how`: NULL as they are, "abs", or "clip" at the tolerance. */
+gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most);
+
+#endif

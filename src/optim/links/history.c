@@ -1,0 +1,544 @@
+/* The history of L-BFGS and L-SR1. */
+#include "optim/links/history.h"
+#include "gradus/autograd.h"
+#include "optim/links/line.h"
+#include "optim/optimizer.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+/* A tensor of the link with these sizes, made when it is not there or has others. */
+static gd_tensor *held(gd_history *h, const char *name, const gd_layout *like, int ndim, const int64_t *size, bool *made)
+{
+    gd_tensor *t = gd_link_global_tensor(h->link, name);
+    bool fits = t && t->ndim == ndim && t->dtype == like->dtype;
+    for (int i = 0; i < ndim && fits; i++) fits = t->size[i] == size[i];
+    if (fits) return t;
+    *made = true;
+    t = gd__layout_tensor(like, ndim, size);
+    gd_status status = t ? gd_link_set_global_tensor(h->link, name, t) : GD_NOMEM;
+    gd__release(t);
+    return status ? NULL : t;
+}
+
+gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_ss)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int most = (int)gd_link_real(link, "history_size", NULL);
+    *h = (gd_history){.link = link, .params = gd_var_params(var), .most = most, .rows = most + 1, .uses_ss = uses_ss};
+    gd_status status = gd__layout_init(&h->layout, ctx, h->params, gd_var_count(var));
+    if (status) return status;
+    gd_layout host = {.ctx = ctx, .device = gd__cpu(ctx), .dtype = GD_F64};
+    bool made = false;
+    h->s = held(h, "s_history", &h->layout, 2, (int64_t[]){h->rows, h->layout.total}, &made);
+    h->y = held(h, "y_history", &h->layout, 2, (int64_t[]){h->rows, h->layout.total}, &made);
+    h->gram = held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
+    h->s_dots = gd__calloc(ctx, 2 * (size_t)h->rows * sizeof *h->s_dots);
+    if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
+    if (made) gd__history_forget(link);
+    h->y_dots = h->s_dots + h->rows;
+    h->ss = (double *)(void *)h->gram->data;
+    h->sy = h->ss + h->rows * h->rows;
+    h->yy = h->sy + h->rows * h->rows;
+    h->pairs = (int)gd__kept(link, "pairs", 0);
+    h->newest = (int)gd__kept(link, "newest", 0);
+    /* a checkpoint is data: whatever it holds stays inside the ring */
+    if (h->pairs < 0 || h->pairs > most || h->newest < 0 || h->newest > most) h->pairs = h->newest = 0;
+    return GD_OK;
+}
+
+void gd__history_close(gd_history *h)
+{
+    gd__free(h->layout.ctx, h->s_dots, 2 * (size_t)h->rows * sizeof *h->s_dots);
+    gd__layout_free(&h->layout);
+}
+
+void gd__history_forget(gd_link *link)
+{
+    if (gd_link_has_global(link, "pairs")) *gd_link_global(link, "pairs", 0) = 0;
+}
+
+static char *row_of(const gd_history *h, gd_tensor *matrix, int row)
+{
+    return matrix->data + (size_t)row * (size_t)h->layout.total * h->layout.item;
+}
+
+/* ---- products ---- */
+
+/* What one reading of the history gives.  Sums of a span: for each row its products with u (the update), y and s (the new
+ * pair), then the largest of |s| and |y|. */
+enum { SU, SY, SS, YU, YY, YS, PRODUCTS };
+
+typedef struct dots_job {
+    gd_history *h;
+    gd_tensor *const *update, *const *before_p, *const *before_u;
+    bool pair, dots; /* a new pair is looked at; products with the update are wanted */
+    bool made;       /* the new pair is already in its row */
+    int fresh;       /* its row */
+    double *part;    /* [spans][rows * PRODUCTS + 2] */
+} dots_job;
+
+static size_t part_size(const gd_history *h)
+{
+    return (size_t)h->rows * PRODUCTS + 2;
+}
+
+static void row_products(dots_job *j, const gd_span *span, int row, const void *u, const void *s, const void *y, double *out)
+{
+    const gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    const void *rs = gd__in_vector(l, row_of(h, h->s, row), span), *ry = gd__in_vector(l, row_of(h, h->y, row), span);
+    double two[2];
+    if (j->pair && j->dots) {
+        l->loops->dot2(rs, u, y, span->size, two);
+        out[SU] = two[0];
+        out[SY] = two[1];
+        l->loops->dot2(ry, u, y, span->size, two);
+        out[YU] = two[0];
+        out[YY] = two[1];
+    } else {
+        const void *x = j->pair ? y : u;
+        out[j->pair ? SY : SU] = l->loops->dot(rs, x, span->size);
+        out[j->pair ? YY : YU] = l->loops->dot(ry, x, span->size);
+    }
+    if (j->pair && h->uses_ss) {
+        out[SS] = l->loops->dot(rs, s, span->size);
+        out[YS] = l->loops->dot(ry, s, span->size);
+    }
+}
+
+static void span_products(void *arg, const gd_span *span, int64_t index)
+{
+    dots_job *j = arg;
+    gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    double *part = j->part + (size_t)index * part_size(h), *most = part + h->rows * PRODUCTS;
+    const void *u = gd__in_list(l, j->update, span);
+    void *s = NULL, *y = NULL;
+    if (j->pair) {
+        s = gd__in_vector(l, row_of(h, h->s, j->fresh), span);
+        y = gd__in_vector(l, row_of(h, h->y, j->fresh), span);
+        if (!j->made)
+            l->loops->pair(s, y, gd__in_list(l, j->before_p, span), gd__in_list(l, j->before_u, span),
+                           gd__in_list(l, h->params, span), u, span->size);
+        most[0] = l->loops->largest(s, NULL, span->size);
+        most[1] = l->loops->largest(y, NULL, span->size);
+        row_products(j, span, j->fresh, u, s, y, part + j->fresh * PRODUCTS);
+    }
+    for (int k = 0; k < h->pairs; k++) {
+        int row = gd__history_row(h, k);
+        row_products(j, span, row, u, s, y, part + row * PRODUCTS);
+    }
+}
+
+static double larger(double a, double b) { return b <= a || a != a ? a : b; }
+
+/* Plain loops: one reading of the history on all threads. */
+static gd_status products_plain(dots_job *j, double *sum)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    size_t size = part_size(h), bytes = (size_t)h->layout.spans * size * sizeof(double);
+    if (!(j->part = gd__calloc(ctx, bytes))) return GD_NOMEM;
+    gd__each_span(&h->layout, span_products, j);
+    memset(sum, 0, size * sizeof *sum);
+    for (int i = 0; i < h->layout.spans; i++) {
+        const double *part = j->part + (size_t)i * size;
+        for (size_t k = 0; k < size - 2; k++) sum[k] += part[k];
+        sum[size - 2] = larger(sum[size - 2], part[size - 2]);
+        sum[size - 1] = larger(sum[size - 1], part[size - 1]);
+    }
+    gd__free(ctx, j->part, bytes);
+    return GD_OK;
+}
+
+/* [rows] = matrix x, into every PRODUCTS-th number of sum. */
+static gd_status times(const gd_history *h, gd_tensor *matrix, gd_tensor *x, int product, double *sum)
+{
+    gd_tensor *out = gd_matmul(matrix, x);
+    double *values = gd__alloc_array(h->layout.ctx, (size_t)h->rows, sizeof *values);
+    gd_status status = out && values ? gd_read_f64(out, values, h->rows) : gd_error(h->layout.ctx);
+    for (int i = 0; i < h->rows && !status; i++) sum[i * PRODUCTS + product] = values[i];
+    gd__free(h->layout.ctx, values, (size_t)h->rows * sizeof *values);
+    return status;
+}
+
+static gd_tensor *vector_of(const gd_history *h, gd_tensor *const *list)
+{
+    gd_tensor *v = gd__layout_tensor(&h->layout, 1, &h->layout.total);
+    if (v && gd__list_to_vector(&h->layout, list, v)) {
+        gd__release(v);
+        v = NULL;
+    }
+    return v;
+}
+
+/* The new pair into its rows, and the previous values replaced. */
+static gd_status write_pair(dots_job *j, gd_tensor *u, gd_tensor *s, gd_tensor *y)
+{
+    gd_history *h = j->h;
+    gd_tensor *p = vector_of(h, h->params), *bp = vector_of(h, j->before_p), *bu = vector_of(h, j->before_u);
+    gd_status status = p && bp && bu ? gd_assign(s, gd_sub(p, bp)) : gd_error(h->layout.ctx);
+    if (!status) status = gd_assign(y, gd_sub(u, bu));
+    for (int i = 0; i < h->layout.count && !status; i++) {
+        status = gd_assign(j->before_p[i], h->params[i]);
+        if (!status) status = gd_assign(j->before_u[i], j->update[i]);
+    }
+    gd__release(p);
+    gd__release(bp);
+    gd__release(bu);
+    return status;
+}
+
+/* The new pair and its products, with operators. */
+static gd_status pair_by_operators(dots_job *j, gd_tensor *u, double *sum)
+{
+    gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    gd_tensor *s = gd_index(h->s, "0", j->fresh), *y = gd_index(h->y, "0", j->fresh);
+    gd_status status = s && y ? GD_OK : gd_error(l->ctx);
+    if (!status && !j->made) status = write_pair(j, u, s, y);
+    double *most = sum + h->rows * PRODUCTS;
+    if (!status && l->total) {
+        most[0] = gd_item(gd_max(gd_abs(s), NULL, false));
+        most[1] = gd_item(gd_max(gd_abs(y), NULL, false));
+        status = gd_error(l->ctx);
+    }
+    if (!status) status = times(h, h->s, y, SY, sum);
+    if (!status) status = times(h, h->y, y, YY, sum);
+    if (!status && h->uses_ss) status = times(h, h->s, s, SS, sum);
+    if (!status && h->uses_ss) status = times(h, h->y, s, YS, sum);
+    return status;
+}
+
+static gd_status products_by_operators(dots_job *j, double *sum)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    memset(sum, 0, part_size(h) * sizeof *sum);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *u = vector_of(h, j->update);
+    gd_status status = u ? GD_OK : gd_error(ctx);
+    if (!status && j->pair) status = pair_by_operators(j, u, sum);
+    if (!status && j->dots) status = times(h, h->s, u, SU, sum);
+    if (!status && j->dots) status = times(h, h->y, u, YU, sum);
+    gd__release(u);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status products(dots_job *j, double *sum)
+{
+    gd_history *h = j->h;
+    bool plain = gd__plain(&h->layout, j->update);
+    if (j->pair) plain = plain && gd__plain(&h->layout, j->before_p) && gd__plain(&h->layout, j->before_u);
+    gd_status status = plain ? products_plain(j, sum) : products_by_operators(j, sum);
+    for (int i = 0; i < h->rows && j->dots && !status; i++) {
+        h->s_dots[i] = sum[i * PRODUCTS + SU];
+        h->y_dots[i] = sum[i * PRODUCTS + YU];
+    }
+    return status;
+}
+
+gd_status gd__history_dots(gd_history *h, gd_tensor *const *update)
+{
+    dots_job j = {.h = h, .update = update, .dots = true};
+    double *sum = gd__alloc_array(h->layout.ctx, part_size(h), sizeof *sum);
+    gd_status status = sum ? products(&j, sum) : GD_NOMEM;
+    gd__free(h->layout.ctx, sum, part_size(h) * sizeof *sum);
+    return status;
+}
+
+/* ---- pairs ---- */
+
+static void set_gram(double *m, int rows, int i, int j, double value, bool symmetric)
+{
+    m[i * rows + j] = value;
+    if (symmetric) m[j * rows + i] = value;
+}
+
+/* Products of the new row with the others; s_new y_old only where s s is used too. */
+static void keep_products(gd_history *h, const dots_job *j, const double *sum)
+{
+    for (int k = 0; k <= h->pairs; k++) {
+        int row = k < h->pairs ? gd__history_row(h, k) : j->fresh;
+        const double *of = sum + row * PRODUCTS;
+        set_gram(h->sy, h->rows, row, j->fresh, of[SY], false);
+        set_gram(h->yy, h->rows, row, j->fresh, of[YY], true);
+        if (!h->uses_ss) continue;
+        set_gram(h->ss, h->rows, row, j->fresh, of[SS], true);
+        set_gram(h->sy, h->rows, j->fresh, row, of[YS], false);
+    }
+}
+
+static gd_status keep_counts(gd_history *h)
+{
+    gd_status status = gd__keep_number(h->link, "pairs", h->pairs);
+    return status ? status : gd__keep_number(h->link, "newest", h->newest);
+}
+
+static bool restarts(const gd_pair_rules *r, double s, double y)
+{
+    return (r->ptol_restart && s < r->ptol) || (r->gtol_restart && y < r->gtol);
+}
+
+/* NAN as a limit never refuses; NAN as a value always is refused. */
+static bool takes(const gd_pair_rules *r, double s, double y, double sy)
+{
+    if (!isfinite(s) || !isfinite(y) || !isfinite(sy)) return false;
+    if (s < r->ptol || y < r->gtol) return false;
+    return isnan(r->sy_tol) || sy > r->sy_tol;
+}
+
+static gd_status first_time(gd_history *h, gd_tensor *const *update)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < h->layout.count && !status; i++) {
+        status = gd_link_set_state(h->link, h->params[i], "previous_params", h->params[i]);
+        if (!status) status = gd_link_set_state(h->link, h->params[i], "previous_update", update[i]);
+    }
+    return status;
+}
+
+/* Damping: a pair with too little curvature is bent towards the scaled identity that the history starts from, sigma I
+ * (1 without pairs).  Powell (1978), with that matrix as Wang, Ma, Goldfarb & Liu (2017) have it:
+ *     s y < 0.2 sigma s s:  y = theta y + (1 - theta) sigma s,  theta = 0.8 sigma s s / (sigma s s - s y)
+ * double (Goldfarb, Ren & Bahamou 2020): the same for s against y y / sigma first, then for y. */
+static double bend(double sy, double square)
+{
+    return sy < 0.2 * square ? 0.8 * square / (square - sy) : 1;
+}
+
+static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    double sy = sum[j->fresh * PRODUCTS + SY], sigma = 1;
+    if (h->pairs) sigma = gd__gram(h, h->yy, h->pairs - 1, h->pairs - 1) / gd__gram(h, h->sy, h->pairs - 1, h->pairs - 1);
+    if (!isfinite(sigma) || sigma <= 0 || !isfinite(sy)) return GD_OK;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *s = gd_index(h->s, "0", j->fresh), *y = gd_index(h->y, "0", j->fresh);
+    double change = 0;
+    gd_status status = s && y ? GD_OK : gd_error(ctx);
+    if (!status && rules->damping == 'd') {
+        double theta = bend(sy, sum[j->fresh * PRODUCTS + YY] / sigma);
+        change += 1 - theta;
+        if (theta < 1) status = gd_assign(s, gd_add(gd_mul_scalar(s, theta), gd_mul_scalar(y, (1 - theta) / sigma)));
+        if (!status) sy = gd_item(gd_dot(s, y));
+    }
+    if (!status) {
+        double theta = bend(sy, sigma * gd_item(gd_dot(s, s)));
+        change += 1 - theta;
+        if (theta < 1) status = gd_assign(y, gd_add(gd_mul_scalar(y, theta), gd_mul_scalar(s, (1 - theta) * sigma)));
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (!status) status = gd_error(ctx);
+    j->made = true;
+    return status || change == 0 ? status : products(j, sum);
+}
+
+
+gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_pair_rules *rules, bool with_dots)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    int count = h->layout.count;
+    for (int i = 0; i < count; i++)
+        if (!gd_link_has_state(h->link, h->params[i], "previous_params")) {
+            gd_status status = first_time(h, update);
+            return status || !with_dots ? status : gd__history_dots(h, update);
+        }
+    gd_tensor **before = gd_link_scratch(h->link, 2 * count);
+    double *sum = gd__alloc_array(ctx, part_size(h), sizeof *sum);
+    gd_status status = before && sum ? GD_OK : gd_error(ctx);
+    for (int i = 0; i < count && !status; i++) {
+        before[i] = gd_link_state(h->link, h->params[i], "previous_params");
+        before[count + i] = gd_link_state(h->link, h->params[i], "previous_update");
+        if (!before[i] || !before[count + i]) status = gd_error(ctx);
+    }
+    dots_job j = {.h = h, .update = update, .before_p = before, .before_u = before + count, .pair = true,
+                  .dots = with_dots, .fresh = (h->newest + 1) % h->rows};
+    if (!status) status = products(&j, sum);
+    if (!status && rules->damping) status = damp(&j, rules, sum);
+    const double *most = sum + h->rows * PRODUCTS;
+    if (!status && restarts(rules, most[0], most[1])) h->pairs = 0;
+    else if (!status && takes(rules, most[0], most[1], sum[j.fresh * PRODUCTS + SY])) {
+        keep_products(h, &j, sum);
+        h->newest = j.fresh;
+        h->pairs += h->pairs < h->most;
+    }
+    gd__free(ctx, sum, part_size(h) * sizeof *sum);
+    return status ? status : keep_counts(h);
+}
+
+/* ---- combinations ---- */
+
+typedef struct combine_job {
+    gd_history *h;
+    gd_tensor *const *update, *const *out;
+    double c;
+    const double *coef; /* those of s, then those of y */
+} combine_job;
+
+#define MAX_ROWS 64 /* combined at a time */
+
+static void combine_span(void *arg, const gd_span *span, int64_t index)
+{
+    (void)index;
+    combine_job *j = arg;
+    gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    void *out = gd__in_list(l, j->out, span);
+    const void *from = gd__in_list(l, j->update, span);
+    double c = j->c;
+    for (int at = 0; at == 0 || at < 2 * h->pairs; at += MAX_ROWS) {
+        const void *rows[MAX_ROWS];
+        int n = 0;
+        for (; n < MAX_ROWS && at + n < 2 * h->pairs; n++) {
+            bool y = at + n >= h->pairs;
+            int row = gd__history_row(h, y ? at + n - h->pairs : at + n);
+            rows[n] = gd__in_vector(l, row_of(h, y ? h->y : h->s, row), span);
+        }
+        l->loops->combine(out, from, c, rows, j->coef + at, n, span->size);
+        from = out;
+        c = 1;
+    }
+}
+
+/* matrix^T coef for coefficients by pair. */
+static gd_tensor *weighted_rows(const gd_history *h, gd_tensor *matrix, const double *coef)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    gd_tensor *w = gd_zeros(ctx, GD_F64, 1, (int64_t[]){h->rows});
+    for (int k = 0; w && k < h->pairs; k++) ((double *)(void *)w->data)[gd__history_row(h, k)] = coef[k];
+    return gd_matmul(gd_to_device(gd_cast(w, h->layout.dtype), h->layout.device), matrix);
+}
+
+static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *u = vector_of(h, j->update), *sum = gd_mul_scalar(u, j->c);
+    if (h->pairs) {
+        sum = gd_add(sum, weighted_rows(h, h->s, j->coef));
+        sum = gd_add(sum, weighted_rows(h, h->y, j->coef + h->pairs));
+    }
+    gd_status status = sum ? gd__vector_to_list(&h->layout, sum, out) : gd_error(ctx);
+    gd__release(u);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs, const double *cy,
+                              gd_tensor **out)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    size_t n = (size_t)h->pairs;
+    double *coef = gd__alloc_array(ctx, 2 * n + 1, sizeof *coef);
+    gd_status status = coef ? gd__list_new(&h->layout, out, false) : GD_NOMEM;
+    if (!status) {
+        if (n) {
+            memcpy(coef, cs, n * sizeof *cs);
+            memcpy(coef + n, cy, n * sizeof *cy);
+        }
+        combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
+        if (gd__plain(&h->layout, update)) gd__each_span(&h->layout, combine_span, &j);
+        else status = combine_by_operators(&j, out);
+    }
+    gd__free(ctx, coef, (2 * n + 1) * sizeof *coef);
+    return status;
+}
+
+gd_status gd__history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    gd_tensor *order = gd_zeros(ctx, GD_I64, 1, (int64_t[]){h->pairs});
+    for (int k = 0; order && k < h->pairs; k++) ((int64_t *)(void *)order->data)[k] = gd__history_row(h, k);
+    order = order ? gd_to_device(order, h->layout.device) : NULL;
+    *s = gd_index_select(h->s, "0", order);
+    *y = gd_index_select(h->y, "0", order);
+    return *s && *y ? GD_OK : gd_error(ctx);
+}
+
+gd_linop *gd__history_identity(const gd_history *h)
+{
+    gd_tensor *one = gd__layout_tensor(&h->layout, 1, &h->layout.total);
+    gd_linop *op = one && gd_fill(one, 1) == GD_OK ? gd_linop_diagonal(one) : NULL;
+    gd__release(one);
+    return op;
+}
+
+/* ---- the link ---- */
+
+gd_status gd__history_first(gd_history *h, gd_tensor *const *update, gd_tensor **out)
+{
+    double sum = 0;
+    gd_status status = gd_link_flag(h->link, "scale_first") ? gd__list_sum(&h->layout, update, &sum) : GD_OK;
+    double scale = sum > 1 && isfinite(sum) ? 1 / sum : 1;
+    return status ? status : gd__list_scaled(&h->layout, update, scale, out);
+}
+
+static gd_pair_rules pair_rules(const gd_link *link)
+{
+    const gd_setting *damping = gd_link_get(link, "damping", NULL);
+    bool curvature = gd__field_index(gd_link_class_of(link), "sy_tol") >= 0;
+    return (gd_pair_rules){.ptol = gd_link_real(link, "ptol", NULL),
+                           .gtol = gd_link_real(link, "gtol", NULL),
+                           .sy_tol = curvature ? gd_link_real(link, "sy_tol", NULL) : NAN,
+                           .ptol_restart = gd_link_flag(link, "ptol_restart"),
+                           .gtol_restart = gd_link_flag(link, "gtol_restart"),
+                           .damping = damping->kind == GD_SET_STRING ? *damping->string : '\0'};
+}
+
+static bool due(gd_link *link)
+{
+    return link->step % (int64_t)gd_link_real(link, "update_freq", NULL) == 0;
+}
+
+/* The update after the inner chain: new references in list. */
+static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *update, gd_tensor **list)
+{
+    int count = gd_var_count(var);
+    for (int i = 0; i < count; i++) {
+        gd__retain(update[i]);
+        list[i] = update[i];
+    }
+    return gd_link_transform(gd_link_child(link, "inner"), list, gd_var_params(var), gd_var_grad(var), var, count);
+}
+
+gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply, bool uses_ss, gd_direction_fn fn)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    bool inner = gd_link_child(link, "inner") != NULL;
+    gd_tensor *const *u = gd_var_update(var);
+    gd_tensor **out = gd_link_scratch(link, 2 * count);
+    if (!u || !out) return gd_error(ctx);
+    gd_history h;
+    gd_status status = gd__history_open(&h, link, var, uses_ss);
+    gd_pair_rules rules = pair_rules(link);
+    bool dots = false;
+    if (!status && update && due(link)) {
+        dots = apply && !inner;
+        status = gd__history_update(&h, u, &rules, dots);
+    }
+    if (!status && update) link->step++;
+    if (!status && apply && inner) {
+        status = through_inner(link, var, u, out + count);
+        u = out + count;
+    }
+    if (!status && apply && !dots && h.pairs) status = gd__history_dots(&h, u);
+    if (!status && apply) status = fn(&h, u, out);
+    for (int i = 0; i < count && u == out + count; i++) gd__release(out[count + i]);
+    gd__history_close(&h);
+    return status || !apply ? status : gd_var_set_update(var, out);
+}

@@ -1,0 +1,155 @@
+/* L-BFGS: the inverse Hessian from the last pairs (Nocedal 1980; Liu & Nocedal 1989).
+ *
+ * The two loops run on coefficients: with S, Y the pairs as columns and u the update,
+ *
+ *     newest to oldest   alpha_i = (s_i u - sum_(j>i) alpha_j s_i y_j) / s_i y_i
+ *     oldest to newest   c_i = alpha_i - (gamma (y_i u - sum_j alpha_j y_i y_j) + sum_(j<i) c_j s_j y_i) / s_i y_i
+ *     H u = gamma u - gamma Y alpha + S c,    gamma = s y / y y of the newest pair
+ *
+ * so all products with the history are made in one reading of it, and the sum in another.  Before the first pair the update
+ * is scaled to a 1-norm of at most 1 (scale_first).  A pair without positive curvature is not taken.
+ *
+ * Its Hessian: the compact form (Byrd, Nocedal & Schnabel 1994) as shifted operator of low rank. */
+#include "optim/links/history.h"
+#include "optim/optimizer.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_INT("history_size", 10, 1, 10000, "pairs to keep"),
+    {.name = "ptol",
+     .kinds = GD_SET_REAL | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_REAL, .real = 1e-32},
+     .high = INFINITY,
+     .help = "parameters that moved less give no pair"},
+    GD_FLAG("ptol_restart", false, "forget all pairs then"),
+    {.name = "gtol",
+     .kinds = GD_SET_REAL | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_REAL, .real = 1e-32},
+     .high = INFINITY,
+     .help = "an update that changed less gives no pair"},
+    GD_FLAG("gtol_restart", false, "forget all pairs then"),
+    GD_REAL("sy_tol", 1e-32, -INFINITY, INFINITY, "least curvature s y of a pair"),
+    GD_FLAG("scale_first", true, "shorten the first step"),
+    GD_INT("update_freq", 1, 1, 1e9, "steps from pair to pair"),
+    {.name = "damping",
+     .kinds = GD_SET_STRING | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_NONE},
+     .choices = "powell|double",
+     .help = "bend pairs with little curvature instead of leaving them out"},
+    GD_CHILD("inner", "links that change the update after the pair is taken"),
+};
+
+static const gd_slot slots[] = {GD_HISTORY_SLOTS};
+
+/* Coefficients of s and y, and *gamma of the update. */
+static void two_loops(const gd_history *h, double *cs, double *cy, double *gamma)
+{
+    int n = h->pairs;
+    *gamma = gd__gram(h, h->sy, n - 1, n - 1) / gd__gram(h, h->yy, n - 1, n - 1);
+    for (int i = n - 1; i >= 0; i--) {
+        double t = h->s_dots[gd__history_row(h, i)];
+        for (int j = i + 1; j < n; j++) t -= cy[j] * gd__gram(h, h->sy, i, j);
+        cy[i] = t / gd__gram(h, h->sy, i, i);
+    }
+    for (int i = 0; i < n; i++) {
+        double t = h->y_dots[gd__history_row(h, i)];
+        for (int j = 0; j < n; j++) t -= cy[j] * gd__gram(h, h->yy, i, j);
+        t *= *gamma;
+        for (int j = 0; j < i; j++) t += cs[j] * gd__gram(h, h->sy, j, i);
+        cs[i] = cy[i] - t / gd__gram(h, h->sy, i, i);
+    }
+    for (int i = 0; i < n; i++) cy[i] *= -*gamma;
+}
+
+static gd_status direction(gd_history *h, gd_tensor *const *update, gd_tensor **out)
+{
+    if (!h->pairs) return gd__history_first(h, update, out);
+    gd_ctx *ctx = h->layout.ctx;
+    size_t n = (size_t)h->pairs;
+    double *cs = gd__alloc_array(ctx, 2 * n, sizeof *cs), gamma = 1;
+    if (!cs) return GD_NOMEM;
+    two_loops(h, cs, cs + n, &gamma);
+    gd_status status = gd__history_combine(h, update, gamma, cs, cs + n, out);
+    gd__free(ctx, cs, 2 * n * sizeof *cs);
+    return status;
+}
+
+static gd_status lbfgs_step(gd_link *link, gd_var *var)
+{
+    return gd__limited_memory(link, var, true, true, false, direction);
+}
+
+static gd_status lbfgs_update(gd_link *link, gd_var *var)
+{
+    return gd__limited_memory(link, var, true, false, false, direction);
+}
+
+static gd_status lbfgs_apply(gd_link *link, gd_var *var)
+{
+    return gd__limited_memory(link, var, false, true, false, direction);
+}
+
+/* ---- the Hessian ---- */
+
+/* sigma I - W M^-1 W^T, with W [n, k] and a symmetric M [k, k]: by the eigenvectors of M. */
+static gd_linop *compact_form(gd_tensor *w, gd_tensor *m, double sigma)
+{
+    gd_tensor *values = NULL, *vectors = NULL;
+    if (!w || !m || gd_eigh(m, &values, &vectors)) return NULL;
+    gd_tensor *most = gd_max(gd_abs(values), NULL, false);
+    if (!most) return NULL;
+    /* directions that M does not see add nothing */
+    gd_tensor *seen = gd_gt(gd_abs(values), gd_full_like(values, 1e-14 * gd_item(most)));
+    gd_tensor *divisor = gd_where(seen, values, gd_ones_like(values));
+    gd_tensor *inverse = gd_where(seen, gd_neg(gd_reciprocal(divisor)), gd_zeros_like(values));
+    gd_dtype dtype = gd_tensor_dtype(w);
+    return gd_linop_shifted(gd_linop_low_rank(gd_matmul(w, gd_cast(vectors, dtype)), gd_cast(inverse, dtype)), sigma);
+}
+
+/* B = sigma I - [sigma S, Y] [sigma S^T S, L; L^T, -D]^-1 [sigma S, Y]^T with sigma = 1 / gamma, D and L the diagonal and
+ * what is below it of S^T Y (Byrd et al. 1994, 2.17).  Here pairs are rows. */
+static gd_linop *compact_hessian(gd_history *h)
+{
+    int n = h->pairs;
+    double sigma = gd__gram(h, h->yy, n - 1, n - 1) / gd__gram(h, h->sy, n - 1, n - 1);
+    gd_tensor *s = NULL, *y = NULL;
+    if (gd__history_matrices(h, &s, &y)) return NULL;
+    gd_tensor *sy = gd_cast(gd_matmul(s, gd_transpose(y, 0, 1)), GD_F64), *below = gd_tril(sy, -1);
+    gd_tensor *ss = gd_cast(gd_matmul(s, gd_transpose(s, 0, 1)), GD_F64), *eye = gd_eye(h->layout.ctx, GD_F64, n, n);
+    gd_tensor *diagonal = gd_mul(sy, gd_to_device(eye, h->layout.device));
+    gd_tensor *upper[] = {gd_mul_scalar(ss, sigma), below}, *lower[] = {gd_transpose(below, 0, 1), gd_neg(diagonal)};
+    gd_tensor *halves[] = {gd_cat(upper, 2, "1"), gd_cat(lower, 2, "1")}, *rows[] = {gd_mul_scalar(s, sigma), y};
+    return compact_form(gd_transpose(gd_cat(rows, 2, "0"), 0, 1), gd_cat(halves, 2, "0"), sigma);
+}
+
+static gd_linop *lbfgs_hessian(gd_link *link, gd_var *var)
+{
+    gd_history h;
+    gd_linop *op = NULL;
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_scope_begin(ctx);
+    if (!gd__history_open(&h, link, var, false)) {
+        if (h.pairs) op = compact_hessian(&h);
+        else op = gd__history_identity(&h);
+    }
+    gd__history_close(&h);
+    gd_scope_end(ctx);
+    return op;
+}
+
+const gd_link_class gd_link_lbfgs = {
+    .name = "lbfgs",
+    .family = "quasi_newton",
+    .summary = "limited-memory BFGS",
+    .formula = "H u with H from the last history_size pairs",
+    .paper = "Liu & Nocedal, On the limited memory BFGS method for large scale optimization, 1989",
+    .fields = fields,
+    .field_count = 10,
+    .slots = slots,
+    .slot_count = 2,
+    .step = lbfgs_step,
+    .update = lbfgs_update,
+    .apply = lbfgs_apply,
+    .hessian = lbfgs_hessian,
+};

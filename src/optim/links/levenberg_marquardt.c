@@ -1,0 +1,70 @@
+/* Levenberg-Marquardt: the damping is the reciprocal of a radius that follows the gain ratio.
+ *
+ *     (H + W / radius) d = b,    W = (1 - y) I + y diag(H)
+ *
+ * With gauss_newton below, H = J^T J and the system is solved by QR of J with rows of sqrt(W / radius) under it. */
+#include "optim/links/trust_region.h"
+#include "optim/links/vectors.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_TRUST_HESSIAN,
+    GD_TRUST_RATIOS(3.5, 0.99, 1e-4),
+    GD_TRUST_TRIES,
+    GD_REAL("y", 0, 0, 1, "0: the identity is added; 1: the diagonal of the Hessian; between: both"),
+    GD_FLAG("fallback", false, "for the sake of chains that set it: inverses are always handled"),
+    GD_TRUST_UPDATE,
+    GD_TRUST_INNER,
+};
+
+/* 1 / sqrt(W), where W has a smallest element so that zero columns do not matter. */
+static gd_tensor *scale_of(gd_trust *t, double y)
+{
+    gd_tensor *d = gd_linop_diagonal_of(t->hessian);
+    gd_tensor *w = gd_add_scalar(gd_mul_scalar(gd_abs(d), y), 1 - y);
+    gd_tensor *most = gd_max(w, NULL, false);
+    double least = most ? gd_item(most) * gd__vector_eps(w) * gd__vector_eps(w) : 1;
+    return gd_rsqrt(gd_clamp(w, least > 0 ? least : 1, INFINITY));
+}
+
+/* (A + shift I)^-1 b; NULL without an error where there is none. */
+static gd_tensor *solve_shifted(gd_linop *a, double shift, gd_tensor *b)
+{
+    gd_linop *sum = gd_linop_shifted(gd_linop_retain(a), shift);
+    gd_tensor *d = sum ? gd_linop_solve(sum, b) : NULL;
+    gd_linop_release(sum);
+    gd_ctx *ctx = gd_tensor_ctx(b);
+    if (!d && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    return d;
+}
+
+static gd_tensor *propose(gd_trust *t)
+{
+    double y = gd_link_real(t->link, "y", NULL), damping = 1 / t->radius;
+    if (y == 0) return solve_shifted(t->hessian, damping, t->b);
+    /* with S = W^(-1/2): (S H S + damping I) (S^-1 d) = S b */
+    gd_tensor *s = scale_of(t, y);
+    gd_linop *scaled = s ? gd_linop_congruent(t->hessian, s) : NULL;
+    gd_tensor *d = scaled ? solve_shifted(scaled, damping, gd_mul(s, t->b)) : NULL;
+    gd_linop_release(scaled);
+    return d ? gd_mul(s, d) : NULL;
+}
+
+static gd_status levenberg_marquardt_apply(gd_link *link, gd_var *var)
+{
+    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose});
+}
+
+const gd_link_class gd_link_levenberg_marquardt = {
+    .name = "levenberg_marquardt",
+    .family = "trust_region",
+    .summary = "damped Newton or Gauss-Newton steps, the damping set by the gain ratio",
+    .formula = "d = (H + ((1 - y) I + y diag(H)) / radius)^-1 b",
+    .paper = "Marquardt, An algorithm for least-squares estimation of nonlinear parameters, J. SIAM 11, 1963",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .update = gd__trust_update,
+    .apply = levenberg_marquardt_apply,
+    .needs_closure = true,
+};

@@ -1,0 +1,119 @@
+/* The loss along the update. */
+#include "optim/links/line.h"
+#include "optim/optimizer.h"
+
+#include <float.h>
+#include <math.h>
+
+double gd__kept(gd_link *link, const char *name, double first)
+{
+    return gd_link_has_global(link, name) ? *gd_link_global(link, name, first) : first;
+}
+
+gd_status gd__keep_number(gd_link *link, const char *name, double value)
+{
+    double *place = gd_link_global(link, name, value);
+    if (!place) return GD_NOMEM;
+    *place = value;
+    return GD_OK;
+}
+
+/* Distance from 1 to the next number of the dtype. */
+static double epsilon(const gd_tensor *t)
+{
+    gd_dtype dtype = t ? t->dtype : GD_F64;
+    return dtype == GD_F64 ? DBL_EPSILON : dtype == GD_F32 ? FLT_EPSILON : dtype == GD_F16 ? 0x1p-10 : 0x1p-7;
+}
+
+gd_status gd__line_begin(gd_line *line, gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    *line = (gd_line){.link = link, .var = var, .params = gd_var_params(var)};
+    gd_status status = gd__layout_init(&line->layout, ctx, line->params, count);
+    if (status) return status;
+    /* the gradient first: the loss comes with it */
+    gd_tensor *const *grad = gd_var_grad(var);
+    line->update = grad ? gd_var_update(var) : NULL;
+    if (!line->update || !(line->grads = gd_link_scratch(link, count))) return gd_error(ctx);
+    line->value = gd_var_loss_value(var, false);
+    status = gd_error(ctx);
+    if (!status) status = gd__list_dot(&line->layout, grad, line->update, &line->slope);
+    line->slope = -line->slope;
+    line->noise = 8 * epsilon(gd_var_loss(var, false)) * fabs(line->value);
+    line->best = (gd_trial){.f = line->value, .slope = line->slope};
+    return status;
+}
+
+bool gd__line_descends(const gd_line *line)
+{
+    return isfinite(line->value) && isfinite(line->slope) && line->slope < 0;
+}
+
+/* Moves the parameters to x - a u. */
+static gd_status go_to(gd_line *line, double a)
+{
+    if (!line->start) {
+        gd_tensor **start = gd_link_scratch(line->link, line->layout.count);
+        gd_status status = start ? gd_var_save_params(line->var, start) : gd_error(line->layout.ctx);
+        if (status) return status;
+        line->start = start;
+    }
+    line->evals++;
+    return gd__list_move(&line->layout, line->params, line->start, line->update, a);
+}
+
+static void note(gd_line *line, const gd_trial *t)
+{
+    if (t->f < line->best.f) line->best = *t;
+}
+
+gd_status gd__line_value(gd_line *line, double a, double *value)
+{
+    gd_trial t = {.a = a, .slope = NAN};
+    gd_status status = go_to(line, a);
+    if (!status) status = gd_var_evaluate_at(line->var, &t.f);
+    if (!isfinite(t.f)) t.f = INFINITY;
+    note(line, &t);
+    *value = t.f;
+    return status;
+}
+
+gd_status gd__line_try(gd_line *line, double a, gd_trial *t)
+{
+    *t = (gd_trial){.a = a, .f = INFINITY, .slope = NAN};
+    gd_tensor *loss = NULL;
+    gd_status status = go_to(line, a);
+    if (!status) status = gd_var_evaluate(line->var, &loss, line->grads);
+    if (status) return status;
+    status = gd__list_dot(&line->layout, line->grads, line->update, &t->slope);
+    t->slope = -t->slope;
+    t->f = gd_item(loss);
+    if (!isfinite(t->f) || !isfinite(t->slope)) *t = (gd_trial){.a = a, .f = INFINITY, .slope = NAN};
+    note(line, t);
+    gd__release(loss);
+    for (int i = 0; i < line->layout.count; i++) gd__release(line->grads[i]);
+    return status;
+}
+
+static gd_status scale_update(gd_line *line, double a)
+{
+    gd_tensor **scaled = gd_link_scratch(line->link, line->layout.count);
+    if (!scaled) return gd_error(line->layout.ctx);
+    gd_status status = a == 0 ? gd__list_new(&line->layout, scaled, true)
+                              : gd__list_scaled(&line->layout, line->update, a, scaled);
+    return status ? status : gd_var_set_update(line->var, scaled);
+}
+
+gd_status gd__line_end(gd_line *line, double a, gd_status status)
+{
+    if (line->start) {
+        gd_status back = gd_var_restore_params(line->var, line->start);
+        for (int i = 0; i < line->layout.count; i++) gd__release(line->start[i]);
+        if (!status) status = back;
+    }
+    if (!status && a != 1) status = scale_update(line, a);
+    if (!status && a == 0) gd_var_note_failed_search(line->var);
+    gd__layout_free(&line->layout);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* Sum of squares: says that the objective returns residuals.  An objective that returns a vector is taken so by every
+ * link; this one does nothing, and stands in a chain where another system needs it. */
+#include "gradus/link.h"
+
+static gd_status sum_of_squares_step(gd_link *link, gd_var *var)
+{
+    (void)link;
+    (void)var;
+    return GD_OK;
+}
+
+const gd_link_class gd_link_sum_of_squares = {
+    .name = "sum_of_squares",
+    .family = "least_squares",
+    .summary = "minimises the sum of squares of what the objective returns",
+    .formula = "loss = sum(r^2)",
+    .step = sum_of_squares_step,
+    .needs_closure = true,
+};

@@ -1,0 +1,85 @@
+/* Trust region by truncated conjugate gradients (Steihaug 1983, Toint 1981).
+ *
+ * Conjugate gradients on H d = b from 0.  Where they leave the region, or meet negative curvature, the step ends at the
+ * edge.  Only products with H are used.  Cost: at most maxiter products a step, whatever the number of attempts. */
+#include "base/ctx.h"
+#include "optim/links/krylov.h"
+#include "optim/links/trust_region.h"
+
+#include <math.h>
+
+#define KEPT 100
+
+static const gd_field fields[] = {
+    GD_TRUST_HESSIAN,
+    GD_TRUST_RATIOS(3.5, 0.99, 1e-4),
+    {.name = "boundary_tol",
+     .kinds = GD_SET_REAL | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_REAL, .real = 1e-6},
+     .low = 0,
+     .high = 1,
+     .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
+    GD_TRUST_TRIES,
+    GD_REAL("reg", 0, 0, INFINITY, "added to the diagonal of the Hessian"),
+    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
+    GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
+    GD_REAL("cg_tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
+    GD_FLAG("prefer_exact", true, "solve exactly where that is easy; CG does, in one iteration"),
+    GD_TRUST_UPDATE,
+    GD_TRUST_INNER,
+};
+
+static gd_tensor *product(void *user, gd_tensor *x)
+{
+    return gd_linop_matvec(user, x);
+}
+
+static gd_krylov *path_of(gd_trust *t)
+{
+    if (t->memo) return t->memo;
+    gd_krylov *k = t->memo = gd__calloc(gd_link_ctx(t->link), sizeof *k);
+    if (!k) return NULL;
+    int64_t n = gd_numel(t->b);
+    bool all = gd_link_is_none(t->link, "maxiter");
+    *k = (gd_krylov){.product = product,
+                     .user = t->hessian,
+                     .tolerance = gd_link_real(t->link, "cg_tol", NULL),
+                     .shift = gd_link_real(t->link, "reg", NULL),
+                     .least = (int64_t)gd_link_real(t->link, "miniter", NULL),
+                     .most = all ? n : (int64_t)gd_link_real(t->link, "maxiter", NULL),
+                     .kept_most = KEPT};
+    return gd__krylov_begin(k, t->b) ? NULL : k;
+}
+
+static gd_tensor *propose(gd_trust *t)
+{
+    gd_krylov *k = path_of(t);
+    gd_tensor *d = NULL;
+    return k && gd__krylov_at(k, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
+}
+
+static void forget(gd_trust *t)
+{
+    if (!t->memo) return;
+    gd__krylov_end(t->memo);
+    gd__free(gd_link_ctx(t->link), t->memo, sizeof(gd_krylov));
+}
+
+static gd_status trust_cg_apply(gd_link *link, gd_var *var)
+{
+    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
+}
+
+const gd_link_class gd_link_trust_cg = {
+    .name = "trust_cg",
+    .family = "trust_region",
+    .summary = "trust region by truncated conjugate gradients",
+    .formula = "argmin of the model along the CG path with norm(d) <= radius",
+    .paper = "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
+             "Anal. 20, 1983",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .update = gd__trust_update,
+    .apply = trust_cg_apply,
+    .needs_closure = true,
+};

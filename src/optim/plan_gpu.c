@@ -1,0 +1,248 @@
+/* Plans on a GPU: one kernel a pass over a table of all tensors, norms joined on the device and left there.
+ *
+ * The tables (chunks, pointers, inputs) lie on the device and are sent again only when they change; what is the same for
+ * all tensors goes with the launch.  Nothing waits for the device, except links that keep numbers a parameter. */
+#include "optim/plan.h"
+#include "tensor/device.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COMMON 96 /* as in cuda_prelude.cu */
+#define THREADS 256
+#define BLOCKS 2048
+
+typedef struct gpu_chunk {
+    int64_t start, n, member;
+} gpu_chunk;
+
+typedef struct launch_args {
+    const void *chunk;
+    int64_t chunks;
+    const void *pointer, *input, *reduced;
+    void *partial;
+    double common[COMMON];
+} launch_args;
+
+typedef struct join_args {
+    const void *partial;
+    void *reduced;
+    const void *first;
+    int64_t members, reductions, number, column, columns;
+    int max, all;
+} join_args;
+
+/* A block on the device with what it last held. */
+typedef struct mirror {
+    void *device;
+    char *sent;
+    size_t bytes;
+    bool known;
+} mirror;
+
+struct gd_gpu_group {
+    void **kernel; /* one a pass */
+    void *join_chunks, *join_all;
+    mirror last_chunks, reduce_chunks, first, pointer, input;
+    void *partial, *reduced;
+    size_t partial_bytes, reduced_bytes;
+    int64_t chunks[2]; /* of the last pass, of reducing ones */
+    bool common_settings;
+    int passes;
+};
+
+/* ---- memory ---- */
+
+static gd_status mirror_send(gd_device *device, mirror *m, const void *data, size_t bytes)
+{
+    gd_ctx *ctx = device->ctx;
+    if (!m->device) {
+        m->bytes = bytes;
+        m->device = device->backend->alloc(device, bytes ? bytes : 1);
+        m->sent = gd__alloc(ctx, bytes);
+        if (!m->device || !m->sent) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+    }
+    if (bytes == 0 || (m->known && !memcmp(m->sent, data, bytes))) return GD_OK;
+    memcpy(m->sent, data, bytes);
+    m->known = true;
+    return device->backend->upload(device, m->device, m->sent, bytes);
+}
+
+static void mirror_free(gd_device *device, mirror *m)
+{
+    if (m->device) device->backend->free(device, m->device, m->bytes);
+    gd__free(device->ctx, m->sent, m->bytes);
+}
+
+void gd__gpu_free(gd_plan_group *g)
+{
+    gd_gpu_group *u = g->gpu;
+    if (!u) return;
+    gd_device *device = g->device;
+    mirror *const all[] = {&u->last_chunks, &u->reduce_chunks, &u->first, &u->pointer, &u->input};
+    for (int i = 0; i < 5; i++) mirror_free(device, all[i]);
+    if (u->partial) device->backend->free(device, u->partial, u->partial_bytes);
+    if (u->reduced) device->backend->free(device, u->reduced, u->reduced_bytes);
+    gd__free(device->ctx, u->kernel, (size_t)u->passes * sizeof *u->kernel);
+    gd__free(device->ctx, u, sizeof *u);
+    g->gpu = NULL;
+}
+
+/* ---- making ---- */
+
+static bool same_settings(const gd_plan_group *g)
+{
+    for (int u = 0; u < g->p->uniforms; u++) {
+        if (g->p->uniform[u].kind != GD_U_SETTING) continue;
+        for (int m = 1; m < g->members; m++) {
+            double a = g->input[u], b = g->input[m * g->p->uniforms + u];
+            if (a != b && !(isnan(a) && isnan(b))) return false;
+        }
+    }
+    return true;
+}
+
+static gd_status make_kernels(gd_plan_group *g, gd_gpu_group *u)
+{
+    gd_ctx *ctx = g->device->ctx;
+    gd_status status = GD_OK;
+    for (int level = 0; level < u->passes && !status; level++) {
+        gd_text text = {.ctx = ctx};
+        gd__emit_cuda_prelude(&text);
+        gd__emit_cuda(g->p, &g->pass[level], "rule_pass", u->common_settings, &text);
+        u->kernel[level] = text.failed ? NULL : g->device->backend->program(g->device, text.data, "rule_pass");
+        if (!u->kernel[level]) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+        gd__text_free(&text);
+    }
+    if (!status && u->passes > 1) {
+        gd_text text = {.ctx = ctx};
+        gd__emit_cuda_prelude(&text);
+        u->join_chunks = text.failed ? NULL : g->device->backend->program(g->device, text.data, "join_chunks");
+        u->join_all = text.failed ? NULL : g->device->backend->program(g->device, text.data, "join_all");
+        if (!u->join_chunks || !u->join_all) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+        gd__text_free(&text);
+    }
+    return status;
+}
+
+static gd_status send_chunks(gd_plan_group *g, mirror *m, const gd_work *work)
+{
+    gd_ctx *ctx = g->device->ctx;
+    size_t bytes = (size_t)work->chunks * sizeof(gpu_chunk);
+    gpu_chunk *list = gd__alloc(ctx, bytes);
+    if (!list) return GD_NOMEM;
+    for (int64_t c = 0; c < work->chunks; c++)
+        list[c] = (gpu_chunk){.start = work->chunk[c].start, .n = work->chunk[c].n, .member = work->chunk[c].member};
+    gd_status status = mirror_send(g->device, m, list, bytes);
+    gd__free(ctx, list, bytes);
+    return status;
+}
+
+/* first[m]: the first chunk of member m in the reducing passes. */
+static gd_status send_first(gd_plan_group *g, gd_gpu_group *u)
+{
+    gd_ctx *ctx = g->device->ctx;
+    size_t bytes = (size_t)(g->members + 1) * sizeof(int64_t);
+    int64_t *first = gd__alloc(ctx, bytes), c = 0;
+    if (!first) return GD_NOMEM;
+    for (int m = 0; m <= g->members; m++) {
+        while (c < g->reduce.chunks && g->reduce.chunk[c].member < m) c++;
+        first[m] = c;
+    }
+    gd_status status = mirror_send(g->device, &u->first, first, bytes);
+    gd__free(ctx, first, bytes);
+    return status;
+}
+
+static gd_status make(gd_plan_group *g)
+{
+    gd_ctx *ctx = g->device->ctx;
+    gd_gpu_group *u = gd__calloc(ctx, sizeof *u);
+    if (!u) return GD_NOMEM;
+    g->gpu = u;
+    u->passes = g->p->levels + 1;
+    u->common_settings = same_settings(g);
+    u->kernel = gd__calloc(ctx, (size_t)u->passes * sizeof *u->kernel);
+    gd_status status = u->kernel ? make_kernels(g, u) : GD_NOMEM;
+    if (!status) status = send_chunks(g, &u->last_chunks, &g->last);
+    if (!status && g->p->levels) {
+        status = send_chunks(g, &u->reduce_chunks, &g->reduce);
+        if (!status) status = send_first(g, u);
+        u->partial_bytes = (size_t)g->partial_room * sizeof(double);
+        u->reduced_bytes = (size_t)(g->members * g->p->reductions) * sizeof(double);
+        if (!status && !(u->partial = g->device->backend->alloc(g->device, u->partial_bytes))) status = GD_NOMEM;
+        if (!status && !(u->reduced = g->device->backend->alloc(g->device, u->reduced_bytes))) status = GD_NOMEM;
+    }
+    return status;
+}
+
+gd_status gd__gpu_prepare(gd_plan_group *g)
+{
+    gd_gpu_group *u = g->gpu;
+    if (u && u->common_settings != same_settings(g)) gd__gpu_free(g), u = NULL;
+    gd_status status = u ? GD_OK : make(g);
+    if (status) {
+        gd__gpu_free(g);
+        return status;
+    }
+    u = g->gpu;
+    size_t pointers = (size_t)(g->members * g->p->arrays) * sizeof *g->pointer;
+    size_t inputs = (size_t)(g->members * g->p->uniforms) * sizeof *g->input;
+    status = mirror_send(g->device, &u->pointer, g->pointer, pointers);
+    /* the host's share of the inputs goes with each launch: the table is for what differs between tensors */
+    if (!status && (!u->input.known || !u->common_settings || g->each_inputs))
+        status = mirror_send(g->device, &u->input, g->input, inputs);
+    return status;
+}
+
+/* ---- running ---- */
+
+gd_status gd__gpu_pass(gd_plan_group *g, int level)
+{
+    gd_gpu_group *u = g->gpu;
+    const gd_pass *pass = &g->pass[level];
+    const mirror *chunks = pass->last ? &u->last_chunks : &u->reduce_chunks;
+    const gd_work *work = pass->last ? &g->last : &g->reduce;
+    launch_args a = {.chunk = chunks->device, .chunks = work->chunks, .pointer = u->pointer.device,
+                     .input = u->input.device, .reduced = u->reduced, .partial = u->partial};
+    int32_t common[GD_MAX_INSTRS];
+    int count = gd__cuda_common(g->p, pass, u->common_settings, common);
+    if (count > COMMON) return gd_fail(g->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
+    /* reductions are not among the common ones: zeros stand in for them */
+    gd__program_uniforms(g->p, level, g->input, g->reduced, g->value);
+    for (int k = 0; k < count; k++) a.common[k] = g->value[common[k]];
+    gd_launch launch = {.kernel = u->kernel[level], .args = &a, .threads = THREADS,
+                        .blocks = work->chunks < BLOCKS ? work->chunks : BLOCKS};
+    return work->chunks ? g->device->backend->launch(g->device, &launch) : GD_OK;
+}
+
+gd_status gd__gpu_join(gd_plan_group *g, int level, bool all_here)
+{
+    gd_gpu_group *u = g->gpu;
+    const gd_pass *pass = &g->pass[level];
+    gd_status status = GD_OK;
+    for (int k = 0; k < pass->reductions && !status; k++) {
+        const gd_instr *in = &g->p->instr[g->p->reduction[pass->reduction[k]]];
+        join_args a = {.partial = u->partial, .reduced = u->reduced, .first = u->first.device, .members = g->members,
+                       .reductions = g->p->reductions, .number = pass->reduction[k], .column = k,
+                       .columns = pass->reductions, .max = in->op == GD_I_MAXIMUM};
+        gd_launch launch = {.kernel = u->join_chunks, .args = &a, .threads = THREADS, .blocks = g->members};
+        status = g->device->backend->launch(g->device, &launch);
+        launch = (gd_launch){.kernel = u->join_all, .args = &a, .threads = THREADS, .blocks = 1};
+        if (!status && all_here && in->extent == GD_ALL) status = g->device->backend->launch(g->device, &launch);
+    }
+    return status;
+}
+
+/* For what the host must know: numbers kept a parameter, and norms over groups on several devices. */
+gd_status gd__gpu_fetch_reduced(gd_plan_group *g)
+{
+    gd_gpu_group *u = g->gpu;
+    return u->reduced ? g->device->backend->download(g->device, g->reduced, u->reduced, u->reduced_bytes) : GD_OK;
+}
+
+gd_status gd__gpu_send_reduced(gd_plan_group *g)
+{
+    gd_gpu_group *u = g->gpu;
+    return u->reduced ? g->device->backend->upload(g->device, u->reduced, g->reduced, u->reduced_bytes) : GD_OK;
+}

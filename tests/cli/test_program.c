@@ -1,0 +1,432 @@
+/* The program itself, run as a user runs it: exit codes, one sentence on standard error, outputs whole or absent. */
+#include "support/support.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static int start(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/gradus_program_XXXXXX");
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    char command[128];
+    if (chdir("/") != 0) return -1;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+/* ---- running ---- */
+
+static char out[1 << 16], err[1 << 14];
+
+static void slurp(const char *path, char *into, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    into[f ? fread(into, 1, size - 1, f) : 0] = 0;
+    if (f) fclose(f);
+}
+
+/* Runs `gradus ARGUMENTS` through the shell, in the test's folder; the exit code. */
+static int gradus(const char *arguments)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "%s %s >stdout.txt 2>stderr.txt", GD_CLI, arguments);
+    int status = system(command);
+    slurp("stdout.txt", out, sizeof out);
+    slurp("stderr.txt", err, sizeof err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static void works(const char *arguments)
+{
+    if (gradus(arguments) != 0) fail_msg("gradus %s: %s", arguments, err);
+    if (*err) fail_msg("gradus %s says %s", arguments, err);
+}
+
+/* Exit code, one line that begins with "gradus: " and holds `text`, nothing on standard output. */
+static void fails(const char *arguments, int code, const char *text)
+{
+    int got = gradus(arguments);
+    size_t length = strlen(err);
+    if (got != code) fail_msg("gradus %s: exit %d, want %d: %s", arguments, got, code, err);
+    if (strncmp(err, "gradus: ", 8) != 0 || !strstr(err, text) || strchr(err, '\n') != err + length - 1)
+        fail_msg("gradus %s says\n  %swant\n  %s", arguments, err, text);
+    if (*out) fail_msg("gradus %s prints %s", arguments, out);
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *f = fopen(name, "wb");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static bool exists(const char *name) { return access(name, F_OK) == 0; }
+
+static void put_trace(const char *name)
+{
+    FILE *f = fopen(name, "wb");
+    for (int i = 1; i <= 20; i++)
+        fprintf(f, "{\"step\":%d,\"loss\":%g,\"evals\":%d,\"params\":{\"p\":[%g,%g]}}\n", i,
+                100.0 / i / i / i, 2 * i, 1 - 1.0 / i, 1 - 0.5 / i);
+    fclose(f);
+}
+
+/* ---- help ---- */
+
+static void help_and_version_go_to_standard_output(void **state)
+{
+    (void)state;
+    works("--help");
+    assert_non_null(strstr(out, "commands:"));
+    works("-h");
+    works("--version");
+    assert_string_equal(out, "gradus 0.1.0\n");
+    works("help");
+    works("help eval");
+    assert_non_null(strstr(out, "usage: gradus eval 'EXPR' [OPTIONS]"));
+    works("eval --help");
+    assert_non_null(strstr(out, "usage: gradus eval 'EXPR' [OPTIONS]"));
+    works("help --functions");
+    assert_non_null(strstr(out, "softplus"));
+}
+
+static void start_up_is_fast(void **state)
+{
+    (void)state;
+    struct timespec a, b;
+    double best = 1;
+    for (int i = 0; i < 20; i++) {
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        works("--help");
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        double seconds = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+        if (seconds < best) best = seconds;
+    }
+    /* the shell included; sanitizers take their time */
+    assert_true(best < 0.25);
+}
+
+static void wrong_usage_ends_with_2(void **state)
+{
+    (void)state;
+    fails("", 2, "no command given");
+    fails("evla x", 2, "unknown command 'evla', did you mean 'eval'?");
+    fails("help evla", 2, "no command 'evla', did you mean 'eval'?");
+    fails("eval", 2, "'EXPR' is missing");
+    fails("eval 1 2", 2, "'2' is one argument too many");
+    fails("eval 1 --jsno", 2, "unknown option '--jsno', did you mean '--json'?");
+    fails("eval 1 --dtype f16", 2, "--dtype: 'f16' is none of: f32 f64");
+    fails("eval 1 --threads 0", 2, "--threads: '0' is not a whole number from 1 to 1024");
+    fails("eval 'x' --param x", 2, "--param: NAME=VALUE expected, 'x' found");
+    fails("eval 'x' --param =1", 2, "--param: NAME=VALUE expected");
+    fails("eval 'x' --param x=1 --data x=2", 2, "--data: 'x' is there already");
+    fails("eval 'x' --param x=1 --param y=2", 2, "--param y: the expression does not use it");
+    fails("eval 'x' --param x=[1,[2]]", 2, "--param x: column 4: a ragged list");
+    fails("eval 'expp(x)' --param x=1", 2,
+          "expression: column 1: unknown function 'expp', did you mean 'exp'?");
+    fails("plot", 2, "TRACE.jsonl... is missing");
+}
+
+/* ---- eval ---- */
+
+static void eval_prints_value_and_gradient(void **state)
+{
+    (void)state;
+    works("eval '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --json");
+    assert_non_null(strstr(out, "\"loss\": 170.81999999999994"));
+    assert_non_null(strstr(out, "\"gradient\": {\"p\": [563.39999999999986,257.99999999999994]}"));
+    works("eval '[10*(p[1]-p[0]^2), 1-p[0]]' --param p=[-1.1,2.5]");
+    assert_non_null(strstr(out, "residuals  ["));
+    works("eval '2+3'");
+    assert_string_equal(out, "value  5\n");
+    works("eval 'a*b' --param a=2 --param b=3 --hessian --check");
+    assert_non_null(strstr(out, "hessian  [[0,1],[1,0]]"));
+    works("eval '-x^2' --param x=3");
+    assert_non_null(strstr(out, "value  -9"));
+    works("eval 'sum(x)' --param x='randn(3)' --seed 4 --dtype f32 --threads 2");
+    char first[256];
+    strcpy(first, out);
+    works("eval 'sum(x)' --param x='randn(3)' --seed 4 --dtype f32 --threads 1");
+    assert_string_equal(out, first);
+}
+
+static void broken_inputs_of_eval_are_named(void **state)
+{
+    (void)state;
+    put("bad.csv", "x,y\n1,2\n3,abc\n");
+    put("ragged.csv", "x,y\n1,2\n3\n");
+    put("nan.csv", "x,y\n1,nan\n");
+    put("none.csv", "x,y\n");
+    put("empty.csv", "");
+    fails("eval 'sum(x)' --param x=@missing.npy", 1, "missing.npy");
+    fails("eval 'sum(x)' --param x=@missing.csv", 1, "missing.csv: cannot open: No such file or directory");
+    fails("eval 'sum(x)' --param x=@.", 1, "");
+    fails("eval 'sum(x)' --param x=@empty.csv", 1, "empty.csv: the file is empty");
+    fails("eval 'sum(x)' --param x=@bad.csv", 1, "bad.csv: line 3, column 'y': 'abc' is not a number");
+    fails("eval 'sum(x)' --param x=@bad.csv:z", 2, "bad.csv: no column 'z', the columns are x, y");
+    fails("eval 'sum(x)' --param x=@ragged.csv", 1, "ragged.csv: line 3: 1 cell, but line 1 has 2");
+    fails("eval 'sum(x)' --param x=@nan.csv", 1,
+          "nan.csv: line 2, column 'y': 'nan' stands for a missing number");
+    fails("eval 'x+y' --param x=[1,2] --param y=[1,2,3]", 1, "expression: column 2: add: ");
+    fails("eval 'x' --param x=1 --device gpu:77", 1, "gpu");
+    works("eval 'sum(x)' --param x=@none.csv");
+    put("plain.npy", "not an npy file");
+    fails("eval 'sum(x)' --param x=@plain.npy", 1, "plain.npy");
+}
+
+/* ---- minimize ---- */
+
+#define ROSENBROCK "'(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5]"
+
+static double json_number(const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":", key);
+    const char *at = strstr(out, quoted);
+    if (!at) fail_msg("no %s in %s", key, out);
+    return strtod(at + strlen(quoted), NULL);
+}
+
+/* Against the closed form: gradient descent on x^2 with rate r multiplies x by 1 - 2 r. */
+static void minimize_takes_steps_and_writes_the_trace(void **state)
+{
+    (void)state;
+    works(
+        "minimize 'x^2' --param x=3 --chain 'lr(0.1)' --steps 4 --trace t.jsonl --json --out r.safetensors");
+    double x = 3;
+    FILE *f = fopen("t.jsonl", "r");
+    assert_non_null(f);
+    for (int i = 1; i <= 4; i++) {
+        long step, evals;
+        double loss, value;
+        assert_int_equal(fscanf(f, " {\"step\":%ld,\"loss\":%lf,\"evals\":%ld,\"params\":{\"x\":%lf}}", &step,
+                                &loss, &evals, &value),
+                         4);
+        assert_true(step == i && evals == i);
+        assert_true(fabs(loss - x * x) < 1e-12);
+        x *= 0.8;
+        assert_true(fabs(value - x) < 1e-12);
+    }
+    fclose(f);
+    assert_true(fabs(json_number("loss") - x * x) < 1e-12);
+    assert_true(json_number("steps") == 4 && json_number("evals") == 4);
+    assert_non_null(strstr(out, "\"stopped\": \"steps\""));
+    works("eval 'x' --param x=@r.safetensors --json");
+    assert_true(fabs(json_number("value") - x) < 1e-12);
+    /* a vector is residuals: its sum of squares is minimised */
+    works("minimize '[x, 2*x]' --param x=1 --chain 'lr(0.01)' --steps 1 --json");
+    assert_true(fabs(json_number("x") - 0.9) < 1e-12);
+}
+
+static void minimize_stops_when_told(void **state)
+{
+    (void)state;
+    works("minimize 'x^2' --param x=3 --chain 'lr(0.1)' --steps 1000 --until 'loss<0.01' --json");
+    assert_non_null(strstr(out, "\"stopped\": \"loss<0.01\""));
+    works("minimize 'x^2' --param x=3 --chain 'lr(0.1)' --steps 1000 --until 'grad_norm<1e-3' --json");
+    /* |2 x| < 1e-3 after the step: 6 * 0.8^n < 1e-3 */
+    assert_true(json_number("steps") == 39);
+    works(
+        "minimize 'x^2' --param x=3 --chain 'lr(0.1)' --steps 1000 --until 'step_norm<=0.1,evals>500' --json");
+    assert_non_null(strstr(out, "\"stopped\": \"step_norm<=0.1\""));
+    works("minimize 'x^2' --param x=3 --chain 'lr(0.1)' --steps 0");
+    assert_non_null(strstr(out, "loss 9 after 0 steps"));
+    works(
+        "minimize 'sum((w-1)^2)+sum((v-1)^2)' --param w=0 --param v=[0,0] --chain 'lr(0.1)' --steps 1 --group 'v: lr=0.2' --json");
+    assert_non_null(strstr(out, "\"v\": [0.4"));
+    assert_true(fabs(json_number("w") - 0.2) < 1e-12);
+}
+
+static void minimize_draws(void **state)
+{
+    (void)state;
+    works("minimize " ROSENBROCK " --chain 'adam | lr(0.05)' --steps 200 --plot path.svg");
+    works("minimize 'sum(x^2)' --param x='ones(3)' --chain 'lr(0.1)' --steps 20 --plot loss.png --dtype f32");
+    assert_true(exists("path.svg") && exists("loss.png"));
+    assert_non_null(strstr(out, "x = ["));
+}
+
+static void failed_runs_and_wrong_usage_of_minimize(void **state)
+{
+    (void)state;
+    fails("minimize " ROSENBROCK " --chain 'adm | lr(1)'", 2,
+          "chain: column 1: link 'adm' unknown, did you mean 'adam'?");
+    fails("minimize '1+1'", 2, "no --param given");
+    fails("minimize " ROSENBROCK " --until 'lss<1'", 2, "--until: column 1: ");
+    fails("minimize " ROSENBROCK " --steps -1", 2, "--steps: '-1' is not a whole number from 0");
+    fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --group lr", 2, "--group: GLOB: KEY=VALUE expected");
+    fails("minimize " ROSENBROCK " --plot x.gif", 2, "x.gif: a picture ends in .svg or .png");
+    fails("minimize " ROSENBROCK " --plot nowhere/x.svg", 1, "nowhere/x.svg: cannot write");
+    fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --trace nowhere/x.jsonl", 1,
+          "nowhere/x.jsonl: cannot open");
+    fails("minimize " ROSENBROCK " --out nowhere/x.safetensors", 1, "nowhere/x.safetensors: cannot write");
+    fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --trace /dev/full", 1,
+          "/dev/full: cannot write: No space left on device");
+    fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --out /dev/full", 1,
+          "/dev/full: cannot write: not a regular file");
+    assert_int_equal(gradus("minimize 'x^4' --param x=3 --chain 'lr(10)' --steps 30"), 1);
+    assert_non_null(strstr(err, "after 30 steps"));
+}
+
+/* ---- links ---- */
+
+static void links_are_listed_and_explained(void **state)
+{
+    (void)state;
+    works("links");
+    assert_non_null(strstr(out, "  adam "));
+    works("links adam");
+    assert_non_null(strstr(out, "beta1"));
+    works("links adam --json");
+    assert_non_null(strstr(out, "\"name\": \"beta1\""));
+    works("links --search ADAM --json");
+    fails("links adm", 2, "link 'adm' unknown, did you mean 'adam'?");
+    fails("links --search zzzz", 2, "no link has 'zzzz'");
+}
+
+/* ---- plot ---- */
+
+static void plot_draws_losses_and_paths(void **state)
+{
+    (void)state;
+    put_trace("a.jsonl");
+    put_trace("b.jsonl");
+    works("plot a.jsonl");
+    assert_string_equal(out, "a.svg\n");
+    assert_true(exists("a.svg"));
+    works(
+        "plot a.jsonl b.jsonl --out both.png --label first --label second --title 'two runs' --x evals --scale linear");
+    assert_true(exists("both.png"));
+    works("plot a.jsonl --expr '(1-p[0])^2 + 10*(p[1]-p[0]^2)^2' --out path.svg");
+    assert_true(exists("path.svg"));
+    works("plot a.jsonl b.jsonl --path --out path.png --dark");
+    put("xy.jsonl",
+        "{\"step\":1,\"loss\":2,\"params\":{\"x\":1,\"y\":2}}\n{\"step\":2,\"loss\":1,\"params\":{\"x\":0,\"y\":1}}\n");
+    works("plot xy.jsonl --expr 'x^2+s*y^2' --data s=3 --out xy.svg");
+    works("plot - --out piped.svg < a.jsonl");
+    assert_true(exists("piped.svg"));
+}
+
+static void broken_traces_leave_no_picture(void **state)
+{
+    (void)state;
+    put_trace("a.jsonl");
+    put("empty.jsonl", "");
+    put("text.jsonl", "hello\n");
+    put("one.jsonl", "{\"step\":1,\"loss\":2,\"params\":{\"x\":1}}\n");
+    put("nan.jsonl", "{\"step\":1,\"loss\":\"NaN\",\"params\":{\"x\":[\"NaN\",1]}}\n");
+    fails("plot missing.jsonl", 1, "missing.jsonl: cannot open: No such file or directory");
+    fails("plot empty.jsonl", 1, "empty.jsonl: the trace is empty");
+    fails("plot text.jsonl --out t.svg", 1, "text.jsonl: line 1: ");
+    fails("plot . --out t.svg", 1, ".: cannot read: Is a directory");
+    fails("plot one.jsonl --path --out t.svg", 1, "a path wants two numbers as parameters in every line");
+    fails("plot a.jsonl --out t.gif", 2, "t.gif: a picture ends in .svg or .png");
+    fails("plot a.jsonl --out nowhere/t.svg", 1, "nowhere/t.svg: cannot write: No such file or directory");
+    fails("plot a.jsonl --expr 'q[0]' --out t.svg", 2, "unknown name 'q'");
+    fails("plot a.jsonl --expr 'p[0]' --out t.svg --scale odd", 2,
+          "--scale: 'odd' is none of: auto log linear");
+    assert_false(exists("t.svg"));
+    works("plot nan.jsonl --out nan.svg");
+    works("plot one.jsonl --out one.svg");
+    assert_int_equal(mkdir("d.svg", 0777), 0);
+    fails("plot a.jsonl --out d.svg", 1, "d.svg: cannot write: Is a directory");
+}
+
+/* ---- outputs that cannot be written ---- */
+
+static void a_full_disk_and_a_closed_pipe_are_reported(void **state)
+{
+    (void)state;
+    char command[1024];
+    put_trace("a.jsonl");
+    static const char *const commands[] = {"eval '1+1'", "--help", "help --manual", "devices",
+                                           "plot a.jsonl --out a.svg"};
+    for (size_t i = 0; access("/dev/full", W_OK) == 0 && i < sizeof commands / sizeof *commands; i++) {
+        snprintf(command, sizeof command, "%s %s >/dev/full 2>stderr.txt", GD_CLI, commands[i]);
+        int status = system(command);
+        slurp("stderr.txt", err, sizeof err);
+        assert_int_equal(WEXITSTATUS(status), 1);
+        assert_string_equal(err, "gradus: standard output: cannot write: No space left on device\n");
+        snprintf(command, sizeof command, "%s %s >&- 2>stderr.txt", GD_CLI, commands[i]);
+        status = system(command);
+        slurp("stderr.txt", err, sizeof err);
+        assert_int_equal(WEXITSTATUS(status), 1);
+        assert_string_equal(err, "gradus: standard output: cannot write: Bad file descriptor\n");
+    }
+    snprintf(command, sizeof command,
+             "bash -c '(sleep 0.2; %s --help; echo $? >code.txt) 2>stderr.txt | true'", GD_CLI);
+    assert_int_equal(system(command), 0);
+    for (int i = 0; i < 100 && !exists("code.txt"); i++) usleep(20000);
+    usleep(50000);
+    slurp("code.txt", out, sizeof out);
+    slurp("stderr.txt", err, sizeof err);
+    assert_string_equal(out, "1\n");
+    assert_string_equal(err, "gradus: standard output: cannot write: Broken pipe\n");
+}
+
+static void devices_are_not_replaced_by_files(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0) skip();
+    put_trace("a.jsonl");
+    assert_int_equal(symlink("/dev/full", "full.svg"), 0);
+    fails("plot a.jsonl --out full.svg", 1, "full.svg: cannot write: No space left on device");
+    struct stat info;
+    assert_true(stat("/dev/full", &info) == 0 && S_ISCHR(info.st_mode));
+    assert_true(lstat("full.svg", &info) == 0 && S_ISLNK(info.st_mode));
+    put("real.svg", "old");
+    assert_int_equal(symlink("real.svg", "link.svg"), 0);
+    works("plot a.jsonl --out link.svg");
+    assert_true(lstat("link.svg", &info) == 0 && S_ISLNK(info.st_mode));
+    assert_true(stat("real.svg", &info) == 0 && info.st_size > 100);
+}
+
+/* ---- completions ---- */
+
+static void completions_are_valid_bash(void **state)
+{
+    (void)state;
+    works("help --completions");
+    assert_int_equal(system("bash -n stdout.txt"), 0);
+    put("try.sh", ". ./stdout.txt\nCOMP_WORDS=(gradus ev)\nCOMP_CWORD=1\n_gradus\necho ${COMPREPLY[*]}\n"
+                  "COMP_WORDS=(gradus eval --he)\nCOMP_CWORD=2\n_gradus\necho ${COMPREPLY[*]}\n");
+    assert_int_equal(system("bash try.sh > got.txt"), 0);
+    slurp("got.txt", out, sizeof out);
+    assert_string_equal(out, "eval\n--help --hessian\n");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(help_and_version_go_to_standard_output),
+        TEST(start_up_is_fast),
+        TEST(wrong_usage_ends_with_2),
+        TEST(eval_prints_value_and_gradient),
+        TEST(broken_inputs_of_eval_are_named),
+        TEST(minimize_takes_steps_and_writes_the_trace),
+        TEST(minimize_stops_when_told),
+        TEST(minimize_draws),
+        TEST(failed_runs_and_wrong_usage_of_minimize),
+        TEST(links_are_listed_and_explained),
+        TEST(plot_draws_losses_and_paths),
+        TEST(broken_traces_leave_no_picture),
+        TEST(a_full_disk_and_a_closed_pipe_are_reported),
+        TEST(devices_are_not_replaced_by_files),
+        TEST(completions_are_valid_bash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

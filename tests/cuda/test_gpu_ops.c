@@ -1,0 +1,158 @@
+/* Every operator on the GPU against the same on the CPU: values and gradients, in every layout.  Skipped without a GPU. */
+#include "support/op_cases.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static gd_device *gpu_of(gd_ctx *ctx)
+{
+    return gd_gpu_count(ctx) > 0 ? gd_device_get(ctx, "gpu") : NULL;
+}
+
+/* On the device with the axes in the same order in memory: views on the CPU become views there. */
+static gd_tensor *moved(gd_tensor *t, gd_device *gpu)
+{
+    int n = gd_ndim(t), order[GD_MAX_DIMS];
+    const int64_t *stride = gd_strides(t);
+    for (int i = 0; i < n; i++) order[i] = i;
+    for (int i = 1; i < n; i++) /* largest stride first */
+        for (int j = i; j > 0; j--) {
+            int64_t a = stride[order[j]], b = stride[order[j - 1]];
+            if ((a < 0 ? -a : a) <= (b < 0 ? -b : b)) break;
+            int swap = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swap;
+        }
+    int back[GD_MAX_DIMS];
+    for (int i = 0; i < n; i++) back[order[i]] = i;
+    return gd_permute(gd_to_device(gd_contiguous(gd_permute(t, order)), gpu), back);
+}
+
+static double tolerance(gd_dtype dtype)
+{
+    return dtype == GD_F64 ? 1e-12 : dtype == GD_F32 ? 1e-5 : dtype == GD_F16 ? 4e-3 : dtype == GD_BF16 ? 3e-2 : 0;
+}
+
+static int failures, checks;
+
+static void complain(const op_case *c, layout l, gd_dtype dtype, const char *what)
+{
+    if (failures++ < 60)
+        print_message("%s, %s, %s: %s\n", c->name, layout_names[l], gd_dtype_name(dtype), what);
+}
+
+/* Relative to the largest element: sums are added in another order. */
+static bool agree(const gd_tensor *a, const gd_tensor *b, double tol, char *why, size_t size)
+{
+    array x = array_of(a), y = array_of(b);
+    long double most = 0, worst = 0;
+    bool good = x.numel == y.numel;
+    for (int64_t i = 0; i < x.numel && good; i++)
+        if (isfinite((double)x.v[i]) && fabsl(x.v[i]) > most) most = fabsl(x.v[i]);
+    for (int64_t i = 0; i < x.numel && good; i++) {
+        if (x.v[i] == y.v[i] || (isnan((double)x.v[i]) && isnan((double)y.v[i]))) continue;
+        long double error = fabsl(x.v[i] - y.v[i]);
+        if (!(error <= (long double)tol * (most > 1 ? most : 1))) good = false;
+        if (error > worst) worst = error;
+    }
+    if (!good) snprintf(why, size, "differs by %.3Lg of %.3Lg", worst, most);
+    array_free(&x);
+    array_free(&y);
+    return good;
+}
+
+/* Decompositions are only determined up to signs: their defining property is checked instead. */
+static bool right(const op_case *c, const case_inputs *in, gd_tensor *cpu, gd_tensor *gpu, gd_dtype dtype, char *why,
+                  size_t size)
+{
+    if (c->reference || !c->holds) return agree(cpu, gpu, tolerance(dtype) * (c->error > 100 ? 10 : 1), why, size);
+    array got = array_of(gpu);
+    const char *fault = c->holds(in->value, &got, epsilon_of(gd_tensor_dtype(gpu)) * 10);
+    array_free(&got);
+    if (fault) snprintf(why, size, "%s", fault);
+    return !fault;
+}
+
+static void check_gradients(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, case_inputs *in, gd_device *gpu)
+{
+    gd_tensor *leaf[2][MAX_OPERANDS], *grad[2][MAX_OPERANDS];
+    char why[256] = "";
+    int wanted = 0, place[MAX_OPERANDS];
+    for (int k = 0; k < c->operands; k++) {
+        bool real = gd_dtype_is_float(gd_tensor_dtype(in->leaf[k]));
+        leaf[0][k] = gd_detach(in->leaf[k]);
+        leaf[1][k] = gd_detach(moved(in->leaf[k], gpu));
+        if (real) {
+            leaf[0][k] = gd_require_grad(leaf[0][k]);
+            leaf[1][k] = gd_require_grad(leaf[1][k]);
+            place[wanted++] = k;
+        }
+    }
+    for (int d = 0; d < 2; d++) {
+        gd_tensor *out = case_apply(in, ctx, leaf[d]), *x[MAX_OPERANDS];
+        if (!out || !gd_requires_grad(out)) return;
+        gd_tensor *weights = gd_linspace(ctx, gd_tensor_dtype(out), 0.5, 1.5, gd_numel(out));
+        weights = gd_to_device(weights, gd_tensor_device(out));
+        int64_t n = gd_numel(out);
+        gd_tensor *loss = gd_sum(gd_mul(gd_reshape(out, 1, &n), weights), NULL, false);
+        for (int k = 0; k < wanted; k++) x[k] = leaf[d][place[k]];
+        if (!loss || gd_grad(loss, NULL, x, wanted, 0, grad[d])) {
+            complain(c, l, dtype, gd_error_text(ctx));
+            gd_clear_error(ctx);
+            return;
+        }
+    }
+    for (int k = 0; k < wanted; k++, checks++)
+        if (!agree(grad[0][k], grad[1][k], 100 * tolerance(dtype), why, sizeof why)) {
+            char text[400];
+            snprintf(text, sizeof text, "gradient of operand %d %s", place[k], why);
+            complain(c, l, dtype, text);
+        }
+}
+
+static void check_case(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, gd_device *gpu)
+{
+    case_inputs in;
+    char why[256] = "";
+    gd_scope_begin(ctx);
+    assert_true(case_build(&in, ctx, c, l, dtype, 7, false, true));
+    gd_tensor *there[MAX_OPERANDS];
+    for (int k = 0; k < c->operands; k++) there[k] = moved(in.leaf[k], gpu);
+    gd_tensor *cpu = case_apply(&in, ctx, in.leaf), *out = case_apply(&in, ctx, there);
+    checks++;
+    if (!cpu || !out) complain(c, l, dtype, gd_error_text(ctx));
+    else if (!right(c, &in, cpu, out, dtype, why, sizeof why)) complain(c, l, dtype, why);
+    if (gd_error(ctx)) complain(c, l, dtype, gd_error_text(ctx));
+    gd_clear_error(ctx);
+    if (cpu && out && c->order > 0 && dtype == GD_F64 && c->reference) check_gradients(ctx, c, l, dtype, &in, gpu);
+    gd_clear_error(ctx);
+    case_free(&in);
+    gd_scope_end(ctx);
+}
+
+static void operators_agree_with_the_cpu(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    gd_device *gpu = gpu_of(ctx);
+    if (!gpu) {
+        end_context(ctx, NULL);
+        skip();
+    }
+    for (int k = 0; k < op_case_count(); k++) {
+        const op_case *c = op_case_at(k);
+        if (c->operands == 0) continue;
+        for (layout l = 0; l < LAYOUTS; l++)
+            for (gd_dtype d = 0; d < GD_DTYPE_COUNT && case_has_layout(c, l); d++)
+                if (c->dtypes >> d & 1) check_case(ctx, c, l, d, gpu);
+    }
+    print_message("%d results compared, %d differ\n", checks, failures);
+    end_context(ctx, NULL);
+    assert_int_equal(failures, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(operators_agree_with_the_cpu)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
