@@ -1,5 +1,5 @@
-/* Benchmarks: each measures gradus against something and reports one or more lines.  A new one is a row in benches.def
- * and a function bench_<name>. */
+/* Benchmarks: each measures gradus against something and reports one or more lines.  A new one is a row in
+ * benches.def and a function bench_<name>. */
 #ifndef GD_BENCH_H
 #define GD_BENCH_H
 
@@ -26,7 +26,8 @@ typedef void (*bench_fn)(void *arg);
 /* Median time of one call in seconds, over repeats that fill about a third of a second each. */
 double bench_time(bench_fn fn, void *arg);
 /* Medians of two functions measured in turn, so that a busy machine disturbs both alike. */
-void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time, double *other_time);
+void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time,
+                   double *other_time);
 
 /* A context with as many threads as the comparison; ends the program when there is an error. */
 gd_ctx *bench_context(int threads);

@@ -18,7 +18,9 @@ typedef struct arrays {
 static void ours(void *arg)
 {
     arrays *s = arg;
-    gd_release(s->op == PLAIN_ADD ? gd_add(s->x, s->y) : s->op == PLAIN_MUL ? gd_mul(s->x, s->y) : gd_exp(s->x));
+    gd_release(s->op == PLAIN_ADD   ? gd_add(s->x, s->y)
+               : s->op == PLAIN_MUL ? gd_mul(s->x, s->y)
+                                    : gd_exp(s->x));
 }
 
 static void plain(void *arg)
@@ -44,8 +46,12 @@ void bench_elementwise(void)
         double mine, other;
         s.op = (plain_op)op;
         bench_compare(ours, &s, plain, &s, &mine, &other);
-        bench_report((report){.name = names[op], .value = 1e3 * mine, .unit = "ms", .against = against,
-                              .other = 1e3 * other, .ratio_limit = 0.9});
+        bench_report((report){.name = names[op],
+                              .value = 1e3 * mine,
+                              .unit = "ms",
+                              .against = against,
+                              .other = 1e3 * other,
+                              .ratio_limit = 0.9});
     }
     plain_stop(s.pool);
     free(s.o);

@@ -105,7 +105,7 @@ static double copy_speed(problem *p)
 }
 
 #define CLIPPED "clip_norm(1) | adam | weight_decay(0.01) | lr(1e-3)"
-#define SEVEN "clip_value(1) | ema(0.5) | adam | weight_decay(0.01) | clip_value(10) | cautious | lr(1e-3)"
+#define SEVEN "clip_value(1) | adam | weight_decay(0.01) | clip_value(10) | cautious | weight_decay(1e-4) | lr(1e-3)"
 
 static double time_of(problem *p, void (*add)(problem *, gd_dtype), gd_dtype dtype, const char *chain, int steps)
 {

@@ -58,7 +58,8 @@ static long calls_for(bench_fn fn, void *arg, double seconds)
         double start = bench_now();
         for (long i = 0; i < calls; i++) fn(arg);
         double took = bench_now() - start;
-        if (took > seconds / 4 || calls > 100000000) return (long)((double)calls * seconds / (took + 1e-9)) + 1;
+        if (took > seconds / 4 || calls > 100000000)
+            return (long)((double)calls * seconds / (took + 1e-9)) + 1;
         calls *= 4;
     }
 }
@@ -80,7 +81,8 @@ double bench_time(bench_fn fn, void *arg)
     return median(took, REPEATS);
 }
 
-void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time, double *other_time)
+void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time,
+                   double *other_time)
 {
     double first[REPEATS], second[REPEATS];
     long a = calls_for(ours, our_arg, 0.05), b = calls_for(other, other_arg, 0.05);
@@ -118,11 +120,14 @@ void bench_check(gd_ctx *ctx)
 void bench_report(report r)
 {
     double ratio = r.against && r.value > 0 ? r.other / r.value : 0;
-    bool good = (r.limit <= 0 || r.value <= r.limit) && (r.ratio_limit <= 0 || !r.against || ratio >= r.ratio_limit);
+    bool good = (r.limit <= 0 || r.value <= r.limit) &&
+                (r.ratio_limit <= 0 || !r.against || ratio >= r.ratio_limit);
     if (!good) missed++;
     if (json) {
-        printf("%s\n  {\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", lines++ ? "," : "[", r.name, r.value, r.unit);
-        if (r.against) printf(", \"against\": \"%s\", \"other\": %.6g, \"ratio\": %.4g", r.against, r.other, ratio);
+        printf("%s\n  {\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", lines++ ? "," : "[", r.name,
+               r.value, r.unit);
+        if (r.against)
+            printf(", \"against\": \"%s\", \"other\": %.6g, \"ratio\": %.4g", r.against, r.other, ratio);
         if (r.limit > 0) printf(", \"limit\": %.6g", r.limit);
         if (r.ratio_limit > 0) printf(", \"ratio_limit\": %.6g", r.ratio_limit);
         printf(", \"good\": %s}", good ? "true" : "false");

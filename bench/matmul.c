@@ -24,8 +24,8 @@ static void ours(void *arg)
 static void blas(void *arg)
 {
     product *p = arg;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, p->n, p->n, p->n, 1, gd_data(p->a), p->n, gd_data(p->b), p->n,
-                0, p->out, p->n);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, p->n, p->n, p->n, 1, gd_data(p->a), p->n,
+                gd_data(p->b), p->n, 0, p->out, p->n);
 }
 #endif
 

@@ -1,7 +1,7 @@
 /* Forward and backward of a 784-256-10 network, batch 128, f32, against PyTorch on the same machine.
  *
- * PyTorch is measured live by torch_mlp.py when `python3` (or GRADUS_TORCH_PYTHON) has it; otherwise the last recorded
- * measurement is shown, without a limit: it was taken on another machine. */
+ * PyTorch is measured live by torch_mlp.py when `python3` (or GRADUS_TORCH_PYTHON) has it; otherwise the
+ * last recorded measurement is shown, without a limit: it was taken on another machine. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -60,8 +60,8 @@ static double torch_time(void)
 {
     const char *python = getenv("GRADUS_TORCH_PYTHON");
     char command[1024], line[128] = "";
-    snprintf(command, sizeof command, "%s '%s' %d 2>/dev/null", python ? python : "python3", GD_BENCH_DIR "/torch_mlp.py",
-             bench_threads());
+    snprintf(command, sizeof command, "%s '%s' %d 2>/dev/null", python ? python : "python3",
+             GD_BENCH_DIR "/torch_mlp.py", bench_threads());
     FILE *out = popen(command, "r");
     if (!out) return 0;
     if (!fgets(line, sizeof line, out)) line[0] = 0;

@@ -1,5 +1,6 @@
-/* What the element-wise operators are measured against: one loop a function, compiled with -O3 -march=native and
- * -ffast-math (so that the compiler may use the vector exp of libmvec), the array cut into one part a thread. */
+/* What the element-wise operators are measured against: one loop a function, compiled with -O3
+ * -march=native and -ffast-math (so that the compiler may use the vector exp of libmvec), the array cut
+ * into one part a thread. */
 #include "bench.h"
 
 #include <math.h>

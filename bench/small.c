@@ -32,11 +32,15 @@ void bench_small(void)
     pair p = {.ctx = ctx,
               .x = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){0.5, 1.5}),
               .y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){2, 3})};
-    bench_report((report){.name = "add, 2 elements", .value = 1e9 * bench_time(add_two, &p), .unit = "ns", .limit = 80});
-    bench_report((report){.name = "mul, 2 elements", .value = 1e9 * bench_time(mul_two, &p), .unit = "ns", .limit = 80});
-    bench_report((report){.name = "exp, 2 elements", .value = 1e9 * bench_time(exp_two, &p), .unit = "ns", .limit = 80});
+    bench_report((report){
+        .name = "add, 2 elements", .value = 1e9 * bench_time(add_two, &p), .unit = "ns", .limit = 80});
+    bench_report((report){
+        .name = "mul, 2 elements", .value = 1e9 * bench_time(mul_two, &p), .unit = "ns", .limit = 80});
+    bench_report((report){
+        .name = "exp, 2 elements", .value = 1e9 * bench_time(exp_two, &p), .unit = "ns", .limit = 80});
     (void)gd_require_grad(p.x);
-    bench_report((report){.name = "add, 2 elements, recorded", .value = 1e9 * bench_time(add_two, &p), .unit = "ns"});
+    bench_report(
+        (report){.name = "add, 2 elements, recorded", .value = 1e9 * bench_time(add_two, &p), .unit = "ns"});
     bench_check(ctx);
     gd_release(p.x);
     gd_release(p.y);
@@ -71,10 +75,13 @@ void bench_rosenbrock(void)
 {
     gd_ctx *ctx = bench_context(1);
     pair p = {.ctx = ctx, .x = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, (double[]){-1.1, 2.5})};
-    bench_report((report){.name = "rosenbrock, value", .value = 1e6 * bench_time(rosenbrock_value, &p), .unit = "us"});
+    bench_report(
+        (report){.name = "rosenbrock, value", .value = 1e6 * bench_time(rosenbrock_value, &p), .unit = "us"});
     (void)gd_require_grad(p.x);
-    bench_report((report){
-        .name = "rosenbrock, value + gradient", .value = 1e6 * bench_time(rosenbrock_step, &p), .unit = "us", .limit = 3});
+    bench_report((report){.name = "rosenbrock, value + gradient",
+                          .value = 1e6 * bench_time(rosenbrock_step, &p),
+                          .unit = "us",
+                          .limit = 3});
     bench_check(ctx);
     gd_release(p.x);
     gd_ctx_free(ctx);

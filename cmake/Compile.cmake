@@ -29,6 +29,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(GD_ISA_FLAGS_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mavx2 -mfma -mf16c
         -mprefer-vector-width=512)
     target_compile_definitions(gd_flags INTERFACE GD_HAVE_AVX2=1 GD_HAVE_AVX512=1)
+    # Small structs are cleared by stores: the string instruction that gcc prefers takes longer to start than they do.
+    target_compile_options(gd_flags INTERFACE
+        $<$<C_COMPILER_ID:GNU>:-mmemset-strategy=unrolled_loop:512:noalign,libcall:-1:noalign>)
 endif()
 
 # gd_objects(NAME SOURCES...): one position-independent object library of gradus code, added to GD_OBJECTS.

@@ -49,11 +49,11 @@ bool cuda_api_library(cuda_api *api, char letter, char *why, size_t size)
         snprintf(why, size, "%s is not there", n.what);
         return false;
     }
-#define FIND(from, function)                                     \
-    if (*#from == letter) {                                      \
-        void *symbol = dlsym(*library, #function);               \
-        memcpy(&api->function, &symbol, sizeof symbol);          \
-        if (!symbol) missing = #function;                        \
+#define FIND(from, function)                            \
+    if (*#from == letter) {                             \
+        void *symbol = dlsym(*library, #function);      \
+        memcpy(&api->function, &symbol, sizeof symbol); \
+        if (!symbol) missing = #function;               \
     }
     CUDA_FUNCTIONS(FIND)
 #undef FIND

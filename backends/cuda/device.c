@@ -27,11 +27,13 @@ gd_status cuda_fail(gd_device *device, const char *what, CUresult result)
 {
     const char *text = NULL;
     cuda_state *s = cuda_of(device);
-    if (!s->api.cuGetErrorString || s->api.cuGetErrorString(result, &text) != CUDA_SUCCESS || !text) text = "unknown";
+    if (!s->api.cuGetErrorString || s->api.cuGetErrorString(result, &text) != CUDA_SUCCESS || !text)
+        text = "unknown";
     gd_status status = result == CUDA_ERROR_OUT_OF_MEMORY ? GD_NOMEM : GD_DEVICE;
     return device->host->fail(device->ctx, status, "%s: %.*s failed: %s (CUDA error %d)%s", device->name,
                               (int)strcspn(what, "("), what, text, (int)result,
-                              is_lost(result) ? "; what is on the GPU is lost, what is on the CPU is not" : "");
+                              is_lost(result) ? "; what is on the GPU is lost, what is on the CPU is not"
+                                              : "");
 }
 
 /* Contexts of the driver belong to threads: a thread may have had another GPU in hand, or be new. */
@@ -51,9 +53,11 @@ void *cuda_alloc(gd_device *device, size_t bytes)
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         size_t left = 0, total = 0;
         if (s->api.cuMemGetInfo_v2(&left, &total) != CUDA_SUCCESS) left = total = 0;
-        (void)device->host->fail(device->ctx, GD_NOMEM, "%s: no memory for %zu bytes; %zu of %zu MiB are free",
-                                 device->name, bytes, left >> 20, total >> 20);
-    } else (void)cuda_fail(device, "cuMemAllocAsync", result);
+        (void)device->host->fail(device->ctx, GD_NOMEM,
+                                 "%s: no memory for %zu bytes; %zu of %zu MiB are free", device->name, bytes,
+                                 left >> 20, total >> 20);
+    } else
+        (void)cuda_fail(device, "cuMemAllocAsync", result);
     return NULL;
 }
 
@@ -69,8 +73,9 @@ void cuda_free(gd_device *device, void *data, size_t bytes)
 static bool is_pinned(const cuda_state *s, const void *host)
 {
     CUmemorytype type = 0;
-    return s->api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)host) ==
-               CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST;
+    return s->api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                        (CUdeviceptr)(uintptr_t)host) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
 }
 
 static gd_status upload(gd_device *device, void *to, const void *host, size_t bytes)
@@ -94,7 +99,8 @@ static gd_status check_trouble(gd_device *device)
     s->troubled_possible = false;
     if (!code[0]) return GD_OK;
     CUDA_TRY(device, cuMemsetD8Async(s->trouble, 0, sizeof code, s->stream));
-    return device->host->fail(device->ctx, GD_INDEX, "%s: an index was out of range", device->host->ops[code[1]].name);
+    return device->host->fail(device->ctx, GD_INDEX, "%s: an index was out of range",
+                              device->host->ops[code[1]].name);
 }
 
 static gd_status download(gd_device *device, void *host, const void *from, size_t bytes)
@@ -178,20 +184,22 @@ static gd_status check_architecture(gd_device *device)
     cuda_state *s = cuda_of(device);
     int count = 0, known[64], major = 0, minor = 0;
     if (s->major < 7)
-        return device->host->fail(device->ctx, GD_DEVICE, "device '%s': compute capability %d.%d is below 7.0",
-                                  device->name, s->major, s->minor);
+        return device->host->fail(device->ctx, GD_DEVICE,
+                                  "device '%s': compute capability %d.%d is below 7.0", device->name,
+                                  s->major, s->minor);
     (void)s->api.nvrtcVersion(&major, &minor);
     if (s->api.nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 64 ||
         s->api.nvrtcGetSupportedArchs(known) != NVRTC_SUCCESS)
-        return device->host->fail(device->ctx, GD_DEVICE, "device '%s': libnvrtc %d.%d does not work", device->name,
-                                  major, minor);
+        return device->host->fail(device->ctx, GD_DEVICE, "device '%s': libnvrtc %d.%d does not work",
+                                  device->name, major, minor);
     for (int i = 0; i < count; i++)
         if (known[i] == 10 * s->major + s->minor) return GD_OK;
-    return device->host->fail(device->ctx, GD_DEVICE,
-                              "device '%s': compute capability %d.%d is not one that libnvrtc %d.%d compiles for "
-                              "(%d.%d to %d.%d)",
-                              device->name, s->major, s->minor, major, minor, known[0] / 10, known[0] % 10,
-                              known[count - 1] / 10, known[count - 1] % 10);
+    return device->host->fail(
+        device->ctx, GD_DEVICE,
+        "device '%s': compute capability %d.%d is not one that libnvrtc %d.%d compiles for "
+        "(%d.%d to %d.%d)",
+        device->name, s->major, s->minor, major, minor, known[0] / 10, known[0] % 10, known[count - 1] / 10,
+        known[count - 1] % 10);
 }
 
 static gd_status open_context(gd_device *device)
@@ -204,9 +212,12 @@ static gd_status open_context(gd_device *device)
         return device->host->fail(device->ctx, GD_DEVICE, "device '%s': there %s %d GPU%s", device->name,
                                   count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
     CUDA_TRY(device, cuDeviceGet(&s->device, device->index));
-    CUDA_TRY(device, cuDeviceGetAttribute(&s->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, s->device));
-    CUDA_TRY(device, cuDeviceGetAttribute(&s->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, s->device));
-    CUDA_TRY(device, cuDeviceGetAttribute(&s->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, s->device));
+    CUDA_TRY(device,
+             cuDeviceGetAttribute(&s->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, s->device));
+    CUDA_TRY(device,
+             cuDeviceGetAttribute(&s->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, s->device));
+    CUDA_TRY(device,
+             cuDeviceGetAttribute(&s->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, s->device));
     gd_status status = check_architecture(device);
     if (status) return status;
     CUcontext context = NULL;
@@ -235,8 +246,10 @@ gd_status cuda_open(gd_device *device)
     cuda_of(device)->tf32 = tf32 && *tf32 == '1';
     gd_status status = open_context(device);
     if (!status) status = open_stream(device);
-    if (status) close_device(device);
-    else device->backend = &backend;
+    if (status)
+        close_device(device);
+    else
+        device->backend = &backend;
     return status;
 }
 

@@ -34,19 +34,22 @@ static const char *const kernel_families[] = {
 size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size)
 {
     char source_dtype[32] = "";
-    if (kernel == CUDA_FULL_copy_strided) snprintf(source_dtype, sizeof source_dtype, "#define SRC %d\n", (int)from);
+    if (kernel == CUDA_FULL_copy_strided)
+        snprintf(source_dtype, sizeof source_dtype, "#define SRC %d\n", (int)from);
     int n = snprintf(text, size, "%s\n#define DT %d\n#define %s\n%s%s", common_text, (int)dtype,
                      kernel_families[kernel], source_dtype, full_text);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-static gd_status full_kernel(gd_device *device, cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, CUfunction *f)
+static gd_status full_kernel(gd_device *device, cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from,
+                             CUfunction *f)
 {
     CUfunction *quick = &cuda_of(device)->full_quick[kernel][dtype][from];
     char source[CUDA_SOURCE_SIZE];
     if (!*quick) {
         if (!cuda_full_source(kernel, dtype, from, source, sizeof source))
-            return device->host->fail(device->ctx, GD_INTERNAL, "%s: the source is too long", kernel_names[kernel]);
+            return device->host->fail(device->ctx, GD_INTERNAL, "%s: the source is too long",
+                                      kernel_names[kernel]);
         gd_status status = cuda_kernel(device, kernel_names[kernel], source, kernel_names[kernel], quick);
         if (status) return status;
     }
@@ -88,8 +91,9 @@ gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *
 {
     if (dst->numel == 0) return GD_OK;
     if (dst->dtype == src->dtype && dst->numel == src->numel && dense(dst) && dense(src)) {
-        CUDA_TRY(device, cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)dst->data, (CUdeviceptr)(uintptr_t)src->data,
-                                              (size_t)dst->numel * gd_dtype_size(dst->dtype), cuda_of(device)->stream));
+        CUDA_TRY(device, cuMemcpyDtoDAsync_v2(
+                             (CUdeviceptr)(uintptr_t)dst->data, (CUdeviceptr)(uintptr_t)src->data,
+                             (size_t)dst->numel * gd_dtype_size(dst->dtype), cuda_of(device)->stream));
         return GD_OK;
     }
     full_args a = {.n = dst->numel, .in = {src->data}, .out = dst->data};
@@ -146,18 +150,20 @@ static gd_status cat(gd_device *device, const gd_call *call)
 /* ---- reductions ---- */
 
 #define COLUMN_ROWS 128
-#define ROW_CHUNK 65536
+#define ROW_CHUNK   65536
 
 /* Sums chunks into a temporary until one is left. */
-static gd_status sum_into(gd_device *device, const void *in, void *out, int64_t outer, int64_t reduced, int64_t inner,
-                          gd_dtype dtype)
+static gd_status sum_into(gd_device *device, const void *in, void *out, int64_t outer, int64_t reduced,
+                          int64_t inner, gd_dtype dtype)
 {
     int64_t chunk = inner == 1 ? ROW_CHUNK : COLUMN_ROWS, chunks = (reduced + chunk - 1) / chunk;
     size_t bytes = (size_t)(outer * chunks * inner) * gd_dtype_size(dtype);
     void *room = chunks > 1 ? cuda_alloc(device, bytes) : out;
     if (!room) return GD_NOMEM;
-    full_args a = {.n = outer * chunks * inner, .in = {in}, .out = room, .i = {reduced, inner, chunk, chunks}};
-    gd_status status = go(device, inner == 1 ? CUDA_FULL_sum_rows : CUDA_FULL_sum_columns, dtype, dtype, &a, inner == 1);
+    full_args a = {
+        .n = outer * chunks * inner, .in = {in}, .out = room, .i = {reduced, inner, chunk, chunks}};
+    gd_status status = go(device, inner == 1 ? CUDA_FULL_sum_rows : CUDA_FULL_sum_columns, dtype, dtype, &a,
+                          inner == 1);
     if (chunks > 1) {
         if (!status) status = sum_into(device, room, out, outer, chunks, inner, dtype);
         cuda_free(device, room, bytes);
@@ -178,7 +184,10 @@ static gd_status sum(gd_device *device, const gd_call *call)
 static gd_status by_result(gd_device *device, const gd_call *call, cuda_full_kernel kernel, int64_t flag)
 {
     const int64_t *i = call->attrs->i;
-    full_args a = {.n = i[0] * i[2], .in = {call->in[0]->data}, .out = call->out[0]->data, .i = {i[0], i[1], i[2], flag}};
+    full_args a = {.n = i[0] * i[2],
+                   .in = {call->in[0]->data},
+                   .out = call->out[0]->data,
+                   .i = {i[0], i[1], i[2], flag}};
     return go(device, kernel, call->in[0]->dtype, call->in[0]->dtype, &a, kernel == CUDA_FULL_exponentials);
 }
 
@@ -201,8 +210,12 @@ static gd_status pick(gd_device *device, const gd_call *call, cuda_full_kernel k
     split_at(x, axis, &outer, &inner);
     cuda_state *s = cuda_of(device);
     int64_t count = kernel == CUDA_FULL_index_select ? index->numel : index->size[axis];
-    full_args a = {.n = out->numel, .in = {x->data, index->data}, .out = out->data, .i = {x->size[axis], inner, count},
-                   .trouble = (int *)(uintptr_t)s->trouble, .op = call->op};
+    full_args a = {.n = out->numel,
+                   .in = {x->data, index->data},
+                   .out = out->data,
+                   .i = {x->size[axis], inner, count},
+                   .trouble = (int *)(uintptr_t)s->trouble,
+                   .op = call->op};
     s->troubled_possible = true;
     return go(device, kernel, out->dtype, out->dtype, &a, false);
 }
@@ -217,8 +230,12 @@ static gd_status add_at(gd_device *device, const gd_call *call)
     gd_status status = cuda_copy_strided(device, out, x);
     cuda_state *s = cuda_of(device);
     int64_t count = scatter ? index->size[axis] : index->numel;
-    full_args a = {.n = outer * inner, .in = {x->data, index->data, call->in[2]->data}, .out = out->data,
-                   .i = {x->size[axis], inner, count, scatter}, .trouble = (int *)(uintptr_t)s->trouble, .op = call->op};
+    full_args a = {.n = outer * inner,
+                   .in = {x->data, index->data, call->in[2]->data},
+                   .out = out->data,
+                   .i = {x->size[axis], inner, count, scatter},
+                   .trouble = (int *)(uintptr_t)s->trouble,
+                   .op = call->op};
     s->troubled_possible = true;
     return status ? status : go(device, CUDA_FULL_add_at, out->dtype, out->dtype, &a, false);
 }
@@ -234,7 +251,9 @@ static gd_status random_numbers(gd_device *device, const gd_call *call)
 static gd_status tri(gd_device *device, const gd_call *call)
 {
     gd_tensor *x = call->in[0];
-    full_args a = {.n = x->numel, .in = {x->data}, .out = call->out[0]->data,
+    full_args a = {.n = x->numel,
+                   .in = {x->data},
+                   .out = call->out[0]->data,
                    .i = {x->size[x->ndim - 2], x->size[x->ndim - 1], call->attrs->i[0], call->attrs->i[1]}};
     return go(device, CUDA_FULL_tri, x->dtype, x->dtype, &a, false);
 }
@@ -246,7 +265,8 @@ static gd_status windows(gd_device *device, const gd_call *call)
     gd_tensor *image = fold ? call->out[0] : call->in[0];
     const int64_t *i = call->attrs->i;
     int64_t batch = image->size[0], channels = image->size[1], places = i[0] * i[1];
-    int64_t down = (i[4] + 2 * i[3] - i[0]) / i[2] + 1, across = (i[5] + 2 * i[3] - i[1]) / i[2] + 1, count = down * across;
+    int64_t down = (i[4] + 2 * i[3] - i[0]) / i[2] + 1, across = (i[5] + 2 * i[3] - i[1]) / i[2] + 1,
+            count = down * across;
     bool together = i[6];
     full_args a = {.n = fold ? image->numel : batch * channels * places * count,
                    .in = {call->in[0]->data},
@@ -254,8 +274,8 @@ static gd_status windows(gd_device *device, const gd_call *call)
                    .f = {call->attrs->f[0]},
                    .i = {batch, channels, i[4], i[5], i[0], i[1], i[2], i[3], down, across,
                          together ? channels * places * count : count,
-                         together ? places * count : places * batch * count,
-                         together ? 1 : batch * count, together ? places : 1}};
+                         together ? places * count : places * batch * count, together ? 1 : batch * count,
+                         together ? places : 1}};
     return go(device, fold ? CUDA_FULL_fold2d : CUDA_FULL_unfold2d, image->dtype, image->dtype, &a, false);
 }
 
@@ -264,7 +284,9 @@ gd_status cuda_integer_product(gd_device *device, const gd_call *call, const voi
 {
     gd_tensor *out = call->out[0];
     int n = out->ndim;
-    full_args x = {.n = out->numel, .in = {a, b}, .out = out->data,
+    full_args x = {.n = out->numel,
+                   .in = {a, b},
+                   .out = out->data,
                    .i = {out->size[n - 2], out->size[n - 1], call->in[0]->size[call->in[0]->ndim - 1]}};
     memcpy(x.from, a_stride, 3 * sizeof *a_stride);
     memcpy(x.to, b_stride, 3 * sizeof *b_stride);
@@ -307,5 +329,6 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_logdet: return cuda_factor(device, call);
     default: break;
     }
-    return device->host->fail(device->ctx, GD_INTERNAL, "%s: has no CUDA kernel", device->host->ops[call->op].name);
+    return device->host->fail(device->ctx, GD_INTERNAL, "%s: has no CUDA kernel",
+                              device->host->ops[call->op].name);
 }

@@ -4,34 +4,70 @@
  * their operands instead of transposing; factorisations of general matrices transpose by a strided copy. */
 #include "plugin.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static gd_status library_fail(gd_device *device, const char *what, int code)
+static gd_status blas_fail(gd_device *device, const char *what, cublasStatus_t code)
 {
-    return device->host->fail(device->ctx, GD_DEVICE, "%s: %s failed (code %d)", device->name, what, code);
+    gd_status status = code == CUBLAS_STATUS_ALLOC_FAILED ? GD_NOMEM : GD_DEVICE;
+    return device->host->fail(device->ctx, status, "%s: %s failed: %s", device->name, what,
+                              cuda_of(device)->api.cublasGetStatusString(code));
+}
+
+static gd_status solver_fail(gd_device *device, const char *what, int code)
+{
+    gd_status status = code == CUSOLVER_STATUS_ALLOC_FAILED ? GD_NOMEM : GD_DEVICE;
+    return device->host->fail(device->ctx, status, "%s: %s failed (cuSOLVER status %d)", device->name, what,
+                              code);
+}
+
+/* Opens cuBLAS ('B') or cuSOLVER ('S') the first time. */
+static gd_status need_library(gd_device *device, char letter)
+{
+    cuda_state *s = cuda_of(device);
+    char why[256];
+    bool there = letter == 'B' ? s->api.cublasDtrsm_v2_64 != NULL : s->api.cusolverDnDgesvd != NULL;
+    if (there || cuda_api_library(&s->api, letter, why, sizeof why)) return GD_OK;
+    return device->host->fail(device->ctx, GD_DEVICE, "%s: %s", device->name, why);
 }
 
 static gd_status need_blas(gd_device *device)
 {
     cuda_state *s = cuda_of(device);
     if (s->blas) return GD_OK;
-    if (!s->api.library_B) return device->host->fail(device->ctx, GD_DEVICE, "%s: libcublas is not there", device->name);
-    int code = (int)s->api.cublasCreate_v2(&s->blas);
-    if (!code) code = (int)s->api.cublasSetStream_v2(s->blas, s->stream);
-    if (!code && s->tf32) code = (int)s->api.cublasSetMathMode(s->blas, CUBLAS_TF32_TENSOR_OP_MATH);
-    return code ? library_fail(device, "cublasCreate", code) : GD_OK;
+    gd_status status = need_library(device, 'B');
+    if (status) return status;
+    cublasHandle_t blas = NULL;
+    cublasStatus_t code = s->api.cublasCreate_v2(&blas);
+    if (code) return blas_fail(device, "cublasCreate", code);
+    code = s->api.cublasSetStream_v2(blas, s->stream);
+    if (!code && s->tf32) code = s->api.cublasSetMathMode(blas, CUBLAS_TF32_TENSOR_OP_MATH);
+    if (!code) {
+        s->blas = blas;
+        return GD_OK;
+    }
+    (void)s->api.cublasDestroy_v2(blas);
+    return blas_fail(device, "cublasSetStream", code);
 }
 
 static gd_status need_solver(gd_device *device)
 {
     cuda_state *s = cuda_of(device);
     if (s->solver) return GD_OK;
-    if (!s->api.library_S) return device->host->fail(device->ctx, GD_DEVICE, "%s: libcusolver is not there", device->name);
-    int code = (int)s->api.cusolverDnCreate(&s->solver);
-    if (!code) code = (int)s->api.cusolverDnSetStream(s->solver, s->stream);
-    return code ? library_fail(device, "cusolverDnCreate", code) : GD_OK;
+    gd_status status = need_library(device, 'S');
+    if (status) return status;
+    cusolverDnHandle_t solver = NULL;
+    int code = (int)s->api.cusolverDnCreate(&solver);
+    if (code) return solver_fail(device, "cusolverDnCreate", code);
+    code = (int)s->api.cusolverDnSetStream(solver, s->stream);
+    if (!code) {
+        s->solver = solver;
+        return GD_OK;
+    }
+    (void)s->api.cusolverDnDestroy(solver);
+    return solver_fail(device, "cusolverDnSetStream", code);
 }
 
 /* ---- products ---- */
@@ -49,20 +85,25 @@ typedef struct operand {
 static bool fits(const gd_tensor *t, operand *o)
 {
     int n = t->ndim;
-    int64_t rows = t->size[n - 2], columns = t->size[n - 1], row = t->stride[n - 2], column = t->stride[n - 1];
+    int64_t rows = t->size[n - 2], columns = t->size[n - 1], row = t->stride[n - 2],
+            column = t->stride[n - 1];
     int64_t step = 0, expected = 0;
+    bool first = true;
     for (int i = n - 3; i >= 0; i--) {
         if (t->size[i] == 1) continue;
-        if (!expected) step = t->stride[i];
-        else if (t->stride[i] != expected) return false;
+        if (first)
+            step = t->stride[i];
+        else if (t->stride[i] != expected)
+            return false;
         expected = t->stride[i] * t->size[i];
-        if (step == 0 && t->stride[i] != 0) return false;
+        first = false;
     }
+    if (step < 0) return false;
     o->batch_stride = step;
     if (column == 1 || columns == 1) {
         o->op = CUBLAS_OP_N;
         o->ld = rows == 1 || row < columns ? columns : row;
-        return rows == 1 || (row >= columns && (column == 1 || columns == 1));
+        return rows == 1 || row >= columns;
     }
     if (row == 1 || rows == 1) {
         o->op = CUBLAS_OP_T;
@@ -101,23 +142,25 @@ static gd_status prepare(gd_device *device, const gd_tensor *t, operand *o)
     return cuda_copy_strided(device, &flat, t);
 }
 
-static gd_status gemm(gd_device *device, const gd_call *call, const operand *a, const operand *b, cudaDataType_t type)
+static gd_status gemm(gd_device *device, const gd_call *call, const operand *a, const operand *b,
+                      cudaDataType_t type)
 {
     cuda_state *s = cuda_of(device);
     gd_tensor *out = call->out[0];
     int n = out->ndim;
-    int64_t rows = out->size[n - 2], columns = out->size[n - 1], inner = call->in[0]->size[call->in[0]->ndim - 1];
+    int64_t rows = out->size[n - 2], columns = out->size[n - 1],
+            inner = call->in[0]->size[call->in[0]->ndim - 1];
     int64_t batch = out->numel / (rows * columns);
     float one32 = 1, zero32 = 0;
     double one64 = 1, zero64 = 0;
     bool wide = type == CUDA_R_64F;
     /* out^T = b^T a^T */
-    int code = (int)s->api.cublasGemmStridedBatchedEx(
-        s->blas, b->op, a->op, (int)columns, (int)rows, (int)inner, wide ? (void *)&one64 : (void *)&one32, b->data, type,
-        (int)b->ld, b->batch_stride, a->data, type, (int)a->ld, a->batch_stride, wide ? (void *)&zero64 : (void *)&zero32,
-        out->data, type, (int)columns, rows * columns, (int)batch, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-        CUBLAS_GEMM_DEFAULT);
-    return code ? library_fail(device, "cublasGemmStridedBatchedEx", code) : GD_OK;
+    cublasStatus_t code = s->api.cublasGemmStridedBatchedEx_64(
+        s->blas, b->op, a->op, columns, rows, inner, wide ? (void *)&one64 : (void *)&one32, b->data, type,
+        b->ld, b->batch_stride, a->data, type, a->ld, a->batch_stride,
+        wide ? (void *)&zero64 : (void *)&zero32, out->data, type, columns, rows * columns, batch,
+        wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    return code ? blas_fail(device, "cublasGemmStridedBatchedEx", code) : GD_OK;
 }
 
 gd_status cuda_matmul(gd_device *device, const gd_call *call)
@@ -133,9 +176,14 @@ gd_status cuda_matmul(gd_device *device, const gd_call *call)
     operand a = {0}, b = {0};
     if (!status) status = prepare(device, call->in[0], &a);
     if (!status) status = prepare(device, call->in[1], &b);
-    cudaDataType_t type = dtype == GD_F64 ? CUDA_R_64F : dtype == GD_F32 ? CUDA_R_32F : dtype == GD_F16 ? CUDA_R_16F : CUDA_R_16BF;
-    if (!status && gd_dtype_is_float(dtype)) status = gemm(device, call, &a, &b, type);
-    else if (!status) status = cuda_integer_product(device, call, a.data, strides_of(&a), b.data, strides_of(&b));
+    cudaDataType_t type = dtype == GD_F64   ? CUDA_R_64F
+                          : dtype == GD_F32 ? CUDA_R_32F
+                          : dtype == GD_F16 ? CUDA_R_16F
+                                            : CUDA_R_16BF;
+    if (!status && gd_dtype_is_float(dtype))
+        status = gemm(device, call, &a, &b, type);
+    else if (!status)
+        status = cuda_integer_product(device, call, a.data, strides_of(&a), b.data, strides_of(&b));
     if (a.copy) cuda_free(device, a.copy, a.bytes);
     if (b.copy) cuda_free(device, b.copy, b.bytes);
     return status;
@@ -185,13 +233,15 @@ static gd_tensor over(const factor *f, void *data, int64_t rows, int64_t columns
 /* Row-major to column-major memory (or back), rows x columns as seen row-major. */
 static gd_status to_columns(const factor *f, void *to, const void *from, int64_t rows, int64_t columns)
 {
-    gd_tensor a = over(f, (void *)(uintptr_t)from, rows, columns, false), b = over(f, to, rows, columns, true);
+    gd_tensor a = over(f, (void *)(uintptr_t)from, rows, columns, false),
+              b = over(f, to, rows, columns, true);
     return cuda_copy_strided(f->device, &b, &a);
 }
 
 static gd_status to_rows(const factor *f, void *to, const void *from, int64_t rows, int64_t columns)
 {
-    gd_tensor a = over(f, (void *)(uintptr_t)from, rows, columns, true), b = over(f, to, rows, columns, false);
+    gd_tensor a = over(f, (void *)(uintptr_t)from, rows, columns, true),
+              b = over(f, to, rows, columns, false);
     return cuda_copy_strided(f->device, &b, &a);
 }
 
@@ -213,7 +263,7 @@ static gd_status read_info(const factor *f, int *info)
 }
 
 /* Calls the f32 or f64 function of a pair; the arguments after the handle in both types. */
-#define BOTH(f, name, ...) \
+#define BOTH(f, name, ...)                                                       \
     ((f)->wide ? (int)(f)->s->api.cusolverDnD##name((f)->s->solver, __VA_ARGS__) \
                : (int)(f)->s->api.cusolverDnS##name((f)->s->solver, __VA_ARGS__))
 
@@ -232,12 +282,13 @@ static gd_status cholesky_one(factor *f, char *data, int64_t n, int64_t batch)
     int code = BOTH(f, potrf_bufferSize, CUBLAS_FILL_MODE_UPPER, m, (void *)data, m, &size);
     if (!code && !f->work && !room(f, &f->work, &f->work_bytes, (size_t)size * f->item)) return GD_NOMEM;
     if (!code) code = BOTH(f, potrf, CUBLAS_FILL_MODE_UPPER, m, (void *)data, m, f->work, size, f->info);
-    if (code) return library_fail(f->device, "potrf", code);
+    if (code) return solver_fail(f->device, "potrf", code);
     gd_status status = read_info(f, &info);
     if (!status && info)
-        status = f->device->host->fail(f->device->ctx, GD_SINGULAR,
-                                       "cholesky: the matrix is not positive definite (leading minor %d of batch %lld)",
-                                       info, (long long)batch);
+        status = f->device->host->fail(
+            f->device->ctx, GD_SINGULAR,
+            "cholesky: the matrix is not positive definite (leading minor %d of batch %lld)", info,
+            (long long)batch);
     return status ? status : zero_triangle(f, data, n, n, true);
 }
 
@@ -252,11 +303,11 @@ static gd_status lu(factor *f, char *data, int64_t n, int *info)
         if (!(f->pivots = cuda_alloc(f->device, f->pivot_bytes ? f->pivot_bytes : 1))) return GD_NOMEM;
     }
     if (!code) code = BOTH(f, getrf, m, m, (void *)data, m, f->work, f->pivots, f->info);
-    return code ? library_fail(f->device, "getrf", code) : read_info(f, info);
+    return code ? solver_fail(f->device, "getrf", code) : read_info(f, info);
 }
 
-static gd_status solve_one(factor *f, const char *a, const char *b, char *x, int64_t n, int64_t k, int64_t batch,
-                           bool inverse)
+static gd_status solve_one(factor *f, const char *a, const char *b, char *x, int64_t n, int64_t k,
+                           int64_t batch, bool inverse)
 {
     int info = 0;
     size_t square = (size_t)(n * n) * f->item, side = (size_t)(n * k) * f->item;
@@ -265,13 +316,32 @@ static gd_status solve_one(factor *f, const char *a, const char *b, char *x, int
     gd_status status = copy_flat(f, f->matrix, a, n * n);
     if (!status) status = lu(f, f->matrix, n, &info);
     if (!status && info)
-        status = f->device->host->fail(f->device->ctx, GD_SINGULAR, "%s: the matrix is singular (pivot %d of batch %lld)",
+        status = f->device->host->fail(f->device->ctx, GD_SINGULAR,
+                                       "%s: the matrix is singular (pivot %d of batch %lld)",
                                        inverse ? "inverse" : "solve", info, (long long)batch);
     if (!status) status = to_columns(f, f->other, b, n, k);
     if (status) return status;
-    int code = BOTH(f, getrs, CUBLAS_OP_T, (int)n, (int)k, f->matrix, (int)n, f->pivots, f->other, (int)n, f->info);
-    if (code) return library_fail(f->device, "getrs", code);
+    int code = BOTH(f, getrs, CUBLAS_OP_T, (int)n, (int)k, f->matrix, (int)n, f->pivots, f->other, (int)n,
+                    f->info);
+    if (code) return solver_fail(f->device, "getrs", code);
     return to_rows(f, x, f->other, n, k);
+}
+
+/* The diagonal of the n x n matrix in f->matrix, on the host; malloc'ed. */
+static gd_status read_diagonal(factor *f, int64_t n, void **host)
+{
+    gd_device *device = f->device;
+    size_t bytes = (size_t)n * f->item;
+    if (!f->other && !room(f, &f->other, &f->other_bytes, bytes)) return GD_NOMEM;
+    gd_tensor from = over(f, f->matrix, n, 1, false), to = over(f, f->other, n, 1, false);
+    from.stride[0] = n + 1;
+    gd_status status = cuda_copy_strided(device, &to, &from);
+    if (status) return status;
+    if (!(*host = malloc(bytes + 1)))
+        return device->host->fail(device->ctx, GD_NOMEM, "logdet: out of memory");
+    CUDA_TRY(device, cuMemcpyDtoHAsync_v2(*host, (CUdeviceptr)(uintptr_t)f->other, bytes, f->s->stream));
+    CUDA_TRY(device, cuStreamSynchronize(f->s->stream));
+    return GD_OK;
 }
 
 /* log |det| from the diagonal of the LU factors, summed on the host; -inf for a singular matrix. */
@@ -279,25 +349,21 @@ static gd_status logdet_one(factor *f, const char *a, char *out, int64_t n)
 {
     gd_device *device = f->device;
     int info = 0;
-    if (!f->matrix && !room(f, &f->matrix, &f->matrix_bytes, (size_t)(n * n) * f->item)) return GD_NOMEM;
-    gd_status status = copy_flat(f, f->matrix, a, n * n);
-    if (!status && n) status = lu(f, f->matrix, n, &info);
-    size_t bytes = (size_t)(n * n) * f->item;
-    char *host = status ? NULL : malloc(bytes + 8);
-    if (!status && !host) status = device->host->fail(device->ctx, GD_NOMEM, "logdet: out of memory");
-    if (!status && n) {
-        CUresult r = f->s->api.cuMemcpyDtoHAsync_v2(host, (CUdeviceptr)(uintptr_t)f->matrix, bytes, f->s->stream);
-        if (!r) r = f->s->api.cuStreamSynchronize(f->s->stream);
-        if (r) status = cuda_fail(device, "logdet", r);
-    }
+    void *host = NULL;
     double sum = 0;
+    gd_status status = GD_OK;
+    if (n && !f->matrix && !room(f, &f->matrix, &f->matrix_bytes, (size_t)(n * n) * f->item)) return GD_NOMEM;
+    if (n) status = copy_flat(f, f->matrix, a, n * n);
+    if (n && !status) status = lu(f, f->matrix, n, &info);
+    if (n && !status) status = read_diagonal(f, n, &host);
     for (int64_t i = 0; i < n && !status; i++)
-        sum += log(fabs(f->wide ? ((double *)(void *)host)[i * (n + 1)] : (double)((float *)(void *)host)[i * (n + 1)]));
+        sum += log(fabs(f->wide ? ((double *)host)[i] : (double)((float *)host)[i]));
     free(host);
     float narrow = (float)sum;
     if (!status)
-        CUDA_TRY(device, cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)out, f->wide ? (void *)&sum : (void *)&narrow, f->item,
-                                              f->s->stream));
+        CUDA_TRY(device,
+                 cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)out, f->wide ? (void *)&sum : (void *)&narrow,
+                                      f->item, f->s->stream));
     return status;
 }
 
@@ -310,13 +376,12 @@ static gd_status triangular_one(factor *f, const gd_call *call, const char *a, c
     cublasOperation_t op = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasDiagType_t diagonal = unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
     /* a x = b is x^T a^T = b^T */
-    int code = f->wide ? (int)f->s->api.cublasDtrsm_v2(f->s->blas, CUBLAS_SIDE_RIGHT, fill, op, diagonal, (int)k, (int)n,
-                                                       &one64, (const double *)(const void *)a, (int)n,
-                                                       (double *)(void *)x, (int)k)
-                       : (int)f->s->api.cublasStrsm_v2(f->s->blas, CUBLAS_SIDE_RIGHT, fill, op, diagonal, (int)k, (int)n,
-                                                       &one32, (const float *)(const void *)a, (int)n,
-                                                       (float *)(void *)x, (int)k);
-    return code ? library_fail(f->device, "trsm", code) : GD_OK;
+    cublasStatus_t code =
+        f->wide ? f->s->api.cublasDtrsm_v2_64(f->s->blas, CUBLAS_SIDE_RIGHT, fill, op, diagonal, k, n, &one64,
+                                              (const double *)(const void *)a, n, (double *)(void *)x, k)
+                : f->s->api.cublasStrsm_v2_64(f->s->blas, CUBLAS_SIDE_RIGHT, fill, op, diagonal, k, n, &one32,
+                                              (const float *)(const void *)a, n, (float *)(void *)x, k);
+    return code ? blas_fail(f->device, "trsm", code) : GD_OK;
 }
 
 static gd_status qr_one(factor *f, const char *a, char *q, char *r, int64_t m, int64_t n)
@@ -332,7 +397,7 @@ static gd_status qr_one(factor *f, const char *a, char *q, char *r, int64_t m, i
     if (more > size) size = more;
     if (!code && !f->work && !room(f, &f->work, &f->work_bytes, (size_t)size * f->item)) return GD_NOMEM;
     if (!code) code = BOTH(f, geqrf, (int)m, (int)n, f->matrix, (int)m, f->tau, f->work, size, f->info);
-    if (code) return library_fail(f->device, "geqrf", code);
+    if (code) return solver_fail(f->device, "geqrf", code);
     /* R: the first k rows, upper triangle */
     gd_tensor from = over(f, f->matrix, m, n, true), to = over(f, r, k, n, false);
     from.size[0] = k;
@@ -341,7 +406,7 @@ static gd_status qr_one(factor *f, const char *a, char *q, char *r, int64_t m, i
     if (!status) status = zero_triangle(f, r, k, n, false);
     if (status) return status;
     code = BOTH(f, orgqr, (int)m, (int)k, (int)k, f->matrix, (int)m, f->tau, f->work, size, f->info);
-    return code ? library_fail(f->device, "orgqr", code) : to_rows(f, q, f->matrix, m, k);
+    return code ? solver_fail(f->device, "orgqr", code) : to_rows(f, q, f->matrix, m, k);
 }
 
 static gd_status eigh_one(factor *f, const char *a, char *values, char *vectors, int64_t n, int64_t batch)
@@ -350,20 +415,23 @@ static gd_status eigh_one(factor *f, const char *a, char *values, char *vectors,
     if (!f->matrix && !room(f, &f->matrix, &f->matrix_bytes, (size_t)(n * n) * f->item)) return GD_NOMEM;
     gd_status status = copy_flat(f, f->matrix, a, n * n);
     if (status) return status;
-    int code = BOTH(f, syevd_bufferSize, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, (int)n, f->matrix, (int)n,
-                    (void *)values, &size);
+    int code = BOTH(f, syevd_bufferSize, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, (int)n, f->matrix,
+                    (int)n, (void *)values, &size);
     if (!code && !f->work && !room(f, &f->work, &f->work_bytes, (size_t)size * f->item)) return GD_NOMEM;
-    if (!code) code = BOTH(f, syevd, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, (int)n, f->matrix, (int)n,
-                           (void *)values, f->work, size, f->info);
-    if (code) return library_fail(f->device, "syevd", code);
+    if (!code)
+        code = BOTH(f, syevd, CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_UPPER, (int)n, f->matrix, (int)n,
+                    (void *)values, f->work, size, f->info);
+    if (code) return solver_fail(f->device, "syevd", code);
     status = read_info(f, &info);
     if (!status && info)
-        status = f->device->host->fail(f->device->ctx, GD_SINGULAR, "eigh: no convergence (batch %lld)", (long long)batch);
+        status = f->device->host->fail(f->device->ctx, GD_SINGULAR, "eigh: no convergence (batch %lld)",
+                                       (long long)batch);
     return status ? status : to_rows(f, vectors, f->matrix, n, n);
 }
 
 /* gesvd wants at least as many rows as columns; a wide matrix is given as its transpose, which its memory already is. */
-static gd_status svd_one(factor *f, const char *a, char *u, char *sv, char *vt, int64_t m, int64_t n, int64_t batch)
+static gd_status svd_one(factor *f, const char *a, char *u, char *sv, char *vt, int64_t m, int64_t n,
+                         int64_t batch)
 {
     bool tall = m >= n;
     int64_t rows = tall ? m : n, columns = tall ? n : m;
@@ -376,12 +444,14 @@ static gd_status svd_one(factor *f, const char *a, char *u, char *sv, char *vt, 
     if (status) return status;
     int code = BOTH(f, gesvd_bufferSize, (int)rows, (int)columns, &size);
     if (!code && !f->work && !room(f, &f->work, &f->work_bytes, (size_t)size * f->item)) return GD_NOMEM;
-    if (!code) code = BOTH(f, gesvd, 'S', 'S', (int)rows, (int)columns, f->matrix, (int)rows, (void *)sv, (void *)lu_,
-                           (int)rows, (void *)rv, (int)columns, f->work, size, NULL, f->info);
-    if (code) return library_fail(f->device, "gesvd", code);
+    if (!code)
+        code = BOTH(f, gesvd, 'S', 'S', (int)rows, (int)columns, f->matrix, (int)rows, (void *)sv,
+                    (void *)lu_, (int)rows, (void *)rv, (int)columns, f->work, size, NULL, f->info);
+    if (code) return solver_fail(f->device, "gesvd", code);
     status = read_info(f, &info);
     if (!status && info)
-        status = f->device->host->fail(f->device->ctx, GD_SINGULAR, "svd: no convergence (batch %lld)", (long long)batch);
+        status = f->device->host->fail(f->device->ctx, GD_SINGULAR, "svd: no convergence (batch %lld)",
+                                       (long long)batch);
     if (status) return status;
     /* columns' memory of a matrix is rows' memory of its transpose */
     if (tall) {
@@ -392,6 +462,12 @@ static gd_status svd_one(factor *f, const char *a, char *u, char *sv, char *vt, 
     return status ? status : copy_flat(f, vt, lu_, m * n);
 }
 
+/* Columns of the second operand. */
+static int64_t side_of(const gd_call *call)
+{
+    return call->nin > 1 ? call->in[1]->size[call->in[1]->ndim - 1] : 0;
+}
+
 static gd_status factor_batch(factor *f, const gd_call *call, int64_t b, int64_t rows, int64_t columns)
 {
     gd_tensor *const *out = call->out;
@@ -400,16 +476,20 @@ static gd_status factor_batch(factor *f, const gd_call *call, int64_t b, int64_t
     switch (call->op) {
     case GD_OP_cholesky: return cholesky_one(f, out[0]->data + b * rows * rows * item, rows, b);
     case GD_OP_logdet: return logdet_one(f, a, out[0]->data + b * item, rows);
-    case GD_OP_qr: return qr_one(f, a, out[0]->data + b * rows * k * item, out[1]->data + b * k * columns * item, rows, columns);
-    case GD_OP_eigh: return eigh_one(f, a, out[0]->data + b * rows * item, out[1]->data + b * rows * rows * item, rows, b);
+    case GD_OP_qr:
+        return qr_one(f, a, out[0]->data + b * rows * k * item, out[1]->data + b * k * columns * item, rows,
+                      columns);
+    case GD_OP_eigh:
+        return eigh_one(f, a, out[0]->data + b * rows * item, out[1]->data + b * rows * rows * item, rows, b);
     case GD_OP_svd:
         return svd_one(f, a, out[0]->data + b * rows * k * item, out[1]->data + b * k * item,
                        out[2]->data + b * k * columns * item, rows, columns, b);
     default: break;
     }
-    int64_t side = call->in[1]->size[call->in[1]->ndim - 1], step = b * rows * side * item;
+    int64_t side = side_of(call), step = b * rows * side * item;
     if (call->op == GD_OP_solve)
-        return solve_one(f, a, call->in[1]->data + step, out[0]->data + step, rows, side, b, call->attrs->i[0]);
+        return solve_one(f, a, call->in[1]->data + step, out[0]->data + step, rows, side, b,
+                         call->attrs->i[0]);
     return triangular_one(f, call, a, out[0]->data + step, rows, side);
 }
 
@@ -418,13 +498,20 @@ gd_status cuda_factor(gd_device *device, const gd_call *call)
     gd_tensor *a = call->in[0];
     int64_t rows = a->size[a->ndim - 2], columns = a->size[a->ndim - 1], batch = 1;
     for (int i = 0; i < a->ndim - 2; i++) batch *= a->size[i];
-    factor f = {.device = device, .s = cuda_of(device), .wide = a->dtype == GD_F64, .item = gd_dtype_size(a->dtype)};
+    factor f = {
+        .device = device, .s = cuda_of(device), .wide = a->dtype == GD_F64, .item = gd_dtype_size(a->dtype)};
     bool empty = a->numel == 0 || call->out[0]->numel == 0;
     if (empty && call->op != GD_OP_logdet) return GD_OK;
+    if (call->op != GD_OP_triangular_solve &&
+        (rows > INT_MAX || columns > INT_MAX || side_of(call) > INT_MAX))
+        return device->host->fail(device->ctx, GD_OVERFLOW,
+                                  "%s: cuSOLVER takes matrices of up to 2^31 rows and columns",
+                                  device->host->ops[call->op].name);
     gd_status status = call->op == GD_OP_triangular_solve ? need_blas(device) : need_solver(device);
     if (!status && !(f.info = cuda_alloc(device, sizeof(int)))) status = GD_NOMEM;
     if (!status && call->op == GD_OP_cholesky) status = cuda_copy_strided(device, call->out[0], a);
-    if (!status && call->op == GD_OP_triangular_solve) status = cuda_copy_strided(device, call->out[0], call->in[1]);
+    if (!status && call->op == GD_OP_triangular_solve)
+        status = cuda_copy_strided(device, call->out[0], call->in[1]);
     for (int64_t b = 0; b < batch && !status; b++) status = factor_batch(&f, call, b, rows, columns);
     factor_free(&f);
     return status;

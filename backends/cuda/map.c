@@ -71,7 +71,8 @@ typedef struct map_args {
     double f[2];
 } map_args;
 
-size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text, size_t size)
+size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text,
+                       size_t size)
 {
     if (!expressions[op]) return 0;
     int n = snprintf(text, size,
@@ -89,10 +90,11 @@ static gd_status map_kernel(gd_device *device, const gd_call *call, bool contigu
     CUfunction *quick = &s->map_quick[call->op][typed->dtype][contiguous];
     char source[CUDA_SOURCE_SIZE];
     if (!*quick) {
-        if (!cuda_map_source(call->op, call->nin, call->in[0]->dtype, typed->dtype, call->out[0]->dtype, source,
-                             sizeof source))
+        if (!cuda_map_source(call->op, call->nin, call->in[0]->dtype, typed->dtype, call->out[0]->dtype,
+                             source, sizeof source))
             return device->host->fail(device->ctx, GD_INTERNAL, "%s: has no CUDA expression", name);
-        gd_status status = cuda_kernel(device, name, source, contiguous ? "map_contiguous" : "map_strided", quick);
+        gd_status status = cuda_kernel(device, name, source, contiguous ? "map_contiguous" : "map_strided",
+                                       quick);
         if (status) return status;
     }
     *f = *quick;
@@ -118,7 +120,8 @@ gd_status cuda_map(gd_device *device, const gd_call *call)
 {
     gd_tensor *out = call->out[0];
     if (out->numel == 0) return GD_OK;
-    map_args a = {.n = out->numel, .ndim = out->ndim, .out = out->data, .f = {call->attrs->f[0], call->attrs->f[1]}};
+    map_args a = {
+        .n = out->numel, .ndim = out->ndim, .out = out->data, .f = {call->attrs->f[0], call->attrs->f[1]}};
     memcpy(a.size, out->size, sizeof a.size);
     bool contiguous = ((uintptr_t)out->data & 31) == 0;
     for (int j = 0; j < call->nin; j++) {
@@ -126,11 +129,14 @@ gd_status cuda_map(gd_device *device, const gd_call *call)
         a.in[j] = t->data;
         int shift = out->ndim - t->ndim;
         for (int d = 0; d < out->ndim; d++)
-            a.stride[j][d] = d < shift || (t->size[d - shift] == 1 && out->size[d] != 1) ? 0 : t->stride[d - shift];
+            a.stride[j][d] = d < shift || (t->size[d - shift] == 1 && out->size[d] != 1)
+                                 ? 0
+                                 : t->stride[d - shift];
         contiguous = contiguous && ((uintptr_t)t->data & 31) == 0;
     }
     merge(&a, call->nin);
-    for (int j = 0; j < call->nin; j++) contiguous = contiguous && (a.ndim == 0 || (a.ndim == 1 && a.stride[j][0] == 1));
+    for (int j = 0; j < call->nin; j++)
+        contiguous = contiguous && (a.ndim == 0 || (a.ndim == 1 && a.stride[j][0] == 1));
     CUfunction f = NULL;
     gd_status status = map_kernel(device, call, contiguous, &f);
     if (status) return status;

@@ -22,7 +22,8 @@ static void explain(const cuda_api *api, nvrtcProgram program, nvrtcResult resul
 {
     size_t length = 0;
     char *text = NULL;
-    if (program && api->nvrtcGetProgramLogSize(program, &length) == NVRTC_SUCCESS && (text = malloc(length + 1))) {
+    if (program && api->nvrtcGetProgramLogSize(program, &length) == NVRTC_SUCCESS &&
+        (text = malloc(length + 1))) {
         if (api->nvrtcGetProgramLog(program, text) != NVRTC_SUCCESS) length = 0;
         text[length] = 0;
     }
@@ -115,8 +116,8 @@ static gd_status compile_and_load(gd_device *device, const char *key, const char
     snprintf(architecture, sizeof architecture, "sm_%d%d", s->major, s->minor);
     char *cubin = cuda_compile(&s->api, source, architecture, &size, log, sizeof log);
     if (!cubin)
-        return device->host->fail(device->ctx, GD_DEVICE, "%s: the kernel '%s' does not compile: %s", device->name,
-                                  key, log);
+        return device->host->fail(device->ctx, GD_DEVICE, "%s: the kernel '%s' does not compile: %s",
+                                  device->name, key, log);
     CUresult result = s->api.cuModuleLoadData(module, cubin);
     if (result == CUDA_SUCCESS && folder) write_cached(folder, path, cubin, size);
     free(cubin);
@@ -157,7 +158,8 @@ static gd_status find_module(gd_device *device, const char *key, const char *sou
     return status;
 }
 
-gd_status cuda_kernel(gd_device *device, const char *key, const char *source, const char *name, CUfunction *kernel)
+gd_status cuda_kernel(gd_device *device, const char *key, const char *source, const char *name,
+                      CUfunction *kernel)
 {
     cuda_module *m = NULL;
     gd_status status = find_module(device, key, source, &m);
@@ -177,7 +179,8 @@ void cuda_modules_free(gd_device *device)
     }
 }
 
-gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threads, size_t shared, void **args)
+gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threads, size_t shared,
+                      void **args)
 {
     if (blocks <= 0) return GD_OK;
     if (blocks > 0x7fffffff) blocks = 0x7fffffff; /* kernels go round */

@@ -83,7 +83,8 @@ typedef struct cuda_state {
     cublasHandle_t blas; /* made when first needed */
     cusolverDnHandle_t solver;
     cuda_module *modules;
-    CUdeviceptr trouble; /* two ints on the device: code and number of the first operator that met a bad index */
+    CUdeviceptr
+        trouble; /* two ints on the device: code and number of the first operator that met a bad index */
     bool troubled_possible;
     bool tf32;
     CUfunction map_quick[GD_OP_COUNT][GD_DTYPE_COUNT][2]; /* found once, then by number */
@@ -111,17 +112,20 @@ gd_status cuda_fail(gd_device *device, const char *what, CUresult result);
     } while (0)
 
 /* The kernel `name` of a source; key says in errors what it is for. */
-gd_status cuda_kernel(gd_device *device, const char *key, const char *source, const char *name, CUfunction *kernel);
+gd_status cuda_kernel(gd_device *device, const char *key, const char *source, const char *name,
+                      CUfunction *kernel);
 void cuda_modules_free(gd_device *device);
 /* Compiles to a cubin for an architecture such as "sm_90", without a device; malloc'ed.  NULL with the reason in log. */
 char *cuda_compile(const cuda_api *api, const char *source, const char *architecture, size_t *size, char *log,
                    size_t log_size);
 
 /* Launches blocks of threads with one argument. */
-gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threads, size_t shared, void **args);
+gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threads, size_t shared,
+                      void **args);
 
 /* The source of a kernel: its length, 0 if it does not fit or there is none for the operator. */
-size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text, size_t size);
+size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text,
+                       size_t size);
 size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size);
 #define CUDA_SOURCE_SIZE 32768
 

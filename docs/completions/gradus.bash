@@ -5,7 +5,7 @@ _gradus()
     local command=${COMP_WORDS[1]} options= files=
     COMPREPLY=()
     if [[ $COMP_CWORD -eq 1 ]]; then
-        COMPREPLY=($(compgen -W '--help --version minimize eval links plot devices help' -- "$word"))
+        COMPREPLY=($(compgen -W '--help --version minimize fit eval links explain plot devices help' -- "$word"))
         return
     fi
     case $command in
@@ -13,12 +13,20 @@ _gradus()
         options='--help --param --chain --steps --until --group --trace --plot --out --json --data --dtype --device --seed --threads'
         files=' --trace --plot --out '
         ;;
+    fit)
+        options='--help --y --param --weights --sigma --bound --steps --plot --out --json --separator --no-header --seed --threads'
+        files=' --plot --out '
+        ;;
     eval)
         options='--help --param --data --dtype --device --seed --threads --hessian --check --json'
         files=' '
         ;;
     links)
         options='--help --search --json'
+        files=' '
+        ;;
+    explain)
+        options='--help --size --dtype --device --source'
         files=' '
         ;;
     plot)

@@ -4,10 +4,14 @@
 
 #include "gradus/autograd.h"
 #include "gradus/base.h"
+#include "gradus/chain.h"
 #include "gradus/class.h"
 #include "gradus/file.h"
 #include "gradus/layers.h"
+#include "gradus/link.h"
 #include "gradus/module.h"
+#include "gradus/optim.h"
+#include "gradus/schedule.h"
 #include "gradus/tensor.h"
 
 #endif

@@ -13,6 +13,7 @@
 #define GRADUS_OPTIM_H
 
 #include "gradus/chain.h"
+#include "gradus/file.h"
 #include "gradus/link.h"
 #include "gradus/module.h"
 
@@ -101,14 +102,26 @@ void gd_optimizer_reset(gd_optimizer *optimizer); /* forgets all state; paramete
 
 /* ---- looking inside ---- */
 
-/* The passes of a step, bytes a parameter, state memory, executors; with source the emitted C too.  As snprintf. */
+/* How a step runs, as text: which links share a pass over memory and which break it, for each pass what it reads and
+ * writes and the bytes of that an element, how it is executed (built in, compiled, interpreted and why), the memory of the
+ * state; with source the emitted C too.  As snprintf; -1 when it fails.  Nothing is run; works before the first step. */
 int gd_explain(gd_optimizer *optimizer, bool source, char *out, size_t size);
 
 /* ---- state on disk ---- */
 
+/* Everything but the parameters themselves: state of links, their settings and step counts, groups and schedules,
+ * counters, attributes, generators (the context's too).  Saving at a step, loading into a fresh optimizer of the same
+ * chain over equal parameters and going on gives the same bits as never stopping.  Atomic and durable, see file.h. */
 GD_NODISCARD gd_status gd_optimizer_save(gd_optimizer *optimizer, const char *path);
-/* Strict: every name, shape and dtype must match, both ways; nothing changes when it fails. */
+/* Matches by the names of parameters and the places of links; settings become those of the file.  Strict: what is
+ * missing or unexpected is an error too, not only another shape or dtype.  MISMATCH says what; nothing changes when it
+ * fails. */
 GD_NODISCARD gd_status gd_optimizer_load(gd_optimizer *optimizer, const char *path, bool strict);
+/* The same in an archive, which may hold other things too; prefix (NULL: none) goes before every name.  The archive
+ * shares the state's memory: what steps change before it is saved is saved changed. */
+GD_NODISCARD gd_status gd_optimizer_pack(gd_optimizer *optimizer, gd_archive *archive, const char *prefix);
+GD_NODISCARD gd_status gd_optimizer_unpack(gd_optimizer *optimizer, const gd_archive *archive, const char *prefix,
+                                           bool strict);
 
 #ifdef __cplusplus
 }

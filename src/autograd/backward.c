@@ -224,14 +224,17 @@ static gd_status apply_rule(pass *w, entry *e)
 {
     gd_ctx *ctx = w->ctx;
     gd_node *node = e->node;
-    gd_tensor *direct[MAX_DIRECT] = {NULL}, **set = direct, *grad[GD_MAX_OUTPUTS] = {NULL};
+    gd_tensor *direct[MAX_DIRECT], **set = direct, *grad[GD_MAX_OUTPUTS] = {NULL};
     bool direct_need[MAX_DIRECT], *need = direct_need;
     size_t bytes = (size_t)node->nin * (sizeof *set + sizeof *need);
     if (node->nin > MAX_DIRECT) {
-        if (!(set = gd__calloc(ctx, bytes))) return GD_NOMEM;
+        if (!(set = gd__alloc(ctx, bytes))) return GD_NOMEM;
         need = (bool *)(set + node->nin);
     }
-    for (int k = 0; k < node->nin; k++) need[k] = leads_on(w, node->in[k]);
+    for (int k = 0; k < node->nin; k++) {
+        set[k] = NULL;
+        need[k] = leads_on(w, node->in[k]);
+    }
     gd_status status = check_versions(node);
     gd_scope_begin(ctx);
     for (int k = 0; k < node->nout && !status; k++) grad[k] = nameless(e->grad[k]);
@@ -256,8 +259,8 @@ static gd_status walk(pass *w)
         if (!arrived || !e->useful) continue;
         status = collect_inner(w, e);
         if (!status) status = apply_rule(w, e);
-        for (int k = 0; k < GD_MAX_OUTPUTS; k++) {
-            gd__release(e->grad[k]);
+        for (int k = 0; k < e->node->nout; k++) {
+            if (e->grad[k]) gd__release(e->grad[k]);
             e->grad[k] = NULL;
         }
     }
@@ -273,7 +276,8 @@ static gd_status walk(pass *w)
 static void pass_free(pass *w)
 {
     for (size_t i = 0; i < w->count; i++)
-        for (int k = 0; k < GD_MAX_OUTPUTS; k++) gd__release(w->item[i].grad[k]);
+        for (int k = 0; k < GD_MAX_OUTPUTS; k++)
+            if (w->item[i].grad[k]) gd__release(w->item[i].grad[k]);
     gd__free(w->ctx, w->item, w->capacity * sizeof *w->item);
 }
 

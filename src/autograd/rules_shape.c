@@ -98,9 +98,11 @@ RULE(slice)
     const gd_tensor *x = p->node->in[0];
     int64_t start[GD_MAX_DIMS] = {0}, step[GD_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) step[i] = 1;
-    start[gd__attr(p, 0)] = gd__attr(p, 1);
-    step[gd__attr(p, 0)] = gd__attr(p, 2);
-    gd__set(p, 0, gd__embed(G, x->size, start, step, 0));
+    int axis = (int)gd__attr(p, 0);
+    start[axis] = gd__attr(p, 1);
+    step[axis] = gd__attr(p, 2);
+    bool left_out = p->node->ni > 3;
+    gd__set(p, 0, gd__embed(left_out ? gd_unsqueeze(G, axis, NULL) : G, x->size, start, step, 0));
 }
 
 RULE(embed)

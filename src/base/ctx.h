@@ -7,6 +7,7 @@
 
 #define GD_POOL_CLASSES 8 /* blocks of 64 << 0..7 bytes */
 #define GD_MIN_MARKS    16
+#define GD_LARGE_BLOCKS 32
 
 typedef struct gd_thread_pool gd_thread_pool;
 typedef struct gd_intern gd_intern;
@@ -23,6 +24,11 @@ typedef struct gd_pool_block {
     struct gd_pool_block *next;
 } gd_pool_block;
 
+typedef struct gd_large_block {
+    void *block;
+    size_t size;
+} gd_large_block;
+
 struct gd_ctx {
     gd_allocator allocator;
     gd_file_ops files;
@@ -32,13 +38,18 @@ struct gd_ctx {
     uint8_t grad_off; /* depth of gd_no_grad */
     int threads;
     gd_pool_block *pool[GD_POOL_CLASSES];
+    struct {
+        gd_large_block item[GD_LARGE_BLOCKS]; /* the one freed first stands first */
+        int count;
+        size_t bytes;
+    } large; /* freed blocks with their pages: a fresh one would cost a page fault every 4 KiB */
     int64_t live;
     struct {
         gd_object **item;
         size_t count, capacity;
         size_t *mark;
         size_t depth, mark_capacity;
-        size_t lost;                     /* scopes begun when there was no memory for their mark */
+        size_t lost;                      /* scopes begun when there was no memory for their mark */
         size_t first_marks[GD_MIN_MARKS]; /* so that an outermost scope is never lost */
     } scope;
     uint64_t sequence; /* numbers graph nodes in the order they are made */

@@ -31,21 +31,82 @@ static int pool_class(size_t size)
     return size <= 64 ? 0 : 64 - __builtin_clzll((size - 1) >> 6);
 }
 
+/* ---- large blocks ---- */
+
+#define LARGE_BYTES ((size_t)1 << 17) /* from here on */
+#define LARGE_KEPT  ((size_t)1 << 29) /* all together */
+
+/* Rounded up to one of eight steps between powers of two, so that nearly equal sizes use the same blocks. */
+static size_t large_class(size_t size)
+{
+    size_t step = (size_t)1 << (60 - __builtin_clzll(size));
+    return (size + step - 1) & ~(step - 1);
+}
+
+static void *take_large(gd_ctx *ctx, size_t size)
+{
+    for (int i = ctx->large.count; i-- > 0;) {
+        if (ctx->large.item[i].size != size) continue;
+        void *block = ctx->large.item[i].block;
+        ctx->large.bytes -= size;
+        ctx->large.count--;
+        memmove(&ctx->large.item[i], &ctx->large.item[i + 1],
+                (size_t)(ctx->large.count - i) * sizeof ctx->large.item[0]);
+        return block;
+    }
+    return NULL;
+}
+
+static void drop_oldest_large(gd_ctx *ctx)
+{
+    gd_large_block oldest = ctx->large.item[0];
+    ctx->large.bytes -= oldest.size;
+    ctx->large.count--;
+    memmove(&ctx->large.item[0], &ctx->large.item[1], (size_t)ctx->large.count * sizeof ctx->large.item[0]);
+    ctx->allocator.fn(ctx->allocator.user, oldest.block, oldest.size, 0);
+}
+
+static void keep_large(gd_ctx *ctx, void *block, size_t size)
+{
+    if (size > LARGE_KEPT) {
+        ctx->allocator.fn(ctx->allocator.user, block, size, 0);
+        return;
+    }
+    while (ctx->large.count == GD_LARGE_BLOCKS || ctx->large.bytes + size > LARGE_KEPT)
+        drop_oldest_large(ctx);
+    ctx->large.item[ctx->large.count++] = (gd_large_block){block, size};
+    ctx->large.bytes += size;
+}
+
+/* ---- all blocks ---- */
+
+/* From the allocator; what is kept for reuse is given back before there is "no memory". */
+static void *fresh(gd_ctx *ctx, size_t size)
+{
+    void *block = ctx->allocator.fn(ctx->allocator.user, NULL, 0, size);
+    if (!block && ctx->large.count) {
+        while (ctx->large.count) drop_oldest_large(ctx);
+        block = ctx->allocator.fn(ctx->allocator.user, NULL, 0, size);
+    }
+    if (!block) (void)gd_fail(ctx, GD_NOMEM, "out of memory: %zu bytes", size);
+    return block;
+}
+
 void *gd__alloc(gd_ctx *ctx, size_t size)
 {
     if (size == 0) size = 1;
-    int class = ctx->pool_on ? pool_class(size) : -1;
+    if (!ctx->pool_on || size > PTRDIFF_MAX) return fresh(ctx, size);
+    int class = pool_class(size);
     if (class >= 0) {
         gd_pool_block *block = ctx->pool[class];
-        if (block) {
-            ctx->pool[class] = block->next;
-            return block;
-        }
-        size = (size_t)64 << class;
+        if (!block) return fresh(ctx, (size_t)64 << class);
+        ctx->pool[class] = block->next;
+        return block;
     }
-    void *block = ctx->allocator.fn(ctx->allocator.user, NULL, 0, size);
-    if (!block) (void)gd_fail(ctx, GD_NOMEM, "out of memory: %zu bytes", size);
-    return block;
+    if (size < LARGE_BYTES) return fresh(ctx, size);
+    size = large_class(size);
+    void *block = take_large(ctx, size);
+    return block ? block : fresh(ctx, size);
 }
 
 void gd__free(gd_ctx *ctx, void *block, size_t size)
@@ -57,9 +118,10 @@ void gd__free(gd_ctx *ctx, void *block, size_t size)
         gd_pool_block *head = block;
         head->next = ctx->pool[class];
         ctx->pool[class] = head;
-        return;
-    }
-    ctx->allocator.fn(ctx->allocator.user, block, size, 0);
+    } else if (ctx->pool_on && size >= LARGE_BYTES)
+        keep_large(ctx, block, large_class(size));
+    else
+        ctx->allocator.fn(ctx->allocator.user, block, size, 0);
 }
 
 void *gd__calloc(gd_ctx *ctx, size_t size)
@@ -179,6 +241,7 @@ void gd__intern_free(gd_ctx *ctx)
 
 void gd__pool_free(gd_ctx *ctx)
 {
+    while (ctx->large.count) drop_oldest_large(ctx);
     for (int class = 0; class < GD_POOL_CLASSES; class ++) {
         for (gd_pool_block *block = ctx->pool[class], *next; block; block = next) {
             next = block->next;

@@ -101,8 +101,10 @@ static void wait_for_workers(gd_thread_pool *pool)
     bool busy = true;
     while (busy) {
         for (int spin = 0; atomic_load_explicit(&pool->running, memory_order_acquire); spin++) {
-            if (spin < SPINS) pause_cpu();
-            else sched_yield(); /* a worker without a core cannot finish */
+            if (spin < SPINS)
+                pause_cpu();
+            else
+                sched_yield(); /* a worker without a core cannot finish */
         }
         pthread_mutex_lock(&pool->lock);
         busy = atomic_load(&pool->running) != 0;

@@ -19,12 +19,15 @@ int gd__cli_code(const gd_cli *cli, gd_status status);
 /* Writes cli->out to standard output.  IO when that is closed or full. */
 GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 
-/* Every command, ended by NULL. */
-extern const gd_command *const gd__commands[];
-const gd_command *gd__command_find(const char *name);
+/* Every command, in the order of --help: cmd_NAME.c defines gd__command_NAME. */
+#define GD_COMMANDS(X) X(minimize) X(fit) X(eval) X(links) X(explain) X(plot) X(devices) X(help)
 
-extern const gd_command gd__command_minimize, gd__command_eval, gd__command_links, gd__command_plot,
-    gd__command_devices, gd__command_help;
+#define GD_COMMAND_EXTERN(name) extern const gd_command gd__command_##name;
+GD_COMMANDS(GD_COMMAND_EXTERN)
+#undef GD_COMMAND_EXTERN
+
+extern const gd_command *const gd__commands[]; /* ended by NULL */
+const gd_command *gd__command_find(const char *name);
 
 /* Runs the program with the words behind its name; text goes to standard output and error.  The exit code. */
 int gd__cli_main(int argc, char *const *argv);
@@ -51,6 +54,6 @@ void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss);
 void gd__meter_end(gd_meter *p);
 
 /* Seconds on a clock that only goes forward. */
-double gd__seconds(void);
+double gd__cli_seconds(void);
 
 #endif

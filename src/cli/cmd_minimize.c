@@ -200,7 +200,7 @@ static gd_status look_for_stop(job *j, const gd_step_info *info, double last_los
     double values[GD_UNTIL_COUNT] = {[GD_UNTIL_LOSS] = info->loss,
                                      [GD_UNTIL_LOSS_CHANGE] = fabs(info->loss - last_loss),
                                      [GD_UNTIL_EVALS] = (double)info->evals,
-                                     [GD_UNTIL_SECONDS] = gd__seconds() - j->seconds};
+                                     [GD_UNTIL_SECONDS] = gd__cli_seconds() - j->seconds};
     gd_status status = GD_OK;
     if (j->until.uses[GD_UNTIL_GRAD_NORM])
         status = evaluate(j, &values[GD_UNTIL_LOSS], &values[GD_UNTIL_GRAD_NORM]);
@@ -236,12 +236,12 @@ static gd_status step_all(job *j)
 {
     gd_meter progress = gd__meter_start(j->steps);
     gd__interrupt_catch();
-    j->seconds = gd__seconds();
+    j->seconds = gd__cli_seconds();
     /* the path of two parameters begins where they start; a loss curve begins with the first step */
     gd_status status = j->plane ? add_history(j, 0, NAN) : GD_OK;
     while (j->done < j->steps && !j->stopped && !status) status = one_step(j, &progress);
     gd__meter_end(&progress);
-    j->seconds = gd__seconds() - j->seconds;
+    j->seconds = gd__cli_seconds() - j->seconds;
     if (!j->stopped) j->stopped = "steps";
     return status ? status : evaluate(j, &j->loss, NULL);
 }

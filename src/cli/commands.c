@@ -1,17 +1,11 @@
-/* The commands, in the order of --help: one line each. */
+/* The table of commands. */
 #include "cli/cli.h"
 
 #include <string.h>
 
-const gd_command *const gd__commands[] = {
-    &gd__command_minimize,
-    &gd__command_eval,
-    &gd__command_links,
-    &gd__command_plot,
-    &gd__command_devices,
-    &gd__command_help,
-    NULL,
-};
+#define ADDRESS(name) &gd__command_##name,
+
+const gd_command *const gd__commands[] = {GD_COMMANDS(ADDRESS) NULL};
 
 const gd_command *gd__command_find(const char *name)
 {

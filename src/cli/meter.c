@@ -9,7 +9,7 @@
 
 #define INTERVAL 0.1
 
-double gd__seconds(void)
+double gd__cli_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -19,7 +19,7 @@ double gd__seconds(void)
 gd_meter gd__meter_start(int64_t total)
 {
     const char *terminal = getenv("TERM");
-    double now = gd__seconds();
+    double now = gd__cli_seconds();
     bool on = isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
     return (gd_meter){.on = on, .total = total, .begun = now, .shown = now};
 }
@@ -50,7 +50,7 @@ static void put_line(gd_meter *p, const char *text)
 void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
 {
     if (!p->on) return;
-    double now = gd__seconds();
+    double now = gd__cli_seconds();
     if (now - p->shown < INTERVAL) return;
     p->shown = now;
     double elapsed = now - p->begun, rate = elapsed > 0 ? (double)done / elapsed : 0;

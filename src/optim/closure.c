@@ -1,5 +1,6 @@
 /* Closures: the objective as links see it, and as links change it. */
 #include "gradus/autograd.h"
+#include "optim/jacobian.h"
 #include "optim/optimizer.h"
 #include "tensor/shape.h"
 
@@ -448,25 +449,6 @@ gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize
     return hvp_difference(var, method == GD_HVP_CENTRAL, h / norm, v, out);
 }
 
-/* Row k of the Hessian: the derivatives of the k-th element of the gradient. */
-static gd_status hessian_row(gd_var *var, gd_tensor *gradient, int64_t k, gd_tensor *h, gd_tensor **row)
-{
-    gd_ctx *ctx = var->ctx;
-    gd_scope_begin(ctx);
-    gd_tensor *one = gd__slice(gradient, 0, k, 1, 1);
-    gd_status status = one ? gd_grad(one, NULL, var->params, var->count, GD_RETAIN_GRAPH, row) : gd_error(ctx);
-    int64_t at = 0;
-    for (int i = 0; i < var->count && !status; i++) {
-        int64_t m = var->params[i]->numel;
-        gd_tensor *target = gd__slice(gd__slice(h, 0, k, 1, 1), 1, at, m, 1);
-        gd_tensor *source = gd__reshape(row[i], 2, (int64_t[]){1, m});
-        status = target && source ? gd_assign(target, source) : gd_error(ctx);
-        at += m;
-    }
-    gd_scope_end(ctx);
-    return status;
-}
-
 gd_tensor *gd_var_hessian(gd_var *var)
 {
     gd_ctx *ctx = var->ctx;
@@ -475,21 +457,5 @@ gd_tensor *gd_var_hessian(gd_var *var)
         return NULL;
     }
     if (!var->count || gd__var_need_grad(var, true)) return NULL;
-    int64_t n = 0;
-    for (int i = 0; i < var->count; i++) n += var->params[i]->numel;
-    gd_scope_begin(ctx);
-    gd_tensor **flat = gd__tensors_new(ctx, var->count), **row = gd__tensors_new(ctx, var->count);
-    gd_tensor *h = gd_zeros(ctx, var->params[0]->dtype, 2, (int64_t[]){n, n}), *all = NULL;
-    gd_status status = flat && row && h ? GD_OK : gd_error(ctx);
-    int previous = gd_enable_grad_begin(ctx);
-    for (int i = 0; i < var->count && !status; i++)
-        if (!(flat[i] = gd__reshape(var->grad[i], 1, &var->params[i]->numel))) status = gd_error(ctx);
-    if (!status && !(all = gd_cat(flat, var->count, "0"))) status = gd_error(ctx);
-    for (int64_t k = 0; k < n && !status && gd_requires_grad(all); k++) status = hessian_row(var, all, k, h, row);
-    gd_enable_grad_end(ctx, previous);
-    gd__free(ctx, flat, (size_t)var->count * sizeof *flat);
-    gd__free(ctx, row, (size_t)var->count * sizeof *row);
-    if (!status) gd__keep(h);
-    gd_scope_end(ctx);
-    return status ? NULL : h;
+    return gd__derivative_rows(var->grad, var->count, var->params, var->count);
 }

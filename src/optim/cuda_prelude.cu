@@ -1,4 +1,5 @@
-/* What emitted CUDA kernels use; the structs are those of plan_gpu.c. */
+/* What emitted CUDA kernels use; the structs are those of plan_gpu.c.  Tests also compile it for the CPU, where
+ * tests/cuda/host_shim.h stands in for what only a GPU has (GD_HOST_SHIM). */
 typedef long long i64;
 typedef unsigned short u16;
 
@@ -17,8 +18,10 @@ struct Launch {
     double common[COMMON];
 };
 
+#ifndef GD_HOST_SHIM
 __device__ inline float half_to_float(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 __device__ inline u16 float_to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+#endif
 __device__ inline float bf16_to_float(u16 h) { return __uint_as_float((unsigned)h << 16); }
 __device__ inline u16 float_to_bf16(float f)
 {
@@ -83,6 +86,7 @@ template <bool MAX> __device__ inline double join_two(double a, double b)
     return a != a ? a : (b > a) | (b != b) ? b : a;
 }
 
+#ifndef GD_HOST_SHIM
 /* One number a block, always joined in the same order. */
 template <bool MAX> __device__ inline void block_join(double v, double *out)
 {
@@ -96,6 +100,13 @@ template <bool MAX> __device__ inline void block_join(double v, double *out)
     }
     __syncthreads();
 }
+#else
+/* Threads run one after the other: each joins its number to what those before it left. */
+template <bool MAX> inline void block_join(double v, double *out)
+{
+    *out = threadIdx.x == 0 ? v : join_two<MAX>(*out, v);
+}
+#endif
 
 /* Joins the partial results of each member's chunks: block m has chunks first[m] to first[m + 1]. */
 struct Join {

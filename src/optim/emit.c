@@ -263,72 +263,98 @@ static const dialect c_dialect = {
  *   v0, v1, ...          as in C, for each of the four
  *   a1[4] -> memory      the arrays it writes */
 
-/* Uniform instructions whose value differs between tensors, or comes from a reduction: computed on the device. */
-static bool on_device(const gd_program *p, int32_t i, bool common_settings)
+/* Where the uniform values that a pass needs come from. */
+typedef enum origin {
+    NOWHERE, /* not needed, or a constant: written as a number */
+    HOST,    /* the same for all tensors and known before the launch: in L.common */
+    DEVICE   /* differs between tensors, or comes from a reduction: computed by the kernel */
+} origin;
+
+static bool differs(const gd_program *p, const gd_instr *in, bool common_settings)
 {
-    const gd_instr *in = &p->instr[i];
     if (gd__is_reduction(in->op)) return true;
-    if (in->op == GD_I_UNIFORM) {
-        gd_uniform_kind kind = p->uniform[in->index].kind;
-        bool each = kind == GD_U_FRESH || kind == GD_U_SCALAR || (kind == GD_U_NUMEL && p->uniform[in->index].index == GD_EACH);
-        return each || (kind == GD_U_SETTING && !common_settings);
+    if (in->op != GD_I_UNIFORM) return false;
+    const gd_uniform *u = &p->uniform[in->index];
+    return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR ||
+           (u->kind == GD_U_NUMEL && u->index == GD_EACH) || (u->kind == GD_U_SETTING && !common_settings);
+}
+
+static void find_origins(const gd_program *p, const gd_pass *pass, bool common_settings, origin *from)
+{
+    bool wanted[GD_MAX_INSTRS] = {false};
+    for (int i = 0; i < p->count; i++) {
+        const gd_instr *in = &p->instr[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        bool device = differs(p, in, common_settings);
+        for (int k = 0; k < gd__opcode_operands(in->op); k++) device = device || from[operand[k]] == DEVICE;
+        from[i] = !in->uniform || in->op == GD_I_CONST ? NOWHERE : device ? DEVICE : HOST;
     }
-    const int32_t operand[3] = {in->a, in->b, in->c};
-    for (int k = 0; k < 3; k++)
-        if (operand[k] >= 0 && on_device(p, operand[k], common_settings)) return true;
-    return false;
+    for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
+    for (int i = p->count; i-- > 0;) {
+        const gd_instr *in = &p->instr[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        bool here = wanted[i] && from[i] == DEVICE && !gd__is_reduction(in->op);
+        for (int k = 0; here && k < gd__opcode_operands(in->op); k++) wanted[operand[k]] = true;
+        if (!wanted[i]) from[i] = NOWHERE;
+    }
 }
 
 int gd__cuda_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list)
 {
-    bool wanted[GD_MAX_INSTRS] = {false};
-    for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
+    origin from[GD_MAX_INSTRS];
     int count = 0;
-    for (int i = p->count; i-- > 0;) {
-        if (!wanted[i] || !p->instr[i].uniform || gd__is_reduction(p->instr[i].op) || !on_device(p, i, common_settings)) continue;
-        const int32_t operand[3] = {p->instr[i].a, p->instr[i].b, p->instr[i].c};
-        for (int k = 0; k < 3; k++)
-            if (operand[k] >= 0) wanted[operand[k]] = true;
-    }
+    find_origins(p, pass, common_settings, from);
     for (int i = 0; i < p->count; i++)
-        if (wanted[i] && p->instr[i].uniform && !on_device(p, i, common_settings)) list[count++] = i;
+        if (from[i] == HOST) list[count++] = i;
     return count;
 }
 
-/* Uniform values as doubles u0, u1, ... by instruction number. */
-static void put_uniforms(walk *w, bool common_settings, const int32_t *common, int count)
+/* A uniform value, in f64 whatever the elements are computed in. */
+static void write_uniform(const walk *wide, int32_t i, char *word)
 {
-    bool wanted[GD_MAX_INSTRS] = {false};
-    const gd_program *p = w->p;
-    for (int k = 0; k < w->pass->used_count; k++) wanted[w->pass->used[k]] = true;
-    for (int i = p->count; i-- > 0;) {
-        if (!wanted[i] || !p->instr[i].uniform || gd__is_reduction(p->instr[i].op) || !on_device(p, i, common_settings)) continue;
-        const int32_t operand[3] = {p->instr[i].a, p->instr[i].b, p->instr[i].c};
-        for (int k = 0; k < 3; k++)
-            if (operand[k] >= 0) wanted[operand[k]] = true;
+    word[0] = 0;
+    if (i < 0) return;
+    if (wide->p->instr[i].op == GD_I_CONST)
+        write_literal(wide, wide->p->instr[i].imm, word);
+    else
+        snprintf(word, WORD, "x%d", (int)i); /* not u: u16 is a type */
+}
+
+static void put_device_uniform(const walk *wide, int32_t i)
+{
+    const gd_program *p = wide->p;
+    const gd_instr *in = &p->instr[i];
+    char line[LINE], operand[3][WORD];
+    if (gd__is_reduction(in->op)) {
+        snprintf(line, sizeof line, "L.reduced[c.member * %d + %d]", p->reductions, (int)in->index);
+    } else if (in->op == GD_I_UNIFORM) {
+        snprintf(line, sizeof line, "L.input[c.member * %d + %d]", p->uniforms, (int)in->index);
+    } else {
+        write_uniform(wide, in->a, operand[0]);
+        write_uniform(wide, in->b, operand[1]);
+        write_uniform(wide, in->c, operand[2]);
+        write_expression(wide, expression_of(in->op), operand, line);
     }
+    gd__text_put(wide->out, "        const double x%d = %s;\n", (int)i, line);
+}
+
+/* Uniform values as doubles x0, x1, ... by instruction number; those that elements read in the compute type. */
+static void put_uniforms(const walk *w, bool common_settings)
+{
+    origin from[GD_MAX_INSTRS];
     walk wide = *w;
     wide.type = GD_ELEMENT_F64;
-    for (int k = 0; k < count; k++) gd__text_put(w->out, "        const double u%d = L.common[%d];\n", (int)common[k], k);
-    for (int i = 0; i < p->count; i++) {
-        const gd_instr *in = &p->instr[i];
-        if (!wanted[i] || !in->uniform || !on_device(p, i, common_settings)) continue;
-        char line[LINE], operand[3][WORD];
-        if (gd__is_reduction(in->op)) snprintf(line, sizeof line, "L.reduced[c.member * %d + %d]", p->reductions, (int)in->index);
-        else if (in->op == GD_I_UNIFORM) snprintf(line, sizeof line, "L.input[c.member * %d + %d]", p->uniforms, (int)in->index);
-        else {
-            const int32_t from[3] = {in->a, in->b, in->c};
-            for (int k = 0; k < 3; k++) {
-                operand[k][0] = 0;
-                if (from[k] >= 0) snprintf(operand[k], WORD, "u%d", (int)from[k]);
-            }
-            write_expression(&wide, expression_of(in->op), operand, line);
-        }
-        gd__text_put(w->out, "        const double u%d = %s;\n", i, line);
+    find_origins(w->p, w->pass, common_settings, from);
+    for (int i = 0, k = 0; i < w->p->count; i++) {
+        if (from[i] == HOST) gd__text_put(w->out, "        const double x%d = L.common[%d];\n", i, k++);
+        if (from[i] == DEVICE) put_device_uniform(&wide, i);
     }
     const char *type = w->d->type[w->type];
-    for (int k = 0; k < w->pass->used_count; k++)
-        gd__text_put(w->out, "        const %s s%d = (%s)u%d;\n", type, k, type, (int)w->pass->used[k]);
+    for (int k = 0; k < w->pass->used_count; k++) {
+        char word[WORD];
+        write_uniform(&wide, w->pass->used[k], word);
+        gd__text_put(w->out, "        const %s s%d = (%s)%s;\n", type, k, type, word);
+    }
 }
 
 static void put_pieces(walk *w)
@@ -336,7 +362,8 @@ static void put_pieces(walk *w)
     for (int k = 0; k < w->p->arrays; k++) {
         if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
         const char *memory = w->d->memory[w->p->array[k].dtype];
-        gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d] + c.start;\n", memory, k, memory, w->p->arrays, k);
+        gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d] + c.start;\n", memory, k,
+                     memory, w->p->arrays, k);
     }
 }
 
@@ -378,17 +405,18 @@ static const dialect cuda_dialect = {
 
 static void number_values(walk *w);
 
-void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, bool common_settings, gd_text *out)
+void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, bool common_settings,
+                   gd_text *out)
 {
     walk w = {.p = p, .pass = pass, .d = &cuda_dialect, .out = out};
     w.type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
-    int32_t common[GD_MAX_INSTRS];
-    int count = gd__cuda_common(p, pass, common_settings, common);
     number_values(&w);
-    gd__text_put(out, "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
-                      "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
-                      "        const Chunk c = L.chunk[b];\n", name);
-    put_uniforms(&w, common_settings, common, count);
+    gd__text_put(out,
+                 "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
+                 "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
+                 "        const Chunk c = L.chunk[b];\n",
+                 name);
+    put_uniforms(&w, common_settings);
     put_pieces(&w);
     for (int r = 0; r < pass->reductions; r++) {
         char word[WORD];

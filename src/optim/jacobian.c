@@ -1,10 +1,13 @@
 /* Jacobians and Hessians by repeated reverse passes over one graph. */
 #include "optim/jacobian.h"
 
+#include "autograd/batch.h"
 #include "base/ctx.h"
 #include "gradus/autograd.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
+
+#define BLOCK 2048 /* elements of a batch of gradients */
 
 static int64_t elements(gd_tensor *const *list, int count)
 {
@@ -20,16 +23,17 @@ static gd_dtype common_dtype(gd_tensor *const *list, int count)
     return GD_F32;
 }
 
-/* row (1-D view of the matrix) = the gradients one after the other; those that are NULL are zeros already. */
-static gd_status write_row(gd_tensor *matrix, int64_t row, gd_tensor *const *grads, gd_tensor *const *params, int count)
+/* Rows first .. of the matrix = k gradients each, [k, axes of the parameter]; those that are NULL are zeros already. */
+static gd_status write_rows(gd_tensor *matrix, int64_t first, int64_t k, gd_tensor *const *grads,
+                            gd_tensor *const *params, int count)
 {
     gd_status status = GD_OK;
     int64_t at = 0;
     for (int i = 0; i < count && !status; i++) {
         int64_t m = params[i]->numel;
         if (grads[i]) {
-            gd_tensor *target = gd__slice(gd__slice(matrix, 0, row, 1, 1), 1, at, m, 1);
-            gd_tensor *source = gd__reshape(grads[i], 2, (int64_t[]){1, m});
+            gd_tensor *target = gd__slice(gd__slice(matrix, 0, first, k, 1), 1, at, m, 1);
+            gd_tensor *source = gd__reshape(grads[i], 2, (int64_t[]){k, m});
             status = target && source ? gd_assign(target, source) : gd_error(matrix->head.ctx);
         }
         at += m;
@@ -37,27 +41,50 @@ static gd_status write_row(gd_tensor *matrix, int64_t row, gd_tensor *const *gra
     return status;
 }
 
-/* A seed like `output` with a one at k. */
-static gd_tensor *unit_like(gd_tensor *output, int64_t k)
+/* k seeds like `output`, the i-th with a one at first + i; [k, axes of output]. */
+static gd_tensor *unit_seeds(gd_tensor *output, int64_t first, int64_t k)
 {
-    gd_tensor *flat = gd_zeros(output->head.ctx, output->dtype, 1, &output->numel);
-    gd_tensor *one = flat ? gd__slice(flat, 0, k, 1, 1) : NULL;
-    if (!one || gd_fill(one, 1)) return NULL;
-    return gd__reshape(flat, output->ndim, output->size);
+    gd_ctx *ctx = output->head.ctx;
+    int64_t size[GD_MAX_DIMS] = {k};
+    gd_tensor *flat = gd_empty_on(output->storage->device, output->dtype, 2, (int64_t[]){k, output->numel});
+    if (!flat || gd_fill(flat, 0)) return NULL;
+    gd_tensor *square = gd__slice(flat, 1, first, k, 1);
+    gd_tensor *one = gd_to_device(gd_eye(ctx, output->dtype, k, k), output->storage->device);
+    if (!square || !one || gd_assign(square, one)) return NULL;
+    for (int i = 0; i < output->ndim; i++) size[i + 1] = output->size[i];
+    return gd__reshape(flat, output->ndim + 1, size);
 }
 
-/* Rows first .. of the matrix: the derivatives of one output. */
+/* Seeds at once: a few tens of thousands of elements stay in the cache and share the cost of a pass. */
+static int64_t block_of(const gd_tensor *output, int64_t widest)
+{
+    int64_t wide = output->numel > widest ? output->numel : widest, k = BLOCK / (wide > 0 ? wide : 1);
+    if (k < 1) k = 1;
+    return k < output->numel ? k : output->numel;
+}
+
+/* Rows first .. of the matrix: the derivatives of one output, in batches where its operators allow it. */
 static gd_status rows_of(gd_tensor *matrix, int64_t first, gd_tensor *output, gd_tensor *const *params, int count,
                          gd_tensor **grads)
 {
     gd_ctx *ctx = matrix->head.ctx;
     gd_status status = GD_OK;
-    for (int64_t k = 0; k < output->numel && !status; k++) {
+    int64_t k = output->ndim < GD_MAX_DIMS ? block_of(output, matrix->size[1]) : 1;
+    for (int64_t at = 0; at < output->numel && !status;) {
+        int64_t rows = output->numel - at < k ? output->numel - at : k;
         gd_scope_begin(ctx);
-        gd_tensor *seed = unit_like(output, k);
-        status = seed ? gd_grad(output, seed, params, count, GD_RETAIN_GRAPH | GD_ALLOW_UNUSED, grads) : gd_error(ctx);
-        if (!status) status = write_row(matrix, first + k, grads, params, count);
+        gd_tensor *seeds = output->ndim < GD_MAX_DIMS ? unit_seeds(output, at, rows) : NULL;
+        status = seeds && rows > 1 ? gd__grad_batch(output, seeds, params, count, grads) : GD_NOT_IMPLEMENTED;
+        if (status == GD_NOT_IMPLEMENTED && !gd_error(ctx)) {
+            /* one by one */
+            k = rows = 1;
+            gd_tensor *seed = unit_seeds(output, at, 1);
+            seed = seed ? gd__reshape(seed, output->ndim, output->size) : NULL;
+            status = seed ? gd_grad(output, seed, params, count, GD_RETAIN_GRAPH | GD_ALLOW_UNUSED, grads) : gd_error(ctx);
+        }
+        if (!status) status = write_rows(matrix, first + at, rows, grads, params, count);
         gd_scope_end(ctx);
+        at += rows;
     }
     return status;
 }

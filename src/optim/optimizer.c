@@ -303,22 +303,31 @@ static bool some_group_has(const gd_optimizer *o, const char *key)
     return false;
 }
 
+static gd_status check_all(gd_optimizer *o, key_check *k)
+{
+    gd_status status = gd__visit_links(o->chain, "", check_key, k);
+    if (status || k->links) return status;
+    return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", k->key);
+}
+
+gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *value)
+{
+    key_check k = {.key = key, .value = value, .ctx = o->ctx};
+    return check_all(o, &k);
+}
+
 static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value)
 {
     key_check k = {.key = key, .value = value, .ctx = o->ctx};
-    gd_status status = gd__visit_links(o->chain, "", check_key, &k);
-    if (!status && !k.links)
-        status = gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", key);
+    gd_status status = check_all(o, &k);
     /* said once a key; several learning rates have had their own warning */
     if (!status && k.open > 1 && strcmp(key, "lr") && !some_group_has(o, key))
         gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", k.open, key);
     return status;
 }
 
-/* The setting of a key in a group, made if it is not there. */
-static gd_group_setting *group_key(gd_optimizer *o, int group, const char *key)
+gd_group_setting *gd__group_key(gd_optimizer *o, gd_group *g, const char *key)
 {
-    gd_group *g = &o->group[group];
     for (int i = 0; i < g->settings; i++)
         if (!strcmp(g->setting[i].key, key)) return &g->setting[i];
     size_t n = (size_t)g->settings, size = sizeof *g->setting;
@@ -346,7 +355,7 @@ static gd_status set_key(gd_optimizer *o, int group, const char *key, const gd_s
     gd_status status = check_group_key(o, key, value);
     gd_setting copy = {0};
     if (!status) status = gd__setting_copy(o->ctx, &copy, value);
-    gd_group_setting *s = status ? NULL : group_key(o, group, key);
+    gd_group_setting *s = status ? NULL : gd__group_key(o, &o->group[group], key);
     if (!s) {
         gd__setting_free(o->ctx, &copy);
         return status ? status : GD_NOMEM;
@@ -380,7 +389,7 @@ gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, con
     status = check_group_key(o, key, &now);
     for (int g = 0; g < o->groups && !status; g++) {
         if (group >= 0 && g != group) continue;
-        gd_group_setting *s = group_key(o, g, key);
+        gd_group_setting *s = gd__group_key(o, &o->group[g], key);
         if (s) put_group_setting(o, s, now, schedule);
         else status = GD_NOMEM;
     }

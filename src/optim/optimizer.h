@@ -204,6 +204,10 @@ int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);
 const gd_setting *gd__group_setting(const gd_optimizer *optimizer, const gd_tensor *param, const char *key);
 gd_status gd__set_attr(gd_optimizer *optimizer, const char *name, double value, gd_tensor *tensor);
 void gd__group_free(gd_ctx *ctx, gd_group *group);
+/* The setting of a key in a group (also one that is not in the optimizer yet), made if it is not there. */
+gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const char *key);
+/* Do the links that have such a setting take this value? */
+gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value);
 /* Does some link read this setting when its program is made? */
 bool gd__shapes(const gd_link *link, const char *key);
 

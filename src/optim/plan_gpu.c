@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-#define COMMON 96 /* as in cuda_prelude.cu */
+#define COMMON  96 /* as in cuda_prelude.cu */
 #define THREADS 256
-#define BLOCKS 2048
+#define BLOCKS  2048
 
 typedef struct gpu_chunk {
     int64_t start, n, member;
@@ -56,16 +56,15 @@ struct gd_gpu_group {
 static gd_status mirror_send(gd_device *device, mirror *m, const void *data, size_t bytes)
 {
     gd_ctx *ctx = device->ctx;
-    if (!m->device) {
-        m->bytes = bytes;
-        m->device = device->backend->alloc(device, bytes ? bytes : 1);
-        m->sent = gd__alloc(ctx, bytes);
-        if (!m->device || !m->sent) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-    }
+    m->bytes = bytes;
+    if (!m->device) m->device = device->backend->alloc(device, bytes ? bytes : 1);
+    if (!m->sent) m->sent = gd__alloc(ctx, bytes);
+    if (!m->device || !m->sent) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     if (bytes == 0 || (m->known && !memcmp(m->sent, data, bytes))) return GD_OK;
     memcpy(m->sent, data, bytes);
-    m->known = true;
-    return device->backend->upload(device, m->device, m->sent, bytes);
+    gd_status status = device->backend->upload(device, m->device, m->sent, bytes);
+    m->known = !status;
+    return status;
 }
 
 static void mirror_free(gd_device *device, mirror *m)
@@ -110,14 +109,16 @@ static gd_status make_kernels(gd_plan_group *g, gd_gpu_group *u)
         gd_text text = {.ctx = ctx};
         gd__emit_cuda_prelude(&text);
         gd__emit_cuda(g->p, &g->pass[level], "rule_pass", u->common_settings, &text);
-        u->kernel[level] = text.failed ? NULL : g->device->backend->program(g->device, text.data, "rule_pass");
+        u->kernel[level] = text.failed ? NULL
+                                       : g->device->backend->program(g->device, text.data, "rule_pass");
         if (!u->kernel[level]) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
         gd__text_free(&text);
     }
     if (!status && u->passes > 1) {
         gd_text text = {.ctx = ctx};
         gd__emit_cuda_prelude(&text);
-        u->join_chunks = text.failed ? NULL : g->device->backend->program(g->device, text.data, "join_chunks");
+        u->join_chunks = text.failed ? NULL
+                                     : g->device->backend->program(g->device, text.data, "join_chunks");
         u->join_all = text.failed ? NULL : g->device->backend->program(g->device, text.data, "join_all");
         if (!u->join_chunks || !u->join_all) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
         gd__text_free(&text);
@@ -132,7 +133,8 @@ static gd_status send_chunks(gd_plan_group *g, mirror *m, const gd_work *work)
     gpu_chunk *list = gd__alloc(ctx, bytes);
     if (!list) return GD_NOMEM;
     for (int64_t c = 0; c < work->chunks; c++)
-        list[c] = (gpu_chunk){.start = work->chunk[c].start, .n = work->chunk[c].n, .member = work->chunk[c].member};
+        list[c] = (gpu_chunk){
+            .start = work->chunk[c].start, .n = work->chunk[c].n, .member = work->chunk[c].member};
     gd_status status = mirror_send(g->device, m, list, bytes);
     gd__free(ctx, list, bytes);
     return status;
@@ -154,6 +156,12 @@ static gd_status send_first(gd_plan_group *g, gd_gpu_group *u)
     return status;
 }
 
+static gd_status make_room(gd_device *device, size_t bytes, void **room)
+{
+    *room = device->backend->alloc(device, bytes ? bytes : 1);
+    return *room ? GD_OK : gd_error(device->ctx) ? gd_error(device->ctx) : GD_NOMEM;
+}
+
 static gd_status make(gd_plan_group *g)
 {
     gd_ctx *ctx = g->device->ctx;
@@ -169,9 +177,9 @@ static gd_status make(gd_plan_group *g)
         status = send_chunks(g, &u->reduce_chunks, &g->reduce);
         if (!status) status = send_first(g, u);
         u->partial_bytes = (size_t)g->partial_room * sizeof(double);
-        u->reduced_bytes = (size_t)(g->members * g->p->reductions) * sizeof(double);
-        if (!status && !(u->partial = g->device->backend->alloc(g->device, u->partial_bytes))) status = GD_NOMEM;
-        if (!status && !(u->reduced = g->device->backend->alloc(g->device, u->reduced_bytes))) status = GD_NOMEM;
+        u->reduced_bytes = (size_t)g->members * (size_t)g->p->reductions * sizeof(double);
+        if (!status) status = make_room(g->device, u->partial_bytes, &u->partial);
+        if (!status) status = make_room(g->device, u->reduced_bytes, &u->reduced);
     }
     return status;
 }
@@ -179,15 +187,15 @@ static gd_status make(gd_plan_group *g)
 gd_status gd__gpu_prepare(gd_plan_group *g)
 {
     gd_gpu_group *u = g->gpu;
-    if (u && u->common_settings != same_settings(g)) gd__gpu_free(g), u = NULL;
-    gd_status status = u ? GD_OK : make(g);
+    if (u && u->common_settings != same_settings(g)) gd__gpu_free(g);
+    gd_status status = g->gpu ? GD_OK : make(g);
     if (status) {
         gd__gpu_free(g);
         return status;
     }
     u = g->gpu;
-    size_t pointers = (size_t)(g->members * g->p->arrays) * sizeof *g->pointer;
-    size_t inputs = (size_t)(g->members * g->p->uniforms) * sizeof *g->input;
+    size_t pointers = (size_t)g->members * (size_t)g->p->arrays * sizeof *g->pointer;
+    size_t inputs = (size_t)g->members * (size_t)g->p->uniforms * sizeof *g->input;
     status = mirror_send(g->device, &u->pointer, g->pointer, pointers);
     /* the host's share of the inputs goes with each launch: the table is for what differs between tensors */
     if (!status && (!u->input.known || !u->common_settings || g->each_inputs))
@@ -203,15 +211,22 @@ gd_status gd__gpu_pass(gd_plan_group *g, int level)
     const gd_pass *pass = &g->pass[level];
     const mirror *chunks = pass->last ? &u->last_chunks : &u->reduce_chunks;
     const gd_work *work = pass->last ? &g->last : &g->reduce;
-    launch_args a = {.chunk = chunks->device, .chunks = work->chunks, .pointer = u->pointer.device,
-                     .input = u->input.device, .reduced = u->reduced, .partial = u->partial};
+    launch_args a = {.chunk = chunks->device,
+                     .chunks = work->chunks,
+                     .pointer = u->pointer.device,
+                     .input = u->input.device,
+                     .reduced = u->reduced,
+                     .partial = u->partial};
     int32_t common[GD_MAX_INSTRS];
     int count = gd__cuda_common(g->p, pass, u->common_settings, common);
-    if (count > COMMON) return gd_fail(g->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
+    if (count > COMMON)
+        return gd_fail(g->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
     /* reductions are not among the common ones: zeros stand in for them */
     gd__program_uniforms(g->p, level, g->input, g->reduced, g->value);
     for (int k = 0; k < count; k++) a.common[k] = g->value[common[k]];
-    gd_launch launch = {.kernel = u->kernel[level], .args = &a, .threads = THREADS,
+    gd_launch launch = {.kernel = u->kernel[level],
+                        .args = &a,
+                        .threads = THREADS,
                         .blocks = work->chunks < BLOCKS ? work->chunks : BLOCKS};
     return work->chunks ? g->device->backend->launch(g->device, &launch) : GD_OK;
 }
@@ -223,13 +238,20 @@ gd_status gd__gpu_join(gd_plan_group *g, int level, bool all_here)
     gd_status status = GD_OK;
     for (int k = 0; k < pass->reductions && !status; k++) {
         const gd_instr *in = &g->p->instr[g->p->reduction[pass->reduction[k]]];
-        join_args a = {.partial = u->partial, .reduced = u->reduced, .first = u->first.device, .members = g->members,
-                       .reductions = g->p->reductions, .number = pass->reduction[k], .column = k,
-                       .columns = pass->reductions, .max = in->op == GD_I_MAXIMUM};
+        join_args a = {.partial = u->partial,
+                       .reduced = u->reduced,
+                       .first = u->first.device,
+                       .members = g->members,
+                       .reductions = g->p->reductions,
+                       .number = pass->reduction[k],
+                       .column = k,
+                       .columns = pass->reductions,
+                       .max = in->op == GD_I_MAXIMUM};
         gd_launch launch = {.kernel = u->join_chunks, .args = &a, .threads = THREADS, .blocks = g->members};
         status = g->device->backend->launch(g->device, &launch);
         launch = (gd_launch){.kernel = u->join_all, .args = &a, .threads = THREADS, .blocks = 1};
-        if (!status && all_here && in->extent == GD_ALL) status = g->device->backend->launch(g->device, &launch);
+        if (!status && all_here && in->extent == GD_ALL)
+            status = g->device->backend->launch(g->device, &launch);
     }
     return status;
 }
@@ -238,11 +260,13 @@ gd_status gd__gpu_join(gd_plan_group *g, int level, bool all_here)
 gd_status gd__gpu_fetch_reduced(gd_plan_group *g)
 {
     gd_gpu_group *u = g->gpu;
-    return u->reduced ? g->device->backend->download(g->device, g->reduced, u->reduced, u->reduced_bytes) : GD_OK;
+    return u->reduced ? g->device->backend->download(g->device, g->reduced, u->reduced, u->reduced_bytes)
+                      : GD_OK;
 }
 
 gd_status gd__gpu_send_reduced(gd_plan_group *g)
 {
     gd_gpu_group *u = g->gpu;
-    return u->reduced ? g->device->backend->upload(g->device, u->reduced, g->reduced, u->reduced_bytes) : GD_OK;
+    return u->reduced ? g->device->backend->upload(g->device, u->reduced, g->reduced, u->reduced_bytes)
+                      : GD_OK;
 }

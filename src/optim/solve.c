@@ -43,6 +43,7 @@ typedef struct run {
     gd_optimizer *optimizer;
     const gd_objective *objective;
     const gd_solve_options *options;
+    gd_tensor *const *params;
     gd_tensor **before, **best; /* parameters before the step, and at the best loss; owned */
     int count;
     double start, loss, best_loss, gradient; /* loss and gradient where the last step began */
@@ -81,7 +82,7 @@ static gd_status copy_params(run *r, gd_tensor **list)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < r->count && !status; i++) {
-        gd_tensor *p = gd_optimizer_param(r->optimizer, i);
+        gd_tensor *p = r->params[i];
         if (list[i]) {
             status = gd_assign(list[i], p);
             continue;
@@ -104,7 +105,7 @@ static void measure(run *r, double *moved, double *size)
     for (int i = 0; i < r->count; i++) {
         gd_scope_begin(r->ctx);
         gd_no_grad_begin(r->ctx);
-        gd_tensor *p = gd_detach(gd_optimizer_param(r->optimizer, i));
+        gd_tensor *p = gd_detach(r->params[i]);
         gd_tensor *change = gd_norm(gd_sub(p, r->before[i]), 2, NULL, false), *all = gd_norm(p, 2, NULL, false);
         if (change && all) {
             *moved = hypot(*moved, gd_item(change));
@@ -166,13 +167,13 @@ static gd_status one_step(run *r)
     return GD_OK;
 }
 
-/* The loss where the parameters are now, by a step of a chain that only looks. */
+/* The loss where the parameters are now. */
 static gd_status look(run *r, double *loss)
 {
     gd_closure base = {.eval = gd__objective_eval, .objective = r->objective};
     gd_step_share share = {0};
     gd_var var;
-    gd__var_init(&var, r->optimizer, r->ctx, r->best, r->count);
+    gd__var_init(&var, r->optimizer, r->ctx, r->params, r->count);
     var.share = &share;
     var.closure = &base;
     gd_scope_begin(r->ctx);
@@ -192,14 +193,14 @@ static gd_status finish(run *r, gd_status status)
     if (!status && r->reason == GD_STOP_GRADIENT) loss = NAN; /* the rule held where the last step began */
     bool worse = !(loss <= r->best_loss);
     for (int i = 0; i < r->count && worse && r->best[i]; i++) {
-        gd_status back = gd_assign(gd_optimizer_param(r->optimizer, i), r->best[i]);
+        gd_status back = gd_assign(r->params[i], r->best[i]);
         if (!status) status = back;
     }
     r->loss = worse && isfinite(r->best_loss) ? r->best_loss : loss;
     return status;
 }
 
-static gd_status prepare(run *r, gd_tensor *const *params, gd_link *chain)
+static gd_status prepare(run *r, gd_link *chain)
 {
     r->start = gd__seconds();
     r->optimizer = gd_optimizer_new(r->ctx, chain);
@@ -207,7 +208,7 @@ static gd_status prepare(run *r, gd_tensor *const *params, gd_link *chain)
     for (int i = 0; i < r->count && !status; i++) {
         char name[24];
         snprintf(name, sizeof name, "p%d", i);
-        status = gd_optimizer_add(r->optimizer, name, params[i]);
+        status = gd_optimizer_add(r->optimizer, name, r->params[i]);
     }
     if (status) return status;
     r->optimizer->watch = watch;
@@ -227,6 +228,7 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
         return GD_ARGUMENT;
     }
     run r = {.ctx = gd_tensor_ctx(params[0]),
+             .params = params,
              .count = count,
              .objective = objective,
              .options = options ? options : &defaults,
@@ -234,7 +236,7 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
              .loss = NAN,
              .gradient = NAN,
              .reason = GD_STOP_ERROR};
-    gd_status status = prepare(&r, params, chain);
+    gd_status status = prepare(&r, chain);
     while (!status && !r.stopped) status = one_step(&r);
     if (r.optimizer && r.best) status = finish(&r, status);
     if (result && r.optimizer)

@@ -114,7 +114,8 @@ static gd_status match(const char *what, const meeting *m, gd_tensor **in, int c
                 return gd_fail(ctx, GD_SHAPE, "%s: axis %s has %lld on the left and %lld on the right", what,
                                gd__axis_text(in[s], axis, text), (long long)in[first]->size[lead],
                                (long long)in[s]->size[axis]);
-            if (labelled >= 0) in[s] = gd__match_labels(what, in[labelled], m->from[labelled][k], in[s], axis);
+            if (labelled >= 0)
+                in[s] = gd__match_labels(what, in[labelled], m->from[labelled][k], in[s], axis);
             if (!in[s]) return gd_error(ctx);
             if (labelled < 0 && gd__labels(in[s], axis)) labelled = s;
         }
@@ -240,11 +241,14 @@ static gd_status merge_axes(gd_tensor *out, gd_tensor *const *in, int nin)
 
 gd_tensor *gd__broadcast_result(const char *what, gd_tensor *const *in, int nin, gd_dtype dtype)
 {
+    bool same = true;
+    for (int k = 0; k < nin; k++) same = same && !in[k]->axes && gd__same_shape(in[0], in[k]);
+    if (same) return gd__new_like(in[0], dtype);
     int64_t size[GD_MAX_DIMS];
     int ndim = in[0]->ndim, bad = 0;
     memcpy(size, in[0]->size, sizeof size);
     for (int k = 1; k < nin; k++) {
-        if (!gd__same_shape(in[0], in[k]) && !widen(&ndim, size, in[k], &bad)) {
+        if (!widen(&ndim, size, in[k], &bad)) {
             broadcast_error(what, in, k, bad);
             return NULL;
         }

@@ -24,11 +24,11 @@ void gd__node_retain(gd_node *node)
 void gd__node_spend(gd_node *node)
 {
     for (int i = 0; i < node->nin; i++) {
-        gd__release(node->in[i]);
+        if (node->in[i]) gd__release(node->in[i]);
         node->in[i] = NULL;
     }
-    for (int i = 0; i < GD_MAX_OUTPUTS; i++) {
-        gd__release(node->out[i]);
+    for (int i = 0; i < node->nout; i++) {
+        if (node->out[i]) gd__release(node->out[i]);
         node->out[i] = NULL;
     }
     node->spent = true;
@@ -207,28 +207,44 @@ static gd_status same_device(gd_op_id op, gd_tensor *const *in, int nin, gd_devi
     return GD_OK;
 }
 
+/* The dtype in which a FULL kernel takes an operand or gives a result. */
+static gd_dtype kernel_dtype(const gd_device *device, gd_op_id op, gd_dtype dtype)
+{
+    return moves_bytes(op) || takes_half(device, op, dtype) ? dtype : compute_dtype(dtype);
+}
+
+/* Nothing to convert or to copy: most calls. */
+static bool ready(const gd_device *device, const gd_call *call, bool any_layout)
+{
+    for (int i = 0; i < call->nin; i++) {
+        const gd_tensor *t = call->in[i];
+        if (kernel_dtype(device, call->op, t->dtype) != t->dtype || !(any_layout || gd__contiguous(t)))
+            return false;
+    }
+    for (int i = 0; i < call->nout; i++)
+        if (kernel_dtype(device, call->op, call->out[i]->dtype) != call->out[i]->dtype) return false;
+    return true;
+}
+
 #define MAX_DIRECT 64
 
 /* FULL kernels see contiguous operands of a compute dtype; results are cast back. */
 static gd_status execute_full(gd_device *device, gd_call call)
 {
     gd_ctx *ctx = device->ctx;
+    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast;
+    if (ready(device, &call, any_layout)) return device->backend->run(device, &call);
     gd_tensor *direct[MAX_DIRECT], **in = direct, *out[GD_MAX_OUTPUTS];
     size_t bytes = (size_t)call.nin * sizeof *in;
     if (call.nin > MAX_DIRECT && !(in = gd__alloc(ctx, bytes))) return GD_NOMEM;
-    bool as_is = moves_bytes(call.op);
-    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast;
     gd_status status = GD_OK;
     gd_scope_begin(ctx);
     for (int i = 0; i < call.nin && !status; i++) {
-        gd_dtype dtype = call.in[i]->dtype;
-        if (!as_is && !takes_half(device, call.op, dtype)) dtype = compute_dtype(dtype);
-        in[i] = prepared(call.in[i], dtype, any_layout);
+        in[i] = prepared(call.in[i], kernel_dtype(device, call.op, call.in[i]->dtype), any_layout);
         if (!in[i]) status = GD_NOMEM;
     }
     for (int i = 0; i < call.nout && !status; i++) {
-        gd_dtype dtype = call.out[i]->dtype;
-        if (!as_is && !takes_half(device, call.op, dtype)) dtype = compute_dtype(dtype);
+        gd_dtype dtype = kernel_dtype(device, call.op, call.out[i]->dtype);
         out[i] = call.out[i];
         if (dtype != out[i]->dtype) out[i] = gd__new(device, dtype, out[i]->ndim, out[i]->size);
         if (!out[i]) status = GD_NOMEM;

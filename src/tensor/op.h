@@ -46,7 +46,7 @@ typedef struct gd_op {
 extern const gd_op gd__ops[GD_OP_COUNT];
 
 #define GD_MAX_OUTPUTS 3
-#define GD_MAX_ATTRS   24
+#define GD_MAX_ATTRS   16 /* two numbers an axis */
 
 /* Settings of one operator call; only the first ni and nf are meant. */
 typedef struct gd_attrs {
@@ -81,7 +81,7 @@ typedef struct gd_node {
     gd_tensor
         *out[GD_MAX_OUTPUTS]; /* with NEEDS_OUT or several outputs: historyless aliases (values and shapes) */
     uint32_t out_version[GD_MAX_OUTPUTS]; /* their storage versions when recorded */
-    bool spent;               /* its saved tensors were freed by a backward pass */
+    bool spent;                           /* its saved tensors were freed by a backward pass */
     size_t bytes;
 } gd_node;
 

@@ -27,7 +27,8 @@ static gd_tensor *reduce_group(gd_op_id op, gd_tensor *x, int first, int last, b
 }
 
 /* Reduces the axes listed in increasing order. */
-static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep, gd_dtype dtype)
+static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int count, bool keep,
+                              gd_dtype dtype)
 {
     /* one group, or a 0-dimensional operand, which is a group without axes */
     if (count == 0 || list[count - 1] - list[0] == count - 1)

@@ -349,6 +349,27 @@ gd_tensor *gd_slice(gd_tensor *x, const char *axis, int64_t start, int64_t stop,
     return gd__slice(x, at, first, count, count > 1 ? step : 1);
 }
 
+/* One place of an axis, which is left out: a slice with a fourth attribute. */
+static gd_tensor *at_place(gd_tensor *x, int axis, int64_t place)
+{
+    gd_tensor *view = gd__bare(x);
+    if (!view) return NULL;
+    int map[GD_MAX_DIMS];
+    view->ndim--;
+    view->numel = 1;
+    view->data += place * x->stride[axis] * (int64_t)gd__item_size(x);
+    for (int i = 0; i < view->ndim; i++) {
+        map[i] = i < axis ? i : i + 1;
+        view->size[i] = x->size[map[i]];
+        view->stride[i] = x->stride[map[i]];
+        view->numel *= view->size[i];
+    }
+    gd_status status = gd__axes_map(view, x, map);
+    if (!status) return recorded(GD_OP_slice, x, &(gd_attrs){.ni = 4, .i = {axis, place, 1, 1}}, view);
+    gd_release(view);
+    return NULL;
+}
+
 gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index)
 {
     if (!x) return NULL;
@@ -361,12 +382,7 @@ gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index)
                       gd__axis_text(x, at, name), (long long)x->size[at]);
         return NULL;
     }
-    gd_ctx *ctx = x->head.ctx;
-    gd_scope_begin(ctx);
-    gd_tensor *out = gd__squeeze(gd__slice(x, at, place, 1, 1), at);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return at_place(x, at, place);
 }
 
 gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label)

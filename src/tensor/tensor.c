@@ -41,8 +41,6 @@ void gd__storage_release(gd_storage *storage)
     gd__free(storage->ctx, storage, block);
 }
 
-uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
-
 void gd__touch(gd_tensor *t)
 {
     if (t->storage) t->storage->version++;
@@ -54,10 +52,10 @@ static void tensor_destroy(void *object)
 {
     gd_tensor *t = object;
     gd_ctx *ctx = t->head.ctx;
-    gd__node_release(t->node);
-    gd__axes_release(t->axes);
+    if (t->node) gd__node_release(t->node);
+    if (t->axes) gd__axes_release(t->axes);
     gd__storage_release(t->storage);
-    gd__release(t->grad);
+    if (t->grad) gd__release(t->grad);
     gd__free(ctx, t, sizeof *t);
 }
 
@@ -105,7 +103,8 @@ gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *s
     gd_tensor *t = shell(device->ctx, dtype, ndim, size);
     if (!t) return NULL;
     int64_t bytes;
-    if (__builtin_mul_overflow(t->numel, (int64_t)gd_dtype_size(dtype), &bytes)) /* an expanded view may be huge */
+    if (__builtin_mul_overflow(t->numel, (int64_t)gd_dtype_size(dtype),
+                               &bytes)) /* an expanded view may be huge */
         (void)gd_fail(device->ctx, GD_OVERFLOW, "new: %lld elements of %s need more than 2^63 bytes",
                       (long long)t->numel, gd_dtype_name(dtype));
     else
@@ -231,11 +230,6 @@ bool gd__contiguous(const gd_tensor *t)
 }
 
 bool gd_is_contiguous(const gd_tensor *t) { return t && gd__contiguous(t); }
-
-bool gd__same_shape(const gd_tensor *a, const gd_tensor *b)
-{
-    return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof a->size[0]) == 0;
-}
 
 const void *gd_data(const gd_tensor *t)
 {

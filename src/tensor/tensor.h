@@ -67,7 +67,7 @@ gd_tensor *gd__bare(const gd_tensor *t);
 gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype);
 
 void gd__storage_release(gd_storage *storage);
-uint32_t gd__version(const gd_tensor *t);
+static inline uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
 void gd__touch(gd_tensor *t); /* counts a change in place */
 
 /* ---- axes ---- */
@@ -101,7 +101,12 @@ const char *gd__shape_text(const gd_tensor *t, char *buf, size_t size);
 /* ---- helpers ---- */
 
 static inline size_t gd__item_size(const gd_tensor *t) { return gd_dtype_size(t->dtype); }
-bool gd__same_shape(const gd_tensor *a, const gd_tensor *b);
+static inline bool gd__same_shape(const gd_tensor *a, const gd_tensor *b)
+{
+    bool same = a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim; i++) same = a->size[i] == b->size[i];
+    return same;
+}
 bool gd__contiguous(const gd_tensor *t);
 void gd__row_major(int ndim, const int64_t *size, int64_t *stride);
 gd_device *gd__cpu(gd_ctx *ctx);

@@ -63,7 +63,8 @@ static void a_seed_weighs_the_outputs(void **state)
     assert_ok(gd_backward(gd_square(x), VECTOR(ctx, 1, 10), 0));
     assert_values(gd_grad_of(x), 6, 100);
     assert_int_equal(gd_backward(gd_square(x), NULL, 0), GD_SHAPE);
-    assert_error(ctx, GD_SHAPE, "backward: the output has shape [2]; give a seed or reduce it to one element");
+    assert_error(ctx, GD_SHAPE,
+                 "backward: the output has shape [2]; give a seed or reduce it to one element");
     assert_int_equal(gd_backward(gd_square(x), VECTOR(ctx, 1, 2, 3), 0), GD_SHAPE);
     assert_error(ctx, GD_SHAPE, "backward: the seed is f64 [3], the output f64 [2]");
     gd_tensor *narrow = gd_ones(ctx, GD_F32, 1, (int64_t[]){2});
@@ -125,7 +126,8 @@ static void only_floating_leaves_may_want_gradients(void **state)
     assert_null(gd_require_grad(y));
     assert_error(ctx, GD_GRAPH, "require_grad: the tensor is the result of 'exp', not a leaf; detach it");
     assert_true(gd_is_leaf(x) && !gd_is_leaf(y) && !gd_is_leaf(NULL));
-    assert_true(gd_requires_grad(x) && gd_requires_grad(y) && !gd_requires_grad(i) && !gd_requires_grad(NULL));
+    assert_true(gd_requires_grad(x) && gd_requires_grad(y) && !gd_requires_grad(i) &&
+                !gd_requires_grad(NULL));
     assert_ok(gd_set_requires_grad(x, false));
     assert_false(gd_requires_grad(gd_exp(x)));
     gd_tensor *plain = VECTOR(ctx, 1, 2);
@@ -351,7 +353,8 @@ static void a_changed_result_is_reported(void **state)
     gd_tensor *x = leaf(1, 2), *y = gd_exp(x), *z = total(y);
     assert_ok(gd_write_f64(y, (double[]){0, 0}, 2));
     assert_int_equal(gd_backward(z, NULL, 0), GD_GRAPH);
-    assert_error(ctx, GD_GRAPH, "backward: the result of 'exp' was changed in place; its old values are needed");
+    assert_error(ctx, GD_GRAPH,
+                 "backward: the result of 'exp' was changed in place; its old values are needed");
     /* also one that is not the first of several results */
     gd_tensor *a = gd_require_grad(MATRIX(ctx, 2, 2, 2, 0.5, 0.5, 1)), *values, *vectors;
     assert_ok(gd_eigh(a, &values, &vectors));

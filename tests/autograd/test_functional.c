@@ -105,7 +105,8 @@ static void hessian_of_rosenbrock(void **state)
 static void hessian_of_several_named_inputs(void **state)
 {
     (void)state;
-    gd_tensor *a = gd_rename(VECTOR(ctx, 1, 2), "k"), *b = gd_rename(VECTOR(ctx, 5, 7), "k"), *in[] = {a, b}, *out[2];
+    gd_tensor *a = gd_rename(VECTOR(ctx, 1, 2), "k"), *b = gd_rename(VECTOR(ctx, 5, 7), "k"), *in[] = {a, b},
+              *out[2];
     assert_values(gd_hessian(named, NULL, in, 2), 10, 0, 2, 0, 0, 14, 0, 4, 2, 0, 0, 0, 0, 4, 0, 0);
     gd_tensor *v[] = {gd_rename(VECTOR(ctx, 1, 0), "k"), gd_rename(VECTOR(ctx, 0, 1), "k")};
     assert_ok(gd_hvp(named, NULL, in, 2, v, out));
@@ -149,7 +150,8 @@ static void jacobian_of_two_inputs(void **state)
 static void jacobian_times_vector(void **state)
 {
     (void)state;
-    gd_tensor *in[] = {VECTOR(ctx, a0, a1), VECTOR(ctx, b0, b1)}, *v[] = {VECTOR(ctx, 1, 2), VECTOR(ctx, 3, 4)};
+    gd_tensor *in[] = {VECTOR(ctx, a0, a1), VECTOR(ctx, b0, b1)},
+              *v[] = {VECTOR(ctx, 1, 2), VECTOR(ctx, 3, 4)};
     gd_tensor *jv = gd_jvp(three, NULL, in, 2, v);
     assert_values(jv, a1 + 2 * a0, cos(a0) * b0 + 3 * sin(a0), 8 * b1);
     assert_string_equal(gd_axis_name(jv, 0), "out");

@@ -1,4 +1,5 @@
-/* Every differentiable operator case against central differences in f64, over every layout, to second order. */
+/* Every differentiable operator case against central differences in f64, over every layout, to second
+ * order. */
 #include "support/op_cases.h"
 
 #include <inttypes.h>
@@ -38,7 +39,8 @@ static void check(gd_ctx *ctx, const op_case *c, layout l, uint64_t seed, int or
     if (c->eps > 0) options.eps = c->eps;
     options.order = order;
     if (gd_gradcheck(function, &p, inputs, count, &options))
-        fail_msg("%s, %s, sample %" PRIu64 ", order %d: %s", c->name, layout_names[l], seed, order, gd_error_text(ctx));
+        fail_msg("%s, %s, sample %" PRIu64 ", order %d: %s", c->name, layout_names[l], seed, order,
+                 gd_error_text(ctx));
     gd_scope_end(ctx);
 }
 
@@ -53,7 +55,8 @@ static void run(layout l)
         first += SAMPLES;
         if (c->order == 2) second += SAMPLES;
     }
-    print_message("%s: %" PRId64 " checks to first order, %" PRId64 " to second\n", layout_names[l], first, second);
+    print_message("%s: %" PRId64 " checks to first order, %" PRId64 " to second\n", layout_names[l], first,
+                  second);
     end_context(ctx, NULL);
 }
 
@@ -83,9 +86,12 @@ static void few_operators_stop_at_first_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contiguous_inputs),       cmocka_unit_test(strided_inputs),
-        cmocka_unit_test(broadcast_inputs),        cmocka_unit_test(inputs_without_elements),
-        cmocka_unit_test(single_elements),         cmocka_unit_test(labelled_inputs),
+        cmocka_unit_test(contiguous_inputs),
+        cmocka_unit_test(strided_inputs),
+        cmocka_unit_test(broadcast_inputs),
+        cmocka_unit_test(inputs_without_elements),
+        cmocka_unit_test(single_elements),
+        cmocka_unit_test(labelled_inputs),
         cmocka_unit_test(few_operators_stop_at_first_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

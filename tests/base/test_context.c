@@ -123,6 +123,41 @@ static void blocks_are_aligned_and_reused(void **state)
     end_context(ctx, NULL);
 }
 
+static void large_blocks_are_kept_and_given_back(void **state)
+{
+    (void)state;
+    memory m = {0};
+    gd_options options = gd_options_default();
+    options.pool = true;
+    options.allocator = memory_allocator(&m);
+    gd_ctx *ctx = gd_ctx_new(&options);
+    int64_t before = m.bytes;
+    /* a block of nearly the same size is the same block */
+    void *first = gd__alloc(ctx, 1000000);
+    gd__free(ctx, first, 1000000);
+    assert_true(m.bytes - before >= 1000000 && m.bytes - before < 1130000);
+    void *again = gd__alloc(ctx, 999000), *other = gd__alloc(ctx, 1000000);
+    assert_ptr_equal(again, first);
+    assert_ptr_not_equal(other, first);
+    gd__free(ctx, again, 999000);
+    gd__free(ctx, other, 1000000);
+    /* many sizes: not more than 32 blocks stay */
+    for (size_t k = 1; k <= 100; k++) gd__free(ctx, gd__alloc(ctx, k * 200000), k * 200000);
+    int64_t kept = m.blocks;
+    for (size_t k = 1; k <= 100; k++) gd__free(ctx, gd__alloc(ctx, k * 200000), k * 200000);
+    assert_true(m.blocks <= kept + 1);
+    /* no memory: what is kept goes first */
+    m.fail_at = m.requests + 1;
+    void *rescued = gd__alloc(ctx, 50000000);
+    assert_non_null(rescued);
+    assert_no_error(ctx);
+    assert_true(m.bytes - before < 60000000);
+    gd__free(ctx, rescued, 50000000);
+    assert_null(gd__alloc(ctx, SIZE_MAX));
+    assert_error(ctx, GD_NOMEM, "out of memory");
+    end_context(ctx, &m);
+}
+
 static void realloc_keeps_what_was_there(void **state)
 {
     (void)state;
@@ -262,6 +297,7 @@ int main(void)
         cmocka_unit_test(warnings_are_counted_and_passed_on),
         cmocka_unit_test(threads_come_from_options_or_environment),
         cmocka_unit_test(blocks_are_aligned_and_reused),
+        cmocka_unit_test(large_blocks_are_kept_and_given_back),
         cmocka_unit_test(realloc_keeps_what_was_there),
         cmocka_unit_test(equal_names_are_equal_pointers),
         cmocka_unit_test(extensions_are_made_once_and_freed_last_first),

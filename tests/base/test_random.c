@@ -155,7 +155,8 @@ static void uniform_halves_stay_below_one(void **state)
     end_context(ctx, NULL);
 }
 
-/* Every element goes to every place equally often, and all 24 orders of four are equally likely (chi-squared). */
+/* Every element goes to every place equally often, and all 24 orders of four are equally likely
+ * (chi-squared). */
 static void permutations_are_uniform(void **state)
 {
     (void)state;

@@ -296,6 +296,17 @@ static void links_are_listed_and_explained(void **state)
     fails("links --search zzzz", 2, "no link has 'zzzz'");
 }
 
+static void chains_are_explained(void **state)
+{
+    (void)state;
+    works("explain 'clip_norm(1) | adam | lr(1e-3)'");
+    assert_true(strlen(out) > 40);
+    works("explain 'adam | lr(1e-3)' --source --dtype f64 --size 'zeros(10)'");
+    fails("explain 'adm'", 2, "chain: column 1: link 'adm' unknown, did you mean 'adam'?");
+    fails("explain 'adam' --size x", 2, "--size: column 1: ");
+    fails("explain 'adam' --dtype f8", 2, "--dtype: 'f8' is none of: f32 f64");
+}
+
 /* ---- plot ---- */
 
 static void plot_draws_losses_and_paths(void **state)
@@ -422,6 +433,7 @@ int main(void)
         TEST(minimize_draws),
         TEST(failed_runs_and_wrong_usage_of_minimize),
         TEST(links_are_listed_and_explained),
+        TEST(chains_are_explained),
         TEST(plot_draws_losses_and_paths),
         TEST(broken_traces_leave_no_picture),
         TEST(a_full_disk_and_a_closed_pipe_are_reported),

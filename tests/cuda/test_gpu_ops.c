@@ -4,10 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-static gd_device *gpu_of(gd_ctx *ctx)
-{
-    return gd_gpu_count(ctx) > 0 ? gd_device_get(ctx, "gpu") : NULL;
-}
+static gd_device *gpu_of(gd_ctx *ctx) { return gd_gpu_count(ctx) > 0 ? gd_device_get(ctx, "gpu") : NULL; }
 
 /* On the device with the axes in the same order in memory: views on the CPU become views there. */
 static gd_tensor *moved(gd_tensor *t, gd_device *gpu)
@@ -30,7 +27,11 @@ static gd_tensor *moved(gd_tensor *t, gd_device *gpu)
 
 static double tolerance(gd_dtype dtype)
 {
-    return dtype == GD_F64 ? 1e-12 : dtype == GD_F32 ? 1e-5 : dtype == GD_F16 ? 4e-3 : dtype == GD_BF16 ? 3e-2 : 0;
+    return dtype == GD_F64    ? 1e-12
+           : dtype == GD_F32  ? 1e-5
+           : dtype == GD_F16  ? 4e-3
+           : dtype == GD_BF16 ? 3e-2
+                              : 0;
 }
 
 static int failures, checks;
@@ -62,10 +63,11 @@ static bool agree(const gd_tensor *a, const gd_tensor *b, double tol, char *why,
 }
 
 /* Decompositions are only determined up to signs: their defining property is checked instead. */
-static bool right(const op_case *c, const case_inputs *in, gd_tensor *cpu, gd_tensor *gpu, gd_dtype dtype, char *why,
-                  size_t size)
+static bool right(const op_case *c, const case_inputs *in, gd_tensor *cpu, gd_tensor *gpu, gd_dtype dtype,
+                  char *why, size_t size)
 {
-    if (c->reference || !c->holds) return agree(cpu, gpu, tolerance(dtype) * (c->error > 100 ? 10 : 1), why, size);
+    if (c->reference || !c->holds)
+        return agree(cpu, gpu, tolerance(dtype) * (c->error > 100 ? 10 : 1), why, size);
     array got = array_of(gpu);
     const char *fault = c->holds(in->value, &got, epsilon_of(gd_tensor_dtype(gpu)) * 10);
     array_free(&got);
@@ -73,7 +75,8 @@ static bool right(const op_case *c, const case_inputs *in, gd_tensor *cpu, gd_te
     return !fault;
 }
 
-static void check_gradients(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, case_inputs *in, gd_device *gpu)
+static void check_gradients(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, case_inputs *in,
+                            gd_device *gpu)
 {
     gd_tensor *leaf[2][MAX_OPERANDS], *grad[2][MAX_OPERANDS];
     char why[256] = "";
@@ -120,11 +123,14 @@ static void check_case(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, 
     for (int k = 0; k < c->operands; k++) there[k] = moved(in.leaf[k], gpu);
     gd_tensor *cpu = case_apply(&in, ctx, in.leaf), *out = case_apply(&in, ctx, there);
     checks++;
-    if (!cpu || !out) complain(c, l, dtype, gd_error_text(ctx));
-    else if (!right(c, &in, cpu, out, dtype, why, sizeof why)) complain(c, l, dtype, why);
+    if (!cpu || !out)
+        complain(c, l, dtype, gd_error_text(ctx));
+    else if (!right(c, &in, cpu, out, dtype, why, sizeof why))
+        complain(c, l, dtype, why);
     if (gd_error(ctx)) complain(c, l, dtype, gd_error_text(ctx));
     gd_clear_error(ctx);
-    if (cpu && out && c->order > 0 && dtype == GD_F64 && c->reference) check_gradients(ctx, c, l, dtype, &in, gpu);
+    if (cpu && out && c->order > 0 && dtype == GD_F64 && c->reference)
+        check_gradients(ctx, c, l, dtype, &in, gpu);
     gd_clear_error(ctx);
     case_free(&in);
     gd_scope_end(ctx);

@@ -1,5 +1,6 @@
-/* Every allocation of a scenario fails once: the error is NOMEM, nothing leaks, nothing crashes, and the context works
- * afterwards.  The scenarios together touch every operator case with its gradient, and every derivative function. */
+/* Every allocation of a scenario fails once: the error is NOMEM, nothing leaks, nothing crashes, and the
+ * context works afterwards.  The scenarios together touch every operator case with its gradient, and every
+ * derivative function. */
 #include "support/op_cases.h"
 
 #include <inttypes.h>
@@ -95,7 +96,8 @@ static void in_place(gd_ctx *ctx, const scenario *s)
     if (!row) return;
     if (gd_fill(row, 2) || gd_add_into(row, gd_scalar(ctx, GD_F32, 1), 3)) return;
     if (gd_assign(gd_transpose(x, 0, 1), gd_scalar(ctx, GD_F64, 4))) return;
-    if (gd_write_f64(x, (double[]){1, 2, 3, 4, 5, 6}, 6) || gd_read_f64(gd_transpose(x, 0, 1), number, 6)) return;
+    if (gd_write_f64(x, (double[]){1, 2, 3, 4, 5, 6}, 6) || gd_read_f64(gd_transpose(x, 0, 1), number, 6))
+        return;
     gd_format(x, text, sizeof text);
     (void)gd_set_grad(x, x);
     gd_zero_grad(x);
@@ -141,11 +143,12 @@ static bool fails_well(const scenario *s, int64_t k)
     bool failed = m.failed;
     m.fail_at = 0;
     if (failed && gd_error(ctx) != GD_NOMEM && s->threads == 1)
-        fail_msg("%s: allocation %" PRId64 " failed, but the error is %s (%s)", s->name, k, gd_status_name(gd_error(ctx)),
-                 gd_error_text(ctx));
+        fail_msg("%s: allocation %" PRId64 " failed, but the error is %s (%s)", s->name, k,
+                 gd_status_name(gd_error(ctx)), gd_error_text(ctx));
     if (!failed) assert_no_error(ctx);
     if (gd_ctx_live(ctx))
-        fail_msg("%s: %" PRId64 " objects left after allocation %" PRId64 " failed", s->name, gd_ctx_live(ctx), k);
+        fail_msg("%s: %" PRId64 " objects left after allocation %" PRId64 " failed", s->name,
+                 gd_ctx_live(ctx), k);
     assert_usable(ctx);
     end_context(ctx, &m);
     points += failed;
@@ -166,7 +169,8 @@ static void operators_survive(layout l, bool all_after)
     for (int i = 0; i < op_case_count(); i++) {
         const op_case *c = op_case_at(i);
         if (!case_has_layout(c, l)) continue;
-        scenario s = {.name = c->name, .run = apply_and_differentiate, .c = c, .layout = l, .all_after = all_after};
+        scenario s = {
+            .name = c->name, .run = apply_and_differentiate, .c = c, .layout = l, .all_after = all_after};
         exhaust(s);
     }
     print_message("%s: %" PRId64 " failure points\n", layout_names[l], points - before);
@@ -176,13 +180,17 @@ static void contiguous_operators_survive(void **state) { (void)state, operators_
 static void strided_operators_survive(void **state) { (void)state, operators_survive(STRIDED, false); }
 static void broadcast_operators_survive(void **state) { (void)state, operators_survive(BROADCAST, false); }
 static void labelled_operators_survive(void **state) { (void)state, operators_survive(LABELLED, false); }
-static void operators_survive_without_any_memory(void **state) { (void)state, operators_survive(LABELLED, true); }
+static void operators_survive_without_any_memory(void **state)
+{
+    (void)state, operators_survive(LABELLED, true);
+}
 
 static void derivative_functions_survive(void **state)
 {
     (void)state;
     int64_t before = points;
-    static const char *const names[] = {"vector times Hessian", "product with Jacobian", "jacobian", "hessian", "check"};
+    static const char *const names[] = {"vector times Hessian", "product with Jacobian", "jacobian",
+                                        "hessian", "check"};
     for (int i = 0; i < COUNT_OF(names); i++) exhaust((scenario){.name = names[i], .run = derivatives});
     exhaust((scenario){.name = "graph and scopes", .run = graph_and_scopes});
     exhaust((scenario){.name = "in place", .run = in_place});
@@ -218,9 +226,12 @@ static void there_were_at_least_2000_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(making_a_context_survives),    cmocka_unit_test(contiguous_operators_survive),
-        cmocka_unit_test(strided_operators_survive),    cmocka_unit_test(broadcast_operators_survive),
-        cmocka_unit_test(labelled_operators_survive),   cmocka_unit_test(operators_survive_without_any_memory),
+        cmocka_unit_test(making_a_context_survives),
+        cmocka_unit_test(contiguous_operators_survive),
+        cmocka_unit_test(strided_operators_survive),
+        cmocka_unit_test(broadcast_operators_survive),
+        cmocka_unit_test(labelled_operators_survive),
+        cmocka_unit_test(operators_survive_without_any_memory),
         cmocka_unit_test(derivative_functions_survive),
         cmocka_unit_test(there_were_at_least_2000_failures),
     };

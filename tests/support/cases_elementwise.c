@@ -4,50 +4,52 @@
 
 #include <math.h>
 
-#define ELEMENTS(domain, broadcast) \
-    {domain, "row=2 col=3", broadcast, "row=0 col=3", "", "row=300 col=400", 0}
+#define ELEMENTS(domain, broadcast)                                               \
+    {                                                                             \
+        domain, "row=2 col=3", broadcast, "row=0 col=3", "", "row=300 col=400", 0 \
+    }
 
 /* ---- one operand: name, domain, dtypes, order of derivatives, what it is ---- */
 
-#define UNARY_CASES(X)                                                \
-    X(neg, ANY, NUMBERS, 2, -x)                                       \
-    X(abs, ANY, NUMBERS, 2, fabsl(x))                                 \
-    X(sign, FEW, NUMBERS, 0, (long double)((x > 0) - (x < 0)))        \
-    X(sqrt, POSITIVE, FLOATS, 2, sqrtl(x))                            \
-    X(rsqrt, POSITIVE, FLOATS, 2, 1 / sqrtl(x))                       \
-    X(exp, ANY, FLOATS, 2, expl(x))                                   \
-    X(expm1, ANY, FLOATS, 2, expm1l(x))                               \
-    X(log, POSITIVE, FLOATS, 2, logl(x))                              \
-    X(log1p, ABOVE_ONE, FLOATS, 2, log1pl(x))                         \
-    X(sin, ANY, FLOATS, 2, sinl(x))                                   \
-    X(cos, ANY, FLOATS, 2, cosl(x))                                   \
-    X(tan, POSITIVE, FLOATS, 0, tanl(x))                              \
-    X(atan, ANY, FLOATS, 2, atanl(x))                                 \
-    X(tanh, ANY, FLOATS, 2, tanhl(x))                                 \
-    X(sigmoid, ANY, FLOATS, 2, 1 / (1 + expl(-x)))                    \
-    X(softplus, ANY, FLOATS, 2, log1pl(expl(x)))                      \
-    X(relu, ANY, NUMBERS, 2, x > 0 ? x : 0)                           \
-    X(gelu, ANY, FLOATS, 2, 0.5L * x * erfcl(-x * sqrtl(0.5L)))       \
-    X(erf, ANY, FLOATS, 2, erfl(x))                                   \
-    X(square, ANY, NUMBERS, 2, x *x)                                  \
-    X(reciprocal, ANY, FLOATS, 2, 1 / x)                              \
-    X(floor, ANY, NUMBERS, 0, floorl(x))                              \
-    X(ceil, ANY, NUMBERS, 0, ceill(x))                                \
-    X(round, ANY, NUMBERS, 0, rintl(x))                               \
-    X(isfinite, FEW, EVERYTHING, 0, isfinite(x) ? 1 : 0)              \
+#define UNARY_CASES(X)                                          \
+    X(neg, ANY, NUMBERS, 2, -x)                                 \
+    X(abs, ANY, NUMBERS, 2, fabsl(x))                           \
+    X(sign, FEW, NUMBERS, 0, (long double)((x > 0) - (x < 0)))  \
+    X(sqrt, POSITIVE, FLOATS, 2, sqrtl(x))                      \
+    X(rsqrt, POSITIVE, FLOATS, 2, 1 / sqrtl(x))                 \
+    X(exp, ANY, FLOATS, 2, expl(x))                             \
+    X(expm1, ANY, FLOATS, 2, expm1l(x))                         \
+    X(log, POSITIVE, FLOATS, 2, logl(x))                        \
+    X(log1p, ABOVE_ONE, FLOATS, 2, log1pl(x))                   \
+    X(sin, ANY, FLOATS, 2, sinl(x))                             \
+    X(cos, ANY, FLOATS, 2, cosl(x))                             \
+    X(tan, POSITIVE, FLOATS, 0, tanl(x))                        \
+    X(atan, ANY, FLOATS, 2, atanl(x))                           \
+    X(tanh, ANY, FLOATS, 2, tanhl(x))                           \
+    X(sigmoid, ANY, FLOATS, 2, 1 / (1 + expl(-x)))              \
+    X(softplus, ANY, FLOATS, 2, log1pl(expl(x)))                \
+    X(relu, ANY, NUMBERS, 2, x > 0 ? x : 0)                     \
+    X(gelu, ANY, FLOATS, 2, 0.5L * x * erfcl(-x * sqrtl(0.5L))) \
+    X(erf, ANY, FLOATS, 2, erfl(x))                             \
+    X(square, ANY, NUMBERS, 2, x *x)                            \
+    X(reciprocal, ANY, FLOATS, 2, 1 / x)                        \
+    X(floor, ANY, NUMBERS, 0, floorl(x))                        \
+    X(ceil, ANY, NUMBERS, 0, ceill(x))                          \
+    X(round, ANY, NUMBERS, 0, rintl(x))                         \
+    X(isfinite, FEW, EVERYTHING, 0, isfinite(x) ? 1 : 0)        \
     X(logical_not, FEW, EVERYTHING, 0, x == 0)
 
-#define ELEMENT(name, expression)                                                        \
-    static long double value_##name(long double x, long double y, long double z)         \
-    {                                                                                    \
-        (void)x;                                                                         \
-        (void)y;                                                                         \
-        (void)z;                                                                         \
-        return expression;                                                               \
+#define ELEMENT(name, expression)                                                \
+    static long double value_##name(long double x, long double y, long double z) \
+    {                                                                            \
+        (void)x;                                                                 \
+        (void)y;                                                                 \
+        (void)z;                                                                 \
+        return expression;                                                       \
     }
-#define UNARY_FUNCTIONS(name, domain, dtypes, order, expression)                                             \
-    ELEMENT(name, expression)                                                                                \
-    static void ref_##name(const array *in, array *out) { ref_map(in, 1, value_##name, out); }               \
+#define UNARY_FUNCTIONS(name, domain, dtypes, order, expression)                               \
+    ELEMENT(name, expression)                                                                  \
+    static void ref_##name(const array *in, array *out) { ref_map(in, 1, value_##name, out); } \
     static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) { return (void)ctx, gd_##name(in[0]); }
 UNARY_CASES(UNARY_FUNCTIONS)
 
@@ -61,49 +63,52 @@ static void ref_small_tan(const array *in, array *out) { ref_map(in, 1, value_sm
 
 /* ---- one operand and a number ---- */
 
-#define SCALAR_CASES(X)                                                                             \
-    X(add_scalar, , ANY, NUMBERS, gd_add_scalar(t, 3), x + 3)                                       \
-    X(mul_scalar, , ANY, NUMBERS, gd_mul_scalar(t, -2), x * -2)                                     \
-    X(pow_scalar, , POSITIVE, FLOATS, gd_pow_scalar(t, 2.5), powl(x, 2.5L))                         \
-    X(pow_scalar, _cube, ANY, FLOATS, gd_pow_scalar(t, 3), x *x *x)                                 \
-    X(pow_scalar, _one, ANY, FLOATS, gd_pow_scalar(t, 1), x)                                        \
-    X(pow_scalar, _zero, ANY, FLOATS, gd_pow_scalar(t, 0), 1)                                       \
-    X(clamp, , ANY, NUMBERS, gd_clamp(t, -1, 1), x < -1 ? -1 : x > 1 ? 1 : x)                       \
+#define SCALAR_CASES(X)                                                     \
+    X(add_scalar, , ANY, NUMBERS, gd_add_scalar(t, 3), x + 3)               \
+    X(mul_scalar, , ANY, NUMBERS, gd_mul_scalar(t, -2), x * -2)             \
+    X(pow_scalar, , POSITIVE, FLOATS, gd_pow_scalar(t, 2.5), powl(x, 2.5L)) \
+    X(pow_scalar, _cube, ANY, FLOATS, gd_pow_scalar(t, 3), x *x *x)         \
+    X(pow_scalar, _one, ANY, FLOATS, gd_pow_scalar(t, 1), x)                \
+    X(pow_scalar, _zero, ANY, FLOATS, gd_pow_scalar(t, 0), 1)               \
+    X(clamp, , ANY, NUMBERS, gd_clamp(t, -1, 1), x<-1 ? -1 : x> 1 ? 1 : x)  \
     X(clamp, _below, ANY, NUMBERS, gd_clamp(t, 0.5, INFINITY), x < 0.5L ? (whole(x) ? 1 : 0.5L) : x)
 
 /* Integers are cut to the whole numbers inside the bounds. */
 static bool whole(long double x) { return x == rintl(x); }
 
-#define SCALAR_FUNCTIONS(name, variant, domain, dtypes, call, expression)                                      \
-    ELEMENT(name##variant, expression)                                                                         \
-    static void ref_##name##variant(const array *in, array *out) { ref_map(in, 1, value_##name##variant, out); } \
-    static gd_tensor *apply_##name##variant(gd_ctx *ctx, gd_tensor *const *in)                                 \
-    {                                                                                                          \
-        (void)ctx;                                                                                             \
-        gd_tensor *t = in[0];                                                                                  \
-        return call;                                                                                           \
+#define SCALAR_FUNCTIONS(name, variant, domain, dtypes, call, expression)      \
+    ELEMENT(name##variant, expression)                                         \
+    static void ref_##name##variant(const array *in, array *out)               \
+    {                                                                          \
+        ref_map(in, 1, value_##name##variant, out);                            \
+    }                                                                          \
+    static gd_tensor *apply_##name##variant(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                          \
+        (void)ctx;                                                             \
+        gd_tensor *t = in[0];                                                  \
+        return call;                                                           \
     }
 SCALAR_CASES(SCALAR_FUNCTIONS)
 
 /* ---- two operands: name, domains, dtypes, order, what it is ---- */
 
-#define BINARY_CASES(X)                                                                \
-    X(add, ANY, ANY, NUMBERS, 2, x + y)                                                \
-    X(sub, ANY, ANY, NUMBERS, 2, x - y)                                                \
-    X(mul, ANY, ANY, NUMBERS, 2, x *y)                                                 \
-    X(div, ANY, ANY, FLOATS, 2, x / y)                                                 \
-    X(pow, POSITIVE, ANY, FLOATS, 2, powl(x, y))                                       \
-    X(atan2, ANY, ANY, FLOATS, 2, atan2l(x, y))                                        \
-    X(minimum, ANY, ANY, NUMBERS, 2, x < y ? x : y)                                    \
-    X(maximum, ANY, ANY, NUMBERS, 2, x > y ? x : y)                                    \
-    X(eq, FEW, FEW, EVERYTHING, 0, x == y)                                             \
-    X(ne, FEW, FEW, EVERYTHING, 0, x != y)                                             \
-    X(lt, FEW, FEW, EVERYTHING, 0, x < y)                                              \
-    X(le, FEW, FEW, EVERYTHING, 0, x <= y)                                             \
-    X(gt, FEW, FEW, EVERYTHING, 0, x > y)                                              \
-    X(ge, FEW, FEW, EVERYTHING, 0, x >= y)                                             \
-    X(logical_and, FEW, FEW, EVERYTHING, 0, (x != 0) && (y != 0))                      \
-    X(logical_or, FEW, FEW, EVERYTHING, 0, (x != 0) || (y != 0))                       \
+#define BINARY_CASES(X)                                           \
+    X(add, ANY, ANY, NUMBERS, 2, x + y)                           \
+    X(sub, ANY, ANY, NUMBERS, 2, x - y)                           \
+    X(mul, ANY, ANY, NUMBERS, 2, x *y)                            \
+    X(div, ANY, ANY, FLOATS, 2, x / y)                            \
+    X(pow, POSITIVE, ANY, FLOATS, 2, powl(x, y))                  \
+    X(atan2, ANY, ANY, FLOATS, 2, atan2l(x, y))                   \
+    X(minimum, ANY, ANY, NUMBERS, 2, x < y ? x : y)               \
+    X(maximum, ANY, ANY, NUMBERS, 2, x > y ? x : y)               \
+    X(eq, FEW, FEW, EVERYTHING, 0, x == y)                        \
+    X(ne, FEW, FEW, EVERYTHING, 0, x != y)                        \
+    X(lt, FEW, FEW, EVERYTHING, 0, x < y)                         \
+    X(le, FEW, FEW, EVERYTHING, 0, x <= y)                        \
+    X(gt, FEW, FEW, EVERYTHING, 0, x > y)                         \
+    X(ge, FEW, FEW, EVERYTHING, 0, x >= y)                        \
+    X(logical_and, FEW, FEW, EVERYTHING, 0, (x != 0) && (y != 0)) \
+    X(logical_or, FEW, FEW, EVERYTHING, 0, (x != 0) || (y != 0))  \
     X(logical_xor, FEW, FEW, EVERYTHING, 0, (x != 0) != (y != 0))
 
 #define BINARY_FUNCTIONS(name, first, second, dtypes, order, expression)                       \
@@ -116,56 +121,87 @@ SCALAR_CASES(SCALAR_FUNCTIONS)
 BINARY_CASES(BINARY_FUNCTIONS)
 
 /* The same tensor on both sides: gradients of both operands meet. */
-static gd_tensor *apply_mul_self(gd_ctx *ctx, gd_tensor *const *in) { return (void)ctx, gd_mul(in[0], in[0]); }
+static gd_tensor *apply_mul_self(gd_ctx *ctx, gd_tensor *const *in)
+{
+    return (void)ctx, gd_mul(in[0], in[0]);
+}
 ELEMENT(mul_self, x *x)
 static void ref_mul_self(const array *in, array *out) { ref_map(in, 1, value_mul_self, out); }
 
 /* ---- three operands ---- */
 
-#define TERNARY_FUNCTIONS(name, expression, magnitude)                                \
-    ELEMENT(name, expression)                                                         \
-    ELEMENT(name##_scale, magnitude)                                                  \
-    static void ref_##name(const array *in, array *out)                               \
-    {                                                                                 \
-        ref_map_scaled(in, 3, value_##name, value_##name##_scale, out);               \
-    }                                                                                 \
-    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)                 \
-    {                                                                                 \
-        return (void)ctx, gd_##name(in[0], in[1], in[2]);                             \
+#define TERNARY_FUNCTIONS(name, expression, magnitude)                  \
+    ELEMENT(name, expression)                                           \
+    ELEMENT(name##_scale, magnitude)                                    \
+    static void ref_##name(const array *in, array *out)                 \
+    {                                                                   \
+        ref_map_scaled(in, 3, value_##name, value_##name##_scale, out); \
+    }                                                                   \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)   \
+    {                                                                   \
+        return (void)ctx, gd_##name(in[0], in[1], in[2]);               \
     }
 TERNARY_FUNCTIONS(where, x != 0 ? y : z, fabsl(x != 0 ? y : z))
-TERNARY_FUNCTIONS(fma, x *y + z, fabsl(x * y + z))
+TERNARY_FUNCTIONS(fma, x *y + z, fabsl(x *y + z))
 TERNARY_FUNCTIONS(lerp, x + z * (y - x), fabsl(x) + fabsl(z) * (fabsl(x) + fabsl(y)))
 
-#define TERNARY_ROW(title, first, allowed)                                                               \
-    {                                                                                                    \
-        .name = #title, .op = GD_OP_##title, .apply = apply_##title, .reference = ref_##title, .operands = 3, \
+#define TERNARY_ROW(title, first, allowed)                                                                   \
+    {                                                                                                        \
+        .name = #title, .op = GD_OP_##title, .apply = apply_##title, .reference = ref_##title,               \
+        .operands = 3,                                                                                       \
         .in = {ELEMENTS(first, "row=2 col=1"), ELEMENTS(ANY, "col=3"), ELEMENTS(ANY, "deep=2 row=1 col=1")}, \
-        .dtypes = allowed, .order = 2, .scramble = true                                                  \
+        .dtypes = allowed, .order = 2, .scramble = true                                                      \
     }
 
 /* ---- the table ---- */
 
-#define UNARY_ROW(title, domain, allowed, derivatives, expression)                                            \
-    {.name = #title, .op = GD_OP_##title, .apply = apply_##title, .reference = ref_##title, .operands = 1,    \
-     .in = {ELEMENTS(domain, NULL)}, .dtypes = allowed, .order = derivatives},
-#define SCALAR_ROW(title, variant, domain, allowed, call, expression)                                     \
-    {.name = sizeof #variant > 1 ? #title "/" #variant : #title, .op = GD_OP_##title,                     \
-     .apply = apply_##title##variant, .reference = ref_##title##variant, .operands = 1,                   \
-     .in = {ELEMENTS(domain, NULL)}, .dtypes = allowed, .order = 2},
-#define BINARY_ROW(title, first, second, allowed, derivatives, expression)                                    \
-    {.name = #title, .op = GD_OP_##title, .apply = apply_##title, .reference = ref_##title, .operands = 2,    \
-     .in = {ELEMENTS(first, "row=2 col=1"), ELEMENTS(second, "col=3")}, .dtypes = allowed,                    \
-     .order = derivatives, .scramble = true},
+#define UNARY_ROW(title, domain, allowed, derivatives, expression) \
+    {.name = #title,                                               \
+     .op = GD_OP_##title,                                          \
+     .apply = apply_##title,                                       \
+     .reference = ref_##title,                                     \
+     .operands = 1,                                                \
+     .in = {ELEMENTS(domain, NULL)},                               \
+     .dtypes = allowed,                                            \
+     .order = derivatives},
+#define SCALAR_ROW(title, variant, domain, allowed, call, expression) \
+    {.name = sizeof #variant > 1 ? #title "/" #variant : #title,      \
+     .op = GD_OP_##title,                                             \
+     .apply = apply_##title##variant,                                 \
+     .reference = ref_##title##variant,                               \
+     .operands = 1,                                                   \
+     .in = {ELEMENTS(domain, NULL)},                                  \
+     .dtypes = allowed,                                               \
+     .order = 2},
+#define BINARY_ROW(title, first, second, allowed, derivatives, expression) \
+    {.name = #title,                                                       \
+     .op = GD_OP_##title,                                                  \
+     .apply = apply_##title,                                               \
+     .reference = ref_##title,                                             \
+     .operands = 2,                                                        \
+     .in = {ELEMENTS(first, "row=2 col=1"), ELEMENTS(second, "col=3")},    \
+     .dtypes = allowed,                                                    \
+     .order = derivatives,                                                 \
+     .scramble = true},
 
 static const op_case rows[] = {
-    UNARY_CASES(UNARY_ROW)
-    SCALAR_CASES(SCALAR_ROW)
-    BINARY_CASES(BINARY_ROW)
-    {.name = "tan/small", .op = GD_OP_tan, .apply = apply_small_tan, .reference = ref_small_tan, .operands = 1,
-     .in = {ELEMENTS(ANY, NULL)}, .dtypes = FLOATS, .order = 2, .error = 4},
-    {.name = "mul/self", .op = GD_OP_mul, .apply = apply_mul_self, .reference = ref_mul_self, .operands = 1,
-     .in = {ELEMENTS(ANY, NULL)}, .dtypes = NUMBERS, .order = 2},
+    UNARY_CASES(UNARY_ROW) SCALAR_CASES(SCALAR_ROW) BINARY_CASES(BINARY_ROW){.name = "tan/small",
+                                                                             .op = GD_OP_tan,
+                                                                             .apply = apply_small_tan,
+                                                                             .reference = ref_small_tan,
+                                                                             .operands = 1,
+                                                                             .in = {ELEMENTS(ANY, NULL)},
+                                                                             .dtypes = FLOATS,
+                                                                             .order = 2,
+                                                                             .error = 4},
+    {.name = "mul/self",
+     .op = GD_OP_mul,
+     .apply = apply_mul_self,
+     .reference = ref_mul_self,
+     .operands = 1,
+     .in = {ELEMENTS(ANY, NULL)},
+     .dtypes = NUMBERS,
+     .order = 2},
     TERNARY_ROW(where, TRUTH, EVERYTHING),
     TERNARY_ROW(fma, ANY, FLOATS),
     TERNARY_ROW(lerp, ANY, FLOATS),

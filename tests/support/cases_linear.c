@@ -4,19 +4,19 @@
 
 #include <math.h>
 
-#define APPLY1(name, expression)                                                              \
-    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)                         \
-    {                                                                                         \
-        (void)ctx;                                                                            \
-        gd_tensor *a = in[0];                                                                 \
-        return expression;                                                                    \
+#define APPLY1(name, expression)                                      \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                 \
+        (void)ctx;                                                    \
+        gd_tensor *a = in[0];                                         \
+        return expression;                                            \
     }
-#define APPLY2(name, expression)                                                              \
-    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)                         \
-    {                                                                                         \
-        (void)ctx;                                                                            \
-        gd_tensor *a = in[0], *b = in[1];                                                     \
-        return expression;                                                                    \
+#define APPLY2(name, expression)                                      \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                 \
+        (void)ctx;                                                    \
+        gd_tensor *a = in[0], *b = in[1];                             \
+        return expression;                                            \
     }
 
 /* ---- products ---- */
@@ -56,7 +56,8 @@ static void ref_column_product(const array *in, array *out)
 APPLY2(dot, gd_dot(a, b))
 static void ref_dot(const array *in, array *out)
 {
-    array row = seen_as(&in[0], 2, (int64_t[]){1, in[0].size[0]}), column = seen_as(&in[1], 2, (int64_t[]){in[1].size[0], 1});
+    array row = seen_as(&in[0], 2, (int64_t[]){1, in[0].size[0]}),
+          column = seen_as(&in[1], 2, (int64_t[]){in[1].size[0], 1});
     ref_matmul(&row, &column, out);
     reshaped(out, 0, NULL);
 }
@@ -64,13 +65,17 @@ static void ref_dot(const array *in, array *out)
 APPLY2(outer, gd_outer(a, b))
 static void ref_outer(const array *in, array *out)
 {
-    array column = seen_as(&in[0], 2, (int64_t[]){in[0].size[0], 1}), row = seen_as(&in[1], 2, (int64_t[]){1, in[1].size[0]});
+    array column = seen_as(&in[0], 2, (int64_t[]){in[0].size[0], 1}),
+          row = seen_as(&in[1], 2, (int64_t[]){1, in[1].size[0]});
     ref_matmul(&column, &row, out);
 }
 
 /* Contraction over the middle axis of the left: [i, k, j] x [k, l] -> [i, j, l]. */
 APPLY2(contract, gd_contract(gd_rename(a, "i, k, j"), gd_rename(b, "k, l"), "k"))
-static gd_tensor *apply_einsum(gd_ctx *ctx, gd_tensor *const *in) { return (void)ctx, gd_einsum("ikj,kl->ijl", in, 2); }
+static gd_tensor *apply_einsum(gd_ctx *ctx, gd_tensor *const *in)
+{
+    return (void)ctx, gd_einsum("ikj,kl->ijl", in, 2);
+}
 static void ref_contract(const array *in, array *out)
 {
     array swapped;
@@ -82,7 +87,8 @@ static void ref_contract(const array *in, array *out)
     array_free(&swapped);
 }
 
-/* Three operands, a repeated letter and a sum over what is left: sum over i of a[i, i] b[i, j], times all of c. */
+/* Three operands, a repeated letter and a sum over what is left: sum over i of a[i, i] b[i, j], times all
+ * of c. */
 static gd_tensor *apply_einsum_trace(gd_ctx *ctx, gd_tensor *const *in)
 {
     return (void)ctx, gd_einsum("ii,ij,k->j", in, 3);
@@ -176,7 +182,8 @@ static long double product_error(const array *x, const array *y, const array *z)
 /* Matrices [batch, rows, columns] lying at `*at` of a joined result. */
 static array part_of(const array *joint, int64_t *at, int64_t batch, int64_t rows, int64_t columns)
 {
-    array part = {.ndim = 3, .size = {batch, rows, columns}, .numel = batch * rows * columns, .v = joint->v + *at};
+    array part = {
+        .ndim = 3, .size = {batch, rows, columns}, .numel = batch * rows * columns, .v = joint->v + *at};
     *at += part.numel;
     return part;
 }
@@ -248,15 +255,18 @@ static void solve_triangle(const array *in, bool lower, bool transpose, bool uni
     array_free(&turned);
 }
 
-#define TRIANGLES(X)                  \
-    X(lower, true, false, false)      \
-    X(upper, false, false, false)     \
-    X(turned, true, true, false)      \
+#define TRIANGLES(X)              \
+    X(lower, true, false, false)  \
+    X(upper, false, false, false) \
+    X(turned, true, true, false)  \
     X(unit, false, true, true)
 
-#define TRIANGLE_FUNCTIONS(variant, lower, transpose, unit)                                                          \
-    APPLY2(triangular_solve_##variant, gd_triangular_solve(a, b, lower, transpose, unit))                            \
-    static void ref_triangle_##variant(const array *in, array *out) { solve_triangle(in, lower, transpose, unit, out); }
+#define TRIANGLE_FUNCTIONS(variant, lower, transpose, unit)                               \
+    APPLY2(triangular_solve_##variant, gd_triangular_solve(a, b, lower, transpose, unit)) \
+    static void ref_triangle_##variant(const array *in, array *out)                       \
+    {                                                                                     \
+        solve_triangle(in, lower, transpose, unit, out);                                  \
+    }
 TRIANGLES(TRIANGLE_FUNCTIONS)
 
 APPLY1(inverse, gd_inverse(a))
@@ -281,30 +291,41 @@ static void ref_logdet(const array *in, array *out)
 
 /* ---- the table ---- */
 
-#define PRODUCT(title, operator, fn, ref, left, right, allowed)                                               \
-    {                                                                                                         \
-        .name = title, .op = GD_OP_##operator, .apply = apply_##fn, .reference = ref, .operands = 2,          \
-        .in = {left, right}, .dtypes = allowed, .order = 2, .error = 8                                        \
+#define PRODUCT(title, operator, fn, ref, left, right, allowed)                                      \
+    {                                                                                                \
+        .name = title, .op = GD_OP_##operator, .apply = apply_##fn, .reference = ref, .operands = 2, \
+        .in = {left, right}, .dtypes = allowed, .order = 2, .error = 8                               \
     }
-#define SHAPES(domain, plain, broadcast, empty, single, large) {domain, plain, broadcast, empty, single, large, 0}
-#define MATRICES(domain) \
-    SHAPES(domain, "batch=2 row=3 col=3", NULL, "batch=0 row=3 col=3", "batch=1 row=1 col=1", "batch=6 row=60 col=60")
-#define SIDES \
-    SHAPES(ANY, "batch=2 row=3 side=2", NULL, "batch=0 row=3 side=2", "batch=1 row=1 side=1", "batch=6 row=60 side=30")
-#define FACTOR(title, fn, domain)                                                                     \
-    {                                                                                                 \
-        .name = title, .op = GD_OP_##fn, .apply = apply_##fn, .holds = holds_##fn, .operands = 1,     \
-        .in = {MATRICES(domain)}, .dtypes = FLOATS, .order = 2                                        \
+#define SHAPES(domain, plain, broadcast, empty, single, large) \
+    {                                                          \
+        domain, plain, broadcast, empty, single, large, 0      \
     }
-#define RECTANGLE(title, fn, plain, large_shape)                                                              \
-    {                                                                                                         \
-        .name = title, .op = GD_OP_##fn, .apply = apply_##fn, .holds = holds_##fn, .operands = 1,             \
-        .in = {SHAPES(SPREAD, plain, NULL, NULL, NULL, large_shape)}, .dtypes = FLOATS, .order = 2            \
+#define MATRICES(domain)                                                                      \
+    SHAPES(domain, "batch=2 row=3 col=3", NULL, "batch=0 row=3 col=3", "batch=1 row=1 col=1", \
+           "batch=6 row=60 col=60")
+#define SIDES                                                                                 \
+    SHAPES(ANY, "batch=2 row=3 side=2", NULL, "batch=0 row=3 side=2", "batch=1 row=1 side=1", \
+           "batch=6 row=60 side=30")
+#define FACTOR(title, fn, domain)                                                                 \
+    {                                                                                             \
+        .name = title, .op = GD_OP_##fn, .apply = apply_##fn, .holds = holds_##fn, .operands = 1, \
+        .in = {MATRICES(domain)}, .dtypes = FLOATS, .order = 2                                    \
     }
-#define TRIANGLE_ROW(variant, lower, transpose, unit)                                                          \
-    {.name = "triangular_solve/" #variant, .op = GD_OP_triangular_solve,                                       \
-     .apply = apply_triangular_solve_##variant, .reference = ref_triangle_##variant, .operands = 2,            \
-     .in = {MATRICES(TRIANGLE), SIDES}, .dtypes = FLOATS, .order = 2, .error = 40},
+#define RECTANGLE(title, fn, plain, large_shape)                                                   \
+    {                                                                                              \
+        .name = title, .op = GD_OP_##fn, .apply = apply_##fn, .holds = holds_##fn, .operands = 1,  \
+        .in = {SHAPES(SPREAD, plain, NULL, NULL, NULL, large_shape)}, .dtypes = FLOATS, .order = 2 \
+    }
+#define TRIANGLE_ROW(variant, lower, transpose, unit) \
+    {.name = "triangular_solve/" #variant,            \
+     .op = GD_OP_triangular_solve,                    \
+     .apply = apply_triangular_solve_##variant,       \
+     .reference = ref_triangle_##variant,             \
+     .operands = 2,                                   \
+     .in = {MATRICES(TRIANGLE), SIDES},               \
+     .dtypes = FLOATS,                                \
+     .order = 2,                                      \
+     .error = 40},
 
 static const op_case rows[] = {
     PRODUCT("matmul", matmul, matmul, ref_product,
@@ -316,18 +337,18 @@ static const op_case rows[] = {
     PRODUCT("matmul/batched", matmul, matmul, ref_product,
             SHAPES(ANY, "batch=2 row=2 k=3", "batch=1 row=2 k=3", "batch=0 row=2 k=3", "batch=1 row=1 k=1",
                    "batch=20 row=60 k=50"),
-            SHAPES(ANY, "batch=2 k=3 col=2", "more=2 batch=3 k=3 col=2", "batch=0 k=3 col=2", "batch=1 k=1 col=1",
-                   "batch=20 k=50 col=40"),
+            SHAPES(ANY, "batch=2 k=3 col=2", "more=2 batch=3 k=3 col=2", "batch=0 k=3 col=2",
+                   "batch=1 k=1 col=1", "batch=20 k=50 col=40"),
             NUMBERS),
     PRODUCT("matmul/tall", matmul, matmul, ref_product,
-            SHAPES(ANY, "batch=2 row=2 k=3", NULL, "batch=0 row=2 k=3", "batch=1 row=1 k=1", "batch=20 row=60 k=50"),
+            SHAPES(ANY, "batch=2 row=2 k=3", NULL, "batch=0 row=2 k=3", "batch=1 row=1 k=1",
+                   "batch=20 row=60 k=50"),
             SHAPES(ANY, "k=3 col=2", NULL, "k=3 col=2", "k=1 col=1", "k=50 col=40"), FLOATS),
-    PRODUCT("matmul/row", matmul, matmul, ref_row_product,
-            SHAPES(ANY, "k=3", NULL, "k=0", "k=1", "k=300"), SHAPES(ANY, "k=3 col=2", NULL, "k=0 col=2", "k=1 col=1", "k=300 col=400"),
-            FLOATS),
+    PRODUCT("matmul/row", matmul, matmul, ref_row_product, SHAPES(ANY, "k=3", NULL, "k=0", "k=1", "k=300"),
+            SHAPES(ANY, "k=3 col=2", NULL, "k=0 col=2", "k=1 col=1", "k=300 col=400"), FLOATS),
     PRODUCT("matmul/column", matmul, matmul, ref_column_product,
-            SHAPES(ANY, "row=2 k=3", NULL, "row=0 k=3", "row=1 k=1", "row=300 k=400"), SHAPES(ANY, "k=3", NULL, "k=3", "k=1", "k=400"),
-            FLOATS),
+            SHAPES(ANY, "row=2 k=3", NULL, "row=0 k=3", "row=1 k=1", "row=300 k=400"),
+            SHAPES(ANY, "k=3", NULL, "k=3", "k=1", "k=400"), FLOATS),
     PRODUCT("dot", matmul, dot, ref_dot, SHAPES(ANY, "k=5", NULL, "k=0", "k=1", "k=120000"),
             SHAPES(ANY, "k=5", NULL, "k=0", "k=1", "k=120000"), NUMBERS),
     PRODUCT("outer", mul, outer, ref_outer, SHAPES(ANY, "row=2", NULL, "row=0", "row=1", "row=300"),
@@ -338,14 +359,26 @@ static const op_case rows[] = {
     PRODUCT("einsum", matmul, einsum, ref_contract,
             SHAPES(ANY, "i=2 k=3 j=2", NULL, "i=0 k=3 j=2", "i=1 k=1 j=1", "i=20 k=80 j=30"),
             SHAPES(ANY, "k=3 l=2", NULL, "k=3 l=2", "k=1 l=1", "k=80 l=50"), NUMBERS),
-    {.name = "einsum/trace", .op = GD_OP_matmul, .apply = apply_einsum_trace, .reference = ref_einsum_trace,
+    {.name = "einsum/trace",
+     .op = GD_OP_matmul,
+     .apply = apply_einsum_trace,
+     .reference = ref_einsum_trace,
      .operands = 3,
      .in = {SHAPES(ANY, "i=3 j=3", NULL, "i=0 j=0", "i=1 j=1", "i=100 j=100"),
             SHAPES(ANY, "i=3 j=2", NULL, "i=0 j=2", "i=1 j=1", "i=100 j=1000"),
             SHAPES(ANY, "k=2", NULL, "k=2", "k=1", "k=50")},
-     .dtypes = FLOATS, .order = 2, .error = 10},
-    {.name = "cholesky", .op = GD_OP_cholesky, .apply = apply_cholesky, .reference = ref_factor, .operands = 1,
-     .in = {MATRICES(DEFINITE)}, .dtypes = FLOATS, .order = 2, .error = 20},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 10},
+    {.name = "cholesky",
+     .op = GD_OP_cholesky,
+     .apply = apply_cholesky,
+     .reference = ref_factor,
+     .operands = 1,
+     .in = {MATRICES(DEFINITE)},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 20},
     FACTOR("qr", qr, REGULAR),
     RECTANGLE("qr/tall", qr, "batch=2 row=3 col=2", "batch=6 row=80 col=40"),
     FACTOR("eigh", eigh, SPREAD),
@@ -356,11 +389,24 @@ static const op_case rows[] = {
     PRODUCT("solve/vector", solve, solve, ref_solution_vector,
             SHAPES(REGULAR, "row=3 col=3", "row=3 col=3", "row=0 col=0", "row=1 col=1", "row=200 col=200"),
             SHAPES(ANY, "row=3", NULL, "row=0", "row=1", "row=200"), FLOATS),
-    TRIANGLES(TRIANGLE_ROW)
-    {.name = "inverse", .op = GD_OP_solve, .apply = apply_inverse, .reference = ref_inverse, .operands = 1,
-     .in = {MATRICES(REGULAR)}, .dtypes = FLOATS, .order = 2, .error = 20},
-    {.name = "logdet", .op = GD_OP_logdet, .apply = apply_logdet, .reference = ref_logdet, .operands = 1,
-     .in = {MATRICES(REGULAR)}, .dtypes = FLOATS, .order = 2, .error = 20},
+    TRIANGLES(TRIANGLE_ROW){.name = "inverse",
+                            .op = GD_OP_solve,
+                            .apply = apply_inverse,
+                            .reference = ref_inverse,
+                            .operands = 1,
+                            .in = {MATRICES(REGULAR)},
+                            .dtypes = FLOATS,
+                            .order = 2,
+                            .error = 20},
+    {.name = "logdet",
+     .op = GD_OP_logdet,
+     .apply = apply_logdet,
+     .reference = ref_logdet,
+     .operands = 1,
+     .in = {MATRICES(REGULAR)},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 20},
 };
 
 const op_case_table linear_cases = {rows, COUNT_OF(rows)};

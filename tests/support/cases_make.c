@@ -4,20 +4,21 @@
 
 #include <math.h>
 
-#define MAKE(name, expression, axes, shape, value)                                               \
-    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)                            \
-    {                                                                                            \
-        (void)in;                                                                                \
-        return expression;                                                                       \
-    }                                                                                            \
-    static void ref_##name(const array *in, array *out)                                          \
-    {                                                                                            \
-        (void)in;                                                                                \
-        *out = array_new(axes, (int64_t[]){EXPAND shape, 0});                                    \
-        for (int64_t i = 0; i < out->numel; i++) out->v[i] = value;                              \
+#define MAKE(name, expression, axes, shape, value)                    \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                 \
+        (void)in;                                                     \
+        return expression;                                            \
+    }                                                                 \
+    static void ref_##name(const array *in, array *out)               \
+    {                                                                 \
+        (void)in;                                                     \
+        *out = array_new(axes, (int64_t[]){EXPAND shape, 0});         \
+        for (int64_t i = 0; i < out->numel; i++) out->v[i] = value;   \
     }
 #define EXPAND(...) __VA_ARGS__
-#define TWO_BY_THREE 2, (int64_t[]){2, 3}
+#define TWO_BY_THREE \
+    2, (int64_t[]) { 2, 3 }
 
 static gd_tensor *pattern(gd_ctx *ctx)
 {
@@ -52,7 +53,10 @@ static gd_tensor *seeded(gd_ctx *ctx, gd_tensor *(*make)(gd_ctx *, gd_dtype, int
     return make(ctx, GD_F64, 1, (int64_t[]){9});
 }
 
-static long double unit(const uint32_t *w) { return (long double)(((uint64_t)w[0] << 32 | w[1]) >> 11) * 0x1p-53L; }
+static long double unit(const uint32_t *w)
+{
+    return (long double)(((uint64_t)w[0] << 32 | w[1]) >> 11) * 0x1p-53L;
+}
 
 static long double uniform_at(int64_t i)
 {
@@ -101,20 +105,33 @@ static const char *holds_permutation(const array *in, const array *out, long dou
 
 /* ---- the table ---- */
 
-#define MAKE_ROW(title, operator, tolerance)                                                                    \
-    {                                                                                                         \
-        .name = #title, .op = operator, .apply = apply_##title, .reference = ref_##title,               \
-        .dtypes = 1 << GD_F64, .error = tolerance                                                             \
+#define MAKE_ROW(title, operator, tolerance)                                              \
+    {                                                                                     \
+        .name = #title, .op = operator, .apply = apply_##title, .reference = ref_##title, \
+        .dtypes = 1 << GD_F64, .error = tolerance                                         \
     }
 
 static const op_case rows[] = {
-    MAKE_ROW(empty, GD_OP_fill, 0),      MAKE_ROW(zeros, GD_OP_fill, 0),      MAKE_ROW(ones, GD_OP_fill, 0),
-    MAKE_ROW(full, GD_OP_fill, 0),       MAKE_ROW(zeros_like, GD_OP_fill, 0), MAKE_ROW(ones_like, GD_OP_fill, 0),
-    MAKE_ROW(full_like, GD_OP_fill, 0),  MAKE_ROW(scalar, GD_OP_fill, 0),     MAKE_ROW(arange, NO_OPERATOR, 0),
-    MAKE_ROW(linspace, NO_OPERATOR, 0),   MAKE_ROW(eye, GD_OP_fill, 0),        MAKE_ROW(from_data, NO_OPERATOR, 0),
-    MAKE_ROW(from_f64, NO_OPERATOR, 0),   MAKE_ROW(rand, GD_OP_random, 0),     MAKE_ROW(randn, GD_OP_random, 8),
+    MAKE_ROW(empty, GD_OP_fill, 0),
+    MAKE_ROW(zeros, GD_OP_fill, 0),
+    MAKE_ROW(ones, GD_OP_fill, 0),
+    MAKE_ROW(full, GD_OP_fill, 0),
+    MAKE_ROW(zeros_like, GD_OP_fill, 0),
+    MAKE_ROW(ones_like, GD_OP_fill, 0),
+    MAKE_ROW(full_like, GD_OP_fill, 0),
+    MAKE_ROW(scalar, GD_OP_fill, 0),
+    MAKE_ROW(arange, NO_OPERATOR, 0),
+    MAKE_ROW(linspace, NO_OPERATOR, 0),
+    MAKE_ROW(eye, GD_OP_fill, 0),
+    MAKE_ROW(from_data, NO_OPERATOR, 0),
+    MAKE_ROW(from_f64, NO_OPERATOR, 0),
+    MAKE_ROW(rand, GD_OP_random, 0),
+    MAKE_ROW(randn, GD_OP_random, 8),
     MAKE_ROW(rademacher, GD_OP_random, 0),
-    {.name = "permutation", .op = NO_OPERATOR, .apply = apply_permutation, .holds = holds_permutation,
+    {.name = "permutation",
+     .op = NO_OPERATOR,
+     .apply = apply_permutation,
+     .holds = holds_permutation,
      .dtypes = 1 << GD_F64},
 };
 

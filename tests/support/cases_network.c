@@ -5,11 +5,11 @@
 
 #include <math.h>
 
-#define APPLY(name, expression)                                              \
-    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)        \
-    {                                                                        \
-        (void)ctx;                                                           \
-        return expression;                                                   \
+#define APPLY(name, expression)                                       \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                 \
+        (void)ctx;                                                    \
+        return expression;                                            \
     }
 
 /* ---- convolution and pooling ---- */
@@ -21,7 +21,8 @@ static void ref_conv_stride(const array *in, array *out) { ref_conv2d(&in[0], &i
 
 static void pooled(const array *x, int64_t size, int64_t stride, int64_t padding, bool max, array *out)
 {
-    int64_t down = (x->size[2] + 2 * padding - size) / stride + 1, across = (x->size[3] + 2 * padding - size) / stride + 1;
+    int64_t down = (x->size[2] + 2 * padding - size) / stride + 1,
+            across = (x->size[3] + 2 * padding - size) / stride + 1;
     *out = array_new(4, (int64_t[]){x->size[0], x->size[1], down, across});
     out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
     int64_t at[GD_MAX_DIMS] = {0}, k = 0;
@@ -68,7 +69,8 @@ static void ref_fold2d(const array *in, array *out)
 APPLY(layer_norm, gd_layer_norm(in[0], "1", in[1], in[2], 1e-5))
 APPLY(layer_norm_plain, gd_layer_norm(in[0], "0, 1", NULL, NULL, 1e-3))
 
-static void normalise(const array *x, int64_t n, long double eps, const array *weight, const array *bias, array *out)
+static void normalise(const array *x, int64_t n, long double eps, const array *weight, const array *bias,
+                      array *out)
 {
     *out = array_new(x->ndim, x->size);
     out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
@@ -84,8 +86,14 @@ static void normalise(const array *x, int64_t n, long double eps, const array *w
     }
 }
 
-static void ref_layer_norm(const array *in, array *out) { normalise(in, in->size[1], 1e-5L, &in[1], &in[2], out); }
-static void ref_layer_norm_plain(const array *in, array *out) { normalise(in, in->numel, 1e-3L, NULL, NULL, out); }
+static void ref_layer_norm(const array *in, array *out)
+{
+    normalise(in, in->size[1], 1e-5L, &in[1], &in[2], out);
+}
+static void ref_layer_norm_plain(const array *in, array *out)
+{
+    normalise(in, in->numel, 1e-3L, NULL, NULL, out);
+}
 
 APPLY(embedding, gd_embedding(in[0], in[1]))
 static void ref_embedding(const array *in, array *out)
@@ -105,7 +113,8 @@ static const char *holds_dropout(const array *in, const array *out, long double 
 {
     for (int64_t i = 0; i < in->numel; i++) {
         long double kept = in->v[i] / 0.75L;
-        if (out->v[i] != 0 && fabsl(out->v[i] - kept) > 2 * eps * fabsl(kept)) return "neither 0 nor x / (1 - p)";
+        if (out->v[i] != 0 && fabsl(out->v[i] - kept) > 2 * eps * fabsl(kept))
+            return "neither 0 nor x / (1 - p)";
     }
     return NULL;
 }
@@ -130,54 +139,128 @@ APPLY(mse, gd_mse(in[0], in[1]))
 static void ref_mse(const array *in, array *out)
 {
     *out = array_new(0, NULL);
-    for (int64_t i = 0; i < in->numel; i++) out->v[0] += powl(in[0].v[i] - in[1].v[i], 2) / (long double)in->numel;
+    for (int64_t i = 0; i < in->numel; i++)
+        out->v[0] += powl(in[0].v[i] - in[1].v[i], 2) / (long double)in->numel;
     if (!in->numel) out->v[0] = NAN;
 }
 
 /* ---- the table ---- */
 
-#define IMAGE(domain)                                                                                                 \
-    {domain, "batch=2 channel=2 height=4 width=3", NULL, "batch=0 channel=2 height=4 width=3",                        \
-     "batch=1 channel=1 height=2 width=2", "batch=4 channel=8 height=40 width=40", 0}
-#define FLAT(domain) {domain, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=300 col=400", 0}
+#define IMAGE(domain)                                                                             \
+    {                                                                                             \
+        domain, "batch=2 channel=2 height=4 width=3", NULL, "batch=0 channel=2 height=4 width=3", \
+            "batch=1 channel=1 height=2 width=2", "batch=4 channel=8 height=40 width=40", 0       \
+    }
+#define FLAT(domain)                                                                    \
+    {                                                                                   \
+        domain, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=300 col=400", 0 \
+    }
 
 static const op_case rows[] = {
-    {.name = "conv2d", .op = GD_OP_unfold2d, .apply = apply_conv2d, .reference = ref_conv, .operands = 3,
+    {.name = "conv2d",
+     .op = GD_OP_unfold2d,
+     .apply = apply_conv2d,
+     .reference = ref_conv,
+     .operands = 3,
      .in = {IMAGE(ANY),
-            {ANY, "out=2 channel=2 tall=2 wide=3", NULL, "out=2 channel=2 tall=2 wide=3", "out=1 channel=1 tall=1 wide=1",
-             "out=8 channel=8 tall=3 wide=3", 0},
+            {ANY, "out=2 channel=2 tall=2 wide=3", NULL, "out=2 channel=2 tall=2 wide=3",
+             "out=1 channel=1 tall=1 wide=1", "out=8 channel=8 tall=3 wide=3", 0},
             {ANY, "out=2", NULL, "out=2", "out=1", "out=8", 0}},
-     .dtypes = FLOATS, .order = 2, .error = 8},
-    {.name = "conv2d/stride", .op = GD_OP_unfold2d, .apply = apply_conv2d_stride, .reference = ref_conv_stride,
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 8},
+    {.name = "conv2d/stride",
+     .op = GD_OP_unfold2d,
+     .apply = apply_conv2d_stride,
+     .reference = ref_conv_stride,
      .operands = 2,
      .in = {IMAGE(ANY),
-            {ANY, "out=2 channel=2 tall=2 wide=2", NULL, "out=2 channel=2 tall=2 wide=2", "out=1 channel=1 tall=1 wide=1",
-             "out=8 channel=8 tall=3 wide=3", 0}},
-     .dtypes = FLOATS, .order = 2, .error = 8},
-    {.name = "max_pool2d", .op = GD_OP_unfold2d, .apply = apply_max_pool2d, .reference = ref_max_pool, .operands = 1,
-     .in = {IMAGE(ANY)}, .dtypes = FLOATS, .order = 2},
-    {.name = "avg_pool2d", .op = GD_OP_unfold2d, .apply = apply_avg_pool2d, .reference = ref_avg_pool, .operands = 1,
-     .in = {IMAGE(ANY)}, .dtypes = FLOATS, .order = 2},
-    {.name = "fold2d", .op = GD_OP_fold2d, .apply = apply_fold2d, .reference = ref_fold2d, .operands = 1,
-     .in = {IMAGE(ANY)}, .dtypes = FLOATS, .order = 2},
-    {.name = "layer_norm", .op = GD_OP_rsqrt, .apply = apply_layer_norm, .reference = ref_layer_norm, .operands = 3,
-     .in = {FLAT(ANY), {ANY, "col=3", NULL, "col=3", "col=1", "col=400", 0}, {ANY, "col=3", NULL, "col=3", "col=1", "col=400", 0}},
-     .dtypes = FLOATS, .order = 2, .error = 4},
-    {.name = "layer_norm/plain", .op = GD_OP_rsqrt, .apply = apply_layer_norm_plain, .reference = ref_layer_norm_plain,
-     .operands = 1, .in = {FLAT(ANY)}, .dtypes = FLOATS, .order = 2, .error = 4},
-    {.name = "embedding", .op = GD_OP_index_select, .apply = apply_embedding, .reference = ref_embedding, .operands = 2,
+            {ANY, "out=2 channel=2 tall=2 wide=2", NULL, "out=2 channel=2 tall=2 wide=2",
+             "out=1 channel=1 tall=1 wide=1", "out=8 channel=8 tall=3 wide=3", 0}},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 8},
+    {.name = "max_pool2d",
+     .op = GD_OP_unfold2d,
+     .apply = apply_max_pool2d,
+     .reference = ref_max_pool,
+     .operands = 1,
+     .in = {IMAGE(ANY)},
+     .dtypes = FLOATS,
+     .order = 2},
+    {.name = "avg_pool2d",
+     .op = GD_OP_unfold2d,
+     .apply = apply_avg_pool2d,
+     .reference = ref_avg_pool,
+     .operands = 1,
+     .in = {IMAGE(ANY)},
+     .dtypes = FLOATS,
+     .order = 2},
+    {.name = "fold2d",
+     .op = GD_OP_fold2d,
+     .apply = apply_fold2d,
+     .reference = ref_fold2d,
+     .operands = 1,
+     .in = {IMAGE(ANY)},
+     .dtypes = FLOATS,
+     .order = 2},
+    {.name = "layer_norm",
+     .op = GD_OP_rsqrt,
+     .apply = apply_layer_norm,
+     .reference = ref_layer_norm,
+     .operands = 3,
+     .in = {FLAT(ANY),
+            {ANY, "col=3", NULL, "col=3", "col=1", "col=400", 0},
+            {ANY, "col=3", NULL, "col=3", "col=1", "col=400", 0}},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 4},
+    {.name = "layer_norm/plain",
+     .op = GD_OP_rsqrt,
+     .apply = apply_layer_norm_plain,
+     .reference = ref_layer_norm_plain,
+     .operands = 1,
+     .in = {FLAT(ANY)},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 4},
+    {.name = "embedding",
+     .op = GD_OP_index_select,
+     .apply = apply_embedding,
+     .reference = ref_embedding,
+     .operands = 2,
      .in = {{ANY, "word=3 col=2", NULL, "word=3 col=0", "word=3 col=1", "word=300 col=400", 0},
             {PLACES, "row=2 step=2", NULL, "row=2 step=2", "row=1 step=1", "row=20 step=20", 3}},
-     .dtypes = EVERYTHING, .order = 2},
-    {.name = "dropout", .op = GD_OP_random, .apply = apply_dropout, .holds = holds_dropout, .operands = 1,
-     .in = {FLAT(ANY)}, .dtypes = FLOATS, .order = 2},
-    {.name = "cross_entropy", .op = GD_OP_gather, .apply = apply_cross_entropy, .reference = ref_cross_entropy,
+     .dtypes = EVERYTHING,
+     .order = 2},
+    {.name = "dropout",
+     .op = GD_OP_random,
+     .apply = apply_dropout,
+     .holds = holds_dropout,
+     .operands = 1,
+     .in = {FLAT(ANY)},
+     .dtypes = FLOATS,
+     .order = 2},
+    {.name = "cross_entropy",
+     .op = GD_OP_gather,
+     .apply = apply_cross_entropy,
+     .reference = ref_cross_entropy,
      .operands = 2,
      .in = {{ANY, "row=2 class=3", NULL, NULL, "row=1 class=3", "row=3000 class=50", 0},
             {PLACES, "row=2", NULL, NULL, "row=1", "row=3000", 3}},
-     .dtypes = FLOATS, .order = 2, .error = 4},
-    {.name = "mse", .op = GD_OP_square, .apply = apply_mse, .reference = ref_mse, .operands = 2,
-     .in = {FLAT(ANY), FLAT(ANY)}, .dtypes = FLOATS, .order = 2, .scramble = true, .error = 10},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 4},
+    {.name = "mse",
+     .op = GD_OP_square,
+     .apply = apply_mse,
+     .reference = ref_mse,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS,
+     .order = 2,
+     .scramble = true,
+     .error = 10},
 };
 
 const op_case_table network_cases = {rows, COUNT_OF(rows)};

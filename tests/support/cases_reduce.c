@@ -119,9 +119,15 @@ static long double spread_of(const long double *v, int64_t n, int correction, lo
     return sum / (long double)degrees;
 }
 
-static long double var0_of(const long double *v, int64_t n, long double *scale) { return spread_of(v, n, 0, scale); }
+static long double var0_of(const long double *v, int64_t n, long double *scale)
+{
+    return spread_of(v, n, 0, scale);
+}
 
-static long double var1_of(const long double *v, int64_t n, long double *scale) { return spread_of(v, n, 1, scale); }
+static long double var1_of(const long double *v, int64_t n, long double *scale)
+{
+    return spread_of(v, n, 1, scale);
+}
 
 static long double logsumexp_of(const long double *v, int64_t n, long double *scale)
 {
@@ -167,71 +173,74 @@ static void cumsum_along(long double *v, int64_t n, long double *scale)
 #define LAST   4u
 #define ENDS   5u
 
-#define REDUCTIONS(X)                                                                                           \
-    X(sum, all, sum, gd_sum(x, NULL, false), ALL, false, sum_of)                                                \
-    X(sum, first, sum, gd_sum(x, "0", false), FIRST, false, sum_of)                                             \
-    X(sum, middle, sum, gd_sum(x, "1", true), MIDDLE, true, sum_of)                                             \
-    X(sum, last, sum, gd_sum(x, "-1", false), LAST, false, sum_of)                                              \
-    X(sum, ends, sum, gd_sum(x, "2, 0", true), ENDS, true, sum_of)                                              \
-    X(mean, all, sum, gd_mean(x, NULL, false), ALL, false, mean_of)                                             \
-    X(mean, last, sum, gd_mean(x, "-1", true), LAST, true, mean_of)                                             \
-    X(prod, all, prod, gd_prod(x, NULL, false), ALL, false, prod_of)                                            \
-    X(prod, first, prod, gd_prod(x, "0", false), FIRST, false, prod_of)                                         \
-    X(prod, zero, prod, gd_prod(x, "-1", false), LAST, false, prod_of)                                          \
-    X(max, all, gather, gd_max(x, "", false), ALL, false, max_of)                                               \
-    X(max, ends, gather, gd_max(x, "0, 2", true), ENDS, true, max_of)                                           \
-    X(min, first, gather, gd_min(x, "0", false), FIRST, false, min_of)                                          \
-    X(argmax, last, argmax, gd_argmax(x, "2", false), LAST, false, argmax_of)                                   \
-    X(argmax, all, argmax, gd_argmax(x, NULL, false), ALL, false, argmax_of)                                    \
-    X(argmin, first, argmin, gd_argmin(x, "0", true), FIRST, true, argmin_of)                                   \
-    X(any, last, any, gd_any(x, "2", false), LAST, false, any_of)                                               \
-    X(any, first, any, gd_any(x, "0", true), FIRST, true, any_of)                                               \
-    X(all, last, all, gd_all(x, "2", false), LAST, false, all_of)                                               \
-    X(all, ends, all, gd_all(x, "0, 2", false), ENDS, false, all_of)                                            \
-    X(norm, 1, sum, gd_norm(x, 1, "2", false), LAST, false, norm1_of)                                           \
-    X(norm, 2, sum, gd_norm(x, 2, NULL, false), ALL, false, norm2_of)                                           \
-    X(norm, 3, pow_scalar, gd_norm(x, 3, "0", true), FIRST, true, norm3_of)                                     \
-    X(norm, max, gather, gd_norm(x, INFINITY, "2", false), LAST, false, norm_max_of)                            \
-    X(variance, 0, sum, gd_variance(x, "2", 0, false), LAST, false, var0_of)                                              \
-    X(variance, 1, sum, gd_variance(x, "0", 1, true), FIRST, true, var1_of)                                               \
-    X(logsumexp, last, logsumexp, gd_logsumexp(x, "2", false), LAST, false, logsumexp_of)                       \
-    X(logsumexp, all, logsumexp, gd_logsumexp(x, NULL, true), ALL, true, logsumexp_of)                          \
+#define REDUCTIONS(X)                                                                     \
+    X(sum, all, sum, gd_sum(x, NULL, false), ALL, false, sum_of)                          \
+    X(sum, first, sum, gd_sum(x, "0", false), FIRST, false, sum_of)                       \
+    X(sum, middle, sum, gd_sum(x, "1", true), MIDDLE, true, sum_of)                       \
+    X(sum, last, sum, gd_sum(x, "-1", false), LAST, false, sum_of)                        \
+    X(sum, ends, sum, gd_sum(x, "2, 0", true), ENDS, true, sum_of)                        \
+    X(mean, all, sum, gd_mean(x, NULL, false), ALL, false, mean_of)                       \
+    X(mean, last, sum, gd_mean(x, "-1", true), LAST, true, mean_of)                       \
+    X(prod, all, prod, gd_prod(x, NULL, false), ALL, false, prod_of)                      \
+    X(prod, first, prod, gd_prod(x, "0", false), FIRST, false, prod_of)                   \
+    X(prod, zero, prod, gd_prod(x, "-1", false), LAST, false, prod_of)                    \
+    X(max, all, gather, gd_max(x, "", false), ALL, false, max_of)                         \
+    X(max, ends, gather, gd_max(x, "0, 2", true), ENDS, true, max_of)                     \
+    X(min, first, gather, gd_min(x, "0", false), FIRST, false, min_of)                    \
+    X(argmax, last, argmax, gd_argmax(x, "2", false), LAST, false, argmax_of)             \
+    X(argmax, all, argmax, gd_argmax(x, NULL, false), ALL, false, argmax_of)              \
+    X(argmin, first, argmin, gd_argmin(x, "0", true), FIRST, true, argmin_of)             \
+    X(any, last, any, gd_any(x, "2", false), LAST, false, any_of)                         \
+    X(any, first, any, gd_any(x, "0", true), FIRST, true, any_of)                         \
+    X(all, last, all, gd_all(x, "2", false), LAST, false, all_of)                         \
+    X(all, ends, all, gd_all(x, "0, 2", false), ENDS, false, all_of)                      \
+    X(norm, 1, sum, gd_norm(x, 1, "2", false), LAST, false, norm1_of)                     \
+    X(norm, 2, sum, gd_norm(x, 2, NULL, false), ALL, false, norm2_of)                     \
+    X(norm, 3, pow_scalar, gd_norm(x, 3, "0", true), FIRST, true, norm3_of)               \
+    X(norm, max, gather, gd_norm(x, INFINITY, "2", false), LAST, false, norm_max_of)      \
+    X(variance, 0, sum, gd_variance(x, "2", 0, false), LAST, false, var0_of)              \
+    X(variance, 1, sum, gd_variance(x, "0", 1, true), FIRST, true, var1_of)               \
+    X(logsumexp, last, logsumexp, gd_logsumexp(x, "2", false), LAST, false, logsumexp_of) \
+    X(logsumexp, all, logsumexp, gd_logsumexp(x, NULL, true), ALL, true, logsumexp_of)    \
     X(logsumexp, first, logsumexp, gd_logsumexp(x, "0", true), FIRST, true, logsumexp_of)
 
-#define REDUCTION_FUNCTIONS(title, variant, operator, call, axes, keep, fn)              \
-    static gd_tensor *apply_##title##_##variant(gd_ctx *ctx, gd_tensor *const *in)       \
-    {                                                                                    \
-        (void)ctx;                                                                       \
-        gd_tensor *x = in[0];                                                            \
-        return call;                                                                     \
-    }                                                                                    \
-    static void ref_##title##_##variant(const array *in, array *out)                     \
-    {                                                                                    \
-        ref_reduce(in, axes, keep, fn, out);                                             \
-    }
+#define REDUCTION_FUNCTIONS(title, variant, operator, call, axes, keep, fn)        \
+    static gd_tensor *apply_##title##_##variant(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                              \
+        (void)ctx;                                                                 \
+        gd_tensor *x = in[0];                                                      \
+        return call;                                                               \
+    }                                                                              \
+    static void ref_##title##_##variant(const array *in, array *out) { ref_reduce(in, axes, keep, fn, out); }
 REDUCTIONS(REDUCTION_FUNCTIONS)
 
-#define ROWS(X)                                                                        \
-    X(softmax, last, gd_softmax(x, "-1"), 2, softmax_along)                            \
-    X(softmax, first, gd_softmax(x, "0"), 0, softmax_along)                            \
-    X(log_softmax, last, gd_log_softmax(x, "2"), 2, log_softmax_along)                 \
-    X(log_softmax, middle, gd_log_softmax(x, "1"), 1, log_softmax_along)               \
-    X(cumsum, last, gd_cumsum(x, "2"), 2, cumsum_along)                                \
+#define ROWS(X)                                                          \
+    X(softmax, last, gd_softmax(x, "-1"), 2, softmax_along)              \
+    X(softmax, first, gd_softmax(x, "0"), 0, softmax_along)              \
+    X(log_softmax, last, gd_log_softmax(x, "2"), 2, log_softmax_along)   \
+    X(log_softmax, middle, gd_log_softmax(x, "1"), 1, log_softmax_along) \
+    X(cumsum, last, gd_cumsum(x, "2"), 2, cumsum_along)                  \
     X(cumsum, first, gd_cumsum(x, "0"), 0, cumsum_along)
 
-#define ROW_FUNCTIONS(title, variant, call, axis, fn)                                                    \
-    static gd_tensor *apply_##title##_##variant(gd_ctx *ctx, gd_tensor *const *in)                       \
-    {                                                                                                    \
-        (void)ctx;                                                                                       \
-        gd_tensor *x = in[0];                                                                            \
-        return call;                                                                                     \
-    }                                                                                                    \
+#define ROW_FUNCTIONS(title, variant, call, axis, fn)                              \
+    static gd_tensor *apply_##title##_##variant(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                              \
+        (void)ctx;                                                                 \
+        gd_tensor *x = in[0];                                                      \
+        return call;                                                               \
+    }                                                                              \
     static void ref_##title##_##variant(const array *in, array *out) { ref_along(in, axis, fn, out); }
 ROWS(ROW_FUNCTIONS)
 
 /* A 0-dimensional operand is reduced over all of its no axes. */
-static gd_tensor *apply_sum_number(gd_ctx *ctx, gd_tensor *const *in) { return (void)ctx, gd_sum(in[0], NULL, false); }
-static gd_tensor *apply_max_number(gd_ctx *ctx, gd_tensor *const *in) { return (void)ctx, gd_max(in[0], NULL, true); }
+static gd_tensor *apply_sum_number(gd_ctx *ctx, gd_tensor *const *in)
+{
+    return (void)ctx, gd_sum(in[0], NULL, false);
+}
+static gd_tensor *apply_max_number(gd_ctx *ctx, gd_tensor *const *in)
+{
+    return (void)ctx, gd_max(in[0], NULL, true);
+}
 static gd_tensor *apply_prod_number(gd_ctx *ctx, gd_tensor *const *in)
 {
     return (void)ctx, gd_prod(in[0], NULL, true);
@@ -248,21 +257,24 @@ static void ref_number(const array *in, array *out)
 
 /* ---- the table ---- */
 
-#define CUBE(domain, empty) \
-    {domain, "row=2 mid=2 col=3", NULL, empty, "row=1 mid=1 col=1", "row=40 mid=20 col=150", 0}
-#define EMPTY_ROWS "row=0 mid=2 col=3"
+#define CUBE(domain, empty)                                                                       \
+    {                                                                                             \
+        domain, "row=2 mid=2 col=3", NULL, empty, "row=1 mid=1 col=1", "row=40 mid=20 col=150", 0 \
+    }
+#define EMPTY_ROWS   "row=0 mid=2 col=3"
 #define EMPTY_MIDDLE "row=2 mid=0 col=3"
 
-#define REDUCTION(title, variant, operator, numbers, none, allowed, derivatives, tolerance)                     \
-    {                                                                                                         \
-        .name = #title "/" #variant, .op = GD_OP_##operator, .apply = apply_##title##_##variant,                \
-        .reference = ref_##title##_##variant, .operands = 1, .in = {CUBE(numbers, none)}, .dtypes = allowed,    \
-        .order = derivatives, .error = tolerance                                                              \
+#define REDUCTION(title, variant, operator, numbers, none, allowed, derivatives, tolerance)                  \
+    {                                                                                                        \
+        .name = #title "/" #variant, .op = GD_OP_##operator, .apply = apply_##title##_##variant,             \
+        .reference = ref_##title##_##variant, .operands = 1, .in = {CUBE(numbers, none)}, .dtypes = allowed, \
+        .order = derivatives, .error = tolerance                                                             \
     }
-#define NUMBER(title, operator)                                                                                  \
-    {                                                                                                          \
-        .name = #title "/number", .op = GD_OP_##operator, .apply = apply_##title##_number, .reference = ref_number, \
-        .operands = 1, .in = {{ANY, "", "", NULL, "", "", 0}}, .dtypes = FLOATS, .order = 2                    \
+#define NUMBER(title, operator)                                                                           \
+    {                                                                                                     \
+        .name = #title "/number", .op = GD_OP_##operator, .apply = apply_##title##_number,                \
+        .reference = ref_number, .operands = 1, .in = {{ANY, "", "", NULL, "", "", 0}}, .dtypes = FLOATS, \
+        .order = 2                                                                                        \
     }
 
 static const op_case rows[] = {
@@ -292,9 +304,15 @@ static const op_case rows[] = {
     REDUCTION(norm, max, gather, ANY, EMPTY_ROWS, FLOATS, 2, 8),
     REDUCTION(variance, 0, sum, ANY, EMPTY_ROWS, FLOATS, 2, 8),
     /* one sample has no spread with correction 1 */
-    {.name = "variance/1", .op = GD_OP_sum, .apply = apply_variance_1, .reference = ref_variance_1, .operands = 1,
-     .in = {{ANY, "row=2 mid=2 col=3", NULL, EMPTY_MIDDLE, NULL, "row=40 mid=20 col=150", 0}}, .dtypes = FLOATS,
-     .order = 2, .error = 8},
+    {.name = "variance/1",
+     .op = GD_OP_sum,
+     .apply = apply_variance_1,
+     .reference = ref_variance_1,
+     .operands = 1,
+     .in = {{ANY, "row=2 mid=2 col=3", NULL, EMPTY_MIDDLE, NULL, "row=40 mid=20 col=150", 0}},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 8},
     REDUCTION(logsumexp, last, logsumexp, ANY, EMPTY_ROWS, FLOATS, 2, 4),
     REDUCTION(logsumexp, all, logsumexp, ANY, EMPTY_ROWS, FLOATS, 2, 4),
     REDUCTION(logsumexp, first, logsumexp, ANY, EMPTY_MIDDLE, FLOATS, 2, 4),
@@ -307,8 +325,14 @@ static const op_case rows[] = {
     NUMBER(sum, sum),
     NUMBER(max, gather),
     NUMBER(prod, prod),
-    {.name = "logsumexp/number", .op = GD_OP_logsumexp, .apply = apply_lse_number, .reference = ref_number,
-     .operands = 1, .in = {{ANY, "", "", NULL, "", "", 0}}, .dtypes = FLOATS, .order = 2},
+    {.name = "logsumexp/number",
+     .op = GD_OP_logsumexp,
+     .apply = apply_lse_number,
+     .reference = ref_number,
+     .operands = 1,
+     .in = {{ANY, "", "", NULL, "", "", 0}},
+     .dtypes = FLOATS,
+     .order = 2},
 };
 
 const op_case_table reduce_cases = {rows, COUNT_OF(rows)};

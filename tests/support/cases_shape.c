@@ -6,12 +6,12 @@
 
 #include <math.h>
 
-#define APPLY(name, expression)                                                   \
-    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in)             \
-    {                                                                             \
-        (void)ctx;                                                                \
-        gd_tensor *x = in[0];                                                     \
-        return expression;                                                        \
+#define APPLY(name, expression)                                       \
+    static gd_tensor *apply_##name(gd_ctx *ctx, gd_tensor *const *in) \
+    {                                                                 \
+        (void)ctx;                                                    \
+        gd_tensor *x = in[0];                                         \
+        return expression;                                            \
     }
 
 /* ---- the same elements in the same order, another shape ---- */
@@ -26,7 +26,8 @@ static void ref_same(const array *in, array *out) { same_elements(in, in->ndim, 
 static void ref_flat(const array *in, array *out) { same_elements(in, 1, &in->numel, out); }
 static void ref_pairs(const array *in, array *out)
 {
-    same_elements(in, 3, (int64_t[]){in->numel / (in->size[1] * in->size[2]), 1, in->size[1] * in->size[2]}, out);
+    same_elements(in, 3, (int64_t[]){in->numel / (in->size[1] * in->size[2]), 1, in->size[1] * in->size[2]},
+                  out);
 }
 static void ref_squeezed(const array *in, array *out)
 {
@@ -102,22 +103,22 @@ static void ref_squared(const array *in, array *out) { ref_map(in, 1, squared, o
 
 /* ---- views by index arithmetic ---- */
 
-#define PICK(name, axes, shape, offset)                                                            \
-    static int64_t from_##name(const array *x, const int64_t *i, const void *user)                 \
-    {                                                                                              \
-        (void)user;                                                                                \
-        (void)x;                                                                                   \
-        (void)i;                                                                                   \
-        return offset;                                                                             \
-    }                                                                                              \
-    static void ref_##name(const array *x, array *out)                                             \
-    {                                                                                              \
-        ref_pick(x, axes, (int64_t[]){EXPAND shape, 0}, from_##name, NULL, 0, out);                \
+#define PICK(name, axes, shape, offset)                                             \
+    static int64_t from_##name(const array *x, const int64_t *i, const void *user)  \
+    {                                                                               \
+        (void)user;                                                                 \
+        (void)x;                                                                    \
+        (void)i;                                                                    \
+        return offset;                                                              \
+    }                                                                               \
+    static void ref_##name(const array *x, array *out)                              \
+    {                                                                               \
+        ref_pick(x, axes, (int64_t[]){EXPAND shape, 0}, from_##name, NULL, 0, out); \
     }
-#define EXPAND(...) __VA_ARGS__
-#define AT2(a, b) ((a) * x->size[1] + (b))
-#define AT3(a, b, c) (((a) * x->size[1] + (b)) * x->size[2] + (c))
-#define S(k) x->size[k]
+#define EXPAND(...)  __VA_ARGS__
+#define AT2(a, b)    ((a)*x->size[1] + (b))
+#define AT3(a, b, c) (((a)*x->size[1] + (b)) * x->size[2] + (c))
+#define S(k)         x->size[k]
 
 APPLY(permute, gd_permute(x, (int[]){2, 0, -2}))
 PICK(permute, 3, (S(2), S(0), S(1)), AT3(i[1], i[2], i[0]))
@@ -181,7 +182,10 @@ static void ref_index_select(const array *in, array *out)
     ref_pick(in, 3, (int64_t[]){in->size[0], in[1].numel, in->size[2]}, from_index_select, in, 0, out);
 }
 
-static gd_tensor *apply_gather(gd_ctx *ctx, gd_tensor *const *in) { return (void)ctx, gd_gather(in[0], "1", in[1]); }
+static gd_tensor *apply_gather(gd_ctx *ctx, gd_tensor *const *in)
+{
+    return (void)ctx, gd_gather(in[0], "1", in[1]);
+}
 static gd_tensor *apply_gather_small(gd_ctx *ctx, gd_tensor *const *in)
 {
     return (void)ctx, gd_gather(in[0], "1", gd_cast(in[1], GD_U8));
@@ -284,57 +288,111 @@ static void ref_split(const array *x, array *out) { ref_pick(x, 2, x->size, from
 
 /* ---- the table ---- */
 
-#define FLAT(domain)  {domain, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=300 col=400", 0}
-#define WIDE(domain)  {domain, "row=2 col=5", NULL, "row=0 col=5", "row=1 col=3", "row=300 col=399", 0}
-#define CUBE(domain)  {domain, "row=2 mid=2 col=3", NULL, "row=0 mid=2 col=3", "row=1 mid=1 col=1", "row=40 mid=20 col=150", 0}
-#define BATCH(domain) {domain, "batch=2 row=3 col=3", NULL, "batch=0 row=3 col=3", "batch=1 row=1 col=1", "batch=3 row=200 col=200", 0}
-
-#define CASE1(title, operator, fn, operand, derivatives, allowed)                                     \
-    {                                                                                                 \
-        .name = title, .op = GD_OP_##operator, .apply = apply_##fn, .reference = ref_##fn, .operands = 1, \
-        .in = {operand}, .dtypes = allowed, .order = derivatives                                      \
+#define FLAT(domain)                                                                    \
+    {                                                                                   \
+        domain, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=300 col=400", 0 \
     }
-#define KEEPS(title, operator, fn, ref, operand, derivatives, allowed)                                \
-    {                                                                                                 \
-        .name = title, .op = GD_OP_##operator, .apply = apply_##fn, .reference = ref, .operands = 1,  \
-        .in = {operand}, .dtypes = allowed, .order = derivatives                                      \
+#define WIDE(domain)                                                                    \
+    {                                                                                   \
+        domain, "row=2 col=5", NULL, "row=0 col=5", "row=1 col=3", "row=300 col=399", 0 \
+    }
+#define CUBE(domain)                                                                 \
+    {                                                                                \
+        domain, "row=2 mid=2 col=3", NULL, "row=0 mid=2 col=3", "row=1 mid=1 col=1", \
+            "row=40 mid=20 col=150", 0                                               \
+    }
+#define BATCH(domain)                                                                      \
+    {                                                                                      \
+        domain, "batch=2 row=3 col=3", NULL, "batch=0 row=3 col=3", "batch=1 row=1 col=1", \
+            "batch=3 row=200 col=200", 0                                                   \
+    }
+
+#define CASE1(title, operator, fn, operand, derivatives, allowed)                                         \
+    {                                                                                                     \
+        .name = title, .op = GD_OP_##operator, .apply = apply_##fn, .reference = ref_##fn, .operands = 1, \
+        .in = {operand}, .dtypes = allowed, .order = derivatives                                          \
+    }
+#define KEEPS(title, operator, fn, ref, operand, derivatives, allowed)                               \
+    {                                                                                                \
+        .name = title, .op = GD_OP_##operator, .apply = apply_##fn, .reference = ref, .operands = 1, \
+        .in = {operand}, .dtypes = allowed, .order = derivatives                                     \
     }
 #define F64_ONLY (1 << GD_F64)
 
 static const op_case rows[] = {
     KEEPS("reshape/flat", reshape, reshape_flat, ref_flat, CUBE(ANY), 2, EVERYTHING),
     KEEPS("reshape/guess", reshape, reshape_guess, ref_pairs, CUBE(ANY), 2, EVERYTHING),
-    {.name = "squeeze", .op = GD_OP_reshape, .apply = apply_squeeze_one, .reference = ref_squeezed, .operands = 1,
-     .in = {{ANY, "row=2 one=1 col=3", NULL, "row=0 one=1 col=3", "row=1 one=1 col=1", "row=300 one=1 col=400", 0}},
-     .dtypes = EVERYTHING, .order = 2},
-    {.name = "squeeze/all", .op = GD_OP_reshape, .apply = apply_squeeze_all, .reference = ref_squeezed_all, .operands = 1,
-     .in = {{ANY, "row=2 one=1 col=3", NULL, "row=0 one=1 col=3", "row=1 one=1 col=1", "row=300 one=1 col=400", 0}},
-     .dtypes = EVERYTHING, .order = 2},
+    {.name = "squeeze",
+     .op = GD_OP_reshape,
+     .apply = apply_squeeze_one,
+     .reference = ref_squeezed,
+     .operands = 1,
+     .in = {{ANY, "row=2 one=1 col=3", NULL, "row=0 one=1 col=3", "row=1 one=1 col=1",
+             "row=300 one=1 col=400", 0}},
+     .dtypes = EVERYTHING,
+     .order = 2},
+    {.name = "squeeze/all",
+     .op = GD_OP_reshape,
+     .apply = apply_squeeze_all,
+     .reference = ref_squeezed_all,
+     .operands = 1,
+     .in = {{ANY, "row=2 one=1 col=3", NULL, "row=0 one=1 col=3", "row=1 one=1 col=1",
+             "row=300 one=1 col=400", 0}},
+     .dtypes = EVERYTHING,
+     .order = 2},
     KEEPS("unsqueeze", reshape, unsqueeze, ref_unsqueezed, FLAT(ANY), 2, EVERYTHING),
     KEEPS("copy", copy, copy, ref_same, CUBE(ANY), 2, EVERYTHING),
     KEEPS("contiguous", relabel, contiguous, ref_same, CUBE(ANY), 2, EVERYTHING),
-    {.name = "detach", .op = NO_OPERATOR, .apply = apply_detach, .reference = ref_same, .operands = 1,
-     .in = {CUBE(ANY)}, .dtypes = EVERYTHING},
+    {.name = "detach",
+     .op = NO_OPERATOR,
+     .apply = apply_detach,
+     .reference = ref_same,
+     .operands = 1,
+     .in = {CUBE(ANY)},
+     .dtypes = EVERYTHING},
     KEEPS("rename", relabel, rename, ref_same, FLAT(ANY), 2, EVERYTHING),
     KEEPS("rename_axis", relabel, rename_axis, ref_same, FLAT(ANY), 2, EVERYTHING),
     KEEPS("drop_names", relabel, drop_names, ref_same, FLAT(ANY), 2, EVERYTHING),
-    {.name = "with_labels", .op = GD_OP_relabel, .apply = apply_with_labels, .reference = ref_same, .operands = 1,
-     .in = {{ANY, "row=2 col=3", NULL, "row=0 col=3", NULL, NULL, 0}}, .dtypes = EVERYTHING, .order = 2},
-    {.name = "cast/f32", .op = GD_OP_cast, .apply = apply_cast_f32, .reference = ref_same, .operands = 1,
-     .in = {FLAT(GRID)}, .dtypes = EVERYTHING, .order = 2, .eps = 0x1p-8},
+    {.name = "with_labels",
+     .op = GD_OP_relabel,
+     .apply = apply_with_labels,
+     .reference = ref_same,
+     .operands = 1,
+     .in = {{ANY, "row=2 col=3", NULL, "row=0 col=3", NULL, NULL, 0}},
+     .dtypes = EVERYTHING,
+     .order = 2},
+    {.name = "cast/f32",
+     .op = GD_OP_cast,
+     .apply = apply_cast_f32,
+     .reference = ref_same,
+     .operands = 1,
+     .in = {FLAT(GRID)},
+     .dtypes = EVERYTHING,
+     .order = 2,
+     .eps = 0x1p-8},
     KEEPS("cast/i32", cast, cast_i32, ref_truncated, FLAT(ANY), 0, EVERYTHING),
     KEEPS("cast/bool", cast, cast_bool, ref_truth, FLAT(FEW), 0, EVERYTHING),
     KEEPS("to_device", to_device, to_device, ref_squared, FLAT(ANY), 2, NUMBERS),
     CASE1("permute", permute, permute, CUBE(ANY), 2, EVERYTHING),
     CASE1("transpose", permute, turned, CUBE(ANY), 2, EVERYTHING),
-    {.name = "expand", .op = GD_OP_expand, .apply = apply_expand, .reference = ref_expand, .operands = 1,
-     .in = {{ANY, "one=1 col=3", NULL, "one=1 col=0", "one=1 col=1", "one=1 col=30000", 0}}, .dtypes = EVERYTHING,
+    {.name = "expand",
+     .op = GD_OP_expand,
+     .apply = apply_expand,
+     .reference = ref_expand,
+     .operands = 1,
+     .in = {{ANY, "one=1 col=3", NULL, "one=1 col=0", "one=1 col=1", "one=1 col=30000", 0}},
+     .dtypes = EVERYTHING,
      .order = 2},
     CASE1("slice/step", slice, slice_step, WIDE(ANY), 2, EVERYTHING),
     CASE1("slice/back", slice, slice_back, WIDE(ANY), 2, EVERYTHING),
     CASE1("index", slice, index, WIDE(ANY), 2, EVERYTHING),
-    {.name = "index_label", .op = GD_OP_slice, .apply = apply_index_label, .reference = ref_index_label, .operands = 1,
-     .in = {{ANY, "row=2 col=4", NULL, "row=0 col=4", "row=1 col=4", "row=30000 col=4", 0}}, .dtypes = EVERYTHING,
+    {.name = "index_label",
+     .op = GD_OP_slice,
+     .apply = apply_index_label,
+     .reference = ref_index_label,
+     .operands = 1,
+     .in = {{ANY, "row=2 col=4", NULL, "row=0 col=4", "row=1 col=4", "row=30000 col=4", 0}},
+     .dtypes = EVERYTHING,
      .order = 2},
     CASE1("flip", slice, flip, CUBE(ANY), 2, EVERYTHING),
     CASE1("flip/all", slice, flip_all, CUBE(ANY), 2, EVERYTHING),
@@ -344,37 +402,79 @@ static const op_case rows[] = {
     CASE1("pad", embed, pad, FLAT(ANY), 2, EVERYTHING),
     CASE1("align", permute, align, FLAT(ANY), 2, EVERYTHING),
     CASE1("split", slice, split, WIDE(ANY), 2, EVERYTHING),
-    {.name = "index_select", .op = GD_OP_index_select, .apply = apply_index_select, .reference = ref_index_select,
-     .operands = 2, .dtypes = EVERYTHING, .order = 2,
-     .in = {{ANY, "row=2 mid=3 col=2", NULL, "row=0 mid=3 col=2", "row=1 mid=3 col=1", "row=40 mid=30 col=100", 0},
+    {.name = "index_select",
+     .op = GD_OP_index_select,
+     .apply = apply_index_select,
+     .reference = ref_index_select,
+     .operands = 2,
+     .dtypes = EVERYTHING,
+     .order = 2,
+     .in = {{ANY, "row=2 mid=3 col=2", NULL, "row=0 mid=3 col=2", "row=1 mid=3 col=1",
+             "row=40 mid=30 col=100", 0},
             {PLACES, "pick=4", NULL, "pick=4", "pick=1", "pick=50", 3}}},
-    {.name = "gather", .op = GD_OP_gather, .apply = apply_gather, .reference = ref_gather, .operands = 2,
-     .dtypes = EVERYTHING, .order = 2,
+    {.name = "gather",
+     .op = GD_OP_gather,
+     .apply = apply_gather,
+     .reference = ref_gather,
+     .operands = 2,
+     .dtypes = EVERYTHING,
+     .order = 2,
      .in = {{ANY, "row=3 col=2", NULL, "row=0 col=2", "row=1 col=2", "row=300 col=400", 0},
             {PLACES, "row=3 pick=4", NULL, "row=0 pick=4", "row=1 pick=1", "row=300 pick=400", 2}}},
-    {.name = "gather/u8", .op = GD_OP_gather, .apply = apply_gather_small, .reference = ref_gather, .operands = 2,
-     .dtypes = FLOATS, .order = 2,
+    {.name = "gather/u8",
+     .op = GD_OP_gather,
+     .apply = apply_gather_small,
+     .reference = ref_gather,
+     .operands = 2,
+     .dtypes = FLOATS,
+     .order = 2,
      .in = {{ANY, "row=3 col=2", NULL, "row=0 col=2", "row=1 col=2", "row=300 col=400", 0},
             {PLACES, "row=3 pick=4", NULL, "row=0 pick=4", "row=1 pick=1", "row=300 pick=400", 2}}},
-    {.name = "scatter_add", .op = GD_OP_scatter_add, .apply = apply_scatter_add, .reference = ref_scatter_add,
-     .operands = 3, .dtypes = NUMBERS, .order = 2,
+    {.name = "scatter_add",
+     .op = GD_OP_scatter_add,
+     .apply = apply_scatter_add,
+     .reference = ref_scatter_add,
+     .operands = 3,
+     .dtypes = NUMBERS,
+     .order = 2,
      .in = {{ANY, "row=3 col=2", NULL, "row=0 col=2", "row=1 col=2", "row=300 col=400", 0},
             {PLACES, "row=3 pick=4", NULL, "row=0 pick=4", "row=1 pick=1", "row=300 pick=400", 2},
             {ANY, "row=3 pick=4", NULL, "row=0 pick=4", "row=1 pick=1", "row=300 pick=400", 0}}},
-    {.name = "index_add", .op = GD_OP_index_add, .apply = apply_index_add, .reference = ref_index_add, .operands = 3,
-     .dtypes = NUMBERS, .order = 2,
+    {.name = "index_add",
+     .op = GD_OP_index_add,
+     .apply = apply_index_add,
+     .reference = ref_index_add,
+     .operands = 3,
+     .dtypes = NUMBERS,
+     .order = 2,
      .in = {{ANY, "row=3 col=2", NULL, "row=3 col=0", "row=3 col=1", "row=300 col=400", 0},
             {PLACES, "pick=4", NULL, "pick=4", "pick=1", "pick=350", 3},
             {ANY, "pick=4 col=2", NULL, "pick=4 col=0", "pick=1 col=1", "pick=350 col=400", 0}}},
-    {.name = "cat", .op = GD_OP_cat, .apply = apply_cat, .reference = ref_cat, .operands = 2, .dtypes = EVERYTHING,
+    {.name = "cat",
+     .op = GD_OP_cat,
+     .apply = apply_cat,
+     .reference = ref_cat,
+     .operands = 2,
+     .dtypes = EVERYTHING,
      .order = 2,
      .in = {FLAT(ANY), {ANY, "row=2 col=2", NULL, "row=0 col=2", "row=1 col=1", "row=300 col=100", 0}}},
-    {.name = "cat/many", .op = GD_OP_cat, .apply = apply_cat_many, .reference = ref_cat_many, .operands = 2,
-     .dtypes = EVERYTHING, .order = 2,
+    {.name = "cat/many",
+     .op = GD_OP_cat,
+     .apply = apply_cat_many,
+     .reference = ref_cat_many,
+     .operands = 2,
+     .dtypes = EVERYTHING,
+     .order = 2,
      .in = {{ANY, "row=1 col=2", NULL, "row=0 col=2", "row=1 col=1", "row=5 col=400", 0},
             {ANY, "row=1 col=2", NULL, "row=0 col=2", "row=1 col=1", "row=7 col=400", 0}}},
-    {.name = "stack", .op = GD_OP_cat, .apply = apply_stack, .reference = ref_stack, .operands = 2,
-     .dtypes = EVERYTHING, .order = 2, .in = {FLAT(ANY), FLAT(ANY)}},
+    {.name = "stack",
+     .op = GD_OP_cat,
+     .apply = apply_stack,
+     .reference = ref_stack,
+     .operands = 2,
+     .dtypes = EVERYTHING,
+     .order = 2,
+     .in = {FLAT(ANY), FLAT(ANY)}},
 };
 
 const op_case_table shape_cases = {rows, COUNT_OF(rows)};

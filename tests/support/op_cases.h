@@ -1,6 +1,6 @@
-/* One table of operator cases: how to make inputs, how to apply the operator, what the result must be.  The suites for
- * values, gradients, threads and failing allocations all loop over it, so a new row is tested everywhere at once, and an
- * operator of ops.def without a row fails tensor/cases. */
+/* One table of operator cases: how to make inputs, how to apply the operator, what the result must be.
+ * The suites for values, gradients, threads and failing allocations all loop over it, so a new row is
+ * tested everywhere at once, and an operator of ops.def without a row fails tensor/cases. */
 #ifndef GD_TESTS_OP_CASES_H
 #define GD_TESTS_OP_CASES_H
 
@@ -36,7 +36,8 @@ typedef enum domain {
     REGULAR    /* well-conditioned */
 } domain;
 
-/* Shapes are texts: "row=2 col=3"; the names are used in the labelled layout.  NULL: the layout does not apply. */
+/* Shapes are texts: "row=2 col=3"; the names are used in the labelled layout.  NULL: the layout does not
+ * apply. */
 typedef struct operand_spec {
     domain domain;
     const char *shape;
@@ -84,7 +85,8 @@ typedef struct op_case_table {
     int count;
 } op_case_table;
 
-extern const op_case_table elementwise_cases, reduce_cases, shape_cases, linear_cases, network_cases, make_cases;
+extern const op_case_table elementwise_cases, reduce_cases, shape_cases, linear_cases, network_cases,
+    make_cases;
 
 /* Operands of one case as tensors (to be handed to case_apply) and, where asked for, as plain arrays. */
 typedef struct case_inputs {
@@ -99,11 +101,12 @@ bool case_has_layout(const op_case *c, layout l);
 /* Fills inputs from a seed; everything lives in the innermost scope.  False when there was no memory. */
 bool case_build(case_inputs *inputs, gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, uint64_t seed,
                 bool large, bool with_values);
-/* The same operands, laid out the same way, in another context; much faster than building them anew.  No names. */
+/* The same operands, laid out the same way, in another context; much faster than building them anew.  No
+ * names. */
 bool case_clone(case_inputs *to, gd_ctx *ctx, const case_inputs *from);
 void case_free(case_inputs *inputs); /* the plain arrays */
-/* The operator on the operands; in the broadcast layout operands are expanded here, so that gradients meet the
- * expansion. */
+/* The operator on the operands; in the broadcast layout operands are expanded here, so that gradients meet
+ * the expansion. */
 gd_tensor *case_apply(const case_inputs *inputs, gd_ctx *ctx, gd_tensor *const *leaf);
 
 #endif

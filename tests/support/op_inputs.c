@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-const char *const layout_names[LAYOUTS] = {"contiguous", "strided", "broadcast", "empty", "single", "labelled"};
+const char *const layout_names[LAYOUTS] = {"contiguous", "strided", "broadcast",
+                                           "empty",      "single",  "labelled"};
 
 /* ---- shapes ---- */
 
@@ -251,7 +252,7 @@ bool case_build(case_inputs *inputs, gd_ctx *ctx, const op_case *c, layout l, gd
         if (expand) s.size[0] = 1;
         array a = array_new(s.ndim, s.size);
         fill_domain(&a, spec, own, &state);
-        gd_tensor *t = l == STRIDED ? strided(ctx, own, &a, &state)
+        gd_tensor *t = l == STRIDED    ? strided(ctx, own, &a, &state)
                        : l == LABELLED ? labelled(ctx, own, &a, &s, c->scramble && k)
                                        : contiguous(ctx, own, &a);
         inputs->leaf[k] = t;
@@ -271,7 +272,8 @@ bool case_build(case_inputs *inputs, gd_ctx *ctx, const op_case *c, layout l, gd
 static gd_tensor *clone(gd_ctx *ctx, const gd_tensor *t)
 {
     int64_t items = (int64_t)(t->storage->bytes / gd_dtype_size(t->dtype));
-    gd_tensor *whole = gd_from_data(ctx, t->dtype, 1, &items, t->storage->data), *view = whole ? gd__bare(whole) : NULL;
+    gd_tensor *whole = gd_from_data(ctx, t->dtype, 1, &items, t->storage->data),
+              *view = whole ? gd__bare(whole) : NULL;
     if (!view) return NULL;
     view->ndim = t->ndim;
     view->numel = t->numel;

@@ -84,8 +84,8 @@ void ref_along(const array *x, int axis, along_fn fn, array *out)
     free(scale);
 }
 
-void ref_pick(const array *x, int ndim, const int64_t *size, place_fn from, const void *user, long double fill,
-              array *out)
+void ref_pick(const array *x, int ndim, const int64_t *size, place_fn from, const void *user,
+              long double fill, array *out)
 {
     *out = array_new(ndim, size);
     int64_t index[GD_MAX_DIMS] = {0}, at = 0;
@@ -238,7 +238,8 @@ array ref_identity(const array *like)
     return one;
 }
 
-void ref_conv2d(const array *x, const array *weight, const array *bias, int64_t stride, int64_t padding, array *out)
+void ref_conv2d(const array *x, const array *weight, const array *bias, int64_t stride, int64_t padding,
+                array *out)
 {
     int64_t tall = weight->size[2], wide = weight->size[3], height = x->size[2], width = x->size[3];
     int64_t size[4] = {x->size[0], weight->size[0], (height + 2 * padding - tall) / stride + 1,

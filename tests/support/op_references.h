@@ -19,10 +19,11 @@ void ref_reduce(const array *x, unsigned axes, bool keep, reduce_fn fn, array *o
 typedef void (*along_fn)(long double *v, int64_t n, long double *scale);
 void ref_along(const array *x, int axis, along_fn fn, array *out);
 
-/* An array of that shape whose element at `index` is where `from` says: an offset into x, or -1 for `fill`. */
+/* An array of that shape whose element at `index` is where `from` says: an offset into x, or -1 for
+ * `fill`. */
 typedef int64_t (*place_fn)(const array *x, const int64_t *index, const void *user);
-void ref_pick(const array *x, int ndim, const int64_t *size, place_fn from, const void *user, long double fill,
-              array *out);
+void ref_pick(const array *x, int ndim, const int64_t *size, place_fn from, const void *user,
+              long double fill, array *out);
 
 /* [..., m, k] x [..., k, n], batches broadcast. */
 void ref_matmul(const array *a, const array *b, array *out);
@@ -34,7 +35,8 @@ void ref_cholesky(const array *a, array *out);
 void ref_solve(const array *a, const array *b, array *out, long double *log_det);
 array ref_identity(const array *like);
 /* [batch, channel, height, width] with [out, channel, h, w] and [out]. */
-void ref_conv2d(const array *x, const array *weight, const array *bias, int64_t stride, int64_t padding, array *out);
+void ref_conv2d(const array *x, const array *weight, const array *bias, int64_t stride, int64_t padding,
+                array *out);
 
 /* Philox 4x32-10 straight from the paper: four counter words, two key words. */
 void ref_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

@@ -73,8 +73,8 @@ void assert_error_at(gd_ctx *ctx, gd_status status, const char *text, const char
     gd_clear_error(ctx);
 }
 
-void assert_values_at(const gd_tensor *t, const double *want, int64_t count, double tolerance, const char *file,
-                      int line)
+void assert_values_at(const gd_tensor *t, const double *want, int64_t count, double tolerance,
+                      const char *file, int line)
 {
     if (!t || gd_numel(t) != count) {
         print_error("wanted %" PRId64 " elements, got %" PRId64 "\n", count, t ? gd_numel(t) : -1);
@@ -198,9 +198,9 @@ long double decode_item(gd_dtype dtype, const void *item)
 
 long double epsilon_of(gd_dtype dtype)
 {
-    return dtype == GD_F64   ? (long double)DBL_EPSILON
-           : dtype == GD_F32 ? (long double)FLT_EPSILON
-           : dtype == GD_F16 ? 0x1p-10L
+    return dtype == GD_F64    ? (long double)DBL_EPSILON
+           : dtype == GD_F32  ? (long double)FLT_EPSILON
+           : dtype == GD_F16  ? 0x1p-10L
            : dtype == GD_BF16 ? 0x1p-7L
                               : 0;
 }

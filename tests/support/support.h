@@ -1,5 +1,5 @@
-/* What the suites share: an allocator that counts and fails on demand, contexts, seeded numbers, elements of every dtype
- * as long double, plain arrays. */
+/* What the suites share: an allocator that counts and fails on demand, contexts, seeded numbers, elements
+ * of every dtype as long double, plain arrays. */
 #ifndef GD_TESTS_SUPPORT_H
 #define GD_TESTS_SUPPORT_H
 
@@ -40,16 +40,17 @@ void assert_no_error_at(gd_ctx *ctx, const char *file, int line);
 #define assert_error(ctx, status, text) assert_error_at(ctx, status, text, __FILE__, __LINE__)
 void assert_error_at(gd_ctx *ctx, gd_status status, const char *text, const char *file, int line);
 /* Compares an f64 view of a tensor with the numbers given. */
-#define assert_values(t, ...)                                                                   \
-    assert_values_at(t, (double[]){__VA_ARGS__}, (int64_t)(sizeof((double[]){__VA_ARGS__}) / 8), \
-                     1e-12, __FILE__, __LINE__)
-#define assert_values_near(t, tolerance, ...)                                                   \
-    assert_values_at(t, (double[]){__VA_ARGS__}, (int64_t)(sizeof((double[]){__VA_ARGS__}) / 8), \
-                     tolerance, __FILE__, __LINE__)
-void assert_values_at(const gd_tensor *t, const double *want, int64_t count, double tolerance, const char *file,
-                      int line);
-#define assert_shape(t, ...) \
-    assert_shape_at(t, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), __FILE__, __LINE__)
+#define assert_values(t, ...)                                                                           \
+    assert_values_at(t, (double[]){__VA_ARGS__}, (int64_t)(sizeof((double[]){__VA_ARGS__}) / 8), 1e-12, \
+                     __FILE__, __LINE__)
+#define assert_values_near(t, tolerance, ...)                                                               \
+    assert_values_at(t, (double[]){__VA_ARGS__}, (int64_t)(sizeof((double[]){__VA_ARGS__}) / 8), tolerance, \
+                     __FILE__, __LINE__)
+void assert_values_at(const gd_tensor *t, const double *want, int64_t count, double tolerance,
+                      const char *file, int line);
+#define assert_shape(t, ...)                                                                            \
+    assert_shape_at(t, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), __FILE__, \
+                    __LINE__)
 void assert_shape_at(const gd_tensor *t, const int64_t *shape, int ndim, const char *file, int line);
 
 /* Short ways to make f64 tensors. */
@@ -59,7 +60,7 @@ void assert_shape_at(const gd_tensor *t, const int64_t *shape, int ndim, const c
                 (double[]){__VA_ARGS__})
 #define MATRIX(ctx, rows, columns, ...) \
     gd_from_f64(ctx, GD_F64, 2, (int64_t[]){rows, columns}, (double[]){__VA_ARGS__})
-#define INDEX(ctx, ...)                                                                                     \
+#define INDEX(ctx, ...)                                                                                      \
     gd_from_data(ctx, GD_I64, 1, (int64_t[]){(int64_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))}, \
                  (int64_t[]){__VA_ARGS__})
 

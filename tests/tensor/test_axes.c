@@ -44,10 +44,10 @@ static const char *names_of(const gd_tensor *t)
     return text;
 }
 
-#define assert_axes(t, names, ...)                \
-    do {                                          \
-        assert_shape(t, __VA_ARGS__);             \
-        assert_string_equal(names_of(t), names);  \
+#define assert_axes(t, names, ...)               \
+    do {                                         \
+        assert_shape(t, __VA_ARGS__);            \
+        assert_string_equal(names_of(t), names); \
     } while (0)
 
 /* ---- meeting by name ---- */
@@ -82,7 +82,8 @@ static void a_missing_name_broadcasts(void **state)
 static void anonymous_axes_meet_from_the_right(void **state)
 {
     (void)state;
-    gd_tensor *x = COUNTING("batch, _, _", 2, 2, 3), *row = COUNTING("_", 3), *column = COUNTING("_, _", 2, 1);
+    gd_tensor *x = COUNTING("batch, _, _", 2, 2, 3), *row = COUNTING("_", 3),
+              *column = COUNTING("_, _", 2, 1);
     assert_axes(gd_add(x, row), "batch, _, _", 2, 2, 3);
     assert_values(gd_add(x, row), 0, 2, 4, 3, 5, 7, 6, 8, 10, 9, 11, 13);
     assert_values(gd_add(x, column), 0, 1, 2, 4, 5, 6, 6, 7, 8, 10, 11, 12);
@@ -122,7 +123,8 @@ static void one_name_with_two_sizes_is_an_error(void **state)
     assert_error(ctx, GD_SHAPE, "sub: axis 0 has 3 on the left and 2 on the right; shapes [3] and [3, 2]");
     assert_null(gd_fma(COUNTING("_, _", 1, 1), COUNTING("_", 4), COUNTING("_", 5)));
     assert_error(ctx, GD_SHAPE, "fma: axis 0 has 4 on the left and 5 on the right; shapes [4] and [5]");
-    assert_null(gd_where(gd_gt(COUNTING("_", 2), COUNTING("_", 2)), COUNTING("_, _", 3, 1), COUNTING("_, _", 4, 1)));
+    assert_null(
+        gd_where(gd_gt(COUNTING("_", 2), COUNTING("_", 2)), COUNTING("_, _", 3, 1), COUNTING("_, _", 4, 1)));
     assert_error(ctx, GD_SHAPE, "where: axis 0 has 3 on the left and 4 on the right");
 }
 
@@ -136,7 +138,8 @@ static void too_many_axes_are_an_error(void **state)
 
 /* ---- labels ---- */
 
-static const char *const abc[] = {"a", "b", "c"}, *const cab[] = {"c", "a", "b"}, *const abd[] = {"a", "b", "d"};
+static const char *const abc[] = {"a", "b", "c"}, *const cab[] = {"c", "a", "b"},
+                         *const abd[] = {"a", "b", "d"};
 
 static gd_tensor *labelled(const char *const *labels, double first, double second, double third)
 {
@@ -181,21 +184,24 @@ static void different_labels_are_an_error(void **state)
 static void labels_survive_operators(void **state)
 {
     (void)state;
-    gd_tensor *x = gd_with_labels(gd_with_labels(COUNTING("row, k", 2, 3), "k", abc), "row", (const char *[]){"u", "v"});
-    gd_tensor *same[] = {gd_exp(x),           gd_copy(x),         gd_cast(x, GD_F32),  gd_neg(x),
-                         gd_cumsum(x, "k"),   gd_softmax(x, "k"), gd_detach(x),        gd_clamp(x, 0, 1),
-                         gd_zeros_like(x),    gd_gt(x, x),        gd_contiguous(x),    gd_dropout(x, 0.5),
-                         gd_mul(x, x),        gd_triu(x, 0),      gd_layer_norm(x, "k", NULL, NULL, 1e-5),
-                         gd_pow_scalar(x, 2), gd_tril(x, 0),      gd_where(gd_gt(x, x), x, x)};
+    gd_tensor *x = gd_with_labels(gd_with_labels(COUNTING("row, k", 2, 3), "k", abc), "row",
+                                  (const char *[]){"u", "v"});
+    gd_tensor *same[] = {gd_exp(x),           gd_copy(x),        gd_cast(x, GD_F32),
+                         gd_neg(x),           gd_cumsum(x, "k"), gd_softmax(x, "k"),
+                         gd_detach(x),        gd_clamp(x, 0, 1), gd_zeros_like(x),
+                         gd_gt(x, x),         gd_contiguous(x),  gd_dropout(x, 0.5),
+                         gd_mul(x, x),        gd_triu(x, 0),     gd_layer_norm(x, "k", NULL, NULL, 1e-5),
+                         gd_pow_scalar(x, 2), gd_tril(x, 0),     gd_where(gd_gt(x, x), x, x)};
     for (int i = 0; i < COUNT_OF(same); i++) {
         assert_axes(same[i], "row, k", 2, 3);
         assert_string_equal(gd_axis_label(same[i], 0, 1), "v");
         assert_string_equal(gd_axis_label(same[i], -1, 2), "c");
     }
-    gd_tensor *column[] = {gd_sum(x, "row", false),  gd_mean(x, "row", false), gd_max(x, "row", false),
-                           gd_argmin(x, "0", false), gd_any(x, "row", false),  gd_norm(x, 2, "row", false),
-                           gd_prod(x, "row", false), gd_logsumexp(x, "row", false), gd_variance(x, "row", 0, false),
-                           gd_index(x, "row", 0),    gd_index_label(x, "row", "v")};
+    gd_tensor *column[] = {
+        gd_sum(x, "row", false),  gd_mean(x, "row", false),      gd_max(x, "row", false),
+        gd_argmin(x, "0", false), gd_any(x, "row", false),       gd_norm(x, 2, "row", false),
+        gd_prod(x, "row", false), gd_logsumexp(x, "row", false), gd_variance(x, "row", 0, false),
+        gd_index(x, "row", 0),    gd_index_label(x, "row", "v")};
     for (int i = 0; i < COUNT_OF(column); i++) {
         assert_axes(column[i], "k", 3);
         assert_string_equal(gd_axis_label(column[i], 0, 0), "a");
@@ -220,7 +226,8 @@ static void labels_survive_operators(void **state)
 static void joining_joins_labels(void **state)
 {
     (void)state;
-    gd_tensor *x = labelled(abc, 1, 2, 3), *y = gd_with_labels(gd_rename(VECTOR(ctx, 4, 5), "k"), "k", (const char *[]){"x", "y"});
+    gd_tensor *x = labelled(abc, 1, 2, 3),
+              *y = gd_with_labels(gd_rename(VECTOR(ctx, 4, 5), "k"), "k", (const char *[]){"x", "y"});
     gd_tensor *both = gd_cat((gd_tensor *[]){x, y}, 2, "k");
     assert_axes(both, "k", 5);
     assert_string_equal(gd_axis_label(both, 0, 3), "x");
@@ -305,8 +312,10 @@ static void axes_are_chosen_by_name_or_number(void **state)
     static const struct {
         const char *axes, *text;
     } bad[] = {
-        {"q", "sum: no axis 'q' in [a=2, b=3, 2]"}, {"3", "sum: no axis '3' in [a=2, b=3, 2]"},
-        {"-4", "sum: no axis '-4'"},                {"a, 0", "sum: axis '0' is named twice"},
+        {"q", "sum: no axis 'q' in [a=2, b=3, 2]"},
+        {"3", "sum: no axis '3' in [a=2, b=3, 2]"},
+        {"-4", "sum: no axis '-4'"},
+        {"a, 0", "sum: axis '0' is named twice"},
         {"a,,b", "sum: an empty axis name in 'a,,b'"},
     };
     for (int i = 0; i < COUNT_OF(bad); i++) {
@@ -374,7 +383,8 @@ static gd_tensor *model_tensor(const model *a)
     return t;
 }
 
-/* The element of a that belongs to index of the result t: by name and label, or by rank among the anonymous ones. */
+/* The element of a that belongs to index of the result t: by name and label, or by rank among the
+ * anonymous ones. */
 static double model_at(const model *a, const gd_tensor *t, const int64_t *index)
 {
     int64_t at[4] = {0};
@@ -511,15 +521,18 @@ static void gradients_come_back_on_their_own_axes(void **state)
 static void gradients_of_broadcast_operands_are_summed(void **state)
 {
     (void)state;
-    gd_tensor *x = gd_require_grad(COUNTING("batch, feature", 2, 3)), *bias = gd_require_grad(COUNTING("feature", 3));
-    gd_tensor *anonymous = gd_require_grad(COUNTING("_, _", 1, 2)), *column = gd_require_grad(COUNTING("_, _", 3, 1));
+    gd_tensor *x = gd_require_grad(COUNTING("batch, feature", 2, 3)),
+              *bias = gd_require_grad(COUNTING("feature", 3));
+    gd_tensor *anonymous = gd_require_grad(COUNTING("_, _", 1, 2)),
+              *column = gd_require_grad(COUNTING("_, _", 3, 1));
     gd_tensor *grads[2];
     gd_tensor *inputs[] = {x, bias}, *plain[] = {anonymous, column};
     assert_int_equal(gd_grad(gd_sum(gd_sub(x, bias), NULL, false), NULL, inputs, 2, 0, grads), GD_OK);
     assert_axes(grads[0], "batch, feature", 2, 3);
     assert_axes(grads[1], "feature", 3);
     assert_values(grads[1], -2, -2, -2);
-    assert_int_equal(gd_grad(gd_sum(gd_mul(anonymous, column), NULL, false), NULL, plain, 2, 0, grads), GD_OK);
+    assert_int_equal(gd_grad(gd_sum(gd_mul(anonymous, column), NULL, false), NULL, plain, 2, 0, grads),
+                     GD_OK);
     assert_shape(grads[0], 1, 2);
     assert_values(grads[0], 3, 3);
     assert_shape(grads[1], 3, 1);

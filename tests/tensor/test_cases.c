@@ -1,5 +1,5 @@
-/* The table of operator cases is complete and honest: every operator of ops.def and every public function that makes a
- * tensor has a row, and every row really runs the operator it is there for. */
+/* The table of operator cases is complete and honest: every operator of ops.def and every public function
+ * that makes a tensor has a row, and every row really runs the operator it is there for. */
 #include "support/op_cases.h"
 #include "tensor/device.h"
 
@@ -74,7 +74,8 @@ static void every_case_runs_its_operator(void **state)
     end_context(ctx, NULL);
 }
 
-/* Differentiable operators have a case whose gradients are checked, and a reason stands where order 2 is not. */
+/* Differentiable operators have a case whose gradients are checked, and a reason stands where order 2 is
+ * not. */
 static void every_differentiable_operator_is_checked(void **state)
 {
     (void)state;

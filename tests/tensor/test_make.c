@@ -24,15 +24,16 @@ static int teardown(void **state)
 }
 
 #define EACH_DTYPE(d) for (gd_dtype d = 0; d < GD_DTYPE_COUNT; d++)
-#define SIX           2, (int64_t[]){2, 3}
+#define SIX \
+    2, (int64_t[]) { 2, 3 }
 
 static void dtypes_have_names_and_sizes(void **state)
 {
     (void)state;
-#define CHECK(NAME, name, bytes, kind, st, np)                                \
-    assert_string_equal(gd_dtype_name(GD_##NAME), #name);                     \
-    assert_int_equal(gd_dtype_size(GD_##NAME), bytes);                        \
-    assert_int_equal(gd_dtype_is_float(GD_##NAME), (kind) == 'f');            \
+#define CHECK(NAME, name, bytes, kind, st, np)                     \
+    assert_string_equal(gd_dtype_name(GD_##NAME), #name);          \
+    assert_int_equal(gd_dtype_size(GD_##NAME), bytes);             \
+    assert_int_equal(gd_dtype_is_float(GD_##NAME), (kind) == 'f'); \
     assert_int_equal(gd_dtype_from_name(#name), GD_##NAME);
     GD_DTYPE_LIST(CHECK)
     assert_int_equal(gd_dtype_from_name("f8"), GD_DTYPE_COUNT);
@@ -188,7 +189,8 @@ static void tensors_are_shown(void **state)
 {
     (void)state;
     char text[512];
-    gd_format(gd_rename(gd_from_f64(ctx, GD_F32, SIX, (double[]){0, 1, 2, 3.5, -4, 1e10}), "a, _"), text, sizeof text);
+    gd_format(gd_rename(gd_from_f64(ctx, GD_F32, SIX, (double[]){0, 1, 2, 3.5, -4, 1e10}), "a, _"), text,
+              sizeof text);
     assert_string_equal(text, "[[0, 1, 2],\n [3.5, -4, 1e+10]]  f32[a=2, 3]");
     gd_format(gd_scalar(ctx, GD_BOOL, 1), text, sizeof text);
     assert_string_equal(text, "1  bool[]");
@@ -221,7 +223,10 @@ static void devices_by_name(void **state)
     assert_error(ctx, GD_DEVICE, "device ''");
     gd_tensor *t = gd_zeros(ctx, GD_F64, SIX);
     assert_ptr_equal(gd_data(gd_to_device(t, gd_device_get(ctx, "cpu"))), gd_data(t));
-    assert_values(gd_empty_on(gd_device_get(ctx, "cpu"), GD_F64, 1, (int64_t[]){0}) ? gd_zeros(ctx, GD_F64, 0, NULL) : NULL, 0);
+    assert_values(gd_empty_on(gd_device_get(ctx, "cpu"), GD_F64, 1, (int64_t[]){0})
+                      ? gd_zeros(ctx, GD_F64, 0, NULL)
+                      : NULL,
+                  0);
     if (gd_gpu_count(ctx) == 0) {
         assert_no_error(ctx);
         assert_null(gd_device_get(ctx, "gpu"));
@@ -234,9 +239,9 @@ static void devices_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(dtypes_have_names_and_sizes),  TEST(constants_in_every_dtype), TEST(sequences_in_every_dtype),
-        TEST(data_goes_in_and_comes_out),   TEST(casts_between_all_dtypes), TEST(single_elements),
-        TEST(looking_at_nothing_is_harmless), TEST(tensors_are_shown),      TEST(devices_by_name),
+        TEST(dtypes_have_names_and_sizes),    TEST(constants_in_every_dtype), TEST(sequences_in_every_dtype),
+        TEST(data_goes_in_and_comes_out),     TEST(casts_between_all_dtypes), TEST(single_elements),
+        TEST(looking_at_nothing_is_harmless), TEST(tensors_are_shown),        TEST(devices_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

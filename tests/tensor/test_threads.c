@@ -1,5 +1,5 @@
-/* The same bits with 1, 2 and 4 threads, from run to run, and with every instruction set, for every operator case and
- * its gradients, on operands large enough to be cut into pieces. */
+/* The same bits with 1, 2 and 4 threads, from run to run, and with every instruction set, for every
+ * operator case and its gradients, on operands large enough to be cut into pieces. */
 #include "support/op_cases.h"
 #include "tensor/cpu/cpu.h"
 
@@ -37,7 +37,8 @@ static outcome run_case(gd_ctx *ctx, const case_inputs *original)
     gd_tensor *want[MAX_OPERANDS], *grad[MAX_OPERANDS];
     int count = 0;
     for (int k = 0; k < c->operands && c->order; k++)
-        if (gd_dtype_is_float(gd_tensor_dtype(inputs.leaf[k]))) want[count++] = gd_require_grad(inputs.leaf[k]);
+        if (gd_dtype_is_float(gd_tensor_dtype(inputs.leaf[k])))
+            want[count++] = gd_require_grad(inputs.leaf[k]);
     gd_tensor *y = case_apply(&inputs, ctx, inputs.leaf);
     assert_no_error(ctx);
     take(&o, y);
@@ -54,7 +55,8 @@ static void assert_same(const op_case *c, layout l, const outcome *a, const outc
     assert_int_equal(a->count, b->count);
     for (size_t i = 0; i < a->count; i++)
         if (a->bytes[i] != b->bytes[i] || memcmp(a->byte[i], b->byte[i], a->bytes[i]) != 0)
-            fail_msg("%s, %s: %s differs with %s", c->name, layout_names[l], i ? "a gradient" : "the result", what);
+            fail_msg("%s, %s: %s differs with %s", c->name, layout_names[l], i ? "a gradient" : "the result",
+                     what);
 }
 
 /* Contexts to compare with the first. */
@@ -64,9 +66,8 @@ static const struct {
     const char *isa;
     bool always; /* not only for contiguous operands */
 } variants[] = {
-    {"1 thread", 1, NULL, true},     {"2 threads", 2, NULL, false},
-    {"4 threads", 4, NULL, true},    {"another run", 4, NULL, false},
-    {"AVX2", 2, "avx2", false},      {"AVX-512", 1, "avx512", false},
+    {"1 thread", 1, NULL, true},     {"2 threads", 2, NULL, false}, {"4 threads", 4, NULL, true},
+    {"another run", 4, NULL, false}, {"AVX2", 2, "avx2", false},    {"AVX-512", 1, "avx512", false},
     {"no AVX", 2, "base", true},
 };
 
@@ -95,10 +96,22 @@ static void compare_variants(gd_dtype dtype, layout first, layout last)
     for (int v = 0; v < COUNT_OF(variants); v++) end_context(ctx[v], NULL);
 }
 
-static void f64_results_have_the_same_bits(void **state) { (void)state, compare_variants(GD_F64, CONTIGUOUS, BROADCAST); }
-static void f32_results_have_the_same_bits(void **state) { (void)state, compare_variants(GD_F32, CONTIGUOUS, CONTIGUOUS); }
-static void f16_results_have_the_same_bits(void **state) { (void)state, compare_variants(GD_F16, CONTIGUOUS, CONTIGUOUS); }
-static void i32_results_have_the_same_bits(void **state) { (void)state, compare_variants(GD_I32, STRIDED, STRIDED); }
+static void f64_results_have_the_same_bits(void **state)
+{
+    (void)state, compare_variants(GD_F64, CONTIGUOUS, BROADCAST);
+}
+static void f32_results_have_the_same_bits(void **state)
+{
+    (void)state, compare_variants(GD_F32, CONTIGUOUS, CONTIGUOUS);
+}
+static void f16_results_have_the_same_bits(void **state)
+{
+    (void)state, compare_variants(GD_F16, CONTIGUOUS, CONTIGUOUS);
+}
+static void i32_results_have_the_same_bits(void **state)
+{
+    (void)state, compare_variants(GD_I32, STRIDED, STRIDED);
+}
 
 /* The large shapes are meant to be cut: most cases hand work to the pool. */
 static void large_cases_use_several_threads(void **state)
@@ -130,8 +143,8 @@ static void sums_of_every_length_have_the_same_bits(void **state)
 {
     (void)state;
     gd_ctx *one = context(NULL, 1, "base"), *four = context(NULL, 4, NULL);
-    static const int64_t lengths[] = {1,    15,   16,    17,    127,   128,   129,    1023,   1024,
-                                      1025, 4095, 4096,  4097,  8192,  8193,  32768,  32769,  100001};
+    static const int64_t lengths[] = {1,    15,   16,   17,   127,  128,  129,   1023,  1024,
+                                      1025, 4095, 4096, 4097, 8192, 8193, 32768, 32769, 100001};
     for (int i = 0; i < COUNT_OF(lengths); i++) {
         int64_t n = lengths[i], shapes[3][3] = {{1, n, 1}, {3, n, 1}, {1, n, 7}};
         for (int s = 0; s < 3; s++) {
@@ -159,7 +172,8 @@ static void *fit_line(void *arg)
     double *loss = arg;
     gd_ctx *ctx = context(NULL, 2, NULL);
     gd_seed(ctx, 4);
-    gd_tensor *x = gd_randn(ctx, GD_F64, 2, (int64_t[]){3000, 20}), *w = gd_zeros(ctx, GD_F64, 2, (int64_t[]){20, 1});
+    gd_tensor *x = gd_randn(ctx, GD_F64, 2, (int64_t[]){3000, 20}),
+              *w = gd_zeros(ctx, GD_F64, 2, (int64_t[]){20, 1});
     gd_tensor *y = gd_sum(x, "1", true);
     (void)gd_require_grad(w);
     for (int step = 0; step < 30; step++) {
@@ -187,7 +201,8 @@ static void contexts_in_parallel_do_not_disturb_each_other(void **state)
     pthread_t thread[CONTEXTS];
     fit_line(&alone);
     assert_true(alone > 0 && alone < 1);
-    for (int i = 0; i < CONTEXTS; i++) assert_int_equal(pthread_create(&thread[i], NULL, fit_line, &loss[i]), 0);
+    for (int i = 0; i < CONTEXTS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, fit_line, &loss[i]), 0);
     for (int i = 0; i < CONTEXTS; i++) assert_int_equal(pthread_join(thread[i], NULL), 0);
     for (int i = 0; i < CONTEXTS; i++) assert_true(loss[i] == alone);
 }
@@ -224,8 +239,7 @@ static void every_task_runs_once(void **state)
         memset((void *)t.count, 0, sizeof t.count);
         t.nested = round % 3 == 0 && tasks > 7;
         gd__parallel(ctx, tasks, count_task, &t);
-        for (int64_t i = 0; i < 1000; i++)
-            assert_int_equal(t.count[i], (i < tasks) + (t.nested && i < 5));
+        for (int64_t i = 0; i < 1000; i++) assert_int_equal(t.count[i], (i < tasks) + (t.nested && i < 5));
     }
     end_context(ctx, NULL);
 }

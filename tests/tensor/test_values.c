@@ -1,5 +1,5 @@
-/* Values of every operator, dtype and layout against long double references; conversions of halves one by one; f32
- * exp, log and tanh to 2 ULP over the whole range. */
+/* Values of every operator, dtype and layout against long double references; conversions of halves one by
+ * one; f32 exp, log and tanh to 2 ULP over the whole range. */
 #include "support/op_cases.h"
 #include "support/op_references.h"
 
@@ -12,7 +12,10 @@
 /* The smallest positive number: errors of subnormal results are counted in it. */
 static long double smallest_of(gd_dtype dtype)
 {
-    return dtype == GD_F64 ? 0x1p-1074L : dtype == GD_F32 ? 0x1p-149L : dtype == GD_F16 ? 0x1p-24L : 0x1p-133L;
+    return dtype == GD_F64   ? 0x1p-1074L
+           : dtype == GD_F32 ? 0x1p-149L
+           : dtype == GD_F16 ? 0x1p-24L
+                             : 0x1p-133L;
 }
 
 /* What a dtype makes of a number. */
@@ -23,7 +26,8 @@ static long double held(gd_dtype dtype, long double v)
     return decode_item(dtype, item);
 }
 
-static void compare(const op_case *c, layout l, gd_dtype dtype, const gd_tensor *t, const array *got, const array *want)
+static void compare(const op_case *c, layout l, gd_dtype dtype, const gd_tensor *t, const array *got,
+                    const array *want)
 {
     gd_dtype out = gd_tensor_dtype(t);
     bool same = got->ndim == want->ndim;
@@ -170,7 +174,8 @@ static void random_views_read_copy_and_broadcast_right(void **state)
         int64_t size[GD_MAX_DIMS], right[GD_MAX_DIMS];
         for (int i = 0; i < ndim; i++) size[i] = random_below(&seed, round % 50 ? 4 : 5) + (round % 7 != 0);
         for (int i = 0; i < ndim - less; i++) right[i] = random_below(&seed, 3) ? size[less + i] : 1;
-        view a = random_view(ctx, dtype, ndim, size, &seed), b = random_view(ctx, dtype, ndim - less, right, &seed);
+        view a = random_view(ctx, dtype, ndim, size, &seed),
+             b = random_view(ctx, dtype, ndim - less, right, &seed);
         array operand[2] = {a.value, b.value}, want;
         ref_map(operand, 2, plus, &want);
         static const op_case sum_case = {.name = "add of views"}, copy_case = {.name = "copy of a view"};
@@ -216,7 +221,9 @@ static void every_half_becomes_the_right_float(void **state)
             for (int i = 0; i < 65536; i++) {
                 float want = (float)decode_item(halves[h], &all[i]);
                 bool same = isnan(want) ? isnan(got[i]) : !memcmp(&want, &got[i], 4);
-                if (!same) fail_msg("%s %04x: %g, should be %g", gd_dtype_name(halves[h]), i, (double)got[i], (double)want);
+                if (!same)
+                    fail_msg("%s %04x: %g, should be %g", gd_dtype_name(halves[h]), i, (double)got[i],
+                             (double)want);
             }
         }
         gd_scope_end(ctx);
@@ -233,7 +240,8 @@ static float next_float(float f, int steps)
     return f;
 }
 
-/* Rounding is monotone, so it is right everywhere when it is right at every half, at every midpoint and beside it. */
+/* Rounding is monotone, so it is right everywhere when it is right at every half, at every midpoint and
+ * beside it. */
 static void floats_round_to_the_nearest_half(void **state)
 {
     (void)state;
@@ -265,7 +273,9 @@ static void floats_round_to_the_nearest_half(void **state)
                 uint16_t want;
                 encode_item(halves[h], (long double)in[i], &want);
                 bool same = isnan(in[i]) ? isnan(decode_item(halves[h], &got[i])) : got[i] == want;
-                if (!same) fail_msg("%a as %s: %04x, should be %04x", (double)in[i], gd_dtype_name(halves[h]), got[i], want);
+                if (!same)
+                    fail_msg("%a as %s: %04x, should be %04x", (double)in[i], gd_dtype_name(halves[h]),
+                             got[i], want);
             }
             gd_scope_end(ctx);
         }
@@ -282,7 +292,9 @@ static double ulp_error(float got, double want)
     if (isnan(want)) return isnan(got) ? 0 : INFINITY;
     if (!isfinite(nearest) || !isfinite(got)) {
         /* a finite neighbour of infinity is one step away */
-        return (nearest == INFINITY && got == FLT_MAX) || (nearest == -INFINITY && got == -FLT_MAX) ? 1 : INFINITY;
+        return (nearest == INFINITY && got == FLT_MAX) || (nearest == -INFINITY && got == -FLT_MAX)
+                   ? 1
+                   : INFINITY;
     }
     int exponent;
     frexp(want, &exponent);
@@ -290,8 +302,8 @@ static double ulp_error(float got, double want)
     return fabs((double)got - want) / ulp;
 }
 
-static void sweep(const char *name, const char *isa, gd_tensor *(*op)(gd_tensor *), double (*reference)(double),
-                  double limit)
+static void sweep(const char *name, const char *isa, gd_tensor *(*op)(gd_tensor *),
+                  double (*reference)(double), double limit)
 {
     enum { CHUNK = 1 << 16, STRIDE = 1009 }; /* an odd step passes through every pattern of low bits */
     static float x[CHUNK];

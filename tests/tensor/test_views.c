@@ -30,7 +30,8 @@ static gd_tensor *counting(int64_t rows, int64_t columns)
 
 static bool share(const gd_tensor *a, const gd_tensor *b) { return a->storage == b->storage; }
 
-#define assert_strides(t, ...) assert_memory_equal(gd_strides(t), ((int64_t[]){__VA_ARGS__}), sizeof((int64_t[]){__VA_ARGS__}))
+#define assert_strides(t, ...) \
+    assert_memory_equal(gd_strides(t), ((int64_t[]){__VA_ARGS__}), sizeof((int64_t[]){__VA_ARGS__}))
 
 static void shape_operators_copy_nothing(void **state)
 {
@@ -38,11 +39,21 @@ static void shape_operators_copy_nothing(void **state)
     gd_tensor *x = counting(4, 6);
     int64_t before = m.bytes;
     gd_tensor *views[] = {
-        gd_reshape(x, 3, (int64_t[]){2, 2, 6}), gd_transpose(x, 0, 1),  gd_slice(x, "0", 1, 3, 1),
-        gd_slice(x, "1", -1, INT64_MIN, -2),    gd_index(x, "1", 3),    gd_unsqueeze(x, 1, "new"),
-        gd_expand(x, 3, (int64_t[]){9, 4, 6}),  gd_flip(x, NULL),       gd_squeeze(gd_unsqueeze(x, 0, NULL), NULL),
-        gd_rename(x, "a, b"),                   gd_detach(x),           gd_cast(x, GD_F64),
-        gd_contiguous(x),                       gd_diagonal(x),         gd_permute(x, (int[]){1, 0}),
+        gd_reshape(x, 3, (int64_t[]){2, 2, 6}),
+        gd_transpose(x, 0, 1),
+        gd_slice(x, "0", 1, 3, 1),
+        gd_slice(x, "1", -1, INT64_MIN, -2),
+        gd_index(x, "1", 3),
+        gd_unsqueeze(x, 1, "new"),
+        gd_expand(x, 3, (int64_t[]){9, 4, 6}),
+        gd_flip(x, NULL),
+        gd_squeeze(gd_unsqueeze(x, 0, NULL), NULL),
+        gd_rename(x, "a, b"),
+        gd_detach(x),
+        gd_cast(x, GD_F64),
+        gd_contiguous(x),
+        gd_diagonal(x),
+        gd_permute(x, (int[]){1, 0}),
     };
     for (int i = 0; i < COUNT_OF(views); i++) assert_true(share(views[i], x));
     gd_tensor *piece[3];

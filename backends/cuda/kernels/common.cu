@@ -84,7 +84,7 @@ __device__ inline float d_fma(float x, float y, float z) { return fmaf(x, y, z);
 __device__ inline double d_fma(double x, double y, double z) { return fma(x, y, z); }
 __device__ inline float d_clamp(float x, const double *f) { return x < (float)f[0] ? (float)f[0] : x > (float)f[1] ? (float)f[1] : x; }
 __device__ inline double d_clamp(double x, const double *f) { return x < f[0] ? f[0] : x > f[1] ? f[1] : x; }
-__device__ inline i64 d_clamp(i64 x, const double *f) { return (double)x < f[0] ? (i64)f[0] : (double)x > f[1] ? (i64)f[1] : x; }
+__device__ inline i64 d_clamp(i64 x, const double *f) { return (double)x < f[0] ? (i64)ceil(f[0]) : (double)x > f[1] ? (i64)floor(f[1]) : x; }
 template <class C> __device__ inline C d_min(C x, C y) { return x != x ? x : y < x || y != y ? y : x; }
 template <class C> __device__ inline C d_max(C x, C y) { return x != x ? x : y > x || y != y ? y : x; }
 

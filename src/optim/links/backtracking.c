@@ -1,7 +1,8 @@
 /* Backtracking: shrinks the step until the condition holds (Armijo 1966).
  *
  * adaptive: a search that failed goes on from where it stopped in the next step; after a success it starts at init again.
- * Conditions on the slope at the trial cost a gradient there; the others only a value.
+ * Conditions on the slope at the trial cost a gradient there; the others only a value.  Along an update that points uphill
+ * any decrease is good enough.
  *
  * State: step, where the next search starts. */
 #include "optim/links/line.h"
@@ -52,8 +53,8 @@ static condition condition_of(const gd_link *link)
 
 static bool good(const condition *c, const gd_line *line, const gd_trial *t)
 {
-    double promise = t->a * line->slope;
-    bool yes = isfinite(t->f);
+    double promise = t->a * fmin(line->slope, 0);
+    bool yes = isfinite(t->f) && (line->slope < 0 || t->f < line->value);
     if (c->armijo) yes = yes && t->f <= line->value + c->c * promise;
     if (c->decrease) yes = yes && t->f < line->value;
     if (c->goldstein)
@@ -80,13 +81,18 @@ static gd_status shrink(gd_line *line, double a, double beta, int *tried, double
     return status;
 }
 
+static bool searchable(const gd_line *line)
+{
+    return isfinite(line->value) && isfinite(line->slope);
+}
+
 static gd_status backtracking_step(gd_link *link, gd_var *var)
 {
     gd_line line;
     double init = gd_link_real(link, "init", NULL), accepted = 0, next = 0;
     int tried;
     gd_status status = gd__line_begin(&line, link, var);
-    if (!status && gd__line_descends(&line)) {
+    if (!status && searchable(&line)) {
         status = shrink(&line, gd__kept(link, "step", init), gd_link_real(link, "beta", NULL), &tried, &accepted, &next);
         bool go_on = gd_link_flag(link, "adaptive") && accepted == 0 && next > 0;
         if (!status) status = gd__keep_number(link, "step", go_on ? next : init);
@@ -117,7 +123,7 @@ static gd_status adaptive_step(gd_link *link, gd_var *var)
     double beta = gd__kept(link, "beta", gd_link_real(link, "beta", NULL)), accepted = 0, next = 0;
     int tried;
     gd_status status = gd__line_begin(&line, link, var);
-    if (!status && gd__line_descends(&line)) {
+    if (!status && searchable(&line)) {
         status = shrink(&line, start, beta, &tried, &accepted, &next);
         if (!status) status = adapt(link, start, beta, tried - 1, accepted > 0);
     }

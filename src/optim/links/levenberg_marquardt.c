@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#define UNFELT 1e-8 /* damping times step by gradient below which it makes no difference */
+
 static const gd_field fields[] = {
     GD_TRUST_HESSIAN,
     GD_TRUST_RATIOS(3.5, 0.99, 1e-4),
@@ -39,15 +41,24 @@ static gd_tensor *solve_shifted(gd_linop *a, double shift, gd_tensor *b)
     return d;
 }
 
+/* The damping no longer counts: less of it would give the same step, and a radius that went on growing would take many
+ * rejections to come back. */
+static gd_tensor *weighed(gd_trust *t, gd_tensor *d, double damping)
+{
+    t->inside = d && damping * gd__vector_norm(d) <= UNFELT * gd__vector_norm(t->b);
+    return d;
+}
+
 static gd_tensor *propose(gd_trust *t)
 {
     double y = gd_link_real(t->link, "y", NULL), damping = 1 / t->radius;
-    if (y == 0) return solve_shifted(t->hessian, damping, t->b);
+    if (y == 0) return weighed(t, solve_shifted(t->hessian, damping, t->b), damping);
     /* with S = W^(-1/2): (S H S + damping I) (S^-1 d) = S b */
     gd_tensor *s = scale_of(t, y);
     gd_linop *scaled = s ? gd_linop_congruent(t->hessian, s) : NULL;
-    gd_tensor *d = scaled ? solve_shifted(scaled, damping, gd_mul(s, t->b)) : NULL;
+    gd_tensor *b = s ? gd_mul(s, t->b) : NULL, *d = scaled && b ? solve_shifted(scaled, damping, b) : NULL;
     gd_linop_release(scaled);
+    t->inside = d && damping * gd__vector_norm(d) <= UNFELT * gd__vector_norm(b);
     return d ? gd_mul(s, d) : NULL;
 }
 

@@ -45,11 +45,6 @@ gd_status gd__line_begin(gd_line *line, gd_link *link, gd_var *var)
     return status;
 }
 
-bool gd__line_descends(const gd_line *line)
-{
-    return isfinite(line->value) && isfinite(line->slope) && line->slope < 0;
-}
-
 /* Moves the parameters to x - a u. */
 static gd_status go_to(gd_line *line, double a)
 {

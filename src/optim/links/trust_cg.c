@@ -5,6 +5,7 @@
 #include "base/ctx.h"
 #include "optim/links/krylov.h"
 #include "optim/links/trust_region.h"
+#include "optim/links/vectors.h"
 
 #include <math.h>
 
@@ -23,7 +24,7 @@ static const gd_field fields[] = {
     GD_REAL("reg", 0, 0, INFINITY, "added to the diagonal of the Hessian"),
     GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
     GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
-    GD_REAL("cg_tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
+    GD_REAL("cg_tol", 1e-8, 0, INFINITY, "norm of the residual, by that of a gradient shorter than 1, at which it is enough"),
     GD_FLAG("prefer_exact", true, "solve exactly where that is easy; CG does, in one iteration"),
     GD_TRUST_UPDATE,
     GD_TRUST_INNER,
@@ -43,10 +44,10 @@ static gd_krylov *path_of(gd_trust *t)
     bool all = gd_link_is_none(t->link, "maxiter");
     *k = (gd_krylov){.product = product,
                      .user = t->hessian,
-                     .tolerance = gd_link_real(t->link, "cg_tol", NULL),
+                     .tolerance = gd_link_real(t->link, "cg_tol", NULL) * fmin(1, gd__vector_norm(t->b)),
                      .shift = gd_link_real(t->link, "reg", NULL),
                      .least = (int64_t)gd_link_real(t->link, "miniter", NULL),
-                     .most = all ? n : (int64_t)gd_link_real(t->link, "maxiter", NULL),
+                     .most = all ? 4 * n : (int64_t)gd_link_real(t->link, "maxiter", NULL),
                      .kept_most = KEPT};
     return gd__krylov_begin(k, t->b) ? NULL : k;
 }

@@ -80,6 +80,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     *out = (trial){.ratio = NAN};
     t->hd = NULL;
     t->less = 0;
+    t->inside = false;
     gd_status status = gd_error(ctx);
     if (status) return status;
     out->d = method->propose(t);
@@ -109,7 +110,7 @@ static bool at_boundary(gd_trust *t, gd_tensor *d)
 static void adapt_radius(gd_trust *t, const gd_trust_method *method, const trial *done)
 {
     if (!(done->ratio >= gd_link_real(t->link, "rho_bad", NULL))) t->radius *= gd_link_real(t->link, "nminus", NULL);
-    else if (done->ratio > gd_link_real(t->link, "rho_good", NULL) &&
+    else if (done->ratio > gd_link_real(t->link, "rho_good", NULL) && !t->inside &&
              (!method->boundary || at_boundary(t, done->d)))
         t->radius = fmin(t->radius * gd_link_real(t->link, "nplus", NULL), LARGEST);
 }

@@ -24,6 +24,7 @@ typedef struct gd_trust {
     /* set by the method with each proposal */
     gd_tensor *hd;    /* H d; NULL: computed */
     double less;      /* taken off the predicted decrease of the quadratic model */
+    bool inside;      /* a larger radius would give the same step: it does not grow */
     void *memo;       /* what the method keeps for the attempts of this step */
 } gd_trust;
 

@@ -135,7 +135,10 @@ gd_status gd__cpu_random(gd_device *device, const gd_call *call)
     const int64_t *i = call->attrs->i;
     gd_dtype dtype = call->out[0]->dtype;
     random_job j = {.out = call->out[0],
-                    .scale = dtype == GD_F64 ? 0x1p53 : dtype == GD_F32 ? 0x1p24 : dtype == GD_F16 ? 0x1p11 : 0x1p8,
+                    .scale = dtype == GD_F64   ? 0x1p53
+                             : dtype == GD_F32 ? 0x1p24
+                             : dtype == GD_F16 ? 0x1p11
+                                               : 0x1p8,
                     .vec = gd__vec(device),
                     .kind = (int)i[0],
                     .key = (uint64_t)i[1],

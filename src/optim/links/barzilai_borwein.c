@@ -1,0 +1,106 @@
+/* Barzilai-Borwein step sizes: the scalar that fits the last pair best as inverse Hessian.
+ *
+ *   long    s s / s y        short   s y / y y        geom    sqrt(s s / y y), their geometric mean
+ *
+ * Where there is no pair yet, or the formula gives no positive number, the step size is alpha_0; geom-fallback takes it
+ * wherever s y is not positive.
+ *
+ * bb_stab (Burdakov, Dai & Huang 2019) also holds the length of the step below delta; none: after inf_iters + 1 steps c
+ * times the shortest of them.
+ *
+ * State: previous_params, previous_update; the step size from update to apply; for bb_stab watched and shortest. */
+#include "optim/layout.h"
+#include "optim/links/line.h"
+#include "optim/links/step_size.h"
+
+#include <math.h>
+
+#define TYPE    GD_CHOICE("type", "geom", "long|short|geom|geom-fallback", "formula of the step size")
+#define ALPHA_0 GD_REAL("alpha_0", 1e-7, 0, INFINITY, "first step size")
+#define USE     GD_FLAG("use_grad", true, "y is the change of the gradient; false: of the update")
+#define INNER   GD_CHILD("inner", "links that change the update before it is scaled")
+
+static const gd_field fields[] = {TYPE, ALPHA_0, USE, INNER};
+static const gd_field stab_fields[] = {
+    GD_REAL("c", 0.2, 0, INFINITY, "share of the shortest first step"),
+    GD_REAL_OR_NONE("delta", 0, INFINITY, "longest step"),
+    TYPE,
+    ALPHA_0,
+    USE,
+    GD_INT("inf_iters", 3, 1, 1e9, "steps before delta is set"),
+    INNER,
+};
+static const gd_slot slots[] = {GD_CHANGE_SLOTS};
+
+static double step_size_of(const gd_link *link, const gd_change *c)
+{
+    double step = NAN;
+    if (gd_link_is(link, "type", "long")) step = c->ss / c->sy;
+    else if (gd_link_is(link, "type", "short")) step = c->sy / c->yy;
+    else if (c->sy > 0 || gd_link_is(link, "type", "geom")) step = sqrt(c->ss / c->yy);
+    return c->first || !isfinite(step) || step <= 0 ? gd_link_real(link, "alpha_0", NULL) : step;
+}
+
+static gd_status bb_update(const gd_transform *t)
+{
+    gd_change c;
+    gd_status status = gd__change(t, &c);
+    return status ? status : gd__keep_number(t->link, "step_size", step_size_of(t->link, &c));
+}
+
+/* Watches the lengths of the first steps. */
+static gd_status stab_update(const gd_transform *t)
+{
+    gd_change c;
+    gd_status status = gd__change(t, &c);
+    double watched = gd__kept(t->link, "watched", 0), shortest = gd__kept(t->link, "shortest", INFINITY);
+    if (!c.first && watched <= gd_link_real(t->link, "inf_iters", NULL) && c.ss > 0) shortest = fmin(shortest, sqrt(c.ss));
+    if (!status) status = gd__keep_number(t->link, "shortest", shortest);
+    if (!status) status = gd__keep_number(t->link, "watched", watched + !c.first);
+    return status ? status : gd__keep_number(t->link, "step_size", step_size_of(t->link, &c));
+}
+
+static gd_status stab_apply(const gd_transform *t)
+{
+    gd_layout l;
+    gd_link *link = t->link;
+    double step = gd__kept(link, "step_size", 0), square = 0, delta = gd_link_real(link, "delta", NULL);
+    bool watching = gd__kept(link, "watched", 0) <= gd_link_real(link, "inf_iters", NULL) + 1;
+    if (isnan(delta)) delta = watching ? INFINITY : gd_link_real(link, "c", NULL) * gd__kept(link, "shortest", INFINITY);
+    gd_status status = gd__layout_init(&l, gd_link_ctx(link), t->params, t->count);
+    if (!status) status = gd__list_dot(&l, t->tensors, t->tensors, &square);
+    double length = step * sqrt(square);
+    if (!status) status = gd__keep_number(link, "step_size", length > delta ? step * delta / length : step);
+    gd__layout_free(&l);
+    return status ? status : gd__scale_by_kept(t);
+}
+
+const gd_link_class gd_link_barzilai_borwein = {
+    .name = "barzilai_borwein",
+    .family = "step_size",
+    .summary = "step size from the last change of parameters and gradient",
+    .formula = "u sqrt(s s / y y)",
+    .paper = "Barzilai & Borwein, Two-point step size gradient methods, 1988",
+    .fields = fields,
+    .field_count = 4,
+    .slots = slots,
+    .slot_count = 2,
+    .update_tensors = bb_update,
+    .apply_tensors = gd__scale_by_kept,
+    .uses_grad = true,
+};
+
+const gd_link_class gd_link_bb_stab = {
+    .name = "bb_stab",
+    .family = "step_size",
+    .summary = "Barzilai-Borwein with steps of bounded length",
+    .formula = "u min(a, delta / |u|)",
+    .paper = "Burdakov, Dai & Huang, Stabilized Barzilai-Borwein method, 2019",
+    .fields = stab_fields,
+    .field_count = 7,
+    .slots = slots,
+    .slot_count = 2,
+    .update_tensors = stab_update,
+    .apply_tensors = stab_apply,
+    .uses_grad = true,
+};

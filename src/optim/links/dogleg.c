@@ -1,0 +1,102 @@
+/* Dogleg (Powell 1970): along the steepest descent to the minimum of the model there, then towards the Newton point, as far
+ * as the radius allows; the Newton point itself where it is inside.
+ *
+ * The path is meant for positive definite H.  Where the curvature along the gradient is not positive the step goes down
+ * the gradient to the edge; where H is singular or its Newton point uphill, to the minimum along the gradient at most.
+ * Cost: one solution and one product a step, whatever the number of attempts. */
+#include "base/ctx.h"
+#include "optim/links/trust_region.h"
+#include "optim/links/vectors.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_TRUST_HESSIAN,
+    GD_TRUST_RATIOS(2, 0.75, 0.25),
+    GD_REAL_OR_NONE("boundary_tol", 0, 1,
+                    "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"),
+    GD_TRUST_TRIES,
+    GD_TRUST_UPDATE,
+    GD_TRUST_INNER,
+};
+
+/* The corners of the path, found once a step. */
+typedef struct corners {
+    gd_tensor *newton, *hb; /* owned; newton NULL: none */
+    double bb, curvature;   /* b . b, b . H b */
+} corners;
+
+static gd_tensor *newton_point(gd_trust *t)
+{
+    gd_ctx *ctx = gd_link_ctx(t->link);
+    gd_tensor *x = gd_linop_solve(t->hessian, t->b);
+    if (!x && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    return x && gd__vector_finite(x) && gd__vector_dot(x, t->b) > 0 ? x : NULL;
+}
+
+static corners *corners_of(gd_trust *t)
+{
+    if (t->memo) return t->memo;
+    gd_ctx *ctx = gd_link_ctx(t->link);
+    corners *c = t->memo = gd__calloc(ctx, sizeof *c);
+    if (!c) return NULL;
+    gd_scope_begin(ctx);
+    c->hb = gd_linop_matvec(t->hessian, t->b);
+    c->newton = newton_point(t);
+    gd__own(c->hb);
+    gd__own(c->newton);
+    gd_scope_end(ctx);
+    if (gd_error(ctx)) return NULL;
+    c->bb = gd__vector_dot(t->b, t->b);
+    c->curvature = gd__vector_dot(t->b, c->hb);
+    return c;
+}
+
+/* tau in 0 .. 1 with |a + tau (z - a)| = radius. */
+static double crossing(gd_tensor *a, gd_tensor *leg, double radius)
+{
+    double ll = gd__vector_dot(leg, leg), al = gd__vector_dot(a, leg);
+    double room = radius * radius - gd__vector_dot(a, a), root = sqrt(al * al + ll * room);
+    return al > 0 ? room / (al + root) : (root - al) / ll;
+}
+
+static gd_tensor *propose(gd_trust *t)
+{
+    corners *c = corners_of(t);
+    if (!c) return NULL;
+    double norm = sqrt(c->bb), edge = norm > 0 ? t->radius / norm : 0;
+    if (!(c->curvature > 0)) return gd_mul_scalar(t->b, edge);
+    double cauchy = c->bb / c->curvature;
+    t->inside = c->newton && gd__vector_norm(c->newton) <= t->radius;
+    if (t->inside) return gd_mul_scalar(c->newton, 1);
+    if (cauchy >= edge || !c->newton) return gd_mul_scalar(t->b, fmin(cauchy, edge));
+    gd_tensor *a = gd_mul_scalar(t->b, cauchy), *leg = gd__vector_sum(c->newton, -1, a);
+    return leg ? gd__vector_sum(a, crossing(a, leg, t->radius), leg) : NULL;
+}
+
+static void forget(gd_trust *t)
+{
+    corners *c = t->memo;
+    if (!c) return;
+    gd__release(c->newton);
+    gd__release(c->hb);
+    gd__free(gd_link_ctx(t->link), c, sizeof *c);
+}
+
+static gd_status dogleg_apply(gd_link *link, gd_var *var)
+{
+    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
+}
+
+const gd_link_class gd_link_dogleg = {
+    .name = "dogleg",
+    .family = "trust_region",
+    .summary = "trust region along steepest descent, then towards the Newton point",
+    .formula = "the point of the path 0, (b.b / b.Hb) b, H^-1 b at the radius",
+    .paper = "Powell, A new algorithm for unconstrained optimization, in Nonlinear Programming, 1970",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .update = gd__trust_update,
+    .apply = dogleg_apply,
+    .needs_closure = true,
+};

@@ -1,0 +1,86 @@
+/* Gradients by finite differences, one element after the other: for objectives without derivatives.
+ * Cost: one to four evaluations an element, and one for the loss.  Parameters are put back bit for bit. */
+#include "gradus/autograd.h"
+#include "optim/links/difference.h"
+#include "optim/optimizer.h"
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_REAL("h", 1e-3, 1e-300, INFINITY, "distance of the points"),
+    GD_CHOICE("formula", "central", GD_DIFFERENCE_NAMES, "which points, and how many"),
+    GD_ESTIMATE_TARGET,
+};
+
+/* One element of x, as a tensor on the same memory. */
+static gd_tensor *element(gd_tensor *x, int64_t i)
+{
+    gd_tensor *flat = gd__reshape(gd_drop_names(gd_detach(x)), 1, &x->numel);
+    return flat ? gd__slice(flat, 0, i, 1, 1) : NULL;
+}
+
+/* d f / d x[i]; x[i] is back at its value afterwards, also on failure. */
+static gd_status derivative(gd_var *var, const gd_difference *d, double h, double f0, gd_tensor *one, double *out)
+{
+    double x = gd_item(one);
+    gd_status status = GD_OK;
+    *out = 0;
+    for (int k = 0; k < d->points && !status; k++) {
+        double f = f0;
+        if (d->at[k] != 0) {
+            status = gd_fill(one, x + d->at[k] * h);
+            if (!status) status = gd__value_below(var, &f);
+        }
+        *out += d->weight[k] * f / h;
+    }
+    gd_status back = gd_fill(one, x);
+    return status ? status : back;
+}
+
+static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    const gd_difference *d = gd__difference(link);
+    double h = gd_link_real(link, "h", NULL), f0 = NAN;
+    gd_status status = gd__difference_at_zero(d) ? gd_var_inner_evaluate(var, loss, NULL) : GD_OK;
+    if (!status && *loss) f0 = gd_item(*loss);
+    for (int i = 0; i < gd_var_count(var) && !status; i++) {
+        gd_tensor *x = gd_var_params(var)[i];
+        gd_scope_begin(ctx);
+        if ((grads[i] = gd_zeros_like(x))) gd__own(grads[i]);
+        else status = gd_error(ctx);
+        gd_scope_end(ctx);
+        for (int64_t k = 0; k < x->numel && !status; k++) {
+            gd_scope_begin(ctx);
+            double slope = 0;
+            gd_tensor *one = element(x, k), *to = element(grads[i], k);
+            status = one && to ? derivative(var, d, h, f0, one, &slope) : gd_error(ctx);
+            if (!status) status = gd_fill(to, slope);
+            gd_scope_end(ctx);
+        }
+    }
+    return status;
+}
+
+static gd_status fdm_closure(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
+{
+    return gd__estimate(user, var, backward, loss, grads, estimate);
+}
+
+static gd_status fdm_step(gd_link *link, gd_var *var)
+{
+    return gd__estimate_step(link, var, fdm_closure);
+}
+
+const gd_link_class gd_link_fdm = {
+    .name = "fdm",
+    .family = "grad_approximation",
+    .summary = "gradients by finite differences",
+    .formula = "g_i = (f(x + h e_i) - f(x - h e_i)) / 2 h",
+    .fields = fields,
+    .field_count = 3,
+    .step = fdm_step,
+    .needs_closure = true,
+};

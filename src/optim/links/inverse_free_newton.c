@@ -1,0 +1,87 @@
+/* Newton without factorisations: an approximate inverse Y of the Hessian is carried along and improved by one
+ * Newton-Schulz iteration a step (Schulz 1933; Massalski & Nockowska-Rosiak 2025).
+ *
+ *     Y_0 = H^T / (norm_1(H) norm_inf(H)),    Y <- Y (2 I - H Y)
+ *
+ * Starts again from Y_0 where Y is no longer near the inverse of a Hessian that has moved on (the iteration would diverge).
+ * State: Y.  Cost: n reverse passes, two products of matrices. */
+#include "optim/links/hessian.h"
+#include "optim/links/vectors.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_INT("update_freq", 1, 1, 1e9, "steps between new Hessians"),
+    GD_HESSIAN_METHOD,
+    GD_FLAG("vectorize", true, "for the sake of chains that set it"),
+    GD_CHILD("inner", "links whose update takes the place of the gradient"),
+    GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
+};
+
+/* Converges from here whatever H is. */
+static gd_tensor *first_inverse(gd_tensor *h)
+{
+    gd_tensor *size = gd_max(gd_sum(gd_abs(h), "0", false), NULL, false);
+    double norm = size ? gd_item(size) : NAN;
+    return norm > 0 ? gd_mul_scalar(h, 1 / norm / norm) : gd_eye(gd_tensor_ctx(h), gd_tensor_dtype(h), gd_size(h, 0), gd_size(h, 0));
+}
+
+static gd_tensor *next_inverse(gd_tensor *h, gd_tensor *y)
+{
+    int64_t n = gd_size(h, 0);
+    gd_tensor *one = gd_to_device(gd_eye(gd_tensor_ctx(h), gd_tensor_dtype(h), n, n), gd_tensor_device(h));
+    gd_tensor *rest = gd_sub(one, gd_matmul(h, y)), *size = rest ? gd_norm(rest, 2, NULL, false) : NULL;
+    if (!size) return NULL;
+    if (!(gd_item(size) <= sqrt((double)n))) return first_inverse(h);
+    return gd_matmul(y, gd_add(one, rest));
+}
+
+static gd_status inverse_free_update(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    double *steps = gd_link_global(link, "steps", 0);
+    if (!steps) return gd_error(ctx);
+    if (fmod(*steps, gd_link_real(link, "update_freq", NULL)) == 0) {
+        gd_tensor *h = gd__hessian_matrix(link, var, gd_link_real(link, "h", NULL));
+        gd_tensor *old = gd_link_global_tensor(link, "inverse");
+        if (!h) return gd_error(ctx);
+        /* a Hessian that is not finite says nothing: Y stays */
+        gd_tensor *y = gd__vector_finite(h) ? (old ? next_inverse(h, old) : first_inverse(h)) : old;
+        gd_status status = y && y != old ? gd_link_set_global_tensor(link, "inverse", y) : gd_error(ctx);
+        if (status) return status;
+    }
+    *gd_link_global(link, "steps", 0) += 1;
+    return GD_OK;
+}
+
+static gd_status inverse_free_apply(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_tensor *b = gd__inner_update_vector(link, var), *y = gd_link_global_tensor(link, "inverse");
+    gd_tensor *d = b && y ? gd_matmul(y, b) : NULL;
+    if (gd_error(ctx)) return gd_error(ctx);
+    if (d && gd__vector_finite(d)) return gd__set_update_vector(link, var, d);
+    gd_var_note_skipped(var);
+    return gd__set_zero_update(link, var);
+}
+
+static gd_linop *inverse_free_hessian(gd_link *link, gd_var *var)
+{
+    (void)var;
+    gd_tensor *y = gd_link_global_tensor(link, "inverse");
+    return y ? gd_linop_dense_inverse(y) : NULL;
+}
+
+const gd_link_class gd_link_inverse_free_newton = {
+    .name = "inverse_free_newton",
+    .family = "second_order",
+    .summary = "Newton's method with an inverse improved by matrix products",
+    .formula = "Y <- Y (2 I - H Y),  d = Y g",
+    .paper = "Massalski & Nockowska-Rosiak, Inverse-free Newton's method, J. Appl. Anal. Comput. 15, 2025",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .update = inverse_free_update,
+    .apply = inverse_free_apply,
+    .hessian = inverse_free_hessian,
+    .needs_closure = true,
+};

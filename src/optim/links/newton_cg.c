@@ -1,0 +1,97 @@
+/* Newton-CG: solves (H + reg I) d = b by conjugate gradients or minimal residuals, with Hessian-vector products only.
+ *
+ * Negative curvature does not stop it (the system still has a solution), but an update that is not downhill is not handed
+ * on: then it is what had been reached when negative curvature was first met, or b itself.
+ * State: the solution before, with warm_start.  Cost: a product an iteration. */
+#include "optim/links/krylov.h"
+#include "optim/links/products.h"
+#include "optim/links/vectors.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
+    GD_REAL("tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
+    GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of the Hessian"),
+    GD_HVP_CHOICE("autograd", "autograd|batched_autograd|forward|central|fd_forward|fd_central")
+    GD_CHOICE("solver", "cg", "cg|minres", "conjugate gradients or minimal residuals"),
+    GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
+    GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
+    GD_FLAG("warm_start", false, "start from the solution of the step before"),
+    GD_CHILD("inner", "links whose update takes the place of the gradient"),
+};
+
+static const gd_slot slots[] = {{.name = "solution"}};
+
+/* The solution of the step before as a vector, or NULL. */
+static gd_tensor *start_of(gd_link *link, gd_var *var)
+{
+    int count = gd_var_count(var);
+    gd_tensor *const *params = gd_var_params(var);
+    if (!gd_link_flag(link, "warm_start") || !gd_link_has_state(link, params[0], "solution")) return NULL;
+    gd_tensor **list = gd_link_scratch(link, count);
+    for (int i = 0; list && i < count; i++)
+        if (!(list[i] = gd_link_state(link, params[i], "solution"))) return NULL;
+    return list ? gd__vector_of(gd_var_ctx(var), list, count) : NULL;
+}
+
+static gd_status keep_solution(gd_link *link, gd_var *var)
+{
+    gd_status status = GD_OK;
+    gd_tensor *const *update = gd_var_update(var);
+    for (int i = 0; update && i < gd_var_count(var) && !status; i++)
+        status = gd_link_set_state(link, gd_var_params(var)[i], "solution", update[i]);
+    return update ? status : gd_error(gd_var_ctx(var));
+}
+
+/* d, or something downhill in its place. */
+static gd_tensor *downhill(gd_tensor *d, gd_tensor *before, gd_tensor *b)
+{
+    if (gd__vector_finite(d) && gd__vector_dot(d, b) > 0) return d;
+    if (before && gd__vector_finite(before) && gd__vector_dot(before, b) > 0) return gd_copy(before);
+    return b;
+}
+
+static gd_status newton_cg_apply(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_products products = gd__products_of(link, var);
+    /* products by autograd need the gradient with its history: asked for first, it is evaluated once */
+    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var)) (void)gd_var_grad_graph(var);
+    gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var), *d = NULL, *hd = NULL;
+    if (!b) return gd_error(ctx);
+    bool all = gd_link_is_none(link, "maxiter");
+    gd_krylov k = {.product = gd__products_apply,
+                   .user = &products,
+                   .start = start_of(link, var),
+                   .tolerance = gd_link_real(link, "tol", NULL),
+                   .shift = gd_link_real(link, "reg", NULL),
+                   .least = (int64_t)gd_link_real(link, "miniter", NULL),
+                   .most = all ? gd_numel(b) : (int64_t)gd_link_real(link, "maxiter", NULL),
+                   .minres = gd_link_is(link, "solver", "minres")};
+    gd_status status = gd__krylov_begin(&k, b);
+    if (!status && gd__vector_finite(b)) status = gd__krylov_at(&k, INFINITY, &d, &hd);
+    if (!status && d) status = gd__set_update_vector(link, var, downhill(d, k.before, b));
+    else if (!status) {
+        gd_var_note_skipped(var);
+        status = gd__set_zero_update(link, var);
+    }
+    gd__krylov_end(&k);
+    if (!status && d && gd_link_flag(link, "warm_start")) status = keep_solution(link, var);
+    return status;
+}
+
+const gd_link_class gd_link_newton_cg = {
+    .name = "newton_cg",
+    .family = "second_order",
+    .summary = "Newton's method by conjugate gradients, without the Hessian",
+    .formula = "d ~ (H + reg I)^-1 g",
+    .paper = "Dembo & Steihaug, Truncated-Newton algorithms for large-scale unconstrained optimization, Math. Program. 26, "
+             "1983",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .slots = slots,
+    .slot_count = 1,
+    .apply = newton_cg_apply,
+    .needs_closure = true,
+};

@@ -1,0 +1,88 @@
+/* Newton-CG in a trust region (Steihaug 1983) with Hessian-vector products only.
+ *
+ * One run of conjugate gradients a step: its products are kept, so smaller radii after rejected trial points cost one
+ * evaluation each.  The predicted decrease comes from the same products.  Cost: a product an iteration (by differences one
+ * or two gradients), max_history vectors of memory. */
+#include "base/ctx.h"
+#include "optim/links/krylov.h"
+#include "optim/links/products.h"
+#include "optim/links/trust_region.h"
+#include "optim/links/vectors.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_TRUST_RATIOS(3.5, 0.99, 1e-4),
+    GD_REAL("init", 1, 0, INFINITY, "first radius"),
+    GD_INT("max_attempts", 100, 1, 1e9, "radii tried in a step"),
+    GD_INT("max_history", 100, 0, 1e9, "products kept for smaller radii"),
+    {.name = "boundary_tol",
+     .kinds = GD_SET_REAL | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_REAL, .real = 1e-6},
+     .low = 0,
+     .high = 1,
+     .help = "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"},
+    GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
+    GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
+    GD_REAL("tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
+    GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of the Hessian"),
+    GD_CHOICE("solver", "cg", "cg|minres", "conjugate gradients or minimal residuals"),
+    GD_FLAG("adapt_tol", true, "a tenth of tol whenever no radius helped"),
+    GD_FLAG("npc_terminate", false, "stay where negative curvature is met, instead of following it to the edge"),
+    GD_HVP_CHOICE("central", "autograd|forward|central|fd_forward|fd_central")
+    GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
+    GD_CHILD("inner", "links whose update takes the place of the gradient"),
+};
+
+static gd_tensor *propose(gd_trust *t)
+{
+    gd_tensor *d = NULL;
+    return gd__krylov_at(t->memo, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
+}
+
+static gd_status steihaug_apply(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_products products = gd__products_of(link, var);
+    double *factor = gd_link_global(link, "tol_factor", 1), *radius = gd_link_global(link, "radius", gd_link_real(link, "init", NULL));
+    if (!factor || !radius) return gd_error(ctx);
+    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var)) (void)gd_var_grad_graph(var);
+    gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var);
+    if (!b) return gd_error(ctx);
+    if (!gd__vector_finite(b)) {
+        gd_var_note_failed_search(var);
+        return gd__set_zero_update(link, var);
+    }
+    bool all = gd_link_is_none(link, "maxiter");
+    gd_krylov k = {.product = gd__products_apply,
+                   .user = &products,
+                   .tolerance = *factor * gd_link_real(link, "tol", NULL),
+                   .shift = gd_link_real(link, "reg", NULL),
+                   .least = (int64_t)gd_link_real(link, "miniter", NULL),
+                   .most = all ? gd_numel(b) : (int64_t)gd_link_real(link, "maxiter", NULL),
+                   .kept_most = (int64_t)gd_link_real(link, "max_history", NULL),
+                   .minres = gd_link_is(link, "solver", "minres"),
+                   .stop_at_negative = gd_link_flag(link, "npc_terminate")};
+    gd_status status = gd__krylov_begin(&k, b);
+    gd_trust t = {.link = link, .var = var, .b = b, .memo = &k};
+    double before = *radius;
+    if (!status) status = gd__trust_search(&t, &(gd_trust_method){.propose = propose, .boundary = true}, 1);
+    gd__krylov_end(&k);
+    /* the radius has started again from above: nothing moved any more */
+    bool collapsed = *gd_link_global(link, "radius", 1) > t.radius && before > 0;
+    if (!status && collapsed && gd_link_flag(link, "adapt_tol")) *gd_link_global(link, "tol_factor", 1) *= 0.1;
+    return status;
+}
+
+const gd_link_class gd_link_newton_cg_steihaug = {
+    .name = "newton_cg_steihaug",
+    .family = "second_order",
+    .summary = "Newton's method in a trust region by conjugate gradients, without the Hessian",
+    .formula = "argmin of the model along the CG path with norm(d) <= radius",
+    .paper = "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
+             "Anal. 20, 1983",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .apply = steihaug_apply,
+    .needs_closure = true,
+};

@@ -1,0 +1,67 @@
+/* Polyak's step size: a = alpha (f - f_star) / <u, g>, at most max before alpha (Polyak 1987).
+ *
+ * Without f_star it is guessed as the lowest loss so far less y, where y shrinks by y_decay every step.  With use_grad
+ * false <u, u> divides instead.  Where that product is not positive the update is multiplied by 0.
+ *
+ * State: f_best, y, and the step size from update to apply. */
+#include "optim/layout.h"
+#include "optim/links/line.h"
+#include "optim/links/step_size.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    {.name = "f_star",
+     .kinds = GD_SET_REAL | GD_SET_NONE,
+     .fallback = {.kind = GD_SET_REAL, .real = 0},
+     .low = -INFINITY,
+     .high = INFINITY,
+     .help = "the minimum of the loss; none: the best so far less y"},
+    GD_REAL("y", 1, 0, INFINITY, "what the guess is below the best loss"),
+    GD_REAL("y_decay", 1e-3, 0, 1, "how much y shrinks in a step"),
+    GD_REAL_OR_NONE("max", 0, INFINITY, "largest step size"),
+    GD_FLAG("use_grad", true, "divide by update times gradient; false: by update times update"),
+    GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of the step size"),
+    GD_CHILD("inner", "links that change the update before it is scaled"),
+};
+
+/* The minimum that the step aims at. */
+static gd_status target(gd_link *link, double loss, double *out)
+{
+    *out = gd_link_real(link, "f_star", NULL);
+    if (!isnan(*out)) return GD_OK;
+    double best = fmin(gd__kept(link, "f_best", INFINITY), loss), y = gd__kept(link, "y", gd_link_real(link, "y", NULL));
+    *out = best - y;
+    gd_status status = gd__keep_number(link, "f_best", best);
+    return status ? status : gd__keep_number(link, "y", y * (1 - gd_link_real(link, "y_decay", NULL)));
+}
+
+static gd_status polyak_update(const gd_transform *t)
+{
+    gd_link *link = t->link;
+    gd_layout l;
+    double loss = gd_item(t->loss), aim = 0, product = 0;
+    gd_status status = gd__layout_init(&l, gd_link_ctx(link), t->params, t->count);
+    if (!status) status = target(link, loss, &aim);
+    if (!status) status = gd__list_dot(&l, t->tensors, gd_link_flag(link, "use_grad") ? t->grads : t->tensors, &product);
+    double step = (loss - aim) / product, most = gd_link_real(link, "max", NULL);
+    if (step > most) step = most;
+    if (!isfinite(step) || !(product > 0)) step = 0;
+    if (!status) status = gd__keep_number(link, "step_size", step * gd_link_real(link, "alpha", NULL));
+    gd__layout_free(&l);
+    return status;
+}
+
+const gd_link_class gd_link_polyak_step_size = {
+    .name = "polyak_step_size",
+    .family = "step_size",
+    .summary = "the step that would reach the minimum of a linear model",
+    .formula = "u alpha (f - f_star) / <u, g>",
+    .paper = "Polyak, Introduction to optimization, 1987",
+    .fields = fields,
+    .field_count = 7,
+    .update_tensors = polyak_update,
+    .apply_tensors = gd__scale_by_kept,
+    .uses_grad = true,
+    .uses_loss = true,
+};

@@ -1,0 +1,33 @@
+/* Hessian-vector products for Krylov methods. */
+#include "optim/links/products.h"
+
+#include "optim/links/vectors.h"
+
+gd_products gd__products_of(gd_link *link, gd_var *var)
+{
+    bool forward = gd_link_is(link, "hvp_method", "forward") || gd_link_is(link, "hvp_method", "fd_forward");
+    bool central = gd_link_is(link, "hvp_method", "central") || gd_link_is(link, "hvp_method", "fd_central");
+    return (gd_products){.link = link,
+                         .var = var,
+                         .method = forward ? GD_HVP_FORWARD : central ? GD_HVP_CENTRAL : GD_HVP_AUTOGRAD,
+                         .h = gd_link_real(link, "h", NULL)};
+}
+
+gd_tensor *gd__products_apply(void *user, gd_tensor *x)
+{
+    gd_products *p = user;
+    int count = gd_var_count(p->var);
+    gd_ctx *ctx = gd_var_ctx(p->var);
+    gd_tensor **v = gd_link_scratch(p->link, count), **hv = gd_link_scratch(p->link, count), *out = NULL;
+    if (!v || !hv) return NULL;
+    gd_scope_begin(ctx);
+    if (gd__vector_split(x, gd_var_params(p->var), count, v) == GD_OK &&
+        gd_var_hvp(p->var, p->method, p->h, true, v, hv) == GD_OK) {
+        out = gd__vector_of(ctx, hv, count);
+        if (out && count == 1) out = gd_copy(out); /* not a view of what is released here */
+        gd_keep(out);
+        for (int i = 0; i < count; i++) gd_release(hv[i]);
+    }
+    gd_scope_end(ctx);
+    return out;
+}

@@ -1,0 +1,390 @@
+/* Gradients from random directions: a few evaluations whatever the number of elements.
+ *
+ *     g = mean over samples of z (D_z f),   D_z f = sum_k weight_k f(x + at_k h z) / h
+ *
+ * z has mean 0 and unit covariance (rademacher, gaussian, uniform in +-sqrt 3, or on a sphere of radius sqrt n), so g is
+ * the gradient up to the error of the difference, with covariance |g|^2 I + ... (Spall 1992; Nesterov & Spokoiny 2017).
+ * For rademacher z = 1/z: spsa, randomized_fdm and rdsa are then the same; gaussian_smoothing and rdsa differ in defaults.
+ *
+ * z is never stored: every element of it is a function of a counter, made again wherever it is needed.  With pre_generate
+ * all evaluations of a step use the same directions.
+ *
+ * mezo (Malladi et al. 2023) allocates nothing of the size of the parameters: it moves them in place and back, which leaves
+ * them within rounding of where they were, and as last link (or before the last lr) it also applies the step in place.
+ * Elsewhere in a chain it must hand on a gradient. */
+#include "gradus/autograd.h"
+#include "optim/layout.h"
+#include "optim/links/difference.h"
+#include "optim/optimizer.h"
+#include "tensor/device.h"
+
+#include <math.h>
+
+#define DISTRIBUTION(d) \
+    GD_CHOICE("distribution", d, "rademacher|gaussian|normal|uniform|sphere", "of the directions")
+#define SAMPLES(n, f)                                                                        \
+    GD_INT("n_samples", n, 1, 1e6, "directions to average over"),                            \
+        GD_CHOICE("formula", f, GD_DIFFERENCE_NAMES, "which points along a direction")
+#define H(h)  GD_REAL("h", h, 1e-300, INFINITY, "distance of the points")
+#define FIXED GD_FLAG("pre_generate", true, "the same directions for all evaluations of a step")
+#define SEED  GD_INT_OR_NONE("seed", -9e15, 9e15, "of its own random numbers; none: those of the context")
+
+static const gd_field spsa_fields[] = {H(1e-3), SAMPLES(1, "central"), DISTRIBUTION("rademacher"), FIXED, SEED,
+                                       GD_ESTIMATE_TARGET};
+static const gd_field rdsa_fields[] = {H(1e-3), SAMPLES(1, "central2"), DISTRIBUTION("gaussian"), FIXED,
+                                       GD_ESTIMATE_TARGET, SEED};
+static const gd_field smoothing_fields[] = {H(1e-2), SAMPLES(100, "forward2"), DISTRIBUTION("gaussian"), FIXED,
+                                            GD_ESTIMATE_TARGET, SEED};
+static const gd_field mezo_fields[] = {H(1e-3), SAMPLES(1, "central2"), DISTRIBUTION("rademacher"), GD_ESTIMATE_TARGET};
+
+/* Kept in the link while a step runs. */
+typedef struct step_data {
+    uint64_t base; /* first block of the step's directions */
+} step_data;
+
+/* One direction at a time. */
+typedef struct walk {
+    gd_link *link;
+    gd_var *var;
+    gd_layout layout;
+    gd_rng *rng;
+    uint64_t *offset; /* first block of each parameter */
+    uint64_t blocks;  /* of a direction: two numbers each */
+    uint64_t first;   /* block where the current direction starts */
+    int kind;
+    bool sphere;
+    double factor;    /* of the numbers of the generator */
+    gd_tensor **start; /* copies of the parameters; NULL: moves in place */
+    double here;       /* where they are, in place */
+    gd_status (*value)(gd_var *var, double *value);
+} walk;
+
+static gd_rng *generator(gd_link *link)
+{
+    int field = gd__field_index(gd_link_class_of(link), "seed");
+    if (field < 0 || link->value[field].kind != GD_SET_REAL) return &link->head.ctx->rng;
+    if (!link->seeded) link->rng = (gd_rng){.key = (uint64_t)(int64_t)link->value[field].real};
+    link->seeded = true;
+    return &link->rng;
+}
+
+static gd_status walk_open(walk *w, gd_link *link, gd_var *var)
+{
+    *w = (walk){.link = link, .var = var, .rng = generator(link), .factor = 1, .value = gd__value_below};
+    gd_status status = gd__layout_init(&w->layout, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
+    if (status) return status;
+    size_t count = (size_t)w->layout.count;
+    if (!(w->offset = gd__alloc_array(w->layout.ctx, count, sizeof *w->offset))) return GD_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        w->offset[i] = w->blocks;
+        w->blocks += ((uint64_t)w->layout.like[i]->numel + 1) / 2;
+    }
+    const char *d = gd_link_get(link, "distribution", NULL)->string;
+    w->sphere = *d == 's';
+    w->kind = *d == 'r' ? GD_RANDOM_SIGN : *d == 'u' ? GD_RANDOM_UNIFORM : GD_RANDOM_NORMAL;
+    return GD_OK;
+}
+
+static void walk_close(walk *w)
+{
+    for (int i = 0; w->start && i < w->layout.count; i++) gd__release(w->start[i]);
+    gd__free(w->layout.ctx, w->offset, (size_t)w->layout.count * sizeof *w->offset);
+    gd__layout_free(&w->layout);
+}
+
+/* ---- the numbers ---- */
+
+/* n elements of the direction from `begin` (even) in a parameter. */
+static void numbers(const walk *w, int parameter, int64_t begin, int64_t n, double *z)
+{
+    for (int64_t k = 0; k < n; k += 2) {
+        uint32_t word[4];
+        double a, b;
+        gd__philox(w->rng->key, w->first + w->offset[parameter] + (uint64_t)(begin + k) / 2, word);
+        if (w->kind == GD_RANDOM_SIGN) {
+            a = word[0] >> 31 ? 1 : -1;
+            b = word[2] >> 31 ? 1 : -1;
+        } else {
+            double u = gd__unit_f64(word[0], word[1]), v = gd__unit_f64(word[2], word[3]);
+            if (w->kind == GD_RANDOM_NORMAL) {
+                double r = sqrt(-2 * log(1 - u)), angle = 6.283185307179586477 * v;
+                a = r * cos(angle);
+                b = r * sin(angle);
+            } else {
+                a = (2 * u - 1) * 1.7320508075688772;
+                b = (2 * v - 1) * 1.7320508075688772;
+            }
+        }
+        z[k] = a;
+        if (k + 1 < n) z[k + 1] = b;
+    }
+}
+
+#define PIECE 512
+
+/* On a sphere a direction is a gaussian one of length sqrt n. */
+static void set_direction(walk *w, uint64_t first)
+{
+    w->first = first;
+    w->factor = 1;
+    if (!w->sphere) return;
+    double square = 0, z[PIECE];
+    for (int i = 0; i < w->layout.count; i++)
+        for (int64_t at = 0, n = w->layout.like[i]->numel; at < n; at += PIECE) {
+            int64_t m = n - at < PIECE ? n - at : PIECE;
+            numbers(w, i, at, m, z);
+            for (int64_t k = 0; k < m; k++) square += z[k] * z[k];
+        }
+    if (square > 0) w->factor = sqrt((double)w->layout.total / square);
+}
+
+/* ---- adding a multiple of the direction ---- */
+
+typedef struct add_job {
+    const walk *w;
+    gd_tensor *const *to, *const *from;
+    double c;
+    const double *each; /* a factor for every parameter, or NULL */
+} add_job;
+
+static double amount(const add_job *j, int parameter)
+{
+    return j->c * j->w->factor * (j->each ? j->each[parameter] : 1);
+}
+
+static void add_span(void *arg, const gd_span *s, int64_t index)
+{
+    (void)index;
+    const add_job *j = arg;
+    const gd_layout *l = &j->w->layout;
+    double z[PIECE], c = amount(j, s->tensor);
+    for (int64_t at = 0; at < s->size; at += PIECE) {
+        int64_t n = s->size - at < PIECE ? s->size - at : PIECE;
+        numbers(j->w, s->tensor, s->begin + at, n, z);
+        if (l->dtype == GD_F64) {
+            double *to = (double *)gd__in_list(l, j->to, s) + at;
+            const double *from = (const double *)gd__in_list(l, j->from, s) + at;
+            for (int64_t k = 0; k < n; k++) to[k] = from[k] + c * z[k];
+        } else {
+            float *to = (float *)gd__in_list(l, j->to, s) + at;
+            const float *from = (const float *)gd__in_list(l, j->from, s) + at;
+            for (int64_t k = 0; k < n; k++) to[k] = (float)((double)from[k] + c * z[k]);
+        }
+    }
+}
+
+/* The direction of one parameter as a tensor, for other devices and dtypes. */
+static gd_tensor *as_tensor(const walk *w, int i)
+{
+    gd_tensor *like = w->layout.like[i];
+    gd_rng at = {.key = w->rng->key, .counter = w->first + w->offset[i]};
+    gd_dtype dtype = like->dtype == GD_F64 ? GD_F64 : GD_F32;
+    gd_tensor *z = gd__random(like->storage->device, &at, gd_link_class_of(w->link)->name, w->kind, dtype, like->ndim,
+                              like->size);
+    if (w->kind == GD_RANDOM_UNIFORM) z = gd_mul_scalar(gd_add_scalar(gd_mul_scalar(z, 2), -1), 1.7320508075688772);
+    return z;
+}
+
+/* to = from + c z. */
+static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from, double c, const double *each)
+{
+    add_job j = {.w = w, .to = to, .from = from, .c = c, .each = each};
+    if (gd__plain(&w->layout, to) && gd__plain(&w->layout, from)) {
+        gd__each_span(&w->layout, add_span, &j);
+        for (int i = 0; i < w->layout.count; i++) gd__touch(to[i]);
+        return GD_OK;
+    }
+    gd_status status = GD_OK;
+    for (int i = 0; i < w->layout.count && !status; i++) {
+        gd_scope_begin(w->layout.ctx);
+        gd_no_grad_begin(w->layout.ctx);
+        gd_tensor *z = as_tensor(w, i);
+        if (to[i] != from[i]) status = gd_assign(to[i], from[i]);
+        if (!status) status = z ? gd_add_into(to[i], z, amount(&j, i)) : gd_error(w->layout.ctx);
+        gd_no_grad_end(w->layout.ctx);
+        gd_scope_end(w->layout.ctx);
+    }
+    return status;
+}
+
+/* ---- derivatives ---- */
+
+/* Parameters to x + a z. */
+static gd_status go_to(walk *w, double a)
+{
+    gd_tensor *const *params = w->layout.like;
+    gd_status status = w->start ? add(w, params, w->start, a, NULL) : add(w, params, params, a - w->here, NULL);
+    w->here = a;
+    return status;
+}
+
+static gd_status go_back(walk *w)
+{
+    return w->start ? gd_var_restore_params(w->var, w->start) : w->here != 0 ? go_to(w, 0) : GD_OK;
+}
+
+/* The derivative along the current direction; parameters are back afterwards, also on failure. */
+static gd_status derivative(walk *w, double f0, double *out)
+{
+    const gd_difference *d = gd__difference(w->link);
+    double h = gd_link_real(w->link, "h", NULL);
+    gd_status status = GD_OK;
+    *out = 0;
+    for (int k = 0; k < d->points && !status; k++) {
+        double f = f0;
+        if (d->at[k] != 0) {
+            status = go_to(w, d->at[k] * h);
+            if (!status) status = w->value(w->var, &f);
+        }
+        *out += d->weight[k] * f / h;
+    }
+    gd_status back = go_back(w);
+    return status ? status : back;
+}
+
+static uint64_t take(const walk *w)
+{
+    return gd__rng_take(w->rng, w->blocks * (uint64_t)gd_link_real(w->link, "n_samples", NULL));
+}
+
+static gd_status sampled_gradient(walk *w, uint64_t base, double f0, gd_tensor **grads)
+{
+    gd_ctx *ctx = w->layout.ctx;
+    int samples = (int)gd_link_real(w->link, "n_samples", NULL);
+    gd_scope_begin(ctx);
+    gd_status status = gd__list_new(&w->layout, grads, true);
+    for (int i = 0; i < w->layout.count && !status; i++) gd__own(grads[i]);
+    for (int i = 0; i < w->layout.count && status; i++) grads[i] = NULL;
+    gd_scope_end(ctx);
+    for (int s = 0; s < samples && !status; s++) {
+        double slope = 0;
+        set_direction(w, base + (uint64_t)s * w->blocks);
+        status = derivative(w, f0, &slope);
+        if (!status) status = add(w, grads, grads, slope / samples, NULL);
+    }
+    return status;
+}
+
+static gd_status estimate_with(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads, bool in_place)
+{
+    walk w;
+    double f0 = NAN;
+    gd_status status = walk_open(&w, link, var);
+    if (!status && !in_place) {
+        gd_tensor **start = gd_link_scratch(link, w.layout.count);
+        status = start ? gd_var_save_params(var, start) : gd_error(w.layout.ctx);
+        w.start = status ? NULL : start;
+    }
+    if (!status && gd__difference_at_zero(gd__difference(link))) {
+        status = gd_var_inner_evaluate(var, loss, NULL);
+        if (!status) f0 = gd_item(*loss);
+    }
+    const step_data *data = gd_link_data(link);
+    bool fixed = in_place || gd_link_flag(link, "pre_generate");
+    if (!status) status = sampled_gradient(&w, fixed ? data->base : take(&w), f0, grads);
+    walk_close(&w);
+    return status;
+}
+
+static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    return estimate_with(link, var, loss, grads, false);
+}
+
+static gd_status estimate_in_place(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    return estimate_with(link, var, loss, grads, true);
+}
+
+static gd_status sampled_closure(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
+{
+    return gd__estimate(user, var, backward, loss, grads, estimate);
+}
+
+static gd_status mezo_closure(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
+{
+    return gd__estimate(user, var, backward, loss, grads, estimate_in_place);
+}
+
+/* The directions of this step. */
+static gd_status draw(gd_link *link, gd_var *var)
+{
+    walk w;
+    gd_status status = walk_open(&w, link, var);
+    if (!status) ((step_data *)gd_link_data(link))->base = take(&w);
+    walk_close(&w);
+    return status;
+}
+
+static gd_status sampled_step(gd_link *link, gd_var *var)
+{
+    gd_status status = gd_link_flag(link, "pre_generate") ? draw(link, var) : GD_OK;
+    return status ? status : gd__estimate_step(link, var, sampled_closure);
+}
+
+/* ---- mezo as the whole step ---- */
+
+/* All derivatives at x, then x -= lr D z for each direction again. */
+static gd_status step_in_place(gd_link *link, gd_var *var)
+{
+    walk w;
+    uint64_t base = ((const step_data *)gd_link_data(link))->base;
+    int samples = (int)gd_link_real(link, "n_samples", NULL);
+    double f0 = NAN, *slope = gd__alloc_array(gd_var_ctx(var), (size_t)samples, sizeof *slope);
+    gd_status status = walk_open(&w, link, var);
+    if (!slope) status = GD_NOMEM;
+    w.value = gd_var_evaluate_at;
+    if (!status && gd__difference_at_zero(gd__difference(link))) {
+        f0 = gd_var_loss_value(var, false);
+        status = gd_error(w.layout.ctx);
+    }
+    bool finite = true;
+    for (int s = 0; s < samples && !status; s++) {
+        set_direction(&w, base + (uint64_t)s * w.blocks);
+        status = derivative(&w, f0, &slope[s]);
+        finite = finite && isfinite(slope[s]);
+    }
+    for (int s = 0; s < samples && !status && finite; s++) {
+        set_direction(&w, base + (uint64_t)s * w.blocks);
+        status = add(&w, w.layout.like, w.layout.like, -slope[s] / samples, gd_var_last_lrs(var));
+    }
+    if (!status && !finite) gd_var_note_skipped(var);
+    walk_close(&w);
+    gd__free(gd_var_ctx(var), slope, (size_t)samples * sizeof *slope);
+    gd_var_skip_update(var);
+    gd_var_stop(var);
+    return status;
+}
+
+static gd_status mezo_step(gd_link *link, gd_var *var)
+{
+    gd_status status = draw(link, var);
+    if (status) return status;
+    bool whole = gd_var_is_last(var) && !gd_var_has_update(var) && !gd_link_is(link, "target", "grad");
+    return whole ? step_in_place(link, var) : gd__estimate_step(link, var, mezo_closure);
+}
+
+#define SAMPLED(NAME, FIELDS, COUNT, STEP, SUMMARY, PAPER)             \
+    const gd_link_class gd_link_##NAME = {                             \
+        .name = #NAME,                                                 \
+        .family = "grad_approximation",                                \
+        .summary = SUMMARY,                                            \
+        .formula = "g = mean of z (f(x + h z) - f(x - h z)) / 2 h",    \
+        .paper = PAPER,                                                \
+        .fields = FIELDS,                                              \
+        .field_count = COUNT,                                          \
+        .data_size = sizeof(step_data),                                \
+        .step = STEP,                                                  \
+        .needs_closure = true,                                         \
+    };
+
+SAMPLED(gaussian_smoothing, smoothing_fields, 7, sampled_step, "gradient of the loss smoothed by a gaussian",
+        "Nesterov & Spokoiny, Random gradient-free minimization of convex functions, 2017")
+SAMPLED(mezo, mezo_fields, 5, mezo_step, "gradients from random directions, without memory for them",
+        "Malladi et al., Fine-tuning language models with just forward passes, 2023")
+SAMPLED(randomized_fdm, spsa_fields, 7, sampled_step, "finite differences along random directions",
+        "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")
+SAMPLED(rdsa, rdsa_fields, 7, sampled_step, "random direction stochastic approximation",
+        "Kushner & Clark, Stochastic approximation methods for constrained and unconstrained systems, 1978")
+SAMPLED(spsa, spsa_fields, 7, sampled_step, "simultaneous perturbation stochastic approximation",
+        "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")

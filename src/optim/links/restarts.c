@@ -1,0 +1,41 @@
+/* Links that forget the state of their children from time to time. */
+#include "optim/links/line.h"
+#include "optim/optimizer.h"
+
+static const gd_field every_fields[] = {
+    GD_CHILD_NEEDED("modules", "the links to reset"),
+    {.name = "steps",
+     .kinds = GD_SET_REAL | GD_SET_STRING,
+     .low = 1,
+     .high = 1e15,
+     .integer = true,
+     .choices = "ndim",
+     .help = "steps from reset to reset; ndim: the number of elements"},
+};
+
+static gd_status restart_every_step(gd_link *link, gd_var *var)
+{
+    const gd_setting *s = gd_link_get(link, "steps", NULL);
+    double interval = s->real, steps = gd__kept(link, "steps", 0) + 1;
+    if (s->kind == GD_SET_STRING) {
+        interval = 0;
+        for (int i = 0; i < gd_var_count(var); i++) interval += (double)gd_numel(gd_var_params(var)[i]);
+    }
+    gd_link *child = gd_link_child(link, "modules");
+    if (steps >= interval) {
+        gd_link_reset(child);
+        steps = 0;
+    }
+    gd_status status = gd_link_step(child, var);
+    return status ? status : gd__keep_number(link, "steps", steps);
+}
+
+const gd_link_class gd_link_restart_every = {
+    .name = "restart_every",
+    .family = "restarts",
+    .summary = "resets its links every few steps",
+    .formula = "state = 0 every `steps` steps",
+    .fields = every_fields,
+    .field_count = 2,
+    .step = restart_every_step,
+};

@@ -1,0 +1,126 @@
+/* Sharpness-aware minimisation: the gradient is taken at the worst point near by (Foret et al. 2020).
+ *
+ *     e = rho sign(g) |g|^(q-1) / |g|_q^(q/p),  1/p + 1/q = 1;  gradient at x + e.  p = 2: e = rho g / |g|
+ *
+ * asam (Kwon et al. 2021) measures distance relative to the parameters: with w = |x|, e = rho w^2 g / |w g|.
+ *
+ * A closure made of two evaluations: all links after it see the loss at x and the gradient at x + e.  A zero gradient moves
+ * nothing.  eps is added to the norm. */
+#include "gradus/autograd.h"
+#include "optim/layout.h"
+#include "optim/optimizer.h"
+
+#include <math.h>
+
+#define COMMON(r)                                                   \
+    GD_REAL("rho", r, 0, INFINITY, "radius of the neighbourhood"),  \
+        GD_REAL("p", 2, 1, INFINITY, "norm of the neighbourhood"),  \
+        GD_REAL("eps", 1e-10, 0, INFINITY, "added to the norm")
+
+static const gd_field sam_fields[] = {COMMON(0.05), GD_FLAG("asam", false, "distance relative to the parameters")};
+static const gd_field asam_fields[] = {COMMON(0.5)};
+
+/* |x| |g| for asam, g otherwise. */
+static gd_tensor *weighted(gd_tensor *x, gd_tensor *g, bool relative)
+{
+    return relative ? gd_mul(gd_abs(gd_detach(x)), g) : g;
+}
+
+/* sum |g|^q over all parameters. */
+static gd_status total(gd_var *var, gd_tensor *const *grads, double q, bool relative, double *out)
+{
+    gd_status status = GD_OK;
+    *out = 0;
+    for (int i = 0; i < gd_var_count(var) && !status; i++) {
+        gd_scope_begin(gd_var_ctx(var));
+        gd_tensor *size = gd_abs(weighted(gd_var_params(var)[i], grads[i], relative));
+        gd_tensor *sum = gd_sum(q == 2 ? gd_square(size) : gd_pow_scalar(size, q), NULL, false);
+        if (sum) *out += gd_item(sum);
+        else status = gd_error(gd_var_ctx(var));
+        gd_scope_end(gd_var_ctx(var));
+    }
+    return status;
+}
+
+/* The way to the worst point, in out: new tensors of the current scope. */
+static gd_status ascent(gd_link *link, gd_var *var, gd_tensor *const *grads, bool relative, gd_tensor **out)
+{
+    double p = gd_link_real(link, "p", NULL), q = p == 1 ? INFINITY : p / (p - 1), sum = 0;
+    if (isinf(p)) q = 1;
+    if (isinf(q)) return gd_fail(gd_var_ctx(var), GD_VALUE, "%s: p must be above 1", gd_link_class_of(link)->name);
+    gd_status status = total(var, grads, q, relative, &sum);
+    double norm = isinf(p) ? 1 : pow(sum, 1 / p);
+    double scale = gd_link_real(link, "rho", NULL) / (norm + gd_link_real(link, "eps", NULL));
+    if (!isfinite(scale) || sum == 0) scale = 0;
+    for (int i = 0; i < gd_var_count(var) && !status; i++) {
+        gd_tensor *x = gd_var_params(var)[i], *e = weighted(x, grads[i], relative);
+        if (q != 2) e = gd_mul(gd_sign(e), gd_pow_scalar(gd_abs(e), q - 1));
+        out[i] = gd_mul_scalar(weighted(x, e, relative), scale);
+        if (!out[i]) status = gd_error(gd_var_ctx(var));
+    }
+    return status;
+}
+
+static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_link *link = user;
+    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    gd_status status = gd_var_inner_evaluate(var, loss, backward ? grads : NULL);
+    if (status || !backward) return status;
+    bool relative = gd__field_index(gd_link_class_of(link), "asam") < 0 || gd_link_flag(link, "asam");
+    gd_tensor *there = NULL;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor **start = gd_link_scratch(link, 2 * count), **way = start + count;
+    status = start ? ascent(link, var, grads, relative, way) : gd_error(ctx);
+    for (int i = 0; i < count; i++) {
+        gd__release(grads[i]);
+        grads[i] = NULL;
+    }
+    if (!status) status = gd_var_save_params(var, start);
+    if (!status) {
+        status = gd_var_move(var, 1, way);
+        if (!status) status = gd_var_inner_evaluate(var, &there, grads);
+        gd_status back = gd_var_restore_params(var, start);
+        if (!status) status = back;
+        for (int i = 0; i < count; i++) gd__release(start[i]);
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    gd__release(there);
+    if (status) {
+        gd__release(*loss);
+        *loss = NULL;
+    }
+    return status;
+}
+
+static gd_status sam_step(gd_link *link, gd_var *var)
+{
+    return gd_var_wrap_closure(var, worst_point, link);
+}
+
+const gd_link_class gd_link_sam = {
+    .name = "sam",
+    .family = "adaptive",
+    .summary = "gradient at the worst point near by",
+    .formula = "g(x + rho g / |g|)",
+    .paper = "Foret, Kleiner, Mobahi & Neyshabur, Sharpness-aware minimization, 2020",
+    .fields = sam_fields,
+    .field_count = 4,
+    .step = sam_step,
+    .needs_closure = true,
+};
+
+const gd_link_class gd_link_asam = {
+    .name = "asam",
+    .family = "adaptive",
+    .summary = "gradient at the worst point near by, measured relative to the parameters",
+    .formula = "g(x + rho x^2 g / |x g|)",
+    .paper = "Kwon, Kim, Park & Choi, ASAM: adaptive sharpness-aware minimization, 2021",
+    .fields = asam_fields,
+    .field_count = 3,
+    .step = sam_step,
+    .needs_closure = true,
+};

@@ -1,0 +1,221 @@
+/* Links that say when to stop.  They change nothing; the step info and gd_optimizer_should_terminate tell.  Put them where
+ * what they look at is known: most at the end of the chain. */
+#include "optim/layout.h"
+#include "optim/links/line.h"
+#include "optim/optimizer.h"
+
+#include <math.h>
+#include <time.h>
+
+typedef gd_status (*criterion_fn)(gd_link *link, gd_var *var, bool *stop);
+
+static gd_status decide(gd_link *link, gd_var *var, criterion_fn fn)
+{
+    bool stop = false;
+    gd_status status = fn(link, var, &stop);
+    if (!status) gd_var_terminate(var, stop);
+    return status;
+}
+
+/* True in the n-th step in a row that it happens. */
+static gd_status in_a_row(gd_link *link, bool happens, bool *stop)
+{
+    double times = happens ? gd__kept(link, "times", 0) + 1 : 0;
+    *stop = times >= gd_link_real(link, "n", NULL);
+    return gd__keep_number(link, "times", times);
+}
+
+/* ---- counts ---- */
+
+static gd_status after_evaluations(gd_link *link, gd_var *var, bool *stop)
+{
+    *stop = (double)gd_optimizer_evals(gd_var_optimizer(var)) >= gd_link_real(link, "maxevals", NULL);
+    return GD_OK;
+}
+
+static gd_status after_steps(gd_link *link, gd_var *var, bool *stop)
+{
+    (void)var;
+    double steps = gd__kept(link, "steps", 0) + 1;
+    *stop = steps >= gd_link_real(link, "steps", NULL);
+    return gd__keep_number(link, "steps", steps);
+}
+
+/* Time spent before a checkpoint counts. */
+static gd_status after_seconds(gd_link *link, gd_var *var, bool *stop)
+{
+    (void)var;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, *last = gd_link_data(link);
+    double spent = gd__kept(link, "seconds", 0) + (*last > 0 ? time - *last : 0);
+    *last = time;
+    *stop = spent >= gd_link_real(link, "seconds", NULL);
+    return gd__keep_number(link, "seconds", spent);
+}
+
+static void forget_clock(gd_link *link) { *(double *)gd_link_data(link) = 0; }
+
+static gd_status never(gd_link *link, gd_var *var, bool *stop)
+{
+    (void)link;
+    (void)var;
+    *stop = false;
+    return GD_OK;
+}
+
+/* ---- norms ---- */
+
+static gd_status norm_of(gd_link *link, gd_var *var, gd_tensor *const *list, double *out)
+{
+    double p = gd_link_real(link, "ord", NULL);
+    gd_layout l;
+    gd_status status = gd__layout_init(&l, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
+    *out = 0;
+    if (!status && p == 2) {
+        status = gd__list_dot(&l, list, list, out);
+        *out = sqrt(*out);
+    } else if (!status && p == 1) status = gd__list_sum(&l, list, out);
+    else if (!status && isinf(p)) status = gd__list_largest(&l, list, out);
+    else {
+        double sum = 0;
+        for (int i = 0; i < l.count && !status; i++) {
+            gd_scope_begin(l.ctx);
+            gd_tensor *norm = gd_norm(gd_drop_names(list[i]), p, NULL, false);
+            if (norm) sum += pow(gd_item(norm), p);
+            else status = gd_error(l.ctx);
+            gd_scope_end(l.ctx);
+        }
+        *out = pow(sum, 1 / p);
+    }
+    gd__layout_free(&l);
+    return status;
+}
+
+static gd_status by_gradient(gd_link *link, gd_var *var, bool *stop)
+{
+    gd_tensor *const *grad = gd_var_grad(var);
+    double norm = 0;
+    gd_status status = grad ? norm_of(link, var, grad, &norm) : gd_error(gd_var_ctx(var));
+    return status ? status : in_a_row(link, norm <= gd_link_real(link, "tol", NULL), stop);
+}
+
+/* The change of the parameters since the last step. */
+static gd_status by_update(gd_link *link, gd_var *var, bool *stop)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    gd_tensor *const *params = gd_var_params(var);
+    gd_tensor **change = gd_link_scratch(link, 2 * count), **before = change + count;
+    if (!change) return gd_error(ctx);
+    bool known = true;
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && known; i++) known = gd_link_has_state(link, params[i], "previous_params");
+    for (int i = 0; i < count && known && !status; i++)
+        if (!(before[i] = gd_link_state(link, params[i], "previous_params"))) status = gd_error(ctx);
+    gd_layout l;
+    double norm = INFINITY;
+    if (!status) status = gd__layout_init(&l, ctx, params, count);
+    if (!status && known) {
+        status = gd__list_combined(&l, params, 1, before, -1, change);
+        if (!status) status = norm_of(link, var, change, &norm);
+    }
+    if (!status) gd__layout_free(&l);
+    for (int i = 0; i < count && !status; i++) status = gd_link_set_state(link, params[i], "previous_params", params[i]);
+    return status ? status : in_a_row(link, norm <= gd_link_real(link, "tol", NULL), stop);
+}
+
+/* ---- the loss ---- */
+
+/* The loss at the parameters, with the gradient where that has to be evaluated anyway. */
+static gd_status loss_of(gd_var *var, double *loss)
+{
+    *loss = gd_var_loss_value(var, !gd_var_has_loss(var) && !gd_var_has_update(var));
+    return gd_error(gd_var_ctx(var));
+}
+
+static gd_status on_loss(gd_link *link, gd_var *var, bool *stop)
+{
+    double loss;
+    gd_status status = loss_of(var, &loss);
+    *stop = loss <= gd_link_real(link, "value", NULL);
+    return status;
+}
+
+/* None in n steps was better than the best before by more than tol. */
+static gd_status no_improvement(gd_link *link, gd_var *var, bool *stop)
+{
+    double loss, best = gd__kept(link, "best", INFINITY);
+    gd_status status = loss_of(var, &loss);
+    bool better = loss < best - gd_link_real(link, "tol", NULL) || (isfinite(loss) && isinf(best));
+    if (!status && better) status = gd__keep_number(link, "best", loss);
+    return status ? status : in_a_row(link, !better, stop);
+}
+
+/* ---- several criteria ---- */
+
+static gd_status combined(gd_link *link, gd_var *var, bool all, bool *stop)
+{
+    int8_t before = var->terminate;
+    gd_status status = GD_OK;
+    int yes = 0, count = gd_link_children(link);
+    /* every one is asked: they count steps */
+    for (int i = 0; i < count && !status; i++) {
+        var->terminate = -1;
+        status = gd_link_step(gd_link_child_at(link, i), var);
+        yes += var->terminate == 1;
+    }
+    var->terminate = before;
+    *stop = count > 0 && (all ? yes == count : yes > 0);
+    return status;
+}
+
+static gd_status all_of(gd_link *link, gd_var *var, bool *stop) { return combined(link, var, true, stop); }
+static gd_status any_of(gd_link *link, gd_var *var, bool *stop) { return combined(link, var, false, stop); }
+
+/* ---- classes ---- */
+
+#define TOL   GD_REAL("tol", 1e-8, 0, INFINITY, "what counts as small")
+#define N(d)  GD_INT("n", d, 1, 1e9, "steps in a row that it must hold")
+#define ORDER GD_REAL("ord", 2, 1e-3, INFINITY, "order of the norm")
+
+static const gd_field evaluation_fields[] = {GD_INT_NEEDED("maxevals", 0, 1e15, "evaluations to stop after")};
+static const gd_field second_fields[] = {GD_REAL_NEEDED("seconds", 0, INFINITY, "time to stop after")};
+static const gd_field step_fields[] = {GD_INT_NEEDED("steps", 0, 1e15, "steps to stop after")};
+static const gd_field criteria_fields[] = {GD_CHILDREN("criteria", "termination links")};
+static const gd_field norm_fields[] = {TOL, N(3), ORDER};
+static const gd_field loss_fields[] = {GD_REAL_NEEDED("value", -INFINITY, INFINITY, "loss to reach")};
+static const gd_field improvement_fields[] = {TOL, N(10)};
+static const gd_slot update_slots[] = {{"previous_params", 0}};
+
+#define CRITERION(NAME, fn, FIELDS, COUNT, SUMMARY, FORMULA, ...)                                     \
+    static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); }        \
+    const gd_link_class gd_link_##NAME = {                                                            \
+        .name = #NAME,                                                                                \
+        .family = "termination",                                                                      \
+        .summary = SUMMARY,                                                                           \
+        .formula = FORMULA,                                                                           \
+        .fields = FIELDS,                                                                             \
+        .field_count = COUNT,                                                                         \
+        .step = NAME##_step,                                                                          \
+        __VA_ARGS__};
+
+CRITERION(terminate_after_n_evaluations, after_evaluations, evaluation_fields, 1, "stops after a number of evaluations",
+          "evals >= maxevals", .slots = NULL)
+CRITERION(terminate_after_n_seconds, after_seconds, second_fields, 1, "stops after a time", "time >= seconds",
+          .data_size = sizeof(double), .reset = forget_clock)
+CRITERION(terminate_after_n_steps, after_steps, step_fields, 1, "stops after a number of steps", "step >= steps",
+          .slots = NULL)
+CRITERION(terminate_all, all_of, criteria_fields, 1, "stops when all its criteria say so", "c_1 and ... and c_n",
+          .slots = NULL)
+CRITERION(terminate_any, any_of, criteria_fields, 1, "stops when one of its criteria says so", "c_1 or ... or c_n",
+          .slots = NULL)
+CRITERION(terminate_by_gradient_norm, by_gradient, norm_fields, 3, "stops when the gradient is small",
+          "norm(g) <= tol, n steps in a row", .slots = NULL)
+CRITERION(terminate_by_update_norm, by_update, norm_fields, 3, "stops when the parameters hardly move",
+          "norm(p - p_before) <= tol, n steps in a row", .slots = update_slots, .slot_count = 1)
+CRITERION(terminate_never, never, NULL, 0, "never stops", "false", .slots = NULL)
+CRITERION(terminate_on_loss_reached, on_loss, loss_fields, 1, "stops when the loss is low enough", "f <= value",
+          .slots = NULL)
+CRITERION(terminate_on_no_improvement, no_improvement, improvement_fields, 2, "stops when the loss gets no better",
+          "f >= best - tol, n steps in a row", .slots = NULL)

@@ -1,0 +1,70 @@
+/* Two-point Newton: two steps with one Hessian, the second from where the first leads; third order (Potra & Ptak 1984;
+ * Sharma & Kumar 2018).
+ *
+ *     y = x - H^-1 g(x),    d = H^-1 (g(x) + g(y)) */
+#include "optim/links/hessian.h"
+#include "optim/links/vectors.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    GD_FLAG("lstsq", false, "solve by least squares at once"),
+    GD_FLAG("vectorize", true, "for the sake of chains that set it"),
+    {.name = "hessian_method",
+     .kinds = GD_SET_STRING,
+     .fallback = {.kind = GD_SET_STRING, .string = "autograd"},
+     .choices = "autograd",
+     .help = "where the Hessian comes from"},
+};
+
+/* The gradient at x - d, as a vector. */
+static gd_tensor *gradient_there(gd_link *link, gd_var *var, gd_tensor *d)
+{
+    int count = gd_var_count(var);
+    gd_tensor *const *params = gd_var_params(var);
+    gd_tensor **saved = gd_link_scratch(link, count), **step = gd_link_scratch(link, count);
+    gd_tensor **grads = gd_link_scratch(link, count), *loss = NULL, *out = NULL;
+    if (!saved || !step || !grads || gd__vector_split(d, params, count, step) || gd_var_save_params(var, saved)) return NULL;
+    gd_status status = gd_var_move(var, -1, step);
+    if (!status) status = gd_var_evaluate(var, &loss, grads);
+    gd_status back = gd_var_restore_params(var, saved);
+    if (!status && !back) out = gd_copy(gd__vector_of(gd_var_ctx(var), grads, count));
+    for (int i = 0; i < count; i++) {
+        gd_release(saved[i]);
+        if (!status) gd_release(grads[i]);
+    }
+    gd_release(loss);
+    return out;
+}
+
+static gd_status two_point_step(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    bool lstsq = gd_link_flag(link, "lstsq");
+    gd_tensor *h = gd__hessian_matrix(link, var, 0);
+    gd_tensor *b = h ? gd__vector_of(ctx, gd_var_grad(var), gd_var_count(var)) : NULL;
+    gd_tensor *first = b ? gd__hessian_solve(h, b, lstsq) : NULL;
+    if (gd_error(ctx)) return gd_error(ctx);
+    if (first && gd__vector_finite(first)) {
+        gd_tensor *there = gradient_there(link, var, first);
+        if (!there) return gd_error(ctx);
+        gd_tensor *second = gd__hessian_solve(h, there, lstsq);
+        if (gd_error(ctx)) return gd_error(ctx);
+        /* a gradient there that is not finite leaves the first step */
+        return gd__set_update_vector(link, var, second ? gd_add(first, second) : first);
+    }
+    gd_var_note_skipped(var);
+    return gd__set_zero_update(link, var);
+}
+
+const gd_link_class gd_link_two_point_newton = {
+    .name = "two_point_newton",
+    .family = "second_order",
+    .summary = "two Newton steps with one Hessian",
+    .formula = "d = H^-1 (g(x) + g(x - H^-1 g(x)))",
+    .paper = "Sharma & Kumar, A fast and efficient composite Newton-Chebyshev method, J. Complexity 49, 2018",
+    .fields = fields,
+    .field_count = sizeof fields / sizeof *fields,
+    .step = two_point_step,
+    .needs_closure = true,
+};

@@ -1,0 +1,342 @@
+/* What `gradus fit` is made of: bounds and Student's t; and the command itself on lines, whose answer is known. */
+#include "support/support.h"
+
+#include "cli/bound.h"
+#include "cli/student.h"
+
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static memory counted;
+static gd_ctx *ctx;
+static char folder[64];
+
+static int start(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/gradus_fit_XXXXXX");
+    if (!mkdtemp(folder) || chdir(folder) != 0) return -1;
+    ctx = context(&counted, 1, NULL);
+    gd_scope_begin(ctx);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    gd_scope_end(ctx);
+    end_context(ctx, &counted);
+    char command[128];
+    if (chdir("/") != 0) return -1;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+/* ---- Student's t: values of the usual tables, and of closed forms for one and two degrees of freedom ---- */
+
+static void quantiles_agree_with_tables(void **state)
+{
+    (void)state;
+    static const struct {
+        double level, dof, t;
+    } cases[] = {
+        {0.95, 1, 12.706204736432102},  {0.95, 2, 4.302652729911275},   {0.95, 5, 2.5705818366147395},
+        {0.95, 10, 2.2281388519649385}, {0.95, 30, 2.0422724563012373}, {0.95, 100, 1.9839715185235556},
+        {0.95, 1e6, 1.9599663},         {0.99, 10, 3.1692726726169465}, {0.5, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double t = gd__student_quantile(cases[i].level, cases[i].dof);
+        if (!(fabs(t - cases[i].t) <= (cases[i].dof > 1000 ? 1e-6 : 1e-9) * cases[i].t))
+            fail_msg("t(%g, %g) = %.12g, want %.12g", cases[i].level, cases[i].dof, t, cases[i].t);
+    }
+    for (double t = -8; t <= 8; t += 0.37) {
+        assert_true(fabs(gd__student_cdf(t, 1) - (0.5 + atan(t) / M_PI)) < 1e-13);
+        assert_true(fabs(gd__student_cdf(t, 2) - (0.5 + t / (2 * sqrt(2 + t * t)))) < 1e-13);
+    }
+    assert_true(isinf(gd__student_quantile(0.95, 0)));
+    assert_true(isinf(gd__student_quantile(0.95, -3)));
+}
+
+/* ---- bounds ---- */
+
+static gd_bound bound(const char *text, const char *want)
+{
+    const char *name;
+    size_t length;
+    gd_bound b;
+    if (gd__bound_parse(ctx, text, &name, &length, &b)) fail_msg("%s: %s", text, gd_error_text(ctx));
+    assert_int_equal(length, strlen(want));
+    assert_memory_equal(name, want, length);
+    return b;
+}
+
+static void bounds_are_read_either_way_round(void **state)
+{
+    (void)state;
+    gd_bound b = bound("b>0", "b");
+    assert_true(b.has_low && !b.has_high && b.low == 0);
+    b = bound(" rate <= -5e-1 ", "rate");
+    assert_true(!b.has_low && b.has_high && b.high == -0.5);
+    b = bound("0 < c < 1", "c");
+    assert_true(b.has_low && b.has_high && b.low == 0 && b.high == 1);
+    b = bound("1>c>0", "c");
+    assert_true(b.has_low && b.has_high && b.low == 0 && b.high == 1);
+    b = bound("3<x", "x");
+    assert_true(b.has_low && !b.has_high && b.low == 3);
+}
+
+static void malformed_bounds_are_pointed_at(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *error;
+    } cases[] = {{"b", "--bound: column 2: '<' or '>' expected"},
+                 {"", "--bound: column 1: a parameter expected"},
+                 {"b>", "--bound: column 3: a number expected"},
+                 {"b>x", "--bound: column 3: a number expected"},
+                 {"0<", "--bound: column 3: a parameter expected"},
+                 {"0 b", "--bound: column 3: '<' or '>' expected"},
+                 {"b>0,c>0", "--bound: column 4: nothing more expected"},
+                 {"0<b>1", "--bound: column 6: 0 < x < 1: both signs the same way expected"},
+                 {"1<b<0", "--bound: nothing lies between 1 and 0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *name;
+        size_t length;
+        gd_bound b;
+        assert_int_equal(gd__bound_parse(ctx, cases[i].text, &name, &length, &b), GD_PARSE);
+        assert_error(ctx, GD_PARSE, cases[i].error);
+    }
+}
+
+static void bounded_values_come_back_from_free_ones(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"b>-1", "b<4", "-1<b<4"};
+    for (size_t i = 0; i < 3; i++) {
+        gd_bound b = bound(texts[i], "b");
+        gd_tensor *u = gd__bound_free(&b, "b", VECTOR(ctx, -0.5, 0, 3.75));
+        assert_values_near(gd__bound_value(&b, u), 1e-12, -0.5, 0, 3.75);
+        for (int64_t k = 0; k < 3; k++) {
+            double at = gd_at(u, &k), h = 1e-6;
+            gd_tensor *ends = gd__bound_value(&b, VECTOR(ctx, at - h, at + h));
+            double slope = (gd_at(ends, (int64_t[]){1}) - gd_at(ends, (int64_t[]){0})) / (2 * h);
+            assert_true(fabs(slope - gd__bound_slope(&b, at)) < 1e-7 * (1 + fabs(slope)));
+        }
+    }
+    gd_bound b = bound("b>0", "b");
+    assert_null(gd__bound_free(&b, "b", VECTOR(ctx, 1, 0)));
+    assert_error(ctx, GD_VALUE, "--bound: b starts at 0, which is not inside its bound");
+}
+
+/* ---- the command ---- */
+
+static char out[1 << 16], err[1 << 14];
+
+static void slurp(const char *path, char *into, size_t size)
+{
+    FILE *f = fopen(path, "rb");
+    into[f ? fread(into, 1, size - 1, f) : 0] = 0;
+    if (f) fclose(f);
+}
+
+static int gradus(const char *arguments)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "%s %s >stdout.txt 2>stderr.txt", GD_CLI, arguments);
+    int status = system(command);
+    slurp("stdout.txt", out, sizeof out);
+    slurp("stderr.txt", err, sizeof err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static void works(const char *arguments)
+{
+    if (gradus(arguments) != 0 || *err) fail_msg("gradus %s: %s", arguments, err);
+}
+
+static void fails(const char *arguments, int code, const char *text)
+{
+    int got = gradus(arguments);
+    if (got != code || !strstr(err, text) || strchr(err, '\n') != err + strlen(err) - 1 || *out)
+        fail_msg("gradus %s: exit %d says\n  %swant exit %d\n  %s", arguments, got, err, code, text);
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *f = fopen(name, "wb");
+    fputs(text, f);
+    fclose(f);
+}
+
+/* The number behind "key": in an object named by `object` ("" for the outer one). */
+static void check(const char *object, const char *key, double want, double tolerance)
+{
+    char quoted[64];
+    const char *at = out;
+    if (*object) {
+        snprintf(quoted, sizeof quoted, "\"%s\": {", object);
+        at = strstr(out, quoted);
+        assert_non_null(at);
+    }
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    at = strstr(at, quoted);
+    assert_non_null(at);
+    at += strlen(quoted);
+    double got = strtod(*at == '[' ? at + 1 : at, NULL);
+    if (!(fabs(got - want) <= tolerance * fabs(want)))
+        fail_msg("%s.%s is %.15g, want %.15g", object, key, got, want);
+}
+
+#define LINE_A    1.040000000000001
+#define LINE_B    1.9899999999999998
+#define LINE_SA   0.14628738838327787
+#define LINE_SB   0.059721576223896365
+#define LINE_RSS  0.10699999999999991
+#define LINE_R2   0.9973053289009771
+#define SIGMA_A   1.0145383104125743
+#define SIGMA_B   2.0078585461689586
+#define SIGMA_RSS 0.04658153241650304
+#define SIGMA_SB  0.04133152035119252
+
+static const char line_data[] = "x,y,s\n0,1.1,1\n1,2.9,1\n2,5.2,2\n3,6.8,2\n4,9.1,1\n";
+
+/* Expected numbers: the closed form of the straight line, computed in Python. */
+static void a_straight_line_has_its_textbook_answer(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --json");
+    check("params", "a", LINE_A, 1e-10);
+    check("params", "b", LINE_B, 1e-10);
+    check("stderr", "a", LINE_SA, 1e-9);
+    check("stderr", "b", LINE_SB, 1e-9);
+    check("interval", "b", LINE_B - 3.182446305284263 * LINE_SB, 1e-9);
+    check("", "rss", LINE_RSS, 1e-10);
+    check("", "r2", LINE_R2, 1e-12);
+    check("", "dof", 3, 0);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --sigma s --json");
+    check("params", "a", SIGMA_A, 1e-10);
+    check("params", "b", SIGMA_B, 1e-10);
+    check("", "rss", SIGMA_RSS, 1e-10);
+    check("stderr", "b", SIGMA_SB, 1e-9);
+    /* one vector parameter instead of two numbers */
+    works("fit 'p[0] + p[1]*x' line.csv --param p=[0,0] --json");
+    check("params", "p", LINE_A, 1e-10);
+}
+
+static void bounds_do_not_change_an_answer_inside(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works("fit 'a + b*x' line.csv --param a=0.5 --param b=1 --bound '0<a<5' --bound 'b>0' --json");
+    check("params", "a", LINE_A, 1e-7);
+    check("params", "b", LINE_B, 1e-7);
+    check("stderr", "b", LINE_SB, 1e-6);
+    works("fit 'a + b*x' line.csv --param a=2 --param b=1 --bound 'a>1.5' --json");
+    const char *a = strstr(out, "\"a\": ");
+    assert_true(a && strtod(a + 5, NULL) >= 1.5 && strtod(a + 5, NULL) < 1.51);
+}
+
+static void tables_and_pictures_are_made(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --plot fit.svg --out fit.safetensors");
+    assert_non_null(strstr(out, "parameter"));
+    assert_non_null(strstr(out, "95 % interval"));
+    assert_non_null(strstr(out, "residual standard deviation"));
+    assert_int_equal(access("fit.svg", F_OK), 0);
+    works("fit 'a*s + b*x' line.csv --param a=0 --param b=0 --plot two.png");
+    works("eval 'b' --param b=@fit.safetensors:b --json");
+    check("", "value", LINE_B, 1e-10);
+    put("odd.csv", "the time;y\n0;1\n1;3\n2;5.1\n");
+    works("fit 'a + b*`the time`' odd.csv --param a=0 --param b=0 --json");
+    put("bare.csv", "0,1\n1,3\n2,5.1\n");
+    works("fit 'a + b*c1' bare.csv --y c2 --param a=0 --param b=0 --no-header --json");
+}
+
+static void one_row_is_fitted_without_errors_to_give(void **state)
+{
+    (void)state;
+    put("one.csv", "x,y\n2,6\n");
+    works("fit 'b*x' one.csv --param b=1 --json");
+    check("params", "b", 3, 1e-10);
+    works("fit 'a + b*x' one.csv --param a=0 --param b=1");
+}
+
+static void broken_input_is_named(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    put("bad.csv", "x,y\n1,2\n3,abc\n");
+    put("nan.csv", "x,y\n1,2\n3,NaN\n");
+    put("gap.csv", "x,y\n1,2\n3,\n");
+    put("ragged.csv", "x,y\n1,2\n3\n");
+    put("none.csv", "x,y\n");
+    put("empty.csv", "");
+    put("zero.csv", "x,y,s\n1,2,0\n");
+    static const char *const tail = " --param a=0 --param b=0";
+    static const struct {
+        const char *arguments;
+        int code;
+        const char *text;
+    } cases[] = {
+        {"'a+b*x' missing.csv", 1, "missing.csv: cannot open: No such file or directory"},
+        {"'a+b*x' .", 1, ".: cannot read: Is a directory"},
+        {"'a+b*x' empty.csv", 1, "empty.csv: the file is empty"},
+        {"'a+b*x' none.csv", 1, "none.csv: no rows"},
+        {"'a+b*x' bad.csv", 1, "bad.csv: line 3, column 'y': 'abc' is not a number"},
+        {"'a+b*x' nan.csv", 1, "nan.csv: line 3, column 'y': 'NaN' stands for a missing number"},
+        {"'a+b*x' gap.csv", 1, "gap.csv: line 3, column 'y': the cell is empty"},
+        {"'a+b*x' ragged.csv", 1, "ragged.csv: line 3: 1 cell, but line 1 has 2"},
+        {"'a+b*x' line.csv --y z", 2, "line.csv: no column 'z', the columns are x, y, s"},
+        {"'a+b*q' line.csv", 2, "expression: column 5: unknown name 'q'"},
+        {"'a*x' line.csv", 2, "--param b: the model does not use it"},
+        {"'a+b*x' line.csv --param x=1", 2, "--param: 'x' is also a column of line.csv"},
+        {"'a+b*x' line.csv --bound 'c>0'", 2, "--bound: no parameter 'c'"},
+        {"'a+b*x' line.csv --bound 'b>0'", 2, "--bound: b starts at 0, which is not inside its bound"},
+        {"'a+b*x' line.csv --sigma s --weights s", 2, "--weights and --sigma say the same"},
+        {"'a+b*x' zero.csv --sigma s", 1, "zero.csv: line 2, column 's': 0 is not positive"},
+        {"'a+b*x' line.csv --plot x.gif", 2, "x.gif: a picture ends in .svg or .png"},
+        {"'a+b*x' line.csv --separator ab", 2, "--separator: 'ab' is not one character"},
+        {"'a+b*log(x-9)' line.csv", 1, "not finite"},
+        {"'a+b*x' line.csv more.csv", 2, "'more.csv' is one argument too many"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof arguments, "fit %s%s", cases[i].arguments, tail);
+        fails(arguments, cases[i].code, cases[i].text);
+    }
+    fails("fit 'x' line.csv", 2, "no --param given");
+    fails("fit 'a*x'", 2, "'MODEL' DATA.csv is missing");
+}
+
+/* The shipped data set, as ./dev run shows it: the parameters it was made with lie within their errors. */
+static void the_shipped_decay_is_recovered(void **state)
+{
+    (void)state;
+    works("fit 'a*exp(-b*t)+c' " GD_TEST_DIR
+          "/../examples/data/decay.csv --y y --param a=1 --param b=1 --param c=0 --json");
+    check("params", "a", 5, 0.04);
+    check("params", "b", 0.5, 0.08);
+    check("params", "c", 1, 0.08);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(quantiles_agree_with_tables),
+        TEST(bounds_are_read_either_way_round),
+        TEST(malformed_bounds_are_pointed_at),
+        TEST(bounded_values_come_back_from_free_ones),
+        TEST(a_straight_line_has_its_textbook_answer),
+        TEST(bounds_do_not_change_an_answer_inside),
+        TEST(tables_and_pictures_are_made),
+        TEST(one_row_is_fitted_without_errors_to_give),
+        TEST(broken_input_is_named),
+        TEST(the_shipped_decay_is_recovered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

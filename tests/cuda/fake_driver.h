@@ -1,0 +1,517 @@
+/* A CUDA driver, cuBLAS and cuSOLVER that do nothing: memory is the host's, kernels are loaded but never run, and any call
+ * can be made to fail.  What the plugin asks of the driver is tested with it on machines without a GPU; NVRTC is real. */
+#ifndef GD_TESTS_CUDA_FAKE_DRIVER_H
+#define GD_TESTS_CUDA_FAKE_DRIVER_H
+
+#include "plugin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fake_driver {
+    int gpus, major, minor;
+    int64_t calls;                                       /* that can fail, so far */
+    int64_t fail_at;                                     /* this one does; 0: none */
+    bool fail_on;                                        /* and all after it, as when a context is lost */
+    CUresult failure;                                    /* what it returns */
+    int64_t blocks, modules, streams, contexts, handles; /* alive */
+    int64_t compilations, launches, out_of_context;
+    int info; /* what cuSOLVER leaves as a result code */
+    int context[16], *current;
+    nvrtcResult compile_result; /* of the pretended compiler */
+} fake_driver;
+
+static fake_driver fake;
+
+static bool fake_fails(void)
+{
+    fake.calls++;
+    return fake.fail_at && (fake.calls == fake.fail_at || (fake.fail_on && fake.calls > fake.fail_at));
+}
+
+#define FAKE_CALL()                            \
+    do {                                       \
+        if (fake_fails()) return fake.failure; \
+    } while (0)
+
+/* A call for which the context that something was made in must be current. */
+#define FAKE_INSIDE(made_in)                                                                  \
+    do {                                                                                      \
+        if (!fake.current || fake.current != (int *)(void *)(made_in)) fake.out_of_context++; \
+        FAKE_CALL();                                                                          \
+    } while (0)
+
+/* ---- device, context, stream ---- */
+
+static CUresult fake_cuInit(unsigned flags)
+{
+    (void)flags;
+    FAKE_CALL();
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuDeviceGetCount(int *count)
+{
+    FAKE_CALL();
+    *count = fake.gpus;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuDeviceGet(CUdevice *device, int index)
+{
+    FAKE_CALL();
+    *device = index;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    (void)device;
+    FAKE_CALL();
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? fake.major
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? fake.minor
+                                                                         : 4;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    FAKE_CALL();
+    fake.contexts++;
+    *context = (CUcontext)(void *)&fake.context[device];
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    (void)device;
+    fake.contexts--;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuCtxSetCurrent(CUcontext context)
+{
+    if (fake.fail_on) FAKE_CALL(); /* never for want of memory */
+    fake.current = (int *)(void *)context;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuGetErrorString(CUresult result, const char **text)
+{
+    *text = result == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "pretended failure";
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    (void)flags;
+    FAKE_INSIDE(fake.current);
+    fake.streams++;
+    *stream = (CUstream)(void *)fake.current;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuStreamDestroy(CUstream stream)
+{
+    (void)stream;
+    fake.streams--;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuStreamSynchronize(CUstream stream)
+{
+    FAKE_INSIDE(stream);
+    return CUDA_SUCCESS;
+}
+
+/* ---- memory ---- */
+
+static CUresult fake_cuMemAllocAsync(CUdeviceptr *data, size_t bytes, CUstream stream)
+{
+    FAKE_INSIDE(stream);
+    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    void *block = calloc(1, bytes);
+    if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
+    fake.blocks++;
+    *data = (CUdeviceptr)(uintptr_t)block;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuMemFreeAsync(CUdeviceptr data, CUstream stream)
+{
+    (void)stream;
+    fake.blocks--;
+    free((void *)(uintptr_t)data);
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuMemGetInfo(size_t *left, size_t *total)
+{
+    *left = (size_t)1 << 20;
+    *total = (size_t)3 << 20;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    FAKE_INSIDE(stream);
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    FAKE_INSIDE(stream);
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    FAKE_INSIDE(stream);
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)
+{
+    FAKE_INSIDE(stream);
+    memset((void *)(uintptr_t)to, value, bytes);
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+    (void)device;
+    FAKE_CALL();
+    *pool = NULL;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+    (void)pool;
+    (void)attribute;
+    (void)value;
+    FAKE_CALL();
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
+{
+    (void)value;
+    (void)attribute;
+    (void)pointer;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- modules ---- */
+
+static CUresult fake_cuModuleLoadData(CUmodule *module, const void *cubin)
+{
+    (void)cubin;
+    FAKE_INSIDE(fake.current);
+    fake.modules++;
+    *module = (CUmodule)(void *)fake.current;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuModuleUnload(CUmodule module)
+{
+    (void)module;
+    fake.modules--;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    (void)name;
+    FAKE_INSIDE(module);
+    *function = (CUfunction)(void *)module;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsigned z, unsigned threads,
+                                    unsigned ty, unsigned tz, unsigned shared, CUstream stream, void **args,
+                                    void **extra)
+{
+    (void)ty, (void)tz, (void)shared, (void)args, (void)extra;
+    FAKE_INSIDE(stream);
+    if ((void *)f != (void *)stream) fake.out_of_context++;
+    fake.launches++;
+    return x > 0 && y == 1 && z == 1 && threads > 0 && threads <= 1024 ? CUDA_SUCCESS
+                                                                       : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- a compiler that only pretends: for what is not about kernels ---- */
+
+static nvrtcResult fake_nvrtcCreateProgram(nvrtcProgram *program, const char *source, const char *name,
+                                           int headers, const char *const *header,
+                                           const char *const *header_name)
+{
+    (void)source, (void)name, (void)headers, (void)header, (void)header_name;
+    *program = (nvrtcProgram)(void *)&fake;
+    return NVRTC_SUCCESS;
+}
+static nvrtcResult fake_nvrtcCompileProgram(nvrtcProgram program, int options, const char *const *option)
+{
+    (void)program, (void)options, (void)option;
+    fake.compilations++;
+    return fake.compile_result;
+}
+static nvrtcResult fake_nvrtcDestroyProgram(nvrtcProgram *program)
+{
+    *program = NULL;
+    return NVRTC_SUCCESS;
+}
+static nvrtcResult fake_nvrtcGetCUBINSize(nvrtcProgram program, size_t *size)
+{
+    (void)program;
+    *size = 16;
+    return NVRTC_SUCCESS;
+}
+static nvrtcResult fake_nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
+{
+    (void)program;
+    memset(cubin, 7, 16);
+    return NVRTC_SUCCESS;
+}
+static nvrtcResult fake_nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size)
+{
+    (void)program;
+    *size = sizeof "gradus.cu(1): error: pretended";
+    return NVRTC_SUCCESS;
+}
+static nvrtcResult fake_nvrtcGetProgramLog(nvrtcProgram program, char *log)
+{
+    (void)program;
+    memcpy(log, "gradus.cu(1): error: pretended", sizeof "gradus.cu(1): error: pretended");
+    return NVRTC_SUCCESS;
+}
+static nvrtcResult fake_nvrtcVersion(int *major, int *minor)
+{
+    *major = 13;
+    *minor = 0;
+    return NVRTC_SUCCESS;
+}
+static const char *fake_nvrtcGetErrorString(nvrtcResult result)
+{
+    return result == NVRTC_ERROR_COMPILATION ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR";
+}
+static nvrtcResult fake_nvrtcGetNumSupportedArchs(int *count)
+{
+    *count = 3;
+    return NVRTC_SUCCESS;
+}
+static nvrtcResult fake_nvrtcGetSupportedArchs(int *known)
+{
+    memcpy(known, (int[]){75, 80, 90}, 3 * sizeof *known);
+    return NVRTC_SUCCESS;
+}
+
+/* ---- cuBLAS ---- */
+
+static cublasStatus_t fake_blas(void)
+{
+    return fake_fails() ? fake.failure == CUDA_ERROR_OUT_OF_MEMORY ? CUBLAS_STATUS_ALLOC_FAILED
+                                                                   : CUBLAS_STATUS_EXECUTION_FAILED
+                        : CUBLAS_STATUS_SUCCESS;
+}
+static cublasStatus_t fake_cublasCreate(cublasHandle_t *handle)
+{
+    cublasStatus_t status = fake_blas();
+    if (status) return status;
+    fake.handles++;
+    *handle = (cublasHandle_t)(void *)&fake;
+    return status;
+}
+static cublasStatus_t fake_cublasDestroy(cublasHandle_t handle)
+{
+    (void)handle;
+    fake.handles--;
+    return CUBLAS_STATUS_SUCCESS;
+}
+static cublasStatus_t fake_cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
+{
+    (void)handle, (void)stream;
+    return fake_blas();
+}
+static cublasStatus_t fake_cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode)
+{
+    (void)handle, (void)mode;
+    return fake_blas();
+}
+static const char *fake_cublasGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_ALLOC_FAILED ? "the resource allocation failed" : "the function failed";
+}
+/* Reads the corners of every matrix, so that a sanitizer sees operands that do not fit their strides. */
+static void fake_touch(const void *data, cudaDataType type, int64_t rows, int64_t columns, int64_t ld,
+                       int64_t step, int64_t batch)
+{
+    int64_t item = type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+    const volatile char *bytes = data;
+    if (ld < rows || rows < 1 || columns < 1) abort();
+    (void)bytes[0];
+    (void)bytes[((batch - 1) * step + (columns - 1) * ld + rows) * item - 1];
+}
+static cublasStatus_t fake_cublasGemmStridedBatchedEx(
+    cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
+    const void *alpha, const void *a, cudaDataType a_type, int64_t lda, long long a_step, const void *b,
+    cudaDataType b_type, int64_t ldb, long long b_step, const void *beta, void *c, cudaDataType c_type,
+    int64_t ldc, long long c_step, int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
+{
+    (void)handle, (void)alpha, (void)beta, (void)compute, (void)algorithm;
+    fake_touch(a, a_type, op_a == CUBLAS_OP_N ? m : k, op_a == CUBLAS_OP_N ? k : m, lda, a_step, batch);
+    fake_touch(b, b_type, op_b == CUBLAS_OP_N ? k : n, op_b == CUBLAS_OP_N ? n : k, ldb, b_step, batch);
+    fake_touch(c, c_type, m, n, ldc, c_step, batch);
+    return fake_blas();
+}
+#define FAKE_TRSM(letter, type)                                                                         \
+    static cublasStatus_t fake_cublas##letter##trsm(                                                    \
+        cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op,      \
+        cublasDiagType_t diagonal, int64_t m, int64_t n, const type *alpha, const type *a, int64_t lda, \
+        type *b, int64_t ldb)                                                                           \
+    {                                                                                                   \
+        (void)handle, (void)side, (void)fill, (void)op, (void)diagonal, (void)m, (void)n, (void)alpha,  \
+            (void)a, (void)lda, (void)b, (void)ldb;                                                     \
+        return fake_blas();                                                                             \
+    }
+FAKE_TRSM(S, float)
+FAKE_TRSM(D, double)
+
+/* ---- cuSOLVER ---- */
+
+static cusolverStatus_t fake_solver(void)
+{
+    return fake_fails() ? fake.failure == CUDA_ERROR_OUT_OF_MEMORY ? CUSOLVER_STATUS_ALLOC_FAILED
+                                                                   : CUSOLVER_STATUS_EXECUTION_FAILED
+                        : CUSOLVER_STATUS_SUCCESS;
+}
+static cusolverStatus_t fake_cusolverDnCreate(cusolverDnHandle_t *handle)
+{
+    cusolverStatus_t status = fake_solver();
+    if (status) return status;
+    fake.handles++;
+    *handle = (cusolverDnHandle_t)(void *)&fake;
+    return status;
+}
+static cusolverStatus_t fake_cusolverDnDestroy(cusolverDnHandle_t handle)
+{
+    (void)handle;
+    fake.handles--;
+    return CUSOLVER_STATUS_SUCCESS;
+}
+static cusolverStatus_t fake_cusolverDnSetStream(cusolverDnHandle_t handle, cudaStream_t stream)
+{
+    (void)handle, (void)stream;
+    return fake_solver();
+}
+
+#define SOLVER cusolverDnHandle_t handle
+#define FAKE_SIZE(name, ...)                                                         \
+    static cusolverStatus_t fake_##name##_bufferSize(SOLVER, __VA_ARGS__, int *size) \
+    {                                                                                \
+        (void)handle;                                                                \
+        *size = 5;                                                                   \
+        return fake_solver();                                                        \
+    }
+#define FAKE_SOLVE(name, ...)                                           \
+    static cusolverStatus_t fake_##name(SOLVER, __VA_ARGS__, int *info) \
+    {                                                                   \
+        (void)handle;                                                   \
+        *info = fake.info;                                              \
+        return fake_solver();                                           \
+    }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define FAKE_SOLVERS(T, type)                                                                             \
+    FAKE_SIZE(T##potrf, cublasFillMode_t fill, int n, type *a, int lda)                                   \
+    FAKE_SOLVE(T##potrf, cublasFillMode_t fill, int n, type *a, int lda, type *work, int size)            \
+    FAKE_SIZE(T##getrf, int m, int n, type *a, int lda)                                                   \
+    FAKE_SOLVE(T##getrf, int m, int n, type *a, int lda, type *work, int *pivots)                         \
+    FAKE_SOLVE(T##getrs, cublasOperation_t op, int n, int k, const type *a, int lda, const int *pivots,   \
+               type *b, int ldb)                                                                          \
+    FAKE_SIZE(T##geqrf, int m, int n, type *a, int lda)                                                   \
+    FAKE_SOLVE(T##geqrf, int m, int n, type *a, int lda, type *tau, type *work, int size)                 \
+    FAKE_SIZE(T##orgqr, int m, int n, int k, const type *a, int lda, const type *tau)                     \
+    FAKE_SOLVE(T##orgqr, int m, int n, int k, type *a, int lda, const type *tau, type *work, int size)    \
+    FAKE_SIZE(T##syevd, cusolverEigMode_t mode, cublasFillMode_t fill, int n, const type *a, int lda,     \
+              const type *w)                                                                              \
+    FAKE_SOLVE(T##syevd, cusolverEigMode_t mode, cublasFillMode_t fill, int n, type *a, int lda, type *w, \
+               type *work, int size)                                                                      \
+    FAKE_SIZE(T##gesvd, int m, int n)                                                                     \
+    FAKE_SOLVE(T##gesvd, signed char left, signed char right, int m, int n, type *a, int lda, type *s,    \
+               type *u, int ldu, type *vt, int ldvt, type *work, int size, type *rest)
+FAKE_SOLVERS(S, float)
+FAKE_SOLVERS(D, double)
+#pragma GCC diagnostic pop
+
+/* ---- the table ---- */
+
+#define FAKE_PAIRS(api, T)                                               \
+    (api)->cusolverDn##T##potrf_bufferSize = fake_##T##potrf_bufferSize; \
+    (api)->cusolverDn##T##potrf = fake_##T##potrf;                       \
+    (api)->cusolverDn##T##getrf_bufferSize = fake_##T##getrf_bufferSize; \
+    (api)->cusolverDn##T##getrf = fake_##T##getrf;                       \
+    (api)->cusolverDn##T##getrs = fake_##T##getrs;                       \
+    (api)->cusolverDn##T##geqrf_bufferSize = fake_##T##geqrf_bufferSize; \
+    (api)->cusolverDn##T##geqrf = fake_##T##geqrf;                       \
+    (api)->cusolverDn##T##orgqr_bufferSize = fake_##T##orgqr_bufferSize; \
+    (api)->cusolverDn##T##orgqr = fake_##T##orgqr;                       \
+    (api)->cusolverDn##T##syevd_bufferSize = fake_##T##syevd_bufferSize; \
+    (api)->cusolverDn##T##syevd = fake_##T##syevd;                       \
+    (api)->cusolverDn##T##gesvd_bufferSize = fake_##T##gesvd_bufferSize; \
+    (api)->cusolverDn##T##gesvd = fake_##T##gesvd
+
+static void fake_fill(cuda_api *api)
+{
+    *api = (cuda_api){
+        .cuInit = fake_cuInit,
+        .cuDeviceGet = fake_cuDeviceGet,
+        .cuDeviceGetCount = fake_cuDeviceGetCount,
+        .cuDeviceGetAttribute = fake_cuDeviceGetAttribute,
+        .cuDevicePrimaryCtxRetain = fake_cuDevicePrimaryCtxRetain,
+        .cuDevicePrimaryCtxRelease_v2 = fake_cuDevicePrimaryCtxRelease,
+        .cuCtxSetCurrent = fake_cuCtxSetCurrent,
+        .cuGetErrorString = fake_cuGetErrorString,
+        .cuDriverGetVersion = fake_cuDriverGetVersion,
+        .cuStreamCreate = fake_cuStreamCreate,
+        .cuStreamDestroy_v2 = fake_cuStreamDestroy,
+        .cuStreamSynchronize = fake_cuStreamSynchronize,
+        .cuMemAllocAsync = fake_cuMemAllocAsync,
+        .cuMemFreeAsync = fake_cuMemFreeAsync,
+        .cuMemGetInfo_v2 = fake_cuMemGetInfo,
+        .cuMemcpyHtoDAsync_v2 = fake_cuMemcpyHtoDAsync,
+        .cuMemcpyDtoHAsync_v2 = fake_cuMemcpyDtoHAsync,
+        .cuMemcpyDtoDAsync_v2 = fake_cuMemcpyDtoDAsync,
+        .cuMemsetD8Async = fake_cuMemsetD8Async,
+        .cuDeviceGetDefaultMemPool = fake_cuDeviceGetDefaultMemPool,
+        .cuMemPoolSetAttribute = fake_cuMemPoolSetAttribute,
+        .cuPointerGetAttribute = fake_cuPointerGetAttribute,
+        .cuModuleLoadData = fake_cuModuleLoadData,
+        .cuModuleUnload = fake_cuModuleUnload,
+        .cuModuleGetFunction = fake_cuModuleGetFunction,
+        .cuLaunchKernel = fake_cuLaunchKernel,
+        .nvrtcCreateProgram = fake_nvrtcCreateProgram,
+        .nvrtcCompileProgram = fake_nvrtcCompileProgram,
+        .nvrtcDestroyProgram = fake_nvrtcDestroyProgram,
+        .nvrtcGetCUBINSize = fake_nvrtcGetCUBINSize,
+        .nvrtcGetCUBIN = fake_nvrtcGetCUBIN,
+        .nvrtcGetProgramLogSize = fake_nvrtcGetProgramLogSize,
+        .nvrtcGetProgramLog = fake_nvrtcGetProgramLog,
+        .nvrtcVersion = fake_nvrtcVersion,
+        .nvrtcGetErrorString = fake_nvrtcGetErrorString,
+        .nvrtcGetNumSupportedArchs = fake_nvrtcGetNumSupportedArchs,
+        .nvrtcGetSupportedArchs = fake_nvrtcGetSupportedArchs,
+        .cublasCreate_v2 = fake_cublasCreate,
+        .cublasDestroy_v2 = fake_cublasDestroy,
+        .cublasSetStream_v2 = fake_cublasSetStream,
+        .cublasSetMathMode = fake_cublasSetMathMode,
+        .cublasGetStatusString = fake_cublasGetStatusString,
+        .cublasGemmStridedBatchedEx_64 = fake_cublasGemmStridedBatchedEx,
+        .cublasStrsm_v2_64 = fake_cublasStrsm,
+        .cublasDtrsm_v2_64 = fake_cublasDtrsm,
+        .cusolverDnCreate = fake_cusolverDnCreate,
+        .cusolverDnDestroy = fake_cusolverDnDestroy,
+        .cusolverDnSetStream = fake_cusolverDnSetStream,
+    };
+    FAKE_PAIRS(api, S);
+    FAKE_PAIRS(api, D);
+}
+
+/* A driver with some GPUs of compute capability 9.0, and nothing alive. */
+static void fake_reset(int gpus)
+{
+    fake = (fake_driver){.gpus = gpus, .major = 9, .failure = CUDA_ERROR_OUT_OF_MEMORY};
+}
+
+static bool fake_is_clean(void)
+{
+    return !fake.blocks && !fake.modules && !fake.streams && !fake.contexts && !fake.handles;
+}
+
+#endif

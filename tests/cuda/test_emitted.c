@@ -1,0 +1,346 @@
+/* Emitted CUDA against the interpreter: the programs of random chains of all element-wise links, and random programs of all
+ * instructions, run by plan_gpu.c on a GPU that is none (host_gpu.h).  Tensors of 0, 1, 7, 1000 and 5000 elements lie in
+ * one group, as on a GPU.  Element results must be the same bits; sums, which are added in another order, nearly so. */
+#include "cuda/host_gpu.h"
+#include "optim/plan.h"
+#include "optim/random_program.h"
+
+#define CHAINS   60
+#define PROGRAMS 40
+#define MEMBERS  6
+
+static const int64_t sizes[MEMBERS] = {0, 1, 7, 1000, 5000, 7};
+
+typedef struct sample {
+    char text[400];
+    gd_program *p;
+    bool chain;      /* made by links: numbers stay within bounds */
+    bool common;     /* every member has the same settings */
+    gd_plan_group g; /* what plan_gpu.c sees */
+    tensors want[MEMBERS], got[MEMBERS];
+    double reduced[MEMBERS][GD_MAX_REDUCTIONS]; /* by the interpreter */
+} sample;
+
+/* ---- chains ---- */
+
+/* A value for a setting that has no default, or for a flag now and then. */
+static bool put_setting(uint64_t *state, const gd_field *f, char *out, size_t size)
+{
+    bool needed = !f->fallback.kind;
+    if (f->kinds & GD_SET_BOOL && pick(state, 3) == 0)
+        snprintf(out, size, "%s=%s", f->name, f->fallback.real != 0 ? "false" : "true");
+    else if (needed && f->kinds & GD_SET_REAL)
+        snprintf(out, size, "%s=%s", f->name, f->integer ? "2" : f->low > 0.5 || f->high < 0.5 ? "1" : "0.5");
+    else if (needed && f->kinds & GD_SET_CHAIN)
+        snprintf(out, size, f->variadic ? "lr(0.5)" : "%s=lr(0.5)", f->name);
+    else
+        return false;
+    return true;
+}
+
+static void put_link(uint64_t *state, const gd_link_class *cls, char *out, size_t size)
+{
+    char settings[200] = "";
+    for (int i = 0; i < cls->field_count; i++) {
+        char one[64];
+        if (!put_setting(state, &cls->fields[i], one, sizeof one)) continue;
+        size_t used = strlen(settings);
+        snprintf(settings + used, sizeof settings - used, "%s%s", used ? ", " : "", one);
+    }
+    snprintf(out, size, *settings ? "%s(%s)" : "%s%s", cls->name, settings);
+}
+
+static bool is_element_wise(const gd_link_class *cls)
+{
+    return (cls->rule || cls->update_rule) && !cls->element_wise && strcmp(cls->name, "chain") != 0;
+}
+
+static void put_chain(uint64_t *state, char *out, size_t size)
+{
+    int count = 0, links = 1 + pick(state, 5);
+    const gd_link_class *const *all = gd_link_classes(&count);
+    out[0] = 0;
+    while (links > 0) {
+        const gd_link_class *cls = all[pick(state, count)];
+        size_t used = strlen(out);
+        if (!is_element_wise(cls)) continue;
+        snprintf(out + used, size - used, "%s", used ? " | " : "");
+        used = strlen(out);
+        put_link(state, cls, out + used, size - used);
+        links--;
+    }
+}
+
+typedef struct wanted_build {
+    int number; /* of the builds that gd__plan_programs shows */
+    int seen;
+    gd_program *copy;
+} wanted_build;
+
+static gd_status copy_build(void *user, const gd_program *p, const gd_pass *pass)
+{
+    wanted_build *w = user;
+    if (pass->level == 0 && w->seen++ == w->number) {
+        w->copy = malloc(sizeof *w->copy);
+        assert_non_null(w->copy);
+        *w->copy = *p;
+    }
+    return GD_OK;
+}
+
+/* The program of a random chain; NULL when the settings do not go together. */
+static gd_program *chain_program(gd_ctx *ctx, uint64_t *state, int k, char *text, size_t size)
+{
+    static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
+    static const gd_dtype states[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
+    gd_dtype dtype = dtypes[k % 7 < 6 ? k % 3 : 3], stored = states[pick(state, 4)];
+    wanted_build w = {.number = pick(state, 3) == 0};
+    char chain[300];
+    put_chain(state, chain, sizeof chain);
+    if (gd__plan_programs(ctx, chain, dtype, copy_build, &w)) {
+        gd_clear_error(ctx);
+        free(w.copy);
+        return NULL;
+    }
+    bool other = pick(state, 3) == 0; /* state of another dtype, as gd_optimizer_state_dtype gives it */
+    for (int a = 0; a < w.copy->arrays && other; a++)
+        if (w.copy->array[a].kind == GD_ARRAY_STATE) w.copy->array[a].dtype = stored;
+    snprintf(text, size, "%s, %s%s%s", chain, gd_dtype_name(dtype), other ? ", state in " : "",
+             other ? gd_dtype_name(stored) : "");
+    return w.copy;
+}
+
+static gd_program *random_program(gd_ctx *ctx, uint64_t *state, int k, char *text, size_t size)
+{
+    static const gd_uniform_kind kinds[] = {GD_U_SETTING, GD_U_STEP, GD_U_FRESH, GD_U_SCALAR, GD_U_EXTERNAL};
+    gd_program *p = malloc(sizeof *p);
+    assert_non_null(p);
+    make_random(p, ctx, state, 20 + pick(state, 60));
+    for (int u = 0; u < p->uniforms; u++) p->uniform[u].kind = kinds[pick(state, COUNT_OF(kinds))];
+    snprintf(text, size, "random program %d", k);
+    return p;
+}
+
+/* ---- groups ---- */
+
+static gd_work work_of(int64_t size)
+{
+    gd_work w = {.chunks = 0};
+    for (int m = 0; m < MEMBERS; m++) w.chunks += (sizes[m] + size - 1) / size;
+    w.chunk = calloc((size_t)w.chunks, sizeof *w.chunk);
+    assert_non_null(w.chunk);
+    int64_t at = 0;
+    for (int m = 0; m < MEMBERS; m++)
+        for (int64_t start = 0; start < sizes[m]; start += size)
+            w.chunk[at++] = (gd_chunk){start, sizes[m] - start < size ? sizes[m] - start : size, m};
+    return w;
+}
+
+static void *room(size_t count, size_t size)
+{
+    void *block = calloc(count ? count : 1, size);
+    assert_non_null(block);
+    return block;
+}
+
+static void make_group(sample *s, gd_device *device)
+{
+    gd_plan_group *g = &s->g;
+    const gd_program *p = s->p;
+    *g = (gd_plan_group){.p = s->p, .device = device, .members = MEMBERS, .last = work_of(2048)};
+    if (p->levels) g->reduce = work_of(512);
+    g->partial_room = g->reduce.chunks * p->reductions;
+    g->pass = room((size_t)p->levels + 1, sizeof *g->pass);
+    for (int level = 0; level <= p->levels; level++) gd__program_pass(p, level, &g->pass[level]);
+    g->pointer = room((size_t)(MEMBERS * p->arrays), sizeof *g->pointer);
+    g->input = room((size_t)(MEMBERS * p->uniforms), sizeof *g->input);
+    g->reduced = room((size_t)(MEMBERS * p->reductions), sizeof *g->reduced);
+    g->value = room((size_t)p->count, sizeof *g->value);
+    for (int u = 0; u < p->uniforms; u++) {
+        const gd_uniform *f = &p->uniform[u];
+        bool each = f->kind == GD_U_FRESH || f->kind == GD_U_SCALAR ||
+                    (f->kind == GD_U_NUMEL && f->index == GD_EACH);
+        g->each_inputs = g->each_inputs || each;
+    }
+}
+
+static void free_sample(sample *s)
+{
+    gd_plan_group *g = &s->g;
+    void *const blocks[] = {g->last.chunk, g->reduce.chunk, g->pass,  g->pointer,
+                            g->input,      g->reduced,      g->value, s->p};
+    for (int i = 0; i < COUNT_OF(blocks); i++) free(blocks[i]);
+}
+
+static double input_for(const sample *s, uint64_t *state, const gd_uniform *f, int m, int64_t step)
+{
+    double any = s->chain ? 0.05 + 0.9 * random_unit(state) : random_number(state);
+    switch (f->kind) {
+    case GD_U_STEP: return (double)step;
+    case GD_U_NUMEL: return f->index == GD_EACH ? (double)sizes[m] : 6022;
+    case GD_U_FRESH: return step == 1 || pick(state, 3) == 0;
+    default: return any;
+    }
+}
+
+/* New numbers for a step, in memory of their own; what differs between members is what may. */
+static void fill_inputs(sample *s, uint64_t *state, int64_t step)
+{
+    gd_plan_group *g = &s->g;
+    const gd_program *p = g->p;
+    for (int u = 0; u < p->uniforms; u++) {
+        gd_uniform_kind kind = p->uniform[u].kind;
+        bool each = kind == GD_U_FRESH || kind == GD_U_SCALAR || kind == GD_U_NUMEL ||
+                    (kind == GD_U_SETTING && !s->common);
+        for (int m = 0; m < MEMBERS; m++)
+            g->input[m * p->uniforms + u] = m && !each ? g->input[u]
+                                                       : input_for(s, state, &p->uniform[u], m, step);
+    }
+    for (int m = 0; m < MEMBERS; m++) {
+        uint64_t seed = random_bits(state);
+        s->want[m] = make_tensors(p, sizes[m], seed);
+        s->got[m] = make_tensors(p, sizes[m], seed);
+        for (int k = 0; k < p->arrays; k++) {
+            for (int64_t i = 0; s->chain && i < sizes[m]; i++) {
+                double x = (random_unit(&seed) - 0.5) * 4;
+                if (p->array[k].kind == GD_ARRAY_STATE) x = x < 0 ? -x : x; /* squares are kept there */
+                set_number(s->want[m].array[k], p->array[k].dtype, i, x);
+                set_number(s->got[m].array[k], p->array[k].dtype, i, x);
+            }
+            g->pointer[m * p->arrays + k] = s->got[m].array[k];
+        }
+    }
+}
+
+/* ---- the interpreter ---- */
+
+static void interpret(sample *s, int level)
+{
+    const gd_program *p = s->p;
+    const gd_pass *pass = &s->g.pass[level];
+    double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS], out[GD_MAX_REDUCTIONS];
+    for (int m = 0; m < MEMBERS; m++) {
+        gd__program_uniforms(p, level, s->g.input + m * p->uniforms, s->reduced[m], value);
+        for (int k = 0; k < pass->used_count; k++) scalar[k] = value[pass->used[k]];
+        gd__interpret(p, pass, sizes[m], s->want[m].array, scalar, out);
+        for (int r = 0; r < pass->reductions; r++) s->reduced[m][pass->reduction[r]] = out[r];
+    }
+    for (int r = 0; r < pass->reductions; r++) {
+        int number = pass->reduction[r];
+        const gd_instr *in = &p->instr[p->reduction[number]];
+        double all = in->op == GD_I_SUM ? 0 : -INFINITY;
+        for (int m = 0; m < MEMBERS; m++) {
+            double x = s->reduced[m][number];
+            all = in->op == GD_I_SUM ? all + x : all != all ? all : x > all || x != x ? x : all;
+        }
+        for (int m = 0; m < MEMBERS && in->extent == GD_ALL; m++) s->reduced[m][number] = all;
+    }
+}
+
+/* ---- comparing ---- */
+
+static bool reductions_agree(const sample *s, int level)
+{
+    const gd_program *p = s->p;
+    const gd_pass *pass = &s->g.pass[level];
+    for (int r = 0; r < pass->reductions; r++)
+        for (int m = 0; m < MEMBERS; m++) {
+            int number = pass->reduction[r];
+            const gd_instr *in = &p->instr[p->reduction[number]];
+            double want = s->reduced[m][number], got = s->g.reduced[m * p->reductions + number];
+            double eps = p->compute == GD_F64 ? 2e-16 : 1.2e-7,
+                   n = in->extent == GD_ALL ? 6022 : (double)sizes[m];
+            bool sum = in->op == GD_I_SUM;
+            if (sum && !s->chain) continue; /* of anything: the order decides what overflows */
+            bool same = same_number(want, got) || (want == got);
+            if (same || (sum && fabs(want - got) <= 8 * eps * (4 * n + fabs(want)))) continue;
+            print_error("level %d, reduction %d, member %d: %.17g and %.17g\n", level, number, m, want, got);
+            return false;
+        }
+    return true;
+}
+
+/* One step: every pass, the results of reductions handed on as the interpreter has them. */
+static bool step_agrees(sample *s)
+{
+    gd_plan_group *g = &s->g;
+    bool good = gd__gpu_prepare(g) == GD_OK;
+    for (int level = 0; level <= s->p->levels && good; level++) {
+        interpret(s, level);
+        good = gd__gpu_pass(g, level) == GD_OK;
+        if (level == s->p->levels || !good) break;
+        good = gd__gpu_join(g, level, true) == GD_OK && gd__gpu_fetch_reduced(g) == GD_OK &&
+               reductions_agree(s, level);
+        for (int m = 0; m < MEMBERS; m++)
+            for (int r = 0; r < s->p->reductions; r++)
+                g->reduced[m * s->p->reductions + r] = s->reduced[m][r];
+        good = good && gd__gpu_send_reduced(g) == GD_OK;
+    }
+    for (int m = 0; m < MEMBERS && good; m++) {
+        good = same_tensors(s->p, &s->want[m], &s->got[m]);
+        if (!good) print_error("member %d\n", m);
+    }
+    return good;
+}
+
+static void free_memory(sample *s)
+{
+    for (int m = 0; m < MEMBERS; m++) {
+        free_tensors(&s->want[m]);
+        free_tensors(&s->got[m]);
+    }
+}
+
+static void programs_agree_with_the_interpreter(void **unused)
+{
+    (void)unused;
+    if (!host_can_compile()) skip();
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    host_gpu *gpu = host_gpu_open(ctx);
+    uint64_t state = 20;
+    sample *all = room(CHAINS + PROGRAMS, sizeof *all);
+    int refused = 0, failures = 0;
+    for (int k = 0; k < CHAINS + PROGRAMS; k++) {
+        sample *s = &all[k];
+        s->chain = k < CHAINS;
+        s->common = pick(&state, 2);
+        while (!s->p) {
+            s->p = s->chain ? chain_program(ctx, &state, k, s->text, sizeof s->text)
+                            : random_program(ctx, &state, k, s->text, sizeof s->text);
+            if (!s->p) refused++;
+            assert_true(refused < 10 * CHAINS);
+        }
+        assert_int_equal(gd__program_verify(s->p), GD_OK);
+        make_group(s, &gpu->device);
+        /* all sources first: one run of the compiler for all */
+        fill_inputs(s, &state, 1);
+        assert_int_equal(gd__gpu_prepare(&s->g), GD_OK);
+        free_memory(s);
+    }
+    for (int k = 0; k < CHAINS + PROGRAMS; k++) {
+        sample *s = &all[k];
+        bool good = true;
+        for (int64_t step = 1; step <= 3 && good; step++) {
+            fill_inputs(s, &state, step);
+            good = step_agrees(s);
+            free_memory(s);
+        }
+        if (!good) print_error("%s%s: %s\n", s->text, s->common ? "" : ", own settings", gd_error_text(ctx));
+        failures += !good;
+        gd_clear_error(ctx);
+        gd__gpu_free(&s->g);
+        free_sample(s);
+    }
+    print_message("%d chains (%d more were refused), %d random programs, %d kernels\n", CHAINS, refused,
+                  PROGRAMS, gpu->kernels);
+    free(all);
+    host_gpu_close(gpu);
+    end_context(ctx, NULL);
+    assert_int_equal(failures, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(programs_agree_with_the_interpreter)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/* The Moré-Garbow-Hillstrom problems: the definitions against the published values at the start, then solvers on all. */
+#include "gradus/optim.h"
+#include "gradus/solve.h"
+#include "problems/mgh.h"
+#include "support/support.h"
+
+typedef struct instance {
+    const mgh_problem *problem;
+    gd_tensor *x;
+} instance;
+
+static gd_tensor *residuals(void *user)
+{
+    instance *i = user;
+    return i->problem->residuals(i->x, i->problem->n, i->problem->m);
+}
+
+static instance open_instance(gd_ctx *ctx, const mgh_problem *p)
+{
+    double x[MGH_MOST];
+    p->start(x, p->n);
+    return (instance){.problem = p, .x = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){p->n}, x))};
+}
+
+static void definitions_give_the_published_values_at_the_start(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    for (int i = 0; i < MGH_COUNT; i++) {
+        instance one = open_instance(ctx, &mgh_problems[i]);
+        gd_tensor *r = residuals(&one);
+        assert_no_error(ctx);
+        assert_int_equal(gd_numel(r), mgh_problems[i].m);
+        double loss = gd_item(gd_sum(gd_square(r), NULL, false)), want = mgh_problems[i].first;
+        double digits = want < 0.05 && want > 0.02 ? 2e-3 : 1e-5; /* Chebyquad is given with three digits */
+        if (!(fabs(loss - want) <= digits * want))
+            fail_msg("%s: %.9g at the start, %.9g is published", mgh_problems[i].name, loss, want);
+    }
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+/* ---- solvers ---- */
+
+typedef struct score {
+    int solved;
+    int64_t evals, steps;
+} score;
+
+static bool verbose(void) { return getenv("GD_VERBOSE") != NULL; }
+
+static void count(score *s, const mgh_problem *p, const char *method, const gd_solve_result *r)
+{
+    bool solved = mgh_solved(p, r->loss);
+    s->solved += solved;
+    s->evals += r->evals;
+    s->steps += r->steps;
+    if (!solved || verbose())
+        print_message("%-26s %-40s %s loss %.9g, %lld evaluations, %s\n", p->name, method, solved ? "" : "NOT SOLVED",
+                      r->loss, (long long)r->evals, gd_stop_name(r->reason));
+}
+
+/* Runs a chain on all problems. */
+static score run_chain(const char *chain, const gd_solve_options *options)
+{
+    score s = {0};
+    for (int i = 0; i < MGH_COUNT; i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        instance one = open_instance(ctx, &mgh_problems[i]);
+        gd_objective objective = {.loss = residuals, .user = &one};
+        gd_solve_result result;
+        gd_status status = gd_minimize(&one.x, 1, &objective, chain, options, &result);
+        assert_no_error(ctx);
+        assert_int_equal(status, GD_OK);
+        count(&s, &mgh_problems[i], chain, &result);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+    print_message("%s: %d of %d solved, %lld evaluations, %lld steps\n", chain, s.solved, MGH_COUNT, (long long)s.evals,
+                  (long long)s.steps);
+    return s;
+}
+
+static gd_solve_options patient(int64_t steps)
+{
+    gd_solve_options o = gd_solve_defaults();
+    o.max_steps = steps;
+    o.gradient_tol = 1e-12;
+    o.loss_tol = 1e-14;
+    return o;
+}
+
+static void levenberg_marquardt_solves_all(void **state)
+{
+    (void)state;
+    gd_solve_options options = patient(5000);
+    assert_int_equal(run_chain("levenberg_marquardt(gauss_newton)", &options).solved, MGH_COUNT);
+}
+
+static void trust_region_newton_solves_at_least_40(void **state)
+{
+    (void)state;
+    gd_solve_options options = patient(5000);
+    assert_true(run_chain("trust_cg(newton)", &options).solved >= 40);
+}
+
+/* The bar of PROBLEMS.md: 40 with at most 4000 evaluations. */
+static void limited_memory_bfgs_solves_at_least_40(void **state)
+{
+    (void)state;
+    if (!gd_link_class_find("lbfgs") || !gd_link_class_find("strong_wolfe")) skip();
+    gd_solve_options options = gd_solve_defaults();
+    options.max_steps = 2000;
+    options.gradient_tol = 1e-7;
+    options.loss_tol = 1e-13;
+    score s = run_chain("lbfgs | strong_wolfe", &options);
+    assert_true(s.solved >= 40);
+    assert_true(s.evals <= 4000);
+}
+
+static void least_squares_solves_all(void **state)
+{
+    (void)state;
+    score s = {0};
+    for (int i = 0; i < MGH_COUNT; i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        instance one = open_instance(ctx, &mgh_problems[i]);
+        gd_fit_result result;
+        gd_status status = gd_least_squares(&one.x, 1, residuals, &one, NULL, &result);
+        assert_no_error(ctx);
+        assert_int_equal(status, GD_OK);
+        gd_fit_result_clear(&result);
+        count(&s, &mgh_problems[i], "gd_least_squares", &result.solve);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+    print_message("gd_least_squares: %d of %d solved, %lld evaluations\n", s.solved, MGH_COUNT, (long long)s.evals);
+    assert_int_equal(s.solved, MGH_COUNT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(definitions_give_the_published_values_at_the_start),
+        cmocka_unit_test(least_squares_solves_all),
+        cmocka_unit_test(levenberg_marquardt_solves_all),
+        cmocka_unit_test(trust_region_newton_solves_at_least_40),
+        cmocka_unit_test(limited_memory_bfgs_solves_at_least_40),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
