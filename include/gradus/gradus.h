@@ -11,7 +11,9 @@
 #include "gradus/link.h"
 #include "gradus/module.h"
 #include "gradus/optim.h"
+#include "gradus/presets.h"
 #include "gradus/schedule.h"
+#include "gradus/solve.h"
 #include "gradus/tensor.h"
 
 #endif

@@ -197,6 +197,7 @@ struct gd_optimizer {
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
     void *watch_user;
+    struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 
 /* Number of a parameter, -1 if it is not one. */

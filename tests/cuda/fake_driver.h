@@ -15,7 +15,7 @@ typedef struct fake_driver {
     bool fail_on;                                        /* and all after it, as when a context is lost */
     CUresult failure;                                    /* what it returns */
     int64_t blocks, modules, streams, contexts, handles; /* alive */
-    int64_t compilations, launches, out_of_context;
+    int64_t compilations, launches, failed_loads, out_of_context;
     int info; /* what cuSOLVER leaves as a result code */
     int context[16], *current;
     nvrtcResult compile_result; /* of the pretended compiler */
@@ -196,7 +196,9 @@ static CUresult fake_cuPointerGetAttribute(void *value, CUpointer_attribute attr
 static CUresult fake_cuModuleLoadData(CUmodule *module, const void *cubin)
 {
     (void)cubin;
+    fake.failed_loads++;
     FAKE_INSIDE(fake.current);
+    fake.failed_loads--;
     fake.modules++;
     *module = (CUmodule)(void *)fake.current;
     return CUDA_SUCCESS;

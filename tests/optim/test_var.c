@@ -483,7 +483,7 @@ static void stop_in_a_nested_chain_ends_only_that_chain(void **state)
     close_problem(&x);
 }
 
-static gd_status skip(gd_link *link, gd_var *var)
+static gd_status skip_it(gd_link *link, gd_var *var)
 {
     (void)link;
     gd_var_skip_update(var);
@@ -493,7 +493,7 @@ static gd_status skip(gd_link *link, gd_var *var)
 static void skip_update_leaves_the_parameters(void **state)
 {
     problem x = open_problem(CTX(state), "probe_a | heavy_ball | lr(0.5)");
-    probe.a = skip;
+    probe.a = skip_it;
     OK(step(&x, NULL));
     assert_values(x.p, 3, -1);
     assert_int_equal(gd_optimizer_steps(x.o), 1);

@@ -1,0 +1,18 @@
+/* The last evaluation with a gradient, for objectives that are functions of the parameters alone. */
+#ifndef GD_OPTIM_MEMO_H
+#define GD_OPTIM_MEMO_H
+
+#include "optim/optimizer.h"
+
+typedef struct gd_memo gd_memo;
+
+/* For that many parameters.  New; NULL on no memory. */
+gd_memo *gd__memo_new(gd_ctx *ctx, int count);
+void gd__memo_free(gd_memo *memo); /* NULL is fine */
+/* Loss and gradients (NULL: not wanted) if they are known for the parameters as they are: references of the caller's. */
+bool gd__memo_find(const gd_memo *memo, const gd_var *var, gd_tensor **loss, gd_tensor **grads);
+/* Remembers an evaluation at the parameters as they are instead of the one before.  Does nothing on other devices than
+ * the CPU. */
+GD_NODISCARD gd_status gd__memo_keep(gd_memo *memo, const gd_var *var, gd_tensor *loss, gd_tensor *const *grads);
+
+#endif
