@@ -255,6 +255,9 @@ gd_status cuda_open(gd_device *device)
 
 __attribute__((visibility("default"))) gd_status gd_plugin_open(gd_device *device)
 {
+    if (device->host->layout != GD_PLUGIN_LAYOUT)
+        return device->host->fail(device->ctx, GD_DEVICE,
+                                  "gpu: libgradus_cuda.so is of another version than gradus");
     cuda_state *s = device->host->alloc(device->ctx, sizeof *s);
     if (!s) return GD_NOMEM;
     memset(s, 0, sizeof *s);

@@ -205,7 +205,8 @@ typedef struct gd_link_class {
     void (*destroy)(gd_link *link);
     bool uses_grad, uses_loss, concat_params;
     bool no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
-    bool needs_closure;
+    bool needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts
+                           the parameters back */
 } gd_link_class;
 
 /* The classes there are: gd_link_classes()[0 .. count). */

@@ -64,7 +64,6 @@ typedef struct gd_solve_options {
     double step_tol;              /* norm of a step by norm of the parameters; 0 (gd_least_squares: 1e-14) */
     double loss_tol;              /* change of the loss by its size; 0 (gd_least_squares: 1e-15) */
     int patience;                 /* gd_minimize: steps in a row that must be below step_tol or loss_tol; 3 */
-    bool noisy;                   /* gd_minimize: the objective may differ at the same point, ask again each time; false */
     bool (*callback)(void *user, const gd_progress *progress); /* false stops; NULL: none */
     void *callback_user;
 } gd_solve_options;

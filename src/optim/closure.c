@@ -1,7 +1,6 @@
 /* Closures: the objective as links see it, and as links change it. */
 #include "gradus/autograd.h"
 #include "optim/jacobian.h"
-#include "optim/memo.h"
 #include "optim/optimizer.h"
 #include "tensor/shape.h"
 
@@ -144,19 +143,11 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
 
 gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
-    gd_memo *memo = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY) ? NULL : var->optimizer->memo;
-    gd_tensor **wanted = flags & GD_EVAL_BACKWARD ? grads : NULL;
-    if (memo && gd__memo_find(memo, var, loss, wanted)) {
-        remember_first(var, *loss);
-        return GD_OK;
-    }
     gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads)
                                           : eval_callbacks(c, var, flags, loss, grads);
     if (status) return status;
     var->optimizer->evals++;
     remember_first(var, *loss);
-    /* a point that could not be remembered is evaluated again */
-    if (memo && wanted && gd__memo_keep(memo, var, *loss, wanted)) gd_clear_error(var->ctx);
     return GD_OK;
 }
 

@@ -108,6 +108,7 @@ template <bool MAX> inline void block_join(double v, double *out)
 }
 #endif
 
+#ifdef JOINS
 /* Joins the partial results of each member's chunks: block m has chunks first[m] to first[m + 1]. */
 struct Join {
     const double *partial;
@@ -144,3 +145,4 @@ extern "C" __global__ void join_all(const Join J)
     __syncthreads();
     for (i64 m = threadIdx.x; m < J.members; m += blockDim.x) J.reduced[m * J.reductions + J.number] = result;
 }
+#endif

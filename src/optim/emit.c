@@ -526,3 +526,9 @@ void gd__emit_c_prelude(gd_text *out)
 void gd__emit_c_names(gd_text *out) { put_lines(out, c_names); }
 
 void gd__emit_cuda_prelude(gd_text *out) { put_lines(out, cuda_prelude_text); }
+
+void gd__emit_cuda_joins(gd_text *out)
+{
+    gd__text_put(out, "#define JOINS\n");
+    gd__emit_cuda_prelude(out);
+}

@@ -169,11 +169,14 @@ static void put_names(explaining *x, const gd_link *link, bool *any)
     *any = true;
 }
 
+static gd_status put_halves(explaining *x, gd_sink sink, size_t before);
+
 /* What waits becomes a segment. */
 static gd_status put_segment(explaining *x, gd_sink sink)
 {
     bool any = false;
     const gd_link *child;
+    size_t before = x->text.used;
     if (!x->pendings && sink == GD_SINK_UPDATE) return GD_OK;
     indent(x, 0);
     gd__text_put(&x->text, "segment %d:", ++x->segments);
@@ -182,9 +185,26 @@ static gd_status put_segment(explaining *x, gd_sink sink)
     gd__text_add(&x->text, sink == GD_SINK_PARAMS ? "subtracted from the parameters\n" : "an update in memory\n");
     gd_run_args args = args_for(x, sink);
     gd_status status = put_plan(x, &args, &child);
+    if (status == GD_OVERFLOW && x->pendings > 1) return put_halves(x, sink, before);
     x->pendings = 0;
     x->input_is_grad = false;
     return status;
+}
+
+/* As a step does when a program is too large. */
+static gd_status put_halves(explaining *x, gd_sink sink, size_t before)
+{
+    gd_pending rest[GD_MAX_PENDING];
+    gd_clear_error(x->ctx);
+    x->text.used = before;
+    x->segments--;
+    int half = x->pendings / 2, left = x->pendings - half;
+    memcpy(rest, x->pending + half, (size_t)left * sizeof *rest);
+    x->pendings = half;
+    gd_status status = put_segment(x, GD_SINK_UPDATE);
+    memcpy(x->pending, rest, (size_t)left * sizeof *rest);
+    x->pendings = left;
+    return status ? status : put_segment(x, sink);
 }
 
 /* ---- links that cannot be fused ---- */

@@ -48,7 +48,8 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
         gd_link_release(chain);
         return NULL;
     }
-    *o = (gd_optimizer){.ctx = ctx, .group = group, .groups = 1, .stamp = 1, .state_dtype = GD_DTYPE_COUNT};
+    *o = (gd_optimizer){.ctx = ctx, .group = group, .groups = 1, .stamp = 1, .most_pending = GD_MAX_PENDING,
+                         .state_dtype = GD_DTYPE_COUNT};
     ctx->live++;
     if (take_chain(o, chain)) {
         gd_link_release(chain);

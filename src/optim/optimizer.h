@@ -190,6 +190,7 @@ struct gd_optimizer {
     gd_dtype state_dtype;  /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
     uint64_t stamp;        /* changes when plans are no longer right; from 1 */
     uint64_t numbers;      /* changes with every number in a setting */
+    int most_pending;      /* links that fit into a program */
     gd_tensor **active;    /* params of the current step */
     int active_capacity;
     gd_plan *plans;
@@ -197,7 +198,6 @@ struct gd_optimizer {
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
     void *watch_user;
-    struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 
 /* Number of a parameter, -1 if it is not one. */

@@ -116,7 +116,7 @@ static gd_status make_kernels(gd_plan_group *g, gd_gpu_group *u)
     }
     if (!status && u->passes > 1) {
         gd_text text = {.ctx = ctx};
-        gd__emit_cuda_prelude(&text);
+        gd__emit_cuda_joins(&text);
         u->join_chunks = text.failed ? NULL
                                      : g->device->backend->program(g->device, text.data, "join_chunks");
         u->join_all = text.failed ? NULL : g->device->backend->program(g->device, text.data, "join_all");

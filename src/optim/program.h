@@ -158,6 +158,8 @@ void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, b
 /* The uniform instructions whose values the host hands to that kernel, in order; their number. */
 int gd__cuda_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);
 void gd__emit_cuda_prelude(gd_text *out);
+/* A source of its own: the kernels join_chunks and join_all. */
+void gd__emit_cuda_joins(gd_text *out);
 
 typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPILED } gd_executor;
 

@@ -17,13 +17,21 @@ struct gd_rule {
     bool failed;   /* or done: build->child is set, the rest of the rule does not matter */
 };
 
-static gd_value fail(gd_rule *r, const char *why, const char *name)
+static gd_value fail_with(gd_rule *r, gd_status status, const char *why, const char *name)
 {
     if (!r->failed)
-        (void)gd_fail(r->build->ctx, GD_INTERNAL, "rule of '%s': %s%s%s", r->link ? r->link->cls->name : "?", why,
+        (void)gd_fail(r->build->ctx, status, "rule of '%s': %s%s%s", r->link ? r->link->cls->name : "?", why,
                       name ? " " : "", name ? name : "");
     r->failed = true;
     return -1;
+}
+
+static gd_value fail(gd_rule *r, const char *why, const char *name) { return fail_with(r, GD_INTERNAL, why, name); }
+
+/* Whoever has several links to run then tries with fewer of them. */
+static gd_value too_large(gd_rule *r, const char *what)
+{
+    return fail_with(r, GD_OVERFLOW, "the program has too many", what);
 }
 
 /* ---- instructions ---- */
@@ -56,7 +64,7 @@ static gd_value emit(gd_rule *r, gd_instr i)
     i.uniform = uniform;
     for (int k = 0; k < p->count; k++)
         if (same_instr(&p->instr[k], &i)) return k;
-    if (p->count == GD_MAX_INSTRS) return fail(r, "the program has too many instructions", NULL);
+    if (p->count == GD_MAX_INSTRS) return too_large(r, "instructions");
     p->instr[p->count] = i;
     return p->count++;
 }
@@ -83,7 +91,7 @@ static gd_value uniform_input(gd_rule *r, gd_uniform_kind kind, gd_link *link, i
     while (u < p->uniforms &&
            !(p->uniform[u].kind == kind && p->uniform[u].link == link && p->uniform[u].index == index))
         u++;
-    if (u == GD_MAX_UNIFORMS) return fail(r, "the program has too many scalars", NULL);
+    if (u == GD_MAX_UNIFORMS) return too_large(r, "scalars");
     if (u == p->uniforms) p->uniform[p->uniforms++] = (gd_uniform){.kind = kind, .link = link, .index = index, .store = -1};
     gd_instr i = instr(GD_I_UNIFORM, -1, -1, -1);
     i.index = u;
@@ -96,7 +104,7 @@ static int array_of(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_
     for (int k = 0; k < p->arrays; k++)
         if (p->array[k].kind == kind && p->array[k].link == link && p->array[k].slot == slot) return k;
     if (p->arrays == GD_MAX_ARRAYS) {
-        fail(r, "the program has too many arrays", NULL);
+        too_large(r, "arrays");
         return -1;
     }
     p->array[p->arrays] = (gd_array){.kind = kind, .dtype = dtype, .link = link, .slot = slot, .store = -1};
@@ -328,7 +336,7 @@ static gd_value reduction(gd_rule *r, gd_opcode op, gd_value x, gd_extent extent
         if (old->op == i.op && old->a == i.a && old->extent == i.extent) return p->reduction[k];
     }
     if (p->reductions == GD_MAX_REDUCTIONS || p->count == GD_MAX_INSTRS)
-        return fail(r, "the program has too many reductions", NULL);
+        return too_large(r, "reductions");
     i.index = p->reductions;
     p->reduction[p->reductions++] = p->count;
     if (i.level > p->levels) p->levels = i.level;

@@ -2,7 +2,7 @@
 #include "optim/solve.h"
 
 #include "base/ctx.h"
-#include "optim/memo.h"
+#include "optim/optimizer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -213,7 +213,6 @@ static gd_status prepare(run *r, gd_link *chain)
     if (status) return status;
     r->optimizer->watch = watch;
     r->optimizer->watch_user = r;
-    if (!r->options->noisy && !(r->optimizer->memo = gd__memo_new(r->ctx, r->count))) return GD_NOMEM;
     r->before = gd__tensors_new(r->ctx, r->count);
     r->best = gd__tensors_new(r->ctx, r->count);
     return r->before && r->best ? GD_OK : GD_NOMEM;
@@ -250,7 +249,6 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
                                     .seconds = gd__seconds() - r.start};
     gd__tensors_free(r.ctx, r.before, count);
     gd__tensors_free(r.ctx, r.best, count);
-    if (r.optimizer) gd__memo_free(r.optimizer->memo);
     gd_optimizer_free(r.optimizer);
     return status;
 }

@@ -458,6 +458,10 @@ static gd_status begin(fit *p)
         return status;
     }
     double size = norm_of(p->x, p->model.scale, p->n);
+    if (size == 0) { /* a start at zero says nothing about sizes: the first full step does */
+        gd__lm_step(&p->model, INFINITY, &p->lambda, p->s);
+        size = norm_of(p->s, NULL, p->n);
+    }
     p->radius = p->options->first_radius * (size > 0 ? size : 1);
     if (p->f == 0 || 2 * largest(p->model.gradient, p->n) <= p->options->solve.gradient_tol) stop(p, GD_STOP_GRADIENT);
     return GD_OK;
@@ -541,9 +545,11 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
     status = begin(&p);
     while (!status && !p.stopped) status = step(&p);
     if (!status && p.options->polish && gd_stop_converged(p.reason) && p.f > 0) status = polish(&p);
+    if (status && gd_error(p.ctx)) status = gd_error(p.ctx); /* the first error is the cause */
     if (status) p.reason = GD_STOP_ERROR;
     if (p.r) report(&p, out);
     if (!status && p.j) status = spread(&p, out);
+    if (status && gd_error(p.ctx)) status = gd_error(p.ctx);
     if (status || !result) gd_fit_result_clear(out);
     end(&p);
     return status;

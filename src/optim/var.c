@@ -373,6 +373,42 @@ static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
     return status;
 }
 
+/* Takes chains among what waits apart; false if there are none or too many links. */
+static bool take_apart(gd_var *var)
+{
+    gd_pending flat[GD_MAX_PENDING];
+    int n = 0;
+    bool any = false;
+    for (int i = 0; i < var->pendings; i++) {
+        gd_pending p = var->pending[i];
+        bool chain = gd__is_chain(p.link);
+        any = any || chain;
+        for (int k = 0; k < (chain ? p.link->children : 1); k++) {
+            if (n == GD_MAX_PENDING) return false;
+            flat[n++] = (gd_pending){.link = chain ? p.link->child[k] : p.link, .mode = p.mode};
+        }
+    }
+    memcpy(var->pending, flat, (size_t)n * sizeof *flat);
+    var->pendings = n;
+    return any;
+}
+
+/* A program of all that waits is too large: one of the first half, then one of the second. */
+static gd_status flush_halves(gd_var *var, gd_sink sink)
+{
+    gd_pending rest[GD_MAX_PENDING];
+    if (var->pendings == 1 && !take_apart(var)) return gd_error(var->ctx);
+    gd_clear_error(var->ctx);
+    int half = var->pendings / 2, left = var->pendings - half;
+    if (var->optimizer && var->optimizer->most_pending > half) var->optimizer->most_pending = half > 1 ? half : 1;
+    memcpy(rest, var->pending + half, (size_t)left * sizeof *rest);
+    var->pendings = half;
+    gd_status status = half ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
+    memcpy(var->pending, rest, (size_t)left * sizeof *rest);
+    var->pendings = left;
+    return status ? status : gd__var_flush(var, sink);
+}
+
 gd_status gd__var_flush(gd_var *var, gd_sink sink)
 {
     if (sink != GD_SINK_PARAMS && !var->pendings) return GD_OK;
@@ -381,6 +417,7 @@ gd_status gd__var_flush(gd_var *var, gd_sink sink)
     gd_status status = run_pending(var, sink, output);
     if (status || sink != GD_SINK_UPDATE) {
         gd__tensors_free(var->ctx, output, var->count);
+        if (status == GD_OVERFLOW && var->pendings) return flush_halves(var, sink);
         if (!status) var->pendings = 0;
         return status;
     }
@@ -403,7 +440,7 @@ gd_status gd_var_finish(gd_var *var)
 
 gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
 {
-    if (var->pendings == GD_MAX_PENDING) {
+    if (var->pendings >= (var->optimizer ? var->optimizer->most_pending : GD_MAX_PENDING)) {
         gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
         if (status) return status;
     }

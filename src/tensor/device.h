@@ -28,8 +28,10 @@ typedef struct gd_backend {
     void (*close)(gd_device *device);
 } gd_backend;
 
-/* What a plugin may call: it is not linked against the library. */
+/* What a plugin may call: it is not linked against the library.  The first two members stay where they are, so that a
+ * plugin of another version can say so. */
 typedef struct gd_host {
+    uint64_t layout; /* GD_PLUGIN_LAYOUT where the library was compiled */
     gd_status (*fail)(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRINTF(3, 4);
     void *(*alloc)(gd_ctx *ctx, size_t size);
     void (*free)(gd_ctx *ctx, void *block, size_t size);
@@ -44,6 +46,11 @@ struct gd_device {
     const gd_host *host;
     void *state; /* the backend's own */
 };
+
+/* Differs when library and plugin disagree about what they share. */
+#define GD_PLUGIN_LAYOUT                                                                                 \
+    ((uint64_t)sizeof(gd_tensor) ^ (uint64_t)sizeof(gd_ctx) << 12 ^ (uint64_t)sizeof(gd_backend) << 26 ^ \
+     (uint64_t)sizeof(gd_call) << 34 ^ (uint64_t)sizeof(gd_host) << 42 ^ (uint64_t)GD_OP_COUNT << 50)
 
 /* What a plugin exports as `gd_plugin_open`: fills *device (index set) or records an error. */
 typedef gd_status (*gd_plugin_open_fn)(gd_device *device);

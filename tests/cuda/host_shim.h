@@ -4,6 +4,7 @@
 #define GD_TESTS_CUDA_HOST_SHIM_H
 
 #define GD_HOST_SHIM 1
+#define JOINS        1
 
 #include "base/vmath.h"
 

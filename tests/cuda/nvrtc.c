@@ -204,6 +204,10 @@ static void built_in_chains_compile(void **state)
             assert_int_equal(gd__plan_programs(ctx, all->chain, half, compile_pass, all), GD_OK);
     }
     fclose(list);
+    gd_text joins = {.ctx = ctx};
+    gd__emit_cuda_joins(&joins);
+    all->failures += !compiles("joins", joins.data, ARCHITECTURE);
+    gd__text_free(&joins);
     print_message("%d chains, %d kernels\n", all->chains, all->count);
     int failures = all->failures;
     free(all);
@@ -213,13 +217,14 @@ static void built_in_chains_compile(void **state)
 
 /* ---- a device on the pretending driver ---- */
 
-static const gd_host host = {.fail = gd_fail, .alloc = gd__alloc, .free = gd__free, .ops = gd__ops};
+static const gd_host host = {
+    .layout = GD_PLUGIN_LAYOUT, .fail = gd_fail, .alloc = gd__alloc, .free = gd__free, .ops = gd__ops};
 
-static gd_ctx *cached_context(memory *m)
+static gd_ctx *cached_context(memory *m, const char *folder)
 {
     gd_options options = gd_options_default();
     options.threads = 1;
-    options.cache_dir = cache;
+    options.cache_dir = folder;
     if (m) {
         options.allocator = memory_allocator(m);
         options.pool = false;
@@ -287,7 +292,6 @@ static bool run_case(gd_ctx *ctx, const case_inputs *in, gd_device *gpu, bool gr
 
 static int64_t ran[GD_OP_COUNT];
 static int compile_failures, compiled;
-static gd_dtype compiling; /* the dtype of the case that is running */
 
 static nvrtcResult compile_quickly(nvrtcProgram program, int count, const char *const *option)
 {
@@ -335,6 +339,8 @@ static void every_operator_runs_and_compiles(void **state)
 {
     (void)state;
     cuda_api api;
+    char fresh[GD_PATH]; /* where nothing is that the pretended compiler made */
+    assert_true(gd__cache_private(fresh));
     fake_fill(&api);
     if (real.nvrtcCompileProgram) {
         api.nvrtcCreateProgram = real.nvrtcCreateProgram;
@@ -345,7 +351,7 @@ static void every_operator_runs_and_compiles(void **state)
         api.nvrtcCompileProgram = compile_quickly;
     }
     fake_reset(1);
-    gd_ctx *ctx = cached_context(NULL);
+    gd_ctx *ctx = cached_context(NULL, fresh);
     gd_device gpu;
     assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
     gd_backend watched = *gpu.backend;
@@ -362,7 +368,6 @@ static void every_operator_runs_and_compiles(void **state)
                 case_inputs in;
                 gd_scope_begin(ctx);
                 assert_true(case_build(&in, ctx, c, l, d, 7, false, false));
-                compiling = d;
                 if (!run_case(ctx, &in, &gpu, d == GD_F64)) {
                     print_error("%s, %s, %s: %s\n", c->name, layout_names[l], gd_dtype_name(d),
                                 gd_error_text(ctx));
@@ -386,6 +391,7 @@ static void every_operator_runs_and_compiles(void **state)
     assert_int_equal(fake.out_of_context, 0);
     close_fake(&gpu);
     end_context(ctx, NULL);
+    gd__cache_remove_private(fresh);
     assert_true(fake_is_clean());
     assert_int_equal(failures + compile_failures, 0);
 }
@@ -401,7 +407,7 @@ static bool fail_once(const op_case *c, int64_t k, bool on_host, bool lost)
     case_inputs in;
     fake_fill(&api);
     fake_reset(1);
-    gd_ctx *ctx = cached_context(&m);
+    gd_ctx *ctx = cached_context(&m, cache);
     assert_non_null(ctx);
     gd_scope_begin(ctx);
     assert_true(case_build(&in, ctx, c, CONTIGUOUS, GD_F64, 7, false, true));
@@ -534,7 +540,7 @@ static void kernels_are_compiled_once(void **state)
     fake_reset(1);
     for (int round = 0; round < 2; round++) {
         gd_device gpu;
-        gd_ctx *ctx = cached_context(NULL);
+        gd_ctx *ctx = cached_context(NULL, cache);
         assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
         const char *source = "extern \"C\" __global__ void a() {}\nextern \"C\" __global__ void b() {}";
         assert_non_null(gpu.backend->program(&gpu, source, "a"));
@@ -555,7 +561,7 @@ static void two_gpus_do_not_mix(void **state)
     fake_fill(&api);
     fake_reset(2);
     gd_device gpu[2];
-    gd_ctx *ctx = cached_context(NULL);
+    gd_ctx *ctx = cached_context(NULL, cache);
     for (int i = 0; i < 2; i++) assert_int_equal(open_fake(ctx, &gpu[i], i, &api), GD_OK);
     gd_scope_begin(ctx);
     gd_tensor *x[2];
@@ -582,7 +588,7 @@ static void broadcast_batches_are_multiplied_in_place(void **state)
     fake_fill(&api);
     fake_reset(1);
     gd_device gpu;
-    gd_ctx *ctx = cached_context(NULL);
+    gd_ctx *ctx = cached_context(NULL, cache);
     assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
     gd_scope_begin(ctx);
     gd_tensor *a = gd_to_device(gd_zeros(ctx, GD_F32, 4, (int64_t[]){5, 1, 2, 3}), &gpu);

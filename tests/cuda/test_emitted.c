@@ -2,6 +2,7 @@
  * instructions, run by plan_gpu.c on a GPU that is none (host_gpu.h).  Tensors of 0, 1, 7, 1000 and 5000 elements lie in
  * one group, as on a GPU.  Element results must be the same bits; sums, which are added in another order, nearly so. */
 #include "cuda/host_gpu.h"
+#include "gradus/chain.h"
 #include "optim/plan.h"
 #include "optim/random_program.h"
 
@@ -339,8 +340,218 @@ static void programs_agree_with_the_interpreter(void **unused)
     assert_int_equal(failures, 0);
 }
 
+/* ---- whole steps ---- */
+
+#define PARAMS 4
+
+static const int64_t param_sizes[PARAMS] = {3, 5000, 1, 40};
+
+/* Parameters, some on a device and some not, and an optimizer over them. */
+typedef struct trial {
+    gd_ctx *ctx;
+    gd_tensor *param[PARAMS], *goal[PARAMS];
+    gd_optimizer *optimizer;
+} trial;
+
+/* 1/2 |x - goal|^2 over all parameters, wherever they are. */
+static gd_tensor *distance(void *user)
+{
+    trial *t = user;
+    gd_device *cpu = gd_device_get(t->ctx, "cpu");
+    gd_tensor *loss = NULL;
+    for (int i = 0; i < PARAMS; i++) {
+        gd_tensor *part = gd_sum(gd_square(gd_sub(t->param[i], t->goal[i])), NULL, false);
+        part = gd_to_device(gd_cast(gd_mul_scalar(part, 0.5), GD_F64), cpu);
+        loss = loss ? gd_add(loss, part) : part;
+    }
+    return loss;
+}
+
+/* places: a letter a parameter, 'g' for the device, else the CPU; dtypes: 's' f32, 'd' f64, 'b' bf16. */
+static void make_trial(trial *t, gd_ctx *ctx, gd_device *gpu, const char *chain, const char *places,
+                       const char *dtypes)
+{
+    *t = (trial){.ctx = ctx, .optimizer = gd_optimizer_new(ctx, gd_chain(ctx, chain))};
+    assert_non_null(t->optimizer);
+    uint64_t state = 5;
+    for (int i = 0; i < PARAMS; i++) {
+        gd_dtype dtype = dtypes[i] == 's' ? GD_F32 : dtypes[i] == 'b' ? GD_BF16 : GD_F64;
+        gd_device *device = places[i] == 'g' ? gpu : gd_device_get(ctx, "cpu");
+        double *value = room((size_t)param_sizes[i], sizeof *value);
+        for (int64_t k = 0; k < param_sizes[i]; k++) value[k] = random_unit(&state) - 0.5;
+        t->param[i] = gd_to_device(gd_from_f64(ctx, dtype, 1, &param_sizes[i], value), device);
+        t->param[i] = gd_require_grad(gd_detach(t->param[i]));
+        for (int64_t k = 0; k < param_sizes[i]; k++) value[k] = random_unit(&state) * 3;
+        t->goal[i] = gd_to_device(gd_from_f64(ctx, dtype, 1, &param_sizes[i], value), device);
+        free(value);
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        assert_int_equal(gd_optimizer_add(t->optimizer, name, t->param[i]), GD_OK);
+    }
+    assert_no_error(ctx);
+}
+
+static gd_status trial_step(trial *t)
+{
+    gd_objective objective = {.user = t, .loss = distance};
+    return gd_optimizer_step(t->optimizer, &objective, NULL);
+}
+
+static bool trials_agree(const trial *a, const trial *b, double tolerance)
+{
+    for (int i = 0; i < PARAMS; i++) {
+        array x = array_of(a->param[i]), y = array_of(b->param[i]);
+        bool good = true;
+        for (int64_t k = 0; k < x.numel && good; k++) {
+            long double most = fabsl(x.v[k]) > 1 ? fabsl(x.v[k]) : 1;
+            good = fabsl(x.v[k] - y.v[k]) <= tolerance * most || (x.v[k] != x.v[k] && y.v[k] != y.v[k]);
+            if (!good) print_error("p%d[%lld]: %.17Lg and %.17Lg\n", i, (long long)k, x.v[k], y.v[k]);
+        }
+        array_free(&x);
+        array_free(&y);
+        if (!good) return false;
+    }
+    return true;
+}
+
+/* The same steps on the CPU and with parameters on the device. */
+static bool steps_agree(gd_ctx *ctx, gd_device *gpu, const char *chain, const char *places,
+                        const char *dtypes, double tolerance)
+{
+    trial here, there;
+    gd_scope_begin(ctx);
+    make_trial(&here, ctx, gpu, chain, "cccc", dtypes);
+    make_trial(&there, ctx, gpu, chain, places, dtypes);
+    bool good = true;
+    for (int step = 0; step < 4 && good; step++) {
+        /* settings that differ from group to group, from the third step on */
+        if (step == 2) {
+            assert_int_equal(gd_optimizer_regroup(here.optimizer, "p1", "lr=0.03"), GD_OK);
+            assert_int_equal(gd_optimizer_regroup(there.optimizer, "p1", "lr=0.03"), GD_OK);
+        }
+        good = trial_step(&here) == GD_OK && trial_step(&there) == GD_OK &&
+               trials_agree(&here, &there, tolerance);
+    }
+    if (!good) print_error("%s (%s, %s): %s\n", chain, places, dtypes, gd_error_text(ctx));
+    gd_clear_error(ctx);
+    gd_optimizer_free(here.optimizer);
+    gd_optimizer_free(there.optimizer);
+    gd_scope_end(ctx);
+    return good;
+}
+
+static void optimizers_step_as_on_the_cpu(void **unused)
+{
+    (void)unused;
+    if (!host_can_compile()) skip();
+    static const struct {
+        const char *chain, *places, *dtypes;
+        double tolerance;
+    } rows[] = {
+        {"clip_norm(1) | adam | weight_decay(0.01) | lr(0.1)", "gggg", "ssss", 1e-5},
+        {"clip_norm(1) | adam | lr(0.1)", "gggg", "sdsd", 1e-5},
+        {"clip_norm(1) | heavy_ball | lr(0.1)", "gcgc", "sssd", 1e-5},
+        {"normalize | nag | lr(0.1)", "ggcg", "dddd", 1e-12},
+        {"rmsprop | lr(0.1)", "gggg", "bsbs", 1e-2},
+        {"adam(amsgrad=true) | clip_value(0.5) | lr(0.1)", "gggg", "dddd", 1e-12},
+    };
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    host_gpu *gpu = host_gpu_open(ctx);
+    int failures = 0;
+    for (int i = 0; i < COUNT_OF(rows); i++)
+        failures += !steps_agree(ctx, &gpu->device, rows[i].chain, rows[i].places, rows[i].dtypes,
+                                 rows[i].tolerance);
+    uint64_t state = 77;
+    for (int i = 0; i < 6; i++) {
+        char chain[400];
+        put_chain(&state, chain, sizeof chain - 12);
+        strcat(chain, " | lr(0.1)");
+        failures += !steps_agree(ctx, &gpu->device, chain, "gggg", "dddd", 1e-9);
+    }
+    host_gpu_close(gpu);
+    end_context(ctx, NULL);
+    assert_int_equal(failures, 0);
+}
+
+/* Once the tables are there, a step sends nothing but what changed, and waits for nothing. */
+static void a_step_without_closure_waits_for_nothing(void **unused)
+{
+    (void)unused;
+    if (!host_can_compile()) skip();
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    host_gpu *gpu = host_gpu_open(ctx);
+    trial t;
+    gd_scope_begin(ctx);
+    make_trial(&t, ctx, &gpu->device, "clip_norm(1) | adam | weight_decay(0.01) | lr(0.1)", "gggg", "ssss");
+    gd_tensor *loss = distance(&t);
+    assert_int_equal(gd_backward(loss, NULL, 0), GD_OK);
+    assert_int_equal(gd_optimizer_step(t.optimizer, NULL, NULL), GD_OK);
+    for (int i = 0; i < 3; i++) {
+        int64_t launches = gpu->launches, uploads = gpu->uploads, downloads = gpu->downloads;
+        assert_int_equal(gd_optimizer_step(t.optimizer, NULL, NULL), GD_OK);
+        assert_in_range(gpu->launches - launches, 3, 4); /* the norm, its joins, the rest */
+        assert_int_equal(gpu->uploads - uploads, 0);
+        assert_int_equal(gpu->downloads - downloads, 0);
+    }
+    for (int i = 0; i < PARAMS; i++) gd_zero_grad(t.param[i]);
+    gd_optimizer_free(t.optimizer);
+    gd_scope_end(ctx);
+    host_gpu_close(gpu);
+    end_context(ctx, NULL);
+}
+
+/* Memory, transfers, kernels and launches fail, each once: the step is refused, parameters are as they were, and the same
+ * step done again gives what it would have given. */
+static void a_refused_step_can_be_done_again(void **unused)
+{
+    (void)unused;
+    if (!host_can_compile()) skip();
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    host_gpu *gpu = host_gpu_open(ctx);
+    const char *chain = "clip_norm(1) | adam | lr(0.1)";
+    bool failed = true;
+    int64_t points = 0;
+    for (int64_t k = 1; failed; k++) {
+        trial want, t;
+        gd_scope_begin(ctx);
+        make_trial(&want, ctx, &gpu->device, chain, "gggg", "dddd");
+        make_trial(&t, ctx, &gpu->device, chain, "gggg", "dddd");
+        failed = false;
+        for (int step = 0; step < 2; step++) {
+            gpu->fail_at = step == 0 ? gpu->calls + k : 0;
+            gd_status status = trial_step(&t);
+            gpu->fail_at = 0;
+            if (status) {
+                failed = true;
+                assert_int_equal(gd_error(ctx), status);
+                assert_non_null(strstr(gd_error_text(ctx), "failed on purpose"));
+                gd_clear_error(ctx);
+                if (!trials_agree(&want, &t, 0))
+                    fail_msg("failure %lld has changed parameters", (long long)k);
+                assert_int_equal(trial_step(&t), GD_OK);
+            }
+            assert_int_equal(trial_step(&want), GD_OK);
+            if (!trials_agree(&want, &t, 0))
+                fail_msg("failure %lld has changed the step after it", (long long)k);
+        }
+        points += failed;
+        gd_optimizer_free(want.optimizer);
+        gd_optimizer_free(t.optimizer);
+        gd_scope_end(ctx);
+    }
+    print_message("%lld failures\n", (long long)points);
+    assert_true(points > 20);
+    host_gpu_close(gpu);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(programs_agree_with_the_interpreter)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(programs_agree_with_the_interpreter),
+        cmocka_unit_test(optimizers_step_as_on_the_cpu),
+        cmocka_unit_test(a_step_without_closure_waits_for_nothing),
+        cmocka_unit_test(a_refused_step_can_be_done_again),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,7 +104,9 @@ static void state_starts_as_zeros_copy_constant_or_function(void **state)
     assert_ptr_not_equal(copy, x.p);
     assert_false(gd_requires_grad(copy));
     gd_link_reset(link);
-    OK(gd_set_grad(x.p, gd_full_like(x.p, 7)));
+    gd_tensor *sevens = gd_full_like(x.p, 7);
+    OK(gd_set_grad(x.p, sevens));
+    gd_release(sevens);
     assert_values(gd_link_state_from(link, x.p, "kept", (gd_init){.kind = GD_INIT_COPY, .tensor = gd_grad_of(x.p)}), 7, 7);
     gd_link_reset(link);
     assert_values(gd_link_state_from(link, x.p, "kept", (gd_init){.kind = GD_INIT_CONSTANT, .value = 2}), 2, 2);

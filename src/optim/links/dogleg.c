@@ -2,13 +2,15 @@
  * as the radius allows; the Newton point itself where it is inside.
  *
  * The path is meant for positive definite H.  Where the curvature along the gradient is not positive the step goes down
- * the gradient to the edge; where H is singular or its Newton point uphill, to the minimum along the gradient at most.
+ * the gradient to the edge; where the Newton point is uphill, to the minimum along the gradient at most.
  * Cost: one solution and one product a step, whatever the number of attempts. */
 #include "base/ctx.h"
 #include "optim/links/trust_region.h"
 #include "optim/links/vectors.h"
 
 #include <math.h>
+
+#define OFF 1e-8 /* what is added to a singular Hessian, by its curvature along the gradient */
 
 static const gd_field fields[] = {
     GD_TRUST_HESSIAN,
@@ -22,15 +24,22 @@ static const gd_field fields[] = {
 
 /* The corners of the path, found once a step. */
 typedef struct corners {
-    gd_tensor *newton, *hb; /* owned; newton NULL: none */
-    double bb, curvature;   /* b . b, b . H b */
+    gd_tensor *newton;    /* owned; NULL: none */
+    double bb, curvature; /* b . b, b . H b */
 } corners;
 
-static gd_tensor *newton_point(gd_trust *t)
+/* H^-1 b, or of H moved a little off a singular one; NULL where there is none or it is uphill. */
+static gd_tensor *newton_point(gd_trust *t, double curvature)
 {
     gd_ctx *ctx = gd_link_ctx(t->link);
     gd_tensor *x = gd_linop_solve(t->hessian, t->b);
-    if (!x && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    if (!x && gd_error(ctx) == GD_SINGULAR) {
+        gd_clear_error(ctx);
+        gd_linop *off = curvature > 0 ? gd_linop_shifted(gd_linop_retain(t->hessian), OFF * curvature) : NULL;
+        x = off ? gd_linop_solve(off, t->b) : NULL;
+        gd_linop_release(off);
+        if (!x && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    }
     return x && gd__vector_finite(x) && gd__vector_dot(x, t->b) > 0 ? x : NULL;
 }
 
@@ -41,15 +50,13 @@ static corners *corners_of(gd_trust *t)
     corners *c = t->memo = gd__calloc(ctx, sizeof *c);
     if (!c) return NULL;
     gd_scope_begin(ctx);
-    c->hb = gd_linop_matvec(t->hessian, t->b);
-    c->newton = newton_point(t);
-    gd__own(c->hb);
+    gd_tensor *hb = gd_linop_matvec(t->hessian, t->b);
+    c->bb = gd__vector_dot(t->b, t->b);
+    c->curvature = gd__vector_dot(t->b, hb);
+    c->newton = newton_point(t, c->curvature / c->bb);
     gd__own(c->newton);
     gd_scope_end(ctx);
-    if (gd_error(ctx)) return NULL;
-    c->bb = gd__vector_dot(t->b, t->b);
-    c->curvature = gd__vector_dot(t->b, c->hb);
-    return c;
+    return gd_error(ctx) ? NULL : c;
 }
 
 /* tau in 0 .. 1 with |a + tau (z - a)| = radius. */
@@ -79,7 +86,6 @@ static void forget(gd_trust *t)
     corners *c = t->memo;
     if (!c) return;
     gd__release(c->newton);
-    gd__release(c->hb);
     gd__free(gd_link_ctx(t->link), c, sizeof *c);
 }
 

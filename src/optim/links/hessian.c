@@ -94,17 +94,40 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
     return x;
 }
 
+/* L^-T L^-1 b where H = L L^T is far enough from singular; NULL otherwise. */
+static gd_tensor *by_cholesky(gd_tensor *h, gd_tensor *b, double eps)
+{
+    gd_ctx *ctx = gd_tensor_ctx(h);
+    gd_tensor *lower = gd_cholesky(h), *x = NULL;
+    if (lower) {
+        gd_tensor *pivots = gd_diagonal(lower), *least = gd_min(pivots, NULL, false), *most = gd_max(pivots, NULL, false);
+        double ratio = least && most ? gd_item(least) / gd_item(most) : 0;
+        if (ratio * ratio > eps)
+            x = gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true, true, false);
+    } else if (gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    return x;
+}
+
+/* The same by LU, for indefinite H; a solution beyond what the size of H and b allow is of a singular H. */
+static gd_tensor *by_lu(gd_tensor *h, gd_tensor *b, double eps)
+{
+    gd_ctx *ctx = gd_tensor_ctx(h);
+    gd_tensor *x = gd_solve(h, b), *size = x ? gd_norm(h, 2, NULL, false) : NULL;
+    if (!x && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    if (!size || !gd__vector_finite(x)) return NULL;
+    return gd__vector_norm(x) * gd_item(size) * eps < gd__vector_norm(b) ? x : NULL;
+}
+
 gd_tensor *gd__hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq)
 {
     gd_ctx *ctx = gd_tensor_ctx(h);
     double eps = gd__vector_eps(h) * (double)gd_numel(b);
     if (!gd__vector_finite(h) || !gd__vector_finite(b)) return NULL;
-    if (lstsq) return gd__hessian_spectral(h, b, NULL, eps, 0);
-    gd_linop *op = gd_linop_dense(h);
-    gd_tensor *x = op ? gd_linop_solve(op, b) : NULL;
-    gd_linop_release(op);
-    if (x && gd__vector_finite(x)) return x;
-    if (gd_error(ctx) && gd_error(ctx) != GD_SINGULAR) return NULL;
-    if (gd_error(ctx)) gd_clear_error(ctx);
-    return gd__hessian_spectral(h, b, NULL, eps, 0);
+    gd_scope_begin(ctx);
+    gd_tensor *x = lstsq ? NULL : by_cholesky(h, b, eps);
+    if (!x && !lstsq && !gd_error(ctx)) x = by_lu(h, b, eps);
+    if (!x && !gd_error(ctx)) x = gd__hessian_spectral(h, b, NULL, eps, 0);
+    gd_keep(x);
+    gd_scope_end(ctx);
+    return x;
 }

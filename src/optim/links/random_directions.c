@@ -199,8 +199,9 @@ static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from
         gd_scope_begin(w->layout.ctx);
         gd_no_grad_begin(w->layout.ctx);
         gd_tensor *z = as_tensor(w, i);
-        if (to[i] != from[i]) status = gd_assign(to[i], from[i]);
-        if (!status) status = z ? gd_add_into(to[i], z, amount(&j, i)) : gd_error(w->layout.ctx);
+        /* in the wider dtype, then rounded once */
+        gd_tensor *sum = z ? gd_add(gd_cast(gd_detach(from[i]), gd_tensor_dtype(z)), gd_mul_scalar(z, amount(&j, i))) : NULL;
+        status = sum ? gd_assign(to[i], sum) : gd_error(w->layout.ctx);
         gd_no_grad_end(w->layout.ctx);
         gd_scope_end(w->layout.ctx);
     }

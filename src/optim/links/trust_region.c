@@ -2,6 +2,7 @@
 #include "optim/links/trust_region.h"
 
 #include "optim/links/vectors.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 
@@ -50,12 +51,22 @@ static bool is_negligible(gd_var *var, gd_tensor *d)
     return yes;
 }
 
-/* The loss at p - d; the parameters come back bit for bit. */
-static gd_status loss_there(gd_var *var, gd_tensor *const *pieces, gd_tensor *const *saved, double *loss)
+/* The loss at p - d.  The parameters come back bit for bit, so they count as unchanged: products with the Hessian from the
+ * graph of their gradient stay possible. */
+static gd_status loss_there(gd_trust *t, gd_tensor *const *pieces, gd_tensor *const *saved, double *loss)
 {
+    gd_var *var = t->var;
+    gd_tensor *const *params = gd_var_params(var);
+    gd_ctx *ctx = gd_var_ctx(var);
+    size_t bytes = (size_t)gd_var_count(var) * sizeof(uint32_t);
+    uint32_t *version = gd__alloc(ctx, bytes);
+    if (!version) return GD_NOMEM;
+    for (int i = 0; i < gd_var_count(var); i++) version[i] = params[i]->storage->version;
     gd_status status = gd_var_move(var, -1, pieces);
     if (!status) status = gd_var_evaluate_at(var, loss);
     gd_status back = gd_var_restore_params(var, saved);
+    for (int i = 0; i < gd_var_count(var) && !back; i++) params[i]->storage->version = version[i];
+    gd__free(ctx, version, bytes);
     return status ? status : back;
 }
 
@@ -92,7 +103,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     if (!out->pieces) return gd_error(ctx);
     if (!(decrease + noise > 0)) return gd_error(ctx);
     status = gd__vector_split(out->d, gd_var_params(var), gd_var_count(var), out->pieces);
-    if (!status) status = loss_there(var, out->pieces, saved, &there);
+    if (!status) status = loss_there(t, out->pieces, saved, &there);
     if (!status && isfinite(there)) out->ratio = (loss - there + noise) / (decrease + noise);
     /* a start that is not finite is left for any point that is */
     if (!status && !isfinite(loss) && isfinite(there)) out->ratio = 1;

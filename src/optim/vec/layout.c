@@ -4,73 +4,119 @@
  * on every instruction set.  f32 is widened before it is multiplied. */
 #include "optim/layout.h"
 
-#include <math.h>
-
-#define LANES 16
+#include <string.h>
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
 #define NAME(name)  JOIN(name, SUFFIX)
 
-static inline double lanes_sum(const double *lane)
+/* Eight numbers at a time, whatever the registers are.  No functions take or return them: how that is done differs. */
+typedef double wide __attribute__((vector_size(64)));
+typedef int64_t whole __attribute__((vector_size(64)));
+typedef double unaligned_wide __attribute__((vector_size(64), aligned(8), may_alias));
+typedef float unaligned_narrow __attribute__((vector_size(32), aligned(4), may_alias));
+#define LANES 16 /* two of them */
+
+#define LOAD_F64(p) (*(const unaligned_wide *)(const void *)(p))
+#define LOAD_F32(p) __builtin_convertvector(*(const unaligned_narrow *)(const void *)(p), wide)
+
+static inline double add_lanes(const wide *a, const wide *b)
 {
-    double s[4];
-    for (int k = 0; k < 4; k++) s[k] = (lane[k] + lane[k + 4]) + (lane[k + 8] + lane[k + 12]);
-    return (s[0] + s[2]) + (s[1] + s[3]);
+    wide c = *a + *b;
+    return ((c[0] + c[4]) + (c[1] + c[5])) + ((c[2] + c[6]) + (c[3] + c[7]));
 }
 
-#define SUM_LOOP(name, term)                                                 \
-    static double NAME(name)(const void *x_, const void *y_, int64_t n)      \
-    {                                                                        \
-        const T *x = x_, *y = y_;                                            \
-        (void)y;                                                             \
-        double lane[LANES] = {0};                                            \
-        int64_t i = 0;                                                       \
-        for (; i + LANES <= n; i += LANES)                                   \
-            for (int k = 0; k < LANES; k++) lane[k] += term(i + k);          \
-        for (int k = 0; i + k < n; k++) lane[k] += term(i + k);              \
-        return lanes_sum(lane);                                              \
-    }
+/* Magnitudes compare as integers do, and NaN is larger than all. */
+#define MAGNITUDE_BITS(x) ((whole)(x) & INT64_MAX)
+#define MAGNITUDE(x)      ((wide)MAGNITUDE_BITS(x))
+#define ENLARGE(most, x)                                             \
+    do {                                                             \
+        whole bits = MAGNITUDE_BITS(x), take = bits > most;          \
+        most = (take & bits) | (~take & most);                       \
+    } while (0)
 
-#define PRODUCT(j)   ((double)x[j] * (double)y[j])
-#define MAGNITUDE(j) fabs((double)x[j])
+/* The last n < 16 elements of x, followed by zeros. */
+#define TAIL(x, at, n)                              \
+    T x##_tail[LANES] = {0};                        \
+    memcpy(x##_tail, (x) + (at), (size_t)(n) * sizeof(T))
 
-/* out[0] = row x, out[1] = row y; the row is read once. */
-#define DOT2                                                                                              \
-    static void NAME(dot2)(const void *row_, const void *x_, const void *y_, int64_t n, double out[2])   \
-    {                                                                                                     \
-        const T *row = row_, *x = x_, *y = y_;                                                            \
-        double a[LANES] = {0}, b[LANES] = {0};                                                            \
-        int64_t i = 0;                                                                                    \
-        for (; i + LANES <= n; i += LANES)                                                                \
-            for (int k = 0; k < LANES; k++) {                                                             \
-                double r = (double)row[i + k];                                                            \
-                a[k] += r * (double)x[i + k];                                                             \
-                b[k] += r * (double)y[i + k];                                                             \
-            }                                                                                             \
-        for (int k = 0; i + k < n; k++) {                                                                 \
-            double r = (double)row[i + k];                                                                \
-            a[k] += r * (double)x[i + k];                                                                 \
-            b[k] += r * (double)y[i + k];                                                                 \
-        }                                                                                                 \
-        out[0] = lanes_sum(a);                                                                            \
-        out[1] = lanes_sum(b);                                                                            \
-    }
-
-/* NaN wins. */
-#define LARGEST                                                            \
-    static double NAME(largest)(const void *x_, const void *y_, int64_t n) \
-    {                                                                      \
-        const T *x = x_;                                                   \
-        (void)y_;                                                          \
-        double lane[LANES] = {0};                                          \
-        for (int64_t i = 0; i < n; i++) {                                  \
-            double v = MAGNITUDE(i), *most = &lane[i % LANES];             \
-            *most = v <= *most ? *most : v;                                \
-            if (v != v) return v;                                          \
-        }                                                                  \
-        for (int k = 1; k < LANES; k++) lane[0] = fmax(lane[0], lane[k]);  \
-        return lane[0];                                                    \
+#define SUMS                                                                                                      \
+    static double NAME(dot)(const void *x_, const void *y_, int64_t n)                                            \
+    {                                                                                                             \
+        const T *x = x_, *y = y_;                                                                                 \
+        wide a = {0}, b = {0};                                                                                    \
+        int64_t i = 0;                                                                                            \
+        for (; i + LANES <= n; i += LANES) {                                                                      \
+            a += LOAD(x + i) * LOAD(y + i);                                                                       \
+            b += LOAD(x + i + 8) * LOAD(y + i + 8);                                                               \
+        }                                                                                                         \
+        if (i < n) {                                                                                              \
+            TAIL(x, i, n - i);                                                                                    \
+            TAIL(y, i, n - i);                                                                                    \
+            a += LOAD(x_tail) * LOAD(y_tail);                                                                     \
+            b += LOAD(x_tail + 8) * LOAD(y_tail + 8);                                                             \
+        }                                                                                                         \
+        return add_lanes(&a, &b);                                                                                   \
+    }                                                                                                             \
+    /* out[0] = row x, out[1] = row y; the row is read once */                                                    \
+    static void NAME(dot2)(const void *row_, const void *x_, const void *y_, int64_t n, double out[2])            \
+    {                                                                                                             \
+        const T *row = row_, *x = x_, *y = y_;                                                                    \
+        wide a = {0}, b = {0}, c = {0}, d = {0};                                                                  \
+        int64_t i = 0;                                                                                            \
+        for (; i + LANES <= n; i += LANES) {                                                                      \
+            wide r = LOAD(row + i), s = LOAD(row + i + 8);                                                        \
+            a += r * LOAD(x + i);                                                                                 \
+            b += s * LOAD(x + i + 8);                                                                             \
+            c += r * LOAD(y + i);                                                                                 \
+            d += s * LOAD(y + i + 8);                                                                             \
+        }                                                                                                         \
+        if (i < n) {                                                                                              \
+            TAIL(row, i, n - i);                                                                                  \
+            TAIL(x, i, n - i);                                                                                    \
+            TAIL(y, i, n - i);                                                                                    \
+            wide r = LOAD(row_tail), s = LOAD(row_tail + 8);                                                      \
+            a += r * LOAD(x_tail);                                                                                \
+            b += s * LOAD(x_tail + 8);                                                                            \
+            c += r * LOAD(y_tail);                                                                                \
+            d += s * LOAD(y_tail + 8);                                                                            \
+        }                                                                                                         \
+        out[0] = add_lanes(&a, &b);                                                                                 \
+        out[1] = add_lanes(&c, &d);                                                                                 \
+    }                                                                                                             \
+    static double NAME(sum)(const void *x_, const void *y_, int64_t n)                                            \
+    {                                                                                                             \
+        const T *x = x_;                                                                                          \
+        (void)y_;                                                                                                 \
+        wide a = {0}, b = {0};                                                                                    \
+        int64_t i = 0;                                                                                            \
+        for (; i + LANES <= n; i += LANES) {                                                                      \
+            a += MAGNITUDE(LOAD(x + i));                                                                          \
+            b += MAGNITUDE(LOAD(x + i + 8));                                                                      \
+        }                                                                                                         \
+        if (i < n) {                                                                                              \
+            TAIL(x, i, n - i);                                                                                    \
+            a += MAGNITUDE(LOAD(x_tail));                                                                         \
+            b += MAGNITUDE(LOAD(x_tail + 8));                                                                     \
+        }                                                                                                         \
+        return add_lanes(&a, &b);                                                                                   \
+    }                                                                                                             \
+    static double NAME(largest)(const void *x_, const void *y_, int64_t n)                                        \
+    {                                                                                                             \
+        const T *x = x_;                                                                                          \
+        (void)y_;                                                                                                 \
+        whole a = {0};                                                                                            \
+        int64_t i = 0;                                                                                            \
+        for (; i + 8 <= n; i += 8) ENLARGE(a, LOAD(x + i));                                                       \
+        if (i < n) {                                                                                              \
+            TAIL(x, i, n - i);                                                                                    \
+            ENLARGE(a, LOAD(x_tail));                                                                             \
+        }                                                                                                         \
+        int64_t most = a[0];                                                                                      \
+        for (int k = 1; k < 8; k++) most = a[k] > most ? a[k] : most;                                             \
+        double value;                                                                                             \
+        memcpy(&value, &most, sizeof value);                                                                      \
+        return value;                                                                                             \
     }
 
 #define MAPS                                                                                                      \
@@ -144,22 +190,22 @@ static inline double lanes_sum(const double *lane)
         }                                                                                                         \
     }
 
-#define ALL_LOOPS            \
-    SUM_LOOP(dot, PRODUCT)   \
-    SUM_LOOP(sum, MAGNITUDE) \
-    DOT2                     \
-    LARGEST                  \
-    MAPS                     \
-    COMBINE                  \
+#define ALL_LOOPS \
+    SUMS          \
+    MAPS          \
+    COMBINE       \
     RANK_TWO
 
 #define SUFFIX _f32
 #define T      float
+#define LOAD   LOAD_F32
 ALL_LOOPS
 #undef SUFFIX
 #undef T
+#undef LOAD
 #define SUFFIX _f64
 #define T      double
+#define LOAD   LOAD_F64
 ALL_LOOPS
 
 #define TABLE(suffix)                                                                                      \

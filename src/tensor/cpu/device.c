@@ -1,11 +1,12 @@
 /* The CPU as a device: memory from the context, kernels from the tables. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* dladdr, secure_getenv */
 #include "tensor/cpu/cpu.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void *cpu_alloc(gd_device *device, size_t bytes) { return gd__alloc(device->ctx, bytes); }
 
@@ -122,30 +123,40 @@ gd_device *gd__cpu(gd_ctx *ctx)
     return ctx->cpu = all ? &all->cpu : NULL;
 }
 
-/* Looks for the plugin beside the library's own file, then where the loader looks. GRADUS_CUDA names another file. */
+static bool open_plugin(devices *all, const char *file)
+{
+    all->plugin = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    const char *why = all->plugin ? "" : dlerror();
+    snprintf(all->why, sizeof all->why, "%s", why ? why : "unknown reason");
+    return all->plugin != NULL;
+}
+
+/* Looks for the plugin beside the library's or program's own file and in ../lib from there, then where the loader looks.
+ * GRADUS_CUDA names another file. */
 static void *find_plugin(devices *all)
 {
-    if (all->searched) return all->plugin;
-    all->searched = true;
-    const char *file = getenv("GRADUS_CUDA");
+    static const char *const places[] = {"", "/../lib"};
+    const char *file = secure_getenv("GRADUS_CUDA"), *slash;
     char path[1024];
     Dl_info self;
-    if (!file && dladdr(&devices_key, &self) && self.dli_fname && strrchr(self.dli_fname, '/')) {
-        int folder = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
-        snprintf(path, sizeof path, "%.*s/libgradus_cuda.so", folder, self.dli_fname);
-        all->plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (all->searched) return all->plugin;
+    all->searched = true;
+    bool known = dladdr(&devices_key, &self) && self.dli_fname && (slash = strrchr(self.dli_fname, '/'));
+    for (int i = 0; i < 2 && known && !file; i++) {
+        snprintf(path, sizeof path, "%.*s%s/libgradus_cuda.so", (int)(slash - self.dli_fname), self.dli_fname,
+                 places[i]);
+        if (access(path, R_OK) == 0 && open_plugin(all, path)) return all->plugin;
+        if (all->why[0]) return NULL; /* it is there, but does not load: that is the reason to tell */
     }
-    if (!all->plugin) all->plugin = dlopen(file ? file : "libgradus_cuda.so", RTLD_NOW | RTLD_LOCAL);
-    if (!all->plugin) {
-        const char *why = dlerror();
-        snprintf(all->why, sizeof all->why, "%s", why ? why : "unknown reason");
-    }
+    (void)open_plugin(all, file ? file : "libgradus_cuda.so");
     return all->plugin;
 }
 
 static void *plugin_symbol(devices *all, const char *name)
 {
-    return find_plugin(all) ? dlsym(all->plugin, name) : NULL;
+    void *symbol = find_plugin(all) ? dlsym(all->plugin, name) : NULL;
+    if (all->plugin && !symbol) snprintf(all->why, sizeof all->why, "it has no '%s'", name);
+    return symbol;
 }
 
 int gd_gpu_count(gd_ctx *ctx)
@@ -158,7 +169,8 @@ int gd_gpu_count(gd_ctx *ctx)
     return count(ctx);
 }
 
-static const gd_host host = {.fail = gd_fail, .alloc = gd__alloc, .free = gd__free, .ops = gd__ops};
+static const gd_host host = {
+    .layout = GD_PLUGIN_LAYOUT, .fail = gd_fail, .alloc = gd__alloc, .free = gd__free, .ops = gd__ops};
 
 static gd_device *open_gpu(gd_ctx *ctx, devices *all, int index)
 {

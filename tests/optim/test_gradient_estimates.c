@@ -1,0 +1,313 @@
+/* Estimated gradients: exactness of the differences, mean and variance of random directions, memory, repeatability. */
+#include "optim/search_support.h"
+
+#define N 6
+
+/* ---- finite differences ---- */
+
+static double quartic(const double *x, double *g, int n)
+{
+    double f = 0;
+    for (int i = 0; i < n; i++) {
+        f += x[i] * x[i] * x[i] * x[i] + (i + 1) * x[i];
+        g[i] = 4 * x[i] * x[i] * x[i] + i + 1;
+    }
+    return f;
+}
+
+static double square(const double *x, double *g, int n)
+{
+    double f = 0;
+    for (int i = 0; i < n; i++) {
+        f += x[i] * x[i] + (i + 1) * x[i];
+        g[i] = 2 * x[i] + i + 1;
+    }
+    return f;
+}
+
+static double linear(const double *x, double *g, int n)
+{
+    double f = 0;
+    for (int i = 0; i < n; i++) {
+        f += (i + 1) * x[i];
+        g[i] = i + 1;
+    }
+    return f;
+}
+
+/* Step without learning rate: the parameter moves by the gradient. */
+static void gradient_by(const char *chain, plain_fn fn, double *out, int *evals)
+{
+    const double start[N] = {0.5, -1, 2, 0.25, -0.75, 1};
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    run r = run_open(ctx, chain, fn, N, start);
+    run_steps(&r, 1);
+    double x[MOST];
+    params_of(&r, x);
+    for (int i = 0; i < N; i++) out[i] = start[i] - x[i];
+    *evals = r.evals;
+    run_close(&r);
+    end_context(ctx, NULL);
+}
+
+static void differences_are_exact_for_polynomials_of_their_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *formula;
+        plain_fn exact;
+        int evals; /* an element */
+    } rows[] = {{"forward", linear, 1}, {"backward", linear, 1},  {"central", square, 2},  {"forward3", square, 2},
+                {"backward3", square, 2}, {"central4", quartic, 4}, {"forward4", square, 3}, {"forward5", quartic, 4},
+                {"central2", square, 2},  {"forward2", linear, 1}};
+    const double start[N] = {0.5, -1, 2, 0.25, -0.75, 1};
+    for (int k = 0; k < COUNT_OF(rows); k++) {
+        char chain[80];
+        double got[N], want[N];
+        int evals;
+        snprintf(chain, sizeof chain, "fdm(h=0.125, formula=\"%s\")", rows[k].formula);
+        gradient_by(chain, rows[k].exact, got, &evals);
+        rows[k].exact(start, want, N);
+        for (int i = 0; i < N; i++) assert_near(got[i], want[i], 1e-10);
+        assert_int_equal(evals, 1 + rows[k].evals * N);
+    }
+}
+
+static void fdm_puts_parameters_back_and_serves_line_searches(void **state)
+{
+    (void)state;
+    const double start[] = {-1.2, 1, 0.3};
+    const char *const chains[] = {"fdm | lbfgs | strong_wolfe", "fdm(formula=\"forward\") | backtracking",
+                                  "fdm(target=\"grad\") | lr(1e-3)", "fdm(target=\"update\") | lr(1e-3)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        check_failing_evaluations(chains[i], rosenbrock, 3, start, 1, 0);
+        check_continues(chains[i], rosenbrock, 3, start, 3, 3);
+    }
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    run r = run_open(ctx, "fdm(h=1e-5) | lbfgs | strong_wolfe", rosenbrock, 3, start);
+    run_steps(&r, 60);
+    assert_near(first_of(&r), 1, 1e-4);
+    run_close(&r);
+    end_context(ctx, NULL);
+}
+
+/* ---- random directions ---- */
+
+/* Mean and second moment of estimates of a linear function's gradient c:
+ *   E g = c,   E (g_i - c_i)^2 = |c|^2 + (E z^4 - 2) c_i^2, with E z^4 = 1, 3, 9/5 for signs, gaussians and uniforms;
+ *   on the sphere of radius sqrt n: E z_i^4 = 3 n / (n + 2), E z_i^2 z_j^2 = n / (n + 2). */
+static void check_moments(const char *link, const char *distribution, double fourth, double mixed)
+{
+    enum { SAMPLES = 20000 };
+    char chain[120];
+    snprintf(chain, sizeof chain, "%s(h=0.5, distribution=\"%s\", seed=3) | lr(1)", link, distribution);
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    run r = run_open(ctx, chain, linear, N, (double[N]){0});
+    double mean[N] = {0}, square_sum[N] = {0}, x[MOST] = {0}, before[MOST] = {0}, norm = 0;
+    for (int t = 0; t < SAMPLES; t++) {
+        run_steps(&r, 1);
+        params_of(&r, x);
+        for (int i = 0; i < N; i++) {
+            double g = before[i] - x[i];
+            mean[i] += g / SAMPLES;
+            square_sum[i] += (g - (i + 1)) * (g - (i + 1)) / SAMPLES;
+            before[i] = x[i];
+        }
+    }
+    for (int i = 0; i < N; i++) norm += (i + 1) * (i + 1);
+    for (int i = 0; i < N; i++) {
+        double c = i + 1, variance = mixed * (norm - c * c) + (fourth - 1) * c * c;
+        assert_near(mean[i], c, 5 * sqrt(variance / SAMPLES));
+        assert_near(square_sum[i], variance, 0.06 * variance);
+    }
+    run_close(&r);
+    end_context(ctx, NULL);
+}
+
+static void mean_and_variance_are_those_of_the_theory(void **state)
+{
+    (void)state;
+    double n = N;
+    check_moments("spsa", "rademacher", 1, 1);
+    check_moments("spsa", "gaussian", 3, 1);
+    check_moments("rdsa", "uniform", 9.0 / 5, 1);
+    check_moments("randomized_fdm", "sphere", 3 * n / (n + 2), n / (n + 2));
+}
+
+/* Averaging divides the variance: with signs, g - c has variance (|c|^2 - c_i^2) / samples. */
+static void averaging_reduces_the_variance(void **state)
+{
+    (void)state;
+    enum { STEPS = 3000, SAMPLES = 8 };
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    run r = run_open(ctx, "spsa(n_samples=8, seed=11)", linear, N, (double[N]){0});
+    double x[MOST] = {0}, before[MOST] = {0}, spread = 0;
+    for (int t = 0; t < STEPS; t++) {
+        run_steps(&r, 1);
+        params_of(&r, x);
+        spread += pow(before[0] - x[0] - 1, 2) / STEPS;
+        memcpy(before, x, sizeof x);
+    }
+    assert_near(spread, (4 + 9 + 16 + 25 + 36.0) / SAMPLES, 1);
+    assert_int_equal(r.evals, STEPS * (2 * SAMPLES + 1));
+    run_close(&r);
+    end_context(ctx, NULL);
+}
+
+/* A step of f = 1/2 x^2 in n dimensions along signs with central differences: D_z f = z x exactly. */
+static void mezo_follows_its_formula_with_the_same_numbers(void **state)
+{
+    (void)state;
+    const char *const tails[] = {"", " | lr(0.5)", " | lr(0.25) | lr(2)"};
+    const double factor[] = {1, 0.5, 0.5};
+    double got[3][N];
+    for (int k = 0; k < 3; k++) {
+        char chain[60];
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        snprintf(chain, sizeof chain, "mezo(n_samples=3)%s", tails[k]);
+        run r = run_open(ctx, chain, square, N, (double[N]){1, 2, 3, 4, 5, 6});
+        run_steps(&r, 1);
+        double x[MOST];
+        params_of(&r, x);
+        for (int i = 0; i < N; i++) got[k][i] = (i + 1 - x[i]) / factor[k];
+        /* the whole step in place needs no loss at x; with a gradient handed on it is evaluated too */
+        assert_int_equal(r.evals, k < 2 ? 6 : 7);
+        run_close(&r);
+        end_context(ctx, NULL);
+    }
+    for (int k = 1; k < 3; k++)
+        for (int i = 0; i < N; i++) assert_near(got[k][i], got[0][i], 1e-9);
+}
+
+static void the_same_seed_gives_the_same_run(void **state)
+{
+    (void)state;
+    const char *const chains[] = {"spsa(seed=5) | lr(1e-4)", "spsa(distribution=\"sphere\", seed=5) | lr(1e-4)", "mezo | lr(1e-4)",
+                                  "gaussian_smoothing(n_samples=4, seed=2) | lr(1e-5)", "mezo | adam | lr(1e-3)",
+                                  "spsa(pre_generate=false, seed=1) | lr(1e-4)"};
+    const double start[] = {-1.2, 1, 0.5};
+    for (int c = 0; c < COUNT_OF(chains); c++) {
+        double x[2][MOST];
+        for (int k = 0; k < 2; k++) {
+            gd_ctx *ctx = context(NULL, 1, NULL);
+            run r = run_open(ctx, chains[c], rosenbrock, 3, start);
+            run_steps(&r, 20);
+            params_of(&r, x[k]);
+            run_close(&r);
+            end_context(ctx, NULL);
+        }
+        assert_memory_equal(x[0], x[1], 3 * sizeof(double));
+        check_continues(chains[c], rosenbrock, 3, start, 6, 6);
+        bool in_place = !strncmp(chains[c], "mezo", 4);
+        check_failing_evaluations(chains[c], rosenbrock, 3, start, 2, in_place ? 1e-15 : 0);
+    }
+}
+
+/* ---- memory ---- */
+
+typedef struct largest {
+    size_t block;
+} largest;
+
+static void *watched(void *user, void *old, size_t old_size, size_t new_size)
+{
+    largest *l = user;
+    (void)old_size;
+    if (new_size > l->block) l->block = new_size;
+    if (new_size) return realloc(old, new_size);
+    free(old);
+    return NULL;
+}
+
+static gd_status large_value(void *user, double *loss)
+{
+    const float *x = gd_data(user);
+    double sum = 0;
+    for (int64_t i = 0; i < gd_numel(user); i++) sum += (double)x[i] * x[i];
+    *loss = sum;
+    return GD_OK;
+}
+
+static void mezo_allocates_nothing_of_the_size_of_the_parameters(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        largest watch = {0};
+        gd_options options = gd_options_default();
+        options.allocator = (gd_allocator){watched, &watch};
+        options.pool = false;
+        options.threads = threads;
+        gd_ctx *ctx = gd_ctx_new(&options);
+        int64_t n = 1 << 20;
+        gd_tensor *p = gd_require_grad(gd_ones(ctx, GD_F32, 1, &n));
+        gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "mezo(n_samples=2, distribution=\"gaussian\") | lr(1e-9)"));
+        OK(gd_optimizer_add(o, "p", p));
+        watch.block = 0;
+        for (int i = 0; i < 3; i++) {
+            gd_status status = gd_optimizer_step(o, &(gd_objective){.value = large_value, .user = p}, NULL);
+            assert_no_error(ctx);
+            OK(status);
+        }
+        assert_true(watch.block < (size_t)n / 4);
+        gd_optimizer_free(o);
+        gd_release(p);
+        gd_ctx_free(ctx);
+    }
+}
+
+/* ---- several parameters, other dtypes, threads ---- */
+
+static gd_tensor *loss_of_two(void *user)
+{
+    gd_tensor *const *t = user;
+    return gd_add(gd_sum(gd_square(gd_cast(t[0], GD_F64)), NULL, false), gd_sum(gd_cast(t[1], GD_F64), NULL, false));
+}
+
+static void numbers_do_not_depend_on_dtype_or_threads(void **state)
+{
+    (void)state;
+    const gd_dtype first[] = {GD_F64, GD_F32, GD_F64, GD_F32}, second[] = {GD_F64, GD_F32, GD_F32, GD_BF16};
+    const char *const chains[] = {"spsa(seed=9) | lr(0.01)", "spsa(seed=9, distribution=\"gaussian\") | lr(0.01)",
+                                  "rdsa(seed=9, distribution=\"uniform\") | lr(0.01)"};
+    for (int c = 0; c < COUNT_OF(chains); c++) {
+        double want[4] = {0}, got[4];
+        for (int k = 0; k < 4; k++) {
+            gd_ctx *ctx = context(NULL, 1 + k % 3, NULL);
+            gd_tensor *t[2] = {gd_require_grad(gd_full(ctx, first[k], 1, (int64_t[]){70001}, 0.01)),
+                               gd_require_grad(gd_full(ctx, second[k], 2, (int64_t[]){3, 5}, 0.5))};
+            gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chains[c]));
+            OK(gd_optimizer_add(o, "a", t[0]));
+            OK(gd_optimizer_add(o, "b", t[1]));
+            gd_status status = gd_optimizer_step(o, &(gd_objective){.loss = loss_of_two, .user = t}, NULL);
+            assert_no_error(ctx);
+            OK(status);
+            got[0] = gd_at(t[0], (int64_t[]){0});
+            got[1] = gd_at(t[0], (int64_t[]){70000});
+            got[2] = gd_at(t[1], (int64_t[]){0, 0});
+            got[3] = gd_at(t[1], (int64_t[]){2, 4});
+            for (int i = 0; i < 4; i++) {
+                if (!k) want[i] = got[i];
+                assert_near(got[i], want[i], k == 3 ? 0.05 * (1 + fabs(want[i])) : 2e-3 * (1 + fabs(want[i])));
+            }
+            gd_optimizer_free(o);
+            gd_release(t[0]);
+            gd_release(t[1]);
+            end_context(ctx, NULL);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(differences_are_exact_for_polynomials_of_their_order),
+        cmocka_unit_test(fdm_puts_parameters_back_and_serves_line_searches),
+        cmocka_unit_test(mean_and_variance_are_those_of_the_theory),
+        cmocka_unit_test(averaging_reduces_the_variance),
+        cmocka_unit_test(mezo_follows_its_formula_with_the_same_numbers),
+        cmocka_unit_test(the_same_seed_gives_the_same_run),
+        cmocka_unit_test(mezo_allocates_nothing_of_the_size_of_the_parameters),
+        cmocka_unit_test(numbers_do_not_depend_on_dtype_or_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

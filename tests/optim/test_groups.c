@@ -1,0 +1,200 @@
+/* Parameter groups and schedules. */
+#include "optim/optim_support.h"
+
+static gd_link *top(const problem *x, int i) { return gd_link_child_at(gd_optimizer_chain(x->o), i); }
+
+static void groups_have_settings_of_their_own(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    problem x = open_problem(ctx, "lr(0.25)");
+    gd_tensor *r = gd_require_grad(VECTOR(ctx, 1)), *s = gd_require_grad(VECTOR(ctx, 2));
+    int group = -1;
+    OK(gd_optimizer_add_group(x.o, (const char *const[]){"r", "s"}, (gd_tensor *const[]){r, s}, 2, "lr=0.5", &group));
+    assert_int_equal(group, 1);
+    assert_int_equal(gd_optimizer_groups(x.o), 2);
+    assert_int_equal(gd_optimizer_count(x.o), 4);
+    gd_tensor *one = VECTOR(ctx, 1);
+    OK(gd_set_grad(r, one));
+    OK(gd_set_grad(s, one));
+    OK(gd_set_grad(x.q, one));
+    OK(gd_optimizer_step(x.o, NULL, NULL));
+    assert_values(x.q, 0.5 - 0.25);
+    assert_values(r, 1 - 0.5);
+    assert_values(s, 2 - 0.5);
+    gd_release(one);
+    gd_zero_grad(r);
+    gd_zero_grad(s);
+    gd_zero_grad(x.q);
+    close_problem(&x);
+    gd_release(r);
+    gd_release(s);
+}
+
+static void a_group_is_added_whole_or_not_at_all(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    problem x = open_problem(ctx, "adam | lr(0.25)");
+    gd_tensor *r = gd_require_grad(VECTOR(ctx, 1));
+    const char *const names[] = {"r", "p"};
+    gd_tensor *const tensors[] = {r, x.p};
+    assert_int_equal(gd_optimizer_add_group(x.o, names, tensors, 2, "lr=0.5", NULL), GD_ARGUMENT);
+    gd_clear_error(ctx);
+    assert_int_equal(gd_optimizer_add_group(x.o, names, tensors, 1, "beta1=2", NULL), GD_PARSE);
+    assert_error(ctx, GD_PARSE, "group: adam: beta1 is 2, must be from 0 to 1");
+    assert_int_equal(gd_optimizer_add_group(x.o, names, tensors, 1, "lrr=2", NULL), GD_ATTRIBUTE);
+    assert_error(ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting 'lrr'");
+    assert_int_equal(gd_optimizer_add_group(x.o, names, tensors, 1, "lr 2", NULL), GD_PARSE);
+    gd_clear_error(ctx);
+    assert_int_equal(gd_optimizer_add_group(x.o, names, tensors, 1, "inner=none", NULL), GD_TYPE);
+    assert_error(ctx, GD_TYPE, "group: 'inner' of adam is a link, which groups cannot have");
+    assert_int_equal(gd_optimizer_groups(x.o), 1);
+    assert_int_equal(gd_optimizer_count(x.o), 2);
+    gd_release(r);
+    close_problem(&x);
+}
+
+static void a_key_that_several_links_have_is_warned_about_once(void **state)
+{
+    problem x = open_problem(CTX(state), "heavy_ball | nag | lr(1)");
+    OK(gd_optimizer_set(x.o, 0, "momentum", 0.5));
+    assert_int_equal(gd_warning_count(x.ctx), 1);
+    assert_string_equal(gd_warning_text(x.ctx), "group: 2 links have a setting 'momentum'; all of them get it");
+    OK(gd_optimizer_set(x.o, 0, "momentum", 0.6));
+    assert_int_equal(gd_warning_count(x.ctx), 1);
+    assert_true(gd_link_real(top(&x, 0), "momentum", x.p) == 0.6);
+    assert_true(gd_link_real(top(&x, 1), "momentum", x.p) == 0.6);
+    close_problem(&x);
+    /* not when a link has settings of single parameters for it */
+    x = open_problem(CTX(state), "heavy_ball | nag | lr(1)");
+    OK(gd_link_set_group(top(&x, 1), &x.p, 1, "momentum=0.1"));
+    OK(gd_optimizer_set(x.o, 0, "momentum", 0.5));
+    assert_int_equal(gd_warning_count(x.ctx), 1);
+    close_problem(&x);
+}
+
+static void settings_of_groups_can_shape_programs(void **state)
+{
+    problem x = open_problem(CTX(state), "weight_decay(0.5) | heavy_ball(0.5) | lr(1)");
+    OK(gd_optimizer_regroup(x.o, "q", "ord=1, ema_init=\"zeros\"")); /* ord is a number, and shapes all the same */
+    OK(step(&x, NULL));
+    assert_values(x.p, 3 - 1.5 * (4 + 1.5), -1 + 1.5 * (4 + 0.5));
+    assert_values(x.q, 0.5 - (2 + 0.5));
+    OK(gd_optimizer_set(x.o, 1, "ord", 2));
+    OK(step(&x, NULL)); /* u = -8 + 0.5 * -2, v = 0.5 * 2.5 + u */
+    assert_values(x.q, -2 - (1.25 - 9));
+    close_problem(&x);
+}
+
+static void a_setting_that_a_link_does_not_take_in_that_kind_is_left_to_others(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(1)");
+    assert_int_equal(gd_optimizer_regroup(x.o, "p", "lr=true"), GD_PARSE);
+    gd_clear_error(x.ctx);
+    assert_int_equal(gd_optimizer_regroup(x.o, "nobody*", "lr=1"), GD_ATTRIBUTE);
+    assert_error(x.ctx, GD_ATTRIBUTE, "group: no parameter matches 'nobody*'");
+    assert_int_equal(gd_optimizer_set(x.o, 7, "lr", 1), GD_INDEX);
+    assert_error(x.ctx, GD_INDEX, "group 7 is not one of 1");
+    close_problem(&x);
+}
+
+static void regroup_moves_parameters_by_name(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(0)");
+    OK(gd_optimizer_regroup(x.o, "p", "lr=0.25"));
+    OK(step(&x, NULL));
+    assert_values(x.p, 2, 0);
+    assert_values(x.q, 0.5);
+    OK(gd_optimizer_set(x.o, -1, "lr", 0.25)); /* in all groups */
+    OK(step(&x, NULL));
+    assert_values(x.q, 0);
+    close_problem(&x);
+}
+
+static void a_schedule_sets_a_number_every_step(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(7)");
+    gd_scope_begin(x.ctx);
+    OK(gd_optimizer_schedule(x.o, 0, "lr", "linear(1, 0, 4)"));
+    double want = 0.5;
+    for (int i = 0; i < 6; i++) {
+        OK(gd_set_grad(x.q, VECTOR(x.ctx, 1)));
+        OK(gd_optimizer_step(x.o, NULL, NULL));
+        want -= i < 4 ? 1 - i / 4.0 : 0;
+        assert_values(x.q, want);
+    }
+    gd_zero_grad(x.q);
+    gd_scope_end(x.ctx);
+    close_problem(&x);
+}
+
+static void any_number_can_have_a_schedule(void **state)
+{
+    problem x = open_problem(CTX(state), "heavy_ball(0.5) | lr(1)");
+    gd_link *momentum = top(&x, 0);
+    OK(gd_optimizer_schedule(x.o, -1, "momentum", "linear(0, 1, 2)"));
+    const double want[] = {0, 0.5, 1, 1};
+    for (int i = 0; i < 4; i++) {
+        OK(step(&x, NULL));
+        assert_true(gd_link_real(momentum, "momentum", x.p) == want[i]);
+    }
+    close_problem(&x);
+}
+
+static void a_schedule_may_change_what_shapes_a_program(void **state)
+{
+    problem x = open_problem(CTX(state), "weight_decay(1)");
+    OK(gd_optimizer_schedule(x.o, 0, "ord", "multistep(2, [1], factor=0.5)"));
+    gd_optimizer_zero_grad(x.o);
+    OK(gd_optimizer_step(x.o, NULL, NULL));
+    assert_values(x.p, 0, 0); /* p - p */
+    OK(gd_write_f64(x.p, (double[]){3, -2}, 2));
+    OK(gd_optimizer_step(x.o, NULL, NULL));
+    assert_values(x.p, 2, -1); /* p - sign(p) */
+    close_problem(&x);
+}
+
+static void a_number_set_by_hand_ends_its_schedule(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(1)");
+    OK(gd_optimizer_schedule(x.o, 0, "lr", "linear(1, 0, 4)"));
+    OK(step(&x, NULL));
+    OK(gd_optimizer_set(x.o, 0, "lr", 0.125));
+    OK(step(&x, NULL));
+    assert_true(gd_link_real(gd_optimizer_chain(x.o), "lr", x.p) == 0.125);
+    close_problem(&x);
+}
+
+static void wrong_schedules_are_refused(void **state)
+{
+    problem x = open_problem(CTX(state), "adam | lr(1)");
+    assert_int_equal(gd_optimizer_schedule(x.o, 0, "lr", "cosin(1, 0, 4)"), GD_PARSE);
+    gd_clear_error(x.ctx);
+    assert_int_equal(gd_optimizer_schedule(x.o, 0, "amsgrad", "linear(1, 0, 4)"), GD_PARSE);
+    gd_clear_error(x.ctx);
+    assert_int_equal(gd_optimizer_schedule(x.o, 0, "beta1", "linear(3, 0, 4)"), GD_PARSE);
+    assert_error(x.ctx, GD_PARSE, "group: adam: beta1 is 3, must be from 0 to 1");
+    assert_int_equal(gd_optimizer_schedule(x.o, 0, "none", "linear(3, 0, 4)"), GD_ATTRIBUTE);
+    gd_clear_error(x.ctx);
+    assert_int_equal(gd_optimizer_schedule(x.o, 3, "lr", "1"), GD_INDEX);
+    gd_clear_error(x.ctx);
+    assert_true(gd_link_real(top(&x, 1), "lr", x.p) == 1);
+    close_problem(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(groups_have_settings_of_their_own),
+        CASE(a_group_is_added_whole_or_not_at_all),
+        CASE(a_key_that_several_links_have_is_warned_about_once),
+        CASE(settings_of_groups_can_shape_programs),
+        CASE(a_setting_that_a_link_does_not_take_in_that_kind_is_left_to_others),
+        CASE(regroup_moves_parameters_by_name),
+        CASE(a_schedule_sets_a_number_every_step),
+        CASE(any_number_can_have_a_schedule),
+        CASE(a_schedule_may_change_what_shapes_a_program),
+        CASE(a_number_set_by_hand_ends_its_schedule),
+        CASE(wrong_schedules_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
