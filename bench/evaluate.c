@@ -34,7 +34,8 @@ static void small_run(void *arg)
     gd_objective objective = {.loss = rosenbrock, .user = j->p};
     gd_optimizer_reset(j->optimizer);
     gd_status status = gd_write_f64(j->p, (double[]){-1.1, 2.5}, 2);
-    for (int i = 0; i < SMALL_STEPS && !status; i++) status = gd_optimizer_step(j->optimizer, &objective, NULL);
+    for (int i = 0; i < SMALL_STEPS && !status; i++)
+        status = gd_optimizer_step(j->optimizer, &objective, NULL);
     if (status) bench_check(gd_tensor_ctx(j->p));
 }
 
@@ -93,7 +94,8 @@ static void our_chained(void *arg)
     options.gradient_tol = 0;
     gd_solve_result result;
     gd_status status = gd_minimize(&p, 1, &(gd_objective){.gradient = chained_gradient, .user = p},
-                                   "terminate_by_gradient_norm(1e-6, 1) | lbfgs(6) | strong_wolfe", &options, &result);
+                                   "terminate_by_gradient_norm(1e-6, 1) | lbfgs(6) | strong_wolfe", &options,
+                                   &result);
     bench_check(ctx);
     if (status || !result.converged) fprintf(stderr, "lbfgs did not converge\n");
     gd_release(p);

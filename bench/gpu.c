@@ -38,7 +38,8 @@ static void add_gpt2(problem *p, gd_dtype dtype)
     add_tensor(p, dtype, 50257 * 768);
     add_tensor(p, dtype, 1024 * 768);
     for (int layer = 0; layer < 12; layer++) {
-        static const int64_t sizes[12] = {768, 768, 768 * 2304, 2304, 768 * 768, 768, 768, 768, 768 * 3072, 3072, 3072 * 768, 768};
+        static const int64_t sizes[12] = {768, 768, 768 * 2304, 2304, 768 * 768,  768,
+                                          768, 768, 768 * 3072, 3072, 3072 * 768, 768};
         for (int i = 0; i < 12; i++) add_tensor(p, dtype, sizes[i]);
     }
     add_tensor(p, dtype, 768);
@@ -105,9 +106,11 @@ static double copy_speed(problem *p)
 }
 
 #define CLIPPED "clip_norm(1) | adam | weight_decay(0.01) | lr(1e-3)"
-#define SEVEN "clip_value(1) | adam | weight_decay(0.01) | clip_value(10) | cautious | weight_decay(1e-4) | lr(1e-3)"
+#define SEVEN \
+    "clip_value(1) | adam | weight_decay(0.01) | clip_value(10) | cautious | weight_decay(1e-4) | lr(1e-3)"
 
-static double time_of(problem *p, void (*add)(problem *, gd_dtype), gd_dtype dtype, const char *chain, int steps)
+static double time_of(problem *p, void (*add)(problem *, gd_dtype), gd_dtype dtype, const char *chain,
+                      int steps)
 {
     add(p, dtype);
     start(p, chain);
@@ -133,16 +136,30 @@ void bench_gpu(void)
     double speed = copy_speed(&p), millions = 124.439808;
     bench_report((report){.name = "gpu copy", .value = speed / 1e12, .unit = "TB/s"});
     double floor = 32 * millions * 1e6 / speed;
-    bench_report((report){.name = "gpu clip|adam|wd|lr, GPT-2 shapes", .value = 1e3 * time_of(&p, add_gpt2, GD_F32, CLIPPED, 50),
-                          .unit = "ms", .against = "floor (32 B a parameter)", .other = 1e3 * floor, .ratio_limit = 1 / 1.15});
+    bench_report((report){.name = "gpu clip|adam|wd|lr, GPT-2 shapes",
+                          .value = 1e3 * time_of(&p, add_gpt2, GD_F32, CLIPPED, 50),
+                          .unit = "ms",
+                          .against = "floor (32 B a parameter)",
+                          .other = 1e3 * floor,
+                          .ratio_limit = 1 / 1.15});
     double half_floor = 24 * millions * 1e6 / speed;
-    bench_report((report){.name = "gpu the same, bf16 parameters", .value = 1e3 * time_of(&p, add_gpt2, GD_BF16, CLIPPED, 50),
-                          .unit = "ms", .against = "floor (24 B a parameter)", .other = 1e3 * half_floor, .ratio_limit = 1 / 1.15});
-    bench_report((report){.name = "gpu the same, 1000 tensors of 1000", .value = 1e6 * time_of(&p, add_thousand, GD_F32, CLIPPED, 500),
-                          .unit = "us", .limit = 30});
+    bench_report((report){.name = "gpu the same, bf16 parameters",
+                          .value = 1e3 * time_of(&p, add_gpt2, GD_BF16, CLIPPED, 50),
+                          .unit = "ms",
+                          .against = "floor (24 B a parameter)",
+                          .other = 1e3 * half_floor,
+                          .ratio_limit = 1 / 1.15});
+    bench_report((report){.name = "gpu the same, 1000 tensors of 1000",
+                          .value = 1e6 * time_of(&p, add_thousand, GD_F32, CLIPPED, 500),
+                          .unit = "us",
+                          .limit = 30});
     double two = time_of(&p, add_gpt2, GD_F32, "adam | lr(1e-3)", 50);
-    bench_report((report){.name = "gpu seven links, GPT-2 shapes", .value = 1e3 * time_of(&p, add_gpt2, GD_F32, SEVEN, 50),
-                          .unit = "ms", .against = "adam | lr", .other = 1e3 * two, .ratio_limit = 1 / 1.2});
+    bench_report((report){.name = "gpu seven links, GPT-2 shapes",
+                          .value = 1e3 * time_of(&p, add_gpt2, GD_F32, SEVEN, 50),
+                          .unit = "ms",
+                          .against = "adam | lr",
+                          .other = 1e3 * two,
+                          .ratio_limit = 1 / 1.2});
     bench_check(ctx);
     gd_ctx_free(ctx);
 }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 typedef struct entry {
     uint64_t hash;
     gd_text text;

@@ -63,11 +63,8 @@ bool cuda_api_library(cuda_api *api, char letter, char *why, size_t size)
 
 bool cuda_api_open(cuda_api *api, char *why, size_t size)
 {
-    char other[256];
     memset(api, 0, sizeof *api);
-    bool driver = cuda_api_library(api, 'D', why, size);
-    bool nvrtc = cuda_api_library(api, 'N', driver ? why : other, driver ? size : sizeof other);
-    return driver && nvrtc;
+    return cuda_api_library(api, 'D', why, size) && cuda_api_library(api, 'N', why, size);
 }
 
 void cuda_api_close(cuda_api *api)

@@ -96,7 +96,7 @@ typedef struct gd_options {
     const gd_file_ops *files; /* NULL: POSIX; borrowed for the life of the context */
     int threads;              /* 0: GRADUS_THREADS or the number of cores.  Results never depend on it. */
     uint64_t seed;            /* of the context's generator */
-    bool pool;                /* keep freed blocks for reuse (at most 512 MiB of large ones); off in sanitizer builds */
+    bool pool;    /* keep freed blocks for reuse (at most 512 MiB of large ones); off in sanitizer builds */
     bool compile; /* may the system compiler be run for fused programs? (GRADUS_CC= empty turns it off) */
     const char *compiler;  /* NULL: GRADUS_CC or "cc" */
     const char *cache_dir; /* NULL: GRADUS_CACHE, or a private folder under XDG_CACHE_HOME / HOME */

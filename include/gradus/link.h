@@ -38,46 +38,76 @@ typedef enum gd_setting_kind {
 
 typedef struct gd_setting {
     gd_setting_kind kind;
-    double real;         /* REAL, and BOOL as 0 or 1 */
-    const char *string;  /* STRING; interned in the context */
-    const double *list;  /* LIST; owned by the link */
+    double real;        /* REAL, and BOOL as 0 or 1 */
+    const char *string; /* STRING; interned in the context */
+    const double *list; /* LIST; owned by the link */
     int list_count;
 } gd_setting;
 
 /* One setting of a link: what the chain parser, range checks, help, docs and printing know about it. */
 typedef struct gd_field {
     const char *name;
-    unsigned kinds;        /* allowed gd_setting_kind bits */
-    gd_setting fallback;   /* default; kind 0: must be given */
-    double low, high;      /* of a REAL, both allowed */
-    bool integer;          /* a REAL must be whole */
-    const char *choices;   /* of a STRING: "zeros|update"; NULL: any */
-    bool variadic;         /* a CHAIN field that takes any number of children, given by position */
-    bool structural;       /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
+    unsigned kinds;      /* allowed gd_setting_kind bits */
+    gd_setting fallback; /* default; kind 0: must be given */
+    double low, high;    /* of a REAL, both allowed */
+    bool integer;        /* a REAL must be whole */
+    const char *choices; /* of a STRING: "zeros|update"; NULL: any */
+    bool variadic;       /* a CHAIN field that takes any number of children, given by position */
+    bool structural;     /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
     const char *help;
 } gd_field;
 
-#define GD_REAL(n, d, lo, hi, h) \
-    {.name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, .high = hi, .help = h}
-#define GD_REAL_NEEDED(n, lo, hi, h) {.name = n, .kinds = GD_SET_REAL, .low = lo, .high = hi, .help = h}
-#define GD_REAL_OR_NONE(n, lo, hi, h) \
-    {.name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .low = lo, .high = hi, .help = h}
-#define GD_INT(n, d, lo, hi, h)                                                                                   \
-    {.name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, .high = hi,        \
-     .integer = true, .help = h}
-#define GD_INT_NEEDED(n, lo, hi, h) \
-    {.name = n, .kinds = GD_SET_REAL, .low = lo, .high = hi, .integer = true, .help = h}
-#define GD_INT_OR_NONE(n, lo, hi, h)                                                                              \
-    {.name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .low = lo, .high = hi,     \
-     .integer = true, .help = h}
-#define GD_FLAG(n, d, h) {.name = n, .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_BOOL, .real = d}, .help = h}
-#define GD_CHOICE(n, d, c, h) \
-    {.name = n, .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = d}, .choices = c, .help = h}
-#define GD_CHILD(n, h) {.name = n, .kinds = GD_SET_CHAIN | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .help = h}
-#define GD_CHILD_NEEDED(n, h) {.name = n, .kinds = GD_SET_CHAIN, .help = h}
-#define GD_CHILDREN(n, h) {.name = n, .kinds = GD_SET_CHAIN, .variadic = true, .help = h}
-#define GD_TARGET                                                                                                 \
-    GD_CHOICE("target", "update", "update|grad|closure|params_direct|params_difference|update_difference",        \
+#define GD_REAL(n, d, lo, hi, h)                                                                  \
+    {                                                                                             \
+        .name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, \
+        .high = hi, .help = h                                                                     \
+    }
+#define GD_REAL_NEEDED(n, lo, hi, h)                                      \
+    {                                                                     \
+        .name = n, .kinds = GD_SET_REAL, .low = lo, .high = hi, .help = h \
+    }
+#define GD_REAL_OR_NONE(n, lo, hi, h)                                                                \
+    {                                                                                                \
+        .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .low = lo, \
+        .high = hi, .help = h                                                                        \
+    }
+#define GD_INT(n, d, lo, hi, h)                                                                   \
+    {                                                                                             \
+        .name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, \
+        .high = hi, .integer = true, .help = h                                                    \
+    }
+#define GD_INT_NEEDED(n, lo, hi, h)                                                        \
+    {                                                                                      \
+        .name = n, .kinds = GD_SET_REAL, .low = lo, .high = hi, .integer = true, .help = h \
+    }
+#define GD_INT_OR_NONE(n, lo, hi, h)                                                                 \
+    {                                                                                                \
+        .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .low = lo, \
+        .high = hi, .integer = true, .help = h                                                       \
+    }
+#define GD_FLAG(n, d, h)                                                                         \
+    {                                                                                            \
+        .name = n, .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_BOOL, .real = d}, .help = h \
+    }
+#define GD_CHOICE(n, d, c, h)                                                                              \
+    {                                                                                                      \
+        .name = n, .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = d}, .choices = c, \
+        .help = h                                                                                          \
+    }
+#define GD_CHILD(n, h)                                                                               \
+    {                                                                                                \
+        .name = n, .kinds = GD_SET_CHAIN | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .help = h \
+    }
+#define GD_CHILD_NEEDED(n, h)                       \
+    {                                               \
+        .name = n, .kinds = GD_SET_CHAIN, .help = h \
+    }
+#define GD_CHILDREN(n, h)                                             \
+    {                                                                 \
+        .name = n, .kinds = GD_SET_CHAIN, .variadic = true, .help = h \
+    }
+#define GD_TARGET                                                                                          \
+    GD_CHOICE("target", "update", "update|grad|closure|params_direct|params_difference|update_difference", \
               "what the link reads and sets")
 
 /* ---- rules ---- */
@@ -114,10 +144,11 @@ gd_value gd_rule_scalar(gd_rule *r, const char *name);
 void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value);
 
 /* Arithmetic.  Comparisons give 1 or 0; where(c, a, b) takes a where c is not 0. */
-#define GD_RULE_UNARY(X)                                                                                             \
-    X(neg) X(abs) X(sign) X(sqrt) X(square) X(reciprocal) X(exp) X(log) X(tanh) X(floor) X(isfinite) X(not)
-#define GD_RULE_BINARY(X)                                                                                            \
-    X(add) X(sub) X(mul) X(div) X(min) X(max) X(pow) X(copysign) X(lt) X(le) X(gt) X(ge) X(eq) X(ne) X(and) X(or)
+#define GD_RULE_UNARY(X) \
+    X(neg) X(abs) X(sign) X(sqrt) X(square) X(reciprocal) X(exp) X(log) X(tanh) X(floor) X(isfinite) X(not )
+#define GD_RULE_BINARY(X) \
+    X(add)                \
+    X(sub) X(mul) X(div) X(min) X(max) X(pow) X(copysign) X(lt) X(le) X(gt) X(ge) X(eq) X(ne) X(and) X(or)
 #define GD_RULE_UNARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a);
 GD_RULE_UNARY(GD_RULE_UNARY_PROTOTYPE)
 #undef GD_RULE_UNARY_PROTOTYPE
@@ -147,7 +178,8 @@ bool gd_rule_has_child(gd_rule *r, const char *field);
 /* A state slot: a tensor a parameter.  Rules keep theirs in the optimizer's state dtype (gd_optimizer_state_dtype). */
 enum {
     GD_SLOT_ONLINE = 1, /* depends on the previous evaluation: forgotten by reset_for_online */
-    GD_SLOT_EXACT = 2   /* has the parameter's dtype whatever the optimizer's state dtype: differences are taken with it */
+    GD_SLOT_EXACT =
+        2 /* has the parameter's dtype whatever the optimizer's state dtype: differences are taken with it */
 };
 typedef struct gd_slot {
     const char *name;
@@ -161,7 +193,8 @@ typedef struct gd_transform {
     gd_var *var; /* may be NULL when used by hand */
     int count;
     gd_tensor *const *params;
-    gd_tensor *const *keys;  /* whose state it is, for gd_link_state and settings; the parameters, or the first of them */
+    gd_tensor *const
+        *keys; /* whose state it is, for gd_link_state and settings; the parameters, or the first of them */
     gd_tensor *const *grads; /* may be NULL unless the class uses them */
     gd_tensor *loss;         /* may be NULL unless the class uses it */
     gd_tensor **tensors;     /* apply replaces entries by new tensors of the same shapes */
@@ -183,7 +216,8 @@ typedef struct gd_link_class {
     /* Either: element-wise.  update_rule only sets state; rule returns the new update. */
     void (*update_rule)(gd_rule *r, gd_value update);
     gd_value (*rule)(gd_rule *r, gd_value update);
-    bool (*element_wise)(const gd_link *link); /* false: with these settings the tensors functions serve; NULL: always */
+    bool (*element_wise)(
+        const gd_link *link); /* false: with these settings the tensors functions serve; NULL: always */
 
     /* Or: lists of tensors. */
     gd_status (*update_tensors)(const gd_transform *t);
@@ -204,9 +238,14 @@ typedef struct gd_link_class {
     void (*reset_for_online)(gd_link *link);
     void (*destroy)(gd_link *link);
     bool uses_grad, uses_loss, concat_params;
-    bool no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
-    bool needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts
+    bool
+        no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
+    bool
+        needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts
                            the parameters back */
+    bool
+        restores_params; /* it needs a closure, but itself brings back parameters that it moved, also when it fails: the
+                             optimizer keeps no copy of them */
 } gd_link_class;
 
 /* The classes there are: gd_link_classes()[0 .. count). */
@@ -238,11 +277,13 @@ GD_NODISCARD gd_status gd_link_set_child(gd_link *link, const char *field, gd_li
 /* Link-local setting for one parameter: above groups and defaults. */
 GD_NODISCARD gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *field, gd_setting value);
 /* The same for several parameters from text: "momentum=0.5, lerp=true". */
-GD_NODISCARD gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count, const char *settings);
+GD_NODISCARD gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count,
+                                         const char *settings);
 
 /* The setting in force for a parameter (NULL: the link's own).  Borrowed. */
 const gd_setting *gd_link_get(const gd_link *link, const char *field, const gd_tensor *param);
-double gd_link_real(const gd_link *link, const char *field, const gd_tensor *param); /* NAN where it is none */
+double gd_link_real(const gd_link *link, const char *field,
+                    const gd_tensor *param); /* NAN where it is none */
 bool gd_link_flag(const gd_link *link, const char *field);
 bool gd_link_is(const gd_link *link, const char *field, const char *string);
 bool gd_link_is_none(const gd_link *link, const char *field);
@@ -257,8 +298,9 @@ gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *slot);
 typedef enum gd_init_kind { GD_INIT_ZEROS, GD_INIT_COPY, GD_INIT_CONSTANT, GD_INIT_FUNCTION } gd_init_kind;
 typedef struct gd_init {
     gd_init_kind kind;
-    gd_tensor *tensor; /* COPY: of the parameter, its gradient, ...; ZEROS and CONSTANT: shaped like this, or NULL */
-    double value;      /* CONSTANT */
+    gd_tensor *
+        tensor; /* COPY: of the parameter, its gradient, ...; ZEROS and CONSTANT: shaped like this, or NULL */
+    double value;                                     /* CONSTANT */
     gd_tensor *(*make)(void *user, gd_tensor *param); /* FUNCTION: new */
     void *user;
 } gd_init;
@@ -297,8 +339,8 @@ GD_NODISCARD gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, g
                                            gd_tensor *const *grads, gd_tensor *loss, int count);
 /* The same with states that the caller keeps instead of the link, one a tensor, and the link's own settings. */
 typedef struct gd_states gd_states;
-gd_states *gd_states_new(gd_link *link, int count); /* new; holds the link */
-void gd_states_free(gd_states *states);             /* NULL is fine */
+gd_states *gd_states_new(gd_link *link, int count);                       /* new; holds the link */
+void gd_states_free(gd_states *states);                                   /* NULL is fine */
 gd_tensor *gd_states_get(gd_states *states, int index, const char *slot); /* borrowed; NULL if not made yet */
 GD_NODISCARD gd_status gd_states_update(gd_states *states, gd_tensor **tensors, gd_tensor *const *params,
                                         gd_tensor *const *grads, gd_tensor *loss);
@@ -345,7 +387,7 @@ GD_NODISCARD gd_status gd_var_evaluate_at(gd_var *var, double *loss);
 /* The residual vector at the current parameters (the closure returned a vector), new, with history if asked. */
 GD_NODISCARD gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph);
 
-/* p += alpha * d for all parameters, in place. */
+/* p += alpha * d for all parameters, in place.  Like saving them, this first runs the rules that wait. */
 GD_NODISCARD gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction);
 /* New copies of the parameters, and back. */
 GD_NODISCARD gd_status gd_var_save_params(gd_var *var, gd_tensor **copies);
@@ -379,8 +421,9 @@ GD_NODISCARD gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_t
 /* Flags. */
 bool gd_var_is_last(const gd_var *var);
 bool gd_var_nested_is_last(const gd_var *var);
-const double *gd_var_last_lrs(const gd_var *var); /* learning rate a parameter if the next link is the last `lr`, or NULL */
-void gd_var_stop(gd_var *var);        /* no further links at this level */
+const double *
+gd_var_last_lrs(const gd_var *var); /* learning rate a parameter if the next link is the last `lr`, or NULL */
+void gd_var_stop(gd_var *var);      /* no further links at this level */
 void gd_var_skip_update(gd_var *var); /* parameters stay as they are (the link has set them itself) */
 void gd_var_terminate(gd_var *var, bool yes);
 bool gd_var_stopped(const gd_var *var);
@@ -402,8 +445,8 @@ typedef enum gd_hvp_method { GD_HVP_AUTOGRAD, GD_HVP_FORWARD, GD_HVP_CENTRAL } g
 /* out[i] = (H v)[i] at the parameters of the step; at others, use a clone whose loss and gradient are forgotten.  The
  * gradient it needs (autograd, forward) becomes the var's.  h: difference step; normalize: v is scaled to norm 1 before
  * and the product scaled back.  New. */
-GD_NODISCARD gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
-                                  gd_tensor **out);
+GD_NODISCARD gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize,
+                                  gd_tensor *const *v, gd_tensor **out);
 /* The full Hessian over all parameters, [n, n].  New. */
 gd_tensor *gd_var_hessian(gd_var *var);
 
@@ -416,9 +459,9 @@ gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s); /* U diag(s) U^T */
 /* J^T J of J [m, n].  Given the residuals r [m] (NULL: none), solving for J^T r, shifted or not, is done as a
  * least-squares problem by QR of J; normal equations are never formed. */
 gd_linop *gd_linop_gram(gd_tensor *j, gd_tensor *r);
-gd_linop *gd_linop_scaled(gd_linop *a, double factor);   /* a is consumed */
-gd_linop *gd_linop_shifted(gd_linop *a, double shift);   /* A + shift I; a is consumed */
-gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b);   /* A B; both consumed */
+gd_linop *gd_linop_scaled(gd_linop *a, double factor); /* a is consumed */
+gd_linop *gd_linop_shifted(gd_linop *a, double shift); /* A + shift I; a is consumed */
+gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b); /* A B; both consumed */
 typedef gd_tensor *(*gd_matvec_fn)(void *user, gd_tensor *x);
 /* Free: freed with the operator, may be NULL. */
 gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *));

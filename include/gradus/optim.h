@@ -37,14 +37,14 @@ typedef struct gd_objective {
 
 /* What a step did.  Numerical events are data, not errors. */
 typedef struct gd_step_info {
-    double loss;          /* the first evaluation inside the step; NAN if there was none */
+    double loss; /* the first evaluation inside the step; NAN if there was none */
     bool has_loss;
-    bool finite;          /* loss and, where they were looked at, gradients were finite */
-    bool search_failed;   /* a line search or trust region found no better point */
-    bool skipped;         /* a link skipped the update */
-    bool terminate;       /* a termination link says stop */
-    int64_t step;         /* steps done, this one included */
-    int64_t evals;        /* evaluations so far */
+    bool finite;        /* loss and, where they were looked at, gradients were finite */
+    bool search_failed; /* a line search or trust region found no better point */
+    bool skipped;       /* a link skipped the update */
+    bool terminate;     /* a termination link says stop */
+    int64_t step;       /* steps done, this one included */
+    int64_t evals;      /* evaluations so far */
 } gd_step_info;
 
 /* ---- optimizers ---- */
@@ -63,7 +63,8 @@ GD_NODISCARD gd_status gd_optimizer_state_dtype(gd_optimizer *optimizer, gd_dtyp
 GD_NODISCARD gd_status gd_optimizer_add(gd_optimizer *optimizer, const char *name, gd_tensor *param);
 /* A group with settings of its own: "lr=0.1, momentum=0.5" (NULL: none).  Gives its number in *group if not NULL. */
 GD_NODISCARD gd_status gd_optimizer_add_group(gd_optimizer *optimizer, const char *const *names,
-                                              gd_tensor *const *params, int count, const char *settings, int *group);
+                                              gd_tensor *const *params, int count, const char *settings,
+                                              int *group);
 /* All parameters of a module tree whose dotted names match the glob (NULL: all). */
 GD_NODISCARD gd_status gd_optimizer_add_module(gd_optimizer *optimizer, gd_module *module, const char *glob,
                                                const char *settings);
@@ -78,11 +79,13 @@ int gd_optimizer_groups(const gd_optimizer *optimizer);
 /* A number for every link that has such a setting, in one group (-1: in all). */
 GD_NODISCARD gd_status gd_optimizer_set(gd_optimizer *optimizer, int group, const char *key, double value);
 /* A schedule for a setting, as text: "warmup(100, cosine(0.1, 0.001, 1000))"; a function of the step from 0. */
-GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group, const char *key, const char *schedule);
+GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group, const char *key,
+                                             const char *schedule);
 
 /* One step.  objective NULL: the gradients are on the parameters.  info may be NULL (reading a loss from a GPU waits).
  * On failure nothing has changed that is not said in the error. */
-GD_NODISCARD gd_status gd_optimizer_step(gd_optimizer *optimizer, const gd_objective *objective, gd_step_info *info);
+GD_NODISCARD gd_status gd_optimizer_step(gd_optimizer *optimizer, const gd_objective *objective,
+                                         gd_step_info *info);
 /* The same with a loss already known and named numbers for links (gd_var_storage). */
 typedef struct gd_step_extra {
     gd_tensor *loss;
@@ -120,8 +123,8 @@ GD_NODISCARD gd_status gd_optimizer_load(gd_optimizer *optimizer, const char *pa
 /* The same in an archive, which may hold other things too; prefix (NULL: none) goes before every name.  The archive
  * shares the state's memory: what steps change before it is saved is saved changed. */
 GD_NODISCARD gd_status gd_optimizer_pack(gd_optimizer *optimizer, gd_archive *archive, const char *prefix);
-GD_NODISCARD gd_status gd_optimizer_unpack(gd_optimizer *optimizer, const gd_archive *archive, const char *prefix,
-                                           bool strict);
+GD_NODISCARD gd_status gd_optimizer_unpack(gd_optimizer *optimizer, const gd_archive *archive,
+                                           const char *prefix, bool strict);
 
 #ifdef __cplusplus
 }

@@ -20,8 +20,8 @@ typedef struct gd_sgd_options {
     double lr, momentum, dampening, weight_decay;
     bool nesterov;
 } gd_sgd_options;
-gd_sgd_options gd_sgd_defaults(void);                            /* lr 1e-3, the rest 0 */
-gd_link *gd_sgd(gd_ctx *ctx, const gd_sgd_options *options);     /* new; NULL options are the defaults */
+gd_sgd_options gd_sgd_defaults(void);                        /* lr 1e-3, the rest 0 */
+gd_link *gd_sgd(gd_ctx *ctx, const gd_sgd_options *options); /* new; NULL options are the defaults */
 
 /* Adam with decoupled weight decay: adam | weight_decay | lr. */
 typedef struct gd_adamw_options {

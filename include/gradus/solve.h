@@ -21,17 +21,17 @@ extern "C" {
 #endif
 
 /* Why a solver stopped: name, has it converged, text. */
-#define GD_STOP_LIST(X)                                                          \
-    X(GRADIENT, true, "the gradient is as small as asked for")                   \
-    X(STEP, true, "the steps are as small as asked for")                         \
-    X(LOSS, true, "the loss no longer changes")                                  \
-    X(LINK, true, "a termination link of the chain said so")                     \
-    X(STUCK, false, "no better point was found")                                 \
-    X(MAX_STEPS, false, "the steps are used up")                                 \
-    X(MAX_EVALS, false, "the evaluations are used up")                           \
-    X(TIME, false, "the time is used up")                                        \
-    X(CALLER, false, "the callback said so")                                     \
-    X(NOT_FINITE, false, "the loss or its gradient is not finite at the start")  \
+#define GD_STOP_LIST(X)                                                         \
+    X(GRADIENT, true, "the gradient is as small as asked for")                  \
+    X(STEP, true, "the steps are as small as asked for")                        \
+    X(LOSS, true, "the loss no longer changes")                                 \
+    X(LINK, true, "a termination link of the chain said so")                    \
+    X(STUCK, false, "no better point was found")                                \
+    X(MAX_STEPS, false, "the steps are used up")                                \
+    X(MAX_EVALS, false, "the evaluations are used up")                          \
+    X(TIME, false, "the time is used up")                                       \
+    X(CALLER, false, "the callback said so")                                    \
+    X(NOT_FINITE, false, "the loss or its gradient is not finite at the start") \
     X(ERROR, false, "an error was recorded in the context")
 
 typedef enum gd_stop {
@@ -64,6 +64,7 @@ typedef struct gd_solve_options {
     double step_tol;              /* norm of a step by norm of the parameters; 0 (gd_least_squares: 1e-14) */
     double loss_tol;              /* change of the loss by its size; 0 (gd_least_squares: 1e-15) */
     int patience;                 /* gd_minimize: steps in a row that must be below step_tol or loss_tol; 3 */
+    bool noisy; /* gd_minimize: the objective may differ at the same point, ask again each time; false */
     bool (*callback)(void *user, const gd_progress *progress); /* false stops; NULL: none */
     void *callback_user;
 } gd_solve_options;
@@ -81,11 +82,13 @@ typedef struct gd_solve_result {
 
 /* Steps of a chain until a rule stops them.  The parameters end at the best point that was evaluated with its loss.
  * options NULL: the defaults; result may be NULL. */
-GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective, const char *chain,
-                                   const gd_solve_options *options, gd_solve_result *result);
+GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
+                                   const char *chain, const gd_solve_options *options,
+                                   gd_solve_result *result);
 /* The same with a chain already built; it is consumed, also on failure. */
 GD_NODISCARD gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective,
-                                        gd_link *chain, const gd_solve_options *options, gd_solve_result *result);
+                                        gd_link *chain, const gd_solve_options *options,
+                                        gd_solve_result *result);
 
 /* ---- nonlinear least squares ---- */
 
@@ -100,13 +103,16 @@ typedef struct gd_fit_options {
 gd_fit_options gd_fit_defaults(void);
 
 typedef struct gd_fit_result {
-    gd_solve_result solve;      /* its loss is the sum of squares; a residual and its Jacobian are one evaluation */
-    double rss;                 /* sum of squared residuals */
-    int64_t residuals, dof;     /* number of residuals; residuals less parameters */
-    int64_t rank;               /* of the Jacobian at the end */
-    double sigma;               /* sqrt(rss / dof), NAN for dof <= 0 */
-    gd_tensor *covariance;      /* sigma^2 (J^T J)^-1, [n, n] f64 over all parameters in their order; new or NULL */
-    gd_tensor *standard_errors; /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine; new or NULL */
+    gd_solve_result
+        solve;  /* its loss is the sum of squares; a residual and its Jacobian are one evaluation */
+    double rss; /* sum of squared residuals */
+    int64_t residuals, dof; /* number of residuals; residuals less parameters */
+    int64_t rank;           /* of the Jacobian at the end */
+    double sigma;           /* sqrt(rss / dof), NAN for dof <= 0 */
+    gd_tensor
+        *covariance; /* sigma^2 (J^T J)^-1, [n, n] f64 over all parameters in their order; new or NULL */
+    gd_tensor *
+        standard_errors; /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine; new or NULL */
 } gd_fit_result;
 
 /* Releases the tensors of a result. */
@@ -116,8 +122,9 @@ void gd_fit_result_clear(gd_fit_result *result);
  * want gradients): Levenberg-Marquardt in a trust region scaled by the columns of the exact Jacobian (More 1978), by QR and
  * SVD, never through normal equations.  Fewer residuals than parameters, dependent columns, and trial points that are not
  * finite are all fine.  A function that fails leaves the parameters at the best point so far and returns its status. */
-GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
-                                        void *user, const gd_fit_options *options, gd_fit_result *result);
+GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
+                                        gd_tensor *(*residuals)(void *user), void *user,
+                                        const gd_fit_options *options, gd_fit_result *result);
 
 #ifdef __cplusplus
 }

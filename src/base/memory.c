@@ -33,7 +33,7 @@ static int pool_class(size_t size)
 
 /* ---- large blocks ---- */
 
-#define LARGE_BYTES ((size_t)1 << 17) /* from here on */
+#define LARGE_BYTES ((size_t)1 << 13) /* from here on: what the pool of small blocks does not take */
 #define LARGE_KEPT  ((size_t)1 << 29) /* all together */
 
 /* Rounded up to one of eight steps between powers of two, so that nearly equal sizes use the same blocks. */

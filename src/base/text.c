@@ -55,10 +55,7 @@ void gd__text_append(gd_text *t, const char *data, size_t size)
     t->data[t->used] = 0;
 }
 
-void gd__text_add(gd_text *t, const char *added)
-{
-    gd__text_append(t, added, strlen(added));
-}
+void gd__text_add(gd_text *t, const char *added) { gd__text_append(t, added, strlen(added)); }
 
 void gd__text_number(gd_text *text, uint64_t number)
 {

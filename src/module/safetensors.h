@@ -89,8 +89,6 @@ void gd__safetensors_free(gd_safetensors *file);
  * JSON is printed by our own code: jansson 2.14 drops characters, and says nothing, when it runs out of
  * memory. */
 
-
-
 typedef struct gd_safetensors_item {
     const char *name;
     gd_dtype dtype;

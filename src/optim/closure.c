@@ -1,6 +1,7 @@
 /* Closures: the objective as links see it, and as links change it. */
 #include "gradus/autograd.h"
 #include "optim/jacobian.h"
+#include "optim/memo.h"
 #include "optim/optimizer.h"
 #include "tensor/shape.h"
 
@@ -50,8 +51,10 @@ static gd_status hand_over(gd_var *var, gd_tensor *result, bool history, gd_tens
 {
     gd_tensor *out = history ? result : gd_detach(result);
     for (int i = 0; grads && i < var->count; i++) {
-        if (out) gd__own(grads[i]);
-        else grads[i] = NULL;
+        if (out)
+            gd__own(grads[i]);
+        else
+            grads[i] = NULL;
     }
     if (!out) return gd_error(var->ctx);
     gd__own(out);
@@ -72,7 +75,8 @@ static gd_status as_loss(gd_ctx *ctx, gd_tensor **result)
 static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = var->ctx;
-    bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD, graph = flags & GD_EVAL_GRAPH;
+    bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD,
+         graph = flags & GD_EVAL_GRAPH;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     if (!backward && !history) gd_no_grad_begin(ctx);
@@ -127,7 +131,8 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
 {
     gd_ctx *ctx = var->ctx;
     if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
-        return gd_fail(ctx, GD_NOT_IMPLEMENTED, "a link asks for the graph of an objective given by callbacks");
+        return gd_fail(ctx, GD_NOT_IMPLEMENTED,
+                       "a link asks for the graph of an objective given by callbacks");
     double value = NAN;
     gd_scope_begin(ctx);
     gd_status status = grads ? callback_gradient(var, c->objective, &value, grads)
@@ -143,11 +148,19 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
 
 gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
+    gd_memo *memo = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY) ? NULL : var->optimizer->memo;
+    gd_tensor **wanted = flags & GD_EVAL_BACKWARD ? grads : NULL;
+    if (memo && gd__memo_find(memo, var, loss, wanted)) {
+        remember_first(var, *loss);
+        return GD_OK;
+    }
     gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads)
                                           : eval_callbacks(c, var, flags, loss, grads);
     if (status) return status;
     var->optimizer->evals++;
     remember_first(var, *loss);
+    /* a point that could not be remembered is evaluated again */
+    if (memo && wanted && gd__memo_keep(memo, var, *loss, wanted)) gd_clear_error(var->ctx);
     return GD_OK;
 }
 
@@ -235,18 +248,21 @@ gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user)
 static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
-        return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "a link asks for the graph of a closure that another link changed");
+        return gd_fail(var->ctx, GD_NOT_IMPLEMENTED,
+                       "a link asks for the graph of a closure that another link changed");
     gd_closure *outer = var->closure;
     var->closure = c;
     gd_status status = c->wrap(c->user, var, flags & GD_EVAL_BACKWARD, loss, grads);
     var->closure = outer;
-    if (!status && grads) status = gd__check_like(var->ctx, "changed closure", grads, var->params, var->count);
+    if (!status && grads)
+        status = gd__check_like(var->ctx, "changed closure", grads, var->params, var->count);
     return status;
 }
 
 gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
 {
-    if (!var->closure) return gd_fail(var->ctx, GD_STATE, "target \"closure\" needs a step with an objective");
+    if (!var->closure)
+        return gd_fail(var->ctx, GD_STATE, "target \"closure\" needs a step with an objective");
     gd_closure *c = gd__closure_push(var);
     if (!c) return GD_NOMEM;
     c->eval = wrap_eval;
@@ -270,7 +286,8 @@ gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads
 
 gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
-    if (!var->closure) return gd_fail(var->ctx, GD_STATE, "a link evaluates the objective, but the step has none");
+    if (!var->closure)
+        return gd_fail(var->ctx, GD_STATE, "a link evaluates the objective, but the step has none");
     return gd__closure_eval(var->closure, var, grads ? GD_EVAL_BACKWARD : 0, loss, grads);
 }
 
@@ -302,7 +319,8 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
     *residuals = NULL;
     if (!c) return gd_fail(ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
     if (c->below)
-        return gd_fail(ctx, GD_NOT_IMPLEMENTED, "a link asks for residuals of a closure that another link changed");
+        return gd_fail(ctx, GD_NOT_IMPLEMENTED,
+                       "a link asks for residuals of a closure that another link changed");
     const gd_objective *o = c->objective;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
@@ -311,7 +329,8 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
     gd_status status = gd_error(ctx);
     if (!r && !status) status = gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
     if (!status && r->ndim == 0)
-        status = gd_fail(ctx, GD_SHAPE, "a link needs a vector of residuals, the objective returned one number");
+        status = gd_fail(ctx, GD_SHAPE,
+                         "a link needs a vector of residuals, the objective returned one number");
     if (!status && !(r = gd__reshape(r, 1, &r->numel))) status = gd_error(ctx);
     gd_enable_grad_end(ctx, previous);
     if (!status) status = first_from_residuals(var, r);
@@ -344,8 +363,10 @@ static double norm_of(gd_tensor *const *v, int count)
 static void own_products(gd_var *var, gd_tensor **out, gd_status status)
 {
     for (int i = 0; i < var->count; i++) {
-        if (status) out[i] = NULL;
-        else gd__own(out[i]);
+        if (status)
+            out[i] = NULL;
+        else
+            gd__own(out[i]);
     }
 }
 
@@ -374,7 +395,8 @@ static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
 }
 
 /* Gradient at the parameters moved by step * v, moved back bit for bit. */
-static gd_status gradient_at(gd_var *var, double step, gd_tensor *const *v, gd_tensor *const *saved, gd_tensor **grads)
+static gd_status gradient_at(gd_var *var, double step, gd_tensor *const *v, gd_tensor *const *saved,
+                             gd_tensor **grads)
 {
     gd_tensor *loss = NULL;
     gd_status status = gd_var_move(var, step, v);
@@ -400,8 +422,10 @@ static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *
         gd_scope_begin(ctx);
         gd_tensor *base = central ? behind[i] : var->grad[i];
         out[i] = gd_mul_scalar(gd_sub(ahead[i], base), 1 / (central ? 2 * h : h));
-        if (out[i]) gd__own(out[i]);
-        else status = gd_error(ctx);
+        if (out[i])
+            gd__own(out[i]);
+        else
+            status = gd_error(ctx);
         gd_scope_end(ctx);
     }
     gd_no_grad_end(ctx);
@@ -435,14 +459,18 @@ static gd_status hvp_of_nothing(gd_var *var, gd_tensor **out)
     return status;
 }
 
-gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v, gd_tensor **out)
+gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
+                     gd_tensor **out)
 {
     for (int i = 0; i < var->count; i++) out[i] = NULL;
-    if (!var->closure) return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
+    if (!var->closure)
+        return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
     gd_closure *c = var->closure;
-    if (method == GD_HVP_AUTOGRAD && !c->below && c->objective->hvp) return hvp_callback(var, c->objective, v, out);
+    if (method == GD_HVP_AUTOGRAD && !c->below && c->objective->hvp)
+        return hvp_callback(var, c->objective, v, out);
     if (method == GD_HVP_AUTOGRAD) return hvp_autograd(var, v, out);
-    if (!(h > 0)) return gd_fail(var->ctx, GD_VALUE, "a Hessian-vector product by differences needs a step above 0");
+    if (!(h > 0))
+        return gd_fail(var->ctx, GD_VALUE, "a Hessian-vector product by differences needs a step above 0");
     double norm = normalize ? norm_of(v, var->count) : 1;
     if (gd_error(var->ctx)) return gd_error(var->ctx);
     if (norm == 0) return hvp_of_nothing(var, out);

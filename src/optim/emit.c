@@ -270,13 +270,24 @@ typedef enum origin {
     DEVICE   /* differs between tensors, or comes from a reduction: computed by the kernel */
 } origin;
 
-static bool differs(const gd_program *p, const gd_instr *in, bool common_settings)
+static bool input_differs(const gd_uniform *u, bool common_settings)
 {
-    if (gd__is_reduction(in->op)) return true;
-    if (in->op != GD_I_UNIFORM) return false;
-    const gd_uniform *u = &p->uniform[in->index];
     return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR ||
            (u->kind == GD_U_NUMEL && u->index == GD_EACH) || (u->kind == GD_U_SETTING && !common_settings);
+}
+
+int gd__cuda_inputs(const gd_program *p, bool common_settings, int32_t *list)
+{
+    int count = 0;
+    for (int u = 0; u < p->uniforms; u++)
+        if (input_differs(&p->uniform[u], common_settings)) list[count++] = u;
+    return count;
+}
+
+static bool differs(const gd_program *p, const gd_instr *in, bool common_settings)
+{
+    return gd__is_reduction(in->op) ||
+           (in->op == GD_I_UNIFORM && input_differs(&p->uniform[in->index], common_settings));
 }
 
 static void find_origins(const gd_program *p, const gd_pass *pass, bool common_settings, origin *from)
@@ -320,7 +331,7 @@ static void write_uniform(const walk *wide, int32_t i, char *word)
         snprintf(word, WORD, "x%d", (int)i); /* not u: u16 is a type */
 }
 
-static void put_device_uniform(const walk *wide, int32_t i)
+static void put_device_uniform(const walk *wide, bool common_settings, int32_t i)
 {
     const gd_program *p = wide->p;
     const gd_instr *in = &p->instr[i];
@@ -328,7 +339,10 @@ static void put_device_uniform(const walk *wide, int32_t i)
     if (gd__is_reduction(in->op)) {
         snprintf(line, sizeof line, "L.reduced[c.member * %d + %d]", p->reductions, (int)in->index);
     } else if (in->op == GD_I_UNIFORM) {
-        snprintf(line, sizeof line, "L.input[c.member * %d + %d]", p->uniforms, (int)in->index);
+        int32_t list[GD_MAX_UNIFORMS];
+        int columns = gd__cuda_inputs(p, common_settings, list), k = 0;
+        while (list[k] != in->index) k++;
+        snprintf(line, sizeof line, "L.input[c.member * %d + %d]", columns, k);
     } else {
         write_uniform(wide, in->a, operand[0]);
         write_uniform(wide, in->b, operand[1]);
@@ -347,7 +361,7 @@ static void put_uniforms(const walk *w, bool common_settings)
     find_origins(w->p, w->pass, common_settings, from);
     for (int i = 0, k = 0; i < w->p->count; i++) {
         if (from[i] == HOST) gd__text_put(w->out, "        const double x%d = L.common[%d];\n", i, k++);
-        if (from[i] == DEVICE) put_device_uniform(&wide, i);
+        if (from[i] == DEVICE) put_device_uniform(&wide, common_settings, i);
     }
     const char *type = w->d->type[w->type];
     for (int k = 0; k < w->pass->used_count; k++) {

@@ -74,9 +74,12 @@ static void put_arrays(explaining *x, const gd_program *p, const char *verb, uin
 static void put_executor(explaining *x, const gd_plan_group *g, int level)
 {
     const char *trouble = gd__kernel_trouble(x->ctx);
-    if (g->device != x->ctx->cpu) gd__text_put(&x->text, "compiled for %s", g->device->name);
-    else if (g->how[level] == GD_EXEC_BUILT_IN) gd__text_add(&x->text, "built in");
-    else if (g->how[level] == GD_EXEC_COMPILED) gd__text_add(&x->text, "compiled");
+    if (g->device != x->ctx->cpu)
+        gd__text_put(&x->text, "compiled for %s", g->device->name);
+    else if (g->how[level] == GD_EXEC_BUILT_IN)
+        gd__text_add(&x->text, "built in");
+    else if (g->how[level] == GD_EXEC_COMPILED)
+        gd__text_add(&x->text, "compiled");
     else {
         gd__text_add(&x->text, "interpreted");
         if (*trouble && !x->o->interpret) gd__text_put(&x->text, " (%s)", trouble);
@@ -182,7 +185,8 @@ static gd_status put_segment(explaining *x, gd_sink sink)
     gd__text_put(&x->text, "segment %d:", ++x->segments);
     for (int i = 0; i < x->pendings; i++) put_names(x, x->pending[i].link, &any);
     gd__text_add(&x->text, any ? "; " : " ");
-    gd__text_add(&x->text, sink == GD_SINK_PARAMS ? "subtracted from the parameters\n" : "an update in memory\n");
+    gd__text_add(&x->text,
+                 sink == GD_SINK_PARAMS ? "subtracted from the parameters\n" : "an update in memory\n");
     gd_run_args args = args_for(x, sink);
     gd_status status = put_plan(x, &args, &child);
     if (status == GD_OVERFLOW && x->pendings > 1) return put_halves(x, sink, before);
@@ -272,16 +276,20 @@ static gd_status put_break(explaining *x, gd_link *link)
     if (status) return status;
     indent(x, 0);
     gd__text_put(&x->text, "break: %s", link->cls->name);
-    if (gd__is_transform(link) && strcmp(target, "update")) gd__text_put(&x->text, "; target %s", target);
-    else if (!gd__is_rule(link)) gd__text_add(&x->text, "; works on whole tensors");
+    if (gd__is_transform(link) && strcmp(target, "update"))
+        gd__text_put(&x->text, "; target %s", target);
+    else if (!gd__is_rule(link))
+        gd__text_add(&x->text, "; works on whole tensors");
     int64_t state = state_of(link);
     if (state && !gd__is_rule(link)) {
         gd__text_put(&x->text, "; holds %" PRId64 " bytes of state", state);
         x->state += state;
     }
     gd__text_add(&x->text, "\n");
-    if (gd__is_rule(link)) status = put_lone_rule(x, link);
-    else status = put_children(x, link);
+    if (gd__is_rule(link))
+        status = put_lone_rule(x, link);
+    else
+        status = put_children(x, link);
     if (!closure) x->input_is_grad = false;
     return status;
 }
@@ -295,7 +303,8 @@ static gd_status walk(explaining *x, gd_link *link)
     }
     bool fused = gd__is_transform(link) && gd__fusable_inside(link);
     if (!fused) return put_break(x, link);
-    if (x->pendings == GD_MAX_PENDING || (x->o->no_fusion && x->pendings)) status = put_segment(x, GD_SINK_UPDATE);
+    if (x->pendings == GD_MAX_PENDING || (x->o->no_fusion && x->pendings))
+        status = put_segment(x, GD_SINK_UPDATE);
     x->pending[x->pendings++] = (gd_pending){.link = link, .mode = GD_MODE_STEP};
     return status;
 }
@@ -336,8 +345,8 @@ static gd_status explain(explaining *x)
         status = walk(x, x->o->chain);
         if (!status) status = put_segment(x, GD_SINK_PARAMS);
         double each = x->elements ? (double)x->traffic / (double)x->elements : 0;
-        gd__text_put(&x->text, "total: %d passes, %g bytes an element and step, %" PRId64 " bytes of state\n", x->passes,
-                     each, x->state);
+        gd__text_put(&x->text, "total: %d passes, %g bytes an element and step, %" PRId64 " bytes of state\n",
+                     x->passes, each, x->state);
     }
     return status ? status : x->text.failed ? GD_NOMEM : GD_OK;
 }

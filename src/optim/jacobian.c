@@ -7,7 +7,7 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-#define BLOCK 2048 /* elements of a batch of gradients */
+#define BLOCK 8192 /* elements of a batch of gradients */
 
 static int64_t elements(gd_tensor *const *list, int count)
 {
@@ -64,8 +64,8 @@ static int64_t block_of(const gd_tensor *output, int64_t widest)
 }
 
 /* Rows first .. of the matrix: the derivatives of one output, in batches where its operators allow it. */
-static gd_status rows_of(gd_tensor *matrix, int64_t first, gd_tensor *output, gd_tensor *const *params, int count,
-                         gd_tensor **grads)
+static gd_status rows_of(gd_tensor *matrix, int64_t first, gd_tensor *output, gd_tensor *const *params,
+                         int count, gd_tensor **grads)
 {
     gd_ctx *ctx = matrix->head.ctx;
     gd_status status = GD_OK;
@@ -80,7 +80,8 @@ static gd_status rows_of(gd_tensor *matrix, int64_t first, gd_tensor *output, gd
             k = rows = 1;
             gd_tensor *seed = unit_seeds(output, at, 1);
             seed = seed ? gd__reshape(seed, output->ndim, output->size) : NULL;
-            status = seed ? gd_grad(output, seed, params, count, GD_RETAIN_GRAPH | GD_ALLOW_UNUSED, grads) : gd_error(ctx);
+            status = seed ? gd_grad(output, seed, params, count, GD_RETAIN_GRAPH | GD_ALLOW_UNUSED, grads)
+                          : gd_error(ctx);
         }
         if (!status) status = write_rows(matrix, first + at, rows, grads, params, count);
         gd_scope_end(ctx);
@@ -89,14 +90,16 @@ static gd_status rows_of(gd_tensor *matrix, int64_t first, gd_tensor *output, gd
     return status;
 }
 
-gd_tensor *gd__derivative_rows(gd_tensor *const *outputs, int output_count, gd_tensor *const *params, int count)
+gd_tensor *gd__derivative_rows(gd_tensor *const *outputs, int output_count, gd_tensor *const *params,
+                               int count)
 {
     gd_ctx *ctx = params[0]->head.ctx;
     int64_t size[2] = {elements(outputs, output_count), elements(params, count)}, first = 0;
     gd_tensor **grads = gd__calloc(ctx, (size_t)count * sizeof *grads);
     if (!grads) return NULL;
     gd_no_grad_begin(ctx);
-    gd_tensor *matrix = gd_zeros(ctx, common_dtype(params, count), 2, size);
+    gd_tensor *matrix = gd_empty_on(params[0]->storage->device, common_dtype(params, count), 2, size);
+    if (matrix && gd_fill(matrix, 0)) matrix = NULL;
     gd_no_grad_end(ctx);
     int previous = gd_enable_grad_begin(ctx);
     gd_status status = matrix ? GD_OK : gd_error(ctx);

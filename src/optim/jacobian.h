@@ -11,6 +11,7 @@ gd_tensor *gd__jacobian_matrix(gd_tensor *residuals, gd_tensor *const *params, i
 
 /* Rows of d outputs / d params as [m, n], where outputs is a list of tensors with history that count as one vector of m
  * elements: one reverse pass a row.  New. */
-gd_tensor *gd__derivative_rows(gd_tensor *const *outputs, int output_count, gd_tensor *const *params, int count);
+gd_tensor *gd__derivative_rows(gd_tensor *const *outputs, int output_count, gd_tensor *const *params,
+                               int count);
 
 #endif

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#define SPAN     16384 /* elements of a task; part of the results: sums are added span by span */
-#define IN_LINE  65536 /* shorter vectors are not worth waking threads for */
+#define SPAN    16384 /* elements of a task; part of the results: sums are added span by span */
+#define IN_LINE 65536 /* shorter vectors are not worth waking threads for */
 
 extern const gd_vector_loops gd__vector_loops_base[2];
 #ifdef GD_HAVE_AVX2
@@ -110,7 +110,8 @@ static void run_span(void *arg, int64_t index)
 void gd__each_span(const gd_layout *l, void (*fn)(void *, const gd_span *, int64_t), void *arg)
 {
     span_job job = {.layout = l, .fn = fn, .arg = arg};
-    if (l->total >= IN_LINE) gd__parallel(l->ctx, l->spans, run_span, &job);
+    if (l->total >= IN_LINE)
+        gd__parallel(l->ctx, l->spans, run_span, &job);
     else
         for (int i = 0; i < l->spans; i++) fn(arg, &l->span[i], i);
 }
@@ -175,8 +176,10 @@ static gd_status measure(const gd_layout *l, gd_tensor *const *x, gd_tensor *con
         gd_scope_begin(l->ctx);
         gd_tensor *a = gd_cast(gd_drop_names(x[i]), l->dtype), *b = gd_cast(gd_drop_names(y[i]), l->dtype);
         gd_tensor *value = fn(a, b);
-        if (value) *out = join(*out, gd_item(value));
-        else status = gd_error(l->ctx);
+        if (value)
+            *out = join(*out, gd_item(value));
+        else
+            status = gd_error(l->ctx);
         gd_scope_end(l->ctx);
     }
     gd_no_grad_end(l->ctx);
@@ -250,7 +253,8 @@ static void touch_all(const gd_layout *l, gd_tensor *const *t)
     for (int i = 0; i < l->count; i++) gd__touch(t[i]);
 }
 
-gd_status gd__list_move(const gd_layout *l, gd_tensor *const *o, gd_tensor *const *x, gd_tensor *const *u, double a)
+gd_status gd__list_move(const gd_layout *l, gd_tensor *const *o, gd_tensor *const *x, gd_tensor *const *u,
+                        double a)
 {
     if (gd__plain(l, o) && gd__plain(l, x) && gd__plain(l, u)) {
         map_job job = {.layout = l, .o = o, .x = x, .y = u, .a = a};
@@ -273,6 +277,37 @@ gd_status gd__list_new(const gd_layout *l, gd_tensor **out, bool zeros)
         if (!out[i]) return gd_error(l->ctx);
     }
     return GD_OK;
+}
+
+gd_status gd__list_copied(const gd_layout *l, gd_tensor *const *x, gd_tensor **out)
+{
+    gd_status status = GD_OK;
+    gd_scope_begin(l->ctx);
+    gd_no_grad_begin(l->ctx);
+    for (int i = 0; i < l->count; i++) out[i] = NULL;
+    for (int i = 0; i < l->count && !status; i++) {
+        if ((out[i] = gd_copy(x[i])))
+            gd__own(out[i]);
+        else
+            status = gd_error(l->ctx);
+    }
+    for (int i = 0; i < l->count && status; i++) {
+        gd__release(out[i]);
+        out[i] = NULL;
+    }
+    gd_no_grad_end(l->ctx);
+    gd_scope_end(l->ctx);
+    return status;
+}
+
+gd_status gd__list_assign(const gd_layout *l, gd_tensor *const *to, gd_tensor *const *from)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < l->count; i++) {
+        gd_status one = gd_assign(to[i], from[i]);
+        if (!status) status = one;
+    }
+    return status;
 }
 
 gd_status gd__list_scaled(const gd_layout *l, gd_tensor *const *x, double a, gd_tensor **out)
@@ -326,8 +361,10 @@ static gd_status copy_spans(const gd_layout *l, gd_tensor *const *x, gd_tensor *
 {
     map_job job = {.layout = l, .x = x, .vector = vector->data, .to_vector = to_vector};
     gd__each_span(l, copy_span, &job);
-    if (to_vector) gd__touch(vector);
-    else touch_all(l, x);
+    if (to_vector)
+        gd__touch(vector);
+    else
+        touch_all(l, x);
     return GD_OK;
 }
 
@@ -339,10 +376,14 @@ static gd_status copy_pieces(const gd_layout *l, gd_tensor *const *x, gd_tensor 
         gd_scope_begin(l->ctx);
         int64_t n = x[i]->numel;
         gd_tensor *bare = gd_detach(gd_drop_names(x[i])), *piece = gd__slice(vector, 0, at, n, 1);
-        if (to_vector) bare = bare ? gd__reshape(bare, 1, &n) : NULL;
-        else piece = piece ? gd__reshape(piece, x[i]->ndim, x[i]->size) : NULL;
-        if (!bare || !piece) status = gd_error(l->ctx);
-        else status = to_vector ? gd_assign(piece, bare) : gd_assign(x[i], piece);
+        if (to_vector)
+            bare = bare ? gd__reshape(bare, 1, &n) : NULL;
+        else
+            piece = piece ? gd__reshape(piece, x[i]->ndim, x[i]->size) : NULL;
+        if (!bare || !piece)
+            status = gd_error(l->ctx);
+        else
+            status = to_vector ? gd_assign(piece, bare) : gd_assign(x[i], piece);
         at += n;
         gd_scope_end(l->ctx);
     }

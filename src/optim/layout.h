@@ -22,7 +22,8 @@ typedef struct gd_vector_loops {
     void (*pair)(void *s, void *y, void *before_p, void *before_g, const void *p, const void *g, int64_t n);
     void (*combine)(void *o, const void *x, double c, const void *const *rows, const double *coef, int count,
                     int64_t n);
-    void (*rank_two)(void *row, double s_row, double z_row, const void *s, const void *z, const double c[3], int64_t n);
+    void (*rank_two)(void *row, double s_row, double z_row, const void *s, const void *z, const double c[3],
+                     int64_t n);
 } gd_vector_loops;
 
 /* A piece of the vector. */
@@ -54,7 +55,8 @@ void gd__layout_free(gd_layout *layout);
 /* True when the list can be used with the plain loops of this layout. */
 bool gd__plain(const gd_layout *layout, gd_tensor *const *list);
 /* Runs fn for every span, on all threads when the vector is long. */
-void gd__each_span(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index), void *arg);
+void gd__each_span(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index),
+                   void *arg);
 
 /* The elements of a span in a list, and in a vector. */
 static inline void *gd__in_list(const gd_layout *l, gd_tensor *const *list, const gd_span *s)
@@ -68,17 +70,21 @@ static inline void *gd__in_vector(const gd_layout *l, void *vector, const gd_spa
 
 /* ---- lists ---- */
 
-GD_NODISCARD gd_status gd__list_dot(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y, double *out);
-GD_NODISCARD gd_status gd__list_sum(const gd_layout *l, gd_tensor *const *x, double *out);     /* of magnitudes */
+GD_NODISCARD gd_status gd__list_dot(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y,
+                                    double *out);
+GD_NODISCARD gd_status gd__list_sum(const gd_layout *l, gd_tensor *const *x, double *out); /* of magnitudes */
 GD_NODISCARD gd_status gd__list_largest(const gd_layout *l, gd_tensor *const *x, double *out); /* magnitude */
 /* o = x - a u, into tensors that are there. */
-GD_NODISCARD gd_status gd__list_move(const gd_layout *l, gd_tensor *const *o, gd_tensor *const *x, gd_tensor *const *u,
-                                     double a);
+GD_NODISCARD gd_status gd__list_move(const gd_layout *l, gd_tensor *const *o, gd_tensor *const *x,
+                                     gd_tensor *const *u, double a);
 /* out[i] = a x[i]: new tensors of the current scope. */
 GD_NODISCARD gd_status gd__list_scaled(const gd_layout *l, gd_tensor *const *x, double a, gd_tensor **out);
 /* out[i] = c x[i] + d y[i]: new tensors of the current scope. */
-GD_NODISCARD gd_status gd__list_combined(const gd_layout *l, gd_tensor *const *x, double c, gd_tensor *const *y, double d,
-                                         gd_tensor **out);
+GD_NODISCARD gd_status gd__list_combined(const gd_layout *l, gd_tensor *const *x, double c,
+                                         gd_tensor *const *y, double d, gd_tensor **out);
+/* Copies, owned by the caller, and back.  Unlike gd_var_save_params these may be used inside a closure. */
+GD_NODISCARD gd_status gd__list_copied(const gd_layout *l, gd_tensor *const *x, gd_tensor **out);
+GD_NODISCARD gd_status gd__list_assign(const gd_layout *l, gd_tensor *const *to, gd_tensor *const *from);
 /* New tensors like the list's: not set, or zeros. */
 GD_NODISCARD gd_status gd__list_new(const gd_layout *l, gd_tensor **out, bool zeros);
 

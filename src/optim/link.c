@@ -188,9 +188,11 @@ gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *name, gd_
     gd_ctx *ctx = link->head.ctx;
     int field = find_field(link, name);
     if (field < 0) return GD_ATTRIBUTE;
-    if (!param) return gd_fail(ctx, GD_ARGUMENT, "%s: a setting for a parameter that is NULL", link->cls->name);
+    if (!param)
+        return gd_fail(ctx, GD_ARGUMENT, "%s: a setting for a parameter that is NULL", link->cls->name);
     if (value.kind == GD_SET_CHAIN)
-        return gd_fail(ctx, GD_TYPE, "%s: '%s' is a link, which no single parameter can have", link->cls->name, name);
+        return gd_fail(ctx, GD_TYPE, "%s: '%s' is a link, which no single parameter can have",
+                       link->cls->name, name);
     gd_entry *e = gd__entry(link, param);
     if (!e) return GD_NOMEM;
     if (!e->local) {
@@ -211,7 +213,8 @@ static gd_status set_local(void *user, const char *key, const gd_setting *value)
 {
     const local_group *g = user;
     gd_status status = GD_OK;
-    for (int i = 0; i < g->count && !status; i++) status = gd_link_set_for(g->link, g->params[i], key, *value);
+    for (int i = 0; i < g->count && !status; i++)
+        status = gd_link_set_for(g->link, g->params[i], key, *value);
     return status;
 }
 
@@ -375,8 +378,10 @@ gd_linop *gd_link_hessian(gd_link *link, gd_var *var)
         if (found)
             status = gd_fail(ctx, GD_STATE, "%s: two children have a Hessian, the second is '%s'",
                              link->cls->name, link->child[i]->cls->name);
-        if (found) gd_linop_release(h);
-        else found = h;
+        if (found)
+            gd_linop_release(h);
+        else
+            found = h;
     }
     if (!status) return found;
     if (found) gd_linop_release(found);

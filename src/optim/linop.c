@@ -283,7 +283,8 @@ static bool same_elements(gd_tensor *a, gd_tensor *b)
 static gd_tensor *solve_wide(gd_linop *op, double factor, double shift, gd_tensor *b)
 {
     if (shift == 0) return singular(op, "J has fewer rows than columns");
-    gd_tensor *j = op->matrix, *jt = gd_transpose(j, 0, 1), *small = shifted_matrix(gd_matmul(j, jt), factor, shift);
+    gd_tensor *j = op->matrix, *jt = gd_transpose(j, 0, 1),
+              *small = shifted_matrix(gd_matmul(j, jt), factor, shift);
     if (same_elements(b, op->right)) return gd_matmul(jt, solve_dense(small, op->vector));
     gd_tensor *part = gd_matmul(jt, solve_dense(small, gd_matmul(j, b)));
     return gd_mul_scalar(gd_sub(b, gd_mul_scalar(part, factor)), 1 / shift);
@@ -304,7 +305,8 @@ static gd_tensor *solve_gram(gd_linop *op, double factor, double shift, gd_tenso
     gd_tensor *root = shift > 0 ? gd_mul_scalar(identity(j, op->n), sqrt(shift)) : NULL;
     if (shift > 0) stack = gd_cat((gd_tensor *[]){stack, root}, 2, "0");
     if (!stack || (shift > 0 && !root) || gd_qr(stack, &q, &r)) return NULL;
-    gd_tensor *size = gd_abs(gd_diagonal(r)), *least = gd_min(size, NULL, false), *most = gd_max(size, NULL, false);
+    gd_tensor *size = gd_abs(gd_diagonal(r)), *least = gd_min(size, NULL, false),
+              *most = gd_max(size, NULL, false);
     double eps = gd_tensor_dtype(j) == GD_F64 ? 0x1p-52 : 0x1p-23;
     if (!least || !most) return NULL;
     if (!(gd_item(least) > eps * gd_item(most))) return singular(op, "the columns of J are dependent");
@@ -516,8 +518,9 @@ gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s)
     if (!fits("the diagonal", a, s)) return NULL;
     gd_scope_begin(a->ctx);
     s = gd_drop_names(s);
-    gd_linop *out = a->kind == GRAM ? gd_linop_gram(gd_mul(a->matrix, s), a->vector)
-                                    : gd_linop_dense(gd_mul(gd_mul(gd_linop_to_dense(a), s), gd_unsqueeze(s, 1, NULL)));
+    gd_linop *out = a->kind == GRAM
+                        ? gd_linop_gram(gd_mul(a->matrix, s), a->vector)
+                        : gd_linop_dense(gd_mul(gd_mul(gd_linop_to_dense(a), s), gd_unsqueeze(s, 1, NULL)));
     gd_scope_end(a->ctx);
     return out;
 }

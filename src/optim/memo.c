@@ -19,7 +19,8 @@ gd_memo *gd__memo_new(gd_ctx *ctx, int count)
 {
     gd_memo *m = gd__calloc(ctx, sizeof *m);
     if (!m) return NULL;
-    *m = (gd_memo){.ctx = ctx, .count = count, .copy = gd__tensors_new(ctx, count), .grad = gd__tensors_new(ctx, count)};
+    *m = (gd_memo){
+        .ctx = ctx, .count = count, .copy = gd__tensors_new(ctx, count), .grad = gd__tensors_new(ctx, count)};
     if (m->copy && m->grad) return m;
     gd__memo_free(m);
     return NULL;
@@ -41,7 +42,8 @@ bool gd__memo_find(const gd_memo *m, const gd_var *var, gd_tensor **loss, gd_ten
     if (!m->loss || m->count != var->count) return false;
     for (int i = 0; i < m->count; i++) {
         const gd_tensor *copy = m->copy[i], *now = var->params[i];
-        if (copy->dtype != now->dtype || copy->numel != now->numel || now->storage->device != gd__cpu(m->ctx)) return false;
+        if (copy->dtype != now->dtype || copy->numel != now->numel || now->storage->device != gd__cpu(m->ctx))
+            return false;
         if (memcmp(copy->data, now->data, bytes_of(copy))) return false;
     }
     gd__retain(*loss = m->loss);

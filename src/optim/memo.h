@@ -13,6 +13,7 @@ void gd__memo_free(gd_memo *memo); /* NULL is fine */
 bool gd__memo_find(const gd_memo *memo, const gd_var *var, gd_tensor **loss, gd_tensor **grads);
 /* Remembers an evaluation at the parameters as they are instead of the one before.  Does nothing on other devices than
  * the CPU. */
-GD_NODISCARD gd_status gd__memo_keep(gd_memo *memo, const gd_var *var, gd_tensor *loss, gd_tensor *const *grads);
+GD_NODISCARD gd_status gd__memo_keep(gd_memo *memo, const gd_var *var, gd_tensor *loss,
+                                     gd_tensor *const *grads);
 
 #endif

@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-int gd__param_index(const gd_optimizer *o, const gd_tensor *param) { return gd__table_find(&o->table, param); }
+int gd__param_index(const gd_optimizer *o, const gd_tensor *param)
+{
+    return gd__table_find(&o->table, param);
+}
 
 /* ---- life ---- */
 
@@ -23,7 +26,8 @@ static gd_status count_lrs(void *user, gd_link *link, const char *path)
 static gd_status take_chain(gd_optimizer *o, gd_link *chain)
 {
     gd_ctx *ctx = o->ctx;
-    if (chain->head.ctx != ctx) return gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is of another context");
+    if (chain->head.ctx != ctx)
+        return gd_fail(ctx, GD_ARGUMENT, "optimizer: the chain is of another context");
     if (chain->owned)
         return gd_fail(ctx, GD_STATE, "optimizer: the link '%s' is already in use", chain->cls->name);
     if (gd__is_chain(chain) && !chain->children)
@@ -48,8 +52,12 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
         gd_link_release(chain);
         return NULL;
     }
-    *o = (gd_optimizer){.ctx = ctx, .group = group, .groups = 1, .stamp = 1, .most_pending = GD_MAX_PENDING,
-                         .state_dtype = GD_DTYPE_COUNT};
+    *o = (gd_optimizer){.ctx = ctx,
+                        .group = group,
+                        .groups = 1,
+                        .stamp = 1,
+                        .most_pending = GD_MAX_PENDING,
+                        .state_dtype = GD_DTYPE_COUNT};
     ctx->live++;
     if (take_chain(o, chain)) {
         gd_link_release(chain);
@@ -58,7 +66,9 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
     }
     int lrs = 0;
     if (gd__visit_links(chain, "", count_lrs, &lrs) == GD_OK && lrs > 1)
-        gd_warn(ctx, "optimizer: %d links have a learning rate; groups and schedules of 'lr' reach all of them", lrs);
+        gd_warn(ctx,
+                "optimizer: %d links have a learning rate; groups and schedules of 'lr' reach all of them",
+                lrs);
     return o;
 }
 
@@ -164,7 +174,8 @@ gd_tensor *gd_optimizer_attr_tensor(const gd_optimizer *o, const char *name)
 /* Parameters and groups stay as they are while a step runs. */
 static gd_status not_stepping(gd_optimizer *o, const char *what)
 {
-    return o->stepping ? gd_fail(o->ctx, GD_STATE, "optimizer: %s is not possible inside a step", what) : GD_OK;
+    return o->stepping ? gd_fail(o->ctx, GD_STATE, "optimizer: %s is not possible inside a step", what)
+                       : GD_OK;
 }
 
 static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
@@ -173,17 +184,22 @@ static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
     gd_status status = not_stepping(o, "adding a parameter");
     if (status) return status;
     if (!t || !name)
-        return gd_error(ctx) ? gd_error(ctx) : gd_fail(ctx, GD_ARGUMENT, "optimizer: a parameter or its name is NULL");
-    if (t->head.ctx != ctx) return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is of another context", name);
+        return gd_error(ctx) ? gd_error(ctx)
+                             : gd_fail(ctx, GD_ARGUMENT, "optimizer: a parameter or its name is NULL");
+    if (t->head.ctx != ctx)
+        return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is of another context", name);
     if (!gd_dtype_is_float(t->dtype))
-        return gd_fail(ctx, GD_DTYPE, "optimizer: parameter '%.80s' is %s, not floating", name, gd_dtype_name(t->dtype));
+        return gd_fail(ctx, GD_DTYPE, "optimizer: parameter '%.80s' is %s, not floating", name,
+                       gd_dtype_name(t->dtype));
     if (t->node) return gd_fail(ctx, GD_GRAPH, "optimizer: parameter '%.80s' is a result, not a leaf", name);
-    if (!gd__contiguous(t)) return gd_fail(ctx, GD_SHAPE, "optimizer: parameter '%.80s' is not contiguous", name);
+    if (!gd__contiguous(t))
+        return gd_fail(ctx, GD_SHAPE, "optimizer: parameter '%.80s' is not contiguous", name);
     for (int i = 0; i < o->count; i++)
         if (!strcmp(o->param[i].name, name))
             return gd_fail(ctx, GD_ARGUMENT, "optimizer: there is already a parameter '%.80s'", name);
     if (gd__param_index(o, t) >= 0)
-        return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is already there under another name", name);
+        return gd_fail(ctx, GD_ARGUMENT, "optimizer: parameter '%.80s' is already there under another name",
+                       name);
     return GD_OK;
 }
 
@@ -292,7 +308,8 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     k->links++;
     k->open += !has_local(link, field);
     if (k->value->kind == GD_SET_CHAIN || link->cls->fields[field].kinds & GD_SET_CHAIN)
-        return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key, link->cls->name);
+        return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key,
+                       link->cls->name);
     return gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value);
 }
 
@@ -391,8 +408,10 @@ gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, con
     for (int g = 0; g < o->groups && !status; g++) {
         if (group >= 0 && g != group) continue;
         gd_group_setting *s = gd__group_key(o, &o->group[g], key);
-        if (s) put_group_setting(o, s, now, schedule);
-        else status = GD_NOMEM;
+        if (s)
+            put_group_setting(o, s, now, schedule);
+        else
+            status = GD_NOMEM;
     }
     return status;
 }
@@ -423,7 +442,8 @@ static void drop_last_group(gd_optimizer *o)
     if (list) {
         o->group = list;
         o->groups--;
-    } else o->group[o->groups - 1] = (gd_group){0}; /* an empty group that nobody is in */
+    } else
+        o->group[o->groups - 1] = (gd_group){0}; /* an empty group that nobody is in */
 }
 
 /* An empty group with settings from text; nothing is left behind on failure. */
@@ -437,8 +457,8 @@ static gd_status group_from(gd_optimizer *o, const char *settings, int *number)
     return status;
 }
 
-gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params, int count,
-                                 const char *settings, int *group)
+gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params,
+                                 int count, const char *settings, int *group)
 {
     int number = 0, before = o->count;
     gd_status status = group_from(o, settings, &number);
@@ -462,7 +482,8 @@ gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char
     for (int64_t i = 0; i < count && !status; i++)
         status = add_param(o, gd_named_name(named, i), gd_named_tensor(named, i), group);
     if (!status && !count)
-        status = gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: no parameter of the module matches '%.80s'", glob ? glob : "*");
+        status = gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: no parameter of the module matches '%.80s'",
+                         glob ? glob : "*");
     gd_named_release(named);
     if (status) {
         truncate_params(o, before);
@@ -523,7 +544,8 @@ static gd_status take_grads(gd_var *var)
     if (!(var->grad = gd__tensors_new(ctx, var->count))) return GD_NOMEM;
     for (int i = 0; i < var->count; i++) {
         gd_tensor *g = var->params[i]->grad;
-        if (g) gd__retain(g);
+        if (g)
+            gd__retain(g);
         else {
             gd_scope_begin(ctx);
             gd__own(g = gd_zeros_like(var->params[i]));
@@ -538,8 +560,10 @@ static gd_status take_grads(gd_var *var)
 static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
 {
     int lr = gd__field_index(last->cls, "lr");
-    if (link->children) var->nested_is_last = true;
-    else var->is_last = true;
+    if (link->children)
+        var->nested_is_last = true;
+    else
+        var->is_last = true;
     if (lr < 0) return GD_OK;
     if (!var->last_lrs && !(var->last_lrs = gd__calloc(var->ctx, (size_t)var->count * sizeof *var->last_lrs)))
         return GD_NOMEM;
@@ -561,7 +585,8 @@ static gd_status run_links(gd_optimizer *o, gd_var *var)
             status = gd__var_append(var, top[i], GD_MODE_STEP);
             continue;
         }
-        if (i == n - 1 || (i == n - 2 && gd__field_index(last->cls, "lr") >= 0)) status = set_last(var, top[i], last);
+        if (i == n - 1 || (i == n - 2 && gd__field_index(last->cls, "lr") >= 0))
+            status = set_last(var, top[i], last);
         if (!status) status = gd_link_step(top[i], var);
     }
     return status;
@@ -595,7 +620,8 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
 static bool moves_params(const gd_link *link)
 {
     int target = gd__field_index(link->cls, "target");
-    if (link->cls->needs_closure || (target >= 0 && !strcmp(link->value[target].string, "params_direct"))) return true;
+    bool moves = link->cls->needs_closure && !link->cls->restores_params;
+    if (moves || (target >= 0 && !strcmp(link->value[target].string, "params_direct"))) return true;
     for (int i = 0; i < link->children; i++)
         if (moves_params(link->child[i])) return true;
     return false;
@@ -623,7 +649,8 @@ static gd_status guarded_links(gd_optimizer *o, gd_var *var)
 
 static gd_status step_body(gd_optimizer *o, gd_var *var)
 {
-    gd_status status = var->closure && moves_params(o->chain) ? guarded_links(o, var) : links_and_update(o, var);
+    gd_status status = var->closure && moves_params(o->chain) ? guarded_links(o, var)
+                                                              : links_and_update(o, var);
     if (status) return status;
     if (!var->closure) o->evals++;
     if (var->terminate >= 0) o->should_terminate = var->terminate;
@@ -663,8 +690,10 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     if (!objective) status = take_grads(&var);
-    if (!status && count) status = step_body(o, &var);
-    else if (!status) o->step++;
+    if (!status && count)
+        status = step_body(o, &var);
+    else if (!status)
+        o->step++;
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     o->stepping = false;
@@ -698,7 +727,8 @@ gd_status gd_optimizer_state_dtype(gd_optimizer *o, gd_dtype dtype)
         return gd_fail(o->ctx, GD_DTYPE, "optimizer: state cannot be %s", gd_dtype_name(dtype));
     if (dtype == o->state_dtype) return GD_OK;
     if (has_state(o->chain))
-        return gd_fail(o->ctx, GD_STATE, "optimizer: there is state already; reset it before choosing another dtype");
+        return gd_fail(o->ctx, GD_STATE,
+                       "optimizer: there is state already; reset it before choosing another dtype");
     o->state_dtype = dtype;
     o->stamp++;
     return GD_OK;

@@ -19,7 +19,7 @@ struct gd_closure {
     gd_reformulate_fn reformulate;
     gd_wrap_fn wrap;
     void *user;
-    gd_link *link; /* target = "closure" */
+    gd_link *link;         /* target = "closure" */
     gd_closure *next_made; /* all closures of a step, freed at its end */
 };
 
@@ -40,7 +40,7 @@ typedef struct gd_step_share {
     struct {
         gd_hook_fn fn;
         void *user;
-    } *hook;
+    } * hook;
     int hooks;
     const gd_step_extra *extra;
     bool search_failed, skipped, not_finite;
@@ -81,19 +81,22 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode);
 /* Loss and gradient if not there yet; flags as closures take. */
 gd_status gd__var_need_grad(gd_var *var, bool history);
 gd_tensor **gd__tensors_new(gd_ctx *ctx, int count); /* zeroed array */
-void gd__tensors_free(gd_ctx *ctx, gd_tensor **t, int count); /* releases entries and the array; NULL is fine */
+void gd__tensors_free(gd_ctx *ctx, gd_tensor **t,
+                      int count); /* releases entries and the array; NULL is fine */
 void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count);
 void gd__var_clear(gd_var *var);
 
 /* Owned references of all in a new list; NULL for NULL, or with NOMEM recorded. */
 gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* SHAPE unless every tensor is shaped like its parameter and on its device. */
-gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params, int count);
+gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
+                         int count);
 
 /* On failure everything is released and NULL. */
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
-gd_status gd__objective_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
+gd_status gd__objective_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss,
+                             gd_tensor **grads);
 
 /* ---- plans: what a flush runs ---- */
 
@@ -106,10 +109,10 @@ typedef struct gd_run_args {
     const gd_pending *pending;
     int pendings;
     gd_tensor *const *params;
-    gd_tensor *const *keys;   /* whose state and settings are used */
-    gd_tensor *const *input;  /* the incoming update: contiguous tensors like the parameters */
-    gd_tensor *const *grad;   /* the same; NULL unless a rule reads it */
-    gd_tensor *const *output; /* GD_SINK_UPDATE: new tensors like the parameters, to be filled */
+    gd_tensor *const *keys;        /* whose state and settings are used */
+    gd_tensor *const *input;       /* the incoming update: contiguous tensors like the parameters */
+    gd_tensor *const *grad;        /* the same; NULL unless a rule reads it */
+    gd_tensor *const *output;      /* GD_SINK_UPDATE: new tensors like the parameters, to be filled */
     gd_tensor *const *const *hole; /* what children that are no rules made, in the order of their calls */
     int holes;
     int count;
@@ -128,7 +131,8 @@ bool gd__rules_use_loss(const gd_pending *pending, int pendings);
 void gd__plans_free(gd_ctx *ctx, gd_plan *plans);
 /* The programs that steps of a chain run for parameters of a dtype: what is built in.  Only the passes that rules make. */
 gd_status gd__plan_programs(gd_ctx *ctx, const char *chain, gd_dtype dtype,
-                            gd_status (*visit)(void *user, const gd_program *p, const gd_pass *pass), void *user);
+                            gd_status (*visit)(void *user, const gd_program *p, const gd_pass *pass),
+                            void *user);
 
 /* Builds the program of some links for one parameter (its structural settings count). */
 typedef struct gd_build {
@@ -184,20 +188,21 @@ struct gd_optimizer {
     int attrs;
     int64_t step, evals;
     bool should_terminate;
-    bool stepping;         /* inside a step: parameters and links stay as they are */
-    bool no_fusion;        /* for tests: a pass for every link */
-    bool interpret;        /* for tests: no kernels */
-    gd_dtype state_dtype;  /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
-    uint64_t stamp;        /* changes when plans are no longer right; from 1 */
-    uint64_t numbers;      /* changes with every number in a setting */
-    int most_pending;      /* links that fit into a program */
-    gd_tensor **active;    /* params of the current step */
+    bool stepping;        /* inside a step: parameters and links stay as they are */
+    bool no_fusion;       /* for tests: a pass for every link */
+    bool interpret;       /* for tests: no kernels */
+    gd_dtype state_dtype; /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
+    uint64_t stamp;       /* changes when plans are no longer right; from 1 */
+    uint64_t numbers;     /* changes with every number in a setting */
+    int most_pending;     /* links that fit into a program */
+    gd_tensor **active;   /* params of the current step */
     int active_capacity;
     gd_plan *plans;
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
     void *watch_user;
+    struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 
 /* Number of a parameter, -1 if it is not one. */
@@ -214,7 +219,8 @@ bool gd__shapes(const gd_link *link, const char *key);
 
 /* Reads "lr=0.1, amsgrad=true" and calls fn for each pair. */
 gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
-                             gd_status (*fn)(void *user, const char *key, const gd_setting *value), void *user);
+                             gd_status (*fn)(void *user, const char *key, const gd_setting *value),
+                             void *user);
 
 /* Every link of a tree, parents first.  Paths are like "1:adam.0:clip_value": number and class of each child on the way. */
 typedef gd_status (*gd_visit_fn)(void *user, gd_link *link, const char *path);

@@ -156,8 +156,10 @@ static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i)
     gd_device *device = args->params[i]->storage->device;
     int g = 0;
     while (g < plan->groups && !(plan->group[g].device == device && same_program(plan->group[g].p, p))) g++;
-    if (g == plan->groups) plan->group[plan->groups++] = (gd_plan_group){.p = p, .device = device};
-    else gd__program_free(p);
+    if (g == plan->groups)
+        plan->group[plan->groups++] = (gd_plan_group){.p = p, .device = device};
+    else
+        gd__program_free(p);
     plan->group_of[i] = g;
     return GD_OK;
 }
@@ -168,8 +170,10 @@ static gd_status sort_members(const gd_run_args *args, gd_plan *plan)
     for (int i = 0; i < args->pendings; i++) local = local || have_local(args->pending[i].link);
     gd_status status = GD_OK;
     for (int i = 0; i < args->count && !status; i++) {
-        if (i > 0 && !local && alike(args, i - 1, i)) plan->group_of[i] = plan->group_of[i - 1];
-        else status = add_to_group(args, plan, i);
+        if (i > 0 && !local && alike(args, i - 1, i))
+            plan->group_of[i] = plan->group_of[i - 1];
+        else
+            status = add_to_group(args, plan, i);
         if (!status) plan->member_of[i] = plan->group[plan->group_of[i]].members++;
     }
     return status;
@@ -202,7 +206,8 @@ static gd_status make_passes(const gd_run_args *args, gd_plan_group *g)
     for (int i = 0; i <= g->p->levels; i++) {
         gd__program_pass(g->p, i, &g->pass[i]);
         g->how[i] = GD_EXEC_INTERPRETER;
-        if (!interpret && g->device == ctx->cpu) g->kernel[i] = gd__kernel_for(ctx, g->p, &g->pass[i], &g->how[i]);
+        if (!interpret && g->device == ctx->cpu)
+            g->kernel[i] = gd__kernel_for(ctx, g->p, &g->pass[i], &g->how[i]);
     }
     return GD_OK;
 }
@@ -211,8 +216,7 @@ static gd_status make_passes(const gd_run_args *args, gd_plan_group *g)
 static gd_status make_work(const gd_run_args *args, const gd_plan_group *g, int64_t size, gd_work *w)
 {
     gd_ctx *ctx = args->ctx;
-    for (int m = 0; m < g->members; m++)
-        w->chunks += (args->params[g->position[m]]->numel + size - 1) / size;
+    for (int m = 0; m < g->members; m++) w->chunks += (args->params[g->position[m]]->numel + size - 1) / size;
     w->chunk = gd__alloc_array(ctx, (size_t)w->chunks, sizeof *w->chunk);
     w->task = gd__alloc_array(ctx, (size_t)w->chunks + 1, sizeof *w->task);
     if (!w->chunk || !w->task) return GD_NOMEM;
@@ -288,8 +292,6 @@ static gd_status bind_entries(const gd_run_args *args, gd_plan_group *g)
     }
     for (int u = 0; u < g->p->uniforms; u++) {
         const gd_uniform *f = &g->p->uniform[u];
-        if (f->kind == GD_U_FRESH || f->kind == GD_U_SCALAR || (f->kind == GD_U_NUMEL && f->index == GD_EACH))
-            g->each_inputs = true;
         for (int i = 0; i < args->pendings && f->kind == GD_U_STEP; i++)
             if (counts(args->pending[i].link, args->pending[i].mode, f->link)) g->ahead[u] = true;
     }

@@ -39,7 +39,6 @@ typedef struct gd_plan_group {
     double *partial; /* [chunks, reductions of a pass] */
     int scalar_room;
     int64_t partial_room;
-    bool each_inputs;   /* some inputs differ from member to member, settings apart */
     gd_gpu_group *gpu; /* NULL on the CPU and before the first run */
 } gd_plan_group;
 

@@ -46,9 +46,12 @@ struct gd_gpu_group {
     mirror last_chunks, reduce_chunks, first, pointer, input;
     void *partial, *reduced;
     size_t partial_bytes, reduced_bytes;
-    int64_t chunks[2]; /* of the last pass, of reducing ones */
     bool common_settings;
     int passes;
+    int columns; /* of the table of inputs */
+    int32_t column[GD_MAX_UNIFORMS];
+    double *row; /* [members, columns] */
+    size_t row_bytes;
 };
 
 /* ---- memory ---- */
@@ -83,6 +86,7 @@ void gd__gpu_free(gd_plan_group *g)
     if (u->partial) device->backend->free(device, u->partial, u->partial_bytes);
     if (u->reduced) device->backend->free(device, u->reduced, u->reduced_bytes);
     gd__free(device->ctx, u->kernel, (size_t)u->passes * sizeof *u->kernel);
+    gd__free(device->ctx, u->row, u->row_bytes);
     gd__free(device->ctx, u, sizeof *u);
     g->gpu = NULL;
 }
@@ -170,8 +174,11 @@ static gd_status make(gd_plan_group *g)
     g->gpu = u;
     u->passes = g->p->levels + 1;
     u->common_settings = same_settings(g);
+    u->columns = gd__cuda_inputs(g->p, u->common_settings, u->column);
+    u->row_bytes = (size_t)g->members * (size_t)u->columns * sizeof *u->row;
     u->kernel = gd__calloc(ctx, (size_t)u->passes * sizeof *u->kernel);
-    gd_status status = u->kernel ? make_kernels(g, u) : GD_NOMEM;
+    u->row = gd__alloc(ctx, u->row_bytes);
+    gd_status status = u->kernel && u->row ? make_kernels(g, u) : GD_NOMEM;
     if (!status) status = send_chunks(g, &u->last_chunks, &g->last);
     if (!status && g->p->levels) {
         status = send_chunks(g, &u->reduce_chunks, &g->reduce);
@@ -184,23 +191,26 @@ static gd_status make(gd_plan_group *g)
     return status;
 }
 
+/* What is the same for all tensors goes with each launch: the table is for what differs. */
+static gd_status send_inputs(gd_plan_group *g, gd_gpu_group *u)
+{
+    for (int m = 0; m < g->members; m++)
+        for (int k = 0; k < u->columns; k++)
+            u->row[m * u->columns + k] = g->input[m * g->p->uniforms + u->column[k]];
+    return u->columns ? mirror_send(g->device, &u->input, u->row, u->row_bytes) : GD_OK;
+}
+
 gd_status gd__gpu_prepare(gd_plan_group *g)
 {
-    gd_gpu_group *u = g->gpu;
-    if (u && u->common_settings != same_settings(g)) gd__gpu_free(g);
+    if (g->gpu && g->gpu->common_settings != same_settings(g)) gd__gpu_free(g);
     gd_status status = g->gpu ? GD_OK : make(g);
     if (status) {
         gd__gpu_free(g);
         return status;
     }
-    u = g->gpu;
     size_t pointers = (size_t)g->members * (size_t)g->p->arrays * sizeof *g->pointer;
-    size_t inputs = (size_t)g->members * (size_t)g->p->uniforms * sizeof *g->input;
-    status = mirror_send(g->device, &u->pointer, g->pointer, pointers);
-    /* the host's share of the inputs goes with each launch: the table is for what differs between tensors */
-    if (!status && (!u->input.known || !u->common_settings || g->each_inputs))
-        status = mirror_send(g->device, &u->input, g->input, inputs);
-    return status;
+    status = mirror_send(g->device, &g->gpu->pointer, g->pointer, pointers);
+    return status ? status : send_inputs(g, g->gpu);
 }
 
 /* ---- running ---- */

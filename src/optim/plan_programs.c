@@ -33,8 +33,14 @@ static gd_status visit_chain(gd_link *chain, gd_tensor *param, visit_fn visit, v
     gd_ctx *ctx = param->head.ctx;
     gd_pending pending = {.link = chain, .mode = GD_MODE_STEP};
     gd_dtype dtype = param->dtype;
-    gd_build build = {.ctx = ctx, .pending = &pending, .pendings = 1, .param = param, .key = param, .input_dtype = dtype,
-                      .grad_dtype = dtype, .input_is_grad = true,
+    gd_build build = {.ctx = ctx,
+                      .pending = &pending,
+                      .pendings = 1,
+                      .param = param,
+                      .key = param,
+                      .input_dtype = dtype,
+                      .grad_dtype = dtype,
+                      .input_is_grad = true,
                       .sink = GD_SINK_PARAMS};
     gd_status status = build_and_visit(&build, visit, user);
     build.sink = GD_SINK_UPDATE;

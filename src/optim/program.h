@@ -154,9 +154,12 @@ void gd__emit_c_names(gd_text *out);
 
 /* The same pass as a CUDA kernel; the prelude is optim/cuda_prelude.cu.  common_settings: every tensor has the same
  * settings, so what depends on them alone is computed by the host. */
-void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, bool common_settings, gd_text *out);
+void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, bool common_settings,
+                   gd_text *out);
 /* The uniform instructions whose values the host hands to that kernel, in order; their number. */
 int gd__cuda_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);
+/* The uniform inputs that differ between tensors: the columns of the table on the device, a row a tensor. */
+int gd__cuda_inputs(const gd_program *p, bool common_settings, int32_t *list);
 void gd__emit_cuda_prelude(gd_text *out);
 /* A source of its own: the kernels join_chunks and join_all. */
 void gd__emit_cuda_joins(gd_text *out);

@@ -26,7 +26,10 @@ static gd_value fail_with(gd_rule *r, gd_status status, const char *why, const c
     return -1;
 }
 
-static gd_value fail(gd_rule *r, const char *why, const char *name) { return fail_with(r, GD_INTERNAL, why, name); }
+static gd_value fail(gd_rule *r, const char *why, const char *name)
+{
+    return fail_with(r, GD_INTERNAL, why, name);
+}
 
 /* Whoever has several links to run then tries with fewer of them. */
 static gd_value too_large(gd_rule *r, const char *what)
@@ -92,7 +95,8 @@ static gd_value uniform_input(gd_rule *r, gd_uniform_kind kind, gd_link *link, i
            !(p->uniform[u].kind == kind && p->uniform[u].link == link && p->uniform[u].index == index))
         u++;
     if (u == GD_MAX_UNIFORMS) return too_large(r, "scalars");
-    if (u == p->uniforms) p->uniform[p->uniforms++] = (gd_uniform){.kind = kind, .link = link, .index = index, .store = -1};
+    if (u == p->uniforms)
+        p->uniform[p->uniforms++] = (gd_uniform){.kind = kind, .link = link, .index = index, .store = -1};
     gd_instr i = instr(GD_I_UNIFORM, -1, -1, -1);
     i.index = u;
     return emit(r, i);
@@ -132,40 +136,34 @@ gd_value gd_rule_setting(gd_rule *r, const char *name)
 {
     int field = need_field(r, name);
     if (field < 0) return -1;
-    if (!(r->link->cls->fields[field].kinds & (GD_SET_REAL | GD_SET_BOOL))) return fail(r, "is no number:", name);
+    if (!(r->link->cls->fields[field].kinds & (GD_SET_REAL | GD_SET_BOOL)))
+        return fail(r, "is no number:", name);
     return uniform_input(r, GD_U_SETTING, r->link, field);
 }
 
-gd_value gd_rule_step(gd_rule *r)
-{
-    return uniform_input(r, GD_U_STEP, r->link, 0);
-}
+gd_value gd_rule_step(gd_rule *r) { return uniform_input(r, GD_U_STEP, r->link, 0); }
 
-gd_value gd_rule_numel(gd_rule *r)
-{
-    return uniform_input(r, GD_U_NUMEL, NULL, GD_EACH);
-}
+gd_value gd_rule_numel(gd_rule *r) { return uniform_input(r, GD_U_NUMEL, NULL, GD_EACH); }
 
 gd_value gd_rule_count(gd_rule *r, gd_extent extent)
 {
     return uniform_input(r, GD_U_NUMEL, NULL, (int)extent);
 }
 
-gd_value gd_rule_param(gd_rule *r)
-{
-    return load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype);
-}
+gd_value gd_rule_param(gd_rule *r) { return load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype); }
 
 gd_value gd_rule_grad(gd_rule *r)
 {
-    if (!r->link->cls->uses_grad) return fail(r, "reads the gradient, but its class does not say uses_grad", NULL);
+    if (!r->link->cls->uses_grad)
+        return fail(r, "reads the gradient, but its class does not say uses_grad", NULL);
     if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
     return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
 }
 
 gd_value gd_rule_loss(gd_rule *r)
 {
-    if (!r->link->cls->uses_loss) return fail(r, "reads the loss, but its class does not say uses_loss", NULL);
+    if (!r->link->cls->uses_loss)
+        return fail(r, "reads the loss, but its class does not say uses_loss", NULL);
     return uniform_input(r, GD_U_LOSS, NULL, 0);
 }
 
@@ -219,7 +217,8 @@ gd_value gd_rule_state(gd_rule *r, const char *name)
     if (slot < 0) return -1;
     for (int k = 0; k < r->p->arrays; k++) {
         gd_array *a = &r->p->array[k];
-        if (a->kind == GD_ARRAY_STATE && a->link == r->link && a->slot == slot && a->store >= 0) return a->store;
+        if (a->kind == GD_ARRAY_STATE && a->link == r->link && a->slot == slot && a->store >= 0)
+            return a->store;
     }
     return load(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
 }
@@ -270,40 +269,43 @@ void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value)
 
 /* ---- arithmetic ---- */
 
-#define OPCODE_neg GD_I_NEG
-#define OPCODE_abs GD_I_ABS
-#define OPCODE_sign GD_I_SIGN
-#define OPCODE_sqrt GD_I_SQRT
-#define OPCODE_square GD_I_SQUARE
+#define OPCODE_neg        GD_I_NEG
+#define OPCODE_abs        GD_I_ABS
+#define OPCODE_sign       GD_I_SIGN
+#define OPCODE_sqrt       GD_I_SQRT
+#define OPCODE_square     GD_I_SQUARE
 #define OPCODE_reciprocal GD_I_RECIPROCAL
-#define OPCODE_exp GD_I_EXP
-#define OPCODE_log GD_I_LOG
-#define OPCODE_tanh GD_I_TANH
-#define OPCODE_floor GD_I_FLOOR
-#define OPCODE_isfinite GD_I_ISFINITE
-#define OPCODE_not GD_I_NOT
-#define OPCODE_add GD_I_ADD
-#define OPCODE_sub GD_I_SUB
-#define OPCODE_mul GD_I_MUL
-#define OPCODE_div GD_I_DIV
-#define OPCODE_min GD_I_MIN
-#define OPCODE_max GD_I_MAX
-#define OPCODE_pow GD_I_POW
-#define OPCODE_copysign GD_I_COPYSIGN
-#define OPCODE_lt GD_I_LT
-#define OPCODE_le GD_I_LE
-#define OPCODE_gt GD_I_GT
-#define OPCODE_ge GD_I_GE
-#define OPCODE_eq GD_I_EQ
-#define OPCODE_ne GD_I_NE
-#define OPCODE_and GD_I_AND
-#define OPCODE_or GD_I_OR
+#define OPCODE_exp        GD_I_EXP
+#define OPCODE_log        GD_I_LOG
+#define OPCODE_tanh       GD_I_TANH
+#define OPCODE_floor      GD_I_FLOOR
+#define OPCODE_isfinite   GD_I_ISFINITE
+#define OPCODE_not        GD_I_NOT
+#define OPCODE_add        GD_I_ADD
+#define OPCODE_sub        GD_I_SUB
+#define OPCODE_mul        GD_I_MUL
+#define OPCODE_div        GD_I_DIV
+#define OPCODE_min        GD_I_MIN
+#define OPCODE_max        GD_I_MAX
+#define OPCODE_pow        GD_I_POW
+#define OPCODE_copysign   GD_I_COPYSIGN
+#define OPCODE_lt         GD_I_LT
+#define OPCODE_le         GD_I_LE
+#define OPCODE_gt         GD_I_GT
+#define OPCODE_ge         GD_I_GE
+#define OPCODE_eq         GD_I_EQ
+#define OPCODE_ne         GD_I_NE
+#define OPCODE_and        GD_I_AND
+#define OPCODE_or         GD_I_OR
 
 #define UNARY(name) \
     gd_value gd_rule_##name(gd_rule *r, gd_value a) { return emit(r, instr(OPCODE_##name, a, -1, -1)); }
 GD_RULE_UNARY(UNARY)
-#define BINARY(name) \
-    gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b) { return emit(r, instr(OPCODE_##name, a, b, -1)); }
+#define BINARY(name)                                            \
+    gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b) \
+    {                                                           \
+        return emit(r, instr(OPCODE_##name, a, b, -1));         \
+    }
 GD_RULE_BINARY(BINARY)
 
 gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b)
@@ -335,8 +337,7 @@ static gd_value reduction(gd_rule *r, gd_opcode op, gd_value x, gd_extent extent
         const gd_instr *old = &p->instr[p->reduction[k]];
         if (old->op == i.op && old->a == i.a && old->extent == i.extent) return p->reduction[k];
     }
-    if (p->reductions == GD_MAX_REDUCTIONS || p->count == GD_MAX_INSTRS)
-        return too_large(r, "reductions");
+    if (p->reductions == GD_MAX_REDUCTIONS || p->count == GD_MAX_INSTRS) return too_large(r, "reductions");
     i.index = p->reductions;
     p->reduction[p->reductions++] = p->count;
     if (i.level > p->levels) p->levels = i.level;
@@ -422,15 +423,9 @@ gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x)
     return child ? child_rule(r, child, x) : fail(r, "has no child", field);
 }
 
-int gd_rule_children(gd_rule *r)
-{
-    return r->link->children;
-}
+int gd_rule_children(gd_rule *r) { return r->link->children; }
 
-bool gd_rule_has_child(gd_rule *r, const char *field)
-{
-    return gd_link_child(r->link, field) != NULL;
-}
+bool gd_rule_has_child(gd_rule *r, const char *field) { return gd_link_child(r->link, field) != NULL; }
 
 /* ---- the whole program ---- */
 
@@ -470,8 +465,10 @@ gd_program *gd__build(gd_build *build)
         if (next < 0) fail(&r, "returned no value", NULL);
         value = next;
     }
-    if (build->child) finish_at_hole(&r);
-    else finish(&r, value);
+    if (build->child)
+        finish_at_hole(&r);
+    else
+        finish(&r, value);
     if (!r.failed && gd__program_verify(p) == GD_OK) return p;
     gd__program_free(p);
     return NULL;

@@ -21,8 +21,10 @@ static void fill_settings(const gd_run_args *args, gd_plan_group *g)
         double *input = g->input + m * g->p->uniforms;
         for (int u = 0; u < g->p->uniforms; u++) {
             const gd_uniform *f = &g->p->uniform[u];
-            if (f->kind == GD_U_SETTING) input[u] = number_of(gd__resolve(f->link, f->index, args->keys[i]));
-            else if (f->kind == GD_U_NUMEL) input[u] = (double)args->params[i]->numel;
+            if (f->kind == GD_U_SETTING)
+                input[u] = number_of(gd__resolve(f->link, f->index, args->keys[i]));
+            else if (f->kind == GD_U_NUMEL)
+                input[u] = (double)args->params[i]->numel;
         }
     }
 }
@@ -44,8 +46,10 @@ static void fill_step_scalars(const gd_run_args *args, gd_plan_group *g, double 
         for (int m = 0; m < g->members; m++) {
             const gd_entry *e = g->uniform_entry[m * uniforms + u];
             double *input = &g->input[m * uniforms + u];
-            if (f->kind == GD_U_FRESH) *input = e->slot[f->index] == NULL || e->fresh[f->index];
-            else *input = f->kind == GD_U_SCALAR ? e->scalar[f->index] : same;
+            if (f->kind == GD_U_FRESH)
+                *input = e->slot[f->index] == NULL || e->fresh[f->index];
+            else
+                *input = f->kind == GD_U_SCALAR ? e->scalar[f->index] : same;
         }
     }
 }
@@ -53,11 +57,12 @@ static void fill_step_scalars(const gd_run_args *args, gd_plan_group *g, double 
 static gd_status stale_state(const gd_array *a, const gd_tensor *param, const gd_tensor *slot)
 {
     char now[256], then[256];
-    return gd_fail(param->head.ctx, GD_MISMATCH,
-                   "%s: a parameter is %s %s now, its state '%s' is %s %s; reset the optimizer or remove the parameter",
-                   a->link->cls->name, gd_dtype_name(param->dtype), gd__shape_text(param, now, sizeof now),
-                   a->link->cls->slots[a->slot].name, gd_dtype_name(slot->dtype),
-                   gd__shape_text(slot, then, sizeof then));
+    return gd_fail(
+        param->head.ctx, GD_MISMATCH,
+        "%s: a parameter is %s %s now, its state '%s' is %s %s; reset the optimizer or remove the parameter",
+        a->link->cls->name, gd_dtype_name(param->dtype), gd__shape_text(param, now, sizeof now),
+        a->link->cls->slots[a->slot].name, gd_dtype_name(slot->dtype),
+        gd__shape_text(slot, then, sizeof then));
 }
 
 /* The memory of a slot, made if it is not there. */
@@ -66,7 +71,8 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     gd_tensor *slot = e->slot[a->slot];
     if (!slot) slot = gd__entry_slot(a->link, e, a->slot, a->dtype, param);
     if (!slot) return GD_NOMEM;
-    if (slot->dtype != a->dtype || !gd__same_shape(slot, param) || slot->storage->device != param->storage->device)
+    if (slot->dtype != a->dtype || !gd__same_shape(slot, param) ||
+        slot->storage->device != param->storage->device)
         return stale_state(a, param, slot);
     *data = slot->data;
     return GD_OK;
@@ -116,8 +122,10 @@ static void run_chunk(const pass_run *r, int64_t c)
     }
     const double *scalar = g->scalar + (int64_t)chunk->member * g->scalar_room;
     double *out = r->pass->last ? NULL : g->partial + c * r->pass->reductions;
-    if (r->kernel) r->kernel(chunk->n, array, scalar, out);
-    else gd__interpret(g->p, r->pass, chunk->n, array, scalar, out);
+    if (r->kernel)
+        r->kernel(chunk->n, array, scalar, out);
+    else
+        gd__interpret(g->p, r->pass, chunk->n, array, scalar, out);
 }
 
 static void run_task(void *arg, int64_t task)
@@ -140,7 +148,8 @@ static void fill_scalars(gd_plan_group *g, const gd_pass *pass)
     bool stores = pass->last && stores_scalars(p);
     if (!pass->used_count && !stores) return;
     for (int m = 0; m < g->members; m++) {
-        gd__program_uniforms(p, pass->level, g->input + m * p->uniforms, g->reduced + m * p->reductions, g->value);
+        gd__program_uniforms(p, pass->level, g->input + m * p->uniforms, g->reduced + m * p->reductions,
+                             g->value);
         double *scalar = g->scalar + (int64_t)m * g->scalar_room;
         for (int k = 0; k < pass->used_count; k++) scalar[k] = g->value[pass->used[k]];
         for (int u = 0; stores && u < p->uniforms; u++)
@@ -230,8 +239,9 @@ static gd_status check_alike(const gd_run_args *args, const gd_plan *plan)
             same = a->extent == b->extent && a->level == b->level && a->op == b->op;
         }
         if (!same)
-            return gd_fail(args->ctx, GD_NOT_IMPLEMENTED,
-                           "a norm over all parameters meets parameters whose settings shape the chain differently");
+            return gd_fail(
+                args->ctx, GD_NOT_IMPLEMENTED,
+                "a norm over all parameters meets parameters whose settings shape the chain differently");
     }
     return GD_OK;
 }
@@ -256,12 +266,15 @@ static gd_status join_level(const gd_run_args *args, gd_plan *plan, int level)
     for (int i = 0; i < plan->groups && !status; i++) {
         gd_plan_group *g = &plan->group[i];
         if (level >= g->p->levels) continue;
-        if (on_cpu(g)) join_on_cpu(g, level);
-        else status = gd__gpu_join(g, level, !several);
+        if (on_cpu(g))
+            join_on_cpu(g, level);
+        else
+            status = gd__gpu_join(g, level, !several);
         note_finite(args, g, level);
     }
     const gd_plan_group *first = &plan->group[0];
-    if (status || level >= first->p->levels || (!several && !on_cpu(first)) || !reduces_all(first->p)) return status;
+    if (status || level >= first->p->levels || (!several && !on_cpu(first)) || !reduces_all(first->p))
+        return status;
     for (int i = 0; i < plan->groups && !status; i++)
         if (!on_cpu(&plan->group[i])) status = gd__gpu_fetch_reduced(&plan->group[i]);
     for (int k = 0; k < first->pass[level].reductions && !status; k++) {
@@ -295,7 +308,8 @@ static gd_status run_levels(const gd_run_args *args, gd_plan *plan)
 static void count_step(gd_link *link, gd_mode mode)
 {
     bool chain = gd__is_chain(link);
-    if (mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (link->cls->update_rule != NULL)) link->step++;
+    if (!chain && (mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (link->cls->update_rule != NULL)))
+        link->step++;
     if (!chain && mode == GD_MODE_UPDATE) return; /* the rule, which runs the children, did not run */
     for (int i = 0; i < link->children; i++)
         if (gd__fusable(link->child[i])) count_step(link->child[i], chain ? mode : GD_MODE_STEP);
@@ -317,12 +331,14 @@ static gd_status settle(gd_plan_group *g)
     gd_status status = fetch_stored(g);
     for (int k = 0; k < p->arrays; k++) {
         if (p->array[k].kind != GD_ARRAY_STATE || p->array[k].store < 0) continue;
-        for (int m = 0; m < g->members; m++) g->array_entry[m * p->arrays + k]->fresh[p->array[k].slot] = false;
+        for (int m = 0; m < g->members; m++)
+            g->array_entry[m * p->arrays + k]->fresh[p->array[k].slot] = false;
     }
     for (int u = 0; u < p->uniforms && !status; u++) {
         if (p->uniform[u].store < 0) continue;
         for (int m = 0; m < g->members; m++)
-            g->uniform_entry[m * p->uniforms + u]->scalar[p->uniform[u].index] = g->stored[m * p->uniforms + u];
+            g->uniform_entry[m * p->uniforms + u]->scalar[p->uniform[u].index] =
+                g->stored[m * p->uniforms + u];
     }
     return status;
 }
@@ -354,7 +370,8 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     if (!plan) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     gd_status status = GD_OK;
     if (plan->child && !child)
-        status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule", plan->child->cls->name);
+        status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule",
+                         plan->child->cls->name);
     if (!status) status = run_plan(args, plan);
     if (!status && plan->child) *child = plan->child;
     if (!status && !plan->child) {

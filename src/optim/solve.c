@@ -2,6 +2,7 @@
 #include "optim/solve.h"
 
 #include "base/ctx.h"
+#include "optim/memo.h"
 #include "optim/optimizer.h"
 
 #include <math.h>
@@ -106,7 +107,8 @@ static void measure(run *r, double *moved, double *size)
         gd_scope_begin(r->ctx);
         gd_no_grad_begin(r->ctx);
         gd_tensor *p = gd_detach(r->params[i]);
-        gd_tensor *change = gd_norm(gd_sub(p, r->before[i]), 2, NULL, false), *all = gd_norm(p, 2, NULL, false);
+        gd_tensor *change = gd_norm(gd_sub(p, r->before[i]), 2, NULL, false),
+                  *all = gd_norm(p, 2, NULL, false);
         if (change && all) {
             *moved = hypot(*moved, gd_item(change));
             *size = hypot(*size, gd_item(all));
@@ -213,6 +215,7 @@ static gd_status prepare(run *r, gd_link *chain)
     if (status) return status;
     r->optimizer->watch = watch;
     r->optimizer->watch_user = r;
+    if (!r->options->noisy && !(r->optimizer->memo = gd__memo_new(r->ctx, r->count))) return GD_NOMEM;
     r->before = gd__tensors_new(r->ctx, r->count);
     r->best = gd__tensors_new(r->ctx, r->count);
     return r->before && r->best ? GD_OK : GD_NOMEM;
@@ -249,6 +252,7 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
                                     .seconds = gd__seconds() - r.start};
     gd__tensors_free(r.ctx, r.before, count);
     gd__tensors_free(r.ctx, r.best, count);
+    if (r.optimizer) gd__memo_free(r.optimizer->memo);
     gd_optimizer_free(r.optimizer);
     return status;
 }

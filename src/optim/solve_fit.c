@@ -16,11 +16,11 @@
 #include <math.h>
 #include <string.h>
 
-#define BENDING       0.1  /* largest acceleration by velocity */
-#define RATIO_TAKEN   1e-4 /* of actual to predicted decrease */
-#define ATTEMPTS      60
-#define POLISHES      40
-#define NEWTON_LIMIT  256 /* parameters up to which the last steps use the exact Hessian */
+#define BENDING      0.1  /* largest acceleration by velocity */
+#define RATIO_TAKEN  1e-4 /* of actual to predicted decrease */
+#define ATTEMPTS     60
+#define POLISHES     40
+#define NEWTON_LIMIT 256 /* parameters up to which the last steps use the exact Hessian */
 
 typedef struct fit {
     gd_ctx *ctx;
@@ -30,11 +30,11 @@ typedef struct fit {
     void *user;
     const gd_fit_options *options;
     int64_t m, n, steps, evals;
-    double eps, start;      /* precision of the parameters; clock at the start */
-    gd_tensor *r;           /* residuals here, with history; owned */
-    double f;               /* their sum of squares */
-    gd_tensor *j;           /* Jacobian here; owned */
-    uint32_t *version;      /* of the parameters' storages when r was made */
+    double eps, start;             /* precision of the parameters; clock at the start */
+    gd_tensor *r;                  /* residuals here, with history; owned */
+    double f;                      /* their sum of squares */
+    gd_tensor *j;                  /* Jacobian here; owned */
+    uint32_t *version;             /* of the parameters' storages when r was made */
     double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
     gd_lm_model model;
     double radius, lambda;
@@ -86,10 +86,11 @@ static gd_status evaluate(fit *p, gd_tensor **out, double *f)
     gd_status status = r ? GD_OK : gd_error(ctx);
     if (!r && !status) status = gd_fail(ctx, GD_CALLBACK, "least squares: the function returned NULL");
     if (!status && !gd_dtype_is_float(r->dtype))
-        status = gd_fail(ctx, GD_DTYPE, "least squares: residuals of dtype %s, need a floating one", gd_dtype_name(r->dtype));
+        status = gd_fail(ctx, GD_DTYPE, "least squares: residuals of dtype %s, need a floating one",
+                         gd_dtype_name(r->dtype));
     if (!status && p->m && r->numel != p->m)
-        status = gd_fail(ctx, GD_SHAPE, "least squares: %lld residuals, before there were %lld", (long long)r->numel,
-                         (long long)p->m);
+        status = gd_fail(ctx, GD_SHAPE, "least squares: %lld residuals, before there were %lld",
+                         (long long)r->numel, (long long)p->m);
     r = status ? NULL : gd__reshape(gd_drop_names(r), 1, &r->numel);
     gd__own(r);
     gd_enable_grad_end(ctx, previous);
@@ -122,7 +123,8 @@ static gd_tensor *as_numbers(gd_tensor *t)
 /* Jacobian and model from residuals just made; *finite as gd__lm_set says. */
 static gd_status model_from(fit *p, gd_tensor *r, bool grow, bool *finite)
 {
-    gd_tensor *raw = gd__jacobian_matrix(r, p->params, p->count), *j = as_numbers(raw), *numbers = as_numbers(r);
+    gd_tensor *raw = gd__jacobian_matrix(r, p->params, p->count), *j = as_numbers(raw),
+              *numbers = as_numbers(r);
     gd_release(raw);
     gd_status status = j && numbers ? gd__lm_set(&p->model, j, numbers, grow, finite) : gd_error(p->ctx);
     gd__release(numbers);
@@ -130,13 +132,15 @@ static gd_status model_from(fit *p, gd_tensor *r, bool grow, bool *finite)
         gd__release(p->j);
         p->j = j;
         p->fresh = true;
-    } else gd__release(j);
+    } else
+        gd__release(j);
     return status;
 }
 
 /* ---- second derivatives ---- */
 
-static gd_tensor *along(gd_tensor *y, gd_tensor *const *params, gd_tensor *const *v, int count, gd_tensor **grads)
+static gd_tensor *along(gd_tensor *y, gd_tensor *const *params, gd_tensor *const *v, int count,
+                        gd_tensor **grads)
 {
     gd_tensor *u = gd_require_grad(gd_zeros_like(y)), *sum = NULL, *out = NULL;
     if (!u || gd_grad(y, u, params, count, GD_CREATE_GRAPH, grads)) return NULL;
@@ -163,12 +167,15 @@ static gd_status second_along(fit *p, const double *direction, double *out, bool
         status = v[i] ? gd_write_f64(v[i], direction, like->numel) : gd_error(ctx);
     }
     if (!status && gd_requires_grad(p->r)) y = along(p->r, p->params, v, p->count, grads);
-    if (y && gd_requires_grad(y)) y = along(y, p->params, v, p->count, grads);
-    else y = NULL; /* linear in the parameters */
+    if (y && gd_requires_grad(y))
+        y = along(y, p->params, v, p->count, grads);
+    else
+        y = NULL; /* linear in the parameters */
     if (!status) status = gd_error(ctx);
     gd_no_grad_begin(ctx);
     if (y && !status) {
-        gd_tensor *numbers = as_numbers(y), *product = numbers ? gd_matmul(gd_transpose(p->j, 0, 1), numbers) : NULL;
+        gd_tensor *numbers = as_numbers(y),
+                  *product = numbers ? gd_matmul(gd_transpose(p->j, 0, 1), numbers) : NULL;
         gd__release(numbers);
         status = product ? gd_read_f64(product, out, p->n) : gd_error(ctx);
         *finite = !status;
@@ -314,9 +321,12 @@ static gd_status step(fit *p)
         if ((status = propose(p))) break;
         gd__lm_predict(&p->model, p->lambda, &decrease, &bent);
         moved = norm_of(p->s, NULL, p->n);
-        if (decrease <= p->eps * before) stop(p, GD_STOP_LOSS);
-        else if (moved <= 0.5 * p->eps * norm_of(p->x, p->model.scale, p->n)) stop(p, GD_STOP_STEP);
-        else status = attempt(p, decrease, bent, &taken, &actual);
+        if (decrease <= p->eps * before)
+            stop(p, GD_STOP_LOSS);
+        else if (moved <= 0.5 * p->eps * norm_of(p->x, p->model.scale, p->n))
+            stop(p, GD_STOP_STEP);
+        else
+            status = attempt(p, decrease, bent, &taken, &actual);
         /* a decrease that rounding hides */
         if (!taken && decrease <= 64 * p->eps * before) stop(p, GD_STOP_LOSS);
     }
@@ -329,7 +339,8 @@ static gd_status step(fit *p)
     double size = norm_of(p->x, p->model.scale, p->n);
     if (2 * largest(p->model.gradient, p->n) <= o->gradient_tol || p->f == 0) stop(p, GD_STOP_GRADIENT);
     if (o->step_tol > 0 && moved <= o->step_tol * size) stop(p, GD_STOP_STEP);
-    if (o->loss_tol > 0 && decrease <= o->loss_tol * before && actual <= o->loss_tol * before) stop(p, GD_STOP_LOSS);
+    if (o->loss_tol > 0 && decrease <= o->loss_tol * before && actual <= o->loss_tol * before)
+        stop(p, GD_STOP_LOSS);
     tell_caller(p, norm_of(p->d, NULL, p->n));
     check_limits(p);
     return GD_OK;
@@ -372,7 +383,8 @@ static gd_status newton_step(fit *p)
     if (lower) {
         for (int64_t i = 0; i < p->n; i++) p->trial[i] = -p->model.gradient[i] / p->model.scale[i];
         gd_tensor *b = gd_from_f64(ctx, GD_F64, 1, &p->n, p->trial);
-        gd_tensor *x = gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true, true, false);
+        gd_tensor *x = gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true,
+                                           true, false);
         if (x && gd_read_f64(x, p->a, p->n) == GD_OK && isfinite(norm_of(p->a, NULL, p->n)))
             memcpy(p->s, p->a, (size_t)p->n * sizeof *p->s);
     }
@@ -391,8 +403,10 @@ static gd_status polish(fit *p)
         if (i) p->steps++;
         if ((status = model_from(p, p->r, false, &finite)) || !finite || p->model.rank < p->n) break;
         if ((status = newton_step(p))) break;
-        double size = norm_of(p->x, p->model.scale, p->n), moved = norm_of(p->s, NULL, p->n) / (size > 0 ? size : 1);
-        if (!(moved > 0.01 * p->eps) || moved > 1e-4 || moved >= last * (moved > 1e3 * p->eps ? 0.9 : 0.3)) break;
+        double size = norm_of(p->x, p->model.scale, p->n),
+               moved = norm_of(p->s, NULL, p->n) / (size > 0 ? size : 1);
+        if (!(moved > 0.01 * p->eps) || moved > 1e-4 || moved >= last * (moved > 1e3 * p->eps ? 0.9 : 0.3))
+            break;
         last = moved;
         double there = NAN;
         gd_tensor *r = NULL;
@@ -421,8 +435,10 @@ static gd_status check_params(gd_tensor *const *params, int count)
     for (int i = 0; i < count; i++) {
         if (!params[i]) return GD_ARGUMENT;
         gd_ctx *ctx = params[i]->head.ctx;
-        if (gd_requires_grad(params[i]) && gd_is_leaf(params[i]) && gd_dtype_is_float(params[i]->dtype)) continue;
-        return gd_fail(ctx, GD_ARGUMENT, "least squares: parameter %d is not a floating leaf that wants gradients", i);
+        if (gd_requires_grad(params[i]) && gd_is_leaf(params[i]) && gd_dtype_is_float(params[i]->dtype))
+            continue;
+        return gd_fail(ctx, GD_ARGUMENT,
+                       "least squares: parameter %d is not a floating leaf that wants gradients", i);
     }
     return count > 0 ? GD_OK : GD_ARGUMENT;
 }
@@ -449,7 +465,8 @@ static gd_status begin(fit *p)
     if (status) return status;
     p->m = p->r->numel;
     remember_versions(p);
-    if (p->m == 0 || p->n == 0) return gd_fail(p->ctx, GD_SHAPE, "least squares: no residuals or no parameters");
+    if (p->m == 0 || p->n == 0)
+        return gd_fail(p->ctx, GD_SHAPE, "least squares: no residuals or no parameters");
     status = gd__lm_begin(&p->model, p->ctx, p->m, p->n);
     bool finite = isfinite(p->f);
     if (!status && finite) status = model_from(p, p->r, true, &finite);
@@ -463,7 +480,8 @@ static gd_status begin(fit *p)
         size = norm_of(p->s, NULL, p->n);
     }
     p->radius = p->options->first_radius * (size > 0 ? size : 1);
-    if (p->f == 0 || 2 * largest(p->model.gradient, p->n) <= p->options->solve.gradient_tol) stop(p, GD_STOP_GRADIENT);
+    if (p->f == 0 || 2 * largest(p->model.gradient, p->n) <= p->options->solve.gradient_tol)
+        stop(p, GD_STOP_GRADIENT);
     return GD_OK;
 }
 
@@ -512,7 +530,11 @@ static void end(fit *p)
 
 gd_fit_options gd_fit_defaults(void)
 {
-    gd_fit_options o = {.solve = gd_solve_defaults(), .first_radius = 1, .acceleration = true, .polish = true, .covariance = true};
+    gd_fit_options o = {.solve = gd_solve_defaults(),
+                        .first_radius = 1,
+                        .acceleration = true,
+                        .polish = true,
+                        .covariance = true};
     o.solve.gradient_tol = 0;
     o.solve.step_tol = 1e-14;
     o.solve.loss_tol = 1e-15;
@@ -526,8 +548,8 @@ void gd_fit_result_clear(gd_fit_result *result)
     result->covariance = result->standard_errors = NULL;
 }
 
-gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
-                           const gd_fit_options *options, gd_fit_result *result)
+gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
+                           void *user, const gd_fit_options *options, gd_fit_result *result)
 {
     gd_fit_options defaults = gd_fit_defaults();
     gd_fit_result unused, *out = result ? result : &unused;

@@ -115,8 +115,10 @@ static double damping(const gd_lm_model *a, double radius, double guess)
     for (int i = 0; i < 60; i++) {
         double slope, norm = norm_at(a, lambda, &slope);
         if (fabs(norm - radius) <= 0.1 * radius) break;
-        if (norm > radius) low = fmax(low, lambda);
-        else high = fmin(high, lambda);
+        if (norm > radius)
+            low = fmax(low, lambda);
+        else
+            high = fmin(high, lambda);
         lambda -= norm / radius * (norm - radius) / slope;
         if (!(lambda > low && lambda < high)) lambda = fmax(1e-3 * high, sqrt(low * high));
     }
@@ -163,7 +165,8 @@ void gd__lm_covariance(const gd_lm_model *a, double *out)
         const double *v = a->vt + i * a->n;
         double w = 1 / (a->values[i] * a->values[i]);
         for (int64_t j = 0; j < a->n; j++)
-            for (int64_t l = 0; l < a->n; l++) out[j * a->n + l] += w * (v[j] / a->scale[j]) * (v[l] / a->scale[l]);
+            for (int64_t l = 0; l < a->n; l++)
+                out[j * a->n + l] += w * (v[j] / a->scale[j]) * (v[l] / a->scale[l]);
     }
     /* a parameter with a part outside the determined directions */
     for (int64_t j = 0; j < a->n && a->rank < a->n; j++) {

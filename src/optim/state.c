@@ -76,7 +76,8 @@ const char *gd__root_path(const gd_optimizer *o, char out[GD_ROOT_PATH])
     return out;
 }
 
-gd_status gd__state_name(gd_text *out, const char *prefix, const char *param, const char *path, const char *last)
+gd_status gd__state_name(gd_text *out, const char *prefix, const char *param, const char *path,
+                         const char *last)
 {
     out->used = 0;
     gd__text_put(out, "%s%s%s%s/%s", prefix, param ? param : "", param ? "/" : "", path, last);
@@ -289,8 +290,8 @@ static gd_status put_all(saving *s)
     char root[GD_ROOT_PATH];
     gd__text_add(t, "{\"version\": 1, \"chain\": ");
     gd_status status = put_chain_text(t, o->chain);
-    gd__text_put(t, ", \"step\": %" PRId64 ", \"evals\": %" PRId64 ", \"terminate\": %s, \"generator\": ", o->step,
-                 o->evals, o->should_terminate ? "true" : "false");
+    gd__text_put(t, ", \"step\": %" PRId64 ", \"evals\": %" PRId64 ", \"terminate\": %s, \"generator\": ",
+                 o->step, o->evals, o->should_terminate ? "true" : "false");
     put_generator(t, &o->ctx->rng);
     gd__text_add(t, ", ");
     put_params(s);
@@ -310,7 +311,11 @@ static gd_status put_all(saving *s)
 gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *prefix)
 {
     gd_ctx *ctx = o->ctx;
-    saving s = {.o = o, .archive = archive, .prefix = prefix ? prefix : "", .text = {.ctx = ctx}, .name = {.ctx = ctx}};
+    saving s = {.o = o,
+                .archive = archive,
+                .prefix = prefix ? prefix : "",
+                .text = {.ctx = ctx},
+                .name = {.ctx = ctx}};
     gd_status status = put_all(&s);
     s.name.used = 0;
     gd__text_put(&s.name, "%soptimizer", s.prefix);

@@ -11,6 +11,7 @@
 /* The path of the outermost link: "" for a chain, so that paths do not change when one link becomes several. */
 const char *gd__root_path(const gd_optimizer *o, char out[GD_ROOT_PATH]);
 /* The name of a tensor, in out->data.  param NULL: link-wide. */
-gd_status gd__state_name(gd_text *out, const char *prefix, const char *param, const char *path, const char *last);
+gd_status gd__state_name(gd_text *out, const char *prefix, const char *param, const char *path,
+                         const char *last);
 
 #endif

@@ -74,7 +74,8 @@ static gd_status verdict(loading *l, bool strict)
     say(&text, "missing", &l->missing);
     say(&text, "unexpected", &l->unexpected);
     say(&text, "different", &l->other);
-    gd_status status = gd_fail(l->ctx, GD_MISMATCH, "optimizer state: %s", text.data ? text.data : "does not fit");
+    gd_status status = gd_fail(l->ctx, GD_MISMATCH, "optimizer state: %s",
+                               text.data ? text.data : "does not fit");
     gd__text_free(&text);
     return status;
 }
@@ -89,11 +90,16 @@ static gd_status malformed(loading *l, const char *what)
 static bool read_real(const json_t *j, double *out)
 {
     const char *name = json_string_value(json_object_get(j, "real"));
-    if (json_is_number(j)) *out = json_number_value(j);
-    else if (name && !strcmp(name, "nan")) *out = NAN;
-    else if (name && !strcmp(name, "inf")) *out = INFINITY;
-    else if (name && !strcmp(name, "-inf")) *out = -INFINITY;
-    else return false;
+    if (json_is_number(j))
+        *out = json_number_value(j);
+    else if (name && !strcmp(name, "nan"))
+        *out = NAN;
+    else if (name && !strcmp(name, "inf"))
+        *out = INFINITY;
+    else if (name && !strcmp(name, "-inf"))
+        *out = -INFINITY;
+    else
+        return false;
     return true;
 }
 
@@ -115,10 +121,14 @@ static bool read_generator(const json_t *j, gd_rng *out)
 static gd_status read_setting(loading *l, const json_t *j, gd_setting *out)
 {
     *out = (gd_setting){0};
-    if (json_is_null(j)) out->kind = GD_SET_NONE;
-    else if (json_is_boolean(j)) *out = (gd_setting){.kind = GD_SET_BOOL, .real = json_is_true(j)};
-    else if (json_is_string(j)) *out = (gd_setting){.kind = GD_SET_STRING, .string = json_string_value(j)};
-    else if (read_real(j, &out->real)) out->kind = GD_SET_REAL;
+    if (json_is_null(j))
+        out->kind = GD_SET_NONE;
+    else if (json_is_boolean(j))
+        *out = (gd_setting){.kind = GD_SET_BOOL, .real = json_is_true(j)};
+    else if (json_is_string(j))
+        *out = (gd_setting){.kind = GD_SET_STRING, .string = json_string_value(j)};
+    else if (read_real(j, &out->real))
+        out->kind = GD_SET_REAL;
     else if (json_is_array(j)) {
         size_t n = json_array_size(j);
         double *values = n ? gd__alloc_array(l->ctx, n, sizeof *values) : NULL;
@@ -236,8 +246,10 @@ static gd_status copy_settings(gd_ctx *ctx, const gd_link *link, gd_link *with)
     gd_status status = GD_OK;
     for (int i = 0; i < link->cls->field_count && !status; i++) {
         gd__setting_free(ctx, &with->value[i]);
-        if (link->value[i].kind == GD_SET_CHAIN) with->value[i].kind = GD_SET_CHAIN;
-        else if (link->value[i].kind) status = gd__setting_copy(ctx, &with->value[i], &link->value[i]);
+        if (link->value[i].kind == GD_SET_CHAIN)
+            with->value[i].kind = GD_SET_CHAIN;
+        else if (link->value[i].kind)
+            status = gd__setting_copy(ctx, &with->value[i], &link->value[i]);
     }
     return status;
 }
@@ -253,7 +265,8 @@ static gd_link *make_twin(loading *l, gd_link *link)
 }
 
 /* Settings of a link, or of a link for one parameter. */
-static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_setting *place, json_t *settings)
+static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_setting *place,
+                               json_t *settings)
 {
     const char *key;
     json_t *j;
@@ -288,11 +301,13 @@ static void check_slot(loading *l, gd_link *link, int slot, const gd_tensor *t, 
     if (!link->cls->rule) return;
     gd_dtype dtype = gd__slot_dtype(link, slot, param);
     if (gd__same_shape(t, param) && t->dtype == dtype) return;
-    note(&l->other, "%s is %s %s here and %s %s in the file", l->name.data + strlen(l->prefix), gd_dtype_name(dtype),
-         gd__shape_text(param, want, sizeof want), gd_dtype_name(t->dtype), gd__shape_text(t, got, sizeof got));
+    note(&l->other, "%s is %s %s here and %s %s in the file", l->name.data + strlen(l->prefix),
+         gd_dtype_name(dtype), gd__shape_text(param, want, sizeof want), gd_dtype_name(t->dtype),
+         gd__shape_text(t, got, sizeof got));
 }
 
-static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entry *e, const char *param, json_t *slots)
+static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entry *e, const char *param,
+                            json_t *slots)
 {
     size_t i;
     json_t *j;
@@ -312,7 +327,8 @@ static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entr
     return GD_OK;
 }
 
-static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char *path, const char *param, json_t *j)
+static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char *path, const char *param,
+                            json_t *j)
 {
     int number = param_number(l->o, param);
     if (number < 0) {
@@ -333,8 +349,10 @@ static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char
     json_object_foreach(scalars, name, item)
     {
         int k = gd__scalar_index(link->cls, name);
-        if (k < 0) note(&l->unexpected, "number %s of %s", name, path);
-        else if (!read_real(item, &e->scalar[k])) return malformed(l, "a number");
+        if (k < 0)
+            note(&l->unexpected, "number %s of %s", name, path);
+        else if (!read_real(item, &e->scalar[k]))
+            return malformed(l, "a number");
     }
     if (!local) return GD_OK;
     e->local = gd__calloc(l->ctx, (size_t)link->cls->field_count * sizeof *e->local);
@@ -377,7 +395,8 @@ static gd_status read_link(void *user, gd_link *link, const char *path)
         return GD_OK;
     }
     gd_link *with = make_twin(l, link);
-    gd_status status = with ? read_settings(l, path, with, with->value, json_object_get(j, "settings")) : GD_NOMEM;
+    gd_status status = with ? read_settings(l, path, with, with->value, json_object_get(j, "settings"))
+                            : GD_NOMEM;
     if (!status) status = read_globals(l, with, path, j);
     params = json_object_get(j, "params");
     const char *name;
@@ -420,7 +439,8 @@ static gd_status read_links(loading *l)
 
 /* ---- groups and attributes ---- */
 
-static gd_status read_group_setting(loading *l, gd_group *g, const char *key, const json_t *j, const json_t *schedule)
+static gd_status read_group_setting(loading *l, gd_group *g, const char *key, const json_t *j,
+                                    const json_t *schedule)
 {
     gd_group_setting *s = gd__group_key(l->o, g, key);
     gd_setting value;
@@ -463,7 +483,8 @@ static gd_status read_groups(loading *l)
 
 static gd_status read_attributes(loading *l)
 {
-    json_t *attrs = json_object_get(l->json, "attributes"), *tensors = json_object_get(l->json, "attribute_tensors"), *j;
+    json_t *attrs = json_object_get(l->json, "attributes"),
+           *tensors = json_object_get(l->json, "attribute_tensors"), *j;
     const char *name;
     if (!json_is_object(attrs)) return malformed(l, "the list of attributes");
     size_t n = json_object_size(attrs);
@@ -506,17 +527,18 @@ static gd_status reserve_entries(loading *l)
         for (int k = 0; k < link->entries; k++) {
             if (!stays(l, link->entry[k]->param)) continue;
             if (gd__table_reserve(l->ctx, &with->table)) return GD_NOMEM;
-            gd__table_put(&with->table, link->entry[k]->param, with->entries + k); /* the number is set below */
+            gd__table_put(&with->table, link->entry[k]->param,
+                          with->entries + k); /* the number is set below */
         }
     }
     return GD_OK;
 }
 
-#define SWAP(a, b)                \
-    do {                          \
-        __typeof__(a) swap_ = a;  \
-        a = b;                    \
-        b = swap_;                \
+#define SWAP(a, b)               \
+    do {                         \
+        __typeof__(a) swap_ = a; \
+        a = b;                   \
+        b = swap_;               \
     } while (0)
 
 static void swap_link(gd_link *a, gd_link *b)
@@ -604,8 +626,10 @@ static gd_status swap_links(loading *l)
         if (link->cls->check) status = link->cls->check(link);
     }
     for (int i = 0; i < l->twin_count; i++) {
-        if (status) swap_link(l->twins[i].link, l->twins[i].with);
-        else keep_entries(l, l->twins[i].link, l->twins[i].with);
+        if (status)
+            swap_link(l->twins[i].link, l->twins[i].with);
+        else
+            keep_entries(l, l->twins[i].link, l->twins[i].with);
     }
     return status;
 }
@@ -623,7 +647,8 @@ static gd_status parse(loading *l)
     if (!l->json) return gd_fail(l->ctx, GD_FORMAT, "optimizer state: line %d: %s", error.line, error.text);
     if (json_integer_value(json_object_get(l->json, "version")) != 1)
         return gd_fail(l->ctx, GD_FORMAT, "optimizer state: of a version that this one does not know");
-    return read_generator(json_object_get(l->json, "generator"), &l->rng) ? GD_OK : malformed(l, "the generator");
+    return read_generator(json_object_get(l->json, "generator"), &l->rng) ? GD_OK
+                                                                          : malformed(l, "the generator");
 }
 
 static gd_status make_rooms(loading *l)

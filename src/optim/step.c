@@ -28,7 +28,8 @@ static gd_status differences(gd_var *var, gd_tensor *const *a, gd_tensor **b)
     gd_no_grad_begin(var->ctx);
     for (int i = 0; i < var->count && !status; i++) {
         gd_tensor *d = gd_sub(a[i], b[i]);
-        if (!d) status = gd_error(var->ctx);
+        if (!d)
+            status = gd_error(var->ctx);
         else {
             gd__own(d);
             gd__release(b[i]);
@@ -90,10 +91,14 @@ static gd_status step_target(gd_link *link, gd_var *var, const char *target)
     if (!strcmp(target, "closure")) return gd_var_wrap_closure(var, closure_target, link);
     status = gather(link, var);
     if (status) return status;
-    if (!strcmp(target, "update")) status = target_update(link, var, false, &list);
-    else if (!strcmp(target, "update_difference")) status = target_update(link, var, true, &list);
-    else if (!strcmp(target, "params_direct")) status = target_params(link, var, true, &list);
-    else if (!strcmp(target, "params_difference")) status = target_params(link, var, false, &list);
+    if (!strcmp(target, "update"))
+        status = target_update(link, var, false, &list);
+    else if (!strcmp(target, "update_difference"))
+        status = target_update(link, var, true, &list);
+    else if (!strcmp(target, "params_direct"))
+        status = target_params(link, var, true, &list);
+    else if (!strcmp(target, "params_difference"))
+        status = target_params(link, var, false, &list);
     else {
         status = on_list(link, var, gd_var_grad(var), &list);
         if (!status) status = gd_var_set_grad(var, list);
@@ -153,8 +158,8 @@ static gd_status need_update_target(gd_link *link)
 {
     const char *target = gd__target_of(link);
     if (!strcmp(target, "update")) return GD_OK;
-    return gd_fail(link->head.ctx, GD_VALUE, "%s: with target \"%s\" only whole steps are possible", link->cls->name,
-                   target);
+    return gd_fail(link->head.ctx, GD_VALUE, "%s: with target \"%s\" only whole steps are possible",
+                   link->cls->name, target);
 }
 
 /* One half of a transform, on a list of its own. */
@@ -227,8 +232,8 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
     return status;
 }
 
-gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params, gd_tensor *const *grads,
-                            gd_var *var, int count)
+gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                            gd_tensor *const *grads, gd_var *var, int count)
 {
     gd_tensor *const *keys = var && var->params == params ? var->keys : params;
     gd_call_args c = {link, var, params, keys, grads, var ? var->loss : NULL, count};

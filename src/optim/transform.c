@@ -53,7 +53,8 @@ static gd_status split(gd_ctx *ctx, gd_tensor *vector, gd_tensor *const *like, i
         gd_tensor *piece = gd__slice(vector, 0, at, like[i]->numel, 1);
         piece = piece ? gd__reshape(piece, like[i]->ndim, like[i]->size) : NULL;
         piece = piece ? gd__relabel_like(piece, like[i]) : NULL;
-        if (!piece) status = gd_error(ctx);
+        if (!piece)
+            status = gd_error(ctx);
         else {
             gd__own(piece);
             gd__release(out[i]);
@@ -202,7 +203,8 @@ static gd_status make_contiguous(gd_ctx *ctx, gd_tensor **t, int count)
     for (int i = 0; t && i < count && !status; i++) {
         if (gd__contiguous(t[i])) continue;
         gd_tensor *copy = gd_copy(t[i]);
-        if (!copy) status = gd_error(ctx);
+        if (!copy)
+            status = gd_error(ctx);
         else {
             gd__own(copy);
             gd__release(t[i]);
@@ -369,14 +371,14 @@ static gd_status by_hand(const gd_call_args *c, gd_tensor **tensors, bool apply)
     return status;
 }
 
-gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params, gd_tensor *const *grads,
-                               gd_tensor *loss, int count)
+gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                               gd_tensor *const *grads, gd_tensor *loss, int count)
 {
     return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, false);
 }
 
-gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params, gd_tensor *const *grads,
-                              gd_tensor *loss, int count)
+gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                              gd_tensor *const *grads, gd_tensor *loss, int count)
 {
     return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, true);
 }
@@ -432,18 +434,19 @@ void gd_states_free(gd_states *s)
 gd_tensor *gd_states_get(gd_states *s, int index, const char *name)
 {
     int slot = gd__slot_index(s->link->cls, name);
-    const gd_entry *e = slot < 0 || index < 0 || index >= s->count ? NULL : gd__entry_find(s->link, s->keys[index]);
+    const gd_entry *e = slot < 0 || index < 0 || index >= s->count ? NULL
+                                                                   : gd__entry_find(s->link, s->keys[index]);
     return e ? e->slot[slot] : NULL;
 }
 
-gd_status gd_states_update(gd_states *s, gd_tensor **tensors, gd_tensor *const *params, gd_tensor *const *grads,
-                           gd_tensor *loss)
+gd_status gd_states_update(gd_states *s, gd_tensor **tensors, gd_tensor *const *params,
+                           gd_tensor *const *grads, gd_tensor *loss)
 {
     return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, false);
 }
 
-gd_status gd_states_apply(gd_states *s, gd_tensor **tensors, gd_tensor *const *params, gd_tensor *const *grads,
-                          gd_tensor *loss)
+gd_status gd_states_apply(gd_states *s, gd_tensor **tensors, gd_tensor *const *params,
+                          gd_tensor *const *grads, gd_tensor *loss)
 {
     return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, true);
 }

@@ -31,7 +31,8 @@ gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
     return list;
 }
 
-gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params, int count)
+gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
+                         int count)
 {
     for (int i = 0; i < count; i++) {
         char got[256], want[256];
@@ -41,11 +42,14 @@ gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_
         }
         if (!gd__same_shape(t[i], params[i]))
             return gd_fail(ctx, GD_SHAPE, "%s: tensor %d is %s, its parameter %s", what, i,
-                           gd__shape_text(t[i], got, sizeof got), gd__shape_text(params[i], want, sizeof want));
+                           gd__shape_text(t[i], got, sizeof got),
+                           gd__shape_text(params[i], want, sizeof want));
         if (!gd_dtype_is_float(t[i]->dtype))
-            return gd_fail(ctx, GD_DTYPE, "%s: tensor %d is %s, not floating", what, i, gd_dtype_name(t[i]->dtype));
+            return gd_fail(ctx, GD_DTYPE, "%s: tensor %d is %s, not floating", what, i,
+                           gd_dtype_name(t[i]->dtype));
         if (t[i]->storage->device != params[i]->storage->device)
-            return gd_fail(ctx, GD_DEVICE, "%s: tensor %d and its parameter are on different devices", what, i);
+            return gd_fail(ctx, GD_DEVICE, "%s: tensor %d and its parameter are on different devices", what,
+                           i);
     }
     return GD_OK;
 }
@@ -93,7 +97,8 @@ static gd_tensor **copied(gd_var *var, gd_tensor *const *t)
     gd_scope_begin(var->ctx);
     for (int i = 0; list && i < var->count; i++) {
         list[i] = gd_copy(t[i]);
-        if (list[i]) gd__own(list[i]);
+        if (list[i])
+            gd__own(list[i]);
         else {
             gd__tensors_free(var->ctx, list, var->count);
             list = NULL;
@@ -117,7 +122,9 @@ gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
     gd__retain(copy->loss);
     gd__retain(copy->loss_approx);
     copy->grad = gd__tensors_share(ctx, var->grad, var->count);
-    copy->update = !var->update ? NULL : clone_update ? copied(var, var->update) : gd__tensors_share(ctx, var->update, var->count);
+    copy->update = !var->update   ? NULL
+                   : clone_update ? copied(var, var->update)
+                                  : gd__tensors_share(ctx, var->update, var->count);
     if ((copy->grad || !var->grad) && (copy->update || !var->update)) return copy;
     gd_var_free(copy);
     return NULL;
@@ -177,7 +184,8 @@ void gd_var_note_skipped(gd_var *var) { var->share->skipped = true; }
 
 static gd_status set_attr(gd_var *var, const char *name, double value, gd_tensor *tensor)
 {
-    if (!var->optimizer) return gd_fail(var->ctx, GD_STATE, "attribute '%.80s': there is no optimizer to keep it", name);
+    if (!var->optimizer)
+        return gd_fail(var->ctx, GD_STATE, "attribute '%.80s': there is no optimizer to keep it", name);
     return gd__set_attr(var->optimizer, name, value, tensor);
 }
 
@@ -281,7 +289,8 @@ gd_status gd__var_need_grad(gd_var *var, bool history)
 {
     if (var->grad && (!history || var->grad_history)) return GD_OK;
     if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
-    if (var->closure && (var->loss || var->grad)) warn_again(var, "without and then with the history of its gradient");
+    if (var->closure && (var->loss || var->grad))
+        warn_again(var, "without and then with the history of its gradient");
     return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
 }
 
@@ -327,7 +336,8 @@ static gd_tensor **outputs_like(gd_var *var)
     gd_scope_begin(var->ctx);
     for (int i = 0; list && i < var->count; i++) {
         list[i] = gd__new_like(var->params[i], var->params[i]->dtype);
-        if (list[i]) gd__own(list[i]);
+        if (list[i])
+            gd__own(list[i]);
         else {
             gd__tensors_free(var->ctx, list, var->count);
             list = NULL;
@@ -400,7 +410,8 @@ static gd_status flush_halves(gd_var *var, gd_sink sink)
     if (var->pendings == 1 && !take_apart(var)) return gd_error(var->ctx);
     gd_clear_error(var->ctx);
     int half = var->pendings / 2, left = var->pendings - half;
-    if (var->optimizer && var->optimizer->most_pending > half) var->optimizer->most_pending = half > 1 ? half : 1;
+    if (var->optimizer && var->optimizer->most_pending > half)
+        var->optimizer->most_pending = half > 1 ? half : 1;
     memcpy(rest, var->pending + half, (size_t)left * sizeof *rest);
     var->pendings = half;
     gd_status status = half ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
@@ -428,10 +439,7 @@ gd_status gd__var_flush(gd_var *var, gd_sink sink)
     return GD_OK;
 }
 
-gd_status gd_var_flush(gd_var *var)
-{
-    return gd__var_flush(var, GD_SINK_UPDATE);
-}
+gd_status gd_var_flush(gd_var *var) { return gd__var_flush(var, GD_SINK_UPDATE); }
 
 gd_status gd_var_finish(gd_var *var)
 {
@@ -505,16 +513,19 @@ void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss)
 
 /* ---- moving the parameters ---- */
 
+/* Rules that wait were meant for the parameters as they are: they run before a link moves them, or saves them to move
+ * them. */
 gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
 {
-    gd_status status = GD_OK;
+    gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
     for (int i = 0; i < var->count && !status; i++) status = gd_add_into(var->params[i], direction[i], alpha);
     return status;
 }
 
 gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
 {
-    gd_tensor **list = copied(var, var->params);
+    gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+    gd_tensor **list = status ? NULL : copied(var, var->params);
     if (!list) return gd_error(var->ctx);
     memcpy(copies, list, (size_t)var->count * sizeof *list);
     gd__free(var->ctx, list, (size_t)var->count * sizeof *list);

@@ -98,8 +98,8 @@ static double tolerance(const char *chain)
 }
 
 /* Compares one step; false with a text that says what differs. */
-static bool same_step(const problem *p, const json_t *run, size_t i, const gd_step_info *info, double rtol, char *why,
-                      size_t size)
+static bool same_step(const problem *p, const json_t *run, size_t i, const gd_step_info *info, double rtol,
+                      char *why, size_t size)
 {
     double want = json_number_value(json_array_get(json_object_get(run, "losses"), i));
     if (!close_to(info->loss, want, rtol)) {
@@ -121,7 +121,8 @@ static bool same_step(const problem *p, const json_t *run, size_t i, const gd_st
     }
     int64_t evals = json_integer_value(json_array_get(json_object_get(run, "evals"), i));
     if (info->evals <= evals) return true;
-    snprintf(why, size, "step %zu: %lld evaluations, want at most %lld", i + 1, (long long)info->evals, (long long)evals);
+    snprintf(why, size, "step %zu: %lld evaluations, want at most %lld", i + 1, (long long)info->evals,
+             (long long)evals);
     return false;
 }
 
@@ -190,7 +191,8 @@ static void recorded_runs_agree(void **state)
         const char *id = json_string_value(json_object_get(run, "id"));
         long limit = expected_steps(id);
         size_t steps = (size_t)json_integer_value(json_object_get(run, "reliable"));
-        int outcome = replay(run, limit >= 0 && (size_t)limit < steps ? (size_t)limit : steps, why, sizeof why);
+        int outcome = replay(run, limit >= 0 && (size_t)limit < steps ? (size_t)limit : steps, why,
+                             sizeof why);
         agreed += outcome == 1;
         missing += outcome == -1;
         differ += outcome == 0;
@@ -201,7 +203,8 @@ static void recorded_runs_agree(void **state)
     }
     free(line);
     fclose(f);
-    print_message("%d recorded runs agree, %d differ, %d use links that do not exist yet\n", agreed, differ, missing);
+    print_message("%d recorded runs agree, %d differ, %d use links that do not exist yet\n", agreed, differ,
+                  missing);
     assert_int_equal(differ, 0);
     assert_true(agreed > 0);
 }

@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-#define UNUSED __attribute__((unused))
-#define OK(call) assert_int_equal(call, GD_OK)
+#define UNUSED     __attribute__((unused))
+#define OK(call)   assert_int_equal(call, GD_OK)
 #define TEST(name) cmocka_unit_test(name)
 
 /* ---- links that call back: probe_a, probe_b and probe_c run the function the test gives ---- */
@@ -24,11 +24,11 @@ typedef struct probes {
 
 static probes probe;
 
-#define PROBE_STEP(x)                                                     \
-    static gd_status probe_##x##_step(gd_link *link, gd_var *var)         \
-    {                                                                     \
-        probe.ran_##x++;                                                  \
-        return probe.x ? probe.x(link, var) : GD_OK;                      \
+#define PROBE_STEP(x)                                             \
+    static gd_status probe_##x##_step(gd_link *link, gd_var *var) \
+    {                                                             \
+        probe.ran_##x++;                                          \
+        return probe.x ? probe.x(link, var) : GD_OK;              \
     }
 PROBE_STEP(a)
 PROBE_STEP(b)
@@ -40,13 +40,13 @@ static const gd_field probe_fields[] = {GD_REAL("knob", 1, -10, 10, "a number"),
                                         GD_INT_OR_NONE("seed", 0, 1e15, "of the generator"),
                                         GD_FLAG("flag", false, "a flag")};
 
-#define PROBE_CLASS(x)                                                                                             \
-    static const gd_link_class probe_##x##_class = {.name = "probe_" #x,                                           \
-                                                    .fields = probe_fields,                                        \
-                                                    .field_count = COUNT_OF(probe_fields),                         \
-                                                    .slots = probe_slots,                                          \
-                                                    .slot_count = 2,                                               \
-                                                    .scalars = probe_scalars,                                      \
+#define PROBE_CLASS(x)                                                                     \
+    static const gd_link_class probe_##x##_class = {.name = "probe_" #x,                   \
+                                                    .fields = probe_fields,                \
+                                                    .field_count = COUNT_OF(probe_fields), \
+                                                    .slots = probe_slots,                  \
+                                                    .slot_count = 2,                       \
+                                                    .scalars = probe_scalars,              \
                                                     .step = probe_##x##_step};
 PROBE_CLASS(a)
 PROBE_CLASS(b)

@@ -13,10 +13,10 @@ typedef struct problem {
     gd_tensor *p;
     gd_optimizer *optimizer;
     gd_tensor *(*loss)(gd_tensor *p);
-    int evals, fail_at;       /* the evaluation that fails; 0: none */
-    int nan_from;             /* evaluations from here on are not finite; 0: none */
-    double worse;             /* added to every evaluation after the first of a step */
-    int step_start;           /* evals when the step began */
+    int evals, fail_at; /* the evaluation that fails; 0: none */
+    int nan_from;       /* evaluations from here on are not finite; 0: none */
+    double worse;       /* added to every evaluation after the first of a step */
+    int step_start;     /* evals when the step began */
     gd_step_info info;
 } problem;
 
@@ -33,7 +33,8 @@ static inline gd_tensor *problem_loss(void *user)
     return q->worse != 0 && q->evals > q->step_start + 1 ? gd_add_scalar(loss, q->worse) : loss;
 }
 
-static inline problem problem_open(const char *chain, gd_tensor *(*loss)(gd_tensor *p), int n, const double *start)
+static inline problem problem_open(const char *chain, gd_tensor *(*loss)(gd_tensor *p), int n,
+                                   const double *start)
 {
     problem q = {.ctx = context(NULL, 1, NULL), .loss = loss};
     q.p = gd_require_grad(gd_from_f64(q.ctx, GD_F64, 1, (int64_t[]){n}, start));
@@ -65,7 +66,10 @@ static inline void problem_close(problem *q)
     end_context(q->ctx, NULL);
 }
 
-static inline void read_point(const problem *q, double *x) { assert_int_equal(gd_read_f64(q->p, x, gd_numel(q->p)), GD_OK); }
+static inline void read_point(const problem *q, double *x)
+{
+    assert_int_equal(gd_read_f64(q->p, x, gd_numel(q->p)), GD_OK);
+}
 
 static inline double norm_between(const double *a, const double *b, int n)
 {
@@ -96,7 +100,8 @@ static inline gd_tensor *rosenbrock_residuals(gd_tensor *p)
 static inline gd_tensor *quadratic(gd_tensor *p)
 {
     gd_tensor *x = item(p, 0), *y = item(p, 1), *z = item(p, 2);
-    gd_tensor *square = gd_add(gd_square(x), gd_add(gd_mul_scalar(gd_square(y), 2), gd_mul_scalar(gd_square(z), 4.5)));
+    gd_tensor *square = gd_add(gd_square(x),
+                               gd_add(gd_mul_scalar(gd_square(y), 2), gd_mul_scalar(gd_square(z), 4.5)));
     gd_tensor *mixed = gd_sub(gd_mul(x, y), gd_mul(y, z));
     return gd_add_scalar(gd_sub(gd_add(square, mixed), x), 3);
 }

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #define OK(call) assert_int_equal(call, GD_OK)
-#define MOST 64 /* elements */
+#define MOST     64 /* elements */
 /* cmocka compares floats only. */
 #define assert_near(a, b, tolerance) assert_near_at(a, b, tolerance, __FILE__, __LINE__)
-__attribute__((unused)) static void assert_near_at(double a, double b, double tolerance, const char *file, int line)
+__attribute__((unused)) static void assert_near_at(double a, double b, double tolerance, const char *file,
+                                                   int line)
 {
     if (fabs(a - b) <= tolerance) return;
     print_error("%.17g is not within %g of %.17g\n", a, tolerance, b);
@@ -90,8 +91,8 @@ __attribute__((unused)) static double first_of(const run *r)
 }
 
 /* Steps, saves, loads into a new optimizer and goes on: the same bits as without stopping. */
-__attribute__((unused)) static void check_continues(const char *chain, plain_fn fn, int n, const double *start, int before,
-                                                    int after)
+__attribute__((unused)) static void check_continues(const char *chain, plain_fn fn, int n,
+                                                    const double *start, int before, int after)
 {
     char path[] = "/tmp/gradus_test_XXXXXX";
     int file = mkstemp(path);
@@ -124,8 +125,8 @@ __attribute__((unused)) static void check_continues(const char *chain, plain_fn 
 
 /* Evaluation k of a step fails, for every k: the step reports it, the parameters are where they were bit for bit (within
  * `slack`), and the next step works. */
-__attribute__((unused)) static void check_failing_evaluations(const char *chain, plain_fn fn, int n, const double *start,
-                                                              int warm, double slack)
+__attribute__((unused)) static void check_failing_evaluations(const char *chain, plain_fn fn, int n,
+                                                              const double *start, int warm, double slack)
 {
     for (int k = 1;; k++) {
         gd_ctx *ctx = context(NULL, 1, NULL);
@@ -141,7 +142,8 @@ __attribute__((unused)) static void check_failing_evaluations(const char *chain,
             gd_clear_error(ctx);
             params_of(&r, after);
             for (int i = 0; i < n; i++)
-                if (fabs(after[i] - before[i]) > slack * fabs(before[i]) || (slack == 0 && after[i] != before[i]))
+                if (fabs(after[i] - before[i]) > slack * fabs(before[i]) ||
+                    (slack == 0 && after[i] != before[i]))
                     fail_msg("%s: evaluation %d fails and moves element %d", chain, k, i);
             run_steps(&r, 2);
         }

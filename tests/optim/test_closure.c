@@ -78,7 +78,8 @@ static gd_objective by_graph(rosenbrock *r) { return (gd_objective){.loss = loss
 
 static gd_objective by_callbacks(rosenbrock *r)
 {
-    return (gd_objective){.value = value_callback, .gradient = gradient_callback, .hvp = hvp_callback, .user = r};
+    return (gd_objective){
+        .value = value_callback, .gradient = gradient_callback, .hvp = hvp_callback, .user = r};
 }
 
 static rosenbrock open_it(gd_ctx *ctx, const char *chain)
@@ -105,7 +106,8 @@ static void close_it(rosenbrock *r)
 
 static void an_objective_by_callbacks_gives_the_same_run(void **state)
 {
-    rosenbrock a = open_it(CTX(state), "clip_norm(5) | adam | lr(0.1)"), b = open_it(CTX(state), "clip_norm(5) | adam | lr(0.1)");
+    rosenbrock a = open_it(CTX(state), "clip_norm(5) | adam | lr(0.1)"),
+               b = open_it(CTX(state), "clip_norm(5) | adam | lr(0.1)");
     gd_objective graph = by_graph(&a), callbacks = by_callbacks(&b);
     for (int i = 0; i < 30; i++) {
         gd_step_info left, right;
@@ -275,7 +277,8 @@ static void hessian_vector_products_agree_with_the_closed_form_three_ways(void *
     close_it(&r);
 }
 
-static int64_t evals_of(rosenbrock *r, const gd_objective *o, gd_hvp_method method, double first, bool normalize)
+static int64_t evals_of(rosenbrock *r, const gd_objective *o, gd_hvp_method method, double first,
+                        bool normalize)
 {
     int64_t before = gd_optimizer_evals(r->o);
     asked = (product){.method = method, .h = 1e-4, .v = {first, 0}, .normalize = normalize};

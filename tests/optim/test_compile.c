@@ -589,7 +589,6 @@ static void a_program_that_ignores_its_children_can_compile(void **state)
 
 /* ---- built in ---- */
 
-
 static gd_status check_builtin(void *user, const gd_program *p, const gd_pass *pass)
 {
     gd_executor how;

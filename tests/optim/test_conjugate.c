@@ -1,7 +1,7 @@
 /* Conjugate gradients: their formulas on gradients that nobody chose, and finite termination on a quadratic. */
 #include "optim/search_support.h"
 
-#define N 5
+#define N      5
 #define POINTS 18
 
 typedef double (*beta_fn)(const double *u, const double *v, const double *d);
@@ -26,10 +26,16 @@ static double polak_ribiere(const double *u, const double *v, const double *d)
     (void)d;
     return fmax(0, uy(u, v) / dot(v, v));
 }
-static double hestenes_stiefel(const double *u, const double *v, const double *d) { return uy(u, v) / py(u, v, d); }
+static double hestenes_stiefel(const double *u, const double *v, const double *d)
+{
+    return uy(u, v) / py(u, v, d);
+}
 static double dai_yuan(const double *u, const double *v, const double *d) { return dot(u, u) / py(u, v, d); }
 static double liu_storey(const double *u, const double *v, const double *d) { return uy(u, v) / dot(d, v); }
-static double conjugate_descent(const double *u, const double *v, const double *d) { return dot(u, u) / dot(d, v); }
+static double conjugate_descent(const double *u, const double *v, const double *d)
+{
+    return dot(u, u) / dot(d, v);
+}
 static double hager_zhang(const double *u, const double *v, const double *d)
 {
     double y[N], p[N], z[N];
@@ -49,10 +55,14 @@ static double dyhs(const double *u, const double *v, const double *d)
 static const struct {
     const char *name;
     beta_fn beta;
-} formulas[] = {{"fletcher_reeves", fletcher_reeves},   {"polak_ribiere", polak_ribiere},
-                {"hestenes_stiefel", hestenes_stiefel}, {"dai_yuan", dai_yuan},
-                {"liu_storey", liu_storey},             {"conjugate_descent", conjugate_descent},
-                {"hager_zhang", hager_zhang},           {"dyhs", dyhs}};
+} formulas[] = {{"fletcher_reeves", fletcher_reeves},
+                {"polak_ribiere", polak_ribiere},
+                {"hestenes_stiefel", hestenes_stiefel},
+                {"dai_yuan", dai_yuan},
+                {"liu_storey", liu_storey},
+                {"conjugate_descent", conjugate_descent},
+                {"hager_zhang", hager_zhang},
+                {"dyhs", dyhs}};
 
 /* Runs a chain on given gradients; out holds what it made of them. */
 static void directions(gd_ctx *ctx, const char *chain, double g[][N], int count, double out[][N])
@@ -95,7 +105,8 @@ static void formulas_are_those_of_the_papers(void **state)
             for (int i = 0; i < N; i++) {
                 double want = g[t][i] + (beta == 0 ? 0 : beta * got[t - 1][i]);
                 if (!(fabs(got[t][i] - want) <= 1e-10 * (1 + fabs(want) + fabs(beta))))
-                    fail_msg("%s: step %d, element %d is %.15g, want %.15g", formulas[k].name, t, i, got[t][i], want);
+                    fail_msg("%s: step %d, element %d is %.15g, want %.15g", formulas[k].name, t, i,
+                             got[t][i], want);
             }
         }
     }

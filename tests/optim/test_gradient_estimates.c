@@ -57,9 +57,10 @@ static void differences_are_exact_for_polynomials_of_their_order(void **state)
         const char *formula;
         plain_fn exact;
         int evals; /* an element */
-    } rows[] = {{"forward", linear, 1}, {"backward", linear, 1},  {"central", square, 2},  {"forward3", square, 2},
-                {"backward3", square, 2}, {"central4", quartic, 4}, {"forward4", square, 3}, {"forward5", quartic, 4},
-                {"central2", square, 2},  {"forward2", linear, 1}};
+    } rows[] = {{"forward", linear, 1},  {"backward", linear, 1},  {"central", square, 2},
+                {"forward3", square, 2}, {"backward3", square, 2}, {"central4", quartic, 4},
+                {"forward4", square, 3}, {"forward5", quartic, 4}, {"central2", square, 2},
+                {"forward2", linear, 1}};
     const double start[N] = {0.5, -1, 2, 0.25, -0.75, 1};
     for (int k = 0; k < COUNT_OF(rows); k++) {
         char chain[80];
@@ -182,9 +183,10 @@ static void mezo_follows_its_formula_with_the_same_numbers(void **state)
 static void the_same_seed_gives_the_same_run(void **state)
 {
     (void)state;
-    const char *const chains[] = {"spsa(seed=5) | lr(1e-4)", "spsa(distribution=\"sphere\", seed=5) | lr(1e-4)", "mezo | lr(1e-4)",
-                                  "gaussian_smoothing(n_samples=4, seed=2) | lr(1e-5)", "mezo | adam | lr(1e-3)",
-                                  "spsa(pre_generate=false, seed=1) | lr(1e-4)"};
+    const char *const chains[] = {
+        "spsa(seed=5) | lr(1e-4)", "spsa(distribution=\"sphere\", seed=5) | lr(1e-4)",
+        "mezo | lr(1e-4)",         "gaussian_smoothing(n_samples=4, seed=2) | lr(1e-5)",
+        "mezo | adam | lr(1e-3)",  "spsa(pre_generate=false, seed=1) | lr(1e-4)"};
     const double start[] = {-1.2, 1, 0.5};
     for (int c = 0; c < COUNT_OF(chains); c++) {
         double x[2][MOST];
@@ -240,7 +242,8 @@ static void mezo_allocates_nothing_of_the_size_of_the_parameters(void **state)
         gd_ctx *ctx = gd_ctx_new(&options);
         int64_t n = 1 << 20;
         gd_tensor *p = gd_require_grad(gd_ones(ctx, GD_F32, 1, &n));
-        gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "mezo(n_samples=2, distribution=\"gaussian\") | lr(1e-9)"));
+        gd_optimizer *o = gd_optimizer_new(
+            ctx, gd_chain(ctx, "mezo(n_samples=2, distribution=\"gaussian\") | lr(1e-9)"));
         OK(gd_optimizer_add(o, "p", p));
         watch.block = 0;
         for (int i = 0; i < 3; i++) {
@@ -260,14 +263,16 @@ static void mezo_allocates_nothing_of_the_size_of_the_parameters(void **state)
 static gd_tensor *loss_of_two(void *user)
 {
     gd_tensor *const *t = user;
-    return gd_add(gd_sum(gd_square(gd_cast(t[0], GD_F64)), NULL, false), gd_sum(gd_cast(t[1], GD_F64), NULL, false));
+    return gd_add(gd_sum(gd_square(gd_cast(t[0], GD_F64)), NULL, false),
+                  gd_sum(gd_cast(t[1], GD_F64), NULL, false));
 }
 
 static void numbers_do_not_depend_on_dtype_or_threads(void **state)
 {
     (void)state;
     const gd_dtype first[] = {GD_F64, GD_F32, GD_F64, GD_F32}, second[] = {GD_F64, GD_F32, GD_F32, GD_BF16};
-    const char *const chains[] = {"spsa(seed=9) | lr(0.01)", "spsa(seed=9, distribution=\"gaussian\") | lr(0.01)",
+    const char *const chains[] = {"spsa(seed=9) | lr(0.01)",
+                                  "spsa(seed=9, distribution=\"gaussian\") | lr(0.01)",
                                   "rdsa(seed=9, distribution=\"uniform\") | lr(0.01)"};
     for (int c = 0; c < COUNT_OF(chains); c++) {
         double want[4] = {0}, got[4];
@@ -287,7 +292,8 @@ static void numbers_do_not_depend_on_dtype_or_threads(void **state)
             got[3] = gd_at(t[1], (int64_t[]){2, 4});
             for (int i = 0; i < 4; i++) {
                 if (!k) want[i] = got[i];
-                assert_near(got[i], want[i], k == 3 ? 0.05 * (1 + fabs(want[i])) : 2e-3 * (1 + fabs(want[i])));
+                assert_near(got[i], want[i],
+                            k == 3 ? 0.05 * (1 + fabs(want[i])) : 2e-3 * (1 + fabs(want[i])));
             }
             gd_optimizer_free(o);
             gd_release(t[0]);

@@ -9,7 +9,8 @@ static void groups_have_settings_of_their_own(void **state)
     problem x = open_problem(ctx, "lr(0.25)");
     gd_tensor *r = gd_require_grad(VECTOR(ctx, 1)), *s = gd_require_grad(VECTOR(ctx, 2));
     int group = -1;
-    OK(gd_optimizer_add_group(x.o, (const char *const[]){"r", "s"}, (gd_tensor *const[]){r, s}, 2, "lr=0.5", &group));
+    OK(gd_optimizer_add_group(x.o, (const char *const[]){"r", "s"}, (gd_tensor *const[]){r, s}, 2, "lr=0.5",
+                              &group));
     assert_int_equal(group, 1);
     assert_int_equal(gd_optimizer_groups(x.o), 2);
     assert_int_equal(gd_optimizer_count(x.o), 4);
@@ -58,7 +59,8 @@ static void a_key_that_several_links_have_is_warned_about_once(void **state)
     problem x = open_problem(CTX(state), "heavy_ball | nag | lr(1)");
     OK(gd_optimizer_set(x.o, 0, "momentum", 0.5));
     assert_int_equal(gd_warning_count(x.ctx), 1);
-    assert_string_equal(gd_warning_text(x.ctx), "group: 2 links have a setting 'momentum'; all of them get it");
+    assert_string_equal(gd_warning_text(x.ctx),
+                        "group: 2 links have a setting 'momentum'; all of them get it");
     OK(gd_optimizer_set(x.o, 0, "momentum", 0.6));
     assert_int_equal(gd_warning_count(x.ctx), 1);
     assert_true(gd_link_real(top(&x, 0), "momentum", x.p) == 0.6);
@@ -75,7 +77,8 @@ static void a_key_that_several_links_have_is_warned_about_once(void **state)
 static void settings_of_groups_can_shape_programs(void **state)
 {
     problem x = open_problem(CTX(state), "weight_decay(0.5) | heavy_ball(0.5) | lr(1)");
-    OK(gd_optimizer_regroup(x.o, "q", "ord=1, ema_init=\"zeros\"")); /* ord is a number, and shapes all the same */
+    OK(gd_optimizer_regroup(x.o, "q",
+                            "ord=1, ema_init=\"zeros\"")); /* ord is a number, and shapes all the same */
     OK(step(&x, NULL));
     assert_values(x.p, 3 - 1.5 * (4 + 1.5), -1 + 1.5 * (4 + 0.5));
     assert_values(x.q, 0.5 - (2 + 0.5));

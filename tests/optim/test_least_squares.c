@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#define assert_near(a, b, tolerance) assert_true(fabs((double)(a) - (double)(b)) <= (tolerance))
+
 /* A model of data with up to four parameters. */
 typedef struct fit {
     gd_ctx *ctx;
@@ -20,7 +22,8 @@ static gd_tensor *residuals(void *user)
     return f->y ? gd_sub(f->model(f), f->y) : f->model(f);
 }
 
-static fit open_fit(gd_tensor *(*model)(fit *f), int params, const double *start, int rows, const double *t, const double *y)
+static fit open_fit(gd_tensor *(*model)(fit *f), int params, const double *start, int rows, const double *t,
+                    const double *y)
 {
     fit f = {.ctx = context(NULL, 1, NULL), .model = model};
     gd_scope_begin(f.ctx);
@@ -38,7 +41,10 @@ static void close_fit(fit *f)
 }
 
 static gd_tensor *line(fit *f) { return gd_add(f->p[0], gd_mul(f->p[1], f->t)); }
-static gd_tensor *decay(fit *f) { return gd_add(gd_mul(f->p[0], gd_exp(gd_neg(gd_mul(f->p[1], f->t)))), f->p[2]); }
+static gd_tensor *decay(fit *f)
+{
+    return gd_add(gd_mul(f->p[0], gd_exp(gd_neg(gd_mul(f->p[1], f->t)))), f->p[2]);
+}
 
 /* ---- what a fit says ---- */
 
@@ -56,14 +62,15 @@ static void a_line_has_the_errors_of_linear_regression(void **state)
     double slope = sxy / sxx, start = mean_y - slope * mean_t;
     for (int i = 0; i < 6; i++) rss += pow(start + slope * t[i] - y[i], 2);
     double s2 = rss / 4;
-    assert_float_equal(gd_item(f.p[0]), start, 1e-13);
-    assert_float_equal(gd_item(f.p[1]), slope, 1e-13);
-    assert_float_equal(r.rss, rss, 1e-14);
-    assert_float_equal(r.sigma, sqrt(s2), 1e-14);
+    assert_near(gd_item(f.p[0]), start, 1e-13);
+    assert_near(gd_item(f.p[1]), slope, 1e-13);
+    assert_near(r.rss, rss, 1e-14);
+    assert_near(r.sigma, sqrt(s2), 1e-14);
     assert_int_equal(r.residuals, 6);
     assert_int_equal(r.dof, 4);
     assert_int_equal(r.rank, 2);
-    assert_values_near(r.standard_errors, 1e-12, sqrt(s2 * (1.0 / 6 + mean_t * mean_t / sxx)), sqrt(s2 / sxx));
+    assert_values_near(r.standard_errors, 1e-12, sqrt(s2 * (1.0 / 6 + mean_t * mean_t / sxx)),
+                       sqrt(s2 / sxx));
     assert_values_near(r.covariance, 1e-12, s2 * (1.0 / 6 + mean_t * mean_t / sxx), -s2 * mean_t / sxx,
                        -s2 * mean_t / sxx, s2 / sxx);
     assert_true(r.solve.converged);
@@ -85,9 +92,9 @@ static void an_exact_fit_ends_at_zero(void **state)
     fit f = open_fit(decay, 3, (double[]){1, 1, 0}, 20, t, y);
     gd_fit_result r;
     assert_int_equal(gd_least_squares(f.p, 3, residuals, &f, NULL, &r), GD_OK);
-    assert_float_equal(gd_item(f.p[0]), 2.5, 1e-12);
-    assert_float_equal(gd_item(f.p[1]), 1.3, 1e-12);
-    assert_float_equal(gd_item(f.p[2]), 0.5, 1e-12);
+    assert_near(gd_item(f.p[0]), 2.5, 1e-12);
+    assert_near(gd_item(f.p[1]), 1.3, 1e-12);
+    assert_near(gd_item(f.p[2]), 0.5, 1e-12);
     assert_true(r.rss < 1e-28);
     assert_int_equal(r.solve.evals, f.evals);
     gd_fit_result_clear(&r);
@@ -103,7 +110,7 @@ static void a_start_that_is_the_solution_is_evaluated_once(void **state)
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     assert_int_equal(r.solve.evals, 1);
     assert_int_equal(r.solve.reason, GD_STOP_GRADIENT);
-    assert_float_equal(r.rss, 0, 0);
+    assert_near(r.rss, 0, 0);
     gd_fit_result_clear(&r);
     close_fit(&f);
 }
@@ -114,7 +121,9 @@ static gd_tensor *freudenstein_roth(fit *f)
     gd_tensor *b = f->p[1];
     gd_tensor *u = gd_mul(gd_add_scalar(gd_mul(gd_add_scalar(gd_neg(b), 5), b), -2), b);
     gd_tensor *v = gd_mul(gd_add_scalar(gd_mul(gd_add_scalar(b, 1), b), -14), b);
-    return gd_stack((gd_tensor *[]){gd_add_scalar(gd_add(f->p[0], u), -13), gd_add_scalar(gd_add(f->p[0], v), -29)}, 2, 0, NULL);
+    return gd_stack(
+        (gd_tensor *[]){gd_add_scalar(gd_add(f->p[0], u), -13), gd_add_scalar(gd_add(f->p[0], v), -29)}, 2, 0,
+        NULL);
 }
 
 static void the_last_digits_are_found_also_with_large_residuals(void **state)
@@ -126,9 +135,9 @@ static void the_last_digits_are_found_also_with_large_residuals(void **state)
     /* p_0 balances the two, so half the square of 16 + 12 b + 4 b^2 - 2 b^3 is left, least for b = (2 - sqrt 22) / 3 */
     double b = (2 - sqrt(22)) / 3, gap = 16 + 12 * b + 4 * b * b - 2 * b * b * b;
     double first = 13 - ((5 - b) * b - 2) * b + gap / 2;
-    assert_float_equal(gd_item(f.p[1]), b, 1e-13);
-    assert_float_equal(gd_item(f.p[0]), first, 1e-11);
-    assert_float_equal(r.rss, gap * gap / 2, 1e-12);
+    assert_near(gd_item(f.p[1]), b, 1e-13);
+    assert_near(gd_item(f.p[0]), first, 1e-11);
+    assert_near(r.rss, gap * gap / 2, 1e-12);
     gd_fit_result_clear(&r);
     close_fit(&f);
 }
@@ -150,8 +159,8 @@ static void parameters_that_are_not_determined_have_infinite_errors(void **state
     assert_true(isinf(errors[0]) && isinf(errors[1]) && isfinite(errors[2]));
     /* the sum is that of the line, its change shared */
     double slope = 10.1 / 10;
-    assert_float_equal(gd_item(f.p[0]) + gd_item(f.p[1]), slope, 1e-10);
-    assert_float_equal(gd_item(f.p[1]) - gd_item(f.p[0]), 2, 1e-8);
+    assert_near(gd_item(f.p[0]) + gd_item(f.p[1]), slope, 1e-10);
+    assert_near(gd_item(f.p[1]) - gd_item(f.p[0]), 2, 1e-8);
     gd_fit_result_clear(&r);
     close_fit(&f);
 }
@@ -159,7 +168,8 @@ static void parameters_that_are_not_determined_have_infinite_errors(void **state
 static gd_tensor *two_of_three(fit *f)
 {
     gd_tensor *sum = gd_add(gd_add(f->p[0], f->p[1]), f->p[2]);
-    return gd_stack((gd_tensor *[]){gd_add_scalar(gd_exp(sum), -exp(3)), gd_sub(f->p[0], f->p[1])}, 2, 0, NULL);
+    return gd_stack((gd_tensor *[]){gd_add_scalar(gd_exp(sum), -exp(3)), gd_sub(f->p[0], f->p[1])}, 2, 0,
+                    NULL);
 }
 
 static void fewer_residuals_than_parameters_are_solved_exactly(void **state)
@@ -185,8 +195,8 @@ static void a_parameter_that_does_not_matter_stays(void **state)
     fit f = open_fit(unused_parameter, 2, (double[]){1, 7}, 3, t, y);
     gd_fit_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
-    assert_float_equal(gd_item(f.p[0]), 28.3 / 14, 1e-13);
-    assert_float_equal(gd_item(f.p[1]), 7, 0);
+    assert_near(gd_item(f.p[0]), 28.3 / 14, 1e-13);
+    assert_near(gd_item(f.p[1]), 7, 0);
     gd_fit_result_clear(&r);
     close_fit(&f);
 }
@@ -206,8 +216,8 @@ static void trial_points_that_are_not_finite_are_avoided(void **state)
     fit f = open_fit(logarithm, 2, (double[]){50, 8}, 12, t, y);
     gd_fit_result r;
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
-    assert_float_equal(gd_item(f.p[0]), 2, 1e-8);
-    assert_float_equal(gd_item(f.p[1]), 0.1, 1e-8);
+    assert_near(gd_item(f.p[0]), 2, 1e-8);
+    assert_near(gd_item(f.p[1]), 0.1, 1e-8);
     gd_fit_result_clear(&r);
     close_fit(&f);
 }
@@ -221,7 +231,7 @@ static void a_start_that_is_not_finite_is_said(void **state)
     assert_int_equal(gd_least_squares(f.p, 2, residuals, &f, NULL, &r), GD_OK);
     assert_int_equal(r.solve.reason, GD_STOP_NOT_FINITE);
     assert_false(r.solve.converged);
-    assert_float_equal(gd_item(f.p[1]), -8, 0);
+    assert_near(gd_item(f.p[1]), -8, 0);
     assert_null(r.covariance);
     gd_fit_result_clear(&r);
     close_fit(&f);
@@ -310,7 +320,7 @@ static void a_function_that_fails_leaves_the_best_point(void **state)
         f.fail_at = 0;
         double loss = gd_item(gd_sum(gd_square(residuals(&f)), NULL, false));
         assert_true(loss <= last);
-        if (fail_at > 1) assert_float_equal(loss, r.rss, 1e-12 * loss);
+        if (fail_at > 1) assert_near(loss, r.rss, 1e-12 * loss);
         last = loss;
         close_fit(&f);
     }
@@ -357,7 +367,8 @@ static void every_allocation_may_fail(void **state)
         gd_fit_result r;
         gd_status status = gd_least_squares(f.p, 3, residuals, &f, &options, &r);
         done = !counted.failed;
-        if (done) assert_int_equal(status, GD_OK);
+        if (done)
+            assert_int_equal(status, GD_OK);
         else if (status) {
             assert_int_equal(status, GD_NOMEM);
             assert_true(isfinite(gd_item(f.p[0])));
@@ -422,12 +433,14 @@ static gd_tensor *bowl_loss(void *user)
     return gd_add_scalar(gd_sum(gd_square(gd_add_scalar(b->p, -3)), NULL, false), 1);
 }
 
-static void minimize(const char *chain, const gd_solve_options *options, gd_stop want, double x, double within)
+static void minimize(const char *chain, const gd_solve_options *options, gd_stop want, double x,
+                     double within)
 {
     gd_ctx *ctx = context(NULL, 1, NULL);
     bowl b = {.p = gd_require_grad(VECTOR(ctx, 0, 10))};
     gd_solve_result r;
-    gd_status status = gd_minimize(&b.p, 1, &(gd_objective){.loss = bowl_loss, .user = &b}, chain, options, &r);
+    gd_status status = gd_minimize(&b.p, 1, &(gd_objective){.loss = bowl_loss, .user = &b}, chain, options,
+                                   &r);
     assert_no_error(ctx);
     assert_int_equal(status, GD_OK);
     assert_int_equal(r.reason, want);
@@ -435,7 +448,7 @@ static void minimize(const char *chain, const gd_solve_options *options, gd_stop
     assert_values_near(b.p, within, x, x);
     /* what it says is the loss there */
     gd_scope_begin(ctx);
-    assert_float_equal(r.loss, gd_item(bowl_loss(&b)), 1e-12);
+    assert_near(r.loss, gd_item(bowl_loss(&b)), 1e-12);
     gd_scope_end(ctx);
     gd_release(b.p);
     end_context(ctx, NULL);
@@ -454,7 +467,7 @@ static void chains_stop_by_their_rules(void **state)
     o.loss_tol = 1e-12;
     minimize("lr(0.1)", &o, GD_STOP_LOSS, 3, 1e-5);
     o.loss_tol = 0;
-    o.max_evals = 200;
+    o.max_evals = 100;
     minimize("lr(0.1)", &o, GD_STOP_MAX_EVALS, 3, 1e-8);
     o.max_evals = 0;
     o.max_steps = 150;
@@ -473,9 +486,10 @@ static void the_best_point_is_kept(void **state)
     gd_solve_options o = gd_solve_defaults();
     o.max_steps = 10;
     gd_solve_result r;
-    assert_int_equal(gd_minimize(&b.p, 1, &(gd_objective){.loss = bowl_loss, .user = &b}, "lr(1.1)", &o, &r), GD_OK);
+    assert_int_equal(gd_minimize(&b.p, 1, &(gd_objective){.loss = bowl_loss, .user = &b}, "lr(1.1)", &o, &r),
+                     GD_OK);
     assert_values(b.p, 2, 2);
-    assert_float_equal(r.loss, 3, 1e-15);
+    assert_near(r.loss, 3, 1e-15);
     assert_int_equal(r.reason, GD_STOP_MAX_STEPS);
     gd_release(b.p);
     end_context(ctx, NULL);
@@ -487,7 +501,8 @@ static void a_chain_that_cannot_be_read_is_an_error(void **state)
     gd_ctx *ctx = context(NULL, 1, NULL);
     bowl b = {.p = gd_require_grad(VECTOR(ctx, 2, 2))};
     gd_solve_result r;
-    assert_true(gd_minimize(&b.p, 1, &(gd_objective){.loss = bowl_loss, .user = &b}, "newtom", NULL, &r) != GD_OK);
+    assert_true(gd_minimize(&b.p, 1, &(gd_objective){.loss = bowl_loss, .user = &b}, "newtom", NULL, &r) !=
+                GD_OK);
     assert_int_equal(r.reason, GD_STOP_ERROR);
     gd_clear_error(ctx);
     gd_release(b.p);

@@ -121,7 +121,8 @@ static void adaptive_backtracking_learns_where_to_start(void **state)
 static void conditions_of_backtracking_hold_where_it_ends(void **state)
 {
     (void)state;
-    const char *const names[] = {"armijo", "decrease", "wolfe", "strong_wolfe", "curvature", "strong_curvature"};
+    const char *const names[] = {"armijo",       "decrease",  "wolfe",
+                                 "strong_wolfe", "curvature", "strong_curvature"};
     for (int c = 0; c < COUNT_OF(names); c++) {
         gd_ctx *ctx = context(NULL, 1, NULL);
         char chain[80];
@@ -155,7 +156,8 @@ static void strong_wolfe_conditions_hold_where_it_ends(void **state)
         double x[3], end[3], g[3], h[3], c2 = i % 2 ? 0.1 : 0.9, slope = 0, later = 0;
         char chain[120];
         for (int k = 0; k < 3; k++) x[k] = 4 * random_unit(&seed) - 2;
-        snprintf(chain, sizeof chain, "strong_wolfe(c2=%g, interpolation=\"%s\", maxzoom=40)", c2, how[i % 5]);
+        snprintf(chain, sizeof chain, "strong_wolfe(c2=%g, interpolation=\"%s\", maxzoom=40)", c2,
+                 how[i % 5]);
         plain_fn fn = functions[i % 3];
         run r = run_open(ctx, chain, fn, 3, x);
         run_steps(&r, 1);
@@ -195,8 +197,8 @@ static void what_is_not_finite_bounds_the_search(void **state)
 {
     (void)state;
     const plain_fn functions[] = {fenced, fenced_by_infinity};
-    const char *const chains[] = {"strong_wolfe(c2=0.1)", "backtracking", "lbfgs | strong_wolfe", "adaptive_backtracking",
-                                  "strong_wolfe(c2=0.1, init_value=1e12)"};
+    const char *const chains[] = {"strong_wolfe(c2=0.1)", "backtracking", "lbfgs | strong_wolfe",
+                                  "adaptive_backtracking", "strong_wolfe(c2=0.1, init_value=1e12)"};
     for (int i = 0; i < 2 * COUNT_OF(chains); i++) {
         gd_ctx *ctx = context(NULL, 1, NULL);
         run r = run_open(ctx, chains[i / 2], functions[i % 2], 1, (double[]){0});
@@ -212,8 +214,9 @@ static void what_is_not_finite_bounds_the_search(void **state)
 static void a_search_that_finds_nothing_says_so_and_moves_nothing(void **state)
 {
     (void)state;
-    const char *const chains[] = {"strong_wolfe", "backtracking", "adaptive_backtracking", "strong_wolfe(fallback=true)",
-                                  "lbfgs | strong_wolfe", "bfgs | backtracking", "strong_wolfe | lr(0.5)"};
+    const char *const chains[] = {
+        "strong_wolfe",         "backtracking",        "adaptive_backtracking", "strong_wolfe(fallback=true)",
+        "lbfgs | strong_wolfe", "bfgs | backtracking", "strong_wolfe | lr(0.5)"};
     const plain_fn functions[] = {liar, nothing_finite, flat};
     for (int i = 0; i < COUNT_OF(chains); i++)
         for (int k = 0; k < COUNT_OF(functions); k++) {
@@ -319,9 +322,13 @@ static void first_steps_follow_the_last_one(void **state)
 
 /* ---- all of them ---- */
 
-static const char *const searches[] = {"backtracking", "adaptive_backtracking", "strong_wolfe",
-                                       "polak_ribiere | strong_wolfe(c2=0.1)", "lbfgs | strong_wolfe(a_init=\"quadratic\")",
-                                       "bfgs | backtracking(condition=\"strong_wolfe\")", "adam | lr(0.1) | backtracking"};
+static const char *const searches[] = {"backtracking",
+                                       "adaptive_backtracking",
+                                       "strong_wolfe",
+                                       "polak_ribiere | strong_wolfe(c2=0.1)",
+                                       "lbfgs | strong_wolfe(a_init=\"quadratic\")",
+                                       "bfgs | backtracking(condition=\"strong_wolfe\")",
+                                       "adam | lr(0.1) | backtracking"};
 static const double start[] = {-1.2, 1, 0.5};
 
 static void known_values_are_not_evaluated_again(void **state)
@@ -341,7 +348,8 @@ static void known_values_are_not_evaluated_again(void **state)
 static void an_evaluation_that_fails_moves_nothing(void **state)
 {
     (void)state;
-    for (int i = 0; i < COUNT_OF(searches); i++) check_failing_evaluations(searches[i], rosenbrock, 3, start, 2, 0);
+    for (int i = 0; i < COUNT_OF(searches); i++)
+        check_failing_evaluations(searches[i], rosenbrock, 3, start, 2, 0);
 }
 
 static void searches_continue_after_loading_bit_for_bit(void **state)
@@ -370,7 +378,8 @@ static void a_step_without_memory_moves_nothing(void **state)
             gd_clear_error(ctx);
             params_of(&r, after);
             for (int e = 0; e < 3 && status; e++)
-                if (after[e] != before[e]) fail_msg("%s: allocation %lld fails and moves", searches[i], (long long)k);
+                if (after[e] != before[e])
+                    fail_msg("%s: allocation %lld fails and moves", searches[i], (long long)k);
             if (failed) (void)!run_step(&r);
             gd_clear_error(ctx);
             run_close(&r);

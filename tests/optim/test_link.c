@@ -76,7 +76,8 @@ static void wrong_settings_are_refused_and_change_nothing(void **state)
     gd_clear_error(x.ctx);
     assert_int_equal(gd_link_set_real(adam, "beta3", 0.5), GD_ATTRIBUTE);
     assert_error(x.ctx, GD_ATTRIBUTE, "adam has no setting 'beta3', did you mean");
-    assert_int_equal(gd_link_set_for(adam, x.p, "beta1", (gd_setting){.kind = GD_SET_REAL, .real = 2}), GD_VALUE);
+    assert_int_equal(gd_link_set_for(adam, x.p, "beta1", (gd_setting){.kind = GD_SET_REAL, .real = 2}),
+                     GD_VALUE);
     gd_clear_error(x.ctx);
     assert_true(gd_link_real(adam, "beta1", x.p) == 0.9);
     close_problem(&x);
@@ -107,9 +108,12 @@ static void state_starts_as_zeros_copy_constant_or_function(void **state)
     gd_tensor *sevens = gd_full_like(x.p, 7);
     OK(gd_set_grad(x.p, sevens));
     gd_release(sevens);
-    assert_values(gd_link_state_from(link, x.p, "kept", (gd_init){.kind = GD_INIT_COPY, .tensor = gd_grad_of(x.p)}), 7, 7);
+    assert_values(
+        gd_link_state_from(link, x.p, "kept", (gd_init){.kind = GD_INIT_COPY, .tensor = gd_grad_of(x.p)}), 7,
+        7);
     gd_link_reset(link);
-    assert_values(gd_link_state_from(link, x.p, "kept", (gd_init){.kind = GD_INIT_CONSTANT, .value = 2}), 2, 2);
+    assert_values(gd_link_state_from(link, x.p, "kept", (gd_init){.kind = GD_INIT_CONSTANT, .value = 2}), 2,
+                  2);
     gd_link_reset(link);
     gd_init function = {.kind = GD_INIT_FUNCTION, .make = make_threes, .user = &made};
     assert_values(gd_link_state_from(link, x.p, "kept", function), 3, 3);
@@ -220,7 +224,10 @@ static void reset_for_online_forgets_what_depends_on_the_evaluation_before(void 
 
 /* ---- generators ---- */
 
-static gd_tensor *draw(gd_link *link, gd_tensor *like) { return gd_link_random(link, GD_RANDOM_NORMAL, like); }
+static gd_tensor *draw(gd_link *link, gd_tensor *like)
+{
+    return gd_link_random(link, GD_RANDOM_NORMAL, like);
+}
 
 static void a_seeded_link_has_a_generator_of_its_own(void **state)
 {
@@ -293,7 +300,8 @@ static void a_hessian_is_found_in_children_and_two_are_an_error(void **state)
     OK(gd_link_class_register(ctx, &curved));
     OK(gd_link_class_register(ctx, &pair));
     OK(gd_link_class_register(ctx, &opaque));
-    static const char *const found[] = {"curved", "pair(curved)", "pair(first=lr(1), second=[adam | pair(curved)])"};
+    static const char *const found[] = {"curved", "pair(curved)",
+                                        "pair(first=lr(1), second=[adam | pair(curved)])"};
     for (int i = 0; i < 3; i++) {
         gd_linop *h = hessian_of(ctx, found[i]);
         assert_non_null(h);
@@ -384,14 +392,16 @@ static int checked;
 static gd_status check_knob(gd_link *link)
 {
     checked++;
-    return gd_link_real(link, "knob", NULL) == 3 ? gd_fail(gd_link_ctx(link), GD_VALUE, "3 does not fit") : GD_OK;
+    return gd_link_real(link, "knob", NULL) == 3 ? gd_fail(gd_link_ctx(link), GD_VALUE, "3 does not fit")
+                                                 : GD_OK;
 }
 
 static void the_class_checks_settings_when_an_optimizer_takes_the_link(void **state)
 {
     gd_ctx *ctx = CTX(state);
     static const gd_field fields[] = {GD_REAL("knob", 1, 0, 10, "")};
-    static const gd_link_class cls = {.name = "checked", .fields = fields, .field_count = 1, .step = idle, .check = check_knob};
+    static const gd_link_class cls = {
+        .name = "checked", .fields = fields, .field_count = 1, .step = idle, .check = check_knob};
     gd_link *link = gd_link_new(ctx, &cls);
     OK(gd_link_set_real(link, "knob", 3));
     assert_null(gd_optimizer_new(ctx, gd_link_retain(link)));

@@ -186,7 +186,8 @@ static void wrong_parameters_are_refused(void **state)
     assert_error(ctx, GD_DTYPE, "optimizer: parameter 'i' is i64, not floating");
     assert_int_equal(gd_optimizer_add(x.o, "r", gd_square(x.p)), GD_GRAPH);
     assert_error(ctx, GD_GRAPH, "optimizer: parameter 'r' is a result, not a leaf");
-    assert_int_equal(gd_optimizer_add(x.o, "t", gd_detach(gd_transpose(MATRIX(ctx, 2, 2, 1, 2, 3, 4), 0, 1))), GD_SHAPE);
+    assert_int_equal(gd_optimizer_add(x.o, "t", gd_detach(gd_transpose(MATRIX(ctx, 2, 2, 1, 2, 3, 4), 0, 1))),
+                     GD_SHAPE);
     assert_error(ctx, GD_SHAPE, "optimizer: parameter 't' is not contiguous");
     assert_int_equal(gd_optimizer_add(x.o, "n", NULL), GD_ARGUMENT);
     gd_clear_error(ctx);
@@ -237,7 +238,8 @@ static void the_dtype_of_state_can_be_chosen_before_there_is_any(void **state)
     gd_clear_error(x.ctx);
     OK(gd_optimizer_state_dtype(x.o, GD_BF16));
     OK(step(&x, NULL));
-    assert_int_equal(gd_tensor_dtype(gd_link_child_at(gd_optimizer_chain(x.o), 0)->entry[0]->slot[0]), GD_BF16);
+    assert_int_equal(gd_tensor_dtype(gd_link_child_at(gd_optimizer_chain(x.o), 0)->entry[0]->slot[0]),
+                     GD_BF16);
     assert_int_equal(gd_optimizer_state_dtype(x.o, GD_F32), GD_STATE);
     assert_error(x.ctx, GD_STATE, "optimizer: there is state already");
     gd_optimizer_reset(x.o);
@@ -263,8 +265,9 @@ static void several_learning_rates_are_warned_about(void **state)
 {
     problem x = open_problem(CTX(state), "lr(1) | probe_a(child=[adam | lr(0.5)])");
     assert_int_equal(gd_warning_count(x.ctx), 1);
-    assert_string_equal(gd_warning_text(x.ctx),
-                        "optimizer: 2 links have a learning rate; groups and schedules of 'lr' reach all of them");
+    assert_string_equal(
+        gd_warning_text(x.ctx),
+        "optimizer: 2 links have a learning rate; groups and schedules of 'lr' reach all of them");
     close_problem(&x);
 }
 
@@ -454,9 +457,10 @@ static void a_parameter_of_another_shape_than_its_state_is_refused(void **state)
     double q[1], after[1];
     OK(gd_read_f64(x.q, q, 1));
     assert_int_equal(gd_optimizer_step(x.o, NULL, NULL), GD_MISMATCH);
-    assert_error(x.ctx, GD_MISMATCH,
-                 "adam: a parameter is f64 [3] now, its state 'exp_avg_sq' is f64 [2]; reset the optimizer or remove the "
-                 "parameter");
+    assert_error(
+        x.ctx, GD_MISMATCH,
+        "adam: a parameter is f64 [3] now, its state 'exp_avg_sq' is f64 [2]; reset the optimizer or remove the "
+        "parameter");
     OK(gd_read_f64(x.q, after, 1));
     assert_true(q[0] == after[0]); /* nobody moved */
     assert_values(larger, 1, 1, 1);

@@ -64,10 +64,7 @@ static void nesterov_by_hand(int t, double g, double *p, double *state)
     *p -= 0.05 * (g + 0.8 * state[0]);
 }
 
-static gd_link *make_plain(gd_ctx *ctx)
-{
-    return gd_sgd(ctx, NULL);
-}
+static gd_link *make_plain(gd_ctx *ctx) { return gd_sgd(ctx, NULL); }
 
 static void plain_by_hand(int t, double g, double *p, double *state)
 {

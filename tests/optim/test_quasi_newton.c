@@ -118,7 +118,8 @@ static void directions(gd_ctx *ctx, const char *chain, const walk *w, int count,
     gd_release(p);
 }
 
-static void check_direction(const char *what, int t, const double *got, const matrix *h, const double *g, double tolerance)
+static void check_direction(const char *what, int t, const double *got, const matrix *h, const double *g,
+                            double tolerance)
 {
     long double want[N], size = 0;
     times(h, g, want);
@@ -207,7 +208,9 @@ static void the_first_update_is_scaled_to_one(void **state)
     walk w = random_walk(3);
     double got[1][N], sum = 0;
     for (int i = 0; i < N; i++) sum += fabs(w.g[0][i]);
-    const char *const scaled[] = {"lbfgs", "bfgs(scale_first=true)"}, *const plain[] = {"lsr1", "bfgs", "lbfgs(scale_first=false)"};
+    const char *const scaled[] = {"lbfgs", "bfgs(scale_first=true)"}, *const plain[] = {
+                                                                          "lsr1", "bfgs",
+                                                                          "lbfgs(scale_first=false)"};
     for (int k = 0; k < COUNT_OF(scaled); k++) {
         directions(ctx, scaled[k], &w, 1, got);
         for (int i = 0; i < N; i++) assert_near(got[0][i], w.g[0][i] / sum, 1e-12);
@@ -228,7 +231,11 @@ static void pairs_without_curvature_are_left_out(void **state)
 {
     (void)state;
     gd_ctx *ctx = context(NULL, 1, NULL);
-    const char *const chains[] = {"lbfgs", "bfgs", "dfp", "bfgs(inverse=false)", "lbfgs(damping=\"powell\")",
+    const char *const chains[] = {"lbfgs",
+                                  "bfgs",
+                                  "dfp",
+                                  "bfgs(inverse=false)",
+                                  "lbfgs(damping=\"powell\")",
                                   "lbfgs(damping=\"double\")"};
     for (int c = 0; c < COUNT_OF(chains); c++) {
         walk w = random_walk(4);
@@ -341,8 +348,9 @@ static gd_linop *hessian_of(gd_optimizer *o, gd_tensor *const *params)
 static void hessians_satisfy_the_secant_equation_and_invert_the_update(void **state)
 {
     (void)state;
-    const char *const chains[] = {"lbfgs", "lbfgs(3)", "lsr1", "lsr1(3)", "bfgs", "bfgs(inverse=false)", "sr1", "dfp",
-                                  "dfp(inverse=false)"};
+    const char *const chains[] = {"lbfgs",   "lbfgs(3)", "lsr1",
+                                  "lsr1(3)", "bfgs",     "bfgs(inverse=false)",
+                                  "sr1",     "dfp",      "dfp(inverse=false)"};
     for (int c = 0; c < COUNT_OF(chains); c++) {
         gd_ctx *ctx = context(NULL, 1, NULL);
         walk w = random_walk(13);
@@ -369,7 +377,8 @@ static void hessians_satisfy_the_secant_equation_and_invert_the_update(void **st
             gd_tensor *bs = gd_linop_matvec(h, gd_from_f64(ctx, GD_F64, 1, (int64_t[]){N}, s));
             OK(gd_read_f64(bs, got, N));
             /* sr1 leaves out the pair that set its scale */
-            for (int i = 0; i < N && (t > 1 || strcmp(chains[c], "sr1")); i++) assert_near(got[i], y[i], 1e-7 * (1 + fabs(y[i])));
+            for (int i = 0; i < N && (t > 1 || strcmp(chains[c], "sr1")); i++)
+                assert_near(got[i], y[i], 1e-7 * (1 + fabs(y[i])));
             gd_tensor *x = gd_linop_solve(h, g);
             assert_no_error(ctx);
             OK(gd_read_f64(x, got, N));
@@ -415,9 +424,12 @@ static void a_matrix_for_each_parameter_is_a_block_of_its_own(void **state)
     end_context(ctx, NULL);
 }
 
-static const char *const all[] = {"lbfgs | strong_wolfe", "lsr1 | backtracking", "bfgs | strong_wolfe", "dfp | strong_wolfe",
-                                  "sr1 | backtracking", "bfgs(inverse=false) | strong_wolfe", "lbfgs(2) | strong_wolfe",
-                                  "lbfgs(update_freq=2, damping=\"powell\") | backtracking", "bfgs(beta=0.5) | strong_wolfe"};
+static const char *const all[] = {
+    "lbfgs | strong_wolfe",         "lsr1 | backtracking",
+    "bfgs | strong_wolfe",          "dfp | strong_wolfe",
+    "sr1 | backtracking",           "bfgs(inverse=false) | strong_wolfe",
+    "lbfgs(2) | strong_wolfe",      "lbfgs(update_freq=2, damping=\"powell\") | backtracking",
+    "bfgs(beta=0.5) | strong_wolfe"};
 static const double start[] = {-1.2, 1, 0.5, 2};
 
 static void they_minimise(void **state)
@@ -452,7 +464,8 @@ static void an_evaluation_that_fails_leaves_them_usable(void **state)
 static void a_step_without_memory_leaves_them_usable(void **state)
 {
     (void)state;
-    const char *const chains[] = {"lbfgs | lr(0.01)", "bfgs | lr(0.01)", "lsr1 | lr(0.01)", "sr1(inverse=false) | lr(0.01)",
+    const char *const chains[] = {"lbfgs | lr(0.01)", "bfgs | lr(0.01)", "lsr1 | lr(0.01)",
+                                  "sr1(inverse=false) | lr(0.01)",
                                   "lbfgs(damping=\"double\", inner=[lr(2)]) | lr(0.01)"};
     for (int i = 0; i < COUNT_OF(chains); i++)
         for (int64_t k = 1;; k++) {
@@ -554,8 +567,8 @@ static void threads_and_instruction_sets_change_no_bit(void **state)
                 for (int threads = 1; threads <= 4; threads++) {
                     long_run(chains[c], threads, isas[i], dtype, other);
                     if (memcmp(one, other, sizeof one))
-                        fail_msg("%s: %d threads, %s: %.17g instead of %.17g", chains[c], threads, isas[i] ? isas[i] : "best",
-                                 other[0], one[0]);
+                        fail_msg("%s: %d threads, %s: %.17g instead of %.17g", chains[c], threads,
+                                 isas[i] ? isas[i] : "best", other[0], one[0]);
                 }
         }
 }

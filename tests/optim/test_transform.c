@@ -31,9 +31,10 @@ static gd_status summer_apply(const gd_transform *t)
     return GD_OK;
 }
 
-#define SUMMER_FIELDS                                                                                            \
-    GD_REAL("factor", 0, -100, 100, "of the tensors"), GD_INT("update_freq", 1, 1, 1000, "steps between updates"), \
-        GD_CHILD("inner", "acts before apply"), GD_TARGET
+#define SUMMER_FIELDS                                                                                       \
+    GD_REAL("factor", 0, -100, 100, "of the tensors"),                                                      \
+        GD_INT("update_freq", 1, 1, 1000, "steps between updates"), GD_CHILD("inner", "acts before apply"), \
+        GD_TARGET
 
 static const gd_field summer_fields[] = {SUMMER_FIELDS};
 static const gd_slot summer_slots[] = {{"sum", 0}};
@@ -45,7 +46,8 @@ static const gd_link_class summer = {.name = "summer",
                                      .update_tensors = summer_update,
                                      .apply_tensors = summer_apply};
 
-static const gd_field flat_fields[] = {SUMMER_FIELDS, GD_FLAG("concat_params", true, "see the parameters as a vector")};
+static const gd_field flat_fields[] = {SUMMER_FIELDS,
+                                       GD_FLAG("concat_params", true, "see the parameters as a vector")};
 static const gd_link_class flat_summer = {.name = "flat_summer",
                                           .fields = flat_fields,
                                           .field_count = 5,
@@ -56,7 +58,10 @@ static const gd_link_class flat_summer = {.name = "flat_summer",
                                           .concat_params = true};
 
 /* The same as a rule: update_rule sums, the rule returns. */
-static void rule_update(gd_rule *r, gd_value u) { gd_rule_set(r, "sum", gd_rule_add(r, gd_rule_state(r, "sum"), u)); }
+static void rule_update(gd_rule *r, gd_value u)
+{
+    gd_rule_set(r, "sum", gd_rule_add(r, gd_rule_state(r, "sum"), u));
+}
 
 static gd_value rule_apply(gd_rule *r, gd_value u)
 {
@@ -73,10 +78,16 @@ static const gd_link_class rule_summer = {.name = "rule_summer",
                                           .rule = rule_apply};
 
 /* Counts its own applications. */
-static gd_value counter_apply(gd_rule *r, gd_value u) { return gd_rule_add(r, gd_rule_mul(r, u, gd_rule_const(r, 0)), gd_rule_step(r)); }
+static gd_value counter_apply(gd_rule *r, gd_value u)
+{
+    return gd_rule_add(r, gd_rule_mul(r, u, gd_rule_const(r, 0)), gd_rule_step(r));
+}
 
-static const gd_link_class counter = {
-    .name = "counter", .slots = summer_slots, .slot_count = 1, .update_rule = rule_update, .rule = counter_apply};
+static const gd_link_class counter = {.name = "counter",
+                                      .slots = summer_slots,
+                                      .slot_count = 1,
+                                      .update_rule = rule_update,
+                                      .rule = counter_apply};
 
 static problem open_it(void **state, const char *chain)
 {
@@ -115,7 +126,8 @@ static void target_grad_replaces_the_gradient_and_not_an_update_that_is_there(vo
     OK(step(&x, NULL));
     assert_values(x.p, 1, 1);
     close_problem(&x);
-    x = open_it(state, "clip_value(1, target=\"grad\") | lr(0.5)"); /* no update yet: it starts as the new gradient */
+    x = open_it(
+        state, "clip_value(1, target=\"grad\") | lr(0.5)"); /* no update yet: it starts as the new gradient */
     OK(step(&x, NULL));
     assert_values(x.p, 2.5, -0.5);
     close_problem(&x);
@@ -187,9 +199,9 @@ static void targets_work_for_functions_of_tensors_too(void **state)
     static const struct {
         const char *target;
         double p0, q0; /* after a step of summer(factor=1): tensors + sum = twice the tensors */
-    } cases[] = {{"update", 3 - 8, 0.5 - 4},           {"grad", 3 - 8, 0.5 - 4},
-                 {"closure", 3 - 8, 0.5 - 4},          {"params_direct", 6 - 10, 1 - 4},
-                 {"params_difference", 3 + 3, 1},      {"update_difference", 3 + 4, 0.5 + 2}};
+    } cases[] = {{"update", 3 - 8, 0.5 - 4},      {"grad", 3 - 8, 0.5 - 4},
+                 {"closure", 3 - 8, 0.5 - 4},     {"params_direct", 6 - 10, 1 - 4},
+                 {"params_difference", 3 + 3, 1}, {"update_difference", 3 + 4, 0.5 + 2}};
     for (int i = 0; i < COUNT_OF(cases); i++) {
         char chain[80];
         snprintf(chain, sizeof chain, "summer(factor=1, target=\"%s\")", cases[i].target);
@@ -203,8 +215,14 @@ static void targets_work_for_functions_of_tensors_too(void **state)
     }
 }
 
-static gd_status update_child(gd_link *link, gd_var *var) { return gd_link_update(gd_link_child(link, "child"), var); }
-static gd_status apply_child(gd_link *link, gd_var *var) { return gd_link_apply(gd_link_child(link, "child"), var); }
+static gd_status update_child(gd_link *link, gd_var *var)
+{
+    return gd_link_update(gd_link_child(link, "child"), var);
+}
+static gd_status apply_child(gd_link *link, gd_var *var)
+{
+    return gd_link_apply(gd_link_child(link, "child"), var);
+}
 
 static void update_and_apply_want_the_target_update(void **state)
 {
@@ -256,7 +274,8 @@ static void update_freq_updates_every_nth_step_and_applies_every_step(void **sta
 static void update_freq_of_a_rule_is_the_same(void **state)
 {
     for (int i = 0; i < 2; i++) {
-        problem x = open_it(state, i ? "rule_summer(update_freq=3) | lr(0)" : "summer(update_freq=3) | lr(0)");
+        problem x = open_it(state,
+                            i ? "rule_summer(update_freq=3) | lr(0)" : "summer(update_freq=3) | lr(0)");
         for (int k = 0; k < 7; k++) OK(step(&x, NULL));
         gd_link *link = gd_link_child_at(gd_optimizer_chain(x.o), 0);
         assert_values(gd_link_state(link, x.p, "sum"), 12, -12);
@@ -270,7 +289,8 @@ static void update_freq_of_a_rule_is_the_same(void **state)
 static void inner_acts_on_what_apply_sees_and_not_on_what_update_sees(void **state)
 {
     static const char *const outer[] = {"summer", "flat_summer", "rule_summer"};
-    static const char *const inner[] = {"lr(10)", "[lr(5) | lr(2)]", "[clip_value(100) | lr(5) | summer(factor=1)]"};
+    static const char *const inner[] = {"lr(10)", "[lr(5) | lr(2)]",
+                                        "[clip_value(100) | lr(5) | summer(factor=1)]"};
     for (int i = 0; i < COUNT_OF(outer); i++)
         for (int k = 0; k < COUNT_OF(inner); k++) {
             char chain[120];
@@ -305,7 +325,8 @@ static void a_child_that_is_no_rule_changes_no_state_of_its_rule_twice(void **st
     problem y = open_it(state, "adam(inner=lr(2)) | lr(0)");
     OK(step(&x, NULL));
     OK(step(&y, NULL));
-    gd_link *a = gd_link_child_at(gd_optimizer_chain(x.o), 0), *b = gd_link_child_at(gd_optimizer_chain(y.o), 0);
+    gd_link *a = gd_link_child_at(gd_optimizer_chain(x.o), 0),
+            *b = gd_link_child_at(gd_optimizer_chain(y.o), 0);
     static const char *const slots[] = {"exp_avg", "exp_avg_sq"};
     for (int i = 0; i < 2; i++) {
         double left[2], right[2];
@@ -456,7 +477,8 @@ static void a_rule_with_hooks_still_shares_its_pass(void **state)
 
 static void transforms_work_by_hand_keyed_by_parameters(void **state)
 {
-    static const char *const links[] = {"summer(factor=10)", "flat_summer(factor=10)", "rule_summer(factor=10)"};
+    static const char *const links[] = {"summer(factor=10)", "flat_summer(factor=10)",
+                                        "rule_summer(factor=10)"};
     for (int i = 0; i < 3; i++) {
         problem x = open_it(state, "lr(1)");
         gd_link *link = gd_chain(x.ctx, links[i]);
@@ -482,7 +504,8 @@ static void transforms_work_by_hand_keyed_by_parameters(void **state)
 
 static void explicit_states_are_kept_by_the_caller(void **state)
 {
-    static const char *const links[] = {"summer(factor=10)", "flat_summer(factor=10)", "rule_summer(factor=10)"};
+    static const char *const links[] = {"summer(factor=10)", "flat_summer(factor=10)",
+                                        "rule_summer(factor=10)"};
     for (int i = 0; i < 3; i++) {
         problem x = open_it(state, "lr(1)");
         gd_link *link = gd_chain(x.ctx, links[i]);
@@ -498,8 +521,10 @@ static void explicit_states_are_kept_by_the_caller(void **state)
         assert_values(t[0], 11, 22);
         OK(gd_states_apply(two, s, params, NULL, NULL));
         assert_values(s[1], 36);
-        if (i != 1) assert_values(gd_states_get(two, 1, "sum"), 6);
-        else assert_values(gd_states_get(two, 0, "sum"), 2, 4, 6);
+        if (i != 1)
+            assert_values(gd_states_get(two, 1, "sum"), 6);
+        else
+            assert_values(gd_states_get(two, 0, "sum"), 2, 4, 6);
         assert_false(gd_link_has_state(link, x.p, "sum")); /* not the link's */
         gd_scope_end(x.ctx);
         gd_states_free(one);

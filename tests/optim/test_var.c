@@ -66,8 +66,9 @@ static void loss_and_then_gradient_evaluates_twice_and_warns(void **state)
     OK(step(&x, NULL));
     assert_int_equal(x.calls, 2);
     assert_int_equal(gd_warning_count(x.ctx), 1);
-    assert_string_equal(gd_warning_text(x.ctx),
-                        "the objective was evaluated without and then with its gradient; once would have served");
+    assert_string_equal(
+        gd_warning_text(x.ctx),
+        "the objective was evaluated without and then with its gradient; once would have served");
     close_problem(&x);
 }
 
@@ -470,7 +471,10 @@ static void stop_skips_the_links_after(void **state)
     close_problem(&x);
 }
 
-static gd_status run_child(gd_link *link, gd_var *var) { return gd_link_step(gd_link_child(link, "child"), var); }
+static gd_status run_child(gd_link *link, gd_var *var)
+{
+    return gd_link_step(gd_link_child(link, "child"), var);
+}
 
 static void stop_in_a_nested_chain_ends_only_that_chain(void **state)
 {
@@ -710,7 +714,8 @@ static void numbers_given_to_the_step_are_in_storage(void **state)
     problem x = open_problem(CTX(state), "probe_a");
     probe.a = read_storage;
     gd_objective objective = {.loss = problem_loss, .user = &x};
-    gd_step_extra extra = {.names = (const char *const[]){"temperature"}, .values = (double[]){0.5}, .count = 1};
+    gd_step_extra extra = {
+        .names = (const char *const[]){"temperature"}, .values = (double[]){0.5}, .count = 1};
     OK(gd_optimizer_step_with(x.o, &objective, &extra, NULL));
     assert_int_equal(probe.ran_a, 1);
     close_problem(&x);

@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-#define MGH_COUNT   42
-#define MGH_MOST    12 /* parameters */
-#define MGH_MINIMA  3
+#define MGH_COUNT  42
+#define MGH_MOST   12 /* parameters */
+#define MGH_MINIMA 3
 
 typedef struct mgh_problem {
     const char *name;
@@ -27,7 +27,10 @@ typedef struct mgh_problem {
 
 static gd_ctx *ctx_of(gd_tensor *x) { return gd_tensor_ctx(x); }
 static gd_tensor *at(gd_tensor *x, int i) { return gd_index(x, "0", i - 1); } /* x_i, from 1 */
-static gd_tensor *data(gd_tensor *x, const double *v, int m) { return gd_from_f64(ctx_of(x), GD_F64, 1, (int64_t[]){m}, v); }
+static gd_tensor *data(gd_tensor *x, const double *v, int m)
+{
+    return gd_from_f64(ctx_of(x), GD_F64, 1, (int64_t[]){m}, v);
+}
 static gd_tensor *listed(gd_tensor **part, int count) { return gd_stack(part, count, 0, NULL); }
 static gd_tensor *plus(gd_tensor *x, double c) { return gd_add_scalar(x, c); }
 static gd_tensor *times(gd_tensor *x, double c) { return gd_mul_scalar(x, c); }
@@ -35,7 +38,10 @@ static gd_tensor *total(gd_tensor *x) { return gd_sum(x, NULL, false); }
 static gd_tensor *joined(gd_tensor *a, gd_tensor *b) { return gd_cat((gd_tensor *[]){a, b}, 2, "0"); }
 static gd_tensor *alone(gd_tensor *x) { return gd_reshape(x, 1, (int64_t[]){1}); } /* a number as a vector */
 /* x_first, x_(first + step), ... */
-static gd_tensor *every(gd_tensor *x, int first, int step) { return gd_slice(x, "0", first - 1, gd_size(x, 0), step); }
+static gd_tensor *every(gd_tensor *x, int first, int step)
+{
+    return gd_slice(x, "0", first - 1, gd_size(x, 0), step);
+}
 /* first, first + step, ... as a vector */
 static gd_tensor *ramp(gd_tensor *x, double first, double step, int count)
 {
@@ -52,18 +58,16 @@ static void set(double *x, int n, const double *v)
 {
     for (int i = 0; i < n; i++) x[i] = v[i];
 }
-#define START(name, ...)                        \
-    static void name(double *x, int n)          \
-    {                                           \
-        set(x, n, (const double[]){__VA_ARGS__}); \
-    }
+#define START(name, ...) \
+    static void name(double *x, int n) { set(x, n, (const double[]){__VA_ARGS__}); }
 
 /* ---- 1 .. 7 ---- */
 
 static gd_tensor *rosenbrock(gd_tensor *x, int n, int m)
 {
     (void)n, (void)m;
-    return listed((gd_tensor *[]){times(gd_sub(at(x, 2), gd_square(at(x, 1))), 10), plus(gd_neg(at(x, 1)), 1)}, 2);
+    return listed(
+        (gd_tensor *[]){times(gd_sub(at(x, 2), gd_square(at(x, 1))), 10), plus(gd_neg(at(x, 1)), 1)}, 2);
 }
 START(rosenbrock_start, -1.2, 1)
 
@@ -89,7 +93,9 @@ START(powell_badly_scaled_start, 0, 1)
 static gd_tensor *brown_badly_scaled(gd_tensor *x, int n, int m)
 {
     (void)n, (void)m;
-    return listed((gd_tensor *[]){plus(at(x, 1), -1e6), plus(at(x, 2), -2e-6), plus(gd_mul(at(x, 1), at(x, 2)), -2)}, 3);
+    return listed(
+        (gd_tensor *[]){plus(at(x, 1), -1e6), plus(at(x, 2), -2e-6), plus(gd_mul(at(x, 1), at(x, 2)), -2)},
+        3);
 }
 START(brown_badly_scaled_start, 1, 1)
 
@@ -239,10 +245,12 @@ START(brown_dennis_start, 25, 5, -5, -1)
 static gd_tensor *osborne1(gd_tensor *x, int n, int m)
 {
     (void)n;
-    const double y[] = {.844, .908, .932, .936, .925, .908, .881, .850, .818, .784, .751, .718, .685, .658, .628, .603, .580,
-                        .558, .538, .522, .506, .490, .478, .467, .457, .448, .438, .431, .424, .420, .414, .411, .406};
+    const double y[] = {.844, .908, .932, .936, .925, .908, .881, .850, .818, .784, .751,
+                        .718, .685, .658, .628, .603, .580, .558, .538, .522, .506, .490,
+                        .478, .467, .457, .448, .438, .431, .424, .420, .414, .411, .406};
     gd_tensor *t = ramp(x, 0, -10, m);
-    gd_tensor *a = gd_mul(at(x, 2), gd_exp(gd_mul(t, at(x, 4)))), *b = gd_mul(at(x, 3), gd_exp(gd_mul(t, at(x, 5))));
+    gd_tensor *a = gd_mul(at(x, 2), gd_exp(gd_mul(t, at(x, 4)))),
+              *b = gd_mul(at(x, 3), gd_exp(gd_mul(t, at(x, 5))));
     return gd_sub(data(x, y, m), gd_add(at(x, 1), gd_add(a, b)));
 }
 START(osborne1_start, 0.5, 1.5, -1, 0.01, 0.02)
@@ -256,7 +264,8 @@ static gd_tensor *biggs(gd_tensor *x, int n, int m)
         y[i] = exp(-s) - 5 * exp(-10 * s) + 3 * exp(-4 * s);
     }
     gd_tensor *t = ramp(x, -0.1, -0.1, m);
-    gd_tensor *a = gd_mul(at(x, 3), gd_exp(gd_mul(t, at(x, 1)))), *b = gd_mul(at(x, 4), gd_exp(gd_mul(t, at(x, 2))));
+    gd_tensor *a = gd_mul(at(x, 3), gd_exp(gd_mul(t, at(x, 1)))),
+              *b = gd_mul(at(x, 4), gd_exp(gd_mul(t, at(x, 2))));
     gd_tensor *c = gd_mul(at(x, 6), gd_exp(gd_mul(t, at(x, 5))));
     return gd_sub(gd_add(gd_sub(a, b), c), data(x, y, m));
 }
@@ -362,7 +371,10 @@ static gd_tensor *brown_almost_linear(gd_tensor *x, int n, int m)
 /* ---- 28 .. 31 ---- */
 
 /* x_(i - 1) and x_(i + 1), zero beyond the ends */
-static gd_tensor *before(gd_tensor *x) { return gd_slice(gd_pad(x, (int64_t[]){1}, (int64_t[]){0}, 0), "0", 0, -1, 1); }
+static gd_tensor *before(gd_tensor *x)
+{
+    return gd_slice(gd_pad(x, (int64_t[]){1}, (int64_t[]){0}, 0), "0", 0, -1, 1);
+}
 static gd_tensor *after(gd_tensor *x)
 {
     return gd_slice(gd_pad(x, (int64_t[]){0}, (int64_t[]){1}, 0), "0", 1, gd_size(x, 0) + 1, 1);
@@ -395,7 +407,8 @@ static gd_tensor *discrete_integral(gd_tensor *x, int n, int m)
     (void)m;
     double h = 1.0 / (n + 1), k[MGH_MOST * MGH_MOST];
     for (int i = 1; i <= n; i++)
-        for (int j = 1; j <= n; j++) k[(i - 1) * n + j - 1] = j <= i ? (1 - i * h) * (j * h) : i * h * (1 - j * h);
+        for (int j = 1; j <= n; j++)
+            k[(i - 1) * n + j - 1] = j <= i ? (1 - i * h) * (j * h) : i * h * (1 - j * h);
     gd_tensor *kernel = gd_from_f64(ctx_of(x), GD_F64, 2, (int64_t[]){n, n}, k);
     return gd_add(x, times(gd_matmul(kernel, cube(x, ramp(x, h, h, n))), h / 2));
 }
@@ -414,7 +427,8 @@ static gd_tensor *broyden_banded(gd_tensor *x, int n, int m)
     double band[MGH_MOST * MGH_MOST];
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) band[i * n + j] = j != i && j >= i - 5 && j <= i + 1;
-    gd_tensor *near = gd_matmul(gd_from_f64(ctx_of(x), GD_F64, 2, (int64_t[]){n, n}, band), gd_mul(x, plus(x, 1)));
+    gd_tensor *near = gd_matmul(gd_from_f64(ctx_of(x), GD_F64, 2, (int64_t[]){n, n}, band),
+                                gd_mul(x, plus(x, 1)));
     return gd_sub(plus(gd_mul(x, plus(times(gd_square(x), 5), 2)), 1), near);
 }
 
@@ -472,7 +486,13 @@ static const mgh_problem mgh_problems[MGH_COUNT] = {
     {"12 Box 3-D", 3, 10, box, box_start, 1031.15, {0, NO, NO}},
     {"13 Powell singular", 4, 4, powell_singular, powell_singular_start, 215, {0, NO, NO}},
     {"14 Wood", 4, 6, wood, wood_start, 19192, {0, NO, NO}},
-    {"15 Kowalik-Osborne", 4, 11, kowalik_osborne, kowalik_osborne_start, 5.31317e-3, {3.07506e-4, 1.02734e-3, NO}},
+    {"15 Kowalik-Osborne",
+     4,
+     11,
+     kowalik_osborne,
+     kowalik_osborne_start,
+     5.31317e-3,
+     {3.07506e-4, 1.02734e-3, NO}},
     {"16 Brown-Dennis", 4, 20, brown_dennis, brown_dennis_start, 7.92669e6, {85822.2, NO, NO}},
     {"17 Osborne 1", 5, 33, osborne1, osborne1_start, 0.879026, {5.46489e-5, NO, NO}},
     {"18 Biggs EXP6", 6, 13, biggs, biggs_start, 0.77907, {0, 5.65565e-3, NO}},

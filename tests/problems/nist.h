@@ -100,7 +100,10 @@ static gd_tensor *mgh09(gd_tensor *const *b, gd_tensor *const *x)
     gd_tensor *square = SQ(X);
     return DIV(MUL(B(1), ADD(square, MUL(X, B(2)))), ADD(ADD(square, MUL(X, B(3))), B(4)));
 }
-static gd_tensor *mgh10(gd_tensor *const *b, gd_tensor *const *x) { return MUL(B(1), EXP(DIV(B(2), ADD(X, B(3))))); }
+static gd_tensor *mgh10(gd_tensor *const *b, gd_tensor *const *x)
+{
+    return MUL(B(1), EXP(DIV(B(2), ADD(X, B(3)))));
+}
 static gd_tensor *mgh17(gd_tensor *const *b, gd_tensor *const *x)
 {
     return ADD(B(1), ADD(decay(B(2), B(4), X), decay(B(3), B(5), X)));
@@ -139,12 +142,13 @@ static gd_tensor *roszman1(gd_tensor *const *b, gd_tensor *const *x)
 }
 
 static const nist_model nist_models[NIST_MODELS] = {
-    {"Bennett5", bennett5}, {"BoxBOD", boxbod},     {"Chwirut1", chwirut}, {"Chwirut2", chwirut}, {"DanWood", danwood},
-    {"ENSO", enso},         {"Eckerle4", eckerle4}, {"Gauss1", gauss},     {"Gauss2", gauss},     {"Gauss3", gauss},
-    {"Hahn1", cubic_ratio}, {"Kirby2", kirby2},     {"Lanczos1", lanczos}, {"Lanczos2", lanczos}, {"Lanczos3", lanczos},
-    {"MGH09", mgh09},       {"MGH10", mgh10},       {"MGH17", mgh17},      {"Misra1a", boxbod},   {"Misra1b", misra1b},
-    {"Misra1c", misra1c},   {"Misra1d", misra1d},   {"Nelson", nelson},    {"Rat42", rat42},      {"Rat43", rat43},
-    {"Roszman1", roszman1}, {"Thurber", cubic_ratio},
+    {"Bennett5", bennett5}, {"BoxBOD", boxbod},     {"Chwirut1", chwirut},    {"Chwirut2", chwirut},
+    {"DanWood", danwood},   {"ENSO", enso},         {"Eckerle4", eckerle4},   {"Gauss1", gauss},
+    {"Gauss2", gauss},      {"Gauss3", gauss},      {"Hahn1", cubic_ratio},   {"Kirby2", kirby2},
+    {"Lanczos1", lanczos},  {"Lanczos2", lanczos},  {"Lanczos3", lanczos},    {"MGH09", mgh09},
+    {"MGH10", mgh10},       {"MGH17", mgh17},       {"Misra1a", boxbod},      {"Misra1b", misra1b},
+    {"Misra1c", misra1c},   {"Misra1d", misra1d},   {"Nelson", nelson},       {"Rat42", rat42},
+    {"Rat43", rat43},       {"Roszman1", roszman1}, {"Thurber", cubic_ratio},
 };
 
 #undef B
@@ -164,7 +168,9 @@ static void read_parameter(const char *line, nist_data *out)
 {
     int k;
     double v[4];
-    if (sscanf(line, " b%d = %lf %lf %lf %lf", &k, &v[0], &v[1], &v[2], &v[3]) != 5 || k < 1 || k > NIST_PARAMS) return;
+    if (sscanf(line, " b%d = %lf %lf %lf %lf", &k, &v[0], &v[1], &v[2], &v[3]) != 5 || k < 1 ||
+        k > NIST_PARAMS)
+        return;
     out->start[0][k - 1] = v[0];
     out->start[1][k - 1] = v[1];
     out->certified[k - 1] = v[2];
@@ -193,9 +199,12 @@ static bool nist_read(const char *folder, const char *name, nist_data *out)
     bool rows = false, nelson_data = !strcmp(name, "Nelson");
     while (fgets(line, sizeof line, f)) {
         /* the last line that begins so is the one above the numbers */
-        if (!strncmp(line, "Data:", 5)) rows = true, out->rows = 0;
-        else if (strchr(line, '=')) read_parameter(line, out);
-        else if (rows) read_row(line, nelson_data, out);
+        if (!strncmp(line, "Data:", 5))
+            rows = true, out->rows = 0;
+        else if (strchr(line, '='))
+            read_parameter(line, out);
+        else if (rows)
+            read_row(line, nelson_data, out);
     }
     fclose(f);
     return out->params > 0 && out->rows > out->params;

@@ -59,7 +59,8 @@ static void standardise(table *t)
         double mean = 0, square = 0;
         for (int i = 0; i < t->rows; i++) mean += t->x[i * t->columns + j] / t->rows;
         for (int i = 0; i < t->rows; i++) square += pow(t->x[i * t->columns + j] - mean, 2) / t->rows;
-        for (int i = 0; i < t->rows; i++) t->x[i * t->columns + j] = (t->x[i * t->columns + j] - mean) / sqrt(square);
+        for (int i = 0; i < t->rows; i++)
+            t->x[i * t->columns + j] = (t->x[i * t->columns + j] - mean) / sqrt(square);
     }
 }
 
@@ -104,11 +105,13 @@ static void reaches(const table *t, const char *chain, double optimum, double wi
     gd_solve_options options = gd_solve_defaults();
     options.gradient_tol = 1e-9;
     gd_solve_result result;
-    gd_status status = gd_minimize(&r.w, 1, &(gd_objective){.loss = log_loss, .user = &r}, chain, &options, &result);
+    gd_status status = gd_minimize(&r.w, 1, &(gd_objective){.loss = log_loss, .user = &r}, chain, &options,
+                                   &result);
     assert_no_error(ctx);
     assert_int_equal(status, GD_OK);
     print_message("%s: %.15g after %lld steps and %lld evaluations, off by %.1e: %s\n", chain, result.loss,
-                  (long long)result.steps, (long long)result.evals, result.loss - optimum, gd_stop_text(result.reason));
+                  (long long)result.steps, (long long)result.evals, result.loss - optimum,
+                  gd_stop_text(result.reason));
     assert_true(fabs(result.loss - optimum) <= within);
     gd_scope_end(ctx);
     end_context(ctx, NULL);

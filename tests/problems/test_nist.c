@@ -25,7 +25,8 @@ static void fit(const nist_model *model, const nist_data *data, int start, gd_fi
     gd_scope_begin(ctx);
     regression r = {.model = model};
     int64_t rows = data->rows;
-    for (int i = 0; i < data->params; i++) r.b[i] = gd_require_grad(gd_scalar(ctx, GD_F64, data->start[start][i]));
+    for (int i = 0; i < data->params; i++)
+        r.b[i] = gd_require_grad(gd_scalar(ctx, GD_F64, data->start[start][i]));
     for (int i = 0; i < 2; i++) r.x[i] = gd_from_f64(ctx, GD_F64, 1, &rows, data->x[i]);
     r.y = gd_from_f64(ctx, GD_F64, 1, &rows, data->y);
     gd_status status = gd_least_squares(r.b, data->params, residuals, &r, NULL, out);
@@ -56,8 +57,9 @@ static void certified_values_are_found_from_both_starts(void **state)
             double q, e;
             fit(&nist_models[i], &data, start, &result, &q, &e);
             if (q < 4 || verbose)
-                print_message("%-9s start %d: %5.2f digits, errors %5.2f, %4lld evaluations, %s\n", nist_models[i].name,
-                              start + 1, q, e, (long long)result.solve.evals, gd_stop_name(result.solve.reason));
+                print_message("%-9s start %d: %5.2f digits, errors %5.2f, %4lld evaluations, %s\n",
+                              nist_models[i].name, start + 1, q, e, (long long)result.solve.evals,
+                              gd_stop_name(result.solve.reason));
             runs++;
             solved += q >= 4;
             digits += q;
@@ -66,8 +68,8 @@ static void certified_values_are_found_from_both_starts(void **state)
             if (strcmp(nist_models[i].name, "Lanczos1")) error_digits += e, scored++;
         }
     }
-    print_message("%d of %d solved, mean %.2f digits (standard errors %.2f), %lld evaluations\n", solved, runs,
-                  digits / runs, error_digits / scored, (long long)evals);
+    print_message("%d of %d solved, mean %.2f digits (standard errors %.2f), %lld evaluations\n", solved,
+                  runs, digits / runs, error_digits / scored, (long long)evals);
     assert_int_equal(solved, 54);
     assert_true(digits / runs >= 10.5);
     assert_true(error_digits / scored >= 9);

@@ -22,7 +22,8 @@ static const gd_slot slots[] = {{"exp_avg", false}, {"exp_avg_sq", false}, {"max
 
 static gd_value adam_rule(gd_rule *r, gd_value u)
 {
-    gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2"), one = gd_rule_const(r, 1);
+    gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2"),
+             one = gd_rule_const(r, 1);
     double power = gd_rule_number(r, "pow");
     gd_value v = gd__rule_average(r, "exp_avg_sq", gd__rule_power(r, u, power), beta2);
     if (gd_rule_has_child(r, "inner")) u = gd_rule_child(r, "inner", u);

@@ -23,14 +23,16 @@ static gd_status adgd_update(const gd_transform *t)
 {
     gd_link *link = t->link;
     bool second = gd_link_real(link, "variant", NULL) == 2;
-    double a = gd__kept(link, "alpha", gd_link_real(link, "alpha_0", NULL)), theta = gd__kept(link, "theta", second ? 1.0 / 3 : 0);
+    double a = gd__kept(link, "alpha", gd_link_real(link, "alpha_0", NULL)),
+           theta = gd__kept(link, "theta", second ? 1.0 / 3 : 0);
     gd_change c;
     gd_status status = gd__change(t, &c);
     if (status) return status;
     if (!c.first && c.ss > 0 && isfinite(c.ss) && isfinite(c.yy)) {
         double growth = (second ? 2.0 / 3 : 1) + theta, square = c.yy / c.ss, before = a;
         if (gd_link_flag(link, "sqrt")) growth = sqrt(growth);
-        double limit = second ? before / sqrt(fmax(0, 2 * before * before * square - 1)) : 1 / sqrt(2 * square);
+        double limit = second ? before / sqrt(fmax(0, 2 * before * before * square - 1))
+                              : 1 / sqrt(2 * square);
         a = fmin(growth * before, limit);
         theta = a / before;
     }

@@ -38,7 +38,8 @@ typedef struct condition {
 
 static condition condition_of(const gd_link *link)
 {
-    bool wolfe = gd_link_is(link, "condition", "wolfe"), strong_wolfe = gd_link_is(link, "condition", "strong_wolfe");
+    bool wolfe = gd_link_is(link, "condition", "wolfe"),
+         strong_wolfe = gd_link_is(link, "condition", "strong_wolfe");
     bool strong = strong_wolfe || gd_link_is(link, "condition", "strong_curvature");
     return (condition){.armijo = wolfe || strong_wolfe || gd_link_is(link, "condition", "armijo"),
                        .decrease = gd_link_is(link, "condition", "decrease"),
@@ -81,10 +82,7 @@ static gd_status shrink(gd_line *line, double a, double beta, int *tried, double
     return status;
 }
 
-static bool searchable(const gd_line *line)
-{
-    return isfinite(line->value) && isfinite(line->slope);
-}
+static bool searchable(const gd_line *line) { return isfinite(line->value) && isfinite(line->slope); }
 
 static gd_status backtracking_step(gd_link *link, gd_var *var)
 {
@@ -93,7 +91,8 @@ static gd_status backtracking_step(gd_link *link, gd_var *var)
     int tried;
     gd_status status = gd__line_begin(&line, link, var);
     if (!status && searchable(&line)) {
-        status = shrink(&line, gd__kept(link, "step", init), gd_link_real(link, "beta", NULL), &tried, &accepted, &next);
+        status = shrink(&line, gd__kept(link, "step", init), gd_link_real(link, "beta", NULL), &tried,
+                        &accepted, &next);
         bool go_on = gd_link_flag(link, "adaptive") && accepted == 0 && next > 0;
         if (!status) status = gd__keep_number(link, "step", go_on ? next : init);
     }
@@ -106,10 +105,12 @@ static gd_status adapt(gd_link *link, double start, double beta, int rejected, b
 {
     double init = gd_link_real(link, "init", NULL), inertia = gd_link_real(link, "scale_beta", NULL);
     double target = gd_link_real(link, "target_iters", NULL), widest = gd_link_real(link, "beta", NULL);
-    if (!found) beta *= 2.0 / 3;
+    if (!found)
+        beta *= 2.0 / 3;
     else {
         double aim = init * pow(beta, rejected - target);
-        start = rejected == 0 ? start * pow(gd_link_real(link, "nplus", NULL), target) : aim + inertia * (start - aim);
+        start = rejected == 0 ? start * pow(gd_link_real(link, "nplus", NULL), target)
+                              : aim + inertia * (start - aim);
         beta = fmin(widest, beta * sqrt(1.5));
     }
     gd_status status = gd__keep_number(link, "step", start);
@@ -140,6 +141,7 @@ const gd_link_class gd_link_backtracking = {
     .field_count = 6,
     .step = backtracking_step,
     .needs_closure = true,
+    .restores_params = true,
 };
 
 const gd_link_class gd_link_adaptive_backtracking = {
@@ -151,4 +153,5 @@ const gd_link_class gd_link_adaptive_backtracking = {
     .field_count = 8,
     .step = adaptive_step,
     .needs_closure = true,
+    .restores_params = true,
 };

@@ -35,9 +35,12 @@ static const gd_slot slots[] = {GD_CHANGE_SLOTS};
 static double step_size_of(const gd_link *link, const gd_change *c)
 {
     double step = NAN;
-    if (gd_link_is(link, "type", "long")) step = c->ss / c->sy;
-    else if (gd_link_is(link, "type", "short")) step = c->sy / c->yy;
-    else if (c->sy > 0 || gd_link_is(link, "type", "geom")) step = sqrt(c->ss / c->yy);
+    if (gd_link_is(link, "type", "long"))
+        step = c->ss / c->sy;
+    else if (gd_link_is(link, "type", "short"))
+        step = c->sy / c->yy;
+    else if (c->sy > 0 || gd_link_is(link, "type", "geom"))
+        step = sqrt(c->ss / c->yy);
     return c->first || !isfinite(step) || step <= 0 ? gd_link_real(link, "alpha_0", NULL) : step;
 }
 
@@ -54,7 +57,8 @@ static gd_status stab_update(const gd_transform *t)
     gd_change c;
     gd_status status = gd__change(t, &c);
     double watched = gd__kept(t->link, "watched", 0), shortest = gd__kept(t->link, "shortest", INFINITY);
-    if (!c.first && watched <= gd_link_real(t->link, "inf_iters", NULL) && c.ss > 0) shortest = fmin(shortest, sqrt(c.ss));
+    if (!c.first && watched <= gd_link_real(t->link, "inf_iters", NULL) && c.ss > 0)
+        shortest = fmin(shortest, sqrt(c.ss));
     if (!status) status = gd__keep_number(t->link, "shortest", shortest);
     if (!status) status = gd__keep_number(t->link, "watched", watched + !c.first);
     return status ? status : gd__keep_number(t->link, "step_size", step_size_of(t->link, &c));
@@ -66,7 +70,8 @@ static gd_status stab_apply(const gd_transform *t)
     gd_link *link = t->link;
     double step = gd__kept(link, "step_size", 0), square = 0, delta = gd_link_real(link, "delta", NULL);
     bool watching = gd__kept(link, "watched", 0) <= gd_link_real(link, "inf_iters", NULL) + 1;
-    if (isnan(delta)) delta = watching ? INFINITY : gd_link_real(link, "c", NULL) * gd__kept(link, "shortest", INFINITY);
+    if (isnan(delta))
+        delta = watching ? INFINITY : gd_link_real(link, "c", NULL) * gd__kept(link, "shortest", INFINITY);
     gd_status status = gd__layout_init(&l, gd_link_ctx(link), t->params, t->count);
     if (!status) status = gd__list_dot(&l, t->tensors, t->tensors, &square);
     double length = step * sqrt(square);

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-static const gd_field fields[] = {GD_REAL_NEEDED("value", 0, INFINITY, "largest magnitude of an element"), GD_TARGET};
+static const gd_field fields[] = {GD_REAL_NEEDED("value", 0, INFINITY, "largest magnitude of an element"),
+                                  GD_TARGET};
 
 static gd_value clip_value_rule(gd_rule *r, gd_value u)
 {

@@ -15,15 +15,12 @@
 
 #include <math.h>
 
-#define RESTART                                                                               \
-    {.name = "restart_interval",                                                              \
-     .kinds = GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,                                      \
-     .fallback = {.kind = GD_SET_STRING, .string = "auto"},                                   \
-     .low = 1,                                                                                \
-     .high = 1e15,                                                                            \
-     .integer = true,                                                                         \
-     .choices = "auto",                                                                       \
-     .help = "steps from restart to restart; auto: the number of elements and one"}
+#define RESTART                                                                                          \
+    {                                                                                                    \
+        .name = "restart_interval", .kinds = GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,                  \
+        .fallback = {.kind = GD_SET_STRING, .string = "auto"}, .low = 1, .high = 1e15, .integer = true,  \
+        .choices = "auto", .help = "steps from restart to restart; auto: the number of elements and one" \
+    }
 #define CLIP(d) GD_FLAG("clip_beta", d, "beta is at least 0")
 #define INNER   GD_CHILD("inner", "links that change the update before the direction is added")
 
@@ -56,14 +53,17 @@ static gd_status multiply(const gd_layout *l, gd_tensor *const *u, gd_tensor *co
     } all[] = {{u, u, &p->uu}, {v, v, &p->vv}, {u, y, &p->uy}, {y, y, &p->yy},
                {d, u, &p->du}, {d, v, &p->dv}, {d, y, &p->dy}};
     gd_status status = GD_OK;
-    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++) status = gd__list_dot(l, all[i].a, all[i].b, all[i].out);
+    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
+        status = gd__list_dot(l, all[i].a, all[i].b, all[i].out);
     return status;
 }
 
 static bool restarts(const gd_link *link, int64_t elements)
 {
     const gd_setting *s = gd_link_get(link, "restart_interval", NULL);
-    int64_t interval = s->kind == GD_SET_STRING ? elements + 1 : s->kind == GD_SET_REAL ? (int64_t)s->real : 0;
+    int64_t interval = s->kind == GD_SET_STRING ? elements + 1
+                       : s->kind == GD_SET_REAL ? (int64_t)s->real
+                                                : 0;
     return interval && link->step % interval == 0;
 }
 
@@ -89,7 +89,8 @@ static gd_status keep(gd_link *link, gd_var *var, const char *slot, gd_tensor *c
     return status;
 }
 
-static gd_status find_beta(gd_link *link, gd_var *var, const gd_layout *l, gd_tensor *const *u, beta_fn fn, double *beta)
+static gd_status find_beta(gd_link *link, gd_var *var, const gd_layout *l, gd_tensor *const *u, beta_fn fn,
+                           double *beta)
 {
     int count = gd_var_count(var);
     gd_tensor **v = gd_link_scratch(link, 3 * count);
@@ -141,7 +142,8 @@ static gd_status apply(gd_link *link, gd_var *var)
     if (!status && beta != 0) {
         status = states(link, var, "direction", d);
         if (!status) status = gd__list_combined(&l, u, 1, d, beta, out);
-    } else if (!status) status = gd__list_scaled(&l, u, 1, out);
+    } else if (!status)
+        status = gd__list_scaled(&l, u, 1, out);
     if (!status) status = keep(link, var, "direction", out);
     if (!status) status = gd_var_set_update(var, out);
     for (int i = 0; i < count && inner; i++) gd__release(list[i]);
@@ -149,20 +151,20 @@ static gd_status apply(gd_link *link, gd_var *var)
     return status;
 }
 
-#define CONJUGATE(NAME, FIELDS, SUMMARY, FORMULA, PAPER)                                         \
+#define CONJUGATE(NAME, FIELDS, SUMMARY, FORMULA, PAPER)                                           \
     static gd_status NAME##_update(gd_link *link, gd_var *var) { return update(link, var, NAME); } \
-    const gd_link_class gd_link_##NAME = {                                                       \
-        .name = #NAME,                                                                           \
-        .family = "conjugate_gradient",                                                          \
-        .summary = SUMMARY,                                                                      \
-        .formula = FORMULA,                                                                      \
-        .paper = PAPER,                                                                          \
-        .fields = FIELDS,                                                                        \
-        .field_count = 3,                                                                        \
-        .slots = slots,                                                                          \
-        .slot_count = 2,                                                                         \
-        .update = NAME##_update,                                                                 \
-        .apply = apply,                                                                          \
+    const gd_link_class gd_link_##NAME = {                                                         \
+        .name = #NAME,                                                                             \
+        .family = "conjugate_gradient",                                                            \
+        .summary = SUMMARY,                                                                        \
+        .formula = FORMULA,                                                                        \
+        .paper = PAPER,                                                                            \
+        .fields = FIELDS,                                                                          \
+        .field_count = 3,                                                                          \
+        .slots = slots,                                                                            \
+        .slot_count = 2,                                                                           \
+        .update = NAME##_update,                                                                   \
+        .apply = apply,                                                                            \
     };
 
 CONJUGATE(conjugate_descent, fields, "conjugate gradients, Fletcher's conjugate descent", "beta = u u / d v",
@@ -174,11 +176,13 @@ CONJUGATE(dyhs, fields, "conjugate gradients, Dai-Yuan and Hestenes-Stiefel toge
           "Dai & Yuan, An efficient hybrid conjugate gradient method for unconstrained optimization, 2001")
 CONJUGATE(fletcher_reeves, fields, "conjugate gradients of Fletcher and Reeves", "beta = u u / v v",
           "Fletcher & Reeves, Function minimization by conjugate gradients, 1964")
-CONJUGATE(hager_zhang, fields, "conjugate gradients of Hager and Zhang", "beta = -(u y - 2 y y (d u) / d y) / d y",
-          "Hager & Zhang, A new conjugate gradient method with guaranteed descent and an efficient line search, 2005")
+CONJUGATE(
+    hager_zhang, fields, "conjugate gradients of Hager and Zhang", "beta = -(u y - 2 y y (d u) / d y) / d y",
+    "Hager & Zhang, A new conjugate gradient method with guaranteed descent and an efficient line search, 2005")
 CONJUGATE(hestenes_stiefel, fields, "conjugate gradients of Hestenes and Stiefel", "beta = -u y / d y",
           "Hestenes & Stiefel, Methods of conjugate gradients for solving linear systems, 1952")
 CONJUGATE(liu_storey, fields, "conjugate gradients of Liu and Storey", "beta = u y / d v",
           "Liu & Storey, Efficient generalized conjugate gradient algorithms, 1991")
-CONJUGATE(polak_ribiere, polak_ribiere_fields, "conjugate gradients of Polak and Ribiere", "beta = max(0, u y / v v)",
+CONJUGATE(polak_ribiere, polak_ribiere_fields, "conjugate gradients of Polak and Ribiere",
+          "beta = max(0, u y / v v)",
           "Polak & Ribiere, Note sur la convergence de methodes de directions conjuguees, 1969")

@@ -77,10 +77,13 @@ static double weight(const spectrum *s, double low, double radius, int iteration
     double high = low + sqrt(cc / radius) + 1e-300, w = 0.5 * (low + high);
     for (int i = 0; i < iterations && high - low > eps * 1e-3 * (high - floor); i++) {
         double norm = norm_at(s, w, &slope), gap = norm - w * radius;
-        if (gap > 0 || isnan(gap)) low = w;
-        else high = w;
+        if (gap > 0 || isnan(gap))
+            low = w;
+        else
+            high = w;
         /* Newton on 1 / |d| - 1 / (w radius), which is nearly straight */
-        double f = 1 / norm - 1 / (w * radius), df = -slope / (norm * norm) + 1 / (w * w * radius), next = w - f / df;
+        double f = 1 / norm - 1 / (w * radius), df = -slope / (norm * norm) + 1 / (w * w * radius),
+               next = w - f / df;
         if (fabs(next - w) <= eps * 1e-4 * fabs(w) && next > low && next < high) return next;
         w = next > low && next < high ? next : 0.5 * (low + high);
     }
@@ -93,7 +96,8 @@ static gd_tensor *propose(gd_trust *t)
     if (!s) return NULL;
     gd_link *link = t->link;
     double least = s->values[0], low = fmax(0, -least), slope, extra = 0;
-    double w = weight(s, low, t->radius, (int)gd_link_real(link, "maxiter", NULL), gd_link_real(link, "eps", NULL));
+    double w = weight(s, low, t->radius, (int)gd_link_real(link, "maxiter", NULL),
+                      gd_link_real(link, "eps", NULL));
     /* no root: b has no part along the lowest eigenvector, which fills up the length */
     double norm = norm_at(s, w, &slope);
     if (least < 0 && norm < 0.999 * w * t->radius) {

@@ -43,7 +43,8 @@ static void run_rows(void *arg, int64_t index)
 static void each_row(row_job *j)
 {
     int64_t n = j->d->n;
-    if (n * n >= 65536) gd__parallel(j->d->layout.ctx, (n + ROWS - 1) / ROWS, run_rows, j);
+    if (n * n >= 65536)
+        gd__parallel(j->d->layout.ctx, (n + ROWS - 1) / ROWS, run_rows, j);
     else
         for (int64_t row = 0; row < n; row++) j->fn(j, row);
 }
@@ -52,15 +53,17 @@ static void times_row(row_job *j, int64_t row)
 {
     gd_dense *d = j->d;
     double sum = d->layout.loops->dot(row_of(d, row), j->x->data, d->n);
-    if (d->layout.dtype == GD_F64) ((double *)(void *)j->out->data)[row] = sum;
-    else ((float *)(void *)j->out->data)[row] = (float)sum;
+    if (d->layout.dtype == GD_F64)
+        ((double *)(void *)j->out->data)[row] = sum;
+    else
+        ((float *)(void *)j->out->data)[row] = (float)sum;
 }
 
 static void rank_two_row(row_job *j, int64_t row)
 {
     gd_dense *d = j->d;
-    d->layout.loops->rank_two(row_of(d, row), element(d, j->x, row), element(d, j->z, row), j->x->data, j->z->data, j->c,
-                              d->n);
+    d->layout.loops->rank_two(row_of(d, row), element(d, j->x, row), element(d, j->z, row), j->x->data,
+                              j->z->data, j->c, d->n);
 }
 
 static void outer_row(row_job *j, int64_t row)
@@ -221,14 +224,16 @@ static void dense_close(gd_dense *d)
 }
 
 /* x becomes the change since `slot` was written, and the slot what x was; *first when there was none. */
-static gd_status difference(gd_dense *d, const char *slot, gd_tensor *const *list, gd_tensor **out, bool *first)
+static gd_status difference(gd_dense *d, const char *slot, gd_tensor *const *list, gd_tensor **out,
+                            bool *first)
 {
     gd_ctx *ctx = d->layout.ctx;
     gd_tensor *now = gd__layout_tensor(&d->layout, 1, &d->n), *before = NULL;
     gd_status status = now ? gd__list_to_vector(&d->layout, list, now) : gd_error(ctx);
     if (!status && gd_link_has_state(d->link, d->key, slot)) before = gd_link_state(d->link, d->key, slot);
     *first = !before || before->numel != d->n;
-    if (!status && *first) status = gd_link_set_state(d->link, d->key, slot, now);
+    if (!status && *first)
+        status = gd_link_set_state(d->link, d->key, slot, now);
     else if (!status) {
         gd_scope_begin(ctx);
         gd_tensor *copy = gd_copy(now);
@@ -274,7 +279,8 @@ static gd_status take_pair(gd_dense *d, gd_dense_fn fn)
     return status;
 }
 
-static gd_status update_group(gd_link *link, gd_tensor *const *params, gd_tensor *const *update, int count, gd_dense_fn fn)
+static gd_status update_group(gd_link *link, gd_tensor *const *params, gd_tensor *const *update, int count,
+                              gd_dense_fn fn)
 {
     gd_dense d;
     bool first_s = true, first_y = true;
@@ -328,7 +334,8 @@ static gd_status multiply(gd_dense *d, gd_tensor *const *u, gd_tensor **out)
     if (!status && d->inverse) {
         to = gd__layout_tensor(&d->layout, 1, &d->n);
         status = to ? gd__dense_times(d, from, to) : gd_error(ctx);
-    } else if (!status && !(to = solved(d, from))) status = gd_error(ctx);
+    } else if (!status && !(to = solved(d, from)))
+        status = gd_error(ctx);
     if (!status) status = gd__vector_to_list(&d->layout, to, out);
     if (d->inverse) gd__release(to);
     gd__release(from);
@@ -336,14 +343,16 @@ static gd_status multiply(gd_dense *d, gd_tensor *const *u, gd_tensor **out)
     return status;
 }
 
-static gd_status apply_group(gd_link *link, gd_tensor *const *params, gd_tensor *const *u, int count, gd_tensor **out)
+static gd_status apply_group(gd_link *link, gd_tensor *const *params, gd_tensor *const *u, int count,
+                             gd_tensor **out)
 {
     gd_dense d;
     gd_status status = dense_open(&d, link, params, count);
     bool none = !status && *gd_link_scalar(link, d.key, "pairs") == 0;
     double sum = 0;
     if (none && gd_link_flag(link, "scale_first")) status = gd__list_sum(&d.layout, u, &sum);
-    if (none && !status && sum > 1 && isfinite(sum)) status = gd__list_scaled(&d.layout, u, 1 / sum, out);
+    if (none && !status && sum > 1 && isfinite(sum))
+        status = gd__list_scaled(&d.layout, u, 1 / sum, out);
     else if (!status) {
         status = gd__list_new(&d.layout, out, false);
         if (!status) status = multiply(&d, u, out);
@@ -366,7 +375,8 @@ gd_status gd__dense_apply(gd_link *link, gd_var *var)
     }
     gd_status status = inner ? gd_link_transform(inner, list, params, gd_var_grad(var), var, count) : GD_OK;
     if (inner) u = list;
-    for (int i = 0; i < count && !status; i += each) status = apply_group(link, params + i, u + i, each, out + i);
+    for (int i = 0; i < count && !status; i += each)
+        status = apply_group(link, params + i, u + i, each, out + i);
     for (int i = 0; i < count && inner; i++) gd__release(list[i]);
     return status ? status : gd_var_set_update(var, out);
 }
@@ -375,8 +385,8 @@ gd_linop *gd__dense_hessian(gd_link *link, gd_var *var)
 {
     int count = gd_var_count(var);
     if (group_size(link, var) < count) {
-        (void)gd_fail(gd_var_ctx(var), GD_NOT_IMPLEMENTED, "%s: a Hessian of all parameters needs concat_params",
-                      gd_link_class_of(link)->name);
+        (void)gd_fail(gd_var_ctx(var), GD_NOT_IMPLEMENTED,
+                      "%s: a Hessian of all parameters needs concat_params", gd_link_class_of(link)->name);
         return NULL;
     }
     gd_dense d;

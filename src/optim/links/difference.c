@@ -40,7 +40,8 @@ gd_status gd__value_below(gd_var *var, double *value)
     return status;
 }
 
-gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads, gd_estimate_fn fn)
+gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads,
+                       gd_estimate_fn fn)
 {
     *loss = NULL;
     if (!backward) return gd_var_inner_evaluate(var, loss, NULL);

@@ -9,7 +9,7 @@
 #include "gradus/link.h"
 
 #define GD_DIFFERENCE_POINTS 5
-#define GD_DIFFERENCE_NAMES                                                                                   \
+#define GD_DIFFERENCE_NAMES \
     "forward|forward2|backward|backward2|central|central2|central3|forward3|backward3|central4|forward4|forward5|bspsa4"
 
 typedef struct gd_difference {
@@ -29,8 +29,8 @@ GD_NODISCARD gd_status gd__value_below(gd_var *var, double *value);
  * it, NULL otherwise.  target: the closure of all links after it, or only gradient or update of this step. */
 typedef gd_status (*gd_estimate_fn)(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads);
 GD_NODISCARD gd_status gd__estimate_step(gd_link *link, gd_var *var, gd_wrap_fn fn);
-GD_NODISCARD gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads,
-                                    gd_estimate_fn fn);
+GD_NODISCARD gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **loss,
+                                    gd_tensor **grads, gd_estimate_fn fn);
 
 #define GD_ESTIMATE_TARGET GD_CHOICE("target", "closure", "closure|grad|update", "what the estimate replaces")
 

@@ -15,8 +15,9 @@
 static const gd_field fields[] = {
     GD_TRUST_HESSIAN,
     GD_TRUST_RATIOS(2, 0.75, 0.25),
-    GD_REAL_OR_NONE("boundary_tol", 0, 1,
-                    "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"),
+    GD_REAL_OR_NONE(
+        "boundary_tol", 0, 1,
+        "the radius grows only after steps of at least (1 - boundary_tol) radius; none: after any"),
     GD_TRUST_TRIES,
     GD_TRUST_UPDATE,
     GD_TRUST_INNER,
@@ -91,7 +92,8 @@ static void forget(gd_trust *t)
 
 static gd_status dogleg_apply(gd_link *link, gd_var *var)
 {
-    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
+    return gd__trust_apply(link, var,
+                           &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
 }
 
 const gd_link_class gd_link_dogleg = {

@@ -22,7 +22,8 @@ static gd_tensor *element(gd_tensor *x, int64_t i)
 }
 
 /* d f / d x[i]; x[i] is back at its value afterwards, also on failure. */
-static gd_status derivative(gd_var *var, const gd_difference *d, double h, double f0, gd_tensor *one, double *out)
+static gd_status derivative(gd_var *var, const gd_difference *d, double h, double f0, gd_tensor *one,
+                            double *out)
 {
     double x = gd_item(one);
     gd_status status = GD_OK;
@@ -49,8 +50,10 @@ static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tenso
     for (int i = 0; i < gd_var_count(var) && !status; i++) {
         gd_tensor *x = gd_var_params(var)[i];
         gd_scope_begin(ctx);
-        if ((grads[i] = gd_zeros_like(x))) gd__own(grads[i]);
-        else status = gd_error(ctx);
+        if ((grads[i] = gd_zeros_like(x)))
+            gd__own(grads[i]);
+        else
+            status = gd_error(ctx);
         gd_scope_end(ctx);
         for (int64_t k = 0; k < x->numel && !status; k++) {
             gd_scope_begin(ctx);
@@ -69,10 +72,7 @@ static gd_status fdm_closure(void *user, gd_var *var, bool backward, gd_tensor *
     return gd__estimate(user, var, backward, loss, grads, estimate);
 }
 
-static gd_status fdm_step(gd_link *link, gd_var *var)
-{
-    return gd__estimate_step(link, var, fdm_closure);
-}
+static gd_status fdm_step(gd_link *link, gd_var *var) { return gd__estimate_step(link, var, fdm_closure); }
 
 const gd_link_class gd_link_fdm = {
     .name = "fdm",
@@ -83,4 +83,5 @@ const gd_link_class gd_link_fdm = {
     .field_count = 3,
     .step = fdm_step,
     .needs_closure = true,
+    .restores_params = true,
 };

@@ -51,7 +51,8 @@ static gd_status gauss_newton_update(gd_link *link, gd_var *var)
     gd_tensor *j = gd__jacobian_matrix(r, gd_var_params(var), count);
     status = j ? keep(link, j, r) : gd_error(ctx);
     model *m = gd_link_data(link);
-    gd_tensor *b = status ? NULL : gd_matmul(gd_transpose(m->j, 0, 1), m->r), *loss = b ? gd_dot(m->r, m->r) : NULL;
+    gd_tensor *b = status ? NULL : gd_matmul(gd_transpose(m->j, 0, 1), m->r),
+              *loss = b ? gd_dot(m->r, m->r) : NULL;
     if (loss) {
         gd_var_set_loss(var, loss);
         gd_var_set_loss_approx(var, loss);

@@ -35,7 +35,8 @@ static gd_status let_through(gd_link *link, gd_var *var, double scale)
         if (!sums[i]) status = gd_error(gd_var_ctx(var));
     }
     if (!status) status = gd_var_set_update(var, sums);
-    for (int i = 0; i < count && !status; i++) status = gd_fill(gd_link_state(link, params[i], "accumulator"), 0);
+    for (int i = 0; i < count && !status; i++)
+        status = gd_fill(gd_link_state(link, params[i], "accumulator"), 0);
     return status;
 }
 

@@ -20,7 +20,8 @@ static void symmetrize(double *h, int64_t n)
 
 static gd_tensor *symmetric(gd_tensor *h)
 {
-    bool here = gd_tensor_dtype(h) == GD_F64 && gd_is_contiguous(h) && gd_tensor_device(h) == gd_device_get(gd_tensor_ctx(h), "cpu");
+    bool here = gd_tensor_dtype(h) == GD_F64 && gd_is_contiguous(h) &&
+                gd_tensor_device(h) == gd_device_get(gd_tensor_ctx(h), "cpu");
     if (!here) return gd_mul_scalar(gd_add(h, gd_transpose(h, 0, 1)), 0.5);
     symmetrize(gd_data_mut(h), gd_size(h, 0));
     return h;
@@ -36,8 +37,8 @@ static gd_tensor *by_products(gd_link *link, gd_var *var, gd_hvp_method method, 
     gd_tensor *p = v && hv ? gd__vector_of(ctx, params, count) : NULL;
     if (!p) return NULL;
     int64_t n = gd_numel(p);
-    gd_tensor *h = gd_zeros(ctx, gd_tensor_dtype(p), 2, (int64_t[]){n, n});
-    gd_status status = h ? GD_OK : gd_error(ctx);
+    gd_tensor *h = gd_empty_on(gd_tensor_device(p), gd_tensor_dtype(p), 2, (int64_t[]){n, n});
+    gd_status status = h ? GD_OK : gd_error(ctx); /* every row is written below */
     for (int64_t i = 0; i < n && !status; i++) {
         gd_scope_begin(ctx);
         gd_tensor *unit = gd_zeros_like(p), *one = gd_slice(unit, "0", i, i + 1, 1);
@@ -58,9 +59,11 @@ gd_tensor *gd__hessian_matrix(gd_link *link, gd_var *var, double h)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     gd_scope_begin(ctx);
-    gd_tensor *matrix = gd_link_is(link, "hessian_method", "gfd_forward")   ? by_products(link, var, GD_HVP_FORWARD, h)
-                        : gd_link_is(link, "hessian_method", "gfd_central") ? by_products(link, var, GD_HVP_CENTRAL, h)
-                                                                            : gd_var_hessian(var);
+    gd_tensor *matrix = gd_link_is(link, "hessian_method", "gfd_forward")
+                            ? by_products(link, var, GD_HVP_FORWARD, h)
+                        : gd_link_is(link, "hessian_method", "gfd_central")
+                            ? by_products(link, var, GD_HVP_CENTRAL, h)
+                            : gd_var_hessian(var);
     matrix = matrix ? gd_keep(symmetric(matrix)) : NULL;
     gd_scope_end(ctx);
     return matrix;
@@ -73,12 +76,13 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
     gd_scope_begin(ctx);
     if (gd_eigh(h, &values, &vectors) == GD_OK) {
         gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), tolerance);
-        gd_tensor *zero = gd_zeros_like(values), *used = gd_gt(size, gd_maximum(least, gd_scalar(ctx, gd_tensor_dtype(h), 0)));
+        gd_tensor *zero = gd_zeros_like(values),
+                  *used = gd_gt(size, least);
         int64_t n = gd_numel(b);
         if (most > 0 && most < n) {
             /* the size of the most-th largest, found by counting */
-            gd_tensor *rank = gd_sum(gd_cast(gd_gt(gd_unsqueeze(size, 0, NULL), gd_unsqueeze(size, 1, NULL)), GD_I64),
-                                     "1", false);
+            gd_tensor *rank = gd_sum(
+                gd_cast(gd_gt(gd_unsqueeze(size, 0, NULL), gd_unsqueeze(size, 1, NULL)), GD_I64), "1", false);
             used = gd_logical_and(used, gd_lt(rank, gd_full_like(rank, (double)most)));
         }
         gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b), *divisor = values;
@@ -89,7 +93,8 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
         }
         part = gd_where(used, gd_div(part, gd_where(used, divisor, gd_ones_like(divisor))), zero);
         x = gd_keep(gd_matmul(vectors, part));
-    } else if (gd_error(ctx) == GD_SINGULAR || gd_error(ctx) == GD_VALUE) gd_clear_error(ctx);
+    } else if (gd_error(ctx) == GD_SINGULAR || gd_error(ctx) == GD_VALUE)
+        gd_clear_error(ctx);
     gd_scope_end(ctx);
     return x;
 }
@@ -100,11 +105,14 @@ static gd_tensor *by_cholesky(gd_tensor *h, gd_tensor *b, double eps)
     gd_ctx *ctx = gd_tensor_ctx(h);
     gd_tensor *lower = gd_cholesky(h), *x = NULL;
     if (lower) {
-        gd_tensor *pivots = gd_diagonal(lower), *least = gd_min(pivots, NULL, false), *most = gd_max(pivots, NULL, false);
+        gd_tensor *pivots = gd_diagonal(lower), *least = gd_min(pivots, NULL, false),
+                  *most = gd_max(pivots, NULL, false);
         double ratio = least && most ? gd_item(least) / gd_item(most) : 0;
         if (ratio * ratio > eps)
-            x = gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true, true, false);
-    } else if (gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+            x = gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true, true,
+                                    false);
+    } else if (gd_error(ctx) == GD_SINGULAR)
+        gd_clear_error(ctx);
     return x;
 }
 

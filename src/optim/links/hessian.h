@@ -4,10 +4,10 @@
 
 #include "gradus/link.h"
 
-#define GD_HESSIAN_METHOD                                                                                      \
-    GD_CHOICE("hessian_method", "autograd",                                                                    \
-              "autograd|batched_autograd|func|autograd.functional|functional_revrev|functional_fwdrev|"        \
-              "gfd_forward|gfd_central",                                                                       \
+#define GD_HESSIAN_METHOD                                                                               \
+    GD_CHOICE("hessian_method", "autograd",                                                             \
+              "autograd|batched_autograd|func|autograd.functional|functional_revrev|functional_fwdrev|" \
+              "gfd_forward|gfd_central",                                                                \
               "autograd in all its names, or differences of gradients")
 
 /* The Hessian at the current parameters, exactly symmetric, [n, n]; new.  By the link's hessian_method, with steps h. */

@@ -11,7 +11,8 @@
 /* ---- opening ---- */
 
 /* A tensor of the link with these sizes, made when it is not there or has others. */
-static gd_tensor *held(gd_history *h, const char *name, const gd_layout *like, int ndim, const int64_t *size, bool *made)
+static gd_tensor *held(gd_history *h, const char *name, const gd_layout *like, int ndim, const int64_t *size,
+                       bool *made)
 {
     gd_tensor *t = gd_link_global_tensor(h->link, name);
     bool fits = t && t->ndim == ndim && t->dtype == like->dtype;
@@ -28,7 +29,8 @@ gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_
 {
     gd_ctx *ctx = gd_var_ctx(var);
     int most = (int)gd_link_real(link, "history_size", NULL);
-    *h = (gd_history){.link = link, .params = gd_var_params(var), .most = most, .rows = most + 1, .uses_ss = uses_ss};
+    *h = (gd_history){
+        .link = link, .params = gd_var_params(var), .most = most, .rows = most + 1, .uses_ss = uses_ss};
     gd_status status = gd__layout_init(&h->layout, ctx, h->params, gd_var_count(var));
     if (status) return status;
     gd_layout host = {.ctx = ctx, .device = gd__cpu(ctx), .dtype = GD_F64};
@@ -81,16 +83,15 @@ typedef struct dots_job {
     double *part;    /* [spans][rows * PRODUCTS + 2] */
 } dots_job;
 
-static size_t part_size(const gd_history *h)
-{
-    return (size_t)h->rows * PRODUCTS + 2;
-}
+static size_t part_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
 
-static void row_products(dots_job *j, const gd_span *span, int row, const void *u, const void *s, const void *y, double *out)
+static void row_products(dots_job *j, const gd_span *span, int row, const void *u, const void *s,
+                         const void *y, double *out)
 {
     const gd_history *h = j->h;
     const gd_layout *l = &h->layout;
-    const void *rs = gd__in_vector(l, row_of(h, h->s, row), span), *ry = gd__in_vector(l, row_of(h, h->y, row), span);
+    const void *rs = gd__in_vector(l, row_of(h, h->s, row), span),
+               *ry = gd__in_vector(l, row_of(h, h->y, row), span);
     double two[2];
     if (j->pair && j->dots) {
         l->loops->dot2(rs, u, y, span->size, two);
@@ -309,17 +310,16 @@ static gd_status first_time(gd_history *h, gd_tensor *const *update)
  * (1 without pairs).  Powell (1978), with that matrix as Wang, Ma, Goldfarb & Liu (2017) have it:
  *     s y < 0.2 sigma s s:  y = theta y + (1 - theta) sigma s,  theta = 0.8 sigma s s / (sigma s s - s y)
  * double (Goldfarb, Ren & Bahamou 2020): the same for s against y y / sigma first, then for y. */
-static double bend(double sy, double square)
-{
-    return sy < 0.2 * square ? 0.8 * square / (square - sy) : 1;
-}
+static double bend(double sy, double square) { return sy < 0.2 * square ? 0.8 * square / (square - sy) : 1; }
 
 static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
 {
     gd_history *h = j->h;
     gd_ctx *ctx = h->layout.ctx;
     double sy = sum[j->fresh * PRODUCTS + SY], sigma = 1;
-    if (h->pairs) sigma = gd__gram(h, h->yy, h->pairs - 1, h->pairs - 1) / gd__gram(h, h->sy, h->pairs - 1, h->pairs - 1);
+    if (h->pairs)
+        sigma = gd__gram(h, h->yy, h->pairs - 1, h->pairs - 1) /
+                gd__gram(h, h->sy, h->pairs - 1, h->pairs - 1);
     if (!isfinite(sigma) || sigma <= 0 || !isfinite(sy)) return GD_OK;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
@@ -329,13 +329,15 @@ static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
     if (!status && rules->damping == 'd') {
         double theta = bend(sy, sum[j->fresh * PRODUCTS + YY] / sigma);
         change += 1 - theta;
-        if (theta < 1) status = gd_assign(s, gd_add(gd_mul_scalar(s, theta), gd_mul_scalar(y, (1 - theta) / sigma)));
+        if (theta < 1)
+            status = gd_assign(s, gd_add(gd_mul_scalar(s, theta), gd_mul_scalar(y, (1 - theta) / sigma)));
         if (!status) sy = gd_item(gd_dot(s, y));
     }
     if (!status) {
         double theta = bend(sy, sigma * gd_item(gd_dot(s, s)));
         change += 1 - theta;
-        if (theta < 1) status = gd_assign(y, gd_add(gd_mul_scalar(y, theta), gd_mul_scalar(s, (1 - theta) * sigma)));
+        if (theta < 1)
+            status = gd_assign(y, gd_add(gd_mul_scalar(y, theta), gd_mul_scalar(s, (1 - theta) * sigma)));
     }
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
@@ -344,8 +346,8 @@ static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
     return status || change == 0 ? status : products(j, sum);
 }
 
-
-gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_pair_rules *rules, bool with_dots)
+gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_pair_rules *rules,
+                             bool with_dots)
 {
     gd_ctx *ctx = h->layout.ctx;
     int count = h->layout.count;
@@ -362,12 +364,18 @@ gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_p
         before[count + i] = gd_link_state(h->link, h->params[i], "previous_update");
         if (!before[i] || !before[count + i]) status = gd_error(ctx);
     }
-    dots_job j = {.h = h, .update = update, .before_p = before, .before_u = before + count, .pair = true,
-                  .dots = with_dots, .fresh = (h->newest + 1) % h->rows};
+    dots_job j = {.h = h,
+                  .update = update,
+                  .before_p = before,
+                  .before_u = before + count,
+                  .pair = true,
+                  .dots = with_dots,
+                  .fresh = (h->newest + 1) % h->rows};
     if (!status) status = products(&j, sum);
     if (!status && rules->damping) status = damp(&j, rules, sum);
     const double *most = sum + h->rows * PRODUCTS;
-    if (!status && restarts(rules, most[0], most[1])) h->pairs = 0;
+    if (!status && restarts(rules, most[0], most[1]))
+        h->pairs = 0;
     else if (!status && takes(rules, most[0], most[1], sum[j.fresh * PRODUCTS + SY])) {
         keep_products(h, &j, sum);
         h->newest = j.fresh;
@@ -438,8 +446,8 @@ static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
     return status;
 }
 
-gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs, const double *cy,
-                              gd_tensor **out)
+gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
+                              const double *cy, gd_tensor **out)
 {
     gd_ctx *ctx = h->layout.ctx;
     size_t n = (size_t)h->pairs;
@@ -451,8 +459,10 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
             memcpy(coef + n, cy, n * sizeof *cy);
         }
         combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
-        if (gd__plain(&h->layout, update)) gd__each_span(&h->layout, combine_span, &j);
-        else status = combine_by_operators(&j, out);
+        if (gd__plain(&h->layout, update))
+            gd__each_span(&h->layout, combine_span, &j);
+        else
+            status = combine_by_operators(&j, out);
     }
     gd__free(ctx, coef, (2 * n + 1) * sizeof *coef);
     return status;
@@ -499,10 +509,7 @@ static gd_pair_rules pair_rules(const gd_link *link)
                            .damping = damping->kind == GD_SET_STRING ? *damping->string : '\0'};
 }
 
-static bool due(gd_link *link)
-{
-    return link->step % (int64_t)gd_link_real(link, "update_freq", NULL) == 0;
-}
+static bool due(gd_link *link) { return link->step % (int64_t)gd_link_real(link, "update_freq", NULL) == 0; }
 
 /* The update after the inner chain: new references in list. */
 static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *update, gd_tensor **list)
@@ -512,10 +519,12 @@ static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *upd
         gd__retain(update[i]);
         list[i] = update[i];
     }
-    return gd_link_transform(gd_link_child(link, "inner"), list, gd_var_params(var), gd_var_grad(var), var, count);
+    return gd_link_transform(gd_link_child(link, "inner"), list, gd_var_params(var), gd_var_grad(var), var,
+                             count);
 }
 
-gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply, bool uses_ss, gd_direction_fn fn)
+gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply, bool uses_ss,
+                             gd_direction_fn fn)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);

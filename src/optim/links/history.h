@@ -12,17 +12,18 @@
 
 #include "optim/layout.h"
 
-#define GD_HISTORY_SLOTS {"previous_params", true}, {"previous_update", true}
+#define GD_HISTORY_SLOTS \
+    {"previous_params", true}, { "previous_update", true }
 
 typedef struct gd_history {
     gd_link *link;
     gd_layout layout;
     gd_tensor *const *params;
     int most, rows, pairs, newest;
-    gd_tensor *s, *y, *gram;       /* borrowed from the link */
-    double *ss, *sy, *yy;          /* [rows][rows] inside gram */
-    double *s_dots, *y_dots;       /* products of the rows with the update, by row */
-    bool uses_ss;                  /* products s s, and s y both ways, are kept too */
+    gd_tensor *s, *y, *gram; /* borrowed from the link */
+    double *ss, *sy, *yy;    /* [rows][rows] inside gram */
+    double *s_dots, *y_dots; /* products of the rows with the update, by row */
+    bool uses_ss;            /* products s s, and s y both ways, are kept too */
 } gd_history;
 
 /* What decides whether a pair is taken. */
@@ -40,8 +41,8 @@ GD_NODISCARD gd_status gd__history_update(gd_history *h, gd_tensor *const *updat
                                           bool with_dots);
 GD_NODISCARD gd_status gd__history_dots(gd_history *h, gd_tensor *const *update);
 /* out = c update + sum over pairs of cs[k] s_k + cy[k] y_k, the oldest first; new tensors of the current scope. */
-GD_NODISCARD gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
-                                           const double *cy, gd_tensor **out);
+GD_NODISCARD gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
+                                           const double *cs, const double *cy, gd_tensor **out);
 void gd__history_forget(gd_link *link);
 
 /* Row of the k-th pair, the oldest being 0. */

@@ -29,19 +29,20 @@ static gd_tensor *exponential(void *user, gd_tensor *loss)
     return gd_exp(loss);
 }
 
-#define HOMOTOPY(NAME, function, SUMMARY, FORMULA)            \
-    static gd_status NAME##_step(gd_link *link, gd_var *var)  \
-    {                                                         \
-        (void)link;                                           \
-        return gd_var_reformulate(var, function, NULL);       \
-    }                                                         \
-    const gd_link_class gd_link_##NAME = {                    \
-        .name = #NAME,                                        \
-        .family = "misc",                                     \
-        .summary = SUMMARY,                                   \
-        .formula = FORMULA,                                   \
-        .step = NAME##_step,                                  \
-        .needs_closure = true,                                \
+#define HOMOTOPY(NAME, function, SUMMARY, FORMULA)           \
+    static gd_status NAME##_step(gd_link *link, gd_var *var) \
+    {                                                        \
+        (void)link;                                          \
+        return gd_var_reformulate(var, function, NULL);      \
+    }                                                        \
+    const gd_link_class gd_link_##NAME = {                   \
+        .name = #NAME,                                       \
+        .family = "misc",                                    \
+        .summary = SUMMARY,                                  \
+        .formula = FORMULA,                                  \
+        .step = NAME##_step,                                 \
+        .needs_closure = true,                               \
+        .restores_params = true,                             \
     };
 
 HOMOTOPY(exp_homotopy, exponential, "minimises the exponential of the loss", "loss -> exp(loss)")

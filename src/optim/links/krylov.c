@@ -91,8 +91,10 @@ static gd_status cg_step(gd_krylov *k, walk *w)
     if (!(curvature > 0)) {
         if (!k->negative && isinf(w->radius) && (k->steps || k->start)) {
             k->before = gd_copy(w->x);
-            if (k->before) gd__own(k->before);
-            else status = gd_error(gd_tensor_ctx(k->b));
+            if (k->before)
+                gd__own(k->before);
+            else
+                status = gd_error(gd_tensor_ctx(k->b));
         }
         k->negative = true;
         bool stay = k->stop_at_negative && k->steps;
@@ -135,7 +137,7 @@ static gd_status conjugate(gd_krylov *k, walk *w)
 /* ---- minimal residuals (Paige & Saunders 1975): Lanczos vectors v, directions d = (v - d1 d' - e d'') / g ---- */
 
 typedef struct lanczos {
-    gd_tensor *v, *v1;             /* this vector and the one before; owned */
+    gd_tensor *v, *v1;            /* this vector and the one before; owned */
     gd_tensor *d, *d1, *ad, *ad1; /* the last two directions and their products; owned or NULL */
     double beta, c, s, delta, epsilon, phi;
 } lanczos;
@@ -226,8 +228,10 @@ gd_status gd__krylov_at(gd_krylov *k, double radius, gd_tensor **x, gd_tensor **
     k->before = NULL;
     gd_scope_begin(ctx);
     replace(&w.x, k->start ? gd_copy(k->start) : gd_zeros_like(k->b));
-    if (k->start) w.ax = product_of(k, INT64_MAX, k->start);
-    else replace(&w.ax, gd_zeros_like(k->b));
+    if (k->start)
+        w.ax = product_of(k, INT64_MAX, k->start);
+    else
+        replace(&w.ax, gd_zeros_like(k->b));
     replace(&w.r, w.ax ? gd_sub(k->b, w.ax) : NULL);
     replace(&w.p, w.r ? gd_copy(w.r) : NULL);
     if (!w.x || !w.p) status = gd_error(ctx);

@@ -104,7 +104,8 @@ static gd_linop *compact_form(gd_tensor *w, gd_tensor *m, double sigma)
     gd_tensor *divisor = gd_where(seen, values, gd_ones_like(values));
     gd_tensor *inverse = gd_where(seen, gd_neg(gd_reciprocal(divisor)), gd_zeros_like(values));
     gd_dtype dtype = gd_tensor_dtype(w);
-    return gd_linop_shifted(gd_linop_low_rank(gd_matmul(w, gd_cast(vectors, dtype)), gd_cast(inverse, dtype)), sigma);
+    return gd_linop_shifted(gd_linop_low_rank(gd_matmul(w, gd_cast(vectors, dtype)), gd_cast(inverse, dtype)),
+                            sigma);
 }
 
 /* B = sigma I - [sigma S, Y] [sigma S^T S, L; L^T, -D]^-1 [sigma S, Y]^T with sigma = 1 / gamma, D and L the diagonal and
@@ -116,10 +117,13 @@ static gd_linop *compact_hessian(gd_history *h)
     gd_tensor *s = NULL, *y = NULL;
     if (gd__history_matrices(h, &s, &y)) return NULL;
     gd_tensor *sy = gd_cast(gd_matmul(s, gd_transpose(y, 0, 1)), GD_F64), *below = gd_tril(sy, -1);
-    gd_tensor *ss = gd_cast(gd_matmul(s, gd_transpose(s, 0, 1)), GD_F64), *eye = gd_eye(h->layout.ctx, GD_F64, n, n);
+    gd_tensor *ss = gd_cast(gd_matmul(s, gd_transpose(s, 0, 1)), GD_F64),
+              *eye = gd_eye(h->layout.ctx, GD_F64, n, n);
     gd_tensor *diagonal = gd_mul(sy, gd_to_device(eye, h->layout.device));
-    gd_tensor *upper[] = {gd_mul_scalar(ss, sigma), below}, *lower[] = {gd_transpose(below, 0, 1), gd_neg(diagonal)};
-    gd_tensor *halves[] = {gd_cat(upper, 2, "1"), gd_cat(lower, 2, "1")}, *rows[] = {gd_mul_scalar(s, sigma), y};
+    gd_tensor *upper[] = {gd_mul_scalar(ss, sigma), below},
+              *lower[] = {gd_transpose(below, 0, 1), gd_neg(diagonal)};
+    gd_tensor *halves[] = {gd_cat(upper, 2, "1"), gd_cat(lower, 2, "1")},
+              *rows[] = {gd_mul_scalar(s, sigma), y};
     return compact_form(gd_transpose(gd_cat(rows, 2, "0"), 0, 1), gd_cat(halves, 2, "0"), sigma);
 }
 
@@ -130,8 +134,10 @@ static gd_linop *lbfgs_hessian(gd_link *link, gd_var *var)
     gd_ctx *ctx = gd_var_ctx(var);
     gd_scope_begin(ctx);
     if (!gd__history_open(&h, link, var, false)) {
-        if (h.pairs) op = compact_hessian(&h);
-        else op = gd__history_identity(&h);
+        if (h.pairs)
+            op = compact_hessian(&h);
+        else
+            op = gd__history_identity(&h);
     }
     gd__history_close(&h);
     gd_scope_end(ctx);

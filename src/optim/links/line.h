@@ -22,11 +22,11 @@ typedef struct gd_line {
     gd_var *var;
     gd_layout layout;
     gd_tensor *const *params, *const *update;
-    gd_tensor **start;     /* copies of the parameters; owned; NULL before the first evaluation */
-    gd_tensor **grads;     /* room for gradients */
-    double value, slope;   /* at 0 */
-    double noise;          /* values that differ by less are the same */
-    gd_trial best;         /* the lowest value seen; a = 0 to begin with */
+    gd_tensor **start;   /* copies of the parameters; owned; NULL before the first evaluation */
+    gd_tensor **grads;   /* room for gradients */
+    double value, slope; /* at 0 */
+    double noise;        /* values that differ by less are the same */
+    gd_trial best;       /* the lowest value seen; a = 0 to begin with */
     int evals;
 } gd_line;
 

@@ -36,14 +36,23 @@ typedef struct products {
     bool hessian; /* a = y, b = s instead of a = s, b = y */
 } products;
 
-static double aa(const products *p, int i, int j) { return gd__gram(p->h, p->hessian ? p->h->yy : p->h->ss, i, j); }
-static double bb(const products *p, int i, int j) { return gd__gram(p->h, p->hessian ? p->h->ss : p->h->yy, i, j); }
+static double aa(const products *p, int i, int j)
+{
+    return gd__gram(p->h, p->hessian ? p->h->yy : p->h->ss, i, j);
+}
+static double bb(const products *p, int i, int j)
+{
+    return gd__gram(p->h, p->hessian ? p->h->ss : p->h->yy, i, j);
+}
 static double ab(const products *p, int i, int j)
 {
     return p->hessian ? gd__gram(p->h, p->h->sy, j, i) : gd__gram(p->h, p->h->sy, i, j);
 }
 static double wb(const products *p, int i, int j) { return ab(p, i, j) - bb(p, i, j); }
-static double ww(const products *p, int i, int j) { return aa(p, i, j) - ab(p, i, j) - ab(p, j, i) + bb(p, i, j); }
+static double ww(const products *p, int i, int j)
+{
+    return aa(p, i, j) - ab(p, i, j) - ab(p, j, i) + bb(p, i, j);
+}
 
 /* c[k] the coefficients of v_k, inverse[k] = 1 / v_k b_k, 0 where the pair is passed over. */
 static void recursion(const products *p, double *c, double *inverse)
@@ -139,7 +148,8 @@ static gd_linop *lsr1_hessian(gd_link *link, gd_var *var)
     gd_history h;
     gd_linop *op = NULL;
     gd_scope_begin(gd_var_ctx(var));
-    if (!gd__history_open(&h, link, var, true)) op = h.pairs ? low_rank_hessian(&h) : gd__history_identity(&h);
+    if (!gd__history_open(&h, link, var, true))
+        op = h.pairs ? low_rank_hessian(&h) : gd__history_identity(&h);
     gd__history_close(&h);
     gd_scope_end(gd_var_ctx(var));
     return op;
@@ -150,7 +160,8 @@ const gd_link_class gd_link_lsr1 = {
     .family = "quasi_newton",
     .summary = "limited-memory symmetric rank one",
     .formula = "H u with H = I + sum v v^T / v y over the last pairs",
-    .paper = "Byrd, Nocedal & Schnabel, Representations of quasi-Newton matrices and their use in limited memory methods, 1994",
+    .paper =
+        "Byrd, Nocedal & Schnabel, Representations of quasi-Newton matrices and their use in limited memory methods, 1994",
     .fields = fields,
     .field_count = 9,
     .slots = slots,

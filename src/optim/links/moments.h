@@ -5,9 +5,11 @@
 #include "gradus/link.h"
 
 /* The power of the second moment: 2 is a square. */
-#define GD_POWER                                                                                              \
-    {.name = "pow", .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = 2}, .low = 1e-3, .high = 100, \
-     .structural = true, .help = "power of the second moment"}
+#define GD_POWER                                                                                        \
+    {                                                                                                   \
+        .name = "pow", .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = 2}, .low = 1e-3, \
+        .high = 100, .structural = true, .help = "power of the second moment"                           \
+    }
 
 /* |x|^power and its inverse. */
 gd_value gd__rule_power(gd_rule *r, gd_value x, double power);

@@ -7,17 +7,24 @@
 
 #include <math.h>
 
-#define MOMENTUM GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "weight of the past")
-#define DAMPENING GD_REAL("dampening", 0, -INFINITY, INFINITY, "taken off the weight of the update")
+#define MOMENTUM    GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "weight of the past")
+#define DAMPENING   GD_REAL("dampening", 0, -INFINITY, INFINITY, "taken off the weight of the update")
 #define INIT(first) GD_CHOICE("ema_init", first, "zeros|update", "where the velocity starts")
 
-static const gd_field heavy_ball_fields[] = {MOMENTUM, DAMPENING, GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
-                                             GD_FLAG("lerp", false, "an average instead of a sum"), INIT("update"),
+static const gd_field heavy_ball_fields[] = {MOMENTUM,
+                                             DAMPENING,
+                                             GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
+                                             GD_FLAG("lerp", false, "an average instead of a sum"),
+                                             INIT("update"),
                                              GD_TARGET};
-static const gd_field ema_fields[] = {MOMENTUM, DAMPENING, GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
-                                      GD_FLAG("lerp", true, "an average instead of a sum"), INIT("zeros"), GD_TARGET};
-static const gd_field nag_fields[] = {MOMENTUM, DAMPENING, GD_FLAG("lerp", false, "an average instead of a sum"),
+static const gd_field ema_fields[] = {MOMENTUM,
+                                      DAMPENING,
+                                      GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
+                                      GD_FLAG("lerp", true, "an average instead of a sum"),
+                                      INIT("zeros"),
                                       GD_TARGET};
+static const gd_field nag_fields[] = {MOMENTUM, DAMPENING,
+                                      GD_FLAG("lerp", false, "an average instead of a sum"), GD_TARGET};
 
 static const gd_slot slots[] = {{"velocity", false}};
 
@@ -32,7 +39,8 @@ static gd_value velocity(gd_rule *r, gd_value u, gd_value before)
 static gd_value momentum_rule(gd_rule *r, gd_value u)
 {
     bool at_update = gd_rule_is(r, "ema_init", "update");
-    gd_value v = velocity(r, u, at_update ? gd_rule_state_or(r, "velocity", u) : gd_rule_state(r, "velocity"));
+    gd_value v = velocity(r, u,
+                          at_update ? gd_rule_state_or(r, "velocity", u) : gd_rule_state(r, "velocity"));
     gd_rule_set(r, "velocity", v);
     if (!gd_rule_flag(r, "debiased")) return v;
     gd_value rest = gd_rule_pow(r, gd_rule_setting(r, "momentum"), gd_rule_step(r));

@@ -53,10 +53,12 @@ static gd_tensor *damped(gd_link *link)
 static gd_tensor *solved(gd_link *link, gd_tensor *h, gd_tensor *b)
 {
     const gd_setting *how = gd_link_get(link, "eigval_fn", NULL);
-    bool spectral = how->kind == GD_SET_STRING || !gd_link_is_none(link, "eigv_tol") || !gd_link_is_none(link, "truncate");
+    bool spectral = how->kind == GD_SET_STRING || !gd_link_is_none(link, "eigv_tol") ||
+                    !gd_link_is_none(link, "truncate");
     if (!spectral) return gd__hessian_solve(h, b, gd_link_flag(link, "use_lstsq"));
     if (!gd__vector_finite(h)) return NULL;
-    double tolerance = gd_link_is_none(link, "eigv_tol") ? gd__vector_eps(h) : gd_link_real(link, "eigv_tol", NULL);
+    double tolerance = gd_link_is_none(link, "eigv_tol") ? gd__vector_eps(h)
+                                                         : gd_link_real(link, "eigv_tol", NULL);
     int64_t most = gd_link_is_none(link, "truncate") ? 0 : (int64_t)gd_link_real(link, "truncate", NULL);
     return gd__hessian_spectral(h, b, how->kind == GD_SET_STRING ? how->string : NULL, tolerance, most);
 }

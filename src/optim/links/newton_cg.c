@@ -13,7 +13,7 @@ static const gd_field fields[] = {
     GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
     GD_REAL("tol", 1e-8, 0, INFINITY, "norm of the residual at which it is enough"),
     GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of the Hessian"),
-    GD_HVP_CHOICE("autograd", "autograd|batched_autograd|forward|central|fd_forward|fd_central")
+    GD_HVP_CHOICE("autograd", "autograd|batched_autograd|forward|central|fd_forward|fd_central"),
     GD_CHOICE("solver", "cg", "cg|minres", "conjugate gradients or minimal residuals"),
     GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
     GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
@@ -57,7 +57,8 @@ static gd_status newton_cg_apply(gd_link *link, gd_var *var)
     gd_ctx *ctx = gd_var_ctx(var);
     gd_products products = gd__products_of(link, var);
     /* products by autograd need the gradient with its history: asked for first, it is evaluated once */
-    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var)) (void)gd_var_grad_graph(var);
+    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var))
+        (void)gd_var_grad_graph(var);
     gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var), *d = NULL, *hd = NULL;
     if (!b) return gd_error(ctx);
     bool all = gd_link_is_none(link, "maxiter");
@@ -71,7 +72,8 @@ static gd_status newton_cg_apply(gd_link *link, gd_var *var)
                    .minres = gd_link_is(link, "solver", "minres")};
     gd_status status = gd__krylov_begin(&k, b);
     if (!status && gd__vector_finite(b)) status = gd__krylov_at(&k, INFINITY, &d, &hd);
-    if (!status && d) status = gd__set_update_vector(link, var, downhill(d, k.before, b));
+    if (!status && d)
+        status = gd__set_update_vector(link, var, downhill(d, k.before, b));
     else if (!status) {
         gd_var_note_skipped(var);
         status = gd__set_zero_update(link, var);
@@ -86,8 +88,9 @@ const gd_link_class gd_link_newton_cg = {
     .family = "second_order",
     .summary = "Newton's method by conjugate gradients, without the Hessian",
     .formula = "d ~ (H + reg I)^-1 g",
-    .paper = "Dembo & Steihaug, Truncated-Newton algorithms for large-scale unconstrained optimization, Math. Program. 26, "
-             "1983",
+    .paper =
+        "Dembo & Steihaug, Truncated-Newton algorithms for large-scale unconstrained optimization, Math. Program. 26, "
+        "1983",
     .fields = fields,
     .field_count = sizeof fields / sizeof *fields,
     .slots = slots,

@@ -28,8 +28,9 @@ static const gd_field fields[] = {
     GD_REAL("reg", 1e-8, 0, INFINITY, "added to the diagonal of the Hessian"),
     GD_CHOICE("solver", "cg", "cg|minres", "conjugate gradients or minimal residuals"),
     GD_FLAG("adapt_tol", true, "a tenth of tol whenever no radius helped"),
-    GD_FLAG("npc_terminate", false, "stay where negative curvature is met, instead of following it to the edge"),
-    GD_HVP_CHOICE("central", "autograd|forward|central|fd_forward|fd_central")
+    GD_FLAG("npc_terminate", false,
+            "stay where negative curvature is met, instead of following it to the edge"),
+    GD_HVP_CHOICE("central", "autograd|forward|central|fd_forward|fd_central"),
     GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
     GD_CHILD("inner", "links whose update takes the place of the gradient"),
 };
@@ -44,9 +45,11 @@ static gd_status steihaug_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     gd_products products = gd__products_of(link, var);
-    double *factor = gd_link_global(link, "tol_factor", 1), *radius = gd_link_global(link, "radius", gd_link_real(link, "init", NULL));
+    double *factor = gd_link_global(link, "tol_factor", 1),
+           *radius = gd_link_global(link, "radius", gd_link_real(link, "init", NULL));
     if (!factor || !radius) return gd_error(ctx);
-    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var)) (void)gd_var_grad_graph(var);
+    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var))
+        (void)gd_var_grad_graph(var);
     gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var);
     if (!b) return gd_error(ctx);
     if (!gd__vector_finite(b)) {
@@ -70,7 +73,8 @@ static gd_status steihaug_apply(gd_link *link, gd_var *var)
     gd__krylov_end(&k);
     /* the radius has started again from above: nothing moved any more */
     bool collapsed = *gd_link_global(link, "radius", 1) > t.radius && before > 0;
-    if (!status && collapsed && gd_link_flag(link, "adapt_tol")) *gd_link_global(link, "tol_factor", 1) *= 0.1;
+    if (!status && collapsed && gd_link_flag(link, "adapt_tol"))
+        *gd_link_global(link, "tol_factor", 1) *= 0.1;
     return status;
 }
 
@@ -79,8 +83,9 @@ const gd_link_class gd_link_newton_cg_steihaug = {
     .family = "second_order",
     .summary = "Newton's method in a trust region by conjugate gradients, without the Hessian",
     .formula = "argmin of the model along the CG path with norm(d) <= radius",
-    .paper = "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
-             "Anal. 20, 1983",
+    .paper =
+        "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
+        "Anal. 20, 1983",
     .fields = fields,
     .field_count = sizeof fields / sizeof *fields,
     .apply = steihaug_apply,

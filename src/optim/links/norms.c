@@ -8,36 +8,36 @@
 #include <math.h>
 #include <stdio.h>
 
-#define NORM_FIELDS                                                                                                \
-    {.name = "ord",                                                                                                \
-     .kinds = GD_SET_REAL,                                                                                         \
-     .fallback = {.kind = GD_SET_REAL, .real = 2},                                                                 \
-     .low = 1e-3,                                                                                                  \
-     .high = INFINITY,                                                                                             \
-     .structural = true,                                                                                           \
-     .help = "order of the norm"},                                                                                 \
-        {.name = "dim",                                                                                            \
-         .kinds = GD_SET_NONE | GD_SET_REAL | GD_SET_LIST | GD_SET_STRING,                                         \
-         .fallback = {.kind = GD_SET_NONE},                                                                        \
-         .low = -GD_MAX_DIMS,                                                                                      \
-         .high = GD_MAX_DIMS - 1,                                                                                  \
-         .integer = true,                                                                                          \
-         .choices = "global",                                                                                      \
-         .structural = true,                                                                                       \
-         .help = "axes of the norm; none: the whole tensor; \"global\": all tensors"},                             \
-        GD_FLAG("inverse_dims", false, "take the norm along the axes that dim does not name"),                     \
-        {.name = "min_size",                                                                                       \
-         .kinds = GD_SET_REAL,                                                                                     \
-         .fallback = {.kind = GD_SET_REAL, .real = 1},                                                             \
-         .low = 0,                                                                                                 \
-         .high = INFINITY,                                                                                         \
-         .integer = true,                                                                                          \
-         .help = "tensors with fewer elements under the norm are left alone"},                                     \
+#define NORM_FIELDS                                                                            \
+    {.name = "ord",                                                                            \
+     .kinds = GD_SET_REAL,                                                                     \
+     .fallback = {.kind = GD_SET_REAL, .real = 2},                                             \
+     .low = 1e-3,                                                                              \
+     .high = INFINITY,                                                                         \
+     .structural = true,                                                                       \
+     .help = "order of the norm"},                                                             \
+        {.name = "dim",                                                                        \
+         .kinds = GD_SET_NONE | GD_SET_REAL | GD_SET_LIST | GD_SET_STRING,                     \
+         .fallback = {.kind = GD_SET_NONE},                                                    \
+         .low = -GD_MAX_DIMS,                                                                  \
+         .high = GD_MAX_DIMS - 1,                                                              \
+         .integer = true,                                                                      \
+         .choices = "global",                                                                  \
+         .structural = true,                                                                   \
+         .help = "axes of the norm; none: the whole tensor; \"global\": all tensors"},         \
+        GD_FLAG("inverse_dims", false, "take the norm along the axes that dim does not name"), \
+        {.name = "min_size",                                                                   \
+         .kinds = GD_SET_REAL,                                                                 \
+         .fallback = {.kind = GD_SET_REAL, .real = 1},                                         \
+         .low = 0,                                                                             \
+         .high = INFINITY,                                                                     \
+         .integer = true,                                                                      \
+         .help = "tensors with fewer elements under the norm are left alone"},                 \
         GD_TARGET
 
 static const gd_field clip_fields[] = {GD_REAL_NEEDED("max_norm", 0, INFINITY, "largest norm"), NORM_FIELDS};
-static const gd_field normalize_fields[] = {GD_REAL("norm_value", 1, -INFINITY, INFINITY, "norm of the result"),
-                                            NORM_FIELDS};
+static const gd_field normalize_fields[] = {
+    GD_REAL("norm_value", 1, -INFINITY, INFINITY, "norm of the result"), NORM_FIELDS};
 
 /* The norm as a uniform value, and the update times factor(norm) where the tensor is large enough. */
 static gd_value norm_of(gd_rule *r, gd_value u)
@@ -116,21 +116,16 @@ static gd_tensor *scaled_along(const gd_link *link, gd_tensor *x, unsigned mask,
 static gd_status along_axes(const gd_transform *t, bool clip)
 {
     for (int i = 0; i < t->count; i++) {
-        t->tensors[i] = scaled_along(t->link, t->tensors[i], chosen_axes(t->link, gd_ndim(t->tensors[i])), clip);
+        t->tensors[i] = scaled_along(t->link, t->tensors[i], chosen_axes(t->link, gd_ndim(t->tensors[i])),
+                                     clip);
         if (!t->tensors[i]) return gd_error(gd_link_ctx(t->link));
     }
     return GD_OK;
 }
 
-static gd_status clip_norm_apply(const gd_transform *t)
-{
-    return along_axes(t, true);
-}
+static gd_status clip_norm_apply(const gd_transform *t) { return along_axes(t, true); }
 
-static gd_status normalize_apply(const gd_transform *t)
-{
-    return along_axes(t, false);
-}
+static gd_status normalize_apply(const gd_transform *t) { return along_axes(t, false); }
 
 const gd_link_class gd_link_clip_norm = {
     .name = "clip_norm",

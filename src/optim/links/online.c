@@ -25,7 +25,8 @@ static gd_status update_before(gd_link *link, gd_var *var)
     gd_tensor **now = gd_link_scratch(link, count);
     gd_status status = now ? gd_var_save_params(var, now) : gd_error(ctx);
     if (status) return status;
-    for (int i = 0; i < count && !status; i++) status = gd_assign(params[i], gd_link_state(link, params[i], "previous"));
+    for (int i = 0; i < count && !status; i++)
+        status = gd_assign(params[i], gd_link_state(link, params[i], "previous"));
     gd_var *before = status ? NULL : gd_var_clone(var, false, NULL);
     if (before) {
         gd_var_set_loss(before, NULL);
@@ -33,7 +34,8 @@ static gd_status update_before(gd_link *link, gd_var *var)
         if (!status) status = gd_var_set_update(before, NULL);
         if (!status) status = each_child(link, before, gd_link_update);
         if (!status) status = gd_var_flush(before);
-    } else if (!status) status = gd_error(ctx);
+    } else if (!status)
+        status = gd_error(ctx);
     gd_status back = gd_var_restore_params(var, now);
     for (int i = 0; i < count; i++) gd_release(now[i]);
     gd_var_free(before);
@@ -50,7 +52,8 @@ static gd_status online_step(gd_link *link, gd_var *var)
         gd_link_reset_for_online(link);
         status = update_before(link, var);
     }
-    for (int i = 0; i < count && !status; i++) status = gd_link_set_state(link, params[i], "previous", params[i]);
+    for (int i = 0; i < count && !status; i++)
+        status = gd_link_set_state(link, params[i], "previous", params[i]);
     if (!status) status = each_child(link, var, gd_link_update);
     return status ? status : each_child(link, var, gd_link_apply);
 }

@@ -30,7 +30,8 @@ static gd_status target(gd_link *link, double loss, double *out)
 {
     *out = gd_link_real(link, "f_star", NULL);
     if (!isnan(*out)) return GD_OK;
-    double best = fmin(gd__kept(link, "f_best", INFINITY), loss), y = gd__kept(link, "y", gd_link_real(link, "y", NULL));
+    double best = fmin(gd__kept(link, "f_best", INFINITY), loss),
+           y = gd__kept(link, "y", gd_link_real(link, "y", NULL));
     *out = best - y;
     gd_status status = gd__keep_number(link, "f_best", best);
     return status ? status : gd__keep_number(link, "y", y * (1 - gd_link_real(link, "y_decay", NULL)));
@@ -43,7 +44,9 @@ static gd_status polyak_update(const gd_transform *t)
     double loss = gd_item(t->loss), aim = 0, product = 0;
     gd_status status = gd__layout_init(&l, gd_link_ctx(link), t->params, t->count);
     if (!status) status = target(link, loss, &aim);
-    if (!status) status = gd__list_dot(&l, t->tensors, gd_link_flag(link, "use_grad") ? t->grads : t->tensors, &product);
+    if (!status)
+        status = gd__list_dot(&l, t->tensors, gd_link_flag(link, "use_grad") ? t->grads : t->tensors,
+                              &product);
     double step = (loss - aim) / product, most = gd_link_real(link, "max", NULL);
     if (step > most) step = most;
     if (!isfinite(step) || !(product > 0)) step = 0;

@@ -9,7 +9,9 @@ gd_products gd__products_of(gd_link *link, gd_var *var)
     bool central = gd_link_is(link, "hvp_method", "central") || gd_link_is(link, "hvp_method", "fd_central");
     return (gd_products){.link = link,
                          .var = var,
-                         .method = forward ? GD_HVP_FORWARD : central ? GD_HVP_CENTRAL : GD_HVP_AUTOGRAD,
+                         .method = forward   ? GD_HVP_FORWARD
+                                   : central ? GD_HVP_CENTRAL
+                                             : GD_HVP_AUTOGRAD,
                          .h = gd_link_real(link, "h", NULL)};
 }
 

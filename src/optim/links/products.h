@@ -11,8 +11,8 @@ typedef struct gd_products {
     double h;
 } gd_products;
 
-#define GD_HVP_CHOICE(fallback, choices)                                                                       \
-    GD_CHOICE("hvp_method", fallback, choices, "products by autograd or by differences of gradients"),
+#define GD_HVP_CHOICE(fallback, choices) \
+    GD_CHOICE("hvp_method", fallback, choices, "products by autograd or by differences of gradients")
 
 /* From the settings hvp_method and h of a link. */
 gd_products gd__products_of(gd_link *link, gd_var *var);

@@ -22,20 +22,21 @@
 
 #define DISTRIBUTION(d) \
     GD_CHOICE("distribution", d, "rademacher|gaussian|normal|uniform|sphere", "of the directions")
-#define SAMPLES(n, f)                                                                        \
-    GD_INT("n_samples", n, 1, 1e6, "directions to average over"),                            \
+#define SAMPLES(n, f)                                             \
+    GD_INT("n_samples", n, 1, 1e6, "directions to average over"), \
         GD_CHOICE("formula", f, GD_DIFFERENCE_NAMES, "which points along a direction")
 #define H(h)  GD_REAL("h", h, 1e-300, INFINITY, "distance of the points")
 #define FIXED GD_FLAG("pre_generate", true, "the same directions for all evaluations of a step")
 #define SEED  GD_INT_OR_NONE("seed", -9e15, 9e15, "of its own random numbers; none: those of the context")
 
-static const gd_field spsa_fields[] = {H(1e-3), SAMPLES(1, "central"), DISTRIBUTION("rademacher"), FIXED, SEED,
+static const gd_field spsa_fields[] = {H(1e-3), SAMPLES(1, "central"), DISTRIBUTION("rademacher"), FIXED,
+                                       SEED,    GD_ESTIMATE_TARGET};
+static const gd_field rdsa_fields[] = {H(1e-3), SAMPLES(1, "central2"), DISTRIBUTION("gaussian"),
+                                       FIXED,   GD_ESTIMATE_TARGET,     SEED};
+static const gd_field smoothing_fields[] = {H(1e-2), SAMPLES(100, "forward2"), DISTRIBUTION("gaussian"),
+                                            FIXED,   GD_ESTIMATE_TARGET,       SEED};
+static const gd_field mezo_fields[] = {H(1e-3), SAMPLES(1, "central2"), DISTRIBUTION("rademacher"),
                                        GD_ESTIMATE_TARGET};
-static const gd_field rdsa_fields[] = {H(1e-3), SAMPLES(1, "central2"), DISTRIBUTION("gaussian"), FIXED,
-                                       GD_ESTIMATE_TARGET, SEED};
-static const gd_field smoothing_fields[] = {H(1e-2), SAMPLES(100, "forward2"), DISTRIBUTION("gaussian"), FIXED,
-                                            GD_ESTIMATE_TARGET, SEED};
-static const gd_field mezo_fields[] = {H(1e-3), SAMPLES(1, "central2"), DISTRIBUTION("rademacher"), GD_ESTIMATE_TARGET};
 
 /* Kept in the link while a step runs. */
 typedef struct step_data {
@@ -53,7 +54,7 @@ typedef struct walk {
     uint64_t first;   /* block where the current direction starts */
     int kind;
     bool sphere;
-    double factor;    /* of the numbers of the generator */
+    double factor;     /* of the numbers of the generator */
     gd_tensor **start; /* copies of the parameters; NULL: moves in place */
     double here;       /* where they are, in place */
     gd_status (*value)(gd_var *var, double *value);
@@ -179,14 +180,16 @@ static gd_tensor *as_tensor(const walk *w, int i)
     gd_tensor *like = w->layout.like[i];
     gd_rng at = {.key = w->rng->key, .counter = w->first + w->offset[i]};
     gd_dtype dtype = like->dtype == GD_F64 ? GD_F64 : GD_F32;
-    gd_tensor *z = gd__random(like->storage->device, &at, gd_link_class_of(w->link)->name, w->kind, dtype, like->ndim,
-                              like->size);
-    if (w->kind == GD_RANDOM_UNIFORM) z = gd_mul_scalar(gd_add_scalar(gd_mul_scalar(z, 2), -1), 1.7320508075688772);
+    gd_tensor *z = gd__random(like->storage->device, &at, gd_link_class_of(w->link)->name, w->kind, dtype,
+                              like->ndim, like->size);
+    if (w->kind == GD_RANDOM_UNIFORM)
+        z = gd_mul_scalar(gd_add_scalar(gd_mul_scalar(z, 2), -1), 1.7320508075688772);
     return z;
 }
 
 /* to = from + c z. */
-static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from, double c, const double *each)
+static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from, double c,
+                     const double *each)
 {
     add_job j = {.w = w, .to = to, .from = from, .c = c, .each = each};
     if (gd__plain(&w->layout, to) && gd__plain(&w->layout, from)) {
@@ -200,7 +203,9 @@ static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from
         gd_no_grad_begin(w->layout.ctx);
         gd_tensor *z = as_tensor(w, i);
         /* in the wider dtype, then rounded once */
-        gd_tensor *sum = z ? gd_add(gd_cast(gd_detach(from[i]), gd_tensor_dtype(z)), gd_mul_scalar(z, amount(&j, i))) : NULL;
+        gd_tensor *sum = z ? gd_add(gd_cast(gd_detach(from[i]), gd_tensor_dtype(z)),
+                                    gd_mul_scalar(z, amount(&j, i)))
+                           : NULL;
         status = sum ? gd_assign(to[i], sum) : gd_error(w->layout.ctx);
         gd_no_grad_end(w->layout.ctx);
         gd_scope_end(w->layout.ctx);
@@ -214,14 +219,17 @@ static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from
 static gd_status go_to(walk *w, double a)
 {
     gd_tensor *const *params = w->layout.like;
-    gd_status status = w->start ? add(w, params, w->start, a, NULL) : add(w, params, params, a - w->here, NULL);
+    gd_status status = w->start ? add(w, params, w->start, a, NULL)
+                                : add(w, params, params, a - w->here, NULL);
     w->here = a;
     return status;
 }
 
 static gd_status go_back(walk *w)
 {
-    return w->start ? gd_var_restore_params(w->var, w->start) : w->here != 0 ? go_to(w, 0) : GD_OK;
+    return w->start       ? gd__list_assign(&w->layout, w->layout.like, w->start)
+           : w->here != 0 ? go_to(w, 0)
+                          : GD_OK;
 }
 
 /* The derivative along the current direction; parameters are back afterwards, also on failure. */
@@ -273,7 +281,7 @@ static gd_status estimate_with(gd_link *link, gd_var *var, gd_tensor **loss, gd_
     gd_status status = walk_open(&w, link, var);
     if (!status && !in_place) {
         gd_tensor **start = gd_link_scratch(link, w.layout.count);
-        status = start ? gd_var_save_params(var, start) : gd_error(w.layout.ctx);
+        status = start ? gd__list_copied(&w.layout, w.layout.like, start) : gd_error(w.layout.ctx);
         w.start = status ? NULL : start;
     }
     if (!status && gd__difference_at_zero(gd__difference(link))) {
@@ -365,27 +373,30 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
     return whole ? step_in_place(link, var) : gd__estimate_step(link, var, mezo_closure);
 }
 
-#define SAMPLED(NAME, FIELDS, COUNT, STEP, SUMMARY, PAPER)             \
-    const gd_link_class gd_link_##NAME = {                             \
-        .name = #NAME,                                                 \
-        .family = "grad_approximation",                                \
-        .summary = SUMMARY,                                            \
-        .formula = "g = mean of z (f(x + h z) - f(x - h z)) / 2 h",    \
-        .paper = PAPER,                                                \
-        .fields = FIELDS,                                              \
-        .field_count = COUNT,                                          \
-        .data_size = sizeof(step_data),                                \
-        .step = STEP,                                                  \
-        .needs_closure = true,                                         \
+#define SAMPLED(NAME, FIELDS, COUNT, STEP, SUMMARY, PAPER)          \
+    const gd_link_class gd_link_##NAME = {                          \
+        .name = #NAME,                                              \
+        .family = "grad_approximation",                             \
+        .summary = SUMMARY,                                         \
+        .formula = "g = mean of z (f(x + h z) - f(x - h z)) / 2 h", \
+        .paper = PAPER,                                             \
+        .fields = FIELDS,                                           \
+        .field_count = COUNT,                                       \
+        .data_size = sizeof(step_data),                             \
+        .step = STEP,                                               \
+        .needs_closure = true,                                      \
+        .restores_params = true,                                    \
     };
 
 SAMPLED(gaussian_smoothing, smoothing_fields, 7, sampled_step, "gradient of the loss smoothed by a gaussian",
         "Nesterov & Spokoiny, Random gradient-free minimization of convex functions, 2017")
 SAMPLED(mezo, mezo_fields, 5, mezo_step, "gradients from random directions, without memory for them",
         "Malladi et al., Fine-tuning language models with just forward passes, 2023")
-SAMPLED(randomized_fdm, spsa_fields, 7, sampled_step, "finite differences along random directions",
-        "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")
+SAMPLED(
+    randomized_fdm, spsa_fields, 7, sampled_step, "finite differences along random directions",
+    "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")
 SAMPLED(rdsa, rdsa_fields, 7, sampled_step, "random direction stochastic approximation",
         "Kushner & Clark, Stochastic approximation methods for constrained and unconstrained systems, 1978")
-SAMPLED(spsa, spsa_fields, 7, sampled_step, "simultaneous perturbation stochastic approximation",
-        "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")
+SAMPLED(
+    spsa, spsa_fields, 7, sampled_step, "simultaneous perturbation stochastic approximation",
+    "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")

@@ -30,7 +30,8 @@ static gd_value average(gd_rule *r, const char *slot, gd_value x, gd_value weigh
 
 static gd_value rmsprop_rule(gd_rule *r, gd_value u)
 {
-    gd_value beta = gd_rule_setting(r, "smoothing"), one = gd_rule_const(r, 1), weight = gd_rule_sub(r, one, beta);
+    gd_value beta = gd_rule_setting(r, "smoothing"), one = gd_rule_const(r, 1),
+             weight = gd_rule_sub(r, one, beta);
     double power = gd_rule_number(r, "pow");
     gd_value v = average(r, "exp_avg_sq", gd__rule_power(r, u, power), weight);
     if (gd_rule_flag(r, "centered"))

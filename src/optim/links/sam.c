@@ -12,12 +12,13 @@
 
 #include <math.h>
 
-#define COMMON(r)                                                   \
-    GD_REAL("rho", r, 0, INFINITY, "radius of the neighbourhood"),  \
-        GD_REAL("p", 2, 1, INFINITY, "norm of the neighbourhood"),  \
+#define COMMON(r)                                                  \
+    GD_REAL("rho", r, 0, INFINITY, "radius of the neighbourhood"), \
+        GD_REAL("p", 2, 1, INFINITY, "norm of the neighbourhood"), \
         GD_REAL("eps", 1e-10, 0, INFINITY, "added to the norm")
 
-static const gd_field sam_fields[] = {COMMON(0.05), GD_FLAG("asam", false, "distance relative to the parameters")};
+static const gd_field sam_fields[] = {COMMON(0.05),
+                                      GD_FLAG("asam", false, "distance relative to the parameters")};
 static const gd_field asam_fields[] = {COMMON(0.5)};
 
 /* |x| |g| for asam, g otherwise. */
@@ -35,8 +36,10 @@ static gd_status total(gd_var *var, gd_tensor *const *grads, double q, bool rela
         gd_scope_begin(gd_var_ctx(var));
         gd_tensor *size = gd_abs(weighted(gd_var_params(var)[i], grads[i], relative));
         gd_tensor *sum = gd_sum(q == 2 ? gd_square(size) : gd_pow_scalar(size, q), NULL, false);
-        if (sum) *out += gd_item(sum);
-        else status = gd_error(gd_var_ctx(var));
+        if (sum)
+            *out += gd_item(sum);
+        else
+            status = gd_error(gd_var_ctx(var));
         gd_scope_end(gd_var_ctx(var));
     }
     return status;
@@ -47,7 +50,8 @@ static gd_status ascent(gd_link *link, gd_var *var, gd_tensor *const *grads, boo
 {
     double p = gd_link_real(link, "p", NULL), q = p == 1 ? INFINITY : p / (p - 1), sum = 0;
     if (isinf(p)) q = 1;
-    if (isinf(q)) return gd_fail(gd_var_ctx(var), GD_VALUE, "%s: p must be above 1", gd_link_class_of(link)->name);
+    if (isinf(q))
+        return gd_fail(gd_var_ctx(var), GD_VALUE, "%s: p must be above 1", gd_link_class_of(link)->name);
     gd_status status = total(var, grads, q, relative, &sum);
     double norm = isinf(p) ? 1 : pow(sum, 1 / p);
     double scale = gd_link_real(link, "rho", NULL) / (norm + gd_link_real(link, "eps", NULL));
@@ -66,10 +70,16 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     gd_link *link = user;
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
-    gd_status status = gd_var_inner_evaluate(var, loss, backward ? grads : NULL);
-    if (status || !backward) return status;
+    if (!backward) return gd_var_inner_evaluate(var, loss, NULL);
+    gd_layout l;
+    gd_status status = gd__layout_init(&l, ctx, gd_var_params(var), count);
+    if (!status) status = gd_var_inner_evaluate(var, loss, grads);
+    if (status) {
+        gd__layout_free(&l);
+        return status;
+    }
     bool relative = gd__field_index(gd_link_class_of(link), "asam") < 0 || gd_link_flag(link, "asam");
-    gd_tensor *there = NULL;
+    gd_tensor *there = NULL, *const *params = gd_var_params(var);
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     gd_tensor **start = gd_link_scratch(link, 2 * count), **way = start + count;
@@ -78,16 +88,17 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
         gd__release(grads[i]);
         grads[i] = NULL;
     }
-    if (!status) status = gd_var_save_params(var, start);
+    if (!status) status = gd__list_copied(&l, params, start);
     if (!status) {
-        status = gd_var_move(var, 1, way);
+        status = gd__list_move(&l, params, start, way, -1);
         if (!status) status = gd_var_inner_evaluate(var, &there, grads);
-        gd_status back = gd_var_restore_params(var, start);
+        gd_status back = gd__list_assign(&l, params, start);
         if (!status) status = back;
         for (int i = 0; i < count; i++) gd__release(start[i]);
     }
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
+    gd__layout_free(&l);
     gd__release(there);
     if (status) {
         gd__release(*loss);
@@ -96,10 +107,7 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     return status;
 }
 
-static gd_status sam_step(gd_link *link, gd_var *var)
-{
-    return gd_var_wrap_closure(var, worst_point, link);
-}
+static gd_status sam_step(gd_link *link, gd_var *var) { return gd_var_wrap_closure(var, worst_point, link); }
 
 const gd_link_class gd_link_sam = {
     .name = "sam",
@@ -111,6 +119,7 @@ const gd_link_class gd_link_sam = {
     .field_count = 4,
     .step = sam_step,
     .needs_closure = true,
+    .restores_params = true,
 };
 
 const gd_link_class gd_link_asam = {
@@ -123,4 +132,5 @@ const gd_link_class gd_link_asam = {
     .field_count = 3,
     .step = sam_step,
     .needs_closure = true,
+    .restores_params = true,
 };

@@ -26,7 +26,7 @@ static gd_status publish(gd_link *link, gd_var *var, double loss)
 static gd_status save_best_step(gd_link *link, gd_var *var)
 {
     /* with its gradient: the chain will most likely need that too */
-    double loss = gd_var_loss_value(var, !gd_var_has_loss(var) && !gd_var_has_update(var));
+    double loss = gd_var_loss_value(var, !gd_var_has_loss(var) && var->update_is_grad);
     gd_status status = gd_error(gd_var_ctx(var));
     if (status || !(loss < gd__kept(link, "best_loss", INFINITY))) return status;
     for (int i = 0; i < gd_var_count(var) && !status; i++)

@@ -16,13 +16,16 @@ gd_status gd__scale_by_kept(const gd_transform *t)
 }
 
 /* The previous tensors of a slot in list, replaced by copies of now. */
-static gd_status exchange(const gd_transform *t, const char *slot, gd_tensor *const *now, gd_tensor **list, bool *first)
+static gd_status exchange(const gd_transform *t, const char *slot, gd_tensor *const *now, gd_tensor **list,
+                          bool *first)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < t->count && !status; i++) {
         gd_tensor *key = t->params[i];
-        if (!gd_link_has_state(t->link, key, slot)) *first = true;
-        else if (!(list[i] = gd_copy(gd_link_state(t->link, key, slot)))) status = gd_error(gd_link_ctx(t->link));
+        if (!gd_link_has_state(t->link, key, slot))
+            *first = true;
+        else if (!(list[i] = gd_copy(gd_link_state(t->link, key, slot))))
+            status = gd_error(gd_link_ctx(t->link));
         if (!status) status = gd_link_set_state(t->link, key, slot, now[i]);
     }
     return status;

@@ -13,7 +13,8 @@ typedef struct gd_change {
     double ss, sy, yy;
     bool first;
 } gd_change;
-#define GD_CHANGE_SLOTS {"previous_params", true}, {"previous_update", true}
+#define GD_CHANGE_SLOTS \
+    {"previous_params", true}, { "previous_update", true }
 GD_NODISCARD gd_status gd__change(const gd_transform *t, gd_change *out);
 
 #endif

@@ -21,27 +21,29 @@
 static const gd_field fields[] = {
     GD_REAL("c1", 1e-4, 0, 1, "share of the promised decrease to reach"),
     GD_REAL("c2", 0.9, 0, 1, "share of the slope to keep at most; 0.1 for conjugate gradients"),
-    GD_CHOICE("a_init", "fixed", "fixed|previous|first-order|quadratic|quadratic-clip", "how the first step is chosen"),
+    GD_CHOICE("a_init", "fixed", "fixed|previous|first-order|quadratic|quadratic-clip",
+              "how the first step is chosen"),
     GD_REAL("a_max", 1e12, 0, INFINITY, "longest step"),
     GD_REAL("init_value", 1, 0, INFINITY, "first step, where a_init gives none"),
     GD_INT("maxiter", 25, 1, 1e6, "trials of the first phase"),
     GD_INT("maxzoom", 10, 0, 1e6, "trials of the second phase"),
     GD_INT_OR_NONE("maxeval", 1, 1e9, "evaluations in all"),
     GD_REAL("tol_change", 1e-9, 0, INFINITY, "narrowest interval"),
-    GD_CHOICE("interpolation", "cubic", "cubic|quadratic|bisection|polynomial|polynomial2", "how trials are chosen"),
+    GD_CHOICE("interpolation", "cubic", "cubic|quadratic|bisection|polynomial|polynomial2",
+              "how trials are chosen"),
     GD_FLAG("adaptive", true, "halve the first step after a failure"),
     GD_FLAG("fallback", false, "without an acceptable step take the lowest point seen"),
     GD_FLAG("plus_minus", false, "search the other way where the update points uphill"),
 };
 
-#define MAX_POINTS 6        /* that polynomials go through */
-#define MAX_NOT_FINITE 60   /* trials that give no number */
+#define MAX_POINTS     6  /* that polynomials go through */
+#define MAX_NOT_FINITE 60 /* trials that give no number */
 
 typedef struct search {
     gd_line line;
     double c1, c2, a_max, tol, sign; /* sign -1: steps are negative */
     int maxiter, maxzoom, maxeval, not_finite;
-    char interpolation; /* c, q, b, p or P */
+    char interpolation;         /* c, q, b, p or P */
     gd_trial point[MAX_POINTS]; /* the latest trials, for polynomials */
     int points;
     double accepted;
@@ -49,18 +51,15 @@ typedef struct search {
 
 /* ---- where to try next ---- */
 
-static double clamp(double x, double low, double high)
-{
-    return x < low ? low : x > high ? high : x;
-}
+static double clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
 /* Minimiser of the cubic through values and slopes at two points, l left of r; NAN if there is none. */
-#define CUBIC(name, T, root)                                                                        \
-    static T name(T la, T lf, T ls, T ra, T rf, T rs)                                               \
-    {                                                                                               \
-        T d1 = ls + rs - 3 * (lf - rf) / (la - ra), square = d1 * d1 - ls * rs;                     \
-        T d2 = square >= 0 ? root(square) : (T)NAN;                                                 \
-        return ra - (ra - la) * ((rs + d2 - d1) / (rs - ls + 2 * d2));                              \
+#define CUBIC(name, T, root)                                                    \
+    static T name(T la, T lf, T ls, T ra, T rf, T rs)                           \
+    {                                                                           \
+        T d1 = ls + rs - 3 * (lf - rf) / (la - ra), square = d1 * d1 - ls * rs; \
+        T d2 = square >= 0 ? root(square) : (T)NAN;                             \
+        return ra - (ra - la) * ((rs + d2 - d1) / (rs - ls + 2 * d2));          \
     }
 CUBIC(cubic_wide, double, sqrt)
 CUBIC(cubic_short, float, sqrtf)
@@ -86,7 +85,8 @@ static double cubic(const gd_trial *l, const gd_trial *r)
     if (l->a > r->a) return cubic(r, l);
     if (!far_apart(l, r)) return cubic_wide(l->a, l->f, l->slope, r->a, r->f, r->slope);
     if (l->a > 0)
-        return (double)cubic_short((float)l->a, (float)l->f, (float)l->slope, (float)r->a, (float)r->f, (float)r->slope);
+        return (double)cubic_short((float)l->a, (float)l->f, (float)l->slope, (float)r->a, (float)r->f,
+                                   (float)r->slope);
     return cubic_wide(l->a, l->f, l->slope, in_f32(r->a), in_f32(r->f), in_f32(r->slope));
 }
 
@@ -126,12 +126,15 @@ static double polynomial(const search *s, int points, double low, double high)
         }
     double best = NAN, from = slope_at(node, table, n, low);
     for (int k = 1; k <= 64 && isnan(best); k++) {
-        double a = low + (high - low) * (k - 1) / 64, b = low + (high - low) * k / 64, to = slope_at(node, table, n, b);
+        double a = low + (high - low) * (k - 1) / 64, b = low + (high - low) * k / 64,
+               to = slope_at(node, table, n, b);
         if (from < 0 && to >= 0) {
             for (int i = 0; i < 60; i++) {
                 double middle = a + (b - a) / 2;
-                if (slope_at(node, table, n, middle) < 0) a = middle;
-                else b = middle;
+                if (slope_at(node, table, n, middle) < 0)
+                    a = middle;
+                else
+                    b = middle;
             }
             best = b;
         }
@@ -169,7 +172,8 @@ static double extrapolate(const search *s, const gd_trial *a, const gd_trial *b)
 /* Between two trials; *near remembers that the last one came near an end. */
 static double interpolate(const search *s, const gd_trial *lo, const gd_trial *hi, bool *near)
 {
-    double low = fmin(lo->a, hi->a), high = fmax(lo->a, hi->a), x = model(s, lo, hi, low, high), tenth = 0.1 * (high - low);
+    double low = fmin(lo->a, hi->a), high = fmax(lo->a, hi->a), x = model(s, lo, hi, low, high),
+           tenth = 0.1 * (high - low);
     if (fmin(high - x, x - low) >= tenth) {
         *near = false;
         return x;
@@ -198,10 +202,7 @@ static gd_status try_step(search *s, double a, gd_trial *t)
     return status;
 }
 
-static bool enough(const search *s)
-{
-    return s->line.evals >= s->maxeval || s->not_finite >= MAX_NOT_FINITE;
-}
+static bool enough(const search *s) { return s->line.evals >= s->maxeval || s->not_finite >= MAX_NOT_FINITE; }
 
 /* Lower by what can be told apart, and flatter: where the decrease itself drowns in the rounding of f, the slope decides
  * (approximate Wolfe conditions, Hager & Zhang 2005). */
@@ -275,7 +276,8 @@ static double first_step(gd_link *link, const gd_trial *zero, double scale)
     if (step > 0 && !gd_link_is(link, "a_init", "fixed")) {
         double change = 2 * (zero->f - gd__kept(link, "previous_value", NAN)) / zero->slope;
         if (gd_link_is(link, "a_init", "previous")) a = step;
-        if (gd_link_is(link, "a_init", "first-order")) a = step * gd__kept(link, "previous_slope", NAN) / zero->slope;
+        if (gd_link_is(link, "a_init", "first-order"))
+            a = step * gd__kept(link, "previous_slope", NAN) / zero->slope;
         if (gd_link_is(link, "a_init", "quadratic")) a = change;
         if (gd_link_is(link, "a_init", "quadratic-clip")) a = fmin(1, 1.01 * change);
     }
@@ -333,4 +335,5 @@ const gd_link_class gd_link_strong_wolfe = {
     .field_count = 13,
     .step = strong_wolfe_step,
     .needs_closure = true,
+    .restores_params = true,
 };

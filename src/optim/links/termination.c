@@ -75,15 +75,19 @@ static gd_status norm_of(gd_link *link, gd_var *var, gd_tensor *const *list, dou
     if (!status && p == 2) {
         status = gd__list_dot(&l, list, list, out);
         *out = sqrt(*out);
-    } else if (!status && p == 1) status = gd__list_sum(&l, list, out);
-    else if (!status && isinf(p)) status = gd__list_largest(&l, list, out);
+    } else if (!status && p == 1)
+        status = gd__list_sum(&l, list, out);
+    else if (!status && isinf(p))
+        status = gd__list_largest(&l, list, out);
     else {
         double sum = 0;
         for (int i = 0; i < l.count && !status; i++) {
             gd_scope_begin(l.ctx);
             gd_tensor *norm = gd_norm(gd_drop_names(list[i]), p, NULL, false);
-            if (norm) sum += pow(gd_item(norm), p);
-            else status = gd_error(l.ctx);
+            if (norm)
+                sum += pow(gd_item(norm), p);
+            else
+                status = gd_error(l.ctx);
             gd_scope_end(l.ctx);
         }
         *out = pow(sum, 1 / p);
@@ -121,7 +125,8 @@ static gd_status by_update(gd_link *link, gd_var *var, bool *stop)
         if (!status) status = norm_of(link, var, change, &norm);
     }
     if (!status) gd__layout_free(&l);
-    for (int i = 0; i < count && !status; i++) status = gd_link_set_state(link, params[i], "previous_params", params[i]);
+    for (int i = 0; i < count && !status; i++)
+        status = gd_link_set_state(link, params[i], "previous_params", params[i]);
     return status ? status : in_a_row(link, norm <= gd_link_real(link, "tol", NULL), stop);
 }
 
@@ -130,7 +135,7 @@ static gd_status by_update(gd_link *link, gd_var *var, bool *stop)
 /* The loss at the parameters, with the gradient where that has to be evaluated anyway. */
 static gd_status loss_of(gd_var *var, double *loss)
 {
-    *loss = gd_var_loss_value(var, !gd_var_has_loss(var) && !gd_var_has_update(var));
+    *loss = gd_var_loss_value(var, !gd_var_has_loss(var) && var->update_is_grad);
     return gd_error(gd_var_ctx(var));
 }
 
@@ -188,34 +193,33 @@ static const gd_field loss_fields[] = {GD_REAL_NEEDED("value", -INFINITY, INFINI
 static const gd_field improvement_fields[] = {TOL, N(10)};
 static const gd_slot update_slots[] = {{"previous_params", 0}};
 
-#define CRITERION(NAME, fn, FIELDS, COUNT, SUMMARY, FORMULA, ...)                                     \
-    static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); }        \
-    const gd_link_class gd_link_##NAME = {                                                            \
-        .name = #NAME,                                                                                \
-        .family = "termination",                                                                      \
-        .summary = SUMMARY,                                                                           \
-        .formula = FORMULA,                                                                           \
-        .fields = FIELDS,                                                                             \
-        .field_count = COUNT,                                                                         \
-        .step = NAME##_step,                                                                          \
-        __VA_ARGS__};
+#define CRITERION(NAME, fn, FIELDS, COUNT, SUMMARY, FORMULA, ...)                              \
+    static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); } \
+    const gd_link_class gd_link_##NAME = {.name = #NAME,                                       \
+                                          .family = "termination",                             \
+                                          .summary = SUMMARY,                                  \
+                                          .formula = FORMULA,                                  \
+                                          .fields = FIELDS,                                    \
+                                          .field_count = COUNT,                                \
+                                          .step = NAME##_step,                                 \
+                                          __VA_ARGS__};
 
-CRITERION(terminate_after_n_evaluations, after_evaluations, evaluation_fields, 1, "stops after a number of evaluations",
-          "evals >= maxevals", .slots = NULL)
+CRITERION(terminate_after_n_evaluations, after_evaluations, evaluation_fields, 1,
+          "stops after a number of evaluations", "evals >= maxevals", .slots = NULL)
 CRITERION(terminate_after_n_seconds, after_seconds, second_fields, 1, "stops after a time", "time >= seconds",
           .data_size = sizeof(double), .reset = forget_clock)
-CRITERION(terminate_after_n_steps, after_steps, step_fields, 1, "stops after a number of steps", "step >= steps",
-          .slots = NULL)
-CRITERION(terminate_all, all_of, criteria_fields, 1, "stops when all its criteria say so", "c_1 and ... and c_n",
-          .slots = NULL)
-CRITERION(terminate_any, any_of, criteria_fields, 1, "stops when one of its criteria says so", "c_1 or ... or c_n",
-          .slots = NULL)
+CRITERION(terminate_after_n_steps, after_steps, step_fields, 1, "stops after a number of steps",
+          "step >= steps", .slots = NULL)
+CRITERION(terminate_all, all_of, criteria_fields, 1, "stops when all its criteria say so",
+          "c_1 and ... and c_n", .slots = NULL)
+CRITERION(terminate_any, any_of, criteria_fields, 1, "stops when one of its criteria says so",
+          "c_1 or ... or c_n", .slots = NULL)
 CRITERION(terminate_by_gradient_norm, by_gradient, norm_fields, 3, "stops when the gradient is small",
           "norm(g) <= tol, n steps in a row", .slots = NULL)
 CRITERION(terminate_by_update_norm, by_update, norm_fields, 3, "stops when the parameters hardly move",
           "norm(p - p_before) <= tol, n steps in a row", .slots = update_slots, .slot_count = 1)
 CRITERION(terminate_never, never, NULL, 0, "never stops", "false", .slots = NULL)
-CRITERION(terminate_on_loss_reached, on_loss, loss_fields, 1, "stops when the loss is low enough", "f <= value",
-          .slots = NULL)
-CRITERION(terminate_on_no_improvement, no_improvement, improvement_fields, 2, "stops when the loss gets no better",
-          "f >= best - tol, n steps in a row", .slots = NULL)
+CRITERION(terminate_on_loss_reached, on_loss, loss_fields, 1, "stops when the loss is low enough",
+          "f <= value", .slots = NULL)
+CRITERION(terminate_on_no_improvement, no_improvement, improvement_fields, 2,
+          "stops when the loss gets no better", "f >= best - tol, n steps in a row", .slots = NULL)

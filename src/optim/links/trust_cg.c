@@ -24,16 +24,14 @@ static const gd_field fields[] = {
     GD_REAL("reg", 0, 0, INFINITY, "added to the diagonal of the Hessian"),
     GD_INT_OR_NONE("maxiter", 1, 1e15, "iterations at most; none: one a parameter"),
     GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
-    GD_REAL("cg_tol", 1e-8, 0, INFINITY, "norm of the residual, by that of a gradient shorter than 1, at which it is enough"),
+    GD_REAL("cg_tol", 1e-8, 0, INFINITY,
+            "norm of the residual, by that of a gradient shorter than 1, at which it is enough"),
     GD_FLAG("prefer_exact", true, "solve exactly where that is easy; CG does, in one iteration"),
     GD_TRUST_UPDATE,
     GD_TRUST_INNER,
 };
 
-static gd_tensor *product(void *user, gd_tensor *x)
-{
-    return gd_linop_matvec(user, x);
-}
+static gd_tensor *product(void *user, gd_tensor *x) { return gd_linop_matvec(user, x); }
 
 static gd_krylov *path_of(gd_trust *t)
 {
@@ -68,7 +66,8 @@ static void forget(gd_trust *t)
 
 static gd_status trust_cg_apply(gd_link *link, gd_var *var)
 {
-    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
+    return gd__trust_apply(link, var,
+                           &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
 }
 
 const gd_link_class gd_link_trust_cg = {
@@ -76,8 +75,9 @@ const gd_link_class gd_link_trust_cg = {
     .family = "trust_region",
     .summary = "trust region by truncated conjugate gradients",
     .formula = "argmin of the model along the CG path with norm(d) <= radius",
-    .paper = "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
-             "Anal. 20, 1983",
+    .paper =
+        "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
+        "Anal. 20, 1983",
     .fields = fields,
     .field_count = sizeof fields / sizeof *fields,
     .update = gd__trust_update,

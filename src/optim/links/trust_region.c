@@ -7,9 +7,9 @@
 #include <math.h>
 
 /* Noise of a loss relative to its size: differences below it say nothing (Conn, Gould & Toint 2000, 17.4.2). */
-#define NOISE        10
-#define LARGEST      1e100
-#define SMALLEST     1e-100
+#define NOISE    10
+#define LARGEST  1e100
+#define SMALLEST 1e-100
 
 gd_status gd__trust_update(gd_link *link, gd_var *var)
 {
@@ -83,7 +83,8 @@ typedef struct trial {
     bool still;   /* the step is too small to change anything */
 } trial;
 
-static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit, gd_tensor *const *saved, trial *out)
+static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit, gd_tensor *const *saved,
+                         trial *out)
 {
     gd_var *var = t->var;
     gd_ctx *ctx = gd_var_ctx(var);
@@ -120,7 +121,8 @@ static bool at_boundary(gd_trust *t, gd_tensor *d)
 
 static void adapt_radius(gd_trust *t, const gd_trust_method *method, const trial *done)
 {
-    if (!(done->ratio >= gd_link_real(t->link, "rho_bad", NULL))) t->radius *= gd_link_real(t->link, "nminus", NULL);
+    if (!(done->ratio >= gd_link_real(t->link, "rho_bad", NULL)))
+        t->radius *= gd_link_real(t->link, "nminus", NULL);
     else if (done->ratio > gd_link_real(t->link, "rho_good", NULL) && !t->inside &&
              (!method->boundary || at_boundary(t, done->d)))
         t->radius = fmin(t->radius * gd_link_real(t->link, "nplus", NULL), LARGEST);
@@ -176,18 +178,20 @@ gd_status gd__trust_apply(gd_link *link, gd_var *var, const gd_trust_method *met
     gd_linop *hessian = gd_link_hessian(child, var);
     if (!hessian)
         return gd_error(ctx) ? gd_error(ctx)
-                             : gd_fail(ctx, GD_STATE, "%s: its child '%s' has no Hessian", gd_link_class_of(link)->name,
-                                       gd_link_class_of(child)->name);
+                             : gd_fail(ctx, GD_STATE, "%s: its child '%s' has no Hessian",
+                                       gd_link_class_of(link)->name, gd_link_class_of(child)->name);
     gd_trust t = {.link = link, .var = var, .hessian = gd_linop_for_products(hessian)};
     gd_linop_release(hessian);
     double *unit = gd_link_global(link, "unit", 1);
-    bool own_scale = unit && *unit != 1 && !gd_var_has_update(var); /* a gradient for a Hessian of an earlier step */
+    bool own_scale = unit && *unit != 1 &&
+                     !gd_var_has_update(var); /* a gradient for a Hessian of an earlier step */
     t.b = gd__inner_update_vector(link, var);
     if (own_scale) t.b = gd_mul_scalar(t.b, 1 / *unit);
     gd_status status = t.b && t.hessian && unit ? GD_OK : gd_error(ctx);
     if (!status && gd_linop_size(t.hessian) != gd_numel(t.b))
         status = gd_fail(ctx, GD_SHAPE, "%s: the Hessian is of %lld parameters, the update of %lld",
-                         gd_link_class_of(link)->name, (long long)gd_linop_size(t.hessian), (long long)gd_numel(t.b));
+                         gd_link_class_of(link)->name, (long long)gd_linop_size(t.hessian),
+                         (long long)gd_numel(t.b));
     if (!status && !gd__vector_finite(t.b)) {
         /* no model without a gradient */
         gd_var_note_failed_search(var);

@@ -22,17 +22,17 @@ typedef struct gd_trust {
     gd_tensor *b;
     double radius;
     /* set by the method with each proposal */
-    gd_tensor *hd;    /* H d; NULL: computed */
-    double less;      /* taken off the predicted decrease of the quadratic model */
-    bool inside;      /* a larger radius would give the same step: it does not grow */
-    void *memo;       /* what the method keeps for the attempts of this step */
+    gd_tensor *hd; /* H d; NULL: computed */
+    double less;   /* taken off the predicted decrease of the quadratic model */
+    bool inside;   /* a larger radius would give the same step: it does not grow */
+    void *memo;    /* what the method keeps for the attempts of this step */
 } gd_trust;
 
 typedef struct gd_trust_method {
     /* The step for t->radius, new; NULL without an error: none for this radius, try a smaller one. */
     gd_tensor *(*propose)(gd_trust *t);
     void (*end)(gd_trust *t); /* frees memo; may be NULL */
-    bool boundary;            /* the link has a setting boundary_tol: the radius grows only after steps to the edge */
+    bool boundary; /* the link has a setting boundary_tol: the radius grows only after steps to the edge */
 } gd_trust_method;
 
 /* Class functions: update runs the child's update every update_freq steps. */
@@ -42,18 +42,18 @@ gd_status gd__trust_apply(gd_link *link, gd_var *var, const gd_trust_method *met
  * hd).  unit as above.  Sets the update. */
 gd_status gd__trust_search(gd_trust *t, const gd_trust_method *method, double unit);
 
-#define GD_TRUST_RATIOS(plus, good, bad)                                                                       \
-    GD_REAL("eta", 0, 0, INFINITY, "ratio of actual to predicted decrease above which a step is taken"),       \
-        GD_REAL("nplus", plus, 1, INFINITY, "factor of the radius after a very good step"),                    \
-        GD_REAL("nminus", 0.25, 0, 1, "factor of the radius after a bad step"),                                \
-        GD_REAL("rho_good", good, 0, INFINITY, "ratio above which the radius grows"),                          \
+#define GD_TRUST_RATIOS(plus, good, bad)                                                                 \
+    GD_REAL("eta", 0, 0, INFINITY, "ratio of actual to predicted decrease above which a step is taken"), \
+        GD_REAL("nplus", plus, 1, INFINITY, "factor of the radius after a very good step"),              \
+        GD_REAL("nminus", 0.25, 0, 1, "factor of the radius after a bad step"),                          \
+        GD_REAL("rho_good", good, 0, INFINITY, "ratio above which the radius grows"),                    \
         GD_REAL("rho_bad", bad, 0, INFINITY, "ratio below which the radius shrinks")
-#define GD_TRUST_TRIES                                                                                         \
-    GD_REAL("init", 1, 0, INFINITY, "first radius"),                                                           \
-        GD_INT("max_attempts", 10, 1, 1e9, "radii tried in a step"),                                           \
+#define GD_TRUST_TRIES                                               \
+    GD_REAL("init", 1, 0, INFINITY, "first radius"),                 \
+        GD_INT("max_attempts", 10, 1, 1e9, "radii tried in a step"), \
         GD_CHOICE("radius_strategy", "default", "default|fixed", "fixed: no ratios, the radius stays init")
-#define GD_TRUST_HESSIAN   GD_CHILD_NEEDED("hess_module", "the link whose Hessian is used")
-#define GD_TRUST_UPDATE    GD_INT("update_freq", 1, 1, 1e9, "steps between updates of the Hessian")
-#define GD_TRUST_INNER     GD_CHILD("inner", "links whose update takes the place of the gradient")
+#define GD_TRUST_HESSIAN GD_CHILD_NEEDED("hess_module", "the link whose Hessian is used")
+#define GD_TRUST_UPDATE  GD_INT("update_freq", 1, 1, 1e9, "steps between updates of the Hessian")
+#define GD_TRUST_INNER   GD_CHILD("inner", "links whose update takes the place of the gradient")
 
 #endif

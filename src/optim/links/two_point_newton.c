@@ -24,7 +24,9 @@ static gd_tensor *gradient_there(gd_link *link, gd_var *var, gd_tensor *d)
     gd_tensor *const *params = gd_var_params(var);
     gd_tensor **saved = gd_link_scratch(link, count), **step = gd_link_scratch(link, count);
     gd_tensor **grads = gd_link_scratch(link, count), *loss = NULL, *out = NULL;
-    if (!saved || !step || !grads || gd__vector_split(d, params, count, step) || gd_var_save_params(var, saved)) return NULL;
+    if (!saved || !step || !grads || gd__vector_split(d, params, count, step) ||
+        gd_var_save_params(var, saved))
+        return NULL;
     gd_status status = gd_var_move(var, -1, step);
     if (!status) status = gd_var_evaluate(var, &loss, grads);
     gd_status back = gd_var_restore_params(var, saved);

@@ -107,10 +107,7 @@ double gd__vector_dot(gd_tensor *a, gd_tensor *b)
     return reduced(gd_tensor_ctx(a), gd_dot(a, b));
 }
 
-double gd__vector_norm(gd_tensor *a)
-{
-    return sqrt(gd__vector_dot(a, a));
-}
+double gd__vector_norm(gd_tensor *a) { return sqrt(gd__vector_dot(a, a)); }
 
 bool gd__vector_finite(gd_tensor *a)
 {
@@ -129,7 +126,4 @@ gd_tensor *gd__vector_sum(gd_tensor *a, double alpha, gd_tensor *b)
     return sum;
 }
 
-double gd__vector_eps(const gd_tensor *a)
-{
-    return gd_tensor_dtype(a) == GD_F64 ? 0x1p-52 : 0x1p-23;
-}
+double gd__vector_eps(const gd_tensor *a) { return gd_tensor_dtype(a) == GD_F64 ? 0x1p-52 : 0x1p-23; }

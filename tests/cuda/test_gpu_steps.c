@@ -1,0 +1,118 @@
+/* Optimizers on the GPU: the same steps as on the CPU, the same bits in every run, and what happens when memory runs out.
+ * Skipped without a GPU. */
+#include "cuda/trials.h"
+
+static gd_device *gpu_of(gd_ctx *ctx) { return gd_gpu_count(ctx) > 0 ? gd_device_get(ctx, "gpu") : NULL; }
+
+static void need_gpu(void)
+{
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    bool there = gpu_of(ctx);
+    if (!there) print_message("skipped: %s\n", gd_error(ctx) ? gd_error_text(ctx) : "there is no GPU");
+    end_context(ctx, NULL);
+    if (!there) skip();
+}
+
+static void optimizers_step_as_on_the_cpu(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    assert_int_equal(run_trials(ctx, gpu_of(ctx), 40), 0);
+    end_context(ctx, NULL);
+}
+
+static void steps_have_the_same_bits_in_every_run(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    for (int i = 0; i < COUNT_OF(trial_rows); i++) {
+        const trial_row *r = &trial_rows[i];
+        trial t[2];
+        gd_scope_begin(ctx);
+        for (int k = 0; k < 2; k++) make_trial(&t[k], ctx, gpu_of(ctx), r->chain, r->places, r->dtypes);
+        for (int step = 0; step < 10; step++) {
+            for (int k = 0; k < 2; k++) assert_int_equal(trial_step(&t[k]), GD_OK);
+            if (!trials_agree(&t[0], &t[1], 0)) fail_msg("%s, step %d", r->chain, step);
+        }
+        for (int k = 0; k < 2; k++) gd_optimizer_free(t[k].optimizer);
+        gd_scope_end(ctx);
+    }
+    end_context(ctx, NULL);
+}
+
+static void out_of_memory_leaves_everything_usable(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    gd_device *gpu = gpu_of(ctx);
+    gd_scope_begin(ctx);
+    /* seen from the host: four bytes; on the device a terabyte */
+    gd_tensor *small = gd_to_device(gd_from_f64(ctx, GD_F32, 1, (int64_t[]){1}, (double[]){3}), gpu);
+    assert_null(gd_add_scalar(gd_contiguous(gd_expand(small, 1, (int64_t[]){(int64_t)1 << 38})), 1));
+    print_message("%s\n", gd_error_text(ctx));
+    assert_error(ctx, GD_NOMEM, "gpu:0: no memory for ");
+    assert_values(gd_add_scalar(small, 1), 4);
+    assert_no_error(ctx);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+static void an_index_out_of_range_is_reported_when_the_host_reads(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    gd_device *gpu = gpu_of(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_to_device(VECTOR(ctx, 1, 2, 3), gpu), *index = gd_to_device(INDEX(ctx, 0, 7), gpu);
+    gd_tensor *y = gd_index_select(x, "0", index);
+    double out[2];
+    assert_int_equal(y ? gd_read_f64(y, out, 2) : gd_error(ctx), GD_INDEX);
+    print_message("%s\n", gd_error_text(ctx));
+    gd_clear_error(ctx);
+    assert_values(gd_index_select(x, "0", gd_to_device(INDEX(ctx, 2, 0), gpu)), 3, 1);
+    assert_no_error(ctx);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+/* Batches that are broadcast inside one another. */
+static void products_of_broadcast_batches_agree_with_the_cpu(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    gd_device *gpu = gpu_of(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *a = gd_randn(ctx, GD_F64, 4, (int64_t[]){5, 1, 2, 3}),
+              *b = gd_randn(ctx, GD_F64, 4, (int64_t[]){5, 7, 3, 4});
+    for (int flipped = 0; flipped < 2; flipped++) {
+        gd_tensor *there = gd_to_device(b, gpu), *here = flipped ? gd_flip(b, "0") : b;
+        if (flipped) there = gd_flip(there, "0");
+        gd_tensor *want = gd_matmul(a, here), *got = gd_matmul(gd_to_device(a, gpu), there);
+        assert_no_error(ctx);
+        array x = array_of(want), y = array_of(got);
+        assert_int_equal(x.numel, y.numel);
+        for (int64_t i = 0; i < x.numel; i++)
+            if (fabsl(x.v[i] - y.v[i]) > 1e-12L) fail_msg("element %lld", (long long)i);
+        array_free(&x);
+        array_free(&y);
+    }
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(optimizers_step_as_on_the_cpu),
+        cmocka_unit_test(steps_have_the_same_bits_in_every_run),
+        cmocka_unit_test(out_of_memory_leaves_everything_usable),
+        cmocka_unit_test(an_index_out_of_range_is_reported_when_the_host_reads),
+        cmocka_unit_test(products_of_broadcast_batches_agree_with_the_cpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
