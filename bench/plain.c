@@ -23,6 +23,13 @@ static void run_part(plain_op op, float *restrict o, const float *restrict a, co
     }
 }
 
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
 struct plain_pool {
     int threads;
     pthread_t *thread;
@@ -52,7 +59,7 @@ static void *work(void *arg)
     free(arg);
     int seen = 0;
     for (;;) {
-        for (int spin = 0; spin < 2000 && atomic_load(&w.pool->job) == seen; spin++) __builtin_ia32_pause();
+        for (int spin = 0; spin < 2000 && atomic_load(&w.pool->job) == seen; spin++) pause_cpu();
         pthread_mutex_lock(&w.pool->lock);
         while (atomic_load(&w.pool->job) == seen && !atomic_load(&w.pool->quit))
             pthread_cond_wait(&w.pool->wake, &w.pool->lock);
@@ -93,7 +100,7 @@ void plain_run(plain_pool *p, plain_op op, float *o, const float *a, const float
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     part_of(p, 0);
-    while (atomic_load(&p->running)) __builtin_ia32_pause();
+    while (atomic_load(&p->running)) pause_cpu();
 }
 
 void plain_stop(plain_pool *p)

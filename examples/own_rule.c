@@ -50,7 +50,8 @@ int main(void)
     gd_ctx *ctx = gd_ctx_new(NULL);
     if (gd_link_class_register(ctx, &sign_momentum_class)) return report(ctx, "class");
     gd_tensor *p = gd_require_grad(gd_randn(ctx, GD_F32, 1, (int64_t[]){1000}));
-    gd_optimizer *opt = gd_optimizer_new(ctx, gd_chain(ctx, "clip_value(1) | sign_momentum(decay=0.8) | weight_decay(1e-4) | lr(0.02)"));
+    gd_optimizer *opt = gd_optimizer_new(
+        ctx, gd_chain(ctx, "clip_value(1) | sign_momentum(decay=0.8) | weight_decay(1e-4) | lr(0.02)"));
     if (!opt || gd_optimizer_add(opt, "p", p)) return report(ctx, "optimizer");
 
     char text[2000];
@@ -59,7 +60,8 @@ int main(void)
 
     gd_step_info info = {0};
     for (int i = 0; i < 200; i++)
-        if (gd_optimizer_step(opt, &(gd_objective){.loss = loss, .user = p}, &info)) return report(ctx, "step");
+        if (gd_optimizer_step(opt, &(gd_objective){.loss = loss, .user = p}, &info))
+            return report(ctx, "step");
     printf("after %lld steps: loss %.3g\n", (long long)info.step, info.loss);
 
     gd_optimizer_free(opt);

@@ -139,16 +139,18 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
 
 /* ---- element-wise; axes meet by name, anonymous ones from the right as in NumPy ---- */
 
-#define GD_UNARY_LIST(X)                                                                                     \
-    X(neg)                                                                                                   \
-    X(abs)                                                                                                   \
-    X(sign) X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) X(atan) X(tanh) X(sigmoid) \
-        X(softplus) X(relu) X(gelu) X(erf) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite)     \
+#define GD_UNARY_LIST(X)                                                                                 \
+    X(neg)                                                                                               \
+    X(abs)                                                                                               \
+    X(sign)                                                                                              \
+    X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) X(atan) X(tanh) X(sigmoid)     \
+        X(softplus) X(relu) X(gelu) X(erf) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) \
             X(logical_not)
-#define GD_BINARY_LIST(X)                                                                                  \
-    X(add)                                                                                                 \
-    X(sub)                                                                                                 \
-    X(mul) X(div) X(pow) X(atan2) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
+#define GD_BINARY_LIST(X)                                                                           \
+    X(add)                                                                                          \
+    X(sub)                                                                                          \
+    X(mul)                                                                                          \
+    X(div) X(pow) X(atan2) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
         X(logical_or) X(logical_xor)
 
 #define GD_UNARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *x);

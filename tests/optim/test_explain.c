@@ -39,8 +39,8 @@ static void explain(const char *chain, bool source)
     end_context(ctx, NULL);
 }
 
-#define assert_says(part) \
-    do { \
+#define assert_says(part)                                                                                \
+    do {                                                                                                 \
         if (!strstr(text, part)) fail_msg("this is not in the text:\n%s\nthe text is:\n%s", part, text); \
     } while (0)
 
@@ -49,14 +49,15 @@ static void the_chain_of_the_design_takes_two_passes_of_4_and_28_bytes(void **st
     (void)state;
     explain("clip_norm(1) | adam | weight_decay(0.01) | lr(1e-3)", false);
     assert_string_equal(
-        text, "chain: clip_norm(1) | adam | weight_decay(0.01) | lr(0.001)\n"
-              "parameters: 2 tensors, 1010 elements\n"
-              "segment 1: clip_norm, adam, weight_decay, lr; subtracted from the parameters\n"
-              "  pass 1: 4 bytes an element: reads gradient (4); built in\n"
-              "  pass 2: 28 bytes an element: reads gradient, exp_avg_sq, exp_avg, parameter (16), writes exp_avg_sq, exp_avg, "
-              "parameter (12); built in\n"
-              "  state: 8 bytes an element (exp_avg_sq, exp_avg), 8080 bytes\n"
-              "total: 2 passes, 32 bytes an element and step, 8080 bytes of state\n");
+        text,
+        "chain: clip_norm(1) | adam | weight_decay(0.01) | lr(0.001)\n"
+        "parameters: 2 tensors, 1010 elements\n"
+        "segment 1: clip_norm, adam, weight_decay, lr; subtracted from the parameters\n"
+        "  pass 1: 4 bytes an element: reads gradient (4); built in\n"
+        "  pass 2: 28 bytes an element: reads gradient, exp_avg_sq, exp_avg, parameter (16), writes exp_avg_sq, exp_avg, "
+        "parameter (12); built in\n"
+        "  state: 8 bytes an element (exp_avg_sq, exp_avg), 8080 bytes\n"
+        "total: 2 passes, 32 bytes an element and step, 8080 bytes of state\n");
 }
 
 static void the_text_is_the_same_after_steps(void **state)
@@ -82,8 +83,9 @@ static void links_that_cannot_be_fused_are_named_as_breaks(void **state)
     explain("adam | clip_norm(1, dim=0) | lr(0.1)", false);
     assert_says("segment 1: adam; an update in memory\n");
     assert_says("break: clip_norm; works on whole tensors\n");
-    assert_says("segment 2: lr; subtracted from the parameters\n"
-                "  pass 1: 12 bytes an element: reads update, parameter (8), writes parameter (4); built in\n");
+    assert_says(
+        "segment 2: lr; subtracted from the parameters\n"
+        "  pass 1: 12 bytes an element: reads update, parameter (8), writes parameter (4); built in\n");
     assert_says("total: 2 passes, 36 bytes an element and step, 8080 bytes of state\n");
     explain("gradient_accumulation(4)", false);
     assert_says("break: gradient_accumulation; works on whole tensors\n"
@@ -94,7 +96,8 @@ static void targets_and_children_are_shown(void **state)
 {
     (void)state;
     explain("clip_value(1, target=\"grad\") | lr(0.1)", false);
-    assert_says("break: clip_value; target grad\n  pass 1: 8 bytes an element: reads gradient (4), writes update (4); ");
+    assert_says(
+        "break: clip_value; target grad\n  pass 1: 8 bytes an element: reads gradient (4), writes update (4); ");
     explain("multistep([adam | lr(0.1)], 3)", false);
     assert_says("break: multistep; works on whole tensors\n"
                 "  module:\n"

@@ -18,7 +18,8 @@ static gd_status add_noise(const gd_transform *t)
 }
 
 static const gd_field noise_fields[] = {GD_INT_OR_NONE("seed", 0, 1e15, "of the generator")};
-static const gd_link_class noise = {.name = "noise", .fields = noise_fields, .field_count = 1, .apply_tensors = add_noise};
+static const gd_link_class noise = {
+    .name = "noise", .fields = noise_fields, .field_count = 1, .apply_tensors = add_noise};
 
 /* A rule that keeps a number a parameter: the largest norm so far. */
 static gd_value largest_rule(gd_rule *r, gd_value u)
@@ -42,10 +43,11 @@ typedef struct run {
 static gd_tensor *residuals(void *user)
 {
     run *r = user;
-    gd_tensor *q0 = gd_slice(r->q, "0", 0, 1, 1), *q1 = gd_slice(r->q, "0", 1, 2, 1), *q2 = gd_slice(r->q, "0", 2, 3, 1);
+    gd_tensor *q0 = gd_slice(r->q, "0", 0, 1, 1), *q1 = gd_slice(r->q, "0", 1, 2, 1),
+              *q2 = gd_slice(r->q, "0", 2, 3, 1);
     gd_tensor *flat = gd_reshape(r->p, 1, (int64_t[]){4});
-    gd_tensor *parts[4] = {gd_add_scalar(gd_square(flat), -1), gd_sub(q0, gd_mul_scalar(q1, 2)), gd_mul(q1, q2),
-                           gd_add(q2, gd_slice(flat, "0", 0, 1, 1))};
+    gd_tensor *parts[4] = {gd_add_scalar(gd_square(flat), -1), gd_sub(q0, gd_mul_scalar(q1, 2)),
+                           gd_mul(q1, q2), gd_add(q2, gd_slice(flat, "0", 0, 1, 1))};
     return gd_cat(parts, 4, "0");
 }
 
@@ -87,7 +89,8 @@ static void steps(run *r, int count, const char *chain)
 {
     gd_objective objective = {.loss = residuals, .user = r};
     for (int i = 0; i < count; i++)
-        if (gd_optimizer_step(r->o, &objective, NULL)) fail_msg("%s: step %d: %s", chain, i, gd_error_text(r->ctx));
+        if (gd_optimizer_step(r->o, &objective, NULL))
+            fail_msg("%s: step %d: %s", chain, i, gd_error_text(r->ctx));
 }
 
 /* ---- everything an optimizer and its parameters hold, as bytes ---- */
@@ -134,7 +137,8 @@ static bool same_snapshot(snapshot a, snapshot b)
         size_t i = 0;
         while (i < a.size && i < b.size && a.data[i] == b.data[i]) i++;
         size_t from = i > 200 ? i - 200 : 0;
-        print_message("%.*s\n%.*s\n", (int)(i - from + 100), a.data + from, (int)(i - from + 100), b.data + from);
+        print_message("%.*s\n%.*s\n", (int)(i - from + 100), a.data + from, (int)(i - from + 100),
+                      b.data + from);
     }
     free(a.data);
     free(b.data);
@@ -163,7 +167,8 @@ static int remove_path(void **state)
 #define TOTAL 10
 
 /* Loads into a fresh optimizer, in a context that has seen nothing of the run so far. */
-static void go_on(const run *before, const char *chain, gd_dtype dtype, gd_dtype state_dtype, int done, snapshot *end)
+static void go_on(const run *before, const char *chain, gd_dtype dtype, gd_dtype state_dtype, int done,
+                  snapshot *end)
 {
     gd_ctx *ctx = new_context();
     run r = open_run(ctx, chain, dtype, state_dtype);
@@ -263,15 +268,20 @@ static void write_chain(const gd_link_class *cls, char *out, size_t size)
         any = true;
         double number = f->integer ? 2 : 0.5;
         number = number < f->low ? f->low : number > f->high ? f->high : number;
-        if (f->variadic) used += (size_t)snprintf(out + used, size - used, "%slr(0.5)", before);
+        if (f->variadic)
+            used += (size_t)snprintf(out + used, size - used, "%slr(0.5)", before);
         else if (f->kinds & GD_SET_CHAIN) {
             const char *child = strstr(f->name, "hess") ? "newton" : "[ema | lr(0.5)]";
             used += (size_t)snprintf(out + used, size - used, "%s%s=%s", before, f->name, child);
-        }
-        else if (f->kinds & GD_SET_REAL) used += (size_t)snprintf(out + used, size - used, "%s%s=%g", before, f->name, number);
-        else if (f->kinds & GD_SET_BOOL) used += (size_t)snprintf(out + used, size - used, "%s%s=true", before, f->name);
-        else if (f->kinds & GD_SET_LIST) used += (size_t)snprintf(out + used, size - used, "%s%s=[1, 0.5]", before, f->name);
-        else used += (size_t)snprintf(out + used, size - used, "%s%s=\"%.*s\"", before, f->name, (int)strcspn(f->choices, "|"), f->choices);
+        } else if (f->kinds & GD_SET_REAL)
+            used += (size_t)snprintf(out + used, size - used, "%s%s=%g", before, f->name, number);
+        else if (f->kinds & GD_SET_BOOL)
+            used += (size_t)snprintf(out + used, size - used, "%s%s=true", before, f->name);
+        else if (f->kinds & GD_SET_LIST)
+            used += (size_t)snprintf(out + used, size - used, "%s%s=[1, 0.5]", before, f->name);
+        else
+            used += (size_t)snprintf(out + used, size - used, "%s%s=\"%.*s\"", before, f->name,
+                                     (int)strcspn(f->choices, "|"), f->choices);
     }
     snprintf(out + used, size - used, "%s | lr(0.01)", any ? ")" : "");
 }
@@ -316,7 +326,8 @@ static run with_groups(gd_ctx *ctx)
     run r = open_run(ctx, "probe_a | heavy_ball | noise(seed=1) | lr(0.01)", GD_F64, GD_DTYPE_COUNT);
     OK(gd_optimizer_regroup(r.o, "layer.*", "lr=0.02, lerp=true"));
     OK(gd_optimizer_schedule(r.o, 0, "lr", "warmup(3, cosine(0.05, 0.001, 20))"));
-    OK(gd_link_set_group(gd_link_child_at(gd_optimizer_chain(r.o), 1), &r.p, 1, "momentum=0.25, ema_init=\"zeros\""));
+    OK(gd_link_set_group(gd_link_child_at(gd_optimizer_chain(r.o), 1), &r.p, 1,
+                         "momentum=0.25, ema_init=\"zeros\""));
     OK(gd_link_set_real(gd_link_child_at(gd_optimizer_chain(r.o), 1), "dampening", 0.125));
     return r;
 }
@@ -341,13 +352,15 @@ static void groups_schedules_settings_and_attributes_are_saved(void **state)
     for (int k = 1; k < 9; k += 3) {
         gd_ctx *ctx = new_context(), *other = new_context();
         probe = (probes){.a = remember};
-        run r = with_groups(ctx), s = open_run(other, "probe_a | heavy_ball | noise(seed=1) | lr(7)", GD_F64, GD_DTYPE_COUNT);
+        run r = with_groups(ctx),
+            s = open_run(other, "probe_a | heavy_ball | noise(seed=1) | lr(7)", GD_F64, GD_DTYPE_COUNT);
         steps(&r, k, "groups");
         OK(gd_optimizer_save(r.o, path));
         memcpy(gd_data_mut(s.p), gd_data(r.p), 32);
         memcpy(gd_data_mut(s.q), gd_data(r.q), 24);
         OK(gd_optimizer_load(s.o, path, true));
-        gd_link *heavy = gd_link_child_at(gd_optimizer_chain(s.o), 1), *first = gd_link_child_at(gd_optimizer_chain(s.o), 0);
+        gd_link *heavy = gd_link_child_at(gd_optimizer_chain(s.o), 1),
+                *first = gd_link_child_at(gd_optimizer_chain(s.o), 0);
         assert_int_equal(gd_optimizer_groups(s.o), 2);
         assert_true(gd_link_real(heavy, "momentum", s.p) == 0.25);
         assert_true(gd_link_real(heavy, "dampening", NULL) == 0.125);
@@ -391,7 +404,9 @@ static void what_does_not_fit_is_named_and_nothing_changes(void **state)
     /* another chain */
     run s = open_run(ctx, "clip_norm(1) | adam | lr(0.01)", GD_F64, GD_DTYPE_COUNT);
     steps(&s, 1, "adam");
-    assert_refused(&s, true, GD_MISMATCH, "optimizer state: missing: link 0:clip_norm, link 1:adam, link 2:lr; unexpected: link 0:adam, link 1:lr");
+    assert_refused(
+        &s, true, GD_MISMATCH,
+        "optimizer state: missing: link 0:clip_norm, link 1:adam, link 2:lr; unexpected: link 0:adam, link 1:lr");
     close_run(&s);
     /* a parameter more, a parameter less */
     s = open_run(ctx, "adam | lr(0.01)", GD_F64, GD_DTYPE_COUNT);
@@ -403,15 +418,20 @@ static void what_does_not_fit_is_named_and_nothing_changes(void **state)
     assert_refused(&s, true, GD_MISMATCH, "optimizer state: unexpected: parameter p, ");
     /* of another shape or dtype, strict or not */
     OK(gd_optimizer_add(s.o, "p", extra));
-    assert_refused(&s, true, GD_MISMATCH, "optimizer state: different: p is f64 [2] here and f64 [2, 2] in the file");
-    assert_refused(&s, false, GD_MISMATCH, "optimizer state: different: p is f64 [2] here and f64 [2, 2] in the file");
+    assert_refused(&s, true, GD_MISMATCH,
+                   "optimizer state: different: p is f64 [2] here and f64 [2, 2] in the file");
+    assert_refused(&s, false, GD_MISMATCH,
+                   "optimizer state: different: p is f64 [2] here and f64 [2, 2] in the file");
     close_run(&s);
     gd_release(extra);
     s = open_run(ctx, "adam | lr(0.01)", GD_F32, GD_DTYPE_COUNT);
-    assert_refused(&s, true, GD_MISMATCH, "optimizer state: different: p is f32 [2, 2] here and f64 [2, 2] in the file");
+    assert_refused(&s, true, GD_MISMATCH,
+                   "optimizer state: different: p is f32 [2, 2] here and f64 [2, 2] in the file");
     close_run(&s);
     s = open_run(ctx, "adam | lr(0.01)", GD_F64, GD_BF16);
-    assert_refused(&s, true, GD_MISMATCH, "optimizer state: different: p/0:adam/exp_avg is bf16 [2, 2] here and f64 [2, 2] in the file");
+    assert_refused(
+        &s, true, GD_MISMATCH,
+        "optimizer state: different: p/0:adam/exp_avg is bf16 [2, 2] here and f64 [2, 2] in the file");
     close_run(&s);
     close_run(&r);
     end_context(ctx, NULL);
@@ -429,8 +449,10 @@ static void loading_that_is_not_strict_takes_what_is_there(void **state)
     OK(gd_optimizer_add_group(s.o, (const char *const[]){"extra"}, &extra, 1, "lr=3", NULL));
     OK(gd_optimizer_step(s.o, NULL, NULL));
     OK(gd_optimizer_load(s.o, path, false));
-    gd_link *adam = gd_link_child_at(gd_optimizer_chain(s.o), 0), *from = gd_link_child_at(gd_optimizer_chain(r.o), 0);
-    assert_memory_equal(gd_data(gd_link_state(adam, s.p, "exp_avg")), gd_data(gd_link_state(from, r.p, "exp_avg")), 32);
+    gd_link *adam = gd_link_child_at(gd_optimizer_chain(s.o), 0),
+            *from = gd_link_child_at(gd_optimizer_chain(r.o), 0);
+    assert_memory_equal(gd_data(gd_link_state(adam, s.p, "exp_avg")),
+                        gd_data(gd_link_state(from, r.p, "exp_avg")), 32);
     assert_true(gd_link_has_state(adam, extra, "exp_avg")); /* it keeps what it had */
     assert_true(gd_link_real(gd_link_child_at(gd_optimizer_chain(s.o), 1), "lr", extra) == 3);
     assert_true(gd_link_real(gd_link_child_at(gd_optimizer_chain(s.o), 1), "lr", s.p) == 0.01);
@@ -450,15 +472,18 @@ static void files_that_are_no_state_are_refused(void **state)
     steps(&r, 2, "adam");
     static const struct {
         const char *json, *text;
-    } cases[] = {{NULL, "optimizer state: there is none in the file"},
-                 {"{", "optimizer state: line 1: "},
-                 {"{}", "optimizer state: of a version that this one does not know"},
-                 {"{\"version\": 1}", "optimizer state: the generator is malformed"},
-                 {"{\"version\": 1, \"generator\": [\"1\", \"x\"]}", "optimizer state: the generator is malformed"},
-                 {"{\"version\": 1, \"generator\": [\"1\", \"2\"]}", "optimizer state: the list of groups is malformed"},
-                 {"{\"version\": 1, \"generator\": [\"1\", \"2\"], \"groups\": [{}]}", "optimizer state: a group is malformed"},
-                 {"{\"version\": 1, \"generator\": [\"1\", \"2\"], \"groups\": [{\"settings\": {}, \"schedules\": {}}]}",
-                  "optimizer state: the list of parameters is malformed"}};
+    } cases[] = {
+        {NULL, "optimizer state: there is none in the file"},
+        {"{", "optimizer state: line 1: "},
+        {"{}", "optimizer state: of a version that this one does not know"},
+        {"{\"version\": 1}", "optimizer state: the generator is malformed"},
+        {"{\"version\": 1, \"generator\": [\"1\", \"x\"]}", "optimizer state: the generator is malformed"},
+        {"{\"version\": 1, \"generator\": [\"1\", \"2\"]}",
+         "optimizer state: the list of groups is malformed"},
+        {"{\"version\": 1, \"generator\": [\"1\", \"2\"], \"groups\": [{}]}",
+         "optimizer state: a group is malformed"},
+        {"{\"version\": 1, \"generator\": [\"1\", \"2\"], \"groups\": [{\"settings\": {}, \"schedules\": {}}]}",
+         "optimizer state: the list of parameters is malformed"}};
     for (int i = 0; i < COUNT_OF(cases); i++) {
         gd_archive *archive = gd_archive_new(ctx);
         OK(gd_archive_set_meta(archive, "optimizer", cases[i].json));
@@ -512,7 +537,8 @@ static void model_and_optimizers_fit_into_one_archive(void **state)
 {
     (void)state;
     gd_ctx *ctx = new_context();
-    run r = open_run(ctx, "adam | lr(0.01)", GD_F64, GD_DTYPE_COUNT), s = open_run(ctx, "lion | lr(0.01)", GD_F64, GD_DTYPE_COUNT);
+    run r = open_run(ctx, "adam | lr(0.01)", GD_F64, GD_DTYPE_COUNT),
+        s = open_run(ctx, "lion | lr(0.01)", GD_F64, GD_DTYPE_COUNT);
     steps(&r, 2, "adam");
     steps(&s, 3, "lion");
     gd_archive *archive = gd_archive_new(ctx);

@@ -102,9 +102,15 @@ static void adaptive_steps_find_the_curvature(void **state)
     }
 }
 
-static const char *const all[] = {"polyak_step_size(f_star=none)", "barzilai_borwein(alpha_0=1e-3)", "bb_stab(alpha_0=1e-3)",
-                                  "adgd(alpha_0=1e-3)", "sam | lr(1e-3)", "asam | adam | lr(1e-2)", "log_homotopy | lr(1e-3)",
-                                  "square_homotopy | lr(1e-6)", "sqrt_homotopy | lbfgs | strong_wolfe"};
+static const char *const all[] = {"polyak_step_size(f_star=none)",
+                                  "barzilai_borwein(alpha_0=1e-3)",
+                                  "bb_stab(alpha_0=1e-3)",
+                                  "adgd(alpha_0=1e-3)",
+                                  "sam | lr(1e-3)",
+                                  "asam | adam | lr(1e-2)",
+                                  "log_homotopy | lr(1e-3)",
+                                  "square_homotopy | lr(1e-6)",
+                                  "sqrt_homotopy | lbfgs | strong_wolfe"};
 static const double start[] = {-1.2, 1, 0.5};
 
 static void they_continue_after_loading_and_survive_failures(void **state)
@@ -185,8 +191,11 @@ static void sam_takes_the_gradient_at_the_worst_point(void **state)
         const char *chain;
         double p;
         bool relative;
-    } rows[] = {{"sam(rho=0.5)", 2, false}, {"asam(rho=0.5)", 2, true}, {"sam(rho=0.5, asam=true)", 2, true},
-                {"sam(rho=0.5, p=3)", 3, false}, {"sam(rho=0.5, p=1.5)", 1.5, false}};
+    } rows[] = {{"sam(rho=0.5)", 2, false},
+                {"asam(rho=0.5)", 2, true},
+                {"sam(rho=0.5, asam=true)", 2, true},
+                {"sam(rho=0.5, p=3)", 3, false},
+                {"sam(rho=0.5, p=1.5)", 1.5, false}};
     for (int k = 0; k < COUNT_OF(rows); k++) {
         double p = rows[k].p, q = p / (p - 1), w[2], e[2], sum = 0, got[MOST];
         for (int i = 0; i < 2; i++) {

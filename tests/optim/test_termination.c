@@ -25,7 +25,8 @@ static void counts_stop(void **state)
     assert_int_equal(steps_until_stop("lr(0.1) | terminate_after_n_steps(7)", bowl, 1, one, 50), 7);
     assert_int_equal(steps_until_stop("lr(0.1) | terminate_never", bowl, 1, one, 50), 50);
     /* strong_wolfe: at least two evaluations a step */
-    int steps = steps_until_stop("strong_wolfe | terminate_after_n_evaluations(10)", rosenbrock, 2, (double[]){-1.2, 1}, 50);
+    int steps = steps_until_stop("strong_wolfe | terminate_after_n_evaluations(10)", rosenbrock, 2,
+                                 (double[]){-1.2, 1}, 50);
     assert_true(steps >= 1 && steps <= 5);
     assert_int_equal(steps_until_stop("lr(0.1) | terminate_after_n_seconds(0)", bowl, 1, one, 50), 1);
     assert_int_equal(steps_until_stop("lr(0.1) | terminate_after_n_seconds(1e6)", bowl, 1, one, 50), 50);
@@ -37,18 +38,26 @@ static void norms_stop_after_some_steps_in_a_row(void **state)
     (void)state;
     /* |g| before step k is 2^-(k-1): below 1e-3 from step 11, for the third time in step 13 */
     assert_int_equal(steps_until_stop("lr(0.5) | terminate_by_gradient_norm(1e-3)", bowl, 1, one, 50), 13);
-    assert_int_equal(steps_until_stop("lr(0.5) | terminate_by_gradient_norm(1e-3, n=1)", bowl, 1, one, 50), 11);
+    assert_int_equal(steps_until_stop("lr(0.5) | terminate_by_gradient_norm(1e-3, n=1)", bowl, 1, one, 50),
+                     11);
     /* the change that is seen in step k is 2^-(k-1) too */
     assert_int_equal(steps_until_stop("lr(0.5) | terminate_by_update_norm(1e-3, n=2)", bowl, 1, one, 50), 12);
     /* four equal elements: the 2-norm is twice, the 1-norm four times one of them, the largest one */
     const double four[] = {1, 0.5, 1.0 / 3, 0.25}; /* bowl's gradient is (i + 1) x */
-    assert_int_equal(steps_until_stop("terminate_by_gradient_norm(1.99, n=1, ord=2) | lr(1e-9)", bowl, 4, four, 5), 5);
-    assert_int_equal(steps_until_stop("terminate_by_gradient_norm(2.01, n=1, ord=2) | lr(1e-9)", bowl, 4, four, 5), 1);
-    assert_int_equal(steps_until_stop("terminate_by_gradient_norm(3.99, n=1, ord=1) | lr(1e-9)", bowl, 4, four, 5), 5);
-    assert_int_equal(steps_until_stop("terminate_by_gradient_norm(4.01, n=1, ord=1) | lr(1e-9)", bowl, 4, four, 5), 1);
-    assert_int_equal(steps_until_stop("terminate_by_gradient_norm(1.01, n=1, ord=1e30) | lr(1e-9)", bowl, 4, four, 5), 1);
-    assert_int_equal(steps_until_stop("terminate_by_gradient_norm(1.6, n=1, ord=3) | lr(1e-9)", bowl, 4, four, 5), 1);
-    assert_int_equal(steps_until_stop("terminate_by_gradient_norm(1.58, n=1, ord=3) | lr(1e-9)", bowl, 4, four, 5), 5);
+    assert_int_equal(
+        steps_until_stop("terminate_by_gradient_norm(1.99, n=1, ord=2) | lr(1e-9)", bowl, 4, four, 5), 5);
+    assert_int_equal(
+        steps_until_stop("terminate_by_gradient_norm(2.01, n=1, ord=2) | lr(1e-9)", bowl, 4, four, 5), 1);
+    assert_int_equal(
+        steps_until_stop("terminate_by_gradient_norm(3.99, n=1, ord=1) | lr(1e-9)", bowl, 4, four, 5), 5);
+    assert_int_equal(
+        steps_until_stop("terminate_by_gradient_norm(4.01, n=1, ord=1) | lr(1e-9)", bowl, 4, four, 5), 1);
+    assert_int_equal(
+        steps_until_stop("terminate_by_gradient_norm(1.01, n=1, ord=1e30) | lr(1e-9)", bowl, 4, four, 5), 1);
+    assert_int_equal(
+        steps_until_stop("terminate_by_gradient_norm(1.6, n=1, ord=3) | lr(1e-9)", bowl, 4, four, 5), 1);
+    assert_int_equal(
+        steps_until_stop("terminate_by_gradient_norm(1.58, n=1, ord=3) | lr(1e-9)", bowl, 4, four, 5), 5);
 }
 
 static void losses_stop(void **state)
@@ -57,7 +66,8 @@ static void losses_stop(void **state)
     /* the loss before step k is 4^-(k-1) / 2 */
     assert_int_equal(steps_until_stop("lr(0.5) | terminate_on_loss_reached(0.01)", bowl, 1, one, 50), 4);
     /* gains of 3/8 4^-(k-2) in step k: more than 0.01 up to step 4 (0.0234), not in 5 and later */
-    assert_int_equal(steps_until_stop("lr(0.5) | terminate_on_no_improvement(tol=0.01, n=3)", bowl, 1, one, 50), 7);
+    assert_int_equal(
+        steps_until_stop("lr(0.5) | terminate_on_no_improvement(tol=0.01, n=3)", bowl, 1, one, 50), 7);
     assert_int_equal(steps_until_stop("lr(-0.5) | terminate_on_no_improvement(n=4)", bowl, 1, one, 50), 5);
 }
 
@@ -73,8 +83,11 @@ static void criteria_combine(void **state)
 static void criteria_evaluate_nothing_extra(void **state)
 {
     (void)state;
-    const char *const chains[] = {"terminate_on_loss_reached(0) | lr(0.1)", "terminate_on_no_improvement | lr(0.1)",
-                                  "terminate_by_gradient_norm | lr(0.1)", "save_best | lr(0.1)", "lr(0.1) | save_best",
+    const char *const chains[] = {"terminate_on_loss_reached(0) | lr(0.1)",
+                                  "terminate_on_no_improvement | lr(0.1)",
+                                  "terminate_by_gradient_norm | lr(0.1)",
+                                  "save_best | lr(0.1)",
+                                  "lr(0.1) | save_best",
                                   "lr(0.1) | terminate_by_update_norm"};
     for (int i = 0; i < COUNT_OF(chains); i++) {
         gd_ctx *ctx = context(NULL, 1, NULL);
@@ -95,7 +108,8 @@ static void counts_continue_after_loading(void **state)
     int file = mkstemp(path);
     close(file);
     gd_ctx *ctx = context(NULL, 1, NULL);
-    const char *chain = "lr(0.1) | terminate_any(terminate_after_n_steps(6), terminate_by_gradient_norm(0.1))";
+    const char *chain =
+        "lr(0.1) | terminate_any(terminate_after_n_steps(6), terminate_by_gradient_norm(0.1))";
     run r = run_open(ctx, chain, bowl, 1, one);
     run_steps(&r, 4);
     OK(gd_optimizer_save(r.o, path));
@@ -143,7 +157,8 @@ static void restarts_forget_the_state_of_the_links_below(void **state)
     (void)r.evals;
     run_close(&r);
     gd_tensor *p = gd_require_grad(VECTOR(ctx, 0.0)), *g = VECTOR(ctx, 1.0);
-    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "restart_every([heavy_ball(0.9, ema_init=\"zeros\")], 3)"));
+    gd_optimizer *o = gd_optimizer_new(
+        ctx, gd_chain(ctx, "restart_every([heavy_ball(0.9, ema_init=\"zeros\")], 3)"));
     OK(gd_optimizer_add(o, "p", p));
     OK(gd_set_grad(p, g));
     double before = 0;

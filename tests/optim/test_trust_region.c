@@ -440,6 +440,28 @@ static void dependent_columns_give_the_nearest_solution(void **state)
     problem_close(&q);
 }
 
+static gd_tensor *log_residuals(gd_tensor *p) { return gd_log(p); }
+
+static void residuals_that_are_not_finite_move_nothing(void **state)
+{
+    (void)state;
+    const char *const chains[] = {"gauss_newton", "levenberg_marquardt(gauss_newton)",
+                                  "trust_cg(gauss_newton)", "dogleg(gauss_newton)",
+                                  "cubic_regularization(gauss_newton)"};
+    for (int k = 0; k < COUNT_OF(chains); k++) {
+        problem q = problem_open(chains[k], log_residuals, 2, (double[]){-1, 0});
+        problem_steps(&q, 2);
+        assert_true(q.info.search_failed || q.info.skipped);
+        assert_values(q.p, -1, 0);
+        problem_close(&q);
+        /* steps out of the domain are taken back */
+        q = problem_open(chains[k], log_residuals, 2, (double[]){30, 0.5});
+        if (k) problem_steps(&q, 40);
+        if (k) assert_values_near(q.p, 1e-6, 1, 1);
+        problem_close(&q);
+    }
+}
+
 static void gauss_newton_sets_the_true_loss_and_gradient(void **state)
 {
     (void)state;
@@ -526,6 +548,7 @@ int main(void)
         cmocka_unit_test(the_child_is_updated_every_update_freq_steps),
         cmocka_unit_test(fewer_residuals_than_parameters_give_the_nearest_solution),
         cmocka_unit_test(dependent_columns_give_the_nearest_solution),
+        cmocka_unit_test(residuals_that_are_not_finite_move_nothing),
         cmocka_unit_test(gauss_newton_sets_the_true_loss_and_gradient),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -69,32 +69,35 @@ gd_tensor *gd__hessian_matrix(gd_link *link, gd_var *var, double h)
     return matrix;
 }
 
+/* The `most` largest in size, as a mask; all of them for 0. */
+static gd_tensor *largest(gd_tensor *size, int64_t most)
+{
+    gd_tensor *rank = gd_gt(gd_unsqueeze(size, 0, NULL),
+                            gd_unsqueeze(size, 1, NULL)); /* who is larger than whom */
+    rank = gd_sum(gd_cast(rank, GD_I64), "1", false);
+    return rank ? gd_lt(rank, gd_full_like(rank, most > 0 ? (double)most : INT32_MAX)) : NULL;
+}
+
 gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most)
 {
     gd_ctx *ctx = gd_tensor_ctx(h);
-    gd_tensor *values = NULL, *vectors = NULL, *x = NULL;
+    gd_tensor *values = NULL, *vectors = NULL;
     gd_scope_begin(ctx);
-    if (gd_eigh(h, &values, &vectors) == GD_OK) {
-        gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), tolerance);
-        gd_tensor *zero = gd_zeros_like(values),
-                  *used = gd_gt(size, least);
-        int64_t n = gd_numel(b);
-        if (most > 0 && most < n) {
-            /* the size of the most-th largest, found by counting */
-            gd_tensor *rank = gd_sum(
-                gd_cast(gd_gt(gd_unsqueeze(size, 0, NULL), gd_unsqueeze(size, 1, NULL)), GD_I64), "1", false);
-            used = gd_logical_and(used, gd_lt(rank, gd_full_like(rank, (double)most)));
-        }
-        gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b), *divisor = values;
-        if (how && !strcmp(how, "abs")) divisor = size;
-        if (how && !strcmp(how, "clip")) {
-            divisor = gd_maximum(values, least);
-            used = gd_logical_and(gd_ones_like(used), gd_gt(divisor, zero));
-        }
-        part = gd_where(used, gd_div(part, gd_where(used, divisor, gd_ones_like(divisor))), zero);
-        x = gd_keep(gd_matmul(vectors, part));
-    } else if (gd_error(ctx) == GD_SINGULAR || gd_error(ctx) == GD_VALUE)
-        gd_clear_error(ctx);
+    if (gd_eigh(h, &values, &vectors)) values = vectors = NULL;
+    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), tolerance);
+    gd_tensor *divisor = values, *used = gd_gt(size, least);
+    if (how && !strcmp(how, "abs")) divisor = size;
+    if (how && !strcmp(how, "clip")) {
+        divisor = gd_maximum(values, least);
+        used = divisor ? gd_gt(divisor, gd_zeros_like(divisor)) : NULL;
+    }
+    if (most > 0 && size) used = gd_logical_and(used, largest(size, most));
+    gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b);
+    if (part && divisor) {
+        gd_tensor *safe = gd_where(used, divisor, gd_ones_like(divisor));
+        part = gd_where(used, gd_div(part, safe), gd_zeros_like(part));
+    }
+    gd_tensor *x = gd_keep(gd_matmul(vectors, part));
     gd_scope_end(ctx);
     return x;
 }

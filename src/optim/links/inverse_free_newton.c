@@ -23,8 +23,7 @@ static gd_tensor *first_inverse(gd_tensor *h)
 {
     gd_tensor *size = gd_max(gd_sum(gd_abs(h), "0", false), NULL, false);
     double norm = size ? gd_item(size) : NAN;
-    return norm > 0 ? gd_mul_scalar(h, 1 / norm / norm)
-                    : gd_eye(gd_tensor_ctx(h), gd_tensor_dtype(h), gd_size(h, 0), gd_size(h, 0));
+    return gd_mul_scalar(h, norm > 0 ? 1 / norm / norm : 0);
 }
 
 static gd_tensor *next_inverse(gd_tensor *h, gd_tensor *y)

@@ -309,6 +309,19 @@ static double exp_row(const view *v, const char *row, double shift, char *to)
     return sum;
 }
 
+/* Multiplies a row in place; kernels do not take their result as operand, so each block is put aside first. */
+static void scale_row(const view *v, char *row, double factor)
+{
+    _Alignas(64) char buffer[1024 * 8];
+    double f[2] = {factor, 0};
+    for (int64_t i = 0; i < v->reduced; i += 1024) {
+        int64_t n = v->reduced - i < 1024 ? v->reduced - i : 1024;
+        char *at = row + i * (int64_t)v->item;
+        memcpy(buffer, at, (size_t)n * v->item);
+        v->vec->map[GD_OP_mul_scalar][v->type](at, buffer, NULL, NULL, n, f);
+    }
+}
+
 static void one_exp_row(const view *v, int64_t o)
 {
     int64_t bytes = v->reduced * (int64_t)v->item;
@@ -316,8 +329,7 @@ static void one_exp_row(const view *v, int64_t o)
     char *out = v->out + (v->op == GD_OP_logsumexp ? o * (int64_t)v->item : o * bytes);
     double max = row_max(v, row), shift = isinf(max) ? 0 : max;
     if (v->op == GD_OP_softmax) {
-        double f[2] = {1 / exp_row(v, row, shift, out), 0};
-        v->vec->map[GD_OP_mul_scalar][v->type](out, out, NULL, NULL, v->reduced, f);
+        scale_row(v, out, 1 / exp_row(v, row, shift, out));
         return;
     }
     double log_sum = log(exp_row(v, row, shift, NULL)) + shift, f[2] = {-log_sum, 0};
