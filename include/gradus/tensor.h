@@ -139,6 +139,7 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
 
 /* ---- element-wise; axes meet by name, anonymous ones from the right as in NumPy ---- */
 
+/* clang-format off */
 #define GD_UNARY_LIST(X)                                                                                 \
     X(neg)                                                                                               \
     X(abs)                                                                                               \
@@ -152,6 +153,7 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
     X(mul)                                                                                          \
     X(div) X(pow) X(atan2) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
         X(logical_or) X(logical_xor)
+/* clang-format on */
 
 #define GD_UNARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *x);
 GD_UNARY_LIST(GD_UNARY_PROTOTYPE)

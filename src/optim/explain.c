@@ -52,6 +52,8 @@ static const char *array_name(const explaining *x, const gd_array *a)
     }
 }
 
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 static int64_t bytes_of(const gd_program *p, uint32_t arrays)
 {
     int64_t bytes = 0;
@@ -135,8 +137,9 @@ static gd_status put_plan(explaining *x, const gd_run_args *args, const gd_link 
         const gd_plan_group *g = &plan->group[i];
         if (plan->groups > 1) {
             indent(x, 1);
-            gd__text_put(&x->text, "for %d tensors of %s, %" PRId64 " elements:\n", g->members,
-                         gd_dtype_name(args->params[g->position[0]]->dtype), g->numel);
+            gd__text_put(&x->text, "for %d tensor%s of %s, %" PRId64 " element%s:\n", g->members,
+                         plural(g->members), gd_dtype_name(args->params[g->position[0]]->dtype), g->numel,
+                         plural(g->numel));
         }
         for (int level = 0; level <= g->p->levels; level++) put_pass(x, g, level);
         if (!plan->child) put_state(x, g);
@@ -333,7 +336,8 @@ static gd_status put_chain(explaining *x)
     gd__text_add(&x->text, "chain: ");
     gd__text_add(&x->text, text);
     gd__free(x->ctx, text, size);
-    gd__text_put(&x->text, "\nparameters: %d tensors, %" PRId64 " elements\n", x->count, x->elements);
+    gd__text_put(&x->text, "\nparameters: %d tensor%s, %" PRId64 " element%s\n", x->count, plural(x->count),
+                 x->elements, plural(x->elements));
     return GD_OK;
 }
 
@@ -345,8 +349,8 @@ static gd_status explain(explaining *x)
         status = walk(x, x->o->chain);
         if (!status) status = put_segment(x, GD_SINK_PARAMS);
         double each = x->elements ? (double)x->traffic / (double)x->elements : 0;
-        gd__text_put(&x->text, "total: %d passes, %g bytes an element and step, %" PRId64 " bytes of state\n",
-                     x->passes, each, x->state);
+        gd__text_put(&x->text, "total: %d pass%s, %g bytes an element and step, %" PRId64 " bytes of state\n",
+                     x->passes, x->passes == 1 ? "" : "es", each, x->state);
     }
     return status ? status : x->text.failed ? GD_NOMEM : GD_OK;
 }

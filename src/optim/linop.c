@@ -307,7 +307,7 @@ static gd_tensor *solve_gram(gd_linop *op, double factor, double shift, gd_tenso
     if (!stack || (shift > 0 && !root) || gd_qr(stack, &q, &r)) return NULL;
     gd_tensor *size = gd_abs(gd_diagonal(r)), *least = gd_min(size, NULL, false),
               *most = gd_max(size, NULL, false);
-    double eps = gd_tensor_dtype(j) == GD_F64 ? 0x1p-52 : 0x1p-23;
+    double eps = (gd_tensor_dtype(j) == GD_F64 ? 0x1p-52 : 0x1p-23) * (double)(op->n + 8);
     if (!least || !most) return NULL;
     if (!(gd_item(least) > eps * gd_item(most))) return singular(op, "the columns of J are dependent");
     if (same_elements(b, op->right)) {

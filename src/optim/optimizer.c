@@ -54,7 +54,7 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
     }
     *o = (gd_optimizer){.ctx = ctx,
                         .group = group,
-                        .groups = 1,
+                        .groups = 1, .group_room = 1,
                         .stamp = 1,
                         .most_pending = GD_MAX_PENDING,
                         .state_dtype = GD_DTYPE_COUNT};
@@ -95,7 +95,7 @@ void gd_optimizer_free(gd_optimizer *o)
     gd__free(ctx, o->param, (size_t)o->capacity * sizeof *o->param);
     gd__table_free(ctx, &o->table);
     for (int i = 0; i < o->groups; i++) gd__group_free(ctx, &o->group[i]);
-    gd__free(ctx, o->group, (size_t)o->groups * sizeof *o->group);
+    gd__free(ctx, o->group, (size_t)o->group_room * sizeof *o->group);
     for (int i = 0; i < o->attrs; i++) gd__release(o->attr[i].tensor);
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
     gd__free(ctx, o->active, (size_t)o->active_capacity * sizeof *o->active);
@@ -418,11 +418,14 @@ gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, con
 
 static gd_status new_group(gd_optimizer *o, int *number)
 {
-    size_t n = (size_t)o->groups, size = sizeof *o->group;
-    gd_group *list = gd__realloc(o->ctx, o->group, n * size, (n + 1) * size);
-    if (!list) return GD_NOMEM;
-    o->group = list;
-    list[n] = (gd_group){0};
+    if (o->groups == o->group_room) {
+        size_t room = (size_t)o->group_room, size = sizeof *o->group;
+        gd_group *list = gd__realloc(o->ctx, o->group, room * size, 2 * room * size);
+        if (!list) return GD_NOMEM;
+        o->group = list;
+        o->group_room = (int)(2 * room);
+    }
+    o->group[o->groups] = (gd_group){0};
     *number = o->groups++;
     return GD_OK;
 }
@@ -433,18 +436,7 @@ static gd_status apply_key(void *user, const char *key, const gd_setting *value)
     return set_key(o, o->groups - 1, key, value);
 }
 
-static void drop_last_group(gd_optimizer *o)
-{
-    gd_ctx *ctx = o->ctx;
-    gd__group_free(ctx, &o->group[o->groups - 1]);
-    size_t n = (size_t)o->groups, size = sizeof *o->group;
-    gd_group *list = gd__realloc(ctx, o->group, n * size, (n - 1) * size);
-    if (list) {
-        o->group = list;
-        o->groups--;
-    } else
-        o->group[o->groups - 1] = (gd_group){0}; /* an empty group that nobody is in */
-}
+static void drop_last_group(gd_optimizer *o) { gd__group_free(o->ctx, &o->group[--o->groups]); }
 
 /* An empty group with settings from text; nothing is left behind on failure. */
 static gd_status group_from(gd_optimizer *o, const char *settings, int *number)

@@ -183,7 +183,7 @@ struct gd_optimizer {
     int count, capacity;
     gd_table table; /* from tensors to numbers of parameters */
     gd_group *group;
-    int groups;
+    int groups, group_room;
     gd_attr *attr;
     int attrs;
     int64_t step, evals;

@@ -38,7 +38,7 @@ typedef struct loading {
     twin *twins;
     int twin_count, links;
     gd_group *group;
-    int groups;
+    int groups, group_room;
     gd_attr *attr;
     int attrs, attr_room;
     gd_rng rng;
@@ -476,7 +476,7 @@ static gd_status read_groups(loading *l)
     l->group = gd__calloc(l->ctx, n * sizeof *l->group);
     if (!l->group) return GD_NOMEM;
     gd_status status = GD_OK;
-    l->groups = (int)n;
+    l->groups = l->group_room = (int)n;
     for (size_t i = 0; i < n && !status; i++) status = read_group(l, &l->group[i], json_array_get(groups, i));
     return status;
 }
@@ -592,7 +592,7 @@ static gd_status append_groups(loading *l, int *appended)
     if (!list) return GD_NOMEM;
     memset(list + n, 0, (all - n) * sizeof *list);
     l->group = list;
-    l->groups = (int)all;
+    l->groups = l->group_room = (int)all;
     for (int i = 0; i < o->count; i++)
         if (!l->present[i]) l->group_of[i] = (int)n + o->param[i].group;
     return GD_OK;
@@ -605,6 +605,7 @@ static void swap_optimizer(loading *l, int appended)
     for (int i = 0; i < o->count; i++) o->param[i].group = l->group_of[i];
     SWAP(l->group, o->group);
     SWAP(l->groups, o->groups);
+    SWAP(l->group_room, o->group_room);
     SWAP(l->attr, o->attr);
     SWAP(l->attrs, o->attrs);
     l->attr_room = l->attrs;
@@ -666,7 +667,7 @@ static void loading_free(loading *l)
     for (int i = 0; i < l->twin_count; i++) gd_link_release(l->twins[i].with);
     gd__free(ctx, l->twins, (size_t)l->links * sizeof *l->twins);
     for (int i = 0; i < l->groups; i++) gd__group_free(ctx, &l->group[i]);
-    gd__free(ctx, l->group, (size_t)l->groups * sizeof *l->group);
+    gd__free(ctx, l->group, (size_t)l->group_room * sizeof *l->group);
     for (int i = 0; i < l->attrs; i++) gd__release(l->attr[i].tensor);
     gd__free(ctx, l->attr, (size_t)l->attr_room * sizeof *l->attr);
     gd__free(ctx, l->used, (size_t)gd_archive_count(l->archive) * sizeof *l->used);

@@ -518,6 +518,7 @@ void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss)
 gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
 {
     gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+    var->grad_history = false; /* autograd does not differentiate through what was changed in place */
     for (int i = 0; i < var->count && !status; i++) status = gd_add_into(var->params[i], direction[i], alpha);
     return status;
 }
@@ -535,6 +536,7 @@ gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
 gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies)
 {
     gd_status status = GD_OK;
+    var->grad_history = false;
     for (int i = 0; i < var->count && !status; i++) status = gd_assign(var->params[i], copies[i]);
     return status;
 }

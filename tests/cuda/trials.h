@@ -111,7 +111,7 @@ static inline void make_trial(trial *t, gd_ctx *ctx, gd_device *gpu, const char 
         for (int64_t k = 0; k < param_sizes[i]; k++) value[k] = random_unit(&state) * 3;
         t->goal[i] = gd_to_device(gd_from_f64(ctx, dtype, 1, &param_sizes[i], value), device);
         free(value);
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "p%d", i);
         assert_int_equal(gd_optimizer_add(t->optimizer, name, t->param[i]), GD_OK);
     }

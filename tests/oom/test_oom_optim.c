@@ -251,7 +251,9 @@ static void scenarios_survive(bool all_after, int64_t stride)
         for (int64_t k = 1; fails_well(&scenarios[i], k, all_after); k += stride) assert_true(k < 50000);
         print_message("%s: %" PRId64 " failure points\n", scenarios[i].name, points - before);
     }
-    (void)unlink("/tmp/gradus-test-oom");
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/gradus-test-oom-%d", (int)getpid());
+    (void)unlink(path);
 }
 
 static void every_allocation_may_fail(void **state)

@@ -124,8 +124,8 @@ static void parameters_of_different_dtypes_are_told_apart(void **state)
     gd_tensor *p[2];
     gd_optimizer *o = open_chain(ctx, "adam | lr(0.1)", p, GD_F64);
     assert_true(gd_explain(o, false, text, sizeof text) > 0);
-    assert_says("  for 1 tensors of f32, 1000 elements:\n  pass 1: 28 bytes an element");
-    assert_says("  for 1 tensors of f64, 10 elements:\n  pass 1: 56 bytes an element");
+    assert_says("  for 1 tensor of f32, 1000 elements:\n  pass 1: 28 bytes an element");
+    assert_says("  for 1 tensor of f64, 10 elements:\n  pass 1: 56 bytes an element");
     assert_says("8160 bytes of state\n");
     gd_optimizer_free(o);
     gd_release(p[0]);
@@ -202,7 +202,7 @@ static void frozen_parameters_and_none_at_all_are_fine(void **state)
     gd_optimizer *o = open_chain(ctx, "adam | lr(0.1)", p, GD_F32);
     OK(gd_set_requires_grad(p[0], false));
     assert_true(gd_explain(o, false, text, sizeof text) > 0);
-    assert_says("parameters: 1 tensors, 10 elements\n");
+    assert_says("parameters: 1 tensor, 10 elements\n");
     OK(gd_set_requires_grad(p[1], false));
     assert_true(gd_explain(o, false, text, sizeof text) > 0);
     assert_string_equal(text, "chain: adam | lr(0.1)\nparameters: 0 tensors, 0 elements\n");

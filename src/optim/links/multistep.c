@@ -26,36 +26,44 @@ static gd_status forget(gd_var *var)
     return gd_var_set_grad(var, NULL);
 }
 
-static gd_status multistep_step(gd_link *link, gd_var *var)
+/* The distance from start becomes the update; the parameters go back, as the optimizer subtracts all of it. */
+static gd_status turn_back(gd_link *link, gd_var *var, gd_tensor *const *start)
 {
-    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    gd_tensor **distance = gd_link_scratch(link, count);
+    if (!distance) return gd_error(gd_var_ctx(var));
+    for (int i = 0; i < count; i++) {
+        distance[i] = gd_sub(start[i], gd_var_params(var)[i]);
+        if (!distance[i]) return gd_error(gd_var_ctx(var));
+    }
+    gd_status status = gd_var_restore_params(var, start);
+    return status ? status : gd_var_set_update(var, distance);
+}
+
+static gd_status walk(gd_link *link, gd_var *var)
+{
     gd_link *child = gd_link_child(link, "module");
-    int count = gd_var_count(var), steps = (int)gd_link_real(link, "steps", NULL);
-    gd_tensor **start = gd_link_scratch(link, count);
-    gd_status status = start ? gd_var_save_params(var, start) : gd_error(ctx);
-    if (status) return status;
+    int64_t steps = (int64_t)gd_link_real(link, "steps", NULL);
     gd_var *walker = gd_var_clone(var, false, NULL);
-    if (!walker) status = gd_error(ctx);
-    for (int i = 0; i < steps && !status; i++) {
+    gd_status status = walker ? GD_OK : gd_error(gd_var_ctx(var));
+    for (int64_t i = 0; i < steps && !status; i++) {
         status = inner_step(child, walker);
         if (!status && i == 0) gd_var_take_from(var, walker);
         if (!status && i < steps - 1) status = forget(walker);
     }
-    /* back to the start: the optimizer subtracts the whole distance */
-    if (!status) {
-        for (int i = 0; i < count && !status; i++) {
-            gd_tensor *end = gd_var_params(var)[i], *distance = gd_sub(start[i], end);
-            status = distance ? gd_assign(end, start[i]) : gd_error(ctx);
-            gd_release(start[i]);
-            start[i] = distance;
-        }
-        if (!status) status = gd_var_set_update(var, start);
-    } else {
-        gd_status back = gd_var_restore_params(var, start);
-        (void)back;
-        for (int i = 0; i < count; i++) gd_release(start[i]);
-    }
     gd_var_free(walker);
+    return status;
+}
+
+static gd_status multistep_step(gd_link *link, gd_var *var)
+{
+    int count = gd_var_count(var);
+    gd_tensor **start = gd_link_scratch(link, count);
+    gd_status status = start ? gd_var_save_params(var, start) : gd_error(gd_var_ctx(var));
+    if (status) return status;
+    status = walk(link, var);
+    if (!status) status = turn_back(link, var, start);
+    for (int i = 0; i < count; i++) gd_release(start[i]);
     return status;
 }
 
