@@ -54,7 +54,8 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
     }
     *o = (gd_optimizer){.ctx = ctx,
                         .group = group,
-                        .groups = 1, .group_room = 1,
+                        .groups = 1,
+                        .group_room = 1,
                         .stamp = 1,
                         .most_pending = GD_MAX_PENDING,
                         .state_dtype = GD_DTYPE_COUNT};
