@@ -45,6 +45,15 @@ typedef enum plain_op { PLAIN_ADD, PLAIN_MUL, PLAIN_EXP } plain_op;
 typedef struct plain_pool plain_pool;
 plain_pool *plain_start(int threads);
 void plain_run(plain_pool *pool, plain_op op, float *o, const float *a, const float *b, long n);
+/* One tensor of an Adam step: bits of gradient, moments and parameter. */
+typedef struct plain_step {
+    const unsigned *g;
+    unsigned *m, *v, *p;
+    long n;
+} plain_step;
+/* Reads and writes the bytes that an ideal fused step must and computes nothing: with norm a pass that reads g (4 bytes an
+ * element), then one that reads g, m, v, p and writes m, v, p (28 bytes). */
+void plain_adam(plain_pool *pool, const plain_step *list, long count, bool norm);
 void plain_stop(plain_pool *pool);
 
 #endif

@@ -36,10 +36,14 @@ struct plain_pool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     atomic_int job, running, quit;
+    void (*part)(plain_pool *pool, int place);
     plain_op op;
     float *o;
     const float *a, *b;
     long n;
+    const plain_step *step;
+    long steps;
+    atomic_uint sink; /* so that a pass that only reads is not left out */
 };
 
 typedef struct worker {
@@ -66,7 +70,7 @@ static void *work(void *arg)
         pthread_mutex_unlock(&w.pool->lock);
         if (atomic_load(&w.pool->quit)) return NULL;
         seen = atomic_load(&w.pool->job);
-        part_of(w.pool, w.place);
+        w.pool->part(w.pool, w.place);
         atomic_fetch_sub(&w.pool->running, 1);
     }
 }
@@ -87,6 +91,18 @@ plain_pool *plain_start(int threads)
     return p;
 }
 
+static void run_parts(plain_pool *p, void (*part)(plain_pool *, int))
+{
+    p->part = part;
+    atomic_store(&p->running, p->threads - 1);
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->job, 1);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    part(p, 0);
+    while (atomic_load(&p->running)) pause_cpu();
+}
+
 void plain_run(plain_pool *p, plain_op op, float *o, const float *a, const float *b, long n)
 {
     p->op = op;
@@ -94,13 +110,53 @@ void plain_run(plain_pool *p, plain_op op, float *o, const float *a, const float
     p->a = a;
     p->b = b;
     p->n = n;
-    atomic_store(&p->running, p->threads - 1);
-    pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->job, 1);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
-    part_of(p, 0);
-    while (atomic_load(&p->running)) pause_cpu();
+    run_parts(p, part_of);
+}
+
+/* ---- the bytes of an optimizer step ---- */
+
+static void read_piece(plain_pool *p, const plain_step *s, long start, long end)
+{
+    unsigned sum = 0;
+    for (long i = start; i < end; i++) sum += s->g[i];
+    atomic_fetch_xor(&p->sink, sum);
+}
+
+/* The values stay what they are but for their last bit. */
+static void write_piece(plain_pool *pool, const plain_step *s, long start, long end)
+{
+    (void)pool;
+    const unsigned *restrict g = s->g;
+    unsigned *restrict m = s->m, *restrict v = s->v, *restrict p = s->p;
+    for (long i = start; i < end; i++) {
+        unsigned bit = g[i] & 1;
+        m[i] ^= bit;
+        v[i] ^= bit;
+        p[i] ^= bit;
+    }
+}
+
+/* This thread's share of all elements, tensor by tensor. */
+static void share_of(plain_pool *p, int place, void (*piece)(plain_pool *, const plain_step *, long, long))
+{
+    long start = p->n * place / p->threads, end = p->n * (place + 1) / p->threads, at = 0;
+    for (long i = 0; i < p->steps && at < end; at += p->step[i++].n) {
+        long from = start > at ? start - at : 0, to = end - at < p->step[i].n ? end - at : p->step[i].n;
+        if (from < to) piece(p, &p->step[i], from, to);
+    }
+}
+
+static void read_part(plain_pool *p, int place) { share_of(p, place, read_piece); }
+static void write_part(plain_pool *p, int place) { share_of(p, place, write_piece); }
+
+void plain_adam(plain_pool *p, const plain_step *list, long count, bool norm)
+{
+    p->step = list;
+    p->steps = count;
+    p->n = 0;
+    for (long i = 0; i < count; i++) p->n += list[i].n;
+    if (norm) run_parts(p, read_part);
+    run_parts(p, write_part);
 }
 
 void plain_stop(plain_pool *p)

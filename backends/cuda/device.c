@@ -72,9 +72,10 @@ void cuda_free(gd_device *device, void *data, size_t bytes)
 /* Ordinary memory is copied before the driver returns, pinned memory (an allocator of the user's) some time later. */
 static bool is_pinned(const cuda_state *s, const void *host)
 {
-    CUmemorytype type = 0;
-    return s->api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                        (CUdeviceptr)(uintptr_t)host) == CUDA_SUCCESS &&
+    unsigned type = 0; /* and stays so for memory that the driver does not know */
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    return s->api.cuPointerGetAttributes(1, &attribute, (void *[]){&type}, (CUdeviceptr)(uintptr_t)host) ==
+               CUDA_SUCCESS &&
            type == CU_MEMORYTYPE_HOST;
 }
 

@@ -215,7 +215,7 @@ static gd_status pick(gd_device *device, const gd_call *call, cuda_full_kernel k
                    .out = out->data,
                    .i = {x->size[axis], inner, count},
                    .trouble = (int *)(uintptr_t)s->trouble,
-                   .op = call->op};
+                   .op = (int)call->op};
     s->troubled_possible = true;
     return go(device, kernel, out->dtype, out->dtype, &a, false);
 }
@@ -235,7 +235,7 @@ static gd_status add_at(gd_device *device, const gd_call *call)
                    .out = out->data,
                    .i = {x->size[axis], inner, count, scatter},
                    .trouble = (int *)(uintptr_t)s->trouble,
-                   .op = call->op};
+                   .op = (int)call->op};
     s->troubled_possible = true;
     return status ? status : go(device, CUDA_FULL_add_at, out->dtype, out->dtype, &a, false);
 }

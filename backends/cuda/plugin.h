@@ -29,7 +29,7 @@
     X(D, cuMemGetInfo_v2) X(D, cuMemHostAlloc) X(D, cuMemFreeHost) X(D, cuStreamBeginCapture_v2)                      \
     X(D, cuStreamEndCapture) X(D, cuGraphInstantiateWithFlags) X(D, cuGraphLaunch) X(D, cuGraphDestroy)               \
     X(D, cuGraphExecDestroy) X(D, cuEventCreate) X(D, cuEventDestroy_v2) X(D, cuEventRecord)                          \
-    X(D, cuEventSynchronize) X(D, cuEventElapsedTime) X(D, cuPointerGetAttribute)                                     \
+    X(D, cuEventSynchronize) X(D, cuEventElapsedTime) X(D, cuPointerGetAttributes)                                    \
     X(N, nvrtcCreateProgram) X(N, nvrtcCompileProgram) X(N, nvrtcDestroyProgram) X(N, nvrtcGetCUBINSize)              \
     X(N, nvrtcGetCUBIN) X(N, nvrtcGetProgramLogSize) X(N, nvrtcGetProgramLog) X(N, nvrtcVersion)                      \
     X(N, nvrtcGetErrorString) X(N, nvrtcGetNumSupportedArchs) X(N, nvrtcGetSupportedArchs)                            \

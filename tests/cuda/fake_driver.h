@@ -15,8 +15,9 @@ typedef struct fake_driver {
     bool fail_on;                                        /* and all after it, as when a context is lost */
     CUresult failure;                                    /* what it returns */
     int64_t blocks, modules, streams, contexts, handles; /* alive */
-    int64_t compilations, launches, failed_loads, out_of_context;
-    int info; /* what cuSOLVER leaves as a result code */
+    int64_t compilations, launches, waits, failed_loads, out_of_context;
+    bool pinned; /* the host's memory is */
+    int info;    /* what cuSOLVER leaves as a result code */
     int context[16], *current;
     nvrtcResult compile_result; /* of the pretended compiler */
 } fake_driver;
@@ -116,6 +117,7 @@ static CUresult fake_cuStreamDestroy(CUstream stream)
 static CUresult fake_cuStreamSynchronize(CUstream stream)
 {
     FAKE_INSIDE(stream);
+    fake.waits++;
     return CUDA_SUCCESS;
 }
 
@@ -183,12 +185,12 @@ static CUresult fake_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribut
     FAKE_CALL();
     return CUDA_SUCCESS;
 }
-static CUresult fake_cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
+static CUresult fake_cuPointerGetAttributes(unsigned count, CUpointer_attribute *attribute, void **value,
+                                            CUdeviceptr pointer)
 {
-    (void)value;
-    (void)attribute;
-    (void)pointer;
-    return CUDA_ERROR_INVALID_VALUE;
+    (void)count, (void)attribute, (void)pointer;
+    *(unsigned *)value[0] = fake.pinned ? CU_MEMORYTYPE_HOST : 0;
+    return CUDA_SUCCESS;
 }
 
 /* ---- modules ---- */
@@ -473,7 +475,7 @@ static void fake_fill(cuda_api *api)
         .cuMemsetD8Async = fake_cuMemsetD8Async,
         .cuDeviceGetDefaultMemPool = fake_cuDeviceGetDefaultMemPool,
         .cuMemPoolSetAttribute = fake_cuMemPoolSetAttribute,
-        .cuPointerGetAttribute = fake_cuPointerGetAttribute,
+        .cuPointerGetAttributes = fake_cuPointerGetAttributes,
         .cuModuleLoadData = fake_cuModuleLoadData,
         .cuModuleUnload = fake_cuModuleUnload,
         .cuModuleGetFunction = fake_cuModuleGetFunction,

@@ -582,6 +582,29 @@ static void two_gpus_do_not_mix(void **state)
     assert_true(fake_is_clean());
 }
 
+/* The driver reads pinned memory after it has returned: the plugin waits, but for nothing else. */
+static void uploads_wait_for_pinned_memory_only(void **state)
+{
+    (void)state;
+    cuda_api api;
+    fake_fill(&api);
+    fake_reset(1);
+    gd_device gpu;
+    gd_ctx *ctx = cached_context(NULL, cache);
+    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    gd_scope_begin(ctx);
+    for (int pinned = 0; pinned < 2; pinned++) {
+        int64_t before = fake.waits;
+        fake.pinned = pinned;
+        assert_non_null(gd_exp(gd_to_device(VECTOR(ctx, 1, 2), &gpu)));
+        assert_int_equal(fake.waits - before, pinned);
+    }
+    gd_scope_end(ctx);
+    close_fake(&gpu);
+    end_context(ctx, NULL);
+    assert_true(fake_is_clean());
+}
+
 /* A batch axis that is broadcast inside another one: the fake cuBLAS touches what it is given. */
 static void broadcast_batches_are_multiplied_in_place(void **state)
 {
@@ -614,6 +637,7 @@ int main(void)
         cmocka_unit_test(kernels_are_compiled_once),
         cmocka_unit_test(errors_name_what_is_wrong),
         cmocka_unit_test(two_gpus_do_not_mix),
+        cmocka_unit_test(uploads_wait_for_pinned_memory_only),
         cmocka_unit_test(broadcast_batches_are_multiplied_in_place),
         cmocka_unit_test(failing_driver_calls_are_errors_and_leak_nothing),
         cmocka_unit_test(failing_allocations_are_errors_and_leak_nothing),

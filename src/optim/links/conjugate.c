@@ -111,7 +111,10 @@ static gd_status update(gd_link *link, gd_var *var, beta_fn fn)
     gd_layout l;
     gd_tensor *const *u = gd_var_update(var);
     gd_status status = gd__layout_init(&l, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
-    if (status || !u) return gd_error(l.ctx);
+    if (status || !u) {
+        gd__layout_free(&l);
+        return gd_error(l.ctx);
+    }
     double beta = 0;
     bool go_on = has_all(link, var, "previous_update") && has_all(link, var, "direction");
     if (go_on && !restarts(link, l.total)) status = find_beta(link, var, &l, u, fn, &beta);
@@ -129,10 +132,14 @@ static gd_status apply(gd_link *link, gd_var *var)
     double beta = gd__kept(link, "beta", 0);
     gd_link *inner = gd_link_child(link, "inner");
     gd_tensor *const *u = gd_var_update(var);
-    gd_tensor **out = gd_link_scratch(link, 3 * count), **d = out + count, **list = d + count;
+    gd_tensor **out = gd_link_scratch(link, 3 * count);
     gd_layout l;
     gd_status status = gd__layout_init(&l, ctx, gd_var_params(var), count);
-    if (status || !u || !out) return gd_error(ctx);
+    if (status || !u || !out) {
+        gd__layout_free(&l);
+        return gd_error(ctx);
+    }
+    gd_tensor **d = out + count, **list = d + count;
     for (int i = 0; i < count && inner; i++) {
         gd__retain(u[i]);
         list[i] = u[i];

@@ -367,8 +367,9 @@ gd_status gd__dense_apply(gd_link *link, gd_var *var)
     gd_tensor *const *params = gd_var_params(var), *const *u = gd_var_update(var);
     int count = gd_var_count(var), each = group_size(link, var);
     gd_link *inner = gd_link_child(link, "inner");
-    gd_tensor **out = gd_link_scratch(link, 2 * count), **list = out + count;
+    gd_tensor **out = gd_link_scratch(link, 2 * count);
     if (!u || !out) return gd_error(ctx);
+    gd_tensor **list = out + count;
     for (int i = 0; i < count && inner; i++) {
         gd__retain(u[i]);
         list[i] = u[i];

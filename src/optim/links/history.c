@@ -358,7 +358,11 @@ gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_p
         }
     gd_tensor **before = gd_link_scratch(h->link, 2 * count);
     double *sum = gd__alloc_array(ctx, part_size(h), sizeof *sum);
-    gd_status status = before && sum ? GD_OK : gd_error(ctx);
+    gd_status status = GD_OK;
+    if (!before || !sum) {
+        gd__free(ctx, sum, part_size(h) * sizeof *sum);
+        return gd_error(ctx);
+    }
     for (int i = 0; i < count && !status; i++) {
         before[i] = gd_link_state(h->link, h->params[i], "previous_params");
         before[count + i] = gd_link_state(h->link, h->params[i], "previous_update");

@@ -88,8 +88,9 @@ static gd_status direction(gd_history *h, gd_tensor *const *update, gd_tensor **
     int n = h->pairs;
     if (!n) return gd__history_first(h, update, out);
     size_t bytes;
-    double *c = room(h, &bytes), *inverse = c + n * n, *es = inverse + n, *ey = es + n;
+    double *c = room(h, &bytes);
     if (!c) return GD_NOMEM;
+    double *inverse = c + n * n, *es = inverse + n, *ey = es + n;
     products p = {.h = h};
     recursion(&p, c, inverse);
     for (int k = 0; k < n; k++) {

@@ -82,7 +82,7 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     gd_tensor *there = NULL, *const *params = gd_var_params(var);
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    gd_tensor **start = gd_link_scratch(link, 2 * count), **way = start + count;
+    gd_tensor **start = gd_link_scratch(link, 2 * count), **way = start ? start + count : NULL;
     status = start ? ascent(link, var, grads, relative, way) : gd_error(ctx);
     for (int i = 0; i < count; i++) {
         gd__release(grads[i]);

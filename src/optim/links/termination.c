@@ -110,8 +110,9 @@ static gd_status by_update(gd_link *link, gd_var *var, bool *stop)
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
     gd_tensor *const *params = gd_var_params(var);
-    gd_tensor **change = gd_link_scratch(link, 2 * count), **before = change + count;
+    gd_tensor **change = gd_link_scratch(link, 2 * count);
     if (!change) return gd_error(ctx);
+    gd_tensor **before = change + count;
     bool known = true;
     gd_status status = GD_OK;
     for (int i = 0; i < count && known; i++) known = gd_link_has_state(link, params[i], "previous_params");
