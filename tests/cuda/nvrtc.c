@@ -309,7 +309,7 @@ static nvrtcResult compile_quickly(nvrtcProgram program, int count, const char *
 static gd_status counting_run(gd_device *device, const gd_call *call)
 {
     ran[call->op]++;
-    return is_map(call->op) ? cuda_map(device, call) : cuda_full(device, call);
+    return is_map((int)call->op) ? cuda_map(device, call) : cuda_full(device, call);
 }
 
 /* f32 has been through the assembler, i32 differs from i64 by loads and stores only: those that are seldom used are
