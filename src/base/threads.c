@@ -1,12 +1,21 @@
-/* A pool of workers: tasks are numbered, each worker takes the next number until none is left.
+/* A pool of workers.  Tasks are numbered; each thread has a share of neighbouring ones, the same in every job of that
+ * size, so that it finds in its cache what it left there, and helps with the other shares when its own is done.
  * Which thread runs a task never changes a result: tasks are fixed pieces of the data. */
 #include "base/ctx.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 
-#define SPINS 2000 /* looks at the next job for a few microseconds before sleeping */
+#define SPIN_NS 100000 /* a worker looks out for the next job so long before it sleeps */
+#define SPINS   64     /* looks between two at the clock */
+
+typedef struct share {
+    _Atomic int64_t next;
+    int64_t end;
+    char apart[48]; /* a cache line each */
+} share;
 
 struct gd_thread_pool {
     pthread_mutex_t lock;
@@ -17,17 +26,27 @@ struct gd_thread_pool {
     bool inside; /* the owner is in gd__parallel */
     void (*fn)(void *, int64_t);
     void *arg;
-    int64_t tasks;
-    _Atomic int64_t next;
+    share *share;         /* [count + 1], the owner's first */
     _Atomic uint64_t job; /* number of the current job */
     _Atomic int running;  /* workers inside the current job */
+    _Atomic int places;   /* shares given to threads */
 };
 
-static void take_tasks(gd_thread_pool *pool)
+static void take_tasks(gd_thread_pool *pool, int place)
 {
-    int64_t i;
-    while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->tasks)
-        pool->fn(pool->arg, i);
+    for (int k = 0, at = place; k <= pool->count; k++, at = at < pool->count ? at + 1 : 0) {
+        share *s = &pool->share[at];
+        int64_t i;
+        while ((i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed)) < s->end)
+            pool->fn(pool->arg, i);
+    }
+}
+
+static bool tasks_left(gd_thread_pool *pool)
+{
+    for (int k = 0; k <= pool->count; k++)
+        if (atomic_load(&pool->share[k].next) < pool->share[k].end) return true;
+    return false;
 }
 
 static inline void pause_cpu(void)
@@ -37,27 +56,51 @@ static inline void pause_cpu(void)
 #endif
 }
 
+static int64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void look_out(gd_thread_pool *pool, uint64_t seen)
+{
+    int64_t end = clock_ns() + SPIN_NS;
+    do
+        for (int spin = 0; spin < SPINS; spin++) {
+            if (atomic_load_explicit(&pool->job, memory_order_acquire) != seen) return;
+            pause_cpu();
+        }
+    while (clock_ns() < end);
+}
+
 static void *worker(void *arg)
 {
     gd_thread_pool *pool = arg;
+    int place = 1 + atomic_fetch_add(&pool->places, 1);
     uint64_t seen = 0;
     for (;;) {
-        for (int spin = 0; spin < SPINS && atomic_load_explicit(&pool->job, memory_order_acquire) == seen;
-             spin++)
-            pause_cpu();
+        look_out(pool, seen);
         pthread_mutex_lock(&pool->lock);
         while (atomic_load(&pool->job) == seen && !pool->quit) pthread_cond_wait(&pool->wake, &pool->lock);
         bool quit = pool->quit;
         seen = atomic_load(&pool->job);
         /* a worker that wakes late finds no task left and does not join, so nobody waits for it */
-        bool join = atomic_load(&pool->next) < pool->tasks;
+        bool join = tasks_left(pool);
         if (join) atomic_fetch_add(&pool->running, 1);
         pthread_mutex_unlock(&pool->lock);
         if (quit) return NULL;
         if (!join) continue;
-        take_tasks(pool);
+        take_tasks(pool, place);
         atomic_fetch_sub_explicit(&pool->running, 1, memory_order_release);
     }
+}
+
+static void free_pool(gd_ctx *ctx, gd_thread_pool *pool)
+{
+    gd__free(ctx, pool->thread, (size_t)(ctx->threads - 1) * sizeof *pool->thread);
+    gd__free(ctx, pool->share, (size_t)ctx->threads * sizeof *pool->share);
+    gd__free(ctx, pool, sizeof *pool);
 }
 
 gd_status gd__threads_start(gd_ctx *ctx)
@@ -66,8 +109,9 @@ gd_status gd__threads_start(gd_ctx *ctx)
     if (!pool) return GD_NOMEM;
     int wanted = ctx->threads - 1;
     pool->thread = gd__alloc_array(ctx, (size_t)wanted, sizeof *pool->thread);
-    if (!pool->thread) {
-        gd__free(ctx, pool, sizeof *pool);
+    pool->share = gd__calloc(ctx, (size_t)ctx->threads * sizeof *pool->share);
+    if (!pool->thread || !pool->share) {
+        free_pool(ctx, pool);
         return GD_NOMEM;
     }
     pthread_mutex_init(&pool->lock, NULL);
@@ -90,8 +134,7 @@ void gd__threads_stop(gd_ctx *ctx)
     for (int i = 0; i < pool->count; i++) pthread_join(pool->thread[i], NULL);
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
-    gd__free(ctx, pool->thread, (size_t)(ctx->threads - 1) * sizeof *pool->thread);
-    gd__free(ctx, pool, sizeof *pool);
+    free_pool(ctx, pool);
     ctx->workers = NULL;
 }
 
@@ -101,7 +144,7 @@ static void wait_for_workers(gd_thread_pool *pool)
     bool busy = true;
     while (busy) {
         for (int spin = 0; atomic_load_explicit(&pool->running, memory_order_acquire); spin++) {
-            if (spin < SPINS)
+            if (spin < 2000)
                 pause_cpu();
             else
                 sched_yield(); /* a worker without a core cannot finish */
@@ -127,12 +170,14 @@ void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *, int64_t), void 
     pthread_mutex_lock(&pool->lock);
     pool->fn = fn;
     pool->arg = arg;
-    pool->tasks = count;
-    atomic_store(&pool->next, 0);
+    for (int k = 0; k <= pool->count; k++) {
+        pool->share[k].end = count * (k + 1) / (pool->count + 1);
+        atomic_store(&pool->share[k].next, count * k / (pool->count + 1));
+    }
     atomic_fetch_add(&pool->job, 1);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
-    take_tasks(pool);
+    take_tasks(pool, 0);
     wait_for_workers(pool);
     pool->inside = false;
 }

@@ -141,15 +141,24 @@ static bool stores_scalars(const gd_program *p)
     return false;
 }
 
-/* The uniform part of a pass, member by member. */
+static bool same_numbers(const double *a, const double *b, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a)) return false;
+    return true;
+}
+
+/* The uniform part of a pass, member by member; mostly all have the same numbers. */
 static void fill_scalars(gd_plan_group *g, const gd_pass *pass)
 {
     const gd_program *p = g->p;
     bool stores = pass->last && stores_scalars(p);
     if (!pass->used_count && !stores) return;
     for (int m = 0; m < g->members; m++) {
-        gd__program_uniforms(p, pass->level, g->input + m * p->uniforms, g->reduced + m * p->reductions,
-                             g->value);
+        const double *input = g->input + m * p->uniforms, *reduced = g->reduced + m * p->reductions;
+        if (m == 0 || !same_numbers(input, input - p->uniforms, p->uniforms) ||
+            !same_numbers(reduced, reduced - p->reductions, p->reductions))
+            gd__program_uniforms(p, pass->level, input, reduced, g->value);
         double *scalar = g->scalar + (int64_t)m * g->scalar_room;
         for (int k = 0; k < pass->used_count; k++) scalar[k] = g->value[pass->used[k]];
         for (int u = 0; stores && u < p->uniforms; u++)
