@@ -146,6 +146,18 @@ static gd_status launch(gd_device *device, const gd_launch *launch)
     return status ? status : cuda_program_launch(device, launch);
 }
 
+static gd_status replay(gd_device *device, void **graph, const gd_launch *launch, int count)
+{
+    gd_status status = enter(device);
+    return status ? status : cuda_replay(device, graph, launch, count);
+}
+
+static void forget(gd_device *device, void *graph)
+{
+    (void)cuda_of(device)->api.cuCtxSetCurrent(cuda_of(device)->context);
+    cuda_forget(device, graph);
+}
+
 static void close_device(gd_device *device)
 {
     cuda_state *s = cuda_of(device);
@@ -174,6 +186,8 @@ static const gd_backend backend = {
     .native_half = native_half,
     .program = program,
     .launch = launch,
+    .replay = replay,
+    .forget = forget,
     .close = close_device,
 };
 

@@ -26,10 +26,9 @@
     X(D, cuMemAllocAsync) X(D, cuMemFreeAsync) X(D, cuMemcpyHtoDAsync_v2) X(D, cuMemcpyDtoHAsync_v2)                  \
     X(D, cuMemcpyDtoDAsync_v2) X(D, cuMemsetD8Async) X(D, cuDeviceGetDefaultMemPool) X(D, cuMemPoolSetAttribute)      \
     X(D, cuModuleLoadData) X(D, cuModuleUnload) X(D, cuModuleGetFunction) X(D, cuLaunchKernel)                        \
-    X(D, cuMemGetInfo_v2) X(D, cuMemHostAlloc) X(D, cuMemFreeHost) X(D, cuStreamBeginCapture_v2)                      \
-    X(D, cuStreamEndCapture) X(D, cuGraphInstantiateWithFlags) X(D, cuGraphLaunch) X(D, cuGraphDestroy)               \
-    X(D, cuGraphExecDestroy) X(D, cuEventCreate) X(D, cuEventDestroy_v2) X(D, cuEventRecord)                          \
-    X(D, cuEventSynchronize) X(D, cuEventElapsedTime) X(D, cuPointerGetAttributes)                                    \
+    X(D, cuMemGetInfo_v2) X(D, cuGraphCreate) X(D, cuGraphAddKernelNode_v2) X(D, cuGraphInstantiateWithFlags)         \
+    X(D, cuGraphExecKernelNodeSetParams_v2) X(D, cuGraphLaunch) X(D, cuGraphDestroy) X(D, cuGraphExecDestroy)         \
+    X(D, cuPointerGetAttributes)                                                                                      \
     X(N, nvrtcCreateProgram) X(N, nvrtcCompileProgram) X(N, nvrtcDestroyProgram) X(N, nvrtcGetCUBINSize)              \
     X(N, nvrtcGetCUBIN) X(N, nvrtcGetProgramLogSize) X(N, nvrtcGetProgramLog) X(N, nvrtcVersion)                      \
     X(N, nvrtcGetErrorString) X(N, nvrtcGetNumSupportedArchs) X(N, nvrtcGetSupportedArchs)                            \
@@ -140,5 +139,7 @@ void *cuda_alloc(gd_device *device, size_t bytes);
 void cuda_free(gd_device *device, void *data, size_t bytes);
 void *cuda_program(gd_device *device, const char *source, const char *name);
 gd_status cuda_program_launch(gd_device *device, const gd_launch *launch);
+gd_status cuda_replay(gd_device *device, void **graph, const gd_launch *launch, int count);
+void cuda_forget(gd_device *device, void *graph);
 
 #endif

@@ -95,6 +95,13 @@ typedef struct gd_step_extra {
 } gd_step_extra;
 GD_NODISCARD gd_status gd_optimizer_step_with(gd_optimizer *optimizer, const gd_objective *objective,
                                               const gd_step_extra *extra, gd_step_info *info);
+/* From now on (or, with on false, no longer) a step without an objective runs as one CUDA graph: made at its first run,
+ * replayed after that with the step counts and settings of the day, the same bits as without.  Gradients may lie in other
+ * memory each time; what gathering them costs the host is saved too where they stay, that is, are written in place.  For
+ * chains of element-wise links and parameters that are all on one GPU: NOT_IMPLEMENTED names a link that is not, DEVICE
+ * a parameter that is elsewhere.  Steps that cannot be replayed (with an objective, say) run as they did. */
+GD_NODISCARD gd_status gd_optimizer_capture(gd_optimizer *optimizer, bool on);
+int64_t gd_optimizer_replays(const gd_optimizer *optimizer); /* steps that ran as a graph so far */
 void gd_optimizer_zero_grad(gd_optimizer *optimizer);
 int64_t gd_optimizer_steps(const gd_optimizer *optimizer);
 int64_t gd_optimizer_evals(const gd_optimizer *optimizer);

@@ -13,6 +13,7 @@ gd_status gd_set_requires_grad(gd_tensor *t, bool on)
         return gd_fail(ctx, GD_DTYPE, "require_grad: %s has no gradients; only floating dtypes do",
                        gd_dtype_name(t->dtype));
     t->leaf_grad = on;
+    ctx->changes++;
     return GD_OK;
 }
 
@@ -35,6 +36,7 @@ gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad)
     gd__retain(grad);
     gd__release(t->grad);
     t->grad = grad;
+    t->head.ctx->changes++;
     return GD_OK;
 }
 
@@ -43,6 +45,7 @@ void gd_zero_grad(gd_tensor *t)
     if (!t) return;
     gd__release(t->grad);
     t->grad = NULL;
+    t->head.ctx->changes++;
 }
 
 void gd_no_grad_begin(gd_ctx *ctx) { ctx->grad_off++; }

@@ -21,6 +21,7 @@ static gd_status set_gradients(gd_module *module, bool on)
                              module->head.cls->name, all->item[i].name, gd_dtype_name(dtype));
     }
     for (int i = 0; i < all->count && !status; i++) all->tensors[i]->leaf_grad = on;
+    module->head.ctx->changes++;
     gd__release(all);
     return status;
 }
@@ -43,6 +44,8 @@ void gd__tensor_swap(gd_tensor *t, gd_tensor *with)
     with->storage = old.storage;
     memcpy(with->stride, old.stride, sizeof with->stride);
     t->storage->version = old.storage->version + 1;
+    t->head.ctx->changes++;
+    t->head.ctx->moves++;
 }
 
 /* What a tensor of the tree becomes; dtype GD_DTYPE_COUNT and device NULL leave it. */
@@ -105,6 +108,7 @@ static void commit_move(gd_tensor *t, moved *m)
         gd_tensor *old = t->grad;
         t->grad = m->grad;
         m->grad = old;
+        t->head.ctx->changes++;
     }
 }
 

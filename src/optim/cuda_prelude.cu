@@ -51,31 +51,39 @@ __device__ inline u16 float_to_bf16(float f)
 #define nan_f32 __int_as_float(0x7fc00000)
 #define nan_f64 __longlong_as_double(0x7ff8000000000000LL)
 
-/* Four elements as one access; at the end of a tensor, and where a tensor is not aligned, one by one. */
-template <class T> struct alignas(4 * sizeof(T)) Four { T v[4]; };
+/* W elements of a thread in accesses of 16 bytes; at the end of a tensor, and where it is not aligned, one by one. */
+template <class T> struct alignas(16) Piece { T v[16 / sizeof(T)]; };
 
-template <class T> __device__ inline void take(T *to, const T *from, int left)
+template <int W, class T> __device__ inline void take(T *to, const T *from, int left)
 {
-    if (left == 4 && ((unsigned long long)from & (4 * sizeof(T) - 1)) == 0) {
-        Four<T> x = *(const Four<T> *)from;
+    const int n = 16 / sizeof(T);
+    if (left == W && ((unsigned long long)from & 15) == 0) {
 #pragma unroll
-        for (int k = 0; k < 4; k++) to[k] = x.v[k];
+        for (int j = 0; j < W; j += n) {
+            Piece<T> x = *(const Piece<T> *)(from + j);
+#pragma unroll
+            for (int k = 0; k < n; k++) to[j + k] = x.v[k];
+        }
     } else {
 #pragma unroll
-        for (int k = 0; k < 4; k++) to[k] = k < left ? from[k] : (T)0;
+        for (int k = 0; k < W; k++) to[k] = k < left ? from[k] : (T)0;
     }
 }
 
-template <class T> __device__ inline void give(T *to, const T *from, int left)
+template <int W, class T> __device__ inline void give(T *to, const T *from, int left)
 {
-    if (left == 4 && ((unsigned long long)to & (4 * sizeof(T) - 1)) == 0) {
-        Four<T> x;
+    const int n = 16 / sizeof(T);
+    if (left == W && ((unsigned long long)to & 15) == 0) {
 #pragma unroll
-        for (int k = 0; k < 4; k++) x.v[k] = from[k];
-        *(Four<T> *)to = x;
+        for (int j = 0; j < W; j += n) {
+            Piece<T> x;
+#pragma unroll
+            for (int k = 0; k < n; k++) x.v[k] = from[j + k];
+            *(Piece<T> *)(to + j) = x;
+        }
     } else {
 #pragma unroll
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < W; k++)
             if (k < left) to[k] = from[k];
     }
 }
@@ -115,7 +123,14 @@ struct Join {
     double *reduced;
     const i64 *first;
     i64 members, reductions, number, column, columns; /* partial[chunk * columns + column] -> reduced[m * reductions + number] */
-    int max, all;
+    int max;
+};
+
+#define GROUPS 16
+struct JoinAll {
+    double *reduced[GROUPS];
+    i64 members[GROUPS], groups, reductions, number;
+    int max;
 };
 
 extern "C" __global__ void join_chunks(const Join J)
@@ -131,18 +146,21 @@ extern "C" __global__ void join_chunks(const Join J)
     }
 }
 
-/* One block: all members together, and the result back to each. */
-extern "C" __global__ void join_all(const Join J)
+/* One block: all members of all groups together, and the result back to each. */
+extern "C" __global__ void join_all(const JoinAll J)
 {
     __shared__ double result;
     double v = J.max ? -infinity_f64 : 0.0;
-    for (i64 m = threadIdx.x; m < J.members; m += blockDim.x) {
-        double x = J.reduced[m * J.reductions + J.number];
-        v = J.max ? join_two<true>(v, x) : v + x;
-    }
+    for (int g = 0; g < (int)J.groups; g++)
+        for (i64 m = threadIdx.x; m < J.members[g]; m += blockDim.x) {
+            double x = J.reduced[g][m * J.reductions + J.number];
+            v = J.max ? join_two<true>(v, x) : v + x;
+        }
     if (J.max) block_join<true>(v, &result);
     else block_join<false>(v, &result);
     __syncthreads();
-    for (i64 m = threadIdx.x; m < J.members; m += blockDim.x) J.reduced[m * J.reductions + J.number] = result;
+    for (int g = 0; g < (int)J.groups; g++)
+        for (i64 m = threadIdx.x; m < J.members[g]; m += blockDim.x)
+            J.reduced[g][m * J.reductions + J.number] = result;
 }
 #endif

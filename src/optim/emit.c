@@ -255,12 +255,12 @@ static const dialect c_dialect = {
 
 /* ---- CUDA ----
  *
- * A block works on one chunk of one tensor; a thread on four neighbouring elements, which it moves as one piece:
+ * A block works on one chunk of one tensor; a thread on four or more neighbouring elements, moved 16 bytes at a time:
  *
  *   const Chunk c = L.chunk[block];
  *   s0, s1, ...          uniform values of this tensor: the host's (L.common), or computed here from norms on the device
- *   float a0[4] ...      four elements of every array the pass reads
- *   v0, v1, ...          as in C, for each of the four
+ *   float a0[4] ...      those elements of every array the pass reads
+ *   v0, v1, ...          as in C, for each of them
  *   a1[4] -> memory      the arrays it writes */
 
 /* Where the uniform values that a pass needs come from. */
@@ -381,17 +381,33 @@ static void put_pieces(walk *w)
     }
 }
 
+/* Elements of a thread at a time: 16 bytes of the smallest kind, twice as many in passes that only add up. */
+static int piece_width(const walk *w)
+{
+    size_t least = 8;
+    for (int k = 0; k < w->p->arrays; k++) {
+        bool used = (w->pass->loads | w->pass->stores) >> k & 1;
+        size_t item = gd_dtype_size(w->p->array[k].dtype);
+        if (used && item < least) least = item;
+    }
+    return (least == 2 ? 8 : 4) * (w->pass->last ? 1 : 2);
+}
+
 static void put_piece_loop(walk *w)
 {
-    gd__text_put(w->out, "        for (i64 i = (i64)threadIdx.x * 4; i < c.n; i += (i64)blockDim.x * 4) {\n"
-                         "            const int left = c.n - i < 4 ? (int)(c.n - i) : 4;\n");
+    int width = piece_width(w);
+    gd__text_put(w->out,
+                 "        for (i64 i = (i64)threadIdx.x * %d; i < c.n; i += (i64)blockDim.x * %d) {\n"
+                 "            const int left = c.n - i < %d ? (int)(c.n - i) : %d;\n",
+                 width, width, width, width);
     for (int k = 0; k < w->p->arrays; k++) {
         if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
         const char *memory = w->d->memory[w->p->array[k].dtype];
-        gd__text_put(w->out, "            %s a%d[4];\n", memory, k);
-        if (w->pass->loads >> k & 1) gd__text_put(w->out, "            take(a%d, p%d + i, left);\n", k, k);
+        gd__text_put(w->out, "            %s a%d[%d];\n", memory, k, width);
+        if (w->pass->loads >> k & 1)
+            gd__text_put(w->out, "            take<%d>(a%d, p%d + i, left);\n", width, k, k);
     }
-    gd__text_put(w->out, "#pragma unroll\n            for (int k = 0; k < 4; k++) {\n");
+    gd__text_put(w->out, "#pragma unroll\n            for (int k = 0; k < %d; k++) {\n", width);
     put_values(w, "                ", "k");
     put_stores(w, "                ", "k");
     for (int r = 0; r < w->pass->reductions; r++) {
@@ -404,7 +420,8 @@ static void put_piece_loop(walk *w)
     }
     gd__text_put(w->out, "            }\n");
     for (int k = 0; k < w->p->arrays; k++)
-        if (w->pass->stores >> k & 1) gd__text_put(w->out, "            give(p%d + i, a%d, left);\n", k, k);
+        if (w->pass->stores >> k & 1)
+            gd__text_put(w->out, "            give<%d>(p%d + i, a%d, left);\n", width, k, k);
     gd__text_put(w->out, "        }\n");
 }
 

@@ -107,6 +107,7 @@ gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, 
         gd__own(t);
         e->slot[slot] = t;
         e->fresh[slot] = true;
+        ctx->changes++;
     }
     gd_scope_end(ctx);
     return t;
@@ -162,6 +163,7 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
         gd__release(e->slot[slot]);
         e->slot[slot] = t;
         e->fresh[slot] = false;
+        link->head.ctx->changes++;
     }
     return e->slot[slot];
 }
@@ -189,6 +191,7 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
     gd__release(e->slot[slot]);
     e->slot[slot] = copy;
     e->fresh[slot] = false;
+    ctx->changes++;
     return GD_OK;
 }
 
@@ -308,10 +311,76 @@ gd_tensor **gd_link_scratch(gd_link *link, int count)
     return NULL;
 }
 
+/* ---- following parameters to other devices ---- */
+
+gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
+{
+    gd_ctx *ctx = t->head.ctx;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *copy = t->storage->device == device ? gd_copy(t) : gd_to_device(t, device);
+    if (copy) gd__own(copy);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return copy;
+}
+
+static gd_status slots_follow(gd_link *link, gd_entry *e)
+{
+    gd_device *device = e->param->storage->device;
+    for (int k = 0; k < link->cls->slot_count; k++) {
+        gd_tensor *t = e->slot[k];
+        if (!t || t->storage->device == device) continue;
+        gd_tensor *moved = gd__copy_on(t, device);
+        if (!moved) return gd_error(link->head.ctx);
+        gd__release(t);
+        e->slot[k] = moved;
+    }
+    return GD_OK;
+}
+
+static bool some_param_is_on(const gd_optimizer *o, const gd_device *device)
+{
+    for (int i = 0; i < o->count; i++)
+        if (o->param[i].tensor->storage->device == device) return true;
+    return false;
+}
+
+/* State of all parameters together goes where they are. */
+static gd_status globals_follow(gd_optimizer *o, gd_link *link)
+{
+    for (int i = 0; i < link->globals && o->count; i++) {
+        gd_tensor *t = link->global[i]->tensor;
+        if (!t || some_param_is_on(o, t->storage->device)) continue;
+        gd_tensor *moved = gd__copy_on(t, o->param[0].tensor->storage->device);
+        if (!moved) return gd_error(o->ctx);
+        gd__release(t);
+        link->global[i]->tensor = moved;
+    }
+    return GD_OK;
+}
+
+static gd_status link_follows(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    gd_status status = globals_follow(user, link);
+    for (int i = 0; i < link->entries && !status; i++) status = slots_follow(link, link->entry[i]);
+    return status;
+}
+
+gd_status gd__state_follow(gd_optimizer *o)
+{
+    gd_status status = gd__visit_links(o->chain, "", link_follows, o);
+    if (!status) o->moves = o->ctx->moves;
+    o->ctx->changes++;
+    return status;
+}
+
 /* ---- forgetting ---- */
 
 static void forget_slots(gd_link *link, unsigned flags)
 {
+    link->head.ctx->changes++;
     for (int i = 0; i < link->entries; i++) {
         gd_entry *e = link->entry[i];
         for (int k = 0; k < link->cls->slot_count; k++) {

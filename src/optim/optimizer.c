@@ -1,6 +1,7 @@
 /* Optimizers: parameters, groups, steps. */
 #include "optim/optimizer.h"
 #include "gradus/autograd.h"
+#include "optim/plan.h"
 #include "optim/setting.h"
 #include "tensor/device.h"
 
@@ -57,6 +58,7 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
                         .groups = 1,
                         .group_room = 1,
                         .stamp = 1,
+                        .moves = ctx->moves,
                         .most_pending = GD_MAX_PENDING,
                         .state_dtype = GD_DTYPE_COUNT};
     ctx->live++;
@@ -221,6 +223,7 @@ static gd_status add_param(gd_optimizer *o, const char *name, gd_tensor *t, int 
     gd__retain(t);
     gd__table_put(&o->table, t, o->count);
     o->param[o->count++] = (gd_param){.tensor = t, .name = copy, .group = group};
+    o->ctx->changes++;
     return GD_OK;
 }
 
@@ -239,6 +242,7 @@ static void truncate_params(gd_optimizer *o, int count)
     }
     gd__table_clear(&o->table);
     for (int i = 0; i < o->count; i++) gd__table_put(&o->table, o->param[i].tensor, i);
+    o->ctx->changes++;
 }
 
 static void drop_entries(gd_link *link, const gd_tensor *param)
@@ -654,7 +658,7 @@ static gd_status step_body(gd_optimizer *o, gd_var *var)
     return status;
 }
 
-static gd_status begin_step(gd_optimizer *o, int *count)
+static gd_status begin_step(gd_optimizer *o)
 {
     if (gd_error(o->ctx)) return gd_error(o->ctx);
     gd_status status = not_stepping(o, "a step");
@@ -662,7 +666,38 @@ static gd_status begin_step(gd_optimizer *o, int *count)
     run_schedules(o);
     gd__release(o->first_loss);
     o->first_loss = NULL;
-    return gather_active(o, count);
+    return o->moves == o->ctx->moves ? GD_OK : gd__state_follow(o);
+}
+
+/* ---- steps like the last one: on a GPU, gathering what a thousand tensors need takes longer than the step ---- */
+
+/* Whether the next step can be the same is seen once the tables are as they stay. */
+static void note_again(gd_optimizer *o, int count)
+{
+    bool same = o->runs == 1 && o->last_plan && gd__plan_repeats(o->last_plan);
+    for (int i = 0; i < count && same; i++) {
+        const gd_tensor *grad = o->active[i]->grad;
+        same = grad && gd__contiguous(grad);
+    }
+    if (!same) return;
+    o->again.plan = o->last_plan;
+    o->again.changes = o->ctx->changes;
+    o->again.stamp = o->stamp;
+}
+
+static bool like_the_last(const gd_optimizer *o)
+{
+    return o->again.plan && o->again.changes == o->ctx->changes && o->again.stamp == o->stamp && !o->watch;
+}
+
+static gd_status step_again(gd_optimizer *o, gd_step_info *info)
+{
+    gd_status status = gd__plan_again(o, o->again.plan);
+    if (status) return status;
+    o->evals++;
+    o->step++;
+    if (info) report(o, &(gd_step_share){0}, info);
+    return GD_OK;
 }
 
 gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective, const gd_step_extra *extra,
@@ -670,8 +705,13 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
 {
     gd_ctx *ctx = o->ctx;
     int count = 0;
-    gd_status status = begin_step(o, &count);
+    gd_status status = begin_step(o);
+    bool plain = !objective && !extra;
+    if (!status && plain && like_the_last(o)) return step_again(o, info);
+    if (!status) status = gather_active(o, &count);
     if (status) return status;
+    o->again.plan = o->last_plan = NULL;
+    o->runs = 0;
     gd_step_share share = {.extra = extra};
     gd_closure base = {.eval = gd__objective_eval, .objective = objective};
     gd_var var;
@@ -690,6 +730,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     o->stepping = false;
+    if (!status && plain) note_again(o, count);
     if (!status && info) report(o, &share, info);
     gd__free(ctx, share.hook, (size_t)share.hooks * sizeof *share.hook);
     gd__var_clear(&var);
@@ -701,6 +742,48 @@ gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_s
 {
     return gd_optimizer_step_with(o, objective, NULL, info);
 }
+
+/* ---- replaying ---- */
+
+/* A link of the chain whose work is not one program over all parameters. */
+static gd_link *not_a_rule(gd_link *link)
+{
+    if (gd__fusable(link)) return NULL;
+    for (int i = 0; gd__is_chain(link) && i < link->children; i++) {
+        gd_link *found = not_a_rule(link->child[i]);
+        if (found) return found;
+    }
+    return link;
+}
+
+gd_status gd_optimizer_capture(gd_optimizer *o, bool on)
+{
+    gd_link *other = not_a_rule(o->chain);
+    gd_status status = not_stepping(o, "capturing");
+    if (status || !on) {
+        o->capture = o->capture && status;
+        return status;
+    }
+    if (other)
+        return gd_fail(o->ctx, GD_NOT_IMPLEMENTED,
+                       "capture: '%s' is not element-wise; only steps of rules can be replayed",
+                       other->cls->name);
+    if (!o->count) return gd_fail(o->ctx, GD_STATE, "capture: the optimizer has no parameters");
+    const gd_device *first = o->param[0].tensor->storage->device;
+    for (int i = 0; i < o->count; i++) {
+        const gd_device *device = o->param[i].tensor->storage->device;
+        if (device == o->ctx->cpu)
+            return gd_fail(o->ctx, GD_DEVICE, "capture: parameter '%.80s' is on the CPU; move it to a GPU",
+                           o->param[i].name);
+        if (device != first)
+            return gd_fail(o->ctx, GD_DEVICE, "capture: parameter '%.80s' is on %s, '%.80s' on %s",
+                           o->param[0].name, first->name, o->param[i].name, device->name);
+    }
+    o->capture = true;
+    return GD_OK;
+}
+
+int64_t gd_optimizer_replays(const gd_optimizer *o) { return o->replays; }
 
 /* ---- state ---- */
 

@@ -194,6 +194,15 @@ struct gd_optimizer {
     gd_dtype state_dtype; /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
     uint64_t stamp;       /* changes when plans are no longer right; from 1 */
     uint64_t numbers;     /* changes with every number in a setting */
+    uint64_t moves;       /* the context's when state last followed its parameters */
+    bool capture;         /* see gd_optimizer_capture */
+    int64_t replays;
+    int runs;             /* of plans in the current step */
+    gd_plan *last_plan;   /* of them, borrowed */
+    struct {
+        gd_plan *plan; /* what the last step without objective was, if the next can be the same; borrowed */
+        uint64_t changes, stamp;
+    } again;
     int most_pending;     /* links that fit into a program */
     gd_tensor **active;   /* params of the current step */
     int active_capacity;
@@ -205,6 +214,10 @@ struct gd_optimizer {
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 
+/* A copy on a device; new, owned. */
+gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device);
+/* Brings state to the devices that parameters have been moved to; it stays where it is when that fails. */
+gd_status gd__state_follow(gd_optimizer *optimizer);
 /* Number of a parameter, -1 if it is not one. */
 int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);
 const gd_setting *gd__group_setting(const gd_optimizer *optimizer, const gd_tensor *param, const char *key);

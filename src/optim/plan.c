@@ -13,6 +13,8 @@
 
 #define CHUNK     16384 /* elements of a piece in the last pass */
 #define SUM_CHUNK 4096  /* and in a pass that reduces */
+#define GPU_CHUNK 4096  /* on a GPU, where many blocks at once make up for small pieces */
+#define GPU_SUM_CHUNK 8192
 #define TASK      32768 /* elements worth a thread */
 #define MOST_KEPT 16    /* plans of an optimizer */
 
@@ -51,6 +53,8 @@ static void group_free(gd_ctx *ctx, gd_plan_group *g)
 static void plan_free(gd_ctx *ctx, gd_plan *plan)
 {
     size_t count = (size_t)plan->count;
+    if (plan->graph) plan->gpu->backend->forget(plan->gpu, plan->graph);
+    gd__gpu_list_free(ctx, &plan->list);
     for (int i = 0; i < plan->groups; i++) group_free(ctx, &plan->group[i]);
     gd__free(ctx, plan->group, count * sizeof *plan->group);
     gd__free(ctx, plan->params, count * sizeof *plan->params);
@@ -300,8 +304,9 @@ static gd_status bind_entries(const gd_run_args *args, gd_plan_group *g)
 
 static gd_status prepare_group(const gd_run_args *args, gd_plan_group *g)
 {
-    gd_status status = make_work(args, g, CHUNK, &g->last);
-    if (!status && g->p->levels) status = make_work(args, g, SUM_CHUNK, &g->reduce);
+    bool gpu = g->device != args->ctx->cpu;
+    gd_status status = make_work(args, g, gpu ? GPU_CHUNK : CHUNK, &g->last);
+    if (!status && g->p->levels) status = make_work(args, g, gpu ? GPU_SUM_CHUNK : SUM_CHUNK, &g->reduce);
     if (!status) status = make_rooms(args->ctx, g);
     return status ? status : bind_entries(args, g);
 }
@@ -354,12 +359,24 @@ gd_plan *gd__plan_look(const gd_run_args *args)
     return NULL;
 }
 
+/* The GPU that all groups are on, if it can join their norms. */
+static gd_device *only_gpu(const gd_ctx *ctx, const gd_plan *plan)
+{
+    gd_device *device = plan->group[0].device;
+    bool only = device != ctx->cpu && plan->groups <= GD_GPU_GROUPS;
+    for (int g = 1; g < plan->groups && only; g++) only = plan->group[g].device == device;
+    return only ? device : NULL;
+}
+
 static gd_plan *plan_new(const gd_run_args *args)
 {
     gd_plan *plan = gd__plan_look(args);
     gd_status status = plan ? GD_OK : GD_NOMEM;
     for (int g = 0; !status && g < plan->groups; g++) status = prepare_group(args, &plan->group[g]);
-    if (!status) return plan;
+    if (!status) {
+        plan->gpu = only_gpu(args->ctx, plan);
+        return plan;
+    }
     if (plan) plan_free(args->ctx, plan);
     return NULL;
 }

@@ -16,6 +16,13 @@ typedef struct gd_work {
 } gd_work;
 
 typedef struct gd_gpu_group gd_gpu_group; /* see plan_gpu.c */
+typedef struct gd_gpu_start gd_gpu_start;
+
+/* Launches of a run, collected to be started together. */
+typedef struct gd_gpu_list {
+    gd_gpu_start *start;
+    int count, room;
+} gd_gpu_list;
 
 typedef struct gd_plan_group {
     gd_program *p;
@@ -60,6 +67,9 @@ struct gd_plan {
     int *group_of, *member_of; /* where a parameter is */
     gd_plan_group *group;      /* room for count */
     uint64_t stamp, numbers;
+    gd_device *gpu; /* all groups are on this one; NULL: they are not */
+    gd_gpu_list list;
+    void *graph; /* what the device remembers of the list, see gd_optimizer_capture */
     gd_pending pending[GD_MAX_PENDING];
 };
 
@@ -71,12 +81,27 @@ gd_plan *gd__plan_look(const gd_run_args *args);
 /* ---- groups on a GPU ---- */
 
 void gd__gpu_free(gd_plan_group *g);
+#define GD_GPU_GROUPS 16 /* most groups whose norms are joined on the device */
+
 /* Sends what changed: pointers and inputs are filled on the host. */
 gd_status gd__gpu_prepare(gd_plan_group *g);
-gd_status gd__gpu_pass(gd_plan_group *g, int level);
-/* Joins chunks, and members too where a reduction is over all and all are here. */
-gd_status gd__gpu_join(gd_plan_group *g, int level, bool all_here);
+/* These start kernels; with a list they are only noted there, for gd__gpu_run. */
+gd_status gd__gpu_pass(gd_plan_group *g, int level, gd_gpu_list *list);
+/* Joins the chunks of each member. */
+gd_status gd__gpu_join(gd_plan_group *g, int level, gd_gpu_list *list);
+/* Joins the members of all groups, which are on one device, where a reduction is over all. */
+gd_status gd__gpu_join_all(gd_plan_group *group, int groups, int level, gd_gpu_list *list);
+/* Starts what was noted; with a graph, as one. */
+gd_status gd__gpu_run(gd_device *device, gd_gpu_list *list, void **graph);
+void gd__gpu_list_free(gd_ctx *ctx, gd_gpu_list *list);
 gd_status gd__gpu_fetch_reduced(gd_plan_group *g);
 gd_status gd__gpu_send_reduced(gd_plan_group *g);
+
+/* ---- steps like the last one ---- */
+
+/* After a step without objective: could the next one run the same plan with no more than other step counts? */
+bool gd__plan_repeats(const gd_plan *plan);
+/* Runs a plan again for which all that its tables hold is as it was. */
+gd_status gd__plan_again(gd_optimizer *optimizer, gd_plan *plan);
 
 #endif

@@ -1,7 +1,8 @@
 /* Plans on a GPU: one kernel a pass over a table of all tensors, norms joined on the device and left there.
  *
  * The tables (chunks, pointers, inputs) lie on the device and are sent again only when they change; what is the same for
- * all tensors goes with the launch.  Nothing waits for the device, except links that keep numbers a parameter. */
+ * all tensors goes with the launch.  Nothing waits for the device, except links that keep numbers a parameter.
+ * A plan whose groups are all on one GPU collects its launches first: they can then run as one graph. */
 #include "optim/plan.h"
 #include "tensor/device.h"
 
@@ -10,7 +11,6 @@
 
 #define COMMON  96 /* as in cuda_prelude.cu */
 #define THREADS 256
-#define BLOCKS  2048
 
 typedef struct gpu_chunk {
     int64_t start, n, member;
@@ -29,8 +29,23 @@ typedef struct join_args {
     void *reduced;
     const void *first;
     int64_t members, reductions, number, column, columns;
-    int max, all;
+    int max;
 } join_args;
+
+typedef struct join_all_args {
+    void *reduced[GD_GPU_GROUPS];
+    int64_t members[GD_GPU_GROUPS], groups, reductions, number;
+    int max;
+} join_all_args;
+
+struct gd_gpu_start {
+    gd_launch launch;
+    union {
+        launch_args pass;
+        join_args join;
+        join_all_args all;
+    } args;
+};
 
 /* A block on the device with what it last held. */
 typedef struct mirror {
@@ -42,6 +57,8 @@ typedef struct mirror {
 
 struct gd_gpu_group {
     void **kernel; /* one a pass */
+    int32_t (*common)[COMMON]; /* one list a pass: what goes with the launch */
+    int *common_count;
     void *join_chunks, *join_all;
     mirror last_chunks, reduce_chunks, first, pointer, input;
     void *partial, *reduced;
@@ -86,6 +103,8 @@ void gd__gpu_free(gd_plan_group *g)
     if (u->partial) device->backend->free(device, u->partial, u->partial_bytes);
     if (u->reduced) device->backend->free(device, u->reduced, u->reduced_bytes);
     gd__free(device->ctx, u->kernel, (size_t)u->passes * sizeof *u->kernel);
+    gd__free(device->ctx, u->common, (size_t)u->passes * sizeof *u->common);
+    gd__free(device->ctx, u->common_count, (size_t)u->passes * sizeof *u->common_count);
     gd__free(device->ctx, u->row, u->row_bytes);
     gd__free(device->ctx, u, sizeof *u);
     g->gpu = NULL;
@@ -105,10 +124,22 @@ static bool same_settings(const gd_plan_group *g)
     return true;
 }
 
+static gd_status list_common(gd_plan_group *g, gd_gpu_group *u, int level)
+{
+    int32_t list[GD_MAX_INSTRS];
+    int count = gd__cuda_common(g->p, &g->pass[level], u->common_settings, list);
+    if (count > COMMON)
+        return gd_fail(g->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
+    memcpy(u->common[level], list, (size_t)count * sizeof *list);
+    u->common_count[level] = count;
+    return GD_OK;
+}
+
 static gd_status make_kernels(gd_plan_group *g, gd_gpu_group *u)
 {
     gd_ctx *ctx = g->device->ctx;
     gd_status status = GD_OK;
+    for (int level = 0; level < u->passes && !status; level++) status = list_common(g, u, level);
     for (int level = 0; level < u->passes && !status; level++) {
         gd_text text = {.ctx = ctx};
         gd__emit_cuda_prelude(&text);
@@ -177,8 +208,11 @@ static gd_status make(gd_plan_group *g)
     u->columns = gd__cuda_inputs(g->p, u->common_settings, u->column);
     u->row_bytes = (size_t)g->members * (size_t)u->columns * sizeof *u->row;
     u->kernel = gd__calloc(ctx, (size_t)u->passes * sizeof *u->kernel);
+    u->common = gd__calloc(ctx, (size_t)u->passes * sizeof *u->common);
+    u->common_count = gd__calloc(ctx, (size_t)u->passes * sizeof *u->common_count);
     u->row = gd__alloc(ctx, u->row_bytes);
-    gd_status status = u->kernel && u->row ? make_kernels(g, u) : GD_NOMEM;
+    bool room = u->kernel && u->common && u->common_count && u->row;
+    gd_status status = room ? make_kernels(g, u) : GD_NOMEM;
     if (!status) status = send_chunks(g, &u->last_chunks, &g->last);
     if (!status && g->p->levels) {
         status = send_chunks(g, &u->reduce_chunks, &g->reduce);
@@ -215,55 +249,131 @@ gd_status gd__gpu_prepare(gd_plan_group *g)
 
 /* ---- running ---- */
 
-gd_status gd__gpu_pass(gd_plan_group *g, int level)
+/* The next place of a list, or the one given. */
+static gd_gpu_start *next_start(gd_ctx *ctx, gd_gpu_list *list, gd_gpu_start *own)
+{
+    if (!list) return own;
+    if (list->count == list->room) {
+        size_t old = (size_t)list->room, room = old ? 2 * old : 8, size = sizeof *list->start;
+        gd_gpu_start *more = gd__realloc(ctx, list->start, old * size, room * size);
+        if (!more) return NULL;
+        list->start = more;
+        list->room = (int)room;
+    }
+    return &list->start[list->count];
+}
+
+/* Starts a kernel whose arguments stand in *s, or leaves it in the list. */
+static gd_status start(gd_device *device, gd_gpu_list *list, gd_gpu_start *s, gd_launch launch)
+{
+    if (!launch.blocks) return GD_OK;
+    s->launch = launch;
+    if (list) {
+        list->count++;
+        return GD_OK;
+    }
+    s->launch.args = &s->args;
+    return device->backend->launch(device, &s->launch);
+}
+
+gd_status gd__gpu_pass(gd_plan_group *g, int level, gd_gpu_list *list)
 {
     gd_gpu_group *u = g->gpu;
     const gd_pass *pass = &g->pass[level];
     const mirror *chunks = pass->last ? &u->last_chunks : &u->reduce_chunks;
     const gd_work *work = pass->last ? &g->last : &g->reduce;
-    launch_args a = {.chunk = chunks->device,
-                     .chunks = work->chunks,
-                     .pointer = u->pointer.device,
-                     .input = u->input.device,
-                     .reduced = u->reduced,
-                     .partial = u->partial};
-    int32_t common[GD_MAX_INSTRS];
-    int count = gd__cuda_common(g->p, pass, u->common_settings, common);
-    if (count > COMMON)
-        return gd_fail(g->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
+    gd_gpu_start own, *s = next_start(g->device->ctx, list, &own);
+    if (!s) return GD_NOMEM;
+    launch_args *a = &s->args.pass;
+    *a = (launch_args){.chunk = chunks->device,
+                       .chunks = work->chunks,
+                       .pointer = u->pointer.device,
+                       .input = u->input.device,
+                       .reduced = u->reduced,
+                       .partial = u->partial};
     /* reductions are not among the common ones: zeros stand in for them */
     gd__program_uniforms(g->p, level, g->input, g->reduced, g->value);
-    for (int k = 0; k < count; k++) a.common[k] = g->value[common[k]];
-    gd_launch launch = {.kernel = u->kernel[level],
-                        .args = &a,
-                        .threads = THREADS,
-                        .blocks = work->chunks < BLOCKS ? work->chunks : BLOCKS};
-    return work->chunks ? g->device->backend->launch(g->device, &launch) : GD_OK;
+    for (int k = 0; k < u->common_count[level]; k++) a->common[k] = g->value[u->common[level][k]];
+    return start(g->device, list, s,
+                 (gd_launch){.kernel = u->kernel[level],
+                             .bytes = sizeof *a,
+                             .threads = THREADS,
+                             .blocks = work->chunks});
 }
 
-gd_status gd__gpu_join(gd_plan_group *g, int level, bool all_here)
+gd_status gd__gpu_join(gd_plan_group *g, int level, gd_gpu_list *list)
 {
     gd_gpu_group *u = g->gpu;
     const gd_pass *pass = &g->pass[level];
     gd_status status = GD_OK;
     for (int k = 0; k < pass->reductions && !status; k++) {
-        const gd_instr *in = &g->p->instr[g->p->reduction[pass->reduction[k]]];
-        join_args a = {.partial = u->partial,
-                       .reduced = u->reduced,
-                       .first = u->first.device,
-                       .members = g->members,
-                       .reductions = g->p->reductions,
-                       .number = pass->reduction[k],
-                       .column = k,
-                       .columns = pass->reductions,
-                       .max = in->op == GD_I_MAXIMUM};
-        gd_launch launch = {.kernel = u->join_chunks, .args = &a, .threads = THREADS, .blocks = g->members};
-        status = g->device->backend->launch(g->device, &launch);
-        launch = (gd_launch){.kernel = u->join_all, .args = &a, .threads = THREADS, .blocks = 1};
-        if (!status && all_here && in->extent == GD_ALL)
-            status = g->device->backend->launch(g->device, &launch);
+        gd_gpu_start own, *s = next_start(g->device->ctx, list, &own);
+        if (!s) return GD_NOMEM;
+        s->args.join = (join_args){.partial = u->partial,
+                                   .reduced = u->reduced,
+                                   .first = u->first.device,
+                                   .members = g->members,
+                                   .reductions = g->p->reductions,
+                                   .number = pass->reduction[k],
+                                   .column = k,
+                                   .columns = pass->reductions,
+                                   .max = g->p->instr[g->p->reduction[pass->reduction[k]]].op == GD_I_MAXIMUM};
+        status = start(g->device, list, s,
+                       (gd_launch){.kernel = u->join_chunks,
+                                   .bytes = sizeof(join_args),
+                                   .threads = THREADS,
+                                   .blocks = g->members});
     }
     return status;
+}
+
+gd_status gd__gpu_join_all(gd_plan_group *group, int groups, int level, gd_gpu_list *list)
+{
+    const gd_program *p = group->p;
+    const gd_pass *pass = &group->pass[level];
+    gd_status status = GD_OK;
+    for (int k = 0; k < pass->reductions && !status; k++) {
+        const gd_instr *in = &p->instr[p->reduction[pass->reduction[k]]];
+        if (in->extent != GD_ALL) continue;
+        gd_gpu_start own, *s = next_start(group->device->ctx, list, &own);
+        if (!s) return GD_NOMEM;
+        s->args.all = (join_all_args){.groups = groups,
+                                      .reductions = p->reductions,
+                                      .number = pass->reduction[k],
+                                      .max = in->op == GD_I_MAXIMUM};
+        for (int i = 0; i < groups; i++) {
+            s->args.all.reduced[i] = group[i].gpu->reduced;
+            s->args.all.members[i] = group[i].members;
+        }
+        status = start(group->device, list, s,
+                       (gd_launch){.kernel = group->gpu->join_all,
+                                   .bytes = sizeof(join_all_args),
+                                   .threads = THREADS,
+                                   .blocks = 1});
+    }
+    return status;
+}
+
+#define DIRECT 64
+
+gd_status gd__gpu_run(gd_device *device, gd_gpu_list *list, void **graph)
+{
+    gd_status status = GD_OK;
+    gd_launch launch[DIRECT];
+    bool together = graph && device->backend->replay && list->count <= DIRECT;
+    for (int i = 0; i < list->count && !status; i++) {
+        list->start[i].launch.args = &list->start[i].args;
+        if (together)
+            launch[i] = list->start[i].launch;
+        else
+            status = device->backend->launch(device, &list->start[i].launch);
+    }
+    return together ? device->backend->replay(device, graph, launch, list->count) : status;
+}
+
+void gd__gpu_list_free(gd_ctx *ctx, gd_gpu_list *list)
+{
+    gd__free(ctx, list->start, (size_t)list->room * sizeof *list->start);
 }
 
 /* For what the host must know: numbers kept a parameter, and norms over groups on several devices. */

@@ -168,9 +168,9 @@ static void fill_scalars(gd_plan_group *g, const gd_pass *pass)
 
 static bool on_cpu(const gd_plan_group *g) { return g->device == g->device->ctx->cpu; }
 
-static gd_status run_pass(gd_ctx *ctx, gd_plan_group *g, int level)
+static gd_status run_pass(gd_ctx *ctx, gd_plan_group *g, int level, gd_gpu_list *list)
 {
-    if (!on_cpu(g)) return gd__gpu_pass(g, level);
+    if (!on_cpu(g)) return gd__gpu_pass(g, level, list);
     pass_run r = {.g = g, .pass = &g->pass[level], .kernel = g->kernel[level]};
     r.work = r.pass->last ? &g->last : &g->reduce;
     fill_scalars(g, r.pass);
@@ -267,23 +267,11 @@ static void note_finite(const gd_run_args *args, const gd_plan_group *g, int lev
             }
 }
 
-/* Chunks of every member of every group, then members where the reduction is over all of them. */
-static gd_status join_level(const gd_run_args *args, gd_plan *plan, int level)
+/* Members of groups on several devices are joined by the host. */
+static gd_status join_members(gd_plan *plan, int level)
 {
     gd_status status = GD_OK;
-    bool several = plan->groups > 1;
-    for (int i = 0; i < plan->groups && !status; i++) {
-        gd_plan_group *g = &plan->group[i];
-        if (level >= g->p->levels) continue;
-        if (on_cpu(g))
-            join_on_cpu(g, level);
-        else
-            status = gd__gpu_join(g, level, !several);
-        note_finite(args, g, level);
-    }
     const gd_plan_group *first = &plan->group[0];
-    if (status || level >= first->p->levels || (!several && !on_cpu(first)) || !reduces_all(first->p))
-        return status;
     for (int i = 0; i < plan->groups && !status; i++)
         if (!on_cpu(&plan->group[i])) status = gd__gpu_fetch_reduced(&plan->group[i]);
     for (int k = 0; k < first->pass[level].reductions && !status; k++) {
@@ -296,19 +284,45 @@ static gd_status join_level(const gd_run_args *args, gd_plan *plan, int level)
     return status;
 }
 
+/* Chunks of every member of every group, then members where the reduction is over all of them. */
+static gd_status join_level(const gd_run_args *args, gd_plan *plan, int level, gd_gpu_list *list)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < plan->groups && !status; i++) {
+        gd_plan_group *g = &plan->group[i];
+        if (level >= g->p->levels) continue;
+        if (on_cpu(g))
+            join_on_cpu(g, level);
+        else
+            status = gd__gpu_join(g, level, list);
+        note_finite(args, g, level);
+    }
+    const gd_plan_group *first = &plan->group[0];
+    if (status || level >= first->p->levels || !reduces_all(first->p)) return status;
+    return plan->gpu ? gd__gpu_join_all(plan->group, plan->groups, level, list) : join_members(plan, level);
+}
+
+/* Launches are collected where one GPU does all of them. */
 static gd_status run_levels(const gd_run_args *args, gd_plan *plan)
 {
     int levels = 0;
+    gd_gpu_list *list = plan->gpu ? &plan->list : NULL;
+    if (list) list->count = 0;
     for (int i = 0; i < plan->groups; i++)
         if (plan->group[i].p->levels > levels) levels = plan->group[i].p->levels;
     gd_status status = GD_OK;
     for (int level = 0; level < levels && !status; level++) {
         for (int i = 0; i < plan->groups && !status; i++)
-            if (level < plan->group[i].p->levels) status = run_pass(args->ctx, &plan->group[i], level);
-        if (!status) status = join_level(args, plan, level);
+            if (level < plan->group[i].p->levels) status = run_pass(args->ctx, &plan->group[i], level, list);
+        if (!status) status = join_level(args, plan, level, list);
     }
     for (int i = 0; i < plan->groups && !status; i++)
-        status = run_pass(args->ctx, &plan->group[i], plan->group[i].p->levels);
+        status = run_pass(args->ctx, &plan->group[i], plan->group[i].p->levels, list);
+    if (status || !list) return status;
+    gd_optimizer *o = args->optimizer;
+    bool capture = o && o->capture && args->sink == GD_SINK_PARAMS;
+    status = gd__gpu_run(plan->gpu, list, capture ? &plan->graph : NULL);
+    if (capture && plan->graph && !status) o->replays++;
     return status;
 }
 
@@ -388,6 +402,72 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
         for (int i = 0; i < args->pendings; i++) count_step(args->pending[i].link, args->pending[i].mode);
         for (int i = 0; args->sink == GD_SINK_PARAMS && i < args->count; i++) gd__touch(args->params[i]);
     }
-    if (!args->optimizer) gd__plans_free(ctx, plan);
+    if (args->optimizer) {
+        args->optimizer->runs++;
+        args->optimizer->last_plan = status ? NULL : plan;
+    } else
+        gd__plans_free(ctx, plan);
     return status;
+}
+
+/* ---- steps like the last one ---- */
+
+/* What a group's tables hold stays: nothing comes from the host every step but step counts. */
+static bool group_repeats(const gd_plan_group *g)
+{
+    const gd_program *p = g->p;
+    for (int k = 0; k < p->arrays; k++)
+        if (p->array[k].kind == GD_ARRAY_HOLE || p->array[k].kind == GD_ARRAY_OUTPUT) return false;
+    for (int u = 0; u < p->uniforms; u++) {
+        const gd_uniform *f = &p->uniform[u];
+        if (f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_EXTERNAL) return false;
+        if (f->kind != GD_U_FRESH) continue;
+        for (int m = 0; m < g->members; m++) {
+            const gd_entry *e = g->uniform_entry[m * p->uniforms + u];
+            if (g->input[m * p->uniforms + u] != 0 || !e->slot[f->index] || e->fresh[f->index]) return false;
+        }
+    }
+    return true;
+}
+
+bool gd__plan_repeats(const gd_plan *plan)
+{
+    bool repeats = plan->gpu && plan->sink == GD_SINK_PARAMS && !plan->child;
+    for (int i = 0; i < plan->groups && repeats; i++) repeats = group_repeats(&plan->group[i]);
+    return repeats;
+}
+
+/* Step counts are the same for all members: kernels get those of the first. */
+static void fill_step_counts(gd_plan_group *g)
+{
+    for (int u = 0; u < g->p->uniforms; u++) {
+        const gd_uniform *f = &g->p->uniform[u];
+        if (f->kind != GD_U_STEP) continue;
+        double count = (double)(f->link->step + g->ahead[u]);
+        g->input[u] = count < 1 ? 1 : count;
+    }
+}
+
+gd_status gd__plan_again(gd_optimizer *o, gd_plan *plan)
+{
+    gd_run_args args = {.ctx = o->ctx,
+                        .optimizer = o,
+                        .params = o->active,
+                        .keys = o->active,
+                        .count = plan->count,
+                        .sink = plan->sink};
+    gd_status status = GD_OK;
+    for (int i = 0; i < plan->groups && !status; i++) {
+        gd_plan_group *g = &plan->group[i];
+        fill_step_counts(g);
+        if (plan->numbers == o->numbers) continue;
+        fill_settings(&args, g);
+        status = gd__gpu_prepare(g);
+    }
+    if (!status) plan->numbers = o->numbers;
+    if (!status) status = run_levels(&args, plan);
+    if (status) return status;
+    for (int i = 0; i < plan->pendings; i++) count_step(plan->pending[i].link, plan->pending[i].mode);
+    for (int i = 0; i < plan->count; i++) gd__touch(o->active[i]);
+    return GD_OK;
 }

@@ -8,6 +8,7 @@
 typedef struct gd_launch {
     void *kernel;
     void *args;
+    size_t bytes; /* of the arguments */
     int64_t blocks;
     int threads;
 } gd_launch;
@@ -25,6 +26,10 @@ typedef struct gd_backend {
     /* Fused programs: makes a kernel of emitted source (see optim/emit.c), and runs it over a table of tensors. */
     void *(*program)(gd_device *device, const char *source, const char *name);
     gd_status (*launch)(gd_device *device, const gd_launch *launch);
+    /* Several launches as one, each after the one before it.  *graph is NULL the first time and then remembers them:
+     * arguments may be others each time.  Ends with forget. */
+    gd_status (*replay)(gd_device *device, void **graph, const gd_launch *launch, int count);
+    void (*forget)(gd_device *device, void *graph);
     void (*close)(gd_device *device);
 } gd_backend;
 

@@ -14,7 +14,8 @@ typedef struct fake_driver {
     int64_t fail_at;                                     /* this one does; 0: none */
     bool fail_on;                                        /* and all after it, as when a context is lost */
     CUresult failure;                                    /* what it returns */
-    int64_t blocks, modules, streams, contexts, handles; /* alive */
+    int64_t blocks, modules, streams, contexts, handles, graphs; /* alive */
+    int64_t nodes, updates, replays;                             /* of graphs */
     int64_t compilations, launches, waits, failed_loads, out_of_context;
     bool pinned; /* the host's memory is */
     int info;    /* what cuSOLVER leaves as a result code */
@@ -228,6 +229,60 @@ static CUresult fake_cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsign
     fake.launches++;
     return x > 0 && y == 1 && z == 1 && threads > 0 && threads <= 1024 ? CUDA_SUCCESS
                                                                        : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- graphs: counted, never run ---- */
+
+static CUresult fake_cuGraphCreate(CUgraph *graph, unsigned flags)
+{
+    (void)flags;
+    FAKE_CALL();
+    fake.graphs++;
+    *graph = (CUgraph)(void *)&fake;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuGraphDestroy(CUgraph graph)
+{
+    (void)graph;
+    fake.graphs--;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                          size_t count, const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    (void)graph;
+    FAKE_CALL();
+    if (count && !*after) return CUDA_ERROR_INVALID_VALUE; /* nodes are numbers from 1 */
+    *node = (CUgraphNode)(uintptr_t)++fake.nodes;
+    return params->gridDimX > 0 && params->kernelParams[0] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+static CUresult fake_cuGraphInstantiate(CUgraphExec *ready, CUgraph graph, unsigned long long flags)
+{
+    (void)graph, (void)flags;
+    FAKE_CALL();
+    fake.graphs++;
+    *ready = (CUgraphExec)(void *)&fake;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuGraphExecDestroy(CUgraphExec ready)
+{
+    (void)ready;
+    fake.graphs--;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuGraphExecKernelNodeSetParams(CUgraphExec ready, CUgraphNode node,
+                                                    const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    (void)ready, (void)params;
+    FAKE_CALL();
+    fake.updates++;
+    return node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+static CUresult fake_cuGraphLaunch(CUgraphExec ready, CUstream stream)
+{
+    FAKE_INSIDE(stream);
+    fake.replays++;
+    return ready ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- a compiler that only pretends: for what is not about kernels ---- */
@@ -480,6 +535,13 @@ static void fake_fill(cuda_api *api)
         .cuModuleUnload = fake_cuModuleUnload,
         .cuModuleGetFunction = fake_cuModuleGetFunction,
         .cuLaunchKernel = fake_cuLaunchKernel,
+        .cuGraphCreate = fake_cuGraphCreate,
+        .cuGraphDestroy = fake_cuGraphDestroy,
+        .cuGraphAddKernelNode_v2 = fake_cuGraphAddKernelNode,
+        .cuGraphInstantiateWithFlags = fake_cuGraphInstantiate,
+        .cuGraphExecDestroy = fake_cuGraphExecDestroy,
+        .cuGraphExecKernelNodeSetParams_v2 = fake_cuGraphExecKernelNodeSetParams,
+        .cuGraphLaunch = fake_cuGraphLaunch,
         .nvrtcCreateProgram = fake_nvrtcCreateProgram,
         .nvrtcCompileProgram = fake_nvrtcCompileProgram,
         .nvrtcDestroyProgram = fake_nvrtcDestroyProgram,
@@ -515,7 +577,7 @@ static void fake_reset(int gpus)
 
 static bool fake_is_clean(void)
 {
-    return !fake.blocks && !fake.modules && !fake.streams && !fake.contexts && !fake.handles;
+    return !fake.blocks && !fake.modules && !fake.streams && !fake.contexts && !fake.handles && !fake.graphs;
 }
 
 #endif

@@ -36,8 +36,9 @@ typedef struct host_gpu {
     int kernels;
     void *library[HOST_LIBRARIES];
     int libraries;
-    int64_t blocks, launches, uploads, downloads; /* blocks of memory alive, and calls */
-    int64_t fail_at; /* this call of alloc, upload, download, program or launch fails */
+    int64_t blocks, launches, uploads, downloads, replays; /* blocks of memory alive, and calls */
+    int64_t graphs;                                        /* alive */
+    int64_t fail_at; /* this call of alloc, upload, download, program, launch or replay fails */
     int64_t calls;
 } host_gpu;
 
@@ -224,6 +225,46 @@ static inline gd_status host_launch(gd_device *device, const gd_launch *launch)
     return GD_OK;
 }
 
+/* As the driver does: a graph has arguments of its own, which are replaced before it runs. */
+#define HOST_NODES 16
+typedef struct host_graph {
+    gd_launch launch[HOST_NODES];
+    int count;
+} host_graph;
+
+static inline void host_forget(gd_device *device, void *made)
+{
+    host_graph *g = made;
+    host_of(device)->graphs--;
+    for (int i = 0; i < g->count; i++) free(g->launch[i].args);
+    free(g);
+}
+
+static inline gd_status host_replay(gd_device *device, void **made, const gd_launch *launch, int count)
+{
+    if (host_fails(device, GD_DEVICE, "replay")) return GD_DEVICE;
+    host_graph *g = *made;
+    assert_true(count > 0 && count <= HOST_NODES);
+    if (!g) {
+        assert_non_null(g = *made = calloc(1, sizeof *g));
+        host_of(device)->graphs++;
+        g->count = count;
+        for (int i = 0; i < count; i++) {
+            g->launch[i] = launch[i];
+            assert_non_null(g->launch[i].args = malloc(launch[i].bytes));
+        }
+    }
+    assert_int_equal(g->count, count);
+    host_of(device)->replays++;
+    for (int i = 0; i < count; i++) {
+        assert_ptr_equal(g->launch[i].kernel, launch[i].kernel);
+        memcpy(g->launch[i].args, launch[i].args, launch[i].bytes);
+    }
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++) status = host_launch(device, &g->launch[i]);
+    return status;
+}
+
 static inline void host_close(gd_device *device) { (void)device; }
 
 static inline host_gpu *host_gpu_open(gd_ctx *ctx)
@@ -237,6 +278,8 @@ static inline host_gpu *host_gpu_open(gd_ctx *ctx)
                                        .run = host_operator,
                                        .program = host_program,
                                        .launch = host_launch,
+                                       .replay = host_replay,
+                                       .forget = host_forget,
                                        .close = host_close};
     host_gpu *gpu = calloc(1, sizeof *gpu);
     assert_non_null(gpu);
@@ -255,6 +298,7 @@ static inline host_gpu *host_gpu_open(gd_ctx *ctx)
 static inline void host_gpu_close(host_gpu *gpu)
 {
     assert_int_equal(gpu->blocks, 0);
+    assert_int_equal(gpu->graphs, 0);
     for (int i = 0; i < gpu->kernels; i++) free(gpu->kernel[i].source);
     for (int i = 0; i < gpu->libraries; i++) dlclose(gpu->library[i]);
     free(gpu->prelude);

@@ -555,6 +555,51 @@ static void kernels_are_compiled_once(void **state)
     assert_true(fake_is_clean());
 }
 
+/* A graph is made once; arguments that change are set, others are not; each call fails once, and nothing is left. */
+static void graphs_are_made_once_and_updated(void **state)
+{
+    (void)state;
+    cuda_api api;
+    fake_fill(&api);
+    fake_reset(1);
+    gd_device gpu;
+    gd_ctx *ctx = cached_context(NULL, cache);
+    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    void *kernel = gpu.backend->program(&gpu, "extern \"C\" __global__ void a() {}", "a"), *graph = NULL;
+    assert_non_null(kernel);
+    double args[2][3] = {{1, 2, 3}, {4, 5, 6}};
+    gd_launch launch[2];
+    for (int i = 0; i < 2; i++)
+        launch[i] = (gd_launch){kernel, args[i], sizeof args[i], .blocks = 3, .threads = 64};
+    for (int round = 0; round < 3; round++) {
+        args[1][0] = round;
+        assert_int_equal(gpu.backend->replay(&gpu, &graph, launch, 2), GD_OK);
+        assert_int_equal(fake.nodes, 2);
+        assert_int_equal(fake.updates, round);
+        assert_int_equal(fake.replays, round + 1);
+    }
+    gpu.backend->forget(&gpu, graph);
+    graph = NULL;
+    assert_int_equal(fake.graphs, 0);
+    int64_t failures = 0;
+    for (int64_t k = 1; failures == k - 1; k++) {
+        fake.fail_at = fake.calls + k;
+        gd_status status = gpu.backend->replay(&gpu, &graph, launch, 2);
+        args[0][2]++; /* so that the next time sets it */
+        if (!status) status = gpu.backend->replay(&gpu, &graph, launch, 2);
+        fake.fail_at = 0;
+        failures += status != GD_OK;
+        assert_true(!status || gd_error(ctx) == GD_NOMEM);
+        gd_clear_error(ctx);
+        if (graph) gpu.backend->forget(&gpu, graph);
+        graph = NULL;
+    }
+    assert_int_equal(failures, 7); /* graph, two nodes, making it ready, launch, arguments, launch */
+    close_fake(&gpu);
+    end_context(ctx, NULL);
+    assert_true(fake_is_clean());
+}
+
 /* Each GPU has a context of the driver: whoever worked last, a call goes to its own. */
 static void two_gpus_do_not_mix(void **state)
 {
@@ -636,6 +681,7 @@ int main(void)
         cmocka_unit_test(every_element_wise_operator_has_an_expression),
         cmocka_unit_test(kernels_are_compiled_once),
         cmocka_unit_test(errors_name_what_is_wrong),
+        cmocka_unit_test(graphs_are_made_once_and_updated),
         cmocka_unit_test(two_gpus_do_not_mix),
         cmocka_unit_test(uploads_wait_for_pinned_memory_only),
         cmocka_unit_test(broadcast_batches_are_multiplied_in_place),

@@ -207,9 +207,10 @@ static bool step_agrees(sample *s)
     bool good = gd__gpu_prepare(g) == GD_OK;
     for (int level = 0; level <= s->p->levels && good; level++) {
         interpret(s, level);
-        good = gd__gpu_pass(g, level) == GD_OK;
+        good = gd__gpu_pass(g, level, NULL) == GD_OK;
         if (level == s->p->levels || !good) break;
-        good = gd__gpu_join(g, level, true) == GD_OK && gd__gpu_fetch_reduced(g) == GD_OK &&
+        good = gd__gpu_join(g, level, NULL) == GD_OK && gd__gpu_join_all(g, 1, level, NULL) == GD_OK &&
+               gd__gpu_fetch_reduced(g) == GD_OK &&
                reductions_agree(s, level);
         for (int m = 0; m < MEMBERS; m++)
             for (int r = 0; r < s->p->reductions; r++)
@@ -293,6 +294,18 @@ static void optimizers_step_as_on_the_cpu(void **unused)
     assert_int_equal(failures, 0);
 }
 
+static void replayed_steps_have_the_bits_of_eager_ones(void **unused)
+{
+    (void)unused;
+    if (!host_can_compile()) skip();
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    host_gpu *gpu = host_gpu_open(ctx);
+    all_replays_agree(ctx, &gpu->device);
+    captures_are_refused(ctx, &gpu->device);
+    host_gpu_close(gpu);
+    end_context(ctx, NULL);
+}
+
 /* Once the tables are there, a step sends nothing but what changed, and waits for nothing. */
 static void a_step_without_closure_waits_for_nothing(void **unused)
 {
@@ -370,6 +383,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_agree_with_the_interpreter),
         cmocka_unit_test(optimizers_step_as_on_the_cpu),
+        cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
         cmocka_unit_test(a_step_without_closure_waits_for_nothing),
         cmocka_unit_test(a_refused_step_can_be_done_again),
     };

@@ -42,6 +42,16 @@ static void steps_have_the_same_bits_in_every_run(void **state)
     end_context(ctx, NULL);
 }
 
+static void replayed_steps_have_the_bits_of_eager_ones(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    all_replays_agree(ctx, gpu_of(ctx));
+    captures_are_refused(ctx, gpu_of(ctx));
+    end_context(ctx, NULL);
+}
+
 static void out_of_memory_leaves_everything_usable(void **state)
 {
     (void)state;
@@ -110,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_step_as_on_the_cpu),
         cmocka_unit_test(steps_have_the_same_bits_in_every_run),
+        cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
         cmocka_unit_test(out_of_memory_leaves_everything_usable),
         cmocka_unit_test(an_index_out_of_range_is_reported_when_the_host_reads),
         cmocka_unit_test(products_of_broadcast_batches_agree_with_the_cpu),

@@ -167,6 +167,82 @@ static inline bool steps_agree(gd_ctx *ctx, gd_device *gpu, const char *chain, c
     return good;
 }
 
+/* Gradients of the trial's objective, into the memory of those that are there. */
+static inline void trial_gradients(trial *t)
+{
+    gd_tensor *grads[PARAMS];
+    gd_scope_begin(t->ctx);
+    assert_int_equal(gd_grad(distance(t), NULL, t->param, PARAMS, 0, grads), GD_OK);
+    for (int i = 0; i < PARAMS; i++) {
+        gd_tensor *before = gd_grad_of(t->param[i]);
+        assert_int_equal(before ? gd_assign(before, grads[i]) : gd_set_grad(t->param[i], gd_copy(grads[i])),
+                         GD_OK);
+    }
+    gd_scope_end(t->ctx);
+}
+
+/* Steps without objective, one optimizer as a graph and one not: the same bits, whatever changes between steps. */
+static inline void replays_agree(gd_ctx *ctx, gd_device *gpu, const char *chain, const char *dtypes)
+{
+    trial t[2];
+    gd_scope_begin(ctx);
+    for (int k = 0; k < 2; k++) {
+        make_trial(&t[k], ctx, gpu, chain, "gggg", dtypes);
+        if (k) assert_int_equal(gd_optimizer_capture(t[k].optimizer, true), GD_OK);
+    }
+    for (int step = 0; step < 9; step++) {
+        for (int k = 0; k < 2; k++) {
+            gd_optimizer *o = t[k].optimizer;
+            if (step == 4) gd_optimizer_zero_grad(o); /* gradients in other memory */
+            if (step == 5) assert_int_equal(gd_optimizer_set(o, -1, "lr", 0.05), GD_OK);
+            if (step == 6) assert_int_equal(gd_optimizer_schedule(o, 0, "lr", "linear(0.1, 0, 20)"), GD_OK);
+            if (step == 7) assert_int_equal(gd_optimizer_regroup(o, "p1", "lr=0.03"), GD_OK);
+            trial_gradients(&t[k]);
+            assert_int_equal(gd_optimizer_step(o, NULL, NULL), GD_OK);
+        }
+        if (!trials_agree(&t[0], &t[1], 0)) fail_msg("%s (%s), step %d", chain, dtypes, step);
+    }
+    assert_int_equal(gd_optimizer_replays(t[0].optimizer), 0);
+    assert_int_equal(gd_optimizer_replays(t[1].optimizer), 9);
+    for (int k = 0; k < 2; k++) {
+        gd_optimizer_zero_grad(t[k].optimizer);
+        gd_optimizer_free(t[k].optimizer);
+    }
+    gd_scope_end(ctx);
+    assert_no_error(ctx);
+}
+
+static inline void all_replays_agree(gd_ctx *ctx, gd_device *gpu)
+{
+    replays_agree(ctx, gpu, "clip_norm(1) | adam | weight_decay(0.01) | lr(0.1)", "ssss");
+    replays_agree(ctx, gpu, "clip_norm(1) | adam(amsgrad=true) | lr(0.1)", "sdsb"); /* several programs */
+    replays_agree(ctx, gpu, "normalize | nag | lr(0.1)", "bsbs");
+}
+
+/* What cannot be captured is said, and steps go on as they were. */
+static inline void captures_are_refused(gd_ctx *ctx, gd_device *gpu)
+{
+    trial t;
+    gd_scope_begin(ctx);
+    make_trial(&t, ctx, gpu, "adam | lr(0.1)", "ggcg", "ssss");
+    assert_int_equal(gd_optimizer_capture(t.optimizer, true), GD_DEVICE);
+    assert_error(ctx, GD_DEVICE, "capture: parameter 'p2' is on the CPU; move it to a GPU");
+    trial_gradients(&t);
+    assert_int_equal(gd_optimizer_step(t.optimizer, NULL, NULL), GD_OK);
+    gd_optimizer_zero_grad(t.optimizer);
+    gd_optimizer_free(t.optimizer);
+    make_trial(&t, ctx, gpu, "lbfgs | lr(0.1)", "gggg", "ssss");
+    assert_int_equal(gd_optimizer_capture(t.optimizer, true), GD_NOT_IMPLEMENTED);
+    assert_error(ctx, GD_NOT_IMPLEMENTED, "capture: 'lbfgs' is not element-wise");
+    gd_optimizer_free(t.optimizer);
+    gd_optimizer *empty = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.1)"));
+    assert_int_equal(gd_optimizer_capture(empty, true), GD_STATE);
+    assert_error(ctx, GD_STATE, "capture: the optimizer has no parameters");
+    assert_int_equal(gd_optimizer_capture(empty, false), GD_OK);
+    gd_optimizer_free(empty);
+    gd_scope_end(ctx);
+}
+
 /* Chains, where the parameters are and of what dtypes; how far from the CPU's results they may be. */
 typedef struct trial_row {
     const char *chain, *places, *dtypes;

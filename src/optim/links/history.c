@@ -17,9 +17,9 @@ static gd_tensor *held(gd_history *h, const char *name, const gd_layout *like, i
     gd_tensor *t = gd_link_global_tensor(h->link, name);
     bool fits = t && t->ndim == ndim && t->dtype == like->dtype;
     for (int i = 0; i < ndim && fits; i++) fits = t->size[i] == size[i];
-    if (fits) return t;
-    *made = true;
-    t = gd__layout_tensor(like, ndim, size);
+    if (fits && t->storage->device == like->device) return t;
+    *made = *made || !fits;
+    t = fits ? gd__copy_on(t, like->device) : gd__layout_tensor(like, ndim, size);
     gd_status status = t ? gd_link_set_global_tensor(h->link, name, t) : GD_NOMEM;
     gd__release(t);
     return status ? NULL : t;
