@@ -197,14 +197,14 @@ struct gd_optimizer {
     uint64_t moves;       /* the context's when state last followed its parameters */
     bool capture;         /* see gd_optimizer_capture */
     int64_t replays;
-    int runs;             /* of plans in the current step */
-    gd_plan *last_plan;   /* of them, borrowed */
+    int runs;           /* of plans in the current step */
+    gd_plan *last_plan; /* of them, borrowed */
     struct {
         gd_plan *plan; /* what the last step without objective was, if the next can be the same; borrowed */
         uint64_t changes, stamp;
     } again;
-    int most_pending;     /* links that fit into a program */
-    gd_tensor **active;   /* params of the current step */
+    int most_pending;   /* links that fit into a program */
+    gd_tensor **active; /* params of the current step */
     int active_capacity;
     gd_plan *plans;
     gd_closure *closures;

@@ -11,12 +11,12 @@
 
 #include <string.h>
 
-#define CHUNK     16384 /* elements of a piece in the last pass */
-#define SUM_CHUNK 4096  /* and in a pass that reduces */
-#define GPU_CHUNK 4096  /* on a GPU, where many blocks at once make up for small pieces */
+#define CHUNK         16384 /* elements of a piece in the last pass */
+#define SUM_CHUNK     4096  /* and in a pass that reduces */
+#define GPU_CHUNK     4096  /* on a GPU, where many blocks at once make up for small pieces */
 #define GPU_SUM_CHUNK 8192
-#define TASK      32768 /* elements worth a thread */
-#define MOST_KEPT 16    /* plans of an optimizer */
+#define TASK          32768 /* elements worth a thread */
+#define MOST_KEPT     16    /* plans of an optimizer */
 
 /* ---- freeing ---- */
 

@@ -56,7 +56,7 @@ typedef struct mirror {
 } mirror;
 
 struct gd_gpu_group {
-    void **kernel; /* one a pass */
+    void **kernel;             /* one a pass */
     int32_t (*common)[COMMON]; /* one list a pass: what goes with the launch */
     int *common_count;
     void *join_chunks, *join_all;
@@ -294,11 +294,10 @@ gd_status gd__gpu_pass(gd_plan_group *g, int level, gd_gpu_list *list)
     /* reductions are not among the common ones: zeros stand in for them */
     gd__program_uniforms(g->p, level, g->input, g->reduced, g->value);
     for (int k = 0; k < u->common_count[level]; k++) a->common[k] = g->value[u->common[level][k]];
-    return start(g->device, list, s,
-                 (gd_launch){.kernel = u->kernel[level],
-                             .bytes = sizeof *a,
-                             .threads = THREADS,
-                             .blocks = work->chunks});
+    return start(
+        g->device, list, s,
+        (gd_launch){
+            .kernel = u->kernel[level], .bytes = sizeof *a, .threads = THREADS, .blocks = work->chunks});
 }
 
 gd_status gd__gpu_join(gd_plan_group *g, int level, gd_gpu_list *list)
@@ -317,7 +316,8 @@ gd_status gd__gpu_join(gd_plan_group *g, int level, gd_gpu_list *list)
                                    .number = pass->reduction[k],
                                    .column = k,
                                    .columns = pass->reductions,
-                                   .max = g->p->instr[g->p->reduction[pass->reduction[k]]].op == GD_I_MAXIMUM};
+                                   .max = g->p->instr[g->p->reduction[pass->reduction[k]]].op ==
+                                          GD_I_MAXIMUM};
         status = start(g->device, list, s,
                        (gd_launch){.kernel = u->join_chunks,
                                    .bytes = sizeof(join_args),

@@ -10,10 +10,10 @@
 
 typedef struct fake_driver {
     int gpus, major, minor;
-    int64_t calls;                                       /* that can fail, so far */
-    int64_t fail_at;                                     /* this one does; 0: none */
-    bool fail_on;                                        /* and all after it, as when a context is lost */
-    CUresult failure;                                    /* what it returns */
+    int64_t calls;    /* that can fail, so far */
+    int64_t fail_at;  /* this one does; 0: none */
+    bool fail_on;     /* and all after it, as when a context is lost */
+    CUresult failure; /* what it returns */
     int64_t blocks, modules, streams, contexts, handles, graphs; /* alive */
     int64_t nodes, updates, replays;                             /* of graphs */
     int64_t compilations, launches, waits, failed_loads, out_of_context;

@@ -210,8 +210,7 @@ static bool step_agrees(sample *s)
         good = gd__gpu_pass(g, level, NULL) == GD_OK;
         if (level == s->p->levels || !good) break;
         good = gd__gpu_join(g, level, NULL) == GD_OK && gd__gpu_join_all(g, 1, level, NULL) == GD_OK &&
-               gd__gpu_fetch_reduced(g) == GD_OK &&
-               reductions_agree(s, level);
+               gd__gpu_fetch_reduced(g) == GD_OK && reductions_agree(s, level);
         for (int m = 0; m < MEMBERS; m++)
             for (int r = 0; r < s->p->reductions; r++)
                 g->reduced[m * s->p->reductions + r] = s->reduced[m][r];

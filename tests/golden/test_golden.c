@@ -9,12 +9,17 @@
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#ifdef GD_TEST_GUARDED /* see test_guarded.c */
+#include "cuda/guarded.h"
+#endif
 
 #define MAX_NAMES 32
 
@@ -44,10 +49,18 @@ static gd_tensor *literal(gd_ctx *ctx, const json_t *v)
 }
 
 /* GD_TEST_DEVICE=gpu runs the recordings there. */
-static gd_tensor *placed(gd_ctx *ctx, gd_tensor *t)
+static gd_device *place(gd_ctx *ctx)
 {
+#ifdef GD_TEST_GUARDED
+    return guarded_open(ctx);
+#else
     const char *name = getenv("GD_TEST_DEVICE");
-    gd_device *device = gd_device_get(ctx, name ? name : "cpu");
+    return gd_device_get(ctx, name ? name : "cpu");
+#endif
+}
+
+static gd_tensor *placed(gd_device *device, gd_tensor *t)
+{
     gd_tensor *moved = gd_to_device(t, device);
     gd_release(t);
     return moved;
@@ -57,16 +70,17 @@ static void open_problem(problem *p, const json_t *run)
 {
     const char *key;
     json_t *v;
+    gd_device *device = place(p->ctx);
     json_object_foreach(json_object_get(run, "params"), key, v)
     {
         p->name[p->names] = key;
-        p->value[p->names++] = gd_require_grad(placed(p->ctx, literal(p->ctx, v)));
+        p->value[p->names++] = gd_require_grad(placed(device, literal(p->ctx, v)));
         p->params++;
     }
     json_object_foreach(json_object_get(run, "data"), key, v)
     {
         p->name[p->names] = key;
-        p->value[p->names++] = placed(p->ctx, load_array(p->ctx, json_string_value(v)));
+        p->value[p->names++] = placed(device, load_array(p->ctx, json_string_value(v)));
     }
     p->expr = gd__expr_parse(p->ctx, json_string_value(json_object_get(run, "expr")), p->name, p->names);
 }
@@ -150,6 +164,9 @@ static int replay(const json_t *run, size_t steps, char *why, size_t size)
         gd_step_info info;
         good = gd_optimizer_step(o, &objective, &info) == GD_OK;
         if (good && !same_step(&p, run, i, &info, tolerance(chain), why, size)) good = false;
+#ifdef GD_TEST_GUARDED
+        if (guarded.collecting) break;
+#endif
     }
     if (gd_error(ctx)) snprintf(why, size, "%s", gd_error_text(ctx));
     gd_optimizer_free(o);
@@ -175,9 +192,8 @@ static long expected_steps(const char *id)
     return steps;
 }
 
-static void recorded_runs_agree(void **state)
+static void all_runs_agree(void)
 {
-    (void)state;
     char path[1024], why[1200] = "";
     snprintf(path, sizeof path, "%s/golden/traces.jsonl", GD_TEST_DIR);
     FILE *f = fopen(path, "r");
@@ -185,6 +201,10 @@ static void recorded_runs_agree(void **state)
     int agreed = 0, differ = 0, missing = 0;
     char *line = NULL;
     size_t room = 0;
+    bool counts = true;
+#ifdef GD_TEST_GUARDED
+    counts = !guarded.collecting;
+#endif
     while (getline(&line, &room, f) > 0) {
         json_t *run = json_loads(line, 0, NULL);
         assert_non_null(run);
@@ -196,21 +216,67 @@ static void recorded_runs_agree(void **state)
         agreed += outcome == 1;
         missing += outcome == -1;
         differ += outcome == 0;
-        if (outcome == 0)
+        if (outcome == 0 && counts)
             print_message("%s %s %s\n     %s\n", id, json_string_value(json_object_get(run, "problem")),
                           json_string_value(json_object_get(run, "chain")), why);
         json_decref(run);
     }
     free(line);
     fclose(f);
+    if (!counts) return;
     print_message("%d recorded runs agree, %d differ, %d use links that do not exist yet\n", agreed, differ,
                   missing);
     assert_int_equal(differ, 0);
     assert_true(agreed > 0);
 }
 
+static void recorded_runs_agree(void **state)
+{
+    (void)state;
+#ifdef GD_TEST_GUARDED
+    if (!host_can_compile()) skip();
+    guarded.collecting = true;
+    all_runs_agree();
+    guarded.collecting = false;
+    all_runs_agree();
+    print_message("%d kernels, %lld launches, %lld transfers\n", guarded.gpu->kernels,
+                  (long long)guarded.gpu->launches,
+                  (long long)(guarded.gpu->uploads + guarded.gpu->downloads));
+    guarded_close();
+#else
+    all_runs_agree();
+#endif
+}
+
+#ifdef GD_TEST_GUARDED
+/* The guard itself: a child that reads the memory is killed. */
+static void the_host_cannot_touch_the_memory(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = gd_ctx_new(NULL);
+    gd_tensor *t = placed(guarded_open(ctx), gd_scalar(ctx, GD_F64, 3));
+    assert_non_null(t);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(*(volatile double *)(void *)t->data == 3);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(!WIFEXITED(status) || WEXITSTATUS(status) > 1); /* a signal, or a sanitizer's word about it */
+    gd_release(t);
+    guarded_close();
+    gd_ctx_free(ctx);
+}
+#endif
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(recorded_runs_agree)};
+    const struct CMUnitTest tests[] = {
+#ifdef GD_TEST_GUARDED
+        cmocka_unit_test(the_host_cannot_touch_the_memory),
+#endif
+        cmocka_unit_test(recorded_runs_agree),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
