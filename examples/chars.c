@@ -2,14 +2,14 @@
  *
  *     ./chars
  *
- * Shows: a class of modules of one's own with a forward function, attention, residuals, layer norms, sampling. */
+ * Shows: a class of modules of one's own with a forward function, attention, residuals, layer norms, an optimizer,
+ * sampling. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <gradus/gradus.h>
-
-#include "adam.h"
 
 enum { CONTEXT = 32, SIZE = 32, HEADS = 4, BLOCKS = 2, BATCH = 16, SYMBOLS = 28 };
 
@@ -101,8 +101,9 @@ static gd_module *make_model(gd_ctx *ctx)
 }
 
 /* Random windows of the text and what follows each symbol. */
-static gd_tensor *batch_loss(gd_module *model)
+static gd_tensor *batch_loss(void *user)
 {
+    gd_module *model = user;
     gd_ctx *ctx = gd_module_ctx(model);
     int64_t in[BATCH * CONTEXT], next[BATCH * CONTEXT], windows = (int64_t)strlen(text) - CONTEXT;
     gd_tensor *draw = gd_rand(ctx, GD_F64, 1, (int64_t[]){BATCH});
@@ -124,18 +125,17 @@ static gd_tensor *batch_loss(gd_module *model)
 static gd_status train(gd_module *model, int steps, double *last)
 {
     gd_ctx *ctx = gd_module_ctx(model);
-    adam optimizer;
-    gd_status status = adam_begin(&optimizer, model);
+    gd_objective objective = {.loss = batch_loss, .user = model};
+    gd_optimizer *optimizer = gd_optimizer_new(ctx, gd_chain(ctx, "clip_norm(1) | adam | lr(3e-3)"));
+    gd_step_info info;
+    gd_status status = gd_optimizer_add_module(optimizer, model, NULL, NULL);
     for (int step = 1; step <= steps && !status; step++) {
-        gd_scope_begin(ctx);
-        gd_tensor *loss = batch_loss(model);
-        status = gd_backward(loss, NULL, 0);
-        if (!status) status = adam_step(&optimizer, 3e-3);
-        *last = gd_item(loss);
-        if (!status && step % 50 == 0) printf("step %3d  loss %.3f\n", step, *last);
-        gd_scope_end(ctx);
+        status = gd_optimizer_step(optimizer, &objective, &info);
+        if (status) break;
+        *last = info.loss;
+        if (step % 50 == 0) printf("step %3d  loss %.3f\n", step, *last);
     }
-    adam_end(&optimizer);
+    gd_optimizer_free(optimizer);
     return status;
 }
 

@@ -2,13 +2,12 @@
  *
  *     ./classifier            trains, saves, loads and checks the accuracy on points it has not seen
  *
- * Shows: a multilayer perceptron, cross entropy, gd_backward, state on disk. */
+ * Shows: a multilayer perceptron, cross entropy, an optimizer over a module, state on disk. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <gradus/gradus.h>
-
-#include "adam.h"
 
 enum { SPIRALS = 3, POINTS = 150 };
 
@@ -49,20 +48,30 @@ static double accuracy(gd_module *model, gd_tensor *points, gd_tensor *arms)
     return share;
 }
 
+typedef struct task {
+    gd_module *model;
+    gd_tensor *points, *arms;
+} task;
+
+static gd_tensor *loss_of(void *user)
+{
+    task *t = user;
+    return gd_cross_entropy(gd_module_call(t->model, t->points), t->arms);
+}
+
 static gd_status train(gd_module *model, gd_tensor *points, gd_tensor *arms, int steps)
 {
     gd_ctx *ctx = gd_module_ctx(model);
-    adam optimizer;
-    gd_status status = adam_begin(&optimizer, model);
+    task t = {model, points, arms};
+    gd_objective objective = {.loss = loss_of, .user = &t};
+    gd_optimizer *optimizer = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.01)"));
+    gd_step_info info;
+    gd_status status = gd_optimizer_add_module(optimizer, model, NULL, NULL);
     for (int step = 0; step < steps && !status; step++) {
-        gd_scope_begin(ctx);
-        gd_tensor *loss = gd_cross_entropy(gd_module_call(model, points), arms);
-        status = gd_backward(loss, NULL, 0);
-        if (!status) status = adam_step(&optimizer, 0.01);
-        if (!status && step % 50 == 0) printf("step %3d  loss %.4f\n", step, gd_item(loss));
-        gd_scope_end(ctx);
+        status = gd_optimizer_step(optimizer, &objective, &info);
+        if (!status && step % 50 == 0) printf("step %3d  loss %.4f\n", step, info.loss);
     }
-    adam_end(&optimizer);
+    gd_optimizer_free(optimizer);
     return status;
 }
 

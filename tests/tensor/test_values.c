@@ -329,8 +329,8 @@ static void sweep(const char *name, const char *isa, gd_tensor *(*op)(gd_tensor 
         gd_scope_end(ctx);
     }
     end_context(ctx, NULL);
-    if (worst > limit) fail_msg("%s (%s): %.2f ULP at %a", name, isa, worst, (double)at);
-    print_message("%s (%s): at most %.2f ULP\n", name, isa, worst);
+    if (worst > limit) fail_msg("%s (%s): %.2f ULP at %a", name, isa ? isa : "widest", worst, (double)at);
+    print_message("%s (%s): at most %.2f ULP\n", name, isa ? isa : "widest", worst);
 }
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
