@@ -5,17 +5,25 @@ _gradus()
     local command=${COMP_WORDS[1]} options= files=
     COMPREPLY=()
     if [[ $COMP_CWORD -eq 1 ]]; then
-        COMPREPLY=($(compgen -W '--help --version minimize fit eval links explain plot devices help' -- "$word"))
+        COMPREPLY=($(compgen -W '--help --version minimize fit train predict eval links explain plot devices help' -- "$word"))
         return
     fi
     case $command in
     minimize)
-        options='--help --param --chain --steps --until --group --trace --plot --out --json --data --dtype --device --seed --threads'
+        options='--help --param --chain --group --schedule --steps --until --trace --plot --out --json --data --dtype --device --seed --threads'
         files=' --trace --plot --out '
         ;;
     fit)
-        options='--help --y --param --weights --sigma --bound --steps --plot --out --json --separator --no-header --seed --threads'
+        options='--help --y --param --weights --sigma --bound --chain --steps --plot --out --json --separator --no-header --seed --threads'
         files=' --plot --out '
+        ;;
+    train)
+        options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --no-header --dtype --device --seed --threads'
+        files=' --target --out --resume --trace --events '
+        ;;
+    predict)
+        options='--help --out --probabilities --score --target --json --separator --no-header --device --threads'
+        files=' --out --target '
         ;;
     eval)
         options='--help --param --data --dtype --device --seed --threads --hessian --check --json'

@@ -20,7 +20,8 @@ int gd__cli_code(const gd_cli *cli, gd_status status);
 GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 
 /* Every command, in the order of --help: cmd_NAME.c defines gd__command_NAME. */
-#define GD_COMMANDS(X) X(minimize) X(fit) X(eval) X(links) X(explain) X(plot) X(devices) X(help)
+#define GD_COMMANDS(X) \
+    X(minimize) X(fit) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(devices) X(help)
 
 #define GD_COMMAND_EXTERN(name) extern const gd_command gd__command_##name;
 GD_COMMANDS(GD_COMMAND_EXTERN)
@@ -43,8 +44,10 @@ bool gd__interrupted(void);
 typedef struct gd_meter {
     bool on;
     int64_t total; /* 0: not known */
+    int64_t first; /* how many were done when it began */
     double begun, shown;
-    int width; /* of the line that stands there */
+    char note[48]; /* in front of the line */
+    int width;     /* of the line that stands there */
 } gd_meter;
 
 gd_meter gd__meter_start(int64_t total);

@@ -1,7 +1,7 @@
 /* gradus fit: nonlinear least squares on a table. */
 #include "cli/bound.h"
 #include "cli/cli.h"
-#include "cli/csv.h"
+#include "cli/dataset.h"
 #include "cli/files.h"
 #include "cli/problem.h"
 #include "cli/student.h"
@@ -26,14 +26,14 @@ static const gd_option options[] = {
     GD_OPTION("weights", "COLUMN", "weights of the squared residuals"),
     GD_OPTION("sigma", "COLUMN", "standard deviations of y: residuals are divided by them"),
     GD_REPEATED("bound", "BOUND", "keep a parameter inside: 'b>0', 'b<5', '0<b<1'"),
+    GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
     GD_OPTION("plot", "FILE", "data and fitted curve, as .svg or .png"),
     GD_OPTION("out", "FILE", "parameters, standard errors and covariance, as .safetensors"),
     GD_SWITCH(
         "json",
         "print one JSON object: params, stderr, interval, rss, sigma, r2, dof, points, steps, evals, reason"),
-    GD_OPTION("separator", "C", "between the cells: , ; or tab (found from the first line)"),
-    GD_SWITCH("no-header", "the first line is data; the columns are called c1, c2, ..."),
+    GD_TABLE_OPTIONS,
     GD_OPTION("seed", "N", "of random starts (0)"),
     GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
     {0},
@@ -56,6 +56,7 @@ typedef struct job {
     gd_meter meter;
     double t, r2;
     const char *plot, *out;
+    gd_link *chain; /* NULL: Levenberg-Marquardt */
 } job;
 
 /* ---- reading ---- */
@@ -147,12 +148,9 @@ static gd_status read_scale(job *j)
 
 static gd_status read_table(job *j)
 {
-    gd_csv_options o = {.no_header = gd__args_has(j->args, "no-header")};
-    const char *separator = gd__args_get(j->args, "separator");
-    if (separator && !strcmp(separator, "tab")) separator = "\t";
-    if (separator && strlen(separator) != 1)
-        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --separator: '%.20s' is not one character", separator);
-    if (separator) o.separator = separator[0];
+    gd_csv_options o;
+    gd_status status = gd__csv_options(j->args, &o);
+    if (status) return status;
     j->csv = gd__csv_load(j->ctx, j->args->argument[1], &o);
     if (!j->csv) return gd_error(j->ctx);
     if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
@@ -262,17 +260,39 @@ static double r_squared(job *j)
     return 1 - j->fit.rss / total;
 }
 
+/* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
+static gd_status fit_by_chain(job *j, gd_fit_options *o)
+{
+    gd_solve_result solved;
+    gd_objective objective = {.loss = residuals, .user = j};
+    o->solve.gradient_tol = gd_solve_defaults().gradient_tol;
+    gd_status status = gd_minimize_link(j->free, j->params, &objective, j->chain, &o->solve, &solved);
+    j->chain = NULL;
+    if (status) return status;
+    /* every gradient is small enough: no step is taken */
+    o->solve = gd_solve_defaults();
+    o->solve.gradient_tol = INFINITY;
+    o->polish = false;
+    status = gd_least_squares(j->free, j->params, residuals, j, o, &j->fit);
+    if (solved.reason != GD_STOP_NOT_FINITE && j->fit.solve.reason == GD_STOP_NOT_FINITE)
+        solved.reason = GD_STOP_NOT_FINITE;
+    j->fit.solve = solved;
+    return status;
+}
+
 static gd_status fit(job *j)
 {
     gd_fit_options o = gd_fit_defaults();
-    gd_status status = gd__args_integer(j->args, "steps", 0, INT64_MAX, &o.solve.max_steps);
+    gd_status status = gd__args_integer(j->args, "steps", 1, INT64_MAX, &o.solve.max_steps);
+    const char *chain = gd__args_get(j->args, "chain");
+    if (!status && chain && !(j->chain = gd_chain(j->ctx, chain))) status = gd_error(j->ctx);
     if (status) return status;
     o.solve.callback = report;
     o.solve.callback_user = j;
     j->cli->running = true;
     j->meter = gd__meter_start(0);
     gd__interrupt_catch();
-    status = gd_least_squares(j->free, j->params, residuals, j, &o, &j->fit);
+    status = j->chain ? fit_by_chain(j, &o) : gd_least_squares(j->free, j->params, residuals, j, &o, &j->fit);
     gd__meter_end(&j->meter);
     if (status) return status;
     if (j->fit.solve.reason == GD_STOP_NOT_FINITE)
@@ -546,6 +566,7 @@ static gd_status draw(job *j)
 
 static void close_job(job *j)
 {
+    gd_link_release(j->chain);
     gd_fit_result_clear(&j->fit);
     gd__expr_free(j->model);
     for (int i = 0; i < j->params; i++) gd_release(j->free[i]);
@@ -579,7 +600,7 @@ const gd_command gd__command_fit = {
     .arguments = "'MODEL' DATA.csv",
     .description =
         "MODEL is an expression (see `gradus help eval`) in the parameters and the columns of the table; a column whose "
-        "name is no plain word is written between backquotes. Levenberg-Marquardt with exact Jacobians. Prints the "
+        "name is no plain word is written between backquotes. Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
         "parameters with standard errors and 95 % intervals.",
     .options = options,
     .examples =

@@ -3,10 +3,10 @@
 #include "cli/files.h"
 #include "cli/problem.h"
 #include "cli/trace.h"
+#include "cli/tuning.h"
 #include "cli/until.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
-#include "gradus/optim.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +16,11 @@
 
 static const gd_option options[] = {
     GD_PARAM_OPTION,
-    GD_OPTION("chain", "CHAIN", "the optimizer: links joined by |, see gradus links (" DEFAULT_CHAIN ")"),
+    GD_TUNING_OPTIONS(DEFAULT_CHAIN),
     GD_OPTION("steps", "N", "the most steps (100)"),
     GD_REPEATED(
         "until", "CONDITION",
         "stop before: loss<X, loss_change<X, grad_norm<X (costs an evaluation a step), step_norm<X, evals>N, seconds>X"),
-    GD_REPEATED("group", "GLOB: KEY=VALUE",
-                "settings of their own for the parameters whose names match: 'w*: lr=0.1'"),
     GD_OPTION("trace", "FILE", "one JSON object a line and step: step, loss, evals, params"),
     GD_OPTION("plot", "FILE", "the loss, or for two parameters their path over contours, as .svg or .png"),
     GD_OPTION("out", "FILE", "the parameters, as .safetensors"),
@@ -51,17 +49,6 @@ typedef struct job {
 
 /* ---- preparing ---- */
 
-/* GLOB: KEY=VALUE, ... */
-static gd_status add_group(job *j, const char *text)
-{
-    const char *colon = strchr(text, ':');
-    char glob[256];
-    if (!colon || colon == text || (size_t)(colon - text) >= sizeof glob)
-        return gd_fail(j->cli->ctx, GD_PARSE, "--group: GLOB: KEY=VALUE expected, '%.60s' found", text);
-    (void)snprintf(glob, sizeof glob, "%.*s", (int)(colon - text), text);
-    return gd_optimizer_regroup(j->optimizer, glob, colon + 1 + strspn(colon + 1, " "));
-}
-
 static gd_status make_optimizer(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
@@ -74,7 +61,10 @@ static gd_status make_optimizer(job *j)
         status = gd_optimizer_add(j->optimizer, j->problem.name[i], j->problem.value[i]);
     int at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
-        status = add_group(j, text);
+        status = gd__tune_group(j->optimizer, text);
+    at = 0;
+    for (const char *text; !status && (text = gd__args_next(j->args, "schedule", &at));)
+        status = gd__tune_schedule(j->optimizer, text);
     return status;
 }
 

@@ -5,7 +5,7 @@
  *
  *   x;"a ""b""";3\r\n        becomes        x\0a "b"\0...3\0 */
 #include "cli/csv.h"
-#include "cli/files.h"
+#include "cli/gzip.h"
 #include "cli/text.h"
 #include "optim/suggest.h"
 
@@ -299,7 +299,7 @@ gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *option
 {
     char *data;
     size_t size, block;
-    if (gd__read_input(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    if (gd__read_unpacked(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
     return parse_block(ctx, !strcmp(path, "-") ? "standard input" : path, data, size, block, options);
 }
 

@@ -26,7 +26,7 @@ typedef struct gd_csv_options {
  * quote, bytes that are not text, no line at all. */
 gd_csv *gd__csv_parse(gd_ctx *ctx, const char *source, const void *data, size_t size,
                       const gd_csv_options *options);
-/* Reads a file. */
+/* Reads a file, gzip or not. */
 gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *options);
 void gd__csv_free(gd_csv *csv); /* NULL is fine */
 

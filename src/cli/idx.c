@@ -2,14 +2,9 @@
  *
  *   0 0 TYPE NDIM | size 0 (u32, big-endian) | size 1 | ... | elements, big-endian, last axis fastest */
 #include "cli/idx.h"
-#include "cli/files.h"
+#include "cli/gzip.h"
 
 #include <string.h>
-
-#ifdef GD_HAVE_ZLIB
-#include <limits.h>
-#include <zlib.h>
-#endif
 
 #define MAX_FILE ((uint64_t)1 << 36)
 
@@ -81,81 +76,6 @@ void gd__idx_unpack(const gd_idx *idx, const void *elements, void *out)
         unpack_one(idx, from + i * (size_t)idx->file_size, (char *)out + i * width, width);
 }
 
-/* ---- gzip ---- */
-
-bool gd__is_gzip(const void *data, size_t size)
-{
-    const unsigned char *b = data;
-    return size >= 2 && b[0] == 0x1F && b[1] == 0x8B;
-}
-
-#ifdef GD_HAVE_ZLIB
-
-static gd_status inflate_all(gd_ctx *ctx, z_stream *z, const char *source, size_t limit, char **out,
-                             size_t *size, size_t *block)
-{
-    for (;;) {
-        if (*size == *block) {
-            if (*block >= limit)
-                return gd_fail(ctx, GD_FORMAT, "%s: unpacks to more than %zu bytes", source, limit);
-            size_t grown = *block ? *block * 2 : 4096;
-            if (grown > limit) grown = limit;
-            char *next = gd__realloc(ctx, *out, *block, grown);
-            if (!next) return GD_NOMEM;
-            *out = next;
-            *block = grown;
-        }
-        size_t space = *block - *size;
-        z->next_out = (Bytef *)(*out + *size);
-        z->avail_out = space < INT_MAX ? (uInt)space : INT_MAX;
-        size_t offered = z->avail_out;
-        int result = inflate(z, Z_NO_FLUSH);
-        *size += offered - z->avail_out;
-        if (result == Z_MEM_ERROR) return gd_fail(ctx, GD_NOMEM, "out of memory");
-        if (result == Z_STREAM_END) {
-            if (z->avail_in == 0) return GD_OK;
-            /* several gzip members in one file are one text */
-            if (!gd__is_gzip(z->next_in, z->avail_in) || inflateReset(z) != Z_OK)
-                return gd_fail(ctx, GD_FORMAT, "%s: bytes follow the gzip data", source);
-        } else if (result != Z_OK && !(result == Z_BUF_ERROR && z->avail_out == 0)) {
-            return gd_fail(ctx, GD_FORMAT, "%s: the gzip data is %s", source,
-                           z->avail_in ? "damaged" : "cut off");
-        }
-    }
-}
-
-gd_status gd__gunzip(gd_ctx *ctx, const char *source, const void *data, size_t size, size_t limit, char **out,
-                     size_t *out_size, size_t *block)
-{
-    *out = NULL;
-    *out_size = *block = 0;
-    if (size > UINT_MAX)
-        return gd_fail(ctx, GD_FORMAT, "%s: gzip files of more than 4 GB are not read", source);
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)size};
-    if (inflateInit2(&z, 15 + 16) != Z_OK) return gd_fail(ctx, GD_NOMEM, "out of memory");
-    gd_status status = inflate_all(ctx, &z, source, limit, out, out_size, block);
-    (void)inflateEnd(&z);
-    if (status) {
-        gd__free(ctx, *out, *block);
-        *out = NULL;
-        *out_size = *block = 0;
-    }
-    return status;
-}
-
-#else
-
-gd_status gd__gunzip(gd_ctx *ctx, const char *source, const void *data, size_t size, size_t limit, char **out,
-                     size_t *out_size, size_t *block)
-{
-    (void)data, (void)size, (void)limit;
-    *out = NULL;
-    *out_size = *block = 0;
-    return gd_fail(ctx, GD_FORMAT, "%s: this gradus was built without zlib; unpack the file first", source);
-}
-
-#endif
-
 /* ---- tensors ---- */
 
 static gd_tensor *plain_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size)
@@ -182,8 +102,8 @@ gd_tensor *gd__idx_load(gd_ctx *ctx, const char *path)
 {
     char *data;
     size_t size, block;
-    if (gd__read_input(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
-    gd_tensor *t = gd__idx_tensor(ctx, path, data, size, MAX_FILE);
+    if (gd__read_unpacked(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    gd_tensor *t = plain_tensor(ctx, path, data, size);
     gd__free(ctx, data, block);
     return t;
 }

@@ -20,12 +20,6 @@ GD_NODISCARD gd_status gd__idx_parse(gd_ctx *ctx, const char *source, const void
 /* The elements of a parsed file as out->dtype. */
 void gd__idx_unpack(const gd_idx *idx, const void *elements, void *out);
 
-/* Is it gzip? */
-bool gd__is_gzip(const void *data, size_t size);
-/* Unpacks gzip of at most `limit` bytes.  *out is new: gd__free(ctx, *out, *block).  FORMAT: damaged, cut off or larger. */
-GD_NODISCARD gd_status gd__gunzip(gd_ctx *ctx, const char *source, const void *data, size_t size,
-                                  size_t limit, char **out, size_t *out_size, size_t *block);
-
 /* Bytes of an IDX file, gzip or not.  New. */
 gd_tensor *gd__idx_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size, size_t limit);
 gd_tensor *gd__idx_load(gd_ctx *ctx, const char *path);

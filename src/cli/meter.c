@@ -53,7 +53,7 @@ void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
     double now = gd__cli_seconds();
     if (now - p->shown < INTERVAL) return;
     p->shown = now;
-    double elapsed = now - p->begun, rate = elapsed > 0 ? (double)done / elapsed : 0;
+    double elapsed = now - p->begun, rate = elapsed > 0 ? (double)(done - p->first) / elapsed : 0;
     char of[32] = "", left[64] = "", line[256];
     if (p->total) (void)snprintf(of, sizeof of, "/%lld", (long long)p->total);
     if (p->total && rate > 0) {
@@ -61,8 +61,8 @@ void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
         duration(time_left, sizeof time_left, (double)(p->total - done) / rate);
         (void)snprintf(left, sizeof left, "  %s left", time_left);
     }
-    (void)snprintf(line, sizeof line, "%s %lld%s  loss %.6g  %.*f %ss/s%s", unit, (long long)done, of, loss,
-                   rate < 10 ? 2 : 0, rate, unit, left);
+    (void)snprintf(line, sizeof line, "%s%s %lld%s  loss %.6g  %.*f %ss/s%s", p->note, unit, (long long)done,
+                   of, loss, rate < 10 ? 2 : 0, rate, unit, left);
     put_line(p, line);
 }
 

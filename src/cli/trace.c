@@ -78,21 +78,61 @@ static gd_status io_error(gd_ctx *ctx, const char *path, const char *action)
     return gd_fail(ctx, GD_IO, "%s: cannot %s: %s", path, action, text);
 }
 
-gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path)
+static gd_tracer *open_trace(gd_ctx *ctx, const char *path, int flags, off_t whole)
 {
     gd_tracer *t = gd__calloc(ctx, sizeof *t);
     if (!t) return NULL;
     *t = (gd_tracer){.ctx = ctx, .buffer = gd__text(ctx), .fd = -1, .path = gd__strdup(ctx, path)};
     if (t->path) {
         struct stat info;
-        t->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        t->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
         if (t->fd < 0) (void)io_error(ctx, path, "open");
         t->regular = t->fd >= 0 && fstat(t->fd, &info) == 0 && S_ISREG(info.st_mode);
     }
-    if (t->fd >= 0) return t;
+    t->whole = whole;
+    if (t->fd >= 0 &&
+        (!t->regular || !whole || (ftruncate(t->fd, whole) == 0 && lseek(t->fd, 0, SEEK_END) >= 0)))
+        return t;
+    if (t->fd >= 0) (void)io_error(ctx, path, "shorten");
     (void)gd__tracer_close(t);
     return NULL;
 }
+
+gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path) { return open_trace(ctx, path, O_TRUNC, 0); }
+
+/* The step of a line; -1: it is no line of a trace. */
+static int64_t step_of(const char *line, size_t length)
+{
+    json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *step = json_object_get(object, "step");
+    int64_t number = json_is_integer(step) ? json_integer_value(step) : -1;
+    json_decref(object);
+    return number;
+}
+
+gd_tracer *gd__tracer_resume(gd_ctx *ctx, const char *path, int64_t step)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return gd__tracer_open(ctx, path);
+    char *data;
+    size_t size, block, kept = 0;
+    if (gd__read_input(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    bool good = true;
+    for (const char *end; good && (end = memchr(data + kept, '\n', size - kept));) {
+        int64_t number = step_of(data + kept, (size_t)(end - data) - kept);
+        good = number >= 0;
+        if (!good || number > step) break;
+        kept = (size_t)(end - data) + 1;
+    }
+    gd__free(ctx, data, block);
+    if (!good) {
+        (void)gd_fail(ctx, GD_FORMAT, "%s: not a trace to go on with", path);
+        return NULL;
+    }
+    return open_trace(ctx, path, kept ? 0 : O_TRUNC, (off_t)kept);
+}
+
+gd_text *gd__tracer_begin(gd_tracer *t) { return &t->buffer; }
 
 static gd_status write_lines(gd_tracer *t)
 {
@@ -118,6 +158,13 @@ gd_status gd__tracer_step(gd_tracer *t, int64_t step, double loss, int64_t evals
     gd_status status = gd__trace_line(&t->buffer, step, loss, evals, names, params, count);
     return status ? status : t->buffer.used >= KEEP ? write_lines(t) : GD_OK;
 }
+
+gd_status gd__tracer_end(gd_tracer *t)
+{
+    return t->buffer.failed ? GD_NOMEM : t->buffer.used >= KEEP ? write_lines(t) : GD_OK;
+}
+
+gd_status gd__tracer_flush(gd_tracer *t) { return write_lines(t); }
 
 gd_status gd__tracer_close(gd_tracer *t)
 {

@@ -20,6 +20,13 @@ typedef struct gd_tracer gd_tracer;
 gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path); /* new; NULL with IO recorded */
 GD_NODISCARD gd_status gd__tracer_step(gd_tracer *t, int64_t step, double loss, int64_t evals,
                                        const char *const *names, gd_tensor *const *params, int count);
+/* Opens a trace to go on after a step: lines of later steps, and half a line at the end, are dropped.  A file that is not
+ * there is made.  FORMAT for a file that is no trace. */
+gd_tracer *gd__tracer_resume(gd_ctx *ctx, const char *path, int64_t step);
+/* A line of one's own: append it, with its line end, to what gd__tracer_begin gives (borrowed), then gd__tracer_end. */
+gd_text *gd__tracer_begin(gd_tracer *t);
+GD_NODISCARD gd_status gd__tracer_end(gd_tracer *t);
+GD_NODISCARD gd_status gd__tracer_flush(gd_tracer *t);
 gd_status gd__tracer_close(gd_tracer *t); /* writes what is left; frees also when that fails; NULL is fine */
 
 /* ---- reading ---- */

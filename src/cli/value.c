@@ -1,15 +1,20 @@
 /* Values of the command line; see value.h. */
 #include "cli/value.h"
 #include "cli/csv.h"
+#include "cli/gzip.h"
 #include "cli/idx.h"
 #include "cli/text.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
+#include "module/file.h"
+#include "module/npy.h"
 #include "optim/suggest.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#define MAX_FILE ((uint64_t)1 << 36)
 
 typedef struct reader {
     gd_ctx *ctx;
@@ -282,11 +287,28 @@ static gd_tensor *csv_columns(gd_ctx *ctx, const char *path, const char *part)
     return t;
 }
 
+/* A NumPy file packed with gzip. */
+static gd_tensor *packed_npy(gd_ctx *ctx, const char *path)
+{
+    char *data;
+    size_t size, block, at, length;
+    gd_npy npy;
+    if (gd__read_unpacked(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    gd_status status = gd__npy_prefix(ctx, path, data, size, &at, &length);
+    if (!status) status = gd__npy_header(ctx, path, data + at, at, length, size, &npy);
+    gd_tensor *t = status ? NULL : gd_empty(ctx, npy.dtype, npy.ndim, npy.shape);
+    if (t) gd__npy_unpack(&npy, data + npy.data_at, gd_data_mut(t));
+    if (t && npy.dtype == GD_BOOL) gd__normalise_bools(gd_data_mut(t), (size_t)npy.count);
+    gd__free(ctx, data, block);
+    return t;
+}
+
 gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path)
 {
     size_t length;
-    const char *extension = ".csv", *part = split_part(path, extension, &length);
-    if (!part) part = split_part(path, extension = ".safetensors", &length);
+    const char *part = split_part(path, ".csv", &length);
+    if (!part) part = split_part(path, ".csv.gz", &length);
+    if (!part) part = split_part(path, ".safetensors", &length);
     char file[4096];
     if (length >= sizeof file) {
         (void)gd_fail(ctx, GD_PARSE, "%s: a path of %zu bytes", what, length);
@@ -294,10 +316,11 @@ gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path)
     }
     memcpy(file, path, length);
     file[length] = 0;
-    if (ends_with(file, length, ".csv")) return csv_columns(ctx, file, part);
+    if (ends_with(file, length, ".csv") || ends_with(file, length, ".csv.gz"))
+        return csv_columns(ctx, file, part);
     if (ends_with(file, length, ".safetensors")) return archive_part(ctx, what, file, part);
     if (gd__idx_is_path(file)) return gd__idx_load(ctx, file);
-    return gd_npy_load(ctx, file);
+    return ends_with(file, length, ".gz") ? packed_npy(ctx, file) : gd_npy_load(ctx, file);
 }
 
 static gd_tensor *file_value(reader *r)

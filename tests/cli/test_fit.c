@@ -1,22 +1,15 @@
 /* What `gradus fit` is made of: bounds and Student's t; and the command itself on lines, whose answer is known. */
-#include "support/support.h"
+#include "program.h"
 
 #include "cli/bound.h"
 #include "cli/student.h"
 
-#include <math.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static memory counted;
 static gd_ctx *ctx;
-static char folder[64];
 
 static int start(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/gradus_fit_XXXXXX");
-    if (!mkdtemp(folder) || chdir(folder) != 0) return -1;
+    if (enter_folder(state)) return -1;
     ctx = context(&counted, 1, NULL);
     gd_scope_begin(ctx);
     return 0;
@@ -24,13 +17,9 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     gd_scope_end(ctx);
     end_context(ctx, &counted);
-    char command[128];
-    if (chdir("/") != 0) return -1;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
+    return leave_folder(state);
 }
 
 /* ---- Student's t: values of the usual tables, and of closed forms for one and two degrees of freedom ---- */
@@ -130,59 +119,10 @@ static void bounded_values_come_back_from_free_ones(void **state)
 
 /* ---- the command ---- */
 
-static char out[1 << 16], err[1 << 14];
-
-static void slurp(const char *path, char *into, size_t size)
-{
-    FILE *f = fopen(path, "rb");
-    into[f ? fread(into, 1, size - 1, f) : 0] = 0;
-    if (f) fclose(f);
-}
-
-static int gradus(const char *arguments)
-{
-    char command[4096];
-    snprintf(command, sizeof command, "%s %s >stdout.txt 2>stderr.txt", GD_CLI, arguments);
-    int status = system(command);
-    slurp("stdout.txt", out, sizeof out);
-    slurp("stderr.txt", err, sizeof err);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-static void works(const char *arguments)
-{
-    if (gradus(arguments) != 0 || *err) fail_msg("gradus %s: %s", arguments, err);
-}
-
-static void fails(const char *arguments, int code, const char *text)
-{
-    int got = gradus(arguments);
-    if (got != code || !strstr(err, text) || strchr(err, '\n') != err + strlen(err) - 1 || *out)
-        fail_msg("gradus %s: exit %d says\n  %swant exit %d\n  %s", arguments, got, err, code, text);
-}
-
-static void put(const char *name, const char *text)
-{
-    FILE *f = fopen(name, "wb");
-    fputs(text, f);
-    fclose(f);
-}
-
 /* The number behind "key": in an object named by `object` ("" for the outer one). */
 static void check(const char *object, const char *key, double want, double tolerance)
 {
-    char quoted[64];
-    const char *at = out;
-    if (*object) {
-        snprintf(quoted, sizeof quoted, "\"%s\": {", object);
-        at = strstr(out, quoted);
-        assert_non_null(at);
-    }
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    at = strstr(at, quoted);
-    assert_non_null(at);
-    at += strlen(quoted);
-    double got = strtod(*at == '[' ? at + 1 : at, NULL);
+    double got = json_number_in(object, key);
     if (!(fabs(got - want) <= tolerance * fabs(want)))
         fail_msg("%s.%s is %.15g, want %.15g", object, key, got, want);
 }

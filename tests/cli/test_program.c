@@ -1,78 +1,7 @@
 /* The program itself, run as a user runs it: exit codes, one sentence on standard error, outputs whole or absent. */
-#include "support/support.h"
+#include "program.h"
 
-#include <math.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
-
-static char folder[64];
-
-static int start(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/gradus_program_XXXXXX");
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    char command[128];
-    if (chdir("/") != 0) return -1;
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
-/* ---- running ---- */
-
-static char out[1 << 16], err[1 << 14];
-
-static void slurp(const char *path, char *into, size_t size)
-{
-    FILE *f = fopen(path, "rb");
-    into[f ? fread(into, 1, size - 1, f) : 0] = 0;
-    if (f) fclose(f);
-}
-
-/* Runs `gradus ARGUMENTS` through the shell, in the test's folder; the exit code. */
-static int gradus(const char *arguments)
-{
-    char command[4096];
-    snprintf(command, sizeof command, "%s %s >stdout.txt 2>stderr.txt", GD_CLI, arguments);
-    int status = system(command);
-    slurp("stdout.txt", out, sizeof out);
-    slurp("stderr.txt", err, sizeof err);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-static void works(const char *arguments)
-{
-    if (gradus(arguments) != 0) fail_msg("gradus %s: %s", arguments, err);
-    if (*err) fail_msg("gradus %s says %s", arguments, err);
-}
-
-/* Exit code, one line that begins with "gradus: " and holds `text`, nothing on standard output. */
-static void fails(const char *arguments, int code, const char *text)
-{
-    int got = gradus(arguments);
-    size_t length = strlen(err);
-    if (got != code) fail_msg("gradus %s: exit %d, want %d: %s", arguments, got, code, err);
-    if (strncmp(err, "gradus: ", 8) != 0 || !strstr(err, text) || strchr(err, '\n') != err + length - 1)
-        fail_msg("gradus %s says\n  %swant\n  %s", arguments, err, text);
-    if (*out) fail_msg("gradus %s prints %s", arguments, out);
-}
-
-static void put(const char *name, const char *text)
-{
-    FILE *f = fopen(name, "wb");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static bool exists(const char *name) { return access(name, F_OK) == 0; }
 
 static void put_trace(const char *name)
 {
@@ -189,15 +118,6 @@ static void broken_inputs_of_eval_are_named(void **state)
 /* ---- minimize ---- */
 
 #define ROSENBROCK "'(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5]"
-
-static double json_number(const char *key)
-{
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\":", key);
-    const char *at = strstr(out, quoted);
-    if (!at) fail_msg("no %s in %s", key, out);
-    return strtod(at + strlen(quoted), NULL);
-}
 
 /* Against the closed form: gradient descent on x^2 with rate r multiplies x by 1 - 2 r. */
 static void minimize_takes_steps_and_writes_the_trace(void **state)
@@ -418,27 +338,25 @@ static void completions_are_valid_bash(void **state)
     assert_string_equal(out, "eval\n--help --hessian\n");
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(help_and_version_go_to_standard_output),
-        TEST(start_up_is_fast),
-        TEST(wrong_usage_ends_with_2),
-        TEST(eval_prints_value_and_gradient),
-        TEST(broken_inputs_of_eval_are_named),
-        TEST(minimize_takes_steps_and_writes_the_trace),
-        TEST(minimize_stops_when_told),
-        TEST(minimize_draws),
-        TEST(failed_runs_and_wrong_usage_of_minimize),
-        TEST(links_are_listed_and_explained),
-        TEST(chains_are_explained),
-        TEST(plot_draws_losses_and_paths),
-        TEST(broken_traces_leave_no_picture),
-        TEST(a_full_disk_and_a_closed_pipe_are_reported),
-        TEST(devices_are_not_replaced_by_files),
-        TEST(completions_are_valid_bash),
+        PROGRAM_TEST(help_and_version_go_to_standard_output),
+        PROGRAM_TEST(start_up_is_fast),
+        PROGRAM_TEST(wrong_usage_ends_with_2),
+        PROGRAM_TEST(eval_prints_value_and_gradient),
+        PROGRAM_TEST(broken_inputs_of_eval_are_named),
+        PROGRAM_TEST(minimize_takes_steps_and_writes_the_trace),
+        PROGRAM_TEST(minimize_stops_when_told),
+        PROGRAM_TEST(minimize_draws),
+        PROGRAM_TEST(failed_runs_and_wrong_usage_of_minimize),
+        PROGRAM_TEST(links_are_listed_and_explained),
+        PROGRAM_TEST(chains_are_explained),
+        PROGRAM_TEST(plot_draws_losses_and_paths),
+        PROGRAM_TEST(broken_traces_leave_no_picture),
+        PROGRAM_TEST(a_full_disk_and_a_closed_pipe_are_reported),
+        PROGRAM_TEST(devices_are_not_replaced_by_files),
+        PROGRAM_TEST(completions_are_valid_bash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,22 @@
+/* --chain, --group and --schedule: the optimizer of a command. */
+#ifndef GD_CLI_TUNING_H
+#define GD_CLI_TUNING_H
+
+#include "cli/args.h"
+#include "gradus/optim.h"
+
+#define GD_TUNING_OPTIONS(chain)                                                                           \
+    GD_OPTION("chain", "CHAIN", "the optimizer: links joined by |, see gradus links (" chain ")"),         \
+        GD_REPEATED("group", "GLOB: KEY=VALUE",                                                            \
+                    "settings of their own for the parameters whose names match: 'w*: lr=0.1'"),           \
+        GD_REPEATED(                                                                                       \
+            "schedule", "KEY=SCHEDULE",                                                                    \
+            "a setting that changes with the step: 'lr=warmup(100, cosine(0.1, 0.001, 1000))'; constant, " \
+            "linear, cosine, cosine_restarts, exponential, polynomial, step, multistep, one_cycle, wsd")
+
+/* GLOB: KEY=VALUE, ...  PARSE: "--group: ..." */
+GD_NODISCARD gd_status gd__tune_group(gd_optimizer *optimizer, const char *text);
+/* KEY=SCHEDULE, for all groups. */
+GD_NODISCARD gd_status gd__tune_schedule(gd_optimizer *optimizer, const char *text);
+
+#endif

@@ -1,0 +1,82 @@
+/* Lists of words; see words.h. */
+#include "cli/words.h"
+
+#include <limits.h>
+#include <string.h>
+
+gd_status gd__words_add(gd_ctx *ctx, gd_words *w, const char *text, size_t length)
+{
+    const char *word = gd__intern(ctx, text, length);
+    if (!word) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+    size_t need = ((size_t)w->count + 1) * sizeof *w->word;
+    if (w->count == INT_MAX - 1) return gd_fail(ctx, GD_OVERFLOW, "too many names");
+    if (need > w->bytes) {
+        size_t bytes = w->bytes ? w->bytes * 2 : 16 * sizeof *w->word;
+        const char **grown = gd__realloc(ctx, w->word, w->bytes, bytes);
+        if (!grown) return GD_NOMEM;
+        w->word = grown;
+        w->bytes = bytes;
+    }
+    w->word[w->count++] = word;
+    return GD_OK;
+}
+
+void gd__words_free(gd_ctx *ctx, gd_words *w)
+{
+    gd__free(ctx, w->word, w->bytes);
+    *w = (gd_words){0};
+}
+
+int gd__words_find(const gd_words *w, const char *text)
+{
+    for (int i = 0; i < w->count; i++)
+        if (!strcmp(w->word[i], text)) return i;
+    return -1;
+}
+
+bool gd__words_equal(const gd_words *a, const gd_words *b)
+{
+    if (a->count != b->count) return false;
+    for (int i = 0; i < a->count; i++)
+        if (strcmp(a->word[i], b->word[i]) != 0) return false;
+    return true;
+}
+
+gd_status gd__words_of_option(const gd_args *args, const char *name, bool split, gd_words *out)
+{
+    int at = 0;
+    for (const char *value; (value = gd__args_next(args, name, &at));) {
+        for (const char *s = value;;) {
+            size_t length = split ? strcspn(s, ",") : strlen(s);
+            if (!length)
+                return gd_fail(args->ctx, GD_ARGUMENT, "%s: --%s: '%.60s' has an empty name",
+                               args->command->name, name, value);
+            gd_status status = gd__words_add(args->ctx, out, s, length);
+            if (status) return status;
+            if (!s[length]) break;
+            s += length + 1;
+        }
+    }
+    return GD_OK;
+}
+
+void gd__words_print(gd_text *out, const gd_words *w)
+{
+    gd__text_char(out, '[');
+    for (int i = 0; i < w->count; i++) {
+        if (i) gd__text_add(out, ", ");
+        gd__json_string(out, w->word[i]);
+    }
+    gd__text_char(out, ']');
+}
+
+gd_status gd__words_read(gd_ctx *ctx, const json_t *list, gd_words *out)
+{
+    gd_status status = json_is_array(list) ? GD_OK : gd_fail(ctx, GD_FORMAT, "a list of words expected");
+    for (size_t i = 0; i < json_array_size(list) && !status; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        status = text ? gd__words_add(ctx, out, text, strlen(text))
+                      : gd_fail(ctx, GD_FORMAT, "a word expected");
+    }
+    return status;
+}

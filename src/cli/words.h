@@ -1,0 +1,28 @@
+/* Lists of words: names of columns, classes, settings.  The words are interned: they live as long as the context. */
+#ifndef GD_CLI_WORDS_H
+#define GD_CLI_WORDS_H
+
+#include "cli/args.h"
+
+#include <jansson.h>
+
+typedef struct gd_words {
+    const char **word;
+    int count;
+    size_t bytes;
+} gd_words;
+
+GD_NODISCARD gd_status gd__words_add(gd_ctx *ctx, gd_words *words, const char *text, size_t length);
+void gd__words_free(gd_ctx *ctx, gd_words *words);
+/* -1 if it is not there. */
+int gd__words_find(const gd_words *words, const char *text);
+bool gd__words_equal(const gd_words *a, const gd_words *b);
+
+/* All values of a repeated option; with `split` each value may be several words joined by commas. */
+GD_NODISCARD gd_status gd__words_of_option(const gd_args *args, const char *name, bool split, gd_words *out);
+
+/* As a JSON list and back; FORMAT for something else. */
+void gd__words_print(gd_text *out, const gd_words *words);
+GD_NODISCARD gd_status gd__words_read(gd_ctx *ctx, const json_t *list, gd_words *out);
+
+#endif
