@@ -5,6 +5,27 @@
 
 #include "gradus/autograd.h"
 
+#include <stdio.h>
+
+typedef struct bench_row {
+    const char *name, *help;
+    void (*run)(void);
+} bench_row;
+
+extern const bench_row bench_rows[]; /* ended by a row without a name */
+const bench_row *bench_find(const char *name);
+
+/* Benchmarks between begin and end report to it. */
+typedef struct bench_run {
+    bool json;
+    void (*line)(void *user, const char *text); /* prints, with its line end */
+    void *user;
+    int lines, missed; /* reports so far, and those that missed a limit */
+} bench_run;
+
+void bench_begin(bench_run *run);
+void bench_end(bench_run *run);
+
 typedef struct report {
     const char *name;    /* "matmul 512" */
     double value;        /* measured */
@@ -15,7 +36,7 @@ typedef struct report {
     double ratio_limit;  /* other / value must be at least this; 0: none */
 } report;
 
-/* Prints a line (or a JSON object); false when a limit is missed. */
+/* Prints a line (or a JSON object). */
 void bench_report(report r);
 
 double bench_now(void); /* seconds */
@@ -31,6 +52,8 @@ void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg
 
 /* A context with as many threads as the comparison; ends the program when there is an error. */
 gd_ctx *bench_context(int threads);
+/* Runs a script of this folder with Python, to read what it prints: pclose.  NULL where there is none. */
+FILE *bench_python(const char *script, int threads);
 void bench_check(gd_ctx *ctx);
 
 #define BENCH(name, help) void bench_##name(void);

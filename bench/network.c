@@ -57,11 +57,8 @@ static network make(gd_ctx *ctx)
 /* Microseconds a step as torch_mlp.py prints them, or 0. */
 static double torch_time(void)
 {
-    const char *python = getenv("GRADUS_TORCH_PYTHON");
-    char command[1024], line[128] = "";
-    snprintf(command, sizeof command, "%s '%s' %d 2>/dev/null", python ? python : "python3",
-             GD_BENCH_DIR "/torch_mlp.py", bench_threads());
-    FILE *out = popen(command, "r");
+    char line[128] = "";
+    FILE *out = bench_python("torch_mlp.py", bench_threads());
     if (!out) return 0;
     if (!fgets(line, sizeof line, out)) line[0] = 0;
     return pclose(out) == 0 ? strtod(line, NULL) : 0;

@@ -8,6 +8,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* In the program that is shipped (GD_BENCH_PORTABLE), the loops exist once for each instruction set instead. */
+#if defined(GD_BENCH_PORTABLE) && defined(__x86_64__) && !defined(__clang__)
+#define FOR_EACH_ISA __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define FOR_EACH_ISA
+#endif
+
+FOR_EACH_ISA
 static void run_part(plain_op op, float *restrict o, const float *restrict a, const float *restrict b, long n)
 {
     switch (op) {
@@ -115,6 +123,7 @@ void plain_run(plain_pool *p, plain_op op, float *o, const float *a, const float
 
 /* ---- the bytes of an optimizer step ---- */
 
+FOR_EACH_ISA
 static void read_piece(plain_pool *p, const plain_step *s, long start, long end)
 {
     unsigned sum = 0;
@@ -123,6 +132,7 @@ static void read_piece(plain_pool *p, const plain_step *s, long start, long end)
 }
 
 /* The values stay what they are but for their last bit. */
+FOR_EACH_ISA
 static void write_piece(plain_pool *pool, const plain_step *s, long start, long end)
 {
     (void)pool;

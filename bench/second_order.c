@@ -46,11 +46,8 @@ static void newton_step(void *arg)
 /* Microseconds a step as torch_newton.py prints them; false where there is no PyTorch. */
 static bool torch_times(double *rows, double *batched)
 {
-    const char *python = getenv("GRADUS_TORCH_PYTHON");
-    char command[1024], line[128] = "";
-    snprintf(command, sizeof command, "%s '%s' 1 2>/dev/null", python ? python : "python3",
-             GD_BENCH_DIR "/torch_newton.py");
-    FILE *out = popen(command, "r");
+    char line[128] = "";
+    FILE *out = bench_python("torch_newton.py", 1);
     if (!out) return false;
     if (!fgets(line, sizeof line, out)) line[0] = 0;
     return pclose(out) == 0 && sscanf(line, "%lf %lf", rows, batched) == 2;

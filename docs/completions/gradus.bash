@@ -5,7 +5,7 @@ _gradus()
     local command=${COMP_WORDS[1]} options= files=
     COMPREPLY=()
     if [[ $COMP_CWORD -eq 1 ]]; then
-        COMPREPLY=($(compgen -W '--help --version minimize fit train predict eval links explain plot devices help' -- "$word"))
+        COMPREPLY=($(compgen -W '--help --version minimize fit train predict eval links explain plot bench devices help' -- "$word"))
         return
     fi
     case $command in
@@ -40,6 +40,10 @@ _gradus()
     plot)
         options='--help --out --expr --path --x --scale --label --title --dark --data --dtype --device --seed --threads'
         files=' --out '
+        ;;
+    bench)
+        options='--help --device --list --json'
+        files=' '
         ;;
     devices)
         options='--help --json --threads'

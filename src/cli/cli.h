@@ -4,8 +4,6 @@
 
 #include "cli/args.h"
 
-#define GD_VERSION "0.1.0"
-
 enum { GD_EXIT_DONE = 0, GD_EXIT_FAILED = 1, GD_EXIT_USAGE = 2 };
 
 struct gd_cli {
@@ -19,9 +17,9 @@ int gd__cli_code(const gd_cli *cli, gd_status status);
 /* Writes cli->out to standard output.  IO when that is closed or full. */
 GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 
-/* Every command, in the order of --help: cmd_NAME.c defines gd__command_NAME. */
+/* Every command, in the order of --help: cmd_NAME.c defines gd__command_NAME (bench/command.c that of bench). */
 #define GD_COMMANDS(X) \
-    X(minimize) X(fit) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(devices) X(help)
+    X(minimize) X(fit) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(bench) X(devices) X(help)
 
 #define GD_COMMAND_EXTERN(name) extern const gd_command gd__command_##name;
 GD_COMMANDS(GD_COMMAND_EXTERN)

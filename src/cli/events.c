@@ -4,6 +4,7 @@
  *   Event      1: double wall_time   2: int64 step   3: string file_version   5: Summary
  *   Summary    1: repeated Value { 1: string tag   2: float simple_value } */
 #include "cli/events.h"
+#include "cli/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,14 +112,6 @@ void gd__event_message(gd_text *out, double wall_time, int64_t step, const char 
 
 /* ---- the file ---- */
 
-static gd_status io_error(gd_ctx *ctx, const char *path, const char *action)
-{
-    int code = errno;
-    char text[128];
-    if (strerror_r(code, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", code);
-    return gd_fail(ctx, GD_IO, "%s: cannot %s: %s", path, action, text);
-}
-
 static double now(void)
 {
     struct timespec t;
@@ -138,7 +131,8 @@ static gd_status make_folders(gd_ctx *ctx, const char *folder)
         if (path[i] != '/' && path[i] != 0) continue;
         char c = path[i];
         path[i] = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST) return io_error(ctx, path, "make the folder");
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return gd__io_error(ctx, path, "make the folder", errno);
         path[i] = c;
     }
     return GD_OK;
@@ -166,7 +160,7 @@ gd_events *gd__events_open(gd_ctx *ctx, const char *folder)
     gd_status status = e->path.failed ? GD_NOMEM : make_folders(ctx, folder);
     if (!status) {
         e->fd = open(e->path.data, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-        if (e->fd < 0) status = io_error(ctx, e->path.data, "open");
+        if (e->fd < 0) status = gd__io_error(ctx, e->path.data, "open", errno);
     }
     if (!status) status = add_record(e, 0, NULL, 0);
     if (!status) status = gd__events_flush(e);
@@ -188,7 +182,7 @@ gd_status gd__events_flush(gd_events *e)
         ssize_t put = write(e->fd, e->buffer.data + at, e->buffer.used - at);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
-            gd_status status = io_error(e->ctx, e->path.data, "write");
+            gd_status status = gd__io_error(e->ctx, e->path.data, "write", errno);
             /* half a record would end the file for its readers */
             if (whole >= 0 && ftruncate(e->fd, whole) != 0) status = GD_IO;
             gd__text_clear(&e->buffer);
@@ -205,7 +199,7 @@ gd_status gd__events_close(gd_events *e)
     if (!e) return GD_OK;
     gd_status status = e->buffer.used ? gd__events_flush(e) : GD_OK;
     if (e->fd >= 0 && close(e->fd) != 0 && errno != EINTR && !status)
-        status = io_error(e->ctx, e->path.data, "close");
+        status = gd__io_error(e->ctx, e->path.data, "close", errno);
     gd__text_free(&e->path);
     gd__text_free(&e->buffer);
     gd__text_free(&e->message);

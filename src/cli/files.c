@@ -13,7 +13,7 @@
 
 #define FIRST_BLOCK ((size_t)1 << 16)
 
-static gd_status io_error(gd_ctx *ctx, const char *path, const char *action, int code)
+gd_status gd__io_error(gd_ctx *ctx, const char *path, const char *action, int code)
 {
     char text[128];
     if (strerror_r(code, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", code);
@@ -45,7 +45,7 @@ static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit,
         }
         int64_t got = ctx->files.read(ctx->files.user, fd, *data + *size, *block - *size - 1);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return io_error(ctx, path, "read", errno);
+        if (got < 0) return gd__io_error(ctx, path, "read", errno);
         if (got == 0) break;
         *size += (size_t)got;
         if (*size > limit)
@@ -62,7 +62,7 @@ gd_status gd__read_input(gd_ctx *ctx, const char *path, uint64_t limit, char **d
     *size = *block = 0;
     if (!*path) return gd_fail(ctx, GD_IO, "no file name given");
     int fd = open_input(ctx, path);
-    if (fd < 0) return io_error(ctx, path, "open", errno);
+    if (fd < 0) return gd__io_error(ctx, path, "open", errno);
     /* one block of the right size for an ordinary file */
     int64_t known = ctx->files.size(ctx->files.user, fd);
     if (known > 0 && (uint64_t)known <= limit && (*data = gd__alloc(ctx, (size_t)known + 2)))
@@ -92,20 +92,20 @@ static gd_status write_directly(gd_ctx *ctx, const char *path, const char *data,
     int fd;
     do fd = ctx->files.open(ctx->files.user, path, O_WRONLY | O_NOCTTY, 0);
     while (fd < 0 && errno == EINTR);
-    if (fd < 0) return io_error(ctx, path, "open", errno);
+    if (fd < 0) return gd__io_error(ctx, path, "open", errno);
     gd_status status = GD_OK;
     while (size && !status) {
         int64_t put = ctx->files.write(ctx->files.user, fd, data, size < INT_MAX ? size : INT_MAX);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
-            status = io_error(ctx, path, "write", errno);
+            status = gd__io_error(ctx, path, "write", errno);
         } else {
             data += put;
             size -= (size_t)put;
         }
     }
     if (ctx->files.close(ctx->files.user, fd) && errno != EINTR && !status)
-        status = io_error(ctx, path, "write", errno);
+        status = gd__io_error(ctx, path, "write", errno);
     return status;
 }
 
@@ -134,19 +134,19 @@ gd_status gd__check_output(gd_ctx *ctx, const char *path)
     struct stat info;
     if (!*path) return gd_fail(ctx, GD_IO, "no file name given for the output");
     if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) return io_error(ctx, path, "write", EISDIR);
+        if (S_ISDIR(info.st_mode)) return gd__io_error(ctx, path, "write", EISDIR);
         if (!S_ISREG(info.st_mode))
-            return access(path, W_OK) == 0 ? GD_OK : io_error(ctx, path, "write", errno);
+            return access(path, W_OK) == 0 ? GD_OK : gd__io_error(ctx, path, "write", errno);
     }
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
     size_t length = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
-    if (length >= sizeof folder) return io_error(ctx, path, "write", ENAMETOOLONG);
+    if (length >= sizeof folder) return gd__io_error(ctx, path, "write", ENAMETOOLONG);
     memcpy(folder, slash ? path : ".", length);
     folder[length] = 0;
-    if (stat(folder, &info) != 0) return io_error(ctx, path, "write", errno);
-    if (!S_ISDIR(info.st_mode)) return io_error(ctx, path, "write", ENOTDIR);
-    return access(folder, W_OK | X_OK) == 0 ? GD_OK : io_error(ctx, path, "write", errno);
+    if (stat(folder, &info) != 0) return gd__io_error(ctx, path, "write", errno);
+    if (!S_ISDIR(info.st_mode)) return gd__io_error(ctx, path, "write", ENOTDIR);
+    return access(folder, W_OK | X_OK) == 0 ? GD_OK : gd__io_error(ctx, path, "write", errno);
 }
 
 gd_status gd__check_file(gd_ctx *ctx, const char *path)

@@ -4,6 +4,9 @@
 
 #include "base/ctx.h"
 
+/* Records IO: "PATH: cannot ACTION: what the system says about the error number". */
+gd_status gd__io_error(gd_ctx *ctx, const char *path, const char *action, int code);
+
 /* All bytes of a file, pipe or (path "-") of standard input, at most `limit`.  *data is new and has a NUL behind its last byte:
  * gd__free(ctx, *data, *block). */
 GD_NODISCARD gd_status gd__read_input(gd_ctx *ctx, const char *path, uint64_t limit, char **data,

@@ -1,12 +1,9 @@
-/* JSON pieces and numbers; see text.h. */
+/* JSON pieces; see text.h. */
 #include "cli/text.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 void gd__text_clear(gd_text *t)
 {
@@ -65,129 +62,4 @@ void gd__json_key(gd_text *t, bool *first, const char *key)
     *first = false;
     gd__json_string(t, key);
     gd__text_add(t, ": ");
-}
-
-/* ---- numbers ---- */
-
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/* The shape of a decimal number: [sign] digits [. digits] [e [sign] digits], with at least one digit before the e. */
-typedef struct decimal {
-    size_t length;
-    bool negative;
-    bool exact;        /* mantissa holds every digit */
-    uint64_t mantissa; /* all digits without the point */
-    int64_t exponent;  /* of ten */
-} decimal;
-
-static size_t scan_digits(const char *s, size_t at, size_t length, decimal *d, bool fraction)
-{
-    for (; at < length && is_digit(s[at]); at++) {
-        unsigned digit = (unsigned)(s[at] - '0');
-        if (d->mantissa > (UINT64_MAX - digit) / 10)
-            d->exact = false;
-        else
-            d->mantissa = d->mantissa * 10 + digit;
-        if (fraction) d->exponent--;
-    }
-    return at;
-}
-
-static size_t scan_exponent(const char *s, size_t at, size_t length, decimal *d)
-{
-    size_t p = at + 1;
-    bool negative = p < length && s[p] == '-';
-    if (p < length && (s[p] == '+' || s[p] == '-')) p++;
-    if (p >= length || !is_digit(s[p])) return at;
-    int64_t value = 0;
-    for (; p < length && is_digit(s[p]); p++)
-        if (value < 1000000) value = value * 10 + (s[p] - '0');
-    d->exponent += negative ? -value : value;
-    return p;
-}
-
-static decimal scan_decimal(const char *s, size_t length)
-{
-    decimal d = {.exact = true};
-    size_t at = 0;
-    if (at < length && (s[at] == '+' || s[at] == '-')) d.negative = s[at++] == '-';
-    size_t begin = at;
-    at = scan_digits(s, at, length, &d, false);
-    size_t digits = at - begin;
-    if (at < length && s[at] == '.') {
-        size_t point = ++at;
-        at = scan_digits(s, at, length, &d, true);
-        digits += at - point;
-    }
-    if (digits == 0) return d;
-    if (at < length && (s[at] == 'e' || s[at] == 'E')) at = scan_exponent(s, at, length, &d);
-    d.length = at;
-    return d;
-}
-
-/* strtod in the C locale, whatever the program's is.  (newlocale returns a constant for "C": nothing is allocated.) */
-static bool slow_number(const char *text, size_t length, double *value)
-{
-    char buf[1024];
-    if (length >= sizeof buf) return false;
-    memcpy(buf, text, length);
-    buf[length] = 0;
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) return false;
-    locale_t own = uselocale(c);
-    *value = strtod(buf, NULL);
-    (void)uselocale(own);
-    freelocale(c);
-    return true;
-}
-
-static size_t special_number(const char *s, size_t length, double *value)
-{
-    size_t sign = length && (s[0] == '+' || s[0] == '-'), used = 0;
-    double v = 0;
-    if (length - sign >= 8 && !strncasecmp(s + sign, "infinity", 8))
-        used = 8, v = INFINITY;
-    else if (length - sign >= 3 && !strncasecmp(s + sign, "inf", 3))
-        used = 3, v = INFINITY;
-    else if (length - sign >= 3 && !strncasecmp(s + sign, "nan", 3))
-        used = 3, v = NAN;
-    if (!used) return 0;
-    *value = sign && s[0] == '-' ? -v : v;
-    return used + sign;
-}
-
-size_t gd__parse_number(const char *text, size_t length, bool special, double *value)
-{
-    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-    decimal d = scan_decimal(text, length);
-    if (!d.length) return special ? special_number(text, length, value) : 0;
-    /* both factors are exact doubles, so one rounding: correct (Clinger 1990) */
-    if (d.exact && d.mantissa <= (1ull << 53) && d.exponent >= -22 && d.exponent <= 22) {
-        double m = (double)d.mantissa;
-        m = d.exponent < 0 ? m / tens[-d.exponent] : m * tens[d.exponent];
-        *value = d.negative ? -m : m;
-        return d.length;
-    }
-    return slow_number(text, d.length, value) ? d.length : 0;
-}
-
-bool gd__is_number(const char *text, size_t length, bool special, double *value)
-{
-    return length && gd__parse_number(text, length, special, value) == length;
-}
-
-bool gd__is_integer(const char *text, int64_t *value)
-{
-    bool negative = *text == '-';
-    const char *s = text + (*text == '-' || *text == '+');
-    int64_t v = 0;
-    if (!*s) return false;
-    for (; *s; s++) {
-        if (!is_digit(*s) || __builtin_mul_overflow(v, (int64_t)10, &v) ||
-            __builtin_add_overflow(v, (int64_t)(*s - '0'), &v))
-            return false;
-    }
-    *value = negative ? -v : v;
-    return true;
 }

@@ -1,4 +1,4 @@
-/* Text: pieces of JSON, numbers as text and back.  The growing text itself is base/text.h.
+/* Text: pieces of JSON.  The growing text itself is base/text.h.
  *
  *   gd_text t = gd__text(ctx);
  *   gd__text_add(&t, "{\"loss\": ");
@@ -8,6 +8,7 @@
 #ifndef GD_CLI_TEXT_H
 #define GD_CLI_TEXT_H
 
+#include "base/number.h"
 #include "base/text.h"
 
 static inline gd_text gd__text(gd_ctx *ctx) { return (gd_text){.ctx = ctx}; }
@@ -26,16 +27,5 @@ void gd__json_key(gd_text *t, bool *first, const char *key); /* the comma, if on
 
 /* Bytes of the UTF-8 character at a NUL-terminated text, 0 if it is malformed (overlong, surrogate, beyond U+10FFFF). */
 size_t gd__utf8_length(const char *text);
-
-/* ---- numbers ---- */
-
-/* Reads a decimal number at the start of text[0..length), whatever the locale: digits with '.' and exponent, and where
- * `special` is set also nan, inf and infinity in any case, with a sign.  Returns how many bytes it took, 0 if there is no
- * number (no leading spaces, no hexadecimal). */
-size_t gd__parse_number(const char *text, size_t length, bool special, double *value);
-/* All of text[0..length) is one number. */
-bool gd__is_number(const char *text, size_t length, bool special, double *value);
-/* All of a NUL-terminated text is one whole number that fits. */
-bool gd__is_integer(const char *text, int64_t *value);
 
 #endif

@@ -70,14 +70,6 @@ struct gd_tracer {
     off_t whole; /* bytes of whole lines in the file */
 };
 
-static gd_status io_error(gd_ctx *ctx, const char *path, const char *action)
-{
-    int code = errno;
-    char text[128];
-    if (strerror_r(code, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", code);
-    return gd_fail(ctx, GD_IO, "%s: cannot %s: %s", path, action, text);
-}
-
 static gd_tracer *open_trace(gd_ctx *ctx, const char *path, int flags, off_t whole)
 {
     gd_tracer *t = gd__calloc(ctx, sizeof *t);
@@ -86,14 +78,14 @@ static gd_tracer *open_trace(gd_ctx *ctx, const char *path, int flags, off_t who
     if (t->path) {
         struct stat info;
         t->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
-        if (t->fd < 0) (void)io_error(ctx, path, "open");
+        if (t->fd < 0) (void)gd__io_error(ctx, path, "open", errno);
         t->regular = t->fd >= 0 && fstat(t->fd, &info) == 0 && S_ISREG(info.st_mode);
     }
     t->whole = whole;
     if (t->fd >= 0 &&
         (!t->regular || !whole || (ftruncate(t->fd, whole) == 0 && lseek(t->fd, 0, SEEK_END) >= 0)))
         return t;
-    if (t->fd >= 0) (void)io_error(ctx, path, "shorten");
+    if (t->fd >= 0) (void)gd__io_error(ctx, path, "shorten", errno);
     (void)gd__tracer_close(t);
     return NULL;
 }
@@ -140,7 +132,7 @@ static gd_status write_lines(gd_tracer *t)
         ssize_t put = write(t->fd, t->buffer.data + at, t->buffer.used - at);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
-            gd_status status = io_error(t->ctx, t->path, "write");
+            gd_status status = gd__io_error(t->ctx, t->path, "write", errno);
             if (t->regular && ftruncate(t->fd, t->whole) != 0) status = GD_IO;
             gd__text_clear(&t->buffer);
             return status;
@@ -171,7 +163,7 @@ gd_status gd__tracer_close(gd_tracer *t)
     if (!t) return GD_OK;
     gd_status status = t->fd >= 0 ? write_lines(t) : GD_OK;
     if (t->fd >= 0 && close(t->fd) != 0 && errno != EINTR && !status)
-        status = io_error(t->ctx, t->path, "write");
+        status = gd__io_error(t->ctx, t->path, "write", errno);
     gd__text_free(&t->buffer);
     gd__strfree(t->ctx, t->path);
     gd__free(t->ctx, t, sizeof *t);

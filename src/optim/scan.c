@@ -1,5 +1,6 @@
 /* Reading and writing small texts; see scan.h. */
 #include "optim/scan.h"
+#include "base/number.h"
 
 #include <locale.h>
 #include <math.h>
@@ -143,44 +144,17 @@ bool gd__scan_is_assignment(gd_scan *s)
     return *next == '=';
 }
 
-/* strtod and printf follow the locale of the thread; here a number always has a point. */
-static locale_t enter_c_locale(locale_t *before)
-{
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    *before = c ? uselocale(c) : (locale_t)0;
-    return c;
-}
-
-static void leave_c_locale(locale_t c, locale_t before)
-{
-    if (!c) return;
-    (void)uselocale(before);
-    freelocale(c);
-}
-
-/* Length of [digits] [. digits] [e [sign] digits] at text, with a digit before the e; 0 if there is none. */
-static size_t decimal_length(const char *text)
-{
-    size_t n = 0, digits = 0;
-    for (; is_digit(text[n]); n++) digits++;
-    if (text[n] == '.')
-        for (n++; is_digit(text[n]); n++) digits++;
-    if (!digits) return 0;
-    if (text[n] != 'e' && text[n] != 'E') return n;
-    size_t e = n + 1;
-    if (text[e] == '+' || text[e] == '-') e++;
-    if (!is_digit(text[e])) return n;
-    while (is_digit(text[e])) e++;
-    return e;
-}
-
 /* A number without a fraction bar. */
 static gd_status scan_plain_number(gd_scan *s, double *value)
 {
     char c = gd__scan_peek(s);
     size_t begin = s->at, sign = c == '-' || c == '+';
     const char *digits = s->text + begin + sign;
-    size_t word = number_word(digits), length = word ? word : decimal_length(digits);
+    size_t word = number_word(digits), length = word;
+    if (word)
+        *value = *digits == 'i' ? INFINITY : NAN;
+    else if (*digits != '-' && *digits != '+')
+        length = gd__parse_number(digits, strlen(digits), false, value);
     if (!length && !sign) return gd__scan_expected(s, "a number");
     char after = digits[length];
     if (!length || is_letter(after) || is_digit(after) || after == '.') {
@@ -189,9 +163,6 @@ static gd_status scan_plain_number(gd_scan *s, double *value)
         return gd__scan_fail(s, begin, "malformed number '%.*s'", (int)(all + sign < 40 ? all + sign : 40),
                              s->text + begin);
     }
-    locale_t before, locale = enter_c_locale(&before);
-    *value = strtod(digits, NULL);
-    leave_c_locale(locale, before);
     if (isinf(*value) && !word)
         return gd__scan_fail(s, begin, "the number %.*s is too large", (int)(length < 40 ? length : 40),
                              digits);
@@ -255,6 +226,21 @@ bool gd__is_reserved(const char *name)
 }
 
 /* ---- writing ---- */
+
+/* strtod and printf follow the locale of the thread; here a number always has a point. */
+static locale_t enter_c_locale(locale_t *before)
+{
+    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    *before = c ? uselocale(c) : (locale_t)0;
+    return c;
+}
+
+static void leave_c_locale(locale_t c, locale_t before)
+{
+    if (!c) return;
+    (void)uselocale(before);
+    freelocale(c);
+}
 
 const char *gd__number_text(double value, char out[GD_NUMBER_SIZE])
 {

@@ -164,6 +164,23 @@ static void a_straight_line_has_its_textbook_answer(void **state)
     check("params", "p", LINE_A, 1e-10);
 }
 
+static void a_chain_reaches_the_same_answer(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --chain 'lbfgs | strong_wolfe' --json");
+    check("params", "a", LINE_A, 1e-7);
+    check("params", "b", LINE_B, 1e-7);
+    check("stderr", "a", LINE_SA, 1e-6);
+    check("", "rss", LINE_RSS, 1e-9);
+    assert_true(json_number("steps") > 1);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --chain 'lr(1e-4)' --steps 3 --json");
+    check("", "steps", 3, 0);
+    assert_non_null(strstr(out, "\"converged\": false"));
+    fails("fit 'a + b*x' line.csv --param a=0 --param b=0 --chain 'lm'", 2,
+          "chain: column 1: link 'lm' unknown");
+}
+
 static void bounds_do_not_change_an_answer_inside(void **state)
 {
     (void)state;
@@ -272,6 +289,7 @@ int main(void)
         TEST(malformed_bounds_are_pointed_at),
         TEST(bounded_values_come_back_from_free_ones),
         TEST(a_straight_line_has_its_textbook_answer),
+        TEST(a_chain_reaches_the_same_answer),
         TEST(bounds_do_not_change_an_answer_inside),
         TEST(tables_and_pictures_are_made),
         TEST(one_row_is_fitted_without_errors_to_give),

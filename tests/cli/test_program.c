@@ -21,7 +21,7 @@ static void help_and_version_go_to_standard_output(void **state)
     assert_non_null(strstr(out, "commands:"));
     works("-h");
     works("--version");
-    assert_string_equal(out, "gradus 0.1.0\n");
+    assert_string_equal(out, "gradus " GD_VERSION "\n");
     works("help");
     works("help eval");
     assert_non_null(strstr(out, "usage: gradus eval 'EXPR' [OPTIONS]"));
@@ -169,6 +169,18 @@ static void minimize_stops_when_told(void **state)
     assert_true(fabs(json_number("w") - 0.2) < 1e-12);
 }
 
+/* The rates are 0.1, 0.09 and 0.08. */
+static void schedules_change_settings_with_the_step(void **state)
+{
+    (void)state;
+    works("minimize 'x^2' --param x=3 --chain 'lr(5)' --schedule 'lr=linear(0.1, 0, 10)' --steps 3 --json");
+    assert_true(fabs(json_number("x") - 3 * 0.8 * 0.82 * 0.84) < 1e-12);
+    fails("minimize 'x^2' --param x=3 --schedule 'lr' --chain 'lr(1)'", 2,
+          "--schedule: KEY=SCHEDULE expected, 'lr'");
+    fails("minimize 'x^2' --param x=3 --schedule 'lr=coz(1)' --chain 'lr(1)'", 2, "schedule: column 1: ");
+    fails("minimize 'x^2' --param x=3 --schedule 'beta9=1' --chain 'lr(1)'", 2, "beta9");
+}
+
 static void minimize_draws(void **state)
 {
     (void)state;
@@ -275,6 +287,19 @@ static void broken_traces_leave_no_picture(void **state)
     fails("plot a.jsonl --out d.svg", 1, "d.svg: cannot write: Is a directory");
 }
 
+/* ---- bench ---- */
+
+static void benchmarks_are_listed_and_run(void **state)
+{
+    (void)state;
+    works("bench --list");
+    assert_non_null(strstr(out, "optim "));
+    works("bench small rosenbrock --json");
+    assert_true(out[0] == '[' && strstr(out, "\"name\": \"add, 2 elements\"") && json_number("value") > 0);
+    fails("bench smal", 2, "bench: no benchmark 'smal', did you mean 'small'?");
+    fails("bench --device tpu", 2, "--device: 'tpu' is none of: cpu gpu");
+}
+
 /* ---- outputs that cannot be written ---- */
 
 static void a_full_disk_and_a_closed_pipe_are_reported(void **state)
@@ -348,12 +373,14 @@ int main(void)
         PROGRAM_TEST(broken_inputs_of_eval_are_named),
         PROGRAM_TEST(minimize_takes_steps_and_writes_the_trace),
         PROGRAM_TEST(minimize_stops_when_told),
+        PROGRAM_TEST(schedules_change_settings_with_the_step),
         PROGRAM_TEST(minimize_draws),
         PROGRAM_TEST(failed_runs_and_wrong_usage_of_minimize),
         PROGRAM_TEST(links_are_listed_and_explained),
         PROGRAM_TEST(chains_are_explained),
         PROGRAM_TEST(plot_draws_losses_and_paths),
         PROGRAM_TEST(broken_traces_leave_no_picture),
+        PROGRAM_TEST(benchmarks_are_listed_and_run),
         PROGRAM_TEST(a_full_disk_and_a_closed_pipe_are_reported),
         PROGRAM_TEST(devices_are_not_replaced_by_files),
         PROGRAM_TEST(completions_are_valid_bash),
