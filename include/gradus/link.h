@@ -475,7 +475,8 @@ gd_tensor *gd_linop_to_dense(gd_linop *a);              /* [n, n], new */
 gd_tensor *gd_linop_diagonal_of(gd_linop *a);           /* [n], new */
 /* S A S with a diagonal S given by its elements.  New; a stays the caller's. */
 gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s);
-/* The same operator made fit for many products: an inverse is inverted once.  New; a stays the caller's. */
+/* The same operator made fit for many products: an inverse is inverted once, and where it is singular moved a little beside
+ * it, so that directions it gives no step in are stiff.  New; a stays the caller's. */
 gd_linop *gd_linop_for_products(gd_linop *a);
 
 #ifdef __cplusplus

@@ -525,11 +525,28 @@ gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s)
     return out;
 }
 
+#define BESIDE 1e-8 /* of its largest element: how far a singular inverse is moved */
+
+/* (M + shift I)^-1, where the shift makes directions in which M is zero stiff, not free. */
+static gd_tensor *inverse_beside(gd_ctx *ctx, gd_tensor *m)
+{
+    gd_tensor *largest = gd_max(gd_abs(m), NULL, false);
+    double size = largest ? gd_item(largest) : NAN;
+    gd_tensor *one = gd_to_device(gd_eye(ctx, gd_tensor_dtype(m), gd_size(m, 0), gd_size(m, 0)),
+                                  gd_tensor_device(m));
+    return gd_inverse(gd_add(m, gd_mul_scalar(one, size > 0 ? BESIDE * size : BESIDE)));
+}
+
 gd_linop *gd_linop_for_products(gd_linop *a)
 {
     if (!a || a->kind != DENSE_INVERSE) return gd_linop_retain(a);
     gd_scope_begin(a->ctx);
-    gd_linop *out = gd_linop_dense(gd_inverse(a->matrix));
+    gd_tensor *matrix = gd_inverse(a->matrix);
+    if (!matrix && gd_error(a->ctx) == GD_SINGULAR) {
+        gd_clear_error(a->ctx);
+        matrix = inverse_beside(a->ctx, a->matrix);
+    }
+    gd_linop *out = gd_linop_dense(matrix);
     gd_scope_end(a->ctx);
     return out;
 }

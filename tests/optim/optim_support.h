@@ -111,6 +111,23 @@ UNUSED static void close_problem(problem *x)
     gd_release(x->q);
 }
 
+/* ---- files that are not forced to the disk: suites that save thousands of times ---- */
+
+UNUSED static int no_sync(void *user, int fd)
+{
+    (void)user;
+    (void)fd;
+    return 0;
+}
+
+UNUSED static const gd_file_ops *quick_files(void)
+{
+    static gd_file_ops files;
+    files = gd__posix_files;
+    files.sync = no_sync;
+    return &files;
+}
+
 /* ---- every suite runs its tests with a context of its own, counted and checked at the end ---- */
 
 typedef struct fixture {

@@ -109,10 +109,10 @@ static void trust_region_newton_solves_at_least_40(void **state)
 static void limited_memory_bfgs_solves_at_least_40_in_4000_evaluations(void **state)
 {
     (void)state;
-    if (!gd_link_class_find("lbfgs") || !gd_link_class_find("strong_wolfe")) skip();
+    /* one tolerance for all; any from 1e-6 to 3e-8 meets the figures, a smaller one only walks on along Watson 12 */
     gd_solve_options options = gd_solve_defaults();
     options.max_steps = 2000;
-    options.gradient_tol = 1e-7;
+    options.gradient_tol = 5e-8;
     options.loss_tol = 1e-13;
     score s = run_chain("lbfgs | strong_wolfe", &options);
     assert_true(s.solved >= 40);

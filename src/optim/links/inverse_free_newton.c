@@ -4,11 +4,14 @@
  *     Y_0 = H^T / (norm_1(H) norm_inf(H)),    Y <- Y (2 I - H Y)
  *
  * Starts again from Y_0 where Y is no longer near the inverse of a Hessian that has moved on (the iteration would diverge).
+ * Directions that a singular Hessian left out of Y would stay out: where R = I - H Y no longer shrinks, Y_0 R^2 is added.
  * State: Y.  Cost: n reverse passes, two products of matrices. */
 #include "optim/links/hessian.h"
 #include "optim/links/vectors.h"
 
 #include <math.h>
+
+#define STUCK (1 - 1e-12)
 
 static const gd_field fields[] = {
     GD_INT("update_freq", 1, 1, 1e9, "steps between new Hessians"),
@@ -33,7 +36,11 @@ static gd_tensor *next_inverse(gd_tensor *h, gd_tensor *y)
     gd_tensor *rest = gd_sub(one, gd_matmul(h, y)), *size = rest ? gd_norm(rest, 2, NULL, false) : NULL;
     if (!size) return NULL;
     if (!(gd_item(size) <= sqrt((double)n))) return first_inverse(h);
-    return gd_matmul(y, gd_add(one, rest));
+    gd_tensor *next = gd_matmul(y, gd_add(one, rest));
+    if (gd_item(size) < STUCK) return next;
+    gd_tensor *square = gd_matmul(rest, rest), *later = square ? gd_norm(square, 2, NULL, false) : NULL;
+    if (!later || gd_item(later) < STUCK * gd_item(size)) return next;
+    return gd_add(next, gd_matmul(first_inverse(h), square));
 }
 
 static gd_status inverse_free_update(gd_link *link, gd_var *var)
@@ -65,11 +72,13 @@ static gd_status inverse_free_apply(gd_link *link, gd_var *var)
     return gd__set_zero_update(link, var);
 }
 
+/* Before there is a finite Hessian it is one that is not: no step comes of it. */
 static gd_linop *inverse_free_hessian(gd_link *link, gd_var *var)
 {
-    (void)var;
     gd_tensor *y = gd_link_global_tensor(link, "inverse");
-    return y ? gd_linop_dense_inverse(y) : NULL;
+    if (y) return gd_linop_dense_inverse(y);
+    gd_tensor *p = gd__vector_of(gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
+    return p ? gd_linop_diagonal(gd_full_like(p, NAN)) : NULL;
 }
 
 const gd_link_class gd_link_inverse_free_newton = {

@@ -1,0 +1,382 @@
+/* What every link does where numbers or evaluations fail, through the table of links: points that are not finite, negative
+ * curvature, singular and indefinite Hessians, dependent columns, flat functions, closures that fail halfway.  The
+ * outcomes are those of docs/outcomes.md. */
+#include "optim/optim_support.h"
+#include "optim/table_support.h"
+
+#include <unistd.h>
+
+#define N 3 /* elements: p has two, q one */
+
+/* ---- situations: residuals of p and q, and where to start ---- */
+
+typedef struct situation {
+    const char *name;
+    gd_tensor *(*residuals)(gd_tensor *p, gd_tensor *q);
+    double start[N];
+    bool finite; /* at the start */
+} situation;
+
+static gd_tensor *both(gd_tensor *p, gd_tensor *q) { return gd_cat((gd_tensor *[]){p, q}, 2, "0"); }
+
+static gd_tensor *well_behaved(gd_tensor *p, gd_tensor *q)
+{
+    return both(gd_add_scalar(p, -1),
+                gd_add(gd_add_scalar(q, -0.25), gd_mul_scalar(gd_slice(p, "0", 0, 1, 1), 0.1)));
+}
+
+static gd_tensor *logarithms(gd_tensor *p, gd_tensor *q) { return gd_mul_scalar(gd_log(both(p, q)), 10); }
+static gd_tensor *exponentials(gd_tensor *p, gd_tensor *q) { return gd_exp(gd_mul_scalar(both(p, q), 400)); }
+static gd_tensor *double_wells(gd_tensor *p, gd_tensor *q)
+{
+    return gd_add_scalar(gd_square(both(p, q)), -1);
+}
+static gd_tensor *well_and_bowl(gd_tensor *p, gd_tensor *q)
+{
+    return both(gd_add_scalar(gd_square(p), -1), q);
+}
+static gd_tensor *one_sum(gd_tensor *p, gd_tensor *q)
+{
+    return gd_add(gd_sum(p, "0", true), gd_add_scalar(q, -3));
+}
+
+static gd_tensor *dependent(gd_tensor *p, gd_tensor *q)
+{
+    gd_tensor *sum = gd_sum(p, "0", true);
+    return gd_cat((gd_tensor *[]){gd_add_scalar(sum, -1), gd_add_scalar(gd_mul_scalar(sum, 2), -3),
+                                  gd_add_scalar(q, -1), gd_mul_scalar(sum, 0.5)},
+                  4, "0");
+}
+
+static gd_tensor *linear(gd_tensor *p, gd_tensor *q) { return gd_sqrt(both(p, q)); }
+static gd_tensor *flat(gd_tensor *p, gd_tensor *q) { return gd_add_scalar(gd_mul_scalar(both(p, q), 0), 1); }
+static gd_tensor *quartic(gd_tensor *p, gd_tensor *q) { return gd_square(both(p, q)); }
+static gd_tensor *without_q(gd_tensor *p, gd_tensor *q)
+{
+    (void)q;
+    return gd_add_scalar(p, -1);
+}
+
+static const situation situations[] = {
+    {"a good problem", well_behaved, {1.75, 0.5, 0.75}, true},
+    {"loss that is not a number", logarithms, {-1, 2, 3}, false},
+    {"infinite loss", exponentials, {2, 1, 3}, false},
+    {"trial points that are not finite", logarithms, {2, 0.5, 3}, true},
+    {"trial points that overflow", exponentials, {0.01, -0.02, 0.02}, true},
+    {"negative curvature everywhere", double_wells, {0.1, -0.05, 0.2}, true},
+    {"indefinite Hessian", well_and_bowl, {0.1, -0.05, 2}, true},
+    {"fewer residuals than parameters", one_sum, {1, 2, -4}, true},
+    {"dependent columns", dependent, {1, 2, -4}, true},
+    {"linear loss", linear, {1, 2, 4}, true},
+    {"flat function", flat, {1, 2, 4}, true},
+    {"singular minimum", quartic, {0.5, 0, -1e-3}, true},
+    {"parameter without influence", without_q, {3, 2, 1}, true},
+};
+
+/* ---- a run ---- */
+
+typedef struct run {
+    gd_ctx *ctx;
+    gd_optimizer *o;
+    gd_tensor *p, *q;
+    const situation *now;
+    int calls, fail_at;
+    gd_step_info info;
+} run;
+
+static gd_tensor *objective(void *user)
+{
+    run *r = user;
+    if (++r->calls == r->fail_at) {
+        (void)gd_fail(r->ctx, GD_CALLBACK, "made to fail");
+        return NULL;
+    }
+    return r->now->residuals(r->p, r->q);
+}
+
+static gd_status step_of(run *r)
+{
+    return gd_optimizer_step(r->o, &(gd_objective){.loss = objective, .user = r}, &r->info);
+}
+
+static gd_ctx *plain_context(void)
+{
+    gd_options options = gd_options_default();
+    options.threads = 1;
+    options.compile = false;
+    options.files = quick_files();
+    return gd_ctx_new(&options);
+}
+
+static run open_run(gd_ctx *ctx, const char *chain, const situation *now)
+{
+    run r = {.ctx = ctx, .now = now};
+    r.p = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, now->start));
+    r.q = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){1}, now->start + 2));
+    r.o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    if (!r.o) fail_msg("%s: %s", chain, gd_error_text(ctx));
+    OK(gd_optimizer_add(r.o, "p", r.p));
+    OK(gd_optimizer_add(r.o, "q", r.q));
+    return r;
+}
+
+static void close_run(run *r)
+{
+    gd_optimizer_free(r->o);
+    gd_release(r->p);
+    gd_release(r->q);
+    end_context(r->ctx, NULL);
+}
+
+static void read_params(const run *r, double *x)
+{
+    OK(gd_read_f64(r->p, x, 2));
+    OK(gd_read_f64(r->q, x + 2, 1));
+}
+
+static double loss_now(run *r)
+{
+    gd_scope_begin(r->ctx);
+    gd_tensor *residuals = r->now->residuals(r->p, r->q);
+    double loss = gd_item(gd_sum(gd_square(residuals), NULL, false));
+    gd_scope_end(r->ctx);
+    return loss;
+}
+
+static bool all_finite(const double *x) { return isfinite(x[0]) && isfinite(x[1]) && isfinite(x[2]); }
+
+/* ---- what must hold ---- */
+
+static int checked, complaints;
+
+/* Goes on after a failure: what is wrong with one link may be wrong with others. */
+__attribute__((format(printf, 1, 2))) static void complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (complaints++ < 40) {
+        vprint_error(format, args);
+        print_error("\n");
+    }
+    va_end(args);
+}
+
+static void assert_no_complaints(void)
+{
+    int count = complaints;
+    complaints = 0;
+    if (count) fail_msg("%d complaints", count);
+}
+
+/* Links that only make or change a gradient hand on what is not finite; those of these families do not. */
+static bool never_hands_on_nonsense(const gd_link_class *cls)
+{
+    static const char *const families[] = {"line_search", "trust_region", "second_order", "least_squares"};
+    for (int i = 0; i < COUNT_OF(families); i++)
+        if (!strcmp(cls->family, families[i])) return strcmp(cls->name, "sum_of_squares") != 0;
+    return false;
+}
+
+/* From a finite start one step stays finite, but for these. */
+static bool may_leave(const gd_link_class *cls)
+{
+    static const struct {
+        const char *link, *why;
+    } exceptions[] = {
+        {"div_modules", "divides zero by zero where its chains give zero"},
+        {"exp_homotopy", "the exponential of a large loss overflows"},
+        {"multistep", "nothing searches along its own steps: they may leave the domain"},
+    };
+    for (int i = 0; i < COUNT_OF(exceptions); i++)
+        if (!strcmp(cls->name, exceptions[i].link)) return true;
+    return false;
+}
+
+/* mezo keeps no copy: it moves the parameters there and back, which leaves them within rounding. */
+static bool is_inexact(const char *chain) { return strstr(chain, "mezo") != NULL; }
+
+static bool moved(const char *chain, const double *before, const double *after)
+{
+    if (!is_inexact(chain)) return memcmp(before, after, N * sizeof *before) != 0;
+    for (int i = 0; i < N; i++)
+        if (fabs(after[i] - before[i]) > 1e-15 * (fabs(before[i]) + 1)) return true;
+    return false;
+}
+
+/* One step in a situation.  searches: the last link is a line search on the true loss. */
+static void check_step(run *r, const gd_link_class *cls, const char *chain, bool searches, bool first)
+{
+    double before[N], after[N], loss = loss_now(r);
+    read_params(r, before);
+    if (step_of(r)) {
+        complain("%s, %s: %s", chain, r->now->name, gd_error_text(r->ctx));
+        gd_clear_error(r->ctx);
+    }
+    read_params(r, after);
+    bool start_finite = isfinite(loss), careful = searches || never_hands_on_nonsense(cls);
+    if ((careful || (first && start_finite && !may_leave(cls))) && !all_finite(after))
+        complain("%s, %s: the step leads to %g %g %g", chain, r->now->name, after[0], after[1], after[2]);
+    if (!start_finite && r->info.has_loss && r->info.finite)
+        complain("%s, %s: a loss that is not finite is not in the step info", chain, r->now->name);
+    if (!searches) return;
+    double now = loss_now(r);
+    if (start_finite && !(now <= loss + 1e-12 * fabs(loss) + (is_inexact(chain) ? 1e-28 : 0)))
+        complain("%s, %s: the loss rises from %.17g to %.17g", chain, r->now->name, loss, now);
+    if (r->info.search_failed && moved(chain, before, after))
+        complain("%s, %s: a failed search moves the parameters", chain, r->now->name);
+    if (!start_finite && moved(chain, before, after))
+        complain("%s, %s: the parameters move from a start that is not finite", chain, r->now->name);
+}
+
+/* Four steps in the situation, then from a good start the links must work as if nothing had been. */
+static void check_situation(const gd_link_class *cls, const char *chain, bool searches, const situation *s)
+{
+    run r = open_run(plain_context(), chain, s);
+    for (int i = 0; i < 4; i++) check_step(&r, cls, chain, searches, i == 0);
+    r.now = &situations[0];
+    OK(gd_write_f64(r.p, r.now->start, 2));
+    OK(gd_write_f64(r.q, r.now->start + 2, 1));
+    double x[N];
+    for (int i = 0; i < 3; i++) {
+        if (step_of(&r)) {
+            complain("%s, after %s: %s", chain, s->name, gd_error_text(r.ctx));
+            gd_clear_error(r.ctx);
+        }
+        read_params(&r, x);
+    }
+    if (searches && !all_finite(x)) complain("%s, after %s: not finite", chain, s->name);
+    close_run(&r);
+}
+
+static void check_situations(const gd_link_class *cls, const char *chain, bool searches)
+{
+    for (int i = 0; i < COUNT_OF(situations); i++, checked++)
+        check_situation(cls, chain, searches, &situations[i]);
+}
+
+static void in_every_situation(const gd_link_class *cls, const char *text)
+{
+    static const char *const shapes[] = {"%s | lr(0.01)", "%s | backtracking", "%s | strong_wolfe",
+                                         "%s | strong_wolfe(fallback=true, plus_minus=true, adaptive=false)",
+                                         "%s | adaptive_backtracking"};
+    for (int i = 0; i < COUNT_OF(shapes); i++) {
+        char chain[500];
+        snprintf(chain, sizeof chain, shapes[i], text);
+        check_situations(cls, chain, i > 0);
+    }
+}
+
+static void every_link_has_an_outcome_in_every_situation(void **state)
+{
+    (void)state;
+    each_link_text(in_every_situation);
+    print_message("%d situations\n", checked);
+    assert_no_complaints();
+}
+
+/* ---- closures that fail halfway ---- */
+
+static char path[64];
+
+static int make_path(void **state)
+{
+    (void)state;
+    strcpy(path, "/tmp/gradus-test-outcomes-XXXXXX");
+    int fd = mkstemp(path);
+    if (fd >= 0) close(fd);
+    return fd < 0;
+}
+
+static int remove_path(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+/* What is left can be saved, and goes on from the file as it does without. */
+static void goes_on(run *r, const char *chain, int k)
+{
+    double here[N], there[N];
+    if (gd_optimizer_save(r->o, path)) complain("%s, evaluation %d: %s", chain, k, gd_error_text(r->ctx));
+    run other = open_run(plain_context(), chain, r->now);
+    memcpy(gd_data_mut(other.p), gd_data(r->p), 2 * sizeof(double));
+    memcpy(gd_data_mut(other.q), gd_data(r->q), sizeof(double));
+    if (gd_optimizer_load(other.o, path, true))
+        complain("%s, evaluation %d: %s", chain, k, gd_error_text(other.ctx));
+    for (int i = 0; i < 2; i++) {
+        if (step_of(r)) complain("%s, after evaluation %d failed: %s", chain, k, gd_error_text(r->ctx));
+        if (step_of(&other)) complain("%s, after loading: %s", chain, gd_error_text(other.ctx));
+    }
+    read_params(r, here);
+    read_params(&other, there);
+    if (memcmp(here, there, sizeof here))
+        complain("%s: differs after evaluation %d failed and a load", chain, k);
+    /* without a learning rate or a search steps may be of any size */
+    if (!all_finite(here) && strchr(chain, '|'))
+        complain("%s: not finite after evaluation %d failed", chain, k);
+    close_run(&other);
+}
+
+/* False when the step has no evaluation k. */
+static bool check_failure(const char *chain, const situation *s, int warm, int k)
+{
+    double before[N], after[N];
+    run r = open_run(plain_context(), chain, s);
+    for (int i = 0; i < warm; i++)
+        if (step_of(&r)) complain("%s: %s", chain, gd_error_text(r.ctx));
+    read_params(&r, before);
+    int64_t steps = gd_optimizer_steps(r.o);
+    r.fail_at = r.calls + k;
+    gd_status status = step_of(&r);
+    bool failed = r.calls >= r.fail_at;
+    if (failed) {
+        read_params(&r, after);
+        if (status != GD_CALLBACK || strcmp(gd_error_text(r.ctx), "made to fail") != 0)
+            complain("%s: evaluation %d fails, the step says %s", chain, k, gd_error_text(r.ctx));
+        if (moved(chain, before, after))
+            complain("%s: evaluation %d fails and moves the parameters", chain, k);
+        if (gd_optimizer_steps(r.o) != steps) complain("%s: a failed step is counted", chain);
+        gd_clear_error(r.ctx);
+        goes_on(&r, chain, k);
+        checked++;
+    } else if (status)
+        complain("%s: %s", chain, gd_error_text(r.ctx));
+    close_run(&r);
+    return failed;
+}
+
+static void in_every_evaluation(const gd_link_class *cls, const char *text)
+{
+    static const char *const shapes[] = {"%s | lr(0.01)",
+                                         "%s",
+                                         "%s | strong_wolfe",
+                                         "heavy_ball | %s | lr(0.01)",
+                                         "lbfgs | %s | backtracking",
+                                         "clip_value(9, target=\"params_direct\") | %s"};
+    /* closures that fail need a closure; a clock runs on while the others are compared */
+    if (strstr(cls->name, "seconds")) return;
+    for (int i = 0; i < COUNT_OF(shapes); i++) {
+        char chain[500];
+        snprintf(chain, sizeof chain, shapes[i], text);
+        for (int warm = 0; warm <= 2; warm += 2)
+            for (int k = 1; k < 40 && check_failure(chain, &situations[0], warm, k);) k++;
+    }
+}
+
+static void a_failing_closure_leaves_parameters_and_state_for_every_link(void **state)
+{
+    (void)state;
+    checked = 0;
+    each_link_text(in_every_evaluation);
+    print_message("%d failed evaluations\n", checked);
+    assert_no_complaints();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_link_has_an_outcome_in_every_situation),
+        TEST(a_failing_closure_leaves_parameters_and_state_for_every_link),
+    };
+    return cmocka_run_group_tests(tests, make_path, remove_path);
+}
