@@ -297,7 +297,7 @@ gd_status gd_var_evaluate_at(gd_var *var, double *loss)
     gd_status status = gd_var_evaluate(var, &value, NULL);
     *loss = status ? NAN : gd_item(value);
     gd__release(value);
-    return status;
+    return status ? status : gd_error(var->ctx);
 }
 
 /* What the step returns when residuals were the first evaluation. */

@@ -6,6 +6,7 @@
  * interpreted.  Every kernel must agree with the interpreter on a sample before it is used, so that neither a hash that
  * meets another nor a compiler that takes liberties with numbers can change a result. */
 #include "base/vmath.h"
+#include "tensor/item.h"
 #include "optim/element.h"
 #include "base/kernel_cache.h"
 
@@ -91,27 +92,6 @@ typedef struct sample {
     double out[GD_MAX_REDUCTIONS];
 } sample;
 
-static void set_element(void *data, gd_dtype dtype, int i, double value)
-{
-    float single = (float)value;
-    switch (dtype) {
-    case GD_F64: ((double *)data)[i] = value; break;
-    case GD_F16: ((uint16_t *)data)[i] = gd__f32_to_f16(single); break;
-    case GD_BF16: ((uint16_t *)data)[i] = gd__f32_to_bf16(single); break;
-    default: ((float *)data)[i] = single; break;
-    }
-}
-
-static double get_element(const void *data, gd_dtype dtype, int i)
-{
-    switch (dtype) {
-    case GD_F64: return ((const double *)data)[i];
-    case GD_F16: return (double)gd__f16_to_f32(((const uint16_t *)data)[i]);
-    case GD_BF16: return (double)gd__bf16_to_f32(((const uint16_t *)data)[i]);
-    default: return (double)((const float *)data)[i];
-    }
-}
-
 /* Numbers between -2 and 2, and some that are special. */
 static double sample_value(uint64_t *state)
 {
@@ -126,7 +106,8 @@ static void fill_sample(const gd_program *p, sample *s)
     uint64_t state = 1;
     for (int k = 0; k < p->arrays; k++) {
         s->array[k] = s->data[k];
-        for (int i = 0; i < SAMPLE; i++) set_element(s->data[k], p->array[k].dtype, i, sample_value(&state));
+        for (int i = 0; i < SAMPLE; i++)
+            gd__set_float_item(s->data[k], p->array[k].dtype, i, sample_value(&state));
     }
     memset(s->out, 0, sizeof s->out);
 }
@@ -148,8 +129,8 @@ static bool agrees(const gd_program *p, const gd_pass *pass, gd_kernel_fn fn)
         if (!same_number(ours.out[r], theirs.out[r])) return false;
     for (int k = 0; k < p->arrays; k++)
         for (int i = 0; i < SAMPLE; i++)
-            if (!same_number(get_element(ours.data[k], p->array[k].dtype, i),
-                             get_element(theirs.data[k], p->array[k].dtype, i)))
+            if (!same_number(gd__float_item(ours.data[k], p->array[k].dtype, i),
+                             gd__float_item(theirs.data[k], p->array[k].dtype, i)))
                 return false;
     return true;
 }

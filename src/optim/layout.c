@@ -82,10 +82,9 @@ gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int
     }
     l->item = gd_dtype_size(l->dtype);
     l->plain = l->device == gd__cpu(ctx);
+    if (l->plain) l->loops = loops_for(ctx, l->dtype);
     for (int i = 0; i < count && l->plain; i++) l->plain = plain_tensor(l, like[i]);
-    if (!l->plain) return GD_OK;
-    l->loops = loops_for(ctx, l->dtype);
-    return make_spans(l);
+    return l->plain ? make_spans(l) : GD_OK;
 }
 
 void gd__layout_free(gd_layout *l)

@@ -44,7 +44,7 @@ typedef struct gd_layout {
     gd_dtype dtype; /* of the vector: the widest of the list */
     gd_device *device;
     size_t item;
-    const gd_vector_loops *loops;
+    const gd_vector_loops *loops; /* for vectors of the layout; NULL: not on the CPU */
     gd_span *span;
     int spans;
     gd_span first[4]; /* span points here when there are few */

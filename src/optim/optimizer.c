@@ -627,6 +627,7 @@ static bool moves_params(const gd_link *link)
 static gd_status links_and_update(gd_optimizer *o, gd_var *var)
 {
     gd_status status = run_links(o, var);
+    if (!status) status = gd_error(o->ctx); /* what a link recorded and did not return */
     return status ? status : gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
 }
 

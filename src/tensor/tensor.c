@@ -1,6 +1,7 @@
 /* Tensors: storage, making, looking. */
 #include "tensor/tensor.h"
 #include "tensor/device.h"
+#include "tensor/item.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -300,12 +301,14 @@ double gd_at(const gd_tensor *t, const int64_t *index)
         }
         offset += index[i] * t->stride[i];
     }
+    /* where it can be looked at, that needs no memory */
+    if (gd_dtype_is_float(t->dtype) && t->storage->device == t->head.ctx->cpu)
+        return gd__float_item(t->data + offset * (int64_t)gd__item_size(t), t->dtype, 0);
     gd_tensor one = *t; /* a 0-dimensional look at that element, on the stack */
     one.ndim = 0;
     one.numel = 1;
     one.axes = NULL;
     one.data = t->data + offset * (int64_t)gd__item_size(t);
-    if (t->dtype == GD_F64 && t->storage->device == t->head.ctx->cpu) return *(const double *)one.data;
     double value = NAN;
     return gd_read_f64(&one, &value, 1) ? NAN : value;
 }

@@ -11,7 +11,8 @@ const char *const gd__dense_scalars[] = {"pairs", NULL};
 
 #define ROWS 32 /* of a task */
 
-static bool plain(const gd_dense *d) { return d->layout.plain; }
+/* Matrix and vectors are the link's own: on the CPU contiguous and of one dtype, whatever the parameters are. */
+static bool plain(const gd_dense *d) { return d->layout.loops != NULL; }
 
 static void *row_of(const gd_dense *d, int64_t row)
 {
@@ -107,7 +108,6 @@ double gd__dense_dot(gd_dense *d, gd_tensor *x, gd_tensor *y)
     return sum ? gd_item(sum) : NAN;
 }
 
-/* a x z^T, transposed too when they are not the same. */
 static gd_status add_outer(gd_dense *d, gd_tensor *x, gd_tensor *z, double a)
 {
     if (a == 0) return GD_OK;
@@ -125,10 +125,13 @@ gd_status gd__dense_rank_two(gd_dense *d, gd_tensor *x, gd_tensor *z, double a, 
         gd__touch(d->matrix);
         return GD_OK;
     }
-    gd_status status = add_outer(d, x, x, w * a);
-    if (!status) status = add_outer(d, x, z, w * b);
-    if (!status) status = add_outer(d, z, x, w * b);
-    return status ? status : add_outer(d, z, z, w * c);
+    /* [x z] [a b; b c] [x z]^T, added at once: all of it or nothing */
+    gd_tensor *both = gd_stack((gd_tensor *[]){x, z}, 2, 0, NULL);
+    gd_tensor *middle = gd_from_f64(d->layout.ctx, d->layout.dtype, 2, (int64_t[]){2, 2},
+                                    (double[]){a, b, b, c});
+    gd_tensor *right = gd_matmul(gd_to_device(middle, d->layout.device), both);
+    gd_tensor *sum = gd_matmul(gd_transpose(both, 0, 1), right);
+    return sum ? gd_add_into(d->matrix, sum, w) : gd_error(d->layout.ctx);
 }
 
 gd_status gd__dense_outer(gd_dense *d, double a, gd_tensor *x, gd_tensor *z)
@@ -161,9 +164,26 @@ gd_status gd__vector_add(gd_dense *d, gd_tensor *x, double a, gd_tensor *z)
 
 /* ---- state ---- */
 
+static void identity_row(row_job *j, int64_t row)
+{
+    char *of = row_of(j->d, row);
+    memset(of, 0, (size_t)j->d->n * j->d->layout.item);
+    if (j->d->layout.dtype == GD_F64)
+        ((double *)(void *)of)[row] = j->c[0];
+    else
+        ((float *)(void *)of)[row] = (float)j->c[0];
+}
+
 /* The matrix becomes value times the identity. */
 static gd_status set_identity(gd_dense *d, double value)
 {
+    if (plain(d)) {
+        row_job j = {.d = d, .c = {value}, .fn = identity_row};
+        each_row(&j);
+        gd__touch(d->matrix);
+        *gd_link_scalar(d->link, d->key, "pairs") = 0;
+        return GD_OK;
+    }
     gd_tensor *diagonal = gd__slice(gd__reshape(d->matrix, 1, &d->matrix->numel), 0, 0, d->n, d->n + 1);
     gd_status status = gd_fill(d->matrix, 0);
     if (!status) status = diagonal ? gd_fill(diagonal, value) : gd_error(d->layout.ctx);

@@ -37,7 +37,7 @@ gd_status gd__value_below(gd_var *var, double *value)
     gd_status status = gd_var_inner_evaluate(var, &loss, NULL);
     *value = status ? NAN : gd_item(loss);
     gd__release(loss);
-    return status;
+    return status ? status : gd_error(gd_var_ctx(var));
 }
 
 gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads,

@@ -25,9 +25,12 @@ static gd_tensor *element(gd_tensor *x, int64_t i)
 static gd_status derivative(gd_var *var, const gd_difference *d, double h, double f0, gd_tensor *one,
                             double *out)
 {
-    double x = gd_item(one);
-    gd_status status = GD_OK;
+    /* a copy, so that going back needs no memory */
+    gd_tensor *kept = gd_copy(one);
+    double x = kept ? gd_item(kept) : NAN;
+    gd_status status = gd_error(gd_var_ctx(var));
     *out = 0;
+    if (status) return status;
     for (int k = 0; k < d->points && !status; k++) {
         double f = f0;
         if (d->at[k] != 0) {
@@ -36,7 +39,7 @@ static gd_status derivative(gd_var *var, const gd_difference *d, double h, doubl
         }
         *out += d->weight[k] * f / h;
     }
-    gd_status back = gd_fill(one, x);
+    gd_status back = gd_assign(one, kept);
     return status ? status : back;
 }
 

@@ -40,6 +40,8 @@ gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_
     h->gram = held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
     h->s_dots = gd__calloc(ctx, 2 * (size_t)h->rows * sizeof *h->s_dots);
     if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
+    /* room for the counts now: they must not be kept apart later */
+    if (!gd_link_global(link, "pairs", 0) || !gd_link_global(link, "newest", 0)) return gd_error(ctx);
     if (made) gd__history_forget(link);
     h->y_dots = h->s_dots + h->rows;
     h->ss = (double *)(void *)h->gram->data;

@@ -17,6 +17,8 @@
 #include "optim/links/difference.h"
 #include "optim/optimizer.h"
 #include "tensor/device.h"
+#include "tensor/item.h"
+#include "tensor/shape.h"
 
 #include <math.h>
 
@@ -174,7 +176,29 @@ static void add_span(void *arg, const gd_span *s, int64_t index)
     }
 }
 
-/* The direction of one parameter as a tensor, for other devices and dtypes. */
+static bool on_host(const walk *w, gd_tensor *const *list)
+{
+    for (int i = 0; i < w->layout.count; i++)
+        if (list[i]->storage->device != gd__cpu(w->layout.ctx) || !gd__contiguous(list[i])) return false;
+    return true;
+}
+
+/* A parameter of any dtype, without memory of its size: in f64, then rounded once. */
+static void add_items(const add_job *j, int i)
+{
+    gd_tensor *to = j->to[i];
+    const gd_tensor *from = j->from[i];
+    double z[PIECE], c = amount(j, i);
+    for (int64_t at = 0; at < to->numel; at += PIECE) {
+        int64_t n = to->numel - at < PIECE ? to->numel - at : PIECE;
+        numbers(j->w, i, at, n, z);
+        for (int64_t k = 0; k < n; k++)
+            gd__set_float_item(to->data, to->dtype, at + k,
+                               gd__float_item(from->data, from->dtype, at + k) + c * z[k]);
+    }
+}
+
+/* The direction of one parameter as a tensor, for other devices. */
 static gd_tensor *as_tensor(const walk *w, int i)
 {
     gd_tensor *like = w->layout.like[i];
@@ -198,7 +222,12 @@ static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from
         return GD_OK;
     }
     gd_status status = GD_OK;
-    for (int i = 0; i < w->layout.count && !status; i++) {
+    bool here = on_host(w, to) && on_host(w, from);
+    for (int i = 0; i < w->layout.count && here; i++) {
+        add_items(&j, i);
+        gd__touch(to[i]);
+    }
+    for (int i = 0; i < w->layout.count && !status && !here; i++) {
         gd_scope_begin(w->layout.ctx);
         gd_no_grad_begin(w->layout.ctx);
         gd_tensor *z = as_tensor(w, i);
