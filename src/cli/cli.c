@@ -10,7 +10,8 @@
 
 int gd__cli_code(const gd_cli *cli, gd_status status)
 {
-    switch (status) {
+    /* the first error is the cause of those that follow */
+    switch (status && gd_error(cli->ctx) ? gd_error(cli->ctx) : status) {
     case GD_OK: return GD_EXIT_DONE;
     case GD_NOMEM:
     case GD_IO:
@@ -77,7 +78,7 @@ static int unknown_command(gd_cli *cli, const char *name)
     return GD_EXIT_USAGE;
 }
 
-static int dispatch(gd_cli *cli, int argc, char *const *argv)
+int gd__cli_dispatch(gd_cli *cli, int argc, char *const *argv)
 {
     const char *word = argc ? argv[0] : "";
     if (!argc) {
@@ -128,7 +129,7 @@ int gd__cli_main(int argc, char *const *argv)
         return GD_EXIT_FAILED;
     }
     gd_cli cli = {.ctx = ctx, .out = gd__text(ctx)};
-    int code = dispatch(&cli, argc, argv);
+    int code = gd__cli_dispatch(&cli, argc, argv);
     if (code == GD_EXIT_DONE) code = gd__cli_code(&cli, gd__cli_flush(&cli)) ? GD_EXIT_FAILED : GD_EXIT_DONE;
     if (code) complain(ctx, code);
     gd__text_free(&cli.out);

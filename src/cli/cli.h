@@ -30,6 +30,8 @@ const gd_command *gd__command_find(const char *name);
 
 /* Runs the program with the words behind its name; text goes to standard output and error.  The exit code. */
 int gd__cli_main(int argc, char *const *argv);
+/* The same in a context of one's own: results stay in cli->out, an error in the context. */
+int gd__cli_dispatch(gd_cli *cli, int argc, char *const *argv);
 
 /* ---- Ctrl-C (interrupt.c, the only place with a variable of its own) ---- */
 

@@ -23,11 +23,11 @@ static gd_status explain(gd_cli *cli, gd_optimizer *optimizer, bool source)
     size_t bytes = (size_t)need + 1;
     char *text = gd__alloc(cli->ctx, bytes);
     if (!text) return GD_NOMEM;
-    (void)gd_explain(optimizer, source, text, bytes);
-    gd__text_add(&cli->out, text);
-    if (need && text[need - 1] != '\n') gd__text_char(&cli->out, '\n');
+    bool filled = gd_explain(optimizer, source, text, bytes) == need;
+    if (filled) gd__text_add(&cli->out, text);
+    if (filled && need && text[need - 1] != '\n') gd__text_char(&cli->out, '\n');
     gd__free(cli->ctx, text, bytes);
-    return cli->out.failed ? GD_NOMEM : GD_OK;
+    return !filled || cli->out.failed ? GD_NOMEM : GD_OK;
 }
 
 static gd_tensor *make_param(gd_cli *cli, const gd_args *args)

@@ -99,6 +99,14 @@ typedef struct table {
     size_t feature_bytes;
 } table;
 
+/* Is the first cell of a column no number?  Then the column is text; otherwise a later one that is none is a mistake. */
+static bool begins_with_text(const gd_csv *csv, int column)
+{
+    const char *first = gd__csv_cell(csv, 0, column);
+    double value;
+    return *first && !gd__is_number(first, strlen(first), true, &value);
+}
+
 static gd_status find_columns(gd_dataset *d, const gd_data_request *q, table *t)
 {
     gd_status status = GD_OK;
@@ -119,10 +127,8 @@ static gd_status find_columns(gd_dataset *d, const gd_data_request *q, table *t)
     if (!t->features) return gd_fail(d->ctx, GD_ARGUMENT, "%s: no column is left to learn from", q->path);
     for (int i = 0; i < t->features && !status; i++) {
         const char *name = gd__csv_name(t->csv, t->feature[i]);
-        const char *first = gd__csv_cell(t->csv, 0, t->feature[i]);
-        double value;
         status = gd__words_add(d->ctx, &d->features, name, strlen(name));
-        if (!status && !wanted && *first && !gd__is_number(first, strlen(first), true, &value))
+        if (!status && !wanted && begins_with_text(t->csv, t->feature[i]))
             status = gd_fail(d->ctx, GD_FORMAT,
                              "%s: column '%.60s' holds text; leave it out with --ignore '%.60s'", q->path,
                              name, name);
@@ -150,8 +156,8 @@ static gd_status check_cells(const gd_dataset *d, const table *t)
 static gd_status read_target(gd_dataset *d, const gd_data_request *q, table *t)
 {
     bool known = q->classes && q->classes->count;
-    bool numeric = gd__csv_is_numeric(t->csv, t->target);
-    d->task = q->task ? q->task : numeric ? GD_TASK_REGRESS : GD_TASK_CLASSIFY;
+    d->task = q->task ? q->task : begins_with_text(t->csv, t->target) ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
+    bool numeric = d->task == GD_TASK_REGRESS || gd__csv_is_numeric(t->csv, t->target);
     gd_status status = check_cells(d, t);
     if (status) return status;
     if (d->task == GD_TASK_CLASSIFY && !numeric) return label_all(d, q->path, NULL, cell_of, t, known);

@@ -1,0 +1,407 @@
+/* Every command against every kind of broken input and output: exit code 1 or 2, one sentence on standard error that names the
+ * place, nothing on standard output, and what was on disk before is still there, with nothing new beside it. */
+#include "program.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+
+/* ---- files to stumble over ---- */
+
+#define GOOD_ROWS "0,1.1\n1,2.9\n2,5.2\n3,6.8\n4,9.1\n5,11\n"
+
+static void make_files(void)
+{
+    put("good.csv", "x,y\n" GOOD_ROWS);
+    put("empty.csv", "");
+    put("rowless.csv", "x,y\n");
+    put("single.csv", "x,y\n1,2\n");
+    put("other.csv", "u,v\n" GOOD_ROWS);
+    put("words.csv", "x,y\n1,2\n2,abc\n3,4\n");
+    put("ragged.csv", "x,y\n1,2\n3\n4,5\n");
+    put("nan.csv", "x,y\n1,2\n2,NaN\n3,4\n");
+    put("hole.csv", "x,y\n1,2\n2,\n3,4\n");
+    put("infinite.csv", "x,y\n1,2\n2,inf\n3,4\n");
+    put_bytes("binary.csv", "x,y\n1,\0\x80\n", 9);
+    put("open_quote.csv", "x,y\n1,\"2\n3,4\n");
+    put("empty.npy", "");
+    put("garbage.npy", "not a NumPy file at all, only text");
+    put("empty.idx", "");
+    put_bytes("cut.idx", "\0\0\x08\x03\0\0\0\x02", 8);
+    put_bytes("packed.csv.gz", "\x1f\x8b\x08\0\0\0\0\0", 8);
+    put("empty.safetensors", "");
+    put("garbage.safetensors", "0123456789");
+    put("empty.jsonl", "");
+    put("garbage.jsonl", "{\"step\": 1, \"loss\"\n");
+    put("lossless.jsonl", "{\"step\": 1}\n");
+    put("trace.jsonl", "{\"step\":1,\"loss\":2,\"evals\":1,\"params\":{\"p\":[1,2]}}\n");
+    assert_int_equal(mkdir("folder.csv", 0777) | mkdir("folder.npy", 0777) | mkdir("folder.idx", 0777) |
+                         mkdir("folder.safetensors", 0777) | mkdir("folder.jsonl", 0777) |
+                         mkdir("folder.svg", 0777),
+                     0);
+    works("train good.csv --target y --model linear --epochs 1 --validation 0 --out model.safetensors");
+    put("old", "what was there before");
+}
+
+/* ---- what must hold ---- */
+
+/* Names of all files of the folder, but those of the test itself. */
+static void list_folder(char *into, size_t size)
+{
+    struct dirent **entry;
+    int count = scandir(".", &entry, NULL, alphasort);
+    assert_true(count > 0);
+    into[0] = 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(entry[i]->d_name, "stdout.txt") != 0 && strcmp(entry[i]->d_name, "stderr.txt") != 0)
+            snprintf(into + strlen(into), size - strlen(into), "%s\n", entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+}
+
+static bool one_sentence(void)
+{
+    size_t length = strlen(err);
+    return !strncmp(err, "gradus: ", 8) && length > 12 && strchr(err, '\n') == err + length - 1;
+}
+
+/* Runs a command that cannot succeed; `text` is part of the sentence. */
+static void refuses(const char *arguments, const char *text)
+{
+    char before[4096], after[4096], old[64];
+    list_folder(before, sizeof before);
+    int code = gradus(arguments);
+    list_folder(after, sizeof after);
+    if (code != 1 && code != 2) fail_msg("gradus %s: exit %d: %s", arguments, code, err);
+    if (!one_sentence() || !strstr(err, text))
+        fail_msg("gradus %s says\n  %swant\n  %s", arguments, err, text);
+    if (*out) fail_msg("gradus %s prints %s", arguments, out);
+    if (strcmp(before, after) != 0) fail_msg("gradus %s leaves\n%s", arguments, after);
+    slurp("old", old, sizeof old);
+    assert_string_equal(old, "what was there before");
+}
+
+/* ---- inputs ---- */
+
+/* '%' is the file.  Every command that reads one, with outputs that must not be touched. */
+static const char *const table_readers[] = {
+    "minimize 'sum((a*X - X)^2)' --param a=1 --data X=@% --steps 2 --out old --trace new.jsonl --plot new.svg",
+    "minimize 'sum((a*y)^2)' --param a=1 --data y=@%:y --steps 2 --out old",
+    "fit 'a*x' % --y y --param a=1 --out old --plot new.svg",
+    "train % --target y --model linear --epochs 1 --out old --trace new.jsonl --events new_folder",
+    "predict model.safetensors % --out old --score",
+    "predict model.safetensors % --score",
+    "eval 'sum(X)' --data X=@%",
+    "plot trace.jsonl --expr 'p[0]*sum(X)' --data X=@% --out new.svg",
+};
+
+static const struct {
+    const char *file, *text;
+} broken_tables[] = {
+    {"missing.csv", "missing.csv: cannot open: No such file or directory"},
+    {"empty.csv", "empty.csv: the file is empty"},
+    {"folder.csv", "folder.csv: cannot read: Is a directory"},
+    {"words.csv", "words.csv: line 3, column 'y': 'abc' is not a number"},
+    {"ragged.csv", "ragged.csv: line 3: 1 cell, but line 1 has 2"},
+    {"nan.csv", "nan.csv: line 3, column 'y': 'NaN' stands for a missing number"},
+    {"hole.csv", "hole.csv: line 3, column 'y': the cell is empty"},
+    {"infinite.csv", "infinite.csv: line 3, column 'y': 'inf' is not finite"},
+    {"binary.csv", "binary.csv: line 2"},
+    {"open_quote.csv", "open_quote.csv: line 2"},
+    {"packed.csv.gz", "packed.csv.gz: the gzip data is cut off"},
+};
+
+/* Puts a file into a template. */
+static const char *fill(const char *template, const char *file, char into[1024])
+{
+    size_t used = 0;
+    for (const char *s = template; *s; s++) {
+        if (*s == '%')
+            used += (size_t)snprintf(into + used, 1024 - used, "%s", file);
+        else
+            into[used++] = *s;
+    }
+    into[used] = 0;
+    return into;
+}
+
+static void broken_tables_are_refused_by_every_command(void **state)
+{
+    (void)state;
+    char arguments[1024];
+    make_files();
+    for (int c = 0; c < COUNT_OF(table_readers); c++) {
+        /* --out and --score exclude each other: a row of its own checks that */
+        if (strstr(table_readers[c], "--out old --score")) {
+            refuses(fill(table_readers[c], "good.csv", arguments), "--score prints no predictions for --out");
+            continue;
+        }
+        for (int i = 0; i < COUNT_OF(broken_tables); i++)
+            refuses(fill(table_readers[c], broken_tables[i].file, arguments), broken_tables[i].text);
+    }
+}
+
+static void absent_columns_and_rows_are_named(void **state)
+{
+    (void)state;
+    make_files();
+    refuses("minimize 'sum((a*y)^2)' --param a=1 --data y=@other.csv:y --out old",
+            "other.csv: no column 'y'");
+    refuses("fit 'a*x' other.csv --y y --param a=1 --out old", "unknown name 'x'");
+    refuses("fit 'a*u' other.csv --y y --param a=1 --out old",
+            "other.csv: no column 'y', the columns are u, v");
+    refuses("fit 'a*u' other.csv --y v --sigma s --param a=1 --out old", "other.csv: no column 's'");
+    refuses("train other.csv --target y --out old", "other.csv: no column 'y'");
+    refuses("train other.csv --target u --features x --out old", "other.csv: no column 'x'");
+    refuses("predict model.safetensors other.csv --out old", "other.csv: no column 'x'");
+    refuses("eval 'sum(y)' --data y=@other.csv:y", "other.csv: no column 'y'");
+    refuses("fit 'a*x' rowless.csv --param a=1 --out old", "rowless.csv: no rows");
+    refuses("train rowless.csv --target y --out old", "rowless.csv: no rows");
+    refuses("predict model.safetensors rowless.csv --out old", "rowless.csv: no rows");
+}
+
+/* One row is little, but not wrong everywhere. */
+static void one_row_ends_well_or_with_a_sentence(void **state)
+{
+    (void)state;
+    char arguments[1024];
+    make_files();
+    static const char *const readers[] = {
+        "minimize 'sum((a*X - 2)^2)' --param a=1 --data X=@% --steps 2 --out new.safetensors --plot new.svg",
+        "fit 'a*x' % --y y --param a=1 --out new.safetensors --plot new.svg",
+        "fit 'a*x + b' % --y y --param a=1 --param b=0",
+        "train % --target y --model linear --epochs 2 --out new.safetensors",
+        "predict model.safetensors % --score",
+        "predict model.safetensors %",
+        "eval 'sum(X)' --data X=@%",
+    };
+    for (int c = 0; c < COUNT_OF(readers); c++) {
+        int code = gradus(fill(readers[c], "single.csv", arguments));
+        if (code == 0 ? *err != 0 : (code != 1 && code != 2) || !one_sentence())
+            fail_msg("gradus %s: exit %d: %s", arguments, code, err);
+    }
+}
+
+static void broken_arrays_models_and_traces_are_refused(void **state)
+{
+    (void)state;
+    char arguments[1024];
+    make_files();
+    static const struct {
+        const char *command, *files[5];
+    } rows[] = {
+        {"minimize 'sum((a*X)^2)' --param a=1 --data X=@% --out old",
+         {"missing.npy", "empty.npy", "folder.npy", "garbage.npy"}},
+        {"minimize 'sum((a*X)^2)' --param a=1 --data X=@% --out old",
+         {"missing.idx", "empty.idx", "folder.idx", "cut.idx"}},
+        {"minimize 'sum((a*X)^2)' --param a=1 --data X=@%:x --out old",
+         {"missing.safetensors", "empty.safetensors", "folder.safetensors", "garbage.safetensors",
+          "model.safetensors"}},
+        {"eval 'sum(X)' --data X=@%", {"missing.npy", "empty.npy", "folder.npy", "garbage.npy", "cut.idx"}},
+        {"train % --target good.csv --out old",
+         {"missing.npy", "empty.npy", "folder.npy", "garbage.npy", "cut.idx"}},
+        {"train good.csv --target y --resume % --out old",
+         {"missing.safetensors", "empty.safetensors", "folder.safetensors", "garbage.safetensors"}},
+        {"predict % good.csv --out old",
+         {"missing.safetensors", "empty.safetensors", "folder.safetensors", "garbage.safetensors",
+          "good.csv"}},
+        {"predict model.safetensors % --out old",
+         {"missing.npy", "empty.npy", "folder.npy", "garbage.npy", "cut.idx"}},
+        {"plot % --out new.svg",
+         {"missing.jsonl", "empty.jsonl", "folder.jsonl", "garbage.jsonl", "lossless.jsonl"}},
+        {"plot trace.jsonl % --out new.svg",
+         {"missing.jsonl", "empty.jsonl", "folder.jsonl", "garbage.jsonl"}},
+    };
+    for (int r = 0; r < COUNT_OF(rows); r++)
+        for (int i = 0; i < 5 && rows[r].files[i]; i++)
+            refuses(fill(rows[r].command, rows[r].files[i], arguments), rows[r].files[i]);
+}
+
+/* ---- the command line itself ---- */
+
+static const char *const commands[] = {
+    "minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2",
+    "fit 'a*x' good.csv --param a=1",
+    "train good.csv --target y --model linear --epochs 2",
+    "predict model.safetensors good.csv",
+    "eval '1+1'",
+    "links",
+    "explain 'adam | lr(0.1)'",
+    "plot trace.jsonl --out picture.svg",
+    "bench small",
+    "devices",
+    "help",
+};
+
+static void options_that_are_not_there_are_refused(void **state)
+{
+    (void)state;
+    make_files();
+    for (int c = 0; c < COUNT_OF(commands); c++) {
+        char arguments[1024];
+        snprintf(arguments, sizeof arguments, "%s --frobnicate 3", commands[c]);
+        refuses(arguments, "unknown option '--frobnicate'");
+        assert_int_equal(gradus(arguments), 2);
+        snprintf(arguments, sizeof arguments, "%s --jsn", commands[c]);
+        refuses(arguments, "unknown option '--jsn'");
+    }
+}
+
+/* ---- outputs ---- */
+
+/* '%' is the output. */
+static const struct {
+    const char *command, *ending;
+    bool direct; /* a device may be written to */
+} writers[] = {
+    {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --out %", ".safetensors", false},
+    {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot %", ".svg", true},
+    {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot %", ".png", true},
+    {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --trace %", ".jsonl", true},
+    {"fit 'a*x' good.csv --param a=1 --out %", ".safetensors", false},
+    {"fit 'a*x' good.csv --param a=1 --plot %", ".svg", true},
+    {"train good.csv --target y --model linear --epochs 2 --json --out %", ".safetensors", false},
+    {"train good.csv --target y --model linear --epochs 2 --json --trace %", ".jsonl", true},
+    {"predict model.safetensors good.csv --out %", ".csv", true},
+    {"plot trace.jsonl --out %", ".svg", true},
+    {"plot trace.jsonl --out %", ".png", true},
+};
+
+static void outputs_that_cannot_be_written_are_reported(void **state)
+{
+    (void)state;
+    make_files();
+    for (int w = 0; w < COUNT_OF(writers); w++) {
+        char arguments[1024], path[64];
+        snprintf(path, sizeof path, "nowhere/x%s", writers[w].ending);
+        refuses(fill(writers[w].command, path, arguments), path);
+        snprintf(path, sizeof path, "good.csv/x%s", writers[w].ending);
+        refuses(fill(writers[w].command, path, arguments), path);
+        snprintf(path, sizeof path, "target_folder%s", writers[w].ending);
+        (void)mkdir(path, 0777);
+        refuses(fill(writers[w].command, path, arguments), "Is a directory");
+        snprintf(path, sizeof path, "full%s", writers[w].ending);
+        if (access("/dev/full", W_OK) != 0) continue;
+        (void)symlink("/dev/full", path);
+        refuses(fill(writers[w].command, path, arguments),
+                writers[w].direct ? "No space left on device" : "not a regular file");
+    }
+    refuses("train good.csv --target y --model linear --epochs 1 --events good.csv/runs", "good.csv");
+}
+
+/* A disk that is full after a kilobyte: the file that was there stays, or there is none.  (Whole lines of a trace may be.) */
+static void a_disk_that_fills_up_leaves_the_old_file(void **state)
+{
+    (void)state;
+    make_files();
+    static const struct {
+        const char *command, *file;
+    } rows[] = {
+        {"minimize 'sum(x^2)' --param x='ones(1000)' --chain 'lr(0.1)' --steps 2 --out big.safetensors",
+         "big.safetensors"},
+        {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot big.svg", "big.svg"},
+        {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot big.png", "big.png"},
+        {"fit 'a*x' good.csv --param a=1 --plot big.svg", "big.svg"},
+        {"train good.csv --target y --epochs 1 --json --out big.safetensors", "big.safetensors"},
+        {"plot trace.jsonl --out big.svg", "big.svg"},
+    };
+    for (int r = 0; r < COUNT_OF(rows); r++) {
+        char command[2048], content[64];
+        for (int old = 0; old < 2; old++) {
+            (void)remove(rows[r].file);
+            if (old) put(rows[r].file, "old");
+            snprintf(
+                command, sizeof command,
+                "bash -c \"trap '' XFSZ; ulimit -f 1; exec %s \\\"\\$@\\\"\" - %s >stdout.txt 2>stderr.txt",
+                GD_CLI, rows[r].command);
+            int status = system(command);
+            slurp("stdout.txt", out, sizeof out);
+            slurp("stderr.txt", err, sizeof err);
+            slurp(rows[r].file, content, sizeof content);
+            if (!WIFEXITED(status) || WEXITSTATUS(status) != 1 || !one_sentence() ||
+                !strstr(err, "cannot write") || *out)
+                fail_msg("gradus %s: %d: %s", rows[r].command, status, err);
+            assert_string_equal(content, old ? "old" : "");
+            assert_int_equal(exists(rows[r].file), old);
+            assert_int_equal(system("test -z \"$(ls -A | grep tmp)\""), 0);
+        }
+    }
+    /* two thousand steps do not fit: what is there are whole lines */
+    assert_int_equal(system("bash -c \"trap '' XFSZ; ulimit -f 2; exec " GD_CLI
+                            " minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2000 --trace long.jsonl\" "
+                            ">stdout.txt 2>stderr.txt") >>
+                         8,
+                     1);
+    slurp("stderr.txt", err, sizeof err);
+    slurp("long.jsonl", out, sizeof out);
+    assert_true(one_sentence());
+    assert_true(!*out || out[strlen(out) - 1] == '\n');
+}
+
+/* ---- standard output ---- */
+
+/* Runs with that descriptor as standard output; the exit code. */
+static int run_into(const char *arguments, int descriptor)
+{
+    char command[2048];
+    snprintf(command, sizeof command, "exec %s %s 2>stderr.txt", GD_CLI, arguments);
+    pid_t child = fork();
+    if (child == 0) {
+        if (descriptor >= 0)
+            (void)dup2(descriptor, 1);
+        else
+            (void)close(1);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    slurp("stderr.txt", err, sizeof err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static void expect_failed_output(const char *arguments, int descriptor, const char *reason)
+{
+    char want[128];
+    int code = run_into(arguments, descriptor);
+    snprintf(want, sizeof want, "gradus: standard output: cannot write: %s\n", reason);
+    if (code != 1 || strcmp(err, want) != 0) fail_msg("gradus %s: exit %d: %s", arguments, code, err);
+}
+
+static void every_command_reports_a_standard_output_that_fails(void **state)
+{
+    (void)state;
+    make_files();
+    int ends[2], full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    for (int c = 0; c < COUNT_OF(commands); c++) {
+        char arguments[1024];
+        expect_failed_output(commands[c], ends[1], "Broken pipe");
+        expect_failed_output(commands[c], -1, "Bad file descriptor");
+        if (full >= 0) expect_failed_output(commands[c], full, "No space left on device");
+        snprintf(arguments, sizeof arguments, "%.*s --help", (int)strcspn(commands[c], " "), commands[c]);
+        expect_failed_output(arguments, ends[1], "Broken pipe");
+    }
+    if (full >= 0) close(full);
+    close(ends[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PROGRAM_TEST(broken_tables_are_refused_by_every_command),
+        PROGRAM_TEST(absent_columns_and_rows_are_named),
+        PROGRAM_TEST(one_row_ends_well_or_with_a_sentence),
+        PROGRAM_TEST(broken_arrays_models_and_traces_are_refused),
+        PROGRAM_TEST(options_that_are_not_there_are_refused),
+        PROGRAM_TEST(outputs_that_cannot_be_written_are_reported),
+        PROGRAM_TEST(a_disk_that_fills_up_leaves_the_old_file),
+        PROGRAM_TEST(every_command_reports_a_standard_output_that_fails),
+    };
+    /* children shall see a closed pipe as the program itself arranges it */
+    (void)signal(SIGPIPE, SIG_DFL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* Every allocation of a command fails once: exit code 1, nothing leaked, nothing crashed, files whole or absent. */
+#include "cli/cli.h"
+
+#include "program.h"
+
+#include <inttypes.h>
+
+static int64_t points;
+
+/* Splits at spaces; an argument with spaces inside stands between quotes. */
+static int split(char *text, char **words, int room)
+{
+    int count = 0;
+    for (char *s = text; *s;) {
+        s += strspn(s, " ");
+        char quote = *s == '\'' ? *s++ : ' ';
+        assert_true(count < room);
+        words[count++] = s;
+        s += strcspn(s, quote == ' ' ? " " : "'");
+        if (*s) *s++ = 0;
+    }
+    return count;
+}
+
+/* Runs the command with its k-th allocation failing (0: none); false when there are not that many. */
+static bool fails_well(const char *arguments, int64_t k, bool all_after)
+{
+    char text[1024], *words[64];
+    memory m = {0};
+    gd_ctx *ctx = context(&m, 1, NULL);
+    assert_non_null(ctx);
+    snprintf(text, sizeof text, "%s", arguments);
+    int count = split(text, words, 64);
+    m.fail_at = k ? m.requests + k : 0;
+    m.fail_on = all_after;
+    gd_cli cli = {.ctx = ctx, .out = gd__text(ctx)};
+    int code = gd__cli_dispatch(&cli, count, words);
+    m.fail_at = 0;
+    if (!m.failed && (code != 0 || gd_error(ctx))) fail_msg("gradus %s: %s", arguments, gd_error_text(ctx));
+    /* something may go on without the memory it wanted, but never end without saying so */
+    if (m.failed && code != 1 && !(code == 0 && !all_after))
+        fail_msg("gradus %s: allocation %" PRId64 ": exit %d: %s", arguments, k, code, gd_error_text(ctx));
+    if (code == 1 && gd_error(ctx) && gd_error(ctx) != GD_NOMEM)
+        fail_msg("gradus %s: allocation %" PRId64 ": %s", arguments, k, gd_error_text(ctx));
+    gd__text_free(&cli.out);
+    end_context(ctx, &m);
+    points += m.failed;
+    return m.failed;
+}
+
+static void exhaust(const char *arguments)
+{
+    (void)fails_well(arguments, 0, false);
+    int64_t before = points;
+    for (int64_t k = 1; fails_well(arguments, k, k % 16 == 0); k++) assert_true(k < 20000);
+    print_message("%s: %" PRId64 " failure points\n", arguments, points - before);
+}
+
+static void put_trace(const char *name)
+{
+    FILE *f = fopen(name, "wb");
+    for (int i = 1; i <= 5; i++)
+        fprintf(f, "{\"step\":%d,\"loss\":%g,\"evals\":%d,\"params\":{\"p\":[%g,%g]}}\n", i, 1.0 / i, i,
+                1.0 / i, 0.5 * i);
+    fclose(f);
+}
+
+#define ROWS "x,z,y\n0,1,a\n1,0,b\n2,3,a\n3,1,b\n4,0,a\n"
+
+static void small_commands_survive(void **state)
+{
+    (void)state;
+    exhaust("--help");
+    exhaust("--version");
+    exhaust("help --manual");
+    exhaust("help --completions");
+    exhaust("help --functions");
+    exhaust("devices --json");
+    exhaust("bench --list");
+    exhaust("links adam");
+    exhaust("links --search momentum --json");
+    exhaust("explain 'clip_norm(1) | adam | lr(0.1)' --size zeros(3,4)");
+}
+
+static void expressions_survive(void **state)
+{
+    (void)state;
+    put("d.csv", ROWS);
+    exhaust("eval 'h = tanh(x*p[0]); sum((h - p[1])^2)' --param p=[1,2] --data x=@d.csv:x --hessian --json");
+    exhaust(
+        "minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --chain 'adam | lr(0.1)' --steps 3 --json "
+        "--trace t.jsonl --out r.safetensors --until 'grad_norm<1e-9, step_norm<0'");
+}
+
+static void fits_survive(void **state)
+{
+    (void)state;
+    put("d.csv", ROWS);
+    exhaust("fit 'a*x + b' d.csv --y z --param a=1 --param b=1 --bound a<9 --json --out r.safetensors");
+    exhaust("fit 'a*x + b' d.csv --y z --param a=1 --param b=1 --chain 'lbfgs | strong_wolfe' --steps 2");
+}
+
+static void pictures_survive(void **state)
+{
+    (void)state;
+    put_trace("t.jsonl");
+    exhaust("plot t.jsonl --out t.svg");
+    exhaust("plot t.jsonl --out t.png --dark");
+    exhaust("plot t.jsonl --path --out t.svg");
+}
+
+static void training_survives(void **state)
+{
+    (void)state;
+    put("d.csv", ROWS);
+    exhaust(
+        "train d.csv --target y --model 'mlp(3, dropout=0.1)' --epochs 2 --batch 2 --validation 0.2 --json "
+        "--out m.safetensors --trace t.jsonl --events runs --group 'out.*: lr=0.1' --chain 'adam | lr(0.01)' "
+        "--schedule lr=linear(1,0,9)");
+    exhaust("train d.csv --resume m.safetensors --epochs 3 --json --trace t.jsonl --out n.safetensors");
+    exhaust("predict m.safetensors d.csv --probabilities --out p.csv");
+    exhaust("predict m.safetensors d.csv --score --json");
+    exhaust("train d.csv --target z --ignore y --model linear --epochs 1 --json");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PROGRAM_TEST(small_commands_survive), PROGRAM_TEST(expressions_survive), PROGRAM_TEST(fits_survive),
+        PROGRAM_TEST(pictures_survive),       PROGRAM_TEST(training_survives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
