@@ -181,6 +181,7 @@ static gd_status deliver(pass *w, gd_tensor *t, gd_tensor *g)
         /* a leaf's gradient is its own, contiguous memory: users change it in place, optimizers stream it */
         if (!t->grad && (!gd__contiguous(g) || g->storage->refs > 1 || g->head.refs > 1)) g = gd_copy(g);
         g = g ? gd__relabel_like(g, t) : NULL;
+        w->ctx->changes++;
         return g ? accumulate(&t->grad, g) : GD_NOMEM;
     }
     gd_status status = GD_OK;

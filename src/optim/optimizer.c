@@ -670,12 +670,23 @@ static gd_status begin_step(gd_optimizer *o)
     return o->moves == o->ctx->moves ? GD_OK : gd__state_follow(o);
 }
 
-/* ---- steps like the last one: on a GPU, gathering what a thousand tensors need takes longer than the step ---- */
+/* ---- steps like the last one: gathering what a thousand small tensors need takes longer than the step ---- */
+
+/* A link of the chain whose work is not one program over all parameters. */
+static gd_link *not_a_rule(gd_link *link)
+{
+    if (gd__fusable(link)) return NULL;
+    for (int i = 0; gd__is_chain(link) && i < link->children; i++) {
+        gd_link *found = not_a_rule(link->child[i]);
+        if (found) return found;
+    }
+    return link;
+}
 
 /* Whether the next step can be the same is seen once the tables are as they stay. */
 static void note_again(gd_optimizer *o, int count)
 {
-    bool same = o->runs == 1 && o->last_plan && gd__plan_repeats(o->last_plan);
+    bool same = o->runs == 1 && o->last_plan && !not_a_rule(o->chain) && gd__plan_repeats(o->last_plan);
     for (int i = 0; i < count && same; i++) {
         const gd_tensor *grad = o->active[i]->grad;
         same = grad && gd__contiguous(grad);
@@ -693,11 +704,12 @@ static bool like_the_last(const gd_optimizer *o)
 
 static gd_status step_again(gd_optimizer *o, gd_step_info *info)
 {
-    gd_status status = gd__plan_again(o, o->again.plan);
+    gd_step_share share = {0};
+    gd_status status = gd__plan_again(o, o->again.plan, &share.not_finite);
     if (status) return status;
     o->evals++;
     o->step++;
-    if (info) report(o, &(gd_step_share){0}, info);
+    if (info) report(o, &share, info);
     return GD_OK;
 }
 
@@ -745,17 +757,6 @@ gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_s
 }
 
 /* ---- replaying ---- */
-
-/* A link of the chain whose work is not one program over all parameters. */
-static gd_link *not_a_rule(gd_link *link)
-{
-    if (gd__fusable(link)) return NULL;
-    for (int i = 0; gd__is_chain(link) && i < link->children; i++) {
-        gd_link *found = not_a_rule(link->child[i]);
-        if (found) return found;
-    }
-    return link;
-}
 
 gd_status gd_optimizer_capture(gd_optimizer *o, bool on)
 {

@@ -102,6 +102,6 @@ gd_status gd__gpu_send_reduced(gd_plan_group *g);
 /* After a step without objective: could the next one run the same plan with no more than other step counts? */
 bool gd__plan_repeats(const gd_plan *plan);
 /* Runs a plan again for which all that its tables hold is as it was. */
-gd_status gd__plan_again(gd_optimizer *optimizer, gd_plan *plan);
+gd_status gd__plan_again(gd_optimizer *optimizer, gd_plan *plan, bool *not_finite);
 
 #endif

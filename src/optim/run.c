@@ -432,37 +432,39 @@ static bool group_repeats(const gd_plan_group *g)
 
 bool gd__plan_repeats(const gd_plan *plan)
 {
-    bool repeats = plan->gpu && plan->sink == GD_SINK_PARAMS && !plan->child;
+    bool repeats = plan->sink == GD_SINK_PARAMS && !plan->child;
     for (int i = 0; i < plan->groups && repeats; i++) repeats = group_repeats(&plan->group[i]);
     return repeats;
 }
 
-/* Step counts are the same for all members: kernels get those of the first. */
+/* Step counts are the same for all members: kernels of a GPU get those of the first. */
 static void fill_step_counts(gd_plan_group *g)
 {
+    int members = on_cpu(g) ? g->members : 1;
     for (int u = 0; u < g->p->uniforms; u++) {
         const gd_uniform *f = &g->p->uniform[u];
         if (f->kind != GD_U_STEP) continue;
         double count = (double)(f->link->step + g->ahead[u]);
-        g->input[u] = count < 1 ? 1 : count;
+        for (int m = 0; m < members; m++) g->input[m * g->p->uniforms + u] = count < 1 ? 1 : count;
     }
 }
 
-gd_status gd__plan_again(gd_optimizer *o, gd_plan *plan)
+gd_status gd__plan_again(gd_optimizer *o, gd_plan *plan, bool *not_finite)
 {
     gd_run_args args = {.ctx = o->ctx,
                         .optimizer = o,
                         .params = o->active,
                         .keys = o->active,
                         .count = plan->count,
-                        .sink = plan->sink};
+                        .sink = plan->sink,
+                        .not_finite = not_finite};
     gd_status status = GD_OK;
     for (int i = 0; i < plan->groups && !status; i++) {
         gd_plan_group *g = &plan->group[i];
         fill_step_counts(g);
         if (plan->numbers == o->numbers) continue;
         fill_settings(&args, g);
-        status = gd__gpu_prepare(g);
+        if (!on_cpu(g)) status = gd__gpu_prepare(g);
     }
     if (!status) plan->numbers = o->numbers;
     if (!status) status = run_levels(&args, plan);
