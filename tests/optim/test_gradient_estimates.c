@@ -135,6 +135,55 @@ static void mean_and_variance_are_those_of_the_theory(void **state)
     check_moments("randomized_fdm", "sphere", 3 * n / (n + 2), n / (n + 2));
 }
 
+/* One step from the same point for each of many seeds.  Central differences are exact for a quadratic, so each estimate is
+ * z (z g) / 1 with g its gradient there: mean g, variance |g|^2 - g_i^2 for signs, |g|^2 + g_i^2 for gaussians. */
+static void check_seeds(const char *link, double sign)
+{
+    enum { SEEDS = 4000 };
+    const double start[N] = {0.5, -1, 2, 0.25, -0.75, 1};
+    double mean[N] = {0}, spread[N] = {0}, g[N], x[MOST], norm = 0, last = NAN;
+    int same = 0;
+    square(start, g, N);
+    for (int i = 0; i < N; i++) norm += g[i] * g[i];
+    for (int seed = 1; seed <= SEEDS; seed++) {
+        char chain[120];
+        gd_options options = gd_options_default();
+        options.threads = 1;
+        options.seed = (uint64_t)seed; /* mezo draws from the context */
+        gd_ctx *ctx = gd_ctx_new(&options);
+        snprintf(chain, sizeof chain, link, seed);
+        run r = run_open(ctx, chain, square, N, start);
+        run_steps(&r, 1);
+        params_of(&r, x);
+        for (int i = 0; i < N; i++) {
+            double estimate = start[i] - x[i];
+            mean[i] += estimate / SEEDS;
+            spread[i] += (estimate - g[i]) * (estimate - g[i]) / SEEDS;
+        }
+        same += x[0] == last;
+        last = x[0];
+        run_close(&r);
+        end_context(ctx, NULL);
+    }
+    /* with signs one in 16 neighbours agrees by chance */
+    assert_true(same < SEEDS / 8);
+    for (int i = 0; i < N; i++) {
+        double variance = norm + sign * g[i] * g[i];
+        assert_near(mean[i], g[i], 5 * sqrt(variance / SEEDS));
+        assert_near(spread[i], variance, 0.12 * variance);
+    }
+}
+
+static void mean_and_variance_over_seeds_are_those_of_the_theory(void **state)
+{
+    (void)state;
+    check_seeds("spsa(seed=%d)", -1);
+    check_seeds("spsa(distribution=\"gaussian\", seed=%d)", 1);
+    check_seeds("mezo", -1); /* in place */
+    check_seeds("mezo(distribution=\"gaussian\") | lr(1)", 1);
+    check_seeds("mezo | clip_value(1e9)", -1); /* a gradient that is handed on */
+}
+
 /* Averaging divides the variance: with signs, g - c has variance (|c|^2 - c_i^2) / samples. */
 static void averaging_reduces_the_variance(void **state)
 {
@@ -223,39 +272,45 @@ static void *watched(void *user, void *old, size_t old_size, size_t new_size)
 
 static gd_status large_value(void *user, double *loss)
 {
-    const float *x = gd_data(user);
     double sum = 0;
-    for (int64_t i = 0; i < gd_numel(user); i++) sum += (double)x[i] * x[i];
+    for (int64_t i = 0; i < gd_numel(user); i++) sum += gd_at(user, &i) * gd_at(user, &i);
     *loss = sum;
     return GD_OK;
+}
+
+static void check_memory(const char *chain, gd_dtype dtype, int threads)
+{
+    largest watch = {0};
+    gd_options options = gd_options_default();
+    options.allocator = (gd_allocator){watched, &watch};
+    options.pool = false;
+    options.threads = threads;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    int64_t n = 1 << 18;
+    gd_tensor *p = gd_require_grad(gd_ones(ctx, dtype, 1, &n));
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    OK(gd_optimizer_add(o, "p", p));
+    watch.block = 0;
+    for (int i = 0; i < 3; i++) {
+        gd_status status = gd_optimizer_step(o, &(gd_objective){.value = large_value, .user = p}, NULL);
+        assert_no_error(ctx);
+        OK(status);
+    }
+    if (watch.block >= (size_t)n / 4) fail_msg("%s: a block of %zu bytes", chain, watch.block);
+    gd_optimizer_free(o);
+    gd_release(p);
+    gd_ctx_free(ctx);
 }
 
 static void mezo_allocates_nothing_of_the_size_of_the_parameters(void **state)
 {
     (void)state;
-    for (int threads = 1; threads <= 2; threads++) {
-        largest watch = {0};
-        gd_options options = gd_options_default();
-        options.allocator = (gd_allocator){watched, &watch};
-        options.pool = false;
-        options.threads = threads;
-        gd_ctx *ctx = gd_ctx_new(&options);
-        int64_t n = 1 << 20;
-        gd_tensor *p = gd_require_grad(gd_ones(ctx, GD_F32, 1, &n));
-        gd_optimizer *o = gd_optimizer_new(
-            ctx, gd_chain(ctx, "mezo(n_samples=2, distribution=\"gaussian\") | lr(1e-9)"));
-        OK(gd_optimizer_add(o, "p", p));
-        watch.block = 0;
-        for (int i = 0; i < 3; i++) {
-            gd_status status = gd_optimizer_step(o, &(gd_objective){.value = large_value, .user = p}, NULL);
-            assert_no_error(ctx);
-            OK(status);
-        }
-        assert_true(watch.block < (size_t)n / 4);
-        gd_optimizer_free(o);
-        gd_release(p);
-        gd_ctx_free(ctx);
-    }
+    static const char *const chains[] = {"mezo", "mezo(n_samples=2, distribution=\"gaussian\") | lr(1e-9)",
+                                         "mezo(distribution=\"sphere\", formula=\"forward\") | lr(1e-9)",
+                                         "mezo(target=\"update\") | lr(1e-9)"};
+    static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
+    for (int i = 0; i < COUNT_OF(chains); i++)
+        for (int k = 0; k < COUNT_OF(dtypes); k++) check_memory(chains[i], dtypes[k], 1 + (i + k) % 2);
 }
 
 /* ---- several parameters, other dtypes, threads ---- */
@@ -309,6 +364,7 @@ int main(void)
         cmocka_unit_test(differences_are_exact_for_polynomials_of_their_order),
         cmocka_unit_test(fdm_puts_parameters_back_and_serves_line_searches),
         cmocka_unit_test(mean_and_variance_are_those_of_the_theory),
+        cmocka_unit_test(mean_and_variance_over_seeds_are_those_of_the_theory),
         cmocka_unit_test(averaging_reduces_the_variance),
         cmocka_unit_test(mezo_follows_its_formula_with_the_same_numbers),
         cmocka_unit_test(the_same_seed_gives_the_same_run),
