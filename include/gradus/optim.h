@@ -83,7 +83,9 @@ GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group,
                                              const char *schedule);
 
 /* One step.  objective NULL: the gradients are on the parameters.  info may be NULL (reading a loss from a GPU waits).
- * On failure nothing has changed that is not said in the error. */
+ * On failure (an evaluation, memory, wrong use) the parameters are as before, bit for bit but for the link mezo, and the
+ * step is not counted; links that had run already keep what they learnt, as from a step of length zero.  Loss and gradients
+ * that are not finite are no failure: docs/outcomes.md says what each family of links makes of them. */
 GD_NODISCARD gd_status gd_optimizer_step(gd_optimizer *optimizer, const gd_objective *objective,
                                          gd_step_info *info);
 /* The same with a loss already known and named numbers for links (gd_var_storage). */

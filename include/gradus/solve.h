@@ -80,7 +80,8 @@ typedef struct gd_solve_result {
     double seconds;
 } gd_solve_result;
 
-/* Steps of a chain until a rule stops them.  The parameters end at the best point that was evaluated with its loss.
+/* Steps of a chain until a rule stops them.  The parameters end at the best point that was evaluated with its loss, also
+ * when an evaluation fails: then its status is returned.
  * options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,

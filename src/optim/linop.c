@@ -305,11 +305,12 @@ static gd_tensor *solve_gram(gd_linop *op, double factor, double shift, gd_tenso
     gd_tensor *root = shift > 0 ? gd_mul_scalar(identity(j, op->n), sqrt(shift)) : NULL;
     if (shift > 0) stack = gd_cat((gd_tensor *[]){stack, root}, 2, "0");
     if (!stack || (shift > 0 && !root) || gd_qr(stack, &q, &r)) return NULL;
-    gd_tensor *size = gd_abs(gd_diagonal(r)), *least = gd_min(size, NULL, false),
-              *most = gd_max(size, NULL, false);
+    /* what is left of each column after those before it, by its own length: units do not matter */
+    gd_tensor *left = gd_div(gd_abs(gd_diagonal(r)), gd_norm(r, 2, "0", false)),
+              *least = gd_min(left, NULL, false);
     double eps = (gd_tensor_dtype(j) == GD_F64 ? 0x1p-52 : 0x1p-23) * (double)(op->n + 8);
-    if (!least || !most) return NULL;
-    if (!(gd_item(least) > eps * gd_item(most))) return singular(op, "the columns of J are dependent");
+    if (!least) return NULL;
+    if (!(gd_item(least) > eps)) return singular(op, "the columns of J are dependent");
     if (same_elements(b, op->right)) {
         gd_tensor *side = gd_mul_scalar(op->vector, 1 / sqrt(factor));
         if (shift > 0) side = gd_cat((gd_tensor *[]){side, gd_zeros_like(b)}, 2, "0");

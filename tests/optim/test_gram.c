@@ -86,6 +86,35 @@ static void dependent_columns_are_solved_through_qr(void **state)
     close_gram(&g);
 }
 
+/* Columns in units twenty orders of magnitude apart are independent all the same. */
+static void units_of_the_columns_do_not_matter(void **state)
+{
+    (void)state;
+    gram g = open_gram(3, 2);
+    gd_tensor *j = MATRIX(g.ctx, 3, 2, 1e12, 1e-12, 1e12, 0, 0, 1e-12), *x = VECTOR(g.ctx, 2e-12, 3e12);
+    gd_tensor *r = gd_matmul(j, x);
+    gd_linop *a = gd_linop_gram(j, r);
+    gd_tensor *solved = gd_linop_solve(a, gd_matmul(gd_transpose(j, 0, 1), r));
+    assert_no_error(g.ctx);
+    assert_values_near(gd_div(solved, x), 1e-12, 1, 1);
+    gd_linop_release(a);
+    close_gram(&g);
+}
+
+/* The Hessian of an inverse that is singular: known directions as they are, the others stiff. */
+static void a_singular_inverse_serves_products(void **state)
+{
+    (void)state;
+    gram g = open_gram(2, 2);
+    gd_linop *a = gd_linop_dense_inverse(MATRIX(g.ctx, 2, 2, 0.5, 0, 0, 0)), *h = gd_linop_for_products(a);
+    assert_no_error(g.ctx);
+    gd_tensor *y = gd_linop_matvec(h, VECTOR(g.ctx, 1, 1));
+    assert_true(fabs(gd_at(y, (int64_t[]){0}) - 2) < 1e-6 && gd_at(y, (int64_t[]){1}) > 1e6);
+    gd_linop_release(h);
+    gd_linop_release(a);
+    close_gram(&g);
+}
+
 static void what_has_no_solution_is_singular(void **state)
 {
     (void)state;
@@ -146,6 +175,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(solutions_fit_the_matrix),
         cmocka_unit_test(dependent_columns_are_solved_through_qr),
+        cmocka_unit_test(units_of_the_columns_do_not_matter),
+        cmocka_unit_test(a_singular_inverse_serves_products),
         cmocka_unit_test(what_has_no_solution_is_singular),
         cmocka_unit_test(scaling_on_both_sides),
         cmocka_unit_test(an_inverse_is_inverted_once_for_products),

@@ -423,13 +423,13 @@ static void parameters_of_any_shape_and_precision(void **state)
 
 typedef struct bowl {
     gd_tensor *p;
-    int evals;
+    int evals, fail_at; /* 0: none */
 } bowl;
 
 static gd_tensor *bowl_loss(void *user)
 {
     bowl *b = user;
-    b->evals++;
+    if (++b->evals == b->fail_at) return NULL;
     return gd_add_scalar(gd_sum(gd_square(gd_add_scalar(b->p, -3)), NULL, false), 1);
 }
 
@@ -452,6 +452,36 @@ static void minimize(const char *chain, const gd_solve_options *options, gd_stop
     gd_scope_end(ctx);
     gd_release(b.p);
     end_context(ctx, NULL);
+}
+
+static void an_objective_that_fails_leaves_the_best_point(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"lbfgs | strong_wolfe", "heavy_ball | lr(0.1)",
+                                         "newton | backtracking"};
+    for (int c = 0; c < COUNT_OF(chains); c++) {
+        double last = INFINITY;
+        for (int fail_at = 1; fail_at < 6; fail_at++) {
+            gd_ctx *ctx = context(NULL, 1, NULL);
+            bowl b = {.p = gd_require_grad(VECTOR(ctx, 0, 10)), .fail_at = fail_at};
+            gd_objective objective = {.loss = bowl_loss, .user = &b};
+            gd_solve_result r;
+            gd_status status = gd_minimize(&b.p, 1, &objective, chains[c], NULL, &r);
+            if (b.evals >= fail_at) {
+                assert_int_equal(status, GD_CALLBACK);
+                assert_error(ctx, GD_CALLBACK, "the objective returned NULL");
+                assert_int_equal(r.reason, GD_STOP_ERROR);
+                gd_scope_begin(ctx);
+                double loss = gd_item(bowl_loss(&b));
+                gd_scope_end(ctx);
+                assert_true(loss <= last);
+                if (isfinite(r.loss)) assert_near(r.loss, loss, 0);
+                last = loss;
+            }
+            gd_release(b.p);
+            end_context(ctx, NULL);
+        }
+    }
 }
 
 static void chains_stop_by_their_rules(void **state)
@@ -527,6 +557,7 @@ int main(void)
         cmocka_unit_test(wrong_use_is_told),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(parameters_of_any_shape_and_precision),
+        cmocka_unit_test(an_objective_that_fails_leaves_the_best_point),
         cmocka_unit_test(chains_stop_by_their_rules),
         cmocka_unit_test(the_best_point_is_kept),
         cmocka_unit_test(a_chain_that_cannot_be_read_is_an_error),

@@ -80,13 +80,24 @@ typedef struct run {
     gd_optimizer *o;
     gd_tensor *p, *q;
     const situation *now;
-    int calls, fail_at;
+    int calls, fail_at, nowhere; /* nowhere: evaluations at parameters that are not finite */
     gd_step_info info;
 } run;
+
+static void read_params(const run *r, double *x)
+{
+    OK(gd_read_f64(r->p, x, 2));
+    OK(gd_read_f64(r->q, x + 2, 1));
+}
+
+static bool all_finite(const double *x) { return isfinite(x[0]) && isfinite(x[1]) && isfinite(x[2]); }
 
 static gd_tensor *objective(void *user)
 {
     run *r = user;
+    double x[N];
+    read_params(r, x);
+    r->nowhere += !all_finite(x);
     if (++r->calls == r->fail_at) {
         (void)gd_fail(r->ctx, GD_CALLBACK, "made to fail");
         return NULL;
@@ -128,12 +139,6 @@ static void close_run(run *r)
     end_context(r->ctx, NULL);
 }
 
-static void read_params(const run *r, double *x)
-{
-    OK(gd_read_f64(r->p, x, 2));
-    OK(gd_read_f64(r->q, x + 2, 1));
-}
-
 static double loss_now(run *r)
 {
     gd_scope_begin(r->ctx);
@@ -142,8 +147,6 @@ static double loss_now(run *r)
     gd_scope_end(r->ctx);
     return loss;
 }
-
-static bool all_finite(const double *x) { return isfinite(x[0]) && isfinite(x[1]) && isfinite(x[2]); }
 
 /* ---- what must hold ---- */
 
@@ -208,6 +211,7 @@ static void check_step(run *r, const gd_link_class *cls, const char *chain, bool
 {
     double before[N], after[N], loss = loss_now(r);
     read_params(r, before);
+    r->nowhere = 0;
     if (step_of(r)) {
         complain("%s, %s: %s", chain, r->now->name, gd_error_text(r->ctx));
         gd_clear_error(r->ctx);
@@ -218,6 +222,13 @@ static void check_step(run *r, const gd_link_class *cls, const char *chain, bool
         complain("%s, %s: the step leads to %g %g %g", chain, r->now->name, after[0], after[1], after[2]);
     if (!start_finite && r->info.has_loss && r->info.finite)
         complain("%s, %s: a loss that is not finite is not in the step info", chain, r->now->name);
+    if (all_finite(before) && r->nowhere && !may_leave(cls))
+        complain("%s, %s: evaluated where parameters are not finite", chain, r->now->name);
+    bool says_so = r->info.search_failed || r->info.skipped || !strcmp(cls->name, "gradient_accumulation");
+    if (!start_finite && careful && !says_so)
+        complain("%s, %s: the step info says nothing", chain, r->now->name);
+    if (r->now->residuals == flat && careful && moved(chain, before, after))
+        complain("%s: moves on a flat function", chain);
     if (!searches) return;
     double now = loss_now(r);
     if (start_finite && !(now <= loss + 1e-12 * fabs(loss) + (is_inexact(chain) ? 1e-28 : 0)))

@@ -264,6 +264,26 @@ static void inverse_free_newton_converges_to_newton(void **state)
     problem_close(&q);
 }
 
+/* Only the first of three directions has curvature, or none: the inverse must learn the others later. */
+static gd_tensor *one_direction(gd_tensor *p)
+{
+    return gd_sum(gd_square(gd_slice(p, "0", 0, 1, 1)), NULL, false);
+}
+
+static void inverse_free_newton_recovers_from_singular_hessians(void **state)
+{
+    (void)state;
+    gd_tensor *(*const before[])(gd_tensor *) = {flat, one_direction};
+    for (int i = 0; i < COUNT_OF(before); i++) {
+        problem q = problem_open("inverse_free_newton", before[i], 3, (double[]){3, -2, 5});
+        problem_steps(&q, 20);
+        q.loss = quadratic;
+        problem_steps(&q, 60);
+        assert_values_near(q.p, 1e-10, QUADRATIC_MINIMUM);
+        problem_close(&q);
+    }
+}
+
 static void two_point_newton_converges_faster_than_newton(void **state)
 {
     (void)state;
@@ -432,6 +452,7 @@ int main(void)
         cmocka_unit_test(warm_start_begins_at_the_solution_before),
         cmocka_unit_test(inner_links_take_the_place_of_the_gradient),
         cmocka_unit_test(inverse_free_newton_converges_to_newton),
+        cmocka_unit_test(inverse_free_newton_recovers_from_singular_hessians),
         cmocka_unit_test(two_point_newton_converges_faster_than_newton),
         cmocka_unit_test(steihaug_minimises_rosenbrock),
         cmocka_unit_test(steihaug_needs_one_gradient_and_one_value_with_autograd),

@@ -399,7 +399,8 @@ static gd_tensor *wide_residuals(gd_tensor *p)
 static void fewer_residuals_than_parameters_give_the_nearest_solution(void **state)
 {
     (void)state;
-    const char *const chains[] = {"gauss_newton", "levenberg_marquardt(gauss_newton, init=1e8)",
+    const char *const chains[] = {"gauss_newton", "gauss_newton(reg=0)",
+                                  "levenberg_marquardt(gauss_newton, init=1e8)",
                                   "trust_cg(gauss_newton, init=1e3)"};
     for (int k = 0; k < COUNT_OF(chains); k++) {
         problem q = problem_open(chains[k], wide_residuals, 3, (double[]){1, 3, 0.5});
@@ -429,8 +430,7 @@ static void dependent_columns_give_the_nearest_solution(void **state)
     problem_close(&q);
     q = problem_open("gauss_newton(reg=0)", dependent_residuals, 3, (double[]){1, 2, 3});
     problem_steps(&q, 1);
-    assert_true(q.info.skipped);
-    assert_values(q.p, 1, 2, 3);
+    assert_values_near(q.p, 1e-12, 1.3, 2.3, 0);
     problem_close(&q);
     q = problem_open("dogleg(gauss_newton, init=100)", dependent_residuals, 3, (double[]){1, 2, 3});
     problem_steps(&q, 50);

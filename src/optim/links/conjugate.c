@@ -6,7 +6,7 @@
  *   liu_storey          u y / d v                          conjugate_descent   u u / d v
  *   hager_zhang         -(u y + 2 y y (d u) / -d y) / d y   dyhs                max(0, min(dai_yuan, hestenes_stiefel))
  *
- * beta is 0 in the first step, every restart_interval steps (auto: the number of elements), and where its formula gives no
+ * beta is 0 in the first step, every restart_interval steps (auto: the number of elements and one), and where its formula gives no
  * number.  They want a line search with c2 = 0.1 after them.
  *
  * State: previous_update, direction; beta from update to apply. */

@@ -2,7 +2,8 @@
  *
  * As the child of a trust region it hands over J^T r and J^T J, half of the gradient and Hessian of the sum of squares;
  * trust regions find the factor themselves.  Cost: min(m, 2 n) reverse passes, one QR of J (m, n residuals and parameters).
- * J with fewer rows than columns works: reg makes the solution the one of least norm. */
+ * J with fewer rows than columns works: reg makes the solution the one of least norm; with reg = 0 and columns that depend on
+ * each other it is found by the SVD. */
 #include "base/ctx.h"
 #include "optim/jacobian.h"
 #include "optim/links/vectors.h"
@@ -66,6 +67,19 @@ static gd_status gauss_newton_update(gd_link *link, gd_var *var)
     return status;
 }
 
+/* J^+ r: of all that minimise |J d - r| the shortest. */
+static gd_tensor *least_norm(const model *m)
+{
+    gd_tensor *u = NULL, *s = NULL, *vt = NULL;
+    if (!gd__vector_finite(m->j) || gd_svd(m->j, &u, &s, &vt)) return NULL;
+    gd_tensor *most = gd_max(s, NULL, false);
+    double eps = gd__vector_eps(m->j) * (double)(gd_size(m->j, 0) + gd_size(m->j, 1));
+    double least = most ? eps * gd_item(most) : 0;
+    gd_tensor *used = gd_gt(s, gd_full_like(s, least)), *divisor = gd_where(used, s, gd_ones_like(s));
+    gd_tensor *part = gd_div(gd_matmul(gd_transpose(u, 0, 1), m->r), divisor);
+    return gd_matmul(gd_transpose(vt, 0, 1), gd_where(used, part, gd_zeros_like(s)));
+}
+
 static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
@@ -76,10 +90,13 @@ static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
     gd_tensor *b = gd__vector_of(ctx, gd_var_update(var), gd_var_count(var));
     gd_tensor *d = sum && b ? gd_linop_solve(sum, b) : NULL;
     gd_linop_release(sum);
-    if (!d && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
-    if (d && gd__vector_finite(d)) return gd__set_update_vector(link, var, d);
+    if (!d && gd_error(ctx) == GD_SINGULAR) {
+        gd_clear_error(ctx);
+        d = least_norm(m);
+    }
     if (gd_error(ctx)) return gd_error(ctx);
-    /* reg is 0 and the columns depend on each other, or something is not finite: stay */
+    if (d && gd__vector_finite(d)) return gd__set_update_vector(link, var, d);
+    /* something is not finite: stay */
     gd_var_note_skipped(var);
     return gd__set_zero_update(link, var);
 }

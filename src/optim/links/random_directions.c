@@ -10,7 +10,7 @@
  * all evaluations of a step use the same directions.
  *
  * mezo (Malladi et al. 2023) allocates nothing of the size of the parameters: it moves them in place and back, which leaves
- * them within rounding of where they were, and as last link (or before the last lr) it also applies the step in place.
+ * them within rounding of where they were (after a failed evaluation too), and as last link (or before the last lr) it also applies the step in place.
  * Elsewhere in a chain it must hand on a gradient. */
 #include "gradus/autograd.h"
 #include "optim/layout.h"

@@ -4,8 +4,8 @@
  *
  * asam (Kwon et al. 2021) measures distance relative to the parameters: with w = |x|, e = rho w^2 g / |w g|.
  *
- * A closure made of two evaluations: all links after it see the loss at x and the gradient at x + e.  A zero gradient moves
- * nothing.  eps is added to the norm. */
+ * A closure made of two evaluations: all links after it see the loss at x and the gradient at x + e.  A gradient of zero, or
+ * one that is not finite, leads nowhere: it is handed on after the first.  eps is added to the norm. */
 #include "gradus/autograd.h"
 #include "optim/layout.h"
 #include "optim/optimizer.h"
@@ -45,8 +45,9 @@ static gd_status total(gd_var *var, gd_tensor *const *grads, double q, bool rela
     return status;
 }
 
-/* The way to the worst point, in out: new tensors of the current scope. */
-static gd_status ascent(gd_link *link, gd_var *var, gd_tensor *const *grads, bool relative, gd_tensor **out)
+/* The way to the worst point, in out: new tensors of the current scope.  *leads is false where there is none. */
+static gd_status ascent(gd_link *link, gd_var *var, gd_tensor *const *grads, bool relative, gd_tensor **out,
+                        bool *leads)
 {
     double p = gd_link_real(link, "p", NULL), q = p == 1 ? INFINITY : p / (p - 1), sum = 0;
     if (isinf(p)) q = 1;
@@ -55,8 +56,8 @@ static gd_status ascent(gd_link *link, gd_var *var, gd_tensor *const *grads, boo
     gd_status status = total(var, grads, q, relative, &sum);
     double norm = isinf(p) ? 1 : pow(sum, 1 / p);
     double scale = gd_link_real(link, "rho", NULL) / (norm + gd_link_real(link, "eps", NULL));
-    if (!isfinite(scale) || sum == 0) scale = 0;
-    for (int i = 0; i < gd_var_count(var) && !status; i++) {
+    *leads = isfinite(sum) && isfinite(scale) && sum > 0;
+    for (int i = 0; i < gd_var_count(var) && !status && *leads; i++) {
         gd_tensor *x = gd_var_params(var)[i], *e = weighted(x, grads[i], relative);
         if (q != 2) e = gd_mul(gd_sign(e), gd_pow_scalar(gd_abs(e), q - 1));
         out[i] = gd_mul_scalar(weighted(x, e, relative), scale);
@@ -83,13 +84,14 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     gd_tensor **start = gd_link_scratch(link, 2 * count), **way = start ? start + count : NULL;
-    status = start ? ascent(link, var, grads, relative, way) : gd_error(ctx);
-    for (int i = 0; i < count; i++) {
+    bool leads = true;
+    status = start ? ascent(link, var, grads, relative, way, &leads) : gd_error(ctx);
+    for (int i = 0; i < count && (leads || status); i++) {
         gd__release(grads[i]);
         grads[i] = NULL;
     }
-    if (!status) status = gd__list_copied(&l, params, start);
-    if (!status) {
+    if (!status && leads) status = gd__list_copied(&l, params, start);
+    if (!status && leads) {
         status = gd__list_move(&l, params, start, way, -1);
         if (!status) status = gd_var_inner_evaluate(var, &there, grads);
         gd_status back = gd__list_assign(&l, params, start);
