@@ -214,6 +214,8 @@ struct gd_optimizer {
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 
+/* An error while a step is under way. */
+gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */
 gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device);
 /* Brings state to the devices that parameters have been moved to; it stays where it is when that fails. */
