@@ -38,7 +38,7 @@ _gradus()
         files=' '
         ;;
     plot)
-        options='--help --out --expr --path --x --scale --label --title --dark --data --dtype --device --seed --threads'
+        options='--help --out --expr --path --y --x --scale --label --title --dark --data --dtype --device --seed --threads'
         files=' --out '
         ;;
     bench)

@@ -3,6 +3,7 @@
 #include "cli/files.h"
 #include "cli/problem.h"
 #include "cli/trace.h"
+#include "cli/words.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,9 +13,11 @@ static const gd_option options[] = {
     GD_OPTION("out", "FILE", "the picture, .svg or .png (the name of the first trace, with .svg)"),
     GD_OPTION("expr", "EXPR", "draw the path of two parameters over contours of this expression"),
     GD_SWITCH("path", "draw the path of two parameters, without contours"),
-    GD_OPTION("x", "step|evals", "what the loss is drawn over (step)"),
+    GD_REPEATED("y", "KEY",
+                "a number of the lines to draw, as val_loss or val_accuracy; each its own curve (loss)"),
+    GD_OPTION("x", "step|evals|epoch", "what it is drawn over (step)"),
     GD_OPTION("scale", "auto|log|linear",
-              "of the loss (auto: logarithmic where it spans more than two powers of ten)"),
+              "of what is drawn (auto: logarithmic where it spans more than two powers of ten)"),
     GD_REPEATED("label", "TEXT",
                 "name of a run in the legend, in the order of the traces (their file names)"),
     GD_OPTION("title", "TEXT", "above the picture"),
@@ -26,8 +29,9 @@ static const gd_option options[] = {
 typedef struct job {
     gd_cli *cli;
     const gd_args *args;
-    gd_trace *trace;
-    int count;
+    gd_trace *trace; /* file after file, for each key */
+    int count, files;
+    gd_words keys;
     char out[4096];
     int x, scale;
     bool plane;
@@ -41,17 +45,17 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The k-th --label, or the file's name without its ending. */
+/* The --label of a file, or its name without its ending; where there are several, with what is drawn. */
 static const char *label_of(const job *j, int k, char buf[128])
 {
-    int at = 0;
-    const char *label = NULL;
-    for (int i = 0; i <= k; i++) label = gd__args_next(j->args, "label", &at);
-    if (label) return label;
-    const char *name = base_name(j->args->argument[k]);
+    int at = 0, file = k % j->files;
+    const char *label = NULL, *name = base_name(j->args->argument[file]);
+    for (int i = 0; i <= file; i++) label = gd__args_next(j->args, "label", &at);
     size_t length = strlen(name);
     if (length > 6 && !strcmp(name + length - 6, ".jsonl")) length -= 6;
-    (void)snprintf(buf, 128, "%.*s", length > 100 ? 100 : (int)length, name);
+    if (label) name = label, length = strlen(label);
+    (void)snprintf(buf, 128, "%.*s%s%.30s", length > 90 ? 90 : (int)length, name,
+                   j->keys.count > 1 ? ": " : "", j->keys.count > 1 ? j->keys.word[k / j->files] : "");
     return buf;
 }
 
@@ -91,8 +95,8 @@ static void loss_curves(job *j, gd_plot *plot)
         const gd_trace *t = &j->trace[k];
         char buf[128];
         bool few = t->count == 1;
-        (few ? gd__plot_points : gd__plot_line)(plot, label_of(j, k, buf), j->x ? t->evals : t->step, t->loss,
-                                                t->count);
+        const double *x[] = {t->step, t->evals, t->epoch};
+        (few ? gd__plot_points : gd__plot_line)(plot, label_of(j, k, buf), x[j->x], t->loss, t->count);
     }
 }
 
@@ -181,12 +185,14 @@ static gd_status draw(job *j)
     const char *title = gd__args_get(j->args, "title"), *expr = gd__args_get(j->args, "expr");
     gd_status status = j->plane ? check_plane(j) : GD_OK;
     if (status) return status;
-    const char *x = j->plane ? j->trace[0].axis[0] : j->x ? "evaluations" : "step";
+    static const char *const over[] = {"step", "evaluations", "epoch"};
+    const char *x = j->plane ? j->trace[0].axis[0] : over[j->x];
+    const char *y = j->keys.count > 1 ? "value" : j->keys.word[0];
     gd_plot *plot = gd__plot_new(j->cli->ctx,
                                  title  ? title
                                  : expr ? expr
                                         : "",
-                                 x, j->plane ? j->trace[0].axis[1] : "loss");
+                                 x, j->plane ? j->trace[0].axis[1] : y);
     if (!plot) return GD_NOMEM;
     if (j->plane)
         status = paths(j, plot);
@@ -200,24 +206,36 @@ static gd_status draw(job *j)
 
 static gd_status prepare(job *j)
 {
-    gd_status status = gd__args_choice(j->args, "x", "step evals", &j->x);
+    gd_ctx *ctx = j->cli->ctx;
+    gd_status status = gd__args_choice(j->args, "x", "step evals epoch", &j->x);
     if (!status) status = gd__args_choice(j->args, "scale", "auto log linear", &j->scale);
     j->plane = gd__args_has(j->args, "expr") || gd__args_has(j->args, "path");
+    if (!status) status = gd__words_of_option(j->args, "y", true, &j->keys);
+    if (!status && j->plane && j->keys.count)
+        status = gd_fail(ctx, GD_ARGUMENT, "plot: --y is for curves, not for paths");
+    if (!status && !j->keys.count) status = gd__words_add(ctx, &j->keys, "loss", 4);
+    j->files = j->args->arguments;
+    j->count = j->files * j->keys.count;
+    for (int i = 0; i < j->files && !status && j->keys.count > 1; i++)
+        if (!strcmp(j->args->argument[i], "-"))
+            status = gd_fail(ctx, GD_ARGUMENT, "plot: standard input can be read for one --y only");
     return status ? status : choose_output(j);
 }
 
 static int run(gd_cli *cli, const gd_args *args)
 {
-    job j = {.cli = cli, .args = args, .count = args->arguments};
-    size_t bytes = (size_t)j.count * sizeof *j.trace;
+    job j = {.cli = cli, .args = args};
     gd_status status = prepare(&j);
+    size_t bytes = (size_t)j.count * sizeof *j.trace;
     int read = 0;
     if (!status && !(j.trace = gd__alloc(cli->ctx, bytes))) status = GD_NOMEM;
     for (; read < j.count && !status; read++)
-        status = gd__trace_load(cli->ctx, args->argument[read], &j.trace[read]);
+        status = gd__trace_load(cli->ctx, args->argument[read % j.files], j.keys.word[read / j.files],
+                                &j.trace[read]);
     if (!status) status = draw(&j);
     for (int k = 0; k < read; k++) gd__trace_free(&j.trace[k]);
     gd__free(cli->ctx, j.trace, bytes);
+    gd__words_free(cli->ctx, &j.keys);
     return gd__cli_code(cli, status);
 }
 
@@ -226,10 +244,11 @@ const gd_command gd__command_plot = {
     .summary = "Draw the loss curves of runs, or the path of two parameters.",
     .arguments = "TRACE.jsonl...",
     .description =
-        "A trace is what `gradus minimize --trace` writes: one JSON object a line with step, loss, evals and params. "
+        "A trace is what `gradus minimize` and `gradus train` write with --trace: one JSON object a line with step, loss and more. "
         "Prints the name of the picture.",
     .options = options,
     .examples = "gradus plot adam.jsonl lbfgs.jsonl --out loss.svg\n"
+                "gradus plot train.jsonl --y loss,val_loss --x epoch\n"
                 "gradus plot run.jsonl --expr '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --out path.png\n",
     .least = 1,
     .most = 64,

@@ -172,11 +172,11 @@ gd_status gd__tracer_close(gd_tracer *t)
 
 /* ---- reading ---- */
 
-enum { STEP, LOSS, EVALS, FIRST, SECOND, COLUMNS };
+enum { STEP, LOSS, EVALS, EPOCH, FIRST, SECOND, COLUMNS };
 
 typedef struct rows {
     gd_trace *trace;
-    const char *source;
+    const char *source, *key;
     double (*row)[COLUMNS];
     size_t count, bytes, line;
     bool two; /* every line so far has two parameters */
@@ -235,11 +235,16 @@ static void collect(pair *p, const char *name, const json_t *value, int depth)
 
 static gd_status add_line(rows *r, const json_t *object)
 {
-    const json_t *loss = json_object_get(object, "loss"), *params = json_object_get(object, "params");
+    const json_t *loss = json_object_get(object, r->key), *params = json_object_get(object, "params");
     const json_t *step = json_object_get(object, "step"), *evals = json_object_get(object, "evals");
+    const json_t *epoch = json_object_get(object, "epoch");
     if (!json_is_object(object)) return bad_line(r, "not a JSON object");
     if (!json_is_number(step)) return bad_line(r, "no number \"step\"");
-    if (!json_is_number(loss) && !json_is_string(loss)) return bad_line(r, "no number \"loss\"");
+    if (!json_is_number(loss) && !json_is_string(loss)) {
+        char text[100];
+        (void)snprintf(text, sizeof text, "no number \"%.60s\"", r->key);
+        return bad_line(r, text);
+    }
     if (!grow(r)) return GD_NOMEM;
     pair p = {.count = 0};
     const char *name;
@@ -247,7 +252,7 @@ static gd_status add_line(rows *r, const json_t *object)
     json_object_foreach((json_t *)(uintptr_t)params, name, value) collect(&p, name, value, 0);
     r->two = r->two && p.count == 2;
     if (r->two) memcpy(r->trace->axis, p.name, sizeof p.name);
-    double row[COLUMNS] = {number(step), number(loss), evals ? number(evals) : NAN, p.value[0], p.value[1]};
+    double row[COLUMNS] = {number(step), number(loss), number(evals), number(epoch), p.value[0], p.value[1]};
     memcpy(r->row[r->count++], row, sizeof row);
     return GD_OK;
 }
@@ -264,6 +269,7 @@ static gd_status turn(gd_trace *out, const rows *r)
     out->step = out->block;
     out->loss = out->block + LOSS * r->count;
     out->evals = out->block + EVALS * r->count;
+    out->epoch = out->block + EPOCH * r->count;
     if (r->two) {
         out->x = out->block + FIRST * r->count;
         out->y = out->block + SECOND * r->count;
@@ -271,10 +277,11 @@ static gd_status turn(gd_trace *out, const rows *r)
     return GD_OK;
 }
 
-gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, size_t size, gd_trace *out)
+gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, size_t size, const char *key,
+                          gd_trace *out)
 {
     *out = (gd_trace){.ctx = ctx};
-    rows r = {.trace = out, .source = source, .two = true, .line = 1};
+    rows r = {.trace = out, .source = source, .key = key, .two = true, .line = 1};
     gd_status status = GD_OK;
     for (size_t at = 0; at < size && !status; r.line++) {
         const char *end = memchr(data + at, '\n', size - at);
@@ -293,14 +300,14 @@ gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, siz
     return status;
 }
 
-gd_status gd__trace_load(gd_ctx *ctx, const char *path, gd_trace *out)
+gd_status gd__trace_load(gd_ctx *ctx, const char *path, const char *key, gd_trace *out)
 {
     char *data;
     size_t size, block;
     *out = (gd_trace){.ctx = ctx};
     gd_status status = gd__read_input(ctx, path, MAX_FILE, &data, &size, &block);
     if (status) return status;
-    status = gd__trace_parse(ctx, path, data, size, out);
+    status = gd__trace_parse(ctx, path, data, size, key, out);
     gd__free(ctx, data, block);
     return status;
 }

@@ -34,17 +34,18 @@ gd_status gd__tracer_close(gd_tracer *t); /* writes what is left; frees also whe
 typedef struct gd_trace {
     gd_ctx *ctx;
     size_t count;
-    double *step, *loss, *evals; /* NaN where a line has none */
-    double *x, *y;               /* with two parameters in all, theirs; else NULL */
-    double *block;               /* all of them */
+    double *step, *loss, *evals, *epoch; /* NaN where a line has none; loss: the number asked for */
+    double *x, *y;                       /* with two parameters in all, theirs; else NULL */
+    double *block;                       /* all of them */
     size_t bytes;
     char axis[2][80]; /* what the two are called: "p[0]", "x" */
 } gd_trace;
 
-/* Reads NUL-terminated lines; FORMAT with `source` and line in front.  gd__trace_free also after a failure. */
+/* Reads NUL-terminated lines; `key` names the number that every line must have ("loss").  FORMAT with `source` and line in
+ * front.  gd__trace_free also after a failure. */
 GD_NODISCARD gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, size_t size,
-                                       gd_trace *out);
-GD_NODISCARD gd_status gd__trace_load(gd_ctx *ctx, const char *path, gd_trace *out);
+                                       const char *key, gd_trace *out);
+GD_NODISCARD gd_status gd__trace_load(gd_ctx *ctx, const char *path, const char *key, gd_trace *out);
 void gd__trace_free(gd_trace *trace);
 
 #endif

@@ -286,6 +286,15 @@ static void plot_draws_losses_and_paths(void **state)
     put("xy.jsonl",
         "{\"step\":1,\"loss\":2,\"params\":{\"x\":1,\"y\":2}}\n{\"step\":2,\"loss\":1,\"params\":{\"x\":0,\"y\":1}}\n");
     works("plot xy.jsonl --expr 'x^2+s*y^2' --data s=3 --out xy.svg");
+    put("train.jsonl",
+        "{\"step\":9,\"epoch\":1,\"loss\":2,\"val_loss\":3}\n{\"step\":18,\"epoch\":2,\"loss\":1,\"val_loss\":2}\n");
+    works("plot train.jsonl --y loss,val_loss --x epoch --out both.svg");
+    slurp("both.svg", out, sizeof out);
+    assert_true(strstr(out, ">train: loss</text>") && strstr(out, ">train: val_loss</text>") &&
+                strstr(out, ">epoch</text>"));
+    fails("plot train.jsonl --y val_los --out t.svg", 1, "train.jsonl: line 1: no number \"val_los\"");
+    fails("plot a.jsonl --y loss --path --out t.svg", 2, "--y is for curves, not for paths");
+    fails("plot - --y loss,evals --out t.svg < a.jsonl", 2, "standard input can be read for one --y only");
     works("plot - --out piped.svg < a.jsonl");
     assert_true(exists("piped.svg"));
 }

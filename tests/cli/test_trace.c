@@ -78,7 +78,7 @@ static void written_traces_are_read_back(void **state)
     }
     assert_int_equal(gd__tracer_close(tracer), GD_OK);
     gd_trace trace;
-    assert_int_equal(gd__trace_load(ctx, path, &trace), GD_OK);
+    assert_int_equal(gd__trace_load(ctx, path, "loss", &trace), GD_OK);
     assert_int_equal(trace.count, 2000);
     assert_string_equal(trace.axis[0], "p[0]");
     assert_string_equal(trace.axis[1], "p[1]");
@@ -93,7 +93,7 @@ static void written_traces_are_read_back(void **state)
 
 static gd_status parse(const char *text, gd_trace *trace)
 {
-    return gd__trace_parse(ctx, "t.jsonl", text, strlen(text), trace);
+    return gd__trace_parse(ctx, "t.jsonl", text, strlen(text), "loss", trace);
 }
 
 static void parameters_other_than_two_numbers_are_no_path(void **state)
@@ -231,7 +231,7 @@ static void every_allocation_may_fail(void **state)
         const char *name = "p";
         m.fail_at = m.requests + k;
         gd_trace trace;
-        gd_status status = gd__trace_parse(own, "t", text, strlen(text), &trace);
+        gd_status status = gd__trace_parse(own, "t", text, strlen(text), "loss", &trace);
         gd__trace_free(&trace);
         gd_text out = gd__text(own);
         if (!status) status = gd__trace_line(&out, 1, 2, 3, &name, &p, 1);
