@@ -201,7 +201,7 @@ static gd_status draw(job *j)
     if (!status) status = gd__plot_save(plot, j->out, gd__args_has(j->args, "dark"));
     gd__plot_free(plot);
     if (!status) gd__text_put(&j->cli->out, "%s\n", j->out);
-    return status;
+    return !status && j->cli->out.failed ? GD_NOMEM : status;
 }
 
 static gd_status prepare(job *j)
