@@ -169,8 +169,21 @@ static gd_kernel_fn find_builtin(const gd_ctx *ctx, uint64_t hash)
 /* ---- the compiler ---- */
 
 static const char *const flags[] = {
-    "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
-    "-w",  "-pipe",         "-nostdlib",         "-std=gnu11"};
+    "-O3",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-shared",
+    "-w",
+    "-pipe",
+    "-nostdlib",
+    "-std=gnu11",
+#ifdef __x86_64__
+    "-mprefer-vector-width=512", /* as built-in programs */
+#endif
+};
 #define FLAGS (sizeof flags / sizeof *flags)
 
 /* What -march=native looks at. */

@@ -26,8 +26,8 @@
     X(SUB, a - b)                                                    \
     X(MUL, a * b)                                                    \
     X(DIV, a / b)                                                    \
-    X(MIN, a != a ? a : ((b < a) | (b != b)) ? b : a) /* NaN wins */ \
-    X(MAX, a != a ? a : ((b > a) | (b != b)) ? b : a)                \
+    X(MIN, ((b < a) | (b != b)) ? b : a) /* NaN wins */              \
+    X(MAX, ((b > a) | (b != b)) ? b : a)                             \
     X(POW, (T)pow_wide((double)a, (double)b))                        \
     X(COPYSIGN, copysign_T(a, b != b ? 0 : b)) /* the sign of a NaN is left to chance by compilers: + */ \
     X(LT, (T)(a < b))                                                \
