@@ -256,20 +256,6 @@ static void the_same_seed_gives_the_same_run(void **state)
 
 /* ---- memory ---- */
 
-typedef struct largest {
-    size_t block;
-} largest;
-
-static void *watched(void *user, void *old, size_t old_size, size_t new_size)
-{
-    largest *l = user;
-    (void)old_size;
-    if (new_size > l->block) l->block = new_size;
-    if (new_size) return realloc(old, new_size);
-    free(old);
-    return NULL;
-}
-
 static gd_status large_value(void *user, double *loss)
 {
     double sum = 0;

@@ -573,6 +573,47 @@ static void threads_and_instruction_sets_change_no_bit(void **state)
         }
 }
 
+/* Once matrix and history are there a step asks for nothing of their size: updates are in place, rings are not copied. */
+static void check_in_place(const char *chain, int64_t n, gd_dtype dtype, size_t limit)
+{
+    largest watch = {0};
+    gd_options options = gd_options_default();
+    options.allocator = (gd_allocator){watched, &watch};
+    options.pool = false;
+    options.threads = 1;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    gd_tensor *p = gd_require_grad(gd_cast(gd_randn(ctx, GD_F64, 1, &n), dtype));
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    OK(gd_optimizer_add(o, "p", p));
+    for (int i = 0; i < 8; i++) {
+        gd_scope_begin(ctx);
+        gd_no_grad_begin(ctx);
+        OK(gd_set_grad(
+            p, gd_mul(gd_detach(p), gd_add_scalar(gd_cast(gd_rand(ctx, GD_F64, 1, &n), dtype), 0.5))));
+        gd_no_grad_end(ctx);
+        gd_scope_end(ctx);
+        if (i < 2) watch.block = 0;
+        OK(gd_optimizer_step(o, NULL, NULL));
+        if (i >= 2 && watch.block > limit)
+            fail_msg("%s in %s: step %d asks for %zu bytes", chain, gd_dtype_name(dtype), i, watch.block);
+    }
+    gd_optimizer_free(o);
+    gd_release(p);
+    gd_ctx_free(ctx);
+}
+
+static void matrices_and_histories_are_changed_in_place(void **state)
+{
+    (void)state;
+    const char *const dense[] = {"bfgs | lr(0.1)", "dfp | lr(0.1)", "sr1 | lr(0.1)"};
+    const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16};
+    for (int k = 0; k < COUNT_OF(dtypes); k++) {
+        for (int i = 0; i < COUNT_OF(dense); i++) check_in_place(dense[i], 300, dtypes[k], 300 * 300 / 2);
+        check_in_place("lbfgs(20) | lr(0.1)", 20000, dtypes[k], 20000 * 20);
+        check_in_place("lsr1(20) | lr(0.1)", 20000, dtypes[k], 20000 * 20);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,6 +633,7 @@ int main(void)
         cmocka_unit_test(a_step_without_memory_leaves_them_usable),
         cmocka_unit_test(gradients_that_are_not_finite_give_no_pair),
         cmocka_unit_test(threads_and_instruction_sets_change_no_bit),
+        cmocka_unit_test(matrices_and_histories_are_changed_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
