@@ -250,7 +250,7 @@ typedef struct gd_link_class {
 
 /* The classes there are: gd_link_classes()[0 .. count). */
 const gd_link_class *const *gd_link_classes(int *count);
-const gd_link_class *gd_link_class_find(const char *name);
+const gd_link_class *gd_link_class_find(const char *name); /* of the built-in ones; NULL if there is none */
 /* Adds a user's class to a context: chain texts there know it.  The class must outlive the context. */
 GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls);
 
@@ -258,14 +258,17 @@ GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *
 
 /* A link with default settings.  New. */
 gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls);
+/* One reference more; NULL is fine. */
 gd_link *gd_link_retain(gd_link *link);
 /* One reference less; NULL is fine.  A link in a chain or optimizer belongs to it: releasing one that was not retained
  * does nothing. */
 void gd_link_release(gd_link *link);
+/* What it was made with, and its block of data_size bytes.  Borrowed. */
 gd_ctx *gd_link_ctx(const gd_link *link);
 const gd_link_class *gd_link_class_of(const gd_link *link);
 void *gd_link_data(gd_link *link);
 
+/* The link's own settings.  ATTRIBUTE: no such field; TYPE, VALUE: it does not take this.  Strings and lists are copied. */
 GD_NODISCARD gd_status gd_link_set_real(gd_link *link, const char *field, double value);
 GD_NODISCARD gd_status gd_link_set_bool(gd_link *link, const char *field, bool value);
 GD_NODISCARD gd_status gd_link_set_string(gd_link *link, const char *field, const char *value);
@@ -288,6 +291,7 @@ bool gd_link_flag(const gd_link *link, const char *field);
 bool gd_link_is(const gd_link *link, const char *field, const char *string);
 bool gd_link_is_none(const gd_link *link, const char *field);
 
+/* Children in the order of their fields, those of one variadic field in the order given.  Borrowed. */
 int gd_link_children(const gd_link *link);
 gd_link *gd_link_child_at(const gd_link *link, int index);
 gd_link *gd_link_child(const gd_link *link, const char *field); /* NULL if it is none */
@@ -305,7 +309,7 @@ typedef struct gd_init {
     void *user;
 } gd_init;
 gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *slot, gd_init init);
-bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *slot);
+bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *slot); /* made already? */
 /* Replaces it by a copy of value; NULL forgets it. */
 GD_NODISCARD gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *slot, gd_tensor *value);
 double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name); /* 0 on first use */
@@ -325,6 +329,7 @@ void gd_link_reset_for_online(gd_link *link); /* forgets what depends on the pre
 
 /* ---- running links ---- */
 
+/* A whole step of the link or chain, or its halves: update learns from the var, apply sets its update. */
 GD_NODISCARD gd_status gd_link_step(gd_link *link, gd_var *var);
 GD_NODISCARD gd_status gd_link_update(gd_link *link, gd_var *var);
 GD_NODISCARD gd_status gd_link_apply(gd_link *link, gd_var *var);
@@ -353,6 +358,7 @@ GD_NODISCARD gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_
 
 /* ---- the variable of a step ---- */
 
+/* What the step is about.  Borrowed. */
 int gd_var_count(const gd_var *var);
 gd_tensor *const *gd_var_params(const gd_var *var);
 gd_ctx *gd_var_ctx(const gd_var *var);
@@ -367,6 +373,7 @@ double gd_var_loss_value(gd_var *var, bool backward);
 gd_tensor *const *gd_var_grad(gd_var *var);
 gd_tensor *const *gd_var_grad_graph(gd_var *var); /* with history, for Hessian products by autograd */
 gd_tensor *const *gd_var_update(gd_var *var);
+/* Is it there, or would asking for it evaluate? */
 bool gd_var_has_loss(const gd_var *var);
 bool gd_var_has_grad(const gd_var *var);
 bool gd_var_has_update(const gd_var *var);
@@ -432,6 +439,7 @@ bool gd_var_stopped(const gd_var *var);
 GD_NODISCARD gd_status gd_var_set_attr(gd_var *var, const char *name, double value);
 GD_NODISCARD gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value);
 double gd_var_storage(const gd_var *var, const char *name, double otherwise);
+/* A function that runs once the parameters of this step are set. */
 typedef gd_status (*gd_hook_fn)(void *user, gd_optimizer *optimizer, gd_var *var);
 GD_NODISCARD gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user);
 
@@ -452,6 +460,7 @@ gd_tensor *gd_var_hessian(gd_var *var);
 
 /* ---- linear operators on vectors of all parameters ---- */
 
+/* Tensors that operators are made of are held, not copied.  New; NULL given or failure: NULL. */
 gd_linop *gd_linop_dense(gd_tensor *a);
 gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse); /* the operator whose inverse is given */
 gd_linop *gd_linop_diagonal(gd_tensor *d);
@@ -466,8 +475,8 @@ typedef gd_tensor *(*gd_matvec_fn)(void *user, gd_tensor *x);
 /* Free: freed with the operator, may be NULL. */
 gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *));
 gd_linop *gd_linop_retain(gd_linop *a);
-void gd_linop_release(gd_linop *a);
-int64_t gd_linop_size(const gd_linop *a);
+void gd_linop_release(gd_linop *a);                     /* NULL is fine */
+int64_t gd_linop_size(const gd_linop *a);               /* n of [n, n] */
 gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x);  /* new */
 gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x); /* A^T x, new */
 gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b);   /* A^-1 b, new; SINGULAR when there is none */

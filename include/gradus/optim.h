@@ -51,7 +51,7 @@ typedef struct gd_step_info {
 
 /* Takes a chain (consumed, also on failure).  New; NULL for an empty or NULL chain. */
 gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain);
-void gd_optimizer_free(gd_optimizer *optimizer);
+void gd_optimizer_free(gd_optimizer *optimizer); /* with its chain and state; NULL is fine */
 gd_ctx *gd_optimizer_ctx(const gd_optimizer *optimizer);
 gd_link *gd_optimizer_chain(const gd_optimizer *optimizer); /* borrowed */
 /* The dtype of the state of element-wise links, before there is any: GD_BF16 halves it.  GD_DTYPE_COUNT, the default:
@@ -72,6 +72,7 @@ GD_NODISCARD gd_status gd_optimizer_add_module(gd_optimizer *optimizer, gd_modul
 GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *glob, const char *settings);
 /* Forgets a parameter and its state. */
 GD_NODISCARD gd_status gd_optimizer_remove(gd_optimizer *optimizer, const char *name);
+/* Its parameters in the order they were added, and its groups. */
 int gd_optimizer_count(const gd_optimizer *optimizer);
 gd_tensor *gd_optimizer_param(const gd_optimizer *optimizer, int index); /* borrowed */
 const char *gd_optimizer_param_name(const gd_optimizer *optimizer, int index);
@@ -105,6 +106,7 @@ GD_NODISCARD gd_status gd_optimizer_step_with(gd_optimizer *optimizer, const gd_
 GD_NODISCARD gd_status gd_optimizer_capture(gd_optimizer *optimizer, bool on);
 int64_t gd_optimizer_replays(const gd_optimizer *optimizer); /* steps that ran as a graph so far */
 void gd_optimizer_zero_grad(gd_optimizer *optimizer);
+/* Steps done and evaluations made; whether a termination link has said stop; attributes that links have set. */
 int64_t gd_optimizer_steps(const gd_optimizer *optimizer);
 int64_t gd_optimizer_evals(const gd_optimizer *optimizer);
 bool gd_optimizer_should_terminate(const gd_optimizer *optimizer);

@@ -69,7 +69,7 @@ typedef struct gd_solve_options {
     void *callback_user;
 } gd_solve_options;
 
-gd_solve_options gd_solve_defaults(void);
+gd_solve_options gd_solve_defaults(void); /* as the comments above say */
 
 typedef struct gd_solve_result {
     gd_stop reason;
@@ -101,7 +101,7 @@ typedef struct gd_fit_options {
     bool covariance;     /* fill covariance and standard_errors; true */
 } gd_fit_options;
 
-gd_fit_options gd_fit_defaults(void);
+gd_fit_options gd_fit_defaults(void); /* as the comments above say */
 
 typedef struct gd_fit_result {
     gd_solve_result
