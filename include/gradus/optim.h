@@ -31,8 +31,10 @@ typedef struct gd_objective {
     gd_tensor *(*loss)(void *user);
     gd_status (*value)(void *user, double *loss);
     gd_status (*gradient)(void *user, double *loss, gd_tensor *const *grads);
-    gd_status (*hvp)(void *user, gd_tensor *const *v, gd_tensor *const *out); /* may be NULL */
-    gd_tensor *(*residuals)(void *user);                                      /* may be NULL */
+    gd_status (*hvp)(
+        void *user, gd_tensor *const *v,
+        gd_tensor *const *out);          /* products with the Hessian, in place of autograd's; may be NULL */
+    gd_tensor *(*residuals)(void *user); /* a vector made of operators; may be NULL */
 } gd_objective;
 
 /* What a step did.  Numerical events are data, not errors. */

@@ -1,6 +1,7 @@
 /* Closures: the objective as links see it, and as links change it. */
 #include "gradus/autograd.h"
 #include "optim/jacobian.h"
+#include "optim/layout.h"
 #include "optim/memo.h"
 #include "optim/optimizer.h"
 #include "tensor/shape.h"
@@ -131,8 +132,10 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
 {
     gd_ctx *ctx = var->ctx;
     if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
-        return gd_fail(ctx, GD_NOT_IMPLEMENTED,
-                       "a link asks for the graph of an objective given by callbacks");
+        return gd_fail(
+            ctx, GD_NOT_IMPLEMENTED,
+            "a link asks for the graph of an objective given by callbacks; give it products with the "
+            "Hessian, or let the link use differences");
     double value = NAN;
     gd_scope_begin(ctx);
     gd_status status = grads ? callback_gradient(var, c->objective, &value, grads)
@@ -459,15 +462,19 @@ static gd_status hvp_of_nothing(gd_var *var, gd_tensor **out)
     return status;
 }
 
+bool gd__var_gives_products(const gd_var *var)
+{
+    return var->closure && !var->closure->below && var->closure->objective->hvp;
+}
+
 gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
                      gd_tensor **out)
 {
     for (int i = 0; i < var->count; i++) out[i] = NULL;
     if (!var->closure)
         return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
-    gd_closure *c = var->closure;
-    if (method == GD_HVP_AUTOGRAD && !c->below && c->objective->hvp)
-        return hvp_callback(var, c->objective, v, out);
+    if (method == GD_HVP_AUTOGRAD && gd__var_gives_products(var))
+        return hvp_callback(var, var->closure->objective, v, out);
     if (method == GD_HVP_AUTOGRAD) return hvp_autograd(var, v, out);
     if (!(h > 0))
         return gd_fail(var->ctx, GD_VALUE, "a Hessian-vector product by differences needs a step above 0");
@@ -477,6 +484,47 @@ gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize
     return hvp_difference(var, method == GD_HVP_CENTRAL, h / norm, v, out);
 }
 
+/* Row i = H e_i, from the objective's own products; unit and list are room for e_i. */
+static gd_status row_by_product(gd_var *var, const gd_layout *l, gd_tensor *unit, gd_tensor **list,
+                                gd_tensor *matrix, int64_t i)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor **out = list + var->count;
+    gd_tensor *one = gd_slice(unit, "0", i, i + 1, 1), *row = gd_index(matrix, "0", i);
+    gd_status status = one && row ? gd_fill(one, 1) : gd_error(ctx);
+    if (!status) status = gd__vector_to_list(l, unit, list);
+    if (!status) status = hvp_callback(var, var->closure->objective, list, out);
+    if (status) return status;
+    status = gd__list_to_vector(l, out, row);
+    for (int k = 0; k < var->count; k++) gd__release(out[k]);
+    return status ? status : gd_fill(one, 0);
+}
+
+static gd_tensor *hessian_by_products(gd_var *var)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_layout l;
+    gd_tensor **list = gd__calloc(ctx, 2 * (size_t)var->count * sizeof *list);
+    gd_status status = gd__layout_init(&l, ctx, var->params, var->count);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *matrix = gd_empty_on(l.device, l.dtype, 2, (int64_t[]){l.total, l.total}), *unit = NULL;
+    if (matrix) unit = gd_to_device(gd_zeros(ctx, l.dtype, 1, &l.total), l.device);
+    if (!list || !unit) status = gd_error(ctx);
+    if (!status) status = zeros_like_params(var, list);
+    for (int64_t i = 0; i < l.total && !status; i++) {
+        gd_scope_begin(ctx);
+        status = row_by_product(var, &l, unit, list, matrix, i);
+        gd_scope_end(ctx);
+    }
+    gd_no_grad_end(ctx);
+    matrix = status ? NULL : gd_keep(matrix);
+    gd_scope_end(ctx);
+    gd__free(ctx, list, 2 * (size_t)var->count * sizeof *list);
+    gd__layout_free(&l);
+    return matrix;
+}
+
 gd_tensor *gd_var_hessian(gd_var *var)
 {
     gd_ctx *ctx = var->ctx;
@@ -484,6 +532,8 @@ gd_tensor *gd_var_hessian(gd_var *var)
         (void)gd_fail(ctx, GD_STATE, "a Hessian needs a step with an objective");
         return NULL;
     }
-    if (!var->count || gd__var_need_grad(var, true)) return NULL;
+    if (!var->count) return NULL;
+    if (gd__var_gives_products(var)) return hessian_by_products(var);
+    if (gd__var_need_grad(var, true)) return NULL;
     return gd__derivative_rows(var->grad, var->count, var->params, var->count);
 }

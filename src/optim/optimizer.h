@@ -93,6 +93,8 @@ gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_
                          int count);
 
 /* On failure everything is released and NULL. */
+/* True when the objective itself has products with its Hessian, and no link has changed it. */
+bool gd__var_gives_products(const gd_var *var);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
 gd_status gd__objective_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss,

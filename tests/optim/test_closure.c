@@ -74,6 +74,13 @@ static gd_status hvp_callback(void *user, gd_tensor *const *v, gd_tensor *const 
     return gd_write_f64(out[0], (double[]){fxx(x, y) * d[0] + fxy(x) * d[1], fxy(x) * d[0] + 200 * d[1]}, 2);
 }
 
+static gd_status failing_product(void *user, gd_tensor *const *v, gd_tensor *const *out)
+{
+    (void)v;
+    (void)out;
+    return gd_fail(((rosenbrock *)user)->ctx, GD_CALLBACK, "no product today");
+}
+
 static gd_objective by_graph(rosenbrock *r) { return (gd_objective){.loss = loss_graph, .user = r}; }
 
 static gd_objective by_callbacks(rosenbrock *r)
@@ -324,6 +331,55 @@ static void several_products_share_one_evaluation(void **state)
     close_it(&r);
 }
 
+static void walk(gd_ctx *ctx, const char *chain, bool callbacks, double *x, double *y)
+{
+    rosenbrock r = open_it(ctx, chain);
+    gd_objective o = callbacks ? by_callbacks(&r) : by_graph(&r);
+    for (int k = 0; k < 12; k++) {
+        gd_status status = gd_optimizer_step(r.o, &o, NULL);
+        assert_no_error(r.ctx);
+        OK(status);
+    }
+    at(&r, x, y);
+    close_it(&r);
+}
+
+/* Value, gradient and products by callbacks are all that second-order links need: the way is that of autograd. */
+static void second_order_links_work_on_callbacks(void **state)
+{
+    static const char *const chains[] = {"newton | backtracking",
+                                         "newton_cg | backtracking",
+                                         "newton_cg_steihaug(hvp_method=\"autograd\")",
+                                         "trust_cg(newton)",
+                                         "two_point_newton | backtracking",
+                                         "inverse_free_newton | backtracking",
+                                         "newton_cg(hvp_method=\"central\") | backtracking"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        double x, y, want[2];
+        walk(CTX(state), chains[i], false, &want[0], &want[1]);
+        walk(CTX(state), chains[i], true, &x, &y);
+        if (!(fabs(x - want[0]) < 1e-6 && fabs(y - want[1]) < 1e-6))
+            fail_msg("%s ends at %g, %g instead of %g, %g", chains[i], x, y, want[0], want[1]);
+    }
+}
+
+static void a_product_that_fails_leaves_the_parameters(void **state)
+{
+    static const char *const chains[] = {"newton | backtracking", "newton_cg | lr(1)", "trust_cg(newton)",
+                                         "newton_cg_steihaug(hvp_method=\"autograd\")"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        rosenbrock r = open_it(CTX(state), chains[i]);
+        gd_objective o = by_callbacks(&r);
+        o.hvp = failing_product;
+        assert_int_equal(gd_optimizer_step(r.o, &o, NULL), GD_CALLBACK);
+        assert_error(r.ctx, GD_CALLBACK, "no product today");
+        assert_values(r.p, -1.1, 2.5);
+        o.hvp = hvp_callback;
+        OK(gd_optimizer_step(r.o, &o, NULL));
+        close_it(&r);
+    }
+}
+
 static void products_without_a_way_to_them_are_refused(void **state)
 {
     rosenbrock r = open_it(CTX(state), "probe_a");
@@ -545,6 +601,8 @@ int main(void)
         CASE(hessian_vector_products_agree_with_the_closed_form_three_ways),
         CASE(products_cost_the_evaluations_they_must),
         CASE(several_products_share_one_evaluation),
+        CASE(second_order_links_work_on_callbacks),
+        CASE(a_product_that_fails_leaves_the_parameters),
         CASE(products_without_a_way_to_them_are_refused),
         CASE(the_full_hessian_agrees_with_the_closed_form),
         CASE(a_linear_objective_has_no_curvature),

@@ -56,9 +56,7 @@ static gd_status newton_cg_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     gd_products products = gd__products_of(link, var);
-    /* products by autograd need the gradient with its history: asked for first, it is evaluated once */
-    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var))
-        (void)gd_var_grad_graph(var);
+    gd__products_prepare(&products);
     gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var), *d = NULL, *hd = NULL;
     if (!b) return gd_error(ctx);
     bool all = gd_link_is_none(link, "maxiter");

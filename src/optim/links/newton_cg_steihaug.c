@@ -48,8 +48,7 @@ static gd_status steihaug_apply(gd_link *link, gd_var *var)
     double *factor = gd_link_global(link, "tol_factor", 1),
            *radius = gd_link_global(link, "radius", gd_link_real(link, "init", NULL));
     if (!factor || !radius) return gd_error(ctx);
-    if (products.method == GD_HVP_AUTOGRAD && gd_var_has_closure(var) && !gd_var_has_grad(var))
-        (void)gd_var_grad_graph(var);
+    gd__products_prepare(&products);
     gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var);
     if (!b) return gd_error(ctx);
     if (!gd__vector_finite(b)) {

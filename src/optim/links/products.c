@@ -2,6 +2,7 @@
 #include "optim/links/products.h"
 
 #include "optim/links/vectors.h"
+#include "optim/optimizer.h"
 
 gd_products gd__products_of(gd_link *link, gd_var *var)
 {
@@ -13,6 +14,12 @@ gd_products gd__products_of(gd_link *link, gd_var *var)
                                    : central ? GD_HVP_CENTRAL
                                              : GD_HVP_AUTOGRAD,
                          .h = gd_link_real(link, "h", NULL)};
+}
+
+void gd__products_prepare(const gd_products *p)
+{
+    if (p->method != GD_HVP_AUTOGRAD || !gd_var_has_closure(p->var) || gd_var_has_grad(p->var)) return;
+    if (!gd__var_gives_products(p->var)) (void)gd_var_grad_graph(p->var);
 }
 
 gd_tensor *gd__products_apply(void *user, gd_tensor *x)

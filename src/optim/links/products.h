@@ -16,6 +16,9 @@ typedef struct gd_products {
 
 /* From the settings hvp_method and h of a link. */
 gd_products gd__products_of(gd_link *link, gd_var *var);
+/* Before the gradient is asked for otherwise: products by autograd need it with its history, and so it is evaluated once.
+ * A failure is recorded in the context. */
+void gd__products_prepare(const gd_products *p);
 /* H x for vectors of all parameters; user is a gd_products.  New. */
 gd_tensor *gd__products_apply(void *user, gd_tensor *x);
 
