@@ -1,5 +1,6 @@
-/* Fused optimizer steps on a GPU against the time to move the bytes they must.  Prints nothing without a GPU. */
-#include "bench.h"
+/* Fused optimizer steps on a GPU against the time to move the bytes they must, and a training step; PyTorch is measured
+ * beside them by torch_gpu.py where it is there.  Prints nothing without a GPU. */
+#include "gpu.h"
 #include "gradus/optim.h"
 
 #include <stdio.h>
@@ -110,10 +111,11 @@ static double copy_speed(problem *p)
     "clip_value(1) | adam | weight_decay(0.01) | clip_value(10) | cautious | weight_decay(1e-4) | lr(1e-3)"
 
 static double time_of(problem *p, void (*add)(problem *, gd_dtype), gd_dtype dtype, const char *chain,
-                      int steps)
+                      int steps, bool capture)
 {
     add(p, dtype);
     start(p, chain);
+    if (capture && gd_optimizer_capture(p->opt, true)) bench_check(p->ctx);
     double took = step_time(p, steps);
     stop(p);
     return took;
@@ -122,6 +124,83 @@ static double time_of(problem *p, void (*add)(problem *, gd_dtype), gd_dtype dty
 static void add_thousand(problem *p, gd_dtype dtype)
 {
     for (int i = 0; i < 1000; i++) add_tensor(p, dtype, 1000);
+}
+
+/* Steps of the chain over the tensors of GPT-2 in a dtype, against the bytes they must move. */
+static void against_floor(problem *p, const char *name, gd_dtype dtype, const char *what, double floor)
+{
+    bench_report((report){.name = name,
+                          .value = 1e3 * time_of(p, add_gpt2, dtype, CLIPPED, 50, false),
+                          .unit = "ms",
+                          .against = what,
+                          .other = 1e3 * floor,
+                          .ratio_limit = 1 / 1.15});
+}
+
+static void report_thousand(problem *p, bool capture, double torch)
+{
+    report r = {.name = capture ? "gpu 1000 x 1000, captured" : "gpu the same, 1000 x 1000",
+                .value = 1e6 * time_of(p, add_thousand, GD_F32, CLIPPED, 500, capture),
+                .unit = "us",
+                .limit = 30};
+    if (torch > 0) {
+        r.against = "torch fused AdamW:";
+        r.other = 1e6 * torch;
+    }
+    bench_report(r);
+}
+
+static void report_training(problem *p, const char *name, gd_dtype dtype, double torch)
+{
+    double first, last;
+    report r = {
+        .name = name, .value = 1e3 * bench_gpu_train(p->ctx, p->gpu, dtype, &first, &last), .unit = "ms"};
+    if (torch > 0) {
+        r.against = "PyTorch eager:";
+        r.other = 1e3 * torch;
+        r.ratio_limit = 1;
+    }
+    bench_report(r);
+    /* what is fast and learns nothing is not a training step */
+    if (!(last < 0.7 * first)) {
+        fprintf(stderr, "%s: the loss went from %g to %g\n", name, first, last);
+        exit(1);
+    }
+}
+
+static void report_steps(problem *p, const double *torch)
+{
+    double speed = copy_speed(p), millions = 124.439808;
+    bench_report((report){.name = "gpu copy", .value = speed / 1e12, .unit = "TB/s"});
+    against_floor(p, "gpu clip|adam|wd|lr, GPT-2", GD_F32,
+                  "floor (32 B a parameter):", 32 * millions * 1e6 / speed);
+    if (torch)
+        bench_report((report){.name = "gpu the same again",
+                              .value = 1e3 * time_of(p, add_gpt2, GD_F32, CLIPPED, 50, false),
+                              .unit = "ms",
+                              .against = "torch fused AdamW, no clipping:",
+                              .other = 1e3 * torch[0],
+                              .ratio_limit = 1});
+    against_floor(p, "gpu the same, bf16 params", GD_BF16,
+                  "floor (24 B a parameter):", 24 * millions * 1e6 / speed);
+    report_thousand(p, false, torch ? torch[1] : 0);
+    report_thousand(p, true, torch ? torch[1] : 0);
+    double two = time_of(p, add_gpt2, GD_F32, "adam | lr(1e-3)", 50, false);
+    bench_report((report){.name = "gpu seven links, GPT-2",
+                          .value = 1e3 * time_of(p, add_gpt2, GD_F32, SEVEN, 50, false),
+                          .unit = "ms",
+                          .against = "adam | lr:",
+                          .other = 1e3 * two,
+                          .ratio_limit = 1 / 1.2});
+}
+
+/* Seconds as torch_gpu.py prints them; false where there is no PyTorch. */
+static bool torch_times(double times[4])
+{
+    FILE *out = bench_python("torch_gpu.py", 1);
+    int count = 0;
+    while (out && count < 4 && fscanf(out, "%lf", &times[count]) == 1) count++;
+    return out && pclose(out) == 0 && count == 4;
 }
 
 void bench_gpu(void)
@@ -133,33 +212,11 @@ void bench_gpu(void)
     }
     problem p = {.ctx = ctx, .gpu = gd_device_get(ctx, "gpu")};
     if (!p.gpu) bench_check(ctx);
-    double speed = copy_speed(&p), millions = 124.439808;
-    bench_report((report){.name = "gpu copy", .value = speed / 1e12, .unit = "TB/s"});
-    double floor = 32 * millions * 1e6 / speed;
-    bench_report((report){.name = "gpu clip|adam|wd|lr, GPT-2 shapes",
-                          .value = 1e3 * time_of(&p, add_gpt2, GD_F32, CLIPPED, 50),
-                          .unit = "ms",
-                          .against = "floor (32 B a parameter)",
-                          .other = 1e3 * floor,
-                          .ratio_limit = 1 / 1.15});
-    double half_floor = 24 * millions * 1e6 / speed;
-    bench_report((report){.name = "gpu the same, bf16 parameters",
-                          .value = 1e3 * time_of(&p, add_gpt2, GD_BF16, CLIPPED, 50),
-                          .unit = "ms",
-                          .against = "floor (24 B a parameter)",
-                          .other = 1e3 * half_floor,
-                          .ratio_limit = 1 / 1.15});
-    bench_report((report){.name = "gpu the same, 1000 tensors of 1000",
-                          .value = 1e6 * time_of(&p, add_thousand, GD_F32, CLIPPED, 500),
-                          .unit = "us",
-                          .limit = 30});
-    double two = time_of(&p, add_gpt2, GD_F32, "adam | lr(1e-3)", 50);
-    bench_report((report){.name = "gpu seven links, GPT-2 shapes",
-                          .value = 1e3 * time_of(&p, add_gpt2, GD_F32, SEVEN, 50),
-                          .unit = "ms",
-                          .against = "adam | lr",
-                          .other = 1e3 * two,
-                          .ratio_limit = 1 / 1.2});
+    double torch[4];
+    bool live = torch_times(torch);
+    report_steps(&p, live ? torch : NULL);
+    report_training(&p, "gpu transformer step, f32", GD_F32, live ? torch[2] : 0);
+    report_training(&p, "gpu transformer step, bf16", GD_BF16, live ? torch[3] : 0);
     bench_check(ctx);
     gd_ctx_free(ctx);
 }

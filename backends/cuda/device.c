@@ -1,4 +1,4 @@
-/* Plugin entry, memory and copies.  All work goes to one stream a device; only reads on the host wait for it. */
+/* Plugin entry and copies.  All work goes to one stream a device; only reads on the host wait for it. */
 #include "plugin.h"
 
 #include <stdio.h>
@@ -37,36 +37,10 @@ gd_status cuda_fail(gd_device *device, const char *what, CUresult result)
 }
 
 /* Contexts of the driver belong to threads: a thread may have had another GPU in hand, or be new. */
-static gd_status enter(gd_device *device)
+gd_status cuda_enter(gd_device *device)
 {
     CUDA_TRY(device, cuCtxSetCurrent(cuda_of(device)->context));
     return GD_OK;
-}
-
-void *cuda_alloc(gd_device *device, size_t bytes)
-{
-    cuda_state *s = cuda_of(device);
-    CUdeviceptr data = 0;
-    if (enter(device)) return NULL;
-    CUresult result = s->api.cuMemAllocAsync(&data, bytes, s->stream);
-    if (result == CUDA_SUCCESS) return (void *)(uintptr_t)data;
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        size_t left = 0, total = 0;
-        if (s->api.cuMemGetInfo_v2(&left, &total) != CUDA_SUCCESS) left = total = 0;
-        (void)device->host->fail(device->ctx, GD_NOMEM,
-                                 "%s: no memory for %zu bytes; %zu of %zu MiB are free", device->name, bytes,
-                                 left >> 20, total >> 20);
-    } else
-        (void)cuda_fail(device, "cuMemAllocAsync", result);
-    return NULL;
-}
-
-void cuda_free(gd_device *device, void *data, size_t bytes)
-{
-    (void)bytes;
-    cuda_state *s = cuda_of(device);
-    (void)s->api.cuCtxSetCurrent(s->context);
-    (void)s->api.cuMemFreeAsync((CUdeviceptr)(uintptr_t)data, s->stream);
 }
 
 /* Ordinary memory is copied before the driver returns, pinned memory (an allocator of the user's) some time later. */
@@ -82,7 +56,7 @@ static bool is_pinned(const cuda_state *s, const void *host)
 static gd_status upload(gd_device *device, void *to, const void *host, size_t bytes)
 {
     cuda_state *s = cuda_of(device);
-    gd_status status = enter(device);
+    gd_status status = cuda_enter(device);
     if (status) return status;
     CUDA_TRY(device, cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)to, host, bytes, s->stream));
     if (is_pinned(s, host)) CUDA_TRY(device, cuStreamSynchronize(s->stream));
@@ -107,7 +81,7 @@ static gd_status check_trouble(gd_device *device)
 static gd_status download(gd_device *device, void *host, const void *from, size_t bytes)
 {
     cuda_state *s = cuda_of(device);
-    gd_status status = enter(device);
+    gd_status status = cuda_enter(device);
     if (status) return status;
     CUDA_TRY(device, cuMemcpyDtoHAsync_v2(host, (CUdeviceptr)(uintptr_t)from, bytes, s->stream));
     CUDA_TRY(device, cuStreamSynchronize(s->stream));
@@ -116,7 +90,7 @@ static gd_status download(gd_device *device, void *host, const void *from, size_
 
 static gd_status sync_device(gd_device *device)
 {
-    gd_status status = enter(device);
+    gd_status status = cuda_enter(device);
     if (status) return status;
     CUDA_TRY(device, cuStreamSynchronize(cuda_of(device)->stream));
     return check_trouble(device);
@@ -124,7 +98,7 @@ static gd_status sync_device(gd_device *device)
 
 static gd_status run(gd_device *device, const gd_call *call)
 {
-    gd_status status = enter(device);
+    gd_status status = cuda_enter(device);
     if (status) return status;
     switch (device->host->ops[call->op].kind) {
     case GD_KIND_MAP:
@@ -133,22 +107,35 @@ static gd_status run(gd_device *device, const gd_call *call)
     }
 }
 
-static bool native_half(gd_op_id op) { return op == GD_OP_matmul; }
+static bool native_half(gd_op_id op)
+{
+    switch (op) {
+    case GD_OP_matmul:
+    case GD_OP_sum:
+    case GD_OP_logsumexp:
+    case GD_OP_softmax:
+    case GD_OP_log_softmax:
+    case GD_OP_softmax_grad:
+    case GD_OP_standardize:
+    case GD_OP_standardize_grad: return true;
+    default: return false;
+    }
+}
 
 static void *program(gd_device *device, const char *source, const char *name)
 {
-    return enter(device) ? NULL : cuda_program(device, source, name);
+    return cuda_enter(device) ? NULL : cuda_program(device, source, name);
 }
 
 static gd_status launch(gd_device *device, const gd_launch *launch)
 {
-    gd_status status = enter(device);
+    gd_status status = cuda_enter(device);
     return status ? status : cuda_program_launch(device, launch);
 }
 
 static gd_status replay(gd_device *device, void **graph, const gd_launch *launch, int count)
 {
-    gd_status status = enter(device);
+    gd_status status = cuda_enter(device);
     return status ? status : cuda_replay(device, graph, launch, count);
 }
 
@@ -167,6 +154,7 @@ static void close_device(gd_device *device)
     if (s->blas) (void)s->api.cublasDestroy_v2(s->blas);
     if (s->solver) (void)s->api.cusolverDnDestroy(s->solver);
     cuda_modules_free(device);
+    cuda_pool_empty(device);
     if (s->trouble) (void)s->api.cuMemFreeAsync(s->trouble, s->stream);
     if (s->stream) (void)s->api.cuStreamDestroy_v2(s->stream);
     if (s->context) (void)s->api.cuDevicePrimaryCtxRelease_v2(s->device);
@@ -238,7 +226,7 @@ static gd_status open_context(gd_device *device)
     CUcontext context = NULL;
     CUDA_TRY(device, cuDevicePrimaryCtxRetain(&context, s->device));
     s->context = context;
-    return enter(device);
+    return cuda_enter(device);
 }
 
 static gd_status open_stream(gd_device *device)

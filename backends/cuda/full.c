@@ -34,7 +34,7 @@ static const char *const kernel_families[] = {
 size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size)
 {
     char source_dtype[32] = "";
-    if (kernel == CUDA_FULL_copy_strided)
+    if (kernel == CUDA_FULL_copy_strided || kernel == CUDA_FULL_sum_rows || kernel == CUDA_FULL_sum_columns)
         snprintf(source_dtype, sizeof source_dtype, "#define SRC %d\n", (int)from);
     int n = snprintf(text, size, "%s\n#define DT %d\n#define %s\n%s%s", common_text, (int)dtype,
                      kernel_families[kernel], source_dtype, full_text);
@@ -57,22 +57,24 @@ static gd_status full_kernel(gd_device *device, cuda_full_kernel kernel, gd_dtyp
     return GD_OK;
 }
 
-/* One thread for each of a->n, or one block where `by_block`. */
+/* How many of a->n a block of 256 threads does. */
+typedef enum cuda_share { BY_BLOCK = 1, BY_WARP = 8, BY_THREAD = 256 } cuda_share;
+
 static gd_status go(gd_device *device, cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, full_args *a,
-                    bool by_block)
+                    cuda_share share)
 {
     CUfunction f = NULL;
     if (a->n == 0) return GD_OK;
     gd_status status = full_kernel(device, kernel, dtype, from, &f);
     if (status) return status;
-    int64_t blocks = by_block ? a->n : (a->n + 255) / 256, most = (int64_t)cuda_of(device)->processors * 64;
+    int64_t blocks = (a->n + share - 1) / share, most = (int64_t)cuda_of(device)->processors * 64;
     return cuda_launch(device, f, blocks < most ? blocks : most, 256, 0, (void *[]){a});
 }
 
 static gd_status fill_with(gd_device *device, gd_tensor *out, double value)
 {
     full_args a = {.n = out->numel, .out = out->data, .f = {value}};
-    return go(device, CUDA_FULL_fill, out->dtype, out->dtype, &a, false);
+    return go(device, CUDA_FULL_fill, out->dtype, out->dtype, &a, BY_THREAD);
 }
 
 /* ---- copies ---- */
@@ -110,7 +112,7 @@ gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *
         a.to[n] = to;
         a.ndim = n + 1;
     }
-    return go(device, CUDA_FULL_copy_strided, dst->dtype, src->dtype, &a, false);
+    return go(device, CUDA_FULL_copy_strided, dst->dtype, src->dtype, &a, BY_THREAD);
 }
 
 /* A part of out, seen as a tensor. */
@@ -147,25 +149,40 @@ static gd_status cat(gd_device *device, const gd_call *call)
     return status;
 }
 
+static gd_status split3(gd_device *device, const gd_call *call)
+{
+    gd_status status = GD_OK;
+    for (int k = 0; k < 3 && !status; k++) {
+        gd_tensor part = gd__part_of(call->in[0], k);
+        status = cuda_copy_strided(device, call->out[k], &part);
+    }
+    return status;
+}
+
 /* ---- reductions ---- */
 
-#define COLUMN_ROWS 128
+#define COLUMN_ROWS 256
 #define ROW_CHUNK   65536
+
+/* Halves are summed in f32. */
+static gd_dtype wide(gd_dtype dtype) { return dtype == GD_F16 || dtype == GD_BF16 ? GD_F32 : dtype; }
 
 /* Sums chunks into a temporary until one is left. */
 static gd_status sum_into(gd_device *device, const void *in, void *out, int64_t outer, int64_t reduced,
-                          int64_t inner, gd_dtype dtype)
+                          int64_t inner, gd_dtype from, gd_dtype dtype)
 {
     int64_t chunk = inner == 1 ? ROW_CHUNK : COLUMN_ROWS, chunks = (reduced + chunk - 1) / chunk;
-    size_t bytes = (size_t)(outer * chunks * inner) * gd_dtype_size(dtype);
+    int64_t groups = inner == 1 ? 1 : (inner + 31) / 32;
+    gd_dtype to = chunks > 1 ? wide(dtype) : dtype;
+    size_t bytes = (size_t)(outer * chunks * inner) * gd_dtype_size(to);
     void *room = chunks > 1 ? cuda_alloc(device, bytes) : out;
     if (!room) return GD_NOMEM;
     full_args a = {
-        .n = outer * chunks * inner, .in = {in}, .out = room, .i = {reduced, inner, chunk, chunks}};
-    gd_status status = go(device, inner == 1 ? CUDA_FULL_sum_rows : CUDA_FULL_sum_columns, dtype, dtype, &a,
-                          inner == 1);
+        .n = outer * chunks * groups, .in = {in}, .out = room, .i = {reduced, inner, chunk, chunks, groups}};
+    gd_status status = go(device, inner == 1 ? CUDA_FULL_sum_rows : CUDA_FULL_sum_columns, to, from, &a,
+                          BY_BLOCK);
     if (chunks > 1) {
-        if (!status) status = sum_into(device, room, out, outer, chunks, inner, dtype);
+        if (!status) status = sum_into(device, room, out, outer, chunks, inner, to, dtype);
         cuda_free(device, room, bytes);
     }
     return status;
@@ -177,7 +194,7 @@ static gd_status sum(gd_device *device, const gd_call *call)
     gd_tensor *out = call->out[0];
     if (out->numel == 0) return GD_OK;
     if (i[1] == 0) return fill_with(device, out, 0);
-    return sum_into(device, call->in[0]->data, out->data, i[0], i[1], i[2], out->dtype);
+    return sum_into(device, call->in[0]->data, out->data, i[0], i[1], i[2], call->in[0]->dtype, out->dtype);
 }
 
 /* Kernels with a thread a result; `flag` is their last number. */
@@ -188,7 +205,20 @@ static gd_status by_result(gd_device *device, const gd_call *call, cuda_full_ker
                    .in = {call->in[0]->data},
                    .out = call->out[0]->data,
                    .i = {i[0], i[1], i[2], flag}};
-    return go(device, kernel, call->in[0]->dtype, call->in[0]->dtype, &a, kernel == CUDA_FULL_exponentials);
+    return go(device, kernel, call->in[0]->dtype, call->in[0]->dtype, &a, BY_THREAD);
+}
+
+/* Kernels with a warp a row. */
+static gd_status by_row(gd_device *device, const gd_call *call, cuda_full_kernel kernel, int64_t flag)
+{
+    const int64_t *i = call->attrs->i;
+    full_args a = {
+        .n = i[0] * i[2],
+        .in = {call->in[0]->data, call->nin > 1 ? call->in[1]->data : NULL},
+        .out = call->out[0]->data,
+        .i = {i[0], i[1], i[2], flag, call->op == GD_OP_softmax ? i[5] : 0},
+        .f = {kernel == CUDA_FULL_exponentials && call->op != GD_OP_softmax ? 1 : call->attrs->f[0]}};
+    return go(device, kernel, call->in[0]->dtype, call->in[0]->dtype, &a, BY_WARP);
 }
 
 /* ---- picking and placing ---- */
@@ -217,7 +247,7 @@ static gd_status pick(gd_device *device, const gd_call *call, cuda_full_kernel k
                    .trouble = (int *)(uintptr_t)s->trouble,
                    .op = (int)call->op};
     s->troubled_possible = true;
-    return go(device, kernel, out->dtype, out->dtype, &a, false);
+    return go(device, kernel, out->dtype, out->dtype, &a, BY_THREAD);
 }
 
 static gd_status add_at(gd_device *device, const gd_call *call)
@@ -237,7 +267,16 @@ static gd_status add_at(gd_device *device, const gd_call *call)
                    .trouble = (int *)(uintptr_t)s->trouble,
                    .op = (int)call->op};
     s->troubled_possible = true;
-    return status ? status : go(device, CUDA_FULL_add_at, out->dtype, out->dtype, &a, false);
+    /* a thread that walks the whole index is slow; blocks that look for their rows are many where the table is large */
+    int64_t groups = (inner + 255) / 256, blocks = outer * x->size[axis] * groups;
+    bool few = !scatter && count > 32 && blocks <= (int64_t)1 << 18;
+    if (few) {
+        a.n = blocks;
+        a.i[4] = groups;
+    }
+    if (status) return status;
+    return go(device, few ? CUDA_FULL_add_rows : CUDA_FULL_add_at, out->dtype, out->dtype, &a,
+              few ? BY_BLOCK : BY_THREAD);
 }
 
 static gd_status random_numbers(gd_device *device, const gd_call *call)
@@ -245,7 +284,7 @@ static gd_status random_numbers(gd_device *device, const gd_call *call)
     gd_tensor *out = call->out[0];
     full_args a = {.n = out->numel, .out = out->data};
     memcpy(a.i, call->attrs->i, 3 * sizeof a.i[0]);
-    return go(device, CUDA_FULL_random_numbers, out->dtype, out->dtype, &a, false);
+    return go(device, CUDA_FULL_random_numbers, out->dtype, out->dtype, &a, BY_THREAD);
 }
 
 static gd_status tri(gd_device *device, const gd_call *call)
@@ -255,7 +294,7 @@ static gd_status tri(gd_device *device, const gd_call *call)
                    .in = {x->data},
                    .out = call->out[0]->data,
                    .i = {x->size[x->ndim - 2], x->size[x->ndim - 1], call->attrs->i[0], call->attrs->i[1]}};
-    return go(device, CUDA_FULL_tri, x->dtype, x->dtype, &a, false);
+    return go(device, CUDA_FULL_tri, x->dtype, x->dtype, &a, BY_THREAD);
 }
 
 /* See cpu/windows.c for the layouts. */
@@ -276,7 +315,8 @@ static gd_status windows(gd_device *device, const gd_call *call)
                          together ? channels * places * count : count,
                          together ? places * count : places * batch * count, together ? 1 : batch * count,
                          together ? places : 1}};
-    return go(device, fold ? CUDA_FULL_fold2d : CUDA_FULL_unfold2d, image->dtype, image->dtype, &a, false);
+    return go(device, fold ? CUDA_FULL_fold2d : CUDA_FULL_unfold2d, image->dtype, image->dtype, &a,
+              BY_THREAD);
 }
 
 gd_status cuda_integer_product(gd_device *device, const gd_call *call, const void *a, const int64_t *a_stride,
@@ -290,7 +330,7 @@ gd_status cuda_integer_product(gd_device *device, const gd_call *call, const voi
                    .i = {out->size[n - 2], out->size[n - 1], call->in[0]->size[call->in[0]->ndim - 1]}};
     memcpy(x.from, a_stride, 3 * sizeof *a_stride);
     memcpy(x.to, b_stride, 3 * sizeof *b_stride);
-    return go(device, CUDA_FULL_integer_product, out->dtype, out->dtype, &x, false);
+    return go(device, CUDA_FULL_integer_product, out->dtype, out->dtype, &x, BY_THREAD);
 }
 
 gd_status cuda_full(gd_device *device, const gd_call *call)
@@ -302,6 +342,7 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_random: return random_numbers(device, call);
     case GD_OP_embed: return embed(device, call);
     case GD_OP_cat: return cat(device, call);
+    case GD_OP_split3: return split3(device, call);
     case GD_OP_tri: return tri(device, call);
     case GD_OP_sum: return sum(device, call);
     case GD_OP_prod: return by_result(device, call, CUDA_FULL_prod, 0);
@@ -310,9 +351,12 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_any: return by_result(device, call, CUDA_FULL_truth, 1);
     case GD_OP_all: return by_result(device, call, CUDA_FULL_truth, 0);
     case GD_OP_cumsum: return by_result(device, call, CUDA_FULL_cumsum, call->attrs->i[5]);
-    case GD_OP_logsumexp: return by_result(device, call, CUDA_FULL_exponentials, 0);
-    case GD_OP_softmax: return by_result(device, call, CUDA_FULL_exponentials, 1);
-    case GD_OP_log_softmax: return by_result(device, call, CUDA_FULL_exponentials, 2);
+    case GD_OP_logsumexp: return by_row(device, call, CUDA_FULL_exponentials, 0);
+    case GD_OP_softmax: return by_row(device, call, CUDA_FULL_exponentials, 1);
+    case GD_OP_log_softmax: return by_row(device, call, CUDA_FULL_exponentials, 2);
+    case GD_OP_softmax_grad: return by_row(device, call, CUDA_FULL_softmax_grad, 0);
+    case GD_OP_standardize: return by_row(device, call, CUDA_FULL_standardize, 0);
+    case GD_OP_standardize_grad: return by_row(device, call, CUDA_FULL_standardize_grad, 0);
     case GD_OP_index_select: return pick(device, call, CUDA_FULL_index_select);
     case GD_OP_gather: return pick(device, call, CUDA_FULL_gather);
     case GD_OP_index_add:

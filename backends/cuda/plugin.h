@@ -1,7 +1,8 @@
 /* The CUDA plugin: driver API, NVRTC, cuBLAS and cuSOLVER, all opened at run time.
  *
  *   api.c       opens the libraries and fills a table of their functions
- *   device.c    plugin entry, memory, streams
+ *   device.c    plugin entry, copies
+ *   memory.c    the pool
  *   module.c    kernels from source, cached in memory and on disk
  *   map.c       element-wise operators
  *   full.c      the other operators
@@ -60,8 +61,10 @@ typedef struct cuda_api {
 #define CUDA_FULL_KERNELS(X)                                                                        \
     X(sum_columns, SUMS) X(sum_rows, SUMS)                                                          \
     X(prod, RESULTS) X(arg_extreme, RESULTS) X(truth, RESULTS) X(cumsum, RESULTS)                   \
-    X(exponentials, EXPONENTIALS) X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS)              \
-    X(index_select, PLACES) X(gather, PLACES) X(add_at, PLACES) X(random_numbers, RANDOM)           \
+    X(exponentials, EXPONENTIALS) X(softmax_grad, EXPONENTIALS) X(standardize, EXPONENTIALS)        \
+    X(standardize_grad, EXPONENTIALS) X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS)              \
+    X(index_select, PLACES) X(gather, PLACES) X(add_at, PLACES) X(add_rows, PLACES)                 \
+    X(random_numbers, RANDOM)                                                                       \
     X(unfold2d, WINDOWS) X(fold2d, WINDOWS) X(integer_product, PRODUCTS)
 /* clang-format on */
 typedef enum cuda_full_kernel {
@@ -73,6 +76,13 @@ typedef enum cuda_full_kernel {
 
 typedef struct cuda_module cuda_module;
 
+/* Freed blocks of one size, to be given out again. */
+typedef struct cuda_bin {
+    CUdeviceptr *block;
+    int count, room;
+} cuda_bin;
+#define CUDA_BINS 256
+
 typedef struct cuda_state {
     cuda_api api;
     CUdevice device;
@@ -82,11 +92,12 @@ typedef struct cuda_state {
     cublasHandle_t blas; /* made when first needed */
     cusolverDnHandle_t solver;
     cuda_module *modules;
+    cuda_bin bin[CUDA_BINS];
     CUdeviceptr
         trouble; /* two ints on the device: code and number of the first operator that met a bad index */
     bool troubled_possible;
     bool tf32;
-    CUfunction map_quick[GD_OP_COUNT][GD_DTYPE_COUNT][2]; /* found once, then by number */
+    CUfunction map_quick[GD_OP_COUNT][GD_DTYPE_COUNT][3]; /* found once, then by number */
     CUfunction full_quick[CUDA_FULL_COUNT][GD_DTYPE_COUNT][GD_DTYPE_COUNT];
 } cuda_state;
 
@@ -135,8 +146,11 @@ gd_status cuda_integer_product(gd_device *device, const gd_call *call, const voi
 gd_status cuda_matmul(gd_device *device, const gd_call *call);
 gd_status cuda_factor(gd_device *device, const gd_call *call);
 gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src);
+/* Makes the device's context of the driver the thread's. */
+gd_status cuda_enter(gd_device *device);
 void *cuda_alloc(gd_device *device, size_t bytes);
 void cuda_free(gd_device *device, void *data, size_t bytes);
+void cuda_pool_empty(gd_device *device); /* gives the driver back what waits in the pool */
 void *cuda_program(gd_device *device, const char *source, const char *name);
 gd_status cuda_program_launch(gd_device *device, const gd_launch *launch);
 gd_status cuda_replay(gd_device *device, void **graph, const gd_launch *launch, int count);

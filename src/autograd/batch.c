@@ -145,8 +145,8 @@ static gd_tensor *through_softmax(const gd_node *node, int64_t k, gd_tensor *g)
     gd_tensor *y = bare(node->out[0]);
     if (node->op == GD_OP_logsumexp) return gd_mul(spread(node, k, g), gd_softmax(bare(node->in[0]), here));
     if (node->op == GD_OP_log_softmax) return gd_sub(g, gd_mul(gd_sum(g, there, true), gd_exp(y)));
-    gd_tensor *gy = gd_mul(g, y);
-    return gd_sub(gy, gd_mul(gd_sum(gy, there, true), y));
+    gd_tensor *gy = gd_mul(g, y), *out = gd_sub(gy, gd_mul(gd_sum(gy, there, true), y));
+    return node->f[0] == 1 ? out : gd_mul_scalar(out, node->f[0]);
 }
 
 static gd_tensor *through_permute(const gd_node *node, gd_tensor *g)

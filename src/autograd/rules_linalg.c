@@ -57,9 +57,12 @@ static bool add_to(gd_tensor **sum, gd_tensor *part)
 
 RULE(matmul)
 {
-    gd_tensor *g = gd__g(p);
-    if (gd__need(p, 0)) gd__set(p, 0, times(g, T(gd__in(p, 1))));
-    if (gd__need(p, 1)) gd__set(p, 1, times(T(gd__in(p, 0)), g));
+    gd_tensor *g = gd__g(p), *a = gd__in(p, 0), *b = gd__in(p, 1);
+    if (gd__need(p, 0)) gd__set(p, 0, times(g, T(b)));
+    if (!gd__need(p, 1)) return;
+    /* the gradient of a transposed operand lies in memory as the operand does */
+    bool turned = b && columns_of(b) > 1 && b->stride[b->ndim - 2] == 1;
+    gd__set(p, 1, turned ? T(times(T(g), a)) : times(T(a), g));
 }
 
 /* ---- solvers ---- */

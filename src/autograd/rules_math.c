@@ -72,6 +72,10 @@ RULE(relu)
 RULE(gelu)
 {
     gd_tensor *x = X;
+    if (!gd_grad_enabled(p->node->ctx)) {
+        gd__set(p, 0, gd__binary(GD_OP_gelu_grad, G, x));
+        return;
+    }
     gd_tensor *cdf = gd_mul_scalar(gd_add_scalar(gd_erf(gd_mul_scalar(x, sqrt(0.5))), 1), 0.5);
     gd_tensor *density = gd_mul_scalar(gd_exp(gd_mul_scalar(gd_square(x), -0.5)), 0.3989422804014327);
     gd__set(p, 0, gd_mul(G, gd_add(cdf, gd_mul(x, density))));

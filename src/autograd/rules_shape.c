@@ -66,8 +66,33 @@ RULE(logsumexp)
 RULE(softmax)
 {
     char axis[2];
-    gd_tensor *y = gd__out(p, 0), *gy = gd_mul(G, y);
-    gd__set(p, 0, gd_sub(gy, gd_mul(y, gd_sum(gy, axis_text(p, axis), true))));
+    gd_tensor *y = gd__out(p, 0);
+    double scale = gd__attr_f(p, 0);
+    if (!gd_grad_enabled(p->node->ctx)) {
+        gd__set(p, 0, gd__softmax_grad(G, y, p->node->i, scale));
+        return;
+    }
+    gd_tensor *gy = gd_mul(G, y), *g = gd_sub(gy, gd_mul(y, gd_sum(gy, axis_text(p, axis), true)));
+    gd__set(p, 0, scale == 1 ? g : gd_mul_scalar(g, scale));
+}
+
+/* y = (x - mean) rate, rate = 1 / sqrt(variance + eps): rate (g - mean g - y mean g y) */
+RULE(standardize)
+{
+    gd_tensor *x = gd__in(p, 0), *g = G;
+    int count = (int)gd__attr(p, 3);
+    double eps = gd__attr_f(p, 0);
+    if (!x || !gd_grad_enabled(p->node->ctx)) {
+        gd__set(p, 0, gd__standardize_grad(g, x, count, eps));
+        return;
+    }
+    int64_t rows[2] = {gd__attr(p, 0), gd__attr(p, 1)};
+    gd_tensor *flat = gd__reshape(x, 2, rows), *centred = gd_sub(flat, gd_mean(flat, "1", true));
+    gd_tensor *rate = gd_rsqrt(gd_add_scalar(gd_mean(gd_square(centred), "1", true), eps));
+    gd_tensor *y = gd_mul(centred, rate), *h = gd__reshape(g, 2, rows);
+    gd_tensor *along = gd_mul(y, gd_mean(gd_mul(h, y), "1", true));
+    gd_tensor *out = gd_mul(rate, gd_sub(gd_sub(h, gd_mean(h, "1", true)), along));
+    gd__set(p, 0, gd__reshape(out, x->ndim, x->size));
 }
 
 RULE(log_softmax)
@@ -143,4 +168,11 @@ RULE(cat)
         if (gd__need(p, k)) gd__set(p, k, gd__slice(G, axis, start, n, 1));
         start += n;
     }
+}
+
+RULE(split3)
+{
+    gd_tensor *part[3];
+    for (int k = 0; k < 3; k++) part[k] = gd_unsqueeze(gd__g_or_zero(p, k), 0, NULL);
+    gd__set(p, 0, gd_cat(part, 3, "0"));
 }

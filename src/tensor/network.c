@@ -212,14 +212,24 @@ gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_t
         return NULL;
     }
     char text[4 * GD_MAX_DIMS] = "";
+    bool trailing = count > 0 && list[0] == x->ndim - count;
     for (int i = 0, used = 0; i < count; i++)
         used += snprintf(text + used, sizeof text - (size_t)used, i ? ",%d" : "%d", list[i]);
     gd_scope_begin(ctx);
-    gd_tensor *bare = gd__nameless(x), *centred = gd_sub(bare, gd_mean(bare, text, true));
-    gd_tensor *spread = gd_mean(gd_square(centred), text, true);
-    gd_tensor *out = gd_mul(centred, gd_rsqrt(gd_add_scalar(spread, eps)));
-    if (weight) out = gd_mul(out, over_axes(x, list, count, weight));
-    if (bias) out = gd_add(out, over_axes(x, list, count, bias));
+    gd_tensor *bare = gd__nameless(x), *out;
+    if (trailing && x->numel) {
+        out = gd__standardize(bare, count, eps);
+    } else {
+        gd_tensor *centred = gd_sub(bare, gd_mean(bare, text, true));
+        gd_tensor *spread = gd_mean(gd_square(centred), text, true);
+        out = gd_mul(centred, gd_rsqrt(gd_add_scalar(spread, eps)));
+    }
+    gd_tensor *scale = weight ? over_axes(x, list, count, weight) : NULL;
+    gd_tensor *shift = bias ? over_axes(x, list, count, bias) : NULL;
+    if (weight && bias)
+        out = gd_fma(out, scale, shift);
+    else if (weight || bias)
+        out = weight ? gd_mul(out, scale) : gd_add(out, shift);
     out = out ? gd__relabel_like(out, x) : NULL;
     gd__keep(out);
     gd_scope_end(ctx);
@@ -270,8 +280,8 @@ gd_tensor *gd_dropout(gd_tensor *x, double p)
     }
     gd_scope_begin(ctx);
     gd_device *device = x->storage->device;
-    gd_tensor *draw = gd_rand(ctx, GD_F32, x->ndim, x->size);
-    gd_tensor *kept = gd_to_device(gd_ge(draw, gd_scalar(ctx, GD_F32, p)), device);
+    gd_tensor *draw = gd__random(device, &ctx->rng, "dropout", GD_RANDOM_UNIFORM, GD_F32, x->ndim, x->size);
+    gd_tensor *kept = gd_ge(draw, gd_to_device(gd_scalar(ctx, GD_F32, p), device));
     gd_tensor *zero = gd_to_device(gd_scalar(ctx, x->dtype, 0), device);
     gd_tensor *out = gd_where(kept, gd_mul_scalar(gd__nameless(x), 1 / (1 - p)), zero);
     out = out ? gd__relabel_like(out, x) : NULL;

@@ -160,6 +160,7 @@ static bool moves_bytes(gd_op_id op)
     case GD_OP_index_select:
     case GD_OP_gather:
     case GD_OP_cat:
+    case GD_OP_split3:
     case GD_OP_tri:
     case GD_OP_unfold2d:
     case GD_OP_fill:
@@ -232,7 +233,8 @@ static bool ready(const gd_device *device, const gd_call *call, bool any_layout)
 static gd_status execute_full(gd_device *device, gd_call call)
 {
     gd_ctx *ctx = device->ctx;
-    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast;
+    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast ||
+                      call.op == GD_OP_split3;
     if (ready(device, &call, any_layout)) return device->backend->run(device, &call);
     gd_tensor *direct[MAX_DIRECT], **in = direct, *out[GD_MAX_OUTPUTS];
     size_t bytes = (size_t)call.nin * sizeof *in;

@@ -285,7 +285,7 @@ gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep
 
 static gd_tensor *along_axis(gd_op_id op, gd_tensor *x, int at, bool reverse)
 {
-    gd_attrs attrs = {.ni = 6, .i = {1, 1, 1, at, at, reverse}};
+    gd_attrs attrs = {.ni = 6, .i = {1, 1, 1, at, at, reverse}, .nf = 1, .f = {1}};
     for (int i = 0; i < x->ndim; i++) attrs.i[i < at ? 0 : i == at ? 1 : 2] *= x->size[i];
     return gd__run1(op, &x, 1, &attrs, gd__new_like(x, op == GD_OP_cumsum ? sum_dtype(x) : x->dtype));
 }
@@ -300,6 +300,47 @@ static gd_tensor *along(gd_op_id op, gd_tensor *x, const char *axis)
 }
 
 gd_tensor *gd_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_softmax, x, axis); }
+
+gd_tensor *gd__attention_softmax(gd_tensor *x, double scale, bool causal)
+{
+    if (!x || !gd__need_float("softmax", x)) return NULL;
+    int64_t rows = x->size[x->ndim - 2], columns = x->size[x->ndim - 1];
+    gd_attrs attrs = {
+        .ni = 6,
+        .i = {columns ? x->numel / columns : 0, columns, 1, x->ndim - 1, x->ndim - 1, causal ? rows : 0},
+        .nf = 1,
+        .f = {scale}};
+    return gd__run1(GD_OP_softmax, &x, 1, &attrs, gd__new_like(x, x->dtype));
+}
+
+gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale)
+{
+    if (!g || !y) return NULL;
+    gd_attrs attrs = {.ni = 3, .i = {sizes[0], sizes[1], sizes[2]}, .nf = 1, .f = {scale}};
+    return gd__run1(GD_OP_softmax_grad, (gd_tensor *[]){g, y}, 2, &attrs, gd__new_like(y, y->dtype));
+}
+
+/* The last `count` axes of x as rows. */
+static gd_attrs trailing(const gd_tensor *x, int count, double eps)
+{
+    gd_attrs attrs = {.ni = 4, .i = {1, 1, 1, count}, .nf = 1, .f = {eps}};
+    for (int i = 0; i < x->ndim; i++) attrs.i[i >= x->ndim - count] *= x->size[i];
+    return attrs;
+}
+
+gd_tensor *gd__standardize(gd_tensor *x, int count, double eps)
+{
+    if (!x) return NULL;
+    gd_attrs attrs = trailing(x, count, eps);
+    return gd__run1(GD_OP_standardize, &x, 1, &attrs, gd__new_like(x, x->dtype));
+}
+
+gd_tensor *gd__standardize_grad(gd_tensor *g, gd_tensor *x, int count, double eps)
+{
+    if (!g || !x) return NULL;
+    gd_attrs attrs = trailing(x, count, eps);
+    return gd__run1(GD_OP_standardize_grad, (gd_tensor *[]){g, x}, 2, &attrs, gd__new_like(x, x->dtype));
+}
 
 gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_log_softmax, x, axis); }
 

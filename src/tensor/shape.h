@@ -33,5 +33,18 @@ gd_tensor *gd__cumsum(gd_tensor *x, int axis, bool reverse);
 /* Sum over the axes whose bits are set. */
 gd_tensor *gd__sum_axes(gd_tensor *x, unsigned mask, bool keep_dims);
 gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower);
+/* The three parts of x along its first axis, each contiguous in memory of its own; without names. */
+gd_status gd__split3(gd_tensor *x, gd_tensor *part[3]);
+
+/* ---- rows: operators that are one pass over memory ---- */
+
+/* softmax(scale x) along the last axis, scale > 0.  causal: row i of each matrix, counted from its last one, sees no column
+ * after i; there must be at least as many columns as rows. */
+gd_tensor *gd__attention_softmax(gd_tensor *x, double scale, bool causal);
+/* What softmax hands back: scale y (g - sum g y); sizes are outer, reduced and inner. */
+gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale);
+/* (x - mean) / sqrt(variance + eps) over the last `count` axes, and what it hands back. */
+gd_tensor *gd__standardize(gd_tensor *x, int count, double eps);
+gd_tensor *gd__standardize_grad(gd_tensor *g, gd_tensor *x, int count, double eps);
 
 #endif

@@ -123,6 +123,20 @@ enum { GD_RANDOM_UNIFORM, GD_RANDOM_NORMAL, GD_RANDOM_SIGN };
 gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, int kind, gd_dtype dtype, int ndim,
                       const int64_t *shape);
 
+/* Part k of a tensor along its first axis, as a struct of its own that owns nothing. */
+static inline gd_tensor gd__part_of(const gd_tensor *t, int64_t k)
+{
+    gd_tensor part = *t;
+    part.ndim--;
+    part.numel = t->size[0] ? t->numel / t->size[0] : 0;
+    part.data += k * t->stride[0] * (int64_t)gd__item_size(t);
+    for (int i = 0; i < part.ndim; i++) {
+        part.size[i] = t->size[i + 1];
+        part.stride[i] = t->stride[i + 1];
+    }
+    return part;
+}
+
 /* Strided copy with cast and broadcast of src into dst (same device). */
 gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);
 

@@ -1,6 +1,8 @@
 /* Network operators. */
 #include "support/op_cases.h"
 #include "support/op_references.h"
+#include "tensor/elementwise.h"
+#include "tensor/shape.h"
 #include "tensor/linalg.h"
 
 #include <math.h>
@@ -93,6 +95,124 @@ static void ref_layer_norm(const array *in, array *out)
 static void ref_layer_norm_plain(const array *in, array *out)
 {
     normalise(in, in->numel, 1e-3L, NULL, NULL, out);
+}
+
+/* ---- operators behind them, and their gradients in one pass ---- */
+
+#define BARE(k) gd_drop_names(in[k])
+
+APPLY(standardize, gd__standardize(in[0], 1, 1e-3))
+static void ref_standardize(const array *in, array *out)
+{
+    normalise(in, in->size[1], 1e-3L, NULL, NULL, out);
+}
+
+APPLY(standardize_grad, gd__standardize_grad(BARE(0), BARE(1), 1, 1e-3))
+static void ref_standardize_grad(const array *in, array *out)
+{
+    int64_t n = in->size[1];
+    array y;
+    normalise(&in[1], n, 1e-3L, NULL, NULL, &y);
+    *out = array_new(in->ndim, in->size);
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    for (int64_t start = 0; start + n <= in->numel && n; start += n) {
+        long double mean = 0, spread = 0, g = 0, gy = 0, size = 0;
+        for (int64_t i = 0; i < n; i++) mean += in[1].v[start + i] / (long double)n;
+        for (int64_t i = 0; i < n; i++) spread += powl(in[1].v[start + i] - mean, 2) / (long double)n;
+        for (int64_t i = 0; i < n; i++) {
+            g += in->v[start + i] / (long double)n;
+            gy += in->v[start + i] * y.v[start + i] / (long double)n;
+            size += fabsl(in->v[start + i]) * (1 + fabsl(y.v[start + i])) / (long double)n;
+        }
+        long double rate = 1 / sqrtl(spread + 1e-3L);
+        for (int64_t i = 0; i < n; i++) {
+            out->v[start + i] = rate * (in->v[start + i] - g - y.v[start + i] * gy);
+            out->scale[start + i] = rate * (4 + size) * (2 + fabsl(y.v[start + i])) * (1 + rate);
+        }
+    }
+    array_free(&y);
+}
+
+static gd_tensor *apply_softmax_grad(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    int64_t sizes[3] = {gd_size(in[0], 0), gd_size(in[0], 1), 1};
+    return gd__softmax_grad(BARE(0), BARE(1), sizes, 0.5);
+}
+/* along the first axis */
+static gd_tensor *apply_softmax_grad_first(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    int64_t sizes[3] = {1, gd_size(in[0], 0), gd_size(in[0], 1)};
+    return gd__softmax_grad(BARE(0), BARE(1), sizes, 1);
+}
+static void softmax_grads(const array *in, int64_t outer, int64_t n, int64_t inner, long double scale,
+                          array *out)
+{
+    *out = array_new(in->ndim, in->size);
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    for (int64_t row = 0; row < outer * inner; row++) {
+        int64_t first = row / inner * n * inner + row % inner;
+        long double dot = 0, size = 0;
+        for (int64_t i = first; i < first + n * inner; i += inner) {
+            dot += in[0].v[i] * in[1].v[i];
+            size += fabsl(in[0].v[i] * in[1].v[i]);
+        }
+        for (int64_t i = first; i < first + n * inner; i += inner) {
+            out->v[i] = scale * in[1].v[i] * (in[0].v[i] - dot);
+            out->scale[i] = fabsl(in[1].v[i]) * (fabsl(in[0].v[i]) + size);
+        }
+    }
+}
+static void ref_softmax_grad(const array *in, array *out)
+{
+    softmax_grads(in, in->size[0], in->size[1], 1, 0.5L, out);
+}
+static void ref_softmax_grad_first(const array *in, array *out)
+{
+    softmax_grads(in, 1, in->size[0], in->size[1], 1, out);
+}
+
+APPLY(softmax_causal, gd__attention_softmax(in[0], 0.5, true))
+static void ref_softmax_causal(const array *in, array *out)
+{
+    int64_t rows = in->size[1], columns = in->size[2];
+    *out = array_new(3, in->size);
+    for (int64_t k = 0; k < in->numel; k += columns) {
+        int64_t seen = columns - rows + k / columns % rows + 1;
+        long double sum = 0;
+        for (int64_t i = 0; i < seen; i++) sum += expl(0.5L * in->v[k + i]);
+        for (int64_t i = 0; i < columns; i++) out->v[k + i] = i < seen ? expl(0.5L * in->v[k + i]) / sum : 0;
+    }
+}
+
+APPLY(gelu_grad, gd__binary(GD_OP_gelu_grad, in[0], in[1]))
+static void ref_gelu_grad(const array *in, array *out)
+{
+    *out = array_new(in->ndim, in->size);
+    for (int64_t i = 0; i < in->numel; i++) {
+        long double y = in[1].v[i], phi = expl(-0.5L * y * y) / sqrtl(2 * acosl(-1));
+        out->v[i] = in->v[i] * (0.5L * erfcl(-y * sqrtl(0.5L)) + y * phi);
+    }
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    for (int64_t i = 0; i < in->numel; i++) out->scale[i] = 2 * fabsl(in->v[i]);
+}
+
+static gd_tensor *apply_split3(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    gd_tensor *part[3];
+    return gd__split3(in[0], part) ? NULL : gd_add(gd_mul(part[0], part[1]), part[2]);
+}
+static void ref_split3(const array *in, array *out)
+{
+    int64_t n = in->numel / 3;
+    *out = array_new(2, in->size + 1);
+    out->scale = calloc((size_t)n + 1, sizeof *out->scale);
+    for (int64_t i = 0; i < n; i++) {
+        out->v[i] = in->v[i] * in->v[n + i] + in->v[2 * n + i];
+        out->scale[i] = fabsl(in->v[i] * in->v[n + i]) + fabsl(in->v[2 * n + i]);
+    }
 }
 
 APPLY(embedding, gd_embedding(in[0], in[1]))
@@ -205,7 +325,7 @@ static const op_case rows[] = {
      .dtypes = FLOATS,
      .order = 2},
     {.name = "layer_norm",
-     .op = GD_OP_rsqrt,
+     .op = GD_OP_standardize,
      .apply = apply_layer_norm,
      .reference = ref_layer_norm,
      .operands = 3,
@@ -216,12 +336,73 @@ static const op_case rows[] = {
      .order = 2,
      .error = 4},
     {.name = "layer_norm/plain",
-     .op = GD_OP_rsqrt,
+     .op = GD_OP_standardize,
      .apply = apply_layer_norm_plain,
      .reference = ref_layer_norm_plain,
      .operands = 1,
      .in = {FLAT(ANY)},
      .dtypes = FLOATS,
+     .order = 2,
+     .error = 4},
+    {.name = "standardize",
+     .op = GD_OP_standardize,
+     .apply = apply_standardize,
+     .reference = ref_standardize,
+     .operands = 1,
+     .in = {FLAT(ANY)},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 4},
+    {.name = "standardize_grad",
+     .op = GD_OP_standardize_grad,
+     .apply = apply_standardize_grad,
+     .reference = ref_standardize_grad,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS,
+     .error = 4},
+    {.name = "softmax_grad",
+     .op = GD_OP_softmax_grad,
+     .apply = apply_softmax_grad,
+     .reference = ref_softmax_grad,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS,
+     .error = 4},
+    {.name = "softmax_grad/first",
+     .op = GD_OP_softmax_grad,
+     .apply = apply_softmax_grad_first,
+     .reference = ref_softmax_grad_first,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS,
+     .error = 4},
+    {.name = "softmax/causal",
+     .op = GD_OP_softmax,
+     .apply = apply_softmax_causal,
+     .reference = ref_softmax_causal,
+     .operands = 1,
+     .in = {{ANY, "deep=2 row=2 col=3", NULL, "deep=0 row=2 col=3", "deep=1 row=1 col=1",
+             "deep=40 row=50 col=60", 0}},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 8},
+    {.name = "gelu_grad",
+     .op = GD_OP_gelu_grad,
+     .apply = apply_gelu_grad,
+     .reference = ref_gelu_grad,
+     .operands = 2,
+     .in = {FLAT(ANY), FLAT(ANY)},
+     .dtypes = FLOATS,
+     .error = 4},
+    {.name = "split3",
+     .op = GD_OP_split3,
+     .apply = apply_split3,
+     .reference = ref_split3,
+     .operands = 1,
+     .in = {{ANY, "third=3 row=2 col=2", NULL, "third=3 row=0 col=2", "third=3 row=1 col=1",
+             "third=3 row=60 col=400", 0}},
+     .dtypes = NUMBERS,
      .order = 2,
      .error = 4},
     {.name = "embedding",

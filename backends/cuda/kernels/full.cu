@@ -1,5 +1,5 @@
 /* The other operators.  Defined before: DT, the dtype, and the family of kernels that is wanted (see plugin.h); with
- * COPIES also SRC, the dtype copied from. */
+ * COPIES and SUMS also SRC, the dtype read. */
 typedef Compute<DT>::type C;
 typedef Memory<DT>::type M;
 
@@ -16,20 +16,32 @@ struct Args {
 };
 
 #ifdef SUMS
-/* ---- sums over [outer, reduced, inner] in chunks of rows, always in the same order ---- */
+/* ---- sums over [outer, reduced, inner] in chunks of rows, always in the same order; from SRC to DT ---- */
+typedef Memory<SRC>::type S;
 
-/* inner > 1: a thread adds `chunk` rows of one column. i: reduced, inner, chunk, chunks */
+/* inner > 1: a block adds `chunk` rows of 32 neighbouring columns, eight rows at a time.
+ * i: reduced, inner, chunk, chunks, groups of columns */
 extern "C" __global__ void sum_columns(const Args A)
 {
-    i64 reduced = A.i[0], inner = A.i[1], chunk = A.i[2], chunks = A.i[3];
-    const C *x = (const C *)A.in[0];
-    EACH(t, A.n)
-    {
-        i64 column = t % inner, c = t / inner % chunks, o = t / inner / chunks;
+    __shared__ C part[8][33];
+    i64 reduced = A.i[0], inner = A.i[1], chunk = A.i[2], chunks = A.i[3], groups = A.i[4];
+    int lane = threadIdx.x & 31, row = threadIdx.x >> 5;
+    for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
+        i64 g = b % groups, c = b / groups % chunks, o = b / groups / chunks, column = g * 32 + lane;
         i64 first = c * chunk, last = first + chunk < reduced ? first + chunk : reduced;
+        const S *x = (const S *)A.in[0] + o * reduced * inner + column;
         C sum = 0;
-        for (i64 r = first; r < last; r++) sum += x[(o * reduced + r) * inner + column];
-        ((C *)A.out)[t] = sum;
+        if (column < inner) {
+#pragma unroll 4
+            for (i64 r = first + row; r < last; r += 8) sum += load<SRC>(x[r * inner]);
+        }
+        part[row][lane] = sum;
+        __syncthreads();
+        if (row == 0 && column < inner) {
+            for (int k = 1; k < 8; k++) sum += part[k][lane];
+            ((M *)A.out)[(o * chunks + c) * inner + column] = store<DT>(sum);
+        }
+        __syncthreads();
     }
 }
 
@@ -41,16 +53,16 @@ extern "C" __global__ void sum_rows(const Args A)
     for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
         i64 c = b % chunks, o = b / chunks, first = c * chunk;
         i64 last = first + chunk < reduced ? first + chunk : reduced;
-        const C *x = (const C *)A.in[0] + o * reduced;
+        const S *x = (const S *)A.in[0] + o * reduced;
         C sum = 0;
-        for (i64 r = first + threadIdx.x; r < last; r += 256) sum += x[r];
+        for (i64 r = first + threadIdx.x; r < last; r += 256) sum += load<SRC>(x[r]);
         part[threadIdx.x] = sum;
         __syncthreads();
         for (int width = 128; width; width /= 2) {
             if (threadIdx.x < width) part[threadIdx.x] += part[threadIdx.x + width];
             __syncthreads();
         }
-        if (threadIdx.x == 0) ((C *)A.out)[b] = part[0];
+        if (threadIdx.x == 0) ((M *)A.out)[b] = store<DT>(part[0]);
         __syncthreads();
     }
 }
@@ -123,45 +135,120 @@ extern "C" __global__ void cumsum(const Args A)
 #endif
 
 #if defined(EXPONENTIALS) && DT < 4
-/* ---- exponentials of rows; a block a row, elements `inner` apart.  i[3]: 0 logsumexp, 1 softmax, 2 log_softmax ---- */
+/* ---- rows: a warp a row (o, k), whose elements lie `inner` apart; sums in f64.  i = outer, reduced, inner ---- */
 
-__device__ inline double block_reduce(double v, double *room, bool max)
+#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+#define ALL      0xffffffffu
+
+__device__ inline double warp_sum(double v)
 {
-    room[threadIdx.x] = v;
-    __syncthreads();
-    for (int width = 128; width; width /= 2) {
-        if (threadIdx.x < width) {
-            double a = room[threadIdx.x], b = room[threadIdx.x + width];
-            room[threadIdx.x] = max ? d_max(a, b) : a + b;
-        }
-        __syncthreads();
-    }
-    double result = room[0];
-    __syncthreads();
-    return result;
+    for (int width = 16; width; width /= 2) v += __shfl_xor_sync(ALL, v, width);
+    return v;
 }
 
+__device__ inline C warp_max(C v)
+{
+    for (int width = 16; width; width /= 2) v = d_max(v, (C)__shfl_xor_sync(ALL, v, width));
+    return v;
+}
+
+#define EACH_ROW(b) \
+    for (i64 b = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; b < A.n; b += (i64)gridDim.x * (blockDim.x / 32))
+#define EACH_PLACE(r, count) for (i64 r = threadIdx.x & 31; r < (count); r += 32)
+#define ROW(type, at) ((type *)A.at + (b / A.i[2] * A.i[1] * A.i[2] + b % A.i[2]))
+#define AT(x, r)      load<DT>(x[(r) * A.i[2]])
+
+/* i[3]: 0 logsumexp, 1 softmax, 2 log_softmax; of f[0] x; i[4]: rows of a matrix in which row i sees columns up to i,
+ * counted from its end; 0: all columns */
 extern "C" __global__ void exponentials(const Args A)
 {
-    __shared__ double room[256];
-    for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
-        i64 o = b / A.i[2], k = b % A.i[2], base = o * A.i[1] * A.i[2] + k, step = A.i[2];
-        const C *x = (const C *)A.in[0];
-        double most = -__longlong_as_double(0x7ff0000000000000LL);
-        for (i64 r = threadIdx.x; r < A.i[1]; r += 256) most = d_max(most, (double)x[base + r * step]);
-        most = block_reduce(most, room, true);
-        double shift = most == __longlong_as_double(0x7ff0000000000000LL) || most == -__longlong_as_double(0x7ff0000000000000LL) ? 0 : most, sum = 0;
-        for (i64 r = threadIdx.x; r < A.i[1]; r += 256) sum += (double)d_exp((C)(x[base + r * step] - (C)shift));
-        sum = block_reduce(sum, room, false);
-        double log_sum = log(sum) + shift;
+    EACH_ROW(b)
+    {
+        const M *x = ROW(const M, in[0]);
+        i64 count = A.i[4] ? A.i[1] - A.i[4] + b % A.i[4] + 1 : A.i[1];
+        C scale = (C)A.f[0], most = (C)-INFINITE;
+        EACH_PLACE(r, count) most = d_max(most, AT(x, r));
+        most = warp_max(most) * scale;
+        C shift = most == (C)INFINITE || most == (C)-INFINITE ? (C)0 : most;
+        double sum = 0;
+        EACH_PLACE(r, count) sum += (double)d_exp(AT(x, r) * scale - shift);
+        sum = warp_sum(sum);
+        double log_sum = A.i[3] == 1 ? 0 : log(sum) + (double)shift;
         if (A.i[3] == 0) {
-            if (threadIdx.x == 0) ((C *)A.out)[b] = (C)log_sum;
+            if ((threadIdx.x & 31) == 0) ((M *)A.out)[b] = store<DT>((C)log_sum);
             continue;
         }
-        C *out = (C *)A.out;
-        for (i64 r = threadIdx.x; r < A.i[1]; r += 256) {
-            C v = x[base + r * step];
-            out[base + r * step] = A.i[3] == 1 ? (C)((double)d_exp((C)(v - (C)shift)) / sum) : (C)((double)v - log_sum);
+        M *out = ROW(M, out);
+        C part = (C)(1 / sum);
+        EACH_PLACE(r, A.i[1])
+        {
+            C v = AT(x, r);
+            out[r * A.i[2]] = store<DT>(A.i[3] == 2 ? (C)((double)v - log_sum)
+                                        : r < count ? d_exp(v * scale - shift) * part : (C)0);
+        }
+    }
+}
+
+/* f[0] y (g - sum g y) */
+extern "C" __global__ void softmax_grad(const Args A)
+{
+    EACH_ROW(b)
+    {
+        const M *g = ROW(const M, in[0]), *y = ROW(const M, in[1]);
+        M *out = ROW(M, out);
+        double dot = 0;
+        EACH_PLACE(r, A.i[1]) dot += (double)(AT(g, r) * AT(y, r));
+        C d = (C)warp_sum(dot), scale = (C)A.f[0];
+        EACH_PLACE(r, A.i[1]) out[r * A.i[2]] = store<DT>(scale * AT(y, r) * (AT(g, r) - d));
+    }
+}
+
+/* f[0]: eps */
+__device__ inline void moments(const Args &A, const M *x, C *mean, C *rate)
+{
+    double sum = 0, squares = 0, n = (double)A.i[1];
+    EACH_PLACE(r, A.i[1]) sum += (double)AT(x, r);
+    *mean = (C)(warp_sum(sum) / n);
+    EACH_PLACE(r, A.i[1])
+    {
+        C d = AT(x, r) - *mean;
+        squares += (double)(d * d);
+    }
+    *rate = (C)(1 / sqrt(warp_sum(squares) / n + A.f[0]));
+}
+
+extern "C" __global__ void standardize(const Args A)
+{
+    EACH_ROW(b)
+    {
+        const M *x = ROW(const M, in[0]);
+        M *out = ROW(M, out);
+        C mean, rate;
+        moments(A, x, &mean, &rate);
+        EACH_PLACE(r, A.i[1]) out[r * A.i[2]] = store<DT>((AT(x, r) - mean) * rate);
+    }
+}
+
+/* rate (g - mean g - y mean g y), y the standardized in[1] */
+extern "C" __global__ void standardize_grad(const Args A)
+{
+    EACH_ROW(b)
+    {
+        const M *g = ROW(const M, in[0]), *x = ROW(const M, in[1]);
+        M *out = ROW(M, out);
+        C mean, rate;
+        moments(A, x, &mean, &rate);
+        double sum = 0, along = 0, n = (double)A.i[1];
+        EACH_PLACE(r, A.i[1])
+        {
+            sum += (double)AT(g, r);
+            along += (double)(AT(g, r) * (AT(x, r) - mean) * rate);
+        }
+        C m = (C)(warp_sum(sum) / n), a = (C)(warp_sum(along) / n);
+        EACH_PLACE(r, A.i[1])
+        {
+            C y = (AT(x, r) - mean) * rate;
+            out[r * A.i[2]] = store<DT>(rate * (AT(g, r) - m - y * a));
         }
     }
 }
@@ -177,8 +264,15 @@ extern "C" __global__ void copy_strided(const Args A)
     {
         i64 rest = t, from = 0, to = 0;
         for (int d = A.ndim - 1; d >= 0; d--) {
-            i64 k = rest % A.size[d];
-            rest /= A.size[d];
+            i64 k;
+            if (A.n < 0x7fffffff) {
+                unsigned s = (unsigned)A.size[d], q = (unsigned)rest / s;
+                k = (unsigned)rest - q * s;
+                rest = q;
+            } else {
+                k = rest % A.size[d];
+                rest /= A.size[d];
+            }
             from += k * A.from[d];
             to += k * A.to[d];
         }
@@ -261,6 +355,40 @@ extern "C" __global__ void add_at(const Args A)
             i64 place = checked(A, index[A.i[3] ? at : r], A.i[0]);
             out[(o * A.i[0] + place) * A.i[1] + k] += values[at];
         }
+    }
+}
+
+/* The same for a table with few rows: a block owns a row (outer, place) and 256 of its columns, looks through the index
+ * for its own place, and adds what it finds in the order of the index.  i[4]: groups of columns */
+extern "C" __global__ void add_rows(const Args A)
+{
+    __shared__ int list[256], count[8];
+    const i64 *index = (const i64 *)A.in[1];
+    const C *values = (const C *)A.in[2];
+    C *out = (C *)A.out;
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
+        i64 k = b % A.i[4] * 256 + threadIdx.x, place = b / A.i[4] % A.i[0], o = b / A.i[4] / A.i[0];
+        i64 to = (o * A.i[0] + place) * A.i[1] + k;
+        C sum = k < A.i[1] ? out[to] : (C)0;
+        for (i64 first = 0; first < A.i[2]; first += 256) {
+            i64 r = first + threadIdx.x;
+            bool here = r < A.i[2] && checked(A, index[r], A.i[0]) == place;
+            unsigned who = __ballot_sync(0xffffffffu, here);
+            if (lane == 0) count[warp] = __popc(who);
+            __syncthreads();
+            int before = 0, all = 0;
+            for (int w = 0; w < 8; w++) {
+                if (w < warp) before += count[w];
+                all += count[w];
+            }
+            if (here) list[before + __popc(who & ((1u << lane) - 1))] = (int)threadIdx.x;
+            __syncthreads();
+            if (k < A.i[1])
+                for (int j = 0; j < all; j++) sum += values[(o * A.i[2] + first + list[j]) * A.i[1] + k];
+            __syncthreads();
+        }
+        if (k < A.i[1]) out[to] = sum;
     }
 }
 

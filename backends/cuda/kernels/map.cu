@@ -53,6 +53,26 @@ extern "C" __global__ void map_contiguous(const Args A)
     }
 }
 
+/* Two axes, the last a multiple of four: four neighbours of a row a thread. */
+extern "C" __global__ void map_rows(const Args A)
+{
+    struct alignas(sizeof(O) * 4) VO { O v[4]; };
+    unsigned columns = (unsigned)A.size[1];
+    EACH(i, A.n / 4)
+    {
+        unsigned first = (unsigned)i * 4, row = first / columns, column = first - row * columns;
+        const F *a = (const F *)A.in[0] + row * A.stride[0][0] + column * A.stride[0][1];
+        const M *b = (const M *)A.in[1] + (NIN > 1 ? row * A.stride[1][0] + column * A.stride[1][1] : 0);
+        const M *c = (const M *)A.in[2] + (NIN > 2 ? row * A.stride[2][0] + column * A.stride[2][1] : 0);
+        VO vo;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            vo.v[k] = element(a[k * A.stride[0][1]], NIN > 1 ? b[k * A.stride[1][1]] : (M)0,
+                              NIN > 2 ? c[k * A.stride[2][1]] : (M)0, A.f);
+        ((VO *)A.out)[i] = vo;
+    }
+}
+
 extern "C" __global__ void map_strided(const Args A)
 {
     EACH(i, A.n)

@@ -17,18 +17,9 @@ gd_attention_options gd_attention_defaults(void)
 static gd_tensor *attend(gd_tensor *q, gd_tensor *k, gd_tensor *v, bool causal)
 {
     if (!q || !k || !v) return NULL;
-    gd_ctx *ctx = q->head.ctx;
-    int64_t time = gd_size(q, 2);
     double scale = 1 / sqrt((double)gd_size(q, 3));
-    gd_tensor *scores = gd_mul_scalar(gd_matmul(q, gd_transpose(k, 2, 3)), scale);
-    if (causal && scores) {
-        gd_tensor *seen = gd_tril(gd_ones(ctx, GD_F32, 2, (int64_t[]){time, time}), 0);
-        if (seen && gd_tensor_device(seen) != gd_tensor_device(q))
-            seen = gd_to_device(seen, gd_tensor_device(q));
-        seen = gd_gt(seen, gd_zeros_like(seen));
-        scores = gd_where(seen, scores, gd_full_like(scores, -INFINITY));
-    }
-    return gd_matmul(gd_softmax(scores, "-1"), v);
+    gd_tensor *scores = gd_matmul(q, gd_transpose(k, 2, 3));
+    return gd_matmul(gd__attention_softmax(scores, scale, causal), v);
 }
 
 /* x is [n, time, size] without names. */
@@ -39,7 +30,9 @@ static gd_tensor *heads_of(gd_module *m, gd_tensor *x, int64_t heads, bool causa
     gd_tensor *qkv = gd_module_call(gd_module_get_module(m, "qkv"), x);
     qkv = gd_reshape(qkv, 5, (int64_t[]){n, time, 3, heads, size / heads});
     qkv = gd_permute(qkv, (int[]){2, 0, 3, 1, 4});
-    gd_tensor *y = attend(gd_index(qkv, "0", 0), gd_index(qkv, "0", 1), gd_index(qkv, "0", 2), causal);
+    gd_tensor *part[3];
+    if (gd__split3(qkv, part)) return NULL;
+    gd_tensor *y = attend(part[0], part[1], part[2], causal);
     y = gd_reshape(gd_permute(y, (int[]){0, 2, 1, 3}), 3, (int64_t[]){n, time, size});
     return gd_module_call(gd_module_get_module(m, "out"), y);
 }

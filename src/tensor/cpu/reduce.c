@@ -13,7 +13,7 @@
 
 typedef struct view {
     const gd_vec_table *vec;
-    const char *in;
+    const char *in, *other; /* other: the second operand */
     char *out;
     char *partial; /* [outer, chunks, inner]; the output itself when one chunk is enough */
     int64_t outer, reduced, inner;
@@ -22,6 +22,9 @@ typedef struct view {
     int type;
     size_t item;
     bool lowest, reverse;
+    int64_t
+        causal; /* rows of a matrix whose row i has elements only up to column i, counted from its end; 0: no matrix */
+    double f; /* scale or eps */
     gd_op_id op;
 } view;
 
@@ -31,7 +34,9 @@ static view view_of(gd_device *device, const gd_call *call)
     const int64_t *i = call->attrs->i;
     return (view){.vec = gd__vec(device),
                   .in = in->data,
+                  .other = call->nin > 1 ? call->in[1]->data : NULL,
                   .out = call->out[0]->data,
+                  .f = call->attrs->f[0],
                   .outer = i[0],
                   .reduced = i[1],
                   .inner = i[2],
@@ -281,10 +286,10 @@ gd_status gd__cpu_cumsum(gd_device *device, const gd_call *call)
 
 /* ---- exponentials of rows ---- */
 
-static double row_max(const view *v, const char *row)
+static double row_max(const view *v, const char *row, int64_t count)
 {
     double best = -INFINITY;
-    for (int64_t i = 0; i < v->reduced; i++) {
+    for (int64_t i = 0; i < count; i++) {
         double x = v->type == GD_AS_F32 ? (double)((const float *)(const void *)row)[i]
                                         : ((const double *)(const void *)row)[i];
         if (x != x) return x;
@@ -293,15 +298,20 @@ static double row_max(const view *v, const char *row)
     return best;
 }
 
-/* Writes exp(x - shift) to `to` (or only sums it when to is NULL); returns the sum. */
-static double exp_row(const view *v, const char *row, double shift, char *to)
+/* Writes exp(scale x - shift) to `to` (or only sums it when to is NULL); returns the sum. */
+static double exp_row(const view *v, const char *row, int64_t count, double shift, char *to)
 {
-    _Alignas(64) char buffer[1024 * 8];
-    double sum = 0, f[2] = {-shift, 0};
-    for (int64_t i = 0; i < v->reduced; i += 1024) {
-        int64_t n = v->reduced - i < 1024 ? v->reduced - i : 1024;
+    _Alignas(64) char buffer[1024 * 8], scaled[1024 * 8];
+    double sum = 0, f[2] = {-shift, 0}, scale[2] = {v->f, 0};
+    for (int64_t i = 0; i < count; i += 1024) {
+        int64_t n = count - i < 1024 ? count - i : 1024;
         char *out = to ? to + i * (int64_t)v->item : buffer;
-        v->vec->map[GD_OP_add_scalar][v->type](buffer, row + i * (int64_t)v->item, NULL, NULL, n, f);
+        const char *x = row + i * (int64_t)v->item;
+        if (v->f != 1) {
+            v->vec->map[GD_OP_mul_scalar][v->type](scaled, x, NULL, NULL, n, scale);
+            x = scaled;
+        }
+        v->vec->map[GD_OP_add_scalar][v->type](buffer, x, NULL, NULL, n, f);
         v->vec->map[GD_OP_exp][v->type](out, buffer, NULL, NULL, n, f);
         sum += v->type == GD_AS_F32 ? (double)v->vec->sum_f32((float *)(void *)out, n)
                                     : v->vec->sum_f64((double *)(void *)out, n);
@@ -327,12 +337,15 @@ static void one_exp_row(const view *v, int64_t o)
     int64_t bytes = v->reduced * (int64_t)v->item;
     const char *row = v->in + o * bytes;
     char *out = v->out + (v->op == GD_OP_logsumexp ? o * (int64_t)v->item : o * bytes);
-    double max = row_max(v, row), shift = isinf(max) ? 0 : max;
+    int64_t count = v->causal ? v->reduced - v->causal + o % v->causal + 1 : v->reduced;
+    double max = v->f * row_max(v, row, count), shift = isinf(max) ? 0 : max;
     if (v->op == GD_OP_softmax) {
-        scale_row(v, out, 1 / exp_row(v, row, shift, out));
+        double sum = exp_row(v, row, count, shift, out);
+        memset(out + count * (int64_t)v->item, 0, (size_t)((v->reduced - count) * (int64_t)v->item));
+        scale_row(v, out, 1 / sum);
         return;
     }
-    double log_sum = log(exp_row(v, row, shift, NULL)) + shift, f[2] = {-log_sum, 0};
+    double log_sum = log(exp_row(v, row, count, shift, NULL)) + shift, f[2] = {-log_sum, 0};
     if (v->op == GD_OP_log_softmax)
         v->vec->map[GD_OP_add_scalar][v->type](out, row, NULL, NULL, v->reduced, f);
     else if (v->type == GD_AS_F32)
@@ -380,6 +393,10 @@ static gd_status exp_strided(gd_device *device, const gd_call *call, view v)
 static gd_status exponentials(gd_device *device, const gd_call *call)
 {
     view v = view_of(device, call);
+    if (v.op == GD_OP_softmax)
+        v.causal = call->attrs->i[5];
+    else
+        v.f = 1;
     if (call->out[0]->numel == 0) return GD_OK;
     if (v.inner > 1) return exp_strided(device, call, v);
     spread(device, &v, v.outer, v.reduced, exp_rows);
@@ -391,3 +408,97 @@ gd_status gd__cpu_logsumexp(gd_device *device, const gd_call *call) { return exp
 gd_status gd__cpu_softmax(gd_device *device, const gd_call *call) { return exponentials(device, call); }
 
 gd_status gd__cpu_log_softmax(gd_device *device, const gd_call *call) { return exponentials(device, call); }
+
+/* ---- rows and their gradients: each row in f64, elements `inner` apart ---- */
+
+static double element(const view *v, const char *data, int64_t i)
+{
+    return v->type == GD_AS_F32 ? (double)((const float *)(const void *)data)[i]
+                                : ((const double *)(const void *)data)[i];
+}
+
+static void put_element(const view *v, int64_t i, double x)
+{
+    if (v->type == GD_AS_F32)
+        ((float *)(void *)v->out)[i] = (float)x;
+    else
+        ((double *)(void *)v->out)[i] = x;
+}
+
+#define EACH_ELEMENT(v, first, i) \
+    for (int64_t i = first, last_ = (first) + (v)->reduced * (v)->inner; i < last_; i += (v)->inner)
+
+/* scale y (g - sum g y) */
+static void one_softmax_grad(const view *v, int64_t first)
+{
+    double dot = 0;
+    EACH_ELEMENT(v, first, i) dot += element(v, v->in, i) * element(v, v->other, i);
+    EACH_ELEMENT(v, first, i)
+    put_element(v, i, v->f * element(v, v->other, i) * (element(v, v->in, i) - dot));
+}
+
+static void moments(const view *v, const char *data, int64_t first, double *mean, double *rate)
+{
+    double sum = 0, squares = 0, n = (double)v->reduced;
+    EACH_ELEMENT(v, first, i) sum += element(v, data, i);
+    *mean = sum / n;
+    EACH_ELEMENT(v, first, i)
+    {
+        double d = element(v, data, i) - *mean;
+        squares += d * d;
+    }
+    *rate = 1 / sqrt(squares / n + v->f);
+}
+
+/* (x - mean) / sqrt(variance + eps) */
+static void one_standardize(const view *v, int64_t first)
+{
+    double mean, rate;
+    moments(v, v->in, first, &mean, &rate);
+    EACH_ELEMENT(v, first, i) put_element(v, i, (element(v, v->in, i) - mean) * rate);
+}
+
+/* rate (g - mean g - y mean g y), y the standardized x */
+static void one_standardize_grad(const view *v, int64_t first)
+{
+    double mean, rate, g = 0, gy = 0, n = (double)v->reduced;
+    moments(v, v->other, first, &mean, &rate);
+    EACH_ELEMENT(v, first, i)
+    {
+        g += element(v, v->in, i);
+        gy += element(v, v->in, i) * (element(v, v->other, i) - mean) * rate;
+    }
+    EACH_ELEMENT(v, first, i)
+    {
+        double y = (element(v, v->other, i) - mean) * rate;
+        put_element(v, i, rate * (element(v, v->in, i) - g / n - y * gy / n));
+    }
+}
+
+static void plain_rows(void *arg, int64_t task)
+{
+    view *v = arg;
+    EACH_UNIT(v, task, u)
+    {
+        int64_t first = u / v->inner * v->reduced * v->inner + u % v->inner;
+        if (v->op == GD_OP_softmax_grad)
+            one_softmax_grad(v, first);
+        else if (v->op == GD_OP_standardize)
+            one_standardize(v, first);
+        else
+            one_standardize_grad(v, first);
+    }
+}
+
+static gd_status by_row(gd_device *device, const gd_call *call)
+{
+    view v = view_of(device, call);
+    if (call->out[0]->numel) spread(device, &v, v.outer * v.inner, v.reduced, plain_rows);
+    return GD_OK;
+}
+
+gd_status gd__cpu_softmax_grad(gd_device *device, const gd_call *call) { return by_row(device, call); }
+
+gd_status gd__cpu_standardize(gd_device *device, const gd_call *call) { return by_row(device, call); }
+
+gd_status gd__cpu_standardize_grad(gd_device *device, const gd_call *call) { return by_row(device, call); }

@@ -89,6 +89,9 @@ SAME1(relu, x < 0 ? 0 : x)
 LOOP(relu_i64, int64_t, int64_t, x < 0 ? 0 : x)
 FLOAT1(gelu, gd__gelu_f32(x), gd__gelu_f64(x))
 FLOAT1(erf, erff(x), erf(x))
+/* x times the slope of gelu at y: Phi(y) + y phi(y) */
+FLOAT2(gelu_grad, x *(0.5f * erfcf(-0.70710678f * y) + 0.39894228f * y * gd__exp_f32(-0.5f * y * y)),
+       x *(0.5 * erfc(-0.70710678118654752 * y) + 0.39894228040143268 * y * exp(-0.5 * y * y)))
 SAME1(square, x *x)
 LOOP(square_i64, int64_t, int64_t, U(x) * U(x))
 SAME1(reciprocal, 1 / x)
@@ -227,7 +230,7 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
             FI(add),        FI(sub),        FI(mul),         F(div),         F(pow),          F(atan2),
             FI(minimum),    FI(maximum),    FI(eq),          FI(ne),         FI(lt),          FI(le),
             FI(gt),         FI(ge),         FI(logical_and), FI(logical_or), FI(logical_xor), FI(where),
-            F(fma),         F(lerp)},
+            F(fma),         F(lerp),        F(gelu_grad)},
     .load = {[GD_F16] = load_f16,
              [GD_BF16] = load_bf16,
              [GD_I32] = load_i32,
