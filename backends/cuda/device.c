@@ -117,7 +117,10 @@ static bool native_half(gd_op_id op)
     case GD_OP_log_softmax:
     case GD_OP_softmax_grad:
     case GD_OP_standardize:
-    case GD_OP_standardize_grad: return true;
+    case GD_OP_standardize_grad:
+    case GD_OP_layer_norm:
+    case GD_OP_layer_norm_grad:
+    case GD_OP_layer_norm_sums: return true;
     default: return false;
     }
 }
@@ -282,4 +285,28 @@ __attribute__((visibility("default"))) int gd_plugin_count(gd_ctx *ctx)
         count = 0;
     cuda_api_close(&api);
     return count;
+}
+
+static bool describe(const cuda_api *api, int index, char *text, size_t size)
+{
+    CUdevice device;
+    char name[128];
+    int major = 0, minor = 0;
+    size_t bytes = 0;
+    if (api->cuInit(0) || api->cuDeviceGet(&device, index) || api->cuDeviceGetName(name, sizeof name, device) ||
+        api->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ||
+        api->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) ||
+        api->cuDeviceTotalMem_v2(&bytes, device))
+        return false;
+    snprintf(text, size, "%s, compute capability %d.%d, %zu GiB", name, major, minor, bytes >> 30);
+    return true;
+}
+
+__attribute__((visibility("default"))) bool gd_plugin_describe(int index, char *text, size_t size)
+{
+    cuda_api api = {0};
+    char why[256];
+    bool there = cuda_api_library(&api, 'D', why, sizeof why) && describe(&api, index, text, size);
+    cuda_api_close(&api);
+    return there;
 }

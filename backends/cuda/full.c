@@ -10,8 +10,8 @@
 /* As struct Args in full.cu. */
 typedef struct full_args {
     int64_t n;
-    const void *in[3];
-    void *out;
+    const void *in[4];
+    void *out, *more;
     int64_t i[16];
     double f[2];
     int ndim;
@@ -89,6 +89,24 @@ static bool dense(const gd_tensor *t)
     return true;
 }
 
+/* Axes that a copy goes over, in pieces of 16 bytes where everything is a multiple of that. */
+static bool in_pieces(full_args *a, gd_dtype dtype)
+{
+    int64_t item = (int64_t)gd_dtype_size(dtype), whole = 16 / item;
+    int last = a->ndim - 1;
+    if (last < 0 || a->from[last] != 1 || a->to[last] != 1 || a->size[last] % whole) return false;
+    if (((uintptr_t)a->in[0] | (uintptr_t)a->out) & 15 || a->n / whole > UINT32_MAX) return false;
+    for (int d = 0; d < last; d++)
+        if (a->from[d] % whole || a->to[d] % whole) return false;
+    for (int d = 0; d < last; d++) {
+        a->from[d] /= whole;
+        a->to[d] /= whole;
+    }
+    a->size[last] /= whole;
+    a->n /= whole;
+    return true;
+}
+
 gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src)
 {
     if (dst->numel == 0) return GD_OK;
@@ -112,7 +130,9 @@ gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *
         a.to[n] = to;
         a.ndim = n + 1;
     }
-    return go(device, CUDA_FULL_copy_strided, dst->dtype, src->dtype, &a, BY_THREAD);
+    bool pieces = dst->dtype == src->dtype && in_pieces(&a, dst->dtype);
+    return pieces ? go(device, CUDA_FULL_copy_pieces, GD_F32, GD_F32, &a, BY_THREAD)
+                  : go(device, CUDA_FULL_copy_strided, dst->dtype, src->dtype, &a, BY_THREAD);
 }
 
 /* A part of out, seen as a tensor. */
@@ -161,7 +181,7 @@ static gd_status split3(gd_device *device, const gd_call *call)
 
 /* ---- reductions ---- */
 
-#define COLUMN_ROWS 256
+#define COLUMN_ROWS 128
 #define ROW_CHUNK   65536
 
 /* Halves are summed in f32. */
@@ -219,6 +239,44 @@ static gd_status by_row(gd_device *device, const gd_call *call, cuda_full_kernel
         .i = {i[0], i[1], i[2], flag, call->op == GD_OP_softmax ? i[5] : 0},
         .f = {kernel == CUDA_FULL_exponentials && call->op != GD_OP_softmax ? 1 : call->attrs->f[0]}};
     return go(device, kernel, call->in[0]->dtype, call->in[0]->dtype, &a, BY_WARP);
+}
+
+static gd_status layer_norm(gd_device *device, const gd_call *call)
+{
+    const int64_t *i = call->attrs->i;
+    bool forward = call->op == GD_OP_layer_norm;
+    full_args a = {.n = i[0], .out = call->out[0]->data, .i = {i[0], i[1], 1}, .f = {call->attrs->f[0]}};
+    for (int k = 0; k < call->nin; k++) a.in[k] = call->in[k]->data;
+    if (forward) a.more = call->out[1]->data;
+    if (i[1] == 0) return GD_OK;
+    return go(device, forward ? CUDA_FULL_layer_norm : CUDA_FULL_layer_norm_grad, call->in[0]->dtype,
+              call->in[0]->dtype, &a, BY_WARP);
+}
+
+#define NORM_ROWS 128
+
+static gd_status layer_norm_sums(gd_device *device, const gd_call *call)
+{
+    int64_t rows = call->attrs->i[0], columns = call->attrs->i[1];
+    int64_t chunks = (rows + NORM_ROWS - 1) / NORM_ROWS, groups = (columns + 31) / 32;
+    gd_dtype dtype = call->in[0]->dtype;
+    size_t bytes = (size_t)(2 * chunks * columns) * gd_dtype_size(wide(dtype));
+    if (columns == 0) return GD_OK;
+    void *room = cuda_alloc(device, bytes ? bytes : 1);
+    if (!room) return GD_NOMEM;
+    full_args a = {.n = chunks * groups,
+                   .in = {call->in[0]->data, call->in[1]->data, call->in[2]->data},
+                   .out = room,
+                   .i = {rows, columns, 1, NORM_ROWS, chunks, groups}};
+    gd_status status = go(device, CUDA_FULL_layer_norm_sums, dtype, dtype, &a, BY_BLOCK);
+    a = (full_args){.n = 2 * columns,
+                    .in = {room},
+                    .out = call->out[0]->data,
+                    .more = call->out[1]->data,
+                    .i = {columns, chunks}};
+    if (!status) status = go(device, CUDA_FULL_layer_norm_join, dtype, dtype, &a, BY_THREAD);
+    cuda_free(device, room, bytes ? bytes : 1);
+    return status;
 }
 
 /* ---- picking and placing ---- */
@@ -356,6 +414,9 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_log_softmax: return by_row(device, call, CUDA_FULL_exponentials, 2);
     case GD_OP_softmax_grad: return by_row(device, call, CUDA_FULL_softmax_grad, 0);
     case GD_OP_standardize: return by_row(device, call, CUDA_FULL_standardize, 0);
+    case GD_OP_layer_norm:
+    case GD_OP_layer_norm_grad: return layer_norm(device, call);
+    case GD_OP_layer_norm_sums: return layer_norm_sums(device, call);
     case GD_OP_standardize_grad: return by_row(device, call, CUDA_FULL_standardize_grad, 0);
     case GD_OP_index_select: return pick(device, call, CUDA_FULL_index_select);
     case GD_OP_gather: return pick(device, call, CUDA_FULL_gather);

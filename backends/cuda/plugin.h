@@ -22,6 +22,7 @@
 /* clang-format off */
 #define CUDA_FUNCTIONS(X)                                                                                             \
     X(D, cuInit) X(D, cuDeviceGet) X(D, cuDeviceGetCount) X(D, cuDeviceGetName) X(D, cuDeviceGetAttribute)            \
+    X(D, cuDeviceTotalMem_v2)                                                                                         \
     X(D, cuDevicePrimaryCtxRetain) X(D, cuDevicePrimaryCtxRelease_v2) X(D, cuCtxSetCurrent) X(D, cuGetErrorString)    \
     X(D, cuDriverGetVersion) X(D, cuStreamCreate) X(D, cuStreamDestroy_v2) X(D, cuStreamSynchronize)                  \
     X(D, cuMemAllocAsync) X(D, cuMemFreeAsync) X(D, cuMemcpyHtoDAsync_v2) X(D, cuMemcpyDtoHAsync_v2)                  \
@@ -62,7 +63,9 @@ typedef struct cuda_api {
     X(sum_columns, SUMS) X(sum_rows, SUMS)                                                          \
     X(prod, RESULTS) X(arg_extreme, RESULTS) X(truth, RESULTS) X(cumsum, RESULTS)                   \
     X(exponentials, EXPONENTIALS) X(softmax_grad, EXPONENTIALS) X(standardize, EXPONENTIALS)        \
-    X(standardize_grad, EXPONENTIALS) X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS)              \
+    X(standardize_grad, EXPONENTIALS) X(layer_norm, EXPONENTIALS) X(layer_norm_grad, EXPONENTIALS)  \
+    X(layer_norm_sums, EXPONENTIALS) X(layer_norm_join, EXPONENTIALS) X(copy_pieces, PIECES)        \
+    X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS)              \
     X(index_select, PLACES) X(gather, PLACES) X(add_at, PLACES) X(add_rows, PLACES)                 \
     X(random_numbers, RANDOM)                                                                       \
     X(unfold2d, WINDOWS) X(fold2d, WINDOWS) X(integer_product, PRODUCTS)
@@ -137,7 +140,7 @@ gd_status cuda_launch(gd_device *device, CUfunction f, int64_t blocks, int threa
 size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text,
                        size_t size);
 size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size);
-#define CUDA_SOURCE_SIZE 32768
+#define CUDA_SOURCE_SIZE 49152
 
 gd_status cuda_map(gd_device *device, const gd_call *call);
 gd_status cuda_full(gd_device *device, const gd_call *call);

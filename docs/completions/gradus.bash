@@ -14,7 +14,7 @@ _gradus()
         files=' --trace --plot --out '
         ;;
     fit)
-        options='--help --y --param --weights --sigma --bound --chain --steps --plot --out --json --separator --no-header --seed --threads'
+        options='--help --y --param --weights --sigma --bound --chain --steps --plot --out --json --separator --no-header --device --seed --threads'
         files=' --plot --out '
         ;;
     train)

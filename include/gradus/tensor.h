@@ -56,6 +56,9 @@ const char *gd_device_name(const gd_device *device);
 gd_device *gd_tensor_device(const gd_tensor *t);
 /* How many GPUs there are (0 without the plugin or a driver; records no error). */
 int gd_gpu_count(gd_ctx *ctx);
+/* What a GPU is, as text: "NVIDIA H200, compute capability 9.0, 139 GiB".  False where there is none of that number; does
+ * not open it. */
+bool gd_gpu_describe(gd_ctx *ctx, int index, char *text, size_t size);
 /* Waits until all queued work of the device is done. */
 gd_status gd_device_sync(gd_device *device);
 

@@ -58,6 +58,7 @@ static bool add_to(gd_tensor **sum, gd_tensor *part)
 RULE(matmul)
 {
     gd_tensor *g = gd__g(p), *a = gd__in(p, 0), *b = gd__in(p, 1);
+    if (g && g->ndim > 2 && gd__need(p, 0) && gd__need(p, 1)) g = gd_contiguous(g); /* once for both */
     if (gd__need(p, 0)) gd__set(p, 0, times(g, T(b)));
     if (!gd__need(p, 1)) return;
     /* the gradient of a transposed operand lies in memory as the operand does */

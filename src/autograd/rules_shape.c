@@ -76,7 +76,25 @@ RULE(softmax)
     gd__set(p, 0, scale == 1 ? g : gd_mul_scalar(g, scale));
 }
 
-/* y = (x - mean) rate, rate = 1 / sqrt(variance + eps): rate (g - mean g - y mean g y) */
+typedef struct standard {
+    gd_tensor *y, *rate;
+} standard;
+
+/* y = (x - mean) rate, rate = 1 / sqrt(variance + eps), of the rows of a matrix */
+static standard standardized(gd_tensor *x, double eps)
+{
+    gd_tensor *centred = gd_sub(x, gd_mean(x, "1", true));
+    gd_tensor *rate = gd_rsqrt(gd_add_scalar(gd_mean(gd_square(centred), "1", true), eps));
+    return (standard){.y = gd_mul(centred, rate), .rate = rate};
+}
+
+/* rate (g - mean g - y mean g y) */
+static gd_tensor *back_through(const standard *s, gd_tensor *g)
+{
+    gd_tensor *along = gd_mul(s->y, gd_mean(gd_mul(g, s->y), "1", true));
+    return gd_mul(s->rate, gd_sub(gd_sub(g, gd_mean(g, "1", true)), along));
+}
+
 RULE(standardize)
 {
     gd_tensor *x = gd__in(p, 0), *g = G;
@@ -87,12 +105,30 @@ RULE(standardize)
         return;
     }
     int64_t rows[2] = {gd__attr(p, 0), gd__attr(p, 1)};
-    gd_tensor *flat = gd__reshape(x, 2, rows), *centred = gd_sub(flat, gd_mean(flat, "1", true));
-    gd_tensor *rate = gd_rsqrt(gd_add_scalar(gd_mean(gd_square(centred), "1", true), eps));
-    gd_tensor *y = gd_mul(centred, rate), *h = gd__reshape(g, 2, rows);
-    gd_tensor *along = gd_mul(y, gd_mean(gd_mul(h, y), "1", true));
-    gd_tensor *out = gd_mul(rate, gd_sub(gd_sub(h, gd_mean(h, "1", true)), along));
-    gd__set(p, 0, gd__reshape(out, x->ndim, x->size));
+    standard s = standardized(gd__reshape(x, 2, rows), eps);
+    gd__set(p, 0, gd__reshape(back_through(&s, gd__reshape(g, 2, rows)), x->ndim, x->size));
+}
+
+/* The same with g weight for g; weight and bias get sums over rows. */
+RULE(layer_norm)
+{
+    gd_tensor *x = gd__in(p, 0), *weight = gd__in(p, 1), *g = G, *stats = gd__out(p, 1), *sums[2] = {NULL};
+    const gd_tensor *const *in = (const gd_tensor *const *)p->node->in;
+    if (!x || !weight || !g) return;
+    if (!gd_grad_enabled(p->node->ctx)) {
+        if (gd__need(p, 0)) gd__set(p, 0, gd__layer_norm_grad(g, x, weight, stats));
+        if ((gd__need(p, 1) || gd__need(p, 2)) && gd__layer_norm_sums(g, x, stats, sums)) return;
+    } else {
+        int64_t rows[2] = {gd__attr(p, 0), gd__attr(p, 1)}, row[2] = {1, rows[1]};
+        standard s = standardized(gd__reshape(x, 2, rows), gd__attr_f(p, 0));
+        gd_tensor *h = gd__reshape(g, 2, rows);
+        gd_tensor *back = back_through(&s, gd_mul(h, gd__reshape(weight, 2, row)));
+        gd__set(p, 0, gd__reshape(back, x->ndim, x->size));
+        sums[0] = gd_sum(gd_mul(h, s.y), "0", false);
+        sums[1] = gd_sum(h, "0", false);
+    }
+    for (int k = 0; k < 2; k++)
+        if (gd__need(p, k + 1)) gd__set(p, k + 1, gd__reshape(sums[k], in[k + 1]->ndim, in[k + 1]->size));
 }
 
 RULE(log_softmax)
@@ -170,9 +206,40 @@ RULE(cat)
     }
 }
 
+/* Parts put side by side where they lie in x, which may be a view: what looked at x that way sees them in order again. */
+static gd_tensor *joined_like(const gd_tensor *x, gd_tensor *const *part)
+{
+    int order[GD_MAX_DIMS], back[GD_MAX_DIMS], n = x->ndim;
+    int64_t size[GD_MAX_DIMS];
+    for (int i = 0; i < n; i++) order[i] = i;
+    for (int i = 1; i < n; i++) /* largest stride first */
+        for (int j = i; j > 0 && x->stride[order[j]] > x->stride[order[j - 1]]; j--) {
+            int swap = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swap;
+        }
+    for (int i = 0; i < n; i++) {
+        size[i] = x->size[order[i]];
+        back[order[i]] = i;
+    }
+    gd_tensor *out = gd__new(part[0]->storage->device, x->dtype, n, size);
+    out = out ? gd_permute(out, back) : NULL;
+    for (int k = 0; k < 3 && out; k++) {
+        gd_tensor window = gd__part_of(out, k);
+        if (window.numel && gd__copy_into(&window, part[k])) return NULL;
+    }
+    return out;
+}
+
 RULE(split3)
 {
     gd_tensor *part[3];
+    if (!gd_grad_enabled(p->node->ctx)) {
+        for (int k = 0; k < 3; k++)
+            if (!(part[k] = gd__g_or_zero(p, k))) return;
+        gd__set(p, 0, joined_like(p->node->in[0], part));
+        return;
+    }
     for (int k = 0; k < 3; k++) part[k] = gd_unsqueeze(gd__g_or_zero(p, k), 0, NULL);
     gd__set(p, 0, gd_cat(part, 3, "0"));
 }

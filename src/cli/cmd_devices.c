@@ -39,7 +39,8 @@ static int run(gd_cli *cli, const gd_args *args)
         char name[24];
         (void)snprintf(name, sizeof name, "gpu:%d", i);
         if (json) gd__text_add(&cli->out, ", ");
-        add_device(&cli->out, json, name, "NVIDIA GPU");
+        if (!gd_gpu_describe(cli->ctx, i, text, sizeof text)) (void)snprintf(text, sizeof text, "GPU");
+        add_device(&cli->out, json, name, text);
     }
     if (json)
         gd__text_add(&cli->out, "]}\n");

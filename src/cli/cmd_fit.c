@@ -34,6 +34,7 @@ static const gd_option options[] = {
         "json",
         "print one JSON object: params, stderr, interval, rss, sigma, r2, dof, points, steps, evals, reason"),
     GD_TABLE_OPTIONS,
+    GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of random starts (0)"),
     GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
     {0},
@@ -223,6 +224,33 @@ static gd_status prepare(job *j)
 
 /* ---- fitting ---- */
 
+static gd_status move_one(gd_tensor **t, gd_device *device, bool wants_grad)
+{
+    if (!*t || gd_tensor_device(*t) == device) return GD_OK;
+    gd_ctx *ctx = gd_tensor_ctx(*t);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *moved = gd_to_device(*t, device);
+    if (moved) moved = gd_keep(moved);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (!moved || (wants_grad && !gd_require_grad(moved))) return gd_error(ctx);
+    gd_release(*t);
+    *t = moved;
+    return GD_OK;
+}
+
+/* Parameters and columns to a device. */
+static gd_status move(job *j, const char *name)
+{
+    gd_device *device = gd_device_get(j->ctx, name);
+    gd_status status = device ? GD_OK : gd_error(j->ctx);
+    for (int i = 0; i < j->params && !status; i++) status = move_one(&j->free[i], device, true);
+    for (int i = j->params; i < j->names && !status; i++) status = move_one(&j->value[i], device, false);
+    if (!status) status = move_one(&j->y, device, false);
+    return status ? status : move_one(&j->scale, device, false);
+}
+
 /* The model at free parameters. */
 static gd_tensor *model_at(job *j, gd_tensor *const *free)
 {
@@ -289,11 +317,15 @@ static gd_status fit(job *j)
     if (status) return status;
     o.solve.callback = report;
     o.solve.callback_user = j;
+    const char *device = gd__args_get(j->args, "device");
+    if (device) status = move(j, device);
+    if (status) return status;
     j->cli->running = true;
     j->meter = gd__meter_start(0);
     gd__interrupt_catch();
     status = j->chain ? fit_by_chain(j, &o) : gd_least_squares(j->free, j->params, residuals, j, &o, &j->fit);
     gd__meter_end(&j->meter);
+    if (!status && device) status = move(j, "cpu"); /* what comes after is tables and drawings */
     if (status) return status;
     if (j->fit.solve.reason == GD_STOP_NOT_FINITE)
         return gd_fail(j->ctx, GD_VALUE,

@@ -60,5 +60,6 @@ struct gd_device {
 /* What a plugin exports as `gd_plugin_open`: fills *device (index set) or records an error. */
 typedef gd_status (*gd_plugin_open_fn)(gd_device *device);
 typedef int (*gd_plugin_count_fn)(gd_ctx *ctx);
+typedef bool (*gd_plugin_describe_fn)(int index, char *text, size_t size);
 
 #endif

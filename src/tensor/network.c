@@ -200,6 +200,15 @@ static gd_tensor *over_axes(gd_tensor *x, const int *axes, int count, gd_tensor 
     return NULL;
 }
 
+/* Is a weight one row of x, over its last `count` axes? */
+static bool fits_row(const gd_tensor *x, int count, const gd_tensor *weight)
+{
+    if (!weight || weight->dtype != x->dtype || weight->ndim != x->ndim) return false;
+    for (int i = 0; i < x->ndim; i++)
+        if (weight->size[i] != (i < x->ndim - count ? 1 : x->size[i])) return false;
+    return true;
+}
+
 /* (x - mean) / sqrt(variance + eps) over the axes, then weight and bias (Ba, Kiros and Hinton 2016). */
 gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_tensor *bias, double eps)
 {
@@ -217,19 +226,21 @@ gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_t
         used += snprintf(text + used, sizeof text - (size_t)used, i ? ",%d" : "%d", list[i]);
     gd_scope_begin(ctx);
     gd_tensor *bare = gd__nameless(x), *out;
-    if (trailing && x->numel) {
+    gd_tensor *scale = weight ? over_axes(x, list, count, weight) : NULL;
+    gd_tensor *shift = bias ? over_axes(x, list, count, bias) : NULL;
+    trailing = trailing && x->numel;
+    if (trailing && fits_row(x, count, scale) && fits_row(x, count, shift)) {
+        out = gd__layer_norm(bare, scale, shift, count, eps);
+        weight = bias = NULL;
+    } else if (trailing) {
         out = gd__standardize(bare, count, eps);
     } else {
         gd_tensor *centred = gd_sub(bare, gd_mean(bare, text, true));
         gd_tensor *spread = gd_mean(gd_square(centred), text, true);
         out = gd_mul(centred, gd_rsqrt(gd_add_scalar(spread, eps)));
     }
-    gd_tensor *scale = weight ? over_axes(x, list, count, weight) : NULL;
-    gd_tensor *shift = bias ? over_axes(x, list, count, bias) : NULL;
-    if (weight && bias)
-        out = gd_fma(out, scale, shift);
-    else if (weight || bias)
-        out = weight ? gd_mul(out, scale) : gd_add(out, shift);
+    if (weight) out = gd_mul(out, scale);
+    if (bias) out = gd_add(out, shift);
     out = out ? gd__relabel_like(out, x) : NULL;
     gd__keep(out);
     gd_scope_end(ctx);

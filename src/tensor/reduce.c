@@ -342,6 +342,42 @@ gd_tensor *gd__standardize_grad(gd_tensor *g, gd_tensor *x, int count, double ep
     return gd__run1(GD_OP_standardize_grad, (gd_tensor *[]){g, x}, 2, &attrs, gd__new_like(x, x->dtype));
 }
 
+gd_tensor *gd__layer_norm(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int count, double eps)
+{
+    if (!x || !weight || !bias) return NULL;
+    gd_attrs attrs = trailing(x, count, eps);
+    gd_dtype wide = x->dtype == GD_F64 ? GD_F64 : GD_F32;
+    gd_tensor *in[3] = {x, weight, bias},
+              *out[2] = {gd__new_like(x, x->dtype),
+                         gd__new(x->storage->device, wide, 2, (int64_t[]){attrs.i[0], 2})};
+    if (!out[0] || !out[1] || gd__run(GD_OP_layer_norm, in, 3, &attrs, out, 2)) return NULL;
+    return out[0];
+}
+
+/* The rows that stats were made of. */
+static gd_attrs rows_of(const gd_tensor *x, const gd_tensor *stats)
+{
+    int64_t rows = stats->size[0];
+    return (gd_attrs){.ni = 3, .i = {rows, rows ? x->numel / rows : 0, 1}};
+}
+
+gd_tensor *gd__layer_norm_grad(gd_tensor *g, gd_tensor *x, gd_tensor *weight, gd_tensor *stats)
+{
+    if (!g || !x || !weight || !stats) return NULL;
+    gd_attrs attrs = rows_of(x, stats);
+    gd_tensor *in[4] = {g, x, weight, stats};
+    return gd__run1(GD_OP_layer_norm_grad, in, 4, &attrs, gd__new_like(x, x->dtype));
+}
+
+gd_status gd__layer_norm_sums(gd_tensor *g, gd_tensor *x, gd_tensor *stats, gd_tensor *sums[2])
+{
+    if (!g || !x || !stats) return GD_ARGUMENT;
+    gd_attrs attrs = rows_of(x, stats);
+    for (int k = 0; k < 2; k++)
+        if (!(sums[k] = gd__new(x->storage->device, x->dtype, 1, &attrs.i[1]))) return GD_NOMEM;
+    return gd__run(GD_OP_layer_norm_sums, (gd_tensor *[]){g, x, stats}, 3, &attrs, sums, 2);
+}
+
 gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_log_softmax, x, axis); }
 
 gd_tensor *gd_cumsum(gd_tensor *x, const char *axis) { return along(GD_OP_cumsum, x, axis); }

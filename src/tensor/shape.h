@@ -46,5 +46,11 @@ gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, do
 /* (x - mean) / sqrt(variance + eps) over the last `count` axes, and what it hands back. */
 gd_tensor *gd__standardize(gd_tensor *x, int count, double eps);
 gd_tensor *gd__standardize_grad(gd_tensor *g, gd_tensor *x, int count, double eps);
+/* The same times weight plus bias, of the last `count` axes in one row; *stats gets mean and 1 / sqrt(variance + eps) of
+ * every row, in the dtype sums are made in. */
+gd_tensor *gd__layer_norm(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int count, double eps);
+gd_tensor *gd__layer_norm_grad(gd_tensor *g, gd_tensor *x, gd_tensor *weight, gd_tensor *stats);
+/* Gradients of weight and bias, [elements of a row]. */
+gd_status gd__layer_norm_sums(gd_tensor *g, gd_tensor *x, gd_tensor *stats, gd_tensor *sums[2]);
 
 #endif

@@ -265,6 +265,8 @@ static void broken_input_is_named(void **state)
         fails(arguments, cases[i].code, cases[i].text);
     }
     fails("fit 'x' line.csv", 2, "no --param given");
+    fails("fit 'a*x' line.csv --param a=1 --device gpu:77", 1, "device 'gpu:77'");
+    fails("fit 'a*x' line.csv --param a=1 --device tpu", 1, "device 'tpu' is not one of 'cpu', 'gpu'");
     fails("fit 'a*x'", 2, "'MODEL' DATA.csv is missing");
 }
 

@@ -305,6 +305,18 @@ static void replayed_steps_have_the_bits_of_eager_ones(void **unused)
     end_context(ctx, NULL);
 }
 
+static void state_and_checkpoints_go_from_device_to_device(void **unused)
+{
+    (void)unused;
+    if (!host_can_compile()) skip();
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    host_gpu *gpu = host_gpu_open(ctx);
+    states_and_checkpoints_cross(ctx, &gpu->device);
+    random_numbers_agree(ctx, &gpu->device);
+    host_gpu_close(gpu);
+    end_context(ctx, NULL);
+}
+
 /* Once the tables are there, a step sends nothing but what changed, and waits for nothing. */
 static void a_step_without_closure_waits_for_nothing(void **unused)
 {
@@ -383,6 +395,7 @@ int main(void)
         cmocka_unit_test(programs_agree_with_the_interpreter),
         cmocka_unit_test(optimizers_step_as_on_the_cpu),
         cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
+        cmocka_unit_test(state_and_checkpoints_go_from_device_to_device),
         cmocka_unit_test(a_step_without_closure_waits_for_nothing),
         cmocka_unit_test(a_refused_step_can_be_done_again),
     };

@@ -52,6 +52,24 @@ static void replayed_steps_have_the_bits_of_eager_ones(void **state)
     end_context(ctx, NULL);
 }
 
+static void state_and_checkpoints_go_from_device_to_device(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    states_and_checkpoints_cross(ctx, gpu_of(ctx));
+    end_context(ctx, NULL);
+}
+
+static void random_numbers_are_those_of_the_cpu(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    random_numbers_agree(ctx, gpu_of(ctx));
+    end_context(ctx, NULL);
+}
+
 static void out_of_memory_leaves_everything_usable(void **state)
 {
     (void)state;
@@ -121,6 +139,8 @@ int main(void)
         cmocka_unit_test(optimizers_step_as_on_the_cpu),
         cmocka_unit_test(steps_have_the_same_bits_in_every_run),
         cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
+        cmocka_unit_test(state_and_checkpoints_go_from_device_to_device),
+        cmocka_unit_test(random_numbers_are_those_of_the_cpu),
         cmocka_unit_test(out_of_memory_leaves_everything_usable),
         cmocka_unit_test(an_index_out_of_range_is_reported_when_the_host_reads),
         cmocka_unit_test(products_of_broadcast_batches_agree_with_the_cpu),

@@ -9,6 +9,7 @@
 #include "gradus/chain.h"
 #include "gradus/link.h"
 #include "gradus/optim.h"
+#include "tensor/tensor.h"
 
 static inline void *room(size_t count, size_t size)
 {
@@ -241,6 +242,116 @@ static inline void captures_are_refused(gd_ctx *ctx, gd_device *gpu)
     assert_int_equal(gd_optimizer_capture(empty, false), GD_OK);
     gd_optimizer_free(empty);
     gd_scope_end(ctx);
+}
+
+/* ---- from one device to another ---- */
+
+/* Steps on one device, saved, loaded over the same parameters on the other, and on: as if it had never moved. */
+static inline void checkpoints_cross(gd_ctx *ctx, gd_device *gpu, const char *chain, double tolerance)
+{
+    static const char *const places[2] = {"cccc", "gggg"};
+    const char *path = "crossing.safetensors";
+    for (int from = 0; from < 2; from++) {
+        trial stays, before, after;
+        gd_scope_begin(ctx);
+        make_trial(&stays, ctx, gpu, chain, places[from], "dddd");
+        make_trial(&before, ctx, gpu, chain, places[from], "dddd");
+        make_trial(&after, ctx, gpu, chain, places[1 - from], "dddd");
+        for (int step = 0; step < 3; step++) {
+            assert_int_equal(trial_step(&stays), GD_OK);
+            assert_int_equal(trial_step(&before), GD_OK);
+        }
+        assert_int_equal(gd_optimizer_save(before.optimizer, path), GD_OK);
+        for (int i = 0; i < PARAMS; i++) {
+            gd_tensor *there = gd_to_device(gd_detach(before.param[i]), gd_tensor_device(after.param[i]));
+            assert_int_equal(gd_assign(after.param[i], there), GD_OK);
+        }
+        assert_int_equal(gd_optimizer_load(after.optimizer, path, true), GD_OK);
+        for (int step = 0; step < 3; step++) {
+            assert_int_equal(trial_step(&stays), GD_OK);
+            assert_int_equal(trial_step(&after), GD_OK);
+            if (!trials_agree(&stays, &after, tolerance)) fail_msg("%s from %s", chain, places[from]);
+        }
+        gd_optimizer_free(stays.optimizer);
+        gd_optimizer_free(before.optimizer);
+        gd_optimizer_free(after.optimizer);
+        gd_scope_end(ctx);
+        remove(path);
+    }
+    assert_no_error(ctx);
+}
+
+static inline gd_tensor *module_loss(void *user)
+{
+    gd_tensor *w = gd_module_get_tensor(user, "w");
+    return gd_sum(gd_square(gd_add_scalar(w, -3)), NULL, false);
+}
+
+/* A module that moves between steps takes the state of its optimizer along. */
+static inline void state_follows(gd_ctx *ctx, gd_device *gpu, const char *chain, double tolerance)
+{
+    array result[2];
+    for (int moves = 0; moves < 2; moves++) {
+        gd_scope_begin(ctx);
+        gd_module *m = gd_module_new(gd_class_module(ctx));
+        assert_int_equal(gd_module_set_tensor(m, "w", VECTOR(ctx, 1, -2, 0.5, 4)), GD_OK);
+        gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+        assert_int_equal(gd_optimizer_add_module(o, m, NULL, NULL), GD_OK);
+        gd_objective objective = {.loss = module_loss, .user = m};
+        for (int step = 0; step < 9; step++) {
+            if (moves && step == 3) assert_int_equal(gd_module_to_device(m, gpu), GD_OK);
+            if (moves && step == 6) assert_int_equal(gd_module_cpu(m), GD_OK);
+            gd_status status = gd_optimizer_step(o, &objective, NULL);
+            if (status) fail_msg("%s, step %d: %s", chain, step, gd_error_text(ctx));
+        }
+        result[moves] = array_of(gd_module_get_tensor(m, "w"));
+        gd_optimizer_free(o);
+        gd_scope_end(ctx);
+    }
+    for (int64_t i = 0; i < result[0].numel; i++)
+        if (fabsl(result[0].v[i] - result[1].v[i]) > tolerance)
+            fail_msg("%s: %.17Lg without moving, %.17Lg with", chain, result[0].v[i], result[1].v[i]);
+    array_free(&result[0]);
+    array_free(&result[1]);
+}
+
+static inline void states_and_checkpoints_cross(gd_ctx *ctx, gd_device *gpu)
+{
+    static const char *const chains[] = {"clip_norm(1) | adam | lr(0.1)", "heavy_ball | lr(0.05)",
+                                         "lbfgs(history_size=3) | lr(0.1)", "bfgs | lr(0.1)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        state_follows(ctx, gpu, chains[i], 1e-9);
+        checkpoints_cross(ctx, gpu, chains[i], 1e-9);
+    }
+}
+
+/* The same numbers from the same seed on both devices: uniform ones and signs to the bit, normal ones to rounding. */
+static inline void random_numbers_agree(gd_ctx *ctx, gd_device *gpu)
+{
+    gd_device *device[2] = {gd_device_get(ctx, "cpu"), gpu};
+    for (int kind = GD_RANDOM_UNIFORM; kind <= GD_RANDOM_SIGN; kind++)
+        for (gd_dtype dtype = GD_F32; dtype <= GD_BF16; dtype++) {
+            array x[2];
+            gd_scope_begin(ctx);
+            for (int k = 0; k < 2; k++) {
+                gd_rng rng = {.key = 12345};
+                gd_tensor *t = gd__random(device[k], &rng, "test", kind, dtype, 1, (int64_t[]){1001});
+                assert_non_null(t);
+                x[k] = array_of(t);
+            }
+            for (int64_t i = 0; i < 1001; i++) {
+                long double allowed = kind != GD_RANDOM_NORMAL ? 0
+                                      : dtype == GD_F64        ? 1e-14L
+                                      : dtype == GD_F32        ? 1e-6L
+                                                               : 0.02L;
+                if (fabsl(x[0].v[i] - x[1].v[i]) > allowed * (1 + fabsl(x[0].v[i])))
+                    fail_msg("kind %d, %s: number %lld is %.17Lg and %.17Lg", kind, gd_dtype_name(dtype),
+                             (long long)i, x[0].v[i], x[1].v[i]);
+            }
+            array_free(&x[0]);
+            array_free(&x[1]);
+            gd_scope_end(ctx);
+        }
 }
 
 /* Chains, where the parameters are and of what dtypes; how far from the CPU's results they may be. */

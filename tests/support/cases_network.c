@@ -133,6 +133,48 @@ static void ref_standardize_grad(const array *in, array *out)
     array_free(&y);
 }
 
+/* The gradients of layer_norm in one pass each, with statistics of their own. */
+static gd_tensor *stats_of(gd_tensor *x)
+{
+    gd_tensor *mean = gd_mean(x, "1", true), *spread = gd_mean(gd_square(gd_sub(x, mean)), "1", true);
+    gd_tensor *both[2] = {mean, gd_rsqrt(gd_add_scalar(spread, 1e-3))};
+    return mean ? gd_cast(gd_cat(both, 2, "1"), gd_tensor_dtype(x) == GD_F64 ? GD_F64 : GD_F32) : NULL;
+}
+static gd_tensor *apply_layer_norm_grad(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    gd_tensor *x = BARE(1);
+    return gd__layer_norm_grad(BARE(0), x, BARE(2), stats_of(x));
+}
+static void ref_layer_norm_grad(const array *in, array *out)
+{
+    array scaled[2] = {array_new(in->ndim, in->size), in[1]};
+    for (int64_t i = 0; i < in->numel; i++) scaled[0].v[i] = in->v[i] * in[2].v[i % in->size[1]];
+    ref_standardize_grad(scaled, out);
+    array_free(&scaled[0]);
+}
+static gd_tensor *apply_layer_norm_sums(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    gd_tensor *x = BARE(1), *sums[2];
+    return gd__layer_norm_sums(BARE(0), x, stats_of(x), sums) ? NULL : gd_cat(sums, 2, "0");
+}
+static void ref_layer_norm_sums(const array *in, array *out)
+{
+    int64_t n = in->size[1];
+    array y;
+    normalise(&in[1], n, 1e-3L, NULL, NULL, &y);
+    *out = array_new(1, (int64_t[]){2 * n});
+    out->scale = calloc((size_t)(2 * n) + 1, sizeof *out->scale);
+    for (int64_t i = 0; i < in->numel; i++) {
+        out->v[i % n] += in->v[i] * y.v[i];
+        out->v[n + i % n] += in->v[i];
+        out->scale[i % n] += fabsl(in->v[i]) * y.scale[i];
+        out->scale[n + i % n] += fabsl(in->v[i]);
+    }
+    array_free(&y);
+}
+
 static gd_tensor *apply_softmax_grad(gd_ctx *ctx, gd_tensor *const *in)
 {
     (void)ctx;
@@ -325,7 +367,7 @@ static const op_case rows[] = {
      .dtypes = FLOATS,
      .order = 2},
     {.name = "layer_norm",
-     .op = GD_OP_standardize,
+     .op = GD_OP_layer_norm,
      .apply = apply_layer_norm,
      .reference = ref_layer_norm,
      .operands = 3,
@@ -361,6 +403,23 @@ static const op_case rows[] = {
      .in = {FLAT(ANY), FLAT(ANY)},
      .dtypes = FLOATS,
      .error = 4},
+    {.name = "layer_norm_grad",
+     .op = GD_OP_layer_norm_grad,
+     .apply = apply_layer_norm_grad,
+     .reference = ref_layer_norm_grad,
+     .operands = 3,
+     .in = {FLAT(ANY), FLAT(ANY), {ANY, "col=3", NULL, "col=3", "col=1", "col=400", 0}},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 8},
+    {.name = "layer_norm_sums",
+     .op = GD_OP_layer_norm_sums,
+     .apply = apply_layer_norm_sums,
+     .reference = ref_layer_norm_sums,
+     .operands = 2,
+     .in = {{ANY, "row=2 col=3", NULL, NULL, "row=1 col=1", "row=300 col=400", 0},
+            {ANY, "row=2 col=3", NULL, NULL, "row=1 col=1", "row=300 col=400", 0}},
+     .dtypes = 1 << GD_F32 | 1 << GD_F64,
+     .error = 8},
     {.name = "softmax_grad",
      .op = GD_OP_softmax_grad,
      .apply = apply_softmax_grad,

@@ -5,8 +5,8 @@ typedef Memory<DT>::type M;
 
 struct Args {
     i64 n;                 /* threads' worth of work */
-    const void *in[3];
-    void *out;
+    const void *in[4];
+    void *out, *more;
     i64 i[16];
     double f[2];
     int ndim;
@@ -135,10 +135,12 @@ extern "C" __global__ void cumsum(const Args A)
 #endif
 
 #if defined(EXPONENTIALS) && DT < 4
-/* ---- rows: a warp a row (o, k), whose elements lie `inner` apart; sums in f64.  i = outer, reduced, inner ---- */
+/* ---- rows: a warp a row (o, k), whose elements lie `inner` apart; sums in f64.  i = outer, reduced, inner.  A row of up to
+ * 32 * HELD elements is read once and held in registers ---- */
 
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
 #define ALL      0xffffffffu
+#define HELD     16
 
 __device__ inline double warp_sum(double v)
 {
@@ -152,11 +154,50 @@ __device__ inline C warp_max(C v)
     return v;
 }
 
+__device__ inline int lane() { return (int)(threadIdx.x & 31); }
+
+/* One row as a lane sees it: elements lane, lane + 32, ... */
+struct Row {
+    const M *data;
+    i64 step;
+    int count;
+    bool held;
+    C v[HELD];
+    __device__ Row(const void *base, i64 first, i64 step_, i64 count_) : data((const M *)base + first), step(step_), count((int)count_)
+    {
+        held = count <= 32 * HELD;
+        if (!held) return;
+#pragma unroll
+        for (int k = 0; k < HELD; k++) {
+            int r = lane() + 32 * k;
+            v[k] = r < count ? load<DT>(data[r * step]) : (C)0;
+        }
+    }
+};
+
+/* Runs the body with x the element of row X at place r; and with y that of row Y. */
+#define EACH_IN(X, r, x, body)                                                     \
+    if (X.held) {                                                                  \
+        _Pragma("unroll") for (int k_ = 0; k_ < HELD; k_++) {                      \
+            int r = lane() + 32 * k_;                                  \
+            if (r < X.count) { C x = X.v[k_]; body; }                              \
+        }                                                                          \
+    } else                                                                         \
+        for (int r = lane(); r < X.count; r += 32) { C x = load<DT>(X.data[r * X.step]); body; }
+#define EACH_IN2(X, Y, r, x, y, body)                                              \
+    if (X.held) {                                                                  \
+        _Pragma("unroll") for (int k_ = 0; k_ < HELD; k_++) {                      \
+            int r = lane() + 32 * k_;                                  \
+            if (r < X.count) { C x = X.v[k_], y = Y.v[k_]; body; }                 \
+        }                                                                          \
+    } else                                                                         \
+        for (int r = lane(); r < X.count; r += 32) {                     \
+            C x = load<DT>(X.data[r * X.step]), y = load<DT>(Y.data[r * Y.step]);  \
+            body;                                                                  \
+        }
 #define EACH_ROW(b) \
     for (i64 b = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; b < A.n; b += (i64)gridDim.x * (blockDim.x / 32))
-#define EACH_PLACE(r, count) for (i64 r = threadIdx.x & 31; r < (count); r += 32)
-#define ROW(type, at) ((type *)A.at + (b / A.i[2] * A.i[1] * A.i[2] + b % A.i[2]))
-#define AT(x, r)      load<DT>(x[(r) * A.i[2]])
+#define FIRST(b) (b / A.i[2] * A.i[1] * A.i[2] + b % A.i[2])
 
 /* i[3]: 0 logsumexp, 1 softmax, 2 log_softmax; of f[0] x; i[4]: rows of a matrix in which row i sees columns up to i,
  * counted from its end; 0: all columns */
@@ -164,28 +205,24 @@ extern "C" __global__ void exponentials(const Args A)
 {
     EACH_ROW(b)
     {
-        const M *x = ROW(const M, in[0]);
-        i64 count = A.i[4] ? A.i[1] - A.i[4] + b % A.i[4] + 1 : A.i[1];
+        int count = (int)(A.i[4] ? A.i[1] - A.i[4] + b % A.i[4] + 1 : A.i[1]);
+        Row X(A.in[0], FIRST(b), A.i[2], A.i[1]);
         C scale = (C)A.f[0], most = (C)-INFINITE;
-        EACH_PLACE(r, count) most = d_max(most, AT(x, r));
+        EACH_IN(X, r, x, if (r < count) most = d_max(most, x))
         most = warp_max(most) * scale;
         C shift = most == (C)INFINITE || most == (C)-INFINITE ? (C)0 : most;
         double sum = 0;
-        EACH_PLACE(r, count) sum += (double)d_exp(AT(x, r) * scale - shift);
+        EACH_IN(X, r, x, if (r < count) sum += (double)d_exp(x * scale - shift))
         sum = warp_sum(sum);
         double log_sum = A.i[3] == 1 ? 0 : log(sum) + (double)shift;
         if (A.i[3] == 0) {
             if ((threadIdx.x & 31) == 0) ((M *)A.out)[b] = store<DT>((C)log_sum);
             continue;
         }
-        M *out = ROW(M, out);
+        M *out = (M *)A.out + FIRST(b);
         C part = (C)(1 / sum);
-        EACH_PLACE(r, A.i[1])
-        {
-            C v = AT(x, r);
-            out[r * A.i[2]] = store<DT>(A.i[3] == 2 ? (C)((double)v - log_sum)
-                                        : r < count ? d_exp(v * scale - shift) * part : (C)0);
-        }
+        EACH_IN(X, r, x, out[r * A.i[2]] = store<DT>(A.i[3] == 2 ? (C)((double)x - log_sum)
+                                                     : r < count ? d_exp(x * scale - shift) * part : (C)0))
     }
 }
 
@@ -194,38 +231,34 @@ extern "C" __global__ void softmax_grad(const Args A)
 {
     EACH_ROW(b)
     {
-        const M *g = ROW(const M, in[0]), *y = ROW(const M, in[1]);
-        M *out = ROW(M, out);
+        Row G(A.in[0], FIRST(b), A.i[2], A.i[1]), Y(A.in[1], FIRST(b), A.i[2], A.i[1]);
+        M *out = (M *)A.out + FIRST(b);
         double dot = 0;
-        EACH_PLACE(r, A.i[1]) dot += (double)(AT(g, r) * AT(y, r));
+        EACH_IN2(G, Y, r, g, y, dot += (double)(g * y))
         C d = (C)warp_sum(dot), scale = (C)A.f[0];
-        EACH_PLACE(r, A.i[1]) out[r * A.i[2]] = store<DT>(scale * AT(y, r) * (AT(g, r) - d));
+        EACH_IN2(G, Y, r, g, y, out[r * A.i[2]] = store<DT>(scale * y * (g - d)))
     }
 }
 
 /* f[0]: eps */
-__device__ inline void moments(const Args &A, const M *x, C *mean, C *rate)
+__device__ inline void moments(const Row &X, double eps, C *mean, C *rate)
 {
-    double sum = 0, squares = 0, n = (double)A.i[1];
-    EACH_PLACE(r, A.i[1]) sum += (double)AT(x, r);
-    *mean = (C)(warp_sum(sum) / n);
-    EACH_PLACE(r, A.i[1])
-    {
-        C d = AT(x, r) - *mean;
-        squares += (double)(d * d);
-    }
-    *rate = (C)(1 / sqrt(warp_sum(squares) / n + A.f[0]));
+    double sum = 0, squares = 0, n = (double)X.count;
+    EACH_IN(X, r, x, sum += (double)x)
+    C m = *mean = (C)(warp_sum(sum) / n);
+    EACH_IN(X, r, x, squares += (double)((x - m) * (x - m)))
+    *rate = (C)(1 / sqrt(warp_sum(squares) / n + eps));
 }
 
 extern "C" __global__ void standardize(const Args A)
 {
     EACH_ROW(b)
     {
-        const M *x = ROW(const M, in[0]);
-        M *out = ROW(M, out);
+        Row X(A.in[0], FIRST(b), A.i[2], A.i[1]);
+        M *out = (M *)A.out + FIRST(b);
         C mean, rate;
-        moments(A, x, &mean, &rate);
-        EACH_PLACE(r, A.i[1]) out[r * A.i[2]] = store<DT>((AT(x, r) - mean) * rate);
+        moments(X, A.f[0], &mean, &rate);
+        EACH_IN(X, r, x, out[r * A.i[2]] = store<DT>((x - mean) * rate))
     }
 }
 
@@ -234,22 +267,118 @@ extern "C" __global__ void standardize_grad(const Args A)
 {
     EACH_ROW(b)
     {
-        const M *g = ROW(const M, in[0]), *x = ROW(const M, in[1]);
-        M *out = ROW(M, out);
+        Row G(A.in[0], FIRST(b), A.i[2], A.i[1]), X(A.in[1], FIRST(b), A.i[2], A.i[1]);
+        M *out = (M *)A.out + FIRST(b);
         C mean, rate;
-        moments(A, x, &mean, &rate);
+        moments(X, A.f[0], &mean, &rate);
         double sum = 0, along = 0, n = (double)A.i[1];
-        EACH_PLACE(r, A.i[1])
-        {
-            sum += (double)AT(g, r);
-            along += (double)(AT(g, r) * (AT(x, r) - mean) * rate);
-        }
+        EACH_IN2(G, X, r, g, x, sum += (double)g; along += (double)(g * (x - mean) * rate))
         C m = (C)(warp_sum(sum) / n), a = (C)(warp_sum(along) / n);
-        EACH_PLACE(r, A.i[1])
-        {
-            C y = (AT(x, r) - mean) * rate;
-            out[r * A.i[2]] = store<DT>(rate * (AT(g, r) - m - y * a));
+        EACH_IN2(G, X, r, g, x, out[r * A.i[2]] = store<DT>(rate * (g - m - (x - mean) * rate * a)))
+    }
+}
+
+/* x, weight, bias; more: mean and rate of each row.  inner is 1 */
+extern "C" __global__ void layer_norm(const Args A)
+{
+    const M *weight = (const M *)A.in[1], *bias = (const M *)A.in[2];
+    EACH_ROW(b)
+    {
+        Row X(A.in[0], FIRST(b), 1, A.i[1]);
+        M *out = (M *)A.out + FIRST(b);
+        C mean, rate;
+        moments(X, A.f[0], &mean, &rate);
+        if ((threadIdx.x & 31) == 0) {
+            ((C *)A.more)[2 * b] = mean;
+            ((C *)A.more)[2 * b + 1] = rate;
         }
+        EACH_IN(X, r, x, out[r] = store<DT>((x - mean) * rate * load<DT>(weight[r]) + load<DT>(bias[r])))
+    }
+}
+
+/* g, x, weight, stats: rate (h - mean h - y mean h y), h = g weight */
+extern "C" __global__ void layer_norm_grad(const Args A)
+{
+    const M *weight = (const M *)A.in[2];
+    const C *stats = (const C *)A.in[3];
+    EACH_ROW(b)
+    {
+        Row G(A.in[0], FIRST(b), 1, A.i[1]), X(A.in[1], FIRST(b), 1, A.i[1]);
+        M *out = (M *)A.out + FIRST(b);
+        C mean = stats[2 * b], rate = stats[2 * b + 1];
+        double sum = 0, along = 0, n = (double)A.i[1];
+        EACH_IN2(G, X, r, g, x, C h = g * load<DT>(weight[r]); sum += (double)h;
+                 along += (double)(h * (x - mean) * rate))
+        C m = (C)(warp_sum(sum) / n), a = (C)(warp_sum(along) / n);
+        EACH_IN2(G, X, r, g, x,
+                 out[r] = store<DT>(rate * (g * load<DT>(weight[r]) - m - (x - mean) * rate * a)))
+    }
+}
+
+/* g, x, stats: sums over a chunk of rows of g y and of g, 32 columns a block.  i: rows, columns, 1, chunk, chunks, groups of
+ * columns; out[chunk][2][columns] */
+extern "C" __global__ void layer_norm_sums(const Args A)
+{
+    __shared__ C part[2][8][33];
+    const M *g = (const M *)A.in[0], *x = (const M *)A.in[1];
+    const C *stats = (const C *)A.in[2];
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
+        i64 column = b % A.i[5] * 32 + lane, c = b / A.i[5], first = c * A.i[3];
+        i64 last = first + A.i[3] < A.i[0] ? first + A.i[3] : A.i[0];
+        C weight = 0, bias = 0;
+        if (column < A.i[1]) {
+#pragma unroll 4
+            for (i64 r = first + warp; r < last; r += 8) {
+                C v = load<DT>(g[r * A.i[1] + column]);
+                bias += v;
+                weight += v * (load<DT>(x[r * A.i[1] + column]) - stats[2 * r]) * stats[2 * r + 1];
+            }
+        }
+        part[0][warp][lane] = weight;
+        part[1][warp][lane] = bias;
+        __syncthreads();
+        if (warp < 2 && column < A.i[1]) {
+            C sum = 0;
+            for (int k = 0; k < 8; k++) sum += part[warp][k][lane];
+            ((C *)A.out)[(2 * c + warp) * A.i[1] + column] = sum;
+        }
+        __syncthreads();
+    }
+}
+
+/* The chunks of layer_norm_sums together; a thread a sum.  i: columns, chunks */
+extern "C" __global__ void layer_norm_join(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 which = t / A.i[0], column = t % A.i[0];
+        C sum = 0;
+        for (i64 c = 0; c < A.i[1]; c++) sum += ((const C *)A.in[0])[(2 * c + which) * A.i[0] + column];
+        ((M *)(which ? A.more : A.out))[column] = store<DT>(sum);
+    }
+}
+#endif
+
+#ifdef PIECES
+/* ---- copies of 16 bytes at a time; sizes and strides count pieces ---- */
+
+extern "C" __global__ void copy_pieces(const Args A)
+{
+    struct alignas(16) Piece { unsigned v[4]; };
+    EACH(t, A.n)
+    {
+        unsigned rest = (unsigned)t;
+        i64 from = 0, to = 0;
+        for (int d = A.ndim - 1; d > 0; d--) {
+            unsigned s = (unsigned)A.size[d], q = rest / s, k = rest - q * s;
+            rest = q;
+            from += k * A.from[d];
+            to += k * A.to[d];
+        }
+        from += rest * A.from[0];
+        to += rest * A.to[0];
+        ((Piece *)A.out)[to] = ((const Piece *)A.in[0])[from];
     }
 }
 #endif

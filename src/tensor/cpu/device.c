@@ -169,6 +169,16 @@ int gd_gpu_count(gd_ctx *ctx)
     return count(ctx);
 }
 
+bool gd_gpu_describe(gd_ctx *ctx, int index, char *text, size_t size)
+{
+    devices *all = devices_of(ctx);
+    void *symbol = all ? plugin_symbol(all, "gd_plugin_describe") : NULL;
+    if (!symbol) return false;
+    gd_plugin_describe_fn describe;
+    memcpy(&describe, &symbol, sizeof describe);
+    return describe(index, text, size);
+}
+
 static const gd_host host = {
     .layout = GD_PLUGIN_LAYOUT, .fail = gd_fail, .alloc = gd__alloc, .free = gd__free, .ops = gd__ops};
 

@@ -502,3 +502,109 @@ gd_status gd__cpu_softmax_grad(gd_device *device, const gd_call *call) { return 
 gd_status gd__cpu_standardize(gd_device *device, const gd_call *call) { return by_row(device, call); }
 
 gd_status gd__cpu_standardize_grad(gd_device *device, const gd_call *call) { return by_row(device, call); }
+
+/* ---- layer_norm: rows with weight and bias, which are as long as a row ---- */
+
+typedef struct norm {
+    view v;
+    const char *weight, *bias, *stats; /* stats: mean and rate of each row */
+    char *out, *more;                  /* more: stats, or the second sums */
+} norm;
+
+static void put_number(const view *v, char *to, int64_t i, double x)
+{
+    if (v->type == GD_AS_F32)
+        ((float *)(void *)to)[i] = (float)x;
+    else
+        ((double *)(void *)to)[i] = x;
+}
+
+static void norm_rows(void *arg, int64_t task)
+{
+    norm *m = arg;
+    view *v = &m->v;
+    EACH_UNIT(v, task, row)
+    {
+        double mean, rate;
+        moments(v, v->in, row * v->reduced, &mean, &rate);
+        put_number(v, m->more, 2 * row, mean);
+        put_number(v, m->more, 2 * row + 1, rate);
+        for (int64_t k = 0, i = row * v->reduced; k < v->reduced; k++, i++)
+            put_element(v, i,
+                        (element(v, v->in, i) - mean) * rate * element(v, m->weight, k) +
+                            element(v, m->bias, k));
+    }
+}
+
+/* rate (h - mean h - y mean h y), h = g weight */
+static void norm_grad_rows(void *arg, int64_t task)
+{
+    norm *m = arg;
+    view *v = &m->v;
+    EACH_UNIT(v, task, row)
+    {
+        double mean = element(v, m->stats, 2 * row), rate = element(v, m->stats, 2 * row + 1), h = 0, hy = 0,
+               n = (double)v->reduced;
+        int64_t first = row * v->reduced;
+        for (int64_t k = 0; k < v->reduced; k++) {
+            double x = element(v, v->in, first + k) * element(v, m->weight, k);
+            h += x;
+            hy += x * (element(v, v->other, first + k) - mean) * rate;
+        }
+        for (int64_t k = 0; k < v->reduced; k++) {
+            double y = (element(v, v->other, first + k) - mean) * rate;
+            put_element(v, first + k,
+                        rate * (element(v, v->in, first + k) * element(v, m->weight, k) - h / n - y * hy / n));
+        }
+    }
+}
+
+#define SOME 64
+
+/* A task has some columns of all rows. */
+static void norm_columns(void *arg, int64_t task)
+{
+    norm *m = arg;
+    const view *v = &m->v;
+    int64_t first = task * SOME, count = v->reduced - first < SOME ? v->reduced - first : SOME;
+    double weight[SOME] = {0}, bias[SOME] = {0};
+    for (int64_t row = 0; row < v->outer; row++) {
+        double mean = element(v, m->stats, 2 * row), rate = element(v, m->stats, 2 * row + 1);
+        for (int64_t k = 0, i = row * v->reduced + first; k < count; k++, i++) {
+            double g = element(v, v->in, i);
+            bias[k] += g;
+            weight[k] += g * (element(v, v->other, i) - mean) * rate;
+        }
+    }
+    for (int64_t k = 0; k < count; k++) {
+        put_number(v, m->out, first + k, weight[k]);
+        put_number(v, m->more, first + k, bias[k]);
+    }
+}
+
+gd_status gd__cpu_layer_norm(gd_device *device, const gd_call *call)
+{
+    norm m = {.v = view_of(device, call),
+              .weight = call->in[1]->data,
+              .bias = call->in[2]->data,
+              .more = call->out[1]->data};
+    if (m.v.outer > 0 && m.v.reduced > 0) spread(device, &m.v, m.v.outer, m.v.reduced, norm_rows);
+    return GD_OK;
+}
+
+gd_status gd__cpu_layer_norm_grad(gd_device *device, const gd_call *call)
+{
+    norm m = {.v = view_of(device, call), .weight = call->in[2]->data, .stats = call->in[3]->data};
+    if (m.v.outer > 0 && m.v.reduced > 0) spread(device, &m.v, m.v.outer, m.v.reduced, norm_grad_rows);
+    return GD_OK;
+}
+
+gd_status gd__cpu_layer_norm_sums(gd_device *device, const gd_call *call)
+{
+    norm m = {.v = view_of(device, call),
+              .stats = call->in[2]->data,
+              .out = call->out[0]->data,
+              .more = call->out[1]->data};
+    gd__parallel(device->ctx, (m.v.reduced + SOME - 1) / SOME, norm_columns, &m);
+    return GD_OK;
+}
