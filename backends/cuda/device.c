@@ -293,7 +293,8 @@ static bool describe(const cuda_api *api, int index, char *text, size_t size)
     char name[128];
     int major = 0, minor = 0;
     size_t bytes = 0;
-    if (api->cuInit(0) || api->cuDeviceGet(&device, index) || api->cuDeviceGetName(name, sizeof name, device) ||
+    if (api->cuInit(0) || api->cuDeviceGet(&device, index) ||
+        api->cuDeviceGetName(name, sizeof name, device) ||
         api->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ||
         api->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) ||
         api->cuDeviceTotalMem_v2(&bytes, device))

@@ -554,7 +554,8 @@ static void norm_grad_rows(void *arg, int64_t task)
         for (int64_t k = 0; k < v->reduced; k++) {
             double y = (element(v, v->other, first + k) - mean) * rate;
             put_element(v, first + k,
-                        rate * (element(v, v->in, first + k) * element(v, m->weight, k) - h / n - y * hy / n));
+                        rate *
+                            (element(v, v->in, first + k) * element(v, m->weight, k) - h / n - y * hy / n));
         }
     }
 }
