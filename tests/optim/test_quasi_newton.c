@@ -582,6 +582,7 @@ static void check_in_place(const char *chain, int64_t n, gd_dtype dtype, size_t 
     options.pool = false;
     options.threads = 1;
     gd_ctx *ctx = gd_ctx_new(&options);
+    gd_scope_begin(ctx);
     gd_tensor *p = gd_require_grad(gd_cast(gd_randn(ctx, GD_F64, 1, &n), dtype));
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
     OK(gd_optimizer_add(o, "p", p));
@@ -598,8 +599,8 @@ static void check_in_place(const char *chain, int64_t n, gd_dtype dtype, size_t 
             fail_msg("%s in %s: step %d asks for %zu bytes", chain, gd_dtype_name(dtype), i, watch.block);
     }
     gd_optimizer_free(o);
-    gd_release(p);
-    gd_ctx_free(ctx);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
 }
 
 static void matrices_and_histories_are_changed_in_place(void **state)
