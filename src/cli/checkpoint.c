@@ -154,6 +154,16 @@ static gd_status take_scaling(const gd_archive *archive, const char *path, const
     return out->mean && out->scale ? GD_OK : gd_error(gd_tensor_ctx(any));
 }
 
+/* Would the model have as many numbers as there are?  Before it is made: a damaged description may say anything. */
+static bool sizes_agree(const gd_archive *archive, const gd_recipe *r, const gd_model_spec *spec)
+{
+    double numbers = 0;
+    for (int64_t i = 0; i < gd_archive_count(archive); i++)
+        if (!strncmp(gd_archive_name(archive, i), "model.", 6))
+            numbers += (double)gd_numel(gd_archive_get(archive, i));
+    return gd__model_numbers(spec, r->row_axes, r->row, r->outputs) == numbers;
+}
+
 static gd_status load(gd_checkpoint *c, const gd_archive *archive, const char *path)
 {
     const char *text = gd_archive_get_meta(archive, "train");
@@ -165,6 +175,8 @@ static gd_status load(gd_checkpoint *c, const gd_archive *archive, const char *p
         gd_clear_error(c->ctx);
         status = gd_fail(c->ctx, GD_FORMAT, "%s: its model '%.60s' cannot be read", path, r->model);
     }
+    if (!status && !sizes_agree(archive, r, &spec))
+        status = gd_fail(c->ctx, GD_FORMAT, "%s: its tensors do not fit its model", path);
     if (!status) status = gd__model_open(c->ctx, &spec, r->row_axes, r->row, r->outputs, r->dtype, &c->model);
     if (!status) status = take_parameters(c, archive, path);
     if (!status) status = take_scaling(archive, path, "input", r->row_axes, r->row, &c->input);

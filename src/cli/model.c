@@ -3,6 +3,7 @@
 #include "gradus/layers.h"
 #include "module/layers/layer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,6 +96,27 @@ int64_t gd__model_parameters(const gd_model *m)
     for (int64_t i = 0; all && i < gd_named_count(all); i++) numbers += gd_numel(gd_named_tensor(all, i));
     gd_named_release(all);
     return numbers;
+}
+
+double gd__model_numbers(const gd_model_spec *s, int row_axes, const int64_t *row, int64_t outputs)
+{
+    double inputs = 1, numbers = 0, channels = row_axes == 3 ? (double)row[0] : 1;
+    for (int i = 0; i < row_axes; i++) inputs *= (double)row[i];
+    if (s->convs) {
+        if (row_axes != 2 && row_axes != 3) return NAN;
+        int64_t height = row[row_axes - 2], width = row[row_axes - 1];
+        for (int i = 0; i < s->convs; i++) {
+            numbers += (channels * (double)(s->kernel * s->kernel) + 1) * (double)s->conv[i];
+            channels = (double)s->conv[i];
+            if (pools(s, height, width)) height /= s->pool, width /= s->pool;
+        }
+        inputs = channels * (double)height * (double)width;
+    }
+    for (int i = 0; i < s->denses; i++) {
+        numbers += (inputs + 1) * (double)s->dense[i];
+        inputs = (double)s->dense[i];
+    }
+    return numbers + (inputs + 1) * (double)outputs;
 }
 
 /* ---- calling ---- */

@@ -45,5 +45,7 @@ void gd__model_close(gd_model *model);
 /* Outputs [rows, outputs] for [rows, ...].  Dropout only while training.  New. */
 gd_tensor *gd__model_call(const gd_model *model, gd_tensor *x, bool training);
 int64_t gd__model_parameters(const gd_model *model);
+/* How many numbers the parameters of such a model would have, without making it; NAN for rows it cannot take. */
+double gd__model_numbers(const gd_model_spec *spec, int row_axes, const int64_t *row, int64_t outputs);
 
 #endif

@@ -142,10 +142,12 @@ static void get_words(reader *r, const char *key, gd_words *out)
 {
     const json_t *list = member(r, key);
     if (r->status) return;
-    if (!json_is_array(list))
+    r->status = gd__words_read(r->ctx, list, out);
+    if (r->status == GD_FORMAT) {
+        gd_clear_error(r->ctx);
+        r->status = GD_OK;
         bad(r, key);
-    else
-        r->status = gd__words_read(r->ctx, list, out);
+    }
 }
 
 static void get_row(reader *r, gd_recipe *out)

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <unistd.h>
 
 static memory counted;
 static gd_ctx *ctx;
@@ -189,6 +190,94 @@ static void a_convolution_computes_what_it_should(void **state)
     assert_error(ctx, GD_SHAPE, "model: conv wants rows of height x width");
 }
 
+/* ---- checkpoints with any description ---- */
+
+static const char recipe_text[] =
+    "{\"version\": 1, \"task\": \"classify\", \"dtype\": \"f64\", \"model\": \"mlp(4)\", \"chain\": \"adam\", "
+    "\"groups\": [], \"schedules\": [], \"target\": \"k\", \"features\": [\"a\", \"b\", \"c\"], \"ignored\": [], "
+    "\"classes\": [\"u\", \"v\"], \"row\": [3], \"outputs\": 2, \"batch\": 32, \"seed\": 0, \"epochs\": 20, "
+    "\"patience\": 0, \"validation\": 0.1, \"standardise\": \"each\", \"data\": \"00000000000000ff\", \"epoch\": 1, "
+    "\"at\": 0, \"loss_sum\": 0, \"last_loss\": 1, \"best_loss\": \"Infinity\", \"best_epoch\": 0, \"bad\": 0}";
+
+/* Loads a file with that description and the tensors of mlp(4) for rows of 3 and 2 classes. */
+static gd_status load_described(const char *description)
+{
+    char path[] = "/tmp/gradus_recipe_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    gd_archive *archive = gd_archive_new(ctx), *loaded = NULL;
+    static const struct {
+        const char *name;
+        int ndim;
+        int64_t shape[2];
+    } tensors[] = {
+        {"model.dense0.weight", 2, {4, 3}}, {"model.dense0.bias", 1, {4}}, {"model.out.weight", 2, {2, 4}},
+        {"model.out.bias", 1, {2}},         {"input.mean", 1, {3}},        {"input.scale", 1, {3}}};
+    for (int i = 0; i < COUNT_OF(tensors); i++)
+        assert_int_equal(
+            gd_archive_put(archive, tensors[i].name, gd_ones(ctx, GD_F64, tensors[i].ndim, tensors[i].shape)),
+            GD_OK);
+    assert_int_equal(gd_archive_set_meta(archive, "train", description), GD_OK);
+    assert_int_equal(gd_archive_save(archive, path), GD_OK);
+    gd_archive_free(archive);
+    gd_checkpoint point;
+    gd_status status = gd__checkpoint_load(ctx, path, &point, &loaded);
+    gd__checkpoint_close(&point);
+    gd_archive_free(loaded);
+    remove(path);
+    return status;
+}
+
+/* Every value of the description replaced by every kind of JSON: an error that names the file, or a model that fits. */
+static void any_description_is_read_or_refused(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"null",
+                                         "-1",
+                                         "0",
+                                         "1",
+                                         "7",
+                                         "1e999",
+                                         "9223372036854775807",
+                                         "1e12",
+                                         "\"x\"",
+                                         "[]",
+                                         "[9000000000000000000, 9]",
+                                         "[1000000, 1000000]",
+                                         "[\"a\"]",
+                                         "{}",
+                                         "true",
+                                         "\"linear\"",
+                                         "\"conv(3)\"",
+                                         "\"mlp(1000000, 1000000)\""};
+    assert_int_equal(load_described(recipe_text), GD_OK);
+    int refused = 0;
+    for (const char *key = recipe_text; (key = strstr(key, "\": ")); key++) {
+        const char *value = key + 3, *end = value;
+        for (int depth = 0; depth || !strchr(",}", *end); end++)
+            depth += *end == '[' ? 1 : *end == ']' ? -1 : 0;
+        for (int i = 0; i < COUNT_OF(values); i++) {
+            char text[2048];
+            snprintf(text, sizeof text, "%.*s%s%s", (int)(value - recipe_text), recipe_text, values[i], end);
+            gd_scope_begin(ctx);
+            gd_status status = load_described(text);
+            if (status && !strstr(gd_error_text(ctx), "/tmp/gradus_recipe_"))
+                fail_msg("%s: %s", text, gd_error_text(ctx));
+            refused += status != GD_OK;
+            gd_clear_error(ctx);
+            gd_scope_end(ctx);
+        }
+    }
+    assert_true(refused > 300);
+    for (size_t length = 0; length < strlen(recipe_text); length += 7) {
+        char text[2048];
+        snprintf(text, sizeof text, "%.*s", (int)length, recipe_text);
+        assert_int_not_equal(load_described(text), GD_OK);
+        gd_clear_error(ctx);
+    }
+}
+
 /* ---- order and scale ---- */
 
 static void a_shuffle_is_a_permutation_of_its_own(void **state)
@@ -250,6 +339,7 @@ int main(void)
         TEST(the_corpus_holds_the_property),
         TEST(an_mlp_computes_what_it_should),
         TEST(a_convolution_computes_what_it_should),
+        TEST(any_description_is_read_or_refused),
         TEST(a_shuffle_is_a_permutation_of_its_own),
         TEST(standardised_numbers_have_mean_0_and_deviation_1),
     };
