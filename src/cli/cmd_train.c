@@ -28,7 +28,7 @@ static const gd_option options[] = {
     GD_OPTION(
         "standardise", "auto|none|each|all",
         "to mean 0 and deviation 1: each number of a row, or all alike (auto: each; all for rows with several axes)"),
-    GD_OPTION("out", "FILE", "the model with all that goes on needs, as .safetensors"),
+    GD_OPTION("out", "FILE", "the model, with all that going on needs, as .safetensors"),
     GD_OPTION("resume", "FILE",
               "go on from such a file, with the same bits as if never stopped; also the default of --out"),
     GD_OPTION("save-every", "SECONDS", "how often --out is written in between (60)"),
