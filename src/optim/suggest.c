@@ -41,6 +41,8 @@ void gd__suggest_try(gd_suggest *s, const char *candidate)
 {
     size_t length = strlen(candidate), shorter = length < s->length ? length : s->length;
     if (shorter == 0 || length > LONGEST || s->length > LONGEST) return;
+    /* as many edits as the lengths differ by at least */
+    if (length + s->length - 2 * shorter >= (size_t)s->distance) return;
     int distance = edit_distance(s->text, s->length, candidate, length);
     /* nothing of the shorter one is left: not a slip */
     if (distance >= (int)shorter || distance >= s->distance) return;
