@@ -118,6 +118,8 @@ static gd_status add_outer(gd_dense *d, gd_tensor *x, gd_tensor *z, double a)
 gd_status gd__dense_rank_two(gd_dense *d, gd_tensor *x, gd_tensor *z, double a, double b, double c)
 {
     double w = d->weight;
+    /* a product that failed is no coefficient */
+    if (gd_error(d->layout.ctx)) return gd_error(d->layout.ctx);
     d->taken = true;
     if (plain(d)) {
         row_job j = {.d = d, .x = x, .z = z, .c = {w * a, w * b, w * c}, .fn = rank_two_row};
@@ -136,6 +138,7 @@ gd_status gd__dense_rank_two(gd_dense *d, gd_tensor *x, gd_tensor *z, double a, 
 
 gd_status gd__dense_outer(gd_dense *d, double a, gd_tensor *x, gd_tensor *z)
 {
+    if (gd_error(d->layout.ctx)) return gd_error(d->layout.ctx);
     d->taken = true;
     if (!plain(d)) return add_outer(d, x, z, d->weight * a);
     row_job j = {.d = d, .x = x, .z = z, .c = {d->weight * a}, .fn = outer_row};
@@ -146,6 +149,7 @@ gd_status gd__dense_outer(gd_dense *d, double a, gd_tensor *x, gd_tensor *z)
 
 gd_status gd__dense_scale(gd_dense *d, double factor)
 {
+    if (gd_error(d->layout.ctx)) return gd_error(d->layout.ctx);
     factor = 1 + d->weight * (factor - 1);
     d->taken = true;
     if (!plain(d)) return assigned(d, d->matrix, gd_mul_scalar(d->matrix, factor));

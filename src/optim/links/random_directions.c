@@ -9,7 +9,8 @@
  * z is never stored: every element of it is a function of a counter, made again wherever it is needed.  With pre_generate
  * all evaluations of a step use the same directions.
  *
- * mezo (Malladi et al. 2023) allocates nothing of the size of the parameters: it moves them in place and back, which leaves
+ * mezo (Malladi et al. 2023) allocates nothing of the size of the parameters (elsewhere than on the CPU, a few pieces of
+ * THERE elements): it moves them in place and back, which leaves
  * them within rounding of where they were (after a failed evaluation too), and as last link (or before the last lr) it also applies the step in place.
  * Elsewhere in a chain it must hand on a gradient. */
 #include "gradus/autograd.h"
@@ -198,47 +199,72 @@ static void add_items(const add_job *j, int i)
     }
 }
 
-/* The direction of one parameter as a tensor, for other devices. */
-static gd_tensor *as_tensor(const walk *w, int i)
+#define THERE (1 << 20) /* elements at a time on other devices */
+
+/* n elements of the direction from `begin` (even) in a parameter, as a tensor. */
+static gd_tensor *as_tensor(const walk *w, int i, int64_t begin, int64_t n)
 {
     gd_tensor *like = w->layout.like[i];
-    gd_rng at = {.key = w->rng->key, .counter = w->first + w->offset[i]};
+    gd_rng at = {.key = w->rng->key, .counter = w->first + w->offset[i] + (uint64_t)begin / 2};
     gd_dtype dtype = like->dtype == GD_F64 ? GD_F64 : GD_F32;
-    gd_tensor *z = gd__random(like->storage->device, &at, gd_link_class_of(w->link)->name, w->kind, dtype,
-                              like->ndim, like->size);
+    gd_tensor *z = gd__random(like->storage->device, &at, gd_link_class_of(w->link)->name, w->kind, dtype, 1,
+                              &n);
     if (w->kind == GD_RANDOM_UNIFORM)
         z = gd_mul_scalar(gd_add_scalar(gd_mul_scalar(z, 2), -1), 1.7320508075688772);
     return z;
 }
 
-/* to = from + c z. */
+static gd_tensor *piece_of(gd_tensor *t, int64_t begin, int64_t n)
+{
+    gd_tensor *vector = gd__reshape(gd_drop_names(gd_detach(t)), 1, &t->numel);
+    return vector ? gd__slice(vector, 0, begin, n, 1) : NULL;
+}
+
+/* A piece of a parameter elsewhere, by operators: in the wider dtype, then rounded once. */
+static gd_status add_piece(const add_job *j, int i, int64_t begin, double sign)
+{
+    gd_ctx *ctx = j->w->layout.ctx;
+    int64_t left = j->to[i]->numel - begin, n = left < THERE ? left : THERE;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *z = as_tensor(j->w, i, begin, n), *from = piece_of(j->from[i], begin, n),
+              *to = piece_of(j->to[i], begin, n), *sum = NULL;
+    if (z && from) sum = gd_add(gd_cast(from, gd_tensor_dtype(z)), gd_mul_scalar(z, sign * amount(j, i)));
+    gd_status status = sum && to ? gd_assign(to, sum) : gd_error(ctx);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* All pieces, or none where they are changed in place. */
+static gd_status add_there(const add_job *j, int i, double sign)
+{
+    gd_status status = GD_OK;
+    for (int64_t at = 0; at < j->to[i]->numel && !status; at += THERE) {
+        status = add_piece(j, i, at, sign);
+        for (int64_t back = 0; status && j->to == j->from && back < at; back += THERE)
+            (void)!add_piece(j, i, back, -sign);
+    }
+    return status;
+}
+
+/* to = from + c z: for all parameters or, where from is to, for none. */
 static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from, double c,
                      const double *each)
 {
     add_job j = {.w = w, .to = to, .from = from, .c = c, .each = each};
-    if (gd__plain(&w->layout, to) && gd__plain(&w->layout, from)) {
-        gd__each_span(&w->layout, add_span, &j);
-        for (int i = 0; i < w->layout.count; i++) gd__touch(to[i]);
-        return GD_OK;
-    }
+    int count = w->layout.count;
     gd_status status = GD_OK;
-    bool here = on_host(w, to) && on_host(w, from);
-    for (int i = 0; i < w->layout.count && here; i++) {
-        add_items(&j, i);
-        gd__touch(to[i]);
-    }
-    for (int i = 0; i < w->layout.count && !status && !here; i++) {
-        gd_scope_begin(w->layout.ctx);
-        gd_no_grad_begin(w->layout.ctx);
-        gd_tensor *z = as_tensor(w, i);
-        /* in the wider dtype, then rounded once */
-        gd_tensor *sum = z ? gd_add(gd_cast(gd_detach(from[i]), gd_tensor_dtype(z)),
-                                    gd_mul_scalar(z, amount(&j, i)))
-                           : NULL;
-        status = sum ? gd_assign(to[i], sum) : gd_error(w->layout.ctx);
-        gd_no_grad_end(w->layout.ctx);
-        gd_scope_end(w->layout.ctx);
-    }
+    if (gd__plain(&w->layout, to) && gd__plain(&w->layout, from))
+        gd__each_span(&w->layout, add_span, &j);
+    else if (on_host(w, to) && on_host(w, from))
+        for (int i = 0; i < count; i++) add_items(&j, i);
+    else
+        for (int i = 0; i < count && !status; i++) {
+            status = add_there(&j, i, 1);
+            for (int k = 0; status && to == from && k < i; k++) (void)!add_there(&j, k, -1);
+        }
+    for (int i = 0; i < count; i++) gd__touch(to[i]);
     return status;
 }
 
@@ -250,7 +276,7 @@ static gd_status go_to(walk *w, double a)
     gd_tensor *const *params = w->layout.like;
     gd_status status = w->start ? add(w, params, w->start, a, NULL)
                                 : add(w, params, params, a - w->here, NULL);
-    w->here = a;
+    if (!status) w->here = a;
     return status;
 }
 
