@@ -9,10 +9,10 @@
  * z is never stored: every element of it is a function of a counter, made again wherever it is needed.  With pre_generate
  * all evaluations of a step use the same directions.
  *
- * mezo (Malladi et al. 2023) allocates nothing of the size of the parameters (elsewhere than on the CPU, a few pieces of
- * THERE elements): it moves them in place and back, which leaves
- * them within rounding of where they were (after a failed evaluation too), and as last link (or before the last lr) it also applies the step in place.
- * Elsewhere in a chain it must hand on a gradient. */
+ * mezo (Malladi et al. 2023) allocates nothing of the size of the parameters (elsewhere than on the CPU a few pieces of
+ * THERE elements): it moves them in place and back, which leaves them within rounding of where they were, after a failed
+ * evaluation too.  As last link, or before the last lr, it also applies the step in place; elsewhere in a chain it must hand
+ * on a gradient. */
 #include "gradus/autograd.h"
 #include "optim/layout.h"
 #include "optim/links/difference.h"
