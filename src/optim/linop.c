@@ -526,16 +526,14 @@ gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s)
     return out;
 }
 
-#define BESIDE 1e-8 /* of its largest element: how far a singular inverse is moved */
-
-/* (M + shift I)^-1, where the shift makes directions in which M is zero stiff, not free. */
+/* (M + shift I)^-1, where the shift, half the digits below the largest element, makes directions in which M is zero stiff. */
 static gd_tensor *inverse_beside(gd_ctx *ctx, gd_tensor *m)
 {
     gd_tensor *largest = gd_max(gd_abs(m), NULL, false);
-    double size = largest ? gd_item(largest) : NAN;
+    double size = largest ? gd_item(largest) : NAN, beside = gd_tensor_dtype(m) == GD_F64 ? 0x1p-26 : 0x1p-11;
     gd_tensor *one = gd_to_device(gd_eye(ctx, gd_tensor_dtype(m), gd_size(m, 0), gd_size(m, 0)),
                                   gd_tensor_device(m));
-    return gd_inverse(gd_add(m, gd_mul_scalar(one, size > 0 ? BESIDE * size : BESIDE)));
+    return gd_inverse(gd_add(m, gd_mul_scalar(one, size > 0 ? beside * size : beside)));
 }
 
 gd_linop *gd_linop_for_products(gd_linop *a)
