@@ -95,8 +95,8 @@ static void scores_agree_with_the_predictions(void **state)
 
 /* ---- the same bits ---- */
 
-/* A run in two parts, with options for both. */
-static void resumed_equals_uninterrupted(const char *options)
+/* A run in two parts, with options for both; `device` is among them where it is not the CPU. */
+static void resumed_equals_uninterrupted(const char *options, const char *device)
 {
     char arguments[1024];
     snprintf(arguments, sizeof arguments, "%s --epochs 6 --out whole.safetensors --trace whole.jsonl",
@@ -107,8 +107,8 @@ static void resumed_equals_uninterrupted(const char *options)
     assert_false(same_files("-s whole.safetensors", "part.safetensors"));
     char data[256];
     assert_int_equal(sscanf(options, "train %255s", data), 1);
-    snprintf(arguments, sizeof arguments, "train %s --resume part.safetensors --epochs 6 --trace part.jsonl",
-             data);
+    snprintf(arguments, sizeof arguments,
+             "train %s --resume part.safetensors --epochs 6 --trace part.jsonl %s", data, device);
     works(arguments);
     assert_true(same_files("whole.safetensors", "part.safetensors"));
     assert_true(same_files("whole.jsonl", "part.jsonl"));
@@ -119,13 +119,14 @@ static void going_on_gives_the_same_bits(void **state)
     (void)state;
     resumed_equals_uninterrupted(
         FLOWERS "--patience 50 --chain 'clip_norm(1) | adam | weight_decay(0.01) | lr(0.01)' "
-                "--schedule 'lr=warmup(10, cosine(0.02, 0.001, 60))'");
-    resumed_equals_uninterrupted(FLOWERS
-                                 "--dtype f64 --batch 0 --validation 0 --chain 'lbfgs | strong_wolfe'");
-    resumed_equals_uninterrupted(FLOWERS "--group 'out.*: lr=0.5' --seed 5");
+                "--schedule 'lr=warmup(10, cosine(0.02, 0.001, 60))'",
+        "");
+    resumed_equals_uninterrupted(
+        FLOWERS "--dtype f64 --batch 0 --validation 0 --chain 'lbfgs | strong_wolfe'", "");
+    resumed_equals_uninterrupted(FLOWERS "--group 'out.*: lr=0.5' --seed 5", "");
     put("line.csv", line_data);
     resumed_equals_uninterrupted(
-        "train line.csv --target y --model 'mlp(8)' --batch 2 --chain 'heavy_ball(0.9) | lr(0.05)'");
+        "train line.csv --target y --model 'mlp(8)' --batch 2 --chain 'heavy_ball(0.9) | lr(0.05)'", "");
 }
 
 static void threads_do_not_change_bits(void **state)
@@ -335,6 +336,31 @@ static void rows_may_be_given_a_shape(void **state)
     assert_true(json_number("accuracy") == 1);
 }
 
+/* ---- another device ---- */
+
+static void a_gpu_learns_what_the_cpu_does(void **state)
+{
+    (void)state;
+    works("devices --json");
+    if (!strstr(out, "\"gpu:0\"")) skip();
+#define DIGITS                                                                                                 \
+    "train " DATA "digits-images.idx3-ubyte.gz --target " DATA "digits-labels.idx1-ubyte.gz --dtype f64 "      \
+    "--model 'conv(4, 8, dense=16)' --chain 'clip_norm(1) | adam | weight_decay(0.01) | lr(0.01)' --epochs 2 " \
+    "--json "
+    works(DIGITS "--out cpu.safetensors");
+    double loss = json_number_in("validation", "loss");
+    works(DIGITS "--device gpu --out gpu.safetensors");
+    assert_true(fabs(json_number_in("validation", "loss") - loss) < 1e-6 * loss);
+    works("predict gpu.safetensors " DATA "digits-images.idx3-ubyte.gz --target " DATA
+          "digits-labels.idx1-ubyte.gz --score --json");
+    loss = json_number("loss");
+    works("predict gpu.safetensors " DATA "digits-images.idx3-ubyte.gz --target " DATA
+          "digits-labels.idx1-ubyte.gz --score --json --device gpu");
+    assert_true(fabs(json_number("loss") - loss) < 1e-9 * loss);
+    resumed_equals_uninterrupted(FLOWERS "--chain 'clip_norm(1) | adam | lr(0.01)' --device gpu",
+                                 "--device gpu");
+}
+
 /* ---- mistakes ---- */
 
 static void settings_of_a_resumed_run_cannot_change(void **state)
@@ -429,6 +455,7 @@ int main(void)
         PROGRAM_TEST(arrays_tables_and_packed_files_agree),
         PROGRAM_TEST(events_hold_the_metrics),
         PROGRAM_TEST(rows_may_be_given_a_shape),
+        PROGRAM_TEST(a_gpu_learns_what_the_cpu_does),
         PROGRAM_TEST(settings_of_a_resumed_run_cannot_change),
         PROGRAM_TEST(a_loss_that_is_not_finite_leaves_the_old_file),
         PROGRAM_TEST(mistakes_are_named),
