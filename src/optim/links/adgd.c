@@ -28,7 +28,7 @@ static gd_status adgd_update(const gd_transform *t)
     gd_change c;
     gd_status status = gd__change(t, &c);
     if (status) return status;
-    if (!c.first && c.ss > 0 && isfinite(c.ss) && isfinite(c.yy)) {
+    if (!c.first && a > 0 && c.ss > 0 && isfinite(c.ss) && isfinite(c.yy)) {
         double growth = (second ? 2.0 / 3 : 1) + theta, square = c.yy / c.ss, before = a;
         if (gd_link_flag(link, "sqrt")) growth = sqrt(growth);
         double limit = second ? before / sqrt(fmax(0, 2 * before * before * square - 1))
