@@ -17,6 +17,7 @@ static names names_of(char letter)
     case 'D': return (names){"the NVIDIA driver (libcuda.so.1)", {"libcuda.so.1", "libcuda.so"}};
     case 'N': return (names){"libnvrtc", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}};
     case 'B': return (names){"libcublas", {"libcublas.so.13", "libcublas.so.12", "libcublas.so"}};
+    case 'L': return (names){"libcublasLt", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}};
     default: return (names){"libcusolver", {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"}};
     }
 }
@@ -27,6 +28,7 @@ static void **handle_of(cuda_api *api, char letter)
     case 'D': return &api->library_D;
     case 'N': return &api->library_N;
     case 'B': return &api->library_B;
+    case 'L': return &api->library_L;
     default: return &api->library_S;
     }
 }
@@ -69,8 +71,9 @@ bool cuda_api_open(cuda_api *api, char *why, size_t size)
 
 void cuda_api_close(cuda_api *api)
 {
-    void *const libraries[] = {api->library_S, api->library_B, api->library_N, api->library_D};
-    for (int i = 0; i < 4; i++)
+    void *const libraries[] = {api->library_S, api->library_L, api->library_B, api->library_N,
+                               api->library_D};
+    for (int i = 0; i < 5; i++)
         if (libraries[i]) dlclose(libraries[i]);
     memset(api, 0, sizeof *api);
 }

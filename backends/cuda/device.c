@@ -111,6 +111,7 @@ static bool native_half(gd_op_id op)
 {
     switch (op) {
     case GD_OP_matmul:
+    case GD_OP_linear:
     case GD_OP_sum:
     case GD_OP_logsumexp:
     case GD_OP_softmax:
@@ -156,6 +157,7 @@ static void close_device(gd_device *device)
     if (s->stream) (void)s->api.cuStreamSynchronize(s->stream);
     if (s->blas) (void)s->api.cublasDestroy_v2(s->blas);
     if (s->solver) (void)s->api.cusolverDnDestroy(s->solver);
+    cuda_affine_free(device);
     cuda_modules_free(device);
     cuda_pool_empty(device);
     if (s->trouble) (void)s->api.cuMemFreeAsync(s->trouble, s->stream);

@@ -236,7 +236,7 @@ static gd_status by_row(gd_device *device, const gd_call *call, cuda_full_kernel
         .n = i[0] * i[2],
         .in = {call->in[0]->data, call->nin > 1 ? call->in[1]->data : NULL},
         .out = call->out[0]->data,
-        .i = {i[0], i[1], i[2], flag, call->op == GD_OP_softmax ? i[5] : 0},
+        .i = {i[0], i[1], i[2], flag, call->op == GD_OP_softmax || call->op == GD_OP_softmax_grad ? i[5] : 0},
         .f = {kernel == CUDA_FULL_exponentials && call->op != GD_OP_softmax ? 1 : call->attrs->f[0]}};
     return go(device, kernel, call->in[0]->dtype, call->in[0]->dtype, &a, BY_WARP);
 }
@@ -425,6 +425,7 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_unfold2d:
     case GD_OP_fold2d: return windows(device, call);
     case GD_OP_matmul: return cuda_matmul(device, call);
+    case GD_OP_linear: return cuda_linear(device, call);
     case GD_OP_cholesky:
     case GD_OP_qr:
     case GD_OP_eigh:

@@ -7,18 +7,20 @@
  *   map.c       element-wise operators
  *   full.c      the other operators
  *   linear.c    cuBLAS and cuSOLVER
+ *   affine.c    products with a bias: cuBLASLt
  *   rules.c     fused optimizer programs */
 #ifndef GD_CUDA_PLUGIN_H
 #define GD_CUDA_PLUGIN_H
 
 #include "tensor/device.h"
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cusolverDn.h>
 #include <nvrtc.h>
 
-/* Every function used: library letter, name.  D driver, N NVRTC, B cuBLAS, S cuSOLVER. */
+/* Every function used: library letter, name.  D driver, N NVRTC, B cuBLAS, L cuBLASLt, S cuSOLVER. */
 /* clang-format off */
 #define CUDA_FUNCTIONS(X)                                                                                             \
     X(D, cuInit) X(D, cuDeviceGet) X(D, cuDeviceGetCount) X(D, cuDeviceGetName) X(D, cuDeviceGetAttribute)            \
@@ -37,6 +39,10 @@
     X(B, cublasCreate_v2) X(B, cublasDestroy_v2) X(B, cublasSetStream_v2) X(B, cublasSetMathMode)                     \
     X(B, cublasGetStatusString) X(B, cublasGemmStridedBatchedEx_64) X(B, cublasStrsm_v2_64)                           \
     X(B, cublasDtrsm_v2_64)                                                                                           \
+    X(L, cublasLtCreate) X(L, cublasLtDestroy) X(L, cublasLtMatmul) X(L, cublasLtMatmulDescCreate)                    \
+    X(L, cublasLtMatmulDescDestroy) X(L, cublasLtMatmulDescSetAttribute) X(L, cublasLtMatrixLayoutCreate)             \
+    X(L, cublasLtMatrixLayoutDestroy) X(L, cublasLtMatmulPreferenceCreate) X(L, cublasLtMatmulPreferenceDestroy)      \
+    X(L, cublasLtMatmulPreferenceSetAttribute) X(L, cublasLtMatmulAlgoGetHeuristic)                                   \
     X(S, cusolverDnCreate) X(S, cusolverDnDestroy) X(S, cusolverDnSetStream)                                          \
     X(S, cusolverDnSpotrf_bufferSize) X(S, cusolverDnDpotrf_bufferSize) X(S, cusolverDnSpotrf)                        \
     X(S, cusolverDnDpotrf) X(S, cusolverDnSgetrf_bufferSize) X(S, cusolverDnDgetrf_bufferSize)                        \
@@ -51,7 +57,7 @@
 
 /* Functions of libraries that are not there are NULL. */
 typedef struct cuda_api {
-    void *library_D, *library_N, *library_B, *library_S;
+    void *library_D, *library_N, *library_B, *library_L, *library_S;
 #define CUDA_MEMBER(library, name) __typeof__(&name) name;
     CUDA_FUNCTIONS(CUDA_MEMBER)
 #undef CUDA_MEMBER
@@ -78,6 +84,7 @@ typedef enum cuda_full_kernel {
 } cuda_full_kernel;
 
 typedef struct cuda_module cuda_module;
+typedef struct cuda_affine cuda_affine;
 
 /* Freed blocks of one size, to be given out again. */
 typedef struct cuda_bin {
@@ -94,6 +101,8 @@ typedef struct cuda_state {
     int major, minor, processors;
     cublasHandle_t blas; /* made when first needed */
     cusolverDnHandle_t solver;
+    cuda_affine *affine; /* NULL: not used yet */
+    bool no_affine;      /* cuBLASLt is not there */
     cuda_module *modules;
     cuda_bin bin[CUDA_BINS];
     CUdeviceptr
@@ -148,6 +157,8 @@ gd_status cuda_integer_product(gd_device *device, const gd_call *call, const voi
                                const void *b, const int64_t *b_stride);
 gd_status cuda_matmul(gd_device *device, const gd_call *call);
 gd_status cuda_factor(gd_device *device, const gd_call *call);
+gd_status cuda_linear(gd_device *device, const gd_call *call);
+void cuda_affine_free(gd_device *device);
 gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src);
 /* Makes the device's context of the driver the thread's. */
 gd_status cuda_enter(gd_device *device);

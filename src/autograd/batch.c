@@ -199,6 +199,12 @@ static gd_tensor *through_matmul(const gd_node *node, int k, gd_tensor *g)
     return k == 0 ? gd_matmul(g, gd_transpose(b, -1, -2)) : gd_matmul(gd_transpose(a, -1, -2), g);
 }
 
+static gd_tensor *through_linear(const gd_node *node, int k, gd_tensor *g)
+{
+    if (k == 0) return gd_matmul(g, bare(node->in[1]));
+    return k == 1 ? gd_matmul(gd_transpose(g, -1, -2), bare(node->in[0])) : gd_sum(g, "1", false);
+}
+
 /* The gradient of input k of a node. */
 static gd_tensor *pulled_back(const gd_node *node, int64_t seeds, int k, gd_tensor *g)
 {
@@ -218,6 +224,7 @@ static gd_tensor *pulled_back(const gd_node *node, int64_t seeds, int k, gd_tens
     case GD_OP_cumsum: return gd__cumsum(g, (int)node->i[3] + 1, !node->i[5]);
     case GD_OP_index_select: return through_index_select(node, seeds, g);
     case GD_OP_matmul: return through_matmul(node, k, g);
+    case GD_OP_linear: return through_linear(node, k, g);
     case GD_OP_logsumexp:
     case GD_OP_softmax:
     case GD_OP_log_softmax: return through_softmax(node, seeds, g);
@@ -245,6 +252,7 @@ static bool has_rule(const gd_node *node)
     case GD_OP_cumsum:
     case GD_OP_index_select:
     case GD_OP_matmul:
+    case GD_OP_linear:
     case GD_OP_logsumexp:
     case GD_OP_softmax:
     case GD_OP_log_softmax: return true;

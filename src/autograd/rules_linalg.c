@@ -66,6 +66,15 @@ RULE(matmul)
     gd__set(p, 1, turned ? T(times(T(g), a)) : times(T(a), g));
 }
 
+/* Y = X W^T + b */
+RULE(linear)
+{
+    gd_tensor *g = gd__g(p);
+    if (gd__need(p, 0)) gd__set(p, 0, times(g, gd__in(p, 1)));
+    if (gd__need(p, 1)) gd__set(p, 1, times(T(g), gd__in(p, 0)));
+    if (gd__need(p, 2)) gd__set(p, 2, gd_sum(g, "0", false));
+}
+
 /* ---- solvers ---- */
 
 /* X = A^-1 B:  gB = A^-T gX,  gA = -gB X^T */

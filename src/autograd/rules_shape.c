@@ -69,7 +69,7 @@ RULE(softmax)
     gd_tensor *y = gd__out(p, 0);
     double scale = gd__attr_f(p, 0);
     if (!gd_grad_enabled(p->node->ctx)) {
-        gd__set(p, 0, gd__softmax_grad(G, y, p->node->i, scale));
+        gd__set(p, 0, gd__softmax_grad(G, y, p->node->i, scale, gd__attr(p, 5)));
         return;
     }
     gd_tensor *gy = gd_mul(G, y), *g = gd_sub(gy, gd_mul(y, gd_sum(gy, axis_text(p, axis), true)));

@@ -182,6 +182,19 @@ gd_tensor *gd__product(gd_tensor *a, gd_tensor *b)
     return gd__run1(GD_OP_matmul, (gd_tensor *[]){a, b}, 2, &(gd_attrs){0}, out);
 }
 
+gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b)
+{
+    if (!x || !w || !b) return NULL;
+    int64_t size[GD_MAX_DIMS], inputs = w->size[1];
+    memcpy(size, x->size, sizeof size);
+    size[x->ndim - 1] = w->size[0];
+    int64_t rows = inputs ? x->numel / inputs : 0, flat[2] = {rows, w->size[0]};
+    gd_tensor *tall = gd__reshape(x, 2, (int64_t[]){rows, inputs});
+    gd_tensor *out = gd__new_checked(x->storage->device, "linear", x->dtype, 2, flat);
+    if (tall) out = gd__run1(GD_OP_linear, (gd_tensor *[]){tall, w, b}, 3, &(gd_attrs){0}, out);
+    return tall && out ? gd__reshape(out, x->ndim, size) : NULL;
+}
+
 /* One matrix for the whole batch on the right: the rows of all batches are one tall matrix. */
 static gd_tensor *tall_product(gd_tensor *a, gd_tensor *b)
 {

@@ -22,6 +22,8 @@ bool gd__can_multiply(const char *what, const gd_tensor *a, const gd_tensor *b);
 
 /* The operator itself: nameless [..., m, k] and [..., k, n] with equal batch sizes. */
 gd_tensor *gd__product(gd_tensor *a, gd_tensor *b);
+/* x w^T + b in one operator: x [..., in], w [out, in], b [out], of one dtype and without names. */
+gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b);
 
 /* x without names; x itself if it has none. */
 gd_tensor *gd__nameless(gd_tensor *x);

@@ -313,10 +313,10 @@ gd_tensor *gd__attention_softmax(gd_tensor *x, double scale, bool causal)
     return gd__run1(GD_OP_softmax, &x, 1, &attrs, gd__new_like(x, x->dtype));
 }
 
-gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale)
+gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale, int64_t causal)
 {
     if (!g || !y) return NULL;
-    gd_attrs attrs = {.ni = 3, .i = {sizes[0], sizes[1], sizes[2]}, .nf = 1, .f = {scale}};
+    gd_attrs attrs = {.ni = 6, .i = {sizes[0], sizes[1], sizes[2], 0, 0, causal}, .nf = 1, .f = {scale}};
     return gd__run1(GD_OP_softmax_grad, (gd_tensor *[]){g, y}, 2, &attrs, gd__new_like(y, y->dtype));
 }
 

@@ -41,8 +41,9 @@ gd_status gd__split3(gd_tensor *x, gd_tensor *part[3]);
 /* softmax(scale x) along the last axis, scale > 0.  causal: row i of each matrix, counted from its last one, sees no column
  * after i; there must be at least as many columns as rows. */
 gd_tensor *gd__attention_softmax(gd_tensor *x, double scale, bool causal);
-/* What softmax hands back: scale y (g - sum g y); sizes are outer, reduced and inner. */
-gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale);
+/* What softmax hands back: scale y (g - sum g y); sizes are outer, reduced and inner; causal: the rows of a matrix where it
+ * was, else 0. */
+gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale, int64_t causal);
 /* (x - mean) / sqrt(variance + eps) over the last `count` axes, and what it hands back. */
 gd_tensor *gd__standardize(gd_tensor *x, int count, double eps);
 gd_tensor *gd__standardize_grad(gd_tensor *g, gd_tensor *x, int count, double eps);

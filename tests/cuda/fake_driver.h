@@ -422,6 +422,86 @@ static cublasStatus_t fake_cublasGemmStridedBatchedEx(
 FAKE_TRSM(S, float)
 FAKE_TRSM(D, double)
 
+/* ---- cuBLASLt: plans are counted as handles ---- */
+
+static cublasStatus_t fake_lt_new(void **made)
+{
+    cublasStatus_t status = fake_blas();
+    if (status) return status;
+    fake.handles++;
+    *made = &fake;
+    return status;
+}
+static cublasStatus_t fake_lt_gone(void)
+{
+    fake.handles--;
+    return CUBLAS_STATUS_SUCCESS;
+}
+static cublasStatus_t fake_cublasLtCreate(cublasLtHandle_t *handle) { return fake_lt_new((void **)handle); }
+static cublasStatus_t fake_cublasLtDestroy(cublasLtHandle_t handle) { return (void)handle, fake_lt_gone(); }
+static cublasStatus_t fake_cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *made, cublasComputeType_t compute,
+                                                    cudaDataType_t scale)
+{
+    return (void)compute, (void)scale, fake_lt_new((void **)made);
+}
+static cublasStatus_t fake_cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
+{
+    return (void)d, fake_lt_gone();
+}
+static cublasStatus_t fake_cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
+                                                          cublasLtMatmulDescAttributes_t a, const void *value,
+                                                          size_t size)
+{
+    return (void)d, (void)a, (void)value, (void)size, fake_blas();
+}
+static cublasStatus_t fake_cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *made, cudaDataType type,
+                                                      uint64_t rows, uint64_t columns, int64_t ld)
+{
+    if (ld < (int64_t)rows || !columns) abort();
+    return (void)type, fake_lt_new((void **)made);
+}
+static cublasStatus_t fake_cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
+{
+    return (void)l, fake_lt_gone();
+}
+static cublasStatus_t fake_cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *made)
+{
+    return fake_lt_new((void **)made);
+}
+static cublasStatus_t fake_cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
+{
+    return (void)p, fake_lt_gone();
+}
+static cublasStatus_t fake_cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
+                                                                cublasLtMatmulPreferenceAttributes_t a,
+                                                                const void *value, size_t size)
+{
+    return (void)p, (void)a, (void)value, (void)size, fake_blas();
+}
+static cublasStatus_t fake_cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t d,
+                                                          cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                                          cublasLtMatrixLayout_t c,
+                                                          cublasLtMatrixLayout_t out,
+                                                          cublasLtMatmulPreference_t p, int wanted,
+                                                          cublasLtMatmulHeuristicResult_t *found, int *count)
+{
+    (void)handle, (void)d, (void)a, (void)b, (void)c, (void)out, (void)p, (void)wanted;
+    memset(found, 0, sizeof *found);
+    *count = 1;
+    return fake_blas();
+}
+static cublasStatus_t fake_cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t d, const void *alpha,
+                                          const void *a, cublasLtMatrixLayout_t la, const void *b,
+                                          cublasLtMatrixLayout_t lb, const void *beta, const void *c,
+                                          cublasLtMatrixLayout_t lc, void *out, cublasLtMatrixLayout_t lo,
+                                          const cublasLtMatmulAlgo_t *algorithm, void *room, size_t size,
+                                          cudaStream_t stream)
+{
+    (void)handle, (void)d, (void)alpha, (void)a, (void)la, (void)b, (void)lb, (void)beta, (void)c, (void)lc;
+    (void)out, (void)lo, (void)algorithm, (void)room, (void)size, (void)stream;
+    return fake_blas();
+}
+
 /* ---- cuSOLVER ---- */
 
 static cusolverStatus_t fake_solver(void)
@@ -561,6 +641,18 @@ static void fake_fill(cuda_api *api)
         .cublasGemmStridedBatchedEx_64 = fake_cublasGemmStridedBatchedEx,
         .cublasStrsm_v2_64 = fake_cublasStrsm,
         .cublasDtrsm_v2_64 = fake_cublasDtrsm,
+        .cublasLtCreate = fake_cublasLtCreate,
+        .cublasLtDestroy = fake_cublasLtDestroy,
+        .cublasLtMatmul = fake_cublasLtMatmul,
+        .cublasLtMatmulDescCreate = fake_cublasLtMatmulDescCreate,
+        .cublasLtMatmulDescDestroy = fake_cublasLtMatmulDescDestroy,
+        .cublasLtMatmulDescSetAttribute = fake_cublasLtMatmulDescSetAttribute,
+        .cublasLtMatrixLayoutCreate = fake_cublasLtMatrixLayoutCreate,
+        .cublasLtMatrixLayoutDestroy = fake_cublasLtMatrixLayoutDestroy,
+        .cublasLtMatmulPreferenceCreate = fake_cublasLtMatmulPreferenceCreate,
+        .cublasLtMatmulPreferenceDestroy = fake_cublasLtMatmulPreferenceDestroy,
+        .cublasLtMatmulPreferenceSetAttribute = fake_cublasLtMatmulPreferenceSetAttribute,
+        .cublasLtMatmulAlgoGetHeuristic = fake_cublasLtMatmulAlgoGetHeuristic,
         .cusolverDnCreate = fake_cusolverDnCreate,
         .cusolverDnDestroy = fake_cusolverDnDestroy,
         .cusolverDnSetStream = fake_cusolverDnSetStream,

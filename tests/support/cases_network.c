@@ -179,14 +179,14 @@ static gd_tensor *apply_softmax_grad(gd_ctx *ctx, gd_tensor *const *in)
 {
     (void)ctx;
     int64_t sizes[3] = {gd_size(in[0], 0), gd_size(in[0], 1), 1};
-    return gd__softmax_grad(BARE(0), BARE(1), sizes, 0.5);
+    return gd__softmax_grad(BARE(0), BARE(1), sizes, 0.5, 0);
 }
 /* along the first axis */
 static gd_tensor *apply_softmax_grad_first(gd_ctx *ctx, gd_tensor *const *in)
 {
     (void)ctx;
     int64_t sizes[3] = {1, gd_size(in[0], 0), gd_size(in[0], 1)};
-    return gd__softmax_grad(BARE(0), BARE(1), sizes, 1);
+    return gd__softmax_grad(BARE(0), BARE(1), sizes, 1, 0);
 }
 static void softmax_grads(const array *in, int64_t outer, int64_t n, int64_t inner, long double scale,
                           array *out)
@@ -225,6 +225,25 @@ static void ref_softmax_causal(const array *in, array *out)
         long double sum = 0;
         for (int64_t i = 0; i < seen; i++) sum += expl(0.5L * in->v[k + i]);
         for (int64_t i = 0; i < columns; i++) out->v[k + i] = i < seen ? expl(0.5L * in->v[k + i]) / sum : 0;
+    }
+}
+
+/* A product and a sum in one. */
+APPLY(linear, gd__linear(BARE(0), BARE(1), BARE(2)))
+static void ref_linear(const array *in, array *out)
+{
+    int64_t rows = in->size[0], depth = in->size[1], columns = in[1].size[0];
+    *out = array_new(2, (int64_t[]){rows, columns});
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    for (int64_t k = 0; k < out->numel; k++) {
+        int64_t row = k / columns, column = k % columns;
+        out->v[k] = in[2].v[column];
+        out->scale[k] = fabsl(in[2].v[column]);
+        for (int64_t i = 0; i < depth; i++) {
+            long double part = in->v[row * depth + i] * in[1].v[column * depth + i];
+            out->v[k] += part;
+            out->scale[k] += fabsl(part);
+        }
     }
 }
 
@@ -446,6 +465,17 @@ static const op_case rows[] = {
      .dtypes = FLOATS,
      .order = 2,
      .error = 8},
+    {.name = "linear",
+     .op = GD_OP_linear,
+     .apply = apply_linear,
+     .reference = ref_linear,
+     .operands = 3,
+     .in = {{ANY, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=60 col=70", 0},
+            {ANY, "out=4 col=3", NULL, "out=4 col=3", "out=1 col=1", "out=50 col=70", 0},
+            {ANY, "out=4", NULL, "out=4", "out=1", "out=50", 0}},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 4},
     {.name = "gelu_grad",
      .op = GD_OP_gelu_grad,
      .apply = apply_gelu_grad,

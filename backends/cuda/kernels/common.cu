@@ -68,7 +68,7 @@ FUNCTION(d_sigmoid, 1.0f / (1.0f + expf(-x)), x < 0 ? exp(x) / (1.0 + exp(x)) : 
 FUNCTION(d_softplus, (x > 0 ? x : 0) + log1pf(expf(-fabsf(x))) + (x != x ? x : 0),
          (x > 0 ? x : 0) + log1p(exp(-fabs(x))) + (x != x ? x : 0))
 FUNCTION(d_gelu, 0.5f * x * (1.0f + erff(x * 0.70710678f)), 0.5 * x * (1.0 + erf(x * 0.70710678118654752)))
-FUNCTION(d_gelu_slope, 0.5f * erfcf(-0.70710678f * x) + 0.39894228f * x * expf(-0.5f * x * x),
+FUNCTION(d_gelu_slope, 0.5f + 0.5f * erff(0.70710678f * x) + 0.39894228f * x * expf(-0.5f * x * x),
          0.5 * erfc(-0.70710678118654752 * x) + 0.39894228040143268 * x * exp(-0.5 * x * x))
 __device__ inline i64 d_abs(i64 x) { return x < 0 ? -x : x; }
 __device__ inline i64 d_sign(i64 x) { return (x > 0) - (x < 0); }

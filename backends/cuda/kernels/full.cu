@@ -136,11 +136,12 @@ extern "C" __global__ void cumsum(const Args A)
 
 #if defined(EXPONENTIALS) && DT < 4
 /* ---- rows: a warp a row (o, k), whose elements lie `inner` apart; sums in f64.  i = outer, reduced, inner.  A row of up to
- * 32 * HELD elements is read once and held in registers ---- */
+ * 32 * H elements is read once and held in registers; H is chosen by the length of rows ---- */
 
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
 #define ALL      0xffffffffu
-#define HELD     16
+
+__device__ inline int lane() { return (int)(threadIdx.x & 31); }
 
 __device__ inline double warp_sum(double v)
 {
@@ -154,21 +155,19 @@ __device__ inline C warp_max(C v)
     return v;
 }
 
-__device__ inline int lane() { return (int)(threadIdx.x & 31); }
-
 /* One row as a lane sees it: elements lane, lane + 32, ... */
-struct Row {
+template <int H> struct Row {
     const M *data;
     i64 step;
     int count;
     bool held;
-    C v[HELD];
+    C v[H];
     __device__ Row(const void *base, i64 first, i64 step_, i64 count_) : data((const M *)base + first), step(step_), count((int)count_)
     {
-        held = count <= 32 * HELD;
+        held = count <= 32 * H;
         if (!held) return;
 #pragma unroll
-        for (int k = 0; k < HELD; k++) {
+        for (int k = 0; k < H; k++) {
             int r = lane() + 32 * k;
             v[k] = r < count ? load<DT>(data[r * step]) : (C)0;
         }
@@ -178,142 +177,190 @@ struct Row {
 /* Runs the body with x the element of row X at place r; and with y that of row Y. */
 #define EACH_IN(X, r, x, body)                                                     \
     if (X.held) {                                                                  \
-        _Pragma("unroll") for (int k_ = 0; k_ < HELD; k_++) {                      \
-            int r = lane() + 32 * k_;                                  \
+        _Pragma("unroll") for (int k_ = 0; k_ < H; k_++) {                         \
+            int r = lane() + 32 * k_;                                              \
             if (r < X.count) { C x = X.v[k_]; body; }                              \
         }                                                                          \
     } else                                                                         \
         for (int r = lane(); r < X.count; r += 32) { C x = load<DT>(X.data[r * X.step]); body; }
 #define EACH_IN2(X, Y, r, x, y, body)                                              \
     if (X.held) {                                                                  \
-        _Pragma("unroll") for (int k_ = 0; k_ < HELD; k_++) {                      \
-            int r = lane() + 32 * k_;                                  \
+        _Pragma("unroll") for (int k_ = 0; k_ < H; k_++) {                         \
+            int r = lane() + 32 * k_;                                              \
             if (r < X.count) { C x = X.v[k_], y = Y.v[k_]; body; }                 \
         }                                                                          \
     } else                                                                         \
-        for (int r = lane(); r < X.count; r += 32) {                     \
+        for (int r = lane(); r < X.count; r += 32) {                               \
             C x = load<DT>(X.data[r * X.step]), y = load<DT>(Y.data[r * Y.step]);  \
             body;                                                                  \
         }
 #define EACH_ROW(b) \
     for (i64 b = (i64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; b < A.n; b += (i64)gridDim.x * (blockDim.x / 32))
-#define FIRST(b) (b / A.i[2] * A.i[1] * A.i[2] + b % A.i[2])
+#define FIRST(b) (A.i[2] == 1 ? b * A.i[1] : b / A.i[2] * A.i[1] * A.i[2] + b % A.i[2])
+/* Columns that row b of a matrix of i[4] rows sees: up to its own number, counted from the end; all where i[4] is 0. */
+#define SEEN(b) (A.i[4] ? A.i[1] - A.i[4] + remainder_of(b, A.i[4]) + 1 : A.i[1])
+/* A kernel NAME for each length of rows out of NAME_rows<H>. */
+#define BY_LENGTH(name)                                        \
+    extern "C" __global__ void name(const Args A)              \
+    {                                                          \
+        if (A.i[1] <= 256) name##_rows<8>(A);                  \
+        else if (A.i[1] <= 384) name##_rows<12>(A);            \
+        else name##_rows<16>(A);                               \
+    }
 
-/* i[3]: 0 logsumexp, 1 softmax, 2 log_softmax; of f[0] x; i[4]: rows of a matrix in which row i sees columns up to i,
- * counted from its end; 0: all columns */
-extern "C" __global__ void exponentials(const Args A)
+__device__ inline i64 remainder_of(i64 a, i64 b)
+{
+    return a < 0xffffffffLL ? (i64)((unsigned)a % (unsigned)b) : a % b;
+}
+
+__device__ inline void zero_rest(const Args &A, int count, M *out)
+{
+    for (int r = count + lane(); r < (int)A.i[1]; r += 32) out[r * A.i[2]] = (M)0;
+}
+
+/* Each exponential is computed once. */
+template <int H> __device__ inline void softmax_held(const Args &A, Row<H> &X, C scale, C shift, M *out)
+{
+    C sum = 0;
+#pragma unroll
+    for (int k = 0; k < H; k++) {
+        X.v[k] = lane() + 32 * k < X.count ? d_exp(X.v[k] * scale - shift) : (C)0;
+        sum += X.v[k];
+    }
+    C part = (C)1 / (C)warp_sum((double)sum);
+    EACH_IN(X, r, e, out[r * A.i[2]] = store<DT>(e * part))
+    zero_rest(A, X.count, out);
+}
+
+/* i[3]: 0 logsumexp, 1 softmax, 2 log_softmax; of f[0] x */
+template <int H> __device__ inline void exponentials_rows(const Args &A)
 {
     EACH_ROW(b)
     {
-        int count = (int)(A.i[4] ? A.i[1] - A.i[4] + b % A.i[4] + 1 : A.i[1]);
-        Row X(A.in[0], FIRST(b), A.i[2], A.i[1]);
+        Row<H> X(A.in[0], FIRST(b), A.i[2], SEEN(b));
         C scale = (C)A.f[0], most = (C)-INFINITE;
-        EACH_IN(X, r, x, if (r < count) most = d_max(most, x))
+        EACH_IN(X, r, x, most = d_max(most, x))
         most = warp_max(most) * scale;
         C shift = most == (C)INFINITE || most == (C)-INFINITE ? (C)0 : most;
+        if (A.i[3] == 1 && X.held) {
+            softmax_held(A, X, scale, shift, (M *)A.out + FIRST(b));
+            continue;
+        }
         double sum = 0;
-        EACH_IN(X, r, x, if (r < count) sum += (double)d_exp(x * scale - shift))
+        EACH_IN(X, r, x, sum += (double)d_exp(x * scale - shift))
         sum = warp_sum(sum);
         double log_sum = A.i[3] == 1 ? 0 : log(sum) + (double)shift;
         if (A.i[3] == 0) {
-            if ((threadIdx.x & 31) == 0) ((M *)A.out)[b] = store<DT>((C)log_sum);
+            if (lane() == 0) ((M *)A.out)[b] = store<DT>((C)log_sum);
             continue;
         }
         M *out = (M *)A.out + FIRST(b);
         C part = (C)(1 / sum);
         EACH_IN(X, r, x, out[r * A.i[2]] = store<DT>(A.i[3] == 2 ? (C)((double)x - log_sum)
-                                                     : r < count ? d_exp(x * scale - shift) * part : (C)0))
+                                                                 : d_exp(x * scale - shift) * part))
+        zero_rest(A, X.count, out);
     }
 }
+BY_LENGTH(exponentials)
 
-/* f[0] y (g - sum g y) */
-extern "C" __global__ void softmax_grad(const Args A)
+/* f[0] y (g - sum g y); y is 0 where i[4] says that nothing is seen */
+template <int H> __device__ inline void softmax_grad_rows(const Args &A)
 {
     EACH_ROW(b)
     {
-        Row G(A.in[0], FIRST(b), A.i[2], A.i[1]), Y(A.in[1], FIRST(b), A.i[2], A.i[1]);
-        M *out = (M *)A.out + FIRST(b);
+        i64 first = FIRST(b), seen = SEEN(b);
+        Row<H> G(A.in[0], first, A.i[2], seen), Y(A.in[1], first, A.i[2], seen);
+        M *out = (M *)A.out + first;
         double dot = 0;
         EACH_IN2(G, Y, r, g, y, dot += (double)(g * y))
         C d = (C)warp_sum(dot), scale = (C)A.f[0];
         EACH_IN2(G, Y, r, g, y, out[r * A.i[2]] = store<DT>(scale * y * (g - d)))
+        zero_rest(A, G.count, out);
     }
 }
+BY_LENGTH(softmax_grad)
 
 /* f[0]: eps */
-__device__ inline void moments(const Row &X, double eps, C *mean, C *rate)
+template <int H> __device__ inline void moments(const Row<H> &X, double eps, C *mean, C *rate)
 {
-    double sum = 0, squares = 0, n = (double)X.count;
+    double sum = 0, squares = 0;
+    C n = (C)X.count;
     EACH_IN(X, r, x, sum += (double)x)
-    C m = *mean = (C)(warp_sum(sum) / n);
+    C m = *mean = (C)warp_sum(sum) / n;
     EACH_IN(X, r, x, squares += (double)((x - m) * (x - m)))
-    *rate = (C)(1 / sqrt(warp_sum(squares) / n + eps));
+    *rate = (C)1 / d_sqrt((C)warp_sum(squares) / n + (C)eps);
 }
 
-extern "C" __global__ void standardize(const Args A)
+template <int H> __device__ inline void standardize_rows(const Args &A)
 {
     EACH_ROW(b)
     {
-        Row X(A.in[0], FIRST(b), A.i[2], A.i[1]);
-        M *out = (M *)A.out + FIRST(b);
+        i64 first = FIRST(b);
+        Row<H> X(A.in[0], first, A.i[2], A.i[1]);
+        M *out = (M *)A.out + first;
         C mean, rate;
         moments(X, A.f[0], &mean, &rate);
         EACH_IN(X, r, x, out[r * A.i[2]] = store<DT>((x - mean) * rate))
     }
 }
+BY_LENGTH(standardize)
 
 /* rate (g - mean g - y mean g y), y the standardized in[1] */
-extern "C" __global__ void standardize_grad(const Args A)
+template <int H> __device__ inline void standardize_grad_rows(const Args &A)
 {
     EACH_ROW(b)
     {
-        Row G(A.in[0], FIRST(b), A.i[2], A.i[1]), X(A.in[1], FIRST(b), A.i[2], A.i[1]);
-        M *out = (M *)A.out + FIRST(b);
-        C mean, rate;
+        i64 first = FIRST(b);
+        Row<H> G(A.in[0], first, A.i[2], A.i[1]), X(A.in[1], first, A.i[2], A.i[1]);
+        M *out = (M *)A.out + first;
+        C mean, rate, n = (C)A.i[1];
         moments(X, A.f[0], &mean, &rate);
-        double sum = 0, along = 0, n = (double)A.i[1];
+        double sum = 0, along = 0;
         EACH_IN2(G, X, r, g, x, sum += (double)g; along += (double)(g * (x - mean) * rate))
-        C m = (C)(warp_sum(sum) / n), a = (C)(warp_sum(along) / n);
+        C m = (C)warp_sum(sum) / n, a = (C)warp_sum(along) / n;
         EACH_IN2(G, X, r, g, x, out[r * A.i[2]] = store<DT>(rate * (g - m - (x - mean) * rate * a)))
     }
 }
+BY_LENGTH(standardize_grad)
 
 /* x, weight, bias; more: mean and rate of each row.  inner is 1 */
-extern "C" __global__ void layer_norm(const Args A)
+template <int H> __device__ inline void layer_norm_rows(const Args &A)
 {
     const M *weight = (const M *)A.in[1], *bias = (const M *)A.in[2];
     EACH_ROW(b)
     {
-        Row X(A.in[0], FIRST(b), 1, A.i[1]);
-        M *out = (M *)A.out + FIRST(b);
+        Row<H> X(A.in[0], b * A.i[1], 1, A.i[1]);
+        M *out = (M *)A.out + b * A.i[1];
         C mean, rate;
         moments(X, A.f[0], &mean, &rate);
-        if ((threadIdx.x & 31) == 0) {
+        if (lane() == 0) {
             ((C *)A.more)[2 * b] = mean;
             ((C *)A.more)[2 * b + 1] = rate;
         }
         EACH_IN(X, r, x, out[r] = store<DT>((x - mean) * rate * load<DT>(weight[r]) + load<DT>(bias[r])))
     }
 }
+BY_LENGTH(layer_norm)
 
 /* g, x, weight, stats: rate (h - mean h - y mean h y), h = g weight */
-extern "C" __global__ void layer_norm_grad(const Args A)
+template <int H> __device__ inline void layer_norm_grad_rows(const Args &A)
 {
     const M *weight = (const M *)A.in[2];
     const C *stats = (const C *)A.in[3];
     EACH_ROW(b)
     {
-        Row G(A.in[0], FIRST(b), 1, A.i[1]), X(A.in[1], FIRST(b), 1, A.i[1]);
-        M *out = (M *)A.out + FIRST(b);
-        C mean = stats[2 * b], rate = stats[2 * b + 1];
-        double sum = 0, along = 0, n = (double)A.i[1];
+        Row<H> G(A.in[0], b * A.i[1], 1, A.i[1]), X(A.in[1], b * A.i[1], 1, A.i[1]);
+        M *out = (M *)A.out + b * A.i[1];
+        C mean = stats[2 * b], rate = stats[2 * b + 1], n = (C)A.i[1];
+        double sum = 0, along = 0;
         EACH_IN2(G, X, r, g, x, C h = g * load<DT>(weight[r]); sum += (double)h;
                  along += (double)(h * (x - mean) * rate))
-        C m = (C)(warp_sum(sum) / n), a = (C)(warp_sum(along) / n);
+        C m = (C)warp_sum(sum) / n, a = (C)warp_sum(along) / n;
         EACH_IN2(G, X, r, g, x,
                  out[r] = store<DT>(rate * (g * load<DT>(weight[r]) - m - (x - mean) * rate * a)))
     }
 }
+BY_LENGTH(layer_norm_grad)
 
 /* g, x, stats: sums over a chunk of rows of g y and of g, 32 columns a block.  i: rows, columns, 1, chunk, chunks, groups of
  * columns; out[chunk][2][columns] */
@@ -354,6 +401,7 @@ extern "C" __global__ void layer_norm_join(const Args A)
     {
         i64 which = t / A.i[0], column = t % A.i[0];
         C sum = 0;
+#pragma unroll 8
         for (i64 c = 0; c < A.i[1]; c++) sum += ((const C *)A.in[0])[(2 * c + which) * A.i[0] + column];
         ((M *)(which ? A.more : A.out))[column] = store<DT>(sum);
     }

@@ -2,11 +2,22 @@
  * Initial values: weight and bias uniform in [-1/sqrt(inputs), 1/sqrt(inputs)), which keeps the variance of the
  * outputs near a third of that of the inputs (He et al. 2015 with slope sqrt 5, as PyTorch). */
 #include "module/layers/layer.h"
+#include "tensor/linalg.h"
 
 #include <math.h>
 #include <stdio.h>
 
 gd_linear_options gd_linear_defaults(void) { return (gd_linear_options){.bias = true, .dtype = GD_F32}; }
+
+/* No names, one dtype and device, sizes that fit: product and sum are one operator. */
+static bool is_plain(const gd_tensor *x, const gd_tensor *weight, const gd_tensor *bias)
+{
+    return weight && bias && !x->axes && !weight->axes && !bias->axes && weight->ndim == 2 &&
+           bias->ndim == 1 && x->ndim > 0 && x->size[x->ndim - 1] == weight->size[1] &&
+           bias->size[0] == weight->size[0] && x->dtype == weight->dtype && x->dtype == bias->dtype &&
+           gd_dtype_is_float(x->dtype) && gd_tensor_device(x) == gd_tensor_device(weight) &&
+           gd_tensor_device(x) == gd_tensor_device(bias);
+}
 
 static gd_object *linear_forward(gd_object *self, gd_object *argument, const gd_kwargs *kwargs, void *user)
 {
@@ -18,11 +29,12 @@ static gd_object *linear_forward(gd_object *self, gd_object *argument, const gd_
     gd_tensor *weight = gd_module_get_tensor(m, "weight"), *bias = gd__optional(m, "bias");
     const char *axis = weight ? gd_axis_name(weight, 1) : NULL;
     gd_tensor *y;
-    if (axis)
-        y = gd_contract(x, weight, axis);
-    else
-        y = gd_matmul(x, gd_transpose(weight, 0, 1));
-    if (bias) y = gd_add(y, bias);
+    if (is_plain(x, weight, bias)) {
+        y = gd__linear(x, weight, bias);
+    } else {
+        y = axis ? gd_contract(x, weight, axis) : gd_matmul(x, gd_transpose(weight, 0, 1));
+        if (bias) y = gd_add(y, bias);
+    }
     return gd_tensor_object(gd__local_end(ctx, y));
 }
 

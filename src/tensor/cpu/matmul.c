@@ -286,3 +286,29 @@ gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
     }
     return status ? status : run_product(device->ctx, &p, c->dtype);
 }
+
+/* x w^T + b: x [rows, in], w [out, in], b [out]. */
+gd_status gd__cpu_linear(gd_device *device, const gd_call *call)
+{
+    gd_tensor turned = *call->in[1], *in[2] = {call->in[0], &turned}, *out = call->out[0];
+    turned.size[0] = call->in[1]->size[1];
+    turned.size[1] = call->in[1]->size[0];
+    turned.stride[0] = call->in[1]->stride[1];
+    turned.stride[1] = call->in[1]->stride[0];
+    gd_call times = *call;
+    times.op = GD_OP_matmul;
+    times.nin = 2;
+    times.in = in;
+    gd_status status = gd__cpu_matmul(device, &times);
+    if (status || out->numel == 0) return status;
+    const gd_vec_table *vec = gd__vec(device);
+    int64_t columns = out->size[1], rows = out->numel / columns;
+    for (int64_t i = 0; i < rows; i++)
+        if (out->dtype == GD_F32)
+            vec->add_f32((float *)(void *)out->data + i * columns,
+                         (const float *)(const void *)call->in[2]->data, columns);
+        else
+            vec->add_f64((double *)(void *)out->data + i * columns,
+                         (const double *)(const void *)call->in[2]->data, columns);
+    return GD_OK;
+}
