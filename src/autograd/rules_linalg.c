@@ -59,11 +59,21 @@ RULE(matmul)
 {
     gd_tensor *g = gd__g(p), *a = gd__in(p, 0), *b = gd__in(p, 1);
     if (g && g->ndim > 2 && gd__need(p, 0) && gd__need(p, 1)) g = gd_contiguous(g); /* once for both */
-    if (gd__need(p, 0)) gd__set(p, 0, times(g, T(b)));
+    /* what is not looked at in the result has no gradient; what a does not have needs none */
+    int part = p->node->ni && !gd_grad_enabled(p->node->ctx) ? (int)gd__attr(p, 0) : GD_PRODUCT_WHOLE;
+    bool lower = part == GD_PRODUCT_LOWER;
+    int left = lower                         ? GD_PRODUCT_OF_LOWER
+               : part == GD_PRODUCT_OF_LOWER ? GD_PRODUCT_LOWER
+                                             : GD_PRODUCT_WHOLE;
+    int right = part == GD_PRODUCT_WHOLE || part == GD_PRODUCT_OF_UPPER ? GD_PRODUCT_WHOLE
+                                                                        : GD_PRODUCT_OF_UPPER;
+    if (gd__need(p, 0)) gd__set(p, 0, gd__product_of(g, T(b), left));
     if (!gd__need(p, 1)) return;
     /* the gradient of a transposed operand lies in memory as the operand does */
     bool turned = b && columns_of(b) > 1 && b->stride[b->ndim - 2] == 1;
-    gd__set(p, 1, turned ? T(times(T(g), a)) : times(T(a), g));
+    gd__set(p, 1,
+            turned ? T(gd__product_of(T(g), a, lower ? right : GD_PRODUCT_WHOLE))
+                   : gd__product_of(T(a), g, lower ? GD_PRODUCT_WHOLE : right));
 }
 
 /* Y = X W^T + b */

@@ -2,6 +2,8 @@
  * Skipped without a GPU. */
 #include "cuda/trials.h"
 
+#include "gradus/layers.h"
+
 static gd_device *gpu_of(gd_ctx *ctx) { return gd_gpu_count(ctx) > 0 ? gd_device_get(ctx, "gpu") : NULL; }
 
 static void need_gpu(void)
@@ -67,6 +69,55 @@ static void random_numbers_are_those_of_the_cpu(void **state)
     need_gpu();
     gd_ctx *ctx = context(NULL, 2, NULL);
     random_numbers_agree(ctx, gpu_of(ctx));
+    end_context(ctx, NULL);
+}
+
+/* Output and gradients of causal attention, one after the other. */
+static array attention_on(gd_ctx *ctx, gd_device *device, int64_t time)
+{
+    gd_attention_options o = gd_attention_defaults();
+    o.causal = true;
+    o.dtype = GD_F64;
+    gd_seed(ctx, 4);
+    gd_module *m = gd_attention_new(ctx, 32, 2, &o);
+    gd_tensor *x = gd_randn(ctx, GD_F64, 3, (int64_t[]){2, time, 32});
+    assert_int_equal(gd_module_to_device(m, device), GD_OK);
+    x = gd_require_grad(gd_detach(gd_to_device(x, device)));
+    gd_tensor *y = gd_module_call(m, x), *part[6];
+    assert_int_equal(gd_backward(gd_sum(gd_mul(y, gd_square(y)), NULL, false), NULL, 0), GD_OK);
+    gd_named *named = gd_module_parameters(m, NULL);
+    int count = 0;
+    part[count++] = gd_reshape(gd_detach(y), 1, (int64_t[]){-1});
+    part[count++] = gd_reshape(gd_grad_of(x), 1, (int64_t[]){-1});
+    for (int64_t i = 0; i < gd_named_count(named); i++)
+        part[count++] = gd_reshape(gd_contiguous(gd_grad_of(gd_named_tensor(named, i))), 1, (int64_t[]){-1});
+    array all = array_of(gd_cat(part, count, "0"));
+    for (int64_t i = 0; i < gd_named_count(named); i++) gd_zero_grad(gd_named_tensor(named, i));
+    gd_zero_grad(x);
+    gd_named_release(named);
+    return all;
+}
+
+static void attention_agrees_with_the_cpu(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    static const int64_t times[] = {5, 128, 131,
+                                    600}; /* whole, halved evenly and not, rows longer than held */
+    for (int k = 0; k < COUNT_OF(times); k++) {
+        gd_scope_begin(ctx);
+        array want = attention_on(ctx, gd_device_get(ctx, "cpu"), times[k]),
+              got = attention_on(ctx, gpu_of(ctx), times[k]);
+        assert_int_equal(want.numel, got.numel);
+        for (int64_t i = 0; i < want.numel; i++)
+            if (fabsl(want.v[i] - got.v[i]) > 1e-10L * (1 + fabsl(want.v[i])))
+                fail_msg("time %lld, number %lld: %.17Lg and %.17Lg", (long long)times[k], (long long)i,
+                         want.v[i], got.v[i]);
+        array_free(&want);
+        array_free(&got);
+        gd_scope_end(ctx);
+    }
     end_context(ctx, NULL);
 }
 
@@ -141,6 +192,7 @@ int main(void)
         cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
         cmocka_unit_test(state_and_checkpoints_go_from_device_to_device),
         cmocka_unit_test(random_numbers_are_those_of_the_cpu),
+        cmocka_unit_test(attention_agrees_with_the_cpu),
         cmocka_unit_test(out_of_memory_leaves_everything_usable),
         cmocka_unit_test(an_index_out_of_range_is_reported_when_the_host_reads),
         cmocka_unit_test(products_of_broadcast_batches_agree_with_the_cpu),

@@ -5,6 +5,7 @@
  *
  * causal: scores of later positions are -infinity before the softmax.  Initial values: those of linear. */
 #include "module/layers/layer.h"
+#include "tensor/linalg.h"
 
 #include <math.h>
 
@@ -18,8 +19,10 @@ static gd_tensor *attend(gd_tensor *q, gd_tensor *k, gd_tensor *v, bool causal)
 {
     if (!q || !k || !v) return NULL;
     double scale = 1 / sqrt((double)gd_size(q, 3));
-    gd_tensor *scores = gd_matmul(q, gd_transpose(k, 2, 3));
-    return gd_matmul(gd__attention_softmax(scores, scale, causal), v);
+    gd_tensor *scores = gd__product_of(q, gd_transpose(k, 2, 3),
+                                       causal ? GD_PRODUCT_LOWER : GD_PRODUCT_WHOLE);
+    gd_tensor *weights = gd__attention_softmax(scores, scale, causal);
+    return gd__product_of(weights, v, causal ? GD_PRODUCT_OF_LOWER : GD_PRODUCT_WHOLE);
 }
 
 /* x is [n, time, size] without names. */
