@@ -255,6 +255,20 @@ static void inner_links_take_the_place_of_the_gradient(void **state)
     problem_close(&q);
 }
 
+static void inner_links_may_evaluate(void **state)
+{
+    (void)state;
+    const char *const chains[] = {"newton_cg(inner=online(lr(1)))",
+                                  "newton_cg_steihaug(hvp_method=\"autograd\", inner=online(lr(1)))",
+                                  "newton(inner=online(lr(1)))", "trust_cg(newton, inner=online(lr(1)))"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        problem q = problem_open(chains[i], quadratic, 3, (double[]){3, -2, 5});
+        problem_steps(&q, 12);
+        assert_values_near(q.p, 1e-5, QUADRATIC_MINIMUM);
+        problem_close(&q);
+    }
+}
+
 static void inverse_free_newton_converges_to_newton(void **state)
 {
     (void)state;
@@ -451,6 +465,7 @@ int main(void)
         cmocka_unit_test(update_freq_keeps_the_hessian),
         cmocka_unit_test(warm_start_begins_at_the_solution_before),
         cmocka_unit_test(inner_links_take_the_place_of_the_gradient),
+        cmocka_unit_test(inner_links_may_evaluate),
         cmocka_unit_test(inverse_free_newton_converges_to_newton),
         cmocka_unit_test(inverse_free_newton_recovers_from_singular_hessians),
         cmocka_unit_test(two_point_newton_converges_faster_than_newton),

@@ -16,8 +16,18 @@ gd_products gd__products_of(gd_link *link, gd_var *var)
                          .h = gd_link_real(link, "h", NULL)};
 }
 
+static bool evaluates(const gd_link *link)
+{
+    if (link && gd_link_class_of(link)->needs_closure) return true;
+    for (int i = 0; link && i < gd_link_children(link); i++)
+        if (evaluates(gd_link_child_at(link, i))) return true;
+    return false;
+}
+
 void gd__products_prepare(const gd_products *p)
 {
+    /* inner links that move the parameters, even there and back, would leave the history of another point behind */
+    if (evaluates(gd_link_child(p->link, "inner"))) return;
     if (p->method != GD_HVP_AUTOGRAD || !gd_var_has_closure(p->var) || gd_var_has_grad(p->var)) return;
     if (!gd__var_gives_products(p->var)) (void)gd_var_grad_graph(p->var);
 }
