@@ -103,8 +103,7 @@ static void attention_agrees_with_the_cpu(void **state)
     (void)state;
     need_gpu();
     gd_ctx *ctx = context(NULL, 2, NULL);
-    static const int64_t times[] = {5, 128, 131,
-                                    600}; /* whole, halved evenly and not, rows longer than held */
+    static const int64_t times[] = {5, 131, 600, 1024, 1027}; /* the last two halved, evenly and not */
     for (int k = 0; k < COUNT_OF(times); k++) {
         gd_scope_begin(ctx);
         array want = attention_on(ctx, gd_device_get(ctx, "cpu"), times[k]),
