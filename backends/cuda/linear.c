@@ -176,8 +176,8 @@ static gd_status gemm(gd_device *device, const gd_call *call, operand *a, operan
     return code ? blas_fail(device, "cublasGemmStridedBatchedEx", code) : GD_OK;
 }
 
-#define WORTH_HALVING \
-    1024 /* two small products are slower than one: 256 rows lost a percent of a training step */
+/* Two small products are slower than one: with 256 rows a training step lost a percent. */
+#define WORTH_HALVING 1024
 
 /* The whole product, or two halves of its rows of which one has a quarter of the work less: see gd__product_of. */
 static gd_status gemm_parts(gd_device *device, const gd_call *call, operand *a, operand *b,

@@ -365,7 +365,7 @@ gd_tensor *gd_diagonal(gd_tensor *a)
 
 gd_status gd__split3(gd_tensor *x, gd_tensor *part[3])
 {
-    if (!x) return GD_ARGUMENT;
+    if (!gd__given1("split3", x)) return GD_ARGUMENT;
     gd_ctx *ctx = x->head.ctx;
     for (int k = 0; k < 3; k++) {
         part[k] = gd__new(x->storage->device, x->dtype, x->ndim - 1, x->size + 1);

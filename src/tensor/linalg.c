@@ -186,7 +186,7 @@ gd_tensor *gd__product_of(gd_tensor *a, gd_tensor *b, int part)
 
 gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b)
 {
-    if (!x || !w || !b) return NULL;
+    if (!gd__given("linear", (gd_tensor *[]){x, w, b}, 3) || !gd__need_float("linear", x)) return NULL;
     int64_t size[GD_MAX_DIMS], inputs = w->size[1];
     memcpy(size, x->size, sizeof size);
     size[x->ndim - 1] = w->size[0];

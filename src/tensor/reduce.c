@@ -303,7 +303,7 @@ gd_tensor *gd_softmax(gd_tensor *x, const char *axis) { return along(GD_OP_softm
 
 gd_tensor *gd__attention_softmax(gd_tensor *x, double scale, bool causal)
 {
-    if (!x || !gd__need_float("softmax", x)) return NULL;
+    if (!gd__given1("softmax", x) || !gd__need_float("softmax", x)) return NULL;
     int64_t rows = x->size[x->ndim - 2], columns = x->size[x->ndim - 1];
     gd_attrs attrs = {
         .ni = 6,
@@ -315,7 +315,7 @@ gd_tensor *gd__attention_softmax(gd_tensor *x, double scale, bool causal)
 
 gd_tensor *gd__softmax_grad(gd_tensor *g, gd_tensor *y, const int64_t *sizes, double scale, int64_t causal)
 {
-    if (!g || !y) return NULL;
+    if (!gd__given2("softmax_grad", g, y) || !gd__need_float("softmax_grad", y)) return NULL;
     gd_attrs attrs = {.ni = 6, .i = {sizes[0], sizes[1], sizes[2], 0, 0, causal}, .nf = 1, .f = {scale}};
     return gd__run1(GD_OP_softmax_grad, (gd_tensor *[]){g, y}, 2, &attrs, gd__new_like(y, y->dtype));
 }
@@ -330,21 +330,21 @@ static gd_attrs trailing(const gd_tensor *x, int count, double eps)
 
 gd_tensor *gd__standardize(gd_tensor *x, int count, double eps)
 {
-    if (!x) return NULL;
+    if (!gd__given1("standardize", x) || !gd__need_float("standardize", x)) return NULL;
     gd_attrs attrs = trailing(x, count, eps);
     return gd__run1(GD_OP_standardize, &x, 1, &attrs, gd__new_like(x, x->dtype));
 }
 
 gd_tensor *gd__standardize_grad(gd_tensor *g, gd_tensor *x, int count, double eps)
 {
-    if (!g || !x) return NULL;
+    if (!gd__given2("standardize_grad", g, x) || !gd__need_float("standardize_grad", x)) return NULL;
     gd_attrs attrs = trailing(x, count, eps);
     return gd__run1(GD_OP_standardize_grad, (gd_tensor *[]){g, x}, 2, &attrs, gd__new_like(x, x->dtype));
 }
 
 gd_tensor *gd__layer_norm(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int count, double eps)
 {
-    if (!x || !weight || !bias) return NULL;
+    if (!gd__given("layer_norm", (gd_tensor *[]){x, weight, bias}, 3)) return NULL;
     gd_attrs attrs = trailing(x, count, eps);
     gd_dtype wide = x->dtype == GD_F64 ? GD_F64 : GD_F32;
     gd_tensor *in[3] = {x, weight, bias},
@@ -363,7 +363,9 @@ static gd_attrs rows_of(const gd_tensor *x, const gd_tensor *stats)
 
 gd_tensor *gd__layer_norm_grad(gd_tensor *g, gd_tensor *x, gd_tensor *weight, gd_tensor *stats)
 {
-    if (!g || !x || !weight || !stats) return NULL;
+    if (!gd__given("layer_norm_grad", (gd_tensor *[]){g, x, weight, stats}, 4) ||
+        !gd__need_float("layer_norm_grad", x))
+        return NULL;
     gd_attrs attrs = rows_of(x, stats);
     gd_tensor *in[4] = {g, x, weight, stats};
     return gd__run1(GD_OP_layer_norm_grad, in, 4, &attrs, gd__new_like(x, x->dtype));
@@ -371,7 +373,7 @@ gd_tensor *gd__layer_norm_grad(gd_tensor *g, gd_tensor *x, gd_tensor *weight, gd
 
 gd_status gd__layer_norm_sums(gd_tensor *g, gd_tensor *x, gd_tensor *stats, gd_tensor *sums[2])
 {
-    if (!g || !x || !stats) return GD_ARGUMENT;
+    if (!gd__given("layer_norm_sums", (gd_tensor *[]){g, x, stats}, 3)) return GD_ARGUMENT;
     gd_attrs attrs = rows_of(x, stats);
     for (int k = 0; k < 2; k++)
         if (!(sums[k] = gd__new(x->storage->device, x->dtype, 1, &attrs.i[1]))) return GD_NOMEM;
