@@ -650,6 +650,42 @@ static void uploads_wait_for_pinned_memory_only(void **state)
     assert_true(fake_is_clean());
 }
 
+/* Freed blocks wait for the next who asks, and go back when the driver has nothing left. */
+static void freed_memory_is_used_again(void **state)
+{
+    (void)state;
+    cuda_api api;
+    fake_fill(&api);
+    fake_reset(1);
+    gd_device gpu;
+    gd_options options = gd_options_default();
+    options.threads = 1;
+    options.pool = true; /* under sanitizers it is not */
+    gd_ctx *ctx = gd_ctx_new(&options);
+    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    void *a = gpu.backend->alloc(&gpu, 1000), *b;
+    int64_t calls = fake.calls, blocks = fake.blocks;
+    gpu.backend->free(&gpu, a, 1000);
+    assert_ptr_equal(b = gpu.backend->alloc(&gpu, 1020), a);
+    gpu.backend->free(&gpu, b, 1020);
+    assert_int_equal(fake.calls, calls);
+    assert_int_equal(fake.blocks, blocks);
+    fake.fail_at = fake.calls + 1; /* the first try of the next */
+    assert_non_null(b = gpu.backend->alloc(&gpu, 1 << 20));
+    assert_no_error(ctx);
+    assert_int_equal(fake.blocks, blocks); /* one went, one came */
+    gpu.backend->free(&gpu, b, 1 << 20);
+    fake.fail_at = fake.calls + 1;
+    fake.fail_on = true;
+    assert_null(gpu.backend->alloc(&gpu, 1 << 21));
+    assert_error(ctx, GD_NOMEM, "gpu:0: ");
+    fake.fail_at = 0;
+    fake.fail_on = false;
+    close_fake(&gpu);
+    end_context(ctx, NULL);
+    assert_true(fake_is_clean());
+}
+
 /* A batch axis that is broadcast inside another one: the fake cuBLAS touches what it is given. */
 static void broadcast_batches_are_multiplied_in_place(void **state)
 {
@@ -684,6 +720,7 @@ int main(void)
         cmocka_unit_test(graphs_are_made_once_and_updated),
         cmocka_unit_test(two_gpus_do_not_mix),
         cmocka_unit_test(uploads_wait_for_pinned_memory_only),
+        cmocka_unit_test(freed_memory_is_used_again),
         cmocka_unit_test(broadcast_batches_are_multiplied_in_place),
         cmocka_unit_test(failing_driver_calls_are_errors_and_leak_nothing),
         cmocka_unit_test(failing_allocations_are_errors_and_leak_nothing),
