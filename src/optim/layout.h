@@ -16,7 +16,8 @@ typedef struct gd_vector_loops {
     double (*dot)(const void *x, const void *y, int64_t n);
     double (*sum)(const void *x, const void *y, int64_t n);     /* of magnitudes; y is not used */
     double (*largest)(const void *x, const void *y, int64_t n); /* magnitude; NaN wins; y is not used */
-    void (*dot2)(const void *row, const void *x, const void *y, int64_t n, double out[2]);
+    /* a x, a y, b x, b y */
+    void (*dot4)(const void *a, const void *b, const void *x, const void *y, int64_t n, double out[4]);
     void (*move)(void *o, const void *x, const void *u, double a, int64_t n); /* o = x - a u */
     void (*scale)(void *o, const void *x, double a, int64_t n);
     void (*pair)(void *s, void *y, void *before_p, void *before_g, const void *p, const void *g, int64_t n);

@@ -94,14 +94,13 @@ static void row_products(dots_job *j, const gd_span *span, int row, const void *
     const gd_layout *l = &h->layout;
     const void *rs = gd__in_vector(l, row_of(h, h->s, row), span),
                *ry = gd__in_vector(l, row_of(h, h->y, row), span);
-    double two[2];
     if (j->pair && j->dots) {
-        l->loops->dot2(rs, u, y, span->size, two);
-        out[SU] = two[0];
-        out[SY] = two[1];
-        l->loops->dot2(ry, u, y, span->size, two);
-        out[YU] = two[0];
-        out[YY] = two[1];
+        double four[4];
+        l->loops->dot4(rs, ry, u, y, span->size, four);
+        out[SU] = four[0];
+        out[SY] = four[1];
+        out[YU] = four[2];
+        out[YY] = four[3];
     } else {
         const void *x = j->pair ? y : u;
         out[j->pair ? SY : SU] = l->loops->dot(rs, x, span->size);

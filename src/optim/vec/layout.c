@@ -5,6 +5,9 @@
 #include "optim/layout.h"
 
 #include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
@@ -17,6 +20,14 @@ typedef double unaligned_wide __attribute__((vector_size(64), aligned(8), may_al
 typedef float unaligned_narrow __attribute__((vector_size(32), aligned(4), may_alias));
 #define LANES 16 /* two of them */
 
+/* A product of two f32 is exact in f64: fused or not, the bits are the same. */
+#define MULADD_F64(a, b, c) ((c) + (a) * (b))
+#ifdef __AVX512F__
+#define MULADD_F32(a, b, c) ((wide)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#else
+#define MULADD_F32 MULADD_F64
+#endif
+
 #define LOAD_F64(p) (*(const unaligned_wide *)(const void *)(p))
 #define LOAD_F32(p) __builtin_convertvector(*(const unaligned_narrow *)(const void *)(p), wide)
 
@@ -25,6 +36,9 @@ static inline double add_lanes(const wide *a, const wide *b)
     wide c = *a + *b;
     return ((c[0] + c[4]) + (c[1] + c[5])) + ((c[2] + c[6]) + (c[3] + c[7]));
 }
+
+/* How far ahead rows are asked for: processors do not look beyond a page, and a history is many short streams. */
+#define AHEAD 2048
 
 /* Magnitudes compare as integers do, and NaN is larger than all. */
 #define MAGNITUDE_BITS(x) ((whole)(x)&INT64_MAX)
@@ -40,83 +54,99 @@ static inline double add_lanes(const wide *a, const wide *b)
     T x##_tail[LANES] = {0}; \
     memcpy(x##_tail, (x) + (at), (size_t)(n) * sizeof(T))
 
-#define SUMS                                                                                           \
-    static double NAME(dot)(const void *x_, const void *y_, int64_t n)                                 \
-    {                                                                                                  \
-        const T *x = x_, *y = y_;                                                                      \
-        wide a = {0}, b = {0};                                                                         \
-        int64_t i = 0;                                                                                 \
-        for (; i + LANES <= n; i += LANES) {                                                           \
-            a += LOAD(x + i) * LOAD(y + i);                                                            \
-            b += LOAD(x + i + 8) * LOAD(y + i + 8);                                                    \
-        }                                                                                              \
-        if (i < n) {                                                                                   \
-            TAIL(x, i, n - i);                                                                         \
-            TAIL(y, i, n - i);                                                                         \
-            a += LOAD(x_tail) * LOAD(y_tail);                                                          \
-            b += LOAD(x_tail + 8) * LOAD(y_tail + 8);                                                  \
-        }                                                                                              \
-        return add_lanes(&a, &b);                                                                      \
-    }                                                                                                  \
-    /* out[0] = row x, out[1] = row y; the row is read once */                                         \
-    static void NAME(dot2)(const void *row_, const void *x_, const void *y_, int64_t n, double out[2]) \
-    {                                                                                                  \
-        const T *row = row_, *x = x_, *y = y_;                                                         \
-        wide a = {0}, b = {0}, c = {0}, d = {0};                                                       \
-        int64_t i = 0;                                                                                 \
-        for (; i + LANES <= n; i += LANES) {                                                           \
-            wide r = LOAD(row + i), s = LOAD(row + i + 8);                                             \
-            a += r * LOAD(x + i);                                                                      \
-            b += s * LOAD(x + i + 8);                                                                  \
-            c += r * LOAD(y + i);                                                                      \
-            d += s * LOAD(y + i + 8);                                                                  \
-        }                                                                                              \
-        if (i < n) {                                                                                   \
-            TAIL(row, i, n - i);                                                                       \
-            TAIL(x, i, n - i);                                                                         \
-            TAIL(y, i, n - i);                                                                         \
-            wide r = LOAD(row_tail), s = LOAD(row_tail + 8);                                           \
-            a += r * LOAD(x_tail);                                                                     \
-            b += s * LOAD(x_tail + 8);                                                                 \
-            c += r * LOAD(y_tail);                                                                     \
-            d += s * LOAD(y_tail + 8);                                                                 \
-        }                                                                                              \
-        out[0] = add_lanes(&a, &b);                                                                    \
-        out[1] = add_lanes(&c, &d);                                                                    \
-    }                                                                                                  \
-    static double NAME(sum)(const void *x_, const void *y_, int64_t n)                                 \
-    {                                                                                                  \
-        const T *x = x_;                                                                               \
-        (void)y_;                                                                                      \
-        wide a = {0}, b = {0};                                                                         \
-        int64_t i = 0;                                                                                 \
-        for (; i + LANES <= n; i += LANES) {                                                           \
-            a += MAGNITUDE(LOAD(x + i));                                                               \
-            b += MAGNITUDE(LOAD(x + i + 8));                                                           \
-        }                                                                                              \
-        if (i < n) {                                                                                   \
-            TAIL(x, i, n - i);                                                                         \
-            a += MAGNITUDE(LOAD(x_tail));                                                              \
-            b += MAGNITUDE(LOAD(x_tail + 8));                                                          \
-        }                                                                                              \
-        return add_lanes(&a, &b);                                                                      \
-    }                                                                                                  \
-    static double NAME(largest)(const void *x_, const void *y_, int64_t n)                             \
-    {                                                                                                  \
-        const T *x = x_;                                                                               \
-        (void)y_;                                                                                      \
-        whole a = {0};                                                                                 \
-        int64_t i = 0;                                                                                 \
-        for (; i + 8 <= n; i += 8) ENLARGE(a, LOAD(x + i));                                            \
-        if (i < n) {                                                                                   \
-            TAIL(x, i, n - i);                                                                         \
-            ENLARGE(a, LOAD(x_tail));                                                                  \
-        }                                                                                              \
-        int64_t most = a[0];                                                                           \
-        for (int k = 1; k < 8; k++) most = a[k] > most ? a[k] : most;                                  \
-        double value;                                                                                  \
-        memcpy(&value, &most, sizeof value);                                                           \
-        return value;                                                                                  \
+#define SUMS                                                                                          \
+    static double NAME(dot)(const void *x_, const void *y_, int64_t n)                                \
+    {                                                                                                 \
+        const T *x = x_, *y = y_;                                                                     \
+        wide a = {0}, b = {0};                                                                        \
+        int64_t i = 0;                                                                                \
+        for (; i + LANES <= n; i += LANES) {                                                          \
+            a += LOAD(x + i) * LOAD(y + i);                                                           \
+            b += LOAD(x + i + 8) * LOAD(y + i + 8);                                                   \
+        }                                                                                             \
+        if (i < n) {                                                                                  \
+            TAIL(x, i, n - i);                                                                        \
+            TAIL(y, i, n - i);                                                                        \
+            a += LOAD(x_tail) * LOAD(y_tail);                                                         \
+            b += LOAD(x_tail + 8) * LOAD(y_tail + 8);                                                 \
+        }                                                                                             \
+        return add_lanes(&a, &b);                                                                     \
+    }                                                                                                 \
+    /* a x, a y, b x, b y; everything is read once */                                                 \
+    static void NAME(dot4)(const void *a_, const void *b_, const void *x_, const void *y_, int64_t n, \
+                           double out[4])                                                             \
+    {                                                                                                 \
+        const T *a = a_, *b = b_, *x = x_, *y = y_;                                                   \
+        wide ax = {0}, ax2 = {0}, ay = {0}, ay2 = {0}, bx = {0}, bx2 = {0}, by = {0}, by2 = {0};      \
+        int64_t i = 0;                                                                                \
+        for (; i + LANES <= n; i += LANES) {                                                          \
+            wide x1 = LOAD(x + i), x2 = LOAD(x + i + 8), y1 = LOAD(y + i), y2 = LOAD(y + i + 8);      \
+            __builtin_prefetch((const char *)(a + i) + AHEAD);                                        \
+            __builtin_prefetch((const char *)(b + i) + AHEAD);                                        \
+            wide a1 = LOAD(a + i), a2 = LOAD(a + i + 8), b1 = LOAD(b + i), b2 = LOAD(b + i + 8);      \
+            ax = MULADD(a1, x1, ax);                                                                  \
+            ay = MULADD(a1, y1, ay);                                                                  \
+            bx = MULADD(b1, x1, bx);                                                                  \
+            by = MULADD(b1, y1, by);                                                                  \
+            ax2 = MULADD(a2, x2, ax2);                                                                \
+            ay2 = MULADD(a2, y2, ay2);                                                                \
+            bx2 = MULADD(b2, x2, bx2);                                                                \
+            by2 = MULADD(b2, y2, by2);                                                                \
+        }                                                                                             \
+        if (i < n) {                                                                                  \
+            TAIL(a, i, n - i);                                                                        \
+            TAIL(b, i, n - i);                                                                        \
+            TAIL(x, i, n - i);                                                                        \
+            TAIL(y, i, n - i);                                                                        \
+            wide x1 = LOAD(x_tail), x2 = LOAD(x_tail + 8), y1 = LOAD(y_tail), y2 = LOAD(y_tail + 8);  \
+            wide a1 = LOAD(a_tail), a2 = LOAD(a_tail + 8), b1 = LOAD(b_tail), b2 = LOAD(b_tail + 8);  \
+            ax = MULADD(a1, x1, ax);                                                                  \
+            ay = MULADD(a1, y1, ay);                                                                  \
+            bx = MULADD(b1, x1, bx);                                                                  \
+            by = MULADD(b1, y1, by);                                                                  \
+            ax2 = MULADD(a2, x2, ax2);                                                                \
+            ay2 = MULADD(a2, y2, ay2);                                                                \
+            bx2 = MULADD(b2, x2, bx2);                                                                \
+            by2 = MULADD(b2, y2, by2);                                                                \
+        }                                                                                             \
+        out[0] = add_lanes(&ax, &ax2);                                                                \
+        out[1] = add_lanes(&ay, &ay2);                                                                \
+        out[2] = add_lanes(&bx, &bx2);                                                                \
+        out[3] = add_lanes(&by, &by2);                                                                \
+    }                                                                                                 \
+    static double NAME(sum)(const void *x_, const void *y_, int64_t n)                                \
+    {                                                                                                 \
+        const T *x = x_;                                                                              \
+        (void)y_;                                                                                     \
+        wide a = {0}, b = {0};                                                                        \
+        int64_t i = 0;                                                                                \
+        for (; i + LANES <= n; i += LANES) {                                                          \
+            a += MAGNITUDE(LOAD(x + i));                                                              \
+            b += MAGNITUDE(LOAD(x + i + 8));                                                          \
+        }                                                                                             \
+        if (i < n) {                                                                                  \
+            TAIL(x, i, n - i);                                                                        \
+            a += MAGNITUDE(LOAD(x_tail));                                                             \
+            b += MAGNITUDE(LOAD(x_tail + 8));                                                         \
+        }                                                                                             \
+        return add_lanes(&a, &b);                                                                     \
+    }                                                                                                 \
+    static double NAME(largest)(const void *x_, const void *y_, int64_t n)                            \
+    {                                                                                                 \
+        const T *x = x_;                                                                              \
+        (void)y_;                                                                                     \
+        whole a = {0};                                                                                \
+        int64_t i = 0;                                                                                \
+        for (; i + 8 <= n; i += 8) ENLARGE(a, LOAD(x + i));                                           \
+        if (i < n) {                                                                                  \
+            TAIL(x, i, n - i);                                                                        \
+            ENLARGE(a, LOAD(x_tail));                                                                 \
+        }                                                                                             \
+        int64_t most = a[0];                                                                          \
+        for (int k = 1; k < 8; k++) most = a[k] > most ? a[k] : most;                                 \
+        double value;                                                                                 \
+        memcpy(&value, &most, sizeof value);                                                          \
+        return value;                                                                                 \
     }
 
 #define MAPS                                                                                      \
@@ -196,18 +226,21 @@ static inline double add_lanes(const wide *a, const wide *b)
 #define SUFFIX _f32
 #define T      float
 #define LOAD   LOAD_F32
+#define MULADD MULADD_F32
 ALL_LOOPS
 #undef SUFFIX
 #undef T
 #undef LOAD
+#undef MULADD
 #define SUFFIX _f64
 #define T      double
 #define LOAD   LOAD_F64
+#define MULADD MULADD_F64
 ALL_LOOPS
 
 #define TABLE(suffix)                                                                                       \
     {                                                                                                       \
-        dot##suffix, sum##suffix, largest##suffix, dot2##suffix, move##suffix, scale##suffix, pair##suffix, \
+        dot##suffix, sum##suffix, largest##suffix, dot4##suffix, move##suffix, scale##suffix, pair##suffix, \
             combine##suffix, rank_two##suffix                                                               \
     }
 
