@@ -1,31 +1,7 @@
 /* Products with Hessians and Jacobians, full ones, and gradcheck itself, against closed forms. */
-#include "support/support.h"
+#include "autograd/graph_support.h"
 
 #include <math.h>
-
-static gd_ctx *ctx;
-static memory m;
-
-static int setup(void **state)
-{
-    (void)state;
-    m = (memory){0};
-    ctx = context(&m, 1, NULL);
-    gd_scope_begin(ctx);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    gd_scope_end(ctx);
-    end_context(ctx, &m);
-    return 0;
-}
-
-static gd_tensor *total(gd_tensor *t) { return gd_sum(t, NULL, false); }
-
-#define assert_ok(status) assert_int_equal(status, GD_OK)
 
 /* ---- functions with known derivatives ---- */
 

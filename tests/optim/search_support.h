@@ -123,6 +123,28 @@ __attribute__((unused)) static void check_continues(const char *chain, plain_fn 
     unlink(path);
 }
 
+/* Allocation k of a step fails, for every k: nothing leaks, and the next step works. */
+__attribute__((unused)) static void check_failing_memory(const char *chain, plain_fn fn, int n,
+                                                         const double *start, int warm)
+{
+    for (int64_t k = 1, failed = 1; failed; k++) {
+        memory m = {0};
+        gd_ctx *ctx = context(&m, 1, NULL);
+        run r = run_open(ctx, chain, fn, n, start);
+        run_steps(&r, warm);
+        m.requests = 0;
+        m.fail_at = k;
+        (void)!run_step(&r);
+        failed = m.failed;
+        m.fail_at = 0;
+        gd_clear_error(ctx);
+        run_steps(&r, 1);
+        assert_true(isfinite(first_of(&r)));
+        run_close(&r);
+        end_context(ctx, &m);
+    }
+}
+
 /* Evaluation k of a step fails, for every k: the step reports it, the parameters are where they were bit for bit (within
  * `slack`), and the next step works. */
 __attribute__((unused)) static void check_failing_evaluations(const char *chain, plain_fn fn, int n,

@@ -1,136 +1,12 @@
-/* Chains as text: reading, printing, errors with their column, classes of users. */
+/* Chains as text: reading, printing, errors with their column. */
 #include "chain_property.h"
-#include "gradus/link.h"
-#include "optim/classes.h"
+#include "chain_support.h"
 #include "optim/scan.h"
-#include "optim/setting.h"
 #include "optim/suggest.h"
-#include "support/support.h"
 
 #include <dirent.h>
 #include <locale.h>
 #include <math.h>
-
-/* ---- classes that only these tests have ---- */
-
-static gd_value same(gd_rule *r, gd_value update)
-{
-    (void)r;
-    return update;
-}
-
-static const gd_field decay_fields[] = {
-    GD_REAL("beta1", 0.9, 0, 1, "first"),
-    GD_REAL("beta2", 0.999, 0, 1, "second"),
-    GD_FLAG("debiased", true, "corrected"),
-    GD_CHOICE("init", "zeros", "zeros|update", "first value"),
-    GD_REAL_OR_NONE("limit", 0, INFINITY, "at most"),
-    GD_INT("every", 1, 1, 1000, "steps"),
-    GD_CHILD("inner", "applied inside"),
-};
-static const gd_field scale_fields[] = {GD_REAL_NEEDED("factor", -INFINITY, INFINITY, "by"),
-                                        GD_REAL("power", 1, -10, 10, "of it")};
-static const gd_field tx_rate_fields[] = {
-    GD_REAL("tx_rate", 1e-3, -INFINITY, INFINITY, "named like its link")};
-static const gd_field window_fields[] = {
-    {.name = "weights", .kinds = GD_SET_LIST | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}},
-    {.name = "axes",
-     .kinds = GD_SET_LIST | GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_NONE},
-     .low = 0,
-     .high = 7,
-     .integer = true},
-    {.name = "title", .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = "w = "}},
-};
-static const gd_field pair_fields[] = {GD_CHILD_NEEDED("left", "one"), GD_CHILD_NEEDED("right", "other"),
-                                       GD_INT_NEEDED("steps", 1, 1e6, "of both")};
-static const gd_field all_fields[] = {GD_CHILDREN("modules", "in turn"),
-                                      GD_INT("steps", 1, 1, 1e6, "of each")};
-static const gd_field mix_fields[] = {
-    {.name = "other", .kinds = GD_SET_REAL | GD_SET_CHAIN, .low = -INFINITY, .high = INFINITY},
-    GD_REAL("alpha", 1, -INFINITY, INFINITY, "times")};
-/* as split(filter, true, false) of the catalogue has it */
-static const gd_field split_fields[] = {{.name = "filter", .kinds = GD_SET_STRING},
-                                        GD_CHILD("true", "for those"),
-                                        GD_CHILD("false", "for the rest")};
-static const gd_field span_fields[] = {GD_REAL("low", 0, -INFINITY, INFINITY, "from"),
-                                       GD_REAL("high", 1, -INFINITY, INFINITY, "to")};
-
-static gd_status span_check(gd_link *link)
-{
-    if (gd_link_real(link, "low", NULL) <= gd_link_real(link, "high", NULL)) return GD_OK;
-    return gd_fail(gd_link_ctx(link), GD_VALUE, "tx_span: low is above high");
-}
-
-#define CLASS(n, f)                                                      \
-    {                                                                    \
-        .name = n, .fields = f, .field_count = COUNT_OF(f), .rule = same \
-    }
-
-static const gd_link_class classes[] = {
-    CLASS("tx_decay", decay_fields),
-    CLASS("tx_scale", scale_fields),
-    CLASS("tx_rate", tx_rate_fields),
-    CLASS("tx_window", window_fields),
-    CLASS("tx_pair", pair_fields),
-    CLASS("tx_all", all_fields),
-    CLASS("tx_mix", mix_fields),
-    CLASS("tx_split", split_fields),
-    {.name = "tx_span", .fields = span_fields, .field_count = 2, .rule = same, .check = span_check},
-    {.name = "tx_plain", .rule = same},
-};
-
-static memory counted;
-
-static int begin(void **state)
-{
-    counted = (memory){0};
-    gd_ctx *ctx = context(&counted, 1, NULL);
-    for (int i = 0; i < COUNT_OF(classes); i++)
-        assert_int_equal(gd_link_class_register(ctx, &classes[i]), GD_OK);
-    *state = ctx;
-    return 0;
-}
-
-static int end(void **state)
-{
-    assert_no_error(*state);
-    end_context(*state, &counted);
-    return 0;
-}
-
-static gd_link *parsed(gd_ctx *ctx, const char *text)
-{
-    gd_link *link = gd_chain(ctx, text);
-    if (!link) print_error("'%s'\n", text);
-    assert_no_error(ctx);
-    assert_non_null(link);
-    return link;
-}
-
-static void expect_print(const gd_link *link, const char *want)
-{
-    char text[4096];
-    int length = gd_link_print(link, text, sizeof text);
-    assert_string_equal(text, want);
-    assert_int_equal(length, strlen(want));
-}
-
-static const char *name_of(const gd_link *link) { return gd_link_class_of(link)->name; }
-
-/* Everything but states. */
-static bool same_link(const gd_link *a, const gd_link *b)
-{
-    const gd_link_class *cls = gd_link_class_of(a);
-    if (cls != gd_link_class_of(b) || gd_link_children(a) != gd_link_children(b)) return false;
-    for (int i = 0; i < cls->field_count; i++)
-        if (!gd__setting_equal(gd_link_get(a, cls->fields[i].name, NULL),
-                               gd_link_get(b, cls->fields[i].name, NULL)))
-            return false;
-    for (int i = 0; i < gd_link_children(a); i++)
-        if (!same_link(gd_link_child_at(a, i), gd_link_child_at(b, i))) return false;
-    return true;
-}
 
 /* ---- reading ---- */
 
@@ -620,135 +496,6 @@ static void the_same_link_twice_is_refused(void **state)
     gd_clear_error(ctx);
 }
 
-/* ---- classes ---- */
-
-static const gd_field no_name[] = {GD_REAL("a b", 0, 0, 1, "")};
-static const gd_field no_kind[] = {{.name = "a"}};
-static const gd_field two[] = {GD_REAL("a", 0, 0, 1, ""), GD_FLAG("a", 0, "")};
-static const gd_field outside[] = {GD_REAL("a", 2, 0, 1, "")};
-static const gd_field backwards[] = {GD_REAL("a", 0, 1, 0, "")};
-static const gd_field other_kind[] = {{.name = "a", .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_REAL}}};
-static const gd_field no_choice[] = {GD_CHOICE("a", "z", "x|y", "")};
-static const gd_field choice_of_number[] = {{.name = "a", .kinds = GD_SET_REAL, .choices = "x"}};
-static const gd_field many_numbers[] = {{.name = "a", .kinds = GD_SET_REAL, .variadic = true}};
-static const gd_field many_twice[] = {GD_CHILDREN("a", ""), GD_CHILDREN("b", "")};
-static const gd_field whole_flag[] = {{.name = "a", .kinds = GD_SET_BOOL, .integer = true}};
-static const gd_slot slots_twice[] = {{"m", false}, {"m", false}};
-
-static gd_status whole_step(gd_link *link, gd_var *var)
-{
-    (void)link;
-    (void)var;
-    return GD_OK;
-}
-
-static void only_state(gd_rule *r, gd_value update)
-{
-    (void)r;
-    (void)update;
-}
-
-static gd_status on_tensors(const gd_transform *t)
-{
-    (void)t;
-    return GD_OK;
-}
-
-static bool always(const gd_link *link)
-{
-    (void)link;
-    return true;
-}
-
-static void classes_that_make_no_sense_are_refused(void **state)
-{
-    const struct {
-        gd_link_class cls;
-        gd_status status;
-        const char *error;
-    } cases[] = {
-        {{.rule = same}, GD_ARGUMENT, "link class: none, or one without a name"},
-        {CLASS("my-link", tx_rate_fields), GD_ARGUMENT, "link class 'my-link': the name must be letters"},
-        {CLASS("true", tx_rate_fields), GD_ARGUMENT, "link class 'true': the name must be letters"},
-        {CLASS("chain", tx_rate_fields), GD_ARGUMENT, "link class 'chain': there is one of that name"},
-        {CLASS("tx_rate", tx_rate_fields), GD_ARGUMENT, "link class 'tx_rate': there is one of that name"},
-        {{.name = "idle"}, GD_ARGUMENT, "link class 'idle': does nothing"},
-        {{.name = "both", .rule = same, .step = whole_step}, GD_ARGUMENT, "link class 'both': mixes"},
-        {{.name = "both", .rule = same, .apply_tensors = on_tensors},
-         GD_ARGUMENT,
-         "link class 'both': mixes"},
-        {{.name = "c", .update_rule = only_state},
-         GD_ARGUMENT,
-         "link class 'c': has an update_rule without a rule"},
-        {{.name = "c", .update_tensors = on_tensors},
-         GD_ARGUMENT,
-         "link class 'c': has update_tensors without"},
-        {{.name = "c", .rule = same, .element_wise = always},
-         GD_ARGUMENT,
-         "link class 'c': chooses with element_wise"},
-        {{.name = "c", .rule = same, .field_count = 65},
-         GD_ARGUMENT,
-         "link class 'c': has a wrong number of settings"},
-        {{.name = "c", .rule = same, .field_count = 1},
-         GD_ARGUMENT,
-         "link class 'c': has a wrong number of settings"},
-        {{.name = "c", .rule = same, .slot_count = 1},
-         GD_ARGUMENT,
-         "link class 'c': has a wrong number of state slots"},
-        {{.name = "c", .rule = same, .slots = slots_twice, .slot_count = 2},
-         GD_ARGUMENT,
-         "link class 'c': has two state slots of one name"},
-        {CLASS("c", no_name), GD_ARGUMENT, "link class 'c': setting 0 has no proper name"},
-        {CLASS("c", no_kind), GD_ARGUMENT, "link class 'c': setting 'a' has no known kind"},
-        {CLASS("c", two), GD_ARGUMENT, "link class 'c': setting 'a' is there twice"},
-        {CLASS("c", outside), GD_VALUE, "link class 'c': a is 2, must be from 0 to 1"},
-        {CLASS("c", backwards), GD_ARGUMENT, "link class 'c': setting 'a' has an empty range"},
-        {CLASS("c", other_kind), GD_ARGUMENT, "link class 'c': setting 'a' has a default of another kind"},
-        {CLASS("c", no_choice), GD_VALUE, "link class 'c': a is \"z\", must be \"x\" or \"y\""},
-        {CLASS("c", choice_of_number), GD_ARGUMENT,
-         "link class 'c': setting 'a' has choices but is not a string"},
-        {CLASS("c", many_numbers), GD_ARGUMENT, "link class 'c': setting 'a' takes any number of values"},
-        {CLASS("c", many_twice), GD_ARGUMENT, "link class 'c': setting 'b' is the second for any number"},
-        {CLASS("c", whole_flag), GD_ARGUMENT, "link class 'c': setting 'a' is whole but not a number"},
-    };
-    gd_ctx *ctx = *state;
-    for (int i = 0; i < COUNT_OF(cases); i++) {
-        assert_int_equal(gd_link_class_register(ctx, &cases[i].cls), cases[i].status);
-        assert_error(ctx, cases[i].status, cases[i].error);
-    }
-    assert_int_equal(gd_link_class_register(ctx, NULL), GD_ARGUMENT);
-    gd_clear_error(ctx);
-}
-
-static void a_class_belongs_to_its_context(void **state)
-{
-    gd_ctx *ctx = *state;
-    assert_int_equal(gd_link_class_register(ctx, &classes[0]), GD_OK); /* again: no harm */
-    assert_ptr_equal(gd__find_class(ctx, "tx_decay"), &classes[0]);
-    assert_null(gd_link_class_find("tx_decay"));
-    gd_ctx *other = gd_ctx_new(NULL);
-    assert_null(gd_chain(other, "tx_decay"));
-    assert_error(other, GD_PARSE, "chain: column 1: link 'tx_decay' unknown");
-    gd_ctx_free(other);
-}
-
-static void every_built_in_class_makes_sense(void **state)
-{
-    int count;
-    const gd_link_class *const *list = gd_link_classes(&count);
-    assert_true(count > 0);
-    for (int i = 0; i < count; i++) {
-        if (gd__class_check(*state, list[i])) print_error("%s\n", gd_error_text(*state));
-        assert_no_error(*state);
-        assert_ptr_equal(gd_link_class_find(list[i]->name), list[i]); /* the only one of its name */
-        assert_non_null(list[i]->summary);
-        assert_non_null(list[i]->family);
-        for (int k = 0; k < list[i]->field_count; k++) assert_non_null(list[i]->fields[k].help);
-    }
-    assert_null(gd_link_class_find("no such link"));
-    assert_null(gd_link_class_find(NULL));
-}
-
 /* ---- every link there and back ---- */
 
 static double random_number(uint64_t *seed, const gd_field *f)
@@ -860,38 +607,6 @@ static void random_chains_print_what_they_are_read_from(void **state)
     }
 }
 
-/* ---- settings ---- */
-
-static void settings_are_checked_without_a_text_too(void **state)
-{
-    gd_ctx *ctx = *state;
-    gd_link *link = parsed(ctx, "tx_decay");
-    assert_int_equal(gd_link_set_real(link, "beta1", 1.5), GD_VALUE);
-    assert_error(ctx, GD_VALUE, "tx_decay: beta1 is 1.5, must be from 0 to 1");
-    assert_int_equal(gd_link_set_bool(link, "beta1", true), GD_TYPE);
-    assert_error(ctx, GD_TYPE, "tx_decay: beta1 takes a number, got true");
-    assert_int_equal(gd_link_set_string(link, "init", NULL), GD_TYPE);
-    gd_clear_error(ctx);
-    assert_true(gd_link_real(link, "beta1", NULL) == 0.9);
-    gd_link_release(link);
-    assert_int_equal(gd__no_such_field(ctx, NULL, &classes[0], "beat1"), GD_ATTRIBUTE);
-    assert_error(ctx, GD_ATTRIBUTE, "tx_decay has no setting 'beat1', did you mean 'beta1'?");
-}
-
-static void fields_say_what_they_take(void **state)
-{
-    static const char *const want[] = {
-        "a number from 0 to 1",    "a number from 0 to 1",          "true or false",
-        "\"zeros\" or \"update\"", "a number of 0 or more or none", "a whole number from 1 to 1000",
-        "a link or chain or none"};
-    (void)state;
-    char text[200];
-    for (int i = 0; i < COUNT_OF(decay_fields); i++)
-        assert_string_equal(gd__field_kinds(&decay_fields[i], text, sizeof text), want[i]);
-    assert_string_equal(gd__field_kinds(&window_fields[1], text, sizeof text),
-                        "a whole number from 0 to 7, a string, a list of numbers or none");
-}
-
 /* ---- no memory, corpus ---- */
 
 static void no_memory_at_any_allocation_is_reported(void **state)
@@ -945,8 +660,6 @@ static void the_fuzzers_corpus_does_no_harm(void **state)
     assert_true(count > 20);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -970,13 +683,8 @@ int main(void)
         TEST(chains_are_made_of_links),
         TEST(nested_chains_print_and_come_apart_flat),
         TEST(the_same_link_twice_is_refused),
-        TEST(classes_that_make_no_sense_are_refused),
-        TEST(a_class_belongs_to_its_context),
-        TEST(every_built_in_class_makes_sense),
         TEST(every_link_prints_what_it_is_read_from),
         TEST(random_chains_print_what_they_are_read_from),
-        TEST(settings_are_checked_without_a_text_too),
-        TEST(fields_say_what_they_take),
         TEST(no_memory_at_any_allocation_is_reported),
         TEST(the_fuzzers_corpus_does_no_harm),
     };

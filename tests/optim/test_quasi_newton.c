@@ -467,24 +467,7 @@ static void a_step_without_memory_leaves_them_usable(void **state)
     const char *const chains[] = {"lbfgs | lr(0.01)", "bfgs | lr(0.01)", "lsr1 | lr(0.01)",
                                   "sr1(inverse=false) | lr(0.01)",
                                   "lbfgs(damping=\"double\", inner=[lr(2)]) | lr(0.01)"};
-    for (int i = 0; i < COUNT_OF(chains); i++)
-        for (int64_t k = 1;; k++) {
-            memory m = {0};
-            gd_ctx *ctx = context(&m, 1, NULL);
-            run r = run_open(ctx, chains[i], rosenbrock, 4, start);
-            run_steps(&r, 2);
-            m.requests = 0;
-            m.fail_at = k;
-            (void)!run_step(&r);
-            bool failed = m.failed;
-            m.fail_at = 0;
-            gd_clear_error(ctx);
-            run_steps(&r, 1);
-            assert_true(isfinite(first_of(&r)));
-            run_close(&r);
-            end_context(ctx, &m);
-            if (!failed) break;
-        }
+    for (int i = 0; i < COUNT_OF(chains); i++) check_failing_memory(chains[i], rosenbrock, 4, start, 2);
 }
 
 /* What is not finite gives no pair, and no matrix takes harm. */

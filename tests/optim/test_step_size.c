@@ -125,24 +125,7 @@ static void they_continue_after_loading_and_survive_failures(void **state)
 static void a_step_without_memory_leaves_them_usable(void **state)
 {
     (void)state;
-    for (int i = 0; i < COUNT_OF(all); i++)
-        for (int64_t k = 1;; k++) {
-            memory m = {0};
-            gd_ctx *ctx = context(&m, 1, NULL);
-            run r = run_open(ctx, all[i], rosenbrock, 3, start);
-            run_steps(&r, 1);
-            m.requests = 0;
-            m.fail_at = k;
-            (void)!run_step(&r);
-            bool failed = m.failed;
-            m.fail_at = 0;
-            gd_clear_error(ctx);
-            run_steps(&r, 1);
-            assert_true(isfinite(first_of(&r)));
-            run_close(&r);
-            end_context(ctx, &m);
-            if (!failed) break;
-        }
+    for (int i = 0; i < COUNT_OF(all); i++) check_failing_memory(all[i], rosenbrock, 3, start, 1);
 }
 
 /* ---- changed objectives ---- */

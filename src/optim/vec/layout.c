@@ -54,6 +54,17 @@ static inline double add_lanes(const wide *a, const wide *b)
     T x##_tail[LANES] = {0}; \
     memcpy(x##_tail, (x) + (at), (size_t)(n) * sizeof(T))
 
+/* Sixteen elements of a and b times those of x and y. */
+#define DOT4(a, b, x, y)                                     \
+    for (int k = 0; k < 2; k++) {                            \
+        wide av = LOAD((a) + 8 * k), bv = LOAD((b) + 8 * k); \
+        wide xv = LOAD((x) + 8 * k), yv = LOAD((y) + 8 * k); \
+        sum[k] = MULADD(av, xv, sum[k]);                     \
+        sum[2 + k] = MULADD(av, yv, sum[2 + k]);             \
+        sum[4 + k] = MULADD(bv, xv, sum[4 + k]);             \
+        sum[6 + k] = MULADD(bv, yv, sum[6 + k]);             \
+    }
+
 #define SUMS                                                                                          \
     static double NAME(dot)(const void *x_, const void *y_, int64_t n)                                \
     {                                                                                                 \
@@ -77,42 +88,21 @@ static inline double add_lanes(const wide *a, const wide *b)
                            double out[4])                                                             \
     {                                                                                                 \
         const T *a = a_, *b = b_, *x = x_, *y = y_;                                                   \
-        wide ax = {0}, ax2 = {0}, ay = {0}, ay2 = {0}, bx = {0}, bx2 = {0}, by = {0}, by2 = {0};      \
+        wide sum[8] = {{0}};                                                                          \
         int64_t i = 0;                                                                                \
         for (; i + LANES <= n; i += LANES) {                                                          \
-            wide x1 = LOAD(x + i), x2 = LOAD(x + i + 8), y1 = LOAD(y + i), y2 = LOAD(y + i + 8);      \
             __builtin_prefetch((const char *)(a + i) + AHEAD);                                        \
             __builtin_prefetch((const char *)(b + i) + AHEAD);                                        \
-            wide a1 = LOAD(a + i), a2 = LOAD(a + i + 8), b1 = LOAD(b + i), b2 = LOAD(b + i + 8);      \
-            ax = MULADD(a1, x1, ax);                                                                  \
-            ay = MULADD(a1, y1, ay);                                                                  \
-            bx = MULADD(b1, x1, bx);                                                                  \
-            by = MULADD(b1, y1, by);                                                                  \
-            ax2 = MULADD(a2, x2, ax2);                                                                \
-            ay2 = MULADD(a2, y2, ay2);                                                                \
-            bx2 = MULADD(b2, x2, bx2);                                                                \
-            by2 = MULADD(b2, y2, by2);                                                                \
+            DOT4(a + i, b + i, x + i, y + i);                                                         \
         }                                                                                             \
         if (i < n) {                                                                                  \
             TAIL(a, i, n - i);                                                                        \
             TAIL(b, i, n - i);                                                                        \
             TAIL(x, i, n - i);                                                                        \
             TAIL(y, i, n - i);                                                                        \
-            wide x1 = LOAD(x_tail), x2 = LOAD(x_tail + 8), y1 = LOAD(y_tail), y2 = LOAD(y_tail + 8);  \
-            wide a1 = LOAD(a_tail), a2 = LOAD(a_tail + 8), b1 = LOAD(b_tail), b2 = LOAD(b_tail + 8);  \
-            ax = MULADD(a1, x1, ax);                                                                  \
-            ay = MULADD(a1, y1, ay);                                                                  \
-            bx = MULADD(b1, x1, bx);                                                                  \
-            by = MULADD(b1, y1, by);                                                                  \
-            ax2 = MULADD(a2, x2, ax2);                                                                \
-            ay2 = MULADD(a2, y2, ay2);                                                                \
-            bx2 = MULADD(b2, x2, bx2);                                                                \
-            by2 = MULADD(b2, y2, by2);                                                                \
+            DOT4(a_tail, b_tail, x_tail, y_tail);                                                     \
         }                                                                                             \
-        out[0] = add_lanes(&ax, &ax2);                                                                \
-        out[1] = add_lanes(&ay, &ay2);                                                                \
-        out[2] = add_lanes(&bx, &bx2);                                                                \
-        out[3] = add_lanes(&by, &by2);                                                                \
+        for (int k = 0; k < 4; k++) out[k] = add_lanes(&sum[2 * k], &sum[2 * k + 1]);                 \
     }                                                                                                 \
     static double NAME(sum)(const void *x_, const void *y_, int64_t n)                                \
     {                                                                                                 \

@@ -1,4 +1,4 @@
-/* Instances of dense_impl.h for double and float, and what does not depend on the type. */
+/* Instances of dense_impl.h and dense_spectral_impl.h for double and float, and what does not depend on the type. */
 #include "tensor/cpu/dense.h"
 
 #include <float.h>
@@ -52,6 +52,7 @@ int64_t gd__dense_svd_work(int64_t m, int64_t n)
 #define PUBLIC(name) gd__dense_##name##_f64
 #define LOCAL(name)  name##_f64
 #include "tensor/cpu/dense_impl.h"
+#include "tensor/cpu/dense_spectral_impl.h"
 #undef REAL
 #undef REAL_EPSILON
 #undef REAL_MIN
@@ -64,3 +65,4 @@ int64_t gd__dense_svd_work(int64_t m, int64_t n)
 #define PUBLIC(name) gd__dense_##name##_f32
 #define LOCAL(name)  name##_f32
 #include "tensor/cpu/dense_impl.h"
+#include "tensor/cpu/dense_spectral_impl.h"

@@ -1,0 +1,176 @@
+/* Classes of links: which make sense, whose they are, what their fields take. */
+#include "chain_support.h"
+#include "optim/suggest.h"
+
+/* ---- classes ---- */
+
+static const gd_field no_name[] = {GD_REAL("a b", 0, 0, 1, "")};
+static const gd_field no_kind[] = {{.name = "a"}};
+static const gd_field two[] = {GD_REAL("a", 0, 0, 1, ""), GD_FLAG("a", 0, "")};
+static const gd_field outside[] = {GD_REAL("a", 2, 0, 1, "")};
+static const gd_field backwards[] = {GD_REAL("a", 0, 1, 0, "")};
+static const gd_field other_kind[] = {{.name = "a", .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_REAL}}};
+static const gd_field no_choice[] = {GD_CHOICE("a", "z", "x|y", "")};
+static const gd_field choice_of_number[] = {{.name = "a", .kinds = GD_SET_REAL, .choices = "x"}};
+static const gd_field many_numbers[] = {{.name = "a", .kinds = GD_SET_REAL, .variadic = true}};
+static const gd_field many_twice[] = {GD_CHILDREN("a", ""), GD_CHILDREN("b", "")};
+static const gd_field whole_flag[] = {{.name = "a", .kinds = GD_SET_BOOL, .integer = true}};
+static const gd_slot slots_twice[] = {{"m", false}, {"m", false}};
+
+static gd_status whole_step(gd_link *link, gd_var *var)
+{
+    (void)link;
+    (void)var;
+    return GD_OK;
+}
+
+static void only_state(gd_rule *r, gd_value update)
+{
+    (void)r;
+    (void)update;
+}
+
+static gd_status on_tensors(const gd_transform *t)
+{
+    (void)t;
+    return GD_OK;
+}
+
+static bool always(const gd_link *link)
+{
+    (void)link;
+    return true;
+}
+
+static void classes_that_make_no_sense_are_refused(void **state)
+{
+    const struct {
+        gd_link_class cls;
+        gd_status status;
+        const char *error;
+    } cases[] = {
+        {{.rule = same}, GD_ARGUMENT, "link class: none, or one without a name"},
+        {CLASS("my-link", tx_rate_fields), GD_ARGUMENT, "link class 'my-link': the name must be letters"},
+        {CLASS("true", tx_rate_fields), GD_ARGUMENT, "link class 'true': the name must be letters"},
+        {CLASS("chain", tx_rate_fields), GD_ARGUMENT, "link class 'chain': there is one of that name"},
+        {CLASS("tx_rate", tx_rate_fields), GD_ARGUMENT, "link class 'tx_rate': there is one of that name"},
+        {{.name = "idle"}, GD_ARGUMENT, "link class 'idle': does nothing"},
+        {{.name = "both", .rule = same, .step = whole_step}, GD_ARGUMENT, "link class 'both': mixes"},
+        {{.name = "both", .rule = same, .apply_tensors = on_tensors},
+         GD_ARGUMENT,
+         "link class 'both': mixes"},
+        {{.name = "c", .update_rule = only_state},
+         GD_ARGUMENT,
+         "link class 'c': has an update_rule without a rule"},
+        {{.name = "c", .update_tensors = on_tensors},
+         GD_ARGUMENT,
+         "link class 'c': has update_tensors without"},
+        {{.name = "c", .rule = same, .element_wise = always},
+         GD_ARGUMENT,
+         "link class 'c': chooses with element_wise"},
+        {{.name = "c", .rule = same, .field_count = 65},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of settings"},
+        {{.name = "c", .rule = same, .field_count = 1},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of settings"},
+        {{.name = "c", .rule = same, .slot_count = 1},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of state slots"},
+        {{.name = "c", .rule = same, .slots = slots_twice, .slot_count = 2},
+         GD_ARGUMENT,
+         "link class 'c': has two state slots of one name"},
+        {CLASS("c", no_name), GD_ARGUMENT, "link class 'c': setting 0 has no proper name"},
+        {CLASS("c", no_kind), GD_ARGUMENT, "link class 'c': setting 'a' has no known kind"},
+        {CLASS("c", two), GD_ARGUMENT, "link class 'c': setting 'a' is there twice"},
+        {CLASS("c", outside), GD_VALUE, "link class 'c': a is 2, must be from 0 to 1"},
+        {CLASS("c", backwards), GD_ARGUMENT, "link class 'c': setting 'a' has an empty range"},
+        {CLASS("c", other_kind), GD_ARGUMENT, "link class 'c': setting 'a' has a default of another kind"},
+        {CLASS("c", no_choice), GD_VALUE, "link class 'c': a is \"z\", must be \"x\" or \"y\""},
+        {CLASS("c", choice_of_number), GD_ARGUMENT,
+         "link class 'c': setting 'a' has choices but is not a string"},
+        {CLASS("c", many_numbers), GD_ARGUMENT, "link class 'c': setting 'a' takes any number of values"},
+        {CLASS("c", many_twice), GD_ARGUMENT, "link class 'c': setting 'b' is the second for any number"},
+        {CLASS("c", whole_flag), GD_ARGUMENT, "link class 'c': setting 'a' is whole but not a number"},
+    };
+    gd_ctx *ctx = *state;
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        assert_int_equal(gd_link_class_register(ctx, &cases[i].cls), cases[i].status);
+        assert_error(ctx, cases[i].status, cases[i].error);
+    }
+    assert_int_equal(gd_link_class_register(ctx, NULL), GD_ARGUMENT);
+    gd_clear_error(ctx);
+}
+
+static void a_class_belongs_to_its_context(void **state)
+{
+    gd_ctx *ctx = *state;
+    assert_int_equal(gd_link_class_register(ctx, &classes[0]), GD_OK); /* again: no harm */
+    assert_ptr_equal(gd__find_class(ctx, "tx_decay"), &classes[0]);
+    assert_null(gd_link_class_find("tx_decay"));
+    gd_ctx *other = gd_ctx_new(NULL);
+    assert_null(gd_chain(other, "tx_decay"));
+    assert_error(other, GD_PARSE, "chain: column 1: link 'tx_decay' unknown");
+    gd_ctx_free(other);
+}
+
+static void every_built_in_class_makes_sense(void **state)
+{
+    int count;
+    const gd_link_class *const *list = gd_link_classes(&count);
+    assert_true(count > 0);
+    for (int i = 0; i < count; i++) {
+        if (gd__class_check(*state, list[i])) print_error("%s\n", gd_error_text(*state));
+        assert_no_error(*state);
+        assert_ptr_equal(gd_link_class_find(list[i]->name), list[i]); /* the only one of its name */
+        assert_non_null(list[i]->summary);
+        assert_non_null(list[i]->family);
+        for (int k = 0; k < list[i]->field_count; k++) assert_non_null(list[i]->fields[k].help);
+    }
+    assert_null(gd_link_class_find("no such link"));
+    assert_null(gd_link_class_find(NULL));
+}
+
+/* ---- settings ---- */
+
+static void settings_are_checked_without_a_text_too(void **state)
+{
+    gd_ctx *ctx = *state;
+    gd_link *link = parsed(ctx, "tx_decay");
+    assert_int_equal(gd_link_set_real(link, "beta1", 1.5), GD_VALUE);
+    assert_error(ctx, GD_VALUE, "tx_decay: beta1 is 1.5, must be from 0 to 1");
+    assert_int_equal(gd_link_set_bool(link, "beta1", true), GD_TYPE);
+    assert_error(ctx, GD_TYPE, "tx_decay: beta1 takes a number, got true");
+    assert_int_equal(gd_link_set_string(link, "init", NULL), GD_TYPE);
+    gd_clear_error(ctx);
+    assert_true(gd_link_real(link, "beta1", NULL) == 0.9);
+    gd_link_release(link);
+    assert_int_equal(gd__no_such_field(ctx, NULL, &classes[0], "beat1"), GD_ATTRIBUTE);
+    assert_error(ctx, GD_ATTRIBUTE, "tx_decay has no setting 'beat1', did you mean 'beta1'?");
+}
+
+static void fields_say_what_they_take(void **state)
+{
+    static const char *const want[] = {
+        "a number from 0 to 1",    "a number from 0 to 1",          "true or false",
+        "\"zeros\" or \"update\"", "a number of 0 or more or none", "a whole number from 1 to 1000",
+        "a link or chain or none"};
+    (void)state;
+    char text[200];
+    for (int i = 0; i < COUNT_OF(decay_fields); i++)
+        assert_string_equal(gd__field_kinds(&decay_fields[i], text, sizeof text), want[i]);
+    assert_string_equal(gd__field_kinds(&window_fields[1], text, sizeof text),
+                        "a whole number from 0 to 7, a string, a list of numbers or none");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(classes_that_make_no_sense_are_refused),
+        TEST(a_class_belongs_to_its_context),
+        TEST(every_built_in_class_makes_sense),
+        TEST(settings_are_checked_without_a_text_too),
+        TEST(fields_say_what_they_take),
+    };
+    return cmocka_run_group_tests_name("optim/chain_classes", tests, NULL, NULL);
+}
