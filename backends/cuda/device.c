@@ -158,6 +158,7 @@ static void close_device(gd_device *device)
     if (s->blas) (void)s->api.cublasDestroy_v2(s->blas);
     if (s->solver) (void)s->api.cusolverDnDestroy(s->solver);
     cuda_affine_free(device);
+    cuda_places_free(device);
     cuda_modules_free(device);
     cuda_pool_empty(device);
     if (s->trouble) (void)s->api.cuMemFreeAsync(s->trouble, s->stream);

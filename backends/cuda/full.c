@@ -79,7 +79,7 @@ static gd_status fill_with(gd_device *device, gd_tensor *out, double value)
 
 /* ---- copies ---- */
 
-static bool dense(const gd_tensor *t)
+bool cuda_is_dense(const gd_tensor *t)
 {
     int64_t step = 1;
     for (int i = t->ndim; i-- > 0;) {
@@ -110,7 +110,7 @@ static bool in_pieces(full_args *a, gd_dtype dtype)
 gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src)
 {
     if (dst->numel == 0) return GD_OK;
-    if (dst->dtype == src->dtype && dst->numel == src->numel && dense(dst) && dense(src)) {
+    if (dst->dtype == src->dtype && dst->numel == src->numel && cuda_is_dense(dst) && cuda_is_dense(src)) {
         CUDA_TRY(device, cuMemcpyDtoDAsync_v2(
                              (CUdeviceptr)(uintptr_t)dst->data, (CUdeviceptr)(uintptr_t)src->data,
                              (size_t)dst->numel * gd_dtype_size(dst->dtype), cuda_of(device)->stream));
@@ -133,6 +133,15 @@ gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *
     bool pieces = dst->dtype == src->dtype && in_pieces(&a, dst->dtype);
     return pieces ? go(device, CUDA_FULL_copy_pieces, GD_F32, GD_F32, &a, BY_THREAD)
                   : go(device, CUDA_FULL_copy_strided, dst->dtype, src->dtype, &a, BY_THREAD);
+}
+
+gd_status cuda_write_places(gd_device *device, void *to, int64_t n, const char *base, int ndim,
+                            const int64_t *size, const int64_t *step)
+{
+    full_args a = {.n = n, .in = {base}, .out = to, .ndim = ndim};
+    memcpy(a.size, size, (size_t)ndim * sizeof *size);
+    memcpy(a.from, step, (size_t)ndim * sizeof *step);
+    return go(device, CUDA_FULL_places, GD_I64, GD_I64, &a, BY_THREAD);
 }
 
 /* A part of out, seen as a tensor. */
@@ -165,16 +174,6 @@ static gd_status cat(gd_device *device, const gd_call *call)
         window.numel = call->in[k]->numel;
         status = copy_to_window(device, &window, call->in[k]);
         window.data += call->in[k]->size[axis] * out->stride[axis] * (int64_t)gd_dtype_size(out->dtype);
-    }
-    return status;
-}
-
-static gd_status split3(gd_device *device, const gd_call *call)
-{
-    gd_status status = GD_OK;
-    for (int k = 0; k < 3 && !status; k++) {
-        gd_tensor part = gd__part_of(call->in[0], k);
-        status = cuda_copy_strided(device, call->out[k], &part);
     }
     return status;
 }
@@ -400,7 +399,6 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_random: return random_numbers(device, call);
     case GD_OP_embed: return embed(device, call);
     case GD_OP_cat: return cat(device, call);
-    case GD_OP_split3: return split3(device, call);
     case GD_OP_tri: return tri(device, call);
     case GD_OP_sum: return sum(device, call);
     case GD_OP_prod: return by_result(device, call, CUDA_FULL_prod, 0);

@@ -1,17 +1,15 @@
-/* Matrix products by cuBLAS, factorisations by cuSOLVER.
+/* Factorisations by cuSOLVER, triangular solves by cuBLAS, and how the two libraries are opened.
  *
- * gradus stores rows, CUDA's libraries columns: the memory of a row-major matrix is its transpose to them.  Products swap
- * their operands instead of transposing; factorisations of general matrices transpose by a strided copy. */
+ * gradus stores rows, CUDA's libraries columns: the memory of a row-major matrix is its transpose to them.  Factorisations
+ * of general matrices transpose by a strided copy. */
 #include "plugin.h"
-
-#include "tensor/linalg.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static gd_status blas_fail(gd_device *device, const char *what, cublasStatus_t code)
+gd_status cuda_blas_fail(gd_device *device, const char *what, cublasStatus_t code)
 {
     gd_status status = code == CUBLAS_STATUS_ALLOC_FAILED ? GD_NOMEM : GD_DEVICE;
     return device->host->fail(device->ctx, status, "%s: %s failed: %s", device->name, what,
@@ -35,7 +33,7 @@ static gd_status need_library(gd_device *device, char letter)
     return device->host->fail(device->ctx, GD_DEVICE, "%s: %s", device->name, why);
 }
 
-static gd_status need_blas(gd_device *device)
+gd_status cuda_need_blas(gd_device *device)
 {
     cuda_state *s = cuda_of(device);
     if (s->blas) return GD_OK;
@@ -43,7 +41,7 @@ static gd_status need_blas(gd_device *device)
     if (status) return status;
     cublasHandle_t blas = NULL;
     cublasStatus_t code = s->api.cublasCreate_v2(&blas);
-    if (code) return blas_fail(device, "cublasCreate", code);
+    if (code) return cuda_blas_fail(device, "cublasCreate", code);
     code = s->api.cublasSetStream_v2(blas, s->stream);
     if (!code && s->tf32) code = s->api.cublasSetMathMode(blas, CUBLAS_TF32_TENSOR_OP_MATH);
     if (!code) {
@@ -51,7 +49,7 @@ static gd_status need_blas(gd_device *device)
         return GD_OK;
     }
     (void)s->api.cublasDestroy_v2(blas);
-    return blas_fail(device, "cublasSetStream", code);
+    return cuda_blas_fail(device, "cublasSetStream", code);
 }
 
 static gd_status need_solver(gd_device *device)
@@ -70,163 +68,6 @@ static gd_status need_solver(gd_device *device)
     }
     (void)s->api.cusolverDnDestroy(solver);
     return solver_fail(device, "cusolverDnSetStream", code);
-}
-
-/* ---- products ---- */
-
-typedef struct operand {
-    const char *data;
-    int64_t batch_stride, ld;
-    int64_t stride[3];
-    cublasOperation_t op;
-    void *copy; /* a contiguous copy, to be freed */
-    size_t bytes;
-} operand;
-
-/* Batch axes as one stride, rows or columns adjacent; false when a copy is needed. */
-static bool fits(const gd_tensor *t, operand *o)
-{
-    int n = t->ndim;
-    int64_t rows = t->size[n - 2], columns = t->size[n - 1], row = t->stride[n - 2],
-            column = t->stride[n - 1];
-    int64_t step = 0, expected = 0;
-    bool first = true;
-    for (int i = n - 3; i >= 0; i--) {
-        if (t->size[i] == 1) continue;
-        if (first)
-            step = t->stride[i];
-        else if (t->stride[i] != expected)
-            return false;
-        expected = t->stride[i] * t->size[i];
-        first = false;
-    }
-    if (step < 0) return false;
-    o->batch_stride = step;
-    if (column == 1 || columns == 1) {
-        o->op = CUBLAS_OP_N;
-        o->ld = rows == 1 || row < columns ? columns : row;
-        return rows == 1 || row >= columns;
-    }
-    if (row == 1 || rows == 1) {
-        o->op = CUBLAS_OP_T;
-        o->ld = column;
-        return column >= rows;
-    }
-    return false;
-}
-
-/* Batch, row and column stride. */
-static const int64_t *strides_of(operand *o)
-{
-    o->stride[0] = o->batch_stride;
-    o->stride[1] = o->op == CUBLAS_OP_N ? o->ld : 1;
-    o->stride[2] = o->op == CUBLAS_OP_N ? 1 : o->ld;
-    return o->stride;
-}
-
-static gd_status prepare(gd_device *device, const gd_tensor *t, operand *o)
-{
-    *o = (operand){.data = t->data};
-    if (fits(t, o)) return GD_OK;
-    o->bytes = (size_t)t->numel * gd_dtype_size(t->dtype);
-    if (!(o->copy = cuda_alloc(device, o->bytes))) return GD_NOMEM;
-    gd_tensor flat = *t;
-    flat.data = o->copy;
-    int64_t step = 1;
-    for (int i = t->ndim; i-- > 0;) {
-        flat.stride[i] = step;
-        step *= t->size[i];
-    }
-    o->data = o->copy;
-    o->op = CUBLAS_OP_N;
-    o->ld = t->size[t->ndim - 1];
-    o->batch_stride = t->ndim > 2 ? t->size[t->ndim - 1] * t->size[t->ndim - 2] : 0;
-    return cuda_copy_strided(device, &flat, t);
-}
-
-/* A part of a product: rows and columns of the result, and of what is summed over. */
-typedef struct range {
-    int64_t row, rows, columns, first, inner;
-} range;
-
-static const char *moved_to(operand *o, int64_t row, int64_t column, gd_dtype dtype)
-{
-    const int64_t *stride = strides_of(o);
-    return o->data + (row * stride[1] + column * stride[2]) * (int64_t)gd_dtype_size(dtype);
-}
-
-static gd_status gemm(gd_device *device, const gd_call *call, operand *a, operand *b, cudaDataType_t type,
-                      range r)
-{
-    cuda_state *s = cuda_of(device);
-    gd_tensor *out = call->out[0];
-    int n = out->ndim;
-    int64_t width = out->size[n - 1], step = out->size[n - 2] * width, batch = out->numel / step;
-    const char *left = moved_to(a, r.row, r.first, out->dtype), *right = moved_to(b, r.first, 0, out->dtype);
-    char *to = out->data + r.row * width * (int64_t)gd_dtype_size(out->dtype);
-    float one32 = 1, zero32 = 0;
-    double one64 = 1, zero64 = 0;
-    bool wide = type == CUDA_R_64F;
-    /* out^T = b^T a^T */
-    cublasStatus_t code = s->api.cublasGemmStridedBatchedEx_64(
-        s->blas, b->op, a->op, r.columns, r.rows, r.inner, wide ? (void *)&one64 : (void *)&one32, right,
-        type, b->ld, b->batch_stride, left, type, a->ld, a->batch_stride,
-        wide ? (void *)&zero64 : (void *)&zero32, to, type, width, step, batch,
-        wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-    return code ? blas_fail(device, "cublasGemmStridedBatchedEx", code) : GD_OK;
-}
-
-/* Two small products are slower than one: with 256 rows a training step lost a percent. */
-#define WORTH_HALVING 1024
-
-/* The whole product, or two halves of its rows of which one has a quarter of the work less: see gd__product_of. */
-static gd_status gemm_parts(gd_device *device, const gd_call *call, operand *a, operand *b,
-                            cudaDataType_t type)
-{
-    const gd_tensor *out = call->out[0], *left = call->in[0];
-    int n = out->ndim;
-    int64_t rows = out->size[n - 2], columns = out->size[n - 1], inner = left->size[left->ndim - 1];
-    int64_t part = call->attrs->i[0], half = rows / 2;
-    range upper = {0, half, columns, 0, inner}, lower = {half, rows - half, columns, 0, inner};
-    bool square = part == GD_PRODUCT_LOWER ? rows == columns : rows == inner;
-    if (part == GD_PRODUCT_WHOLE || !square || rows < WORTH_HALVING)
-        return gemm(device, call, a, b, type, (range){0, rows, columns, 0, inner});
-    if (part == GD_PRODUCT_LOWER)
-        upper.columns = half;
-    else if (part == GD_PRODUCT_OF_LOWER)
-        upper.inner = half;
-    else {
-        lower.first = half;
-        lower.inner = inner - half;
-    }
-    gd_status status = gemm(device, call, a, b, type, upper);
-    return status ? status : gemm(device, call, a, b, type, lower);
-}
-
-gd_status cuda_matmul(gd_device *device, const gd_call *call)
-{
-    gd_tensor *out = call->out[0];
-    gd_dtype dtype = out->dtype;
-    if (out->numel == 0) return GD_OK;
-    if (call->in[0]->numel == 0) {
-        gd_call fill = {.op = GD_OP_fill, .nout = 1, .out = call->out, .attrs = &(gd_attrs){0}};
-        return cuda_full(device, &fill);
-    }
-    gd_status status = gd_dtype_is_float(dtype) ? need_blas(device) : GD_OK;
-    operand a = {0}, b = {0};
-    if (!status) status = prepare(device, call->in[0], &a);
-    if (!status) status = prepare(device, call->in[1], &b);
-    cudaDataType_t type = dtype == GD_F64   ? CUDA_R_64F
-                          : dtype == GD_F32 ? CUDA_R_32F
-                          : dtype == GD_F16 ? CUDA_R_16F
-                                            : CUDA_R_16BF;
-    if (!status && gd_dtype_is_float(dtype))
-        status = gemm_parts(device, call, &a, &b, type);
-    else if (!status)
-        status = cuda_integer_product(device, call, a.data, strides_of(&a), b.data, strides_of(&b));
-    if (a.copy) cuda_free(device, a.copy, a.bytes);
-    if (b.copy) cuda_free(device, b.copy, b.bytes);
-    return status;
 }
 
 /* ---- factorisations ---- */
@@ -421,7 +262,7 @@ static gd_status triangular_one(factor *f, const gd_call *call, const char *a, c
                                               (const double *)(const void *)a, n, (double *)(void *)x, k)
                 : f->s->api.cublasStrsm_v2_64(f->s->blas, CUBLAS_SIDE_RIGHT, fill, op, diagonal, k, n, &one32,
                                               (const float *)(const void *)a, n, (float *)(void *)x, k);
-    return code ? blas_fail(f->device, "trsm", code) : GD_OK;
+    return code ? cuda_blas_fail(f->device, "trsm", code) : GD_OK;
 }
 
 static gd_status qr_one(factor *f, const char *a, char *q, char *r, int64_t m, int64_t n)
@@ -547,7 +388,7 @@ gd_status cuda_factor(gd_device *device, const gd_call *call)
         return device->host->fail(device->ctx, GD_OVERFLOW,
                                   "%s: cuSOLVER takes matrices of up to 2^31 rows and columns",
                                   device->host->ops[call->op].name);
-    gd_status status = call->op == GD_OP_triangular_solve ? need_blas(device) : need_solver(device);
+    gd_status status = call->op == GD_OP_triangular_solve ? cuda_need_blas(device) : need_solver(device);
     if (!status && !(f.info = cuda_alloc(device, sizeof(int)))) status = GD_NOMEM;
     if (!status && call->op == GD_OP_cholesky) status = cuda_copy_strided(device, call->out[0], a);
     if (!status && call->op == GD_OP_triangular_solve)

@@ -6,7 +6,9 @@
  *   module.c    kernels from source, cached in memory and on disk
  *   map.c       element-wise operators
  *   full.c      the other operators
- *   linear.c    cuBLAS and cuSOLVER
+ *   batch.c     how matrices in strided batches lie in memory
+ *   product.c   products: cuBLAS
+ *   linear.c    cuSOLVER, and how both are opened
  *   affine.c    products with a bias: cuBLASLt
  *   rules.c     fused optimizer programs */
 #ifndef GD_CUDA_PLUGIN_H
@@ -37,8 +39,8 @@
     X(N, nvrtcGetCUBIN) X(N, nvrtcGetProgramLogSize) X(N, nvrtcGetProgramLog) X(N, nvrtcVersion)                      \
     X(N, nvrtcGetErrorString) X(N, nvrtcGetNumSupportedArchs) X(N, nvrtcGetSupportedArchs)                            \
     X(B, cublasCreate_v2) X(B, cublasDestroy_v2) X(B, cublasSetStream_v2) X(B, cublasSetMathMode)                     \
-    X(B, cublasGetStatusString) X(B, cublasGemmStridedBatchedEx_64) X(B, cublasStrsm_v2_64)                           \
-    X(B, cublasDtrsm_v2_64)                                                                                           \
+    X(B, cublasGetStatusString) X(B, cublasGemmStridedBatchedEx_64) X(B, cublasGemmBatchedEx_64)                       \
+    X(B, cublasStrsm_v2_64) X(B, cublasDtrsm_v2_64)                                                                                           \
     X(L, cublasLtCreate) X(L, cublasLtDestroy) X(L, cublasLtMatmul) X(L, cublasLtMatmulDescCreate)                    \
     X(L, cublasLtMatmulDescDestroy) X(L, cublasLtMatmulDescSetAttribute) X(L, cublasLtMatrixLayoutCreate)             \
     X(L, cublasLtMatrixLayoutDestroy) X(L, cublasLtMatmulPreferenceCreate) X(L, cublasLtMatmulPreferenceDestroy)      \
@@ -71,7 +73,7 @@ typedef struct cuda_api {
     X(exponentials, EXPONENTIALS) X(softmax_grad, EXPONENTIALS) X(standardize, EXPONENTIALS)        \
     X(standardize_grad, EXPONENTIALS) X(layer_norm, EXPONENTIALS) X(layer_norm_grad, EXPONENTIALS)  \
     X(layer_norm_sums, EXPONENTIALS) X(layer_norm_join, EXPONENTIALS) X(copy_pieces, PIECES)        \
-    X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS)              \
+    X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS) X(places, PLACES_OF)                        \
     X(index_select, PLACES) X(gather, PLACES) X(add_at, PLACES) X(add_rows, PLACES)                 \
     X(random_numbers, RANDOM)                                                                       \
     X(unfold2d, WINDOWS) X(fold2d, WINDOWS) X(integer_product, PRODUCTS)
@@ -85,6 +87,7 @@ typedef enum cuda_full_kernel {
 
 typedef struct cuda_module cuda_module;
 typedef struct cuda_affine cuda_affine;
+typedef struct cuda_places cuda_places;
 
 /* Freed blocks of one size, to be given out again. */
 typedef struct cuda_bin {
@@ -103,6 +106,7 @@ typedef struct cuda_state {
     cusolverDnHandle_t solver;
     cuda_affine *affine; /* NULL: not used yet */
     bool no_affine;      /* cuBLASLt is not there */
+    cuda_places *places; /* NULL: not used yet */
     cuda_module *modules;
     cuda_bin bin[CUDA_BINS];
     CUdeviceptr
@@ -156,9 +160,17 @@ gd_status cuda_full(gd_device *device, const gd_call *call);
 gd_status cuda_integer_product(gd_device *device, const gd_call *call, const void *a, const int64_t *a_stride,
                                const void *b, const int64_t *b_stride);
 gd_status cuda_matmul(gd_device *device, const gd_call *call);
+void cuda_places_free(gd_device *device);
+/* Writes n addresses to the device's memory: those of elements of a strided batch, steps in bytes. */
+gd_status cuda_write_places(gd_device *device, void *to, int64_t n, const char *base, int ndim,
+                            const int64_t *size, const int64_t *step);
+gd_status cuda_need_blas(gd_device *device);
+gd_status cuda_blas_fail(gd_device *device, const char *what, cublasStatus_t code);
 gd_status cuda_factor(gd_device *device, const gd_call *call);
 gd_status cuda_linear(gd_device *device, const gd_call *call);
 void cuda_affine_free(gd_device *device);
+/* Everything in order, without gaps? */
+bool cuda_is_dense(const gd_tensor *t);
 gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src);
 /* Makes the device's context of the driver the thread's. */
 gd_status cuda_enter(gd_device *device);

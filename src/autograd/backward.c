@@ -4,7 +4,9 @@
  * its inputs'), and each hands the gradient of its outputs on to its inputs by its rule.  A table entry holds what has
  * arrived at a node so far:
  *
- *   entry: node | gradient of output 0, 1, 2 | useful: does it lead to something that was asked for? */
+ *   entry: node | gradient of output 0, 1, 2 | useful: does it lead to something that was asked for?
+ *
+ * An entry of split3 may also have a room: one tensor for the gradients of its parts, lent to the rules that make them. */
 #include "autograd/rules.h"
 #include "tensor/device.h"
 
@@ -23,9 +25,11 @@ typedef struct entry {
     gd_node *node;
     gd_tensor *grad[GD_MAX_OUTPUTS]; /* owned */
     bool useful;
+    gd_tensor *room; /* owned */
+    bool lent[GD_MAX_OUTPUTS];
 } entry;
 
-typedef struct pass {
+typedef struct gd_pass {
     gd_ctx *ctx;
     entry *item;
     size_t count, capacity;
@@ -33,7 +37,8 @@ typedef struct pass {
     gd_tensor **result;
     int inputs;
     int flags;
-} pass;
+} gd_pass;
+typedef gd_pass pass;
 
 /* ---- what rules see ---- */
 
@@ -64,6 +69,33 @@ gd_tensor *gd__zeros_in(const gd_pullback *p, int k)
     gd_tensor *g = p->grad[0];
     gd_tensor *zeros = gd__new(g->storage->device, g->dtype, p->node->in[k]->ndim, p->node->in[k]->size);
     return gd__run1(GD_OP_fill, NULL, 0, &(gd_attrs){.nf = 1}, zeros);
+}
+
+/* Each place is lent once, to the first gradient that arrives: a second one is added to it elsewhere. */
+static gd_tensor *room_for(pass *w, const gd_tensor *t)
+{
+    gd_node *node = t->node;
+    entry *e = node ? &w->item[node->slot] : NULL;
+    if (!e || e->grad[t->output] || e->lent[t->output]) return NULL;
+    if (node->op == GD_OP_permute) {
+        int order[GD_MAX_DIMS];
+        gd_tensor *inner = room_for(w, node->in[0]);
+        for (int i = 0; i < node->ni; i++) order[i] = (int)node->i[i];
+        return inner ? gd_permute(inner, order) : NULL;
+    }
+    if (node->op != GD_OP_split3) return NULL;
+    if (!e->room) {
+        e->room = gd__new_laid_like(node->out[0]->storage->device, node->in[0]);
+        gd__own(e->room);
+    }
+    gd_tensor *part = e->room ? gd__part_view(e->room, t->output) : NULL;
+    e->lent[t->output] = part != NULL;
+    return part;
+}
+
+gd_tensor *gd__room(const gd_pullback *p, int k)
+{
+    return p->pass && p->node->ctx->grad_off ? room_for(p->pass, p->node->in[k]) : NULL;
 }
 
 /* ---- collecting ---- */
@@ -240,7 +272,8 @@ static gd_status apply_rule(pass *w, entry *e)
     gd_scope_begin(ctx);
     for (int k = 0; k < node->nout && !status; k++) grad[k] = nameless(e->grad[k]);
     if (!status) {
-        rules[node->op](&(gd_pullback){.node = node, .grad = grad, .need = need, .set = set});
+        rules[node->op](
+            &(gd_pullback){.node = node, .grad = grad, .need = need, .set = set, .pass = w, .room = e->room});
         status = gd_error(ctx);
     }
     for (int k = 0; k < node->nin && !status; k++)
@@ -264,6 +297,8 @@ static gd_status walk(pass *w)
             if (e->grad[k]) gd__release(e->grad[k]);
             e->grad[k] = NULL;
         }
+        if (e->room) gd__release(e->room);
+        e->room = NULL;
     }
     /* free the graph last: nodes are reached through their users' inputs */
     if (!retain && !status) {
@@ -276,9 +311,11 @@ static gd_status walk(pass *w)
 
 static void pass_free(pass *w)
 {
-    for (size_t i = 0; i < w->count; i++)
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->item[i].room) gd__release(w->item[i].room);
         for (int k = 0; k < GD_MAX_OUTPUTS; k++)
             if (w->item[i].grad[k]) gd__release(w->item[i].grad[k]);
+    }
     gd__free(w->ctx, w->item, w->capacity * sizeof *w->item);
 }
 

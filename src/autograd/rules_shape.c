@@ -206,27 +206,22 @@ RULE(cat)
     }
 }
 
-/* Parts put side by side where they lie in x, which may be a view: what looked at x that way sees them in order again. */
-static gd_tensor *joined_like(const gd_tensor *x, gd_tensor *const *part)
+static bool same_place(const gd_tensor *a, const gd_tensor *b)
 {
-    int order[GD_MAX_DIMS], back[GD_MAX_DIMS], n = x->ndim;
-    int64_t size[GD_MAX_DIMS];
-    for (int i = 0; i < n; i++) order[i] = i;
-    for (int i = 1; i < n; i++) /* largest stride first */
-        for (int j = i; j > 0 && x->stride[order[j]] > x->stride[order[j - 1]]; j--) {
-            int swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
-    for (int i = 0; i < n; i++) {
-        size[i] = x->size[order[i]];
-        back[order[i]] = i;
-    }
-    gd_tensor *out = gd__new(part[0]->storage->device, x->dtype, n, size);
-    out = out ? gd_permute(out, back) : NULL;
+    bool same = a->data == b->data && a->storage == b->storage;
+    for (int i = 0; i < a->ndim && same; i++) same = a->size[i] <= 1 || a->stride[i] == b->stride[i];
+    return same;
+}
+
+/* Parts put side by side where they lie in x, which may be a view: what looked at x that way sees them in order again.
+ * Most were written there by the rules that made them. */
+static gd_tensor *joined(const gd_pullback *p, gd_tensor *const *part)
+{
+    gd_tensor *out = p->room ? gd__alias(p->room)
+                             : gd__new_laid_like(part[0]->storage->device, p->node->in[0]);
     for (int k = 0; k < 3 && out; k++) {
         gd_tensor window = gd__part_of(out, k);
-        if (window.numel && gd__copy_into(&window, part[k])) return NULL;
+        if (window.numel && !same_place(&window, part[k]) && gd__copy_into(&window, part[k])) return NULL;
     }
     return out;
 }
@@ -237,7 +232,7 @@ RULE(split3)
     if (!gd_grad_enabled(p->node->ctx)) {
         for (int k = 0; k < 3; k++)
             if (!(part[k] = gd__g_or_zero(p, k))) return;
-        gd__set(p, 0, joined_like(p->node->in[0], part));
+        gd__set(p, 0, joined(p, part));
         return;
     }
     for (int k = 0; k < 3; k++) part[k] = gd_unsqueeze(gd__g_or_zero(p, k), 0, NULL);

@@ -366,10 +366,7 @@ gd_tensor *gd_diagonal(gd_tensor *a)
 gd_status gd__split3(gd_tensor *x, gd_tensor *part[3])
 {
     if (!gd__given1("split3", x)) return GD_ARGUMENT;
-    gd_ctx *ctx = x->head.ctx;
-    for (int k = 0; k < 3; k++) {
-        part[k] = gd__new(x->storage->device, x->dtype, x->ndim - 1, x->size + 1);
-        if (!part[k]) return gd_error(ctx);
-    }
-    return gd__run(GD_OP_split3, &x, 1, &(gd_attrs){0}, part, 3);
+    for (int k = 0; k < 3; k++)
+        if (!(part[k] = gd__part_view(x, k))) return GD_NOMEM;
+    return gd__record(GD_OP_split3, &x, 1, &(gd_attrs){0}, part, 3);
 }

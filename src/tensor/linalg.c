@@ -180,7 +180,13 @@ gd_tensor *gd__product_of(gd_tensor *a, gd_tensor *b, int part)
     int64_t size[GD_MAX_DIMS];
     memcpy(size, a->size, sizeof size);
     size[a->ndim - 1] = b->size[b->ndim - 1];
-    gd_tensor *out = gd__new_checked(a->storage->device, "matmul", a->dtype, a->ndim, size);
+    return gd__product_into(gd__new_checked(a->storage->device, "matmul", a->dtype, a->ndim, size), a, b,
+                            part);
+}
+
+gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b, int part)
+{
+    if (!a || !b) return NULL;
     return gd__run1(GD_OP_matmul, (gd_tensor *[]){a, b}, 2, &(gd_attrs){.ni = 1, .i = {part}}, out);
 }
 

@@ -30,6 +30,8 @@ enum {
     GD_PRODUCT_OF_UPPER  /* a is zero below it */
 };
 gd_tensor *gd__product_of(gd_tensor *a, gd_tensor *b, int part);
+/* The same written to `out`, a view or new, which is returned (released on failure; NULL: NULL). */
+gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b, int part);
 /* x w^T + b in one operator: x [..., in], w [out, in], b [out], of one dtype and without names. */
 gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b);
 

@@ -160,7 +160,6 @@ static bool moves_bytes(gd_op_id op)
     case GD_OP_index_select:
     case GD_OP_gather:
     case GD_OP_cat:
-    case GD_OP_split3:
     case GD_OP_tri:
     case GD_OP_unfold2d:
     case GD_OP_fill:
@@ -214,6 +213,12 @@ static gd_dtype kernel_dtype(const gd_device *device, gd_op_id op, gd_dtype dtyp
     return moves_bytes(op) || takes_half(device, op, dtype) ? dtype : compute_dtype(dtype);
 }
 
+/* Products write rows that are apart from each other, all other kernels write everything in order. */
+static bool placed(const gd_call *call, const gd_tensor *out)
+{
+    return gd__contiguous(out) || (call->op == GD_OP_matmul && gd__matrix_in_place(out, true));
+}
+
 /* Nothing to convert or to copy: most calls. */
 static bool ready(const gd_device *device, const gd_call *call, bool any_layout)
 {
@@ -223,7 +228,9 @@ static bool ready(const gd_device *device, const gd_call *call, bool any_layout)
             return false;
     }
     for (int i = 0; i < call->nout; i++)
-        if (kernel_dtype(device, call->op, call->out[i]->dtype) != call->out[i]->dtype) return false;
+        if (kernel_dtype(device, call->op, call->out[i]->dtype) != call->out[i]->dtype ||
+            !placed(call, call->out[i]))
+            return false;
     return true;
 }
 
@@ -233,8 +240,7 @@ static bool ready(const gd_device *device, const gd_call *call, bool any_layout)
 static gd_status execute_full(gd_device *device, gd_call call)
 {
     gd_ctx *ctx = device->ctx;
-    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast ||
-                      call.op == GD_OP_split3;
+    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast;
     if (ready(device, &call, any_layout)) return device->backend->run(device, &call);
     gd_tensor *direct[MAX_DIRECT], **in = direct, *out[GD_MAX_OUTPUTS];
     size_t bytes = (size_t)call.nin * sizeof *in;
@@ -248,7 +254,8 @@ static gd_status execute_full(gd_device *device, gd_call call)
     for (int i = 0; i < call.nout && !status; i++) {
         gd_dtype dtype = kernel_dtype(device, call.op, call.out[i]->dtype);
         out[i] = call.out[i];
-        if (dtype != out[i]->dtype) out[i] = gd__new(device, dtype, out[i]->ndim, out[i]->size);
+        if (dtype != out[i]->dtype || !placed(&call, out[i]))
+            out[i] = gd__new(device, dtype, out[i]->ndim, out[i]->size);
         if (!out[i]) status = GD_NOMEM;
     }
     gd_tensor *const *wanted = call.out;

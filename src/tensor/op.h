@@ -55,7 +55,8 @@ typedef struct gd_attrs {
     double f[2];
 } gd_attrs;
 
-/* One call of a kernel: outputs are made, shaped and contiguous. */
+/* One call of a kernel: outputs are made, shaped and contiguous; those of matmul may be matrices with rows apart in a batch of
+ * any strides. */
 typedef struct gd_call {
     gd_op_id op;
     int nin, nout;

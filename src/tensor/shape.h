@@ -33,7 +33,8 @@ gd_tensor *gd__cumsum(gd_tensor *x, int axis, bool reverse);
 /* Sum over the axes whose bits are set. */
 gd_tensor *gd__sum_axes(gd_tensor *x, unsigned mask, bool keep_dims);
 gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower);
-/* The three parts of x along its first axis, each contiguous in memory of its own; without names. */
+/* The three parts of x along its first axis, as views without names.  Their gradients meet in one tensor that lies in
+ * memory as x does. */
 gd_status gd__split3(gd_tensor *x, gd_tensor *part[3]);
 
 /* ---- rows: operators that are one pass over memory ---- */

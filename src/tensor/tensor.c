@@ -118,6 +118,43 @@ gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *s
     return t;
 }
 
+gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t)
+{
+    gd_tensor *out = gd__new(device, t->dtype, t->ndim, t->size);
+    int order[GD_MAX_DIMS];
+    int64_t size[GD_MAX_DIMS], stride[GD_MAX_DIMS];
+    for (int i = 0; i < t->ndim; i++) { /* largest stride first */
+        int j = i;
+        for (; j > 0 && t->stride[i] > t->stride[order[j - 1]]; j--) order[j] = order[j - 1];
+        order[j] = i;
+    }
+    for (int i = 0; i < t->ndim; i++) size[i] = t->size[order[i]];
+    gd__row_major(t->ndim, size, stride);
+    for (int i = 0; i < t->ndim && out; i++) out->stride[order[i]] = stride[i];
+    return out;
+}
+
+gd_tensor *gd__part_view(const gd_tensor *t, int64_t k)
+{
+    gd_tensor *view = gd__bare(t);
+    if (!view) return NULL;
+    gd_tensor part = gd__part_of(t, k);
+    view->ndim = part.ndim;
+    view->numel = part.numel;
+    view->data = part.data;
+    memcpy(view->size, part.size, sizeof view->size);
+    memcpy(view->stride, part.stride, sizeof view->stride);
+    return view;
+}
+
+bool gd__matrix_in_place(const gd_tensor *t, bool write)
+{
+    int64_t rows = t->size[t->ndim - 2], columns = t->size[t->ndim - 1];
+    int64_t row = t->stride[t->ndim - 2], column = t->stride[t->ndim - 1];
+    if ((column == 1 || columns <= 1) && (rows <= 1 || row >= columns)) return true;
+    return !write && (row == 1 || rows <= 1) && column >= rows;
+}
+
 gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size)
 {
     if (!device) return NULL;

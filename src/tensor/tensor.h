@@ -66,6 +66,9 @@ gd_tensor *gd__bare(const gd_tensor *t);
 /* New tensor shaped like t (axes too), contiguous. */
 gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype);
 
+/* New dense tensor shaped like t, without names, its axes in memory in the order of t's strides. */
+gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t);
+
 void gd__storage_release(gd_storage *storage);
 static inline uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
 void gd__touch(gd_tensor *t); /* counts a change in place */
@@ -136,6 +139,13 @@ static inline gd_tensor gd__part_of(const gd_tensor *t, int64_t k)
     }
     return part;
 }
+
+/* The same as a tensor, without history and names. */
+gd_tensor *gd__part_view(const gd_tensor *t, int64_t k);
+
+/* Are the rows or the columns of the last two axes adjacent in memory, and apart from each other?  Then a product reads
+ * them where they lie.  With `write`: rows only. */
+bool gd__matrix_in_place(const gd_tensor *t, bool write);
 
 /* Strided copy with cast and broadcast of src into dst (same device). */
 gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);

@@ -16,6 +16,7 @@ typedef struct fake_driver {
     CUresult failure; /* what it returns */
     int64_t blocks, modules, streams, contexts, handles, graphs; /* alive */
     int64_t nodes, updates, replays;                             /* of graphs */
+    int64_t listed;                                              /* products over lists of addresses */
     int64_t compilations, launches, waits, failed_loads, out_of_context;
     bool pinned; /* the host's memory is */
     int info;    /* what cuSOLVER leaves as a result code */
@@ -409,6 +410,22 @@ static cublasStatus_t fake_cublasGemmStridedBatchedEx(
     fake_touch(c, c_type, m, n, ldc, c_step, batch);
     return fake_blas();
 }
+static cublasStatus_t fake_cublasGemmBatchedEx(cublasHandle_t handle, cublasOperation_t op_a,
+                                               cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
+                                               const void *alpha, const void *const a[], cudaDataType a_type,
+                                               int64_t lda, const void *const b[], cudaDataType b_type,
+                                               int64_t ldb, const void *beta, void *const c[],
+                                               cudaDataType c_type, int64_t ldc, int64_t batch,
+                                               cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
+{
+    (void)handle, (void)alpha, (void)beta, (void)compute, (void)algorithm;
+    (void)a_type, (void)b_type, (void)c_type;
+    if (!a || !b || !c || a == b || a == (const void *const *)c || b == (const void *const *)c) abort();
+    if (lda < (op_a == CUBLAS_OP_N ? m : k) || ldb < (op_b == CUBLAS_OP_N ? k : n) || ldc < m || batch < 2)
+        abort();
+    fake.listed++;
+    return fake_blas();
+}
 #define FAKE_TRSM(letter, type)                                                                         \
     static cublasStatus_t fake_cublas##letter##trsm(                                                    \
         cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t fill, cublasOperation_t op,      \
@@ -639,6 +656,7 @@ static void fake_fill(cuda_api *api)
         .cublasSetMathMode = fake_cublasSetMathMode,
         .cublasGetStatusString = fake_cublasGetStatusString,
         .cublasGemmStridedBatchedEx_64 = fake_cublasGemmStridedBatchedEx,
+        .cublasGemmBatchedEx_64 = fake_cublasGemmBatchedEx,
         .cublasStrsm_v2_64 = fake_cublasStrsm,
         .cublasDtrsm_v2_64 = fake_cublasDtrsm,
         .cublasLtCreate = fake_cublasLtCreate,

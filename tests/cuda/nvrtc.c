@@ -10,6 +10,7 @@
 #include "base/kernel_cache.h"
 #include "optim/optimizer.h"
 #include "optim/program.h"
+#include "tensor/linalg.h"
 #include "tensor/shape.h"
 
 #define ARCHITECTURE "sm_90"      /* through the assembler */
@@ -711,6 +712,55 @@ static void broadcast_batches_are_multiplied_in_place(void **state)
     assert_true(fake_is_clean());
 }
 
+/* y = (q k^T) v of heads that lie side by side, [batch, time, 3, heads, size], into the same order. */
+static void multiply_heads(gd_ctx *ctx, gd_device *gpu, int64_t time)
+{
+    gd_tensor *x = gd_to_device(gd_zeros(ctx, GD_F32, 5, (int64_t[]){2, time, 3, 6, 8}), gpu), *part[3];
+    int64_t launches = fake.launches;
+    assert_int_equal(gd__split3(gd_permute(x, (int[]){2, 0, 3, 1, 4}), part), GD_OK);
+    assert_int_equal(fake.launches, launches);
+    gd_tensor *scores = gd__product(part[0], gd_transpose(part[1], 2, 3));
+    gd_tensor *y = gd__product_into(gd__new_laid_like(gpu, part[0]), scores, part[2], GD_PRODUCT_WHOLE);
+    assert_no_error(ctx);
+    assert_shape(scores, 2, 6, time, time);
+    assert_shape(y, 2, 6, time, 8);
+    assert_true(gd__contiguous(gd_permute(y, (int[]){0, 2, 1, 3})));
+}
+
+/* No copies, and what is known of addresses is there for the next step. */
+static void products_of_heads_copy_nothing(void **state)
+{
+    (void)state;
+    cuda_api api;
+    fake_fill(&api);
+    fake_reset(1);
+    gd_device gpu;
+    gd_options options = gd_options_default();
+    options.threads = 1;
+    options.pool = true; /* the same addresses in the second round */
+    gd_ctx *ctx = gd_ctx_new(&options);
+    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    static const int64_t launches[2] = {5, 0}; /* lists of q, k, scores, v and y */
+    for (int round = 0; round < 2; round++) {
+        int64_t before = fake.launches, listed = fake.listed;
+        gd_scope_begin(ctx);
+        multiply_heads(ctx, &gpu, 4);
+        gd_scope_end(ctx);
+        assert_int_equal(fake.launches - before, launches[round]);
+        assert_int_equal(fake.listed - listed, 2);
+    }
+    /* scores of 25 floats are not at multiples of 16 bytes: copies */
+    int64_t before = fake.launches, listed = fake.listed;
+    gd_scope_begin(ctx);
+    multiply_heads(ctx, &gpu, 5);
+    gd_scope_end(ctx);
+    assert_int_equal(fake.listed, listed);
+    assert_int_equal(fake.launches - before, 4); /* q, k, v and the result */
+    close_fake(&gpu);
+    end_context(ctx, NULL);
+    assert_true(fake_is_clean());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -722,6 +772,7 @@ int main(void)
         cmocka_unit_test(uploads_wait_for_pinned_memory_only),
         cmocka_unit_test(freed_memory_is_used_again),
         cmocka_unit_test(broadcast_batches_are_multiplied_in_place),
+        cmocka_unit_test(products_of_heads_copy_nothing),
         cmocka_unit_test(failing_driver_calls_are_errors_and_leak_nothing),
         cmocka_unit_test(failing_allocations_are_errors_and_leak_nothing),
         cmocka_unit_test(a_lost_context_is_an_error_and_the_host_goes_on),

@@ -1,6 +1,8 @@
 /* Linear algebra. */
 #include "support/op_cases.h"
 #include "support/op_references.h"
+#include "tensor/linalg.h"
+#include "tensor/shape.h"
 
 #include <math.h>
 
@@ -51,6 +53,36 @@ static void ref_column_product(const array *in, array *out)
     array column = seen_as(&in[1], 2, (int64_t[]){in[1].size[0], 1});
     ref_matmul(&in[0], &column, out);
     reshaped(out, in[0].ndim - 1, in[0].size);
+}
+
+/* (q k^T) v of heads that lie side by side, [n, time, 3, heads, size], into memory of the same order. */
+static gd_tensor *apply_heads(gd_ctx *ctx, gd_tensor *const *in)
+{
+    (void)ctx;
+    gd_tensor *part[3];
+    if (gd__split3(gd_permute(gd__nameless(in[0]), (int[]){2, 0, 3, 1, 4}), part)) return NULL;
+    gd_tensor *scores = gd__product(part[0], gd_transpose(part[1], 2, 3));
+    gd_tensor *out = gd__new_laid_like(gd_tensor_device(in[0]), part[0]);
+    out = gd__product_into(out, scores, part[2], GD_PRODUCT_WHOLE);
+    return gd_permute(out, (int[]){0, 2, 1, 3});
+}
+static void ref_heads(const array *in, array *out)
+{
+    int64_t n = in->size[0], time = in->size[1], heads = in->size[3], size = in->size[4];
+    int64_t down = 3 * heads * size; /* from one time to the next */
+    *out = array_new(4, (int64_t[]){n, time, heads, size});
+    out->scale = calloc((size_t)out->numel + 1, sizeof *out->scale);
+    for (int64_t i = 0; i < out->numel; i++) {
+        int64_t d = i % size, h = i / size % heads, t = i / size / heads % time, b = i / size / heads / time;
+        const long double *first = in->v + b * time * down + h * size, *q = first + t * down;
+        for (int64_t s = 0; s < time; s++) {
+            const long double *k = first + s * down + heads * size, v = k[heads * size + d];
+            for (int64_t e = 0; e < size; e++) {
+                out->v[i] += q[e] * k[e] * v;
+                out->scale[i] += fabsl(q[e] * k[e] * v);
+            }
+        }
+    }
 }
 
 APPLY2(dot, gd_dot(a, b))
@@ -353,6 +385,16 @@ static const op_case rows[] = {
             SHAPES(ANY, "k=5", NULL, "k=0", "k=1", "k=120000"), NUMBERS),
     PRODUCT("outer", mul, outer, ref_outer, SHAPES(ANY, "row=2", NULL, "row=0", "row=1", "row=300"),
             SHAPES(ANY, "col=3", NULL, "col=3", "col=1", "col=400"), NUMBERS),
+    {.name = "matmul/heads",
+     .op = GD_OP_matmul,
+     .apply = apply_heads,
+     .reference = ref_heads,
+     .operands = 1,
+     .in = {SHAPES(ANY, "n=2 time=2 third=3 head=2 size=4", NULL, "n=2 time=0 third=3 head=2 size=4",
+                   "n=1 time=1 third=3 head=1 size=1", "n=5 time=40 third=3 head=4 size=16")},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 10},
     PRODUCT("contract", matmul, contract, ref_contract,
             SHAPES(ANY, "i=2 k=3 j=2", NULL, "i=0 k=3 j=2", "i=1 k=1 j=1", "i=20 k=80 j=30"),
             SHAPES(ANY, "k=3 l=2", NULL, "k=3 l=2", "k=1 l=1", "k=80 l=50"), NUMBERS),

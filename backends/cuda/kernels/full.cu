@@ -623,6 +623,22 @@ extern "C" __global__ void random_numbers(const Args A)
 }
 #endif
 
+#ifdef PLACES_OF
+/* Addresses of the matrices of a batch: size and from are its axes and their steps in bytes. */
+extern "C" __global__ void places(const Args A)
+{
+    EACH(t, A.n)
+    {
+        i64 rest = t, at = 0;
+        for (int d = A.ndim - 1; d >= 0; d--) {
+            at += rest % A.size[d] * A.from[d];
+            rest /= A.size[d];
+        }
+        ((const char **)A.out)[t] = (const char *)A.in[0] + at;
+    }
+}
+#endif
+
 #ifdef WINDOWS
 /* ---- windows of images, as cpu/windows.c: i = batch, channels, height, width, tall, wide, stride, padding, down, across,
  * step_batch, step_channel, step_place, step_window ---- */

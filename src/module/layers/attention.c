@@ -14,7 +14,8 @@ gd_attention_options gd_attention_defaults(void)
     return (gd_attention_options){.causal = false, .bias = true, .dtype = GD_F32};
 }
 
-/* softmax(q k^T * scale) v; all [n, heads, time, depth]. */
+/* softmax(q k^T * scale) v; all [n, heads, time, depth].  q, k and v are views, and the result lies in memory as q does: with
+ * the heads of one time side by side. */
 static gd_tensor *attend(gd_tensor *q, gd_tensor *k, gd_tensor *v, bool causal)
 {
     if (!q || !k || !v) return NULL;
@@ -22,7 +23,8 @@ static gd_tensor *attend(gd_tensor *q, gd_tensor *k, gd_tensor *v, bool causal)
     gd_tensor *scores = gd__product_of(q, gd_transpose(k, 2, 3),
                                        causal ? GD_PRODUCT_LOWER : GD_PRODUCT_WHOLE);
     gd_tensor *weights = gd__attention_softmax(scores, scale, causal);
-    return gd__product_of(weights, v, causal ? GD_PRODUCT_OF_LOWER : GD_PRODUCT_WHOLE);
+    gd_tensor *out = gd__new_laid_like(gd_tensor_device(q), q);
+    return gd__product_into(out, weights, v, causal ? GD_PRODUCT_OF_LOWER : GD_PRODUCT_WHOLE);
 }
 
 /* x is [n, time, size] without names. */

@@ -1,6 +1,7 @@
 /* The matrix product on the CPU: [..., m, k] x [..., k, n] -> [..., m, n].
  *
- * Both operands have the same number of axes and the same batch sizes; any strides (0 for a broadcast batch).
+ * Both operands have the same number of axes and the same batch sizes; any strides (0 for a broadcast batch).  The rows of
+ * the result are adjacent, its batches anywhere.
  * The result is cut into tiles whose sizes follow from m, n and k alone, and each tile is one single-threaded call, so
  * the bits do not depend on how many threads share the tiles:
  *
@@ -131,7 +132,8 @@ static int64_t piece_of(int64_t size, int64_t count, int64_t least, int64_t most
 static void cut_one(product *p, double work)
 {
     if (work < 2 * TASK) return;
-    if (p->batches == 1 && p->m <= DEEP_MAX && p->n <= DEEP_MAX && p->k >= 2 * DEPTH_MIN) {
+    bool dense = p->c.row == p->n;
+    if (dense && p->batches == 1 && p->m <= DEEP_MAX && p->n <= DEEP_MAX && p->k >= 2 * DEPTH_MIN) {
         p->depth = piece_of(p->k, PARTS, DEPTH_MIN, INT_MAX);
         return;
     }
@@ -180,13 +182,13 @@ static void run_tile(const product *p, int64_t batch, int64_t index)
               .a_col = p->a.col,
               .b_row = p->b.row,
               .b_col = p->b.col,
-              .ldc = p->n};
+              .ldc = p->deep > 1 ? p->n : p->c.row};
     t.a = matrix_at(p, &p->a, batch) + (top * p->a.row + front * p->a.col) * item;
     t.b = matrix_at(p, &p->b, batch) + (front * p->b.row + left * p->b.col) * item;
     if (p->deep > 1)
         t.c = p->parts + part * p->m * p->n * item;
     else
-        t.c = matrix_at(p, &p->c, batch) + (top * p->n + left) * item;
+        t.c = matrix_at(p, &p->c, batch) + (top * p->c.row + left) * item;
     p->multiply(&t);
 }
 
@@ -259,14 +261,20 @@ static multiply_fn multiply_for(gd_dtype dtype)
     return dtype == GD_F32 ? multiply_f32 : dtype == GD_F64 ? multiply_f64 : multiply_i64;
 }
 
+/* From row to row of the result; a single one may have any stride. */
+static int64_t row_step(const gd_tensor *c)
+{
+    int64_t rows = c->size[c->ndim - 2], columns = c->size[c->ndim - 1];
+    return rows == 1 ? columns : c->stride[c->ndim - 2];
+}
+
 gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
 {
     const gd_tensor *a = call->in[0], *b = call->in[1], *c = call->out[0];
     int n = c->ndim;
     if (c->numel == 0) return GD_OK;
-    tile whole = {c->size[n - 2],   c->size[n - 1],   a->size[n - 1],   a->data,
-                  b->data,          c->data,          a->stride[n - 2], a->stride[n - 1],
-                  b->stride[n - 2], b->stride[n - 1], c->size[n - 1]};
+    tile whole = {c->size[n - 2],   c->size[n - 1],   a->size[n - 1],   a->data,          b->data,    c->data,
+                  a->stride[n - 2], a->stride[n - 1], b->stride[n - 2], b->stride[n - 1], row_step(c)};
     if (is_tiny(&whole) && c->numel == whole.m * whole.n) {
         multiply_for(c->dtype)(&whole);
         return GD_OK;
@@ -275,10 +283,11 @@ gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
     p.batches = c->numel / (p.m * p.n);
     p.multiply = multiply_for(c->dtype);
     memcpy(p.batch, c->size, sizeof p.batch);
-    cut(&p);
     p.a = stack_of(a);
     p.b = stack_of(b);
     p.c = stack_of(c);
+    p.c.row = whole.ldc;
+    cut(&p);
     gd_status status = GD_OK;
     if (!is_tiny(&whole) && c->dtype != GD_I64) {
         status = readable(a, &p.a);

@@ -182,17 +182,6 @@ gd_status gd__cpu_cat(gd_device *device, const gd_call *call)
     return GD_OK;
 }
 
-gd_status gd__cpu_split3(gd_device *device, const gd_call *call)
-{
-    (void)device;
-    gd_status status = GD_OK;
-    for (int k = 0; k < 3 && !status; k++) {
-        gd_tensor part = gd__part_of(call->in[0], k);
-        if (part.numel) status = gd__copy_into(call->out[k], &part);
-    }
-    return status;
-}
-
 gd_status gd__cpu_tri(gd_device *device, const gd_call *call)
 {
     (void)device;
