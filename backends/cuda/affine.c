@@ -190,3 +190,35 @@ gd_status cuda_linear(gd_device *device, const gd_call *call)
     return device->host->fail(device->ctx, GD_DEVICE, "%s: cublasLtMatmul failed (status %d)", device->name,
                               (int)code);
 }
+
+/* ---- its gradient ---- */
+
+/* Products that take long enough to be worth two events; tensor cores are faster by more than ten. */
+static bool worth_a_fork(const gd_tensor *g, const gd_tensor *w)
+{
+    bool half = g->dtype == GD_F16 || g->dtype == GD_BF16;
+    return (double)g->numel * (double)w->size[1] >= (half ? 1e10 : 2.5e8);
+}
+
+/* Gradients of weight and bias beside that of x: all that reads g is there, and nobody waits for the others. */
+gd_status cuda_linear_grad(gd_device *device, const gd_call *call)
+{
+    gd_tensor *g = call->in[0], *w = call->in[2], turned = *g;
+    turned.size[0] = g->size[1];
+    turned.size[1] = g->size[0];
+    turned.stride[0] = 1;
+    turned.stride[1] = g->size[1];
+    gd_attrs sides = {.ni = 5, .i = {1, g->size[0], g->size[1], 0, 0}};
+    gd_call back = {GD_OP_matmul, 2, 1, (gd_tensor *[]){g, w}, &call->out[0], &(gd_attrs){0}};
+    gd_call weight = {GD_OP_matmul,  2, 1, (gd_tensor *[]){&turned, call->in[1]}, &call->out[1],
+                      &(gd_attrs){0}};
+    gd_call bias = {GD_OP_sum, 1, 1, &g, &call->out[2], &sides};
+    bool forked = worth_a_fork(g, w) && !cuda_need_blas(device) && cuda_fork(device);
+    gd_status status = device->ctx->status;
+    if (!status) status = cuda_matmul(device, &back); /* in order already: takes no memory */
+    if (forked) cuda_go_aside(device);
+    if (!status) status = cuda_full(device, &bias);
+    if (!status) status = cuda_matmul(device, &weight);
+    gd_status joined = forked ? cuda_join(device) : GD_OK;
+    return status ? status : joined;
+}

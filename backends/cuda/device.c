@@ -112,6 +112,7 @@ static bool native_half(gd_op_id op)
     switch (op) {
     case GD_OP_matmul:
     case GD_OP_linear:
+    case GD_OP_linear_grad:
     case GD_OP_sum:
     case GD_OP_logsumexp:
     case GD_OP_softmax:
@@ -155,6 +156,7 @@ static void close_device(gd_device *device)
     if (!s) return;
     if (s->context) (void)s->api.cuCtxSetCurrent(s->context);
     if (s->stream) (void)s->api.cuStreamSynchronize(s->stream);
+    cuda_side_free(device);
     if (s->blas) (void)s->api.cublasDestroy_v2(s->blas);
     if (s->solver) (void)s->api.cusolverDnDestroy(s->solver);
     cuda_affine_free(device);

@@ -424,6 +424,7 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_fold2d: return windows(device, call);
     case GD_OP_matmul: return cuda_matmul(device, call);
     case GD_OP_linear: return cuda_linear(device, call);
+    case GD_OP_linear_grad: return cuda_linear_grad(device, call);
     case GD_OP_cholesky:
     case GD_OP_qr:
     case GD_OP_eigh:

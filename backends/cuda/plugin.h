@@ -10,6 +10,7 @@
  *   product.c   products: cuBLAS
  *   linear.c    cuSOLVER, and how both are opened
  *   affine.c    products with a bias: cuBLASLt
+ *   side.c      a second stream
  *   rules.c     fused optimizer programs */
 #ifndef GD_CUDA_PLUGIN_H
 #define GD_CUDA_PLUGIN_H
@@ -34,7 +35,7 @@
     X(D, cuModuleLoadData) X(D, cuModuleUnload) X(D, cuModuleGetFunction) X(D, cuLaunchKernel)                        \
     X(D, cuMemGetInfo_v2) X(D, cuGraphCreate) X(D, cuGraphAddKernelNode_v2) X(D, cuGraphInstantiateWithFlags)         \
     X(D, cuGraphExecKernelNodeSetParams_v2) X(D, cuGraphLaunch) X(D, cuGraphDestroy) X(D, cuGraphExecDestroy)         \
-    X(D, cuPointerGetAttributes)                                                                                      \
+    X(D, cuPointerGetAttributes) X(D, cuEventCreate) X(D, cuEventDestroy_v2) X(D, cuEventRecord) X(D, cuStreamWaitEvent)                                                                                    \
     X(N, nvrtcCreateProgram) X(N, nvrtcCompileProgram) X(N, nvrtcDestroyProgram) X(N, nvrtcGetCUBINSize)              \
     X(N, nvrtcGetCUBIN) X(N, nvrtcGetProgramLogSize) X(N, nvrtcGetProgramLog) X(N, nvrtcVersion)                      \
     X(N, nvrtcGetErrorString) X(N, nvrtcGetNumSupportedArchs) X(N, nvrtcGetSupportedArchs)                            \
@@ -96,6 +97,14 @@ typedef struct cuda_bin {
 } cuda_bin;
 #define CUDA_BINS 256
 
+/* A second stream for work that can go on beside that of the first. */
+typedef struct cuda_side {
+    CUstream stream;
+    cublasHandle_t blas;
+    CUevent forked, joined;
+    bool refused; /* could not be made: not tried again */
+} cuda_side;
+
 typedef struct cuda_state {
     cuda_api api;
     CUdevice device;
@@ -103,6 +112,7 @@ typedef struct cuda_state {
     CUstream stream;
     int major, minor, processors;
     cublasHandle_t blas; /* made when first needed */
+    cuda_side side;      /* likewise */
     cusolverDnHandle_t solver;
     cuda_affine *affine; /* NULL: not used yet */
     bool no_affine;      /* cuBLASLt is not there */
@@ -168,6 +178,14 @@ gd_status cuda_need_blas(gd_device *device);
 gd_status cuda_blas_fail(gd_device *device, const char *what, cublasStatus_t code);
 gd_status cuda_factor(gd_device *device, const gd_call *call);
 gd_status cuda_linear(gd_device *device, const gd_call *call);
+gd_status cuda_linear_grad(gd_device *device, const gd_call *call);
+/* cuda_fork lets a second stream begin where the first one is now, cuda_go_aside sends what follows to it, cuda_join ends that
+ * and makes the first wait for it.  In between, the first stream's work must neither take nor free memory: the pool does
+ * not know of two.  False: there is no second stream, nothing has changed. */
+bool cuda_fork(gd_device *device);
+void cuda_go_aside(gd_device *device);
+gd_status cuda_join(gd_device *device);
+void cuda_side_free(gd_device *device);
 void cuda_affine_free(gd_device *device);
 /* Everything in order, without gaps? */
 bool cuda_is_dense(const gd_tensor *t);

@@ -89,6 +89,12 @@ RULE(matmul)
 RULE(linear)
 {
     gd_tensor *g = gd__g(p);
+    if (!gd_grad_enabled(p->node->ctx) && gd__need(p, 0) && gd__need(p, 1) && gd__need(p, 2)) {
+        gd_tensor *all[3];
+        bool made = gd__linear_grad(g, gd__in(p, 0), gd__in(p, 1), all) == GD_OK;
+        for (int k = 0; k < 3 && made; k++) gd__set(p, k, all[k]);
+        return;
+    }
     if (gd__need(p, 0)) gd__set(p, 0, times(g, gd__in(p, 1)));
     if (gd__need(p, 1)) gd__set(p, 1, times(T(g), gd__in(p, 0)));
     if (gd__need(p, 2)) gd__set(p, 2, gd_sum(g, "0", false));

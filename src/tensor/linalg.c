@@ -203,6 +203,17 @@ gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b)
     return tall && out ? gd__reshape(out, x->ndim, size) : NULL;
 }
 
+gd_status gd__linear_grad(gd_tensor *g, gd_tensor *x, gd_tensor *w, gd_tensor *grad[3])
+{
+    if (!gd__given("linear_grad", (gd_tensor *[]){g, x, w}, 3)) return GD_ARGUMENT;
+    gd_device *device = g->storage->device;
+    grad[0] = gd__new(device, x->dtype, 2, x->size);
+    grad[1] = grad[0] ? gd__new(device, w->dtype, 2, w->size) : NULL;
+    grad[2] = grad[1] ? gd__new(device, w->dtype, 1, w->size) : NULL;
+    if (!grad[2]) return GD_NOMEM;
+    return gd__run(GD_OP_linear_grad, (gd_tensor *[]){g, x, w}, 3, &(gd_attrs){0}, grad, 3);
+}
+
 /* One matrix for the whole batch on the right: the rows of all batches are one tall matrix. */
 static gd_tensor *tall_product(gd_tensor *a, gd_tensor *b)
 {

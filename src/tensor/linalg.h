@@ -34,6 +34,8 @@ gd_tensor *gd__product_of(gd_tensor *a, gd_tensor *b, int part);
 gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b, int part);
 /* x w^T + b in one operator: x [..., in], w [out, in], b [out], of one dtype and without names. */
 gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b);
+/* What it hands back for g [rows, out]: gradients of x [rows, in], w and b, together: a device may make them side by side. */
+gd_status gd__linear_grad(gd_tensor *g, gd_tensor *x, gd_tensor *w, gd_tensor *grad[3]);
 
 /* x without names; x itself if it has none. */
 gd_tensor *gd__nameless(gd_tensor *x);

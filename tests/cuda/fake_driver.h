@@ -14,9 +14,10 @@ typedef struct fake_driver {
     int64_t fail_at;  /* this one does; 0: none */
     bool fail_on;     /* and all after it, as when a context is lost */
     CUresult failure; /* what it returns */
-    int64_t blocks, modules, streams, contexts, handles, graphs; /* alive */
-    int64_t nodes, updates, replays;                             /* of graphs */
-    int64_t listed;                                              /* products over lists of addresses */
+    int64_t blocks, modules, streams, contexts, handles, graphs, events; /* alive */
+    int64_t nodes, updates, replays;                                     /* of graphs */
+    int64_t meetings;                                                    /* of streams */
+    int64_t listed; /* products over lists of addresses */
     int64_t compilations, launches, waits, failed_loads, out_of_context;
     bool pinned; /* the host's memory is */
     int info;    /* what cuSOLVER leaves as a result code */
@@ -230,6 +231,36 @@ static CUresult fake_cuLaunchKernel(CUfunction f, unsigned x, unsigned y, unsign
     fake.launches++;
     return x > 0 && y == 1 && z == 1 && threads > 0 && threads <= 1024 ? CUDA_SUCCESS
                                                                        : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- events: counted ---- */
+
+static CUresult fake_cuEventCreate(CUevent *event, unsigned flags)
+{
+    (void)flags;
+    FAKE_INSIDE(fake.current);
+    fake.events++;
+    *event = (CUevent)(void *)fake.current;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuEventDestroy(CUevent event)
+{
+    (void)event;
+    fake.events--;
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuEventRecord(CUevent event, CUstream stream)
+{
+    (void)event;
+    FAKE_INSIDE(stream);
+    return CUDA_SUCCESS;
+}
+static CUresult fake_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    (void)event, (void)flags;
+    FAKE_INSIDE(stream);
+    fake.meetings++;
+    return CUDA_SUCCESS;
 }
 
 /* ---- graphs: counted, never run ---- */
@@ -617,6 +648,10 @@ static void fake_fill(cuda_api *api)
         .cuDriverGetVersion = fake_cuDriverGetVersion,
         .cuStreamCreate = fake_cuStreamCreate,
         .cuStreamDestroy_v2 = fake_cuStreamDestroy,
+        .cuEventCreate = fake_cuEventCreate,
+        .cuEventDestroy_v2 = fake_cuEventDestroy,
+        .cuEventRecord = fake_cuEventRecord,
+        .cuStreamWaitEvent = fake_cuStreamWaitEvent,
         .cuStreamSynchronize = fake_cuStreamSynchronize,
         .cuMemAllocAsync = fake_cuMemAllocAsync,
         .cuMemFreeAsync = fake_cuMemFreeAsync,
@@ -687,7 +722,8 @@ static void fake_reset(int gpus)
 
 static bool fake_is_clean(void)
 {
-    return !fake.blocks && !fake.modules && !fake.streams && !fake.contexts && !fake.handles && !fake.graphs;
+    return !fake.blocks && !fake.modules && !fake.streams && !fake.contexts && !fake.handles &&
+           !fake.graphs && !fake.events;
 }
 
 #endif

@@ -761,6 +761,38 @@ static void products_of_heads_copy_nothing(void **state)
     assert_true(fake_is_clean());
 }
 
+/* Large products of a gradient go to two streams, which meet at the beginning and at the end; if there is no second one,
+ * everything goes to the first. */
+static void gradients_of_large_layers_are_made_side_by_side(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        cuda_api api;
+        fake_fill(&api);
+        fake_reset(1);
+        gd_device gpu;
+        gd_ctx *ctx = cached_context(NULL, cache);
+        assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+        gd_scope_begin(ctx);
+        for (int round = 0; round < 3; round++) {
+            int64_t n = round == 2 ? 64 : 1024, meetings = fake.meetings;
+            gd_tensor *g = gd_empty_on(&gpu, GD_F32, 2, (int64_t[]){n, n}), *grad[3];
+            assert_int_equal(gd__product(g, g) ? GD_OK : gd_error(ctx), GD_OK); /* opens cuBLAS */
+            if (refused && round == 0)
+                fake.fail_at = fake.calls + 3 + 1; /* room of the gradients, then a stream */
+            assert_int_equal(gd__linear_grad(g, g, g, grad), GD_OK);
+            fake.fail_at = 0;
+            assert_int_equal(fake.meetings - meetings, refused || round == 2 ? 0 : 2);
+            assert_int_equal(fake.streams, refused ? 1 : 2);
+        }
+        assert_no_error(ctx);
+        gd_scope_end(ctx);
+        close_fake(&gpu);
+        end_context(ctx, NULL);
+        assert_true(fake_is_clean());
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -773,6 +805,7 @@ int main(void)
         cmocka_unit_test(freed_memory_is_used_again),
         cmocka_unit_test(broadcast_batches_are_multiplied_in_place),
         cmocka_unit_test(products_of_heads_copy_nothing),
+        cmocka_unit_test(gradients_of_large_layers_are_made_side_by_side),
         cmocka_unit_test(failing_driver_calls_are_errors_and_leak_nothing),
         cmocka_unit_test(failing_allocations_are_errors_and_leak_nothing),
         cmocka_unit_test(a_lost_context_is_an_error_and_the_host_goes_on),

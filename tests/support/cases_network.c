@@ -261,6 +261,39 @@ static void ref_gelu_grad(const array *in, array *out)
     for (int64_t i = 0; i < in->numel; i++) out->scale[i] = 2 * fabsl(in->v[i]);
 }
 
+/* All three gradients, one after the other. */
+static gd_tensor *apply_linear_grad(gd_ctx *ctx, gd_tensor *const *in)
+{
+    gd_tensor *all[3], *flat[3];
+    gd_status status = gd__linear_grad(gd__nameless(in[0]), gd__nameless(in[1]), gd__nameless(in[2]), all);
+    for (int k = 0; k < 3 && !status; k++) {
+        flat[k] = gd__reshape(all[k], 1, &all[k]->numel);
+        if (!flat[k]) status = gd_error(ctx);
+    }
+    return status ? NULL : gd_cat(flat, 3, "0");
+}
+static void ref_linear_grad(const array *in, array *out)
+{
+    int64_t rows = in->size[0], outputs = in->size[1], inputs = in[1].size[1];
+    int64_t parts[3] = {rows * inputs, outputs * inputs, outputs}, numel = parts[0] + parts[1] + parts[2];
+    const long double *g = in[0].v, *x = in[1].v, *w = in[2].v;
+    *out = array_new(1, &numel);
+    out->scale = calloc((size_t)numel + 1, sizeof *out->scale);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t o = 0; o < outputs; o++) {
+            long double v = g[r * outputs + o], *bias = out->v + parts[0] + parts[1] + o;
+            *bias += v;
+            out->scale[bias - out->v] += fabsl(v);
+            for (int64_t i = 0; i < inputs; i++) {
+                int64_t back = r * inputs + i, weight = parts[0] + o * inputs + i;
+                out->v[back] += v * w[o * inputs + i];
+                out->v[weight] += v * x[r * inputs + i];
+                out->scale[back] += fabsl(v * w[o * inputs + i]);
+                out->scale[weight] += fabsl(v * x[r * inputs + i]);
+            }
+        }
+}
+
 static gd_tensor *apply_split3(gd_ctx *ctx, gd_tensor *const *in)
 {
     (void)ctx;
@@ -473,6 +506,16 @@ static const op_case rows[] = {
             {ANY, "out=4", NULL, "out=4", "out=1", "out=50", 0}},
      .dtypes = FLOATS,
      .order = 2,
+     .error = 4},
+    {.name = "linear_grad",
+     .op = GD_OP_linear_grad,
+     .apply = apply_linear_grad,
+     .reference = ref_linear_grad,
+     .operands = 3,
+     .in = {{ANY, "row=2 out=4", NULL, "row=0 out=4", "row=1 out=1", "row=60 out=50", 0},
+            {ANY, "row=2 col=3", NULL, "row=0 col=3", "row=1 col=1", "row=60 col=70", 0},
+            {ANY, "out=4 col=3", NULL, "out=4 col=3", "out=1 col=1", "out=50 col=70", 0}},
+     .dtypes = FLOATS,
      .error = 4},
     {.name = "gelu_grad",
      .op = GD_OP_gelu_grad,

@@ -321,3 +321,21 @@ gd_status gd__cpu_linear(gd_device *device, const gd_call *call)
                          (const double *)(const void *)call->in[2]->data, columns);
     return GD_OK;
 }
+
+/* g [rows, out], x [rows, in], w [out, in]: g w, g^T x and the sums of g's columns. */
+gd_status gd__cpu_linear_grad(gd_device *device, const gd_call *call)
+{
+    gd_tensor *g = call->in[0], turned = *g;
+    turned.size[0] = g->size[1];
+    turned.size[1] = g->size[0];
+    turned.stride[0] = g->stride[1];
+    turned.stride[1] = g->stride[0];
+    gd_attrs sides = {.ni = 5, .i = {1, g->size[0], g->size[1], 0, 0}};
+    gd_call part[3] = {
+        {GD_OP_matmul, 2, 1, (gd_tensor *[]){g, call->in[2]}, &call->out[0], &(gd_attrs){0}},
+        {GD_OP_matmul, 2, 1, (gd_tensor *[]){&turned, call->in[1]}, &call->out[1], &(gd_attrs){0}},
+        {GD_OP_sum, 1, 1, &g, &call->out[2], &sides}};
+    gd_status status = gd__cpu_matmul(device, &part[0]);
+    if (!status) status = gd__cpu_matmul(device, &part[1]);
+    return status ? status : gd__cpu_sum(device, &part[2]);
+}
