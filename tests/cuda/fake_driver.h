@@ -451,7 +451,7 @@ static cublasStatus_t fake_cublasGemmBatchedEx(cublasHandle_t handle, cublasOper
 {
     (void)handle, (void)alpha, (void)beta, (void)compute, (void)algorithm;
     (void)a_type, (void)b_type, (void)c_type;
-    if (!a || !b || !c || a == b || a == (const void *const *)c || b == (const void *const *)c) abort();
+    if (!a || !b || !c || a == (const void *const *)c || b == (const void *const *)c) abort();
     if (lda < (op_a == CUBLAS_OP_N ? m : k) || ldb < (op_b == CUBLAS_OP_N ? k : n) || ldc < m || batch < 2)
         abort();
     fake.listed++;

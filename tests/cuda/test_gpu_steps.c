@@ -3,6 +3,7 @@
 #include "cuda/trials.h"
 
 #include "gradus/layers.h"
+#include "tensor/linalg.h"
 
 static gd_device *gpu_of(gd_ctx *ctx) { return gd_gpu_count(ctx) > 0 ? gd_device_get(ctx, "gpu") : NULL; }
 
@@ -73,14 +74,14 @@ static void random_numbers_are_those_of_the_cpu(void **state)
 }
 
 /* Output and gradients of causal attention, one after the other. */
-static array attention_on(gd_ctx *ctx, gd_device *device, int64_t time)
+static array attention_on(gd_ctx *ctx, gd_device *device, gd_dtype dtype, int64_t time)
 {
     gd_attention_options o = gd_attention_defaults();
     o.causal = true;
-    o.dtype = GD_F64;
+    o.dtype = dtype;
     gd_seed(ctx, 4);
     gd_module *m = gd_attention_new(ctx, 32, 2, &o);
-    gd_tensor *x = gd_randn(ctx, GD_F64, 3, (int64_t[]){2, time, 32});
+    gd_tensor *x = gd_cast(gd_randn(ctx, GD_F64, 3, (int64_t[]){2, time, 32}), dtype);
     assert_int_equal(gd_module_to_device(m, device), GD_OK);
     x = gd_require_grad(gd_detach(gd_to_device(x, device)));
     gd_tensor *y = gd_module_call(m, x), *part[6];
@@ -103,16 +104,22 @@ static void attention_agrees_with_the_cpu(void **state)
     (void)state;
     need_gpu();
     gd_ctx *ctx = context(NULL, 2, NULL);
-    static const int64_t times[] = {5, 131, 600, 1024, 1027}; /* the last two halved, evenly and not */
-    for (int k = 0; k < COUNT_OF(times); k++) {
+    /* 1024 and 1027: products by halves, evenly and not; f32 at multiples of four: by tiles */
+    static const int64_t times[] = {5, 64, 131, 200, 600, 1024, 1027};
+    for (int k = 0; k < 2 * COUNT_OF(times); k++) {
+        gd_dtype dtype = k % 2 ? GD_F32 : GD_F64;
+        int64_t time = times[k / 2];
+        long double allowed = dtype == GD_F32 ? 1e-4L : 1e-10L, most = 1;
         gd_scope_begin(ctx);
-        array want = attention_on(ctx, gd_device_get(ctx, "cpu"), times[k]),
-              got = attention_on(ctx, gpu_of(ctx), times[k]);
+        array want = attention_on(ctx, gd_device_get(ctx, "cpu"), dtype, time),
+              got = attention_on(ctx, gpu_of(ctx), dtype, time);
         assert_int_equal(want.numel, got.numel);
+        for (int64_t i = 0; i < want.numel && dtype == GD_F32; i++) /* sums of cubes cancel */
+            if (fabsl(want.v[i]) > most) most = fabsl(want.v[i]);
         for (int64_t i = 0; i < want.numel; i++)
-            if (fabsl(want.v[i] - got.v[i]) > 1e-10L * (1 + fabsl(want.v[i])))
-                fail_msg("time %lld, number %lld: %.17Lg and %.17Lg", (long long)times[k], (long long)i,
-                         want.v[i], got.v[i]);
+            if (!(fabsl(want.v[i] - got.v[i]) <= allowed * (most + fabsl(want.v[i]))))
+                fail_msg("%s, time %lld, number %lld: %.17Lg and %.17Lg", gd_dtype_name(dtype),
+                         (long long)time, (long long)i, want.v[i], got.v[i]);
         array_free(&want);
         array_free(&got);
         gd_scope_end(ctx);
@@ -183,6 +190,47 @@ static void products_of_broadcast_batches_agree_with_the_cpu(void **state)
     end_context(ctx, NULL);
 }
 
+/* Gradients of a layer large enough for two streams: the CPU's numbers, and the same bits whatever came before. */
+static void gradients_of_large_layers_agree_with_the_cpu(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    gd_device *gpu = gpu_of(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *in[3] = {gd_randn(ctx, GD_F32, 2, (int64_t[]){2048, 512}),
+                        gd_randn(ctx, GD_F32, 2, (int64_t[]){2048, 384}),
+                        gd_randn(ctx, GD_F32, 2, (int64_t[]){512, 384})};
+    gd_tensor *there[3], *grad[3];
+    array first[3];
+    assert_int_equal(gd__linear_grad(in[0], in[1], in[2], grad), GD_OK);
+    for (int k = 0; k < 3; k++) {
+        there[k] = gd_to_device(in[k], gpu);
+        first[k] = array_of(grad[k]);
+    }
+    for (int round = 0; round < 20; round++) {
+        gd_scope_begin(ctx);
+        gd_tensor *sum = gd_mul_scalar(there[0], 1 + round); /* others use the memory that was given back */
+        assert_int_equal(gd__linear_grad(there[0], there[1], there[2], grad), GD_OK);
+        sum = gd_add(sum, there[0]);
+        assert_non_null(sum);
+        for (int k = 0; k < 3; k++) {
+            array now = array_of(grad[k]);
+            long double allowed = round ? 0 : 2e-3L; /* sums of 2048 products of size 1 */
+            for (int64_t i = 0; i < now.numel; i++)
+                if (!(fabsl(now.v[i] - first[k].v[i]) <= allowed))
+                    fail_msg("round %d, gradient %d, number %lld: %.9Lg and %.9Lg", round, k, (long long)i,
+                             first[k].v[i], now.v[i]);
+            array_free(&first[k]);
+            first[k] = now;
+        }
+        gd_scope_end(ctx);
+    }
+    for (int k = 0; k < 3; k++) array_free(&first[k]);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +243,7 @@ int main(void)
         cmocka_unit_test(out_of_memory_leaves_everything_usable),
         cmocka_unit_test(an_index_out_of_range_is_reported_when_the_host_reads),
         cmocka_unit_test(products_of_broadcast_batches_agree_with_the_cpu),
+        cmocka_unit_test(gradients_of_large_layers_agree_with_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
