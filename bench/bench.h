@@ -39,7 +39,8 @@ typedef struct report {
 /* Prints a line (or a JSON object). */
 void bench_report(report r);
 
-double bench_now(void); /* seconds */
+double bench_now(void);                         /* seconds */
+double bench_median(double *values, int count); /* which it sorts */
 int bench_threads(void);
 
 typedef void (*bench_fn)(void *arg);
@@ -77,6 +78,10 @@ typedef struct plain_step {
 /* Reads and writes the bytes that an ideal fused step must and computes nothing: with norm a pass that reads g (4 bytes an
  * element), then one that reads g, m, v, p and writes m, v, p (28 bytes). */
 void plain_adam(plain_pool *pool, const plain_step *list, long count, bool norm);
+/* Reads an array from end to end, then writes it. */
+void plain_read_write(plain_pool *pool, unsigned *data, long n);
+/* Reads and writes every element in one pass. */
+void plain_touch(plain_pool *pool, unsigned *data, long n);
 void plain_stop(plain_pool *pool);
 
 #endif

@@ -146,6 +146,20 @@ static void write_piece(plain_pool *pool, const plain_step *s, long start, long 
     }
 }
 
+FOR_EACH_ISA
+static void fill_piece(plain_pool *p, const plain_step *s, long start, long end)
+{
+    unsigned value = atomic_load(&p->sink);
+    for (long i = start; i < end; i++) s->p[i] = value;
+}
+
+FOR_EACH_ISA
+static void flip_piece(plain_pool *p, const plain_step *s, long start, long end)
+{
+    (void)p;
+    for (long i = start; i < end; i++) s->p[i] ^= 1;
+}
+
 /* This thread's share of all elements, tensor by tensor. */
 static void share_of(plain_pool *p, int place, void (*piece)(plain_pool *, const plain_step *, long, long))
 {
@@ -159,14 +173,37 @@ static void share_of(plain_pool *p, int place, void (*piece)(plain_pool *, const
 static void read_part(plain_pool *p, int place) { share_of(p, place, read_piece); }
 static void write_part(plain_pool *p, int place) { share_of(p, place, write_piece); }
 
-void plain_adam(plain_pool *p, const plain_step *list, long count, bool norm)
+static void fill_part(plain_pool *p, int place) { share_of(p, place, fill_piece); }
+static void flip_part(plain_pool *p, int place) { share_of(p, place, flip_piece); }
+
+static void set_list(plain_pool *p, const plain_step *list, long count)
 {
     p->step = list;
     p->steps = count;
     p->n = 0;
     for (long i = 0; i < count; i++) p->n += list[i].n;
+}
+
+void plain_adam(plain_pool *p, const plain_step *list, long count, bool norm)
+{
+    set_list(p, list, count);
     if (norm) run_parts(p, read_part);
     run_parts(p, write_part);
+}
+
+void plain_read_write(plain_pool *p, unsigned *data, long n)
+{
+    plain_step all = {.g = data, .p = data, .n = n};
+    set_list(p, &all, 1);
+    run_parts(p, read_part);
+    run_parts(p, fill_part);
+}
+
+void plain_touch(plain_pool *p, unsigned *data, long n)
+{
+    plain_step all = {.g = data, .p = data, .n = n};
+    set_list(p, &all, 1);
+    run_parts(p, flip_part);
 }
 
 void plain_stop(plain_pool *p)

@@ -42,7 +42,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double median(double *v, int n)
+double bench_median(double *v, int n)
 {
     qsort(v, (size_t)n, sizeof *v, by_size);
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
@@ -77,7 +77,7 @@ double bench_time(bench_fn fn, void *arg)
     long calls = calls_for(fn, arg, 0.03);
     (void)per_call(fn, arg, calls); /* a processor at rest is slow at first */
     for (int r = 0; r < REPEATS; r++) took[r] = per_call(fn, arg, calls);
-    return median(took, REPEATS);
+    return bench_median(took, REPEATS);
 }
 
 void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time,
@@ -89,8 +89,8 @@ void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg
         first[r] = per_call(ours, our_arg, a);
         second[r] = per_call(other, other_arg, b);
     }
-    *our_time = median(first, REPEATS);
-    *other_time = median(second, REPEATS);
+    *our_time = bench_median(first, REPEATS);
+    *other_time = bench_median(second, REPEATS);
 }
 
 /* ---- contexts ---- */

@@ -16,13 +16,16 @@ typedef struct gd_vector_loops {
     double (*dot)(const void *x, const void *y, int64_t n);
     double (*sum)(const void *x, const void *y, int64_t n);     /* of magnitudes; y is not used */
     double (*largest)(const void *x, const void *y, int64_t n); /* magnitude; NaN wins; y is not used */
-    /* a x, a y, b x, b y */
-    void (*dot4)(const void *a, const void *b, const void *x, const void *y, int64_t n, double out[4]);
+    /* of every row with x and with y */
+    void (*dots)(const void *const *rows, int count, const void *x, const void *y, int64_t n, double *out);
     void (*move)(void *o, const void *x, const void *u, double a, int64_t n); /* o = x - a u */
     void (*scale)(void *o, const void *x, double a, int64_t n);
-    void (*pair)(void *s, void *y, void *before_p, void *before_g, const void *p, const void *g, int64_t n);
+    /* s = p - before_p, y = g - before_g, then before = now; most: the largest magnitudes of s and y */
+    void (*pair)(void *s, void *y, void *before_p, void *before_g, const void *p, const void *g, int64_t n,
+                 double most[2]);
+    /* o = c x + sum of coef row; past: o does not go into the caches */
     void (*combine)(void *o, const void *x, double c, const void *const *rows, const double *coef, int count,
-                    int64_t n);
+                    int64_t n, bool past);
     void (*rank_two)(void *row, double s_row, double z_row, const void *s, const void *z, const double c[3],
                      int64_t n);
 } gd_vector_loops;
@@ -58,6 +61,9 @@ bool gd__plain(const gd_layout *layout, gd_tensor *const *list);
 /* Runs fn for every span, on all threads when the vector is long. */
 void gd__each_span(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index),
                    void *arg);
+/* The same, the last first: it begins with what was used last. */
+void gd__each_span_back(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index),
+                        void *arg);
 
 /* The elements of a span in a list, and in a vector. */
 static inline void *gd__in_list(const gd_layout *l, gd_tensor *const *list, const gd_span *s)

@@ -72,7 +72,7 @@ static void outer_row(row_job *j, int64_t row)
     gd_dense *d = j->d;
     const void *z = j->z->data;
     double coef = j->c[0] * element(d, j->x, row);
-    d->layout.loops->combine(row_of(d, row), row_of(d, row), 1, &z, &coef, 1, d->n);
+    d->layout.loops->combine(row_of(d, row), row_of(d, row), 1, &z, &coef, 1, d->n, false);
 }
 
 static void scale_row(row_job *j, int64_t row)
@@ -162,7 +162,7 @@ gd_status gd__dense_scale(gd_dense *d, double factor)
 gd_status gd__vector_add(gd_dense *d, gd_tensor *x, double a, gd_tensor *z)
 {
     if (!plain(d)) return gd_add_into(x, z, a);
-    d->layout.loops->combine(x->data, x->data, 1, (const void *const[]){z->data}, &a, 1, d->n);
+    d->layout.loops->combine(x->data, x->data, 1, (const void *const[]){z->data}, &a, 1, d->n, false);
     return GD_OK;
 }
 

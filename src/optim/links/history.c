@@ -82,61 +82,96 @@ typedef struct dots_job {
     bool pair, dots; /* a new pair is looked at; products with the update are wanted */
     bool made;       /* the new pair is already in its row */
     int fresh;       /* its row */
+    int oldest;      /* the first of the other pairs: 1 for a pair that would go when the new one is taken */
     double *part;    /* [spans][rows * PRODUCTS + 2] */
 } dots_job;
 
+#define PIECE      4096 /* elements: the new pair and the update stay in cache meanwhile */
+#define SOME_PAIRS 32   /* looked at together */
+#define LONG_BYTES ((size_t)1 << 25)
+
 static size_t part_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
 
-static void row_products(dots_job *j, const gd_span *span, int row, const void *u, const void *s,
-                         const void *y, double *out)
+/* Adds the products of some rows with x and y in a piece; `of` says which those are for s, and for y it is YU more. */
+static void add_products(const dots_job *j, const gd_span *piece, const int *row, int count, const void *x,
+                         int of_x, const void *y, int of_y, double *part)
 {
     const gd_history *h = j->h;
+    const void *list[2 * SOME_PAIRS] = {NULL};
+    double two[4 * SOME_PAIRS];
+    for (int i = 0; i < count; i++) {
+        list[2 * i] = gd__in_vector(&h->layout, row_of(h, h->s, row[i]), piece);
+        list[2 * i + 1] = gd__in_vector(&h->layout, row_of(h, h->y, row[i]), piece);
+    }
+    h->layout.loops->dots(list, 2 * count, x, y, piece->size, two);
+    for (int i = 0; i < 2 * count; i++) {
+        double *out = part + row[i / 2] * PRODUCTS + (i % 2 ? YU : SU);
+        out[of_x] += two[2 * i];
+        if (of_y != of_x) out[of_y] += two[2 * i + 1];
+    }
+}
+
+static void some_products(const dots_job *j, const gd_span *piece, const int *row, int count, double *part)
+{
+    const gd_history *h = j->h;
+    const void *u = gd__in_list(&h->layout, j->update, piece), *s = NULL, *y = NULL;
+    if (j->pair) {
+        s = gd__in_vector(&h->layout, row_of(h, h->s, j->fresh), piece);
+        y = gd__in_vector(&h->layout, row_of(h, h->y, j->fresh), piece);
+    }
+    if (!j->pair)
+        add_products(j, piece, row, count, u, SU, u, SU, part);
+    else if (!j->dots)
+        add_products(j, piece, row, count, s, SS, y, SY, part);
+    else
+        add_products(j, piece, row, count, u, SU, y, SY, part);
+    if (j->pair && j->dots && h->uses_ss) add_products(j, piece, row, count, s, SS, s, SS, part);
+}
+
+static double larger(double a, double b) { return b <= a || a != a ? a : b; }
+
+static void piece_products(const dots_job *j, const gd_span *piece, double *part)
+{
+    gd_history *h = j->h;
     const gd_layout *l = &h->layout;
-    const void *rs = gd__in_vector(l, row_of(h, h->s, row), span),
-               *ry = gd__in_vector(l, row_of(h, h->y, row), span);
-    if (j->pair && j->dots) {
-        double four[4];
-        l->loops->dot4(rs, ry, u, y, span->size, four);
-        out[SU] = four[0];
-        out[SY] = four[1];
-        out[YU] = four[2];
-        out[YY] = four[3];
-    } else {
-        const void *x = j->pair ? y : u;
-        out[j->pair ? SY : SU] = l->loops->dot(rs, x, span->size);
-        out[j->pair ? YY : YU] = l->loops->dot(ry, x, span->size);
+    double *most = part + h->rows * PRODUCTS;
+    if (j->pair) {
+        void *s = gd__in_vector(l, row_of(h, h->s, j->fresh), piece);
+        void *y = gd__in_vector(l, row_of(h, h->y, j->fresh), piece);
+        double here[2];
+        if (j->made) {
+            here[0] = l->loops->largest(s, NULL, piece->size);
+            here[1] = l->loops->largest(y, NULL, piece->size);
+        } else
+            l->loops->pair(s, y, gd__in_list(l, j->before_p, piece), gd__in_list(l, j->before_u, piece),
+                           gd__in_list(l, h->params, piece), gd__in_list(l, j->update, piece), piece->size,
+                           here);
+        most[0] = larger(most[0], here[0]);
+        most[1] = larger(most[1], here[1]);
     }
-    if (j->pair && h->uses_ss) {
-        out[SS] = l->loops->dot(rs, s, span->size);
-        out[YS] = l->loops->dot(ry, s, span->size);
+    int row[SOME_PAIRS], count = 0;
+    if (j->pair) row[count++] = j->fresh;
+    for (int k = j->oldest; k < h->pairs; k++) {
+        if (count == SOME_PAIRS) {
+            some_products(j, piece, row, count, part);
+            count = 0;
+        }
+        row[count++] = gd__history_row(h, k);
     }
+    if (count) some_products(j, piece, row, count, part);
 }
 
 static void span_products(void *arg, const gd_span *span, int64_t index)
 {
-    dots_job *j = arg;
-    gd_history *h = j->h;
-    const gd_layout *l = &h->layout;
-    double *part = j->part + (size_t)index * part_size(h), *most = part + h->rows * PRODUCTS;
-    const void *u = gd__in_list(l, j->update, span);
-    void *s = NULL, *y = NULL;
-    if (j->pair) {
-        s = gd__in_vector(l, row_of(h, h->s, j->fresh), span);
-        y = gd__in_vector(l, row_of(h, h->y, j->fresh), span);
-        if (!j->made)
-            l->loops->pair(s, y, gd__in_list(l, j->before_p, span), gd__in_list(l, j->before_u, span),
-                           gd__in_list(l, h->params, span), u, span->size);
-        most[0] = l->loops->largest(s, NULL, span->size);
-        most[1] = l->loops->largest(y, NULL, span->size);
-        row_products(j, span, j->fresh, u, s, y, part + j->fresh * PRODUCTS);
-    }
-    for (int k = 0; k < h->pairs; k++) {
-        int row = gd__history_row(h, k);
-        row_products(j, span, row, u, s, y, part + row * PRODUCTS);
+    const dots_job *j = arg;
+    double *part = j->part + (size_t)index * part_size(j->h);
+    for (int64_t at = 0; at < span->size; at += PIECE) {
+        int64_t size = span->size - at < PIECE ? span->size - at : PIECE;
+        gd_span piece = {
+            .tensor = span->tensor, .begin = span->begin + at, .at = span->at + at, .size = size};
+        piece_products(j, &piece, part);
     }
 }
-
-static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 
 /* Plain loops: one reading of the history on all threads. */
 static gd_status products_plain(dots_job *j, double *sum)
@@ -375,7 +410,8 @@ gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_p
                   .before_u = before + count,
                   .pair = true,
                   .dots = with_dots,
-                  .fresh = (h->newest + 1) % h->rows};
+                  .fresh = (h->newest + 1) % h->rows,
+                  .oldest = h->pairs == h->most};
     if (!status) status = products(&j, sum);
     if (!status && rules->damping) status = damp(&j, rules, sum);
     const double *most = sum + h->rows * PRODUCTS;
@@ -385,7 +421,8 @@ gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_p
         keep_products(h, &j, sum);
         h->newest = j.fresh;
         h->pairs += h->pairs < h->most;
-    }
+    } else if (!status && j.oldest && with_dots)
+        status = gd__history_dots(h, update); /* the oldest pair stays */
     gd__free(ctx, sum, part_size(h) * sizeof *sum);
     return status ? status : keep_counts(h);
 }
@@ -399,8 +436,6 @@ typedef struct combine_job {
     const double *coef; /* those of s, then those of y */
 } combine_job;
 
-#define MAX_ROWS 64 /* combined at a time */
-
 static void combine_span(void *arg, const gd_span *span, int64_t index)
 {
     (void)index;
@@ -410,15 +445,16 @@ static void combine_span(void *arg, const gd_span *span, int64_t index)
     void *out = gd__in_list(l, j->out, span);
     const void *from = gd__in_list(l, j->update, span);
     double c = j->c;
-    for (int at = 0; at == 0 || at < 2 * h->pairs; at += MAX_ROWS) {
-        const void *rows[MAX_ROWS];
+    bool past = (size_t)l->total * l->item > LONG_BYTES && h->pairs <= SOME_PAIRS;
+    for (int at = 0; at == 0 || at < 2 * h->pairs; at += 2 * SOME_PAIRS) {
+        const void *rows[2 * SOME_PAIRS];
         int n = 0;
-        for (; n < MAX_ROWS && at + n < 2 * h->pairs; n++) {
+        for (; n < 2 * SOME_PAIRS && at + n < 2 * h->pairs; n++) {
             bool y = at + n >= h->pairs;
             int row = gd__history_row(h, y ? at + n - h->pairs : at + n);
             rows[n] = gd__in_vector(l, row_of(h, y ? h->y : h->s, row), span);
         }
-        l->loops->combine(out, from, c, rows, j->coef + at, n, span->size);
+        l->loops->combine(out, from, c, rows, j->coef + at, n, span->size, past);
         from = out;
         c = 1;
     }
@@ -465,7 +501,7 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
         }
         combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
         if (gd__plain(&h->layout, update))
-            gd__each_span(&h->layout, combine_span, &j);
+            gd__each_span_back(&h->layout, combine_span, &j);
         else
             status = combine_by_operators(&j, out);
     }

@@ -20,180 +20,287 @@ typedef double unaligned_wide __attribute__((vector_size(64), aligned(8), may_al
 typedef float unaligned_narrow __attribute__((vector_size(32), aligned(4), may_alias));
 #define LANES 16 /* two of them */
 
-/* A product of two f32 is exact in f64: fused or not, the bits are the same. */
+#define LOAD_F64(p)     (*(const unaligned_wide *)(const void *)(p))
+#define STORE_F64(p, x) (*(unaligned_wide *)(void *)(p) = (x))
+/* A product of two f32 is exact in f64: fused or not, the bits are the same.  Compilers convert eight numbers in five
+ * instructions when they are left alone. */
 #define MULADD_F64(a, b, c) ((c) + (a) * (b))
 #ifdef __AVX512F__
 #define MULADD_F32(a, b, c) ((wide)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#define LOAD_F32(p)         ((wide)_mm512_cvtps_pd(_mm256_loadu_ps(p)))
+#define STORE_F32(p, x)     _mm256_storeu_ps(p, _mm512_cvtpd_ps((__m512d)(x)))
+/* Past the caches, to addresses that are a multiple of 64 bytes. */
+#define STREAM_F64(p, x) _mm512_stream_pd(p, (__m512d)(x))
+#define STREAM_F32(p, x) _mm256_stream_ps(p, _mm512_cvtpd_ps((__m512d)(x)))
+#define STREAM_END()     _mm_sfence()
 #else
-#define MULADD_F32 MULADD_F64
+#define MULADD_F32      MULADD_F64
+#define LOAD_F32(p)     __builtin_convertvector(*(const unaligned_narrow *)(const void *)(p), wide)
+#define STORE_F32(p, x) (*(unaligned_narrow *)(void *)(p) = __builtin_convertvector(x, unaligned_narrow))
+#define STREAM_F64      STORE_F64
+#define STREAM_F32      STORE_F32
+#define STREAM_END()    (void)0
 #endif
 
-#define LOAD_F64(p) (*(const unaligned_wide *)(const void *)(p))
-#define LOAD_F32(p) __builtin_convertvector(*(const unaligned_narrow *)(const void *)(p), wide)
-
-static inline double add_lanes(const wide *a, const wide *b)
+static inline double add_lanes(const wide *lanes)
 {
-    wide c = *a + *b;
+    wide c = *lanes;
     return ((c[0] + c[4]) + (c[1] + c[5])) + ((c[2] + c[6]) + (c[3] + c[7]));
 }
 
-/* How far ahead rows are asked for: processors do not look beyond a page, and a history is many short streams. */
+/* Sixteen elements of a row are asked for some time before they are used, as far as the second cache: a history is more
+ * streams than processors follow by themselves, and more than the first cache holds. */
 #define AHEAD 2048
+#define ASK(row)                                                                        \
+    do {                                                                                \
+        __builtin_prefetch((const char *)(row) + AHEAD, 0, 2);                          \
+        if (sizeof(T) == 8) __builtin_prefetch((const char *)(row) + AHEAD + 64, 0, 2); \
+    } while (0)
 
 /* Magnitudes compare as integers do, and NaN is larger than all. */
 #define MAGNITUDE_BITS(x) ((whole)(x)&INT64_MAX)
 #define MAGNITUDE(x)      ((wide)MAGNITUDE_BITS(x))
-#define ENLARGE(most, x)                                    \
-    do {                                                    \
-        whole bits = MAGNITUDE_BITS(x), take = bits > most; \
-        most = (take & bits) | (~take & most);              \
+#define ENLARGE(most, x)                                 \
+    do {                                                 \
+        __typeof__(most) bits = (x), take = bits > most; \
+        most = (take & bits) | (~take & most);           \
     } while (0)
+
+/* The elements of 64 bytes, and their bits. */
+typedef float values_f32 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef double values_f64 __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int32_t bits_f32 __attribute__((vector_size(64)));
+typedef int64_t bits_f64 __attribute__((vector_size(64)));
 
 /* The last n < 16 elements of x, followed by zeros. */
 #define TAIL(x, at, n)       \
     T x##_tail[LANES] = {0}; \
     memcpy(x##_tail, (x) + (at), (size_t)(n) * sizeof(T))
 
-/* Sixteen elements of a and b times those of x and y. */
-#define DOT4(a, b, x, y)                                     \
-    for (int k = 0; k < 2; k++) {                            \
-        wide av = LOAD((a) + 8 * k), bv = LOAD((b) + 8 * k); \
-        wide xv = LOAD((x) + 8 * k), yv = LOAD((y) + 8 * k); \
-        sum[k] = MULADD(av, xv, sum[k]);                     \
-        sum[2 + k] = MULADD(av, yv, sum[2 + k]);             \
-        sum[4 + k] = MULADD(bv, xv, sum[4 + k]);             \
-        sum[6 + k] = MULADD(bv, yv, sum[6 + k]);             \
+#define SUMS                                                                \
+    static double NAME(dot)(const void *x_, const void *y_, int64_t n)      \
+    {                                                                       \
+        const T *x = x_, *y = y_;                                           \
+        wide a = {0}, b = {0};                                              \
+        int64_t i = 0;                                                      \
+        for (; i + LANES <= n; i += LANES) {                                \
+            a += LOAD(x + i) * LOAD(y + i);                                 \
+            b += LOAD(x + i + 8) * LOAD(y + i + 8);                         \
+        }                                                                   \
+        if (i < n) {                                                        \
+            TAIL(x, i, n - i);                                              \
+            TAIL(y, i, n - i);                                              \
+            a += LOAD(x_tail) * LOAD(y_tail);                               \
+            b += LOAD(x_tail + 8) * LOAD(y_tail + 8);                       \
+        }                                                                   \
+        a += b;                                                             \
+        return add_lanes(&a);                                               \
+    }                                                                       \
+    static double NAME(sum)(const void *x_, const void *y_, int64_t n)      \
+    {                                                                       \
+        const T *x = x_;                                                    \
+        (void)y_;                                                           \
+        wide a = {0}, b = {0};                                              \
+        int64_t i = 0;                                                      \
+        for (; i + LANES <= n; i += LANES) {                                \
+            a += MAGNITUDE(LOAD(x + i));                                    \
+            b += MAGNITUDE(LOAD(x + i + 8));                                \
+        }                                                                   \
+        if (i < n) {                                                        \
+            TAIL(x, i, n - i);                                              \
+            a += MAGNITUDE(LOAD(x_tail));                                   \
+            b += MAGNITUDE(LOAD(x_tail + 8));                               \
+        }                                                                   \
+        a += b;                                                             \
+        return add_lanes(&a);                                               \
+    }                                                                       \
+    static double NAME(largest)(const void *x_, const void *y_, int64_t n)  \
+    {                                                                       \
+        const T *x = x_;                                                    \
+        (void)y_;                                                           \
+        whole a = {0};                                                      \
+        int64_t i = 0;                                                      \
+        for (; i + 8 <= n; i += 8) ENLARGE(a, MAGNITUDE_BITS(LOAD(x + i))); \
+        if (i < n) {                                                        \
+            TAIL(x, i, n - i);                                              \
+            ENLARGE(a, MAGNITUDE_BITS(LOAD(x_tail)));                       \
+        }                                                                   \
+        int64_t most = a[0];                                                \
+        for (int k = 1; k < 8; k++) most = a[k] > most ? a[k] : most;       \
+        double value;                                                       \
+        memcpy(&value, &most, sizeof value);                                \
+        return value;                                                       \
     }
 
-#define SUMS                                                                                          \
-    static double NAME(dot)(const void *x_, const void *y_, int64_t n)                                \
+/* Products of `count` rows, a constant, with x and y: as many at a time as there are registers for the sums. */
+#if defined(__AVX512F__)
+#define GROUP 10
+#else
+#define GROUP 2
+#endif
+#define DOTS                                                                                            \
+    static inline __attribute__((always_inline)) void NAME(dots_of)(                                    \
+        const void *const *rows, int count, const T *x, const T *y, int64_t n, double *out)             \
+    {                                                                                                   \
+        wide sum[2 * GROUP] = {{0}};                                                                    \
+        int64_t i = 0;                                                                                  \
+        for (; i + LANES <= n; i += LANES) {                                                            \
+            for (int r = 0; r < count; r++) ASK((const T *)rows[r] + i);                                \
+            for (int k = 0; k < LANES; k += 8) {                                                        \
+                wide xv = LOAD(x + i + k), yv = LOAD(y + i + k);                                        \
+                for (int r = 0; r < count; r++) {                                                       \
+                    wide a = LOAD((const T *)rows[r] + i + k);                                          \
+                    sum[2 * r] = MULADD(a, xv, sum[2 * r]);                                             \
+                    sum[2 * r + 1] = MULADD(a, yv, sum[2 * r + 1]);                                     \
+                }                                                                                       \
+            }                                                                                           \
+        }                                                                                               \
+        for (int r = 0; r < count; r++) {                                                               \
+            for (int k = 0; k < 2; k++) out[2 * r + k] = add_lanes(&sum[2 * r + k]);                    \
+            const T *row = rows[r];                                                                     \
+            for (int64_t k = i; k < n; k++) {                                                           \
+                out[2 * r] += (double)row[k] * (double)x[k];                                            \
+                out[2 * r + 1] += (double)row[k] * (double)y[k];                                        \
+            }                                                                                           \
+        }                                                                                               \
+    }                                                                                                   \
+    static void NAME(dots)(const void *const *rows, int count, const void *x, const void *y, int64_t n, \
+                           double *out)                                                                 \
+    {                                                                                                   \
+        int r = 0;                                                                                      \
+        for (; r + GROUP <= count; r += GROUP) NAME(dots_of)(rows + r, GROUP, x, y, n, out + 2 * r);    \
+        for (; r + 2 <= count; r += 2) NAME(dots_of)(rows + r, 2, x, y, n, out + 2 * r);                \
+        for (; r < count; r++) NAME(dots_of)(rows + r, 1, x, y, n, out + 2 * r);                        \
+    }
+
+/* A pair is made piece by piece, and the history is read in between: the next piece is asked for now. */
+#define NEXT_PIECE            16384
+#define ASK_NEXT(from, write) __builtin_prefetch((const char *)(from) + NEXT_PIECE, write, 2)
+
+/* 64 bytes, or what is left of them. */
+#define COPY(to, from)              \
+    do {                            \
+        if (size == 64)             \
+            memcpy(to, from, 64);   \
+        else                        \
+            memcpy(to, from, size); \
+    } while (0)
+
+#define MAPS                                                                                          \
+    static void NAME(move)(void *o_, const void *x_, const void *u_, double a_, int64_t n)            \
     {                                                                                                 \
-        const T *x = x_, *y = y_;                                                                     \
-        wide a = {0}, b = {0};                                                                        \
-        int64_t i = 0;                                                                                \
-        for (; i + LANES <= n; i += LANES) {                                                          \
-            a += LOAD(x + i) * LOAD(y + i);                                                           \
-            b += LOAD(x + i + 8) * LOAD(y + i + 8);                                                   \
-        }                                                                                             \
-        if (i < n) {                                                                                  \
-            TAIL(x, i, n - i);                                                                        \
-            TAIL(y, i, n - i);                                                                        \
-            a += LOAD(x_tail) * LOAD(y_tail);                                                         \
-            b += LOAD(x_tail + 8) * LOAD(y_tail + 8);                                                 \
-        }                                                                                             \
-        return add_lanes(&a, &b);                                                                     \
+        T *o = o_, a = (T)a_;                                                                         \
+        const T *x = x_, *u = u_;                                                                     \
+        for (int64_t i = 0; i < n; i++) o[i] = x[i] - a * u[i];                                       \
     }                                                                                                 \
-    /* a x, a y, b x, b y; everything is read once */                                                 \
-    static void NAME(dot4)(const void *a_, const void *b_, const void *x_, const void *y_, int64_t n, \
-                           double out[4])                                                             \
+    static void NAME(scale)(void *o_, const void *x_, double a_, int64_t n)                           \
     {                                                                                                 \
-        const T *a = a_, *b = b_, *x = x_, *y = y_;                                                   \
-        wide sum[8] = {{0}};                                                                          \
-        int64_t i = 0;                                                                                \
-        for (; i + LANES <= n; i += LANES) {                                                          \
-            __builtin_prefetch((const char *)(a + i) + AHEAD);                                        \
-            __builtin_prefetch((const char *)(b + i) + AHEAD);                                        \
-            DOT4(a + i, b + i, x + i, y + i);                                                         \
-        }                                                                                             \
-        if (i < n) {                                                                                  \
-            TAIL(a, i, n - i);                                                                        \
-            TAIL(b, i, n - i);                                                                        \
-            TAIL(x, i, n - i);                                                                        \
-            TAIL(y, i, n - i);                                                                        \
-            DOT4(a_tail, b_tail, x_tail, y_tail);                                                     \
-        }                                                                                             \
-        for (int k = 0; k < 4; k++) out[k] = add_lanes(&sum[2 * k], &sum[2 * k + 1]);                 \
-    }                                                                                                 \
-    static double NAME(sum)(const void *x_, const void *y_, int64_t n)                                \
-    {                                                                                                 \
+        T *o = o_, a = (T)a_;                                                                         \
         const T *x = x_;                                                                              \
-        (void)y_;                                                                                     \
-        wide a = {0}, b = {0};                                                                        \
-        int64_t i = 0;                                                                                \
-        for (; i + LANES <= n; i += LANES) {                                                          \
-            a += MAGNITUDE(LOAD(x + i));                                                              \
-            b += MAGNITUDE(LOAD(x + i + 8));                                                          \
-        }                                                                                             \
-        if (i < n) {                                                                                  \
-            TAIL(x, i, n - i);                                                                        \
-            a += MAGNITUDE(LOAD(x_tail));                                                             \
-            b += MAGNITUDE(LOAD(x_tail + 8));                                                         \
-        }                                                                                             \
-        return add_lanes(&a, &b);                                                                     \
+        for (int64_t i = 0; i < n; i++) o[i] = a * x[i];                                              \
     }                                                                                                 \
-    static double NAME(largest)(const void *x_, const void *y_, int64_t n)                            \
+    static double NAME(most_of)(const NAME(bits) * lanes)                                             \
     {                                                                                                 \
-        const T *x = x_;                                                                              \
-        (void)y_;                                                                                     \
-        whole a = {0};                                                                                \
-        int64_t i = 0;                                                                                \
-        for (; i + 8 <= n; i += 8) ENLARGE(a, LOAD(x + i));                                           \
-        if (i < n) {                                                                                  \
-            TAIL(x, i, n - i);                                                                        \
-            ENLARGE(a, LOAD(x_tail));                                                                 \
-        }                                                                                             \
-        int64_t most = a[0];                                                                          \
-        for (int k = 1; k < 8; k++) most = a[k] > most ? a[k] : most;                                 \
-        double value;                                                                                 \
+        __typeof__((*lanes)[0]) most = 0;                                                             \
+        for (unsigned k = 0; k < 64 / sizeof(T); k++) most = (*lanes)[k] > most ? (*lanes)[k] : most; \
+        T value;                                                                                      \
         memcpy(&value, &most, sizeof value);                                                          \
-        return value;                                                                                 \
+        return (double)value;                                                                         \
+    }                                                                                                 \
+    /* most: the largest magnitudes of s and y */                                                     \
+    static void NAME(pair)(void *s_, void *y_, void *before_p_, void *before_g_, const void *p_,      \
+                           const void *g_, int64_t n, double most[2])                                 \
+    {                                                                                                 \
+        enum { WIDTH = 64 / sizeof(T) };                                                              \
+        T *s = s_, *y = y_, *bp = before_p_, *bg = before_g_;                                         \
+        const T *p = p_, *g = g_;                                                                     \
+        NAME(bits) of_s = {0}, of_y = {0};                                                            \
+        for (int64_t i = 0; i < n; i += WIDTH) {                                                      \
+            ASK_NEXT(p + i, 0);                                                                       \
+            ASK_NEXT(g + i, 0);                                                                       \
+            ASK_NEXT(bp + i, 1);                                                                      \
+            ASK_NEXT(bg + i, 1);                                                                      \
+            ASK_NEXT(s + i, 1);                                                                       \
+            ASK_NEXT(y + i, 1);                                                                       \
+            NAME(values) pi = {0}, gi = {0}, bpi = {0}, bgi = {0}, si, yi;                            \
+            size_t size = (n - i < WIDTH ? (size_t)(n - i) : WIDTH) * sizeof(T);                      \
+            COPY(&pi, p + i);                                                                         \
+            COPY(&gi, g + i);                                                                         \
+            COPY(&bpi, bp + i);                                                                       \
+            COPY(&bgi, bg + i);                                                                       \
+            si = pi - bpi;                                                                            \
+            yi = gi - bgi;                                                                            \
+            COPY(s + i, &si);                                                                         \
+            COPY(y + i, &yi);                                                                         \
+            COPY(bp + i, &pi);                                                                        \
+            COPY(bg + i, &gi);                                                                        \
+            ENLARGE(of_s, (NAME(bits))si &MAGNITUDE_MASK);                                            \
+            ENLARGE(of_y, (NAME(bits))yi &MAGNITUDE_MASK);                                            \
+        }                                                                                             \
+        most[0] = NAME(most_of)(&of_s);                                                               \
+        most[1] = NAME(most_of)(&of_y);                                                               \
     }
 
-#define MAPS                                                                                      \
-    static void NAME(move)(void *o_, const void *x_, const void *u_, double a_, int64_t n)        \
-    {                                                                                             \
-        T *o = o_, a = (T)a_;                                                                     \
-        const T *x = x_, *u = u_;                                                                 \
-        for (int64_t i = 0; i < n; i++) o[i] = x[i] - a * u[i];                                   \
-    }                                                                                             \
-    static void NAME(scale)(void *o_, const void *x_, double a_, int64_t n)                       \
-    {                                                                                             \
-        T *o = o_, a = (T)a_;                                                                     \
-        const T *x = x_;                                                                          \
-        for (int64_t i = 0; i < n; i++) o[i] = a * x[i];                                          \
-    }                                                                                             \
-    static void NAME(pair)(void *s_, void *y_, void *before_p_, void *before_g_, const void *p_,  \
-                           const void *g_, int64_t n)                                             \
-    {                                                                                             \
-        T *restrict s = s_, *restrict y = y_, *restrict bp = before_p_, *restrict bg = before_g_; \
-        const T *restrict p = p_, *restrict g = g_;                                               \
-        for (int64_t i = 0; i < n; i++) {                                                         \
-            T pi = p[i], gi = g[i];                                                               \
-            s[i] = pi - bp[i];                                                                    \
-            y[i] = gi - bg[i];                                                                    \
-            bp[i] = pi;                                                                           \
-            bg[i] = gi;                                                                           \
-        }                                                                                         \
-    }
-
-/* o = c x + sum_r coef[r] row[r], in f64, rounded once at the end.  o may be x.  Short pieces stay in cache. */
-#define PIECE 512
-#define COMBINE                                                                             \
-    static void NAME(combine)(void *o_, const void *x_, double c, const void *const *rows,  \
-                              const double *coef, int count, int64_t n)                     \
-    {                                                                                       \
-        T *o = o_;                                                                          \
-        const T *x = x_;                                                                    \
-        double sum[PIECE];                                                                  \
-        for (int64_t at = 0; at < n; at += PIECE) {                                         \
-            int m = n - at < PIECE ? (int)(n - at) : PIECE;                                 \
-            for (int i = 0; i < m; i++) sum[i] = c * (double)x[at + i];                     \
-            int r = 0;                                                                      \
-            for (; r + 4 <= count; r += 4) {                                                \
-                const T *a = (const T *)rows[r] + at, *b = (const T *)rows[r + 1] + at;     \
-                const T *d = (const T *)rows[r + 2] + at, *e = (const T *)rows[r + 3] + at; \
-                double ca = coef[r], cb = coef[r + 1], cd = coef[r + 2], ce = coef[r + 3];  \
-                for (int i = 0; i < m; i++)                                                 \
-                    sum[i] += (ca * (double)a[i] + cb * (double)b[i]) +                     \
-                              (cd * (double)d[i] + ce * (double)e[i]);                      \
-            }                                                                               \
-            for (; r < count; r++) {                                                        \
-                const T *a = (const T *)rows[r] + at;                                       \
-                double ca = coef[r];                                                        \
-                for (int i = 0; i < m; i++) sum[i] += ca * (double)a[i];                    \
-            }                                                                               \
-            for (int i = 0; i < m; i++) o[at + i] = (T)sum[i];                              \
-        }                                                                                   \
+/* o = c x + sum_r coef[r] row[r], in f64, rounded once at the end.  o may be x.  past: o is too long to be found in a cache
+ * later, and need not be read before it is written. */
+#define FOUR(sum, at)                                                  \
+    sum += (coef[r] * LOAD(a + (at)) + coef[r + 1] * LOAD(b + (at))) + \
+           (coef[r + 2] * LOAD(d + (at)) + coef[r + 3] * LOAD(e + (at)))
+#define COMBINE                                                                                         \
+    static inline __attribute__((always_inline)) void NAME(combine_blocks)(                             \
+        T * o, const T *x, double c, const void *const *rows, const double *coef, int count, int64_t n, \
+        bool past)                                                                                      \
+    {                                                                                                   \
+        for (int64_t i = 0; i < n; i += LANES) {                                                        \
+            wide first = c * LOAD(x + i), second = c * LOAD(x + i + 8);                                 \
+            int r = 0;                                                                                  \
+            for (; r + 4 <= count; r += 4) {                                                            \
+                const T *a = (const T *)rows[r] + i, *b = (const T *)rows[r + 1] + i;                   \
+                const T *d = (const T *)rows[r + 2] + i, *e = (const T *)rows[r + 3] + i;               \
+                ASK(a);                                                                                 \
+                ASK(b);                                                                                 \
+                ASK(d);                                                                                 \
+                ASK(e);                                                                                 \
+                FOUR(first, 0);                                                                         \
+                FOUR(second, 8);                                                                        \
+            }                                                                                           \
+            for (; r < count; r++) {                                                                    \
+                const T *a = (const T *)rows[r] + i;                                                    \
+                ASK(a);                                                                                 \
+                first += coef[r] * LOAD(a);                                                             \
+                second += coef[r] * LOAD(a + 8);                                                        \
+            }                                                                                           \
+            if (past) {                                                                                 \
+                STREAM(o + i, first);                                                                   \
+                STREAM(o + i + 8, second);                                                              \
+            } else {                                                                                    \
+                STORE(o + i, first);                                                                    \
+                STORE(o + i + 8, second);                                                               \
+            }                                                                                           \
+        }                                                                                               \
+        if (past) STREAM_END();                                                                         \
+    }                                                                                                   \
+    static void NAME(combine)(void *o_, const void *x_, double c, const void *const *rows,              \
+                              const double *coef, int count, int64_t n, bool past)                      \
+    {                                                                                                   \
+        T *o = o_;                                                                                      \
+        const T *x = x_;                                                                                \
+        int64_t whole_blocks = n & ~(int64_t)(LANES - 1);                                               \
+        if (past && (uintptr_t)o % 64 == 0)                                                             \
+            NAME(combine_blocks)(o, x, c, rows, coef, count, whole_blocks, true);                       \
+        else                                                                                            \
+            NAME(combine_blocks)(o, x, c, rows, coef, count, whole_blocks, false);                      \
+        for (int64_t i = whole_blocks; i < n; i++) {                                                    \
+            double sum = c * (double)x[i];                                                              \
+            int r = 0;                                                                                  \
+            for (; r + 4 <= count; r += 4) {                                                            \
+                const T *a = rows[r], *b = rows[r + 1], *d = rows[r + 2], *e = rows[r + 3];             \
+                sum += (coef[r] * (double)a[i] + coef[r + 1] * (double)b[i]) +                          \
+                       (coef[r + 2] * (double)d[i] + coef[r + 3] * (double)e[i]);                       \
+            }                                                                                           \
+            for (; r < count; r++) sum += coef[r] * (double)((const T *)rows[r])[i];                    \
+            o[i] = (T)sum;                                                                              \
+        }                                                                                               \
     }
 
 /* One row of A += a s s^T + b (s z^T + z s^T) + d z z^T, with s and z at the row's number; A stays symmetric to the bit. */
@@ -211,26 +318,35 @@ static inline double add_lanes(const wide *a, const wide *b)
         }                                                                                              \
     }
 
-#define ALL_LOOPS SUMS MAPS COMBINE RANK_TWO
+#define ALL_LOOPS SUMS DOTS MAPS COMBINE RANK_TWO
 
-#define SUFFIX _f32
-#define T      float
-#define LOAD   LOAD_F32
-#define MULADD MULADD_F32
+#define SUFFIX         _f32
+#define T              float
+#define LOAD           LOAD_F32
+#define STORE          STORE_F32
+#define STREAM         STREAM_F32
+#define MULADD         MULADD_F32
+#define MAGNITUDE_MASK INT32_MAX
 ALL_LOOPS
 #undef SUFFIX
 #undef T
 #undef LOAD
+#undef STORE
+#undef STREAM
 #undef MULADD
-#define SUFFIX _f64
-#define T      double
-#define LOAD   LOAD_F64
-#define MULADD MULADD_F64
+#undef MAGNITUDE_MASK
+#define SUFFIX         _f64
+#define T              double
+#define LOAD           LOAD_F64
+#define STORE          STORE_F64
+#define STREAM         STREAM_F64
+#define MULADD         MULADD_F64
+#define MAGNITUDE_MASK INT64_MAX
 ALL_LOOPS
 
 #define TABLE(suffix)                                                                                       \
     {                                                                                                       \
-        dot##suffix, sum##suffix, largest##suffix, dot4##suffix, move##suffix, scale##suffix, pair##suffix, \
+        dot##suffix, sum##suffix, largest##suffix, dots##suffix, move##suffix, scale##suffix, pair##suffix, \
             combine##suffix, rank_two##suffix                                                               \
     }
 
