@@ -60,7 +60,7 @@ static void put(const vectors *m, void *row, int64_t i, double value)
 static vectors new_vectors(int dtype, int off, unsigned seed)
 {
     vectors m = {.item = dtype ? 8 : 4};
-    size_t stride = (MOST + 64) * 8;
+    size_t stride = (MOST + 84) * 8; /* of 64 bytes */
     m.block = aligned_alloc(64, ROWS * stride);
     assert_non_null(m.block);
     for (int r = 0; r < ROWS; r++) {

@@ -199,7 +199,7 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
         const T *x = x_;                                                                              \
         for (int64_t i = 0; i < n; i++) o[i] = a * x[i];                                              \
     }                                                                                                 \
-    static double NAME(most_of)(const NAME(bits) * lanes)                                             \
+    static double NAME(most_of)(NAME(bits) * lanes)                                                   \
     {                                                                                                 \
         __typeof__((*lanes)[0]) most = 0;                                                             \
         for (unsigned k = 0; k < 64 / sizeof(T); k++) most = (*lanes)[k] > most ? (*lanes)[k] : most; \
