@@ -17,14 +17,6 @@ typedef struct cuda_batch {
     int64_t size[GD_MAX_DIMS], step[3][GD_MAX_DIMS];
 } cuda_batch;
 
-/* A product as the kernel of triangle.cu sees it. */
-typedef struct cuda_triangle {
-    const gd_tensor *tensor[3]; /* left, right, result */
-    cuda_matrix matrix[3];
-    const cuda_batch *batch;
-    int part; /* of linalg.h, not the whole */
-} cuda_triangle;
-
 /* False when the last two axes of t must be copied. */
 bool cuda_matrix_of(const gd_tensor *t, cuda_matrix *m);
 /* Joins axes that are one for all three; all have the same batch sizes, 0 steps repeat a matrix. */

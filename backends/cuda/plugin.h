@@ -8,7 +8,6 @@
  *   full.c      the other operators
  *   batch.c     how matrices in strided batches lie in memory
  *   product.c   products: cuBLAS
- *   triangle.c  products of which a triangle is not needed
  *   linear.c    cuSOLVER, and how both are opened
  *   affine.c    products with a bias: cuBLASLt
  *   side.c      a second stream
@@ -124,7 +123,6 @@ typedef struct cuda_state {
         trouble; /* two ints on the device: code and number of the first operator that met a bad index */
     bool troubled_possible;
     bool tf32;
-    CUfunction triangle;                                  /* NULL: not compiled yet */
     CUfunction map_quick[GD_OP_COUNT][GD_DTYPE_COUNT][3]; /* found once, then by number */
     CUfunction full_quick[CUDA_FULL_COUNT][GD_DTYPE_COUNT][GD_DTYPE_COUNT];
 } cuda_state;
@@ -172,10 +170,6 @@ gd_status cuda_full(gd_device *device, const gd_call *call);
 gd_status cuda_integer_product(gd_device *device, const gd_call *call, const void *a, const int64_t *a_stride,
                                const void *b, const int64_t *b_stride);
 gd_status cuda_matmul(gd_device *device, const gd_call *call);
-typedef struct cuda_triangle cuda_triangle; /* see batch.h */
-/* Makes a product of triangle.cu; false: not this one, nothing was done. */
-bool cuda_triangle_product(gd_device *device, const cuda_triangle *t, gd_status *status);
-size_t cuda_triangle_source(char *text, size_t size);
 void cuda_places_free(gd_device *device);
 /* Writes n addresses to the device's memory: those of elements of a strided batch, steps in bytes. */
 gd_status cuda_write_places(gd_device *device, void *to, int64_t n, const char *base, int ndim,

@@ -249,12 +249,6 @@ static gd_status gemm_parts(product *p)
     range upper = {0, half, columns, 0, inner}, lower = {half, rows - half, columns, 0, inner};
     bool square = part == GD_PRODUCT_LOWER ? rows == columns : rows == inner;
     bool aligned = p->plain || half % 8 == 0; /* the halves of a list begin at multiples of 16 bytes, too */
-    cuda_triangle triangle = {{&p->left.t, &p->right.t, out},
-                              {p->left.matrix, p->right.matrix, p->result.matrix},
-                              &p->batch,
-                              (int)part};
-    gd_status status;
-    if (part != GD_PRODUCT_WHOLE && cuda_triangle_product(p->device, &triangle, &status)) return status;
     if (part == GD_PRODUCT_WHOLE || !square || rows < WORTH_HALVING || !aligned)
         return gemm(p, (range){0, rows, columns, 0, inner});
     if (part == GD_PRODUCT_LOWER)
@@ -265,7 +259,7 @@ static gd_status gemm_parts(product *p)
         lower.first = half;
         lower.inner = inner - half;
     }
-    status = gemm(p, upper);
+    gd_status status = gemm(p, upper);
     return status ? status : gemm(p, lower);
 }
 

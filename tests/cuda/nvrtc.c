@@ -148,9 +148,7 @@ static void full_kernels_compile_for_every_dtype(void **state)
                 count++;
             }
     }
-    assert_true(cuda_triangle_source(source, sizeof source) > 0);
-    failures += !compiles("triangle_product", source, ARCHITECTURE);
-    print_message("%d sources\n", count + 1);
+    print_message("%d sources\n", count);
     assert_int_equal(failures, 0);
 }
 
@@ -758,25 +756,6 @@ static void products_of_heads_copy_nothing(void **state)
     gd_scope_end(ctx);
     assert_int_equal(fake.listed, listed);
     assert_int_equal(fake.launches - before, 4); /* q, k, v and the result */
-    /* what a causal mask hides is left out by a kernel of ours */
-    static const struct {
-        gd_dtype dtype;
-        int64_t time;
-        int part, listed;
-    } causal[] = {{GD_F32, 64, GD_PRODUCT_LOWER, 0},
-                  {GD_F32, 64, GD_PRODUCT_WHOLE, 1},
-                  {GD_F64, 64, GD_PRODUCT_LOWER, 1},
-                  {GD_F32, 66, GD_PRODUCT_LOWER, 1}};
-    for (int i = 0; i < COUNT_OF(causal); i++) {
-        gd_scope_begin(ctx);
-        gd_tensor *x = gd_empty_on(&gpu, causal[i].dtype, 4, (int64_t[]){2, causal[i].time, 6, 8});
-        gd_tensor *q = gd_permute(x, (int[]){0, 2, 1, 3});
-        listed = fake.listed;
-        assert_non_null(gd__product_of(q, gd_transpose(q, 2, 3), causal[i].part));
-        assert_int_equal(fake.listed - listed, causal[i].listed);
-        gd_scope_end(ctx);
-    }
-    assert_no_error(ctx);
     close_fake(&gpu);
     end_context(ctx, NULL);
     assert_true(fake_is_clean());

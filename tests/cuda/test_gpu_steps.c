@@ -104,7 +104,7 @@ static void attention_agrees_with_the_cpu(void **state)
     (void)state;
     need_gpu();
     gd_ctx *ctx = context(NULL, 2, NULL);
-    /* 1024 and 1027: products by halves, evenly and not; f32 at multiples of four: by tiles */
+    /* 1024 and 1027: products by halves, evenly and not */
     static const int64_t times[] = {5, 64, 131, 200, 600, 1024, 1027};
     for (int k = 0; k < 2 * COUNT_OF(times); k++) {
         gd_dtype dtype = k % 2 ? GD_F32 : GD_F64;
