@@ -25,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         gd_clear_error(ctx);
         /* what the strict reading takes, the lax one takes; and it takes exactly the numeric columns */
         if ((!strict && lax) || (lax == GD_OK) != gd__csv_is_numeric(csv, i)) abort();
+        if (i > 2) continue; /* a search goes over all of them */
         (void)gd__csv_column(csv, gd__csv_name(csv, i));
         gd_clear_error(ctx);
     }
