@@ -77,7 +77,7 @@ static void sr1_update(matrix *h, const double *s, const double *y)
 /* ---- driving a link by hand ---- */
 
 /* Points and gradients that no optimizer chose: a convex function's, at random places. */
-#define POINTS 20
+#define POINTS 44 /* more than are looked at together */
 typedef struct walk {
     double x[POINTS][N], g[POINTS][N];
 } walk;
