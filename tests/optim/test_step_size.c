@@ -178,9 +178,12 @@ static void sam_takes_the_gradient_at_the_worst_point(void **state)
                 {"asam(rho=0.5)", 2, true},
                 {"sam(rho=0.5, asam=true)", 2, true},
                 {"sam(rho=0.5, p=3)", 3, false},
-                {"sam(rho=0.5, p=1.5)", 1.5, false}};
+                {"sam(rho=0.5, p=1.5)", 1.5, false},
+                {"sam(rho=0.5, p=1)", 1, false},
+                {"sam(rho=0.5, p=1, asam=true)", 1, true},
+                {"sam(rho=0.5, p=inf)", INFINITY, false}};
     for (int k = 0; k < COUNT_OF(rows); k++) {
-        double p = rows[k].p, q = p / (p - 1), w[2], e[2], sum = 0, got[MOST];
+        double p = rows[k].p, q = isinf(p) ? 1 : p / (p - 1), w[2], e[2], sum = 0, got[MOST];
         for (int i = 0; i < 2; i++) {
             w[i] = rows[k].relative ? fabs(x[i]) : 1;
             sum += pow(fabs(w[i] * g[i]), q);
@@ -188,8 +191,9 @@ static void sam_takes_the_gradient_at_the_worst_point(void **state)
         for (int i = 0; i < 2; i++) {
             double u = w[i] * g[i];
             e[i] = 0.5 * w[i] * copysign(pow(fabs(u), q - 1), u) / pow(sum, 1 / p);
+            if (p == 1) e[i] = i ? -0.5 * w[i] : 0; /* the second coordinate is the steepest */
         }
-        if (!rows[k].relative) /* it lies on the sphere of the norm */
+        if (!rows[k].relative && !isinf(p)) /* it lies on the sphere of the norm */
             assert_near(pow(pow(fabs(e[0]), p) + pow(fabs(e[1]), p), 1 / p), 0.5, 1e-12);
         gd_ctx *ctx = context(NULL, 1, NULL);
         run r = run_open(ctx, rows[k].chain, bowl, 2, x);

@@ -2,6 +2,8 @@
  *
  *     e = rho sign(g) |g|^(q-1) / |g|_q^(q/p),  1/p + 1/q = 1;  gradient at x + e.  p = 2: e = rho g / |g|
  *
+ * p = 1 is the limit: all of rho along the steepest coordinate, shared where several are.
+ *
  * asam (Kwon et al. 2021) measures distance relative to the parameters: with w = |x|, e = rho w^2 g / |w g|.
  *
  * A closure made of two evaluations: all links after it see the loss at x and the gradient at x + e.  A gradient of zero, or
@@ -27,40 +29,59 @@ static gd_tensor *weighted(gd_tensor *x, gd_tensor *g, bool relative)
     return relative ? gd_mul(gd_abs(gd_detach(x)), g) : g;
 }
 
-/* sum |g|^q over all parameters. */
+/* One number of all parameters: sums of |g|^q added, or the largest |g| for q = infinity. */
 static gd_status total(gd_var *var, gd_tensor *const *grads, double q, bool relative, double *out)
 {
     gd_status status = GD_OK;
     *out = 0;
     for (int i = 0; i < gd_var_count(var) && !status; i++) {
+        if (!gd_numel(grads[i])) continue;
         gd_scope_begin(gd_var_ctx(var));
         gd_tensor *size = gd_abs(weighted(gd_var_params(var)[i], grads[i], relative));
-        gd_tensor *sum = gd_sum(q == 2 ? gd_square(size) : gd_pow_scalar(size, q), NULL, false);
-        if (sum)
-            *out += gd_item(sum);
-        else
-            status = gd_error(gd_var_ctx(var));
+        gd_tensor *one = isinf(q) ? gd_max(size, NULL, false)
+                                  : gd_sum(q == 2 ? gd_square(size) : gd_pow_scalar(size, q), NULL, false);
+        double value = one ? gd_item(one) : 0;
+        *out = !isinf(q) ? *out + value : value > *out || isnan(value) ? value : *out;
+        if (!one) status = gd_error(gd_var_ctx(var));
         gd_scope_end(gd_var_ctx(var));
     }
     return status;
+}
+
+/* sign(g) where |g| is the largest, 0 elsewhere. */
+static gd_tensor *steepest(gd_tensor *g, double most)
+{
+    gd_tensor *sign = gd_sign(g), *limit = gd_mul_scalar(gd_ones_like(g), most);
+    return sign && limit ? gd_mul(sign, gd_cast(gd_ge(gd_abs(g), limit), gd_tensor_dtype(g))) : NULL;
+}
+
+/* u = sign(g) |g|^(q-1), of which the way is a multiple; *sum is that of |g|^q, or of what is left for p = 1. */
+static gd_status shape(gd_var *var, gd_tensor *const *grads, double q, bool relative, gd_tensor **u,
+                       double *sum)
+{
+    gd_status status = total(var, grads, q, relative, sum);
+    if (status || !isfinite(*sum) || *sum <= 0) return status;
+    for (int i = 0; i < gd_var_count(var); i++) {
+        gd_tensor *g = weighted(gd_var_params(var)[i], grads[i], relative);
+        u[i] = isinf(q) ? steepest(g, *sum)
+               : q == 2 ? g
+                        : gd_mul(gd_sign(g), gd_pow_scalar(gd_abs(g), q - 1));
+        if (!u[i]) return gd_error(gd_var_ctx(var));
+    }
+    return isinf(q) ? total(var, u, 1, false, sum) : GD_OK;
 }
 
 /* The way to the worst point, in out: new tensors of the current scope.  *leads is false where there is none. */
 static gd_status ascent(gd_link *link, gd_var *var, gd_tensor *const *grads, bool relative, gd_tensor **out,
                         bool *leads)
 {
-    double p = gd_link_real(link, "p", NULL), q = p == 1 ? INFINITY : p / (p - 1), sum = 0;
-    if (isinf(p)) q = 1;
-    if (isinf(q))
-        return gd_fail(gd_var_ctx(var), GD_VALUE, "%s: p must be above 1", gd_link_class_of(link)->name);
-    gd_status status = total(var, grads, q, relative, &sum);
+    double p = gd_link_real(link, "p", NULL), q = isinf(p) ? 1 : p / (p - 1), sum = 0;
+    gd_status status = shape(var, grads, q, relative, out, &sum);
     double norm = isinf(p) ? 1 : pow(sum, 1 / p);
     double scale = gd_link_real(link, "rho", NULL) / (norm + gd_link_real(link, "eps", NULL));
     *leads = isfinite(sum) && isfinite(scale) && sum > 0;
     for (int i = 0; i < gd_var_count(var) && !status && *leads; i++) {
-        gd_tensor *x = gd_var_params(var)[i], *e = weighted(x, grads[i], relative);
-        if (q != 2) e = gd_mul(gd_sign(e), gd_pow_scalar(gd_abs(e), q - 1));
-        out[i] = gd_mul_scalar(weighted(x, e, relative), scale);
+        out[i] = gd_mul_scalar(weighted(gd_var_params(var)[i], out[i], relative), scale);
         if (!out[i]) status = gd_error(gd_var_ctx(var));
     }
     return status;
