@@ -1,44 +1,20 @@
 /* Reverse mode.
  *
- * All nodes the output depends on are collected, ordered from the latest to the earliest (a node's number is larger than
- * its inputs'), and each hands the gradient of its outputs on to its inputs by its rule.  A table entry holds what has
- * arrived at a node so far:
- *
- *   entry: node | gradient of output 0, 1, 2 | useful: does it lead to something that was asked for?
- *
- * An entry of split3 may also have a room: one tensor for the gradients of its parts, lent to the rules that make them. */
+ * All nodes the output depends on are visited, the latest first, and each hands the gradient of its outputs on to its inputs
+ * by its rule.  split3 may have a room: one tensor for the gradients of its parts, lent to the rules that make them. */
 #include "autograd/rules.h"
+#include "autograd/walk.h"
 #include "tensor/device.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static const gd_rule_fn rules[GD_OP_COUNT] = {
+const gd_rule_fn gd__rules[GD_OP_COUNT] = {
 #define OP(name, ...)  gd__grad_##name,
 #define OP0(name, ...) NULL,
 #include "tensor/ops.def"
 #undef OP
 #undef OP0
 };
-
-typedef struct entry {
-    gd_node *node;
-    gd_tensor *grad[GD_MAX_OUTPUTS]; /* owned */
-    bool useful;
-    gd_tensor *room; /* owned */
-    bool lent[GD_MAX_OUTPUTS];
-} entry;
-
-typedef struct gd_pass {
-    gd_ctx *ctx;
-    entry *item;
-    size_t count, capacity;
-    gd_tensor *const *input; /* what gd_grad asks for; NULL: all leaves */
-    gd_tensor **result;
-    int inputs;
-    int flags;
-} gd_pass;
-typedef gd_pass pass;
 
 /* ---- what rules see ---- */
 
@@ -72,10 +48,10 @@ gd_tensor *gd__zeros_in(const gd_pullback *p, int k)
 }
 
 /* Each place is lent once, to the first gradient that arrives: a second one is added to it elsewhere. */
-static gd_tensor *room_for(pass *w, const gd_tensor *t)
+static gd_tensor *room_for(gd_walk *w, const gd_tensor *t)
 {
     gd_node *node = t->node;
-    entry *e = node ? &w->item[node->slot] : NULL;
+    gd_visit *e = node ? &w->item[node->slot] : NULL;
     if (!e || e->grad[t->output] || e->lent[t->output]) return NULL;
     if (node->op == GD_OP_permute) {
         int order[GD_MAX_DIMS];
@@ -95,71 +71,12 @@ static gd_tensor *room_for(pass *w, const gd_tensor *t)
 
 gd_tensor *gd__room(const gd_pullback *p, int k)
 {
-    return p->pass && p->node->ctx->grad_off ? room_for(p->pass, p->node->in[k]) : NULL;
-}
-
-/* ---- collecting ---- */
-
-static gd_status push(pass *w, gd_node *node)
-{
-    if (node->spent)
-        return gd_fail(
-            w->ctx, GD_GRAPH,
-            "backward: the graph of '%s' was freed by an earlier backward; pass GD_RETAIN_GRAPH there",
-            gd__ops[node->op].name);
-    if (w->count == w->capacity) {
-        size_t capacity = w->capacity ? w->capacity * 2 : 32;
-        entry *item = gd__realloc(w->ctx, w->item, w->capacity * sizeof *item, capacity * sizeof *item);
-        if (!item) return GD_NOMEM;
-        w->item = item;
-        w->capacity = capacity;
-    }
-    node->pass = w->ctx->pass;
-    w->item[w->count++] = (entry){.node = node};
-    return GD_OK;
-}
-
-static int later_first(const void *a, const void *b)
-{
-    uint64_t x = ((const entry *)a)->node->sequence, y = ((const entry *)b)->node->sequence;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static void sort_entries(pass *w)
-{
-    if (w->count > 48)
-        qsort(w->item, w->count, sizeof *w->item, later_first);
-    else
-        for (size_t i = 1; i < w->count; i++) {
-            entry e = w->item[i];
-            size_t j = i;
-            for (; j > 0 && w->item[j - 1].node->sequence < e.node->sequence; j--)
-                w->item[j] = w->item[j - 1];
-            w->item[j] = e;
-        }
-}
-
-/* Breadth first: the list itself is the queue. */
-static gd_status collect(pass *w, gd_node *root)
-{
-    w->ctx->pass++;
-    gd_status status = push(w, root);
-    for (size_t i = 0; i < w->count && !status; i++) {
-        gd_node *node = w->item[i].node;
-        for (int k = 0; k < node->nin && !status; k++) {
-            gd_node *next = node->in[k]->node;
-            if (next && next->pass != w->ctx->pass) status = push(w, next);
-        }
-    }
-    if (status) return status;
-    sort_entries(w);
-    for (size_t i = 0; i < w->count; i++) w->item[i].node->slot = i;
-    return GD_OK;
+    return p->walk && p->node->ctx->grad_off ? room_for(p->walk, p->node->in[k]) : NULL;
 }
 
 /* ---- who wants what ---- */
 
-static bool asked_for(const pass *w, const gd_tensor *t)
+static bool asked_for(const gd_walk *w, const gd_tensor *t)
 {
     if (!w->input) return t->leaf_grad && !t->node;
     for (int i = 0; i < w->inputs; i++)
@@ -168,15 +85,15 @@ static bool asked_for(const pass *w, const gd_tensor *t)
 }
 
 /* True when a gradient of t leads anywhere. */
-static bool leads_on(const pass *w, const gd_tensor *t)
+static bool leads_on(const gd_walk *w, const gd_tensor *t)
 {
     return t->node ? w->item[t->node->slot].useful : asked_for(w, t);
 }
 
-static void mark_useful(pass *w)
+static void mark_useful(gd_walk *w)
 {
     for (size_t i = w->count; i-- > 0;) {
-        entry *e = &w->item[i];
+        gd_visit *e = &w->item[i];
         for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = leads_on(w, e->node->in[k]);
         for (int k = 0; k < w->inputs && !e->useful; k++) e->useful = w->input[k]->node == e->node;
     }
@@ -184,51 +101,36 @@ static void mark_useful(pass *w)
 
 /* ---- gradients on their way ---- */
 
-/* *sum += g; takes its own reference of g. */
-static gd_status accumulate(gd_tensor **sum, gd_tensor *g)
-{
-    if (!*sum) {
-        gd__retain(g);
-        *sum = g;
-        return GD_OK;
-    }
-    gd_tensor *both = gd_add(*sum, g);
-    if (!both) return GD_NOMEM;
-    gd__own(both);
-    gd__release(*sum);
-    *sum = both;
-    return GD_OK;
-}
-
 /* The gradient that arrives at t, with t's axes. */
-static gd_status deliver(pass *w, gd_tensor *t, gd_tensor *g)
+static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
 {
     if (!gd__same_shape(g, t)) {
         char a[256], b[256];
         return gd_fail(w->ctx, GD_SHAPE, "backward: a gradient of shape %s arrived at %s",
                        gd__shape_text(g, a, sizeof a), gd__shape_text(t, b, sizeof b));
     }
-    if (t->node) return accumulate(&w->item[t->node->slot].grad[t->output], g);
+    if (t->node) return gd__accumulate(&w->item[t->node->slot].grad[t->output], g);
     if (!w->input) {
         /* a leaf's gradient is its own, contiguous memory: users change it in place, optimizers stream it */
         if (!t->grad && (!gd__contiguous(g) || g->storage->refs > 1 || g->head.refs > 1)) g = gd_copy(g);
         g = g ? gd__relabel_like(g, t) : NULL;
         w->ctx->changes++;
-        return g ? accumulate(&t->grad, g) : GD_NOMEM;
+        return g ? gd__accumulate(&t->grad, g) : GD_NOMEM;
     }
     gd_status status = GD_OK;
     for (int i = 0; i < w->inputs && !status; i++)
-        if (w->input[i] == t) status = accumulate(&w->result[i], g);
+        if (w->input[i] == t) status = gd__accumulate(&w->result[i], g);
     return status;
 }
 
 /* Inner tensors that gd_grad asked for: their gradient is complete when their node is reached. */
-static gd_status collect_inner(pass *w, entry *e)
+static gd_status collect_inner(gd_walk *w, gd_visit *e)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < w->inputs && !status; i++) {
         gd_tensor *t = w->input[i];
-        if (t->node == e->node && e->grad[t->output]) status = accumulate(&w->result[i], e->grad[t->output]);
+        if (t->node == e->node && e->grad[t->output])
+            status = gd__accumulate(&w->result[i], e->grad[t->output]);
     }
     return status;
 }
@@ -253,7 +155,7 @@ static gd_status check_versions(const gd_node *node)
 #define MAX_DIRECT 16
 
 /* Calls the rule of one node and delivers what it sets. */
-static gd_status apply_rule(pass *w, entry *e)
+static gd_status apply_rule(gd_walk *w, gd_visit *e)
 {
     gd_ctx *ctx = w->ctx;
     gd_node *node = e->node;
@@ -272,8 +174,8 @@ static gd_status apply_rule(pass *w, entry *e)
     gd_scope_begin(ctx);
     for (int k = 0; k < node->nout && !status; k++) grad[k] = nameless(e->grad[k]);
     if (!status) {
-        rules[node->op](
-            &(gd_pullback){.node = node, .grad = grad, .need = need, .set = set, .pass = w, .room = e->room});
+        gd__rules[node->op](
+            &(gd_pullback){.node = node, .grad = grad, .need = need, .set = set, .walk = w, .room = e->room});
         status = gd_error(ctx);
     }
     for (int k = 0; k < node->nin && !status; k++)
@@ -283,12 +185,12 @@ static gd_status apply_rule(pass *w, entry *e)
     return status;
 }
 
-static gd_status walk(pass *w)
+static gd_status walk(gd_walk *w)
 {
     bool retain = w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH);
     gd_status status = GD_OK;
     for (size_t i = 0; i < w->count && !status; i++) {
-        entry *e = &w->item[i];
+        gd_visit *e = &w->item[i];
         bool arrived = e->grad[0] || e->grad[1] || e->grad[2];
         if (!arrived || !e->useful) continue;
         status = collect_inner(w, e);
@@ -309,16 +211,6 @@ static gd_status walk(pass *w)
     return status;
 }
 
-static void pass_free(pass *w)
-{
-    for (size_t i = 0; i < w->count; i++) {
-        if (w->item[i].room) gd__release(w->item[i].room);
-        for (int k = 0; k < GD_MAX_OUTPUTS; k++)
-            if (w->item[i].grad[k]) gd__release(w->item[i].grad[k]);
-    }
-    gd__free(w->ctx, w->item, w->capacity * sizeof *w->item);
-}
-
 /* The seed, or a one for a single element. */
 static gd_tensor *seed_of(gd_tensor *output, gd_tensor *seed)
 {
@@ -337,7 +229,7 @@ static gd_tensor *seed_of(gd_tensor *output, gd_tensor *seed)
     return NULL;
 }
 
-static gd_status start(pass *w, gd_tensor *output, gd_tensor *seed)
+static gd_status start(gd_walk *w, gd_tensor *output, gd_tensor *seed)
 {
     gd_tensor *g = seed_of(output, seed);
     if (!g) return gd_error(w->ctx) ? gd_error(w->ctx) : GD_NOMEM;
@@ -345,14 +237,20 @@ static gd_status start(pass *w, gd_tensor *output, gd_tensor *seed)
         g = asked_for(w, output) ? gd_copy(g) : NULL;
         return g ? deliver(w, output, g) : gd_error(w->ctx);
     }
-    gd_status status = collect(w, output->node);
+    const gd_node *spent;
+    gd_status status = gd__walk_collect(w, output->node, &spent);
+    if (spent)
+        return gd_fail(
+            w->ctx, GD_GRAPH,
+            "backward: the graph of '%s' was freed by an earlier backward; pass GD_RETAIN_GRAPH there",
+            gd__ops[spent->op].name);
     if (status) return status;
     mark_useful(w);
-    status = accumulate(&w->item[output->node->slot].grad[output->output], g);
+    status = gd__accumulate(&w->item[output->node->slot].grad[output->output], g);
     return status ? status : walk(w);
 }
 
-static gd_status run(pass *w, gd_tensor *output, gd_tensor *seed)
+static gd_status run(gd_walk *w, gd_tensor *output, gd_tensor *seed)
 {
     gd_ctx *ctx = w->ctx;
     if (gd_error(ctx)) return gd_error(ctx); /* the first error sticks: the graph may have holes */
@@ -360,7 +258,7 @@ static gd_status run(pass *w, gd_tensor *output, gd_tensor *seed)
     ctx->grad_off = w->flags & GD_CREATE_GRAPH ? 0 : 1;
     gd_scope_begin(ctx);
     gd_status status = start(w, output, seed);
-    pass_free(w);
+    gd__walk_free(w);
     gd_scope_end(ctx);
     ctx->grad_off = grad_off;
     return status;
@@ -373,7 +271,7 @@ gd_status gd_backward(gd_tensor *output, gd_tensor *seed, int flags)
     if (!gd__wants_grad(output))
         return gd_fail(ctx, GD_GRAPH,
                        "backward: the output does not depend on any tensor that wants gradients");
-    pass w = {.ctx = ctx, .flags = flags};
+    gd_walk w = {.ctx = ctx, .flags = flags};
     return run(&w, output, seed);
 }
 
@@ -405,7 +303,7 @@ gd_status gd_grad(gd_tensor *output, gd_tensor *seed, gd_tensor *const *inputs, 
 {
     for (int i = 0; i < count; i++) grads[i] = NULL;
     if (!output || !gd__given("grad", inputs, count)) return GD_ARGUMENT;
-    pass w = {.ctx = output->head.ctx, .input = inputs, .inputs = count, .result = grads, .flags = flags};
+    gd_walk w = {.ctx = output->head.ctx, .input = inputs, .inputs = count, .result = grads, .flags = flags};
     gd_status status = run(&w, output, seed);
     uint8_t grad_off = w.ctx->grad_off;
     if (!(flags & GD_CREATE_GRAPH)) w.ctx->grad_off = 1;

@@ -7,34 +7,10 @@
  *   gradient [k, 3, 4]  *  derivative [3, 4]   ->  [k, 3, 4]  ->  summed to [k, 4] where the operand was [4] */
 #include "autograd/batch.h"
 #include "autograd/rules.h"
+#include "autograd/walk.h"
 #include "tensor/linalg.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static const gd_rule_fn rules[GD_OP_COUNT] = {
-#define OP(name, ...)  gd__grad_##name,
-#define OP0(name, ...) NULL,
-#include "tensor/ops.def"
-#undef OP
-#undef OP0
-};
-
-typedef struct entry {
-    gd_node *node;
-    gd_tensor *grad; /* owned */
-    bool useful;
-} entry;
-
-typedef struct sweep {
-    gd_ctx *ctx;
-    entry *item;
-    size_t count, capacity;
-    gd_tensor *const *input;
-    gd_tensor **result;
-    int inputs;
-    int64_t k; /* seeds */
-} sweep;
 
 /* ---- shapes with the batch in front ---- */
 
@@ -102,7 +78,7 @@ static gd_tensor *derivative(const gd_node *node, int k, int ndim, const int64_t
     if (!device) device = gd_device_get(node->ctx, "cpu");
     gd_tensor *one = gd_empty_on(device, any->dtype, ndim, size);
     if (!one || gd_fill(one, 1)) return NULL;
-    rules[node->op](&(gd_pullback){.node = &spread, .grad = &one, .need = need, .set = set});
+    gd__rules[node->op](&(gd_pullback){.node = &spread, .grad = &one, .need = need, .set = set});
     return set[k];
 }
 
@@ -260,47 +236,9 @@ static bool has_rule(const gd_node *node)
     }
 }
 
-/* ---- the walk, as in backward.c ---- */
+/* ---- the walk ---- */
 
-static gd_status push(sweep *w, gd_node *node)
-{
-    if (node->spent) return GD_NOT_IMPLEMENTED; /* one by one will say what is wrong */
-    if (w->count == w->capacity) {
-        size_t capacity = w->capacity ? w->capacity * 2 : 64;
-        entry *item = gd__realloc(w->ctx, w->item, w->capacity * sizeof *item, capacity * sizeof *item);
-        if (!item) return GD_NOMEM;
-        w->item = item;
-        w->capacity = capacity;
-    }
-    node->pass = w->ctx->pass;
-    w->item[w->count++] = (entry){.node = node};
-    return GD_OK;
-}
-
-static int later_first(const void *a, const void *b)
-{
-    uint64_t x = ((const entry *)a)->node->sequence, y = ((const entry *)b)->node->sequence;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-static gd_status collect(sweep *w, gd_node *root)
-{
-    w->ctx->pass++;
-    gd_status status = push(w, root);
-    for (size_t i = 0; i < w->count && !status; i++) {
-        gd_node *node = w->item[i].node;
-        for (int k = 0; k < node->nin && !status; k++) {
-            gd_node *next = node->in[k]->node;
-            if (next && next->pass != w->ctx->pass) status = push(w, next);
-        }
-    }
-    if (status) return status;
-    qsort(w->item, w->count, sizeof *w->item, later_first);
-    for (size_t i = 0; i < w->count; i++) w->item[i].node->slot = i;
-    return GD_OK;
-}
-
-static bool leads_on(const sweep *w, const gd_tensor *t)
+static bool leads_on(const gd_walk *w, const gd_tensor *t)
 {
     if (t->node) return w->item[t->node->slot].useful;
     for (int i = 0; i < w->inputs; i++)
@@ -309,10 +247,10 @@ static bool leads_on(const sweep *w, const gd_tensor *t)
 }
 
 /* Marks what leads to an input; NOT_IMPLEMENTED where that has no batched rule, or changed in place. */
-static gd_status mark_useful(sweep *w)
+static gd_status mark_useful(gd_walk *w)
 {
     for (size_t i = w->count; i-- > 0;) {
-        entry *e = &w->item[i];
+        gd_visit *e = &w->item[i];
         for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = leads_on(w, e->node->in[k]);
         if (!e->useful) continue;
         if (!has_rule(e->node)) return GD_NOT_IMPLEMENTED;
@@ -326,45 +264,30 @@ static gd_status mark_useful(sweep *w)
     return GD_OK;
 }
 
-static gd_status accumulate(gd_tensor **sum, gd_tensor *g)
+static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
 {
-    if (!*sum) {
-        gd__own(g);
-        *sum = g;
-        return GD_OK;
-    }
-    gd_tensor *both = gd_add(*sum, g);
-    if (!both) return GD_NOMEM;
-    gd__own(both);
-    gd__release(*sum);
-    *sum = both;
-    return GD_OK;
-}
-
-static gd_status deliver(sweep *w, gd_tensor *t, gd_tensor *g)
-{
-    if (t->node) return accumulate(&w->item[t->node->slot].grad, g);
+    if (t->node) return gd__accumulate(&w->item[t->node->slot].grad[0], g);
     gd_status status = GD_OK;
     for (int i = 0; i < w->inputs && !status; i++)
-        if (w->input[i] == t) status = accumulate(&w->result[i], g);
+        if (w->input[i] == t) status = gd__accumulate(&w->result[i], g);
     return status;
 }
 
-static gd_status walk(sweep *w)
+static gd_status walk(gd_walk *w)
 {
     gd_status status = GD_OK;
     for (size_t i = 0; i < w->count && !status; i++) {
-        entry *e = &w->item[i];
-        if (!e->grad || !e->useful) continue;
+        gd_visit *e = &w->item[i];
+        if (!e->grad[0] || !e->useful) continue;
         gd_scope_begin(w->ctx);
         for (int k = 0; k < e->node->nin && !status; k++) {
             if (!leads_on(w, e->node->in[k])) continue;
-            gd_tensor *g = pulled_back(e->node, w->k, k, e->grad);
+            gd_tensor *g = pulled_back(e->node, w->seeds, k, e->grad[0]);
             status = g ? deliver(w, e->node->in[k], g) : gd_error(w->ctx);
         }
         gd_scope_end(w->ctx);
-        gd__release(e->grad);
-        e->grad = NULL;
+        gd__release(e->grad[0]);
+        e->grad[0] = NULL;
     }
     return status;
 }
@@ -377,22 +300,23 @@ gd_status gd__grad_batch(gd_tensor *output, gd_tensor *seeds, gd_tensor *const *
         grads[i] = NULL;
         if (inputs[i]->node) return GD_NOT_IMPLEMENTED; /* inner tensors */
     }
-    sweep w = {.ctx = ctx, .input = inputs, .result = grads, .inputs = count, .k = seeds->size[0]};
+    gd_walk w = {.ctx = ctx, .input = inputs, .result = grads, .inputs = count, .seeds = seeds->size[0]};
     if (!output->node) return GD_NOT_IMPLEMENTED;
     if (gd_error(ctx)) return gd_error(ctx);
     uint8_t grad_off = ctx->grad_off;
     ctx->grad_off = 1;
-    gd_status status = collect(&w, output->node);
+    const gd_node *spent;
+    gd_status status = gd__walk_collect(&w, output->node, &spent);
+    if (spent) status = GD_NOT_IMPLEMENTED; /* one by one will say what is wrong */
     if (!status) status = mark_useful(&w);
     if (!status && w.item[0].useful) {
         gd_scope_begin(ctx);
         gd_tensor *first = gd__same(seeds);
-        status = first ? accumulate(&w.item[output->node->slot].grad, first) : GD_NOMEM;
+        status = first ? gd__accumulate(&w.item[output->node->slot].grad[0], first) : GD_NOMEM;
         gd_scope_end(ctx);
         if (!status) status = walk(&w);
     }
-    for (size_t i = 0; i < w.count; i++) gd__release(w.item[i].grad);
-    gd__free(ctx, w.item, w.capacity * sizeof *w.item);
+    gd__walk_free(&w);
     /* owned results become the caller's scope's */
     for (int i = 0; i < count; i++) {
         gd_tensor *owned = grads[i];

@@ -16,11 +16,12 @@ typedef struct gd_pullback {
         *grad;        /* gradient of each output; NULL where nothing flowed back (several outputs only) */
     const bool *need; /* which inputs want a gradient */
     gd_tensor **set;  /* to be filled: gradient of each input */
-    struct gd_pass *pass;
+    struct gd_walk *walk;
     gd_tensor *room; /* split3: where its parts' gradients were asked to go; NULL: nobody asked */
 } gd_pullback;
 
 typedef void (*gd_rule_fn)(gd_pullback *p);
+extern const gd_rule_fn gd__rules[]; /* by operator */
 
 /* The only gradient of an operator with one output. */
 static inline gd_tensor *gd__g(const gd_pullback *p) { return p->grad[0]; }

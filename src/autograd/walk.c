@@ -1,0 +1,86 @@
+#include "autograd/walk.h"
+#include "tensor/op.h"
+
+#include <stdlib.h>
+
+static gd_status push(gd_walk *w, gd_node *node)
+{
+    if (w->count == w->capacity) {
+        size_t capacity = w->capacity ? w->capacity * 2 : 32;
+        gd_visit *item = gd__realloc(w->ctx, w->item, w->capacity * sizeof *item, capacity * sizeof *item);
+        if (!item) return GD_NOMEM;
+        w->item = item;
+        w->capacity = capacity;
+    }
+    node->pass = w->ctx->pass;
+    w->item[w->count++] = (gd_visit){.node = node};
+    return GD_OK;
+}
+
+static int later_first(const void *a, const void *b)
+{
+    uint64_t x = ((const gd_visit *)a)->node->sequence, y = ((const gd_visit *)b)->node->sequence;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void sort_visits(gd_walk *w)
+{
+    if (w->count > 48)
+        qsort(w->item, w->count, sizeof *w->item, later_first);
+    else
+        for (size_t i = 1; i < w->count; i++) {
+            gd_visit e = w->item[i];
+            size_t j = i;
+            for (; j > 0 && w->item[j - 1].node->sequence < e.node->sequence; j--)
+                w->item[j] = w->item[j - 1];
+            w->item[j] = e;
+        }
+}
+
+/* Breadth first: the list itself is the queue. */
+gd_status gd__walk_collect(gd_walk *w, gd_node *root, const gd_node **spent)
+{
+    w->ctx->pass++;
+    *spent = NULL;
+    gd_status status = push(w, root);
+    for (size_t i = 0; i < w->count && !status; i++) {
+        gd_node *node = w->item[i].node;
+        if (node->spent) {
+            *spent = node;
+            return GD_GRAPH;
+        }
+        for (int k = 0; k < node->nin && !status; k++) {
+            gd_node *next = node->in[k]->node;
+            if (next && next->pass != w->ctx->pass) status = push(w, next);
+        }
+    }
+    if (status) return status;
+    sort_visits(w);
+    for (size_t i = 0; i < w->count; i++) w->item[i].node->slot = i;
+    return GD_OK;
+}
+
+void gd__walk_free(gd_walk *w)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->item[i].room) gd__release(w->item[i].room);
+        for (int k = 0; k < GD_MAX_OUTPUTS; k++)
+            if (w->item[i].grad[k]) gd__release(w->item[i].grad[k]);
+    }
+    gd__free(w->ctx, w->item, w->capacity * sizeof *w->item);
+}
+
+gd_status gd__accumulate(gd_tensor **sum, gd_tensor *g)
+{
+    if (!*sum) {
+        gd__retain(g);
+        *sum = g;
+        return GD_OK;
+    }
+    gd_tensor *both = gd_add(*sum, g);
+    if (!both) return GD_NOMEM;
+    gd__own(both);
+    gd__release(*sum);
+    *sum = both;
+    return GD_OK;
+}
