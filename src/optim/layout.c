@@ -11,14 +11,6 @@
 #define SPAN    16384 /* elements of a task; part of the results: sums are added span by span */
 #define IN_LINE 65536 /* shorter vectors are not worth waking threads for */
 
-extern const gd_vector_loops gd__vector_loops_base[2];
-#ifdef GD_HAVE_AVX2
-extern const gd_vector_loops gd__vector_loops_avx2[2];
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_vector_loops gd__vector_loops_avx512[2];
-#endif
-
 static const gd_vector_loops *loops_for(const gd_ctx *ctx, gd_dtype dtype)
 {
     int index = dtype == GD_F64;

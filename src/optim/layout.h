@@ -30,6 +30,15 @@ typedef struct gd_vector_loops {
                      int64_t n);
 } gd_vector_loops;
 
+/* For f32 and f64, one table an instruction set. */
+extern const gd_vector_loops gd__vector_loops_base[2];
+#ifdef GD_HAVE_AVX2
+extern const gd_vector_loops gd__vector_loops_avx2[2];
+#endif
+#ifdef GD_HAVE_AVX512
+extern const gd_vector_loops gd__vector_loops_avx512[2];
+#endif
+
 /* A piece of the vector. */
 typedef struct gd_span {
     int tensor;

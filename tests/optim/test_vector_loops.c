@@ -8,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const gd_vector_loops gd__vector_loops_base[2];
-#ifdef GD_HAVE_AVX2
-extern const gd_vector_loops gd__vector_loops_avx2[2];
-#endif
-#ifdef GD_HAVE_AVX512
-extern const gd_vector_loops gd__vector_loops_avx512[2];
-#endif
-
 enum { ROWS = 23, MOST = 300 };
 
 static const int64_t lengths[] = {0, 1, 7, 8, 15, 16, 17, 31, 64, 100, 255, 256, 299};
