@@ -55,6 +55,22 @@ void end_context(gd_ctx *ctx, const memory *m)
         fail_msg("%" PRId64 " bytes in %" PRId64 " blocks are still there", m->bytes, m->blocks);
 }
 
+void fail_each_allocation(int threads, bool (*scenario)(gd_ctx *ctx))
+{
+    for (int64_t k = 1, failed = 1; failed; k++) {
+        memory m = {0};
+        gd_ctx *ctx = context(&m, threads, NULL);
+        gd_scope_begin(ctx);
+        m.fail_at = m.requests + k;
+        bool worked = scenario(ctx);
+        failed = m.failed;
+        if (!worked) assert_int_equal(gd_error(ctx), GD_NOMEM);
+        gd_scope_end(ctx);
+        end_context(ctx, &m);
+        assert_true(worked || failed);
+    }
+}
+
 void assert_no_error_at(gd_ctx *ctx, const char *file, int line)
 {
     if (!gd_error(ctx)) return;

@@ -33,6 +33,9 @@ gd_allocator memory_allocator(memory *m);
 gd_ctx *context(memory *m, int threads, const char *isa);
 /* Fails the test when objects are alive, then frees the context and fails when memory is. */
 void end_context(gd_ctx *ctx, const memory *m);
+/* Lets allocation 1, 2, ... of a scenario fail until none does: it then returns false with GD_NOMEM recorded, and nothing
+ * leaks.  The scenario runs in a scope and returns true when all of it worked. */
+void fail_each_allocation(int threads, bool (*scenario)(gd_ctx *ctx));
 /* Fails the test with the context's error text unless there is none. */
 #define assert_no_error(ctx) assert_no_error_at(ctx, __FILE__, __LINE__)
 void assert_no_error_at(gd_ctx *ctx, const char *file, int line);

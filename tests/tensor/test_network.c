@@ -493,20 +493,7 @@ static bool touch_everything(gd_ctx *ctx)
 static void every_failed_allocation_is_an_error_without_a_leak(void **unused)
 {
     (void)unused;
-    for (int64_t k = 1;; k++) {
-        memory m = {0};
-        gd_ctx *ctx = context(&m, 2, NULL);
-        gd_scope_begin(ctx);
-        m.fail_at = m.requests + k;
-        bool worked = touch_everything(ctx), failed = m.failed;
-        if (!worked) assert_int_equal(gd_error(ctx), GD_NOMEM);
-        gd_scope_end(ctx);
-        end_context(ctx, &m);
-        if (!failed) {
-            assert_true(worked);
-            break;
-        }
-    }
+    fail_each_allocation(2, touch_everything);
 }
 
 int main(void)
