@@ -253,6 +253,33 @@ static void close_fake(gd_device *device)
     device->backend = NULL;
 }
 
+/* Opens the GPU of a driver that is as new, in that context, and returns the context. */
+static gd_ctx *open_only_gpu(gd_ctx *ctx, gd_device *gpu)
+{
+    cuda_api api;
+    fake_fill(&api);
+    fake_reset(1);
+    assert_int_equal(open_fake(ctx, gpu, 0, &api), GD_OK);
+    return ctx;
+}
+
+/* Nothing may be left in the context or on the device. */
+static void close_only_gpu(gd_ctx *ctx, gd_device *gpu)
+{
+    close_fake(gpu);
+    end_context(ctx, NULL);
+    assert_true(fake_is_clean());
+}
+
+/* Freed memory is kept for the next who asks, under sanitizers too. */
+static gd_ctx *pooled_context(void)
+{
+    gd_options options = gd_options_default();
+    options.threads = 1;
+    options.pool = true;
+    return gd_ctx_new(&options);
+}
+
 /* On the device with the axes in the same order in memory: views on the CPU become views there. */
 static gd_tensor *moved(gd_tensor *t, gd_device *gpu)
 {
@@ -529,9 +556,7 @@ static void errors_name_what_is_wrong(void **state)
     assert_null(gd_cholesky(m));
     assert_error(ctx, GD_SINGULAR, "cholesky: the matrix is not positive definite");
     gd_scope_end(ctx);
-    close_fake(&gpu);
-    end_context(ctx, NULL);
-    assert_true(fake_is_clean());
+    close_only_gpu(ctx, &gpu);
 }
 
 /* A kernel is compiled once for all its names, and taken from the disk by the next context. */
@@ -560,12 +585,8 @@ static void kernels_are_compiled_once(void **state)
 static void graphs_are_made_once_and_updated(void **state)
 {
     (void)state;
-    cuda_api api;
-    fake_fill(&api);
-    fake_reset(1);
     gd_device gpu;
-    gd_ctx *ctx = cached_context(NULL, cache);
-    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
     void *kernel = gpu.backend->program(&gpu, "extern \"C\" __global__ void a() {}", "a"), *graph = NULL;
     assert_non_null(kernel);
     double args[2][3] = {{1, 2, 3}, {4, 5, 6}};
@@ -596,9 +617,7 @@ static void graphs_are_made_once_and_updated(void **state)
         graph = NULL;
     }
     assert_int_equal(failures, 7); /* graph, two nodes, making it ready, launch, arguments, launch */
-    close_fake(&gpu);
-    end_context(ctx, NULL);
-    assert_true(fake_is_clean());
+    close_only_gpu(ctx, &gpu);
 }
 
 /* Each GPU has a context of the driver: whoever worked last, a call goes to its own. */
@@ -632,12 +651,8 @@ static void two_gpus_do_not_mix(void **state)
 static void uploads_wait_for_pinned_memory_only(void **state)
 {
     (void)state;
-    cuda_api api;
-    fake_fill(&api);
-    fake_reset(1);
     gd_device gpu;
-    gd_ctx *ctx = cached_context(NULL, cache);
-    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
     gd_scope_begin(ctx);
     for (int pinned = 0; pinned < 2; pinned++) {
         int64_t before = fake.waits;
@@ -646,24 +661,15 @@ static void uploads_wait_for_pinned_memory_only(void **state)
         assert_int_equal(fake.waits - before, pinned);
     }
     gd_scope_end(ctx);
-    close_fake(&gpu);
-    end_context(ctx, NULL);
-    assert_true(fake_is_clean());
+    close_only_gpu(ctx, &gpu);
 }
 
 /* Freed blocks wait for the next who asks, and go back when the driver has nothing left. */
 static void freed_memory_is_used_again(void **state)
 {
     (void)state;
-    cuda_api api;
-    fake_fill(&api);
-    fake_reset(1);
     gd_device gpu;
-    gd_options options = gd_options_default();
-    options.threads = 1;
-    options.pool = true; /* under sanitizers it is not */
-    gd_ctx *ctx = gd_ctx_new(&options);
-    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    gd_ctx *ctx = open_only_gpu(pooled_context(), &gpu);
     void *a = gpu.backend->alloc(&gpu, 1000), *b;
     int64_t calls = fake.calls, blocks = fake.blocks;
     gpu.backend->free(&gpu, a, 1000);
@@ -682,21 +688,15 @@ static void freed_memory_is_used_again(void **state)
     assert_error(ctx, GD_NOMEM, "gpu:0: ");
     fake.fail_at = 0;
     fake.fail_on = false;
-    close_fake(&gpu);
-    end_context(ctx, NULL);
-    assert_true(fake_is_clean());
+    close_only_gpu(ctx, &gpu);
 }
 
 /* A batch axis that is broadcast inside another one: the fake cuBLAS touches what it is given. */
 static void broadcast_batches_are_multiplied_in_place(void **state)
 {
     (void)state;
-    cuda_api api;
-    fake_fill(&api);
-    fake_reset(1);
     gd_device gpu;
-    gd_ctx *ctx = cached_context(NULL, cache);
-    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
     gd_scope_begin(ctx);
     gd_tensor *a = gd_to_device(gd_zeros(ctx, GD_F32, 4, (int64_t[]){5, 1, 2, 3}), &gpu);
     gd_tensor *b = gd_to_device(gd_zeros(ctx, GD_F32, 4, (int64_t[]){5, 7, 3, 4}), &gpu);
@@ -707,9 +707,7 @@ static void broadcast_batches_are_multiplied_in_place(void **state)
     assert_shape(c, 5, 7, 2, 4);
     assert_shape(d, 5, 7, 3, 4);
     gd_scope_end(ctx);
-    close_fake(&gpu);
-    end_context(ctx, NULL);
-    assert_true(fake_is_clean());
+    close_only_gpu(ctx, &gpu);
 }
 
 /* y = (q k^T) v of heads that lie side by side, [batch, time, 3, heads, size], into the same order. */
@@ -731,16 +729,9 @@ static void multiply_heads(gd_ctx *ctx, gd_device *gpu, int64_t time)
 static void products_of_heads_copy_nothing(void **state)
 {
     (void)state;
-    cuda_api api;
-    fake_fill(&api);
-    fake_reset(1);
     gd_device gpu;
-    gd_options options = gd_options_default();
-    options.threads = 1;
-    options.pool = true; /* the same addresses in the second round */
-    gd_ctx *ctx = gd_ctx_new(&options);
-    assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
-    static const int64_t launches[2] = {5, 0}; /* lists of q, k, scores, v and y */
+    gd_ctx *ctx = open_only_gpu(pooled_context(), &gpu); /* the same addresses in the second round */
+    static const int64_t launches[2] = {5, 0};           /* lists of q, k, scores, v and y */
     for (int round = 0; round < 2; round++) {
         int64_t before = fake.launches, listed = fake.listed;
         gd_scope_begin(ctx);
@@ -756,9 +747,7 @@ static void products_of_heads_copy_nothing(void **state)
     gd_scope_end(ctx);
     assert_int_equal(fake.listed, listed);
     assert_int_equal(fake.launches - before, 4); /* q, k, v and the result */
-    close_fake(&gpu);
-    end_context(ctx, NULL);
-    assert_true(fake_is_clean());
+    close_only_gpu(ctx, &gpu);
 }
 
 /* Large products of a gradient go to two streams, which meet at the beginning and at the end; if there is no second one,
@@ -767,12 +756,8 @@ static void gradients_of_large_layers_are_made_side_by_side(void **state)
 {
     (void)state;
     for (int refused = 0; refused < 2; refused++) {
-        cuda_api api;
-        fake_fill(&api);
-        fake_reset(1);
         gd_device gpu;
-        gd_ctx *ctx = cached_context(NULL, cache);
-        assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
+        gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
         gd_scope_begin(ctx);
         for (int round = 0; round < 3; round++) {
             int64_t n = round == 2 ? 64 : 1024, meetings = fake.meetings;
@@ -787,9 +772,7 @@ static void gradients_of_large_layers_are_made_side_by_side(void **state)
         }
         assert_no_error(ctx);
         gd_scope_end(ctx);
-        close_fake(&gpu);
-        end_context(ctx, NULL);
-        assert_true(fake_is_clean());
+        close_only_gpu(ctx, &gpu);
     }
 }
 
