@@ -1,37 +1,8 @@
 /* Memoised virtual tensors: computed again exactly when something they read has changed. */
-#include "module/support.h"
+#include "module/virtual_support.h"
 
 #include "module/module.h"
 #include "tensor/device.h"
-
-/* A function of the owner that counts its calls: twice the weight. */
-typedef struct counter {
-    int calls, ends;
-} counter;
-
-static gd_tensor *twice(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
-{
-    (void)dtype, (void)device;
-    if (user) ((counter *)user)->calls++;
-    return gd_mul_scalar(gd_module_get_tensor(owner, "weight"), 2);
-}
-
-static gd_virtual_options by_function(gd_materializer fn, void *user)
-{
-    gd_virtual_options options = gd_virtual_defaults();
-    options.fn = fn;
-    options.user = user;
-    options.dtype = GD_F64;
-    return options;
-}
-
-/* A module with weight [1, 2, 3] that wants gradients. */
-static gd_module *net(gd_ctx *ctx)
-{
-    gd_module *m = gd_module_new(module_class(ctx, "Net"));
-    ok(gd_module_set_parameter(m, "weight", VECTOR(ctx, 1, 2, 3)));
-    return m;
-}
 
 static gd_tensor *outer_square(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
 {

@@ -1,20 +1,8 @@
 /* Virtual tensors: creation, reading, dtype and device, lifetimes, gradients. */
-#include "module/support.h"
+#include "module/virtual_support.h"
 
 #include "module/module.h"
 #include "tensor/device.h"
-
-/* A function of the owner that counts its calls: twice the weight. */
-typedef struct counter {
-    int calls, ends;
-} counter;
-
-static gd_tensor *twice(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
-{
-    (void)dtype, (void)device;
-    if (user) ((counter *)user)->calls++;
-    return gd_mul_scalar(gd_module_get_tensor(owner, "weight"), 2);
-}
 
 static void count_end(void *user) { ((counter *)user)->ends++; }
 
@@ -25,29 +13,12 @@ static gd_object *twice_method(gd_object *self, const gd_kwargs *kwargs, void *u
     return gd_tensor_object(gd_mul_scalar(gd_module_get_tensor(gd_object_module(self), "weight"), 2));
 }
 
-static gd_virtual_options by_function(gd_materializer fn, void *user)
-{
-    gd_virtual_options options = gd_virtual_defaults();
-    options.fn = fn;
-    options.user = user;
-    options.dtype = GD_F64;
-    return options;
-}
-
 static gd_virtual_options by_method(const char *name)
 {
     gd_virtual_options options = gd_virtual_defaults();
     options.method = name;
     options.dtype = GD_F64;
     return options;
-}
-
-/* A module with weight [1, 2, 3] that wants gradients. */
-static gd_module *net(gd_ctx *ctx)
-{
-    gd_module *m = gd_module_new(module_class(ctx, "Net"));
-    ok(gd_module_set_parameter(m, "weight", VECTOR(ctx, 1, 2, 3)));
-    return m;
 }
 
 /* ---- creation ---- */
