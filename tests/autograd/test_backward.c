@@ -244,10 +244,10 @@ static void backward_frees_what_the_graph_held(void **state)
     gd_scope_begin(ctx);
     gd_tensor *y = gd_keep(total(gd_exp(gd_sin(gd_square(x)))));
     gd_scope_end(ctx);
-    int64_t held = m.bytes;
+    int64_t held = counted.bytes;
     assert_ok(gd_backward(y, NULL, 0));
     gd_zero_grad(x);
-    assert_true(held - m.bytes >= 2 * 80000); /* the results of square and exp */
+    assert_true(held - counted.bytes >= 2 * 80000); /* the results of square and exp */
 }
 
 /* Values that no rule needs are not kept alive by the graph. */
@@ -255,13 +255,13 @@ static void a_graph_holds_no_values_it_does_not_need(void **state)
 {
     (void)state;
     gd_tensor *x = gd_require_grad(gd_ones(ctx, GD_F64, 1, (int64_t[]){10000}));
-    int64_t before = m.bytes;
+    int64_t before = counted.bytes;
     gd_scope_begin(ctx);
     gd_tensor *y = x;
     for (int i = 0; i < 50; i++) y = gd_add_scalar(gd_neg(y), 1);
     y = gd_keep(total(y));
     gd_scope_end(ctx);
-    assert_true(m.bytes - before < 80000);
+    assert_true(counted.bytes - before < 80000);
     assert_ok(gd_backward(y, NULL, 0));
     assert_true(gd_at(gd_grad_of(x), (int64_t[]){0}) == 1);
 }
@@ -390,7 +390,7 @@ static void an_earlier_error_stops_backward(void **state)
 static void a_deep_graph_neither_overflows_nor_leaks(void **state)
 {
     (void)state;
-    gd_ctx *pooled = context(NULL, 1, NULL), *counted = ctx;
+    gd_ctx *pooled = context(NULL, 1, NULL), *own = ctx;
     ctx = pooled;
     for (int run = 0; run < 2; run++) {
         gd_tensor *x = gd_require_grad(gd_scalar(ctx, GD_F64, 1)), *y = gd_retain(x);
@@ -410,7 +410,7 @@ static void a_deep_graph_neither_overflows_nor_leaks(void **state)
         gd_release(x);
         assert_int_equal(gd_ctx_live(ctx), 0);
     }
-    ctx = counted;
+    ctx = own;
     end_context(pooled, NULL);
 }
 
@@ -434,7 +434,7 @@ static void diamonds(void **state)
     assert_values(gd_grad_of(x), 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
 int main(void)
 {

@@ -253,7 +253,7 @@ static void gradcheck_does_not_accept_nan(void **state)
     gd_clear_error(ctx);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
 int main(void)
 {

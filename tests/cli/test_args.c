@@ -1,24 +1,6 @@
 /* Options of commands, and the texts made from their tables. */
-#include "support/support.h"
-
 #include "cli/cli.h"
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    (void)state;
-    ctx = context(&counted, 1, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    end_context(ctx, &counted);
-    return 0;
-}
+#include "support/own_context.h"
 
 static const gd_option options[] = {
     GD_OPTION("steps", "N", "how many"), GD_OPTION("rate", "R", "how fast"),

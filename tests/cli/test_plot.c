@@ -1,26 +1,8 @@
 /* Pictures: round ticks, contours, and drawings that are well-formed and stay inside their frame. */
-#include "support/support.h"
-
 #include "cli/plot.h"
+#include "support/own_context.h"
 
 #include <math.h>
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    (void)state;
-    ctx = context(&counted, 1, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    end_context(ctx, &counted);
-    return 0;
-}
 
 /* ---- ticks ---- */
 

@@ -1,27 +1,9 @@
 /* Numbers and JSON as text. */
-#include "support/support.h"
-
 #include "cli/text.h"
+#include "support/own_context.h"
 
 #include <locale.h>
 #include <math.h>
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    (void)state;
-    ctx = context(&counted, 1, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    end_context(ctx, &counted);
-    return 0;
-}
 
 static void numbers_are_read_as_the_nearest_double(void **state)
 {

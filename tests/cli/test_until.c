@@ -1,26 +1,8 @@
 /* Conditions to stop at. */
-#include "support/support.h"
-
 #include "cli/until.h"
+#include "support/own_context.h"
 
 #include <math.h>
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    (void)state;
-    ctx = context(&counted, 1, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    end_context(ctx, &counted);
-    return 0;
-}
 
 static void conditions_are_read_and_compared(void **state)
 {

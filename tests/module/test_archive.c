@@ -3,28 +3,13 @@
  * fixtures/package.safetensors was written by the Python package safetensors 0.8.0, see test_safetensors.c
  * for how. Checked once the other way round: safetensors.numpy.load_file reads the file that
  * every_dtype_and_shape_comes_back_as_it_was writes and gives the same names, dtypes, shapes and elements. */
-#include "file_support.h"
+#include "file_context.h"
 #include "gradus/file.h"
 #include "module/safetensors.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
-
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    ctx = make_ctx(NULL, NULL);
-    return make_folder(state);
-}
-
-static int stop(void **state)
-{
-    assert_int_equal(gd_ctx_live(ctx), 0);
-    gd_ctx_free(ctx);
-    return remove_folder(state);
-}
 
 /* ---- the collection ---- */
 

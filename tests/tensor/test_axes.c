@@ -1,25 +1,5 @@
 /* Axes: how named and labelled operands meet, what results carry, and the texts when they do not fit. */
-#include "support/support.h"
-
-static gd_ctx *ctx;
-static memory m;
-
-static int setup(void **state)
-{
-    (void)state;
-    m = (memory){0};
-    ctx = context(&m, 1, NULL);
-    gd_scope_begin(ctx);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    gd_scope_end(ctx);
-    end_context(ctx, &m);
-    return 0;
-}
+#include "support/own_context.h"
 
 /* Numbers 0, 1, 2, ... in a shape with names. */
 static gd_tensor *counting(const char *names, int ndim, const int64_t *size)
@@ -539,7 +519,7 @@ static void gradients_of_broadcast_operands_are_summed(void **state)
     assert_values(grads[1], 1, 1, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
 int main(void)
 {

@@ -1,27 +1,7 @@
 /* Making, reading, writing and showing tensors, in every dtype. */
-#include "support/support.h"
+#include "support/own_context.h"
 
 #include <math.h>
-
-static gd_ctx *ctx;
-static memory m;
-
-static int setup(void **state)
-{
-    (void)state;
-    m = (memory){0};
-    ctx = context(&m, 1, NULL);
-    gd_scope_begin(ctx);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    gd_scope_end(ctx);
-    end_context(ctx, &m);
-    return 0;
-}
 
 #define EACH_DTYPE(d) for (gd_dtype d = 0; d < GD_DTYPE_COUNT; d++)
 #define SIX \
@@ -108,7 +88,7 @@ static void data_goes_in_and_comes_out(void **state)
         assert_values(t, 1, 0, 1, 0, 1, 0);
         assert_values(gd_from_f64(ctx, d, SIX, (double[]){0, 1, 0, 1, 0, 1}), 0, 1, 0, 1, 0, 1);
     }
-    assert_int_equal(gd_read(gd_zeros(ctx, GD_F32, SIX), &m, 20), GD_SHAPE);
+    assert_int_equal(gd_read(gd_zeros(ctx, GD_F32, SIX), &counted, 20), GD_SHAPE);
     assert_error(ctx, GD_SHAPE, "read: the tensor has 24 bytes, the buffer 20");
     double few[5];
     assert_int_equal(gd_read_f64(gd_zeros(ctx, GD_F32, SIX), few, 5), GD_SHAPE);
@@ -234,7 +214,7 @@ static void devices_by_name(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
 int main(void)
 {

@@ -1,27 +1,7 @@
 /* Views look at the same memory: no copies, changes are seen through all of them, strides are right. */
-#include "support/support.h"
+#include "support/own_context.h"
 
 #include "tensor/tensor.h"
-
-static gd_ctx *ctx;
-static memory m;
-
-static int setup(void **state)
-{
-    (void)state;
-    m = (memory){0};
-    ctx = context(&m, 1, NULL);
-    gd_scope_begin(ctx);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    gd_scope_end(ctx);
-    end_context(ctx, &m);
-    return 0;
-}
 
 static gd_tensor *counting(int64_t rows, int64_t columns)
 {
@@ -37,7 +17,7 @@ static void shape_operators_copy_nothing(void **state)
 {
     (void)state;
     gd_tensor *x = counting(4, 6);
-    int64_t before = m.bytes;
+    int64_t before = counted.bytes;
     gd_tensor *views[] = {
         gd_reshape(x, 3, (int64_t[]){2, 2, 6}),
         gd_transpose(x, 0, 1),
@@ -60,7 +40,7 @@ static void shape_operators_copy_nothing(void **state)
     assert_int_equal(gd_split(x, "1", 2, piece, 3), GD_OK);
     for (int i = 0; i < 3; i++) assert_true(share(piece[i], x));
     /* only the structs themselves */
-    assert_true(m.bytes - before < 40 * 400);
+    assert_true(counted.bytes - before < 40 * 400);
     assert_no_error(ctx);
 }
 
@@ -248,7 +228,7 @@ static void a_view_outlives_its_tensor(void **state)
     assert_values(row, 3, 4, 5);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
 int main(void)
 {
