@@ -1,27 +1,9 @@
 /* CSV files: what other programs write is read, what is wrong is named with its line. */
-#include "support/support.h"
-
 #include "cli/csv.h"
+#include "support/corpus.h"
+#include "support/own_context.h"
 
-#include <dirent.h>
 #include <math.h>
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    (void)state;
-    ctx = context(&counted, 1, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    end_context(ctx, &counted);
-    return 0;
-}
 
 static gd_csv *parse(const char *text, const gd_csv_options *options)
 {
@@ -226,31 +208,23 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+/* The first byte chooses the options, as in fuzz_csv.c. */
+static void read_table(gd_ctx *own, const corpus_file *file)
+{
+    if (!file->size) return;
+    const char *text = (const char *)file->data;
+    gd_csv_options options = {.separator = ",;\t\0"[text[0] >> 1 & 3], .no_header = text[0] & 1};
+    gd_csv *csv = gd__csv_parse(own, "data.csv", text + 1, file->size - 1, &options);
+    assert_true((csv != NULL) == (gd_error(own) == GD_OK));
+    for (int i = 0; csv && i < gd__csv_columns(csv); i++) (void)gd__csv_is_numeric(csv, i);
+    gd_clear_error(own);
+    gd__csv_free(csv);
+}
+
 static void the_corpus_is_read_without_harm(void **state)
 {
     (void)state;
-    DIR *folder = opendir(GD_TEST_DIR "/cli/corpus/csv");
-    assert_non_null(folder);
-    int count = 0;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.') continue;
-        char path[1024], text[8192];
-        snprintf(path, sizeof path, GD_TEST_DIR "/cli/corpus/csv/%s", entry->d_name);
-        FILE *f = fopen(path, "rb");
-        assert_non_null(f);
-        size_t size = fread(text, 1, sizeof text, f);
-        fclose(f);
-        if (!size) continue;
-        gd_csv_options options = {.separator = ",;\t\0"[text[0] >> 1 & 3], .no_header = text[0] & 1};
-        gd_csv *csv = gd__csv_parse(ctx, "data.csv", text + 1, size - 1, &options);
-        assert_true((csv != NULL) == (gd_error(ctx) == GD_OK));
-        for (int i = 0; csv && i < gd__csv_columns(csv); i++) (void)gd__csv_is_numeric(csv, i);
-        gd_clear_error(ctx);
-        gd__csv_free(csv);
-        count++;
-    }
-    closedir(folder);
-    assert_true(count > 10);
+    replay_corpus(ctx, GD_TEST_DIR "/cli/corpus/csv", 11, read_table);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)

@@ -1,30 +1,10 @@
 /* The expression language: what texts mean, where their mistakes are, and that gradients flow through. */
-#include "support/support.h"
-
 #include "cli/expr.h"
+#include "support/corpus.h"
+#include "support/own_context.h"
 
-#include <dirent.h>
 #include <float.h>
 #include <math.h>
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    (void)state;
-    ctx = context(&counted, 1, NULL);
-    gd_scope_begin(ctx);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    gd_scope_end(ctx);
-    end_context(ctx, &counted);
-    return 0;
-}
 
 /* ---- helpers ---- */
 
@@ -568,36 +548,26 @@ static void every_allocation_may_fail(void **state)
 
 /* ---- what the fuzzer found ---- */
 
+static void evaluate(gd_ctx *own, const corpus_file *file)
+{
+    gd_scope_begin(own);
+    gd_tensor *values[NAMES];
+    make_values(values);
+    gd_expr *e = gd__expr_parse(own, (const char *)file->data, names, NAMES);
+    gd_tensor *t = e ? gd__expr_eval(e, values, GD_F64) : NULL;
+    assert_true((t != NULL) == (gd_error(own) == GD_OK));
+    gd_clear_error(own);
+    gd__expr_free(e);
+    gd_scope_end(own);
+}
+
 static void the_corpus_is_read_without_harm(void **state)
 {
     (void)state;
-    DIR *folder = opendir(GD_TEST_DIR "/cli/corpus/expr");
-    assert_non_null(folder);
-    int count = 0;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        if (entry->d_name[0] == '.') continue;
-        char path[1024], text[8192];
-        snprintf(path, sizeof path, GD_TEST_DIR "/cli/corpus/expr/%s", entry->d_name);
-        FILE *f = fopen(path, "rb");
-        assert_non_null(f);
-        text[fread(text, 1, sizeof text - 1, f)] = 0;
-        fclose(f);
-        gd_scope_begin(ctx);
-        gd_tensor *values[NAMES];
-        make_values(values);
-        gd_expr *e = gd__expr_parse(ctx, text, names, NAMES);
-        gd_tensor *t = e ? gd__expr_eval(e, values, GD_F64) : NULL;
-        assert_true((t != NULL) == (gd_error(ctx) == GD_OK));
-        gd_clear_error(ctx);
-        gd__expr_free(e);
-        gd_scope_end(ctx);
-        count++;
-    }
-    closedir(folder);
-    assert_true(count > 10);
+    replay_corpus(ctx, GD_TEST_DIR "/cli/corpus/expr", 11, evaluate);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, start_scope, stop_scope)
 
 int main(void)
 {

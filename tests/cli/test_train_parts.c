@@ -1,31 +1,11 @@
 /* What `gradus train` is made of: texts of models, their layers against plain loops, order, standardisation. */
-#include "model_property.h"
-#include "support/support.h"
-
 #include "cli/trainer.h"
+#include "model_property.h"
+#include "support/corpus.h"
+#include "support/own_context.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <unistd.h>
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    (void)state;
-    ctx = context(&counted, 1, NULL);
-    gd_scope_begin(ctx);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    gd_scope_end(ctx);
-    end_context(ctx, &counted);
-    return 0;
-}
 
 /* ---- texts ---- */
 
@@ -101,25 +81,16 @@ static void random_texts_hold_the_property(void **state)
     }
 }
 
+static void check_model(gd_ctx *own, const corpus_file *file)
+{
+    const char *fault = model_fault(own, (const char *)file->data);
+    if (fault) fail_msg("%s: %s", file->path, fault);
+}
+
 static void the_corpus_holds_the_property(void **state)
 {
     (void)state;
-    DIR *folder = opendir(GD_TEST_DIR "/cli/corpus/model");
-    assert_non_null(folder);
-    int files = 0;
-    for (struct dirent *entry; (entry = readdir(folder));) {
-        char path[512], text[4096];
-        if (entry->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, GD_TEST_DIR "/cli/corpus/model/%s", entry->d_name);
-        FILE *f = fopen(path, "rb");
-        text[fread(text, 1, sizeof text - 1, f)] = 0;
-        fclose(f);
-        const char *fault = model_fault(ctx, text);
-        if (fault) fail_msg("%s: %s", path, fault);
-        files++;
-    }
-    closedir(folder);
-    assert_true(files >= 18);
+    replay_corpus(ctx, GD_TEST_DIR "/cli/corpus/model", 18, check_model);
 }
 
 /* ---- layers against plain loops ---- */
@@ -328,7 +299,7 @@ static void standardised_numbers_have_mean_0_and_deviation_1(void **state)
     gd__scaling_close(&s);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, start_scope, stop_scope)
 
 int main(void)
 {

@@ -1,11 +1,11 @@
 /* Values of the command line, and the IDX files they may come from. */
+#include "support/corpus.h"
 #include "support/support.h"
 
 #include "cli/idx.h"
 #include "cli/value.h"
 #include "gradus/file.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 static memory counted;
@@ -276,21 +276,17 @@ static void idx_files_are_known_by_their_name(void **state)
     assert_values(from_file(put("x.idx", bytes, sizeof bytes), ""), 7, 9);
 }
 
+static void read_idx(gd_ctx *own, const corpus_file *file)
+{
+    gd_tensor *t = gd__idx_tensor(own, "a", file->data, file->size, 1 << 20);
+    assert_true((t != NULL) == (gd_error(own) == GD_OK));
+    gd_clear_error(own);
+}
+
 static void the_corpus_is_read_without_harm(void **state)
 {
     (void)state;
-    DIR *corpus = opendir(GD_TEST_DIR "/cli/corpus/idx");
-    assert_non_null(corpus);
-    int count = 0;
-    for (struct dirent *entry; (entry = readdir(corpus));) {
-        if (entry->d_name[0] == '.') continue;
-        gd_tensor *t = from_corpus(entry->d_name, 1 << 20);
-        assert_true((t != NULL) == (gd_error(ctx) == GD_OK));
-        gd_clear_error(ctx);
-        count++;
-    }
-    closedir(corpus);
-    assert_true(count > 10);
+    replay_corpus(ctx, GD_TEST_DIR "/cli/corpus/idx", 11, read_idx);
 }
 
 static void every_allocation_may_fail(void **state)

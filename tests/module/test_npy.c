@@ -5,26 +5,12 @@
  * same > 0, fortran and fortran_be hold arange(24).reshape(2, 3, 4) in Fortran order.  corpus/npy is what
  * fuzz_npy.c found, minimised. Checked once the other way round: numpy.load reads what gd_npy_save writes,
  * every dtype and shape used below, and gives equal arrays of equal dtype. */
-#include "file_support.h"
+#include "file_context.h"
 #include "gradus/file.h"
 #include "module/npy.h"
+#include "support/corpus.h"
 
 #include <math.h>
-
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    ctx = make_ctx(NULL, NULL);
-    return make_folder(state);
-}
-
-static int stop(void **state)
-{
-    assert_int_equal(gd_ctx_live(ctx), 0);
-    gd_ctx_free(ctx);
-    return remove_folder(state);
-}
 
 /* ---- headers in memory ---- */
 
@@ -183,33 +169,22 @@ static void the_largest_written_header_fits_and_is_aligned(void **state)
     }
 }
 
+static void parse_and_unpack(gd_ctx *own, const corpus_file *found)
+{
+    gd_npy npy;
+    gd_status status = gd__npy_parse(own, found->data, found->size, &npy);
+    assert_int_equal(status, gd_error(own));
+    gd_clear_error(own);
+    if (status) return;
+    void *out = malloc(npy.count * gd_dtype_size(npy.dtype) + 1);
+    gd__npy_unpack(&npy, found->data + npy.data_at, out);
+    free(out);
+}
+
 static void the_fuzzers_corpus_is_parsed_without_harm(void **state)
 {
     (void)state;
-    const char *folder_path = GD_TEST_DIR "/module/corpus/npy";
-    DIR *folder = opendir(folder_path);
-    assert_non_null(folder);
-    int count = 0;
-    for (struct dirent *e; (e = readdir(folder));) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", folder_path, e->d_name);
-        if (e->d_name[0] == '.') continue;
-        size_t size;
-        unsigned char *data = get_file(path, &size);
-        gd_npy npy;
-        gd_status status = gd__npy_parse(ctx, data, size, &npy);
-        assert_int_equal(status, gd_error(ctx));
-        gd_clear_error(ctx);
-        if (!status) {
-            void *out = malloc(npy.count * gd_dtype_size(npy.dtype) + 1);
-            gd__npy_unpack(&npy, data + npy.data_at, out);
-            free(out);
-        }
-        free(data);
-        count++;
-    }
-    closedir(folder);
-    assert_true(count > 20);
+    replay_corpus(ctx, GD_TEST_DIR "/module/corpus/npy", 21, parse_and_unpack);
 }
 
 /* ---- files of NumPy ---- */

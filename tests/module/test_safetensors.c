@@ -4,22 +4,9 @@
  * 2.4.6, ml_dtypes 0.6.0): package with safetensors.numpy.save_file, dtypes with safetensors.serialize of one
  * tensor of each dtype it takes (element bytes 0, 1, 2, ..., shape [8]), nothing with save_file({}).
  * corpus/safetensors is what fuzz_safetensors.c found, minimised. */
-#include "file_support.h"
+#include "file_context.h"
 #include "module/safetensors.h"
-
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    ctx = make_ctx(NULL, NULL);
-    return make_folder(state);
-}
-
-static int stop(void **state)
-{
-    gd_ctx_free(ctx);
-    return remove_folder(state);
-}
+#include "support/corpus.h"
 
 /* ---- a file from its parts ---- */
 
@@ -471,36 +458,27 @@ static void files_of_the_python_package_are_read(void **state)
     free(data);
 }
 
-/* Every file of a folder, as it is and with a right checksum. */
+/* As it is and with a right checksum. */
+static void parse_twice(gd_ctx *own, const corpus_file *found)
+{
+    for (int sealed = 0; sealed < 2; sealed++) {
+        gd_safetensors *f = gd__safetensors_parse(own, found->data, found->size);
+        assert_true((f == NULL) == (gd_error(own) != GD_OK));
+        for (size_t i = 0; f && i < f->count; i++)
+            if (gd__safetensors_check(f, &f->entry[i], f->entry[i].data)) assert_true(f->own);
+        gd__safetensors_free(f);
+        gd_clear_error(own);
+        uint64_t length = 0;
+        if (found->size >= 8) memcpy(&length, found->data, 8);
+        if (found->size >= 8 && length <= found->size - 8)
+            gd__safetensors_seal(found->data, 8 + (size_t)length);
+    }
+}
+
 static void the_fuzzers_corpus_is_parsed_without_harm(void **state)
 {
     (void)state;
-    const char *folder_path = GD_TEST_DIR "/module/corpus/safetensors";
-    DIR *folder = opendir(folder_path);
-    assert_non_null(folder);
-    int count = 0;
-    for (struct dirent *e; (e = readdir(folder));) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", folder_path, e->d_name);
-        if (e->d_name[0] == '.') continue;
-        size_t size;
-        unsigned char *data = get_file(path, &size);
-        for (int sealed = 0; sealed < 2; sealed++) {
-            gd_safetensors *f = gd__safetensors_parse(ctx, data, size);
-            assert_true((f == NULL) == (gd_error(ctx) != GD_OK));
-            for (size_t i = 0; f && i < f->count; i++)
-                if (gd__safetensors_check(f, &f->entry[i], f->entry[i].data)) assert_true(f->own);
-            gd__safetensors_free(f);
-            gd_clear_error(ctx);
-            uint64_t length = 0;
-            if (size >= 8) memcpy(&length, data, 8);
-            if (size >= 8 && length <= size - 8) gd__safetensors_seal(data, 8 + (size_t)length);
-        }
-        free(data);
-        count++;
-    }
-    closedir(folder);
-    assert_true(count > 20);
+    replay_corpus(ctx, GD_TEST_DIR "/module/corpus/safetensors", 21, parse_twice);
 }
 
 int main(void)

@@ -3,8 +3,8 @@
 #include "chain_support.h"
 #include "optim/scan.h"
 #include "optim/suggest.h"
+#include "support/corpus.h"
 
-#include <dirent.h>
 #include <locale.h>
 #include <math.h>
 
@@ -638,26 +638,15 @@ static void no_memory_at_any_allocation_is_reported(void **state)
     }
 }
 
+static void check_chain(gd_ctx *ctx, const corpus_file *file)
+{
+    const char *fault = chain_fault(ctx, (const char *)file->data);
+    if (fault) fail_msg("%s: %s", file->path, fault);
+}
+
 static void the_fuzzers_corpus_does_no_harm(void **state)
 {
-    const char *folder_path = GD_TEST_DIR "/optim/corpus/chain";
-    DIR *folder = opendir(folder_path);
-    assert_non_null(folder);
-    int count = 0;
-    for (struct dirent *e; (e = readdir(folder));) {
-        char path[512], text[8192];
-        if (e->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, "%s/%s", folder_path, e->d_name);
-        FILE *file = fopen(path, "rb");
-        assert_non_null(file);
-        text[fread(text, 1, sizeof text - 1, file)] = 0;
-        fclose(file);
-        const char *fault = chain_fault(*state, text);
-        if (fault) fail_msg("%s: %s", e->d_name, fault);
-        count++;
-    }
-    closedir(folder);
-    assert_true(count > 20);
+    replay_corpus(*state, GD_TEST_DIR "/optim/corpus/chain", 21, check_chain);
 }
 
 int main(void)
