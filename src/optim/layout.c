@@ -90,33 +90,21 @@ typedef struct span_job {
     const gd_layout *layout;
     void (*fn)(void *, const gd_span *, int64_t);
     void *arg;
-    bool back;
 } span_job;
 
 static void run_span(void *arg, int64_t index)
 {
     span_job *job = arg;
-    if (job->back) index = job->layout->spans - 1 - index;
     job->fn(job->arg, &job->layout->span[index], index);
-}
-
-static void run_spans(span_job job)
-{
-    const gd_layout *l = job.layout;
-    if (l->total >= IN_LINE)
-        gd__parallel(l->ctx, l->spans, run_span, &job);
-    else
-        for (int i = 0; i < l->spans; i++) job.fn(job.arg, &l->span[i], i);
 }
 
 void gd__each_span(const gd_layout *l, void (*fn)(void *, const gd_span *, int64_t), void *arg)
 {
-    run_spans((span_job){.layout = l, .fn = fn, .arg = arg});
-}
-
-void gd__each_span_back(const gd_layout *l, void (*fn)(void *, const gd_span *, int64_t), void *arg)
-{
-    run_spans((span_job){.layout = l, .fn = fn, .arg = arg, .back = true});
+    span_job job = {.layout = l, .fn = fn, .arg = arg};
+    if (l->total >= IN_LINE)
+        gd__parallel(l->ctx, l->spans, run_span, &job);
+    else
+        for (int i = 0; i < l->spans; i++) fn(arg, &l->span[i], i);
 }
 
 /* ---- reductions ---- */

@@ -70,9 +70,6 @@ bool gd__plain(const gd_layout *layout, gd_tensor *const *list);
 /* Runs fn for every span, on all threads when the vector is long. */
 void gd__each_span(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index),
                    void *arg);
-/* The same, the last first: it begins with what was used last. */
-void gd__each_span_back(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index),
-                        void *arg);
 
 /* The elements of a span in a list, and in a vector. */
 static inline void *gd__in_list(const gd_layout *l, gd_tensor *const *list, const gd_span *s)

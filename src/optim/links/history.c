@@ -501,7 +501,7 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
         }
         combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
         if (gd__plain(&h->layout, update))
-            gd__each_span_back(&h->layout, combine_span, &j);
+            gd__each_span(&h->layout, combine_span, &j);
         else
             status = combine_by_operators(&j, out);
     }
