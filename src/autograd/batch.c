@@ -1,110 +1,134 @@
-/* Reverse mode for many seeds at once: gradients carry one axis more, in front.
+/* Reverse mode for many seeds at once.
  *
- * An element-wise operator multiplies every gradient by the same derivative, so its rule runs once, on a gradient of ones
- * and with its operands spread to the shape of the result; the product is then summed back to the operand.  Operators that
- * move or add elements do so one axis further on.  The others have no batched rule.
+ * What has arrived at a tensor is a list of parts of the matrix of derivatives (part.h).  An element-wise operator multiplies
+ * entries by its derivative at their places, operators that move or add elements move the places: a diagonal stays one as
+ * long as single elements are looked at, and only what mixes elements makes the matrix dense.
  *
- *   gradient [k, 3, 4]  *  derivative [3, 4]   ->  [k, 3, 4]  ->  summed to [k, 4] where the operand was [4] */
+ *   p [200] -> slice [199] -> square -> ... -> sum      Hessian: 199 entries a use of p, not 200 * 199
+ *
+ * Operators without such a rule see whole matrices: gradients with one axis more, in front. */
 #include "autograd/batch.h"
+#include "autograd/part.h"
 #include "autograd/rules.h"
 #include "autograd/walk.h"
 #include "tensor/linalg.h"
 
 #include <string.h>
 
-/* ---- shapes with the batch in front ---- */
+#define PARTS 4 /* kept side by side */
 
-typedef struct shape {
-    int ndim;
-    int64_t size[GD_MAX_DIMS];
-} shape;
+/* The gradient of a tensor. */
+typedef struct gradient {
+    const gd_tensor *of; /* its shape */
+    int count;
+    gd_part part[PARTS]; /* values are owned */
+} gradient;
 
-static shape batched(int64_t k, int ndim, const int64_t *size)
-{
-    shape s = {.ndim = ndim + 1, .size = {k}};
-    memcpy(s.size + 1, size, (size_t)ndim * sizeof *size);
-    return s;
-}
-
-static gd_tensor *reshaped(gd_tensor *g, int64_t k, const gd_tensor *like)
-{
-    shape s = batched(k, like->ndim, like->size);
-    return gd__reshape(g, s.ndim, s.size);
-}
-
-/* Sums over the axes that were broadcast, the batch aside. */
-static gd_tensor *unbroadcast(gd_tensor *g, int64_t k, const gd_tensor *like)
-{
-    if (!g) return NULL;
-    int shift = g->ndim - 1 - like->ndim;
-    unsigned mask = 0;
-    for (int i = 1; i < g->ndim; i++)
-        if (i <= shift || (like->size[i - 1 - shift] == 1 && g->size[i] != 1)) mask |= 1u << i;
-    if (!mask && !shift) return g;
-    return reshaped(mask ? gd__sum_axes(g, mask, true) : g, k, like);
-}
+typedef struct batch {
+    gd_walk w;
+    int64_t rows;
+    bool identity;          /* every element of the output is a seed: no large matrix on the way */
+    gradient *gradient;     /* by node->slot */
+    bool *written;          /* by input: is something in its matrix? */
+    gd_tensor *const *into; /* the matrices */
+} batch;
 
 static gd_tensor *bare(gd_tensor *t) { return t && t->axes ? gd_drop_names(t) : t; }
 
+static gd_status made(const batch *b, const gd_part *p) { return p->value ? GD_OK : gd_error(b->w.ctx); }
+
 /* ---- element-wise operators ---- */
 
-/* d result / d operand k in the shape of the result. */
-static gd_tensor *derivative(const gd_node *node, int k, int ndim, const int64_t *size)
+/* g times the derivative for operand k, at the places of p; g has the shape of those. */
+static gd_tensor *ruled(const gd_node *node, int k, const gd_part *p, gd_tensor *g)
 {
-    gd_node spread = *node;
+    gd_node here = *node;
     gd_tensor *in[3] = {NULL}, *set[3] = {NULL}, shapes[3];
     bool need[3] = {false};
     uint8_t needs = gd__ops[node->op].needs;
     need[k] = true;
     for (int i = 0; i < node->nin; i++) {
         if (needs >> i & 1) {
-            in[i] = gd_expand(bare(node->in[i]), ndim, size);
+            in[i] = gd__part_look(p, node->in[i]);
             if (!in[i]) return NULL;
         } else {
             /* only its shape is read */
             shapes[i] = *node->in[i];
-            shapes[i].ndim = (uint8_t)ndim;
-            memcpy(shapes[i].size, size, (size_t)ndim * sizeof *size);
+            shapes[i].ndim = g->ndim;
+            memcpy(shapes[i].size, g->size, sizeof g->size);
             shapes[i].axes = NULL;
             in[i] = &shapes[i];
         }
     }
-    spread.in = in;
-    const gd_tensor *any = node->in[k];
-    gd_device *device = NULL;
-    for (int i = 0; i < node->nin && !device; i++)
-        device = node->in[i]->storage ? node->in[i]->storage->device : NULL;
-    if (!device && node->out[0]) device = node->out[0]->storage->device;
-    if (!device) device = gd_device_get(node->ctx, "cpu");
-    gd_tensor *one = gd_empty_on(device, any->dtype, ndim, size);
-    if (!one || gd_fill(one, 1)) return NULL;
-    gd__rules[node->op](&(gd_pullback){.node = &spread, .grad = &one, .need = need, .set = set});
+    here.in = in;
+    if (node->out[0] && !(here.out[0] = gd__part_look(p, node->out[0]))) return NULL;
+    gd__rules[node->op](&(gd_pullback){.node = &here, .grad = &g, .need = need, .set = set});
     return set[k];
 }
 
-static gd_tensor *through_map(const gd_node *node, int k, gd_tensor *g)
+/* The same where p has axes in front: the derivative is made once for all of them. */
+static gd_tensor *spread(const gd_node *node, int k, const gd_part *p)
+{
+    const gd_tensor *v = p->value;
+    int lead = gd__part_lead(p);
+    if (!lead) return ruled(node, k, p, p->value);
+    gd_tensor *one = gd_empty_on(v->storage->device, v->dtype, p->ndim, v->size + lead);
+    return one && gd_fill(one, 1) == GD_OK ? gd_mul(p->value, ruled(node, k, p, one)) : NULL;
+}
+
+static gd_status through_map(const batch *b, const gd_node *node, int k, gd_part *p)
 {
     switch (node->op) {
     case GD_OP_add:
-    case GD_OP_add_scalar: return g;
-    case GD_OP_sub: return k ? gd_neg(g) : g;
-    case GD_OP_neg: return gd_neg(g);
-    case GD_OP_mul_scalar: return gd_mul_scalar(g, node->f[0]);
-    case GD_OP_mul: return gd_mul(g, bare(node->in[1 - k]));
-    default: return gd_mul(g, derivative(node, k, g->ndim - 1, g->size + 1));
+    case GD_OP_add_scalar: break;
+    case GD_OP_sub:
+        if (k) p->value = gd_neg(p->value);
+        break;
+    case GD_OP_neg: p->value = gd_neg(p->value); break;
+    case GD_OP_mul_scalar: p->value = gd_mul_scalar(p->value, node->f[0]); break;
+    case GD_OP_mul: p->value = gd_mul(p->value, gd__part_look(p, node->in[1 - k])); break;
+    default: p->value = spread(node, k, p);
     }
+    return p->value ? gd__part_of_expand(p, node->in[k]) : gd_error(b->w.ctx);
 }
 
-/* ---- the others ---- */
+/* ---- operators that move elements ---- */
 
-/* A reduced result spread over the operand again; attributes 3 and 4 are the first and last reduced axis. */
-static gd_tensor *spread(const gd_node *node, int64_t k, gd_tensor *g)
+static gd_status through_embed(const gd_node *node, const gd_tensor *t, gd_part *p)
 {
     const gd_tensor *x = node->in[0];
-    shape narrow = batched(k, x->ndim, x->size), wide = narrow;
-    for (int64_t i = node->i[3]; i <= node->i[4] && i < x->ndim; i++) narrow.size[i + 1] = 1;
-    return gd_expand(gd__reshape(g, narrow.ndim, narrow.size), wide.ndim, wide.size);
+    gd_status status = GD_OK;
+    for (int i = 0; i < x->ndim && !status; i++)
+        status = gd__part_of_embed(p, t, i, node->i[i], x->size[i], node->i[x->ndim + i]);
+    return status;
 }
+
+static gd_status through_cat(const gd_node *node, const gd_tensor *t, int k, gd_part *p)
+{
+    int axis = (int)node->i[0];
+    int64_t start = 0;
+    for (int i = 0; i < k; i++) start += node->in[i]->size[axis];
+    return gd__part_of_embed(p, t, axis, start, node->in[k]->size[axis], 1);
+}
+
+/* ---- products ---- */
+
+static gd_status transpose(gd_part *p) { return gd__part_of_permute(p, (int64_t[]){1, 0}); }
+
+/* t = a b, or a b^T and a bias for `linear`. */
+static gd_status through_product(const gd_node *node, const gd_tensor *t, int k, gd_part *p)
+{
+    gd_tensor *other = bare(node->in[1 - k]), flipped = *t;
+    if (k == 0)
+        return gd__part_of_product(p, t, node->op == GD_OP_linear ? other : gd_transpose(other, 0, 1));
+    flipped.size[0] = t->size[1];
+    flipped.size[1] = t->size[0];
+    gd_status status = transpose(p);
+    if (!status) status = gd__part_of_product(p, &flipped, other);
+    return status || node->op == GD_OP_linear ? status : transpose(p);
+}
+
+/* ---- operators on whole matrices ---- */
 
 static const char *axis_text(int64_t axis, char buf[2])
 {
@@ -113,98 +137,95 @@ static const char *axis_text(int64_t axis, char buf[2])
     return buf;
 }
 
-static gd_tensor *through_softmax(const gd_node *node, int64_t k, gd_tensor *g)
+/* Attributes 3 and 4 are the first and last reduced axis. */
+static gd_tensor *through_softmax(const gd_node *node, gd_tensor *g)
 {
-    char here[2], there[2];
-    axis_text(node->i[4], here);
+    char there[2];
+    gd_tensor *y = bare(node->out[0]), *gy;
     axis_text(node->i[4] + 1, there);
-    gd_tensor *y = bare(node->out[0]);
-    if (node->op == GD_OP_logsumexp) return gd_mul(spread(node, k, g), gd_softmax(bare(node->in[0]), here));
     if (node->op == GD_OP_log_softmax) return gd_sub(g, gd_mul(gd_sum(g, there, true), gd_exp(y)));
-    gd_tensor *gy = gd_mul(g, y), *out = gd_sub(gy, gd_mul(gd_sum(gy, there, true), y));
-    return node->f[0] == 1 ? out : gd_mul_scalar(out, node->f[0]);
+    gy = gd_mul(g, y);
+    gy = gd_sub(gy, gd_mul(gd_sum(gy, there, true), y));
+    return node->f[0] == 1 ? gy : gd_mul_scalar(gy, node->f[0]);
 }
 
-static gd_tensor *through_permute(const gd_node *node, gd_tensor *g)
-{
-    int back[GD_MAX_DIMS] = {0};
-    for (int i = 0; i < node->ni; i++) back[node->i[i] + 1] = i + 1;
-    return gd_permute(g, back);
-}
-
-static gd_tensor *through_slice(const gd_node *node, int64_t k, gd_tensor *g)
+static gd_tensor *through_index_select(const gd_node *node, gd_tensor *g)
 {
     const gd_tensor *x = node->in[0];
-    shape s = batched(k, x->ndim, x->size);
-    int64_t start[GD_MAX_DIMS] = {0}, step[GD_MAX_DIMS];
-    int axis = (int)node->i[0] + 1;
-    for (int i = 0; i < s.ndim; i++) step[i] = 1;
-    start[axis] = node->i[1];
-    step[axis] = node->i[2];
-    return gd__embed(node->ni > 3 ? gd_unsqueeze(g, axis, NULL) : g, s.size, start, step, 0);
-}
-
-static gd_tensor *through_embed(const gd_node *node, gd_tensor *g)
-{
-    const gd_tensor *x = node->in[0];
-    for (int i = 0; i < x->ndim && g; i++)
-        g = gd__slice(g, i + 1, node->i[i], x->size[i], node->i[x->ndim + i]);
-    return g;
-}
-
-static gd_tensor *through_cat(const gd_node *node, int k, gd_tensor *g)
-{
-    int axis = (int)node->i[0];
-    int64_t start = 0;
-    for (int i = 0; i < k; i++) start += node->in[i]->size[axis];
-    return gd__slice(g, axis + 1, start, node->in[k]->size[axis], 1);
-}
-
-static gd_tensor *through_index_select(const gd_node *node, int64_t k, gd_tensor *g)
-{
-    const gd_tensor *x = node->in[0];
-    shape s = batched(k, x->ndim, x->size);
-    gd_tensor *zeros = gd_empty_on(g->storage->device, g->dtype, s.ndim, s.size);
+    int64_t size[GD_MAX_DIMS] = {g->size[0]};
+    memcpy(size + 1, x->size, (size_t)x->ndim * sizeof *size);
+    gd_tensor *zeros = gd_empty_on(g->storage->device, g->dtype, x->ndim + 1, size);
     if (!zeros || gd_fill(zeros, 0)) return NULL;
     return gd__index_add(zeros, (int)node->i[0] + 1, bare(node->in[1]), g);
 }
 
-static gd_tensor *through_matmul(const gd_node *node, int k, gd_tensor *g)
+static gd_tensor *through_stacked_product(const gd_node *node, int k, gd_tensor *g)
 {
     gd_tensor *a = bare(node->in[0]), *b = bare(node->in[1]);
     return k == 0 ? gd_matmul(g, gd_transpose(b, -1, -2)) : gd_matmul(gd_transpose(a, -1, -2), g);
 }
 
-static gd_tensor *through_linear(const gd_node *node, int k, gd_tensor *g)
+static gd_tensor *through_whole(const gd_node *node, int k, gd_tensor *g)
 {
-    if (k == 0) return gd_matmul(g, bare(node->in[1]));
-    return k == 1 ? gd_matmul(gd_transpose(g, -1, -2), bare(node->in[0])) : gd_sum(g, "1", false);
+    switch (node->op) {
+    case GD_OP_cumsum: return gd__cumsum(g, (int)node->i[3] + 1, !node->i[5]);
+    case GD_OP_index_select: return through_index_select(node, g);
+    case GD_OP_matmul: return through_stacked_product(node, k, g);
+    case GD_OP_softmax:
+    case GD_OP_log_softmax: return through_softmax(node, g);
+    default: return NULL;
+    }
 }
 
-/* The gradient of input k of a node. */
-static gd_tensor *pulled_back(const gd_node *node, int64_t seeds, int k, gd_tensor *g)
+/* Everything that depends on the other elements of its operand. */
+static bool wants_whole(const gd_node *node)
+{
+    switch (node->op) {
+    case GD_OP_cumsum:
+    case GD_OP_index_select:
+    case GD_OP_softmax:
+    case GD_OP_log_softmax: return true;
+    case GD_OP_matmul: return node->in[0]->ndim > 2;
+    default: return false;
+    }
+}
+
+/* From a part for the result t to that for operand k. */
+static gd_status pulled_back(const batch *b, const gd_node *node, const gd_tensor *t, int k, gd_part *p)
 {
     const gd_tensor *x = node->in[k];
-    if (gd__ops[node->op].kind == GD_KIND_MAP) return unbroadcast(through_map(node, k, g), seeds, x);
+    char axis[2];
+    if (gd__ops[node->op].kind == GD_KIND_MAP) return through_map(b, node, k, p);
+    if (wants_whole(node)) {
+        if (!gd__part_is_whole(p, t, b->rows)) return GD_NOT_IMPLEMENTED;
+        gd_tensor *value = through_whole(node, k, p->value);
+        if (!value) return gd_error(b->w.ctx);
+        *p = gd__part_whole(value);
+        return GD_OK;
+    }
     switch (node->op) {
     case GD_OP_copy:
-    case GD_OP_relabel: return g;
-    case GD_OP_cast: return gd_cast(g, x->dtype);
-    case GD_OP_sum: return spread(node, seeds, g);
-    case GD_OP_reshape: return reshaped(g, seeds, x);
-    case GD_OP_expand: return unbroadcast(g, seeds, x);
-    case GD_OP_permute: return through_permute(node, g);
-    case GD_OP_slice: return through_slice(node, seeds, g);
-    case GD_OP_embed: return through_embed(node, g);
-    case GD_OP_cat: return through_cat(node, k, g);
-    case GD_OP_cumsum: return gd__cumsum(g, (int)node->i[3] + 1, !node->i[5]);
-    case GD_OP_index_select: return through_index_select(node, seeds, g);
-    case GD_OP_matmul: return through_matmul(node, k, g);
-    case GD_OP_linear: return through_linear(node, k, g);
+    case GD_OP_relabel: return GD_OK;
+    case GD_OP_cast: p->value = gd_cast(p->value, x->dtype); return made(b, p);
     case GD_OP_logsumexp:
-    case GD_OP_softmax:
-    case GD_OP_log_softmax: return through_softmax(node, seeds, g);
-    default: return NULL;
+    case GD_OP_sum: {
+        gd_status status = gd__part_of_sum(p, x, (int)node->i[3], (int)node->i[4]);
+        if (status || node->op == GD_OP_sum) return status;
+        gd_tensor *share = gd_softmax(bare(node->in[0]), axis_text(node->i[4], axis));
+        p->value = share ? gd_mul(p->value, gd__part_look(p, share)) : NULL;
+        return made(b, p);
+    }
+    case GD_OP_reshape: return gd__part_of_reshape(p, t, x);
+    case GD_OP_expand: return gd__part_of_expand(p, x);
+    case GD_OP_permute: return gd__part_of_permute(p, node->i);
+    case GD_OP_slice: return gd__part_of_slice(p, (int)node->i[0], node->i[1], node->i[2], node->ni > 3);
+    case GD_OP_embed: return through_embed(node, t, p);
+    case GD_OP_cat: return through_cat(node, t, k, p);
+    case GD_OP_linear:
+        if (k == 2) return gd__part_of_expand(p, x);
+        return through_product(node, t, k, p);
+    case GD_OP_matmul: return through_product(node, t, k, p);
+    default: return GD_NOT_IMPLEMENTED;
     }
 }
 
@@ -264,66 +285,156 @@ static gd_status mark_useful(gd_walk *w)
     return GD_OK;
 }
 
-static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
+static void drop(gradient *g)
 {
-    if (t->node) return gd__accumulate(&w->item[t->node->slot].grad[0], g);
+    for (int i = 0; i < g->count; i++) gd__release(g->part[i].value);
+    g->count = 0;
+}
+
+/* A new part, owned. */
+static void keep(gradient *g, const gd_part *p)
+{
+    gd__retain(p->value);
+    g->part[g->count++] = *p;
+}
+
+/* The whole matrix from parts of it. */
+static gd_status gathered(const batch *b, const gradient *from, gd_part *whole)
+{
+    const gd_tensor *t = from->of, *v = from->part[0].value;
+    int64_t size[GD_MAX_DIMS] = {b->rows}, flat[2] = {b->rows, t->numel};
+    if (b->identity && b->rows * t->numel > GD_BATCH_ELEMENTS) return GD_NOT_IMPLEMENTED;
+    gd_tensor *matrix = gd__new(v->storage->device, v->dtype, 2, flat);
+    gd_status status = matrix ? gd_fill(matrix, 0) : GD_NOMEM;
+    for (int i = 0; i < from->count && !status; i++)
+        status = gd__part_write(&from->part[i], t, matrix, i == 0);
+    memcpy(size + 1, t->size, (size_t)t->ndim * sizeof *size);
+    matrix = status ? NULL : gd__reshape(matrix, t->ndim + 1, size);
+    if (!matrix) return status ? status : GD_NOMEM;
+    *whole = gd__part_whole(matrix);
+    return GD_OK;
+}
+
+/* All of them as one. */
+static gd_status gather(const batch *b, gradient *g)
+{
+    gd_part whole;
+    if (g->count == 1 && gd__part_is_whole(g->part, g->of, b->rows)) return GD_OK;
+    gd_status status = gathered(b, g, &whole);
+    if (status) return status;
+    drop(g);
+    keep(g, &whole);
+    return GD_OK;
+}
+
+static gd_status add_part(const batch *b, gradient *g, const gd_part *p)
+{
+    int64_t entries = p->value->numel;
+    for (int i = 0; i < g->count; i++) {
+        if (gd__part_alike(&g->part[i], p)) return gd__accumulate(&g->part[i].value, p->value);
+        entries += g->part[i].value->numel;
+    }
+    if (g->count == PARTS || (g->count && entries > b->rows * g->of->numel)) {
+        gd_status status = gather(b, g);
+        gradient one = {.of = g->of, .count = 1, .part = {*p}};
+        gd_part whole = *p;
+        if (!status && !gd__part_is_whole(p, g->of, b->rows)) status = gathered(b, &one, &whole);
+        return status ? status : gd__accumulate(&g->part[0].value, whole.value);
+    }
+    keep(g, p);
+    return GD_OK;
+}
+
+static gd_status deliver(batch *b, gd_tensor *t, gd_part *p)
+{
+    gd_walk *w = &b->w;
     gd_status status = GD_OK;
-    for (int i = 0; i < w->inputs && !status; i++)
-        if (w->input[i] == t) status = gd__accumulate(&w->result[i], g);
+    if (!p->value->numel) return GD_OK;
+    gd__part_tidy(p);
+    if (t->node) {
+        b->gradient[t->node->slot].of = t;
+        return add_part(b, &b->gradient[t->node->slot], p);
+    }
+    for (int i = 0; i < w->inputs && !status; i++) {
+        if (w->input[i] != t) continue;
+        status = gd__part_write(p, t, b->into[i], !b->written[i]);
+        b->written[i] = true;
+    }
     return status;
 }
 
-static gd_status walk(gd_walk *w)
+/* One part to the operands of its node. */
+static gd_status pass_on(batch *b, gd_node *node, const gradient *g, const gd_part *p)
 {
     gd_status status = GD_OK;
-    for (size_t i = 0; i < w->count && !status; i++) {
-        gd_visit *e = &w->item[i];
-        if (!e->grad[0] || !e->useful) continue;
-        gd_scope_begin(w->ctx);
-        for (int k = 0; k < e->node->nin && !status; k++) {
-            if (!leads_on(w, e->node->in[k])) continue;
-            gd_tensor *g = pulled_back(e->node, w->seeds, k, e->grad[0]);
-            status = g ? deliver(w, e->node->in[k], g) : gd_error(w->ctx);
+    for (int k = 0; k < node->nin && !status; k++) {
+        if (!leads_on(&b->w, node->in[k])) continue;
+        gd_part q = *p;
+        status = pulled_back(b, node, g->of, k, &q);
+        if (status == GD_NOT_IMPLEMENTED && !gd_error(b->w.ctx)) {
+            gradient one = {.of = g->of, .count = 1, .part = {*p}};
+            status = gathered(b, &one, &q);
+            if (!status) status = pulled_back(b, node, g->of, k, &q);
         }
-        gd_scope_end(w->ctx);
-        gd__release(e->grad[0]);
-        e->grad[0] = NULL;
+        if (!status) status = deliver(b, node->in[k], &q);
     }
+    return status;
+}
+
+static gd_status walk(batch *b)
+{
+    gd_walk *w = &b->w;
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < w->count && !status; i++) {
+        gradient *g = &b->gradient[i];
+        if (!g->count || !w->item[i].useful) continue;
+        gd_scope_begin(w->ctx);
+        if (g->count > 1 && wants_whole(w->item[i].node)) status = gather(b, g);
+        for (int k = 0; k < g->count && !status; k++) status = pass_on(b, w->item[i].node, g, &g->part[k]);
+        gd_scope_end(w->ctx);
+        drop(g);
+    }
+    return status;
+}
+
+/* The seeds arrive at the output; then everything else. */
+static gd_status run(batch *b, gd_tensor *output, gd_tensor *seeds)
+{
+    gd_walk *w = &b->w;
+    size_t bytes = w->count * sizeof *b->gradient + (size_t)w->inputs * sizeof *b->written;
+    b->gradient = gd__calloc(w->ctx, bytes);
+    if (!b->gradient) return GD_NOMEM;
+    b->written = (bool *)(void *)(b->gradient + w->count);
+    gd_scope_begin(w->ctx);
+    gd_part first = seeds ? gd__part_whole(bare(seeds)) : gd__part_identity(output);
+    gd_status status = first.value ? deliver(b, output, &first) : gd_error(w->ctx);
+    gd_scope_end(w->ctx);
+    if (!status) status = walk(b);
+    for (size_t i = 0; i < w->count; i++) drop(&b->gradient[i]);
+    gd__free(w->ctx, b->gradient, bytes);
     return status;
 }
 
 gd_status gd__grad_batch(gd_tensor *output, gd_tensor *seeds, gd_tensor *const *inputs, int count,
-                         gd_tensor **grads)
+                         gd_tensor *const *into)
 {
     gd_ctx *ctx = output->head.ctx;
-    for (int i = 0; i < count; i++) {
-        grads[i] = NULL;
+    for (int i = 0; i < count; i++)
         if (inputs[i]->node) return GD_NOT_IMPLEMENTED; /* inner tensors */
-    }
-    gd_walk w = {.ctx = ctx, .input = inputs, .result = grads, .inputs = count, .seeds = seeds->size[0]};
     if (!output->node) return GD_NOT_IMPLEMENTED;
     if (gd_error(ctx)) return gd_error(ctx);
+    batch b = {.w = {.ctx = ctx, .input = inputs, .inputs = count},
+               .rows = seeds ? seeds->size[0] : output->numel,
+               .identity = !seeds,
+               .into = into};
     uint8_t grad_off = ctx->grad_off;
     ctx->grad_off = 1;
     const gd_node *spent;
-    gd_status status = gd__walk_collect(&w, output->node, &spent);
+    gd_status status = gd__walk_collect(&b.w, output->node, &spent);
     if (spent) status = GD_NOT_IMPLEMENTED; /* one by one will say what is wrong */
-    if (!status) status = mark_useful(&w);
-    if (!status && w.item[0].useful) {
-        gd_scope_begin(ctx);
-        gd_tensor *first = gd__same(seeds);
-        status = first ? gd__accumulate(&w.item[output->node->slot].grad[0], first) : GD_NOMEM;
-        gd_scope_end(ctx);
-        if (!status) status = walk(&w);
-    }
-    gd__walk_free(&w);
-    /* owned results become the caller's scope's */
-    for (int i = 0; i < count; i++) {
-        gd_tensor *owned = grads[i];
-        grads[i] = status || !owned ? NULL : gd__alias(owned);
-        if (!status && owned && !grads[i]) status = GD_NOMEM;
-        gd__release(owned);
-    }
+    if (!status) status = mark_useful(&b.w);
+    if (!status && b.w.item[0].useful) status = run(&b, output, seeds);
+    gd__walk_free(&b.w);
     ctx->grad_off = grad_off;
     return status;
 }

@@ -20,8 +20,7 @@ typedef struct gd_walk {
     gd_tensor *const *input; /* whose gradients are asked for; NULL: those of all leaves */
     gd_tensor **result;
     int inputs;
-    int flags;     /* of gd_backward */
-    int64_t seeds; /* of gd__grad_batch */
+    int flags; /* of gd_backward */
 } gd_walk;
 
 /* Finds the nodes.  One whose graph was freed stops it: *spent, and GD_GRAPH without a message. */

@@ -38,8 +38,7 @@ gd_tensor *gd__relabel_like(gd_tensor *x, gd_tensor *like)
 
 /* ---- reshape ---- */
 
-/* Strides that show t's elements as `size` without moving them; false if that cannot be. */
-static bool view_strides(const gd_tensor *t, int ndim, const int64_t *size, int64_t *stride)
+bool gd__view_strides(const gd_tensor *t, int ndim, const int64_t *size, int64_t *stride)
 {
     int old = 0;
     int64_t axis_size[GD_MAX_DIMS], axis_stride[GD_MAX_DIMS];
@@ -86,7 +85,7 @@ gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size)
     gd_scope_begin(ctx);
     if (x->numel == 0)
         gd__row_major(ndim, size, stride);
-    else if (!view_strides(x, ndim, size, stride)) {
+    else if (!gd__view_strides(x, ndim, size, stride)) {
         x = gd_copy(x);
         gd__row_major(ndim, size, stride);
     }

@@ -15,6 +15,8 @@ gd_tensor *gd__embed(gd_tensor *x, const int64_t *size, const int64_t *start, co
 gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor *values);
 /* Reshape that keeps what the caller puts on: no names. */
 gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size);
+/* Strides that show t's elements as `size` without moving them; false if that cannot be. */
+bool gd__view_strides(const gd_tensor *t, int ndim, const int64_t *size, int64_t *stride);
 /* Another look at x: what operators return that have nothing to do. */
 gd_tensor *gd__same(gd_tensor *x);
 /* Moves the given axes (increasing) to the end; x itself if they are there. */

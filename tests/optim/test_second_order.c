@@ -411,10 +411,11 @@ static void batched_passes_agree_with_single_ones(void **state)
     gd_seed(ctx, 5);
     gd_tensor *x = gd_require_grad(gd_randn(ctx, GD_F64, 1, (int64_t[]){6}));
     gd_tensor *w = gd_require_grad(gd_randn(ctx, GD_F64, 2, (int64_t[]){3, 4}));
-    gd_tensor *y = busy(x, w), *params[] = {x, w}, *grads[2], *one[2];
+    gd_tensor *y = busy(x, w), *params[] = {x, w}, *one[2];
     assert_no_error(ctx);
     int64_t m = gd_numel(y);
-    gd_tensor *seeds = gd_eye(ctx, GD_F64, m, m);
+    gd_tensor *seeds = gd_eye(ctx, GD_F64, m, m), *grads[2];
+    for (int i = 0; i < 2; i++) grads[i] = gd_zeros(ctx, GD_F64, 2, (int64_t[]){m, gd_numel(params[i])});
     assert_int_equal(gd__grad_batch(y, seeds, params, 2, grads), GD_OK);
     for (int64_t k = 0; k < m; k++) {
         assert_int_equal(gd_grad(y, gd_index(seeds, "0", k), params, 2, GD_RETAIN_GRAPH, one), GD_OK);
@@ -441,8 +442,8 @@ static void an_operator_without_a_batched_rule_is_taken_one_by_one(void **state)
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_scope_begin(ctx);
     gd_tensor *x = gd_require_grad(VECTOR(ctx, 2, 3, 5));
-    gd_tensor *y = gd_mul(x, gd_prod(x, NULL, false)), *grads[1];
-    assert_int_equal(gd__grad_batch(y, gd_eye(ctx, GD_F64, 3, 3), &x, 1, grads), GD_NOT_IMPLEMENTED);
+    gd_tensor *y = gd_mul(x, gd_prod(x, NULL, false)), *square = gd_eye(ctx, GD_F64, 3, 3);
+    assert_int_equal(gd__grad_batch(y, square, &x, 1, &square), GD_NOT_IMPLEMENTED);
     assert_no_error(ctx);
     /* d (x_i x_0 x_1 x_2) / d x_j */
     assert_values(gd__derivative_rows(&y, 1, &x, 1), 60, 20, 12, 45, 60, 18, 75, 50, 60);
