@@ -83,7 +83,7 @@ static void bench_newton_step(void)
                           .value = ours,
                           .against = live ? "PyTorch, vectorized:" : "recorded PyTorch, vectorized, scaled:",
                           .other = batched,
-                          .ratio_limit = live ? 1 : 0});
+                          .ratio_limit = live ? 5 : 0});
     gd_optimizer_free(job.optimizer);
     gd_release(job.p);
     gd_ctx_free(ctx);

@@ -362,15 +362,19 @@ static gd_tensor *room_for(const char *what, const gd_tensor *a, int count, int6
     return gd__new_checked(a->storage->device, what, a->dtype, a->ndim - 2 + count, size);
 }
 
+gd_tensor *gd__cholesky(gd_tensor *a)
+{
+    int64_t n = a ? a->size[a->ndim - 1] : 0;
+    if (!a) return NULL;
+    return gd__run1(GD_OP_cholesky, &a, 1, &(gd_attrs){0}, room_for("cholesky", a, 2, n, n));
+}
+
 gd_tensor *gd_cholesky(gd_tensor *a)
 {
     if (!a || !is_square("cholesky", a)) return NULL;
     gd_ctx *ctx = a->head.ctx;
-    int64_t n = a->size[a->ndim - 1];
     gd_scope_begin(ctx);
-    gd_tensor *both = symmetric(a), *out = NULL;
-    if (both) out = gd__run1(GD_OP_cholesky, &both, 1, &(gd_attrs){0}, room_for("cholesky", a, 2, n, n));
-    out = with_rows(out, a);
+    gd_tensor *out = with_rows(gd__cholesky(symmetric(a)), a);
     gd__keep(out);
     gd_scope_end(ctx);
     return out;

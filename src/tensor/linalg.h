@@ -49,4 +49,7 @@ typedef struct gd_windows {
 gd_tensor *gd__unfold2d(gd_tensor *image, const gd_windows *w, double fill);
 gd_tensor *gd__fold2d(gd_tensor *columns, const gd_windows *w);
 
+/* gd_cholesky for matrices that are symmetric to the last bit, without names. */
+gd_tensor *gd__cholesky(gd_tensor *a);
+
 #endif

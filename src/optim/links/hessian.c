@@ -2,6 +2,7 @@
 #include "optim/links/hessian.h"
 
 #include "optim/links/vectors.h"
+#include "tensor/linalg.h"
 
 #include <math.h>
 #include <string.h>
@@ -102,11 +103,11 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
     return x;
 }
 
-/* L^-T L^-1 b where H = L L^T is far enough from singular; NULL otherwise. */
+/* L^-T L^-1 b where H = L L^T, exactly symmetric, is far enough from singular; NULL otherwise. */
 static gd_tensor *by_cholesky(gd_tensor *h, gd_tensor *b, double eps)
 {
     gd_ctx *ctx = gd_tensor_ctx(h);
-    gd_tensor *lower = gd_cholesky(h), *x = NULL;
+    gd_tensor *lower = gd__cholesky(h), *x = NULL;
     if (lower) {
         gd_tensor *pivots = gd_diagonal(lower), *least = gd_min(pivots, NULL, false),
                   *most = gd_max(pivots, NULL, false);

@@ -1,5 +1,5 @@
 /* Factorisations of one matrix, for REAL.  Included by linalg.c once a type, with REAL, LOCAL(name), ABS, LOG,
- * LAPACK(name) (the LAPACKE function without its type letter and _work), TRSM (CBLAS) and DENSE(name).
+ * LAPACK(name) (the LAPACKE function without its type letter and _work), TRSM and TRSV (CBLAS) and DENSE(name).
  *
  * LAPACK counts columns first, our matrices are stored row by row: what it sees is the transposed matrix.  So
  * a lower triangle is its upper one, an LQ factorisation its QR, and U and V of a singular value decomposition change
@@ -40,17 +40,47 @@ static void LOCAL(orient)(REAL *v, int64_t rows, int64_t cols, REAL *partner, in
     }
 }
 
+#ifdef GD_HAVE_BLAS
+/* x = A^-1 x for a triangle A. */
+static void LOCAL(back_substitute)(CBLAS_UPLO triangle, CBLAS_TRANSPOSE turn, CBLAS_DIAG diagonal, int64_t n,
+                                   int64_t columns, const REAL *a, REAL *x)
+{
+    if (columns == 1)
+        TRSV(CblasRowMajor, triangle, turn, diagonal, (int)n, a, (int)n, x, 1);
+    else
+        TRSM(CblasRowMajor, CblasLeft, triangle, turn, diagonal, (int)n, (int)columns, 1, a, (int)n, x,
+             (int)columns);
+}
+#endif
+
 /* ---- Cholesky ---- */
+
+#ifdef GD_HAVE_BLAS
+/* The lower triangle of `from` goes above the diagonal of `to`, or else the upper one below it; tile by tile. */
+static void LOCAL(flip)(REAL *to, const REAL *from, int64_t n, bool above)
+{
+    int64_t down = above ? n : 1, right = above ? 1 : n;
+    for (int64_t a = 0; a < n; a += TILE)
+        for (int64_t b = 0; b <= a; b += TILE)
+            for (int64_t i = a; i < n && i < a + TILE; i++)
+                for (int64_t j = b; j <= i && j < b + TILE; j++)
+                    to[j * down + i * right] = from[i * down + j * right];
+}
+#endif
 
 static void LOCAL(cholesky)(const problems *p, int64_t b, char *work)
 {
     (void)work;
     int64_t n = p->n, info;
+    const REAL *a = LOCAL(at)(p->in[0], b);
     REAL *l = LOCAL(at)(p->out[0], b);
-    LOCAL(copy)(l, LOCAL(at)(p->in[0], b), n * n);
 #ifdef GD_HAVE_BLAS
-    info = LAPACK(potrf)(LAPACK_COL_MAJOR, 'U', (int)n, l, (int)n);
+    /* its lower triangle is our upper one, and what it is fast at: 1.5 times as fast at 200 x 200 */
+    LOCAL(flip)(l, a, n, true);
+    info = LAPACK(potrf)(LAPACK_COL_MAJOR, 'L', (int)n, l, (int)n);
+    LOCAL(flip)(l, l, n, false);
 #else
+    LOCAL(copy)(l, a, n * n);
     info = DENSE(potrf_lower)(n, l, n);
 #endif
     for (int64_t i = 0; i < n; i++) {
@@ -88,9 +118,8 @@ static int64_t LOCAL(factor)(const problems *p, int64_t b, char *work, LOCAL(lu)
 static void LOCAL(solve_factored)(const LOCAL(lu) * f, int64_t n, int64_t columns, REAL *x)
 {
 #ifdef GD_HAVE_BLAS
-    int size = (int)n, k = (int)columns;
-    TRSM(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, size, k, 1, f->a, size, x, k);
-    TRSM(CblasRowMajor, CblasLeft, CblasUpper, CblasNoTrans, CblasUnit, size, k, 1, f->a, size, x, k);
+    LOCAL(back_substitute)(CblasLower, CblasNoTrans, CblasNonUnit, n, columns, f->a, x);
+    LOCAL(back_substitute)(CblasUpper, CblasNoTrans, CblasUnit, n, columns, f->a, x);
     for (int64_t i = n; i-- > 0;) {
         int64_t other = f->pivot[i] - 1;
         for (int64_t j = 0; j < columns && other != i; j++) {
@@ -144,8 +173,9 @@ static void LOCAL(triangular)(const problems *p, int64_t b, char *work)
     LOCAL(copy)(x, LOCAL(at)(p->in[1], b), n * columns);
     if (n * columns == 0) return;
 #ifdef GD_HAVE_BLAS
-    TRSM(CblasRowMajor, CblasLeft, lower ? CblasLower : CblasUpper, transposed ? CblasTrans : CblasNoTrans,
-         unit ? CblasUnit : CblasNonUnit, (int)n, (int)columns, 1, a, (int)n, x, (int)columns);
+    CBLAS_UPLO triangle = lower ? CblasLower : CblasUpper;
+    CBLAS_TRANSPOSE turn = transposed ? CblasTrans : CblasNoTrans;
+    LOCAL(back_substitute)(triangle, turn, unit ? CblasUnit : CblasNonUnit, n, columns, a, x);
 #else
     (void)DENSE(trsm)(lower, transposed, unit, n, columns, a, n, x, columns);
 #endif

@@ -280,9 +280,14 @@ static void copy_piece(void *arg, int64_t k)
     int64_t start = k * GD_GRAIN, end = start + GD_GRAIN < j->numel ? start + GD_GRAIN : j->numel;
     size_t item = j->from.load || !j->from.raw ? (gd__compute_type(j->from_type) == GD_AS_F32 ? 4u : 8u)
                                                : j->from.item;
+    const char *data = loaded;
     for (int64_t i = start; i < end; i += BLOCK) {
         int64_t n = end - i < BLOCK ? end - i : BLOCK;
-        const char *data = loaded;
+        if (i > start && j->from.constant) { /* one number everywhere: it is there */
+            write_block(&j->to, i, n, data);
+            continue;
+        }
+        data = loaded;
         read_block(&j->from, i, n, loaded, item);
         if (j->between) {
             j->between(converted, data, n);

@@ -209,10 +209,13 @@ static void one_extreme(view *v, int64_t o, int64_t i)
 
 static void one_truth(view *v, int64_t o, int64_t i)
 {
-    bool any = v->op == GD_OP_any, result = !any;
-    WALK(char, {
-        if ((*x != 0) == any) result = any;
-    });
+    bool any = v->op == GD_OP_any, result = !any; /* what is looked for decides */
+    if (v->inner == 1)
+        result = (memchr(v->in + o * v->reduced, any, (size_t)v->reduced) != NULL) == any;
+    else
+        WALK(char, {
+            if ((*x != 0) == any) result = any;
+        });
     v->out[o * v->inner + i] = result;
 }
 
