@@ -1,4 +1,5 @@
 /* Derivatives of functions: products with the Hessian and the Jacobian, and both in full. */
+#include "autograd/rows.h"
 #include "gradus/autograd.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
@@ -117,31 +118,13 @@ gd_tensor *gd_jvp(gd_function fn, void *user, gd_tensor *const *inputs, int coun
     return result;
 }
 
-/* Rows of derivatives of a flat output, one reverse pass each, written into out[i] as [m, size of input i]. */
-static gd_status fill_rows(call *c, gd_tensor *flat, gd_tensor *const *inputs, gd_tensor **row)
-{
-    gd_ctx *ctx = c->ctx;
-    gd_status status = GD_OK;
-    for (int64_t k = 0; k < flat->numel && !status; k++) {
-        gd_scope_begin(ctx);
-        gd_tensor *one = gd__slice(flat, 0, k, 1, 1);
-        status = one ? gd_grad(one, NULL, c->leaf, c->count, GD_RETAIN_GRAPH, c->grad) : GD_NOMEM;
-        for (int i = 0; i < c->count && !status; i++) {
-            gd_tensor *target = gd__slice(row[i], 0, k, 1, 1);
-            gd_tensor *source = gd__reshape(c->grad[i], 2, (int64_t[]){1, inputs[i]->numel});
-            status = target && source ? gd_assign(target, source) : GD_NOMEM;
-        }
-        gd_scope_end(ctx);
-    }
-    return status;
-}
-
-static gd_status make_rows(call *c, int64_t rows, gd_tensor *const *inputs, gd_tensor **row)
+/* One matrix an input, [rows, elements of the input]. */
+static gd_status make_rows(call *c, const char *what, int64_t rows, gd_tensor *const *inputs, gd_tensor **row)
 {
     for (int i = 0; i < c->count; i++) {
         int64_t size[2] = {rows, inputs[i]->numel};
-        row[i] = gd__new_checked(inputs[i]->storage->device, "jacobian", inputs[i]->dtype, 2, size);
-        if (!row[i] || gd_fill(row[i], 0)) return gd_error(c->ctx);
+        row[i] = gd__new_checked(inputs[i]->storage->device, what, inputs[i]->dtype, 2, size);
+        if (!row[i]) return gd_error(c->ctx);
     }
     return GD_OK;
 }
@@ -166,10 +149,8 @@ gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int 
     for (int i = 0; i < count; i++) out[i] = NULL;
     call c = {0};
     gd_status status = begin(&c, "jacobian", fn, user, inputs, count);
-    gd_tensor *flat = status ? NULL : gd__reshape(c.out, 1, &c.out->numel);
-    if (!status && !flat) status = gd_error(c.ctx);
-    if (!status) status = make_rows(&c, flat->numel, inputs, out);
-    if (!status && gd_requires_grad(flat)) status = fill_rows(&c, flat, inputs, out);
+    if (!status) status = make_rows(&c, "jacobian", c.out->numel, inputs, out);
+    if (!status) status = gd__fill_rows(&c.out, 1, c.leaf, count, 0, out);
     for (int i = 0; i < count && !status; i++)
         if (!(out[i] = gd_keep(shaped_jacobian(out[i], c.out, inputs[i])))) status = gd_error(c.ctx);
     for (int i = 0; i < count && status; i++) out[i] = NULL;
@@ -177,32 +158,21 @@ gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int 
     return status;
 }
 
-/* All gradients as one flat tensor. */
-static gd_tensor *flattened(gd_ctx *ctx, gd_tensor *const *t, int count)
-{
-    size_t bytes = (size_t)count * sizeof *t;
-    gd_tensor **flat = gd__calloc(ctx, bytes), *out = NULL;
-    if (!flat) return NULL;
-    int made = 0;
-    while (made < count && (flat[made] = gd__reshape(t[made], 1, &t[made]->numel))) made++;
-    if (made == count) out = gd_cat(flat, count, "0");
-    gd__free(ctx, flat, bytes);
-    return out;
-}
-
 gd_tensor *gd_hessian(gd_function fn, void *user, gd_tensor *const *inputs, int count)
 {
     call c = {0};
-    gd_tensor *result = NULL, **row = NULL;
+    gd_tensor *result = NULL;
     gd_status status = begin(&c, "hessian", fn, user, inputs, count);
+    size_t bytes = (size_t)(count > 0 ? count : 0) * sizeof(gd_tensor *);
     if (!status) status = gd_grad(c.out, NULL, c.leaf, count, GD_CREATE_GRAPH, c.grad);
-    gd_tensor *flat = status ? NULL : flattened(c.ctx, c.grad, count);
-    if (flat) row = gd__calloc(c.ctx, (size_t)count * sizeof *row);
+    gd_tensor **row = status ? NULL : gd__calloc(c.ctx, bytes);
+    int64_t rows = 0;
+    for (int i = 0; i < count && row; i++) rows += c.grad[i]->numel;
     if (row) {
-        status = make_rows(&c, flat->numel, inputs, row);
-        if (!status && gd_requires_grad(flat)) status = fill_rows(&c, flat, inputs, row);
+        status = make_rows(&c, "hessian", rows, inputs, row);
+        if (!status) status = gd__fill_rows(c.grad, count, c.leaf, count, 0, row);
         if (!status) result = gd_keep(gd_detach(gd_cat(row, count, "1")));
-        gd__free(c.ctx, row, (size_t)count * sizeof *row);
+        gd__free(c.ctx, row, bytes);
     }
     end(&c);
     return result;
