@@ -177,17 +177,41 @@ static gd_tensor *through_whole(const gd_node *node, int k, gd_tensor *g)
     }
 }
 
-/* Everything that depends on the other elements of its operand. */
-static bool wants_whole(const gd_node *node)
+/* ---- all operators ---- */
+
+typedef enum rule { NO_RULE, ENTRY_BY_ENTRY, WHOLE_MATRICES } rule;
+
+static rule rule_of(const gd_node *node)
 {
+    if (gd__ops[node->op].kind == GD_KIND_MAP) return ENTRY_BY_ENTRY;
     switch (node->op) {
+    case GD_OP_copy:
+    case GD_OP_relabel:
+    case GD_OP_cast:
+    case GD_OP_sum:
+    case GD_OP_logsumexp:
+    case GD_OP_reshape:
+    case GD_OP_expand:
+    case GD_OP_permute:
+    case GD_OP_slice:
+    case GD_OP_embed:
+    case GD_OP_cat:
+    case GD_OP_linear: return ENTRY_BY_ENTRY;
+    case GD_OP_matmul: return node->in[0]->ndim == 2 ? ENTRY_BY_ENTRY : WHOLE_MATRICES;
     case GD_OP_cumsum:
     case GD_OP_index_select:
     case GD_OP_softmax:
-    case GD_OP_log_softmax: return true;
-    case GD_OP_matmul: return node->in[0]->ndim > 2;
-    default: return false;
+    case GD_OP_log_softmax: return WHOLE_MATRICES;
+    default: return NO_RULE;
     }
+}
+
+/* Room for one more axis in front of everything, too. */
+static bool has_rule(const gd_node *node)
+{
+    int most = 0;
+    for (int i = 0; i < node->nin; i++) most = node->in[i]->ndim > most ? node->in[i]->ndim : most;
+    return node->nout == 1 && most < GD_MAX_DIMS && rule_of(node) != NO_RULE;
 }
 
 /* From a part for the result t to that for operand k. */
@@ -196,7 +220,7 @@ static gd_status pulled_back(const batch *b, const gd_node *node, const gd_tenso
     const gd_tensor *x = node->in[k];
     char axis[2];
     if (gd__ops[node->op].kind == GD_KIND_MAP) return through_map(b, node, k, p);
-    if (wants_whole(node)) {
+    if (rule_of(node) == WHOLE_MATRICES) {
         if (!gd__part_is_whole(p, t, b->rows)) return GD_NOT_IMPLEMENTED;
         gd_tensor *value = through_whole(node, k, p->value);
         if (!value) return gd_error(b->w.ctx);
@@ -226,34 +250,6 @@ static gd_status pulled_back(const batch *b, const gd_node *node, const gd_tenso
         return through_product(node, t, k, p);
     case GD_OP_matmul: return through_product(node, t, k, p);
     default: return GD_NOT_IMPLEMENTED;
-    }
-}
-
-static bool has_rule(const gd_node *node)
-{
-    int most = 0;
-    for (int i = 0; i < node->nin; i++) most = node->in[i]->ndim > most ? node->in[i]->ndim : most;
-    if (node->nout != 1 || most >= GD_MAX_DIMS) return false;
-    if (gd__ops[node->op].kind == GD_KIND_MAP) return true;
-    switch (node->op) {
-    case GD_OP_copy:
-    case GD_OP_relabel:
-    case GD_OP_cast:
-    case GD_OP_sum:
-    case GD_OP_reshape:
-    case GD_OP_expand:
-    case GD_OP_permute:
-    case GD_OP_slice:
-    case GD_OP_embed:
-    case GD_OP_cat:
-    case GD_OP_cumsum:
-    case GD_OP_index_select:
-    case GD_OP_matmul:
-    case GD_OP_linear:
-    case GD_OP_logsumexp:
-    case GD_OP_softmax:
-    case GD_OP_log_softmax: return true;
-    default: return false;
     }
 }
 
@@ -389,7 +385,7 @@ static gd_status walk(batch *b)
         gradient *g = &b->gradient[i];
         if (!g->count || !w->item[i].useful) continue;
         gd_scope_begin(w->ctx);
-        if (g->count > 1 && wants_whole(w->item[i].node)) status = gather(b, g);
+        if (g->count > 1 && rule_of(w->item[i].node) == WHOLE_MATRICES) status = gather(b, g);
         for (int k = 0; k < g->count && !status; k++) status = pass_on(b, w->item[i].node, g, &g->part[k]);
         gd_scope_end(w->ctx);
         drop(g);
