@@ -12,6 +12,8 @@
 #include "gradus/link.h"
 #include "tensor/tensor.h"
 
+#define GD_PIECE_BYTES 16384 /* of a vector: some of them stay in cache while a history is read */
+
 typedef struct gd_vector_loops {
     double (*dot)(const void *x, const void *y, int64_t n);
     double (*sum)(const void *x, const void *y, int64_t n);     /* of magnitudes; y is not used */
@@ -20,9 +22,10 @@ typedef struct gd_vector_loops {
     void (*dots)(const void *const *rows, int count, const void *x, const void *y, int64_t n, double *out);
     void (*move)(void *o, const void *x, const void *u, double a, int64_t n); /* o = x - a u */
     void (*scale)(void *o, const void *x, double a, int64_t n);
-    /* s = p - before_p, y = g - before_g, then before = now; most: the largest magnitudes of s and y */
+    /* s = p - before_p, y = g - before_g, then before = now; most: the largest magnitudes of s and y; far: NULL, or where s
+     * and y go too, not through the caches: addresses that are a multiple of 64 */
     void (*pair)(void *s, void *y, void *before_p, void *before_g, const void *p, const void *g, int64_t n,
-                 double most[2]);
+                 double most[2], void *const *far);
     /* o = c x + sum of coef row; past: o does not go into the caches */
     void (*combine)(void *o, const void *x, double c, const void *const *rows, const double *coef, int count,
                     int64_t n, bool past);

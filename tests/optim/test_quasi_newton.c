@@ -556,6 +556,53 @@ static void threads_and_instruction_sets_change_no_bit(void **state)
         }
 }
 
+/* Parameters after some steps on n numbers, followed by `zeros` that never move. */
+static char *very_long_run(const char *chain, gd_dtype dtype, int64_t n, int64_t zeros)
+{
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    gd_scope_begin(ctx);
+    int64_t size = n + zeros;
+    gd_tensor *p = gd_require_grad(gd_zeros(ctx, dtype, 1, &size)), *g = gd_zeros_like(p);
+    OK(gd_set_grad(p, g));
+    gd_no_grad_begin(ctx);
+    OK(gd_assign(gd_slice(gd_detach(p), "0", 0, n, 1), gd_add_scalar(gd_rand(ctx, dtype, 1, &n), 0.5)));
+    gd_tensor *w = gd_add_scalar(gd_rand(ctx, dtype, 1, &size), 0.5);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    OK(gd_optimizer_add(o, "p", p));
+    for (int i = 0; i < 5; i++) {
+        gd_scope_begin(ctx);
+        OK(gd_assign(g, gd_mul(gd_detach(p), w)));
+        gd_scope_end(ctx);
+        OK(gd_optimizer_step(o, NULL, NULL));
+    }
+    gd_no_grad_end(ctx);
+    assert_true(*gd_link_global(gd_link_child_at(gd_optimizer_chain(o), 0), "pairs", 0) == 2);
+    size_t bytes = (size_t)n * gd_dtype_size(dtype);
+    char *out = malloc(bytes);
+    assert_non_null(out);
+    memcpy(out, gd_data(p), bytes);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+    return out;
+}
+
+/* Long rows are written past the caches where they lie on multiples of 64 bytes; one number more, and they do not. */
+static void how_a_pair_reaches_its_rows_changes_no_bit(void **state)
+{
+    (void)state;
+    const char *const chains[] = {"lbfgs(2, scale_first=false) | lr(0.1)",
+                                  "lsr1(2, scale_first=false) | lr(0.1)"};
+    for (int c = 0; c < COUNT_OF(chains); c++) {
+        gd_dtype dtype = c ? GD_F64 : GD_F32;
+        int64_t n = ((int64_t)1 << (c ? 22 : 23)) + 80;
+        char *far = very_long_run(chains[c], dtype, n, 0), *near = very_long_run(chains[c], dtype, n, 1);
+        assert_memory_equal(far, near, (size_t)n * gd_dtype_size(dtype));
+        free(far);
+        free(near);
+    }
+}
+
 /* Once matrix and history are there a step asks for nothing of their size: updates are in place, rings are not copied. */
 static void check_in_place(const char *chain, int64_t n, gd_dtype dtype, size_t limit)
 {
@@ -617,6 +664,7 @@ int main(void)
         cmocka_unit_test(a_step_without_memory_leaves_them_usable),
         cmocka_unit_test(gradients_that_are_not_finite_give_no_pair),
         cmocka_unit_test(threads_and_instruction_sets_change_no_bit),
+        cmocka_unit_test(how_a_pair_reaches_its_rows_changes_no_bit),
         cmocka_unit_test(matrices_and_histories_are_changed_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

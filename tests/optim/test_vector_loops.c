@@ -164,7 +164,9 @@ static void combinations_of_rows(void **state)
     check_all(check_combine_past, 1);
 }
 
-static void check_pair(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out)
+/* far: s and y are written twice. */
+static void check_pair(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out,
+                       void *const *far)
 {
     void *s = m->row[0], *y = m->row[1], *bp = m->row[2], *bg = m->row[3];
     const void *p = m->row[4], *g = m->row[5];
@@ -173,7 +175,7 @@ static void check_pair(const gd_vector_loops *loops, const vectors *m, int64_t n
         old[0][i] = at(m, bp, i);
         old[1][i] = at(m, bg, i);
     }
-    loops->pair(s, y, bp, bg, p, g, n, out);
+    loops->pair(s, y, bp, bg, p, g, n, out, far);
     for (int64_t i = 0; i < n; i++) {
         double si = at(m, p, i) - old[0][i], yi = at(m, g, i) - old[1][i];
         if (m->item == 4) si = (float)si, yi = (float)yi;
@@ -187,7 +189,7 @@ static void check_pair(const gd_vector_loops *loops, const vectors *m, int64_t n
     if (!n) return;
     put(m, (void *)(uintptr_t)p, n - 1, NAN);
     put(m, (void *)(uintptr_t)g, n / 2, -INFINITY);
-    loops->pair(s, y, bp, bg, p, g, n, out);
+    loops->pair(s, y, bp, bg, p, g, n, out, far);
     assert_true(isnan(out[0]) && isinf(out[1]) && out[1] > 0);
     out[0] = 0; /* one NaN is like another */
     put(m, s, n - 1, 0);
@@ -195,10 +197,29 @@ static void check_pair(const gd_vector_loops *loops, const vectors *m, int64_t n
     put(m, (void *)(uintptr_t)p, n - 1, 0);
 }
 
+static void check_near_pair(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out)
+{
+    check_pair(loops, m, n, out, NULL);
+}
+
+static void check_far_pair(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out)
+{
+    vectors aligned = new_vectors(m->item == 8, 0, 7);
+    double after[2] = {at(&aligned, aligned.row[0], n), at(&aligned, aligned.row[1], n)};
+    check_pair(loops, m, n, out, aligned.row);
+    for (int k = 0; k < 2; k++) {
+        for (int64_t i = 0; i < n - !k; i++) /* check_pair takes its NaN away */
+            assert_true(at(&aligned, aligned.row[k], i) == at(m, m->row[k], i));
+        assert_true(at(&aligned, aligned.row[k], n) == after[k]);
+    }
+    free(aligned.block);
+}
+
 static void new_pairs(void **state)
 {
     (void)state;
-    check_all(check_pair, 2);
+    check_all(check_near_pair, 2);
+    check_all(check_far_pair, 2);
 }
 
 static void check_sums(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out)

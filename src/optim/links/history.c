@@ -86,90 +86,115 @@ typedef struct dots_job {
     double *part;    /* [spans][rows * PRODUCTS + 2] */
 } dots_job;
 
-#define PIECE      4096 /* elements: the new pair and the update stay in cache meanwhile */
-#define SOME_PAIRS 32   /* looked at together */
+#define SOME_PAIRS 32 /* looked at together */
 #define LONG_BYTES ((size_t)1 << 25)
 
 static size_t part_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
 
-/* Adds the products of some rows with x and y in a piece; `of` says which those are for s, and for y it is YU more. */
-static void add_products(const dots_job *j, const gd_span *piece, const int *row, int count, const void *x,
-                         int of_x, const void *y, int of_y, double *part)
+/* Vectors too long to be found in a cache later. */
+static bool is_long(const gd_layout *l) { return (size_t)l->total * l->item > LONG_BYTES; }
+
+/* A piece of the vector: the update and the new pair stay in cache while the rows of the others are read. */
+typedef struct piece_job {
+    const dots_job *j;
+    gd_span span;
+    const void *u, *s, *y; /* s, y: NULL without a pair */
+    double *part;
+} piece_job;
+
+static const void *row_piece(const piece_job *w, bool y, int row)
 {
-    const gd_history *h = j->h;
+    const gd_history *h = w->j->h;
+    if (w->j->pair && row == w->j->fresh) return y ? w->y : w->s;
+    return gd__in_vector(&h->layout, row_of(h, y ? h->y : h->s, row), &w->span);
+}
+
+/* Adds the products of some rows with x and y; `of` says which those are for s, and for y it is YU more. */
+static void add_products(const piece_job *w, const int *row, int count, const void *x, int of_x,
+                         const void *y, int of_y)
+{
     const void *list[2 * SOME_PAIRS] = {NULL};
     double two[4 * SOME_PAIRS];
-    for (int i = 0; i < count; i++) {
-        list[2 * i] = gd__in_vector(&h->layout, row_of(h, h->s, row[i]), piece);
-        list[2 * i + 1] = gd__in_vector(&h->layout, row_of(h, h->y, row[i]), piece);
-    }
-    h->layout.loops->dots(list, 2 * count, x, y, piece->size, two);
+    for (int i = 0; i < 2 * count; i++) list[i] = row_piece(w, i % 2, row[i / 2]);
+    w->j->h->layout.loops->dots(list, 2 * count, x, y, w->span.size, two);
     for (int i = 0; i < 2 * count; i++) {
-        double *out = part + row[i / 2] * PRODUCTS + (i % 2 ? YU : SU);
+        double *out = w->part + row[i / 2] * PRODUCTS + (i % 2 ? YU : SU);
         out[of_x] += two[2 * i];
         if (of_y != of_x) out[of_y] += two[2 * i + 1];
     }
 }
 
-static void some_products(const dots_job *j, const gd_span *piece, const int *row, int count, double *part)
+static void some_products(const piece_job *w, const int *row, int count)
 {
-    const gd_history *h = j->h;
-    const void *u = gd__in_list(&h->layout, j->update, piece), *s = NULL, *y = NULL;
-    if (j->pair) {
-        s = gd__in_vector(&h->layout, row_of(h, h->s, j->fresh), piece);
-        y = gd__in_vector(&h->layout, row_of(h, h->y, j->fresh), piece);
-    }
+    const dots_job *j = w->j;
     if (!j->pair)
-        add_products(j, piece, row, count, u, SU, u, SU, part);
+        add_products(w, row, count, w->u, SU, w->u, SU);
     else if (!j->dots)
-        add_products(j, piece, row, count, s, SS, y, SY, part);
+        add_products(w, row, count, w->s, SS, w->y, SY);
     else
-        add_products(j, piece, row, count, u, SU, y, SY, part);
-    if (j->pair && j->dots && h->uses_ss) add_products(j, piece, row, count, s, SS, s, SS, part);
+        add_products(w, row, count, w->u, SU, w->y, SY);
+    if (j->pair && j->dots && j->h->uses_ss) add_products(w, row, count, w->s, SS, w->s, SS);
 }
 
 static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 
-static void piece_products(const dots_job *j, const gd_span *piece, double *part)
+/* The new pair.  Long vectors: it is made in the room, from where its products are taken, and goes to its rows without
+ * reading them first. */
+static void make_pair(piece_job *w, char room[2][GD_PIECE_BYTES])
 {
-    gd_history *h = j->h;
+    const dots_job *j = w->j;
+    const gd_history *h = j->h;
     const gd_layout *l = &h->layout;
-    double *most = part + h->rows * PRODUCTS;
-    if (j->pair) {
-        void *s = gd__in_vector(l, row_of(h, h->s, j->fresh), piece);
-        void *y = gd__in_vector(l, row_of(h, h->y, j->fresh), piece);
-        double here[2];
-        if (j->made) {
-            here[0] = l->loops->largest(s, NULL, piece->size);
-            here[1] = l->loops->largest(y, NULL, piece->size);
-        } else
-            l->loops->pair(s, y, gd__in_list(l, j->before_p, piece), gd__in_list(l, j->before_u, piece),
-                           gd__in_list(l, h->params, piece), gd__in_list(l, j->update, piece), piece->size,
-                           here);
-        most[0] = larger(most[0], here[0]);
-        most[1] = larger(most[1], here[1]);
-    }
+    int64_t n = w->span.size;
+    void *row[2] = {gd__in_vector(l, row_of(h, h->s, j->fresh), &w->span),
+                    gd__in_vector(l, row_of(h, h->y, j->fresh), &w->span)};
+    bool far = is_long(l) && !j->made && ((uintptr_t)row[0] | (uintptr_t)row[1]) % 64 == 0;
+    void *s = far ? room[0] : row[0], *y = far ? room[1] : row[1];
+    double *most = w->part + h->rows * PRODUCTS, here[2];
+    if (j->made) {
+        here[0] = l->loops->largest(s, NULL, n);
+        here[1] = l->loops->largest(y, NULL, n);
+    } else
+        l->loops->pair(s, y, gd__in_list(l, j->before_p, &w->span), gd__in_list(l, j->before_u, &w->span),
+                       gd__in_list(l, h->params, &w->span), w->u, n, here, far ? row : NULL);
+    most[0] = larger(most[0], here[0]);
+    most[1] = larger(most[1], here[1]);
+    w->s = s;
+    w->y = y;
+}
+
+static void piece_products(piece_job *w)
+{
+    const dots_job *j = w->j;
+    const gd_history *h = j->h;
+    _Alignas(64) char room[2][GD_PIECE_BYTES];
     int row[SOME_PAIRS], count = 0;
-    if (j->pair) row[count++] = j->fresh;
+    if (j->pair) {
+        make_pair(w, room);
+        row[count++] = j->fresh;
+    }
     for (int k = j->oldest; k < h->pairs; k++) {
         if (count == SOME_PAIRS) {
-            some_products(j, piece, row, count, part);
+            some_products(w, row, count);
             count = 0;
         }
         row[count++] = gd__history_row(h, k);
     }
-    if (count) some_products(j, piece, row, count, part);
+    if (count) some_products(w, row, count);
 }
 
 static void span_products(void *arg, const gd_span *span, int64_t index)
 {
     const dots_job *j = arg;
-    double *part = j->part + (size_t)index * part_size(j->h);
-    for (int64_t at = 0; at < span->size; at += PIECE) {
-        int64_t size = span->size - at < PIECE ? span->size - at : PIECE;
-        gd_span piece = {
-            .tensor = span->tensor, .begin = span->begin + at, .at = span->at + at, .size = size};
-        piece_products(j, &piece, part);
+    const gd_layout *l = &j->h->layout;
+    int64_t most = GD_PIECE_BYTES / (int64_t)l->item;
+    for (int64_t at = 0; at < span->size; at += most) {
+        piece_job w = {.j = j, .span = *span, .part = j->part + (size_t)index * part_size(j->h)};
+        w.span.begin += at;
+        w.span.at += at;
+        w.span.size = span->size - at < most ? span->size - at : most;
+        w.u = gd__in_list(l, j->update, &w.span);
+        piece_products(&w);
     }
 }
 
@@ -445,7 +470,7 @@ static void combine_span(void *arg, const gd_span *span, int64_t index)
     void *out = gd__in_list(l, j->out, span);
     const void *from = gd__in_list(l, j->update, span);
     double c = j->c;
-    bool past = (size_t)l->total * l->item > LONG_BYTES && h->pairs <= SOME_PAIRS;
+    bool past = is_long(l) && h->pairs <= SOME_PAIRS;
     for (int at = 0; at == 0 || at < 2 * h->pairs; at += 2 * SOME_PAIRS) {
         const void *rows[2 * SOME_PAIRS];
         int n = 0;

@@ -5,7 +5,7 @@
 #include "optim/layout.h"
 
 #include <string.h>
-#ifdef __AVX512F__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -32,15 +32,34 @@ typedef float unaligned_narrow __attribute__((vector_size(32), aligned(4), may_a
 /* Past the caches, to addresses that are a multiple of 64 bytes. */
 #define STREAM_F64(p, x) _mm512_stream_pd(p, (__m512d)(x))
 #define STREAM_F32(p, x) _mm256_stream_ps(p, _mm512_cvtpd_ps((__m512d)(x)))
-#define STREAM_END()     _mm_sfence()
 #else
 #define MULADD_F32      MULADD_F64
 #define LOAD_F32(p)     __builtin_convertvector(*(const unaligned_narrow *)(const void *)(p), wide)
 #define STORE_F32(p, x) (*(unaligned_narrow *)(void *)(p) = __builtin_convertvector(x, unaligned_narrow))
 #define STREAM_F64      STORE_F64
 #define STREAM_F32      STORE_F32
-#define STREAM_END()    (void)0
 #endif
+#ifdef __SSE2__
+#define STREAM_END() _mm_sfence()
+#else
+#define STREAM_END() (void)0
+#endif
+
+/* 64 bytes past the caches, to an address that is a multiple of 64. */
+static inline void stream_line(void *to, const void *from)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_si512(to, _mm512_loadu_si512(from));
+#elif defined(__AVX__)
+    for (int k = 0; k < 2; k++)
+        _mm256_stream_si256((__m256i *)to + k, _mm256_loadu_si256((const __m256i *)from + k));
+#elif defined(__SSE2__)
+    for (int k = 0; k < 4; k++)
+        _mm_stream_si128((__m128i *)to + k, _mm_loadu_si128((const __m128i *)from + k));
+#else
+    memcpy(to, from, 64);
+#endif
+}
 
 static inline double add_lanes(const wide *lanes)
 {
@@ -174,8 +193,7 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
     }
 
 /* A pair is made piece by piece, and the history is read in between: the next piece is asked for now. */
-#define NEXT_PIECE            16384
-#define ASK_NEXT(from, write) __builtin_prefetch((const char *)(from) + NEXT_PIECE, write, 2)
+#define ASK_NEXT(from, write) __builtin_prefetch((const char *)(from) + GD_PIECE_BYTES, write, 2)
 
 /* 64 bytes, or what is left of them. */
 #define COPY(to, from)              \
@@ -207,21 +225,20 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
         memcpy(&value, &most, sizeof value);                                                          \
         return (double)value;                                                                         \
     }                                                                                                 \
-    /* most: the largest magnitudes of s and y */                                                     \
+    /* most: the largest magnitudes of s and y; far: NULL, or where they go too, past the caches */   \
     static void NAME(pair)(void *s_, void *y_, void *before_p_, void *before_g_, const void *p_,      \
-                           const void *g_, int64_t n, double most[2])                                 \
+                           const void *g_, int64_t n, double most[2], void *const *far)               \
     {                                                                                                 \
         enum { WIDTH = 64 / sizeof(T) };                                                              \
         T *s = s_, *y = y_, *bp = before_p_, *bg = before_g_;                                         \
         const T *p = p_, *g = g_;                                                                     \
+        T *far_s = far ? far[0] : NULL, *far_y = far ? far[1] : NULL;                                 \
         NAME(bits) of_s = {0}, of_y = {0};                                                            \
         for (int64_t i = 0; i < n; i += WIDTH) {                                                      \
             ASK_NEXT(p + i, 0);                                                                       \
             ASK_NEXT(g + i, 0);                                                                       \
-            ASK_NEXT(bp + i, 1);                                                                      \
-            ASK_NEXT(bg + i, 1);                                                                      \
-            ASK_NEXT(s + i, 1);                                                                       \
-            ASK_NEXT(y + i, 1);                                                                       \
+            ASK_NEXT(bp + i, 0);                                                                      \
+            ASK_NEXT(bg + i, 0);                                                                      \
             NAME(values) pi = {0}, gi = {0}, bpi = {0}, bgi = {0}, si, yi;                            \
             size_t size = (n - i < WIDTH ? (size_t)(n - i) : WIDTH) * sizeof(T);                      \
             COPY(&pi, p + i);                                                                         \
@@ -234,9 +251,20 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
             COPY(y + i, &yi);                                                                         \
             COPY(bp + i, &pi);                                                                        \
             COPY(bg + i, &gi);                                                                        \
+            if (!far) {                                                                               \
+                ASK_NEXT(s + i, 1);                                                                   \
+                ASK_NEXT(y + i, 1);                                                                   \
+            } else if (size == 64) {                                                                  \
+                stream_line(far_s + i, &si);                                                          \
+                stream_line(far_y + i, &yi);                                                          \
+            } else {                                                                                  \
+                memcpy(far_s + i, &si, size);                                                         \
+                memcpy(far_y + i, &yi, size);                                                         \
+            }                                                                                         \
             ENLARGE(of_s, (NAME(bits))si &MAGNITUDE_MASK);                                            \
             ENLARGE(of_y, (NAME(bits))yi &MAGNITUDE_MASK);                                            \
         }                                                                                             \
+        if (far) STREAM_END();                                                                        \
         most[0] = NAME(most_of)(&of_s);                                                               \
         most[1] = NAME(most_of)(&of_y);                                                               \
     }
