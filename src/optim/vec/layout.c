@@ -271,6 +271,7 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
 
 /* o = c x + sum_r coef[r] row[r], in f64, rounded once at the end.  o may be x.  past: o is too long to be found in a cache
  * later, and need not be read before it is written. */
+#define USUAL 20 /* rows of a history of ten pairs: a constant, so that the coefficients stay in registers */
 #define FOUR(sum, at)                                                  \
     sum += (coef[r] * LOAD(a + (at)) + coef[r + 1] * LOAD(b + (at))) + \
            (coef[r + 2] * LOAD(d + (at)) + coef[r + 3] * LOAD(e + (at)))
@@ -314,7 +315,10 @@ typedef int64_t bits_f64 __attribute__((vector_size(64)));
         T *o = o_;                                                                                      \
         const T *x = x_;                                                                                \
         int64_t whole_blocks = n & ~(int64_t)(LANES - 1);                                               \
-        if (past && (uintptr_t)o % 64 == 0)                                                             \
+        bool stream = past && (uintptr_t)o % 64 == 0;                                                   \
+        if (stream && count == USUAL)                                                                   \
+            NAME(combine_blocks)(o, x, c, rows, coef, USUAL, whole_blocks, true);                       \
+        else if (stream)                                                                                \
             NAME(combine_blocks)(o, x, c, rows, coef, count, whole_blocks, true);                       \
         else                                                                                            \
             NAME(combine_blocks)(o, x, c, rows, coef, count, whole_blocks, false);                      \
