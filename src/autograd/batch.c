@@ -27,7 +27,8 @@ typedef struct gradient {
 typedef struct batch {
     gd_walk w;
     int64_t rows;
-    bool identity;          /* every element of the output is a seed: no large matrix on the way */
+    bool identity;          /* every element of the output is a seed: nothing large on the way */
+    int64_t result;         /* entries of the matrices together */
     gradient *gradient;     /* by node->slot */
     bool *written;          /* by input: is something in its matrix? */
     gd_tensor *const *into; /* the matrices */
@@ -113,19 +114,22 @@ static gd_status through_cat(const gd_node *node, const gd_tensor *t, int k, gd_
 
 /* ---- products ---- */
 
-static gd_status transpose(gd_part *p) { return gd__part_of_permute(p, (int64_t[]){1, 0}); }
+/* Entries that a part for t may have: what passes forwards made, and the result, are there anyway. */
+static int64_t most_entries(const batch *b, const gd_tensor *t)
+{
+    int64_t most = b->result > GD_BATCH_ELEMENTS ? b->result : GD_BATCH_ELEMENTS;
+    return !b->identity ? INT64_MAX : t->numel > most / 4 ? 4 * t->numel : most;
+}
 
 /* t = a b, or a b^T and a bias for `linear`. */
-static gd_status through_product(const gd_node *node, const gd_tensor *t, int k, gd_part *p)
+static gd_status through_product(const batch *b, const gd_node *node, const gd_tensor *t, int k, gd_part *p)
 {
-    gd_tensor *other = bare(node->in[1 - k]), flipped = *t;
-    if (k == 0)
-        return gd__part_of_product(p, t, node->op == GD_OP_linear ? other : gd_transpose(other, 0, 1));
-    flipped.size[0] = t->size[1];
-    flipped.size[1] = t->size[0];
-    gd_status status = transpose(p);
-    if (!status) status = gd__part_of_product(p, &flipped, other);
-    return status || node->op == GD_OP_linear ? status : transpose(p);
+    gd_tensor *other = bare(node->in[1 - k]);
+    int64_t most = most_entries(b, node->in[k]);
+    bool linear = node->op == GD_OP_linear;
+    if (k == 0) return gd__part_of_right_product(p, t, linear ? other : gd_transpose(other, 0, 1), most);
+    gd_status status = gd__part_of_left_product(p, t, other, most);
+    return status || !linear ? status : gd__part_of_permute(p, (int64_t[]){1, 0});
 }
 
 /* ---- operators on whole matrices ---- */
@@ -247,8 +251,8 @@ static gd_status pulled_back(const batch *b, const gd_node *node, const gd_tenso
     case GD_OP_cat: return through_cat(node, t, k, p);
     case GD_OP_linear:
         if (k == 2) return gd__part_of_expand(p, x);
-        return through_product(node, t, k, p);
-    case GD_OP_matmul: return through_product(node, t, k, p);
+        return through_product(b, node, t, k, p);
+    case GD_OP_matmul: return through_product(b, node, t, k, p);
     default: return GD_NOT_IMPLEMENTED;
     }
 }
@@ -346,6 +350,7 @@ static gd_status deliver(batch *b, gd_tensor *t, gd_part *p)
     gd_walk *w = &b->w;
     gd_status status = GD_OK;
     if (!p->value->numel) return GD_OK;
+    if (p->value->numel > most_entries(b, t)) return GD_NOT_IMPLEMENTED; /* a sum spread over much */
     gd__part_tidy(p);
     if (t->node) {
         b->gradient[t->node->slot].of = t;
@@ -423,6 +428,7 @@ gd_status gd__grad_batch(gd_tensor *output, gd_tensor *seeds, gd_tensor *const *
                .rows = seeds ? seeds->size[0] : output->numel,
                .identity = !seeds,
                .into = into};
+    for (int i = 0; i < count; i++) b.result += into[i]->numel;
     uint8_t grad_off = ctx->grad_off;
     ctx->grad_off = 1;
     const gd_node *spent;

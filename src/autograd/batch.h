@@ -9,8 +9,8 @@
 
 /* As gd_grad with GD_RETAIN_GRAPH | GD_ALLOW_UNUSED for k seeds together.  seeds is [k, axes of output...]; the gradient of
  * each input is written into its matrix, [k, elements of the input], which holds zeros before.
- * seeds NULL: one for every element of the output.  Then only what costs no more than its entries that can differ from zero
- * is done: no matrix on the way is larger than GD_BATCH_ELEMENTS.
+ * seeds NULL: one for every element of the output.  Then only what costs about as much as a pass forwards or the result is
+ * done: no whole matrix on the way is larger than GD_BATCH_ELEMENTS.
  * NOT_IMPLEMENTED, with no error recorded: an operator on the way has no batched rule, or the matrices would be too large;
  * take fewer seeds or one by one.  The matrices hold anything then. */
 gd_status gd__grad_batch(gd_tensor *output, gd_tensor *seeds, gd_tensor *const *inputs, int count,

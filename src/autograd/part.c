@@ -294,27 +294,66 @@ gd_status gd__part_of_sum(gd_part *p, const gd_tensor *x, int first, int last)
     return lay(p, &l, x->ndim);
 }
 
-/* ---- products ---- */
+/* ---- products ----
+ *
+ * Along the axis that a product sums over, every place may have rows of its own: then nothing is summed, and the axis stays
+ * as one that is none of x. */
 
-gd_status gd__part_of_product(gd_part *p, const gd_tensor *t, gd_tensor *m)
+/* Is `axis` of the matrix t summed, and are there no more than `most` entries with `wide` for it? */
+static gd_status product_fits(const gd_part *p, const gd_tensor *t, int axis, int64_t wide, int64_t most,
+                              bool *summed)
 {
-    if (!m) return GD_NOMEM;
     if (!covers_all(p, t)) return GD_NOT_IMPLEMENTED;
+    *summed = p->stride[gd__part_lead(p) + axis] == 0 || t->size[axis] == 1;
+    int64_t kept = *summed ? p->value->numel / t->size[axis] : p->value->numel;
+    bool many = wide && kept > most / wide, room = *summed || p->value->ndim < GD_MAX_DIMS;
+    return many || !room ? GD_NOT_IMPLEMENTED : GD_OK;
+}
+
+/* value with an axis of size 1 before axis `at`, times the other factor. */
+static gd_tensor *each_times(const gd_part *p, int at, gd_tensor *factor)
+{
+    gd_tensor *wide = gd_unsqueeze(p->value, at, NULL);
+    return wide && factor ? gd_mul(wide, factor) : NULL;
+}
+
+gd_status gd__part_of_right_product(gd_part *p, const gd_tensor *t, gd_tensor *m, int64_t most)
+{
+    bool summed;
+    gd_status status = m ? product_fits(p, t, 1, m->size[1], most, &summed) : GD_NOMEM;
+    if (status) return status;
     int lead = gd__part_lead(p);
-    if (p->stride[lead + 1] == 0 || t->size[1] == 1) {
-        p->value = gd_matmul(p->value, m);
+    p->value = summed ? gd_matmul(p->value, m)
+                      : each_times(p, lead + 2, m); /* [.., row, column of t, of x] */
+    if (!p->value) return GD_NOMEM;
+    if (summed) {
         p->stride[lead + 1] = 0;
-        return p->value ? GD_OK : GD_NOMEM;
+        return GD_OK;
     }
-    /* every column of t has rows of its own: nothing is summed */
     layout l = {0};
-    take_lead(&l, p);
+    p->stride[lead + 2] = 0;
+    for (int i = 0; i < lead; i++) take(&l, p, i);
     take(&l, p, lead + 1);
     take(&l, p, lead);
-    if (!has_room(&l)) return GD_NOT_IMPLEMENTED;
-    insert(&l, 1);
-    gd_status status = lay(p, &l, 2);
+    take(&l, p, lead + 2);
+    return lay(p, &l, 2);
+}
+
+gd_status gd__part_of_left_product(gd_part *p, const gd_tensor *t, gd_tensor *m, int64_t most)
+{
+    bool summed;
+    gd_status status = m ? product_fits(p, t, 0, m->size[1], most, &summed) : GD_NOMEM;
     if (status) return status;
-    p->value = gd_mul(p->value, gd__reshape(m, 3, (int64_t[]){m->size[0], 1, m->size[1]}));
+    int lead = gd__part_lead(p);
+    if (summed) {
+        /* columns of single numbers are rows: one product instead of one for every axis in front */
+        p->value = t->size[1] == 1 ? gd_transpose(gd_matmul(gd_transpose(p->value, -1, -2), m), -1, -2)
+                                   : gd_matmul(gd_transpose(m, 0, 1), p->value);
+        p->stride[lead] = 0;
+        return p->value ? GD_OK : GD_NOMEM;
+    }
+    p->value = each_times(p, lead + 1, gd_unsqueeze(m, 2, NULL)); /* [.., row of t, row of x, column] */
+    p->stride[lead + 2] = p->stride[lead + 1];
+    p->stride[lead + 1] = 0;
     return p->value ? GD_OK : GD_NOMEM;
 }

@@ -54,7 +54,9 @@ GD_NODISCARD gd_status gd__part_of_reshape(gd_part *p, const gd_tensor *t, const
 GD_NODISCARD gd_status gd__part_of_expand(gd_part *p, const gd_tensor *x);
 /* t = x summed over its axes first .. last. */
 GD_NODISCARD gd_status gd__part_of_sum(gd_part *p, const gd_tensor *x, int first, int last);
-/* t = x m^T of matrices, m [columns of t, columns of x]. */
-GD_NODISCARD gd_status gd__part_of_product(gd_part *p, const gd_tensor *t, gd_tensor *m);
+/* Matrices: t = x m^T with m [columns of t, columns of x], or t = m^T x with m [rows of t, rows of x].  NOT_IMPLEMENTED also
+ * for more than `most` entries. */
+GD_NODISCARD gd_status gd__part_of_right_product(gd_part *p, const gd_tensor *t, gd_tensor *m, int64_t most);
+GD_NODISCARD gd_status gd__part_of_left_product(gd_part *p, const gd_tensor *t, gd_tensor *m, int64_t most);
 
 #endif

@@ -272,6 +272,26 @@ static void large_diagonals_are_not_made_dense(void **state)
     end_context(ctx, NULL);
 }
 
+/* d (X^T G) / d G of a wide batch has more entries than the Hessian it is on the way to. */
+static void more_entries_than_the_result_are_refused(void **state)
+{
+    (void)state;
+    enum { ROWS = 2000, N = 20 };
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_tensor *w = gd_require_grad(gd_rand(ctx, GD_F64, 2, (int64_t[]){N, N})), *g = NULL;
+    for (int rows = ROWS; rows > 0; rows -= ROWS - 5) { /* many, then few */
+        gd_tensor *x = gd_rand(ctx, GD_F64, 2, (int64_t[]){rows, N});
+        gd_tensor *y = gd_sum(gd_tanh(gd_matmul(x, w)), NULL, false);
+        assert_int_equal(gd_grad(y, NULL, &w, 1, GD_CREATE_GRAPH, &g), GD_OK);
+        gd_tensor *into = gd_zeros(ctx, GD_F64, 2, (int64_t[]){N * N, N * N});
+        assert_int_equal(gd__grad_batch(g, NULL, &w, 1, &into), rows == ROWS ? GD_NOT_IMPLEMENTED : GD_OK);
+        assert_no_error(ctx);
+    }
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +302,7 @@ int main(void)
         cmocka_unit_test(single_elements),
         cmocka_unit_test(labelled_inputs),
         cmocka_unit_test(large_diagonals_are_not_made_dense),
+        cmocka_unit_test(more_entries_than_the_result_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
