@@ -235,12 +235,7 @@ static void run(layout l)
     end_context(ctx, NULL);
 }
 
-static void contiguous_inputs(void **state) { (void)state, run(CONTIGUOUS); }
-static void strided_inputs(void **state) { (void)state, run(STRIDED); }
-static void broadcast_inputs(void **state) { (void)state, run(BROADCAST); }
-static void inputs_without_elements(void **state) { (void)state, run(EMPTY); }
-static void single_elements(void **state) { (void)state, run(SINGLE); }
-static void labelled_inputs(void **state) { (void)state, run(LABELLED); }
+DEFINE_LAYOUT_TESTS(run)
 
 /* A chain of functions of single elements costs its entries, not a matrix an operator. */
 static void large_diagonals_are_not_made_dense(void **state)
@@ -295,12 +290,7 @@ static void more_entries_than_the_result_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contiguous_inputs),
-        cmocka_unit_test(strided_inputs),
-        cmocka_unit_test(broadcast_inputs),
-        cmocka_unit_test(inputs_without_elements),
-        cmocka_unit_test(single_elements),
-        cmocka_unit_test(labelled_inputs),
+        LAYOUT_TESTS,
         cmocka_unit_test(large_diagonals_are_not_made_dense),
         cmocka_unit_test(more_entries_than_the_result_are_refused),
     };

@@ -60,12 +60,7 @@ static void run(layout l)
     end_context(ctx, NULL);
 }
 
-static void contiguous_inputs(void **state) { (void)state, run(CONTIGUOUS); }
-static void strided_inputs(void **state) { (void)state, run(STRIDED); }
-static void broadcast_inputs(void **state) { (void)state, run(BROADCAST); }
-static void inputs_without_elements(void **state) { (void)state, run(EMPTY); }
-static void single_elements(void **state) { (void)state, run(SINGLE); }
-static void labelled_inputs(void **state) { (void)state, run(LABELLED); }
+DEFINE_LAYOUT_TESTS(run)
 
 /* At least 95 of 100 differentiable operators are differentiable twice. */
 static void few_operators_stop_at_first_order(void **state)
@@ -86,12 +81,7 @@ static void few_operators_stop_at_first_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contiguous_inputs),
-        cmocka_unit_test(strided_inputs),
-        cmocka_unit_test(broadcast_inputs),
-        cmocka_unit_test(inputs_without_elements),
-        cmocka_unit_test(single_elements),
-        cmocka_unit_test(labelled_inputs),
+        LAYOUT_TESTS,
         cmocka_unit_test(few_operators_stop_at_first_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,4 +109,17 @@ void case_free(case_inputs *inputs); /* the plain arrays */
  * the expansion. */
 gd_tensor *case_apply(const case_inputs *inputs, gd_ctx *ctx, gd_tensor *const *leaf);
 
+/* One test a layout, of the function run(layout). */
+#define DEFINE_LAYOUT_TESTS(run)                                                   \
+    static void contiguous_inputs(void **state) { (void)state, run(CONTIGUOUS); }  \
+    static void strided_inputs(void **state) { (void)state, run(STRIDED); }        \
+    static void broadcast_inputs(void **state) { (void)state, run(BROADCAST); }    \
+    static void inputs_without_elements(void **state) { (void)state, run(EMPTY); } \
+    static void single_elements(void **state) { (void)state, run(SINGLE); }        \
+    static void labelled_inputs(void **state) { (void)state, run(LABELLED); }
+#define LAYOUT_TESTS                                                                   \
+    cmocka_unit_test(contiguous_inputs), cmocka_unit_test(strided_inputs),             \
+        cmocka_unit_test(broadcast_inputs), cmocka_unit_test(inputs_without_elements), \
+        cmocka_unit_test(single_elements), cmocka_unit_test(labelled_inputs)
+
 #endif
