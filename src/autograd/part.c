@@ -12,8 +12,6 @@ typedef struct layout {
     int64_t size[GD_MAX_DIMS], step[GD_MAX_DIMS], stride[GD_MAX_DIMS];
 } layout;
 
-static bool has_room(const layout *l) { return l->ndim < GD_MAX_DIMS; }
-
 /* Axis `axis` of the part comes next. */
 static void take(layout *l, const gd_part *p, int axis)
 {
@@ -162,13 +160,12 @@ gd_status gd__part_of_slice(gd_part *p, int axis, int64_t start, int64_t step, b
 {
     if (left_out) {
         layout l = {0};
+        if (p->value->ndim == GD_MAX_DIMS) return GD_NOT_IMPLEMENTED;
         take_lead(&l, p);
         for (int i = 0; i <= p->ndim; i++) {
-            if (!has_room(&l)) return GD_NOT_IMPLEMENTED;
             if (i == axis) insert(&l, 1);
-            if (i < p->ndim && has_room(&l)) take(&l, p, gd__part_lead(p) + i);
+            if (i < p->ndim) take(&l, p, gd__part_lead(p) + i);
         }
-        if (l.ndim != p->value->ndim + 1) return GD_NOT_IMPLEMENTED;
         for (int i = p->ndim; i > axis; i--) {
             p->start[i] = p->start[i - 1];
             p->step[i] = p->step[i - 1];
@@ -333,7 +330,7 @@ gd_status gd__part_of_right_product(gd_part *p, const gd_tensor *t, gd_tensor *m
     layout l = {0};
     p->stride[lead + 2] = 0;
     for (int i = 0; i < lead; i++) take(&l, p, i);
-    take(&l, p, lead + 1);
+    take(&l, p, lead + 1); /* goes in front */
     take(&l, p, lead);
     take(&l, p, lead + 2);
     return lay(p, &l, 2);
