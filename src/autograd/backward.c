@@ -18,9 +18,7 @@ const gd_rule_fn gd__rules[GD_OP_COUNT] = {
 
 /* ---- what rules see ---- */
 
-static gd_tensor *nameless(gd_tensor *t) { return t && t->axes ? gd_drop_names(t) : t; }
-
-gd_tensor *gd__in(const gd_pullback *p, int k) { return nameless(p->node->in[k]); }
+gd_tensor *gd__in(const gd_pullback *p, int k) { return gd__nameless(p->node->in[k]); }
 
 gd_tensor *gd__out(const gd_pullback *p, int k)
 {
@@ -37,7 +35,7 @@ gd_tensor *gd__out(const gd_pullback *p, int k)
 gd_tensor *gd__g_or_zero(const gd_pullback *p, int k)
 {
     if (p->grad[k]) return p->grad[k];
-    return p->node->out[k] ? nameless(gd_zeros_like(p->node->out[k])) : NULL;
+    return p->node->out[k] ? gd__nameless(gd_zeros_like(p->node->out[k])) : NULL;
 }
 
 gd_tensor *gd__zeros_in(const gd_pullback *p, int k)
@@ -172,7 +170,7 @@ static gd_status apply_rule(gd_walk *w, gd_visit *e)
     }
     gd_status status = check_versions(node);
     gd_scope_begin(ctx);
-    for (int k = 0; k < node->nout && !status; k++) grad[k] = nameless(e->grad[k]);
+    for (int k = 0; k < node->nout && !status; k++) grad[k] = gd__nameless(e->grad[k]);
     if (!status) {
         gd__rules[node->op](
             &(gd_pullback){.node = node, .grad = grad, .need = need, .set = set, .walk = w, .room = e->room});
@@ -216,13 +214,13 @@ static gd_tensor *seed_of(gd_tensor *output, gd_tensor *seed)
 {
     char a[256], b[256];
     if (seed) {
-        if (gd__same_shape(seed, output) && seed->dtype == output->dtype) return nameless(seed);
+        if (gd__same_shape(seed, output) && seed->dtype == output->dtype) return gd__nameless(seed);
         (void)gd_fail(output->head.ctx, GD_SHAPE, "backward: the seed is %s %s, the output %s %s",
                       gd_dtype_name(seed->dtype), gd__shape_text(seed, a, sizeof a),
                       gd_dtype_name(output->dtype), gd__shape_text(output, b, sizeof b));
         return NULL;
     }
-    if (output->numel == 1) return nameless(gd_ones_like(output));
+    if (output->numel == 1) return gd__nameless(gd_ones_like(output));
     (void)gd_fail(output->head.ctx, GD_SHAPE,
                   "backward: the output has shape %s; give a seed or reduce it to one element",
                   gd__shape_text(output, a, sizeof a));

@@ -34,8 +34,6 @@ typedef struct batch {
     gd_tensor *const *into; /* the matrices */
 } batch;
 
-static gd_tensor *bare(gd_tensor *t) { return t && t->axes ? gd_drop_names(t) : t; }
-
 static gd_status made(const batch *b, const gd_part *p) { return p->value ? GD_OK : gd_error(b->w.ctx); }
 
 /* ---- element-wise operators ---- */
@@ -124,7 +122,7 @@ static int64_t most_entries(const batch *b, const gd_tensor *t)
 /* t = a b, or a b^T and a bias for `linear`. */
 static gd_status through_product(const batch *b, const gd_node *node, const gd_tensor *t, int k, gd_part *p)
 {
-    gd_tensor *other = bare(node->in[1 - k]);
+    gd_tensor *other = gd__nameless(node->in[1 - k]);
     int64_t most = most_entries(b, node->in[k]);
     bool linear = node->op == GD_OP_linear;
     if (k == 0) return gd__part_of_right_product(p, t, linear ? other : gd_transpose(other, 0, 1), most);
@@ -145,7 +143,7 @@ static const char *axis_text(int64_t axis, char buf[2])
 static gd_tensor *through_softmax(const gd_node *node, gd_tensor *g)
 {
     char there[2];
-    gd_tensor *y = bare(node->out[0]), *gy;
+    gd_tensor *y = gd__nameless(node->out[0]), *gy;
     axis_text(node->i[4] + 1, there);
     if (node->op == GD_OP_log_softmax) return gd_sub(g, gd_mul(gd_sum(g, there, true), gd_exp(y)));
     gy = gd_mul(g, y);
@@ -160,12 +158,12 @@ static gd_tensor *through_index_select(const gd_node *node, gd_tensor *g)
     memcpy(size + 1, x->size, (size_t)x->ndim * sizeof *size);
     gd_tensor *zeros = gd_empty_on(g->storage->device, g->dtype, x->ndim + 1, size);
     if (!zeros || gd_fill(zeros, 0)) return NULL;
-    return gd__index_add(zeros, (int)node->i[0] + 1, bare(node->in[1]), g);
+    return gd__index_add(zeros, (int)node->i[0] + 1, gd__nameless(node->in[1]), g);
 }
 
 static gd_tensor *through_stacked_product(const gd_node *node, int k, gd_tensor *g)
 {
-    gd_tensor *a = bare(node->in[0]), *b = bare(node->in[1]);
+    gd_tensor *a = gd__nameless(node->in[0]), *b = gd__nameless(node->in[1]);
     return k == 0 ? gd_matmul(g, gd_transpose(b, -1, -2)) : gd_matmul(gd_transpose(a, -1, -2), g);
 }
 
@@ -239,7 +237,7 @@ static gd_status pulled_back(const batch *b, const gd_node *node, const gd_tenso
     case GD_OP_sum: {
         gd_status status = gd__part_of_sum(p, x, (int)node->i[3], (int)node->i[4]);
         if (status || node->op == GD_OP_sum) return status;
-        gd_tensor *share = gd_softmax(bare(node->in[0]), axis_text(node->i[4], axis));
+        gd_tensor *share = gd_softmax(gd__nameless(node->in[0]), axis_text(node->i[4], axis));
         p->value = share ? gd_mul(p->value, gd__part_look(p, share)) : NULL;
         return made(b, p);
     }
@@ -407,7 +405,7 @@ static gd_status run(batch *b, gd_tensor *output, gd_tensor *seeds)
     if (!b->gradient) return GD_NOMEM;
     b->written = (bool *)(void *)(b->gradient + w->count);
     gd_scope_begin(w->ctx);
-    gd_part first = seeds ? gd__part_whole(bare(seeds)) : gd__part_identity(output);
+    gd_part first = seeds ? gd__part_whole(gd__nameless(seeds)) : gd__part_identity(output);
     gd_status status = first.value ? deliver(b, output, &first) : gd_error(w->ctx);
     gd_scope_end(w->ctx);
     if (!status) status = walk(b);

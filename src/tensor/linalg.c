@@ -11,8 +11,6 @@
 
 /* ---- axes ---- */
 
-gd_tensor *gd__nameless(gd_tensor *x) { return x && x->axes ? gd_drop_names(x) : x; }
-
 static bool carried(const gd_axes *axes, int count, const char *name)
 {
     for (int i = 0; i < count; i++)

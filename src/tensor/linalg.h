@@ -37,9 +37,6 @@ gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b);
 /* What it hands back for g [rows, out]: gradients of x [rows, in], w and b, together: a device may make them side by side. */
 gd_status gd__linear_grad(gd_tensor *g, gd_tensor *x, gd_tensor *w, gd_tensor *grad[3]);
 
-/* x without names; x itself if it has none. */
-gd_tensor *gd__nameless(gd_tensor *x);
-
 /* Windows of images, see cpu/windows.c. */
 typedef struct gd_windows {
     int64_t tall, wide, stride, padding, height, width;

@@ -38,6 +38,8 @@ gd_tensor *gd__relabel_like(gd_tensor *x, gd_tensor *like)
 
 /* ---- reshape ---- */
 
+gd_tensor *gd__nameless(gd_tensor *x) { return x && x->axes ? gd_drop_names(x) : x; }
+
 bool gd__view_strides(const gd_tensor *t, int ndim, const int64_t *size, int64_t *stride)
 {
     int old = 0;

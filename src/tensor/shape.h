@@ -19,6 +19,8 @@ gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size);
 bool gd__view_strides(const gd_tensor *t, int ndim, const int64_t *size, int64_t *stride);
 /* Another look at x: what operators return that have nothing to do. */
 gd_tensor *gd__same(gd_tensor *x);
+/* x without names; x itself if it has none. */
+gd_tensor *gd__nameless(gd_tensor *x);
 /* Moves the given axes (increasing) to the end; x itself if they are there. */
 gd_tensor *gd__axes_last(gd_tensor *x, const int *axes, int count);
 /* x with a name (NULL: none) on one axis. */

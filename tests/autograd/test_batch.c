@@ -100,6 +100,21 @@ static const struct {
             {"overlapping", overlapping}, {"spread", spread},     {"summed", summed},   {"centred", centred},
             {"multiplied", multiplied},   {"gram", gram}};
 
+/* Cases that are taken row by row.  Anything else, and so every new operator, must have a batched rule. */
+static const char row_by_row[] =
+    " prod/all prod/first prod/zero prod/number max/all max/ends max/number min/first norm/max to_device tril triu "
+    "gather gather/u8 scatter_add index_add matmul/heads cholesky qr qr/tall eigh svd svd/tall svd/wide solve "
+    "solve/vector triangular_solve/lower triangular_solve/upper triangular_solve/turned triangular_solve/unit "
+    "inverse logdet conv2d conv2d/stride max_pool2d avg_pool2d fold2d layer_norm layer_norm/plain standardize "
+    "split3 cross_entropy ";
+
+static bool is_row_by_row(const char *name)
+{
+    char word[64];
+    snprintf(word, sizeof word, " %s ", name);
+    return strstr(row_by_row, word) != NULL;
+}
+
 /* ---- comparing ---- */
 
 typedef struct counts {
@@ -223,15 +238,18 @@ static void run(layout l)
         counts n = {0};
         if (c->order == 0 || !case_has_layout(c, l)) continue;
         check(ctx, c, l, &n);
+        bool stale = n.compared > 0 && l != EMPTY; /* nothing to do has a rule */
+        if (is_row_by_row(c->name) ? stale : n.compared == 0 && n.without_rule > 0)
+            fail_msg("%s, %s: %s", c->name, layout_names[l],
+                     n.compared ? "has a batched rule and is listed without" : "has no batched rule");
         with += n.compared > 0;
         without += n.compared == 0 && n.without_rule > 0;
-        if (n.compared == 0 && n.without_rule > 0) print_message("no batched rule: %s\n", c->name);
         all.compared += n.compared;
         all.without_rule += n.without_rule;
     }
     print_message("%s: %d cases compared, %d without a batched rule; %d matrices, %d refused\n",
                   layout_names[l], with, without, (int)all.compared, (int)all.without_rule);
-    assert_true(with > 2 * without);
+    assert_true(with > 80);
     end_context(ctx, NULL);
 }
 

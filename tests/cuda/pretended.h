@@ -39,24 +39,6 @@ static void close_fake(gd_device *device)
     device->backend = NULL;
 }
 
-/* On the device with the axes in the same order in memory: views on the CPU become views there. */
-static gd_tensor *moved(gd_tensor *t, gd_device *gpu)
-{
-    int n = gd_ndim(t), order[GD_MAX_DIMS], back[GD_MAX_DIMS];
-    const int64_t *stride = gd_strides(t);
-    for (int i = 0; i < n; i++) order[i] = i;
-    for (int i = 1; i < n; i++) /* largest stride first */
-        for (int j = i; j > 0; j--) {
-            int64_t a = stride[order[j]], b = stride[order[j - 1]];
-            if ((a < 0 ? -a : a) <= (b < 0 ? -b : b)) break;
-            int swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
-    for (int i = 0; i < n; i++) back[order[i]] = i;
-    return gd_permute(gd_to_device(gd_contiguous(gd_permute(t, order)), gpu), back);
-}
-
 /* The operator with its gradient; false with the error recorded. */
 static bool run_case(gd_ctx *ctx, const case_inputs *in, gd_device *gpu, bool gradient)
 {
@@ -64,7 +46,7 @@ static bool run_case(gd_ctx *ctx, const case_inputs *in, gd_device *gpu, bool gr
     const op_case *c = in->c;
     bool wanted = gradient && c->order > 0;
     for (int k = 0; k < c->operands; k++) {
-        there[k] = moved(in->leaf[k], gpu);
+        there[k] = case_moved(in->leaf[k], gpu);
         if (there[k] && wanted && gd_dtype_is_float(gd_tensor_dtype(there[k])))
             there[k] = gd_require_grad(gd_detach(there[k]));
     }

@@ -6,25 +6,6 @@
 
 static gd_device *gpu_of(gd_ctx *ctx) { return gd_gpu_count(ctx) > 0 ? gd_device_get(ctx, "gpu") : NULL; }
 
-/* On the device with the axes in the same order in memory: views on the CPU become views there. */
-static gd_tensor *moved(gd_tensor *t, gd_device *gpu)
-{
-    int n = gd_ndim(t), order[GD_MAX_DIMS];
-    const int64_t *stride = gd_strides(t);
-    for (int i = 0; i < n; i++) order[i] = i;
-    for (int i = 1; i < n; i++) /* largest stride first */
-        for (int j = i; j > 0; j--) {
-            int64_t a = stride[order[j]], b = stride[order[j - 1]];
-            if ((a < 0 ? -a : a) <= (b < 0 ? -b : b)) break;
-            int swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
-    int back[GD_MAX_DIMS];
-    for (int i = 0; i < n; i++) back[order[i]] = i;
-    return gd_permute(gd_to_device(gd_contiguous(gd_permute(t, order)), gpu), back);
-}
-
 static double tolerance(gd_dtype dtype)
 {
     return dtype == GD_F64    ? 1e-12
@@ -84,7 +65,7 @@ static void check_gradients(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dt
     for (int k = 0; k < c->operands; k++) {
         bool real = gd_dtype_is_float(gd_tensor_dtype(in->leaf[k]));
         leaf[0][k] = gd_detach(in->leaf[k]);
-        leaf[1][k] = gd_detach(moved(in->leaf[k], gpu));
+        leaf[1][k] = gd_detach(case_moved(in->leaf[k], gpu));
         if (real) {
             leaf[0][k] = gd_require_grad(leaf[0][k]);
             leaf[1][k] = gd_require_grad(leaf[1][k]);
@@ -120,7 +101,7 @@ static void check_case(gd_ctx *ctx, const op_case *c, layout l, gd_dtype dtype, 
     gd_scope_begin(ctx);
     assert_true(case_build(&in, ctx, c, l, dtype, 7, false, true));
     gd_tensor *there[MAX_OPERANDS];
-    for (int k = 0; k < c->operands; k++) there[k] = moved(in.leaf[k], gpu);
+    for (int k = 0; k < c->operands; k++) there[k] = case_moved(in.leaf[k], gpu);
     gd_tensor *cpu = case_apply(&in, ctx, in.leaf), *out = case_apply(&in, ctx, there);
     checks++;
     if (!cpu || !out)

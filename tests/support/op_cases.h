@@ -109,6 +109,9 @@ void case_free(case_inputs *inputs); /* the plain arrays */
  * the expansion. */
 gd_tensor *case_apply(const case_inputs *inputs, gd_ctx *ctx, gd_tensor *const *leaf);
 
+/* An operand on a device, its axes in the same order in memory: views on the CPU become views there. */
+gd_tensor *case_moved(gd_tensor *t, gd_device *device);
+
 /* One test a layout, of the function run(layout). */
 #define DEFINE_LAYOUT_TESTS(run)                                                   \
     static void contiguous_inputs(void **state) { (void)state, run(CONTIGUOUS); }  \

@@ -308,3 +308,20 @@ gd_tensor *case_apply(const case_inputs *inputs, gd_ctx *ctx, gd_tensor *const *
     }
     return c->apply(ctx, in);
 }
+
+gd_tensor *case_moved(gd_tensor *t, gd_device *device)
+{
+    int n = gd_ndim(t), order[GD_MAX_DIMS], back[GD_MAX_DIMS];
+    const int64_t *stride = gd_strides(t);
+    for (int i = 0; i < n; i++) order[i] = i;
+    for (int i = 1; i < n; i++) /* largest stride first */
+        for (int j = i; j > 0; j--) {
+            int64_t a = stride[order[j]], b = stride[order[j - 1]];
+            if ((a < 0 ? -a : a) <= (b < 0 ? -b : b)) break;
+            int swap = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swap;
+        }
+    for (int i = 0; i < n; i++) back[order[i]] = i;
+    return gd_permute(gd_to_device(gd_contiguous(gd_permute(t, order)), device), back);
+}
