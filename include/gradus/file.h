@@ -10,9 +10,9 @@
  *     gd_tensor *weight = gd_archive_find(archive, "weight");        axis names and labels as they were
  *
  * A save is atomic and durable: it writes `.gradus-*.tmp` beside the target, syncs it, renames it and syncs
- * the folder.  When it fails, or the process dies, the file that was there before is still there.  (A killed
- * process may leave its temporary file.  A symbolic link is replaced, not followed, and the permissions are
- * those of a new file.)
+ * the folder.  When it fails, or the process dies, the file that was there before is still there; the
+ * temporary file that a killed process left goes with the next save in its folder.  A symbolic link is
+ * followed, and a file that is replaced keeps its permissions.
  *
  * Files written by gradus carry checksums: a file with a changed byte, or cut off anywhere, is refused with
  * FORMAT.  They are ordinary safetensors files for other programs, and those of other programs load here,

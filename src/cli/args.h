@@ -15,24 +15,48 @@
 
 #include "cli/text.h"
 
+/* What the value of an option is on disk.  Said once, in the table: gd__paths_check compares all that is read with all that is
+ * written, for every command. */
+typedef enum gd_path_role {
+    GD_PATH_NONE,
+    GD_PATH_READ,
+    GD_PATH_READ_VALUE, /* NAME=@FILE, or @FILE, or something that is no file */
+    GD_PATH_READ_ROWS,  /* a file unless the command's data is a table: there it is a column */
+    GD_PATH_CONTINUE,   /* read, and where no output is named written again */
+    GD_PATH_WRITE,
+    GD_PATH_WRITE_CONTINUED, /* may be what GD_PATH_CONTINUE reads */
+    GD_PATH_FOLDER,          /* new files in a folder: they cannot meet what is there */
+} gd_path_role;
+
 typedef struct gd_option {
     const char *name;
     const char *value; /* what --help calls it; NULL: a switch */
     const char *help;
     bool repeated;
+    gd_path_role path;
 } gd_option;
 
-#define GD_OPTION(name, value, help) \
-    {                                \
-        name, value, help, false     \
+#define GD_OPTION(name, value, help)           \
+    {                                          \
+        name, value, help, false, GD_PATH_NONE \
     }
-#define GD_REPEATED(name, value, help) \
-    {                                  \
-        name, value, help, true        \
+#define GD_REPEATED(name, value, help)        \
+    {                                         \
+        name, value, help, true, GD_PATH_NONE \
     }
-#define GD_SWITCH(name, help)   \
-    {                           \
-        name, NULL, help, false \
+#define GD_SWITCH(name, help)                 \
+    {                                         \
+        name, NULL, help, false, GD_PATH_NONE \
+    }
+#define GD_PATH_OPTION(name, value, role, help) \
+    {                                           \
+        name, value, help, false, role          \
+    }
+#define GD_OUTPUT(name, help) GD_PATH_OPTION(name, "FILE", GD_PATH_WRITE, help)
+/* NAME=VALUE, where the value may be @FILE. */
+#define GD_VALUES(name, help)                              \
+    {                                                      \
+        name, "NAME=VALUE", help, true, GD_PATH_READ_VALUE \
     }
 
 typedef struct gd_cli gd_cli;
@@ -44,8 +68,9 @@ typedef struct gd_command {
     const char *arguments;   /* "'EXPR'", "DATA.csv [MORE.csv...]" */
     const char *description; /* paragraphs; "" if the summary says it all */
     const gd_option *options;
-    const char *examples;                         /* lines "command\n", at least one */
-    int least, most;                              /* arguments that are no options */
+    const char *examples; /* lines "command\n", at least one */
+    int least, most;      /* arguments that are no options */
+    int reads_from;       /* arguments from this one on, counted from 1, are files; 0: none */
     int (*run)(gd_cli *cli, const gd_args *args); /* the exit code */
 } gd_command;
 
@@ -65,6 +90,12 @@ struct gd_args {
 GD_NODISCARD gd_status gd__args_parse(gd_ctx *ctx, const gd_command *command, int argc, char *const *argv,
                                       gd_args *out);
 void gd__args_free(gd_args *args);
+
+/* Refuses (ARGUMENT) an output that is the same file as an input or as another output: by another name, a symbolic or a hard
+ * link, or not there yet.  Opens nothing.  What is no regular file (a pipe, /dev/null) may serve twice. */
+GD_NODISCARD gd_status gd__paths_check(const gd_args *args);
+/* The same for an output that no option names. */
+GD_NODISCARD gd_status gd__paths_check_output(const gd_args *args, const char *path);
 
 bool gd__args_has(const gd_args *args, const char *name);
 /* The value given last; NULL: not given. */

@@ -61,6 +61,8 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
     } else if (args.help) {
         gd__help_command(&cli->out, command);
         code = GD_EXIT_DONE;
+    } else if ((status = gd__paths_check(&args))) {
+        code = gd__cli_code(cli, status);
     } else {
         code = command->run(cli, &args);
     }

@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const gd_option options[] = {
-    GD_OPTION("size", "VALUE", "a parameter to explain it for, as zeros(20000,1000) (zeros(1000,1000))"),
+    GD_PATH_OPTION("size", "VALUE", GD_PATH_READ_VALUE,
+                   "a parameter to explain it for, as zeros(20000,1000) (zeros(1000,1000))"),
     GD_OPTION("dtype", "f32|f64", "its number type (f32)"),
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_SWITCH("source", "also the source of the fused programs"),

@@ -22,14 +22,14 @@
 
 static const gd_option options[] = {
     GD_OPTION("y", "COLUMN", "what the model is to give (y)"),
-    GD_REPEATED("param", "NAME=VALUE", "a parameter and where it starts; values as for gradus minimize"),
+    GD_VALUES("param", "a parameter and where it starts; values as for gradus minimize"),
     GD_OPTION("weights", "COLUMN", "weights of the squared residuals"),
     GD_OPTION("sigma", "COLUMN", "standard deviations of y: residuals are divided by them"),
     GD_REPEATED("bound", "BOUND", "keep a parameter inside: 'b>0', 'b<5', '0<b<1'"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
-    GD_OPTION("plot", "FILE", "data and fitted curve, as .svg or .png"),
-    GD_OPTION("out", "FILE", "parameters, standard errors and covariance, as .safetensors"),
+    GD_OUTPUT("plot", "data and fitted curve, as .svg or .png"),
+    GD_OUTPUT("out", "parameters, standard errors and covariance, as .safetensors"),
     GD_SWITCH(
         "json",
         "print one JSON object: params, stderr, interval, rss, sigma, r2, dof, points, steps, evals, reason"),
@@ -640,5 +640,6 @@ const gd_command gd__command_fit = {
         "gradus fit 'k*x^n' data.csv --param k=1 --param n=1 --bound 'k>0' --sigma s --json\n",
     .least = 2,
     .most = 2,
+    .reads_from = 2,
     .run = run,
 };

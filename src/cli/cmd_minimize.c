@@ -21,9 +21,9 @@ static const gd_option options[] = {
     GD_REPEATED(
         "until", "CONDITION",
         "stop before: loss<X, loss_change<X, grad_norm<X (costs an evaluation a step), step_norm<X, evals>N, seconds>X"),
-    GD_OPTION("trace", "FILE", "one JSON object a line and step: step, loss, evals, params"),
-    GD_OPTION("plot", "FILE", "the loss, or for two parameters their path over contours, as .svg or .png"),
-    GD_OPTION("out", "FILE", "the parameters, as .safetensors"),
+    GD_OUTPUT("trace", "one JSON object a line and step: step, loss, evals, params"),
+    GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as .svg or .png"),
+    GD_OUTPUT("out", "the parameters, as .safetensors"),
     GD_SWITCH("json", "print one JSON object: loss, steps, evals, stopped, seconds, params"),
     GD_DATA_OPTIONS,
     {0},

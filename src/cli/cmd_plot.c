@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const gd_option options[] = {
-    GD_OPTION("out", "FILE", "the picture, .svg or .png (the name of the first trace, with .svg)"),
+    GD_OUTPUT("out", "the picture, .svg or .png (the name of the first trace, with .svg)"),
     GD_OPTION("expr", "EXPR", "draw the path of two parameters over contours of this expression"),
     GD_SWITCH("path", "draw the path of two parameters, without contours"),
     GD_REPEATED("y", "KEY",
@@ -70,6 +70,7 @@ static gd_status choose_output(job *j)
     if (need < 0 || (size_t)need >= sizeof j->out)
         return gd_fail(j->cli->ctx, GD_ARGUMENT, "plot: a path of %d bytes", need);
     gd_status status = gd__plot_check_path(j->cli->ctx, j->out);
+    if (!status) status = gd__paths_check_output(j->args, j->out);
     return status ? status : gd__check_output(j->cli->ctx, j->out);
 }
 
@@ -252,5 +253,6 @@ const gd_command gd__command_plot = {
                 "gradus plot run.jsonl --expr '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --out path.png\n",
     .least = 1,
     .most = 64,
+    .reads_from = 1,
     .run = run,
 };

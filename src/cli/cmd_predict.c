@@ -10,12 +10,12 @@
 #define ROWS 1024 /* at a time */
 
 static const gd_option options[] = {
-    GD_OPTION("out", "FILE", "the predictions, as .csv (standard output)"),
+    GD_OUTPUT("out", "the predictions, as .csv (standard output)"),
     GD_SWITCH("probabilities", "a column for the probability of each class"),
     GD_SWITCH("score",
               "compare with the target, and print how good the model is in place of the predictions"),
-    GD_OPTION("target", "COLUMN|FILE",
-              "for --score, what the model was to predict (the column it was trained on)"),
+    GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
+                   "for --score, what the model was to predict (the column it was trained on)"),
     GD_SWITCH("json", "print one JSON object: predictions, or with --score loss, accuracy or rmse and r2"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
@@ -306,5 +306,6 @@ const gd_command gd__command_predict = {
                 "gradus predict flowers.safetensors examples/data/flowers.csv --score\n",
     .least = 2,
     .most = 2,
+    .reads_from = 1,
     .run = run,
 };

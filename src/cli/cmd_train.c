@@ -13,8 +13,8 @@
 #define DEFAULT_MODEL "mlp(64, 64)"
 
 static const gd_option options[] = {
-    GD_OPTION("target", "COLUMN|FILE",
-              "what is to be predicted: a column of the table; for arrays, a file with as many rows"),
+    GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
+                   "what is to be predicted: a column of the table; for arrays, a file with as many rows"),
     GD_OPTION("task", "auto|classify|regress",
               "classes or numbers (auto: classes for text and whole-number types of arrays, else numbers)"),
     GD_OPTION("model", "MODEL",
@@ -28,12 +28,14 @@ static const gd_option options[] = {
     GD_OPTION(
         "standardise", "auto|none|each|all",
         "to mean 0 and deviation 1: each number of a row, or all alike (auto: each; all for rows with several axes)"),
-    GD_OPTION("out", "FILE", "the model, with all that going on needs, as .safetensors"),
-    GD_OPTION("resume", "FILE",
-              "go on from such a file, with the same bits as if never stopped; also the default of --out"),
+    GD_PATH_OPTION("out", "FILE", GD_PATH_WRITE_CONTINUED,
+                   "the model, with all that going on needs, as .safetensors"),
+    GD_PATH_OPTION(
+        "resume", "FILE", GD_PATH_CONTINUE,
+        "go on from such a file, with the same bits as if never stopped; also the default of --out"),
     GD_OPTION("save-every", "SECONDS", "how often --out is written in between (60)"),
-    GD_OPTION("trace", "FILE", "one JSON object a line and epoch: step, epoch, evals, loss, val_loss, ..."),
-    GD_OPTION("events", "FOLDER", "the same numbers as an event file for TensorBoard"),
+    GD_OUTPUT("trace", "one JSON object a line and epoch: step, epoch, evals, loss, val_loss, ..."),
+    GD_PATH_OPTION("events", "FOLDER", GD_PATH_FOLDER, "the same numbers as an event file for TensorBoard"),
     GD_SWITCH("json", "print one JSON object"),
     GD_REPEATED("features", "COLUMNS", "to learn from, joined by commas (all but the target)"),
     GD_REPEATED("ignore", "COLUMNS", "not to learn from, joined by commas"),
@@ -513,5 +515,6 @@ const gd_command gd__command_train = {
         "gradus train data.csv --resume model.safetensors --epochs 100\n",
     .least = 1,
     .most = 1,
+    .reads_from = 1,
     .run = run,
 };

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,10 +122,8 @@ static gd_status replace_file(gd_ctx *ctx, const char *path, const void *data, s
 gd_status gd__write_output(gd_ctx *ctx, const char *path, const void *data, size_t size)
 {
     if (!*path) return gd_fail(ctx, GD_IO, "no file name given for the output");
-    if (written_directly(path)) return write_directly(ctx, path, data, size);
-    /* what a symbolic link leads to is replaced, not the link */
-    char real[PATH_MAX];
-    return replace_file(ctx, realpath(path, real) ? real : path, data, size);
+    return written_directly(path) ? write_directly(ctx, path, data, size)
+                                  : replace_file(ctx, path, data, size);
 }
 
 gd_status gd__check_output(gd_ctx *ctx, const char *path)
@@ -138,12 +135,14 @@ gd_status gd__check_output(gd_ctx *ctx, const char *path)
         if (!S_ISREG(info.st_mode))
             return access(path, W_OK) == 0 ? GD_OK : gd__io_error(ctx, path, "write", errno);
     }
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t length = !slash ? 1 : slash == path ? 1 : (size_t)(slash - path);
-    if (length >= sizeof folder) return gd__io_error(ctx, path, "write", ENAMETOOLONG);
-    memcpy(folder, slash ? path : ".", length);
-    folder[length] = 0;
+    char folder[GD_FILE_PATH];
+    if (!gd__file_target(path, folder))
+        return gd__io_error(ctx, path, "write", strlen(path) < sizeof folder ? ELOOP : ENAMETOOLONG);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    else
+        memcpy(folder, ".", 2);
     if (stat(folder, &info) != 0) return gd__io_error(ctx, path, "write", errno);
     if (!S_ISDIR(info.st_mode)) return gd__io_error(ctx, path, "write", ENOTDIR);
     return access(folder, W_OK | X_OK) == 0 ? GD_OK : gd__io_error(ctx, path, "write", errno);

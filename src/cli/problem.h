@@ -7,16 +7,16 @@
 #include "cli/plot.h"
 
 /* The options that describe one, for the tables of the commands. */
-#define GD_DATA_OPTIONS                                                                       \
-    GD_REPEATED("data", "NAME=VALUE", "a constant of the expression; values as for --param"), \
-        GD_OPTION("dtype", "f32|f64", "number type of the computation (f64)"),                \
-        GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),                               \
-        GD_OPTION("seed", "N", "of the random numbers (0)"),                                  \
+#define GD_DATA_OPTIONS                                                        \
+    GD_VALUES("data", "a constant of the expression; values as for --param"),  \
+        GD_OPTION("dtype", "f32|f64", "number type of the computation (f64)"), \
+        GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),                \
+        GD_OPTION("seed", "N", "of the random numbers (0)"),                   \
         GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it")
-#define GD_PARAM_OPTION                                                                                      \
-    GD_REPEATED("param", "NAME=VALUE",                                                                       \
-                "a parameter and where it starts: a number, [1, 2], [[1, 2], [3, 4]], zeros(3,4), ones(3), " \
-                "0.1*randn(3,4), @file.npy, @file.csv:column, @file.safetensors:name")
+#define GD_PARAM_OPTION                                                                                    \
+    GD_VALUES("param",                                                                                     \
+              "a parameter and where it starts: a number, [1, 2], [[1, 2], [3, 4]], zeros(3,4), ones(3), " \
+              "0.1*randn(3,4), @file.npy, @file.csv:column, @file.safetensors:name")
 
 typedef struct gd_problem {
     gd_ctx *ctx;

@@ -303,12 +303,19 @@ static gd_tensor *packed_npy(gd_ctx *ctx, const char *path)
     return t;
 }
 
-gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path)
+size_t gd__value_file(const char *path, const char **part)
 {
     size_t length;
-    const char *part = split_part(path, ".csv", &length);
-    if (!part) part = split_part(path, ".csv.gz", &length);
-    if (!part) part = split_part(path, ".safetensors", &length);
+    *part = split_part(path, ".csv", &length);
+    if (!*part) *part = split_part(path, ".csv.gz", &length);
+    if (!*part) *part = split_part(path, ".safetensors", &length);
+    return length;
+}
+
+gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path)
+{
+    const char *part;
+    size_t length = gd__value_file(path, &part);
     char file[4096];
     if (length >= sizeof file) {
         (void)gd_fail(ctx, GD_PARSE, "%s: a path of %zu bytes", what, length);

@@ -12,6 +12,9 @@
  * values come from the context's generator.  New; NULL with PARSE, or what the file's reader recorded. */
 gd_tensor *gd__value_parse(gd_ctx *ctx, const char *what, const char *text, gd_dtype dtype);
 
+/* How much of what stands behind the @ is the file's name; *part: what of it is meant ("mass"), NULL: all. */
+size_t gd__value_file(const char *path, const char **part);
+
 /* What stands behind the @.  Its own dtype is kept.  New. */
 gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path);
 

@@ -1,21 +1,30 @@
 /* Files through the context's table of operations: a durable writer and a bounded reader.
  *
  *   gd_file_writer w;
- *   gd_status s = gd__file_create(ctx, "a/b.bin", &w);      a/.gradus-PID-TRY-RANDOM.tmp, not there before
+ *   gd_status s = gd__file_create(ctx, "a/b.bin", &w);      a/.gradus-PID-TRY-RANDOM.tmp, not there before, locked
  *   if (!s) s = gd__file_write(&w, data, size);             any number of times
  *   if (!s) s = gd__file_commit(&w);                        fsync, rename, fsync of a/
  *   else gd__file_discard(&w);
  *
- * Until the rename the old file is untouched; after it the new one is complete. */
+ * Until the rename the old file is untouched; after it the new one is complete.  A symbolic link is followed: what it leads to
+ * is replaced.  The new file has the permissions of the old one.  Temporary files in a/ whose process has died are removed on
+ * the way: nobody holds their lock, and there is no process of that number. */
 #ifndef GD_MODULE_FILE_H
 #define GD_MODULE_FILE_H
 
 #include "base/ctx.h"
 #include "gradus/tensor.h"
 
+#define GD_FILE_PATH 4096 /* of a buffer for a path */
+
+/* Where a path leads: symbolic links in its last part are followed, also to a file that is not there yet.  False: too long, or
+ * links in a circle. */
+bool gd__file_target(const char *path, char out[GD_FILE_PATH]);
+
 typedef struct gd_file_writer {
     gd_ctx *ctx;
     const char *path; /* borrowed: must outlive the writer */
+    char *target;     /* where path leads */
     char *temp;       /* NULL: nothing to remove */
     size_t temp_size; /* of the block `temp` is in */
     int fd;

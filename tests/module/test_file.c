@@ -3,6 +3,9 @@
 #include "module/file.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 
 static const char old_text[] = "what was there before";
 static const char new_text[] = "what is to be there afterwards, a little longer";
@@ -48,8 +51,8 @@ static void a_save_syncs_the_file_before_and_the_folder_after_the_rename(void **
     gd_file_ops files = faulty_files(&f);
     gd_ctx *ctx = make_ctx(&files, NULL);
     assert_int_equal(save(ctx, in_folder("order")), GD_OK);
-    /* folder and file opened, two writes, sync, close, rename, sync of the folder, close */
-    assert_string_equal(f.log, "oowwscnsc");
+    /* folder and file opened, two writes, sync, rename under the lock, close, sync of the folder, close */
+    assert_string_equal(f.log, "oowwsncsc");
     assert_int_equal(f.open, 0);
     gd_ctx_free(ctx);
 }
@@ -66,6 +69,130 @@ static void a_discarded_file_leaves_the_old_one(void **state)
     gd__file_discard(&w);
     gd__file_discard(&w);
     assert_true(holds(path, old_text));
+    assert_int_equal(temporary_files(), 0);
+    gd_ctx_free(ctx);
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_mode & 07777;
+}
+
+static void a_replaced_file_keeps_its_permissions(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = make_ctx(NULL, NULL);
+    const char *path = in_folder("secret");
+    static const mode_t modes[] = {0600, 0640, 0444, 0755};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        unlink(path);
+        put_file(path, old_text, strlen(old_text));
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(save(ctx, path), GD_OK);
+        assert_true(holds(path, new_text));
+        assert_int_equal(mode_of(path), modes[i]);
+    }
+    gd_ctx_free(ctx);
+}
+
+/* Links in a row, relative and absolute, to a file that is there and to one that is not. */
+static void a_symbolic_link_is_followed(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = make_ctx(NULL, NULL);
+    const char *file = in_folder("file"), *near = in_folder("near"), *far = in_folder("far");
+    assert_int_equal(symlink("file", near) | symlink(near, far), 0);
+    for (int there = 0; there < 2; there++) {
+        if (there) put_file(file, old_text, strlen(old_text));
+        assert_int_equal(save(ctx, far), GD_OK);
+        struct stat info;
+        assert_int_equal(lstat(near, &info), 0);
+        assert_true(S_ISLNK(info.st_mode));
+        assert_int_equal(lstat(far, &info), 0);
+        assert_true(S_ISLNK(info.st_mode));
+        assert_int_equal(lstat(file, &info), 0);
+        assert_true(S_ISREG(info.st_mode));
+        assert_true(holds(file, new_text));
+    }
+    const char *circle = in_folder("circle");
+    assert_int_equal(symlink("circle", circle), 0);
+    assert_int_equal(save(ctx, circle), GD_IO);
+    expect_error(ctx, GD_IO, "cannot follow it");
+    assert_int_equal(temporary_files(), 0);
+    gd_ctx_free(ctx);
+}
+
+static void what_is_no_regular_file_is_not_replaced(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = make_ctx(NULL, NULL);
+    const char *pipe = in_folder("no_file");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(save(ctx, pipe), GD_IO);
+    expect_error(ctx, GD_IO, "no regular file");
+    struct stat info;
+    assert_int_equal(lstat(pipe, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    gd_ctx_free(ctx);
+}
+
+/* The number of a process that has ended. */
+static long dead_process(void)
+{
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return (long)child;
+}
+
+static void a_save_removes_what_dead_processes_left(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = make_ctx(NULL, NULL);
+    char left[128], held[128], live[128];
+    long dead = dead_process();
+    snprintf(left, sizeof left, "%s/.gradus-%ld-0-0123456789abcdef.tmp", test_folder, dead);
+    snprintf(held, sizeof held, "%s/.gradus-%ld-1-0123456789abcdef.tmp", test_folder, dead);
+    snprintf(live, sizeof live, "%s/.gradus-%ld-0-0123456789abcdef.tmp", test_folder, (long)getpid());
+    const char *other = in_folder(".gradus-notes.tmp");
+    put_file(left, "x", 1);
+    put_file(held, "x", 1);
+    put_file(live, "x", 1);
+    put_file(other, "x", 1);
+    /* the same number on another machine: its process holds the lock */
+    int fd = open(held, O_RDWR);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    assert_int_equal(save(ctx, in_folder("saved")), GD_OK);
+    assert_int_not_equal(access(left, F_OK), 0);
+    assert_int_equal(access(held, F_OK) | access(live, F_OK) | access(other, F_OK), 0);
+    close(fd);
+    assert_int_equal(save(ctx, in_folder("saved")), GD_OK);
+    assert_int_not_equal(access(held, F_OK), 0);
+    assert_int_equal(access(live, F_OK) | access(other, F_OK), 0);
+    temporary_files();
+    gd_ctx_free(ctx);
+}
+
+/* A process that is killed in the middle of a save leaves its file locked only as long as it lives. */
+static void a_killed_save_leaves_nothing_for_long(void **state)
+{
+    (void)state;
+    const char *path = in_folder("killed");
+    pid_t child = fork();
+    if (child == 0) {
+        gd_ctx *ctx = make_ctx(NULL, NULL);
+        gd_file_writer w;
+        if (gd__file_create(ctx, path, &w) || gd__file_write(&w, new_text, 5)) _exit(1);
+        raise(SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    gd_ctx *ctx = make_ctx(NULL, NULL);
+    assert_int_equal(save(ctx, path), GD_OK);
     assert_int_equal(temporary_files(), 0);
     gd_ctx_free(ctx);
 }
@@ -332,6 +459,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_saved_file_is_there_and_no_temporary_one),
         cmocka_unit_test(a_save_syncs_the_file_before_and_the_folder_after_the_rename),
+        cmocka_unit_test(a_replaced_file_keeps_its_permissions),
+        cmocka_unit_test(a_symbolic_link_is_followed),
+        cmocka_unit_test(what_is_no_regular_file_is_not_replaced),
+        cmocka_unit_test(a_save_removes_what_dead_processes_left),
+        cmocka_unit_test(a_killed_save_leaves_nothing_for_long),
         cmocka_unit_test(a_discarded_file_leaves_the_old_one),
         cmocka_unit_test(an_error_at_any_call_leaves_a_complete_file_and_no_temporary_one),
         cmocka_unit_test(an_error_that_lasts_leaves_a_complete_file),
