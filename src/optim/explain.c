@@ -76,11 +76,11 @@ static void put_arrays(explaining *x, const gd_program *p, const char *verb, uin
 static void put_executor(explaining *x, const gd_plan_group *g, int level)
 {
     const char *trouble = gd__kernel_trouble(x->ctx);
-    if (g->device != x->ctx->cpu)
-        gd__text_put(&x->text, "compiled for %s", g->device->name);
-    else if (g->how[level] == GD_EXEC_BUILT_IN)
+    if (g->run->device != x->ctx->cpu)
+        gd__text_put(&x->text, "compiled for %s", g->run->device->name);
+    else if (g->run->how[level] == GD_EXEC_BUILT_IN)
         gd__text_add(&x->text, "built in");
-    else if (g->how[level] == GD_EXEC_COMPILED)
+    else if (g->run->how[level] == GD_EXEC_COMPILED)
         gd__text_add(&x->text, "compiled");
     else {
         gd__text_add(&x->text, "interpreted");
@@ -90,12 +90,12 @@ static void put_executor(explaining *x, const gd_plan_group *g, int level)
 
 static void put_pass(explaining *x, const gd_plan_group *g, int level)
 {
-    const gd_pass *pass = &g->pass[level];
-    int64_t bytes = bytes_of(g->p, pass->loads) + bytes_of(g->p, pass->stores);
+    const gd_pass *pass = &g->run->pass[level];
+    int64_t bytes = bytes_of(g->run->p, pass->loads) + bytes_of(g->run->p, pass->stores);
     indent(x, 1);
     gd__text_put(&x->text, "pass %d: %" PRId64 " bytes an element:", level + 1, bytes);
-    put_arrays(x, g->p, " reads", pass->loads);
-    put_arrays(x, g->p, pass->loads ? ", writes" : " writes", pass->stores);
+    put_arrays(x, g->run->p, " reads", pass->loads);
+    put_arrays(x, g->run->p, pass->loads ? ", writes" : " writes", pass->stores);
     gd__text_add(&x->text, "; ");
     put_executor(x, g, level);
     gd__text_add(&x->text, "\n");
@@ -104,23 +104,23 @@ static void put_pass(explaining *x, const gd_plan_group *g, int level)
     if (!x->source) return;
     char name[32];
     snprintf(name, sizeof name, "pass_%d", level + 1);
-    gd__emit_c(g->p, pass, name, &x->text);
+    gd__emit_c(g->run->p, pass, name, &x->text);
     gd__text_add(&x->text, "\n");
 }
 
 static void put_state(explaining *x, const gd_plan_group *g)
 {
     uint32_t slots = 0;
-    for (int k = 0; k < g->p->arrays; k++)
-        if (g->p->array[k].kind == GD_ARRAY_STATE) slots |= 1u << k;
+    for (int k = 0; k < g->run->p->arrays; k++)
+        if (g->run->p->array[k].kind == GD_ARRAY_STATE) slots |= 1u << k;
     if (!slots) return;
-    int64_t bytes = bytes_of(g->p, slots);
+    int64_t bytes = bytes_of(g->run->p, slots);
     indent(x, 1);
     gd__text_put(&x->text, "state: %" PRId64 " bytes an element (", bytes);
     bool any = false;
-    for (int k = 0; k < g->p->arrays; k++) {
+    for (int k = 0; k < g->run->p->arrays; k++) {
         if (!(slots >> k & 1)) continue;
-        gd__text_put(&x->text, "%s%s", any ? ", " : "", array_name(x, &g->p->array[k]));
+        gd__text_put(&x->text, "%s%s", any ? ", " : "", array_name(x, &g->run->p->array[k]));
         any = true;
     }
     gd__text_put(&x->text, "), %" PRId64 " bytes\n", bytes * g->numel);
@@ -133,15 +133,15 @@ static gd_status put_plan(explaining *x, const gd_run_args *args, const gd_link 
 {
     gd_plan *plan = gd__plan_look(args);
     if (!plan) return gd_error(x->ctx) ? gd_error(x->ctx) : GD_NOMEM;
-    for (int i = 0; i < plan->groups; i++) {
+    for (int i = 0; i < plan->set.tables; i++) {
         const gd_plan_group *g = &plan->group[i];
-        if (plan->groups > 1) {
+        if (plan->set.tables > 1) {
             indent(x, 1);
             gd__text_put(&x->text, "for %d tensor%s of %s, %" PRId64 " element%s:\n", g->members,
                          plural(g->members), gd_dtype_name(args->params[g->position[0]]->dtype), g->numel,
                          plural(g->numel));
         }
-        for (int level = 0; level <= g->p->levels; level++) put_pass(x, g, level);
+        for (int level = 0; level <= g->run->p->levels; level++) put_pass(x, g, level);
         if (!plan->child) put_state(x, g);
     }
     *child = plan->child;

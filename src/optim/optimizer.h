@@ -150,7 +150,6 @@ typedef struct gd_build {
     gd_link *child; /* out: the program makes the input of this child, which is no rule */
 } gd_build;
 gd_program *gd__build(gd_build *build); /* new; NULL on failure */
-void gd__program_free(gd_program *p);
 
 /* ---- optimizers ---- */
 

@@ -2,64 +2,37 @@
  *
  *   plan --> group: parameters whose programs are equal (dtype, device, structural settings)
  *              |--> members: the parameters, each with its entries in the links' state
- *              |--> passes:  a kernel each, or the interpreter
- *              |--> chunks:  fixed pieces of members; tasks: runs of chunks worth a thread's while
+ *              |--> run:     the program over them, see execute.h
  *
  * A plan is made once and kept by the optimizer; a step only refreshes pointers and scalars (run.c). */
 #include "optim/plan.h"
-#include "tensor/device.h"
 
 #include <string.h>
 
-#define CHUNK         16384 /* elements of a piece in the last pass */
-#define SUM_CHUNK     4096  /* and in a pass that reduces */
-#define GPU_CHUNK     4096  /* on a GPU, where many blocks at once make up for small pieces */
-#define GPU_SUM_CHUNK 8192
-#define TASK          32768 /* elements worth a thread */
-#define MOST_KEPT     16    /* plans of an optimizer */
+#define MOST_KEPT 16 /* plans of an optimizer */
 
 /* ---- freeing ---- */
 
-static void work_free(gd_ctx *ctx, gd_work *w)
-{
-    gd__free(ctx, w->chunk, (size_t)w->chunks * sizeof *w->chunk);
-    gd__free(ctx, w->task, (size_t)(w->chunks + 1) * sizeof *w->task);
-}
-
 static void group_free(gd_ctx *ctx, gd_plan_group *g)
 {
-    size_t members = (size_t)g->members, arrays = (size_t)g->p->arrays, uniforms = (size_t)g->p->uniforms;
-    size_t passes = (size_t)g->p->levels + 1, reductions = (size_t)g->p->reductions;
-    gd__gpu_free(g);
-    work_free(ctx, &g->last);
-    work_free(ctx, &g->reduce);
+    size_t members = (size_t)g->members, arrays = (size_t)g->run->p->arrays;
+    size_t uniforms = (size_t)g->run->p->uniforms;
     gd__free(ctx, g->position, members * sizeof *g->position);
     gd__free(ctx, g->array_entry, members * arrays * sizeof *g->array_entry);
     gd__free(ctx, g->uniform_entry, members * uniforms * sizeof *g->uniform_entry);
     gd__free(ctx, g->ahead, uniforms * sizeof *g->ahead);
-    gd__free(ctx, g->pass, passes * sizeof *g->pass);
-    gd__free(ctx, g->kernel, passes * sizeof *g->kernel);
-    gd__free(ctx, g->how, passes * sizeof *g->how);
-    gd__free(ctx, g->pointer, members * arrays * sizeof *g->pointer);
-    gd__free(ctx, g->input, members * uniforms * sizeof *g->input);
-    gd__free(ctx, g->reduced, members * reductions * sizeof *g->reduced);
-    gd__free(ctx, g->scalar, members * (size_t)g->scalar_room * sizeof *g->scalar);
-    gd__free(ctx, g->stored, members * uniforms * sizeof *g->stored);
-    gd__free(ctx, g->value, (size_t)g->p->count * sizeof *g->value);
-    gd__free(ctx, g->partial, (size_t)g->partial_room * sizeof *g->partial);
-    gd__program_free(g->p);
 }
 
 static void plan_free(gd_ctx *ctx, gd_plan *plan)
 {
     size_t count = (size_t)plan->count;
-    if (plan->graph) plan->gpu->backend->forget(plan->gpu, plan->graph);
-    gd__gpu_list_free(ctx, &plan->list);
-    for (int i = 0; i < plan->groups; i++) group_free(ctx, &plan->group[i]);
+    for (int i = 0; i < plan->set.tables; i++) group_free(ctx, &plan->group[i]);
+    gd__execs_free(&plan->set);
     gd__free(ctx, plan->group, count * sizeof *plan->group);
     gd__free(ctx, plan->params, count * sizeof *plan->params);
-    gd__free(ctx, plan->group_of, count * sizeof *plan->group_of);
-    gd__free(ctx, plan->member_of, count * sizeof *plan->member_of);
+    gd__free(ctx, plan->set.table, count * sizeof *plan->set.table);
+    gd__free(ctx, plan->set.table_of, count * sizeof *plan->set.table_of);
+    gd__free(ctx, plan->set.member_of, count * sizeof *plan->set.member_of);
     gd__free(ctx, plan, sizeof *plan);
 }
 
@@ -158,13 +131,16 @@ static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i)
     }
     plan->child = child;
     gd_device *device = args->params[i]->storage->device;
-    int g = 0;
-    while (g < plan->groups && !(plan->group[g].device == device && same_program(plan->group[g].p, p))) g++;
-    if (g == plan->groups)
-        plan->group[plan->groups++] = (gd_plan_group){.p = p, .device = device};
-    else
+    gd_exec_set *set = &plan->set;
+    int k = 0;
+    while (k < set->tables && !(set->table[k].device == device && same_program(set->table[k].p, p))) k++;
+    if (k == set->tables) {
+        set->table[k] = (gd_exec){.p = p, .device = device};
+        plan->group[k] = (gd_plan_group){.run = &set->table[k]};
+        set->tables++;
+    } else
         gd__program_free(p);
-    plan->group_of[i] = g;
+    set->table_of[i] = k;
     return GD_OK;
 }
 
@@ -175,10 +151,10 @@ static gd_status sort_members(const gd_run_args *args, gd_plan *plan)
     gd_status status = GD_OK;
     for (int i = 0; i < args->count && !status; i++) {
         if (i > 0 && !local && alike(args, i - 1, i))
-            plan->group_of[i] = plan->group_of[i - 1];
+            plan->set.table_of[i] = plan->set.table_of[i - 1];
         else
             status = add_to_group(args, plan, i);
-        if (!status) plan->member_of[i] = plan->group[plan->group_of[i]].members++;
+        if (!status) plan->set.member_of[i] = plan->group[plan->set.table_of[i]].members++;
     }
     return status;
 }
@@ -191,123 +167,75 @@ static gd_status place_members(const gd_run_args *args, const gd_plan *plan, int
     g->position = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *g->position);
     if (!g->position) return GD_NOMEM;
     for (int i = 0; i < args->count; i++) {
-        if (plan->group_of[i] != number) continue;
-        g->position[plan->member_of[i]] = i;
+        if (plan->set.table_of[i] != number) continue;
+        g->position[plan->set.member_of[i]] = i;
         g->numel += args->params[i]->numel;
     }
     return GD_OK;
 }
 
-static gd_status make_passes(const gd_run_args *args, gd_plan_group *g)
+void gd__each_counted(gd_link *link, gd_mode mode, void (*fn)(void *user, gd_link *link), void *user)
 {
-    gd_ctx *ctx = args->ctx;
-    size_t passes = (size_t)g->p->levels + 1;
-    g->pass = gd__calloc(ctx, passes * sizeof *g->pass);
-    g->kernel = gd__calloc(ctx, passes * sizeof *g->kernel);
-    g->how = gd__calloc(ctx, passes * sizeof *g->how);
-    if (!g->pass || !g->kernel || !g->how) return GD_NOMEM;
-    bool interpret = args->optimizer && args->optimizer->interpret;
-    for (int i = 0; i <= g->p->levels; i++) {
-        gd__program_pass(g->p, i, &g->pass[i]);
-        g->how[i] = GD_EXEC_INTERPRETER;
-        if (!interpret && g->device == ctx->cpu)
-            g->kernel[i] = gd__kernel_for(ctx, g->p, &g->pass[i], &g->how[i]);
+    bool chain = gd__is_chain(link);
+    if (!chain && (mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (link->cls->update_rule != NULL)))
+        fn(user, link);
+    if (!chain && mode == GD_MODE_UPDATE) return; /* the rule, which runs the children, does not run */
+    for (int i = 0; i < link->children; i++)
+        if (gd__fusable(link->child[i]))
+            gd__each_counted(link->child[i], chain ? mode : GD_MODE_STEP, fn, user);
+}
+
+/* Step counts of this link are one ahead of it while the run is under way. */
+static void note_ahead(void *user, gd_link *link)
+{
+    gd_plan_group *g = user;
+    for (int u = 0; u < g->run->p->uniforms; u++) {
+        const gd_uniform *f = &g->run->p->uniform[u];
+        if (f->kind == GD_U_STEP && f->link == link) g->ahead[u] = true;
     }
-    return GD_OK;
-}
-
-/* Cuts members into chunks and collects small ones into tasks. */
-static gd_status make_work(const gd_run_args *args, const gd_plan_group *g, int64_t size, gd_work *w)
-{
-    gd_ctx *ctx = args->ctx;
-    for (int m = 0; m < g->members; m++) w->chunks += (args->params[g->position[m]]->numel + size - 1) / size;
-    w->chunk = gd__alloc_array(ctx, (size_t)w->chunks, sizeof *w->chunk);
-    w->task = gd__alloc_array(ctx, (size_t)w->chunks + 1, sizeof *w->task);
-    if (!w->chunk || !w->task) return GD_NOMEM;
-    int64_t at = 0, filled = TASK;
-    for (int m = 0; m < g->members; m++) {
-        int64_t numel = args->params[g->position[m]]->numel;
-        for (int64_t start = 0; start < numel; start += size) {
-            int64_t n = numel - start < size ? numel - start : size;
-            if (filled >= TASK) {
-                w->task[w->tasks++] = at;
-                filled = 0;
-            }
-            filled += n;
-            w->chunk[at++] = (gd_chunk){.start = start, .n = n, .member = m};
-        }
-    }
-    w->task[w->tasks] = at;
-    return GD_OK;
-}
-
-static gd_status make_rooms(gd_ctx *ctx, gd_plan_group *g)
-{
-    size_t members = (size_t)g->members, arrays = (size_t)g->p->arrays, uniforms = (size_t)g->p->uniforms;
-    size_t passes = (size_t)g->p->levels + 1, reductions = (size_t)g->p->reductions;
-    for (size_t i = 0; i < passes; i++)
-        if (g->pass[i].used_count > g->scalar_room) g->scalar_room = g->pass[i].used_count;
-    g->partial_room = g->reduce.chunks * (int64_t)reductions;
-    g->array_entry = gd__calloc(ctx, members * arrays * sizeof *g->array_entry);
-    g->uniform_entry = gd__calloc(ctx, members * uniforms * sizeof *g->uniform_entry);
-    g->ahead = gd__calloc(ctx, uniforms * sizeof *g->ahead);
-    g->pointer = gd__calloc(ctx, members * arrays * sizeof *g->pointer);
-    g->input = gd__calloc(ctx, members * uniforms * sizeof *g->input);
-    g->reduced = gd__calloc(ctx, members * reductions * sizeof *g->reduced);
-    g->scalar = gd__calloc(ctx, members * (size_t)g->scalar_room * sizeof *g->scalar);
-    g->stored = gd__calloc(ctx, members * uniforms * sizeof *g->stored);
-    g->value = gd__calloc(ctx, (size_t)g->p->count * sizeof *g->value);
-    g->partial = gd__calloc(ctx, (size_t)g->partial_room * sizeof *g->partial);
-    bool all = g->array_entry && g->uniform_entry && g->ahead && g->pointer && g->input && g->reduced &&
-               g->scalar && g->stored && g->value && g->partial;
-    return all ? GD_OK : GD_NOMEM;
-}
-
-/* Is the step count of a link raised by a run? */
-static bool counts(const gd_link *at, gd_mode mode, const gd_link *link)
-{
-    bool chain = gd__is_chain(at);
-    if (at == link) return mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (at->cls->update_rule != NULL);
-    if (!chain && mode == GD_MODE_UPDATE) return false; /* the rule, which runs the children, does not run */
-    for (int i = 0; i < at->children; i++)
-        if (counts(at->child[i], chain ? mode : GD_MODE_STEP, link)) return true;
-    return false;
 }
 
 /* The entries in links' state that members' arrays and scalars live in. */
-static gd_status bind_entries(const gd_run_args *args, gd_plan_group *g)
+static gd_status bind_member(gd_plan_group *g, int m, gd_tensor *key)
 {
-    for (int m = 0; m < g->members; m++) {
-        gd_tensor *key = args->keys[g->position[m]];
-        for (int k = 0; k < g->p->arrays; k++) {
-            const gd_array *a = &g->p->array[k];
-            if (a->kind != GD_ARRAY_STATE) continue;
-            gd_entry *e = gd__entry(a->link, key);
-            if (!e) return GD_NOMEM;
-            g->array_entry[m * g->p->arrays + k] = e;
-        }
-        for (int u = 0; u < g->p->uniforms; u++) {
-            const gd_uniform *f = &g->p->uniform[u];
-            if (f->kind != GD_U_FRESH && f->kind != GD_U_SCALAR) continue;
-            gd_entry *e = gd__entry(f->link, key);
-            if (!e) return GD_NOMEM;
-            g->uniform_entry[m * g->p->uniforms + u] = e;
-        }
+    const gd_program *p = g->run->p;
+    for (int k = 0; k < p->arrays; k++) {
+        if (p->array[k].kind != GD_ARRAY_STATE) continue;
+        gd_entry *e = gd__entry(p->array[k].link, key);
+        if (!e) return GD_NOMEM;
+        g->array_entry[m * p->arrays + k] = e;
     }
-    for (int u = 0; u < g->p->uniforms; u++) {
-        const gd_uniform *f = &g->p->uniform[u];
-        for (int i = 0; i < args->pendings && f->kind == GD_U_STEP; i++)
-            if (counts(args->pending[i].link, args->pending[i].mode, f->link)) g->ahead[u] = true;
+    for (int u = 0; u < p->uniforms; u++) {
+        const gd_uniform *f = &p->uniform[u];
+        if (f->kind != GD_U_FRESH && f->kind != GD_U_SCALAR) continue;
+        gd_entry *e = gd__entry(f->link, key);
+        if (!e) return GD_NOMEM;
+        g->uniform_entry[m * p->uniforms + u] = e;
     }
     return GD_OK;
+}
+
+static gd_status bind_entries(const gd_run_args *args, gd_plan_group *g)
+{
+    gd_ctx *ctx = args->ctx;
+    size_t members = (size_t)g->members, uniforms = (size_t)g->run->p->uniforms;
+    g->array_entry = gd__calloc(ctx, members * (size_t)g->run->p->arrays * sizeof *g->array_entry);
+    g->uniform_entry = gd__calloc(ctx, members * uniforms * sizeof *g->uniform_entry);
+    g->ahead = gd__calloc(ctx, uniforms * sizeof *g->ahead);
+    if (!g->array_entry || !g->uniform_entry || !g->ahead) return GD_NOMEM;
+    gd_status status = GD_OK;
+    for (int m = 0; m < g->members && !status; m++) status = bind_member(g, m, args->keys[g->position[m]]);
+    for (int i = 0; i < args->pendings; i++)
+        gd__each_counted(args->pending[i].link, args->pending[i].mode, note_ahead, g);
+    return status;
 }
 
 static gd_status prepare_group(const gd_run_args *args, gd_plan_group *g)
 {
-    bool gpu = g->device != args->ctx->cpu;
-    gd_status status = make_work(args, g, gpu ? GPU_CHUNK : CHUNK, &g->last);
-    if (!status && g->p->levels) status = make_work(args, g, gpu ? GPU_SUM_CHUNK : SUM_CHUNK, &g->reduce);
-    if (!status) status = make_rooms(args->ctx, g);
+    int64_t *numel = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *numel);
+    if (!numel) return GD_NOMEM;
+    for (int m = 0; m < g->members; m++) numel[m] = args->params[g->position[m]]->numel;
+    gd_status status = gd__exec_members(g->run, g->members, numel);
     return status ? status : bind_entries(args, g);
 }
 
@@ -328,16 +256,19 @@ static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
 {
     gd_ctx *ctx = args->ctx;
     size_t count = (size_t)args->count;
-    plan->group_of = gd__calloc(ctx, count * sizeof *plan->group_of);
-    plan->member_of = gd__calloc(ctx, count * sizeof *plan->member_of);
+    gd_exec_set *set = &plan->set;
+    set->table = gd__calloc(ctx, count * sizeof *set->table);
+    set->table_of = gd__calloc(ctx, count * sizeof *set->table_of);
+    set->member_of = gd__calloc(ctx, count * sizeof *set->member_of);
     plan->params = gd__calloc(ctx, count * sizeof *plan->params);
     plan->group = gd__calloc(ctx, count * sizeof *plan->group);
-    if (!plan->group_of || !plan->member_of || !plan->params || !plan->group) return GD_NOMEM;
+    if (!set->table || !set->table_of || !set->member_of || !plan->params || !plan->group) return GD_NOMEM;
     for (int i = 0; i < args->count; i++) plan->params[i] = signature(args, i);
     gd_status status = sort_members(args, plan);
-    for (int g = 0; g < plan->groups && !status; g++) {
+    bool interpret = args->optimizer && args->optimizer->interpret;
+    for (int g = 0; g < set->tables && !status; g++) {
         status = place_members(args, plan, g);
-        if (!status) status = make_passes(args, &plan->group[g]);
+        if (!status) status = gd__exec_passes(&set->table[g], interpret);
     }
     return status;
 }
@@ -347,6 +278,8 @@ gd_plan *gd__plan_look(const gd_run_args *args)
     gd_plan *plan = gd__calloc(args->ctx, sizeof *plan);
     if (!plan) return NULL;
     plan->count = args->count;
+    plan->set.ctx = args->ctx;
+    plan->set.count = args->count;
     plan->pendings = args->pendings;
     plan->holes = args->holes;
     plan->sink = args->sink;
@@ -359,24 +292,13 @@ gd_plan *gd__plan_look(const gd_run_args *args)
     return NULL;
 }
 
-/* The GPU that all groups are on, if it can join their norms. */
-static gd_device *only_gpu(const gd_ctx *ctx, const gd_plan *plan)
-{
-    gd_device *device = plan->group[0].device;
-    bool only = device != ctx->cpu && plan->groups <= GD_GPU_GROUPS;
-    for (int g = 1; g < plan->groups && only; g++) only = plan->group[g].device == device;
-    return only ? device : NULL;
-}
-
 static gd_plan *plan_new(const gd_run_args *args)
 {
     gd_plan *plan = gd__plan_look(args);
     gd_status status = plan ? GD_OK : GD_NOMEM;
-    for (int g = 0; !status && g < plan->groups; g++) status = prepare_group(args, &plan->group[g]);
-    if (!status) {
-        plan->gpu = only_gpu(args->ctx, plan);
-        return plan;
-    }
+    for (int g = 0; !status && g < plan->set.tables; g++) status = prepare_group(args, &plan->group[g]);
+    if (!status) status = gd__execs_join(&plan->set);
+    if (!status) return plan;
     if (plan) plan_free(args->ctx, plan);
     return NULL;
 }

@@ -29,6 +29,11 @@ int gd__opcode_operands(unsigned op)
     return op < GD_I_COUNT ? operands[op] : 0;
 }
 
+void gd__program_free(gd_program *p)
+{
+    if (p) gd__free(p->ctx, p, sizeof *p);
+}
+
 /* ---- passes ---- */
 
 /* Marks what the marked element instructions need, back to front, and notes the uniforms they read. */

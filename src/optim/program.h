@@ -102,6 +102,8 @@ typedef struct gd_program {
     int32_t reduction[GD_MAX_REDUCTIONS]; /* instruction of each reduction */
 } gd_program;
 
+void gd__program_free(gd_program *p); /* with its memory; NULL is fine */
+
 /* ---- verifying ---- */
 
 /* Checks order of operands, arities, levels, uniformity, array bounds, single stores; INTERNAL names the instruction. */

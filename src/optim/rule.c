@@ -474,11 +474,6 @@ gd_program *gd__build(gd_build *build)
     return NULL;
 }
 
-void gd__program_free(gd_program *p)
-{
-    if (p) gd__free(p->ctx, p, sizeof *p);
-}
-
 /* ---- what can be fused ---- */
 
 bool gd__is_rule(const gd_link *link)

@@ -1,9 +1,10 @@
 /* Emitted CUDA against the interpreter: the programs of random chains of all element-wise links, and random programs of all
- * instructions, run by plan_gpu.c on a GPU that is none (host_gpu.h).  Tensors of 0, 1, 7, 1000 and 5000 elements lie in
+ * instructions, run by execute_device.c on a GPU that is none (host_gpu.h).  Tensors of 0, 1, 7, 1000 and 5000 elements lie in
  * one group, as on a GPU.  Element results must be the same bits; sums, which are added in another order, nearly so. */
 #include "cuda/host_gpu.h"
 #include "cuda/trials.h"
-#include "optim/plan.h"
+#include "optim/execute.h"
+#include "optim/optimizer.h"
 #include "optim/random_program.h"
 
 #define CHAINS   60
@@ -15,9 +16,9 @@ static const int64_t sizes[MEMBERS] = {0, 1, 7, 1000, 5000, 7};
 typedef struct sample {
     char text[400];
     gd_program *p;
-    bool chain;      /* made by links: numbers stay within bounds */
-    bool common;     /* every member has the same settings */
-    gd_plan_group g; /* what plan_gpu.c sees */
+    bool chain;  /* made by links: numbers stay within bounds */
+    bool common; /* every member has the same settings */
+    gd_exec g;   /* what execute_device.c sees */
     tensors want[MEMBERS], got[MEMBERS];
     double reduced[MEMBERS][GD_MAX_REDUCTIONS]; /* by the interpreter */
 } sample;
@@ -91,9 +92,9 @@ static gd_work work_of(int64_t size)
 
 static void make_group(sample *s, gd_device *device)
 {
-    gd_plan_group *g = &s->g;
+    gd_exec *g = &s->g;
     const gd_program *p = s->p;
-    *g = (gd_plan_group){.p = s->p, .device = device, .members = MEMBERS, .last = work_of(2048)};
+    *g = (gd_exec){.p = s->p, .device = device, .members = MEMBERS, .last = work_of(2048)};
     if (p->levels) g->reduce = work_of(512);
     g->partial_room = g->reduce.chunks * p->reductions;
     g->pass = room((size_t)p->levels + 1, sizeof *g->pass);
@@ -106,7 +107,7 @@ static void make_group(sample *s, gd_device *device)
 
 static void free_sample(sample *s)
 {
-    gd_plan_group *g = &s->g;
+    gd_exec *g = &s->g;
     void *const blocks[] = {g->last.chunk, g->reduce.chunk, g->pass,  g->pointer,
                             g->input,      g->reduced,      g->value, s->p};
     for (int i = 0; i < COUNT_OF(blocks); i++) free(blocks[i]);
@@ -126,7 +127,7 @@ static double input_for(const sample *s, uint64_t *state, const gd_uniform *f, i
 /* New numbers for a step, in memory of their own; what differs between members is what may. */
 static void fill_inputs(sample *s, uint64_t *state, int64_t step)
 {
-    gd_plan_group *g = &s->g;
+    gd_exec *g = &s->g;
     const gd_program *p = g->p;
     for (int u = 0; u < p->uniforms; u++) {
         gd_uniform_kind kind = p->uniform[u].kind;
@@ -203,18 +204,18 @@ static bool reductions_agree(const sample *s, int level)
 /* One step: every pass, the results of reductions handed on as the interpreter has them. */
 static bool step_agrees(sample *s)
 {
-    gd_plan_group *g = &s->g;
-    bool good = gd__gpu_prepare(g) == GD_OK;
+    gd_exec *g = &s->g;
+    bool good = gd__exec_send(g) == GD_OK;
     for (int level = 0; level <= s->p->levels && good; level++) {
         interpret(s, level);
-        good = gd__gpu_pass(g, level, NULL) == GD_OK;
+        good = gd__device_pass(g, level, NULL) == GD_OK;
         if (level == s->p->levels || !good) break;
-        good = gd__gpu_join(g, level, NULL) == GD_OK && gd__gpu_join_all(g, 1, level, NULL) == GD_OK &&
-               gd__gpu_fetch_reduced(g) == GD_OK && reductions_agree(s, level);
+        good = gd__device_join(g, level, NULL) == GD_OK && gd__device_join_all(g, 1, level, NULL) == GD_OK &&
+               gd__device_fetch_reduced(g) == GD_OK && reductions_agree(s, level);
         for (int m = 0; m < MEMBERS; m++)
             for (int r = 0; r < s->p->reductions; r++)
                 g->reduced[m * s->p->reductions + r] = s->reduced[m][r];
-        good = good && gd__gpu_send_reduced(g) == GD_OK;
+        good = good && gd__device_send_reduced(g) == GD_OK;
     }
     for (int m = 0; m < MEMBERS && good; m++) {
         good = same_tensors(s->p, &s->want[m], &s->got[m]);
@@ -254,7 +255,7 @@ static void programs_agree_with_the_interpreter(void **unused)
         make_group(s, &gpu->device);
         /* all sources first: one run of the compiler for all */
         fill_inputs(s, &state, 1);
-        assert_int_equal(gd__gpu_prepare(&s->g), GD_OK);
+        assert_int_equal(gd__exec_send(&s->g), GD_OK);
         free_memory(s);
     }
     for (int k = 0; k < CHAINS + PROGRAMS; k++) {
@@ -268,7 +269,7 @@ static void programs_agree_with_the_interpreter(void **unused)
         if (!good) print_error("%s%s: %s\n", s->text, s->common ? "" : ", own settings", gd_error_text(ctx));
         failures += !good;
         gd_clear_error(ctx);
-        gd__gpu_free(&s->g);
+        gd__device_table_free(&s->g);
         free_sample(s);
     }
     print_message("%d chains (%d more were refused), %d random programs, %d kernels\n", CHAINS, refused,

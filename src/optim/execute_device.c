@@ -1,10 +1,9 @@
-/* Plans on a GPU: one kernel a pass over a table of all tensors, norms joined on the device and left there.
+/* Tables on a device: one kernel a pass over all members, reductions joined on the device and left there.
  *
  * The tables (chunks, pointers, inputs) lie on the device and are sent again only when they change; what is the same for
- * all tensors goes with the launch.  Nothing waits for the device, except links that keep numbers a parameter.
- * A plan whose groups are all on one GPU collects its launches first: they can then run as one graph. */
-#include "optim/plan.h"
-#include "tensor/device.h"
+ * all members goes with the launch.  Nothing waits for the device, except programs that keep scalars.
+ * A set whose tables are all on one device collects its launches first: they can then run as one graph. */
+#include "optim/execute.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,9 +11,9 @@
 #define COMMON  96 /* as in cuda_prelude.cu */
 #define THREADS 256
 
-typedef struct gpu_chunk {
+typedef struct device_chunk {
     int64_t start, n, member;
-} gpu_chunk;
+} device_chunk;
 
 typedef struct launch_args {
     const void *chunk;
@@ -33,12 +32,12 @@ typedef struct join_args {
 } join_args;
 
 typedef struct join_all_args {
-    void *reduced[GD_GPU_GROUPS];
-    int64_t members[GD_GPU_GROUPS], groups, reductions, number;
+    void *reduced[GD_DEVICE_TABLES];
+    int64_t members[GD_DEVICE_TABLES], tables, reductions, number;
     int max;
 } join_all_args;
 
-struct gd_gpu_start {
+struct gd_device_start {
     gd_launch launch;
     union {
         launch_args pass;
@@ -55,7 +54,7 @@ typedef struct mirror {
     bool known;
 } mirror;
 
-struct gd_gpu_group {
+struct gd_device_table {
     void **kernel;             /* one a pass */
     int32_t (*common)[COMMON]; /* one list a pass: what goes with the launch */
     int *common_count;
@@ -93,11 +92,11 @@ static void mirror_free(gd_device *device, mirror *m)
     gd__free(device->ctx, m->sent, m->bytes);
 }
 
-void gd__gpu_free(gd_plan_group *g)
+void gd__device_table_free(gd_exec *x)
 {
-    gd_gpu_group *u = g->gpu;
+    gd_device_table *u = x->on_device;
     if (!u) return;
-    gd_device *device = g->device;
+    gd_device *device = x->device;
     mirror *const all[] = {&u->last_chunks, &u->reduce_chunks, &u->first, &u->pointer, &u->input};
     for (int i = 0; i < 5; i++) mirror_free(device, all[i]);
     if (u->partial) device->backend->free(device, u->partial, u->partial_bytes);
@@ -107,45 +106,45 @@ void gd__gpu_free(gd_plan_group *g)
     gd__free(device->ctx, u->common_count, (size_t)u->passes * sizeof *u->common_count);
     gd__free(device->ctx, u->row, u->row_bytes);
     gd__free(device->ctx, u, sizeof *u);
-    g->gpu = NULL;
+    x->on_device = NULL;
 }
 
 /* ---- making ---- */
 
-static bool same_settings(const gd_plan_group *g)
+static bool same_settings(const gd_exec *x)
 {
-    for (int u = 0; u < g->p->uniforms; u++) {
-        if (g->p->uniform[u].kind != GD_U_SETTING) continue;
-        for (int m = 1; m < g->members; m++) {
-            double a = g->input[u], b = g->input[m * g->p->uniforms + u];
+    for (int u = 0; u < x->p->uniforms; u++) {
+        if (x->p->uniform[u].kind != GD_U_SETTING) continue;
+        for (int m = 1; m < x->members; m++) {
+            double a = x->input[u], b = x->input[m * x->p->uniforms + u];
             if (a != b && !(isnan(a) && isnan(b))) return false;
         }
     }
     return true;
 }
 
-static gd_status list_common(gd_plan_group *g, gd_gpu_group *u, int level)
+static gd_status list_common(gd_exec *x, gd_device_table *u, int level)
 {
     int32_t list[GD_MAX_INSTRS];
-    int count = gd__cuda_common(g->p, &g->pass[level], u->common_settings, list);
+    int count = gd__cuda_common(x->p, &x->pass[level], u->common_settings, list);
     if (count > COMMON)
-        return gd_fail(g->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
+        return gd_fail(x->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
     memcpy(u->common[level], list, (size_t)count * sizeof *list);
     u->common_count[level] = count;
     return GD_OK;
 }
 
-static gd_status make_kernels(gd_plan_group *g, gd_gpu_group *u)
+static gd_status make_kernels(gd_exec *x, gd_device_table *u)
 {
-    gd_ctx *ctx = g->device->ctx;
+    gd_ctx *ctx = x->device->ctx;
     gd_status status = GD_OK;
-    for (int level = 0; level < u->passes && !status; level++) status = list_common(g, u, level);
+    for (int level = 0; level < u->passes && !status; level++) status = list_common(x, u, level);
     for (int level = 0; level < u->passes && !status; level++) {
         gd_text text = {.ctx = ctx};
         gd__emit_cuda_prelude(&text);
-        gd__emit_cuda(g->p, &g->pass[level], "rule_pass", u->common_settings, &text);
+        gd__emit_cuda(x->p, &x->pass[level], "rule_pass", u->common_settings, &text);
         u->kernel[level] = text.failed ? NULL
-                                       : g->device->backend->program(g->device, text.data, "rule_pass");
+                                       : x->device->backend->program(x->device, text.data, "rule_pass");
         if (!u->kernel[level]) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
         gd__text_free(&text);
     }
@@ -153,40 +152,40 @@ static gd_status make_kernels(gd_plan_group *g, gd_gpu_group *u)
         gd_text text = {.ctx = ctx};
         gd__emit_cuda_joins(&text);
         u->join_chunks = text.failed ? NULL
-                                     : g->device->backend->program(g->device, text.data, "join_chunks");
-        u->join_all = text.failed ? NULL : g->device->backend->program(g->device, text.data, "join_all");
+                                     : x->device->backend->program(x->device, text.data, "join_chunks");
+        u->join_all = text.failed ? NULL : x->device->backend->program(x->device, text.data, "join_all");
         if (!u->join_chunks || !u->join_all) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
         gd__text_free(&text);
     }
     return status;
 }
 
-static gd_status send_chunks(gd_plan_group *g, mirror *m, const gd_work *work)
+static gd_status send_chunks(gd_exec *x, mirror *m, const gd_work *work)
 {
-    gd_ctx *ctx = g->device->ctx;
-    size_t bytes = (size_t)work->chunks * sizeof(gpu_chunk);
-    gpu_chunk *list = gd__alloc(ctx, bytes);
+    gd_ctx *ctx = x->device->ctx;
+    size_t bytes = (size_t)work->chunks * sizeof(device_chunk);
+    device_chunk *list = gd__alloc(ctx, bytes);
     if (!list) return GD_NOMEM;
     for (int64_t c = 0; c < work->chunks; c++)
-        list[c] = (gpu_chunk){
+        list[c] = (device_chunk){
             .start = work->chunk[c].start, .n = work->chunk[c].n, .member = work->chunk[c].member};
-    gd_status status = mirror_send(g->device, m, list, bytes);
+    gd_status status = mirror_send(x->device, m, list, bytes);
     gd__free(ctx, list, bytes);
     return status;
 }
 
 /* first[m]: the first chunk of member m in the reducing passes. */
-static gd_status send_first(gd_plan_group *g, gd_gpu_group *u)
+static gd_status send_first(gd_exec *x, gd_device_table *u)
 {
-    gd_ctx *ctx = g->device->ctx;
-    size_t bytes = (size_t)(g->members + 1) * sizeof(int64_t);
+    gd_ctx *ctx = x->device->ctx;
+    size_t bytes = (size_t)(x->members + 1) * sizeof(int64_t);
     int64_t *first = gd__alloc(ctx, bytes), c = 0;
     if (!first) return GD_NOMEM;
-    for (int m = 0; m <= g->members; m++) {
-        while (c < g->reduce.chunks && g->reduce.chunk[c].member < m) c++;
+    for (int m = 0; m <= x->members; m++) {
+        while (c < x->reduce.chunks && x->reduce.chunk[c].member < m) c++;
         first[m] = c;
     }
-    gd_status status = mirror_send(g->device, &u->first, first, bytes);
+    gd_status status = mirror_send(x->device, &u->first, first, bytes);
     gd__free(ctx, first, bytes);
     return status;
 }
@@ -197,65 +196,66 @@ static gd_status make_room(gd_device *device, size_t bytes, void **room)
     return *room ? GD_OK : gd_error(device->ctx) ? gd_error(device->ctx) : GD_NOMEM;
 }
 
-static gd_status make(gd_plan_group *g)
+static gd_status make(gd_exec *x)
 {
-    gd_ctx *ctx = g->device->ctx;
-    gd_gpu_group *u = gd__calloc(ctx, sizeof *u);
+    gd_ctx *ctx = x->device->ctx;
+    gd_device_table *u = gd__calloc(ctx, sizeof *u);
     if (!u) return GD_NOMEM;
-    g->gpu = u;
-    u->passes = g->p->levels + 1;
-    u->common_settings = same_settings(g);
-    u->columns = gd__cuda_inputs(g->p, u->common_settings, u->column);
-    u->row_bytes = (size_t)g->members * (size_t)u->columns * sizeof *u->row;
+    x->on_device = u;
+    u->passes = x->p->levels + 1;
+    u->common_settings = same_settings(x);
+    u->columns = gd__cuda_inputs(x->p, u->common_settings, u->column);
+    u->row_bytes = (size_t)x->members * (size_t)u->columns * sizeof *u->row;
     u->kernel = gd__calloc(ctx, (size_t)u->passes * sizeof *u->kernel);
     u->common = gd__calloc(ctx, (size_t)u->passes * sizeof *u->common);
     u->common_count = gd__calloc(ctx, (size_t)u->passes * sizeof *u->common_count);
     u->row = gd__alloc(ctx, u->row_bytes);
     bool room = u->kernel && u->common && u->common_count && u->row;
-    gd_status status = room ? make_kernels(g, u) : GD_NOMEM;
-    if (!status) status = send_chunks(g, &u->last_chunks, &g->last);
-    if (!status && g->p->levels) {
-        status = send_chunks(g, &u->reduce_chunks, &g->reduce);
-        if (!status) status = send_first(g, u);
-        u->partial_bytes = (size_t)g->partial_room * sizeof(double);
-        u->reduced_bytes = (size_t)g->members * (size_t)g->p->reductions * sizeof(double);
-        if (!status) status = make_room(g->device, u->partial_bytes, &u->partial);
-        if (!status) status = make_room(g->device, u->reduced_bytes, &u->reduced);
+    gd_status status = room ? make_kernels(x, u) : GD_NOMEM;
+    if (!status) status = send_chunks(x, &u->last_chunks, &x->last);
+    if (!status && x->p->levels) {
+        status = send_chunks(x, &u->reduce_chunks, &x->reduce);
+        if (!status) status = send_first(x, u);
+        u->partial_bytes = (size_t)x->partial_room * sizeof(double);
+        u->reduced_bytes = (size_t)x->members * (size_t)x->p->reductions * sizeof(double);
+        if (!status) status = make_room(x->device, u->partial_bytes, &u->partial);
+        if (!status) status = make_room(x->device, u->reduced_bytes, &u->reduced);
     }
     return status;
 }
 
 /* What is the same for all tensors goes with each launch: the table is for what differs. */
-static gd_status send_inputs(gd_plan_group *g, gd_gpu_group *u)
+static gd_status send_inputs(gd_exec *x, gd_device_table *u)
 {
-    for (int m = 0; m < g->members; m++)
+    for (int m = 0; m < x->members; m++)
         for (int k = 0; k < u->columns; k++)
-            u->row[m * u->columns + k] = g->input[m * g->p->uniforms + u->column[k]];
-    return u->columns ? mirror_send(g->device, &u->input, u->row, u->row_bytes) : GD_OK;
+            u->row[m * u->columns + k] = x->input[m * x->p->uniforms + u->column[k]];
+    return u->columns ? mirror_send(x->device, &u->input, u->row, u->row_bytes) : GD_OK;
 }
 
-gd_status gd__gpu_prepare(gd_plan_group *g)
+gd_status gd__exec_send(gd_exec *x)
 {
-    if (g->gpu && g->gpu->common_settings != same_settings(g)) gd__gpu_free(g);
-    gd_status status = g->gpu ? GD_OK : make(g);
+    if (gd__exec_on_cpu(x)) return GD_OK;
+    if (x->on_device && x->on_device->common_settings != same_settings(x)) gd__device_table_free(x);
+    gd_status status = x->on_device ? GD_OK : make(x);
     if (status) {
-        gd__gpu_free(g);
+        gd__device_table_free(x);
         return status;
     }
-    size_t pointers = (size_t)g->members * (size_t)g->p->arrays * sizeof *g->pointer;
-    status = mirror_send(g->device, &g->gpu->pointer, g->pointer, pointers);
-    return status ? status : send_inputs(g, g->gpu);
+    size_t pointers = (size_t)x->members * (size_t)x->p->arrays * sizeof *x->pointer;
+    status = mirror_send(x->device, &x->on_device->pointer, x->pointer, pointers);
+    return status ? status : send_inputs(x, x->on_device);
 }
 
 /* ---- running ---- */
 
 /* The next place of a list, or the one given. */
-static gd_gpu_start *next_start(gd_ctx *ctx, gd_gpu_list *list, gd_gpu_start *own)
+static gd_device_start *next_start(gd_ctx *ctx, gd_launches *list, gd_device_start *own)
 {
     if (!list) return own;
     if (list->count == list->room) {
         size_t old = (size_t)list->room, room = old ? 2 * old : 8, size = sizeof *list->start;
-        gd_gpu_start *more = gd__realloc(ctx, list->start, old * size, room * size);
+        gd_device_start *more = gd__realloc(ctx, list->start, old * size, room * size);
         if (!more) return NULL;
         list->start = more;
         list->room = (int)room;
@@ -264,7 +264,7 @@ static gd_gpu_start *next_start(gd_ctx *ctx, gd_gpu_list *list, gd_gpu_start *ow
 }
 
 /* Starts a kernel whose arguments stand in *s, or leaves it in the list. */
-static gd_status start(gd_device *device, gd_gpu_list *list, gd_gpu_start *s, gd_launch launch)
+static gd_status start(gd_device *device, gd_launches *list, gd_device_start *s, gd_launch launch)
 {
     if (!launch.blocks) return GD_OK;
     s->launch = launch;
@@ -276,13 +276,13 @@ static gd_status start(gd_device *device, gd_gpu_list *list, gd_gpu_start *s, gd
     return device->backend->launch(device, &s->launch);
 }
 
-gd_status gd__gpu_pass(gd_plan_group *g, int level, gd_gpu_list *list)
+gd_status gd__device_pass(gd_exec *x, int level, gd_launches *list)
 {
-    gd_gpu_group *u = g->gpu;
-    const gd_pass *pass = &g->pass[level];
+    gd_device_table *u = x->on_device;
+    const gd_pass *pass = &x->pass[level];
     const mirror *chunks = pass->last ? &u->last_chunks : &u->reduce_chunks;
-    const gd_work *work = pass->last ? &g->last : &g->reduce;
-    gd_gpu_start own, *s = next_start(g->device->ctx, list, &own);
+    const gd_work *work = pass->last ? &x->last : &x->reduce;
+    gd_device_start own, *s = next_start(x->device->ctx, list, &own);
     if (!s) return GD_NOMEM;
     launch_args *a = &s->args.pass;
     *a = (launch_args){.chunk = chunks->device,
@@ -292,61 +292,61 @@ gd_status gd__gpu_pass(gd_plan_group *g, int level, gd_gpu_list *list)
                        .reduced = u->reduced,
                        .partial = u->partial};
     /* reductions are not among the common ones: zeros stand in for them */
-    gd__program_uniforms(g->p, level, g->input, g->reduced, g->value);
-    for (int k = 0; k < u->common_count[level]; k++) a->common[k] = g->value[u->common[level][k]];
+    gd__program_uniforms(x->p, level, x->input, x->reduced, x->value);
+    for (int k = 0; k < u->common_count[level]; k++) a->common[k] = x->value[u->common[level][k]];
     return start(
-        g->device, list, s,
+        x->device, list, s,
         (gd_launch){
             .kernel = u->kernel[level], .bytes = sizeof *a, .threads = THREADS, .blocks = work->chunks});
 }
 
-gd_status gd__gpu_join(gd_plan_group *g, int level, gd_gpu_list *list)
+gd_status gd__device_join(gd_exec *x, int level, gd_launches *list)
 {
-    gd_gpu_group *u = g->gpu;
-    const gd_pass *pass = &g->pass[level];
+    gd_device_table *u = x->on_device;
+    const gd_pass *pass = &x->pass[level];
     gd_status status = GD_OK;
     for (int k = 0; k < pass->reductions && !status; k++) {
-        gd_gpu_start own, *s = next_start(g->device->ctx, list, &own);
+        gd_device_start own, *s = next_start(x->device->ctx, list, &own);
         if (!s) return GD_NOMEM;
         s->args.join = (join_args){.partial = u->partial,
                                    .reduced = u->reduced,
                                    .first = u->first.device,
-                                   .members = g->members,
-                                   .reductions = g->p->reductions,
+                                   .members = x->members,
+                                   .reductions = x->p->reductions,
                                    .number = pass->reduction[k],
                                    .column = k,
                                    .columns = pass->reductions,
-                                   .max = g->p->instr[g->p->reduction[pass->reduction[k]]].op ==
+                                   .max = x->p->instr[x->p->reduction[pass->reduction[k]]].op ==
                                           GD_I_MAXIMUM};
-        status = start(g->device, list, s,
+        status = start(x->device, list, s,
                        (gd_launch){.kernel = u->join_chunks,
                                    .bytes = sizeof(join_args),
                                    .threads = THREADS,
-                                   .blocks = g->members});
+                                   .blocks = x->members});
     }
     return status;
 }
 
-gd_status gd__gpu_join_all(gd_plan_group *group, int groups, int level, gd_gpu_list *list)
+gd_status gd__device_join_all(gd_exec *table, int tables, int level, gd_launches *list)
 {
-    const gd_program *p = group->p;
-    const gd_pass *pass = &group->pass[level];
+    const gd_program *p = table->p;
+    const gd_pass *pass = &table->pass[level];
     gd_status status = GD_OK;
     for (int k = 0; k < pass->reductions && !status; k++) {
         const gd_instr *in = &p->instr[p->reduction[pass->reduction[k]]];
         if (in->extent != GD_ALL) continue;
-        gd_gpu_start own, *s = next_start(group->device->ctx, list, &own);
+        gd_device_start own, *s = next_start(table->device->ctx, list, &own);
         if (!s) return GD_NOMEM;
-        s->args.all = (join_all_args){.groups = groups,
+        s->args.all = (join_all_args){.tables = tables,
                                       .reductions = p->reductions,
                                       .number = pass->reduction[k],
                                       .max = in->op == GD_I_MAXIMUM};
-        for (int i = 0; i < groups; i++) {
-            s->args.all.reduced[i] = group[i].gpu->reduced;
-            s->args.all.members[i] = group[i].members;
+        for (int i = 0; i < tables; i++) {
+            s->args.all.reduced[i] = table[i].on_device->reduced;
+            s->args.all.members[i] = table[i].members;
         }
-        status = start(group->device, list, s,
-                       (gd_launch){.kernel = group->gpu->join_all,
+        status = start(table->device, list, s,
+                       (gd_launch){.kernel = table->on_device->join_all,
                                    .bytes = sizeof(join_all_args),
                                    .threads = THREADS,
                                    .blocks = 1});
@@ -356,7 +356,7 @@ gd_status gd__gpu_join_all(gd_plan_group *group, int groups, int level, gd_gpu_l
 
 #define DIRECT 64
 
-gd_status gd__gpu_run(gd_device *device, gd_gpu_list *list, void **graph)
+gd_status gd__launch_all(gd_device *device, gd_launches *list, void **graph)
 {
     gd_status status = GD_OK;
     gd_launch launch[DIRECT];
@@ -371,22 +371,22 @@ gd_status gd__gpu_run(gd_device *device, gd_gpu_list *list, void **graph)
     return together ? device->backend->replay(device, graph, launch, list->count) : status;
 }
 
-void gd__gpu_list_free(gd_ctx *ctx, gd_gpu_list *list)
+void gd__launches_free(gd_ctx *ctx, gd_launches *list)
 {
     gd__free(ctx, list->start, (size_t)list->room * sizeof *list->start);
 }
 
-/* For what the host must know: numbers kept a parameter, and norms over groups on several devices. */
-gd_status gd__gpu_fetch_reduced(gd_plan_group *g)
+/* For what the host must know: numbers kept a parameter, and norms over tables on several devices. */
+gd_status gd__device_fetch_reduced(gd_exec *x)
 {
-    gd_gpu_group *u = g->gpu;
-    return u->reduced ? g->device->backend->download(g->device, g->reduced, u->reduced, u->reduced_bytes)
+    gd_device_table *u = x->on_device;
+    return u->reduced ? x->device->backend->download(x->device, x->reduced, u->reduced, u->reduced_bytes)
                       : GD_OK;
 }
 
-gd_status gd__gpu_send_reduced(gd_plan_group *g)
+gd_status gd__device_send_reduced(gd_exec *x)
 {
-    gd_gpu_group *u = g->gpu;
-    return u->reduced ? g->device->backend->upload(g->device, u->reduced, g->reduced, u->reduced_bytes)
+    gd_device_table *u = x->on_device;
+    return u->reduced ? x->device->backend->upload(x->device, u->reduced, x->reduced, u->reduced_bytes)
                       : GD_OK;
 }
