@@ -31,7 +31,7 @@ static inline double gd__bits_f64(uint64_t u)
 /* exp(x) = 2^n exp(r), |r| <= ln 2 / 2: Taylor to r^7; 2^n in two halves so that subnormals come out. */
 static inline float gd__exp_f32(float x)
 {
-    float c = x > 89.0f ? 89.0f : x;
+    float c = x < 89.0f ? x : 89.0f; /* NaN becomes 89 here: it has no integer part */
     c = c < -104.0f ? -104.0f : c;
     float n = (c * 1.44269504f + 12582912.0f) - 12582912.0f; /* rounds to an integer */
     float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
@@ -66,7 +66,7 @@ static inline float gd__log_f32(float x)
 /* exp in f64 good to about 1e-13, for f32 functions only; |x| is cut at 700. */
 static inline double gd__exp_wide(double x)
 {
-    double c = x > 700.0 ? 700.0 : x;
+    double c = x < 700.0 ? x : 700.0; /* NaN becomes 700 here: it has no integer part */
     c = c < -700.0 ? -700.0 : c;
     double n = (c * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0;
     double r = (c - n * 0.6931471805599453);

@@ -123,14 +123,16 @@ static void fill(machine *m, void *o, int64_t n, double value)
         for (int64_t i = 0; i < n; i++) ((double *)o)[i] = value;
 }
 
-/* As long as fits, a multiple of the lanes. */
+/* As long as fits, a multiple of the lanes; no longer than n takes, as uniform values are filled in for a whole block.
+ * Rounding up comes first and what fits last: a block that is longer than its slot would write past the buffer. */
 static int64_t block_for(const machine *m, int64_t n)
 {
     int64_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
     int64_t bytes = size * (m->slots ? m->slots : 1), block = CACHED / bytes;
     if (block > MAX_BLOCK) block = MAX_BLOCK;
-    if (block < MIN_BLOCK) block = BUFFER / bytes < MIN_BLOCK ? BUFFER / bytes : MIN_BLOCK;
+    if (block < MIN_BLOCK) block = MIN_BLOCK;
     if (block > n) block = n + GD_LANES - 1;
+    if (block > BUFFER / bytes) block = BUFFER / bytes;
     return block / GD_LANES * GD_LANES;
 }
 

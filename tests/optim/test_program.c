@@ -1,6 +1,7 @@
 /* Programs: what the verifier refuses, what passes compute, what every instruction means, and the order of sums.  The
  * expected numbers come from tables and from a plain evaluator in this file, one element at a time. */
-#include "optim/random_program.h"
+#include "optim/program_property.h"
+#include "support/corpus.h"
 
 #include <locale.h>
 
@@ -459,6 +460,64 @@ static void interpreter_gives_the_bits_of_a_plain_evaluator(void **state)
     }
 }
 
+/* As many values alive at a time as asked for: x + 1, x + 2, ..., then all of them added from the last on. */
+static void make_wide(gd_program *p, gd_ctx *ctx, gd_dtype compute, int width)
+{
+    *p = (gd_program){.ctx = ctx, .compute = compute};
+    int32_t from = add_array(p, compute), x = add_load(p, from), one = add_const(p, 1), value[GD_MAX_INSTRS];
+    for (int k = 0; k < width; k++) value[k] = add_op(p, GD_I_ADD, k ? value[k - 1] : x, one, -1);
+    int32_t sum = x;
+    for (int k = width - 1; k >= 0; k--) sum = add_op(p, GD_I_ADD, sum, value[k], -1);
+    p->array[from].store = sum;
+}
+
+/* x + (x+1) + ... + (x+width) = (width+1) x + width (width+1)/2 */
+static void values_alive_at_a_time_have_room_for_any_number_of_elements(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    for (int width = 1; 2 * width + 2 <= GD_MAX_INSTRS; width++)
+        for (int64_t n = 1; n <= 49; n += 8) {
+            make_wide(p, ctx, width % 2 ? GD_F32 : GD_F64, width);
+            assert_int_equal(gd__program_verify(p), GD_OK);
+            tensors t = make_tensors(p, n, 1);
+            for (int64_t i = 0; i < n; i++) set_number(t.array[0], p->compute, i, (double)i);
+            run_program(p, NULL, &t, NULL, NULL);
+            for (int64_t i = 0; i < n; i++) {
+                double got = get_number(t.array[0], p->compute, i), all = width + 1;
+                if (got != all * (double)i + width * all / 2) fail_msg("width %d, element %d", width, (int)i);
+            }
+            free_tensors(&t);
+        }
+    free(p);
+    end_context(ctx, NULL);
+}
+
+static gd_ctx *isa_context[3];
+static gd_ctx *cc_context;
+
+static void check_program(gd_ctx *own, const corpus_file *file)
+{
+    (void)own;
+    const char *wrong = program_fault(isa_context, 3, cc_context, file->data, file->size);
+    if (wrong) fail_msg("%s: %s", file->path, wrong);
+}
+
+static void the_corpus_runs_alike_on_every_executor(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    gd_options options = gd_options_default();
+    options.isa = "none"; /* nothing built in: every pass is compiled */
+    options.cache_dir = "";
+    cc_context = gd_ctx_new(&options);
+    for (int k = 0; k < 3; k++) isa_context[k] = context(NULL, 1, isas[k]);
+    replay_corpus(cc_context, GD_TEST_DIR "/optim/corpus/program", 8, check_program);
+    for (int k = 0; k < 3; k++) end_context(isa_context[k], NULL);
+    end_context(cc_context, NULL);
+}
+
 /* ---- memory ---- */
 
 static void arrays_can_change_places(void **state)
@@ -581,6 +640,8 @@ int main(void)
         cmocka_unit_test(a_program_that_stores_nothing_has_an_empty_pass),
         cmocka_unit_test(instructions_mean_what_the_table_says),
         cmocka_unit_test(interpreter_gives_the_bits_of_a_plain_evaluator),
+        cmocka_unit_test(values_alive_at_a_time_have_room_for_any_number_of_elements),
+        cmocka_unit_test(the_corpus_runs_alike_on_every_executor),
         cmocka_unit_test(arrays_can_change_places),
         cmocka_unit_test(uniform_values_and_constants_can_be_stored),
         cmocka_unit_test(hash_is_of_the_kernel_alone),
