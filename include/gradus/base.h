@@ -7,6 +7,13 @@
  *     gd_ctx_free(ctx);
  *
  * One context a thread; distinct contexts run in parallel.  Nothing in the library prints, aborts or exits.
+ *
+ * NULL may be given wherever there is a pointer, so a program checks once, at its end.  A function whose own handle (the
+ * first it takes) is NULL does nothing: a status is ARGUMENT, a handle NULL, a number 0 or NAN, a gd_value negative, a flag
+ * false.  It has no context to record that in; the context keeps the first error, which says why the handle was NULL.  With
+ * a handle, NULL in another place where something is needed is an error that is recorded; the status returned is the
+ * first error's.  What is consumed is taken also then.
+ *
  * Ownership words: *new* (you release it), *borrowed* (valid while its owner is), *consumed* (taken from you). */
 #ifndef GRADUS_BASE_H
 #define GRADUS_BASE_H

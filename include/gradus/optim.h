@@ -86,6 +86,7 @@ GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group,
                                              const char *schedule);
 
 /* One step.  objective NULL: the gradients are on the parameters.  info may be NULL (reading a loss from a GPU waits).
+ * STATE for an optimizer without parameters; where none of them wants gradients, the first step warns.
  * On failure (an evaluation, memory, wrong use) the parameters are as before, bit for bit but for the link mezo, and the
  * step is not counted; links that had run already keep what they learnt, as from a step of length zero.  Loss and gradients
  * that are not finite are no failure: docs/outcomes.md says what each family of links makes of them. */

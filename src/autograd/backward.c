@@ -299,6 +299,8 @@ static gd_status finish_grad(gd_tensor *input, int flags, gd_tensor **grad)
 gd_status gd_grad(gd_tensor *output, gd_tensor *seed, gd_tensor *const *inputs, int count, int flags,
                   gd_tensor **grads)
 {
+    if (count > 0 && (!inputs || !grads))
+        return gd__null(gd_tensor_ctx(output), "grad: the inputs or results are NULL");
     for (int i = 0; i < count; i++) grads[i] = NULL;
     if (!output || !gd__given("grad", inputs, count)) return GD_ARGUMENT;
     gd_walk w = {.ctx = output->head.ctx, .input = inputs, .inputs = count, .result = grads, .flags = flags};

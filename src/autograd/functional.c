@@ -30,6 +30,7 @@ static gd_status begin(call *c, const char *what, gd_function fn, void *user, gd
                        int count)
 {
     if (count <= 0 || !gd__given(what, inputs, count)) return GD_ARGUMENT;
+    if (!fn) return gd_fail(inputs[0]->head.ctx, GD_ARGUMENT, "%s: the function is NULL", what);
     c->ctx = inputs[0]->head.ctx;
     c->count = count;
     gd_scope_begin(c->ctx);
@@ -80,8 +81,8 @@ static gd_tensor *inner_product(gd_tensor *const *a, gd_tensor *const *b, int co
 gd_status gd_hvp(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor *const *v,
                  gd_tensor **out)
 {
-    for (int i = 0; i < count; i++) out[i] = NULL;
-    if (!gd__given("hvp", inputs, count) || !gd__given("hvp", v, count)) return GD_ARGUMENT;
+    for (int i = 0; out && i < count; i++) out[i] = NULL;
+    if (!out || !gd__given("hvp", inputs, count) || !gd__given("hvp", v, count)) return GD_ARGUMENT;
     gd_status status = vectors_fit("hvp", inputs, v, count);
     if (status) return status;
     call c = {0};
@@ -146,6 +147,7 @@ static gd_tensor *shaped_jacobian(gd_tensor *rows, const gd_tensor *out, const g
 
 gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor **out)
 {
+    if (!out) return GD_ARGUMENT;
     for (int i = 0; i < count; i++) out[i] = NULL;
     call c = {0};
     gd_status status = begin(&c, "jacobian", fn, user, inputs, count);

@@ -150,6 +150,7 @@ gd_status gd_gradcheck(gd_function fn, void *user, gd_tensor *const *inputs, int
                        const gd_gradcheck_options *options)
 {
     if (count <= 0 || !gd__given("gradcheck", inputs, count)) return GD_ARGUMENT;
+    if (!fn) return gd__null(inputs[0]->head.ctx, "gradcheck: the function is NULL");
     gd_gradcheck_options o = options ? *options : gd_gradcheck_defaults();
     check c = {.fn = fn, .user = user, .ctx = inputs[0]->head.ctx, .count = count};
     gd_status status = check_inputs(c.ctx, inputs, count);

@@ -48,20 +48,28 @@ void gd_zero_grad(gd_tensor *t)
     t->head.ctx->changes++;
 }
 
-void gd_no_grad_begin(gd_ctx *ctx) { ctx->grad_off++; }
+void gd_no_grad_begin(gd_ctx *ctx)
+{
+    if (ctx) ctx->grad_off++;
+}
 
 void gd_no_grad_end(gd_ctx *ctx)
 {
+    if (!ctx) return;
     if (ctx->grad_off) ctx->grad_off--;
 }
 
-bool gd_grad_enabled(const gd_ctx *ctx) { return !ctx->grad_off; }
+bool gd_grad_enabled(const gd_ctx *ctx) { return ctx && !ctx->grad_off; }
 
 int gd_enable_grad_begin(gd_ctx *ctx)
 {
+    if (!ctx) return 0;
     int previous = ctx->grad_off;
     ctx->grad_off = 0;
     return previous;
 }
 
-void gd_enable_grad_end(gd_ctx *ctx, int previous) { ctx->grad_off = (uint8_t)previous; }
+void gd_enable_grad_end(gd_ctx *ctx, int previous)
+{
+    if (ctx) ctx->grad_off = (uint8_t)previous;
+}

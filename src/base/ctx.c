@@ -112,16 +112,21 @@ void gd_ctx_free(gd_ctx *ctx)
     ctx->allocator.fn(ctx->allocator.user, ctx, sizeof *ctx, 0);
 }
 
-int64_t gd_ctx_live(const gd_ctx *ctx) { return ctx->live; }
+int64_t gd_ctx_live(const gd_ctx *ctx) { return ctx ? ctx->live : 0; }
 
-int gd_ctx_threads(const gd_ctx *ctx) { return ctx->threads; }
+int gd_ctx_threads(const gd_ctx *ctx) { return ctx ? ctx->threads : 0; }
 
-gd_status gd_error(const gd_ctx *ctx) { return ctx->status; }
+gd_status gd_error(const gd_ctx *ctx) { return ctx ? ctx->status : GD_ARGUMENT; }
 
-const char *gd_error_text(const gd_ctx *ctx) { return ctx->status ? ctx->error : ""; }
+const char *gd_error_text(const gd_ctx *ctx)
+{
+    if (!ctx) return "there is no context";
+    return ctx->status ? ctx->error : "";
+}
 
 void gd_clear_error(gd_ctx *ctx)
 {
+    if (!ctx) return;
     ctx->status = GD_OK;
     ctx->error[0] = 0;
 }
@@ -132,10 +137,15 @@ gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...)
     ctx->status = status;
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(ctx->error, sizeof ctx->error, format, args);
+    int n = format ? vsnprintf(ctx->error, sizeof ctx->error, format, args) : 0;
     va_end(args);
     if (n <= 0) snprintf(ctx->error, sizeof ctx->error, "%s", status_text(status));
     return status;
+}
+
+gd_status gd__null(gd_ctx *ctx, const char *what)
+{
+    return ctx && ctx->status ? ctx->status : gd_fail(ctx, GD_ARGUMENT, "%s", what);
 }
 
 void gd__blame(gd_ctx *ctx, gd_status before, const char *what)
@@ -149,6 +159,7 @@ void gd__blame(gd_ctx *ctx, gd_status before, const char *what)
 
 void gd_warn(gd_ctx *ctx, const char *format, ...)
 {
+    if (!ctx || !format) return;
     va_list args;
     va_start(args, format);
     vsnprintf(ctx->warning, sizeof ctx->warning, format, args);
@@ -157,9 +168,9 @@ void gd_warn(gd_ctx *ctx, const char *format, ...)
     if (ctx->warn) ctx->warn(ctx->warn_user, ctx->warning);
 }
 
-const char *gd_warning_text(const gd_ctx *ctx) { return ctx->warning; }
+const char *gd_warning_text(const gd_ctx *ctx) { return ctx ? ctx->warning : ""; }
 
-int64_t gd_warning_count(const gd_ctx *ctx) { return ctx->warnings; }
+int64_t gd_warning_count(const gd_ctx *ctx) { return ctx ? ctx->warnings : 0; }
 
 void *gd__extension_find(gd_ctx *ctx, const void *key)
 {

@@ -76,6 +76,10 @@ struct gd_ctx {
  * becomes "cross_entropy: index 7 ...".  Out of memory stays what it is. */
 void gd__blame(gd_ctx *ctx, gd_status before, const char *what);
 
+/* NULL where something is needed: `what` says it ("optimizer: the parameter is NULL").  Returns the error that is recorded
+ * already, which tells why there was nothing, else records ARGUMENT.  ctx may be NULL too. */
+gd_status gd__null(gd_ctx *ctx, const char *what);
+
 /* Memory.  Sizes are remembered by the caller; gd__free takes what gd__alloc was given.  A failed gd__alloc records
  * NOMEM.  gd__calloc zeroes. */
 void *gd__alloc(gd_ctx *ctx, size_t size);

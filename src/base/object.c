@@ -108,6 +108,7 @@ static bool grow_marks(gd_ctx *ctx)
 
 void gd_scope_begin(gd_ctx *ctx)
 {
+    if (!ctx) return;
     if (ctx->scope.lost || (ctx->scope.depth == ctx->scope.mark_capacity && !grow_marks(ctx)))
         ctx->scope.lost++; /* objects go to the scope around it; the error is recorded */
     else
@@ -116,6 +117,7 @@ void gd_scope_begin(gd_ctx *ctx)
 
 void gd_scope_end(gd_ctx *ctx)
 {
+    if (!ctx) return;
     if (ctx->scope.lost) {
         ctx->scope.lost--;
         return;

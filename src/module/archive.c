@@ -83,6 +83,7 @@ static gd_status add(gd_archive *archive, const char *name, gd_tensor *tensor)
 
 gd_archive *gd_archive_new(gd_ctx *ctx)
 {
+    if (!ctx) return NULL;
     gd_archive *archive = gd__calloc(ctx, sizeof *archive);
     if (archive) archive->ctx = ctx;
     return archive;
@@ -480,6 +481,7 @@ static gd_safetensors *read_file_header(gd_file_reader *reader, const char *sour
 
 gd_archive *gd_archive_load(gd_ctx *ctx, const char *path)
 {
+    if (!ctx) return NULL;
     gd_file_reader reader;
     if (gd__file_open(ctx, path, UINT64_MAX, &reader)) return NULL;
     char source[300];

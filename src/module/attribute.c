@@ -216,9 +216,11 @@ static gd_status check_tensor(const gd_module *module, const char *name, const g
 {
     gd_ctx *ctx = module->head.ctx;
     char place[GD_PLACE_SIZE];
-    if (!tensor)
-        return gd_fail(ctx, GD_ARGUMENT, "module '%s': no tensor given for '%s'", gd__place(module, place),
-                       name);
+    if (!tensor) {
+        (void)gd_fail(ctx, GD_ARGUMENT, "module '%s': no tensor given for '%s'", gd__place(module, place),
+                      name);
+        return gd_error(ctx); /* the first one, which says why there is none */
+    }
     if (tensor->head.ctx != ctx)
         return gd_fail(ctx, GD_ARGUMENT, "module '%s': the tensor for '%s' is of another context",
                        gd__place(module, place), name);
@@ -287,9 +289,11 @@ static gd_status put_module(gd_module *module, const char *name, gd_module *chil
 {
     gd_ctx *ctx = module->head.ctx;
     char place[GD_PLACE_SIZE];
-    if (!child || child->head.ctx != ctx)
-        return gd_fail(ctx, GD_ARGUMENT, "module '%s': no module of this context given for '%s'",
-                       gd__place(module, place), name);
+    if (!child || child->head.ctx != ctx) {
+        (void)gd_fail(ctx, GD_ARGUMENT, "module '%s': no module of this context given for '%s'",
+                      gd__place(module, place), name);
+        return gd_error(ctx);
+    }
     gd_status status = gd__walk(child, is_parent, module);
     if (status == GD_CYCLE)
         return gd_fail(ctx, GD_CYCLE, "module '%s': assigning '%s' would put the module inside itself",

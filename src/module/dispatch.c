@@ -106,7 +106,7 @@ static void forget(gd_registry *registry, const gd_class *functional, const gd_c
 
 gd_status gd_register(gd_class *functional, gd_class *object_class, gd_handler fn, void *user)
 {
-    if (!functional || !object_class) return GD_ARGUMENT;
+    if (!functional || !object_class) return gd__null(gd_class_ctx(functional), "register: a class is NULL");
     gd_ctx *ctx = functional->ctx;
     if (!functional->is_functional)
         return gd_fail(ctx, GD_TYPE, "register: class '%s' is not below Functional", functional->name);

@@ -35,7 +35,7 @@ gd_argument gd_tensor_argument(const char *name, gd_tensor *value)
 
 const gd_argument *gd_kwargs_find(const gd_kwargs *kwargs, const char *name)
 {
-    for (int i = 0; kwargs && i < kwargs->count; i++)
+    for (int i = 0; kwargs && name && i < kwargs->count; i++)
         if (strcmp(kwargs->argument[i].name, name) == 0) return &kwargs->argument[i];
     return NULL;
 }
@@ -48,10 +48,10 @@ static const char *kind_name(gd_argument_kind kind)
 
 /* The argument of a name if it is of the kind; *status says what went wrong. */
 static const gd_argument *of_kind(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name,
-                                  gd_argument_kind kind, gd_status *status)
+                                  gd_argument_kind kind, const void *out, gd_status *status)
 {
-    const gd_argument *found = gd_kwargs_find(kwargs, name);
-    *status = GD_OK;
+    const gd_argument *found = ctx && name && out ? gd_kwargs_find(kwargs, name) : NULL;
+    *status = ctx && name && out ? GD_OK : gd__null(ctx, "keyword: its name or the place for it is NULL");
     if (!found || found->kind == kind) return found;
     *status = gd_fail(ctx, GD_TYPE, "keyword '%s' must be %s, got %s", name, kind_name(kind),
                       kind_name(found->kind));
@@ -61,7 +61,7 @@ static const gd_argument *of_kind(gd_ctx *ctx, const gd_kwargs *kwargs, const ch
 gd_status gd_kwargs_int(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, int64_t *out)
 {
     gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_INT, &status);
+    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_INT, out, &status);
     if (found) *out = found->as.integer;
     return status;
 }
@@ -69,12 +69,12 @@ gd_status gd_kwargs_int(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, 
 gd_status gd_kwargs_real(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, double *out)
 {
     const gd_argument *whole = gd_kwargs_find(kwargs, name);
-    if (whole && whole->kind == GD_ARGUMENT_INT) {
+    if (ctx && out && whole && whole->kind == GD_ARGUMENT_INT) {
         *out = (double)whole->as.integer;
         return GD_OK;
     }
     gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_REAL, &status);
+    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_REAL, out, &status);
     if (found) *out = found->as.real;
     return status;
 }
@@ -82,7 +82,7 @@ gd_status gd_kwargs_real(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name,
 gd_status gd_kwargs_string(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, const char **out)
 {
     gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_STRING, &status);
+    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_STRING, out, &status);
     if (found) *out = found->as.string;
     return status;
 }
@@ -90,7 +90,7 @@ gd_status gd_kwargs_string(gd_ctx *ctx, const gd_kwargs *kwargs, const char *nam
 gd_status gd_kwargs_pointer(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, void **out)
 {
     gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_POINTER, &status);
+    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_POINTER, out, &status);
     if (found) *out = found->as.pointer;
     return status;
 }
@@ -98,7 +98,7 @@ gd_status gd_kwargs_pointer(gd_ctx *ctx, const gd_kwargs *kwargs, const char *na
 gd_status gd_kwargs_object(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, gd_object **out)
 {
     gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_OBJECT, &status);
+    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_OBJECT, out, &status);
     if (found) *out = found->as.object;
     return status;
 }
@@ -106,7 +106,7 @@ gd_status gd_kwargs_object(gd_ctx *ctx, const gd_kwargs *kwargs, const char *nam
 gd_status gd_kwargs_tensor(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, gd_tensor **out)
 {
     gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_OBJECT, &status);
+    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_OBJECT, out, &status);
     if (!found) return status;
     if (found->as.object && found->as.object->type != &gd__tensor_type)
         return gd_fail(ctx, GD_TYPE, "keyword '%s' must be a tensor, got %s", name,
@@ -125,6 +125,7 @@ static bool listed(const char *names, const char *name)
 
 gd_status gd_kwargs_only(gd_ctx *ctx, const gd_kwargs *kwargs, const char *names)
 {
+    if (!ctx) return GD_ARGUMENT;
     for (int i = 0; kwargs && i < kwargs->count; i++)
         if (!listed(names, kwargs->argument[i].name))
             return gd_fail(ctx, GD_ARGUMENT, "keyword '%s' is not expected here%s%s",

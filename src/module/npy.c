@@ -325,6 +325,7 @@ static gd_status read_npy_header(gd_file_reader *reader, gd_npy *npy)
 
 gd_tensor *gd_npy_load(gd_ctx *ctx, const char *path)
 {
+    if (!ctx) return NULL;
     gd_file_reader reader;
     if (gd__file_open(ctx, path, UINT64_MAX, &reader)) return NULL;
     gd_npy npy;

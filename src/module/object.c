@@ -104,7 +104,7 @@ gd_module *gd_object_module(gd_object *object)
 
 gd_status gd_tensor_set_class(gd_tensor *tensor, gd_class *cls)
 {
-    if (!tensor || !cls) return GD_ARGUMENT;
+    if (!tensor || !cls) return gd__null(gd_tensor_ctx(tensor), "tensor: the class is NULL");
     gd_ctx *ctx = tensor->head.ctx;
     if (cls->ctx != ctx || !cls->is_tensor || cls->is_module)
         return gd_fail(ctx, GD_TYPE, "tensor: class '%s' is not a class of tensors in this context",

@@ -231,9 +231,8 @@ gd_status gd_module_load_state(gd_module *module, const gd_archive *state, const
                                gd_load_report **report)
 {
     if (report) *report = NULL;
-    if (!module) return GD_ARGUMENT;
+    if (!module || !state) return gd__null(gd_module_ctx(module), "module: there is no state to load");
     gd_ctx *ctx = module->head.ctx;
-    if (!state) return gd_fail(ctx, GD_ARGUMENT, "module '%s': no state to load", module->head.cls->name);
     load l = {.module = module, .state = state, .options = options ? *options : gd_load_defaults()};
     l.report = report_new(ctx);
     l.all = l.report ? state_list(module) : NULL;

@@ -364,6 +364,7 @@ static gd_status parse_chain(gd_scan *s, links *out)
 
 gd_link *gd_chain(gd_ctx *ctx, const char *text)
 {
+    if (!ctx) return NULL;
     gd_scan s;
     links list = {0};
     gd_status status = gd__scan_begin(&s, ctx, "chain", text);
@@ -379,8 +380,8 @@ gd_link *gd_chain(gd_ctx *ctx, const char *text)
 gd_link *gd_chain_of(gd_ctx *ctx, gd_link *const *given, int count)
 {
     links list = {0};
-    gd_status status = GD_OK;
-    for (int i = 0; i < count; i++) {
+    gd_status status = ctx && (given || count <= 0) ? GD_OK : gd__null(ctx, "chain: the links are NULL");
+    for (int i = 0; given && i < count; i++) {
         if (given[i] && !status)
             status = add_flat(ctx, &list, given[i]);
         else

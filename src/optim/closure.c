@@ -236,6 +236,7 @@ static gd_status reformulate_eval(gd_closure *c, gd_var *var, int flags, gd_tens
 
 gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user)
 {
+    if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function of a reformulation is NULL");
     if (!var->closure) return gd_fail(var->ctx, GD_STATE, "a reformulation needs a step with an objective");
     gd_closure *c = gd__closure_push(var);
     if (!c) return GD_NOMEM;
@@ -264,6 +265,7 @@ static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **lo
 
 gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
 {
+    if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function around a closure is NULL");
     if (!var->closure)
         return gd_fail(var->ctx, GD_STATE, "target \"closure\" needs a step with an objective");
     gd_closure *c = gd__closure_push(var);
@@ -277,6 +279,7 @@ gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
 
 gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
+    if (!var) return GD_ARGUMENT;
     gd_closure *outer = var->closure;
     if (!outer || !outer->below) return gd_fail(var->ctx, GD_STATE, "there is no closure below");
     var->closure = outer->below;
@@ -289,6 +292,7 @@ gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads
 
 gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
+    if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
     if (!var->closure)
         return gd_fail(var->ctx, GD_STATE, "a link evaluates the objective, but the step has none");
     return gd__closure_eval(var->closure, var, grads ? GD_EVAL_BACKWARD : 0, loss, grads);
@@ -296,6 +300,7 @@ gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 
 gd_status gd_var_evaluate_at(gd_var *var, double *loss)
 {
+    if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
     gd_tensor *value = NULL;
     gd_status status = gd_var_evaluate(var, &value, NULL);
     *loss = status ? NAN : gd_item(value);
@@ -317,6 +322,7 @@ static gd_status first_from_residuals(gd_var *var, gd_tensor *r)
 
 gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
 {
+    if (!var || !residuals) return gd__null(gd_var_ctx(var), "var: the place for the residuals is NULL");
     gd_ctx *ctx = var->ctx;
     gd_closure *c = var->closure;
     *residuals = NULL;
@@ -470,6 +476,8 @@ bool gd__var_gives_products(const gd_var *var)
 gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
                      gd_tensor **out)
 {
+    if (!var || !v || !out)
+        return gd__null(gd_var_ctx(var), "var: the vectors of a Hessian product are NULL");
     for (int i = 0; i < var->count; i++) out[i] = NULL;
     if (!var->closure)
         return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
@@ -527,6 +535,7 @@ static gd_tensor *hessian_by_products(gd_var *var)
 
 gd_tensor *gd_var_hessian(gd_var *var)
 {
+    if (!var) return NULL;
     gd_ctx *ctx = var->ctx;
     if (!var->closure) {
         (void)gd_fail(ctx, GD_STATE, "a Hessian needs a step with an objective");

@@ -357,10 +357,11 @@ static gd_status explain(explaining *x)
 
 int gd_explain(gd_optimizer *o, bool source, char *out, size_t size)
 {
+    if (!o) return -1;
     explaining x = {.ctx = o->ctx, .o = o, .text = {.ctx = o->ctx}, .source = source, .input_is_grad = true};
     gd_status status = explain(&x);
     int length = status ? -1 : (int)x.text.used;
-    if (!status && size) {
+    if (!status && out && size) {
         size_t n = x.text.used < size ? x.text.used : size - 1;
         memcpy(out, x.text.data, n);
         out[n] = 0;

@@ -10,14 +10,14 @@
 
 int gd__field_index(const gd_link_class *cls, const char *name)
 {
-    for (int i = 0; i < cls->field_count; i++)
+    for (int i = 0; name && i < cls->field_count; i++)
         if (!strcmp(cls->fields[i].name, name)) return i;
     return -1;
 }
 
 int gd__slot_index(const gd_link_class *cls, const char *name)
 {
-    for (int i = 0; i < cls->slot_count; i++)
+    for (int i = 0; name && i < cls->slot_count; i++)
         if (!strcmp(cls->slots[i].name, name)) return i;
     return -1;
 }
@@ -31,7 +31,7 @@ int gd__scalar_count(const gd_link_class *cls)
 
 int gd__scalar_index(const gd_link_class *cls, const char *name)
 {
-    for (int i = 0; cls->scalars && cls->scalars[i]; i++)
+    for (int i = 0; name && cls->scalars && cls->scalars[i]; i++)
         if (!strcmp(cls->scalars[i], name)) return i;
     return -1;
 }
@@ -63,6 +63,7 @@ static const gd_object_type link_type = {"Link", link_destroy};
 
 gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls)
 {
+    if (!ctx || !cls) return gd__null(ctx, "link: the class is NULL"), NULL;
     gd_link *link = gd__calloc(ctx, sizeof *link);
     if (!link) return NULL;
     gd__object_init_owned(ctx, link, &link_type);
@@ -90,11 +91,11 @@ void gd_link_release(gd_link *link)
     if (link && (!link->owned || link->head.retained)) gd__user_release(link);
 }
 
-gd_ctx *gd_link_ctx(const gd_link *link) { return link->head.ctx; }
+gd_ctx *gd_link_ctx(const gd_link *link) { return link ? link->head.ctx : NULL; }
 
-const gd_link_class *gd_link_class_of(const gd_link *link) { return link->cls; }
+const gd_link_class *gd_link_class_of(const gd_link *link) { return link ? link->cls : NULL; }
 
-void *gd_link_data(gd_link *link) { return link->data; }
+void *gd_link_data(gd_link *link) { return link ? link->data : NULL; }
 
 void gd__link_changed(gd_link *link)
 {
@@ -106,7 +107,8 @@ void gd__link_changed(gd_link *link)
 static int find_field(const gd_link *link, const char *name)
 {
     int field = gd__field_index(link->cls, name);
-    if (field < 0) (void)gd__no_such_field(link->head.ctx, NULL, link->cls, name);
+    if (!name) (void)gd__null(link->head.ctx, "link: the name of a setting is NULL");
+    if (name && field < 0) (void)gd__no_such_field(link->head.ctx, NULL, link->cls, name);
     return field;
 }
 
@@ -150,6 +152,7 @@ static void drop_children(gd_link *link, int field)
 
 static gd_status set_field(gd_link *link, const char *name, gd_setting value)
 {
+    if (!link) return GD_ARGUMENT;
     int field = find_field(link, name);
     if (field < 0) return GD_ATTRIBUTE;
     bool child = link->value[field].kind == GD_SET_CHAIN;
@@ -180,16 +183,17 @@ gd_status gd_link_set_none(gd_link *link, const char *field)
 
 gd_status gd_link_set_list(gd_link *link, const char *field, const double *values, int count)
 {
+    if (link && count > 0 && !values) return gd__null(link->head.ctx, "link: the numbers of a list are NULL");
     return set_field(link, field, (gd_setting){.kind = GD_SET_LIST, .list = values, .list_count = count});
 }
 
 gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *name, gd_setting value)
 {
+    if (!link) return GD_ARGUMENT;
     gd_ctx *ctx = link->head.ctx;
     int field = find_field(link, name);
     if (field < 0) return GD_ATTRIBUTE;
-    if (!param)
-        return gd_fail(ctx, GD_ARGUMENT, "%s: a setting for a parameter that is NULL", link->cls->name);
+    if (!param) return gd__null(ctx, "link: a setting for a parameter that is NULL");
     if (value.kind == GD_SET_CHAIN)
         return gd_fail(ctx, GD_TYPE, "%s: '%s' is a link, which no single parameter can have",
                        link->cls->name, name);
@@ -220,6 +224,8 @@ static gd_status set_local(void *user, const char *key, const gd_setting *value)
 
 gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count, const char *settings)
 {
+    if (!link) return GD_ARGUMENT;
+    if (!params && count > 0) return gd__null(link->head.ctx, "link: the parameters are NULL");
     local_group g = {.link = link, .params = params, .count = count};
     return gd__settings_parse(link->head.ctx, settings, set_local, &g);
 }
@@ -239,6 +245,7 @@ const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *p
 
 const gd_setting *gd_link_get(const gd_link *link, const char *name, const gd_tensor *param)
 {
+    if (!link) return NULL;
     int field = find_field(link, name);
     return field < 0 ? NULL : gd__resolve(link, field, param);
 }
@@ -258,7 +265,7 @@ bool gd_link_flag(const gd_link *link, const char *name)
 bool gd_link_is(const gd_link *link, const char *name, const char *string)
 {
     const gd_setting *s = gd_link_get(link, name, NULL);
-    return s && s->kind == GD_SET_STRING && !strcmp(s->string, string);
+    return s && string && s->kind == GD_SET_STRING && !strcmp(s->string, string);
 }
 
 bool gd_link_is_none(const gd_link *link, const char *name)
@@ -314,11 +321,8 @@ static gd_status check_child(gd_link *link, int field, gd_link *child)
 
 gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
 {
-    gd_ctx *ctx = link->head.ctx;
-    if (!child) {
-        gd_status before = gd_error(ctx);
-        return before ? before : gd_fail(ctx, GD_ARGUMENT, "%s: the child is NULL", link->cls->name);
-    }
+    if (!link) gd_link_release(child);
+    if (!link || !child) return gd__null(gd_link_ctx(link), "link: the child is NULL");
     int field = find_field(link, name);
     gd_status status = field < 0 ? GD_ATTRIBUTE : child_room(link);
     if (!status) status = check_child(link, field, child);
@@ -335,15 +339,17 @@ gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
     return GD_OK;
 }
 
-int gd_link_children(const gd_link *link) { return link->children; }
+int gd_link_children(const gd_link *link) { return link ? link->children : 0; }
 
 gd_link *gd_link_child_at(const gd_link *link, int index)
 {
+    if (!link) return NULL;
     return index >= 0 && index < link->children ? link->child[index] : NULL;
 }
 
 gd_link *gd_link_child(const gd_link *link, const char *name)
 {
+    if (!link || !name) return NULL;
     int field = gd__field_index(link->cls, name);
     for (int i = 0; i < link->children; i++)
         if (link->child_field[i] == field) return link->child[i];
@@ -367,6 +373,7 @@ gd_status gd__link_adopt(gd_link *link, gd_optimizer *optimizer)
 
 gd_linop *gd_link_hessian(gd_link *link, gd_var *var)
 {
+    if (!link) return NULL;
     if (link->cls->hessian) return link->cls->hessian(link, var);
     gd_ctx *ctx = link->head.ctx;
     gd_linop *found = NULL;

@@ -154,6 +154,7 @@ static gd_tensor *first_value(gd_ctx *ctx, gd_tensor *param, const gd_init *init
 
 gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name, gd_init init)
 {
+    if (!link) return NULL;
     int slot = find_slot(link, name);
     gd_entry *e = slot < 0 ? NULL : gd__entry(link, param);
     if (!e) return NULL;
@@ -170,11 +171,13 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
 
 gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *name)
 {
+    if (!link) return NULL;
     return gd_link_state_from(link, param, name, (gd_init){.kind = GD_INIT_ZEROS});
 }
 
 bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *name)
 {
+    if (!link) return false;
     int slot = gd__slot_index(link->cls, name);
     gd_entry *e = slot < 0 ? NULL : gd__entry_find(link, param);
     return e && e->slot[slot] && !e->fresh[slot];
@@ -182,6 +185,7 @@ bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *
 
 gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, gd_tensor *value)
 {
+    if (!link || !param) return gd__null(gd_link_ctx(link), "link: state of a parameter that is NULL");
     gd_ctx *ctx = link->head.ctx;
     int slot = find_slot(link, name);
     if (slot < 0) return GD_ATTRIBUTE;
@@ -197,6 +201,7 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
 
 double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
 {
+    if (!link) return NULL;
     int index = gd__scalar_index(link->cls, name);
     if (index < 0) {
         (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no scalar '%.80s'", link->cls->name, name);
@@ -210,7 +215,7 @@ double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
 
 gd_global *gd__global_find(const gd_link *link, const char *name)
 {
-    for (int i = 0; i < link->globals; i++)
+    for (int i = 0; name && i < link->globals; i++)
         if (!strcmp(link->global[i]->name, name)) return link->global[i];
     return NULL;
 }
@@ -246,21 +251,27 @@ void gd__globals_free(gd_link *link)
 
 double *gd_link_global(gd_link *link, const char *name, double first)
 {
+    if (!link || !name) return gd__null(gd_link_ctx(link), "link: the name of a state is NULL"), NULL;
     gd_global *g = gd__global_find(link, name);
     if (!g && (g = add_global(link, name))) g->value = first;
     return g ? &g->value : NULL;
 }
 
-bool gd_link_has_global(const gd_link *link, const char *name) { return gd__global_find(link, name) != NULL; }
+bool gd_link_has_global(const gd_link *link, const char *name)
+{
+    return link && gd__global_find(link, name) != NULL;
+}
 
 gd_tensor *gd_link_global_tensor(gd_link *link, const char *name)
 {
+    if (!link) return NULL;
     gd_global *g = gd__global_find(link, name);
     return g ? g->tensor : NULL;
 }
 
 gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value)
 {
+    if (!link || !name) return gd__null(gd_link_ctx(link), "link: the name of a state is NULL");
     gd_global *g = gd__global_find(link, name);
     if (!g && !(g = add_global(link, name))) return GD_NOMEM;
     gd__retain(value);
@@ -273,6 +284,7 @@ gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *
 
 gd_tensor *gd_link_random(gd_link *link, int kind, gd_tensor *like)
 {
+    if (!link || !like) return gd__null(gd_link_ctx(link), "link: random numbers like NULL"), NULL;
     gd_ctx *ctx = link->head.ctx;
     gd_rng *rng = &ctx->rng;
     int field = gd__field_index(link->cls, "seed");
@@ -301,6 +313,7 @@ static const gd_object_type scratch_type = {"Scratch", scratch_destroy};
 
 gd_tensor **gd_link_scratch(gd_link *link, int count)
 {
+    if (!link) return NULL;
     gd_ctx *ctx = link->head.ctx;
     size_t bytes = sizeof(scratch) + (size_t)count * sizeof(gd_tensor *);
     scratch *s = gd__calloc(ctx, bytes);
@@ -394,6 +407,7 @@ static void forget_slots(gd_link *link, unsigned flags)
 /* Settings of single parameters are no state: they stay. */
 void gd_link_reset(gd_link *link)
 {
+    if (!link) return;
     forget_slots(link, 0);
     for (int i = 0; i < link->entries; i++)
         memset(link->entry[i]->scalar, 0, (size_t)gd__scalar_count(link->cls) * sizeof(double));
@@ -406,6 +420,7 @@ void gd_link_reset(gd_link *link)
 
 void gd_link_reset_for_online(gd_link *link)
 {
+    if (!link) return;
     forget_slots(link, GD_SLOT_ONLINE);
     if (link->cls->reset_for_online) link->cls->reset_for_online(link);
     for (int i = 0; i < link->children; i++) gd_link_reset_for_online(link->child[i]);

@@ -197,7 +197,7 @@ gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b)
 gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *))
 {
     gd_linop *op = NULL;
-    if (!fn || n < 0)
+    if (!ctx || !fn || n < 0)
         (void)gd_fail(ctx, GD_ARGUMENT, "linop: a function operator needs a function and a size");
     else
         op = linop_new(ctx, FUNCTION, n);

@@ -40,10 +40,8 @@ static gd_status take_chain(gd_optimizer *o, gd_link *chain)
 
 gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
 {
-    if (!chain) {
-        if (!gd_error(ctx)) (void)gd_fail(ctx, GD_ARGUMENT, "optimizer: there is no chain");
-        return NULL;
-    }
+    if (!ctx) gd_link_release(chain);
+    if (!ctx || !chain) return gd__null(ctx, "optimizer: there is no chain"), NULL;
     gd_optimizer *o = gd__calloc(ctx, sizeof *o);
     gd_group *group = o ? gd__calloc(ctx, sizeof *group) : NULL;
     if (!group) {
@@ -105,31 +103,35 @@ void gd_optimizer_free(gd_optimizer *o)
     gd__free(ctx, o, sizeof *o);
 }
 
-gd_ctx *gd_optimizer_ctx(const gd_optimizer *o) { return o->ctx; }
-gd_link *gd_optimizer_chain(const gd_optimizer *o) { return o->chain; }
-int gd_optimizer_count(const gd_optimizer *o) { return o->count; }
-int gd_optimizer_groups(const gd_optimizer *o) { return o->groups; }
-int64_t gd_optimizer_steps(const gd_optimizer *o) { return o->step; }
-int64_t gd_optimizer_evals(const gd_optimizer *o) { return o->evals; }
-bool gd_optimizer_should_terminate(const gd_optimizer *o) { return o->should_terminate; }
+gd_ctx *gd_optimizer_ctx(const gd_optimizer *o) { return o ? o->ctx : NULL; }
+gd_link *gd_optimizer_chain(const gd_optimizer *o) { return o ? o->chain : NULL; }
+int gd_optimizer_count(const gd_optimizer *o) { return o ? o->count : 0; }
+int gd_optimizer_groups(const gd_optimizer *o) { return o ? o->groups : 0; }
+int64_t gd_optimizer_steps(const gd_optimizer *o) { return o ? o->step : 0; }
+int64_t gd_optimizer_evals(const gd_optimizer *o) { return o ? o->evals : 0; }
+bool gd_optimizer_should_terminate(const gd_optimizer *o) { return o && o->should_terminate; }
 
 gd_tensor *gd_optimizer_param(const gd_optimizer *o, int i)
 {
+    if (!o) return NULL;
     return i >= 0 && i < o->count ? o->param[i].tensor : NULL;
 }
 
 const char *gd_optimizer_param_name(const gd_optimizer *o, int i)
 {
+    if (!o) return NULL;
     return i >= 0 && i < o->count ? o->param[i].name : NULL;
 }
 
 void gd_optimizer_zero_grad(gd_optimizer *o)
 {
+    if (!o) return;
     for (int i = 0; i < o->count; i++) gd_zero_grad(o->param[i].tensor);
 }
 
 void gd_optimizer_reset(gd_optimizer *o)
 {
+    if (!o) return;
     gd_link_reset(o->chain);
     o->step = o->evals = 0;
     o->should_terminate = false;
@@ -158,14 +160,14 @@ gd_status gd__set_attr(gd_optimizer *o, const char *name, double value, gd_tenso
 
 double gd_optimizer_attr(const gd_optimizer *o, const char *name, double otherwise)
 {
-    for (int i = 0; i < o->attrs; i++)
+    for (int i = 0; o && name && i < o->attrs; i++)
         if (!strcmp(o->attr[i].name, name)) return o->attr[i].value;
     return otherwise;
 }
 
 gd_tensor *gd_optimizer_attr_tensor(const gd_optimizer *o, const char *name)
 {
-    for (int i = 0; i < o->attrs; i++)
+    for (int i = 0; o && name && i < o->attrs; i++)
         if (!strcmp(o->attr[i].name, name)) return o->attr[i].tensor;
     return NULL;
 }
@@ -227,6 +229,7 @@ static gd_status add_param(gd_optimizer *o, const char *name, gd_tensor *t, int 
 
 gd_status gd_optimizer_add(gd_optimizer *o, const char *name, gd_tensor *param)
 {
+    if (!o) return GD_ARGUMENT;
     return add_param(o, name, param, 0);
 }
 
@@ -251,6 +254,7 @@ static void drop_entries(gd_link *link, const gd_tensor *param)
 
 gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
 {
+    if (!o || !name) return gd__null(gd_optimizer_ctx(o), "optimizer: the name of a parameter is NULL");
     int i = 0;
     gd_status status = gd__not_stepping(o, "removing a parameter");
     if (status) return status;
@@ -393,6 +397,7 @@ static gd_status check_group(gd_optimizer *o, int group)
 
 gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double value)
 {
+    if (!o) return GD_ARGUMENT;
     gd_setting s = {.kind = GD_SET_REAL, .real = value};
     gd_status status = check_group(o, group);
     for (int g = 0; g < o->groups && !status; g++)
@@ -402,6 +407,7 @@ gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double v
 
 gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, const char *text)
 {
+    if (!o) return GD_ARGUMENT;
     gd_schedule schedule;
     gd_status status = check_group(o, group);
     if (!status) status = gd_schedule_parse(o->ctx, text, &schedule);
@@ -455,6 +461,8 @@ static gd_status group_from(gd_optimizer *o, const char *settings, int *number)
 gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params,
                                  int count, const char *settings, int *group)
 {
+    if (!o || (count > 0 && (!names || !params)))
+        return gd__null(gd_optimizer_ctx(o), "optimizer: the names or parameters of a group are NULL");
     int number = 0, before = o->count;
     gd_status status = group_from(o, settings, &number);
     for (int i = 0; i < count && !status; i++) {
@@ -469,6 +477,7 @@ gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_t
 
 gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char *glob, const char *settings)
 {
+    if (!o || !module) return gd__null(gd_optimizer_ctx(o), "optimizer: the module is NULL");
     int before = o->count, groups = o->groups, group = 0;
     gd_named *named = gd_module_parameters(module, glob);
     if (!named) return gd_error(o->ctx) ? gd_error(o->ctx) : GD_ARGUMENT;
@@ -489,6 +498,7 @@ gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char
 
 gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *settings)
 {
+    if (!o) return GD_ARGUMENT;
     int number = 0, matched = 0;
     for (int i = 0; i < o->count; i++) matched += gd_glob_match(glob, o->param[i].name);
     if (!matched) return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no parameter matches '%.80s'", glob);
@@ -514,6 +524,7 @@ static bool has_state(const gd_link *link)
 
 gd_status gd_optimizer_state_dtype(gd_optimizer *o, gd_dtype dtype)
 {
+    if (!o) return GD_ARGUMENT;
     if (dtype != GD_DTYPE_COUNT && !gd_dtype_is_float(dtype))
         return gd_fail(o->ctx, GD_DTYPE, "optimizer: state cannot be %s", gd_dtype_name(dtype));
     if (dtype == o->state_dtype) return GD_OK;

@@ -221,13 +221,20 @@ static gd_status step_again(gd_optimizer *o, gd_step_info *info)
 gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective, const gd_step_extra *extra,
                                  gd_step_info *info)
 {
+    if (!o) return GD_ARGUMENT;
     gd_ctx *ctx = o->ctx;
     int count = 0;
     gd_status status = begin_step(o);
     bool plain = !objective && !extra;
     if (!status && plain && like_the_last(o)) return step_again(o, info);
+    if (!status && !o->count)
+        status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
     if (!status) status = gather_active(o, &count);
     if (status) return status;
+    if (!count && !o->step)
+        gd_warn(
+            ctx,
+            "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
     o->again.plan = o->last_plan = NULL;
     o->runs = 0;
     gd_step_share share = {.extra = extra};
@@ -265,6 +272,7 @@ gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_s
 
 gd_status gd_optimizer_capture(gd_optimizer *o, bool on)
 {
+    if (!o) return GD_ARGUMENT;
     gd_link *other = not_a_rule(o->chain);
     gd_status status = gd__not_stepping(o, "capturing");
     if (status || !on) {
@@ -290,4 +298,4 @@ gd_status gd_optimizer_capture(gd_optimizer *o, bool on)
     return GD_OK;
 }
 
-int64_t gd_optimizer_replays(const gd_optimizer *o) { return o->replays; }
+int64_t gd_optimizer_replays(const gd_optimizer *o) { return o ? o->replays : 0; }

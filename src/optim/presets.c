@@ -13,6 +13,7 @@ static gd_link *from_text(gd_text *text)
 
 gd_link *gd_sgd(gd_ctx *ctx, const gd_sgd_options *given)
 {
+    if (!ctx) return NULL;
     gd_sgd_options o = given ? *given : gd_sgd_defaults();
     gd_text text = {.ctx = ctx};
     if (o.weight_decay != 0) gd__text_put(&text, "weight_decay(%.17g) | ", o.weight_decay);
@@ -32,6 +33,7 @@ gd_adamw_options gd_adamw_defaults(void)
 
 gd_link *gd_adamw(gd_ctx *ctx, const gd_adamw_options *given)
 {
+    if (!ctx) return NULL;
     gd_adamw_options o = given ? *given : gd_adamw_defaults();
     gd_text text = {.ctx = ctx};
     gd__text_put(&text, "adam(%.17g, %.17g, %.17g, amsgrad=%s) | weight_decay(%.17g) | lr(%.17g)", o.beta1,

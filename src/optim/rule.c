@@ -19,6 +19,7 @@ struct gd_rule {
 
 static gd_value fail_with(gd_rule *r, gd_status status, const char *why, const char *name)
 {
+    if (!r) return -1;
     if (!r->failed)
         (void)gd_fail(r->build->ctx, status, "rule of '%s': %s%s%s", r->link ? r->link->cls->name : "?", why,
                       name ? " " : "", name ? name : "");
@@ -53,8 +54,8 @@ static bool same_instr(const gd_instr *a, const gd_instr *b)
 
 static gd_value emit(gd_rule *r, gd_instr i)
 {
+    if (!r || r->failed) return -1;
     gd_program *p = r->p;
-    if (r->failed) return -1;
     int n = operands_of[i.op];
     const int32_t operand[3] = {i.a, i.b, i.c};
     bool uniform = i.op == GD_I_CONST || i.op == GD_I_UNIFORM || n > 0;
@@ -88,8 +89,8 @@ gd_value gd_rule_const(gd_rule *r, double value)
 
 static gd_value uniform_input(gd_rule *r, gd_uniform_kind kind, gd_link *link, int index)
 {
+    if (!r || r->failed) return -1;
     gd_program *p = r->p;
-    if (r->failed) return -1;
     int u = 0;
     while (u < p->uniforms &&
            !(p->uniform[u].kind == kind && p->uniform[u].link == link && p->uniform[u].index == index))
@@ -117,7 +118,7 @@ static int array_of(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_
 
 static gd_value load(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_dtype dtype)
 {
-    int k = r->failed ? -1 : array_of(r, kind, link, slot, dtype);
+    int k = !r || r->failed ? -1 : array_of(r, kind, link, slot, dtype);
     if (k < 0) return -1;
     r->p->array[k].loaded = true;
     gd_instr i = instr(GD_I_LOAD, -1, -1, -1);
@@ -127,7 +128,7 @@ static gd_value load(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd
 
 static int need_field(gd_rule *r, const char *name)
 {
-    int field = gd__field_index(r->link->cls, name);
+    int field = r ? gd__field_index(r->link->cls, name) : -1;
     if (field < 0) fail(r, "there is no setting", name);
     return field;
 }
@@ -141,7 +142,7 @@ gd_value gd_rule_setting(gd_rule *r, const char *name)
     return uniform_input(r, GD_U_SETTING, r->link, field);
 }
 
-gd_value gd_rule_step(gd_rule *r) { return uniform_input(r, GD_U_STEP, r->link, 0); }
+gd_value gd_rule_step(gd_rule *r) { return uniform_input(r, GD_U_STEP, r ? r->link : NULL, 0); }
 
 gd_value gd_rule_numel(gd_rule *r) { return uniform_input(r, GD_U_NUMEL, NULL, GD_EACH); }
 
@@ -150,11 +151,14 @@ gd_value gd_rule_count(gd_rule *r, gd_extent extent)
     return uniform_input(r, GD_U_NUMEL, NULL, (int)extent);
 }
 
-gd_value gd_rule_param(gd_rule *r) { return load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype); }
+gd_value gd_rule_param(gd_rule *r)
+{
+    return r ? load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype) : -1;
+}
 
 gd_value gd_rule_grad(gd_rule *r)
 {
-    if (!r->link->cls->uses_grad)
+    if (!r || !r->link->cls->uses_grad)
         return fail(r, "reads the gradient, but its class does not say uses_grad", NULL);
     if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
     return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
@@ -162,7 +166,7 @@ gd_value gd_rule_grad(gd_rule *r)
 
 gd_value gd_rule_loss(gd_rule *r)
 {
-    if (!r->link->cls->uses_loss)
+    if (!r || !r->link->cls->uses_loss)
         return fail(r, "reads the loss, but its class does not say uses_loss", NULL);
     return uniform_input(r, GD_U_LOSS, NULL, 0);
 }
@@ -190,7 +194,7 @@ bool gd_rule_is_none(gd_rule *r, const char *name)
 bool gd_rule_is(gd_rule *r, const char *name, const char *string)
 {
     const gd_setting *s = shaping(r, name);
-    return s && s->kind == GD_SET_STRING && !strcmp(s->string, string);
+    return s && string && s->kind == GD_SET_STRING && !strcmp(s->string, string);
 }
 
 double gd_rule_number(gd_rule *r, const char *name)
@@ -206,7 +210,7 @@ double gd_rule_number(gd_rule *r, const char *name)
 
 static int need_slot(gd_rule *r, const char *name)
 {
-    int slot = gd__slot_index(r->link->cls, name);
+    int slot = r ? gd__slot_index(r->link->cls, name) : -1;
     if (slot < 0) fail(r, "declares no state", name);
     return slot;
 }
@@ -244,7 +248,7 @@ void gd_rule_set(gd_rule *r, const char *name, gd_value value)
 
 gd_value gd_rule_scalar(gd_rule *r, const char *name)
 {
-    int index = gd__scalar_index(r->link->cls, name);
+    int index = r ? gd__scalar_index(r->link->cls, name) : -1;
     if (index < 0) return fail(r, "declares no scalar", name);
     gd_value v = uniform_input(r, GD_U_SCALAR, r->link, index);
     gd_value set = v < 0 ? -1 : r->p->uniform[r->p->instr[v].index].store;
@@ -253,7 +257,7 @@ gd_value gd_rule_scalar(gd_rule *r, const char *name)
 
 void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value)
 {
-    int index = gd__scalar_index(r->link->cls, name);
+    int index = r ? gd__scalar_index(r->link->cls, name) : -1;
     if (index < 0) {
         fail(r, "declares no scalar", name);
         return;
@@ -327,7 +331,7 @@ gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high)
 
 static gd_value reduction(gd_rule *r, gd_opcode op, gd_value x, gd_extent extent)
 {
-    if (r->failed || x < 0) return -1;
+    if (!r || r->failed || x < 0) return -1;
     gd_program *p = r->p;
     gd_instr i = instr(op, x, -1, -1);
     i.extent = (uint8_t)extent;
@@ -348,13 +352,14 @@ static gd_value reduction(gd_rule *r, gd_opcode op, gd_value x, gd_extent extent
 gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent)
 {
     /* a uniform is the same everywhere: times the number of elements */
-    if (!r->failed && x >= 0 && r->p->instr[x].uniform) return gd_rule_mul(r, x, gd_rule_count(r, extent));
+    if (r && !r->failed && x >= 0 && r->p->instr[x].uniform)
+        return gd_rule_mul(r, x, gd_rule_count(r, extent));
     return reduction(r, GD_I_SUM, x, extent);
 }
 
 gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent)
 {
-    if (!r->failed && x >= 0 && r->p->instr[x].uniform) return x;
+    if (r && !r->failed && x >= 0 && r->p->instr[x].uniform) return x;
     return reduction(r, GD_I_MAXIMUM, x, extent);
 }
 
@@ -413,19 +418,19 @@ static gd_value child_rule(gd_rule *r, gd_link *child, gd_value x)
 
 gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x)
 {
-    if (child < 0 || child >= r->link->children) return fail(r, "has no such child", NULL);
+    if (!r || child < 0 || child >= r->link->children) return fail(r, "has no such child", NULL);
     return child_rule(r, r->link->child[child], x);
 }
 
 gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x)
 {
-    gd_link *child = gd_link_child(r->link, field);
+    gd_link *child = r ? gd_link_child(r->link, field) : NULL;
     return child ? child_rule(r, child, x) : fail(r, "has no child", field);
 }
 
-int gd_rule_children(gd_rule *r) { return r->link->children; }
+int gd_rule_children(gd_rule *r) { return r ? r->link->children : 0; }
 
-bool gd_rule_has_child(gd_rule *r, const char *field) { return gd_link_child(r->link, field) != NULL; }
+bool gd_rule_has_child(gd_rule *r, const char *field) { return r && gd_link_child(r->link, field); }
 
 /* ---- the whole program ---- */
 

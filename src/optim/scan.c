@@ -259,6 +259,7 @@ const char *gd__number_text(double value, char out[GD_NUMBER_SIZE])
 
 gd_print gd__print(char *out, size_t size)
 {
+    if (!out) size = 0;
     if (size) out[0] = 0;
     return (gd_print){.out = out, .size = size};
 }

@@ -195,7 +195,8 @@ gd_schedule gd_schedule_step(double first, int64_t every, double factor)
 
 gd_schedule gd_schedule_multistep(double first, const int64_t *milestones, int count, double factor)
 {
-    if (count < 0 || count > GD_SCHEDULE_MILESTONES) return (gd_schedule){.kind = GD_SCHEDULE_INVALID};
+    if (count < 0 || count > GD_SCHEDULE_MILESTONES || (count && !milestones))
+        return (gd_schedule){.kind = GD_SCHEDULE_INVALID};
     gd_schedule s = {.kind = GD_SCHEDULE_MULTISTEP, .number = {first, factor}, .milestones = count};
     for (int i = 0; i < count; i++) s.milestone[i] = (double)milestones[i];
     return s;
@@ -225,6 +226,7 @@ gd_schedule gd_schedule_warmup(int64_t steps, gd_schedule after, double start)
 
 double gd_schedule_value(const gd_schedule *s, int64_t step)
 {
+    if (!s) return NAN;
     const row *r = row_of(s);
     double t = step < 0 ? 0 : (double)step;
     if (!r) return NAN;
@@ -251,6 +253,7 @@ static bool ascending(const gd_schedule *s)
 
 gd_status gd_schedule_check(gd_ctx *ctx, const gd_schedule *s)
 {
+    if (!ctx || !s) return gd__null(ctx, "schedule: it is NULL");
     const row *r = row_of(s);
     if (!r) return gd_fail(ctx, GD_VALUE, "schedule: of no kind, or with too many milestones or warm-ups");
     gd_status status = GD_OK;
@@ -268,6 +271,7 @@ gd_status gd_schedule_check(gd_ctx *ctx, const gd_schedule *s)
 
 bool gd_schedule_equal(const gd_schedule *a, const gd_schedule *b)
 {
+    if (!a || !b) return a == b;
     bool same = a->kind == b->kind && a->milestones == b->milestones && a->warmup_steps == b->warmup_steps &&
                 a->warmup_start == b->warmup_start;
     for (int i = 0; i < 5; i++) same = same && a->number[i] == b->number[i];
@@ -471,6 +475,7 @@ static void print_plain(gd_print *p, const gd_schedule *s, const row *r)
 
 int gd_schedule_print(const gd_schedule *s, char *out, size_t size)
 {
+    if (!s) return 0;
     gd_print p = gd__print(out, size);
     const row *r = row_of(s);
     if (!r) return 0;
@@ -498,6 +503,7 @@ gd_plateau gd_plateau_start(double value, double factor, int64_t patience)
 
 double gd_plateau_measure(gd_plateau *p, double loss)
 {
+    if (!p) return NAN;
     double bar = isinf(p->best) ? p->best : p->best - p->threshold * fabs(p->best);
     bool better = loss < bar;
     if (better) p->best = loss;

@@ -227,8 +227,10 @@ gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objecti
     gd_solve_options defaults = gd_solve_defaults();
     if (result) *result = (gd_solve_result){.reason = GD_STOP_ERROR, .loss = NAN, .gradient_norm = NAN};
     if (!params || count <= 0 || !params[0] || !objective || !chain) {
+        gd_ctx *ctx = params && count > 0 && params[0] ? gd_tensor_ctx(params[0]) : gd_link_ctx(chain);
+        gd_status status = gd__null(ctx, "minimize: the parameters, the objective or the chain are NULL");
         gd_link_release(chain);
-        return GD_ARGUMENT;
+        return status;
     }
     run r = {.ctx = gd_tensor_ctx(params[0]),
              .params = params,

@@ -543,6 +543,7 @@ gd_fit_options gd_fit_defaults(void)
 
 void gd_fit_result_clear(gd_fit_result *result)
 {
+    if (!result) return;
     gd_release(result->covariance);
     gd_release(result->standard_errors);
     result->covariance = result->standard_errors = NULL;

@@ -310,6 +310,7 @@ static gd_status put_all(saving *s)
 
 gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *prefix)
 {
+    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
     gd_ctx *ctx = o->ctx;
     saving s = {.o = o,
                 .archive = archive,
@@ -327,6 +328,7 @@ gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *pr
 
 gd_status gd_optimizer_save(gd_optimizer *o, const char *path)
 {
+    if (!o) return GD_ARGUMENT;
     gd_archive *archive = gd_archive_new(o->ctx);
     gd_status status = archive ? gd_optimizer_pack(o, archive, NULL) : GD_NOMEM;
     if (!status) status = gd_archive_save(archive, path);

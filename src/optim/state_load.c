@@ -682,6 +682,7 @@ static void loading_free(loading *l)
 
 gd_status gd_optimizer_unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict)
 {
+    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
     gd_ctx *ctx = o->ctx;
     if (o->stepping) return gd_fail(ctx, GD_STATE, "optimizer: loading is not possible inside a step");
     loading l = {.ctx = ctx, .o = o, .archive = archive, .prefix = prefix ? prefix : ""};
@@ -705,6 +706,7 @@ gd_status gd_optimizer_unpack(gd_optimizer *o, const gd_archive *archive, const 
 
 gd_status gd_optimizer_load(gd_optimizer *o, const char *path, bool strict)
 {
+    if (!o) return GD_ARGUMENT;
     gd_archive *archive = gd_archive_load(o->ctx, path);
     gd_status status = archive ? gd_optimizer_unpack(o, archive, NULL, strict) : gd_error(o->ctx);
     gd_archive_free(archive);

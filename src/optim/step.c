@@ -146,6 +146,7 @@ static gd_status step_itself(gd_link *link, gd_var *var)
 
 gd_status gd_link_step(gd_link *link, gd_var *var)
 {
+    if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
     bool apart = var->optimizer && var->optimizer->no_fusion && gd__is_chain(link);
     if (gd__fusable(link) && !apart) return gd__var_append(var, link, GD_MODE_STEP);
     if (gd__is_chain(link)) return chain_each(link, var, gd_link_step);
@@ -178,6 +179,7 @@ static gd_status half(gd_link *link, gd_var *var, bool apply)
 
 gd_status gd_link_update(gd_link *link, gd_var *var)
 {
+    if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
     if (gd__is_chain(link)) return chain_each(link, var, gd_link_update);
     gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
     if (!status) status = before_step(link, var);
@@ -197,6 +199,7 @@ static gd_status apply_itself(gd_link *link, gd_var *var)
 
 gd_status gd_link_apply(gd_link *link, gd_var *var)
 {
+    if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
     if (gd__is_chain(link)) return chain_each(link, var, gd_link_apply);
     gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
     if (!status) status = apply_itself(link, var);
@@ -235,6 +238,8 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
 gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                             gd_tensor *const *grads, gd_var *var, int count)
 {
+    if (!link || (count > 0 && (!tensors || !params)))
+        return gd__null(gd_link_ctx(link), "link: the tensors or parameters are NULL");
     gd_tensor *const *keys = var && var->params == params ? var->keys : params;
     gd_call_args c = {link, var, params, keys, grads, var ? var->loss : NULL, count};
     return gd__transform_with(link, tensors, &c);

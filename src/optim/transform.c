@@ -374,12 +374,14 @@ static gd_status by_hand(const gd_call_args *c, gd_tensor **tensors, bool apply)
 gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                gd_tensor *const *grads, gd_tensor *loss, int count)
 {
+    if (!link) return GD_ARGUMENT;
     return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, false);
 }
 
 gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                               gd_tensor *const *grads, gd_tensor *loss, int count)
 {
+    if (!link) return GD_ARGUMENT;
     return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, true);
 }
 
@@ -394,6 +396,7 @@ struct gd_states {
 
 gd_states *gd_states_new(gd_link *link, int count)
 {
+    if (!link) return NULL;
     gd_ctx *ctx = link->head.ctx;
     gd_states *s = gd__calloc(ctx, sizeof *s);
     gd_tensor **keys = s ? gd__tensors_new(ctx, count) : NULL;
@@ -433,6 +436,7 @@ void gd_states_free(gd_states *s)
 
 gd_tensor *gd_states_get(gd_states *s, int index, const char *name)
 {
+    if (!s) return NULL;
     int slot = gd__slot_index(s->link->cls, name);
     const gd_entry *e = slot < 0 || index < 0 || index >= s->count ? NULL
                                                                    : gd__entry_find(s->link, s->keys[index]);
@@ -442,11 +446,13 @@ gd_tensor *gd_states_get(gd_states *s, int index, const char *name)
 gd_status gd_states_update(gd_states *s, gd_tensor **tensors, gd_tensor *const *params,
                            gd_tensor *const *grads, gd_tensor *loss)
 {
+    if (!s) return GD_ARGUMENT;
     return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, false);
 }
 
 gd_status gd_states_apply(gd_states *s, gd_tensor **tensors, gd_tensor *const *params,
                           gd_tensor *const *grads, gd_tensor *loss)
 {
+    if (!s) return GD_ARGUMENT;
     return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, true);
 }

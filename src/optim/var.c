@@ -111,6 +111,7 @@ static gd_tensor **copied(gd_var *var, gd_tensor *const *t)
 
 gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
 {
+    if (!var) return NULL;
     gd_ctx *ctx = var->ctx;
     if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
     gd_var *copy = gd__alloc(ctx, sizeof *copy);
@@ -132,6 +133,7 @@ gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
 
 void gd_var_take_from(gd_var *var, const gd_var *clone)
 {
+    if (!var || !clone) return;
     if (!var->loss && clone->loss) {
         gd__retain(clone->loss);
         var->loss = clone->loss;
@@ -147,6 +149,7 @@ void gd_var_take_from(gd_var *var, const gd_var *clone)
 
 void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
 {
+    if (!var || (!params && count > 0)) return;
     gd__tensors_free(var->ctx, var->grad, var->count);
     gd__tensors_free(var->ctx, var->update, var->count);
     gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
@@ -161,29 +164,45 @@ void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
 
 /* ---- looking ---- */
 
-int gd_var_count(const gd_var *var) { return var->count; }
-gd_tensor *const *gd_var_params(const gd_var *var) { return var->params; }
-gd_ctx *gd_var_ctx(const gd_var *var) { return var->ctx; }
-gd_optimizer *gd_var_optimizer(const gd_var *var) { return var->optimizer; }
-int64_t gd_var_step(const gd_var *var) { return var->step; }
-gd_var *gd_var_parent(const gd_var *var) { return var->parent; }
-bool gd_var_has_loss(const gd_var *var) { return var->loss != NULL; }
-bool gd_var_has_grad(const gd_var *var) { return var->grad != NULL; }
-bool gd_var_has_update(const gd_var *var) { return !var->update_is_grad || var->pendings; }
-bool gd_var_has_closure(const gd_var *var) { return var->closure != NULL; }
-gd_tensor *gd_var_loss_approx(const gd_var *var) { return var->loss_approx; }
-bool gd_var_is_last(const gd_var *var) { return var->is_last; }
-bool gd_var_nested_is_last(const gd_var *var) { return var->nested_is_last; }
-const double *gd_var_last_lrs(const gd_var *var) { return var->last_lrs; }
-void gd_var_stop(gd_var *var) { var->stop = true; }
-void gd_var_skip_update(gd_var *var) { var->skip = true; }
-void gd_var_terminate(gd_var *var, bool yes) { var->terminate = yes; }
-bool gd_var_stopped(const gd_var *var) { return var->stop; }
-void gd_var_note_failed_search(gd_var *var) { var->share->search_failed = true; }
-void gd_var_note_skipped(gd_var *var) { var->share->skipped = true; }
+int gd_var_count(const gd_var *var) { return var ? var->count : 0; }
+gd_tensor *const *gd_var_params(const gd_var *var) { return var ? var->params : NULL; }
+gd_ctx *gd_var_ctx(const gd_var *var) { return var ? var->ctx : NULL; }
+gd_optimizer *gd_var_optimizer(const gd_var *var) { return var ? var->optimizer : NULL; }
+int64_t gd_var_step(const gd_var *var) { return var ? var->step : 0; }
+gd_var *gd_var_parent(const gd_var *var) { return var ? var->parent : NULL; }
+bool gd_var_has_loss(const gd_var *var) { return var && var->loss != NULL; }
+bool gd_var_has_grad(const gd_var *var) { return var && var->grad != NULL; }
+bool gd_var_has_update(const gd_var *var) { return var && (!var->update_is_grad || var->pendings); }
+bool gd_var_has_closure(const gd_var *var) { return var && var->closure != NULL; }
+gd_tensor *gd_var_loss_approx(const gd_var *var) { return var ? var->loss_approx : NULL; }
+bool gd_var_is_last(const gd_var *var) { return var && var->is_last; }
+bool gd_var_nested_is_last(const gd_var *var) { return var && var->nested_is_last; }
+const double *gd_var_last_lrs(const gd_var *var) { return var ? var->last_lrs : NULL; }
+void gd_var_stop(gd_var *var)
+{
+    if (var) var->stop = true;
+}
+void gd_var_skip_update(gd_var *var)
+{
+    if (var) var->skip = true;
+}
+void gd_var_terminate(gd_var *var, bool yes)
+{
+    if (var) var->terminate = yes;
+}
+bool gd_var_stopped(const gd_var *var) { return var && var->stop; }
+void gd_var_note_failed_search(gd_var *var)
+{
+    if (var) var->share->search_failed = true;
+}
+void gd_var_note_skipped(gd_var *var)
+{
+    if (var) var->share->skipped = true;
+}
 
 static gd_status set_attr(gd_var *var, const char *name, double value, gd_tensor *tensor)
 {
+    if (!var || !name) return gd__null(gd_var_ctx(var), "var: the name of an attribute is NULL");
     if (!var->optimizer)
         return gd_fail(var->ctx, GD_STATE, "attribute '%.80s': there is no optimizer to keep it", name);
     return gd__set_attr(var->optimizer, name, value, tensor);
@@ -201,6 +220,7 @@ gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value
 
 double gd_var_storage(const gd_var *var, const char *name, double otherwise)
 {
+    if (!var) return NAN;
     const gd_step_extra *extra = var->share ? var->share->extra : NULL;
     for (int i = 0; extra && i < extra->count; i++)
         if (!strcmp(extra->names[i], name)) return extra->values[i];
@@ -209,6 +229,7 @@ double gd_var_storage(const gd_var *var, const char *name, double otherwise)
 
 gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user)
 {
+    if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function after the step is NULL");
     gd_step_share *share = var->share;
     size_t n = (size_t)share->hooks, size = sizeof *share->hook;
     void *list = gd__realloc(var->ctx, share->hook, n * size, (n + 1) * size);
@@ -270,6 +291,7 @@ static void warn_again(gd_var *var, const char *how)
 
 gd_tensor *gd_var_loss(gd_var *var, bool backward)
 {
+    if (!var) return NULL;
     gd_status status = GD_OK;
     if (!var->loss) status = evaluate_here(var, backward ? GD_EVAL_BACKWARD : 0);
     if (!status && backward && !var->grad) {
@@ -281,6 +303,7 @@ gd_tensor *gd_var_loss(gd_var *var, bool backward)
 
 double gd_var_loss_value(gd_var *var, bool backward)
 {
+    if (!var) return NAN;
     gd_tensor *loss = gd_var_loss(var, backward);
     return loss ? gd_item(loss) : NAN;
 }
@@ -294,9 +317,15 @@ gd_status gd__var_need_grad(gd_var *var, bool history)
     return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
 }
 
-gd_tensor *const *gd_var_grad(gd_var *var) { return gd__var_need_grad(var, false) ? NULL : var->grad; }
+gd_tensor *const *gd_var_grad(gd_var *var)
+{
+    return var && !gd__var_need_grad(var, false) ? var->grad : NULL;
+}
 
-gd_tensor *const *gd_var_grad_graph(gd_var *var) { return gd__var_need_grad(var, true) ? NULL : var->grad; }
+gd_tensor *const *gd_var_grad_graph(gd_var *var)
+{
+    return var && !gd__var_need_grad(var, true) ? var->grad : NULL;
+}
 
 /* ---- update ---- */
 
@@ -439,10 +468,11 @@ gd_status gd__var_flush(gd_var *var, gd_sink sink)
     return GD_OK;
 }
 
-gd_status gd_var_flush(gd_var *var) { return gd__var_flush(var, GD_SINK_UPDATE); }
+gd_status gd_var_flush(gd_var *var) { return var ? gd__var_flush(var, GD_SINK_UPDATE) : GD_ARGUMENT; }
 
 gd_status gd_var_finish(gd_var *var)
 {
+    if (!var) return GD_ARGUMENT;
     return gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
 }
 
@@ -458,6 +488,7 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
 
 gd_tensor *const *gd_var_update(gd_var *var)
 {
+    if (!var) return NULL;
     if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
     if (!var->update_is_grad) return var->update;
     /* tensors are never changed in place by links, so the gradient itself serves as the first update */
@@ -472,6 +503,7 @@ gd_tensor *const *gd_var_update(gd_var *var)
 
 gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
 {
+    if (!var) return GD_ARGUMENT;
     gd_status status = update ? gd__check_like(var->ctx, "update", update, var->params, var->count) : GD_OK;
     /* rules that wait still have state to change */
     if (!status) status = gd__var_flush(var, GD_SINK_NOTHING);
@@ -485,6 +517,7 @@ gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
 
 gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
 {
+    if (!var) return GD_ARGUMENT;
     gd_status status = grad ? gd__check_like(var->ctx, "gradient", grad, var->params, var->count) : GD_OK;
     /* what waits was meant for the old gradient */
     if (!status && var->pendings) status = gd__var_flush(var, GD_SINK_UPDATE);
@@ -499,6 +532,7 @@ gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
 
 void gd_var_set_loss(gd_var *var, gd_tensor *loss)
 {
+    if (!var) return;
     gd__retain(loss);
     gd__release(var->loss);
     var->loss = loss;
@@ -506,6 +540,7 @@ void gd_var_set_loss(gd_var *var, gd_tensor *loss)
 
 void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss)
 {
+    if (!var) return;
     gd__retain(loss);
     gd__release(var->loss_approx);
     var->loss_approx = loss;
@@ -517,6 +552,7 @@ void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss)
  * them. */
 gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
 {
+    if (!var || !direction) return gd__null(gd_var_ctx(var), "var: the direction is NULL");
     gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
     var->grad_history = false; /* autograd does not differentiate through what was changed in place */
     for (int i = 0; i < var->count && !status; i++) status = gd_add_into(var->params[i], direction[i], alpha);
@@ -525,6 +561,7 @@ gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
 
 gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
 {
+    if (!var || !copies) return gd__null(gd_var_ctx(var), "var: the place for the parameters is NULL");
     gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
     gd_tensor **list = status ? NULL : copied(var, var->params);
     if (!list) return gd_error(var->ctx);
@@ -535,6 +572,7 @@ gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
 
 gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies)
 {
+    if (!var || !copies) return gd__null(gd_var_ctx(var), "var: the copies of the parameters are NULL");
     gd_status status = GD_OK;
     var->grad_history = false;
     for (int i = 0; i < var->count && !status; i++) status = gd_assign(var->params[i], copies[i]);

@@ -26,7 +26,7 @@ bool gd_dtype_is_float(gd_dtype dtype) { return (unsigned)dtype < GD_DTYPE_COUNT
 
 gd_dtype gd_dtype_from_name(const char *name)
 {
-    for (int i = 0; i < GD_DTYPE_COUNT; i++)
+    for (int i = 0; name && i < GD_DTYPE_COUNT; i++)
         if (strcmp(rows[i].name, name) == 0) return (gd_dtype)i;
     return GD_DTYPE_COUNT;
 }

@@ -407,7 +407,7 @@ gd_tensor *gd_lerp(gd_tensor *a, gd_tensor *b, gd_tensor *weight)
 gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src, double alpha)
 {
     gd_tensor *from = (gd_tensor *)(uintptr_t)src;
-    if (!gd__given2("add_into", dst, from)) return GD_ARGUMENT;
+    if (!dst || !src) return gd__null(gd_tensor_ctx(dst ? dst : src), "add_into: an operand is NULL");
     gd_ctx *ctx = dst->head.ctx;
     gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);

@@ -63,6 +63,11 @@ gd_status gd_fill(gd_tensor *dst, double value)
 gd_tensor *gd_from_data(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data)
 {
     gd_tensor *t = gd__new_checked(gd__cpu(ctx), "from_data", dtype, ndim, shape);
+    if (t && t->numel && !data) {
+        (void)gd__null(ctx, "from_data: the elements are NULL");
+        gd_release(t);
+        return NULL;
+    }
     if (t && t->numel) memcpy(t->data, data, (size_t)t->numel * gd__item_size(t));
     return t;
 }
@@ -132,7 +137,10 @@ gd_tensor *gd_eye(gd_ctx *ctx, gd_dtype dtype, int64_t rows, int64_t columns)
 
 /* ---- random numbers ---- */
 
-void gd_seed(gd_ctx *ctx, uint64_t seed) { ctx->rng = (gd_rng){.key = seed}; }
+void gd_seed(gd_ctx *ctx, uint64_t seed)
+{
+    if (ctx) ctx->rng = (gd_rng){.key = seed};
+}
 
 /* Element pair (2k, 2k + 1) comes from block k of what this call takes from the stream. */
 gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, int kind, gd_dtype dtype, int ndim,
@@ -153,16 +161,19 @@ gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, int kind
 
 gd_tensor *gd_rand(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
 {
+    if (!ctx) return NULL;
     return gd__random(gd__cpu(ctx), &ctx->rng, "rand", GD_RANDOM_UNIFORM, dtype, ndim, shape);
 }
 
 gd_tensor *gd_randn(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
 {
+    if (!ctx) return NULL;
     return gd__random(gd__cpu(ctx), &ctx->rng, "randn", GD_RANDOM_NORMAL, dtype, ndim, shape);
 }
 
 gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape)
 {
+    if (!ctx) return NULL;
     return gd__random(gd__cpu(ctx), &ctx->rng, "rademacher", GD_RANDOM_SIGN, dtype, ndim, shape);
 }
 

@@ -140,7 +140,7 @@ gd_tensor *gd_reshape(gd_tensor *x, int ndim, const int64_t *shape)
 
 gd_tensor *gd_permute(gd_tensor *x, const int *order)
 {
-    if (!x) return NULL;
+    if (!x || !order) return gd__null(gd_tensor_ctx(x), "permute: the order is NULL"), NULL;
     bool seen[GD_MAX_DIMS] = {false};
     gd_attrs attrs = {.ni = x->ndim};
     for (int i = 0; i < x->ndim; i++) {
@@ -264,7 +264,7 @@ gd_tensor *gd_unsqueeze(gd_tensor *x, int position, const char *name)
 
 gd_tensor *gd_expand(gd_tensor *x, int ndim, const int64_t *shape)
 {
-    if (!x) return NULL;
+    if (!x || !shape) return gd__null(gd_tensor_ctx(x), "expand: the shape is NULL"), NULL;
     int shift = ndim - x->ndim, map[GD_MAX_DIMS];
     if (shift < 0 || ndim > GD_MAX_DIMS) {
         (void)gd_fail(x->head.ctx, GD_SHAPE, "expand: from %d axes to %d", (int)x->ndim, ndim);
@@ -415,7 +415,7 @@ gd_tensor *gd_flip(gd_tensor *x, const char *axes)
 
 gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out, int capacity)
 {
-    if (!x) return GD_ARGUMENT;
+    if (!x || !out) return gd__null(gd_tensor_ctx(x), "split: the place for the pieces is NULL");
     gd_ctx *ctx = x->head.ctx;
     int at = gd__parse_axis("split", x, axis);
     if (at < 0) return gd_error(ctx);

@@ -327,7 +327,7 @@ gd_status gd_read_f64(const gd_tensor *t, double *out, int64_t count)
 
 double gd_at(const gd_tensor *t, const int64_t *index)
 {
-    if (!t) return NAN;
+    if (!t || (t->ndim && !index)) return gd__null(gd_tensor_ctx(t), "at: the index is NULL"), NAN;
     int64_t offset = 0;
     for (int i = 0; i < t->ndim; i++) {
         if (index[i] < 0 || index[i] >= t->size[i]) {
@@ -366,7 +366,7 @@ double gd_item(const gd_tensor *t)
 
 gd_status gd_assign(gd_tensor *dst, const gd_tensor *src)
 {
-    if (!gd__given2("assign", dst, (gd_tensor *)(uintptr_t)src)) return GD_ARGUMENT;
+    if (!dst || !src) return gd__null(gd_tensor_ctx(dst ? dst : src), "assign: an operand is NULL");
     gd_ctx *ctx = dst->head.ctx;
     gd_scope_begin(ctx);
     gd_status status = GD_OK;
@@ -403,6 +403,7 @@ bool gd__given(const char *what, gd_tensor *const *t, int count)
 {
     gd_ctx *ctx = NULL;
     bool all = true;
+    if (!t) return count <= 0;
     for (int i = 0; i < count; i++) {
         if (!t[i])
             all = false;
@@ -470,7 +471,7 @@ static void put_level(writer *w, const gd_tensor *t, int axis, int64_t *index)
 
 int gd_format(const gd_tensor *t, char *out, size_t size)
 {
-    writer w = {out, size, 0};
+    writer w = {out, out ? size : 0, 0};
     if (!t)
         put(&w, "NULL");
     else {
@@ -480,6 +481,6 @@ int gd_format(const gd_tensor *t, char *out, size_t size)
         put(&w, gd_dtype_name(t->dtype));
         put(&w, gd__shape_text(t, shape, sizeof shape));
     }
-    if (size) out[w.used < size ? w.used : size - 1] = 0;
+    if (w.size) out[w.used < size ? w.used : size - 1] = 0;
     return (int)w.used;
 }

@@ -146,6 +146,26 @@ static gd_tensor *sum_of_all(void *user)
     return sum;
 }
 
+static void an_optimizer_without_parameters_says_so(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_optimizer *opt = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.1)"));
+    assert_int_equal(gd_optimizer_step(opt, NULL, NULL), GD_STATE);
+    assert_error(ctx, GD_STATE, "optimizer: it has no parameters");
+    assert_int_equal(gd_optimizer_steps(opt), 0);
+    gd_tensor *p = VECTOR(ctx, 1, 2);
+    OK(gd_optimizer_add(opt, "p", p));
+    OK(gd_optimizer_step(opt, NULL, NULL));
+    assert_int_equal(gd_warning_count(ctx), 1);
+    assert_non_null(strstr(gd_warning_text(ctx), "wants gradients"));
+    OK(gd_optimizer_step(opt, NULL, NULL));
+    assert_int_equal(gd_warning_count(ctx), 1);
+    gd_optimizer_free(opt);
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
 static void parameters_come_and_go_between_steps(void **state)
 {
     gd_ctx *ctx = CTX(state);
@@ -487,6 +507,7 @@ int main(void)
         CASE(a_single_link_is_a_chain),
         CASE(frozen_parameters_are_skipped),
         CASE(all_frozen_is_a_step_that_does_nothing),
+        cmocka_unit_test(an_optimizer_without_parameters_says_so),
         CASE(parameters_come_and_go_between_steps),
         CASE(wrong_parameters_are_refused),
         CASE(the_parameters_of_a_module_are_named_by_their_places),

@@ -46,7 +46,7 @@ gd_status gd_sequential_add(gd_module *sequential, gd_module *part)
     }
     if (!part) {
         (void)gd_fail(sequential->head.ctx, GD_ARGUMENT, "sequential: no part given");
-        return gd__failure(sequential, GD_ARGUMENT);
+        return gd_error(sequential->head.ctx);
     }
     char name[24];
     snprintf(name, sizeof name, "%lld", (long long)length(sequential));
@@ -55,6 +55,7 @@ gd_status gd_sequential_add(gd_module *sequential, gd_module *part)
 
 gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *parts, int count)
 {
+    if (count > 0 && !parts) return gd__null(ctx, "sequential: the parts are NULL"), NULL;
     gd_module *m = gd_module_new(gd_class_sequential(ctx));
     gd_status status = m ? GD_OK : GD_NOMEM;
     for (int i = 0; i < count; i++) {

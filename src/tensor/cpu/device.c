@@ -118,6 +118,7 @@ static devices *devices_of(gd_ctx *ctx)
 
 gd_device *gd__cpu(gd_ctx *ctx)
 {
+    if (!ctx) return NULL;
     if (ctx->cpu) return ctx->cpu;
     devices *all = devices_of(ctx);
     return ctx->cpu = all ? &all->cpu : NULL;
@@ -161,6 +162,7 @@ static void *plugin_symbol(devices *all, const char *name)
 
 int gd_gpu_count(gd_ctx *ctx)
 {
+    if (!ctx) return 0;
     devices *all = devices_of(ctx);
     void *symbol = all ? plugin_symbol(all, "gd_plugin_count") : NULL;
     if (!symbol) return 0;
@@ -171,6 +173,7 @@ int gd_gpu_count(gd_ctx *ctx)
 
 bool gd_gpu_describe(gd_ctx *ctx, int index, char *text, size_t size)
 {
+    if (!ctx) return false;
     devices *all = devices_of(ctx);
     void *symbol = all ? plugin_symbol(all, "gd_plugin_describe") : NULL;
     if (!symbol) return false;
@@ -203,6 +206,7 @@ static gd_device *open_gpu(gd_ctx *ctx, devices *all, int index)
 
 gd_device *gd_device_get(gd_ctx *ctx, const char *name)
 {
+    if (!ctx) return NULL;
     if (name && !strcmp(name, "cpu")) return gd__cpu(ctx);
     devices *all = devices_of(ctx);
     if (!all) return NULL;

@@ -1,0 +1,170 @@
+/* A value of every type that a public function takes, for calls with NULL in one place: valid where a handle is meant,
+ * plausible elsewhere.  A new handle type needs its some_TYPE here; the compiler says so. */
+#ifndef GD_TESTS_SOME_VALUES_H
+#define GD_TESTS_SOME_VALUES_H
+
+#include "support/support.h"
+
+#include <gradus/gradus.h>
+
+/* One of everything, made once; each call happens in a child process and may do with its copy what it likes. */
+static struct {
+    gd_ctx *ctx;
+    gd_tensor *tensor;
+    gd_module *module;
+    gd_class *cls;
+    gd_virtual *virtual_tensor;
+    gd_named *named;
+    gd_archive *archive;
+    gd_load_report *report;
+    gd_link *link, *held;
+    gd_optimizer *optimizer;
+    gd_linop *linop;
+    gd_states *states;
+    gd_var *var;
+    gd_rule *rule;
+} world;
+
+static gd_ctx *some_gd_ctx(void) { return world.ctx; }
+static gd_tensor *some_gd_tensor(void) { return gd_retain(world.tensor); }
+static gd_device *some_gd_device(void) { return gd_tensor_device(world.tensor); }
+static gd_class *some_gd_class(void) { return world.cls; }
+static gd_object *some_gd_object(void) { return gd_module_object(gd_module_retain(world.module)); }
+static gd_module *some_gd_module(void) { return gd_module_retain(world.module); }
+static gd_virtual *some_gd_virtual(void) { return gd_virtual_retain(world.virtual_tensor); }
+static gd_named *some_gd_named(void) { return world.named; }
+static gd_archive *some_gd_archive(void) { return world.archive; }
+static gd_load_report *some_gd_load_report(void) { return world.report; }
+static gd_link *some_gd_link(void) { return world.link; }
+static gd_optimizer *some_gd_optimizer(void) { return world.optimizer; }
+static gd_linop *some_gd_linop(void) { return gd_linop_retain(world.linop); }
+static gd_states *some_gd_states(void) { return world.states; }
+static gd_var *some_gd_var(void) { return world.var; }
+static gd_rule *some_gd_rule(void) { return world.rule; }
+
+/* Arrays have room and entries for more than the counts that some_number gives. */
+enum { SOME_LENGTH = 4, SOME_BLOCKS = 8, SOME_BYTES = 8192 };
+
+static void **some_list(void *item)
+{
+    static void *lists[SOME_BLOCKS][SOME_LENGTH];
+    static int used;
+    void **list = lists[used++ % SOME_BLOCKS];
+    for (int i = 0; i < SOME_LENGTH; i++) list[i] = item;
+    return list;
+}
+
+static const char **some_texts(void)
+{
+    static const char *texts[SOME_LENGTH] = {"r", "s", "t", "u"};
+    return texts;
+}
+
+/* What a parameter of this name is usually given. */
+static const char *some_text(const char *parameter)
+{
+    static const char *const known[][2] = {
+        {"axes", "0"},        {"axis", "0"},        {"chain", "lr(0.1)"}, {"field", "momentum"},
+        {"function", "relu"}, {"glob", "*"},        {"key", "lr"},        {"path", "/nonexistent/file"},
+        {"schedule", "0.1"},  {"settings", "lr=1"}, {"slot", "velocity"}, {"spec", "ij,jk->ik"},
+        {"text", "lr(0.1)"},  {"names", "r, s"},
+    };
+    for (int i = 0; i < COUNT_OF(known); i++)
+        if (!strcmp(known[i][0], parameter)) return known[i][1];
+    return "some";
+}
+
+static double some_number(const char *parameter)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } known[] = {
+        {"axis", 0}, {"index", 0}, {"group", 0},     {"ndim", 2},    {"flags", 0},         {"dtype", GD_F64},
+        {"size", 2}, {"bytes", 8}, {"keep_dims", 0}, {"padding", 0}, {"status", GD_VALUE},
+    };
+    for (int i = 0; i < COUNT_OF(known); i++)
+        if (!strcmp(known[i].name, parameter)) return known[i].value;
+    return 1;
+}
+
+/* Callbacks that fail without saying why. */
+static void *no_result(void) { return NULL; }
+#define some_function (void (*)(void)) no_result
+
+static gd_tensor *some_loss(void *user) { return gd_sum(gd_square(user), NULL, false); }
+
+static gd_tensor *some_materializer(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
+{
+    (void)dtype, (void)device, (void)user;
+    return gd_module_get_tensor(owner, "w");
+}
+
+/* Memory of its own for anything else that is pointed to: zeros but for what zeros do not describe. */
+static void *some_block(const char *type)
+{
+    static _Alignas(64) unsigned char blocks[SOME_BLOCKS][SOME_BYTES];
+    static int used;
+    void *block = memset(blocks[used++ % SOME_BLOCKS], 0, SOME_BYTES);
+#define IS(name, ...)                        \
+    if (!strcmp(type, #name)) {              \
+        name value = __VA_ARGS__;            \
+        memcpy(block, &value, sizeof value); \
+    }
+    IS(gd_options, gd_options_default())
+    IS(gd_objective, {.loss = some_loss, .user = world.tensor})
+    IS(gd_solve_options, gd_solve_defaults())
+    IS(gd_fit_options, gd_fit_defaults())
+    IS(gd_load_options, gd_load_defaults())
+    IS(gd_schedule, gd_schedule_constant(1))
+    IS(gd_plateau, gd_plateau_start(1, 0.5, 1))
+    IS(gd_link_class, *gd_link_class_find("lr"))
+    IS(gd_virtual_options, gd_virtual_defaults())
+#undef IS
+    if (!strcmp(type, "gd_virtual_options")) ((gd_virtual_options *)block)->fn = some_materializer;
+    if (!strcmp(type, "int64_t"))
+        for (int i = 0; i < SOME_LENGTH; i++) ((int64_t *)block)[i] = 2;
+    if (!strcmp(type, "int")) ((int *)block)[1] = 1;
+    return block;
+}
+
+static void make_world(void)
+{
+    gd_options options = gd_options_default();
+    options.threads = 1; /* a forked child has no others */
+    options.compile = false;
+    gd_ctx *ctx = world.ctx = gd_ctx_new(&options);
+    world.tensor = gd_require_grad(MATRIX(ctx, 2, 2, 2, 1, 1, 2));
+    world.cls = gd_class_new(ctx, "Some", (gd_class *[]){gd_class_sequential(ctx)}, 1);
+    world.module = gd_module_new(world.cls);
+    gd_status failed = gd_module_set_tensor(world.module, "w", world.tensor);
+    world.virtual_tensor = gd_virtual_new(world.module, "v", some_block("gd_virtual_options"));
+    world.named = gd_module_parameters(world.module, NULL);
+    world.archive = gd_module_state(world.module);
+    failed |= gd_module_load_state(world.module, world.archive, NULL, &world.report);
+    world.link = gd_chain(ctx, "heavy_ball(0.9)");
+    world.held = gd_chain(ctx, "heavy_ball(0.9)");
+    world.states = gd_states_new(world.held, 1);
+    world.optimizer = gd_optimizer_new(ctx, gd_chain(ctx, "heavy_ball(0.9) | lr(0.1)"));
+    failed |= gd_optimizer_add(world.optimizer, "p", world.tensor);
+    world.linop = gd_linop_dense(world.tensor);
+    if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
+}
+
+static void end_world(void)
+{
+    gd_linop_release(world.linop);
+    gd_optimizer_free(world.optimizer);
+    gd_states_free(world.states);
+    gd_link_release(world.held);
+    gd_link_release(world.link);
+    gd_load_report_release(world.report);
+    gd_archive_free(world.archive);
+    gd_named_release(world.named);
+    gd_virtual_release(world.virtual_tensor);
+    gd_module_release(world.module);
+    gd_release(world.tensor);
+    gd_ctx_free(world.ctx);
+}
+
+#endif
