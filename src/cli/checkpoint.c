@@ -19,23 +19,29 @@ void gd__checkpoint_close(gd_checkpoint *c)
 
 /* ---- the best parameters ---- */
 
-gd_status gd__checkpoint_remember(gd_checkpoint *c)
+gd_status gd__checkpoint_copy(gd_checkpoint *c, gd_tensor ***copies)
 {
     gd_named *all = gd_module_parameters(c->model.module, NULL);
     if (!all) return gd_error(c->ctx);
     gd_status status = GD_OK;
-    if (!c->best) {
-        c->params = (int)gd_named_count(all);
-        c->best = gd__calloc(c->ctx, (size_t)c->params * sizeof *c->best);
-        if (!c->best) status = GD_NOMEM;
-    }
+    c->params = (int)gd_named_count(all);
+    if (!*copies && !(*copies = gd__calloc(c->ctx, (size_t)c->params * sizeof **copies))) status = GD_NOMEM;
     for (int i = 0; i < c->params && !status; i++) {
-        gd_tensor *param = gd_named_tensor(all, i);
-        if (!c->best[i] && !(c->best[i] = gd_zeros_like(param))) status = gd_error(c->ctx);
-        if (!status) status = gd_assign(c->best[i], param);
+        gd_tensor *param = gd_named_tensor(all, i), **copy = *copies + i;
+        if (!*copy && !(*copy = gd_zeros_like(param))) status = gd_error(c->ctx);
+        if (!status) status = gd_assign(*copy, param);
     }
     gd_named_release(all);
     return status;
+}
+
+gd_status gd__checkpoint_remember(gd_checkpoint *c) { return gd__checkpoint_copy(c, &c->best); }
+
+void gd__checkpoint_free_copies(gd_checkpoint *c, gd_tensor ***copies)
+{
+    for (int i = 0; *copies && i < c->params; i++) gd_release((*copies)[i]);
+    gd__free(c->ctx, *copies, (size_t)c->params * sizeof **copies);
+    *copies = NULL;
 }
 
 gd_status gd__checkpoint_take_best(gd_checkpoint *c)
@@ -70,32 +76,114 @@ static gd_status put(gd_archive *archive, const char *group, const char *name, g
     return gd_archive_put(archive, full, t);
 }
 
-static gd_status put_all(gd_checkpoint *c, gd_archive *archive)
+static gd_status put_parameters(gd_checkpoint *c, gd_archive *archive, bool best_alone)
 {
     gd_named *all = gd_module_parameters(c->model.module, NULL);
     gd_status status = all ? GD_OK : gd_error(c->ctx);
-    for (int64_t i = 0; all && i < gd_named_count(all) && !status; i++)
+    for (int64_t i = 0; all && !best_alone && i < gd_named_count(all) && !status; i++)
         status = put(archive, "model", gd_named_name(all, i), gd_named_tensor(all, i));
     for (int i = 0; c->best && i < c->params && !status; i++)
         status = put(archive, "best", gd_named_name(all, i), c->best[i]);
     gd_named_release(all);
+    return status;
+}
+
+static gd_status put_all(gd_checkpoint *c, gd_archive *archive)
+{
+    gd_status status = put_parameters(c, archive, false);
     if (!status) status = put(archive, "input", "mean", c->input.mean);
     if (!status) status = put(archive, "input", "scale", c->input.scale);
     if (!status) status = put(archive, "output", "mean", c->output.mean);
     return status ? status : put(archive, "output", "scale", c->output.scale);
 }
 
-gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optimizer, const char *path)
+static gd_status put_recipe(const gd_checkpoint *c, const gd_progress_state *progress, gd_archive *archive)
 {
     gd_text text = gd__text(c->ctx);
-    gd__recipe_print(&text, &c->recipe, &c->progress);
+    gd__recipe_print(&text, &c->recipe, progress);
+    gd_status status = text.failed ? GD_NOMEM : gd_archive_set_meta(archive, "train", text.data);
+    gd__text_free(&text);
+    return status;
+}
+
+static gd_status pack(gd_checkpoint *c, gd_optimizer *optimizer, gd_archive *archive)
+{
+    gd_status status = put_all(c, archive);
+    if (!status) status = put_recipe(c, &c->progress, archive);
+    return !status && optimizer ? gd_optimizer_pack(optimizer, archive, "optimizer/") : status;
+}
+
+gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optimizer, const char *path)
+{
     gd_archive *archive = gd_archive_new(c->ctx);
-    gd_status status = !archive || text.failed ? GD_NOMEM : put_all(c, archive);
-    if (!status) status = gd_archive_set_meta(archive, "train", text.data);
-    if (!status && optimizer) status = gd_optimizer_pack(optimizer, archive, "optimizer/");
+    gd_status status = archive ? pack(c, optimizer, archive) : GD_NOMEM;
     if (!status) status = gd_archive_save(archive, path);
     gd_archive_free(archive);
-    gd__text_free(&text);
+    return status;
+}
+
+/* ---- checkpoints in memory ---- */
+
+static bool is_best(const char *name) { return !strncmp(name, "best.", 5); }
+
+/* Tensors and texts of an archive in another one, without the best parameters; copies: on the CPU and of their own. */
+static gd_status add_entries(gd_ctx *ctx, gd_archive *to, const gd_archive *from, bool copies)
+{
+    gd_status status = GD_OK;
+    gd_device *cpu = gd_device_get(ctx, "cpu");
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    for (int64_t i = 0; i < gd_archive_count(from) && !status; i++) {
+        gd_tensor *t = gd_archive_get(from, i);
+        if (is_best(gd_archive_name(from, i))) continue;
+        if (copies) t = gd_tensor_device(t) == cpu ? gd_copy(t) : gd_to_device(t, cpu);
+        status = t ? gd_archive_put(to, gd_archive_name(from, i), t) : gd_error(ctx);
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    for (int64_t i = 0; i < gd_archive_meta_count(from) && !status; i++)
+        status = gd_archive_set_meta(to, gd_archive_meta_key(from, i), gd_archive_meta_text(from, i));
+    return status;
+}
+
+gd_archive *gd__checkpoint_keep(gd_checkpoint *c, gd_optimizer *optimizer)
+{
+    gd_archive *packed = gd_archive_new(c->ctx), *kept = packed ? gd_archive_new(c->ctx) : NULL;
+    gd_status status = kept ? pack(c, optimizer, packed) : GD_NOMEM;
+    if (!status) status = add_entries(c->ctx, kept, packed, true);
+    gd_archive_free(packed);
+    if (!status) return kept;
+    gd_archive_free(kept);
+    return NULL;
+}
+
+bool gd__checkpoint_kept_finite(gd_ctx *ctx, const gd_archive *kept)
+{
+    bool finite = true;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    for (int64_t i = 0; i < gd_archive_count(kept) && finite; i++) {
+        if (strncmp(gd_archive_name(kept, i), "model.", 6) != 0) continue;
+        gd_tensor *all = gd_all(gd_isfinite(gd_archive_get(kept, i)), NULL, false);
+        finite = all && gd_item(all) != 0;
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return finite;
+}
+
+gd_status gd__checkpoint_save_kept(gd_checkpoint *c, const gd_archive *kept, const gd_progress_state *then,
+                                   const char *path)
+{
+    gd_progress_state progress = *then;
+    progress.best_loss = c->progress.best_loss;
+    progress.best_epoch = c->progress.best_epoch;
+    gd_archive *archive = gd_archive_new(c->ctx);
+    gd_status status = archive ? add_entries(c->ctx, archive, kept, false) : GD_NOMEM;
+    if (!status) status = put_parameters(c, archive, true);
+    if (!status) status = put_recipe(c, &progress, archive);
+    if (!status) status = gd_archive_save(archive, path);
+    gd_archive_free(archive);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "optim/suggest.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,10 +119,20 @@ static void warn(void *user, const char *text)
     (void)fprintf(stderr, "gradus: warning: %s\n", text);
 }
 
+/* A standard stream that was closed becomes one that cannot be used: otherwise the first file opened would take its number,
+ * and a trace would get what is meant for the terminal. */
+static void hold_standard_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) return;
+}
+
 int gd__cli_main(int argc, char *const *argv)
 {
-    /* a closed pipe is an error to report, not to die of */
+    hold_standard_streams();
+    /* a closed pipe and a limit on the size of files are errors to report, not to die of */
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN);
     gd_options options = gd_options_default();
     options.threads = threads_wanted(argc, argv);
     options.warn = warn;

@@ -35,7 +35,8 @@ int gd__cli_dispatch(gd_cli *cli, int argc, char *const *argv);
 
 /* ---- Ctrl-C (interrupt.c, the only place with a variable of its own) ---- */
 
-/* From here on SIGINT and SIGTERM only set a flag, the first time; a second one ends the program as usual. */
+/* From here on SIGINT, SIGTERM and SIGHUP (unless it is ignored) only set a flag, the first time; a second one ends the program
+ * as usual. */
 void gd__interrupt_catch(void);
 bool gd__interrupted(void);
 

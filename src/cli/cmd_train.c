@@ -264,6 +264,8 @@ static gd_status split_data(job *j)
     gd__shuffle(order, j->data.rows, j->t.point.recipe.seed, 0);
     gd_status status = split(j, order);
     gd__free(j->t.ctx, order, bytes);
+    /* without a validation a run that failed leaves its best model for predict; going on goes on from the last one */
+    if (!j->t.check_rows) gd__checkpoint_free_copies(&j->t.point, &j->t.point.best);
     gd_release(j->data.x);
     gd_release(j->data.y);
     j->data.x = j->data.y = NULL;
@@ -504,8 +506,9 @@ const gd_command gd__command_train = {
     .summary = "Train a model on a table or on arrays.",
     .arguments = "DATA",
     .description =
-        "DATA is a CSV table, or rows as an npy, IDX or safetensors (FILE:NAME) file; gzip too. Ctrl-C saves and ends; "
-        "--resume goes on. `gradus predict` uses the model; with a validation it is that of the best epoch. Parameters "
+        "DATA is a CSV table, or rows as an npy, IDX or safetensors (FILE:NAME) file; gzip too. Ctrl-C, SIGTERM and SIGHUP "
+        "save and end; --resume goes on. A run that fails saves what it has; after a step without a finite loss that "
+        "is the best model. `gradus predict` uses the model; with a validation it is that of the best epoch. Parameters "
         "are called conv0.weight, dense0.weight, dense0.bias, ..., out.weight, out.bias.",
     .options = options,
     .examples =

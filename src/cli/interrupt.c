@@ -18,6 +18,10 @@ void gd__interrupt_catch(void)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    /* nohup has it ignored, and then it stays so */
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        (void)sigaction(SIGHUP, &action, NULL);
 }
 
 bool gd__interrupted(void) { return interrupted != 0; }

@@ -60,9 +60,20 @@ GD_NODISCARD gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optim
 GD_NODISCARD gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, gd_checkpoint *out,
                                            gd_archive **archive);
 
+/* The checkpoint as it is now, but the best parameters, as copies in the CPU's memory.  New: gd_archive_free.  NULL: no memory. */
+gd_archive *gd__checkpoint_keep(gd_checkpoint *c, gd_optimizer *optimizer);
+/* Are the parameters of such a copy finite? */
+bool gd__checkpoint_kept_finite(gd_ctx *ctx, const gd_archive *kept);
+/* Writes it as a file, with the progress of that time and the best parameters of now. */
+GD_NODISCARD gd_status gd__checkpoint_save_kept(gd_checkpoint *c, const gd_archive *kept,
+                                                const gd_progress_state *then, const char *path);
+
 /* Moves parameters and their copies. */
 GD_NODISCARD gd_status gd__checkpoint_move(gd_checkpoint *c, gd_device *device);
-/* Room for copies of the parameters, as they are now. */
+/* Copies of the parameters as they are now, in their order; *copies NULL: new, for gd__checkpoint_free_copies. */
+GD_NODISCARD gd_status gd__checkpoint_copy(gd_checkpoint *c, gd_tensor ***copies);
+void gd__checkpoint_free_copies(gd_checkpoint *c, gd_tensor ***copies); /* sets NULL */
+/* The same as the best ones. */
 GD_NODISCARD gd_status gd__checkpoint_remember(gd_checkpoint *c);
 /* Makes the remembered parameters the model's. */
 GD_NODISCARD gd_status gd__checkpoint_take_best(gd_checkpoint *c);

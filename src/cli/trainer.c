@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define RETRY 5  /* seconds after which a save that failed is tried again */
 #define LINES 20 /* about so many lines about epochs on standard output */
 
 /* ---- order ---- */
@@ -53,7 +54,8 @@ static gd_status one_step(gd_trainer *t, int64_t count, gd_step_info *info)
         status = gd_optimizer_step(t->optimizer, &(gd_objective){.loss = batch_loss, .user = t}, info);
     t->batch_x = t->batch_y = NULL;
     gd_scope_end(t->ctx);
-    if (status || isfinite(info->loss)) return status;
+    t->broken = status || !isfinite(info->loss);
+    if (status || !t->broken) return status;
     return gd_fail(t->ctx, GD_VALUE,
                    "train: the loss is %g in epoch %lld, at step %lld; a smaller lr may help", info->loss,
                    (long long)t->point.progress.epoch + 1, (long long)info->step);
@@ -61,15 +63,107 @@ static gd_status one_step(gd_trainer *t, int64_t count, gd_step_info *info)
 
 /* ---- saving ---- */
 
-static gd_status save(gd_trainer *t)
+/* Lines first: a trace may be ahead of the checkpoint, --resume drops what is too much, but never behind. */
+static gd_status flush_records(gd_trainer *t)
 {
-    if (!t->out) return GD_OK;
-    /* lines first: a trace may be ahead of the checkpoint, --resume drops what is too much, but never behind */
     gd_status status = t->tracer ? gd__tracer_flush(t->tracer) : GD_OK;
-    if (!status && t->events) status = gd__events_flush(t->events);
-    if (!status) status = gd__checkpoint_save(&t->point, t->optimizer, t->out);
-    t->saved = gd__cli_seconds();
-    return status;
+    return !status && t->events ? gd__events_flush(t->events) : status;
+}
+
+/* A save between epochs.  The run is worth more than this one checkpoint: where it fails it is tried again soon. */
+static gd_status save_between(gd_trainer *t)
+{
+    double now = gd__cli_seconds();
+    if (!t->out || now - t->saved <= t->save_every) return GD_OK;
+    gd_status status = flush_records(t);
+    if (status) return status;
+    status = gd__checkpoint_save(&t->point, t->optimizer, t->out);
+    t->saved = now;
+    if (status) {
+        gd__meter_end(&t->meter);
+        if (!t->save_fails)
+            gd_warn(t->ctx, "%s; the run goes on and tries again",
+                    gd_error(t->ctx) ? gd_error_text(t->ctx) : "out of memory");
+        if (t->save_every > RETRY) t->saved = now - t->save_every + RETRY;
+        gd_clear_error(t->ctx);
+    }
+    t->save_fails = status != GD_OK;
+    return GD_OK;
+}
+
+/* An error put aside, so that something can still be done. */
+typedef struct trouble {
+    gd_status status;
+    char text[1024];
+} trouble;
+
+static void put_aside(gd_ctx *ctx, gd_status status, trouble *out)
+{
+    if (!status) return;
+    out->status = gd_error(ctx) ? gd_error(ctx) : status;
+    (void)snprintf(out->text, sizeof out->text, "%s", gd_error(ctx) ? gd_error_text(ctx) : "out of memory");
+    gd_clear_error(ctx);
+}
+
+/* Keeps a checkpoint in memory at the end of an epoch, for the case that a later step fails: often enough to lose little, and
+ * seldom enough to cost no more than a twentieth of the time.  Without memory there is none. */
+static void keep_good(gd_trainer *t)
+{
+    double now = gd__cli_seconds();
+    if (!t->out || (t->kept[0] && now - t->kept_time < 20 * t->kept_cost)) return;
+    gd_archive *kept = gd__checkpoint_keep(&t->point, t->optimizer);
+    t->kept_time = gd__cli_seconds();
+    t->kept_cost = t->kept_time - now;
+    if (!kept) {
+        gd_clear_error(t->ctx);
+        return;
+    }
+    gd_archive_free(t->kept[1]);
+    t->kept[1] = t->kept[0];
+    t->kept_at[1] = t->kept_at[0];
+    t->kept[0] = kept;
+    t->kept_at[0] = t->point.progress;
+}
+
+/* Saves what there is; *epoch is that of the model, 0 where a step failed and nothing good is known. */
+static gd_status save_good(gd_trainer *t, int64_t *epoch)
+{
+    *epoch = t->point.progress.epoch;
+    if (!t->broken) return gd__checkpoint_save(&t->point, t->optimizer, t->out);
+    *epoch = 0;
+    if (!t->point.best) {
+        t->point.best = t->lowest;
+        t->lowest = NULL;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (!t->kept[k] || !gd__checkpoint_kept_finite(t->ctx, t->kept[k])) continue;
+        *epoch = t->point.best ? t->point.progress.best_epoch : t->kept_at[k].epoch;
+        return gd__checkpoint_save_kept(&t->point, t->kept[k], &t->kept_at[k], t->out);
+    }
+    return GD_OK;
+}
+
+/* The last save of a run that failed; then its error again, with where the model is. */
+static gd_status save_after(gd_trainer *t, const trouble *why)
+{
+    int64_t epoch;
+    trouble second = {.status = GD_OK};
+    put_aside(t->ctx, save_good(t, &epoch), &second);
+    if (second.status) gd_warn(t->ctx, "the model is not saved: %s", second.text);
+    if (second.status || (t->broken && !epoch)) return gd_fail(t->ctx, why->status, "%s", why->text);
+    if (t->broken)
+        return gd_fail(t->ctx, why->status, "%s; %s has the model of epoch %lld", why->text, t->out,
+                       (long long)epoch);
+    return gd_fail(t->ctx, why->status, "%s; go on with --resume %s", why->text, t->out);
+}
+
+/* The end of a run, whatever came of it. */
+static gd_status save_end(gd_trainer *t, gd_status status)
+{
+    if (!t->out) return status;
+    trouble why = {.status = GD_OK};
+    put_aside(t->ctx, status ? status : flush_records(t), &why);
+    return why.status ? save_after(t, &why) : gd__checkpoint_save(&t->point, t->optimizer, t->out);
 }
 
 /* ---- the end of an epoch ---- */
@@ -139,7 +233,8 @@ static gd_status tell(gd_trainer *t)
     return gd__cli_flush(t->cli);
 }
 
-/* Is this epoch the best so far?  Then its parameters are kept, if they are judged by other rows. */
+/* Is this epoch the best so far?  Then its parameters are kept: if they are judged by other rows as what the run gives, else for
+ * the case that the run fails. */
 static gd_status judge(gd_trainer *t)
 {
     gd_progress_state *p = &t->point.progress;
@@ -153,7 +248,8 @@ static gd_status judge(gd_trainer *t)
     p->best_loss = loss;
     p->best_epoch = p->epoch;
     p->bad = 0;
-    return t->check_x ? gd__checkpoint_remember(&t->point) : GD_OK;
+    if (t->check_x) return gd__checkpoint_remember(&t->point);
+    return t->out ? gd__checkpoint_copy(&t->point, &t->lowest) : GD_OK;
 }
 
 static gd_status end_epoch(gd_trainer *t)
@@ -165,10 +261,10 @@ static gd_status end_epoch(gd_trainer *t)
     p->loss_sum = 0;
     gd_status status = t->check_x ? gd__measure(&t->point, t->check_x, t->check_y, &t->checked) : GD_OK;
     if (!status) status = judge(t);
+    if (!status) keep_good(t);
     if (!status) status = record(t);
     if (!status) status = tell(t);
-    if (!status && gd__cli_seconds() - t->saved > t->save_every) status = save(t);
-    return status;
+    return status ? status : save_between(t);
 }
 
 /* ---- the run ---- */
@@ -213,7 +309,7 @@ gd_status gd__trainer_run(gd_trainer *t)
     gd__meter_end(&t->meter);
     t->seconds = gd__cli_seconds() - begun;
     if (!t->stopped) t->stopped = "epochs";
-    return status ? status : save(t);
+    return save_end(t, status);
 }
 
 void gd__trainer_close(gd_trainer *t)
@@ -225,6 +321,8 @@ void gd__trainer_close(gd_trainer *t)
     gd_release(t->y);
     gd_release(t->check_x);
     gd_release(t->check_y);
+    for (int k = 0; k < 2; k++) gd_archive_free(t->kept[k]);
+    gd__checkpoint_free_copies(&t->point, &t->lowest);
     gd__free(t->ctx, t->order, t->order_bytes);
     gd__checkpoint_close(&t->point);
 }

@@ -34,6 +34,15 @@ typedef struct gd_trainer {
     gd_events *events;
     bool quiet; /* no line an epoch on standard output */
 
+    /* The last two checkpoints kept in memory, the younger first: after a step that failed the model is worth nothing, and
+     * the younger may be what that step stumbled over. */
+    gd_archive *kept[2]; /* NULL: none yet */
+    gd_progress_state kept_at[2];
+    double kept_time, kept_cost; /* seconds: when, and how long that took */
+    gd_tensor **lowest;          /* without a validation: the parameters after the epoch of the lowest loss */
+    bool broken;                 /* a step failed */
+    bool save_fails;             /* and has been complained about */
+
     const char *stopped;  /* why, after the run */
     gd_metrics checked;   /* of the last whole epoch, if there is validation */
     double seconds;       /* of this run */
@@ -49,8 +58,9 @@ typedef struct gd_trainer {
 /* order[0..count) becomes a permutation of 0 .. count - 1, a function of seed and stream alone. */
 void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream);
 
-/* Trains to the last epoch, an early stop, a termination link or Ctrl-C, and saves.  VALUE when the loss is not finite: the
- * checkpoint on disk is then that of an earlier step. */
+/* Trains to the last epoch, an early stop, a termination link or Ctrl-C, and saves.  When something fails on the way (VALUE: the
+ * loss is not finite; IO: a record or standard output cannot be written), what there is to save is saved first: the checkpoint
+ * as it is, or after a step that failed one of shortly before, with the best model of all.  A save in between that fails is a warning and tried again. */
 GD_NODISCARD gd_status gd__trainer_run(gd_trainer *t);
 void gd__trainer_close(gd_trainer *t);
 
