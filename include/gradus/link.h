@@ -89,6 +89,11 @@ typedef struct gd_field {
     {                                                                                            \
         .name = n, .kinds = GD_SET_BOOL, .fallback = {.kind = GD_SET_BOOL, .real = d}, .help = h \
     }
+/* A flag that is left open: false in plain steps, true where gd_minimize runs them. */
+#define GD_OPEN_FLAG(n, h)                                                                          \
+    {                                                                                               \
+        .name = n, .kinds = GD_SET_BOOL | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, .help = h \
+    }
 #define GD_CHOICE(n, d, c, h)                                                                              \
     {                                                                                                      \
         .name = n, .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = d}, .choices = c, \

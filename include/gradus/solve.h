@@ -27,6 +27,7 @@ extern "C" {
     X(LOSS, true, "the loss no longer changes")                                 \
     X(LINK, true, "a termination link of the chain said so")                    \
     X(STUCK, false, "no better point was found")                                \
+    X(DIVERGED, false, "the loss falls without end or is no longer finite")     \
     X(MAX_STEPS, false, "the steps are used up")                                \
     X(MAX_EVALS, false, "the evaluations are used up")                          \
     X(TIME, false, "the time is used up")                                       \
@@ -50,10 +51,14 @@ bool gd_stop_converged(gd_stop reason);
 /* What a callback sees after each step. */
 typedef struct gd_progress {
     int64_t step, evals;
-    double loss;          /* where the step began (gd_minimize) or ended (gd_least_squares) */
-    double gradient_norm; /* NAN where it is not known */
-    double step_norm;     /* of the change of all parameters */
+    double loss;            /* where the step began (gd_minimize) or ended (gd_least_squares) */
+    double loss_after;      /* where it ended; NAN where that is not known */
+    double gradient_norm;   /* largest element, where it ended if that is known; NAN where it is not known */
+    double gradient_length; /* the same gradient's 2-norm; gd_least_squares: NAN */
+    double step_norm;       /* of the change of all parameters */
     double seconds;
+    bool
+        failed; /* a search found nothing or a link skipped the update: that the step is short means nothing */
 } gd_progress;
 
 /* Start from gd_solve_defaults().  A tolerance of 0 turns its rule off. */
@@ -65,6 +70,9 @@ typedef struct gd_solve_options {
     double loss_tol;              /* change of the loss by its size; 0 (gd_least_squares: 1e-15) */
     int patience;                 /* gd_minimize: steps in a row that must be below step_tol or loss_tol; 3 */
     bool noisy; /* gd_minimize: the objective may differ at the same point, ask again each time; false */
+    bool
+        look; /* gd_minimize: loss and gradient after every step, also where that costs an evaluation; false */
+    bool plain; /* gd_minimize: the steps of the chain as they are, see there; false */
     bool (*callback)(void *user, const gd_progress *progress); /* false stops; NULL: none */
     void *callback_user;
 } gd_solve_options;
@@ -75,13 +83,19 @@ typedef struct gd_solve_result {
     gd_stop reason;
     bool converged;
     double loss;          /* at the end */
-    double gradient_norm; /* largest element of the gradient at the end */
+    double gradient_norm; /* largest element of the gradient at the end; NAN where nothing asked for one */
     int64_t steps, evals;
     double seconds;
 } gd_solve_result;
 
 /* Steps of a chain until a rule stops them.  The parameters end at the best point that was evaluated with its loss, also
  * when an evaluation fails: then its status is returned.
+ *
+ * A point is evaluated once (unless noisy): what a search evaluated last serves the next step.  Settings that links leave
+ * open are taken to be set: searches make sure that their update points downhill (descent), first steps of quasi-Newton
+ * links are short (scale_first).  After a search that failed, quasi-Newton and conjugate links start again; steps that fail
+ * or are skipped never count as small ones, and some in a row are STUCK, unless the gradient is as small as rounding lets
+ * it be: then the loss no longer changes.  None of this with plain: then the parameters end where the last step left them.
  * options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,
@@ -90,6 +104,11 @@ GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd
 GD_NODISCARD gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective,
                                         gd_link *chain, const gd_solve_options *options,
                                         gd_solve_result *result);
+
+/* The same with an optimizer that has its parameters, groups and schedules; it is borrowed, and keeps its state.  Limits
+ * count from here on. */
+GD_NODISCARD gd_status gd_minimize_with(gd_optimizer *optimizer, const gd_objective *objective,
+                                        const gd_solve_options *options, gd_solve_result *result);
 
 /* ---- nonlinear least squares ---- */
 

@@ -14,7 +14,7 @@
  * The rest (a shifted product, a low-rank operator of full rank) becomes dense.  A function is taken to be symmetric, as
  * Hessians are: A^T x = A x. */
 #include "base/ctx.h"
-#include "gradus/link.h"
+#include "optim/links/hessian.h"
 
 #include <math.h>
 
@@ -462,6 +462,12 @@ static gd_tensor *leave(gd_ctx *ctx, gd_tensor *out)
     gd_keep(out);
     gd_scope_end(ctx);
     return out;
+}
+
+gd_tensor *gd__linop_matrix(const gd_linop *a, bool *inverse)
+{
+    *inverse = a->kind == DENSE_INVERSE;
+    return a->kind == DENSE || a->kind == DENSE_INVERSE ? a->matrix : NULL;
 }
 
 gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x)

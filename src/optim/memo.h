@@ -1,4 +1,4 @@
-/* The last evaluation with a gradient, for objectives that are functions of the parameters alone. */
+/* Evaluations with a gradient that may be asked for again, for objectives that are functions of the parameters alone. */
 #ifndef GD_OPTIM_MEMO_H
 #define GD_OPTIM_MEMO_H
 
@@ -10,10 +10,12 @@ typedef struct gd_memo gd_memo;
 gd_memo *gd__memo_new(gd_ctx *ctx, int count);
 void gd__memo_free(gd_memo *memo); /* NULL is fine */
 /* Loss and gradients (NULL: not wanted) if they are known for the parameters as they are: references of the caller's. */
-bool gd__memo_find(const gd_memo *memo, const gd_var *var, gd_tensor **loss, gd_tensor **grads);
-/* Remembers an evaluation at the parameters as they are instead of the one before.  Does nothing on other devices than
- * the CPU. */
+bool gd__memo_find(gd_memo *memo, const gd_var *var, gd_tensor **loss, gd_tensor **grads);
+/* Remembers an evaluation at the parameters as they are, beside that of the point where the step began.  Does nothing on
+ * other devices than the CPU. */
 GD_NODISCARD gd_status gd__memo_keep(gd_memo *memo, const gd_var *var, gd_tensor *loss,
                                      gd_tensor *const *grads);
+/* The optimizer's step in which a gradient was last remembered or found; -1: none was. */
+int64_t gd__memo_step(const gd_memo *memo);
 
 #endif

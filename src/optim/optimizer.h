@@ -44,6 +44,7 @@ typedef struct gd_step_share {
     int hooks;
     const gd_step_extra *extra;
     bool search_failed, skipped, not_finite;
+    bool endless; /* the longest step that a search would take was still downhill */
 } gd_step_share;
 
 struct gd_var {
@@ -58,6 +59,7 @@ struct gd_var {
     gd_tensor **grad;              /* owned array of owned tensors, or NULL */
     gd_tensor **update;            /* the same; NULL: the gradient */
     gd_step_share *share;
+    gd_link *curved; /* the last link that ran and has a Hessian; borrowed */
     int64_t step;
     double *last_lrs;
     bool grad_history;
@@ -212,9 +214,13 @@ struct gd_optimizer {
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
     void *watch_user;
+    bool careful;  /* flags that are left open count as set: searches go downhill, first steps are short */
+    bool steepest; /* and the next search is along the gradient: the last one failed */
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 
+/* A flag of a link, or where it is left open whether the run is a careful one. */
+bool gd__open_flag(const gd_link *link, const char *name);
 /* An error while a step is under way. */
 gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */

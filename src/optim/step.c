@@ -139,6 +139,7 @@ static gd_status step_itself(gd_link *link, gd_var *var)
         if (gd__fusable_inside(link)) return gd__var_append(var, link, GD_MODE_STEP);
         return step_target(link, var, gd__target_of(link));
     }
+    if (link->cls->hessian) var->curved = link;
     if (link->cls->step) return link->cls->step(link, var);
     gd_status status = link->cls->update ? link->cls->update(link, var) : GD_OK;
     return status || !link->cls->apply ? status : link->cls->apply(link, var);
@@ -193,6 +194,7 @@ static gd_status apply_itself(gd_link *link, gd_var *var)
 {
     if (gd__is_transform(link))
         return gd__fusable_inside(link) ? gd__var_append(var, link, GD_MODE_APPLY) : half(link, var, true);
+    if (link->cls->hessian) var->curved = link;
     if (link->cls->apply) return link->cls->apply(link, var);
     return link->cls->step ? link->cls->step(link, var) : GD_OK;
 }
@@ -231,6 +233,7 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
         tensors[i] = out[i];
     }
     if (c->var && inner.terminate >= 0) c->var->terminate = inner.terminate;
+    gd__free(ctx, room.hook, (size_t)room.hooks * sizeof *room.hook);
     gd__var_clear(&inner);
     return status;
 }

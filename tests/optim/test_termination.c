@@ -60,6 +60,25 @@ static void norms_stop_after_some_steps_in_a_row(void **state)
         steps_until_stop("terminate_by_gradient_norm(1.58, n=1, ord=3) | lr(1e-9)", bowl, 4, four, 5), 5);
 }
 
+/* The update points uphill, so every search fails and nothing moves: that is no small step and no loss that rests. */
+static void a_failed_search_satisfies_no_rule(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"terminate_by_update_norm(n=2)", "terminate_on_no_improvement(n=2)",
+                                        "terminate_any(terminate_by_update_norm(n=2))"};
+    static const char *const failing[] = {"lr(-1) | strong_wolfe", "lr(-1) | backtracking(init=1e-3)"};
+    for (int i = 0; i < COUNT_OF(rules); i++)
+        for (int k = 0; k < COUNT_OF(failing); k++) {
+            char chain[160];
+            snprintf(chain, sizeof chain, "%s | %s", failing[k], rules[i]);
+            assert_int_equal(steps_until_stop(chain, bowl, 1, one, 12), 12);
+            snprintf(chain, sizeof chain, "%s | %s", rules[i], failing[k]);
+            assert_int_equal(steps_until_stop(chain, bowl, 1, one, 12), 12);
+        }
+    /* where the steps do go on, the rules hold as before */
+    assert_true(steps_until_stop("strong_wolfe | terminate_by_update_norm(n=2)", bowl, 1, one, 12) < 12);
+}
+
 static void losses_stop(void **state)
 {
     (void)state;
@@ -179,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_stop),
         cmocka_unit_test(norms_stop_after_some_steps_in_a_row),
+        cmocka_unit_test(a_failed_search_satisfies_no_rule),
         cmocka_unit_test(losses_stop),
         cmocka_unit_test(criteria_combine),
         cmocka_unit_test(criteria_evaluate_nothing_extra),

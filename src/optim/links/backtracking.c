@@ -2,10 +2,11 @@
  *
  * adaptive: a search that failed goes on from where it stopped in the next step; after a success it starts at init again.
  * Conditions on the slope at the trial cost a gradient there; the others only a value.  Along an update that points uphill
- * any decrease is good enough.
+ * any decrease is good enough, unless descent: then the search is along one that does not (line.h).
  *
  * State: step, where the next search starts. */
 #include "optim/links/line.h"
+#include "optim/optimizer.h"
 
 #include <math.h>
 
@@ -18,6 +19,7 @@ static const gd_field fields[] = {
     GD_CHOICE("condition", "armijo", CONDITIONS, "when a step is good enough"),
     GD_INT("maxiter", 10, 1, 1e6, "tries in a step"),
     GD_FLAG("adaptive", true, "after a failure go on shrinking in the next step"),
+    GD_LINE_DESCENT,
 };
 
 static const gd_field adaptive_fields[] = {
@@ -29,6 +31,7 @@ static const gd_field adaptive_fields[] = {
     GD_REAL("target_iters", 1, 0, 1e6, "rejections that the next search should need"),
     GD_REAL("nplus", 2, 1, INFINITY, "growth of the first step after none was rejected"),
     GD_REAL("scale_beta", 0, 0, 1, "inertia of the first step"),
+    GD_LINE_DESCENT,
 };
 
 typedef struct condition {
@@ -90,6 +93,7 @@ static gd_status backtracking_step(gd_link *link, gd_var *var)
     double init = gd_link_real(link, "init", NULL), accepted = 0, next = 0;
     int tried;
     gd_status status = gd__line_begin(&line, link, var);
+    if (!status && gd__open_flag(link, "descent")) status = gd__line_descend(&line);
     if (!status && searchable(&line)) {
         status = shrink(&line, gd__kept(link, "step", init), gd_link_real(link, "beta", NULL), &tried,
                         &accepted, &next);
@@ -124,6 +128,7 @@ static gd_status adaptive_step(gd_link *link, gd_var *var)
     double beta = gd__kept(link, "beta", gd_link_real(link, "beta", NULL)), accepted = 0, next = 0;
     int tried;
     gd_status status = gd__line_begin(&line, link, var);
+    if (!status && gd__open_flag(link, "descent")) status = gd__line_descend(&line);
     if (!status && searchable(&line)) {
         status = shrink(&line, start, beta, &tried, &accepted, &next);
         if (!status) status = adapt(link, start, beta, tried - 1, accepted > 0);
@@ -138,7 +143,7 @@ const gd_link_class gd_link_backtracking = {
     .formula = "a u with the first a = init beta^k such that f(p - a u) <= f(p) - c a <g, u>",
     .paper = "Armijo, Minimization of functions having Lipschitz continuous first partial derivatives, 1966",
     .fields = fields,
-    .field_count = 6,
+    .field_count = sizeof fields / sizeof *fields,
     .step = backtracking_step,
     .needs_closure = true,
     .restores_params = true,
@@ -150,7 +155,7 @@ const gd_link_class gd_link_adaptive_backtracking = {
     .summary = "backtracking that learns where to start",
     .formula = "as backtracking; the next search starts target_iters tries above what this one found",
     .fields = adaptive_fields,
-    .field_count = 8,
+    .field_count = sizeof adaptive_fields / sizeof *adaptive_fields,
     .step = adaptive_step,
     .needs_closure = true,
     .restores_params = true,

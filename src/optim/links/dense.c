@@ -374,7 +374,7 @@ static gd_status apply_group(gd_link *link, gd_tensor *const *params, gd_tensor 
     gd_status status = dense_open(&d, link, params, count);
     bool none = !status && *gd_link_scalar(link, d.key, "pairs") == 0;
     double sum = 0;
-    if (none && gd_link_flag(link, "scale_first")) status = gd__list_sum(&d.layout, u, &sum);
+    if (none && gd__open_flag(link, "scale_first")) status = gd__list_sum(&d.layout, u, &sum);
     if (none && !status && sum > 1 && isfinite(sum))
         status = gd__list_scaled(&d.layout, u, 1 / sum, out);
     else if (!status) {

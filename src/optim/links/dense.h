@@ -44,7 +44,7 @@
          .help = "steps from restart to restart; auto: the number of elements and one"},                  \
         GD_REAL_OR_NONE("beta", 0, 1, "inertia of the matrix"),                                           \
         GD_INT("update_freq", 1, 1, 1e9, "steps from pair to pair"),                                      \
-        GD_FLAG("scale_first", false, "shorten the first step"),                                          \
+        GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),      \
         GD_FLAG("concat_params", true, "one matrix for all parameters; false: one for each")
 
 #define GD_DENSE_FIELDS      GD_DENSE_FIELDS_("auto", GD_SET_STRING, NULL, GD_SET_NONE)

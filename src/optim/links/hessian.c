@@ -88,8 +88,8 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
     gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), tolerance);
     gd_tensor *divisor = values, *used = gd_gt(size, least);
     if (how && !strcmp(how, "abs")) divisor = size;
-    if (how && !strcmp(how, "clip")) {
-        divisor = gd_maximum(values, least);
+    if (how && (!strcmp(how, "clip") || !strcmp(how, "floor"))) {
+        divisor = gd_maximum(*how == 'c' ? values : size, least);
         used = divisor ? gd_gt(divisor, gd_zeros_like(divisor)) : NULL;
     }
     if (most > 0 && size) used = gd_logical_and(used, largest(size, most));
@@ -99,6 +99,20 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
         part = gd_where(used, gd_div(part, safe), gd_zeros_like(part));
     }
     gd_tensor *x = gd_keep(gd_matmul(vectors, part));
+    gd_scope_end(ctx);
+    return x;
+}
+
+gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor)
+{
+    gd_ctx *ctx = gd_tensor_ctx(m);
+    if (!gd__vector_finite(m) || !gd__vector_finite(b)) return NULL;
+    gd_tensor *values = NULL, *vectors = NULL;
+    gd_scope_begin(ctx);
+    if (gd_eigh(m, &values, &vectors)) values = vectors = NULL;
+    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), floor);
+    gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b);
+    gd_tensor *x = gd_keep(gd_matmul(vectors, gd_mul(gd_maximum(size, least), part)));
     gd_scope_end(ctx);
     return x;
 }

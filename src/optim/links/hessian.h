@@ -18,7 +18,14 @@ gd_tensor *gd__hessian_matrix(gd_link *link, gd_var *var, double h);
 gd_tensor *gd__hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq);
 
 /* H^-1 b by eigenvalues: those below tolerance times the largest in size, and all but the `most` largest (0: all), count
- * as zero and their directions are left out; then `how`: NULL as they are, "abs", or "clip" at the tolerance. */
+ * as zero and their directions are left out; then `how`: NULL as they are, "abs", "clip" at the tolerance, or "floor":
+ * their sizes, at least the tolerance, and no direction left out. */
 gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most);
+
+/* The matrix of an operator that is kept as one, or as its inverse: *inverse.  Borrowed; NULL for other operators. */
+gd_tensor *gd__linop_matrix(const gd_linop *a, bool *inverse);
+/* V |L| V^T b for a symmetric M = V L V^T, the sizes of the eigenvalues at least floor times the largest: a solution where
+ * the inverse of a Hessian is M.  New; NULL without an error where something is not finite. */
+gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor);
 
 #endif

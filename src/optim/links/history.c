@@ -558,7 +558,7 @@ gd_linop *gd__history_identity(const gd_history *h)
 gd_status gd__history_first(gd_history *h, gd_tensor *const *update, gd_tensor **out)
 {
     double sum = 0;
-    gd_status status = gd_link_flag(h->link, "scale_first") ? gd__list_sum(&h->layout, update, &sum) : GD_OK;
+    gd_status status = gd__open_flag(h->link, "scale_first") ? gd__list_sum(&h->layout, update, &sum) : GD_OK;
     double scale = sum > 1 && isfinite(sum) ? 1 / sum : 1;
     return status ? status : gd__list_scaled(&h->layout, update, scale, out);
 }

@@ -1,5 +1,7 @@
 /* The loss along the update. */
 #include "optim/links/line.h"
+#include "optim/links/hessian.h"
+#include "optim/links/vectors.h"
 #include "optim/optimizer.h"
 
 #include <float.h>
@@ -44,6 +46,82 @@ gd_status gd__line_begin(gd_line *line, gd_link *link, gd_var *var)
     line->best = (gd_trial){.f = line->value, .slope = line->slope};
     return status;
 }
+
+/* ---- descent ---- */
+
+#define DOWNHILL 1e-8 /* least cosine between gradient and update */
+#define FLOOR    1e-8 /* least eigenvalue, by the largest */
+
+/* The update has changed: what is known of the line. */
+static gd_status look_again(gd_line *line, bool *downhill)
+{
+    const gd_layout *l = &line->layout;
+    gd_tensor *const *grad = gd_var_grad(line->var);
+    double gg = 0, uu = 0;
+    line->update = gd_var_update(line->var);
+    if (!grad || !line->update) return gd_error(l->ctx);
+    gd_status status = gd__list_dot(l, grad, line->update, &line->slope);
+    if (!status) status = gd__list_dot(l, grad, grad, &gg);
+    if (!status) status = gd__list_dot(l, line->update, line->update, &uu);
+    /* not finite: searches have their own way with that; a gradient of 0 has no way down */
+    *downhill = !isfinite(gg) || isnan(line->slope) || gg == 0 ||
+                line->slope > DOWNHILL * sqrt(gg) * sqrt(uu);
+    line->slope = -line->slope;
+    line->best.slope = line->slope;
+    return status;
+}
+
+/* |H|^-1 g by the matrix of the last link that has one; *made is false where there is none. */
+static gd_status by_curvature(gd_line *line, bool *made)
+{
+    gd_var *var = line->var;
+    gd_ctx *ctx = line->layout.ctx;
+    *made = false;
+    gd_linop *h = var->curved ? gd_link_hessian(var->curved, var) : NULL;
+    if (!h) return gd_error(ctx) == GD_NOMEM ? GD_NOMEM : (gd_clear_error(ctx), GD_OK);
+    bool inverse = false;
+    gd_tensor *matrix = gd__linop_matrix(h, &inverse), *u = NULL;
+    gd_scope_begin(ctx);
+    gd_tensor *g = gd__vector_of(ctx, gd_var_grad(var), line->layout.count);
+    if (matrix && g && gd_size(matrix, 0) == gd_numel(g) && gd__vector_finite(matrix))
+        u = inverse ? gd__spectral_product(matrix, g, FLOOR)
+                    : gd__hessian_spectral(matrix, g, "floor", FLOOR, 0);
+    *made = u && gd__vector_finite(u);
+    gd_status status = gd_error(ctx);
+    if (!status && *made) status = gd__set_update_vector(line->link, var, u);
+    gd_scope_end(ctx);
+    gd_linop_release(h);
+    return status;
+}
+
+/* The gradient; shortened, to a 1-norm of at most 1, after a search that failed: it may have been far too long. */
+static gd_status by_gradient(gd_line *line, bool shorten)
+{
+    double sum = 0;
+    gd_tensor *const *grad = gd_var_grad(line->var);
+    gd_tensor **short_one = grad && shorten ? gd_link_scratch(line->link, line->layout.count) : NULL;
+    if (!grad || (shorten && !short_one)) return gd_error(line->layout.ctx);
+    if (!shorten) return gd_var_set_update(line->var, NULL);
+    gd_status status = gd__list_sum(&line->layout, grad, &sum);
+    if (!status)
+        status = gd__list_scaled(&line->layout, grad, sum > 1 && isfinite(sum) ? 1 / sum : 1, short_one);
+    return status ? status : gd_var_set_update(line->var, short_one);
+}
+
+gd_status gd__line_descend(gd_line *line)
+{
+    bool downhill = true, made = false, steepest = line->var->optimizer && line->var->optimizer->steepest;
+    if (!isfinite(line->value)) return GD_OK;
+    gd_status status = look_again(line, &downhill);
+    if (status || (downhill && !steepest)) return status;
+    if (!steepest) status = by_curvature(line, &made);
+    if (!status && made) status = look_again(line, &downhill);
+    if (status || (made && downhill)) return status;
+    status = by_gradient(line, steepest);
+    return status ? status : look_again(line, &downhill);
+}
+
+/* ---- trials ---- */
 
 /* Moves the parameters to x - a u. */
 static gd_status go_to(gd_line *line, double a)

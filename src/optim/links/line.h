@@ -2,6 +2,7 @@
  *
  *     gd_line line;
  *     gd_status status = gd__line_begin(&line, link, var);        phi(0) and its slope, without evaluating what is known
+ *     if (!status) status = gd__line_descend(&line);              the update points downhill from here on
  *     if (!status) status = gd__line_value(&line, 1, &f);         moves the parameters and evaluates
  *     return gd__line_end(&line, accepted ? 1 : 0, status);       moves them back, bit for bit; the update becomes a u
  *
@@ -30,7 +31,15 @@ typedef struct gd_line {
     int evals;
 } gd_line;
 
+#define GD_LINE_DESCENT \
+    GD_OPEN_FLAG("descent", "replace an update that points uphill; none: only where gd_minimize runs it")
+
 GD_NODISCARD gd_status gd__line_begin(gd_line *line, gd_link *link, gd_var *var);
+/* Makes sure that the update points downhill, g u > 1e-8 |g| |u|.  Where it does not, the link before that has a matrix of
+ * curvature is asked for a solution with the sizes of its eigenvalues, at least 1e-8 of the largest; without one, or where
+ * that does not point downhill either, the update becomes the gradient.  Nothing changes where the gradient is 0 or not
+ * finite. */
+GD_NODISCARD gd_status gd__line_descend(gd_line *line);
 GD_NODISCARD gd_status gd__line_value(gd_line *line, double a, double *value);
 /* Value and slope; the slope is NAN where the value is not finite. */
 GD_NODISCARD gd_status gd__line_try(gd_line *line, double a, gd_trial *trial);

@@ -18,7 +18,7 @@ static const gd_field fields[] = {
     GD_FLAG("ptol_restart", false, "forget all pairs then"),
     GD_REAL_OR_NONE("gtol", 0, INFINITY, "an update that changed less gives no pair"),
     GD_FLAG("gtol_restart", false, "forget all pairs then"),
-    GD_FLAG("scale_first", false, "shorten the first step"),
+    GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),
     GD_INT("update_freq", 1, 1, 1e9, "steps from pair to pair"),
     {.name = "damping",
      .kinds = GD_SET_STRING | GD_SET_NONE,

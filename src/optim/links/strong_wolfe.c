@@ -8,11 +8,13 @@
  * last; an interpolated one that twice comes near an end is moved a tenth into the interval.
  *
  * Outcome: with no acceptable step within maxiter + maxzoom trials (non-finite ones do not count) the update is zero, or
- * with fallback the lowest point seen.  adaptive: then the next search starts at half the step.  An update that does not
- * point downhill is not searched, unless plus_minus: then its opposite is.
+ * with fallback the lowest point seen.  adaptive: then the next search starts at half the step.  At a_max enough decrease
+ * is enough.  An update that does not point downhill is not searched, unless plus_minus: then its opposite is, or descent:
+ * then one that does (line.h).
  *
  * State: scale (of the first step), previous value, slope and step (for a_init). */
 #include "optim/links/line.h"
+#include "optim/optimizer.h"
 
 #include <float.h>
 #include <math.h>
@@ -34,10 +36,12 @@ static const gd_field fields[] = {
     GD_FLAG("adaptive", true, "halve the first step after a failure"),
     GD_FLAG("fallback", false, "without an acceptable step take the lowest point seen"),
     GD_FLAG("plus_minus", false, "search the other way where the update points uphill"),
+    GD_LINE_DESCENT,
 };
 
-#define MAX_POINTS     6  /* that polynomials go through */
-#define MAX_NOT_FINITE 60 /* trials that give no number */
+#define MAX_POINTS     6    /* that polynomials go through */
+#define MAX_NOT_FINITE 60   /* trials that give no number */
+#define ENDLESS        1e12 /* a step of this many updates, still downhill, says that there may be no end */
 
 typedef struct search {
     gd_line line;
@@ -260,7 +264,10 @@ static gd_status bracket(search *s, const gd_trial *zero, double a)
         }
         if (!lower) return narrow(s, zero, before, t);
         if (t.slope >= 0) return narrow(s, zero, t, before);
-        if (t.a >= s->a_max) return GD_OK;
+        if (t.a >= s->a_max) {
+            s->accepted = t.a;
+            return GD_OK;
+        }
         a = extrapolate(s, &before, &t);
         before = t;
     }
@@ -310,7 +317,10 @@ static gd_status strong_wolfe_step(gd_link *link, gd_var *var)
 {
     search s = settings_of(link);
     gd_status status = gd__line_begin(&s.line, link, var);
-    if (!status && s.line.slope > 0 && gd_link_flag(link, "plus_minus")) s.sign = -1;
+    if (!status && s.line.slope > 0 && gd_link_flag(link, "plus_minus"))
+        s.sign = -1;
+    else if (!status && gd__open_flag(link, "descent"))
+        status = gd__line_descend(&s.line);
     gd_trial zero = {.f = s.line.value, .slope = s.sign * s.line.slope};
     double scale = gd__kept(link, "scale", 1);
     if (!status && isfinite(zero.f) && isfinite(zero.slope) && zero.slope < 0) {
@@ -319,6 +329,7 @@ static gd_status strong_wolfe_step(gd_link *link, gd_var *var)
         double lowest = s.sign * s.line.best.a;
         if (!status && s.accepted == 0 && gd_link_flag(link, "fallback") && lowest > 0) s.accepted = lowest;
         if (!status) status = remember(link, &zero, s.accepted);
+        if (s.accepted >= ENDLESS) var->share->endless = true;
     }
     bool halve = s.accepted == 0 && gd_link_flag(link, "adaptive");
     if (!status) status = gd__keep_number(link, "scale", halve ? scale / 2 : 1);
@@ -332,7 +343,7 @@ const gd_link_class gd_link_strong_wolfe = {
     .formula = "a u with f(p - a u) <= f(p) - c1 a <g, u> and |<g(p - a u), u>| <= c2 |<g, u>|",
     .paper = "Nocedal & Wright, Numerical Optimization, 2nd ed. 2006, algorithms 3.5 and 3.6",
     .fields = fields,
-    .field_count = 13,
+    .field_count = sizeof fields / sizeof *fields,
     .step = strong_wolfe_step,
     .needs_closure = true,
     .restores_params = true,

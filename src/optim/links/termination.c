@@ -25,6 +25,29 @@ static gd_status in_a_row(gd_link *link, bool happens, bool *stop)
     return gd__keep_number(link, "times", times);
 }
 
+/* ---- steps that failed ---- */
+
+/* Where the gradient is 0 there is nothing to find: no failure. */
+static gd_status keep_failure(void *user, gd_optimizer *optimizer, gd_var *var)
+{
+    (void)optimizer;
+    bool failed = var->share->search_failed || var->share->skipped;
+    gd_layout l;
+    double most = NAN;
+    gd_status status = gd__layout_init(&l, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
+    if (!status && failed && gd_var_has_grad(var)) status = gd__list_largest(&l, gd_var_grad(var), &most);
+    gd__layout_free(&l);
+    return status ? status : gd__keep_number(user, "failed", failed && most != 0);
+}
+
+/* *failed: the step before this one was a search that found nothing, or was skipped.  That parameters and loss are as they
+ * were says nothing then.  What becomes of this step is known at its end only. */
+static gd_status failed_before(gd_link *link, gd_var *var, bool *failed)
+{
+    *failed = gd__kept(link, "failed", 0) != 0;
+    return gd_var_after_step(var, keep_failure, link);
+}
+
 /* ---- counts ---- */
 
 static gd_status after_evaluations(gd_link *link, gd_var *var, bool *stop)
@@ -128,7 +151,9 @@ static gd_status by_update(gd_link *link, gd_var *var, bool *stop)
     if (!status) gd__layout_free(&l);
     for (int i = 0; i < count && !status; i++)
         status = gd_link_set_state(link, params[i], "previous_params", params[i]);
-    return status ? status : in_a_row(link, norm <= gd_link_real(link, "tol", NULL), stop);
+    bool failed = false;
+    if (!status) status = failed_before(link, var, &failed);
+    return status ? status : in_a_row(link, !failed && norm <= gd_link_real(link, "tol", NULL), stop);
 }
 
 /* ---- the loss ---- */
@@ -152,10 +177,12 @@ static gd_status on_loss(gd_link *link, gd_var *var, bool *stop)
 static gd_status no_improvement(gd_link *link, gd_var *var, bool *stop)
 {
     double loss, best = gd__kept(link, "best", INFINITY);
+    bool failed = false;
     gd_status status = loss_of(var, &loss);
+    if (!status) status = failed_before(link, var, &failed);
     bool better = loss < best - gd_link_real(link, "tol", NULL) || (isfinite(loss) && isinf(best));
     if (!status && better) status = gd__keep_number(link, "best", loss);
-    return status ? status : in_a_row(link, !better, stop);
+    return status ? status : in_a_row(link, !better && !failed, stop);
 }
 
 /* ---- several criteria ---- */
@@ -218,9 +245,11 @@ CRITERION(terminate_any, any_of, criteria_fields, 1, "stops when one of its crit
 CRITERION(terminate_by_gradient_norm, by_gradient, norm_fields, 3, "stops when the gradient is small",
           "norm(g) <= tol, n steps in a row", .slots = NULL)
 CRITERION(terminate_by_update_norm, by_update, norm_fields, 3, "stops when the parameters hardly move",
-          "norm(p - p_before) <= tol, n steps in a row", .slots = update_slots, .slot_count = 1)
+          "norm(p - p_before) <= tol, n steps in a row that did not fail", .slots = update_slots,
+          .slot_count = 1)
 CRITERION(terminate_never, never, NULL, 0, "never stops", "false", .slots = NULL)
 CRITERION(terminate_on_loss_reached, on_loss, loss_fields, 1, "stops when the loss is low enough",
           "f <= value", .slots = NULL)
 CRITERION(terminate_on_no_improvement, no_improvement, improvement_fields, 2,
-          "stops when the loss gets no better", "f >= best - tol, n steps in a row", .slots = NULL)
+          "stops when the loss gets no better", "f >= best - tol, n steps in a row that did not fail",
+          .slots = NULL)

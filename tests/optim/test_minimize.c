@@ -1,0 +1,322 @@
+/* gd_minimize: what it evaluates, when it stops and what it says then. */
+#include "gradus/solve.h"
+#include "support/support.h"
+
+#include <math.h>
+
+#define MOST_CALLS                   4000
+#define assert_near(a, b, tolerance) assert_true(fabs((double)(a) - (double)(b)) <= (tolerance))
+
+/* A function of a vector that writes down where it was called. */
+typedef struct call_log {
+    gd_tensor *p;
+    gd_tensor *(*f)(gd_tensor *p);
+    double at[MOST_CALLS][4], loss[MOST_CALLS];
+    int calls;
+} call_log;
+
+static gd_tensor *at(gd_tensor *x, int i) { return gd_index(x, "0", i); }
+static gd_tensor *plus(gd_tensor *x, double c) { return gd_add_scalar(x, c); }
+
+static gd_tensor *rosenbrock(gd_tensor *p)
+{
+    gd_tensor *bent = gd_sub(at(p, 1), gd_square(at(p, 0)));
+    return gd_add(gd_square(plus(at(p, 0), -1)), gd_mul_scalar(gd_square(bent), 100));
+}
+static gd_tensor *cube(gd_tensor *p)
+{
+    gd_tensor *bent = gd_sub(at(p, 1), gd_mul(gd_square(at(p, 0)), at(p, 0)));
+    return gd_add(gd_square(plus(at(p, 0), -1)), gd_mul_scalar(gd_square(bent), 100));
+}
+static gd_tensor *bowl(gd_tensor *p) { return gd_sum(gd_square(p), NULL, false); }
+static gd_tensor *hill(gd_tensor *p) { return gd_neg(bowl(p)); }
+static gd_tensor *slope(gd_tensor *p) { return gd_sum(p, NULL, false); }
+static gd_tensor *fourth(gd_tensor *p) { return gd_sum(gd_square(gd_square(p)), NULL, false); }
+static gd_tensor *pit(gd_tensor *p) { return gd_sum(gd_log(p), NULL, false); }
+
+static gd_tensor *logged(void *user)
+{
+    call_log *l = user;
+    assert_true(l->calls < MOST_CALLS);
+    assert_int_equal(gd_read_f64(l->p, l->at[l->calls], gd_numel(l->p)), GD_OK);
+    gd_tensor *f = l->f(l->p);
+    if (f) l->loss[l->calls++] = gd_item(gd_detach(f));
+    return f;
+}
+
+static call_log record; /* too large for a stack */
+
+/* Minimises f from (x, y); the parameters are left in record.p until the context ends. */
+static gd_solve_result minimise(gd_ctx *ctx, gd_tensor *(*f)(gd_tensor *), double x, double y,
+                                const char *chain, const gd_solve_options *options)
+{
+    record.calls = 0;
+    record.f = f;
+    record.p = gd_require_grad(VECTOR(ctx, x, y));
+    gd_solve_result r;
+    gd_status status = gd_minimize(&record.p, 1, &(gd_objective){.loss = logged, .user = &record}, chain,
+                                   options, &r);
+    assert_no_error(ctx);
+    assert_int_equal(status, GD_OK);
+    assert_int_equal(r.evals, record.calls);
+    return r;
+}
+
+static int repeated_calls(void)
+{
+    int repeats = 0;
+    for (int i = 0; i < record.calls; i++)
+        for (int k = 0; k < i; k++)
+            if (record.at[i][0] == record.at[k][0] && record.at[i][1] == record.at[k][1]) {
+                repeats++;
+                break;
+            }
+    return repeats;
+}
+
+/* ---- evaluations ---- */
+
+static void no_point_is_evaluated_twice(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"lbfgs | strong_wolfe",
+                                         "bfgs | strong_wolfe",
+                                         "polak_ribiere | strong_wolfe(c2=0.1)",
+                                         "lbfgs | backtracking(condition=\"wolfe\")",
+                                         "adam | lr(0.1)",
+                                         "heavy_ball(0.5) | lr(1e-3)",
+                                         "strong_wolfe"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        gd_solve_options o = gd_solve_defaults();
+        o.max_steps = 100;
+        gd_solve_result r = minimise(ctx, rosenbrock, -1.2, 1, chains[i], &o);
+        if (repeated_calls())
+            fail_msg("%s: %d of %lld evaluations were known", chains[i], repeated_calls(),
+                     (long long)r.evals);
+        /* what it says is true of the point where it ends */
+        double end[2];
+        assert_int_equal(gd_read_f64(record.p, end, 2), GD_OK);
+        double bent = end[1] - end[0] * end[0], left = 1 - end[0];
+        assert_near(r.loss, left * left + 100 * bent * bent, 1e-12);
+        double gx = fabs(-2 * left - 400 * end[0] * bent), gy = fabs(200 * bent);
+        assert_near(r.gradient_norm, fmax(gx, gy), 1e-9 * fmax(1, gx));
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+    /* 47 are what SciPy's L-BFGS-B needs here */
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_solve_result r = minimise(ctx, rosenbrock, -1.2, 1, "lbfgs | strong_wolfe", NULL);
+    assert_true(r.converged && r.evals <= 47);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+/* With noise the same point is asked for again, once a step at least. */
+static void a_noisy_objective_is_asked_again(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_solve_options o = gd_solve_defaults();
+    o.noisy = true;
+    o.max_steps = 10;
+    minimise(ctx, rosenbrock, -1.2, 1, "lbfgs | strong_wolfe", &o);
+    assert_true(repeated_calls() >= 9);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+typedef struct mover {
+    double loss, loss_after, gradient; /* in the step after the change */
+    int64_t steps;
+} mover;
+
+static bool move_once(void *user, const gd_progress *progress)
+{
+    mover *m = user;
+    m->steps = progress->step;
+    if (progress->step == 3) {
+        gd_scope_begin(gd_tensor_ctx(record.p));
+        assert_int_equal(gd_assign(record.p, VECTOR(gd_tensor_ctx(record.p), 3, 4)), GD_OK);
+        gd_scope_end(gd_tensor_ctx(record.p));
+    }
+    m->loss = progress->loss;
+    m->loss_after = progress->loss_after;
+    m->gradient = progress->gradient_length;
+    return progress->step < 4;
+}
+
+/* lr(0.1) on |p|^2 multiplies p by 0.8: from (3, 4) the loss goes from 25 to 16, the gradient is 2 * 4 long. */
+static void parameters_that_the_caller_moves_are_evaluated_where_they_are(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    mover m = {0};
+    gd_solve_options o = gd_solve_defaults();
+    o.callback = move_once;
+    o.callback_user = &m;
+    gd_solve_result r = minimise(ctx, bowl, 1, 1, "lr(0.1)", &o);
+    assert_int_equal(r.reason, GD_STOP_CALLER);
+    assert_near(m.loss, 25, 1e-12);
+    assert_near(m.loss_after, 16, 1e-12);
+    assert_near(m.gradient, 8, 1e-12);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+/* ---- reasons ---- */
+
+static void runs_say_why_they_stop(void **state)
+{
+    (void)state;
+    static const struct {
+        gd_tensor *(*f)(gd_tensor *);
+        double x, y;
+        const char *chain;
+        gd_stop reason;
+        int most; /* evaluations */
+    } cases[] = {
+        {rosenbrock, -1.2, 1, "lbfgs | strong_wolfe", GD_STOP_GRADIENT, 60},
+        {bowl, 1, 2, "newton", GD_STOP_GRADIENT, 5},
+        {bowl, 0, 0, "lbfgs | strong_wolfe", GD_STOP_GRADIENT, 2}, /* it starts at the minimum */
+        {hill, 1, 2, "lbfgs | strong_wolfe", GD_STOP_DIVERGED, 100},
+        {hill, 1, 2, "bfgs | strong_wolfe", GD_STOP_DIVERGED, 100},
+        {hill, 1, 2, "newton | strong_wolfe", GD_STOP_DIVERGED, 100},
+        {slope, 1, 2, "lbfgs | strong_wolfe", GD_STOP_DIVERGED, 100},
+        {fourth, 3, 3, "lr(10)", GD_STOP_DIVERGED, 20}, /* overshoots to infinity */
+        {pit, 1, 1, "lbfgs | strong_wolfe", GD_STOP_STUCK, 400},
+        {pit, 1, 1, "newton | strong_wolfe", GD_STOP_STUCK, 400},
+        {bowl, 1, 2, "lr(-1) | strong_wolfe(descent=false)", GD_STOP_STUCK, 10},
+        {pit, -1, 1, "lbfgs | strong_wolfe", GD_STOP_NOT_FINITE, 2},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        gd_solve_result r = minimise(ctx, cases[i].f, cases[i].x, cases[i].y, cases[i].chain, NULL);
+        if (r.reason != cases[i].reason || r.evals > cases[i].most)
+            fail_msg("case %d, %s: %s after %lld evaluations", i, cases[i].chain, gd_stop_name(r.reason),
+                     (long long)r.evals);
+        assert_int_equal(r.converged, gd_stop_converged(r.reason));
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
+static void a_failed_search_satisfies_no_tolerance(void **state)
+{
+    (void)state;
+    gd_solve_options o = gd_solve_defaults();
+    o.step_tol = 1e-10;
+    o.loss_tol = 1e-10;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_solve_result r = minimise(ctx, bowl, 1, 2, "lr(-1) | strong_wolfe(descent=false)", &o);
+    assert_int_equal(r.reason, GD_STOP_STUCK);
+    /* the first step of bfgs is far too long here: it stopped at 749 and called it converged */
+    r = minimise(ctx, cube, -1.2, 1, "bfgs | strong_wolfe", &o);
+    assert_true(r.converged && r.loss < 1e-12);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+/* A loss that rounding keeps from getting lower has converged, whatever its gradient is in absolute terms. */
+static gd_tensor *tall(gd_tensor *p) { return plus(gd_mul_scalar(bowl(plus(p, -3)), 1e6), 1e12); }
+
+static void a_search_that_fails_for_rounding_has_converged(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_solve_options o = gd_solve_defaults();
+    o.gradient_tol = 1e-300;
+    gd_solve_result r = minimise(ctx, tall, 1.1, 2.7, "lbfgs | strong_wolfe", &o);
+    assert_true(r.converged);
+    assert_near(r.loss, 1e12, 1);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+/* ---- plain steps, and optimizers of the caller's ---- */
+
+static void plain_steps_are_exactly_those_of_the_chain(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_solve_options o = gd_solve_defaults();
+    o.plain = true;
+    o.max_steps = 7;
+    /* x grows by 1.2 in size with every step: the start was best, and it does not go back there */
+    gd_solve_result r = minimise(ctx, bowl, 1, 0, "lr(1.1)", &o);
+    assert_int_equal(r.steps, 7);
+    assert_int_equal(r.reason, GD_STOP_MAX_STEPS);
+    assert_near(r.loss, pow(1.2, 14), 1e-12);
+    assert_near(r.gradient_norm, 2 * pow(1.2, 7), 1e-12);
+    assert_values_near(record.p, 1e-12, -pow(1.2, 7), 0);
+    /* at the minimum it goes on */
+    r = minimise(ctx, bowl, 0, 0, "lr(0.1)", &o);
+    assert_int_equal(r.steps, 7);
+    /* an update that points uphill is what it is */
+    r = minimise(ctx, bowl, 1, 2, "lr(-1) | strong_wolfe", &o);
+    assert_int_equal(r.steps, 7);
+    assert_values(record.p, 1, 2);
+    o.max_steps = 0;
+    r = minimise(ctx, bowl, 1, 2, "lr(0.1)", &o);
+    assert_int_equal(r.steps, 0);
+    assert_near(r.loss, 5, 1e-15);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+static gd_tensor *two_bowls(void *user)
+{
+    gd_tensor **p = user;
+    return gd_add(bowl(p[0]), bowl(p[1]));
+}
+
+/* Rates 0.1 and 0.25 multiply by 0.8 and 0.5. */
+static void groups_of_the_callers_optimizer_hold_and_limits_count_anew(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_tensor *p[2] = {gd_require_grad(VECTOR(ctx, 1, 1)), gd_require_grad(VECTOR(ctx, 1, 1))};
+    gd_optimizer *opt = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.1)"));
+    assert_int_equal(gd_optimizer_add(opt, "a", p[0]), GD_OK);
+    assert_int_equal(gd_optimizer_add(opt, "b", p[1]), GD_OK);
+    assert_int_equal(gd_optimizer_regroup(opt, "b", "lr=0.25"), GD_OK);
+    gd_solve_options o = gd_solve_defaults();
+    o.max_steps = 3;
+    gd_solve_result r;
+    for (int i = 1; i <= 2; i++) {
+        gd_objective objective = {.loss = two_bowls, .user = p};
+        assert_int_equal(gd_minimize_with(opt, &objective, &o, &r), GD_OK);
+        assert_int_equal(r.steps, 3);
+        assert_int_equal(r.evals, 4);
+        assert_values_near(p[0], 1e-12, pow(0.8, 3 * i), pow(0.8, 3 * i));
+        assert_values_near(p[1], 1e-12, pow(0.5, 3 * i), pow(0.5, 3 * i));
+    }
+    assert_int_equal(gd_optimizer_steps(opt), 6);
+    gd_optimizer_free(opt);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_point_is_evaluated_twice),
+        cmocka_unit_test(a_noisy_objective_is_asked_again),
+        cmocka_unit_test(parameters_that_the_caller_moves_are_evaluated_where_they_are),
+        cmocka_unit_test(runs_say_why_they_stop),
+        cmocka_unit_test(a_failed_search_satisfies_no_tolerance),
+        cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),
+        cmocka_unit_test(plain_steps_are_exactly_those_of_the_chain),
+        cmocka_unit_test(groups_of_the_callers_optimizer_hold_and_limits_count_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
