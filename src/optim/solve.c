@@ -388,7 +388,8 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
 {
     gd_solve_options defaults = gd_solve_defaults();
     if (result) *result = failure;
-    if (!o || !objective) return GD_ARGUMENT;
+    if (!o || !objective)
+        return gd__null(o ? gd_optimizer_ctx(o) : NULL, "minimize: the optimizer or the objective is NULL");
     run r = {.ctx = gd_optimizer_ctx(o),
              .optimizer = o,
              .objective = objective,
