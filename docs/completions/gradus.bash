@@ -14,15 +14,15 @@ _gradus()
         files=' --trace --plot --out '
         ;;
     fit)
-        options='--help --y --param --weights --sigma --bound --chain --steps --plot --out --json --separator --no-header --device --seed --threads'
+        options='--help --y --param --weights --sigma --bound --chain --steps --plot --out --json --separator --no-header --encoding --device --seed --threads'
         files=' --plot --out '
         ;;
     train)
-        options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --no-header --dtype --device --seed --threads'
+        options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --no-header --encoding --dtype --device --seed --threads'
         files=' --target --out --resume --trace --events '
         ;;
     predict)
-        options='--help --out --probabilities --score --target --json --separator --no-header --device --threads'
+        options='--help --out --probabilities --score --target --json --separator --no-header --encoding --device --threads'
         files=' --out --target '
         ;;
     eval)

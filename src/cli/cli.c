@@ -24,32 +24,54 @@ int gd__cli_code(const gd_cli *cli, gd_status status)
     }
 }
 
-gd_status gd__cli_flush(gd_cli *cli)
+/* Writes all of a text to standard output or error. */
+static int write_out(int fd, const char *text, size_t size)
 {
-    if (cli->out.failed) return GD_NOMEM;
-    for (size_t at = 0; at < cli->out.used;) {
-        ssize_t put = write(STDOUT_FILENO, cli->out.data + at, cli->out.used - at);
+    for (size_t at = 0; at < size;) {
+        ssize_t put = write(fd, text + at, size - at);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) {
-            char text[128];
-            if (strerror_r(errno, text, sizeof text) != 0)
-                (void)snprintf(text, sizeof text, "error %d", errno);
-            gd__text_clear(&cli->out);
-            return gd_fail(cli->ctx, GD_IO, "standard output: cannot write: %s", text);
-        }
+        if (put < 0) return errno;
         at += (size_t)put;
     }
+    return 0;
+}
+
+gd_status gd__cli_flush(gd_cli *cli)
+{
+    gd_text *out = &cli->out, plain = gd__text(cli->ctx);
+    if (out->failed) return GD_NOMEM;
+    /* a table for another program has its bytes as they are; people get text that no data can disguise */
+    bool raw = cli->raw && !isatty(STDOUT_FILENO);
+    if (!raw && out->used) {
+        gd__text_plain(&plain, out->data, out->used, true);
+        out = &plain;
+    }
+    int code = plain.failed ? 0 : write_out(STDOUT_FILENO, out->data, out->used);
+    bool failed = plain.failed;
+    gd__text_free(&plain);
     gd__text_clear(&cli->out);
-    return GD_OK;
+    if (failed) return GD_NOMEM;
+    if (!code) return GD_OK;
+    char text[128];
+    if (strerror_r(code, text, sizeof text) != 0) (void)snprintf(text, sizeof text, "error %d", code);
+    return gd_fail(cli->ctx, GD_IO, "standard output: cannot write: %s", text);
+}
+
+/* "gradus: " and a sentence on standard error, in one piece, also where there is no memory. */
+static void say(const char *before, const char *text)
+{
+    char line[8192];
+    size_t size = strlen(text), used = (size_t)snprintf(line, sizeof line, "gradus: %s", before);
+    for (size_t at = 0; at < size && used + GD_PLAIN_PIECE + 1 < sizeof line;)
+        used += gd__plain_piece(text, size, &at, false, line + used);
+    line[used++] = '\n';
+    (void)write_out(STDERR_FILENO, line, used);
 }
 
 /* One sentence on standard error. */
 static void complain(const gd_ctx *ctx, int code)
 {
-    const char *text = gd_error(ctx)            ? gd_error_text(ctx)
-                       : code == GD_EXIT_FAILED ? "out of memory"
-                                                : "failed";
-    (void)fprintf(stderr, "gradus: %s\n", text);
+    say("", gd_error(ctx) ? gd_error_text(ctx) : code == GD_EXIT_FAILED ? "out of memory" : "failed");
 }
 
 static int run_command(gd_cli *cli, const gd_command *command, int argc, char *const *argv)
@@ -116,7 +138,7 @@ static int threads_wanted(int argc, char *const *argv)
 static void warn(void *user, const char *text)
 {
     (void)user;
-    (void)fprintf(stderr, "gradus: warning: %s\n", text);
+    say("warning: ", text);
 }
 
 /* A standard stream that was closed becomes one that cannot be used: otherwise the first file opened would take its number,

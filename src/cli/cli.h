@@ -9,6 +9,7 @@ enum { GD_EXIT_DONE = 0, GD_EXIT_FAILED = 1, GD_EXIT_USAGE = 2 };
 struct gd_cli {
     gd_ctx *ctx;
     gd_text out;  /* goes to standard output when the command returns, or at gd__cli_flush */
+    bool raw;     /* out is a table for programs: its bytes are not changed, unless they go to a terminal */
     bool running; /* the command line is understood; from here on an error is a failed run */
 };
 

@@ -236,6 +236,7 @@ static gd_status predict(job *j)
     if (status) return status;
     if (j->text.failed) return GD_NOMEM;
     if (j->out) return gd__write_output(j->ctx, j->out, j->text.data, j->text.used);
+    j->cli->raw = !j->json;
     gd__text_append(&j->cli->out, j->text.data, j->text.used);
     return j->cli->out.failed ? GD_NOMEM : GD_OK;
 }

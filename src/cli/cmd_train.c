@@ -448,10 +448,8 @@ static void introduce(job *j)
     gd_text *out = &t->cli->out;
     const gd_recipe *r = &t->point.recipe;
     if (t->quiet) return;
-    if (r->task == GD_TASK_CLASSIFY)
-        gd__text_put(out, "%d classes of %.60s", r->classes.count, r->target);
-    else
-        gd__text_put(out, "%.60s", r->target);
+    if (r->task == GD_TASK_CLASSIFY) gd__text_put(out, "%d classes of ", r->classes.count);
+    gd__text_plain(out, r->target, strlen(r->target) < 60 ? strlen(r->target) : 60, false);
     gd__text_add(out, " from rows of ");
     for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%lld", i ? " x " : "", (long long)r->row[i]);
     gd__text_put(out, "; %lld rows to learn from, %lld to validate\n", (long long)t->rows,

@@ -7,6 +7,7 @@
 #include "cli/csv.h"
 #include "cli/gzip.h"
 #include "cli/text.h"
+#include "cli/words.h"
 #include "optim/suggest.h"
 
 #include <math.h>
@@ -28,6 +29,7 @@ struct gd_csv {
     size_t lines, line_bytes;
     const char **name; /* of the columns; interned or in data */
     size_t name_bytes;
+    gd_name_index index; /* of the names */
     int columns;
 };
 
@@ -193,13 +195,9 @@ static char find_separator(const scan *s)
     return count[1] > count[0] && count[1] >= count[2] ? ';' : count[2] > count[0] ? '\t' : ',';
 }
 
-/* Marks and line ends that other programs write; what is no text at all is refused. */
+/* Line ends that other programs write; what is no text at all is refused. */
 static gd_status prepare(scan *s)
 {
-    const unsigned char *b = (const unsigned char *)s->data;
-    if (s->end >= 2 && ((b[0] == 0xFF && b[1] == 0xFE) || (b[0] == 0xFE && b[1] == 0xFF)))
-        return gd_fail(s->csv->ctx, GD_FORMAT, "%s: UTF-16 text; save it as UTF-8", s->csv->source);
-    if (s->end >= 3 && b[0] == 0xEF && b[1] == 0xBB && b[2] == 0xBF) s->at = 3;
     const char *nul = memchr(s->data, 0, s->end);
     if (nul) {
         int64_t line = 1;
@@ -237,7 +235,43 @@ static gd_status name_columns(gd_csv *csv, bool header)
         csv->name[i] = header ? csv->data + csv->cell[i] : gd__intern(csv->ctx, text, (size_t)length);
         if (!csv->name[i]) return GD_NOMEM;
     }
+    return gd__name_index_build(csv->ctx, csv->name, csv->columns, &csv->index);
+}
+
+/* Every cell is UTF-8: other bytes would all look the same to whoever reads the result. */
+static gd_status check_utf8(const gd_csv *csv, const gd_csv_options *options)
+{
+    for (size_t i = 0; i < csv->cells; i++) {
+        const char *s = csv->data + csv->cell[i];
+        size_t length = 1;
+        while (*s && (length = gd__utf8_length(s))) s += length;
+        if (length) continue;
+        size_t row = i / (size_t)csv->columns, column = i % (size_t)csv->columns;
+        char name[80];
+        bool header = row == 0 && !options->no_header;
+        if (header)
+            (void)snprintf(name, sizeof name, "%zu", column + 1);
+        else
+            (void)snprintf(name, sizeof name, "'%.60s'", csv->name[column]);
+        return gd_fail(
+            csv->ctx, GD_FORMAT,
+            "%s: line %lld, column %s: byte 0x%02X is not UTF-8; --encoding latin1 or windows-1252 may "
+            "be what it is",
+            csv->source, (long long)csv->line[row], name, (unsigned)(unsigned char)*s);
+    }
     return GD_OK;
+}
+
+static bool is_ascii(const char *data, size_t size)
+{
+    uint64_t all = 0, word;
+    size_t i = 0;
+    for (; i + sizeof word <= size; i += sizeof word) {
+        memcpy(&word, data + i, sizeof word);
+        all |= word;
+    }
+    for (; i < size; i++) all |= (unsigned char)data[i];
+    return !(all & UINT64_C(0x8080808080808080));
 }
 
 static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *options)
@@ -245,6 +279,7 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
     scan s = {.csv = csv, .data = csv->data, .end = size, .line = 1, .separator = options->separator};
     gd_status status = prepare(&s);
     if (status) return status;
+    bool ascii = is_ascii(csv->data, size);
     skip_preamble(&s);
     if (s.at >= s.end) return gd_fail(csv->ctx, GD_FORMAT, "%s: the file is empty", csv->source);
     if (!s.separator) s.separator = find_separator(&s);
@@ -252,16 +287,15 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
     if (!status) status = name_columns(csv, !options->no_header);
     while (!status && s.at < s.end)
         if (!empty_line(&s)) status = read_row(&s);
-    return status;
+    return status || ascii ? status : check_utf8(csv, options);
 }
 
 /* ---- making ---- */
 
-/* Takes the block over, also when it fails. */
-static gd_csv *parse_block(gd_ctx *ctx, const char *source, char *data, size_t size, size_t block,
-                           const gd_csv_options *options)
+/* The rows of a block of UTF-8, which it takes over, also when it fails. */
+static gd_csv *parse_text(gd_ctx *ctx, const char *source, char *data, size_t size, size_t block,
+                          const gd_csv_options *options)
 {
-    static const gd_csv_options defaults;
     gd_csv *csv = gd__calloc(ctx, sizeof *csv);
     if (!csv) {
         gd__free(ctx, data, block);
@@ -271,9 +305,9 @@ static gd_csv *parse_block(gd_ctx *ctx, const char *source, char *data, size_t s
     csv->data = data;
     csv->block = block;
     csv->source = gd__strdup(ctx, source);
-    if (csv->source && scan_all(csv, size, options ? options : &defaults) == GD_OK) {
+    if (csv->source && scan_all(csv, size, options) == GD_OK) {
         /* rows of the header: its cells stay in front, so rows are counted from behind it */
-        if (!options || !options->no_header) {
+        if (!options->no_header) {
             csv->cells -= (size_t)csv->columns;
             csv->lines--;
             memmove(csv->cell, csv->cell + csv->columns, csv->cells * sizeof *csv->cell);
@@ -282,6 +316,17 @@ static gd_csv *parse_block(gd_ctx *ctx, const char *source, char *data, size_t s
         return csv;
     }
     gd__csv_free(csv);
+    return NULL;
+}
+
+static gd_csv *parse_block(gd_ctx *ctx, const char *source, char *data, size_t size, size_t block,
+                           const gd_csv_options *options)
+{
+    static const gd_csv_options defaults;
+    if (!options) options = &defaults;
+    if (!gd__to_utf8(ctx, source, options->encoding, &data, &size, &block))
+        return parse_text(ctx, source, data, size, block, options);
+    gd__free(ctx, data, block);
     return NULL;
 }
 
@@ -311,6 +356,7 @@ void gd__csv_free(gd_csv *csv)
     gd__free(csv->ctx, csv->cell, csv->cell_bytes);
     gd__free(csv->ctx, csv->line, csv->line_bytes);
     gd__free(csv->ctx, csv->name, csv->name_bytes);
+    gd__name_index_free(csv->ctx, &csv->index);
     gd__free(csv->ctx, csv, sizeof *csv);
 }
 
@@ -329,9 +375,19 @@ const char *gd__csv_cell(const gd_csv *csv, int64_t row, int column)
 
 int gd__csv_find(const gd_csv *csv, const char *name)
 {
-    for (int i = 0; i < csv->columns; i++)
-        if (!strcmp(csv->name[i], name)) return i;
-    return -1;
+    return gd__name_index_find(&csv->index, csv->name, name);
+}
+
+static gd_status called_twice(const gd_csv *csv, int column)
+{
+    const char *name = csv->name[column];
+    return *name ? gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns are called '%.60s'", csv->source, name)
+                 : gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns have no name", csv->source);
+}
+
+gd_status gd__csv_check_names(const gd_csv *csv)
+{
+    return csv->index.first_again < 0 ? GD_OK : called_twice(csv, csv->index.first_again);
 }
 
 /* "a, b, c" or "a, b, c and 20 more", for messages. */
@@ -360,9 +416,8 @@ static bool header_is_numbers(const gd_csv *csv)
 int gd__csv_column(const gd_csv *csv, const char *name)
 {
     int found = gd__csv_find(csv, name);
-    for (int i = found + 1; found >= 0 && i < csv->columns; i++) {
-        if (strcmp(csv->name[i], name) != 0) continue;
-        (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns are called '%.60s'", csv->source, name);
+    if (found >= 0 && gd__name_index_is_twice(&csv->index, csv->name, name)) {
+        (void)called_twice(csv, found);
         return -1;
     }
     if (found >= 0) return found;

@@ -6,13 +6,13 @@
  *   gd__csv_free(csv);
  *
  * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line; line
- * ends LF or CRLF; a UTF-8 mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
+ * ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
  * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; every row has as
  * many cells.  Memory: the file, 8 bytes a cell, 16 a row. */
 #ifndef GD_CLI_CSV_H
 #define GD_CLI_CSV_H
 
-#include "base/ctx.h"
+#include "cli/encoding.h"
 #include "gradus/tensor.h"
 
 typedef struct gd_csv gd_csv;
@@ -20,10 +20,11 @@ typedef struct gd_csv gd_csv;
 typedef struct gd_csv_options {
     char separator; /* 0: found from the first line */
     bool no_header; /* the columns are called c1, c2, ... */
+    gd_encoding encoding;
 } gd_csv_options;
 
 /* Reads bytes; `source` leads the errors.  options NULL: defaults.  New; NULL with FORMAT recorded: ragged rows, an open
- * quote, bytes that are not text, no line at all. */
+ * quote, bytes that are not text or not of the encoding, no line at all. */
 gd_csv *gd__csv_parse(gd_ctx *ctx, const char *source, const void *data, size_t size,
                       const gd_csv_options *options);
 /* Reads a file, gzip or not. */
@@ -34,6 +35,8 @@ int64_t gd__csv_rows(const gd_csv *csv);
 int gd__csv_columns(const gd_csv *csv);
 const char *gd__csv_name(const gd_csv *csv, int column); /* borrowed */
 const char *gd__csv_source(const gd_csv *csv);           /* borrowed */
+/* ARGUMENT: two columns have the same name. */
+GD_NODISCARD gd_status gd__csv_check_names(const gd_csv *csv);
 /* The column of a name; -1 with ARGUMENT recorded when there is none or there are two. */
 int gd__csv_column(const gd_csv *csv, const char *name);
 /* The same without an error: -1. */

@@ -45,8 +45,8 @@ static gd_status unknown_class(gd_dataset *d, const char *source, const char *na
 }
 
 /* Gives every sorted label its class: the next one found, or its place among those known. */
-static gd_status number_labels(gd_dataset *d, const char *source, const label *sorted, bool known,
-                               int64_t *out)
+static gd_status number_labels(gd_dataset *d, const char *source, const label *sorted,
+                               const gd_name_index *known, int64_t *out)
 {
     int found = -1;
     gd_status status = GD_OK;
@@ -54,7 +54,7 @@ static gd_status number_labels(gd_dataset *d, const char *source, const label *s
         if (i == 0 || compare_labels(&sorted[i - 1], &sorted[i]) != 0) {
             char number[GD_NUMBER_SIZE];
             const char *name = label_name(&sorted[i], number);
-            found = known ? gd__words_find(&d->classes, name) : d->classes.count;
+            found = known ? gd__name_index_find(known, d->classes.word, name) : d->classes.count;
             if (found < 0) return unknown_class(d, source, name);
             if (!known) status = gd__words_add(d->ctx, &d->classes, name, strlen(name));
             if (d->classes.count > MAX_CLASSES)
@@ -70,8 +70,11 @@ static gd_status set_classes(gd_dataset *d, const char *source, label *labels, b
 {
     qsort(labels, (size_t)d->rows, sizeof *labels, compare_labels);
     d->y = gd_empty(d->ctx, GD_I64, 1, (int64_t[]){d->rows});
-    if (!d->y) return gd_error(d->ctx);
-    gd_status status = number_labels(d, source, labels, known, gd_data_mut(d->y));
+    gd_name_index index = {.first_again = -1};
+    gd_status status = d->y ? GD_OK : gd_error(d->ctx);
+    if (!status && known) status = gd__name_index_build(d->ctx, d->classes.word, d->classes.count, &index);
+    if (!status) status = number_labels(d, source, labels, known ? &index : NULL, gd_data_mut(d->y));
+    gd__name_index_free(d->ctx, &index);
     if (!status && d->classes.count < 2)
         status = gd_fail(d->ctx, GD_FORMAT, "%s: every row is of class '%.60s': nothing to tell apart",
                          source, d->classes.word[0]);
@@ -107,31 +110,52 @@ static bool begins_with_text(const gd_csv *csv, int column)
     return *first && !gd__is_number(first, strlen(first), true, &value);
 }
 
-static gd_status find_columns(gd_dataset *d, const gd_data_request *q, table *t)
+/* The columns asked for, in that order. */
+static gd_status find_wanted(gd_dataset *d, const gd_data_request *q, table *t)
 {
-    gd_status status = GD_OK;
-    int wanted = q->features ? q->features->count : 0;
-    for (int i = 0; i < wanted && !status; i++) {
+    for (int i = 0; i < q->features->count; i++) {
         t->feature[i] = gd__csv_column(t->csv, q->features->word[i]);
         if (t->feature[i] < 0) return gd_error(d->ctx);
         if (t->feature[i] == t->target)
             return gd_fail(d->ctx, GD_ARGUMENT, "%s: column '%.60s' is feature and target", q->path,
                            q->features->word[i]);
     }
-    t->features = wanted;
-    for (int i = 0; q->ignored && i < q->ignored->count; i++)
-        if (gd__csv_column(t->csv, q->ignored->word[i]) < 0) return gd_error(d->ctx);
-    for (int i = 0; i < gd__csv_columns(t->csv) && !wanted; i++)
-        if (i != t->target && !(q->ignored && gd__words_find(q->ignored, gd__csv_name(t->csv, i)) >= 0))
-            t->feature[t->features++] = i;
-    if (!t->features) return gd_fail(d->ctx, GD_ARGUMENT, "%s: no column is left to learn from", q->path);
+    t->features = q->features->count;
+    return GD_OK;
+}
+
+/* All columns but the target and those ignored.  Numbers must be told apart by their names afterwards. */
+static gd_status find_others(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    int columns = gd__csv_columns(t->csv);
+    bool *ignored = gd__calloc(d->ctx, (size_t)columns * sizeof *ignored);
+    gd_status status = ignored ? gd__csv_check_names(t->csv) : GD_NOMEM;
+    for (int i = 0; q->ignored && i < q->ignored->count && !status; i++)
+        ignored[gd__csv_find(t->csv, q->ignored->word[i])] = true;
+    for (int i = 0; i < columns && !status; i++)
+        if (i != t->target && !ignored[i]) t->feature[t->features++] = i;
     for (int i = 0; i < t->features && !status; i++) {
         const char *name = gd__csv_name(t->csv, t->feature[i]);
-        status = gd__words_add(d->ctx, &d->features, name, strlen(name));
-        if (!status && !wanted && begins_with_text(t->csv, t->feature[i]))
+        if (begins_with_text(t->csv, t->feature[i]))
             status = gd_fail(d->ctx, GD_FORMAT,
                              "%s: column '%.60s' holds text; leave it out with --ignore '%.60s'", q->path,
                              name, name);
+    }
+    gd__free(d->ctx, ignored, (size_t)columns * sizeof *ignored);
+    return status;
+}
+
+static gd_status find_columns(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    for (int i = 0; q->ignored && i < q->ignored->count; i++)
+        if (gd__csv_column(t->csv, q->ignored->word[i]) < 0) return gd_error(d->ctx);
+    bool wanted = q->features && q->features->count;
+    gd_status status = wanted ? find_wanted(d, q, t) : find_others(d, q, t);
+    if (!status && !t->features)
+        status = gd_fail(d->ctx, GD_ARGUMENT, "%s: no column is left to learn from", q->path);
+    for (int i = 0; i < t->features && !status; i++) {
+        const char *name = gd__csv_name(t->csv, t->feature[i]);
+        status = gd__words_add(d->ctx, &d->features, name, strlen(name));
     }
     return status;
 }

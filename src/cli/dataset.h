@@ -43,11 +43,13 @@ bool gd__dataset_is_table(const char *path);
 
 /* ---- the options that describe one ---- */
 
-#define GD_TABLE_OPTIONS                                                               \
-    GD_OPTION("separator", "C", "of a table: , ; or tab (found from the first line)"), \
-        GD_SWITCH("no-header", "the table's first line is data; the columns are called c1, c2, ...")
+#define GD_TABLE_OPTIONS                                                                              \
+    GD_OPTION("separator", "C", "of a table: , ; or tab (found from the first line)"),                \
+        GD_SWITCH("no-header", "the table's first line is data; the columns are called c1, c2, ..."), \
+        GD_OPTION("encoding", "utf-8|latin1|windows-1252|utf-16",                                     \
+                  "of the table's text (utf-8, or utf-16 where the file begins with its mark)")
 
-/* --separator and --no-header. */
+/* --separator, --no-header and --encoding. */
 GD_NODISCARD gd_status gd__csv_options(const gd_args *args, gd_csv_options *out);
 /* --shape 3,32,32 */
 GD_NODISCARD gd_status gd__shape_option(const gd_args *args, int *axes, int64_t *shape);

@@ -83,7 +83,10 @@ gd_status gd__csv_options(const gd_args *args, gd_csv_options *out)
         return gd_fail(args->ctx, GD_ARGUMENT, "%s: --separator: '%.20s' is not one character",
                        args->command->name, separator);
     if (separator) out->separator = separator[0];
-    return GD_OK;
+    int encoding = GD_UTF8;
+    gd_status status = gd__args_choice(args, "encoding", GD_ENCODINGS, &encoding);
+    out->encoding = (gd_encoding)encoding;
+    return status;
 }
 
 gd_status gd__shape_option(const gd_args *args, int *axes, int64_t *shape)

@@ -46,7 +46,7 @@ static void escaped(gd_text *out, const char *text)
             gd__text_add(out, "&lt;");
         else if (*s == '>')
             gd__text_add(out, "&gt;");
-        else if (length > 1 || *s >= 0x20)
+        else if (!gd__is_control(s, length))
             gd__text_append(out, s, length);
         s += length ? length : 1;
     }

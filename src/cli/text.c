@@ -38,6 +38,53 @@ size_t gd__utf8_length(const char *text)
     return length;
 }
 
+/* ---- data on a terminal ---- */
+
+static uint32_t code_of(const char *text, size_t length)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (length == 1) return s[0];
+    uint32_t code = s[0] & (0xFFu >> (length + 1));
+    for (size_t i = 1; i < length; i++) code = code << 6 | (s[i] & 0x3Fu);
+    return code;
+}
+
+bool gd__is_control(const char *character, size_t length)
+{
+    if (!length) return true;
+    uint32_t c = code_of(character, length);
+    bool turns = c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || turns;
+}
+
+size_t gd__plain_piece(const char *text, size_t size, size_t *at, bool lines, char out[GD_PLAIN_PIECE])
+{
+    char few[5] = {0};
+    memcpy(few, text + *at, size - *at < 4 ? size - *at : 4);
+    size_t length = few[0] ? gd__utf8_length(few) : 1;
+    *at += length ? length : 1;
+    if (!gd__is_control(few, length) || (lines && (few[0] == '\n' || few[0] == '\t'))) {
+        memcpy(out, few, length);
+        return length;
+    }
+    int written = length ? snprintf(out, GD_PLAIN_PIECE, "\\u%04x", code_of(few, length))
+                         : snprintf(out, GD_PLAIN_PIECE, "\\x%02x", (unsigned)(unsigned char)few[0]);
+    return (size_t)written;
+}
+
+void gd__text_plain(gd_text *out, const char *text, size_t size, bool lines)
+{
+    char piece[GD_PLAIN_PIECE];
+    for (size_t at = 0, begin = 0; at < size; begin = at) {
+        /* plain letters by the run */
+        while (at < size && text[at] >= 0x20 && text[at] < 0x7F) at++;
+        gd__text_append(out, text + begin, at - begin);
+        if (at < size) gd__text_append(out, piece, gd__plain_piece(text, size, &at, lines, piece));
+    }
+}
+
+/* ---- JSON strings ---- */
+
 void gd__json_string(gd_text *t, const char *utf8)
 {
     gd__text_char(t, '"');

@@ -25,6 +25,17 @@ void gd__json_number(gd_text *t, double value);
 void gd__json_string(gd_text *t, const char *utf8);
 void gd__json_key(gd_text *t, bool *first, const char *key); /* the comma, if one is due, and "key": */
 
+/* ---- data on a terminal ----
+ * Names and texts that came from files and command lines may hold control characters, and a terminal obeys them.  All that the
+ * program writes for people goes through here: characters that steer a terminal or the order of writing become \u001b, bytes that
+ * are no UTF-8 become \xff.  Line ends and tabs stay only with `lines`. */
+void gd__text_plain(gd_text *out, const char *text, size_t size, bool lines);
+/* Is the character of `length` bytes (0: malformed) one that must not reach a terminal? */
+bool gd__is_control(const char *character, size_t length);
+/* The same for one character, at text[*at], which moves on: the bytes written. */
+#define GD_PLAIN_PIECE 16
+size_t gd__plain_piece(const char *text, size_t size, size_t *at, bool lines, char out[GD_PLAIN_PIECE]);
+
 /* Bytes of the UTF-8 character at a NUL-terminated text, 0 if it is malformed (overlong, surrogate, beyond U+10FFFF). */
 size_t gd__utf8_length(const char *text);
 

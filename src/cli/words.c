@@ -1,7 +1,9 @@
 /* Lists of words; see words.h. */
 #include "cli/words.h"
+#include "module/safetensors.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 gd_status gd__words_add(gd_ctx *ctx, gd_words *w, const char *text, size_t length)
@@ -40,6 +42,46 @@ bool gd__words_equal(const gd_words *a, const gd_words *b)
     for (int i = 0; i < a->count; i++)
         if (strcmp(a->word[i], b->word[i]) != 0) return false;
     return true;
+}
+
+/* ---- many names ---- */
+
+/* The slot of a name, or the free one where it belongs. */
+static size_t find_slot(const gd_name_index *x, const char *const *names, const char *name)
+{
+    size_t mask = x->slots - 1, at = (size_t)gd__checksum(0, name, strlen(name)) & mask;
+    while (x->slot[at] && strcmp(names[abs(x->slot[at]) - 1], name) != 0) at = (at + 1) & mask;
+    return at;
+}
+
+gd_status gd__name_index_build(gd_ctx *ctx, const char *const *names, int count, gd_name_index *out)
+{
+    *out = (gd_name_index){.slots = 4, .first_again = -1};
+    while (out->slots < 2 * (size_t)count) out->slots *= 2;
+    out->slot = gd__calloc(ctx, out->slots * sizeof *out->slot);
+    if (!out->slot) return GD_NOMEM;
+    for (int i = 0; i < count; i++) {
+        int32_t *slot = &out->slot[find_slot(out, names, names[i])];
+        if (*slot && out->first_again < 0) out->first_again = i;
+        *slot = *slot ? -abs(*slot) : i + 1;
+    }
+    return GD_OK;
+}
+
+void gd__name_index_free(gd_ctx *ctx, gd_name_index *x)
+{
+    gd__free(ctx, x->slot, x->slots * sizeof *x->slot);
+    *x = (gd_name_index){.first_again = -1};
+}
+
+int gd__name_index_find(const gd_name_index *x, const char *const *names, const char *name)
+{
+    return x->slot ? abs(x->slot[find_slot(x, names, name)]) - 1 : -1;
+}
+
+bool gd__name_index_is_twice(const gd_name_index *x, const char *const *names, const char *name)
+{
+    return x->slot && x->slot[find_slot(x, names, name)] < 0;
 }
 
 gd_status gd__words_of_option(const gd_args *args, const char *name, bool split, gd_words *out)

@@ -18,6 +18,22 @@ void gd__words_free(gd_ctx *ctx, gd_words *words);
 int gd__words_find(const gd_words *words, const char *text);
 bool gd__words_equal(const gd_words *a, const gd_words *b);
 
+/* Finds names among many at once: a table with a hundred thousand columns has as many names to find.  The list of names stays
+ * the caller's and must not change. */
+typedef struct gd_name_index {
+    int32_t *slot; /* open addressing: 1 + number of the name, negative where it is there twice; 0: free */
+    size_t slots;
+    int first_again; /* the first name that was there before; -1: none */
+} gd_name_index;
+
+GD_NODISCARD gd_status gd__name_index_build(gd_ctx *ctx, const char *const *names, int count,
+                                            gd_name_index *out);
+void gd__name_index_free(gd_ctx *ctx, gd_name_index *index);
+/* The first of a name; -1 if it is not there. */
+int gd__name_index_find(const gd_name_index *index, const char *const *names, const char *name);
+/* Is the name there twice? */
+bool gd__name_index_is_twice(const gd_name_index *index, const char *const *names, const char *name);
+
 /* All values of a repeated option; with `split` each value may be several words joined by commas. */
 GD_NODISCARD gd_status gd__words_of_option(const gd_args *args, const char *name, bool split, gd_words *out);
 

@@ -79,7 +79,9 @@ static void what_is_wrong_is_named_with_its_line(void **state)
     refused("x,y\n\"two\nlines\",2\n1\n", "data.csv: line 4: 1 cell, but line 1 has 2");
     refused("x,y\n1,\"abc\n", "data.csv: line 2: a quote is never closed");
     refused("x,y\n1,\"a\"b\n", "data.csv: line 2: text follows a closing quote");
-    refused("\xFF\xFEx\n", "data.csv: UTF-16 text; save it as UTF-8");
+    refused("\xFF\xFEx", "data.csv: half a character of UTF-16 at the end");
+    refused("x\n\xE9\n", "data.csv: line 2, column 'x': byte 0xE9 is not UTF-8");
+    refused("x,\xE9\n1,2\n", "data.csv: line 1, column 2: byte 0xE9 is not UTF-8");
     gd_csv *csv = gd__csv_parse(ctx, "data.csv", "x\n1\n\0\n", 6, NULL);
     assert_null(csv);
     assert_error(ctx, GD_FORMAT, "data.csv: line 3: a zero byte: this is not a text file");
