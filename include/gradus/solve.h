@@ -26,6 +26,7 @@ extern "C" {
     X(STEP, true, "the steps are as small as asked for")                        \
     X(LOSS, true, "the loss no longer changes")                                 \
     X(LINK, true, "a termination link of the chain said so")                    \
+    X(UNDETERMINED, false, "the residuals do not determine all parameters")     \
     X(STUCK, false, "no better point was found")                                \
     X(DIVERGED, false, "the loss falls without end or is no longer finite")     \
     X(MAX_STEPS, false, "the steps are used up")                                \
@@ -118,21 +119,37 @@ typedef struct gd_fit_options {
     bool acceleration;   /* second-order correction along the step (Transtrum & Sethna 2012); true */
     bool polish;         /* Newton steps at the end, for the last digits; true */
     bool covariance;     /* fill covariance and standard_errors; true */
+    bool leave_saddles;  /* search on where a stop, or a start with equal columns, is a saddle; true */
+    /* Bounds, one number an element of all parameters in their order, -INFINITY and INFINITY for none; borrowed; NULL: none.
+     * Rounded to the parameter's dtype.  Equal ones fix the element.  A start outside is put on its bound. */
+    const double *low, *high;
+    const char *const
+        *names;         /* of the parameters, for the sentence about them; borrowed; NULL: p0, p1, ... */
+    int64_t weightless; /* residuals of weight 0 among them: they do not count in dof; 0 */
 } gd_fit_options;
 
 gd_fit_options gd_fit_defaults(void); /* as the comments above say */
 
+#define GD_FIT_TEXT 256
+
 typedef struct gd_fit_result {
-    gd_solve_result
-        solve;  /* its loss is the sum of squares; a residual and its Jacobian are one evaluation */
-    double rss; /* sum of squared residuals */
-    int64_t residuals, dof; /* number of residuals; residuals less parameters */
-    int64_t rank;           /* of the Jacobian at the end */
+    /* its loss is the sum of squares; a residual and its Jacobian are one evaluation; its gradient_norm is the largest element
+     * of x - P(x - gradient), P being the way into the bounds */
+    gd_solve_result solve;
+    double rss;             /* sum of squared residuals */
+    int64_t residuals, dof; /* number of residuals; those of some weight less the free parameters */
+    int64_t free;           /* parameters that are not at an active bound */
+    int64_t rank;           /* of the Jacobian of the free parameters at the end */
     double sigma;           /* sqrt(rss / dof), NAN for dof <= 0 */
-    gd_tensor
-        *covariance; /* sigma^2 (J^T J)^-1, [n, n] f64 over all parameters in their order; new or NULL */
-    gd_tensor *
-        standard_errors; /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine; new or NULL */
+    /* sigma^2 (J^T J)^-1 over the free parameters, 0 for those at an active bound, [n, n] f64 over all parameters in their
+     * order; new or NULL */
+    gd_tensor *covariance;
+    /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine, NAN at an active bound; new or NULL */
+    gd_tensor *standard_errors;
+    /* [n] i32: -1 and 1 at a low or high bound that is active, which means that the loss rises into the bounds; new or NULL */
+    gd_tensor *active;
+    gd_tensor *undetermined; /* [n] i32: 1 where the stop is UNDETERMINED because of it; new or NULL */
+    char says[GD_FIT_TEXT];  /* then: "a and c cannot be told apart"; else "" */
 } gd_fit_result;
 
 /* Releases the tensors of a result. */
@@ -140,11 +157,23 @@ void gd_fit_result_clear(gd_fit_result *result);
 
 /* Minimises the sum of squares of residuals(user), a tensor made with operators from the parameters (floating leaves that
  * want gradients): Levenberg-Marquardt in a trust region scaled by the columns of the exact Jacobian (More 1978), by QR and
- * SVD, never through normal equations.  Fewer residuals than parameters, dependent columns, and trial points that are not
- * finite are all fine.  A function that fails leaves the parameters at the best point so far and returns its status. */
+ * SVD, never through normal equations.  Bounds are kept by an active set.  Fewer residuals than parameters, dependent columns,
+ * and trial points that are not finite are all fine.  Where it stops the full Hessian is looked at: saddles are left, and
+ * parameters that are not determined end it as UNDETERMINED.  A function that fails leaves the parameters at the best point so far and returns its status. */
 GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,
                                         const gd_fit_options *options, gd_fit_result *result);
+
+/* The profile interval of one element after a fit with the same arguments: the others are fitted again under their bounds
+ * with it held, and the interval ends where the sum of squares has risen by (t sigma)^2.  t: of Student's distribution with
+ * fit->dof degrees of freedom.  An end at a bound is the bound, one that nothing limits is infinite; an element at an active
+ * bound has its interval on the inner side.  The parameters stay as they were, unless a lower sum of squares was found on the
+ * way: then *better is true (better may be NULL), they are there, and the fit should be done again.  INDEX, and what the
+ * residuals fail with; INTERRUPTED where the callback stops it. */
+GD_NODISCARD gd_status gd_fit_profile(gd_tensor *const *params, int count,
+                                      gd_tensor *(*residuals)(void *user), void *user,
+                                      const gd_fit_options *options, const gd_fit_result *fit,
+                                      int64_t element, double t, double *interval, bool *better);
 
 #ifdef __cplusplus
 }

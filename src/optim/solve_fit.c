@@ -8,7 +8,7 @@
 #include "base/ctx.h"
 #include "gradus/autograd.h"
 #include "optim/jacobian.h"
-#include "optim/solve.h"
+#include "optim/solve_fit.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -22,29 +22,9 @@
 #define POLISHES     40
 #define NEWTON_LIMIT 256 /* parameters up to which the last steps use the exact Hessian */
 
-typedef struct fit {
-    gd_ctx *ctx;
-    gd_tensor *const *params;
-    int count;
-    gd_tensor *(*fn)(void *user);
-    void *user;
-    const gd_fit_options *options;
-    int64_t m, n, steps, evals;
-    double eps, start;             /* precision of the parameters; clock at the start */
-    gd_tensor *r;                  /* residuals here, with history; owned */
-    double f;                      /* their sum of squares */
-    gd_tensor *j;                  /* Jacobian here; owned */
-    uint32_t *version;             /* of the parameters' storages when r was made */
-    double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
-    gd_lm_model model;
-    double radius, lambda;
-    gd_stop reason;
-    bool stopped, fresh; /* fresh: the model is that of the point here */
-} fit;
-
 /* ---- parameters as numbers ---- */
 
-static gd_status read_params(fit *p, double *x)
+gd_status gd__lsq_read(gd_lsq *p, double *x)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < p->count && !status; x += p->params[i++]->numel)
@@ -52,7 +32,7 @@ static gd_status read_params(fit *p, double *x)
     return status;
 }
 
-static gd_status write_params(fit *p, const double *x)
+gd_status gd__lsq_write(gd_lsq *p, const double *x)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < p->count && !status; x += p->params[i++]->numel)
@@ -60,15 +40,7 @@ static gd_status write_params(fit *p, const double *x)
     return status;
 }
 
-/* Back to where r was made, bit for bit; its graph may then be used again. */
-static gd_status go_back(fit *p)
-{
-    gd_status status = write_params(p, p->x);
-    for (int i = 0; i < p->count && !status; i++) p->params[i]->storage->version = p->version[i];
-    return status;
-}
-
-static void remember_versions(fit *p)
+static void remember_versions(gd_lsq *p)
 {
     for (int i = 0; i < p->count; i++) p->version[i] = p->params[i]->storage->version;
 }
@@ -76,7 +48,7 @@ static void remember_versions(fit *p)
 /* ---- evaluating ---- */
 
 /* Residuals with history where the parameters are; owned.  *f is NAN where one is not finite. */
-static gd_status evaluate(fit *p, gd_tensor **out, double *f)
+static gd_status evaluate(gd_lsq *p, gd_tensor **out, double *f)
 {
     gd_ctx *ctx = p->ctx;
     gd_scope_begin(ctx);
@@ -106,8 +78,36 @@ static gd_status evaluate(fit *p, gd_tensor **out, double *f)
     return status;
 }
 
-/* An f64 copy or view on the CPU, owned. */
-static gd_tensor *as_numbers(gd_tensor *t)
+gd_status gd__lsq_try(gd_lsq *p, gd_tensor **r, double *f)
+{
+    *r = NULL;
+    *f = NAN;
+    gd__box_clamp(p, p->trial);
+    gd_status status = gd__lsq_write(p, p->trial);
+    if (!status) status = gd__lsq_read(p, p->trial);
+    return status ? status : evaluate(p, r, f);
+}
+
+void gd__lsq_settle(gd_lsq *p, gd_tensor *r, double f)
+{
+    gd__release(p->r);
+    p->r = r;
+    p->f = f;
+    p->fresh = p->current = false;
+    memcpy(p->x, p->trial, (size_t)p->n * sizeof *p->x);
+    remember_versions(p);
+}
+
+/* The versions too, so that the graph of p->r may be used again. */
+gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r)
+{
+    gd__release(r);
+    gd_status status = gd__lsq_write(p, p->x);
+    for (int i = 0; i < p->count && !status; i++) p->params[i]->storage->version = p->version[i];
+    return status;
+}
+
+gd_tensor *gd__lsq_numbers(gd_tensor *t)
 {
     if (!t) return NULL;
     gd_ctx *ctx = t->head.ctx;
@@ -120,11 +120,10 @@ static gd_tensor *as_numbers(gd_tensor *t)
     return out;
 }
 
-/* Jacobian and model from residuals just made; *finite as gd__lm_set says. */
-static gd_status model_from(fit *p, gd_tensor *r, bool grow, bool *finite)
+gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite)
 {
-    gd_tensor *raw = gd__jacobian_matrix(r, p->params, p->count), *j = as_numbers(raw),
-              *numbers = as_numbers(r);
+    gd_tensor *raw = gd__jacobian_matrix(r, p->params, p->count), *j = gd__lsq_numbers(raw),
+              *numbers = gd__lsq_numbers(r);
     gd_release(raw);
     gd_status status = j && numbers ? gd__lm_set(&p->model, j, numbers, grow, finite) : gd_error(p->ctx);
     gd__release(numbers);
@@ -132,6 +131,7 @@ static gd_status model_from(fit *p, gd_tensor *r, bool grow, bool *finite)
         gd__release(p->j);
         p->j = j;
         p->fresh = true;
+        p->current = !grow;
     } else
         gd__release(j);
     return status;
@@ -152,7 +152,7 @@ static gd_tensor *along(gd_tensor *y, gd_tensor *const *params, gd_tensor *const
 }
 
 /* J^T r''(v, v) into out; *finite false where it is of no use. */
-static gd_status second_along(fit *p, const double *direction, double *out, bool *finite)
+static gd_status second_along(gd_lsq *p, const double *direction, double *out, bool *finite)
 {
     gd_ctx *ctx = p->ctx;
     *finite = false;
@@ -174,7 +174,7 @@ static gd_status second_along(fit *p, const double *direction, double *out, bool
     if (!status) status = gd_error(ctx);
     gd_no_grad_begin(ctx);
     if (y && !status) {
-        gd_tensor *numbers = as_numbers(y),
+        gd_tensor *numbers = gd__lsq_numbers(y),
                   *product = numbers ? gd_matmul(gd_transpose(p->j, 0, 1), numbers) : NULL;
         gd__release(numbers);
         status = product ? gd_read_f64(product, out, p->n) : gd_error(ctx);
@@ -190,49 +190,42 @@ static gd_status second_along(fit *p, const double *direction, double *out, bool
 
 /* ---- stopping ---- */
 
-static double norm_of(const double *v, const double *scale, int64_t n)
+double gd__lsq_norm(const double *v, const double *scale, int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum = hypot(sum, v[i] * (scale ? scale[i] : 1));
     return sum;
 }
 
-static double largest(const double *v, int64_t n)
-{
-    double most = 0;
-    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(v[i]));
-    return most;
-}
-
-static void stop(fit *p, gd_stop reason)
+static void stop(gd_lsq *p, gd_stop reason)
 {
     if (!p->stopped) p->reason = reason;
     p->stopped = true;
 }
 
-static bool out_of_evals(const fit *p)
+bool gd__lsq_out_of_evals(const gd_lsq *p)
 {
     const gd_solve_options *o = &p->options->solve;
     return o->max_evals && p->evals >= o->max_evals;
 }
 
 /* The rules that do not say anything about convergence. */
-static void check_limits(fit *p)
+static void check_limits(gd_lsq *p)
 {
     const gd_solve_options *o = &p->options->solve;
     if (o->max_steps && p->steps >= o->max_steps) stop(p, GD_STOP_MAX_STEPS);
-    if (out_of_evals(p)) stop(p, GD_STOP_MAX_EVALS);
+    if (gd__lsq_out_of_evals(p)) stop(p, GD_STOP_MAX_EVALS);
     if (o->max_seconds > 0 && gd__seconds() - p->start >= o->max_seconds) stop(p, GD_STOP_TIME);
 }
 
-static void tell_caller(fit *p, double step)
+static void tell_caller(gd_lsq *p, double step)
 {
     const gd_solve_options *o = &p->options->solve;
     if (!o->callback) return;
     gd_progress progress = {.step = p->steps,
                             .evals = p->evals,
                             .loss = p->f,
-                            .gradient_norm = 2 * largest(p->model.gradient, p->n),
+                            .gradient_norm = gd__box_gradient(p),
                             .step_norm = step,
                             .seconds = gd__seconds() - p->start};
     if (!o->callback(o->callback_user, &progress)) stop(p, GD_STOP_CALLER);
@@ -240,25 +233,39 @@ static void tell_caller(fit *p, double step)
 
 /* ---- one step: attempts until a point is taken ---- */
 
+/* p->s inside the trust region, and what the model expects of it. */
+static gd_status plain_step(gd_lsq *p)
+{
+    if (p->low) return gd__box_step(p);
+    double bent, length;
+    gd__lm_step(&p->model, p->radius, &p->lambda, p->s);
+    gd__lm_predict(&p->model, p->lambda, &p->decrease, &bent);
+    length = gd__lsq_norm(p->s, NULL, p->n);
+    p->slope = -(bent + p->lambda * length * length);
+    return GD_OK;
+}
+
 /* d from the scaled step, bent where the second-order term is small; sets p->s, p->d. */
-static gd_status propose(fit *p)
+static gd_status propose(gd_lsq *p)
 {
     bool finite = false;
-    gd_status status = GD_OK;
-    gd__lm_step(&p->model, p->radius, &p->lambda, p->s);
+    gd_status status = plain_step(p);
+    if (status) return status;
     for (int64_t i = 0; i < p->n; i++) p->d[i] = p->s[i] / p->model.scale[i];
-    double length = norm_of(p->s, NULL, p->n);
+    double length = gd__lsq_norm(p->s, NULL, p->n);
     if (!p->options->acceleration || !(length > 0)) return GD_OK;
     status = second_along(p, p->d, p->trial, &finite);
     if (status || !finite) return status;
     gd__lm_acceleration(&p->model, p->lambda, p->trial, p->a);
-    if (2 * norm_of(p->a, NULL, p->n) > BENDING * length) return GD_OK;
+    for (int64_t i = 0; i < p->n && p->low; i++)
+        if (p->fixed[i]) p->a[i] = 0;
+    if (2 * gd__lsq_norm(p->a, NULL, p->n) > BENDING * length) return GD_OK;
     for (int64_t i = 0; i < p->n; i++) p->d[i] = (p->s[i] + p->a[i]) / p->model.scale[i];
     return GD_OK;
 }
 
 /* The radius after a ratio, by More's rules. */
-static void adapt(fit *p, double ratio, double there, double bent, double length)
+static void adapt(gd_lsq *p, double ratio, double there, double length)
 {
     if (ratio > 0.75 || (ratio >= 0.25 && p->lambda == 0)) {
         p->radius = p->lambda > 0 ? 2 * length : fmax(p->radius, 2 * length);
@@ -267,7 +274,7 @@ static void adapt(fit *p, double ratio, double there, double bent, double length
         /* minimum of the parabola through loss, slope and loss there */
         double factor = 0.1;
         if (there < 100 * p->f) {
-            double slope = -(bent + p->lambda * length * length) / p->f, actual = 1 - there / p->f;
+            double slope = p->slope / p->f, actual = 1 - there / p->f;
             factor = actual >= 0 ? 0.5 : 0.5 * slope / (slope + 0.5 * actual);
             factor = fmin(fmax(factor, 0.1), 0.5);
         }
@@ -276,80 +283,78 @@ static void adapt(fit *p, double ratio, double there, double bent, double length
     }
 }
 
-/* Moves to the trial point with its residuals. */
-static void settle(fit *p, gd_tensor *r, double f)
-{
-    gd__release(p->r);
-    p->r = r;
-    p->f = f;
-    memcpy(p->x, p->trial, (size_t)p->n * sizeof *p->x);
-    remember_versions(p);
-}
-
 /* Evaluates at x + d; takes the point if its ratio is good and its Jacobian finite. */
-static gd_status attempt(fit *p, double decrease, double bent, bool *taken, double *actual)
+static gd_status attempt(gd_lsq *p, bool *taken, double *actual)
 {
-    double there = NAN, length = norm_of(p->s, NULL, p->n);
+    double there = NAN, length = gd__lsq_norm(p->s, NULL, p->n);
     gd_tensor *r = NULL;
     for (int64_t i = 0; i < p->n; i++) p->trial[i] = p->x[i] + p->d[i];
-    gd_status status = write_params(p, p->trial);
-    if (!status) status = read_params(p, p->trial); /* as rounded to their dtype */
-    if (!status) status = evaluate(p, &r, &there);
+    gd_status status = gd__lsq_try(p, &r, &there);
     *actual = p->f - there;
-    double ratio = decrease > 0 ? *actual / decrease : -1;
-    adapt(p, ratio, isfinite(there) ? there : INFINITY, bent, length);
+    double ratio = p->decrease > 0 ? *actual / p->decrease : -1;
     *taken = !status && ratio > RATIO_TAKEN && there < p->f;
-    if (*taken) status = model_from(p, r, true, taken);
+    bool better = *taken;
+    if (better) status = gd__lsq_model_from(p, r, true, taken);
+    /* a point whose derivatives are not finite is as bad as one whose loss is not */
+    if (better && !*taken) ratio = -1, there = INFINITY;
+    adapt(p, ratio, isfinite(there) ? there : INFINITY, length);
     if (!status && *taken) {
-        settle(p, r, there);
+        gd__lsq_settle(p, r, there);
+        p->fresh = true;
         return GD_OK;
     }
-    gd__release(r);
-    gd_status back = go_back(p);
+    gd_status back = gd__lsq_go_back(p, r);
     return status ? status : back;
 }
 
 /* One accepted step, or a reason to stop. */
-static gd_status step(fit *p)
+static gd_status step(gd_lsq *p)
 {
     const gd_solve_options *o = &p->options->solve;
     gd_status status = GD_OK;
     bool taken = false;
-    double decrease = 0, bent = 0, actual = 0, before = p->f, moved = 0;
+    double actual = 0, before = p->f, moved = 0;
     for (int i = 0; i < ATTEMPTS && !taken && !status && !p->stopped; i++) {
-        if (i && out_of_evals(p)) break;
+        if (i && gd__lsq_out_of_evals(p)) break;
         if ((status = propose(p))) break;
-        gd__lm_predict(&p->model, p->lambda, &decrease, &bent);
-        moved = norm_of(p->s, NULL, p->n);
-        if (decrease <= p->eps * before)
+        moved = gd__lsq_norm(p->s, NULL, p->n);
+        if (p->decrease <= p->eps * before)
             stop(p, GD_STOP_LOSS);
-        else if (moved <= 0.5 * p->eps * norm_of(p->x, p->model.scale, p->n))
+        else if (moved <= 0.5 * p->eps * gd__lsq_norm(p->x, p->model.scale, p->n))
             stop(p, GD_STOP_STEP);
         else
-            status = attempt(p, decrease, bent, &taken, &actual);
+            status = attempt(p, &taken, &actual);
         /* a decrease that rounding hides */
-        if (!taken && decrease <= 64 * p->eps * before) stop(p, GD_STOP_LOSS);
+        if (!taken && p->decrease <= 64 * p->eps * before) stop(p, GD_STOP_LOSS);
     }
     if (status || p->stopped) return status;
     if (!taken) {
-        stop(p, out_of_evals(p) ? GD_STOP_MAX_EVALS : GD_STOP_STUCK);
+        stop(p, gd__lsq_out_of_evals(p) ? GD_STOP_MAX_EVALS : GD_STOP_STUCK);
         return GD_OK;
     }
     p->steps++;
-    double size = norm_of(p->x, p->model.scale, p->n);
-    if (2 * largest(p->model.gradient, p->n) <= o->gradient_tol || p->f == 0) stop(p, GD_STOP_GRADIENT);
+    double size = gd__lsq_norm(p->x, p->model.scale, p->n);
+    if (gd__box_gradient(p) <= o->gradient_tol || p->f == 0) stop(p, GD_STOP_GRADIENT);
     if (o->step_tol > 0 && moved <= o->step_tol * size) stop(p, GD_STOP_STEP);
-    if (o->loss_tol > 0 && decrease <= o->loss_tol * before && actual <= o->loss_tol * before)
+    if (o->loss_tol > 0 && p->decrease <= o->loss_tol * before && actual <= o->loss_tol * before)
         stop(p, GD_STOP_LOSS);
-    tell_caller(p, norm_of(p->d, NULL, p->n));
+    tell_caller(p, gd__lsq_norm(p->d, NULL, p->n));
     check_limits(p);
     return GD_OK;
 }
 
 /* ---- the last digits ---- */
 
-/* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand. */
-static gd_tensor *scaled_hessian(fit *p)
+/* Rows and columns of fixed parameters become those of the identity. */
+static gd_tensor *without_fixed(gd_lsq *p, gd_tensor *h)
+{
+    for (int64_t i = 0; i < p->n; i++) p->trial[i] = !p->model.fixed[i];
+    gd_tensor *mask = gd_from_f64(p->ctx, GD_F64, 1, &p->n, p->trial);
+    gd_tensor *eye = gd_eye(p->ctx, GD_F64, p->n, p->n), *both = gd_mul(gd_unsqueeze(mask, 1, NULL), mask);
+    return gd_add(gd_mul(h, both), gd_mul(eye, gd_add_scalar(gd_neg(mask), 1)));
+}
+
+gd_tensor *gd__lsq_hessian(gd_lsq *p)
 {
     gd_ctx *ctx = p->ctx;
     gd_tensor *out = NULL, **grads = gd__calloc(ctx, (size_t)p->count * sizeof(gd_tensor *));
@@ -360,10 +365,11 @@ static gd_tensor *scaled_hessian(fit *p)
         h = gd__derivative_rows(grads, p->count, p->params, p->count);
     gd_enable_grad_end(ctx, previous);
     gd_no_grad_begin(ctx);
-    gd_tensor *numbers = as_numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale);
+    gd_tensor *numbers = gd__lsq_numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale);
     if (numbers && scale) {
         out = gd_div(gd_div(numbers, scale), gd_unsqueeze(scale, 1, NULL));
         out = gd_mul_scalar(gd_add(out, gd_transpose(out, 0, 1)), 0.5);
+        if (p->model.free < p->n) out = without_fixed(p, out);
     }
     gd__release(numbers);
     gd_no_grad_end(ctx);
@@ -372,20 +378,21 @@ static gd_tensor *scaled_hessian(fit *p)
 }
 
 /* The scaled Newton step into p->s where the Hessian is positive definite; else the Gauss-Newton step is left there. */
-static gd_status newton_step(fit *p)
+static gd_status newton_step(gd_lsq *p)
 {
     gd_ctx *ctx = p->ctx;
     double lambda = 0;
     gd__lm_step(&p->model, INFINITY, &lambda, p->s);
     if (p->n > NEWTON_LIMIT) return GD_OK;
     gd_scope_begin(ctx);
-    gd_tensor *h = scaled_hessian(p), *lower = h ? gd_cholesky(h) : NULL;
+    gd_tensor *h = gd__lsq_hessian(p), *lower = h ? gd_cholesky(h) : NULL;
     if (lower) {
-        for (int64_t i = 0; i < p->n; i++) p->trial[i] = -p->model.gradient[i] / p->model.scale[i];
+        for (int64_t i = 0; i < p->n; i++)
+            p->trial[i] = p->model.fixed[i] ? 0 : -p->model.gradient[i] / p->model.scale[i];
         gd_tensor *b = gd_from_f64(ctx, GD_F64, 1, &p->n, p->trial);
         gd_tensor *x = gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true,
                                            true, false);
-        if (x && gd_read_f64(x, p->a, p->n) == GD_OK && isfinite(norm_of(p->a, NULL, p->n)))
+        if (x && gd_read_f64(x, p->a, p->n) == GD_OK && isfinite(gd__lsq_norm(p->a, NULL, p->n)))
             memcpy(p->s, p->a, (size_t)p->n * sizeof *p->s);
     }
     if (gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
@@ -393,37 +400,45 @@ static gd_status newton_step(fit *p)
     return gd_error(ctx);
 }
 
+/* The trial point at the end of p->s; false where a free parameter would leave the box. */
+static bool aim(gd_lsq *p)
+{
+    bool inside = true;
+    for (int64_t i = 0; i < p->n; i++) {
+        p->trial[i] = p->model.fixed[i] ? p->x[i] : p->x[i] + p->s[i] / p->model.scale[i];
+        inside = inside && (!p->low || (p->trial[i] >= p->low[i] && p->trial[i] <= p->high[i]));
+    }
+    gd__box_forget(p);
+    return inside;
+}
+
 /* Steps whose effect on the loss is below its rounding: kept going while they shrink. */
-static gd_status polish(fit *p)
+static gd_status polish(gd_lsq *p)
 {
     bool finite = true;
     gd_status status = GD_OK;
     double last = INFINITY;
-    for (int i = 0; i < POLISHES && !status && !out_of_evals(p); i++) {
+    for (int i = 0; i < POLISHES && !status && !gd__lsq_out_of_evals(p); i++) {
         if (i) p->steps++;
-        if ((status = model_from(p, p->r, false, &finite)) || !finite || p->model.rank < p->n) break;
+        if ((status = gd__lsq_model_from(p, p->r, false, &finite)) || !finite) break;
+        if ((status = gd__box_free(p)) || p->model.rank < p->model.free) break;
         if ((status = newton_step(p))) break;
-        double size = norm_of(p->x, p->model.scale, p->n),
-               moved = norm_of(p->s, NULL, p->n) / (size > 0 ? size : 1);
+        double size = gd__lsq_norm(p->x, p->model.scale, p->n),
+               moved = gd__lsq_norm(p->s, NULL, p->n) / (size > 0 ? size : 1);
         if (!(moved > 0.01 * p->eps) || moved > 1e-4 || moved >= last * (moved > 1e3 * p->eps ? 0.9 : 0.3))
             break;
         last = moved;
         double there = NAN;
         gd_tensor *r = NULL;
-        for (int64_t k = 0; k < p->n; k++) p->trial[k] = p->x[k] + p->s[k] / p->model.scale[k];
-        status = write_params(p, p->trial);
-        if (!status) status = read_params(p, p->trial);
-        if (!status) status = evaluate(p, &r, &there);
+        if (!aim(p)) break;
+        status = gd__lsq_try(p, &r, &there);
         /* the loss may only rise by its rounding */
         if (!status && there <= p->f + 1e-9 * p->f) {
-            settle(p, r, there);
-            p->fresh = false;
+            gd__lsq_settle(p, r, there);
             continue;
         }
-        gd__release(r);
-        gd_status back = go_back(p);
-        if (!status) status = back;
-        break;
+        gd_status back = gd__lsq_go_back(p, r);
+        return status ? status : back;
     }
     return status;
 }
@@ -443,11 +458,10 @@ static gd_status check_params(gd_tensor *const *params, int count)
     return count > 0 ? GD_OK : GD_ARGUMENT;
 }
 
-static size_t numbers_size(const fit *p) { return (size_t)(5 * p->n) * sizeof(double); }
+static size_t numbers_size(const gd_lsq *p) { return (size_t)(5 * p->n) * sizeof(double); }
 
-static gd_status begin(fit *p)
+static gd_status make_room(gd_lsq *p)
 {
-    p->start = gd__seconds();
     p->eps = DBL_EPSILON;
     for (int i = 0; i < p->count; i++) {
         p->n += p->params[i]->numel;
@@ -460,72 +474,131 @@ static gd_status begin(fit *p)
     p->s = p->trial + p->n;
     p->a = p->s + p->n;
     p->d = p->a + p->n;
-    gd_status status = read_params(p, p->x);
-    if (!status) status = evaluate(p, &p->r, &p->f);
+    return GD_OK;
+}
+
+/* Residuals and model where p->x is. */
+static gd_status look(gd_lsq *p, bool *finite)
+{
+    gd__release(p->r);
+    gd_status status = evaluate(p, &p->r, &p->f);
     if (status) return status;
     p->m = p->r->numel;
     remember_versions(p);
     if (p->m == 0 || p->n == 0)
         return gd_fail(p->ctx, GD_SHAPE, "least squares: no residuals or no parameters");
-    status = gd__lm_begin(&p->model, p->ctx, p->m, p->n);
-    bool finite = isfinite(p->f);
-    if (!status && finite) status = model_from(p, p->r, true, &finite);
+    if (!p->model.scale) status = gd__lm_begin(&p->model, p->ctx, p->m, p->n);
+    *finite = isfinite(p->f);
+    return status || !*finite ? status : gd__lsq_model_from(p, p->r, true, finite);
+}
+
+static gd_status begin(gd_lsq *p)
+{
+    p->start = gd__seconds();
+    bool finite = false;
+    gd_status status = make_room(p);
+    if (!status) status = gd__lsq_read(p, p->x);
+    if (!status) status = gd__box_begin(p);
+    if (!status) status = look(p, &finite);
+    if (!status && !finite && gd__box_nudge(p)) {
+        status = gd__lsq_write(p, p->x);
+        if (!status) status = look(p, &finite);
+    }
     if (status || !finite) {
         stop(p, GD_STOP_NOT_FINITE);
         return status;
     }
-    double size = norm_of(p->x, p->model.scale, p->n);
+    double size = gd__lsq_norm(p->x, p->model.scale, p->n);
     if (size == 0) { /* a start at zero says nothing about sizes: the first full step does */
         gd__lm_step(&p->model, INFINITY, &p->lambda, p->s);
-        size = norm_of(p->s, NULL, p->n);
+        size = gd__lsq_norm(p->s, NULL, p->n);
     }
     p->radius = p->options->first_radius * (size > 0 ? size : 1);
-    if (p->f == 0 || 2 * largest(p->model.gradient, p->n) <= p->options->solve.gradient_tol)
-        stop(p, GD_STOP_GRADIENT);
+    if (p->f == 0 || gd__box_gradient(p) <= p->options->solve.gradient_tol) stop(p, GD_STOP_GRADIENT);
     return GD_OK;
 }
 
-static gd_status spread(fit *p, gd_fit_result *result)
+/* ---- results ---- */
+
+static gd_tensor *flags(gd_lsq *p, int (*flag)(const gd_lsq *p, int64_t i))
 {
-    bool finite = true;
-    gd_status status = p->fresh ? GD_OK : model_from(p, p->r, false, &finite);
-    if (status || !finite) return status;
-    result->rank = p->model.rank;
-    if (!p->options->covariance) return GD_OK;
+    for (int64_t i = 0; i < p->n; i++) p->s[i] = flag(p, i);
+    return gd_from_f64(p->ctx, GD_I32, 1, &p->n, p->s);
+}
+
+static int is_flat(const gd_lsq *p, int64_t i) { return gd__saddle_flat(p, i); }
+
+/* Of the parameters that are free, those at an active bound as good as known. */
+static gd_status covariance(gd_lsq *p, gd_fit_result *result)
+{
     size_t bytes = (size_t)(p->n * p->n) * sizeof(double);
     double *matrix = gd__alloc(p->ctx, bytes), variance = result->sigma * result->sigma;
     if (!matrix) return GD_NOMEM;
-    gd__lm_covariance(&p->model, matrix);
+    bool flat = p->reason == GD_STOP_UNDETERMINED;
+    gd__lm_covariance(&p->model, flat ? gd__lm_rank(&p->model, GD_FLAT_SINGULAR) : p->model.rank, matrix);
     for (int64_t i = 0; i < p->n * p->n; i++) matrix[i] *= variance;
-    for (int64_t i = 0; i < p->n; i++) p->s[i] = sqrt(matrix[i * p->n + i]);
+    for (int64_t i = 0; i < p->n; i++) p->s[i] = p->model.fixed[i] ? NAN : sqrt(matrix[i * p->n + i]);
     result->covariance = gd_from_f64(p->ctx, GD_F64, 2, (int64_t[]){p->n, p->n}, matrix);
     result->standard_errors = gd_from_f64(p->ctx, GD_F64, 1, &p->n, p->s);
     gd__free(p->ctx, matrix, bytes);
     return result->covariance && result->standard_errors ? GD_OK : gd_error(p->ctx);
 }
 
-static void report(fit *p, gd_fit_result *result)
+/* What the model at the end says. */
+static gd_status spread(gd_lsq *p, gd_fit_result *result)
+{
+    bool finite = true;
+    gd_status status = p->fresh ? GD_OK : gd__lsq_model_from(p, p->r, false, &finite);
+    if (!status && finite) status = gd__box_free(p);
+    if (status || !finite) return status;
+    result->rank = p->model.rank;
+    result->free = p->model.free;
+    result->dof = p->m - p->options->weightless - result->free;
+    result->sigma = result->dof > 0 ? sqrt(p->f / (double)result->dof) : NAN;
+    result->active = flags(p, gd__box_active);
+    result->undetermined = flags(p, is_flat);
+    if (!result->active || !result->undetermined) return gd_error(p->ctx);
+    return p->options->covariance ? covariance(p, result) : GD_OK;
+}
+
+static void report(gd_lsq *p, gd_fit_result *result)
 {
     result->rss = p->f;
     result->residuals = p->m;
-    result->dof = p->m - p->n;
-    result->sigma = result->dof > 0 ? sqrt(p->f / (double)result->dof) : NAN;
+    result->free = p->n;
+    result->dof = p->m - p->options->weightless - p->n;
+    memcpy(result->says, p->says, sizeof p->says);
     result->solve = (gd_solve_result){.reason = p->reason,
                                       .converged = gd_stop_converged(p->reason),
                                       .loss = p->f,
-                                      .gradient_norm = p->j ? 2 * largest(p->model.gradient, p->n) : NAN,
+                                      .gradient_norm = p->j ? gd__box_gradient(p) : NAN,
                                       .steps = p->steps,
                                       .evals = p->evals,
                                       .seconds = gd__seconds() - p->start};
 }
 
-static void end(fit *p)
+static void end(gd_lsq *p)
 {
     gd__lm_end(&p->model);
+    gd__box_end(p);
     gd__release(p->r);
     gd__release(p->j);
     if (p->x) gd__free(p->ctx, p->x, numbers_size(p));
     if (p->version) gd__free(p->ctx, p->version, (size_t)p->count * sizeof *p->version);
+}
+
+/* Steps until a stop that is no saddle. */
+static gd_status run(gd_lsq *p)
+{
+    gd_status status = GD_OK;
+    for (bool again = true; again && !status;) {
+        again = false;
+        while (!status && !p->stopped) status = step(p);
+        bool ended = gd_stop_converged(p->reason);
+        if (!status && p->options->polish && ended && p->f > 0) status = polish(p);
+        if (!status && (ended || p->reason == GD_STOP_STUCK)) status = gd__saddle_judge(p, &again);
+    }
+    return status;
 }
 
 gd_fit_options gd_fit_defaults(void)
@@ -534,7 +607,8 @@ gd_fit_options gd_fit_defaults(void)
                         .first_radius = 1,
                         .acceleration = true,
                         .polish = true,
-                        .covariance = true};
+                        .covariance = true,
+                        .leave_saddles = true};
     o.solve.gradient_tol = 0;
     o.solve.step_tol = 1e-14;
     o.solve.loss_tol = 1e-15;
@@ -546,7 +620,9 @@ void gd_fit_result_clear(gd_fit_result *result)
     if (!result) return;
     gd_release(result->covariance);
     gd_release(result->standard_errors);
-    result->covariance = result->standard_errors = NULL;
+    gd_release(result->active);
+    gd_release(result->undetermined);
+    result->covariance = result->standard_errors = result->active = result->undetermined = NULL;
 }
 
 gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
@@ -557,17 +633,17 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
     *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN};
     gd_status status = params && residuals ? check_params(params, count) : GD_ARGUMENT;
     if (status) return status;
-    fit p = {.ctx = params[0]->head.ctx,
-             .params = params,
-             .count = count,
-             .fn = residuals,
-             .user = user,
-             .options = options ? options : &defaults,
-             .reason = GD_STOP_ERROR};
+    gd_lsq p = {.ctx = params[0]->head.ctx,
+                .params = params,
+                .count = count,
+                .fn = residuals,
+                .user = user,
+                .options = options ? options : &defaults,
+                .reason = GD_STOP_ERROR};
     if (gd_error(p.ctx)) return gd_error(p.ctx);
     status = begin(&p);
-    while (!status && !p.stopped) status = step(&p);
-    if (!status && p.options->polish && gd_stop_converged(p.reason) && p.f > 0) status = polish(&p);
+    if (!status && !p.stopped && p.options->leave_saddles) status = gd__saddle_leave_start(&p);
+    if (!status) status = run(&p);
     if (status && gd_error(p.ctx)) status = gd_error(p.ctx); /* the first error is the cause */
     if (status) p.reason = GD_STOP_ERROR;
     if (p.r) report(&p, out);
