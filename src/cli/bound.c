@@ -5,6 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#define START 1e-3 /* of the measure of near: how far inside a transformation starts at least */
+#define NEAR  1e-6 /* what one has brought so near is meant to be on its bound */
+
 /* ---- reading ---- */
 
 typedef struct reader {
@@ -79,28 +82,44 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
 
 /* ---- transforming ---- */
 
-static double free_value(const gd_bound *b, double x)
+/* Where both sides are bounded their distance is the measure of near, else the size of the bound. */
+static double inside(const gd_bound *b, double x)
 {
-    if (b->has_low && b->has_high) return log((x - b->low) / (b->high - x));
-    return log(b->has_low ? x - b->low : b->high - x);
+    double width = b->has_low && b->has_high ? b->high - b->low : fmax(1, fabs(x));
+    if (b->has_low) x = fmax(x, b->low + START * width);
+    return b->has_high ? fmin(x, b->high - START * width) : x;
 }
 
-gd_tensor *gd__bound_free(const gd_bound *b, const char *name, gd_tensor *value)
+static double free_value(const gd_bound *b, double bounded)
+{
+    double x = inside(b, bounded);
+    if (b->has_low && b->has_high) return log((x - b->low) / (b->high - x));
+    return b->has_low ? log(x - b->low) : b->has_high ? log(b->high - x) : x;
+}
+
+gd_status gd__bound_check(const gd_bound *b, const char *name, gd_tensor *value)
+{
+    gd_ctx *ctx = gd_tensor_ctx(value);
+    int64_t count = gd_numel(value);
+    double *v = gd__alloc_array(ctx, (size_t)count + 1, sizeof *v);
+    gd_status status = v ? gd_read_f64(value, v, count) : GD_NOMEM;
+    for (int64_t i = 0; i < count && !status; i++)
+        if ((b->has_low && v[i] < b->low) || (b->has_high && v[i] > b->high))
+            status = gd_fail(ctx, GD_VALUE, "--bound: %.60s starts at %g, outside its bound", name, v[i]);
+    if (v) gd__free(ctx, v, ((size_t)count + 1) * sizeof *v);
+    return status;
+}
+
+gd_tensor *gd__bound_free(const gd_bound *b, gd_tensor *value)
 {
     gd_ctx *ctx = gd_tensor_ctx(value);
     gd_tensor *u = gd_zeros_like(value);
     int64_t count = gd_numel(value);
-    size_t bytes = (size_t)count * sizeof(double);
-    double *v = gd__alloc(ctx, bytes);
+    double *v = gd__alloc_array(ctx, (size_t)count + 1, sizeof *v);
     gd_status status = u && v ? gd_read_f64(value, v, count) : GD_NOMEM;
-    for (int64_t i = 0; i < count && !status; i++) {
-        if ((b->has_low && v[i] <= b->low) || (b->has_high && v[i] >= b->high))
-            status = gd_fail(ctx, GD_VALUE, "--bound: %.60s starts at %g, which is not inside its bound",
-                             name, v[i]);
-        v[i] = free_value(b, v[i]);
-    }
+    for (int64_t i = 0; i < count && !status; i++) v[i] = free_value(b, v[i]);
     if (!status) status = gd_write_f64(u, v, count);
-    gd__free(ctx, v, bytes);
+    if (v) gd__free(ctx, v, ((size_t)count + 1) * sizeof *v);
     if (!status) return u;
     gd_release(u);
     return NULL;
@@ -115,11 +134,8 @@ gd_tensor *gd__bound_value(const gd_bound *b, gd_tensor *u)
     return u;
 }
 
-double gd__bound_slope(const gd_bound *b, double u)
+double gd__bound_snap(double low, double high, double x)
 {
-    if (b->has_low && b->has_high) {
-        double s = 1 / (1 + exp(-u));
-        return (b->high - b->low) * s * (1 - s);
-    }
-    return b->has_low ? exp(u) : b->has_high ? -exp(u) : 1;
+    double near = NEAR * (isfinite(low) && isfinite(high) ? high - low : fmax(1, fabs(x)));
+    return x - low <= near ? low : high - x <= near ? high : x;
 }

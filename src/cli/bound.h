@@ -1,4 +1,5 @@
-/* Bounds of parameters by transformation: the solver sees a free number u, the model a bounded one.
+/* Bounds of parameters, and for chains, which know none, bounds by transformation: the chain sees a free number u, the model
+ * a bounded one.
  *
  *   b > low           b = low + exp(u)
  *   b < high          b = high - exp(u)
@@ -17,11 +18,14 @@ typedef struct gd_bound {
 GD_NODISCARD gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size_t *length,
                                        gd_bound *out);
 
-/* The free value of a bounded one; VALUE, named `name`, unless every element lies inside.  New. */
-gd_tensor *gd__bound_free(const gd_bound *bound, const char *name, gd_tensor *value);
+/* VALUE, named `name`, unless every element lies inside or on the bound. */
+GD_NODISCARD gd_status gd__bound_check(const gd_bound *bound, const char *name, gd_tensor *value);
+/* The free value of a bounded one; an element on its bound, or closer than the transformation can say, starts a little
+ * inside.  New. */
+gd_tensor *gd__bound_free(const gd_bound *bound, gd_tensor *value);
 /* The bounded value of a free one, recorded for gradients.  New; the tensor itself where there is no bound. */
 gd_tensor *gd__bound_value(const gd_bound *bound, gd_tensor *u);
-/* db / du at one element. */
-double gd__bound_slope(const gd_bound *bound, double u);
+/* x, or the bound that a transformation has brought it as good as onto. */
+double gd__bound_snap(double low, double high, double x);
 
 #endif

@@ -103,21 +103,30 @@ static void bounded_values_come_back_from_free_ones(void **state)
     static const char *const texts[] = {"b>-1", "b<4", "-1<b<4"};
     for (size_t i = 0; i < 3; i++) {
         gd_bound b = bound(texts[i], "b");
-        gd_tensor *u = gd__bound_free(&b, "b", VECTOR(ctx, -0.5, 0, 3.75));
+        gd_tensor *u = gd__bound_free(&b, VECTOR(ctx, -0.5, 0, 3.75));
         assert_values_near(gd__bound_value(&b, u), 1e-12, -0.5, 0, 3.75);
-        for (int64_t k = 0; k < 3; k++) {
-            double at = gd_at(u, &k), h = 1e-6;
-            gd_tensor *ends = gd__bound_value(&b, VECTOR(ctx, at - h, at + h));
-            double slope = (gd_at(ends, (int64_t[]){1}) - gd_at(ends, (int64_t[]){0})) / (2 * h);
-            assert_true(fabs(slope - gd__bound_slope(&b, at)) < 1e-7 * (1 + fabs(slope)));
-        }
     }
-    gd_bound b = bound("b>0", "b");
-    assert_null(gd__bound_free(&b, "b", VECTOR(ctx, 1, 0)));
-    assert_error(ctx, GD_VALUE, "--bound: b starts at 0, which is not inside its bound");
+    /* what lies on a bound starts a little inside */
+    gd_bound b = bound("0<b<2", "b");
+    assert_values_near(gd__bound_value(&b, gd__bound_free(&b, VECTOR(ctx, 0, 1, 2))), 1e-12, 0.002, 1, 1.998);
+    assert_int_equal(gd__bound_check(&b, "b", VECTOR(ctx, 0, 2)), GD_OK);
+    assert_int_equal(gd__bound_check(&b, "b", VECTOR(ctx, 1, 2.5)), GD_VALUE);
+    assert_error(ctx, GD_VALUE, "--bound: b starts at 2.5, outside its bound");
+    assert_true(gd__bound_snap(0, 2, 1e-7) == 0 && gd__bound_snap(0, INFINITY, 1e-3) == 1e-3);
+    assert_true(gd__bound_snap(-INFINITY, 5, 5 - 1e-6) == 5);
 }
 
 /* ---- the command ---- */
+
+/* Prints its results, then fails with one sentence. */
+static void admits(const char *arguments, const char *text)
+{
+    int got = gradus(arguments);
+    if (got != 1) fail_msg("gradus %s: exit %d, want 1: %s", arguments, got, err);
+    if (strncmp(err, "gradus: fit: not converged: ", 28) != 0 || !strstr(err, text))
+        fail_msg("gradus %s says\n  %swant\n  %s", arguments, err, text);
+    if (!*out) fail_msg("gradus %s prints nothing", arguments);
+}
 
 /* The number behind "key": in an object named by `object` ("" for the outer one). */
 static void check(const char *object, const char *key, double want, double tolerance)
@@ -189,9 +198,111 @@ static void bounds_do_not_change_an_answer_inside(void **state)
     check("params", "a", LINE_A, 1e-7);
     check("params", "b", LINE_B, 1e-7);
     check("stderr", "b", LINE_SB, 1e-6);
-    works("fit 'a + b*x' line.csv --param a=2 --param b=1 --bound 'a>1.5' --json");
-    const char *a = strstr(out, "\"a\": ");
-    assert_true(a && strtod(a + 5, NULL) >= 1.5 && strtod(a + 5, NULL) < 1.51);
+}
+
+/* a held at 1.5.  By hand: b = sum x (y - 1.5) / sum x^2 = 55.1 / 30, its variance s^2 / sum x^2 with 4 degrees of freedom;
+ * rss(a) = 0.107 + 5/3 (a - 1.04)^2, which has risen by t^2 s^2 at the end of the interval. */
+#define HELD_B   (55.1 / 30)
+#define HELD_RSS (0.107 + 5.0 / 3 * 0.46 * 0.46)
+#define T4       2.7764451051977987
+
+static void check_held(double tolerance)
+{
+    check("params", "a", 1.5, 0);
+    check("params", "b", HELD_B, tolerance);
+    check("", "rss", HELD_RSS, tolerance);
+    check("", "dof", 4, 0);
+    check("stderr", "b", sqrt(HELD_RSS / 4 / 30), tolerance);
+    double end = 1.04 + sqrt((HELD_RSS - 0.107 + T4 * T4 * HELD_RSS / 4) * 3 / 5);
+    char want[64], *interval = strstr(out, "\"interval\": {\"a\": [");
+    assert_non_null(interval);
+    double low = strtod(strchr(interval, '[') + 1, &interval), high = strtod(interval + 1, NULL);
+    snprintf(want, sizeof want, "[1.5, %.9g]", end);
+    if (low != 1.5 || fabs(high - end) > 1e-6) fail_msg("[%.9g, %.9g], want %s", low, high, want);
+    assert_non_null(strstr(out, "\"stderr\": {\"a\": null"));
+    assert_non_null(strstr(out, "\"active\": [\"a\"], \"undetermined\": []"));
+}
+
+static void a_parameter_held_by_its_bound_lies_on_it(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    static const char *const starts[] = {"2", "1.5", "1.500000000000001", "1e6"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        char arguments[160];
+        snprintf(arguments, sizeof arguments,
+                 "fit 'a + b*x' line.csv --param a=%s --param b=0 --bound 'a>1.5' --bound 'b>=0' --json",
+                 starts[i]);
+        works(arguments);
+        check_held(1e-9);
+    }
+    works("fit 'a + b*x' line.csv --param a=1.5 --param b=1 --bound 'a>1.5' --chain 'lbfgs | strong_wolfe' "
+          "--json");
+    check_held(1e-5);
+    works("fit 'a + b*x' line.csv --param a=2 --param b=1 --bound 'a>1.5' --plot held.svg --out "
+          "held.safetensors");
+    assert_non_null(strstr(out, "at its bound   1.5 .. 1.9020"));
+    assert_non_null(strstr(out, "from the bound inwards"));
+    works("eval 'a' --param a=@held.safetensors:a --json");
+    check("", "value", 1.5, 0);
+}
+
+/* Small, and no bound holds it: a chain comes near 0 and stays off it. */
+static void a_small_value_next_to_its_bound_is_not_put_on_it(void **state)
+{
+    (void)state;
+    put("small.csv", "x,y\n0,1\n1e6,1.3\n2e6,1.5\n3e6,1.9\n");
+    works("fit '1 + b*x' small.csv --param b=1e-6 --bound 'b>0' --chain 'newton | strong_wolfe' --json");
+    assert_non_null(strstr(out, "\"active\": []"));
+    check("params", "b", (0.3 * 1 + 0.5 * 2 + 0.9 * 3) / 14e6, 1e-4);
+}
+
+/* ---- what a fit admits ---- */
+
+static void a_fit_that_is_not_determined_fails_after_printing_all(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    admits("fit '(a+c) + b*x' line.csv --param a=0 --param b=0 --param c=0", "a and c cannot be told apart");
+    assert_non_null(strstr(out, "95 % interval"));
+    assert_non_null(strstr(out, "evaluations, "));
+    admits("fit 'p[0]*p[1]*x + p[2]' line.csv --param p=[1,1,1] --json",
+           "p[0] and p[1] cannot be told apart");
+    assert_non_null(strstr(out, "\"undetermined\": [\"p[0]\", \"p[1]\"]"));
+    assert_non_null(strstr(out, "\"converged\": false, \"stop\": \"UNDETERMINED\""));
+    /* a model that is zero wherever there are data: no step was possible, and that is no convergence */
+    admits("fit 'a*exp(-(x-m)^2)' line.csv --param a=1 --param m=1e4", "a and m have no effect");
+    assert_non_null(strstr(out, "\n0 steps, "));
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --json");
+    assert_non_null(strstr(out, "\"undetermined\": []"));
+    assert_non_null(strstr(out, "\"stop\": \"LOSS\""));
+}
+
+static void rows_of_weight_zero_do_not_count(void **state)
+{
+    (void)state;
+    put("weights.csv", "x,y,w\n0,1.1,1\n1,2.9,1\n7,-50,0\n2,5.2,1\n3,6.8,1\n-1,1e300,0\n4,9.1,1\n");
+    works("fit 'a + b*x' weights.csv --param a=0 --param b=0 --weights w --json");
+    check("params", "b", LINE_B, 1e-10);
+    check("stderr", "a", LINE_SA, 1e-9);
+    check("", "r2", LINE_R2, 1e-12);
+    check("", "dof", 3, 0);
+    check("", "points", 5, 0);
+    works("fit 'a + b*x' weights.csv --param a=0 --param b=0 --weights w");
+    assert_non_null(strstr(out, "2 rows of weight 0 left out"));
+    put("none.csv", "x,y,w\n0,1,0\n1,2,0\n");
+    fails("fit 'b*x' none.csv --param b=0 --weights w", 1, "none.csv: all weights are 0");
+}
+
+static void a_constant_y_has_no_r2(void **state)
+{
+    (void)state;
+    put("flat.csv", "x,y\n0,5\n1,5\n2,5\n");
+    works("fit 'a + b*x' flat.csv --param a=0 --param b=0");
+    assert_non_null(strstr(out, "R2 not defined for a constant y"));
+    assert_null(strstr(out, "nan"));
+    works("fit 'a + b*x' flat.csv --param a=0 --param b=0 --json");
+    assert_non_null(strstr(out, "\"r2\": null"));
 }
 
 static void tables_and_pictures_are_made(void **state)
@@ -218,7 +329,9 @@ static void one_row_is_fitted_without_errors_to_give(void **state)
     put("one.csv", "x,y\n2,6\n");
     works("fit 'b*x' one.csv --param b=1 --json");
     check("params", "b", 3, 1e-10);
-    works("fit 'a + b*x' one.csv --param a=0 --param b=1");
+    admits("fit 'a + b*x' one.csv --param a=0 --param b=1", "a and b cannot be told apart");
+    assert_non_null(strstr(out, "no degrees of freedom left"));
+    assert_null(strstr(out, "nan"));
 }
 
 static void broken_input_is_named(void **state)
@@ -251,7 +364,7 @@ static void broken_input_is_named(void **state)
         {"'a*x' line.csv", 2, "--param b: the model does not use it"},
         {"'a+b*x' line.csv --param x=1", 2, "--param: 'x' is also a column of line.csv"},
         {"'a+b*x' line.csv --bound 'c>0'", 2, "--bound: no parameter 'c'"},
-        {"'a+b*x' line.csv --bound 'b>0'", 2, "--bound: b starts at 0, which is not inside its bound"},
+        {"'a+b*x' line.csv --bound 'b>1'", 2, "--bound: b starts at 0, outside its bound"},
         {"'a+b*x' line.csv --sigma s --weights s", 2, "--weights and --sigma say the same"},
         {"'a+b*x' zero.csv --sigma s", 1, "zero.csv: line 2, column 's': 0 is not positive"},
         {"'a+b*x' line.csv --plot x.gif", 2, "x.gif: a picture ends in .svg or .png"},
@@ -293,6 +406,11 @@ int main(void)
         TEST(a_straight_line_has_its_textbook_answer),
         TEST(a_chain_reaches_the_same_answer),
         TEST(bounds_do_not_change_an_answer_inside),
+        TEST(a_parameter_held_by_its_bound_lies_on_it),
+        TEST(a_small_value_next_to_its_bound_is_not_put_on_it),
+        TEST(a_fit_that_is_not_determined_fails_after_printing_all),
+        TEST(rows_of_weight_zero_do_not_count),
+        TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
         TEST(one_row_is_fitted_without_errors_to_give),
         TEST(broken_input_is_named),

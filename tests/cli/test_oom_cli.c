@@ -98,6 +98,8 @@ static void fits_survive(void **state)
     put("d.csv", ROWS);
     exhaust("fit 'a*x + b' d.csv --y z --param a=1 --param b=1 --bound a<9 --json --out r.safetensors");
     exhaust("fit 'a*x + b' d.csv --y z --param a=1 --param b=1 --chain 'lbfgs | strong_wolfe' --steps 2");
+    exhaust("fit 'a*x' d.csv --y z --param a=-90 --bound a<-90 --steps 3");
+    exhaust("fit 'a*x' d.csv --y z --param a=1 --bound 0<a<9 --chain 'lbfgs | strong_wolfe' --steps 2");
 }
 
 static void pictures_survive(void **state)
