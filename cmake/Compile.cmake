@@ -52,3 +52,15 @@ function(gd_isa_objects prefix)
         target_compile_options(${prefix}_${isa} PRIVATE ${GD_KERNEL_FLAGS} ${GD_ISA_FLAGS_${isa}})
     endforeach()
 endfunction()
+
+# gd_embed_text(NAME FILE): a header generated/NAME.h with the lines of FILE, in the variable NAME.
+function(gd_embed_text name file)
+    get_filename_component(input ${file} ABSOLUTE)
+    set(header ${PROJECT_BINARY_DIR}/generated/${name}.h)
+    add_custom_command(OUTPUT ${header}
+        COMMAND ${CMAKE_COMMAND} -DINPUT=${input} -DOUTPUT=${header} -DNAME=${name}
+            -P ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake
+        DEPENDS ${input} ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake
+        VERBATIM)
+    set(${name} ${header} PARENT_SCOPE)
+endfunction()

@@ -13,19 +13,9 @@ file(GLOB sources CONFIGURE_DEPENDS
     src/optim/*.c
     src/optim/links/*.c)
 # Emitted programs carry the text of the element functions with them.
-set(gd_texts)
-foreach(text src/base/vmath.h src/optim/cuda_prelude.cu)
-    get_filename_component(name ${text} NAME_WE)
-    set(header ${PROJECT_BINARY_DIR}/generated/${name}_text.h)
-    add_custom_command(OUTPUT ${header}
-        COMMAND ${CMAKE_COMMAND} -DINPUT=${PROJECT_SOURCE_DIR}/${text} -DOUTPUT=${header}
-            -DNAME=${name}_text -P ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake
-        DEPENDS ${text} cmake/EmbedText.cmake
-        VERBATIM)
-    list(APPEND gd_texts ${header})
-endforeach()
+gd_embed_text(vmath_text src/base/vmath.h)
 if(sources)
-    gd_objects(gd_core ${sources} ${gd_texts})
+    gd_objects(gd_core ${sources} ${vmath_text})
 endif()
 
 # Vector kernels, one copy for each instruction set.

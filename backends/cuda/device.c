@@ -1,5 +1,6 @@
 /* Plugin entry and copies.  All work goes to one stream a device; only reads on the host wait for it. */
 #include "plugin.h"
+#include "dialect.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,7 @@ static const gd_backend backend = {
     .sync = sync_device,
     .run = run,
     .native_half = native_half,
+    .dialect = &cuda_dialect,
     .program = program,
     .launch = launch,
     .replay = replay,

@@ -1,4 +1,5 @@
 /* Executing programs on the CPU, and what is common to all devices; see execute.h. */
+#include "optim/dialect.h"
 #include "optim/execute.h"
 
 #include <math.h>

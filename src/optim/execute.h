@@ -98,8 +98,6 @@ gd_status gd__exec_fetch_stored(gd_exec *x);
 
 /* ---- tables on a device ---- */
 
-#define GD_DEVICE_TABLES 16 /* most tables whose reductions are joined on the device */
-
 void gd__device_table_free(gd_exec *x);
 /* These start kernels; with a list they are only noted there, for gd__launch_all. */
 gd_status gd__device_pass(gd_exec *x, int level, gd_launches *list);

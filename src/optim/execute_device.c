@@ -3,46 +3,20 @@
  * The tables (chunks, pointers, inputs) lie on the device and are sent again only when they change; what is the same for
  * all members goes with the launch.  Nothing waits for the device, except programs that keep scalars.
  * A set whose tables are all on one device collects its launches first: they can then run as one graph. */
+#include "optim/dialect.h"
 #include "optim/execute.h"
 
 #include <math.h>
 #include <string.h>
 
-#define COMMON  96 /* as in cuda_prelude.cu */
 #define THREADS 256
-
-typedef struct device_chunk {
-    int64_t start, n, member;
-} device_chunk;
-
-typedef struct launch_args {
-    const void *chunk;
-    int64_t chunks;
-    const void *pointer, *input, *reduced;
-    void *partial;
-    double common[COMMON];
-} launch_args;
-
-typedef struct join_args {
-    const void *partial;
-    void *reduced;
-    const void *first;
-    int64_t members, reductions, number, column, columns;
-    int max;
-} join_args;
-
-typedef struct join_all_args {
-    void *reduced[GD_DEVICE_TABLES];
-    int64_t members[GD_DEVICE_TABLES], tables, reductions, number;
-    int max;
-} join_all_args;
 
 struct gd_device_start {
     gd_launch launch;
     union {
-        launch_args pass;
-        join_args join;
-        join_all_args all;
+        gd_table_launch pass;
+        gd_join_launch join;
+        gd_join_all_launch all;
     } args;
 };
 
@@ -55,8 +29,8 @@ typedef struct mirror {
 } mirror;
 
 struct gd_device_table {
-    void **kernel;             /* one a pass */
-    int32_t (*common)[COMMON]; /* one list a pass: what goes with the launch */
+    void **kernel;                       /* one a pass */
+    int32_t (*common)[GD_LAUNCH_COMMON]; /* one list a pass: what goes with the launch */
     int *common_count;
     void *join_chunks, *join_all;
     mirror last_chunks, reduce_chunks, first, pointer, input;
@@ -126,8 +100,8 @@ static bool same_settings(const gd_exec *x)
 static gd_status list_common(gd_exec *x, gd_device_table *u, int level)
 {
     int32_t list[GD_MAX_INSTRS];
-    int count = gd__cuda_common(x->p, &x->pass[level], u->common_settings, list);
-    if (count > COMMON)
+    int count = gd__table_common(x->p, &x->pass[level], u->common_settings, list);
+    if (count > GD_LAUNCH_COMMON)
         return gd_fail(x->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
     memcpy(u->common[level], list, (size_t)count * sizeof *list);
     u->common_count[level] = count;
@@ -141,8 +115,8 @@ static gd_status make_kernels(gd_exec *x, gd_device_table *u)
     for (int level = 0; level < u->passes && !status; level++) status = list_common(x, u, level);
     for (int level = 0; level < u->passes && !status; level++) {
         gd_text text = {.ctx = ctx};
-        gd__emit_cuda_prelude(&text);
-        gd__emit_cuda(x->p, &x->pass[level], "rule_pass", u->common_settings, &text);
+        gd__emit_table(x->p, &x->pass[level], x->device->backend->dialect, "rule_pass", u->common_settings,
+                       &text);
         u->kernel[level] = text.failed ? NULL
                                        : x->device->backend->program(x->device, text.data, "rule_pass");
         if (!u->kernel[level]) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
@@ -150,7 +124,7 @@ static gd_status make_kernels(gd_exec *x, gd_device_table *u)
     }
     if (!status && u->passes > 1) {
         gd_text text = {.ctx = ctx};
-        gd__emit_cuda_joins(&text);
+        gd__emit_joins(x->device->backend->dialect, &text);
         u->join_chunks = text.failed ? NULL
                                      : x->device->backend->program(x->device, text.data, "join_chunks");
         u->join_all = text.failed ? NULL : x->device->backend->program(x->device, text.data, "join_all");
@@ -163,11 +137,11 @@ static gd_status make_kernels(gd_exec *x, gd_device_table *u)
 static gd_status send_chunks(gd_exec *x, mirror *m, const gd_work *work)
 {
     gd_ctx *ctx = x->device->ctx;
-    size_t bytes = (size_t)work->chunks * sizeof(device_chunk);
-    device_chunk *list = gd__alloc(ctx, bytes);
+    size_t bytes = (size_t)work->chunks * sizeof(gd_table_chunk);
+    gd_table_chunk *list = gd__alloc(ctx, bytes);
     if (!list) return GD_NOMEM;
     for (int64_t c = 0; c < work->chunks; c++)
-        list[c] = (device_chunk){
+        list[c] = (gd_table_chunk){
             .start = work->chunk[c].start, .n = work->chunk[c].n, .member = work->chunk[c].member};
     gd_status status = mirror_send(x->device, m, list, bytes);
     gd__free(ctx, list, bytes);
@@ -204,7 +178,7 @@ static gd_status make(gd_exec *x)
     x->on_device = u;
     u->passes = x->p->levels + 1;
     u->common_settings = same_settings(x);
-    u->columns = gd__cuda_inputs(x->p, u->common_settings, u->column);
+    u->columns = gd__table_inputs(x->p, u->common_settings, u->column);
     u->row_bytes = (size_t)x->members * (size_t)u->columns * sizeof *u->row;
     u->kernel = gd__calloc(ctx, (size_t)u->passes * sizeof *u->kernel);
     u->common = gd__calloc(ctx, (size_t)u->passes * sizeof *u->common);
@@ -284,13 +258,13 @@ gd_status gd__device_pass(gd_exec *x, int level, gd_launches *list)
     const gd_work *work = pass->last ? &x->last : &x->reduce;
     gd_device_start own, *s = next_start(x->device->ctx, list, &own);
     if (!s) return GD_NOMEM;
-    launch_args *a = &s->args.pass;
-    *a = (launch_args){.chunk = chunks->device,
-                       .chunks = work->chunks,
-                       .pointer = u->pointer.device,
-                       .input = u->input.device,
-                       .reduced = u->reduced,
-                       .partial = u->partial};
+    gd_table_launch *a = &s->args.pass;
+    *a = (gd_table_launch){.chunk = chunks->device,
+                           .chunks = work->chunks,
+                           .pointer = u->pointer.device,
+                           .input = u->input.device,
+                           .reduced = u->reduced,
+                           .partial = u->partial};
     /* reductions are not among the common ones: zeros stand in for them */
     gd__program_uniforms(x->p, level, x->input, x->reduced, x->value);
     for (int k = 0; k < u->common_count[level]; k++) a->common[k] = x->value[u->common[level][k]];
@@ -308,19 +282,19 @@ gd_status gd__device_join(gd_exec *x, int level, gd_launches *list)
     for (int k = 0; k < pass->reductions && !status; k++) {
         gd_device_start own, *s = next_start(x->device->ctx, list, &own);
         if (!s) return GD_NOMEM;
-        s->args.join = (join_args){.partial = u->partial,
-                                   .reduced = u->reduced,
-                                   .first = u->first.device,
-                                   .members = x->members,
-                                   .reductions = x->p->reductions,
-                                   .number = pass->reduction[k],
-                                   .column = k,
-                                   .columns = pass->reductions,
-                                   .max = x->p->instr[x->p->reduction[pass->reduction[k]]].op ==
-                                          GD_I_MAXIMUM};
+        s->args.join = (gd_join_launch){.partial = u->partial,
+                                        .reduced = u->reduced,
+                                        .first = u->first.device,
+                                        .members = x->members,
+                                        .reductions = x->p->reductions,
+                                        .number = pass->reduction[k],
+                                        .column = k,
+                                        .columns = pass->reductions,
+                                        .max = x->p->instr[x->p->reduction[pass->reduction[k]]].op ==
+                                               GD_I_MAXIMUM};
         status = start(x->device, list, s,
                        (gd_launch){.kernel = u->join_chunks,
-                                   .bytes = sizeof(join_args),
+                                   .bytes = sizeof(gd_join_launch),
                                    .threads = THREADS,
                                    .blocks = x->members});
     }
@@ -337,17 +311,17 @@ gd_status gd__device_join_all(gd_exec *table, int tables, int level, gd_launches
         if (in->extent != GD_ALL) continue;
         gd_device_start own, *s = next_start(table->device->ctx, list, &own);
         if (!s) return GD_NOMEM;
-        s->args.all = (join_all_args){.tables = tables,
-                                      .reductions = p->reductions,
-                                      .number = pass->reduction[k],
-                                      .max = in->op == GD_I_MAXIMUM};
+        s->args.all = (gd_join_all_launch){.tables = tables,
+                                           .reductions = p->reductions,
+                                           .number = pass->reduction[k],
+                                           .max = in->op == GD_I_MAXIMUM};
         for (int i = 0; i < tables; i++) {
             s->args.all.reduced[i] = table[i].on_device->reduced;
             s->args.all.members[i] = table[i].members;
         }
         status = start(table->device, list, s,
                        (gd_launch){.kernel = table->on_device->join_all,
-                                   .bytes = sizeof(join_all_args),
+                                   .bytes = sizeof(gd_join_all_launch),
                                    .threads = THREADS,
                                    .blocks = 1});
     }

@@ -154,17 +154,17 @@ void gd__emit_c_prelude(gd_text *out);
 /* Only the names, for a file that includes base/vmath.h. */
 void gd__emit_c_names(gd_text *out);
 
-/* The same pass as a CUDA kernel; the prelude is optim/cuda_prelude.cu.  common_settings: every tensor has the same
- * settings, so what depends on them alone is computed by the host. */
-void gd__emit_cuda(const gd_program *p, const gd_pass *pass, const char *name, bool common_settings,
-                   gd_text *out);
-/* The uniform instructions whose values the host hands to that kernel, in order; their number. */
-int gd__cuda_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);
-/* The uniform inputs that differ between tensors: the columns of the table on the device, a row a tensor. */
-int gd__cuda_inputs(const gd_program *p, bool common_settings, int32_t *list);
-void gd__emit_cuda_prelude(gd_text *out);
+/* The same pass as the source of a kernel over a table of tensors, in the words of a backend (dialect.h).  common_settings:
+ * every tensor has the same settings, so what depends on them alone is computed by the host. */
+struct gd_dialect;
+void gd__emit_table(const gd_program *p, const gd_pass *pass, const struct gd_dialect *d, const char *name,
+                    bool common_settings, gd_text *out);
 /* A source of its own: the kernels join_chunks and join_all. */
-void gd__emit_cuda_joins(gd_text *out);
+void gd__emit_joins(const struct gd_dialect *d, gd_text *out);
+/* The uniform instructions whose values the host hands to that kernel, in order; their number. */
+int gd__table_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);
+/* The uniform inputs that differ between tensors: the columns of the table on the device, a row a tensor. */
+int gd__table_inputs(const gd_program *p, bool common_settings, int32_t *list);
 
 typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPILED } gd_executor;
 

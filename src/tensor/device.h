@@ -23,7 +23,9 @@ typedef struct gd_backend {
     gd_status (*run)(gd_device *device, const gd_call *call);
     /* True when the FULL kernel of op takes f16 or bf16 itself; NULL: none does, operands are widened to f32. */
     bool (*native_half)(gd_op_id op);
-    /* Fused programs: makes a kernel of emitted source (see optim/emit.c), and runs it over a table of tensors. */
+    /* Fused programs: how their source is written (optim/dialect.h), a kernel made of it, and its run over a table of
+     * tensors. */
+    const struct gd_dialect *dialect;
     void *(*program)(gd_device *device, const char *source, const char *name);
     gd_status (*launch)(gd_device *device, const gd_launch *launch);
     /* Several launches as one, each after the one before it.  *graph is NULL the first time and then remembers them:

@@ -79,6 +79,7 @@ static inline gd_device *guarded_open(gd_ctx *ctx)
                                        .download = guarded_download,
                                        .sync = host_sync,
                                        .run = guarded_run,
+                                       .dialect = &cuda_dialect,
                                        .program = host_program,
                                        .launch = guarded_launch,
                                        .close = host_close};

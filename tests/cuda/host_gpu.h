@@ -1,5 +1,5 @@
 /* A GPU that is none: memory of the host, operators of the CPU, and fused programs as the CUDA source that a GPU would get,
- * translated by the host's C++ compiler and run thread after thread (see host_shim.h).  What plan_gpu.c does, and what it
+ * translated by the host's C++ compiler and run thread after thread (see host_shim.h).  What execute_device.c does, and what it
  * sends, is tested with it on machines without a GPU.
  *
  * Programs are only collected when they are made; the first launch after that translates all that are waiting at once. */
@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "optim/program.h"
+#include "../../backends/cuda/dialect.h"
+#include "optim/emit.h"
 #include "tensor/device.h"
 
 #define HOST_KERNELS   2000
@@ -276,6 +277,7 @@ static inline host_gpu *host_gpu_open(gd_ctx *ctx)
                                        .download = host_download,
                                        .sync = host_sync,
                                        .run = host_operator,
+                                       .dialect = &cuda_dialect,
                                        .program = host_program,
                                        .launch = host_launch,
                                        .replay = host_replay,
@@ -286,7 +288,7 @@ static inline host_gpu *host_gpu_open(gd_ctx *ctx)
     gpu->cpu = gd_device_get(ctx, "cpu");
     gpu->device = (gd_device){.backend = &backend, .ctx = ctx, .name = "host gpu", .state = gpu};
     gd_text text = {.ctx = ctx};
-    gd__emit_cuda_prelude(&text);
+    gd__put_lines(&text, cuda_dialect.prelude);
     assert_false(text.failed);
     gpu->prelude = strdup(text.data);
     gd__text_free(&text);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/kernel_cache.h"
+#include "dialect.h"
 #include "optim/optimizer.h"
 #include "optim/program.h"
 #include "tensor/linalg.h"
@@ -164,14 +165,13 @@ static gd_status compile_pass(void *user, const gd_program *p, const gd_pass *pa
     emitted *all = user;
     for (int common = 1; common >= (all->chains % 4 != 0); common--) {
         gd_text text = {.ctx = p->ctx}, hash = {.hash_only = true};
-        gd__emit_cuda(p, pass, "rule_pass", common, &hash);
+        gd__emit_table(p, pass, &cuda_dialect, "rule_pass", common, &hash);
         bool seen = false;
         for (int i = 0; i < all->count && !seen; i++) seen = all->seen[i] == hash.hash;
         if (seen) continue;
         assert_true(all->count < COUNT_OF(all->seen));
         all->seen[all->count++] = hash.hash;
-        gd__emit_cuda_prelude(&text);
-        gd__emit_cuda(p, pass, "rule_pass", common, &text);
+        gd__emit_table(p, pass, &cuda_dialect, "rule_pass", common, &text);
         assert_false(text.failed);
         all->failures += !compiles(all->chain, text.data,
                                    common && p->compute == GD_F32 ? ARCHITECTURE : VIRTUAL);
@@ -205,7 +205,7 @@ static void built_in_chains_compile(void **state)
     }
     fclose(list);
     gd_text joins = {.ctx = ctx};
-    gd__emit_cuda_joins(&joins);
+    gd__emit_joins(&cuda_dialect, &joins);
     all->failures += !compiles("joins", joins.data, ARCHITECTURE);
     gd__text_free(&joins);
     print_message("%d chains, %d kernels\n", all->chains, all->count);

@@ -1,4 +1,4 @@
-/* What emitted CUDA kernels use; the structs are those of execute_device.c.  Tests also compile it for the CPU, where
+/* What emitted CUDA kernels use; the structs are those of dialect.h.  Tests also compile it for the CPU, where
  * tests/cuda/host_shim.h stands in for what only a GPU has (GD_HOST_SHIM). */
 typedef long long i64;
 typedef unsigned short u16;

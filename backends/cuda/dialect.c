@@ -1,0 +1,29 @@
+/* How fused programs are written for NVRTC: kernels/program.cu is what every kernel begins with.
+ *
+ * A thread moves 16 bytes of an array at a time (take, give); a block joins its reductions in a fixed order (block_join). */
+#include "dialect.h"
+#include "program_text.h" /* kernels/program.cu, made by cmake/EmbedText.cmake */
+
+#include <stddef.h>
+
+static const char *const joins[] = {"#define JOINS", NULL};
+
+const gd_dialect cuda_dialect = {
+    .type = {"float", "double"},
+    .suffix = {"_f32", "_f64"},
+    .memory = {"float", "double", "u16", "u16"},
+    .load = {"%s", "%s", "half_to_float(%s)", "bf16_to_float(%s)"},
+    .store = {"%s", "%s", "float_to_half(%s)", "float_to_bf16(%s)"},
+    .prelude = program_text,
+    .joins = joins,
+    .head = "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
+            "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
+            "        const Chunk c = L.chunk[b];\n",
+    .loop = "        for (i64 i = (i64)threadIdx.x * %d; i < c.n; i += (i64)blockDim.x * %d) {\n"
+            "            const int left = c.n - i < %d ? (int)(c.n - i) : %d;\n",
+    .unroll = "#pragma unroll\n",
+    .take = "            take<%d>(a%d, p%d + i, left);\n",
+    .give = "            give<%d>(p%d + i, a%d, left);\n",
+    .join = "        block_join<%s>((double)r%d, &L.partial[b * %d + %d]);\n",
+    .tail = "    }\n}\n",
+};
