@@ -2,6 +2,7 @@
 #ifndef GD_TESTS_OPTIM_PROGRAM_PROPERTY_H
 #define GD_TESTS_OPTIM_PROGRAM_PROPERTY_H
 
+#include "../../backends/cuda/dialect.h"
 #include "optim/random_program.h"
 
 /* ---- bytes to choices ---- */
@@ -109,7 +110,7 @@ static inline const char *emission_fault(gd_ctx *ctx, const gd_program *p)
         gd_text text = {.ctx = ctx};
         gd__program_pass(p, level, &pass);
         gd__emit_c(p, &pass, "f", &text);
-        gd__emit_cuda(p, &pass, "f", level % 2, &text);
+        gd__emit_table(p, &pass, &cuda_dialect, "f", level % 2, &text);
         if (gd_error(ctx) || !text.used) return "emitting fails";
         gd__text_free(&text);
     }
