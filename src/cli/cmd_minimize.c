@@ -7,6 +7,7 @@
 #include "cli/until.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
+#include "gradus/solve.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,17 +18,27 @@
 static const gd_option options[] = {
     GD_PARAM_OPTION,
     GD_TUNING_OPTIONS(DEFAULT_CHAIN),
-    GD_OPTION("steps", "N", "the most steps (100)"),
+    GD_OPTION(
+        "steps", "N",
+        "exactly N steps of the chain as written; with --until at most N (until converged, at most 1000)"),
     GD_REPEATED(
         "until", "CONDITION",
-        "stop before: loss<X, loss_change<X, grad_norm<X (costs an evaluation a step), step_norm<X, evals>N, seconds>X"),
-    GD_OUTPUT("trace", "one JSON object a line and step: step, loss, evals, params"),
+        "stop at one of these too: loss<X, loss_change<X, grad_norm<X, step_norm<X, evals>N, seconds>X"),
+    GD_OUTPUT(
+        "trace",
+        "one JSON object a line and step, the start as step 0: step, loss (before the step), loss_after, "
+        "evals, params (after it)"),
     GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as .svg or .png"),
     GD_OUTPUT("out", "the parameters, as .safetensors"),
-    GD_SWITCH("json", "print one JSON object: loss, steps, evals, stopped, seconds, params"),
+    GD_SWITCH(
+        "json",
+        "print one JSON object: loss, gradient_norm, steps, evals, converged, stopped, reason, seconds, "
+        "params"),
     GD_DATA_OPTIONS,
     {0},
 };
+
+#define DEFAULT_STEPS 1000
 
 typedef struct job {
     gd_cli *cli;
@@ -36,12 +47,14 @@ typedef struct job {
     gd_optimizer *optimizer;
     gd_tracer *tracer;
     gd_until until;
-    int64_t steps, done;
-    const char *stopped; /* why */
+    int64_t steps;
+    bool exact;          /* steps and nothing else: as many, as the chain says */
+    const char *stopped; /* by a condition, or interrupted; else NULL */
+    gd_status failed;    /* in the callback */
+    gd_solve_result result;
+    double last_loss;
+    gd_meter progress;
     const char *plot, *out;
-    double first_loss, last_loss, loss, seconds;
-    gd_tensor **before; /* parameters before the step, for step_norm */
-    size_t before_bytes;
     double (*history)[4]; /* step, loss, x, y */
     size_t count, history_bytes;
     bool plane;
@@ -87,6 +100,7 @@ static gd_status prepare(job *j)
     gd_status status = gd__args_integer(j->args, "steps", 0, INT64_MAX, &j->steps);
     for (const char *text; !status && (text = gd__args_next(j->args, "until", &at));)
         status = gd__until_parse(ctx, text, &j->until);
+    j->exact = gd__args_has(j->args, "steps") && (!j->until.count || j->steps == 0);
     if (!status) status = check_outputs(j);
     if (!status) status = gd__problem_open(&j->problem, ctx, j->args, j->args->argument[0], NULL, 0);
     if (!status && j->problem.params == 0)
@@ -103,65 +117,7 @@ static gd_status prepare(job *j)
 
 static gd_tensor *value_of(void *user) { return gd__problem_value(user); }
 
-/* Loss at the parameters as they are, and the norm of its gradient where asked for. */
-static gd_status evaluate(job *j, double *loss, double *grad_norm)
-{
-    gd_problem *p = &j->problem;
-    gd_ctx *ctx = p->ctx;
-    gd_tensor *few[16], **gradient = few;
-    size_t bytes = (size_t)p->params * sizeof *gradient;
-    if (p->params > 16 && !(gradient = gd__alloc(ctx, bytes))) return GD_NOMEM;
-    gd_scope_begin(ctx);
-    gd_tensor *t = gd__problem_loss(p);
-    gd_status status = t ? GD_OK : gd_error(ctx);
-    if (!status) *loss = gd_item(t);
-    if (!status && grad_norm) {
-        double sum = 0;
-        status = gd_grad(t, NULL, p->value, p->params, 0, gradient);
-        gd_no_grad_begin(ctx);
-        for (int i = 0; i < p->params && !status; i++) {
-            gd_tensor *norm = gd_norm(gradient[i], 2, NULL, false);
-            double v = norm ? gd_item(norm) : NAN;
-            sum += v * v;
-            status = gd_error(ctx);
-        }
-        gd_no_grad_end(ctx);
-        *grad_norm = sqrt(sum);
-    }
-    gd_scope_end(ctx);
-    if (gradient != few) gd__free(ctx, gradient, bytes);
-    return status;
-}
-
-/* Copies of the parameters, to measure a step with. */
-static gd_status remember(job *j)
-{
-    gd_problem *p = &j->problem;
-    gd_status status = GD_OK;
-    for (int i = 0; i < p->params && !status; i++) {
-        if (!j->before[i] && !(j->before[i] = gd_zeros_like(p->value[i]))) return gd_error(p->ctx);
-        status = gd_assign(j->before[i], p->value[i]);
-    }
-    return status;
-}
-
-static double step_norm(job *j)
-{
-    gd_problem *p = &j->problem;
-    double sum = 0;
-    gd_scope_begin(p->ctx);
-    gd_no_grad_begin(p->ctx);
-    for (int i = 0; i < p->params; i++) {
-        gd_tensor *norm = gd_norm(gd_sub(p->value[i], j->before[i]), 2, NULL, false);
-        double v = norm ? gd_item(norm) : NAN;
-        sum += v * v;
-    }
-    gd_no_grad_end(p->ctx);
-    gd_scope_end(p->ctx);
-    return sqrt(sum);
-}
-
-/* A row for the plot: the loss of a step, and where the parameters are. */
+/* A row for the plot: where the parameters are, and their loss, NAN until it is known. */
 static gd_status add_history(job *j, int64_t step, double loss)
 {
     if (!j->plot) return GD_OK;
@@ -184,59 +140,92 @@ static gd_status add_history(job *j, int64_t step, double loss)
     return status;
 }
 
-/* Why to stop after this step, if so. */
-static gd_status look_for_stop(job *j, const gd_step_info *info, double last_loss)
+/* The loss of the last row, once it is known. */
+static void set_history(job *j, double loss)
 {
-    double values[GD_UNTIL_COUNT] = {[GD_UNTIL_LOSS] = info->loss,
-                                     [GD_UNTIL_LOSS_CHANGE] = fabs(info->loss - last_loss),
-                                     [GD_UNTIL_EVALS] = (double)info->evals,
-                                     [GD_UNTIL_SECONDS] = gd__cli_seconds() - j->seconds};
-    gd_status status = GD_OK;
-    if (j->until.uses[GD_UNTIL_GRAD_NORM])
-        status = evaluate(j, &values[GD_UNTIL_LOSS], &values[GD_UNTIL_GRAD_NORM]);
-    if (j->until.uses[GD_UNTIL_STEP_NORM]) values[GD_UNTIL_STEP_NORM] = step_norm(j);
-    if (!status) j->stopped = gd__until_met(&j->until, values);
-    if (info->terminate && !j->stopped) j->stopped = "terminated by a link";
-    if (gd__interrupted()) j->stopped = "interrupted";
-    return status;
+    if (j->count && isnan(j->history[j->count - 1][1])) j->history[j->count - 1][1] = loss;
 }
 
-static gd_status one_step(job *j, gd_meter *progress)
+/* The condition that holds after this step, if one does.  A step that failed is not a small one. */
+static const char *condition_met(const job *j, const gd_progress *p)
 {
-    gd_step_info info = {.loss = NAN};
-    gd_status status = j->until.uses[GD_UNTIL_STEP_NORM] ? remember(j) : GD_OK;
-    if (!status)
-        status = gd_optimizer_step(j->optimizer, &(gd_objective){.loss = value_of, .user = &j->problem},
-                                   &info);
-    if (status) return status;
-    double last_loss = j->done ? j->last_loss : NAN;
-    j->done++;
-    j->last_loss = info.loss;
-    if (j->done == 1) j->first_loss = info.loss;
-    if (j->tracer)
-        status = gd__tracer_step(j->tracer, j->done, info.loss, info.evals, j->problem.name, j->problem.value,
-                                 j->problem.params);
-    if (!status) status = add_history(j, j->done, info.loss);
-    if (!status) status = look_for_stop(j, &info, last_loss);
-    gd__meter_show(progress, "step", j->done, info.loss);
-    return status;
+    bool known = !isnan(p->loss_after);
+    double change = known ? fabs(p->loss_after - p->loss) : fabs(p->loss - j->last_loss);
+    double values[GD_UNTIL_COUNT] = {[GD_UNTIL_LOSS] = known ? p->loss_after : p->loss,
+                                     [GD_UNTIL_LOSS_CHANGE] = p->failed ? NAN : change,
+                                     [GD_UNTIL_GRAD_NORM] = p->gradient_length,
+                                     [GD_UNTIL_STEP_NORM] = p->failed ? NAN : p->step_norm,
+                                     [GD_UNTIL_EVALS] = (double)p->evals,
+                                     [GD_UNTIL_SECONDS] = p->seconds};
+    return gd__until_met(&j->until, values);
 }
+
+/* After every step; false ends the run. */
+static bool after_step(void *user, const gd_progress *p)
+{
+    job *j = user;
+    gd_trace_numbers numbers = {p->step, p->loss, p->loss_after, p->evals};
+    if (j->tracer)
+        j->failed = gd__tracer_step(j->tracer, &numbers, j->problem.name, j->problem.value,
+                                    j->problem.params);
+    set_history(j, p->loss);
+    if (!j->failed) j->failed = add_history(j, p->step, p->loss_after);
+    j->stopped = condition_met(j, p);
+    if (gd__interrupted()) j->stopped = "interrupted";
+    j->last_loss = p->failed ? NAN : p->loss;
+    gd__meter_show(&j->progress, "step", p->step, p->loss);
+    return !j->failed && !j->stopped;
+}
+
+/* What counts as no gradient, in numbers of the computation. */
+static double gradient_tolerance(const job *j) { return j->problem.dtype == GD_F64 ? 1e-8 : 1e-4; }
 
 static gd_status step_all(job *j)
 {
-    gd_meter progress = gd__meter_start(j->steps);
+    gd_problem *p = &j->problem;
+    gd_solve_options o = gd_solve_defaults();
+    o.max_steps = j->steps;
+    o.gradient_tol = gradient_tolerance(j);
+    o.plain = j->exact;
+    o.look = j->until.uses[GD_UNTIL_GRAD_NORM];
+    o.callback = after_step;
+    o.callback_user = j;
+    j->progress = gd__meter_start(j->steps);
     gd__interrupt_catch();
-    j->seconds = gd__cli_seconds();
-    /* the path of two parameters begins where they start; a loss curve begins with the first step */
-    gd_status status = j->plane ? add_history(j, 0, NAN) : GD_OK;
-    while (j->done < j->steps && !j->stopped && !status) status = one_step(j, &progress);
-    gd__meter_end(&progress);
-    j->seconds = gd__cli_seconds() - j->seconds;
-    if (!j->stopped) j->stopped = "steps";
-    return status ? status : evaluate(j, &j->loss, NULL);
+    gd_status status = add_history(j, 0, NAN);
+    if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
+    if (!status)
+        status = gd_minimize_with(j->optimizer, &(gd_objective){.loss = value_of, .user = p}, &o, &j->result);
+    gd__meter_end(&j->progress);
+    set_history(j, j->result.loss);
+    if (!status) status = j->failed;
+    return status || !j->tracer ? status : gd__tracer_start_loss(j->tracer, j->result.loss);
 }
 
 /* ---- results ---- */
+
+/* Short words for programs. */
+static const char *stopped_by(const job *j)
+{
+    static const char *const words[GD_STOP_COUNT] = {[GD_STOP_GRADIENT] = "gradient",
+                                                     [GD_STOP_LOSS] = "loss",
+                                                     [GD_STOP_LINK] = "terminated by a link",
+                                                     [GD_STOP_STUCK] = "stuck",
+                                                     [GD_STOP_DIVERGED] = "diverged",
+                                                     [GD_STOP_NOT_FINITE] = "not finite",
+                                                     [GD_STOP_MAX_STEPS] = "steps"};
+    const char *word = words[j->result.reason];
+    return j->stopped ? j->stopped : word ? word : gd_stop_name(j->result.reason);
+}
+
+/* It has stopped for that, or happens to be there. */
+static bool converged(const job *j)
+{
+    return (j->result.converged && j->result.reason != GD_STOP_LINK) ||
+           j->result.gradient_norm <= gradient_tolerance(j);
+}
+
+static const char *why(const job *j) { return j->stopped ? j->stopped : gd_stop_text(j->result.reason); }
 
 static gd_status print_json(job *j)
 {
@@ -245,15 +234,21 @@ static gd_status print_json(job *j)
     gd_status status = GD_OK;
     gd__text_char(out, '{');
     gd__json_key(out, &first, "loss");
-    gd__json_number(out, j->loss);
+    gd__json_number(out, j->result.loss);
+    gd__json_key(out, &first, "gradient_norm");
+    gd__json_number(out, j->result.gradient_norm);
     gd__json_key(out, &first, "steps");
-    gd__text_put(out, "%lld", (long long)j->done);
+    gd__text_put(out, "%lld", (long long)j->result.steps);
     gd__json_key(out, &first, "evals");
-    gd__text_put(out, "%lld", (long long)gd_optimizer_evals(j->optimizer));
+    gd__text_put(out, "%lld", (long long)j->result.evals);
+    gd__json_key(out, &first, "converged");
+    gd__text_add(out, converged(j) ? "true" : "false");
     gd__json_key(out, &first, "stopped");
-    gd__json_string(out, j->stopped);
+    gd__json_string(out, stopped_by(j));
+    gd__json_key(out, &first, "reason");
+    gd__json_string(out, why(j));
     gd__json_key(out, &first, "seconds");
-    gd__json_number(out, j->seconds);
+    gd__json_number(out, j->result.seconds);
     gd__json_key(out, &first, "params");
     gd__text_char(out, '{');
     first = true;
@@ -288,11 +283,13 @@ static gd_status print_param(gd_text *out, const char *name, const gd_tensor *t)
 static gd_status print_text(job *j)
 {
     gd_text *out = &j->cli->out;
+    const gd_solve_result *r = &j->result;
     gd_status status = GD_OK;
-    gd__text_put(out, "loss %.10g after %lld steps, %lld evaluations, %.3g s", j->loss, (long long)j->done,
-                 (long long)gd_optimizer_evals(j->optimizer), j->seconds);
-    if (strcmp(j->stopped, "steps") != 0) gd__text_put(out, " (%s)", j->stopped);
-    gd__text_char(out, '\n');
+    gd__text_put(out, "loss %.10g after %lld steps, %lld evaluations, %.3g s\n", r->loss, (long long)r->steps,
+                 (long long)r->evals, r->seconds);
+    gd__text_add(out, converged(j) ? "converged" : "not converged");
+    if (!isnan(r->gradient_norm)) gd__text_put(out, ", gradient %.3g", r->gradient_norm);
+    gd__text_put(out, ": %s\n", why(j));
     for (int i = 0; i < j->problem.params && !status; i++)
         status = print_param(out, j->problem.name[i], j->problem.value[i]);
     return status;
@@ -308,7 +305,7 @@ static gd_status save(job *j)
     for (int i = 0; i < j->problem.params && !status; i++)
         status = gd_archive_put(archive, j->problem.name[i], j->problem.value[i]);
     const char *chain = gd__args_get(j->args, "chain");
-    (void)snprintf(number, sizeof number, "%.17g", j->loss);
+    (void)snprintf(number, sizeof number, "%.17g", j->result.loss);
     if (!status) status = gd_archive_set_meta(archive, "expression", j->args->argument[0]);
     if (!status) status = gd_archive_set_meta(archive, "chain", chain ? chain : DEFAULT_CHAIN);
     if (!status) status = gd_archive_set_meta(archive, "loss", number);
@@ -323,16 +320,6 @@ static double *column(job *j, int k)
     double *out = gd__alloc_array(j->cli->ctx, j->count + 1, sizeof *out);
     for (size_t i = 0; out && i < j->count; i++) out[i] = j->history[i][k];
     return out;
-}
-
-static bool spans_decades(const double *loss, size_t count)
-{
-    double low = INFINITY, high = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (loss[i] <= 0) return false;
-        if (isfinite(loss[i])) low = fmin(low, loss[i]), high = fmax(high, loss[i]);
-    }
-    return high > 100 * low;
 }
 
 static gd_status draw(job *j)
@@ -351,7 +338,8 @@ static gd_status draw(job *j)
         status = gd__problem_contours(&j->problem, plot, box);
         gd__plot_path(plot, chain ? chain : DEFAULT_CHAIN, x, y, j->count);
     } else if (!status) {
-        gd__plot_log(plot, false, spans_decades(y, j->count));
+        double low = INFINITY, high = 0;
+        gd__plot_log(plot, false, gd__spans_decades(y, j->count, &low, &high));
         gd__plot_line(plot, chain ? chain : DEFAULT_CHAIN, x, y, j->count);
     }
     if (!status) status = gd__plot_save(plot, j->plot, false);
@@ -359,6 +347,25 @@ static gd_status draw(job *j)
     gd__free(ctx, x, bytes);
     gd__free(ctx, y, bytes);
     return status;
+}
+
+/* The end of a run that did not get there, after its results. */
+static gd_status verdict(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    gd_stop reason = j->result.reason;
+    long long steps = (long long)j->result.steps;
+    bool limit = reason == GD_STOP_MAX_STEPS && !gd__args_has(j->args, "steps") && !converged(j);
+    bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_DIVERGED || reason == GD_STOP_NOT_FINITE;
+    bool interrupted = j->stopped && !strcmp(j->stopped, "interrupted");
+    if (isfinite(j->result.loss) && !lost && !limit && !interrupted) return GD_OK;
+    gd_status status = gd__cli_flush(j->cli);
+    if (status) return status;
+    if (interrupted) return gd_fail(ctx, GD_INTERRUPTED, "interrupted after %lld steps", steps);
+    if (!isfinite(j->result.loss))
+        return gd_fail(ctx, GD_VALUE, "the loss is %g after %lld steps", j->result.loss, steps);
+    return gd_fail(ctx, GD_VALUE, "%s after %lld steps: %s%s", limit ? "not converged" : stopped_by(j), steps,
+                   gd_stop_text(reason), limit ? "; --steps N takes as many as you say" : "");
 }
 
 static gd_status finish(job *j)
@@ -369,18 +376,7 @@ static gd_status finish(job *j)
     if (!status && j->plot) status = draw(j);
     if (!status) status = gd__args_has(j->args, "json") ? print_json(j) : print_text(j);
     if (!status && j->cli->out.failed) status = GD_NOMEM;
-    if (status) return status;
-    if (!strcmp(j->stopped, "interrupted")) {
-        status = gd__cli_flush(j->cli);
-        return status
-                   ? status
-                   : gd_fail(j->cli->ctx, GD_INTERRUPTED, "interrupted after %lld steps", (long long)j->done);
-    }
-    if (isfinite(j->loss)) return GD_OK;
-    status = gd__cli_flush(j->cli);
-    return status ? status
-                  : gd_fail(j->cli->ctx, GD_VALUE, "the loss is %g after %lld steps", j->loss,
-                            (long long)j->done);
+    return status ? status : verdict(j);
 }
 
 static void close_job(job *j)
@@ -388,18 +384,19 @@ static void close_job(job *j)
     gd_ctx *ctx = j->cli->ctx;
     (void)gd__tracer_close(j->tracer);
     gd_optimizer_free(j->optimizer);
-    for (int i = 0; j->before && i < j->problem.params; i++) gd_release(j->before[i]);
-    gd__free(ctx, j->before, j->before_bytes);
     gd__free(ctx, j->history, j->history_bytes);
     gd__problem_close(&j->problem);
 }
 
 static int run(gd_cli *cli, const gd_args *args)
 {
-    job j = {.cli = cli, .args = args, .steps = 100, .problem = {.ctx = cli->ctx}, .loss = NAN};
+    job j = {.cli = cli,
+             .args = args,
+             .steps = DEFAULT_STEPS,
+             .problem = {.ctx = cli->ctx},
+             .last_loss = NAN,
+             .result = {.loss = NAN, .gradient_norm = NAN}};
     gd_status status = prepare(&j);
-    j.before_bytes = ((size_t)j.problem.params + 1) * sizeof *j.before;
-    if (!status && !(j.before = gd__calloc(cli->ctx, j.before_bytes))) status = GD_NOMEM;
     if (!status) {
         cli->running = true;
         status = step_all(&j);
@@ -414,8 +411,10 @@ const gd_command gd__command_minimize = {
     .summary = "Minimise an expression over its parameters.",
     .arguments = "'EXPR'",
     .description =
-        "EXPR is as for `gradus eval`. A vector counts as residuals: the sum of their squares is minimised. Prints the "
-        "loss and the parameters at the end.",
+        "EXPR is as for `gradus eval`. A vector counts as residuals: the sum of their squares is minimised. Steps are taken "
+        "until no element of the gradient is larger than 1e-8 (f32: 1e-4) or rounding leaves nothing to gain; the best "
+        "point counts. Prints its loss and parameters, and why it stopped. Exit status 1 when it got stuck, diverged, or "
+        "had not converged after 1000 steps.",
     .options = options,
     .examples =
         "gradus minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --plot path.svg\n"

@@ -79,14 +79,10 @@ static gd_status choose_output(job *j)
 static bool spans_decades(const job *j)
 {
     double low = INFINITY, high = 0;
-    for (int k = 0; k < j->count; k++) {
-        for (size_t i = 0; i < j->trace[k].count; i++) {
-            double v = j->trace[k].loss[i];
-            if (v <= 0) return false;
-            if (isfinite(v)) low = fmin(low, v), high = fmax(high, v);
-        }
-    }
-    return high > 100 * low;
+    bool yes = false;
+    for (int k = 0; k < j->count; k++)
+        yes = gd__spans_decades(j->trace[k].loss, j->trace[k].count, &low, &high);
+    return yes;
 }
 
 static void loss_curves(job *j, gd_plot *plot)

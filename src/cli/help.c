@@ -149,10 +149,12 @@ void gd__help_manual(gd_text *out, const gd_command *const *commands)
                       ".SH SYNOPSIS\n.B gradus\n\\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n"
                       ".SH COMMANDS\n");
     for (const gd_command *const *c = commands; *c; c++) manual_command(out, *c);
-    gd__text_add(out,
-                 ".SH EXIT STATUS\n0: done.  1: the run failed.  2: wrong usage.\n"
-                 ".SH NUMBERS\nJSON has no NaN and no infinities: they are written as the strings \"NaN\", "
-                 "\"Infinity\" and \"\\-Infinity\".\n");
+    gd__text_add(
+        out,
+        ".SH EXIT STATUS\n0: done.  1: the run failed, for minimize also when it got stuck, diverged or had not converged at the "
+        "default limit.  2: wrong usage.\n"
+        ".SH NUMBERS\nJSON has no NaN and no infinities: they are written as the strings \"NaN\", "
+        "\"Infinity\" and \"\\-Infinity\".\n");
 }
 
 /* ---- completions ---- */

@@ -42,6 +42,7 @@ typedef struct series {
 
 typedef struct axis {
     bool log, given;
+    bool zero;        /* logarithmic, with zeros at its foot */
     double low, high; /* in data units */
     double from, to;  /* in pixels */
     gd_ticks ticks;
@@ -186,8 +187,21 @@ void gd__plot_contours(gd_plot *p, double x0, double x1, int columns, double y0,
 
 /* ---- ranges ---- */
 
+bool gd__spans_decades(const double *values, size_t count, double *low, double *high)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] < 0) *low = -INFINITY;
+        if (isfinite(values[i]) && values[i] > 0) {
+            *low = fmin(*low, values[i]);
+            *high = fmax(*high, values[i]);
+        }
+    }
+    return *low > 0 && *high > 100 * *low;
+}
+
 static void widen(axis *a, double v)
 {
+    if (a->log && v == 0) a->zero = true;
     if (!isfinite(v) || (a->log && v <= 0)) return;
     if (v < a->low) a->low = v;
     if (v > a->high) a->high = v;
@@ -207,7 +221,7 @@ static void settle_range(axis *a, double space)
         high += half;
     }
     double pad = fmin(space * (high / 2 - low / 2) * 2, LARGEST);
-    a->low = backward(a, low - pad);
+    a->low = backward(a, low - (a->zero ? fmax(2 * pad, 0.1) : pad));
     a->high = backward(a, high + pad);
     /* the very largest and smallest doubles have no space around them */
     a->low = fmax(a->low, a->log ? 1e-300 : -LARGEST);
@@ -242,6 +256,7 @@ static void find_ranges(gd_plot *p)
 
 static double place(const axis *a, double v)
 {
+    if (a->log && v == 0) return a->from;
     /* halves, so that the largest doubles do not overflow; far outside is far enough */
     double low = forward(a, a->low) / 2, high = forward(a, a->high) / 2;
     double part = (forward(a, v) / 2 - low) / (high - low);
@@ -250,7 +265,7 @@ static double place(const axis *a, double v)
 
 static bool placeable(const gd_plot *p, double x, double y)
 {
-    return isfinite(x) && isfinite(y) && (!p->axis[0].log || x > 0) && (!p->axis[1].log || y > 0);
+    return isfinite(x) && isfinite(y) && (!p->axis[0].log || x >= 0) && (!p->axis[1].log || y >= 0);
 }
 
 static bool inside(const gd_plot *p, const double *at)
@@ -568,6 +583,21 @@ static void spaced_ticks(axis *a, double width)
     }
 }
 
+/* The foot of a logarithmic axis with zeros says so; ticks that would be too near to it go. */
+static void mark_zero(axis *a)
+{
+    gd_ticks all = a->ticks;
+    if (!a->zero) return;
+    a->ticks.count = 1;
+    a->ticks.at[0] = 0;
+    memcpy(a->ticks.label[0], "0", 2);
+    for (int i = 0; i < all.count && a->ticks.count < GD_MAX_TICKS; i++) {
+        if (fabs(place(a, all.at[i]) - a->from) < 1.5 * TICK_SIZE) continue;
+        a->ticks.at[a->ticks.count] = all.at[i];
+        memcpy(a->ticks.label[a->ticks.count++], all.label[i], sizeof all.label[i]);
+    }
+}
+
 static void lay_out(gd_plot *p)
 {
     axis *x = &p->axis[0], *y = &p->axis[1];
@@ -577,6 +607,7 @@ static void lay_out(gd_plot *p)
     y->from = HEIGHT - MARGIN - TICK_LENGTH - TICK_SIZE - 6 - (*p->label[0] ? LABEL_SIZE + 8 : 0);
     if (y->to > y->from - 120) y->to = y->from - 120;
     gd__ticks(&y->ticks, y->low, y->high, y->log, (int)((y->from - y->to) / 55));
+    mark_zero(y);
     x->from = MARGIN + (*p->label[1] ? LABEL_SIZE + 8 : 0) + widest(&y->ticks) + TICK_LENGTH + 4;
     x->to = WIDTH - MARGIN;
     spaced_ticks(x, x->to - x->from);

@@ -6,7 +6,8 @@
  *   gd__plot_save(plot, "run.svg", false);            .svg or .png
  *   gd__plot_free(plot);
  *
- * Data is copied.  Points that are not finite, or not positive on a logarithmic axis, break a line.  A failed addition is
+ * Data is copied.  Points that are not finite, or negative on a logarithmic axis, break a line; zeros stand at the foot of a
+ * logarithmic axis, which is marked 0 then.  A failed addition is
  * recorded in the context and reported by gd__plot_save. */
 #ifndef GD_CLI_PLOT_H
 #define GD_CLI_PLOT_H
@@ -19,6 +20,9 @@ gd_plot *gd__plot_new(gd_ctx *ctx, const char *title, const char *x_label, const
 void gd__plot_free(gd_plot *plot); /* NULL is fine */
 
 void gd__plot_log(gd_plot *plot, bool x, bool y);
+/* Is a logarithmic axis better for these numbers?  Yes where none is negative and the positive ones span more than two
+ * powers of ten.  Begin with *low = INFINITY and *high = 0 and call it for each list; the last answer is for all. */
+bool gd__spans_decades(const double *values, size_t count, double *low, double *high);
 /* Limits of the axes; without, the data decides. */
 void gd__plot_limits(gd_plot *plot, double x0, double x1, double y0, double y1);
 

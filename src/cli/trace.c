@@ -44,12 +44,19 @@ gd_status gd__json_tensor(gd_text *out, const gd_tensor *t)
     return status ? status : out->failed ? GD_NOMEM : GD_OK;
 }
 
-gd_status gd__trace_line(gd_text *out, int64_t step, double loss, int64_t evals, const char *const *names,
-                         gd_tensor *const *params, int count)
+static void put_numbers(gd_text *out, const gd_trace_numbers *n)
 {
-    gd__text_put(out, "{\"step\":%lld,\"loss\":", (long long)step);
-    gd__json_number(out, loss);
-    gd__text_put(out, ",\"evals\":%lld,\"params\":{", (long long)evals);
+    gd__text_put(out, "{\"step\":%lld,\"loss\":", (long long)n->step);
+    gd__json_number(out, n->loss);
+    if (!isnan(n->loss_after)) {
+        gd__text_add(out, ",\"loss_after\":");
+        gd__json_number(out, n->loss_after);
+    }
+    gd__text_put(out, ",\"evals\":%lld,\"params\":{", (long long)n->evals);
+}
+
+static gd_status put_params(gd_text *out, const char *const *names, gd_tensor *const *params, int count)
+{
     gd_status status = GD_OK;
     for (int i = 0; i < count && !status; i++) {
         if (i) gd__text_char(out, ',');
@@ -61,10 +68,18 @@ gd_status gd__trace_line(gd_text *out, int64_t step, double loss, int64_t evals,
     return status ? status : out->failed ? GD_NOMEM : GD_OK;
 }
 
+gd_status gd__trace_line(gd_text *out, const gd_trace_numbers *numbers, const char *const *names,
+                         gd_tensor *const *params, int count)
+{
+    put_numbers(out, numbers);
+    return put_params(out, names, params, count);
+}
+
 struct gd_tracer {
     gd_ctx *ctx;
     char *path;
     gd_text buffer;
+    gd_text start; /* the parameters of step 0, until its loss is known */
     int fd;
     bool regular;
     off_t whole; /* bytes of whole lines in the file */
@@ -74,7 +89,8 @@ static gd_tracer *open_trace(gd_ctx *ctx, const char *path, int flags, off_t who
 {
     gd_tracer *t = gd__calloc(ctx, sizeof *t);
     if (!t) return NULL;
-    *t = (gd_tracer){.ctx = ctx, .buffer = gd__text(ctx), .fd = -1, .path = gd__strdup(ctx, path)};
+    *t = (gd_tracer){
+        .ctx = ctx, .buffer = gd__text(ctx), .start = gd__text(ctx), .fd = -1, .path = gd__strdup(ctx, path)};
     if (t->path) {
         struct stat info;
         t->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
@@ -144,10 +160,25 @@ static gd_status write_lines(gd_tracer *t)
     return GD_OK;
 }
 
-gd_status gd__tracer_step(gd_tracer *t, int64_t step, double loss, int64_t evals, const char *const *names,
+gd_status gd__tracer_start(gd_tracer *t, const char *const *names, gd_tensor *const *params, int count)
+{
+    return put_params(&t->start, names, params, count);
+}
+
+gd_status gd__tracer_start_loss(gd_tracer *t, double loss)
+{
+    if (!t->start.used) return GD_OK;
+    put_numbers(&t->buffer, &(gd_trace_numbers){.loss = loss, .loss_after = NAN});
+    gd__text_add(&t->buffer, t->start.data);
+    gd__text_clear(&t->start);
+    return t->buffer.failed ? GD_NOMEM : GD_OK;
+}
+
+gd_status gd__tracer_step(gd_tracer *t, const gd_trace_numbers *numbers, const char *const *names,
                           gd_tensor *const *params, int count)
 {
-    gd_status status = gd__trace_line(&t->buffer, step, loss, evals, names, params, count);
+    gd_status status = gd__tracer_start_loss(t, numbers->loss);
+    if (!status) status = gd__trace_line(&t->buffer, numbers, names, params, count);
     return status ? status : t->buffer.used >= KEEP ? write_lines(t) : GD_OK;
 }
 
@@ -165,6 +196,7 @@ gd_status gd__tracer_close(gd_tracer *t)
     if (t->fd >= 0 && close(t->fd) != 0 && errno != EINTR && !status)
         status = gd__io_error(t->ctx, t->path, "write", errno);
     gd__text_free(&t->buffer);
+    gd__text_free(&t->start);
     gd__strfree(t->ctx, t->path);
     gd__free(t->ctx, t, sizeof *t);
     return status;
@@ -233,9 +265,16 @@ static void collect(pair *p, const char *name, const json_t *value, int depth)
     p->count++;
 }
 
+/* "loss" means that of the parameters in the line, as far as it is there. */
+static const json_t *loss_of(const json_t *object, const char *key)
+{
+    const json_t *after = strcmp(key, "loss") ? NULL : json_object_get(object, "loss_after");
+    return after ? after : json_object_get(object, key);
+}
+
 static gd_status add_line(rows *r, const json_t *object)
 {
-    const json_t *loss = json_object_get(object, r->key), *params = json_object_get(object, "params");
+    const json_t *loss = loss_of(object, r->key), *params = json_object_get(object, "params");
     const json_t *step = json_object_get(object, "step"), *evals = json_object_get(object, "evals");
     const json_t *epoch = json_object_get(object, "epoch");
     if (!json_is_object(object)) return bad_line(r, "not a JSON object");

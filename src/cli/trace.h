@@ -1,4 +1,7 @@
-/* Traces: one JSON object a line and step, {"step":1,"loss":L,"evals":E,"params":{"p":[...]}}. */
+/* Traces: one JSON object a line and step, {"step":1,"loss":L,"loss_after":M,"evals":E,"params":{"p":[...]}}.
+ *
+ * loss is where the step began, loss_after and params are where it ended; loss_after is left out where it is not known.
+ * Step 0 is the start, with its loss. */
 #ifndef GD_CLI_TRACE_H
 #define GD_CLI_TRACE_H
 
@@ -7,8 +10,14 @@
 
 /* ---- writing ---- */
 
+typedef struct gd_trace_numbers {
+    int64_t step;
+    double loss, loss_after; /* loss_after NAN: not known */
+    int64_t evals;
+} gd_trace_numbers;
+
 /* Appends one line.  Numbers as %.17g; parameters as nested lists, a scalar as a number. */
-gd_status gd__trace_line(gd_text *out, int64_t step, double loss, int64_t evals, const char *const *names,
+gd_status gd__trace_line(gd_text *out, const gd_trace_numbers *numbers, const char *const *names,
                          gd_tensor *const *params, int count);
 /* Appends a tensor as nested lists. */
 gd_status gd__json_tensor(gd_text *out, const gd_tensor *t);
@@ -18,7 +27,11 @@ gd_status gd__json_tensor(gd_text *out, const gd_tensor *t);
 typedef struct gd_tracer gd_tracer;
 
 gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path); /* new; NULL with IO recorded */
-GD_NODISCARD gd_status gd__tracer_step(gd_tracer *t, int64_t step, double loss, int64_t evals,
+/* Where a run begins: written as step 0 before the first step, whose loss is its too, or with the loss that is said. */
+GD_NODISCARD gd_status gd__tracer_start(gd_tracer *t, const char *const *names, gd_tensor *const *params,
+                                        int count);
+GD_NODISCARD gd_status gd__tracer_start_loss(gd_tracer *t, double loss);
+GD_NODISCARD gd_status gd__tracer_step(gd_tracer *t, const gd_trace_numbers *numbers,
                                        const char *const *names, gd_tensor *const *params, int count);
 /* Opens a trace to go on after a step: lines of later steps, and half a line at the end, are dropped.  A file that is not
  * there is made.  FORMAT for a file that is no trace. */

@@ -151,7 +151,11 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
 
 gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
-    gd_memo *memo = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY) ? NULL : var->optimizer->memo;
+    gd_memo *memo = var->optimizer->memo;
+    if (memo && flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) {
+        gd__memo_note_graph(memo);
+        memo = NULL;
+    }
     gd_tensor **wanted = flags & GD_EVAL_BACKWARD ? grads : NULL;
     if (memo && gd__memo_find(memo, var, loss, wanted)) {
         remember_first(var, *loss);

@@ -20,6 +20,7 @@ struct gd_memo {
     point at[2];
     int begin;    /* which of them the current step began with */
     int64_t step; /* of the optimizer, when a gradient was last asked for; -1: never */
+    bool graphs;  /* evaluations with a graph were made, which are never remembered */
 };
 
 gd_memo *gd__memo_new(gd_ctx *ctx, int count)
@@ -49,7 +50,8 @@ void gd__memo_free(gd_memo *m)
     gd__free(m->ctx, m, sizeof *m);
 }
 
-int64_t gd__memo_step(const gd_memo *m) { return m->step; }
+bool gd__memo_serves(const gd_memo *m, int64_t step) { return m->step == step && !m->graphs; }
+void gd__memo_note_graph(gd_memo *m) { m->graphs = true; }
 
 static size_t bytes_of(const gd_tensor *t) { return (size_t)t->numel * gd_dtype_size(t->dtype); }
 
@@ -63,6 +65,11 @@ static bool is_here(const gd_memo *m, const point *p, const gd_var *var)
         if (memcmp(copy->data, now->data, bytes_of(copy))) return false;
     }
     return true;
+}
+
+bool gd__memo_has(const gd_memo *m, const gd_var *var)
+{
+    return m->count == var->count && (is_here(m, &m->at[0], var) || is_here(m, &m->at[1], var));
 }
 
 /* A gradient is asked for: the first time in a step that is where the step begins. */

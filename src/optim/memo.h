@@ -15,7 +15,10 @@ bool gd__memo_find(gd_memo *memo, const gd_var *var, gd_tensor **loss, gd_tensor
  * other devices than the CPU. */
 GD_NODISCARD gd_status gd__memo_keep(gd_memo *memo, const gd_var *var, gd_tensor *loss,
                                      gd_tensor *const *grads);
-/* The optimizer's step in which a gradient was last remembered or found; -1: none was. */
-int64_t gd__memo_step(const gd_memo *memo);
+bool gd__memo_has(const gd_memo *memo, const gd_var *var);
+/* Will the step after this one begin with an evaluation that can be remembered?  It will if this one did, and no step has
+ * asked for a graph: those are made anew each time (gd__memo_note_graph). */
+bool gd__memo_serves(const gd_memo *memo, int64_t step);
+void gd__memo_note_graph(gd_memo *memo);
 
 #endif

@@ -128,8 +128,9 @@ static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
     return status ? status : gd_error(r->ctx);
 }
 
-/* Loss, and gradient where asked for, where the parameters are now.  What is found serves the next step. */
-static gd_status look(run *r, bool gradient, place *out)
+/* Loss, and gradient where asked for, where the parameters are now.  What is found serves the next step.  known: only if
+ * that needs no evaluation. */
+static gd_status look(run *r, bool gradient, bool known, place *out)
 {
     gd_closure base = {.eval = gd__objective_eval, .objective = r->objective};
     gd_step_share share = {0};
@@ -142,7 +143,9 @@ static gd_status look(run *r, bool gradient, place *out)
     var.step = gd_optimizer_steps(r->optimizer);
     gd_scope_begin(r->ctx);
     gd_no_grad_begin(r->ctx);
-    gd_status status = evaluate(r, &var, gradient && var.count, out);
+    gd_status status = GD_OK;
+    if (!known || gd__memo_has(r->optimizer->memo, &var))
+        status = evaluate(r, &var, gradient && var.count, out);
     gd_no_grad_end(r->ctx);
     gd_scope_end(r->ctx);
     gd__var_clear(&var);
@@ -150,13 +153,14 @@ static gd_status look(run *r, bool gradient, place *out)
     return status;
 }
 
-/* After a step, where the next one begins with the same evaluation: then it is made now and remembered. */
+/* After a step: what is known, or where the next one begins with the same evaluation, what that gives. */
 static gd_status look_after(run *r)
 {
     const gd_memo *memo = r->optimizer->memo;
-    bool free = memo && gd__memo_step(memo) == gd_optimizer_steps(r->optimizer) - 1;
+    bool free = memo && gd__memo_serves(memo, gd_optimizer_steps(r->optimizer) - 1);
     r->now = nowhere;
-    return free || r->options->look ? look(r, true, &r->now) : GD_OK;
+    if (!memo && !r->options->look) return GD_OK;
+    return look(r, true, !free && !r->options->look, &r->now);
 }
 
 /* list[i] = a copy of parameter i, in memory that is there after the first time. */
@@ -220,7 +224,7 @@ static gd_status at_rounding(run *r, bool *yes)
     place here = nowhere;
     double eps = 0;
     r->weighing = true;
-    gd_status status = look(r, true, &here);
+    gd_status status = look(r, true, false, &here);
     r->weighing = false;
     for (int i = 0; i < r->count; i++) {
         gd_dtype dtype = r->params[i]->dtype;
@@ -336,7 +340,7 @@ static gd_status finish(run *r, gd_status status)
 {
     bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
     /* where nothing has asked for a gradient there may be none */
-    if (!status && isnan(r->now.loss)) status = look(r, !isnan(r->began.gradient) || !steps, &r->now);
+    if (!status && isnan(r->now.loss)) status = look(r, !isnan(r->began.gradient) || !steps, false, &r->now);
     if (plain || r->now.loss <= r->lowest.loss) return status;
     for (int i = 0; i < r->count && r->best[i]; i++) {
         gd_status back = gd_assign(r->params[i], r->best[i]);

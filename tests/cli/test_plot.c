@@ -257,6 +257,39 @@ static void plots_are_well_formed_and_inside_their_frame(void **state)
     }
 }
 
+/* One run that reaches 0 does not make the axis linear: its zeros stand at the foot, below everything that is positive. */
+static void zeros_stand_at_the_foot_of_a_logarithmic_axis(void **state)
+{
+    (void)state;
+    const double x[] = {0, 1, 2, 3}, reaches[] = {1e4, 1, 1e-6, 0}, other[] = {1e4, 100, 10, 1e-6},
+                 negative[] = {1, -1};
+    double low = INFINITY, high = 0;
+    assert_true(gd__spans_decades(reaches, 4, &low, &high));
+    assert_true(gd__spans_decades(other, 4, &low, &high));
+    assert_true(low == 1e-6 && high == 1e4);
+    assert_false(gd__spans_decades(negative, 2, &low, &high));
+    double lowest[2];
+    for (int k = 0; k < 2; k++) {
+        gd_plot *plot = gd__plot_new(ctx, "", "", "");
+        gd__plot_log(plot, false, true);
+        gd__plot_line(plot, NULL, x, other, 4);
+        gd__plot_line(plot, NULL, x, k ? reaches : other, 4);
+        gd_picture *picture = gd__plot_render(plot);
+        gd_text svg = gd__text(ctx);
+        assert_int_equal(gd__picture_svg(picture, &svg), GD_OK);
+        seen s = look(svg.data);
+        lowest[k] = s.y1;
+        /* the x axis has 0.0; a plain 0 is the foot of the other */
+        assert_int_equal(strstr(svg.data, ">0</text>") != NULL, k);
+        assert_non_null(strstr(svg.data, ">100</text>"));
+        gd__text_free(&svg);
+        gd__picture_free(picture);
+        gd__plot_free(plot);
+    }
+    /* further down than where 1e-6 stands with some space below it */
+    assert_true(lowest[1] > lowest[0] + 5);
+}
+
 static void what_lies_beyond_given_limits_is_cut(void **state)
 {
     (void)state;
@@ -428,6 +461,7 @@ int main(void)
         TEST(the_contour_of_a_bowl_is_a_circle),
         TEST(saddles_are_joined_without_crossing),
         TEST(plots_are_well_formed_and_inside_their_frame),
+        TEST(zeros_stand_at_the_foot_of_a_logarithmic_axis),
         TEST(what_lies_beyond_given_limits_is_cut),
         TEST(strange_data_is_drawn_as_far_as_it_goes),
         TEST(long_lines_are_thinned_without_losing_peaks),

@@ -156,21 +156,29 @@ static void minimize_takes_steps_and_writes_the_trace(void **state)
     double x = 3;
     FILE *f = fopen("t.jsonl", "r");
     assert_non_null(f);
+    long step, evals;
+    double loss, after, value;
+    assert_int_equal(fscanf(f, " {\"step\":%ld,\"loss\":%lf,\"evals\":%ld,\"params\":{\"x\":%lf}}", &step,
+                            &loss, &evals, &value),
+                     4);
+    assert_true(step == 0 && evals == 0 && loss == 9 && value == 3);
     for (int i = 1; i <= 4; i++) {
-        long step, evals;
-        double loss, value;
-        assert_int_equal(fscanf(f, " {\"step\":%ld,\"loss\":%lf,\"evals\":%ld,\"params\":{\"x\":%lf}}", &step,
-                                &loss, &evals, &value),
-                         4);
+        assert_int_equal(
+            fscanf(f, " {\"step\":%ld,\"loss\":%lf,\"loss_after\":%lf,\"evals\":%ld,\"params\":{\"x\":%lf}}",
+                   &step, &loss, &after, &evals, &value),
+            5);
         assert_true(step == i && evals == i);
         assert_true(fabs(loss - x * x) < 1e-12);
         x *= 0.8;
-        assert_true(fabs(value - x) < 1e-12);
+        assert_true(fabs(value - x) < 1e-12 && fabs(after - x * x) < 1e-12);
     }
     fclose(f);
     assert_true(fabs(json_number("loss") - x * x) < 1e-12);
-    assert_true(json_number("steps") == 4 && json_number("evals") == 4);
+    assert_true(fabs(json_number("gradient_norm") - 2 * x) < 1e-12);
+    /* the end has been evaluated too */
+    assert_true(json_number("steps") == 4 && json_number("evals") == 5);
     assert_non_null(strstr(out, "\"stopped\": \"steps\""));
+    assert_non_null(strstr(out, "\"converged\": false"));
     works("eval 'x' --param x=@r.safetensors --json");
     assert_true(fabs(json_number("value") - x) < 1e-12);
     /* a vector is residuals: its sum of squares is minimised */
@@ -195,6 +203,57 @@ static void minimize_stops_when_told(void **state)
         "minimize 'sum((w-1)^2)+sum((v-1)^2)' --param w=0 --param v=[0,0] --chain 'lr(0.1)' --steps 1 --group 'v: lr=0.2' --json");
     assert_non_null(strstr(out, "\"v\": [0.4"));
     assert_true(fabs(json_number("w") - 0.2) < 1e-12);
+}
+
+/* A run ends by itself, and its exit code says whether it got there. */
+static void minimize_admits_failure(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments;
+        int code;
+        const char *words; /* of standard output, or of standard error where the code is 1 */
+    } cases[] = {
+        {"'(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.2,1]", 0, "converged, gradient "},
+        {"'-x^2' --param x=1", 1, "diverged after "},
+        {"'x' --param x=1", 1, "diverged after "},
+        {"'log(p[0])' --param p=[1]", 1, "stuck after "},
+        {"'(x-3)^2' --param x=0 --chain 'lr(1e-6)'", 1, "not converged after 1000 steps"},
+        {"'log(x)' --param x=-1", 1, "after 1 steps"},
+        /* what was asked for was done */
+        {"'(x-3)^2' --param x=0 --chain 'lr(1e-6)' --steps 20", 0,
+         "not converged, gradient 6: the steps are used up"},
+        {"'(x-3)^2' --param x=0 --chain newton --steps 20", 0,
+         "\nconverged, gradient 0: the steps are used up"},
+        {"'(x-3)^2' --param x=0 --chain 'lr(1e-6)' --steps 20 --until 'loss<1'", 0, "not converged"},
+        {"'(x-3)^2' --param x=0 --chain 'lr(0.1)' --until 'loss<1'", 0, ": loss<1"},
+        {"'-x^2' --param x=1 --steps 2", 0, "not converged"},
+        /* a search that fails is no small step: this one stopped at the start, with a loss of 749 */
+        {"'(p[0]-1)^2+100*(p[1]-p[0]^3)^2' --param p=[-1.2,1] --chain 'bfgs | strong_wolfe' --until 'step_norm<1e-10'",
+         0, "converged, gradient "},
+        {"'(p[0]-1)^2+100*(p[1]-p[0]^3)^2' --param p=[-1.2,1] --chain 'bfgs | strong_wolfe' --until "
+         "'loss_change<1e-12'",
+         0, "p = [1, 1]"},
+        {"'x^2' --param x=1 --chain 'lr(-1) | strong_wolfe(descent=false)' --until 'step_norm<1,loss_change<1'",
+         1, "stuck after "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char command[400];
+        snprintf(command, sizeof command, "minimize %s", cases[i].arguments);
+        int code = gradus(command);
+        if (code != cases[i].code || !strstr(code ? err : out, cases[i].words))
+            fail_msg("%s: exit %d, %s%s", command, code, out, err);
+    }
+}
+
+static void minimize_evaluates_no_point_twice(void **state)
+{
+    (void)state;
+    works("minimize '(1-p[0])^2+100*(p[1]-p[0]^2)^2' --param p=[-1.2,1] --json");
+    assert_true(json_number("evals") <= 47 && json_number("loss") < 1e-16);
+    assert_true(json_number("gradient_norm") <= 1e-8);
+    assert_non_null(strstr(out, "\"converged\": true"));
+    assert_non_null(strstr(out, "\"stopped\": \"gradient\""));
 }
 
 /* The rates are 0.1, 0.09 and 0.08. */
@@ -411,6 +470,8 @@ int main(void)
         PROGRAM_TEST(minimize_takes_steps_and_writes_the_trace),
         PROGRAM_TEST(minimize_stops_when_told),
         PROGRAM_TEST(schedules_change_settings_with_the_step),
+        PROGRAM_TEST(minimize_admits_failure),
+        PROGRAM_TEST(minimize_evaluates_no_point_twice),
         PROGRAM_TEST(minimize_draws),
         PROGRAM_TEST(failed_runs_and_wrong_usage_of_minimize),
         PROGRAM_TEST(links_are_listed_and_explained),

@@ -52,11 +52,13 @@ static void lines_have_the_documented_form(void **state)
     gd_tensor *params[] = {VECTOR(ctx, -1.1, 2.5), gd_scalar(ctx, GD_F32, 0.5),
                            MATRIX(ctx, 2, 2, 1, 2, 3, NAN)};
     gd_text out = gd__text(ctx);
-    assert_int_equal(gd__trace_line(&out, 1, 170.81999999999994, 3, names, params, 3), GD_OK);
-    assert_int_equal(gd__trace_line(&out, 2, INFINITY, 4, names, params, 0), GD_OK);
-    assert_string_equal(out.data, "{\"step\":1,\"loss\":170.81999999999994,\"evals\":3,\"params\":{"
-                                  "\"p\":[-1.1000000000000001,2.5],\"b\":0.5,\"W\":[[1,2],[3,\"NaN\"]]}}\n"
-                                  "{\"step\":2,\"loss\":\"Infinity\",\"evals\":4,\"params\":{}}\n");
+    assert_int_equal(
+        gd__trace_line(&out, &(gd_trace_numbers){1, 170.81999999999994, 3.5, 3}, names, params, 3), GD_OK);
+    assert_int_equal(gd__trace_line(&out, &(gd_trace_numbers){2, INFINITY, NAN, 4}, names, params, 0), GD_OK);
+    assert_string_equal(out.data,
+                        "{\"step\":1,\"loss\":170.81999999999994,\"loss_after\":3.5,\"evals\":3,\"params\":{"
+                        "\"p\":[-1.1000000000000001,2.5],\"b\":0.5,\"W\":[[1,2],[3,\"NaN\"]]}}\n"
+                        "{\"step\":2,\"loss\":\"Infinity\",\"evals\":4,\"params\":{}}\n");
     gd__text_free(&out);
     gd_scope_end(ctx);
 }
@@ -72,8 +74,8 @@ static void written_traces_are_read_back(void **state)
     for (int64_t i = 1; i <= 2000; i++) {
         gd_scope_begin(ctx);
         gd_tensor *p = VECTOR(ctx, 1.0 / (double)i, (double)i);
-        assert_int_equal(
-            gd__tracer_step(tracer, i, i == 5 ? NAN : 1.0 / (double)(3 * i), 2 * i, names, &p, 1), GD_OK);
+        gd_trace_numbers numbers = {i, i == 5 ? NAN : 1.0 / (double)(3 * i), NAN, 2 * i};
+        assert_int_equal(gd__tracer_step(tracer, &numbers, names, &p, 1), GD_OK);
         gd_scope_end(ctx);
     }
     assert_int_equal(gd__tracer_close(tracer), GD_OK);
@@ -89,6 +91,41 @@ static void written_traces_are_read_back(void **state)
         assert_true(trace.x[i] == 1.0 / (double)(i + 1) && trace.y[i] == i + 1);
     }
     gd__trace_free(&trace);
+}
+
+/* Step 0 is where the run began, with the loss that the first step found there, or that is said when there was none. */
+static void the_start_is_step_0(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 2; steps++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/start.jsonl", folder);
+        gd_tracer *tracer = gd__tracer_open(ctx, path);
+        assert_non_null(tracer);
+        const char *name = "p";
+        gd_scope_begin(ctx);
+        gd_tensor *p = VECTOR(ctx, 3, 4);
+        assert_int_equal(gd__tracer_start(tracer, &name, &p, 1), GD_OK);
+        assert_int_equal(gd_fill(p, 1), GD_OK);
+        gd_trace_numbers first = {1, 25, 2, 1};
+        if (steps) assert_int_equal(gd__tracer_step(tracer, &first, &name, &p, 1), GD_OK);
+        assert_int_equal(gd__tracer_start_loss(tracer, 25), GD_OK);
+        gd_scope_end(ctx);
+        assert_int_equal(gd__tracer_close(tracer), GD_OK);
+        size_t size;
+        const char *start = "{\"step\":0,\"loss\":25,\"evals\":0,\"params\":{\"p\":[3,4]}}\n";
+        char *text = read_file(path, &size);
+        assert_memory_equal(text, start, strlen(start));
+        assert_string_equal(
+            text + strlen(start),
+            steps ? "{\"step\":1,\"loss\":25,\"loss_after\":2,\"evals\":1,\"params\":{\"p\":[1,1]}}\n" : "");
+        /* what is drawn for a line is the loss of its parameters */
+        gd_trace trace;
+        assert_int_equal(gd__trace_load(ctx, path, "loss", &trace), GD_OK);
+        assert_int_equal(trace.count, 1 + steps);
+        assert_true(trace.loss[0] == 25 && trace.loss[steps] == (steps ? 2 : 25));
+        gd__trace_free(&trace);
+    }
 }
 
 static gd_status parse(const char *text, gd_trace *trace)
@@ -140,7 +177,7 @@ static void a_full_disk_is_reported(void **state)
     (void)state;
     if (access("/dev/full", W_OK) != 0) skip();
     gd_tracer *tracer = gd__tracer_open(ctx, "/dev/full");
-    assert_int_equal(gd__tracer_step(tracer, 1, 1, 1, NULL, NULL, 0), GD_OK);
+    assert_int_equal(gd__tracer_step(tracer, &(gd_trace_numbers){1, 1, NAN, 1}, NULL, NULL, 0), GD_OK);
     assert_int_equal(gd__tracer_close(tracer), GD_IO);
     assert_error(ctx, GD_IO, "/dev/full: cannot write: No space left on device");
     assert_null(gd__tracer_open(ctx, "/nowhere/run.jsonl"));
@@ -234,7 +271,7 @@ static void every_allocation_may_fail(void **state)
         gd_status status = gd__trace_parse(own, "t", text, strlen(text), "loss", &trace);
         gd__trace_free(&trace);
         gd_text out = gd__text(own);
-        if (!status) status = gd__trace_line(&out, 1, 2, 3, &name, &p, 1);
+        if (!status) status = gd__trace_line(&out, &(gd_trace_numbers){1, 2, 1.5, 3}, &name, &p, 1);
         gd__text_free(&out);
         gd_events *events = status ? NULL : gd__events_open(own, runs);
         if (!events) status = GD_NOMEM;
@@ -255,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(lines_have_the_documented_form),
         TEST(written_traces_are_read_back),
+        TEST(the_start_is_step_0),
         TEST(parameters_other_than_two_numbers_are_no_path),
         TEST(malformed_lines_are_named),
         TEST(a_full_disk_is_reported),
