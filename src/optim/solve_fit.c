@@ -225,7 +225,9 @@ static void tell_caller(gd_lsq *p, double step)
     gd_progress progress = {.step = p->steps,
                             .evals = p->evals,
                             .loss = p->f,
+                            .loss_after = p->f,
                             .gradient_norm = gd__box_gradient(p),
+                            .gradient_length = NAN,
                             .step_norm = step,
                             .seconds = gd__seconds() - p->start};
     if (!o->callback(o->callback_user, &progress)) stop(p, GD_STOP_CALLER);
@@ -458,7 +460,7 @@ static gd_status check_params(gd_tensor *const *params, int count)
     return count > 0 ? GD_OK : GD_ARGUMENT;
 }
 
-static size_t numbers_size(const gd_lsq *p) { return (size_t)(5 * p->n) * sizeof(double); }
+static size_t numbers_size(const gd_lsq *p) { return (size_t)(6 * p->n) * sizeof(double); }
 
 static gd_status make_room(gd_lsq *p)
 {
@@ -474,6 +476,7 @@ static gd_status make_room(gd_lsq *p)
     p->s = p->trial + p->n;
     p->a = p->s + p->n;
     p->d = p->a + p->n;
+    p->slide = p->d + p->n;
     return GD_OK;
 }
 

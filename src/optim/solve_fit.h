@@ -29,6 +29,7 @@ typedef struct gd_lsq {
     gd_tensor *j;                  /* Jacobian here; owned */
     uint32_t *version;             /* of the parameters' storages when r was made */
     double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
+    double *slide;                 /* a direction without slope, [n] */
     double *low, *high;            /* bounds [n]; NULL: none */
     bool *fixed;                   /* bounded: left out of the step, [n] */
     signed char *hit;              /* bounded: the step ends at the low (-1) or high (1) bound, [n] */

@@ -24,6 +24,7 @@
 #define ESCAPES    12    /* saddles left in one fit */
 #define FIRST_MOVE 0.1   /* of a search, by the size of the scaled point */
 #define MOVES      16    /* of a search, each a third of the one before */
+#define SLIDE      2     /* how far along a valley another look is taken, by the same size */
 #define SAME       1e-12 /* what the cosine of equal columns may lack of one */
 #define NAMED      6     /* parameters listed in a sentence */
 
@@ -266,6 +267,51 @@ static gd_status leave(gd_lsq *p, const curvature *c, bool *left)
     return GD_OK;
 }
 
+/* Model and curvature where p->x is. */
+static gd_status look_here(gd_lsq *p, curvature *out)
+{
+    bool finite = true;
+    out->known = false;
+    gd_status status = p->fresh && p->current ? GD_OK : gd__lsq_model_from(p, p->r, false, &finite);
+    if (!status && finite) status = gd__box_free(p);
+    return status || !finite || p->model.free == 0 ? status : measure(p, out);
+}
+
+static bool is_saddle(const curvature *c) { return c->known && c->least < -GD_FLAT_CURVED * c->most; }
+
+/* A valley without slope may become a ridge further on: two exponentials of one rate fit as well whatever their shares, and
+ * bend down to a better fit only where the shares differ in sign.  So before a valley is called the end, the loss is looked at
+ * on both sides; where it bends down there, the way is found from there, else p->x is as it was. */
+static gd_status slide(gd_lsq *p, const curvature *flat, bool *left)
+{
+    double size = SLIDE * gd__lsq_norm(p->x, p->model.scale, p->n), before = p->f;
+    double *here = p->s, *along = p->slide;
+    gd_status status = GD_OK;
+    gd__box_forget(p);
+    memcpy(here, p->x, (size_t)p->n * sizeof *here);
+    for (int64_t i = 0; i < p->n; i++) along[i] = p->model.fixed[i] ? 0 : flat->v[i] / p->model.scale[i];
+    for (int side = 1; side >= -1 && !status && !*left && !gd__lsq_out_of_evals(p); side -= 2) {
+        curvature c;
+        gd_tensor *r;
+        double f;
+        for (int64_t i = 0; i < p->n; i++) p->trial[i] = here[i] + side * size * along[i];
+        status = gd__lsq_try(p, &r, &f);
+        if (status || !(f <= before + 1e-9 * before)) {
+            gd_status back = gd__lsq_go_back(p, r);
+            if (!status) status = back;
+            continue;
+        }
+        gd__lsq_settle(p, r, f);
+        status = look_here(p, &c);
+        if (!status && is_saddle(&c)) status = leave(p, &c, left);
+        if (status || *left) break;
+        memcpy(p->trial, here, (size_t)p->n * sizeof *here);
+        status = gd__lsq_try(p, &r, &f);
+        if (!status) gd__lsq_settle(p, r, f);
+    }
+    return status;
+}
+
 /* Two columns that point the same way, whatever their signs. */
 static bool coincide(const gd_lsq *p)
 {
@@ -404,23 +450,26 @@ static bool is_early(const gd_lsq *p)
     return inside > 1e-6 * p->f && step > 1e-3 * gd__lsq_norm(p->x, a->scale, p->n);
 }
 
+static bool may_leave(const gd_lsq *p) { return p->options->leave_saddles && p->escapes < ESCAPES; }
+
 gd_status gd__saddle_judge(gd_lsq *p, bool *again)
 {
     curvature c;
-    bool finite = true, asked = p->reason == GD_STOP_GRADIENT;
-    gd_status status = p->fresh && p->current ? GD_OK : gd__lsq_model_from(p, p->r, false, &finite);
-    if (!status && finite) status = gd__box_free(p);
-    if (status || !finite || p->model.free == 0) return status;
-    if ((status = measure(p, &c))) return status;
-    bool saddle = c.known && c.least < -GD_FLAT_CURVED * c.most;
-    if (saddle && p->options->leave_saddles && p->escapes < ESCAPES) {
-        if ((status = leave(p, &c, again))) return status;
-        p->stopped = !*again;
-        if (*again) p->reason = GD_STOP_ERROR;
-        if (*again) return GD_OK;
-    }
+    bool asked = p->reason == GD_STOP_GRADIENT;
+    gd_status status = look_here(p, &c);
+    if (status || !p->fresh || p->model.free == 0) return status;
+    if (is_saddle(&c) && may_leave(p)) status = leave(p, &c, again);
     bool bent = c.known && c.least > GD_FLAT_CURVED * c.most;
-    if (!bent && gd__lm_rank(&p->model, GD_FLAT_SINGULAR) < p->model.free) {
+    bool flat = !bent && gd__lm_rank(&p->model, GD_FLAT_SINGULAR) < p->model.free;
+    if (!status && !*again && flat && c.known && p->f > 0 && p->m >= p->n && may_leave(p))
+        status = slide(p, &c, again);
+    if (!status && !*again && !p->fresh) status = look_here(p, &c);
+    if (status || *again) {
+        p->stopped = !*again;
+        p->reason = GD_STOP_ERROR;
+        return status;
+    }
+    if (flat) {
         p->reason = GD_STOP_UNDETERMINED;
         return tell(p);
     }

@@ -132,6 +132,33 @@ static void a_start_between_two_minima_is_left(void **state)
     end_context(ctx, NULL);
 }
 
+/* A difference of two exponentials: steps from all ones come to the best single one, where any shares do as well, and only
+ * shares of different signs show the way on. */
+static void a_valley_that_becomes_a_ridge_is_followed(void **state)
+{
+    (void)state;
+    static const double truths[][4] = {{5.5, 2.6, -9.2, 1.1}, {-1.1, 1.5, 3, 0.5}, {-1.1, 4, 3.6, 1.4}};
+    for (int k = 0; k < COUNT_OF(truths); k++) {
+        double t[60], y[60];
+        for (int i = 0; i < 60; i++) {
+            t[i] = 4.0 * i / 59;
+            y[i] = truths[k][0] * exp(-truths[k][1] * t[i]) + truths[k][2] * exp(-truths[k][3] * t[i]);
+        }
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        problem q = {.model = two_exponentials};
+        q.t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){60}, t);
+        q.y = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){60}, y);
+        gd_fit_result r;
+        fit(ctx, &q, 4, (double[]){1, 1, 1, 1}, NULL, &r);
+        if (!r.solve.converged || !(r.rss < 1e-20))
+            fail_msg("%d: rss %g, %s", k, r.rss, gd_stop_name(r.solve.reason));
+        gd_fit_result_clear(&r);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
 /* x^2 + 1: J = 0 at the minimum, which is one all the same */
 static gd_tensor *offset_square(const problem *q) { return gd_add_scalar(gd_square(q->p[0]), 1); }
 
@@ -293,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_exponentials_that_start_alike_are_told_apart),
         cmocka_unit_test(a_start_between_two_minima_is_left),
+        cmocka_unit_test(a_valley_that_becomes_a_ridge_is_followed),
         cmocka_unit_test(a_jacobian_of_zero_alone_is_no_saddle),
         cmocka_unit_test(parameters_that_nothing_determines_are_named),
         cmocka_unit_test(many_parameters_are_judged_without_a_dense_hessian),

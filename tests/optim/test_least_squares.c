@@ -244,6 +244,7 @@ static bool count_to_three(void *user, const gd_progress *progress)
     int *seen = user;
     assert_int_equal(progress->step, *seen + 1);
     assert_true(isfinite(progress->loss) && progress->evals > 0);
+    assert_true(progress->loss_after == progress->loss && isnan(progress->gradient_length));
     return ++*seen < 3;
 }
 
