@@ -108,8 +108,9 @@ static gd_status run(gd_device *device, const gd_call *call)
     }
 }
 
-static bool native_half(gd_op_id op)
+static bool native(gd_op_id op, gd_dtype dtype)
 {
+    if (dtype != GD_F16 && dtype != GD_BF16) return false;
     switch (op) {
     case GD_OP_matmul:
     case GD_OP_linear:
@@ -180,7 +181,7 @@ static const gd_backend backend = {
     .download = download,
     .sync = sync_device,
     .run = run,
-    .native_half = native_half,
+    .native = native,
     .dialect = &cuda_dialect,
     .program = program,
     .launch = launch,

@@ -344,7 +344,7 @@ gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *option
 {
     char *data;
     size_t size, block;
-    if (gd__read_unpacked(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    if (gd__read_unpacked(ctx, path, MAX_FILE, NULL, &data, &size, &block)) return NULL;
     return parse_block(ctx, !strcmp(path, "-") ? "standard input" : path, data, size, block, options);
 }
 

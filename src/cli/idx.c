@@ -19,11 +19,14 @@ static uint32_t big_endian32(const unsigned char *b)
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
-gd_status gd__idx_parse(gd_ctx *ctx, const char *source, const void *data, size_t size, gd_idx *out)
+/* The header; *known false: it is not all there. */
+static gd_status parse_header(gd_ctx *ctx, const char *source, const unsigned char *b, size_t size,
+                              gd_idx *out, bool *known)
 {
-    const unsigned char *b = data;
     *out = (gd_idx){.count = 1};
-    if (size < 4 || b[0] || b[1]) return gd_fail(ctx, GD_FORMAT, "%s: not an IDX file", source);
+    *known = false;
+    if (size < 4) return GD_OK;
+    if (b[0] || b[1]) return gd_fail(ctx, GD_FORMAT, "%s: not an IDX file", source);
     size_t k = 0, kinds = sizeof types / sizeof *types;
     while (k < kinds && types[k].code != b[2]) k++;
     if (k == kinds) return gd_fail(ctx, GD_FORMAT, "%s: IDX element type 0x%02X is not known", source, b[2]);
@@ -34,13 +37,35 @@ gd_status gd__idx_parse(gd_ctx *ctx, const char *source, const void *data, size_
         return gd_fail(ctx, GD_FORMAT, "%s: %d axes, at most %d are possible", source, out->ndim,
                        GD_MAX_DIMS);
     out->data_at = 4 + 4 * (size_t)out->ndim;
-    if (size < out->data_at) return gd_fail(ctx, GD_FORMAT, "%s: cut off inside the IDX header", source);
+    if (size < out->data_at) return GD_OK;
     for (int i = 0; i < out->ndim; i++) {
         out->shape[i] = big_endian32(b + 4 + 4 * i);
         if (__builtin_mul_overflow(out->count, out->shape[i], &out->count) || out->count > INT64_MAX / 8)
             return gd_fail(ctx, GD_FORMAT, "%s: the product of the sizes overflows", source);
     }
-    uint64_t need = (uint64_t)out->count * (uint64_t)out->file_size, rest = size - out->data_at;
+    *known = true;
+    return GD_OK;
+}
+
+static uint64_t element_bytes(const gd_idx *idx) { return (uint64_t)idx->count * (uint64_t)idx->file_size; }
+
+static gd_status idx_total(gd_ctx *ctx, const char *source, const char *data, size_t size, uint64_t *total)
+{
+    gd_idx idx;
+    bool known;
+    gd_status status = parse_header(ctx, source, (const unsigned char *)data, size, &idx, &known);
+    if (!status && known) *total = idx.data_at + element_bytes(&idx);
+    return status;
+}
+
+gd_status gd__idx_parse(gd_ctx *ctx, const char *source, const void *data, size_t size, gd_idx *out)
+{
+    bool known;
+    gd_status status = parse_header(ctx, source, data, size, out, &known);
+    if (status) return status;
+    if (size < 4) return gd_fail(ctx, GD_FORMAT, "%s: not an IDX file", source);
+    if (!known) return gd_fail(ctx, GD_FORMAT, "%s: cut off inside the IDX header", source);
+    uint64_t need = element_bytes(out), rest = size - out->data_at;
     if (rest != need)
         return gd_fail(ctx, GD_FORMAT, "%s: %llu bytes of elements, the header wants %llu", source,
                        (unsigned long long)rest, (unsigned long long)need);
@@ -92,7 +117,7 @@ gd_tensor *gd__idx_tensor(gd_ctx *ctx, const char *source, const void *data, siz
     if (!gd__is_gzip(data, size)) return plain_tensor(ctx, source, data, size);
     char *plain;
     size_t plain_size, block;
-    if (gd__gunzip(ctx, source, data, size, limit, &plain, &plain_size, &block)) return NULL;
+    if (gd__gunzip(ctx, source, data, size, limit, idx_total, &plain, &plain_size, &block)) return NULL;
     gd_tensor *t = plain_tensor(ctx, source, plain, plain_size);
     gd__free(ctx, plain, block);
     return t;
@@ -102,7 +127,7 @@ gd_tensor *gd__idx_load(gd_ctx *ctx, const char *path)
 {
     char *data;
     size_t size, block;
-    if (gd__read_unpacked(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    if (gd__read_unpacked(ctx, path, MAX_FILE, idx_total, &data, &size, &block)) return NULL;
     gd_tensor *t = plain_tensor(ctx, path, data, size);
     gd__free(ctx, data, block);
     return t;

@@ -293,7 +293,7 @@ static gd_tensor *packed_npy(gd_ctx *ctx, const char *path)
     char *data;
     size_t size, block, at, length;
     gd_npy npy;
-    if (gd__read_unpacked(ctx, path, MAX_FILE, &data, &size, &block)) return NULL;
+    if (gd__read_unpacked(ctx, path, MAX_FILE, gd__npy_total, &data, &size, &block)) return NULL;
     gd_status status = gd__npy_prefix(ctx, path, data, size, &at, &length);
     if (!status) status = gd__npy_header(ctx, path, data + at, at, length, size, &npy);
     gd_tensor *t = status ? NULL : gd_empty(ctx, npy.dtype, npy.ndim, npy.shape);

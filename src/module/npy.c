@@ -201,8 +201,8 @@ gd_status gd__npy_prefix(gd_ctx *ctx, const char *source, const void *first, uin
     return GD_OK;
 }
 
-/* Elements and bytes of the shape, which must fill the file. */
-static gd_status check_size(gd_ctx *ctx, const char *source, uint64_t file_size, gd_npy *npy)
+/* Elements and bytes of the shape. */
+static gd_status count_bytes(gd_ctx *ctx, const char *source, gd_npy *npy)
 {
     npy->count = 1;
     bool overflow = false;
@@ -211,7 +211,14 @@ static gd_status check_size(gd_ctx *ctx, const char *source, uint64_t file_size,
     overflow |= __builtin_mul_overflow(npy->count, npy->item, &npy->data_size);
     /* the elements in memory may be larger than in the file; both must fit */
     overflow |= npy->count > INT64_MAX / 8;
-    if (overflow) return gd_fail(ctx, GD_FORMAT, "%s: the product of the sizes overflows", source);
+    return overflow ? gd_fail(ctx, GD_FORMAT, "%s: the product of the sizes overflows", source) : GD_OK;
+}
+
+/* They must fill the file. */
+static gd_status check_size(gd_ctx *ctx, const char *source, uint64_t file_size, gd_npy *npy)
+{
+    gd_status status = count_bytes(ctx, source, npy);
+    if (status) return status;
     uint64_t rest = file_size - npy->data_at;
     if (npy->data_size > rest)
         return gd_fail(ctx, GD_FORMAT, "%s: cut off: %" PRIu64 " bytes of elements, the shape needs %" PRIu64,
@@ -229,6 +236,20 @@ gd_status gd__npy_header(gd_ctx *ctx, const char *source, const char *text, size
     cursor c = {.ctx = ctx, .source = source, .start = text, .at = text, .end = text + length};
     gd_status status = read_dict(&c, npy);
     return status ? status : check_size(ctx, source, file_size, npy);
+}
+
+gd_status gd__npy_total(gd_ctx *ctx, const char *source, const char *data, size_t size, uint64_t *total)
+{
+    size_t at = 0, length = 0;
+    if (size < GD_NPY_PREFIX) return GD_OK;
+    gd_status status = gd__npy_prefix(ctx, source, data, UINT64_MAX, &at, &length);
+    if (status || size < at + length) return status;
+    gd_npy npy = {.data_at = at + length};
+    cursor c = {.ctx = ctx, .source = source, .start = data + at, .at = data + at, .end = data + at + length};
+    status = read_dict(&c, &npy);
+    if (!status) status = count_bytes(ctx, source, &npy);
+    if (!status) *total = npy.data_at + npy.data_size; /* under 2^63 and 2^20 */
+    return status;
 }
 
 gd_status gd__npy_parse(gd_ctx *ctx, const void *data, size_t size, gd_npy *npy)

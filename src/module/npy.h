@@ -35,6 +35,10 @@ GD_NODISCARD gd_status gd__npy_prefix(gd_ctx *ctx, const char *source, const voi
 GD_NODISCARD gd_status gd__npy_header(gd_ctx *ctx, const char *source, const char *text, size_t at,
                                       size_t length, uint64_t file_size, gd_npy *npy);
 
+/* How many bytes a file has by its header, of which the first `size` are there; *total stays 0: more is needed to tell. */
+GD_NODISCARD gd_status gd__npy_total(gd_ctx *ctx, const char *source, const char *data, size_t size,
+                                     uint64_t *total);
+
 /* Both, for a whole file in memory. */
 GD_NODISCARD gd_status gd__npy_parse(gd_ctx *ctx, const void *data, size_t size, gd_npy *npy);
 

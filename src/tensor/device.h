@@ -21,8 +21,9 @@ typedef struct gd_backend {
     gd_status (*download)(gd_device *device, void *host, const void *from, size_t bytes);
     gd_status (*sync)(gd_device *device);
     gd_status (*run)(gd_device *device, const gd_call *call);
-    /* True when the FULL kernel of op takes f16 or bf16 itself; NULL: none does, operands are widened to f32. */
-    bool (*native_half)(gd_op_id op);
+    /* True when the FULL kernel of op takes a narrow dtype itself; NULL: none does.  Operands are widened otherwise: f16 and
+     * bf16 to f32, small integers and bool to i64, all of the tensor at once. */
+    bool (*native)(gd_op_id op, gd_dtype dtype);
     /* Fused programs: how their source is written (optim/dialect.h), a kernel made of it, and its run over a table of
      * tensors. */
     const struct gd_dialect *dialect;

@@ -183,10 +183,9 @@ static gd_dtype compute_dtype(gd_dtype dtype)
     }
 }
 
-static bool takes_half(const gd_device *device, gd_op_id op, gd_dtype dtype)
+static bool takes_narrow(const gd_device *device, gd_op_id op, gd_dtype dtype)
 {
-    bool half = dtype == GD_F16 || dtype == GD_BF16;
-    return half && device->backend->native_half && device->backend->native_half(op);
+    return compute_dtype(dtype) != dtype && device->backend->native && device->backend->native(op, dtype);
 }
 
 /* t with the dtype and layout a FULL kernel takes; t itself where nothing is to be done. */
@@ -210,7 +209,7 @@ static gd_status same_device(gd_op_id op, gd_tensor *const *in, int nin, gd_devi
 /* The dtype in which a FULL kernel takes an operand or gives a result. */
 static gd_dtype kernel_dtype(const gd_device *device, gd_op_id op, gd_dtype dtype)
 {
-    return moves_bytes(op) || takes_half(device, op, dtype) ? dtype : compute_dtype(dtype);
+    return moves_bytes(op) || takes_narrow(device, op, dtype) ? dtype : compute_dtype(dtype);
 }
 
 /* Products write rows that are apart from each other, all other kernels write everything in order. */

@@ -47,6 +47,13 @@ static const kernel_fn kernels[GD_OP_COUNT] = {
 
 static gd_status cpu_run(gd_device *device, const gd_call *call) { return kernels[call->op](device, call); }
 
+/* Small integers are reduced where they lie: widened, two thousand million bytes would ask for sixteen times the memory. */
+static bool cpu_native(gd_op_id op, gd_dtype dtype)
+{
+    bool small = dtype == GD_U8 || dtype == GD_BOOL || dtype == GD_I32;
+    return small && (op == GD_OP_sum || op == GD_OP_prod || op == GD_OP_argmax || op == GD_OP_argmin);
+}
+
 static void cpu_close(gd_device *device) { (void)device; }
 
 static const gd_backend cpu_backend = {
@@ -57,6 +64,7 @@ static const gd_backend cpu_backend = {
     .download = cpu_move,
     .sync = cpu_sync,
     .run = cpu_run,
+    .native = cpu_native,
     .close = cpu_close,
 };
 

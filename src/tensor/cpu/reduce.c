@@ -20,7 +20,9 @@ typedef struct view {
     int64_t chunks, chunk, blocks;
     int64_t units, units_per_task;
     int type;
-    size_t item;
+    gd_dtype dtype;     /* of the operand */
+    gd_convert_fn load; /* from it to the compute type; NULL: the same */
+    size_t item, step;  /* bytes of an element of the compute type, and of the operand */
     bool lowest, reverse;
     int64_t
         causal; /* rows of a matrix whose row i has elements only up to column i, counted from its end; 0: no matrix */
@@ -41,7 +43,10 @@ static view view_of(gd_device *device, const gd_call *call)
                   .reduced = i[1],
                   .inner = i[2],
                   .type = gd__compute_type(in->dtype),
-                  .item = gd__item_size(in),
+                  .dtype = in->dtype,
+                  .load = gd__vec(device)->load[in->dtype],
+                  .item = gd__compute_type(in->dtype) == GD_AS_F32 ? 4 : 8,
+                  .step = gd__item_size(in),
                   .op = call->op};
 }
 
@@ -60,6 +65,21 @@ static void spread(gd_device *device, view *v, int64_t units, int64_t size, void
 
 /* ---- sum ---- */
 
+/* Integers wrap, so their order does not matter. */
+static int64_t sum_integers(const view *v, const char *x, int64_t n)
+{
+    int64_t loaded[COLUMNS];
+    uint64_t sum = 0;
+    for (int64_t done = 0; done < n; done += COLUMNS) {
+        int64_t k = n - done < COLUMNS ? n - done : COLUMNS;
+        const void *from = x + done * (int64_t)v->step;
+        if (v->load) v->load(loaded, from, k);
+        const int64_t *values = v->load ? loaded : from;
+        for (int64_t i = 0; i < k; i++) sum += (uint64_t)values[i];
+    }
+    return (int64_t)sum;
+}
+
 static void sum_rows(void *arg, int64_t task)
 {
     view *v = arg;
@@ -67,17 +87,14 @@ static void sum_rows(void *arg, int64_t task)
     {
         int64_t row = u / v->chunks, c = u % v->chunks, start = c * v->chunk;
         int64_t n = v->reduced - start < v->chunk ? v->reduced - start : v->chunk;
-        const char *x = v->in + (row * v->reduced + start) * (int64_t)v->item;
+        const char *x = v->in + (row * v->reduced + start) * (int64_t)v->step;
         char *out = v->partial + u * (int64_t)v->item;
         if (v->type == GD_AS_F32)
             *(float *)(void *)out = v->vec->sum_f32((const float *)(const void *)x, n);
         else if (v->type == GD_AS_F64)
             *(double *)(void *)out = v->vec->sum_f64((const double *)(const void *)x, n);
-        else {
-            uint64_t sum = 0;
-            for (int64_t i = 0; i < n; i++) sum += (uint64_t)((const int64_t *)(const void *)x)[i];
-            *(int64_t *)(void *)out = (int64_t)sum;
-        }
+        else
+            *(int64_t *)(void *)out = sum_integers(v, x, n);
     }
 }
 
@@ -92,20 +109,29 @@ static void add_row(const view *v, char *acc, const char *x, int64_t n)
             ((uint64_t *)(void *)acc)[i] += ((const uint64_t *)(const void *)x)[i];
 }
 
+/* n elements of the operand as the compute type: where they are, or in `loaded`. */
+static const char *load_row(const view *v, const char *x, int64_t n, void *loaded)
+{
+    if (!v->load) return x;
+    v->load(loaded, x, n);
+    return loaded;
+}
+
 static void sum_columns(void *arg, int64_t task)
 {
     view *v = arg;
+    int64_t loaded[COLUMNS];
     EACH_UNIT(v, task, u)
     {
         int64_t block = u % v->blocks, c = u / v->blocks % v->chunks, row = u / v->blocks / v->chunks;
         int64_t first = c * v->chunk, last = first + v->chunk < v->reduced ? first + v->chunk : v->reduced;
         int64_t column = block * COLUMNS, n = v->inner - column < COLUMNS ? v->inner - column : COLUMNS;
         char *acc = v->partial + ((row * v->chunks + c) * v->inner + column) * (int64_t)v->item;
-        const char *x = v->in + ((row * v->reduced + first) * v->inner + column) * (int64_t)v->item;
-        memcpy(acc, x, (size_t)n * v->item);
+        const char *x = v->in + ((row * v->reduced + first) * v->inner + column) * (int64_t)v->step;
+        memcpy(acc, load_row(v, x, n, loaded), (size_t)n * v->item);
         for (int64_t r = first + 1; r < last; r++) {
-            x += v->inner * (int64_t)v->item;
-            add_row(v, acc, x, n);
+            x += v->inner * (int64_t)v->step;
+            add_row(v, acc, load_row(v, x, n, loaded), n);
         }
     }
 }
@@ -129,6 +155,8 @@ gd_status gd__cpu_sum(gd_device *device, const gd_call *call)
 {
     view v = view_of(device, call);
     gd_tensor *out = call->out[0];
+    if (gd__item_size(out) != v.item)
+        return gd_fail(device->ctx, GD_INTERNAL, "sum: a result of %s", gd_dtype_name(out->dtype));
     if (out->numel == 0) return GD_OK;
     if (v.reduced == 0) {
         memset(out->data, 0, (size_t)out->numel * gd__item_size(out));
@@ -174,7 +202,12 @@ static void one_prod(view *v, int64_t o, int64_t i)
         WALK(double, { f64 *= *x; });
         ((double *)(void *)v->out)[at] = f64;
     } else {
-        WALK(uint64_t, { i64 *= *x; });
+        if (v->dtype == GD_I64)
+            WALK(uint64_t, { i64 *= *x; });
+        else if (v->dtype == GD_I32)
+            WALK(int32_t, { i64 *= (uint64_t)(int64_t)*x; });
+        else
+            WALK(uint8_t, { i64 *= *x; });
         ((int64_t *)(void *)v->out)[at] = (int64_t)i64;
     }
 }
@@ -200,9 +233,15 @@ static void one_extreme(view *v, int64_t o, int64_t i)
     } else if (v->type == GD_AS_F64) {
         double best = 0;
         EXTREME(double);
-    } else {
+    } else if (v->dtype == GD_I64) {
         int64_t best = 0;
         EXTREME(int64_t);
+    } else if (v->dtype == GD_I32) {
+        int32_t best = 0;
+        EXTREME(int32_t);
+    } else {
+        uint8_t best = 0;
+        EXTREME(uint8_t);
     }
     ((int64_t *)(void *)v->out)[o * v->inner + i] = place;
 }

@@ -1,0 +1,125 @@
+/* Reductions of small integers: the same numbers as of i64, without a copy as i64. */
+#include "base/ctx.h"
+#include "support/support.h"
+
+#define ROWS    1031
+#define COLUMNS 2053
+
+typedef struct peak {
+    int64_t now, most;
+} peak;
+
+static void *peak_alloc(void *user, void *old, size_t old_size, size_t new_size)
+{
+    peak *p = user;
+    void *block = gd__system_alloc(NULL, old, old_size, new_size);
+    if (new_size && !block) return NULL;
+    p->now += (int64_t)new_size - (old ? (int64_t)old_size : 0);
+    if (p->now > p->most) p->most = p->now;
+    return block;
+}
+
+static gd_ctx *counted(peak *p)
+{
+    gd_options options = gd_options_default();
+    options.allocator = (gd_allocator){peak_alloc, p};
+    options.pool = false;
+    options.threads = 2;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    assert_non_null(ctx);
+    return ctx;
+}
+
+/* Numbers of every sign and size that the dtype has. */
+static gd_tensor *numbers(gd_ctx *ctx, gd_dtype dtype)
+{
+    gd_tensor *t = gd_empty(ctx, dtype, 2, (int64_t[]){ROWS, COLUMNS});
+    assert_non_null(t);
+    uint64_t bits = 7;
+    for (int64_t i = 0; i < (int64_t)ROWS * COLUMNS; i++) {
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        if (dtype == GD_I32)
+            ((int32_t *)gd_data_mut(t))[i] = (int32_t)(bits >> 32);
+        else
+            ((uint8_t *)gd_data_mut(t))[i] = (uint8_t)(dtype == GD_BOOL ? bits >> 63 : bits >> 56);
+    }
+    return t;
+}
+
+static gd_tensor *sum(gd_tensor *t, const char *axis) { return gd_sum(t, axis, false); }
+static gd_tensor *prod(gd_tensor *t, const char *axis) { return gd_prod(t, axis, false); }
+static gd_tensor *argmax(gd_tensor *t, const char *axis) { return gd_argmax(t, axis, false); }
+static gd_tensor *argmin(gd_tensor *t, const char *axis) { return gd_argmin(t, axis, false); }
+
+typedef gd_tensor *reduction(gd_tensor *t, const char *axis);
+static reduction *const reductions[] = {sum, prod, argmax, argmin};
+
+/* One, a row and a column at a time, against plain loops over i64. */
+static int64_t expected(reduction *fn, const int64_t *v, int64_t count, int64_t step)
+{
+    uint64_t total = 0, product = 1;
+    int64_t low = 0, high = 0;
+    for (int64_t i = 0; i < count; i++) {
+        total += (uint64_t)v[i * step];
+        product *= (uint64_t)v[i * step];
+        if (v[i * step] > v[high * step]) high = i;
+        if (v[i * step] < v[low * step]) low = i;
+    }
+    return fn == sum ? (int64_t)total : fn == prod ? (int64_t)product : fn == argmax ? high : low;
+}
+
+static void check(reduction *fn, gd_tensor *t, const int64_t *wide, const char *axis)
+{
+    gd_tensor *got = fn(t, axis);
+    if (!got) fail_msg("%s", gd_error_text(gd_tensor_ctx(t)));
+    const int64_t *v = gd_data(got);
+    int64_t count = !axis ? 1 : *axis == '0' ? COLUMNS : ROWS;
+    assert_int_equal(gd_numel(got), count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t want = !axis          ? expected(fn, wide, (int64_t)ROWS * COLUMNS, 1)
+                       : *axis == '0' ? expected(fn, wide + i, ROWS, COLUMNS)
+                                      : expected(fn, wide + i * COLUMNS, COLUMNS, 1);
+        if (v[i] != want)
+            fail_msg("%s, axis %s, %lld: %lld, want %lld", gd_dtype_name(gd_tensor_dtype(t)),
+                     axis ? axis : "all", (long long)i, (long long)v[i], (long long)want);
+    }
+    gd_release(got);
+}
+
+static void small_integers_are_reduced_where_they_lie(void **state)
+{
+    (void)state;
+    static const gd_dtype dtypes[] = {GD_U8, GD_BOOL, GD_I32};
+    static const char *const axes[] = {NULL, "0", "1"};
+    for (int d = 0; d < 3; d++) {
+        peak p = {0};
+        gd_ctx *ctx = counted(&p);
+        gd_tensor *t = numbers(ctx, dtypes[d]), *cast = gd_cast(t, GD_I64);
+        int64_t bytes = (int64_t)ROWS * COLUMNS, *wide = malloc((size_t)bytes * 8);
+        assert_non_null(wide);
+        memcpy(wide, gd_data(cast), (size_t)bytes * 8);
+        gd_release(cast);
+        for (int k = 0; k < 4; k++) {
+            if (dtypes[d] == GD_BOOL && k >= 2) continue; /* has no order */
+            for (int a = 0; a < 3; a++) {
+                p.most = p.now;
+                int64_t before = p.now;
+                check(reductions[k], t, wide, axes[a]);
+                /* an axis that is not the last one may be turned, which is a copy; i64 would be two or eight times as much */
+                int64_t own = bytes * (int64_t)gd_dtype_size(dtypes[d]),
+                        most = k < 2 ? own / 4 : own + own / 4;
+                if (p.most - before > most)
+                    fail_msg("%lld bytes for %lld", (long long)(p.most - before), (long long)own);
+            }
+        }
+        free(wide);
+        gd_release(t);
+        gd_ctx_free(ctx);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(small_integers_are_reduced_where_they_lie)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
