@@ -1,7 +1,8 @@
 /* When to stop: "grad_norm<1e-8, loss<=0.1, seconds>30".
  *
- * Quantities: loss, loss_change (since the step before), grad_norm (of the gradient after the step: one more evaluation a
- * step), step_norm (how far the parameters moved), evals, seconds. */
+ * Quantities, after a step: loss, loss_change (by the step), grad_norm (costs an evaluation a step where nothing else knows
+ * it), step_norm (how far the parameters moved), evals, seconds.  A step that failed has no loss_change and no step_norm:
+ * NaN. */
 #ifndef GD_CLI_UNTIL_H
 #define GD_CLI_UNTIL_H
 

@@ -103,8 +103,13 @@ static gd_status watch(void *user, gd_optimizer *optimizer, gd_var *var)
 {
     (void)optimizer;
     run *r = user;
-    r->began.gradient = r->began.length = NAN;
     r->was_endless = var->share->endless;
+    /* the step began where the last one ended, unless the caller has moved the parameters */
+    if (!isnan(r->now.gradient) && !r->options->callback) {
+        r->began = r->now;
+        return GD_OK;
+    }
+    r->began.gradient = r->began.length = NAN;
     return gd_var_has_grad(var) ? measure_gradient(r, var->grad, var->params, var->count, &r->began) : GD_OK;
 }
 

@@ -329,6 +329,10 @@ static const scenario scenarios[] = {
     {"Krylov", "newton_cg(solver=\"minres\", warm_start=true, inner=ema) | adaptive_backtracking", stepping,
      false},
     {"minimising", "lbfgs | strong_wolfe", minimising, false},
+    {"descent by curvature", "newton | lr(-1) | strong_wolfe", minimising, false},
+    {"descent by an inverse", "sr1 | lr(-1) | backtracking", minimising, false},
+    {"searches that fail", "bfgs | lr(-1) | strong_wolfe(descent=false) | terminate_by_update_norm",
+     minimising, false},
 };
 
 /* Runs the scenario with its k-th allocation failing (and with all_after, all that follow); false when there are not that

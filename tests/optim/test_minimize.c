@@ -240,6 +240,80 @@ static void a_search_that_fails_for_rounding_has_converged(void **state)
     end_context(ctx, NULL);
 }
 
+/* ---- settings that links leave open ---- */
+
+/* x^2 / 2 - 2 y^2: gradient (x, -4 y), Hessian diag(1, -4).  At (1, 0.5) Newton's update is (1, 0.5), across the gradient;
+ * with the sizes of the eigenvalues it is (1, -0.5). */
+static gd_tensor *saddle(gd_tensor *p)
+{
+    return gd_sub(gd_mul_scalar(gd_square(at(p, 0)), 0.5), gd_mul_scalar(gd_square(at(p, 1)), 2));
+}
+
+static void an_uphill_update_is_replaced_by_the_links_curvature_or_the_gradient(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *chain;
+        bool careful; /* as gd_minimize runs it */
+        double x, y;  /* after one step */
+    } cases[] = {
+        {"newton | backtracking", true, 0, 1},
+        {"newton | backtracking(descent=true)", false, 0, 1},
+        {"newton | adaptive_backtracking", true, 0, 1},
+        {"newton | lr(-1) | backtracking", true, 0, 1},
+        {"lr(-1) | backtracking", true, 0, 2.5}, /* no curvature there: the gradient (1, -2) */
+        {"lr(-1) | backtracking(descent=true)", false, 0, 2.5},
+        {"newton | strong_wolfe(descent=false)", true, 1, 0.5}, /* told not to: no search */
+        {"newton | strong_wolfe", false, 1, 0.5},               /* plain steps are as they were */
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        gd_solve_options o = gd_solve_defaults();
+        o.max_steps = 1;
+        o.plain = !cases[i].careful;
+        minimise(ctx, saddle, 1, 0.5, cases[i].chain, &o);
+        double end[2];
+        assert_int_equal(gd_read_f64(record.p, end, 2), GD_OK);
+        if (fabs(end[0] - cases[i].x) + fabs(end[1] - cases[i].y) > 1e-12)
+            fail_msg("%s: (%.9g, %.9g)", cases[i].chain, end[0], end[1]);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
+/* |p|^2 at (3, 4) has the gradient (6, 8): as it is, or with a 1-norm of 1. */
+static void first_steps_are_short_unless_told_otherwise(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *chain;
+        bool careful, is_short;
+    } cases[] = {
+        {"bfgs | backtracking", true, true},
+        {"bfgs | backtracking", false, false},
+        {"bfgs(scale_first=false) | backtracking", true, false},
+        {"bfgs(scale_first=true) | backtracking", false, true},
+        {"dfp | backtracking", true, true},
+        {"lsr1 | backtracking", true, true},
+        {"lsr1 | backtracking", false, false},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        gd_ctx *ctx = context(NULL, 1, NULL);
+        gd_scope_begin(ctx);
+        gd_solve_options o = gd_solve_defaults();
+        o.max_steps = 1;
+        o.plain = !cases[i].careful;
+        minimise(ctx, bowl, 3, 4, cases[i].chain, &o);
+        double scale = cases[i].is_short ? 14 : 1;
+        if (fabs(record.at[1][0] - (3 - 6 / scale)) > 1e-12 ||
+            fabs(record.at[1][1] - (4 - 8 / scale)) > 1e-12)
+            fail_msg("%s: first trial (%.9g, %.9g)", cases[i].chain, record.at[1][0], record.at[1][1]);
+        gd_scope_end(ctx);
+        end_context(ctx, NULL);
+    }
+}
+
 /* ---- plain steps, and optimizers of the caller's ---- */
 
 static void plain_steps_are_exactly_those_of_the_chain(void **state)
@@ -315,6 +389,8 @@ int main(void)
         cmocka_unit_test(runs_say_why_they_stop),
         cmocka_unit_test(a_failed_search_satisfies_no_tolerance),
         cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),
+        cmocka_unit_test(an_uphill_update_is_replaced_by_the_links_curvature_or_the_gradient),
+        cmocka_unit_test(first_steps_are_short_unless_told_otherwise),
         cmocka_unit_test(plain_steps_are_exactly_those_of_the_chain),
         cmocka_unit_test(groups_of_the_callers_optimizer_hold_and_limits_count_anew),
     };
