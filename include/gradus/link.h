@@ -54,6 +54,7 @@ typedef struct gd_field {
     const char *choices; /* of a STRING: "zeros|update"; NULL: any */
     bool variadic;       /* a CHAIN field that takes any number of children, given by position */
     bool structural;     /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
+    bool whole;          /* one value for all parameters although the class reads others for each */
     const char *help;
 } gd_field;
 
@@ -244,6 +245,8 @@ typedef struct gd_link_class {
     void (*destroy)(gd_link *link);
     bool uses_grad, uses_loss, concat_params;
     bool
+        whole_settings; /* functions of tensors that read their settings once for all parameters, not by key */
+    bool
         no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
     bool
         needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts
@@ -288,7 +291,15 @@ GD_NODISCARD gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const ch
 GD_NODISCARD gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count,
                                          const char *settings);
 
-/* The setting in force for a parameter (NULL: the link's own).  Borrowed. */
+/* Takes such a setting back (field NULL: all of the parameter's).  ATTRIBUTE: there is none. */
+GD_NODISCARD gd_status gd_link_unset_for(gd_link *link, gd_tensor *param, const char *field);
+
+/* The setting in force: the one accessor that every link reads through.  Link-local is above the parameter's group, that
+ * above what all groups have, that above the link's own; schedules have said the number of the step.
+ * param NULL: the one value for the whole step, for what belongs to no parameter (a damping, a line search's c1): that of
+ * the first parameter.  Parameters that disagree are refused by name, VALUE: before the step for classes with step, update
+ * or apply, concat_params or whole_settings, and for fields with `whole`; else when it is read, and the step fails.
+ * Outside an optimizer: the link's own.  Borrowed, until a setting is changed; NULL, and ATTRIBUTE recorded: no such field. */
 const gd_setting *gd_link_get(const gd_link *link, const char *field, const gd_tensor *param);
 double gd_link_real(const gd_link *link, const char *field,
                     const gd_tensor *param); /* NAN where it is none */
@@ -437,6 +448,8 @@ const double *
 gd_var_last_lrs(const gd_var *var); /* learning rate a parameter if the next link is the last `lr`, or NULL */
 void gd_var_stop(gd_var *var);      /* no further links at this level */
 void gd_var_skip_update(gd_var *var); /* parameters stay as they are (the link has set them itself) */
+/* Nothing comes out of this step: no further links at any level, the parameters stay, and schedules do not count it. */
+void gd_var_hold(gd_var *var);
 void gd_var_terminate(gd_var *var, bool yes);
 bool gd_var_stopped(const gd_var *var);
 

@@ -79,11 +79,24 @@ int gd_optimizer_count(const gd_optimizer *optimizer);
 gd_tensor *gd_optimizer_param(const gd_optimizer *optimizer, int index); /* borrowed */
 const char *gd_optimizer_param_name(const gd_optimizer *optimizer, int index);
 int gd_optimizer_groups(const gd_optimizer *optimizer);
-/* A number for every link that has such a setting, in one group (-1: in all). */
+/* A number for every link that has such a setting, in one group (-1: in all, also those added later; groups lose their
+ * own).  It takes the place of a schedule.  A link that has one value for the whole step refuses, at the step, groups that
+ * disagree. */
 GD_NODISCARD gd_status gd_optimizer_set(gd_optimizer *optimizer, int group, const char *key, double value);
-/* A schedule for a setting, as text: "warmup(100, cosine(0.1, 0.001, 1000))"; a function of the step from 0. */
+/* A schedule for a setting, as text: "warmup(100, cosine(0.1, 0.001, 1000))"; a function of the step from 0, where steps
+ * that let no update through (gradient_accumulation) do not count.  -1: for all groups, also those added later, but for
+ * groups with a value or schedule of their own, which keep it; VALUE: every group has.  PARSE: a value of the schedule, at
+ * whatever step, is none that the setting takes; a whole-number setting takes only whole values. */
 GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group, const char *key,
                                              const char *schedule);
+/* The same for the parameters whose names match.  Those of a group of which only some match leave it for a group of their
+ * own with the same settings.  ATTRIBUTE: none matches. */
+GD_NODISCARD gd_status gd_optimizer_schedule_matching(gd_optimizer *optimizer, const char *glob,
+                                                      const char *key, const char *schedule);
+/* Takes the setting or schedule of a group back (-1: of all of them, and what was set for all).  ATTRIBUTE: there is none. */
+GD_NODISCARD gd_status gd_optimizer_unset(gd_optimizer *optimizer, int group, const char *key);
+/* Ends a schedule; the number of the last step stays.  ATTRIBUTE: there is none. */
+GD_NODISCARD gd_status gd_optimizer_unschedule(gd_optimizer *optimizer, int group, const char *key);
 
 /* One step.  objective NULL: the gradients are on the parameters.  info may be NULL (reading a loss from a GPU waits).
  * STATE for an optimizer without parameters; where none of them wants gradients, the first step warns.

@@ -10,13 +10,14 @@
         GD_REPEATED("group", "GLOB: KEY=VALUE",                                                            \
                     "settings of their own for the parameters whose names match: 'w*: lr=0.1'"),           \
         GD_REPEATED(                                                                                       \
-            "schedule", "KEY=SCHEDULE",                                                                    \
+            "schedule", "[GLOB: ]KEY=SCHEDULE",                                                            \
             "a setting that changes with the step: 'lr=warmup(100, cosine(0.1, 0.001, 1000))'; constant, " \
-            "linear, cosine, cosine_restarts, exponential, polynomial, step, multistep, one_cycle, wsd")
+            "linear, cosine, cosine_restarts, exponential, polynomial, step, multistep, one_cycle, wsd; "  \
+            "a group's own value wins, and 'w*: lr=...' is for the parameters whose names match")
 
 /* GLOB: KEY=VALUE, ...  PARSE: "--group: ..." */
 GD_NODISCARD gd_status gd__tune_group(gd_optimizer *optimizer, const char *text);
-/* KEY=SCHEDULE, for all groups. */
+/* KEY=SCHEDULE for all groups without a value of their own, or GLOB: KEY=SCHEDULE. */
 GD_NODISCARD gd_status gd__tune_schedule(gd_optimizer *optimizer, const char *text);
 
 #endif

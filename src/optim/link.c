@@ -230,48 +230,28 @@ gd_status gd_link_set_group(gd_link *link, gd_tensor *const *params, int count, 
     return gd__settings_parse(link->head.ctx, settings, set_local, &g);
 }
 
-const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param)
+gd_status gd_link_unset_for(gd_link *link, gd_tensor *param, const char *name)
 {
-    if (!param) return &link->value[field];
-    if (link->locals) {
-        gd_entry *e = gd__entry_find(link, param);
-        if (e && e->local && e->local[field].kind) return &e->local[field];
+    if (!link || !param) return gd__null(gd_link_ctx(link), "link: a setting of a parameter that is NULL");
+    gd_ctx *ctx = link->head.ctx;
+    int field = name ? find_field(link, name) : -1, fields = link->cls->field_count, left = 0;
+    gd_entry *e = gd__entry_find(link, param);
+    if (name && field < 0) return GD_ATTRIBUTE;
+    if (!e || !e->local || (name && !e->local[field].kind))
+        return gd_fail(ctx, GD_ATTRIBUTE, "%s: the parameter has no %s'%.80s' of its own", link->cls->name,
+                       name ? "" : "setting of ", name ? name : link->cls->name);
+    for (int i = 0; i < fields; i++) {
+        if (!name || i == field) gd__setting_free(ctx, &e->local[i]);
+        left += e->local[i].kind != 0;
     }
-    if (!link->optimizer) return &link->value[field];
-    const gd_field *f = &link->cls->fields[field];
-    const gd_setting *group = gd__group_setting(link->optimizer, param, f->name);
-    return group && (group->kind & f->kinds) ? group : &link->value[field];
-}
-
-const gd_setting *gd_link_get(const gd_link *link, const char *name, const gd_tensor *param)
-{
-    if (!link) return NULL;
-    int field = find_field(link, name);
-    return field < 0 ? NULL : gd__resolve(link, field, param);
-}
-
-double gd_link_real(const gd_link *link, const char *name, const gd_tensor *param)
-{
-    const gd_setting *s = gd_link_get(link, name, param);
-    return s && (s->kind == GD_SET_REAL || s->kind == GD_SET_BOOL) ? s->real : NAN;
-}
-
-bool gd_link_flag(const gd_link *link, const char *name)
-{
-    const gd_setting *s = gd_link_get(link, name, NULL);
-    return s && s->kind == GD_SET_BOOL && s->real != 0;
-}
-
-bool gd_link_is(const gd_link *link, const char *name, const char *string)
-{
-    const gd_setting *s = gd_link_get(link, name, NULL);
-    return s && string && s->kind == GD_SET_STRING && !strcmp(s->string, string);
-}
-
-bool gd_link_is_none(const gd_link *link, const char *name)
-{
-    const gd_setting *s = gd_link_get(link, name, NULL);
-    return !s || s->kind == GD_SET_NONE;
+    if (!left) {
+        gd__free(ctx, e->local, (size_t)fields * sizeof *e->local);
+        e->local = NULL;
+        link->locals--;
+    }
+    gd__link_changed(link);
+    if (link->optimizer) link->optimizer->numbers++;
+    return GD_OK;
 }
 
 /* ---- children ---- */

@@ -70,8 +70,12 @@ gd_global *gd__global_find(const gd_link *link, const char *name);
 
 /* ---- settings and structure ---- */
 
-/* The setting of field for a parameter through the three levels; param NULL: the link's own. */
+/* The setting of field in force for a parameter; param NULL: for the whole step.  See in_force.c. */
 const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param);
+/* That of the whole step by name; NULL, and no error, where the class has no such field. */
+const gd_setting *gd__in_force(const gd_link *link, const char *name);
+/* Its own stream of random numbers when it has a seed in force, else the context's. */
+gd_rng *gd__link_rng(gd_link *link);
 /* Programs made from this link are no longer right. */
 void gd__link_changed(gd_link *link);
 /* The link is given to an optimizer, or taken from it (NULL); its children too.  Runs the classes' checks. */

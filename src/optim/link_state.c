@@ -282,18 +282,22 @@ gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *
 
 /* ---- random numbers and scratch ---- */
 
+/* Another seed in force begins another stream. */
+gd_rng *gd__link_rng(gd_link *link)
+{
+    const gd_setting *seed = gd__in_force(link, "seed");
+    if (!seed || seed->kind != GD_SET_REAL) return &link->head.ctx->rng;
+    uint64_t key = (uint64_t)(int64_t)seed->real;
+    if (!link->seeded || link->rng.key != key) link->rng = (gd_rng){.key = key};
+    link->seeded = true;
+    return &link->rng;
+}
+
 gd_tensor *gd_link_random(gd_link *link, int kind, gd_tensor *like)
 {
     if (!link || !like) return gd__null(gd_link_ctx(link), "link: random numbers like NULL"), NULL;
-    gd_ctx *ctx = link->head.ctx;
-    gd_rng *rng = &ctx->rng;
-    int field = gd__field_index(link->cls, "seed");
-    if (field >= 0 && link->value[field].kind == GD_SET_REAL) {
-        if (!link->seeded) link->rng = (gd_rng){.key = (uint64_t)(int64_t)link->value[field].real};
-        link->seeded = true;
-        rng = &link->rng;
-    }
-    return gd__random(like->storage->device, rng, link->cls->name, kind, like->dtype, like->ndim, like->size);
+    return gd__random(like->storage->device, gd__link_rng(link), link->cls->name, kind, like->dtype,
+                      like->ndim, like->size);
 }
 
 /* An array that dies with the innermost scope. */

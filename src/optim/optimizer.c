@@ -74,7 +74,7 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
 void gd__group_free(gd_ctx *ctx, gd_group *g)
 {
     for (int i = 0; i < g->settings; i++) gd__setting_free(ctx, &g->setting[i].value);
-    gd__free(ctx, g->setting, (size_t)g->settings * sizeof *g->setting);
+    gd__free(ctx, g->setting, (size_t)g->room * sizeof *g->setting);
 }
 
 void gd_optimizer_free(gd_optimizer *o)
@@ -94,6 +94,7 @@ void gd_optimizer_free(gd_optimizer *o)
     gd__free(ctx, o->param, (size_t)o->capacity * sizeof *o->param);
     gd__table_free(ctx, &o->table);
     for (int i = 0; i < o->groups; i++) gd__group_free(ctx, &o->group[i]);
+    gd__group_free(ctx, &o->all);
     gd__free(ctx, o->group, (size_t)o->group_room * sizeof *o->group);
     for (int i = 0; i < o->attrs; i++) gd__release(o->attr[i].tensor);
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
@@ -133,7 +134,7 @@ void gd_optimizer_reset(gd_optimizer *o)
 {
     if (!o) return;
     gd_link_reset(o->chain);
-    o->step = o->evals = 0;
+    o->step = o->evals = o->held = 0;
     o->should_terminate = false;
 }
 
@@ -230,6 +231,7 @@ static gd_status add_param(gd_optimizer *o, const char *name, gd_tensor *t, int 
     gd__table_put(&o->table, t, o->count);
     o->param[o->count++] = (gd_param){.tensor = t, .name = copy, .group = group};
     o->ctx->changes++;
+    gd__groups_changed(o);
     return GD_OK;
 }
 
@@ -250,6 +252,7 @@ static void truncate_params(gd_optimizer *o, int count)
     gd__table_clear(&o->table);
     for (int i = 0; i < o->count; i++) gd__table_put(&o->table, o->param[i].tensor, i);
     o->ctx->changes++;
+    gd__groups_changed(o);
 }
 
 static void drop_entries(gd_link *link, const gd_tensor *param)
@@ -278,22 +281,29 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
 
 /* ---- groups ---- */
 
-const gd_setting *gd__group_setting(const gd_optimizer *o, const gd_tensor *param, const char *key)
+void gd__groups_changed(gd_optimizer *o)
 {
-    int index = gd__param_index(o, param);
-    if (index < 0) return NULL;
-    const gd_group *g = &o->group[o->param[index].group];
-    for (int i = 0; i < g->settings; i++)
-        if (!strcmp(g->setting[i].key, key)) return &g->setting[i].value;
-    return NULL;
+    o->keys = o->all.settings;
+    for (int g = 0; g < o->groups; g++) o->keys += o->group[g].settings;
+    o->numbers++;
 }
 
+/* The engine itself reads update_freq when it decides what can be fused. */
 bool gd__shapes(const gd_link *link, const char *key)
 {
     int field = gd__field_index(link->cls, key);
-    if (field >= 0 && link->cls->fields[field].structural) return true;
+    if (field >= 0 && (link->cls->fields[field].structural || !strcmp(key, "update_freq"))) return true;
     for (int i = 0; i < link->children; i++)
         if (gd__shapes(link->child[i], key)) return true;
+    return false;
+}
+
+static bool takes_whole(const gd_link *link, const char *key)
+{
+    int field = gd__field_index(link->cls, key);
+    if (field >= 0 && link->cls->fields[field].integer) return true;
+    for (int i = 0; i < link->children; i++)
+        if (takes_whole(link->child[i], key)) return true;
     return false;
 }
 
@@ -301,6 +311,7 @@ bool gd__shapes(const gd_link *link, const char *key)
 typedef struct key_check {
     const char *key;
     const gd_setting *value;
+    const gd_schedule *schedule; /* NULL: none */
     gd_ctx *ctx;
     int links, open; /* open: without settings of single parameters under that name */
 } key_check;
@@ -323,15 +334,23 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     if (k->value->kind == GD_SET_CHAIN || link->cls->fields[field].kinds & GD_SET_CHAIN)
         return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key,
                        link->cls->name);
-    return gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value);
+    gd_status status = gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value);
+    if (status || !k->schedule) return status;
+    return gd__schedule_fits(k->ctx, link->cls->name, &link->cls->fields[field], k->schedule);
+}
+
+static gd_group_setting *find_key(const gd_group *g, const char *key)
+{
+    for (int i = 0; i < g->settings; i++)
+        if (!strcmp(g->setting[i].key, key)) return &g->setting[i];
+    return NULL;
 }
 
 static bool some_group_has(const gd_optimizer *o, const char *key)
 {
     for (int g = 0; g < o->groups; g++)
-        for (int i = 0; i < o->group[g].settings; i++)
-            if (!strcmp(o->group[g].setting[i].key, key)) return true;
-    return false;
+        if (find_key(&o->group[g], key)) return true;
+    return find_key(&o->all, key);
 }
 
 static gd_status check_all(gd_optimizer *o, key_check *k)
@@ -341,15 +360,17 @@ static gd_status check_all(gd_optimizer *o, key_check *k)
     return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", k->key);
 }
 
-gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *value)
+gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *value,
+                          const gd_schedule *schedule)
 {
-    key_check k = {.key = key, .value = value, .ctx = o->ctx};
+    key_check k = {.key = key, .value = value, .schedule = schedule, .ctx = o->ctx};
     return check_all(o, &k);
 }
 
-static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value)
+static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value,
+                                 const gd_schedule *schedule)
 {
-    key_check k = {.key = key, .value = value, .ctx = o->ctx};
+    key_check k = {.key = key, .value = value, .schedule = schedule, .ctx = o->ctx};
     gd_status status = check_all(o, &k);
     /* said once a key; several learning rates have had their own warning */
     if (!status && k.open > 1 && strcmp(key, "lr") && !some_group_has(o, key))
@@ -359,15 +380,20 @@ static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_sett
 
 gd_group_setting *gd__group_key(gd_optimizer *o, gd_group *g, const char *key)
 {
-    for (int i = 0; i < g->settings; i++)
-        if (!strcmp(g->setting[i].key, key)) return &g->setting[i];
-    size_t n = (size_t)g->settings, size = sizeof *g->setting;
+    gd_group_setting *found = find_key(g, key);
+    if (found) return found;
     const char *interned = gd__intern(o->ctx, key, strlen(key));
-    gd_group_setting *list = interned ? gd__realloc(o->ctx, g->setting, n * size, (n + 1) * size) : NULL;
-    if (!list) return NULL;
-    g->setting = list;
-    list[n] = (gd_group_setting){.key = interned, .shapes = gd__shapes(o->chain, key)};
-    return &list[g->settings++];
+    if (!interned) return NULL;
+    if (g->settings == g->room) {
+        size_t n = (size_t)g->room, size = sizeof *g->setting;
+        gd_group_setting *list = gd__realloc(o->ctx, g->setting, n * size, (n + 1) * size);
+        if (!list) return NULL;
+        g->setting = list;
+        g->room++;
+    }
+    g->setting[g->settings] = (gd_group_setting){
+        .key = interned, .shapes = gd__shapes(o->chain, key), .whole = takes_whole(o->chain, key)};
+    return &g->setting[g->settings++];
 }
 
 /* Puts a value, whose list it takes, and a schedule or none in place of what was there. */
@@ -377,16 +403,16 @@ static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting v
     gd__setting_free(o->ctx, &s->value);
     s->value = value;
     s->schedule = schedule;
-    o->numbers++;
+    gd__groups_changed(o);
     if (!number) o->stamp++;
 }
 
-static gd_status set_key(gd_optimizer *o, int group, const char *key, const gd_setting *value)
+static gd_status set_key(gd_optimizer *o, gd_group *g, const char *key, const gd_setting *value)
 {
-    gd_status status = check_group_key(o, key, value);
+    gd_status status = check_group_key(o, key, value, NULL);
     gd_setting copy = {0};
     if (!status) status = gd__setting_copy(o->ctx, &copy, value);
-    gd_group_setting *s = status ? NULL : gd__group_key(o, &o->group[group], key);
+    gd_group_setting *s = status ? NULL : gd__group_key(o, g, key);
     if (!s) {
         gd__setting_free(o->ctx, &copy);
         return status ? status : GD_NOMEM;
@@ -401,34 +427,90 @@ static gd_status check_group(gd_optimizer *o, int group)
     return gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->groups);
 }
 
+static gd_group *group_at(gd_optimizer *o, int group) { return group < 0 ? &o->all : &o->group[group]; }
+
+/* True if it was there. */
+static bool drop_key(gd_optimizer *o, gd_group *g, const char *key)
+{
+    gd_group_setting *s = find_key(g, key);
+    if (!s) return false;
+    size_t behind = (size_t)(g->setting + g->settings - (s + 1));
+    gd__setting_free(o->ctx, &s->value);
+    memmove(s, s + 1, behind * sizeof *s);
+    g->settings--;
+    return true;
+}
+
 gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double value)
 {
     if (!o) return GD_ARGUMENT;
     gd_setting s = {.kind = GD_SET_REAL, .real = value};
     gd_status status = check_group(o, group);
-    for (int g = 0; g < o->groups && !status; g++)
-        if (group < 0 || g == group) status = set_key(o, g, key, &s);
+    if (!status) status = set_key(o, group_at(o, group), key, &s);
+    /* a number for all is one for those too that had their own */
+    for (int g = 0; g < o->groups && group < 0 && !status; g++)
+        if (drop_key(o, &o->group[g], key)) {
+            gd__groups_changed(o);
+            o->stamp++;
+        }
     return status;
+}
+
+/* A schedule for all groups that would reach none is a mistake. */
+static gd_status check_reach(gd_optimizer *o, const char *key)
+{
+    for (int i = 0; i < o->count; i++)
+        if (!find_key(&o->group[o->param[i].group], key)) return GD_OK;
+    if (!o->count) return GD_OK;
+    return gd_fail(
+        o->ctx, GD_VALUE,
+        "schedule: every group has its own '%.80s', which wins; schedule the groups or unset theirs", key);
+}
+
+/* Reads a schedule for a key, whose every value the links must take; *now is its value at this step. */
+static gd_status read_schedule(gd_optimizer *o, const char *key, const char *text, gd_schedule *schedule,
+                               gd_setting *now)
+{
+    gd_status status = gd_schedule_parse(o->ctx, text, schedule);
+    if (status) return status;
+    double value = gd_schedule_value(schedule, o->step - o->held);
+    if (takes_whole(o->chain, key)) value = gd__snap(value);
+    *now = (gd_setting){.kind = GD_SET_REAL, .real = value};
+    return check_group_key(o, key, now, schedule);
 }
 
 gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, const char *text)
 {
     if (!o) return GD_ARGUMENT;
     gd_schedule schedule;
+    gd_setting now;
     gd_status status = check_group(o, group);
-    if (!status) status = gd_schedule_parse(o->ctx, text, &schedule);
+    if (!status) status = read_schedule(o, key, text, &schedule, &now);
+    if (!status && group < 0) status = check_reach(o, key);
     if (status) return status;
-    gd_setting now = {.kind = GD_SET_REAL, .real = gd_schedule_value(&schedule, o->step)};
-    status = check_group_key(o, key, &now);
-    for (int g = 0; g < o->groups && !status; g++) {
-        if (group >= 0 && g != group) continue;
-        gd_group_setting *s = gd__group_key(o, &o->group[g], key);
-        if (s)
-            put_group_setting(o, s, now, schedule);
-        else
-            status = GD_NOMEM;
+    gd_group_setting *s = gd__group_key(o, group_at(o, group), key);
+    if (!s) return GD_NOMEM;
+    put_group_setting(o, s, now, schedule);
+    return GD_OK;
+}
+
+/* The settings of a group under way to another list, or nothing. */
+static gd_status copy_group(gd_optimizer *o, const gd_group *from, gd_group *to)
+{
+    for (int i = 0; i < from->settings; i++) {
+        gd_group_setting *s = gd__group_key(o, to, from->setting[i].key);
+        if (!s || gd__setting_copy(o->ctx, &s->value, &from->setting[i].value)) return GD_NOMEM;
+        s->schedule = from->setting[i].schedule;
     }
-    return status;
+    return GD_OK;
+}
+
+static int members(const gd_optimizer *o, int group, const char *glob)
+{
+    int count = 0;
+    for (int i = 0; i < o->count; i++)
+        count += o->param[i].group == group && (!glob || gd_glob_match(glob, o->param[i].name));
+    return count;
 }
 
 static gd_status new_group(gd_optimizer *o, int *number)
@@ -448,10 +530,14 @@ static gd_status new_group(gd_optimizer *o, int *number)
 static gd_status apply_key(void *user, const char *key, const gd_setting *value)
 {
     gd_optimizer *o = user;
-    return set_key(o, o->groups - 1, key, value);
+    return set_key(o, &o->group[o->groups - 1], key, value);
 }
 
-static void drop_last_group(gd_optimizer *o) { gd__group_free(o->ctx, &o->group[--o->groups]); }
+static void drop_last_group(gd_optimizer *o)
+{
+    gd__group_free(o->ctx, &o->group[--o->groups]);
+    gd__groups_changed(o);
+}
 
 /* An empty group with settings from text; nothing is left behind on failure. */
 static gd_status group_from(gd_optimizer *o, const char *settings, int *number)
@@ -511,9 +597,127 @@ gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *se
     gd_status status = group_from(o, settings, &number);
     for (int i = 0; i < o->count && !status; i++)
         if (gd_glob_match(glob, o->param[i].name)) o->param[i].group = number;
-    o->numbers++;
+    gd__groups_changed(o);
     o->stamp++;
     return status;
+}
+
+/* Room for so many more groups. */
+static gd_status group_rooms(gd_optimizer *o, int more)
+{
+    size_t room = (size_t)o->group_room, need = (size_t)(o->groups + more), size = sizeof *o->group;
+    if (need <= room) return GD_OK;
+    gd_group *list = gd__realloc(o->ctx, o->group, room * size, need * size);
+    if (!list) return GD_NOMEM;
+    o->group = list;
+    o->group_room = (int)need;
+    return GD_OK;
+}
+
+/* Copies of the groups that have members which match, with the schedule; how many of them are split in *splits. */
+static gd_status schedule_copies(gd_optimizer *o, const char *glob, const char *key, gd_setting now,
+                                 const gd_schedule *schedule, gd_group *made, int *splits)
+{
+    gd_status status = GD_OK;
+    for (int g = 0; g < o->groups && !status; g++) {
+        int matching = members(o, g, glob);
+        if (!matching) continue;
+        *splits += matching < members(o, g, NULL);
+        status = copy_group(o, &o->group[g], &made[g]);
+        gd_group_setting *s = status ? NULL : gd__group_key(o, &made[g], key);
+        if (!s) return GD_NOMEM;
+        gd__setting_free(o->ctx, &s->value);
+        s->value = now;
+        s->schedule = *schedule;
+    }
+    return status ? status : group_rooms(o, *splits);
+}
+
+/* Groups whose members all match take the copy's place; others keep those that do not match. */
+static void take_copies(gd_optimizer *o, const char *glob, gd_group *made, int count)
+{
+    for (int g = 0; g < count; g++) {
+        int matching = members(o, g, glob);
+        if (!matching) continue;
+        if (matching == members(o, g, NULL)) {
+            gd_group before = o->group[g];
+            o->group[g] = made[g];
+            made[g] = before;
+            continue;
+        }
+        for (int i = 0; i < o->count; i++)
+            if (o->param[i].group == g && gd_glob_match(glob, o->param[i].name))
+                o->param[i].group = o->groups;
+        o->group[o->groups++] = made[g];
+        made[g] = (gd_group){0};
+    }
+    gd__groups_changed(o);
+    o->stamp++;
+}
+
+gd_status gd_optimizer_schedule_matching(gd_optimizer *o, const char *glob, const char *key, const char *text)
+{
+    if (!o || !glob || !key)
+        return gd__null(gd_optimizer_ctx(o), "optimizer: the glob or the name of a setting is NULL");
+    gd_schedule schedule;
+    gd_setting now;
+    int matched = 0, splits = 0, count = o->groups;
+    gd_status status = gd__not_stepping(o, "splitting a group");
+    for (int i = 0; i < o->count && !status; i++) matched += gd_glob_match(glob, o->param[i].name);
+    if (!status && !matched)
+        status = gd_fail(o->ctx, GD_ATTRIBUTE, "schedule: no parameter matches '%.80s'", glob);
+    if (!status) status = read_schedule(o, key, text, &schedule, &now);
+    if (status) return status;
+    gd_group *made = gd__calloc(o->ctx, (size_t)count * sizeof *made);
+    if (!made) return GD_NOMEM;
+    status = schedule_copies(o, glob, key, now, &schedule, made, &splits);
+    if (!status) take_copies(o, glob, made, count);
+    for (int g = 0; g < count; g++) gd__group_free(o->ctx, &made[g]);
+    gd__free(o->ctx, made, (size_t)count * sizeof *made);
+    return status;
+}
+
+/* ---- taking settings back ---- */
+
+static gd_status no_such_key(gd_optimizer *o, int group, const char *what, const char *key)
+{
+    if (group < 0) return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no group has a %s '%.80s'", what, key);
+    return gd_fail(o->ctx, GD_ATTRIBUTE, "group: group %d has no %s '%.80s'", group, what, key);
+}
+
+gd_status gd_optimizer_unset(gd_optimizer *o, int group, const char *key)
+{
+    if (!o || !key) return gd__null(gd_optimizer_ctx(o), "optimizer: the name of a setting is NULL");
+    bool found = false;
+    gd_status status = check_group(o, group);
+    if (status) return status;
+    if (group < 0) found = drop_key(o, &o->all, key);
+    for (int g = 0; g < o->groups; g++)
+        if (group < 0 || g == group) found = drop_key(o, &o->group[g], key) || found;
+    if (!found) return no_such_key(o, group, "setting", key);
+    gd__groups_changed(o);
+    o->stamp++;
+    return GD_OK;
+}
+
+static bool stop_schedule(gd_group *g, const char *key)
+{
+    gd_group_setting *s = find_key(g, key);
+    if (!s || s->schedule.kind == GD_SCHEDULE_INVALID) return false;
+    s->schedule = (gd_schedule){0};
+    return true;
+}
+
+gd_status gd_optimizer_unschedule(gd_optimizer *o, int group, const char *key)
+{
+    if (!o || !key) return gd__null(gd_optimizer_ctx(o), "optimizer: the name of a setting is NULL");
+    bool found = false;
+    gd_status status = check_group(o, group);
+    if (status) return status;
+    if (group < 0) found = stop_schedule(&o->all, key);
+    for (int g = 0; g < o->groups; g++)
+        if (group < 0 || g == group) found = stop_schedule(&o->group[g], key) || found;
+    return found ? GD_OK : no_such_key(o, group, "schedule of", key);
 }
 
 /* ---- state ---- */

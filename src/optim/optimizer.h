@@ -64,7 +64,7 @@ struct gd_var {
     double *last_lrs;
     bool grad_history;
     bool update_is_grad; /* no update yet */
-    bool is_last, nested_is_last, stop, skip;
+    bool is_last, nested_is_last, stop, skip, held;
     int8_t terminate; /* -1: nobody said */
     int pendings;
     gd_pending pending[GD_MAX_PENDING]; /* last: only the used part is ever written */
@@ -160,11 +160,12 @@ typedef struct gd_group_setting {
     gd_setting value;
     gd_schedule schedule; /* of kind INVALID: none */
     bool shapes;          /* a link reads it when its program is made */
+    bool whole;           /* a link takes only whole numbers: those of a schedule are snapped to them */
 } gd_group_setting;
 
 typedef struct gd_group {
     gd_group_setting *setting;
-    int settings;
+    int settings, room;
 } gd_group;
 
 typedef struct gd_param {
@@ -187,9 +188,14 @@ struct gd_optimizer {
     gd_table table; /* from tensors to numbers of parameters */
     gd_group *group;
     int groups, group_room;
+    gd_group all;     /* for the groups that do not say otherwise */
+    int keys;         /* settings in groups and in all: 0, and links' own settings are in force */
+    bool mixed;       /* as of `settled`: parameters may have different settings */
+    uint64_t settled; /* `numbers` when the settings in force were last looked at */
     gd_attr *attr;
     int attrs;
     int64_t step, evals;
+    int64_t held; /* steps that let nothing through: schedules do not count them */
     bool should_terminate;
     bool stepping;        /* inside a step: parameters and links stay as they are */
     bool no_fusion;       /* for tests: a pass for every link */
@@ -229,13 +235,17 @@ gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device);
 gd_status gd__state_follow(gd_optimizer *optimizer);
 /* Number of a parameter, -1 if it is not one. */
 int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);
-const gd_setting *gd__group_setting(const gd_optimizer *optimizer, const gd_tensor *param, const char *key);
 gd_status gd__set_attr(gd_optimizer *optimizer, const char *name, double value, gd_tensor *tensor);
 void gd__group_free(gd_ctx *ctx, gd_group *group);
 /* The setting of a key in a group (also one that is not in the optimizer yet), made if it is not there. */
 gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const char *key);
-/* Do the links that have such a setting take this value? */
-gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value);
+/* Do the links that have such a setting take this value, and those of a schedule if there is one? */
+gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value,
+                          const gd_schedule *schedule);
+/* Must follow every change of groups: which group, whose setting, which number. */
+void gd__groups_changed(gd_optimizer *optimizer);
+/* Before a step: schedules say their numbers, and settings that links have once a step are the same for all parameters. */
+gd_status gd__settings_begin(gd_optimizer *optimizer);
 /* Does some link read this setting when its program is made? */
 bool gd__shapes(const gd_link *link, const char *key);
 

@@ -2,26 +2,12 @@
 #include "optim/optimizer.h"
 #include "gradus/autograd.h"
 #include "optim/plan.h"
-#include "optim/setting.h"
+#include "optim/transform.h"
 #include "tensor/device.h"
 #include <math.h>
 #include <string.h>
 
 /* ---- the step ---- */
-
-static void run_schedules(gd_optimizer *o)
-{
-    for (int g = 0; g < o->groups; g++)
-        for (int i = 0; i < o->group[g].settings; i++) {
-            gd_group_setting *s = &o->group[g].setting[i];
-            if (s->schedule.kind == GD_SCHEDULE_INVALID) continue;
-            double value = gd_schedule_value(&s->schedule, o->step);
-            if (value == s->value.real) continue;
-            s->value.real = value;
-            o->numbers++;
-            o->stamp += s->shapes;
-        }
-}
 
 /* Parameters that want gradients; the list is kept between steps. */
 static gd_status gather_active(gd_optimizer *o, int *count)
@@ -121,9 +107,8 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
 /* Could a link leave the parameters where an evaluation failed? */
 static bool moves_params(const gd_link *link)
 {
-    int target = gd__field_index(link->cls, "target");
     bool moves = link->cls->needs_closure && !link->cls->restores_params;
-    if (moves || (target >= 0 && !strcmp(link->value[target].string, "params_direct"))) return true;
+    if (moves || !strcmp(gd__target_of(link), "params_direct")) return true;
     for (int i = 0; i < link->children; i++)
         if (moves_params(link->child[i])) return true;
     return false;
@@ -161,6 +146,7 @@ static gd_status step_body(gd_optimizer *o, gd_var *var)
         status = var->share->hook[i].fn(var->share->hook[i].user, o, var);
     if (!status && o->watch) status = o->watch(o->watch_user, o, var);
     o->step++;
+    o->held += var->held;
     return status;
 }
 
@@ -169,7 +155,8 @@ static gd_status begin_step(gd_optimizer *o)
     if (gd_error(o->ctx)) return gd_error(o->ctx);
     gd_status status = gd__not_stepping(o, "a step");
     if (status) return status;
-    run_schedules(o);
+    status = gd__settings_begin(o);
+    if (status) return status;
     gd__release(o->first_loss);
     o->first_loss = NULL;
     return o->moves == o->ctx->moves ? GD_OK : gd__state_follow(o);

@@ -489,10 +489,9 @@ bool gd__is_rule(const gd_link *link)
 bool gd__fusable_inside(gd_link *link)
 {
     if (!gd__is_chain(link) && !gd__is_rule(link)) return false;
-    int target = gd__field_index(link->cls, "target");
-    if (target >= 0 && strcmp(link->value[target].string, "update")) return false;
-    int freq = gd__field_index(link->cls, "update_freq");
-    if (freq >= 0 && link->value[freq].kind == GD_SET_REAL && link->value[freq].real != 1) return false;
+    const gd_setting *target = gd__in_force(link, "target"), *freq = gd__in_force(link, "update_freq");
+    if (target && strcmp(target->string, "update")) return false;
+    if (freq && freq->kind == GD_SET_REAL && freq->real != 1) return false;
     for (int i = 0; i < link->children; i++)
         if (!gd__fusable(link->child[i])) return false;
     return true;

@@ -95,6 +95,69 @@ static double wsd_value(const gd_schedule *s, double t)
     return t < 0 ? n[0] : mix(n[0], n[1], 1 - progress(t, n[4]));
 }
 
+/* ---- turns: steps from 0 between which the values only rise or only fall; each returns how many ---- */
+
+#define MOST_TURNS (GD_SCHEDULE_MILESTONES + 4)
+
+static int first_turn(const gd_schedule *s, double *t)
+{
+    (void)s;
+    t[0] = 0;
+    return 1;
+}
+
+static int turns_of_linear(const gd_schedule *s, double *t)
+{
+    t[0] = 0;
+    t[1] = s->number[2];
+    return 2;
+}
+
+/* The last step of a round comes nearest to `last`; rounds that grow come as near as one likes. */
+static int turns_of_restarts(const gd_schedule *s, double *t)
+{
+    t[0] = 0;
+    t[1] = s->number[2] - 1;
+    t[2] = s->number[2];
+    if (s->number[3] == 1) return 3;
+    for (t[3] = t[2]; t[3] < LARGEST / (2 * s->number[3]);) t[3] = t[3] * s->number[3] + t[2];
+    t[3] -= 1;
+    return 4;
+}
+
+static int turns_for_ever(const gd_schedule *s, double *t)
+{
+    (void)s;
+    t[0] = 0;
+    t[1] = LARGEST;
+    return 2;
+}
+
+static int turns_of_multistep(const gd_schedule *s, double *t)
+{
+    t[0] = 0;
+    memcpy(t + 1, s->milestone, (size_t)s->milestones * sizeof *t);
+    return 1 + s->milestones;
+}
+
+/* The peak lies between two steps. */
+static int turns_of_one_cycle(const gd_schedule *s, double *t)
+{
+    double top = fmax(s->number[2] * s->number[1] - 1, 0);
+    t[0] = 0;
+    t[1] = floor(top);
+    t[2] = ceil(top);
+    t[3] = s->number[1] - 1;
+    return 4;
+}
+
+static int turns_of_wsd(const gd_schedule *s, double *t)
+{
+    t[0] = 0;
+    for (int i = 0; i < 3; i++) t[i + 1] = t[i] + s->number[2 + i];
+    return 4;
+}
+
 /* ---- the rows ---- */
 
 #define VALUE(n)            GD_REAL_NEEDED(n, -INFINITY, INFINITY, NULL)
@@ -127,23 +190,24 @@ typedef struct row {
     const gd_field *fields;
     int count;
     double (*value)(const gd_schedule *s, double t);
+    int (*turns)(const gd_schedule *s, double *t);
 } row;
 
-#define ROW(kind, name, fields, value) \
-    [GD_SCHEDULE_##kind] = {name, fields, (int)(sizeof fields / sizeof *fields), value}
+#define ROW(kind, name, fields, value, turns) \
+    [GD_SCHEDULE_##kind] = {name, fields, (int)(sizeof fields / sizeof *fields), value, turns}
 
 static const row rows[] = {
-    ROW(INVALID, "warmup", warmup_fields, NULL),
-    ROW(CONSTANT, "constant", constant_fields, constant_value),
-    ROW(LINEAR, "linear", linear_fields, linear_value),
-    ROW(COSINE, "cosine", linear_fields, cosine_value),
-    ROW(COSINE_RESTARTS, "cosine_restarts", restarts_fields, restarts_value),
-    ROW(EXPONENTIAL, "exponential", exponential_fields, exponential_value),
-    ROW(POLYNOMIAL, "polynomial", polynomial_fields, polynomial_value),
-    ROW(STEP, "step", step_fields, step_value),
-    ROW(MULTISTEP, "multistep", multistep_fields, multistep_value),
-    ROW(ONE_CYCLE, "one_cycle", one_cycle_fields, one_cycle_value),
-    ROW(WSD, "wsd", wsd_fields, wsd_value),
+    ROW(INVALID, "warmup", warmup_fields, NULL, NULL),
+    ROW(CONSTANT, "constant", constant_fields, constant_value, first_turn),
+    ROW(LINEAR, "linear", linear_fields, linear_value, turns_of_linear),
+    ROW(COSINE, "cosine", linear_fields, cosine_value, turns_of_linear),
+    ROW(COSINE_RESTARTS, "cosine_restarts", restarts_fields, restarts_value, turns_of_restarts),
+    ROW(EXPONENTIAL, "exponential", exponential_fields, exponential_value, turns_for_ever),
+    ROW(POLYNOMIAL, "polynomial", polynomial_fields, polynomial_value, turns_of_linear),
+    ROW(STEP, "step", step_fields, step_value, turns_for_ever),
+    ROW(MULTISTEP, "multistep", multistep_fields, multistep_value, turns_of_multistep),
+    ROW(ONE_CYCLE, "one_cycle", one_cycle_fields, one_cycle_value, turns_of_one_cycle),
+    ROW(WSD, "wsd", wsd_fields, wsd_value, turns_of_wsd),
 };
 
 #define ROWS   ((int)(sizeof rows / sizeof *rows))
@@ -267,6 +331,80 @@ gd_status gd_schedule_check(gd_ctx *ctx, const gd_schedule *s)
     if (!status) status = gd__field_check_of(ctx, NULL, WARMUP->name, &warmup_fields[2], &start);
     if (!status && !ascending(s)) status = gd_fail(ctx, GD_VALUE, "multistep: milestones must ascend");
     return status;
+}
+
+/* ---- a schedule and the field it drives ---- */
+
+/* All turns, with those of the warm-up; ascending. */
+static int all_turns(const gd_schedule *s, const row *r, double *t)
+{
+    double after[MOST_TURNS];
+    int count = 0, n = r->turns(s, after);
+    if (s->warmup_steps > 0) t[count++] = 0;
+    for (int i = 0; i < n; i++) t[count++] = s->warmup_steps + after[i];
+    return count;
+}
+
+static double value_at(const gd_schedule *s, double t) { return gd_schedule_value(s, (int64_t)t); }
+
+/* The first step after `good` up to `bad` whose value the field does not take; the range is left once. */
+static double first_outside(const gd_field *field, const gd_schedule *s, double good, double bad)
+{
+    while (bad - good > 1) {
+        double middle = good + floor((bad - good) / 2);
+        if (gd__field_in_range(field, value_at(s, middle)))
+            good = middle;
+        else
+            bad = middle;
+    }
+    return bad;
+}
+
+/* linear(2, 8, 3) means 4 at step 1, whatever 2 * (2 / 3.0) + 8 * (1 / 3.0) is. */
+double gd__snap(double value)
+{
+    double whole = rint(value);
+    return fabs(value - whole) <= 1e-9 * fmax(1, fabs(value)) ? whole : value;
+}
+
+#define WALK 4096 /* steps looked at from turn to turn: what is no whole number shows at once */
+
+/* The first step in [begin, end) with a value that is not whole, -1: none. */
+static double first_broken(const gd_schedule *s, double begin, double end)
+{
+    double stride = s->kind == GD_SCHEDULE_STEP ? s->number[1] : 1;
+    for (int i = 0; i < WALK && begin + i * stride < end; i++) {
+        double value = gd__snap(value_at(s, begin + i * stride));
+        if (value != floor(value)) return begin + i * stride;
+    }
+    return -1;
+}
+
+static gd_status refuse_step(gd_ctx *ctx, const char *owner, const gd_field *field, const gd_schedule *s,
+                             double t)
+{
+    char where[GD_WHERE_SIZE], number[GD_NUMBER_SIZE];
+    gd_print text = gd__print(where, sizeof where);
+    gd__print_text(&text, "schedule: step ");
+    gd__print_text(&text, gd__number_text(t, number));
+    gd__print_text(&text, ": ");
+    gd_setting value = {.kind = GD_SET_REAL, .real = value_at(s, t)};
+    return gd__field_check_of(ctx, where, owner, field, &value);
+}
+
+gd_status gd__schedule_fits(gd_ctx *ctx, const char *owner, const gd_field *field, const gd_schedule *s)
+{
+    double t[MOST_TURNS + 1];
+    const row *r = row_of(s);
+    int count = r ? all_turns(s, r, t) : 0;
+    if (!r || !(field->kinds & GD_SET_REAL)) return refuse_step(ctx, owner, field, s, 0);
+    for (int i = 0; i < count; i++) {
+        if (!gd__field_in_range(field, value_at(s, t[i])))
+            return refuse_step(ctx, owner, field, s, i ? first_outside(field, s, t[i - 1], t[i]) : t[i]);
+        double broken = field->integer ? first_broken(s, t[i], i + 1 < count ? t[i + 1] : t[i] + 1) : -1;
+        if (broken >= 0) return refuse_step(ctx, owner, field, s, broken);
+    }
+    return GD_OK;
 }
 
 bool gd_schedule_equal(const gd_schedule *a, const gd_schedule *b)

@@ -240,14 +240,20 @@ static gd_status wrong_number(const check *c, int index, double value, const cha
     return complain(c, GD_VALUE, is, gd__number_text(value, number), rest);
 }
 
+static bool is_bounded(const gd_field *f) { return f->low > -INFINITY || f->high < INFINITY; }
+
+bool gd__field_in_range(const gd_field *f, double value)
+{
+    return is_bounded(f) ? value >= f->low && value <= f->high : !isnan(value);
+}
+
 static gd_status check_number(const check *c, int index, double value, bool ranged)
 {
     const gd_field *f = c->field;
     if (f->integer && (floor(value) != value || fabs(value) > LARGEST_WHOLE))
         return wrong_number(c, index, value, " a whole number");
-    bool bounded = ranged && (f->low > -INFINITY || f->high < INFINITY);
-    bool inside = bounded ? value >= f->low && value <= f->high : !isnan(value);
-    return inside ? GD_OK : wrong_number(c, index, value, bounded ? NULL : " a number");
+    bool inside = ranged ? gd__field_in_range(f, value) : !isnan(value);
+    return inside ? GD_OK : wrong_number(c, index, value, ranged && is_bounded(f) ? NULL : " a number");
 }
 
 /* init is "zero", must be "zeros" or "update" */

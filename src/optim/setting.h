@@ -4,6 +4,7 @@
 
 #include "base/ctx.h"
 #include "gradus/link.h"
+#include "gradus/schedule.h"
 #include "optim/scan.h"
 
 /* A copy that owns its list; strings are interned.  On failure *out holds nothing. */
@@ -23,6 +24,14 @@ gd_status gd__field_check(gd_ctx *ctx, const char *where, const gd_link_class *c
 /* The same for fields of something else than a class. */
 gd_status gd__field_check_of(gd_ctx *ctx, const char *where, const char *owner, const gd_field *field,
                              const gd_setting *setting);
+/* Is a number within the range of a field?  Whether it must be whole is not asked. */
+bool gd__field_in_range(const gd_field *field, double value);
+/* Does the field take every value of the schedule, at whatever step?  PARSE names the first step where it does not:
+ *     schedule: step 3: adam: beta1 is 1.25, must be from 0 to 1 */
+gd_status gd__schedule_fits(gd_ctx *ctx, const char *owner, const gd_field *field,
+                            const gd_schedule *schedule);
+/* A whole number for one that is whole but for rounding. */
+double gd__snap(double value);
 
 /* Is `string` one of the choices "a|b|c"?  NULL choices: any is. */
 bool gd__is_choice(const char *choices, const char *string);

@@ -290,8 +290,10 @@ static gd_status put_all(saving *s)
     char root[GD_ROOT_PATH];
     gd__text_add(t, "{\"version\": 1, \"chain\": ");
     gd_status status = put_chain_text(t, o->chain);
-    gd__text_put(t, ", \"step\": %" PRId64 ", \"evals\": %" PRId64 ", \"terminate\": %s, \"generator\": ",
-                 o->step, o->evals, o->should_terminate ? "true" : "false");
+    gd__text_put(t,
+                 ", \"step\": %" PRId64 ", \"held\": %" PRId64 ", \"evals\": %" PRId64
+                 ", \"terminate\": %s, \"generator\": ",
+                 o->step, o->held, o->evals, o->should_terminate ? "true" : "false");
     put_generator(t, &o->ctx->rng);
     gd__text_add(t, ", ");
     put_params(s);
@@ -300,7 +302,9 @@ static gd_status put_all(saving *s)
         if (g) gd__text_add(t, ", ");
         status = put_group(t, &o->group[g]);
     }
-    gd__text_add(t, "], ");
+    gd__text_add(t, "], \"all\": ");
+    if (!status) status = put_group(t, &o->all);
+    gd__text_add(t, ", ");
     if (!status) status = put_attributes(s);
     gd__text_add(t, ", \"links\": {");
     if (!status) status = gd__visit_links(o->chain, gd__root_path(o, root), put_link, s);

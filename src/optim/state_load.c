@@ -39,6 +39,7 @@ typedef struct loading {
     int twin_count, links;
     gd_group *group;
     int groups, group_room;
+    gd_group all;
     gd_attr *attr;
     int attrs, attr_room;
     gd_rng rng;
@@ -446,11 +447,12 @@ static gd_status read_group_setting(loading *l, gd_group *g, const char *key, co
     gd_setting value;
     gd_status status = s ? read_setting(l, j, &value) : GD_NOMEM;
     if (status) return status;
-    status = gd__group_check(l->o, key, &value);
+    status = gd__group_check(l->o, key, &value, NULL);
     if (!status) status = gd__setting_copy(l->ctx, &s->value, &value);
     if (value.kind == GD_SET_LIST) gd__setting_free(l->ctx, &value);
     if (status || !schedule) return status;
-    return gd_schedule_parse(l->ctx, json_string_value(schedule), &s->schedule);
+    status = gd_schedule_parse(l->ctx, json_string_value(schedule), &s->schedule);
+    return status ? status : gd__group_check(l->o, key, &s->value, &s->schedule);
 }
 
 static gd_status read_group(loading *l, gd_group *g, const json_t *j)
@@ -478,7 +480,9 @@ static gd_status read_groups(loading *l)
     gd_status status = GD_OK;
     l->groups = l->group_room = (int)n;
     for (size_t i = 0; i < n && !status; i++) status = read_group(l, &l->group[i], json_array_get(groups, i));
-    return status;
+    /* files of before had the settings of all groups in each of them */
+    const json_t *all = json_object_get(l->json, "all");
+    return status || !all ? status : read_group(l, &l->all, all);
 }
 
 static gd_status read_attributes(loading *l)
@@ -606,15 +610,17 @@ static void swap_optimizer(loading *l, int appended)
     SWAP(l->group, o->group);
     SWAP(l->groups, o->groups);
     SWAP(l->group_room, o->group_room);
+    SWAP(l->all, o->all);
     SWAP(l->attr, o->attr);
     SWAP(l->attrs, o->attrs);
     l->attr_room = l->attrs;
     o->step = json_integer_value(json_object_get(l->json, "step"));
+    o->held = json_integer_value(json_object_get(l->json, "held"));
     o->evals = json_integer_value(json_object_get(l->json, "evals"));
     o->should_terminate = json_is_true(json_object_get(l->json, "terminate"));
     o->ctx->rng = l->rng;
     o->stamp++;
-    o->numbers++;
+    gd__groups_changed(o);
 }
 
 /* Settings that came from the file must fit together too; if not, all links get back what they had. */
@@ -667,6 +673,7 @@ static void loading_free(loading *l)
     for (int i = 0; i < l->twin_count; i++) gd_link_release(l->twins[i].with);
     gd__free(ctx, l->twins, (size_t)l->links * sizeof *l->twins);
     for (int i = 0; i < l->groups; i++) gd__group_free(ctx, &l->group[i]);
+    gd__group_free(ctx, &l->all);
     gd__free(ctx, l->group, (size_t)l->group_room * sizeof *l->group);
     for (int i = 0; i < l->attrs; i++) gd__release(l->attr[i].tensor);
     gd__free(ctx, l->attr, (size_t)l->attr_room * sizeof *l->attr);

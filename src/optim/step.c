@@ -111,13 +111,13 @@ static gd_status step_target(gd_link *link, gd_var *var, const char *target)
 
 typedef gd_status (*link_fn)(gd_link *, gd_var *);
 
-/* stop ends this level only. */
+/* stop ends this level only; a step that is held ends at all. */
 static gd_status chain_each(gd_link *link, gd_var *var, link_fn fn)
 {
     bool before = var->stop;
     gd_status status = GD_OK;
     for (int i = 0; i < link->children && !status && !var->stop; i++) status = fn(link->child[i], var);
-    var->stop = before;
+    var->stop = before || var->held;
     return status;
 }
 

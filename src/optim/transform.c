@@ -10,14 +10,14 @@ bool gd__is_transform(const gd_link *link) { return link->cls->rule || link->cls
 
 const char *gd__target_of(const gd_link *link)
 {
-    int field = gd__field_index(link->cls, "target");
-    return field < 0 ? "update" : link->value[field].string;
+    const gd_setting *target = gd__in_force(link, "target");
+    return target ? target->string : "update";
 }
 
 static int64_t update_freq_of(const gd_link *link)
 {
-    int field = gd__field_index(link->cls, "update_freq");
-    return field < 0 || link->value[field].kind != GD_SET_REAL ? 1 : (int64_t)link->value[field].real;
+    const gd_setting *freq = gd__in_force(link, "update_freq");
+    return freq && freq->kind == GD_SET_REAL ? (int64_t)freq->real : 1;
 }
 
 /* ---- parameters seen as one vector ---- */
@@ -25,8 +25,8 @@ static int64_t update_freq_of(const gd_link *link)
 static bool concatenates(const gd_link *link)
 {
     if (!link->cls->concat_params) return false;
-    int field = gd__field_index(link->cls, "concat_params");
-    return field < 0 || link->value[field].real != 0;
+    const gd_setting *one = gd__in_force(link, "concat_params");
+    return !one || one->real != 0;
 }
 
 /* An owned vector of all elements. */

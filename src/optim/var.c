@@ -186,6 +186,10 @@ void gd_var_skip_update(gd_var *var)
 {
     if (var) var->skip = true;
 }
+void gd_var_hold(gd_var *var)
+{
+    if (var) var->stop = var->skip = var->held = true;
+}
 void gd_var_terminate(gd_var *var, bool yes)
 {
     if (var) var->terminate = yes;

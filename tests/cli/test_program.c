@@ -263,9 +263,43 @@ static void schedules_change_settings_with_the_step(void **state)
     works("minimize 'x^2' --param x=3 --chain 'lr(5)' --schedule 'lr=linear(0.1, 0, 10)' --steps 3 --json");
     assert_true(fabs(json_number("x") - 3 * 0.8 * 0.82 * 0.84) < 1e-12);
     fails("minimize 'x^2' --param x=3 --schedule 'lr' --chain 'lr(1)'", 2,
-          "--schedule: KEY=SCHEDULE expected, 'lr'");
+          "--schedule: KEY=SCHEDULE or GLOB: KEY=SCHEDULE expected, 'lr'");
     fails("minimize 'x^2' --param x=3 --schedule 'lr=coz(1)' --chain 'lr(1)'", 2, "schedule: column 1: ");
     fails("minimize 'x^2' --param x=3 --schedule 'beta9=1' --chain 'lr(1)'", 2, "beta9");
+    fails("minimize 'x^2' --param x=3 --schedule 'beta1=linear(0.5, 1.5, 4)' --chain 'adam | lr(1)'", 2,
+          "schedule: step 3: adam: beta1 is 1.25, must be from 0 to 1");
+}
+
+/* Steps of (H + 1e9)^-1 g: next to none.  They were full Newton steps. */
+static void a_schedule_reaches_a_link_that_is_no_rule(void **state)
+{
+    (void)state;
+    works(
+        "minimize 'sum((x-3)^2)' --param x=0 --chain 'newton | lr(1)' --schedule damping=1e9 --steps 2 --json");
+    assert_true(fabs(json_number("x")) < 1e-7);
+    works(
+        "minimize 'sum((x-3)^2)' --param x=0 --chain 'newton | lr(1)' --group '*: damping=1e9' --steps 2 --json");
+    assert_true(fabs(json_number("x")) < 1e-7);
+    fails(
+        "minimize 'x^2+y^2' --param x=3 --param y=1 --chain 'newton | lr(1)' --group 'y: damping=2'", 1,
+        "newton: 'damping' has one value for the whole step, but is 0 for 'x' (group 0) and 2 for 'y' (group 1)");
+}
+
+/* x' = x - lr 2 x */
+static void some_parameters_have_a_schedule_and_a_groups_value_wins(void **state)
+{
+    (void)state;
+    works(
+        "minimize 'x^2+y^2' --param x=1 --param y=1 --chain 'lr(0.25)' --schedule 'y: lr=0.5' --steps 1 --json");
+    assert_true(json_number("x") == 0.5);
+    assert_true(json_number("y") == 0);
+    works("minimize 'x^2+y^2' --param x=1 --param y=1 --chain 'lr(7)' --group 'y: lr=0.25' --schedule lr=0.5 "
+          "--steps 1 --json");
+    assert_true(json_number("x") == 0);
+    assert_true(json_number("y") == 0.5);
+    fails("minimize 'x^2' --param x=1 --chain 'lr(7)' --group 'x: lr=0.25' --schedule lr=0.5", 2,
+          "schedule: every group has its own 'lr'");
+    fails("minimize 'x^2' --param x=1 --chain 'lr(7)' --schedule 'z: lr=0.5'", 2, "no parameter matches 'z'");
 }
 
 static void minimize_draws(void **state)
@@ -472,6 +506,8 @@ int main(void)
         PROGRAM_TEST(schedules_change_settings_with_the_step),
         PROGRAM_TEST(minimize_admits_failure),
         PROGRAM_TEST(minimize_evaluates_no_point_twice),
+        PROGRAM_TEST(a_schedule_reaches_a_link_that_is_no_rule),
+        PROGRAM_TEST(some_parameters_have_a_schedule_and_a_groups_value_wins),
         PROGRAM_TEST(minimize_draws),
         PROGRAM_TEST(failed_runs_and_wrong_usage_of_minimize),
         PROGRAM_TEST(links_are_listed_and_explained),

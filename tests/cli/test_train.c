@@ -417,7 +417,8 @@ static void mistakes_are_named(void **state)
     fails("train d.csv --target y --ignore name --model 'mpl(3)'", 2, "model: column 1: model 'mpl' unknown");
     fails("train d.csv --target y --ignore name --chain 'adm'", 2, "chain: column 1: link 'adm' unknown");
     fails("train d.csv --target y --ignore name --group 'x*: lr=1'", 2, "group: no parameter matches 'x*'");
-    fails("train d.csv --target y --ignore name --schedule 'lr'", 2, "--schedule: KEY=SCHEDULE expected");
+    fails("train d.csv --target y --ignore name --schedule 'lr'", 2,
+          "--schedule: KEY=SCHEDULE or GLOB: KEY=SCHEDULE expected");
     fails("train d.csv --target y --ignore name --validation 1", 2,
           "--validation: '1' is not a number from 0 to 0.9");
     fails("train d.csv --target y --ignore name --epochs -1", 2,

@@ -247,6 +247,12 @@ static void grouping(life *l)
         gd_optimizer_set(o, 0, "momentum", 0.5) || gd_optimizer_regroup(o, "q", "momentum=0.75") ||
         gd_link_set_group(second, &l->p, 1, "momentum=0.125, lerp=true"))
         return;
+    groups = gd_optimizer_groups(o);
+    if (gd_optimizer_schedule_matching(o, "[pq]", "lr", "linear(0.2, 0.1, 9)")) {
+        assert_int_equal(gd_optimizer_groups(o), groups);
+        return;
+    }
+    if (gd_optimizer_unset(o, 0, "momentum") || gd_link_unset_for(second, l->p, "lerp")) return;
     whole_life(l);
     if (!failed(l)) (void)!gd_optimizer_remove(o, "r");
     if (!failed(l)) step_once(l);

@@ -184,6 +184,134 @@ static void wrong_schedules_are_refused(void **state)
     close_problem(&x);
 }
 
+static void a_schedule_that_leaves_the_range_at_any_step_is_refused(void **state)
+{
+    problem x = open_problem(CTX(state), "adam | lbfgs | lr(1)");
+    assert_int_equal(gd_optimizer_schedule(x.o, -1, "beta1", "linear(0.5, 1.5, 4)"), GD_PARSE);
+    assert_error(x.ctx, GD_PARSE, "schedule: step 3: adam: beta1 is 1.25, must be from 0 to 1");
+    assert_int_equal(gd_optimizer_schedule(x.o, -1, "beta1", "exponential(0.5, 2)"), GD_PARSE);
+    assert_error(x.ctx, GD_PARSE, "schedule: step 2: adam: beta1 is 2, must be from 0 to 1");
+    assert_int_equal(gd_optimizer_schedule(x.o, -1, "history_size", "linear(2, 5, 2)"), GD_PARSE);
+    assert_error(x.ctx, GD_PARSE, "schedule: step 1: lbfgs: history_size is 3.5, must be a whole number");
+    OK(gd_optimizer_schedule(x.o, -1, "history_size", "linear(2, 8, 3)"));
+    for (int i = 0; i < 4; i++) {
+        OK(step(&x, NULL));
+        assert_true(gd_link_real(top(&x, 1), "history_size", NULL) == 2 + 2 * i);
+    }
+    OK(gd_optimizer_schedule(x.o, -1, "beta1", "exponential(0.5, 0.9)"));
+    OK(gd_optimizer_schedule(x.o, -1, "lr", "exponential(1, 1.01)")); /* which has no range */
+    close_problem(&x);
+}
+
+static void a_groups_own_value_wins_over_a_schedule_for_all(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(7)");
+    gd_link *lr = gd_optimizer_chain(x.o);
+    OK(gd_optimizer_regroup(x.o, "q", "lr=0.125"));
+    OK(gd_optimizer_schedule(x.o, -1, "lr", "linear(1, 0, 4)"));
+    OK(step(&x, NULL));
+    OK(step(&x, NULL));
+    assert_true(gd_link_real(lr, "lr", x.p) == 0.75);
+    assert_true(gd_link_real(lr, "lr", x.q) == 0.125);
+    /* a group that comes later is one of all */
+    gd_tensor *r = gd_require_grad(VECTOR(x.ctx, 1));
+    OK(gd_optimizer_add_group(x.o, (const char *const[]){"r"}, &r, 1, NULL, NULL));
+    assert_true(gd_link_real(lr, "lr", r) == 0.75);
+    OK(gd_optimizer_remove(x.o, "r"));
+    gd_release(r);
+    close_problem(&x);
+}
+
+static void a_schedule_for_all_that_reaches_no_group_is_refused(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(7)");
+    OK(gd_optimizer_regroup(x.o, "*", "lr=0.125"));
+    assert_int_equal(gd_optimizer_schedule(x.o, -1, "lr", "linear(1, 0, 4)"), GD_VALUE);
+    assert_error(x.ctx, GD_VALUE,
+                 "schedule: every group has its own 'lr', which wins; schedule the groups or unset theirs");
+    OK(gd_optimizer_unset(x.o, 1, "lr"));
+    OK(gd_optimizer_schedule(x.o, -1, "lr", "linear(1, 0, 4)"));
+    close_problem(&x);
+}
+
+static void a_schedule_for_some_parameters_splits_their_groups(void **state)
+{
+    problem x = open_problem(CTX(state), "heavy_ball(0.5) | lr(0.5)");
+    gd_link *momentum = top(&x, 0), *lr = top(&x, 1);
+    OK(gd_optimizer_set(x.o, 0, "momentum", 0.25));
+    OK(gd_optimizer_schedule_matching(x.o, "q", "lr", "linear(1, 0, 4)"));
+    assert_int_equal(gd_optimizer_groups(x.o), 2);
+    for (int i = 0; i < 3; i++) OK(step(&x, NULL));
+    assert_true(gd_link_real(lr, "lr", x.p) == 0.5);
+    assert_true(gd_link_real(lr, "lr", x.q) == 0.5); /* 1 - 2 / 4 */
+    OK(step(&x, NULL));
+    assert_true(gd_link_real(lr, "lr", x.q) == 0.25);
+    assert_true(gd_link_real(momentum, "momentum", x.q) == 0.25);
+    /* all of a group: it stays one */
+    OK(gd_optimizer_schedule_matching(x.o, "q", "momentum", "0.75"));
+    assert_int_equal(gd_optimizer_groups(x.o), 2);
+    assert_true(gd_link_real(momentum, "momentum", x.q) == 0.75);
+    assert_true(gd_link_real(momentum, "momentum", x.p) == 0.25);
+    assert_int_equal(gd_optimizer_schedule_matching(x.o, "z*", "lr", "1"), GD_ATTRIBUTE);
+    assert_error(x.ctx, GD_ATTRIBUTE, "schedule: no parameter matches 'z*'");
+    close_problem(&x);
+}
+
+static void settings_and_schedules_can_be_taken_back(void **state)
+{
+    problem x = open_problem(CTX(state), "lr(0.5)");
+    gd_link *lr = gd_optimizer_chain(x.o);
+    gd_setting local = {.kind = GD_SET_REAL, .real = 0.0625};
+    OK(gd_optimizer_schedule(x.o, 0, "lr", "linear(1, 0, 4)"));
+    OK(step(&x, NULL));
+    OK(step(&x, NULL));
+    OK(gd_optimizer_unschedule(x.o, 0, "lr")); /* the last number stays */
+    OK(step(&x, NULL));
+    assert_true(gd_link_real(lr, "lr", x.p) == 0.75);
+    assert_int_equal(gd_optimizer_unschedule(x.o, 0, "lr"), GD_ATTRIBUTE);
+    assert_error(x.ctx, GD_ATTRIBUTE, "group: group 0 has no schedule of 'lr'");
+    OK(gd_optimizer_unset(x.o, -1, "lr"));
+    OK(gd_write_f64(x.q, (double[]){1}, 1));
+    OK(step(&x, NULL));
+    assert_values(x.q, 1 - 0.5 * 4);
+    assert_int_equal(gd_optimizer_unset(x.o, -1, "lr"), GD_ATTRIBUTE);
+    assert_error(x.ctx, GD_ATTRIBUTE, "group: no group has a setting 'lr'");
+    OK(gd_link_set_for(lr, x.q, "lr", local));
+    assert_true(gd_link_real(lr, "lr", x.q) == 0.0625);
+    OK(gd_link_unset_for(lr, x.q, "lr"));
+    OK(gd_write_f64(x.q, (double[]){1}, 1));
+    OK(step(&x, NULL));
+    assert_values(x.q, 1 - 0.5 * 4);
+    assert_int_equal(gd_link_unset_for(lr, x.q, NULL), GD_ATTRIBUTE);
+    gd_clear_error(x.ctx);
+    close_problem(&x);
+}
+
+/* Three optimizer steps of the same gradient are one step of it. */
+static void under_gradient_accumulation_schedules_and_counters_count_what_comes_out(void **state)
+{
+    const char *const chains[] = {"adam | lr(1)", "gradient_accumulation(4) | adam | lr(1)",
+                                  "[gradient_accumulation(4)] | adam | lr(1)"};
+    for (int chain = 1; chain < COUNT_OF(chains); chain++) {
+        problem a = open_problem(CTX(state), chains[0]), b = open_problem(CTX(state), chains[chain]);
+        OK(gd_optimizer_schedule(a.o, -1, "lr", "linear(0.5, 0, 4)"));
+        OK(gd_optimizer_schedule(b.o, -1, "lr", "linear(0.5, 0, 4)"));
+        for (int i = 0; i < 12; i++) {
+            if (i % 4 == 3) OK(step(&a, NULL));
+            OK(step(&b, NULL));
+        }
+        double one[3], other[3];
+        OK(gd_read_f64(a.p, one, 2));
+        OK(gd_read_f64(a.q, one + 2, 1));
+        OK(gd_read_f64(b.p, other, 2));
+        OK(gd_read_f64(b.q, other + 2, 1));
+        assert_memory_equal(one, other, sizeof one);
+        assert_int_equal(gd_optimizer_steps(b.o), 12);
+        close_problem(&b);
+        close_problem(&a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +326,12 @@ int main(void)
         CASE(a_schedule_may_change_what_shapes_a_program),
         CASE(a_number_set_by_hand_ends_its_schedule),
         CASE(wrong_schedules_are_refused),
+        CASE(a_schedule_that_leaves_the_range_at_any_step_is_refused),
+        CASE(a_groups_own_value_wins_over_a_schedule_for_all),
+        CASE(a_schedule_for_all_that_reaches_no_group_is_refused),
+        CASE(a_schedule_for_some_parameters_splits_their_groups),
+        CASE(settings_and_schedules_can_be_taken_back),
+        CASE(under_gradient_accumulation_schedules_and_counters_count_what_comes_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

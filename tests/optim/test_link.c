@@ -15,7 +15,7 @@ static void a_setting_comes_from_link_then_group_then_single_parameters(void **s
     assert_true(gd_link_real(lr, "lr", x.q) == 0.25);
     OK(gd_link_set_for(lr, x.p, "lr", (gd_setting){.kind = GD_SET_REAL, .real = 0.125}));
     assert_true(gd_link_real(lr, "lr", x.p) == 0.125);
-    assert_true(gd_link_real(lr, "lr", NULL) == 0.25); /* the link's own */
+    assert_true(gd_link_real(lr, "lr", NULL) == 0.125); /* of the step: the first's */
     assert_true(gd_link_real(momentum, "momentum", x.p) == 0.5);
     OK(step(&x, NULL)); /* first velocities: (1 + 0.5) g */
     assert_values(x.p, 3 - 0.125 * 6, -1 + 0.125 * 6);

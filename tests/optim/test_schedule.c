@@ -3,6 +3,7 @@
  * Numbers marked "PyTorch" were computed in Python by writing out the algorithms that its documentation gives for
  * OneCycleLR, CosineAnnealingLR (the recursive form), CosineAnnealingWarmRestarts and PolynomialLR (the recursive form). */
 #include "gradus/schedule.h"
+#include "optim/setting.h"
 #include "support/support.h"
 
 #include <math.h>
@@ -380,6 +381,47 @@ static void no_memory_is_needed(void **state)
     counted.fail_at = 0;
 }
 
+/* Every step looked at, against what the schedule says of itself. */
+static void whether_a_schedule_stays_in_range_is_as_counted(void **state)
+{
+    static const char *const forms[] = {
+        "constant(%g)",
+        "linear(%g, %g, 37)",
+        "cosine(%g, %g, 41)",
+        "cosine_restarts(%g, %g, 7)",
+        "exponential(%g, 1.01)",
+        "cosine_restarts(%g, %g, 3, 2)",
+        "polynomial(%g, %g, 29, 2)",
+        "step(%g, 11, factor=0.5)",
+        "multistep(%g, [5, 19], factor=1.5)",
+        "one_cycle(%g, 30, 0.3, 2, 4)",
+        "wsd(%g, %g, 5, 10, 20)",
+        "warmup(6, linear(%g, %g, 9), start=0.5)",
+        "warmup(4, exponential(%g, 0.9), start=%g)",
+    };
+    const gd_field field = GD_REAL("x", 0.5, 0.25, 1, "a number");
+    int inside = 0, outside = 0;
+    for (int f = 0; f < COUNT_OF(forms); f++)
+        for (int i = 0; i < 100; i++) {
+            char text[120];
+            gd_schedule s;
+            snprintf(text, sizeof text, forms[f], 0.13 * (i % 10), 0.13 * (i / 10));
+            assert_int_equal(gd_schedule_parse(*state, text, &s), GD_OK);
+            bool fits = gd__schedule_fits(*state, "y", &field, &s) == GD_OK;
+            int first = 0;
+            while (first < 5000 && gd_schedule_value(&s, first) >= 0.25 && gd_schedule_value(&s, first) <= 1)
+                first++;
+            if (fits != (first == 5000)) fail_msg("%s: step %d", text, first);
+            long said = -1;
+            if (!fits) assert_int_equal(sscanf(gd_error_text(*state), "schedule: step %ld:", &said), 1);
+            if (!fits && strncmp(text, "cosine_r", 8)) assert_int_equal(said, first);
+            inside += fits;
+            outside += !fits;
+            gd_clear_error(*state);
+        }
+    assert_true(inside > 100 && outside > 100);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -404,6 +446,7 @@ int main(void)
         TEST(arguments_out_of_range_are_found),
         TEST(printing_keeps_to_the_room_it_has),
         TEST(no_memory_is_needed),
+        TEST(whether_a_schedule_stays_in_range_is_as_counted),
     };
     return cmocka_run_group_tests_name("optim/schedule", tests, NULL, NULL);
 }

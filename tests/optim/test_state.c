@@ -387,6 +387,34 @@ static void groups_schedules_settings_and_attributes_are_saved(void **state)
     probe = (probes){0};
 }
 
+static void what_all_groups_have_and_steps_held_back_are_saved(void **state)
+{
+    (void)state;
+    const char *chain = "gradient_accumulation(3) | adam | lr(7)";
+    for (int k = 1; k < 8; k++) {
+        gd_ctx *ctx = new_context(), *other = new_context();
+        run r = open_run(ctx, chain, GD_F64, GD_DTYPE_COUNT),
+            s = open_run(other, chain, GD_F64, GD_DTYPE_COUNT);
+        OK(gd_optimizer_schedule(r.o, -1, "lr", "linear(0.5, 0, 9)"));
+        OK(gd_optimizer_schedule_matching(r.o, "layer.*", "beta1", "linear(0.5, 0.9, 4)"));
+        steps(&r, k, "all groups");
+        OK(gd_optimizer_save(r.o, path));
+        memcpy(gd_data_mut(s.p), gd_data(r.p), 32);
+        memcpy(gd_data_mut(s.q), gd_data(r.q), 24);
+        OK(gd_optimizer_load(s.o, path, true));
+        steps(&r, 7, "all groups");
+        steps(&s, 7, "all groups");
+        assert_true(same_snapshot(snapshot_of(&r), snapshot_of(&s)));
+        gd_link *lr = gd_link_child_at(gd_optimizer_chain(s.o), 2);
+        /* step k + 6 is the last; of those before, every third came out */
+        assert_true(gd_link_real(lr, "lr", s.p) == 0.5 * (1 - (k + 6) / 3 / 9.0));
+        close_run(&r);
+        close_run(&s);
+        end_context(ctx, NULL);
+        end_context(other, NULL);
+    }
+}
+
 /* ---- what does not fit ---- */
 
 static void assert_refused(run *r, bool strict, gd_status status, const char *text)
@@ -589,6 +617,7 @@ int main(void)
         TEST(links_that_evaluate_go_on_with_any_settings),
         TEST(every_link_of_the_table_goes_on_with_the_same_bits),
         TEST(groups_schedules_settings_and_attributes_are_saved),
+        TEST(what_all_groups_have_and_steps_held_back_are_saved),
         TEST(what_does_not_fit_is_named_and_nothing_changes),
         TEST(loading_that_is_not_strict_takes_what_is_there),
         TEST(files_that_are_no_state_are_refused),

@@ -53,5 +53,6 @@ const gd_link_class gd_link_adgd = {
     .slot_count = 2,
     .update_tensors = adgd_update,
     .apply_tensors = gd__scale_by_kept,
+    .whole_settings = true,
     .uses_grad = true,
 };

@@ -92,6 +92,7 @@ const gd_link_class gd_link_barzilai_borwein = {
     .slot_count = 2,
     .update_tensors = bb_update,
     .apply_tensors = gd__scale_by_kept,
+    .whole_settings = true,
     .uses_grad = true,
 };
 
@@ -107,5 +108,6 @@ const gd_link_class gd_link_bb_stab = {
     .slot_count = 2,
     .update_tensors = stab_update,
     .apply_tensors = stab_apply,
+    .whole_settings = true,
     .uses_grad = true,
 };

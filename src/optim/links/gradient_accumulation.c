@@ -54,10 +54,7 @@ static gd_status accumulation_step(gd_link *link, gd_var *var)
         if (!status) *gathered = 0;
         return status;
     }
-    if (gd_link_flag(link, "stop")) {
-        gd_var_stop(var);
-        gd_var_skip_update(var);
-    }
+    if (gd_link_flag(link, "stop")) gd_var_hold(var);
     return GD_OK;
 }
 

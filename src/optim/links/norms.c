@@ -24,6 +24,7 @@
          .integer = true,                                                                      \
          .choices = "global",                                                                  \
          .structural = true,                                                                   \
+         .whole = true,                                                                        \
          .help = "axes of the norm; none: the whole tensor; \"global\": all tensors"},         \
         GD_FLAG("inverse_dims", false, "take the norm along the axes that dim does not name"), \
         {.name = "min_size",                                                                   \
@@ -76,7 +77,7 @@ static bool whole_tensors(const gd_link *link)
 }
 
 /* Which axes of an ndim-dimensional tensor the norm runs along: a bit each. */
-static unsigned chosen_axes(const gd_link *link, int ndim)
+static unsigned chosen_axes(const gd_link *link, const gd_tensor *key, int ndim)
 {
     const gd_setting *dim = gd_link_get(link, "dim", NULL);
     const double *list = dim->kind == GD_SET_LIST ? dim->list : &dim->real;
@@ -86,10 +87,11 @@ static unsigned chosen_axes(const gd_link *link, int ndim)
         int axis = (int)list[i] + (list[i] < 0 ? ndim : 0);
         if (axis >= 0 && axis < ndim) mask |= 1u << axis;
     }
-    return gd_link_flag(link, "inverse_dims") ? ~mask & ((1u << ndim) - 1) : mask;
+    return gd_link_real(link, "inverse_dims", key) != 0 ? ~mask & ((1u << ndim) - 1) : mask;
 }
 
-static gd_tensor *scaled_along(const gd_link *link, gd_tensor *x, unsigned mask, bool clip)
+static gd_tensor *scaled_along(const gd_link *link, const gd_tensor *key, gd_tensor *x, unsigned mask,
+                               bool clip)
 {
     char axes[4 * GD_MAX_DIMS] = "";
     size_t used = 0;
@@ -99,16 +101,16 @@ static gd_tensor *scaled_along(const gd_link *link, gd_tensor *x, unsigned mask,
         used += (size_t)snprintf(axes + used, sizeof axes - used, "%d,", i);
         count *= (double)gd_size(x, i);
     }
-    if (!mask || count < gd_link_real(link, "min_size", NULL)) return x;
-    gd_tensor *bare = gd_drop_names(x), *norm = gd_norm(bare, gd_link_real(link, "ord", NULL), axes, true);
+    if (!mask || count < gd_link_real(link, "min_size", key)) return x;
+    gd_tensor *bare = gd_drop_names(x), *norm = gd_norm(bare, gd_link_real(link, "ord", key), axes, true);
     if (!norm) return NULL;
     gd_tensor *one = gd_ones_like(norm), *factor;
     if (clip) {
-        gd_tensor *most = gd_full_like(norm, gd_link_real(link, "max_norm", NULL));
+        gd_tensor *most = gd_full_like(norm, gd_link_real(link, "max_norm", key));
         factor = gd_where(gd_gt(norm, most), gd_div(most, norm), one);
     } else {
         gd_tensor *divisor = gd_where(gd_eq(norm, gd_zeros_like(norm)), one, norm);
-        factor = gd_div(gd_full_like(norm, gd_link_real(link, "norm_value", NULL)), divisor);
+        factor = gd_div(gd_full_like(norm, gd_link_real(link, "norm_value", key)), divisor);
     }
     return gd_mul(bare, factor);
 }
@@ -116,8 +118,8 @@ static gd_tensor *scaled_along(const gd_link *link, gd_tensor *x, unsigned mask,
 static gd_status along_axes(const gd_transform *t, bool clip)
 {
     for (int i = 0; i < t->count; i++) {
-        t->tensors[i] = scaled_along(t->link, t->tensors[i], chosen_axes(t->link, gd_ndim(t->tensors[i])),
-                                     clip);
+        unsigned mask = chosen_axes(t->link, t->keys[i], gd_ndim(t->tensors[i]));
+        t->tensors[i] = scaled_along(t->link, t->keys[i], t->tensors[i], mask, clip);
         if (!t->tensors[i]) return gd_error(gd_link_ctx(t->link));
     }
     return GD_OK;

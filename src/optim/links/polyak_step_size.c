@@ -65,6 +65,7 @@ const gd_link_class gd_link_polyak_step_size = {
     .field_count = 7,
     .update_tensors = polyak_update,
     .apply_tensors = gd__scale_by_kept,
+    .whole_settings = true,
     .uses_grad = true,
     .uses_loss = true,
 };

@@ -63,18 +63,9 @@ typedef struct walk {
     gd_status (*value)(gd_var *var, double *value);
 } walk;
 
-static gd_rng *generator(gd_link *link)
-{
-    int field = gd__field_index(gd_link_class_of(link), "seed");
-    if (field < 0 || link->value[field].kind != GD_SET_REAL) return &link->head.ctx->rng;
-    if (!link->seeded) link->rng = (gd_rng){.key = (uint64_t)(int64_t)link->value[field].real};
-    link->seeded = true;
-    return &link->rng;
-}
-
 static gd_status walk_open(walk *w, gd_link *link, gd_var *var)
 {
-    *w = (walk){.link = link, .var = var, .rng = generator(link), .factor = 1, .value = gd__value_below};
+    *w = (walk){.link = link, .var = var, .rng = gd__link_rng(link), .factor = 1, .value = gd__value_below};
     gd_status status = gd__layout_init(&w->layout, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
     if (status) return status;
     size_t count = (size_t)w->layout.count;
