@@ -278,6 +278,17 @@ static void a_fit_that_is_not_determined_fails_after_printing_all(void **state)
     assert_non_null(strstr(out, "\"stop\": \"LOSS\""));
 }
 
+static void the_default_limit_is_a_failure_and_one_asked_for_is_not(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    admits("fit 'a + b*x' line.csv --param a=0 --param b=0 --chain 'lr(1e-9)'", "the steps are used up");
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --chain 'lr(1e-9)' --steps 1000");
+    assert_non_null(strstr(out, "the steps are used up"));
+    works("fit 'exp(a + b*x)' line.csv --param a=0 --param b=0 --steps 1 --json");
+    assert_non_null(strstr(out, "\"converged\": false, \"stop\": \"MAX_STEPS\""));
+}
+
 static void rows_of_weight_zero_do_not_count(void **state)
 {
     (void)state;
@@ -409,6 +420,7 @@ int main(void)
         TEST(a_parameter_held_by_its_bound_lies_on_it),
         TEST(a_small_value_next_to_its_bound_is_not_put_on_it),
         TEST(a_fit_that_is_not_determined_fails_after_printing_all),
+        TEST(the_default_limit_is_a_failure_and_one_asked_for_is_not),
         TEST(rows_of_weight_zero_do_not_count),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
