@@ -15,5 +15,6 @@
 #include "gradus/schedule.h"
 #include "gradus/solve.h"
 #include "gradus/tensor.h"
+#include "gradus/version.h"
 
 #endif

@@ -1,5 +1,6 @@
 /* Contexts: options, errors, warnings, extensions. */
 #include "base/ctx.h"
+#include "gradus/version.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@
 
 void gd__intern_free(gd_ctx *ctx);
 void gd__pool_free(gd_ctx *ctx);
+
+const char *gd_version(void) { return GD_VERSION; }
 
 const char *gd_status_name(gd_status status)
 {

@@ -1,10 +1,20 @@
 /* Contexts: errors, warnings, options, memory, interned names, file operations. */
+#include "gradus/version.h"
 #include "support/support.h"
 
 #include "base/ctx.h"
 
 #include <fcntl.h>
 #include <unistd.h>
+
+static void the_library_tells_the_version_of_its_headers(void **state)
+{
+    (void)state;
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", GD_VERSION_MAJOR, GD_VERSION_MINOR, GD_VERSION_PATCH);
+    assert_string_equal(gd_version(), text);
+    assert_string_equal(GD_VERSION, text);
+}
 
 static void the_first_error_sticks(void **state)
 {
@@ -290,6 +300,7 @@ static void contexts_share_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_library_tells_the_version_of_its_headers),
         cmocka_unit_test(the_first_error_sticks),
         cmocka_unit_test(a_long_error_text_is_cut),
         cmocka_unit_test(an_operator_after_an_error_still_works_but_null_stays_null),

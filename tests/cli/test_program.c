@@ -1,5 +1,6 @@
 /* The program itself, run as a user runs it: exit codes, one sentence on standard error, outputs whole or absent. */
 #include "program.h"
+#include "gradus/version.h"
 
 #include <time.h>
 

@@ -5,7 +5,8 @@ set -eu
 readme=$1 include=$2 library=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-awk '/^```c$/ { code = 1; next } /^```$/ { code = 0 } code' "$readme" >"$work/right.c"
+. "$(dirname "$0")/readme_lines.sh"
+readme_program "$readme" >"$work/right.c"
 sed 's/"lbfgs | strong_wolfe"/"lbgfs | strong_wolfe"/' "$work/right.c" >"$work/typo.c"
 if cmp -s "$work/right.c" "$work/typo.c"; then
     echo "the README's program has no chain 'lbfgs | strong_wolfe' any more: change this test"

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# fresh_debian.sh [CACHE_DIR]: the README's lines, all of them, by a new user of a fresh Debian that has what `./dev deps` installs.
+# The system is made once by debootstrap and kept in CACHE_DIR (build/fresh_debian).  Exits with 77, saying why, where that
+# cannot be done.
+set -eu
+cd "$(dirname "$0")/../.."
+. tests/install/readme_lines.sh
+cache=$(realpath -m "${1:-build/fresh_debian}")
+root=$cache/root
+skip()
+{
+    echo "SKIPPED: the README's install lines were not tried in a fresh Debian: $1"
+    exit 77
+}
+[[ $(id -u) -eq 0 ]] || skip "that takes root"
+command -v debootstrap >/dev/null || skip "there is no debootstrap (apt-get install debootstrap)"
+
+in_root()
+{
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C ${http_proxy:+http_proxy="$http_proxy"} chroot "$root" "$@"
+}
+
+# A copy of what git knows, with the owner of the copy.
+copy_sources() # FOLDER
+{
+    mkdir -p "$1"
+    git ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for f; do [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh |
+        tar -c --null -T - | tar -x -C "$1"
+}
+
+# The base system is made again when ./dev, which says what is installed, changes.
+stamp=$(sha256sum dev | cut -c1-16)
+if [[ ! -f $cache/stamp || $(cat "$cache/stamp") != "$stamp" ]]; then
+    rm -rf "$root" "$cache/stamp"
+    mkdir -p "$cache"
+    debootstrap --variant=minbase bookworm "$root" "${DEBIAN_MIRROR:-}" >"$cache/log" 2>&1 ||
+        { tail -3 "$cache/log"; skip "debootstrap failed (no network?)"; }
+    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    mkdir -p "$root/tmp/sources"
+    cp dev "$root/tmp/sources/"
+    in_root sh -c 'cd /tmp/sources && ./dev deps' >>"$cache/log" 2>&1 || { tail -5 "$cache/log"; exit 1; }
+    rm -rf "$root/tmp/sources" "$root"/var/cache/apt/archives/*.deb
+    echo "$stamp" >"$cache/stamp"
+fi
+
+in_root sh -c 'userdel -r someone 2>/dev/null; useradd -m -s /bin/bash someone'
+trap 'rm -rf "$root/home/someone"' EXIT
+copy_sources "$root/home/someone/gradus"
+readme_program README.md >"$root/home/someone/gradus/example.c"
+{
+    echo 'cd gradus'
+    readme_lines README.md
+    readme_checks
+} >"$root/home/someone/lines"
+in_root sh -c 'chown -R someone: /home/someone'
+cat "$root/home/someone/lines"
+in_root su - someone -c 'bash -eu -o pipefail lines'
