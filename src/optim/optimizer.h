@@ -197,6 +197,7 @@ struct gd_optimizer {
     int64_t step, evals;
     int64_t held; /* steps that let nothing through: schedules do not count them */
     bool should_terminate;
+    unsigned hinted;      /* hints that were given (var.c) */
     bool stepping;        /* inside a step: parameters and links stay as they are */
     bool no_fusion;       /* for tests: a pass for every link */
     bool interpret;       /* for tests: no kernels */

@@ -252,6 +252,17 @@ static gd_status no_closure(gd_var *var, const char *what)
     return gd_fail(var->ctx, GD_STATE, "%s: the step was called without an objective", what);
 }
 
+/* What a chain could do better is told once an optimizer: it is so at every step. */
+typedef enum hint { HINT_PARENT = 1, HINT_GRADIENT = 2, HINT_HISTORY = 4 } hint;
+
+static bool hint_is_new(const gd_var *var, hint which)
+{
+    if (!var->optimizer) return true;
+    bool given = var->optimizer->hinted & which;
+    var->optimizer->hinted |= which;
+    return !given;
+}
+
 /* A projected or split parent learns what its child evaluated. */
 static gd_status tell_parent(gd_var *var, bool backward)
 {
@@ -263,7 +274,8 @@ static gd_status tell_parent(gd_var *var, bool backward)
         parent->grad = gd__tensors_share(var->ctx, var->grad, var->count);
         return parent->grad ? GD_OK : GD_NOMEM;
     }
-    gd_warn(var->ctx, "the parent has no gradient after its child's was computed");
+    if (hint_is_new(var, HINT_PARENT))
+        gd_warn(var->ctx, "the parent has no gradient after its child's was computed");
     return GD_OK;
 }
 
@@ -288,9 +300,10 @@ static gd_status evaluate_here(gd_var *var, int flags)
     return tell_parent(var, grads != NULL);
 }
 
-static void warn_again(gd_var *var, const char *how)
+static void warn_again(gd_var *var, hint which, const char *how)
 {
-    gd_warn(var->ctx, "the objective was evaluated %s; once would have served", how);
+    if (var->closure && hint_is_new(var, which))
+        gd_warn(var->ctx, "the objective was evaluated %s; once would have served", how);
 }
 
 gd_tensor *gd_var_loss(gd_var *var, bool backward)
@@ -299,7 +312,7 @@ gd_tensor *gd_var_loss(gd_var *var, bool backward)
     gd_status status = GD_OK;
     if (!var->loss) status = evaluate_here(var, backward ? GD_EVAL_BACKWARD : 0);
     if (!status && backward && !var->grad) {
-        if (var->closure) warn_again(var, "without and then with its gradient");
+        warn_again(var, HINT_GRADIENT, "without and then with its gradient");
         status = evaluate_here(var, GD_EVAL_BACKWARD);
     }
     return status ? NULL : var->loss;
@@ -316,8 +329,8 @@ gd_status gd__var_need_grad(gd_var *var, bool history)
 {
     if (var->grad && (!history || var->grad_history)) return GD_OK;
     if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
-    if (var->closure && (var->loss || var->grad))
-        warn_again(var, "without and then with the history of its gradient");
+    if (var->loss || var->grad)
+        warn_again(var, HINT_HISTORY, "without and then with the history of its gradient");
     return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
 }
 

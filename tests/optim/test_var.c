@@ -1,5 +1,6 @@
 /* The variable of a step: what it computes when, what clones copy, and its flags. */
 #include "optim/optim_support.h"
+#include "optim/table_support.h"
 
 /* ---- lazy loss, gradient and update ---- */
 
@@ -70,6 +71,43 @@ static void loss_and_then_gradient_evaluates_twice_and_warns(void **state)
         gd_warning_text(x.ctx),
         "the objective was evaluated without and then with its gradient; once would have served");
     close_problem(&x);
+}
+
+static void a_hint_is_given_once_an_optimizer(void **state)
+{
+    problem x = open_problem(CTX(state), "probe_a");
+    probe.a = ask_loss_then_gradient;
+    for (int i = 0; i < 3; i++) OK(step(&x, NULL));
+    assert_int_equal(gd_warning_count(x.ctx), 1);
+    close_problem(&x);
+}
+
+static gd_tensor *some_residuals(void *user) { return gd_exp(user); }
+
+/* newton asks for the gradient with its history, after whatever the link before it asked for. */
+static void hints_before_newton(const gd_link_class *cls, const char *text)
+{
+    (void)cls;
+    char chain[500];
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_tensor *p = gd_require_grad(VECTOR(ctx, 1, 0.5));
+    snprintf(chain, sizeof chain, "%s | newton | lr(0.1)", text);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    int64_t before = gd_warning_count(ctx); /* of settings that several links have */
+    gd_status status = gd_optimizer_add(o, "p", p);
+    for (int i = 0; i < 4 && !status; i++)
+        status = gd_optimizer_step(o, &(gd_objective){.loss = some_residuals, .user = p}, NULL);
+    if (gd_warning_count(ctx) > before + 2)
+        fail_msg("%s: %lld hints in 4 steps", chain, (long long)gd_warning_count(ctx));
+    gd_optimizer_free(o);
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
+static void no_link_of_the_table_repeats_its_hints(void **state)
+{
+    (void)state;
+    each_link_text(hints_before_newton);
 }
 
 static gd_status ask_history_late(gd_link *link, gd_var *var)
@@ -747,6 +785,8 @@ int main(void)
         CASE(the_loss_is_computed_when_first_asked_for),
         CASE(the_gradient_brings_the_loss_in_one_evaluation),
         CASE(loss_and_then_gradient_evaluates_twice_and_warns),
+        CASE(a_hint_is_given_once_an_optimizer),
+        cmocka_unit_test(no_link_of_the_table_repeats_its_hints),
         CASE(asking_for_the_history_of_a_gradient_late_warns),
         CASE(the_update_starts_as_the_gradient_and_is_subtracted),
         CASE(element_wise_links_wait_until_somebody_needs_numbers),
