@@ -6,8 +6,8 @@
  *     gd_release(x);
  *     gd_ctx_free(ctx);
  *
- * One context a thread; distinct contexts run in parallel.  Nothing in the library prints, aborts or exits.
- *
+ * One context a thread, which needs GD_STEP_STACK bytes of stack for steps (192 KB, version.h); distinct contexts run in
+ * parallel.  Nothing in the library prints, aborts or exits.
  * NULL may be given wherever there is a pointer, so a program checks once, at its end.  A function whose own handle (the
  * first it takes) is NULL does nothing: a status is ARGUMENT, a handle NULL, a number 0 or NAN, a gd_value negative, a flag
  * false.  It has no context to record that in; the context keeps the first error, which says why the handle was NULL.  With
