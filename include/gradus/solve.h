@@ -92,7 +92,8 @@ typedef struct gd_solve_result {
 /* Steps of a chain until a rule stops them.  The parameters end at the best point that was evaluated with its loss, also
  * when an evaluation fails: then its status is returned.
  *
- * A point is evaluated once (unless noisy): what a search evaluated last serves the next step.  Settings that links leave
+ * A point is evaluated once (unless noisy): what a search evaluated last serves the next step.  (A point of
+ * which a search wanted the value, and the next step a graph for its Hessian, counts twice.)  Settings that links leave
  * open are taken to be set: searches make sure that their update points downhill (descent), first steps of quasi-Newton
  * links are short (scale_first).  After a search that failed, quasi-Newton and conjugate links start again; steps that fail
  * or are skipped never count as small ones, and some in a row are STUCK, unless the gradient is as small as rounding lets

@@ -149,6 +149,25 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
     return status;
 }
 
+static gd_status eval_now(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads)
+                                          : eval_callbacks(c, var, flags, loss, grads);
+    if (!status) var->optimizer->evals++;
+    return status;
+}
+
+/* The value of a trial, with the gradient that the next step asks for if the trial is accepted. */
+static gd_status eval_ahead(gd_closure *c, gd_var *var, int flags, gd_tensor **loss)
+{
+    gd_tensor **grads = gd__tensors_new(var->ctx, var->count);
+    if (!grads) return GD_NOMEM;
+    gd_status status = eval_now(c, var, flags | GD_EVAL_BACKWARD, loss, grads);
+    if (!status && gd__memo_keep(var->optimizer->memo, var, *loss, grads)) gd_clear_error(var->ctx);
+    gd__tensors_free(var->ctx, grads, var->count);
+    return status;
+}
+
 gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     gd_memo *memo = var->optimizer->memo;
@@ -161,10 +180,9 @@ gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **
         remember_first(var, *loss);
         return GD_OK;
     }
-    gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads)
-                                          : eval_callbacks(c, var, flags, loss, grads);
+    bool ahead = memo && !wanted && gd__memo_ahead(memo, var);
+    gd_status status = ahead ? eval_ahead(c, var, flags, loss) : eval_now(c, var, flags, loss, grads);
     if (status) return status;
-    var->optimizer->evals++;
     remember_first(var, *loss);
     /* a point that could not be remembered is evaluated again */
     if (memo && wanted && gd__memo_keep(memo, var, *loss, wanted)) gd_clear_error(var->ctx);

@@ -21,6 +21,8 @@ struct gd_memo {
     int begin;    /* which of them the current step began with */
     int64_t step; /* of the optimizer, when a gradient was last asked for; -1: never */
     bool graphs;  /* evaluations with a graph were made, which are never remembered */
+    int values;   /* points of which the step wanted only the value */
+    bool eager;   /* the step before wanted one at most: it accepted its first trial */
 };
 
 gd_memo *gd__memo_new(gd_ctx *ctx, int count)
@@ -75,8 +77,18 @@ bool gd__memo_has(const gd_memo *m, const gd_var *var)
 /* A gradient is asked for: the first time in a step that is where the step begins. */
 static void note_use(gd_memo *m, int k, int64_t step)
 {
-    if (m->step != step) m->begin = k;
+    if (m->step != step) {
+        m->begin = k;
+        m->eager = m->values <= 1;
+        m->values = 0;
+    }
     m->step = step;
+}
+
+bool gd__memo_ahead(gd_memo *m, const gd_var *var)
+{
+    if (m->count != var->count || m->step != var->step || m->graphs) return false;
+    return m->values++ == 0 && m->eager;
 }
 
 bool gd__memo_find(gd_memo *m, const gd_var *var, gd_tensor **loss, gd_tensor **grads)

@@ -16,6 +16,9 @@ bool gd__memo_find(gd_memo *memo, const gd_var *var, gd_tensor **loss, gd_tensor
 GD_NODISCARD gd_status gd__memo_keep(gd_memo *memo, const gd_var *var, gd_tensor *loss,
                                      gd_tensor *const *grads);
 bool gd__memo_has(const gd_memo *memo, const gd_var *var);
+/* A value is wanted at a new point: should its gradient be computed too?  Yes for the first trial of a step, while first
+ * trials are accepted: the next step begins there, with that gradient. */
+bool gd__memo_ahead(gd_memo *memo, const gd_var *var);
 /* Will the step after this one begin with an evaluation that can be remembered?  It will if this one did, and no step has
  * asked for a graph: those are made anew each time (gd__memo_note_graph). */
 bool gd__memo_serves(const gd_memo *memo, int64_t step);

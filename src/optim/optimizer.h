@@ -44,6 +44,7 @@ typedef struct gd_step_share {
     int hooks;
     const gd_step_extra *extra;
     bool search_failed, skipped, not_finite;
+    bool flat;    /* a search began where the gradient is 0 */
     bool endless; /* the longest step that a search would take was still downhill */
 } gd_step_share;
 

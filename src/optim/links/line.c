@@ -178,6 +178,15 @@ static gd_status scale_update(gd_line *line, double a)
     return status ? status : gd_var_set_update(line->var, scaled);
 }
 
+static gd_status note_failure(gd_line *line)
+{
+    double most = NAN;
+    gd_status status = gd__list_largest(&line->layout, gd_var_grad(line->var), &most);
+    gd_var_note_failed_search(line->var);
+    if (most == 0) line->var->share->flat = true;
+    return status;
+}
+
 gd_status gd__line_end(gd_line *line, double a, gd_status status)
 {
     if (line->start) {
@@ -186,7 +195,7 @@ gd_status gd__line_end(gd_line *line, double a, gd_status status)
         if (!status) status = back;
     }
     if (!status && a != 1) status = scale_update(line, a);
-    if (!status && a == 0) gd_var_note_failed_search(line->var);
+    if (!status && a == 0) status = note_failure(line);
     gd__layout_free(&line->layout);
     return status;
 }

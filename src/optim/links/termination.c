@@ -27,25 +27,25 @@ static gd_status in_a_row(gd_link *link, bool happens, bool *stop)
 
 /* ---- steps that failed ---- */
 
-/* Where the gradient is 0 there is nothing to find: no failure. */
+/* At the end of a step, when the parameters have moved: nothing here may fail.  Where the gradient is 0 there was nothing
+ * to find: no failure. */
 static gd_status keep_failure(void *user, gd_optimizer *optimizer, gd_var *var)
 {
     (void)optimizer;
-    bool failed = var->share->search_failed || var->share->skipped;
-    gd_layout l;
-    double most = NAN;
-    gd_status status = gd__layout_init(&l, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
-    if (!status && failed && gd_var_has_grad(var)) status = gd__list_largest(&l, gd_var_grad(var), &most);
-    gd__layout_free(&l);
-    return status ? status : gd__keep_number(user, "failed", failed && most != 0);
+    const gd_step_share *share = var->share;
+    if (gd_link_has_global(user, "failed"))
+        *gd_link_global(user, "failed", 0) = (share->search_failed || share->skipped) && !share->flat;
+    return GD_OK;
 }
 
 /* *failed: the step before this one was a search that found nothing, or was skipped.  That parameters and loss are as they
  * were says nothing then.  What becomes of this step is known at its end only. */
 static gd_status failed_before(gd_link *link, gd_var *var, bool *failed)
 {
-    *failed = gd__kept(link, "failed", 0) != 0;
-    return gd_var_after_step(var, keep_failure, link);
+    double before = gd__kept(link, "failed", 0);
+    *failed = before != 0;
+    gd_status status = gd__keep_number(link, "failed", before);
+    return status ? status : gd_var_after_step(var, keep_failure, link);
 }
 
 /* ---- counts ---- */
