@@ -1,4 +1,5 @@
 /* The program itself, run as a user runs it: exit codes, one sentence on standard error, outputs whole or absent. */
+#include "problems/cute.h"
 #include "program.h"
 #include "gradus/version.h"
 
@@ -245,6 +246,32 @@ static void minimize_admits_failure(void **state)
         if (code != cases[i].code || !strstr(code ? err : out, cases[i].words))
             fail_msg("%s: exit %d, %s%s", command, code, out, err);
     }
+}
+
+/* Published problems with known minima, with the chain that is there by default and others: where the program ends with 0, it
+ * is at one of them. */
+static void exit_code_0_means_a_minimum(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"lbfgs | strong_wolfe", "newton | strong_wolfe",
+                                         "bfgs | backtracking"};
+    int done = 0;
+    for (size_t i = 0; i < CUTE_COUNT; i++)
+        for (size_t k = 0; k < sizeof chains / sizeof *chains; k++) {
+            const cute_problem *p = &cute_problems[i];
+            char command[800];
+            snprintf(command, sizeof command, "minimize '%s' --param 'x=%s' --chain '%s' --json",
+                     p->expression, p->start, chains[k]);
+            if (gradus(command)) continue;
+            double loss = json_number("loss");
+            bool there = false;
+            for (int m = 0; m < 3 && !isnan(p->minimum[m]); m++)
+                there = there || fabs(loss - p->minimum[m]) <= 1e-4 * fmax(1e-4, fabs(p->minimum[m]));
+            /* the only other one: a saddle of cosines, where the gradient is 0 */
+            if (!there && strcmp(p->name, "COSINE")) fail_msg("%s: exit 0 at %.9g", command, loss);
+            done++;
+        }
+    assert_true(done >= 3 * (int)CUTE_COUNT - 2);
 }
 
 static void minimize_evaluates_no_point_twice(void **state)
@@ -507,6 +534,7 @@ int main(void)
         PROGRAM_TEST(schedules_change_settings_with_the_step),
         PROGRAM_TEST(minimize_admits_failure),
         PROGRAM_TEST(minimize_evaluates_no_point_twice),
+        PROGRAM_TEST(exit_code_0_means_a_minimum),
         PROGRAM_TEST(a_schedule_reaches_a_link_that_is_no_rule),
         PROGRAM_TEST(some_parameters_have_a_schedule_and_a_groups_value_wins),
         PROGRAM_TEST(minimize_draws),
