@@ -59,18 +59,38 @@ typedef struct job {
 
 /* ---- the recipe: options, or the checkpoint where they are not given ---- */
 
-static gd_status differs(const job *j, const char *option)
+/* has: what the checkpoint was made with, given: the option. */
+static gd_status differs(const job *j, const char *option, const char *has, const char *given)
 {
     return gd_fail(j->t.ctx, GD_ARGUMENT,
-                   "train: --%s is not what %s was made with; leave it out, or train anew without --resume",
-                   option, j->resume);
+                   "train: --%s is '%.200s', %s was made with '%.200s'; leave it out, or train anew without "
+                   "--resume",
+                   option, given, j->resume, has);
+}
+
+static gd_status number_differs(const job *j, const char *option, double has)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.15g", has);
+    return differs(j, option, text, gd__args_get(j->args, option));
+}
+
+static gd_status words_differ(const job *j, const char *option, const gd_words *has, const gd_words *given)
+{
+    gd_text there = gd__text(j->t.ctx), here = gd__text(j->t.ctx);
+    gd__words_print(&there, has);
+    gd__words_print(&here, given);
+    gd_status status = there.failed || here.failed ? GD_NOMEM : differs(j, option, there.data, here.data);
+    gd__text_free(&there);
+    gd__text_free(&here);
+    return status;
 }
 
 /* Takes a text option, checked against the checkpoint's. */
 static gd_status set_text(job *j, const char *option, const char **text, const char *otherwise)
 {
     const char *given = gd__args_get(j->args, option);
-    if (j->resume && given && strcmp(given, *text) != 0) return differs(j, option);
+    if (j->resume && given && strcmp(given, *text) != 0) return differs(j, option, *text, given);
     if (j->resume) return GD_OK;
     if (!given) given = otherwise;
     *text = gd__intern(j->t.ctx, given, strlen(given));
@@ -81,22 +101,26 @@ static gd_status set_whole(job *j, const char *option, int64_t low, int64_t *val
 {
     int64_t before = *value;
     gd_status status = gd__args_integer(j->args, option, low, INT64_MAX / 4, value);
-    return !status && j->resume && *value != before ? differs(j, option) : status;
+    return !status && j->resume && *value != before ? number_differs(j, option, (double)before) : status;
 }
 
 static gd_status set_choice(job *j, const char *option, const char *choices, int *value)
 {
     int before = *value;
     gd_status status = gd__args_choice(j->args, option, choices, value);
-    return !status && j->resume && *value != before && gd__args_has(j->args, option) ? differs(j, option)
-                                                                                     : status;
+    if (status || !j->resume || *value == before || !gd__args_has(j->args, option)) return status;
+    char has[32];
+    for (; before > 0; before--) choices += strcspn(choices, " ") + 1;
+    snprintf(has, sizeof has, "%.*s", (int)strcspn(choices, " "), choices);
+    return differs(j, option, has, gd__args_get(j->args, option));
 }
 
 static gd_status set_words(job *j, const char *option, bool split, gd_words *words)
 {
     gd_words given = {0};
     gd_status status = gd__words_of_option(j->args, option, split, &given);
-    if (!status && j->resume && given.count && !gd__words_equal(&given, words)) status = differs(j, option);
+    if (!status && j->resume && given.count && !gd__words_equal(&given, words))
+        status = words_differ(j, option, words, &given);
     if (j->resume || status) {
         gd__words_free(j->t.ctx, &given);
         return status;
@@ -115,7 +139,7 @@ static gd_status set_model(job *j, gd_model_spec *spec)
     gd_text text = gd__text(j->t.ctx);
     gd__model_print(&text, spec);
     if (j->resume && strcmp(text.data ? text.data : "", r->model) != 0)
-        status = differs(j, "model");
+        status = differs(j, "model", r->model, text.data ? text.data : "");
     else if (text.failed || !(r->model = gd__intern(j->t.ctx, text.data, text.used)))
         status = GD_NOMEM;
     gd__text_free(&text);
@@ -139,7 +163,8 @@ static gd_status set_settings(job *j, int *task, int *standardise, gd_model_spec
     if (!status) status = set_whole(j, "batch", 0, &r->batch);
     if (!status) status = set_whole(j, "seed", 0, &r->seed);
     if (!status) status = gd__args_real(j->args, "validation", 0, 0.9, &r->validation);
-    if (!status && j->resume && r->validation != validation) status = differs(j, "validation");
+    if (!status && j->resume && r->validation != validation)
+        status = number_differs(j, "validation", validation);
     if (!status) status = set_choice(j, "task", "auto classify regress", task);
     if (!status) status = set_choice(j, "standardise", "none each all auto", standardise);
     /* these may change */
@@ -158,7 +183,8 @@ static gd_status read_data(job *j, gd_task task)
     if (!target && !j->resume)
         return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --target is missing: %s",
                        table ? "the column to predict" : "a file with what to predict for each row");
-    if (target && j->resume && table && strcmp(target, r->target) != 0) return differs(j, "target");
+    if (target && j->resume && table && strcmp(target, r->target) != 0)
+        return differs(j, "target", r->target, target);
     if (target && !(r->target = gd__intern(j->t.ctx, target, strlen(target)))) return GD_NOMEM;
     gd_data_request q = {.path = path,
                          .target = r->target,
