@@ -33,6 +33,8 @@ bool gd_is_leaf(const gd_tensor *t);
 gd_tensor *gd_grad_of(const gd_tensor *t);
 gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad);
 void gd_zero_grad(gd_tensor *t); /* forgets the gradient */
+/* Sets a gradient that is there to zero where it lies; without one nothing happens. */
+GD_NODISCARD gd_status gd_zero_grad_in_place(gd_tensor *t);
 
 /* Adds the gradient of `output` to .grad of every leaf it depends on.  seed NULL: output must have one element. */
 GD_NODISCARD gd_status gd_backward(gd_tensor *output, gd_tensor *seed, int flags);

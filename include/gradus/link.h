@@ -24,6 +24,7 @@ typedef struct gd_var gd_var;
 typedef struct gd_optimizer gd_optimizer;
 typedef struct gd_rule gd_rule;
 typedef struct gd_linop gd_linop;
+typedef struct gd_module gd_module; /* gradus/module.h */
 
 /* ---- settings ---- */
 
@@ -112,6 +113,23 @@ typedef struct gd_field {
     {                                                                 \
         .name = n, .kinds = GD_SET_CHAIN, .variadic = true, .help = h \
     }
+
+/* Settings that the core itself reads, wherever a class has one of that name; written with these they have the meaning that
+ * stands here.
+ *   GD_TARGET         of rules and functions of tensors: what the link takes and what its result becomes.  "update": the
+ *                     update; "grad": the gradient; "closure": every gradient that the objective gives from here on;
+ *                     "params_direct": the parameters, set to the result; "params_difference": the parameters, the update
+ *                     is what leads to the result; "update_difference": the update, less what the link makes of it
+ *   GD_UPDATE_FREQ    of the same: update_rule or update_tensors runs at steps 0, n, 2 n ... of the link, apply always
+ *   GD_INNER          of functions of tensors: a chain through which the tensors go after update and before apply.  A rule
+ *                     calls it where it belongs: gd_rule_child(r, "inner", u)
+ *   GD_CONCAT_PARAMS  of functions of tensors whose class says concat_params: whether all parameters are one vector
+ *   GD_SEED           gd_link_random draws from a stream of the link's own
+ * A setting "lr" of the last link is what gd_var_last_lrs tells the link before it. */
+#define GD_UPDATE_FREQ(h)   GD_INT("update_freq", 1, 1, 1e9, h)
+#define GD_INNER(h)         GD_CHILD("inner", h)
+#define GD_CONCAT_PARAMS(h) GD_FLAG("concat_params", true, h)
+#define GD_SEED(h)          GD_INT_OR_NONE("seed", -9e15, 9e15, h)
 #define GD_TARGET                                                                                          \
     GD_CHOICE("target", "update", "update|grad|closure|params_direct|params_difference|update_difference", \
               "what the link reads and sets")
@@ -203,7 +221,9 @@ typedef struct gd_transform {
         *keys; /* whose state it is, for gd_link_state and settings; the parameters, or the first of them */
     gd_tensor *const *grads; /* may be NULL unless the class uses them */
     gd_tensor *loss;         /* may be NULL unless the class uses it */
-    gd_tensor **tensors;     /* apply replaces entries by new tensors of the same shapes */
+    gd_tensor **
+        tensors; /* apply writes into them, or replaces entries by new tensors of the same shapes; update only
+                                reads.  They are the link's own unless its class says reads_only */
 } gd_transform;
 
 typedef struct gd_link_class {
@@ -243,7 +263,11 @@ typedef struct gd_link_class {
     void (*reset)(gd_link *link);
     void (*reset_for_online)(gd_link *link);
     void (*destroy)(gd_link *link);
-    bool uses_grad, uses_loss, concat_params;
+    bool uses_grad, uses_loss; /* functions of tensors get them; of a rule it is seen by itself */
+    bool concat_params;
+    bool
+        reads_only; /* apply_tensors replaces entries of tensors and never writes into one: it is given them without a
+                        copy, the gradient itself perhaps */
     bool
         whole_settings; /* functions of tensors that read their settings once for all parameters, not by key */
     bool
@@ -334,8 +358,9 @@ double *gd_link_global(gd_link *link, const char *name, double first);
 bool gd_link_has_global(const gd_link *link, const char *name);
 gd_tensor *gd_link_global_tensor(gd_link *link, const char *name); /* borrowed; NULL if there is none */
 GD_NODISCARD gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value);
-/* Random numbers of this link: its own stream when it has a seed setting, else the context's.  On the device of like. */
-gd_tensor *gd_link_random(gd_link *link, int kind, gd_tensor *like);
+/* Random numbers of this link, shaped like `like` and on its device: from its own stream when it has a GD_SEED setting that
+ * is a number, else from the context's.  ARGUMENT: no such kind.  New. */
+gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like);
 
 /* An array of count NULLs for the rest of the step; borrowed, freed with the scope of the step. */
 gd_tensor **gd_link_scratch(gd_link *link, int count);
@@ -381,6 +406,9 @@ gd_ctx *gd_var_ctx(const gd_var *var);
 gd_optimizer *gd_var_optimizer(const gd_var *var);
 int64_t gd_var_step(const gd_var *var); /* global step, from 0 */
 gd_var *gd_var_parent(const gd_var *var);
+gd_module *gd_var_model(const gd_var *var); /* gd_optimizer_model of its optimizer; NULL: none */
+/* Forgets the gradients on the parameters (not the var's own), or in place sets those that are there to zero. */
+GD_NODISCARD gd_status gd_var_zero_grad(gd_var *var, bool in_place);
 
 /* Loss, gradient and update at the current parameters; computed when first asked for, borrowed, NULL on failure.  Do
  * not call at perturbed parameters. */
@@ -388,7 +416,10 @@ gd_tensor *gd_var_loss(gd_var *var, bool backward);
 double gd_var_loss_value(gd_var *var, bool backward);
 gd_tensor *const *gd_var_grad(gd_var *var);
 gd_tensor *const *gd_var_grad_graph(gd_var *var); /* with history, for Hessian products by autograd */
+/* The update is the step's own: what is written into its tensors in place changes nothing else.  Those who only read it
+ * say so and get it without a copy: it may be the gradient itself, or shared with a clone or with a link's state. */
 gd_tensor *const *gd_var_update(gd_var *var);
+gd_tensor *const *gd_var_read_update(gd_var *var);
 /* Is it there, or would asking for it evaluate? */
 bool gd_var_has_loss(const gd_var *var);
 bool gd_var_has_grad(const gd_var *var);
@@ -453,11 +484,17 @@ void gd_var_hold(gd_var *var);
 void gd_var_terminate(gd_var *var, bool yes);
 bool gd_var_stopped(const gd_var *var);
 
-/* Named numbers and tensors for the user: optimizer attributes (kept) and storage (given to the step). */
+/* Named numbers and tensors: optimizer attributes (kept, for the user), and storage, which begins as what the step was
+ * given, is shared by a var and its clones, and ends with the step: links leave there what later ones read. */
 GD_NODISCARD gd_status gd_var_set_attr(gd_var *var, const char *name, double value);
 GD_NODISCARD gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value);
 double gd_var_storage(const gd_var *var, const char *name, double otherwise);
-/* A function that runs once the parameters of this step are set. */
+gd_tensor *gd_var_storage_tensor(const gd_var *var, const char *name); /* borrowed; NULL if there is none */
+GD_NODISCARD gd_status gd_var_set_storage(gd_var *var, const char *name, double value);
+/* The step holds a reference; NULL forgets the tensor. */
+GD_NODISCARD gd_status gd_var_set_storage_tensor(gd_var *var, const char *name, gd_tensor *value);
+/* A function that runs once the parameters of this step are set.  Where it fails the step fails, and the parameters are as
+ * before it: a step with hooks keeps a copy of them. */
 typedef gd_status (*gd_hook_fn)(void *user, gd_optimizer *optimizer, gd_var *var);
 GD_NODISCARD gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user);
 
@@ -470,7 +507,7 @@ void gd_var_note_skipped(gd_var *var);
 typedef enum gd_hvp_method { GD_HVP_AUTOGRAD, GD_HVP_FORWARD, GD_HVP_CENTRAL } gd_hvp_method;
 /* out[i] = (H v)[i] at the parameters of the step; at others, use a clone whose loss and gradient are forgotten.  The
  * gradient it needs (autograd, forward) becomes the var's.  h: difference step; normalize: v is scaled to norm 1 before
- * and the product scaled back.  New. */
+ * and the product scaled back.  ARGUMENT: no such method.  New. */
 GD_NODISCARD gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize,
                                   gd_tensor *const *v, gd_tensor **out);
 /* The full Hessian over all parameters, [n, n].  New. */

@@ -70,6 +70,8 @@ GD_NODISCARD gd_status gd_optimizer_add_group(gd_optimizer *optimizer, const cha
 /* All parameters of a module tree whose dotted names match the glob (NULL: all). */
 GD_NODISCARD gd_status gd_optimizer_add_module(gd_optimizer *optimizer, gd_module *module, const char *glob,
                                                const char *settings);
+/* The module its parameters were taken from; borrowed, held by the optimizer.  NULL: none was given, or two. */
+gd_module *gd_optimizer_model(const gd_optimizer *optimizer);
 /* Moves parameters whose names match into a group with these settings: the --group option. */
 GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *glob, const char *settings);
 /* Forgets a parameter and its state. */
@@ -100,8 +102,8 @@ GD_NODISCARD gd_status gd_optimizer_unschedule(gd_optimizer *optimizer, int grou
 
 /* One step.  objective NULL: the gradients are on the parameters.  info may be NULL (reading a loss from a GPU waits).
  * STATE for an optimizer without parameters; where none of them wants gradients, the first step warns.
- * On failure (an evaluation, memory, wrong use) the parameters are as before, bit for bit but for the link mezo, and the
- * step is not counted; links that had run already keep what they learnt, as from a step of length zero.  Loss and gradients
+ * On failure (an evaluation, a hook, memory, wrong use) the parameters are as before, bit for bit but for the link mezo,
+ * and the step is not counted; links that had run already keep what they learnt, as from a step of length zero.  Loss and gradients
  * that are not finite are no failure: docs/outcomes.md says what each family of links makes of them. */
 GD_NODISCARD gd_status gd_optimizer_step(gd_optimizer *optimizer, const gd_objective *objective,
                                          gd_step_info *info);
@@ -121,7 +123,9 @@ GD_NODISCARD gd_status gd_optimizer_step_with(gd_optimizer *optimizer, const gd_
  * a parameter that is elsewhere.  Steps that cannot be replayed (with an objective, say) run as they did. */
 GD_NODISCARD gd_status gd_optimizer_capture(gd_optimizer *optimizer, bool on);
 int64_t gd_optimizer_replays(const gd_optimizer *optimizer); /* steps that ran as a graph so far */
+/* Forgets the gradients on the parameters, or sets those that are there to zero where they lie: for captured steps. */
 void gd_optimizer_zero_grad(gd_optimizer *optimizer);
+GD_NODISCARD gd_status gd_optimizer_zero_grad_in_place(gd_optimizer *optimizer);
 /* Steps done and evaluations made; whether a termination link has said stop; attributes that links have set. */
 int64_t gd_optimizer_steps(const gd_optimizer *optimizer);
 int64_t gd_optimizer_evals(const gd_optimizer *optimizer);

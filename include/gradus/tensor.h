@@ -129,6 +129,11 @@ gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *sha
 
 /* Random tensors from the context's counter-based generator: the same numbers on any thread count and device. */
 void gd_seed(gd_ctx *ctx, uint64_t seed);
+typedef enum gd_random_kind {
+    GD_RANDOM_UNIFORM, /* in [0, 1) */
+    GD_RANDOM_NORMAL,  /* standard normal */
+    GD_RANDOM_SIGN     /* -1 or 1, equally likely */
+} gd_random_kind;
 gd_tensor *gd_rand(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);  /* uniform in [0, 1) */
 gd_tensor *gd_randn(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape); /* standard normal */
 gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);

@@ -48,6 +48,12 @@ void gd_zero_grad(gd_tensor *t)
     t->head.ctx->changes++;
 }
 
+gd_status gd_zero_grad_in_place(gd_tensor *t)
+{
+    if (!t) return GD_ARGUMENT;
+    return t->grad ? gd_fill(t->grad, 0) : GD_OK;
+}
+
 void gd_no_grad_begin(gd_ctx *ctx)
 {
     if (ctx) ctx->grad_off++;

@@ -1,7 +1,9 @@
 /* The text of links; see gradus/chain.h.
  *
  * Settings at their default are left out.  A setting that must be given, and one named like its link (lr of lr), is printed
- * by position as long as everything before it was: clip_norm(1), lr(0.1), multistep([adam | lr(0.1)], 3). */
+ * by position as long as everything before it was: clip_norm(1), lr(0.1), multistep([adam | lr(0.1)], 3).  Children of a
+ * setting that takes any number of them have no other way than by position, so everything before them goes by position
+ * too, defaults included: both(none, 0.5, adam, lr(1)). */
 #include "gradus/chain.h"
 #include "optim/classes.h"
 #include "optim/link.h"
@@ -45,6 +47,7 @@ static void print_child(gd_print *p, const gd_link *child)
 typedef struct arguments {
     gd_print *p;
     bool any, by_name;
+    int positions; /* the first so many settings are printed whatever they are, by position */
 } arguments;
 
 /* "(" or ", ", and the name unless the value goes by position. */
@@ -75,6 +78,14 @@ static const gd_link *child_of(const gd_link *link, int field)
     return NULL;
 }
 
+/* Settings before one that takes any number of children and has some. */
+static int positions_of(const gd_link *link)
+{
+    for (int i = 0; i < link->cls->field_count; i++)
+        if (link->cls->fields[i].variadic && child_of(link, i)) return i;
+    return 0;
+}
+
 static void print_argument(arguments *a, const gd_link *link, int index)
 {
     const gd_field *field = &link->cls->fields[index];
@@ -84,12 +95,13 @@ static void print_argument(arguments *a, const gd_link *link, int index)
         return;
     }
     bool leads = !field->fallback.kind || !strcmp(field->name, link->cls->name),
-         child = value->kind == GD_SET_CHAIN;
-    if (!value->kind || (!child && field->fallback.kind && gd__setting_equal(value, &field->fallback))) {
+         child = value->kind == GD_SET_CHAIN, placed = index < a->positions;
+    bool usual = !child && field->fallback.kind && gd__setting_equal(value, &field->fallback);
+    if (!placed && (!value->kind || usual)) {
         a->by_name = true; /* a gap in the order */
         return;
     }
-    begin_argument(a, field, leads && !a->by_name);
+    begin_argument(a, field, placed || (leads && !a->by_name));
     if (child && child_of(link, index))
         print_child(a->p, child_of(link, index));
     else
@@ -99,7 +111,7 @@ static void print_argument(arguments *a, const gd_link *link, int index)
 static void print_link(gd_print *p, const gd_link *link)
 {
     gd__print_text(p, link->cls->name);
-    arguments a = {.p = p};
+    arguments a = {.p = p, .positions = positions_of(link)};
     for (int i = 0; i < link->cls->field_count; i++) print_argument(&a, link, i);
     if (a.any) gd__print_text(p, ")");
 }

@@ -501,6 +501,8 @@ gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize
     if (!var || !v || !out)
         return gd__null(gd_var_ctx(var), "var: the vectors of a Hessian product are NULL");
     for (int i = 0; i < var->count; i++) out[i] = NULL;
+    if ((int)method < GD_HVP_AUTOGRAD || method > GD_HVP_CENTRAL)
+        return gd_fail(var->ctx, GD_ARGUMENT, "a Hessian-vector product: there is no method %d", (int)method);
     if (!var->closure)
         return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
     if (method == GD_HVP_AUTOGRAD && gd__var_gives_products(var))

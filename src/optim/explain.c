@@ -129,9 +129,21 @@ static void put_state(explaining *x, const gd_plan_group *g)
 
 /* ---- segments ---- */
 
-static gd_status put_plan(explaining *x, const gd_run_args *args, const gd_link **child)
+/* As a step finds out what its rules read. */
+static gd_plan *look(explaining *x, gd_run_args *args)
 {
-    gd_plan *plan = gd__plan_look(args);
+    gd_needs needs = gd__rules_need(args->pending, args->pendings);
+    gd_plan *plan;
+    do {
+        args->grad = needs.grad ? args->params : NULL;
+        plan = gd__plan_look(args);
+    } while (!plan && gd__rules_need_more(x->ctx, args->pending, args->pendings, &needs));
+    return plan;
+}
+
+static gd_status put_plan(explaining *x, gd_run_args *args, const gd_link **child)
+{
+    gd_plan *plan = look(x, args);
     if (!plan) return gd_error(x->ctx) ? gd_error(x->ctx) : GD_NOMEM;
     for (int i = 0; i < plan->set.tables; i++) {
         const gd_plan_group *g = &plan->group[i];
@@ -151,7 +163,6 @@ static gd_status put_plan(explaining *x, const gd_run_args *args, const gd_link 
 
 static gd_run_args args_for(explaining *x, gd_sink sink)
 {
-    bool uses_grad = gd__rules_use_grad(x->pending, x->pendings);
     return (gd_run_args){.ctx = x->ctx,
                          .optimizer = x->o,
                          .pending = x->pending,
@@ -159,7 +170,6 @@ static gd_run_args args_for(explaining *x, gd_sink sink)
                          .params = x->params,
                          .keys = x->params,
                          .input = x->params, /* gradients and updates have the parameters' dtypes */
-                         .grad = uses_grad ? x->params : NULL,
                          .count = x->count,
                          .sink = sink,
                          .input_is_grad = x->input_is_grad};

@@ -299,6 +299,19 @@ static gd_status check_child(gd_link *link, int field, gd_link *child)
     return link->optimizer ? gd__link_adopt(child, link->optimizer) : GD_OK;
 }
 
+/* After the children of this field and of those before it: paths of links in files are numbers of children, so they may
+ * not depend on the order in which a program set them. */
+static void place_child(gd_link *link, int field, gd_link *child)
+{
+    int at = link->children++;
+    for (; at > 0 && link->child_field[at - 1] > field; at--) {
+        link->child[at] = link->child[at - 1];
+        link->child_field[at] = link->child_field[at - 1];
+    }
+    link->child[at] = child;
+    link->child_field[at] = field;
+}
+
 gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
 {
     if (!link) gd_link_release(child);
@@ -311,8 +324,7 @@ gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
         return status;
     }
     if (!link->cls->fields[field].variadic) drop_children(link, field);
-    link->child[link->children] = child;
-    link->child_field[link->children++] = field;
+    place_child(link, field, child);
     link->value[field].kind = GD_SET_CHAIN;
     child->owned = true;
     gd__link_changed(link);

@@ -38,9 +38,10 @@ struct gd_link {
     int64_t step; /* applications so far */
     gd_rng rng;
     bool seeded;
-    bool owned;          /* has a parent or an optimizer */
-    bool fuse;           /* gd__fusable, as of ... */
-    uint64_t fuse_stamp; /* ... this stamp of the optimizer */
+    bool reads_grad, reads_loss; /* its rule asked for them, though its class does not say so */
+    bool owned;                  /* has a parent or an optimizer */
+    bool fuse;                   /* gd__fusable, as of ... */
+    uint64_t fuse_stamp;         /* ... this stamp of the optimizer */
     void *data;
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
 };

@@ -293,7 +293,7 @@ gd_rng *gd__link_rng(gd_link *link)
     return &link->rng;
 }
 
-gd_tensor *gd_link_random(gd_link *link, int kind, gd_tensor *like)
+gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
     if (!link || !like) return gd__null(gd_link_ctx(link), "link: random numbers like NULL"), NULL;
     return gd__random(like->storage->device, gd__link_rng(link), link->cls->name, kind, like->dtype,

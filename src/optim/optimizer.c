@@ -100,6 +100,7 @@ void gd_optimizer_free(gd_optimizer *o)
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
     gd__free(ctx, o->active, (size_t)o->active_capacity * sizeof *o->active);
     gd__release(o->first_loss);
+    gd__release(o->model);
     ctx->live--;
     gd__free(ctx, o, sizeof *o);
 }
@@ -128,6 +129,14 @@ void gd_optimizer_zero_grad(gd_optimizer *o)
 {
     if (!o) return;
     for (int i = 0; i < o->count; i++) gd_zero_grad(o->param[i].tensor);
+}
+
+gd_status gd_optimizer_zero_grad_in_place(gd_optimizer *o)
+{
+    if (!o) return GD_ARGUMENT;
+    gd_status status = GD_OK;
+    for (int i = 0; i < o->count && !status; i++) status = gd_zero_grad_in_place(o->param[i].tensor);
+    return status;
 }
 
 void gd_optimizer_reset(gd_optimizer *o)
@@ -567,6 +576,15 @@ gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_t
     return status;
 }
 
+static void take_model(gd_optimizer *o, gd_module *module)
+{
+    if (o->model == module || o->several_models) return;
+    o->several_models = o->model != NULL;
+    gd__release(o->model);
+    o->model = o->several_models ? NULL : module;
+    gd__retain(o->model);
+}
+
 gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char *glob, const char *settings)
 {
     if (!o || !module) return gd__null(gd_optimizer_ctx(o), "optimizer: the module is NULL");
@@ -584,9 +602,12 @@ gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char
     if (status) {
         truncate_params(o, before);
         if (o->groups > groups) drop_last_group(o);
-    }
+    } else
+        take_model(o, module);
     return status;
 }
+
+gd_module *gd_optimizer_model(const gd_optimizer *o) { return o ? o->model : NULL; }
 
 gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *settings)
 {

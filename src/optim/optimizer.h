@@ -43,10 +43,14 @@ typedef struct gd_step_share {
     } * hook;
     int hooks;
     const gd_step_extra *extra;
+    struct gd_attr *stored; /* what links put into the storage */
+    int stores;
     bool search_failed, skipped, not_finite;
     bool flat;    /* a search began where the gradient is 0 */
     bool endless; /* the longest step that a search would take was still downhill */
 } gd_step_share;
+
+void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */
 
 struct gd_var {
     gd_ctx *ctx;
@@ -91,6 +95,8 @@ void gd__var_clear(gd_var *var);
 
 /* Owned references of all in a new list; NULL for NULL, or with NOMEM recorded. */
 gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* Owned copies of all in a new list, without history; NULL with the error recorded. */
+gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* SHAPE unless every tensor is shaped like its parameter and on its device. */
 gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
                          int count);
@@ -131,8 +137,14 @@ typedef struct gd_run_args {
  * only the child's input, into output, changes no state, and gives the child in *child; otherwise *child is NULL.  Without
  * child, that is an error. */
 gd_status gd__run_rules(const gd_run_args *args, gd_link **child);
-bool gd__rules_use_grad(const gd_pending *pending, int pendings);
-bool gd__rules_use_loss(const gd_pending *pending, int pendings);
+/* What rules read besides the update. */
+typedef struct gd_needs {
+    bool grad, loss;
+} gd_needs;
+gd_needs gd__rules_need(const gd_pending *pending, int pendings);
+/* After a run that failed: true when it showed that the rules read more than was known.  Then *had says what, the error is
+ * cleared and the run is to be made again with it. */
+bool gd__rules_need_more(gd_ctx *ctx, const gd_pending *pending, int pendings, gd_needs *had);
 void gd__plans_free(gd_ctx *ctx, gd_plan *plans);
 /* The programs that steps of a chain run for parameters of a dtype: what is built in.  Only the passes that rules make. */
 gd_status gd__plan_programs(gd_ctx *ctx, const char *chain, gd_dtype dtype,
@@ -187,6 +199,8 @@ struct gd_optimizer {
     gd_param *param;
     int count, capacity;
     gd_table table; /* from tensors to numbers of parameters */
+    gd_module *model;
+    bool several_models; /* then there is none */
     gd_group *group;
     int groups, group_room;
     gd_group all;     /* for the groups that do not say otherwise */

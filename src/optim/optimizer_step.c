@@ -114,37 +114,65 @@ static bool moves_params(const gd_link *link)
     return false;
 }
 
+static gd_status run_hooks(gd_optimizer *o, gd_var *var)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->share->hooks && !status; i++)
+        status = var->share->hook[i].fn(var->share->hook[i].user, o, var);
+    if (!status && o->watch) status = o->watch(o->watch_user, o, var);
+    return status ? status : gd_error(o->ctx);
+}
+
+/* The end of a step: the parameters get their values, and hooks see them. */
+static gd_status update_and_hooks(gd_optimizer *o, gd_var *var)
+{
+    bool before = o->should_terminate;
+    gd_status status = gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+    if (status) return status;
+    if (!var->closure) o->evals++;
+    if (var->terminate >= 0) o->should_terminate = var->terminate;
+    status = run_hooks(o, var);
+    if (!status) return GD_OK;
+    if (!var->closure) o->evals--;
+    o->should_terminate = before;
+    return status;
+}
+
+static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*part)(gd_optimizer *, gd_var *));
+
 static gd_status links_and_update(gd_optimizer *o, gd_var *var)
 {
     gd_status status = run_links(o, var);
     if (!status) status = gd_error(o->ctx); /* what a link recorded and did not return */
-    return status ? status : gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+    return status ? status : update_and_hooks(o, var);
 }
 
-/* The same; when it fails the parameters are as before, whatever the links did to them. */
-static gd_status guarded_links(gd_optimizer *o, gd_var *var)
+/* Links that leave the parameters alone.  Only hooks can fail once the update is subtracted; where there are any the
+ * parameters are kept for that case, else nobody pays for a copy. */
+static gd_status plain_links(gd_optimizer *o, gd_var *var)
 {
-    gd_ctx *ctx = o->ctx;
-    gd_tensor **before = gd__tensors_new(ctx, var->count);
-    gd_status status = before ? gd_var_save_params(var, before) : GD_NOMEM;
-    if (!status) {
-        status = links_and_update(o, var);
-        for (int i = 0; status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
-    }
-    gd__tensors_free(ctx, before, var->count);
+    gd_status status = run_links(o, var);
+    if (!status) status = gd_error(o->ctx);
+    if (status) return status;
+    return var->share->hooks ? guarded(o, var, update_and_hooks) : update_and_hooks(o, var);
+}
+
+/* When a part of the step fails the parameters are as before it, whatever links and hooks did to them. */
+static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*part)(gd_optimizer *, gd_var *))
+{
+    /* what waits goes on waiting: it is for these parameters */
+    gd_tensor **before = gd__tensors_copy(o->ctx, var->params, var->count);
+    gd_status status = before ? part(o, var) : gd_error(o->ctx);
+    for (int i = 0; before && status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
+    gd__tensors_free(o->ctx, before, var->count);
     return status;
 }
 
 static gd_status step_body(gd_optimizer *o, gd_var *var)
 {
-    gd_status status = var->closure && moves_params(o->chain) ? guarded_links(o, var)
-                                                              : links_and_update(o, var);
+    bool moves = var->closure && moves_params(o->chain);
+    gd_status status = moves ? guarded(o, var, links_and_update) : plain_links(o, var);
     if (status) return status;
-    if (!var->closure) o->evals++;
-    if (var->terminate >= 0) o->should_terminate = var->terminate;
-    for (int i = 0; i < var->share->hooks && !status; i++)
-        status = var->share->hook[i].fn(var->share->hook[i].user, o, var);
-    if (!status && o->watch) status = o->watch(o->watch_user, o, var);
     o->step++;
     o->held += var->held;
     return status;
@@ -244,7 +272,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     o->stepping = false;
     if (!status && plain) note_again(o, count);
     if (!status && info) report(o, &share, info);
-    gd__free(ctx, share.hook, (size_t)share.hooks * sizeof *share.hook);
+    gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
     return status;

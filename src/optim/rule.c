@@ -15,6 +15,7 @@ struct gd_rule {
     int holes;     /* children that are no rules, called so far */
     gd_value hole; /* what the first of them whose result is not there gets */
     bool failed;   /* or done: build->child is set, the rest of the rule does not matter */
+    bool missed;   /* it reads what nobody knew that it reads */
 };
 
 static gd_value fail_with(gd_rule *r, gd_status status, const char *why, const char *name)
@@ -156,18 +157,26 @@ gd_value gd_rule_param(gd_rule *r)
     return r ? load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype) : -1;
 }
 
+/* A class need not say that its rule reads gradient or loss: the first build sees it and fails, also where it ends at a
+ * child, before anything ran; whoever runs the rule gets what is missing and builds again (gd__rules_need_more). */
+static bool known(gd_rule *r, bool said, bool *seen)
+{
+    r->missed = r->missed || !(said || *seen);
+    r->failed = r->failed || r->missed;
+    *seen = true;
+    return !r->failed;
+}
+
 gd_value gd_rule_grad(gd_rule *r)
 {
-    if (!r || !r->link->cls->uses_grad)
-        return fail(r, "reads the gradient, but its class does not say uses_grad", NULL);
+    if (!r || !known(r, r->link->cls->uses_grad, &r->link->reads_grad)) return -1;
     if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
     return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
 }
 
 gd_value gd_rule_loss(gd_rule *r)
 {
-    if (!r || !r->link->cls->uses_loss)
-        return fail(r, "reads the loss, but its class does not say uses_loss", NULL);
+    if (!r || !known(r, r->link->cls->uses_loss, &r->link->reads_loss)) return -1;
     return uniform_input(r, GD_U_LOSS, NULL, 0);
 }
 
@@ -467,10 +476,12 @@ gd_program *gd__build(gd_build *build)
     gd_value value = load(&r, GD_ARRAY_INPUT, NULL, 0, build->input_dtype);
     for (int i = 0; i < build->pendings && !r.failed; i++) {
         gd_value next = link_rule(&r, build->pending[i].link, build->pending[i].mode, value);
-        if (next < 0) fail(&r, "returned no value", NULL);
+        if (next < 0 && !r.missed) fail(&r, "returned no value", NULL);
         value = next;
     }
-    if (build->child)
+    if (r.missed)
+        (void)gd_fail(build->ctx, GD_STATE, "a rule reads the gradient or the loss, which are not there");
+    else if (build->child)
         finish_at_hole(&r);
     else
         finish(&r, value);
@@ -512,24 +523,34 @@ bool gd__fusable(gd_link *link)
     return link->fuse;
 }
 
-static bool class_uses(const gd_link *link, bool loss)
+static gd_needs link_needs(const gd_link *link)
 {
-    if (loss ? link->cls->uses_loss : link->cls->uses_grad) return true;
-    for (int i = 0; i < link->children; i++)
-        if (class_uses(link->child[i], loss)) return true;
-    return false;
+    gd_needs n = {.grad = link->cls->uses_grad || link->reads_grad,
+                  .loss = link->cls->uses_loss || link->reads_loss};
+    for (int i = 0; i < link->children && !(n.grad && n.loss); i++) {
+        gd_needs below = link_needs(link->child[i]);
+        n.grad = n.grad || below.grad;
+        n.loss = n.loss || below.loss;
+    }
+    return n;
 }
 
-bool gd__rules_use_grad(const gd_pending *pending, int pendings)
+gd_needs gd__rules_need(const gd_pending *pending, int pendings)
 {
-    for (int i = 0; i < pendings; i++)
-        if (class_uses(pending[i].link, false)) return true;
-    return false;
+    gd_needs n = {0};
+    for (int i = 0; i < pendings; i++) {
+        gd_needs one = link_needs(pending[i].link);
+        n.grad = n.grad || one.grad;
+        n.loss = n.loss || one.loss;
+    }
+    return n;
 }
 
-bool gd__rules_use_loss(const gd_pending *pending, int pendings)
+bool gd__rules_need_more(gd_ctx *ctx, const gd_pending *pending, int pendings, gd_needs *had)
 {
-    for (int i = 0; i < pendings; i++)
-        if (class_uses(pending[i].link, true)) return true;
-    return false;
+    gd_needs now = gd__rules_need(pending, pendings);
+    if (now.grad == had->grad && now.loss == had->loss) return false;
+    *had = now;
+    gd_clear_error(ctx);
+    return true;
 }

@@ -13,7 +13,8 @@ static gd_call_args call_in(gd_link *link, gd_var *var)
 /* What the class says it uses. */
 static gd_status gather(gd_link *link, gd_var *var)
 {
-    if ((link->cls->uses_grad && !gd_var_grad(var)) || (link->cls->uses_loss && !gd_var_loss(var, false)))
+    if (((link->cls->uses_grad || link->reads_grad) && !gd_var_grad(var)) ||
+        ((link->cls->uses_loss || link->reads_loss) && !gd_var_loss(var, false)))
         return gd_error(var->ctx);
     return GD_OK;
 }
@@ -67,7 +68,7 @@ static gd_status on_list(gd_link *link, gd_var *var, gd_tensor *const *from, gd_
 
 static gd_status target_update(gd_link *link, gd_var *var, bool difference, gd_tensor ***list)
 {
-    gd_tensor *const *update = gd_var_update(var);
+    gd_tensor *const *update = gd_var_read_update(var);
     gd_status status = on_list(link, var, update, list);
     if (!status && difference) status = differences(var, update, *list);
     return status ? status : gd_var_set_update(var, *list);
@@ -167,7 +168,7 @@ static gd_status need_update_target(gd_link *link)
 /* One half of a transform, on a list of its own. */
 static gd_status half(gd_link *link, gd_var *var, bool apply)
 {
-    gd_tensor *const *update = gd_var_update(var);
+    gd_tensor *const *update = gd_var_read_update(var);
     gd_status status = update ? gather(link, var) : gd_error(var->ctx);
     gd_tensor **list = status ? NULL : gd__tensors_share(var->ctx, update, var->count);
     if (!status && !list) status = GD_NOMEM;
@@ -225,7 +226,7 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
     gd_status status = gd_var_set_update(&inner, tensors);
     if (!status && c->grads) status = gd_var_set_grad(&inner, c->grads);
     if (!status) status = gd_link_step(link, &inner);
-    gd_tensor *const *out = status ? NULL : gd_var_update(&inner);
+    gd_tensor *const *out = status ? NULL : gd_var_read_update(&inner);
     if (!status && !out) status = gd_error(ctx);
     for (int i = 0; i < c->count && !status; i++) {
         gd__retain(out[i]);
@@ -235,6 +236,7 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
     if (c->var && inner.terminate >= 0) c->var->terminate = inner.terminate;
     gd__free(ctx, room.hook, (size_t)room.hooks * sizeof *room.hook);
     gd__var_clear(&inner);
+    gd__share_clear(ctx, &room);
     return status;
 }
 

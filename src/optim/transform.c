@@ -129,10 +129,25 @@ static gd_status update_tensors(const gd_call_args *c, const seen *s)
     return status;
 }
 
+/* A function that may write gets tensors that nobody else holds; a vector of all parameters is one already. */
+static gd_status own_entries(const gd_call_args *c, seen *s)
+{
+    if (c->link->cls->reads_only || concatenates(c->link)) return GD_OK;
+    for (int i = 0; i < s->count; i++) {
+        gd_tensor *own = gd__copy_on(s->tensors[i], s->tensors[i]->storage->device);
+        if (!own) return gd_error(c->link->head.ctx);
+        gd__release(s->tensors[i]);
+        s->tensors[i] = own;
+    }
+    return GD_OK;
+}
+
 /* Replaces entries of s->tensors, which stay owned. */
 static gd_status apply_tensors(const gd_call_args *c, seen *s)
 {
     gd_ctx *ctx = c->link->head.ctx;
+    gd_status owned = own_entries(c, s);
+    if (owned) return owned;
     gd_transform t = transform_of(c, s);
     gd_tensor **old = gd__tensors_share(ctx, s->tensors, s->count);
     if (!old) return GD_NOMEM;
@@ -282,11 +297,11 @@ static gd_status check_rule_call(const gd_call_args *c, gd_tensor *const *tensor
     return status;
 }
 
-static gd_status run_rule(const gd_call_args *c, gd_mode mode, gd_tensor **tensors)
+static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_grad, gd_tensor **tensors)
 {
     gd_ctx *ctx = c->link->head.ctx;
     gd_pending pending = {.link = c->link, .mode = mode};
-    bool uses_grad = gd__rules_use_grad(&pending, 1), writes = mode != GD_MODE_UPDATE;
+    bool writes = mode != GD_MODE_UPDATE;
     gd_status status = check_rule_call(c, tensors, uses_grad);
     if (status) return status;
     gd_tensor **flat = gd__tensors_share(ctx, tensors, c->count), **out = NULL;
@@ -315,6 +330,30 @@ static gd_status run_rule(const gd_call_args *c, gd_mode mode, gd_tensor **tenso
     gd__tensors_free(ctx, out, c->count);
     gd__tensors_free(ctx, flat, c->count);
     gd__tensors_free(ctx, grads, c->count);
+    return status;
+}
+
+/* A step's gradient and loss are there for the asking, if the rule turns out to read them. */
+static gd_status complete(gd_call_args *c, gd_needs needs)
+{
+    if (!c->var) return GD_OK;
+    if (needs.grad && !c->grads && !(c->grads = gd_var_grad(c->var))) return gd_error(c->link->head.ctx);
+    if (needs.loss && !c->loss && !(c->loss = gd_var_loss(c->var, false))) return gd_error(c->link->head.ctx);
+    return GD_OK;
+}
+
+static gd_status run_rule(const gd_call_args *c, gd_mode mode, gd_tensor **tensors)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_pending pending = {.link = c->link, .mode = mode};
+    gd_needs needs = gd__rules_need(&pending, 1);
+    gd_status status = run_rule_with(c, mode, needs.grad, tensors);
+    if (!status || !gd__rules_need_more(ctx, &pending, 1, &needs)) return status;
+    gd_call_args all = *c;
+    do {
+        status = complete(&all, needs);
+        if (!status) status = run_rule_with(&all, mode, needs.grad, tensors);
+    } while (status && gd__rules_need_more(ctx, &pending, 1, &needs));
     return status;
 }
 

@@ -31,6 +31,18 @@ gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
     return list;
 }
 
+gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count)
+{
+    gd_tensor **list = gd__tensors_new(ctx, count);
+    for (int i = 0; list && i < count; i++) {
+        list[i] = gd__copy_on(t[i], t[i]->storage->device);
+        if (list[i]) continue;
+        gd__tensors_free(ctx, list, count);
+        list = NULL;
+    }
+    return list;
+}
+
 gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
                          int count)
 {
@@ -90,25 +102,6 @@ void gd_var_free(gd_var *var)
     gd__free(var->ctx, var, sizeof *var);
 }
 
-static gd_tensor **copied(gd_var *var, gd_tensor *const *t)
-{
-    gd_tensor **list = gd__tensors_new(var->ctx, var->count);
-    gd_no_grad_begin(var->ctx);
-    gd_scope_begin(var->ctx);
-    for (int i = 0; list && i < var->count; i++) {
-        list[i] = gd_copy(t[i]);
-        if (list[i])
-            gd__own(list[i]);
-        else {
-            gd__tensors_free(var->ctx, list, var->count);
-            list = NULL;
-        }
-    }
-    gd_scope_end(var->ctx);
-    gd_no_grad_end(var->ctx);
-    return list;
-}
-
 gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
 {
     if (!var) return NULL;
@@ -124,7 +117,7 @@ gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
     gd__retain(copy->loss_approx);
     copy->grad = gd__tensors_share(ctx, var->grad, var->count);
     copy->update = !var->update   ? NULL
-                   : clone_update ? copied(var, var->update)
+                   : clone_update ? gd__tensors_copy(ctx, var->update, var->count)
                                   : gd__tensors_share(ctx, var->update, var->count);
     if ((copy->grad || !var->grad) && (copy->update || !var->update)) return copy;
     gd_var_free(copy);
@@ -170,6 +163,10 @@ gd_ctx *gd_var_ctx(const gd_var *var) { return var ? var->ctx : NULL; }
 gd_optimizer *gd_var_optimizer(const gd_var *var) { return var ? var->optimizer : NULL; }
 int64_t gd_var_step(const gd_var *var) { return var ? var->step : 0; }
 gd_var *gd_var_parent(const gd_var *var) { return var ? var->parent : NULL; }
+gd_module *gd_var_model(const gd_var *var)
+{
+    return var && var->optimizer ? gd_optimizer_model(var->optimizer) : NULL;
+}
 bool gd_var_has_loss(const gd_var *var) { return var && var->loss != NULL; }
 bool gd_var_has_grad(const gd_var *var) { return var && var->grad != NULL; }
 bool gd_var_has_update(const gd_var *var) { return var && (!var->update_is_grad || var->pendings); }
@@ -222,13 +219,79 @@ gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value
     return set_attr(var, name, NAN, value);
 }
 
+void gd__share_clear(gd_ctx *ctx, gd_step_share *share)
+{
+    gd__free(ctx, share->hook, (size_t)share->hooks * sizeof *share->hook);
+    for (int i = 0; i < share->stores; i++) gd__release(share->stored[i].tensor);
+    gd__free(ctx, share->stored, (size_t)share->stores * sizeof *share->stored);
+}
+
+static gd_attr *stored(const gd_var *var, const char *name)
+{
+    for (int i = 0; var && name && var->share && i < var->share->stores; i++)
+        if (!strcmp(var->share->stored[i].name, name)) return &var->share->stored[i];
+    return NULL;
+}
+
+static gd_status store(gd_var *var, const char *name, double value, gd_tensor *tensor)
+{
+    if (!var || !name) return gd__null(gd_var_ctx(var), "storage: its name is NULL");
+    gd_step_share *share = var->share;
+    gd_attr *a = stored(var, name);
+    if (!share) return gd_fail(var->ctx, GD_STATE, "storage '%.80s': there is no step to keep it", name);
+    if (!a) {
+        size_t n = (size_t)share->stores, size = sizeof *a;
+        const char *interned = gd__intern(var->ctx, name, strlen(name));
+        gd_attr *list = interned ? gd__realloc(var->ctx, share->stored, n * size, (n + 1) * size) : NULL;
+        if (!list) return GD_NOMEM;
+        share->stored = list;
+        a = &list[share->stores++];
+        *a = (gd_attr){.name = interned};
+    }
+    gd__retain(tensor);
+    gd__release(a->tensor);
+    a->tensor = tensor;
+    a->value = value;
+    return GD_OK;
+}
+
+gd_status gd_var_set_storage(gd_var *var, const char *name, double value)
+{
+    return store(var, name, value, NULL);
+}
+
+gd_status gd_var_set_storage_tensor(gd_var *var, const char *name, gd_tensor *value)
+{
+    return store(var, name, NAN, value);
+}
+
+gd_tensor *gd_var_storage_tensor(const gd_var *var, const char *name)
+{
+    const gd_attr *a = stored(var, name);
+    return a ? a->tensor : NULL;
+}
+
 double gd_var_storage(const gd_var *var, const char *name, double otherwise)
 {
     if (!var) return NAN;
+    const gd_attr *a = stored(var, name);
+    if (a) return a->value;
     const gd_step_extra *extra = var->share ? var->share->extra : NULL;
     for (int i = 0; extra && i < extra->count; i++)
         if (!strcmp(extra->names[i], name)) return extra->values[i];
     return otherwise;
+}
+
+gd_status gd_var_zero_grad(gd_var *var, bool in_place)
+{
+    gd_status status = GD_OK;
+    if (!var) return GD_ARGUMENT;
+    for (int i = 0; i < var->count && !status; i++)
+        if (in_place)
+            status = gd_zero_grad_in_place(var->params[i]);
+        else
+            gd_zero_grad(var->params[i]);
+    return status;
 }
 
 gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user)
@@ -393,14 +456,14 @@ static gd_tensor **outputs_like(gd_var *var)
     return list;
 }
 
-static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
+static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output)
 {
-    bool uses_grad = gd__rules_use_grad(var->pending, var->pendings);
+    bool uses_grad = needs.grad;
     gd_status status = GD_OK;
     if (var->update_is_grad || uses_grad) status = gd__var_need_grad(var, false);
     if (status) return status;
     double loss = NAN;
-    if (gd__rules_use_loss(var->pending, var->pendings)) {
+    if (needs.loss) {
         loss = gd_var_loss_value(var, false);
         if (gd_error(var->ctx)) return gd_error(var->ctx);
     }
@@ -426,6 +489,15 @@ static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
     if (!status) status = gd__run_rules(&args, NULL);
     gd__tensors_free(var->ctx, flat, var->count);
     gd__tensors_free(var->ctx, flat_grad, var->count);
+    return status;
+}
+
+static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
+{
+    gd_needs needs = gd__rules_need(var->pending, var->pendings);
+    gd_status status;
+    do status = run_with(var, needs, sink, output);
+    while (status && gd__rules_need_more(var->ctx, var->pending, var->pendings, &needs));
     return status;
 }
 
@@ -503,16 +575,35 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
     return var->optimizer && var->optimizer->no_fusion ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
 }
 
-gd_tensor *const *gd_var_update(gd_var *var)
+gd_tensor *const *gd_var_read_update(gd_var *var)
 {
     if (!var) return NULL;
     if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
     if (!var->update_is_grad) return var->update;
-    /* tensors are never changed in place by links, so the gradient itself serves as the first update */
+    /* who only reads needs no copy: the gradient itself serves as the first update */
     if (gd__var_need_grad(var, false)) return NULL;
     gd__tensors_free(var->ctx, var->update, var->count);
     var->update = gd__tensors_share(var->ctx, var->grad, var->count);
     if (var->update) var->update_is_grad = false;
+    return var->update;
+}
+
+/* Nobody else sees what is written into it: neither the tensor nor its memory has another holder. */
+static bool held_once(const gd_tensor *t) { return t->head.refs == 1 && t->storage->refs == 1; }
+
+/* Copies take the place of tensors that the gradient, a clone, a link's state or the caller of gd_var_set_update holds
+ * too.  When one fails, those that are there already serve as well as what they are copies of. */
+gd_tensor *const *gd_var_update(gd_var *var)
+{
+    if (!gd_var_read_update(var)) return NULL;
+    for (int i = 0; i < var->count; i++) {
+        gd_tensor *t = var->update[i];
+        if (held_once(t)) continue;
+        gd_tensor *own = gd__copy_on(t, t->storage->device);
+        if (!own) return NULL;
+        gd__release(t);
+        var->update[i] = own;
+    }
     return var->update;
 }
 
@@ -580,7 +671,7 @@ gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
 {
     if (!var || !copies) return gd__null(gd_var_ctx(var), "var: the place for the parameters is NULL");
     gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
-    gd_tensor **list = status ? NULL : copied(var, var->params);
+    gd_tensor **list = status ? NULL : gd__tensors_copy(var->ctx, var->params, var->count);
     if (!list) return gd_error(var->ctx);
     memcpy(copies, list, (size_t)var->count * sizeof *list);
     gd__free(var->ctx, list, (size_t)var->count * sizeof *list);

@@ -143,10 +143,14 @@ void gd_seed(gd_ctx *ctx, uint64_t seed)
 }
 
 /* Element pair (2k, 2k + 1) comes from block k of what this call takes from the stream. */
-gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, int kind, gd_dtype dtype, int ndim,
-                      const int64_t *shape)
+gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, gd_random_kind kind, gd_dtype dtype,
+                      int ndim, const int64_t *shape)
 {
     if (!device) return NULL;
+    if ((int)kind < GD_RANDOM_UNIFORM || kind > GD_RANDOM_SIGN) {
+        (void)gd_fail(device->ctx, GD_ARGUMENT, "%s: there is no kind %d of random numbers", what, (int)kind);
+        return NULL;
+    }
     if (!gd_dtype_is_float(dtype)) {
         (void)gd_fail(device->ctx, GD_DTYPE, "%s: needs a floating dtype, got %s", what,
                       gd_dtype_name(dtype));

@@ -121,10 +121,9 @@ bool gd__given1(const char *what, gd_tensor *t);
 bool gd__given2(const char *what, gd_tensor *a, gd_tensor *b);
 bool gd__need_float(const char *what, const gd_tensor *t);
 
-/* Kinds of random numbers, and a tensor of them from any generator on any device. */
-enum { GD_RANDOM_UNIFORM, GD_RANDOM_NORMAL, GD_RANDOM_SIGN };
-gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, int kind, gd_dtype dtype, int ndim,
-                      const int64_t *shape);
+/* A tensor of random numbers from any generator on any device. */
+gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, gd_random_kind kind, gd_dtype dtype,
+                      int ndim, const int64_t *shape);
 
 /* Part k of a tensor along its first axis, as a struct of its own that owns nothing. */
 static inline gd_tensor gd__part_of(const gd_tensor *t, int64_t k)

@@ -48,6 +48,13 @@ static const gd_field all_fields[] = {GD_CHILDREN("modules", "in turn"),
 static const gd_field mix_fields[] = {
     {.name = "other", .kinds = GD_SET_REAL | GD_SET_CHAIN, .low = -INFINITY, .high = INFINITY},
     GD_REAL("alpha", 1, -INFINITY, INFINITY, "times")};
+/* children of any number after settings that may be left out */
+static const gd_field late_fields[] = {GD_CHILD("first", "before the others"),
+                                       GD_REAL("weight", 1, -INFINITY, INFINITY, "of it"),
+                                       GD_CHOICE("order", "up", "up|down", "of the rest"),
+                                       GD_CHILDREN("modules", "in turn"),
+                                       GD_CHILD("last", "after them"),
+                                       GD_INT("steps", 1, 1, 1e6, "of each")};
 /* as split(filter, true, false) of the catalogue has it */
 static const gd_field split_fields[] = {{.name = "filter", .kinds = GD_SET_STRING},
                                         GD_CHILD("true", "for those"),
@@ -74,6 +81,7 @@ static const gd_link_class classes[] = {
     CLASS("tx_pair", pair_fields),
     CLASS("tx_all", all_fields),
     CLASS("tx_mix", mix_fields),
+    CLASS("tx_late", late_fields),
     CLASS("tx_split", split_fields),
     {.name = "tx_span", .fields = span_fields, .field_count = 2, .rule = same, .check = span_check},
     {.name = "tx_plain", .rule = same},

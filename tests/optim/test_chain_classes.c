@@ -2,6 +2,8 @@
 #include "chain_support.h"
 #include "optim/suggest.h"
 
+#define OK(call) assert_int_equal(call, GD_OK)
+
 /* ---- classes ---- */
 
 static const gd_field no_name[] = {GD_REAL("a b", 0, 0, 1, "")};
@@ -163,6 +165,112 @@ static void fields_say_what_they_take(void **state)
                         "a whole number from 0 to 7, a string, a list of numbers or none");
 }
 
+/* ---- print, parse, print ---- */
+
+/* Another value than the default, of a kind that the field takes. */
+static void set_otherwise(gd_link *link, const gd_field *f)
+{
+    double number = f->low > -INFINITY ? f->low + 1 : f->high < INFINITY ? f->high : 2;
+    if (number > f->high) number = f->high - (f->high - f->low) / 4;
+    if (f->kinds & GD_SET_REAL)
+        OK(gd_link_set_real(link, f->name, f->integer ? floor(number) : number));
+    else if (f->kinds & GD_SET_BOOL)
+        OK(gd_link_set_bool(link, f->name, f->fallback.real == 0));
+    else if (f->kinds & GD_SET_STRING && f->choices) {
+        char last[64];
+        const char *bar = strrchr(f->choices, '|');
+        snprintf(last, sizeof last, "%s", bar ? bar + 1 : f->choices);
+        OK(gd_link_set_string(link, f->name, last));
+    } else if (f->kinds & GD_SET_STRING)
+        OK(gd_link_set_string(link, f->name, "a \"b\" | c"));
+    else if (f->kinds & GD_SET_LIST)
+        OK(gd_link_set_list(link, f->name, (double[]){f->low > 1 ? f->low : 1}, 1));
+}
+
+static const char *const children_texts[] = {"lr(0.5)", "[adam(0.5) | lr(2)]", "[]"};
+
+/* A link of the class: bit i of with says whether optional child i, counted among the fields that take a link, is there;
+ * changed is the field that has another value than its default; many the children of a variadic field. */
+static gd_link *link_with(gd_ctx *ctx, const gd_link_class *cls, unsigned with, int changed, int many)
+{
+    gd_link *link = gd_link_new(ctx, cls);
+    /* the last field first: children set in any order come in the order of their fields */
+    for (int i = cls->field_count - 1, bit = 0; i >= 0; i--) {
+        const gd_field *f = &cls->fields[i];
+        bool child = f->kinds & GD_SET_CHAIN, needed = !f->fallback.kind;
+        if (f->variadic)
+            for (int k = 0; k < many; k++)
+                OK(gd_link_set_child(link, f->name, gd_chain(ctx, children_texts[k % 3])));
+        else if (child && (needed || with >> bit & 1))
+            OK(gd_link_set_child(link, f->name, gd_chain(ctx, children_texts[(with + (unsigned)i) % 3])));
+        else if (!child && (needed || i == changed))
+            set_otherwise(link, f);
+        bit += child;
+    }
+    return link;
+}
+
+/* A class may refuse some combinations; those have no text.  Returns whether there was one. */
+static bool reads_back(gd_ctx *ctx, gd_link *link)
+{
+    char text[1024], again[1024];
+    const gd_link_class *cls = gd_link_class_of(link);
+    if (cls->check && cls->check(link)) {
+        gd_clear_error(ctx);
+        gd_link_release(link);
+        return false;
+    }
+    (void)gd_link_print(link, text, sizeof text);
+    gd_link *read = parsed(ctx, text);
+    (void)gd_link_print(read, again, sizeof again);
+    assert_string_equal(again, text);
+    for (int i = 0; i < cls->field_count; i++)
+        assert_true(gd__setting_equal(gd_link_get(link, cls->fields[i].name, NULL),
+                                      gd_link_get(read, cls->fields[i].name, NULL)));
+    assert_int_equal(gd_link_children(read), gd_link_children(link));
+    gd_link_release(read);
+    gd_link_release(link);
+    return true;
+}
+
+static void print_and_read_back(gd_ctx *ctx, const gd_link_class *cls)
+{
+    int chains = 0, tried = 0;
+    bool variadic = false;
+    for (int i = 0; i < cls->field_count; i++) {
+        chains += (cls->fields[i].kinds & GD_SET_CHAIN) != 0;
+        variadic = variadic || cls->fields[i].variadic;
+    }
+    for (unsigned with = 0; with < 1u << chains; with++)
+        for (int many = variadic; many <= 3 * variadic; many++)
+            for (int changed = -1; changed < cls->field_count; changed++)
+                tried += reads_back(ctx, link_with(ctx, cls, with, changed, many));
+    assert_true(tried > 0);
+}
+
+static void what_is_printed_reads_back_with_any_children_of_any_class(void **state)
+{
+    int count;
+    const gd_link_class *const *list = gd_link_classes(&count);
+    for (int i = 0; i < count; i++)
+        if (list[i] != &gd_link_chain) print_and_read_back(*state, list[i]); /* chains have no settings */
+    for (int i = 0; i < COUNT_OF(classes); i++) print_and_read_back(*state, &classes[i]);
+}
+
+static void children_of_any_number_come_after_all_settings_before_them(void **state)
+{
+    gd_ctx *ctx = *state;
+    gd_link *link = gd_link_new(ctx, gd__find_class(ctx, "tx_late"));
+    OK(gd_link_set_child(link, "modules", gd_chain(ctx, "lr(1)")));
+    OK(gd_link_set_child(link, "modules", gd_chain(ctx, "adam")));
+    expect_print(link, "tx_late(none, 1, \"up\", lr(1), adam)");
+    OK(gd_link_set_child(link, "first", gd_chain(ctx, "lr(2)")));
+    OK(gd_link_set_real(link, "steps", 3));
+    expect_print(link, "tx_late(lr(2), 1, \"up\", lr(1), adam, steps=3)");
+    assert_string_equal(name_of(gd_link_child_at(link, 2)), "adam"); /* in the order of their fields */
+    gd_link_release(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +279,8 @@ int main(void)
         TEST(every_built_in_class_makes_sense),
         TEST(settings_are_checked_without_a_text_too),
         TEST(fields_say_what_they_take),
+        TEST(what_is_printed_reads_back_with_any_children_of_any_class),
+        TEST(children_of_any_number_come_after_all_settings_before_them),
     };
     return cmocka_run_group_tests_name("optim/chain_classes", tests, NULL, NULL);
 }

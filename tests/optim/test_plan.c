@@ -90,11 +90,9 @@ static gd_value third(gd_rule *r, gd_value u)
     return gd_rule_div(r, gd_rule_const(r, 1), gd_rule_const(r, 3));
 }
 
-static gd_value undeclared(gd_rule *r, gd_value u) { return gd_rule_add(r, u, gd_rule_grad(r)); }
 static gd_value unknown(gd_rule *r, gd_value u) { return gd_rule_mul(r, u, gd_rule_setting(r, "nothing")); }
 
 static const gd_link_class third_class = {.name = "third", .rule = third};
-static const gd_link_class undeclared_class = {.name = "undeclared", .rule = undeclared};
 static const gd_link_class unknown_class = {.name = "unknown", .rule = unknown};
 
 static void a_uniform_update_is_rounded_between_links(void **state)
@@ -109,14 +107,11 @@ static void wrong_rules_are_named(void **state)
 {
     (void)state;
     gd_ctx *ctx = contexts[0];
-    OK(gd_link_class_register(ctx, &undeclared_class));
     OK(gd_link_class_register(ctx, &unknown_class));
     static const struct {
         const char *chain, *text;
-    } cases[] = {
-        {"undeclared", "rule of 'undeclared': reads the gradient, but its class does not say uses_grad"},
-        {"lr(1) | unknown", "rule of 'unknown': there is no setting nothing"}};
-    for (int i = 0; i < 2; i++) {
+    } cases[] = {{"lr(1) | unknown", "rule of 'unknown': there is no setting nothing"}};
+    for (int i = 0; i < COUNT_OF(cases); i++) {
         trial t;
         open_trial(&t, ctx, cases[i].chain, GD_F32);
         gd_objective objective = {.loss = trial_loss, .user = &t};

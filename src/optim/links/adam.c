@@ -15,7 +15,7 @@ static const gd_field fields[] = {
     GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of the result"),
     GD_POWER,
     GD_FLAG("debiased", true, "correct the averages for their start at zero"),
-    GD_CHILD("inner", "acts on the update after the second moment is taken"),
+    GD_INNER("acts on the update after the second moment is taken"),
 };
 
 static const gd_slot slots[] = {{"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}};

@@ -15,7 +15,7 @@ static const gd_field fields[] = {
     GD_REAL("alpha_0", 1e-7, 0, INFINITY, "first step size"),
     GD_FLAG("sqrt", true, "take the root of the growth"),
     GD_FLAG("use_grad", true, "y is the change of the gradient; false: of the update"),
-    GD_CHILD("inner", "links that change the update before it is scaled"),
+    GD_INNER("links that change the update before it is scaled"),
 };
 static const gd_slot slots[] = {GD_CHANGE_SLOTS};
 
@@ -54,5 +54,6 @@ const gd_link_class gd_link_adgd = {
     .update_tensors = adgd_update,
     .apply_tensors = gd__scale_by_kept,
     .whole_settings = true,
+    .reads_only = true,
     .uses_grad = true,
 };

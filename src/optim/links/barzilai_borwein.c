@@ -18,7 +18,7 @@
 #define TYPE    GD_CHOICE("type", "geom", "long|short|geom|geom-fallback", "formula of the step size")
 #define ALPHA_0 GD_REAL("alpha_0", 1e-7, 0, INFINITY, "first step size")
 #define USE     GD_FLAG("use_grad", true, "y is the change of the gradient; false: of the update")
-#define INNER   GD_CHILD("inner", "links that change the update before it is scaled")
+#define INNER   GD_INNER("links that change the update before it is scaled")
 
 static const gd_field fields[] = {TYPE, ALPHA_0, USE, INNER};
 static const gd_field stab_fields[] = {
@@ -93,6 +93,7 @@ const gd_link_class gd_link_barzilai_borwein = {
     .update_tensors = bb_update,
     .apply_tensors = gd__scale_by_kept,
     .whole_settings = true,
+    .reads_only = true,
     .uses_grad = true,
 };
 
@@ -109,5 +110,6 @@ const gd_link_class gd_link_bb_stab = {
     .update_tensors = stab_update,
     .apply_tensors = stab_apply,
     .whole_settings = true,
+    .reads_only = true,
     .uses_grad = true,
 };

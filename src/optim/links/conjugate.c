@@ -22,7 +22,7 @@
         .choices = "auto", .help = "steps from restart to restart; auto: the number of elements and one" \
     }
 #define CLIP(d) GD_FLAG("clip_beta", d, "beta is at least 0")
-#define INNER   GD_CHILD("inner", "links that change the update before the direction is added")
+#define INNER   GD_INNER("links that change the update before the direction is added")
 
 static const gd_field fields[] = {RESTART, CLIP(false), INNER};
 static const gd_field polak_ribiere_fields[] = {CLIP(true), RESTART, INNER};
@@ -109,7 +109,7 @@ static gd_status find_beta(gd_link *link, gd_var *var, const gd_layout *l, gd_te
 static gd_status update(gd_link *link, gd_var *var, beta_fn fn)
 {
     gd_layout l;
-    gd_tensor *const *u = gd_var_update(var);
+    gd_tensor *const *u = gd_var_read_update(var);
     gd_status status = gd__layout_init(&l, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
     if (status || !u) {
         gd__layout_free(&l);
@@ -131,7 +131,7 @@ static gd_status apply(gd_link *link, gd_var *var)
     int count = gd_var_count(var);
     double beta = gd__kept(link, "beta", 0);
     gd_link *inner = gd_link_child(link, "inner");
-    gd_tensor *const *u = gd_var_update(var);
+    gd_tensor *const *u = gd_var_read_update(var);
     gd_tensor **out = gd_link_scratch(link, 3 * count);
     gd_layout l;
     gd_status status = gd__layout_init(&l, ctx, gd_var_params(var), count);

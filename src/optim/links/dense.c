@@ -324,7 +324,7 @@ static int group_size(gd_link *link, gd_var *var)
 
 gd_status gd__dense_update(gd_link *link, gd_var *var, gd_dense_fn fn)
 {
-    gd_tensor *const *params = gd_var_params(var), *const *update = gd_var_update(var);
+    gd_tensor *const *params = gd_var_params(var), *const *update = gd_var_read_update(var);
     int count = gd_var_count(var), each = group_size(link, var);
     if (!update) return gd_error(gd_var_ctx(var));
     gd_status status = GD_OK;
@@ -388,7 +388,7 @@ static gd_status apply_group(gd_link *link, gd_tensor *const *params, gd_tensor 
 gd_status gd__dense_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
-    gd_tensor *const *params = gd_var_params(var), *const *u = gd_var_update(var);
+    gd_tensor *const *params = gd_var_params(var), *const *u = gd_var_read_update(var);
     int count = gd_var_count(var), each = group_size(link, var);
     gd_link *inner = gd_link_child(link, "inner");
     gd_tensor **out = gd_link_scratch(link, 2 * count);

@@ -21,35 +21,34 @@
         .high = INFINITY, .help = h                                                                  \
     }
 
-#define GD_DENSE_FIELDS_(scale, scale_kind, restart, restart_kind)                                        \
-    {.name = "init_scale",                                                                                \
-     .kinds = GD_SET_REAL | GD_SET_STRING,                                                                \
-     .fallback = {.kind = scale_kind, .real = 1, .string = scale},                                        \
-     .low = 1e-300,                                                                                       \
-     .high = INFINITY,                                                                                    \
-     .choices = "auto",                                                                                   \
-     .help =                                                                                              \
-         "Hessian before the first pair, times the identity; auto: 1, then y y / s y of the first pair"}, \
-        GD_REAL("tol", 1e-32, 0, INFINITY, "least curvature or denominator of a pair"),                   \
-        GD_NUMBER_OR_NONE("ptol", 1e-32, "parameters that moved less give no pair"),                      \
-        GD_FLAG("ptol_restart", false, "start again then"),                                               \
-        GD_NUMBER_OR_NONE("gtol", 1e-32, "an update that changed less gives no pair"),                    \
-        {.name = "restart_interval",                                                                      \
-         .kinds = GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,                                              \
-         .fallback = {.kind = restart_kind, .string = restart},                                           \
-         .low = 1,                                                                                        \
-         .high = 1e15,                                                                                    \
-         .integer = true,                                                                                 \
-         .choices = "auto",                                                                               \
-         .help = "steps from restart to restart; auto: the number of elements and one"},                  \
-        GD_REAL_OR_NONE("beta", 0, 1, "inertia of the matrix"),                                           \
-        GD_INT("update_freq", 1, 1, 1e9, "steps from pair to pair"),                                      \
-        GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),      \
-        GD_FLAG("concat_params", true, "one matrix for all parameters; false: one for each")
+#define GD_DENSE_FIELDS_(scale, scale_kind, restart, restart_kind)                                         \
+    {.name = "init_scale",                                                                                 \
+     .kinds = GD_SET_REAL | GD_SET_STRING,                                                                 \
+     .fallback = {.kind = scale_kind, .real = 1, .string = scale},                                         \
+     .low = 1e-300,                                                                                        \
+     .high = INFINITY,                                                                                     \
+     .choices = "auto",                                                                                    \
+     .help =                                                                                               \
+         "Hessian before the first pair, times the identity; auto: 1, then y y / s y of the first pair"},  \
+        GD_REAL("tol", 1e-32, 0, INFINITY, "least curvature or denominator of a pair"),                    \
+        GD_NUMBER_OR_NONE("ptol", 1e-32, "parameters that moved less give no pair"),                       \
+        GD_FLAG("ptol_restart", false, "start again then"),                                                \
+        GD_NUMBER_OR_NONE("gtol", 1e-32, "an update that changed less gives no pair"),                     \
+        {.name = "restart_interval",                                                                       \
+         .kinds = GD_SET_REAL | GD_SET_STRING | GD_SET_NONE,                                               \
+         .fallback = {.kind = restart_kind, .string = restart},                                            \
+         .low = 1,                                                                                         \
+         .high = 1e15,                                                                                     \
+         .integer = true,                                                                                  \
+         .choices = "auto",                                                                                \
+         .help = "steps from restart to restart; auto: the number of elements and one"},                   \
+        GD_REAL_OR_NONE("beta", 0, 1, "inertia of the matrix"), GD_UPDATE_FREQ("steps from pair to pair"), \
+        GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),       \
+        GD_CONCAT_PARAMS("one matrix for all parameters; false: one for each")
 
 #define GD_DENSE_FIELDS      GD_DENSE_FIELDS_("auto", GD_SET_STRING, NULL, GD_SET_NONE)
 #define GD_DENSE_INVERSE(d)  GD_FLAG("inverse", d, "keep the inverse Hessian")
-#define GD_DENSE_INNER       GD_CHILD("inner", "links that change the update before the matrix does")
+#define GD_DENSE_INNER       GD_INNER("links that change the update before the matrix does")
 #define GD_DENSE_FIELD_COUNT 10 /* then inverse and inner, where there are */
 
 /* The matrix and the new pair. */

@@ -87,7 +87,7 @@ static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
     if (!m->j) return gd_fail(ctx, GD_STATE, "gauss_newton: apply without an update before it");
     gd_linop *a = gd_linop_gram(m->j, m->r);
     gd_linop *sum = a ? gd_linop_shifted(a, gd_link_real(link, "reg", NULL)) : NULL;
-    gd_tensor *b = gd__vector_of(ctx, gd_var_update(var), gd_var_count(var));
+    gd_tensor *b = gd__vector_of(ctx, gd_var_read_update(var), gd_var_count(var));
     gd_tensor *d = sum && b ? gd_linop_solve(sum, b) : NULL;
     gd_linop_release(sum);
     if (!d && gd_error(ctx) == GD_SINGULAR) {

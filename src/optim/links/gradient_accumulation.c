@@ -42,7 +42,7 @@ static gd_status let_through(gd_link *link, gd_var *var, double scale)
 
 static gd_status accumulation_step(gd_link *link, gd_var *var)
 {
-    gd_tensor *const *update = gd_var_update(var);
+    gd_tensor *const *update = gd_var_read_update(var);
     double *gathered = gd_link_global(link, "gathered", 0);
     if (!update || !gathered) return gd_error(gd_var_ctx(var));
     double n = gd_link_real(link, "n", NULL);

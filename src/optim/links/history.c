@@ -595,7 +595,7 @@ gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
     bool inner = gd_link_child(link, "inner") != NULL;
-    gd_tensor *const *u = gd_var_update(var);
+    gd_tensor *const *u = gd_var_read_update(var);
     gd_tensor **out = gd_link_scratch(link, 2 * count);
     if (!u || !out) return gd_error(ctx);
     gd_history h;

@@ -14,10 +14,10 @@
 #define STUCK (1 - 1e-12)
 
 static const gd_field fields[] = {
-    GD_INT("update_freq", 1, 1, 1e9, "steps between new Hessians"),
+    GD_UPDATE_FREQ("steps between new Hessians"),
     GD_HESSIAN_METHOD,
     GD_FLAG("vectorize", true, "for the sake of chains that set it"),
-    GD_CHILD("inner", "links whose update takes the place of the gradient"),
+    GD_INNER("links whose update takes the place of the gradient"),
     GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
 };
 

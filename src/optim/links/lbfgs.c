@@ -31,13 +31,13 @@ static const gd_field fields[] = {
     GD_FLAG("gtol_restart", false, "forget all pairs then"),
     GD_REAL("sy_tol", 1e-32, -INFINITY, INFINITY, "least curvature s y of a pair"),
     GD_FLAG("scale_first", true, "shorten the first step"),
-    GD_INT("update_freq", 1, 1, 1e9, "steps from pair to pair"),
+    GD_UPDATE_FREQ("steps from pair to pair"),
     {.name = "damping",
      .kinds = GD_SET_STRING | GD_SET_NONE,
      .fallback = {.kind = GD_SET_NONE},
      .choices = "powell|double",
      .help = "bend pairs with little curvature instead of leaving them out"},
-    GD_CHILD("inner", "links that change the update after the pair is taken"),
+    GD_INNER("links that change the update after the pair is taken"),
 };
 
 static const gd_slot slots[] = {GD_HISTORY_SLOTS};

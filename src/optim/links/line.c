@@ -36,7 +36,7 @@ gd_status gd__line_begin(gd_line *line, gd_link *link, gd_var *var)
     if (status) return status;
     /* the gradient first: the loss comes with it */
     gd_tensor *const *grad = gd_var_grad(var);
-    line->update = grad ? gd_var_update(var) : NULL;
+    line->update = grad ? gd_var_read_update(var) : NULL;
     if (!line->update || !(line->grads = gd_link_scratch(link, count))) return gd_error(ctx);
     line->value = gd_var_loss_value(var, false);
     status = gd_error(ctx);

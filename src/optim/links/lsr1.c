@@ -19,13 +19,13 @@ static const gd_field fields[] = {
     GD_REAL_OR_NONE("gtol", 0, INFINITY, "an update that changed less gives no pair"),
     GD_FLAG("gtol_restart", false, "forget all pairs then"),
     GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),
-    GD_INT("update_freq", 1, 1, 1e9, "steps from pair to pair"),
+    GD_UPDATE_FREQ("steps from pair to pair"),
     {.name = "damping",
      .kinds = GD_SET_STRING | GD_SET_NONE,
      .fallback = {.kind = GD_SET_NONE},
      .choices = "powell|double",
      .help = "bend pairs with little curvature"},
-    GD_CHILD("inner", "links that change the update after the pair is taken"),
+    GD_INNER("links that change the update after the pair is taken"),
 };
 
 static const gd_slot slots[] = {GD_HISTORY_SLOTS};

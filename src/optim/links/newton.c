@@ -11,10 +11,10 @@
 static const gd_field fields[] = {
     GD_REAL("damping", 0, -INFINITY, INFINITY, "added to the diagonal of the Hessian"),
     GD_FLAG("use_lstsq", false, "solve by least squares at once"),
-    GD_INT("update_freq", 1, 1, 1e9, "steps between new Hessians"),
+    GD_UPDATE_FREQ("steps between new Hessians"),
     GD_HESSIAN_METHOD,
     GD_FLAG("vectorize", true, "for the sake of chains that set it"),
-    GD_CHILD("inner", "links whose update takes the place of the gradient"),
+    GD_INNER("links whose update takes the place of the gradient"),
     {.name = "eigval_fn",
      .kinds = GD_SET_STRING | GD_SET_NONE,
      .fallback = {.kind = GD_SET_NONE},

@@ -18,7 +18,7 @@ static const gd_field fields[] = {
     GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
     GD_INT("miniter", 1, 0, 1e15, "iterations at least"),
     GD_FLAG("warm_start", false, "start from the solution of the step before"),
-    GD_CHILD("inner", "links whose update takes the place of the gradient"),
+    GD_INNER("links whose update takes the place of the gradient"),
 };
 
 static const gd_slot slots[] = {{.name = "solution"}};
@@ -38,7 +38,7 @@ static gd_tensor *start_of(gd_link *link, gd_var *var)
 static gd_status keep_solution(gd_link *link, gd_var *var)
 {
     gd_status status = GD_OK;
-    gd_tensor *const *update = gd_var_update(var);
+    gd_tensor *const *update = gd_var_read_update(var);
     for (int i = 0; update && i < gd_var_count(var) && !status; i++)
         status = gd_link_set_state(link, gd_var_params(var)[i], "solution", update[i]);
     return update ? status : gd_error(gd_var_ctx(var));

@@ -32,7 +32,7 @@ static const gd_field fields[] = {
             "stay where negative curvature is met, instead of following it to the edge"),
     GD_HVP_CHOICE("central", "autograd|forward|central|fd_forward|fd_central"),
     GD_REAL("h", 1e-3, 0, INFINITY, "step of gradient differences"),
-    GD_CHILD("inner", "links whose update takes the place of the gradient"),
+    GD_INNER("links whose update takes the place of the gradient"),
 };
 
 static gd_tensor *propose(gd_trust *t)

@@ -140,6 +140,7 @@ const gd_link_class gd_link_clip_norm = {
     .rule = clip_norm_rule,
     .element_wise = whole_tensors,
     .apply_tensors = clip_norm_apply,
+    .reads_only = true,
 };
 
 const gd_link_class gd_link_normalize = {
@@ -152,4 +153,5 @@ const gd_link_class gd_link_normalize = {
     .rule = normalize_rule,
     .element_wise = whole_tensors,
     .apply_tensors = normalize_apply,
+    .reads_only = true,
 };

@@ -22,7 +22,7 @@ static const gd_field fields[] = {
     GD_REAL_OR_NONE("max", 0, INFINITY, "largest step size"),
     GD_FLAG("use_grad", true, "divide by update times gradient; false: by update times update"),
     GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of the step size"),
-    GD_CHILD("inner", "links that change the update before it is scaled"),
+    GD_INNER("links that change the update before it is scaled"),
 };
 
 /* The minimum that the step aims at. */
@@ -66,6 +66,7 @@ const gd_link_class gd_link_polyak_step_size = {
     .update_tensors = polyak_update,
     .apply_tensors = gd__scale_by_kept,
     .whole_settings = true,
+    .reads_only = true,
     .uses_grad = true,
     .uses_loss = true,
 };

@@ -30,7 +30,7 @@
         GD_CHOICE("formula", f, GD_DIFFERENCE_NAMES, "which points along a direction")
 #define H(h)  GD_REAL("h", h, 1e-300, INFINITY, "distance of the points")
 #define FIXED GD_FLAG("pre_generate", true, "the same directions for all evaluations of a step")
-#define SEED  GD_INT_OR_NONE("seed", -9e15, 9e15, "of its own random numbers; none: those of the context")
+#define SEED  GD_SEED("of its own random numbers; none: those of the context")
 
 static const gd_field spsa_fields[] = {H(1e-3), SAMPLES(1, "central"), DISTRIBUTION("rademacher"), FIXED,
                                        SEED,    GD_ESTIMATE_TARGET};

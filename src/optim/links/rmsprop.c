@@ -14,7 +14,7 @@ static const gd_field fields[] = {
     GD_FLAG("amsgrad", false, "divide by the largest average so far"),
     GD_POWER,
     GD_CHOICE("init", "zeros", "zeros|update", "where the averages start"),
-    GD_CHILD("inner", "acts on the update before it is divided"),
+    GD_INNER("acts on the update before it is divided"),
 };
 
 static const gd_slot slots[] = {{"exp_avg_sq", false}, {"exp_avg", false}, {"max_exp_avg_sq", false}};

@@ -26,7 +26,7 @@ gd_status gd__trust_update(gd_link *link, gd_var *var)
     *gd_link_global(link, "steps", 0) += 1;
     /* a child that set an update of its own may have a scale of its own */
     if (due && !had && gd_var_has_update(var)) {
-        gd_tensor *const *update = gd_var_update(var), *const *grad = update ? gd_var_grad(var) : NULL;
+        gd_tensor *const *update = gd_var_read_update(var), *const *grad = update ? gd_var_grad(var) : NULL;
         if (!grad) return gd_error(ctx);
         gd_tensor *b = gd__vector_of(ctx, update, gd_var_count(var));
         double bb = gd__vector_dot(b, b), gb = gd__vector_dot(gd__vector_of(ctx, grad, gd_var_count(var)), b);

@@ -53,7 +53,7 @@ gd_status gd__trust_search(gd_trust *t, const gd_trust_method *method, double un
         GD_INT("max_attempts", 10, 1, 1e9, "radii tried in a step"), \
         GD_CHOICE("radius_strategy", "default", "default|fixed", "fixed: no ratios, the radius stays init")
 #define GD_TRUST_HESSIAN GD_CHILD_NEEDED("hess_module", "the link whose Hessian is used")
-#define GD_TRUST_UPDATE  GD_INT("update_freq", 1, 1, 1e9, "steps between updates of the Hessian")
-#define GD_TRUST_INNER   GD_CHILD("inner", "links whose update takes the place of the gradient")
+#define GD_TRUST_UPDATE  GD_UPDATE_FREQ("steps between updates of the Hessian")
+#define GD_TRUST_INNER   GD_INNER("links whose update takes the place of the gradient")
 
 #endif

@@ -78,12 +78,12 @@ gd_tensor *gd__inner_update_vector(gd_link *link, gd_var *var)
     int count = gd_var_count(var);
     gd_ctx *ctx = gd_var_ctx(var);
     gd_link *inner = gd_link_child(link, "inner");
-    gd_tensor *const *update = gd_var_update(var);
+    gd_tensor *const *update = gd_var_read_update(var);
     if (!update) return NULL;
     if (!inner) return gd__vector_of(ctx, update, count);
     gd_var *clone = gd_var_clone(var, false, var);
     gd_tensor *vector = NULL;
-    if (clone && gd_link_step(inner, clone) == GD_OK && (update = gd_var_update(clone))) {
+    if (clone && gd_link_step(inner, clone) == GD_OK && (update = gd_var_read_update(clone))) {
         vector = gd__vector_of(ctx, update, count);
         /* one parameter: the vector may be a view of what the clone owns */
         if (vector && count == 1) vector = gd_copy(vector);
