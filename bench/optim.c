@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHAIN     "clip_norm(1) | adam | weight_decay(0.01) | lr(1e-3)"
+#define CHAIN     "clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(1e-3)"
 #define TWO_LINKS "adam | lr(1e-3)"
 #define SEVEN_LINKS \
     "clip_value(1) | weight_decay(1e-3) | lr(2) | adam | weight_decay(0.01) | clip_value(10) | lr(1e-3)"

@@ -12,10 +12,10 @@
  *     adam   adam(0.9)               a child
  *     [adam | lr(0.1)]               a child chain; brackets in a chain, as in [a | b] | c, change nothing
  *
- *     multistep([adam | lr(0.1)], 3)     alternate(adam, [sign | lr(0.1)], steps=2)     adam(inner=clip_value(1))
+ *     multistep([adam | lr(0.1)], 3)     online(adam, [lr(0.1) | clip_value(1)])     adam(inner=clip_value(1))
  *
- * A setting that takes any number of children (alternate's modules) takes all that is left by position; settings after it
- * are given by name. */
+ * A setting that takes any number of children (online's modules) takes all that is left by position; settings before it are
+ * then all given, settings after it by name. */
 #ifndef GRADUS_CHAIN_H
 #define GRADUS_CHAIN_H
 

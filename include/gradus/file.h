@@ -7,7 +7,7 @@
  *     gd_archive_free(archive);
  *
  *     archive = gd_archive_load(ctx, "model.safetensors");
- *     gd_tensor *weight = gd_archive_find(archive, "weight");        axis names and labels as they were
+ *     gd_tensor *read = gd_archive_find(archive, "weight");          axis names and labels as they were
  *
  * A save is atomic and durable: it writes `.gradus-*.tmp` beside the target, syncs it, renames it and syncs
  * the folder.  When it fails, or the process dies, the file that was there before is still there; the

@@ -6,7 +6,7 @@
  *     static gd_value lr_rule(gd_rule *r, gd_value update) { return gd_rule_mul(r, update, gd_rule_setting(r, "lr")); }
  *
  *     static const gd_field lr_fields[] = {GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")};
- *     const gd_link_class gd_link_lr = {.name = "lr", .fields = lr_fields, .field_count = 1, .rule = lr_rule, ...};
+ *     const gd_link_class gd_link_lr = {.name = "lr", .fields = lr_fields, .field_count = 1, .rule = lr_rule};
  *
  * Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
  * ask the gd_var for loss, gradient and update. */
@@ -259,10 +259,18 @@ typedef struct gd_link_class {
     gd_status (*post_step)(gd_link *link, gd_var *var);
 
     gd_status (*check)(gd_link *link); /* settings that do not fit together */
+    /* Bytes of state that a link which is no rule comes to hold for these parameters, children aside: what gd_explain says
+     * before there is any.  NULL: those of every slot, like its parameter. */
+    int64_t (*state_bytes)(const gd_link *link, gd_tensor *const *params, int count);
     gd_linop *(*hessian)(gd_link *link, gd_var *var);
     void (*reset)(gd_link *link);
     void (*reset_for_online)(gd_link *link);
     void (*destroy)(gd_link *link);
+    /* What data holds is not saved unless the class has both of these.  pack runs before the link is saved and puts it into
+     * link-wide state (gd_link_global, gd_link_set_global_tensor); unpack gets a link with what was saved there and a zeroed
+     * block of data, and fills that.  Where unpack fails nothing is loaded. */
+    gd_status (*pack)(gd_link *link);
+    gd_status (*unpack)(gd_link *link);
     bool uses_grad, uses_loss; /* functions of tensors get them; of a rule it is seen by itself */
     bool concat_params;
     bool

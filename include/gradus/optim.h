@@ -3,8 +3,9 @@
  *     static gd_tensor *loss(void *user) { gd_tensor *p = user; return gd_sum(gd_square(p), NULL, false); }
  *
  *     gd_optimizer *opt = gd_optimizer_new(ctx, gd_chain(ctx, "clip_norm(1) | adam | lr(0.1)"));
- *     gd_optimizer_add(opt, "p", p);
- *     for (int i = 0; i < 100; i++) if (gd_optimizer_step(opt, &(gd_objective){.loss = loss, .user = p}, NULL)) break;
+ *     gd_status status = gd_optimizer_add(opt, "p", p);
+ *     gd_objective objective = {.loss = loss, .user = p};
+ *     for (int i = 0; i < 100 && !status; i++) status = gd_optimizer_step(opt, &objective, NULL);
  *     gd_optimizer_free(opt);
  *
  * A step asks the objective for loss and gradient when a link needs them, takes the update through the links and
@@ -147,15 +148,22 @@ int gd_explain(gd_optimizer *optimizer, bool source, char *out, size_t size);
  * counters, attributes, generators (the context's too).  Saving at a step, loading into a fresh optimizer of the same
  * chain over equal parameters and going on gives the same bits as never stopping.  Atomic and durable, see file.h. */
 GD_NODISCARD gd_status gd_optimizer_save(gd_optimizer *optimizer, const char *path);
-/* Matches by the names of parameters and the places of links; settings become those of the file.  Strict: what is
- * missing or unexpected is an error too, not only another shape or dtype.  MISMATCH says what; nothing changes when it
- * fails. */
+/* Matches parameters by their names; settings become those of the file.  Strict: links by their places, and what is missing
+ * or unexpected is an error too, not only another shape or dtype.  Not strict: links by class and order, so that `adam | lr`
+ * loads into `clip_norm | adam | lr`; what is missing or unexpected stays as it is, with a warning that names it.  MISMATCH
+ * says what; nothing changes when it fails. */
 GD_NODISCARD gd_status gd_optimizer_load(gd_optimizer *optimizer, const char *path, bool strict);
+/* The same, for programs: *report, where it is wanted (else NULL), is new and has everything that did not match by name,
+ * "link 1:adam", "parameter w", "tensor w/1:adam/exp_avg", also when that was no error, and then there is no warning. */
+GD_NODISCARD gd_status gd_optimizer_load_report(gd_optimizer *optimizer, const char *path, bool strict,
+                                                gd_load_report **report);
 /* The same in an archive, which may hold other things too; prefix (NULL: none) goes before every name.  The archive
  * shares the state's memory: what steps change before it is saved is saved changed. */
 GD_NODISCARD gd_status gd_optimizer_pack(gd_optimizer *optimizer, gd_archive *archive, const char *prefix);
 GD_NODISCARD gd_status gd_optimizer_unpack(gd_optimizer *optimizer, const gd_archive *archive,
                                            const char *prefix, bool strict);
+GD_NODISCARD gd_status gd_optimizer_unpack_report(gd_optimizer *optimizer, const gd_archive *archive,
+                                                  const char *prefix, bool strict, gd_load_report **report);
 
 #ifdef __cplusplus
 }

@@ -67,7 +67,7 @@ const gd_command gd__command_explain = {
     .description = "",
     .options = options,
     .examples =
-        "gradus explain 'clip_norm(1) | adam | weight_decay(0.01) | lr(1e-3)'\ngradus explain 'adam | lr(0.1)' --source\n",
+        "gradus explain 'clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(1e-3)'\ngradus explain 'adam | lr(0.1)' --source\n",
     .least = 1,
     .most = 1,
     .run = run,

@@ -538,7 +538,7 @@ const gd_command gd__command_train = {
     .examples =
         "gradus train examples/data/flowers.csv --target kind --model 'mlp(32)' --epochs 60 --out flowers.safetensors\n"
         "gradus train examples/data/digits-images.idx3-ubyte.gz --target examples/data/digits-labels.idx1-ubyte.gz "
-        "--model 'conv(8, 16)' --chain 'clip_norm(1) | adam | weight_decay(0.01) | lr(3e-3)'\n"
+        "--model 'conv(8, 16)' --chain 'clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(3e-3)'\n"
         "gradus train data.csv --resume model.safetensors --epochs 100\n",
     .least = 1,
     .most = 1,

@@ -1,5 +1,6 @@
 /* State dicts: the tensors of a tree by name, out of it and back into it. */
 #include "module/module.h"
+#include "module/report.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +69,7 @@ static void report_destroy(void *object)
 
 static const gd_object_type report_type = {"LoadReport", report_destroy};
 
-static gd_load_report *report_new(gd_ctx *ctx)
+gd_load_report *gd__load_report_new(gd_ctx *ctx)
 {
     gd_load_report *report = gd__calloc(ctx, sizeof *report);
     if (!report) return NULL;
@@ -87,9 +88,8 @@ static gd_status append(gd_load_report *report, const char *text)
     return GD_OK;
 }
 
-/* Notes a problem with its text, which is before + 'name' + after. */
-static gd_status note(gd_load_report *report, gd_load_problem kind, const char *before, const char *name,
-                      const char *after)
+gd_status gd__load_report_note(gd_load_report *report, gd_load_problem kind, const char *before,
+                               const char *name, const char *after)
 {
     gd_ctx *ctx = report->head.ctx;
     if (!gd__reserve(ctx, &report->item, report->count, &report->capacity, sizeof *report->item))
@@ -103,6 +103,8 @@ static gd_status note(gd_load_report *report, gd_load_problem kind, const char *
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !status; i++) status = append(report, parts[i]);
     return status;
 }
+
+void gd__load_report_count_loaded(gd_load_report *report, int64_t loaded) { report->loaded += loaded; }
 
 int64_t gd_load_report_loaded(const gd_load_report *report) { return report ? report->loaded : 0; }
 
@@ -161,7 +163,7 @@ static gd_status note_shape(gd_load_report *report, const char *name, const gd_t
              labels ? " has other labels in the state than here, shape %s"
                     : " has shape %s in the state and %s here",
              gd__shape_text(there, a, sizeof a), gd__shape_text(here, b, sizeof b));
-    return note(report, GD_LOAD_SHAPE, "", name, text);
+    return gd__load_report_note(report, GD_LOAD_SHAPE, "", name, text);
 }
 
 static gd_status note_dtype(gd_load_report *report, const char *name, const gd_tensor *there,
@@ -170,7 +172,7 @@ static gd_status note_dtype(gd_load_report *report, const char *name, const gd_t
     char text[64];
     snprintf(text, sizeof text, " is %s in the state and %s here", gd_dtype_name(there->dtype),
              gd_dtype_name(here->dtype));
-    return note(report, GD_LOAD_DTYPE, "", name, text);
+    return gd__load_report_note(report, GD_LOAD_DTYPE, "", name, text);
 }
 
 /* Compares one tensor of the module with the state and, where it fits, makes its new value. */
@@ -179,7 +181,7 @@ static gd_status match(load *l, int i)
     const char *name = l->all->item[i].name;
     gd_tensor *here = l->all->tensors[i], *there = gd_archive_find(l->state, name);
     if (!in_state(&l->all->item[i])) return GD_OK;
-    if (!there) return note(l->report, GD_LOAD_MISSING, "missing ", name, "");
+    if (!there) return gd__load_report_note(l->report, GD_LOAD_MISSING, "missing ", name, "");
     if (!same_axes(there, here)) return note_shape(l->report, name, there, here);
     if (there->dtype != here->dtype) {
         gd_status status = note_dtype(l->report, name, there, here);
@@ -202,7 +204,8 @@ static gd_status match_all(load *l)
     for (int i = 0; i < l->all->count && !status; i++) status = match(l, i);
     for (int64_t i = 0; i < gd_archive_count(l->state) && !status; i++) {
         const char *name = gd_archive_name(l->state, i);
-        if (!is_expected(l, name)) status = note(l->report, GD_LOAD_UNEXPECTED, "unexpected ", name, "");
+        if (!is_expected(l, name))
+            status = gd__load_report_note(l->report, GD_LOAD_UNEXPECTED, "unexpected ", name, "");
     }
     return status;
 }
@@ -234,7 +237,7 @@ gd_status gd_module_load_state(gd_module *module, const gd_archive *state, const
     if (!module || !state) return gd__null(gd_module_ctx(module), "module: there is no state to load");
     gd_ctx *ctx = module->head.ctx;
     load l = {.module = module, .state = state, .options = options ? *options : gd_load_defaults()};
-    l.report = report_new(ctx);
+    l.report = gd__load_report_new(ctx);
     l.all = l.report ? state_list(module) : NULL;
     size_t bytes = l.all ? (size_t)l.all->count * sizeof *l.fresh : 0;
     l.fresh = l.all ? gd__calloc(ctx, bytes) : NULL;

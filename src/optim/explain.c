@@ -141,7 +141,7 @@ static gd_plan *look(explaining *x, gd_run_args *args)
     return plan;
 }
 
-static gd_status put_plan(explaining *x, gd_run_args *args, const gd_link **child)
+static gd_status put_plan(explaining *x, gd_run_args *args, gd_link **child)
 {
     gd_plan *plan = look(x, args);
     if (!plan) return gd_error(x->ctx) ? gd_error(x->ctx) : GD_NOMEM;
@@ -191,7 +191,7 @@ static gd_status put_halves(explaining *x, gd_sink sink, size_t before);
 static gd_status put_segment(explaining *x, gd_sink sink)
 {
     bool any = false;
-    const gd_link *child;
+    gd_link *child;
     size_t before = x->text.used;
     if (!x->pendings && sink == GD_SINK_UPDATE) return GD_OK;
     indent(x, 0);
@@ -228,25 +228,39 @@ static gd_status put_halves(explaining *x, gd_sink sink, size_t before)
 
 static gd_status walk(explaining *x, gd_link *link);
 
-static int64_t state_of(const gd_link *link)
+/* What the link holds, or will once it runs; x counts it. */
+static void put_own_state(explaining *x, const gd_link *link)
 {
-    int64_t bytes = 0;
-    for (int i = 0; i < link->entries; i++)
-        for (int k = 0; k < link->cls->slot_count; k++) {
-            const gd_tensor *t = link->entry[i]->slot[k];
-            if (t) bytes += t->numel * (int64_t)gd__item_size(t);
-        }
-    for (int i = 0; i < link->globals; i++) {
-        const gd_tensor *t = link->global[i]->tensor;
-        if (t) bytes += t->numel * (int64_t)gd__item_size(t);
-    }
-    return bytes;
+    int64_t held = gd__state_held(link), expected = gd__state_expected(link, x->params, x->count);
+    int64_t bytes = held > expected ? held : expected;
+    if (!bytes) return;
+    gd__text_put(&x->text, "; holds %" PRId64 " bytes of state", bytes);
+    x->state += bytes;
+}
+
+/* A child that is no rule, with its own passes and state, between two passes of a rule. */
+static gd_status put_hole(explaining *x, gd_link *child)
+{
+    gd_pending before = x->pending[0];
+    bool grad = x->input_is_grad;
+    indent(x, 1);
+    gd__text_put(&x->text, "child: %s\n", child->cls->name);
+    x->depth += 2;
+    x->pendings = 0;
+    x->input_is_grad = false;
+    gd_status status = walk(x, child);
+    if (!status) status = put_segment(x, GD_SINK_UPDATE);
+    x->depth -= 2;
+    x->pending[0] = before;
+    x->pendings = 1;
+    x->input_is_grad = grad;
+    return status;
 }
 
 /* A rule by itself: between children that are no rules, or with another target. */
 static gd_status put_lone_rule(explaining *x, gd_link *link)
 {
-    const gd_link *child = NULL;
+    gd_link *child = NULL;
     x->pending[0] = (gd_pending){.link = link, .mode = GD_MODE_STEP};
     x->pendings = 1;
     gd_run_args args = args_for(x, GD_SINK_UPDATE);
@@ -254,10 +268,9 @@ static gd_status put_lone_rule(explaining *x, gd_link *link)
     do {
         status = put_plan(x, &args, &child);
         if (status || !child) break;
-        indent(x, 1);
-        gd__text_put(&x->text, "child: %s\n", child->cls->name);
+        status = put_hole(x, child);
         args.holes++;
-    } while (args.holes < 8);
+    } while (!status && args.holes < 8);
     x->pendings = 0;
     return status;
 }
@@ -293,16 +306,9 @@ static gd_status put_break(explaining *x, gd_link *link)
         gd__text_put(&x->text, "; target %s", target);
     else if (!gd__is_rule(link))
         gd__text_add(&x->text, "; works on whole tensors");
-    int64_t state = state_of(link);
-    if (state && !gd__is_rule(link)) {
-        gd__text_put(&x->text, "; holds %" PRId64 " bytes of state", state);
-        x->state += state;
-    }
+    if (!gd__is_rule(link)) put_own_state(x, link);
     gd__text_add(&x->text, "\n");
-    if (gd__is_rule(link))
-        status = put_lone_rule(x, link);
-    else
-        status = put_children(x, link);
+    status = gd__is_rule(link) ? put_lone_rule(x, link) : put_children(x, link);
     if (!closure) x->input_is_grad = false;
     return status;
 }

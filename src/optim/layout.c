@@ -57,21 +57,26 @@ static gd_status make_spans(gd_layout *l)
     return GD_OK;
 }
 
+/* The widest; half floats are too short for sums of products. */
+static gd_dtype vector_dtype(gd_tensor *const *like, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (like[i]->dtype == GD_F64) return GD_F64;
+    return count ? GD_F32 : GD_F64;
+}
+
+int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total)
+{
+    *total = 0;
+    for (int i = 0; i < count; i++) *total += like[i]->numel;
+    return (int64_t)gd_dtype_size(vector_dtype(like, count));
+}
+
 gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int count)
 {
-    *l = (gd_layout){.ctx = ctx, .like = like, .count = count, .dtype = count ? like[0]->dtype : GD_F64};
+    *l = (gd_layout){.ctx = ctx, .like = like, .count = count, .dtype = vector_dtype(like, count)};
     l->device = count ? like[0]->storage->device : gd__cpu(ctx);
-    bool same = true;
-    for (int i = 0; i < count; i++) {
-        l->total += like[i]->numel;
-        same = same && like[i]->dtype == like[0]->dtype;
-    }
-    /* half floats are too short for sums of products */
-    if (!same || (l->dtype != GD_F32 && l->dtype != GD_F64)) {
-        l->dtype = GD_F32;
-        for (int i = 0; i < count; i++)
-            if (like[i]->dtype == GD_F64) l->dtype = GD_F64;
-    }
+    for (int i = 0; i < count; i++) l->total += like[i]->numel;
     l->item = gd_dtype_size(l->dtype);
     l->plain = l->device == gd__cpu(ctx);
     if (l->plain) l->loops = loops_for(ctx, l->dtype);

@@ -66,6 +66,8 @@ typedef struct gd_layout {
     gd_span first[4]; /* span points here when there are few */
 } gd_layout;
 
+/* Bytes of an element of the vector of a list, and how many there are. */
+int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total);
 GD_NODISCARD gd_status gd__layout_init(gd_layout *layout, gd_ctx *ctx, gd_tensor *const *like, int count);
 void gd__layout_free(gd_layout *layout);
 /* True when the list can be used with the plain loops of this layout. */

@@ -113,6 +113,30 @@ gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, 
     return t;
 }
 
+static int64_t bytes_of(const gd_tensor *t) { return t ? t->numel * (int64_t)gd__item_size(t) : 0; }
+
+int64_t gd__state_held(const gd_link *link)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < link->entries; i++)
+        for (int k = 0; k < link->cls->slot_count; k++) bytes += bytes_of(link->entry[i]->slot[k]);
+    for (int i = 0; i < link->globals; i++) bytes += bytes_of(link->global[i]->tensor);
+    return bytes;
+}
+
+int64_t gd__slots_bytes(int slots, gd_tensor *const *params, int count)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++) bytes += slots * bytes_of(params[i]);
+    return bytes;
+}
+
+int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int count)
+{
+    if (link->cls->state_bytes) return link->cls->state_bytes(link, params, count);
+    return gd__slots_bytes(link->cls->slot_count, params, count);
+}
+
 /* The number of a slot, -1 with the error recorded. */
 static int find_slot(const gd_link *link, const char *name)
 {

@@ -186,7 +186,8 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
         put_generator(&s->text, &link->rng);
     }
     gd__text_add(&s->text, ", ");
-    gd_status status = put_globals(s, link, path);
+    gd_status status = link->cls->pack ? link->cls->pack(link) : GD_OK;
+    if (!status) status = put_globals(s, link, path);
     gd__text_add(&s->text, ", \"params\": {");
     for (int i = 0; i < link->entries && !status; i++) {
         /* states that somebody else keeps are not the optimizer's */

@@ -3,10 +3,10 @@
  * Everything is read and checked into twins: links of the same classes that nobody runs.  Only when all of it fits do
  * twins and links swap what they hold, which cannot fail. */
 #include "gradus/autograd.h"
+#include "module/report.h"
 #include "optim/setting.h"
 #include "optim/state.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,10 +14,13 @@
 
 #define MOST_SAID 4 /* differences of one kind that the message names */
 
-/* Differences of one kind. */
+/* Differences of one kind: the first few as text, all of them in the report if there is one. */
 typedef struct notes {
     gd_text text;
     int count;
+    gd_load_problem kind;
+    const char *verb; /* before the name, in the report's text */
+    gd_load_report *report;
 } notes;
 
 typedef struct twin {
@@ -30,6 +33,8 @@ typedef struct loading {
     const gd_archive *archive;
     const char *prefix;
     json_t *json;
+    json_t *places; /* of links: the path here, the path in the file */
+    bool strict;
     gd_text name;
     notes missing, unexpected, other;
     bool *used;    /* a tensor of the archive */
@@ -53,10 +58,11 @@ static void note(notes *l, const char *format, ...)
 {
     char item[512];
     va_list args;
-    if (l->count++ >= MOST_SAID) return;
     va_start(args, format);
     vsnprintf(item, sizeof item, format, args);
     va_end(args);
+    if (l->report && gd__load_report_note(l->report, l->kind, l->verb, item, "")) l->text.failed = true;
+    if (l->count++ >= MOST_SAID) return;
     gd__text_put(&l->text, "%s%s", l->count > 1 ? ", " : "", item);
 }
 
@@ -67,16 +73,25 @@ static void say(gd_text *out, const char *what, const notes *l)
     if (l->count > MOST_SAID) gd__text_put(out, " and %d more", l->count - MOST_SAID);
 }
 
-/* Missing and unexpected names are for strict loading only; another shape or dtype never fits. */
-static gd_status verdict(loading *l, bool strict)
+/* Missing and unexpected names are an error in strict loading only, else a warning for those who want no report; another
+ * shape or dtype never fits. */
+static gd_status verdict(loading *l)
 {
-    if (!l->other.count && (!strict || (!l->missing.count && !l->unexpected.count))) return GD_OK;
+    if (l->missing.text.failed || l->unexpected.text.failed || l->other.text.failed) return GD_NOMEM;
+    int names = l->missing.count + l->unexpected.count;
+    bool fails = l->other.count || (l->strict && names);
+    if (!fails && (!names || l->missing.report)) return GD_OK;
+    gd_status status = GD_OK;
     gd_text text = {.ctx = l->ctx};
     say(&text, "missing", &l->missing);
     say(&text, "unexpected", &l->unexpected);
     say(&text, "different", &l->other);
-    gd_status status = gd_fail(l->ctx, GD_MISMATCH, "optimizer state: %s",
-                               text.data ? text.data : "does not fit");
+    if (text.failed)
+        status = GD_NOMEM;
+    else if (fails)
+        status = gd_fail(l->ctx, GD_MISMATCH, "optimizer state: %s", text.data);
+    else
+        gd_warn(l->ctx, "optimizer state: %s", text.data);
     gd__text_free(&text);
     return status;
 }
@@ -259,8 +274,10 @@ static gd_link *make_twin(loading *l, gd_link *link)
 {
     gd_link *with = gd_link_new(l->ctx, link->cls);
     if (!with) return NULL;
-    gd__free(l->ctx, with->data, link->cls->data_size);
-    with->data = NULL;
+    if (!link->cls->unpack) { /* then the link keeps the data it has */
+        gd__free(l->ctx, with->data, link->cls->data_size);
+        with->data = NULL;
+    }
     l->twins[l->twin_count++] = (twin){.link = link, .with = with};
     return copy_settings(l->ctx, link, with) ? NULL : with;
 }
@@ -386,13 +403,14 @@ static gd_status read_globals(loading *l, gd_link *with, const char *path, const
     return GD_OK;
 }
 
-static gd_status read_link(void *user, gd_link *link, const char *path)
+static gd_status read_link(void *user, gd_link *link, const char *place)
 {
     loading *l = user;
-    if (!*path) return GD_OK;
+    if (gd__is_chain(link)) return GD_OK; /* it remembers nothing */
+    const char *path = json_string_value(json_object_get(l->places, place));
     json_t *j = json_object_get(json_object_get(l->json, "links"), path), *params, *item;
     if (!j) {
-        note(&l->missing, "link %s", path);
+        note(&l->missing, "link %s", place);
         return GD_OK;
     }
     gd_link *with = make_twin(l, link);
@@ -410,15 +428,30 @@ static gd_status read_link(void *user, gd_link *link, const char *path)
         status = read_entry(l, link, with, path, name, item);
         if (status) return status;
     }
-    return GD_OK;
+    return link->cls->unpack ? link->cls->unpack(with) : GD_OK;
 }
 
 static gd_status count_link(void *user, gd_link *link, const char *path)
 {
     (void)link;
-    loading *l = user;
-    l->links++;
-    if (*path) (void)json_object_del(json_object_get(l->json, "paths"), path);
+    (void)path;
+    ((loading *)user)->links++;
+    return GD_OK;
+}
+
+/* Links of the file that no link here is. */
+static gd_status note_left(loading *l, json_t *links)
+{
+    json_t *left = json_copy(links), *j;
+    const char *path;
+    if (!left) return GD_NOMEM;
+    json_object_foreach(l->places, path, j)(void) json_object_del(left, json_string_value(j));
+    json_object_foreach(left, path, j)
+    {
+        const char *dot = strrchr(path, '.'), *colon = strchr(dot ? dot : path, ':');
+        if (!colon || strcmp(colon, ":chain") != 0) note(&l->unexpected, "link %s", path);
+    }
+    json_decref(left);
     return GD_OK;
 }
 
@@ -426,13 +459,12 @@ static gd_status count_link(void *user, gd_link *link, const char *path)
 static gd_status read_links(loading *l)
 {
     char root[GD_ROOT_PATH];
-    json_t *links = json_object_get(l->json, "links"), *left = json_copy(links), *j;
-    if (!json_is_object(links) || !left || json_object_set_new(l->json, "paths", left))
-        return malformed(l, "the list of links");
+    json_t *links = json_object_get(l->json, "links");
+    if (!json_is_object(links)) return malformed(l, "the list of links");
     (void)gd__root_path(l->o, root);
-    gd_status status = gd__visit_links(l->o->chain, root, count_link, l);
-    const char *path;
-    json_object_foreach(left, path, j) note(&l->unexpected, "link %s", path);
+    gd_status status = gd__match_links(l->o, links, l->strict, &l->places);
+    if (!status) status = note_left(l, links);
+    if (!status) status = gd__visit_links(l->o->chain, root, count_link, l);
     l->twins = status ? NULL : gd__calloc(l->ctx, (size_t)l->links * sizeof *l->twins);
     if (!status && !l->twins) status = GD_NOMEM;
     return status ? status : gd__visit_links(l->o->chain, root, read_link, l);
@@ -558,6 +590,7 @@ static void swap_link(gd_link *a, gd_link *b)
     SWAP(a->step, b->step);
     SWAP(a->rng, b->rng);
     SWAP(a->seeded, b->seeded);
+    if (a->cls->unpack) SWAP(a->data, b->data);
 }
 
 static void number_entries(gd_link *link)
@@ -684,16 +717,24 @@ static void loading_free(loading *l)
     gd__text_free(&l->missing.text);
     gd__text_free(&l->unexpected.text);
     gd__text_free(&l->other.text);
+    json_decref(l->places);
     json_decref(l->json);
 }
 
-gd_status gd_optimizer_unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict)
+static notes notes_of(loading *l, gd_load_problem kind, const char *verb, gd_load_report *report)
 {
-    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
+    return (notes){.text = {.ctx = l->ctx}, .kind = kind, .verb = verb, .report = report};
+}
+
+static gd_status unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict,
+                        gd_load_report *report)
+{
     gd_ctx *ctx = o->ctx;
-    if (o->stepping) return gd_fail(ctx, GD_STATE, "optimizer: loading is not possible inside a step");
-    loading l = {.ctx = ctx, .o = o, .archive = archive, .prefix = prefix ? prefix : ""};
-    l.name.ctx = l.missing.text.ctx = l.unexpected.text.ctx = l.other.text.ctx = ctx;
+    loading l = {.ctx = ctx, .o = o, .archive = archive, .prefix = prefix ? prefix : "", .strict = strict};
+    l.name.ctx = ctx;
+    l.missing = notes_of(&l, GD_LOAD_MISSING, "missing ", report);
+    l.unexpected = notes_of(&l, GD_LOAD_UNEXPECTED, "unexpected ", report);
+    l.other = notes_of(&l, GD_LOAD_SHAPE, "", report);
     int appended = 0;
     gd_status status = make_rooms(&l);
     if (!status) status = parse(&l);
@@ -702,20 +743,44 @@ gd_status gd_optimizer_unpack(gd_optimizer *o, const gd_archive *archive, const 
     if (!status) status = read_attributes(&l);
     if (!status) status = read_links(&l);
     if (!status) status = find_unexpected(&l);
-    if (!status) status = verdict(&l, strict);
+    if (!status) status = verdict(&l);
     if (!status) status = reserve_entries(&l);
     if (!status) status = append_groups(&l, &appended);
     if (!status) status = swap_links(&l);
     if (!status) swap_optimizer(&l, appended);
+    for (int64_t i = 0; l.used && report && !status && i < gd_archive_count(archive); i++)
+        gd__load_report_count_loaded(report, l.used[i]);
     loading_free(&l);
+    return status;
+}
+
+gd_status gd_optimizer_unpack_report(gd_optimizer *o, const gd_archive *archive, const char *prefix,
+                                     bool strict, gd_load_report **report)
+{
+    if (report) *report = NULL;
+    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
+    if (o->stepping) return gd_fail(o->ctx, GD_STATE, "optimizer: loading is not possible inside a step");
+    if (report && !(*report = gd__load_report_new(o->ctx))) return gd_error(o->ctx);
+    return unpack(o, archive, prefix, strict, report ? *report : NULL);
+}
+
+gd_status gd_optimizer_unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict)
+{
+    return gd_optimizer_unpack_report(o, archive, prefix, strict, NULL);
+}
+
+gd_status gd_optimizer_load_report(gd_optimizer *o, const char *path, bool strict, gd_load_report **report)
+{
+    if (report) *report = NULL;
+    if (!o) return GD_ARGUMENT;
+    gd_archive *archive = gd_archive_load(o->ctx, path);
+    gd_status status = archive ? gd_optimizer_unpack_report(o, archive, NULL, strict, report)
+                               : gd_error(o->ctx);
+    gd_archive_free(archive);
     return status;
 }
 
 gd_status gd_optimizer_load(gd_optimizer *o, const char *path, bool strict)
 {
-    if (!o) return GD_ARGUMENT;
-    gd_archive *archive = gd_archive_load(o->ctx, path);
-    gd_status status = archive ? gd_optimizer_unpack(o, archive, NULL, strict) : gd_error(o->ctx);
-    gd_archive_free(archive);
-    return status;
+    return gd_optimizer_load_report(o, path, strict, NULL);
 }

@@ -88,7 +88,7 @@ static void links_that_cannot_be_fused_are_named_as_breaks(void **state)
         "  pass 1: 12 bytes an element: reads update, parameter (8), writes parameter (4); built in\n");
     assert_says("total: 2 passes, 36 bytes an element and step, 8080 bytes of state\n");
     explain("gradient_accumulation(4)", false);
-    assert_says("break: gradient_accumulation; works on whole tensors\n"
+    assert_says("break: gradient_accumulation; works on whole tensors; holds 4040 bytes of state\n"
                 "segment 1: subtracted from the parameters\n");
 }
 

@@ -1,5 +1,10 @@
-/* Adam: average of gradients over root of average of powers (Kingma & Ba 2015).  Bias correction scales the step, so eps
- * is added to the uncorrected root.  AMSGrad keeps the largest average (Reddi, Kale & Kumar 2018).
+/* Adam: average of gradients over root of average of powers (Kingma & Ba 2015).  With c1 = 1 - beta1^t, c2 = 1 - beta2^t
+ *
+ *     eps_at "raw"         alpha m sqrt(c2) / c1 / (sqrt(v) + eps)       their efficient form, end of section 2
+ *     eps_at "corrected"   alpha m / c1 / (sqrt(v / c2) + eps)           their algorithm 1, and PyTorch
+ *
+ * are the same but for the size of eps in the first steps: the second adds eps sqrt(c2) to sqrt(v), a number for the whole
+ * step, so neither costs more than the other.  AMSGrad keeps the largest average (Reddi, Kale & Kumar 2018).
  * State: exp_avg, exp_avg_sq, with amsgrad max_exp_avg_sq.  `inner` acts between the two averages: the squares are of
  * what comes in, the average is of what inner makes of it. */
 #include "gradus/link.h"
@@ -16,6 +21,9 @@ static const gd_field fields[] = {
     GD_POWER,
     GD_FLAG("debiased", true, "correct the averages for their start at zero"),
     GD_INNER("acts on the update after the second moment is taken"),
+    GD_CHOICE(
+        "eps_at", "raw", "raw|corrected",
+        "eps is added to the root as it is, or to the root corrected for its start at zero (as PyTorch does)"),
 };
 
 static const gd_slot slots[] = {{"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}};
@@ -32,14 +40,15 @@ static gd_value adam_rule(gd_rule *r, gd_value u)
         v = gd_rule_max(r, gd_rule_state(r, "max_exp_avg_sq"), v);
         gd_rule_set(r, "max_exp_avg_sq", v);
     }
-    gd_value scale = gd_rule_setting(r, "alpha");
+    gd_value scale = gd_rule_setting(r, "alpha"), eps = gd_rule_setting(r, "eps");
     if (gd_rule_flag(r, "debiased")) {
         gd_value t = gd_rule_step(r);
         gd_value first = gd_rule_sub(r, one, gd_rule_pow(r, beta1, t));
-        gd_value second = gd_rule_sub(r, one, gd_rule_pow(r, beta2, t));
-        scale = gd_rule_mul(r, scale, gd_rule_div(r, gd__rule_root(r, second, power), first));
+        gd_value second = gd__rule_root(r, gd_rule_sub(r, one, gd_rule_pow(r, beta2, t)), power);
+        scale = gd_rule_mul(r, scale, gd_rule_div(r, second, first));
+        if (gd_rule_is(r, "eps_at", "corrected")) eps = gd_rule_mul(r, eps, second);
     }
-    gd_value root = gd_rule_add(r, gd__rule_root(r, v, power), gd_rule_setting(r, "eps"));
+    gd_value root = gd_rule_add(r, gd__rule_root(r, v, power), eps);
     return gd_rule_div(r, gd_rule_mul(r, m, scale), root);
 }
 
@@ -47,10 +56,11 @@ const gd_link_class gd_link_adam = {
     .name = "adam",
     .family = "adaptive",
     .summary = "adaptive moments",
-    .formula = "m = b1 m + (1-b1) u;  v = b2 v + (1-b2) u^2;  m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps)",
+    .formula = "m = beta1 m + (1 - beta1) u;  v = beta2 v + (1 - beta2) u^2;  "
+               "alpha m sqrt(1 - beta2^t) / (1 - beta1^t) / (sqrt(v) + eps)",
     .paper = "Kingma & Ba, Adam: a method for stochastic optimization, ICLR 2015",
     .fields = fields,
-    .field_count = 8,
+    .field_count = 9,
     .slots = slots,
     .slot_count = 3,
     .rule = adam_rule,

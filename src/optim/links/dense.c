@@ -322,6 +322,18 @@ static int group_size(gd_link *link, gd_var *var)
     return gd_link_flag(link, "concat_params") ? gd_var_count(var) : 1;
 }
 
+/* The matrix, and both ends of the pair as vectors. */
+int64_t gd__dense_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    int64_t bytes = 0;
+    int each = gd_link_flag(link, "concat_params") ? count : 1;
+    for (int i = 0; i < count; i += each) {
+        int64_t n, item = gd__vector_item(params + i, each, &n);
+        bytes += (n * n + 2 * n) * item;
+    }
+    return bytes;
+}
+
 gd_status gd__dense_update(gd_link *link, gd_var *var, gd_dense_fn fn)
 {
     gd_tensor *const *params = gd_var_params(var), *const *update = gd_var_read_update(var);

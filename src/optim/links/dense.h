@@ -68,6 +68,7 @@ typedef struct gd_dense {
 /* Takes the pair into the matrix, or leaves it out. */
 typedef gd_status (*gd_dense_fn)(gd_dense *d);
 
+int64_t gd__dense_bytes(const gd_link *link, gd_tensor *const *params, int count);
 extern const gd_slot gd__dense_slots[3];
 extern const char *const gd__dense_scalars[];
 
@@ -92,7 +93,7 @@ GD_NODISCARD gd_status gd__vector_add(gd_dense *d, gd_tensor *x, double a, gd_te
 #define GD_DENSE_CLASS(NAME, field_list)                                                                     \
     .name = #NAME, .family = "quasi_newton", .fields = field_list,                                           \
     .field_count = (int)(sizeof field_list / sizeof *field_list), .slots = gd__dense_slots, .slot_count = 3, \
-    .scalars = gd__dense_scalars, .update = NAME##_update, .apply = gd__dense_apply,                         \
-    .hessian = gd__dense_hessian
+    .scalars = gd__dense_scalars, .state_bytes = gd__dense_bytes, .update = NAME##_update,                   \
+    .apply = gd__dense_apply, .hessian = gd__dense_hessian
 
 #endif

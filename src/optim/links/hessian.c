@@ -1,5 +1,6 @@
 /* The full Hessian and ways to solve with it. */
 #include "optim/links/hessian.h"
+#include "optim/layout.h"
 
 #include "optim/links/vectors.h"
 #include "tensor/linalg.h"
@@ -54,6 +55,13 @@ static gd_tensor *by_products(gd_link *link, gd_var *var, gd_hvp_method method, 
         gd_scope_end(ctx);
     }
     return status ? NULL : h;
+}
+
+int64_t gd__matrix_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    (void)link;
+    int64_t n, item = gd__vector_item(params, count, &n);
+    return n * n * item;
 }
 
 gd_tensor *gd__hessian_matrix(gd_link *link, gd_var *var, double h)

@@ -28,4 +28,7 @@ gd_tensor *gd__linop_matrix(const gd_linop *a, bool *inverse);
  * the inverse of a Hessian is M.  New; NULL without an error where something is not finite. */
 gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor);
 
+/* One matrix over all parameters, for gd_link_class. */
+int64_t gd__matrix_bytes(const gd_link *link, gd_tensor *const *params, int count);
+
 #endif

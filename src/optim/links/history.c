@@ -54,6 +54,14 @@ gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_
     return GD_OK;
 }
 
+int64_t gd__history_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    int64_t n, item = gd__vector_item(params, count, &n),
+               rows = (int64_t)gd_link_real(link, "history_size", NULL) + 1;
+    return gd__slots_bytes(2, params, count) + 2 * rows * n * item +
+           3 * rows * rows * (int64_t)sizeof(double);
+}
+
 void gd__history_close(gd_history *h)
 {
     gd__free(h->layout.ctx, h->s_dots, 2 * (size_t)h->rows * sizeof *h->s_dots);

@@ -34,6 +34,8 @@ typedef struct gd_pair_rules {
 } gd_pair_rules;
 
 GD_NODISCARD gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_ss);
+/* Of all that stands above, for gd_link_class. */
+int64_t gd__history_bytes(const gd_link *link, gd_tensor *const *params, int count);
 void gd__history_close(gd_history *h);
 /* Adds the pair since the last call, if there was one and the rules take it.  with_dots: s_dots and y_dots are made on the
  * way, for gd__history_combine with the same update. */

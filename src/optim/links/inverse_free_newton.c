@@ -92,5 +92,6 @@ const gd_link_class gd_link_inverse_free_newton = {
     .update = inverse_free_update,
     .apply = inverse_free_apply,
     .hessian = inverse_free_hessian,
+    .state_bytes = gd__matrix_bytes,
     .needs_closure = true,
 };

@@ -154,6 +154,7 @@ const gd_link_class gd_link_lbfgs = {
     .field_count = 10,
     .slots = slots,
     .slot_count = 2,
+    .state_bytes = gd__history_bytes,
     .step = lbfgs_step,
     .update = lbfgs_update,
     .apply = lbfgs_apply,

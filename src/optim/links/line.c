@@ -58,7 +58,7 @@ static gd_status look_again(gd_line *line, bool *downhill)
     const gd_layout *l = &line->layout;
     gd_tensor *const *grad = gd_var_grad(line->var);
     double gg = 0, uu = 0;
-    line->update = gd_var_update(line->var);
+    line->update = gd_var_read_update(line->var);
     if (!grad || !line->update) return gd_error(l->ctx);
     gd_status status = gd__list_dot(l, grad, line->update, &line->slope);
     if (!status) status = gd__list_dot(l, grad, grad, &gg);

@@ -21,7 +21,7 @@ const gd_link_class gd_link_lion = {
     .name = "lion",
     .family = "adaptive",
     .summary = "sign of momentum",
-    .formula = "sign(b1 m + (1-b1) u);  m = b2 m + (1-b2) u",
+    .formula = "d = sign(beta1 m + (1 - beta1) u);  m = beta2 m + (1 - beta2) u;  d",
     .paper = "Chen et al., Symbolic discovery of optimization algorithms, NeurIPS 2023",
     .fields = fields,
     .field_count = 2,

@@ -167,6 +167,7 @@ const gd_link_class gd_link_lsr1 = {
     .field_count = 9,
     .slots = slots,
     .slot_count = 2,
+    .state_bytes = gd__history_bytes,
     .step = lsr1_step,
     .update = lsr1_update,
     .apply = lsr1_apply,

@@ -7,9 +7,12 @@
 
 #include <math.h>
 
-#define MOMENTUM    GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "weight of the past")
-#define DAMPENING   GD_REAL("dampening", 0, -INFINITY, INFINITY, "taken off the weight of the update")
-#define INIT(first) GD_CHOICE("ema_init", first, "zeros|update", "where the velocity starts")
+#define MOMENTUM  GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "weight of the past")
+#define DAMPENING GD_REAL("dampening", 0, -INFINITY, INFINITY, "taken off the weight of the update")
+#define INIT(first)                                                                                   \
+    GD_CHOICE("ema_init", first, "zeros|update",                                                      \
+              "where the velocity starts: at zero, as PyTorch's SGD has it, or at the first update, " \
+              "which makes the first step of a sum 1 + momentum times as long")
 
 static const gd_field heavy_ball_fields[] = {MOMENTUM,
                                              DAMPENING,
@@ -58,7 +61,7 @@ const gd_link_class gd_link_heavy_ball = {
     .name = "heavy_ball",
     .family = "momentum",
     .summary = "momentum: a decaying sum of updates",
-    .formula = "v = momentum v + (1 - dampening) u;  v",
+    .formula = "v_0 = u;  v = momentum v + (1 - dampening) u;  v",
     .paper = "Polyak, Some methods of speeding up the convergence of iteration methods, 1964",
     .fields = heavy_ball_fields,
     .field_count = 6,
@@ -71,7 +74,7 @@ const gd_link_class gd_link_ema = {
     .name = "ema",
     .family = "momentum",
     .summary = "exponential moving average of updates",
-    .formula = "v = momentum v + (1 - momentum) u;  v",
+    .formula = "v = momentum v + (1 - momentum) (1 - dampening) u;  v",
     .fields = ema_fields,
     .field_count = 6,
     .slots = slots,

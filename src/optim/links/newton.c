@@ -92,5 +92,6 @@ const gd_link_class gd_link_newton = {
     .update = newton_update,
     .apply = newton_apply,
     .hessian = newton_hessian,
+    .state_bytes = gd__matrix_bytes,
     .needs_closure = true,
 };

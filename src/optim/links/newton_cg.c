@@ -3,6 +3,7 @@
  * Negative curvature does not stop it (the system still has a solution), but an update that is not downhill is not handed
  * on: then it is what had been reached when negative curvature was first met, or b itself.
  * State: the solution before, with warm_start.  Cost: a product an iteration. */
+#include "optim/link.h"
 #include "optim/links/krylov.h"
 #include "optim/links/products.h"
 #include "optim/links/vectors.h"
@@ -81,6 +82,11 @@ static gd_status newton_cg_apply(gd_link *link, gd_var *var)
     return status;
 }
 
+static int64_t solution_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    return gd_link_flag(link, "warm_start") ? gd__slots_bytes(1, params, count) : 0;
+}
+
 const gd_link_class gd_link_newton_cg = {
     .name = "newton_cg",
     .family = "second_order",
@@ -93,6 +99,7 @@ const gd_link_class gd_link_newton_cg = {
     .field_count = sizeof fields / sizeof *fields,
     .slots = slots,
     .slot_count = 1,
+    .state_bytes = solution_bytes,
     .apply = newton_cg_apply,
     .needs_closure = true,
 };

@@ -25,7 +25,8 @@
          .choices = "global",                                                                  \
          .structural = true,                                                                   \
          .whole = true,                                                                        \
-         .help = "axes of the norm; none: the whole tensor; \"global\": all tensors"},         \
+         .help = "none: each tensor has its norm; \"global\": all together have one, as "      \
+                 "PyTorch's clip_grad_norm_; numbers: along those axes"},                      \
         GD_FLAG("inverse_dims", false, "take the norm along the axes that dim does not name"), \
         {.name = "min_size",                                                                   \
          .kinds = GD_SET_REAL,                                                                 \

@@ -53,7 +53,7 @@ const gd_link_class gd_link_rmsprop = {
     .name = "rmsprop",
     .family = "adaptive",
     .summary = "divides by the root of an average of squares",
-    .formula = "v = s v + (1-s) u^2;  u / (sqrt(v) + eps)",
+    .formula = "v = smoothing v + (1 - smoothing) u^2;  u / (sqrt(v) + eps)",
     .paper = "Tieleman & Hinton, Lecture 6.5, Coursera 2012",
     .fields = fields,
     .field_count = 8,
