@@ -69,7 +69,7 @@ def program(code):
         and not re.search(rf"^static .*\b{name}\(", "\n".join(outside), re.M)
     ]
     return "\n".join(
-        ["#include <gradus/gradus.h>", "#include <math.h>", "#include <stdio.h>", *outside, "void example(void);"]
+        ["#include <gradus/gradus.h>", "#include <math.h>", "#include <stdio.h>", "#include <string.h>", *outside, "void example(void);"]
         + ["void example(void)", "{", *declared, body, "}", ""]
     )
 
