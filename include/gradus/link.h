@@ -391,7 +391,8 @@ GD_NODISCARD gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, 
                                             gd_tensor *const *grads, gd_tensor *loss, int count);
 GD_NODISCARD gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                            gd_tensor *const *grads, gd_tensor *loss, int count);
-/* The same with states that the caller keeps instead of the link, one a tensor, and the link's own settings. */
+/* The same with states that the caller keeps instead of the link, one a tensor, and the link's own settings; those that
+ * have one value for the whole step are the ones in force. */
 typedef struct gd_states gd_states;
 gd_states *gd_states_new(gd_link *link, int count);                       /* new; holds the link */
 void gd_states_free(gd_states *states);                                   /* NULL is fine */

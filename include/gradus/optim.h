@@ -89,7 +89,8 @@ GD_NODISCARD gd_status gd_optimizer_set(gd_optimizer *optimizer, int group, cons
 /* A schedule for a setting, as text: "warmup(100, cosine(0.1, 0.001, 1000))"; a function of the step from 0, where steps
  * that let no update through (gradient_accumulation) do not count.  -1: for all groups, also those added later, but for
  * groups with a value or schedule of their own, which keep it; VALUE: every group has.  PARSE: a value of the schedule, at
- * whatever step, is none that the setting takes; a whole-number setting takes only whole values. */
+ * whatever step, is none that the setting takes; a whole-number setting takes only whole values.
+ * A setting that a link reads where it begins (a first radius) has the number of that step. */
 GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group, const char *key,
                                              const char *schedule);
 /* The same for the parameters whose names match.  Those of a group of which only some match leave it for a group of their

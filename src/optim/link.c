@@ -296,7 +296,9 @@ static gd_status check_child(gd_link *link, int field, gd_link *child)
     if (child->owned)
         return gd_fail(ctx, GD_STATE, "%s: the link '%s' is already in a chain", name, child->cls->name);
     if (is_below(link, child)) return gd_fail(ctx, GD_CYCLE, "%s: a link cannot be below itself", name);
-    return link->optimizer ? gd__link_adopt(child, link->optimizer) : GD_OK;
+    if (!link->optimizer) return GD_OK;
+    gd_status status = gd__groups_fit(link->optimizer, child);
+    return status ? status : gd__link_adopt(child, link->optimizer);
 }
 
 /* After the children of this field and of those before it: paths of links in files are numbers of children, so they may
@@ -328,6 +330,7 @@ gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
     link->value[field].kind = GD_SET_CHAIN;
     child->owned = true;
     gd__link_changed(link);
+    if (link->optimizer) gd__groups_look_again(link->optimizer);
     return GD_OK;
 }
 

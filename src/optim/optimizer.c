@@ -405,6 +405,38 @@ gd_group_setting *gd__group_key(gd_optimizer *o, gd_group *g, const char *key)
     return &g->setting[g->settings++];
 }
 
+/* Every setting of groups, and what is for all: those of group -1. */
+static gd_group_setting *setting_at(gd_optimizer *o, int group, int i)
+{
+    gd_group *g = group < 0 ? &o->all : &o->group[group];
+    return i < g->settings ? &g->setting[i] : NULL;
+}
+
+gd_status gd__groups_fit(gd_optimizer *o, gd_link *child)
+{
+    gd_status status = GD_OK;
+    const gd_group_setting *s;
+    for (int g = -1; g < o->groups; g++)
+        for (int i = 0; !status && (s = setting_at(o, g, i)); i++) {
+            bool scheduled = s->schedule.kind != GD_SCHEDULE_INVALID;
+            key_check k = {.key = s->key, .value = &s->value, .ctx = o->ctx};
+            k.schedule = scheduled ? &s->schedule : NULL;
+            status = gd__visit_links(child, "", check_key, &k);
+        }
+    return status;
+}
+
+void gd__groups_look_again(gd_optimizer *o)
+{
+    gd_group_setting *s;
+    for (int g = -1; g < o->groups; g++)
+        for (int i = 0; (s = setting_at(o, g, i)); i++) {
+            s->shapes = gd__shapes(o->chain, s->key);
+            s->whole = takes_whole(o->chain, s->key);
+        }
+    gd__groups_changed(o);
+}
+
 /* Puts a value, whose list it takes, and a schedule or none in place of what was there. */
 static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting value, gd_schedule schedule)
 {

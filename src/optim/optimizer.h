@@ -260,6 +260,10 @@ gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_set
                           const gd_schedule *schedule);
 /* Must follow every change of groups: which group, whose setting, which number. */
 void gd__groups_changed(gd_optimizer *optimizer);
+/* Do a link that is to join the chain, and those below it, take what groups and schedules have for them? */
+gd_status gd__groups_fit(gd_optimizer *optimizer, gd_link *child);
+/* After the chain got other links: what settings do to them. */
+void gd__groups_look_again(gd_optimizer *optimizer);
 /* Before a step: schedules say their numbers, and settings that links have once a step are the same for all parameters. */
 gd_status gd__settings_begin(gd_optimizer *optimizer);
 /* Does some link read this setting when its program is made? */

@@ -1,6 +1,16 @@
 /* Parameter groups and schedules. */
 #include "optim/optim_support.h"
 
+static gd_value as_it_is(gd_rule *r, gd_value update)
+{
+    (void)r;
+    return update;
+}
+
+static const gd_field narrow_fields[] = {GD_REAL("momentum", 0.5, 0, 1, "a number")};
+static const gd_link_class narrow = {
+    .name = "tx_narrow", .fields = narrow_fields, .field_count = 1, .rule = as_it_is};
+
 static gd_link *top(const problem *x, int i) { return gd_link_child_at(gd_optimizer_chain(x->o), i); }
 
 static void groups_have_settings_of_their_own(void **state)
@@ -312,6 +322,22 @@ static void under_gradient_accumulation_schedules_and_counters_count_what_comes_
     }
 }
 
+static void a_link_that_joins_later_has_what_the_groups_say(void **state)
+{
+    problem x = open_problem(CTX(state), "heavy_ball(0.5) | probe_a");
+    OK(gd_optimizer_set(x.o, -1, "momentum", 0.75));
+    OK(gd_optimizer_schedule(x.o, 0, "knob", "linear(2, 8, 3)"));
+    gd_link *child = gd_chain(x.ctx, "nag(0.5)");
+    OK(gd_link_set_child(top(&x, 1), "child", child));
+    assert_true(gd_link_real(child, "momentum", x.p) == 0.75);
+    /* what it does not take is said now, and it does not join */
+    OK(gd_optimizer_set(x.o, -1, "momentum", 7));
+    assert_int_equal(gd_link_set_child(top(&x, 1), "child", gd_link_new(x.ctx, &narrow)), GD_PARSE);
+    assert_error(x.ctx, GD_PARSE, "group: tx_narrow: momentum is 7, must be from 0 to 1");
+    assert_ptr_equal(gd_link_child(top(&x, 1), "child"), child);
+    close_problem(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +352,7 @@ int main(void)
         CASE(a_schedule_may_change_what_shapes_a_program),
         CASE(a_number_set_by_hand_ends_its_schedule),
         CASE(wrong_schedules_are_refused),
+        CASE(a_link_that_joins_later_has_what_the_groups_say),
         CASE(a_schedule_that_leaves_the_range_at_any_step_is_refused),
         CASE(a_groups_own_value_wins_over_a_schedule_for_all),
         CASE(a_schedule_for_all_that_reaches_no_group_is_refused),
