@@ -1,5 +1,6 @@
 /* Kernels: compiled from source by NVRTC, kept in memory, and as cubins on disk under a name made of source,
  * architecture and driver.  The folder is the private cache folder of compiled programs. */
+#define _GNU_SOURCE /* mkostemp */
 #include "plugin.h"
 #include "base/kernel_cache.h"
 
@@ -55,39 +56,40 @@ char *cuda_compile(const cuda_api *api, const char *source, const char *architec
 
 /* ---- the disk ---- */
 
-static bool name_file(const char *folder, const gd_digest *digest, char path[GD_PATH])
+static void name_file(const gd_digest *digest, char name[64])
 {
-    int n = snprintf(path, GD_PATH, "%s/gd-%016llx%016llx.cubin", folder, (unsigned long long)digest->a,
-                     (unsigned long long)digest->b);
-    return n > 0 && n < GD_PATH;
+    snprintf(name, 64, "gd-%016llx%016llx.cubin", (unsigned long long)digest->a,
+             (unsigned long long)digest->b);
 }
 
-static char *read_cached(const char *path)
+/* The checked copy of a cubin; NULL when there is none. */
+static char *read_cached(const gd_cache *cache, const char *name, const gd_digest *digest)
 {
-    if (!gd__cache_intact(path)) return NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int copy = gd__cache_copy(cache, name, digest);
     struct stat info;
     char *data = NULL;
-    /* with the seal behind the cubin, which the loader ignores */
-    if (fd >= 0 && fstat(fd, &info) == 0 && (data = malloc((size_t)info.st_size)) &&
-        read(fd, data, (size_t)info.st_size) != (ssize_t)info.st_size) {
+    if (copy >= 0 && fstat(copy, &info) == 0 && (data = malloc((size_t)info.st_size)) &&
+        pread(copy, data, (size_t)info.st_size, 0) != (ssize_t)info.st_size) {
         free(data);
         data = NULL;
     }
-    if (fd >= 0) close(fd);
+    if (copy >= 0) close(copy);
     return data;
 }
 
-static void write_cached(const char *folder, const char *path, const char *data, size_t size)
+static void write_cached(const gd_cache *cache, const char *name, const gd_digest *digest, const char *data,
+                         size_t size)
 {
     char temporary[GD_PATH];
-    int n = snprintf(temporary, sizeof temporary, "%s/tmp-XXXXXX", folder);
-    int fd = n > 0 && n < GD_PATH ? mkstemp(temporary) : -1;
+    int n = snprintf(temporary, sizeof temporary, "%s/tmp-XXXXXX", cache->path);
+    int fd = n > 0 && n < GD_PATH ? mkostemp(temporary, O_CLOEXEC) : -1;
     if (fd < 0) return;
+    const char *made = strrchr(temporary, '/') + 1;
     bool good = write(fd, data, size) == (ssize_t)size;
-    good = close(fd) == 0 && good && gd__cache_seal(temporary) && rename(temporary, path) == 0;
-    if (!good) unlink(temporary);
-    gd__cache_trim(folder);
+    good = close(fd) == 0 && good && gd__cache_seal(cache, made, digest) &&
+           renameat(cache->fd, made, cache->fd, name) == 0;
+    if (!good) unlinkat(cache->fd, made, 0);
+    gd__cache_trim(cache);
 }
 
 /* ---- loading ---- */
@@ -107,11 +109,11 @@ static gd_digest digest_of(gd_device *device, const char *source)
     return d;
 }
 
-static gd_status compile_and_load(gd_device *device, const char *key, const char *source, const char *folder,
-                                  const char *path, CUmodule *module)
+static gd_status compile_and_load(gd_device *device, const char *key, const char *source,
+                                  const gd_cache *cache, const gd_digest *digest, CUmodule *module)
 {
     cuda_state *s = cuda_of(device);
-    char architecture[16], log[700];
+    char architecture[16], log[700], name[64];
     size_t size = 0;
     snprintf(architecture, sizeof architecture, "sm_%d%d", s->major, s->minor);
     char *cubin = cuda_compile(&s->api, source, architecture, &size, log, sizeof log);
@@ -119,7 +121,8 @@ static gd_status compile_and_load(gd_device *device, const char *key, const char
         return device->host->fail(device->ctx, GD_DEVICE, "%s: the kernel '%s' does not compile: %s",
                                   device->name, key, log);
     CUresult result = s->api.cuModuleLoadData(module, cubin);
-    if (result == CUDA_SUCCESS && folder) write_cached(folder, path, cubin, size);
+    name_file(digest, name);
+    if (result == CUDA_SUCCESS && cache) write_cached(cache, name, digest, cubin, size);
     free(cubin);
     char what[128];
     snprintf(what, sizeof what, "loading the kernel '%s'", key);
@@ -130,12 +133,17 @@ static gd_status compile_and_load(gd_device *device, const char *key, const char
 static gd_status make_module(gd_device *device, const char *key, const char *source, const gd_digest *digest,
                              CUmodule *module)
 {
-    char folder[GD_PATH], path[GD_PATH];
-    bool cached = gd__cache_folder(device->ctx, folder) && name_file(folder, digest, path);
-    char *cubin = cached ? read_cached(path) : NULL;
+    gd_cache cache;
+    char name[64];
+    name_file(digest, name);
+    bool cached = gd__cache_open(device->ctx, &cache);
+    char *cubin = cached ? read_cached(&cache, name, digest) : NULL;
     bool loaded = cubin && cuda_of(device)->api.cuModuleLoadData(module, cubin) == CUDA_SUCCESS;
     free(cubin);
-    return loaded ? GD_OK : compile_and_load(device, key, source, cached ? folder : NULL, path, module);
+    gd_status status = loaded ? GD_OK
+                              : compile_and_load(device, key, source, cached ? &cache : NULL, digest, module);
+    if (cached) gd__cache_close(&cache);
+    return status;
 }
 
 static gd_status find_module(gd_device *device, const char *key, const char *source, cuda_module **found)

@@ -1,5 +1,8 @@
 /* Compiled kernels on disk: the private folder, sealed files, limits. */
+#define _GNU_SOURCE /* memfd_create */
 #include "base/kernel_cache.h"
+
+#include "base/safe_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,29 +47,6 @@ void gd__digest_text(gd_digest *d, const char *text) { gd__digest_add(d, text, s
 
 /* ---- the folder ---- */
 
-static bool is_private(const char *folder)
-{
-    struct stat s;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return false;
-    bool ours = fstat(fd, &s) == 0 && s.st_uid == geteuid() && !(s.st_mode & 077);
-    close(fd);
-    return ours;
-}
-
-/* Makes a folder and the one above it, if they are not there. */
-static void make_folder(const char *folder)
-{
-    char above[GD_PATH];
-    snprintf(above, sizeof above, "%s", folder);
-    char *slash = strrchr(above, '/');
-    if (slash && slash != above) {
-        *slash = 0;
-        mkdir(above, 0700);
-    }
-    mkdir(folder, 0700);
-}
-
 static bool name_folder(const gd_ctx *ctx, char folder[GD_PATH])
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -82,27 +63,46 @@ static bool name_folder(const gd_ctx *ctx, char folder[GD_PATH])
     return true;
 }
 
-bool gd__cache_folder(const gd_ctx *ctx, char folder[GD_PATH])
+bool gd__cache_open(const gd_ctx *ctx, gd_cache *cache)
 {
-    if (!name_folder(ctx, folder)) return false;
-    if (access(folder, F_OK) && errno == ENOENT) make_folder(folder);
-    return is_private(folder);
+    cache->passing = false;
+    if (!name_folder(ctx, cache->path)) return false;
+    cache->fd = gd__open_safe_folder(cache->path);
+    return cache->fd >= 0;
 }
 
-bool gd__cache_private(char folder[GD_PATH])
+static bool make_passing(gd_cache *cache, const char *where)
+{
+    int n = snprintf(cache->path, GD_PATH, "%s/gradus-XXXXXX", where);
+    if (n >= GD_PATH - 64 || !mkdtemp(cache->path)) return false;
+    cache->fd = gd__open_safe_folder(cache->path);
+    if (cache->fd < 0) rmdir(cache->path);
+    return cache->fd >= 0;
+}
+
+bool gd__cache_open_passing(gd_cache *cache)
 {
     const char *tmp = getenv("TMPDIR");
-    int n = snprintf(folder, GD_PATH, "%s/gradus-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
-    return n < GD_PATH - 64 && mkdtemp(folder) != NULL;
+    cache->passing = true;
+    return (tmp && *tmp == '/' && make_passing(cache, tmp)) || make_passing(cache, "/tmp");
 }
 
-void gd__cache_remove_private(const char *folder)
+static DIR *list_folder(const gd_cache *cache)
 {
-    DIR *dir = opendir(folder);
-    if (!dir) return;
-    for (struct dirent *entry; (entry = readdir(dir));) unlinkat(dirfd(dir), entry->d_name, 0);
-    closedir(dir);
-    rmdir(folder);
+    int fd = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (fd >= 0 && !dir) close(fd);
+    return dir;
+}
+
+void gd__cache_close(gd_cache *cache)
+{
+    DIR *dir = cache->passing ? list_folder(cache) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) unlinkat(cache->fd, entry->d_name, 0);
+    if (dir) closedir(dir);
+    if (cache->passing) rmdir(cache->path);
+    close(cache->fd);
+    cache->fd = -1;
 }
 
 /* ---- sealed files ---- */
@@ -110,15 +110,15 @@ void gd__cache_remove_private(const char *folder)
 typedef struct seal {
     char word[8];
     uint64_t length;
-    gd_digest digest;
+    gd_digest digest, key;
 } seal;
 
-static const char seal_word[8] = "gradus1";
+static const char seal_word[8] = "gradus2";
 
 /* A regular file of ours that only we can write, opened; -1 if it is not that. */
-static int open_ours(const char *path, int flags, struct stat *s)
+static int open_ours(const gd_cache *cache, const char *name, int flags, struct stat *s)
 {
-    int fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(cache->fd, name, flags | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return -1;
     if (fstat(fd, s) == 0 && S_ISREG(s->st_mode) && s->st_uid == geteuid() && !(s->st_mode & 022) &&
         s->st_size > 0 && s->st_size < LONGEST)
@@ -153,47 +153,60 @@ static bool write_fully(int fd, const void *data, size_t size)
     return true;
 }
 
-/* The digest of the first `length` bytes. */
-static bool digest_file(int fd, uint64_t length, gd_digest *digest)
+static bool same_digest(const gd_digest *x, const gd_digest *y) { return x->a == y->a && x->b == y->b; }
+
+/* The digest of the next `length` bytes, which are also written to `copy` unless that is negative. */
+static bool digest_file(int fd, uint64_t length, int copy, gd_digest *digest)
 {
     char block[16384];
     *digest = (gd_digest){0};
     while (length) {
         size_t n = length < sizeof block ? (size_t)length : sizeof block;
-        if (!read_fully(fd, block, n)) return false;
+        if (!read_fully(fd, block, n) || (copy >= 0 && !write_fully(copy, block, n))) return false;
         gd__digest_add(digest, block, n);
         length -= n;
     }
     return true;
 }
 
-bool gd__cache_intact(const char *path)
+/* The digest is of the bytes as they were copied: nobody can change the file between the check and the use. */
+static bool copy_checked(int fd, uint64_t size, const gd_digest *key, int copy)
 {
-    struct stat s;
     seal found;
     gd_digest digest;
-    int fd = open_ours(path, O_RDONLY, &s);
-    if (fd < 0) return false;
-    uint64_t size = (uint64_t)s.st_size, length = size - sizeof found;
-    bool intact = size > sizeof found && digest_file(fd, length, &digest) &&
-                  read_fully(fd, &found, sizeof found) && !memcmp(found.word, seal_word, sizeof found.word) &&
-                  found.length == length && found.digest.a == digest.a && found.digest.b == digest.b;
-    if (intact) (void)futimens(fd, NULL);
-    close(fd);
-    return intact;
+    uint64_t length = size - sizeof found;
+    return size > sizeof found && digest_file(fd, length, copy, &digest) &&
+           read_fully(fd, &found, sizeof found) && !memcmp(found.word, seal_word, sizeof found.word) &&
+           found.length == length && same_digest(&found.digest, &digest) && same_digest(&found.key, key) &&
+           fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 }
 
-bool gd__cache_seal(const char *path)
+int gd__cache_copy(const gd_cache *cache, const char *name, const gd_digest *key)
 {
     struct stat s;
-    seal new = {.length = 0};
+    int fd = open_ours(cache, name, O_RDONLY, &s);
+    if (fd < 0) return -1;
+    int copy = memfd_create("gradus", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (copy >= 0 && !copy_checked(fd, (uint64_t)s.st_size, key, copy)) {
+        close(copy);
+        copy = -1;
+    }
+    if (copy >= 0) (void)futimens(fd, NULL);
+    close(fd);
+    return copy;
+}
+
+bool gd__cache_seal(const gd_cache *cache, const char *name, const gd_digest *key)
+{
+    struct stat s;
+    seal new = {.key = *key};
     /* compilers follow the umask: make it ours alone before looking at it */
-    if (chmod(path, 0600)) return false;
-    int fd = open_ours(path, O_RDWR, &s);
+    if (fchmodat(cache->fd, name, 0600, 0)) return false;
+    int fd = open_ours(cache, name, O_RDWR, &s);
     if (fd < 0) return false;
     memcpy(new.word, seal_word, sizeof new.word);
     new.length = (uint64_t)s.st_size;
-    bool done = digest_file(fd, new.length, &new.digest) && write_fully(fd, &new, sizeof new);
+    bool done = digest_file(fd, new.length, -1, &new.digest) && write_fully(fd, &new, sizeof new);
     return close(fd) == 0 && done;
 }
 
@@ -232,9 +245,9 @@ static census take_census(DIR *dir)
     return all;
 }
 
-void gd__cache_trim(const char *folder)
+void gd__cache_trim(const gd_cache *cache)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = list_folder(cache);
     if (!dir) return;
     for (int rounds = 0; rounds < GD_CACHE_FILES; rounds++) {
         census all = take_census(dir);

@@ -1,9 +1,11 @@
 /* Compiled kernels on disk.
  *
- *   FOLDER/gd-0123456789abcdef0123456789abcdef.so     a shared object (or .cubin), then 32 bytes: word, length, digest
+ *   FOLDER/gd-0123456789abcdef0123456789abcdef.so     a shared object (or .cubin), then the seal of 48 bytes: word, length,
+ *                                                     digest, key of the program it was made from
  *   FOLDER/tmp-XXXXXX.c, .so                          being made; renamed when done, deleted when an hour old
  *
- * The folder must be ours alone (no link, owner, 0700): what lies in it is executed.  The seal shows damage, not malice:
+ * What lies in the folder is executed, so it must be ours alone and stay where it is (base/safe_folder.h).  It is held by a
+ * descriptor, and a file is loaded from the copy in memory that was checked.  The seal shows damage and mix-ups, not malice:
  * whoever can write into the folder is us. */
 #ifndef GD_BASE_KERNEL_CACHE_H
 #define GD_BASE_KERNEL_CACHE_H
@@ -21,18 +23,27 @@ typedef struct gd_digest {
 void gd__digest_add(gd_digest *d, const void *data, size_t size);
 void gd__digest_text(gd_digest *d, const char *text); /* with its end, so that pieces do not run together */
 
-/* The folder for compiled kernels: the context's, else under XDG_CACHE_HOME or HOME.  Made if it is not there.  False
- * when there is none that is safe. */
-bool gd__cache_folder(const gd_ctx *ctx, char folder[GD_PATH]);
-/* A new private folder in TMPDIR or /tmp, for when there is no cache. */
-bool gd__cache_private(char folder[GD_PATH]);
-void gd__cache_remove_private(const char *folder);
+/* A folder for kernels, held open. */
+typedef struct gd_cache {
+    int fd;
+    bool passing;       /* deleted when it is closed */
+    char path[GD_PATH]; /* for compilers */
+} gd_cache;
 
-/* True for a sealed, undamaged file of ours that nobody else may write; it then counts as used just now. */
-bool gd__cache_intact(const char *path);
+/* The context's folder, else one under XDG_CACHE_HOME or HOME.  Made if it is not there.  False when there is none that
+ * is safe. */
+bool gd__cache_open(const gd_ctx *ctx, gd_cache *cache);
+/* A new folder in TMPDIR or /tmp, for when there is no cache; false when nothing there is safe. */
+bool gd__cache_open_passing(gd_cache *cache);
+void gd__cache_close(gd_cache *cache);
+
+/* A copy in memory of a sealed, undamaged file of ours that nobody else may write and that was made for `key`; the file
+ * then counts as used just now.  Returns a descriptor of the copy, without the seal, which nobody can change any more;
+ * -1 when there is no such file. */
+int gd__cache_copy(const gd_cache *cache, const char *name, const gd_digest *key);
 /* Makes a fresh file private and appends the seal. */
-bool gd__cache_seal(const char *path);
+bool gd__cache_seal(const gd_cache *cache, const char *name, const gd_digest *key);
 /* Deletes the files used least recently until the folder is within its limits, and leftovers. */
-void gd__cache_trim(const char *folder);
+void gd__cache_trim(const gd_cache *cache);
 
 #endif

@@ -325,14 +325,33 @@ typedef struct order {
     const gd_program *p;
     const gd_pass *pass;
     const char *source; /* prelude included */
+    gd_digest key;      /* of the source and all that the result depends on */
     char name[48];      /* of the file */
     void *handle;
     gd_kernel_fn fn;
 } order;
 
-static bool load(order *o, const char *path)
+/* A name of the descriptor that no other object has: the loader knows objects by their name, and would take a number that
+ * was used before for the object it then meant.  Every bit of the key becomes a piece of path that leads nowhere. */
+static void spell_path(const order *o, int fd, char path[512])
 {
+    int n = snprintf(path, 512, "/proc/self/fd");
+    for (int bit = 0; bit < 128; bit++) {
+        uint64_t half = bit < 64 ? o->key.a : o->key.b;
+        n += snprintf(path + n, 512 - (size_t)n, half >> bit % 64 & 1 ? "/." : "/");
+    }
+    snprintf(path + n, 512 - (size_t)n, "/%d", fd);
+}
+
+/* Loads the checked copy of a file; false when there is none, or none that is right. */
+static bool load(order *o, const gd_cache *cache, const char *name)
+{
+    char path[512];
+    int copy = gd__cache_copy(cache, name, &o->key);
+    if (copy < 0) return note(o->all, "cannot read back %s/%s", cache->path, name);
+    spell_path(o, copy, path);
     o->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    close(copy); /* what is loaded stays */
     if (!o->handle) {
         const char *why = dlerror();
         return note(o->all, "cannot load a compiled program: %s", why ? why : "?");
@@ -347,7 +366,7 @@ static bool load(order *o, const char *path)
 }
 
 /* Writes the source into a new file, whose name ends in .c. */
-static bool write_source(order *o, char path[GD_PATH])
+static bool write_source(order *o, char *path)
 {
     size_t left = strlen(o->source);
     const char *at = o->source;
@@ -365,20 +384,19 @@ static bool write_source(order *o, char path[GD_PATH])
     return done ? true : note(o->all, "cannot write %s: %s", path, strerror(errno));
 }
 
-/* Compiles in `folder`, loads the result and only then gives it its name there. */
-static bool make(order *o, const char *folder)
+/* Compiles in the folder, loads the result and only then gives it its name there. */
+static bool make(order *o, const gd_cache *cache)
 {
-    char source[GD_PATH], object[GD_PATH + 8], path[GD_PATH + 64];
-    snprintf(source, sizeof source, "%s/tmp-XXXXXX.c", folder);
+    char source[GD_PATH + 16], object[GD_PATH + 24];
+    snprintf(source, sizeof source, "%s/tmp-XXXXXX.c", cache->path);
     if (!write_source(o, source)) return false;
     snprintf(object, sizeof object, "%.*s.so", (int)strlen(source) - 2, source);
-    snprintf(path, sizeof path, "%s/%s", folder, o->name);
+    const char *name = strrchr(object, '/') + 1;
     bool done = run_compiler(o->all, source, object);
     if (!done) o->all->broken = true;
-    if (done && !gd__cache_seal(object)) done = note(o->all, "cannot read back %s", object);
-    if (done) done = load(o, object);
-    if (done && rename(object, path)) unlink(object);
-    if (!done) unlink(object);
+    if (done && !gd__cache_seal(cache, name, &o->key)) done = note(o->all, "cannot read back %s", object);
+    if (done) done = load(o, cache, name);
+    if (!done || renameat(cache->fd, name, cache->fd, o->name)) unlinkat(cache->fd, name, 0);
     unlink(source);
     return done;
 }
@@ -386,17 +404,16 @@ static bool make(order *o, const char *folder)
 /* From disk, or compiled there; without a folder that is safe and works, compiled in one that is deleted at once. */
 static bool obtain(order *o)
 {
-    char folder[GD_PATH], path[GD_PATH + 64];
-    if (gd__cache_folder(o->ctx, folder)) {
-        snprintf(path, sizeof path, "%s/%s", folder, o->name);
-        if (gd__cache_intact(path) && load(o, path)) return true;
-        bool made = make(o, folder);
-        if (made) gd__cache_trim(folder);
+    gd_cache cache;
+    if (gd__cache_open(o->ctx, &cache)) {
+        bool found = load(o, &cache, o->name), made = found || make(o, &cache);
+        if (made && !found) gd__cache_trim(&cache);
+        gd__cache_close(&cache);
         if (made || o->all->broken) return made;
     }
-    if (!gd__cache_private(folder)) return note(o->all, "no folder to compile in");
-    bool made = make(o, folder);
-    gd__cache_remove_private(folder);
+    if (!gd__cache_open_passing(&cache)) return note(o->all, "no folder to compile in");
+    bool made = make(o, &cache);
+    gd__cache_close(&cache);
     return made;
 }
 
@@ -422,10 +439,10 @@ static bool make_room(gd_ctx *ctx, kernels *all)
 
 static void name_file(order *o)
 {
-    gd_digest digest = o->all->identity;
-    gd__digest_text(&digest, o->source);
-    snprintf(o->name, sizeof o->name, "gd-%016llx%016llx.so", (unsigned long long)digest.a,
-             (unsigned long long)digest.b);
+    o->key = o->all->identity;
+    gd__digest_text(&o->key, o->source);
+    snprintf(o->name, sizeof o->name, "gd-%016llx%016llx.so", (unsigned long long)o->key.a,
+             (unsigned long long)o->key.b);
 }
 
 static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, const gd_pass *pass,

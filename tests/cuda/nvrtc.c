@@ -17,7 +17,7 @@
 /* ---- NVRTC ---- */
 
 static cuda_api real; /* only NVRTC is there on a machine without a driver */
-static char cache[GD_PATH];
+static gd_cache cache;
 
 static int open_nvrtc(void **state)
 {
@@ -27,13 +27,13 @@ static int open_nvrtc(void **state)
     if (!cuda_api_open(&real, why, sizeof why) && !cuda_api_library(&real, 'N', why, sizeof why))
         print_message("%s\n", why);
     if (!real.nvrtcCompileProgram) print_message("libnvrtc is not there: nothing is compiled\n");
-    return gd__cache_private(cache) ? 0 : -1;
+    return gd__cache_open_passing(&cache) ? 0 : -1;
 }
 
 static int close_nvrtc(void **state)
 {
     (void)state;
-    gd__cache_remove_private(cache);
+    gd__cache_close(&cache);
     cuda_api_close(&real);
     return 0;
 }
@@ -266,8 +266,8 @@ static void every_operator_runs_and_compiles(void **state)
 {
     (void)state;
     cuda_api api;
-    char fresh[GD_PATH]; /* where nothing is that the pretended compiler made */
-    assert_true(gd__cache_private(fresh));
+    gd_cache fresh; /* where nothing is that the pretended compiler made */
+    assert_true(gd__cache_open_passing(&fresh));
     fake_fill(&api);
     if (real.nvrtcCompileProgram) {
         api.nvrtcCreateProgram = real.nvrtcCreateProgram;
@@ -278,7 +278,7 @@ static void every_operator_runs_and_compiles(void **state)
         api.nvrtcCompileProgram = compile_quickly;
     }
     fake_reset(1);
-    gd_ctx *ctx = cached_context(NULL, fresh);
+    gd_ctx *ctx = cached_context(NULL, fresh.path);
     gd_device gpu;
     assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
     gd_backend watched = *gpu.backend;
@@ -318,7 +318,7 @@ static void every_operator_runs_and_compiles(void **state)
     assert_int_equal(fake.out_of_context, 0);
     close_fake(&gpu);
     end_context(ctx, NULL);
-    gd__cache_remove_private(fresh);
+    gd__cache_close(&fresh);
     assert_true(fake_is_clean());
     assert_int_equal(failures + compile_failures, 0);
 }

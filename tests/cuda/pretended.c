@@ -7,18 +7,18 @@
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
 
-static char cache[GD_PATH];
+static gd_cache cache;
 
 static int make_cache(void **state)
 {
     (void)state;
-    return gd__cache_private(cache) ? 0 : -1;
+    return gd__cache_open_passing(&cache) ? 0 : -1;
 }
 
 static int remove_cache(void **state)
 {
     (void)state;
-    gd__cache_remove_private(cache);
+    gd__cache_close(&cache);
     return 0;
 }
 
@@ -60,7 +60,7 @@ static bool fail_once(const op_case *c, int64_t k, bool on_host, bool lost)
     case_inputs in;
     fake_fill(&api);
     fake_reset(1);
-    gd_ctx *ctx = cached_context(&m, cache);
+    gd_ctx *ctx = cached_context(&m, cache.path);
     assert_non_null(ctx);
     gd_scope_begin(ctx);
     assert_true(case_build(&in, ctx, c, CONTIGUOUS, GD_F64, 7, false, true));
@@ -191,7 +191,7 @@ static void kernels_are_compiled_once(void **state)
     fake_reset(1);
     for (int round = 0; round < 2; round++) {
         gd_device gpu;
-        gd_ctx *ctx = cached_context(NULL, cache);
+        gd_ctx *ctx = cached_context(NULL, cache.path);
         assert_int_equal(open_fake(ctx, &gpu, 0, &api), GD_OK);
         const char *source = "extern \"C\" __global__ void a() {}\nextern \"C\" __global__ void b() {}";
         assert_non_null(gpu.backend->program(&gpu, source, "a"));
@@ -209,7 +209,7 @@ static void graphs_are_made_once_and_updated(void **state)
 {
     (void)state;
     gd_device gpu;
-    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
+    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache.path), &gpu);
     void *kernel = gpu.backend->program(&gpu, "extern \"C\" __global__ void a() {}", "a"), *graph = NULL;
     assert_non_null(kernel);
     double args[2][3] = {{1, 2, 3}, {4, 5, 6}};
@@ -251,7 +251,7 @@ static void two_gpus_do_not_mix(void **state)
     fake_fill(&api);
     fake_reset(2);
     gd_device gpu[2];
-    gd_ctx *ctx = cached_context(NULL, cache);
+    gd_ctx *ctx = cached_context(NULL, cache.path);
     for (int i = 0; i < 2; i++) assert_int_equal(open_fake(ctx, &gpu[i], i, &api), GD_OK);
     gd_scope_begin(ctx);
     gd_tensor *x[2];
@@ -275,7 +275,7 @@ static void uploads_wait_for_pinned_memory_only(void **state)
 {
     (void)state;
     gd_device gpu;
-    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
+    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache.path), &gpu);
     gd_scope_begin(ctx);
     for (int pinned = 0; pinned < 2; pinned++) {
         int64_t before = fake.waits;
@@ -319,7 +319,7 @@ static void broadcast_batches_are_multiplied_in_place(void **state)
 {
     (void)state;
     gd_device gpu;
-    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
+    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache.path), &gpu);
     gd_scope_begin(ctx);
     gd_tensor *a = gd_to_device(gd_zeros(ctx, GD_F32, 4, (int64_t[]){5, 1, 2, 3}), &gpu);
     gd_tensor *b = gd_to_device(gd_zeros(ctx, GD_F32, 4, (int64_t[]){5, 7, 3, 4}), &gpu);
@@ -380,7 +380,7 @@ static void gradients_of_large_layers_are_made_side_by_side(void **state)
     (void)state;
     for (int refused = 0; refused < 2; refused++) {
         gd_device gpu;
-        gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache), &gpu);
+        gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache.path), &gpu);
         gd_scope_begin(ctx);
         for (int round = 0; round < 3; round++) {
             int64_t n = round == 2 ? 64 : 1024, meetings = fake.meetings;

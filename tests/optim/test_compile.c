@@ -1,10 +1,12 @@
 /* The run-time compiler: its kernels give the interpreter's bits; its cache is private, survives damage, two processes and
  * its limits; whatever is wrong with the compiler, programs are interpreted. */
+#define _GNU_SOURCE /* dladdr */
 #include "base/kernel_cache.h"
 #include "optim/optimizer.h"
 #include "optim/random_program.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -300,11 +302,43 @@ static void replace_by_folder(const char *path)
     assert_int_equal(mkdir(path, 0700), 0);
 }
 
+/* The key is in the name: gd- and two numbers of sixteen digits. */
+static gd_digest key_of(const char *name)
+{
+    unsigned long long a, b;
+    assert_int_equal(sscanf(name, "gd-%16llx%16llx", &a, &b), 2);
+    return (gd_digest){a, b};
+}
+
+/* A file of the cache whose folder and name are `path`. */
+static bool is_intact(const char *path)
+{
+    char folder[512];
+    const char *name = strrchr(path, '/') + 1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - 1 - path), path);
+    gd_cache cache = {.fd = open(folder, O_RDONLY | O_DIRECTORY)};
+    gd_digest key = key_of(name);
+    int copy = gd__cache_copy(&cache, name, &key);
+    if (copy >= 0) close(copy);
+    gd__cache_close(&cache);
+    return copy >= 0;
+}
+
+static void seal_file(const char *path, const char *name)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    gd_cache cache = {.fd = open(folder, O_RDONLY | O_DIRECTORY)};
+    gd_digest key = key_of(name);
+    assert_true(gd__cache_seal(&cache, strrchr(path, '/') + 1, &key));
+    gd__cache_close(&cache);
+}
+
 static void write_nonsense(const char *path)
 {
     write_file(path, "not a shared object", 0600);
-    assert_true(gd__cache_seal(path)); /* with a seal that fits */
-    assert_true(gd__cache_intact(path));
+    seal_file(path, strrchr(path, '/') + 1); /* that fits */
+    assert_true(is_intact(path));
 }
 
 static void damaged_files_are_compiled_again(void **state)
@@ -320,31 +354,104 @@ static void damaged_files_are_compiled_again(void **state)
         damages[i](file);
         ask_anew(at, GD_EXEC_COMPILED);
         assert_int_equal(runs(at), i + 2);
-        if (damages[i] != replace_by_folder) assert_true(gd__cache_intact(file));
+        if (damages[i] != replace_by_folder) assert_true(is_intact(file));
     }
 }
 
-/* The kernel of another program under this one's name, seal and all. */
+/* The last value doubled where it is above `limit`: one program a limit, all of them the same on small numbers. */
+static bool ask_limited(place *at, double limit, const char *name, char *file, size_t size)
+{
+    gd_ctx *ctx = compiling_context(at, NULL);
+    gd_executor how;
+    *at->p = (gd_program){.ctx = ctx, .compute = GD_F64};
+    int32_t from = add_array(at->p, GD_F64), x = add_load(at->p, from);
+    int32_t above = add_op(at->p, GD_I_GT, x, add_const(at->p, limit), -1);
+    at->p->array[from].store = add_op(at->p, GD_I_WHERE, above, add_op(at->p, GD_I_ADD, x, x, -1), x);
+    gd__program_pass(at->p, 0, &at->pass);
+    gd_kernel_fn fn = gd__kernel_for(ctx, at->p, &at->pass, &how);
+    assert_true(fn != NULL);
+    double value = 1e200;
+    fn(1, (char *[]){(char *)&value}, NULL, NULL);
+    end_context(ctx, NULL);
+    if (name) assert_int_equal(count_files(at->cache, name, file, size), 1);
+    return value > 1e200;
+}
+
+/* The kernel of another program under this one's name, sealed as its own: it agrees with the interpreter on what is
+ * tried before it is used. */
+static void the_sealed_file_of_another_program_is_recognised(void **state)
+{
+    place *at = *state;
+    char ours[512], other[512], aside[512];
+    assert_true(ask_limited(at, 1e100, "gd-", ours, sizeof ours));
+    snprintf(aside, sizeof aside, "%s/aside.so", at->home);
+    assert_int_equal(rename(ours, aside), 0);
+    assert_false(ask_limited(at, 1e300, "gd-", other, sizeof other));
+    assert_int_equal(rename(other, ours), 0);
+    assert_int_equal(runs(at), 2);
+    assert_true(ask_limited(at, 1e100, NULL, NULL, 0));
+    assert_int_equal(runs(at), 3);
+    assert_true(is_intact(ours));
+}
+
+/* The kernel of another program, with the seal of this one: what is left is that it computes something else. */
 static void a_file_that_computes_something_else_is_compiled_again(void **state)
 {
     place *at = *state;
     char file[512], other[512];
     ask_anew(at, GD_EXEC_COMPILED);
     assert_int_equal(count_files(at->cache, "gd-", file, sizeof file), 1);
-    snprintf(other, sizeof other, "%s/other.so", at->home);
-    assert_int_equal(rename(file, other), 0);
-    gd_ctx *ctx = compiling_context(at, NULL);
-    gd_executor how;
-    make_adamw(at->p, ctx, GD_F32, GD_F32, false);
-    at->p->instr[at->p->count - 1].op = GD_I_ADD;
-    gd__program_pass(at->p, 0, &at->pass);
-    assert_true(gd__kernel_for(ctx, at->p, &at->pass, &how) != NULL);
-    end_context(ctx, NULL);
-    char wrong[512];
-    assert_int_equal(count_files(at->cache, "gd-", wrong, sizeof wrong), 1);
-    assert_int_equal(rename(wrong, file), 0);
+    assert_int_equal(unlink(file), 0);
+    assert_false(ask_limited(at, 1e300, "gd-", other, sizeof other));
+    assert_int_equal(rename(other, file), 0);
+    struct stat s;
+    assert_int_equal(stat(file, &s), 0);
+    assert_int_equal(truncate(file, s.st_size - 48), 0);
+    seal_file(file, strrchr(file, '/') + 1);
     ask_anew(at, GD_EXEC_COMPILED);
     assert_int_equal(runs(at), 3);
+}
+
+static void what_is_loaded_is_the_copy_that_was_checked(void **state)
+{
+    place *at = *state;
+    char file[512];
+    for (int round = 0; round < 2; round++) { /* just made, then from disk */
+        gd_ctx *ctx = compiling_context(at, NULL);
+        gd_kernel_fn fn = ask(at, ctx, GD_EXEC_COMPILED);
+        Dl_info info;
+        void *address;
+        memcpy(&address, &fn, sizeof fn);
+        assert_true(dladdr(address, &info));
+        assert_int_equal(strncmp(info.dli_fname, "/proc/self/fd/", 14), 0);
+        assert_int_equal(count_files(at->cache, "gd-", file, sizeof file), 1);
+        /* whatever becomes of the file */
+        if (round) assert_int_equal(truncate(file, 0), 0);
+        assert_true(ask(at, ctx, GD_EXEC_COMPILED) == fn);
+        end_context(ctx, NULL);
+    }
+    assert_int_equal(runs(at), 1);
+}
+
+/* Descriptors are used again, and the loader takes a name that it knows for the object it knows. */
+static void kernels_loaded_one_after_the_other_are_not_mixed_up(void **state)
+{
+    place *at = *state;
+    gd_ctx *ctx = compiling_context(at, NULL);
+    double value[3] = {0};
+    for (int k = 0; k < 3; k++) {
+        gd_executor how;
+        *at->p = (gd_program){.ctx = ctx, .compute = GD_F64};
+        int32_t from = add_array(at->p, GD_F64), x = add_load(at->p, from);
+        for (int more = 0; more < k; more++) x = add_op(at->p, GD_I_ADD, x, add_const(at->p, 1), -1);
+        at->p->array[from].store = x;
+        gd__program_pass(at->p, 0, &at->pass);
+        gd_kernel_fn fn = gd__kernel_for(ctx, at->p, &at->pass, &how);
+        if (!fn) fail_msg("%s", gd__kernel_trouble(ctx));
+        fn(1, (char *[]){(char *)&value[k]}, NULL, NULL);
+        assert_float_equal(value[k], k, 0);
+    }
+    end_context(ctx, NULL);
 }
 
 static void folders_of_others_are_not_used(void **state)
@@ -386,6 +493,81 @@ static void another_owners_folder_is_not_used(void **state)
     if (geteuid() != 0 || chown(at->cache, 12345, 12345)) skip();
     ask_anew(at, GD_EXEC_COMPILED);
     assert_int_equal(count_files(at->cache, "", NULL, 0), 0);
+}
+
+/* ---- the way to the folder ---- */
+
+enum { SOMEBODY = 12345, US = 65534 };
+
+/* A way to the folder: owner and mode of the one above it, and whether that is reached by a link of `link_owner`. */
+typedef struct road {
+    const char *what;
+    uid_t owner;
+    mode_t mode;
+    int link_owner; /* -1: no link */
+    bool good;
+} road;
+
+/* In a process of another user, as tests may run as root: does the cache in `folder` get used? */
+static bool cache_is_used(place *at, const char *folder)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char path[512];
+        if (setgid(US) || setuid(US)) _exit(9);
+        assert_true(snprintf(at->cache, sizeof at->cache, "%s/cache", folder) < (int)sizeof at->cache);
+        set_compiler(at, "exec cc \"$@\"");
+        ask_anew(at, GD_EXEC_COMPILED);
+        _exit(count_files(at->cache, "gd-", path, sizeof path) == 1 ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+    return WEXITSTATUS(status);
+}
+
+static void a_folder_that_somebody_could_put_another_in_place_of_is_not_used(void **state)
+{
+    place *at = *state;
+    static const road roads[] = {
+        {"ours", US, 0700, -1, true},
+        {"root's", 0, 0755, -1, true},
+        {"root's, sticky", 0, 01777, -1, true},
+        {"somebody's", SOMEBODY, 0755, -1, false},
+        {"somebody's, sticky", SOMEBODY, 01777, -1, false},
+        {"ours, writable for all", US, 0777, -1, false},
+        {"ours, writable for the group", US, 0770, -1, false},
+        {"through root's link", US, 0700, 0, true},
+        {"through our link", US, 0700, US, true},
+        {"through somebody's link", US, 0700, SOMEBODY, false},
+    };
+    if (geteuid() != 0) {
+        print_message("skipped: folders of other users take root to make\n");
+        skip();
+    }
+    char above[128], cache[160], link[128];
+    assert_int_equal(chmod(at->home, 01777), 0); /* as /tmp */
+    snprintf(at->compiler, sizeof at->compiler, "%s/another", at->home);
+    snprintf(at->log, sizeof at->log, "%s/another log", at->home);
+    unsetenv("TMPDIR"); /* it is root's alone */
+    for (int i = 0; i < COUNT_OF(roads); i++) {
+        const road *w = &roads[i];
+        snprintf(above, sizeof above, "%s/above%d", at->home, i);
+        snprintf(cache, sizeof cache, "%s/cache", above);
+        snprintf(link, sizeof link, "%s/link%d", at->home, i);
+        assert_int_equal(mkdir(above, 0700), 0);
+        assert_int_equal(mkdir(cache, 0700), 0);
+        assert_int_equal(chown(cache, US, US), 0);
+        assert_int_equal(chown(above, w->owner, w->owner), 0);
+        assert_int_equal(chmod(above, w->mode), 0);
+        if (w->link_owner >= 0) {
+            assert_int_equal(symlink(above, link), 0);
+            assert_int_equal(lchown(link, (uid_t)w->link_owner, (gid_t)w->link_owner), 0);
+        }
+        bool used = cache_is_used(at, w->link_owner < 0 ? above : link);
+        if (used != w->good) fail_msg("%s: %s", w->what, used ? "used" : "not used");
+    }
 }
 
 static void the_cache_is_where_the_environment_says(void **state)
@@ -677,6 +859,10 @@ int main(void)
         TEST(clang_gives_the_same_bits),
         TEST(a_program_is_compiled_once),
         TEST(the_cache_is_private),
+        TEST(the_sealed_file_of_another_program_is_recognised),
+        TEST(what_is_loaded_is_the_copy_that_was_checked),
+        TEST(kernels_loaded_one_after_the_other_are_not_mixed_up),
+        TEST(a_folder_that_somebody_could_put_another_in_place_of_is_not_used),
         TEST(damaged_files_are_compiled_again),
         TEST(a_file_that_computes_something_else_is_compiled_again),
         TEST(folders_of_others_are_not_used),
