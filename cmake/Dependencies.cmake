@@ -62,11 +62,13 @@ if(GD_BLAS)
     set(glue ${PROJECT_SOURCE_DIR}/cmake/openblas_glue.c)
     if(GD_CBLAS_INCLUDE AND GD_LAPACKE_INCLUDE)
         if(GD_STATIC_DEPS AND GD_OPENBLAS_STATIC AND GD_LAPACKE_STATIC)
-            gd_try_blas(GD_BLAS_TRY_STATIC SOURCES ${glue} LIBS ${GD_LAPACKE_STATIC} ${GD_OPENBLAS_STATIC}
+            gd_try_blas(GD_BLAS_TRY_ARCHIVE SOURCES ${glue} LIBS ${GD_LAPACKE_STATIC} ${GD_OPENBLAS_STATIC}
                 DEFINES -DGD_CHECK_STATIC)
         endif()
-        if(GD_BLAS_TRY_STATIC EQUAL 1)
+        # bytes of a buffer;kind
+        if(GD_BLAS_TRY_ARCHIVE MATCHES "^([0-9]+);1$")
             set(GD_BLAS_KIND "static")
+            set(GD_OPENBLAS_BUFFER ${CMAKE_MATCH_1})
         elseif(GD_OPENBLAS_SHARED AND GD_LAPACKE_SHARED)
             gd_try_blas(GD_BLAS_TRY_SHARED LIBS ${GD_LAPACKE_SHARED} ${GD_OPENBLAS_SHARED})
             if(GD_BLAS_TRY_SHARED GREATER 0)

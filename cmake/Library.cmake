@@ -28,6 +28,9 @@ endif()
 if(GD_BLAS_GLUE)
     add_library(gd_blas_glue OBJECT ${GD_BLAS_GLUE})
     set_target_properties(gd_blas_glue PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+    # bytes, for the two that ask for OpenBLAS's memory
+    set_source_files_properties(${GD_BLAS_GLUE} src/tensor/cpu/blas.c PROPERTIES
+        COMPILE_DEFINITIONS GD_OPENBLAS_BUFFER=${GD_OPENBLAS_BUFFER}L)
     set(gd_glue_objects $<TARGET_OBJECTS:gd_blas_glue>)
 endif()
 

@@ -1,12 +1,39 @@
-/* Configure-time check of the BLAS that was found: prints openblas_get_parallel() (0 sequential, 1 pthreads, 2 OpenMP)
- * and fails unless a product and a few factorisations come out right.  Also proves that everything links. */
+/* Configure-time check of the BLAS that was found: prints openblas_get_parallel() (0 sequential, 1 pthreads, 2 OpenMP),
+ * for the static one also the bytes of a buffer that it maps, and fails unless a product and a few factorisations come out right.  Also proves that everything links. */
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 int openblas_get_parallel(void);
 int openblas_get_num_threads(void);
+
+#ifdef GD_CHECK_STATIC
+void *blas_memory_alloc(int kind);
+void blas_memory_free(void *buffer);
+
+static long address_space(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &pages) != 1) pages = 0;
+    if (file) fclose(file);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+/* By how much the process grows with a second buffer. */
+static long buffer_size(void)
+{
+    void *first = blas_memory_alloc(0);
+    long before = address_space();
+    void *second = blas_memory_alloc(0);
+    long after = address_space();
+    blas_memory_free(first);
+    blas_memory_free(second);
+    return after - before;
+}
+#endif
 
 int main(void)
 {
@@ -22,7 +49,10 @@ int main(void)
         return 5;
     }
 #ifdef GD_CHECK_STATIC
+    long size = buffer_size();
     if (openblas_get_num_threads() != 1) return 6; /* the glue did not take */
+    if (size < 1 << 20) return 7;
+    printf("%ld;", size);
 #endif
     printf("%d", openblas_get_parallel());
     return 0;

@@ -105,11 +105,9 @@ typedef struct gd_options {
     uint64_t seed;            /* of the context's generator */
     bool pool;    /* keep freed blocks for reuse (at most 512 MiB of large ones); off in sanitizer builds */
     bool compile; /* may the system compiler be run for fused programs? (GRADUS_CC= empty turns it off) */
-    const char *compiler; /* NULL: GRADUS_CC or "cc" */
-    const char
-        *cache_dir;  /* NULL: GRADUS_CACHE, or a private folder under XDG_CACHE_HOME / HOME; used only where
-                            * nobody but root and the user could put another folder in its place */
-    const char *isa; /* NULL: the best the CPU has; "base", "avx2", "avx512" for tests */
+    const char *compiler;  /* NULL: GRADUS_CC or "cc" */
+    const char *cache_dir; /* NULL: GRADUS_CACHE, or a private folder under XDG_CACHE_HOME / HOME */
+    const char *isa;       /* NULL: the best the CPU has; "base", "avx2", "avx512" for tests */
     void (*warn)(void *user, const char *text); /* called for every warning, or NULL */
     void *warn_user;
 } gd_options;

@@ -1,6 +1,7 @@
 /* Contexts: options, errors, warnings, extensions. */
 #include "base/ctx.h"
 #include "gradus/version.h"
+#include "base/number.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -140,7 +141,7 @@ gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...)
     ctx->status = status;
     va_list args;
     va_start(args, format);
-    int n = format ? vsnprintf(ctx->error, sizeof ctx->error, format, args) : 0;
+    int n = format ? gd__vformat(ctx->error, sizeof ctx->error, format, args) : 0;
     va_end(args);
     if (n <= 0) snprintf(ctx->error, sizeof ctx->error, "%s", status_text(status));
     return status;
@@ -165,7 +166,7 @@ void gd_warn(gd_ctx *ctx, const char *format, ...)
     if (!ctx || !format) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(ctx->warning, sizeof ctx->warning, format, args);
+    gd__vformat(ctx->warning, sizeof ctx->warning, format, args);
     va_end(args);
     ctx->warnings++;
     if (ctx->warn) ctx->warn(ctx->warn_user, ctx->warning);

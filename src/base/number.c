@@ -1,13 +1,34 @@
-/* Reading numbers; see number.h. */
+/* Reading and writing numbers; see number.h. */
 #include "base/number.h"
 
-#include <locale.h>
+#include "base/ascii.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+/* newlocale returns a constant for "C": nothing is allocated, and nothing can fail. */
+locale_t gd__c_locale_begin(void) { return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); }
+
+void gd__c_locale_end(locale_t before) { (void)uselocale(before); }
+
+int gd__vformat(char *out, size_t size, const char *format, va_list args)
+{
+    locale_t before = gd__c_locale_begin();
+    int length = vsnprintf(out, size, format, args);
+    gd__c_locale_end(before);
+    return length;
+}
+
+int gd__format(char *out, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = gd__vformat(out, size, format, args);
+    va_end(args);
+    return length;
+}
 
 /* The shape of a decimal number: [sign] digits [. digits] [e [sign] digits], with at least one digit before the e. */
 typedef struct decimal {
@@ -20,7 +41,7 @@ typedef struct decimal {
 
 static size_t scan_digits(const char *s, size_t at, size_t length, decimal *d, bool fraction)
 {
-    for (; at < length && is_digit(s[at]); at++) {
+    for (; at < length && gd__is_digit(s[at]); at++) {
         unsigned digit = (unsigned)(s[at] - '0');
         if (d->mantissa > (UINT64_MAX - digit) / 10)
             d->exact = false;
@@ -36,9 +57,9 @@ static size_t scan_exponent(const char *s, size_t at, size_t length, decimal *d)
     size_t p = at + 1;
     bool negative = p < length && s[p] == '-';
     if (p < length && (s[p] == '+' || s[p] == '-')) p++;
-    if (p >= length || !is_digit(s[p])) return at;
+    if (p >= length || !gd__is_digit(s[p])) return at;
     int64_t value = 0;
-    for (; p < length && is_digit(s[p]); p++)
+    for (; p < length && gd__is_digit(s[p]); p++)
         if (value < 1000000) value = value * 10 + (s[p] - '0');
     d->exponent += negative ? -value : value;
     return p;
@@ -63,19 +84,15 @@ static decimal scan_decimal(const char *s, size_t length)
     return d;
 }
 
-/* strtod in the C locale, whatever the program's is.  (newlocale returns a constant for "C": nothing is allocated.) */
 static bool slow_number(const char *text, size_t length, double *value)
 {
     char buf[1024];
     if (length >= sizeof buf) return false;
     memcpy(buf, text, length);
     buf[length] = 0;
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c) return false;
-    locale_t own = uselocale(c);
+    locale_t before = gd__c_locale_begin();
     *value = strtod(buf, NULL);
-    (void)uselocale(own);
-    freelocale(c);
+    gd__c_locale_end(before);
     return true;
 }
 
@@ -83,11 +100,11 @@ static size_t special_number(const char *s, size_t length, double *value)
 {
     size_t sign = length && (s[0] == '+' || s[0] == '-'), used = 0;
     double v = 0;
-    if (length - sign >= 8 && !strncasecmp(s + sign, "infinity", 8))
+    if (length - sign >= 8 && gd__begins_with(s + sign, "infinity", 8))
         used = 8, v = INFINITY;
-    else if (length - sign >= 3 && !strncasecmp(s + sign, "inf", 3))
+    else if (length - sign >= 3 && gd__begins_with(s + sign, "inf", 3))
         used = 3, v = INFINITY;
-    else if (length - sign >= 3 && !strncasecmp(s + sign, "nan", 3))
+    else if (length - sign >= 3 && gd__begins_with(s + sign, "nan", 3))
         used = 3, v = NAN;
     if (!used) return 0;
     *value = sign && s[0] == '-' ? -v : v;
@@ -122,7 +139,7 @@ bool gd__is_integer(const char *text, int64_t *value)
     int64_t v = 0;
     if (!*s) return false;
     for (; *s; s++) {
-        if (!is_digit(*s) || __builtin_mul_overflow(v, (int64_t)10, &v) ||
+        if (!gd__is_digit(*s) || __builtin_mul_overflow(v, (int64_t)10, &v) ||
             __builtin_add_overflow(v, (int64_t)(*s - '0'), &v))
             return false;
     }

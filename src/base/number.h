@@ -1,10 +1,12 @@
-/* Numbers from text, whatever the locale. */
+/* Numbers from text and in text, whatever the locale: that of the program (setlocale) or of the thread (uselocale).  All
+ * that reads or writes a number with a fraction goes through here; tools/check_locale looks for what does not. */
 #ifndef GD_BASE_NUMBER_H
 #define GD_BASE_NUMBER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "gradus/base.h"
+
+#include <locale.h>
+#include <stdarg.h>
 
 /* Reads a decimal number at the start of text[0..length), whatever the locale: digits with '.' and exponent, and where
  * `special` is set also nan, inf and infinity in any case, with a sign.  Returns how many bytes it took, 0 if there is no
@@ -14,5 +16,13 @@ size_t gd__parse_number(const char *text, size_t length, bool special, double *v
 bool gd__is_number(const char *text, size_t length, bool special, double *value);
 /* All of a NUL-terminated text is one whole number that fits. */
 bool gd__is_integer(const char *text, int64_t *value);
+
+/* snprintf and vsnprintf with a decimal point. */
+int gd__format(char *out, size_t size, const char *format, ...) GD_PRINTF(3, 4);
+int gd__vformat(char *out, size_t size, const char *format, va_list args) GD_PRINTF(3, 0);
+
+/* For foreign code that reads or writes numbers: the thread is in the C locale between the two. */
+locale_t gd__c_locale_begin(void);
+void gd__c_locale_end(locale_t before);
 
 #endif

@@ -1,5 +1,6 @@
 /* A text that grows. */
 #include "base/text.h"
+#include "base/number.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ void gd__text_put(gd_text *t, const char *format, ...)
     va_list args;
     if (t->failed) return;
     va_start(args, format);
-    int length = vsnprintf(piece, sizeof piece, format, args);
+    int length = gd__vformat(piece, sizeof piece, format, args);
     va_end(args);
     if (t->hash_only) {
         t->hash = add_to_hash(t->hash, piece);
@@ -41,7 +42,7 @@ void gd__text_put(gd_text *t, const char *format, ...)
     t->failed = length < 0 || !make_room(t, (size_t)length);
     if (t->failed) return;
     va_start(args, format);
-    vsnprintf(t->data + t->used, (size_t)length + 1, format, args);
+    gd__vformat(t->data + t->used, (size_t)length + 1, format, args);
     va_end(args);
     t->used += (size_t)length;
 }

@@ -1,12 +1,18 @@
 /* A pool of workers.  Tasks are numbered; each thread has a share of neighbouring ones, the same in every job of that
  * size, so that it finds in its cache what it left there, and helps with the other shares when its own is done.
- * Which thread runs a task never changes a result: tasks are fixed pieces of the data. */
+ * Which thread runs a task never changes a result: tasks are fixed pieces of the data.
+ *
+ * fork() copies the pool but not its threads.  The child notices by a page that the kernel hands to it empty
+ * (MADV_WIPEONFORK; where there is none, by its process id), lets the copy go and starts workers of its own. */
+#define _GNU_SOURCE /* MADV_WIPEONFORK */
 #include "base/ctx.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SPIN_NS 100000 /* a worker looks out for the next job so long before it sleeps */
 #define SPINS   64     /* looks between two at the clock */
@@ -23,7 +29,9 @@ struct gd_thread_pool {
     pthread_t *thread;
     int count;
     bool quit;
-    bool inside; /* the owner is in gd__parallel */
+    bool inside;               /* the owner is in gd__parallel */
+    volatile const char *ours; /* a byte that is 1 here and 0 in a child; NULL: the process id tells */
+    pid_t process;
     void (*fn)(void *, int64_t);
     void *arg;
     share *share;         /* [count + 1], the owner's first */
@@ -31,6 +39,37 @@ struct gd_thread_pool {
     _Atomic int running;  /* workers inside the current job */
     _Atomic int places;   /* shares given to threads */
 };
+
+/* ---- which process ---- */
+
+static void mark_process(gd_thread_pool *pool)
+{
+    pool->process = getpid();
+#ifdef MADV_WIPEONFORK
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return;
+    if (madvise(page, size, MADV_WIPEONFORK)) {
+        munmap(page, size);
+        return;
+    }
+    *page = 1;
+    pool->ours = page;
+#endif
+}
+
+static void unmark_process(gd_thread_pool *pool)
+{
+    if (pool->ours) munmap((void *)(uintptr_t)pool->ours, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+/* The pool is a copy without threads. */
+static inline bool is_orphan(const gd_thread_pool *pool)
+{
+    return pool->ours ? !*pool->ours : pool->process != getpid();
+}
+
+/* ---- tasks ---- */
 
 static void take_tasks(gd_thread_pool *pool, int place)
 {
@@ -98,6 +137,7 @@ static void *worker(void *arg)
 
 static void free_pool(gd_ctx *ctx, gd_thread_pool *pool)
 {
+    unmark_process(pool);
     gd__free(ctx, pool->thread, (size_t)(ctx->threads - 1) * sizeof *pool->thread);
     gd__free(ctx, pool->share, (size_t)ctx->threads * sizeof *pool->share);
     gd__free(ctx, pool, sizeof *pool);
@@ -116,6 +156,7 @@ gd_status gd__threads_start(gd_ctx *ctx)
     }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
+    mark_process(pool);
     ctx->workers = pool;
     /* fewer threads than asked for is fine: the result does not depend on their number */
     while (pool->count < wanted && pthread_create(&pool->thread[pool->count], NULL, worker, pool) == 0)
@@ -127,6 +168,11 @@ void gd__threads_stop(gd_ctx *ctx)
 {
     gd_thread_pool *pool = ctx->workers;
     if (!pool) return;
+    ctx->workers = NULL;
+    if (is_orphan(pool)) { /* nobody to join; lock and condition are as the parent's threads left them */
+        free_pool(ctx, pool);
+        return;
+    }
     pthread_mutex_lock(&pool->lock);
     pool->quit = true;
     pthread_cond_broadcast(&pool->wake);
@@ -135,7 +181,6 @@ void gd__threads_stop(gd_ctx *ctx)
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     free_pool(ctx, pool);
-    ctx->workers = NULL;
 }
 
 /* Joining happens under the lock: once it shows nobody inside and no task is left, nobody can come. */
@@ -157,6 +202,7 @@ static void wait_for_workers(gd_thread_pool *pool)
 
 void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *, int64_t), void *arg)
 {
+    if (count > 1 && ctx->workers && !ctx->workers->inside && is_orphan(ctx->workers)) gd__threads_stop(ctx);
     if (count > 1 && ctx->threads > 1 && !ctx->workers) {
         gd_status before = ctx->status;
         if (gd__threads_start(ctx) && !before) gd_clear_error(ctx); /* no memory for threads: run alone */

@@ -1,12 +1,12 @@
 /* gradus links: what there is to make chains of. */
 #include "cli/cli.h"
+#include "base/ascii.h"
 #include "gradus/link.h"
 #include "optim/suggest.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static const gd_option options[] = {
     GD_OPTION("search", "TEXT", "only those whose name, summary, formula or paper has the text"),
@@ -132,7 +132,7 @@ static bool has(const char *text, const char *part)
 {
     size_t length = strlen(part);
     for (const char *s = text; s && strlen(s) >= length; s++)
-        if (!strncasecmp(s, part, length)) return true;
+        if (gd__begins_with(s, part, length)) return true;
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* gradus minimize: an expression, its parameters, a chain. */
 #include "cli/cli.h"
+#include "base/number.h"
 #include "cli/files.h"
 #include "cli/problem.h"
 #include "cli/trace.h"
@@ -305,7 +306,7 @@ static gd_status save(job *j)
     for (int i = 0; i < j->problem.params && !status; i++)
         status = gd_archive_put(archive, j->problem.name[i], j->problem.value[i]);
     const char *chain = gd__args_get(j->args, "chain");
-    (void)snprintf(number, sizeof number, "%.17g", j->result.loss);
+    (void)gd__format(number, sizeof number, "%.17g", j->result.loss);
     if (!status) status = gd_archive_set_meta(archive, "expression", j->args->argument[0]);
     if (!status) status = gd_archive_set_meta(archive, "chain", chain ? chain : DEFAULT_CHAIN);
     if (!status) status = gd_archive_set_meta(archive, "loss", number);

@@ -1,4 +1,5 @@
 /* gradus train: a model from a table or arrays. */
+#include "base/number.h"
 #include "cli/files.h"
 #include "cli/trainer.h"
 #include "cli/tuning.h"
@@ -71,7 +72,7 @@ static gd_status differs(const job *j, const char *option, const char *has, cons
 static gd_status number_differs(const job *j, const char *option, double has)
 {
     char text[40];
-    snprintf(text, sizeof text, "%.15g", has);
+    gd__format(text, sizeof text, "%.15g", has);
     return differs(j, option, text, gd__args_get(j->args, option));
 }
 

@@ -5,6 +5,7 @@
  *
  *   x;"a ""b""";3\r\n        becomes        x\0a "b"\0...3\0 */
 #include "cli/csv.h"
+#include "base/number.h"
 #include "cli/gzip.h"
 #include "cli/text.h"
 #include "cli/words.h"
@@ -51,7 +52,7 @@ static gd_status bad(const gd_csv *csv, int64_t line, const char *format, ...)
     char text[300];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    (void)gd__vformat(text, sizeof text, format, args);
     va_end(args);
     return gd_fail(csv->ctx, GD_FORMAT, "%s: line %lld: %s", csv->source, (long long)line, text);
 }

@@ -1,5 +1,6 @@
 /* Reading an expression: recursive descent, one function a level of precedence; see expr.h for the language. */
 #include "cli/expr_program.h"
+#include "base/number.h"
 #include "cli/text.h"
 #include "optim/suggest.h"
 
@@ -37,7 +38,7 @@ static int GD_PRINTF(3, 4) fail_at(parser *p, size_t at, const char *format, ...
     char text[400];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    (void)gd__vformat(text, sizeof text, format, args);
     va_end(args);
     (void)gd_fail(p->e->ctx, GD_PARSE, "expression: column %d: %s", gd__expr_column(p->e, (int)at), text);
     return -1;

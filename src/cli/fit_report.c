@@ -1,5 +1,6 @@
 /* What gradus fit prints: a table, or one JSON object. */
 #include "cli/fit.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -50,11 +51,11 @@ static void put_line(gd_fit_job *j, const row *r, bool *first)
 {
     char error[32];
     (void)first;
-    (void)snprintf(error, sizeof error,
-                   r->active         ? "at its bound"
-                   : isnan(r->error) ? "-"
-                                     : "%.4g",
-                   r->error);
+    (void)gd__format(error, sizeof error,
+                     r->active         ? "at its bound"
+                     : isnan(r->error) ? "-"
+                                       : "%.4g",
+                     r->error);
     gd__text_put(&j->cli->out, "%-16s %16.8g %14s   %.6g .. %.6g\n", r->name, r->value, error, r->low,
                  r->high);
 }

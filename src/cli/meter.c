@@ -1,5 +1,6 @@
 /* A line on the terminal that says how far a run is. */
 #include "cli/cli.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void duration(char *out, size_t size, double seconds)
 {
     long s = (long)(seconds + 0.5);
     if (seconds < 10)
-        (void)snprintf(out, size, "%.1f s", seconds);
+        (void)gd__format(out, size, "%.1f s", seconds);
     else if (s < 60)
         (void)snprintf(out, size, "%ld s", s);
     else if (s < 3600)
@@ -61,8 +62,8 @@ void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
         duration(time_left, sizeof time_left, (double)(p->total - done) / rate);
         (void)snprintf(left, sizeof left, "  %s left", time_left);
     }
-    (void)snprintf(line, sizeof line, "%s%s %lld%s  loss %.6g  %.*f %ss/s%s", p->note, unit, (long long)done,
-                   of, loss, rate < 10 ? 2 : 0, rate, unit, left);
+    (void)gd__format(line, sizeof line, "%s%s %lld%s  loss %.6g  %.*f %ss/s%s", p->note, unit,
+                     (long long)done, of, loss, rate < 10 ? 2 : 0, rate, unit, left);
     put_line(p, line);
 }
 

@@ -1,5 +1,6 @@
 /* The text of a checkpoint; see recipe.h. */
 #include "cli/recipe.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -212,7 +213,7 @@ gd_status gd__recipe_parse(gd_ctx *ctx, const char *source, const char *text, gd
 {
     *recipe = (gd_recipe){0};
     *progress = (gd_progress_state){0};
-    json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_t *object = gd__json_read(text, strlen(text), NULL);
     reader r = {.ctx = ctx, .source = source, .object = object};
     if (!json_is_object(object)) {
         json_decref(object);

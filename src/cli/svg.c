@@ -1,5 +1,6 @@
 /* Writing a picture as SVG: one element a shape, colours in a style sheet with a dark variant. */
 #include "cli/picture.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 static void coordinate(gd_text *out, double value)
 {
     char text[64];
-    int length = snprintf(text, sizeof text, "%.2f", value);
+    int length = gd__format(text, sizeof text, "%.2f", value);
     while (length > 1 && text[length - 1] == '0') length--;
     if (text[length - 1] == '.') length--;
     if (length == 2 && !memcmp(text, "-0", 2)) memcpy(text, "0", (size_t)(length = 1));

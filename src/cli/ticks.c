@@ -1,5 +1,6 @@
 /* Where an axis has its numbers. */
 #include "cli/plot.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static double round_step(double rough)
 static void plain_label(char out[32], double value, int digits)
 {
     char text[32];
-    (void)snprintf(text, sizeof text, "%.*g", digits, value);
+    (void)gd__format(text, sizeof text, "%.*g", digits, value);
     char *e = strchr(text, 'e');
     if (!e) {
         memcpy(out, text, sizeof text);
@@ -43,7 +44,7 @@ static void linear_labels(gd_ticks *t, double step)
     int digits = largest > 0 ? (int)ceil(log10(largest / step)) + 2 : 1;
     for (int i = 0; i < t->count; i++) {
         if (plain)
-            (void)snprintf(t->label[i], sizeof t->label[i], "%.*f", decimals, t->at[i]);
+            (void)gd__format(t->label[i], sizeof t->label[i], "%.*f", decimals, t->at[i]);
         else
             plain_label(t->label[i], t->at[i], digits > 15 ? 15 : digits < 1 ? 1 : digits);
     }
@@ -69,7 +70,8 @@ static void decades(gd_ticks *t, int first, int last, int stride)
         if (k % stride != 0) continue;
         add(t, pow(10, k));
         plain_label(t->label[t->count - 1], pow(10, k), 3);
-        if (k >= -3 && k <= 3) (void)snprintf(t->label[t->count - 1], 32, "%.*f", k < 0 ? -k : 0, pow(10, k));
+        if (k >= -3 && k <= 3)
+            (void)gd__format(t->label[t->count - 1], 32, "%.*f", k < 0 ? -k : 0, pow(10, k));
     }
 }
 

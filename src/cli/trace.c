@@ -1,5 +1,6 @@
 /* Traces; see trace.h. */
 #include "cli/trace.h"
+#include "base/json.h"
 #include "cli/files.h"
 
 #include <errno.h>
@@ -31,6 +32,15 @@ static void nested(gd_text *out, const gd_tensor *t, int axis, const double **ne
     gd__text_char(out, ']');
 }
 
+#define MANY_ROWS 1000 /* rows without elements that are written */
+
+static double empty_rows(const gd_tensor *t)
+{
+    double rows = 1;
+    for (int i = 0; i < gd_ndim(t) && gd_size(t, i); i++) rows *= (double)gd_size(t, i);
+    return rows;
+}
+
 gd_status gd__json_tensor(gd_text *out, const gd_tensor *t)
 {
     double few[16], *values = few;
@@ -39,7 +49,10 @@ gd_status gd__json_tensor(gd_text *out, const gd_tensor *t)
     if (count > 16 && !(values = gd__alloc(out->ctx, bytes))) return GD_NOMEM;
     gd_status status = gd_read_f64(t, values, count);
     const double *next = values;
-    if (!status) nested(out, t, 0, &next);
+    if (!status && (count || empty_rows(t) <= MANY_ROWS))
+        nested(out, t, 0, &next);
+    else if (!status)
+        gd__text_add(out, "[]"); /* its rows may be more than a disk holds */
     if (values != few) gd__free(out->ctx, values, bytes);
     return status ? status : out->failed ? GD_NOMEM : GD_OK;
 }
@@ -111,7 +124,7 @@ gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path) { return open_trace(ct
 /* The step of a line; -1: it is no line of a trace. */
 static int64_t step_of(const char *line, size_t length)
 {
-    json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);
+    json_t *object = gd__json_read(line, length, NULL);
     const json_t *step = json_object_get(object, "step");
     int64_t number = json_is_integer(step) ? json_integer_value(step) : -1;
     json_decref(object);
@@ -327,7 +340,7 @@ gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, siz
         size_t length = end ? (size_t)(end - data) - at : size - at;
         if (strspn(data + at, " \t\r") < length) {
             json_error_t error;
-            json_t *object = json_loadb(data + at, length, JSON_REJECT_DUPLICATES, &error);
+            json_t *object = gd__json_read(data + at, length, &error);
             status = object ? add_line(&r, object) : bad_line(&r, error.text);
             json_decref(object);
         }

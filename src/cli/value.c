@@ -1,5 +1,6 @@
 /* Values of the command line; see value.h. */
 #include "cli/value.h"
+#include "base/number.h"
 #include "cli/csv.h"
 #include "cli/gzip.h"
 #include "cli/idx.h"
@@ -33,7 +34,7 @@ static bool GD_PRINTF(3, 4) fail_at(reader *r, size_t at, const char *format, ..
     char text[300];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    (void)gd__vformat(text, sizeof text, format, args);
     va_end(args);
     (void)gd_fail(r->ctx, GD_PARSE, "%s: column %zu: %s", r->what, at + 1, text);
     return false;

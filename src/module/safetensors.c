@@ -1,5 +1,6 @@
 /* Reading and writing safetensors headers; see safetensors.h for the layout. */
 #include "module/safetensors.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -147,7 +148,7 @@ static bool has_prefix(const char *text, const char *prefix)
 static json_t *parse_json(gd_ctx *ctx, const char *source, const char *what, const char *text, size_t length)
 {
     json_error_t error;
-    json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = gd__json_read(text, length, &error);
     if (value) return value;
     /* without memory jansson gives up, as a rule, before it has words for it */
     if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])

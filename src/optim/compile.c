@@ -6,6 +6,7 @@
  * interpreted.  Every kernel must agree with the interpreter on a sample before it is used, so that neither a hash that
  * meets another nor a compiler that takes liberties with numbers can change a result. */
 #include "base/vmath.h"
+#include "base/number.h"
 #include "tensor/item.h"
 #include "optim/element.h"
 #include "base/kernel_cache.h"
@@ -71,7 +72,7 @@ GD_PRINTF(2, 3) static bool note(kernels *all, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(all->trouble, sizeof all->trouble, format, args);
+    gd__vformat(all->trouble, sizeof all->trouble, format, args);
     va_end(args);
     return false;
 }

@@ -11,8 +11,8 @@
  * Values are numbered in the order of the pass, so that equal kernels have equal text whatever program they come from.
  * The walk over instructions is the same for all languages; a dialect says how types, loads and stores are written. */
 #include "optim/emit.h"
+#include "base/ascii.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ void gd__write_expression(const gd_walk *w, unsigned op, char (*operand)[GD_WORD
     size_t used = 0;
     for (const char *from = expression_of(op); *from && used < GD_LINE;) {
         size_t length = 0;
-        while (isalnum((unsigned char)from[length]) || from[length] == '_') length++;
+        while (gd__is_letter(from[length]) || gd__is_digit(from[length]) || from[length] == '_') length++;
         bool typed = length > 2 && !strncmp(from + length - 2, "_T", 2);
         size_t room = GD_LINE - used;
         int n;

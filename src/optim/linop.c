@@ -301,6 +301,7 @@ static gd_tensor *solve_twice(gd_tensor *r, gd_tensor *b)
 static gd_tensor *solve_gram(gd_linop *op, double factor, double shift, gd_tensor *b)
 {
     gd_tensor *j = op->matrix, *stack = gd_mul_scalar(j, sqrt(factor)), *q = NULL, *r = NULL;
+    if (op->n == 0) return gd_copy(b);
     if (gd_size(j, 0) < op->n) return solve_wide(op, factor, shift, b);
     gd_tensor *root = shift > 0 ? gd_mul_scalar(identity(j, op->n), sqrt(shift)) : NULL;
     if (shift > 0) stack = gd_cat((gd_tensor *[]){stack, root}, 2, "0");

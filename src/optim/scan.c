@@ -2,7 +2,6 @@
 #include "optim/scan.h"
 #include "base/number.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@ gd_status gd__scan_fail(gd_scan *s, size_t at, const char *format, ...)
     char where[GD_WHERE_SIZE], text[512];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    (void)gd__vformat(text, sizeof text, format, args);
     va_end(args);
     return gd_fail(s->ctx, GD_PARSE, "%s%s", gd__scan_where(s, at, where), text);
 }
@@ -227,33 +226,17 @@ bool gd__is_reserved(const char *name)
 
 /* ---- writing ---- */
 
-/* strtod and printf follow the locale of the thread; here a number always has a point. */
-static locale_t enter_c_locale(locale_t *before)
-{
-    locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    *before = c ? uselocale(c) : (locale_t)0;
-    return c;
-}
-
-static void leave_c_locale(locale_t c, locale_t before)
-{
-    if (!c) return;
-    (void)uselocale(before);
-    freelocale(c);
-}
-
 const char *gd__number_text(double value, char out[GD_NUMBER_SIZE])
 {
     if (!isfinite(value)) {
         (void)snprintf(out, GD_NUMBER_SIZE, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return out;
     }
-    locale_t before, locale = enter_c_locale(&before);
+    double read = 0;
     for (int digits = 15; digits <= 17; digits++) {
-        (void)snprintf(out, GD_NUMBER_SIZE, "%.*g", digits, value);
-        if (strtod(out, NULL) == value) break;
+        int length = gd__format(out, GD_NUMBER_SIZE, "%.*g", digits, value);
+        if (gd__is_number(out, (size_t)length, false, &read) && read == value) break;
     }
-    leave_c_locale(locale, before);
     return out;
 }
 

@@ -15,6 +15,7 @@
  *
  * Numbers are written so that they read back bit for bit; those that JSON does not have, as {"real": "inf"}. */
 #include "optim/state.h"
+#include "base/number.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +31,7 @@ static void put_real(gd_text *t, double value)
         return;
     }
     char digits[40];
-    snprintf(digits, sizeof digits, "%.17g", value);
+    gd__format(digits, sizeof digits, "%.17g", value);
     gd__text_add(t, digits);
     if (!strpbrk(digits, ".e")) gd__text_add(t, ".0"); /* an integer would lose the sign of zero */
 }

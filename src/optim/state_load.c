@@ -4,6 +4,8 @@
  * twins and links swap what they hold, which cannot fail. */
 #include "gradus/autograd.h"
 #include "module/report.h"
+#include "base/number.h"
+#include "base/json.h"
 #include "optim/setting.h"
 #include "optim/state.h"
 
@@ -59,7 +61,7 @@ static void note(notes *l, const char *format, ...)
     char item[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(item, sizeof item, format, args);
+    gd__vformat(item, sizeof item, format, args);
     va_end(args);
     if (l->report && gd__load_report_note(l->report, l->kind, l->verb, item, "")) l->text.failed = true;
     if (l->count++ >= MOST_SAID) return;
@@ -224,11 +226,11 @@ static bool same_param(const json_t *j, const gd_tensor *t)
 
 static void note_param(loading *l, const char *name, const json_t *j, const gd_tensor *t)
 {
-    char here[256], *there = json_dumps(json_object_get(j, "shape"), JSON_ENCODE_ANY);
+    char here[256], there[128];
     const char *dtype = json_string_value(json_object_get(j, "dtype"));
     note(&l->other, "%s is %s %s here and %s %s in the file", name, gd_dtype_name(t->dtype),
-         gd__shape_text(t, here, sizeof here), dtype ? dtype : "?", there ? there : "?");
-    free(there);
+         gd__shape_text(t, here, sizeof here), dtype ? dtype : "?",
+         gd__json_write(json_object_get(j, "shape"), there, sizeof there));
 }
 
 static gd_status read_params(loading *l)
@@ -683,7 +685,7 @@ static gd_status parse(loading *l)
     const char *text = l->name.failed ? NULL : gd_archive_get_meta(l->archive, l->name.data);
     if (!text) return gd_fail(l->ctx, GD_FORMAT, "optimizer state: there is none in the file");
     json_error_t error;
-    l->json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    l->json = gd__json_read(text, strlen(text), &error);
     if (!l->json) return gd_fail(l->ctx, GD_FORMAT, "optimizer state: line %d: %s", error.line, error.text);
     if (json_integer_value(json_object_get(l->json, "version")) != 1)
         return gd_fail(l->ctx, GD_FORMAT, "optimizer state: of a version that this one does not know");

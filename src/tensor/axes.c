@@ -1,7 +1,7 @@
 /* Axes: names, labels, and the texts that choose them. */
 #include "tensor/tensor.h"
+#include "base/ascii.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,12 +127,12 @@ const char *gd__shape_text(const gd_tensor *t, char *buf, size_t size)
 static int next_word(const char **text, const char **word)
 {
     const char *p = *text;
-    while (isspace((unsigned char)*p)) p++;
+    while (gd__is_space(*p)) p++;
     if (!*p) return 0;
     const char *start = p;
     while (*p && *p != ',') p++;
     const char *end = p;
-    while (end > start && isspace((unsigned char)end[-1])) end--;
+    while (end > start && gd__is_space(end[-1])) end--;
     *text = *p ? p + 1 : p;
     *word = start;
     return end > start ? (int)(end - start) : -1;
@@ -143,7 +143,7 @@ static bool is_number(const char *word, int length)
     int i = word[0] == '-' ? 1 : 0;
     if (i == length || length > 6) return false;
     for (; i < length; i++)
-        if (!isdigit((unsigned char)word[i])) return false;
+        if (!gd__is_digit(word[i])) return false;
     return true;
 }
 

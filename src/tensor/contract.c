@@ -9,9 +9,9 @@
  * or, where nothing is done with yet, one broadcast multiplication.  All of it is recorded operators, so the gradients
  * need no rule of their own. */
 #include "tensor/linalg.h"
+#include "base/ascii.h"
 #include "tensor/shape.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -365,10 +365,10 @@ static const char *term_end(const char *at)
 /* True if there is a blank inside, not only around. */
 static bool has_words(const char *at, const char *end)
 {
-    while (at < end && isspace((unsigned char)*at)) at++;
-    while (end > at && isspace((unsigned char)end[-1])) end--;
+    while (at < end && gd__is_space(*at)) at++;
+    while (end > at && gd__is_space(end[-1])) end--;
     for (; at < end; at++)
-        if (isspace((unsigned char)*at)) return true;
+        if (gd__is_space(*at)) return true;
     return false;
 }
 
@@ -381,7 +381,7 @@ static bool uses_names(const char *spec, gd_tensor *const *operands, int count)
         const char *end = term_end(at);
         int letters = 0;
         if (has_words(at, end)) return true;
-        for (const char *p = at; p < end; p++) letters += !isspace((unsigned char)*p);
+        for (const char *p = at; p < end; p++) letters += !gd__is_space(*p);
         longer = longer || (!output && letters > 1);
         if (!*end) return thin && longer;
         output = *end == '-';
@@ -394,13 +394,13 @@ static int read_term(const reader *r, const char *at, const char *end, int *key)
 {
     int n = 0;
     while (true) {
-        while (at < end && isspace((unsigned char)*at)) at++;
+        while (at < end && gd__is_space(*at)) at++;
         if (at == end) return n;
         int length = 1;
         if (r->names)
-            while (at + length < end && !isspace((unsigned char)at[length])) length++;
+            while (at + length < end && !gd__is_space(at[length])) length++;
         gd_ctx *ctx = r->c->ctx;
-        if (!r->names && !isalpha((unsigned char)*at)) {
+        if (!r->names && !gd__is_letter(*at)) {
             (void)gd_fail(ctx, GD_PARSE, "einsum: column %d: unexpected '%c'", (int)(at - r->spec) + 1, *at);
             return -1;
         }

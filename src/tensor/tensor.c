@@ -1,5 +1,6 @@
 /* Tensors: storage, making, looking. */
 #include "tensor/tensor.h"
+#include "base/number.h"
 #include "tensor/device.h"
 #include "tensor/item.h"
 
@@ -451,7 +452,7 @@ static void put_level(writer *w, const gd_tensor *t, int axis, int64_t *index)
 {
     if (axis == t->ndim) {
         char number[40];
-        snprintf(number, sizeof number, "%.6g", gd_at(t, index));
+        gd__format(number, sizeof number, "%.6g", gd_at(t, index));
         put(w, number);
         return;
     }
@@ -469,6 +470,16 @@ static void put_level(writer *w, const gd_tensor *t, int axis, int64_t *index)
     put(w, "]");
 }
 
+#define MANY_ROWS 100 /* rows without elements that are shown */
+
+/* Rows of a tensor without elements, as they would be shown. */
+static int64_t empty_rows(const gd_tensor *t)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < t->ndim && t->size[i]; i++) rows *= t->size[i] > 12 ? 11 : t->size[i];
+    return rows;
+}
+
 int gd_format(const gd_tensor *t, char *out, size_t size)
 {
     writer w = {out, out ? size : 0, 0};
@@ -476,7 +487,10 @@ int gd_format(const gd_tensor *t, char *out, size_t size)
         put(&w, "NULL");
     else {
         char shape[512];
-        put_level(&w, t, 0, (int64_t[GD_MAX_DIMS]){0});
+        if (t->numel || empty_rows(t) <= MANY_ROWS)
+            put_level(&w, t, 0, (int64_t[GD_MAX_DIMS]){0});
+        else
+            put(&w, "[]");
         put(&w, "  ");
         put(&w, gd_dtype_name(t->dtype));
         put(&w, gd__shape_text(t, shape, sizeof shape));

@@ -285,6 +285,23 @@ static void every_allocation_may_fail(void **state)
     }
 }
 
+static void rows_without_elements_end(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows;
+        const char *text;
+    } cases[] = {{2, "[[],[]]"}, {(int64_t)1 << 40, "[]"}};
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        gd_text text = {.ctx = ctx};
+        gd_tensor *t = gd_zeros(ctx, GD_F64, 2, (int64_t[]){cases[i].rows, 0});
+        assert_int_equal(gd__json_tensor(&text, t), GD_OK);
+        assert_string_equal(text.data, cases[i].text);
+        gd_release(t);
+        gd__text_free(&text);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
 
 int main(void)
@@ -294,6 +311,7 @@ int main(void)
         TEST(written_traces_are_read_back),
         TEST(the_start_is_step_0),
         TEST(parameters_other_than_two_numbers_are_no_path),
+        TEST(rows_without_elements_end),
         TEST(malformed_lines_are_named),
         TEST(a_full_disk_is_reported),
         TEST(crc32c_agrees_with_published_values),

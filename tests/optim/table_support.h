@@ -2,6 +2,7 @@
 #ifndef GD_TESTS_TABLE_SUPPORT_H
 #define GD_TESTS_TABLE_SUPPORT_H
 
+#include "base/number.h"
 #include "gradus/link.h"
 
 #include <stdbool.h>
@@ -15,7 +16,7 @@ static inline size_t put_needed(const gd_field *f, const char *child, char *out,
     number = number < f->low ? f->low : number > f->high ? f->high : number;
     if (f->variadic) return (size_t)snprintf(out, size, "lr(0.5)");
     if (f->kinds & GD_SET_CHAIN) return (size_t)snprintf(out, size, "%s=%s", f->name, child);
-    if (f->kinds & GD_SET_REAL) return (size_t)snprintf(out, size, "%s=%g", f->name, number);
+    if (f->kinds & GD_SET_REAL) return (size_t)gd__format(out, size, "%s=%g", f->name, number);
     if (f->kinds & GD_SET_BOOL) return (size_t)snprintf(out, size, "%s=true", f->name);
     if (f->kinds & GD_SET_LIST) return (size_t)snprintf(out, size, "%s=[1, 0.5]", f->name);
     return (size_t)snprintf(out, size, "%s=\"%.*s\"", f->name, (int)strcspn(f->choices, "|"), f->choices);

@@ -178,6 +178,9 @@ static void tensors_are_shown(void **state)
     assert_string_equal(text, "[0, 1, 2, 3, 4, ..., 95, 96, 97, 98, 99]  i64[100]");
     gd_format(gd_zeros(ctx, GD_F64, 2, (int64_t[]){2, 0}), text, sizeof text);
     assert_string_equal(text, "[[],\n []]  f64[2, 0]");
+    /* rows without elements, more than can be shown */
+    gd_format(gd_zeros(ctx, GD_F64, 8, (int64_t[]){12, 12, 12, 12, 12, 12, 12, 0}), text, sizeof text);
+    assert_int_equal(strncmp(text, "[]  f64[", 8), 0);
     /* as snprintf: cut, terminated, and the full length returned */
     char small[6];
     gd_tensor *t = VECTOR(ctx, 1, 2);

@@ -95,7 +95,7 @@ static gd_tensor *propose(gd_trust *t)
     spectrum *s = spectrum_of(t);
     if (!s) return NULL;
     gd_link *link = t->link;
-    double least = s->values[0], low = fmax(0, -least), slope, extra = 0;
+    double least = s->n ? s->values[0] : 0, low = fmax(0, -least), slope, extra = 0;
     double w = weight(s, low, t->radius, (int)gd_link_real(link, "maxiter", NULL),
                       gd_link_real(link, "eps", NULL));
     /* no root: b has no part along the lowest eigenvector, which fills up the length */

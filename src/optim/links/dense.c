@@ -3,6 +3,7 @@
 #include "gradus/autograd.h"
 #include "optim/optimizer.h"
 #include "tensor/shape.h"
+#include "optim/links/vectors.h"
 
 #include <string.h>
 
@@ -280,7 +281,7 @@ static int64_t restart_interval(const gd_dense *d)
 static double largest(gd_dense *d, gd_tensor *x)
 {
     if (plain(d)) return d->layout.loops->largest(x->data, NULL, d->n);
-    gd_tensor *most = gd_max(gd_abs(x), NULL, false);
+    gd_tensor *most = gd__vector_most(gd_abs(x));
     return most ? gd_item(most) : NAN;
 }
 

@@ -72,7 +72,7 @@ static gd_tensor *least_norm(const model *m)
 {
     gd_tensor *u = NULL, *s = NULL, *vt = NULL;
     if (!gd__vector_finite(m->j) || gd_svd(m->j, &u, &s, &vt)) return NULL;
-    gd_tensor *most = gd_max(s, NULL, false);
+    gd_tensor *most = gd__vector_most(s);
     double eps = gd__vector_eps(m->j) * (double)(gd_size(m->j, 0) + gd_size(m->j, 1));
     double least = most ? eps * gd_item(most) : 0;
     gd_tensor *used = gd_gt(s, gd_full_like(s, least)), *divisor = gd_where(used, s, gd_ones_like(s));

@@ -93,7 +93,7 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
     gd_tensor *values = NULL, *vectors = NULL;
     gd_scope_begin(ctx);
     if (gd_eigh(h, &values, &vectors)) values = vectors = NULL;
-    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), tolerance);
+    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd__vector_most(size), tolerance);
     gd_tensor *divisor = values, *used = gd_gt(size, least);
     if (how && !strcmp(how, "abs")) divisor = size;
     if (how && (!strcmp(how, "clip") || !strcmp(how, "floor"))) {
@@ -118,7 +118,7 @@ gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor)
     gd_tensor *values = NULL, *vectors = NULL;
     gd_scope_begin(ctx);
     if (gd_eigh(m, &values, &vectors)) values = vectors = NULL;
-    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_max(size, NULL, false), floor);
+    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd__vector_most(size), floor);
     gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b);
     gd_tensor *x = gd_keep(gd_matmul(vectors, gd_mul(gd_maximum(size, least), part)));
     gd_scope_end(ctx);
@@ -130,7 +130,9 @@ static gd_tensor *by_cholesky(gd_tensor *h, gd_tensor *b, double eps)
 {
     gd_ctx *ctx = gd_tensor_ctx(h);
     gd_tensor *lower = gd__cholesky(h), *x = NULL;
-    if (lower) {
+    if (lower && !gd_numel(b)) {
+        x = gd_copy(b);
+    } else if (lower) {
         gd_tensor *pivots = gd_diagonal(lower), *least = gd_min(pivots, NULL, false),
                   *most = gd_max(pivots, NULL, false);
         double ratio = least && most ? gd_item(least) / gd_item(most) : 0;

@@ -4,6 +4,7 @@
 #include "optim/links/line.h"
 #include "optim/optimizer.h"
 #include "tensor/shape.h"
+#include "optim/links/vectors.h"
 
 #include <math.h>
 #include <string.h>
@@ -273,8 +274,8 @@ static gd_status pair_by_operators(dots_job *j, gd_tensor *u, double *sum)
     if (!status && !j->made) status = write_pair(j, u, s, y);
     double *most = sum + h->rows * PRODUCTS;
     if (!status && l->total) {
-        most[0] = gd_item(gd_max(gd_abs(s), NULL, false));
-        most[1] = gd_item(gd_max(gd_abs(y), NULL, false));
+        most[0] = gd_item(gd__vector_most(gd_abs(s)));
+        most[1] = gd_item(gd__vector_most(gd_abs(y)));
         status = gd_error(l->ctx);
     }
     if (!status) status = times(h, h->s, y, SY, sum);

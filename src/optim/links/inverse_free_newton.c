@@ -24,7 +24,7 @@ static const gd_field fields[] = {
 /* Converges from here whatever H is. */
 static gd_tensor *first_inverse(gd_tensor *h)
 {
-    gd_tensor *size = gd_max(gd_sum(gd_abs(h), "0", false), NULL, false);
+    gd_tensor *size = gd__vector_most(gd_sum(gd_abs(h), "0", false));
     double norm = size ? gd_item(size) : NAN;
     return gd_mul_scalar(h, norm > 0 ? 1 / norm / norm : 0);
 }

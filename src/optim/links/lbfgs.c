@@ -12,6 +12,7 @@
  * Its Hessian: the compact form (Byrd, Nocedal & Schnabel 1994) as shifted operator of low rank. */
 #include "optim/links/history.h"
 #include "optim/optimizer.h"
+#include "optim/links/vectors.h"
 
 #include <math.h>
 
@@ -97,7 +98,7 @@ static gd_linop *compact_form(gd_tensor *w, gd_tensor *m, double sigma)
 {
     gd_tensor *values = NULL, *vectors = NULL;
     if (!w || !m || gd_eigh(m, &values, &vectors)) return NULL;
-    gd_tensor *most = gd_max(gd_abs(values), NULL, false);
+    gd_tensor *most = gd__vector_most(gd_abs(values));
     if (!most) return NULL;
     /* directions that M does not see add nothing */
     gd_tensor *seen = gd_gt(gd_abs(values), gd_full_like(values, 1e-14 * gd_item(most)));

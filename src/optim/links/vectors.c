@@ -127,3 +127,8 @@ gd_tensor *gd__vector_sum(gd_tensor *a, double alpha, gd_tensor *b)
 }
 
 double gd__vector_eps(const gd_tensor *a) { return gd_tensor_dtype(a) == GD_F64 ? 0x1p-52 : 0x1p-23; }
+
+gd_tensor *gd__vector_most(gd_tensor *x)
+{
+    return !x || gd_numel(x) ? gd_max(x, NULL, false) : gd_sum(x, NULL, false);
+}

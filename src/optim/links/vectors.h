@@ -23,4 +23,7 @@ gd_tensor *gd__vector_sum(gd_tensor *a, double alpha, gd_tensor *b);
 /* Distance from 1 to the next number of the dtype. */
 double gd__vector_eps(const gd_tensor *a);
 
+/* The largest element as a tensor without axes; 0 where there are no elements.  NULL for NULL. */
+gd_tensor *gd__vector_most(gd_tensor *x);
+
 #endif

@@ -10,6 +10,7 @@
  *   qr                in a [m, n]              out q [m, k], r [k, n]       k = min(m, n)
  *   eigh              in a [n, n]              out w [n], v [n, n]          reads the lower triangle
  *   svd               in a [m, n]              out u [m, k], s [k], vt [k, n] */
+#include "tensor/cpu/blas.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/dense.h"
 
@@ -113,6 +114,7 @@ static gd_status run_all(gd_ctx *ctx, problems *j, int64_t *bad, int64_t *info)
 {
     double work = (double)(j->m * j->n) * (double)(j->k + j->columns) * (double)j->batches;
     j->tasks = work < TASK ? 1 : j->batches < ctx->threads ? j->batches : ctx->threads;
+    if (gd__blas_reserve(ctx, j->tasks)) return GD_NOMEM;
     j->bytes = (j->bytes + 63) / 64 * 64;
     size_t info_bytes = (size_t)j->batches * sizeof *j->info, work_bytes = (size_t)j->tasks * j->bytes;
     j->info = gd__alloc(ctx, info_bytes);

@@ -11,6 +11,7 @@
  *      | 2 |  3 |                many small matrices: several of them make one task
  *      +--------+
  */
+#include "tensor/cpu/blas.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/dense.h"
 
@@ -53,6 +54,7 @@ typedef struct product {
     int64_t rows, cols, depth;  /* of a tile */
     int64_t down, across, deep; /* tiles along m, n, k */
     int64_t group;              /* matrices a task */
+    bool blas;                  /* tiles may be handed to it */
     int batch_dims;
     int64_t batch[GD_MAX_DIMS];
     stack a, b, c;
@@ -207,12 +209,14 @@ static void run_task(void *arg, int64_t task)
 static gd_status run_product(gd_ctx *ctx, product *p, gd_dtype dtype)
 {
     size_t bytes = (size_t)(p->deep * p->m * p->n) * p->item;
+    int64_t tiles = p->down * p->across * p->deep,
+            tasks = tiles > 1 ? tiles * p->batches : pieces(p->batches, p->group);
+    if (p->blas && gd__blas_reserve(ctx, tasks)) return GD_NOMEM;
     if (p->deep > 1 && !(p->parts = gd__alloc(ctx, bytes))) return GD_NOMEM;
 #ifdef GD_BLAS_SHARED
     openblas_set_num_threads(1);
 #endif
-    int64_t tiles = p->down * p->across * p->deep;
-    gd__parallel(ctx, tiles > 1 ? tiles * p->batches : pieces(p->batches, p->group), run_task, p);
+    gd__parallel(ctx, tasks, run_task, p);
     if (p->deep == 1) return GD_OK;
     if (dtype == GD_F32)
         add_parts_f32(p->c.data, p->parts, p->deep, p->m * p->n);
@@ -289,7 +293,8 @@ gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
     p.c.row = whole.ldc;
     cut(&p);
     gd_status status = GD_OK;
-    if (!is_tiny(&whole) && c->dtype != GD_I64) {
+    p.blas = !is_tiny(&whole) && c->dtype != GD_I64;
+    if (p.blas) {
         status = readable(a, &p.a);
         if (!status) status = readable(b, &p.b);
     }
