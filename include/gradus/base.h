@@ -94,6 +94,8 @@ typedef struct gd_file_ops {
     int (*close)(void *user, int fd);
     int (*rename)(void *user, const char *from, const char *to);
     int (*unlink)(void *user, const char *path);
+    int (*skip)(void *user, int fd,
+                int64_t bytes); /* moves on without reading; NULL: what is passed over is read */
     void *user;
 } gd_file_ops;
 

@@ -16,7 +16,8 @@
  *
  * Files written by gradus carry checksums: a file with a changed byte, or cut off anywhere, is refused with
  * FORMAT.  They are ordinary safetensors files for other programs, and those of other programs load here,
- * without checksums.  Reading takes no more memory than the file has bytes. */
+ * without checksums, element types that gradus does not have as wider ones: i8 i16 u16 as i32, u32 u64 as i64, eight-bit
+ * floats as f32.  Reading takes no more memory than the tensors and once more the largest of those that are widened. */
 #ifndef GRADUS_FILE_H
 #define GRADUS_FILE_H
 
@@ -61,9 +62,14 @@ const char *gd_archive_meta_text(const gd_archive *archive, int64_t index);
 GD_NODISCARD gd_status gd_archive_save(const gd_archive *archive, const char *path);
 
 /* Reads a safetensors file, all of it or nothing; the tensors are on the CPU.  New; NULL with IO, FORMAT
- * (malformed or damaged), DTYPE (an element type gradus does not have), SHAPE (more than 8 axes) or NOMEM
+ * (malformed or damaged), DTYPE (complex numbers, floats of less than eight bits), VALUE (a u64 of 2^63 or more), SHAPE (more than 8 axes) or NOMEM
  * recorded. */
 gd_archive *gd_archive_load(gd_ctx *ctx, const char *path);
+
+/* Reads one tensor of a safetensors file, and of the file no more than its header and that tensor: the others may be large, or of
+ * a type gradus does not have.  name NULL: the only one there is.  New; NULL with ARGUMENT (no such tensor; several and no name),
+ * or what gd_archive_load records. */
+gd_tensor *gd_archive_load_tensor(gd_ctx *ctx, const char *path, const char *name);
 
 /* Writes one tensor as a NumPy file (version 1, C order); axis names and labels are not kept.  DTYPE for
  * bf16. */

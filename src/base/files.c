@@ -55,6 +55,12 @@ static int posix_unlink(void *user, const char *path)
     return unlink(path);
 }
 
+static int posix_skip(void *user, int fd, int64_t bytes)
+{
+    (void)user;
+    return lseek(fd, (off_t)bytes, SEEK_CUR) < 0 ? -1 : 0;
+}
+
 const gd_file_ops gd__posix_files = {
     .open = posix_open,
     .read = posix_read,
@@ -64,4 +70,5 @@ const gd_file_ops gd__posix_files = {
     .close = posix_close,
     .rename = posix_rename,
     .unlink = posix_unlink,
+    .skip = posix_skip,
 };

@@ -9,6 +9,7 @@
 #include "gradus/file.h"
 #include "module/file.h"
 #include "module/npy.h"
+#include "module/safetensors.h"
 #include "optim/suggest.h"
 
 #include <stdarg.h>
@@ -243,30 +244,33 @@ static bool ends_with(const char *text, size_t length, const char *end)
     return length >= size && !memcmp(text + length - size, end, size);
 }
 
+/* What of a safetensors file is meant. */
+typedef struct choice {
+    const char *what, *path, *part; /* part NULL: the only tensor */
+} choice;
+
+static int64_t choose(void *user, const gd_safetensors *file)
+{
+    const choice *c = user;
+    gd_suggest nearest = gd__suggest(c->part ? c->part : "", c->part ? strlen(c->part) : 0);
+    for (size_t i = 0; i < file->count; i++) {
+        if (c->part ? strcmp(file->entry[i].name, c->part) == 0 : file->count == 1) return (int64_t)i;
+        gd__suggest_try(&nearest, file->entry[i].name);
+    }
+    char hint[GD_HINT_SIZE];
+    if (c->part)
+        (void)gd_fail(file->ctx, GD_PARSE, "%s: %s has no tensor '%.80s'%s", c->what, c->path, c->part,
+                      gd__suggest_hint(&nearest, hint));
+    else
+        (void)gd_fail(file->ctx, GD_PARSE, "%s: %s has %zu tensors, choose one with %s:NAME", c->what,
+                      c->path, file->count, c->path);
+    return -1;
+}
+
 static gd_tensor *archive_part(gd_ctx *ctx, const char *what, const char *path, const char *part)
 {
-    gd_archive *archive = gd_archive_load(ctx, path);
-    if (!archive) return NULL;
-    gd_tensor *t = NULL;
-    if (part)
-        t = gd_archive_find(archive, part);
-    else if (gd_archive_count(archive) == 1)
-        t = gd_archive_get(archive, 0);
-    t = gd_detach(t);
-    if (!t && !gd_error(ctx)) {
-        gd_suggest nearest = gd__suggest(part ? part : "", part ? strlen(part) : 0);
-        for (int64_t i = 0; i < gd_archive_count(archive); i++)
-            gd__suggest_try(&nearest, gd_archive_name(archive, i));
-        char hint[GD_HINT_SIZE];
-        if (part)
-            (void)gd_fail(ctx, GD_PARSE, "%s: %s has no tensor '%.80s'%s", what, path, part,
-                          gd__suggest_hint(&nearest, hint));
-        else
-            (void)gd_fail(ctx, GD_PARSE, "%s: %s has %lld tensors, choose one with %s:NAME", what, path,
-                          (long long)gd_archive_count(archive), path);
-    }
-    gd_archive_free(archive);
-    return t;
+    choice c = {.what = what, .path = path, .part = part};
+    return gd__archive_pick(ctx, path, choose, &c);
 }
 
 static gd_tensor *csv_columns(gd_ctx *ctx, const char *path, const char *part)

@@ -413,7 +413,36 @@ static gd_tensor *with_axes(gd_tensor *t, const gd_safetensors_entry *entry)
     return t;
 }
 
-/* One tensor, whose bytes are next in the file.  Owned by the caller, outside every scope. */
+/* Elements of a dtype that gradus has not: the bytes of the file, then the wider ones made of them. */
+static gd_status read_widened(gd_file_reader *reader, const gd_safetensors *file,
+                              const gd_safetensors_entry *entry, void *out, size_t count)
+{
+    size_t size = (size_t)entry->size;
+    void *bytes = gd__alloc(file->ctx, size);
+    if (!bytes) return GD_NOMEM;
+    gd_status status = gd__file_read(reader, bytes, size);
+    if (!status) status = gd__safetensors_check(file, entry, bytes);
+    size_t fit = status ? count : entry->widen(bytes, count, out);
+    gd__free(file->ctx, bytes, size);
+    if (fit == count) return status;
+    return gd_fail(file->ctx, GD_VALUE, "load '%s': tensor '%s': element %zu of %s does not fit %s",
+                   reader->path, entry->name, fit, entry->dtype_name, gd_dtype_name(entry->dtype));
+}
+
+static gd_status read_elements(gd_file_reader *reader, const gd_safetensors *file,
+                               const gd_safetensors_entry *entry, gd_tensor *t)
+{
+    size_t size = (size_t)entry->size;
+    void *data = size ? gd_data_mut(t) : NULL;
+    if (size && !data) return GD_NOMEM;
+    if (size && entry->widen) return read_widened(reader, file, entry, data, (size_t)gd_numel(t));
+    gd_status status = gd__file_read(reader, data, size);
+    if (!status) status = gd__safetensors_check(file, entry, data);
+    if (!status && entry->dtype == GD_BOOL) gd__normalise_bools(data, size);
+    return status;
+}
+
+/* One tensor, whose bytes are next in the file.  New. */
 static gd_tensor *read_tensor(gd_file_reader *reader, const gd_safetensors *file,
                               const gd_safetensors_entry *entry)
 {
@@ -424,16 +453,9 @@ static gd_tensor *read_tensor(gd_file_reader *reader, const gd_safetensors *file
     }
     gd_tensor *t = gd_empty(file->ctx, entry->dtype, entry->ndim, entry->shape);
     if (!t) return NULL;
-    size_t size = (size_t)entry->size;
-    void *data = size ? gd_data_mut(t) : NULL;
-    gd_status status = size && !data ? GD_NOMEM : gd__file_read(reader, data, size);
-    if (!status) status = gd__safetensors_check(file, entry, data);
-    if (status) {
-        gd_release(t);
-        return NULL;
-    }
-    if (entry->dtype == GD_BOOL) gd__normalise_bools(data, size);
-    return take(with_axes(t, entry));
+    if (!read_elements(reader, file, entry, t)) return with_axes(t, entry);
+    gd_release(t);
+    return NULL;
 }
 
 /* Tensors are read in the order of the data and added in that of the header. */
@@ -445,7 +467,7 @@ static gd_status read_tensors(gd_archive *archive, gd_file_reader *reader, const
     gd_status status = tensor ? GD_OK : GD_NOMEM;
     for (size_t i = 0; i < file->count && !status; i++) {
         size_t index = file->by_offset[i];
-        tensor[index] = read_tensor(reader, file, &file->entry[index]);
+        tensor[index] = take(read_tensor(reader, file, &file->entry[index]));
         if (!tensor[index]) status = GD_FORMAT; /* the true one is recorded */
     }
     if (!status) status = gd__file_at_end(reader);
@@ -494,4 +516,41 @@ gd_archive *gd_archive_load(gd_ctx *ctx, const char *path)
     if (!status) return archive;
     gd_archive_free(archive);
     return NULL;
+}
+
+/* ---- one tensor ---- */
+
+gd_tensor *gd__archive_pick(gd_ctx *ctx, const char *path, gd_pick_fn *pick, void *user)
+{
+    gd_file_reader reader;
+    if (gd__file_open(ctx, path, UINT64_MAX, &reader)) return NULL;
+    char source[300];
+    snprintf(source, sizeof source, "load '%.280s'", path);
+    gd_tensor *t = NULL;
+    gd_safetensors *file = read_file_header(&reader, source);
+    int64_t index = file ? pick(user, file) : -1;
+    /* the header is read: the data begins here */
+    if (index >= 0 && !gd__file_skip(&reader, file->entry[index].offset))
+        t = read_tensor(&reader, file, &file->entry[index]);
+    gd__safetensors_free(file);
+    gd__file_close(&reader);
+    return t;
+}
+
+static int64_t pick_name(void *user, const gd_safetensors *file)
+{
+    const char *name = user;
+    for (size_t i = 0; i < file->count; i++)
+        if (name ? strcmp(file->entry[i].name, name) == 0 : file->count == 1) return (int64_t)i;
+    if (name)
+        (void)gd_fail(file->ctx, GD_ARGUMENT, "%s: no tensor '%s'", file->source, name);
+    else
+        (void)gd_fail(file->ctx, GD_ARGUMENT, "%s: %zu tensors, and no name given", file->source,
+                      file->count);
+    return -1;
+}
+
+gd_tensor *gd_archive_load_tensor(gd_ctx *ctx, const char *path, const char *name)
+{
+    return ctx ? gd__archive_pick(ctx, path, pick_name, (char *)(uintptr_t)name) : NULL;
 }

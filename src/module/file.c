@@ -328,6 +328,25 @@ gd_status gd__file_read(gd_file_reader *reader, void *out, size_t size)
     return GD_OK;
 }
 
+gd_status gd__file_skip(gd_file_reader *reader, uint64_t bytes)
+{
+    gd_ctx *ctx = reader->ctx;
+    if (ctx->files.skip && bytes <= INT64_MAX) {
+        if (bytes && ctx->files.skip(ctx->files.user, reader->fd, (int64_t)bytes))
+            return io_error(ctx, "load", reader->path, "pass over a part of it", errno);
+        reader->position += bytes;
+        return GD_OK;
+    }
+    char piece[16384];
+    gd_status status = GD_OK;
+    for (uint64_t left = bytes; left && !status;) {
+        size_t size = left < sizeof piece ? (size_t)left : sizeof piece;
+        status = gd__file_read(reader, piece, size);
+        left -= size;
+    }
+    return status;
+}
+
 gd_status gd__file_at_end(gd_file_reader *reader)
 {
     gd_ctx *ctx = reader->ctx;

@@ -52,6 +52,8 @@ typedef struct gd_file_reader {
 GD_NODISCARD gd_status gd__file_open(gd_ctx *ctx, const char *path, uint64_t limit, gd_file_reader *reader);
 /* Reads exactly `size` bytes; FORMAT when the file ends before. */
 GD_NODISCARD gd_status gd__file_read(gd_file_reader *reader, void *out, size_t size);
+/* Passes over bytes, without reading them where the operations can. */
+GD_NODISCARD gd_status gd__file_skip(gd_file_reader *reader, uint64_t bytes);
 /* FORMAT when there are bytes left. */
 GD_NODISCARD gd_status gd__file_at_end(gd_file_reader *reader);
 /* Harmless on a reader that is closed or failed to open. */

@@ -19,31 +19,32 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written 
 static const char own_start[] = "{\"__metadata__\":{\"gradus.header\":\"";
 #define SUM_AT (8 + sizeof own_start - 1)
 
-/* Every dtype of the format, in bits (safetensors 0.8). */
+/* Every dtype of the format, in bits (safetensors 0.8), and what it is read as. */
 typedef struct format_dtype {
     const char *name;
     unsigned bits;
     gd_dtype dtype;
+    gd_widen_fn *widen;
 } format_dtype;
 
 static const format_dtype format_dtypes[] = {
-#define FORMAT_DTYPE(NAME, name, bytes, kind, st, np) {st, 8 * bytes, GD_##NAME},
+#define FORMAT_DTYPE(NAME, name, bytes, kind, st, np) {st, 8 * bytes, GD_##NAME, NULL},
     GD_DTYPE_LIST(FORMAT_DTYPE)
 #undef FORMAT_DTYPE
-        {"I8", 8, GD_DTYPE_COUNT},
-    {"I16", 16, GD_DTYPE_COUNT},
-    {"U16", 16, GD_DTYPE_COUNT},
-    {"U32", 32, GD_DTYPE_COUNT},
-    {"U64", 64, GD_DTYPE_COUNT},
-    {"C64", 64, GD_DTYPE_COUNT},
-    {"F8_E4M3", 8, GD_DTYPE_COUNT},
-    {"F8_E5M2", 8, GD_DTYPE_COUNT},
-    {"F8_E8M0", 8, GD_DTYPE_COUNT},
-    {"F8_E4M3FNUZ", 8, GD_DTYPE_COUNT},
-    {"F8_E5M2FNUZ", 8, GD_DTYPE_COUNT},
-    {"F6_E2M3", 6, GD_DTYPE_COUNT},
-    {"F6_E3M2", 6, GD_DTYPE_COUNT},
-    {"F4", 4, GD_DTYPE_COUNT},
+        {"I8", 8, GD_I32, gd__widen_i8},
+    {"I16", 16, GD_I32, gd__widen_i16},
+    {"U16", 16, GD_I32, gd__widen_u16},
+    {"U32", 32, GD_I64, gd__widen_u32},
+    {"U64", 64, GD_I64, gd__widen_u64},
+    {"F8_E4M3", 8, GD_F32, gd__widen_e4m3},
+    {"F8_E5M2", 8, GD_F32, gd__widen_e5m2},
+    {"F8_E8M0", 8, GD_F32, gd__widen_e8m0},
+    {"F8_E4M3FNUZ", 8, GD_F32, gd__widen_e4m3fnuz},
+    {"F8_E5M2FNUZ", 8, GD_F32, gd__widen_e5m2fnuz},
+    {"C64", 64, GD_DTYPE_COUNT, NULL},
+    {"F6_E2M3", 6, GD_DTYPE_COUNT, NULL},
+    {"F6_E3M2", 6, GD_DTYPE_COUNT, NULL},
+    {"F4", 4, GD_DTYPE_COUNT, NULL},
 };
 
 /* ---- checksum ---- */
@@ -218,6 +219,7 @@ static gd_status read_entry(const gd_safetensors *file, gd_safetensors_entry *en
     if (!row) return BAD("%s: tensor '%s' has an unknown dtype '%s'", file->source, entry->name, dtype);
     entry->dtype_name = row->name;
     entry->dtype = row->dtype;
+    entry->widen = row->widen;
     gd_status status = read_shape(file, entry, json_object_get(value, "shape"));
     if (!status) status = read_offsets(file, entry, json_object_get(value, "data_offsets"));
     uint64_t bytes = 0;

@@ -17,7 +17,7 @@
 #define GD_MODULE_SAFETENSORS_H
 
 #include "base/text.h"
-#include "gradus/tensor.h"
+#include "module/widen.h"
 
 #define GD_SAFETENSORS_MAX_HEADER 100000000u
 #define GD_SAFETENSORS_SUM_SIZE   17 /* 16 lower-case hex digits and the end */
@@ -39,6 +39,7 @@ typedef struct gd_safetensors_entry {
     const char *name;       /* borrowed from the header */
     const char *dtype_name; /* static */
     gd_dtype dtype;         /* GD_DTYPE_COUNT: known to the format, not to gradus */
+    gd_widen_fn *widen;     /* from the bytes of the file to that dtype; NULL: they are the same */
     int ndim;
     int64_t shape[GD_MAX_DIMS];
     uint64_t offset;     /* in the data */
@@ -78,6 +79,11 @@ gd_safetensors *gd__safetensors_parse(gd_ctx *ctx, const void *data, size_t size
 /* Compares the entry's checksum, if it has one, with that of its elements. */
 GD_NODISCARD gd_status gd__safetensors_check(const gd_safetensors *file, const gd_safetensors_entry *entry,
                                              const void *elements);
+
+/* Reads the one tensor of a file that `pick` chooses from its header (its number; -1 with an error recorded), and nothing else
+ * of its data.  New. */
+typedef int64_t gd_pick_fn(void *user, const gd_safetensors *file);
+gd_tensor *gd__archive_pick(gd_ctx *ctx, const char *path, gd_pick_fn *pick, void *user);
 
 /* Name and labels of an axis.  Borrowed; NULL where there are none. */
 const char *gd__safetensors_axis(const gd_safetensors_entry *entry, int axis);
