@@ -59,6 +59,9 @@ int gd_gpu_count(gd_ctx *ctx);
 /* What a GPU is, as text: "NVIDIA H200, compute capability 9.0, 139 GiB".  False where there is none of that number; does
  * not open it. */
 bool gd_gpu_describe(gd_ctx *ctx, int index, char *text, size_t size);
+/* How often the host had to compute for a device, on copies, because its plugin lacks an operator or cannot run fused
+ * programs: 0 on the CPU and, with the plugin for NVIDIA GPUs, there. */
+int64_t gd_device_host_calls(const gd_device *device);
 /* Waits until all queued work of the device is done. */
 gd_status gd_device_sync(gd_device *device);
 

@@ -45,7 +45,7 @@ static int run(gd_cli *cli, const gd_args *args)
     if (json)
         gd__text_add(&cli->out, "]}\n");
     else if (!gpus)
-        gd__text_add(&cli->out, "no GPU: the CUDA plugin, a driver or a card is missing\n");
+        gd__text_add(&cli->out, "no GPU: its plugin, a driver or a card is missing\n");
     return gd__cli_code(cli, cli->out.failed ? GD_NOMEM : GD_OK);
 }
 

@@ -11,7 +11,9 @@
 #define DEVICE_SUM_CHUNK 8192
 #define TASK             32768 /* elements worth a thread */
 
-bool gd__exec_on_cpu(const gd_exec *x) { return x->device == x->device->ctx->cpu; }
+static bool on_cpu(const gd_exec *x) { return x->device == x->device->ctx->cpu; }
+
+bool gd__exec_by_host(const gd_exec *x) { return on_cpu(x) || !x->device->backend->program; }
 
 /* ---- making ---- */
 
@@ -26,8 +28,7 @@ gd_status gd__exec_passes(gd_exec *x, bool interpret)
     for (int i = 0; i <= x->p->levels; i++) {
         gd__program_pass(x->p, i, &x->pass[i]);
         x->how[i] = GD_EXEC_INTERPRETER;
-        if (!interpret && gd__exec_on_cpu(x))
-            x->kernel[i] = gd__kernel_for(ctx, x->p, &x->pass[i], &x->how[i]);
+        if (!interpret && on_cpu(x)) x->kernel[i] = gd__kernel_for(ctx, x->p, &x->pass[i], &x->how[i]);
     }
     return GD_OK;
 }
@@ -76,7 +77,7 @@ static gd_status make_rooms(gd_exec *x)
 
 gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel)
 {
-    bool cpu = gd__exec_on_cpu(x);
+    bool cpu = gd__exec_by_host(x);
     x->members = members;
     x->numel = numel;
     gd_status status = make_work(x, cpu ? CHUNK : DEVICE_CHUNK, &x->last);
@@ -142,7 +143,7 @@ static bool reduce_alike(const gd_program *p, const gd_program *q)
 static gd_device *only_device(const gd_exec_set *set)
 {
     gd_device *device = set->table[0].device;
-    bool only = device != set->ctx->cpu && set->tables <= GD_DEVICE_TABLES;
+    bool only = !gd__exec_by_host(&set->table[0]) && set->tables <= GD_DEVICE_TABLES;
     for (int i = 1; i < set->tables && only; i++) only = set->table[i].device == device;
     return only ? device : NULL;
 }
@@ -225,12 +226,63 @@ static void fill_scalars(gd_exec *x, const gd_pass *pass)
     }
 }
 
+/* ---- copies: a device that cannot run programs has them interpreted here ---- */
+
+static size_t bytes_of(const gd_exec *x, int i)
+{
+    int arrays = x->p->arrays;
+    return (size_t)x->numel[i / arrays] * gd_dtype_size(x->p->array[i % arrays].dtype);
+}
+
+static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < x->members * x->p->arrays && !status; i++) {
+        int k = i % x->p->arrays;
+        size_t bytes = bytes_of(x, i);
+        if (!((pass->loads | pass->stores) >> k & 1) || !bytes) continue;
+        if (!(copy[i] = gd__alloc(x->device->ctx, bytes))) return GD_NOMEM;
+        if (pass->loads >> k & 1)
+            status = x->device->backend->download(x->device, copy[i], x->pointer[i], bytes);
+    }
+    return status;
+}
+
+static gd_status send_copies(const gd_exec *x, const gd_pass *pass, char **copy)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < x->members * x->p->arrays && !status; i++)
+        if (copy[i] && pass->stores >> i % x->p->arrays & 1)
+            status = x->device->backend->upload(x->device, x->pointer[i], copy[i], bytes_of(x, i));
+    return status;
+}
+
+static gd_status run_on_copies(pass_run *r)
+{
+    gd_exec *x = r->x;
+    gd_ctx *ctx = x->device->ctx;
+    size_t count = (size_t)(x->members * x->p->arrays);
+    char **there = x->pointer, **copy = gd__calloc(ctx, count * sizeof *copy);
+    gd_status status = copy ? fetch_copies(x, r->pass, copy) : GD_NOMEM;
+    if (!status) {
+        x->pointer = copy;
+        gd__parallel(ctx, r->work->tasks, run_task, r);
+        x->pointer = there;
+        status = send_copies(x, r->pass, copy);
+        x->device->host_calls++;
+    }
+    for (size_t i = 0; copy && i < count; i++) gd__free(ctx, copy[i], bytes_of(x, (int)i));
+    gd__free(ctx, copy, count * sizeof *copy);
+    return status;
+}
+
 static gd_status run_pass(gd_ctx *ctx, gd_exec *x, int level, gd_launches *list)
 {
-    if (!gd__exec_on_cpu(x)) return gd__device_pass(x, level, list);
+    if (!gd__exec_by_host(x)) return gd__device_pass(x, level, list);
     pass_run r = {.x = x, .pass = &x->pass[level], .kernel = x->kernel[level]};
     r.work = r.pass->last ? &x->last : &x->reduce;
     fill_scalars(x, r.pass);
+    if (!on_cpu(x)) return run_on_copies(&r);
     gd__parallel(ctx, r.work->tasks, run_task, &r);
     return GD_OK;
 }
@@ -288,7 +340,7 @@ static void join_all(gd_exec_set *set, int number, int op)
 static bool all_finite(const gd_exec *x, int level)
 {
     const gd_pass *pass = &x->pass[level];
-    for (int k = 0; k < pass->reductions && gd__exec_on_cpu(x); k++)
+    for (int k = 0; k < pass->reductions && gd__exec_by_host(x); k++)
         for (int m = 0; m < x->members; m++) {
             double value = x->reduced[m * x->p->reductions + pass->reduction[k]];
             if (!isfinite(value) && x->numel[m])
@@ -303,14 +355,14 @@ static gd_status join_members(gd_exec_set *set, int level)
     gd_status status = GD_OK;
     const gd_exec *first = &set->table[0];
     for (int i = 0; i < set->tables && !status; i++)
-        if (!gd__exec_on_cpu(&set->table[i])) status = gd__device_fetch_reduced(&set->table[i]);
+        if (!gd__exec_by_host(&set->table[i])) status = gd__device_fetch_reduced(&set->table[i]);
     for (int k = 0; k < first->pass[level].reductions && !status; k++) {
         int number = first->pass[level].reduction[k];
         const gd_instr *in = &first->p->instr[first->p->reduction[number]];
         if (in->extent == GD_ALL) join_all(set, number, in->op);
     }
     for (int i = 0; i < set->tables && !status; i++)
-        if (!gd__exec_on_cpu(&set->table[i])) status = gd__device_send_reduced(&set->table[i]);
+        if (!gd__exec_by_host(&set->table[i])) status = gd__device_send_reduced(&set->table[i]);
     return status;
 }
 
@@ -321,7 +373,7 @@ static gd_status join_level(gd_exec_set *set, int level, gd_launches *list, gd_e
     for (int i = 0; i < set->tables && !status; i++) {
         gd_exec *x = &set->table[i];
         if (level >= x->p->levels) continue;
-        if (gd__exec_on_cpu(x))
+        if (gd__exec_by_host(x))
             join_on_cpu(x, level);
         else
             status = gd__device_join(x, level, list);
@@ -357,7 +409,7 @@ gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 /* A device computes the scalars that are kept for itself only: again, here. */
 gd_status gd__exec_fetch_stored(gd_exec *x)
 {
-    if (gd__exec_on_cpu(x) || !stores_scalars(x->p)) return GD_OK;
+    if (gd__exec_by_host(x) || !stores_scalars(x->p)) return GD_OK;
     gd_status status = gd__device_fetch_reduced(x);
     if (!status) fill_scalars(x, &x->pass[x->p->levels]);
     return status;

@@ -92,7 +92,7 @@ typedef struct gd_exec_run {
 gd_status gd__exec_send(gd_exec *x);
 /* Every pass of every table, reductions joined in between. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run);
-bool gd__exec_on_cpu(const gd_exec *x);
+bool gd__exec_by_host(const gd_exec *x); /* on the CPU, or on a device that cannot run programs itself */
 /* After a run: `stored` has the scalars that the program keeps, also from a device. */
 gd_status gd__exec_fetch_stored(gd_exec *x);
 

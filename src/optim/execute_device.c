@@ -209,7 +209,7 @@ static gd_status send_inputs(gd_exec *x, gd_device_table *u)
 
 gd_status gd__exec_send(gd_exec *x)
 {
-    if (gd__exec_on_cpu(x)) return GD_OK;
+    if (gd__exec_by_host(x)) return GD_OK;
     if (x->on_device && x->on_device->common_settings != same_settings(x)) gd__device_table_free(x);
     gd_status status = x->on_device ? GD_OK : make(x);
     if (status) {

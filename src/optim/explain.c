@@ -76,8 +76,10 @@ static void put_arrays(explaining *x, const gd_program *p, const char *verb, uin
 static void put_executor(explaining *x, const gd_plan_group *g, int level)
 {
     const char *trouble = gd__kernel_trouble(x->ctx);
-    if (g->run->device != x->ctx->cpu)
+    if (!gd__exec_by_host(g->run))
         gd__text_put(&x->text, "compiled for %s", g->run->device->name);
+    else if (g->run->device != x->ctx->cpu)
+        gd__text_put(&x->text, "interpreted by the host, %s cannot run programs", g->run->device->name);
     else if (g->run->how[level] == GD_EXEC_BUILT_IN)
         gd__text_add(&x->text, "built in");
     else if (g->run->how[level] == GD_EXEC_COMPILED)

@@ -215,7 +215,7 @@ bool gd__plan_repeats(const gd_plan *plan)
 /* Step counts are the same for all members: kernels of a device get those of the first. */
 static void fill_step_counts(gd_plan_group *g)
 {
-    int members = gd__exec_on_cpu(g->run) ? g->members : 1;
+    int members = gd__exec_by_host(g->run) ? g->members : 1;
     for (int u = 0; u < g->run->p->uniforms; u++) {
         const gd_uniform *f = &g->run->p->uniform[u];
         if (f->kind != GD_U_STEP) continue;

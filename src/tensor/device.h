@@ -21,11 +21,13 @@ typedef struct gd_backend {
     gd_status (*download)(gd_device *device, void *host, const void *from, size_t bytes);
     gd_status (*sync)(gd_device *device);
     gd_status (*run)(gd_device *device, const gd_call *call);
+    /* False for an operator that run does not have: the host runs it on copies (on_host.c).  NULL: it has all. */
+    bool (*has)(gd_op_id op);
     /* True when the FULL kernel of op takes a narrow dtype itself; NULL: none does.  Operands are widened otherwise: f16 and
      * bf16 to f32, small integers and bool to i64, all of the tensor at once. */
     bool (*native)(gd_op_id op, gd_dtype dtype);
     /* Fused programs: how their source is written (optim/dialect.h), a kernel made of it, and its run over a table of
-     * tensors. */
+     * tensors.  NULL, all of them: the host interprets programs on copies. */
     const struct gd_dialect *dialect;
     void *(*program)(gd_device *device, const char *source, const char *name);
     gd_status (*launch)(gd_device *device, const gd_launch *launch);
@@ -44,6 +46,8 @@ typedef struct gd_host {
     void *(*alloc)(gd_ctx *ctx, size_t size);
     void (*free)(gd_ctx *ctx, void *block, size_t size);
     const gd_op *ops;
+    /* The plain kernels, for tensors whose memory the host can reach at the moment. */
+    gd_status (*plain)(gd_ctx *ctx, const gd_call *call);
 } gd_host;
 
 struct gd_device {
@@ -52,8 +56,16 @@ struct gd_device {
     int index;
     char name[16];
     const gd_host *host;
-    void *state; /* the backend's own */
+    void *state;        /* the backend's own */
+    int64_t host_calls; /* operators and programs that the host ran for it */
 };
+
+/* Runs an operator where its operands are; what the backend does not have, on the host. */
+gd_status gd__device_run(gd_device *device, const gd_call *call);
+/* The same by the plain kernels, whatever device the tensors say they are on. */
+gd_status gd__plain_run(gd_ctx *ctx, const gd_call *call);
+/* Makes the CPU of a context. */
+void gd__cpu_open(gd_ctx *ctx, gd_device *device);
 
 /* Differs when library and plugin disagree about what they share. */
 #define GD_PLUGIN_LAYOUT                                                                                 \

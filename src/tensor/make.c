@@ -216,10 +216,10 @@ gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src)
                        gd__shape_text(src, a, sizeof a), gd__shape_text(dst, b, sizeof b));
     gd_tensor *from = (gd_tensor *)(uintptr_t)src;
     gd_call call = {.op = GD_OP_cast, .nin = 1, .nout = 1, .in = &from, .out = &dst, .attrs = &(gd_attrs){0}};
-    if (src->storage->device == device) return device->backend->run(device, &call);
+    if (src->storage->device == device) return gd__device_run(device, &call);
     gd_scope_begin(device->ctx);
     from = gd_to_device(from, device);
-    gd_status status = from ? device->backend->run(device, &call) : GD_NOMEM;
+    gd_status status = from ? gd__device_run(device, &call) : GD_NOMEM;
     gd_scope_end(device->ctx);
     return status;
 }

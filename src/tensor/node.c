@@ -240,7 +240,7 @@ static gd_status execute_full(gd_device *device, gd_call call)
 {
     gd_ctx *ctx = device->ctx;
     bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast;
-    if (ready(device, &call, any_layout)) return device->backend->run(device, &call);
+    if (ready(device, &call, any_layout)) return gd__device_run(device, &call);
     gd_tensor *direct[MAX_DIRECT], **in = direct, *out[GD_MAX_OUTPUTS];
     size_t bytes = (size_t)call.nin * sizeof *in;
     if (call.nin > MAX_DIRECT && !(in = gd__alloc(ctx, bytes))) return GD_NOMEM;
@@ -260,7 +260,7 @@ static gd_status execute_full(gd_device *device, gd_call call)
     gd_tensor *const *wanted = call.out;
     call.in = in;
     call.out = out;
-    if (!status) status = device->backend->run(device, &call);
+    if (!status) status = gd__device_run(device, &call);
     for (int i = 0; i < call.nout && !status; i++)
         if (out[i] != wanted[i]) status = gd__copy_into(wanted[i], out[i]);
     gd_scope_end(ctx);
@@ -275,7 +275,7 @@ gd_status gd__execute(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs
     gd_status status = same_device(op, in, nin, device);
     if (status) return status;
     gd_call call = {.op = op, .nin = nin, .nout = nout, .in = in, .out = out, .attrs = attrs};
-    if (gd__ops[op].kind != GD_KIND_FULL) return device->backend->run(device, &call);
+    if (gd__ops[op].kind != GD_KIND_FULL) return gd__device_run(device, &call);
     return execute_full(device, call);
 }
 

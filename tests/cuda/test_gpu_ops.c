@@ -1,5 +1,6 @@
 /* Every operator on the GPU against the same on the CPU: values and gradients, in every layout.  Skipped without a GPU. */
 #include "support/op_cases.h"
+#include "tensor/device.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -133,7 +134,11 @@ static void operators_agree_with_the_cpu(void **state)
             for (gd_dtype d = 0; d < GD_DTYPE_COUNT && case_has_layout(c, l); d++)
                 if (c->dtypes >> d & 1) check_case(ctx, c, l, d, gpu);
     }
-    print_message("%d results compared, %d differ\n", checks, failures);
+    int64_t by_host = gd_device_host_calls(gpu);
+    print_message("%d results compared, %d differ, %lld calls by the host\n", checks, failures,
+                  (long long)by_host);
+    /* what a plugin lacks is counted, and nothing else is */
+    assert_int_equal(by_host > 0, gpu->backend->has != NULL);
     end_context(ctx, NULL);
     assert_int_equal(failures, 0);
 }

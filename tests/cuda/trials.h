@@ -3,6 +3,7 @@
 #define GD_TESTS_CUDA_TRIALS_H
 
 #include "support/support.h"
+#include "tensor/device.h"
 
 #include <math.h>
 
@@ -204,7 +205,7 @@ static inline void replays_agree(gd_ctx *ctx, gd_device *gpu, const char *chain,
         if (!trials_agree(&t[0], &t[1], 0)) fail_msg("%s (%s), step %d", chain, dtypes, step);
     }
     assert_int_equal(gd_optimizer_replays(t[0].optimizer), 0);
-    assert_int_equal(gd_optimizer_replays(t[1].optimizer), 9);
+    assert_int_equal(gd_optimizer_replays(t[1].optimizer), gpu->backend->replay ? 9 : 0);
     for (int k = 0; k < 2; k++) {
         gd_optimizer_zero_grad(t[k].optimizer);
         gd_optimizer_free(t[k].optimizer);

@@ -1,0 +1,108 @@
+/* Operators that a backend does not have: their operands are copied to the host, the plain kernels run, and the results are
+ * copied back.  Slow and right; gd_device_host_calls counts them. */
+#include "tensor/device.h"
+#include "tensor/shape.h"
+
+#include <string.h>
+
+#define MOST_DIRECT 16
+
+/* A tensor seen on the host: the same shape and strides over a copy of the memory it spans. */
+typedef struct twin {
+    gd_tensor t;
+    gd_storage storage;
+    char *block;
+    const char *first; /* of the memory it spans, on the device */
+    size_t bytes;
+} twin;
+
+/* From the lowest to the highest element. */
+static void span_of(const gd_tensor *t, twin *w)
+{
+    int64_t low = 0, high = t->numel ? 1 : 0, item = (int64_t)gd_dtype_size(t->dtype);
+    for (int i = 0; i < t->ndim && t->numel; i++) {
+        int64_t reach = (t->size[i] - 1) * t->stride[i];
+        if (reach < 0) low += reach;
+        if (reach > 0) high += reach;
+    }
+    w->first = t->data ? t->data + low * item : NULL;
+    w->bytes = (size_t)((high - low) * item);
+}
+
+/* On the CPU as far as kernels can see, over the same memory. */
+static void twin_begin(gd_ctx *ctx, const gd_tensor *t, twin *w)
+{
+    w->t = *t;
+    w->storage = *t->storage;
+    w->storage.device = gd__cpu(ctx);
+    w->t.storage = &w->storage;
+}
+
+static gd_status twin_make(gd_device *device, gd_tensor *t, twin *w, bool fetch)
+{
+    gd_ctx *ctx = device->ctx;
+    twin_begin(ctx, t, w);
+    span_of(t, w);
+    if (!w->bytes) return GD_OK;
+    if (!(w->block = gd__alloc(ctx, w->bytes))) return GD_NOMEM;
+    w->t.data = w->block + (t->data - w->first);
+    return fetch ? device->backend->download(device, w->block, w->first, w->bytes) : GD_OK;
+}
+
+/* device NULL: the host can reach the memory as it is. */
+static gd_status run_on_twins(gd_ctx *ctx, gd_device *device, const gd_call *call, twin *twins,
+                              gd_tensor **list)
+{
+    gd_status status = GD_OK;
+    gd_device *cpu = gd__cpu(ctx);
+    int all = call->nin + call->nout;
+    for (int i = 0; i < all && !status; i++) {
+        bool result = i >= call->nin;
+        gd_tensor *t = result ? call->out[i - call->nin] : call->in[i];
+        /* a result that is laid out with gaps keeps what lies in them */
+        if (device)
+            status = twin_make(device, t, &twins[i], !result || !gd__contiguous(t));
+        else
+            twin_begin(ctx, t, &twins[i]);
+        list[i] = &twins[i].t;
+    }
+    gd_call here = *call;
+    here.in = list;
+    here.out = list + call->nin;
+    if (!status) status = cpu->backend->run(cpu, &here);
+    for (int i = call->nin; i < all && !status; i++)
+        if (twins[i].bytes)
+            status = device->backend->upload(device, (char *)(uintptr_t)twins[i].first, twins[i].block,
+                                             twins[i].bytes);
+    return status;
+}
+
+static gd_status run_here(gd_ctx *ctx, gd_device *device, const gd_call *call)
+{
+    int all = call->nin + call->nout;
+    twin few[MOST_DIRECT] = {{.bytes = 0}}, *twins = few;
+    gd_tensor *list_of_few[MOST_DIRECT], **list = list_of_few;
+    size_t bytes = (size_t)all * (sizeof *twins + sizeof *list);
+    if (all > MOST_DIRECT) {
+        if (!(twins = gd__calloc(ctx, bytes))) return GD_NOMEM;
+        list = (gd_tensor **)(twins + all);
+    }
+    gd_status status = gd__cpu(ctx) ? run_on_twins(ctx, device, call, twins, list) : GD_NOMEM;
+    for (int i = 0; i < all; i++) gd__free(ctx, twins[i].block, twins[i].bytes);
+    if (twins != few) gd__free(ctx, twins, bytes);
+    return status;
+}
+
+static gd_status run_on_host(gd_device *device, const gd_call *call)
+{
+    device->host_calls++;
+    return run_here(device->ctx, device, call);
+}
+
+gd_status gd__device_run(gd_device *device, const gd_call *call)
+{
+    const gd_backend *b = device->backend;
+    return b->has && !b->has(call->op) ? run_on_host(device, call) : b->run(device, call);
+}
+
+gd_status gd__plain_run(gd_ctx *ctx, const gd_call *call) { return run_here(ctx, NULL, call); }

@@ -1,0 +1,203 @@
+/* The devices of a context: the CPU, which is built in, and those that plugins bring; see plugins.def. */
+#define _GNU_SOURCE /* dladdr, secure_getenv */
+#include "tensor/device.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST_DEVICES 16 /* of a plugin */
+
+typedef struct plugin_row {
+    const char *device, *file, *variable, *title;
+} plugin_row;
+
+static const plugin_row rows[] = {
+#define PLUGIN(device, file, variable, title) {device, file, variable, title},
+#include "tensor/plugins.def"
+#undef PLUGIN
+};
+
+#define ROWS ((int)(sizeof rows / sizeof *rows))
+
+typedef struct plugin {
+    const plugin_row *row;
+    gd_device device[MOST_DEVICES];
+    void *handle; /* of dlopen */
+    bool searched;
+    char why[512]; /* it is not there */
+} plugin;
+
+typedef struct devices {
+    gd_device cpu;
+    plugin plugin[ROWS];
+} devices;
+
+static const char devices_key;
+
+static void devices_destroy(gd_ctx *ctx, void *data)
+{
+    devices *all = data;
+    for (plugin *p = all->plugin; p < all->plugin + ROWS; p++) {
+        for (int i = 0; i < MOST_DEVICES; i++)
+            if (p->device[i].backend) p->device[i].backend->close(&p->device[i]);
+        if (p->handle) dlclose(p->handle);
+    }
+    ctx->cpu = NULL;
+    gd__free(ctx, all, sizeof *all);
+}
+
+static void *devices_make(gd_ctx *ctx)
+{
+    devices *all = gd__calloc(ctx, sizeof *all);
+    if (!all) return NULL;
+    gd__cpu_open(ctx, &all->cpu);
+    for (int i = 0; i < ROWS; i++) all->plugin[i].row = &rows[i];
+    return all;
+}
+
+static devices *devices_of(gd_ctx *ctx)
+{
+    return gd__extension(ctx, &devices_key, devices_make, devices_destroy);
+}
+
+gd_device *gd__cpu(gd_ctx *ctx)
+{
+    if (!ctx) return NULL;
+    if (ctx->cpu) return ctx->cpu;
+    devices *all = devices_of(ctx);
+    return ctx->cpu = all ? &all->cpu : NULL;
+}
+
+/* ---- finding plugins ---- */
+
+static bool load(plugin *p, const char *file)
+{
+    p->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    const char *why = p->handle ? "" : dlerror();
+    snprintf(p->why, sizeof p->why, "%s", why ? why : "unknown reason");
+    return p->handle != NULL;
+}
+
+/* Beside the library's or program's own file and in ../lib from there, then where the loader looks.  The row's variable
+ * names another file. */
+static void *find(plugin *p)
+{
+    static const char *const places[] = {"", "/../lib"};
+    const char *file = secure_getenv(p->row->variable), *slash;
+    char path[1024];
+    Dl_info self;
+    if (p->searched) return p->handle;
+    p->searched = true;
+    bool known = dladdr(&devices_key, &self) && self.dli_fname && (slash = strrchr(self.dli_fname, '/'));
+    for (int i = 0; i < 2 && known && !file; i++) {
+        snprintf(path, sizeof path, "%.*s%s/%s", (int)(slash - self.dli_fname), self.dli_fname, places[i],
+                 p->row->file);
+        if (access(path, R_OK) == 0 && load(p, path)) return p->handle;
+        if (p->why[0]) return NULL; /* it is there, but does not load: that is the reason to tell */
+    }
+    (void)load(p, file ? file : p->row->file);
+    return p->handle;
+}
+
+static void *symbol_of(plugin *p, const char *name)
+{
+    void *symbol = find(p) ? dlsym(p->handle, name) : NULL;
+    if (p->handle && !symbol) snprintf(p->why, sizeof p->why, "it has no '%s'", name);
+    return symbol;
+}
+
+/* ---- the GPUs ---- */
+
+static plugin *gpus_of(gd_ctx *ctx)
+{
+    devices *all = ctx ? devices_of(ctx) : NULL;
+    for (int i = 0; all && i < ROWS; i++)
+        if (!strcmp(rows[i].device, "gpu")) return &all->plugin[i];
+    return NULL;
+}
+
+int gd_gpu_count(gd_ctx *ctx)
+{
+    plugin *p = gpus_of(ctx);
+    void *symbol = p ? symbol_of(p, "gd_plugin_count") : NULL;
+    if (!symbol) return 0;
+    gd_plugin_count_fn count;
+    memcpy(&count, &symbol, sizeof count);
+    return count(ctx);
+}
+
+bool gd_gpu_describe(gd_ctx *ctx, int index, char *text, size_t size)
+{
+    plugin *p = text && size ? gpus_of(ctx) : NULL;
+    void *symbol = p ? symbol_of(p, "gd_plugin_describe") : NULL;
+    if (!symbol) return false;
+    gd_plugin_describe_fn describe;
+    memcpy(&describe, &symbol, sizeof describe);
+    return describe(index, text, size);
+}
+
+/* ---- devices by name ---- */
+
+static const gd_host host = {.layout = GD_PLUGIN_LAYOUT,
+                             .fail = gd_fail,
+                             .alloc = gd__alloc,
+                             .free = gd__free,
+                             .ops = gd__ops,
+                             .plain = gd__plain_run};
+
+static gd_device *open_device(gd_ctx *ctx, plugin *p, int index)
+{
+    gd_device *device = &p->device[index];
+    if (device->backend) return device;
+    void *symbol = symbol_of(p, "gd_plugin_open");
+    if (!symbol) {
+        (void)gd_fail(ctx, GD_DEVICE, "device '%s:%d': the %s plugin could not be loaded (%s)",
+                      p->row->device, index, p->row->title, p->why);
+        return NULL;
+    }
+    gd_plugin_open_fn open;
+    memcpy(&open, &symbol, sizeof open);
+    *device = (gd_device){.ctx = ctx, .index = index, .host = &host};
+    snprintf(device->name, sizeof device->name, "%s:%d", p->row->device, index);
+    if (open(device) == GD_OK) return device;
+    device->backend = NULL;
+    return NULL;
+}
+
+/* The number behind the name of a kind of devices, "gpu" or "gpu:3"; -1: it is not of this kind. */
+static int number_behind(const char *name, const char *kind)
+{
+    size_t length = strlen(kind);
+    char *end = NULL;
+    if (!name || strncmp(name, kind, length) || (name[length] && name[length] != ':')) return -1;
+    if (!name[length]) return 0;
+    const char *digits = name + length + 1;
+    long index = *digits >= '0' && *digits <= '9' ? strtol(digits, &end, 10) : -1;
+    return end && !*end && index >= 0 && index < MOST_DEVICES ? (int)index : -1;
+}
+
+gd_device *gd_device_get(gd_ctx *ctx, const char *name)
+{
+    if (!ctx || (name && !strcmp(name, "cpu"))) return gd__cpu(ctx);
+    devices *all = devices_of(ctx);
+    char known[256] = "'cpu'";
+    for (int i = 0; all && i < ROWS; i++) {
+        const char *kind = rows[i].device;
+        int index = number_behind(name, kind);
+        if (index >= 0) return open_device(ctx, &all->plugin[i], index);
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, ", '%s', '%s:0' to '%s:%d'", kind, kind, kind,
+                 MOST_DEVICES - 1);
+    }
+    if (all) (void)gd_fail(ctx, GD_DEVICE, "device '%.40s' is not one of %s", name ? name : "", known);
+    return NULL;
+}
+
+const char *gd_device_name(const gd_device *device) { return device ? device->name : "none"; }
+
+gd_status gd_device_sync(gd_device *device) { return device ? device->backend->sync(device) : GD_ARGUMENT; }
+
+int64_t gd_device_host_calls(const gd_device *device) { return device ? device->host_calls : 0; }
