@@ -29,14 +29,17 @@ bool gd_requires_grad(
     const gd_tensor *t); /* true for leaves that want gradients and all that depends on them */
 bool gd_is_leaf(const gd_tensor *t);
 
-/* The accumulated gradient of a leaf, or NULL; borrowed.  gd_set_grad copies nothing: it takes a reference. */
+/* The accumulated gradient of a leaf, or NULL; borrowed.  gd_set_grad copies nothing, it takes a reference, but where the
+ * names or labels of the gradient stand in another order: then it is a copy in the order of t.  AXIS, LABEL, SHAPE, DEVICE
+ * when it does not fit. */
 gd_tensor *gd_grad_of(const gd_tensor *t);
 gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad);
 void gd_zero_grad(gd_tensor *t); /* forgets the gradient */
 /* Sets a gradient that is there to zero where it lies; without one nothing happens. */
 GD_NODISCARD gd_status gd_zero_grad_in_place(gd_tensor *t);
 
-/* Adds the gradient of `output` to .grad of every leaf it depends on.  seed NULL: output must have one element. */
+/* Adds the gradient of `output` to .grad of every leaf it depends on.  seed NULL: output must have one element.  Seeds here
+ * and vectors below meet their output or input by name and label, as operands of operators do. */
 GD_NODISCARD gd_status gd_backward(gd_tensor *output, gd_tensor *seed, int flags);
 
 /* The gradients of output (times seed) by inputs, new, in grads[0..count); inputs may be inner tensors. */

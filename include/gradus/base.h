@@ -14,7 +14,12 @@
  * a handle, NULL in another place where something is needed is an error that is recorded; the status returned is the
  * first error's.  What is consumed is taken also then.
  *
- * Ownership words: *new* (you release it), *borrowed* (valid while its owner is), *consumed* (taken from you). */
+ * Every comment says who owns a thing in one of three words:
+ *   new       A tensor, module, instance, list or whatever else has a gd_..._keep belongs to the innermost scope and dies
+ *             with it unless it is kept; outside every scope it is yours to release.  What has no gd_..._keep (a context,
+ *             link, linear operator, optimizer, archive) no scope knows: you end it with its gd_..._free or _release.
+ *   borrowed  valid while its owner is
+ *   consumed  taken from you */
 #ifndef GRADUS_BASE_H
 #define GRADUS_BASE_H
 
@@ -141,8 +146,9 @@ const char *gd_warning_text(const gd_ctx *ctx);
 int64_t gd_warning_count(const gd_ctx *ctx);
 
 /* ---- objects and scopes ----
- * Tensors and modules are counted references.  Inside a scope, what is made belongs to the scope and dies with it, so
- * expressions need no frees.  gd_keep moves an object one scope out (to you, where there is no outer scope). */
+ * Tensors and modules are counted references.  Inside a scope, what is new belongs to the scope and dies with it, so
+ * expressions need no frees.  gd_keep moves an object one scope out (to you, where there is no outer scope).  Functions of
+ * yours that the library calls (losses, handlers, methods, links) run in a scope of the library's. */
 
 /* Each gd_scope_begin needs its gd_scope_end.  A failed begin (no memory) still counts as begun. */
 void gd_scope_begin(gd_ctx *ctx);

@@ -89,10 +89,31 @@ gd_argument gd_pointer_argument(const char *name, void *value);
 gd_argument gd_object_argument(const char *name, gd_object *value);
 gd_argument gd_tensor_argument(const char *name, gd_tensor *value);
 
-/* gd_invoke(f, x, GD_KWARGS(gd_int_argument("axis", 1), gd_real_argument("scale", 2)));  valid in its block */
+/* gd_invoke(f, x, GD_KWARGS(gd_int_argument("axis", 1), gd_real_argument("scale", 2)));  valid in its block (in C++: in
+ * its expression) */
+#ifdef __cplusplus
+extern "C++" {
+template <int count> struct gd_kwargs_of {
+    gd_argument argument[count];
+    gd_kwargs kwargs;
+    const gd_kwargs *get()
+    {
+        kwargs.count = count;
+        kwargs.argument = argument;
+        return &kwargs;
+    }
+};
+template <typename... arguments> gd_kwargs_of<sizeof...(arguments)> gd_make_kwargs(arguments... given)
+{
+    return {{given...}, {0, nullptr}};
+}
+}
+#define GD_KWARGS(...) (gd_make_kwargs(__VA_ARGS__).get())
+#else
 #define GD_KWARGS(...)                                                               \
     (&(gd_kwargs){(int)(sizeof((gd_argument[]){__VA_ARGS__}) / sizeof(gd_argument)), \
                   (gd_argument[]){__VA_ARGS__}})
+#endif
 
 /* The argument of that name, or NULL; borrowed.  kwargs may be NULL. */
 const gd_argument *gd_kwargs_find(const gd_kwargs *kwargs, const char *name);
@@ -139,9 +160,24 @@ gd_module *gd_object_module(gd_object *object);
  * class. */
 GD_NODISCARD gd_status gd_tensor_set_class(gd_tensor *tensor, gd_class *cls);
 
+/* ---- objects that are on a device ---- */
+
+/* The object as it is on a device and with a floating dtype (NULL, GD_DTYPE_COUNT: leave): the object itself where it is
+ * right already, else another instance, made here.  It changes neither the object nor any module: a move that fails
+ * elsewhere must leave everything as it was.  Runs in a scope of its own, as a gd_handler does; NULL with an error recorded
+ * where it cannot be done. */
+typedef gd_object *(*gd_mover)(gd_object *object, gd_device *device, gd_dtype dtype, void *user);
+
+/* Says how instances of a class (and below, until another is given there) follow the modules they are attributes of: see
+ * gd_module_set_object.  The same class again replaces; NULL takes it away.  `user` is borrowed.  TYPE for a class below
+ * Tensor or Module, which move by themselves. */
+GD_NODISCARD gd_status gd_class_on_move(gd_class *cls, gd_mover fn, void *user);
+
 /* ---- dispatch ---- */
 
-/* What runs when a functional is invoked on an argument.  Returns a new object, or NULL with an error recorded. */
+/* What runs when a functional is invoked on an argument.  It runs in a scope of its own, so it is a plain expression with
+ * nothing to release, and returns any object: one it made, the argument itself, something it found; or NULL with an error
+ * recorded. */
 typedef gd_object *(*gd_handler)(gd_object *functional, gd_object *argument, const gd_kwargs *kwargs,
                                  void *user);
 
@@ -163,7 +199,8 @@ int gd_applicable_types(const gd_class *functional, const gd_class **out, int ca
 
 /* ---- methods by name ---- */
 
-/* A method of a class.  Returns a new object, or NULL with an error recorded. */
+/* A method of a class.  Runs in a scope of its own and returns any object, as a gd_handler does, or NULL with an error
+ * recorded. */
 typedef gd_object *(*gd_method)(gd_object *self, const gd_kwargs *kwargs, void *user);
 
 /* Gives a class a method; the same name again replaces it.  `user` is borrowed.  ARGUMENT for a bad name. */

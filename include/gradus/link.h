@@ -401,8 +401,8 @@ GD_NODISCARD gd_status gd_states_update(gd_states *states, gd_tensor **tensors, 
                                         gd_tensor *const *grads, gd_tensor *loss);
 GD_NODISCARD gd_status gd_states_apply(gd_states *states, gd_tensor **tensors, gd_tensor *const *params,
                                        gd_tensor *const *grads, gd_tensor *loss);
-/* A whole chain on any tensors, keyed by params: update and apply, as `inner` does.  Entries of tensors are references of
- * the caller's: each is released and a new one put in its place, for the caller to release. */
+/* A whole chain on any tensors, keyed by params: update and apply, as `inner` does.  Entries of tensors are replaced by new
+ * ones; on failure they are as before. */
 GD_NODISCARD gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                          gd_tensor *const *grads, gd_var *var, int count);
 
@@ -442,8 +442,8 @@ GD_NODISCARD gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad);
 void gd_var_set_loss(gd_var *var, gd_tensor *loss);
 void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss);
 
-/* Evaluates the closure at whatever the parameters are now.  grads NULL: value only; else count new tensors.  Does not
- * touch what the var remembers.  A non-finite value is no error. */
+/* Evaluates the closure at whatever the parameters are now.  *loss is new; grads NULL: value only; else count new tensors.
+ * Does not touch what the var remembers.  A non-finite value is no error. */
 GD_NODISCARD gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 /* The same for the value alone, as a number. */
 GD_NODISCARD gd_status gd_var_evaluate_at(gd_var *var, double *loss);
@@ -474,11 +474,12 @@ void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count);
 /* A changed objective: fn gets the loss tensor of the original one and returns the new one, made with operators. */
 typedef gd_tensor *(*gd_reformulate_fn)(void *user, gd_tensor *loss);
 GD_NODISCARD gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user);
-/* A closure that calls the original one through fn, which may change loss and gradients.  *loss and grads[0 .. count) are
- * references that fn gives away: to replace one, release it and retain the new one.  grads is NULL without backward. */
+/* A closure that calls the original one through fn, which may change loss and gradients.  fn runs in a scope of its own and
+ * sets *loss and grads[0 .. count) to tensors that it got from gd_var_inner_evaluate or made of them: expressions, nothing
+ * to release.  grads is NULL without backward. */
 typedef gd_status (*gd_wrap_fn)(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads);
 GD_NODISCARD gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
-/* Inside such a fn: the closure below. */
+/* Inside such a fn: the closure below.  New. */
 GD_NODISCARD gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 
 /* Flags. */

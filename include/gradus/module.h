@@ -12,7 +12,8 @@
  * 'weihgt'".
  *
  * A tensor attribute is owned by value: assigning copies.  It is registered as a parameter under "tensor:NAME", or as
- * a buffer under "buffer:NAME" where the class declares the name with gd_class_no_grad.  Both names read it back.
+ * a buffer under "buffer:NAME" where the class declares the name with gd_class_no_grad, or the dtype (integers, bool)
+ * has no gradients.  Both names read it back.
  *
  * Modules are counted references; made inside a scope they die with it unless kept or assigned to another module. */
 #ifndef GRADUS_MODULE_H
@@ -45,8 +46,10 @@ const gd_class *gd_module_class(const gd_module *module); /* borrowed */
 gd_device *
 gd_module_device(const gd_module *module); /* the device everything assigned is moved to; borrowed */
 
-/* Calls the module on a tensor: gd_invoke, with the result checked to be a tensor.  New.  NULL gives NULL. */
+/* Calls the module on a tensor: gd_invoke, with the result checked to be a tensor (TYPE).  New.  NULL gives NULL. */
 gd_tensor *gd_module_call(gd_module *module, gd_tensor *x);
+/* The same with keywords: gd_module_call_with(attention, x, GD_KWARGS(gd_int_argument("causal", 1))). */
+gd_tensor *gd_module_call_with(gd_module *module, gd_tensor *x, const gd_kwargs *kwargs);
 
 /* ---- assigning; the same name again replaces, whatever it was, and keeps its place in the order ---- */
 
@@ -71,6 +74,12 @@ GD_NODISCARD gd_status gd_module_set_string(gd_module *module, const char *name,
 GD_NODISCARD gd_status gd_module_set_pointer(gd_module *module, const char *name, void *pointer,
                                              void (*destroy)(void *pointer));
 
+/* Any object.  A tensor or a module is assigned as above.  An instance is taken by reference, and where its class has a
+ * gd_mover, what that makes of it for the module's device; it then follows gd_module_to_device and gd_module_to with the
+ * rest of the tree, all of it or nothing: the attribute becomes what the mover returns.  One object in several places stays
+ * one.  It is no part of the state dict. */
+GD_NODISCARD gd_status gd_module_set_object(gd_module *module, const char *name, gd_object *object);
+
 /* Removes an attribute with its registration.  ATTRIBUTE when there is none. */
 GD_NODISCARD gd_status gd_module_delete(gd_module *module, const char *name);
 
@@ -83,6 +92,8 @@ GD_NODISCARD gd_status gd_module_delete(gd_module *module, const char *name);
 gd_tensor *gd_module_get_tensor(gd_module *module, const char *name);
 gd_module *gd_module_get_module(gd_module *module, const char *name);   /* borrowed; ATTRIBUTE, TYPE */
 gd_virtual *gd_module_get_virtual(gd_module *module, const char *name); /* borrowed; ATTRIBUTE, TYPE */
+/* The instance, or the tensor or module as an object; borrowed.  ATTRIBUTE, TYPE. */
+gd_object *gd_module_get_object(gd_module *module, const char *name);
 GD_NODISCARD gd_status gd_module_get_int(gd_module *module, const char *name, int64_t *out);
 GD_NODISCARD gd_status gd_module_get_real(gd_module *module, const char *name,
                                           double *out); /* takes an int too */
@@ -98,7 +109,8 @@ typedef enum gd_attribute_kind {
     GD_ATTRIBUTE_INT,
     GD_ATTRIBUTE_REAL,
     GD_ATTRIBUTE_STRING,
-    GD_ATTRIBUTE_POINTER
+    GD_ATTRIBUTE_POINTER,
+    GD_ATTRIBUTE_OBJECT
 } gd_attribute_kind;
 
 /* What is under a name; GD_ATTRIBUTE_NONE, and no error, when there is nothing. */
@@ -138,19 +150,18 @@ gd_tensor *gd_module_export(gd_module *module, const char *name);
 /* The same for every tensor attribute of the tree, by dotted name.  New. */
 gd_named *gd_module_export_all(gd_module *module);
 
-/* Turns gradients off / on for every parameter of the tree; buffers are left alone.  DTYPE, and nothing changed, when
- * a parameter's dtype cannot have gradients. */
+/* Turns gradients off / on for every parameter of the tree; buffers are left alone. */
 GD_NODISCARD gd_status gd_module_freeze(gd_module *module);
 GD_NODISCARD gd_status gd_module_unfreeze(gd_module *module);
 
-/* Moves every parameter, gradient and buffer of the tree: all of it, or nothing on failure.  Handles stay valid: the
+/* Moves every parameter, gradient, buffer and object of the tree: all of it, or nothing on failure.  Handles stay valid: the
  * tensors are the same, on other storage (views taken before stay on the old).  DEVICE for a NULL device, as
  * gd_device_get returns for one that is not there. */
 GD_NODISCARD gd_status gd_module_to_device(gd_module *module, gd_device *device);
 GD_NODISCARD gd_status gd_module_cpu(gd_module *module);
 /* index < 0: the current GPU.  DEVICE when it is not there. */
 GD_NODISCARD gd_status gd_module_gpu(gd_module *module, int index);
-/* Casts every floating tensor of the tree to a floating dtype: all or nothing.  DTYPE for another dtype. */
+/* Casts every floating tensor of the tree to a floating dtype, and the objects that follow: all or nothing.  DTYPE for another dtype. */
 GD_NODISCARD gd_status gd_module_to(gd_module *module, gd_dtype dtype);
 
 /* ---- virtual tensors: attributes computed when they are read ----
@@ -256,6 +267,7 @@ const char *gd_load_report_name(const gd_load_report *report, gd_load_problem pr
 /* Everything as text: "missing 'a.w'; 'b' has shape [3] in the state and [4] here".  Borrowed. */
 const char *gd_load_report_text(const gd_load_report *report);
 void gd_load_report_release(gd_load_report *report);
+gd_load_report *gd_load_report_keep(gd_load_report *report);
 
 /* The same with a safetensors file; see file.h for what a save and a load guarantee. */
 GD_NODISCARD gd_status gd_module_save(gd_module *module, const char *path);

@@ -48,6 +48,7 @@ typedef struct gd_step_info {
     bool terminate;     /* a termination link says stop */
     int64_t step;       /* steps done, this one included */
     int64_t evals;      /* evaluations so far */
+    int detached_params; /* parameters whose module has replaced or deleted them: gd_optimizer_rebind takes the new ones */
 } gd_step_info;
 
 /* ---- optimizers ---- */
@@ -73,6 +74,11 @@ GD_NODISCARD gd_status gd_optimizer_add_module(gd_optimizer *optimizer, gd_modul
                                                const char *settings);
 /* The module its parameters were taken from; borrowed, held by the optimizer.  NULL: none was given, or two. */
 gd_module *gd_optimizer_model(const gd_optimizer *optimizer);
+/* Takes the tensors that a module has now for the parameters of their names, with groups, settings and state: after an
+ * attribute was assigned again.  Until then the optimizer goes on with the tensor that the module had before, and
+ * gd_step_info counts it in detached_params.  Parameters of other names stay.  ATTRIBUTE when the module has none of them,
+ * SHAPE when one has other sizes, axis names or labels than before; nothing changes then. */
+GD_NODISCARD gd_status gd_optimizer_rebind(gd_optimizer *optimizer, gd_module *module);
 /* Moves parameters whose names match into a group with these settings: the --group option. */
 GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *glob, const char *settings);
 /* Forgets a parameter and its state. */

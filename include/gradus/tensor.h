@@ -105,8 +105,9 @@ int gd_format(const gd_tensor *t, char *out, size_t size);
 
 /* ---- changing a tensor in place (never recorded in a graph; counts as a change) ---- */
 
-GD_NODISCARD gd_status gd_assign(gd_tensor *dst,
-                                 const gd_tensor *src); /* broadcasts and casts src into dst */
+GD_NODISCARD gd_status
+gd_assign(gd_tensor *dst, const gd_tensor *src); /* broadcasts and casts src into dst; axes meet by name,
+                                                           labels by label: AXIS, LABEL where they do not */
 GD_NODISCARD gd_status gd_fill(gd_tensor *dst, double value);
 GD_NODISCARD gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src,
                                    double alpha); /* dst += alpha * src */

@@ -5,6 +5,7 @@
 #include "autograd/rules.h"
 #include "autograd/walk.h"
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 
 #include <string.h>
 
@@ -214,6 +215,7 @@ static gd_tensor *seed_of(gd_tensor *output, gd_tensor *seed)
 {
     char a[256], b[256];
     if (seed) {
+        if (!(seed = gd__aligned_to("backward", seed, output))) return NULL;
         if (gd__same_shape(seed, output) && seed->dtype == output->dtype) return gd__nameless(seed);
         (void)gd_fail(output->head.ctx, GD_SHAPE, "backward: the seed is %s %s, the output %s %s",
                       gd_dtype_name(seed->dtype), gd__shape_text(seed, a, sizeof a),

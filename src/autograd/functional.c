@@ -1,6 +1,7 @@
 /* Derivatives of functions: products with the Hessian and the Jacobian, and both in full. */
 #include "autograd/rows.h"
 #include "gradus/autograd.h"
+#include "tensor/elementwise.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
@@ -22,12 +23,27 @@ typedef struct call {
     gd_ctx *ctx;
     int count, previous;
     gd_tensor **leaf, **grad;
+    gd_tensor **v; /* vectors in the order of the inputs' axes; NULL: there are none */
     gd_tensor *out;
 } call;
 
-/* Evaluates fn at fresh leaves inside a scope with gradients on. */
+/* One vector an input, of its shape, with its axes and labels in the input's order. */
+static gd_status take_vectors(call *c, const char *what, gd_tensor *const *inputs, gd_tensor *const *v)
+{
+    if (!(c->v = gd__calloc(c->ctx, (size_t)c->count * sizeof *c->v))) return GD_NOMEM;
+    for (int i = 0; i < c->count; i++) {
+        char a[256], b[256];
+        if (!(c->v[i] = gd__aligned_to(what, v[i], inputs[i]))) return gd_error(c->ctx);
+        if (gd__same_shape(c->v[i], inputs[i])) continue;
+        return gd_fail(c->ctx, GD_SHAPE, "%s: vector %d is %s, the input %s", what, i,
+                       gd__shape_text(v[i], a, sizeof a), gd__shape_text(inputs[i], b, sizeof b));
+    }
+    return GD_OK;
+}
+
+/* Evaluates fn at fresh leaves inside a scope with gradients on.  v may be NULL. */
 static gd_status begin(call *c, const char *what, gd_function fn, void *user, gd_tensor *const *inputs,
-                       int count)
+                       int count, gd_tensor *const *v)
 {
     if (count <= 0 || !gd__given(what, inputs, count)) return GD_ARGUMENT;
     if (!fn) return gd_fail(inputs[0]->head.ctx, GD_ARGUMENT, "%s: the function is NULL", what);
@@ -38,6 +54,8 @@ static gd_status begin(call *c, const char *what, gd_function fn, void *user, gd
     c->leaf = leaves_of(c->ctx, inputs, count);
     c->grad = c->leaf ? gd__calloc(c->ctx, (size_t)count * sizeof *c->grad) : NULL;
     if (!c->grad) return gd_error(c->ctx);
+    gd_status fits = v ? take_vectors(c, what, inputs, v) : GD_OK;
+    if (fits) return fits;
     c->out = fn(user, c->leaf, count);
     if (c->out) return GD_OK;
     gd_status status = gd_error(c->ctx);
@@ -47,22 +65,11 @@ static gd_status begin(call *c, const char *what, gd_function fn, void *user, gd
 static void end(call *c)
 {
     if (!c->ctx) return;
+    gd__free(c->ctx, c->v, (size_t)c->count * sizeof *c->v);
     gd__free(c->ctx, c->grad, (size_t)c->count * sizeof *c->grad);
     gd__free(c->ctx, c->leaf, (size_t)c->count * sizeof *c->leaf);
     gd_enable_grad_end(c->ctx, c->previous);
     gd_scope_end(c->ctx);
-}
-
-/* One vector an input, of its shape. */
-static gd_status vectors_fit(const char *what, gd_tensor *const *inputs, gd_tensor *const *v, int count)
-{
-    for (int i = 0; i < count; i++) {
-        char a[256], b[256];
-        if (gd__same_shape(v[i], inputs[i])) continue;
-        return gd_fail(v[i]->head.ctx, GD_SHAPE, "%s: vector %d is %s, the input %s", what, i,
-                       gd__shape_text(v[i], a, sizeof a), gd__shape_text(inputs[i], b, sizeof b));
-    }
-    return GD_OK;
 }
 
 /* sum over inputs of <a_i, b_i>; inputs without a gradient count nothing. */
@@ -83,12 +90,10 @@ gd_status gd_hvp(gd_function fn, void *user, gd_tensor *const *inputs, int count
 {
     for (int i = 0; out && i < count; i++) out[i] = NULL;
     if (!out || !gd__given("hvp", inputs, count) || !gd__given("hvp", v, count)) return GD_ARGUMENT;
-    gd_status status = vectors_fit("hvp", inputs, v, count);
-    if (status) return status;
     call c = {0};
-    status = begin(&c, "hvp", fn, user, inputs, count);
+    gd_status status = begin(&c, "hvp", fn, user, inputs, count, v);
     if (!status) status = gd_grad(c.out, NULL, c.leaf, count, GD_CREATE_GRAPH, c.grad);
-    gd_tensor *product = status ? NULL : inner_product(c.grad, v, count);
+    gd_tensor *product = status ? NULL : inner_product(c.grad, c.v, count);
     if (!status && !product) status = gd_error(c.ctx);
     /* a gradient that does not depend on the inputs has Hessian zero */
     if (!status && gd_requires_grad(product))
@@ -106,13 +111,12 @@ gd_status gd_hvp(gd_function fn, void *user, gd_tensor *const *inputs, int count
 gd_tensor *gd_jvp(gd_function fn, void *user, gd_tensor *const *inputs, int count, gd_tensor *const *v)
 {
     if (!gd__given("jvp", inputs, count) || !gd__given("jvp", v, count)) return NULL;
-    if (vectors_fit("jvp", inputs, v, count)) return NULL;
     call c = {0};
     gd_tensor *result = NULL;
-    if (begin(&c, "jvp", fn, user, inputs, count) == GD_OK) {
+    if (begin(&c, "jvp", fn, user, inputs, count, v) == GD_OK) {
         gd_tensor *seed = gd_require_grad(gd_zeros_like(c.out)), *product = NULL;
         if (seed && gd_grad(c.out, seed, c.leaf, count, GD_CREATE_GRAPH, c.grad) == GD_OK)
-            product = inner_product(c.grad, v, count);
+            product = inner_product(c.grad, c.v, count);
         if (product && gd_grad(product, NULL, &seed, 1, 0, &result) == GD_OK) gd_keep(result);
     }
     end(&c);
@@ -150,7 +154,7 @@ gd_status gd_jacobian(gd_function fn, void *user, gd_tensor *const *inputs, int 
     if (!out) return GD_ARGUMENT;
     for (int i = 0; i < count; i++) out[i] = NULL;
     call c = {0};
-    gd_status status = begin(&c, "jacobian", fn, user, inputs, count);
+    gd_status status = begin(&c, "jacobian", fn, user, inputs, count, NULL);
     if (!status) status = make_rows(&c, "jacobian", c.out->numel, inputs, out);
     if (!status) status = gd__fill_rows(&c.out, 1, c.leaf, count, 0, out);
     for (int i = 0; i < count && !status; i++)
@@ -164,7 +168,7 @@ gd_tensor *gd_hessian(gd_function fn, void *user, gd_tensor *const *inputs, int 
 {
     call c = {0};
     gd_tensor *result = NULL;
-    gd_status status = begin(&c, "hessian", fn, user, inputs, count);
+    gd_status status = begin(&c, "hessian", fn, user, inputs, count, NULL);
     size_t bytes = (size_t)(count > 0 ? count : 0) * sizeof(gd_tensor *);
     if (!status) status = gd_grad(c.out, NULL, c.leaf, count, GD_CREATE_GRAPH, c.grad);
     gd_tensor **row = status ? NULL : gd__calloc(c.ctx, bytes);

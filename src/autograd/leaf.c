@@ -1,5 +1,7 @@
 /* Leaves: which tensors want gradients, and the gradients they have. */
 #include "gradus/autograd.h"
+#include "tensor/device.h"
+#include "tensor/elementwise.h"
 #include "tensor/tensor.h"
 
 gd_status gd_set_requires_grad(gd_tensor *t, bool on)
@@ -25,15 +27,48 @@ bool gd_is_leaf(const gd_tensor *t) { return t && !t->node; }
 
 gd_tensor *gd_grad_of(const gd_tensor *t) { return t ? t->grad : NULL; }
 
-gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad)
+/* The gradient in the order of t's axes and labels, as an owned reference. */
+static gd_status aligned_gradient(gd_tensor *t, gd_tensor **grad)
 {
-    if (!t) return GD_ARGUMENT;
+    gd_ctx *ctx = t->head.ctx;
+    gd_scope_begin(ctx);
+    uint8_t grad_off = ctx->grad_off;
+    ctx->grad_off = 1;
+    gd_tensor *seen = gd__aligned_to("set_grad", *grad, t);
+    if (seen && seen != *grad) seen = gd_copy(seen); /* a leaf's gradient is contiguous */
+    ctx->grad_off = grad_off;
+    gd__own(seen);
+    gd_scope_end(ctx);
+    *grad = seen;
+    return seen ? GD_OK : gd_error(ctx);
+}
+
+static gd_status check_gradient(const gd_tensor *t, const gd_tensor *grad)
+{
+    if (!grad) return GD_OK;
     char a[256], b[256];
-    if (grad && (!gd__same_shape(t, grad) || t->dtype != grad->dtype))
+    if (!gd__same_shape(t, grad) || t->dtype != grad->dtype)
         return gd_fail(t->head.ctx, GD_SHAPE, "set_grad: %s %s is no gradient of %s %s",
                        gd_dtype_name(grad->dtype), gd__shape_text(grad, a, sizeof a), gd_dtype_name(t->dtype),
                        gd__shape_text(t, b, sizeof b));
-    gd__retain(grad);
+    if (t->storage->device == grad->storage->device) return GD_OK;
+    return gd_fail(t->head.ctx, GD_DEVICE, "set_grad: the gradient is on %s, the tensor on %s",
+                   grad->storage->device->name, t->storage->device->name);
+}
+
+gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad)
+{
+    if (!t) return GD_ARGUMENT;
+    gd_status status = GD_OK;
+    if (grad && gd__may_differ(grad, t))
+        status = aligned_gradient(t, &grad);
+    else
+        gd__retain(grad);
+    if (!status) status = check_gradient(t, grad);
+    if (status) {
+        gd__release(grad);
+        return status;
+    }
     gd__release(t->grad);
     t->grad = grad;
     t->head.ctx->changes++;

@@ -4,6 +4,12 @@
 
 #include <string.h>
 
+/* ---- slots: a pointer, and in its lowest bit whether gd_keep was called ---- */
+
+static inline gd_object *object_in(gd_object *slot) { return (gd_object *)((uintptr_t)slot & ~(uintptr_t)1); }
+static inline bool is_kept(const gd_object *slot) { return (uintptr_t)slot & 1; }
+static inline gd_object *kept_slot(gd_object *object) { return (gd_object *)((uintptr_t)object | 1); }
+
 static bool grow_items(gd_ctx *ctx)
 {
     size_t capacity = ctx->scope.capacity ? ctx->scope.capacity * 2 : 64;
@@ -21,15 +27,39 @@ void gd__object_init_owned(gd_ctx *ctx, void *object, const gd_object_type *type
     ctx->live++;
 }
 
+static bool room_in_scope(gd_ctx *ctx)
+{
+    if (ctx->scope.lost) return false; /* the scope could not be begun: nothing would free what is in it */
+    return !ctx->scope.depth || ctx->scope.count < ctx->scope.capacity || grow_items(ctx);
+}
+
+static void enter_scope(gd_ctx *ctx, gd_object *object)
+{
+    if (!ctx->scope.depth) return;
+    ctx->scope.item[ctx->scope.count++] = object;
+    object->slot = (uint32_t)ctx->scope.count;
+}
+
 gd_status gd__object_init(gd_ctx *ctx, void *object, const gd_object_type *type)
 {
-    if (ctx->scope.lost) return GD_NOMEM; /* its scope could not be begun: nothing would free it */
-    if (ctx->scope.depth && ctx->scope.count == ctx->scope.capacity && !grow_items(ctx)) return GD_NOMEM;
+    if (!room_in_scope(ctx)) return GD_NOMEM;
     gd__object_init_owned(ctx, object, type);
-    if (ctx->scope.depth) {
-        ctx->scope.item[ctx->scope.count++] = object;
-        ((gd_object *)object)->slot = (uint32_t)ctx->scope.count;
+    enter_scope(ctx, object);
+    return GD_OK;
+}
+
+gd_status gd__scope_take(void *object)
+{
+    gd_object *o = object;
+    if (!o) return GD_OK;
+    gd_ctx *ctx = o->ctx;
+    bool again = o->slot && ctx->scope.depth;
+    if (!room_in_scope(ctx)) {
+        gd__release(o);
+        return ctx->status ? ctx->status : GD_NOMEM;
     }
+    if (again) o->more++;
+    enter_scope(ctx, o);
     return GD_OK;
 }
 
@@ -38,11 +68,24 @@ void gd__retain(void *object)
     if (object) ((gd_object *)object)->refs++;
 }
 
+/* The highest slot of an object at or below one. */
+static uint32_t highest_slot(const gd_object *object, uint32_t slot)
+{
+    while (slot && object_in(object->ctx->scope.item[slot - 1]) != object) slot--;
+    return slot;
+}
+
+/* Empties the highest slot of an object; the next one below becomes the one it knows. */
 static void leave_scope(gd_object *object)
 {
     if (!object->slot) return;
-    object->ctx->scope.item[object->slot - 1] = NULL;
+    gd_object **item = object->ctx->scope.item;
+    uint32_t slot = object->slot;
+    item[slot - 1] = NULL;
     object->slot = 0;
+    if (!object->more) return;
+    object->more--;
+    object->slot = highest_slot(object, slot - 1);
 }
 
 void gd__release(void *object)
@@ -82,7 +125,7 @@ static bool is_inner(const gd_object *o)
 void gd__keep(void *object)
 {
     gd_object *o = object;
-    if (o && is_inner(o) && !o->ctx->scope.lost) o->keep = 1;
+    if (o && is_inner(o) && !o->ctx->scope.lost) o->ctx->scope.item[o->slot - 1] = kept_slot(o);
 }
 
 void gd__own(void *object)
@@ -127,26 +170,28 @@ void gd_scope_end(gd_ctx *ctx)
     bool outer = ctx->scope.depth > 1;
     /* kept objects move to the front, then the rest is released: a destructor may release others of the scope */
     for (size_t i = mark; i < end; i++) {
-        gd_object *o = ctx->scope.item[i];
-        if (!o || !o->keep) continue;
-        o->keep = 0;
-        ctx->scope.item[i] = NULL;
-        o->slot = 0;
-        if (!outer) continue;
-        gd_object *other = ctx->scope.item[kept];
-        ctx->scope.item[kept] = o;
-        o->slot = (uint32_t)(kept + 1);
-        if (other) {
-            ctx->scope.item[i] = other;
-            other->slot = (uint32_t)(i + 1);
+        gd_object *slot = ctx->scope.item[i], *o = object_in(slot);
+        if (!is_kept(slot)) continue;
+        bool highest = o->slot == i + 1;
+        if (!outer) { /* this reference is the caller's now */
+            if (highest)
+                leave_scope(o);
+            else
+                o->more--;
+            ctx->scope.item[i] = NULL;
+            continue;
         }
+        gd_object *other = object_in(ctx->scope.item[kept]);
+        ctx->scope.item[i] = ctx->scope.item[kept];
+        ctx->scope.item[kept] = o;
+        if (other && other != o && other->slot < i + 1) other->slot = (uint32_t)(i + 1);
         kept++;
+        if (highest) o->slot = o->more ? highest_slot(o, (uint32_t)(i + 1)) : (uint32_t)kept;
     }
     for (size_t i = end; i-- > kept;) {
-        gd_object *o = ctx->scope.item[i];
+        gd_object *o = object_in(ctx->scope.item[i]);
         if (!o) continue;
-        ctx->scope.item[i] = NULL;
-        o->slot = 0;
+        leave_scope(o); /* from the end: this slot is its highest */
         gd__release(o);
     }
     ctx->scope.count = kept;

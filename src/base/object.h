@@ -4,7 +4,9 @@
  *                        outer      inner   innermost
  *
  * A scope owns one reference of each of its objects.  An object knows its slot (index + 1, 0 = owned by the caller), so
- * releasing it early empties the slot.  Kept objects slide down into the scope below when their scope ends. */
+ * releasing it early empties the slot.  Kept objects slide down into the scope below when their scope ends.  An object
+ * that was given to scopes more than once (a function that returned its argument) has several slots: it knows the highest,
+ * and how many more there are below.  That a slot is kept is the lowest bit of its pointer. */
 #ifndef GD_BASE_OBJECT_H
 #define GD_BASE_OBJECT_H
 
@@ -25,7 +27,7 @@ typedef struct gd_object {
     uint32_t refs;
     uint32_t slot;     /* 1 + index in the scope stack; 0: owned by the caller */
     uint32_t retained; /* references the user took with gd_retain and has not given back */
-    uint8_t keep;      /* set by gd_keep until its scope ends */
+    uint32_t more;     /* slots besides the highest */
 } gd_object;
 
 /* Starts an object's life with one reference, owned by the innermost scope if there is one, else by the caller.
@@ -34,6 +36,10 @@ gd_status gd__object_init(gd_ctx *ctx, void *object, const gd_object_type *type)
 
 /* The same, owned by the caller whatever the scope: for what the library itself holds on to. */
 void gd__object_init_owned(gd_ctx *ctx, void *object, const gd_object_type *type);
+
+/* Gives a reference that the caller owns to the innermost scope: what was owned is now *new*.  Where there is no scope it
+ * stays the caller's.  On failure (no memory for the slot) the reference is released.  NULL is fine. */
+gd_status gd__scope_take(void *object);
 
 void gd__retain(void *object);
 void gd__release(void *object); /* NULL is fine */

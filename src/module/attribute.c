@@ -36,8 +36,8 @@ static void no_attribute(const gd_module *module, const char *name, size_t lengt
 
 static const char *kind_text(int kind)
 {
-    static const char *const texts[] = {"nothing", "a tensor", "a module", "a virtual tensor",
-                                        "an int",  "a real",   "a string", "a pointer"};
+    static const char *const texts[] = {"nothing", "a tensor", "a module",  "a virtual tensor", "an int",
+                                        "a real",  "a string", "a pointer", "an object"};
     return texts[kind];
 }
 
@@ -140,12 +140,17 @@ const char *gd_module_name(gd_module *module, int index)
 static void end_value(gd_module *module, gd_attribute *a)
 {
     switch ((gd_attribute_kind)a->kind) {
-    case GD_ATTRIBUTE_TENSOR: gd__release(a->tensor); break;
+    case GD_ATTRIBUTE_TENSOR:
+        a->tensor->dropped = true; /* an optimizer that still holds it says so */
+        module->head.ctx->drops++;
+        gd__release(a->tensor);
+        break;
     case GD_ATTRIBUTE_MODULE:
         if (a->module->parent == module && a->module->name_in_parent == a->name) a->module->parent = NULL;
         gd__release(a->module);
         break;
     case GD_ATTRIBUTE_VIRTUAL: gd__release(a->virtual_tensor); break;
+    case GD_ATTRIBUTE_OBJECT: gd__release(a->object); break;
     case GD_ATTRIBUTE_STRING: gd__strfree(module->head.ctx, a->string); break;
     case GD_ATTRIBUTE_POINTER:
         if (a->destroy) a->destroy(a->pointer);
@@ -232,7 +237,8 @@ static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tens
     gd_status status = check_tensor(module, name, tensor);
     if (!status) status = prepare(module, name);
     if (status) return status;
-    gd_attribute value = {.kind = GD_ATTRIBUTE_TENSOR, .buffer = gd_class_is_no_grad(module->head.cls, name)};
+    bool buffer = !gd_dtype_is_float(tensor->dtype) || gd_class_is_no_grad(module->head.cls, name);
+    gd_attribute value = {.kind = GD_ATTRIBUTE_TENSOR, .buffer = buffer};
     value.tensor = gd__converted(tensor, tensor->dtype, module->device);
     if (!value.tensor) return gd__failure(module, GD_NOMEM);
     value.tensor->head.cls = tensor->head.cls;
@@ -332,6 +338,48 @@ gd_virtual *gd_module_get_virtual(gd_module *module, const char *path)
     if (!a) return NULL;
     if (a->kind == GD_ATTRIBUTE_VIRTUAL) return a->virtual_tensor;
     (void)wrong_kind(module, a, "a virtual tensor");
+    return NULL;
+}
+
+/* ---- objects ---- */
+
+static gd_status put_object(gd_module *module, const char *name, gd_object *object)
+{
+    gd_ctx *ctx = module->head.ctx;
+    char place[GD_PLACE_SIZE];
+    if (!object || object->ctx != ctx) {
+        (void)gd_fail(ctx, GD_ARGUMENT, "module '%s': no object of this context given for '%s'",
+                      gd__place(module, place), name);
+        return gd_error(ctx);
+    }
+    if (object->type == &gd__tensor_type)
+        return put_tensor(module, name, (gd_tensor *)object, gd_requires_grad((gd_tensor *)object));
+    if (object->type == &gd__module_type) return put_module(module, name, (gd_module *)object);
+    gd_status status = prepare(module, name);
+    if (status) return status;
+    gd_attribute value = {.kind = GD_ATTRIBUTE_OBJECT};
+    value.object = gd__moved_object(object, module->device, GD_DTYPE_COUNT);
+    if (!value.object) return gd__failure(module, GD_CALLBACK);
+    status = gd__attribute_put(module, name, &value);
+    if (status) gd__release(value.object); /* the mover took the room */
+    return status;
+}
+
+gd_status gd_module_set_object(gd_module *module, const char *path, gd_object *object)
+{
+    const char *name;
+    gd_module *holder = gd__attribute_holder(module, path, &name);
+    return holder ? put_object(holder, name, object) : gd__failure(module, GD_ATTRIBUTE);
+}
+
+gd_object *gd_module_get_object(gd_module *module, const char *path)
+{
+    const gd_attribute *a = look(&module, path);
+    if (!a) return NULL;
+    if (a->kind == GD_ATTRIBUTE_OBJECT) return a->object;
+    if (a->kind == GD_ATTRIBUTE_TENSOR) return &a->tensor->head;
+    if (a->kind == GD_ATTRIBUTE_MODULE) return &a->module->head;
+    (void)wrong_kind(module, a, "an object");
     return NULL;
 }
 

@@ -264,6 +264,16 @@ bool gd_class_is_no_grad(const gd_class *cls, const char *name)
     return false;
 }
 
+gd_status gd_class_on_move(gd_class *cls, gd_mover fn, void *user)
+{
+    if (!cls) return GD_ARGUMENT;
+    if (cls->is_tensor || cls->is_module)
+        return gd_fail(cls->ctx, GD_TYPE, "class '%s': tensors and modules move by themselves", cls->name);
+    cls->mover = fn;
+    cls->mover_user = user;
+    return GD_OK;
+}
+
 /* ---- methods ---- */
 
 static gd_method_entry *own_method(const gd_class *cls, const char *name)
@@ -321,8 +331,9 @@ gd_object *gd_call_method(gd_object *object, const char *name, const gd_kwargs *
         return NULL;
     }
     if (gd__kwargs_check(ctx, "call_method", kwargs)) return NULL;
+    gd_scope_begin(ctx);
     gd_object *result = method->fn(object, kwargs, method->user);
     if (!result)
         (void)gd_fail(ctx, GD_CALLBACK, "call_method: '%s' of class '%s' returned nothing", name, cls->name);
-    return result;
+    return gd__carry_out(ctx, result);
 }

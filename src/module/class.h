@@ -35,6 +35,8 @@ struct gd_class {
     gd_method_entry *method;
     int no_grad_count, no_grad_capacity;
     const char **no_grad; /* interned */
+    gd_mover mover;       /* NULL: that of a base, or none */
+    void *mover_user;
 };
 
 /* One remembered dispatch.  A stale one keeps its place and is resolved anew when asked for. */
@@ -90,6 +92,10 @@ gd_status gd__linearise(gd_class *cls, gd_class *const *bases, int count);
 
 /* The method of a name, or NULL. */
 const gd_method_entry *gd__find_method(const gd_class *cls, const char *name);
+
+/* Ends the scope in which a function was called.  Its result leaves it as new, whether it was made inside, was there before
+ * (the argument itself) or belongs to something else.  NULL stays NULL, and is the result when there is no memory. */
+gd_object *gd__carry_out(gd_ctx *ctx, gd_object *result);
 
 /* Is the pair remembered right now?  For tests. */
 bool gd__dispatch_cached(const gd_class *functional, const gd_class *object_class);

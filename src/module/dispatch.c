@@ -158,11 +158,13 @@ gd_object *gd_invoke(gd_object *functional, gd_object *argument, const gd_kwargs
     if (!entry) return NULL;
     if (!entry->fn) return refuse(functional, argument);
     if (kwargs && gd__kwargs_check(functional->ctx, "invoke", kwargs)) return NULL;
+    gd_ctx *ctx = functional->ctx;
+    gd_scope_begin(ctx); /* so that a function is a plain expression and leaves nothing behind */
     gd_object *result = entry->fn(functional, argument, kwargs, entry->user);
     if (!result)
-        (void)gd_fail(functional->ctx, GD_CALLBACK, "invoke: the function of '%s' on '%s' returned nothing",
-                      called->name, object->name);
-    return result;
+        (void)gd_fail(ctx, GD_CALLBACK, "invoke: the function of '%s' on '%s' returned nothing", called->name,
+                      object->name);
+    return gd__carry_out(ctx, result);
 }
 
 bool gd_allows(gd_object *functional, gd_object *argument)

@@ -79,10 +79,15 @@ const gd_class *gd_module_class(const gd_module *module) { return module ? modul
 
 gd_device *gd_module_device(const gd_module *module) { return module ? module->device : NULL; }
 
-gd_tensor *gd_module_call(gd_module *module, gd_tensor *x)
+gd_tensor *gd_module_call_with(gd_module *module, gd_tensor *x, const gd_kwargs *kwargs)
 {
-    return gd_object_tensor(gd_invoke(gd_module_object(module), gd_tensor_object(x), NULL));
+    gd_object *result = gd_invoke(gd_module_object(module), gd_tensor_object(x), kwargs);
+    gd_tensor *tensor = gd_object_tensor(result);
+    if (!tensor) gd_object_release(result);
+    return tensor;
 }
+
+gd_tensor *gd_module_call(gd_module *module, gd_tensor *x) { return gd_module_call_with(module, x, NULL); }
 
 /* ---- weak references ---- */
 

@@ -27,6 +27,7 @@ typedef struct gd_attribute {
         gd_tensor *tensor;
         gd_module *module;
         gd_virtual *virtual_tensor;
+        gd_object *object;
         int64_t integer;
         double real;
         char *string;
@@ -129,6 +130,10 @@ void gd__tensor_swap(gd_tensor *t, gd_tensor *with);
 
 /* A copy on its own storage with that dtype and device, without history; owned by the caller, outside every scope. */
 gd_tensor *gd__converted(gd_tensor *t, gd_dtype dtype, gd_device *device);
+
+/* An instance as its class's mover makes it for a device (NULL: leave) and dtype (GD_DTYPE_COUNT: leave), or itself.  Owned by
+ * the caller; NULL with the error recorded. */
+gd_object *gd__moved_object(gd_object *object, gd_device *device, gd_dtype dtype);
 
 /* ---- local scopes ---- */
 

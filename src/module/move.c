@@ -12,18 +12,10 @@ static gd_status set_gradients(gd_module *module, bool on)
     if (!module) return GD_ARGUMENT;
     gd_named *all = gd__list(module, GD_WANT_PARAMETERS, NULL);
     if (!all) return gd__failure(module, GD_NOMEM);
-    gd_status status = GD_OK;
-    for (int i = 0; i < all->count && on && !status; i++) {
-        gd_dtype dtype = all->tensors[i]->dtype;
-        if (!gd_dtype_is_float(dtype))
-            status = gd_fail(module->head.ctx, GD_DTYPE,
-                             "module '%s': parameter '%s' is %s, which cannot have gradients",
-                             module->head.cls->name, all->item[i].name, gd_dtype_name(dtype));
-    }
-    for (int i = 0; i < all->count && !status; i++) all->tensors[i]->leaf_grad = on;
+    for (int i = 0; i < all->count; i++) all->tensors[i]->leaf_grad = on;
     module->head.ctx->changes++;
     gd__release(all);
-    return status;
+    return GD_OK;
 }
 
 gd_status gd_module_freeze(gd_module *module) { return set_gradients(module, false); }
@@ -129,14 +121,106 @@ static gd_status move_all(gd_module *module, const gd_named *all, target to)
     return status ? gd__failure(module, status) : GD_OK;
 }
 
+/* ---- objects that follow ---- */
+
+gd_object *gd__moved_object(gd_object *object, gd_device *device, gd_dtype dtype)
+{
+    gd_ctx *ctx = object->ctx;
+    const gd_class *cls = gd__class_of(object), *with = NULL;
+    for (int i = 0; i < cls->order_count && !with; i++)
+        if (cls->order[i]->mover) with = cls->order[i];
+    if (!with) {
+        gd__retain(object);
+        return object;
+    }
+    if (!gd__local_begin(ctx)) return NULL;
+    gd_object *made = with->mover(object, device, dtype, with->mover_user);
+    if (!made && !gd_error(ctx))
+        (void)gd_fail(ctx, GD_CALLBACK, "move: the function of class '%s' returned nothing", with->name);
+    if (made && made->type != object->type) {
+        (void)gd_fail(ctx, GD_TYPE,
+                      "move: the function of class '%s' returned something else than an instance",
+                      with->name);
+        made = NULL;
+    }
+    gd__own(made);
+    gd_scope_end(ctx);
+    return made;
+}
+
+/* One object attribute of the tree, what it was and what it becomes. */
+typedef struct moved_object {
+    gd_module *module;         /* held by the list of modules */
+    const char *name;          /* interned */
+    gd_object *before, *after; /* owned */
+} moved_object;
+
+typedef struct moved_objects {
+    moved_object *item;
+    int count, capacity;
+} moved_objects;
+
+static void free_objects(gd_ctx *ctx, moved_objects *all)
+{
+    for (int i = 0; i < all->count; i++) {
+        gd__release(all->item[i].before);
+        gd__release(all->item[i].after);
+    }
+    gd__free(ctx, all->item, (size_t)all->capacity * sizeof *all->item);
+}
+
+/* What an object becomes: the same as where it stands elsewhere in the tree. */
+static gd_object *becomes(const moved_objects *all, gd_object *object, target to)
+{
+    for (int i = 0; i < all->count; i++)
+        if (all->item[i].before == object) {
+            gd__retain(all->item[i].after);
+            return all->item[i].after;
+        }
+    return gd__moved_object(object, to.device, to.dtype);
+}
+
+static gd_status prepare_objects(gd_module *module, target to, moved_objects *all)
+{
+    gd_ctx *ctx = module->head.ctx;
+    for (int k = 0; k < module->count; k++) {
+        if (module->attribute[k].kind != GD_ATTRIBUTE_OBJECT) continue;
+        gd_object *before = module->attribute[k].object;
+        const char *name = module->attribute[k].name;
+        if (!gd__reserve(ctx, &all->item, all->count, &all->capacity, sizeof *all->item)) return GD_NOMEM;
+        gd__retain(before);
+        gd_object *after = becomes(all, before, to);
+        all->item[all->count++] = (moved_object){module, name, before, after};
+        if (!after) return gd__failure(module, GD_CALLBACK);
+    }
+    return GD_OK;
+}
+
+static void commit_objects(moved_objects *all)
+{
+    for (int i = 0; i < all->count; i++) {
+        moved_object *m = &all->item[i];
+        gd_attribute *a = gd__attribute_find(m->module, m->name);
+        if (!a || a->kind != GD_ATTRIBUTE_OBJECT || a->object != m->before || m->after == m->before) continue;
+        a->object = m->after; /* the references change places */
+        a->stamp = ++m->module->head.cls->registry->stamp;
+        m->after = m->before;
+    }
+}
+
 static gd_status move_tree(gd_module *module, target to)
 {
+    moved_objects objects = {0};
     gd_named *all = gd__list(module, GD_WANT_PARAMETERS | GD_WANT_BUFFERS, NULL);
-    gd_named *modules = all && to.device ? gd__list(module, GD_WANT_MODULES, NULL) : NULL;
-    gd_status status = all && (modules || !to.device) ? move_all(module, all, to)
-                                                      : gd__failure(module, GD_NOMEM);
+    gd_named *modules = all ? gd__list(module, GD_WANT_MODULES, NULL) : NULL;
+    gd_status status = modules ? GD_OK : gd__failure(module, GD_NOMEM);
     for (int i = 0; modules && i < modules->count && !status; i++)
+        status = prepare_objects((gd_module *)modules->item[i].object, to, &objects);
+    if (!status) status = move_all(module, all, to);
+    if (!status) commit_objects(&objects);
+    for (int i = 0; modules && i < modules->count && !status && to.device; i++)
         ((gd_module *)modules->item[i].object)->device = to.device;
+    free_objects(module->head.ctx, &objects);
     gd__release(all);
     gd__release(modules);
     return status;

@@ -68,6 +68,13 @@ gd_object *gd_object_keep(gd_object *object)
     return object;
 }
 
+gd_object *gd__carry_out(gd_ctx *ctx, gd_object *result)
+{
+    gd__own(result);
+    gd_scope_end(ctx);
+    return gd__scope_take(result) ? NULL : result;
+}
+
 gd_ctx *gd_object_ctx(const gd_object *object) { return object ? object->ctx : NULL; }
 
 const gd_class *gd__class_of(const gd_object *object)

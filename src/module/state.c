@@ -125,6 +125,12 @@ const char *gd_load_report_text(const gd_load_report *report)
     return report && report->text ? report->text : "";
 }
 
+gd_load_report *gd_load_report_keep(gd_load_report *report)
+{
+    gd__keep(report);
+    return report;
+}
+
 void gd_load_report_release(gd_load_report *report) { gd__user_release(report); }
 
 /* ---- back in ---- */

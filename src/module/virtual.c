@@ -267,7 +267,9 @@ static gd_tensor *call_method(gd_virtual *v, gd_module *owner, gd_dtype dtype, g
     gd_object *made = gd_call_method(
         &owner->head, v->method,
         GD_KWARGS(gd_int_argument("dtype", dtype), gd_pointer_argument("device", device)));
-    return gd_object_tensor(made);
+    gd_tensor *tensor = gd_object_tensor(made);
+    if (!tensor) gd_object_release(made);
+    return tensor;
 }
 
 /* Calls the materializer and brings what it made to dtype and device; inside a local scope. */

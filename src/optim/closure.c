@@ -271,6 +271,25 @@ gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user)
 
 /* ---- wrapped closures ---- */
 
+/* A user's function makes its loss and gradients with operators: they are taken out of a scope of their own. */
+static gd_status wrap_scoped(gd_closure *c, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_scope_begin(ctx);
+    gd_status status = c->wrap(c->user, var, backward, loss, grads);
+    if (!status && !*loss)
+        status = gd_error(ctx) ? gd_error(ctx)
+                               : gd_fail(ctx, GD_CALLBACK, "the changed closure gave no loss");
+    if (status) *loss = NULL;
+    gd__own(*loss);
+    for (int i = 0; grads && i < var->count; i++) {
+        if (status) grads[i] = NULL;
+        gd__own(grads[i]);
+    }
+    gd_scope_end(ctx);
+    return status;
+}
+
 static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
     if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
@@ -278,14 +297,14 @@ static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **lo
                        "a link asks for the graph of a closure that another link changed");
     gd_closure *outer = var->closure;
     var->closure = c;
-    gd_status status = c->wrap(c->user, var, flags & GD_EVAL_BACKWARD, loss, grads);
+    gd_status status = c->scoped ? wrap_scoped(c, var, flags & GD_EVAL_BACKWARD, loss, grads)
+                                 : c->wrap(c->user, var, flags & GD_EVAL_BACKWARD, loss, grads);
     var->closure = outer;
-    if (!status && grads)
-        status = gd__check_like(var->ctx, "changed closure", grads, var->params, var->count);
+    if (!status && grads) status = gd__fit_like(var->ctx, "changed closure", grads, var->params, var->count);
     return status;
 }
 
-gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
+gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
 {
     if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function around a closure is NULL");
     if (!var->closure)
@@ -299,7 +318,14 @@ gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
     return GD_OK;
 }
 
-gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
+{
+    gd_status status = gd__var_wrap_closure(var, fn, user);
+    if (!status) var->closure->scoped = true;
+    return status;
+}
+
+gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
     if (!var) return GD_ARGUMENT;
     gd_closure *outer = var->closure;
@@ -312,7 +338,7 @@ gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads
 
 /* ---- evaluating for links ---- */
 
-gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
     if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
     if (!var->closure)
@@ -320,11 +346,33 @@ gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
     return gd__closure_eval(var->closure, var, grads ? GD_EVAL_BACKWARD : 0, loss, grads);
 }
 
+/* What was evaluated becomes new, all of it or none. */
+static gd_status give_out_evaluation(gd_var *var, gd_status status, gd_tensor **loss, gd_tensor **grads)
+{
+    if (status) return status;
+    if ((status = gd__give_out(var->ctx, loss, 1)))
+        release_all(var, loss, grads);
+    else if (grads)
+        status = gd__give_out(var->ctx, grads, var->count);
+    if (status) *loss = NULL;
+    return status;
+}
+
+gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    return give_out_evaluation(var, gd__var_evaluate(var, loss, grads), loss, grads);
+}
+
+gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    return give_out_evaluation(var, gd__var_inner_evaluate(var, loss, grads), loss, grads);
+}
+
 gd_status gd_var_evaluate_at(gd_var *var, double *loss)
 {
     if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
     gd_tensor *value = NULL;
-    gd_status status = gd_var_evaluate(var, &value, NULL);
+    gd_status status = gd__var_evaluate(var, &value, NULL);
     *loss = status ? NAN : gd_item(value);
     gd__release(value);
     return status ? status : gd_error(var->ctx);
@@ -371,7 +419,7 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
         *residuals = r;
     }
     gd_scope_end(ctx);
-    return status;
+    return status ? status : gd__give_out(ctx, residuals, 1);
 }
 
 /* ---- Hessian-vector products ---- */
@@ -431,7 +479,7 @@ static gd_status gradient_at(gd_var *var, double step, gd_tensor *const *v, gd_t
 {
     gd_tensor *loss = NULL;
     gd_status status = gd_var_move(var, step, v);
-    if (!status) status = gd_var_evaluate(var, &loss, grads);
+    if (!status) status = gd__var_evaluate(var, &loss, grads);
     gd_status back = gd_var_restore_params(var, saved);
     gd__release(loss);
     return status ? status : back;
@@ -445,7 +493,7 @@ static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *
     gd_tensor **behind = gd__tensors_new(ctx, count);
     gd_status status = saved && ahead && behind ? GD_OK : GD_NOMEM;
     if (!status && !central) status = gd__var_need_grad(var, false);
-    if (!status) status = gd_var_save_params(var, saved);
+    if (!status) status = gd__var_save_params(var, saved);
     if (!status) status = gradient_at(var, h, v, saved, ahead);
     if (!status && central) status = gradient_at(var, -h, v, saved, behind);
     gd_no_grad_begin(ctx);
@@ -495,8 +543,8 @@ bool gd__var_gives_products(const gd_var *var)
     return var->closure && !var->closure->below && var->closure->objective->hvp;
 }
 
-gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
-                     gd_tensor **out)
+static gd_status owned_products(gd_var *var, gd_hvp_method method, double h, bool normalize,
+                                gd_tensor *const *v, gd_tensor **out)
 {
     if (!var || !v || !out)
         return gd__null(gd_var_ctx(var), "var: the vectors of a Hessian product are NULL");
@@ -514,6 +562,21 @@ gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize
     if (gd_error(var->ctx)) return gd_error(var->ctx);
     if (norm == 0) return hvp_of_nothing(var, out);
     return hvp_difference(var, method == GD_HVP_CENTRAL, h / norm, v, out);
+}
+
+gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
+                     gd_tensor **out)
+{
+    if (!var || !v || !out)
+        return gd__null(gd_var_ctx(var), "a Hessian-vector product: the vectors or the results are NULL");
+    gd_tensor **list = gd__tensors_share(var->ctx, v, var->count);
+    gd_status status = list
+                           ? gd__fit_like(var->ctx, "a Hessian-vector product", list, var->params, var->count)
+                           : GD_NOMEM;
+    for (int i = 0; i < var->count && status; i++) out[i] = NULL;
+    if (!status) status = owned_products(var, method, h, normalize, list, out);
+    gd__tensors_free(var->ctx, list, var->count);
+    return status ? status : gd__give_out(var->ctx, out, var->count);
 }
 
 /* Row i = H e_i, from the objective's own products; unit and list are room for e_i. */

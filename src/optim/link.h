@@ -10,6 +10,7 @@
 /* What a link keeps for one parameter. */
 typedef struct gd_entry {
     gd_tensor *param;  /* the key; retained, so that the address stays its own */
+    gd_dtype dtype;    /* of the parameter, when its state was made or last followed it */
     gd_tensor **slot;  /* one a declared slot, NULL until used */
     bool *fresh;       /* a rule's slot was made and not written yet */
     double *scalar;    /* one a declared scalar */

@@ -36,6 +36,7 @@ gd_entry *gd__entry_new(gd_link *link, gd_tensor *param)
     if (!e) return NULL;
     gd__retain(param);
     e->param = param;
+    e->dtype = param ? param->dtype : GD_F32;
     e->slot = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->slot);
     e->fresh = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->fresh);
     e->scalar = gd__calloc(ctx, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
@@ -352,7 +353,7 @@ gd_tensor **gd_link_scratch(gd_link *link, int count)
     return NULL;
 }
 
-/* ---- following parameters to other devices ---- */
+/* ---- following parameters to other devices and dtypes ---- */
 
 gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
 {
@@ -366,18 +367,55 @@ gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
     return copy;
 }
 
+/* A copy with that device and dtype; new, owned. */
+static gd_tensor *converted(gd_tensor *t, gd_device *device, gd_dtype dtype)
+{
+    if (t->dtype == dtype) return gd__copy_on(t, device);
+    gd_ctx *ctx = t->head.ctx;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *copy = gd_to_device(gd_cast(t, dtype), device);
+    gd__own(copy);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return copy;
+}
+
+/* What vectors of parameters of a dtype are computed in. */
+static gd_dtype wide(gd_dtype dtype) { return dtype == GD_F64 ? GD_F64 : GD_F32; }
+
+/* The dtype of a slot after its parameter was cast: what it would be had it been made now.  State that a link keeps in a
+ * dtype of its own choice stays. */
+static gd_dtype slot_dtype_after(const gd_link *link, const gd_entry *e, int slot)
+{
+    const gd_tensor *t = e->slot[slot], *param = e->param;
+    if (e->dtype == param->dtype || !gd_dtype_is_float(t->dtype)) return t->dtype;
+    if (gd__is_rule(link)) return gd__slot_dtype(link, slot, param);
+    if (t->dtype == e->dtype && gd__same_shape(t, param)) return param->dtype;
+    return t->dtype == wide(e->dtype) ? wide(param->dtype) : t->dtype;
+}
+
 static gd_status slots_follow(gd_link *link, gd_entry *e)
 {
     gd_device *device = e->param->storage->device;
     for (int k = 0; k < link->cls->slot_count; k++) {
         gd_tensor *t = e->slot[k];
-        if (!t || t->storage->device == device) continue;
-        gd_tensor *moved = gd__copy_on(t, device);
+        gd_dtype dtype = t ? slot_dtype_after(link, e, k) : e->dtype;
+        if (!t || (t->storage->device == device && t->dtype == dtype)) continue;
+        gd_tensor *moved = converted(t, device, dtype);
         if (!moved) return gd_error(link->head.ctx);
         gd__release(t);
         e->slot[k] = moved;
     }
+    e->dtype = e->param->dtype;
     return GD_OK;
+}
+
+gd_dtype gd__vectors_dtype(const gd_optimizer *o)
+{
+    for (int i = 0; i < o->count; i++)
+        if (o->param[i].tensor->dtype == GD_F64) return GD_F64;
+    return GD_F32;
 }
 
 static bool some_param_is_on(const gd_optimizer *o, const gd_device *device)
@@ -387,13 +425,25 @@ static bool some_param_is_on(const gd_optimizer *o, const gd_device *device)
     return false;
 }
 
+/* A vector of all parameters, or rows of such.  Other state of a link (a table of products in f64, say) has its own dtype. */
+static bool is_of_vectors(const gd_optimizer *o, const gd_tensor *t)
+{
+    int64_t total = 0;
+    bool as_long = false;
+    for (int i = 0; i < o->count; i++) total += o->param[i].tensor->numel;
+    for (int i = 0; i < t->ndim; i++) as_long = as_long || t->size[i] == total;
+    return as_long && t->dtype == o->vectors;
+}
+
 /* State of all parameters together goes where they are. */
 static gd_status globals_follow(gd_optimizer *o, gd_link *link)
 {
     for (int i = 0; i < link->globals && o->count; i++) {
         gd_tensor *t = link->global[i]->tensor;
-        if (!t || some_param_is_on(o, t->storage->device)) continue;
-        gd_tensor *moved = gd__copy_on(t, o->param[0].tensor->storage->device);
+        bool stays = !t || some_param_is_on(o, t->storage->device), cast = t && is_of_vectors(o, t);
+        if (stays && (!cast || o->vectors == gd__vectors_dtype(o))) continue;
+        gd_tensor *moved = converted(t, stays ? t->storage->device : o->param[0].tensor->storage->device,
+                                     cast ? gd__vectors_dtype(o) : t->dtype);
         if (!moved) return gd_error(o->ctx);
         gd__release(t);
         link->global[i]->tensor = moved;
@@ -412,7 +462,10 @@ static gd_status link_follows(void *user, gd_link *link, const char *path)
 gd_status gd__state_follow(gd_optimizer *o)
 {
     gd_status status = gd__visit_links(o->chain, "", link_follows, o);
-    if (!status) o->moves = o->ctx->moves;
+    if (!status) {
+        o->moves = o->ctx->moves;
+        o->vectors = gd__vectors_dtype(o);
+    }
     o->ctx->changes++;
     return status;
 }

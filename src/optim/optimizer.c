@@ -4,6 +4,7 @@
 #include "optim/plan.h"
 #include "optim/setting.h"
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 
 #include <string.h>
 
@@ -239,6 +240,8 @@ static gd_status add_param(gd_optimizer *o, const char *name, gd_tensor *t, int 
     gd__retain(t);
     gd__table_put(&o->table, t, o->count);
     o->param[o->count++] = (gd_param){.tensor = t, .name = copy, .group = group};
+    o->vectors = gd__vectors_dtype(o);
+    o->drops--; /* it may be one that a module has dropped: count anew */
     o->ctx->changes++;
     gd__groups_changed(o);
     return GD_OK;
@@ -285,6 +288,73 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
     o->count--;
     truncate_params(o, o->count);
     gd__release(t);
+    return GD_OK;
+}
+
+/* ---- taking the tensors a module has now ---- */
+
+/* What a link keeps for one parameter becomes that of another; needs no memory. */
+static void rekey_entries(gd_link *link, const gd_tensor *old, gd_tensor *now)
+{
+    gd_entry *e = gd__entry_find(link, old);
+    if (e) {
+        gd__entry_drop(link, now); /* settings given to it before it was a parameter */
+        gd__retain(now);
+        gd__release(e->param);
+        e->param = now;
+        gd__table_clear(&link->table);
+        for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+    }
+    for (int i = 0; i < link->children; i++) rekey_entries(link->child[i], old, now);
+}
+
+static gd_status check_rebind(gd_optimizer *o, int i, gd_tensor *now)
+{
+    const gd_tensor *old = o->param[i].tensor;
+    char a[256], b[256];
+    if (!gd__same_shape(old, now) || !gd__same_axes(now, old))
+        return gd_fail(o->ctx, GD_SHAPE, "rebind: parameter '%.80s' was %s and is %s now", o->param[i].name,
+                       gd__shape_text(old, a, sizeof a), gd__shape_text(now, b, sizeof b));
+    if (gd__param_index(o, now) >= 0)
+        return gd_fail(o->ctx, GD_ARGUMENT, "rebind: '%.80s' is already there under another name",
+                       o->param[i].name);
+    return GD_OK;
+}
+
+static void rebind_one(gd_optimizer *o, int i, gd_tensor *now)
+{
+    gd_tensor *old = o->param[i].tensor;
+    rekey_entries(o->chain, old, now);
+    gd__retain(now);
+    o->param[i].tensor = now;
+    gd__release(old);
+}
+
+gd_status gd_optimizer_rebind(gd_optimizer *o, gd_module *module)
+{
+    if (!o || !module) return gd__null(gd_optimizer_ctx(o), "rebind: the module is NULL");
+    gd_status status = gd__not_stepping(o, "rebinding");
+    gd_named *named = status ? NULL : gd_module_parameters(module, NULL);
+    if (!named) return status ? status : gd_error(o->ctx);
+    int found = 0;
+    for (int i = 0; i < o->count && !status; i++) {
+        gd_tensor *now = gd_named_find(named, o->param[i].name);
+        found += now != NULL;
+        if (now && now != o->param[i].tensor) status = check_rebind(o, i, now);
+    }
+    if (!status && !found)
+        status = gd_fail(o->ctx, GD_ATTRIBUTE,
+                         "rebind: the module has no parameter of the optimizer's names");
+    for (int i = 0; i < o->count && !status; i++) {
+        gd_tensor *now = gd_named_find(named, o->param[i].name);
+        if (now && now != o->param[i].tensor) rebind_one(o, i, now);
+    }
+    gd_named_release(named);
+    if (status) return status;
+    truncate_params(o, o->count); /* the table of addresses anew */
+    o->moves--;                   /* state follows to the new devices and dtypes */
+    o->drops--;
+    o->stamp++;
     return GD_OK;
 }
 

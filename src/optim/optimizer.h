@@ -18,6 +18,7 @@ struct gd_closure {
     const gd_objective *objective;
     gd_reformulate_fn reformulate;
     gd_wrap_fn wrap;
+    bool scoped; /* wrap makes new tensors, as users' functions do; else owned ones */
     void *user;
     gd_link *link;         /* target = "closure" */
     gd_closure *next_made; /* all closures of a step, freed at its end */
@@ -90,6 +91,8 @@ gd_status gd__var_need_grad(gd_var *var, bool history);
 gd_tensor **gd__tensors_new(gd_ctx *ctx, int count); /* zeroed array */
 void gd__tensors_free(gd_ctx *ctx, gd_tensor **t,
                       int count); /* releases entries and the array; NULL is fine */
+/* Owned tensors become new ones: the innermost scope's, or the caller's.  All of them or, when there is no memory, none. */
+gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count);
 void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count);
 void gd__var_clear(gd_var *var);
 
@@ -97,6 +100,8 @@ void gd__var_clear(gd_var *var);
 gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* Owned copies of all in a new list, without history; NULL with the error recorded. */
 gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* Brings the entries of an owned list into the order of their parameters' names and labels, then checks them as below. */
+gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count);
 /* SHAPE unless every tensor is shaped like its parameter and on its device. */
 gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
                          int count);
@@ -106,6 +111,14 @@ gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_
 bool gd__var_gives_products(const gd_var *var);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
+/* Like the public functions of these names, but what they make, or fn makes, is owned by the caller whatever the scope. */
+gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
+gd_status gd__var_save_params(gd_var *var, gd_tensor **copies);
+/* Entries of tensors are owned: each is released and a new one put in its place. */
+gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                             gd_tensor *const *grads, gd_var *var, int count);
 gd_status gd__objective_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss,
                              gd_tensor **grads);
 
@@ -220,6 +233,9 @@ struct gd_optimizer {
     uint64_t stamp;       /* changes when plans are no longer right; from 1 */
     uint64_t numbers;     /* changes with every number in a setting */
     uint64_t moves;       /* the context's when state last followed its parameters */
+    gd_dtype vectors;     /* what vectors of all parameters were computed in then */
+    uint64_t drops;       /* the context's when dropped parameters were last counted */
+    int dropped;          /* parameters that modules have replaced or deleted */
     bool capture;         /* see gd_optimizer_capture */
     int64_t replays;
     int runs;           /* of plans in the current step */
@@ -247,7 +263,9 @@ bool gd__open_flag(const gd_link *link, const char *name);
 gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */
 gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device);
-/* Brings state to the devices that parameters have been moved to; it stays where it is when that fails. */
+/* What vectors of all parameters are computed in: f64 where one of them is f64, else f32. */
+gd_dtype gd__vectors_dtype(const gd_optimizer *optimizer);
+/* Brings state to the devices and dtypes that parameters have been moved to; it stays where it is when that fails. */
 gd_status gd__state_follow(gd_optimizer *optimizer);
 /* Number of a parameter, -1 if it is not one. */
 int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);

@@ -42,7 +42,7 @@ static gd_status take_grads(gd_var *var)
         if (!g) return gd_error(ctx);
         var->grad[i] = g;
     }
-    return gd__check_like(ctx, "step: gradients", var->grad, var->params, var->count);
+    return gd__fit_like(ctx, "step: gradients", var->grad, var->params, var->count);
 }
 
 static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
@@ -89,6 +89,16 @@ static void free_closures(gd_optimizer *o)
     }
 }
 
+/* Parameters that modules have dropped, counted again only when a module has dropped something. */
+static int dropped_params(gd_optimizer *o)
+{
+    if (o->drops == o->ctx->drops) return o->dropped;
+    o->dropped = 0;
+    for (int i = 0; i < o->count; i++) o->dropped += o->param[i].tensor->dropped;
+    o->drops = o->ctx->drops;
+    return o->dropped;
+}
+
 static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *info)
 {
     *info = (gd_step_info){.loss = NAN,
@@ -97,7 +107,8 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
                            .skipped = share->skipped,
                            .terminate = o->should_terminate,
                            .step = o->step,
-                           .evals = o->evals};
+                           .evals = o->evals,
+                           .detached_params = dropped_params(o)};
     if (!o->first_loss) return;
     info->has_loss = true;
     info->loss = gd_item(o->first_loss);

@@ -125,7 +125,7 @@ static int active(const run *r, gd_tensor **list)
 static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
 {
     gd_tensor *loss = NULL, **grads = gradient ? gd__tensors_new(r->ctx, var->count) : NULL;
-    gd_status status = gradient && !grads ? GD_NOMEM : gd_var_evaluate(var, &loss, grads);
+    gd_status status = gradient && !grads ? GD_NOMEM : gd__var_evaluate(var, &loss, grads);
     if (!status) out->loss = gd_item(loss);
     if (!status && gradient) status = measure_gradient(r, grads, var->params, var->count, out);
     gd__release(loss);

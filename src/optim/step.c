@@ -45,7 +45,7 @@ static gd_status differences(gd_var *var, gd_tensor *const *a, gd_tensor **b)
 /* Evaluates what is below and transforms its gradient; loss and gradient are those of the point at hand. */
 static gd_status closure_target(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
 {
-    gd_status status = gd_var_inner_evaluate(var, loss, backward ? grads : NULL);
+    gd_status status = gd__var_inner_evaluate(var, loss, backward ? grads : NULL);
     if (status || !backward) return status;
     gd_call_args c = call_in(user, var);
     gd_tensor **now = gd__tensors_share(var->ctx, grads, var->count);
@@ -89,7 +89,7 @@ static gd_status step_target(gd_link *link, gd_var *var, const char *target)
 {
     gd_tensor **list = NULL;
     gd_status status;
-    if (!strcmp(target, "closure")) return gd_var_wrap_closure(var, closure_target, link);
+    if (!strcmp(target, "closure")) return gd__var_wrap_closure(var, closure_target, link);
     status = gather(link, var);
     if (status) return status;
     if (!strcmp(target, "update"))
@@ -240,12 +240,28 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
     return status;
 }
 
+gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                             gd_tensor *const *grads, gd_var *var, int count)
+{
+    gd_tensor *const *keys = var && var->params == params ? var->keys : params;
+    gd_call_args c = {link, var, params, keys, grads, var ? var->loss : NULL, count};
+    return gd__transform_with(link, tensors, &c);
+}
+
 gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                             gd_tensor *const *grads, gd_var *var, int count)
 {
     if (!link || (count > 0 && (!tensors || !params)))
         return gd__null(gd_link_ctx(link), "link: the tensors or parameters are NULL");
-    gd_tensor *const *keys = var && var->params == params ? var->keys : params;
-    gd_call_args c = {link, var, params, keys, grads, var ? var->loss : NULL, count};
-    return gd__transform_with(link, tensors, &c);
+    gd_ctx *ctx = link->head.ctx;
+    gd_tensor **list = gd__tensors_share(ctx, tensors, count);
+    if (!list) return GD_NOMEM;
+    gd_status status = gd__link_transform(link, list, params, grads, var, count);
+    if (!status) status = gd__give_out(ctx, list, count);
+    if (!status) {
+        memcpy(tensors, list, (size_t)count * sizeof *list);
+        memset(list, 0, (size_t)count * sizeof *list);
+    }
+    gd__tensors_free(ctx, list, count);
+    return status;
 }

@@ -283,14 +283,13 @@ static gd_status run_with_holes(const gd_call_args *c, gd_run_args *args, gd_ten
     return status;
 }
 
-static gd_status check_rule_call(const gd_call_args *c, gd_tensor *const *tensors, bool uses_grad)
+static gd_status check_rule_call(const gd_call_args *c, gd_tensor **tensors, bool uses_grad)
 {
     gd_ctx *ctx = c->link->head.ctx;
     const char *name = c->link->cls->name;
-    gd_status status = gd__check_like(ctx, name, tensors, c->params, c->count);
+    gd_status status = gd__fit_like(ctx, name, tensors, c->params, c->count);
     if (status) return status;
     if (uses_grad && !c->grads) return gd_fail(ctx, GD_ARGUMENT, "%s: needs the gradients", name);
-    if (uses_grad) status = gd__check_like(ctx, name, c->grads, c->params, c->count);
     for (int i = 0; i < c->count && !status; i++)
         if (!gd__contiguous(c->params[i]))
             status = gd_fail(ctx, GD_SHAPE, "%s: parameter %d is not contiguous", name, i);
@@ -308,6 +307,7 @@ static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_gr
     gd_tensor **grads = uses_grad ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
     if (!flat || (uses_grad && !grads)) status = GD_NOMEM;
     if (!status) status = make_contiguous(ctx, flat, c->count);
+    if (!status && grads) status = gd__fit_like(ctx, c->link->cls->name, grads, c->params, c->count);
     if (!status) status = make_contiguous(ctx, grads, c->count);
     gd_run_args args = {.ctx = ctx,
                         .optimizer = c->link->optimizer,

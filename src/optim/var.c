@@ -2,6 +2,7 @@
 #include "gradus/autograd.h"
 #include "optim/optimizer.h"
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -43,6 +44,19 @@ gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count)
     return list;
 }
 
+gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count; i++) {
+        if (status)
+            gd__release(t[i]);
+        else
+            status = gd__scope_take(t[i]);
+    }
+    for (int i = 0; i < count && status; i++) t[i] = NULL;
+    return status ? gd_error(ctx) : GD_OK;
+}
+
 gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
                          int count)
 {
@@ -64,6 +78,28 @@ gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_
                            i);
     }
     return GD_OK;
+}
+
+/* An owned tensor becomes one with the axes and labels of its parameter in their order. */
+static gd_status align_one(gd_ctx *ctx, const char *what, gd_tensor **t, const gd_tensor *param)
+{
+    gd_scope_begin(ctx);
+    gd_tensor *seen = gd__aligned_to(what, *t, param);
+    if (seen && seen != *t) {
+        gd__own(seen);
+        gd__release(*t);
+        *t = seen;
+    }
+    gd_scope_end(ctx);
+    return seen ? GD_OK : gd_error(ctx);
+}
+
+gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++)
+        if (t[i] && gd__may_differ(t[i], params[i])) status = align_one(ctx, what, &t[i], params[i]);
+    return status ? status : gd__check_like(ctx, what, t, params, count);
 }
 
 /* ---- life ---- */
@@ -609,14 +645,25 @@ gd_tensor *const *gd_var_update(gd_var *var)
 
 /* ---- setters ---- */
 
+/* Owned references of all, in the order of the parameters' axes; NULL for NULL. */
+static gd_status fitting_list(gd_var *var, const char *what, gd_tensor *const *t, gd_tensor ***list)
+{
+    *list = gd__tensors_share(var->ctx, t, var->count);
+    if (!*list) return t ? GD_NOMEM : GD_OK;
+    return gd__fit_like(var->ctx, what, *list, var->params, var->count);
+}
+
 gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
 {
     if (!var) return GD_ARGUMENT;
-    gd_status status = update ? gd__check_like(var->ctx, "update", update, var->params, var->count) : GD_OK;
+    gd_tensor **list;
+    gd_status status = fitting_list(var, "update", update, &list);
     /* rules that wait still have state to change */
     if (!status) status = gd__var_flush(var, GD_SINK_NOTHING);
-    gd_tensor **list = !status && update ? gd__tensors_share(var->ctx, update, var->count) : NULL;
-    if (status || (update && !list)) return status ? status : GD_NOMEM;
+    if (status) {
+        gd__tensors_free(var->ctx, list, var->count);
+        return status;
+    }
     gd__tensors_free(var->ctx, var->update, var->count);
     var->update = list;
     var->update_is_grad = !list;
@@ -626,12 +673,14 @@ gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
 gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
 {
     if (!var) return GD_ARGUMENT;
-    gd_status status = grad ? gd__check_like(var->ctx, "gradient", grad, var->params, var->count) : GD_OK;
+    gd_tensor **list;
+    gd_status status = fitting_list(var, "gradient", grad, &list);
     /* what waits was meant for the old gradient */
     if (!status && var->pendings) status = gd__var_flush(var, GD_SINK_UPDATE);
-    if (status) return status;
-    gd_tensor **list = grad ? gd__tensors_share(var->ctx, grad, var->count) : NULL;
-    if (grad && !list) return GD_NOMEM;
+    if (status) {
+        gd__tensors_free(var->ctx, list, var->count);
+        return status;
+    }
     gd__tensors_free(var->ctx, var->grad, var->count);
     var->grad = list;
     var->grad_history = false;
@@ -667,7 +716,7 @@ gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
     return status;
 }
 
-gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
+gd_status gd__var_save_params(gd_var *var, gd_tensor **copies)
 {
     if (!var || !copies) return gd__null(gd_var_ctx(var), "var: the place for the parameters is NULL");
     gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
@@ -676,6 +725,12 @@ gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
     memcpy(copies, list, (size_t)var->count * sizeof *list);
     gd__free(var->ctx, list, (size_t)var->count * sizeof *list);
     return GD_OK;
+}
+
+gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
+{
+    gd_status status = gd__var_save_params(var, copies);
+    return status ? status : gd__give_out(var->ctx, copies, var->count);
 }
 
 gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies)

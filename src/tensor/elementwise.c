@@ -172,6 +172,37 @@ gd_status gd__meet(const char *what, gd_tensor **a, gd_tensor **b)
     return GD_OK;
 }
 
+static bool same_labels(const gd_labels *a, const gd_labels *b)
+{
+    if (a == b || !a || !b) return true;
+    return a->count == b->count && !memcmp(a->text, b->text, (size_t)a->count * sizeof *a->text);
+}
+
+bool gd__same_axes(const gd_tensor *x, const gd_tensor *like)
+{
+    bool same = x->ndim == like->ndim;
+    for (int i = 0; i < x->ndim && same; i++)
+        same = gd__name(x, i) == gd__name(like, i) && same_labels(gd__labels(x, i), gd__labels(like, i));
+    return same;
+}
+
+gd_tensor *gd__aligned_to(const char *what, gd_tensor *x, const gd_tensor *like)
+{
+    if (!gd__may_differ(x, like) || gd__same_axes(x, like)) return x;
+    gd_tensor *lead = (gd_tensor *)(uintptr_t)like; /* only looked at */
+    meeting to = alone(lead, 0), from = alone(x, 1);
+    if (!covers(&to, &from)) {
+        char a[256], b[256];
+        (void)gd_fail(x->head.ctx, GD_AXIS, "%s: not every axis of %s is one of %s", what,
+                      gd__shape_text(x, a, sizeof a), gd__shape_text(like, b, sizeof b));
+        return NULL;
+    }
+    meeting m = joined(&to, &from);
+    for (int k = 0; k < m.ndim && x; k++)
+        if (m.from[1][k] >= 0) x = gd__match_labels(what, lead, k, x, m.from[1][k]);
+    return x ? seen_as(x, &m, 1) : NULL;
+}
+
 /* ---- right-aligned broadcast ---- */
 
 /* The size of t on an axis counted from the right; 1 where it has none. */

@@ -2,6 +2,7 @@
 #include "tensor/tensor.h"
 #include "base/number.h"
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 #include "tensor/item.h"
 
 #include <math.h>
@@ -83,7 +84,7 @@ static gd_tensor *shell(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *si
     }
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
-    t->leaf_grad = false;
+    t->leaf_grad = t->dropped = false;
     t->output = 0;
     t->data = NULL;
     t->storage = NULL;
@@ -371,6 +372,16 @@ gd_status gd_assign(gd_tensor *dst, const gd_tensor *src)
     gd_ctx *ctx = dst->head.ctx;
     gd_scope_begin(ctx);
     gd_status status = GD_OK;
+    if (gd__may_differ(src, dst)) {
+        uint8_t grad_off = ctx->grad_off;
+        ctx->grad_off = 1;
+        src = gd__aligned_to("assign", (gd_tensor *)(uintptr_t)src, dst);
+        ctx->grad_off = grad_off;
+        if (!src) {
+            gd_scope_end(ctx);
+            return gd_error(ctx);
+        }
+    }
     if (src->storage == dst->storage) { /* the two may overlap: the values from before count */
         gd_tensor *copy = gd__new_like(src, src->dtype);
         status = copy ? gd__copy_into(copy, src) : gd_error(ctx);

@@ -40,8 +40,9 @@ struct gd_tensor {
     gd_object head;
     gd_dtype dtype;
     uint8_t ndim;
-    bool leaf_grad;  /* a leaf that wants gradients */
-    uint16_t output; /* which output of its node */
+    bool leaf_grad : 1; /* a leaf that wants gradients */
+    bool dropped : 1;   /* was an attribute of a module, which has replaced or deleted it since */
+    uint16_t output;    /* which output of its node */
     int64_t numel;
     int64_t size[GD_MAX_DIMS];
     int64_t stride[GD_MAX_DIMS]; /* in elements */

@@ -207,6 +207,18 @@ static void random_lives_add_up(void **state)
                     gd_release(held[place]);
                     held[place] = gd_retain(t);
                 }
+                /* given to this scope again, as a function does that returns its argument: to be released early or not */
+                int64_t again = random_below(&seed, 3);
+                for (int64_t k = 0; k < again && what != 1; k++) {
+                    gd__retain(t);
+                    assert_int_equal(gd__scope_take(t), GD_OK);
+                    if (what != 2 && random_below(&seed, 2))
+                        gd_release(t); /* a retained one gives back that */
+                    if (random_below(&seed, 3) == 0) (void)gd_keep(t);
+                }
+                if (!held[place]) continue;
+                gd__retain(held[place]);
+                assert_int_equal(gd__scope_take(held[place]), GD_OK);
             }
         }
         for (int64_t d = 0; d <= depth; d++) gd_scope_end(ctx);

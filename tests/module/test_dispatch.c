@@ -403,6 +403,100 @@ static gd_object *same(gd_object *functional, gd_object *argument, const gd_kwar
     return argument;
 }
 
+static gd_object *expression(gd_object *functional, gd_object *argument, const gd_kwargs *kwargs, void *user)
+{
+    (void)functional, (void)user;
+    gd_tensor *x = gd_object_tensor(argument);
+    double scale = 1;
+    if (gd_kwargs_real(gd_object_ctx(argument), kwargs, "scale", &scale)) return NULL;
+    return gd_tensor_object(gd_add(gd_mul_scalar(gd_square(x), scale), gd_exp(gd_neg(x))));
+}
+
+static gd_object *expression_method(gd_object *self, const gd_kwargs *kwargs, void *user)
+{
+    return expression(NULL, self, kwargs, user);
+}
+
+static void a_function_written_as_an_expression_leaves_nothing_behind_outside_a_scope(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_class *cls = module_class(ctx, "Net");
+    ok(gd_register(cls, gd_class_tensor(ctx), expression, NULL));
+    ok(gd_class_add_method(gd_class_tensor(ctx), "expression", expression_method, NULL));
+    gd_module *m = gd_module_new(cls);
+    gd_tensor *x = VECTOR(ctx, 0, 0);
+    int64_t before = gd_ctx_live(ctx);
+    gd_tensor *y = gd_module_call(m, x);
+    assert_int_equal(gd_ctx_live(ctx), before + 1); /* the result alone */
+    expect_values(y, 1, 1);
+    gd_release(y);
+    gd_object *z = gd_call_method(gd_tensor_object(x), "expression", NULL);
+    assert_int_equal(gd_ctx_live(ctx), before + 1);
+    gd_object_release(z);
+    gd_release(x);
+    gd_module_release(m);
+}
+
+static void a_module_is_called_with_keywords(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_class *cls = module_class(ctx, "Net");
+    ok(gd_register(cls, gd_class_tensor(ctx), expression, NULL));
+    gd_scope_begin(ctx);
+    gd_module *m = gd_module_new(cls);
+    gd_tensor *x = VECTOR(ctx, 0, 2);
+    expect_near(gd_module_call_with(m, x, GD_KWARGS(gd_real_argument("scale", 3))), 1e-15, 1, 12 + exp(-2));
+    assert_null(gd_module_call_with(m, x, GD_KWARGS(gd_string_argument("scale", "3"))));
+    expect_error(ctx, GD_TYPE, "keyword 'scale' must be a real, got a string");
+    gd_scope_end(ctx);
+}
+
+static void a_call_whose_result_is_no_tensor_leaves_nothing_behind(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_class *cls = module_class(ctx, "Net");
+    ok(gd_register(cls, gd_class_tensor(ctx), answer, NULL));
+    gd_module *m = gd_module_new(cls);
+    gd_tensor *x = VECTOR(ctx, 1);
+    assert_null(gd_module_call(m, x));
+    expect_error(ctx, GD_TYPE, "a tensor was expected");
+    gd_release(x);
+    gd_module_release(m); /* what is alive now fails the test */
+}
+
+/* What returns its argument returns a reference of its own: outside a scope it is released, inside one it need not be, may
+ * be early (the argument lives on), and may be kept (it then outlives the argument's scope). */
+static void returning_the_argument_is_right_for_tensors_modules_and_instances(void **state)
+{
+    gd_ctx *ctx = context(state);
+    gd_class *f = below(gd_class_functional(ctx), "F");
+    ok(gd_register(f, gd_class_object(ctx), same, NULL));
+    gd_object *of = gd_instance_new(f, NULL, NULL);
+    enum { OUTSIDE, INSIDE, EARLY, KEPT, WAYS };
+    for (int kind = 0; kind < 3; kind++) {
+        for (int way = OUTSIDE; way < WAYS; way++) {
+            if (way != OUTSIDE) gd_scope_begin(ctx);
+            gd_object *x = kind == 0   ? gd_tensor_object(VECTOR(ctx, 1))
+                           : kind == 1 ? gd_module_object(gd_module_new(gd_class_module(ctx)))
+                                       : gd_instance_new(gd_class_object(ctx), NULL, NULL);
+            gd_object *y = gd_invoke(of, x, NULL), *z = gd_invoke(of, y, NULL);
+            assert_true(x && x == y && y == z);
+            if (way == OUTSIDE || way == EARLY) {
+                gd_object_release(y);
+                gd_object_release(z);
+            }
+            if (way == KEPT) (void)gd_object_keep(z);
+            assert_int_equal(gd_ctx_live(ctx), 2);
+            assert_non_null(gd_object_class(x));
+            if (way != OUTSIDE) gd_scope_end(ctx);
+            assert_int_equal(gd_ctx_live(ctx), way == OUTSIDE || way == KEPT ? 2 : 1);
+            if (way == OUTSIDE || way == KEPT) gd_object_release(x);
+            assert_int_equal(gd_ctx_live(ctx), 1);
+        }
+    }
+    gd_object_release(of);
+}
+
 /* The number is printed; the bound is loose, for sanitizers and busy machines. */
 static void a_remembered_dispatch_is_fast(void **state)
 {
@@ -448,6 +542,10 @@ int main(void)
         TEST(a_function_may_register_and_invoke),
         TEST(calling_a_module_is_dispatch_on_its_argument),
         TEST(a_class_of_tensors_has_its_own_functions),
+        TEST(a_function_written_as_an_expression_leaves_nothing_behind_outside_a_scope),
+        TEST(a_module_is_called_with_keywords),
+        TEST(a_call_whose_result_is_no_tensor_leaves_nothing_behind),
+        TEST(returning_the_argument_is_right_for_tensors_modules_and_instances),
         TEST(a_remembered_dispatch_is_fast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

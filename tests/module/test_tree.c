@@ -382,17 +382,24 @@ static void freezing_leaves_buffers_alone(void **state)
     gd_scope_end(ctx);
 }
 
-static void unfreezing_an_integer_parameter_fails_and_changes_nothing(void **state)
+static void tensors_of_a_dtype_without_gradients_are_buffers(void **state)
 {
     gd_ctx *ctx = context(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
-    ok(gd_module_freeze(m));
-    ok(gd_module_set_tensor(m, "right.index", gd_arange(ctx, GD_I64, 0, 3, 1)));
-    assert_int_equal(gd_module_unfreeze(m), GD_DTYPE);
-    expect_error(ctx, GD_DTYPE, "'right.index' is i64");
-    assert_false(gd_requires_grad(gd_module_get_tensor(m, "w")));
-    ok(gd_module_freeze(m));
+    int64_t parameters = gd_named_count(gd_module_parameters(m, NULL));
+    for (int dtype = 0; dtype < GD_DTYPE_COUNT; dtype++) {
+        gd_tensor *t = gd_zeros(ctx, (gd_dtype)dtype, 1, (int64_t[]){2});
+        ok(gd_module_set_tensor(m, "right.index", t));
+        bool parameter = gd_dtype_is_float((gd_dtype)dtype);
+        assert_int_equal(gd_module_has(m, "right.tensor:index"), parameter);
+        assert_int_equal(gd_module_has(m, "right.buffer:index"), !parameter);
+        assert_int_equal(gd_named_count(gd_module_parameters(m, NULL)), parameters + parameter);
+        ok(gd_module_freeze(m));
+        ok(gd_module_unfreeze(m));
+        assert_true(gd_requires_grad(gd_module_get_tensor(m, "w")));
+        assert_int_equal(gd_requires_grad(gd_module_get_tensor(m, "right.index")), parameter);
+    }
     gd_scope_end(ctx);
 }
 
@@ -560,7 +567,7 @@ int main(void)
         TEST(an_export_outside_every_scope_is_the_callers),
         TEST(freeze_turns_off_gradients_of_all_parameters_of_the_tree),
         TEST(freezing_leaves_buffers_alone),
-        TEST(unfreezing_an_integer_parameter_fails_and_changes_nothing),
+        TEST(tensors_of_a_dtype_without_gradients_are_buffers),
         TEST(a_module_starts_on_the_cpu),
         TEST(to_device_moves_the_whole_tree_and_its_gradients),
         TEST(what_is_assigned_is_moved_to_the_modules_device),

@@ -552,14 +552,8 @@ static gd_status double_it(void *user, gd_var *var, bool backward, gd_tensor **l
     (void)user;
     gd_status status = gd_var_inner_evaluate(var, loss, grads);
     if (status) return status;
-    gd_tensor *twice = gd_mul_scalar(*loss, 2);
-    gd_release(*loss);
-    *loss = gd_retain(twice);
-    for (int i = 0; backward && i < gd_var_count(var); i++) {
-        gd_tensor *g = gd_mul_scalar(grads[i], 2);
-        gd_release(grads[i]);
-        grads[i] = gd_retain(g);
-    }
+    *loss = gd_mul_scalar(*loss, 2);
+    for (int i = 0; backward && i < gd_var_count(var); i++) grads[i] = gd_mul_scalar(grads[i], 2);
     return GD_OK;
 }
 

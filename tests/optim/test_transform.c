@@ -540,11 +540,15 @@ static void a_chain_by_hand_runs_whole(void **state)
 {
     problem x = open_it(state, "lr(1)");
     gd_link *link = gd_chain(x.ctx, "lr(2) | summer(factor=1) | rule_summer(factor=1)");
-    gd_tensor *t[2] = {VECTOR(x.ctx, 1, 2), VECTOR(x.ctx, 3)}, *params[2] = {x.p, x.q};
+    gd_tensor *in[2] = {VECTOR(x.ctx, 1, 2), VECTOR(x.ctx, 3)}, *t[2] = {in[0], in[1]};
+    gd_tensor *params[2] = {x.p, x.q};
     OK(gd_link_transform(link, t, params, NULL, NULL, 2));
     assert_values(t[0], 8, 16); /* doubled three times */
-    gd_release(t[0]);
-    gd_release(t[1]);
+    assert_values(in[0], 1, 2);
+    for (int i = 0; i < 2; i++) {
+        gd_release(in[i]);
+        gd_release(t[i]);
+    }
     gd_link_release(link);
     close_problem(&x);
 }

@@ -401,9 +401,7 @@ static gd_status view_closure(void *user, gd_var *var, bool backward, gd_tensor 
     gd_status status = gd_var_evaluate(parent, loss, backward ? below : NULL);
     if (status || !backward) return status;
     if (v->tell) OK(gd_var_set_grad(parent, below));
-    grads[0] = gd_retain(gd_cat(below, 2, "0"));
-    gd_release(below[0]);
-    gd_release(below[1]);
+    grads[0] = gd_cat(below, 2, "0");
     return GD_OK;
 }
 

@@ -144,7 +144,7 @@ static gd_status apply(gd_link *link, gd_var *var)
         gd__retain(u[i]);
         list[i] = u[i];
     }
-    if (inner) status = gd_link_transform(inner, list, gd_var_params(var), gd_var_grad(var), var, count);
+    if (inner) status = gd__link_transform(inner, list, gd_var_params(var), gd_var_grad(var), var, count);
     if (inner) u = list;
     if (!status && beta != 0) {
         status = states(link, var, "direction", d);

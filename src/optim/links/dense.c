@@ -411,7 +411,7 @@ gd_status gd__dense_apply(gd_link *link, gd_var *var)
         gd__retain(u[i]);
         list[i] = u[i];
     }
-    gd_status status = inner ? gd_link_transform(inner, list, params, gd_var_grad(var), var, count) : GD_OK;
+    gd_status status = inner ? gd__link_transform(inner, list, params, gd_var_grad(var), var, count) : GD_OK;
     if (inner) u = list;
     for (int i = 0; i < count && !status; i += each)
         status = apply_group(link, params + i, u + i, each, out + i);

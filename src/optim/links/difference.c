@@ -34,7 +34,7 @@ bool gd__difference_at_zero(const gd_difference *d) { return d->at[0] == 0; }
 gd_status gd__value_below(gd_var *var, double *value)
 {
     gd_tensor *loss = NULL;
-    gd_status status = gd_var_inner_evaluate(var, &loss, NULL);
+    gd_status status = gd__var_inner_evaluate(var, &loss, NULL);
     *value = status ? NAN : gd_item(loss);
     gd__release(loss);
     return status ? status : gd_error(gd_var_ctx(var));
@@ -44,10 +44,10 @@ gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **lo
                        gd_estimate_fn fn)
 {
     *loss = NULL;
-    if (!backward) return gd_var_inner_evaluate(var, loss, NULL);
+    if (!backward) return gd__var_inner_evaluate(var, loss, NULL);
     for (int i = 0; i < gd_var_count(var); i++) grads[i] = NULL;
     gd_status status = fn(link, var, loss, grads);
-    if (!status && !*loss) status = gd_var_inner_evaluate(var, loss, NULL);
+    if (!status && !*loss) status = gd__var_inner_evaluate(var, loss, NULL);
     if (!status) return GD_OK;
     for (int i = 0; i < gd_var_count(var); i++) {
         gd__release(grads[i]);
@@ -60,14 +60,14 @@ gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **lo
 
 gd_status gd__estimate_step(gd_link *link, gd_var *var, gd_wrap_fn fn)
 {
-    if (gd_link_is(link, "target", "closure")) return gd_var_wrap_closure(var, fn, link);
+    if (gd_link_is(link, "target", "closure")) return gd__var_wrap_closure(var, fn, link);
     /* once, here: through a wrapped closure that is taken off again */
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
     gd_closure *below = var->closure;
     gd_tensor *loss = NULL, **grads = gd_link_scratch(link, count);
-    gd_status status = grads ? gd_var_wrap_closure(var, fn, link) : gd_error(ctx);
-    if (!status) status = gd_var_evaluate(var, &loss, grads);
+    gd_status status = grads ? gd__var_wrap_closure(var, fn, link) : gd_error(ctx);
+    if (!status) status = gd__var_evaluate(var, &loss, grads);
     var->closure = below;
     if (status) return status;
     if (!gd_var_has_loss(var)) gd_var_set_loss(var, loss);

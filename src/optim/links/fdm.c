@@ -48,7 +48,7 @@ static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tenso
     gd_ctx *ctx = gd_var_ctx(var);
     const gd_difference *d = gd__difference(link);
     double h = gd_link_real(link, "h", NULL), f0 = NAN;
-    gd_status status = gd__difference_at_zero(d) ? gd_var_inner_evaluate(var, loss, NULL) : GD_OK;
+    gd_status status = gd__difference_at_zero(d) ? gd__var_inner_evaluate(var, loss, NULL) : GD_OK;
     if (!status && *loss) f0 = gd_item(*loss);
     for (int i = 0; i < gd_var_count(var) && !status; i++) {
         gd_tensor *x = gd_var_params(var)[i];

@@ -594,8 +594,8 @@ static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *upd
         gd__retain(update[i]);
         list[i] = update[i];
     }
-    return gd_link_transform(gd_link_child(link, "inner"), list, gd_var_params(var), gd_var_grad(var), var,
-                             count);
+    return gd__link_transform(gd_link_child(link, "inner"), list, gd_var_params(var), gd_var_grad(var), var,
+                              count);
 }
 
 gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply, bool uses_ss,

@@ -128,7 +128,7 @@ static gd_status go_to(gd_line *line, double a)
 {
     if (!line->start) {
         gd_tensor **start = gd_link_scratch(line->link, line->layout.count);
-        gd_status status = start ? gd_var_save_params(line->var, start) : gd_error(line->layout.ctx);
+        gd_status status = start ? gd__var_save_params(line->var, start) : gd_error(line->layout.ctx);
         if (status) return status;
         line->start = start;
     }
@@ -157,7 +157,7 @@ gd_status gd__line_try(gd_line *line, double a, gd_trial *t)
     *t = (gd_trial){.a = a, .f = INFINITY, .slope = NAN};
     gd_tensor *loss = NULL;
     gd_status status = go_to(line, a);
-    if (!status) status = gd_var_evaluate(line->var, &loss, line->grads);
+    if (!status) status = gd__var_evaluate(line->var, &loss, line->grads);
     if (status) return status;
     status = gd__list_dot(&line->layout, line->grads, line->update, &t->slope);
     t->slope = -t->slope;

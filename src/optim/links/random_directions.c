@@ -331,7 +331,7 @@ static gd_status estimate_with(gd_link *link, gd_var *var, gd_tensor **loss, gd_
         w.start = status ? NULL : start;
     }
     if (!status && gd__difference_at_zero(gd__difference(link))) {
-        status = gd_var_inner_evaluate(var, loss, NULL);
+        status = gd__var_inner_evaluate(var, loss, NULL);
         if (!status) f0 = gd_item(*loss);
     }
     const step_data *data = gd_link_data(link);

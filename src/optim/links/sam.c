@@ -92,10 +92,10 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     gd_link *link = user;
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
-    if (!backward) return gd_var_inner_evaluate(var, loss, NULL);
+    if (!backward) return gd__var_inner_evaluate(var, loss, NULL);
     gd_layout l;
     gd_status status = gd__layout_init(&l, ctx, gd_var_params(var), count);
-    if (!status) status = gd_var_inner_evaluate(var, loss, grads);
+    if (!status) status = gd__var_inner_evaluate(var, loss, grads);
     if (status) {
         gd__layout_free(&l);
         return status;
@@ -114,7 +114,7 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     if (!status && leads) status = gd__list_copied(&l, params, start);
     if (!status && leads) {
         status = gd__list_move(&l, params, start, way, -1);
-        if (!status) status = gd_var_inner_evaluate(var, &there, grads);
+        if (!status) status = gd__var_inner_evaluate(var, &there, grads);
         gd_status back = gd__list_assign(&l, params, start);
         if (!status) status = back;
         for (int i = 0; i < count; i++) gd__release(start[i]);
@@ -130,7 +130,7 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     return status;
 }
 
-static gd_status sam_step(gd_link *link, gd_var *var) { return gd_var_wrap_closure(var, worst_point, link); }
+static gd_status sam_step(gd_link *link, gd_var *var) { return gd__var_wrap_closure(var, worst_point, link); }
 
 const gd_link_class gd_link_sam = {
     .name = "sam",
