@@ -45,16 +45,16 @@ static void check_errors(void)
     gd__text_put(&t, "%g", 2.5);
     assert_string_equal(t.data, "2.5");
     gd__text_free(&t);
+    gd_scope_begin(ctx);
     assert_null(gd_clamp(gd_ones(ctx, GD_F64, 0, NULL), 1.5, 0.5));
     assert_error(ctx, GD_VALUE, "clamp: low 1.5 is above high 0.5");
     gd_warn(ctx, "%.1f", 0.5);
     assert_string_equal(gd_warning_text(ctx), "0.5");
     char print[64];
-    gd_scope_begin(ctx);
     gd_format(VECTOR(ctx, 0.5, -1.25), print, sizeof print);
     assert_string_equal(print, "[0.5, -1.25]  f64[2]");
     gd_scope_end(ctx);
-    gd_ctx_free(ctx);
+    end_context(ctx, NULL);
 }
 
 static void numbers_have_a_point_in_the_locale_of_the_program(void **state)
