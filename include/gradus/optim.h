@@ -79,7 +79,9 @@ gd_module *gd_optimizer_model(const gd_optimizer *optimizer);
  * gd_step_info counts it in detached_params.  Parameters of other names stay.  ATTRIBUTE when the module has none of them,
  * SHAPE when one has other sizes, axis names or labels than before; nothing changes then. */
 GD_NODISCARD gd_status gd_optimizer_rebind(gd_optimizer *optimizer, gd_module *module);
-/* Moves parameters whose names match into a group with these settings: the --group option. */
+/* Gives the parameters whose names match settings of their own: the --group option.  They keep what their groups say
+ * besides, and where both say something, also by a schedule, what comes later wins; so settings of globs that overlap add up.
+ * Those of the first group, and of a group of which only some match, leave it for a new one.  ATTRIBUTE: none matches. */
 GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *glob, const char *settings);
 /* Forgets a parameter and its state. */
 GD_NODISCARD gd_status gd_optimizer_remove(gd_optimizer *optimizer, const char *name);

@@ -87,15 +87,29 @@ static gd_status words_differ(const job *j, const char *option, const gd_words *
     return status;
 }
 
-/* Takes a text option, checked against the checkpoint's. */
-static gd_status set_text(job *j, const char *option, const char **text, const char *otherwise)
+/* Do two texts of an option say the same?  One that cannot be read fails as when it is used. */
+static gd_status compare_texts(job *j, gd_print_option print, const char *a, const char *b, bool *same)
 {
-    const char *given = gd__args_get(j->args, option);
-    if (j->resume && given && strcmp(given, *text) != 0) return differs(j, option, *text, given);
-    if (j->resume) return GD_OK;
-    if (!given) given = otherwise;
-    *text = gd__intern(j->t.ctx, given, strlen(given));
-    return *text ? GD_OK : GD_NOMEM;
+    gd_text one = gd__text(j->t.ctx), other = gd__text(j->t.ctx);
+    gd_status status = print(j->t.ctx, a, &one);
+    if (!status) status = print(j->t.ctx, b, &other);
+    *same = !status && !strcmp(gd__text_string(&one), gd__text_string(&other));
+    gd__text_free(&one);
+    gd__text_free(&other);
+    return status;
+}
+
+static gd_status set_chain(job *j)
+{
+    const char **chain = &j->t.point.recipe.chain, *given = gd__args_get(j->args, "chain");
+    bool same = true;
+    if (j->resume) {
+        gd_status status = given ? compare_texts(j, gd__tune_print_chain, *chain, given, &same) : GD_OK;
+        return status || same ? status : differs(j, "chain", *chain, given);
+    }
+    if (!given) given = DEFAULT_CHAIN;
+    *chain = gd__intern(j->t.ctx, given, strlen(given));
+    return *chain ? GD_OK : GD_NOMEM;
 }
 
 static gd_status set_whole(job *j, const char *option, int64_t low, int64_t *value)
@@ -116,12 +130,24 @@ static gd_status set_choice(job *j, const char *option, const char *choices, int
     return differs(j, option, has, gd__args_get(j->args, option));
 }
 
-static gd_status set_words(job *j, const char *option, bool split, gd_words *words)
+static gd_status compare_words(job *j, gd_print_option print, const gd_words *a, const gd_words *b,
+                               bool *same)
+{
+    gd_status status = GD_OK;
+    *same = print ? a->count == b->count : gd__words_equal(a, b);
+    for (int i = 0; print && i < a->count && *same && !status; i++)
+        status = compare_texts(j, print, a->word[i], b->word[i], same);
+    return status;
+}
+
+/* Takes the values of a repeated option; print: they are compared by what they say. */
+static gd_status set_words(job *j, const char *option, bool split, gd_print_option print, gd_words *words)
 {
     gd_words given = {0};
+    bool same = true;
     gd_status status = gd__words_of_option(j->args, option, split, &given);
-    if (!status && j->resume && given.count && !gd__words_equal(&given, words))
-        status = words_differ(j, option, words, &given);
+    if (!status && j->resume && given.count) status = compare_words(j, print, words, &given, &same);
+    if (!status && !same) status = words_differ(j, option, words, &given);
     if (j->resume || status) {
         gd__words_free(j->t.ctx, &given);
         return status;
@@ -156,11 +182,11 @@ static gd_status set_settings(job *j, int *task, int *standardise, gd_model_spec
     gd_status status = set_choice(j, "dtype", "f32 f64", &dtype);
     r->dtype = dtype ? GD_F64 : GD_F32;
     if (!status) status = set_model(j, spec);
-    if (!status) status = set_text(j, "chain", &r->chain, DEFAULT_CHAIN);
-    if (!status) status = set_words(j, "group", false, &r->groups);
-    if (!status) status = set_words(j, "schedule", false, &r->schedules);
-    if (!status) status = set_words(j, "features", true, &r->features);
-    if (!status) status = set_words(j, "ignore", true, &r->ignored);
+    if (!status) status = set_chain(j);
+    if (!status) status = set_words(j, "group", false, gd__tune_print_group, &r->groups);
+    if (!status) status = set_words(j, "schedule", false, gd__tune_print_schedule, &r->schedules);
+    if (!status) status = set_words(j, "features", true, NULL, &r->features);
+    if (!status) status = set_words(j, "ignore", true, NULL, &r->ignored);
     if (!status) status = set_whole(j, "batch", 0, &r->batch);
     if (!status) status = set_whole(j, "seed", 0, &r->seed);
     if (!status) status = gd__args_real(j->args, "validation", 0, 0.9, &r->validation);

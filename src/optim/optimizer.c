@@ -711,20 +711,6 @@ gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char
 
 gd_module *gd_optimizer_model(const gd_optimizer *o) { return o ? o->model : NULL; }
 
-gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *settings)
-{
-    if (!o) return GD_ARGUMENT;
-    int number = 0, matched = 0;
-    for (int i = 0; i < o->count; i++) matched += gd_glob_match(glob, o->param[i].name);
-    if (!matched) return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no parameter matches '%.80s'", glob);
-    gd_status status = group_from(o, settings, &number);
-    for (int i = 0; i < o->count && !status; i++)
-        if (gd_glob_match(glob, o->param[i].name)) o->param[i].group = number;
-    gd__groups_changed(o);
-    o->stamp++;
-    return status;
-}
-
 /* Room for so many more groups. */
 static gd_status group_rooms(gd_optimizer *o, int more)
 {
@@ -737,67 +723,128 @@ static gd_status group_rooms(gd_optimizer *o, int more)
     return GD_OK;
 }
 
-/* Copies of the groups that have members which match, with the schedule; how many of them are split in *splits. */
-static gd_status schedule_copies(gd_optimizer *o, const char *glob, const char *key, gd_setting now,
-                                 const gd_schedule *schedule, gd_group *made, int *splits)
+/* What is said about the parameters that match. */
+typedef struct regrouping {
+    gd_optimizer *o;
+    const char *glob;
+    gd_status (*say)(void *user, gd_group *group); /* puts it into a group */
+    void *user;
+    bool first_stays; /* the first group, where parameters join, is split even when all of them match */
+    gd_group *made;   /* a copy of each group that has members which match, with what is said */
+} regrouping;
+
+/* Does the copy take the group's place?  Else those that match leave it for the copy. */
+static bool takes_place(const regrouping *r, int group)
 {
-    gd_status status = GD_OK;
-    for (int g = 0; g < o->groups && !status; g++) {
-        int matching = members(o, g, glob);
-        if (!matching) continue;
-        *splits += matching < members(o, g, NULL);
-        status = copy_group(o, &o->group[g], &made[g]);
-        gd_group_setting *s = status ? NULL : gd__group_key(o, &made[g], key);
-        if (!s) return GD_NOMEM;
-        gd__setting_free(o->ctx, &s->value);
-        s->value = now;
-        s->schedule = *schedule;
-    }
-    return status ? status : group_rooms(o, *splits);
+    return (group || !r->first_stays) && members(r->o, group, r->glob) == members(r->o, group, NULL);
 }
 
-/* Groups whose members all match take the copy's place; others keep those that do not match. */
-static void take_copies(gd_optimizer *o, const char *glob, gd_group *made, int count)
+static gd_status make_copies(regrouping *r)
 {
+    gd_status status = GD_OK;
+    int splits = 0;
+    for (int g = 0; g < r->o->groups && !status; g++) {
+        if (!members(r->o, g, r->glob)) continue;
+        splits += !takes_place(r, g);
+        status = copy_group(r->o, &r->o->group[g], &r->made[g]);
+        if (!status) status = r->say(r->user, &r->made[g]);
+    }
+    return status ? status : group_rooms(r->o, splits);
+}
+
+static void take_copies(regrouping *r, int count)
+{
+    gd_optimizer *o = r->o;
     for (int g = 0; g < count; g++) {
-        int matching = members(o, g, glob);
-        if (!matching) continue;
-        if (matching == members(o, g, NULL)) {
+        if (!members(o, g, r->glob)) continue;
+        if (takes_place(r, g)) {
             gd_group before = o->group[g];
-            o->group[g] = made[g];
-            made[g] = before;
+            o->group[g] = r->made[g];
+            r->made[g] = before;
             continue;
         }
         for (int i = 0; i < o->count; i++)
-            if (o->param[i].group == g && gd_glob_match(glob, o->param[i].name))
+            if (o->param[i].group == g && gd_glob_match(r->glob, o->param[i].name))
                 o->param[i].group = o->groups;
-        o->group[o->groups++] = made[g];
-        made[g] = (gd_group){0};
+        o->group[o->groups++] = r->made[g];
+        r->made[g] = (gd_group){0};
     }
     gd__groups_changed(o);
     o->stamp++;
+}
+
+/* All of it or, on failure, nothing. */
+static gd_status regroup(regrouping *r)
+{
+    int count = r->o->groups;
+    r->made = gd__calloc(r->o->ctx, (size_t)count * sizeof *r->made);
+    if (!r->made) return GD_NOMEM;
+    gd_status status = make_copies(r);
+    if (!status) take_copies(r, count);
+    for (int g = 0; g < count; g++) gd__group_free(r->o->ctx, &r->made[g]);
+    gd__free(r->o->ctx, r->made, (size_t)count * sizeof *r->made);
+    return status;
+}
+
+static gd_status check_match(gd_optimizer *o, const char *what, const char *glob)
+{
+    for (int i = 0; i < o->count; i++)
+        if (gd_glob_match(glob, o->param[i].name)) return GD_OK;
+    return gd_fail(o->ctx, GD_ATTRIBUTE, "%s: no parameter matches '%.80s'", what, glob);
+}
+
+typedef struct said {
+    gd_optimizer *o;
+    const char *settings, *key;
+    gd_group *group;
+    gd_setting now;
+    gd_schedule schedule;
+} said;
+
+static gd_status say_key(void *user, const char *key, const gd_setting *value)
+{
+    said *s = user;
+    return set_key(s->o, s->group, key, value);
+}
+
+static gd_status say_settings(void *user, gd_group *group)
+{
+    said *s = user;
+    s->group = group;
+    return s->settings ? gd__settings_parse(s->o->ctx, s->settings, say_key, s) : GD_OK;
+}
+
+gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *settings)
+{
+    if (!o) return GD_ARGUMENT;
+    said s = {.o = o, .settings = settings};
+    regrouping r = {.o = o, .glob = glob, .say = say_settings, .user = &s, .first_stays = true};
+    gd_status status = check_match(o, "group", glob);
+    if (!status) status = gd__not_stepping(o, "splitting a group");
+    return status ? status : regroup(&r);
+}
+
+static gd_status say_schedule(void *user, gd_group *group)
+{
+    said *s = user;
+    gd_group_setting *setting = gd__group_key(s->o, group, s->key);
+    if (!setting) return GD_NOMEM;
+    gd__setting_free(s->o->ctx, &setting->value);
+    setting->value = s->now;
+    setting->schedule = s->schedule;
+    return GD_OK;
 }
 
 gd_status gd_optimizer_schedule_matching(gd_optimizer *o, const char *glob, const char *key, const char *text)
 {
     if (!o || !glob || !key)
         return gd__null(gd_optimizer_ctx(o), "optimizer: the glob or the name of a setting is NULL");
-    gd_schedule schedule;
-    gd_setting now;
-    int matched = 0, splits = 0, count = o->groups;
+    said s = {.o = o, .key = key};
+    regrouping r = {.o = o, .glob = glob, .say = say_schedule, .user = &s};
     gd_status status = gd__not_stepping(o, "splitting a group");
-    for (int i = 0; i < o->count && !status; i++) matched += gd_glob_match(glob, o->param[i].name);
-    if (!status && !matched)
-        status = gd_fail(o->ctx, GD_ATTRIBUTE, "schedule: no parameter matches '%.80s'", glob);
-    if (!status) status = read_schedule(o, key, text, &schedule, &now);
-    if (status) return status;
-    gd_group *made = gd__calloc(o->ctx, (size_t)count * sizeof *made);
-    if (!made) return GD_NOMEM;
-    status = schedule_copies(o, glob, key, now, &schedule, made, &splits);
-    if (!status) take_copies(o, glob, made, count);
-    for (int g = 0; g < count; g++) gd__group_free(o->ctx, &made[g]);
-    gd__free(o->ctx, made, (size_t)count * sizeof *made);
-    return status;
+    if (!status) status = check_match(o, "schedule", glob);
+    if (!status) status = read_schedule(o, key, text, &s.schedule, &s.now);
+    return status ? status : regroup(&r);
 }
 
 /* ---- taking settings back ---- */

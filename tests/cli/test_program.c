@@ -205,6 +205,11 @@ static void minimize_stops_when_told(void **state)
         "minimize 'sum((w-1)^2)+sum((v-1)^2)' --param w=0 --param v=[0,0] --chain 'lr(0.1)' --steps 1 --group 'v: lr=0.2' --json");
     assert_non_null(strstr(out, "\"v\": [0.4"));
     assert_true(fabs(json_number("w") - 0.2) < 1e-12);
+    /* a later group says more about v, and takes nothing back: its velocity is 1.5 * -2, then 0.5 * -3 - 0.8 */
+    works("minimize '(w-1)^2+(v-1)^2' --param w=0 --param v=0 --chain 'heavy_ball(0) | lr(0.1)' --steps 2 "
+          "--group '*: lr=0.2' --group 'v: momentum=0.5' --json");
+    assert_true(fabs(json_number("v") - (0.2 * 3 + 0.2 * 2.3)) < 1e-12);
+    assert_true(fabs(json_number("w") - 0.64) < 1e-12);
 }
 
 /* A run ends by itself, and its exit code says whether it got there. */

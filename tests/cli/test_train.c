@@ -363,6 +363,26 @@ static void a_gpu_learns_what_the_cpu_does(void **state)
 
 /* ---- mistakes ---- */
 
+static void a_resumed_run_takes_its_settings_written_in_another_way(void **state)
+{
+    (void)state;
+    works(FLOWERS
+          "--epochs 1 --chain 'adam(beta1=0.9) | lr(1e-3)' --group 'out.*: lr=0.5, beta1=0.8' "
+          "--schedule 'eps=linear(1e-8, 1e-9, 10)' --schedule 'dense0.*: beta2=0.5' --out s.safetensors");
+#define AGAIN "train " DATA "flowers.csv --resume s.safetensors --epochs 2 "
+    works(AGAIN "--chain 'adam|lr(0.001)' --group 'out.*:lr=5e-1,beta1=.8' "
+                "--schedule 'eps=linear( 0.00000001, 1e-9,10)' --schedule 'dense0.*: beta2=constant(0.5)'");
+    fails(AGAIN "--chain 'adam | lr(0.002)'", 2,
+          "--chain is 'adam | lr(0.002)', s.safetensors was made with 'adam(beta1=0.9) | lr(1e-3)'");
+    fails(AGAIN "--chain 'adm | lr(0.001)'", 2, "chain: column 1: link 'adm' unknown");
+    fails(AGAIN "--group 'out.*: lr=0.5'", 2,
+          "--group is '[\"out.*: lr=0.5\"]', s.safetensors was made with");
+    fails(AGAIN "--schedule 'eps=linear(1e-8, 1e-9, 11)' --schedule 'dense0.*: beta2=0.5'", 2,
+          "--schedule is ");
+    fails(AGAIN "--schedule 'eps=linear(1e-8, 1e-9, 10)'", 2, "--schedule is ");
+#undef AGAIN
+}
+
 static void settings_of_a_resumed_run_cannot_change(void **state)
 {
     (void)state;
@@ -467,6 +487,7 @@ int main(void)
         PROGRAM_TEST(rows_may_be_given_a_shape),
         PROGRAM_TEST(a_gpu_learns_what_the_cpu_does),
         PROGRAM_TEST(settings_of_a_resumed_run_cannot_change),
+        PROGRAM_TEST(a_resumed_run_takes_its_settings_written_in_another_way),
         PROGRAM_TEST(a_loss_that_is_not_finite_leaves_the_old_file),
         PROGRAM_TEST(mistakes_are_named),
     };

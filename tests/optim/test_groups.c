@@ -123,6 +123,43 @@ static void regroup_moves_parameters_by_name(void **state)
     close_problem(&x);
 }
 
+static void settings_of_globs_that_overlap_add_up(void **state)
+{
+    problem x = open_problem(CTX(state), "heavy_ball(0.5) | weight_decay(0) | lr(1)");
+    gd_link *momentum = top(&x, 0), *decay = top(&x, 1), *lr = top(&x, 2);
+    OK(gd_optimizer_set(x.o, 0, "momentum", 0.25));
+    OK(gd_optimizer_regroup(x.o, "*", "lr=0.5, weight_decay=0.125"));
+    OK(gd_optimizer_schedule_matching(x.o, "p", "weight_decay", "0.0625"));
+    OK(gd_optimizer_regroup(x.o, "q", "weight_decay=0.75"));
+    OK(gd_optimizer_regroup(x.o, "?", "momentum=0.375"));
+    assert_true(gd_link_real(lr, "lr", x.p) == 0.5 && gd_link_real(lr, "lr", x.q) == 0.5);
+    assert_true(gd_link_real(decay, "weight_decay", x.p) == 0.0625);
+    assert_true(gd_link_real(decay, "weight_decay", x.q) == 0.75);
+    assert_true(gd_link_real(momentum, "momentum", x.p) == 0.375);
+    assert_true(gd_link_real(momentum, "momentum", x.q) == 0.375);
+    /* the first group keeps what it says for those that join it */
+    gd_tensor *r = gd_require_grad(VECTOR(x.ctx, 1));
+    OK(gd_optimizer_add(x.o, "r", r));
+    assert_true(gd_link_real(momentum, "momentum", r) == 0.25 && gd_link_real(lr, "lr", r) == 1);
+    OK(gd_optimizer_remove(x.o, "r"));
+    gd_release(r);
+    close_problem(&x);
+}
+
+static void a_regrouping_that_fails_changes_nothing(void **state)
+{
+    problem x = open_problem(CTX(state), "adam | lr(1)");
+    OK(gd_optimizer_regroup(x.o, "p", "lr=0.5"));
+    assert_int_equal(gd_optimizer_regroup(x.o, "*", "lr=0.25, beta1=2"), GD_PARSE);
+    assert_error(x.ctx, GD_PARSE, "group: adam: beta1 is 2, must be from 0 to 1");
+    assert_int_equal(gd_optimizer_groups(x.o), 2);
+    assert_true(gd_link_real(top(&x, 1), "lr", x.p) == 0.5 && gd_link_real(top(&x, 1), "lr", x.q) == 1);
+    /* again and again: groups do not pile up */
+    for (int i = 0; i < 5; i++) OK(gd_optimizer_regroup(x.o, "*", "lr=0.25"));
+    assert_int_equal(gd_optimizer_groups(x.o), 3);
+    close_problem(&x);
+}
+
 static void a_schedule_sets_a_number_every_step(void **state)
 {
     problem x = open_problem(CTX(state), "lr(7)");
@@ -347,6 +384,8 @@ int main(void)
         CASE(settings_of_groups_can_shape_programs),
         CASE(a_setting_that_a_link_does_not_take_in_that_kind_is_left_to_others),
         CASE(regroup_moves_parameters_by_name),
+        CASE(settings_of_globs_that_overlap_add_up),
+        CASE(a_regrouping_that_fails_changes_nothing),
         CASE(a_schedule_sets_a_number_every_step),
         CASE(any_number_can_have_a_schedule),
         CASE(a_schedule_may_change_what_shapes_a_program),
