@@ -358,7 +358,9 @@ typedef struct gd_init {
 } gd_init;
 gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *slot, gd_init init);
 bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *slot); /* made already? */
-/* Replaces it by a copy of value; NULL forgets it. */
+/* Replaces it by a copy of value; NULL forgets it.  A value with the parameter's axes meets it by name and label.  State of a
+ * rule, and what has the parameter's shape, is refused when its names (AXIS) or labels (LABEL) are others; state of a rule
+ * also when its shape is (SHAPE). */
 GD_NODISCARD gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *slot, gd_tensor *value);
 double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name); /* 0 on first use */
 /* Link-wide state, by any name; saved with the optimizer.  The address holds until the link is reset. */
@@ -385,7 +387,8 @@ GD_NODISCARD gd_status gd_link_apply(gd_link *link, gd_var *var);
 /* The Hessian (approximation) of the link or of one of its children; two are an error.  New or NULL. */
 gd_linop *gd_link_hessian(gd_link *link, gd_var *var);
 
-/* Transforms by hand, keyed by params, on any tensors: entries of tensors are replaced by new ones.  Update may be called
+/* Transforms by hand, keyed by params, on any tensors like them, which meet them by name and label, as gradients do: entries of
+ * tensors are replaced by new ones.  Update may be called
  * several times before apply.  Settings are those of the parameters where they are in an optimizer, else the link's. */
 GD_NODISCARD gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                             gd_tensor *const *grads, gd_tensor *loss, int count);
@@ -525,7 +528,10 @@ gd_tensor *gd_var_hessian(gd_var *var);
 
 /* ---- linear operators on vectors of all parameters ---- */
 
-/* Tensors that operators are made of are held, not copied.  New; NULL given or failure: NULL. */
+/* Tensors that operators are made of are held, not copied.  New; NULL given or failure: NULL.
+ * Names and labels of rows and columns stay with the operator: a vector that has them too meets its columns (to solve or
+ * transposed: its rows) by them, AXIS or LABEL where it does not fit, and a result has those of the other side.  Without them
+ * vectors go by position; functions get and give vectors without. */
 gd_linop *gd_linop_dense(gd_tensor *a);
 gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse); /* the operator whose inverse is given */
 gd_linop *gd_linop_diagonal(gd_tensor *d);
@@ -535,7 +541,8 @@ gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s); /* U diag(s) U^T */
 gd_linop *gd_linop_gram(gd_tensor *j, gd_tensor *r);
 gd_linop *gd_linop_scaled(gd_linop *a, double factor); /* a is consumed */
 gd_linop *gd_linop_shifted(gd_linop *a, double shift); /* A + shift I; a is consumed */
-gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b); /* A B; both consumed */
+gd_linop *gd_linop_composed(gd_linop *a,
+                            gd_linop *b); /* A B; both consumed; B's rows are A's columns, in order */
 typedef gd_tensor *(*gd_matvec_fn)(void *user, gd_tensor *x);
 /* Free: freed with the operator, may be NULL. */
 gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *));

@@ -2,7 +2,9 @@
 #include "gradus/autograd.h"
 #include "optim/optimizer.h"
 #include "optim/setting.h"
+#include "tensor/elementwise.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- entries: what a link keeps for one parameter ---- */
@@ -147,12 +149,42 @@ static int find_slot(const gd_link *link, const char *name)
     return slot;
 }
 
-/* A slot is the link's own memory, without history. */
-static gd_tensor *own_copy(gd_ctx *ctx, gd_tensor *value)
+static bool has_axis(const gd_tensor *t, const char *name)
 {
+    for (int i = 0; i < t->ndim; i++)
+        if (gd__name(t, i) == name) return true;
+    return false;
+}
+
+static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
+{
+    bool all = t->ndim == param->ndim;
+    for (int i = 0; i < t->ndim && all; i++) all = !gd__name(t, i) || has_axis(param, gd__name(t, i));
+    return all;
+}
+
+/* A value for a slot as it stands in the parameter's place: what has its axes, or must have them, meets it by name and label.
+ * State of another form is the link's affair. */
+static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *value)
+{
+    bool must = gd__is_rule(link);
+    char what[80], got[256], want[256];
+    (void)snprintf(what, sizeof what, "%.40s: the state", link->cls->name);
+    if (gd__may_differ(value, param) && (must || gd__same_shape(value, param) || has_axes_of(value, param)))
+        value = gd__aligned_to(what, value, param);
+    if (!value || !must || gd__same_shape(value, param)) return value;
+    (void)gd_fail(link->head.ctx, GD_SHAPE, "%s is %s, its parameter %s", what,
+                  gd__shape_text(value, got, sizeof got), gd__shape_text(param, want, sizeof want));
+    return NULL;
+}
+
+/* A slot is the link's own memory, without history. */
+static gd_tensor *own_copy(const gd_link *link, gd_tensor *param, gd_tensor *value)
+{
+    gd_ctx *ctx = link->head.ctx;
     gd_no_grad_begin(ctx);
     gd_scope_begin(ctx);
-    gd_tensor *copy = gd_copy(value);
+    gd_tensor *copy = gd_copy(fit_slot(link, param, value));
     if (copy) gd__own(copy);
     gd_scope_end(ctx);
     gd_no_grad_end(ctx);
@@ -160,8 +192,9 @@ static gd_tensor *own_copy(gd_ctx *ctx, gd_tensor *value)
 }
 
 /* The first value of a slot, owned. */
-static gd_tensor *first_value(gd_ctx *ctx, gd_tensor *param, const gd_init *init)
+static gd_tensor *first_value(const gd_link *link, gd_tensor *param, const gd_init *init)
 {
+    gd_ctx *ctx = link->head.ctx;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     gd_tensor *like = init->tensor ? init->tensor : param, *t = NULL;
@@ -171,7 +204,7 @@ static gd_tensor *first_value(gd_ctx *ctx, gd_tensor *param, const gd_init *init
     case GD_INIT_COPY: t = like; break;
     case GD_INIT_FUNCTION: t = init->make(init->user, param); break;
     }
-    t = t ? own_copy(ctx, t) : NULL;
+    t = t ? own_copy(link, param, t) : NULL;
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     return t;
@@ -184,7 +217,7 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
     gd_entry *e = slot < 0 ? NULL : gd__entry(link, param);
     if (!e) return NULL;
     if (!e->slot[slot] || e->fresh[slot]) {
-        gd_tensor *t = first_value(link->head.ctx, param, &init);
+        gd_tensor *t = first_value(link, param, &init);
         if (!t) return NULL;
         gd__release(e->slot[slot]);
         e->slot[slot] = t;
@@ -215,7 +248,7 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
     int slot = find_slot(link, name);
     if (slot < 0) return GD_ATTRIBUTE;
     gd_entry *e = gd__entry(link, param);
-    gd_tensor *copy = e && value ? own_copy(ctx, value) : NULL;
+    gd_tensor *copy = e && value ? own_copy(link, param, value) : NULL;
     if (!e || (value && !copy)) return gd_error(ctx);
     gd__release(e->slot[slot]);
     e->slot[slot] = copy;

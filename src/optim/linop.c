@@ -12,9 +12,14 @@
  *   function       through a dense matrix, up to FUNCTION_LIMIT unknowns
  *
  * The rest (a shifted product, a low-rank operator of full rank) becomes dense.  A function is taken to be symmetric, as
- * Hessians are: A^T x = A x. */
+ * Hessians are: A^T x = A x.
+ *
+ * Inside nothing has names.  An operator remembers those of its rows and columns; vectors meet them when they come in and take
+ * them when they go out. */
 #include "base/ctx.h"
 #include "optim/links/hessian.h"
+#include "tensor/elementwise.h"
+#include "tensor/shape.h"
 
 #include <math.h>
 
@@ -37,12 +42,13 @@ struct gd_linop {
     uint32_t refs;
     linop_kind kind;
     int64_t n;
-    gd_tensor *matrix; /* DENSE, DENSE_INVERSE; LOW_RANK: U; GRAM: J */
-    gd_tensor *vector; /* DIAGONAL; LOW_RANK: s; GRAM: r or NULL */
-    gd_tensor *right;  /* GRAM: J^T r */
-    gd_linop *a, *b;   /* SCALED, SHIFTED: a; COMPOSED: both */
-    double number;     /* SCALED, SHIFTED */
-    gd_matvec_fn fn;   /* FUNCTION */
+    gd_tensor *matrix;         /* DENSE, DENSE_INVERSE; LOW_RANK: U; GRAM: J */
+    gd_tensor *vector;         /* DIAGONAL; LOW_RANK: s; GRAM: r or NULL */
+    gd_tensor *right;          /* GRAM: J^T r */
+    gd_tensor *rows, *columns; /* vectors with the name and labels of what A x and x have; NULL: none */
+    gd_linop *a, *b;           /* SCALED, SHIFTED: a; COMPOSED: both */
+    double number;             /* SCALED, SHIFTED */
+    gd_matvec_fn fn;           /* FUNCTION */
     void *user;
     void (*free_user)(void *);
     gd_dtype dtype; /* of the last vector a function saw, for its matrix */
@@ -74,6 +80,8 @@ void gd_linop_release(gd_linop *a)
     gd__release(a->matrix);
     gd__release(a->vector);
     gd__release(a->right);
+    gd__release(a->rows);
+    gd__release(a->columns);
     gd_linop_release(a->a);
     gd_linop_release(a->b);
     if (a->free_user) a->free_user(a->user);
@@ -91,6 +99,42 @@ static gd_tensor *hold(gd_tensor *t)
     gd__own(own);
     gd_scope_end(ctx);
     return own;
+}
+
+/* ---- names ---- */
+
+/* A vector with the name and labels of one axis, owned: they are all that is looked at.  *out stays NULL where there are
+ * none. */
+static gd_status axis_of(const gd_tensor *t, int axis, gd_tensor **out)
+{
+    if (!gd__name(t, axis) && !gd__labels(t, axis)) return GD_OK;
+    gd_ctx *ctx = gd_tensor_ctx(t);
+    gd_scope_begin(ctx);
+    *out = gd__new(gd_device_get(ctx, "cpu"), GD_U8, 1, &t->size[axis]);
+    gd__own(*out);
+    gd_status status = *out ? gd__axes_map(*out, t, &axis) : gd_error(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* The operator with rows and columns named as these axes of a tensor are. */
+static gd_linop *named_as(gd_linop *op, const gd_tensor *t, int rows, int columns)
+{
+    if (!op || (!axis_of(t, rows, &op->rows) && !axis_of(t, columns, &op->columns))) return op;
+    gd_linop_release(op);
+    return NULL;
+}
+
+static void share_names(gd_linop *op, gd_tensor *rows, gd_tensor *columns)
+{
+    gd__retain(op->rows = rows);
+    gd__retain(op->columns = columns);
+}
+
+/* x without names, its elements in the order of the axis: by name and label where both have them, else as they are. */
+static gd_tensor *along(const char *what, gd_tensor *x, const gd_tensor *axis)
+{
+    return gd_drop_names(x && axis ? gd__aligned_to(what, x, axis) : x);
 }
 
 static gd_status need_shape(const char *what, const gd_tensor *t, int ndim, int64_t rows, int64_t columns)
@@ -122,6 +166,14 @@ static gd_linop *holding(linop_kind kind, gd_tensor *matrix, gd_tensor *vector)
     return NULL;
 }
 
+/* A vector in the order of one axis of a tensor. */
+static gd_tensor *along_axis(const char *what, gd_tensor *x, const gd_tensor *t, int axis)
+{
+    gd_tensor *like = NULL, *seen = axis_of(t, axis, &like) ? NULL : along(what, x, like);
+    gd__release(like);
+    return seen;
+}
+
 static gd_linop *square(linop_kind kind, gd_tensor *a)
 {
     if (!a) return NULL;
@@ -129,38 +181,46 @@ static gd_linop *square(linop_kind kind, gd_tensor *a)
     return need_shape("the matrix", a, 2, n, n) ? NULL : holding(kind, a, NULL);
 }
 
-gd_linop *gd_linop_dense(gd_tensor *a) { return square(DENSE, a); }
+gd_linop *gd_linop_dense(gd_tensor *a) { return named_as(square(DENSE, a), a, 0, 1); }
 
-gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse) { return square(DENSE_INVERSE, a_inverse); }
+gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse)
+{
+    return named_as(square(DENSE_INVERSE, a_inverse), a_inverse, 1, 0);
+}
 
 gd_linop *gd_linop_diagonal(gd_tensor *d)
 {
     if (!d || need_shape("the diagonal", d, 1, gd_size(d, 0), 0)) return NULL;
-    return holding(DIAGONAL, NULL, d);
+    return named_as(holding(DIAGONAL, NULL, d), d, 0, 0);
 }
 
 gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s)
 {
     if (!u || !s || need_shape("U", u, 2, gd_size(u, 0), gd_size(u, 1))) return NULL;
     if (need_shape("s", s, 1, gd_size(u, 1), 0)) return NULL;
-    return holding(LOW_RANK, u, s);
+    gd_scope_begin(gd_tensor_ctx(u));
+    s = along_axis("linop: s", s, u, 1);
+    gd_linop *op = s ? named_as(holding(LOW_RANK, u, s), u, 0, 0) : NULL;
+    gd_scope_end(gd_tensor_ctx(u));
+    return op;
 }
 
 gd_linop *gd_linop_gram(gd_tensor *j, gd_tensor *r)
 {
     if (!j || need_shape("J", j, 2, gd_size(j, 0), gd_size(j, 1))) return NULL;
     if (r && need_shape("r", r, 1, gd_size(j, 0), 0)) return NULL;
-    gd_linop *op = holding(GRAM, j, r);
-    if (!op) return NULL;
-    op->n = gd_size(j, 1);
-    if (!r) return op;
-    gd_scope_begin(op->ctx);
-    op->right = gd_matmul(gd_transpose(op->matrix, 0, 1), op->vector);
-    if (op->right) gd__own(op->right);
-    gd_scope_end(op->ctx);
-    if (op->right) return op;
-    gd_linop_release(op);
-    return NULL;
+    gd_ctx *ctx = gd_tensor_ctx(j);
+    gd_scope_begin(ctx);
+    gd_tensor *seen = r ? along_axis("linop: r", r, j, 0) : NULL;
+    gd_linop *op = r && !seen ? NULL : named_as(holding(GRAM, j, seen), j, 1, 1);
+    if (op) op->n = gd_size(j, 1);
+    if (op && r) {
+        op->right = gd_matmul(gd_transpose(op->matrix, 0, 1), op->vector);
+        gd__own(op->right);
+        if (!op->right) gd_linop_release(op), op = NULL;
+    }
+    gd_scope_end(ctx);
+    return op;
 }
 
 /* An operator over others, which are consumed. */
@@ -176,6 +236,7 @@ static gd_linop *over(linop_kind kind, gd_linop *a, gd_linop *b, double number)
     op->a = a;
     op->b = b;
     op->number = number;
+    share_names(op, a->rows, (b ? b : a)->columns);
     return op;
 }
 
@@ -183,11 +244,24 @@ gd_linop *gd_linop_scaled(gd_linop *a, double factor) { return over(SCALED, a, N
 
 gd_linop *gd_linop_shifted(gd_linop *a, double shift) { return over(SHIFTED, a, NULL, shift); }
 
+/* What B gives is what A takes. */
+static gd_status check_composed(const gd_linop *a, const gd_linop *b)
+{
+    char left[256], right[256];
+    if (a->n != b->n)
+        return gd_fail(a->ctx, GD_SHAPE, "linop: the left operator has size %lld, the right one %lld",
+                       (long long)a->n, (long long)b->n);
+    if (!a->columns || !b->rows || gd__same_axes(a->columns, b->rows)) return GD_OK;
+    bool names = gd__name(a->columns, 0) == gd__name(b->rows, 0);
+    return gd_fail(
+        a->ctx, names ? GD_LABEL : GD_AXIS, "linop: the left operator takes %s, the right one gives %s%s",
+        gd__shape_text(a->columns, left, sizeof left), gd__shape_text(b->rows, right, sizeof right),
+        names ? ", with other labels or in another order" : "");
+}
+
 gd_linop *gd_linop_composed(gd_linop *a, gd_linop *b)
 {
-    if (a && b && a->n != b->n) {
-        (void)gd_fail(a->ctx, GD_SHAPE, "linop: the left operator has size %lld, the right one %lld",
-                      (long long)a->n, (long long)b->n);
+    if (a && b && check_composed(a, b)) {
         gd_linop_release(a);
         a = NULL;
     }
@@ -392,7 +466,7 @@ static gd_tensor *call_function(gd_linop *op, gd_tensor *x)
     gd_tensor *y = op->fn(op->user, x);
     if (!y && !gd_error(op->ctx)) (void)gd_fail(op->ctx, GD_CALLBACK, "linop: the function gave no vector");
     if (!y || need_shape("what the function gave", y, 1, op->n, 0)) return NULL;
-    return y;
+    return gd_drop_names(y);
 }
 
 /* A x, or A^T x. */
@@ -458,9 +532,9 @@ static bool fits(const char *what, gd_linop *op, gd_tensor *x)
     return op && x && !need_shape(what, x, 1, op->n, 0);
 }
 
-static gd_tensor *leave(gd_ctx *ctx, gd_tensor *out)
+static gd_tensor *leave(gd_ctx *ctx, gd_tensor *out, gd_tensor *axis)
 {
-    gd_keep(out);
+    out = gd_keep(axis ? gd__relabel_like(out, axis) : out);
     gd_scope_end(ctx);
     return out;
 }
@@ -475,21 +549,21 @@ gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x)
 {
     if (!fits("the vector", a, x)) return NULL;
     gd_scope_begin(a->ctx);
-    return leave(a->ctx, multiply(a, gd_drop_names(x), false));
+    return leave(a->ctx, multiply(a, along("linop: the vector", x, a->columns), false), a->rows);
 }
 
 gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x)
 {
     if (!fits("the vector", a, x)) return NULL;
     gd_scope_begin(a->ctx);
-    return leave(a->ctx, multiply(a, gd_drop_names(x), true));
+    return leave(a->ctx, multiply(a, along("linop: the vector", x, a->rows), true), a->columns);
 }
 
 gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b)
 {
     if (!fits("the right side", a, b)) return NULL;
     gd_scope_begin(a->ctx);
-    return leave(a->ctx, solve(a, gd_drop_names(b)));
+    return leave(a->ctx, solve(a, along("linop: the right side", b, a->rows)), a->columns);
 }
 
 /* A tensor with the dtype and device of the operator: one of its own, or what its function saw last. */
@@ -508,7 +582,7 @@ gd_tensor *gd_linop_to_dense(gd_linop *a)
     if (!a) return NULL;
     gd_scope_begin(a->ctx);
     gd_tensor *like = alike(a);
-    return leave(a->ctx, gd_copy(like ? dense_like(a, like) : NULL));
+    return leave(a->ctx, gd_copy(like ? dense_like(a, like) : NULL), NULL);
 }
 
 gd_tensor *gd_linop_diagonal_of(gd_linop *a)
@@ -518,17 +592,19 @@ gd_tensor *gd_linop_diagonal_of(gd_linop *a)
     gd_tensor *d = a->kind == DIAGONAL ? gd_copy(a->vector)
                    : a->kind == GRAM   ? gd_sum(gd_square(a->matrix), "0", false)
                                        : gd_copy(gd_diagonal(gd_linop_to_dense(a)));
-    return leave(a->ctx, d);
+    return leave(a->ctx, d, a->rows);
 }
 
 gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s)
 {
     if (!fits("the diagonal", a, s)) return NULL;
     gd_scope_begin(a->ctx);
-    s = gd_drop_names(s);
-    gd_linop *out = a->kind == GRAM
-                        ? gd_linop_gram(gd_mul(a->matrix, s), a->vector)
-                        : gd_linop_dense(gd_mul(gd_mul(gd_linop_to_dense(a), s), gd_unsqueeze(s, 1, NULL)));
+    gd_tensor *left = along("linop: the diagonal", s, a->rows),
+              *right = left ? along("linop: the diagonal", s, a->columns) : NULL;
+    gd_linop *out = a->kind == GRAM ? gd_linop_gram(gd_mul(a->matrix, right), a->vector)
+                                    : gd_linop_dense(gd_mul(gd_mul(gd_linop_to_dense(a), right),
+                                                            gd_unsqueeze(left, 1, NULL)));
+    if (out) share_names(out, a->rows, a->columns);
     gd_scope_end(a->ctx);
     return out;
 }
@@ -553,6 +629,7 @@ gd_linop *gd_linop_for_products(gd_linop *a)
         matrix = inverse_beside(a->ctx, a->matrix);
     }
     gd_linop *out = gd_linop_dense(matrix);
+    if (out) share_names(out, a->rows, a->columns);
     gd_scope_end(a->ctx);
     return out;
 }

@@ -154,13 +154,13 @@ static gd_status apply_tensors(const gd_call_args *c, seen *s)
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     gd_status status = c->link->cls->apply_tensors(&t);
-    if (!status) status = gd__check_like(ctx, c->link->cls->name, s->tensors, old, s->count);
     /* what it put there belongs to a scope or to somebody else; what was there loses our reference */
     for (int i = 0; i < s->count; i++) {
         if (s->tensors[i] == old[i]) continue;
         gd__own(s->tensors[i]);
         gd__release(old[i]);
     }
+    if (!status) status = gd__fit_like(ctx, c->link->cls->name, s->tensors, old, s->count);
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     gd__tensors_free(ctx, old, s->count);
@@ -387,8 +387,22 @@ gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors)
 
 /* ---- by hand ---- */
 
+static gd_status call_by_hand(gd_call_args *c, gd_tensor **tensors, bool apply)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    const char *name = c->link->cls->name;
+    gd_tensor **grads = c->grads ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
+    if (c->grads && !grads) return GD_NOMEM;
+    c->grads = grads;
+    gd_status status = gd__fit_like(ctx, name, tensors, c->params, c->count);
+    if (!status && grads) status = gd__fit_like(ctx, name, grads, c->params, c->count);
+    if (!status) status = apply ? gd__call_apply(c, tensors) : gd__call_update(c, tensors);
+    gd__tensors_free(ctx, grads, c->count);
+    return status;
+}
+
 /* Entries that were replaced belong to the caller's scope. */
-static gd_status by_hand(const gd_call_args *c, gd_tensor **tensors, bool apply)
+static gd_status by_hand(gd_call_args *c, gd_tensor **tensors, bool apply)
 {
     gd_ctx *ctx = c->link->head.ctx;
     if (!gd__is_transform(c->link))
@@ -401,7 +415,7 @@ static gd_status by_hand(const gd_call_args *c, gd_tensor **tensors, bool apply)
                                  : gd_fail(ctx, GD_ARGUMENT, "%s: tensor %d is NULL", c->link->cls->name, i);
     gd_tensor **list = gd__tensors_share(ctx, tensors, c->count), **alias = gd__tensors_new(ctx, c->count);
     gd_status status = list && alias ? GD_OK : GD_NOMEM;
-    if (!status) status = apply ? gd__call_apply(c, list) : gd__call_update(c, list);
+    if (!status) status = call_by_hand(c, list, apply);
     for (int i = 0; i < c->count && !status && apply; i++)
         if (!(alias[i] = list[i] == tensors[i] ? tensors[i] : gd__alias(list[i]))) status = gd_error(ctx);
     if (!status && apply) memcpy(tensors, alias, (size_t)c->count * sizeof *tensors);

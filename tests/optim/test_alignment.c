@@ -97,6 +97,113 @@ static gd_status transform(world *w)
     return status ? status : read(w, t);
 }
 
+/* ---- links that are functions of tensors, by hand ---- */
+
+static gd_status twice(const gd_transform *t)
+{
+    for (int i = 0; i < t->count; i++) t->tensors[i] = gd_mul_scalar(t->tensors[i], 2);
+    return GD_OK;
+}
+
+static gd_status gradients(const gd_transform *t)
+{
+    for (int i = 0; i < t->count; i++) t->tensors[i] = gd_copy(t->grads[i]);
+    return GD_OK;
+}
+
+static gd_status remember(const gd_transform *t)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < t->count && !status; i++)
+        status = gd_link_set_state(t->link, t->keys[i], "seen", t->tensors[i]);
+    return status;
+}
+
+static gd_tensor *answer; /* of the link below */
+
+static gd_status reply(const gd_transform *t)
+{
+    t->tensors[0] = answer;
+    return GD_OK;
+}
+
+static const gd_slot seen_slots[] = {{.name = "seen"}};
+static const gd_link_class twice_class = {.name = "twice", .apply_tensors = twice},
+                           twice_vector = {.name = "twice_vector",
+                                           .apply_tensors = twice,
+                                           .concat_params = true},
+                           gradients_class = {.name = "gradients",
+                                              .apply_tensors = gradients,
+                                              .uses_grad = true},
+                           reply_class = {.name = "reply", .apply_tensors = reply},
+                           remember_class = {.name = "remember",
+                                             .slots = seen_slots,
+                                             .slot_count = 1,
+                                             .update_tensors = remember,
+                                             .apply_tensors = twice};
+
+static gd_status apply_by(world *w, const gd_link_class *cls, gd_tensor *tensor, gd_tensor *grad)
+{
+    gd_link *link = gd_link_new(w->ctx, cls);
+    gd_status status = gd_link_keyed_apply(link, &tensor, &w->p, grad ? &grad : NULL, NULL, 1);
+    gd_link_release(link);
+    return status ? status : read(w, tensor);
+}
+
+static gd_status tensors_apply(world *w) { return apply_by(w, &twice_class, w->v, NULL); }
+static gd_status vector_apply(world *w) { return apply_by(w, &twice_vector, w->v, NULL); }
+static gd_status tensors_grads(world *w) { return apply_by(w, &gradients_class, w->p, w->v); }
+
+static gd_status tensors_result(world *w)
+{
+    answer = w->v;
+    return apply_by(w, &reply_class, w->p, NULL);
+}
+
+static gd_status tensors_update(world *w)
+{
+    gd_link *link = gd_link_new(w->ctx, &remember_class);
+    gd_tensor *t = w->v;
+    gd_status status = gd_link_keyed_update(link, &t, &w->p, NULL, NULL, 1);
+    if (!status) status = read(w, gd_link_state(link, w->p, "seen"));
+    gd_link_release(link);
+    return status;
+}
+
+static gd_status states_apply(world *w)
+{
+    gd_link *link = gd_link_new(w->ctx, &twice_vector);
+    gd_states *states = gd_states_new(link, 1);
+    gd_tensor *t = w->v;
+    gd_status status = gd_states_apply(states, &t, &w->p, NULL, NULL);
+    gd_states_free(states);
+    gd_link_release(link);
+    return status ? status : read(w, t);
+}
+
+/* ---- state ---- */
+
+static gd_status set_state_of(world *w, gd_link *link, const char *slot)
+{
+    gd_status status = gd_link_set_state(link, w->p, slot, w->v);
+    if (!status) status = read(w, gd_link_state(link, w->p, slot));
+    gd_link_release(link);
+    return status;
+}
+
+static gd_status set_rule_state(world *w) { return set_state_of(w, gd_chain(w->ctx, "adam"), "exp_avg"); }
+static gd_status set_state(world *w) { return set_state_of(w, gd_link_new(w->ctx, &remember_class), "seen"); }
+
+static gd_status state_from(world *w)
+{
+    gd_link *link = gd_link_new(w->ctx, &remember_class);
+    gd_init init = {.kind = GD_INIT_COPY, .tensor = w->v};
+    gd_tensor *state = gd_link_state_from(link, w->p, "seen", init);
+    gd_status status = state ? read(w, state) : gd_error(w->ctx);
+    gd_link_release(link);
+    return status;
+}
+
 /* ---- inside a step ---- */
 
 static struct {
@@ -185,6 +292,15 @@ static const struct {
     {"jvp", jvp, 2, 1},
     {"link_keyed_apply", keyed_apply, 2, 0},
     {"link_transform", transform, 6, 0},
+    {"link_keyed_apply of tensors", tensors_apply, 2, 0},
+    {"link_keyed_apply of a vector", vector_apply, 2, 0},
+    {"link_keyed_apply with gradients", tensors_grads, 1, 0},
+    {"the result of a link", tensors_result, 1, 0},
+    {"link_keyed_update", tensors_update, 1, 0},
+    {"states_apply", states_apply, 2, 0},
+    {"link_set_state of a rule", set_rule_state, 1, 0},
+    {"link_set_state", set_state, 1, 0},
+    {"link_state_from", state_from, 1, 0},
     {"var_set_update", var_set_update, 1, 0},
     {"var_set_grad", var_set_grad, 1, 0},
     {"var_hvp", var_hvp, 6, 1},
@@ -290,11 +406,34 @@ static void a_gradient_on_another_device_is_refused(void **state)
     end_context(ctx, &m);
 }
 
+static void state_of_another_form_is_the_links_affair(void **state)
+{
+    (void)state;
+    memory m = {0};
+    gd_ctx *ctx = context(&m, 1, NULL);
+    world w = open_world(ctx);
+    gd_link *link = gd_link_new(ctx, &remember_class), *adam = gd_chain(ctx, "adam");
+    gd_tensor *gram = gd_rename(MATRIX(ctx, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9), "j, k");
+    assert_int_equal(gd_link_set_state(link, w.p, "seen", gram), GD_OK);
+    assert_string_equal(gd_axis_name(gd_link_state(link, w.p, "seen"), 1), "k");
+    gd_tensor *sums = gd_sum(w.p, "j", false);
+    assert_int_equal(gd_link_set_state(link, w.p, "seen", sums), GD_OK);
+    assert_int_equal(gd_ndim(gd_link_state(link, w.p, "seen")), 1);
+    /* that of a rule is like its parameter */
+    assert_int_equal(gd_link_set_state(adam, w.p, "exp_avg", VECTOR(ctx, 1, 2)), GD_SHAPE);
+    assert_error(ctx, GD_SHAPE, "adam: the state is [2], its parameter [i=2, j=3]");
+    gd_link_release(adam);
+    gd_link_release(link);
+    gd_scope_end(ctx);
+    end_context(ctx, &m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_meet_by_name_and_label),
         cmocka_unit_test(what_does_not_meet_is_refused),
+        cmocka_unit_test(state_of_another_form_is_the_links_affair),
         cmocka_unit_test(a_gradient_on_another_device_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -264,10 +264,132 @@ static void an_operator_keeps_what_it_was_made_of(void **state)
     gd_scope_begin(ctx);
     gd_linop *op = gd_linop_dense(gd_rename(MATRIX(ctx, 2, 2, 2, 1, 0, 4), "row, column"));
     gd_scope_end(ctx);
-    gd_tensor *y = gd_linop_matvec(op, gd_rename(VECTOR(ctx, 1, 1), "weight"));
+    gd_tensor *y = gd_linop_matvec(op, VECTOR(ctx, 1, 1));
     assert_values(y, 3, 4);
-    assert_null(gd_axis_name(y, 0));
+    assert_string_equal(gd_axis_name(y, 0), "row");
     gd_linop_release(op);
+}
+
+/* ---- names and labels ---- */
+
+enum { SIDE = 3 };
+static const char *const row_labels[SIDE] = {"x", "y", "z"}, *const column_labels[SIDE] = {"a", "b", "c"};
+
+static gd_tensor *labelled(gd_tensor *t, const char *axis, const char *name, const char *const *labels)
+{
+    return gd_with_labels(gd_rename_axis(t, axis, name), name, labels);
+}
+
+static gd_linop *for_products(gd_linop *a)
+{
+    gd_linop *made = gd_linop_for_products(a);
+    gd_linop_release(a);
+    return made;
+}
+
+/* Operators of every kind whose rows and columns have names: `same` where both have those of the columns. */
+static gd_linop *named_operator(gd_ctx *ctx, int kind, bool *same)
+{
+    gd_tensor *m = MATRIX(ctx, SIDE, SIDE, 4, 1, 0, 2, 5, 1, 0, 3, 6);
+    gd_tensor *a = labelled(labelled(m, "0", "i", row_labels), "1", "j", column_labels);
+    gd_tensor *t = labelled(labelled(m, "0", "j", column_labels), "1", "i", row_labels);
+    gd_tensor *d = labelled(VECTOR(ctx, 2, 3, 5), "0", "j", column_labels);
+    gd_tensor *u = labelled(m, "0", "j", column_labels), *s = VECTOR(ctx, 1, 2, 3);
+    *same = kind >= 4;
+    switch (kind) {
+    case 0: return gd_linop_dense(a);
+    case 1: return gd_linop_dense_inverse(t);
+    case 2: return gd_linop_scaled(gd_linop_dense(a), 2);
+    case 3: return gd_linop_composed(gd_linop_dense(a), gd_linop_diagonal(d));
+    case 4: return gd_linop_diagonal(d);
+    case 5: return gd_linop_low_rank(u, s);
+    case 6: return gd_linop_gram(a, NULL);
+    case 7: return gd_linop_shifted(gd_linop_gram(a, NULL), 1);
+    case 8: *same = false; return for_products(gd_linop_dense_inverse(t));
+    default: return NULL;
+    }
+}
+
+typedef gd_tensor *(*product_fn)(gd_linop *a, gd_tensor *x);
+
+/* x and the same with its labels in another order, with and without its name. */
+static void check_product(gd_ctx *ctx, gd_linop *op, product_fn fn, bool takes_rows, bool gives_rows)
+{
+    const char *in = takes_rows ? "i" : "j", *out = gives_rows ? "i" : "j";
+    const char *const *labels = takes_rows ? row_labels : column_labels;
+    const char *const mixed[SIDE] = {labels[2], labels[0], labels[1]}, *const other[SIDE] = {"a", "b", "?"};
+    gd_tensor *x = VECTOR(ctx, 7, 11, 13), *turned = VECTOR(ctx, 13, 7, 11), *want = fn(op, x);
+    double expected[SIDE], got[SIDE];
+    assert_int_equal(gd_read_f64(want, expected, SIDE), GD_OK);
+    gd_tensor *const forms[] = {labelled(x, "0", in, labels), labelled(turned, "0", in, mixed)};
+    for (int i = 0; i < COUNT_OF(forms); i++) {
+        gd_tensor *y = fn(op, forms[i]);
+        assert_int_equal(gd_read_f64(y, got, SIDE), GD_OK);
+        assert_memory_equal(got, expected, sizeof got);
+        assert_string_equal(gd_axis_name(y, 0), out);
+        assert_string_equal(gd_axis_label(y, 0, 2), (gives_rows ? row_labels : column_labels)[2]);
+    }
+    assert_null(fn(op, gd_rename(x, "weight")));
+    assert_int_equal(gd_error(ctx), GD_AXIS);
+    gd_clear_error(ctx);
+    assert_null(fn(op, labelled(x, "0", in, other)));
+    assert_int_equal(gd_error(ctx), GD_LABEL);
+    gd_clear_error(ctx);
+}
+
+static void vectors_meet_operators_by_name_and_label(void **state)
+{
+    gd_ctx *ctx = *state;
+    bool same = false;
+    int kinds = 0;
+    for (gd_linop *op; (op = named_operator(ctx, kinds, &same)); kinds++) {
+        check_product(ctx, op, gd_linop_matvec, false, !same);
+        check_product(ctx, op, gd_linop_rmatvec, !same, false);
+        check_product(ctx, op, gd_linop_solve, !same, false);
+        gd_linop_release(op);
+    }
+    assert_int_equal(kinds, 9);
+}
+
+static void parts_of_an_operator_meet_by_name_and_label(void **state)
+{
+    gd_ctx *ctx = *state;
+    const char *const mixed[SIDE] = {"z", "x", "y"};
+    gd_tensor *j = labelled(MATRIX(ctx, 3, 2, 1, 2, 3, 4, 5, 7), "0", "i", row_labels);
+    gd_tensor *r = labelled(VECTOR(ctx, 3, 1, 2), "0", "i", mixed); /* 1, 2, 3 in the order of J */
+    gd_linop *op = gd_linop_gram(j, r), *ordered = gd_linop_gram(j, VECTOR(ctx, 1, 2, 3));
+    gd_tensor *right = VECTOR(ctx, 1 + 6 + 15, 2 + 8 + 21);
+    double got[2], want[2];
+    assert_int_equal(gd_read_f64(gd_linop_solve(op, right), got, 2), GD_OK);
+    assert_int_equal(gd_read_f64(gd_linop_solve(ordered, right), want, 2), GD_OK);
+    assert_memory_equal(got, want, sizeof got);
+    gd_linop_release(op);
+    gd_linop_release(ordered);
+    assert_null(gd_linop_gram(j, gd_rename(VECTOR(ctx, 1, 2, 3), "k")));
+    assert_error(ctx, GD_AXIS, "linop: r: not every axis of [k=3] is one of [i=3]");
+    /* U diag(s) U^T with the labels of s turned */
+    gd_tensor *u = labelled(MATRIX(ctx, 2, 3, 1, 0, 0, 0, 1, 0), "1", "i", row_labels);
+    op = gd_linop_low_rank(u, r);
+    assert_values(gd_linop_to_dense(op), 1, 0, 0, 2);
+    gd_linop_release(op);
+    /* A B: what B gives is what A takes */
+    gd_tensor *d = labelled(VECTOR(ctx, 1, 2, 3), "0", "i", row_labels),
+              *e = gd_rename(VECTOR(ctx, 1, 2, 3), "k");
+    assert_null(gd_linop_composed(gd_linop_diagonal(d), gd_linop_diagonal(e)));
+    assert_error(ctx, GD_AXIS, "linop: the left operator takes [i=3], the right one gives [k=3]");
+    assert_null(gd_linop_composed(gd_linop_diagonal(d), gd_linop_diagonal(r)));
+    assert_error(
+        ctx, GD_LABEL,
+        "linop: the left operator takes [i=3], the right one gives [i=3], with other labels or in another order");
+    /* S A S */
+    gd_linop *a = gd_linop_diagonal(d), *c = gd_linop_congruent(a, r);
+    assert_values(gd_linop_diagonal_of(c), 1, 8, 27);
+    assert_string_equal(gd_axis_name(gd_linop_matvec(c, r), 0), "i");
+    gd_linop_release(c);
+    assert_null(gd_linop_congruent(a, e));
+    assert_int_equal(gd_error(ctx), GD_AXIS);
+    gd_clear_error(ctx);
+    gd_linop_release(a);
 }
 
 static void a_dense_copy_is_ones_own(void **state)
@@ -535,6 +657,8 @@ int main(void)
         TEST(low_rank_of_any_rank),
         TEST(f32_operators_stay_f32),
         TEST(an_operator_keeps_what_it_was_made_of),
+        TEST(vectors_meet_operators_by_name_and_label),
+        TEST(parts_of_an_operator_meet_by_name_and_label),
         TEST(a_dense_copy_is_ones_own),
         TEST(infinite_diagonals_stay_on_the_diagonal),
         TEST(empty_operators_work),
