@@ -1,6 +1,6 @@
 /* Optimizer steps: against the bytes they must move, and where there is hardly anything to move. */
 #include "bench.h"
-#include "optim/optimizer.h"
+#include "optim/step/optimizer.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -3,15 +3,8 @@
 #   gradus_static    libgradus.a, one object with everything but gd_* made local, private archives included
 #   gradus_internal  shared, everything of ours visible: what the tests use
 # Sources are found by pattern: a new file needs no change here.
-file(GLOB sources CONFIGURE_DEPENDS
-    src/base/*.c
-    src/tensor/*.c
-    src/tensor/cpu/*.c
-    src/autograd/*.c
-    src/module/*.c
-    src/module/layers/*.c
-    src/optim/*.c
-    src/optim/links/*.c)
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/*.c)
+list(FILTER sources EXCLUDE REGEX "/src/cli/|/vec/")
 # Emitted programs carry the text of the element functions with them.
 gd_embed_text(vmath_text src/base/vmath.h)
 if(sources)
@@ -19,7 +12,8 @@ if(sources)
 endif()
 
 # Vector kernels, one copy for each instruction set.
-file(GLOB vec_sources CONFIGURE_DEPENDS src/tensor/cpu/vec/*.c src/optim/vec/*.c)
+file(GLOB_RECURSE vec_sources CONFIGURE_DEPENDS src/*.c)
+list(FILTER vec_sources INCLUDE REGEX "/vec/")
 if(vec_sources)
     gd_isa_objects(gd_vec ${vec_sources})
 endif()
@@ -46,8 +40,8 @@ if(sources AND NOT CMAKE_CROSSCOMPILING)
     target_link_options(gen_builtin PRIVATE -Wl,-z,noexecstack)
     set(GD_BUILTIN_GENERATED ${PROJECT_BINARY_DIR}/generated/builtin.c)
     add_custom_command(OUTPUT ${GD_BUILTIN_GENERATED}
-        COMMAND gen_builtin ${PROJECT_SOURCE_DIR}/src/optim/builtin.def ${GD_BUILTIN_GENERATED}
-        DEPENDS gen_builtin src/optim/builtin.def
+        COMMAND gen_builtin ${PROJECT_SOURCE_DIR}/src/optim/plan/builtin.def ${GD_BUILTIN_GENERATED}
+        DEPENDS gen_builtin src/optim/plan/builtin.def
         COMMENT "Generating built-in programs"
         VERBATIM)
 endif()

@@ -1,10 +1,10 @@
 /* gen_builtin LIST OUTPUT: writes the C source of the programs that common chains run, as a table of kernels.
  *
  * Run by the build (cmake/Library.cmake): linked from the library's objects without built-in programs, it makes the
- * programs of every chain in LIST (src/optim/builtin.def) as an optimizer would; OUTPUT is then compiled into the library,
+ * programs of every chain in LIST (src/optim/plan/builtin.def) as an optimizer would; OUTPUT is then compiled into the library,
  * once for each instruction set. */
-#include "optim/optimizer.h"
-#include "optim/program.h"
+#include "optim/step/optimizer.h"
+#include "program/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void put_table(gd_text *out, const table *all)
 {
     gd__text_put(out, "/* Kernels of common chains, made by tools/gen_builtin.c. */\n"
                       "#include \"base/vmath.h\"\n"
-                      "#include \"optim/program.h\"\n\n"
+                      "#include \"program/program.h\"\n\n"
                       "#define JOIN2(a, b) a##b\n"
                       "#define JOIN(a, b) JOIN2(a, b)\n\n");
     gd__emit_c_names(out);

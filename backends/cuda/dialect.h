@@ -2,7 +2,7 @@
 #ifndef GD_CUDA_DIALECT_H
 #define GD_CUDA_DIALECT_H
 
-#include "optim/dialect.h"
+#include "program/dialect.h"
 
 extern const gd_dialect cuda_dialect;
 

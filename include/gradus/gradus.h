@@ -9,12 +9,15 @@
 #include "gradus/file.h"
 #include "gradus/layers.h"
 #include "gradus/link.h"
+#include "gradus/linop.h"
 #include "gradus/module.h"
 #include "gradus/optim.h"
 #include "gradus/presets.h"
+#include "gradus/rule.h"
 #include "gradus/schedule.h"
 #include "gradus/solve.h"
 #include "gradus/tensor.h"
+#include "gradus/var.h"
 #include "gradus/version.h"
 
 #endif

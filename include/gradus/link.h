@@ -9,22 +9,19 @@
  *     const gd_link_class gd_link_lr = {.name = "lr", .fields = lr_fields, .field_count = 1, .rule = lr_rule};
  *
  * Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
- * ask the gd_var for loss, gradient and update. */
+ * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, linear operators in
+ * gradus/linop.h; this header includes them. */
 #ifndef GRADUS_LINK_H
 #define GRADUS_LINK_H
 
+#include "gradus/linop.h"
+#include "gradus/rule.h"
 #include "gradus/tensor.h"
+#include "gradus/var.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct gd_link gd_link;
-typedef struct gd_var gd_var;
-typedef struct gd_optimizer gd_optimizer;
-typedef struct gd_rule gd_rule;
-typedef struct gd_linop gd_linop;
-typedef struct gd_module gd_module; /* gradus/module.h */
 
 /* ---- settings ---- */
 
@@ -133,69 +130,6 @@ typedef struct gd_field {
 #define GD_TARGET                                                                                          \
     GD_CHOICE("target", "update", "update|grad|closure|params_direct|params_difference|update_difference", \
               "what the link reads and sets")
-
-/* ---- rules ---- */
-
-/* A number in a rule: an element of the tensors at hand, or the same for a whole tensor (a setting, a step count, a
- * norm, and all arithmetic on those, which is done once a step in f64).  Negative: the rule failed. */
-typedef int32_t gd_value;
-
-/* What the engine knows. */
-gd_value gd_rule_const(gd_rule *r, double value);
-gd_value gd_rule_setting(gd_rule *r, const char *name); /* REAL settings; per parameter */
-gd_value gd_rule_step(gd_rule *r);                      /* applications of this link, from 1 */
-gd_value gd_rule_numel(gd_rule *r);                     /* elements of the tensor */
-gd_value gd_rule_param(gd_rule *r);
-gd_value gd_rule_grad(gd_rule *r); /* the gradient, whatever the update has become */
-gd_value gd_rule_loss(gd_rule *r); /* needs .uses_loss in the class */
-
-/* Settings that decide what the rule looks like: read when the program is built, once for each set of values. */
-bool gd_rule_flag(gd_rule *r, const char *name);
-bool gd_rule_is_none(gd_rule *r, const char *name);
-bool gd_rule_is(gd_rule *r, const char *name, const char *string);
-double gd_rule_number(gd_rule *r, const char *name);
-
-/* State: declared in the class by name, zeros at first.  Reads give the value before the step until the slot is set, then
- * the new one; set again, the last value counts.  state_or gives `first` the first time: the parameter, the gradient, a
- * constant or anything made of them. */
-gd_value gd_rule_state(gd_rule *r, const char *slot);
-gd_value gd_rule_state_or(gd_rule *r, const char *slot, gd_value first);
-void gd_rule_set(gd_rule *r, const char *slot, gd_value value);
-gd_value gd_rule_fresh(gd_rule *r, const char *slot); /* 1 the first time, then 0 */
-
-/* One number a parameter, kept between steps: declared in the class as a scalar. */
-gd_value gd_rule_scalar(gd_rule *r, const char *name);
-void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value);
-
-/* Arithmetic.  Comparisons give 1 or 0; where(c, a, b) takes a where c is not 0. */
-#define GD_RULE_UNARY(X) \
-    X(neg) X(abs) X(sign) X(sqrt) X(square) X(reciprocal) X(exp) X(log) X(tanh) X(floor) X(isfinite) X(not )
-#define GD_RULE_BINARY(X) \
-    X(add)                \
-    X(sub) X(mul) X(div) X(min) X(max) X(pow) X(copysign) X(lt) X(le) X(gt) X(ge) X(eq) X(ne) X(and) X(or)
-#define GD_RULE_UNARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a);
-GD_RULE_UNARY(GD_RULE_UNARY_PROTOTYPE)
-#undef GD_RULE_UNARY_PROTOTYPE
-#define GD_RULE_BINARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b);
-GD_RULE_BINARY(GD_RULE_BINARY_PROTOTYPE)
-#undef GD_RULE_BINARY_PROTOTYPE
-gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b);
-gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight); /* a + weight * (b - a) */
-gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high);
-
-/* Reductions: a pass of its own before the rest.  GD_ALL reduces over all parameters together. */
-typedef enum gd_extent { GD_EACH, GD_ALL } gd_extent;
-gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent);
-gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent);
-gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent); /* p > 0 or INFINITY */
-gd_value gd_rule_count(gd_rule *r, gd_extent extent);                      /* number of elements */
-
-/* The rule of a child chain applied to x, in the same program.  A child that is not element-wise cuts the pass in two:
- * it gets x as tensors and what it returns goes on. */
-gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x);
-gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x);
-int gd_rule_children(gd_rule *r);
-bool gd_rule_has_child(gd_rule *r, const char *field);
 
 /* ---- classes ---- */
 
@@ -408,157 +342,6 @@ GD_NODISCARD gd_status gd_states_apply(gd_states *states, gd_tensor **tensors, g
  * ones; on failure they are as before. */
 GD_NODISCARD gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                          gd_tensor *const *grads, gd_var *var, int count);
-
-/* ---- the variable of a step ---- */
-
-/* What the step is about.  Borrowed. */
-int gd_var_count(const gd_var *var);
-gd_tensor *const *gd_var_params(const gd_var *var);
-gd_ctx *gd_var_ctx(const gd_var *var);
-gd_optimizer *gd_var_optimizer(const gd_var *var);
-int64_t gd_var_step(const gd_var *var); /* global step, from 0 */
-gd_var *gd_var_parent(const gd_var *var);
-gd_module *gd_var_model(const gd_var *var); /* gd_optimizer_model of its optimizer; NULL: none */
-/* Forgets the gradients on the parameters (not the var's own), or in place sets those that are there to zero. */
-GD_NODISCARD gd_status gd_var_zero_grad(gd_var *var, bool in_place);
-
-/* Loss, gradient and update at the current parameters; computed when first asked for, borrowed, NULL on failure.  Do
- * not call at perturbed parameters. */
-gd_tensor *gd_var_loss(gd_var *var, bool backward);
-double gd_var_loss_value(gd_var *var, bool backward);
-gd_tensor *const *gd_var_grad(gd_var *var);
-gd_tensor *const *gd_var_grad_graph(gd_var *var); /* with history, for Hessian products by autograd */
-/* The update is the step's own: what is written into its tensors in place changes nothing else.  Those who only read it
- * say so and get it without a copy: it may be the gradient itself, or shared with a clone or with a link's state. */
-gd_tensor *const *gd_var_update(gd_var *var);
-gd_tensor *const *gd_var_read_update(gd_var *var);
-/* Is it there, or would asking for it evaluate? */
-bool gd_var_has_loss(const gd_var *var);
-bool gd_var_has_grad(const gd_var *var);
-bool gd_var_has_update(const gd_var *var);
-bool gd_var_has_closure(const gd_var *var);
-gd_tensor *gd_var_loss_approx(const gd_var *var); /* a loss near the current point, or NULL; borrowed */
-
-/* Setters take references of their own; NULL tensors forget the value.  SHAPE: not like the parameters. */
-GD_NODISCARD gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update);
-GD_NODISCARD gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad);
-void gd_var_set_loss(gd_var *var, gd_tensor *loss);
-void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss);
-
-/* Evaluates the closure at whatever the parameters are now.  *loss is new; grads NULL: value only; else count new tensors.
- * Does not touch what the var remembers.  A non-finite value is no error. */
-GD_NODISCARD gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
-/* The same for the value alone, as a number. */
-GD_NODISCARD gd_status gd_var_evaluate_at(gd_var *var, double *loss);
-/* The residual vector at the current parameters (the closure returned a vector), new, with history if asked. */
-GD_NODISCARD gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph);
-
-/* p += alpha * d for all parameters, in place.  Like saving them, this first runs the rules that wait. */
-GD_NODISCARD gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction);
-/* New copies of the parameters, and back. */
-GD_NODISCARD gd_status gd_var_save_params(gd_var *var, gd_tensor **copies);
-GD_NODISCARD gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies);
-
-/* Runs the rules that wait, so that update and state are up to date. */
-GD_NODISCARD gd_status gd_var_flush(gd_var *var);
-/* The end of a step of its own: subtracts the update from the parameters unless a link said to skip it. */
-GD_NODISCARD gd_status gd_var_finish(gd_var *var);
-
-/* A copy for a child: shares params, closure, loss, gradient, hooks, attrs, storage; the flags is_last, nested_is_last and
- * last_lrs are not copied.  clone_update: the update is copied, not shared.  New; end with gd_var_free. */
-gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent);
-void gd_var_free(gd_var *var);
-/* After a child: takes over loss, gradient and should_terminate that the parent did not have. */
-void gd_var_take_from(gd_var *var, const gd_var *clone);
-/* The other parameters of a clone (projections): borrowed arrays that outlive the clone.  When such a clone has a
- * parent, its closure (gd_var_wrap_closure) evaluates the parent and should give it its gradient. */
-void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count);
-
-/* A changed objective: fn gets the loss tensor of the original one and returns the new one, made with operators. */
-typedef gd_tensor *(*gd_reformulate_fn)(void *user, gd_tensor *loss);
-GD_NODISCARD gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user);
-/* A closure that calls the original one through fn, which may change loss and gradients.  fn runs in a scope of its own and
- * sets *loss and grads[0 .. count) to tensors that it got from gd_var_inner_evaluate or made of them: expressions, nothing
- * to release.  grads is NULL without backward. */
-typedef gd_status (*gd_wrap_fn)(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads);
-GD_NODISCARD gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
-/* Inside such a fn: the closure below.  New. */
-GD_NODISCARD gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
-
-/* Flags. */
-bool gd_var_is_last(const gd_var *var);
-bool gd_var_nested_is_last(const gd_var *var);
-const double *
-gd_var_last_lrs(const gd_var *var); /* learning rate a parameter if the next link is the last `lr`, or NULL */
-void gd_var_stop(gd_var *var);      /* no further links at this level */
-void gd_var_skip_update(gd_var *var); /* parameters stay as they are (the link has set them itself) */
-/* Nothing comes out of this step: no further links at any level, the parameters stay, and schedules do not count it. */
-void gd_var_hold(gd_var *var);
-void gd_var_terminate(gd_var *var, bool yes);
-bool gd_var_stopped(const gd_var *var);
-
-/* Named numbers and tensors: optimizer attributes (kept, for the user), and storage, which begins as what the step was
- * given, is shared by a var and its clones, and ends with the step: links leave there what later ones read. */
-GD_NODISCARD gd_status gd_var_set_attr(gd_var *var, const char *name, double value);
-GD_NODISCARD gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value);
-double gd_var_storage(const gd_var *var, const char *name, double otherwise);
-gd_tensor *gd_var_storage_tensor(const gd_var *var, const char *name); /* borrowed; NULL if there is none */
-GD_NODISCARD gd_status gd_var_set_storage(gd_var *var, const char *name, double value);
-/* The step holds a reference; NULL forgets the tensor. */
-GD_NODISCARD gd_status gd_var_set_storage_tensor(gd_var *var, const char *name, gd_tensor *value);
-/* A function that runs once the parameters of this step are set.  Where it fails the step fails, and the parameters are as
- * before it: a step with hooks keeps a copy of them. */
-typedef gd_status (*gd_hook_fn)(void *user, gd_optimizer *optimizer, gd_var *var);
-GD_NODISCARD gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user);
-
-/* What happened, for gd_step_info. */
-void gd_var_note_failed_search(gd_var *var);
-void gd_var_note_skipped(gd_var *var);
-
-/* ---- Hessian-vector products ---- */
-
-typedef enum gd_hvp_method { GD_HVP_AUTOGRAD, GD_HVP_FORWARD, GD_HVP_CENTRAL } gd_hvp_method;
-/* out[i] = (H v)[i] at the parameters of the step; at others, use a clone whose loss and gradient are forgotten.  The
- * gradient it needs (autograd, forward) becomes the var's.  h: difference step; normalize: v is scaled to norm 1 before
- * and the product scaled back.  ARGUMENT: no such method.  New. */
-GD_NODISCARD gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize,
-                                  gd_tensor *const *v, gd_tensor **out);
-/* The full Hessian over all parameters, [n, n].  New. */
-gd_tensor *gd_var_hessian(gd_var *var);
-
-/* ---- linear operators on vectors of all parameters ---- */
-
-/* Tensors that operators are made of are held, not copied.  New; NULL given or failure: NULL.
- * Names and labels of rows and columns stay with the operator: a vector that has them too meets its columns (to solve or
- * transposed: its rows) by them, AXIS or LABEL where it does not fit, and a result has those of the other side.  Without them
- * vectors go by position; functions get and give vectors without. */
-gd_linop *gd_linop_dense(gd_tensor *a);
-gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse); /* the operator whose inverse is given */
-gd_linop *gd_linop_diagonal(gd_tensor *d);
-gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s); /* U diag(s) U^T */
-/* J^T J of J [m, n].  Given the residuals r [m] (NULL: none), solving for J^T r, shifted or not, is done as a
- * least-squares problem by QR of J; normal equations are never formed. */
-gd_linop *gd_linop_gram(gd_tensor *j, gd_tensor *r);
-gd_linop *gd_linop_scaled(gd_linop *a, double factor); /* a is consumed */
-gd_linop *gd_linop_shifted(gd_linop *a, double shift); /* A + shift I; a is consumed */
-gd_linop *gd_linop_composed(gd_linop *a,
-                            gd_linop *b); /* A B; both consumed; B's rows are A's columns, in order */
-typedef gd_tensor *(*gd_matvec_fn)(void *user, gd_tensor *x);
-/* Free: freed with the operator, may be NULL. */
-gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *));
-gd_linop *gd_linop_retain(gd_linop *a);
-void gd_linop_release(gd_linop *a);                     /* NULL is fine */
-int64_t gd_linop_size(const gd_linop *a);               /* n of [n, n] */
-gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x);  /* new */
-gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x); /* A^T x, new */
-gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b);   /* A^-1 b, new; SINGULAR when there is none */
-gd_tensor *gd_linop_to_dense(gd_linop *a);              /* [n, n], new */
-gd_tensor *gd_linop_diagonal_of(gd_linop *a);           /* [n], new */
-/* S A S with a diagonal S given by its elements.  New; a stays the caller's. */
-gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s);
-/* The same operator made fit for many products: an inverse is inverted once, and where it is singular moved a little beside
- * it, so that directions it gives no step in are stiff.  New; a stays the caller's. */
-gd_linop *gd_linop_for_products(gd_linop *a);
 
 #ifdef __cplusplus
 }

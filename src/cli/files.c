@@ -1,6 +1,6 @@
 /* Whole files; see files.h. */
 #include "cli/files.h"
-#include "module/file.h"
+#include "file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Lists of words; see words.h. */
 #include "cli/words.h"
-#include "module/safetensors.h"
+#include "file/safetensors.h"
 
 #include <limits.h>
 #include <stdlib.h>

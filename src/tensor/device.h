@@ -26,7 +26,7 @@ typedef struct gd_backend {
     /* True when the FULL kernel of op takes a narrow dtype itself; NULL: none does.  Operands are widened otherwise: f16 and
      * bf16 to f32, small integers and bool to i64, all of the tensor at once. */
     bool (*native)(gd_op_id op, gd_dtype dtype);
-    /* Fused programs: how their source is written (optim/dialect.h), a kernel made of it, and its run over a table of
+    /* Fused programs: how their source is written (program/dialect.h), a kernel made of it, and its run over a table of
      * tensors.  NULL, all of them: the host interprets programs on copies. */
     const struct gd_dialect *dialect;
     void *(*program)(gd_device *device, const char *source, const char *name);

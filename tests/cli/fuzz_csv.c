@@ -1,5 +1,5 @@
 /* libFuzzer target: any bytes as a CSV file; the first byte chooses the options. */
-#include "cli/csv.h"
+#include "cli/data/csv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  *   cmake --preset fuzz && cmake --build --preset fuzz --target fuzz_expr
  *   build/fuzz/fuzz/fuzz_expr -max_len=256 NEW_FOLDER tests/cli/corpus/expr */
-#include "cli/expr.h"
+#include "cli/expr/expr.h"
 #include "gradus/autograd.h"
 
 #include <stdlib.h>

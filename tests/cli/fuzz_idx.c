@@ -1,5 +1,5 @@
 /* libFuzzer target: any bytes as an IDX file, plain or gzip. */
-#include "cli/idx.h"
+#include "cli/data/idx.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef GD_TESTS_CLI_MODEL_PROPERTY_H
 #define GD_TESTS_CLI_MODEL_PROPERTY_H
 
-#include "cli/model.h"
+#include "cli/train/model.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* CSV files: what other programs write is read, what is wrong is named with its line. */
-#include "cli/csv.h"
+#include "cli/data/csv.h"
 #include "support/corpus.h"
 #include "support/own_context.h"
 

@@ -1,5 +1,5 @@
 /* Text of tables: other encodings, bytes of none, names that are there twice, characters that steer terminals. */
-#include "cli/csv.h"
+#include "cli/data/csv.h"
 #include "cli/text.h"
 #include "program.h"
 

@@ -1,5 +1,5 @@
 /* The expression language: what texts mean, where their mistakes are, and that gradients flow through. */
-#include "cli/expr.h"
+#include "cli/expr/expr.h"
 #include "support/corpus.h"
 #include "support/own_context.h"
 

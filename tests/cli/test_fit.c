@@ -1,8 +1,8 @@
 /* What `gradus fit` is made of: bounds and Student's t; and the command itself on lines, whose answer is known. */
 #include "program.h"
 
-#include "cli/bound.h"
-#include "cli/student.h"
+#include "cli/commands/bound.h"
+#include "cli/commands/student.h"
 
 static memory counted;
 static gd_ctx *ctx;

@@ -1,5 +1,5 @@
 /* Pictures: round ticks, contours, and drawings that are well-formed and stay inside their frame. */
-#include "cli/plot.h"
+#include "cli/plot/plot.h"
 #include "support/own_context.h"
 
 #include <math.h>

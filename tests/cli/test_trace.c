@@ -1,8 +1,8 @@
 /* Traces and event files. */
 #include "support/support.h"
 
-#include "cli/events.h"
-#include "cli/trace.h"
+#include "cli/train/events.h"
+#include "cli/data/trace.h"
 
 #include <dirent.h>
 #include <math.h>

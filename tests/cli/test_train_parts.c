@@ -1,5 +1,5 @@
 /* What `gradus train` is made of: texts of models, their layers against plain loops, order, standardisation. */
-#include "cli/trainer.h"
+#include "cli/train/trainer.h"
 #include "model_property.h"
 #include "support/corpus.h"
 #include "support/own_context.h"

@@ -1,5 +1,5 @@
 /* Conditions to stop at. */
-#include "cli/until.h"
+#include "cli/commands/until.h"
 #include "support/own_context.h"
 
 #include <math.h>

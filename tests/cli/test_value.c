@@ -2,8 +2,8 @@
 #include "support/corpus.h"
 #include "support/support.h"
 
-#include "cli/idx.h"
-#include "cli/value.h"
+#include "cli/data/idx.h"
+#include "cli/data/value.h"
 #include "gradus/file.h"
 
 #include <unistd.h>

@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 #include "../../backends/cuda/dialect.h"
-#include "optim/emit.h"
+#include "program/emit.h"
 #include "tensor/device.h"
 
 #define HOST_KERNELS   2000

@@ -6,8 +6,8 @@
 
 #include "base/kernel_cache.h"
 #include "dialect.h"
-#include "optim/optimizer.h"
-#include "optim/program.h"
+#include "optim/step/optimizer.h"
+#include "program/program.h"
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
 
@@ -180,14 +180,14 @@ static gd_status compile_pass(void *user, const gd_program *p, const gd_pass *pa
     return GD_OK;
 }
 
-/* The lines of src/optim/builtin.def, and the same chains for halves. */
+/* The lines of src/optim/plan/builtin.def, and the same chains for halves. */
 static void built_in_chains_compile(void **state)
 {
     (void)state;
     need_nvrtc();
     gd_ctx *ctx = context(NULL, 1, NULL);
     emitted *all = calloc(1, sizeof *all);
-    FILE *list = fopen(GD_TEST_DIR "/../src/optim/builtin.def", "r");
+    FILE *list = fopen(GD_TEST_DIR "/../src/optim/plan/builtin.def", "r");
     assert_true(all && list);
     char line[1000];
     while (fgets(line, sizeof line, list)) {

@@ -3,7 +3,7 @@
 #include "cuda/pretended.h"
 
 #include "base/kernel_cache.h"
-#include "optim/optimizer.h"
+#include "optim/step/optimizer.h"
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
 

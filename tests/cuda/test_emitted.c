@@ -3,9 +3,9 @@
  * one group, as on a GPU.  Element results must be the same bits; sums, which are added in another order, nearly so. */
 #include "cuda/host_gpu.h"
 #include "cuda/trials.h"
-#include "optim/execute.h"
-#include "optim/optimizer.h"
-#include "optim/random_program.h"
+#include "program/execute.h"
+#include "optim/step/optimizer.h"
+#include "program/random_program.h"
 
 #define CHAINS   60
 #define PROGRAMS 40

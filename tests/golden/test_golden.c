@@ -2,7 +2,7 @@
  *
  * traces.jsonl holds the runs, data/ their arrays, EXPECTED_DIFFERENCES the runs that we follow only so far, with the
  * reason.  Runs with links that do not exist here yet are counted and skipped. */
-#include "cli/expr.h"
+#include "cli/expr/expr.h"
 #include "gradus/gradus.h"
 #include "gradus/optim.h"
 

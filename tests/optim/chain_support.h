@@ -4,8 +4,8 @@
 
 #include "gradus/chain.h"
 #include "gradus/link.h"
-#include "optim/classes.h"
-#include "optim/setting.h"
+#include "optim/link/classes.h"
+#include "optim/text/setting.h"
 #include "support/support.h"
 
 #include <math.h>

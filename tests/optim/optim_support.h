@@ -4,7 +4,7 @@
 
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
-#include "optim/optimizer.h"
+#include "optim/step/optimizer.h"
 #include "support/support.h"
 
 #include <math.h>

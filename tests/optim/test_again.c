@@ -1,7 +1,7 @@
 /* Steps like the last one take a short way: they must see every change that the long way sees.  Two optimizers go through the
  * same events, one of them held to the long way. */
 #include "optim/optim_support.h"
-#include "optim/optimizer.h"
+#include "optim/step/optimizer.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Classes of links: which make sense, whose they are, what their fields take. */
 #include "chain_support.h"
-#include "optim/suggest.h"
+#include "base/suggest.h"
 
 #define OK(call) assert_int_equal(call, GD_OK)
 

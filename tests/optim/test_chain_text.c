@@ -1,8 +1,8 @@
 /* Chains as text: reading, printing, errors with their column. */
 #include "chain_property.h"
 #include "chain_support.h"
-#include "optim/scan.h"
-#include "optim/suggest.h"
+#include "optim/text/scan.h"
+#include "base/suggest.h"
 #include "support/corpus.h"
 
 #include <locale.h>

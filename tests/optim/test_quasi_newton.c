@@ -1,6 +1,6 @@
 /* Quasi-Newton links against dense matrices computed here from the textbook, pair by pair; and their invariants. */
 #include "gradus/solve.h"
-#include "optim/optimizer.h"
+#include "optim/step/optimizer.h"
 #include "optim/search_support.h"
 
 #define N 7

@@ -3,7 +3,7 @@
  * Numbers marked "PyTorch" were computed in Python by writing out the algorithms that its documentation gives for
  * OneCycleLR, CosineAnnealingLR (the recursive form), CosineAnnealingWarmRestarts and PolynomialLR (the recursive form). */
 #include "gradus/schedule.h"
-#include "optim/setting.h"
+#include "optim/text/setting.h"
 #include "support/support.h"
 
 #include <math.h>

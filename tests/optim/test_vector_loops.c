@@ -1,6 +1,6 @@
 /* The loops over long vectors: each against plain sums, at lengths and addresses that do not fit its blocks, and the same
  * bits on every instruction set this processor has. */
-#include "optim/layout.h"
+#include "optim/vector/layout.h"
 #include "support/support.h"
 
 #include <float.h>

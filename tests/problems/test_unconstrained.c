@@ -1,6 +1,6 @@
 /* Chains with a line search on all unconstrained problems: MGH's sums of squares and those of CUTE. */
-#include "cli/expr.h"
-#include "cli/value.h"
+#include "cli/expr/expr.h"
+#include "cli/data/value.h"
 #include "gradus/optim.h"
 #include "gradus/solve.h"
 #include "problems/cute.h"

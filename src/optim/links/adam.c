@@ -8,7 +8,7 @@
  * State: exp_avg, exp_avg_sq, with amsgrad max_exp_avg_sq.  `inner` acts between the two averages: the squares are of
  * what comes in, the average is of what inner makes of it. */
 #include "gradus/link.h"
-#include "optim/links/moments.h"
+#include "optim/methods/moments.h"
 
 #include <math.h>
 

@@ -5,8 +5,8 @@
  *   variant 2   a = min(sqrt(2/3 + theta) a, a / sqrt(max(0, 2 a^2 L^2 - 1)))
  *
  * sqrt false uses the factors of the growth without their root.  State: previous_params, previous_update, alpha, theta. */
-#include "optim/links/line.h"
-#include "optim/links/step_size.h"
+#include "optim/methods/line.h"
+#include "optim/methods/step_size.h"
 
 #include <math.h>
 

@@ -5,8 +5,8 @@
  * any decrease is good enough, unless descent: then the search is along one that does not (line.h).
  *
  * State: step, where the next search starts. */
-#include "optim/links/line.h"
-#include "optim/optimizer.h"
+#include "optim/methods/line.h"
+#include "optim/step/optimizer.h"
 
 #include <math.h>
 

@@ -9,9 +9,9 @@
  * times the shortest of them.
  *
  * State: previous_params, previous_update; the step size from update to apply; for bb_stab watched and shortest. */
-#include "optim/layout.h"
-#include "optim/links/line.h"
-#include "optim/links/step_size.h"
+#include "optim/vector/layout.h"
+#include "optim/methods/line.h"
+#include "optim/methods/step_size.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  *
  * bfgs and dfp keep the matrix positive definite: pairs with s y <= tol are left out.  sr1 leaves out pairs whose
  * denominator is below 1e-8 of the norms in it (6.26). */
-#include "optim/links/dense.h"
+#include "optim/methods/dense.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(true), GD_DENSE_INNER};
 

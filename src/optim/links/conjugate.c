@@ -10,8 +10,8 @@
  * number.  They want a line search with c2 = 0.1 after them.
  *
  * State: previous_update, direction; beta from update to apply. */
-#include "optim/links/line.h"
-#include "optim/optimizer.h"
+#include "optim/methods/line.h"
+#include "optim/step/optimizer.h"
 
 #include <math.h>
 

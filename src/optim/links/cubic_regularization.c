@@ -6,8 +6,8 @@
  * eigenvectors of H that is one equation in w, solved by Newton steps inside a bracket.  Cost: one symmetric eigenproblem a
  * step, whatever the number of attempts. */
 #include "base/ctx.h"
-#include "optim/links/trust_region.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/trust_region.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

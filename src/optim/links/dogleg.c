@@ -5,8 +5,8 @@
  * the gradient to the edge; where the Newton point is uphill, to the minimum along the gradient at most.
  * Cost: one solution and one product a step, whatever the number of attempts. */
 #include "base/ctx.h"
-#include "optim/links/trust_region.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/trust_region.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* Gradients by finite differences, one element after the other: for objectives without derivatives.
  * Cost: one to four evaluations an element, and one for the loss.  Parameters are put back bit for bit. */
 #include "gradus/autograd.h"
-#include "optim/links/difference.h"
-#include "optim/optimizer.h"
+#include "optim/methods/difference.h"
+#include "optim/step/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/shape.h"
 

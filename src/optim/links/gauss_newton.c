@@ -5,8 +5,8 @@
  * J with fewer rows than columns works: reg makes the solution the one of least norm; with reg = 0 and columns that depend on
  * each other it is found by the SVD. */
 #include "base/ctx.h"
-#include "optim/jacobian.h"
-#include "optim/links/vectors.h"
+#include "optim/vector/jacobian.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

@@ -6,8 +6,8 @@
  * Starts again from Y_0 where Y is no longer near the inverse of a Hessian that has moved on (the iteration would diverge).
  * Directions that a singular Hessian left out of Y would stay out: where R = I - H Y no longer shrinks, Y_0 R^2 is added.
  * State: Y.  Cost: n reverse passes, two products of matrices. */
-#include "optim/links/hessian.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/hessian.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

@@ -10,9 +10,9 @@
  * is scaled to a 1-norm of at most 1 (scale_first).  A pair without positive curvature is not taken.
  *
  * Its Hessian: the compact form (Byrd, Nocedal & Schnabel 1994) as shifted operator of low rank. */
-#include "optim/links/history.h"
-#include "optim/optimizer.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/history.h"
+#include "optim/step/optimizer.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

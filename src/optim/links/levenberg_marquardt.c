@@ -3,8 +3,8 @@
  *     (H + W / radius) d = b,    W = (1 - y) I + y diag(H)
  *
  * With gauss_newton below, H = J^T J and the system is solved by QR of J with rows of sqrt(W / radius) under it. */
-#include "optim/links/trust_region.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/trust_region.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Lion: the sign of an interpolation between momentum and update (Chen et al. 2023).  State: exp_avg. */
 #include "gradus/link.h"
-#include "optim/links/moments.h"
+#include "optim/methods/moments.h"
 
 static const gd_field fields[] = {
     GD_REAL("beta1", 0.9, 0, 1, "weight of the momentum in the sign"),

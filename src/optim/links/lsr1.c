@@ -7,8 +7,8 @@
  *
  * A pair with |v y| <= 1e-8 |v| |y| is passed over (Nocedal & Wright 2006, 6.26).  The Hessian is the same recursion with s
  * and y exchanged. */
-#include "optim/links/history.h"
-#include "optim/optimizer.h"
+#include "optim/methods/history.h"
+#include "optim/step/optimizer.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
  * Solved by Cholesky; where H is not positive definite by LU, where it is singular by least squares of least norm.  With
  * eigval_fn, eigv_tol or truncate through eigenvalues.  A Hessian that is not finite gives no step.
  * State: H (kept for update_freq).  Cost: n reverse passes, n^3 / 3 operations, n^2 memory. */
-#include "optim/links/hessian.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/hessian.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

@@ -3,10 +3,10 @@
  * Negative curvature does not stop it (the system still has a solution), but an update that is not downhill is not handed
  * on: then it is what had been reached when negative curvature was first met, or b itself.
  * State: the solution before, with warm_start.  Cost: a product an iteration. */
-#include "optim/link.h"
-#include "optim/links/krylov.h"
-#include "optim/links/products.h"
-#include "optim/links/vectors.h"
+#include "optim/link/link.h"
+#include "optim/methods/krylov.h"
+#include "optim/methods/products.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

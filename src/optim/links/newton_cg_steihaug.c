@@ -4,10 +4,10 @@
  * evaluation each.  The predicted decrease comes from the same products.  Cost: a product an iteration (by differences one
  * or two gradients), max_history vectors of memory. */
 #include "base/ctx.h"
-#include "optim/links/krylov.h"
-#include "optim/links/products.h"
-#include "optim/links/trust_region.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/krylov.h"
+#include "optim/methods/products.h"
+#include "optim/methods/trust_region.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

@@ -4,9 +4,9 @@
  * false <u, u> divides instead.  Where that product is not positive the update is multiplied by 0.
  *
  * State: f_best, y, and the step size from update to apply. */
-#include "optim/layout.h"
-#include "optim/links/line.h"
-#include "optim/links/step_size.h"
+#include "optim/vector/layout.h"
+#include "optim/methods/line.h"
+#include "optim/methods/step_size.h"
 
 #include <math.h>
 

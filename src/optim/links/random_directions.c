@@ -14,9 +14,9 @@
  * evaluation too.  As last link, or before the last lr, it also applies the step in place; elsewhere in a chain it must hand
  * on a gradient. */
 #include "gradus/autograd.h"
-#include "optim/layout.h"
-#include "optim/links/difference.h"
-#include "optim/optimizer.h"
+#include "optim/vector/layout.h"
+#include "optim/methods/difference.h"
+#include "optim/step/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/item.h"
 #include "tensor/shape.h"

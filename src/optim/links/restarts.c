@@ -1,6 +1,6 @@
 /* Links that forget the state of their children from time to time. */
-#include "optim/links/line.h"
-#include "optim/optimizer.h"
+#include "optim/methods/line.h"
+#include "optim/step/optimizer.h"
 
 static const gd_field every_fields[] = {
     GD_CHILD_NEEDED("modules", "the links to reset"),

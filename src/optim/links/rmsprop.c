@@ -2,7 +2,7 @@
  * centered subtracts the square of the average first (Graves 2013).
  * State: exp_avg_sq, centered: exp_avg, amsgrad: max_exp_avg_sq. */
 #include "gradus/link.h"
-#include "optim/links/moments.h"
+#include "optim/methods/moments.h"
 
 #include <math.h>
 

@@ -9,8 +9,8 @@
  * A closure made of two evaluations: all links after it see the loss at x and the gradient at x + e.  A gradient of zero, or
  * one that is not finite, leads nowhere: it is handed on after the first.  eps is added to the norm. */
 #include "gradus/autograd.h"
-#include "optim/layout.h"
-#include "optim/optimizer.h"
+#include "optim/vector/layout.h"
+#include "optim/step/optimizer.h"
 
 #include <math.h>
 

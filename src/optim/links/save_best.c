@@ -1,8 +1,8 @@
 /* Remembers the parameters with the lowest loss so far.  They are state of the link, slot best, and optimizer attributes:
  * best_loss, and a tensor best_params.NAME for each parameter (shared with the state: do not change them).
  * The loss is that of the parameters before the step. */
-#include "optim/links/line.h"
-#include "optim/optimizer.h"
+#include "optim/methods/line.h"
+#include "optim/step/optimizer.h"
 
 #include <math.h>
 #include <stdio.h>

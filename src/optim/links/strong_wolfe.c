@@ -13,8 +13,8 @@
  * then one that does (line.h).
  *
  * State: scale (of the first step), previous value, slope and step (for a_init). */
-#include "optim/links/line.h"
-#include "optim/optimizer.h"
+#include "optim/methods/line.h"
+#include "optim/step/optimizer.h"
 
 #include <float.h>
 #include <math.h>

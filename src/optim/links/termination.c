@@ -1,8 +1,8 @@
 /* Links that say when to stop.  They change nothing; the step info and gd_optimizer_should_terminate tell.  Put them where
  * what they look at is known: most at the end of the chain. */
-#include "optim/layout.h"
-#include "optim/links/line.h"
-#include "optim/optimizer.h"
+#include "optim/vector/layout.h"
+#include "optim/methods/line.h"
+#include "optim/step/optimizer.h"
 
 #include <math.h>
 #include <time.h>

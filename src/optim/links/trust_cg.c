@@ -3,9 +3,9 @@
  * Conjugate gradients on H d = b from 0.  Where they leave the region, or meet negative curvature, the step ends at the
  * edge.  Only products with H are used.  Cost: at most maxiter products a step, whatever the number of attempts. */
 #include "base/ctx.h"
-#include "optim/links/krylov.h"
-#include "optim/links/trust_region.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/krylov.h"
+#include "optim/methods/trust_region.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
  * Sharma & Kumar 2018).
  *
  *     y = x - H^-1 g(x),    d = H^-1 (g(x) + g(y)) */
-#include "optim/links/hessian.h"
-#include "optim/links/vectors.h"
+#include "optim/methods/hessian.h"
+#include "optim/vector/vectors.h"
 
 #include <math.h>
 

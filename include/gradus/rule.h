@@ -1,0 +1,87 @@
+/* gradus/rule.h: what an element-wise link computes, said once and run fused anywhere.
+ *
+ * A rule is called once with symbolic values and builds a small program out of them.  The programs of neighbouring links
+ * become one pass over memory, on the CPU and on a GPU:
+ *
+ *     static gd_value shrink(gd_rule *r, gd_value update)
+ *     {
+ *         return gd_rule_mul(r, update, gd_rule_const(r, 0.5));
+ *     }
+ *
+ * It is the .rule of a gd_link_class (gradus/link.h). */
+#ifndef GRADUS_RULE_H
+#define GRADUS_RULE_H
+
+#include "gradus/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gd_rule gd_rule;
+
+/* A number in a rule: an element of the tensors at hand, or the same for a whole tensor (a setting, a step count, a
+ * norm, and all arithmetic on those, which is done once a step in f64).  Negative: the rule failed. */
+typedef int32_t gd_value;
+
+/* What the engine knows. */
+gd_value gd_rule_const(gd_rule *r, double value);
+gd_value gd_rule_setting(gd_rule *r, const char *name); /* REAL settings; per parameter */
+gd_value gd_rule_step(gd_rule *r);                      /* applications of this link, from 1 */
+gd_value gd_rule_numel(gd_rule *r);                     /* elements of the tensor */
+gd_value gd_rule_param(gd_rule *r);
+gd_value gd_rule_grad(gd_rule *r); /* the gradient, whatever the update has become */
+gd_value gd_rule_loss(gd_rule *r); /* needs .uses_loss in the class */
+
+/* Settings that decide what the rule looks like: read when the program is built, once for each set of values. */
+bool gd_rule_flag(gd_rule *r, const char *name);
+bool gd_rule_is_none(gd_rule *r, const char *name);
+bool gd_rule_is(gd_rule *r, const char *name, const char *string);
+double gd_rule_number(gd_rule *r, const char *name);
+
+/* State: declared in the class by name, zeros at first.  Reads give the value before the step until the slot is set, then
+ * the new one; set again, the last value counts.  state_or gives `first` the first time: the parameter, the gradient, a
+ * constant or anything made of them. */
+gd_value gd_rule_state(gd_rule *r, const char *slot);
+gd_value gd_rule_state_or(gd_rule *r, const char *slot, gd_value first);
+void gd_rule_set(gd_rule *r, const char *slot, gd_value value);
+gd_value gd_rule_fresh(gd_rule *r, const char *slot); /* 1 the first time, then 0 */
+
+/* One number a parameter, kept between steps: declared in the class as a scalar. */
+gd_value gd_rule_scalar(gd_rule *r, const char *name);
+void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value);
+
+/* Arithmetic.  Comparisons give 1 or 0; where(c, a, b) takes a where c is not 0. */
+#define GD_RULE_UNARY(X) \
+    X(neg) X(abs) X(sign) X(sqrt) X(square) X(reciprocal) X(exp) X(log) X(tanh) X(floor) X(isfinite) X(not )
+#define GD_RULE_BINARY(X) \
+    X(add)                \
+    X(sub) X(mul) X(div) X(min) X(max) X(pow) X(copysign) X(lt) X(le) X(gt) X(ge) X(eq) X(ne) X(and) X(or)
+#define GD_RULE_UNARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a);
+GD_RULE_UNARY(GD_RULE_UNARY_PROTOTYPE)
+#undef GD_RULE_UNARY_PROTOTYPE
+#define GD_RULE_BINARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b);
+GD_RULE_BINARY(GD_RULE_BINARY_PROTOTYPE)
+#undef GD_RULE_BINARY_PROTOTYPE
+gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b);
+gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight); /* a + weight * (b - a) */
+gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high);
+
+/* Reductions: a pass of its own before the rest.  GD_ALL reduces over all parameters together. */
+typedef enum gd_extent { GD_EACH, GD_ALL } gd_extent;
+gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent);
+gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent);
+gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent); /* p > 0 or INFINITY */
+gd_value gd_rule_count(gd_rule *r, gd_extent extent);                      /* number of elements */
+
+/* The rule of a child chain applied to x, in the same program.  A child that is not element-wise cuts the pass in two:
+ * it gets x as tensors and what it returns goes on. */
+gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x);
+gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x);
+int gd_rule_children(gd_rule *r);
+bool gd_rule_has_child(gd_rule *r, const char *field);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,611 @@
+/* gradus fit: nonlinear least squares on a table. */
+#include "cli/files.h"
+#include "cli/commands/fit.h"
+#include "cli/commands/student.h"
+#include "cli/data/value.h"
+#include "gradus/autograd.h"
+#include "gradus/file.h"
+#include "base/suggest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LEVEL    0.95 /* of the intervals */
+#define RESTARTS 4    /* after an interval has found a better point */
+
+static const gd_option options[] = {
+    GD_OPTION("y", "COLUMN", "what the model is to give (y)"),
+    GD_VALUES("param", "a parameter and where it starts; values as for gradus minimize"),
+    GD_OPTION("weights", "COLUMN", "weights of the squared residuals; rows of weight 0 are left out"),
+    GD_OPTION("sigma", "COLUMN", "standard deviations of y: residuals are divided by them"),
+    GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
+    GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
+    GD_OPTION("steps", "N", "the most steps (1000)"),
+    GD_OUTPUT("plot", "data and fitted curve, as .svg or .png"),
+    GD_OUTPUT("out", "parameters, standard errors and covariance, as .safetensors"),
+    GD_SWITCH(
+        "json",
+        "print one JSON object: params, stderr, interval, active, undetermined, rss, sigma, r2, dof, points, steps, evals, "
+        "stop, reason"),
+    GD_TABLE_OPTIONS,
+    GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
+    GD_OPTION("seed", "N", "of random starts (0)"),
+    GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
+    {0},
+};
+
+/* ---- reading ---- */
+
+static gd_status read_param(gd_fit_job *j, const char *spec)
+{
+    const char *equals = strchr(spec, '=');
+    if (!equals || equals == spec)
+        return gd_fail(j->ctx, GD_ARGUMENT, "--param: NAME=VALUE expected, '%.60s' found", spec);
+    const char *name = gd__intern(j->ctx, spec, (size_t)(equals - spec));
+    if (!name) return GD_NOMEM;
+    if (j->params == GD_FIT_PARAMS)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: more than %d parameters", GD_FIT_PARAMS);
+    for (int i = 0; i < j->params; i++)
+        if (j->name[i] == name)
+            return gd_fail(j->ctx, GD_ARGUMENT, "--param: '%.60s' is there already", name);
+    if (gd__csv_find(j->csv, name) >= 0)
+        return gd_fail(j->ctx, GD_ARGUMENT, "--param: '%.60s' is also a column of %s", name,
+                       gd__csv_source(j->csv));
+    char what[100];
+    (void)snprintf(what, sizeof what, "--param %.80s", name);
+    gd_tensor *t = gd__value_parse(j->ctx, what, equals + 1, GD_F64);
+    if (!t) return gd_error(j->ctx);
+    j->name[j->params] = name;
+    j->param[j->params++] = t;
+    return GD_OK;
+}
+
+static gd_status read_bound(gd_fit_job *j, const char *text)
+{
+    const char *name;
+    size_t length;
+    gd_bound bound;
+    gd_status status = gd__bound_parse(j->ctx, text, &name, &length, &bound);
+    if (status) return status;
+    gd_suggest nearest = gd__suggest(name, length);
+    for (int i = 0; i < j->params; i++) {
+        gd__suggest_try(&nearest, j->name[i]);
+        if (strlen(j->name[i]) != length || memcmp(j->name[i], name, length) != 0) continue;
+        if (j->bound[i].has_low || j->bound[i].has_high)
+            return gd_fail(j->ctx, GD_PARSE, "--bound: '%.60s' has one already; write low<%.60s<high",
+                           j->name[i], j->name[i]);
+        j->bound[i] = bound;
+        return gd__bound_check(&bound, j->name[i], j->param[i]);
+    }
+    char hint[GD_HINT_SIZE];
+    return gd_fail(j->ctx, GD_PARSE, "--bound: no parameter '%.*s'%s", length > 60 ? 60 : (int)length, name,
+                   gd__suggest_hint(&nearest, hint));
+}
+
+/* A column as a vector. */
+static gd_tensor *column(gd_fit_job *j, int index)
+{
+    gd_tensor *t = gd_empty(j->ctx, GD_F64, 1, (int64_t[]){gd__csv_rows(j->csv)});
+    if (t && gd__csv_numbers(j->csv, index, false, gd_data_mut(t)) == GD_OK) return t;
+    gd_release(t);
+    return NULL;
+}
+
+static gd_tensor *named_column(gd_fit_job *j, const char *name)
+{
+    int index = gd__csv_column(j->csv, name);
+    return index < 0 ? NULL : column(j, index);
+}
+
+/* Factors of the residuals: roots of weights, or one over sigma. */
+static gd_status read_scale(gd_fit_job *j)
+{
+    const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
+    if (weights && sigma)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --weights and --sigma say the same: give one");
+    if (!weights && !sigma) return GD_OK;
+    j->scale = named_column(j, weights ? weights : sigma);
+    if (!j->scale) return gd_error(j->ctx);
+    double *v = gd_data_mut(j->scale);
+    for (int64_t i = 0; i < gd__csv_rows(j->csv); i++) {
+        if (weights ? v[i] < 0 : v[i] <= 0)
+            return gd_fail(j->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %g is not %s",
+                           gd__csv_source(j->csv), (long long)gd__csv_line(j->csv, i),
+                           weights ? weights : sigma, v[i], weights ? "a weight" : "positive");
+        v[i] = weights ? sqrt(v[i]) : 1 / v[i];
+    }
+    return GD_OK;
+}
+
+/* The rows whose factor is not 0. */
+static gd_tensor *kept_rows(const gd_fit_job *j, gd_tensor *t, int64_t rows)
+{
+    gd_tensor *out = gd_empty(j->ctx, GD_F64, 1, &rows);
+    if (!out) return NULL;
+    const double *from = gd_data(t), *scale = gd_data(j->scale);
+    double *to = gd_data_mut(out);
+    for (int64_t i = 0; i < gd_numel(t); i++)
+        if (scale[i] != 0) *to++ = from[i];
+    return out;
+}
+
+static gd_status keep_rows(const gd_fit_job *j, gd_tensor **t, int64_t rows)
+{
+    gd_tensor *kept = *t ? kept_rows(j, *t, rows) : NULL;
+    if (*t && !kept) return gd_error(j->ctx);
+    gd_release(*t);
+    *t = kept;
+    return GD_OK;
+}
+
+/* Rows of weight 0 say nothing: not to the loss, and not to the degrees of freedom. */
+static gd_status leave_out(gd_fit_job *j)
+{
+    const double *scale = j->scale ? gd_data(j->scale) : NULL;
+    int64_t rows = 0;
+    for (int64_t i = 0; scale && i < gd_numel(j->scale); i++) rows += scale[i] != 0;
+    if (!scale || rows == gd_numel(j->scale)) return GD_OK;
+    if (!rows) return gd_fail(j->ctx, GD_FORMAT, "%s: all weights are 0", gd__csv_source(j->csv));
+    j->weightless = gd_numel(j->scale) - rows;
+    gd_status status = keep_rows(j, &j->y, rows);
+    for (int i = j->params; i < j->names && !status; i++) status = keep_rows(j, &j->value[i], rows);
+    return status ? status : keep_rows(j, &j->scale, rows);
+}
+
+static gd_status read_table(gd_fit_job *j)
+{
+    gd_csv_options o;
+    gd_status status = gd__csv_options(j->args, &o);
+    if (status) return status;
+    j->csv = gd__csv_load(j->ctx, j->args->argument[1], &o);
+    if (!j->csv) return gd_error(j->ctx);
+    if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
+    return GD_OK;
+}
+
+/* The model in parameters and columns; the columns it uses become vectors. */
+static gd_status read_model(gd_fit_job *j)
+{
+    for (int i = 0; i < gd__csv_columns(j->csv); i++) j->name[j->params + i] = gd__csv_name(j->csv, i);
+    j->names = j->params + gd__csv_columns(j->csv);
+    j->model = gd__expr_parse(j->ctx, j->args->argument[0], j->name, j->names);
+    if (!j->model) return gd_error(j->ctx);
+    for (int i = 0; i < j->names; i++) {
+        if (i < j->params && !gd__expr_uses(j->model, i))
+            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: the model does not use it", j->name[i]);
+        if (i < j->params || !gd__expr_uses(j->model, i)) continue;
+        if (!(j->value[i] = column(j, i - j->params))) return gd_error(j->ctx);
+        gd__expr_fix(j->model, i);
+    }
+    return GD_OK;
+}
+
+static gd_status make_room(gd_fit_job *j)
+{
+    size_t count = (size_t)j->args->options + (size_t)gd__csv_columns(j->csv) + 1;
+    j->name_bytes = count * sizeof(void *);
+    j->bound_bytes = count * sizeof *j->bound;
+    j->name = gd__calloc(j->ctx, j->name_bytes);
+    j->value = gd__calloc(j->ctx, j->name_bytes);
+    j->param = gd__calloc(j->ctx, j->name_bytes);
+    j->bound = gd__calloc(j->ctx, j->bound_bytes);
+    return j->name && j->value && j->param && j->bound ? GD_OK : GD_NOMEM;
+}
+
+static size_t element_bytes(const gd_fit_job *j) { return (size_t)j->elements * 8 * sizeof(double); }
+
+/* Numbers of each element, bounds filled in. */
+static gd_status make_element_room(gd_fit_job *j)
+{
+    for (int i = 0; i < j->params; i++) j->elements += gd_numel(j->param[i]);
+    if (!(j->x = gd__calloc(j->ctx, element_bytes(j)))) return GD_NOMEM;
+    j->low = j->x + j->elements;
+    j->high = j->low + j->elements;
+    j->error = j->high + j->elements;
+    j->active = j->error + j->elements;
+    j->flat = j->active + j->elements;
+    j->interval = j->flat + j->elements;
+    int64_t at = 0;
+    for (int i = 0; i < j->params; i++)
+        for (int64_t k = 0; k < gd_numel(j->param[i]); k++, at++) {
+            const gd_bound *b = &j->bound[i];
+            j->low[at] = b->has_low ? b->low : -INFINITY;
+            j->high[at] = b->has_high ? b->high : INFINITY;
+            j->bounded = j->bounded || b->has_low || b->has_high;
+        }
+    return GD_OK;
+}
+
+/* All elements from the parameters, or to them. */
+static gd_status read_elements(gd_fit_job *j, double *x)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < j->params && !status; x += gd_numel(j->param[i++]))
+        status = gd_read_f64(j->param[i], x, gd_numel(j->param[i]));
+    return status;
+}
+
+static gd_status write_elements(gd_fit_job *j, const double *x)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < j->params && !status; x += gd_numel(j->param[i++]))
+        status = gd_write_f64(j->param[i], x, gd_numel(j->param[i]));
+    return status;
+}
+
+static gd_status check_outputs(gd_fit_job *j)
+{
+    gd_status status = GD_OK;
+    j->plot = gd__args_get(j->args, "plot");
+    j->out = gd__args_get(j->args, "out");
+    if (j->plot) status = gd__plot_check_path(j->ctx, j->plot);
+    if (j->plot && !status) status = gd__check_output(j->ctx, j->plot);
+    return j->out && !status ? gd__check_file(j->ctx, j->out) : status;
+}
+
+static gd_status prepare(gd_fit_job *j)
+{
+    int64_t seed = 0, threads = 0;
+    int at = 0;
+    gd_status status = gd__args_integer(j->args, "seed", 0, INT64_MAX, &seed);
+    if (!status) status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
+    gd_seed(j->ctx, (uint64_t)seed);
+    if (!status) status = check_outputs(j);
+    if (!status) status = read_table(j);
+    if (!status) status = make_room(j);
+    for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)
+        status = read_param(j, spec);
+    if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
+    if (!status) status = read_model(j);
+    at = 0;
+    for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at));)
+        status = read_bound(j, text);
+    const char *y = gd__args_get(j->args, "y");
+    if (!status && !(j->y = named_column(j, y ? y : "y"))) status = gd_error(j->ctx);
+    if (!status) status = read_scale(j);
+    if (!status) status = leave_out(j);
+    if (!status) status = make_element_room(j);
+    for (int i = 0; i < j->params && !status; i++)
+        if (!gd_require_grad(j->param[i])) status = gd_error(j->ctx);
+    return status;
+}
+
+/* ---- the model ---- */
+
+static gd_status move_one(gd_tensor **t, gd_device *device, bool wants_grad)
+{
+    if (!*t || gd_tensor_device(*t) == device) return GD_OK;
+    gd_ctx *ctx = gd_tensor_ctx(*t);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *moved = gd_to_device(*t, device);
+    if (moved) moved = gd_keep(moved);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (!moved || (wants_grad && !gd_require_grad(moved))) return gd_error(ctx);
+    gd_release(*t);
+    *t = moved;
+    return GD_OK;
+}
+
+/* Parameters and columns to a device. */
+static gd_status move(gd_fit_job *j, const char *name)
+{
+    gd_device *device = gd_device_get(j->ctx, name);
+    gd_status status = device ? GD_OK : gd_error(j->ctx);
+    for (int i = 0; i < j->params && !status; i++) status = move_one(&j->param[i], device, true);
+    for (int i = j->params; i < j->names && !status; i++) status = move_one(&j->value[i], device, false);
+    if (!status) status = move_one(&j->y, device, false);
+    return status ? status : move_one(&j->scale, device, false);
+}
+
+gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
+{
+    for (int i = 0; i < j->params; i++)
+        j->value[i] = j->free ? gd__bound_value(&j->bound[i], params[i]) : params[i];
+    return gd__expr_eval(j->model, j->value, GD_F64);
+}
+
+static gd_tensor *residuals(void *user)
+{
+    gd_fit_job *j = user;
+    gd_tensor *difference = gd_sub(gd__fit_model(j, j->free ? j->free : j->param), j->y);
+    return j->scale ? gd_mul(difference, j->scale) : difference;
+}
+
+static bool report(void *user, const gd_progress *progress)
+{
+    gd_fit_job *j = user;
+    gd__meter_show(&j->meter, "step", progress->step, progress->loss);
+    return !gd__interrupted();
+}
+
+/* Nothing to show while intervals are made, but Ctrl-C is heard. */
+static bool go_on(void *user, const gd_progress *progress)
+{
+    (void)user;
+    (void)progress;
+    return !gd__interrupted();
+}
+
+/* 1 - rss / sum of squares about the mean, weighted; NAN where y is constant. */
+static double r_squared(gd_fit_job *j)
+{
+    const double *y = gd_data(j->y), *s = j->scale ? gd_data(j->scale) : NULL;
+    double weight = 0, mean = 0, total = 0;
+    int64_t rows = gd_numel(j->y);
+    for (int64_t i = 0; i < rows; i++) {
+        double w = s ? s[i] * s[i] : 1;
+        weight += w;
+        mean += w * y[i];
+    }
+    mean /= weight;
+    for (int64_t i = 0; i < rows; i++) total += (s ? s[i] * s[i] : 1) * (y[i] - mean) * (y[i] - mean);
+    return total > 0 ? 1 - j->fit.rss / total : NAN;
+}
+
+/* ---- a chain: it knows nothing of bounds, so it changes free numbers in place of bounded parameters ---- */
+
+static void drop_free(gd_fit_job *j)
+{
+    for (int i = 0; i < j->params && j->free; i++) gd_release(j->free[i]);
+    if (j->free) gd__free(j->ctx, j->free, j->name_bytes);
+    j->free = NULL;
+}
+
+static gd_status make_free(gd_fit_job *j)
+{
+    if (!(j->free = gd__calloc(j->ctx, j->name_bytes))) return GD_NOMEM;
+    for (int i = 0; i < j->params; i++) {
+        j->free[i] = gd__bound_free(&j->bound[i], j->param[i]);
+        if (!j->free[i] || !gd_require_grad(j->free[i])) return gd_error(j->ctx);
+    }
+    return GD_OK;
+}
+
+/* The parameters as the free numbers say. */
+static gd_status take_free(gd_fit_job *j)
+{
+    gd_status status = GD_OK;
+    gd_scope_begin(j->ctx);
+    gd_no_grad_begin(j->ctx);
+    for (int i = 0; i < j->params && !status; i++) {
+        gd_tensor *t = gd__bound_value(&j->bound[i], j->free[i]);
+        status = t ? gd_assign(j->param[i], t) : gd_error(j->ctx);
+    }
+    gd_no_grad_end(j->ctx);
+    gd_scope_end(j->ctx);
+    return status;
+}
+
+/* What the residuals say where the parameters are: every gradient is small enough, so no step is taken. */
+static gd_status look(gd_fit_job *j, gd_fit_options *o)
+{
+    o->solve = gd_solve_defaults();
+    o->solve.gradient_tol = INFINITY;
+    o->polish = o->leave_saddles = false;
+    gd_fit_result_clear(&j->fit);
+    return gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
+}
+
+/* A chain comes near a bound and not onto it: elements that are as good as there are put on it, and those that it then does not
+ * hold are put back. */
+static gd_status look_at_bounds(gd_fit_job *j, gd_fit_options *o)
+{
+    double *on = j->interval; /* not in use yet */
+    bool moved = false, back = false;
+    gd_status status = read_elements(j, j->x);
+    for (int64_t i = 0; i < j->elements && !status; i++) {
+        on[i] = gd__bound_snap(j->low[i], j->high[i], j->x[i]);
+        moved = moved || on[i] != j->x[i];
+    }
+    if (!status && moved) status = write_elements(j, on);
+    if (!status) status = look(j, o);
+    if (!status && j->fit.active) status = gd_read_f64(j->fit.active, j->active, j->elements);
+    for (int64_t i = 0; i < j->elements && !status && moved; i++)
+        if (on[i] != j->x[i] && j->active[i] == 0) on[i] = j->x[i], back = true;
+    if (!status && back) status = write_elements(j, on);
+    return status || !back ? status : look(j, o);
+}
+
+/* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
+static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
+{
+    gd_solve_result solved;
+    gd_objective objective = {.loss = residuals, .user = j};
+    o->solve.gradient_tol = gd_solve_defaults().gradient_tol;
+    gd_status status = j->bounded ? make_free(j) : GD_OK;
+    if (status) return status;
+    status = gd_minimize_link(j->free ? j->free : j->param, j->params, &objective, j->chain, &o->solve,
+                              &solved);
+    j->chain = NULL;
+    if (!status && j->free) status = take_free(j);
+    drop_free(j);
+    if (!status) status = j->bounded ? look_at_bounds(j, o) : look(j, o);
+    if (status) return status;
+    gd_stop reason = j->fit.solve.reason;
+    bool keep = reason == GD_STOP_NOT_FINITE ||
+                (reason == GD_STOP_UNDETERMINED && gd_stop_converged(solved.reason));
+    j->fit.solve = solved;
+    if (keep) j->fit.solve.reason = reason, j->fit.solve.converged = false;
+    return status;
+}
+
+/* ---- intervals ---- */
+
+/* Value plus and minus t standard errors, inside the bounds; at an active bound the profile interval. */
+static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t at, bool *better)
+{
+    double *ends = j->interval + 2 * at;
+    if (j->active[at] != 0)
+        return gd_fit_profile(j->param, j->params, residuals, j, o, &j->fit, at, j->t, ends, better);
+    double margin = isfinite(j->t * j->error[at]) ? j->t * j->error[at] : INFINITY;
+    ends[0] = fmax(j->x[at] - margin, j->low[at]);
+    ends[1] = fmin(j->x[at] + margin, j->high[at]);
+    return GD_OK;
+}
+
+/* What the fit says of each element. */
+static gd_status read_spread(gd_fit_job *j)
+{
+    const gd_fit_result *r = &j->fit;
+    gd_status status = read_elements(j, j->x);
+    for (int64_t i = 0; i < j->elements; i++) j->error[i] = NAN, j->active[i] = j->flat[i] = 0;
+    if (!status && r->standard_errors) status = gd_read_f64(r->standard_errors, j->error, j->elements);
+    if (!status && r->active) status = gd_read_f64(r->active, j->active, j->elements);
+    if (!status && r->undetermined) status = gd_read_f64(r->undetermined, j->flat, j->elements);
+    return status;
+}
+
+/* Of all elements, until a profile finds a better point. */
+static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
+{
+    gd_status status = read_spread(j);
+    o->solve = gd_fit_defaults().solve;
+    o->solve.callback = go_on;
+    for (int64_t at = 0; at < j->elements && !status && !*better; at++)
+        status = make_interval(j, o, at, better);
+    if (gd__interrupted() && !gd_error(j->ctx))
+        status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps",
+                         (long long)j->fit.solve.steps);
+    return status;
+}
+
+/* ---- fitting ---- */
+
+static gd_status solve(gd_fit_job *j, gd_fit_options *o)
+{
+    j->meter = gd__meter_start(0);
+    gd__interrupt_catch();
+    gd_fit_result_clear(&j->fit);
+    o->solve.max_steps = j->steps;
+    o->solve.callback = report;
+    o->solve.callback_user = j;
+    gd_status status = j->chain ? fit_by_chain(j, o)
+                                : gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
+    gd__meter_end(&j->meter);
+    if (status) return status;
+    if (j->fit.solve.reason == GD_STOP_NOT_FINITE)
+        return gd_fail(j->ctx, GD_VALUE,
+                       "fit: the model or its derivatives are not finite where the parameters start");
+    if (gd__interrupted())
+        return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps",
+                       (long long)j->fit.solve.steps);
+    j->t = gd__student_quantile(LEVEL, (double)j->fit.dof);
+    return GD_OK;
+}
+
+static gd_status fit(gd_fit_job *j)
+{
+    gd_fit_options o = gd_fit_defaults();
+    j->steps = o.solve.max_steps;
+    gd_status status = gd__args_integer(j->args, "steps", 1, INT64_MAX, &j->steps);
+    const char *chain = gd__args_get(j->args, "chain");
+    if (!status && chain && !(j->chain = gd_chain(j->ctx, chain))) status = gd_error(j->ctx);
+    if (status) return status;
+    o.low = j->bounded ? j->low : NULL;
+    o.high = j->bounded ? j->high : NULL;
+    o.names = j->name;
+    const char *device = gd__args_get(j->args, "device");
+    if (device) status = move(j, device);
+    if (status) return status;
+    j->cli->running = true;
+    bool better = true;
+    for (int again = 0; again < RESTARTS && better && !status; again++) {
+        better = false;
+        status = solve(j, &o);
+        if (!status) status = make_intervals(j, &o, &better);
+    }
+    if (!status && device) status = move(j, "cpu"); /* what comes after is tables and drawings */
+    if (!status) j->r2 = r_squared(j);
+    return status;
+}
+
+/* ---- files ---- */
+
+static gd_status save(gd_fit_job *j)
+{
+    gd_archive *archive = gd_archive_new(j->ctx);
+    if (!archive) return GD_NOMEM;
+    gd_status status = GD_OK;
+    gd_scope_begin(j->ctx);
+    gd_no_grad_begin(j->ctx);
+    for (int i = 0; i < j->params && !status; i++) status = gd_archive_put(archive, j->name[i], j->param[i]);
+    if (j->fit.covariance && !status) status = gd_archive_put(archive, "fit.covariance", j->fit.covariance);
+    if (j->fit.standard_errors && !status)
+        status = gd_archive_put(archive, "fit.standard_errors", j->fit.standard_errors);
+    if (!status) status = gd_archive_set_meta(archive, "model", j->args->argument[0]);
+    if (!status) status = gd_archive_save(archive, j->out);
+    gd_no_grad_end(j->ctx);
+    gd_scope_end(j->ctx);
+    gd_archive_free(archive);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static void close_job(gd_fit_job *j)
+{
+    gd_link_release(j->chain);
+    gd_fit_result_clear(&j->fit);
+    gd__expr_free(j->model);
+    drop_free(j);
+    for (int i = 0; i < j->params; i++) gd_release(j->param[i]);
+    for (int i = j->params; i < j->names; i++) gd_release(j->value[i]);
+    gd_release(j->y);
+    gd_release(j->scale);
+    gd__free(j->ctx, j->name, j->name_bytes);
+    gd__free(j->ctx, j->value, j->name_bytes);
+    gd__free(j->ctx, j->param, j->name_bytes);
+    gd__free(j->ctx, j->bound, j->bound_bytes);
+    if (j->x) gd__free(j->ctx, j->x, element_bytes(j));
+    gd__csv_free(j->csv);
+}
+
+/* A fit that did not end where it should: everything is printed, then this is the error. */
+static gd_status admit(gd_fit_job *j)
+{
+    gd_stop reason = j->fit.solve.reason;
+    bool asked = reason == GD_STOP_MAX_STEPS && gd__args_has(j->args, "steps");
+    if (gd_stop_converged(reason) || asked) return GD_OK;
+    gd_status status = gd__cli_flush(j->cli);
+    return status ? status : gd_fail(j->ctx, GD_VALUE, "fit: not converged: %s", gd__fit_stop_text(j));
+}
+
+static int run(gd_cli *cli, const gd_args *args)
+{
+    gd_fit_job j = {.cli = cli, .args = args, .ctx = cli->ctx};
+    gd_status status = prepare(&j);
+    if (!status) status = fit(&j);
+    if (!status && j.out) status = save(&j);
+    if (!status && j.plot) status = gd__fit_draw(&j);
+    bool json = gd__args_has(args, "json");
+    if (!status && json) gd__fit_print_json(&j);
+    if (!status && !json) gd__fit_print_table(&j);
+    if (!status && j.plot && !json) gd__text_put(&cli->out, "%s\n", j.plot);
+    if (!status && cli->out.failed) status = GD_NOMEM;
+    if (!status) status = admit(&j);
+    close_job(&j);
+    return gd__cli_code(cli, status);
+}
+
+const gd_command gd__command_fit = {
+    .name = "fit",
+    .summary = "Fit a model to a table by nonlinear least squares.",
+    .arguments = "'MODEL' DATA.csv",
+    .description =
+        "MODEL is an expression (see `gradus help eval`) in the parameters and the columns of the table; a column whose "
+        "name is no plain word is written between backquotes. Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
+        "parameters with standard errors and 95 % intervals; of a parameter that is held by its bound, the interval from the "
+        "bound inwards. Ends with status 1, after all was printed, where the fit is stuck, at the limit of its steps, or where the "
+        "data do not determine all parameters: these are named.",
+    .options = options,
+    .examples =
+        "gradus fit 'a*exp(-b*t)+c' examples/data/decay.csv --y y --param a=1 --param b=1 --param c=0 --plot fit.svg\n"
+        "gradus fit 'k*x^n' data.csv --param k=1 --param n=1 --bound 'k>0' --sigma s --json\n",
+    .least = 2,
+    .most = 2,
+    .reads_from = 2,
+    .run = run,
+};

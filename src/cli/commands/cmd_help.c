@@ -1,0 +1,51 @@
+/* gradus help: texts about the program, from its own tables. */
+#include "cli/cli.h"
+#include "cli/expr/expr.h"
+#include "base/suggest.h"
+
+static const gd_option options[] = {
+    GD_SWITCH("functions", "the functions of expressions"),
+    GD_SWITCH("manual", "the manual page, in roff"),
+    GD_SWITCH("completions", "the completions for bash"),
+    {0},
+};
+
+static void print_functions(gd_text *out)
+{
+    const char *name, *help;
+    for (int i = 0; (name = gd__expr_function(i, &help)); i++) gd__text_put(out, "%-12s %s\n", name, help);
+}
+
+static int run(gd_cli *cli, const gd_args *args)
+{
+    const gd_command *command = args->arguments ? gd__command_find(args->argument[0]) : NULL;
+    if (args->arguments && !command) {
+        gd_suggest nearest = gd__suggest(args->argument[0], __builtin_strlen(args->argument[0]));
+        for (const gd_command *const *c = gd__commands; *c; c++) gd__suggest_try(&nearest, (*c)->name);
+        char hint[GD_HINT_SIZE];
+        return gd__cli_code(cli, gd_fail(cli->ctx, GD_ARGUMENT, "help: no command '%.60s'%s",
+                                         args->argument[0], gd__suggest_hint(&nearest, hint)));
+    }
+    if (gd__args_has(args, "functions"))
+        print_functions(&cli->out);
+    else if (gd__args_has(args, "manual"))
+        gd__help_manual(&cli->out, gd__commands);
+    else if (gd__args_has(args, "completions"))
+        gd__help_completions(&cli->out, gd__commands);
+    else if (command)
+        gd__help_command(&cli->out, command);
+    else
+        gd__help_all(&cli->out, gd__commands);
+    return gd__cli_code(cli, cli->out.failed ? GD_NOMEM : GD_OK);
+}
+
+const gd_command gd__command_help = {
+    .name = "help",
+    .summary = "Explain a command, the functions of expressions, or the whole program.",
+    .arguments = "[COMMAND]",
+    .description = "",
+    .options = options,
+    .examples = "gradus help eval\ngradus help --functions\n",
+    .most = 1,
+    .run = run,
+};

@@ -1,0 +1,228 @@
+/* gradus links: what there is to make chains of. */
+#include "cli/cli.h"
+#include "base/ascii.h"
+#include "gradus/link.h"
+#include "base/suggest.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const gd_option options[] = {
+    GD_OPTION("search", "TEXT", "only those whose name, summary, formula or paper has the text"),
+    GD_SWITCH("json", "print one JSON object"),
+    {0},
+};
+
+/* ---- values ---- */
+
+static void number(gd_text *out, double value)
+{
+    if (isinf(value))
+        gd__text_add(out, value > 0 ? "inf" : "-inf");
+    else
+        gd__text_put(out, "%g", value);
+}
+
+static void fallback(gd_text *out, const gd_field *f)
+{
+    switch (f->fallback.kind) {
+    case GD_SET_NONE: gd__text_add(out, "none"); break;
+    case GD_SET_REAL: number(out, f->fallback.real); break;
+    case GD_SET_BOOL: gd__text_add(out, f->fallback.real != 0 ? "true" : "false"); break;
+    case GD_SET_STRING: gd__text_put(out, "\"%s\"", f->fallback.string ? f->fallback.string : ""); break;
+    case GD_SET_LIST:
+        gd__text_char(out, '[');
+        for (int i = 0; i < f->fallback.list_count; i++) {
+            if (i) gd__text_add(out, ", ");
+            number(out, f->fallback.list[i]);
+        }
+        gd__text_char(out, ']');
+        break;
+    case GD_SET_CHAIN: gd__text_add(out, "a chain"); break;
+    default: gd__text_add(out, "must be given"); break;
+    }
+}
+
+/* "number from 0 to 1", "whole number from 1", "zeros|update", "chain or none" */
+static void kind(gd_text *out, const gd_field *f)
+{
+    const char *before = "";
+    if (f->kinds & GD_SET_REAL) {
+        gd__text_add(out, f->integer ? "whole number" : "number");
+        if (isfinite(f->low)) gd__text_put(out, " from %g", f->low);
+        if (isfinite(f->high)) gd__text_put(out, "%s to %g", isfinite(f->low) ? "" : " up", f->high);
+        before = " or ";
+    }
+    if (f->kinds & GD_SET_BOOL) gd__text_put(out, "%strue or false", before), before = " or ";
+    if (f->kinds & GD_SET_STRING)
+        gd__text_put(out, "%s%s", before, f->choices ? f->choices : "text"), before = " or ";
+    if (f->kinds & GD_SET_LIST) gd__text_put(out, "%slist", before), before = " or ";
+    if (f->kinds & GD_SET_CHAIN)
+        gd__text_put(out, "%s%s", before, f->variadic ? "chains" : "chain"), before = " or ";
+    if (f->kinds & GD_SET_NONE) gd__text_put(out, "%snone", before);
+}
+
+/* ---- one link ---- */
+
+static void describe(gd_text *out, const gd_link_class *c)
+{
+    gd__text_put(out, "%s", c->name);
+    if (c->field_count) gd__text_char(out, '(');
+    for (int i = 0; i < c->field_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->fields[i].name);
+    gd__text_put(out, "%s\n\n%s\n", c->field_count ? ")" : "", c->summary ? c->summary : "");
+    if (c->formula) gd__text_put(out, "\n    %s\n", c->formula);
+    if (c->paper) gd__text_put(out, "\n%s\n", c->paper);
+    if (c->field_count) gd__text_add(out, "\nsettings:\n");
+    for (int i = 0; i < c->field_count; i++) {
+        const gd_field *f = &c->fields[i];
+        gd__text_put(out, "  %-18s ", f->name);
+        kind(out, f);
+        gd__text_add(out, " (");
+        fallback(out, f);
+        gd__text_put(out, ")\n%21s%s\n", "", f->help ? f->help : "");
+    }
+    if (c->slot_count) gd__text_add(out, "\nstate: ");
+    for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);
+    if (c->slot_count) gd__text_char(out, '\n');
+}
+
+static void add_field(gd_text *out, const gd_field *f)
+{
+    bool first = true;
+    gd_text value = gd__text(out->ctx);
+    gd__text_char(out, '{');
+    gd__json_key(out, &first, "name");
+    gd__json_string(out, f->name);
+    gd__json_key(out, &first, "kind");
+    kind(&value, f);
+    gd__json_string(out, gd__text_string(&value));
+    gd__text_clear(&value);
+    gd__json_key(out, &first, "default");
+    fallback(&value, f);
+    gd__json_string(out, gd__text_string(&value));
+    gd__json_key(out, &first, "help");
+    gd__json_string(out, f->help ? f->help : "");
+    gd__text_char(out, '}');
+    gd__text_free(&value);
+}
+
+static void add_class(gd_text *out, const gd_link_class *c)
+{
+    bool first = true;
+    const char *const keys[] = {"name", "family", "summary", "formula", "paper"};
+    const char *const texts[] = {c->name, c->family, c->summary, c->formula, c->paper};
+    gd__text_char(out, '{');
+    for (int i = 0; i < 5; i++) {
+        gd__json_key(out, &first, keys[i]);
+        gd__json_string(out, texts[i] ? texts[i] : "");
+    }
+    gd__json_key(out, &first, "settings");
+    gd__text_char(out, '[');
+    for (int i = 0; i < c->field_count; i++) {
+        if (i) gd__text_add(out, ", ");
+        add_field(out, &c->fields[i]);
+    }
+    gd__text_add(out, "]}");
+}
+
+/* ---- all links ---- */
+
+static bool has(const char *text, const char *part)
+{
+    size_t length = strlen(part);
+    for (const char *s = text; s && strlen(s) >= length; s++)
+        if (gd__begins_with(s, part, length)) return true;
+    return false;
+}
+
+static bool wanted(const gd_link_class *c, const char *search)
+{
+    return !search || has(c->name, search) || has(c->summary, search) || has(c->formula, search) ||
+           has(c->paper, search) || has(c->family, search);
+}
+
+static int by_family(const void *a, const void *b)
+{
+    const gd_link_class *x = *(const gd_link_class *const *)a, *y = *(const gd_link_class *const *)b;
+    int order = strcmp(x->family ? x->family : "", y->family ? y->family : "");
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static void print_table(gd_text *out, const gd_link_class *const *classes, int count, bool json)
+{
+    const char *family = "";
+    int width = 0;
+    for (int i = 0; i < count; i++)
+        if ((int)strlen(classes[i]->name) > width) width = (int)strlen(classes[i]->name);
+    if (json) gd__text_add(out, "{\"links\": [");
+    for (int i = 0; i < count; i++) {
+        const gd_link_class *c = classes[i];
+        if (json) {
+            if (i) gd__text_add(out, ",\n");
+            add_class(out, c);
+            continue;
+        }
+        const char *own = c->family ? c->family : "others";
+        if (strcmp(own, family) != 0) gd__text_put(out, "%s%s\n", i ? "\n" : "", own);
+        family = own;
+        gd__text_put(out, "  %-*s  %s\n", width, c->name, c->summary ? c->summary : "");
+    }
+    if (json) gd__text_add(out, "]}\n");
+}
+
+static gd_status list(gd_cli *cli, const char *search, bool json)
+{
+    int count, kept = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    size_t bytes = (size_t)(count + 1) * sizeof *all;
+    const gd_link_class **chosen = gd__alloc(cli->ctx, bytes);
+    if (!chosen) return GD_NOMEM;
+    for (int i = 0; i < count; i++)
+        if (wanted(all[i], search)) chosen[kept++] = all[i];
+    qsort(chosen, (size_t)kept, sizeof *chosen, by_family);
+    print_table(&cli->out, chosen, kept, json);
+    gd__free(cli->ctx, chosen, bytes);
+    if (!kept) return gd_fail(cli->ctx, GD_ARGUMENT, "links: no link has '%.60s'", search ? search : "");
+    return GD_OK;
+}
+
+static gd_status show(gd_cli *cli, const char *name, bool json)
+{
+    const gd_link_class *c = gd_link_class_find(name);
+    if (c) {
+        if (json)
+            add_class(&cli->out, c);
+        else
+            describe(&cli->out, c);
+        if (json) gd__text_char(&cli->out, '\n');
+        return GD_OK;
+    }
+    int count;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    gd_suggest nearest = gd__suggest(name, strlen(name));
+    for (int i = 0; i < count; i++) gd__suggest_try(&nearest, all[i]->name);
+    char hint[GD_HINT_SIZE];
+    return gd_fail(cli->ctx, GD_ARGUMENT, "links: link '%.60s' unknown%s", name,
+                   gd__suggest_hint(&nearest, hint));
+}
+
+static int run(gd_cli *cli, const gd_args *args)
+{
+    bool json = gd__args_has(args, "json");
+    gd_status status = args->arguments ? show(cli, args->argument[0], json)
+                                       : list(cli, gd__args_get(args, "search"), json);
+    if (!status && cli->out.failed) status = GD_NOMEM;
+    return gd__cli_code(cli, status);
+}
+
+const gd_command gd__command_links = {
+    .name = "links",
+    .summary = "List the links that chains are made of, or explain one.",
+    .arguments = "[NAME]",
+    .description = "With a name: settings with their ranges and defaults, formula, paper, state.",
+    .options = options,
+    .examples = "gradus links\ngradus links adam\ngradus links --search 'line search'\n",
+    .most = 1,
+    .run = run,
+};

@@ -1,0 +1,427 @@
+/* gradus minimize: an expression, its parameters, a chain. */
+#include "cli/cli.h"
+#include "base/number.h"
+#include "cli/files.h"
+#include "cli/commands/problem.h"
+#include "cli/data/trace.h"
+#include "cli/commands/tuning.h"
+#include "cli/commands/until.h"
+#include "gradus/autograd.h"
+#include "gradus/file.h"
+#include "gradus/solve.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_CHAIN "lbfgs | strong_wolfe"
+
+static const gd_option options[] = {
+    GD_PARAM_OPTION,
+    GD_TUNING_OPTIONS(DEFAULT_CHAIN),
+    GD_OPTION(
+        "steps", "N",
+        "exactly N steps of the chain as written; with --until at most N (until converged, at most 1000)"),
+    GD_REPEATED(
+        "until", "CONDITION",
+        "stop at one of these too: loss<X, loss_change<X, grad_norm<X, step_norm<X, evals>N, seconds>X"),
+    GD_OUTPUT(
+        "trace",
+        "one JSON object a line and step, the start as step 0: step, loss (before the step), loss_after, "
+        "evals, params (after it)"),
+    GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as .svg or .png"),
+    GD_OUTPUT("out", "the parameters, as .safetensors"),
+    GD_SWITCH(
+        "json",
+        "print one JSON object: loss, gradient_norm, steps, evals, converged, stopped, reason, seconds, "
+        "params"),
+    GD_DATA_OPTIONS,
+    {0},
+};
+
+#define DEFAULT_STEPS 1000
+
+typedef struct job {
+    gd_cli *cli;
+    const gd_args *args;
+    gd_problem problem;
+    gd_optimizer *optimizer;
+    gd_tracer *tracer;
+    gd_until until;
+    int64_t steps;
+    bool exact;          /* steps and nothing else: as many, as the chain says */
+    const char *stopped; /* by a condition, or interrupted; else NULL */
+    gd_status failed;    /* in the callback */
+    gd_solve_result result;
+    double last_loss;
+    gd_meter progress;
+    const char *plot, *out;
+    double (*history)[4]; /* step, loss, x, y */
+    size_t count, history_bytes;
+    bool plane;
+} job;
+
+/* ---- preparing ---- */
+
+static gd_status make_optimizer(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    const char *chain = gd__args_get(j->args, "chain");
+    gd_link *link = gd_chain(ctx, chain ? chain : DEFAULT_CHAIN);
+    j->optimizer = link ? gd_optimizer_new(ctx, link) : NULL;
+    if (!j->optimizer) return gd_error(ctx);
+    gd_status status = GD_OK;
+    for (int i = 0; i < j->problem.params && !status; i++)
+        status = gd_optimizer_add(j->optimizer, j->problem.name[i], j->problem.value[i]);
+    int at = 0;
+    for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
+        status = gd__tune_group(j->optimizer, text);
+    at = 0;
+    for (const char *text; !status && (text = gd__args_next(j->args, "schedule", &at));)
+        status = gd__tune_schedule(j->optimizer, text);
+    return status;
+}
+
+static gd_status check_outputs(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    gd_status status = GD_OK;
+    j->plot = gd__args_get(j->args, "plot");
+    j->out = gd__args_get(j->args, "out");
+    if (j->plot) status = gd__plot_check_path(ctx, j->plot);
+    if (j->plot && !status) status = gd__check_output(ctx, j->plot);
+    if (j->out && !status) status = gd__check_file(ctx, j->out);
+    return status;
+}
+
+static gd_status prepare(job *j)
+{
+    int at = 0;
+    gd_ctx *ctx = j->cli->ctx;
+    gd_status status = gd__args_integer(j->args, "steps", 0, INT64_MAX, &j->steps);
+    for (const char *text; !status && (text = gd__args_next(j->args, "until", &at));)
+        status = gd__until_parse(ctx, text, &j->until);
+    j->exact = gd__args_has(j->args, "steps") && (!j->until.count || j->steps == 0);
+    if (!status) status = check_outputs(j);
+    if (!status) status = gd__problem_open(&j->problem, ctx, j->args, j->args->argument[0], NULL, 0);
+    if (!status && j->problem.params == 0)
+        status = gd_fail(ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
+    if (!status) status = make_optimizer(j);
+    const char *trace = gd__args_get(j->args, "trace");
+    if (!status && trace && !(j->tracer = gd__tracer_open(ctx, trace))) status = gd_error(ctx);
+    char axis[2][80];
+    j->plane = !status && gd__problem_is_plane(&j->problem, axis);
+    return status;
+}
+
+/* ---- stepping ---- */
+
+static gd_tensor *value_of(void *user) { return gd__problem_value(user); }
+
+/* A row for the plot: where the parameters are, and their loss, NAN until it is known. */
+static gd_status add_history(job *j, int64_t step, double loss)
+{
+    if (!j->plot) return GD_OK;
+    if ((j->count + 1) * sizeof *j->history > j->history_bytes) {
+        size_t bytes = j->history_bytes ? j->history_bytes * 2 : 256 * sizeof *j->history;
+        void *grown = gd__realloc(j->cli->ctx, j->history, j->history_bytes, bytes);
+        if (!grown) return GD_NOMEM;
+        j->history = grown;
+        j->history_bytes = bytes;
+    }
+    double *row = j->history[j->count++];
+    row[0] = (double)step;
+    row[1] = loss;
+    int64_t at = 2;
+    gd_status status = GD_OK;
+    for (int i = 0; i < j->problem.params && j->plane && !status; i++) {
+        status = gd_read_f64(j->problem.value[i], row + at, gd_numel(j->problem.value[i]));
+        at += gd_numel(j->problem.value[i]);
+    }
+    return status;
+}
+
+/* The loss of the last row, once it is known. */
+static void set_history(job *j, double loss)
+{
+    if (j->count && isnan(j->history[j->count - 1][1])) j->history[j->count - 1][1] = loss;
+}
+
+/* The condition that holds after this step, if one does.  A step that failed is not a small one. */
+static const char *condition_met(const job *j, const gd_progress *p)
+{
+    bool known = !isnan(p->loss_after);
+    double change = known ? fabs(p->loss_after - p->loss) : fabs(p->loss - j->last_loss);
+    double values[GD_UNTIL_COUNT] = {[GD_UNTIL_LOSS] = known ? p->loss_after : p->loss,
+                                     [GD_UNTIL_LOSS_CHANGE] = p->failed ? NAN : change,
+                                     [GD_UNTIL_GRAD_NORM] = p->gradient_length,
+                                     [GD_UNTIL_STEP_NORM] = p->failed ? NAN : p->step_norm,
+                                     [GD_UNTIL_EVALS] = (double)p->evals,
+                                     [GD_UNTIL_SECONDS] = p->seconds};
+    return gd__until_met(&j->until, values);
+}
+
+/* After every step; false ends the run. */
+static bool after_step(void *user, const gd_progress *p)
+{
+    job *j = user;
+    gd_trace_numbers numbers = {p->step, p->loss, p->loss_after, p->evals};
+    if (j->tracer)
+        j->failed = gd__tracer_step(j->tracer, &numbers, j->problem.name, j->problem.value,
+                                    j->problem.params);
+    set_history(j, p->loss);
+    if (!j->failed) j->failed = add_history(j, p->step, p->loss_after);
+    j->stopped = condition_met(j, p);
+    if (gd__interrupted()) j->stopped = "interrupted";
+    j->last_loss = p->failed ? NAN : p->loss;
+    gd__meter_show(&j->progress, "step", p->step, p->loss);
+    return !j->failed && !j->stopped;
+}
+
+/* What counts as no gradient, in numbers of the computation. */
+static double gradient_tolerance(const job *j) { return j->problem.dtype == GD_F64 ? 1e-8 : 1e-4; }
+
+static gd_status step_all(job *j)
+{
+    gd_problem *p = &j->problem;
+    gd_solve_options o = gd_solve_defaults();
+    o.max_steps = j->steps;
+    o.gradient_tol = gradient_tolerance(j);
+    o.plain = j->exact;
+    o.look = j->until.uses[GD_UNTIL_GRAD_NORM];
+    o.callback = after_step;
+    o.callback_user = j;
+    j->progress = gd__meter_start(j->steps);
+    gd__interrupt_catch();
+    gd_status status = add_history(j, 0, NAN);
+    if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
+    if (!status)
+        status = gd_minimize_with(j->optimizer, &(gd_objective){.loss = value_of, .user = p}, &o, &j->result);
+    gd__meter_end(&j->progress);
+    set_history(j, j->result.loss);
+    if (!status) status = j->failed;
+    return status || !j->tracer ? status : gd__tracer_start_loss(j->tracer, j->result.loss);
+}
+
+/* ---- results ---- */
+
+/* Short words for programs. */
+static const char *stopped_by(const job *j)
+{
+    static const char *const words[GD_STOP_COUNT] = {[GD_STOP_GRADIENT] = "gradient",
+                                                     [GD_STOP_LOSS] = "loss",
+                                                     [GD_STOP_LINK] = "terminated by a link",
+                                                     [GD_STOP_STUCK] = "stuck",
+                                                     [GD_STOP_DIVERGED] = "diverged",
+                                                     [GD_STOP_NOT_FINITE] = "not finite",
+                                                     [GD_STOP_MAX_STEPS] = "steps"};
+    const char *word = words[j->result.reason];
+    return j->stopped ? j->stopped : word ? word : gd_stop_name(j->result.reason);
+}
+
+/* It has stopped for that, or happens to be there. */
+static bool converged(const job *j)
+{
+    return (j->result.converged && j->result.reason != GD_STOP_LINK) ||
+           j->result.gradient_norm <= gradient_tolerance(j);
+}
+
+static const char *why(const job *j) { return j->stopped ? j->stopped : gd_stop_text(j->result.reason); }
+
+static gd_status print_json(job *j)
+{
+    gd_text *out = &j->cli->out;
+    bool first = true;
+    gd_status status = GD_OK;
+    gd__text_char(out, '{');
+    gd__json_key(out, &first, "loss");
+    gd__json_number(out, j->result.loss);
+    gd__json_key(out, &first, "gradient_norm");
+    gd__json_number(out, j->result.gradient_norm);
+    gd__json_key(out, &first, "steps");
+    gd__text_put(out, "%lld", (long long)j->result.steps);
+    gd__json_key(out, &first, "evals");
+    gd__text_put(out, "%lld", (long long)j->result.evals);
+    gd__json_key(out, &first, "converged");
+    gd__text_add(out, converged(j) ? "true" : "false");
+    gd__json_key(out, &first, "stopped");
+    gd__json_string(out, stopped_by(j));
+    gd__json_key(out, &first, "reason");
+    gd__json_string(out, why(j));
+    gd__json_key(out, &first, "seconds");
+    gd__json_number(out, j->result.seconds);
+    gd__json_key(out, &first, "params");
+    gd__text_char(out, '{');
+    first = true;
+    for (int i = 0; i < j->problem.params && !status; i++) {
+        gd__json_key(out, &first, j->problem.name[i]);
+        status = gd__json_tensor(out, j->problem.value[i]);
+    }
+    gd__text_add(out, "}}\n");
+    return status;
+}
+
+/* A parameter with ten digits; of a large one only the shape. */
+static gd_status print_param(gd_text *out, const char *name, const gd_tensor *t)
+{
+    double v[12];
+    int64_t count = gd_numel(t);
+    gd__text_put(out, "%s = ", name);
+    if (count > 12 || gd_ndim(t) > 1) {
+        gd__text_add(out, "array");
+        for (int i = 0; i < gd_ndim(t); i++)
+            gd__text_put(out, "%s%lld", i ? " x " : " of ", (long long)gd_size(t, i));
+        gd__text_char(out, '\n');
+        return GD_OK;
+    }
+    gd_status status = gd_read_f64(t, v, count);
+    if (gd_ndim(t)) gd__text_char(out, '[');
+    for (int64_t i = 0; i < count && !status; i++) gd__text_put(out, "%s%.10g", i ? ", " : "", v[i]);
+    gd__text_add(out, gd_ndim(t) ? "]\n" : "\n");
+    return status;
+}
+
+static gd_status print_text(job *j)
+{
+    gd_text *out = &j->cli->out;
+    const gd_solve_result *r = &j->result;
+    gd_status status = GD_OK;
+    gd__text_put(out, "loss %.10g after %lld steps, %lld evaluations, %.3g s\n", r->loss, (long long)r->steps,
+                 (long long)r->evals, r->seconds);
+    gd__text_add(out, converged(j) ? "converged" : "not converged");
+    if (!isnan(r->gradient_norm)) gd__text_put(out, ", gradient %.3g", r->gradient_norm);
+    gd__text_put(out, ": %s\n", why(j));
+    for (int i = 0; i < j->problem.params && !status; i++)
+        status = print_param(out, j->problem.name[i], j->problem.value[i]);
+    return status;
+}
+
+static gd_status save(job *j)
+{
+    char number[40];
+    gd_ctx *ctx = j->cli->ctx;
+    gd_archive *archive = gd_archive_new(ctx);
+    if (!archive) return GD_NOMEM;
+    gd_status status = GD_OK;
+    for (int i = 0; i < j->problem.params && !status; i++)
+        status = gd_archive_put(archive, j->problem.name[i], j->problem.value[i]);
+    const char *chain = gd__args_get(j->args, "chain");
+    (void)gd__format(number, sizeof number, "%.17g", j->result.loss);
+    if (!status) status = gd_archive_set_meta(archive, "expression", j->args->argument[0]);
+    if (!status) status = gd_archive_set_meta(archive, "chain", chain ? chain : DEFAULT_CHAIN);
+    if (!status) status = gd_archive_set_meta(archive, "loss", number);
+    if (!status) status = gd_archive_save(archive, j->out);
+    gd_archive_free(archive);
+    return status;
+}
+
+/* Columns of the history as arrays. */
+static double *column(job *j, int k)
+{
+    double *out = gd__alloc_array(j->cli->ctx, j->count + 1, sizeof *out);
+    for (size_t i = 0; out && i < j->count; i++) out[i] = j->history[i][k];
+    return out;
+}
+
+static gd_status draw(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    char axis[2][80] = {"step", "loss"};
+    size_t bytes = (j->count + 1) * sizeof(double);
+    double *x = column(j, j->plane ? 2 : 0), *y = column(j, j->plane ? 3 : 1), box[4];
+    if (j->plane) (void)gd__problem_is_plane(&j->problem, axis);
+    const char *chain = gd__args_get(j->args, "chain");
+    gd_plot *plot = gd__plot_new(ctx, j->args->argument[0], axis[0], axis[1]);
+    gd_status status = x && y && plot ? GD_OK : GD_NOMEM;
+    if (!status && j->plane) {
+        gd__plane_box(x, y, j->count, box);
+        gd__plot_limits(plot, box[0], box[1], box[2], box[3]);
+        status = gd__problem_contours(&j->problem, plot, box);
+        gd__plot_path(plot, chain ? chain : DEFAULT_CHAIN, x, y, j->count);
+    } else if (!status) {
+        double low = INFINITY, high = 0;
+        gd__plot_log(plot, false, gd__spans_decades(y, j->count, &low, &high));
+        gd__plot_line(plot, chain ? chain : DEFAULT_CHAIN, x, y, j->count);
+    }
+    if (!status) status = gd__plot_save(plot, j->plot, false);
+    gd__plot_free(plot);
+    gd__free(ctx, x, bytes);
+    gd__free(ctx, y, bytes);
+    return status;
+}
+
+/* The end of a run that did not get there, after its results. */
+static gd_status verdict(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    gd_stop reason = j->result.reason;
+    long long steps = (long long)j->result.steps;
+    bool limit = reason == GD_STOP_MAX_STEPS && !gd__args_has(j->args, "steps") && !converged(j);
+    bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_DIVERGED || reason == GD_STOP_NOT_FINITE;
+    bool interrupted = j->stopped && !strcmp(j->stopped, "interrupted");
+    if (isfinite(j->result.loss) && !lost && !limit && !interrupted) return GD_OK;
+    gd_status status = gd__cli_flush(j->cli);
+    if (status) return status;
+    if (interrupted) return gd_fail(ctx, GD_INTERRUPTED, "interrupted after %lld steps", steps);
+    if (!isfinite(j->result.loss))
+        return gd_fail(ctx, GD_VALUE, "the loss is %g after %lld steps", j->result.loss, steps);
+    return gd_fail(ctx, GD_VALUE, "%s after %lld steps: %s%s", limit ? "not converged" : stopped_by(j), steps,
+                   gd_stop_text(reason), limit ? "; --steps N takes as many as you say" : "");
+}
+
+static gd_status finish(job *j)
+{
+    gd_status status = gd__tracer_close(j->tracer);
+    j->tracer = NULL;
+    if (!status && j->out) status = save(j);
+    if (!status && j->plot) status = draw(j);
+    if (!status) status = gd__args_has(j->args, "json") ? print_json(j) : print_text(j);
+    if (!status && j->cli->out.failed) status = GD_NOMEM;
+    return status ? status : verdict(j);
+}
+
+static void close_job(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    (void)gd__tracer_close(j->tracer);
+    gd_optimizer_free(j->optimizer);
+    gd__free(ctx, j->history, j->history_bytes);
+    gd__problem_close(&j->problem);
+}
+
+static int run(gd_cli *cli, const gd_args *args)
+{
+    job j = {.cli = cli,
+             .args = args,
+             .steps = DEFAULT_STEPS,
+             .problem = {.ctx = cli->ctx},
+             .last_loss = NAN,
+             .result = {.loss = NAN, .gradient_norm = NAN}};
+    gd_status status = prepare(&j);
+    if (!status) {
+        cli->running = true;
+        status = step_all(&j);
+    }
+    if (!status) status = finish(&j);
+    close_job(&j);
+    return gd__cli_code(cli, status);
+}
+
+const gd_command gd__command_minimize = {
+    .name = "minimize",
+    .summary = "Minimise an expression over its parameters.",
+    .arguments = "'EXPR'",
+    .description =
+        "EXPR is as for `gradus eval`. A vector counts as residuals: the sum of their squares is minimised. Steps are taken "
+        "until no element of the gradient is larger than 1e-8 (f32: 1e-4) or rounding leaves nothing to gain; the best "
+        "point counts. Prints its loss and parameters, and why it stopped. Exit status 1 when it got stuck, diverged, or "
+        "had not converged after 1000 steps.",
+    .options = options,
+    .examples =
+        "gradus minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --plot path.svg\n"
+        "gradus minimize 'mean((X@W+b-Y)^2)' --param W='zeros(4,2)' --param b='zeros(2)' --data X=@X.npy --data Y=@Y.npy "
+        "--chain 'adam | lr(0.1)' --steps 500 --trace run.jsonl\n",
+    .least = 1,
+    .most = 1,
+    .run = run,
+};

@@ -1,0 +1,312 @@
+/* gradus predict: what a trained model says about new rows. */
+#include "cli/files.h"
+#include "cli/train/trainer.h"
+#include "gradus/autograd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS 1024 /* at a time */
+
+static const gd_option options[] = {
+    GD_OUTPUT("out", "the predictions, as .csv (standard output)"),
+    GD_SWITCH("probabilities", "a column for the probability of each class"),
+    GD_SWITCH("score",
+              "compare with the target, and print how good the model is in place of the predictions"),
+    GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
+                   "for --score, what the model was to predict (the column it was trained on)"),
+    GD_SWITCH("json", "print one JSON object: predictions, or with --score loss, accuracy or rmse and r2"),
+    GD_TABLE_OPTIONS,
+    GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
+    GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
+    {0},
+};
+
+typedef struct job {
+    gd_cli *cli;
+    gd_ctx *ctx;
+    const gd_args *args;
+    gd_checkpoint point;
+    gd_dataset data;
+    gd_device *device;
+    const char *out;
+    bool json, score, probabilities;
+    gd_text text; /* the CSV or JSON */
+    int64_t done; /* rows written */
+} job;
+
+/* ---- preparing ---- */
+
+static gd_status read_data(job *j)
+{
+    const gd_recipe *r = &j->point.recipe;
+    const char *target = gd__args_get(j->args, "target"), *path = j->args->argument[1];
+    bool table = gd__dataset_is_table(path);
+    if (target && !j->score) return gd_fail(j->ctx, GD_ARGUMENT, "predict: --target is for --score");
+    if (j->score && !target && !table)
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "predict: --score wants --target: a file with what is right for each row");
+    gd_data_request q = {.path = path,
+                         .target = !j->score ? NULL
+                                   : target  ? target
+                                             : r->target,
+                         .task = r->task,
+                         .features = &r->features,
+                         .classes = &r->classes,
+                         .row_axes = r->row_axes};
+    memcpy(q.row, r->row, sizeof q.row);
+    gd_status status = gd__csv_options(j->args, &q.csv);
+    if (!status && table && !r->features.count)
+        status = gd_fail(j->ctx, GD_MISMATCH, "%s: the model was trained on arrays, not on a table", path);
+    if (!status) status = gd__dataset_open(j->ctx, &q, &j->data);
+    if (!status && j->score && r->task == GD_TASK_REGRESS && gd_size(j->data.y, 1) != r->outputs)
+        status = gd_fail(j->ctx, GD_SHAPE, "%s: %lld numbers a row, the model predicts %lld", q.target,
+                         (long long)gd_size(j->data.y, 1), (long long)r->outputs);
+    return status;
+}
+
+static gd_status prepare(job *j)
+{
+    gd_archive *archive = NULL;
+    int64_t threads = 0;
+    const char *device = gd__args_get(j->args, "device");
+    j->json = gd__args_has(j->args, "json");
+    j->score = gd__args_has(j->args, "score");
+    j->probabilities = gd__args_has(j->args, "probabilities");
+    j->out = gd__args_get(j->args, "out");
+    gd_status status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
+    if (!status && j->out && j->score)
+        status = gd_fail(j->ctx, GD_ARGUMENT, "predict: --score prints no predictions for --out");
+    if (!status && j->out) status = gd__check_output(j->ctx, j->out);
+    if (!status && !(j->device = gd_device_get(j->ctx, device ? device : "cpu"))) status = gd_error(j->ctx);
+    if (!status) status = gd__checkpoint_load(j->ctx, j->args->argument[0], &j->point, &archive);
+    gd_archive_free(archive);
+    if (!status && j->probabilities && j->point.recipe.task != GD_TASK_CLASSIFY)
+        status = gd_fail(j->ctx, GD_ARGUMENT,
+                         "predict: --probabilities is for classes, this model predicts numbers");
+    if (!status) status = gd__checkpoint_take_best(&j->point);
+    if (!status) status = gd__checkpoint_move(&j->point, j->device);
+    return status ? status : read_data(j);
+}
+
+/* ---- CSV ---- */
+
+/* A cell, quoted where it must be. */
+static void put_cell(gd_text *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n") && *text != ' ' && *text != '#') {
+        gd__text_add(out, text);
+        return;
+    }
+    gd__text_char(out, '"');
+    for (const char *s = text; *s; s++) {
+        if (*s == '"') gd__text_char(out, '"');
+        gd__text_char(out, *s);
+    }
+    gd__text_char(out, '"');
+}
+
+/* What predicted numbers are called: the target; a file's name says nothing about them. */
+static const char *column_name(const gd_recipe *r) { return r->features.count ? r->target : "prediction"; }
+
+static void csv_header(job *j)
+{
+    const gd_recipe *r = &j->point.recipe;
+    gd_text *out = &j->text;
+    put_cell(out, column_name(r));
+    if (r->task == GD_TASK_CLASSIFY) gd__text_add(out, ",probability");
+    for (int i = 0; i < r->classes.count && j->probabilities; i++) {
+        char name[300];
+        (void)snprintf(name, sizeof name, "p(%.250s)", r->classes.word[i]);
+        gd__text_char(out, ',');
+        put_cell(out, name);
+    }
+    for (int64_t k = 1; k < r->outputs && r->task == GD_TASK_REGRESS; k++) {
+        char name[300];
+        (void)snprintf(name, sizeof name, "%.250s_%lld", column_name(r), (long long)k + 1);
+        gd__text_char(out, ',');
+        put_cell(out, name);
+    }
+    gd__text_char(out, '\n');
+}
+
+static int64_t best_of(const double *v, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (v[i] > v[best]) best = i;
+    return best;
+}
+
+static void csv_row(job *j, const double *v)
+{
+    const gd_recipe *r = &j->point.recipe;
+    gd_text *out = &j->text;
+    if (r->task == GD_TASK_CLASSIFY) {
+        int64_t best = best_of(v, r->outputs);
+        put_cell(out, r->classes.word[best]);
+        gd__text_put(out, ",%.9g", v[best]);
+        for (int64_t i = 0; i < r->outputs && j->probabilities; i++) gd__text_put(out, ",%.9g", v[i]);
+    } else {
+        for (int64_t i = 0; i < r->outputs; i++) gd__text_put(out, "%s%.17g", i ? "," : "", v[i]);
+    }
+    gd__text_char(out, '\n');
+}
+
+/* ---- JSON ---- */
+
+static void json_header(job *j)
+{
+    const gd_recipe *r = &j->point.recipe;
+    gd__text_put(&j->text, "{\"task\": \"%s\", \"target\": ", gd__task_name(r->task));
+    gd__json_string(&j->text, column_name(r));
+    gd__text_add(&j->text, ", \"classes\": ");
+    gd__words_print(&j->text, &r->classes);
+    gd__text_add(&j->text, ", \"predictions\": [");
+}
+
+static void json_row(job *j, const double *v)
+{
+    const gd_recipe *r = &j->point.recipe;
+    gd_text *out = &j->text;
+    if (j->done) gd__text_add(out, ", ");
+    if (r->task == GD_TASK_CLASSIFY) {
+        int64_t best = best_of(v, r->outputs);
+        gd__text_add(out, "{\"class\": ");
+        gd__json_string(out, r->classes.word[best]);
+        gd__text_add(out, ", \"probability\": ");
+        gd__json_number(out, v[best]);
+        if (j->probabilities) gd__text_add(out, ", \"probabilities\": [");
+        for (int64_t i = 0; i < r->outputs && j->probabilities; i++) {
+            if (i) gd__text_add(out, ", ");
+            gd__json_number(out, v[i]);
+        }
+        gd__text_add(out, j->probabilities ? "]}" : "}");
+        return;
+    }
+    if (r->outputs > 1) gd__text_char(out, '[');
+    for (int64_t i = 0; i < r->outputs; i++) {
+        if (i) gd__text_add(out, ", ");
+        gd__json_number(out, v[i]);
+    }
+    if (r->outputs > 1) gd__text_char(out, ']');
+}
+
+/* ---- predicting ---- */
+
+/* Probabilities, or numbers in their own units, of some rows.  New, f64. */
+static gd_tensor *predict_rows(job *j, int64_t at, int64_t end)
+{
+    gd_checkpoint *c = &j->point;
+    gd_tensor *x = gd__scaling_apply(&c->input, gd_slice(j->data.x, "0", at, end, 1), c->recipe.dtype);
+    gd_tensor *out = gd__model_call(&c->model, gd_to_device(x, j->device), false);
+    out = gd_to_device(out, gd_device_get(j->ctx, "cpu"));
+    return c->recipe.task == GD_TASK_CLASSIFY ? gd_softmax(gd_cast(out, GD_F64), "1")
+                                              : gd__scaling_undo(&c->output, out);
+}
+
+static gd_status write_rows(job *j, int64_t at, int64_t end)
+{
+    int64_t outputs = j->point.recipe.outputs;
+    size_t bytes = (size_t)((end - at) * outputs) * sizeof(double);
+    double *values = gd__alloc(j->ctx, bytes);
+    if (!values) return GD_NOMEM;
+    gd_scope_begin(j->ctx);
+    gd_no_grad_begin(j->ctx);
+    gd_tensor *out = predict_rows(j, at, end);
+    gd_status status = out ? gd_read_f64(out, values, (end - at) * outputs) : gd_error(j->ctx);
+    gd_no_grad_end(j->ctx);
+    gd_scope_end(j->ctx);
+    for (int64_t i = 0; i < end - at && !status; i++) {
+        (j->json ? json_row : csv_row)(j, values + i * outputs);
+        j->done++;
+    }
+    gd__free(j->ctx, values, bytes);
+    return status ? status : j->text.failed ? GD_NOMEM : GD_OK;
+}
+
+static gd_status predict(job *j)
+{
+    gd_status status = GD_OK;
+    (j->json ? json_header : csv_header)(j);
+    for (int64_t at = 0; at < j->data.rows && !status; at += ROWS)
+        status = write_rows(j, at, at + ROWS < j->data.rows ? at + ROWS : j->data.rows);
+    if (j->json) gd__text_add(&j->text, "]}\n");
+    if (status) return status;
+    if (j->text.failed) return GD_NOMEM;
+    if (j->out) return gd__write_output(j->ctx, j->out, j->text.data, j->text.used);
+    j->cli->raw = !j->json;
+    gd__text_append(&j->cli->out, j->text.data, j->text.used);
+    return j->cli->out.failed ? GD_NOMEM : GD_OK;
+}
+
+/* ---- scoring ---- */
+
+static gd_status score(job *j)
+{
+    gd_checkpoint *c = &j->point;
+    bool classes = c->recipe.task == GD_TASK_CLASSIFY;
+    gd_metrics m;
+    gd_scope_begin(j->ctx);
+    gd_no_grad_begin(j->ctx);
+    gd_tensor *x = gd_to_device(gd__scaling_apply(&c->input, j->data.x, c->recipe.dtype), j->device);
+    gd_tensor *y = classes ? j->data.y : gd__scaling_apply(&c->output, j->data.y, c->recipe.dtype);
+    y = gd_to_device(y, j->device);
+    gd_status status = x && y ? gd__measure(c, x, y, &m) : gd_error(j->ctx);
+    gd_no_grad_end(j->ctx);
+    gd_scope_end(j->ctx);
+    if (status) return status;
+    gd_text *out = &j->cli->out;
+    double first = classes ? m.accuracy : m.rmse;
+    if (!j->json) {
+        gd__text_put(out, "%lld rows: loss %.6g, ", (long long)j->data.rows, m.loss);
+        if (classes)
+            gd__text_put(out, "accuracy %.2f %%\n", 100 * m.accuracy);
+        else
+            gd__text_put(out, "rmse %.6g, R2 %.6f\n", m.rmse, m.r2);
+        return GD_OK;
+    }
+    gd__text_put(out, "{\"rows\": %lld, \"loss\": ", (long long)j->data.rows);
+    gd__json_number(out, m.loss);
+    gd__text_add(out, classes ? ", \"accuracy\": " : ", \"rmse\": ");
+    gd__json_number(out, first);
+    if (!classes) {
+        gd__text_add(out, ", \"r2\": ");
+        gd__json_number(out, m.r2);
+    }
+    gd__text_add(out, "}\n");
+    return GD_OK;
+}
+
+static int run(gd_cli *cli, const gd_args *args)
+{
+    job j = {
+        .cli = cli, .ctx = cli->ctx, .args = args, .point = {.ctx = cli->ctx}, .data = {.ctx = cli->ctx}};
+    j.text = gd__text(cli->ctx);
+    gd_status status = prepare(&j);
+    if (!status) {
+        cli->running = true;
+        status = j.score ? score(&j) : predict(&j);
+    }
+    gd__text_free(&j.text);
+    gd__dataset_close(&j.data);
+    gd__checkpoint_close(&j.point);
+    return gd__cli_code(cli, status);
+}
+
+const gd_command gd__command_predict = {
+    .name = "predict",
+    .summary = "Predict with a model that gradus train made.",
+    .arguments = "MODEL.safetensors DATA",
+    .description =
+        "Reads model, standardisation and classes from the file. A table must have the columns the model was trained on, in "
+        "any order; others are ignored. Writes one CSV line a row: the class and its probability, or the number.",
+    .options = options,
+    .examples = "gradus predict flowers.safetensors examples/data/flowers.csv --out kinds.csv\n"
+                "gradus predict flowers.safetensors examples/data/flowers.csv --score\n",
+    .least = 2,
+    .most = 2,
+    .reads_from = 1,
+    .run = run,
+};

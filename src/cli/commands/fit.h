@@ -1,0 +1,52 @@
+/* gradus fit, in parts: cmd_fit.c reads and fits, fit_report.c prints, fit_draw.c draws. */
+#ifndef GD_CLI_COMMANDS_FIT_H
+#define GD_CLI_COMMANDS_FIT_H
+
+#include "cli/commands/bound.h"
+#include "cli/cli.h"
+#include "cli/data/dataset.h"
+#include "cli/commands/problem.h"
+#include "cli/data/trace.h"
+#include "gradus/solve.h"
+
+#define GD_FIT_PARAMS 256 /* the most parameters */
+
+typedef struct gd_fit_job {
+    gd_cli *cli;
+    const gd_args *args;
+    gd_ctx *ctx;
+    gd_csv *csv;
+    gd_expr *model;
+    const char **name; /* parameters, then columns */
+    gd_tensor **value; /* what the model sees: parameters, columns */
+    gd_tensor **param; /* owned */
+    gd_tensor **free;  /* what a chain changes instead of bounded parameters; NULL without one */
+    gd_bound *bound;
+    bool bounded;
+    int64_t elements; /* of all parameters */
+    /* values, bounds, standard errors (NAN: none), at an active bound, not determined: [elements] each; intervals: [elements,
+     * 2]; one block */
+    double *x, *low, *high, *error, *active, *flat, *interval;
+    int64_t weightless, steps; /* rows left out; the most steps */
+    int params, names;
+    size_t name_bytes, bound_bytes;
+    gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
+    gd_fit_result fit;
+    gd_meter meter;
+    double t, r2;
+    const char *plot, *out;
+    gd_link *chain; /* NULL: Levenberg-Marquardt */
+} gd_fit_job;
+
+/* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
+gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params);
+
+/* Why it stopped, in words; borrowed from the job, or static. */
+const char *gd__fit_stop_text(const gd_fit_job *j);
+void gd__fit_print_table(gd_fit_job *j);
+void gd__fit_print_json(gd_fit_job *j);
+
+/* To job->plot: over one column a curve with its band, else measured over fitted values. */
+GD_NODISCARD gd_status gd__fit_draw(gd_fit_job *j);
+
+#endif

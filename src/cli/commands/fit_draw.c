@@ -1,0 +1,105 @@
+/* What gradus fit draws. */
+#include "cli/commands/fit.h"
+#include "gradus/autograd.h"
+
+#include <math.h>
+
+#define CURVE 241 /* points of a drawn curve */
+
+/* The only column that the model uses; -1 if there are none or several. */
+static int only_column(const gd_fit_job *j)
+{
+    int found = -1;
+    for (int i = j->params; i < j->names; i++) {
+        if (!gd__expr_uses(j->model, i)) continue;
+        if (found >= 0) return -1;
+        found = i;
+    }
+    return found;
+}
+
+static gd_tensor *curve_of(void *user, gd_tensor *const *inputs, int count)
+{
+    gd_fit_job *j = user;
+    (void)count;
+    return gd_reshape(gd__fit_model(j, inputs), 1, (int64_t[]){-1});
+}
+
+/* Half the width of the band of the curve: t times the root of g C g', with g the derivatives of each point. */
+static gd_status band(gd_fit_job *j, double *half)
+{
+    gd_tensor *jacobian[GD_FIT_PARAMS] = {NULL}, *flat[GD_FIT_PARAMS];
+    gd_status status = gd_jacobian(curve_of, j, j->param, j->params, jacobian);
+    for (int i = 0; i < j->params && !status; i++)
+        flat[i] = gd_reshape(jacobian[i], 2, (int64_t[]){CURVE, gd_numel(j->param[i])});
+    if (status) return status;
+    gd_tensor *g = gd_cat(flat, j->params, "1");
+    gd_tensor *spread = gd_sqrt(gd_sum(gd_mul(gd_matmul(g, j->fit.covariance), g), "1", false));
+    if (!spread) return gd_error(j->ctx);
+    status = gd_read_f64(spread, half, CURVE);
+    for (int i = 0; i < CURVE && !status; i++) {
+        half[i] *= j->t;
+        if (!isfinite(half[i])) status = GD_VALUE; /* parameters that are not determined: no band */
+    }
+    return status;
+}
+
+/* The curve over the range of the one column, with its band, under the points. */
+static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
+{
+    double xs[CURVE], ys[CURVE], half[CURVE], low[CURVE], high[CURVE];
+    gd_tensor *data = j->value[x];
+    const double *v = gd_data(data);
+    double first = INFINITY, last = -INFINITY;
+    for (int64_t i = 0; i < gd_numel(data); i++) first = fmin(first, v[i]), last = fmax(last, v[i]);
+    gd_scope_begin(j->ctx);
+    j->value[x] = gd_linspace(j->ctx, GD_F64, first, last, CURVE);
+    gd__expr_forget(j->model);
+    gd_tensor *curve = j->value[x] ? gd__fit_model(j, j->param) : NULL;
+    gd_status status = curve ? gd_read_f64(j->value[x], xs, CURVE) : gd_error(j->ctx);
+    if (!status) status = gd_read_f64(curve, ys, CURVE);
+    bool has_band = !status && j->fit.covariance && isfinite(j->t) && band(j, half) == GD_OK;
+    if (!status && !has_band) gd_clear_error(j->ctx);
+    for (int i = 0; i < CURVE && has_band; i++) low[i] = ys[i] - half[i], high[i] = ys[i] + half[i];
+    gd__expr_forget(j->model);
+    j->value[x] = data;
+    gd_scope_end(j->ctx);
+    if (status) return status;
+    if (has_band) gd__plot_band(plot, "95 % band of the curve", xs, low, high, CURVE);
+    gd__plot_line(plot, "fit", xs, ys, CURVE);
+    gd__plot_points(plot, "data", v, gd_data(j->y), (size_t)gd_numel(j->y));
+    return GD_OK;
+}
+
+/* Several columns: measured over fitted values, with the line where they agree. */
+static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot)
+{
+    int64_t rows = gd_numel(j->y);
+    double ends[2] = {INFINITY, -INFINITY};
+    const double *y = gd_data(j->y);
+    gd_scope_begin(j->ctx);
+    gd_no_grad_begin(j->ctx);
+    gd_tensor *fitted = gd_copy(gd_expand(gd__fit_model(j, j->param), 1, (int64_t[]){rows}));
+    gd_no_grad_end(j->ctx);
+    if (fitted) {
+        const double *f = gd_data(fitted);
+        for (int64_t i = 0; i < rows; i++)
+            ends[0] = fmin(ends[0], fmin(y[i], f[i])), ends[1] = fmax(ends[1], fmax(y[i], f[i]));
+        gd__plot_line(plot, "agreement", ends, ends, 2);
+        gd__plot_points(plot, "data", f, y, (size_t)rows);
+    }
+    gd_scope_end(j->ctx);
+    return fitted ? GD_OK : gd_error(j->ctx);
+}
+
+gd_status gd__fit_draw(gd_fit_job *j)
+{
+    int x = only_column(j);
+    const char *y = gd__args_get(j->args, "y");
+    gd_plot *plot = gd__plot_new(j->ctx, j->args->argument[0], x >= 0 ? j->name[x] : "fitted", y ? y : "y");
+    if (!plot) return GD_NOMEM;
+    gd_status status = x >= 0 ? draw_curve(j, plot, x) : draw_agreement(j, plot);
+    if (!status) status = gd__plot_save(plot, j->plot, false);
+    gd__plot_free(plot);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* A problem of the command line: an expression in parameters and data. */
+#ifndef GD_CLI_COMMANDS_PROBLEM_H
+#define GD_CLI_COMMANDS_PROBLEM_H
+
+#include "cli/args.h"
+#include "cli/expr/expr.h"
+#include "cli/plot/plot.h"
+
+/* The options that describe one, for the tables of the commands. */
+#define GD_DATA_OPTIONS                                                        \
+    GD_VALUES("data", "a constant of the expression; values as for --param"),  \
+        GD_OPTION("dtype", "f32|f64", "number type of the computation (f64)"), \
+        GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),                \
+        GD_OPTION("seed", "N", "of the random numbers (0)"),                   \
+        GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it")
+#define GD_PARAM_OPTION                                                                                    \
+    GD_VALUES("param",                                                                                     \
+              "a parameter and where it starts: a number, [1, 2], [[1, 2], [3, 4]], zeros(3,4), ones(3), " \
+              "0.1*randn(3,4), @file.npy, @file.csv:column, @file.safetensors:name")
+
+typedef struct gd_problem {
+    gd_ctx *ctx;
+    gd_expr *expr;
+    const char **name; /* parameters first, then data; interned */
+    gd_tensor **value;
+    int count, params;
+    size_t bytes;
+    gd_dtype dtype;
+    gd_device *device;
+} gd_problem;
+
+/* Reads --param, --data, --dtype, --device and --seed of args.  params: what to use in place of --param ("p=[0,0]", ...), or
+ * NULL.  gd__problem_close also after a failure. */
+GD_NODISCARD gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, const char *expr,
+                                        const char *const *params, int count);
+void gd__problem_close(gd_problem *p);
+
+/* The value of the expression.  New. */
+gd_tensor *gd__problem_value(gd_problem *p);
+/* A value as a loss: itself where it is one number, the sum of the squares of a vector.  New. */
+gd_tensor *gd__problem_loss_of(gd_tensor *value);
+gd_tensor *gd__problem_loss(gd_problem *p);
+
+/* Are there two numbers among all parameters?  Then their names, as "x" or "p[0]". */
+bool gd__problem_is_plane(const gd_problem *p, char axis[2][80]);
+/* Adds contours of the loss over box x0 x1 y0 y1 to a plot; the parameters are as before afterwards. */
+GD_NODISCARD gd_status gd__problem_contours(gd_problem *p, gd_plot *plot, const double box[4]);
+/* A box around points with space, never flat. */
+void gd__plane_box(const double *x, const double *y, size_t count, double box[4]);
+
+#endif

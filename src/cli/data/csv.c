@@ -1,0 +1,503 @@
+/* Reading CSV; see csv.h.
+ *
+ * A scan walks over the bytes and writes each cell back in place, unquoted and ended by a NUL (it is never longer than it
+ * was), so a cell is an offset:
+ *
+ *   x;"a ""b""";3\r\n        becomes        x\0a "b"\0...3\0 */
+#include "cli/data/csv.h"
+#include "base/number.h"
+#include "cli/data/gzip.h"
+#include "cli/text.h"
+#include "cli/words.h"
+#include "base/suggest.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_FILE    ((uint64_t)1 << 36)
+#define MAX_COLUMNS 1000000
+
+struct gd_csv {
+    gd_ctx *ctx;
+    char *source;
+    char *data; /* the cells, with one NUL more than there were bytes */
+    size_t block;
+    size_t *cell; /* offsets into data, row after row */
+    size_t cells, cell_bytes;
+    int64_t *line; /* of each row */
+    size_t lines, line_bytes;
+    const char **name; /* of the columns; interned or in data */
+    size_t name_bytes;
+    gd_name_index index; /* of the names */
+    int columns;
+};
+
+/* ---- scanning ---- */
+
+typedef struct scan {
+    gd_csv *csv;
+    char *data;
+    size_t at, end;
+    int64_t line;
+    char separator;
+    bool more; /* another cell follows on the line */
+} scan;
+
+static gd_status GD_PRINTF(3, 4) bad(const gd_csv *csv, int64_t line, const char *format, ...);
+
+static gd_status bad(const gd_csv *csv, int64_t line, const char *format, ...)
+{
+    char text[300];
+    va_list args;
+    va_start(args, format);
+    (void)gd__vformat(text, sizeof text, format, args);
+    va_end(args);
+    return gd_fail(csv->ctx, GD_FORMAT, "%s: line %lld: %s", csv->source, (long long)line, text);
+}
+
+static gd_status grow(gd_ctx *ctx, void *array, size_t *bytes, size_t need)
+{
+    void **block = array;
+    if (need <= *bytes) return GD_OK;
+    size_t grown = *bytes < 1024 ? 2048 : *bytes + *bytes / 2;
+    if (grown < need) grown = need;
+    void *next = gd__realloc(ctx, *block, *bytes, grown);
+    if (!next) return GD_NOMEM;
+    *block = next;
+    *bytes = grown;
+    return GD_OK;
+}
+
+static gd_status add_cell(gd_csv *csv, size_t offset)
+{
+    gd_status status = grow(csv->ctx, &csv->cell, &csv->cell_bytes, (csv->cells + 1) * sizeof *csv->cell);
+    if (!status) csv->cell[csv->cells++] = offset;
+    return status;
+}
+
+static gd_status add_line(gd_csv *csv, int64_t line)
+{
+    gd_status status = grow(csv->ctx, &csv->line, &csv->line_bytes, (csv->lines + 1) * sizeof *csv->line);
+    if (!status) csv->line[csv->lines++] = line;
+    return status;
+}
+
+static bool at_line_end(const scan *s)
+{
+    if (s->at >= s->end || s->data[s->at] == '\n') return true;
+    return s->data[s->at] == '\r' && (s->at + 1 >= s->end || s->data[s->at + 1] == '\n');
+}
+
+static void pass_line_end(scan *s)
+{
+    if (s->at < s->end && s->data[s->at] == '\r') s->at++;
+    if (s->at < s->end && s->data[s->at] == '\n') s->at++;
+    s->line++;
+}
+
+static void skip_blanks(scan *s)
+{
+    while (s->at < s->end && (s->data[s->at] == ' ' || s->data[s->at] == '\t') &&
+           s->data[s->at] != s->separator)
+        s->at++;
+}
+
+/* The text between quotes moves down onto the opening one, at s->at; *end is its new end, s->at is left behind the closing
+ * quote. */
+static gd_status unquote(scan *s, size_t *end)
+{
+    size_t out = s->at;
+    int64_t begin = s->line;
+    for (s->at++; s->at < s->end; s->at++) {
+        if (s->data[s->at] == '"') {
+            s->at++;
+            if (s->at >= s->end || s->data[s->at] != '"') {
+                *end = out;
+                return GD_OK;
+            }
+        } else if (s->data[s->at] == '\n') {
+            s->line++;
+        }
+        s->data[out++] = s->data[s->at];
+    }
+    return bad(s->csv, begin, "a quote is never closed");
+}
+
+/* One cell and what ends it. */
+static gd_status read_cell(scan *s)
+{
+    skip_blanks(s);
+    size_t begin = s->at, end = s->at;
+    if (s->at < s->end && s->data[s->at] == '"') {
+        gd_status status = unquote(s, &end);
+        if (status) return status;
+        skip_blanks(s);
+        if (!at_line_end(s) && s->data[s->at] != s->separator)
+            return bad(s->csv, s->line, "text follows a closing quote");
+    } else {
+        while (!at_line_end(s) && s->data[s->at] != s->separator) s->at++;
+        for (end = s->at; end > begin && (s->data[end - 1] == ' ' || s->data[end - 1] == '\t');) end--;
+    }
+    /* the NUL may fall on the separator, so that is passed first */
+    s->more = !at_line_end(s);
+    if (s->more)
+        s->at++;
+    else
+        pass_line_end(s);
+    s->data[end] = 0;
+    return add_cell(s->csv, begin);
+}
+
+/* Nothing but spaces up to the end of the line?  Then it is passed. */
+static bool empty_line(scan *s)
+{
+    scan look = *s;
+    skip_blanks(&look);
+    if (!at_line_end(&look)) return false;
+    pass_line_end(&look);
+    *s = look;
+    return true;
+}
+
+static gd_status read_row(scan *s)
+{
+    gd_csv *csv = s->csv;
+    size_t first = csv->cells;
+    int64_t line = s->line;
+    gd_status status = add_line(csv, line);
+    do {
+        if (!status) status = read_cell(s);
+        if (!status && csv->cells - first > MAX_COLUMNS)
+            return bad(csv, line, "more than %d cells", MAX_COLUMNS);
+    } while (!status && s->more);
+    if (status) return status;
+    size_t count = csv->cells - first;
+    if (csv->columns == 0) csv->columns = (int)count;
+    if (count != (size_t)csv->columns)
+        return bad(csv, line, "%zu cell%s, but line %lld has %d", count, count == 1 ? "" : "s",
+                   (long long)csv->line[0], csv->columns);
+    return GD_OK;
+}
+
+/* ---- the first line ---- */
+
+/* The most frequent of , ; and tab outside quotes on the line at s->at; a comma where there is none. */
+static char find_separator(const scan *s)
+{
+    size_t count[3] = {0};
+    bool in_quotes = false;
+    for (size_t i = s->at; i < s->end && (in_quotes || s->data[i] != '\n'); i++) {
+        char c = s->data[i];
+        if (c == '"') in_quotes = !in_quotes;
+        if (!in_quotes) count[0] += c == ',', count[1] += c == ';', count[2] += c == '\t';
+    }
+    return count[1] > count[0] && count[1] >= count[2] ? ';' : count[2] > count[0] ? '\t' : ',';
+}
+
+/* Line ends that other programs write; what is no text at all is refused. */
+static gd_status prepare(scan *s)
+{
+    const char *nul = memchr(s->data, 0, s->end);
+    if (nul) {
+        int64_t line = 1;
+        for (const char *c = s->data; c < nul; c++) line += *c == '\n';
+        return bad(s->csv, line, "a zero byte: this is not a text file");
+    }
+    if (!memchr(s->data, '\n', s->end))
+        for (size_t i = 0; i < s->end; i++)
+            if (s->data[i] == '\r') s->data[i] = '\n';
+    return GD_OK;
+}
+
+/* Empty lines and comments before the first row. */
+static void skip_preamble(scan *s)
+{
+    while (s->at < s->end) {
+        if (s->data[s->at] == '#') {
+            while (!at_line_end(s)) s->at++;
+            pass_line_end(s);
+        } else if (!empty_line(s)) {
+            break;
+        }
+    }
+}
+
+/* Names from the first row, which is then taken away, or c1, c2, ... */
+static gd_status name_columns(gd_csv *csv, bool header)
+{
+    csv->name_bytes = (size_t)csv->columns * sizeof *csv->name;
+    csv->name = gd__alloc(csv->ctx, csv->name_bytes);
+    if (!csv->name) return GD_NOMEM;
+    for (int i = 0; i < csv->columns; i++) {
+        char text[24];
+        int length = snprintf(text, sizeof text, "c%d", i + 1);
+        csv->name[i] = header ? csv->data + csv->cell[i] : gd__intern(csv->ctx, text, (size_t)length);
+        if (!csv->name[i]) return GD_NOMEM;
+    }
+    return gd__name_index_build(csv->ctx, csv->name, csv->columns, &csv->index);
+}
+
+/* Every cell is UTF-8: other bytes would all look the same to whoever reads the result. */
+static gd_status check_utf8(const gd_csv *csv, const gd_csv_options *options)
+{
+    for (size_t i = 0; i < csv->cells; i++) {
+        const char *s = csv->data + csv->cell[i];
+        size_t length = 1;
+        while (*s && (length = gd__utf8_length(s))) s += length;
+        if (length) continue;
+        size_t row = i / (size_t)csv->columns, column = i % (size_t)csv->columns;
+        char name[80];
+        bool header = row == 0 && !options->no_header;
+        if (header)
+            (void)snprintf(name, sizeof name, "%zu", column + 1);
+        else
+            (void)snprintf(name, sizeof name, "'%.60s'", csv->name[column]);
+        return gd_fail(
+            csv->ctx, GD_FORMAT,
+            "%s: line %lld, column %s: byte 0x%02X is not UTF-8; --encoding latin1 or windows-1252 may "
+            "be what it is",
+            csv->source, (long long)csv->line[row], name, (unsigned)(unsigned char)*s);
+    }
+    return GD_OK;
+}
+
+static bool is_ascii(const char *data, size_t size)
+{
+    uint64_t all = 0, word;
+    size_t i = 0;
+    for (; i + sizeof word <= size; i += sizeof word) {
+        memcpy(&word, data + i, sizeof word);
+        all |= word;
+    }
+    for (; i < size; i++) all |= (unsigned char)data[i];
+    return !(all & UINT64_C(0x8080808080808080));
+}
+
+static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *options)
+{
+    scan s = {.csv = csv, .data = csv->data, .end = size, .line = 1, .separator = options->separator};
+    gd_status status = prepare(&s);
+    if (status) return status;
+    bool ascii = is_ascii(csv->data, size);
+    skip_preamble(&s);
+    if (s.at >= s.end) return gd_fail(csv->ctx, GD_FORMAT, "%s: the file is empty", csv->source);
+    if (!s.separator) s.separator = find_separator(&s);
+    status = read_row(&s);
+    if (!status) status = name_columns(csv, !options->no_header);
+    while (!status && s.at < s.end)
+        if (!empty_line(&s)) status = read_row(&s);
+    return status || ascii ? status : check_utf8(csv, options);
+}
+
+/* ---- making ---- */
+
+/* The rows of a block of UTF-8, which it takes over, also when it fails. */
+static gd_csv *parse_text(gd_ctx *ctx, const char *source, char *data, size_t size, size_t block,
+                          const gd_csv_options *options)
+{
+    gd_csv *csv = gd__calloc(ctx, sizeof *csv);
+    if (!csv) {
+        gd__free(ctx, data, block);
+        return NULL;
+    }
+    csv->ctx = ctx;
+    csv->data = data;
+    csv->block = block;
+    csv->source = gd__strdup(ctx, source);
+    if (csv->source && scan_all(csv, size, options) == GD_OK) {
+        /* rows of the header: its cells stay in front, so rows are counted from behind it */
+        if (!options->no_header) {
+            csv->cells -= (size_t)csv->columns;
+            csv->lines--;
+            memmove(csv->cell, csv->cell + csv->columns, csv->cells * sizeof *csv->cell);
+            memmove(csv->line, csv->line + 1, csv->lines * sizeof *csv->line);
+        }
+        return csv;
+    }
+    gd__csv_free(csv);
+    return NULL;
+}
+
+static gd_csv *parse_block(gd_ctx *ctx, const char *source, char *data, size_t size, size_t block,
+                           const gd_csv_options *options)
+{
+    static const gd_csv_options defaults;
+    if (!options) options = &defaults;
+    if (!gd__to_utf8(ctx, source, options->encoding, &data, &size, &block))
+        return parse_text(ctx, source, data, size, block, options);
+    gd__free(ctx, data, block);
+    return NULL;
+}
+
+gd_csv *gd__csv_parse(gd_ctx *ctx, const char *source, const void *data, size_t size,
+                      const gd_csv_options *options)
+{
+    char *copy = gd__alloc(ctx, size + 1);
+    if (!copy) return NULL;
+    if (size) memcpy(copy, data, size);
+    copy[size] = 0;
+    return parse_block(ctx, source, copy, size, size + 1, options);
+}
+
+gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *options)
+{
+    char *data;
+    size_t size, block;
+    if (gd__read_unpacked(ctx, path, MAX_FILE, NULL, &data, &size, &block)) return NULL;
+    return parse_block(ctx, !strcmp(path, "-") ? "standard input" : path, data, size, block, options);
+}
+
+void gd__csv_free(gd_csv *csv)
+{
+    if (!csv) return;
+    gd__strfree(csv->ctx, csv->source);
+    gd__free(csv->ctx, csv->data, csv->block);
+    gd__free(csv->ctx, csv->cell, csv->cell_bytes);
+    gd__free(csv->ctx, csv->line, csv->line_bytes);
+    gd__free(csv->ctx, csv->name, csv->name_bytes);
+    gd__name_index_free(csv->ctx, &csv->index);
+    gd__free(csv->ctx, csv, sizeof *csv);
+}
+
+/* ---- looking ---- */
+
+int64_t gd__csv_rows(const gd_csv *csv) { return (int64_t)csv->lines; }
+int gd__csv_columns(const gd_csv *csv) { return csv->columns; }
+const char *gd__csv_name(const gd_csv *csv, int column) { return csv->name[column]; }
+const char *gd__csv_source(const gd_csv *csv) { return csv->source; }
+int64_t gd__csv_line(const gd_csv *csv, int64_t row) { return csv->line[row]; }
+
+const char *gd__csv_cell(const gd_csv *csv, int64_t row, int column)
+{
+    return csv->data + csv->cell[(size_t)row * (size_t)csv->columns + (size_t)column];
+}
+
+int gd__csv_find(const gd_csv *csv, const char *name)
+{
+    return gd__name_index_find(&csv->index, csv->name, name);
+}
+
+static gd_status called_twice(const gd_csv *csv, int column)
+{
+    const char *name = csv->name[column];
+    return *name ? gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns are called '%.60s'", csv->source, name)
+                 : gd_fail(csv->ctx, GD_ARGUMENT, "%s: two columns have no name", csv->source);
+}
+
+gd_status gd__csv_check_names(const gd_csv *csv)
+{
+    return csv->index.first_again < 0 ? GD_OK : called_twice(csv, csv->index.first_again);
+}
+
+/* "a, b, c" or "a, b, c and 20 more", for messages. */
+static void list_names(const gd_csv *csv, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < csv->columns; i++) {
+        if (used > size / 2) {
+            (void)snprintf(out + used, size - used, " and %d more", csv->columns - i);
+            return;
+        }
+        int n = snprintf(out + used, size - used, "%s%.40s", i ? ", " : "", csv->name[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static bool header_is_numbers(const gd_csv *csv)
+{
+    double value;
+    for (int i = 0; i < csv->columns; i++)
+        if (!gd__is_number(csv->name[i], strlen(csv->name[i]), true, &value)) return false;
+    return true;
+}
+
+int gd__csv_column(const gd_csv *csv, const char *name)
+{
+    int found = gd__csv_find(csv, name);
+    if (found >= 0 && gd__name_index_is_twice(&csv->index, csv->name, name)) {
+        (void)called_twice(csv, found);
+        return -1;
+    }
+    if (found >= 0) return found;
+    gd_suggest nearest = gd__suggest(name, strlen(name));
+    for (int i = 0; i < csv->columns; i++) gd__suggest_try(&nearest, csv->name[i]);
+    char hint[GD_HINT_SIZE], names[240];
+    list_names(csv, names, sizeof names);
+    (void)gd_fail(csv->ctx, GD_ARGUMENT, "%s: no column '%.60s'%s%sthe columns are %s%s", csv->source, name,
+                  gd__suggest_hint(&nearest, hint), nearest.best ? " (" : ", ", names,
+                  nearest.best             ? ")"
+                  : header_is_numbers(csv) ? " (numbers: --no-header if the first line is data)"
+                                           : "");
+    return -1;
+}
+
+/* ---- numbers ---- */
+
+static bool is_missing(const char *cell)
+{
+    static const char *const words[] = {"", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "-nan"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(cell, words[i])) return true;
+    return false;
+}
+
+/* 1: a number; 0: missing; -1: neither. */
+static int cell_number(const char *cell, double *value)
+{
+    if (gd__is_number(cell, strlen(cell), true, value)) return isnan(*value) ? 0 : 1;
+    *value = NAN;
+    return is_missing(cell) ? 0 : -1;
+}
+
+static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind)
+{
+    const char *cell = gd__csv_cell(csv, row, column);
+    const char *comma = kind < 0 ? strchr(cell, ',') : NULL;
+    return gd_fail(csv->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %s%.60s%s%s", csv->source,
+                   (long long)csv->line[row], csv->name[column], *cell ? "'" : "",
+                   *cell ? cell : "the cell is empty",
+                   !*cell      ? ""
+                   : kind < 0  ? "' is not a number"
+                   : kind == 0 ? "' stands for a missing number"
+                               : "' is not finite",
+                   comma ? " (decimals are written with a point)" : "");
+}
+
+gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out)
+{
+    for (int64_t row = 0; row < gd__csv_rows(csv); row++) {
+        int kind = cell_number(gd__csv_cell(csv, row, column), &out[row]);
+        if (kind == 1 && isfinite(out[row])) continue;
+        if (kind < 0 || !missing) return cell_error(csv, row, column, kind);
+    }
+    return GD_OK;
+}
+
+bool gd__csv_is_numeric(const gd_csv *csv, int column)
+{
+    double value;
+    for (int64_t row = 0; row < gd__csv_rows(csv); row++)
+        if (cell_number(gd__csv_cell(csv, row, column), &value) < 0) return false;
+    return true;
+}
+
+gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count)
+{
+    int64_t rows = gd__csv_rows(csv);
+    size_t bytes = (size_t)(rows ? rows : 1) * sizeof(double);
+    double *values = gd__alloc(csv->ctx, bytes);
+    gd_tensor *t = values ? gd_empty(csv->ctx, GD_F64, 2, (int64_t[]){rows, count}) : NULL;
+    gd_status status = t ? GD_OK : GD_NOMEM;
+    double *data = t ? gd_data_mut(t) : NULL;
+    for (int i = 0; i < count && !status; i++) {
+        status = gd__csv_numbers(csv, columns ? columns[i] : i, false, values);
+        for (int64_t row = 0; row < rows && !status; row++) data[row * count + i] = values[row];
+    }
+    gd__free(csv->ctx, values, bytes);
+    if (!status) return t;
+    gd_release(t);
+    return NULL;
+}

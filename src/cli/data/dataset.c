@@ -1,0 +1,359 @@
+/* Reading data sets; see dataset.h. */
+#include "cli/data/dataset.h"
+#include "cli/data/idx.h"
+#include "cli/data/value.h"
+#include "file/file.h"
+#include "file/safetensors.h"
+#include "optim/text/scan.h"
+#include "base/suggest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CLASSES 100000
+
+/* ---- classes ---- */
+
+typedef struct label {
+    const char *text; /* NULL: a number */
+    double value;
+    int64_t row;
+} label;
+
+static int compare_labels(const void *a, const void *b)
+{
+    const label *x = a, *y = b;
+    if (x->text) return strcmp(x->text, y->text);
+    return x->value < y->value ? -1 : x->value > y->value;
+}
+
+static const char *label_name(const label *l, char out[GD_NUMBER_SIZE])
+{
+    return l->text ? l->text : gd__number_text(l->value, out);
+}
+
+/* A class that training did not see. */
+static gd_status unknown_class(gd_dataset *d, const char *source, const char *name)
+{
+    gd_suggest nearest = gd__suggest(name, strlen(name));
+    for (int i = 0; i < d->classes.count; i++) gd__suggest_try(&nearest, d->classes.word[i]);
+    char hint[GD_HINT_SIZE];
+    return gd_fail(d->ctx, GD_FORMAT, "%s: the model knows no class '%.60s'%s", source, name,
+                   gd__suggest_hint(&nearest, hint));
+}
+
+/* Gives every sorted label its class: the next one found, or its place among those known. */
+static gd_status number_labels(gd_dataset *d, const char *source, const label *sorted,
+                               const gd_name_index *known, int64_t *out)
+{
+    int found = -1;
+    gd_status status = GD_OK;
+    for (int64_t i = 0; i < d->rows && !status; i++) {
+        if (i == 0 || compare_labels(&sorted[i - 1], &sorted[i]) != 0) {
+            char number[GD_NUMBER_SIZE];
+            const char *name = label_name(&sorted[i], number);
+            found = known ? gd__name_index_find(known, d->classes.word, name) : d->classes.count;
+            if (found < 0) return unknown_class(d, source, name);
+            if (!known) status = gd__words_add(d->ctx, &d->classes, name, strlen(name));
+            if (d->classes.count > MAX_CLASSES)
+                return gd_fail(d->ctx, GD_FORMAT, "%s: more than %d classes", source, MAX_CLASSES);
+        }
+        out[sorted[i].row] = found;
+    }
+    return status;
+}
+
+/* Makes y of labels, which it sorts. */
+static gd_status set_classes(gd_dataset *d, const char *source, label *labels, bool known)
+{
+    qsort(labels, (size_t)d->rows, sizeof *labels, compare_labels);
+    d->y = gd_empty(d->ctx, GD_I64, 1, (int64_t[]){d->rows});
+    gd_name_index index = {.first_again = -1};
+    gd_status status = d->y ? GD_OK : gd_error(d->ctx);
+    if (!status && known) status = gd__name_index_build(d->ctx, d->classes.word, d->classes.count, &index);
+    if (!status) status = number_labels(d, source, labels, known ? &index : NULL, gd_data_mut(d->y));
+    gd__name_index_free(d->ctx, &index);
+    if (!status && d->classes.count < 2)
+        status = gd_fail(d->ctx, GD_FORMAT, "%s: every row is of class '%.60s': nothing to tell apart",
+                         source, d->classes.word[0]);
+    return status;
+}
+
+static gd_status label_all(gd_dataset *d, const char *source, const double *values,
+                           const char *(*text)(void *user, int64_t row), void *user, bool known)
+{
+    label *labels = gd__alloc_array(d->ctx, (size_t)d->rows, sizeof *labels);
+    if (!labels) return gd_error(d->ctx);
+    for (int64_t i = 0; i < d->rows; i++)
+        labels[i] = (label){.text = text ? text(user, i) : NULL, .value = values ? values[i] : 0, .row = i};
+    gd_status status = set_classes(d, source, labels, known);
+    gd__free(d->ctx, labels, (size_t)d->rows * sizeof *labels);
+    return status;
+}
+
+/* ---- tables ---- */
+
+typedef struct table {
+    gd_csv *csv;
+    int target, *feature; /* columns; target -1: none */
+    int features;
+    size_t feature_bytes;
+} table;
+
+/* Is the first cell of a column no number?  Then the column is text; otherwise a later one that is none is a mistake. */
+static bool begins_with_text(const gd_csv *csv, int column)
+{
+    const char *first = gd__csv_cell(csv, 0, column);
+    double value;
+    return *first && !gd__is_number(first, strlen(first), true, &value);
+}
+
+/* The columns asked for, in that order. */
+static gd_status find_wanted(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    for (int i = 0; i < q->features->count; i++) {
+        t->feature[i] = gd__csv_column(t->csv, q->features->word[i]);
+        if (t->feature[i] < 0) return gd_error(d->ctx);
+        if (t->feature[i] == t->target)
+            return gd_fail(d->ctx, GD_ARGUMENT, "%s: column '%.60s' is feature and target", q->path,
+                           q->features->word[i]);
+    }
+    t->features = q->features->count;
+    return GD_OK;
+}
+
+/* All columns but the target and those ignored.  Numbers must be told apart by their names afterwards. */
+static gd_status find_others(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    int columns = gd__csv_columns(t->csv);
+    bool *ignored = gd__calloc(d->ctx, (size_t)columns * sizeof *ignored);
+    gd_status status = ignored ? gd__csv_check_names(t->csv) : GD_NOMEM;
+    for (int i = 0; q->ignored && i < q->ignored->count && !status; i++)
+        ignored[gd__csv_find(t->csv, q->ignored->word[i])] = true;
+    for (int i = 0; i < columns && !status; i++)
+        if (i != t->target && !ignored[i]) t->feature[t->features++] = i;
+    for (int i = 0; i < t->features && !status; i++) {
+        const char *name = gd__csv_name(t->csv, t->feature[i]);
+        if (begins_with_text(t->csv, t->feature[i]))
+            status = gd_fail(d->ctx, GD_FORMAT,
+                             "%s: column '%.60s' holds text; leave it out with --ignore '%.60s'", q->path,
+                             name, name);
+    }
+    gd__free(d->ctx, ignored, (size_t)columns * sizeof *ignored);
+    return status;
+}
+
+static gd_status find_columns(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    for (int i = 0; q->ignored && i < q->ignored->count; i++)
+        if (gd__csv_column(t->csv, q->ignored->word[i]) < 0) return gd_error(d->ctx);
+    bool wanted = q->features && q->features->count;
+    gd_status status = wanted ? find_wanted(d, q, t) : find_others(d, q, t);
+    if (!status && !t->features)
+        status = gd_fail(d->ctx, GD_ARGUMENT, "%s: no column is left to learn from", q->path);
+    for (int i = 0; i < t->features && !status; i++) {
+        const char *name = gd__csv_name(t->csv, t->feature[i]);
+        status = gd__words_add(d->ctx, &d->features, name, strlen(name));
+    }
+    return status;
+}
+
+static const char *cell_of(void *user, int64_t row)
+{
+    const table *t = user;
+    return gd__csv_cell(t->csv, row, t->target);
+}
+
+/* An empty cell is no class. */
+static gd_status check_cells(const gd_dataset *d, const table *t)
+{
+    for (int64_t i = 0; i < d->rows; i++)
+        if (!*gd__csv_cell(t->csv, i, t->target))
+            return gd_fail(d->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': the cell is empty",
+                           gd__csv_source(t->csv), (long long)gd__csv_line(t->csv, i),
+                           gd__csv_name(t->csv, t->target));
+    return GD_OK;
+}
+
+static gd_status read_target(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    bool known = q->classes && q->classes->count;
+    d->task = q->task ? q->task : begins_with_text(t->csv, t->target) ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
+    bool numeric = d->task == GD_TASK_REGRESS || gd__csv_is_numeric(t->csv, t->target);
+    gd_status status = check_cells(d, t);
+    if (status) return status;
+    if (d->task == GD_TASK_CLASSIFY && !numeric) return label_all(d, q->path, NULL, cell_of, t, known);
+    gd_tensor *y = gd__csv_tensor(t->csv, &t->target, 1);
+    if (!y) return gd_error(d->ctx);
+    if (d->task == GD_TASK_REGRESS) {
+        d->y = y;
+        return GD_OK;
+    }
+    status = label_all(d, q->path, gd_data(y), NULL, NULL, known);
+    gd_release(y);
+    return status;
+}
+
+static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    t->csv = gd__csv_load(d->ctx, q->path, &q->csv);
+    if (!t->csv) return gd_error(d->ctx);
+    d->rows = gd__csv_rows(t->csv);
+    if (!d->rows) return gd_fail(d->ctx, GD_FORMAT, "%s: no rows", q->path);
+    t->target = q->target ? gd__csv_column(t->csv, q->target) : -1;
+    if (q->target && t->target < 0) return gd_error(d->ctx);
+    size_t room = (size_t)gd__csv_columns(t->csv) + (q->features ? (size_t)q->features->count : 0);
+    t->feature_bytes = room * sizeof *t->feature;
+    if (!(t->feature = gd__alloc(d->ctx, t->feature_bytes))) return GD_NOMEM;
+    gd_status status = find_columns(d, q, t);
+    if (!status && !(d->x = gd__csv_tensor(t->csv, t->feature, t->features))) status = gd_error(d->ctx);
+    if (!status && q->target) status = read_target(d, q, t);
+    return status;
+}
+
+static gd_status open_table(gd_dataset *d, const gd_data_request *q)
+{
+    table t = {.target = -1};
+    gd_status status = read_table(d, q, &t);
+    gd__csv_free(t.csv);
+    gd__free(d->ctx, t.feature, t.feature_bytes);
+    return status;
+}
+
+/* ---- arrays ---- */
+
+static gd_status check_finite(gd_dataset *d, const char *path, gd_tensor *t)
+{
+    if (!gd_dtype_is_float(gd_tensor_dtype(t))) return GD_OK;
+    gd_scope_begin(d->ctx);
+    gd_tensor *all = gd_all(gd_isfinite(t), NULL, false);
+    bool finite = all && gd_item(all) != 0;
+    gd_scope_end(d->ctx);
+    if (gd_error(d->ctx)) return gd_error(d->ctx);
+    return finite ? GD_OK : gd_fail(d->ctx, GD_FORMAT, "%s: holds numbers that are not finite", path);
+}
+
+static gd_tensor *load_array(gd_dataset *d, const char *path)
+{
+    gd_tensor *t = gd__value_load(d->ctx, "data", path);
+    if (!t) return NULL;
+    gd_status status = GD_OK;
+    if (gd_ndim(t) == 0) status = gd_fail(d->ctx, GD_FORMAT, "%s: one number is not rows", path);
+    if (!status && gd_size(t, 0) == 0) status = gd_fail(d->ctx, GD_FORMAT, "%s: no rows", path);
+    if (!status && gd_numel(t) == 0) status = gd_fail(d->ctx, GD_FORMAT, "%s: rows without numbers", path);
+    if (!status) status = check_finite(d, path, t);
+    if (!status) return t;
+    gd_release(t);
+    return NULL;
+}
+
+static gd_status set_numbers(gd_dataset *d, gd_tensor *y)
+{
+    gd_scope_begin(d->ctx);
+    d->y = gd_keep(gd_contiguous(gd_cast(gd_reshape(y, 2, (int64_t[]){d->rows, -1}), GD_F64)));
+    gd_scope_end(d->ctx);
+    return d->y ? GD_OK : gd_error(d->ctx);
+}
+
+static gd_status array_classes(gd_dataset *d, const gd_data_request *q, gd_tensor *y)
+{
+    if (gd_numel(y) != d->rows)
+        return gd_fail(d->ctx, GD_FORMAT, "%s: classes are one number a row, here are %lld", q->target,
+                       (long long)(gd_numel(y) / d->rows));
+    size_t bytes = (size_t)d->rows * sizeof(double);
+    double *values = gd__alloc(d->ctx, bytes);
+    gd_status status = values ? gd_read_f64(y, values, d->rows) : GD_NOMEM;
+    if (!status) status = label_all(d, q->target, values, NULL, NULL, q->classes && q->classes->count);
+    gd__free(d->ctx, values, bytes);
+    return status;
+}
+
+static gd_status read_array_target(gd_dataset *d, const gd_data_request *q)
+{
+    gd_tensor *y = load_array(d, q->target);
+    if (!y) return gd_error(d->ctx);
+    gd_status status = GD_OK;
+    if (gd_size(y, 0) != d->rows)
+        status = gd_fail(d->ctx, GD_FORMAT, "%s has %lld rows, %s has %lld", q->target,
+                         (long long)gd_size(y, 0), q->path, (long long)d->rows);
+    bool whole = !gd_dtype_is_float(gd_tensor_dtype(y));
+    d->task = q->task ? q->task : whole ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
+    if (!status) status = d->task == GD_TASK_CLASSIFY ? array_classes(d, q, y) : set_numbers(d, y);
+    gd_release(y);
+    return status;
+}
+
+static gd_status open_arrays(gd_dataset *d, const gd_data_request *q)
+{
+    d->x = load_array(d, q->path);
+    if (!d->x) return gd_error(d->ctx);
+    d->rows = gd_size(d->x, 0);
+    if (gd_ndim(d->x) == 1) {
+        gd_tensor *column = gd_reshape(d->x, 2, (int64_t[]){d->rows, 1});
+        gd_release(d->x);
+        if (!(d->x = column)) return gd_error(d->ctx);
+    }
+    return q->target ? read_array_target(d, q) : GD_OK;
+}
+
+/* ---- both ---- */
+
+/* Rows as the shape asked for. */
+static gd_status reshape_rows(gd_dataset *d, const gd_data_request *q)
+{
+    int64_t shape[GD_MAX_DIMS + 1] = {d->rows}, wanted = 1, have = gd_numel(d->x) / d->rows;
+    for (int i = 0; i < q->row_axes; i++) wanted *= shape[i + 1] = q->row[i];
+    if (wanted != have)
+        return gd_fail(d->ctx, GD_SHAPE, "%s: rows have %lld numbers, %lld are wanted", q->path,
+                       (long long)have, (long long)wanted);
+    gd_tensor *x = gd_reshape(d->x, q->row_axes + 1, shape);
+    if (!x) return gd_error(d->ctx);
+    gd_release(d->x);
+    d->x = x;
+    return GD_OK;
+}
+
+bool gd__dataset_is_table(const char *path)
+{
+    size_t length = strlen(path);
+    if (length > 3 && !strcmp(path + length - 3, ".gz")) length -= 3;
+    bool npy = length >= 4 && !memcmp(path + length - 4, ".npy", 4);
+    return !npy && !gd__idx_is_path(path) && !strstr(path, ".safetensors");
+}
+
+gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *q, gd_dataset *d)
+{
+    *d = (gd_dataset){.ctx = ctx};
+    gd_status status = GD_OK;
+    for (int i = 0; q->classes && i < q->classes->count && !status; i++)
+        status = gd__words_add(ctx, &d->classes, q->classes->word[i], strlen(q->classes->word[i]));
+    if (!status) status = gd__dataset_is_table(q->path) ? open_table(d, q) : open_arrays(d, q);
+    return !status && q->row_axes ? reshape_rows(d, q) : status;
+}
+
+void gd__dataset_close(gd_dataset *d)
+{
+    gd_release(d->x);
+    gd_release(d->y);
+    gd__words_free(d->ctx, &d->features);
+    gd__words_free(d->ctx, &d->classes);
+    *d = (gd_dataset){.ctx = d->ctx};
+}
+
+gd_status gd__dataset_sum(const gd_dataset *d, uint64_t *sum)
+{
+    gd_tensor *const parts[] = {d->x, d->y};
+    gd_status status = GD_OK;
+    *sum = (uint64_t)d->rows;
+    for (int k = 0; k < 2 && !status; k++) {
+        gd_bytes bytes;
+        if (!parts[k]) continue;
+        status = gd__bytes_of(parts[k], &bytes);
+        if (status) break;
+        *sum = gd__checksum(*sum, bytes.data, bytes.size);
+        gd__bytes_free(d->ctx, &bytes);
+    }
+    return status;
+}

@@ -1,0 +1,73 @@
+/* Data sets: rows of numbers with what they are to give, a class or numbers.
+ *
+ *   table     a CSV file: columns are features, one is the target
+ *   arrays    an npy, IDX or safetensors file with one row an entry of the first axis; the target is a file too */
+#ifndef GD_CLI_DATA_DATASET_H
+#define GD_CLI_DATA_DATASET_H
+
+#include "cli/data/csv.h"
+#include "cli/words.h"
+#include "gradus/tensor.h"
+
+typedef enum gd_task { GD_TASK_AUTO, GD_TASK_CLASSIFY, GD_TASK_REGRESS } gd_task;
+
+/* What to read. */
+typedef struct gd_data_request {
+    const char *path;
+    const char *target;       /* a column, or for arrays a file; NULL: none */
+    gd_task task;             /* AUTO: classes for text and whole-number types, else numbers */
+    const gd_words *features; /* columns; none: all but the target and those ignored */
+    const gd_words *ignored;
+    const gd_words *classes; /* none: those found, in order; else others are an error */
+    gd_csv_options csv;
+    int row_axes; /* a row's shape, for rows of as many numbers; 0: as they are */
+    int64_t row[GD_MAX_DIMS];
+} gd_data_request;
+
+typedef struct gd_dataset {
+    gd_ctx *ctx;
+    gd_tensor *x; /* [rows, row...], in the file's dtype (f64 for a table) */
+    gd_tensor *y; /* classes: i64 [rows]; numbers: f64 [rows, outputs]; NULL without a target */
+    gd_task task; /* AUTO without a target */
+    gd_words features, classes;
+    int64_t rows;
+} gd_dataset;
+
+/* Reads it.  Errors name file, line and column.  gd__dataset_close also after a failure. */
+GD_NODISCARD gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *request, gd_dataset *out);
+void gd__dataset_close(gd_dataset *data);
+/* A number that tells other data apart. */
+GD_NODISCARD gd_status gd__dataset_sum(const gd_dataset *data, uint64_t *sum);
+/* Is it a table, by its name? */
+bool gd__dataset_is_table(const char *path);
+
+/* ---- the options that describe one ---- */
+
+#define GD_TABLE_OPTIONS                                                                              \
+    GD_OPTION("separator", "C", "of a table: , ; or tab (found from the first line)"),                \
+        GD_SWITCH("no-header", "the table's first line is data; the columns are called c1, c2, ..."), \
+        GD_OPTION("encoding", "utf-8|latin1|windows-1252|utf-16",                                     \
+                  "of the table's text (utf-8, or utf-16 where the file begins with its mark)")
+
+/* --separator, --no-header and --encoding. */
+GD_NODISCARD gd_status gd__csv_options(const gd_args *args, gd_csv_options *out);
+/* --shape 3,32,32 */
+GD_NODISCARD gd_status gd__shape_option(const gd_args *args, int *axes, int64_t *shape);
+
+/* ---- standardising: (x - mean) / scale ---- */
+
+typedef enum gd_standardise { GD_SCALE_NONE, GD_SCALE_EACH, GD_SCALE_ALL } gd_standardise;
+
+typedef struct gd_scaling {
+    gd_tensor *mean, *scale; /* f64, of a row's shape or one number; NULL: nothing is changed */
+} gd_scaling;
+
+/* Mean and standard deviation of each number of a row, or of all together; a deviation of 0 counts as 1. */
+GD_NODISCARD gd_status gd__scaling_measure(gd_tensor *x, gd_standardise how, gd_scaling *out);
+void gd__scaling_close(gd_scaling *scaling);
+/* Standardised and cast; in f64 on the way unless the values are of few bits.  New. */
+gd_tensor *gd__scaling_apply(const gd_scaling *scaling, gd_tensor *x, gd_dtype dtype);
+/* The way back, as f64.  New. */
+gd_tensor *gd__scaling_undo(const gd_scaling *scaling, gd_tensor *x);
+
+#endif

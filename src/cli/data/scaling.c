@@ -1,0 +1,108 @@
+/* Standardising, and the options of data sets; see dataset.h. */
+#include "cli/data/dataset.h"
+#include "gradus/autograd.h"
+
+#include <string.h>
+
+/* Numbers of few bits are exact in f32. */
+static gd_dtype wide(const gd_tensor *t)
+{
+    switch (gd_tensor_dtype(t)) {
+    case GD_F64:
+    case GD_I64:
+    case GD_I32: return GD_F64;
+    default: return GD_F32;
+    }
+}
+
+gd_status gd__scaling_measure(gd_tensor *x, gd_standardise how, gd_scaling *out)
+{
+    *out = (gd_scaling){0};
+    if (how == GD_SCALE_NONE) return GD_OK;
+    gd_ctx *ctx = gd_tensor_ctx(x);
+    const char *axes = how == GD_SCALE_EACH ? "0" : NULL;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *v = gd_cast(x, GD_F64);
+    gd_tensor *mean = gd_mean(v, axes, false);
+    gd_tensor *spread = gd_sqrt(gd_mean(gd_square(gd_sub(v, mean)), axes, false));
+    gd_tensor *one = gd_ones_like(spread);
+    out->mean = gd_keep(gd_copy(mean));
+    out->scale = gd_keep(gd_where(gd_gt(spread, gd_zeros_like(spread)), spread, one));
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (out->mean && out->scale) return GD_OK;
+    gd__scaling_close(out);
+    return gd_error(ctx);
+}
+
+void gd__scaling_close(gd_scaling *s)
+{
+    gd_release(s->mean);
+    gd_release(s->scale);
+    *s = (gd_scaling){0};
+}
+
+gd_tensor *gd__scaling_apply(const gd_scaling *s, gd_tensor *x, gd_dtype dtype)
+{
+    if (!x) return NULL;
+    gd_ctx *ctx = gd_tensor_ctx(x);
+    gd_dtype within = wide(x);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    if (s->mean) {
+        x = gd_cast(x, within);
+        x = gd_div(gd_sub(x, gd_cast(s->mean, within)), gd_cast(s->scale, within));
+    }
+    x = gd_keep(gd_contiguous(gd_cast(x, dtype)));
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return x;
+}
+
+gd_tensor *gd__scaling_undo(const gd_scaling *s, gd_tensor *x)
+{
+    if (!x) return NULL;
+    gd_ctx *ctx = gd_tensor_ctx(x);
+    gd_scope_begin(ctx);
+    x = gd_cast(x, GD_F64);
+    if (s->mean) x = gd_add(gd_mul(x, s->scale), s->mean);
+    x = gd_keep(x);
+    gd_scope_end(ctx);
+    return x;
+}
+
+/* ---- options ---- */
+
+gd_status gd__csv_options(const gd_args *args, gd_csv_options *out)
+{
+    const char *separator = gd__args_get(args, "separator");
+    *out = (gd_csv_options){.no_header = gd__args_has(args, "no-header")};
+    if (separator && !strcmp(separator, "tab")) separator = "\t";
+    if (separator && strlen(separator) != 1)
+        return gd_fail(args->ctx, GD_ARGUMENT, "%s: --separator: '%.20s' is not one character",
+                       args->command->name, separator);
+    if (separator) out->separator = separator[0];
+    int encoding = GD_UTF8;
+    gd_status status = gd__args_choice(args, "encoding", GD_ENCODINGS, &encoding);
+    out->encoding = (gd_encoding)encoding;
+    return status;
+}
+
+gd_status gd__shape_option(const gd_args *args, int *axes, int64_t *shape)
+{
+    const char *text = gd__args_get(args, "shape");
+    *axes = 0;
+    for (const char *s = text; s;) {
+        char number[24] = "";
+        size_t length = strcspn(s, ",x");
+        int64_t size = 0;
+        if (length < sizeof number) memcpy(number, s, length);
+        if (*axes == GD_MAX_DIMS - 1 || !gd__is_integer(number, &size) || size < 1 || size > 1000000)
+            return gd_fail(args->ctx, GD_ARGUMENT, "%s: --shape: '%.40s' is not whole numbers as in 28,28",
+                           args->command->name, text);
+        shape[(*axes)++] = size;
+        s = s[length] ? s + length + 1 : NULL;
+    }
+    return GD_OK;
+}

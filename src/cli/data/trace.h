@@ -1,0 +1,64 @@
+/* Traces: one JSON object a line and step, {"step":1,"loss":L,"loss_after":M,"evals":E,"params":{"p":[...]}}.
+ *
+ * loss is where the step began, loss_after and params are where it ended; loss_after is left out where it is not known.
+ * Step 0 is the start, with its loss. */
+#ifndef GD_CLI_DATA_TRACE_H
+#define GD_CLI_DATA_TRACE_H
+
+#include "cli/text.h"
+#include "gradus/tensor.h"
+
+/* ---- writing ---- */
+
+typedef struct gd_trace_numbers {
+    int64_t step;
+    double loss, loss_after; /* loss_after NAN: not known */
+    int64_t evals;
+} gd_trace_numbers;
+
+/* Appends one line.  Numbers as %.17g; parameters as nested lists, a scalar as a number. */
+gd_status gd__trace_line(gd_text *out, const gd_trace_numbers *numbers, const char *const *names,
+                         gd_tensor *const *params, int count);
+/* Appends a tensor as nested lists. */
+gd_status gd__json_tensor(gd_text *out, const gd_tensor *t);
+
+/* A trace file being written.  Lines reach the file whole: a run that ends early leaves the lines of the steps it took, and
+ * when the disk is full what does not fit is taken back. */
+typedef struct gd_tracer gd_tracer;
+
+gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path); /* new; NULL with IO recorded */
+/* Where a run begins: written as step 0 before the first step, whose loss is its too, or with the loss that is said. */
+GD_NODISCARD gd_status gd__tracer_start(gd_tracer *t, const char *const *names, gd_tensor *const *params,
+                                        int count);
+GD_NODISCARD gd_status gd__tracer_start_loss(gd_tracer *t, double loss);
+GD_NODISCARD gd_status gd__tracer_step(gd_tracer *t, const gd_trace_numbers *numbers,
+                                       const char *const *names, gd_tensor *const *params, int count);
+/* Opens a trace to go on after a step: lines of later steps, and half a line at the end, are dropped.  A file that is not
+ * there is made.  FORMAT for a file that is no trace. */
+gd_tracer *gd__tracer_resume(gd_ctx *ctx, const char *path, int64_t step);
+/* A line of one's own: append it, with its line end, to what gd__tracer_begin gives (borrowed), then gd__tracer_end. */
+gd_text *gd__tracer_begin(gd_tracer *t);
+GD_NODISCARD gd_status gd__tracer_end(gd_tracer *t);
+GD_NODISCARD gd_status gd__tracer_flush(gd_tracer *t);
+gd_status gd__tracer_close(gd_tracer *t); /* writes what is left; frees also when that fails; NULL is fine */
+
+/* ---- reading ---- */
+
+typedef struct gd_trace {
+    gd_ctx *ctx;
+    size_t count;
+    double *step, *loss, *evals, *epoch; /* NaN where a line has none; loss: the number asked for */
+    double *x, *y;                       /* with two parameters in all, theirs; else NULL */
+    double *block;                       /* all of them */
+    size_t bytes;
+    char axis[2][80]; /* what the two are called: "p[0]", "x" */
+} gd_trace;
+
+/* Reads NUL-terminated lines; `key` names the number that every line must have ("loss").  FORMAT with `source` and line in
+ * front.  gd__trace_free also after a failure. */
+GD_NODISCARD gd_status gd__trace_parse(gd_ctx *ctx, const char *source, const char *data, size_t size,
+                                       const char *key, gd_trace *out);
+GD_NODISCARD gd_status gd__trace_load(gd_ctx *ctx, const char *path, const char *key, gd_trace *out);
+void gd__trace_free(gd_trace *trace);
+
+#endif

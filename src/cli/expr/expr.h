@@ -1,0 +1,58 @@
+/* The expression language of the command line.
+ *
+ *   h = tanh(X @ W1 + b1); mean((h @ W2 + b2 - Y)^2)
+ *
+ *   const char *names[] = {"p"};
+ *   gd_expr *e = gd__expr_parse(ctx, "(1-p[0])^2 + 100*(p[1]-p[0]^2)^2", names, 1);
+ *   gd_tensor *loss = gd__expr_eval(e, &p, GD_F64);         any number of times; recorded for gradients
+ *   gd__expr_free(e);
+ *
+ * Bindings `name = expr;` come first, the last expression is the value.  From loosest to tightest:
+ *
+ *   < <= > >= == !=      compare; the result counts as 0 and 1 in arithmetic
+ *   + -
+ *   * / @                @ is the matrix product
+ *   -x +x
+ *   x^y                  to the right: 2^3^2 is 2^9, -x^2 is -(x^2), 2^-1 is 0.5
+ *   x[0] x[-1,2] x[1:5]  whole numbers and ranges start:stop:step, as in Python
+ *   f(x, ...)  [a, b]    calls (gd__expr_function lists them); a list stacks its parts along a new first axis
+ *
+ * Names are letters, digits and _, or any text between backquotes.  pi, e and inf are numbers unless a variable has that
+ * name.  Arrays meet as in NumPy.  Numbers are folded when the text is read and equal parts are computed once. */
+#ifndef GD_CLI_EXPR_EXPR_H
+#define GD_CLI_EXPR_EXPR_H
+
+#include "base/ctx.h"
+#include "gradus/tensor.h"
+
+#define GD_EXPR_MAX_TEXT  65536 /* bytes of an expression */
+#define GD_EXPR_MAX_DEPTH 400   /* levels of parentheses (two each), calls (three), signs and powers (one) */
+
+typedef struct gd_expr gd_expr;
+
+/* Reads an expression in the variables names[0..count).  With names NULL every name that is neither bound nor a constant
+ * becomes a variable.  New; NULL with PARSE recorded: "expression: column 9: unknown function 'expp', did you mean
+ * 'exp'?" */
+gd_expr *gd__expr_parse(gd_ctx *ctx, const char *text, const char *const *names, int count);
+void gd__expr_free(gd_expr *e); /* NULL is fine */
+
+/* The variables: those given, or those found.  Borrowed. */
+int gd__expr_variables(const gd_expr *e);
+const char *gd__expr_variable(const gd_expr *e, int index);
+/* Does the value depend on it? */
+bool gd__expr_uses(const gd_expr *e, int index);
+
+/* A promise that the values of a variable will be the same tensor with the same elements in every evaluation: parts that
+ * depend on nothing else are computed once. */
+void gd__expr_fix(gd_expr *e, int index);
+/* Takes back what was computed from fixed variables; they stay fixed. */
+void gd__expr_forget(gd_expr *e);
+
+/* The value with values[i] for variable i (NULL where it is not used), all of that dtype and on one device.  New; NULL with
+ * the operator's error recorded, its text led by "expression: column N: ". */
+gd_tensor *gd__expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype);
+
+/* Name and short description of the i-th function; NULL past the end. */
+const char *gd__expr_function(int i, const char **help);
+
+#endif

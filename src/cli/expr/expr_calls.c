@@ -1,0 +1,108 @@
+/* The functions of the expression language: one row each. */
+#include "cli/expr/expr_program.h"
+#include "cli/text.h"
+#include "base/suggest.h"
+
+#include <math.h>
+#include <string.h>
+
+static double fold_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double fold_relu(double x) { return x > 0 ? x : 0; }
+static double fold_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+static double fold_square(double x) { return x * x; }
+static double fold_sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+
+#define UNARY(name, fold, help)                                          \
+    {                                                                    \
+#name, CALL_UNARY, 1, 1, gd_##name, NULL, NULL, NULL, fold, help \
+    }
+#define BINARY(name, fn, help)                                     \
+    {                                                              \
+#name, CALL_BINARY, 2, 2, NULL, fn, NULL, NULL, NULL, help \
+    }
+#define REDUCE(name, help)                                                \
+    {                                                                     \
+#name, CALL_REDUCE, 1, 2, NULL, NULL, gd_##name, NULL, NULL, help \
+    }
+#define EXTREME(name, pair, help)                                          \
+    {                                                                      \
+#name, CALL_EXTREME, 1, 8, NULL, pair, gd_##name, NULL, NULL, help \
+    }
+#define ALONG(name, help)                                                \
+    {                                                                    \
+#name, CALL_ALONG, 1, 2, NULL, NULL, NULL, gd_##name, NULL, help \
+    }
+#define OTHER(name, kind, a, b, help)                         \
+    {                                                         \
+#name, kind, a, b, NULL, NULL, NULL, NULL, NULL, help \
+    }
+#define MATRIX(name, help)                                               \
+    {                                                                    \
+#name, CALL_UNARY, 1, 1, gd_##name, NULL, NULL, NULL, NULL, help \
+    }
+
+static const gd_expr_call calls[] = {
+    UNARY(exp, exp, "exponential"),
+    UNARY(log, log, "natural logarithm"),
+    UNARY(sqrt, sqrt, "square root"),
+    UNARY(abs, fabs, "absolute value"),
+    UNARY(sin, sin, "sine"),
+    UNARY(cos, cos, "cosine"),
+    UNARY(tan, tan, "tangent"),
+    UNARY(atan, atan, "inverse tangent"),
+    BINARY(atan2, gd_atan2, "atan2(y, x): the angle of the point (x, y)"),
+    UNARY(tanh, tanh, "hyperbolic tangent"),
+    UNARY(sigmoid, fold_sigmoid, "1 / (1 + exp(-x))"),
+    UNARY(relu, fold_relu, "x where positive, else 0"),
+    UNARY(softplus, fold_softplus, "log(1 + exp(x))"),
+    UNARY(square, fold_square, "x * x"),
+    UNARY(expm1, expm1, "exp(x) - 1, exact for small x"),
+    UNARY(log1p, log1p, "log(1 + x), exact for small x"),
+    UNARY(erf, erf, "error function"),
+    UNARY(gelu, NULL, "x times the normal distribution function of x"),
+    UNARY(sign, fold_sign, "-1, 0 or 1"),
+    UNARY(floor, floor, "the whole number below"),
+    REDUCE(sum, "sum of all elements, or sum(x, axis=0)"),
+    REDUCE(mean, "mean of all elements, or mean(x, axis=0)"),
+    REDUCE(prod, "product of all elements, or prod(x, axis=0)"),
+    EXTREME(max, gd_maximum,
+            "largest element, max(x, axis=0); with several arguments the larger of each pair"),
+    EXTREME(min, gd_minimum,
+            "smallest element, min(x, axis=0); with several arguments the smaller of each pair"),
+    BINARY(dot, gd_dot, "sum of products of two vectors"),
+    OTHER(norm, CALL_NORM, 1, 2, "root of the sum of squares; norm(x, 1) and norm(x, inf) are other orders"),
+    REDUCE(logsumexp, "log(sum(exp(x))) without overflow"),
+    ALONG(softmax, "exp(x) / sum(exp(x)) along the last axis, or softmax(x, axis=0)"),
+    ALONG(log_softmax, "log(softmax(x))"),
+    ALONG(cumsum, "running sum along the last axis"),
+    OTHER(T, CALL_TRANSPOSE, 1, 1, "axes in reverse order"),
+    OTHER(reshape, CALL_RESHAPE, 2, 9, "reshape(x, 3, -1): the same elements in another shape"),
+    OTHER(where, CALL_WHERE, 3, 3, "where(condition, a, b): a where it holds, else b"),
+    BINARY(solve, gd_solve, "solve(A, b): the x with A @ x = b"),
+    MATRIX(inverse, "inverse of a matrix"),
+    MATRIX(logdet, "log |det A|"),
+    MATRIX(diagonal, "diagonal of a matrix"),
+};
+
+#define CALLS ((int)(sizeof calls / sizeof *calls))
+
+const gd_expr_call *gd__expr_find_call(const char *name, size_t length)
+{
+    for (int i = 0; i < CALLS; i++)
+        if (strlen(calls[i].name) == length && !memcmp(calls[i].name, name, length)) return &calls[i];
+    return NULL;
+}
+
+void gd__expr_suggest_call(const char *name, size_t length, char hint[GD_HINT_SIZE])
+{
+    gd_suggest nearest = gd__suggest(name, length);
+    for (int i = 0; i < CALLS; i++) gd__suggest_try(&nearest, calls[i].name);
+    (void)gd__suggest_hint(&nearest, hint);
+}
+
+const char *gd__expr_function(int i, const char **help)
+{
+    if (i < 0 || i >= CALLS) return NULL;
+    if (help) *help = calls[i].help;
+    return calls[i].name;
+}

@@ -1,0 +1,211 @@
+/* Evaluating an expression: one loop over its nodes, each a recorded operator. */
+#include "cli/expr/expr_program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int gd__expr_variables(const gd_expr *e) { return e->variables; }
+
+const char *gd__expr_variable(const gd_expr *e, int index)
+{
+    return index >= 0 && index < e->variables ? e->name[index] : NULL;
+}
+
+bool gd__expr_uses(const gd_expr *e, int index)
+{
+    return index >= 0 && index < e->variables && e->used[index];
+}
+
+/* ---- parts that stay the same ---- */
+
+static void mark_fixed(gd_expr *e)
+{
+    for (int i = 0; i < e->nodes; i++) {
+        gd_expr_node *n = &e->node[i];
+        bool fixed = n->op != EXPR_VARIABLE || e->fixed[n->u.variable];
+        for (int k = 0; k < n->operands && fixed; k++) fixed = e->node[e->operand[n->first + k]].fixed;
+        n->fixed = fixed;
+    }
+}
+
+void gd__expr_forget(gd_expr *e)
+{
+    for (int i = 0; i < e->nodes && e->slot; i++) {
+        if (e->node[i].fixed) gd_release(e->slot[i]);
+        e->slot[i] = NULL;
+    }
+    e->device = NULL;
+}
+
+void gd__expr_fix(gd_expr *e, int index)
+{
+    if (index < 0 || index >= e->variables) return;
+    gd__expr_forget(e);
+    e->fixed[index] = true;
+    mark_fixed(e);
+}
+
+/* ---- one node ---- */
+
+typedef struct run {
+    gd_expr *e;
+    gd_tensor *const *values;
+    gd_dtype dtype;
+    gd_device *device; /* NULL: no variable is used */
+} run;
+
+static gd_tensor *operand(const run *r, const gd_expr_node *n, int k)
+{
+    return r->e->slot[r->e->operand[n->first + k]];
+}
+
+/* An operand of arithmetic: what a comparison gave counts as 0 and 1. */
+static gd_tensor *number_operand(const run *r, const gd_expr_node *n, int k)
+{
+    gd_tensor *t = operand(r, n, k);
+    return gd_tensor_dtype(t) == GD_BOOL ? gd_cast(t, r->dtype) : t;
+}
+
+static gd_tensor *variable(const run *r, const gd_expr_node *n)
+{
+    gd_tensor *t = r->values[n->u.variable];
+    if (!t) (void)gd_fail(r->e->ctx, GD_ARGUMENT, "no value for '%.60s'", r->e->name[n->u.variable]);
+    return t;
+}
+
+static gd_tensor *number(const run *r, const gd_expr_node *n)
+{
+    gd_tensor *t = gd_scalar(r->e->ctx, r->dtype, n->number);
+    return t && r->device && gd_tensor_device(t) != r->device ? gd_to_device(t, r->device) : t;
+}
+
+static gd_tensor *indexed(const run *r, const gd_expr_node *n)
+{
+    static const char *const axis[GD_MAX_DIMS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+    gd_tensor *t = operand(r, n, 0);
+    int places = n->integers / PLACE_SIZE;
+    if (places > gd_ndim(t)) {
+        (void)gd_fail(r->e->ctx, GD_INDEX, "%d indices for an array with %d axes", places, gd_ndim(t));
+        return NULL;
+    }
+    /* from the last axis, so that the numbers of those before it hold */
+    for (int k = places; k-- > 0 && t;) {
+        const int64_t *place = r->e->integer + n->integer + k * PLACE_SIZE;
+        if (!place[PLACE_RANGE])
+            t = gd_index(t, axis[k], place[PLACE_START]);
+        else if (place[PLACE_START] != 0 || place[PLACE_STOP] != INT64_MAX || place[PLACE_STEP] != 1)
+            t = gd_slice(t, axis[k], place[PLACE_START], place[PLACE_STOP], place[PLACE_STEP]);
+    }
+    return t;
+}
+
+static gd_tensor *transposed(gd_tensor *t)
+{
+    int order[GD_MAX_DIMS], ndim = gd_ndim(t);
+    for (int i = 0; i < ndim; i++) order[i] = ndim - 1 - i;
+    return ndim < 2 ? t : gd_permute(t, order);
+}
+
+static gd_tensor *chosen(const run *r, const gd_expr_node *n)
+{
+    gd_tensor *condition = operand(r, n, 0);
+    if (gd_tensor_dtype(condition) != GD_BOOL) condition = gd_cast(condition, GD_BOOL);
+    return gd_where(condition, number_operand(r, n, 1), number_operand(r, n, 2));
+}
+
+static gd_tensor *stacked(const run *r, const gd_expr_node *n)
+{
+    gd_tensor *few[16], **part = few;
+    size_t bytes = (size_t)n->operands * sizeof *part;
+    if (n->operands > 16 && !(part = gd__alloc(r->e->ctx, bytes))) return NULL;
+    for (int k = 0; k < n->operands; k++) part[k] = number_operand(r, n, k);
+    gd_tensor *t = gd_stack(part, n->operands, 0, NULL);
+    if (part != few) gd__free(r->e->ctx, part, bytes);
+    return t;
+}
+
+static gd_tensor *compute(const run *r, const gd_expr_node *n)
+{
+    switch ((gd_expr_op)n->op) {
+    case EXPR_NUMBER: return number(r, n);
+    case EXPR_VARIABLE: return variable(r, n);
+    case EXPR_UNARY: return n->u.unary(number_operand(r, n, 0));
+    case EXPR_BINARY: return n->u.binary(number_operand(r, n, 0), number_operand(r, n, 1));
+    case EXPR_SCALAR: return n->u.scalar(number_operand(r, n, 0), n->number);
+    case EXPR_REDUCE: return n->u.reduce(number_operand(r, n, 0), n->axis, false);
+    case EXPR_ALONG: return n->u.along(number_operand(r, n, 0), n->axis);
+    case EXPR_NORM: return gd_norm(number_operand(r, n, 0), n->number, n->axis, false);
+    case EXPR_INDEX: return indexed(r, n);
+    case EXPR_RESHAPE: return gd_reshape(operand(r, n, 0), n->integers, r->e->integer + n->integer);
+    case EXPR_TRANSPOSE: return transposed(operand(r, n, 0));
+    case EXPR_WHERE: return chosen(r, n);
+    case EXPR_STACK: return stacked(r, n);
+    }
+    return NULL;
+}
+
+/* The recorded error with its place in front. */
+static void locate(const gd_expr *e, int at)
+{
+    gd_ctx *ctx = e->ctx;
+    gd_status status = gd_error(ctx);
+    if (status == GD_NOMEM) return;
+    char text[800];
+    (void)snprintf(text, sizeof text, "%s", status ? gd_error_text(ctx) : "no value");
+    gd_clear_error(ctx);
+    (void)gd_fail(ctx, status ? status : GD_INTERNAL, "expression: column %d: %s", gd__expr_column(e, at),
+                  text);
+}
+
+/* ---- all nodes ---- */
+
+static gd_device *device_of(const gd_expr *e, gd_tensor *const *values)
+{
+    for (int i = 0; i < e->variables; i++)
+        if (e->used[i] && values[i]) return gd_tensor_device(values[i]);
+    return NULL;
+}
+
+static bool run_nodes(const run *r)
+{
+    gd_expr *e = r->e;
+    for (int i = 0; i < e->nodes; i++) {
+        const gd_expr_node *n = &e->node[i];
+        if (n->fixed && e->slot[i]) continue;
+        e->slot[i] = compute(r, n);
+        if (!e->slot[i]) {
+            locate(e, n->at);
+            return false;
+        }
+        if (n->fixed) gd_retain(e->slot[i]);
+    }
+    return true;
+}
+
+/* The value as a tensor of its own, in the dtype of the run. */
+static gd_tensor *result(const run *r)
+{
+    gd_expr *e = r->e;
+    gd_tensor *t = e->slot[e->nodes - 1];
+    if (gd_tensor_dtype(t) != r->dtype) return gd_cast(t, r->dtype);
+    bool borrowed = e->node[e->nodes - 1].fixed;
+    for (int i = 0; i < e->variables && !borrowed; i++) borrowed = t == r->values[i];
+    return borrowed ? gd_copy(t) : t;
+}
+
+gd_tensor *gd__expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype)
+{
+    if (!e || gd_error(e->ctx)) return NULL;
+    run r = {.e = e, .values = values, .dtype = dtype, .device = device_of(e, values)};
+    if (e->dtype != dtype || e->device != r.device) {
+        gd__expr_forget(e);
+        mark_fixed(e);
+        e->dtype = dtype;
+        e->device = r.device;
+    }
+    gd_scope_begin(e->ctx);
+    gd_tensor *value = run_nodes(&r) ? result(&r) : NULL;
+    gd_keep(value);
+    gd_scope_end(e->ctx);
+    return value;
+}

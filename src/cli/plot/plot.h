@@ -1,0 +1,68 @@
+/* Plots: axes with round ticks, lines, points, bands, contours, a legend.
+ *
+ *   gd_plot *plot = gd__plot_new(ctx, "Rosenbrock", "step", "loss");
+ *   gd__plot_log(plot, false, true);
+ *   gd__plot_line(plot, "adam", steps, losses, n);
+ *   gd__plot_save(plot, "run.svg", false);            .svg or .png
+ *   gd__plot_free(plot);
+ *
+ * Data is copied.  Points that are not finite, or negative on a logarithmic axis, break a line; zeros stand at the foot of a
+ * logarithmic axis, which is marked 0 then.  A failed addition is
+ * recorded in the context and reported by gd__plot_save. */
+#ifndef GD_CLI_PLOT_PLOT_H
+#define GD_CLI_PLOT_PLOT_H
+
+#include "cli/plot/picture.h"
+
+typedef struct gd_plot gd_plot;
+
+gd_plot *gd__plot_new(gd_ctx *ctx, const char *title, const char *x_label, const char *y_label);
+void gd__plot_free(gd_plot *plot); /* NULL is fine */
+
+void gd__plot_log(gd_plot *plot, bool x, bool y);
+/* Is a logarithmic axis better for these numbers?  Yes where none is negative and the positive ones span more than two
+ * powers of ten.  Begin with *low = INFINITY and *high = 0 and call it for each list; the last answer is for all. */
+bool gd__spans_decades(const double *values, size_t count, double *low, double *high);
+/* Limits of the axes; without, the data decides. */
+void gd__plot_limits(gd_plot *plot, double x0, double x1, double y0, double y1);
+
+/* label NULL: not in the legend. */
+void gd__plot_line(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
+void gd__plot_points(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
+/* A line with a ring at its start, a dot at each step and a star at its end. */
+void gd__plot_path(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
+/* The area between two curves. */
+void gd__plot_band(gd_plot *plot, const char *label, const double *x, const double *low, const double *high,
+                   size_t count);
+/* Contour lines of z[row * columns + column] over a regular grid, at levels that spread over the area. */
+void gd__plot_contours(gd_plot *plot, double x0, double x1, int columns, double y0, double y1, int rows,
+                       const double *z);
+
+/* The picture.  New. */
+gd_picture *gd__plot_render(gd_plot *plot);
+/* Writes .svg or .png by the ending of the path; `dark` is for .png (an SVG follows its reader).  ARGUMENT for another
+ * ending. */
+GD_NODISCARD gd_status gd__plot_save(gd_plot *plot, const char *path, bool dark);
+/* Is the ending one of the two?  Otherwise ARGUMENT. */
+GD_NODISCARD gd_status gd__plot_check_path(gd_ctx *ctx, const char *path);
+
+/* ---- ticks (ticks.c) ---- */
+
+#define GD_MAX_TICKS 16
+
+typedef struct gd_ticks {
+    int count;
+    double at[GD_MAX_TICKS];
+    char label[GD_MAX_TICKS][32];
+} gd_ticks;
+
+/* Round values inside [low, high], about `wanted` of them, with labels that tell them apart. */
+void gd__ticks(gd_ticks *out, double low, double high, bool log, int wanted);
+
+/* ---- contours (contour.c) ---- */
+
+/* Calls `line` for each piece of the curve z == level, in grid units (column, row). */
+GD_NODISCARD gd_status gd__contour(gd_ctx *ctx, const double *z, int columns, int rows, double level,
+                                   void (*line)(void *user, const double *xy, size_t points), void *user);
+
+#endif

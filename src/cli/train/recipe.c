@@ -1,0 +1,234 @@
+/* The text of a checkpoint; see recipe.h. */
+#include "cli/train/recipe.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const task_names[] = {"auto", "classify", "regress"};
+static const char *const standardise_names[] = {"none", "each", "all"};
+
+const char *gd__task_name(gd_task task) { return task_names[task]; }
+const char *gd__standardise_name(gd_standardise how) { return standardise_names[how]; }
+
+/* ---- writing ---- */
+
+static void put_text(gd_text *out, const char *key, const char *text)
+{
+    bool first = false;
+    gd__json_key(out, &first, key);
+    gd__json_string(out, text);
+}
+
+static void put_whole(gd_text *out, const char *key, int64_t value)
+{
+    bool first = false;
+    gd__json_key(out, &first, key);
+    gd__text_put(out, "%" PRId64, value);
+}
+
+static void put_number(gd_text *out, const char *key, double value)
+{
+    bool first = false;
+    gd__json_key(out, &first, key);
+    gd__json_number(out, value);
+}
+
+static void put_words(gd_text *out, const char *key, const gd_words *words)
+{
+    bool first = false;
+    gd__json_key(out, &first, key);
+    gd__words_print(out, words);
+}
+
+void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state *p)
+{
+    gd__text_add(out, "{\"version\": 1");
+    put_text(out, "task", gd__task_name(r->task));
+    put_text(out, "dtype", gd_dtype_name(r->dtype));
+    put_text(out, "model", r->model);
+    put_text(out, "chain", r->chain);
+    put_words(out, "groups", &r->groups);
+    put_words(out, "schedules", &r->schedules);
+    put_text(out, "target", r->target);
+    put_words(out, "features", &r->features);
+    put_words(out, "ignored", &r->ignored);
+    put_words(out, "classes", &r->classes);
+    gd__text_add(out, ", \"row\": [");
+    for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%" PRId64, i ? ", " : "", r->row[i]);
+    gd__text_char(out, ']');
+    put_whole(out, "outputs", r->outputs);
+    put_whole(out, "batch", r->batch);
+    put_whole(out, "seed", r->seed);
+    put_whole(out, "epochs", r->epochs);
+    put_whole(out, "patience", r->patience);
+    put_number(out, "validation", r->validation);
+    put_text(out, "standardise", gd__standardise_name(r->standardise));
+    gd__text_put(out, ", \"data\": \"%016" PRIx64 "\"", r->data);
+    put_whole(out, "epoch", p->epoch);
+    put_whole(out, "at", p->at);
+    put_number(out, "loss_sum", p->loss_sum);
+    put_number(out, "last_loss", p->last_loss);
+    put_number(out, "best_loss", p->best_loss);
+    put_whole(out, "best_epoch", p->best_epoch);
+    put_whole(out, "bad", p->bad);
+    gd__text_char(out, '}');
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    gd_ctx *ctx;
+    const char *source;
+    const json_t *object;
+    gd_status status;
+} reader;
+
+static const json_t *member(reader *r, const char *key)
+{
+    const json_t *value = json_object_get(r->object, key);
+    if (!value && !r->status)
+        r->status = gd_fail(r->ctx, GD_FORMAT, "%s: its description has no \"%s\"", r->source, key);
+    return value;
+}
+
+static void bad(reader *r, const char *key)
+{
+    if (!r->status)
+        r->status = gd_fail(r->ctx, GD_FORMAT, "%s: \"%s\" of its description cannot be read", r->source,
+                            key);
+}
+
+static const char *get_text(reader *r, const char *key)
+{
+    const char *text = json_string_value(member(r, key));
+    const char *kept = text ? gd__intern(r->ctx, text, strlen(text)) : NULL;
+    if (!text) bad(r, key);
+    if (text && !kept && !r->status) r->status = GD_NOMEM;
+    return kept;
+}
+
+static int64_t get_whole(reader *r, const char *key, int64_t low, int64_t high)
+{
+    const json_t *value = member(r, key);
+    int64_t whole = json_integer_value(value);
+    if (!json_is_integer(value) || whole < low || whole > high) bad(r, key);
+    return whole;
+}
+
+static double get_number(reader *r, const char *key)
+{
+    const json_t *value = member(r, key);
+    const char *text = json_string_value(value);
+    if (json_is_number(value)) return json_number_value(value);
+    if (text && !strcmp(text, "NaN")) return NAN;
+    if (text && !strcmp(text, "Infinity")) return INFINITY;
+    if (text && !strcmp(text, "-Infinity")) return -INFINITY;
+    bad(r, key);
+    return NAN;
+}
+
+static int get_choice(reader *r, const char *key, const char *const *names, int count)
+{
+    const char *text = get_text(r, key);
+    for (int i = 0; i < count && text; i++)
+        if (!strcmp(names[i], text)) return i;
+    bad(r, key);
+    return 0;
+}
+
+static void get_words(reader *r, const char *key, gd_words *out)
+{
+    const json_t *list = member(r, key);
+    if (r->status) return;
+    r->status = gd__words_read(r->ctx, list, out);
+    if (r->status == GD_FORMAT) {
+        gd_clear_error(r->ctx);
+        r->status = GD_OK;
+        bad(r, key);
+    }
+}
+
+static void get_row(reader *r, gd_recipe *out)
+{
+    const json_t *list = member(r, "row");
+    size_t axes = json_array_size(list);
+    if (axes < 1 || axes >= GD_MAX_DIMS) {
+        bad(r, "row");
+        return;
+    }
+    int64_t numbers = 1;
+    out->row_axes = (int)axes;
+    for (size_t i = 0; i < axes; i++) {
+        out->row[i] = json_integer_value(json_array_get(list, i));
+        if (out->row[i] < 1 || __builtin_mul_overflow(numbers, out->row[i], &numbers)) bad(r, "row");
+    }
+}
+
+static void read_recipe(reader *r, gd_recipe *out)
+{
+    out->task = (gd_task)get_choice(r, "task", task_names, 3);
+    const char *dtype = get_text(r, "dtype");
+    out->dtype = dtype ? gd_dtype_from_name(dtype) : GD_DTYPE_COUNT;
+    if (out->dtype != GD_F32 && out->dtype != GD_F64) bad(r, "dtype");
+    out->model = get_text(r, "model");
+    out->chain = get_text(r, "chain");
+    get_words(r, "groups", &out->groups);
+    get_words(r, "schedules", &out->schedules);
+    out->target = get_text(r, "target");
+    get_words(r, "features", &out->features);
+    get_words(r, "ignored", &out->ignored);
+    get_words(r, "classes", &out->classes);
+    get_row(r, out);
+    out->outputs = get_whole(r, "outputs", 1, INT64_C(1) << 40);
+    out->batch = get_whole(r, "batch", 0, INT64_MAX);
+    out->seed = get_whole(r, "seed", 0, INT64_MAX);
+    out->epochs = get_whole(r, "epochs", 0, INT64_MAX / 2);
+    out->patience = get_whole(r, "patience", 0, INT64_MAX / 2);
+    out->validation = get_number(r, "validation");
+    out->standardise = (gd_standardise)get_choice(r, "standardise", standardise_names, 3);
+    const char *sum = get_text(r, "data");
+    int used = 0;
+    if (sum && (sscanf(sum, "%16" SCNx64 "%n", &out->data, &used) != 1 || used != 16)) bad(r, "data");
+    if (out->task == GD_TASK_AUTO) bad(r, "task");
+    if (out->task == GD_TASK_CLASSIFY && out->classes.count != out->outputs) bad(r, "classes");
+    if (!(out->validation >= 0 && out->validation < 1)) bad(r, "validation");
+}
+
+static void read_progress(reader *r, gd_progress_state *out)
+{
+    out->epoch = get_whole(r, "epoch", 0, INT64_MAX / 2);
+    out->at = get_whole(r, "at", 0, INT64_MAX / 2);
+    out->loss_sum = get_number(r, "loss_sum");
+    out->last_loss = get_number(r, "last_loss");
+    out->best_loss = get_number(r, "best_loss");
+    out->best_epoch = get_whole(r, "best_epoch", 0, INT64_MAX / 2);
+    out->bad = get_whole(r, "bad", 0, INT64_MAX / 2);
+}
+
+gd_status gd__recipe_parse(gd_ctx *ctx, const char *source, const char *text, gd_recipe *recipe,
+                           gd_progress_state *progress)
+{
+    *recipe = (gd_recipe){0};
+    *progress = (gd_progress_state){0};
+    json_t *object = gd__json_read(text, strlen(text), NULL);
+    reader r = {.ctx = ctx, .source = source, .object = object};
+    if (!json_is_object(object)) {
+        json_decref(object);
+        return gd_fail(ctx, GD_FORMAT, "%s: its description is not JSON", source);
+    }
+    (void)get_whole(&r, "version", 1, 1);
+    read_recipe(&r, recipe);
+    read_progress(&r, progress);
+    json_decref(object);
+    return r.status;
+}
+
+void gd__recipe_free(gd_ctx *ctx, gd_recipe *r)
+{
+    gd_words *const lists[] = {&r->groups, &r->schedules, &r->features, &r->ignored, &r->classes};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) gd__words_free(ctx, lists[i]);
+    *r = (gd_recipe){0};
+}

@@ -1,0 +1,328 @@
+/* The training loop; see trainer.h. */
+#include "cli/train/trainer.h"
+#include "gradus/autograd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RETRY 5  /* seconds after which a save that failed is tried again */
+#define LINES 20 /* about so many lines about epochs on standard output */
+
+/* ---- order ---- */
+
+void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream)
+{
+    /* a key of its own, so that no number serves twice: the context's generator has the seed itself */
+    uint64_t key = (uint64_t)seed ^ UINT64_C(0x5368756666C3A921), first = (uint64_t)stream << 40;
+    for (int64_t i = 0; i < count; i++) order[i] = i;
+    for (int64_t i = count - 1; i > 0; i--) {
+        uint32_t word[4];
+        gd__philox(key, first + (uint64_t)i, word);
+        int64_t k = (int64_t)(gd__unit_f64(word[0], word[1]) * (double)(i + 1)), swapped = order[i];
+        order[i] = order[k];
+        order[k] = swapped;
+    }
+}
+
+/* ---- one step ---- */
+
+static gd_tensor *batch_loss(void *user)
+{
+    gd_trainer *t = user;
+    gd_tensor *out = gd__model_call(&t->point.model, t->batch_x, true);
+    return t->point.recipe.task == GD_TASK_CLASSIFY ? gd_cross_entropy(out, t->batch_y)
+                                                    : gd_mse(out, t->batch_y);
+}
+
+/* The rows order[at..at + count) of x and y. */
+static gd_status pick_batch(gd_trainer *t, int64_t at, int64_t count)
+{
+    gd_no_grad_begin(t->ctx);
+    gd_tensor *rows = gd_to_device(gd_from_data(t->ctx, GD_I64, 1, &count, t->order + at), t->device);
+    t->batch_x = gd_index_select(t->x, "0", rows);
+    t->batch_y = gd_index_select(t->y, "0", rows);
+    gd_no_grad_end(t->ctx);
+    return t->batch_x && t->batch_y ? GD_OK : gd_error(t->ctx);
+}
+
+static gd_status one_step(gd_trainer *t, int64_t count, gd_step_info *info)
+{
+    gd_scope_begin(t->ctx);
+    gd_status status = pick_batch(t, t->point.progress.at, count);
+    if (!status)
+        status = gd_optimizer_step(t->optimizer, &(gd_objective){.loss = batch_loss, .user = t}, info);
+    t->batch_x = t->batch_y = NULL;
+    gd_scope_end(t->ctx);
+    t->broken = status || !isfinite(info->loss);
+    if (status || !t->broken) return status;
+    return gd_fail(t->ctx, GD_VALUE,
+                   "train: the loss is %g in epoch %lld, at step %lld; a smaller lr may help", info->loss,
+                   (long long)t->point.progress.epoch + 1, (long long)info->step);
+}
+
+/* ---- saving ---- */
+
+/* Lines first: a trace may be ahead of the checkpoint, --resume drops what is too much, but never behind. */
+static gd_status flush_records(gd_trainer *t)
+{
+    gd_status status = t->tracer ? gd__tracer_flush(t->tracer) : GD_OK;
+    return !status && t->events ? gd__events_flush(t->events) : status;
+}
+
+/* A save between epochs.  The run is worth more than this one checkpoint: where it fails it is tried again soon. */
+static gd_status save_between(gd_trainer *t)
+{
+    double now = gd__cli_seconds();
+    if (!t->out || now - t->saved <= t->save_every) return GD_OK;
+    gd_status status = flush_records(t);
+    if (status) return status;
+    status = gd__checkpoint_save(&t->point, t->optimizer, t->out);
+    t->saved = now;
+    if (status) {
+        gd__meter_end(&t->meter);
+        if (!t->save_fails)
+            gd_warn(t->ctx, "%s; the run goes on and tries again",
+                    gd_error(t->ctx) ? gd_error_text(t->ctx) : "out of memory");
+        if (t->save_every > RETRY) t->saved = now - t->save_every + RETRY;
+        gd_clear_error(t->ctx);
+    }
+    t->save_fails = status != GD_OK;
+    return GD_OK;
+}
+
+/* An error put aside, so that something can still be done. */
+typedef struct trouble {
+    gd_status status;
+    char text[1024];
+} trouble;
+
+static void put_aside(gd_ctx *ctx, gd_status status, trouble *out)
+{
+    if (!status) return;
+    out->status = gd_error(ctx) ? gd_error(ctx) : status;
+    (void)snprintf(out->text, sizeof out->text, "%s", gd_error(ctx) ? gd_error_text(ctx) : "out of memory");
+    gd_clear_error(ctx);
+}
+
+/* Keeps a checkpoint in memory at the end of an epoch, for the case that a later step fails: often enough to lose little, and
+ * seldom enough to cost no more than a twentieth of the time.  Without memory there is none. */
+static void keep_good(gd_trainer *t)
+{
+    double now = gd__cli_seconds();
+    if (!t->out || (t->kept[0] && now - t->kept_time < 20 * t->kept_cost)) return;
+    gd_archive *kept = gd__checkpoint_keep(&t->point, t->optimizer);
+    t->kept_time = gd__cli_seconds();
+    t->kept_cost = t->kept_time - now;
+    if (!kept) {
+        gd_clear_error(t->ctx);
+        return;
+    }
+    gd_archive_free(t->kept[1]);
+    t->kept[1] = t->kept[0];
+    t->kept_at[1] = t->kept_at[0];
+    t->kept[0] = kept;
+    t->kept_at[0] = t->point.progress;
+}
+
+/* Saves what there is; *epoch is that of the model, 0 where a step failed and nothing good is known. */
+static gd_status save_good(gd_trainer *t, int64_t *epoch)
+{
+    *epoch = t->point.progress.epoch;
+    if (!t->broken) return gd__checkpoint_save(&t->point, t->optimizer, t->out);
+    *epoch = 0;
+    if (!t->point.best) {
+        t->point.best = t->lowest;
+        t->lowest = NULL;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (!t->kept[k] || !gd__checkpoint_kept_finite(t->ctx, t->kept[k])) continue;
+        *epoch = t->point.best ? t->point.progress.best_epoch : t->kept_at[k].epoch;
+        return gd__checkpoint_save_kept(&t->point, t->kept[k], &t->kept_at[k], t->out);
+    }
+    return GD_OK;
+}
+
+/* The last save of a run that failed; then its error again, with where the model is. */
+static gd_status save_after(gd_trainer *t, const trouble *why)
+{
+    int64_t epoch;
+    trouble second = {.status = GD_OK};
+    put_aside(t->ctx, save_good(t, &epoch), &second);
+    if (second.status) gd_warn(t->ctx, "the model is not saved: %s", second.text);
+    if (second.status || (t->broken && !epoch)) return gd_fail(t->ctx, why->status, "%s", why->text);
+    if (t->broken)
+        return gd_fail(t->ctx, why->status, "%s; %s has the model of epoch %lld", why->text, t->out,
+                       (long long)epoch);
+    return gd_fail(t->ctx, why->status, "%s; go on with --resume %s", why->text, t->out);
+}
+
+/* The end of a run, whatever came of it. */
+static gd_status save_end(gd_trainer *t, gd_status status)
+{
+    if (!t->out) return status;
+    trouble why = {.status = GD_OK};
+    put_aside(t->ctx, status ? status : flush_records(t), &why);
+    return why.status ? save_after(t, &why) : gd__checkpoint_save(&t->point, t->optimizer, t->out);
+}
+
+/* ---- the end of an epoch ---- */
+
+/* Numbers of an epoch as they are called in traces and event files. */
+typedef struct value {
+    const char *key, *tag;
+    double number;
+} value;
+
+static int collect(const gd_trainer *t, value out[4])
+{
+    int count = 0;
+    out[count++] = (value){"loss", "loss/train", t->point.progress.last_loss};
+    if (!t->check_x) return count;
+    out[count++] = (value){"val_loss", "loss/validation", t->checked.loss};
+    if (t->point.recipe.task == GD_TASK_CLASSIFY) {
+        out[count++] = (value){"val_accuracy", "accuracy/validation", t->checked.accuracy};
+    } else {
+        out[count++] = (value){"val_rmse", "rmse/validation", t->checked.rmse};
+        out[count++] = (value){"val_r2", "r2/validation", t->checked.r2};
+    }
+    return count;
+}
+
+static gd_status record(gd_trainer *t)
+{
+    value v[4];
+    int count = collect(t, v);
+    int64_t step = gd_optimizer_steps(t->optimizer);
+    gd_status status = GD_OK;
+    if (t->tracer) {
+        gd_text *out = gd__tracer_begin(t->tracer);
+        gd__text_put(out, "{\"step\":%lld,\"epoch\":%lld,\"evals\":%lld", (long long)step,
+                     (long long)t->point.progress.epoch, (long long)gd_optimizer_evals(t->optimizer));
+        for (int i = 0; i < count; i++) {
+            gd__text_put(out, ",\"%s\":", v[i].key);
+            gd__json_number(out, v[i].number);
+        }
+        gd__text_add(out, "}\n");
+        status = gd__tracer_end(t->tracer);
+    }
+    for (int i = 0; i < count && t->events && !status; i++)
+        status = gd__events_scalar(t->events, v[i].tag, step, v[i].number);
+    return status;
+}
+
+/* A line on standard output, at about twenty epochs of a run. */
+static gd_status tell(gd_trainer *t)
+{
+    gd_text *out = &t->cli->out;
+    int64_t epoch = t->point.progress.epoch, epochs = t->point.recipe.epochs;
+    int64_t every = epochs > LINES ? (epochs + LINES - 1) / LINES : 1;
+    bool last = epoch == epochs || t->stopped;
+    if (t->quiet || (epoch % every != 0 && !last)) return GD_OK;
+    gd__text_put(out, "epoch %4lld  loss %-*.5g", (long long)epoch, t->check_x ? 10 : 0,
+                 t->point.progress.last_loss);
+    if (t->check_x) {
+        gd__text_put(out, "  validation loss %-10.5g", t->checked.loss);
+        if (t->point.recipe.task == GD_TASK_CLASSIFY)
+            gd__text_put(out, "  accuracy %.2f %%", 100 * t->checked.accuracy);
+        else
+            gd__text_put(out, "  rmse %.5g", t->checked.rmse);
+    }
+    gd__text_char(out, '\n');
+    gd__meter_end(&t->meter);
+    return gd__cli_flush(t->cli);
+}
+
+/* Is this epoch the best so far?  Then its parameters are kept: if they are judged by other rows as what the run gives, else for
+ * the case that the run fails. */
+static gd_status judge(gd_trainer *t)
+{
+    gd_progress_state *p = &t->point.progress;
+    double loss = t->check_x ? t->checked.loss : p->last_loss;
+    if (!(loss < p->best_loss)) {
+        p->bad++;
+        if (t->point.recipe.patience && p->bad >= t->point.recipe.patience)
+            t->stopped = "no better for some epochs";
+        return GD_OK;
+    }
+    p->best_loss = loss;
+    p->best_epoch = p->epoch;
+    p->bad = 0;
+    if (t->check_x) return gd__checkpoint_remember(&t->point);
+    return t->out ? gd__checkpoint_copy(&t->point, &t->lowest) : GD_OK;
+}
+
+static gd_status end_epoch(gd_trainer *t)
+{
+    gd_progress_state *p = &t->point.progress;
+    p->last_loss = p->loss_sum / (double)t->rows;
+    p->epoch++;
+    p->at = 0;
+    p->loss_sum = 0;
+    gd_status status = t->check_x ? gd__measure(&t->point, t->check_x, t->check_y, &t->checked) : GD_OK;
+    if (!status) status = judge(t);
+    if (!status) keep_good(t);
+    if (!status) status = record(t);
+    if (!status) status = tell(t);
+    return status ? status : save_between(t);
+}
+
+/* ---- the run ---- */
+
+static gd_status run_epoch(gd_trainer *t)
+{
+    gd_progress_state *p = &t->point.progress;
+    int64_t batch = t->point.recipe.batch ? t->point.recipe.batch : t->rows;
+    gd_status status = GD_OK;
+    gd__shuffle(t->order, t->rows, t->point.recipe.seed, p->epoch + 1);
+    while (p->at < t->rows && !status && !t->stopped) {
+        int64_t count = p->at + batch < t->rows ? batch : t->rows - p->at;
+        gd_step_info info = {.loss = NAN};
+        status = one_step(t, count, &info);
+        if (status) break;
+        p->at += count;
+        p->loss_sum += info.loss * (double)count;
+        t->trained_rows += count;
+        (void)snprintf(t->meter.note, sizeof t->meter.note, "epoch %lld/%lld  ", (long long)p->epoch + 1,
+                       (long long)t->point.recipe.epochs);
+        gd__meter_show(&t->meter, "step", info.step, p->loss_sum / (double)p->at);
+        if (info.terminate) t->stopped = "a link of the chain said so";
+        if (gd__interrupted()) t->stopped = "interrupted";
+    }
+    return status || p->at < t->rows ? status : end_epoch(t);
+}
+
+gd_status gd__trainer_run(gd_trainer *t)
+{
+    const gd_recipe *r = &t->point.recipe;
+    int64_t batch = r->batch ? r->batch : t->rows, steps = (t->rows + batch - 1) / batch;
+    t->order_bytes = (size_t)t->rows * sizeof *t->order;
+    if (!(t->order = gd__alloc(t->ctx, t->order_bytes))) return GD_NOMEM;
+    t->meter = gd__meter_start(r->epochs < INT64_MAX / steps ? r->epochs * steps : 0);
+    t->meter.first = gd_optimizer_steps(t->optimizer);
+    gd__interrupt_catch();
+    double begun = gd__cli_seconds();
+    t->saved = begun;
+    gd_status status = GD_OK;
+    if (r->patience && t->point.progress.bad >= r->patience) t->stopped = "no better for some epochs";
+    while (t->point.progress.epoch < r->epochs && !t->stopped && !status) status = run_epoch(t);
+    gd__meter_end(&t->meter);
+    t->seconds = gd__cli_seconds() - begun;
+    if (!t->stopped) t->stopped = "epochs";
+    return save_end(t, status);
+}
+
+void gd__trainer_close(gd_trainer *t)
+{
+    (void)gd__tracer_close(t->tracer);
+    (void)gd__events_close(t->events);
+    gd_optimizer_free(t->optimizer);
+    gd_release(t->x);
+    gd_release(t->y);
+    gd_release(t->check_x);
+    gd_release(t->check_y);
+    for (int k = 0; k < 2; k++) gd_archive_free(t->kept[k]);
+    gd__checkpoint_free_copies(&t->point, &t->lowest);
+    gd__free(t->ctx, t->order, t->order_bytes);
+    gd__checkpoint_close(&t->point);
+}

@@ -1,0 +1,97 @@
+/* The inside of a link. */
+#ifndef GD_OPTIM_LINK_LINK_H
+#define GD_OPTIM_LINK_LINK_H
+
+#include "gradus/link.h"
+#include "program/program.h"
+#include "base/table.h"
+#include "tensor/tensor.h"
+
+/* What a link keeps for one parameter. */
+typedef struct gd_entry {
+    gd_tensor *param;  /* the key; retained, so that the address stays its own */
+    gd_dtype dtype;    /* of the parameter, when its state was made or last followed it */
+    gd_tensor **slot;  /* one a declared slot, NULL until used */
+    bool *fresh;       /* a rule's slot was made and not written yet */
+    double *scalar;    /* one a declared scalar */
+    gd_setting *local; /* one a field, kind 0: not set; NULL: none */
+} gd_entry;
+
+typedef struct gd_global {
+    const char *name; /* interned */
+    double value;
+    gd_tensor *tensor; /* NULL: a number */
+} gd_global;
+
+struct gd_link {
+    gd_object head;
+    const gd_link_class *cls;
+    gd_setting *value; /* one a field */
+    gd_link **child;
+    int *child_field; /* the field a child belongs to */
+    int children, child_capacity;
+    gd_entry **entry;
+    int entries, entry_capacity;
+    int locals;     /* entries with settings of their own */
+    gd_table table; /* from parameters to entries */
+    gd_global **global;
+    int globals;
+    int64_t step; /* applications so far */
+    gd_rng rng;
+    bool seeded;
+    bool reads_grad, reads_loss; /* its rule asked for them, though its class does not say so */
+    bool owned;                  /* has a parent or an optimizer */
+    bool fuse;                   /* gd__fusable, as of ... */
+    uint64_t fuse_stamp;         /* ... this stamp of the optimizer */
+    void *data;
+    gd_optimizer *optimizer; /* borrowed; NULL outside one */
+};
+
+int gd__field_index(const gd_link_class *cls, const char *name);
+int gd__slot_index(const gd_link_class *cls, const char *name);
+int gd__scalar_index(const gd_link_class *cls, const char *name);
+int gd__scalar_count(const gd_link_class *cls);
+bool gd__is_chain(const gd_link *link);
+
+/* ---- state ---- */
+
+/* The entry of a parameter, made if need be; NULL on no memory. */
+gd_entry *gd__entry(gd_link *link, gd_tensor *param);
+gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param);
+void gd__entry_drop(gd_link *link, const gd_tensor *param);
+/* An entry that is in no link yet, and its end. */
+gd_entry *gd__entry_new(gd_link *link, gd_tensor *param);
+void gd__entry_free(gd_link *link, gd_entry *e);
+/* Makes a slot (zeros of dtype, shaped like `like`) if it is not there. */
+gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *like);
+/* Bytes of the state that there is; and what a link that is no rule comes to hold, see gd_link_class. */
+int64_t gd__state_held(const gd_link *link);
+int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int count);
+/* Those of slots that are like their parameters. */
+int64_t gd__slots_bytes(int slots, gd_tensor *const *params, int count);
+/* The dtype of a slot that rules use. */
+gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param);
+void gd__entries_free(gd_link *link);
+void gd__globals_free(gd_link *link);
+gd_global *gd__global_find(const gd_link *link, const char *name);
+
+/* ---- settings and structure ---- */
+
+/* The setting of field in force for a parameter; param NULL: for the whole step.  See in_force.c. */
+const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param);
+/* That of the whole step by name; NULL, and no error, where the class has no such field. */
+const gd_setting *gd__in_force(const gd_link *link, const char *name);
+/* Its own stream of random numbers when it has a seed in force, else the context's. */
+gd_rng *gd__link_rng(gd_link *link);
+/* Programs made from this link are no longer right. */
+void gd__link_changed(gd_link *link);
+/* The link is given to an optimizer, or taken from it (NULL); its children too.  Runs the classes' checks. */
+gd_status gd__link_adopt(gd_link *link, gd_optimizer *optimizer);
+/* True when the link and all below it are element-wise and may be fused. */
+bool gd__fusable(gd_link *link);
+/* The same but for hooks around the link itself, which run outside of programs. */
+bool gd__fusable_inside(gd_link *link);
+/* A rule serves, not the functions of tensors. */
+bool gd__is_rule(const gd_link *link);
+
+#endif

@@ -1,0 +1,541 @@
+/* What links remember: state a parameter, link-wide state, random numbers. */
+#include "gradus/autograd.h"
+#include "optim/link/owner.h"
+#include "optim/text/setting.h"
+#include "tensor/elementwise.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- entries: what a link keeps for one parameter ---- */
+
+gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param)
+{
+    int i = gd__table_find(&link->table, param);
+    return i < 0 ? NULL : link->entry[i];
+}
+
+void gd__entry_free(gd_link *link, gd_entry *e)
+{
+    gd_ctx *ctx = link->head.ctx;
+    const gd_link_class *cls = link->cls;
+    for (int i = 0; i < cls->slot_count; i++) gd__release(e->slot ? e->slot[i] : NULL);
+    gd__free(ctx, e->slot, (size_t)cls->slot_count * sizeof *e->slot);
+    gd__free(ctx, e->fresh, (size_t)cls->slot_count * sizeof *e->fresh);
+    gd__free(ctx, e->scalar, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
+    if (e->local)
+        for (int i = 0; i < cls->field_count; i++) gd__setting_free(ctx, &e->local[i]);
+    gd__free(ctx, e->local, (size_t)cls->field_count * sizeof *e->local);
+    gd__release(e->param);
+    gd__free(ctx, e, sizeof *e);
+}
+
+gd_entry *gd__entry_new(gd_link *link, gd_tensor *param)
+{
+    gd_ctx *ctx = link->head.ctx;
+    const gd_link_class *cls = link->cls;
+    gd_entry *e = gd__calloc(ctx, sizeof *e);
+    if (!e) return NULL;
+    gd__retain(param);
+    e->param = param;
+    e->dtype = param ? param->dtype : GD_F32;
+    e->slot = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->slot);
+    e->fresh = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->fresh);
+    e->scalar = gd__calloc(ctx, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
+    if (e->slot && e->fresh && e->scalar) return e;
+    gd__entry_free(link, e);
+    return NULL;
+}
+
+gd_entry *gd__entry(gd_link *link, gd_tensor *param)
+{
+    gd_entry *found = gd__entry_find(link, param);
+    if (found) return found;
+    gd_ctx *ctx = link->head.ctx;
+    if (link->entries == link->entry_capacity) {
+        size_t old = (size_t)link->entry_capacity, capacity = old ? old * 2 : 4;
+        gd_entry **list = gd__realloc(ctx, link->entry, old * sizeof *list, capacity * sizeof *list);
+        if (!list) return NULL;
+        link->entry = list;
+        link->entry_capacity = (int)capacity;
+    }
+    gd_entry *e = gd__table_reserve(ctx, &link->table) ? NULL : gd__entry_new(link, param);
+    if (!e) return NULL;
+    gd__table_put(&link->table, param, link->entries);
+    link->entry[link->entries++] = e;
+    return e;
+}
+
+void gd__entry_drop(gd_link *link, const gd_tensor *param)
+{
+    int gone = gd__table_find(&link->table, param);
+    if (gone < 0) return;
+    link->locals -= link->entry[gone]->local != NULL;
+    gd__entry_free(link, link->entry[gone]);
+    link->entries--;
+    memmove(link->entry + gone, link->entry + gone + 1, (size_t)(link->entries - gone) * sizeof *link->entry);
+    gd__table_clear(&link->table);
+    for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+    gd__link_changed(link);
+}
+
+void gd__entries_free(gd_link *link)
+{
+    gd_ctx *ctx = link->head.ctx;
+    for (int i = 0; i < link->entries; i++) gd__entry_free(link, link->entry[i]);
+    gd__free(ctx, link->entry, (size_t)link->entry_capacity * sizeof *link->entry);
+    gd__table_free(ctx, &link->table);
+    link->entry = NULL;
+    link->entries = link->entry_capacity = link->locals = 0;
+}
+
+/* ---- slots ---- */
+
+gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param)
+{
+    if (link->cls->slots[slot].flags & GD_SLOT_EXACT) return param->dtype;
+    gd_dtype chosen = link->optimizer ? link->optimizer->state_dtype : GD_DTYPE_COUNT;
+    if (chosen != GD_DTYPE_COUNT) return chosen;
+    return param->dtype == GD_F64 ? GD_F64 : GD_F32;
+}
+
+gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, const gd_tensor *like)
+{
+    if (e->slot[slot]) return e->slot[slot];
+    gd_ctx *ctx = link->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *t = gd__new_like(like, dtype);
+    if (t && gd_fill(t, 0)) t = NULL;
+    if (t) {
+        gd__own(t);
+        e->slot[slot] = t;
+        e->fresh[slot] = true;
+        ctx->changes++;
+    }
+    gd_scope_end(ctx);
+    return t;
+}
+
+static int64_t bytes_of(const gd_tensor *t) { return t ? t->numel * (int64_t)gd__item_size(t) : 0; }
+
+int64_t gd__state_held(const gd_link *link)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < link->entries; i++)
+        for (int k = 0; k < link->cls->slot_count; k++) bytes += bytes_of(link->entry[i]->slot[k]);
+    for (int i = 0; i < link->globals; i++) bytes += bytes_of(link->global[i]->tensor);
+    return bytes;
+}
+
+int64_t gd__slots_bytes(int slots, gd_tensor *const *params, int count)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++) bytes += slots * bytes_of(params[i]);
+    return bytes;
+}
+
+int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int count)
+{
+    if (link->cls->state_bytes) return link->cls->state_bytes(link, params, count);
+    return gd__slots_bytes(link->cls->slot_count, params, count);
+}
+
+/* The number of a slot, -1 with the error recorded. */
+static int find_slot(const gd_link *link, const char *name)
+{
+    int slot = gd__slot_index(link->cls, name);
+    if (slot < 0)
+        (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no state '%.80s'", link->cls->name, name);
+    return slot;
+}
+
+static bool has_axis(const gd_tensor *t, const char *name)
+{
+    for (int i = 0; i < t->ndim; i++)
+        if (gd__name(t, i) == name) return true;
+    return false;
+}
+
+static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
+{
+    bool all = t->ndim == param->ndim;
+    for (int i = 0; i < t->ndim && all; i++) all = !gd__name(t, i) || has_axis(param, gd__name(t, i));
+    return all;
+}
+
+/* A value for a slot as it stands in the parameter's place: what has its axes, or must have them, meets it by name and label.
+ * State of another form is the link's affair. */
+static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *value)
+{
+    bool must = gd__is_rule(link);
+    char what[80], got[256], want[256];
+    (void)snprintf(what, sizeof what, "%.40s: the state", link->cls->name);
+    if (gd__may_differ(value, param) && (must || gd__same_shape(value, param) || has_axes_of(value, param)))
+        value = gd__aligned_to(what, value, param);
+    if (!value || !must || gd__same_shape(value, param)) return value;
+    (void)gd_fail(link->head.ctx, GD_SHAPE, "%s is %s, its parameter %s", what,
+                  gd__shape_text(value, got, sizeof got), gd__shape_text(param, want, sizeof want));
+    return NULL;
+}
+
+/* A slot is the link's own memory, without history. */
+static gd_tensor *own_copy(const gd_link *link, gd_tensor *param, gd_tensor *value)
+{
+    gd_ctx *ctx = link->head.ctx;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *copy = gd_copy(fit_slot(link, param, value));
+    if (copy) gd__own(copy);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return copy;
+}
+
+/* The first value of a slot, owned. */
+static gd_tensor *first_value(const gd_link *link, gd_tensor *param, const gd_init *init)
+{
+    gd_ctx *ctx = link->head.ctx;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *like = init->tensor ? init->tensor : param, *t = NULL;
+    switch (init->kind) {
+    case GD_INIT_ZEROS: t = gd_zeros_like(like); break;
+    case GD_INIT_CONSTANT: t = gd_full_like(like, init->value); break;
+    case GD_INIT_COPY: t = like; break;
+    case GD_INIT_FUNCTION: t = init->make(init->user, param); break;
+    }
+    t = t ? own_copy(link, param, t) : NULL;
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return t;
+}
+
+gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name, gd_init init)
+{
+    if (!link) return NULL;
+    int slot = find_slot(link, name);
+    gd_entry *e = slot < 0 ? NULL : gd__entry(link, param);
+    if (!e) return NULL;
+    if (!e->slot[slot] || e->fresh[slot]) {
+        gd_tensor *t = first_value(link, param, &init);
+        if (!t) return NULL;
+        gd__release(e->slot[slot]);
+        e->slot[slot] = t;
+        e->fresh[slot] = false;
+        link->head.ctx->changes++;
+    }
+    return e->slot[slot];
+}
+
+gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *name)
+{
+    if (!link) return NULL;
+    return gd_link_state_from(link, param, name, (gd_init){.kind = GD_INIT_ZEROS});
+}
+
+bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *name)
+{
+    if (!link) return false;
+    int slot = gd__slot_index(link->cls, name);
+    gd_entry *e = slot < 0 ? NULL : gd__entry_find(link, param);
+    return e && e->slot[slot] && !e->fresh[slot];
+}
+
+gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, gd_tensor *value)
+{
+    if (!link || !param) return gd__null(gd_link_ctx(link), "link: state of a parameter that is NULL");
+    gd_ctx *ctx = link->head.ctx;
+    int slot = find_slot(link, name);
+    if (slot < 0) return GD_ATTRIBUTE;
+    gd_entry *e = gd__entry(link, param);
+    gd_tensor *copy = e && value ? own_copy(link, param, value) : NULL;
+    if (!e || (value && !copy)) return gd_error(ctx);
+    gd__release(e->slot[slot]);
+    e->slot[slot] = copy;
+    e->fresh[slot] = false;
+    ctx->changes++;
+    return GD_OK;
+}
+
+double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
+{
+    if (!link) return NULL;
+    int index = gd__scalar_index(link->cls, name);
+    if (index < 0) {
+        (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no scalar '%.80s'", link->cls->name, name);
+        return NULL;
+    }
+    gd_entry *e = gd__entry(link, param);
+    return e ? &e->scalar[index] : NULL;
+}
+
+/* ---- link-wide state ---- */
+
+gd_global *gd__global_find(const gd_link *link, const char *name)
+{
+    for (int i = 0; name && i < link->globals; i++)
+        if (!strcmp(link->global[i]->name, name)) return link->global[i];
+    return NULL;
+}
+
+/* Each in a block of its own: addresses are given out. */
+static gd_global *add_global(gd_link *link, const char *name)
+{
+    gd_ctx *ctx = link->head.ctx;
+    size_t n = (size_t)link->globals;
+    const char *interned = gd__intern(ctx, name, strlen(name));
+    gd_global *g = interned ? gd__calloc(ctx, sizeof *g) : NULL;
+    gd_global **list = g ? gd__realloc(ctx, link->global, n * sizeof *list, (n + 1) * sizeof *list) : NULL;
+    if (!list) {
+        gd__free(ctx, g, sizeof *g);
+        return NULL;
+    }
+    g->name = interned;
+    link->global = list;
+    return list[link->globals++] = g;
+}
+
+void gd__globals_free(gd_link *link)
+{
+    gd_ctx *ctx = link->head.ctx;
+    for (int i = 0; i < link->globals; i++) {
+        gd__release(link->global[i]->tensor);
+        gd__free(ctx, link->global[i], sizeof *link->global[i]);
+    }
+    gd__free(ctx, link->global, (size_t)link->globals * sizeof *link->global);
+    link->global = NULL;
+    link->globals = 0;
+}
+
+double *gd_link_global(gd_link *link, const char *name, double first)
+{
+    if (!link || !name) return gd__null(gd_link_ctx(link), "link: the name of a state is NULL"), NULL;
+    gd_global *g = gd__global_find(link, name);
+    if (!g && (g = add_global(link, name))) g->value = first;
+    return g ? &g->value : NULL;
+}
+
+bool gd_link_has_global(const gd_link *link, const char *name)
+{
+    return link && gd__global_find(link, name) != NULL;
+}
+
+gd_tensor *gd_link_global_tensor(gd_link *link, const char *name)
+{
+    if (!link) return NULL;
+    gd_global *g = gd__global_find(link, name);
+    return g ? g->tensor : NULL;
+}
+
+gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value)
+{
+    if (!link || !name) return gd__null(gd_link_ctx(link), "link: the name of a state is NULL");
+    gd_global *g = gd__global_find(link, name);
+    if (!g && !(g = add_global(link, name))) return GD_NOMEM;
+    gd__retain(value);
+    gd__release(g->tensor);
+    g->tensor = value;
+    return GD_OK;
+}
+
+/* ---- random numbers and scratch ---- */
+
+/* Another seed in force begins another stream. */
+gd_rng *gd__link_rng(gd_link *link)
+{
+    const gd_setting *seed = gd__in_force(link, "seed");
+    if (!seed || seed->kind != GD_SET_REAL) return &link->head.ctx->rng;
+    uint64_t key = (uint64_t)(int64_t)seed->real;
+    if (!link->seeded || link->rng.key != key) link->rng = (gd_rng){.key = key};
+    link->seeded = true;
+    return &link->rng;
+}
+
+gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
+{
+    if (!link || !like) return gd__null(gd_link_ctx(link), "link: random numbers like NULL"), NULL;
+    return gd__random(like->storage->device, gd__link_rng(link), link->cls->name, kind, like->dtype,
+                      like->ndim, like->size);
+}
+
+/* An array that dies with the innermost scope. */
+typedef struct scratch {
+    gd_object head;
+    int count;
+    gd_tensor *t[];
+} scratch;
+
+static void scratch_destroy(void *object)
+{
+    scratch *s = object;
+    gd__free(s->head.ctx, s, sizeof *s + (size_t)s->count * sizeof s->t[0]);
+}
+
+static const gd_object_type scratch_type = {"Scratch", scratch_destroy};
+
+gd_tensor **gd_link_scratch(gd_link *link, int count)
+{
+    if (!link) return NULL;
+    gd_ctx *ctx = link->head.ctx;
+    size_t bytes = sizeof(scratch) + (size_t)count * sizeof(gd_tensor *);
+    scratch *s = gd__calloc(ctx, bytes);
+    if (!s) return NULL;
+    s->count = count;
+    if (gd__object_init(ctx, s, &scratch_type) == GD_OK) return s->t;
+    gd__free(ctx, s, bytes);
+    return NULL;
+}
+
+/* ---- following parameters to other devices and dtypes ---- */
+
+gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
+{
+    gd_ctx *ctx = t->head.ctx;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *copy = t->storage->device == device ? gd_copy(t) : gd_to_device(t, device);
+    if (copy) gd__own(copy);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return copy;
+}
+
+/* A copy with that device and dtype; new, owned. */
+static gd_tensor *converted(gd_tensor *t, gd_device *device, gd_dtype dtype)
+{
+    if (t->dtype == dtype) return gd__copy_on(t, device);
+    gd_ctx *ctx = t->head.ctx;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *copy = gd_to_device(gd_cast(t, dtype), device);
+    gd__own(copy);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return copy;
+}
+
+/* What vectors of parameters of a dtype are computed in. */
+static gd_dtype wide(gd_dtype dtype) { return dtype == GD_F64 ? GD_F64 : GD_F32; }
+
+/* The dtype of a slot after its parameter was cast: what it would be had it been made now.  State that a link keeps in a
+ * dtype of its own choice stays. */
+static gd_dtype slot_dtype_after(const gd_link *link, const gd_entry *e, int slot)
+{
+    const gd_tensor *t = e->slot[slot], *param = e->param;
+    if (e->dtype == param->dtype || !gd_dtype_is_float(t->dtype)) return t->dtype;
+    if (gd__is_rule(link)) return gd__slot_dtype(link, slot, param);
+    if (t->dtype == e->dtype && gd__same_shape(t, param)) return param->dtype;
+    return t->dtype == wide(e->dtype) ? wide(param->dtype) : t->dtype;
+}
+
+static gd_status slots_follow(gd_link *link, gd_entry *e)
+{
+    gd_device *device = e->param->storage->device;
+    for (int k = 0; k < link->cls->slot_count; k++) {
+        gd_tensor *t = e->slot[k];
+        gd_dtype dtype = t ? slot_dtype_after(link, e, k) : e->dtype;
+        if (!t || (t->storage->device == device && t->dtype == dtype)) continue;
+        gd_tensor *moved = converted(t, device, dtype);
+        if (!moved) return gd_error(link->head.ctx);
+        gd__release(t);
+        e->slot[k] = moved;
+    }
+    e->dtype = e->param->dtype;
+    return GD_OK;
+}
+
+gd_dtype gd__vectors_dtype(const gd_optimizer *o)
+{
+    for (int i = 0; i < o->count; i++)
+        if (o->param[i].tensor->dtype == GD_F64) return GD_F64;
+    return GD_F32;
+}
+
+static bool some_param_is_on(const gd_optimizer *o, const gd_device *device)
+{
+    for (int i = 0; i < o->count; i++)
+        if (o->param[i].tensor->storage->device == device) return true;
+    return false;
+}
+
+/* A vector of all parameters, or rows of such.  Other state of a link (a table of products in f64, say) has its own dtype. */
+static bool is_of_vectors(const gd_optimizer *o, const gd_tensor *t)
+{
+    int64_t total = 0;
+    bool as_long = false;
+    for (int i = 0; i < o->count; i++) total += o->param[i].tensor->numel;
+    for (int i = 0; i < t->ndim; i++) as_long = as_long || t->size[i] == total;
+    return as_long && t->dtype == o->vectors;
+}
+
+/* State of all parameters together goes where they are. */
+static gd_status globals_follow(gd_optimizer *o, gd_link *link)
+{
+    for (int i = 0; i < link->globals && o->count; i++) {
+        gd_tensor *t = link->global[i]->tensor;
+        bool stays = !t || some_param_is_on(o, t->storage->device), cast = t && is_of_vectors(o, t);
+        if (stays && (!cast || o->vectors == gd__vectors_dtype(o))) continue;
+        gd_tensor *moved = converted(t, stays ? t->storage->device : o->param[0].tensor->storage->device,
+                                     cast ? gd__vectors_dtype(o) : t->dtype);
+        if (!moved) return gd_error(o->ctx);
+        gd__release(t);
+        link->global[i]->tensor = moved;
+    }
+    return GD_OK;
+}
+
+static gd_status link_follows(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    gd_status status = globals_follow(user, link);
+    for (int i = 0; i < link->entries && !status; i++) status = slots_follow(link, link->entry[i]);
+    return status;
+}
+
+gd_status gd__state_follow(gd_optimizer *o)
+{
+    gd_status status = gd__visit_links(o->chain, "", link_follows, o);
+    if (!status) {
+        o->moves = o->ctx->moves;
+        o->vectors = gd__vectors_dtype(o);
+    }
+    o->ctx->changes++;
+    return status;
+}
+
+/* ---- forgetting ---- */
+
+static void forget_slots(gd_link *link, unsigned flags)
+{
+    link->head.ctx->changes++;
+    for (int i = 0; i < link->entries; i++) {
+        gd_entry *e = link->entry[i];
+        for (int k = 0; k < link->cls->slot_count; k++) {
+            if ((link->cls->slots[k].flags & flags) != flags) continue;
+            gd__release(e->slot[k]);
+            e->slot[k] = NULL;
+        }
+    }
+}
+
+/* Settings of single parameters are no state: they stay. */
+void gd_link_reset(gd_link *link)
+{
+    if (!link) return;
+    forget_slots(link, 0);
+    for (int i = 0; i < link->entries; i++)
+        memset(link->entry[i]->scalar, 0, (size_t)gd__scalar_count(link->cls) * sizeof(double));
+    gd__globals_free(link);
+    link->step = 0;
+    link->seeded = false;
+    if (link->cls->reset) link->cls->reset(link);
+    for (int i = 0; i < link->children; i++) gd_link_reset(link->child[i]);
+}
+
+void gd_link_reset_for_online(gd_link *link)
+{
+    if (!link) return;
+    forget_slots(link, GD_SLOT_ONLINE);
+    if (link->cls->reset_for_online) link->cls->reset_for_online(link);
+    for (int i = 0; i < link->children; i++) gd_link_reset_for_online(link->child[i]);
+}

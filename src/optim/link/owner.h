@@ -1,0 +1,125 @@
+/* The optimizer as links know it: parameters, groups with their settings and schedules, attributes, and the numbers that tell
+ * when something has changed.
+ *
+ * Belongs here: what a link asks its optimizer for.  Does not: how a step runs (step/), plans (plan/), closures. */
+#ifndef GD_OPTIM_LINK_OWNER_H
+#define GD_OPTIM_LINK_OWNER_H
+
+#include "gradus/optim.h"
+#include "gradus/schedule.h"
+#include "optim/link/link.h"
+
+typedef struct gd_group_setting {
+    const char *key; /* interned */
+    gd_setting value;
+    gd_schedule schedule; /* of kind INVALID: none */
+    bool shapes;          /* a link reads it when its program is made */
+    bool whole;           /* a link takes only whole numbers: those of a schedule are snapped to them */
+} gd_group_setting;
+
+typedef struct gd_group {
+    gd_group_setting *setting;
+    int settings, room;
+} gd_group;
+
+typedef struct gd_param {
+    gd_tensor *tensor; /* retained */
+    char *name;
+    int group;
+} gd_param;
+
+typedef struct gd_attr {
+    const char *name; /* interned */
+    double value;
+    gd_tensor *tensor;
+} gd_attr;
+
+typedef struct gd_plan gd_plan;       /* plan/plan.h */
+typedef struct gd_closure gd_closure; /* step/var.h */
+
+struct gd_optimizer {
+    gd_ctx *ctx;
+    gd_link *chain;
+    gd_param *param;
+    int count, capacity;
+    gd_table table; /* from tensors to numbers of parameters */
+    gd_module *model;
+    bool several_models; /* then there is none */
+    gd_group *group;
+    int groups, group_room;
+    gd_group all;     /* for the groups that do not say otherwise */
+    int keys;         /* settings in groups and in all: 0, and links' own settings are in force */
+    bool mixed;       /* as of `settled`: parameters may have different settings */
+    uint64_t settled; /* `numbers` when the settings in force were last looked at */
+    gd_attr *attr;
+    int attrs;
+    int64_t step, evals;
+    int64_t held; /* steps that let nothing through: schedules do not count them */
+    bool should_terminate;
+    unsigned hinted;      /* hints that were given (var.c) */
+    bool stepping;        /* inside a step: parameters and links stay as they are */
+    bool no_fusion;       /* for tests: a pass for every link */
+    bool interpret;       /* for tests: no kernels */
+    gd_dtype state_dtype; /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
+    uint64_t stamp;       /* changes when plans are no longer right; from 1 */
+    uint64_t numbers;     /* changes with every number in a setting */
+    uint64_t moves;       /* the context's when state last followed its parameters */
+    gd_dtype vectors;     /* what vectors of all parameters were computed in then */
+    uint64_t drops;       /* the context's when dropped parameters were last counted */
+    int dropped;          /* parameters that modules have replaced or deleted */
+    bool capture;         /* see gd_optimizer_capture */
+    int64_t replays;
+    int runs;           /* of plans in the current step */
+    gd_plan *last_plan; /* of them, borrowed */
+    struct {
+        gd_plan *plan; /* what the last step without objective was, if the next can be the same; borrowed */
+        uint64_t changes, stamp;
+    } again;
+    int most_pending;   /* links that fit into a program */
+    gd_tensor **active; /* params of the current step */
+    int active_capacity;
+    gd_plan *plans;
+    gd_closure *closures;
+    gd_tensor *first_loss; /* owned; what the step returns */
+    gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */
+    void *watch_user;
+    bool careful;  /* flags that are left open count as set: searches go downhill, first steps are short */
+    bool steepest; /* and the next search is along the gradient: the last one failed */
+    struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
+};
+
+/* A flag of a link, or where it is left open whether the run is a careful one. */
+bool gd__open_flag(const gd_link *link, const char *name);
+/* An error while a step is under way. */
+gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
+/* A copy on a device; new, owned. */
+gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device);
+/* What vectors of all parameters are computed in: f64 where one of them is f64, else f32. */
+gd_dtype gd__vectors_dtype(const gd_optimizer *optimizer);
+/* Brings state to the devices and dtypes that parameters have been moved to; it stays where it is when that fails. */
+gd_status gd__state_follow(gd_optimizer *optimizer);
+/* Number of a parameter, -1 if it is not one. */
+int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);
+gd_status gd__set_attr(gd_optimizer *optimizer, const char *name, double value, gd_tensor *tensor);
+void gd__group_free(gd_ctx *ctx, gd_group *group);
+/* The setting of a key in a group (also one that is not in the optimizer yet), made if it is not there. */
+gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const char *key);
+/* Do the links that have such a setting take this value, and those of a schedule if there is one? */
+gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value,
+                          const gd_schedule *schedule);
+/* Must follow every change of groups: which group, whose setting, which number. */
+void gd__groups_changed(gd_optimizer *optimizer);
+/* Do a link that is to join the chain, and those below it, take what groups and schedules have for them? */
+gd_status gd__groups_fit(gd_optimizer *optimizer, gd_link *child);
+/* After the chain got other links: what settings do to them. */
+void gd__groups_look_again(gd_optimizer *optimizer);
+/* Before a step: schedules say their numbers, and settings that links have once a step are the same for all parameters. */
+gd_status gd__settings_begin(gd_optimizer *optimizer);
+/* Does some link read this setting when its program is made? */
+bool gd__shapes(const gd_link *link, const char *key);
+
+/* Every link of a tree, parents first.  Paths are like "1:adam.0:clip_value": number and class of each child on the way. */
+typedef gd_status (*gd_visit_fn)(void *user, gd_link *link, const char *path);
+gd_status gd__visit_links(gd_link *link, const char *path, gd_visit_fn fn, void *user);
+
+#endif

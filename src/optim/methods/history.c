@@ -1,0 +1,628 @@
+/* The history of L-BFGS and L-SR1. */
+#include "optim/methods/history.h"
+#include "gradus/autograd.h"
+#include "optim/methods/line.h"
+#include "optim/step/optimizer.h"
+#include "tensor/shape.h"
+#include "optim/vector/vectors.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+/* A tensor of the link with these sizes, made when it is not there or has others. */
+static gd_tensor *held(gd_history *h, const char *name, const gd_layout *like, int ndim, const int64_t *size,
+                       bool *made)
+{
+    gd_tensor *t = gd_link_global_tensor(h->link, name);
+    bool fits = t && t->ndim == ndim && t->dtype == like->dtype;
+    for (int i = 0; i < ndim && fits; i++) fits = t->size[i] == size[i];
+    if (fits && t->storage->device == like->device) return t;
+    *made = *made || !fits;
+    t = fits ? gd__copy_on(t, like->device) : gd__layout_tensor(like, ndim, size);
+    gd_status status = t ? gd_link_set_global_tensor(h->link, name, t) : GD_NOMEM;
+    gd__release(t);
+    return status ? NULL : t;
+}
+
+gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_ss)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int most = (int)gd_link_real(link, "history_size", NULL);
+    *h = (gd_history){
+        .link = link, .params = gd_var_params(var), .most = most, .rows = most + 1, .uses_ss = uses_ss};
+    gd_status status = gd__layout_init(&h->layout, ctx, h->params, gd_var_count(var));
+    if (status) return status;
+    gd_layout host = {.ctx = ctx, .device = gd__cpu(ctx), .dtype = GD_F64};
+    bool made = false;
+    h->s = held(h, "s_history", &h->layout, 2, (int64_t[]){h->rows, h->layout.total}, &made);
+    h->y = held(h, "y_history", &h->layout, 2, (int64_t[]){h->rows, h->layout.total}, &made);
+    h->gram = held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
+    h->s_dots = gd__calloc(ctx, 2 * (size_t)h->rows * sizeof *h->s_dots);
+    if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
+    /* room for the counts now: they must not be kept apart later */
+    if (!gd_link_global(link, "pairs", 0) || !gd_link_global(link, "newest", 0)) return gd_error(ctx);
+    if (made) gd__history_forget(link);
+    h->y_dots = h->s_dots + h->rows;
+    h->ss = (double *)(void *)h->gram->data;
+    h->sy = h->ss + h->rows * h->rows;
+    h->yy = h->sy + h->rows * h->rows;
+    h->pairs = (int)gd__kept(link, "pairs", 0);
+    h->newest = (int)gd__kept(link, "newest", 0);
+    /* a checkpoint is data: whatever it holds stays inside the ring */
+    if (h->pairs < 0 || h->pairs > most || h->newest < 0 || h->newest > most) h->pairs = h->newest = 0;
+    return GD_OK;
+}
+
+int64_t gd__history_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    int64_t n, item = gd__vector_item(params, count, &n),
+               rows = (int64_t)gd_link_real(link, "history_size", NULL) + 1;
+    return gd__slots_bytes(2, params, count) + 2 * rows * n * item +
+           3 * rows * rows * (int64_t)sizeof(double);
+}
+
+void gd__history_close(gd_history *h)
+{
+    gd__free(h->layout.ctx, h->s_dots, 2 * (size_t)h->rows * sizeof *h->s_dots);
+    gd__layout_free(&h->layout);
+}
+
+void gd__history_forget(gd_link *link)
+{
+    if (gd_link_has_global(link, "pairs")) *gd_link_global(link, "pairs", 0) = 0;
+}
+
+static char *row_of(const gd_history *h, gd_tensor *matrix, int row)
+{
+    return matrix->data + (size_t)row * (size_t)h->layout.total * h->layout.item;
+}
+
+/* ---- products ---- */
+
+/* What one reading of the history gives.  Sums of a span: for each row its products with u (the update), y and s (the new
+ * pair), then the largest of |s| and |y|. */
+enum { SU, SY, SS, YU, YY, YS, PRODUCTS };
+
+typedef struct dots_job {
+    gd_history *h;
+    gd_tensor *const *update, *const *before_p, *const *before_u;
+    bool pair, dots; /* a new pair is looked at; products with the update are wanted */
+    bool made;       /* the new pair is already in its row */
+    int fresh;       /* its row */
+    int oldest;      /* the first of the other pairs: 1 for a pair that would go when the new one is taken */
+    double *part;    /* [spans][rows * PRODUCTS + 2] */
+} dots_job;
+
+#define SOME_PAIRS 32 /* looked at together */
+#define LONG_BYTES ((size_t)1 << 25)
+
+static size_t part_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
+
+/* Vectors too long to be found in a cache later. */
+static bool is_long(const gd_layout *l) { return (size_t)l->total * l->item > LONG_BYTES; }
+
+/* A piece of the vector: the update and the new pair stay in cache while the rows of the others are read. */
+typedef struct piece_job {
+    const dots_job *j;
+    gd_span span;
+    const void *u, *s, *y; /* s, y: NULL without a pair */
+    double *part;
+} piece_job;
+
+static const void *row_piece(const piece_job *w, bool y, int row)
+{
+    const gd_history *h = w->j->h;
+    if (w->j->pair && row == w->j->fresh) return y ? w->y : w->s;
+    return gd__in_vector(&h->layout, row_of(h, y ? h->y : h->s, row), &w->span);
+}
+
+/* Adds the products of some rows with x and y; `of` says which those are for s, and for y it is YU more. */
+static void add_products(const piece_job *w, const int *row, int count, const void *x, int of_x,
+                         const void *y, int of_y)
+{
+    const void *list[2 * SOME_PAIRS] = {NULL};
+    double two[4 * SOME_PAIRS];
+    for (int i = 0; i < 2 * count; i++) list[i] = row_piece(w, i % 2, row[i / 2]);
+    w->j->h->layout.loops->dots(list, 2 * count, x, y, w->span.size, two);
+    for (int i = 0; i < 2 * count; i++) {
+        double *out = w->part + row[i / 2] * PRODUCTS + (i % 2 ? YU : SU);
+        out[of_x] += two[2 * i];
+        if (of_y != of_x) out[of_y] += two[2 * i + 1];
+    }
+}
+
+static void some_products(const piece_job *w, const int *row, int count)
+{
+    const dots_job *j = w->j;
+    if (!j->pair)
+        add_products(w, row, count, w->u, SU, w->u, SU);
+    else if (!j->dots)
+        add_products(w, row, count, w->s, SS, w->y, SY);
+    else
+        add_products(w, row, count, w->u, SU, w->y, SY);
+    if (j->pair && j->dots && j->h->uses_ss) add_products(w, row, count, w->s, SS, w->s, SS);
+}
+
+static double larger(double a, double b) { return b <= a || a != a ? a : b; }
+
+/* The new pair.  Long vectors: it is made in the room, from where its products are taken, and goes to its rows without
+ * reading them first. */
+static void make_pair(piece_job *w, char room[2][GD_PIECE_BYTES])
+{
+    const dots_job *j = w->j;
+    const gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    int64_t n = w->span.size;
+    void *row[2] = {gd__in_vector(l, row_of(h, h->s, j->fresh), &w->span),
+                    gd__in_vector(l, row_of(h, h->y, j->fresh), &w->span)};
+    bool far = is_long(l) && !j->made && ((uintptr_t)row[0] | (uintptr_t)row[1]) % 64 == 0;
+    void *s = far ? room[0] : row[0], *y = far ? room[1] : row[1];
+    double *most = w->part + h->rows * PRODUCTS, here[2];
+    if (j->made) {
+        here[0] = l->loops->largest(s, NULL, n);
+        here[1] = l->loops->largest(y, NULL, n);
+    } else
+        l->loops->pair(s, y, gd__in_list(l, j->before_p, &w->span), gd__in_list(l, j->before_u, &w->span),
+                       gd__in_list(l, h->params, &w->span), w->u, n, here, far ? row : NULL);
+    most[0] = larger(most[0], here[0]);
+    most[1] = larger(most[1], here[1]);
+    w->s = s;
+    w->y = y;
+}
+
+static void piece_products(piece_job *w)
+{
+    const dots_job *j = w->j;
+    const gd_history *h = j->h;
+    _Alignas(64) char room[2][GD_PIECE_BYTES];
+    int row[SOME_PAIRS], count = 0;
+    if (j->pair) {
+        make_pair(w, room);
+        row[count++] = j->fresh;
+    }
+    for (int k = j->oldest; k < h->pairs; k++) {
+        if (count == SOME_PAIRS) {
+            some_products(w, row, count);
+            count = 0;
+        }
+        row[count++] = gd__history_row(h, k);
+    }
+    if (count) some_products(w, row, count);
+}
+
+static void span_products(void *arg, const gd_span *span, int64_t index)
+{
+    const dots_job *j = arg;
+    const gd_layout *l = &j->h->layout;
+    int64_t most = GD_PIECE_BYTES / (int64_t)l->item;
+    for (int64_t at = 0; at < span->size; at += most) {
+        piece_job w = {.j = j, .span = *span, .part = j->part + (size_t)index * part_size(j->h)};
+        w.span.begin += at;
+        w.span.at += at;
+        w.span.size = span->size - at < most ? span->size - at : most;
+        w.u = gd__in_list(l, j->update, &w.span);
+        piece_products(&w);
+    }
+}
+
+/* Plain loops: one reading of the history on all threads. */
+static gd_status products_plain(dots_job *j, double *sum)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    size_t size = part_size(h), bytes = (size_t)h->layout.spans * size * sizeof(double);
+    if (!(j->part = gd__calloc(ctx, bytes))) return GD_NOMEM;
+    gd__each_span(&h->layout, span_products, j);
+    memset(sum, 0, size * sizeof *sum);
+    for (int i = 0; i < h->layout.spans; i++) {
+        const double *part = j->part + (size_t)i * size;
+        for (size_t k = 0; k < size - 2; k++) sum[k] += part[k];
+        sum[size - 2] = larger(sum[size - 2], part[size - 2]);
+        sum[size - 1] = larger(sum[size - 1], part[size - 1]);
+    }
+    gd__free(ctx, j->part, bytes);
+    return GD_OK;
+}
+
+/* [rows] = matrix x, into every PRODUCTS-th number of sum. */
+static gd_status times(const gd_history *h, gd_tensor *matrix, gd_tensor *x, int product, double *sum)
+{
+    gd_tensor *out = gd_matmul(matrix, x);
+    double *values = gd__alloc_array(h->layout.ctx, (size_t)h->rows, sizeof *values);
+    gd_status status = out && values ? gd_read_f64(out, values, h->rows) : gd_error(h->layout.ctx);
+    for (int i = 0; i < h->rows && !status; i++) sum[i * PRODUCTS + product] = values[i];
+    gd__free(h->layout.ctx, values, (size_t)h->rows * sizeof *values);
+    return status;
+}
+
+static gd_tensor *vector_of(const gd_history *h, gd_tensor *const *list)
+{
+    gd_tensor *v = gd__layout_tensor(&h->layout, 1, &h->layout.total);
+    if (v && gd__list_to_vector(&h->layout, list, v)) {
+        gd__release(v);
+        v = NULL;
+    }
+    return v;
+}
+
+/* The new pair into its rows, and the previous values replaced. */
+static gd_status write_pair(dots_job *j, gd_tensor *u, gd_tensor *s, gd_tensor *y)
+{
+    gd_history *h = j->h;
+    gd_tensor *p = vector_of(h, h->params), *bp = vector_of(h, j->before_p), *bu = vector_of(h, j->before_u);
+    gd_status status = p && bp && bu ? gd_assign(s, gd_sub(p, bp)) : gd_error(h->layout.ctx);
+    if (!status) status = gd_assign(y, gd_sub(u, bu));
+    for (int i = 0; i < h->layout.count && !status; i++) {
+        status = gd_assign(j->before_p[i], h->params[i]);
+        if (!status) status = gd_assign(j->before_u[i], j->update[i]);
+    }
+    gd__release(p);
+    gd__release(bp);
+    gd__release(bu);
+    return status;
+}
+
+/* The new pair and its products, with operators. */
+static gd_status pair_by_operators(dots_job *j, gd_tensor *u, double *sum)
+{
+    gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    gd_tensor *s = gd_index(h->s, "0", j->fresh), *y = gd_index(h->y, "0", j->fresh);
+    gd_status status = s && y ? GD_OK : gd_error(l->ctx);
+    if (!status && !j->made) status = write_pair(j, u, s, y);
+    double *most = sum + h->rows * PRODUCTS;
+    if (!status && l->total) {
+        most[0] = gd_item(gd__vector_most(gd_abs(s)));
+        most[1] = gd_item(gd__vector_most(gd_abs(y)));
+        status = gd_error(l->ctx);
+    }
+    if (!status) status = times(h, h->s, y, SY, sum);
+    if (!status) status = times(h, h->y, y, YY, sum);
+    if (!status && h->uses_ss) status = times(h, h->s, s, SS, sum);
+    if (!status && h->uses_ss) status = times(h, h->y, s, YS, sum);
+    return status;
+}
+
+static gd_status products_by_operators(dots_job *j, double *sum)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    memset(sum, 0, part_size(h) * sizeof *sum);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *u = vector_of(h, j->update);
+    gd_status status = u ? GD_OK : gd_error(ctx);
+    if (!status && j->pair) status = pair_by_operators(j, u, sum);
+    if (!status && j->dots) status = times(h, h->s, u, SU, sum);
+    if (!status && j->dots) status = times(h, h->y, u, YU, sum);
+    gd__release(u);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status products(dots_job *j, double *sum)
+{
+    gd_history *h = j->h;
+    bool plain = gd__plain(&h->layout, j->update);
+    if (j->pair) plain = plain && gd__plain(&h->layout, j->before_p) && gd__plain(&h->layout, j->before_u);
+    gd_status status = plain ? products_plain(j, sum) : products_by_operators(j, sum);
+    for (int i = 0; i < h->rows && j->dots && !status; i++) {
+        h->s_dots[i] = sum[i * PRODUCTS + SU];
+        h->y_dots[i] = sum[i * PRODUCTS + YU];
+    }
+    return status;
+}
+
+gd_status gd__history_dots(gd_history *h, gd_tensor *const *update)
+{
+    dots_job j = {.h = h, .update = update, .dots = true};
+    double *sum = gd__alloc_array(h->layout.ctx, part_size(h), sizeof *sum);
+    gd_status status = sum ? products(&j, sum) : GD_NOMEM;
+    gd__free(h->layout.ctx, sum, part_size(h) * sizeof *sum);
+    return status;
+}
+
+/* ---- pairs ---- */
+
+static void set_gram(double *m, int rows, int i, int j, double value, bool symmetric)
+{
+    m[i * rows + j] = value;
+    if (symmetric) m[j * rows + i] = value;
+}
+
+/* Products of the new row with the others; s_new y_old only where s s is used too. */
+static void keep_products(gd_history *h, const dots_job *j, const double *sum)
+{
+    for (int k = 0; k <= h->pairs; k++) {
+        int row = k < h->pairs ? gd__history_row(h, k) : j->fresh;
+        const double *of = sum + row * PRODUCTS;
+        set_gram(h->sy, h->rows, row, j->fresh, of[SY], false);
+        set_gram(h->yy, h->rows, row, j->fresh, of[YY], true);
+        if (!h->uses_ss) continue;
+        set_gram(h->ss, h->rows, row, j->fresh, of[SS], true);
+        set_gram(h->sy, h->rows, j->fresh, row, of[YS], false);
+    }
+}
+
+static gd_status keep_counts(gd_history *h)
+{
+    gd_status status = gd__keep_number(h->link, "pairs", h->pairs);
+    return status ? status : gd__keep_number(h->link, "newest", h->newest);
+}
+
+static bool restarts(const gd_pair_rules *r, double s, double y)
+{
+    return (r->ptol_restart && s < r->ptol) || (r->gtol_restart && y < r->gtol);
+}
+
+/* NAN as a limit never refuses; NAN as a value always is refused. */
+static bool takes(const gd_pair_rules *r, double s, double y, double sy)
+{
+    if (!isfinite(s) || !isfinite(y) || !isfinite(sy)) return false;
+    if (s < r->ptol || y < r->gtol) return false;
+    return isnan(r->sy_tol) || sy > r->sy_tol;
+}
+
+static gd_status first_time(gd_history *h, gd_tensor *const *update)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < h->layout.count && !status; i++) {
+        status = gd_link_set_state(h->link, h->params[i], "previous_params", h->params[i]);
+        if (!status) status = gd_link_set_state(h->link, h->params[i], "previous_update", update[i]);
+    }
+    return status;
+}
+
+/* Damping: a pair with too little curvature is bent towards the scaled identity that the history starts from, sigma I
+ * (1 without pairs).  Powell (1978), with that matrix as Wang, Ma, Goldfarb & Liu (2017) have it:
+ *     s y < 0.2 sigma s s:  y = theta y + (1 - theta) sigma s,  theta = 0.8 sigma s s / (sigma s s - s y)
+ * double (Goldfarb, Ren & Bahamou 2020): the same for s against y y / sigma first, then for y. */
+static double bend(double sy, double square) { return sy < 0.2 * square ? 0.8 * square / (square - sy) : 1; }
+
+static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    double sy = sum[j->fresh * PRODUCTS + SY], sigma = 1;
+    if (h->pairs)
+        sigma = gd__gram(h, h->yy, h->pairs - 1, h->pairs - 1) /
+                gd__gram(h, h->sy, h->pairs - 1, h->pairs - 1);
+    if (!isfinite(sigma) || sigma <= 0 || !isfinite(sy)) return GD_OK;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *s = gd_index(h->s, "0", j->fresh), *y = gd_index(h->y, "0", j->fresh);
+    double change = 0;
+    gd_status status = s && y ? GD_OK : gd_error(ctx);
+    if (!status && rules->damping == 'd') {
+        double theta = bend(sy, sum[j->fresh * PRODUCTS + YY] / sigma);
+        change += 1 - theta;
+        if (theta < 1)
+            status = gd_assign(s, gd_add(gd_mul_scalar(s, theta), gd_mul_scalar(y, (1 - theta) / sigma)));
+        if (!status) sy = gd_item(gd_dot(s, y));
+    }
+    if (!status) {
+        double theta = bend(sy, sigma * gd_item(gd_dot(s, s)));
+        change += 1 - theta;
+        if (theta < 1)
+            status = gd_assign(y, gd_add(gd_mul_scalar(y, theta), gd_mul_scalar(s, (1 - theta) * sigma)));
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (!status) status = gd_error(ctx);
+    j->made = true;
+    return status || change == 0 ? status : products(j, sum);
+}
+
+gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_pair_rules *rules,
+                             bool with_dots)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    int count = h->layout.count;
+    for (int i = 0; i < count; i++)
+        if (!gd_link_has_state(h->link, h->params[i], "previous_params")) {
+            gd_status status = first_time(h, update);
+            return status || !with_dots ? status : gd__history_dots(h, update);
+        }
+    gd_tensor **before = gd_link_scratch(h->link, 2 * count);
+    double *sum = gd__alloc_array(ctx, part_size(h), sizeof *sum);
+    gd_status status = GD_OK;
+    if (!before || !sum) {
+        gd__free(ctx, sum, part_size(h) * sizeof *sum);
+        return gd_error(ctx);
+    }
+    for (int i = 0; i < count && !status; i++) {
+        before[i] = gd_link_state(h->link, h->params[i], "previous_params");
+        before[count + i] = gd_link_state(h->link, h->params[i], "previous_update");
+        if (!before[i] || !before[count + i]) status = gd_error(ctx);
+    }
+    dots_job j = {.h = h,
+                  .update = update,
+                  .before_p = before,
+                  .before_u = before + count,
+                  .pair = true,
+                  .dots = with_dots,
+                  .fresh = (h->newest + 1) % h->rows,
+                  .oldest = h->pairs == h->most};
+    if (!status) status = products(&j, sum);
+    if (!status && rules->damping) status = damp(&j, rules, sum);
+    const double *most = sum + h->rows * PRODUCTS;
+    if (!status && restarts(rules, most[0], most[1]))
+        h->pairs = 0;
+    else if (!status && takes(rules, most[0], most[1], sum[j.fresh * PRODUCTS + SY])) {
+        keep_products(h, &j, sum);
+        h->newest = j.fresh;
+        h->pairs += h->pairs < h->most;
+    } else if (!status && j.oldest && with_dots)
+        status = gd__history_dots(h, update); /* the oldest pair stays */
+    gd__free(ctx, sum, part_size(h) * sizeof *sum);
+    return status ? status : keep_counts(h);
+}
+
+/* ---- combinations ---- */
+
+typedef struct combine_job {
+    gd_history *h;
+    gd_tensor *const *update, *const *out;
+    double c;
+    const double *coef; /* those of s, then those of y */
+} combine_job;
+
+static void combine_span(void *arg, const gd_span *span, int64_t index)
+{
+    (void)index;
+    combine_job *j = arg;
+    gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    void *out = gd__in_list(l, j->out, span);
+    const void *from = gd__in_list(l, j->update, span);
+    double c = j->c;
+    bool past = is_long(l) && h->pairs <= SOME_PAIRS;
+    for (int at = 0; at == 0 || at < 2 * h->pairs; at += 2 * SOME_PAIRS) {
+        const void *rows[2 * SOME_PAIRS];
+        int n = 0;
+        for (; n < 2 * SOME_PAIRS && at + n < 2 * h->pairs; n++) {
+            bool y = at + n >= h->pairs;
+            int row = gd__history_row(h, y ? at + n - h->pairs : at + n);
+            rows[n] = gd__in_vector(l, row_of(h, y ? h->y : h->s, row), span);
+        }
+        l->loops->combine(out, from, c, rows, j->coef + at, n, span->size, past);
+        from = out;
+        c = 1;
+    }
+}
+
+/* matrix^T coef for coefficients by pair. */
+static gd_tensor *weighted_rows(const gd_history *h, gd_tensor *matrix, const double *coef)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    gd_tensor *w = gd_zeros(ctx, GD_F64, 1, (int64_t[]){h->rows});
+    for (int k = 0; w && k < h->pairs; k++) ((double *)(void *)w->data)[gd__history_row(h, k)] = coef[k];
+    return gd_matmul(gd_to_device(gd_cast(w, h->layout.dtype), h->layout.device), matrix);
+}
+
+static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
+{
+    gd_history *h = j->h;
+    gd_ctx *ctx = h->layout.ctx;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *u = vector_of(h, j->update), *sum = gd_mul_scalar(u, j->c);
+    if (h->pairs) {
+        sum = gd_add(sum, weighted_rows(h, h->s, j->coef));
+        sum = gd_add(sum, weighted_rows(h, h->y, j->coef + h->pairs));
+    }
+    gd_status status = sum ? gd__vector_to_list(&h->layout, sum, out) : gd_error(ctx);
+    gd__release(u);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
+                              const double *cy, gd_tensor **out)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    size_t n = (size_t)h->pairs;
+    double *coef = gd__alloc_array(ctx, 2 * n + 1, sizeof *coef);
+    gd_status status = coef ? gd__list_new(&h->layout, out, false) : GD_NOMEM;
+    if (!status) {
+        if (n) {
+            memcpy(coef, cs, n * sizeof *cs);
+            memcpy(coef + n, cy, n * sizeof *cy);
+        }
+        combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
+        if (gd__plain(&h->layout, update))
+            gd__each_span(&h->layout, combine_span, &j);
+        else
+            status = combine_by_operators(&j, out);
+    }
+    gd__free(ctx, coef, (2 * n + 1) * sizeof *coef);
+    return status;
+}
+
+gd_status gd__history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    gd_tensor *order = gd_zeros(ctx, GD_I64, 1, (int64_t[]){h->pairs});
+    for (int k = 0; order && k < h->pairs; k++) ((int64_t *)(void *)order->data)[k] = gd__history_row(h, k);
+    order = order ? gd_to_device(order, h->layout.device) : NULL;
+    *s = gd_index_select(h->s, "0", order);
+    *y = gd_index_select(h->y, "0", order);
+    return *s && *y ? GD_OK : gd_error(ctx);
+}
+
+gd_linop *gd__history_identity(const gd_history *h)
+{
+    gd_tensor *one = gd__layout_tensor(&h->layout, 1, &h->layout.total);
+    gd_linop *op = one && gd_fill(one, 1) == GD_OK ? gd_linop_diagonal(one) : NULL;
+    gd__release(one);
+    return op;
+}
+
+/* ---- the link ---- */
+
+gd_status gd__history_first(gd_history *h, gd_tensor *const *update, gd_tensor **out)
+{
+    double sum = 0;
+    gd_status status = gd__open_flag(h->link, "scale_first") ? gd__list_sum(&h->layout, update, &sum) : GD_OK;
+    double scale = sum > 1 && isfinite(sum) ? 1 / sum : 1;
+    return status ? status : gd__list_scaled(&h->layout, update, scale, out);
+}
+
+static gd_pair_rules pair_rules(const gd_link *link)
+{
+    const gd_setting *damping = gd_link_get(link, "damping", NULL);
+    bool curvature = gd__field_index(gd_link_class_of(link), "sy_tol") >= 0;
+    return (gd_pair_rules){.ptol = gd_link_real(link, "ptol", NULL),
+                           .gtol = gd_link_real(link, "gtol", NULL),
+                           .sy_tol = curvature ? gd_link_real(link, "sy_tol", NULL) : NAN,
+                           .ptol_restart = gd_link_flag(link, "ptol_restart"),
+                           .gtol_restart = gd_link_flag(link, "gtol_restart"),
+                           .damping = damping->kind == GD_SET_STRING ? *damping->string : '\0'};
+}
+
+static bool due(gd_link *link) { return link->step % (int64_t)gd_link_real(link, "update_freq", NULL) == 0; }
+
+/* The update after the inner chain: new references in list. */
+static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *update, gd_tensor **list)
+{
+    int count = gd_var_count(var);
+    for (int i = 0; i < count; i++) {
+        gd__retain(update[i]);
+        list[i] = update[i];
+    }
+    return gd__link_transform(gd_link_child(link, "inner"), list, gd_var_params(var), gd_var_grad(var), var,
+                              count);
+}
+
+gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply, bool uses_ss,
+                             gd_direction_fn fn)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    int count = gd_var_count(var);
+    bool inner = gd_link_child(link, "inner") != NULL;
+    gd_tensor *const *u = gd_var_read_update(var);
+    gd_tensor **out = gd_link_scratch(link, 2 * count);
+    if (!u || !out) return gd_error(ctx);
+    gd_history h;
+    gd_status status = gd__history_open(&h, link, var, uses_ss);
+    gd_pair_rules rules = pair_rules(link);
+    bool dots = false;
+    if (!status && update && due(link)) {
+        dots = apply && !inner;
+        status = gd__history_update(&h, u, &rules, dots);
+    }
+    if (!status && update) link->step++;
+    if (!status && apply && inner) {
+        status = through_inner(link, var, u, out + count);
+        u = out + count;
+    }
+    if (!status && apply && !dots && h.pairs) status = gd__history_dots(&h, u);
+    if (!status && apply) status = fn(&h, u, out);
+    for (int i = 0; i < count && u == out + count; i++) gd__release(out[count + i]);
+    gd__history_close(&h);
+    return status || !apply ? status : gd_var_set_update(var, out);
+}

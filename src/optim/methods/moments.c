@@ -1,0 +1,27 @@
+/* Moving averages that several links share. */
+#include "optim/methods/moments.h"
+
+#include <math.h>
+
+gd_value gd__rule_power(gd_rule *r, gd_value x, double power)
+{
+    if (power == 1) return gd_rule_abs(r, x);
+    if (power == 2) return gd_rule_square(r, x);
+    if (fmod(power, 2) == 0) return gd_rule_pow(r, x, gd_rule_const(r, power));
+    return gd_rule_pow(r, gd_rule_abs(r, x), gd_rule_const(r, power));
+}
+
+gd_value gd__rule_root(gd_rule *r, gd_value x, double power)
+{
+    if (power == 1) return x;
+    if (power == 2) return gd_rule_sqrt(r, x);
+    return gd_rule_pow(r, x, gd_rule_const(r, 1 / power));
+}
+
+gd_value gd__rule_average(gd_rule *r, const char *slot, gd_value x, gd_value beta)
+{
+    gd_value weight = gd_rule_sub(r, gd_rule_const(r, 1), beta);
+    gd_value average = gd_rule_lerp(r, gd_rule_state(r, slot), x, weight);
+    gd_rule_set(r, slot, average);
+    return average;
+}

@@ -1,0 +1,206 @@
+/* Trust regions: the part that all of them share. */
+#include "optim/methods/trust_region.h"
+
+#include "optim/vector/vectors.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+
+/* Noise of a loss relative to its size: differences below it say nothing (Conn, Gould & Toint 2000, 17.4.2). */
+#define NOISE    10
+#define LARGEST  1e100
+#define SMALLEST 1e-100
+
+gd_status gd__trust_update(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    double *steps = gd_link_global(link, "steps", 0);
+    gd_link *child = gd_link_child(link, "hess_module");
+    if (!steps || !child) return gd_error(ctx);
+    bool due = fmod(*steps, gd_link_real(link, "update_freq", NULL)) == 0;
+    double *unit = gd_link_global(link, "unit", 1);
+    if (!unit) return gd_error(ctx);
+    bool had = gd_var_has_update(var);
+    gd_status status = due ? gd_link_update(child, var) : GD_OK;
+    if (status) return status;
+    *gd_link_global(link, "steps", 0) += 1;
+    /* a child that set an update of its own may have a scale of its own */
+    if (due && !had && gd_var_has_update(var)) {
+        gd_tensor *const *update = gd_var_read_update(var), *const *grad = update ? gd_var_grad(var) : NULL;
+        if (!grad) return gd_error(ctx);
+        gd_tensor *b = gd__vector_of(ctx, update, gd_var_count(var));
+        double bb = gd__vector_dot(b, b), gb = gd__vector_dot(gd__vector_of(ctx, grad, gd_var_count(var)), b);
+        unit = gd_link_global(link, "unit", 1);
+        *unit = bb > 0 && gb > 0 && isfinite(gb / bb) ? gb / bb : 1;
+        return gd_error(ctx);
+    }
+    return GD_OK;
+}
+
+/* ---- one trial ---- */
+
+/* True when p - d is p: nothing would change. */
+static bool is_negligible(gd_var *var, gd_tensor *d)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_scope_begin(ctx);
+    gd_tensor *p = gd__vector_of(ctx, gd_var_params(var), gd_var_count(var));
+    gd_tensor *same = p ? gd_all(gd_eq(gd_sub(p, d), p), NULL, false) : NULL;
+    bool yes = same && gd_item(same) != 0;
+    gd_scope_end(ctx);
+    return yes;
+}
+
+/* The loss at p - d.  The parameters come back bit for bit, so they count as unchanged: products with the Hessian from the
+ * graph of their gradient stay possible. */
+static gd_status loss_there(gd_trust *t, gd_tensor *const *pieces, gd_tensor *const *saved, double *loss)
+{
+    gd_var *var = t->var;
+    gd_tensor *const *params = gd_var_params(var);
+    gd_ctx *ctx = gd_var_ctx(var);
+    size_t bytes = (size_t)gd_var_count(var) * sizeof(uint32_t);
+    uint32_t *version = gd__alloc(ctx, bytes);
+    if (!version) return GD_NOMEM;
+    for (int i = 0; i < gd_var_count(var); i++) version[i] = params[i]->storage->version;
+    gd_status status = gd_var_move(var, -1, pieces);
+    if (!status) status = gd_var_evaluate_at(var, loss);
+    gd_status back = gd_var_restore_params(var, saved);
+    for (int i = 0; i < gd_var_count(var) && !back; i++) params[i]->storage->version = version[i];
+    gd__free(ctx, version, bytes);
+    return status ? status : back;
+}
+
+static double predicted(gd_trust *t, gd_tensor *d)
+{
+    gd_tensor *hd = t->hd ? t->hd : gd_linop_matvec(t->hessian, d);
+    return gd__vector_dot(t->b, d) - gd__vector_dot(d, hd) / 2 - t->less;
+}
+
+/* A proposal and what came of it. */
+typedef struct trial {
+    gd_tensor *d, **pieces;
+    double ratio; /* actual by predicted decrease; NAN: no usable point */
+    bool still;   /* the step is too small to change anything */
+} trial;
+
+static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit, gd_tensor *const *saved,
+                         trial *out)
+{
+    gd_var *var = t->var;
+    gd_ctx *ctx = gd_var_ctx(var);
+    double loss = gd_var_loss_value(var, false), there = NAN;
+    *out = (trial){.ratio = NAN};
+    t->hd = NULL;
+    t->less = 0;
+    t->inside = false;
+    gd_status status = gd_error(ctx);
+    if (status) return status;
+    out->d = method->propose(t);
+    if (!out->d || !gd__vector_finite(out->d)) return gd_error(ctx);
+    out->still = is_negligible(var, out->d);
+    if (out->still) return gd_error(ctx);
+    double noise = NOISE * gd__vector_eps(t->b) * fabs(loss), decrease = unit * predicted(t, out->d);
+    out->pieces = gd_link_scratch(t->link, gd_var_count(var));
+    if (!out->pieces) return gd_error(ctx);
+    if (!(decrease + noise > 0)) return gd_error(ctx);
+    status = gd__vector_split(out->d, gd_var_params(var), gd_var_count(var), out->pieces);
+    if (!status) status = loss_there(t, out->pieces, saved, &there);
+    if (!status && isfinite(there)) out->ratio = (loss - there + noise) / (decrease + noise);
+    /* a start that is not finite is left for any point that is */
+    if (!status && !isfinite(loss) && isfinite(there)) out->ratio = 1;
+    return status;
+}
+
+/* ---- attempts ---- */
+
+static bool at_boundary(gd_trust *t, gd_tensor *d)
+{
+    double tolerance = gd_link_real(t->link, "boundary_tol", NULL);
+    return isnan(tolerance) || gd__vector_norm(d) >= (1 - tolerance) * t->radius;
+}
+
+static void adapt_radius(gd_trust *t, const gd_trust_method *method, const trial *done)
+{
+    if (!(done->ratio >= gd_link_real(t->link, "rho_bad", NULL)))
+        t->radius *= gd_link_real(t->link, "nminus", NULL);
+    else if (done->ratio > gd_link_real(t->link, "rho_good", NULL) && !t->inside &&
+             (!method->boundary || at_boundary(t, done->d)))
+        t->radius = fmin(t->radius * gd_link_real(t->link, "nplus", NULL), LARGEST);
+}
+
+gd_status gd__trust_search(gd_trust *t, const gd_trust_method *method, double unit)
+{
+    gd_link *link = t->link;
+    gd_var *var = t->var;
+    gd_ctx *ctx = gd_var_ctx(var);
+    double init = gd_link_real(link, "init", NULL), eta = gd_link_real(link, "eta", NULL);
+    double *radius = gd_link_global(link, "radius", init);
+    int count = gd_var_count(var), attempts = (int)gd_link_real(link, "max_attempts", NULL);
+    gd_tensor **saved = gd_link_scratch(link, count);
+    gd_status status = radius && saved ? gd_var_save_params(var, saved) : gd_error(ctx);
+    if (status) return status;
+    t->radius = *radius;
+    trial now = {0};
+    bool taken = false, tried = false;
+    for (int i = 0; i < attempts && !taken && !status; i++) {
+        status = attempt(t, method, unit, saved, &now);
+        if (status || now.still) break;
+        tried = true;
+        adapt_radius(t, method, &now);
+        taken = now.ratio > eta;
+        if (!taken && t->radius < SMALLEST) break;
+    }
+    for (int i = 0; i < count; i++) gd_release(saved[i]);
+    if (status) return status;
+    /* a radius under which nothing moves any more starts again */
+    bool collapsed = !taken && (now.still || t->radius < SMALLEST);
+    *gd_link_global(link, "radius", init) = collapsed ? init : t->radius;
+    if (taken) return gd_var_set_update(var, now.pieces);
+    if (tried) gd_var_note_failed_search(var);
+    return gd__set_zero_update(link, var);
+}
+
+/* No ratios: the step for the first radius. */
+static gd_status fixed_radius(gd_trust *t, const gd_trust_method *method)
+{
+    t->radius = gd_link_real(t->link, "init", NULL);
+    gd_tensor *d = method->propose(t);
+    if (!d && gd_error(gd_var_ctx(t->var))) return gd_error(gd_var_ctx(t->var));
+    if (d && gd__vector_finite(d)) return gd__set_update_vector(t->link, t->var, d);
+    gd_var_note_failed_search(t->var);
+    return gd__set_zero_update(t->link, t->var);
+}
+
+gd_status gd__trust_apply(gd_link *link, gd_var *var, const gd_trust_method *method)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_link *child = gd_link_child(link, "hess_module");
+    gd_linop *hessian = gd_link_hessian(child, var);
+    if (!hessian)
+        return gd_error(ctx) ? gd_error(ctx)
+                             : gd_fail(ctx, GD_STATE, "%s: its child '%s' has no Hessian",
+                                       gd_link_class_of(link)->name, gd_link_class_of(child)->name);
+    gd_trust t = {.link = link, .var = var, .hessian = gd_linop_for_products(hessian)};
+    gd_linop_release(hessian);
+    double *unit = gd_link_global(link, "unit", 1);
+    bool own_scale = unit && *unit != 1 &&
+                     !gd_var_has_update(var); /* a gradient for a Hessian of an earlier step */
+    t.b = gd__inner_update_vector(link, var);
+    if (own_scale) t.b = gd_mul_scalar(t.b, 1 / *unit);
+    gd_status status = t.b && t.hessian && unit ? GD_OK : gd_error(ctx);
+    if (!status && gd_linop_size(t.hessian) != gd_numel(t.b))
+        status = gd_fail(ctx, GD_SHAPE, "%s: the Hessian is of %lld parameters, the update of %lld",
+                         gd_link_class_of(link)->name, (long long)gd_linop_size(t.hessian),
+                         (long long)gd_numel(t.b));
+    if (!status && !gd__vector_finite(t.b)) {
+        /* no model without a gradient */
+        gd_var_note_failed_search(var);
+        status = gd__set_zero_update(link, var);
+    } else if (!status) {
+        status = gd_link_is(link, "radius_strategy", "fixed") ? fixed_radius(&t, method)
+                                                              : gd__trust_search(&t, method, *unit);
+    }
+    if (method->end) method->end(&t);
+    gd_linop_release(t.hessian);
+    return status;
+}

@@ -1,0 +1,355 @@
+/* Plans: how pending rules run over all parameters, one pass over memory for each level of their program.
+ *
+ *   plan --> group: parameters whose programs are equal (dtype, device, structural settings)
+ *              |--> members: the parameters, each with its entries in the links' state
+ *              |--> run:     the program over them, see execute.h
+ *
+ * A plan is made once and kept by the optimizer; a step only refreshes pointers and scalars (run.c). */
+#include "optim/plan/plan.h"
+
+#include <string.h>
+
+#define MOST_KEPT 16 /* plans of an optimizer */
+
+/* ---- freeing ---- */
+
+static void group_free(gd_ctx *ctx, gd_plan_group *g)
+{
+    size_t members = (size_t)g->members, arrays = (size_t)g->run->p->arrays;
+    size_t uniforms = (size_t)g->run->p->uniforms;
+    gd__free(ctx, g->position, members * sizeof *g->position);
+    gd__free(ctx, g->array_entry, members * arrays * sizeof *g->array_entry);
+    gd__free(ctx, g->uniform_entry, members * uniforms * sizeof *g->uniform_entry);
+    gd__free(ctx, g->ahead, uniforms * sizeof *g->ahead);
+}
+
+static void plan_free(gd_ctx *ctx, gd_plan *plan)
+{
+    size_t count = (size_t)plan->count;
+    for (int i = 0; i < plan->set.tables; i++) group_free(ctx, &plan->group[i]);
+    gd__execs_free(&plan->set);
+    gd__free(ctx, plan->group, count * sizeof *plan->group);
+    gd__free(ctx, plan->params, count * sizeof *plan->params);
+    gd__free(ctx, plan->set.table, count * sizeof *plan->set.table);
+    gd__free(ctx, plan->set.table_of, count * sizeof *plan->set.table_of);
+    gd__free(ctx, plan->set.member_of, count * sizeof *plan->set.member_of);
+    gd__free(ctx, plan, sizeof *plan);
+}
+
+void gd__plans_free(gd_ctx *ctx, gd_plan *plans)
+{
+    while (plans) {
+        gd_plan *next = plans->next;
+        plan_free(ctx, plans);
+        plans = next;
+    }
+}
+
+/* ---- sorting parameters into groups ---- */
+
+static bool same_instr(const gd_instr *a, const gd_instr *b)
+{
+    return a->op == b->op && a->uniform == b->uniform && a->level == b->level && a->extent == b->extent &&
+           a->a == b->a && a->b == b->b && a->c == b->c && a->index == b->index &&
+           !memcmp(&a->imm, &b->imm, sizeof a->imm);
+}
+
+static bool same_array(const gd_array *a, const gd_array *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->owner == b->owner && a->slot == b->slot &&
+           a->store == b->store;
+}
+
+static bool same_uniform(const gd_uniform *a, const gd_uniform *b)
+{
+    return a->kind == b->kind && a->owner == b->owner && a->index == b->index && a->store == b->store;
+}
+
+static bool same_program(const gd_program *a, const gd_program *b)
+{
+    bool same = a->compute == b->compute && a->count == b->count && a->arrays == b->arrays &&
+                a->uniforms == b->uniforms && a->reductions == b->reductions;
+    for (int i = 0; same && i < a->count; i++) same = same_instr(&a->instr[i], &b->instr[i]);
+    for (int i = 0; same && i < a->arrays; i++) same = same_array(&a->array[i], &b->array[i]);
+    for (int i = 0; same && i < a->uniforms; i++) same = same_uniform(&a->uniform[i], &b->uniform[i]);
+    return same;
+}
+
+static gd_program *program_for(const gd_run_args *args, int i, gd_link **child)
+{
+    gd_dtype input = args->input[i]->dtype;
+    gd_build build = {.ctx = args->ctx,
+                      .optimizer = args->optimizer,
+                      .pending = args->pending,
+                      .pendings = args->pendings,
+                      .param = args->params[i],
+                      .key = args->keys[i],
+                      .input_dtype = input,
+                      .grad_dtype = args->grad ? args->grad[i]->dtype : input,
+                      .holes = args->holes,
+                      .input_is_grad = args->input_is_grad,
+                      .sink = args->sink};
+    gd_program *p = gd__build(&build);
+    *child = build.child;
+    return p;
+}
+
+static bool have_local(const gd_link *link)
+{
+    if (link->locals) return true;
+    for (int i = 0; i < link->children; i++)
+        if (have_local(link->child[i])) return true;
+    return false;
+}
+
+static int group_number(const gd_run_args *args, int i)
+{
+    int index = args->optimizer ? gd__param_index(args->optimizer, args->keys[i]) : -1;
+    return index < 0 ? -1 : args->optimizer->param[index].group;
+}
+
+/* Two parameters that surely have the same program: nothing about them shapes it differently. */
+static bool alike(const gd_run_args *args, int i, int j)
+{
+    const gd_tensor *a = args->params[i], *b = args->params[j];
+    return a->dtype == b->dtype && args->input[i]->dtype == args->input[j]->dtype &&
+           a->storage->device == b->storage->device &&
+           (!args->grad || args->grad[i]->dtype == args->grad[j]->dtype) &&
+           group_number(args, i) == group_number(args, j);
+}
+
+static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i)
+{
+    gd_link *child;
+    gd_program *p = program_for(args, i, &child);
+    if (!p) return gd_error(args->ctx);
+    if (i > 0 && child != plan->child) {
+        gd__program_free(p);
+        return gd_fail(args->ctx, GD_NOT_IMPLEMENTED,
+                       "%s: parameters whose settings call different children, which are not element-wise",
+                       args->pending[0].link->cls->name);
+    }
+    plan->child = child;
+    gd_device *device = args->params[i]->storage->device;
+    gd_exec_set *set = &plan->set;
+    int k = 0;
+    while (k < set->tables && !(set->table[k].device == device && same_program(set->table[k].p, p))) k++;
+    if (k == set->tables) {
+        set->table[k] = (gd_exec){.p = p, .device = device};
+        plan->group[k] = (gd_plan_group){.run = &set->table[k]};
+        set->tables++;
+    } else
+        gd__program_free(p);
+    set->table_of[i] = k;
+    return GD_OK;
+}
+
+static gd_status sort_members(const gd_run_args *args, gd_plan *plan)
+{
+    bool local = false;
+    for (int i = 0; i < args->pendings; i++) local = local || have_local(args->pending[i].link);
+    gd_status status = GD_OK;
+    for (int i = 0; i < args->count && !status; i++) {
+        if (i > 0 && !local && alike(args, i - 1, i))
+            plan->set.table_of[i] = plan->set.table_of[i - 1];
+        else
+            status = add_to_group(args, plan, i);
+        if (!status) plan->set.member_of[i] = plan->group[plan->set.table_of[i]].members++;
+    }
+    return status;
+}
+
+/* ---- a group ---- */
+
+static gd_status place_members(const gd_run_args *args, const gd_plan *plan, int number)
+{
+    gd_plan_group *g = &plan->group[number];
+    g->position = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *g->position);
+    if (!g->position) return GD_NOMEM;
+    for (int i = 0; i < args->count; i++) {
+        if (plan->set.table_of[i] != number) continue;
+        g->position[plan->set.member_of[i]] = i;
+        g->numel += args->params[i]->numel;
+    }
+    return GD_OK;
+}
+
+void gd__each_counted(gd_link *link, gd_mode mode, void (*fn)(void *user, gd_link *link), void *user)
+{
+    bool chain = gd__is_chain(link);
+    if (!chain && (mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (link->cls->update_rule != NULL)))
+        fn(user, link);
+    if (!chain && mode == GD_MODE_UPDATE) return; /* the rule, which runs the children, does not run */
+    for (int i = 0; i < link->children; i++)
+        if (gd__fusable(link->child[i]))
+            gd__each_counted(link->child[i], chain ? mode : GD_MODE_STEP, fn, user);
+}
+
+/* Step counts of this link are one ahead of it while the run is under way. */
+static void note_ahead(void *user, gd_link *link)
+{
+    gd_plan_group *g = user;
+    for (int u = 0; u < g->run->p->uniforms; u++) {
+        const gd_uniform *f = &g->run->p->uniform[u];
+        if (f->kind == GD_U_STEP && f->owner == link) g->ahead[u] = true;
+    }
+}
+
+/* The entries in links' state that members' arrays and scalars live in. */
+static gd_status bind_member(gd_plan_group *g, int m, gd_tensor *key)
+{
+    const gd_program *p = g->run->p;
+    for (int k = 0; k < p->arrays; k++) {
+        if (p->array[k].kind != GD_ARRAY_STATE) continue;
+        gd_entry *e = gd__entry(p->array[k].owner, key);
+        if (!e) return GD_NOMEM;
+        g->array_entry[m * p->arrays + k] = e;
+    }
+    for (int u = 0; u < p->uniforms; u++) {
+        const gd_uniform *f = &p->uniform[u];
+        if (f->kind != GD_U_FRESH && f->kind != GD_U_SCALAR) continue;
+        gd_entry *e = gd__entry(f->owner, key);
+        if (!e) return GD_NOMEM;
+        g->uniform_entry[m * p->uniforms + u] = e;
+    }
+    return GD_OK;
+}
+
+static gd_status bind_entries(const gd_run_args *args, gd_plan_group *g)
+{
+    gd_ctx *ctx = args->ctx;
+    size_t members = (size_t)g->members, uniforms = (size_t)g->run->p->uniforms;
+    g->array_entry = gd__calloc(ctx, members * (size_t)g->run->p->arrays * sizeof *g->array_entry);
+    g->uniform_entry = gd__calloc(ctx, members * uniforms * sizeof *g->uniform_entry);
+    g->ahead = gd__calloc(ctx, uniforms * sizeof *g->ahead);
+    if (!g->array_entry || !g->uniform_entry || !g->ahead) return GD_NOMEM;
+    gd_status status = GD_OK;
+    for (int m = 0; m < g->members && !status; m++) status = bind_member(g, m, args->keys[g->position[m]]);
+    for (int i = 0; i < args->pendings; i++)
+        gd__each_counted(args->pending[i].link, args->pending[i].mode, note_ahead, g);
+    return status;
+}
+
+static gd_status prepare_group(const gd_run_args *args, gd_plan_group *g)
+{
+    int64_t *numel = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *numel);
+    if (!numel) return GD_NOMEM;
+    for (int m = 0; m < g->members; m++) numel[m] = args->params[g->position[m]]->numel;
+    gd_status status = gd__exec_members(g->run, g->members, numel);
+    return status ? status : bind_entries(args, g);
+}
+
+/* ---- a plan ---- */
+
+static gd_param_signature signature(const gd_run_args *args, int i)
+{
+    const gd_tensor *p = args->params[i];
+    return (gd_param_signature){.param = p,
+                                .key = args->keys[i],
+                                .numel = p->numel,
+                                .device = p->storage->device,
+                                .dtypes = (int)p->dtype | (int)args->input[i]->dtype << 8 |
+                                          (int)(args->grad ? args->grad[i]->dtype : 0) << 16};
+}
+
+static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
+{
+    gd_ctx *ctx = args->ctx;
+    size_t count = (size_t)args->count;
+    gd_exec_set *set = &plan->set;
+    set->table = gd__calloc(ctx, count * sizeof *set->table);
+    set->table_of = gd__calloc(ctx, count * sizeof *set->table_of);
+    set->member_of = gd__calloc(ctx, count * sizeof *set->member_of);
+    plan->params = gd__calloc(ctx, count * sizeof *plan->params);
+    plan->group = gd__calloc(ctx, count * sizeof *plan->group);
+    if (!set->table || !set->table_of || !set->member_of || !plan->params || !plan->group) return GD_NOMEM;
+    for (int i = 0; i < args->count; i++) plan->params[i] = signature(args, i);
+    gd_status status = sort_members(args, plan);
+    bool interpret = args->optimizer && args->optimizer->interpret;
+    for (int g = 0; g < set->tables && !status; g++) {
+        status = place_members(args, plan, g);
+        if (!status) status = gd__exec_passes(&set->table[g], interpret);
+    }
+    return status;
+}
+
+gd_plan *gd__plan_look(const gd_run_args *args)
+{
+    gd_plan *plan = gd__calloc(args->ctx, sizeof *plan);
+    if (!plan) return NULL;
+    plan->count = args->count;
+    plan->set.ctx = args->ctx;
+    plan->set.count = args->count;
+    plan->pendings = args->pendings;
+    plan->holes = args->holes;
+    plan->sink = args->sink;
+    plan->input_is_grad = args->input_is_grad;
+    plan->stamp = args->optimizer ? args->optimizer->stamp : 0;
+    plan->numbers = UINT64_MAX;
+    if (args->pendings) memcpy(plan->pending, args->pending, (size_t)args->pendings * sizeof *plan->pending);
+    if (fill_plan(args, plan) == GD_OK) return plan;
+    plan_free(args->ctx, plan);
+    return NULL;
+}
+
+static gd_plan *plan_new(const gd_run_args *args)
+{
+    gd_plan *plan = gd__plan_look(args);
+    gd_status status = plan ? GD_OK : GD_NOMEM;
+    for (int g = 0; !status && g < plan->set.tables; g++) status = prepare_group(args, &plan->group[g]);
+    if (!status) status = gd__execs_join(&plan->set);
+    if (!status) return plan;
+    if (plan) plan_free(args->ctx, plan);
+    return NULL;
+}
+
+static bool fits(const gd_plan *plan, const gd_run_args *args)
+{
+    if (plan->count != args->count || plan->pendings != args->pendings || plan->holes != args->holes ||
+        plan->sink != args->sink || plan->input_is_grad != args->input_is_grad ||
+        plan->stamp != args->optimizer->stamp)
+        return false;
+    for (int i = 0; i < args->pendings; i++)
+        if (plan->pending[i].link != args->pending[i].link || plan->pending[i].mode != args->pending[i].mode)
+            return false;
+    for (int i = 0; i < args->count; i++) {
+        gd_param_signature s = signature(args, i), *t = &plan->params[i];
+        if (s.param != t->param || s.key != t->key || s.numel != t->numel || s.device != t->device ||
+            s.dtypes != t->dtypes)
+            return false;
+    }
+    return true;
+}
+
+/* Drops plans that can never fit again, and the longest unused ones of too many. */
+static void tidy(gd_optimizer *o)
+{
+    int kept = 0;
+    for (gd_plan **at = &o->plans; *at;) {
+        gd_plan *plan = *at;
+        if (plan->stamp == o->stamp && kept++ < MOST_KEPT - 1) {
+            at = &plan->next;
+            continue;
+        }
+        *at = plan->next;
+        plan_free(o->ctx, plan);
+    }
+}
+
+gd_plan *gd__plan_for(const gd_run_args *args)
+{
+    gd_optimizer *o = args->optimizer;
+    if (!o) return plan_new(args);
+    for (gd_plan **at = &o->plans; *at; at = &(*at)->next) {
+        gd_plan *found = *at;
+        if (!fits(found, args)) continue;
+        *at = found->next;
+        found->next = o->plans;
+        return o->plans = found;
+    }
+    gd_plan *plan = plan_new(args);
+    if (!plan) return NULL;
+    tidy(o);
+    plan->next = o->plans;
+    return o->plans = plan;
+}

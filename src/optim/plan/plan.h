@@ -1,0 +1,55 @@
+/* The inside of plans; see plan.c. */
+#ifndef GD_OPTIM_PLAN_PLAN_H
+#define GD_OPTIM_PLAN_PLAN_H
+
+#include "program/execute.h"
+#include "optim/plan/run.h"
+
+/* Parameters whose programs are equal, and where what their arrays and uniform inputs mean is kept. */
+typedef struct gd_plan_group {
+    gd_exec *run; /* in the plan's set */
+    int members;
+    int *position; /* of a member in the list of parameters */
+    int64_t numel;
+    gd_entry **array_entry;   /* [members, arrays], NULL but for state */
+    gd_entry **uniform_entry; /* [members, uniforms], NULL but for what an entry holds */
+    bool *ahead;              /* [uniforms] a step count that this run raises */
+} gd_plan_group;
+
+/* What makes a plan fit a parameter. */
+typedef struct gd_param_signature {
+    const gd_tensor *param, *key;
+    int64_t numel;
+    const gd_device *device;
+    int dtypes;
+} gd_param_signature;
+
+struct gd_plan {
+    gd_plan *next;
+    int pendings, holes, count;
+    gd_sink sink;
+    bool input_is_grad;
+    gd_link *child; /* the run makes the input of this child, which is no rule */
+    gd_param_signature *params;
+    gd_exec_set set;      /* table k runs group k; room for count */
+    gd_plan_group *group; /* the same */
+    uint64_t stamp, numbers;
+    gd_pending pending[GD_MAX_PENDING];
+};
+
+/* The plan for these arguments, made if there is none.  Borrowed from the optimizer; without one, end with gd__plans_free. */
+gd_plan *gd__plan_for(const gd_run_args *args);
+/* A plan that can be looked at but not run: programs, members, passes and kernels.  New; NULL on failure. */
+gd_plan *gd__plan_look(const gd_run_args *args);
+
+/* The links whose step count a run of this link, which is fusable, raises. */
+void gd__each_counted(gd_link *link, gd_mode mode, void (*fn)(void *user, gd_link *link), void *user);
+
+/* ---- steps like the last one ---- */
+
+/* After a step without objective: could the next one run the same plan with no more than other step counts? */
+bool gd__plan_repeats(const gd_plan *plan);
+/* Runs a plan again for which all that its tables hold is as it was. */
+gd_status gd__plan_again(gd_optimizer *optimizer, gd_plan *plan, bool *not_finite);
+
+#endif

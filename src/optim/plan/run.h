@@ -1,0 +1,39 @@
+/* Running rules over lists of tensors: what whoever has links to run needs to know about plans.
+ *
+ * Belongs here: the arguments of a run.  Does not: what is kept between runs (plan.h), how programs run (program/execute.h). */
+#ifndef GD_OPTIM_PLAN_RUN_H
+#define GD_OPTIM_PLAN_RUN_H
+
+#include "optim/rule/build.h"
+
+/* Everything a flush works on. */
+typedef struct gd_run_args {
+    gd_ctx *ctx;
+    gd_optimizer *optimizer; /* may be NULL */
+    const gd_pending *pending;
+    int pendings;
+    gd_tensor *const *params;
+    gd_tensor *const *keys;        /* whose state and settings are used */
+    gd_tensor *const *input;       /* the incoming update: contiguous tensors like the parameters */
+    gd_tensor *const *grad;        /* the same; NULL unless a rule reads it */
+    gd_tensor *const *output;      /* GD_SINK_UPDATE: new tensors like the parameters, to be filled */
+    gd_tensor *const *const *hole; /* what children that are no rules made, in the order of their calls */
+    int holes;
+    int count;
+    gd_sink sink;
+    bool input_is_grad;
+    double loss;
+    bool *not_finite; /* set when a norm or sum is not finite; may be NULL */
+} gd_run_args;
+
+/* Runs the rules.  When a rule calls a child that is no rule and whose result is not among the holes, the run computes
+ * only the child's input, into output, changes no state, and gives the child in *child; otherwise *child is NULL.  Without
+ * child, that is an error. */
+gd_status gd__run_rules(const gd_run_args *args, gd_link **child);
+void gd__plans_free(gd_ctx *ctx, gd_plan *plans);
+/* The programs that steps of a chain run for parameters of a dtype: what is built in.  Only the passes that rules make. */
+gd_status gd__plan_programs(gd_ctx *ctx, const char *chain, gd_dtype dtype,
+                            gd_status (*visit)(void *user, const gd_program *p, const gd_pass *pass),
+                            void *user);
+
+#endif

@@ -1,0 +1,51 @@
+/* From rules to programs: which links, for which parameter, and what becomes of the value at their end.
+ *
+ * Belongs here: writing programs.  Does not: running them (plan/). */
+#ifndef GD_OPTIM_RULE_BUILD_H
+#define GD_OPTIM_RULE_BUILD_H
+
+#include "optim/link/owner.h"
+#include "program/program.h"
+
+/* How a pending link is applied. */
+typedef enum gd_mode { GD_MODE_STEP, GD_MODE_UPDATE, GD_MODE_APPLY } gd_mode;
+
+typedef struct gd_pending {
+    gd_link *link; /* borrowed */
+    gd_mode mode;
+} gd_pending;
+
+#define GD_MAX_PENDING 64
+
+/* What a flush does with the value at the end of the pending rules. */
+typedef enum gd_sink {
+    GD_SINK_UPDATE, /* becomes var->update */
+    GD_SINK_PARAMS, /* is subtracted from the parameters */
+    GD_SINK_NOTHING /* only state changes count */
+} gd_sink;
+
+/* Builds the program of some links for one parameter (its structural settings count). */
+typedef struct gd_build {
+    gd_ctx *ctx;
+    gd_optimizer *optimizer;
+    const gd_pending *pending;
+    int pendings;
+    gd_tensor *param, *key;
+    gd_dtype input_dtype, grad_dtype;
+    int holes; /* children's results that are there */
+    bool input_is_grad;
+    gd_sink sink;
+    gd_link *child; /* out: the program makes the input of this child, which is no rule */
+} gd_build;
+gd_program *gd__build(gd_build *build); /* new; NULL on failure */
+
+/* What rules read besides the update. */
+typedef struct gd_needs {
+    bool grad, loss;
+} gd_needs;
+gd_needs gd__rules_need(const gd_pending *pending, int pendings);
+/* After a run that failed: true when it showed that the rules read more than was known.  Then *had says what, the error is
+ * cleared and the run is to be made again with it. */
+bool gd__rules_need_more(gd_ctx *ctx, const gd_pending *pending, int pendings, gd_needs *had);
+
+#endif

@@ -1,0 +1,556 @@
+/* The rule builder: turns the rules of links into one program.
+ *
+ * Equal instructions are made once.  Arithmetic on uniform values is uniform, so bias corrections and the like cost
+ * nothing an element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
+#include "optim/rule/build.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+struct gd_rule {
+    gd_build *build;
+    gd_program *p;
+    gd_link *link; /* whose rule is being written */
+    int holes;     /* children that are no rules, called so far */
+    gd_value hole; /* what the first of them whose result is not there gets */
+    bool failed;   /* or done: build->child is set, the rest of the rule does not matter */
+    bool missed;   /* it reads what nobody knew that it reads */
+};
+
+static gd_value fail_with(gd_rule *r, gd_status status, const char *why, const char *name)
+{
+    if (!r) return -1;
+    if (!r->failed)
+        (void)gd_fail(r->build->ctx, status, "rule of '%s': %s%s%s", r->link ? r->link->cls->name : "?", why,
+                      name ? " " : "", name ? name : "");
+    r->failed = true;
+    return -1;
+}
+
+static gd_value fail(gd_rule *r, const char *why, const char *name)
+{
+    return fail_with(r, GD_INTERNAL, why, name);
+}
+
+/* Whoever has several links to run then tries with fewer of them. */
+static gd_value too_large(gd_rule *r, const char *what)
+{
+    return fail_with(r, GD_OVERFLOW, "the program has too many", what);
+}
+
+/* ---- instructions ---- */
+
+static const uint8_t operands_of[GD_I_COUNT] = {
+#define OPERANDS(name, n) [GD_I_##name] = n,
+    GD_INSTR_LIST(OPERANDS)
+#undef OPERANDS
+};
+
+static bool same_instr(const gd_instr *a, const gd_instr *b)
+{
+    return a->op == b->op && a->a == b->a && a->b == b->b && a->c == b->c && a->index == b->index &&
+           a->extent == b->extent && memcmp(&a->imm, &b->imm, sizeof a->imm) == 0;
+}
+
+static gd_value emit(gd_rule *r, gd_instr i)
+{
+    if (!r || r->failed) return -1;
+    gd_program *p = r->p;
+    int n = operands_of[i.op];
+    const int32_t operand[3] = {i.a, i.b, i.c};
+    bool uniform = i.op == GD_I_CONST || i.op == GD_I_UNIFORM || n > 0;
+    for (int k = 0; k < n; k++) {
+        if (operand[k] < 0 || operand[k] >= p->count) return fail(r, "uses a value that is not there", NULL);
+        const gd_instr *from = &p->instr[operand[k]];
+        uniform = uniform && from->uniform;
+        if (from->level > i.level) i.level = from->level;
+    }
+    i.uniform = uniform;
+    for (int k = 0; k < p->count; k++)
+        if (same_instr(&p->instr[k], &i)) return k;
+    if (p->count == GD_MAX_INSTRS) return too_large(r, "instructions");
+    p->instr[p->count] = i;
+    return p->count++;
+}
+
+static gd_instr instr(gd_opcode op, gd_value a, gd_value b, gd_value c)
+{
+    return (gd_instr){.op = (uint8_t)op, .a = a, .b = b, .c = c, .index = -1};
+}
+
+gd_value gd_rule_const(gd_rule *r, double value)
+{
+    gd_instr i = instr(GD_I_CONST, -1, -1, -1);
+    i.imm = value;
+    return emit(r, i);
+}
+
+/* ---- inputs ---- */
+
+static gd_value uniform_input(gd_rule *r, gd_uniform_kind kind, gd_link *link, int index)
+{
+    if (!r || r->failed) return -1;
+    gd_program *p = r->p;
+    int u = 0;
+    while (u < p->uniforms &&
+           !(p->uniform[u].kind == kind && p->uniform[u].owner == link && p->uniform[u].index == index))
+        u++;
+    if (u == GD_MAX_UNIFORMS) return too_large(r, "scalars");
+    if (u == p->uniforms)
+        p->uniform[p->uniforms++] = (gd_uniform){.kind = kind, .owner = link, .index = index, .store = -1};
+    gd_instr i = instr(GD_I_UNIFORM, -1, -1, -1);
+    i.index = u;
+    return emit(r, i);
+}
+
+static int array_of(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_dtype dtype)
+{
+    gd_program *p = r->p;
+    for (int k = 0; k < p->arrays; k++)
+        if (p->array[k].kind == kind && p->array[k].owner == link && p->array[k].slot == slot) return k;
+    if (p->arrays == GD_MAX_ARRAYS) {
+        too_large(r, "arrays");
+        return -1;
+    }
+    p->array[p->arrays] = (gd_array){.kind = kind, .dtype = dtype, .owner = link, .slot = slot, .store = -1};
+    return p->arrays++;
+}
+
+static gd_value load(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_dtype dtype)
+{
+    int k = !r || r->failed ? -1 : array_of(r, kind, link, slot, dtype);
+    if (k < 0) return -1;
+    r->p->array[k].loaded = true;
+    gd_instr i = instr(GD_I_LOAD, -1, -1, -1);
+    i.index = k;
+    return emit(r, i);
+}
+
+static int need_field(gd_rule *r, const char *name)
+{
+    int field = r ? gd__field_index(r->link->cls, name) : -1;
+    if (field < 0) fail(r, "there is no setting", name);
+    return field;
+}
+
+gd_value gd_rule_setting(gd_rule *r, const char *name)
+{
+    int field = need_field(r, name);
+    if (field < 0) return -1;
+    if (!(r->link->cls->fields[field].kinds & (GD_SET_REAL | GD_SET_BOOL)))
+        return fail(r, "is no number:", name);
+    return uniform_input(r, GD_U_SETTING, r->link, field);
+}
+
+gd_value gd_rule_step(gd_rule *r) { return uniform_input(r, GD_U_STEP, r ? r->link : NULL, 0); }
+
+gd_value gd_rule_numel(gd_rule *r) { return uniform_input(r, GD_U_NUMEL, NULL, GD_EACH); }
+
+gd_value gd_rule_count(gd_rule *r, gd_extent extent)
+{
+    return uniform_input(r, GD_U_NUMEL, NULL, (int)extent);
+}
+
+gd_value gd_rule_param(gd_rule *r)
+{
+    return r ? load(r, GD_ARRAY_PARAM, NULL, 0, r->build->param->dtype) : -1;
+}
+
+/* A class need not say that its rule reads gradient or loss: the first build sees it and fails, also where it ends at a
+ * child, before anything ran; whoever runs the rule gets what is missing and builds again (gd__rules_need_more). */
+static bool known(gd_rule *r, bool said, bool *seen)
+{
+    r->missed = r->missed || !(said || *seen);
+    r->failed = r->failed || r->missed;
+    *seen = true;
+    return !r->failed;
+}
+
+gd_value gd_rule_grad(gd_rule *r)
+{
+    if (!r || !known(r, r->link->cls->uses_grad, &r->link->reads_grad)) return -1;
+    if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
+    return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
+}
+
+gd_value gd_rule_loss(gd_rule *r)
+{
+    if (!r || !known(r, r->link->cls->uses_loss, &r->link->reads_loss)) return -1;
+    return uniform_input(r, GD_U_LOSS, NULL, 0);
+}
+
+/* ---- settings that shape the program ---- */
+
+static const gd_setting *shaping(gd_rule *r, const char *name)
+{
+    int field = need_field(r, name);
+    return field < 0 ? NULL : gd__resolve(r->link, field, r->build->key);
+}
+
+bool gd_rule_flag(gd_rule *r, const char *name)
+{
+    const gd_setting *s = shaping(r, name);
+    return s && s->kind == GD_SET_BOOL && s->real != 0;
+}
+
+bool gd_rule_is_none(gd_rule *r, const char *name)
+{
+    const gd_setting *s = shaping(r, name);
+    return s && s->kind == GD_SET_NONE;
+}
+
+bool gd_rule_is(gd_rule *r, const char *name, const char *string)
+{
+    const gd_setting *s = shaping(r, name);
+    return s && string && s->kind == GD_SET_STRING && !strcmp(s->string, string);
+}
+
+double gd_rule_number(gd_rule *r, const char *name)
+{
+    const gd_setting *s = shaping(r, name);
+    int field = s ? gd__field_index(r->link->cls, name) : -1;
+    if (field >= 0 && !r->link->cls->fields[field].structural && s->kind == GD_SET_REAL)
+        fail(r, "reads a number that is not declared structural:", name);
+    return s && s->kind == GD_SET_REAL ? s->real : NAN;
+}
+
+/* ---- state ---- */
+
+static int need_slot(gd_rule *r, const char *name)
+{
+    int slot = r ? gd__slot_index(r->link->cls, name) : -1;
+    if (slot < 0) fail(r, "declares no state", name);
+    return slot;
+}
+
+gd_value gd_rule_state(gd_rule *r, const char *name)
+{
+    int slot = need_slot(r, name);
+    if (slot < 0) return -1;
+    for (int k = 0; k < r->p->arrays; k++) {
+        gd_array *a = &r->p->array[k];
+        if (a->kind == GD_ARRAY_STATE && a->owner == r->link && a->slot == slot && a->store >= 0)
+            return a->store;
+    }
+    return load(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
+}
+
+gd_value gd_rule_fresh(gd_rule *r, const char *name)
+{
+    int slot = need_slot(r, name);
+    return slot < 0 ? -1 : uniform_input(r, GD_U_FRESH, r->link, slot);
+}
+
+gd_value gd_rule_state_or(gd_rule *r, const char *name, gd_value first)
+{
+    return gd_rule_where(r, gd_rule_fresh(r, name), first, gd_rule_state(r, name));
+}
+
+void gd_rule_set(gd_rule *r, const char *name, gd_value value)
+{
+    int slot = need_slot(r, name);
+    if (slot < 0 || value < 0 || r->failed) return;
+    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
+    if (k >= 0) r->p->array[k].store = value;
+}
+
+gd_value gd_rule_scalar(gd_rule *r, const char *name)
+{
+    int index = r ? gd__scalar_index(r->link->cls, name) : -1;
+    if (index < 0) return fail(r, "declares no scalar", name);
+    gd_value v = uniform_input(r, GD_U_SCALAR, r->link, index);
+    gd_value set = v < 0 ? -1 : r->p->uniform[r->p->instr[v].index].store;
+    return set >= 0 ? set : v;
+}
+
+void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value)
+{
+    int index = r ? gd__scalar_index(r->link->cls, name) : -1;
+    if (index < 0) {
+        fail(r, "declares no scalar", name);
+        return;
+    }
+    gd_value v = uniform_input(r, GD_U_SCALAR, r->link, index);
+    if (v < 0 || value < 0) return;
+    if (!r->p->instr[value].uniform) {
+        fail(r, "sets a scalar to something that differs between elements:", name);
+        return;
+    }
+    r->p->uniform[r->p->instr[v].index].store = value;
+}
+
+/* ---- arithmetic ---- */
+
+#define OPCODE_neg        GD_I_NEG
+#define OPCODE_abs        GD_I_ABS
+#define OPCODE_sign       GD_I_SIGN
+#define OPCODE_sqrt       GD_I_SQRT
+#define OPCODE_square     GD_I_SQUARE
+#define OPCODE_reciprocal GD_I_RECIPROCAL
+#define OPCODE_exp        GD_I_EXP
+#define OPCODE_log        GD_I_LOG
+#define OPCODE_tanh       GD_I_TANH
+#define OPCODE_floor      GD_I_FLOOR
+#define OPCODE_isfinite   GD_I_ISFINITE
+#define OPCODE_not        GD_I_NOT
+#define OPCODE_add        GD_I_ADD
+#define OPCODE_sub        GD_I_SUB
+#define OPCODE_mul        GD_I_MUL
+#define OPCODE_div        GD_I_DIV
+#define OPCODE_min        GD_I_MIN
+#define OPCODE_max        GD_I_MAX
+#define OPCODE_pow        GD_I_POW
+#define OPCODE_copysign   GD_I_COPYSIGN
+#define OPCODE_lt         GD_I_LT
+#define OPCODE_le         GD_I_LE
+#define OPCODE_gt         GD_I_GT
+#define OPCODE_ge         GD_I_GE
+#define OPCODE_eq         GD_I_EQ
+#define OPCODE_ne         GD_I_NE
+#define OPCODE_and        GD_I_AND
+#define OPCODE_or         GD_I_OR
+
+#define UNARY(name) \
+    gd_value gd_rule_##name(gd_rule *r, gd_value a) { return emit(r, instr(OPCODE_##name, a, -1, -1)); }
+GD_RULE_UNARY(UNARY)
+#define BINARY(name)                                            \
+    gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b) \
+    {                                                           \
+        return emit(r, instr(OPCODE_##name, a, b, -1));         \
+    }
+GD_RULE_BINARY(BINARY)
+
+gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b)
+{
+    return emit(r, instr(GD_I_WHERE, c, a, b));
+}
+
+gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight)
+{
+    return gd_rule_add(r, a, gd_rule_mul(r, weight, gd_rule_sub(r, b, a)));
+}
+
+gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high)
+{
+    return gd_rule_min(r, gd_rule_max(r, x, low), high);
+}
+
+/* ---- reductions ---- */
+
+static gd_value reduction(gd_rule *r, gd_opcode op, gd_value x, gd_extent extent)
+{
+    if (!r || r->failed || x < 0) return -1;
+    gd_program *p = r->p;
+    gd_instr i = instr(op, x, -1, -1);
+    i.extent = (uint8_t)extent;
+    i.level = (uint8_t)(p->instr[x].level + 1);
+    i.uniform = 1;
+    for (int k = 0; k < p->reductions; k++) {
+        const gd_instr *old = &p->instr[p->reduction[k]];
+        if (old->op == i.op && old->a == i.a && old->extent == i.extent) return p->reduction[k];
+    }
+    if (p->reductions == GD_MAX_REDUCTIONS || p->count == GD_MAX_INSTRS) return too_large(r, "reductions");
+    i.index = p->reductions;
+    p->reduction[p->reductions++] = p->count;
+    if (i.level > p->levels) p->levels = i.level;
+    p->instr[p->count] = i;
+    return p->count++;
+}
+
+gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent)
+{
+    /* a uniform is the same everywhere: times the number of elements */
+    if (r && !r->failed && x >= 0 && r->p->instr[x].uniform)
+        return gd_rule_mul(r, x, gd_rule_count(r, extent));
+    return reduction(r, GD_I_SUM, x, extent);
+}
+
+gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent)
+{
+    if (r && !r->failed && x >= 0 && r->p->instr[x].uniform) return x;
+    return reduction(r, GD_I_MAXIMUM, x, extent);
+}
+
+gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent)
+{
+    if (p == 2) return gd_rule_sqrt(r, gd_rule_sum(r, gd_rule_square(r, x), extent));
+    if (p == 1) return gd_rule_sum(r, gd_rule_abs(r, x), extent);
+    if (isinf(p)) return gd_rule_max_over(r, gd_rule_abs(r, x), extent);
+    gd_value power = gd_rule_const(r, p);
+    gd_value sum = gd_rule_sum(r, gd_rule_pow(r, gd_rule_abs(r, x), power), extent);
+    return gd_rule_pow(r, sum, gd_rule_const(r, 1 / p));
+}
+
+/* ---- links inside links ---- */
+
+/* What links hand on are numbers of elements: a value that is the same everywhere is rounded as if it lay in memory, so
+ * that it does not matter whether the next link is in the same program. */
+static gd_value spread(gd_rule *r, gd_value x)
+{
+    if (r->failed || x < 0 || !r->p->instr[x].uniform) return x;
+    return gd_rule_where(r, gd_rule_const(r, 1), x, load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype));
+}
+
+/* The rule of one link in a given mode. */
+static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
+{
+    gd_link *outer = r->link;
+    r->link = link;
+    gd_value out = x;
+    if (gd__is_chain(link)) {
+        for (int i = 0; i < link->children && out >= 0; i++) out = link_rule(r, link->child[i], mode, out);
+    } else {
+        if (mode != GD_MODE_APPLY && link->cls->update_rule) link->cls->update_rule(r, x);
+        if (mode != GD_MODE_UPDATE) out = spread(r, link->cls->rule(r, x));
+    }
+    r->link = outer;
+    return out;
+}
+
+/* A child that runs outside of programs: its result if it is there, else this program ends with its input. */
+static gd_value hole(gd_rule *r, gd_link *child, gd_value x)
+{
+    int number = r->holes++;
+    if (number < r->build->holes) return load(r, GD_ARRAY_HOLE, NULL, number, r->build->param->dtype);
+    r->build->child = child;
+    r->hole = spread(r, x);
+    r->failed = true;
+    return -1;
+}
+
+static gd_value child_rule(gd_rule *r, gd_link *child, gd_value x)
+{
+    if (r->failed || x < 0) return -1;
+    return gd__fusable(child) ? link_rule(r, child, GD_MODE_STEP, x) : hole(r, child, x);
+}
+
+gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x)
+{
+    if (!r || child < 0 || child >= r->link->children) return fail(r, "has no such child", NULL);
+    return child_rule(r, r->link->child[child], x);
+}
+
+gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x)
+{
+    gd_link *child = r ? gd_link_child(r->link, field) : NULL;
+    return child ? child_rule(r, child, x) : fail(r, "has no child", field);
+}
+
+int gd_rule_children(gd_rule *r) { return r ? r->link->children : 0; }
+
+bool gd_rule_has_child(gd_rule *r, const char *field) { return r && gd_link_child(r->link, field); }
+
+/* ---- the whole program ---- */
+
+/* The end of the program: where the value goes. */
+static void finish(gd_rule *r, gd_value value)
+{
+    const gd_build *b = r->build;
+    if (r->failed || b->sink == GD_SINK_NOTHING) return;
+    gd_array_kind kind = b->sink == GD_SINK_PARAMS ? GD_ARRAY_PARAM : GD_ARRAY_OUTPUT;
+    if (b->sink == GD_SINK_PARAMS) value = gd_rule_sub(r, gd_rule_param(r), value);
+    int k = r->failed ? -1 : array_of(r, kind, NULL, 0, b->param->dtype);
+    if (k >= 0) r->p->array[k].store = value;
+}
+
+/* A program that ends with the input of a child writes nothing else. */
+static void finish_at_hole(gd_rule *r)
+{
+    gd_program *p = r->p;
+    for (int k = 0; k < p->arrays; k++) p->array[k].store = -1;
+    for (int u = 0; u < p->uniforms; u++) p->uniform[u].store = -1;
+    r->failed = false;
+    int k = array_of(r, GD_ARRAY_OUTPUT, NULL, 0, r->build->param->dtype);
+    if (k >= 0) p->array[k].store = r->hole;
+}
+
+gd_program *gd__build(gd_build *build)
+{
+    gd_program *p = gd__calloc(build->ctx, sizeof *p);
+    if (!p) return NULL;
+    p->ctx = build->ctx;
+    p->compute = build->param->dtype == GD_F64 ? GD_F64 : GD_F32;
+    build->child = NULL;
+    gd_rule r = {.build = build, .p = p};
+    gd_value value = load(&r, GD_ARRAY_INPUT, NULL, 0, build->input_dtype);
+    for (int i = 0; i < build->pendings && !r.failed; i++) {
+        gd_value next = link_rule(&r, build->pending[i].link, build->pending[i].mode, value);
+        if (next < 0 && !r.missed) fail(&r, "returned no value", NULL);
+        value = next;
+    }
+    if (r.missed)
+        (void)gd_fail(build->ctx, GD_STATE, "a rule reads the gradient or the loss, which are not there");
+    else if (build->child)
+        finish_at_hole(&r);
+    else
+        finish(&r, value);
+    if (!r.failed && gd__program_verify(p) == GD_OK) return p;
+    gd__program_free(p);
+    return NULL;
+}
+
+/* ---- what can be fused ---- */
+
+bool gd__is_rule(const gd_link *link)
+{
+    return link->cls->rule && (!link->cls->element_wise || link->cls->element_wise(link));
+}
+
+bool gd__fusable_inside(gd_link *link)
+{
+    if (!gd__is_chain(link) && !gd__is_rule(link)) return false;
+    const gd_setting *target = gd__in_force(link, "target"), *freq = gd__in_force(link, "update_freq");
+    if (target && strcmp(target->string, "update")) return false;
+    if (freq && freq->kind == GD_SET_REAL && freq->real != 1) return false;
+    for (int i = 0; i < link->children; i++)
+        if (!gd__fusable(link->child[i])) return false;
+    return true;
+}
+
+static bool is_fusable(gd_link *link)
+{
+    return !link->cls->pre_step && !link->cls->post_step && gd__fusable_inside(link);
+}
+
+bool gd__fusable(gd_link *link)
+{
+    if (!link->optimizer) return is_fusable(link);
+    if (link->fuse_stamp != link->optimizer->stamp) {
+        link->fuse = is_fusable(link);
+        link->fuse_stamp = link->optimizer->stamp;
+    }
+    return link->fuse;
+}
+
+static gd_needs link_needs(const gd_link *link)
+{
+    gd_needs n = {.grad = link->cls->uses_grad || link->reads_grad,
+                  .loss = link->cls->uses_loss || link->reads_loss};
+    for (int i = 0; i < link->children && !(n.grad && n.loss); i++) {
+        gd_needs below = link_needs(link->child[i]);
+        n.grad = n.grad || below.grad;
+        n.loss = n.loss || below.loss;
+    }
+    return n;
+}
+
+gd_needs gd__rules_need(const gd_pending *pending, int pendings)
+{
+    gd_needs n = {0};
+    for (int i = 0; i < pendings; i++) {
+        gd_needs one = link_needs(pending[i].link);
+        n.grad = n.grad || one.grad;
+        n.loss = n.loss || one.loss;
+    }
+    return n;
+}
+
+bool gd__rules_need_more(gd_ctx *ctx, const gd_pending *pending, int pendings, gd_needs *had)
+{
+    gd_needs now = gd__rules_need(pending, pendings);
+    if (now.grad == had->grad && now.loss == had->loss) return false;
+    *had = now;
+    gd_clear_error(ctx);
+    return true;
+}

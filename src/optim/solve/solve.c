@@ -1,0 +1,460 @@
+/* Minimising with a chain in one call. */
+#include "optim/solve/solve.h"
+
+#include "base/ctx.h"
+#include "optim/step/memo.h"
+#include "optim/step/optimizer.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const struct {
+    const char *name, *text;
+    bool converged;
+} stops[] = {
+#define STOP(name, converged, text) {#name, text, converged},
+    GD_STOP_LIST(STOP)
+#undef STOP
+};
+
+static bool is_stop(gd_stop reason) { return (int)reason >= 0 && reason < GD_STOP_COUNT; }
+
+const char *gd_stop_name(gd_stop reason) { return is_stop(reason) ? stops[reason].name : "?"; }
+
+const char *gd_stop_text(gd_stop reason) { return is_stop(reason) ? stops[reason].text : "unknown reason"; }
+
+bool gd_stop_converged(gd_stop reason) { return is_stop(reason) && stops[reason].converged; }
+
+double gd__seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+gd_solve_options gd_solve_defaults(void)
+{
+    return (gd_solve_options){.max_steps = 1000, .gradient_tol = 1e-8, .patience = 3};
+}
+
+/* What is known of a point. */
+typedef struct place {
+    double loss, gradient, length; /* largest element and 2-norm of the gradient; NAN: not known */
+} place;
+
+static const place nowhere = {NAN, NAN, NAN};
+
+/* A run of a chain. */
+typedef struct run {
+    gd_ctx *ctx;
+    gd_optimizer *optimizer;
+    const gd_objective *objective;
+    const gd_solve_options *options;
+    gd_tensor **params;         /* borrowed, an array of our own */
+    gd_tensor **before, **best; /* parameters before the step, and at the best loss; owned */
+    int count;
+    int64_t first_step, first_eval; /* of the optimizer, before the run */
+    double start;                   /* time */
+    place began, now, lowest;       /* where the last step began and ended, and the best before */
+    int small, failures, endless;   /* steps in a row: below a tolerance, failed, as long as can be */
+    bool was_endless, failed, weighing;
+    gd_stop reason;
+    bool stopped;
+} run;
+
+static void stop(run *r, gd_stop reason)
+{
+    if (!r->stopped) r->reason = reason;
+    r->stopped = true;
+}
+
+/* ---- looking ---- */
+
+/* Largest element and 2-norm over a list; both NAN where one element is.  weighing: of g max(|p|, 1). */
+static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *const *params, int count,
+                                  place *out)
+{
+    double most = 0, length = 0;
+    for (int i = 0; i < count; i++) {
+        gd_scope_begin(r->ctx);
+        gd_no_grad_begin(r->ctx);
+        gd_tensor *g = gd_drop_names(gd_detach(grads[i]));
+        if (r->weighing) {
+            gd_tensor *size = gd_abs(gd_drop_names(gd_detach(params[i])));
+            g = gd_mul(g, gd_maximum(size, gd_ones_like(size)));
+        }
+        gd_tensor *largest = gd_max(gd_abs(g), NULL, false), *norm = gd_norm(g, 2, NULL, false);
+        double one = largest ? gd_item(largest) : 0;
+        if (norm) length = hypot(length, gd_item(norm));
+        gd_no_grad_end(r->ctx);
+        gd_scope_end(r->ctx);
+        most = one > most || isnan(one) ? one : most;
+    }
+    out->gradient = most;
+    out->length = isnan(most) ? NAN : length;
+    return gd_error(r->ctx);
+}
+
+/* The gradient that the step has looked at, and what its searches said. */
+static gd_status watch(void *user, gd_optimizer *optimizer, gd_var *var)
+{
+    (void)optimizer;
+    run *r = user;
+    r->was_endless = var->share->endless;
+    /* the step began where the last one ended, unless the caller has moved the parameters */
+    if (!isnan(r->now.gradient) && !r->options->callback) {
+        r->began = r->now;
+        return GD_OK;
+    }
+    r->began.gradient = r->began.length = NAN;
+    return gd_var_has_grad(var) ? measure_gradient(r, var->grad, var->params, var->count, &r->began) : GD_OK;
+}
+
+/* Parameters that want gradients, at the front of a list. */
+static int active(const run *r, gd_tensor **list)
+{
+    int count = 0;
+    for (int i = 0; i < r->count; i++)
+        if (r->params[i]->leaf_grad) list[count++] = r->params[i];
+    return count;
+}
+
+static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
+{
+    gd_tensor *loss = NULL, **grads = gradient ? gd__tensors_new(r->ctx, var->count) : NULL;
+    gd_status status = gradient && !grads ? GD_NOMEM : gd__var_evaluate(var, &loss, grads);
+    if (!status) out->loss = gd_item(loss);
+    if (!status && gradient) status = measure_gradient(r, grads, var->params, var->count, out);
+    gd__release(loss);
+    gd__tensors_free(r->ctx, grads, var->count);
+    return status ? status : gd_error(r->ctx);
+}
+
+/* Loss, and gradient where asked for, where the parameters are now.  What is found serves the next step.  known: only if
+ * that needs no evaluation. */
+static gd_status look(run *r, bool gradient, bool known, place *out)
+{
+    gd_closure base = {.eval = gd__objective_eval, .objective = r->objective};
+    gd_step_share share = {0};
+    gd_var var;
+    gd_tensor **list = gd__tensors_new(r->ctx, r->count);
+    if (!list) return GD_NOMEM;
+    gd__var_init(&var, r->optimizer, r->ctx, list, active(r, list));
+    var.share = &share;
+    var.closure = &base;
+    var.step = gd_optimizer_steps(r->optimizer);
+    gd_scope_begin(r->ctx);
+    gd_no_grad_begin(r->ctx);
+    gd_status status = GD_OK;
+    if (!known || gd__memo_has(r->optimizer->memo, &var))
+        status = evaluate(r, &var, gradient && var.count, out);
+    gd_no_grad_end(r->ctx);
+    gd_scope_end(r->ctx);
+    gd__var_clear(&var);
+    gd__free(r->ctx, list, (size_t)r->count * sizeof *list);
+    return status;
+}
+
+/* After a step: what is known, or where the next one begins with the same evaluation, what that gives. */
+static gd_status look_after(run *r)
+{
+    const gd_memo *memo = r->optimizer->memo;
+    bool free = memo && gd__memo_serves(memo, gd_optimizer_steps(r->optimizer) - 1);
+    r->now = nowhere;
+    if (!memo && !r->options->look) return GD_OK;
+    return look(r, true, !free && !r->options->look, &r->now);
+}
+
+/* list[i] = a copy of parameter i, in memory that is there after the first time. */
+static gd_status copy_params(run *r, gd_tensor **list)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < r->count && !status; i++) {
+        gd_tensor *p = r->params[i];
+        if (list[i]) {
+            status = gd_assign(list[i], p);
+            continue;
+        }
+        gd_scope_begin(r->ctx);
+        gd_no_grad_begin(r->ctx);
+        list[i] = gd_copy(p);
+        gd__own(list[i]);
+        gd_no_grad_end(r->ctx);
+        gd_scope_end(r->ctx);
+        if (!list[i]) status = gd_error(r->ctx);
+    }
+    return status;
+}
+
+/* Norms over all parameters: of their change in the step, and of themselves. */
+static void measure(run *r, double *moved, double *size)
+{
+    *moved = *size = 0;
+    for (int i = 0; i < r->count; i++) {
+        gd_scope_begin(r->ctx);
+        gd_no_grad_begin(r->ctx);
+        gd_tensor *p = gd_detach(r->params[i]);
+        gd_tensor *change = gd_norm(gd_sub(p, r->before[i]), 2, NULL, false),
+                  *all = gd_norm(p, 2, NULL, false);
+        if (change && all) {
+            *moved = hypot(*moved, gd_item(change));
+            *size = hypot(*size, gd_item(all));
+        }
+        gd_no_grad_end(r->ctx);
+        gd_scope_end(r->ctx);
+    }
+}
+
+/* The loss belongs to the point where the step began. */
+static void remember_best(run *r)
+{
+    if (!(r->began.loss < r->lowest.loss)) return;
+    r->lowest = r->began;
+    gd_tensor **list = r->best;
+    r->best = r->before;
+    r->before = list;
+}
+
+/* ---- stopping ---- */
+
+#define UNBOUNDED -1e20 /* a loss below this has no end (the limit that other libraries use) */
+#define IN_A_ROW  3     /* failures, or steps as long as can be */
+
+/* Is the gradient, by the sizes of parameters and loss (Dennis & Schnabel 1996, 7.2.5), at the root that rounding leaves? */
+static gd_status at_rounding(run *r, bool *yes)
+{
+    place here = nowhere;
+    double eps = 0;
+    r->weighing = true;
+    gd_status status = look(r, true, false, &here);
+    r->weighing = false;
+    for (int i = 0; i < r->count; i++) {
+        gd_dtype dtype = r->params[i]->dtype;
+        eps = fmax(eps, dtype == GD_F64 ? DBL_EPSILON : dtype == GD_F32 ? FLT_EPSILON : 0x1p-7);
+    }
+    *yes = here.gradient <= cbrt(eps) * fmax(fabs(here.loss), 1);
+    return status;
+}
+
+static gd_status start_again(void *user, gd_link *link, const char *path)
+{
+    (void)user;
+    (void)path;
+    const char *family = link->cls->family;
+    if (!strcmp(family, "quasi_newton") || !strcmp(family, "conjugate_gradient")) gd_link_reset(link);
+    return GD_OK;
+}
+
+/* A step that failed: what was learnt may have misled it.  Some in a row are enough. */
+static gd_status after_failure(run *r, double moved)
+{
+    r->optimizer->steepest = r->failed && moved == 0;
+    if (!r->optimizer->steepest) {
+        r->failures = 0;
+        return GD_OK;
+    }
+    if (++r->failures == 1) return gd__visit_links(r->optimizer->chain, "", start_again, NULL);
+    if (r->failures <= IN_A_ROW) return GD_OK;
+    bool done = false;
+    gd_status status = isnan(r->began.gradient) ? GD_OK : at_rounding(r, &done);
+    stop(r, done ? GD_STOP_LOSS : GD_STOP_STUCK);
+    return status;
+}
+
+/* No finite loss any more, one without end, or one step after the other as long as a search would take. */
+static bool diverged(run *r, const gd_step_info *info)
+{
+    r->endless = r->was_endless ? r->endless + 1 : 0;
+    bool first = info->step == r->first_step + 1;
+    bool lost = (info->has_loss && !first && !isfinite(r->began.loss)) || isinf(r->now.loss);
+    return lost || r->began.loss < UNBOUNDED || r->now.loss < UNBOUNDED || r->endless >= IN_A_ROW;
+}
+
+/* Steps and changes of the loss as small as asked for, some in a row. */
+static void check_small(run *r, double last, double moved, double size)
+{
+    const gd_solve_options *o = r->options;
+    bool still = o->step_tol > 0 && moved <= o->step_tol * size;
+    double from = isnan(r->now.loss) ? last : r->began.loss,
+           to = isnan(r->now.loss) ? r->began.loss : r->now.loss;
+    bool same = o->loss_tol > 0 && fabs(from - to) <= o->loss_tol * fabs(to);
+    r->small = !r->failed && (still || same) ? r->small + 1 : 0;
+    if (r->small >= (o->patience > 0 ? o->patience : 1)) stop(r, still ? GD_STOP_STEP : GD_STOP_LOSS);
+}
+
+static void check_limits(run *r, const gd_step_info *info)
+{
+    const gd_solve_options *o = r->options;
+    if (o->max_steps && info->step - r->first_step >= o->max_steps) stop(r, GD_STOP_MAX_STEPS);
+    if (o->max_evals && info->evals - r->first_eval >= o->max_evals) stop(r, GD_STOP_MAX_EVALS);
+    if (o->max_seconds > 0 && gd__seconds() - r->start >= o->max_seconds) stop(r, GD_STOP_TIME);
+}
+
+static gd_status check(run *r, const gd_step_info *info, double last, double moved, double size)
+{
+    const gd_solve_options *o = r->options;
+    gd_status status = GD_OK;
+    if (info->terminate) stop(r, GD_STOP_LINK);
+    if (!o->plain && o->gradient_tol > 0 && fmin(r->began.gradient, r->now.gradient) <= o->gradient_tol)
+        stop(r, GD_STOP_GRADIENT);
+    if (!o->plain && info->step == r->first_step + 1 && info->has_loss && !isfinite(r->began.loss))
+        stop(r, GD_STOP_NOT_FINITE);
+    if (!o->plain && diverged(r, info)) stop(r, GD_STOP_DIVERGED);
+    if (!o->plain) check_small(r, last, moved, size);
+    if (!o->plain && !r->stopped) status = after_failure(r, moved);
+    check_limits(r, info);
+    return status;
+}
+
+/* ---- stepping ---- */
+
+static gd_status one_step(run *r)
+{
+    const gd_solve_options *o = r->options;
+    gd_step_info info;
+    double last = r->failed ? NAN : r->began.loss, moved = 0, size = 0;
+    gd_status status = copy_params(r, r->before);
+    if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
+    if (status) return status;
+    r->began.loss = info.has_loss ? info.loss : NAN;
+    r->failed = info.search_failed || info.skipped;
+    measure(r, &moved, &size);
+    remember_best(r);
+    status = look_after(r);
+    if (!status) status = check(r, &info, last, moved, size);
+    if (status) return status;
+    bool known = !isnan(r->now.gradient);
+    gd_progress progress = {.step = info.step - r->first_step,
+                            .evals = info.evals - r->first_eval,
+                            .loss = r->began.loss,
+                            .loss_after = r->now.loss,
+                            .gradient_norm = known ? r->now.gradient : r->began.gradient,
+                            .gradient_length = known ? r->now.length : r->began.length,
+                            .step_norm = moved,
+                            .seconds = gd__seconds() - r->start,
+                            .failed = r->failed};
+    if (o->callback && !o->callback(o->callback_user, &progress)) stop(r, GD_STOP_CALLER);
+    return GD_OK;
+}
+
+/* Ends at the better of the last point and the best one before it; with plain, at the last. */
+static gd_status finish(run *r, gd_status status)
+{
+    bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
+    /* where nothing has asked for a gradient there may be none */
+    if (!status && isnan(r->now.loss)) status = look(r, !isnan(r->began.gradient) || !steps, false, &r->now);
+    if (plain || r->now.loss <= r->lowest.loss) return status;
+    for (int i = 0; i < r->count && r->best[i]; i++) {
+        gd_status back = gd_assign(r->params[i], r->best[i]);
+        if (!status) status = back;
+    }
+    if (isfinite(r->lowest.loss)) r->now = r->lowest;
+    return status;
+}
+
+static gd_status prepare(run *r)
+{
+    gd_optimizer *o = r->optimizer;
+    r->start = gd__seconds();
+    r->count = gd_optimizer_count(o);
+    r->first_step = gd_optimizer_steps(o);
+    r->first_eval = gd_optimizer_evals(o);
+    r->params = gd__tensors_new(r->ctx, r->count);
+    r->before = gd__tensors_new(r->ctx, r->count);
+    r->best = gd__tensors_new(r->ctx, r->count);
+    if (!r->params || !r->before || !r->best) return GD_NOMEM;
+    for (int i = 0; i < r->count; i++) r->params[i] = gd_optimizer_param(o, i);
+    int wanted = active(r, r->before);
+    memset(r->before, 0, (size_t)r->count * sizeof *r->before);
+    o->watch = watch;
+    o->watch_user = r;
+    o->careful = !r->options->plain;
+    o->steepest = false;
+    if (!r->options->noisy && !(o->memo = gd__memo_new(r->ctx, wanted))) return GD_NOMEM;
+    return GD_OK;
+}
+
+/* The optimizer is the caller's again. */
+static void end_run(run *r)
+{
+    gd_optimizer *o = r->optimizer;
+    gd__memo_free(o->memo);
+    o->memo = NULL;
+    o->watch = NULL;
+    o->careful = o->steepest = false;
+    gd__tensors_free(r->ctx, r->before, r->count);
+    gd__tensors_free(r->ctx, r->best, r->count);
+    gd__free(r->ctx, r->params, (size_t)r->count * sizeof *r->params);
+}
+
+static const gd_solve_result failure = {.reason = GD_STOP_ERROR, .loss = NAN, .gradient_norm = NAN};
+
+gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const gd_solve_options *options,
+                           gd_solve_result *result)
+{
+    gd_solve_options defaults = gd_solve_defaults();
+    if (result) *result = failure;
+    if (!o || !objective)
+        return gd__null(o ? gd_optimizer_ctx(o) : NULL, "minimize: the optimizer or the objective is NULL");
+    run r = {.ctx = gd_optimizer_ctx(o),
+             .optimizer = o,
+             .objective = objective,
+             .options = options ? options : &defaults,
+             .began = nowhere,
+             .now = nowhere,
+             .lowest = {INFINITY, NAN, NAN},
+             .reason = GD_STOP_ERROR};
+    gd_status status = gd__not_stepping(o, "minimising");
+    if (status) return status;
+    status = prepare(&r);
+    if (!status && r.options->plain && r.options->max_steps == 0 && !r.options->max_evals)
+        stop(&r, GD_STOP_MAX_STEPS); /* plain steps: exactly none */
+    while (!status && !r.stopped) status = one_step(&r);
+    if (r.best && r.params) status = finish(&r, status);
+    if (result)
+        *result = (gd_solve_result){.reason = status ? GD_STOP_ERROR : r.reason,
+                                    .converged = !status && gd_stop_converged(r.reason),
+                                    .loss = r.now.loss,
+                                    .gradient_norm = r.now.gradient,
+                                    .steps = gd_optimizer_steps(o) - r.first_step,
+                                    .evals = gd_optimizer_evals(o) - r.first_eval,
+                                    .seconds = gd__seconds() - r.start};
+    end_run(&r);
+    return status;
+}
+
+gd_status gd_minimize_link(gd_tensor *const *params, int count, const gd_objective *objective, gd_link *chain,
+                           const gd_solve_options *options, gd_solve_result *result)
+{
+    if (result) *result = failure;
+    if (!params || count <= 0 || !params[0] || !objective || !chain) {
+        gd_ctx *ctx = params && count > 0 && params[0] ? gd_tensor_ctx(params[0]) : gd_link_ctx(chain);
+        gd_status status = gd__null(ctx, "minimize: the parameters, the objective or the chain are NULL");
+        gd_link_release(chain);
+        return status;
+    }
+    gd_ctx *ctx = gd_tensor_ctx(params[0]);
+    gd_optimizer *o = gd_optimizer_new(ctx, chain);
+    gd_status status = o ? GD_OK : gd_error(ctx);
+    for (int i = 0; i < count && !status; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "p%d", i);
+        status = gd_optimizer_add(o, name, params[i]);
+    }
+    if (!status) status = gd_minimize_with(o, objective, options, result);
+    gd_optimizer_free(o);
+    return status;
+}
+
+gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective, const char *chain,
+                      const gd_solve_options *options, gd_solve_result *result)
+{
+    if (result) *result = failure;
+    if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
+    gd_ctx *ctx = gd_tensor_ctx(params[0]);
+    gd_link *link = gd_chain(ctx, chain);
+    return link ? gd_minimize_link(params, count, objective, link, options, result) : gd_error(ctx);
+}

@@ -1,0 +1,658 @@
+/* Nonlinear least squares: Levenberg-Marquardt as a trust region (More 1978) with geodesic acceleration (Transtrum &
+ * Sethna 2012) and Newton steps at the end.
+ *
+ * A step s of the model r + J s inside |D s| <= radius is bent by a second-order term along it, a = -(J^T J + lambda D^2)^-1
+ * J^T r''(s, s) / 2, where that term is small beside s: follows curved valleys that plain steps cross in many small ones.
+ * All derivatives come from the graph of one evaluation of the residuals, so an evaluation is one call of the user's
+ * function, whatever is derived from it.  Rejected trial points cost one each. */
+#include "base/ctx.h"
+#include "gradus/autograd.h"
+#include "optim/vector/jacobian.h"
+#include "optim/solve/solve_fit.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define BENDING      0.1  /* largest acceleration by velocity */
+#define RATIO_TAKEN  1e-4 /* of actual to predicted decrease */
+#define ATTEMPTS     60
+#define POLISHES     40
+#define NEWTON_LIMIT 256 /* parameters up to which the last steps use the exact Hessian */
+
+/* ---- parameters as numbers ---- */
+
+gd_status gd__lsq_read(gd_lsq *p, double *x)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < p->count && !status; x += p->params[i++]->numel)
+        status = gd_read_f64(p->params[i], x, p->params[i]->numel);
+    return status;
+}
+
+gd_status gd__lsq_write(gd_lsq *p, const double *x)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < p->count && !status; x += p->params[i++]->numel)
+        status = gd_write_f64(p->params[i], x, p->params[i]->numel);
+    return status;
+}
+
+static void remember_versions(gd_lsq *p)
+{
+    for (int i = 0; i < p->count; i++) p->version[i] = p->params[i]->storage->version;
+}
+
+/* ---- evaluating ---- */
+
+/* Residuals with history where the parameters are; owned.  *f is NAN where one is not finite. */
+static gd_status evaluate(gd_lsq *p, gd_tensor **out, double *f)
+{
+    gd_ctx *ctx = p->ctx;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    gd_tensor *r = p->fn(p->user);
+    p->evals++;
+    gd_status status = r ? GD_OK : gd_error(ctx);
+    if (!r && !status) status = gd_fail(ctx, GD_CALLBACK, "least squares: the function returned NULL");
+    if (!status && !gd_dtype_is_float(r->dtype))
+        status = gd_fail(ctx, GD_DTYPE, "least squares: residuals of dtype %s, need a floating one",
+                         gd_dtype_name(r->dtype));
+    if (!status && p->m && r->numel != p->m)
+        status = gd_fail(ctx, GD_SHAPE, "least squares: %lld residuals, before there were %lld",
+                         (long long)r->numel, (long long)p->m);
+    r = status ? NULL : gd__reshape(gd_drop_names(r), 1, &r->numel);
+    gd__own(r);
+    gd_enable_grad_end(ctx, previous);
+    gd_no_grad_begin(ctx);
+    gd_tensor *sum = r ? gd_sum(gd_square(gd_cast(gd_detach(r), GD_F64)), NULL, false) : NULL;
+    *f = sum ? gd_item(sum) : NAN;
+    if (!isfinite(*f)) *f = NAN;
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (!status && !sum) status = gd_error(ctx);
+    if (status) gd__release(r);
+    *out = status ? NULL : r;
+    return status;
+}
+
+gd_status gd__lsq_try(gd_lsq *p, gd_tensor **r, double *f)
+{
+    *r = NULL;
+    *f = NAN;
+    gd__box_clamp(p, p->trial);
+    gd_status status = gd__lsq_write(p, p->trial);
+    if (!status) status = gd__lsq_read(p, p->trial);
+    return status ? status : evaluate(p, r, f);
+}
+
+void gd__lsq_settle(gd_lsq *p, gd_tensor *r, double f)
+{
+    gd__release(p->r);
+    p->r = r;
+    p->f = f;
+    p->fresh = p->current = false;
+    memcpy(p->x, p->trial, (size_t)p->n * sizeof *p->x);
+    remember_versions(p);
+}
+
+/* The versions too, so that the graph of p->r may be used again. */
+gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r)
+{
+    gd__release(r);
+    gd_status status = gd__lsq_write(p, p->x);
+    for (int i = 0; i < p->count && !status; i++) p->params[i]->storage->version = p->version[i];
+    return status;
+}
+
+gd_tensor *gd__lsq_numbers(gd_tensor *t)
+{
+    if (!t) return NULL;
+    gd_ctx *ctx = t->head.ctx;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *out = gd_cast(gd_to_device(gd_detach(t), gd_device_get(ctx, "cpu")), GD_F64);
+    gd__own(out);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite)
+{
+    gd_tensor *raw = gd__jacobian_matrix(r, p->params, p->count), *j = gd__lsq_numbers(raw),
+              *numbers = gd__lsq_numbers(r);
+    gd_release(raw);
+    gd_status status = j && numbers ? gd__lm_set(&p->model, j, numbers, grow, finite) : gd_error(p->ctx);
+    gd__release(numbers);
+    if (!status && *finite) {
+        gd__release(p->j);
+        p->j = j;
+        p->fresh = true;
+        p->current = !grow;
+    } else
+        gd__release(j);
+    return status;
+}
+
+/* ---- second derivatives ---- */
+
+static gd_tensor *along(gd_tensor *y, gd_tensor *const *params, gd_tensor *const *v, int count,
+                        gd_tensor **grads)
+{
+    gd_tensor *u = gd_require_grad(gd_zeros_like(y)), *sum = NULL, *out = NULL;
+    if (!u || gd_grad(y, u, params, count, GD_CREATE_GRAPH, grads)) return NULL;
+    for (int i = 0; i < count; i++) {
+        gd_tensor *part = gd_sum(gd_mul(gd_drop_names(grads[i]), v[i]), NULL, false);
+        sum = sum ? gd_add(sum, part) : part;
+    }
+    return sum && gd_grad(sum, NULL, &u, 1, GD_CREATE_GRAPH, &out) == GD_OK ? out : NULL;
+}
+
+/* J^T r''(v, v) into out; *finite false where it is of no use. */
+static gd_status second_along(gd_lsq *p, const double *direction, double *out, bool *finite)
+{
+    gd_ctx *ctx = p->ctx;
+    *finite = false;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    size_t bytes = (size_t)p->count * sizeof(gd_tensor *);
+    gd_tensor **v = gd__calloc(ctx, 2 * bytes), **grads = v ? v + p->count : NULL, *y = NULL;
+    gd_status status = v ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < p->count && !status; direction += p->params[i++]->numel) {
+        gd_tensor *like = p->params[i];
+        v[i] = gd_empty_on(like->storage->device, like->dtype, like->ndim, like->size);
+        status = v[i] ? gd_write_f64(v[i], direction, like->numel) : gd_error(ctx);
+    }
+    if (!status && gd_requires_grad(p->r)) y = along(p->r, p->params, v, p->count, grads);
+    if (y && gd_requires_grad(y))
+        y = along(y, p->params, v, p->count, grads);
+    else
+        y = NULL; /* linear in the parameters */
+    if (!status) status = gd_error(ctx);
+    gd_no_grad_begin(ctx);
+    if (y && !status) {
+        gd_tensor *numbers = gd__lsq_numbers(y),
+                  *product = numbers ? gd_matmul(gd_transpose(p->j, 0, 1), numbers) : NULL;
+        gd__release(numbers);
+        status = product ? gd_read_f64(product, out, p->n) : gd_error(ctx);
+        *finite = !status;
+        for (int64_t i = 0; i < p->n && !status; i++) *finite = *finite && isfinite(out[i]);
+    }
+    gd_no_grad_end(ctx);
+    if (v) gd__free(ctx, v, 2 * bytes);
+    gd_enable_grad_end(ctx, previous);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* ---- stopping ---- */
+
+double gd__lsq_norm(const double *v, const double *scale, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum = hypot(sum, v[i] * (scale ? scale[i] : 1));
+    return sum;
+}
+
+static void stop(gd_lsq *p, gd_stop reason)
+{
+    if (!p->stopped) p->reason = reason;
+    p->stopped = true;
+}
+
+bool gd__lsq_out_of_evals(const gd_lsq *p)
+{
+    const gd_solve_options *o = &p->options->solve;
+    return o->max_evals && p->evals >= o->max_evals;
+}
+
+/* The rules that do not say anything about convergence. */
+static void check_limits(gd_lsq *p)
+{
+    const gd_solve_options *o = &p->options->solve;
+    if (o->max_steps && p->steps >= o->max_steps) stop(p, GD_STOP_MAX_STEPS);
+    if (gd__lsq_out_of_evals(p)) stop(p, GD_STOP_MAX_EVALS);
+    if (o->max_seconds > 0 && gd__seconds() - p->start >= o->max_seconds) stop(p, GD_STOP_TIME);
+}
+
+static void tell_caller(gd_lsq *p, double step)
+{
+    const gd_solve_options *o = &p->options->solve;
+    if (!o->callback) return;
+    gd_progress progress = {.step = p->steps,
+                            .evals = p->evals,
+                            .loss = p->f,
+                            .loss_after = p->f,
+                            .gradient_norm = gd__box_gradient(p),
+                            .gradient_length = NAN,
+                            .step_norm = step,
+                            .seconds = gd__seconds() - p->start};
+    if (!o->callback(o->callback_user, &progress)) stop(p, GD_STOP_CALLER);
+}
+
+/* ---- one step: attempts until a point is taken ---- */
+
+/* p->s inside the trust region, and what the model expects of it. */
+static gd_status plain_step(gd_lsq *p)
+{
+    if (p->low) return gd__box_step(p);
+    double bent, length;
+    gd__lm_step(&p->model, p->radius, &p->lambda, p->s);
+    gd__lm_predict(&p->model, p->lambda, &p->decrease, &bent);
+    length = gd__lsq_norm(p->s, NULL, p->n);
+    p->slope = -(bent + p->lambda * length * length);
+    return GD_OK;
+}
+
+/* d from the scaled step, bent where the second-order term is small; sets p->s, p->d. */
+static gd_status propose(gd_lsq *p)
+{
+    bool finite = false;
+    gd_status status = plain_step(p);
+    if (status) return status;
+    for (int64_t i = 0; i < p->n; i++) p->d[i] = p->s[i] / p->model.scale[i];
+    double length = gd__lsq_norm(p->s, NULL, p->n);
+    if (!p->options->acceleration || !(length > 0)) return GD_OK;
+    status = second_along(p, p->d, p->trial, &finite);
+    if (status || !finite) return status;
+    gd__lm_acceleration(&p->model, p->lambda, p->trial, p->a);
+    for (int64_t i = 0; i < p->n && p->low; i++)
+        if (p->fixed[i]) p->a[i] = 0;
+    if (2 * gd__lsq_norm(p->a, NULL, p->n) > BENDING * length) return GD_OK;
+    for (int64_t i = 0; i < p->n; i++) p->d[i] = (p->s[i] + p->a[i]) / p->model.scale[i];
+    return GD_OK;
+}
+
+/* The radius after a ratio, by More's rules. */
+static void adapt(gd_lsq *p, double ratio, double there, double length)
+{
+    if (ratio > 0.75 || (ratio >= 0.25 && p->lambda == 0)) {
+        p->radius = p->lambda > 0 ? 2 * length : fmax(p->radius, 2 * length);
+        p->lambda *= 0.5;
+    } else if (!(ratio >= 0.25)) {
+        /* minimum of the parabola through loss, slope and loss there */
+        double factor = 0.1;
+        if (there < 100 * p->f) {
+            double slope = p->slope / p->f, actual = 1 - there / p->f;
+            factor = actual >= 0 ? 0.5 : 0.5 * slope / (slope + 0.5 * actual);
+            factor = fmin(fmax(factor, 0.1), 0.5);
+        }
+        p->radius = factor * fmin(p->radius, 10 * length);
+        p->lambda /= factor;
+    }
+}
+
+/* Evaluates at x + d; takes the point if its ratio is good and its Jacobian finite. */
+static gd_status attempt(gd_lsq *p, bool *taken, double *actual)
+{
+    double there = NAN, length = gd__lsq_norm(p->s, NULL, p->n);
+    gd_tensor *r = NULL;
+    for (int64_t i = 0; i < p->n; i++) p->trial[i] = p->x[i] + p->d[i];
+    gd_status status = gd__lsq_try(p, &r, &there);
+    *actual = p->f - there;
+    double ratio = p->decrease > 0 ? *actual / p->decrease : -1;
+    *taken = !status && ratio > RATIO_TAKEN && there < p->f;
+    bool better = *taken;
+    if (better) status = gd__lsq_model_from(p, r, true, taken);
+    /* a point whose derivatives are not finite is as bad as one whose loss is not */
+    if (better && !*taken) ratio = -1, there = INFINITY;
+    adapt(p, ratio, isfinite(there) ? there : INFINITY, length);
+    if (!status && *taken) {
+        gd__lsq_settle(p, r, there);
+        p->fresh = true;
+        return GD_OK;
+    }
+    gd_status back = gd__lsq_go_back(p, r);
+    return status ? status : back;
+}
+
+/* One accepted step, or a reason to stop. */
+static gd_status step(gd_lsq *p)
+{
+    const gd_solve_options *o = &p->options->solve;
+    gd_status status = GD_OK;
+    bool taken = false;
+    double actual = 0, before = p->f, moved = 0;
+    for (int i = 0; i < ATTEMPTS && !taken && !status && !p->stopped; i++) {
+        if (i && gd__lsq_out_of_evals(p)) break;
+        if ((status = propose(p))) break;
+        moved = gd__lsq_norm(p->s, NULL, p->n);
+        if (p->decrease <= p->eps * before)
+            stop(p, GD_STOP_LOSS);
+        else if (moved <= 0.5 * p->eps * gd__lsq_norm(p->x, p->model.scale, p->n))
+            stop(p, GD_STOP_STEP);
+        else
+            status = attempt(p, &taken, &actual);
+        /* a decrease that rounding hides */
+        if (!taken && p->decrease <= 64 * p->eps * before) stop(p, GD_STOP_LOSS);
+    }
+    if (status || p->stopped) return status;
+    if (!taken) {
+        stop(p, gd__lsq_out_of_evals(p) ? GD_STOP_MAX_EVALS : GD_STOP_STUCK);
+        return GD_OK;
+    }
+    p->steps++;
+    double size = gd__lsq_norm(p->x, p->model.scale, p->n);
+    if (gd__box_gradient(p) <= o->gradient_tol || p->f == 0) stop(p, GD_STOP_GRADIENT);
+    if (o->step_tol > 0 && moved <= o->step_tol * size) stop(p, GD_STOP_STEP);
+    if (o->loss_tol > 0 && p->decrease <= o->loss_tol * before && actual <= o->loss_tol * before)
+        stop(p, GD_STOP_LOSS);
+    tell_caller(p, gd__lsq_norm(p->d, NULL, p->n));
+    check_limits(p);
+    return GD_OK;
+}
+
+/* ---- the last digits ---- */
+
+/* Rows and columns of fixed parameters become those of the identity. */
+static gd_tensor *without_fixed(gd_lsq *p, gd_tensor *h)
+{
+    for (int64_t i = 0; i < p->n; i++) p->trial[i] = !p->model.fixed[i];
+    gd_tensor *mask = gd_from_f64(p->ctx, GD_F64, 1, &p->n, p->trial);
+    gd_tensor *eye = gd_eye(p->ctx, GD_F64, p->n, p->n), *both = gd_mul(gd_unsqueeze(mask, 1, NULL), mask);
+    return gd_add(gd_mul(h, both), gd_mul(eye, gd_add_scalar(gd_neg(mask), 1)));
+}
+
+gd_tensor *gd__lsq_hessian(gd_lsq *p)
+{
+    gd_ctx *ctx = p->ctx;
+    gd_tensor *out = NULL, **grads = gd__calloc(ctx, (size_t)p->count * sizeof(gd_tensor *));
+    if (!grads) return NULL;
+    int previous = gd_enable_grad_begin(ctx);
+    gd_tensor *half = gd_mul_scalar(gd_sum(gd_square(p->r), NULL, false), 0.5), *h = NULL;
+    if (half && gd_grad(half, NULL, p->params, p->count, GD_CREATE_GRAPH, grads) == GD_OK)
+        h = gd__derivative_rows(grads, p->count, p->params, p->count);
+    gd_enable_grad_end(ctx, previous);
+    gd_no_grad_begin(ctx);
+    gd_tensor *numbers = gd__lsq_numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale);
+    if (numbers && scale) {
+        out = gd_div(gd_div(numbers, scale), gd_unsqueeze(scale, 1, NULL));
+        out = gd_mul_scalar(gd_add(out, gd_transpose(out, 0, 1)), 0.5);
+        if (p->model.free < p->n) out = without_fixed(p, out);
+    }
+    gd__release(numbers);
+    gd_no_grad_end(ctx);
+    gd__free(ctx, grads, (size_t)p->count * sizeof *grads);
+    return out;
+}
+
+/* The scaled Newton step into p->s where the Hessian is positive definite; else the Gauss-Newton step is left there. */
+static gd_status newton_step(gd_lsq *p)
+{
+    gd_ctx *ctx = p->ctx;
+    double lambda = 0;
+    gd__lm_step(&p->model, INFINITY, &lambda, p->s);
+    if (p->n > NEWTON_LIMIT) return GD_OK;
+    gd_scope_begin(ctx);
+    gd_tensor *h = gd__lsq_hessian(p), *lower = h ? gd_cholesky(h) : NULL;
+    if (lower) {
+        for (int64_t i = 0; i < p->n; i++)
+            p->trial[i] = p->model.fixed[i] ? 0 : -p->model.gradient[i] / p->model.scale[i];
+        gd_tensor *b = gd_from_f64(ctx, GD_F64, 1, &p->n, p->trial);
+        gd_tensor *x = gd_triangular_solve(lower, gd_triangular_solve(lower, b, true, false, false), true,
+                                           true, false);
+        if (x && gd_read_f64(x, p->a, p->n) == GD_OK && isfinite(gd__lsq_norm(p->a, NULL, p->n)))
+            memcpy(p->s, p->a, (size_t)p->n * sizeof *p->s);
+    }
+    if (gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    gd_scope_end(ctx);
+    return gd_error(ctx);
+}
+
+/* The trial point at the end of p->s; false where a free parameter would leave the box. */
+static bool aim(gd_lsq *p)
+{
+    bool inside = true;
+    for (int64_t i = 0; i < p->n; i++) {
+        p->trial[i] = p->model.fixed[i] ? p->x[i] : p->x[i] + p->s[i] / p->model.scale[i];
+        inside = inside && (!p->low || (p->trial[i] >= p->low[i] && p->trial[i] <= p->high[i]));
+    }
+    gd__box_forget(p);
+    return inside;
+}
+
+/* Steps whose effect on the loss is below its rounding: kept going while they shrink. */
+static gd_status polish(gd_lsq *p)
+{
+    bool finite = true;
+    gd_status status = GD_OK;
+    double last = INFINITY;
+    for (int i = 0; i < POLISHES && !status && !gd__lsq_out_of_evals(p); i++) {
+        if (i) p->steps++;
+        if ((status = gd__lsq_model_from(p, p->r, false, &finite)) || !finite) break;
+        if ((status = gd__box_free(p)) || p->model.rank < p->model.free) break;
+        if ((status = newton_step(p))) break;
+        double size = gd__lsq_norm(p->x, p->model.scale, p->n),
+               moved = gd__lsq_norm(p->s, NULL, p->n) / (size > 0 ? size : 1);
+        if (!(moved > 0.01 * p->eps) || moved > 1e-4 || moved >= last * (moved > 1e3 * p->eps ? 0.9 : 0.3))
+            break;
+        last = moved;
+        double there = NAN;
+        gd_tensor *r = NULL;
+        if (!aim(p)) break;
+        status = gd__lsq_try(p, &r, &there);
+        /* the loss may only rise by its rounding */
+        if (!status && there <= p->f + 1e-9 * p->f) {
+            gd__lsq_settle(p, r, there);
+            continue;
+        }
+        gd_status back = gd__lsq_go_back(p, r);
+        return status ? status : back;
+    }
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static gd_status check_params(gd_tensor *const *params, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!params[i]) return GD_ARGUMENT;
+        gd_ctx *ctx = params[i]->head.ctx;
+        if (gd_requires_grad(params[i]) && gd_is_leaf(params[i]) && gd_dtype_is_float(params[i]->dtype))
+            continue;
+        return gd_fail(ctx, GD_ARGUMENT,
+                       "least squares: parameter %d is not a floating leaf that wants gradients", i);
+    }
+    return count > 0 ? GD_OK : GD_ARGUMENT;
+}
+
+static size_t numbers_size(const gd_lsq *p) { return (size_t)(6 * p->n) * sizeof(double); }
+
+static gd_status make_room(gd_lsq *p)
+{
+    p->eps = DBL_EPSILON;
+    for (int i = 0; i < p->count; i++) {
+        p->n += p->params[i]->numel;
+        if (p->params[i]->dtype != GD_F64) p->eps = 0x1p-23;
+    }
+    p->version = gd__calloc(p->ctx, (size_t)p->count * sizeof *p->version);
+    p->x = p->version ? gd__calloc(p->ctx, numbers_size(p)) : NULL;
+    if (!p->x) return GD_NOMEM;
+    p->trial = p->x + p->n;
+    p->s = p->trial + p->n;
+    p->a = p->s + p->n;
+    p->d = p->a + p->n;
+    p->slide = p->d + p->n;
+    return GD_OK;
+}
+
+/* Residuals and model where p->x is. */
+static gd_status look(gd_lsq *p, bool *finite)
+{
+    gd__release(p->r);
+    gd_status status = evaluate(p, &p->r, &p->f);
+    if (status) return status;
+    p->m = p->r->numel;
+    remember_versions(p);
+    if (p->m == 0 || p->n == 0)
+        return gd_fail(p->ctx, GD_SHAPE, "least squares: no residuals or no parameters");
+    if (!p->model.scale) status = gd__lm_begin(&p->model, p->ctx, p->m, p->n);
+    *finite = isfinite(p->f);
+    return status || !*finite ? status : gd__lsq_model_from(p, p->r, true, finite);
+}
+
+static gd_status begin(gd_lsq *p)
+{
+    p->start = gd__seconds();
+    bool finite = false;
+    gd_status status = make_room(p);
+    if (!status) status = gd__lsq_read(p, p->x);
+    if (!status) status = gd__box_begin(p);
+    if (!status) status = look(p, &finite);
+    if (!status && !finite && gd__box_nudge(p)) {
+        status = gd__lsq_write(p, p->x);
+        if (!status) status = look(p, &finite);
+    }
+    if (status || !finite) {
+        stop(p, GD_STOP_NOT_FINITE);
+        return status;
+    }
+    double size = gd__lsq_norm(p->x, p->model.scale, p->n);
+    if (size == 0) { /* a start at zero says nothing about sizes: the first full step does */
+        gd__lm_step(&p->model, INFINITY, &p->lambda, p->s);
+        size = gd__lsq_norm(p->s, NULL, p->n);
+    }
+    p->radius = p->options->first_radius * (size > 0 ? size : 1);
+    if (p->f == 0 || gd__box_gradient(p) <= p->options->solve.gradient_tol) stop(p, GD_STOP_GRADIENT);
+    return GD_OK;
+}
+
+/* ---- results ---- */
+
+static gd_tensor *flags(gd_lsq *p, int (*flag)(const gd_lsq *p, int64_t i))
+{
+    for (int64_t i = 0; i < p->n; i++) p->s[i] = flag(p, i);
+    return gd_from_f64(p->ctx, GD_I32, 1, &p->n, p->s);
+}
+
+static int is_flat(const gd_lsq *p, int64_t i) { return gd__saddle_flat(p, i); }
+
+/* Of the parameters that are free, those at an active bound as good as known. */
+static gd_status covariance(gd_lsq *p, gd_fit_result *result)
+{
+    size_t bytes = (size_t)(p->n * p->n) * sizeof(double);
+    double *matrix = gd__alloc(p->ctx, bytes), variance = result->sigma * result->sigma;
+    if (!matrix) return GD_NOMEM;
+    bool flat = p->reason == GD_STOP_UNDETERMINED;
+    gd__lm_covariance(&p->model, flat ? gd__lm_rank(&p->model, GD_FLAT_SINGULAR) : p->model.rank, matrix);
+    for (int64_t i = 0; i < p->n * p->n; i++) matrix[i] *= variance;
+    for (int64_t i = 0; i < p->n; i++) p->s[i] = p->model.fixed[i] ? NAN : sqrt(matrix[i * p->n + i]);
+    result->covariance = gd_from_f64(p->ctx, GD_F64, 2, (int64_t[]){p->n, p->n}, matrix);
+    result->standard_errors = gd_from_f64(p->ctx, GD_F64, 1, &p->n, p->s);
+    gd__free(p->ctx, matrix, bytes);
+    return result->covariance && result->standard_errors ? GD_OK : gd_error(p->ctx);
+}
+
+/* What the model at the end says. */
+static gd_status spread(gd_lsq *p, gd_fit_result *result)
+{
+    bool finite = true;
+    gd_status status = p->fresh ? GD_OK : gd__lsq_model_from(p, p->r, false, &finite);
+    if (!status && finite) status = gd__box_free(p);
+    if (status || !finite) return status;
+    result->rank = p->model.rank;
+    result->free = p->model.free;
+    result->dof = p->m - p->options->weightless - result->free;
+    result->sigma = result->dof > 0 ? sqrt(p->f / (double)result->dof) : NAN;
+    result->active = flags(p, gd__box_active);
+    result->undetermined = flags(p, is_flat);
+    if (!result->active || !result->undetermined) return gd_error(p->ctx);
+    return p->options->covariance ? covariance(p, result) : GD_OK;
+}
+
+static void report(gd_lsq *p, gd_fit_result *result)
+{
+    result->rss = p->f;
+    result->residuals = p->m;
+    result->free = p->n;
+    result->dof = p->m - p->options->weightless - p->n;
+    memcpy(result->says, p->says, sizeof p->says);
+    result->solve = (gd_solve_result){.reason = p->reason,
+                                      .converged = gd_stop_converged(p->reason),
+                                      .loss = p->f,
+                                      .gradient_norm = p->j ? gd__box_gradient(p) : NAN,
+                                      .steps = p->steps,
+                                      .evals = p->evals,
+                                      .seconds = gd__seconds() - p->start};
+}
+
+static void end(gd_lsq *p)
+{
+    gd__lm_end(&p->model);
+    gd__box_end(p);
+    gd__release(p->r);
+    gd__release(p->j);
+    if (p->x) gd__free(p->ctx, p->x, numbers_size(p));
+    if (p->version) gd__free(p->ctx, p->version, (size_t)p->count * sizeof *p->version);
+}
+
+/* Steps until a stop that is no saddle. */
+static gd_status run(gd_lsq *p)
+{
+    gd_status status = GD_OK;
+    for (bool again = true; again && !status;) {
+        again = false;
+        while (!status && !p->stopped) status = step(p);
+        bool ended = gd_stop_converged(p->reason);
+        if (!status && p->options->polish && ended && p->f > 0) status = polish(p);
+        if (!status && (ended || p->reason == GD_STOP_STUCK)) status = gd__saddle_judge(p, &again);
+    }
+    return status;
+}
+
+gd_fit_options gd_fit_defaults(void)
+{
+    gd_fit_options o = {.solve = gd_solve_defaults(),
+                        .first_radius = 1,
+                        .acceleration = true,
+                        .polish = true,
+                        .covariance = true,
+                        .leave_saddles = true};
+    o.solve.gradient_tol = 0;
+    o.solve.step_tol = 1e-14;
+    o.solve.loss_tol = 1e-15;
+    return o;
+}
+
+void gd_fit_result_clear(gd_fit_result *result)
+{
+    if (!result) return;
+    gd_release(result->covariance);
+    gd_release(result->standard_errors);
+    gd_release(result->active);
+    gd_release(result->undetermined);
+    result->covariance = result->standard_errors = result->active = result->undetermined = NULL;
+}
+
+gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
+                           void *user, const gd_fit_options *options, gd_fit_result *result)
+{
+    gd_fit_options defaults = gd_fit_defaults();
+    gd_fit_result unused, *out = result ? result : &unused;
+    *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN};
+    gd_status status = params && residuals ? check_params(params, count) : GD_ARGUMENT;
+    if (status) return status;
+    gd_lsq p = {.ctx = params[0]->head.ctx,
+                .params = params,
+                .count = count,
+                .fn = residuals,
+                .user = user,
+                .options = options ? options : &defaults,
+                .reason = GD_STOP_ERROR};
+    if (gd_error(p.ctx)) return gd_error(p.ctx);
+    status = begin(&p);
+    if (!status && !p.stopped && p.options->leave_saddles) status = gd__saddle_leave_start(&p);
+    if (!status) status = run(&p);
+    if (status && gd_error(p.ctx)) status = gd_error(p.ctx); /* the first error is the cause */
+    if (status) p.reason = GD_STOP_ERROR;
+    if (p.r) report(&p, out);
+    if (!status && p.j) status = spread(&p, out);
+    if (status && gd_error(p.ctx)) status = gd_error(p.ctx);
+    if (status || !result) gd_fit_result_clear(out);
+    end(&p);
+    return status;
+}

@@ -1,0 +1,92 @@
+/* A least-squares fit under way: what its files share.
+ *
+ *   solve_fit.c      evaluating, the trust region, the last digits, results
+ *   solve_model.c    the linear model of the residuals
+ *   solve_box.c      bounds: which parameters are active, steps inside the box
+ *   solve_saddle.c   curvature where a fit stops: saddles are left, what is not determined is said
+ *   solve_profile.c  profile intervals */
+#ifndef GD_OPTIM_SOLVE_SOLVE_FIT_H
+#define GD_OPTIM_SOLVE_SOLVE_FIT_H
+
+#include "optim/solve/solve.h"
+
+/* Parts of the largest singular value of the scaled Jacobian, and of the largest eigenvalue of the scaled Hessian, that are
+ * as good as zero.  Well-posed regressions go down to 1.6e-5 of the former. */
+#define GD_FLAT_SINGULAR 1e-8
+#define GD_FLAT_CURVED   1e-8
+
+typedef struct gd_lsq {
+    gd_ctx *ctx;
+    gd_tensor *const *params;
+    int count;
+    gd_tensor *(*fn)(void *user);
+    void *user;
+    const gd_fit_options *options;
+    int64_t m, n, steps, evals;
+    double eps, start;             /* precision of the parameters; clock at the start */
+    gd_tensor *r;                  /* residuals here, with history; owned */
+    double f;                      /* their sum of squares */
+    gd_tensor *j;                  /* Jacobian here; owned */
+    uint32_t *version;             /* of the parameters' storages when r was made */
+    double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
+    double *slide;                 /* a direction without slope, [n] */
+    double *low, *high;            /* bounds [n]; NULL: none */
+    bool *fixed;                   /* bounded: left out of the step, [n] */
+    signed char *hit;              /* bounded: the step ends at the low (-1) or high (1) bound, [n] */
+    gd_lm_model model;
+    double radius, lambda, decrease, slope; /* the last two as the model predicts for s */
+    gd_stop reason;
+    bool stopped, fresh,
+        current;            /* the model is that of the point here; its scale is that of the columns here */
+    int escapes;            /* saddles left so far */
+    char says[GD_FIT_TEXT]; /* what is not determined */
+} gd_lsq;
+
+/* ---- solve_fit.c ---- */
+
+double gd__lsq_norm(const double *v, const double *scale, int64_t n);
+/* Residuals at p->trial, kept in the box and rounded to the parameters' dtype; *r owned.  *f is NAN where one is not finite. */
+gd_status gd__lsq_try(gd_lsq *p, gd_tensor **r, double *f);
+/* Moves to the trial point, or back to where r was made, bit for bit; `r` is consumed by both. */
+void gd__lsq_settle(gd_lsq *p, gd_tensor *r, double f);
+gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r);
+/* Jacobian and model from residuals just made; grow, finite: see gd__lm_set. */
+gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite);
+bool gd__lsq_out_of_evals(const gd_lsq *p);
+gd_status gd__lsq_read(gd_lsq *p, double *x);
+gd_status gd__lsq_write(gd_lsq *p, const double *x);
+/* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand. */
+gd_tensor *gd__lsq_hessian(gd_lsq *p);
+/* An f64 copy or view on the CPU, owned. */
+gd_tensor *gd__lsq_numbers(gd_tensor *t);
+
+/* ---- solve_box.c ---- */
+
+/* Takes the bounds of the options and puts p->x inside. */
+gd_status gd__box_begin(gd_lsq *p);
+void gd__box_end(gd_lsq *p);
+/* -1, 1: parameter i lies on its low or high bound, and downhill lies behind it (or both bounds are one); 0: free. */
+int gd__box_active(const gd_lsq *p, int64_t i);
+/* Decomposes the model over the free parameters. */
+gd_status gd__box_free(gd_lsq *p);
+/* The largest element of x - P(x - gradient), the gradient's largest without bounds. */
+double gd__box_gradient(const gd_lsq *p);
+/* p->s, p->lambda, p->hit: a step inside trust region and box. */
+gd_status gd__box_step(gd_lsq *p);
+/* Puts a point into the box, exactly on the bounds that the step has hit. */
+void gd__box_clamp(const gd_lsq *p, double *x);
+/* The point to come is no end of a step: none of its bounds are hit. */
+void gd__box_forget(gd_lsq *p);
+/* Moves p->x off its bounds a little, for models that are not finite on them; false where it is on none. */
+bool gd__box_nudge(gd_lsq *p);
+
+/* ---- solve_saddle.c ---- */
+
+/* Before the first step: leaves a start where columns of the Jacobian coincide and the loss bends down between them. */
+gd_status gd__saddle_leave_start(gd_lsq *p);
+/* Where a fit has stopped: either a saddle that was left (*again), or p->reason says what it is. */
+gd_status gd__saddle_judge(gd_lsq *p, bool *again);
+/* Is element i not determined, after a stop that says so? */
+bool gd__saddle_flat(const gd_lsq *p, int64_t i);
+
+#endif

@@ -1,0 +1,249 @@
+/* The linear model of a least-squares problem. */
+#include "optim/solve/solve.h"
+
+#include "base/ctx.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Doubles in one block: scale, gradient, columns, values, c, vt, triangle, work. */
+static size_t room(const gd_lm_model *a)
+{
+    return (size_t)(3 * a->n + 2 * a->k + a->k * (3 * a->n + 2)) * sizeof(double);
+}
+
+gd_status gd__lm_begin(gd_lm_model *a, gd_ctx *ctx, int64_t m, int64_t n)
+{
+    *a = (gd_lm_model){.ctx = ctx, .m = m, .n = n, .k = m < n ? m : n};
+    if (!(a->scale = gd__calloc(ctx, room(a)))) return GD_NOMEM;
+    if (!(a->fixed = gd__calloc(ctx, (size_t)n * sizeof *a->fixed))) return GD_NOMEM;
+    a->gradient = a->scale + n;
+    a->columns = a->gradient + n;
+    a->values = a->columns + n;
+    a->c = a->values + a->k;
+    a->vt = a->c + a->k;
+    a->triangle = a->vt + a->k * n;
+    a->work = a->triangle + a->k * (n + 1);
+    return GD_OK;
+}
+
+void gd__lm_end(gd_lm_model *a)
+{
+    if (a->scale) gd__free(a->ctx, a->scale, room(a));
+    if (a->fixed) gd__free(a->ctx, a->fixed, (size_t)a->n * sizeof *a->fixed);
+    a->scale = NULL;
+    a->fixed = NULL;
+}
+
+static gd_status read_all(gd_tensor *t, double *out, int64_t count)
+{
+    return t ? gd_read_f64(t, out, count) : GD_NOMEM;
+}
+
+/* Norms of the columns into a->columns where all are finite. */
+static gd_status measure(gd_lm_model *a, gd_tensor *j, gd_tensor *r, bool *finite)
+{
+    gd_tensor *norms = gd_norm(j, 2, "0", false), *size = gd_norm(r, 2, NULL, false);
+    gd_status status = read_all(norms, a->work, a->n);
+    *finite = !status && size && isfinite(gd_item(size));
+    for (int64_t i = 0; i < a->n; i++) *finite = *finite && isfinite(a->work[i]);
+    if (*finite) memcpy(a->columns, a->work, (size_t)a->n * sizeof *a->columns);
+    return status ? status : size ? GD_OK : gd_error(a->ctx);
+}
+
+static void rescale(gd_lm_model *a, bool grow)
+{
+    for (int64_t i = 0; i < a->n; i++)
+        if (a->scale[i] == 0 || (grow && a->scale[i] < a->columns[i]) || !grow)
+            a->scale[i] = a->columns[i] > 0 ? a->columns[i] : a->scale[i] > 0 ? a->scale[i] : 1;
+}
+
+/* U S V^T of the matrix in work, c = U^T of the right side behind it. */
+static gd_status decompose(gd_lm_model *a)
+{
+    gd_tensor *u = NULL, *values = NULL, *vt = NULL;
+    gd_tensor *matrix = gd_from_f64(a->ctx, GD_F64, 2, (int64_t[]){a->k, a->n}, a->work);
+    gd_tensor *right = gd_from_f64(a->ctx, GD_F64, 1, &a->k, a->work + a->k * a->n);
+    if (!matrix || !right) return gd_error(a->ctx);
+    gd_status status = gd_svd(matrix, &u, &values, &vt);
+    if (!status) status = read_all(values, a->values, a->k);
+    if (!status) status = read_all(vt, a->vt, a->k * a->n);
+    if (!status) status = read_all(gd_matmul(gd_transpose(u, 0, 1), right), a->c, a->k);
+    a->rank = status ? 0 : gd__lm_rank(a, DBL_EPSILON * (double)(a->m > a->n ? a->m : a->n));
+    return status;
+}
+
+/* The triangle of a QR of [A r]: all that steps need of the residuals. */
+static gd_status reduce(gd_lm_model *a, gd_tensor *scaled, gd_tensor *r)
+{
+    gd_tensor *side = gd_unsqueeze(r, 1, NULL), *both = gd_cat((gd_tensor *[]){scaled, side}, 2, "1");
+    gd_tensor *q = NULL, *triangle = NULL;
+    if (!side || !both) return gd_error(a->ctx);
+    gd_status status = gd_qr(both, &q, &triangle);
+    if (status) return status;
+    gd_release(q);
+    return read_all(gd_slice(triangle, "0", 0, a->k, 1), a->triangle, a->k * (a->n + 1));
+}
+
+int64_t gd__lm_rank(const gd_lm_model *a, double tolerance)
+{
+    int64_t rank = 0;
+    while (rank < a->k && a->values[rank] > tolerance * a->values[0]) rank++;
+    return rank;
+}
+
+gd_status gd__lm_restrict(gd_lm_model *a, const bool *fixed, const double *s)
+{
+    int64_t n = a->n;
+    a->free = n;
+    for (int64_t j = 0; j < n; j++) {
+        a->fixed[j] = fixed && fixed[j];
+        a->free -= a->fixed[j];
+    }
+    for (int64_t i = 0; i < a->k; i++) {
+        const double *row = a->triangle + i * (n + 1);
+        double *right = a->work + a->k * n + i;
+        *right = row[n];
+        for (int64_t j = 0; j < n; j++) {
+            a->work[i * n + j] = a->fixed[j] ? 0 : row[j];
+            if (a->fixed[j] && s) *right += row[j] * s[j];
+        }
+    }
+    gd_scope_begin(a->ctx);
+    gd_status status = decompose(a);
+    gd_scope_end(a->ctx);
+    return status;
+}
+
+gd_status gd__lm_set(gd_lm_model *a, gd_tensor *j, gd_tensor *r, bool grow, bool *finite)
+{
+    gd_ctx *ctx = a->ctx;
+    gd_scope_begin(ctx);
+    gd_status status = measure(a, j, r, finite);
+    if (!status && *finite) {
+        rescale(a, grow);
+        gd_tensor *scale = gd_from_f64(ctx, GD_F64, 1, &a->n, a->scale);
+        gd_tensor *scaled = scale ? gd_div(j, scale) : NULL;
+        status = scaled ? reduce(a, scaled, r) : gd_error(ctx);
+        if (!status) status = gd__lm_restrict(a, NULL, NULL);
+        if (!status) status = read_all(gd_matmul(gd_transpose(j, 0, 1), r), a->gradient, a->n);
+    }
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* |s(lambda)| and, where asked, its derivative. */
+static double norm_at(const gd_lm_model *a, double lambda, double *slope)
+{
+    double sum = 0, change = 0;
+    int64_t used = lambda > 0 ? a->k : a->rank;
+    for (int64_t i = 0; i < used; i++) {
+        double d = a->values[i] * a->values[i] + lambda, q = a->values[i] * a->c[i] / d;
+        sum += q * q;
+        change += q * q / d;
+    }
+    double norm = sqrt(sum);
+    if (slope) *slope = norm > 0 ? -change / norm : 0;
+    return norm;
+}
+
+/* lambda with |s(lambda)| within a tenth of the radius: Newton on a reciprocal, inside a bracket (More 1978). */
+static double damping(const gd_lm_model *a, double radius, double guess)
+{
+    double low = 0, high = 0, lambda = guess;
+    for (int64_t i = 0; i < a->k; i++) high = hypot(high, a->values[i] * a->c[i]);
+    high /= radius;
+    if (!(lambda > low && lambda < high)) lambda = fmax(lambda, 1e-3 * high);
+    if (!(lambda < high)) lambda = 0.5 * high;
+    for (int i = 0; i < 60; i++) {
+        double slope, norm = norm_at(a, lambda, &slope);
+        if (fabs(norm - radius) <= 0.1 * radius) break;
+        if (norm > radius)
+            low = fmax(low, lambda);
+        else
+            high = fmin(high, lambda);
+        lambda -= norm / radius * (norm - radius) / slope;
+        if (!(lambda > low && lambda < high)) lambda = fmax(1e-3 * high, sqrt(low * high));
+    }
+    return lambda;
+}
+
+void gd__lm_step(const gd_lm_model *a, double radius, double *lambda, double *s)
+{
+    double full = norm_at(a, 0, NULL);
+    *lambda = full <= 1.1 * radius ? 0 : damping(a, radius, *lambda);
+    memset(s, 0, (size_t)a->n * sizeof *s);
+    for (int64_t i = 0; i < (*lambda > 0 ? a->k : a->rank); i++) {
+        double q = -a->values[i] * a->c[i] / (a->values[i] * a->values[i] + *lambda);
+        for (int64_t j = 0; j < a->n; j++) s[j] += q * a->vt[i * a->n + j];
+    }
+}
+
+void gd__lm_acceleration(const gd_lm_model *a, double lambda, const double *jty, double *out)
+{
+    memset(out, 0, (size_t)a->n * sizeof *out);
+    for (int64_t i = 0; i < (lambda > 0 ? a->k : a->rank); i++) {
+        const double *v = a->vt + i * a->n;
+        double part = 0;
+        for (int64_t j = 0; j < a->n; j++) part += v[j] * jty[j] / a->scale[j];
+        part *= -0.5 / (a->values[i] * a->values[i] + lambda);
+        for (int64_t j = 0; j < a->n; j++) out[j] += part * v[j];
+    }
+}
+
+void gd__lm_predict(const gd_lm_model *a, double lambda, double *decrease, double *bent)
+{
+    *decrease = *bent = 0;
+    for (int64_t i = 0; i < (lambda > 0 ? a->k : a->rank); i++) {
+        double d = a->values[i] * a->values[i], y = d * a->c[i] / (d + lambda);
+        *decrease += y * (2 * a->c[i] - y);
+        *bent += y * y;
+    }
+}
+
+void gd__lm_predict_for(const gd_lm_model *a, const double *s, double *decrease, double *slope)
+{
+    double bent = 0;
+    *slope = 0;
+    for (int64_t j = 0; j < a->n; j++) *slope += a->gradient[j] * (s[j] / a->scale[j]);
+    for (int64_t i = 0; i < a->k; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < a->n; j++) sum += a->triangle[i * (a->n + 1) + j] * s[j];
+        bent += sum * sum;
+    }
+    *decrease = -2 * *slope - bent;
+}
+
+bool gd__lm_undetermined(const gd_lm_model *a, int64_t rank, int64_t j)
+{
+    if (a->fixed[j] || rank >= a->free) return false;
+    double inside = 0;
+    for (int64_t i = 0; i < rank; i++) inside += a->vt[i * a->n + j] * a->vt[i * a->n + j];
+    return inside < 1 - 1e-10;
+}
+
+double gd__lm_alike(const gd_lm_model *a, int64_t i, int64_t j)
+{
+    double dot = 0, left = 0, right = 0;
+    for (const double *row = a->triangle; row < a->triangle + a->k * (a->n + 1); row += a->n + 1) {
+        dot += row[i] * row[j];
+        left += row[i] * row[i];
+        right += row[j] * row[j];
+    }
+    return left > 0 && right > 0 ? fabs(dot) / (sqrt(left) * sqrt(right)) : 0;
+}
+
+void gd__lm_covariance(const gd_lm_model *a, int64_t rank, double *out)
+{
+    memset(out, 0, (size_t)(a->n * a->n) * sizeof *out);
+    for (int64_t i = 0; i < rank; i++) {
+        const double *v = a->vt + i * a->n;
+        double w = 1 / (a->values[i] * a->values[i]);
+        for (int64_t j = 0; j < a->n; j++)
+            for (int64_t l = 0; l < a->n && !a->fixed[j]; l++)
+                if (!a->fixed[l]) out[j * a->n + l] += w * (v[j] / a->scale[j]) * (v[l] / a->scale[l]);
+    }
+    for (int64_t j = 0; j < a->n; j++)
+        if (gd__lm_undetermined(a, rank, j)) out[j * a->n + j] = INFINITY;
+}

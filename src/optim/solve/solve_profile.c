@@ -1,0 +1,173 @@
+/* Profile intervals: one element is held, the others are fitted again under their bounds, and the interval ends where the sum
+ * of squares has risen by t^2 s^2 (Bates & Watts 1988, chapter 6).  An element at an active bound has its interval on the
+ * inner side only, where normal theory has nothing to say. */
+#include "base/ctx.h"
+#include "optim/solve/solve.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+#define WIDENINGS  40   /* by fours, before an end counts as infinite */
+#define NARROWINGS 80   /* of a bracket */
+#define WITHIN     1e-8 /* of the distance to an end */
+
+typedef struct profile {
+    gd_ctx *ctx;
+    gd_tensor *const *params;
+    int count;
+    gd_tensor *(*fn)(void *user);
+    void *user;
+    gd_fit_options options; /* of the fits with one element held */
+    int64_t n, element;
+    double *best, *x, *low, *high; /* where the fit ended, where it starts again, bounds; [n] */
+    double rss, rise;              /* at the best; s^2 t^2 */
+    double from, to;               /* bounds of the element */
+    bool better;
+} profile;
+
+static gd_status move_all(profile *q, double *x, bool write)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < q->count && !status; x += q->params[i++]->numel)
+        status = write ? gd_write_f64(q->params[i], x, q->params[i]->numel)
+                       : gd_read_f64(q->params[i], x, q->params[i]->numel);
+    return status;
+}
+
+/* How far the root of the rise at z is from its limit; INFINITY where the model is not finite there. */
+static gd_status excess(profile *q, double z, double *out)
+{
+    gd_fit_result fit;
+    q->low[q->element] = q->high[q->element] = q->x[q->element] = z;
+    *out = INFINITY;
+    gd_status status = move_all(q, q->x, true);
+    if (!status) status = gd_least_squares(q->params, q->count, q->fn, q->user, &q->options, &fit);
+    if (status) return status;
+    double rss = fit.rss;
+    bool finite = fit.solve.reason != GD_STOP_NOT_FINITE && isfinite(rss);
+    if (fit.solve.reason == GD_STOP_CALLER) status = GD_INTERRUPTED;
+    gd_fit_result_clear(&fit);
+    if (status || !finite) return status;
+    /* more than rounding: the fit had not found the lowest point */
+    q->better = rss < q->rss - 1e-6 * q->rise - 1e-9 * q->rss;
+    *out = sqrt(fmax(rss - q->rss, 0)) - sqrt(q->rise);
+    return move_all(q, q->x, false);
+}
+
+/* The zero between a (below) and b (above), by false position that halves a value kept twice (Illinois). */
+static gd_status narrow(profile *q, double a, double b, double below, double above, double *end)
+{
+    gd_status status = GD_OK;
+    double centre = q->best[q->element];
+    int kept = 0;
+    for (int i = 0; i < NARROWINGS && fabs(b - a) > WITHIN * fabs(b - centre); i++) {
+        double z = isfinite(above) ? b - above * (b - a) / (above - below) : 0.5 * (a + b), at;
+        if (!(z > fmin(a, b) && z < fmax(a, b))) z = 0.5 * (a + b);
+        if (z == a || z == b) break;
+        if ((status = excess(q, z, &at)) || q->better) return status;
+        if (at > 0) {
+            b = z;
+            above = at;
+            below *= kept > 0 ? 0.5 : 1;
+            kept = 1;
+        } else {
+            a = z;
+            below = at;
+            above *= kept < 0 ? 0.5 : 1;
+            kept = -1;
+        }
+        if (at == 0) break;
+    }
+    *end = fabs(above) < fabs(below) ? b : a;
+    return status;
+}
+
+/* The end on one side; the bound where it is not reached before, infinite where nothing limits it. */
+static gd_status find_end(profile *q, double side, double first, double *end)
+{
+    double centre = q->best[q->element], limit = side < 0 ? q->from : q->to, inner = centre,
+           below = -sqrt(q->rise), above;
+    gd_status status = GD_OK;
+    *end = limit;
+    if (centre == limit) return GD_OK;
+    memcpy(q->x, q->best, (size_t)q->n * sizeof *q->x);
+    for (int i = 0; i < WIDENINGS; i++, first *= 4) {
+        double z = centre + side * first;
+        if (side * (limit - z) < 0) z = limit;
+        if ((status = excess(q, z, &above)) || q->better) return status;
+        if (above > 0) return narrow(q, inner, z, below, above, end);
+        if (z == limit) return GD_OK;
+        inner = z;
+        below = above;
+    }
+    *end = side * INFINITY;
+    return GD_OK;
+}
+
+static gd_status begin(profile *q, const gd_fit_options *o)
+{
+    for (int i = 0; i < q->count; i++) q->n += q->params[i]->numel;
+    if (q->element < 0 || q->element >= q->n)
+        return gd_fail(q->ctx, GD_INDEX, "profile: element %lld of %lld", (long long)q->element,
+                       (long long)q->n);
+    if (!(q->best = gd__alloc(q->ctx, (size_t)(4 * q->n) * sizeof(double)))) return GD_NOMEM;
+    q->x = q->best + q->n;
+    q->low = q->x + q->n;
+    q->high = q->low + q->n;
+    for (int64_t i = 0; i < q->n; i++) {
+        q->low[i] = o->low ? o->low[i] : -INFINITY;
+        q->high[i] = o->high ? o->high[i] : INFINITY;
+    }
+    q->from = q->low[q->element];
+    q->to = q->high[q->element];
+    q->options = *o;
+    q->options.low = q->low;
+    q->options.high = q->high;
+    q->options.covariance = q->options.polish = q->options.leave_saddles = false;
+    return move_all(q, q->best, false);
+}
+
+/* A first guess of the distance to an end. */
+static double first_guess(const profile *q, const gd_fit_result *fit, double t)
+{
+    double error = NAN; /* without one the guess is poorer, nothing else */
+    if (fit->standard_errors && !gd_read_f64(fit->standard_errors, q->x, q->n)) error = q->x[q->element];
+    double size = fabs(q->best[q->element]), width = q->to - q->from;
+    if (isfinite(error) && error > 0) return t * error;
+    return 1e-3 * (isfinite(width) ? width : size > 0 ? size : 1);
+}
+
+gd_status gd_fit_profile(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
+                         const gd_fit_options *options, const gd_fit_result *fit, int64_t element, double t,
+                         double *interval, bool *better)
+{
+    gd_fit_options defaults = gd_fit_defaults();
+    if (better) *better = false;
+    if (!params || count <= 0 || !params[0] || !residuals || !fit || !interval) return GD_ARGUMENT;
+    profile q = {.ctx = params[0]->head.ctx,
+                 .params = params,
+                 .count = count,
+                 .fn = residuals,
+                 .user = user,
+                 .element = element,
+                 .rss = fit->rss,
+                 .rise = fit->sigma * fit->sigma * t * t};
+    gd_status status = begin(&q, options ? options : &defaults);
+    if (!status) {
+        interval[0] = q.from;
+        interval[1] = q.to;
+        double first = first_guess(&q, fit, t);
+        bool any = isfinite(q.rise); /* else nothing is known, and only the bounds hold */
+        if (any && q.rise == 0) interval[0] = interval[1] = q.best[element], any = false;
+        for (int side = 0; side < 2 && any && !status && !q.better; side++)
+            status = find_end(&q, side ? 1 : -1, first, &interval[side]);
+    }
+    if (!status && q.better && better) *better = true;
+    if (q.best && (status || !(better && *better))) {
+        gd_status back = move_all(&q, q.best, true);
+        if (!status) status = back;
+    }
+    if (q.best) gd__free(q.ctx, q.best, (size_t)(4 * q.n) * sizeof(double));
+    return status;
+}

@@ -1,0 +1,343 @@
+/* The state of an optimizer as an archive.  Loading is in state_load.c.
+ *
+ *   tensors    PARAM/LINK/SLOT         state of a parameter; LINK is a path such as 1:adam.0:ema
+ *              LINK/NAME               link-wide tensors
+ *              attribute/NAME          tensors among the attributes
+ *   metadata   "optimizer"             the rest, as JSON:
+ *
+ *   {"version": 1, "chain": "adam | lr(0.1)", "step": 7, "evals": 7, "terminate": false, "generator": ["0", "12"],
+ *    "params": {"w": {"dtype": "f32", "shape": [2, 3], "group": 0}},
+ *    "groups": [{"settings": {"lr": 0.1}, "schedules": {"lr": "cosine(0.1, 0, 100)"}}],
+ *    "attributes": {"best": 0.5}, "attribute_tensors": ["average"],
+ *    "links": {"0:adam": {"step": 7, "settings": {"beta1": 0.9, ...}, "generator": ["3", "0"],
+ *                         "globals": {"gathered": 2.0}, "tensors": ["history"],
+ *                         "params": {"w": {"slots": ["exp_avg"], "fresh": [], "scalars": {}, "local": {"lr": 0.2}}}}}}
+ *
+ * Numbers are written so that they read back bit for bit; those that JSON does not have, as {"real": "inf"}. */
+#include "optim/state/state.h"
+#include "base/number.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- pieces of JSON ---- */
+
+static void put_real(gd_text *t, double value)
+{
+    if (!isfinite(value)) {
+        gd__text_put(t, "{\"real\": \"%s\"}", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        return;
+    }
+    char digits[40];
+    gd__format(digits, sizeof digits, "%.17g", value);
+    gd__text_add(t, digits);
+    if (!strpbrk(digits, ".e")) gd__text_add(t, ".0"); /* an integer would lose the sign of zero */
+}
+
+static void put_setting(gd_text *t, const gd_setting *s)
+{
+    switch (s->kind) {
+    case GD_SET_REAL: put_real(t, s->real); break;
+    case GD_SET_BOOL: gd__text_add(t, s->real != 0 ? "true" : "false"); break;
+    case GD_SET_STRING: gd__text_quote(t, s->string); break;
+    case GD_SET_LIST:
+        gd__text_add(t, "[");
+        for (int i = 0; i < s->list_count; i++) {
+            if (i) gd__text_add(t, ", ");
+            put_real(t, s->list[i]);
+        }
+        gd__text_add(t, "]");
+        break;
+    default: gd__text_add(t, "null");
+    }
+}
+
+/* ", " before all members but the first, then the key. */
+static void put_key(gd_text *t, bool *any, const char *key)
+{
+    if (*any) gd__text_add(t, ", ");
+    *any = true;
+    gd__text_quote(t, key);
+    gd__text_add(t, ": ");
+}
+
+static void put_generator(gd_text *t, const gd_rng *rng)
+{
+    gd__text_put(t, "[\"%" PRIu64 "\", \"%" PRIu64 "\"]", rng->key, rng->counter);
+}
+
+/* ---- names ---- */
+
+const char *gd__root_path(const gd_optimizer *o, char out[GD_ROOT_PATH])
+{
+    *out = 0;
+    if (!gd__is_chain(o->chain)) snprintf(out, GD_ROOT_PATH, "0:%s", o->chain->cls->name);
+    return out;
+}
+
+gd_status gd__state_name(gd_text *out, const char *prefix, const char *param, const char *path,
+                         const char *last)
+{
+    out->used = 0;
+    gd__text_put(out, "%s%s%s%s/%s", prefix, param ? param : "", param ? "/" : "", path, last);
+    return out->failed ? GD_NOMEM : GD_OK;
+}
+
+/* ---- links ---- */
+
+typedef struct saving {
+    gd_optimizer *o;
+    gd_archive *archive;
+    const char *prefix;
+    gd_text text, name;
+    bool any_link;
+} saving;
+
+static void put_settings(gd_text *t, const gd_link *link, const gd_setting *value)
+{
+    bool any = false;
+    gd__text_add(t, "{");
+    for (int i = 0; i < link->cls->field_count; i++) {
+        if (!value[i].kind || value[i].kind == GD_SET_CHAIN) continue;
+        put_key(t, &any, link->cls->fields[i].name);
+        put_setting(t, &value[i]);
+    }
+    gd__text_add(t, "}");
+}
+
+static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_entry *e, const char *param)
+{
+    gd_status status = GD_OK;
+    bool any = false;
+    gd__text_add(&s->text, "\"slots\": [");
+    for (int k = 0; k < link->cls->slot_count && !status; k++) {
+        if (!e->slot[k]) continue;
+        if (any) gd__text_add(&s->text, ", ");
+        any = true;
+        gd__text_quote(&s->text, link->cls->slots[k].name);
+        status = gd__state_name(&s->name, s->prefix, param, path, link->cls->slots[k].name);
+        if (!status) status = gd_archive_put(s->archive, s->name.data, e->slot[k]);
+    }
+    any = false;
+    gd__text_add(&s->text, "], \"fresh\": [");
+    for (int k = 0; k < link->cls->slot_count; k++) {
+        if (!e->slot[k] || !e->fresh[k]) continue;
+        if (any) gd__text_add(&s->text, ", ");
+        any = true;
+        gd__text_quote(&s->text, link->cls->slots[k].name);
+    }
+    gd__text_add(&s->text, "]");
+    return status;
+}
+
+static gd_status put_entry(saving *s, gd_link *link, const char *path, const gd_entry *e, const char *param)
+{
+    bool any = false;
+    gd__text_add(&s->text, "{");
+    gd_status status = put_slots(s, link, path, e, param);
+    gd__text_add(&s->text, ", \"scalars\": {");
+    for (int k = 0; k < gd__scalar_count(link->cls); k++) {
+        put_key(&s->text, &any, link->cls->scalars[k]);
+        put_real(&s->text, e->scalar[k]);
+    }
+    gd__text_add(&s->text, "}");
+    if (e->local) {
+        gd__text_add(&s->text, ", \"local\": ");
+        put_settings(&s->text, link, e->local);
+    }
+    gd__text_add(&s->text, "}");
+    return status;
+}
+
+static gd_status put_globals(saving *s, const gd_link *link, const char *path)
+{
+    gd_status status = GD_OK;
+    bool any = false;
+    gd__text_add(&s->text, "\"globals\": {");
+    for (int i = 0; i < link->globals; i++) {
+        put_key(&s->text, &any, link->global[i]->name);
+        put_real(&s->text, link->global[i]->value);
+    }
+    any = false;
+    gd__text_add(&s->text, "}, \"tensors\": [");
+    for (int i = 0; i < link->globals && !status; i++) {
+        if (!link->global[i]->tensor) continue;
+        if (any) gd__text_add(&s->text, ", ");
+        any = true;
+        gd__text_quote(&s->text, link->global[i]->name);
+        status = gd__state_name(&s->name, s->prefix, NULL, path, link->global[i]->name);
+        if (!status) status = gd_archive_put(s->archive, s->name.data, link->global[i]->tensor);
+    }
+    gd__text_add(&s->text, "]");
+    return status;
+}
+
+static gd_status put_link(void *user, gd_link *link, const char *path)
+{
+    saving *s = user;
+    if (!*path) return GD_OK; /* the chain itself remembers nothing */
+    bool any = false;
+    put_key(&s->text, &s->any_link, path);
+    gd__text_put(&s->text, "{\"step\": %" PRId64 ", \"settings\": ", link->step);
+    put_settings(&s->text, link, link->value);
+    if (link->seeded) {
+        gd__text_add(&s->text, ", \"generator\": ");
+        put_generator(&s->text, &link->rng);
+    }
+    gd__text_add(&s->text, ", ");
+    gd_status status = link->cls->pack ? link->cls->pack(link) : GD_OK;
+    if (!status) status = put_globals(s, link, path);
+    gd__text_add(&s->text, ", \"params\": {");
+    for (int i = 0; i < link->entries && !status; i++) {
+        /* states that somebody else keeps are not the optimizer's */
+        int number = gd__param_index(s->o, link->entry[i]->param);
+        if (number < 0) continue;
+        put_key(&s->text, &any, s->o->param[number].name);
+        status = put_entry(s, link, path, link->entry[i], s->o->param[number].name);
+    }
+    gd__text_add(&s->text, "}}");
+    return status;
+}
+
+/* ---- the rest ---- */
+
+static void put_params(saving *s)
+{
+    bool any = false;
+    gd__text_add(&s->text, "\"params\": {");
+    for (int i = 0; i < s->o->count; i++) {
+        const gd_param *p = &s->o->param[i];
+        put_key(&s->text, &any, p->name);
+        gd__text_put(&s->text, "{\"dtype\": \"%s\", \"shape\": [", gd_dtype_name(p->tensor->dtype));
+        for (int k = 0; k < p->tensor->ndim; k++)
+            gd__text_put(&s->text, "%s%" PRId64, k ? ", " : "", p->tensor->size[k]);
+        gd__text_put(&s->text, "], \"group\": %d}", p->group);
+    }
+    gd__text_add(&s->text, "}");
+}
+
+static gd_status put_schedule(gd_text *t, const gd_schedule *schedule)
+{
+    int length = gd_schedule_print(schedule, NULL, 0);
+    size_t size = (size_t)length + 1;
+    char *text = gd__alloc(t->ctx, size);
+    if (!text) return GD_NOMEM;
+    (void)gd_schedule_print(schedule, text, size);
+    gd__text_quote(t, text);
+    gd__free(t->ctx, text, size);
+    return GD_OK;
+}
+
+static gd_status put_group(gd_text *t, const gd_group *g)
+{
+    gd_status status = GD_OK;
+    bool any = false;
+    gd__text_add(t, "{\"settings\": {");
+    for (int i = 0; i < g->settings; i++) {
+        put_key(t, &any, g->setting[i].key);
+        put_setting(t, &g->setting[i].value);
+    }
+    any = false;
+    gd__text_add(t, "}, \"schedules\": {");
+    for (int i = 0; i < g->settings && !status; i++) {
+        if (g->setting[i].schedule.kind == GD_SCHEDULE_INVALID) continue;
+        put_key(t, &any, g->setting[i].key);
+        status = put_schedule(t, &g->setting[i].schedule);
+    }
+    gd__text_add(t, "}}");
+    return status;
+}
+
+static gd_status put_attributes(saving *s)
+{
+    gd_status status = GD_OK;
+    bool any = false;
+    gd__text_add(&s->text, "\"attributes\": {");
+    for (int i = 0; i < s->o->attrs; i++) {
+        put_key(&s->text, &any, s->o->attr[i].name);
+        put_real(&s->text, s->o->attr[i].value);
+    }
+    any = false;
+    gd__text_add(&s->text, "}, \"attribute_tensors\": [");
+    for (int i = 0; i < s->o->attrs && !status; i++) {
+        const gd_attr *a = &s->o->attr[i];
+        if (!a->tensor) continue;
+        if (any) gd__text_add(&s->text, ", ");
+        any = true;
+        gd__text_quote(&s->text, a->name);
+        status = gd__state_name(&s->name, s->prefix, NULL, "attribute", a->name);
+        if (!status) status = gd_archive_put(s->archive, s->name.data, a->tensor);
+    }
+    gd__text_add(&s->text, "]");
+    return status;
+}
+
+static gd_status put_chain_text(gd_text *t, const gd_link *chain)
+{
+    size_t size = (size_t)gd_link_print(chain, NULL, 0) + 1;
+    char *text = gd__alloc(t->ctx, size);
+    if (!text) return GD_NOMEM;
+    (void)gd_link_print(chain, text, size);
+    gd__text_quote(t, text);
+    gd__free(t->ctx, text, size);
+    return GD_OK;
+}
+
+static gd_status put_all(saving *s)
+{
+    gd_optimizer *o = s->o;
+    gd_text *t = &s->text;
+    char root[GD_ROOT_PATH];
+    gd__text_add(t, "{\"version\": 1, \"chain\": ");
+    gd_status status = put_chain_text(t, o->chain);
+    gd__text_put(t,
+                 ", \"step\": %" PRId64 ", \"held\": %" PRId64 ", \"evals\": %" PRId64
+                 ", \"terminate\": %s, \"generator\": ",
+                 o->step, o->held, o->evals, o->should_terminate ? "true" : "false");
+    put_generator(t, &o->ctx->rng);
+    gd__text_add(t, ", ");
+    put_params(s);
+    gd__text_add(t, ", \"groups\": [");
+    for (int g = 0; g < o->groups && !status; g++) {
+        if (g) gd__text_add(t, ", ");
+        status = put_group(t, &o->group[g]);
+    }
+    gd__text_add(t, "], \"all\": ");
+    if (!status) status = put_group(t, &o->all);
+    gd__text_add(t, ", ");
+    if (!status) status = put_attributes(s);
+    gd__text_add(t, ", \"links\": {");
+    if (!status) status = gd__visit_links(o->chain, gd__root_path(o, root), put_link, s);
+    gd__text_add(t, "}}");
+    return status ? status : t->failed ? GD_NOMEM : GD_OK;
+}
+
+gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *prefix)
+{
+    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
+    gd_ctx *ctx = o->ctx;
+    saving s = {.o = o,
+                .archive = archive,
+                .prefix = prefix ? prefix : "",
+                .text = {.ctx = ctx},
+                .name = {.ctx = ctx}};
+    gd_status status = put_all(&s);
+    s.name.used = 0;
+    gd__text_put(&s.name, "%soptimizer", s.prefix);
+    if (!status) status = s.name.failed ? GD_NOMEM : gd_archive_set_meta(archive, s.name.data, s.text.data);
+    gd__text_free(&s.text);
+    gd__text_free(&s.name);
+    return status;
+}
+
+gd_status gd_optimizer_save(gd_optimizer *o, const char *path)
+{
+    if (!o) return GD_ARGUMENT;
+    gd_archive *archive = gd_archive_new(o->ctx);
+    gd_status status = archive ? gd_optimizer_pack(o, archive, NULL) : GD_NOMEM;
+    if (!status) status = gd_archive_save(archive, path);
+    gd_archive_free(archive);
+    return status;
+}

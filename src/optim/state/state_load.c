@@ -1,0 +1,788 @@
+/* Loading the state of an optimizer; see state.c for what is in the archive.
+ *
+ * Everything is read and checked into twins: links of the same classes that nobody runs.  Only when all of it fits do
+ * twins and links swap what they hold, which cannot fail. */
+#include "gradus/autograd.h"
+#include "module/report.h"
+#include "base/number.h"
+#include "base/json.h"
+#include "optim/text/setting.h"
+#include "optim/state/state.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_SAID 4 /* differences of one kind that the message names */
+
+/* Differences of one kind: the first few as text, all of them in the report if there is one. */
+typedef struct notes {
+    gd_text text;
+    int count;
+    gd_load_problem kind;
+    const char *verb; /* before the name, in the report's text */
+    gd_load_report *report;
+} notes;
+
+typedef struct twin {
+    gd_link *link, *with;
+} twin;
+
+typedef struct loading {
+    gd_ctx *ctx;
+    gd_optimizer *o;
+    const gd_archive *archive;
+    const char *prefix;
+    json_t *json;
+    json_t *places; /* of links: the path here, the path in the file */
+    bool strict;
+    gd_text name;
+    notes missing, unexpected, other;
+    bool *used;    /* a tensor of the archive */
+    bool *present; /* a parameter is in the file */
+    int *group_of; /* of each parameter */
+    twin *twins;
+    int twin_count, links;
+    gd_group *group;
+    int groups, group_room;
+    gd_group all;
+    gd_attr *attr;
+    int attrs, attr_room;
+    gd_rng rng;
+} loading;
+
+/* ---- saying what differs ---- */
+
+static void note(notes *l, const char *format, ...) GD_PRINTF(2, 3);
+
+static void note(notes *l, const char *format, ...)
+{
+    char item[512];
+    va_list args;
+    va_start(args, format);
+    gd__vformat(item, sizeof item, format, args);
+    va_end(args);
+    if (l->report && gd__load_report_note(l->report, l->kind, l->verb, item, "")) l->text.failed = true;
+    if (l->count++ >= MOST_SAID) return;
+    gd__text_put(&l->text, "%s%s", l->count > 1 ? ", " : "", item);
+}
+
+static void say(gd_text *out, const char *what, const notes *l)
+{
+    if (!l->count) return;
+    gd__text_put(out, "%s%s: %.600s", out->used ? "; " : "", what, l->text.data ? l->text.data : "");
+    if (l->count > MOST_SAID) gd__text_put(out, " and %d more", l->count - MOST_SAID);
+}
+
+/* Missing and unexpected names are an error in strict loading only, else a warning for those who want no report; another
+ * shape or dtype never fits. */
+static gd_status verdict(loading *l)
+{
+    if (l->missing.text.failed || l->unexpected.text.failed || l->other.text.failed) return GD_NOMEM;
+    int names = l->missing.count + l->unexpected.count;
+    bool fails = l->other.count || (l->strict && names);
+    if (!fails && (!names || l->missing.report)) return GD_OK;
+    gd_status status = GD_OK;
+    gd_text text = {.ctx = l->ctx};
+    say(&text, "missing", &l->missing);
+    say(&text, "unexpected", &l->unexpected);
+    say(&text, "different", &l->other);
+    if (text.failed)
+        status = GD_NOMEM;
+    else if (fails)
+        status = gd_fail(l->ctx, GD_MISMATCH, "optimizer state: %s", text.data);
+    else
+        gd_warn(l->ctx, "optimizer state: %s", text.data);
+    gd__text_free(&text);
+    return status;
+}
+
+static gd_status malformed(loading *l, const char *what)
+{
+    return gd_fail(l->ctx, GD_FORMAT, "optimizer state: %s is malformed", what);
+}
+
+/* ---- pieces of JSON ---- */
+
+static bool read_real(const json_t *j, double *out)
+{
+    const char *name = json_string_value(json_object_get(j, "real"));
+    if (json_is_number(j))
+        *out = json_number_value(j);
+    else if (name && !strcmp(name, "nan"))
+        *out = NAN;
+    else if (name && !strcmp(name, "inf"))
+        *out = INFINITY;
+    else if (name && !strcmp(name, "-inf"))
+        *out = -INFINITY;
+    else
+        return false;
+    return true;
+}
+
+static bool read_u64(const json_t *j, uint64_t *out)
+{
+    const char *text = json_string_value(j);
+    if (!text || *text < '0' || *text > '9') return false;
+    char *end = NULL;
+    *out = strtoull(text, &end, 10);
+    return !*end;
+}
+
+static bool read_generator(const json_t *j, gd_rng *out)
+{
+    return read_u64(json_array_get(j, 0), &out->key) && read_u64(json_array_get(j, 1), &out->counter);
+}
+
+/* A setting that owns its list; strings are borrowed from the JSON. */
+static gd_status read_setting(loading *l, const json_t *j, gd_setting *out)
+{
+    *out = (gd_setting){0};
+    if (json_is_null(j))
+        out->kind = GD_SET_NONE;
+    else if (json_is_boolean(j))
+        *out = (gd_setting){.kind = GD_SET_BOOL, .real = json_is_true(j)};
+    else if (json_is_string(j))
+        *out = (gd_setting){.kind = GD_SET_STRING, .string = json_string_value(j)};
+    else if (read_real(j, &out->real))
+        out->kind = GD_SET_REAL;
+    else if (json_is_array(j)) {
+        size_t n = json_array_size(j);
+        double *values = n ? gd__alloc_array(l->ctx, n, sizeof *values) : NULL;
+        if (n && !values) return GD_NOMEM;
+        *out = (gd_setting){.kind = GD_SET_LIST, .list = values, .list_count = (int)n};
+        bool good = true;
+        for (size_t i = 0; i < n; i++) good = read_real(json_array_get(j, i), &values[i]) && good;
+        if (good) return GD_OK;
+        gd__setting_free(l->ctx, out);
+    }
+    return out->kind ? GD_OK : malformed(l, "a setting");
+}
+
+static int param_number(const gd_optimizer *o, const char *name)
+{
+    for (int i = 0; i < o->count; i++)
+        if (!strcmp(o->param[i].name, name)) return i;
+    return -1;
+}
+
+/* ---- tensors ---- */
+
+/* A tensor of the archive, marked as used; NULL when it is not there. */
+static gd_tensor *take_tensor(loading *l, const char *param, const char *path, const char *last)
+{
+    if (gd__state_name(&l->name, l->prefix, param, path, last)) return NULL;
+    for (int64_t i = 0; i < gd_archive_count(l->archive); i++) {
+        if (strcmp(gd_archive_name(l->archive, i), l->name.data)) continue;
+        l->used[i] = true;
+        return gd_archive_get(l->archive, i);
+    }
+    note(&l->missing, "tensor %s", l->name.data + strlen(l->prefix));
+    return NULL;
+}
+
+static gd_status find_unexpected(loading *l)
+{
+    size_t length = strlen(l->prefix);
+    for (int64_t i = 0; i < gd_archive_count(l->archive); i++) {
+        const char *name = gd_archive_name(l->archive, i);
+        if (l->used[i] || strncmp(name, l->prefix, length)) continue;
+        /* with a prefix of nothing, tensors that look like nothing of an optimizer are somebody else's */
+        if (!strchr(name + length, '/')) continue;
+        note(&l->unexpected, "tensor %s", name + length);
+    }
+    return GD_OK;
+}
+
+/* A copy on the device of the parameters, owned. */
+static gd_tensor *copy_to(loading *l, gd_tensor *t, gd_device *device)
+{
+    gd_scope_begin(l->ctx);
+    gd_no_grad_begin(l->ctx);
+    gd_tensor *copy = gd_copy(gd_to_device(t, device));
+    if (copy) gd__own(copy);
+    gd_no_grad_end(l->ctx);
+    gd_scope_end(l->ctx);
+    return copy;
+}
+
+static gd_device *usual_device(const loading *l)
+{
+    return l->o->count ? l->o->param[0].tensor->storage->device : gd__cpu(l->ctx);
+}
+
+/* ---- parameters ---- */
+
+static bool same_param(const json_t *j, const gd_tensor *t)
+{
+    const char *dtype = json_string_value(json_object_get(j, "dtype"));
+    const json_t *shape = json_object_get(j, "shape");
+    if (!dtype || strcmp(dtype, gd_dtype_name(t->dtype)) || json_array_size(shape) != t->ndim) return false;
+    for (int i = 0; i < t->ndim; i++)
+        if (json_integer_value(json_array_get(shape, (size_t)i)) != t->size[i]) return false;
+    return true;
+}
+
+static void note_param(loading *l, const char *name, const json_t *j, const gd_tensor *t)
+{
+    char here[256], there[128];
+    const char *dtype = json_string_value(json_object_get(j, "dtype"));
+    note(&l->other, "%s is %s %s here and %s %s in the file", name, gd_dtype_name(t->dtype),
+         gd__shape_text(t, here, sizeof here), dtype ? dtype : "?",
+         gd__json_write(json_object_get(j, "shape"), there, sizeof there));
+}
+
+static gd_status read_params(loading *l)
+{
+    json_t *params = json_object_get(l->json, "params"), *j;
+    const char *name;
+    if (!json_is_object(params)) return malformed(l, "the list of parameters");
+    json_object_foreach(params, name, j)
+    {
+        int i = param_number(l->o, name);
+        json_int_t group = json_integer_value(json_object_get(j, "group"));
+        if (group < 0 || group >= l->groups) return malformed(l, "the group of a parameter");
+        if (i < 0) {
+            note(&l->unexpected, "parameter %s", name);
+            continue;
+        }
+        if (!same_param(j, l->o->param[i].tensor)) note_param(l, name, j, l->o->param[i].tensor);
+        l->present[i] = true;
+        l->group_of[i] = (int)group;
+    }
+    for (int i = 0; i < l->o->count; i++)
+        if (!l->present[i]) note(&l->missing, "parameter %s", l->o->param[i].name);
+    return GD_OK;
+}
+
+/* ---- links ---- */
+
+/* Copies of link's own settings, to be overwritten by those of the file. */
+static gd_status copy_settings(gd_ctx *ctx, const gd_link *link, gd_link *with)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < link->cls->field_count && !status; i++) {
+        gd__setting_free(ctx, &with->value[i]);
+        if (link->value[i].kind == GD_SET_CHAIN)
+            with->value[i].kind = GD_SET_CHAIN;
+        else if (link->value[i].kind)
+            status = gd__setting_copy(ctx, &with->value[i], &link->value[i]);
+    }
+    return status;
+}
+
+static gd_link *make_twin(loading *l, gd_link *link)
+{
+    gd_link *with = gd_link_new(l->ctx, link->cls);
+    if (!with) return NULL;
+    if (!link->cls->unpack) { /* then the link keeps the data it has */
+        gd__free(l->ctx, with->data, link->cls->data_size);
+        with->data = NULL;
+    }
+    l->twins[l->twin_count++] = (twin){.link = link, .with = with};
+    return copy_settings(l->ctx, link, with) ? NULL : with;
+}
+
+/* Settings of a link, or of a link for one parameter. */
+static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_setting *place,
+                               json_t *settings)
+{
+    const char *key;
+    json_t *j;
+    json_object_foreach(settings, key, j)
+    {
+        int field = gd__field_index(with->cls, key);
+        if (field < 0) {
+            note(&l->unexpected, "setting %s of %s", key, path);
+            continue;
+        }
+        gd_setting value, copy = {0};
+        gd_status status = read_setting(l, j, &value);
+        if (status) return status;
+        status = gd__field_check(l->ctx, "", with->cls, &with->cls->fields[field], &value);
+        if (!status) status = gd__setting_copy(l->ctx, &copy, &value);
+        if (value.kind == GD_SET_LIST) gd__setting_free(l->ctx, &value);
+        if (status) return status;
+        if (place[field].kind == GD_SET_CHAIN) { /* there is a child here and was none there */
+            gd__setting_free(l->ctx, &copy);
+            continue;
+        }
+        gd__setting_free(l->ctx, &place[field]);
+        place[field] = copy;
+    }
+    return GD_OK;
+}
+
+/* Rules run over the memory of a slot: it must be what they would have made. */
+static void check_slot(loading *l, gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param)
+{
+    char got[256], want[256];
+    if (!link->cls->rule) return;
+    gd_dtype dtype = gd__slot_dtype(link, slot, param);
+    if (gd__same_shape(t, param) && t->dtype == dtype) return;
+    note(&l->other, "%s is %s %s here and %s %s in the file", l->name.data + strlen(l->prefix),
+         gd_dtype_name(dtype), gd__shape_text(param, want, sizeof want), gd_dtype_name(t->dtype),
+         gd__shape_text(t, got, sizeof got));
+}
+
+static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entry *e, const char *param,
+                            json_t *slots)
+{
+    size_t i;
+    json_t *j;
+    json_array_foreach(slots, i, j)
+    {
+        const char *name = json_string_value(j);
+        int slot = name ? gd__slot_index(link->cls, name) : -1;
+        gd_tensor *t = name ? take_tensor(l, param, path, name) : NULL;
+        if (!name) return malformed(l, "a list of state");
+        if (slot < 0) note(&l->unexpected, "state %s of %s", name, path);
+        if (slot < 0 || !t) continue;
+        check_slot(l, link, slot, t, e->param);
+        gd__release(e->slot[slot]);
+        e->slot[slot] = copy_to(l, t, e->param->storage->device);
+        if (!e->slot[slot]) return gd_error(l->ctx);
+    }
+    return GD_OK;
+}
+
+static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char *path, const char *param,
+                            json_t *j)
+{
+    int number = param_number(l->o, param);
+    if (number < 0) {
+        note(&l->unexpected, "state of %s for %s", path, param);
+        return GD_OK;
+    }
+    gd_entry *e = gd__entry(with, l->o->param[number].tensor);
+    gd_status status = e ? read_slots(l, link, path, e, param, json_object_get(j, "slots")) : GD_NOMEM;
+    if (status) return status;
+    json_t *fresh = json_object_get(j, "fresh"), *scalars = json_object_get(j, "scalars"), *item;
+    json_t *local = json_object_get(j, "local");
+    for (size_t i = 0; i < json_array_size(fresh); i++) {
+        const char *name = json_string_value(json_array_get(fresh, i));
+        int slot = name ? gd__slot_index(link->cls, name) : -1;
+        if (slot >= 0) e->fresh[slot] = true;
+    }
+    const char *name;
+    json_object_foreach(scalars, name, item)
+    {
+        int k = gd__scalar_index(link->cls, name);
+        if (k < 0)
+            note(&l->unexpected, "number %s of %s", name, path);
+        else if (!read_real(item, &e->scalar[k]))
+            return malformed(l, "a number");
+    }
+    if (!local) return GD_OK;
+    e->local = gd__calloc(l->ctx, (size_t)link->cls->field_count * sizeof *e->local);
+    if (!e->local) return GD_NOMEM;
+    with->locals++;
+    return read_settings(l, path, with, e->local, local);
+}
+
+static gd_status read_globals(loading *l, gd_link *with, const char *path, const json_t *j)
+{
+    json_t *globals = json_object_get(j, "globals"), *tensors = json_object_get(j, "tensors"), *item;
+    const char *name;
+    json_object_foreach(globals, name, item)
+    {
+        double value, *place;
+        if (!read_real(item, &value)) return malformed(l, "a number");
+        if (!(place = gd_link_global(with, name, 0))) return GD_NOMEM;
+        *place = value;
+    }
+    for (size_t i = 0; i < json_array_size(tensors); i++) {
+        name = json_string_value(json_array_get(tensors, i));
+        if (!name) return malformed(l, "a list of tensors");
+        gd_tensor *t = take_tensor(l, NULL, path, name);
+        if (!t) continue;
+        gd_tensor *copy = copy_to(l, t, usual_device(l));
+        gd_status status = copy ? gd_link_set_global_tensor(with, name, copy) : gd_error(l->ctx);
+        gd__release(copy);
+        if (status) return status;
+    }
+    return GD_OK;
+}
+
+static gd_status read_link(void *user, gd_link *link, const char *place)
+{
+    loading *l = user;
+    if (gd__is_chain(link)) return GD_OK; /* it remembers nothing */
+    const char *path = json_string_value(json_object_get(l->places, place));
+    json_t *j = json_object_get(json_object_get(l->json, "links"), path), *params, *item;
+    if (!j) {
+        note(&l->missing, "link %s", place);
+        return GD_OK;
+    }
+    gd_link *with = make_twin(l, link);
+    gd_status status = with ? read_settings(l, path, with, with->value, json_object_get(j, "settings"))
+                            : GD_NOMEM;
+    if (!status) status = read_globals(l, with, path, j);
+    params = json_object_get(j, "params");
+    const char *name;
+    if (!status && !json_is_object(params)) status = malformed(l, "the state of a link");
+    if (status) return status;
+    with->step = json_integer_value(json_object_get(j, "step"));
+    with->seeded = read_generator(json_object_get(j, "generator"), &with->rng);
+    json_object_foreach(params, name, item)
+    {
+        status = read_entry(l, link, with, path, name, item);
+        if (status) return status;
+    }
+    return link->cls->unpack ? link->cls->unpack(with) : GD_OK;
+}
+
+static gd_status count_link(void *user, gd_link *link, const char *path)
+{
+    (void)link;
+    (void)path;
+    ((loading *)user)->links++;
+    return GD_OK;
+}
+
+/* Links of the file that no link here is. */
+static gd_status note_left(loading *l, json_t *links)
+{
+    json_t *left = json_copy(links), *j;
+    const char *path;
+    if (!left) return GD_NOMEM;
+    json_object_foreach(l->places, path, j)(void) json_object_del(left, json_string_value(j));
+    json_object_foreach(left, path, j)
+    {
+        const char *dot = strrchr(path, '.'), *colon = strchr(dot ? dot : path, ':');
+        if (!colon || strcmp(colon, ":chain") != 0) note(&l->unexpected, "link %s", path);
+    }
+    json_decref(left);
+    return GD_OK;
+}
+
+/* Every link of the chain, and what the file has besides. */
+static gd_status read_links(loading *l)
+{
+    char root[GD_ROOT_PATH];
+    json_t *links = json_object_get(l->json, "links");
+    if (!json_is_object(links)) return malformed(l, "the list of links");
+    (void)gd__root_path(l->o, root);
+    gd_status status = gd__match_links(l->o, links, l->strict, &l->places);
+    if (!status) status = note_left(l, links);
+    if (!status) status = gd__visit_links(l->o->chain, root, count_link, l);
+    l->twins = status ? NULL : gd__calloc(l->ctx, (size_t)l->links * sizeof *l->twins);
+    if (!status && !l->twins) status = GD_NOMEM;
+    return status ? status : gd__visit_links(l->o->chain, root, read_link, l);
+}
+
+/* ---- groups and attributes ---- */
+
+static gd_status read_group_setting(loading *l, gd_group *g, const char *key, const json_t *j,
+                                    const json_t *schedule)
+{
+    gd_group_setting *s = gd__group_key(l->o, g, key);
+    gd_setting value;
+    gd_status status = s ? read_setting(l, j, &value) : GD_NOMEM;
+    if (status) return status;
+    status = gd__group_check(l->o, key, &value, NULL);
+    if (!status) status = gd__setting_copy(l->ctx, &s->value, &value);
+    if (value.kind == GD_SET_LIST) gd__setting_free(l->ctx, &value);
+    if (status || !schedule) return status;
+    status = gd_schedule_parse(l->ctx, json_string_value(schedule), &s->schedule);
+    return status ? status : gd__group_check(l->o, key, &s->value, &s->schedule);
+}
+
+static gd_status read_group(loading *l, gd_group *g, const json_t *j)
+{
+    json_t *settings = json_object_get(j, "settings"), *schedules = json_object_get(j, "schedules"), *item;
+    const char *key;
+    if (!json_is_object(settings) || !json_is_object(schedules)) return malformed(l, "a group");
+    json_object_foreach(settings, key, item)
+    {
+        const json_t *schedule = json_object_get(schedules, key);
+        if (schedule && !json_is_string(schedule)) return malformed(l, "a schedule");
+        gd_status status = read_group_setting(l, g, key, item, schedule);
+        if (status) return status;
+    }
+    return GD_OK;
+}
+
+static gd_status read_groups(loading *l)
+{
+    const json_t *groups = json_object_get(l->json, "groups");
+    size_t n = json_array_size(groups);
+    if (!n) return malformed(l, "the list of groups");
+    l->group = gd__calloc(l->ctx, n * sizeof *l->group);
+    if (!l->group) return GD_NOMEM;
+    gd_status status = GD_OK;
+    l->groups = l->group_room = (int)n;
+    for (size_t i = 0; i < n && !status; i++) status = read_group(l, &l->group[i], json_array_get(groups, i));
+    /* files of before had the settings of all groups in each of them */
+    const json_t *all = json_object_get(l->json, "all");
+    return status || !all ? status : read_group(l, &l->all, all);
+}
+
+static gd_status read_attributes(loading *l)
+{
+    json_t *attrs = json_object_get(l->json, "attributes"),
+           *tensors = json_object_get(l->json, "attribute_tensors"), *j;
+    const char *name;
+    if (!json_is_object(attrs)) return malformed(l, "the list of attributes");
+    size_t n = json_object_size(attrs);
+    l->attr = gd__calloc(l->ctx, n * sizeof *l->attr);
+    if (!l->attr) return GD_NOMEM;
+    l->attr_room = (int)n;
+    json_object_foreach(attrs, name, j)
+    {
+        gd_attr *a = &l->attr[l->attrs++];
+        a->name = gd__intern(l->ctx, name, strlen(name));
+        if (!a->name) return GD_NOMEM;
+        if (!read_real(j, &a->value)) return malformed(l, "an attribute");
+        for (size_t i = 0; i < json_array_size(tensors); i++) {
+            const char *with = json_string_value(json_array_get(tensors, i));
+            gd_tensor *t = with && !strcmp(with, name) ? take_tensor(l, NULL, "attribute", name) : NULL;
+            if (t && !a->tensor && !(a->tensor = copy_to(l, t, usual_device(l)))) return gd_error(l->ctx);
+        }
+    }
+    return GD_OK;
+}
+
+/* ---- the swap ---- */
+
+static bool stays(const loading *l, const gd_tensor *param)
+{
+    int number = gd__param_index(l->o, param);
+    return number < 0 || !l->present[number];
+}
+
+/* Room in twins for the entries of parameters that the file does not know. */
+static gd_status reserve_entries(loading *l)
+{
+    for (int i = 0; i < l->twin_count; i++) {
+        gd_link *link = l->twins[i].link, *with = l->twins[i].with;
+        size_t have = (size_t)with->entry_capacity, need = (size_t)(with->entries + link->entries);
+        gd_entry **list = gd__realloc(l->ctx, with->entry, have * sizeof *list, need * sizeof *list);
+        if (!list) return GD_NOMEM;
+        with->entry = list;
+        with->entry_capacity = (int)need;
+        for (int k = 0; k < link->entries; k++) {
+            if (!stays(l, link->entry[k]->param)) continue;
+            if (gd__table_reserve(l->ctx, &with->table)) return GD_NOMEM;
+            gd__table_put(&with->table, link->entry[k]->param,
+                          with->entries + k); /* the number is set below */
+        }
+    }
+    return GD_OK;
+}
+
+#define SWAP(a, b)               \
+    do {                         \
+        __typeof__(a) swap_ = a; \
+        a = b;                   \
+        b = swap_;               \
+    } while (0)
+
+static void swap_link(gd_link *a, gd_link *b)
+{
+    SWAP(a->value, b->value);
+    SWAP(a->entry, b->entry);
+    SWAP(a->entries, b->entries);
+    SWAP(a->entry_capacity, b->entry_capacity);
+    SWAP(a->locals, b->locals);
+    SWAP(a->table, b->table);
+    SWAP(a->global, b->global);
+    SWAP(a->globals, b->globals);
+    SWAP(a->step, b->step);
+    SWAP(a->rng, b->rng);
+    SWAP(a->seeded, b->seeded);
+    if (a->cls->unpack) SWAP(a->data, b->data);
+}
+
+static void number_entries(gd_link *link)
+{
+    gd__table_clear(&link->table);
+    for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+}
+
+/* Moves what stays from the old entries, which the twin now has. */
+static void keep_entries(const loading *l, gd_link *link, gd_link *old)
+{
+    int left = 0;
+    for (int i = 0; i < old->entries; i++) {
+        gd_entry *e = old->entry[i];
+        if (!stays(l, e->param)) {
+            old->entry[left++] = e;
+            continue;
+        }
+        link->entry[link->entries++] = e;
+        link->locals += e->local != NULL;
+    }
+    old->entries = left;
+    number_entries(link);
+}
+
+/* Groups of parameters that the file does not know come after those of the file.  *appended: how many. */
+static gd_status append_groups(loading *l, int *appended)
+{
+    gd_optimizer *o = l->o;
+    bool all_present = true;
+    for (int i = 0; i < o->count; i++) all_present = all_present && l->present[i];
+    *appended = all_present ? 0 : o->groups;
+    if (all_present) return GD_OK;
+    size_t n = (size_t)l->groups, all = n + (size_t)o->groups;
+    gd_group *list = gd__realloc(l->ctx, l->group, n * sizeof *list, all * sizeof *list);
+    if (!list) return GD_NOMEM;
+    memset(list + n, 0, (all - n) * sizeof *list);
+    l->group = list;
+    l->groups = l->group_room = (int)all;
+    for (int i = 0; i < o->count; i++)
+        if (!l->present[i]) l->group_of[i] = (int)n + o->param[i].group;
+    return GD_OK;
+}
+
+static void swap_optimizer(loading *l, int appended)
+{
+    gd_optimizer *o = l->o;
+    for (int g = 0; g < appended; g++) SWAP(l->group[l->groups - appended + g], o->group[g]);
+    for (int i = 0; i < o->count; i++) o->param[i].group = l->group_of[i];
+    SWAP(l->group, o->group);
+    SWAP(l->groups, o->groups);
+    SWAP(l->group_room, o->group_room);
+    SWAP(l->all, o->all);
+    SWAP(l->attr, o->attr);
+    SWAP(l->attrs, o->attrs);
+    l->attr_room = l->attrs;
+    o->step = json_integer_value(json_object_get(l->json, "step"));
+    o->held = json_integer_value(json_object_get(l->json, "held"));
+    o->evals = json_integer_value(json_object_get(l->json, "evals"));
+    o->should_terminate = json_is_true(json_object_get(l->json, "terminate"));
+    o->ctx->rng = l->rng;
+    o->stamp++;
+    gd__groups_changed(o);
+}
+
+/* Settings that came from the file must fit together too; if not, all links get back what they had. */
+static gd_status swap_links(loading *l)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < l->twin_count; i++) swap_link(l->twins[i].link, l->twins[i].with);
+    for (int i = 0; i < l->twin_count && !status; i++) {
+        gd_link *link = l->twins[i].link;
+        if (link->cls->check) status = link->cls->check(link);
+    }
+    for (int i = 0; i < l->twin_count; i++) {
+        if (status)
+            swap_link(l->twins[i].link, l->twins[i].with);
+        else
+            keep_entries(l, l->twins[i].link, l->twins[i].with);
+    }
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static gd_status parse(loading *l)
+{
+    l->name.used = 0;
+    gd__text_put(&l->name, "%soptimizer", l->prefix);
+    const char *text = l->name.failed ? NULL : gd_archive_get_meta(l->archive, l->name.data);
+    if (!text) return gd_fail(l->ctx, GD_FORMAT, "optimizer state: there is none in the file");
+    json_error_t error;
+    l->json = gd__json_read(text, strlen(text), &error);
+    if (!l->json) return gd_fail(l->ctx, GD_FORMAT, "optimizer state: line %d: %s", error.line, error.text);
+    if (json_integer_value(json_object_get(l->json, "version")) != 1)
+        return gd_fail(l->ctx, GD_FORMAT, "optimizer state: of a version that this one does not know");
+    return read_generator(json_object_get(l->json, "generator"), &l->rng) ? GD_OK
+                                                                          : malformed(l, "the generator");
+}
+
+static gd_status make_rooms(loading *l)
+{
+    size_t params = (size_t)l->o->count, tensors = (size_t)gd_archive_count(l->archive);
+    l->used = gd__calloc(l->ctx, tensors * sizeof *l->used);
+    l->present = gd__calloc(l->ctx, params * sizeof *l->present);
+    l->group_of = gd__calloc(l->ctx, params * sizeof *l->group_of);
+    return l->used && l->present && l->group_of ? GD_OK : GD_NOMEM;
+}
+
+static void loading_free(loading *l)
+{
+    gd_ctx *ctx = l->ctx;
+    for (int i = 0; i < l->twin_count; i++) gd_link_release(l->twins[i].with);
+    gd__free(ctx, l->twins, (size_t)l->links * sizeof *l->twins);
+    for (int i = 0; i < l->groups; i++) gd__group_free(ctx, &l->group[i]);
+    gd__group_free(ctx, &l->all);
+    gd__free(ctx, l->group, (size_t)l->group_room * sizeof *l->group);
+    for (int i = 0; i < l->attrs; i++) gd__release(l->attr[i].tensor);
+    gd__free(ctx, l->attr, (size_t)l->attr_room * sizeof *l->attr);
+    gd__free(ctx, l->used, (size_t)gd_archive_count(l->archive) * sizeof *l->used);
+    gd__free(ctx, l->present, (size_t)l->o->count * sizeof *l->present);
+    gd__free(ctx, l->group_of, (size_t)l->o->count * sizeof *l->group_of);
+    gd__text_free(&l->name);
+    gd__text_free(&l->missing.text);
+    gd__text_free(&l->unexpected.text);
+    gd__text_free(&l->other.text);
+    json_decref(l->places);
+    json_decref(l->json);
+}
+
+static notes notes_of(loading *l, gd_load_problem kind, const char *verb, gd_load_report *report)
+{
+    return (notes){.text = {.ctx = l->ctx}, .kind = kind, .verb = verb, .report = report};
+}
+
+static gd_status unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict,
+                        gd_load_report *report)
+{
+    gd_ctx *ctx = o->ctx;
+    loading l = {.ctx = ctx, .o = o, .archive = archive, .prefix = prefix ? prefix : "", .strict = strict};
+    l.name.ctx = ctx;
+    l.missing = notes_of(&l, GD_LOAD_MISSING, "missing ", report);
+    l.unexpected = notes_of(&l, GD_LOAD_UNEXPECTED, "unexpected ", report);
+    l.other = notes_of(&l, GD_LOAD_SHAPE, "", report);
+    int appended = 0;
+    gd_status status = make_rooms(&l);
+    if (!status) status = parse(&l);
+    if (!status) status = read_groups(&l);
+    if (!status) status = read_params(&l);
+    if (!status) status = read_attributes(&l);
+    if (!status) status = read_links(&l);
+    if (!status) status = find_unexpected(&l);
+    if (!status) status = verdict(&l);
+    if (!status) status = reserve_entries(&l);
+    if (!status) status = append_groups(&l, &appended);
+    if (!status) status = swap_links(&l);
+    if (!status) swap_optimizer(&l, appended);
+    for (int64_t i = 0; l.used && report && !status && i < gd_archive_count(archive); i++)
+        gd__load_report_count_loaded(report, l.used[i]);
+    loading_free(&l);
+    return status;
+}
+
+gd_status gd_optimizer_unpack_report(gd_optimizer *o, const gd_archive *archive, const char *prefix,
+                                     bool strict, gd_load_report **report)
+{
+    if (report) *report = NULL;
+    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
+    if (o->stepping) return gd_fail(o->ctx, GD_STATE, "optimizer: loading is not possible inside a step");
+    if (report && !(*report = gd__load_report_new(o->ctx))) return gd_error(o->ctx);
+    return unpack(o, archive, prefix, strict, report ? *report : NULL);
+}
+
+gd_status gd_optimizer_unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict)
+{
+    return gd_optimizer_unpack_report(o, archive, prefix, strict, NULL);
+}
+
+gd_status gd_optimizer_load_report(gd_optimizer *o, const char *path, bool strict, gd_load_report **report)
+{
+    if (report) *report = NULL;
+    if (!o) return GD_ARGUMENT;
+    gd_archive *archive = gd_archive_load(o->ctx, path);
+    gd_status status = archive ? gd_optimizer_unpack_report(o, archive, NULL, strict, report)
+                               : gd_error(o->ctx);
+    gd_archive_free(archive);
+    return status;
+}
+
+gd_status gd_optimizer_load(gd_optimizer *o, const char *path, bool strict)
+{
+    return gd_optimizer_load_report(o, path, strict, NULL);
+}

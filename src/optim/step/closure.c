@@ -1,0 +1,635 @@
+/* Closures: the objective as links see it, and as links change it. */
+#include "gradus/autograd.h"
+#include "optim/vector/jacobian.h"
+#include "optim/vector/layout.h"
+#include "optim/step/memo.h"
+#include "optim/step/optimizer.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+
+static void release_all(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    gd__release(*loss);
+    *loss = NULL;
+    for (int i = 0; grads && i < var->count; i++) {
+        gd__release(grads[i]);
+        grads[i] = NULL;
+    }
+}
+
+gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    *loss = NULL;
+    for (int i = 0; grads && i < var->count; i++) grads[i] = NULL;
+    gd_status status = closure->eval(closure, var, flags, loss, grads);
+    if (status) release_all(var, loss, grads);
+    return status;
+}
+
+gd_closure *gd__closure_push(gd_var *var)
+{
+    gd_closure *made = gd__calloc(var->ctx, sizeof *made);
+    if (!made) return NULL;
+    made->below = var->closure;
+    made->next_made = var->optimizer->closures;
+    var->optimizer->closures = made;
+    return made;
+}
+
+/* ---- the objective itself ---- */
+
+static void remember_first(gd_var *var, gd_tensor *loss)
+{
+    gd_optimizer *o = var->optimizer;
+    if (o->first_loss) return;
+    gd__retain(loss);
+    o->first_loss = loss;
+}
+
+/* Owned references out of the scope the closure ran in.  On failure the caller has none. */
+static gd_status hand_over(gd_var *var, gd_tensor *result, bool history, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_tensor *out = history ? result : gd_detach(result);
+    for (int i = 0; grads && i < var->count; i++) {
+        if (out)
+            gd__own(grads[i]);
+        else
+            grads[i] = NULL;
+    }
+    if (!out) return gd_error(var->ctx);
+    gd__own(out);
+    *loss = out;
+    return GD_OK;
+}
+
+/* What the user's function returned, as one number: residuals become their sum of squares.  An error that it recorded
+ * and did not return fails it too. */
+static gd_status as_loss(gd_ctx *ctx, gd_tensor **result)
+{
+    if (*result && !gd_error(ctx) && (*result)->ndim > 0) /* a vector of one element is a vector too */
+        *result = gd_sum(gd_square(gd_drop_names(*result)), NULL, false);
+    if (gd_error(ctx)) return gd_error(ctx);
+    return *result ? GD_OK : gd_fail(ctx, GD_CALLBACK, "the objective returned NULL");
+}
+
+static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = var->ctx;
+    bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD,
+         graph = flags & GD_EVAL_GRAPH;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    if (!backward && !history) gd_no_grad_begin(ctx);
+    gd_tensor *result = c->objective->loss(c->objective->user);
+    gd_status status = as_loss(ctx, &result);
+    int how = graph ? GD_CREATE_GRAPH : history ? GD_RETAIN_GRAPH : 0;
+    if (!status && backward) status = gd_grad(result, NULL, var->params, var->count, how, grads);
+    for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
+    if (!status) status = hand_over(var, result, history || graph, loss, backward ? grads : NULL);
+    gd_enable_grad_end(ctx, previous);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* Zeros like the parameters, of the innermost scope. */
+static gd_status zeros_like_params(gd_var *var, gd_tensor **out)
+{
+    for (int i = 0; i < var->count; i++)
+        if (!(out[i] = gd_zeros_like(var->params[i]))) return gd_error(var->ctx);
+    return GD_OK;
+}
+
+/* The value alone; from value and gradient together if there is nothing else. */
+static gd_status callback_value(gd_var *var, const gd_objective *o, double *value)
+{
+    gd_ctx *ctx = var->ctx;
+    if (o->value) return o->value(o->user, value);
+    if (!o->gradient) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no value");
+    gd_tensor **unused = gd__tensors_new(ctx, var->count);
+    gd_status status = unused ? zeros_like_params(var, unused) : GD_NOMEM;
+    if (!status) status = o->gradient(o->user, value, unused);
+    gd__free(ctx, unused, (size_t)var->count * sizeof *unused);
+    return status;
+}
+
+static gd_status callback_gradient(gd_var *var, const gd_objective *o, double *value, gd_tensor **grads)
+{
+    if (!o->gradient) return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
+    gd_status status = zeros_like_params(var, grads);
+    return status ? status : o->gradient(o->user, value, grads);
+}
+
+/* A status without a text gets one; a text without a status is a failure too. */
+static gd_status callback_status(gd_ctx *ctx, gd_status status)
+{
+    if (!status || gd_error(ctx)) return gd_error(ctx);
+    return gd_fail(ctx, status, "the objective failed (%s)", gd_status_name(status));
+}
+
+/* A foreign objective fills numbers. */
+static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = var->ctx;
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
+        return gd_fail(
+            ctx, GD_NOT_IMPLEMENTED,
+            "a link asks for the graph of an objective given by callbacks; give it products with the "
+            "Hessian, or let the link use differences");
+    double value = NAN;
+    gd_scope_begin(ctx);
+    gd_status status = grads ? callback_gradient(var, c->objective, &value, grads)
+                             : callback_value(var, c->objective, &value);
+    status = callback_status(ctx, status);
+    gd_tensor *result = status ? NULL : gd_scalar(ctx, GD_F64, value);
+    if (!status && !result) status = GD_NOMEM;
+    for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
+    if (!status) status = hand_over(var, result, true, loss, grads);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status eval_now(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads)
+                                          : eval_callbacks(c, var, flags, loss, grads);
+    if (!status) var->optimizer->evals++;
+    return status;
+}
+
+/* The value of a trial, with the gradient that the next step asks for if the trial is accepted. */
+static gd_status eval_ahead(gd_closure *c, gd_var *var, int flags, gd_tensor **loss)
+{
+    gd_tensor **grads = gd__tensors_new(var->ctx, var->count);
+    if (!grads) return GD_NOMEM;
+    gd_status status = eval_now(c, var, flags | GD_EVAL_BACKWARD, loss, grads);
+    if (!status && gd__memo_keep(var->optimizer->memo, var, *loss, grads)) gd_clear_error(var->ctx);
+    gd__tensors_free(var->ctx, grads, var->count);
+    return status;
+}
+
+gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_memo *memo = var->optimizer->memo;
+    if (memo && flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) {
+        gd__memo_note_graph(memo);
+        memo = NULL;
+    }
+    gd_tensor **wanted = flags & GD_EVAL_BACKWARD ? grads : NULL;
+    if (memo && gd__memo_find(memo, var, loss, wanted)) {
+        remember_first(var, *loss);
+        return GD_OK;
+    }
+    bool ahead = memo && !wanted && gd__memo_ahead(memo, var);
+    gd_status status = ahead ? eval_ahead(c, var, flags, loss) : eval_now(c, var, flags, loss, grads);
+    if (status) return status;
+    remember_first(var, *loss);
+    /* a point that could not be remembered is evaluated again */
+    if (memo && wanted && gd__memo_keep(memo, var, *loss, wanted)) gd_clear_error(var->ctx);
+    return GD_OK;
+}
+
+/* ---- reformulations: L' = f(L) ---- */
+
+/* With a graph the chain rule is autograd's. */
+static gd_status reformulate_graph(gd_closure *c, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor *below = NULL;
+    gd_status status = gd__closure_eval(c->below, var, GD_EVAL_HISTORY, &below, NULL);
+    if (status) return status;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    gd_tensor *result = c->reformulate(c->user, below);
+    status = as_loss(ctx, &result);
+    if (!status && grads) status = gd_grad(result, NULL, var->params, var->count, GD_CREATE_GRAPH, grads);
+    for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
+    if (!status) status = hand_over(var, result, true, loss, grads);
+    gd_enable_grad_end(ctx, previous);
+    gd_scope_end(ctx);
+    gd__release(below);
+    return status;
+}
+
+/* Replaces the owned gradients by slope times them. */
+static gd_status scale_grads(gd_var *var, gd_tensor *slope, gd_tensor **grads)
+{
+    for (int i = 0; i < var->count; i++) {
+        gd_tensor *factor = gd_cast(slope, grads[i]->dtype), *g = gd_mul(gd_drop_names(grads[i]), factor);
+        g = g ? gd__relabel_like(g, grads[i]) : NULL;
+        if (!g) return gd_error(var->ctx);
+        gd__own(g);
+        gd__release(grads[i]);
+        grads[i] = g;
+    }
+    return GD_OK;
+}
+
+/* Without one: g' = f'(L) g. */
+static gd_status reformulate_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) return reformulate_graph(c, var, loss, grads);
+    gd_ctx *ctx = var->ctx;
+    gd_status status = gd__closure_eval(c->below, var, flags, loss, grads);
+    if (status) return status;
+    gd_tensor *old = *loss, *slope = NULL;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    if (!grads) gd_no_grad_begin(ctx);
+    gd_tensor *leaf = gd__alias(old);
+    if (leaf && grads) leaf = gd_require_grad(leaf);
+    gd_tensor *result = leaf ? c->reformulate(c->user, leaf) : NULL;
+    status = as_loss(ctx, &result);
+    if (!status && grads) status = gd_grad(result, NULL, &leaf, 1, 0, &slope);
+    gd_enable_grad_end(ctx, previous);
+    gd_no_grad_begin(ctx);
+    gd_tensor *detached = status ? NULL : gd_detach(result);
+    if (!status && !detached) status = gd_error(ctx);
+    if (!status && grads) status = scale_grads(var, slope, grads);
+    if (!status) {
+        gd__own(detached);
+        gd__release(old);
+        *loss = detached;
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd_var_reformulate(gd_var *var, gd_reformulate_fn fn, void *user)
+{
+    if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function of a reformulation is NULL");
+    if (!var->closure) return gd_fail(var->ctx, GD_STATE, "a reformulation needs a step with an objective");
+    gd_closure *c = gd__closure_push(var);
+    if (!c) return GD_NOMEM;
+    c->eval = reformulate_eval;
+    c->reformulate = fn;
+    c->user = user;
+    var->closure = c;
+    return GD_OK;
+}
+
+/* ---- wrapped closures ---- */
+
+/* A user's function makes its loss and gradients with operators: they are taken out of a scope of their own. */
+static gd_status wrap_scoped(gd_closure *c, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_scope_begin(ctx);
+    gd_status status = c->wrap(c->user, var, backward, loss, grads);
+    if (!status && !*loss)
+        status = gd_error(ctx) ? gd_error(ctx)
+                               : gd_fail(ctx, GD_CALLBACK, "the changed closure gave no loss");
+    if (status) *loss = NULL;
+    gd__own(*loss);
+    for (int i = 0; grads && i < var->count; i++) {
+        if (status) grads[i] = NULL;
+        gd__own(grads[i]);
+    }
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status wrap_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
+        return gd_fail(var->ctx, GD_NOT_IMPLEMENTED,
+                       "a link asks for the graph of a closure that another link changed");
+    gd_closure *outer = var->closure;
+    var->closure = c;
+    gd_status status = c->scoped ? wrap_scoped(c, var, flags & GD_EVAL_BACKWARD, loss, grads)
+                                 : c->wrap(c->user, var, flags & GD_EVAL_BACKWARD, loss, grads);
+    var->closure = outer;
+    if (!status && grads) status = gd__fit_like(var->ctx, "changed closure", grads, var->params, var->count);
+    return status;
+}
+
+gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
+{
+    if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function around a closure is NULL");
+    if (!var->closure)
+        return gd_fail(var->ctx, GD_STATE, "target \"closure\" needs a step with an objective");
+    gd_closure *c = gd__closure_push(var);
+    if (!c) return GD_NOMEM;
+    c->eval = wrap_eval;
+    c->wrap = fn;
+    c->user = user;
+    var->closure = c;
+    return GD_OK;
+}
+
+gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user)
+{
+    gd_status status = gd__var_wrap_closure(var, fn, user);
+    if (!status) var->closure->scoped = true;
+    return status;
+}
+
+gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    if (!var) return GD_ARGUMENT;
+    gd_closure *outer = var->closure;
+    if (!outer || !outer->below) return gd_fail(var->ctx, GD_STATE, "there is no closure below");
+    var->closure = outer->below;
+    gd_status status = gd__closure_eval(outer->below, var, grads ? GD_EVAL_BACKWARD : 0, loss, grads);
+    var->closure = outer;
+    return status;
+}
+
+/* ---- evaluating for links ---- */
+
+gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
+    if (!var->closure)
+        return gd_fail(var->ctx, GD_STATE, "a link evaluates the objective, but the step has none");
+    return gd__closure_eval(var->closure, var, grads ? GD_EVAL_BACKWARD : 0, loss, grads);
+}
+
+/* What was evaluated becomes new, all of it or none. */
+static gd_status give_out_evaluation(gd_var *var, gd_status status, gd_tensor **loss, gd_tensor **grads)
+{
+    if (status) return status;
+    if ((status = gd__give_out(var->ctx, loss, 1)))
+        release_all(var, loss, grads);
+    else if (grads)
+        status = gd__give_out(var->ctx, grads, var->count);
+    if (status) *loss = NULL;
+    return status;
+}
+
+gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    return give_out_evaluation(var, gd__var_evaluate(var, loss, grads), loss, grads);
+}
+
+gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    return give_out_evaluation(var, gd__var_inner_evaluate(var, loss, grads), loss, grads);
+}
+
+gd_status gd_var_evaluate_at(gd_var *var, double *loss)
+{
+    if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
+    gd_tensor *value = NULL;
+    gd_status status = gd__var_evaluate(var, &value, NULL);
+    *loss = status ? NAN : gd_item(value);
+    gd__release(value);
+    return status ? status : gd_error(var->ctx);
+}
+
+/* What the step returns when residuals were the first evaluation. */
+static gd_status first_from_residuals(gd_var *var, gd_tensor *r)
+{
+    if (var->optimizer->first_loss) return GD_OK;
+    gd_no_grad_begin(var->ctx);
+    gd_tensor *loss = gd_sum(gd_square(gd_detach(r)), NULL, false);
+    gd_no_grad_end(var->ctx);
+    if (!loss) return gd_error(var->ctx);
+    remember_first(var, loss);
+    return GD_OK;
+}
+
+gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
+{
+    if (!var || !residuals) return gd__null(gd_var_ctx(var), "var: the place for the residuals is NULL");
+    gd_ctx *ctx = var->ctx;
+    gd_closure *c = var->closure;
+    *residuals = NULL;
+    if (!c) return gd_fail(ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
+    if (c->below)
+        return gd_fail(ctx, GD_NOT_IMPLEMENTED,
+                       "a link asks for residuals of a closure that another link changed");
+    const gd_objective *o = c->objective;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    if (!graph) gd_no_grad_begin(ctx);
+    gd_tensor *r = o->residuals ? o->residuals(o->user) : o->loss ? o->loss(o->user) : NULL;
+    gd_status status = gd_error(ctx);
+    if (!r && !status) status = gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
+    if (!status && r->ndim == 0)
+        status = gd_fail(ctx, GD_SHAPE,
+                         "a link needs a vector of residuals, the objective returned one number");
+    if (!status && !(r = gd__reshape(r, 1, &r->numel))) status = gd_error(ctx);
+    gd_enable_grad_end(ctx, previous);
+    if (!status) status = first_from_residuals(var, r);
+    if (!status) {
+        var->optimizer->evals++;
+        gd__own(r);
+        *residuals = r;
+    }
+    gd_scope_end(ctx);
+    return status ? status : gd__give_out(ctx, residuals, 1);
+}
+
+/* ---- Hessian-vector products ---- */
+
+static double norm_of(gd_tensor *const *v, int count)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++) {
+        gd_ctx *ctx = v[i]->head.ctx;
+        gd_scope_begin(ctx);
+        gd_no_grad_begin(ctx);
+        sum += gd_item(gd_sum(gd_square(gd_detach(v[i])), NULL, false));
+        gd_no_grad_end(ctx);
+        gd_scope_end(ctx);
+    }
+    return sqrt(sum);
+}
+
+/* Products leave the scope they were made in; none do on failure. */
+static void own_products(gd_var *var, gd_tensor **out, gd_status status)
+{
+    for (int i = 0; i < var->count; i++) {
+        if (status)
+            out[i] = NULL;
+        else
+            gd__own(out[i]);
+    }
+}
+
+static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_status status = gd__var_need_grad(var, true);
+    if (status) return status;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    gd_tensor *product = NULL;
+    for (int i = 0; i < var->count; i++) {
+        gd_tensor *part = gd_sum(gd_mul(gd_drop_names(var->grad[i]), gd_drop_names(v[i])), NULL, false);
+        product = product ? gd_add(product, part) : part;
+    }
+    status = product ? GD_OK : gd_error(ctx);
+    /* a gradient that does not depend on the parameters has no history: the loss is linear */
+    if (!status)
+        status = gd_requires_grad(product)
+                     ? gd_grad(product, NULL, var->params, var->count, GD_RETAIN_GRAPH, out)
+                     : zeros_like_params(var, out);
+    own_products(var, out, status);
+    gd_enable_grad_end(ctx, previous);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* Gradient at the parameters moved by step * v, moved back bit for bit. */
+static gd_status gradient_at(gd_var *var, double step, gd_tensor *const *v, gd_tensor *const *saved,
+                             gd_tensor **grads)
+{
+    gd_tensor *loss = NULL;
+    gd_status status = gd_var_move(var, step, v);
+    if (!status) status = gd__var_evaluate(var, &loss, grads);
+    gd_status back = gd_var_restore_params(var, saved);
+    gd__release(loss);
+    return status ? status : back;
+}
+
+static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *const *v, gd_tensor **out)
+{
+    gd_ctx *ctx = var->ctx;
+    int count = var->count;
+    gd_tensor **saved = gd__tensors_new(ctx, count), **ahead = gd__tensors_new(ctx, count);
+    gd_tensor **behind = gd__tensors_new(ctx, count);
+    gd_status status = saved && ahead && behind ? GD_OK : GD_NOMEM;
+    if (!status && !central) status = gd__var_need_grad(var, false);
+    if (!status) status = gd__var_save_params(var, saved);
+    if (!status) status = gradient_at(var, h, v, saved, ahead);
+    if (!status && central) status = gradient_at(var, -h, v, saved, behind);
+    gd_no_grad_begin(ctx);
+    for (int i = 0; i < count && !status; i++) {
+        gd_scope_begin(ctx);
+        gd_tensor *base = central ? behind[i] : var->grad[i];
+        out[i] = gd_mul_scalar(gd_sub(ahead[i], base), 1 / (central ? 2 * h : h));
+        if (out[i])
+            gd__own(out[i]);
+        else
+            status = gd_error(ctx);
+        gd_scope_end(ctx);
+    }
+    gd_no_grad_end(ctx);
+    for (int i = 0; i < count && status; i++) {
+        gd__release(out[i]);
+        out[i] = NULL;
+    }
+    gd__tensors_free(ctx, saved, count);
+    gd__tensors_free(ctx, ahead, count);
+    gd__tensors_free(ctx, behind, count);
+    return status;
+}
+
+static gd_status hvp_callback(gd_var *var, const gd_objective *o, gd_tensor *const *v, gd_tensor **out)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_scope_begin(ctx);
+    gd_status status = zeros_like_params(var, out);
+    if (!status) status = callback_status(ctx, o->hvp(o->user, v, out));
+    own_products(var, out, status);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status hvp_of_nothing(gd_var *var, gd_tensor **out)
+{
+    gd_scope_begin(var->ctx);
+    gd_status status = zeros_like_params(var, out);
+    own_products(var, out, status);
+    gd_scope_end(var->ctx);
+    return status;
+}
+
+bool gd__var_gives_products(const gd_var *var)
+{
+    return var->closure && !var->closure->below && var->closure->objective->hvp;
+}
+
+static gd_status owned_products(gd_var *var, gd_hvp_method method, double h, bool normalize,
+                                gd_tensor *const *v, gd_tensor **out)
+{
+    if (!var || !v || !out)
+        return gd__null(gd_var_ctx(var), "var: the vectors of a Hessian product are NULL");
+    for (int i = 0; i < var->count; i++) out[i] = NULL;
+    if ((int)method < GD_HVP_AUTOGRAD || method > GD_HVP_CENTRAL)
+        return gd_fail(var->ctx, GD_ARGUMENT, "a Hessian-vector product: there is no method %d", (int)method);
+    if (!var->closure)
+        return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
+    if (method == GD_HVP_AUTOGRAD && gd__var_gives_products(var))
+        return hvp_callback(var, var->closure->objective, v, out);
+    if (method == GD_HVP_AUTOGRAD) return hvp_autograd(var, v, out);
+    if (!(h > 0))
+        return gd_fail(var->ctx, GD_VALUE, "a Hessian-vector product by differences needs a step above 0");
+    double norm = normalize ? norm_of(v, var->count) : 1;
+    if (gd_error(var->ctx)) return gd_error(var->ctx);
+    if (norm == 0) return hvp_of_nothing(var, out);
+    return hvp_difference(var, method == GD_HVP_CENTRAL, h / norm, v, out);
+}
+
+gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize, gd_tensor *const *v,
+                     gd_tensor **out)
+{
+    if (!var || !v || !out)
+        return gd__null(gd_var_ctx(var), "a Hessian-vector product: the vectors or the results are NULL");
+    gd_tensor **list = gd__tensors_share(var->ctx, v, var->count);
+    gd_status status = list
+                           ? gd__fit_like(var->ctx, "a Hessian-vector product", list, var->params, var->count)
+                           : GD_NOMEM;
+    for (int i = 0; i < var->count && status; i++) out[i] = NULL;
+    if (!status) status = owned_products(var, method, h, normalize, list, out);
+    gd__tensors_free(var->ctx, list, var->count);
+    return status ? status : gd__give_out(var->ctx, out, var->count);
+}
+
+/* Row i = H e_i, from the objective's own products; unit and list are room for e_i. */
+static gd_status row_by_product(gd_var *var, const gd_layout *l, gd_tensor *unit, gd_tensor **list,
+                                gd_tensor *matrix, int64_t i)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor **out = list + var->count;
+    gd_tensor *one = gd_slice(unit, "0", i, i + 1, 1), *row = gd_index(matrix, "0", i);
+    gd_status status = one && row ? gd_fill(one, 1) : gd_error(ctx);
+    if (!status) status = gd__vector_to_list(l, unit, list);
+    if (!status) status = hvp_callback(var, var->closure->objective, list, out);
+    if (status) return status;
+    status = gd__list_to_vector(l, out, row);
+    for (int k = 0; k < var->count; k++) gd__release(out[k]);
+    return status ? status : gd_fill(one, 0);
+}
+
+static gd_tensor *hessian_by_products(gd_var *var)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_layout l;
+    gd_tensor **list = gd__calloc(ctx, 2 * (size_t)var->count * sizeof *list);
+    gd_status status = gd__layout_init(&l, ctx, var->params, var->count);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *matrix = gd_empty_on(l.device, l.dtype, 2, (int64_t[]){l.total, l.total}), *unit = NULL;
+    if (matrix) unit = gd_to_device(gd_zeros(ctx, l.dtype, 1, &l.total), l.device);
+    if (!list || !unit) status = gd_error(ctx);
+    if (!status) status = zeros_like_params(var, list);
+    for (int64_t i = 0; i < l.total && !status; i++) {
+        gd_scope_begin(ctx);
+        status = row_by_product(var, &l, unit, list, matrix, i);
+        gd_scope_end(ctx);
+    }
+    gd_no_grad_end(ctx);
+    matrix = status ? NULL : gd_keep(matrix);
+    gd_scope_end(ctx);
+    gd__free(ctx, list, 2 * (size_t)var->count * sizeof *list);
+    gd__layout_free(&l);
+    return matrix;
+}
+
+gd_tensor *gd_var_hessian(gd_var *var)
+{
+    if (!var) return NULL;
+    gd_ctx *ctx = var->ctx;
+    if (!var->closure) {
+        (void)gd_fail(ctx, GD_STATE, "a Hessian needs a step with an objective");
+        return NULL;
+    }
+    if (!var->count) return NULL;
+    if (gd__var_gives_products(var)) return hessian_by_products(var);
+    if (gd__var_need_grad(var, true)) return NULL;
+    return gd__derivative_rows(var->grad, var->count, var->params, var->count);
+}

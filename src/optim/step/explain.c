@@ -1,0 +1,391 @@
+/* Explaining a chain: how its links become passes over memory.
+ *
+ *   chain: clip_norm(1) | adam | lr(0.001)
+ *   parameters: 2 tensors, 1010 elements
+ *   segment 1: clip_norm, adam, lr; subtracted from the parameters
+ *     pass 1: 4 bytes an element: reads gradient (4); built in
+ *     pass 2: 28 bytes an element: reads gradient, ... (16), writes ... (12); built in
+ *     state: 8 bytes an element (exp_avg, exp_avg_sq), 8080 bytes
+ *   total: 2 passes, 32 bytes an element and step, 8080 bytes of state
+ *
+ * The plans are made as a step would make them, without running anything. */
+#include "base/text.h"
+#include "optim/plan/plan.h"
+#include "optim/step/var.h"
+#include "optim/step/transform.h"
+#include "tensor/device.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct explaining {
+    gd_ctx *ctx;
+    gd_optimizer *o;
+    gd_text text;
+    bool source;
+    gd_tensor **params; /* those that want gradients */
+    int count;
+    gd_pending pending[GD_MAX_PENDING];
+    int pendings;
+    bool input_is_grad;
+    int depth; /* of links inside links */
+    int segments, passes;
+    int64_t elements, state, traffic; /* traffic: bytes a step */
+} explaining;
+
+/* ---- passes ---- */
+
+static void indent(explaining *x, int more)
+{
+    for (int i = 0; i < x->depth + more; i++) gd__text_add(&x->text, "  ");
+}
+
+static const char *array_name(const explaining *x, const gd_array *a)
+{
+    switch (a->kind) {
+    case GD_ARRAY_INPUT: return x->input_is_grad ? "gradient" : "update";
+    case GD_ARRAY_PARAM: return "parameter";
+    case GD_ARRAY_GRAD: return "gradient";
+    case GD_ARRAY_STATE: return ((const gd_link *)a->owner)->cls->slots[a->slot].name;
+    case GD_ARRAY_HOLE: return "result of a child";
+    default: return "update";
+    }
+}
+
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
+static int64_t bytes_of(const gd_program *p, uint32_t arrays)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < p->arrays; k++)
+        if (arrays >> k & 1) bytes += (int64_t)gd_dtype_size(p->array[k].dtype);
+    return bytes;
+}
+
+static void put_arrays(explaining *x, const gd_program *p, const char *verb, uint32_t arrays)
+{
+    const char *between = verb;
+    for (int k = 0; k < p->arrays; k++) {
+        if (!(arrays >> k & 1)) continue;
+        gd__text_put(&x->text, "%s %s", between, array_name(x, &p->array[k]));
+        between = ",";
+    }
+    if (arrays) gd__text_put(&x->text, " (%" PRId64 ")", bytes_of(p, arrays));
+}
+
+static void put_executor(explaining *x, const gd_plan_group *g, int level)
+{
+    const char *trouble = gd__kernel_trouble(x->ctx);
+    if (!gd__exec_by_host(g->run))
+        gd__text_put(&x->text, "compiled for %s", g->run->device->name);
+    else if (g->run->device != x->ctx->cpu)
+        gd__text_put(&x->text, "interpreted by the host, %s cannot run programs", g->run->device->name);
+    else if (g->run->how[level] == GD_EXEC_BUILT_IN)
+        gd__text_add(&x->text, "built in");
+    else if (g->run->how[level] == GD_EXEC_COMPILED)
+        gd__text_add(&x->text, "compiled");
+    else {
+        gd__text_add(&x->text, "interpreted");
+        if (*trouble && !x->o->interpret) gd__text_put(&x->text, " (%s)", trouble);
+    }
+}
+
+static void put_pass(explaining *x, const gd_plan_group *g, int level)
+{
+    const gd_pass *pass = &g->run->pass[level];
+    int64_t bytes = bytes_of(g->run->p, pass->loads) + bytes_of(g->run->p, pass->stores);
+    indent(x, 1);
+    gd__text_put(&x->text, "pass %d: %" PRId64 " bytes an element:", level + 1, bytes);
+    put_arrays(x, g->run->p, " reads", pass->loads);
+    put_arrays(x, g->run->p, pass->loads ? ", writes" : " writes", pass->stores);
+    gd__text_add(&x->text, "; ");
+    put_executor(x, g, level);
+    gd__text_add(&x->text, "\n");
+    x->passes++;
+    x->traffic += bytes * g->numel;
+    if (!x->source) return;
+    char name[32];
+    snprintf(name, sizeof name, "pass_%d", level + 1);
+    gd__emit_c(g->run->p, pass, name, &x->text);
+    gd__text_add(&x->text, "\n");
+}
+
+static void put_state(explaining *x, const gd_plan_group *g)
+{
+    uint32_t slots = 0;
+    for (int k = 0; k < g->run->p->arrays; k++)
+        if (g->run->p->array[k].kind == GD_ARRAY_STATE) slots |= 1u << k;
+    if (!slots) return;
+    int64_t bytes = bytes_of(g->run->p, slots);
+    indent(x, 1);
+    gd__text_put(&x->text, "state: %" PRId64 " bytes an element (", bytes);
+    bool any = false;
+    for (int k = 0; k < g->run->p->arrays; k++) {
+        if (!(slots >> k & 1)) continue;
+        gd__text_put(&x->text, "%s%s", any ? ", " : "", array_name(x, &g->run->p->array[k]));
+        any = true;
+    }
+    gd__text_put(&x->text, "), %" PRId64 " bytes\n", bytes * g->numel);
+    x->state += bytes * g->numel;
+}
+
+/* ---- segments ---- */
+
+/* As a step finds out what its rules read. */
+static gd_plan *look(explaining *x, gd_run_args *args)
+{
+    gd_needs needs = gd__rules_need(args->pending, args->pendings);
+    gd_plan *plan;
+    do {
+        args->grad = needs.grad ? args->params : NULL;
+        plan = gd__plan_look(args);
+    } while (!plan && gd__rules_need_more(x->ctx, args->pending, args->pendings, &needs));
+    return plan;
+}
+
+static gd_status put_plan(explaining *x, gd_run_args *args, gd_link **child)
+{
+    gd_plan *plan = look(x, args);
+    if (!plan) return gd_error(x->ctx) ? gd_error(x->ctx) : GD_NOMEM;
+    for (int i = 0; i < plan->set.tables; i++) {
+        const gd_plan_group *g = &plan->group[i];
+        if (plan->set.tables > 1) {
+            indent(x, 1);
+            gd__text_put(&x->text, "for %d tensor%s of %s, %" PRId64 " element%s:\n", g->members,
+                         plural(g->members), gd_dtype_name(args->params[g->position[0]]->dtype), g->numel,
+                         plural(g->numel));
+        }
+        for (int level = 0; level <= g->run->p->levels; level++) put_pass(x, g, level);
+        if (!plan->child) put_state(x, g);
+    }
+    *child = plan->child;
+    gd__plans_free(x->ctx, plan);
+    return GD_OK;
+}
+
+static gd_run_args args_for(explaining *x, gd_sink sink)
+{
+    return (gd_run_args){.ctx = x->ctx,
+                         .optimizer = x->o,
+                         .pending = x->pending,
+                         .pendings = x->pendings,
+                         .params = x->params,
+                         .keys = x->params,
+                         .input = x->params, /* gradients and updates have the parameters' dtypes */
+                         .count = x->count,
+                         .sink = sink,
+                         .input_is_grad = x->input_is_grad};
+}
+
+static void put_names(explaining *x, const gd_link *link, bool *any)
+{
+    if (gd__is_chain(link)) {
+        for (int i = 0; i < link->children; i++) put_names(x, link->child[i], any);
+        return;
+    }
+    gd__text_put(&x->text, "%s %s", *any ? "," : "", link->cls->name);
+    *any = true;
+}
+
+static gd_status put_halves(explaining *x, gd_sink sink, size_t before);
+
+/* What waits becomes a segment. */
+static gd_status put_segment(explaining *x, gd_sink sink)
+{
+    bool any = false;
+    gd_link *child;
+    size_t before = x->text.used;
+    if (!x->pendings && sink == GD_SINK_UPDATE) return GD_OK;
+    indent(x, 0);
+    gd__text_put(&x->text, "segment %d:", ++x->segments);
+    for (int i = 0; i < x->pendings; i++) put_names(x, x->pending[i].link, &any);
+    gd__text_add(&x->text, any ? "; " : " ");
+    gd__text_add(&x->text,
+                 sink == GD_SINK_PARAMS ? "subtracted from the parameters\n" : "an update in memory\n");
+    gd_run_args args = args_for(x, sink);
+    gd_status status = put_plan(x, &args, &child);
+    if (status == GD_OVERFLOW && x->pendings > 1) return put_halves(x, sink, before);
+    x->pendings = 0;
+    x->input_is_grad = false;
+    return status;
+}
+
+/* As a step does when a program is too large. */
+static gd_status put_halves(explaining *x, gd_sink sink, size_t before)
+{
+    gd_pending rest[GD_MAX_PENDING];
+    gd_clear_error(x->ctx);
+    x->text.used = before;
+    x->segments--;
+    int half = x->pendings / 2, left = x->pendings - half;
+    memcpy(rest, x->pending + half, (size_t)left * sizeof *rest);
+    x->pendings = half;
+    gd_status status = put_segment(x, GD_SINK_UPDATE);
+    memcpy(x->pending, rest, (size_t)left * sizeof *rest);
+    x->pendings = left;
+    return status ? status : put_segment(x, sink);
+}
+
+/* ---- links that cannot be fused ---- */
+
+static gd_status walk(explaining *x, gd_link *link);
+
+/* What the link holds, or will once it runs; x counts it. */
+static void put_own_state(explaining *x, const gd_link *link)
+{
+    int64_t held = gd__state_held(link), expected = gd__state_expected(link, x->params, x->count);
+    int64_t bytes = held > expected ? held : expected;
+    if (!bytes) return;
+    gd__text_put(&x->text, "; holds %" PRId64 " bytes of state", bytes);
+    x->state += bytes;
+}
+
+/* A child that is no rule, with its own passes and state, between two passes of a rule. */
+static gd_status put_hole(explaining *x, gd_link *child)
+{
+    gd_pending before = x->pending[0];
+    bool grad = x->input_is_grad;
+    indent(x, 1);
+    gd__text_put(&x->text, "child: %s\n", child->cls->name);
+    x->depth += 2;
+    x->pendings = 0;
+    x->input_is_grad = false;
+    gd_status status = walk(x, child);
+    if (!status) status = put_segment(x, GD_SINK_UPDATE);
+    x->depth -= 2;
+    x->pending[0] = before;
+    x->pendings = 1;
+    x->input_is_grad = grad;
+    return status;
+}
+
+/* A rule by itself: between children that are no rules, or with another target. */
+static gd_status put_lone_rule(explaining *x, gd_link *link)
+{
+    gd_link *child = NULL;
+    x->pending[0] = (gd_pending){.link = link, .mode = GD_MODE_STEP};
+    x->pendings = 1;
+    gd_run_args args = args_for(x, GD_SINK_UPDATE);
+    gd_status status = GD_OK;
+    do {
+        status = put_plan(x, &args, &child);
+        if (status || !child) break;
+        status = put_hole(x, child);
+        args.holes++;
+    } while (!status && args.holes < 8);
+    x->pendings = 0;
+    return status;
+}
+
+/* The links inside, each as a chain of its own. */
+static gd_status put_children(explaining *x, gd_link *link)
+{
+    gd_status status = GD_OK;
+    bool grad = x->input_is_grad;
+    x->depth++;
+    for (int i = 0; i < link->children && !status; i++) {
+        indent(x, 0);
+        gd__text_put(&x->text, "%s:\n", link->cls->fields[link->child_field[i]].name);
+        x->depth++;
+        status = walk(x, link->child[i]);
+        if (!status) status = put_segment(x, GD_SINK_UPDATE);
+        x->depth--;
+    }
+    x->depth--;
+    x->input_is_grad = grad;
+    return status;
+}
+
+static gd_status put_break(explaining *x, gd_link *link)
+{
+    const char *target = gd__is_transform(link) ? gd__target_of(link) : "update";
+    bool closure = !strcmp(target, "closure");
+    gd_status status = closure ? GD_OK : put_segment(x, GD_SINK_UPDATE);
+    if (status) return status;
+    indent(x, 0);
+    gd__text_put(&x->text, "break: %s", link->cls->name);
+    if (gd__is_transform(link) && strcmp(target, "update"))
+        gd__text_put(&x->text, "; target %s", target);
+    else if (!gd__is_rule(link))
+        gd__text_add(&x->text, "; works on whole tensors");
+    if (!gd__is_rule(link)) put_own_state(x, link);
+    gd__text_add(&x->text, "\n");
+    status = gd__is_rule(link) ? put_lone_rule(x, link) : put_children(x, link);
+    if (!closure) x->input_is_grad = false;
+    return status;
+}
+
+static gd_status walk(explaining *x, gd_link *link)
+{
+    gd_status status = GD_OK;
+    if (gd__is_chain(link)) {
+        for (int i = 0; i < link->children && !status; i++) status = walk(x, link->child[i]);
+        return status;
+    }
+    bool fused = gd__is_transform(link) && gd__fusable_inside(link);
+    if (!fused) return put_break(x, link);
+    if (x->pendings == GD_MAX_PENDING || (x->o->no_fusion && x->pendings))
+        status = put_segment(x, GD_SINK_UPDATE);
+    x->pending[x->pendings++] = (gd_pending){.link = link, .mode = GD_MODE_STEP};
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static gd_status gather(explaining *x)
+{
+    x->params = gd__tensors_new(x->ctx, x->o->count);
+    if (!x->params) return GD_NOMEM;
+    for (int i = 0; i < x->o->count; i++) {
+        gd_tensor *t = x->o->param[i].tensor;
+        if (!t->leaf_grad) continue;
+        x->params[x->count++] = t;
+        x->elements += t->numel;
+    }
+    return GD_OK;
+}
+
+static gd_status put_chain(explaining *x)
+{
+    size_t size = (size_t)gd_link_print(x->o->chain, NULL, 0) + 1;
+    char *text = gd__alloc(x->ctx, size);
+    if (!text) return GD_NOMEM;
+    (void)gd_link_print(x->o->chain, text, size);
+    gd__text_add(&x->text, "chain: ");
+    gd__text_add(&x->text, text);
+    gd__free(x->ctx, text, size);
+    gd__text_put(&x->text, "\nparameters: %d tensor%s, %" PRId64 " element%s\n", x->count, plural(x->count),
+                 x->elements, plural(x->elements));
+    return GD_OK;
+}
+
+static gd_status explain(explaining *x)
+{
+    gd_status status = gather(x);
+    if (!status) status = put_chain(x);
+    if (!status && x->count) {
+        status = walk(x, x->o->chain);
+        if (!status) status = put_segment(x, GD_SINK_PARAMS);
+        double each = x->elements ? (double)x->traffic / (double)x->elements : 0;
+        gd__text_put(&x->text, "total: %d pass%s, %g bytes an element and step, %" PRId64 " bytes of state\n",
+                     x->passes, x->passes == 1 ? "" : "es", each, x->state);
+    }
+    return status ? status : x->text.failed ? GD_NOMEM : GD_OK;
+}
+
+int gd_explain(gd_optimizer *o, bool source, char *out, size_t size)
+{
+    if (!o) return -1;
+    explaining x = {.ctx = o->ctx, .o = o, .text = {.ctx = o->ctx}, .source = source, .input_is_grad = true};
+    gd_status status = explain(&x);
+    int length = status ? -1 : (int)x.text.used;
+    if (!status && out && size) {
+        size_t n = x.text.used < size ? x.text.used : size - 1;
+        memcpy(out, x.text.data, n);
+        out[n] = 0;
+    }
+    gd__free(o->ctx, x.params, (size_t)o->count * sizeof *x.params);
+    gd__text_free(&x.text);
+    return length;
+}

@@ -1,0 +1,204 @@
+/* Settings in force: the one place where the levels of a setting meet.
+ *
+ *     link-local  >  the parameter's group  >  all groups  >  the link's own (chain text or default)
+ *
+ * A schedule writes the number of the step into its group before the links run, so nobody who reads knows of it.  Links
+ * that are rules have a setting a parameter.  The others mostly have one for the whole step: they read that of the first
+ * parameter, and parameters that disagree are refused by name, before the step has changed anything where the class says
+ * how it reads, else when it reads. */
+#include "optim/step/optimizer.h"
+#include "optim/text/setting.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- levels ---- */
+
+static const gd_setting *in_group(const gd_group *g, const char *key)
+{
+    for (int i = 0; i < g->settings; i++)
+        if (!strcmp(g->setting[i].key, key)) return &g->setting[i].value;
+    return NULL;
+}
+
+static const gd_setting *for_parameter(const gd_link *link, int field, const gd_tensor *param)
+{
+    const gd_optimizer *o = link->optimizer;
+    if (link->locals) {
+        gd_entry *e = gd__entry_find(link, param);
+        if (e && e->local && e->local[field].kind) return &e->local[field];
+    }
+    if (!o || !o->keys) return &link->value[field];
+    int index = gd__param_index(o, param);
+    if (index < 0) return &link->value[field];
+    const gd_field *f = &link->cls->fields[field];
+    const gd_setting *s = in_group(&o->group[o->param[index].group], f->name);
+    if (!s) s = in_group(&o->all, f->name);
+    return s && (s->kind & f->kinds) ? s : &link->value[field];
+}
+
+/* ---- one value for the whole step ---- */
+
+/* Two parameters whose values differ: numbers of them, or false. */
+static bool disagree(const gd_link *link, int field, int *a, int *b)
+{
+    const gd_optimizer *o = link->optimizer;
+    const gd_setting *first = for_parameter(link, field, o->param[0].tensor);
+    for (int i = 1; i < o->count; i++) {
+        /* without settings of single parameters, one of a group speaks for it */
+        if (!link->locals && o->param[i].group == o->param[i - 1].group) continue;
+        const gd_setting *other = for_parameter(link, field, o->param[i].tensor);
+        if (gd__setting_equal(first, other)) continue;
+        *a = 0;
+        *b = i;
+        return true;
+    }
+    return false;
+}
+
+/* newton: damping is one number for the whole step, but 0 for 'p' (group 0) and 5 for 'q' (group 1) */
+static gd_status refuse(const gd_link *link, int field, int a, int b)
+{
+    const gd_optimizer *o = link->optimizer;
+    char one[80], two[80];
+    gd_print text = gd__print(one, sizeof one);
+    gd__setting_print(&text, for_parameter(link, field, o->param[a].tensor));
+    text = gd__print(two, sizeof two);
+    gd__setting_print(&text, for_parameter(link, field, o->param[b].tensor));
+    return gd_fail(o->ctx, GD_VALUE,
+                   "%s: '%s' has one value for the whole step, but is %s for '%.80s' (group %d) and %s for "
+                   "'%.80s' (group %d)",
+                   link->cls->name, link->cls->fields[field].name, one, o->param[a].name, o->param[a].group,
+                   two, o->param[b].name, o->param[b].group);
+}
+
+static const gd_setting *for_the_step(const gd_link *link, int field)
+{
+    const gd_optimizer *o = link->optimizer;
+    if (!o || !o->count || !(o->keys || link->locals)) return &link->value[field];
+    int a, b;
+    /* a getter between steps only looks; a link in a step must not go on with half of the truth */
+    if (o->stepping && o->mixed && disagree(link, field, &a, &b)) (void)refuse(link, field, a, b);
+    return for_parameter(link, field, o->param[0].tensor);
+}
+
+const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param)
+{
+    return param ? for_parameter(link, field, param) : for_the_step(link, field);
+}
+
+const gd_setting *gd__in_force(const gd_link *link, const char *name)
+{
+    int field = gd__field_index(link->cls, name);
+    return field < 0 ? NULL : for_the_step(link, field);
+}
+
+/* ---- readers ---- */
+
+const gd_setting *gd_link_get(const gd_link *link, const char *name, const gd_tensor *param)
+{
+    int field = link ? gd__field_index(link->cls, name) : -1;
+    if (field >= 0) return gd__resolve(link, field, param);
+    if (!link || !name)
+        (void)gd__null(gd_link_ctx(link), "link: the name of a setting is NULL");
+    else
+        (void)gd__no_such_field(link->head.ctx, NULL, link->cls, name);
+    return NULL;
+}
+
+double gd_link_real(const gd_link *link, const char *name, const gd_tensor *param)
+{
+    const gd_setting *s = gd_link_get(link, name, param);
+    return s && (s->kind == GD_SET_REAL || s->kind == GD_SET_BOOL) ? s->real : NAN;
+}
+
+bool gd_link_flag(const gd_link *link, const char *name)
+{
+    const gd_setting *s = gd_link_get(link, name, NULL);
+    return s && s->kind == GD_SET_BOOL && s->real != 0;
+}
+
+bool gd_link_is(const gd_link *link, const char *name, const char *string)
+{
+    const gd_setting *s = gd_link_get(link, name, NULL);
+    return s && string && s->kind == GD_SET_STRING && !strcmp(s->string, string);
+}
+
+bool gd_link_is_none(const gd_link *link, const char *name)
+{
+    const gd_setting *s = gd_link_get(link, name, NULL);
+    return !s || s->kind == GD_SET_NONE;
+}
+
+/* ---- before a step ---- */
+
+static void run_group(gd_optimizer *o, gd_group *g, int64_t step)
+{
+    for (int i = 0; i < g->settings; i++) {
+        gd_group_setting *s = &g->setting[i];
+        if (s->schedule.kind == GD_SCHEDULE_INVALID) continue;
+        double value = gd_schedule_value(&s->schedule, step);
+        if (s->whole) value = gd__snap(value);
+        if (value == s->value.real) continue;
+        s->value.real = value;
+        o->numbers++;
+        o->stamp += s->shapes;
+    }
+}
+
+/* Does the class read this setting once for all parameters, whatever its rule? */
+static bool is_whole(const gd_link *link, int field)
+{
+    static const char *const engine[] = {"target", "update_freq", "concat_params", "seed"};
+    const gd_link_class *cls = link->cls;
+    if (cls->fields[field].kinds & GD_SET_CHAIN) return false;
+    for (size_t i = 0; i < sizeof engine / sizeof *engine; i++)
+        if (!strcmp(cls->fields[field].name, engine[i])) return true;
+    bool lists = cls->rule || cls->update_tensors || cls->apply_tensors;
+    return cls->fields[field].whole || !lists || cls->concat_params || cls->whole_settings;
+}
+
+static gd_status check_link(const gd_link *link)
+{
+    int a, b;
+    for (int i = 0; i < link->cls->field_count; i++)
+        if (is_whole(link, i) && disagree(link, i, &a, &b)) return refuse(link, i, a, b);
+    return GD_OK;
+}
+
+static gd_status check_links(gd_optimizer *o, gd_link *link)
+{
+    gd_status status = o->mixed ? check_link(link) : GD_OK;
+    if (!status && link->cls->check) status = link->cls->check(link);
+    for (int i = 0; i < link->children && !status; i++) status = check_links(o, link->child[i]);
+    return status;
+}
+
+static bool any_local(const gd_link *link)
+{
+    for (int i = 0; i < link->children; i++)
+        if (any_local(link->child[i])) return true;
+    return link->locals;
+}
+
+/* Could two parameters have different settings? */
+static bool is_mixed(const gd_optimizer *o)
+{
+    for (int i = 1; i < o->count && o->keys; i++)
+        if (o->param[i].group != o->param[0].group) return true;
+    return any_local(o->chain);
+}
+
+gd_status gd__settings_begin(gd_optimizer *o)
+{
+    if (o->keys) {
+        int64_t step = o->step - o->held;
+        run_group(o, &o->all, step);
+        for (int g = 0; g < o->groups; g++) run_group(o, &o->group[g], step);
+    }
+    if (o->settled == o->numbers) return GD_OK;
+    o->mixed = o->count && is_mixed(o);
+    gd_status status = o->mixed || o->keys ? check_links(o, o->chain) : GD_OK;
+    if (!status) o->settled = o->numbers;
+    return status;
+}

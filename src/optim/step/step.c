@@ -1,0 +1,267 @@
+/* Running links: whole steps, update and apply apart, the six targets. */
+#include "gradus/autograd.h"
+#include "optim/step/optimizer.h"
+#include "optim/step/transform.h"
+
+#include <string.h>
+
+static gd_call_args call_in(gd_link *link, gd_var *var)
+{
+    return (gd_call_args){link, var, var->params, var->keys, var->grad, var->loss, var->count};
+}
+
+/* What the class says it uses. */
+static gd_status gather(gd_link *link, gd_var *var)
+{
+    if (((link->cls->uses_grad || link->reads_grad) && !gd_var_grad(var)) ||
+        ((link->cls->uses_loss || link->reads_loss) && !gd_var_loss(var, false)))
+        return gd_error(var->ctx);
+    return GD_OK;
+}
+
+/* ---- targets ---- */
+
+/* a - b into new, owned entries of b */
+static gd_status differences(gd_var *var, gd_tensor *const *a, gd_tensor **b)
+{
+    gd_status status = GD_OK;
+    gd_scope_begin(var->ctx);
+    gd_no_grad_begin(var->ctx);
+    for (int i = 0; i < var->count && !status; i++) {
+        gd_tensor *d = gd_sub(a[i], b[i]);
+        if (!d)
+            status = gd_error(var->ctx);
+        else {
+            gd__own(d);
+            gd__release(b[i]);
+            b[i] = d;
+        }
+    }
+    gd_no_grad_end(var->ctx);
+    gd_scope_end(var->ctx);
+    return status;
+}
+
+/* Evaluates what is below and transforms its gradient; loss and gradient are those of the point at hand. */
+static gd_status closure_target(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_status status = gd__var_inner_evaluate(var, loss, backward ? grads : NULL);
+    if (status || !backward) return status;
+    gd_call_args c = call_in(user, var);
+    gd_tensor **now = gd__tensors_share(var->ctx, grads, var->count);
+    if (!now) return GD_NOMEM;
+    c.grads = now;
+    c.loss = *loss;
+    status = gd__call_both(&c, grads);
+    gd__tensors_free(var->ctx, now, var->count);
+    return status;
+}
+
+/* The link on a list of tensors: owned results in *list. */
+static gd_status on_list(gd_link *link, gd_var *var, gd_tensor *const *from, gd_tensor ***list)
+{
+    if (!from) return gd_error(var->ctx);
+    if (!(*list = gd__tensors_share(var->ctx, from, var->count))) return GD_NOMEM;
+    gd_call_args c = call_in(link, var);
+    return gd__call_both(&c, *list);
+}
+
+static gd_status target_update(gd_link *link, gd_var *var, bool difference, gd_tensor ***list)
+{
+    gd_tensor *const *update = gd_var_read_update(var);
+    gd_status status = on_list(link, var, update, list);
+    if (!status && difference) status = differences(var, update, *list);
+    return status ? status : gd_var_set_update(var, *list);
+}
+
+static gd_status target_params(gd_link *link, gd_var *var, bool direct, gd_tensor ***list)
+{
+    /* the rules that wait were meant for the parameters as they are */
+    gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+    if (!status) status = on_list(link, var, var->params, list);
+    if (status) return status;
+    if (direct) return gd_var_restore_params(var, *list);
+    status = differences(var, var->params, *list);
+    return status ? status : gd_var_set_update(var, *list);
+}
+
+static gd_status step_target(gd_link *link, gd_var *var, const char *target)
+{
+    gd_tensor **list = NULL;
+    gd_status status;
+    if (!strcmp(target, "closure")) return gd__var_wrap_closure(var, closure_target, link);
+    status = gather(link, var);
+    if (status) return status;
+    if (!strcmp(target, "update"))
+        status = target_update(link, var, false, &list);
+    else if (!strcmp(target, "update_difference"))
+        status = target_update(link, var, true, &list);
+    else if (!strcmp(target, "params_direct"))
+        status = target_params(link, var, true, &list);
+    else if (!strcmp(target, "params_difference"))
+        status = target_params(link, var, false, &list);
+    else {
+        status = on_list(link, var, gd_var_grad(var), &list);
+        if (!status) status = gd_var_set_grad(var, list);
+    }
+    gd__tensors_free(var->ctx, list, var->count);
+    return status;
+}
+
+/* ---- steps ---- */
+
+typedef gd_status (*link_fn)(gd_link *, gd_var *);
+
+/* stop ends this level only; a step that is held ends at all. */
+static gd_status chain_each(gd_link *link, gd_var *var, link_fn fn)
+{
+    bool before = var->stop;
+    gd_status status = GD_OK;
+    for (int i = 0; i < link->children && !status && !var->stop; i++) status = fn(link->child[i], var);
+    var->stop = before || var->held;
+    return status;
+}
+
+static gd_status before_step(gd_link *link, gd_var *var)
+{
+    if (link->cls->needs_closure && !var->closure)
+        return gd_fail(var->ctx, GD_STATE, "%s: needs a step with an objective", link->cls->name);
+    return link->cls->pre_step ? link->cls->pre_step(link, var) : GD_OK;
+}
+
+static gd_status after_step(gd_link *link, gd_var *var)
+{
+    return link->cls->post_step ? link->cls->post_step(link, var) : GD_OK;
+}
+
+static gd_status step_itself(gd_link *link, gd_var *var)
+{
+    if (gd__is_transform(link)) {
+        if (gd__fusable_inside(link)) return gd__var_append(var, link, GD_MODE_STEP);
+        return step_target(link, var, gd__target_of(link));
+    }
+    if (link->cls->hessian) var->curved = link;
+    if (link->cls->step) return link->cls->step(link, var);
+    gd_status status = link->cls->update ? link->cls->update(link, var) : GD_OK;
+    return status || !link->cls->apply ? status : link->cls->apply(link, var);
+}
+
+gd_status gd_link_step(gd_link *link, gd_var *var)
+{
+    if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
+    bool apart = var->optimizer && var->optimizer->no_fusion && gd__is_chain(link);
+    if (gd__fusable(link) && !apart) return gd__var_append(var, link, GD_MODE_STEP);
+    if (gd__is_chain(link)) return chain_each(link, var, gd_link_step);
+    gd_status status = before_step(link, var);
+    if (!status) status = step_itself(link, var);
+    return status ? status : after_step(link, var);
+}
+
+static gd_status need_update_target(gd_link *link)
+{
+    const char *target = gd__target_of(link);
+    if (!strcmp(target, "update")) return GD_OK;
+    return gd_fail(link->head.ctx, GD_VALUE, "%s: with target \"%s\" only whole steps are possible",
+                   link->cls->name, target);
+}
+
+/* One half of a transform, on a list of its own. */
+static gd_status half(gd_link *link, gd_var *var, bool apply)
+{
+    gd_tensor *const *update = gd_var_read_update(var);
+    gd_status status = update ? gather(link, var) : gd_error(var->ctx);
+    gd_tensor **list = status ? NULL : gd__tensors_share(var->ctx, update, var->count);
+    if (!status && !list) status = GD_NOMEM;
+    gd_call_args c = call_in(link, var);
+    if (!status) status = apply ? gd__call_apply(&c, list) : gd__call_update(&c, list);
+    if (!status && apply) status = gd_var_set_update(var, list);
+    gd__tensors_free(var->ctx, list, var->count);
+    return status;
+}
+
+gd_status gd_link_update(gd_link *link, gd_var *var)
+{
+    if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
+    if (gd__is_chain(link)) return chain_each(link, var, gd_link_update);
+    gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
+    if (!status) status = before_step(link, var);
+    if (status) return status;
+    if (!gd__is_transform(link)) return link->cls->update ? link->cls->update(link, var) : GD_OK;
+    if (!gd__fusable_inside(link)) return half(link, var, false);
+    return link->cls->update_rule ? gd__var_append(var, link, GD_MODE_UPDATE) : GD_OK;
+}
+
+static gd_status apply_itself(gd_link *link, gd_var *var)
+{
+    if (gd__is_transform(link))
+        return gd__fusable_inside(link) ? gd__var_append(var, link, GD_MODE_APPLY) : half(link, var, true);
+    if (link->cls->hessian) var->curved = link;
+    if (link->cls->apply) return link->cls->apply(link, var);
+    return link->cls->step ? link->cls->step(link, var) : GD_OK;
+}
+
+gd_status gd_link_apply(gd_link *link, gd_var *var)
+{
+    if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
+    if (gd__is_chain(link)) return chain_each(link, var, gd_link_apply);
+    gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
+    if (!status) status = apply_itself(link, var);
+    return status ? status : after_step(link, var);
+}
+
+/* ---- chains on any tensors ---- */
+
+gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_args *c)
+{
+    gd_ctx *ctx = link->head.ctx;
+    gd_var inner;
+    gd_step_share room = {0};
+    const gd_var *var = c->var;
+    gd__var_init(&inner, link->optimizer, ctx, c->params, c->count);
+    inner.keys = c->keys;
+    inner.share = var ? var->share : &room;
+    inner.closure = var ? var->closure : NULL;
+    if (var) inner.step = var->step;
+    gd_var_set_loss(&inner, c->loss);
+    gd_status status = gd_var_set_update(&inner, tensors);
+    if (!status && c->grads) status = gd_var_set_grad(&inner, c->grads);
+    if (!status) status = gd_link_step(link, &inner);
+    gd_tensor *const *out = status ? NULL : gd_var_read_update(&inner);
+    if (!status && !out) status = gd_error(ctx);
+    for (int i = 0; i < c->count && !status; i++) {
+        gd__retain(out[i]);
+        gd__release(tensors[i]);
+        tensors[i] = out[i];
+    }
+    if (c->var && inner.terminate >= 0) c->var->terminate = inner.terminate;
+    gd__free(ctx, room.hook, (size_t)room.hooks * sizeof *room.hook);
+    gd__var_clear(&inner);
+    gd__share_clear(ctx, &room);
+    return status;
+}
+
+gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                             gd_tensor *const *grads, gd_var *var, int count)
+{
+    gd_tensor *const *keys = var && var->params == params ? var->keys : params;
+    gd_call_args c = {link, var, params, keys, grads, var ? var->loss : NULL, count};
+    return gd__transform_with(link, tensors, &c);
+}
+
+gd_status gd_link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                            gd_tensor *const *grads, gd_var *var, int count)
+{
+    if (!link || (count > 0 && (!tensors || !params)))
+        return gd__null(gd_link_ctx(link), "link: the tensors or parameters are NULL");
+    gd_ctx *ctx = link->head.ctx;
+    gd_tensor **list = gd__tensors_share(ctx, tensors, count);
+    if (!list) return GD_NOMEM;
+    gd_status status = gd__link_transform(link, list, params, grads, var, count);
+    if (!status) status = gd__give_out(ctx, list, count);
+    if (!status) {
+        memcpy(tensors, list, (size_t)count * sizeof *list);
+        memset(list, 0, (size_t)count * sizeof *list);
+    }
+    gd__tensors_free(ctx, list, count);
+    return status;
+}

@@ -1,0 +1,511 @@
+/* Transforms: rules and functions of tensors applied to any lists of tensors, by targets or by hand. */
+#include "gradus/autograd.h"
+#include "optim/step/optimizer.h"
+#include "optim/step/transform.h"
+#include "tensor/shape.h"
+
+#include <string.h>
+
+bool gd__is_transform(const gd_link *link) { return link->cls->rule || link->cls->apply_tensors; }
+
+const char *gd__target_of(const gd_link *link)
+{
+    const gd_setting *target = gd__in_force(link, "target");
+    return target ? target->string : "update";
+}
+
+static int64_t update_freq_of(const gd_link *link)
+{
+    const gd_setting *freq = gd__in_force(link, "update_freq");
+    return freq && freq->kind == GD_SET_REAL ? (int64_t)freq->real : 1;
+}
+
+/* ---- parameters seen as one vector ---- */
+
+static bool concatenates(const gd_link *link)
+{
+    if (!link->cls->concat_params) return false;
+    const gd_setting *one = gd__in_force(link, "concat_params");
+    return !one || one->real != 0;
+}
+
+/* An owned vector of all elements. */
+static gd_tensor *concat(gd_ctx *ctx, gd_tensor *const *t, int count)
+{
+    gd_scope_begin(ctx);
+    gd_tensor **flat = gd__tensors_new(ctx, count), *all = NULL;
+    bool made = flat != NULL;
+    for (int i = 0; i < count && made; i++) made = (flat[i] = gd__reshape(t[i], 1, &t[i]->numel)) != NULL;
+    if (made) all = gd_cat(flat, count, "0");
+    if (all) gd__own(all);
+    gd__free(ctx, flat, (size_t)count * sizeof *flat);
+    gd_scope_end(ctx);
+    return all;
+}
+
+/* Pieces of a vector with the shapes of `like`, owned, in place of what was in out. */
+static gd_status split(gd_ctx *ctx, gd_tensor *vector, gd_tensor *const *like, int count, gd_tensor **out)
+{
+    int64_t at = 0;
+    gd_status status = GD_OK;
+    gd_scope_begin(ctx);
+    for (int i = 0; i < count && !status; i++) {
+        gd_tensor *piece = gd__slice(vector, 0, at, like[i]->numel, 1);
+        piece = piece ? gd__reshape(piece, like[i]->ndim, like[i]->size) : NULL;
+        piece = piece ? gd__relabel_like(piece, like[i]) : NULL;
+        if (!piece)
+            status = gd_error(ctx);
+        else {
+            gd__own(piece);
+            gd__release(out[i]);
+            out[i] = piece;
+            at += like[i]->numel;
+        }
+    }
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* ---- functions of tensors ---- */
+
+/* Tensors as the link wants to see them: arrays of owned tensors. */
+typedef struct seen {
+    gd_tensor **tensors, **params, **grads;
+    int count;
+} seen;
+
+static void seen_free(gd_ctx *ctx, seen *s)
+{
+    gd__tensors_free(ctx, s->tensors, s->count);
+    gd__tensors_free(ctx, s->params, s->count);
+    gd__tensors_free(ctx, s->grads, s->count);
+    *s = (seen){0};
+}
+
+static gd_status see_list(gd_ctx *ctx, gd_tensor *const *t, int count, bool one, gd_tensor ***out)
+{
+    *out = NULL;
+    if (!t) return GD_OK;
+    *out = one ? gd__tensors_new(ctx, 1) : gd__tensors_share(ctx, t, count);
+    if (!*out) return GD_NOMEM;
+    return !one || (**out = concat(ctx, t, count)) ? GD_OK : gd_error(ctx);
+}
+
+static gd_status see(const gd_call_args *c, gd_tensor *const *tensors, seen *s)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    bool one = concatenates(c->link);
+    *s = (seen){.count = one ? 1 : c->count};
+    gd_no_grad_begin(ctx);
+    gd_status status = see_list(ctx, tensors, c->count, one, &s->tensors);
+    if (!status) status = see_list(ctx, c->params, c->count, one, &s->params);
+    if (!status) status = see_list(ctx, c->grads, c->count, one, &s->grads);
+    gd_no_grad_end(ctx);
+    if (status) seen_free(ctx, s);
+    return status;
+}
+
+static gd_transform transform_of(const gd_call_args *c, const seen *s)
+{
+    return (gd_transform){.link = c->link,
+                          .var = c->var,
+                          .count = s->count,
+                          .params = s->params,
+                          .keys = c->keys,
+                          .grads = s->grads,
+                          .loss = c->loss,
+                          .tensors = s->tensors};
+}
+
+static gd_status update_tensors(const gd_call_args *c, const seen *s)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_transform t = transform_of(c, s);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_status status = c->link->cls->update_tensors(&t);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* A function that may write gets tensors that nobody else holds; a vector of all parameters is one already. */
+static gd_status own_entries(const gd_call_args *c, seen *s)
+{
+    if (c->link->cls->reads_only || concatenates(c->link)) return GD_OK;
+    for (int i = 0; i < s->count; i++) {
+        gd_tensor *own = gd__copy_on(s->tensors[i], s->tensors[i]->storage->device);
+        if (!own) return gd_error(c->link->head.ctx);
+        gd__release(s->tensors[i]);
+        s->tensors[i] = own;
+    }
+    return GD_OK;
+}
+
+/* Replaces entries of s->tensors, which stay owned. */
+static gd_status apply_tensors(const gd_call_args *c, seen *s)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_status owned = own_entries(c, s);
+    if (owned) return owned;
+    gd_transform t = transform_of(c, s);
+    gd_tensor **old = gd__tensors_share(ctx, s->tensors, s->count);
+    if (!old) return GD_NOMEM;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_status status = c->link->cls->apply_tensors(&t);
+    /* what it put there belongs to a scope or to somebody else; what was there loses our reference */
+    for (int i = 0; i < s->count; i++) {
+        if (s->tensors[i] == old[i]) continue;
+        gd__own(s->tensors[i]);
+        gd__release(old[i]);
+    }
+    if (!status) status = gd__fit_like(ctx, c->link->cls->name, s->tensors, old, s->count);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    gd__tensors_free(ctx, old, s->count);
+    return status;
+}
+
+/* The result goes back into the owned entries of tensors. */
+static gd_status take_result(const gd_call_args *c, seen *s, gd_tensor **tensors)
+{
+    if (concatenates(c->link)) return split(c->link->head.ctx, s->tensors[0], c->params, c->count, tensors);
+    for (int i = 0; i < c->count; i++) {
+        gd__release(tensors[i]);
+        tensors[i] = s->tensors[i];
+        s->tensors[i] = NULL;
+    }
+    return GD_OK;
+}
+
+static gd_status functions_update(const gd_call_args *c, gd_tensor **tensors)
+{
+    gd_link *link = c->link;
+    bool due = link->step % update_freq_of(link) == 0;
+    gd_status status = GD_OK;
+    if (link->cls->update_tensors && due) {
+        seen s;
+        status = see(c, tensors, &s);
+        if (!status) status = update_tensors(c, &s);
+        seen_free(link->head.ctx, &s);
+    }
+    if (!status) link->step++;
+    return status;
+}
+
+static gd_status functions_apply(const gd_call_args *c, gd_tensor **tensors)
+{
+    gd_link *inner = gd_link_child(c->link, "inner");
+    gd_status status = GD_OK;
+    if (inner) status = gd__transform_with(inner, tensors, c);
+    seen s = {0};
+    if (!status) status = see(c, tensors, &s);
+    if (!status) status = apply_tensors(c, &s);
+    if (!status) status = take_result(c, &s, tensors);
+    seen_free(c->link->head.ctx, &s);
+    return status;
+}
+
+/* ---- rules on lists of tensors ---- */
+
+/* Owned, contiguous tensors; entries of t that are not are replaced by copies. */
+static gd_status make_contiguous(gd_ctx *ctx, gd_tensor **t, int count)
+{
+    gd_status status = GD_OK;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    for (int i = 0; t && i < count && !status; i++) {
+        if (gd__contiguous(t[i])) continue;
+        gd_tensor *copy = gd_copy(t[i]);
+        if (!copy)
+            status = gd_error(ctx);
+        else {
+            gd__own(copy);
+            gd__release(t[i]);
+            t[i] = copy;
+        }
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* New, uninitialised tensors like the parameters, owned. */
+static gd_tensor **outputs_like(gd_ctx *ctx, gd_tensor *const *params, int count)
+{
+    gd_tensor **out = gd__tensors_new(ctx, count);
+    bool made = out != NULL;
+    gd_scope_begin(ctx);
+    for (int i = 0; i < count && made; i++) {
+        out[i] = gd__new_like(params[i], params[i]->dtype);
+        gd__own(out[i]);
+        made = out[i] != NULL;
+    }
+    gd_scope_end(ctx);
+    if (made) return out;
+    gd__tensors_free(ctx, out, count);
+    return NULL;
+}
+
+#define MOST_HOLES 8
+
+/* Runs a rule; children that are no rules run in between, each on what the rule computes for it. */
+static gd_status run_with_holes(const gd_call_args *c, gd_run_args *args, gd_tensor ***out)
+{
+    gd_ctx *ctx = args->ctx;
+    gd_tensor **hole[MOST_HOLES];
+    gd_link *child = NULL;
+    gd_sink sink = args->sink;
+    gd_status status = GD_OK;
+    args->hole = (gd_tensor *const *const *)hole;
+    do {
+        /* even a rule without a result has inputs for its children */
+        *out = outputs_like(ctx, args->params, args->count);
+        args->output = *out;
+        args->sink = sink;
+        status = *out ? gd__run_rules(args, &child) : GD_NOMEM;
+        if (status || !child) break;
+        if (args->holes == MOST_HOLES)
+            status = gd_fail(ctx, GD_NOT_IMPLEMENTED, "%s: has too many children that are not element-wise",
+                             c->link->cls->name);
+        if (!status) status = gd__transform_with(child, *out, c);
+        if (!status) status = make_contiguous(ctx, *out, args->count);
+        if (status) break;
+        hole[args->holes++] = *out;
+        *out = NULL;
+    } while (true);
+    for (int i = 0; i < args->holes; i++) gd__tensors_free(ctx, hole[i], args->count);
+    if (status) {
+        gd__tensors_free(ctx, *out, args->count);
+        *out = NULL;
+    }
+    return status;
+}
+
+static gd_status check_rule_call(const gd_call_args *c, gd_tensor **tensors, bool uses_grad)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    const char *name = c->link->cls->name;
+    gd_status status = gd__fit_like(ctx, name, tensors, c->params, c->count);
+    if (status) return status;
+    if (uses_grad && !c->grads) return gd_fail(ctx, GD_ARGUMENT, "%s: needs the gradients", name);
+    for (int i = 0; i < c->count && !status; i++)
+        if (!gd__contiguous(c->params[i]))
+            status = gd_fail(ctx, GD_SHAPE, "%s: parameter %d is not contiguous", name, i);
+    return status;
+}
+
+static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_grad, gd_tensor **tensors)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_pending pending = {.link = c->link, .mode = mode};
+    bool writes = mode != GD_MODE_UPDATE;
+    gd_status status = check_rule_call(c, tensors, uses_grad);
+    if (status) return status;
+    gd_tensor **flat = gd__tensors_share(ctx, tensors, c->count), **out = NULL;
+    gd_tensor **grads = uses_grad ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
+    if (!flat || (uses_grad && !grads)) status = GD_NOMEM;
+    if (!status) status = make_contiguous(ctx, flat, c->count);
+    if (!status && grads) status = gd__fit_like(ctx, c->link->cls->name, grads, c->params, c->count);
+    if (!status) status = make_contiguous(ctx, grads, c->count);
+    gd_run_args args = {.ctx = ctx,
+                        .optimizer = c->link->optimizer,
+                        .pending = &pending,
+                        .pendings = 1,
+                        .params = c->params,
+                        .keys = c->keys,
+                        .input = flat,
+                        .grad = grads,
+                        .count = c->count,
+                        .sink = writes ? GD_SINK_UPDATE : GD_SINK_NOTHING,
+                        .loss = c->loss ? gd_item(c->loss) : 0,
+                        .not_finite = c->var && c->var->share ? &c->var->share->not_finite : NULL};
+    if (!status) status = run_with_holes(c, &args, &out);
+    for (int i = 0; i < c->count && !status && writes; i++) {
+        gd_tensor *before = tensors[i];
+        tensors[i] = out[i];
+        out[i] = before;
+    }
+    gd__tensors_free(ctx, out, c->count);
+    gd__tensors_free(ctx, flat, c->count);
+    gd__tensors_free(ctx, grads, c->count);
+    return status;
+}
+
+/* A step's gradient and loss are there for the asking, if the rule turns out to read them. */
+static gd_status complete(gd_call_args *c, gd_needs needs)
+{
+    if (!c->var) return GD_OK;
+    if (needs.grad && !c->grads && !(c->grads = gd_var_grad(c->var))) return gd_error(c->link->head.ctx);
+    if (needs.loss && !c->loss && !(c->loss = gd_var_loss(c->var, false))) return gd_error(c->link->head.ctx);
+    return GD_OK;
+}
+
+static gd_status run_rule(const gd_call_args *c, gd_mode mode, gd_tensor **tensors)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_pending pending = {.link = c->link, .mode = mode};
+    gd_needs needs = gd__rules_need(&pending, 1);
+    gd_status status = run_rule_with(c, mode, needs.grad, tensors);
+    if (!status || !gd__rules_need_more(ctx, &pending, 1, &needs)) return status;
+    gd_call_args all = *c;
+    do {
+        status = complete(&all, needs);
+        if (!status) status = run_rule_with(&all, mode, needs.grad, tensors);
+    } while (status && gd__rules_need_more(ctx, &pending, 1, &needs));
+    return status;
+}
+
+static gd_status rule_update(const gd_call_args *c, gd_tensor **tensors)
+{
+    gd_link *link = c->link;
+    if (!link->cls->update_rule) return GD_OK; /* all of it is in the rule, which counts */
+    if (link->step % update_freq_of(link) == 0) return run_rule(c, GD_MODE_UPDATE, tensors);
+    link->step++;
+    return GD_OK;
+}
+
+/* ---- the two halves, and both ---- */
+
+gd_status gd__call_update(const gd_call_args *c, gd_tensor **tensors)
+{
+    return gd__is_rule(c->link) ? rule_update(c, tensors) : functions_update(c, tensors);
+}
+
+gd_status gd__call_apply(const gd_call_args *c, gd_tensor **tensors)
+{
+    return gd__is_rule(c->link) ? run_rule(c, GD_MODE_APPLY, tensors) : functions_apply(c, tensors);
+}
+
+gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors)
+{
+    if (gd__is_rule(c->link) && update_freq_of(c->link) == 1) return run_rule(c, GD_MODE_STEP, tensors);
+    gd_status status = gd__call_update(c, tensors);
+    return status ? status : gd__call_apply(c, tensors);
+}
+
+/* ---- by hand ---- */
+
+static gd_status call_by_hand(gd_call_args *c, gd_tensor **tensors, bool apply)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    const char *name = c->link->cls->name;
+    gd_tensor **grads = c->grads ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
+    if (c->grads && !grads) return GD_NOMEM;
+    c->grads = grads;
+    gd_status status = gd__fit_like(ctx, name, tensors, c->params, c->count);
+    if (!status && grads) status = gd__fit_like(ctx, name, grads, c->params, c->count);
+    if (!status) status = apply ? gd__call_apply(c, tensors) : gd__call_update(c, tensors);
+    gd__tensors_free(ctx, grads, c->count);
+    return status;
+}
+
+/* Entries that were replaced belong to the caller's scope. */
+static gd_status by_hand(gd_call_args *c, gd_tensor **tensors, bool apply)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    if (!gd__is_transform(c->link))
+        return gd_fail(ctx, GD_TYPE, "%s: is no transform of tensors", c->link->cls->name);
+    if (c->count < 1 || !tensors || !c->params)
+        return gd_fail(ctx, GD_ARGUMENT, "%s: there are no tensors to transform", c->link->cls->name);
+    for (int i = 0; i < c->count; i++)
+        if (!tensors[i] || !c->params[i])
+            return gd_error(ctx) ? gd_error(ctx)
+                                 : gd_fail(ctx, GD_ARGUMENT, "%s: tensor %d is NULL", c->link->cls->name, i);
+    gd_tensor **list = gd__tensors_share(ctx, tensors, c->count), **alias = gd__tensors_new(ctx, c->count);
+    gd_status status = list && alias ? GD_OK : GD_NOMEM;
+    if (!status) status = call_by_hand(c, list, apply);
+    for (int i = 0; i < c->count && !status && apply; i++)
+        if (!(alias[i] = list[i] == tensors[i] ? tensors[i] : gd__alias(list[i]))) status = gd_error(ctx);
+    if (!status && apply) memcpy(tensors, alias, (size_t)c->count * sizeof *tensors);
+    gd__tensors_free(ctx, list, c->count);
+    gd__free(ctx, alias, (size_t)c->count * sizeof *alias);
+    return status;
+}
+
+gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                               gd_tensor *const *grads, gd_tensor *loss, int count)
+{
+    if (!link) return GD_ARGUMENT;
+    return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, false);
+}
+
+gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                              gd_tensor *const *grads, gd_tensor *loss, int count)
+{
+    if (!link) return GD_ARGUMENT;
+    return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, true);
+}
+
+/* ---- states that the caller keeps ----
+ * Each is a tensor of no meaning but its address, under which the links keep what they would keep for a parameter. */
+
+struct gd_states {
+    gd_link *link;
+    gd_tensor **keys;
+    int count;
+};
+
+gd_states *gd_states_new(gd_link *link, int count)
+{
+    if (!link) return NULL;
+    gd_ctx *ctx = link->head.ctx;
+    gd_states *s = gd__calloc(ctx, sizeof *s);
+    gd_tensor **keys = s ? gd__tensors_new(ctx, count) : NULL;
+    gd_status status = keys ? GD_OK : GD_NOMEM;
+    gd_scope_begin(ctx);
+    for (int i = 0; i < count && !status; i++) {
+        keys[i] = gd_zeros(ctx, GD_U8, 1, (int64_t[]){0});
+        gd__own(keys[i]);
+        if (!keys[i]) status = gd_error(ctx);
+    }
+    gd_scope_end(ctx);
+    if (status) {
+        gd__tensors_free(ctx, keys, count);
+        gd__free(ctx, s, sizeof *s);
+        return NULL;
+    }
+    gd__retain(link);
+    *s = (gd_states){.link = link, .keys = keys, .count = count};
+    return s;
+}
+
+static void drop_entries(gd_link *link, const gd_states *s)
+{
+    for (int i = 0; i < s->count; i++) gd__entry_drop(link, s->keys[i]);
+    for (int i = 0; i < link->children; i++) drop_entries(link->child[i], s);
+}
+
+void gd_states_free(gd_states *s)
+{
+    if (!s) return;
+    gd_ctx *ctx = s->link->head.ctx;
+    drop_entries(s->link, s);
+    gd__release(s->link);
+    gd__tensors_free(ctx, s->keys, s->count);
+    gd__free(ctx, s, sizeof *s);
+}
+
+gd_tensor *gd_states_get(gd_states *s, int index, const char *name)
+{
+    if (!s) return NULL;
+    int slot = gd__slot_index(s->link->cls, name);
+    const gd_entry *e = slot < 0 || index < 0 || index >= s->count ? NULL
+                                                                   : gd__entry_find(s->link, s->keys[index]);
+    return e ? e->slot[slot] : NULL;
+}
+
+gd_status gd_states_update(gd_states *s, gd_tensor **tensors, gd_tensor *const *params,
+                           gd_tensor *const *grads, gd_tensor *loss)
+{
+    if (!s) return GD_ARGUMENT;
+    return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, false);
+}
+
+gd_status gd_states_apply(gd_states *s, gd_tensor **tensors, gd_tensor *const *params,
+                          gd_tensor *const *grads, gd_tensor *loss)
+{
+    if (!s) return GD_ARGUMENT;
+    return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, true);
+}

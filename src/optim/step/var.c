@@ -1,0 +1,743 @@
+/* The variable of a step: lazy loss, gradient and update. */
+#include "gradus/autograd.h"
+#include "optim/step/optimizer.h"
+#include "tensor/device.h"
+#include "tensor/elementwise.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* ---- lists of tensors ---- */
+
+gd_tensor **gd__tensors_new(gd_ctx *ctx, int count)
+{
+    return gd__calloc(ctx, (size_t)count * sizeof(gd_tensor *));
+}
+
+void gd__tensors_free(gd_ctx *ctx, gd_tensor **t, int count)
+{
+    if (!t) return;
+    for (int i = 0; i < count; i++) gd__release(t[i]);
+    gd__free(ctx, t, (size_t)count * sizeof *t);
+}
+
+gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
+{
+    gd_tensor **list = t ? gd__tensors_new(ctx, count) : NULL;
+    for (int i = 0; list && i < count; i++) {
+        gd__retain(t[i]);
+        list[i] = t[i];
+    }
+    return list;
+}
+
+gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count)
+{
+    gd_tensor **list = gd__tensors_new(ctx, count);
+    for (int i = 0; list && i < count; i++) {
+        list[i] = gd__copy_on(t[i], t[i]->storage->device);
+        if (list[i]) continue;
+        gd__tensors_free(ctx, list, count);
+        list = NULL;
+    }
+    return list;
+}
+
+gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count; i++) {
+        if (status)
+            gd__release(t[i]);
+        else
+            status = gd__scope_take(t[i]);
+    }
+    for (int i = 0; i < count && status; i++) t[i] = NULL;
+    return status ? gd_error(ctx) : GD_OK;
+}
+
+gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
+                         int count)
+{
+    for (int i = 0; i < count; i++) {
+        char got[256], want[256];
+        if (!t[i]) {
+            gd_status before = gd_error(ctx);
+            return before ? before : gd_fail(ctx, GD_ARGUMENT, "%s: tensor %d is NULL", what, i);
+        }
+        if (!gd__same_shape(t[i], params[i]))
+            return gd_fail(ctx, GD_SHAPE, "%s: tensor %d is %s, its parameter %s", what, i,
+                           gd__shape_text(t[i], got, sizeof got),
+                           gd__shape_text(params[i], want, sizeof want));
+        if (!gd_dtype_is_float(t[i]->dtype))
+            return gd_fail(ctx, GD_DTYPE, "%s: tensor %d is %s, not floating", what, i,
+                           gd_dtype_name(t[i]->dtype));
+        if (t[i]->storage->device != params[i]->storage->device)
+            return gd_fail(ctx, GD_DEVICE, "%s: tensor %d and its parameter are on different devices", what,
+                           i);
+    }
+    return GD_OK;
+}
+
+/* An owned tensor becomes one with the axes and labels of its parameter in their order. */
+static gd_status align_one(gd_ctx *ctx, const char *what, gd_tensor **t, const gd_tensor *param)
+{
+    gd_scope_begin(ctx);
+    gd_tensor *seen = gd__aligned_to(what, *t, param);
+    if (seen && seen != *t) {
+        gd__own(seen);
+        gd__release(*t);
+        *t = seen;
+    }
+    gd_scope_end(ctx);
+    return seen ? GD_OK : gd_error(ctx);
+}
+
+gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++)
+        if (t[i] && gd__may_differ(t[i], params[i])) status = align_one(ctx, what, &t[i], params[i]);
+    return status ? status : gd__check_like(ctx, what, t, params, count);
+}
+
+/* ---- life ---- */
+
+/* The pending links stay unwritten: they are most of the bytes. */
+#define GD_VAR_HEAD offsetof(gd_var, pending)
+
+void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count)
+{
+    memset(var, 0, GD_VAR_HEAD);
+    var->ctx = ctx;
+    var->optimizer = optimizer;
+    var->params = var->keys = params;
+    var->count = count;
+    var->update_is_grad = true;
+    var->terminate = -1;
+    var->step = optimizer ? optimizer->step : 0;
+}
+
+void gd__var_clear(gd_var *var)
+{
+    gd__release(var->loss);
+    gd__release(var->loss_approx);
+    gd__tensors_free(var->ctx, var->grad, var->count);
+    gd__tensors_free(var->ctx, var->update, var->count);
+    gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
+    var->loss = var->loss_approx = NULL;
+    var->grad = var->update = NULL;
+    var->last_lrs = NULL;
+}
+
+void gd_var_free(gd_var *var)
+{
+    if (!var) return;
+    gd__var_clear(var);
+    gd__free(var->ctx, var, sizeof *var);
+}
+
+gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
+{
+    if (!var) return NULL;
+    gd_ctx *ctx = var->ctx;
+    if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
+    gd_var *copy = gd__alloc(ctx, sizeof *copy);
+    if (!copy) return NULL;
+    memcpy(copy, var, GD_VAR_HEAD); /* nothing is pending */
+    copy->parent = parent;
+    copy->last_lrs = NULL;
+    copy->is_last = copy->nested_is_last = false;
+    gd__retain(copy->loss);
+    gd__retain(copy->loss_approx);
+    copy->grad = gd__tensors_share(ctx, var->grad, var->count);
+    copy->update = !var->update   ? NULL
+                   : clone_update ? gd__tensors_copy(ctx, var->update, var->count)
+                                  : gd__tensors_share(ctx, var->update, var->count);
+    if ((copy->grad || !var->grad) && (copy->update || !var->update)) return copy;
+    gd_var_free(copy);
+    return NULL;
+}
+
+void gd_var_take_from(gd_var *var, const gd_var *clone)
+{
+    if (!var || !clone) return;
+    if (!var->loss && clone->loss) {
+        gd__retain(clone->loss);
+        var->loss = clone->loss;
+    }
+    if (!var->loss_approx && clone->loss_approx) {
+        gd__retain(clone->loss_approx);
+        var->loss_approx = clone->loss_approx;
+    }
+    if (!var->grad && clone->grad && clone->count == var->count && clone->params == var->params)
+        var->grad = gd__tensors_share(var->ctx, clone->grad, var->count);
+    if (clone->terminate >= 0) var->terminate = clone->terminate;
+}
+
+void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
+{
+    if (!var || (!params && count > 0)) return;
+    gd__tensors_free(var->ctx, var->grad, var->count);
+    gd__tensors_free(var->ctx, var->update, var->count);
+    gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
+    var->grad = var->update = NULL;
+    var->last_lrs = NULL;
+    var->grad_history = false;
+    var->update_is_grad = true;
+    var->pendings = 0;
+    var->params = var->keys = params;
+    var->count = count;
+}
+
+/* ---- looking ---- */
+
+int gd_var_count(const gd_var *var) { return var ? var->count : 0; }
+gd_tensor *const *gd_var_params(const gd_var *var) { return var ? var->params : NULL; }
+gd_ctx *gd_var_ctx(const gd_var *var) { return var ? var->ctx : NULL; }
+gd_optimizer *gd_var_optimizer(const gd_var *var) { return var ? var->optimizer : NULL; }
+int64_t gd_var_step(const gd_var *var) { return var ? var->step : 0; }
+gd_var *gd_var_parent(const gd_var *var) { return var ? var->parent : NULL; }
+gd_module *gd_var_model(const gd_var *var)
+{
+    return var && var->optimizer ? gd_optimizer_model(var->optimizer) : NULL;
+}
+bool gd_var_has_loss(const gd_var *var) { return var && var->loss != NULL; }
+bool gd_var_has_grad(const gd_var *var) { return var && var->grad != NULL; }
+bool gd_var_has_update(const gd_var *var) { return var && (!var->update_is_grad || var->pendings); }
+bool gd_var_has_closure(const gd_var *var) { return var && var->closure != NULL; }
+gd_tensor *gd_var_loss_approx(const gd_var *var) { return var ? var->loss_approx : NULL; }
+bool gd_var_is_last(const gd_var *var) { return var && var->is_last; }
+bool gd_var_nested_is_last(const gd_var *var) { return var && var->nested_is_last; }
+const double *gd_var_last_lrs(const gd_var *var) { return var ? var->last_lrs : NULL; }
+void gd_var_stop(gd_var *var)
+{
+    if (var) var->stop = true;
+}
+void gd_var_skip_update(gd_var *var)
+{
+    if (var) var->skip = true;
+}
+void gd_var_hold(gd_var *var)
+{
+    if (var) var->stop = var->skip = var->held = true;
+}
+void gd_var_terminate(gd_var *var, bool yes)
+{
+    if (var) var->terminate = yes;
+}
+bool gd_var_stopped(const gd_var *var) { return var && var->stop; }
+void gd_var_note_failed_search(gd_var *var)
+{
+    if (var) var->share->search_failed = true;
+}
+void gd_var_note_skipped(gd_var *var)
+{
+    if (var) var->share->skipped = true;
+}
+
+static gd_status set_attr(gd_var *var, const char *name, double value, gd_tensor *tensor)
+{
+    if (!var || !name) return gd__null(gd_var_ctx(var), "var: the name of an attribute is NULL");
+    if (!var->optimizer)
+        return gd_fail(var->ctx, GD_STATE, "attribute '%.80s': there is no optimizer to keep it", name);
+    return gd__set_attr(var->optimizer, name, value, tensor);
+}
+
+gd_status gd_var_set_attr(gd_var *var, const char *name, double value)
+{
+    return set_attr(var, name, value, NULL);
+}
+
+gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value)
+{
+    return set_attr(var, name, NAN, value);
+}
+
+void gd__share_clear(gd_ctx *ctx, gd_step_share *share)
+{
+    gd__free(ctx, share->hook, (size_t)share->hooks * sizeof *share->hook);
+    for (int i = 0; i < share->stores; i++) gd__release(share->stored[i].tensor);
+    gd__free(ctx, share->stored, (size_t)share->stores * sizeof *share->stored);
+}
+
+static gd_attr *stored(const gd_var *var, const char *name)
+{
+    for (int i = 0; var && name && var->share && i < var->share->stores; i++)
+        if (!strcmp(var->share->stored[i].name, name)) return &var->share->stored[i];
+    return NULL;
+}
+
+static gd_status store(gd_var *var, const char *name, double value, gd_tensor *tensor)
+{
+    if (!var || !name) return gd__null(gd_var_ctx(var), "storage: its name is NULL");
+    gd_step_share *share = var->share;
+    gd_attr *a = stored(var, name);
+    if (!share) return gd_fail(var->ctx, GD_STATE, "storage '%.80s': there is no step to keep it", name);
+    if (!a) {
+        size_t n = (size_t)share->stores, size = sizeof *a;
+        const char *interned = gd__intern(var->ctx, name, strlen(name));
+        gd_attr *list = interned ? gd__realloc(var->ctx, share->stored, n * size, (n + 1) * size) : NULL;
+        if (!list) return GD_NOMEM;
+        share->stored = list;
+        a = &list[share->stores++];
+        *a = (gd_attr){.name = interned};
+    }
+    gd__retain(tensor);
+    gd__release(a->tensor);
+    a->tensor = tensor;
+    a->value = value;
+    return GD_OK;
+}
+
+gd_status gd_var_set_storage(gd_var *var, const char *name, double value)
+{
+    return store(var, name, value, NULL);
+}
+
+gd_status gd_var_set_storage_tensor(gd_var *var, const char *name, gd_tensor *value)
+{
+    return store(var, name, NAN, value);
+}
+
+gd_tensor *gd_var_storage_tensor(const gd_var *var, const char *name)
+{
+    const gd_attr *a = stored(var, name);
+    return a ? a->tensor : NULL;
+}
+
+double gd_var_storage(const gd_var *var, const char *name, double otherwise)
+{
+    if (!var) return NAN;
+    const gd_attr *a = stored(var, name);
+    if (a) return a->value;
+    const gd_step_extra *extra = var->share ? var->share->extra : NULL;
+    for (int i = 0; extra && i < extra->count; i++)
+        if (!strcmp(extra->names[i], name)) return extra->values[i];
+    return otherwise;
+}
+
+gd_status gd_var_zero_grad(gd_var *var, bool in_place)
+{
+    gd_status status = GD_OK;
+    if (!var) return GD_ARGUMENT;
+    for (int i = 0; i < var->count && !status; i++)
+        if (in_place)
+            status = gd_zero_grad_in_place(var->params[i]);
+        else
+            gd_zero_grad(var->params[i]);
+    return status;
+}
+
+gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user)
+{
+    if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function after the step is NULL");
+    gd_step_share *share = var->share;
+    size_t n = (size_t)share->hooks, size = sizeof *share->hook;
+    void *list = gd__realloc(var->ctx, share->hook, n * size, (n + 1) * size);
+    if (!list) return GD_NOMEM;
+    share->hook = list;
+    share->hook[n].fn = fn;
+    share->hook[n].user = user;
+    share->hooks++;
+    return GD_OK;
+}
+
+/* ---- loss and gradient ---- */
+
+static gd_status no_closure(gd_var *var, const char *what)
+{
+    return gd_fail(var->ctx, GD_STATE, "%s: the step was called without an objective", what);
+}
+
+/* What a chain could do better is told once an optimizer: it is so at every step. */
+typedef enum hint { HINT_PARENT = 1, HINT_GRADIENT = 2, HINT_HISTORY = 4 } hint;
+
+static bool hint_is_new(const gd_var *var, hint which)
+{
+    if (!var->optimizer) return true;
+    bool given = var->optimizer->hinted & which;
+    var->optimizer->hinted |= which;
+    return !given;
+}
+
+/* A projected or split parent learns what its child evaluated. */
+static gd_status tell_parent(gd_var *var, bool backward)
+{
+    gd_var *parent = var->parent;
+    if (!parent) return GD_OK;
+    if (!parent->loss) gd_var_set_loss(parent, var->loss);
+    if (!backward || parent->grad) return GD_OK;
+    if (parent->params == var->params) {
+        parent->grad = gd__tensors_share(var->ctx, var->grad, var->count);
+        return parent->grad ? GD_OK : GD_NOMEM;
+    }
+    if (hint_is_new(var, HINT_PARENT))
+        gd_warn(var->ctx, "the parent has no gradient after its child's was computed");
+    return GD_OK;
+}
+
+static gd_status evaluate_here(gd_var *var, int flags)
+{
+    if (!var->closure) return no_closure(var, "loss");
+    gd_tensor *loss = NULL, **grads = NULL;
+    if (flags & GD_EVAL_BACKWARD && !(grads = gd__tensors_new(var->ctx, var->count))) return GD_NOMEM;
+    gd_status status = gd__closure_eval(var->closure, var, flags, &loss, grads);
+    if (status) {
+        gd__tensors_free(var->ctx, grads, var->count);
+        return status;
+    }
+    gd_var_set_loss(var, loss);
+    gd_var_set_loss_approx(var, loss);
+    gd__release(loss);
+    if (grads) {
+        gd__tensors_free(var->ctx, var->grad, var->count);
+        var->grad = grads;
+        var->grad_history = flags & GD_EVAL_GRAPH;
+    }
+    return tell_parent(var, grads != NULL);
+}
+
+static void warn_again(gd_var *var, hint which, const char *how)
+{
+    if (var->closure && hint_is_new(var, which))
+        gd_warn(var->ctx, "the objective was evaluated %s; once would have served", how);
+}
+
+gd_tensor *gd_var_loss(gd_var *var, bool backward)
+{
+    if (!var) return NULL;
+    gd_status status = GD_OK;
+    if (!var->loss) status = evaluate_here(var, backward ? GD_EVAL_BACKWARD : 0);
+    if (!status && backward && !var->grad) {
+        warn_again(var, HINT_GRADIENT, "without and then with its gradient");
+        status = evaluate_here(var, GD_EVAL_BACKWARD);
+    }
+    return status ? NULL : var->loss;
+}
+
+double gd_var_loss_value(gd_var *var, bool backward)
+{
+    if (!var) return NAN;
+    gd_tensor *loss = gd_var_loss(var, backward);
+    return loss ? gd_item(loss) : NAN;
+}
+
+gd_status gd__var_need_grad(gd_var *var, bool history)
+{
+    if (var->grad && (!history || var->grad_history)) return GD_OK;
+    if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
+    if (var->loss || var->grad)
+        warn_again(var, HINT_HISTORY, "without and then with the history of its gradient");
+    return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
+}
+
+gd_tensor *const *gd_var_grad(gd_var *var)
+{
+    return var && !gd__var_need_grad(var, false) ? var->grad : NULL;
+}
+
+gd_tensor *const *gd_var_grad_graph(gd_var *var)
+{
+    return var && !gd__var_need_grad(var, true) ? var->grad : NULL;
+}
+
+/* ---- update ---- */
+
+/* Kernels stream contiguous memory: a list of owned copies if one of t is not; else *copies is NULL. */
+static gd_status make_contiguous(gd_var *var, gd_tensor **t, gd_tensor ***copies)
+{
+    gd_ctx *ctx = var->ctx;
+    *copies = NULL;
+    int i = 0;
+    while (i < var->count && gd__contiguous(t[i])) i++;
+    if (i == var->count) return GD_OK;
+    gd_tensor **list = gd__tensors_share(ctx, t, var->count);
+    if (!list) return GD_NOMEM;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    for (; i < var->count; i++) {
+        if (gd__contiguous(list[i])) continue;
+        gd__release(list[i]);
+        list[i] = gd_copy(t[i]);
+        if (!list[i]) break;
+        gd__own(list[i]);
+    }
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    if (i == var->count) {
+        *copies = list;
+        return GD_OK;
+    }
+    gd__tensors_free(ctx, list, var->count);
+    return gd_error(ctx);
+}
+
+/* New, uninitialised tensors like the parameters. */
+static gd_tensor **outputs_like(gd_var *var)
+{
+    gd_tensor **list = gd__tensors_new(var->ctx, var->count);
+    gd_scope_begin(var->ctx);
+    for (int i = 0; list && i < var->count; i++) {
+        list[i] = gd__new_like(var->params[i], var->params[i]->dtype);
+        if (list[i])
+            gd__own(list[i]);
+        else {
+            gd__tensors_free(var->ctx, list, var->count);
+            list = NULL;
+        }
+    }
+    gd_scope_end(var->ctx);
+    return list;
+}
+
+static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output)
+{
+    bool uses_grad = needs.grad;
+    gd_status status = GD_OK;
+    if (var->update_is_grad || uses_grad) status = gd__var_need_grad(var, false);
+    if (status) return status;
+    double loss = NAN;
+    if (needs.loss) {
+        loss = gd_var_loss_value(var, false);
+        if (gd_error(var->ctx)) return gd_error(var->ctx);
+    }
+    gd_tensor **input = var->update_is_grad ? var->grad : var->update, **flat = NULL, **flat_grad = NULL;
+    status = make_contiguous(var, input, &flat);
+    if (!status && uses_grad && input != var->grad) status = make_contiguous(var, var->grad, &flat_grad);
+    if (flat) input = flat;
+    gd_tensor **grad = flat_grad ? flat_grad : var->update_is_grad ? input : var->grad;
+    gd_run_args args = {.ctx = var->ctx,
+                        .optimizer = var->optimizer,
+                        .pending = var->pending,
+                        .pendings = var->pendings,
+                        .params = var->params,
+                        .keys = var->keys,
+                        .input = input,
+                        .grad = uses_grad ? grad : NULL,
+                        .output = output,
+                        .count = var->count,
+                        .sink = sink,
+                        .input_is_grad = var->update_is_grad,
+                        .loss = loss,
+                        .not_finite = var->share ? &var->share->not_finite : NULL};
+    if (!status) status = gd__run_rules(&args, NULL);
+    gd__tensors_free(var->ctx, flat, var->count);
+    gd__tensors_free(var->ctx, flat_grad, var->count);
+    return status;
+}
+
+static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
+{
+    gd_needs needs = gd__rules_need(var->pending, var->pendings);
+    gd_status status;
+    do status = run_with(var, needs, sink, output);
+    while (status && gd__rules_need_more(var->ctx, var->pending, var->pendings, &needs));
+    return status;
+}
+
+/* Takes chains among what waits apart; false if there are none or too many links. */
+static bool take_apart(gd_var *var)
+{
+    gd_pending flat[GD_MAX_PENDING];
+    int n = 0;
+    bool any = false;
+    for (int i = 0; i < var->pendings; i++) {
+        gd_pending p = var->pending[i];
+        bool chain = gd__is_chain(p.link);
+        any = any || chain;
+        for (int k = 0; k < (chain ? p.link->children : 1); k++) {
+            if (n == GD_MAX_PENDING) return false;
+            flat[n++] = (gd_pending){.link = chain ? p.link->child[k] : p.link, .mode = p.mode};
+        }
+    }
+    memcpy(var->pending, flat, (size_t)n * sizeof *flat);
+    var->pendings = n;
+    return any;
+}
+
+/* A program of all that waits is too large: one of the first half, then one of the second. */
+static gd_status flush_halves(gd_var *var, gd_sink sink)
+{
+    gd_pending rest[GD_MAX_PENDING];
+    if (var->pendings == 1 && !take_apart(var)) return gd_error(var->ctx);
+    gd_clear_error(var->ctx);
+    int half = var->pendings / 2, left = var->pendings - half;
+    if (var->optimizer && var->optimizer->most_pending > half)
+        var->optimizer->most_pending = half > 1 ? half : 1;
+    memcpy(rest, var->pending + half, (size_t)left * sizeof *rest);
+    var->pendings = half;
+    gd_status status = half ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
+    memcpy(var->pending, rest, (size_t)left * sizeof *rest);
+    var->pendings = left;
+    return status ? status : gd__var_flush(var, sink);
+}
+
+gd_status gd__var_flush(gd_var *var, gd_sink sink)
+{
+    if (sink != GD_SINK_PARAMS && !var->pendings) return GD_OK;
+    gd_tensor **output = sink == GD_SINK_UPDATE ? outputs_like(var) : NULL;
+    if (sink == GD_SINK_UPDATE && !output) return GD_NOMEM;
+    gd_status status = run_pending(var, sink, output);
+    if (status || sink != GD_SINK_UPDATE) {
+        gd__tensors_free(var->ctx, output, var->count);
+        if (status == GD_OVERFLOW && var->pendings) return flush_halves(var, sink);
+        if (!status) var->pendings = 0;
+        return status;
+    }
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = output;
+    var->update_is_grad = false;
+    var->pendings = 0;
+    return GD_OK;
+}
+
+gd_status gd_var_flush(gd_var *var) { return var ? gd__var_flush(var, GD_SINK_UPDATE) : GD_ARGUMENT; }
+
+gd_status gd_var_finish(gd_var *var)
+{
+    if (!var) return GD_ARGUMENT;
+    return gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+}
+
+gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
+{
+    if (var->pendings >= (var->optimizer ? var->optimizer->most_pending : GD_MAX_PENDING)) {
+        gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+        if (status) return status;
+    }
+    var->pending[var->pendings++] = (gd_pending){.link = link, .mode = mode};
+    return var->optimizer && var->optimizer->no_fusion ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
+}
+
+gd_tensor *const *gd_var_read_update(gd_var *var)
+{
+    if (!var) return NULL;
+    if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
+    if (!var->update_is_grad) return var->update;
+    /* who only reads needs no copy: the gradient itself serves as the first update */
+    if (gd__var_need_grad(var, false)) return NULL;
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = gd__tensors_share(var->ctx, var->grad, var->count);
+    if (var->update) var->update_is_grad = false;
+    return var->update;
+}
+
+/* Nobody else sees what is written into it: neither the tensor nor its memory has another holder. */
+static bool held_once(const gd_tensor *t) { return t->head.refs == 1 && t->storage->refs == 1; }
+
+/* Copies take the place of tensors that the gradient, a clone, a link's state or the caller of gd_var_set_update holds
+ * too.  When one fails, those that are there already serve as well as what they are copies of. */
+gd_tensor *const *gd_var_update(gd_var *var)
+{
+    if (!gd_var_read_update(var)) return NULL;
+    for (int i = 0; i < var->count; i++) {
+        gd_tensor *t = var->update[i];
+        if (held_once(t)) continue;
+        gd_tensor *own = gd__copy_on(t, t->storage->device);
+        if (!own) return NULL;
+        gd__release(t);
+        var->update[i] = own;
+    }
+    return var->update;
+}
+
+/* ---- setters ---- */
+
+/* Owned references of all, in the order of the parameters' axes; NULL for NULL. */
+static gd_status fitting_list(gd_var *var, const char *what, gd_tensor *const *t, gd_tensor ***list)
+{
+    *list = gd__tensors_share(var->ctx, t, var->count);
+    if (!*list) return t ? GD_NOMEM : GD_OK;
+    return gd__fit_like(var->ctx, what, *list, var->params, var->count);
+}
+
+gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
+{
+    if (!var) return GD_ARGUMENT;
+    gd_tensor **list;
+    gd_status status = fitting_list(var, "update", update, &list);
+    /* rules that wait still have state to change */
+    if (!status) status = gd__var_flush(var, GD_SINK_NOTHING);
+    if (status) {
+        gd__tensors_free(var->ctx, list, var->count);
+        return status;
+    }
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = list;
+    var->update_is_grad = !list;
+    return GD_OK;
+}
+
+gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
+{
+    if (!var) return GD_ARGUMENT;
+    gd_tensor **list;
+    gd_status status = fitting_list(var, "gradient", grad, &list);
+    /* what waits was meant for the old gradient */
+    if (!status && var->pendings) status = gd__var_flush(var, GD_SINK_UPDATE);
+    if (status) {
+        gd__tensors_free(var->ctx, list, var->count);
+        return status;
+    }
+    gd__tensors_free(var->ctx, var->grad, var->count);
+    var->grad = list;
+    var->grad_history = false;
+    return GD_OK;
+}
+
+void gd_var_set_loss(gd_var *var, gd_tensor *loss)
+{
+    if (!var) return;
+    gd__retain(loss);
+    gd__release(var->loss);
+    var->loss = loss;
+}
+
+void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss)
+{
+    if (!var) return;
+    gd__retain(loss);
+    gd__release(var->loss_approx);
+    var->loss_approx = loss;
+}
+
+/* ---- moving the parameters ---- */
+
+/* Rules that wait were meant for the parameters as they are: they run before a link moves them, or saves them to move
+ * them. */
+gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
+{
+    if (!var || !direction) return gd__null(gd_var_ctx(var), "var: the direction is NULL");
+    gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+    var->grad_history = false; /* autograd does not differentiate through what was changed in place */
+    for (int i = 0; i < var->count && !status; i++) status = gd_add_into(var->params[i], direction[i], alpha);
+    return status;
+}
+
+gd_status gd__var_save_params(gd_var *var, gd_tensor **copies)
+{
+    if (!var || !copies) return gd__null(gd_var_ctx(var), "var: the place for the parameters is NULL");
+    gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+    gd_tensor **list = status ? NULL : gd__tensors_copy(var->ctx, var->params, var->count);
+    if (!list) return gd_error(var->ctx);
+    memcpy(copies, list, (size_t)var->count * sizeof *list);
+    gd__free(var->ctx, list, (size_t)var->count * sizeof *list);
+    return GD_OK;
+}
+
+gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
+{
+    gd_status status = gd__var_save_params(var, copies);
+    return status ? status : gd__give_out(var->ctx, copies, var->count);
+}
+
+gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies)
+{
+    if (!var || !copies) return gd__null(gd_var_ctx(var), "var: the copies of the parameters are NULL");
+    gd_status status = GD_OK;
+    var->grad_history = false;
+    for (int i = 0; i < var->count && !status; i++) status = gd_assign(var->params[i], copies[i]);
+    return status;
+}

@@ -1,0 +1,107 @@
+/* The inside of step variables and closures: lazy loss, gradient and update, and the objective as links see and change it.
+ *
+ * Belongs here: one step.  Does not: what lasts from step to step (link/owner.h, plan/plan.h). */
+#ifndef GD_OPTIM_STEP_VAR_H
+#define GD_OPTIM_STEP_VAR_H
+
+#include "optim/plan/run.h"
+
+/* ---- closures: the objective, possibly seen through links ---- */
+
+enum { GD_EVAL_BACKWARD = 1, GD_EVAL_HISTORY = 2, GD_EVAL_GRAPH = 4 };
+
+struct gd_closure {
+    /* *loss and grads[0..count) are owned references; grads is NULL without BACKWARD. */
+    gd_status (*eval)(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
+    gd_closure *below; /* NULL for the objective itself */
+    const gd_objective *objective;
+    gd_reformulate_fn reformulate;
+    gd_wrap_fn wrap;
+    bool scoped; /* wrap makes new tensors, as users' functions do; else owned ones */
+    void *user;
+    gd_link *link;         /* target = "closure" */
+    gd_closure *next_made; /* all closures of a step, freed at its end */
+};
+
+/* ---- the variable of a step ---- */
+
+/* Things a var and its clones share. */
+typedef struct gd_step_share {
+    struct {
+        gd_hook_fn fn;
+        void *user;
+    } * hook;
+    int hooks;
+    const gd_step_extra *extra;
+    struct gd_attr *stored; /* what links put into the storage */
+    int stores;
+    bool search_failed, skipped, not_finite;
+    bool flat;    /* a search began where the gradient is 0 */
+    bool endless; /* the longest step that a search would take was still downhill */
+} gd_step_share;
+
+void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */
+
+struct gd_var {
+    gd_ctx *ctx;
+    gd_optimizer *optimizer;
+    gd_var *parent;
+    int count;
+    gd_tensor *const *params; /* borrowed */
+    gd_tensor *const *keys;   /* whose state links use: the parameters, unless states are given explicitly */
+    gd_closure *closure;
+    gd_tensor *loss, *loss_approx; /* owned */
+    gd_tensor **grad;              /* owned array of owned tensors, or NULL */
+    gd_tensor **update;            /* the same; NULL: the gradient */
+    gd_step_share *share;
+    gd_link *curved; /* the last link that ran and has a Hessian; borrowed */
+    int64_t step;
+    double *last_lrs;
+    bool grad_history;
+    bool update_is_grad; /* no update yet */
+    bool is_last, nested_is_last, stop, skip, held;
+    int8_t terminate; /* -1: nobody said */
+    int pendings;
+    gd_pending pending[GD_MAX_PENDING]; /* last: only the used part is ever written */
+};
+
+gd_status gd__var_flush(gd_var *var, gd_sink sink);
+/* Appends a fusable link. */
+gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode);
+/* Loss and gradient if not there yet; flags as closures take. */
+gd_status gd__var_need_grad(gd_var *var, bool history);
+gd_tensor **gd__tensors_new(gd_ctx *ctx, int count); /* zeroed array */
+void gd__tensors_free(gd_ctx *ctx, gd_tensor **t,
+                      int count); /* releases entries and the array; NULL is fine */
+/* Owned tensors become new ones: the innermost scope's, or the caller's.  All of them or, when there is no memory, none. */
+gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count);
+void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count);
+void gd__var_clear(gd_var *var);
+
+/* Owned references of all in a new list; NULL for NULL, or with NOMEM recorded. */
+gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* Owned copies of all in a new list, without history; NULL with the error recorded. */
+gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* Brings the entries of an owned list into the order of their parameters' names and labels, then checks them as below. */
+gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count);
+/* SHAPE unless every tensor is shaped like its parameter and on its device. */
+gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
+                         int count);
+
+/* On failure everything is released and NULL. */
+/* True when the objective itself has products with its Hessian, and no link has changed it. */
+bool gd__var_gives_products(const gd_var *var);
+gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
+gd_closure *gd__closure_push(gd_var *var);
+/* Like the public functions of these names, but what they make, or fn makes, is owned by the caller whatever the scope. */
+gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
+gd_status gd__var_save_params(gd_var *var, gd_tensor **copies);
+/* Entries of tensors are owned: each is released and a new one put in its place. */
+gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
+                             gd_tensor *const *grads, gd_var *var, int count);
+gd_status gd__objective_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss,
+                             gd_tensor **grads);
+
+#endif

@@ -1,0 +1,117 @@
+/* Lists of tensors seen as one long vector: what line searches and quasi-Newton links compute with.
+ *
+ *   tensors   [  a  ][ b ][      c      ]       a list, in the order of the parameters
+ *   vector    [--------------------------]      the same numbers in one tensor: a row of a history, a column of a matrix
+ *   spans     [---][-][--][----][----][--]      pieces that lie in one tensor and in one task
+ *
+ * Where all tensors are contiguous f32 or f64 on the CPU the work is plain loops over spans, on all threads, with the
+ * same bits on any number of them; elsewhere it is operators. */
+#ifndef GD_OPTIM_VECTOR_LAYOUT_H
+#define GD_OPTIM_VECTOR_LAYOUT_H
+
+#include "gradus/link.h"
+#include "tensor/tensor.h"
+
+#define GD_PIECE_BYTES 16384 /* of a vector: some of them stay in cache while a history is read */
+
+typedef struct gd_vector_loops {
+    double (*dot)(const void *x, const void *y, int64_t n);
+    double (*sum)(const void *x, const void *y, int64_t n);     /* of magnitudes; y is not used */
+    double (*largest)(const void *x, const void *y, int64_t n); /* magnitude; NaN wins; y is not used */
+    /* of every row with x and with y */
+    void (*dots)(const void *const *rows, int count, const void *x, const void *y, int64_t n, double *out);
+    void (*move)(void *o, const void *x, const void *u, double a, int64_t n); /* o = x - a u */
+    void (*scale)(void *o, const void *x, double a, int64_t n);
+    /* s = p - before_p, y = g - before_g, then before = now; most: the largest magnitudes of s and y; far: NULL, or where s
+     * and y go too, not through the caches: addresses that are a multiple of 64 */
+    void (*pair)(void *s, void *y, void *before_p, void *before_g, const void *p, const void *g, int64_t n,
+                 double most[2], void *const *far);
+    /* o = c x + sum of coef row; past: o does not go into the caches */
+    void (*combine)(void *o, const void *x, double c, const void *const *rows, const double *coef, int count,
+                    int64_t n, bool past);
+    void (*rank_two)(void *row, double s_row, double z_row, const void *s, const void *z, const double c[3],
+                     int64_t n);
+} gd_vector_loops;
+
+/* For f32 and f64, one table an instruction set. */
+extern const gd_vector_loops gd__vector_loops_base[2];
+#ifdef GD_HAVE_AVX2
+extern const gd_vector_loops gd__vector_loops_avx2[2];
+#endif
+#ifdef GD_HAVE_AVX512
+extern const gd_vector_loops gd__vector_loops_avx512[2];
+#endif
+
+/* A piece of the vector. */
+typedef struct gd_span {
+    int tensor;
+    int64_t begin; /* in the tensor */
+    int64_t at;    /* in the vector */
+    int64_t size;
+} gd_span;
+
+/* How a list of tensors lies in the vector.  plain: all of them contiguous, of one dtype f32 or f64, on the CPU. */
+typedef struct gd_layout {
+    gd_ctx *ctx;
+    gd_tensor *const *like;
+    int count;
+    int64_t total;
+    bool plain;
+    gd_dtype dtype; /* of the vector: the widest of the list */
+    gd_device *device;
+    size_t item;
+    const gd_vector_loops *loops; /* for vectors of the layout; NULL: not on the CPU */
+    gd_span *span;
+    int spans;
+    gd_span first[4]; /* span points here when there are few */
+} gd_layout;
+
+/* Bytes of an element of the vector of a list, and how many there are. */
+int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total);
+GD_NODISCARD gd_status gd__layout_init(gd_layout *layout, gd_ctx *ctx, gd_tensor *const *like, int count);
+void gd__layout_free(gd_layout *layout);
+/* True when the list can be used with the plain loops of this layout. */
+bool gd__plain(const gd_layout *layout, gd_tensor *const *list);
+/* Runs fn for every span, on all threads when the vector is long. */
+void gd__each_span(const gd_layout *layout, void (*fn)(void *arg, const gd_span *span, int64_t index),
+                   void *arg);
+
+/* The elements of a span in a list, and in a vector. */
+static inline void *gd__in_list(const gd_layout *l, gd_tensor *const *list, const gd_span *s)
+{
+    return list[s->tensor]->data + (size_t)s->begin * l->item;
+}
+static inline void *gd__in_vector(const gd_layout *l, void *vector, const gd_span *s)
+{
+    return (char *)vector + (size_t)s->at * l->item;
+}
+
+/* ---- lists ---- */
+
+GD_NODISCARD gd_status gd__list_dot(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y,
+                                    double *out);
+GD_NODISCARD gd_status gd__list_sum(const gd_layout *l, gd_tensor *const *x, double *out); /* of magnitudes */
+GD_NODISCARD gd_status gd__list_largest(const gd_layout *l, gd_tensor *const *x, double *out); /* magnitude */
+/* o = x - a u, into tensors that are there. */
+GD_NODISCARD gd_status gd__list_move(const gd_layout *l, gd_tensor *const *o, gd_tensor *const *x,
+                                     gd_tensor *const *u, double a);
+/* out[i] = a x[i]: new tensors of the current scope. */
+GD_NODISCARD gd_status gd__list_scaled(const gd_layout *l, gd_tensor *const *x, double a, gd_tensor **out);
+/* out[i] = c x[i] + d y[i]: new tensors of the current scope. */
+GD_NODISCARD gd_status gd__list_combined(const gd_layout *l, gd_tensor *const *x, double c,
+                                         gd_tensor *const *y, double d, gd_tensor **out);
+/* Copies, owned by the caller, and back.  Unlike gd_var_save_params these may be used inside a closure. */
+GD_NODISCARD gd_status gd__list_copied(const gd_layout *l, gd_tensor *const *x, gd_tensor **out);
+GD_NODISCARD gd_status gd__list_assign(const gd_layout *l, gd_tensor *const *to, gd_tensor *const *from);
+/* New tensors like the list's: not set, or zeros. */
+GD_NODISCARD gd_status gd__list_new(const gd_layout *l, gd_tensor **out, bool zeros);
+
+/* ---- between lists and vectors ---- */
+
+/* Copies the list into a vector [total] of the layout's dtype and device (written in place), and back. */
+GD_NODISCARD gd_status gd__list_to_vector(const gd_layout *l, gd_tensor *const *x, gd_tensor *vector);
+GD_NODISCARD gd_status gd__vector_to_list(const gd_layout *l, gd_tensor *vector, gd_tensor *const *x);
+/* A new tensor of these sizes, zeros, with the layout's dtype and device; owned by the caller. */
+gd_tensor *gd__layout_tensor(const gd_layout *l, int ndim, const int64_t *size);
+
+#endif

@@ -1,0 +1,507 @@
+/* Kernels for passes: built in, or compiled by the system's C compiler and loaded.
+ *
+ *   gd__kernel_for --> built in? --> compiled before, in this context? --> on disk? --> compile, load, keep
+ *
+ * Nothing here is needed for a result: whatever goes wrong leaves a note for gd__kernel_trouble, and the pass is
+ * interpreted.  Every kernel must agree with the interpreter on a sample before it is used, so that neither a hash that
+ * meets another nor a compiler that takes liberties with numbers can change a result. */
+#include "base/vmath.h"
+#include "base/number.h"
+#include "tensor/item.h"
+#include "program/element.h"
+#include "base/kernel_cache.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+#define PATIENCE 20 /* seconds for one compilation */
+
+extern char **environ;
+
+typedef struct kernel {
+    uint64_t hash;
+    char *source;
+    void *handle;
+    gd_kernel_fn fn;
+} kernel;
+
+/* What a context knows of its compiler and its kernels. */
+typedef struct kernels {
+    kernel *item;
+    size_t count, capacity;
+    bool looked;             /* for the compiler */
+    bool broken;             /* do not try again */
+    char compiler[PATH_MAX]; /* file to run */
+    gd_digest identity;      /* of compiler, flags and CPU */
+    char trouble[512];
+} kernels;
+
+static const char kernels_key;
+
+static void *kernels_make(gd_ctx *ctx) { return gd__calloc(ctx, sizeof(kernels)); }
+
+static void kernels_destroy(gd_ctx *ctx, void *data)
+{
+    kernels *all = data;
+    for (size_t i = 0; i < all->count; i++) {
+        gd__strfree(ctx, all->item[i].source);
+        dlclose(all->item[i].handle);
+    }
+    gd__free(ctx, all->item, all->capacity * sizeof *all->item);
+    gd__free(ctx, all, sizeof *all);
+}
+
+GD_PRINTF(2, 3) static bool note(kernels *all, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    gd__vformat(all->trouble, sizeof all->trouble, format, args);
+    va_end(args);
+    return false;
+}
+
+const char *gd__kernel_trouble(gd_ctx *ctx)
+{
+    const kernels *all = gd__extension_find(ctx, &kernels_key);
+    return all ? all->trouble : "";
+}
+
+/* ---- agreeing with the interpreter ---- */
+
+#define SAMPLE 53 /* three times sixteen lanes and a rest */
+
+typedef struct sample {
+    _Alignas(64) char data[GD_MAX_ARRAYS][SAMPLE * sizeof(double)];
+    char *array[GD_MAX_ARRAYS];
+    double out[GD_MAX_REDUCTIONS];
+} sample;
+
+/* Numbers between -2 and 2, and some that are special. */
+static double sample_value(uint64_t *state)
+{
+    static const double special[] = {0, -0.0, 1, 1e30, -1e-30, 1e-40, INFINITY, NAN};
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    uint64_t bits = *state >> 33;
+    return bits % 16 ? (double)bits / 536870912.0 - 2 : special[bits / 16 % 8];
+}
+
+static void fill_sample(const gd_program *p, sample *s)
+{
+    uint64_t state = 1;
+    for (int k = 0; k < p->arrays; k++) {
+        s->array[k] = s->data[k];
+        for (int i = 0; i < SAMPLE; i++)
+            gd__set_float_item(s->data[k], p->array[k].dtype, i, sample_value(&state));
+    }
+    memset(s->out, 0, sizeof s->out);
+}
+
+/* The same number; one NaN is as good as another. */
+static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
+
+static bool agrees(const gd_program *p, const gd_pass *pass, gd_kernel_fn fn)
+{
+    sample ours, theirs;
+    double scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS];
+    uint64_t state = 2;
+    for (int k = 0; k < pass->used_count; k++) scalar[k] = sample_value(&state);
+    fill_sample(p, &ours);
+    fill_sample(p, &theirs);
+    gd__interpret(p, pass, SAMPLE, ours.array, scalar, ours.out);
+    fn(SAMPLE, theirs.array, scalar, theirs.out);
+    for (int r = 0; r < pass->reductions; r++)
+        if (!same_number(ours.out[r], theirs.out[r])) return false;
+    for (int k = 0; k < p->arrays; k++)
+        for (int i = 0; i < SAMPLE; i++)
+            if (!same_number(gd__float_item(ours.data[k], p->array[k].dtype, i),
+                             gd__float_item(theirs.data[k], p->array[k].dtype, i)))
+                return false;
+    return true;
+}
+
+/* ---- built in ---- */
+
+static const gd_builtin_table *builtins_for(const gd_ctx *ctx)
+{
+    if (ctx->isa && !strcmp(ctx->isa, "none")) return NULL;
+    switch (gd__isa(ctx)) {
+#ifdef GD_HAVE_AVX512
+    case GD_ISA_AVX512: return &gd__builtin_avx512;
+#endif
+#ifdef GD_HAVE_AVX2
+    case GD_ISA_AVX2: return &gd__builtin_avx2;
+#endif
+    default: return &gd__builtin_base;
+    }
+}
+
+static gd_kernel_fn find_builtin(const gd_ctx *ctx, uint64_t hash)
+{
+    const gd_builtin_table *table = builtins_for(ctx);
+    size_t low = 0, high = table ? table->count : 0;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (table->item[middle].hash == hash) return table->item[middle].fn;
+        if (table->item[middle].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+/* ---- the compiler ---- */
+
+static const char *const flags[] = {
+    "-O3",
+    "-march=native",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fPIC",
+    "-shared",
+    "-w",
+    "-pipe",
+    "-nostdlib",
+    "-std=gnu11",
+#ifdef __x86_64__
+    "-mprefer-vector-width=512", /* as built-in programs */
+#endif
+};
+#define FLAGS (sizeof flags / sizeof *flags)
+
+/* What -march=native looks at. */
+static void add_cpu(gd_digest *d)
+{
+    struct utsname system;
+    if (uname(&system) == 0) gd__digest_text(d, system.machine);
+    unsigned long capabilities[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+    gd__digest_add(d, capabilities, sizeof capabilities);
+#if defined(__x86_64__) || defined(__i386__)
+    static const unsigned leaf[] = {0, 1, 7, 0xD, 0x80000001, 0x80000002, 0x80000003, 0x80000004};
+    for (size_t i = 0; i < sizeof leaf / sizeof *leaf; i++) {
+        unsigned r[4] = {0};
+        __get_cpuid_count(leaf[i], leaf[i] == 0xD, &r[0], &r[1], &r[2], &r[3]);
+        if (leaf[i] == 1) r[1] = 0; /* holds the number of the core */
+        gd__digest_add(d, r, sizeof r);
+    }
+    gd__digest_add(d, &(int){__builtin_cpu_supports("avx512f")},
+                   sizeof(int)); /* also needs the system's support */
+#endif
+}
+
+static bool is_program(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, X_OK) == 0;
+}
+
+/* Finds a program as the shell would, but only in folders named in full. */
+static bool find_program(const char *name, char path[PATH_MAX])
+{
+    if (strchr(name, '/')) {
+        snprintf(path, PATH_MAX, "%s", name);
+        return is_program(path);
+    }
+    const char *at = getenv("PATH");
+    if (!at) at = "/usr/local/bin:/usr/bin:/bin";
+    while (*at) {
+        size_t length = strcspn(at, ":");
+        int n = snprintf(path, PATH_MAX, "%.*s/%s", (int)length, at, name);
+        if (*at == '/' && n < PATH_MAX && is_program(path)) return true;
+        at += length + (at[length] == ':');
+    }
+    return false;
+}
+
+/* Once a context: the compiler's file, and what its output depends on. */
+static bool find_compiler(const gd_ctx *ctx, kernels *all)
+{
+    struct stat s;
+    char real[PATH_MAX];
+    if (all->looked) return !all->broken;
+    all->looked = all->broken = true;
+    if (getauxval(AT_SECURE)) return note(all, "not compiling in a program with raised privileges");
+    if (!find_program(ctx->compiler, all->compiler))
+        return note(all, "compiler '%s' not found", ctx->compiler);
+    if (!realpath(all->compiler, real) || stat(real, &s))
+        return note(all, "compiler '%s' not readable", ctx->compiler);
+    gd__digest_text(&all->identity, real);
+    int64_t facts[] = {(int64_t)s.st_dev, (int64_t)s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+    gd__digest_add(&all->identity, facts, sizeof facts);
+    for (size_t i = 0; i < FLAGS; i++) gd__digest_text(&all->identity, flags[i]);
+    add_cpu(&all->identity);
+    all->broken = false;
+    return true;
+}
+
+/* Starts a program in a process group of its own, with nothing to read and nowhere to write. */
+static int start(const char *path, char *const *arguments, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, standard;
+    if (posix_spawn_file_actions_init(&files)) return ENOMEM;
+    if (posix_spawnattr_init(&attributes)) {
+        posix_spawn_file_actions_destroy(&files);
+        return ENOMEM;
+    }
+    sigemptyset(&none);
+    sigemptyset(&standard);
+    sigaddset(&standard, SIGCHLD);
+    sigaddset(&standard, SIGPIPE);
+    int error = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (!error) error = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    if (!error) error = posix_spawn_file_actions_adddup2(&files, 1, 2);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &standard);
+    if (!error) error = posix_spawn(pid, path, &files, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+/* Waits for the process; NULL when it did its work, else what happened.  Where the program reaps or ignores children
+ * behind our back there is no status: the output then shows. */
+static const char *wait_for(pid_t pid)
+{
+    struct timespec from, now, pause = {.tv_nsec = 500000};
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (;;) {
+        int status;
+        pid_t done = waitpid(pid, &status, WNOHANG);
+        if (done == pid) return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "failed";
+        if (done < 0 && errno != EINTR) return NULL;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec - from.tv_sec > PATIENCE) break;
+        nanosleep(&pause, NULL);
+    }
+    kill(-pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    return "took too long";
+}
+
+static bool run_compiler(kernels *all, char *source, char *object)
+{
+    char *arguments[FLAGS + 8] = {all->compiler};
+    size_t n = 1;
+    for (size_t i = 0; i < FLAGS; i++) arguments[n++] = (char *)(uintptr_t)flags[i];
+    arguments[n++] = (char[]){"-o"};
+    arguments[n++] = object;
+    arguments[n++] = source;
+    arguments[n++] = (char[]){"-lm"};
+    arguments[n++] = (char[]){"-lc"};
+    pid_t pid;
+    int error = start(all->compiler, arguments, &pid);
+    const char *wrong = error ? strerror(error) : wait_for(pid);
+    return wrong ? note(all, "compiler '%s': %s", all->compiler, wrong) : true;
+}
+
+/* ---- making and loading ---- */
+
+/* A kernel to be made. */
+typedef struct order {
+    gd_ctx *ctx;
+    kernels *all;
+    const gd_program *p;
+    const gd_pass *pass;
+    const char *source; /* prelude included */
+    gd_digest key;      /* of the source and all that the result depends on */
+    char name[48];      /* of the file */
+    void *handle;
+    gd_kernel_fn fn;
+} order;
+
+/* A name of the descriptor that no other object has: the loader knows objects by their name, and would take a number that
+ * was used before for the object it then meant.  Every bit of the key becomes a piece of path that leads nowhere. */
+static void spell_path(const order *o, int fd, char path[512])
+{
+    int n = snprintf(path, 512, "/proc/self/fd");
+    for (int bit = 0; bit < 128; bit++) {
+        uint64_t half = bit < 64 ? o->key.a : o->key.b;
+        n += snprintf(path + n, 512 - (size_t)n, half >> bit % 64 & 1 ? "/." : "/");
+    }
+    snprintf(path + n, 512 - (size_t)n, "/%d", fd);
+}
+
+/* Loads the checked copy of a file; false when there is none, or none that is right. */
+static bool load(order *o, const gd_cache *cache, const char *name)
+{
+    char path[512];
+    int copy = gd__cache_copy(cache, name, &o->key);
+    if (copy < 0) return note(o->all, "cannot read back %s/%s", cache->path, name);
+    spell_path(o, copy, path);
+    o->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    close(copy); /* what is loaded stays */
+    if (!o->handle) {
+        const char *why = dlerror();
+        return note(o->all, "cannot load a compiled program: %s", why ? why : "?");
+    }
+    void *symbol = dlsym(o->handle, "gd_kernel");
+    memcpy(&o->fn, &symbol, sizeof symbol);
+    if (symbol && agrees(o->p, o->pass, o->fn)) return true;
+    dlclose(o->handle);
+    o->handle = NULL;
+    return note(o->all, "compiler '%s' does not keep to IEEE arithmetic: its program computes something else",
+                o->all->compiler);
+}
+
+/* Writes the source into a new file, whose name ends in .c. */
+static bool write_source(order *o, char *path)
+{
+    size_t left = strlen(o->source);
+    const char *at = o->source;
+    int fd = mkstemps(path, 2);
+    if (fd < 0) return note(o->all, "cannot write %s: %s", path, strerror(errno));
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    while (left) {
+        ssize_t n = write(fd, at, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        at += n;
+        left -= (size_t)n;
+    }
+    bool done = close(fd) == 0 && !left;
+    return done ? true : note(o->all, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* Compiles in the folder, loads the result and only then gives it its name there. */
+static bool make(order *o, const gd_cache *cache)
+{
+    char source[GD_PATH + 16], object[GD_PATH + 24];
+    snprintf(source, sizeof source, "%s/tmp-XXXXXX.c", cache->path);
+    if (!write_source(o, source)) return false;
+    snprintf(object, sizeof object, "%.*s.so", (int)strlen(source) - 2, source);
+    const char *name = strrchr(object, '/') + 1;
+    bool done = run_compiler(o->all, source, object);
+    if (!done) o->all->broken = true;
+    if (done && !gd__cache_seal(cache, name, &o->key)) done = note(o->all, "cannot read back %s", object);
+    if (done) done = load(o, cache, name);
+    if (!done || renameat(cache->fd, name, cache->fd, o->name)) unlinkat(cache->fd, name, 0);
+    unlink(source);
+    return done;
+}
+
+/* From disk, or compiled there; without a folder that is safe and works, compiled in one that is deleted at once. */
+static bool obtain(order *o)
+{
+    gd_cache cache;
+    if (gd__cache_open(o->ctx, &cache)) {
+        bool found = load(o, &cache, o->name), made = found || make(o, &cache);
+        if (made && !found) gd__cache_trim(&cache);
+        gd__cache_close(&cache);
+        if (made || o->all->broken) return made;
+    }
+    if (!gd__cache_open_passing(&cache)) return note(o->all, "no folder to compile in");
+    bool made = make(o, &cache);
+    gd__cache_close(&cache);
+    return made;
+}
+
+/* ---- kernels of a context ---- */
+
+static kernel *find_compiled(kernels *all, uint64_t hash, const char *source)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->item[i].hash == hash && !strcmp(all->item[i].source, source)) return &all->item[i];
+    return NULL;
+}
+
+static bool make_room(gd_ctx *ctx, kernels *all)
+{
+    if (all->count < all->capacity) return true;
+    size_t capacity = all->capacity ? 2 * all->capacity : 8, size = sizeof *all->item;
+    kernel *item = gd__realloc(ctx, all->item, all->capacity * size, capacity * size);
+    if (!item) return false;
+    all->item = item;
+    all->capacity = capacity;
+    return true;
+}
+
+static void name_file(order *o)
+{
+    o->key = o->all->identity;
+    gd__digest_text(&o->key, o->source);
+    snprintf(o->name, sizeof o->name, "gd-%016llx%016llx.so", (unsigned long long)o->key.a,
+             (unsigned long long)o->key.b);
+}
+
+static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, const gd_pass *pass,
+                            uint64_t hash, const char *body)
+{
+    if (!find_compiler(ctx, all)) return NULL;
+    gd_text source = {.ctx = ctx};
+    gd__emit_c_prelude(&source);
+    gd__text_put(&source, "%s", body);
+    char *copy = gd__strdup(ctx, body);
+    order o = {.ctx = ctx, .all = all, .p = p, .pass = pass, .source = source.data};
+    bool done = !source.failed && copy && make_room(ctx, all);
+    if (done) {
+        name_file(&o);
+        all->trouble[0] = 0;
+        done = obtain(&o);
+        if (done)
+            all->trouble[0] = 0;
+        else
+            all->broken = true;
+    }
+    gd__text_free(&source);
+    if (!done) {
+        gd__strfree(ctx, copy);
+        return NULL;
+    }
+    all->item[all->count++] = (kernel){.hash = hash, .source = copy, .handle = o.handle, .fn = o.fn};
+    return o.fn;
+}
+
+static gd_kernel_fn find_or_compile(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, uint64_t hash)
+{
+    kernels *all = gd__extension(ctx, &kernels_key, kernels_make, kernels_destroy);
+    if (!all) return NULL;
+    if (!ctx->compile) {
+        note(all, "compiling is switched off");
+        return NULL;
+    }
+    gd_text body = {.ctx = ctx};
+    gd_kernel_fn fn = NULL;
+    gd__emit_c(p, pass, "gd_kernel", &body);
+    if (!body.failed) {
+        kernel *found = find_compiled(all, hash, body.data);
+        fn = found ? found->fn : compile(ctx, all, p, pass, hash, body.data);
+    }
+    gd__text_free(&body);
+    return fn;
+}
+
+gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how)
+{
+    uint64_t hash = gd__program_hash(p, pass);
+    gd_kernel_fn fn = find_builtin(ctx, hash);
+    *how = GD_EXEC_BUILT_IN;
+    if (fn && agrees(p, pass, fn)) return fn;
+    gd_status before = ctx->status;
+    fn = find_or_compile(ctx, p, pass, hash);
+    if (!before && ctx->status) gd_clear_error(ctx); /* no memory: then interpreted */
+    *how = fn ? GD_EXEC_COMPILED : GD_EXEC_INTERPRETER;
+    return fn;
+}

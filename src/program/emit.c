@@ -1,0 +1,323 @@
+/* The emitter: writes a pass as a function.
+ *
+ *   void NAME(int64_t n, char *const *array, const double *scalar, double *out)
+ *   {
+ *       const float *restrict a0 = (const float *)array[0];     arrays that the pass touches
+ *       const float s0 = (float)scalar[0];                      uniform values, in the compute type
+ *       for (int64_t i = 0; i < n; i++) {
+ *           const float v0 = a0[i];                             one line an instruction; vector code after the compiler
+ *           ...
+ *
+ * Values are numbered in the order of the pass, so that equal kernels have equal text whatever program they come from.
+ * The walk over instructions is the same for all languages; a dialect says how types, loads and stores are written. */
+#include "program/emit.h"
+#include "base/ascii.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "vmath_text.h" /* base/vmath.h, made by cmake/EmbedText.cmake */
+
+/* ---- words ---- */
+
+void gd__write_literal(const gd_walk *w, double value, char *word)
+{
+    const char *suffix = w->d->suffix[w->type], *letter = w->type == GD_ELEMENT_F32 ? "f" : "";
+    double x = w->type == GD_ELEMENT_F32 ? (double)(float)value : value, size = fabs(x);
+    char digits[GD_WORD - 4];
+    int exponent;
+    double fraction = frexp(size, &exponent);
+    if (x != x)
+        snprintf(digits, sizeof digits, "nan%s", suffix);
+    else if (isinf(x))
+        snprintf(digits, sizeof digits, "infinity%s", suffix);
+    else if (size < 65536 && size == floor(size))
+        snprintf(digits, sizeof digits, "%d.0%s", (int)size, letter);
+    else {
+        uint64_t whole = (uint64_t)ldexp(fraction, 53);
+        for (exponent -= 53; !(whole & 1); exponent++) whole >>= 1;
+        snprintf(digits, sizeof digits, "0x%llxp%d%s", (unsigned long long)whole, exponent, letter);
+    }
+    snprintf(word, GD_WORD, x == x && signbit(x) ? "(-%s)" : "%s", digits);
+}
+
+void gd__write_operand(const gd_walk *w, int32_t i, char *word)
+{
+    word[0] = 0;
+    if (i < 0) return;
+    const gd_instr *in = &w->p->instr[i];
+    if (in->op == GD_I_CONST)
+        gd__write_literal(w, in->imm, word);
+    else
+        snprintf(word, GD_WORD, "%c%d", in->uniform ? 's' : 'v', w->number[i]);
+}
+
+static const char *expression_of(unsigned op)
+{
+    static const char *const text[GD_I_COUNT] = {
+#define TEXT(NAME, expression) [GD_I_##NAME] = #expression,
+        GD_ELEMENT_LIST(TEXT)
+#undef TEXT
+    };
+    return text[op];
+}
+
+void gd__write_expression(const gd_walk *w, unsigned op, char (*operand)[GD_WORD], char *line)
+{
+    size_t used = 0;
+    for (const char *from = expression_of(op); *from && used < GD_LINE;) {
+        size_t length = 0;
+        while (gd__is_letter(from[length]) || gd__is_digit(from[length]) || from[length] == '_') length++;
+        bool typed = length > 2 && !strncmp(from + length - 2, "_T", 2);
+        size_t room = GD_LINE - used;
+        int n;
+        if (length == 1 && *from >= 'a' && *from <= 'c')
+            n = snprintf(line + used, room, "%s", operand[*from - 'a']);
+        else if (length == 1 && *from == 'T')
+            n = snprintf(line + used, room, "%s", w->d->type[w->type]);
+        else if (typed)
+            n = snprintf(line + used, room, "%.*s%s", (int)length - 2, from, w->d->suffix[w->type]);
+        else
+            n = snprintf(line + used, room, "%.*s", length ? (int)length : 1, from);
+        used += (size_t)n;
+        from += length ? length : 1;
+    }
+}
+
+/* ---- the body of the loop ---- */
+
+/* Brings a value of one type to another: "(float)x", or "x" where it is of that type. */
+static void write_cast(const gd_walk *w, int to, int from, const char *value, char *word, size_t size)
+{
+    if (to == from)
+        snprintf(word, size, "%s", value);
+    else
+        snprintf(word, size, "(%s)%s", w->d->type[to], value);
+}
+
+/* The type in which an array is converted: halves go through f32. */
+static int type_of(gd_dtype dtype) { return dtype == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32; }
+
+static void write_load(const gd_walk *w, int array, const char *at, char *line, size_t size)
+{
+    gd_dtype dtype = w->p->array[array].dtype;
+    char element[GD_WORD], value[2 * GD_WORD];
+    snprintf(element, sizeof element, "a%d[%s]", array, at);
+    snprintf(value, sizeof value, w->d->load[dtype], element);
+    write_cast(w, w->type, type_of(dtype), value, line, size);
+}
+
+void gd__put_values(const gd_walk *w, const char *indent, const char *at)
+{
+    for (int i = 0; i < w->p->count; i++) {
+        if (!w->pass->needed[i]) continue;
+        const gd_instr *in = &w->p->instr[i];
+        char line[GD_LINE], operand[3][GD_WORD];
+        if (in->op == GD_I_LOAD) {
+            write_load(w, in->index, at, line, sizeof line);
+        } else {
+            gd__write_operand(w, in->a, operand[0]);
+            gd__write_operand(w, in->b, operand[1]);
+            gd__write_operand(w, in->c, operand[2]);
+            gd__write_expression(w, in->op, operand, line);
+        }
+        gd__text_put(w->out, "%sconst %s v%d = %s;\n", indent, w->d->type[w->type], w->number[i], line);
+    }
+}
+
+void gd__put_stores(const gd_walk *w, const char *indent, const char *at)
+{
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!(w->pass->stores >> k & 1)) continue;
+        gd_dtype dtype = w->p->array[k].dtype;
+        char word[GD_WORD], value[2 * GD_WORD], line[GD_LINE];
+        gd__write_operand(w, w->p->array[k].store, word);
+        write_cast(w, type_of(dtype), w->type, word, value, sizeof value);
+        snprintf(line, sizeof line, w->d->store[dtype], value);
+        gd__text_put(w->out, "%sa%d[%s] = %s;\n", indent, k, at, line);
+    }
+}
+
+/* ---- C ---- */
+
+bool gd__walk_sums(const gd_walk *w, int r)
+{
+    return w->p->instr[w->p->reduction[w->pass->reduction[r]]].op == GD_I_SUM;
+}
+
+void gd__write_joined(const gd_walk *w, int r, const char *to, const char *from, char *line)
+{
+    char operand[3][GD_WORD] = {"", "", ""};
+    snprintf(operand[0], GD_WORD, "%s", to);
+    snprintf(operand[1], GD_WORD, "%s", from);
+    gd__write_expression(w, gd__walk_sums(w, r) ? GD_I_ADD : GD_I_MAX, operand, line);
+}
+
+void gd__write_nothing(const gd_walk *w, int r, char *word)
+{
+    gd__write_literal(w, gd__walk_sums(w, r) ? 0 : -INFINITY, word);
+}
+
+/* One more value for lane k of every reduction. */
+static void put_lanes(const gd_walk *w, const char *indent)
+{
+    for (int r = 0; r < w->pass->reductions; r++) {
+        char lane[GD_WORD], value[GD_WORD], line[GD_LINE];
+        snprintf(lane, sizeof lane, "r%d[k]", r);
+        gd__write_operand(w, w->p->instr[w->p->reduction[w->pass->reduction[r]]].a, value);
+        gd__write_joined(w, r, lane, value, line);
+        gd__text_put(w->out, "%sr%d[k] = %s;\n", indent, r, line);
+    }
+}
+
+/* Joins the lanes pairwise. */
+static void put_results(const gd_walk *w)
+{
+    for (int r = 0; r < w->pass->reductions; r++) {
+        char lane[GD_WORD], other[GD_WORD], line[GD_LINE];
+        snprintf(lane, sizeof lane, "r%d[k]", r);
+        snprintf(other, sizeof other, "r%d[k + width]", r);
+        gd__write_joined(w, r, lane, other, line);
+        gd__text_put(w->out,
+                     "    for (int width = %d; width; width /= 2)\n"
+                     "        for (int k = 0; k < width; k++) r%d[k] = %s;\n"
+                     "    out[%d] = r%d[0];\n",
+                     GD_LANES / 2, r, line, r, r);
+    }
+}
+
+/* Sixteen lanes, each taking every sixteenth element: the order of sums does not depend on the width of vectors. */
+static void put_lane_loops(const gd_walk *w)
+{
+    const char *type = w->d->type[w->type];
+    for (int r = 0; r < w->pass->reductions; r++) {
+        char word[GD_WORD];
+        gd__write_nothing(w, r, word);
+        gd__text_put(w->out, "    %s r%d[%d];\n    for (int k = 0; k < %d; k++) r%d[k] = %s;\n", type, r,
+                     GD_LANES, GD_LANES, r, word);
+    }
+    gd__text_put(w->out,
+                 "    int64_t i = 0;\n"
+                 "    for (; i + %d <= n; i += %d)\n"
+                 "        for (int k = 0; k < %d; k++) {\n",
+                 GD_LANES, GD_LANES, GD_LANES);
+    gd__put_values(w, "            ", "i + k");
+    put_lanes(w, "            ");
+    gd__text_put(w->out, "        }\n    for (int k = 0; i + k < n; k++) {\n        NO_VECTOR;\n");
+    gd__put_values(w, "        ", "i + k");
+    put_lanes(w, "        ");
+    gd__text_put(w->out, "    }\n");
+    put_results(w);
+}
+
+static void put_loops(const gd_walk *w)
+{
+    if (w->pass->reductions) {
+        put_lane_loops(w);
+    } else {
+        gd__text_put(w->out, "    (void)out;\n    INDEPENDENT\n    for (int64_t i = 0; i < n; i++) {\n");
+        gd__put_values(w, "        ", "i");
+        gd__put_stores(w, "        ", "i");
+        gd__text_put(w->out, "    }\n");
+    }
+    gd__text_put(w->out, "}\n");
+}
+
+static const gd_dialect c_dialect = {
+    .type = {"float", "double"},
+    .suffix = {"_f32", "_f64"},
+    .memory = {"float", "double", "uint16_t", "uint16_t"},
+    .load = {"%s", "%s", "gd__f16_to_f32(%s)", "gd__bf16_to_f32(%s)"},
+    .store = {"%s", "%s", "gd__f32_to_f16(%s)", "gd__f32_to_bf16(%s)"},
+};
+
+/* ---- the function ---- */
+
+gd_walk gd__walk_begin(const gd_program *p, const gd_pass *pass, const gd_dialect *d, gd_text *out)
+{
+    gd_walk w = {.p = p, .pass = pass, .d = d, .out = out};
+    int values = 0;
+    w.type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
+    for (int i = 0; i < p->count; i++)
+        if (pass->needed[i]) w.number[i] = (int16_t)values++;
+    for (int k = 0; k < pass->used_count; k++) w.number[pass->used[k]] = (int16_t)k;
+    return w;
+}
+
+static void put_inputs(const gd_walk *w)
+{
+    const char *type = w->d->type[w->type];
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
+        const char *constant = w->pass->stores >> k & 1 ? "" : "const ",
+                   *memory = w->d->memory[w->p->array[k].dtype];
+        gd__text_put(w->out, "    %s%s *restrict a%d = (%s%s *)array[%d];\n", constant, memory, k, constant,
+                     memory, k);
+    }
+    if (!w->pass->used_count) gd__text_put(w->out, "    (void)scalar;\n");
+    for (int k = 0; k < w->pass->used_count; k++)
+        gd__text_put(w->out, "    const %s s%d = (%s)scalar[%d];\n", type, k, type, k);
+}
+
+void gd__emit_c(const gd_program *p, const gd_pass *pass, const char *name, gd_text *out)
+{
+    gd_walk w = gd__walk_begin(p, pass, &c_dialect, out);
+    gd__text_put(out, "void %s(int64_t n, char *const *array, const double *scalar, double *out)\n{\n", name);
+    put_inputs(&w);
+    put_loops(&w);
+}
+
+uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass)
+{
+    gd_text text = {.hash_only = true};
+    gd__emit_c(p, pass, "kernel", &text);
+    return text.hash;
+}
+
+/* ---- the prelude ---- */
+
+/* Names used by expressions.  Functions of the C library go by another name here, so that the compiler does not replace
+ * them by what it holds for equal: pow(x, 2) must be what the interpreter's call gives. */
+static const char *const c_names[] = {"#define abs_f32 __builtin_fabsf",
+                                      "#define abs_f64 __builtin_fabs",
+                                      "#define sqrt_f32 __builtin_sqrtf",
+                                      "#define sqrt_f64 __builtin_sqrt",
+                                      "#define floor_f32 __builtin_floorf",
+                                      "#define floor_f64 __builtin_floor",
+                                      "#define copysign_f32 __builtin_copysignf",
+                                      "#define copysign_f64 __builtin_copysign",
+                                      "#define largest_f32 3.40282347e38f",
+                                      "#define largest_f64 1.7976931348623157e308",
+                                      "#define infinity_f32 __builtin_inff()",
+                                      "#define infinity_f64 __builtin_inf()",
+                                      "#define nan_f32 __builtin_nanf(\"\")",
+                                      "#define nan_f64 __builtin_nan(\"\")",
+                                      "#define exp_f32 gd__exp_f32",
+                                      "#define log_f32 gd__log_f32",
+                                      "#define tanh_f32 gd__tanh_f32",
+                                      "double exp_f64(double) __asm__(\"exp\");",
+                                      "double log_f64(double) __asm__(\"log\");",
+                                      "double tanh_f64(double) __asm__(\"tanh\");",
+                                      "double pow_wide(double, double) __asm__(\"pow\");",
+                                      "#ifdef __clang__",
+                                      "#define INDEPENDENT",
+                                      "#else",
+                                      "#define INDEPENDENT _Pragma(\"GCC ivdep\")",
+                                      "#endif",
+                                      "#define NO_VECTOR __asm__ volatile(\"\")",
+                                      "",
+                                      0};
+
+void gd__put_lines(gd_text *out, const char *const *line)
+{
+    for (; *line; line++) gd__text_put(out, "%s\n", *line);
+}
+
+void gd__emit_c_prelude(gd_text *out)
+{
+    gd__put_lines(out, vmath_text);
+    gd__emit_c_names(out);
+}
+
+void gd__emit_c_names(gd_text *out) { gd__put_lines(out, c_names); }

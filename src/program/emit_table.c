@@ -1,0 +1,189 @@
+/* Emitting a pass as a kernel over a table of tensors, in the words of a backend's dialect; see dialect.h. */
+#include "program/emit.h"
+
+#include <stdio.h>
+
+/* Where the uniform values that a pass needs come from. */
+typedef enum origin {
+    NOWHERE, /* not needed, or a constant: written as a number */
+    HOST,    /* the same for all tensors and known before the launch: in L.common */
+    DEVICE   /* differs between tensors, or comes from a reduction: computed by the kernel */
+} origin;
+
+static bool input_differs(const gd_uniform *u, bool common_settings)
+{
+    return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR ||
+           (u->kind == GD_U_NUMEL && u->index == GD_EACH) || (u->kind == GD_U_SETTING && !common_settings);
+}
+
+int gd__table_inputs(const gd_program *p, bool common_settings, int32_t *list)
+{
+    int count = 0;
+    for (int u = 0; u < p->uniforms; u++)
+        if (input_differs(&p->uniform[u], common_settings)) list[count++] = u;
+    return count;
+}
+
+static bool differs(const gd_program *p, const gd_instr *in, bool common_settings)
+{
+    return gd__is_reduction(in->op) ||
+           (in->op == GD_I_UNIFORM && input_differs(&p->uniform[in->index], common_settings));
+}
+
+static void find_origins(const gd_program *p, const gd_pass *pass, bool common_settings, origin *from)
+{
+    bool wanted[GD_MAX_INSTRS] = {false};
+    for (int i = 0; i < p->count; i++) {
+        const gd_instr *in = &p->instr[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        bool device = differs(p, in, common_settings);
+        for (int k = 0; k < gd__opcode_operands(in->op); k++) device = device || from[operand[k]] == DEVICE;
+        from[i] = !in->uniform || in->op == GD_I_CONST ? NOWHERE : device ? DEVICE : HOST;
+    }
+    for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
+    for (int i = p->count; i-- > 0;) {
+        const gd_instr *in = &p->instr[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        bool here = wanted[i] && from[i] == DEVICE && !gd__is_reduction(in->op);
+        for (int k = 0; here && k < gd__opcode_operands(in->op); k++) wanted[operand[k]] = true;
+        if (!wanted[i]) from[i] = NOWHERE;
+    }
+}
+
+int gd__table_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list)
+{
+    origin from[GD_MAX_INSTRS];
+    int count = 0;
+    find_origins(p, pass, common_settings, from);
+    for (int i = 0; i < p->count; i++)
+        if (from[i] == HOST) list[count++] = i;
+    return count;
+}
+
+/* A uniform value, in f64 whatever the elements are computed in. */
+static void write_uniform(const gd_walk *wide, int32_t i, char *word)
+{
+    word[0] = 0;
+    if (i < 0) return;
+    if (wide->p->instr[i].op == GD_I_CONST)
+        gd__write_literal(wide, wide->p->instr[i].imm, word);
+    else
+        snprintf(word, GD_WORD, "x%d", (int)i); /* not u: u16 is a type */
+}
+
+static void put_device_uniform(const gd_walk *wide, bool common_settings, int32_t i)
+{
+    const gd_program *p = wide->p;
+    const gd_instr *in = &p->instr[i];
+    char line[GD_LINE], operand[3][GD_WORD];
+    if (gd__is_reduction(in->op)) {
+        snprintf(line, sizeof line, "L.reduced[c.member * %d + %d]", p->reductions, (int)in->index);
+    } else if (in->op == GD_I_UNIFORM) {
+        int32_t list[GD_MAX_UNIFORMS];
+        int columns = gd__table_inputs(p, common_settings, list), k = 0;
+        while (list[k] != in->index) k++;
+        snprintf(line, sizeof line, "L.input[c.member * %d + %d]", columns, k);
+    } else {
+        write_uniform(wide, in->a, operand[0]);
+        write_uniform(wide, in->b, operand[1]);
+        write_uniform(wide, in->c, operand[2]);
+        gd__write_expression(wide, in->op, operand, line);
+    }
+    gd__text_put(wide->out, "        const double x%d = %s;\n", (int)i, line);
+}
+
+/* Uniform values as doubles x0, x1, ... by instruction number; those that elements read in the compute type. */
+static void put_uniforms(const gd_walk *w, bool common_settings)
+{
+    origin from[GD_MAX_INSTRS];
+    gd_walk wide = *w;
+    wide.type = GD_ELEMENT_F64;
+    find_origins(w->p, w->pass, common_settings, from);
+    for (int i = 0, k = 0; i < w->p->count; i++) {
+        if (from[i] == HOST) gd__text_put(w->out, "        const double x%d = L.common[%d];\n", i, k++);
+        if (from[i] == DEVICE) put_device_uniform(&wide, common_settings, i);
+    }
+    const char *type = w->d->type[w->type];
+    for (int k = 0; k < w->pass->used_count; k++) {
+        char word[GD_WORD];
+        write_uniform(&wide, w->pass->used[k], word);
+        gd__text_put(w->out, "        const %s s%d = (%s)%s;\n", type, k, type, word);
+    }
+}
+
+static void put_pieces(const gd_walk *w)
+{
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
+        const char *memory = w->d->memory[w->p->array[k].dtype];
+        gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d] + c.start;\n", memory, k,
+                     memory, w->p->arrays, k);
+    }
+}
+
+/* Elements of a thread at a time: 16 bytes of the smallest kind, twice as many in passes that only add up. */
+static int piece_width(const gd_walk *w)
+{
+    size_t least = 8;
+    for (int k = 0; k < w->p->arrays; k++) {
+        bool used = (w->pass->loads | w->pass->stores) >> k & 1;
+        size_t item = gd_dtype_size(w->p->array[k].dtype);
+        if (used && item < least) least = item;
+    }
+    return (least == 2 ? 8 : 4) * (w->pass->last ? 1 : 2);
+}
+
+static void put_joined(const gd_walk *w)
+{
+    for (int r = 0; r < w->pass->reductions; r++) {
+        char so_far[GD_WORD], value[GD_WORD], line[GD_LINE];
+        snprintf(so_far, sizeof so_far, "r%d", r);
+        gd__write_operand(w, w->p->instr[w->p->reduction[w->pass->reduction[r]]].a, value);
+        gd__write_joined(w, r, so_far, value, line);
+        gd__text_put(w->out, "                if (k < left) r%d = %s;\n", r, line);
+    }
+}
+
+static void put_piece_loop(const gd_walk *w)
+{
+    int width = piece_width(w);
+    gd__text_put(w->out, w->d->loop, width, width, width, width);
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
+        gd__text_put(w->out, "            %s a%d[%d];\n", w->d->memory[w->p->array[k].dtype], k, width);
+        if (w->pass->loads >> k & 1) gd__text_put(w->out, w->d->take, width, k, k);
+    }
+    gd__text_put(w->out, "%s            for (int k = 0; k < %d; k++) {\n", w->d->unroll, width);
+    gd__put_values(w, "                ", "k");
+    gd__put_stores(w, "                ", "k");
+    put_joined(w);
+    gd__text_put(w->out, "            }\n");
+    for (int k = 0; k < w->p->arrays; k++)
+        if (w->pass->stores >> k & 1) gd__text_put(w->out, w->d->give, width, k, k);
+    gd__text_put(w->out, "        }\n");
+}
+
+void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *d, const char *name,
+                    bool common_settings, gd_text *out)
+{
+    gd_walk w = gd__walk_begin(p, pass, d, out);
+    gd__put_lines(out, d->prelude);
+    gd__text_put(out, d->head, name);
+    put_uniforms(&w, common_settings);
+    put_pieces(&w);
+    for (int r = 0; r < pass->reductions; r++) {
+        char word[GD_WORD];
+        gd__write_nothing(&w, r, word);
+        gd__text_put(out, "        %s r%d = %s;\n", d->type[w.type], r, word);
+    }
+    put_piece_loop(&w);
+    for (int r = 0; r < pass->reductions; r++)
+        gd__text_put(out, d->join, gd__walk_sums(&w, r) ? "false" : "true", r, pass->reductions, r);
+    gd__text_put(out, "%s", d->tail);
+}
+
+void gd__emit_joins(const gd_dialect *d, gd_text *out)
+{
+    gd__put_lines(out, d->joins);
+    gd__put_lines(out, d->prelude);
+}

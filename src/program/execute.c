@@ -1,0 +1,416 @@
+/* Executing programs on the CPU, and what is common to all devices; see execute.h. */
+#include "program/dialect.h"
+#include "program/execute.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CHUNK            16384 /* elements of a piece in the last pass */
+#define SUM_CHUNK        4096  /* and in a pass that reduces */
+#define DEVICE_CHUNK     4096  /* on a device, where many blocks at once make up for small pieces */
+#define DEVICE_SUM_CHUNK 8192
+#define TASK             32768 /* elements worth a thread */
+
+static bool on_cpu(const gd_exec *x) { return x->device == x->device->ctx->cpu; }
+
+bool gd__exec_by_host(const gd_exec *x) { return on_cpu(x) || !x->device->backend->program; }
+
+/* ---- making ---- */
+
+gd_status gd__exec_passes(gd_exec *x, bool interpret)
+{
+    gd_ctx *ctx = x->device->ctx;
+    size_t passes = (size_t)x->p->levels + 1;
+    x->pass = gd__calloc(ctx, passes * sizeof *x->pass);
+    x->kernel = gd__calloc(ctx, passes * sizeof *x->kernel);
+    x->how = gd__calloc(ctx, passes * sizeof *x->how);
+    if (!x->pass || !x->kernel || !x->how) return GD_NOMEM;
+    for (int i = 0; i <= x->p->levels; i++) {
+        gd__program_pass(x->p, i, &x->pass[i]);
+        x->how[i] = GD_EXEC_INTERPRETER;
+        if (!interpret && on_cpu(x)) x->kernel[i] = gd__kernel_for(ctx, x->p, &x->pass[i], &x->how[i]);
+    }
+    return GD_OK;
+}
+
+/* Cuts members into chunks and collects small ones into tasks. */
+static gd_status make_work(const gd_exec *x, int64_t size, gd_work *w)
+{
+    gd_ctx *ctx = x->device->ctx;
+    for (int m = 0; m < x->members; m++) w->chunks += (x->numel[m] + size - 1) / size;
+    w->chunk = gd__alloc_array(ctx, (size_t)w->chunks, sizeof *w->chunk);
+    w->task = gd__alloc_array(ctx, (size_t)w->chunks + 1, sizeof *w->task);
+    if (!w->chunk || !w->task) return GD_NOMEM;
+    int64_t at = 0, filled = TASK;
+    for (int m = 0; m < x->members; m++)
+        for (int64_t start = 0; start < x->numel[m]; start += size) {
+            int64_t n = x->numel[m] - start < size ? x->numel[m] - start : size;
+            if (filled >= TASK) {
+                w->task[w->tasks++] = at;
+                filled = 0;
+            }
+            filled += n;
+            w->chunk[at++] = (gd_chunk){.start = start, .n = n, .member = m};
+        }
+    w->task[w->tasks] = at;
+    return GD_OK;
+}
+
+static gd_status make_rooms(gd_exec *x)
+{
+    gd_ctx *ctx = x->device->ctx;
+    size_t members = (size_t)x->members, arrays = (size_t)x->p->arrays, uniforms = (size_t)x->p->uniforms;
+    size_t passes = (size_t)x->p->levels + 1, reductions = (size_t)x->p->reductions;
+    for (size_t i = 0; i < passes; i++)
+        if (x->pass[i].used_count > x->scalar_room) x->scalar_room = x->pass[i].used_count;
+    x->partial_room = x->reduce.chunks * (int64_t)reductions;
+    x->pointer = gd__calloc(ctx, members * arrays * sizeof *x->pointer);
+    x->input = gd__calloc(ctx, members * uniforms * sizeof *x->input);
+    x->reduced = gd__calloc(ctx, members * reductions * sizeof *x->reduced);
+    x->scalar = gd__calloc(ctx, members * (size_t)x->scalar_room * sizeof *x->scalar);
+    x->stored = gd__calloc(ctx, members * uniforms * sizeof *x->stored);
+    x->value = gd__calloc(ctx, (size_t)x->p->count * sizeof *x->value);
+    x->partial = gd__calloc(ctx, (size_t)x->partial_room * sizeof *x->partial);
+    bool all = x->pointer && x->input && x->reduced && x->scalar && x->stored && x->value && x->partial;
+    return all ? GD_OK : GD_NOMEM;
+}
+
+gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel)
+{
+    bool cpu = gd__exec_by_host(x);
+    x->members = members;
+    x->numel = numel;
+    gd_status status = make_work(x, cpu ? CHUNK : DEVICE_CHUNK, &x->last);
+    if (!status && x->p->levels) status = make_work(x, cpu ? SUM_CHUNK : DEVICE_SUM_CHUNK, &x->reduce);
+    return status ? status : make_rooms(x);
+}
+
+static void work_free(gd_ctx *ctx, gd_work *w)
+{
+    gd__free(ctx, w->chunk, (size_t)w->chunks * sizeof *w->chunk);
+    gd__free(ctx, w->task, (size_t)(w->chunks + 1) * sizeof *w->task);
+}
+
+void gd__exec_free(gd_exec *x)
+{
+    gd_ctx *ctx = x->device->ctx;
+    size_t members = (size_t)x->members, arrays = (size_t)x->p->arrays, uniforms = (size_t)x->p->uniforms;
+    size_t passes = (size_t)x->p->levels + 1, reductions = (size_t)x->p->reductions;
+    gd__device_table_free(x);
+    work_free(ctx, &x->last);
+    work_free(ctx, &x->reduce);
+    gd__free(ctx, x->numel, members * sizeof *x->numel);
+    gd__free(ctx, x->pass, passes * sizeof *x->pass);
+    gd__free(ctx, x->kernel, passes * sizeof *x->kernel);
+    gd__free(ctx, x->how, passes * sizeof *x->how);
+    gd__free(ctx, x->pointer, members * arrays * sizeof *x->pointer);
+    gd__free(ctx, x->input, members * uniforms * sizeof *x->input);
+    gd__free(ctx, x->reduced, members * reductions * sizeof *x->reduced);
+    gd__free(ctx, x->scalar, members * (size_t)x->scalar_room * sizeof *x->scalar);
+    gd__free(ctx, x->stored, members * uniforms * sizeof *x->stored);
+    gd__free(ctx, x->value, (size_t)x->p->count * sizeof *x->value);
+    gd__free(ctx, x->partial, (size_t)x->partial_room * sizeof *x->partial);
+    gd__program_free(x->p);
+}
+
+void gd__execs_free(gd_exec_set *set)
+{
+    if (set->graph) set->device->backend->forget(set->device, set->graph);
+    gd__launches_free(set->ctx, &set->launches);
+    for (int i = 0; i < set->tables; i++) gd__exec_free(&set->table[i]);
+}
+
+/* ---- sets ---- */
+
+static bool reduces_all(const gd_program *p)
+{
+    for (int k = 0; k < p->reductions; k++)
+        if (p->instr[p->reduction[k]].extent == GD_ALL) return true;
+    return false;
+}
+
+static bool reduce_alike(const gd_program *p, const gd_program *q)
+{
+    bool same = p->reductions == q->reductions && p->levels == q->levels;
+    for (int k = 0; same && k < p->reductions; k++) {
+        const gd_instr *a = &p->instr[p->reduction[k]], *b = &q->instr[q->reduction[k]];
+        same = a->extent == b->extent && a->level == b->level && a->op == b->op;
+    }
+    return same;
+}
+
+/* The device that all tables are on, if it can join their reductions. */
+static gd_device *only_device(const gd_exec_set *set)
+{
+    gd_device *device = set->table[0].device;
+    bool only = !gd__exec_by_host(&set->table[0]) && set->tables <= GD_DEVICE_TABLES;
+    for (int i = 1; i < set->tables && only; i++) only = set->table[i].device == device;
+    return only ? device : NULL;
+}
+
+gd_status gd__execs_join(gd_exec_set *set)
+{
+    bool all = false;
+    set->device = only_device(set);
+    for (int i = 0; i < set->tables; i++) all = all || reduces_all(set->table[i].p);
+    for (int i = 1; all && i < set->tables; i++)
+        if (!reduce_alike(set->table[i].p, set->table[0].p))
+            return gd_fail(
+                set->ctx, GD_NOT_IMPLEMENTED,
+                "a norm over all parameters meets parameters whose settings shape the chain differently");
+    return GD_OK;
+}
+
+/* ---- a pass ---- */
+
+typedef struct pass_run {
+    gd_exec *x;
+    const gd_pass *pass;
+    gd_kernel_fn kernel;
+    const gd_work *work;
+} pass_run;
+
+static void run_chunk(const pass_run *r, int64_t c)
+{
+    const gd_exec *x = r->x;
+    const gd_chunk *chunk = &r->work->chunk[c];
+    int arrays = x->p->arrays;
+    char *array[GD_MAX_ARRAYS];
+    for (int k = 0; k < arrays; k++) {
+        char *base = x->pointer[chunk->member * arrays + k];
+        array[k] = base ? base + chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype) : NULL;
+    }
+    const double *scalar = x->scalar + (int64_t)chunk->member * x->scalar_room;
+    double *out = r->pass->last ? NULL : x->partial + c * r->pass->reductions;
+    if (r->kernel)
+        r->kernel(chunk->n, array, scalar, out);
+    else
+        gd__interpret(x->p, r->pass, chunk->n, array, scalar, out);
+}
+
+static void run_task(void *arg, int64_t task)
+{
+    const pass_run *r = arg;
+    for (int64_t c = r->work->task[task]; c < r->work->task[task + 1]; c++) run_chunk(r, c);
+}
+
+static bool stores_scalars(const gd_program *p)
+{
+    for (int u = 0; u < p->uniforms; u++)
+        if (p->uniform[u].store >= 0) return true;
+    return false;
+}
+
+static bool same_numbers(const double *a, const double *b, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a)) return false;
+    return true;
+}
+
+/* The uniform part of a pass, member by member; mostly all have the same numbers. */
+static void fill_scalars(gd_exec *x, const gd_pass *pass)
+{
+    const gd_program *p = x->p;
+    bool stores = pass->last && stores_scalars(p);
+    if (!pass->used_count && !stores) return;
+    for (int m = 0; m < x->members; m++) {
+        const double *input = x->input + m * p->uniforms, *reduced = x->reduced + m * p->reductions;
+        if (m == 0 || !same_numbers(input, input - p->uniforms, p->uniforms) ||
+            !same_numbers(reduced, reduced - p->reductions, p->reductions))
+            gd__program_uniforms(p, pass->level, input, reduced, x->value);
+        double *scalar = x->scalar + (int64_t)m * x->scalar_room;
+        for (int k = 0; k < pass->used_count; k++) scalar[k] = x->value[pass->used[k]];
+        for (int u = 0; stores && u < p->uniforms; u++)
+            if (p->uniform[u].store >= 0) x->stored[m * p->uniforms + u] = x->value[p->uniform[u].store];
+    }
+}
+
+/* ---- copies: a device that cannot run programs has them interpreted here ---- */
+
+static size_t bytes_of(const gd_exec *x, int i)
+{
+    int arrays = x->p->arrays;
+    return (size_t)x->numel[i / arrays] * gd_dtype_size(x->p->array[i % arrays].dtype);
+}
+
+static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < x->members * x->p->arrays && !status; i++) {
+        int k = i % x->p->arrays;
+        size_t bytes = bytes_of(x, i);
+        if (!((pass->loads | pass->stores) >> k & 1) || !bytes) continue;
+        if (!(copy[i] = gd__alloc(x->device->ctx, bytes))) return GD_NOMEM;
+        if (pass->loads >> k & 1)
+            status = x->device->backend->download(x->device, copy[i], x->pointer[i], bytes);
+    }
+    return status;
+}
+
+static gd_status send_copies(const gd_exec *x, const gd_pass *pass, char **copy)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < x->members * x->p->arrays && !status; i++)
+        if (copy[i] && pass->stores >> i % x->p->arrays & 1)
+            status = x->device->backend->upload(x->device, x->pointer[i], copy[i], bytes_of(x, i));
+    return status;
+}
+
+static gd_status run_on_copies(pass_run *r)
+{
+    gd_exec *x = r->x;
+    gd_ctx *ctx = x->device->ctx;
+    size_t count = (size_t)(x->members * x->p->arrays);
+    char **there = x->pointer, **copy = gd__calloc(ctx, count * sizeof *copy);
+    gd_status status = copy ? fetch_copies(x, r->pass, copy) : GD_NOMEM;
+    if (!status) {
+        x->pointer = copy;
+        gd__parallel(ctx, r->work->tasks, run_task, r);
+        x->pointer = there;
+        status = send_copies(x, r->pass, copy);
+        x->device->host_calls++;
+    }
+    for (size_t i = 0; copy && i < count; i++) gd__free(ctx, copy[i], bytes_of(x, (int)i));
+    gd__free(ctx, copy, count * sizeof *copy);
+    return status;
+}
+
+static gd_status run_pass(gd_ctx *ctx, gd_exec *x, int level, gd_launches *list)
+{
+    if (!gd__exec_by_host(x)) return gd__device_pass(x, level, list);
+    pass_run r = {.x = x, .pass = &x->pass[level], .kernel = x->kernel[level]};
+    r.work = r.pass->last ? &x->last : &x->reduce;
+    fill_scalars(x, r.pass);
+    if (!on_cpu(x)) return run_on_copies(&r);
+    gd__parallel(ctx, r.work->tasks, run_task, &r);
+    return GD_OK;
+}
+
+/* ---- reductions ---- */
+
+static double join(int op, double a, double b)
+{
+    if (op == GD_I_SUM) return a + b;
+    return a != a ? a : b > a || b != b ? b : a;
+}
+
+static double nothing(int op) { return op == GD_I_SUM ? 0 : -INFINITY; }
+
+/* Chunk results of a member, pairwise. */
+static double join_chunks(gd_exec *x, const gd_pass *pass, int k, int64_t first, int64_t count, int op)
+{
+    double *p = x->partial + first * pass->reductions + k;
+    int64_t step = pass->reductions;
+    for (int64_t width = 1; width < count; width *= 2)
+        for (int64_t c = 0; c + width < count; c += 2 * width)
+            p[c * step] = join(op, p[c * step], p[(c + width) * step]);
+    return count ? p[0] : nothing(op);
+}
+
+static void join_on_cpu(gd_exec *x, int level)
+{
+    const gd_pass *pass = &x->pass[level];
+    for (int k = 0; k < pass->reductions; k++) {
+        int number = pass->reduction[k], op = x->p->instr[x->p->reduction[number]].op;
+        int64_t c = 0;
+        for (int m = 0; m < x->members; m++) {
+            int64_t first = c;
+            while (c < x->reduce.chunks && x->reduce.chunk[c].member == m) c++;
+            x->reduced[m * x->p->reductions + number] = join_chunks(x, pass, k, first, c - first, op);
+        }
+    }
+}
+
+static double *reduced_at(gd_exec_set *set, int i, int number)
+{
+    gd_exec *x = &set->table[set->table_of[i]];
+    return &x->reduced[set->member_of[i] * x->p->reductions + number];
+}
+
+/* Reductions over all members: in the order of the set, whatever the tables. */
+static void join_all(gd_exec_set *set, int number, int op)
+{
+    double all = nothing(op);
+    for (int i = 0; i < set->count; i++) all = join(op, all, *reduced_at(set, i, number));
+    for (int i = 0; i < set->count; i++) *reduced_at(set, i, number) = all;
+}
+
+/* Looking on a device would wait for it. */
+static bool all_finite(const gd_exec *x, int level)
+{
+    const gd_pass *pass = &x->pass[level];
+    for (int k = 0; k < pass->reductions && gd__exec_by_host(x); k++)
+        for (int m = 0; m < x->members; m++) {
+            double value = x->reduced[m * x->p->reductions + pass->reduction[k]];
+            if (!isfinite(value) && x->numel[m])
+                return false; /* the largest of no elements is no number either */
+        }
+    return true;
+}
+
+/* Members of tables on several devices are joined by the host. */
+static gd_status join_members(gd_exec_set *set, int level)
+{
+    gd_status status = GD_OK;
+    const gd_exec *first = &set->table[0];
+    for (int i = 0; i < set->tables && !status; i++)
+        if (!gd__exec_by_host(&set->table[i])) status = gd__device_fetch_reduced(&set->table[i]);
+    for (int k = 0; k < first->pass[level].reductions && !status; k++) {
+        int number = first->pass[level].reduction[k];
+        const gd_instr *in = &first->p->instr[first->p->reduction[number]];
+        if (in->extent == GD_ALL) join_all(set, number, in->op);
+    }
+    for (int i = 0; i < set->tables && !status; i++)
+        if (!gd__exec_by_host(&set->table[i])) status = gd__device_send_reduced(&set->table[i]);
+    return status;
+}
+
+/* Chunks of every member of every table, then members where the reduction is over all of them. */
+static gd_status join_level(gd_exec_set *set, int level, gd_launches *list, gd_exec_run *run)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < set->tables && !status; i++) {
+        gd_exec *x = &set->table[i];
+        if (level >= x->p->levels) continue;
+        if (gd__exec_by_host(x))
+            join_on_cpu(x, level);
+        else
+            status = gd__device_join(x, level, list);
+        if (!status && !all_finite(x, level)) run->not_finite = true;
+    }
+    const gd_exec *first = &set->table[0];
+    if (status || level >= first->p->levels || !reduces_all(first->p)) return status;
+    return set->device ? gd__device_join_all(set->table, set->tables, level, list) : join_members(set, level);
+}
+
+/* Launches are collected where one device does all of them. */
+gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
+{
+    int levels = 0;
+    gd_launches *list = set->device ? &set->launches : NULL;
+    if (list) list->count = 0;
+    for (int i = 0; i < set->tables; i++)
+        if (set->table[i].p->levels > levels) levels = set->table[i].p->levels;
+    gd_status status = GD_OK;
+    for (int level = 0; level < levels && !status; level++) {
+        for (int i = 0; i < set->tables && !status; i++)
+            if (level < set->table[i].p->levels) status = run_pass(set->ctx, &set->table[i], level, list);
+        if (!status) status = join_level(set, level, list, run);
+    }
+    for (int i = 0; i < set->tables && !status; i++)
+        status = run_pass(set->ctx, &set->table[i], set->table[i].p->levels, list);
+    if (status || !list) return status;
+    status = gd__launch_all(set->device, list, run->replay ? &set->graph : NULL);
+    run->replayed = run->replay && set->graph && !status;
+    return status;
+}
+
+/* A device computes the scalars that are kept for itself only: again, here. */
+gd_status gd__exec_fetch_stored(gd_exec *x)
+{
+    if (gd__exec_by_host(x) || !stores_scalars(x->p)) return GD_OK;
+    gd_status status = gd__device_fetch_reduced(x);
+    if (!status) fill_scalars(x, &x->pass[x->p->levels]);
+    return status;
+}

@@ -1,0 +1,221 @@
+/* The interpreter: runs a pass block by block, one instruction at a time over a block.
+ *
+ * Values live in slots of a buffer on the stack: one for every uniform value (filled once), and for element values as
+ * many as are alive at a time.  The more slots, the shorter the blocks. */
+#include "program/element.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BUFFER    65536 /* bytes for values */
+#define CACHED    16384 /* of which this much stays in the first-level cache, beside the arrays */
+#define MIN_BLOCK 128   /* elements for which calling an instruction pays */
+#define MAX_BLOCK 512
+
+_Static_assert(BUFFER / sizeof(double) / GD_MAX_INSTRS >= GD_LANES,
+               "the longest program has room for a block");
+
+typedef struct machine {
+    const gd_program *p;
+    const gd_pass *pass;
+    const gd_block_table *table;
+    int type; /* GD_ELEMENT_F32 or F64 */
+    int slots;
+    int64_t block;
+    int16_t slot[GD_MAX_INSTRS];      /* -1: none, the value is the array itself */
+    const void *value[GD_MAX_INSTRS]; /* in the current block */
+    _Alignas(64) char lane[GD_MAX_REDUCTIONS][GD_LANES * sizeof(double)];
+    _Alignas(64) char buffer[BUFFER];
+} machine;
+
+gd_isa gd__isa(const gd_ctx *ctx)
+{
+    const char *isa = ctx->isa && strcmp(ctx->isa, "none") ? ctx->isa : NULL;
+#ifdef GD_HAVE_AVX512
+    if ((!isa || !strcmp(isa, "avx512")) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw"))
+        return GD_ISA_AVX512;
+#endif
+#ifdef GD_HAVE_AVX2
+    if ((!isa || strcmp(isa, "base")) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return GD_ISA_AVX2;
+#endif
+    (void)isa;
+    return GD_ISA_BASE;
+}
+
+static const gd_block_table *blocks_for(const gd_ctx *ctx)
+{
+    switch (gd__isa(ctx)) {
+#ifdef GD_HAVE_AVX512
+    case GD_ISA_AVX512: return &gd__blocks_avx512;
+#endif
+#ifdef GD_HAVE_AVX2
+    case GD_ISA_AVX2: return &gd__blocks_avx2;
+#endif
+    default: return &gd__blocks_base;
+    }
+}
+
+/* ---- slots ---- */
+
+/* The last instruction of the pass that reads each value; p->count where a store or reduction does. */
+static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *last)
+{
+    memset(last, 0, (size_t)p->count * sizeof *last);
+    for (int i = 0; i < p->count; i++) {
+        const gd_instr *in = &p->instr[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        for (int k = 0; pass->needed[i] && k < gd__opcode_operands(in->op); k++)
+            last[operand[k]] = (int16_t)i;
+    }
+    for (int k = 0; k < p->arrays; k++)
+        if (pass->stores >> k & 1) last[p->array[k].store] = (int16_t)p->count;
+    for (int r = 0; r < pass->reductions; r++)
+        last[p->instr[p->reduction[pass->reduction[r]]].a] = (int16_t)p->count;
+}
+
+/* A LOAD needs no copy where memory already holds the compute type; but a value that is stored as it is must survive
+ * the store to its own array. */
+static bool reads_in_place(const machine *m, int i, const int16_t *last)
+{
+    const gd_instr *in = &m->p->instr[i];
+    return in->op == GD_I_LOAD && m->p->array[in->index].dtype == m->p->compute &&
+           !(last[i] == m->p->count && m->pass->stores >> in->index & 1);
+}
+
+static void assign_slots(machine *m)
+{
+    const gd_program *p = m->p;
+    int16_t last[GD_MAX_INSTRS], spare[GD_MAX_INSTRS];
+    int spares = 0;
+    find_last_uses(p, m->pass, last);
+    for (int i = 0; i < p->count; i++) {
+        m->slot[i] = -1;
+        if (last[i] && p->instr[i].uniform) m->slot[i] = (int16_t)m->slots++;
+    }
+    for (int i = 0; i < p->count; i++) {
+        if (!m->pass->needed[i]) continue;
+        const gd_instr *in = &p->instr[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        if (!reads_in_place(m, i, last)) m->slot[i] = spares ? spare[--spares] : (int16_t)m->slots++;
+        for (int k = 0; k < gd__opcode_operands(in->op); k++) {
+            int32_t o = operand[k];
+            if (last[o] != i || p->instr[o].uniform || m->slot[o] < 0) continue;
+            spare[spares++] = m->slot[o];
+            last[o] = 0; /* once, also when an operand is given twice */
+        }
+    }
+}
+
+static void *slot_of(machine *m, int i)
+{
+    size_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
+    return m->buffer + (size_t)m->slot[i] * (size_t)m->block * size;
+}
+
+static void fill(machine *m, void *o, int64_t n, double value)
+{
+    if (m->type == GD_ELEMENT_F32)
+        for (int64_t i = 0; i < n; i++) ((float *)o)[i] = (float)value;
+    else
+        for (int64_t i = 0; i < n; i++) ((double *)o)[i] = value;
+}
+
+/* As long as fits, a multiple of the lanes; no longer than n takes, as uniform values are filled in for a whole block.
+ * Rounding up comes first and what fits last: a block that is longer than its slot would write past the buffer. */
+static int64_t block_for(const machine *m, int64_t n)
+{
+    int64_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
+    int64_t bytes = size * (m->slots ? m->slots : 1), block = CACHED / bytes;
+    if (block > MAX_BLOCK) block = MAX_BLOCK;
+    if (block < MIN_BLOCK) block = MIN_BLOCK;
+    if (block > n) block = n + GD_LANES - 1;
+    if (block > BUFFER / bytes) block = BUFFER / bytes;
+    return block / GD_LANES * GD_LANES;
+}
+
+/* ---- running ---- */
+
+static void prepare(machine *m, const gd_program *p, const gd_pass *pass, int64_t n, const double *scalar)
+{
+    m->p = p;
+    m->pass = pass;
+    m->table = blocks_for(p->ctx);
+    m->type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
+    m->slots = 0;
+    assign_slots(m);
+    m->block = block_for(m, n);
+    int next = 0;
+    for (int i = 0; i < p->count; i++) {
+        bool used = next < pass->used_count && pass->used[next] == i;
+        if (p->instr[i].uniform && m->slot[i] >= 0) {
+            fill(m, slot_of(m, i), m->block, used ? scalar[next] : p->instr[i].imm);
+            m->value[i] = slot_of(m, i);
+        }
+        next += used;
+    }
+    for (int r = 0; r < pass->reductions; r++) {
+        bool sum = p->instr[p->reduction[pass->reduction[r]]].op == GD_I_SUM;
+        fill(m, m->lane[r], GD_LANES, sum ? 0 : -INFINITY);
+    }
+}
+
+static void run_instr(machine *m, int i, char *const *array, int64_t start, int64_t n)
+{
+    const gd_instr *in = &m->p->instr[i];
+    if (in->op != GD_I_LOAD) {
+        void *o = slot_of(m, i);
+        m->table->op[m->type][in->op](o, m->value[in->a], in->b < 0 ? NULL : m->value[in->b],
+                                      in->c < 0 ? NULL : m->value[in->c], n);
+        m->value[i] = o;
+        return;
+    }
+    gd_dtype dtype = m->p->array[in->index].dtype;
+    const char *from = array[in->index] + start * (int64_t)gd_dtype_size(dtype);
+    m->value[i] = m->slot[i] < 0 ? (const void *)from : slot_of(m, i);
+    if (m->slot[i] >= 0) m->table->load[m->type][dtype](slot_of(m, i), from, n);
+}
+
+static void run_block(machine *m, char *const *array, int64_t start, int64_t n)
+{
+    const gd_program *p = m->p;
+    for (int i = 0; i < p->count; i++)
+        if (m->pass->needed[i]) run_instr(m, i, array, start, n);
+    for (int r = 0; r < m->pass->reductions; r++) {
+        const gd_instr *in = &p->instr[p->reduction[m->pass->reduction[r]]];
+        gd_block_reduce_fn reduce = in->op == GD_I_SUM ? m->table->sum[m->type] : m->table->maximum[m->type];
+        reduce(m->lane[r], m->value[in->a], n);
+    }
+    for (int k = 0; k < p->arrays; k++) {
+        if (!(m->pass->stores >> k & 1)) continue;
+        gd_dtype dtype = p->array[k].dtype;
+        char *to = array[k] + start * (int64_t)gd_dtype_size(dtype);
+        m->table->store[m->type][dtype](to, m->value[p->array[k].store], n);
+    }
+}
+
+/* Joins the sixteen lanes pairwise: 8 + 8, 4 + 4, ... */
+static double join_lanes(machine *m, int r, bool sum)
+{
+    gd_block_fn join = m->table->op[m->type][sum ? GD_I_ADD : GD_I_MAX];
+    _Alignas(64) char other[sizeof m->lane[r]];
+    size_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
+    for (int width = GD_LANES / 2; width; width /= 2) {
+        memcpy(other, m->lane[r], sizeof other);
+        join(m->lane[r], other, other + (size_t)width * size, NULL, width);
+    }
+    return m->type == GD_ELEMENT_F32 ? (double)*(float *)(void *)m->lane[r] : *(double *)(void *)m->lane[r];
+}
+
+void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array,
+                   const double *scalar, double *out)
+{
+    machine m;
+    prepare(&m, p, pass, n, scalar);
+    for (int64_t start = 0; start < n; start += m.block)
+        run_block(&m, array, start, n - start < m.block ? n - start : m.block);
+    for (int r = 0; r < pass->reductions; r++)
+        out[r] = join_lanes(&m, r, p->instr[p->reduction[pass->reduction[r]]].op == GD_I_SUM);
+}

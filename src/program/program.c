@@ -1,0 +1,241 @@
+/* Programs: their passes, their uniform part, the verifier, and the text buffer that emitters write to. */
+#include "program/program.h"
+
+#include "program/element.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *gd__opcode_name(unsigned op)
+{
+    static const char *const names[] = {
+#define OP_NAME(name, operands) #name,
+        GD_INSTR_LIST(OP_NAME)
+#undef OP_NAME
+    };
+    return op < GD_I_COUNT ? names[op] : "unknown";
+}
+
+int gd__opcode_operands(unsigned op)
+{
+    static const uint8_t operands[] = {
+#define OP_OPERANDS(name, count) count,
+        GD_INSTR_LIST(OP_OPERANDS)
+#undef OP_OPERANDS
+    };
+    return op < GD_I_COUNT ? operands[op] : 0;
+}
+
+void gd__program_free(gd_program *p)
+{
+    if (p) gd__free(p->ctx, p, sizeof *p);
+}
+
+/* ---- passes ---- */
+
+/* Marks what the marked element instructions need, back to front, and notes the uniforms they read. */
+static void close_needs(const gd_program *p, gd_pass *pass, bool *read)
+{
+    for (int i = p->count - 1; i >= 0; i--) {
+        const gd_instr *in = &p->instr[i];
+        if (!read[i]) continue;
+        if (in->uniform) {
+            /* constants are part of the kernel */
+            if (in->op == GD_I_CONST) read[i] = false;
+            continue;
+        }
+        pass->needed[i] = true;
+        if (in->op == GD_I_LOAD) pass->loads |= 1u << in->index;
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        for (int k = 0; k < gd__opcode_operands(in->op); k++) read[operand[k]] = true;
+    }
+}
+
+void gd__program_pass(const gd_program *p, int level, gd_pass *pass)
+{
+    bool read[GD_MAX_INSTRS] = {false};
+    memset(pass, 0, sizeof *pass);
+    pass->level = level;
+    pass->last = level == p->levels;
+    if (pass->last) {
+        for (int k = 0; k < p->arrays; k++) {
+            if (p->array[k].store < 0) continue;
+            read[p->array[k].store] = true;
+            pass->stores |= 1u << k;
+        }
+    } else {
+        for (int r = 0; r < p->reductions; r++) {
+            const gd_instr *in = &p->instr[p->reduction[r]];
+            if (in->level != level + 1) continue;
+            read[in->a] = true;
+            pass->reduction[pass->reductions++] = r;
+        }
+    }
+    close_needs(p, pass, read);
+    for (int i = 0; i < p->count; i++)
+        if (read[i] && p->instr[i].uniform) pass->used[pass->used_count++] = i;
+}
+
+/* ---- uniform instructions: once a tensor, in f64 ---- */
+
+#define T          double
+#define abs_T      fabs
+#define sqrt_T     sqrt
+#define exp_T      exp
+#define log_T      log
+#define tanh_T     tanh
+#define floor_T    floor
+#define copysign_T copysign
+#define largest_T  DBL_MAX
+#define pow_wide   pow
+
+static double uniform_value(unsigned op, double a, double b, double c)
+{
+    switch (op) {
+#define UNIFORM_CASE(NAME, expression) \
+    case GD_I_##NAME: return expression;
+        GD_ELEMENT_LIST(UNIFORM_CASE)
+#undef UNIFORM_CASE
+    default: return 0;
+    }
+}
+
+void gd__program_uniforms(const gd_program *p, int level, const double *input, const double *reduced,
+                          double *value)
+{
+    for (int i = 0; i < p->count; i++) {
+        const gd_instr *in = &p->instr[i];
+        if (!in->uniform || in->level > level) continue;
+        if (in->op == GD_I_CONST)
+            value[i] = in->imm;
+        else if (in->op == GD_I_UNIFORM)
+            value[i] = input[in->index];
+        else if (gd__is_reduction(in->op))
+            value[i] = reduced[in->index];
+        else
+            value[i] = uniform_value(in->op, in->a < 0 ? 0 : value[in->a], in->b < 0 ? 0 : value[in->b],
+                                     in->c < 0 ? 0 : value[in->c]);
+    }
+}
+
+/* ---- the verifier ---- */
+
+/* What is wrong with the operands; sets what level and uniformity follow from them. */
+static const char *check_operands(const gd_program *p, int i, int *level, bool *uniform)
+{
+    const gd_instr *in = &p->instr[i];
+    const int32_t operand[3] = {in->a, in->b, in->c};
+    int count = gd__opcode_operands(in->op);
+    for (int k = 0; k < 3; k++) {
+        if (k >= count) {
+            if (operand[k] != -1) return "has too many operands";
+            continue;
+        }
+        if (operand[k] < 0) return "lacks an operand";
+        if (operand[k] >= i) return "reads what comes later";
+        const gd_instr *from = &p->instr[operand[k]];
+        if (from->level > *level) *level = from->level;
+        if (!from->uniform) *uniform = false;
+    }
+    return NULL;
+}
+
+static const char *check_instr(const gd_program *p, int i)
+{
+    const gd_instr *in = &p->instr[i];
+    if (in->op >= GD_I_COUNT) return "is not an instruction";
+    int level = 0;
+    bool uniform = in->op != GD_I_LOAD;
+    const char *wrong = check_operands(p, i, &level, &uniform);
+    if (wrong) return wrong;
+    if (in->op == GD_I_LOAD) {
+        if (in->index < 0 || in->index >= p->arrays) return "reads an array that is not there";
+        if (!p->array[in->index].loaded) return "reads an array that is not marked as loaded";
+    }
+    if (in->op == GD_I_UNIFORM && (in->index < 0 || in->index >= p->uniforms))
+        return "reads a uniform input that is not there";
+    if (gd__is_reduction(in->op)) {
+        uniform = true;
+        if (in->index < 0 || in->index >= p->reductions || p->reduction[in->index] != i)
+            return "is not in the list of reductions";
+        if (in->extent != GD_EACH && in->extent != GD_ALL) return "has an unknown extent";
+        level++; /* known after the pass that computes it */
+    }
+    if (in->level != level) return "is at the wrong level";
+    if (in->uniform != uniform) return uniform ? "should be uniform" : "cannot be uniform";
+    return NULL;
+}
+
+static const char *check_array(const gd_program *p, int k)
+{
+    const gd_array *array = &p->array[k];
+    if ((unsigned)array->kind > GD_ARRAY_OUTPUT) return "is of an unknown kind";
+    if (array->dtype != GD_F32 && array->dtype != GD_F64 && array->dtype != GD_F16 && array->dtype != GD_BF16)
+        return "has a dtype that programs do not compute with";
+    if (array->store < -1 || array->store >= p->count) return "stores what is not there";
+    bool loaded = false;
+    for (int i = 0; i < p->count; i++)
+        loaded = loaded || (p->instr[i].op == GD_I_LOAD && p->instr[i].index == k);
+    if (array->loaded != loaded)
+        return loaded ? "is loaded but not marked" : "is marked as loaded but is not";
+    for (int j = 0; j < k; j++) {
+        const gd_array *other = &p->array[j];
+        bool state = array->kind == GD_ARRAY_STATE || array->kind == GD_ARRAY_HOLE;
+        if (other->kind == array->kind &&
+            (!state || (other->owner == array->owner && other->slot == array->slot)))
+            return "is there twice";
+    }
+    return NULL;
+}
+
+static const char *check_uniform(const gd_program *p, int k)
+{
+    const gd_uniform *uniform = &p->uniform[k];
+    if ((unsigned)uniform->kind > GD_U_EXTERNAL) return "is of an unknown kind";
+    if (uniform->store == -1) return NULL;
+    if (uniform->kind != GD_U_SCALAR) return "stores but is no scalar";
+    if (uniform->store < 0 || uniform->store >= p->count) return "stores what is not there";
+    return p->instr[uniform->store].uniform ? NULL : "stores an element value";
+}
+
+/* Every listed reduction is one, and there are as many levels as the deepest needs. */
+static const char *check_reductions(const gd_program *p)
+{
+    int levels = 0;
+    for (int r = 0; r < p->reductions; r++) {
+        int32_t at = p->reduction[r];
+        if (at < 0 || at >= p->count || !gd__is_reduction(p->instr[at].op) || p->instr[at].index != r)
+            return "list of reductions is wrong";
+        if (p->instr[at].level > levels) levels = p->instr[at].level;
+    }
+    return levels == p->levels ? NULL : "number of levels is wrong";
+}
+
+static bool outside(int count, int most) { return count < 0 || count > most; }
+
+gd_status gd__program_verify(const gd_program *p)
+{
+    gd_ctx *ctx = p->ctx;
+    const char *wrong = NULL;
+    if (p->compute != GD_F32 && p->compute != GD_F64)
+        return gd_fail(ctx, GD_INTERNAL, "program: computes in neither f32 nor f64");
+    if (outside(p->count, GD_MAX_INSTRS) || outside(p->arrays, GD_MAX_ARRAYS) ||
+        outside(p->uniforms, GD_MAX_UNIFORMS) || outside(p->reductions, GD_MAX_REDUCTIONS))
+        return gd_fail(ctx, GD_INTERNAL, "program: a count is out of range");
+    for (int i = 0; i < p->count; i++)
+        if ((wrong = check_instr(p, i)))
+            return gd_fail(ctx, GD_INTERNAL, "program: instruction %d (%s) %s", i,
+                           gd__opcode_name(p->instr[i].op), wrong);
+    for (int k = 0; k < p->arrays; k++)
+        if ((wrong = check_array(p, k))) return gd_fail(ctx, GD_INTERNAL, "program: array %d %s", k, wrong);
+    for (int k = 0; k < p->uniforms; k++)
+        if ((wrong = check_uniform(p, k)))
+            return gd_fail(ctx, GD_INTERNAL, "program: uniform input %d %s", k, wrong);
+    if ((wrong = check_reductions(p))) return gd_fail(ctx, GD_INTERNAL, "program: %s", wrong);
+    return GD_OK;
+}
+
+/* ---- text ---- */

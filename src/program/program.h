@@ -1,0 +1,193 @@
+/* Programs: what rules become.
+ *
+ * A program is a list of instructions in the order they were made; an operand is the number of an earlier instruction.
+ * Instructions are of two kinds:
+ *   uniform   the same for a whole tensor: settings, step counts, norms and arithmetic on them; run once a tensor in f64
+ *   element   run for every element in the compute type (f64 for f64 tensors, else f32)
+ *
+ * Reductions cut a program into passes.  Pass k computes the reductions of level k and writes nothing; the last pass
+ * computes everything again from the unchanged arrays and does all the writing, so no temporary is ever stored:
+ *
+ *   clip_norm(1) | adam | lr(0.1):   pass 0: read g            -> sum g*g
+ *                                    pass 1: read g, m, v, p   -> write m, v, p */
+#ifndef GD_PROGRAM_PROGRAM_H
+#define GD_PROGRAM_PROGRAM_H
+
+#include "base/text.h"
+#include "gradus/rule.h"
+
+/* Name and number of operands; what each computes is in element.h. */
+/* clang-format off */
+#define GD_INSTR_LIST(X)                                                                                        \
+    /* leaves */                                                                                                \
+    X(CONST, 0)   /* imm */                                                                                     \
+    X(UNIFORM, 0) /* uniform input `index` */                                                                   \
+    X(LOAD, 0)    /* array `index` */                                                                           \
+    /* arithmetic */                                                                                            \
+    X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(SQRT, 1) X(SQUARE, 1) X(RECIPROCAL, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1)      \
+    X(FLOOR, 1) X(ISFINITE, 1) X(NOT, 1)                                                                        \
+    X(ADD, 2) X(SUB, 2) X(MUL, 2) X(DIV, 2) X(MIN, 2) X(MAX, 2) X(POW, 2) X(COPYSIGN, 2)                        \
+    X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(EQ, 2) X(NE, 2) X(AND, 2) X(OR, 2)                                    \
+    X(WHERE, 3)                                                                                                 \
+    /* reductions of an element value: uniform results */                                                       \
+    X(SUM, 1) X(MAXIMUM, 1)
+/* clang-format on */
+
+typedef enum gd_opcode {
+#define GD_INSTR_ENUM(name, operands) GD_I_##name,
+    GD_INSTR_LIST(GD_INSTR_ENUM)
+#undef GD_INSTR_ENUM
+        GD_I_COUNT
+} gd_opcode;
+
+typedef struct gd_instr {
+    uint8_t op;
+    uint8_t uniform; /* 1: once a tensor, in f64 */
+    uint8_t level;  /* passes that must have run before it is known; a reduction: one more than its operand */
+    uint8_t extent; /* reductions: GD_EACH or GD_ALL */
+    int32_t a, b, c; /* operands, -1: none */
+    int32_t index;   /* LOAD: array; UNIFORM: uniform input; reductions: reduction number */
+    double imm;      /* CONST */
+} gd_instr;
+
+/* Where an array of a program comes from. */
+typedef enum gd_array_kind {
+    GD_ARRAY_INPUT, /* the update (or gradient) that comes in */
+    GD_ARRAY_PARAM,
+    GD_ARRAY_GRAD,
+    GD_ARRAY_STATE, /* slot `slot` of its owner */
+    GD_ARRAY_HOLE,  /* result number `slot` of a child that is no rule */
+    GD_ARRAY_OUTPUT /* where a materialised update goes */
+} gd_array_kind;
+
+typedef struct gd_array {
+    gd_array_kind kind;
+    gd_dtype dtype; /* in memory */
+    void *owner;    /* STATE: whose it is; never looked into here */
+    int slot;
+    int32_t store; /* instruction whose value is written by the last pass, -1: only read */
+    bool loaded;   /* a LOAD reads it */
+} gd_array;
+
+/* Where a uniform input comes from. */
+typedef enum gd_uniform_kind {
+    GD_U_SETTING, /* setting `index` of its owner */
+    GD_U_STEP,    /* runs of its owner, this one included */
+    GD_U_NUMEL,   /* elements of this tensor (GD_EACH) or of all (GD_ALL, index 1) */
+    GD_U_FRESH,   /* 1 when slot `index` of its owner was made for this run */
+    GD_U_SCALAR,  /* scalar `index` of its owner for this tensor */
+    GD_U_LOSS,
+    GD_U_EXTERNAL /* number `index` given by the caller */
+} gd_uniform_kind;
+
+typedef struct gd_uniform {
+    gd_uniform_kind kind;
+    void *owner; /* never looked into here */
+    int index;
+    int32_t store; /* SCALAR: uniform instruction written back after the last pass, -1: none */
+} gd_uniform;
+
+#define GD_MAX_INSTRS     512
+#define GD_MAX_ARRAYS     32
+#define GD_MAX_UNIFORMS   96
+#define GD_MAX_REDUCTIONS 16
+
+typedef struct gd_program {
+    gd_ctx *ctx;
+    gd_dtype compute;                                /* GD_F32 or GD_F64 */
+    int count, arrays, uniforms, reductions, levels; /* levels: passes = levels + 1 */
+    gd_instr instr[GD_MAX_INSTRS];
+    gd_array array[GD_MAX_ARRAYS];
+    gd_uniform uniform[GD_MAX_UNIFORMS];
+    int32_t reduction[GD_MAX_REDUCTIONS]; /* instruction of each reduction */
+} gd_program;
+
+void gd__program_free(gd_program *p); /* with its memory; NULL is fine */
+
+/* ---- verifying ---- */
+
+/* Checks order of operands, arities, levels, uniformity, array bounds, single stores; INTERNAL names the instruction. */
+gd_status gd__program_verify(const gd_program *p);
+
+/* ---- one pass, as kernels see it ----
+ *
+ * A kernel runs n consecutive elements of one tensor:
+ *   array[k]   pointer to the first of the n elements of array k (arrays a pass does not touch may be NULL)
+ *   scalar[k]  value of uniform instruction number used[k] for this tensor, in f64; elements use it in the compute type
+ *   out[k]     partial result of the k-th reduction of this pass (sums in sixteen lanes as reduce.c does), f64; of no
+ *              elements: 0 for a sum, -infinity for a maximum
+ * Reductions are combined by the caller over fixed chunks, so that results do not depend on threads. */
+typedef void (*gd_kernel_fn)(int64_t n, char *const *array, const double *scalar, double *out);
+
+typedef struct gd_pass {
+    int level;
+    bool last;
+    int used_count;
+    int32_t used[GD_MAX_UNIFORMS + GD_MAX_INSTRS]; /* uniform instructions that elements of this pass read */
+    bool needed[GD_MAX_INSTRS];                    /* element instructions of this pass */
+    int reductions;
+    int32_t reduction[GD_MAX_REDUCTIONS]; /* reduction numbers computed by this pass */
+    uint32_t loads, stores;               /* bits of arrays */
+} gd_pass;
+
+/* What pass `level` computes; level == p->levels is the last one, which stores. */
+void gd__program_pass(const gd_program *p, int level, gd_pass *pass);
+
+/* Runs the uniform instructions up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of
+ * earlier reductions (by number); value: one f64 an instruction, filled for uniform ones. */
+void gd__program_uniforms(const gd_program *p, int level, const double *input, const double *reduced,
+                          double *value);
+
+/* ---- executors ---- */
+
+/* The reference: blocks of elements, one instruction at a time.  Same contract as a kernel. */
+void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array,
+                   const double *scalar, double *out);
+
+/* Hash of the emitted text, which is equal for passes whose kernels are equal: links and settings do not enter. */
+uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass);
+
+/* Text that grows.  A failure (no memory) sticks, and is recorded in the context. */
+void gd__emit_c(const gd_program *p, const gd_pass *pass, const char *name, gd_text *out);
+/* What emitted C uses, once a file: the helper functions (base/vmath.h) and the names of functions. */
+void gd__emit_c_prelude(gd_text *out);
+/* Only the names, for a file that includes base/vmath.h. */
+void gd__emit_c_names(gd_text *out);
+
+/* The same pass as the source of a kernel over a table of tensors, in the words of a backend (dialect.h).  common_settings:
+ * every tensor has the same settings, so what depends on them alone is computed by the host. */
+struct gd_dialect;
+void gd__emit_table(const gd_program *p, const gd_pass *pass, const struct gd_dialect *d, const char *name,
+                    bool common_settings, gd_text *out);
+/* A source of its own: the kernels join_chunks and join_all. */
+void gd__emit_joins(const struct gd_dialect *d, gd_text *out);
+/* The uniform instructions whose values the host hands to that kernel, in order; their number. */
+int gd__table_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);
+/* The uniform inputs that differ between tensors: the columns of the table on the device, a row a tensor. */
+int gd__table_inputs(const gd_program *p, bool common_settings, int32_t *list);
+
+typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPILED } gd_executor;
+
+/* The best kernel for a pass: built in, then compiled by the system compiler if the context allows it (cached in memory
+ * and on disk), else NULL: interpret.  Never records an error. */
+gd_kernel_fn gd__kernel_for(gd_ctx *ctx, const gd_program *p, const gd_pass *pass, gd_executor *how);
+/* Why the last compilation did not give a kernel; "" if nothing went wrong. Borrowed from the context. */
+const char *gd__kernel_trouble(gd_ctx *ctx);
+
+/* Built-in programs: a table for each instruction set, sorted by hash.  Made by gen_builtin at build time; weak, as the
+ * generator itself is linked without. */
+typedef struct gd_builtin {
+    uint64_t hash;
+    gd_kernel_fn fn;
+} gd_builtin;
+
+typedef struct gd_builtin_table {
+    const gd_builtin *item;
+    size_t count;
+} gd_builtin_table;
+
+extern const gd_builtin_table gd__builtin_base __attribute__((weak));
+extern const gd_builtin_table gd__builtin_avx2 __attribute__((weak));
+extern const gd_builtin_table gd__builtin_avx512 __attribute__((weak));
+
+#endif

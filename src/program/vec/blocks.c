@@ -1,0 +1,114 @@
+/* The interpreter's loops: one for each instruction and compute type, compiled once for every instruction set. */
+#include "base/vmath.h"
+#include "program/element.h"
+
+#include <float.h>
+
+#define JOIN2(a, b) a##b
+#define JOIN(a, b)  JOIN2(a, b)
+
+#define pow_wide pow
+
+#define LOOP(NAME, expression)                                                                          \
+    static void JOIN(NAME, SUFFIX)(void *o_, const void *a_, const void *b_, const void *c_, int64_t n) \
+    {                                                                                                   \
+        T *restrict o = o_;                                                                             \
+        const T *x = a_, *y = b_ ? b_ : a_, *z = c_ ? c_ : a_;                                          \
+        for (int64_t i = 0; i < n; i++) {                                                               \
+            T a = x[i], b = y[i], c = z[i];                                                             \
+            (void)b;                                                                                    \
+            (void)c;                                                                                    \
+            o[i] = expression;                                                                          \
+        }                                                                                               \
+    }
+
+#define CONVERT(NAME, to_type, from_type, expression)                       \
+    static void JOIN(NAME, SUFFIX)(void *to_, const void *from_, int64_t n) \
+    {                                                                       \
+        to_type *restrict to = to_;                                         \
+        const from_type *from = from_;                                      \
+        for (int64_t i = 0; i < n; i++) {                                   \
+            from_type x = from[i];                                          \
+            to[i] = (to_type)(expression);                                  \
+        }                                                                   \
+    }
+
+/* Lane k takes elements k, k + 16, ...: n is a multiple of sixteen but for the last block. */
+#define REDUCE(NAME, expression)                                           \
+    static void JOIN(NAME, SUFFIX)(void *lanes, const void *x_, int64_t n) \
+    {                                                                      \
+        T lane[GD_LANES];                                                  \
+        const T *x = x_;                                                   \
+        memcpy(lane, lanes, sizeof lane);                                  \
+        int64_t i = 0;                                                     \
+        for (; i + GD_LANES <= n; i += GD_LANES)                           \
+            for (int k = 0; k < GD_LANES; k++) {                           \
+                T a = lane[k], b = x[i + k];                               \
+                lane[k] = expression;                                      \
+            }                                                              \
+        for (int k = 0; i + k < n; k++) {                                  \
+            T a = lane[k], b = x[i + k];                                   \
+            lane[k] = expression;                                          \
+        }                                                                  \
+        memcpy(lanes, lane, sizeof lane);                                  \
+    }
+
+#define ALL_LOOPS                                               \
+    GD_ELEMENT_LIST(LOOP)                                       \
+    CONVERT(load_f32, T, float, x)                              \
+    CONVERT(load_f64, T, double, x)                             \
+    CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))           \
+    CONVERT(load_bf16, T, uint16_t, gd__bf16_to_f32(x))         \
+    CONVERT(store_f32, float, T, x)                             \
+    CONVERT(store_f64, double, T, x)                            \
+    CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))   \
+    CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x)) \
+    REDUCE(sum, a + b)                                          \
+    REDUCE(maximum, a != a ? a : ((b > a) | (b != b)) ? b : a)
+
+#define SUFFIX     _f32
+#define T          float
+#define abs_T      fabsf
+#define sqrt_T     sqrtf
+#define exp_T      gd__exp_f32
+#define log_T      gd__log_f32
+#define tanh_T     gd__tanh_f32
+#define floor_T    floorf
+#define copysign_T copysignf
+#define largest_T  FLT_MAX
+ALL_LOOPS
+
+#undef SUFFIX
+#undef T
+#undef abs_T
+#undef sqrt_T
+#undef exp_T
+#undef log_T
+#undef tanh_T
+#undef floor_T
+#undef copysign_T
+#undef largest_T
+#define SUFFIX     _f64
+#define T          double
+#define abs_T      fabs
+#define sqrt_T     sqrt
+#define exp_T      exp
+#define log_T      log
+#define tanh_T     tanh
+#define floor_T    floor
+#define copysign_T copysign
+#define largest_T  DBL_MAX
+ALL_LOOPS
+
+#define OP_F32(NAME, expression) [GD_I_##NAME] = NAME##_f32,
+#define OP_F64(NAME, expression) [GD_I_##NAME] = NAME##_f64,
+
+const gd_block_table JOIN(gd__blocks_, GD_ISA) = {
+    .op = {{GD_ELEMENT_LIST(OP_F32)}, {GD_ELEMENT_LIST(OP_F64)}},
+    .load = {{load_f32_f32, load_f64_f32, load_f16_f32, load_bf16_f32},
+             {load_f32_f64, load_f64_f64, load_f16_f64, load_bf16_f64}},
+    .store = {{store_f32_f32, store_f64_f32, store_f16_f32, store_bf16_f32},
+              {store_f32_f64, store_f64_f64, store_f16_f64, store_bf16_f64}},
+    .sum = {sum_f32, sum_f64},
+    .maximum = {maximum_f32, maximum_f64},
+};

@@ -1,0 +1,225 @@
+/* Programs made by hand or at random, and memory for them to run on: what the tests of executors share. */
+#ifndef GD_TESTS_OPTIM_RANDOM_PROGRAM_H
+#define GD_TESTS_OPTIM_RANDOM_PROGRAM_H
+
+#include "support/support.h"
+
+#include <math.h>
+
+#include "base/vmath.h"
+#include "program/element.h"
+
+/* ---- random numbers ---- */
+
+static inline int pick(uint64_t *state, int n) { return (int)random_below(state, n); }
+
+/* Mostly of order one, now and then anything: zeros, infinities, NaN, subnormals, huge, tiny. */
+static inline double random_number(uint64_t *state)
+{
+    static const double special[] = {0,     -0.0,   1,      -1,    INFINITY, -INFINITY, NAN,
+                                     1e-40, -1e-42, 1e-310, 1e300, -1e300,   1e38,      -1e38,
+                                     1e-38, 65504,  -65520, 6e-8,  3,        0.5};
+    if (pick(state, 8) == 0) return special[pick(state, (int)(sizeof special / sizeof *special))];
+    return (random_unit(state) - 0.5) * (pick(state, 4) ? 4 : 200);
+}
+
+/* ---- building programs ---- */
+
+static inline int32_t add_instr(gd_program *p, gd_instr in)
+{
+    int32_t operand[3] = {in.a, in.b, in.c};
+    int n = gd__opcode_operands(in.op);
+    in.uniform = in.op != GD_I_LOAD;
+    for (int k = 0; k < n; k++) {
+        const gd_instr *from = &p->instr[operand[k]];
+        if (!from->uniform) in.uniform = 0;
+        if (from->level > in.level) in.level = from->level;
+    }
+    if (gd__is_reduction(in.op)) {
+        in.uniform = 1;
+        in.level++;
+        in.index = p->reductions;
+        if (in.level > p->levels) p->levels = in.level;
+        p->reduction[p->reductions++] = p->count;
+    }
+    p->instr[p->count] = in;
+    return p->count++;
+}
+
+static inline int32_t add_op(gd_program *p, gd_opcode op, int32_t a, int32_t b, int32_t c)
+{
+    return add_instr(p, (gd_instr){.op = (uint8_t)op, .a = a, .b = b, .c = c, .index = -1});
+}
+
+static inline int32_t add_const(gd_program *p, double value)
+{
+    return add_instr(p, (gd_instr){.op = GD_I_CONST, .a = -1, .b = -1, .c = -1, .index = -1, .imm = value});
+}
+
+static inline int32_t add_uniform(gd_program *p)
+{
+    p->uniform[p->uniforms] = (gd_uniform){.kind = GD_U_EXTERNAL, .index = p->uniforms, .store = -1};
+    return add_instr(p, (gd_instr){.op = GD_I_UNIFORM, .a = -1, .b = -1, .c = -1, .index = p->uniforms++});
+}
+
+static inline int32_t add_array(gd_program *p, gd_dtype dtype)
+{
+    p->array[p->arrays] = (gd_array){.kind = GD_ARRAY_STATE, .slot = p->arrays, .dtype = dtype, .store = -1};
+    return p->arrays++;
+}
+
+static inline int32_t add_load(gd_program *p, int32_t from)
+{
+    p->array[from].loaded = true;
+    return add_instr(p, (gd_instr){.op = GD_I_LOAD, .a = -1, .b = -1, .c = -1, .index = from});
+}
+
+/* Adam with decoupled weight decay after a clipped gradient, states in `state`: arrays g, p, m, v. */
+static inline void make_adamw(gd_program *p, gd_ctx *ctx, gd_dtype compute, gd_dtype state, bool clip)
+{
+    *p = (gd_program){.ctx = ctx, .compute = compute};
+    int32_t ag = add_array(p, compute), ap = add_array(p, compute), am = add_array(p, state),
+            av = add_array(p, state);
+    int32_t g = add_load(p, ag), w = add_load(p, ap), m = add_load(p, am), v = add_load(p, av);
+    int32_t beta1 = add_uniform(p), beta2 = add_uniform(p), eps = add_uniform(p), decay = add_uniform(p),
+            lr = add_uniform(p);
+    if (clip) {
+        int32_t sum = add_instr(
+            p,
+            (gd_instr){
+                .op = GD_I_SUM, .extent = GD_ALL, .a = add_op(p, GD_I_SQUARE, g, -1, -1), .b = -1, .c = -1});
+        int32_t ratio = add_op(p, GD_I_DIV, add_const(p, 1), add_op(p, GD_I_SQRT, sum, -1, -1), -1);
+        g = add_op(p, GD_I_MUL, g, add_op(p, GD_I_MIN, ratio, add_const(p, 1), -1), -1);
+    }
+    m = add_op(p, GD_I_ADD, m, add_op(p, GD_I_MUL, beta1, add_op(p, GD_I_SUB, g, m, -1), -1), -1);
+    int32_t g2 = add_op(p, GD_I_SQUARE, g, -1, -1);
+    v = add_op(p, GD_I_ADD, v, add_op(p, GD_I_MUL, beta2, add_op(p, GD_I_SUB, g2, v, -1), -1), -1);
+    int32_t bottom = add_op(p, GD_I_ADD, add_op(p, GD_I_SQRT, v, -1, -1), eps, -1);
+    int32_t step = add_op(p, GD_I_DIV, m, bottom, -1);
+    step = add_op(p, GD_I_ADD, step, add_op(p, GD_I_MUL, decay, w, -1), -1);
+    p->array[am].store = m;
+    p->array[av].store = v;
+    p->array[ap].store = add_op(p, GD_I_SUB, w, add_op(p, GD_I_MUL, lr, step, -1), -1);
+}
+
+/* Random instructions over a few arrays of random dtypes; every instruction can come up. */
+static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int length)
+{
+    static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_F16, GD_BF16};
+    *p = (gd_program){.ctx = ctx, .compute = pick(state, 3) ? GD_F32 : GD_F64};
+    int arrays = 1 + pick(state, 6), uniforms = pick(state, 5), constants = pick(state, 4);
+    for (int k = 0; k < arrays; k++) {
+        int32_t from = add_array(p, pick(state, 2) ? p->compute : dtypes[pick(state, 4)]);
+        if (k == 0 || pick(state, 4)) add_load(p, from);
+    }
+    for (int k = 0; k < uniforms; k++) add_uniform(p);
+    for (int k = 0; k < constants; k++) add_const(p, random_number(state));
+    while (p->count < length) {
+        unsigned op = (unsigned)GD_I_NEG + (unsigned)pick(state, GD_I_COUNT - GD_I_NEG);
+        int n = gd__opcode_operands(op);
+        /* prefer what came last, so that chains become deep */
+        int32_t o[3];
+        for (int k = 0; k < 3; k++) {
+            int back = pick(state, 2) ? pick(state, p->count) : pick(state, p->count < 6 ? p->count : 6);
+            o[k] = k < n ? p->count - 1 - back : -1;
+        }
+        if (gd__is_reduction(op) && (p->reductions == 6 || p->instr[o[0]].level == 3)) continue;
+        add_instr(p, (gd_instr){.op = (uint8_t)op,
+                                .extent = (uint8_t)pick(state, 2),
+                                .a = o[0],
+                                .b = o[1],
+                                .c = o[2],
+                                .index = -1});
+    }
+    for (int k = 0; k < p->arrays; k++) {
+        if (k && pick(state, 4) == 0) continue;
+        int back = pick(state, p->count < 8 ? p->count : 8);
+        p->array[k].store = pick(state, 10) ? p->count - 1 - back : pick(state, p->count);
+    }
+}
+
+/* ---- memory ---- */
+
+typedef struct tensors {
+    int64_t n;
+    char *array[GD_MAX_ARRAYS];
+    size_t bytes[GD_MAX_ARRAYS];
+} tensors;
+
+static inline void set_number(char *data, gd_dtype dtype, int64_t i, double value)
+{
+    if (dtype == GD_F32)
+        ((float *)(void *)data)[i] = (float)value;
+    else if (dtype == GD_F64)
+        ((double *)(void *)data)[i] = value;
+    else
+        ((uint16_t *)(void *)data)[i] = dtype == GD_F16 ? gd__f32_to_f16((float)value)
+                                                        : gd__f32_to_bf16((float)value);
+}
+
+static inline double get_number(const char *data, gd_dtype dtype, int64_t i)
+{
+    if (dtype == GD_F32) return (double)((const float *)(const void *)data)[i];
+    if (dtype == GD_F64) return ((const double *)(const void *)data)[i];
+    uint16_t half = ((const uint16_t *)(const void *)data)[i];
+    return (double)(dtype == GD_F16 ? gd__f16_to_f32(half) : gd__bf16_to_f32(half));
+}
+
+/* Arrays of a program, n random elements each; the memory is exactly as long, so that a sanitizer sees every overrun. */
+static inline tensors make_tensors(const gd_program *p, int64_t n, uint64_t seed)
+{
+    tensors m = {.n = n};
+    for (int k = 0; k < p->arrays; k++) {
+        m.bytes[k] = (size_t)n * gd_dtype_size(p->array[k].dtype);
+        m.array[k] = malloc(m.bytes[k] ? m.bytes[k] : 1);
+        assert_non_null(m.array[k]);
+        for (int64_t i = 0; i < n; i++) set_number(m.array[k], p->array[k].dtype, i, random_number(&seed));
+    }
+    return m;
+}
+
+static inline void free_tensors(tensors *m)
+{
+    for (int k = 0; k < GD_MAX_ARRAYS; k++) free(m->array[k]);
+}
+
+/* The same bits, but one NaN is as good as another. */
+static inline bool same_number(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b);
+}
+
+static inline bool same_tensors(const gd_program *p, const tensors *a, const tensors *b)
+{
+    for (int k = 0; k < p->arrays; k++) {
+        if (!memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
+        for (int64_t i = 0; i < a->n; i++) {
+            double x = get_number(a->array[k], p->array[k].dtype, i),
+                   y = get_number(b->array[k], p->array[k].dtype, i);
+            if (same_number(x, y)) continue;
+            print_error("array %d, element %lld: %a and %a\n", k, (long long)i, x, y);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Runs all passes over one tensor with a kernel for each pass, NULL: interpreted. */
+static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, tensors *m,
+                               const double *input, double *reduced)
+{
+    double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS], out[GD_MAX_REDUCTIONS];
+    for (int level = 0; level <= p->levels; level++) {
+        gd_pass pass;
+        gd__program_pass(p, level, &pass);
+        gd__program_uniforms(p, level, input, reduced, value);
+        for (int k = 0; k < pass.used_count; k++) scalar[k] = value[pass.used[k]];
+        if (kernel && kernel[level])
+            kernel[level](m->n, m->array, scalar, out);
+        else
+            gd__interpret(p, &pass, m->n, m->array, scalar, out);
+        for (int r = 0; r < pass.reductions; r++) reduced[pass.reduction[r]] = out[r];
+    }
+}
+
+#endif

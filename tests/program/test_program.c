@@ -1,0 +1,652 @@
+/* Programs: what the verifier refuses, what passes compute, what every instruction means, and the order of sums.  The
+ * expected numbers come from tables and from a plain evaluator in this file, one element at a time. */
+#include "program/program_property.h"
+#include "support/corpus.h"
+
+#include <locale.h>
+
+/* ---- the verifier ---- */
+
+static gd_program *new_program(void)
+{
+    gd_program *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    return p;
+}
+
+typedef struct fault {
+    const char *text; /* in the message */
+    void (*make)(gd_program *p);
+} fault;
+
+static void last_reads_itself(gd_program *p) { p->instr[p->count - 1].a = p->count - 1; }
+static void reads_later(gd_program *p) { p->instr[p->count - 2].a = p->count - 1; }
+static void negative_operand(gd_program *p) { p->instr[p->count - 1].a = -2; }
+static void operand_missing(gd_program *p) { p->instr[p->count - 1].b = -1; }
+static void operand_too_many(gd_program *p) { p->instr[p->count - 1].c = 0; }
+static void unknown_op(gd_program *p) { p->instr[p->count - 1].op = GD_I_COUNT; }
+static void array_outside(gd_program *p) { p->instr[0].index = p->arrays; }
+static void array_negative(gd_program *p) { p->instr[0].index = -1; }
+static void uniform_outside(gd_program *p) { p->instr[4].index = p->uniforms; }
+static void element_said_uniform(gd_program *p) { p->instr[p->count - 1].uniform = 1; }
+static void load_said_uniform(gd_program *p) { p->instr[0].uniform = 1; }
+static void uniform_said_element(gd_program *p) { p->instr[4].uniform = 0; }
+static void level_too_low(gd_program *p) { p->instr[p->count - 1].level = 0; }
+static void level_too_high(gd_program *p) { p->instr[0].level = 1; }
+static void levels_wrong(gd_program *p) { p->levels = 2; }
+static void reduction_unlisted(gd_program *p) { p->reductions = 0; }
+static void reduction_elsewhere(gd_program *p) { p->reduction[0] = 0; }
+static void extent_unknown(gd_program *p) { p->instr[p->reduction[0]].extent = 9; }
+static void not_marked_loaded(gd_program *p) { p->array[0].loaded = false; }
+static void marked_loaded(gd_program *p) { add_array(p, GD_F32), p->array[p->arrays - 1].loaded = true; }
+static void integer_array(gd_program *p) { p->array[0].dtype = GD_I32; }
+static void array_kind(gd_program *p) { p->array[0].kind = (gd_array_kind)17; }
+static void store_outside(gd_program *p) { p->array[1].store = p->count; }
+static void store_below(gd_program *p) { p->array[1].store = -2; }
+static void array_twice(gd_program *p) { p->array[2].slot = p->array[3].slot; }
+static void uniform_kind(gd_program *p) { p->uniform[0].kind = (gd_uniform_kind)17; }
+static void uniform_stores(gd_program *p) { p->uniform[0].store = 4; }
+static void scalar_stores_element(gd_program *p)
+{
+    p->uniform[0].kind = GD_U_SCALAR, p->uniform[0].store = 0;
+}
+static void scalar_stores_nothing(gd_program *p)
+{
+    p->uniform[0].kind = GD_U_SCALAR, p->uniform[0].store = p->count;
+}
+static void compute_in_f16(gd_program *p) { p->compute = GD_F16; }
+static void too_many(gd_program *p) { p->count = GD_MAX_INSTRS + 1; }
+static void less_than_none(gd_program *p) { p->arrays = -1; }
+
+static void verifier_names_what_is_wrong(void **state)
+{
+    (void)state;
+    static const fault faults[] = {
+        {"reads what comes later", last_reads_itself},
+        {"reads what comes later", reads_later},
+        {"lacks an operand", negative_operand},
+        {"lacks an operand", operand_missing},
+        {"too many operands", operand_too_many},
+        {"is not an instruction", unknown_op},
+        {"array that is not there", array_outside},
+        {"array that is not there", array_negative},
+        {"input that is not there", uniform_outside},
+        {"cannot be uniform", element_said_uniform},
+        {"cannot be uniform", load_said_uniform},
+        {"should be uniform", uniform_said_element},
+        {"wrong level", level_too_low},
+        {"wrong level", level_too_high},
+        {"number of levels", levels_wrong},
+        {"list of reductions", reduction_unlisted},
+        {"list of reductions", reduction_elsewhere},
+        {"unknown extent", extent_unknown},
+        {"not marked", not_marked_loaded},
+        {"marked as loaded but", marked_loaded},
+        {"dtype", integer_array},
+        {"unknown kind", array_kind},
+        {"stores what is not there", store_outside},
+        {"stores what is not there", store_below},
+        {"there twice", array_twice},
+        {"unknown kind", uniform_kind},
+        {"is no scalar", uniform_stores},
+        {"stores an element", scalar_stores_element},
+        {"stores what is not", scalar_stores_nothing},
+        {"neither f32 nor f64", compute_in_f16},
+        {"count", too_many},
+        {"count", less_than_none},
+    };
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    for (int i = 0; i < COUNT_OF(faults); i++) {
+        make_adamw(p, ctx, GD_F32, GD_F32, true);
+        assert_int_equal(gd__program_verify(p), GD_OK);
+        faults[i].make(p);
+        assert_int_equal(gd__program_verify(p), GD_INTERNAL);
+        if (!strstr(gd_error_text(ctx), faults[i].text)) fail_msg("case %d: %s", i, gd_error_text(ctx));
+        gd_clear_error(ctx);
+    }
+    free(p);
+    end_context(ctx, NULL);
+}
+
+static void verifier_accepts_random_programs(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        uint64_t s = seed;
+        make_random(p, ctx, &s, seed % 50 == 0 ? GD_MAX_INSTRS : 20 + pick(&s, 60));
+        (void)gd__program_verify(p);
+        assert_no_error(ctx);
+    }
+    free(p);
+    end_context(ctx, NULL);
+}
+
+/* ---- passes ---- */
+
+static void a_reduction_is_a_pass_of_its_own(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    gd_pass pass;
+    make_adamw(p, ctx, GD_F32, GD_F32, true);
+    assert_int_equal(p->levels, 1);
+    gd__program_pass(p, 0, &pass);
+    assert_false(pass.last);
+    assert_int_equal(pass.loads, 1); /* the gradient alone */
+    assert_int_equal(pass.stores, 0);
+    assert_int_equal(pass.reductions, 1);
+    assert_int_equal(pass.used_count, 0);
+    gd__program_pass(p, 1, &pass);
+    assert_true(pass.last);
+    assert_int_equal(pass.loads, 15);
+    assert_int_equal(pass.stores, 14);
+    assert_int_equal(pass.reductions, 0);
+    assert_int_equal(pass.used_count,
+                     6); /* five settings and the clip factor; constants are part of the kernel */
+    for (int k = 0; k < pass.used_count; k++) assert_int_not_equal(p->instr[pass.used[k]].op, GD_I_CONST);
+    free(p);
+    end_context(ctx, NULL);
+}
+
+static void a_program_that_stores_nothing_has_an_empty_pass(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    gd_pass pass;
+    *p = (gd_program){.ctx = ctx, .compute = GD_F64};
+    add_load(p, add_array(p, GD_F64));
+    assert_int_equal(gd__program_verify(p), GD_OK);
+    gd__program_pass(p, 0, &pass);
+    assert_int_equal(pass.loads | pass.stores, 0);
+    tensors t = make_tensors(p, 5, 1), before = make_tensors(p, 5, 1);
+    gd__interpret(p, &pass, 5, t.array, NULL, NULL);
+    assert_true(same_tensors(p, &t, &before));
+    free_tensors(&t);
+    free_tensors(&before);
+    free(p);
+    end_context(ctx, NULL);
+}
+
+/* ---- what instructions mean ---- */
+
+typedef struct meaning {
+    gd_opcode op;
+    double a, b, c, result;
+} meaning;
+
+/* From the definitions; exact in f32 and f64. */
+static const meaning meanings[] = {
+    {GD_I_NEG, 2, 0, 0, -2},
+    {GD_I_NEG, 0, 0, 0, -0.0},
+    {GD_I_ABS, -3, 0, 0, 3},
+    {GD_I_ABS, -0.0, 0, 0, 0},
+    {GD_I_SIGN, 5, 0, 0, 1},
+    {GD_I_SIGN, -5, 0, 0, -1},
+    {GD_I_SIGN, 0, 0, 0, 0},
+    {GD_I_SIGN, INFINITY, 0, 0, 1},
+    {GD_I_SIGN, NAN, 0, 0, NAN},
+    {GD_I_SQRT, 9, 0, 0, 3},
+    {GD_I_SQRT, -1, 0, 0, NAN},
+    {GD_I_SQRT, -0.0, 0, 0, -0.0},
+    {GD_I_SQUARE, -3, 0, 0, 9},
+    {GD_I_RECIPROCAL, 4, 0, 0, 0.25},
+    {GD_I_RECIPROCAL, -0.0, 0, 0, -INFINITY},
+    {GD_I_EXP, 0, 0, 0, 1},
+    {GD_I_EXP, -INFINITY, 0, 0, 0},
+    {GD_I_EXP, INFINITY, 0, 0, INFINITY},
+    {GD_I_EXP, NAN, 0, 0, NAN},
+    {GD_I_LOG, 1, 0, 0, 0},
+    {GD_I_LOG, 0, 0, 0, -INFINITY},
+    {GD_I_LOG, -1, 0, 0, NAN},
+    {GD_I_TANH, 0, 0, 0, 0},
+    {GD_I_TANH, 50, 0, 0, 1},
+    {GD_I_FLOOR, -1.5, 0, 0, -2},
+    {GD_I_FLOOR, 1.5, 0, 0, 1},
+    {GD_I_ISFINITE, 1e30, 0, 0, 1},
+    {GD_I_ISFINITE, -INFINITY, 0, 0, 0},
+    {GD_I_ISFINITE, NAN, 0, 0, 0},
+    {GD_I_NOT, 0, 0, 0, 1},
+    {GD_I_NOT, -2, 0, 0, 0},
+    {GD_I_NOT, NAN, 0, 0, 0},
+    {GD_I_ADD, 1, 2, 0, 3},
+    {GD_I_SUB, 1, 2, 0, -1},
+    {GD_I_MUL, 3, -2, 0, -6},
+    {GD_I_DIV, 1, 0, 0, INFINITY},
+    {GD_I_DIV, 0, 0, 0, NAN},
+    {GD_I_MIN, 1, 2, 0, 1},
+    {GD_I_MIN, 2, 1, 0, 1},
+    {GD_I_MIN, NAN, 1, 0, NAN},
+    {GD_I_MIN, 1, NAN, 0, NAN},
+    {GD_I_MAX, 1, 2, 0, 2},
+    {GD_I_MAX, 2, 1, 0, 2},
+    {GD_I_MAX, NAN, 1, 0, NAN},
+    {GD_I_MAX, INFINITY, NAN, 0, NAN},
+    {GD_I_POW, 2, 10, 0, 1024},
+    {GD_I_POW, -2, 3, 0, -8},
+    {GD_I_POW, -2, 0.5, 0, NAN},
+    {GD_I_POW, 0, 0, 0, 1},
+    {GD_I_COPYSIGN, 3, -1, 0, -3},
+    {GD_I_COPYSIGN, -3, 0, 0, 3},
+    {GD_I_COPYSIGN, 3, -0.0, 0, -3},
+    {GD_I_COPYSIGN, -3, NAN, 0, 3},
+    {GD_I_LT, 1, 2, 0, 1},
+    {GD_I_LT, 2, 2, 0, 0},
+    {GD_I_LT, NAN, 2, 0, 0},
+    {GD_I_LE, 2, 2, 0, 1},
+    {GD_I_LE, 3, 2, 0, 0},
+    {GD_I_GT, 3, 2, 0, 1},
+    {GD_I_GT, 2, 2, 0, 0},
+    {GD_I_GE, 2, 2, 0, 1},
+    {GD_I_GE, 1, 2, 0, 0},
+    {GD_I_EQ, 0, -0.0, 0, 1},
+    {GD_I_EQ, NAN, NAN, 0, 0},
+    {GD_I_NE, NAN, NAN, 0, 1},
+    {GD_I_NE, 1, 1, 0, 0},
+    {GD_I_AND, 2, -1, 0, 1},
+    {GD_I_AND, 2, 0, 0, 0},
+    {GD_I_AND, NAN, 1, 0, 1},
+    {GD_I_OR, 0, -0.0, 0, 0},
+    {GD_I_OR, 0, 7, 0, 1},
+    {GD_I_WHERE, 1, 2, 3, 2},
+    {GD_I_WHERE, 0, 2, 3, 3},
+    {GD_I_WHERE, -0.0, 2, 3, 3},
+    {GD_I_WHERE, NAN, 2, 3, 2},
+};
+
+/* One instruction on three loaded elements. */
+static double interpreted(gd_ctx *ctx, const meaning *m, gd_dtype compute)
+{
+    gd_program *p = new_program();
+    gd_pass pass;
+    *p = (gd_program){.ctx = ctx, .compute = compute};
+    int32_t in[3];
+    for (int k = 0; k < 3; k++) in[k] = add_load(p, add_array(p, compute));
+    int n = gd__opcode_operands(m->op);
+    int32_t out = add_array(p, compute);
+    p->array[out].store = add_op(p, m->op, in[0], n > 1 ? in[1] : -1, n > 2 ? in[2] : -1);
+    assert_int_equal(gd__program_verify(p), GD_OK);
+    gd__program_pass(p, 0, &pass);
+    tensors t = make_tensors(p, 1, 1);
+    set_number(t.array[0], compute, 0, m->a);
+    set_number(t.array[1], compute, 0, m->b);
+    set_number(t.array[2], compute, 0, m->c);
+    gd__interpret(p, &pass, 1, t.array, NULL, NULL);
+    double result = get_number(t.array[out], compute, 0);
+    free_tensors(&t);
+    free(p);
+    return result;
+}
+
+/* The same with uniform operands. */
+static double uniform(gd_ctx *ctx, const meaning *m)
+{
+    gd_program *p = new_program();
+    *p = (gd_program){.ctx = ctx, .compute = GD_F32};
+    int32_t in[3];
+    for (int k = 0; k < 3; k++) in[k] = add_uniform(p);
+    int n = gd__opcode_operands(m->op);
+    int32_t at = add_op(p, m->op, in[0], n > 1 ? in[1] : -1, n > 2 ? in[2] : -1);
+    assert_int_equal(gd__program_verify(p), GD_OK);
+    double value[8];
+    gd__program_uniforms(p, 0, (double[]){m->a, m->b, m->c}, NULL, value);
+    double result = value[at];
+    free(p);
+    return result;
+}
+
+static void instructions_mean_what_the_table_says(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    bool seen[GD_I_COUNT] = {false};
+    for (int i = 0; i < COUNT_OF(meanings); i++) {
+        const meaning *m = &meanings[i];
+        double got[] = {interpreted(ctx, m, GD_F32), interpreted(ctx, m, GD_F64), uniform(ctx, m)};
+        for (int k = 0; k < COUNT_OF(got); k++)
+            if (!same_number(got[k], m->result))
+                fail_msg("%s(%g, %g, %g) in way %d is %g, not %g", gd__opcode_name(m->op), m->a, m->b, m->c,
+                         k, got[k], m->result);
+        seen[m->op] = true;
+    }
+    for (int op = GD_I_NEG; op < GD_I_SUM; op++)
+        if (!seen[op]) fail_msg("no example of %s", gd__opcode_name((unsigned)op));
+    end_context(ctx, NULL);
+}
+
+/* ---- a plain evaluator ---- */
+
+/* What each instruction does to two or three floats (kind 0) or doubles; written out again, not taken from element.h. */
+#define PLAIN(name, type, ABS, SQRT, EXP, LOG, TANH, FLOOR)                    \
+    static type name(unsigned op, type a, type b, type c)                      \
+    {                                                                          \
+        switch (op) {                                                          \
+        case GD_I_NEG: return -a;                                              \
+        case GD_I_ABS: return ABS(a);                                          \
+        case GD_I_SIGN:                                                        \
+            if (isnan(a) || a == 0) return a;                                  \
+            return a > 0 ? (type)1 : -(type)1;                                 \
+        case GD_I_SQRT: return SQRT(a);                                        \
+        case GD_I_SQUARE: return a * a;                                        \
+        case GD_I_RECIPROCAL: return 1 / a;                                    \
+        case GD_I_EXP: return EXP(a);                                          \
+        case GD_I_LOG: return LOG(a);                                          \
+        case GD_I_TANH: return TANH(a);                                        \
+        case GD_I_FLOOR: return FLOOR(a);                                      \
+        case GD_I_ISFINITE: return isfinite(a) ? 1 : 0;                        \
+        case GD_I_NOT: return a == 0;                                          \
+        case GD_I_ADD: return a + b;                                           \
+        case GD_I_SUB: return a - b;                                           \
+        case GD_I_MUL: return a * b;                                           \
+        case GD_I_DIV: return a / b;                                           \
+        case GD_I_MIN:                                                         \
+            if (isnan(a) || isnan(b)) return (type)NAN;                        \
+            return b < a ? b : a;                                              \
+        case GD_I_MAX:                                                         \
+            if (isnan(a) || isnan(b)) return (type)NAN;                        \
+            return b > a ? b : a;                                              \
+        case GD_I_POW: return (type)pow((double)a, (double)b);                 \
+        case GD_I_COPYSIGN: return !isnan(b) && signbit(b) ? -ABS(a) : ABS(a); \
+        case GD_I_LT: return a < b;                                            \
+        case GD_I_LE: return a <= b;                                           \
+        case GD_I_GT: return a > b;                                            \
+        case GD_I_GE: return a >= b;                                           \
+        case GD_I_EQ: return a == b;                                           \
+        case GD_I_NE: return a != b;                                           \
+        case GD_I_AND: return a != 0 && b != 0;                                \
+        case GD_I_OR: return a != 0 || b != 0;                                 \
+        default: return a != 0 ? b : c;                                        \
+        }                                                                      \
+    }
+PLAIN(plain_f32, float, fabsf, sqrtf, gd__exp_f32, gd__log_f32, gd__tanh_f32, floorf)
+PLAIN(plain_f64, double, fabs, sqrt, exp, log, tanh, floor)
+
+/* All element values of element i, in the compute type held as double; uniform values are in `value` already. */
+static void plain_element(const gd_program *p, const tensors *t, int64_t i, const double *uniforms,
+                          double *value)
+{
+    bool f32 = p->compute == GD_F32;
+    for (int k = 0; k < p->count; k++) {
+        const gd_instr *in = &p->instr[k];
+        double x;
+        if (in->uniform) {
+            x = uniforms[k];
+        } else if (in->op == GD_I_LOAD) {
+            x = get_number(t->array[in->index], p->array[in->index].dtype, i);
+        } else {
+            double a = value[in->a], b = in->b < 0 ? 0 : value[in->b], c = in->c < 0 ? 0 : value[in->c];
+            x = f32 ? (double)plain_f32(in->op, (float)a, (float)b, (float)c) : plain_f64(in->op, a, b, c);
+        }
+        value[k] = f32 ? (double)(float)x : x;
+    }
+}
+
+/* Adds the n values of one reduction in sixteen lanes, then the lanes pairwise. */
+static double plain_reduce(const gd_program *p, unsigned op, double (*lane)[16])
+{
+    bool f32 = p->compute == GD_F32;
+    unsigned join = op == GD_I_SUM ? GD_I_ADD : GD_I_MAX;
+    for (int width = 8; width; width /= 2)
+        for (int k = 0; k < width; k++) {
+            double a = (*lane)[k], b = (*lane)[k + width];
+            (*lane)[k] = f32 ? (double)plain_f32(join, (float)a, (float)b, 0) : plain_f64(join, a, b, 0);
+        }
+    return (*lane)[0];
+}
+
+static void plain_run(const gd_program *p, tensors *t, const double *input, double *reduced)
+{
+    static const double nothing[2] = {0, -INFINITY};
+    double uniforms[GD_MAX_INSTRS] = {0}, value[GD_MAX_INSTRS];
+    for (int level = 0; level <= p->levels; level++) {
+        gd__program_uniforms(p, level, input, reduced, uniforms);
+        double lane[GD_MAX_REDUCTIONS][16];
+        for (int r = 0; r < p->reductions; r++)
+            for (int k = 0; k < 16; k++) lane[r][k] = nothing[p->instr[p->reduction[r]].op == GD_I_MAXIMUM];
+        for (int64_t i = 0; i < t->n; i++) {
+            plain_element(p, t, i, uniforms, value);
+            for (int r = 0; r < p->reductions; r++) {
+                const gd_instr *in = &p->instr[p->reduction[r]];
+                unsigned join = in->op == GD_I_SUM ? GD_I_ADD : GD_I_MAX;
+                double *to = &lane[r][i % 16];
+                *to = p->compute == GD_F32 ? (double)plain_f32(join, (float)*to, (float)value[in->a], 0)
+                                           : plain_f64(join, *to, value[in->a], 0);
+            }
+            for (int k = 0; level == p->levels && k < p->arrays; k++)
+                if (p->array[k].store >= 0)
+                    set_number(t->array[k], p->array[k].dtype, i, value[p->array[k].store]);
+        }
+        for (int r = 0; r < p->reductions; r++) {
+            const gd_instr *in = &p->instr[p->reduction[r]];
+            if (in->level == level + 1) reduced[r] = plain_reduce(p, in->op, &lane[r]);
+        }
+    }
+}
+
+static void check_interpreter(gd_ctx *ctx, uint64_t seed, int length, int64_t n)
+{
+    gd_program *p = new_program();
+    uint64_t s = seed;
+    make_random(p, ctx, &s, length);
+    double input[GD_MAX_UNIFORMS], want[GD_MAX_REDUCTIONS] = {0}, got[GD_MAX_REDUCTIONS] = {0};
+    for (int u = 0; u < p->uniforms; u++) input[u] = random_number(&s);
+    tensors a = make_tensors(p, n, seed), b = make_tensors(p, n, seed);
+    plain_run(p, &a, input, want);
+    run_program(p, NULL, &b, input, got);
+    bool same = same_tensors(p, &a, &b);
+    for (int r = 0; r < p->reductions; r++) same = same && same_number(want[r], got[r]);
+    if (!same) fail_msg("seed %llu, %lld elements", (unsigned long long)seed, (long long)n);
+    free_tensors(&a);
+    free_tensors(&b);
+    free(p);
+}
+
+static void interpreter_gives_the_bits_of_a_plain_evaluator(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    static const int64_t lengths[] = {0, 1, 7, 15, 16, 17, 33, 1000};
+    for (int k = 0; k < COUNT_OF(isas); k++) {
+        gd_ctx *ctx = context(NULL, 1, isas[k]);
+        for (uint64_t seed = 0; seed < 150; seed++)
+            check_interpreter(ctx, seed, 10 + (int)(seed % 60), lengths[seed % 8]);
+        check_interpreter(ctx, 1000, GD_MAX_INSTRS, 700); /* many slots, short blocks */
+        check_interpreter(ctx, 1001, 40, 100003);
+        end_context(ctx, NULL);
+    }
+}
+
+/* As many values alive at a time as asked for: x + 1, x + 2, ..., then all of them added from the last on. */
+static void make_wide(gd_program *p, gd_ctx *ctx, gd_dtype compute, int width)
+{
+    *p = (gd_program){.ctx = ctx, .compute = compute};
+    int32_t from = add_array(p, compute), x = add_load(p, from), one = add_const(p, 1), value[GD_MAX_INSTRS];
+    for (int k = 0; k < width; k++) value[k] = add_op(p, GD_I_ADD, k ? value[k - 1] : x, one, -1);
+    int32_t sum = x;
+    for (int k = width - 1; k >= 0; k--) sum = add_op(p, GD_I_ADD, sum, value[k], -1);
+    p->array[from].store = sum;
+}
+
+/* x + (x+1) + ... + (x+width) = (width+1) x + width (width+1)/2 */
+static void values_alive_at_a_time_have_room_for_any_number_of_elements(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    for (int width = 1; 2 * width + 2 <= GD_MAX_INSTRS; width++)
+        for (int64_t n = 1; n <= 49; n += 8) {
+            make_wide(p, ctx, width % 2 ? GD_F32 : GD_F64, width);
+            assert_int_equal(gd__program_verify(p), GD_OK);
+            tensors t = make_tensors(p, n, 1);
+            for (int64_t i = 0; i < n; i++) set_number(t.array[0], p->compute, i, (double)i);
+            run_program(p, NULL, &t, NULL, NULL);
+            for (int64_t i = 0; i < n; i++) {
+                double got = get_number(t.array[0], p->compute, i), all = width + 1;
+                if (got != all * (double)i + width * all / 2) fail_msg("width %d, element %d", width, (int)i);
+            }
+            free_tensors(&t);
+        }
+    free(p);
+    end_context(ctx, NULL);
+}
+
+static gd_ctx *isa_context[3];
+static gd_ctx *cc_context;
+
+static void check_program(gd_ctx *own, const corpus_file *file)
+{
+    (void)own;
+    const char *wrong = program_fault(isa_context, 3, cc_context, file->data, file->size);
+    if (wrong) fail_msg("%s: %s", file->path, wrong);
+}
+
+static void the_corpus_runs_alike_on_every_executor(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    gd_options options = gd_options_default();
+    options.isa = "none"; /* nothing built in: every pass is compiled */
+    options.cache_dir = "";
+    cc_context = gd_ctx_new(&options);
+    for (int k = 0; k < 3; k++) isa_context[k] = context(NULL, 1, isas[k]);
+    replay_corpus(cc_context, GD_TEST_DIR "/program/corpus/program", 8, check_program);
+    for (int k = 0; k < 3; k++) end_context(isa_context[k], NULL);
+    end_context(cc_context, NULL);
+}
+
+/* ---- memory ---- */
+
+static void arrays_can_change_places(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    *p = (gd_program){.ctx = ctx, .compute = GD_F32};
+    int32_t a = add_array(p, GD_F32), b = add_array(p, GD_F32);
+    p->array[b].store = add_load(p, a);
+    p->array[a].store = add_load(p, b);
+    tensors t = make_tensors(p, 1000, 3), old = make_tensors(p, 1000, 3);
+    run_program(p, NULL, &t, NULL, NULL);
+    assert_memory_equal(t.array[a], old.array[b], t.bytes[a]);
+    assert_memory_equal(t.array[b], old.array[a], t.bytes[a]);
+    free_tensors(&t);
+    free_tensors(&old);
+    free(p);
+    end_context(ctx, NULL);
+}
+
+static void uniform_values_and_constants_can_be_stored(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    *p = (gd_program){.ctx = ctx, .compute = GD_F32};
+    int32_t a = add_array(p, GD_BF16), b = add_array(p, GD_F64);
+    p->array[a].store = add_uniform(p);
+    p->array[b].store = add_const(p, 0.1);
+    tensors t = make_tensors(p, 20, 3);
+    run_program(p, NULL, &t, (double[]){3}, NULL);
+    for (int i = 0; i < 20; i++) {
+        assert_true(get_number(t.array[a], GD_BF16, i) == 3);
+        assert_true(get_number(t.array[b], GD_F64, i) == (double)0.1f); /* computed in f32 */
+    }
+    free_tensors(&t);
+    free(p);
+    end_context(ctx, NULL);
+}
+
+/* ---- text and hash ---- */
+
+static uint64_t hash_of(const gd_program *p, int level)
+{
+    gd_pass pass;
+    gd__program_pass(p, level, &pass);
+    return gd__program_hash(p, &pass);
+}
+
+static void hash_is_of_the_kernel_alone(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program(), *q = new_program();
+    make_adamw(p, ctx, GD_F32, GD_F32, true);
+    make_adamw(q, ctx, GD_F32, GD_F32, true);
+    /* owners, and uniform work that no element sees, do not enter */
+    for (int k = 0; k < q->arrays; k++) q->array[k].owner = &q->array[k];
+    add_op(q, GD_I_SQUARE, add_uniform(q), -1, -1);
+    assert_true(hash_of(p, 0) == hash_of(q, 0));
+    assert_true(hash_of(p, 1) == hash_of(q, 1));
+    assert_true(hash_of(p, 0) != hash_of(p, 1));
+    make_adamw(q, ctx, GD_F32, GD_BF16, true);
+    assert_true(hash_of(p, 0) == hash_of(q, 0)); /* reads no state */
+    assert_true(hash_of(p, 1) != hash_of(q, 1));
+    make_adamw(q, ctx, GD_F64, GD_F64, true);
+    assert_true(hash_of(p, 0) != hash_of(q, 0));
+    free(p);
+    free(q);
+    end_context(ctx, NULL);
+}
+
+static void emitted_text_does_not_depend_on_the_locale(void **state)
+{
+    (void)state;
+    static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "C.UTF-8"};
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    *p = (gd_program){.ctx = ctx, .compute = GD_F64};
+    int32_t x = add_load(p, add_array(p, GD_F64));
+    static const double numbers[] = {0.1, -0.1, 1e300, 5e-324, 3, -0.0, 65536.5, NAN, -INFINITY};
+    for (int i = 0; i < COUNT_OF(numbers); i++) x = add_op(p, GD_I_ADD, x, add_const(p, numbers[i]), -1);
+    p->array[0].store = x;
+    uint64_t hash = hash_of(p, 0);
+    for (int i = 0; i < COUNT_OF(locales); i++)
+        if (setlocale(LC_ALL, locales[i])) assert_true(hash_of(p, 0) == hash);
+    setlocale(LC_ALL, "C");
+    free(p);
+    end_context(ctx, NULL);
+}
+
+static void text_grows_and_remembers_a_failure(void **state)
+{
+    (void)state;
+    memory m = {0};
+    gd_ctx *ctx = context(&m, 1, NULL);
+    gd_text t = {.ctx = ctx};
+    for (int i = 0; i < 1000; i++) gd__text_put(&t, "%d,", i);
+    assert_int_equal(t.used, 10 * 2 + 90 * 3 + 900 * 4);
+    assert_int_equal(strlen(t.data), t.used);
+    gd__text_free(&t);
+    gd__text_free(&t);
+    m.fail_at = m.requests + 1;
+    gd__text_put(&t, "lost");
+    assert_true(t.failed);
+    gd__text_put(&t, "lost too");
+    assert_int_equal(t.used, 0);
+    assert_error(ctx, GD_NOMEM, "");
+    gd__text_free(&t);
+    end_context(ctx, &m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(verifier_names_what_is_wrong),
+        cmocka_unit_test(verifier_accepts_random_programs),
+        cmocka_unit_test(a_reduction_is_a_pass_of_its_own),
+        cmocka_unit_test(a_program_that_stores_nothing_has_an_empty_pass),
+        cmocka_unit_test(instructions_mean_what_the_table_says),
+        cmocka_unit_test(interpreter_gives_the_bits_of_a_plain_evaluator),
+        cmocka_unit_test(values_alive_at_a_time_have_room_for_any_number_of_elements),
+        cmocka_unit_test(the_corpus_runs_alike_on_every_executor),
+        cmocka_unit_test(arrays_can_change_places),
+        cmocka_unit_test(uniform_values_and_constants_can_be_stored),
+        cmocka_unit_test(hash_is_of_the_kernel_alone),
+        cmocka_unit_test(emitted_text_does_not_depend_on_the_locale),
+        cmocka_unit_test(text_grows_and_remembers_a_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# checks.sh ROOT: the checks of the tree refuse what they are there to refuse.
+set -u
+root=$1
+command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+cp -r "$root/src" "$root/include" "$root/backends" "$copy/" || exit 1
+failures=0
+
+# refuses CHECK FILE LINE: with LINE at the end of FILE, CHECK fails and names FILE; without it, it passes
+refuses()
+{
+    local file=$copy/$2 said
+    "$root/tools/$1" "$copy" >/dev/null || { echo "$1 fails on the tree as it is"; failures=$((failures + 1)); return; }
+    cp "$file" "$copy/before"
+    echo "$3" >>"$file"
+    said=$("$root/tools/$1" "$copy") && { echo "$1 accepts '$3' in $2"; failures=$((failures + 1)); }
+    grep -q "^$2" <<<"$said" || { echo "$1 does not name $2: $said"; failures=$((failures + 1)); }
+    mv "$copy/before" "$file"
+}
+
+refuses check_layers src/tensor/shape.c '#include "optim/link/link.h"'
+refuses check_layers src/program/program.c '#include "optim/rule/build.h"'
+refuses check_layers src/program/program.c '#include "file/file.h"'
+refuses check_layers src/optim/plan/plan.c '#include "optim/step/var.h"'
+refuses check_layers src/optim/methods/line.c '#include "optim/solve/solve.h"'
+refuses check_layers src/cli/plot/plot.c '#include "cli/data/csv.h"'
+refuses check_layers backends/plain/plain.c '#include "program/program.h"'
+refuses check_backends src/tensor/shape.c 'static const char *const plugin = "libgradus_cuda.so";'
+refuses check_backends src/program/emit.c 'int cuda;'
+echo 'int x; /* CUDA */' >>"$copy/src/tensor/shape.c"
+"$root/tools/check_backends" "$copy" >/dev/null || { echo "check_backends refuses a comment"; failures=$((failures + 1)); }
+[[ $failures -eq 0 ]] && echo "all refused"
+exit $((failures > 0))
