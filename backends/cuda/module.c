@@ -80,15 +80,14 @@ static char *read_cached(const gd_cache *cache, const char *name, const gd_diges
 static void write_cached(const gd_cache *cache, const char *name, const gd_digest *digest, const char *data,
                          size_t size)
 {
-    char temporary[GD_PATH];
-    int n = snprintf(temporary, sizeof temporary, "%s/tmp-XXXXXX", cache->path);
-    int fd = n > 0 && n < GD_PATH ? mkostemp(temporary, O_CLOEXEC) : -1;
+    char temporary[GD_PATH + 16];
+    int fd = gd__cache_temporary(cache, "", temporary);
     if (fd < 0) return;
     const char *made = strrchr(temporary, '/') + 1;
     bool good = write(fd, data, size) == (ssize_t)size;
-    good = close(fd) == 0 && good && gd__cache_seal(cache, made, digest) &&
-           renameat(cache->fd, made, cache->fd, name) == 0;
+    good = good && gd__cache_seal(cache, made, digest) && renameat(cache->fd, made, cache->fd, name) == 0;
     if (!good) unlinkat(cache->fd, made, 0);
+    close(fd); /* gives up the lock */
     gd__cache_trim(cache);
 }
 

@@ -10,13 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LEFTOVER 3600 /* seconds after which a file in the making is nobody's */
+#define LEFTOVER 3600 /* seconds after which a file in the making is nobody's, where there are no locks */
 #define LONGEST  (16 << 20)
+#define TRIES    10
+#define NAMES    4096 /* the most of a folder that is looked at for what was left */
+#define PASSING  "gradus-kernels-"
 
 /* ---- digests: two lanes of multiply and rotate, mixed at the end of every piece ---- */
 
@@ -63,46 +67,141 @@ static bool name_folder(const gd_ctx *ctx, char folder[GD_PATH])
     return true;
 }
 
-bool gd__cache_open(const gd_ctx *ctx, gd_cache *cache)
+static DIR *list_folder(int folder)
 {
-    cache->passing = false;
-    if (!name_folder(ctx, cache->path)) return false;
-    cache->fd = gd__open_safe_folder(cache->path);
-    return cache->fd >= 0;
-}
-
-static bool make_passing(gd_cache *cache, const char *where)
-{
-    int n = snprintf(cache->path, GD_PATH, "%s/gradus-XXXXXX", where);
-    if (n >= GD_PATH - 64 || !mkdtemp(cache->path)) return false;
-    cache->fd = gd__open_safe_folder(cache->path);
-    if (cache->fd < 0) rmdir(cache->path);
-    return cache->fd >= 0;
-}
-
-bool gd__cache_open_passing(gd_cache *cache)
-{
-    const char *tmp = getenv("TMPDIR");
-    cache->passing = true;
-    return (tmp && *tmp == '/' && make_passing(cache, tmp)) || make_passing(cache, "/tmp");
-}
-
-static DIR *list_folder(const gd_cache *cache)
-{
-    int fd = openat(cache->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (fd >= 0 && !dir) close(fd);
     return dir;
 }
 
+/* ---- what dead processes have left ----
+ *
+ * A lock goes with its process, whatever it dies of, and holds across machines and containers that share a disk, where the
+ * number of a process says nothing.  Where there are no locks, age must do. */
+
+/* Locks what was just made.  False: somebody who cleaned up came in between and has removed it. */
+static bool lock_new(int fd)
+{
+    struct stat s;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    return fstat(fd, &s) != 0 || s.st_nlink > 0;
+}
+
+/* Is this ours, and does nobody make anything with it?  Then a descriptor that holds its lock, else -1. */
+static int take_left_over(int folder, const char *name, int flags)
+{
+    struct stat s;
+    int fd = openat(folder, name, flags | O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return -1;
+    bool left = fstat(fd, &s) == 0 && s.st_uid == geteuid();
+    if (left && flock(fd, LOCK_EX | LOCK_NB) != 0)
+        left = errno != EWOULDBLOCK && time(NULL) - s.st_mtime > LEFTOVER;
+    if (left) return fd;
+    close(fd);
+    return -1;
+}
+
+/* The object of a source that is gone or nobody's, and everything else that has no lock. */
+static void remove_left_over(int folder, const char *name)
+{
+    char source[256];
+    size_t length = strlen(name);
+    bool object = length > 3 && length < sizeof source && !strcmp(name + length - 3, ".so");
+    if (object) snprintf(source, sizeof source, "%.*s.c", (int)length - 3, name);
+    bool orphan = object && faccessat(folder, source, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+    int fd = take_left_over(folder, object && !orphan ? source : name, 0);
+    if (fd < 0) return;
+    unlinkat(folder, name, 0);
+    close(fd);
+}
+
+static void remove_left_overs(int folder)
+{
+    DIR *dir = list_folder(folder);
+    struct dirent *entry;
+    for (int i = 0; dir && i < NAMES && (entry = readdir(dir)); i++)
+        if (!strncmp(entry->d_name, "tmp-", 4)) remove_left_over(folder, entry->d_name);
+    if (dir) closedir(dir);
+}
+
+/* A folder that was to pass, in one that is everybody's: only files of our making go, and the folder if that was all. */
+static void remove_passed(int where, const char *name)
+{
+    int fd = take_left_over(where, name, O_DIRECTORY);
+    if (fd < 0) return;
+    remove_left_overs(fd);
+    unlinkat(where, name, AT_REMOVEDIR);
+    close(fd);
+}
+
+static void remove_all_passed(const char *where)
+{
+    int folder = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = folder < 0 ? NULL : list_folder(folder);
+    struct dirent *entry;
+    for (int i = 0; dir && i < NAMES && (entry = readdir(dir)); i++)
+        if (!strncmp(entry->d_name, PASSING, strlen(PASSING))) remove_passed(folder, entry->d_name);
+    if (dir) closedir(dir);
+    if (folder >= 0) close(folder);
+}
+
+/* ---- opening and closing ---- */
+
+bool gd__cache_open(const gd_ctx *ctx, gd_cache *cache)
+{
+    cache->passing = false;
+    if (!name_folder(ctx, cache->path)) return false;
+    cache->fd = gd__open_safe_folder(cache->path);
+    if (cache->fd >= 0) remove_left_overs(cache->fd);
+    return cache->fd >= 0;
+}
+
+static bool make_passing(gd_cache *cache, const char *where)
+{
+    for (int i = 0; i < TRIES; i++) {
+        int n = snprintf(cache->path, GD_PATH, "%s/" PASSING "XXXXXX", where);
+        if (n >= GD_PATH - 64 || !mkdtemp(cache->path)) return false;
+        cache->fd = gd__open_safe_folder(cache->path);
+        if (cache->fd >= 0 && lock_new(cache->fd)) return true;
+        if (cache->fd >= 0) close(cache->fd);
+        rmdir(cache->path);
+    }
+    cache->fd = -1;
+    return false;
+}
+
+bool gd__cache_open_passing(gd_cache *cache)
+{
+    const char *tmp = getenv("TMPDIR");
+    bool own = tmp && *tmp == '/';
+    cache->passing = true;
+    if (own) remove_all_passed(tmp);
+    if (own && make_passing(cache, tmp)) return true;
+    remove_all_passed("/tmp");
+    return make_passing(cache, "/tmp");
+}
+
 void gd__cache_close(gd_cache *cache)
 {
-    DIR *dir = cache->passing ? list_folder(cache) : NULL;
+    DIR *dir = cache->passing ? list_folder(cache->fd) : NULL;
     for (struct dirent *entry; dir && (entry = readdir(dir));) unlinkat(cache->fd, entry->d_name, 0);
     if (dir) closedir(dir);
     if (cache->passing) rmdir(cache->path);
     close(cache->fd);
     cache->fd = -1;
+}
+
+int gd__cache_temporary(const gd_cache *cache, const char *ending, char path[GD_PATH + 16])
+{
+    for (int i = 0; i < TRIES; i++) {
+        snprintf(path, GD_PATH + 16, "%s/tmp-XXXXXX%s", cache->path, ending);
+        int fd = mkostemps(path, (int)strlen(ending), O_CLOEXEC);
+        if (fd < 0 || lock_new(fd)) return fd;
+        close(fd);
+    }
+    errno = EEXIST;
+    return -1;
 }
 
 /* ---- sealed files ---- */
@@ -224,17 +323,15 @@ static bool earlier(struct timespec a, struct timespec b)
     return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
 }
 
-/* Counts the kernels and finds the one used least recently; deletes leftovers on the way. */
+/* Counts the kernels and finds the one used least recently. */
 static census take_census(DIR *dir)
 {
     census all = {.files = 0};
-    time_t now = time(NULL);
     rewinddir(dir);
     for (struct dirent *entry; (entry = readdir(dir));) {
         const char *name = entry->d_name;
         struct stat s;
         if (fstatat(dirfd(dir), name, &s, AT_SYMLINK_NOFOLLOW) || S_ISDIR(s.st_mode)) continue;
-        if (!strncmp(name, "tmp-", 4) && now - s.st_mtime > LEFTOVER) unlinkat(dirfd(dir), name, 0);
         if (strncmp(name, "gd-", 3) != 0) continue;
         if (!all.files++ || earlier(s.st_mtim, all.used)) {
             snprintf(all.oldest, sizeof all.oldest, "%s", name);
@@ -247,7 +344,7 @@ static census take_census(DIR *dir)
 
 void gd__cache_trim(const gd_cache *cache)
 {
-    DIR *dir = list_folder(cache);
+    DIR *dir = list_folder(cache->fd);
     if (!dir) return;
     for (int rounds = 0; rounds < GD_CACHE_FILES; rounds++) {
         census all = take_census(dir);

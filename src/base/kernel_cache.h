@@ -2,7 +2,8 @@
  *
  *   FOLDER/gd-0123456789abcdef0123456789abcdef.so     a shared object (or .cubin), then the seal of 48 bytes: word, length,
  *                                                     digest, key of the program it was made from
- *   FOLDER/tmp-XXXXXX.c, .so                          being made; renamed when done, deleted when an hour old
+ *   FOLDER/tmp-XXXXXX.c, .so                          being made; the first is locked by its maker until they are renamed or
+ *                                                     deleted, so what is not locked was left by one that died
  *
  * What lies in the folder is executed, so it must be ours alone and stay where it is (base/safe_folder.h).  It is held by a
  * descriptor, and a file is loaded from the copy in memory that was checked.  The seal shows damage and mix-ups, not malice:
@@ -30,12 +31,17 @@ typedef struct gd_cache {
     char path[GD_PATH]; /* for compilers */
 } gd_cache;
 
-/* The context's folder, else one under XDG_CACHE_HOME or HOME.  Made if it is not there.  False when there is none that
- * is safe. */
+/* The context's folder, else one under XDG_CACHE_HOME or HOME.  Made if it is not there, rid of what dead processes have left
+ * in it.  False when there is none that is safe. */
 bool gd__cache_open(const gd_ctx *ctx, gd_cache *cache);
-/* A new folder in TMPDIR or /tmp, for when there is no cache; false when nothing there is safe. */
+/* A new folder in TMPDIR or /tmp, for when there is no cache; false when nothing there is safe.  Those of dead processes go. */
 bool gd__cache_open_passing(gd_cache *cache);
 void gd__cache_close(gd_cache *cache);
+
+/* A new empty file FOLDER/tmp-XXXXXX with an ending ("" or ".c"), locked; its path is for compilers.  Files of the same name with
+ * another ending are its maker's too.  Returns its descriptor, to be closed when none of them has that name any more; -1 with
+ * errno when there is none. */
+int gd__cache_temporary(const gd_cache *cache, const char *ending, char path[GD_PATH + 16]);
 
 /* A copy in memory of a sealed, undamaged file of ours that nobody else may write and that was made for `key`; the file
  * then counts as used just now.  Returns a descriptor of the copy, without the seal, which nobody can change any more;
@@ -43,7 +49,7 @@ void gd__cache_close(gd_cache *cache);
 int gd__cache_copy(const gd_cache *cache, const char *name, const gd_digest *key);
 /* Makes a fresh file private and appends the seal. */
 bool gd__cache_seal(const gd_cache *cache, const char *name, const gd_digest *key);
-/* Deletes the files used least recently until the folder is within its limits, and leftovers. */
+/* Deletes the files used least recently until the folder is within its limits. */
 void gd__cache_trim(const gd_cache *cache);
 
 #endif

@@ -366,14 +366,10 @@ static bool load(order *o, const gd_cache *cache, const char *name)
                 o->all->compiler);
 }
 
-/* Writes the source into a new file, whose name ends in .c. */
-static bool write_source(order *o, char *path)
+static bool write_source(order *o, int fd, const char *path)
 {
     size_t left = strlen(o->source);
     const char *at = o->source;
-    int fd = mkstemps(path, 2);
-    if (fd < 0) return note(o->all, "cannot write %s: %s", path, strerror(errno));
-    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     while (left) {
         ssize_t n = write(fd, at, left);
         if (n < 0 && errno == EINTR) continue;
@@ -381,24 +377,27 @@ static bool write_source(order *o, char *path)
         at += n;
         left -= (size_t)n;
     }
-    bool done = close(fd) == 0 && !left;
-    return done ? true : note(o->all, "cannot write %s: %s", path, strerror(errno));
+    return left ? note(o->all, "cannot write %s: %s", path, strerror(errno)) : true;
 }
 
 /* Compiles in the folder, loads the result and only then gives it its name there. */
 static bool make(order *o, const gd_cache *cache)
 {
     char source[GD_PATH + 16], object[GD_PATH + 24];
-    snprintf(source, sizeof source, "%s/tmp-XXXXXX.c", cache->path);
-    if (!write_source(o, source)) return false;
+    int held = gd__cache_temporary(cache, ".c", source);
+    if (held < 0) return note(o->all, "cannot write in %s: %s", cache->path, strerror(errno));
     snprintf(object, sizeof object, "%.*s.so", (int)strlen(source) - 2, source);
     const char *name = strrchr(object, '/') + 1;
-    bool done = run_compiler(o->all, source, object);
-    if (!done) o->all->broken = true;
+    bool done = write_source(o, held, source);
+    if (done && !run_compiler(o->all, source, object)) {
+        o->all->broken = true;
+        done = false;
+    }
     if (done && !gd__cache_seal(cache, name, &o->key)) done = note(o->all, "cannot read back %s", object);
     if (done) done = load(o, cache, name);
     if (!done || renameat(cache->fd, name, cache->fd, o->name)) unlinkat(cache->fd, name, 0);
     unlink(source);
+    close(held);
     return done;
 }
 

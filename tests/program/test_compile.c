@@ -609,13 +609,9 @@ static void the_cache_keeps_to_its_number_of_files(void **state)
     place *at = *state;
     char path[256];
     assert_int_equal(mkdir(at->cache, 0700), 0);
-    snprintf(path, sizeof path, "%s/tmp-left.c", at->cache);
-    write_file(path, "", 0600);
-    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){{.tv_sec = 1}, {.tv_sec = 1}}, 0), 0);
     fill_cache(at, GD_CACHE_FILES + 7, 10);
     ask_anew(at, GD_EXEC_COMPILED);
     assert_int_equal(count_files(at->cache, "gd-", NULL, 0), GD_CACHE_FILES);
-    assert_int_equal(count_files(at->cache, "tmp-", NULL, 0), 0);
     for (int i = 0; i < 10; i++) { /* eight had to go, the oldest */
         snprintf(path, sizeof path, "%s/gd-%06d.so", at->cache, i);
         assert_int_equal(access(path, F_OK) == 0, i >= 8);
@@ -636,6 +632,70 @@ static void the_cache_keeps_to_its_size(void **state)
         assert_int_equal(access(path, F_OK) == 0, i >= 3);
     }
     assert_int_equal(count_files(at->cache, "gd-", NULL, 0), 3);
+}
+
+/* A child whose compiler has written half an object and takes long.  Returns when that is there, in `folder` or one folder
+ * below. */
+static pid_t start_slow_compile(place *at, const char *folder)
+{
+    char below[256];
+    int before = runs(at);
+    set_compiler(at, "while [ \"$1\" != -o ]; do shift; done\necho half > \"$2\"\nexec sleep 3");
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        ask_anew(at, GD_EXEC_COMPILED);
+        _exit(0);
+    }
+    for (int i = 0; i < 1000; i++) {
+        bool passing = count_files(folder, "gradus-kernels-", below, sizeof below) > 0;
+        if (runs(at) > before && count_files(passing ? below : folder, "tmp-", NULL, 0) == 2) break;
+        usleep(5000);
+    }
+    usleep(50000); /* the script has become sleep */
+    set_compiler(at, "exec cc \"$@\"");
+    return child;
+}
+
+static void kill_child(pid_t child)
+{
+    int status;
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
+static void what_a_killed_process_left_in_the_cache_is_gone_at_the_next_use(void **state)
+{
+    place *at = *state;
+    pid_t child = start_slow_compile(at, at->cache);
+    ask_anew(at, GD_EXEC_COMPILED);
+    assert_int_equal(count_files(at->cache, "tmp-", NULL, 0), 2); /* it lives: they are not touched */
+    kill_child(child);
+    ask_anew(at, GD_EXEC_COMPILED); /* only loads */
+    assert_int_equal(count_files(at->cache, "tmp-", NULL, 0), 0);
+    assert_int_equal(runs(at), 2);
+}
+
+static void the_folder_of_a_killed_process_is_gone_at_the_next_use(void **state)
+{
+    place *at = *state;
+    char tmp[80], own[128], note[160];
+    assert_int_equal(mkdir(at->cache, 0700), 0);
+    assert_int_equal(chmod(at->cache, 0722), 0); /* not to be used */
+    snprintf(tmp, sizeof tmp, "%s/tmp", at->home);
+    pid_t child = start_slow_compile(at, tmp);
+    ask_anew(at, GD_EXEC_COMPILED);
+    assert_int_equal(count_files(tmp, "gradus-kernels-", NULL, 0), 1); /* it lives */
+    kill_child(child);
+    /* a folder of somebody who likes the name */
+    snprintf(own, sizeof own, "%s/gradus-kernels-of-mine", tmp);
+    snprintf(note, sizeof note, "%s/notes", own);
+    assert_int_equal(mkdir(own, 0700), 0);
+    write_file(note, "dear diary", 0600);
+    ask_anew(at, GD_EXEC_COMPILED);
+    assert_int_equal(count_files(tmp, "gradus-", NULL, 0), 1);
+    assert_int_equal(access(note, F_OK), 0);
 }
 
 static void two_processes_may_compile_at_once(void **state)
@@ -870,6 +930,8 @@ int main(void)
         TEST(the_cache_is_where_the_environment_says),
         TEST(the_cache_keeps_to_its_number_of_files),
         TEST(the_cache_keeps_to_its_size),
+        TEST(what_a_killed_process_left_in_the_cache_is_gone_at_the_next_use),
+        TEST(the_folder_of_a_killed_process_is_gone_at_the_next_use),
         TEST(two_processes_may_compile_at_once),
         TEST(without_a_compiler_programs_are_interpreted),
         TEST(a_compiler_that_is_loose_with_numbers_is_refused),
