@@ -55,7 +55,7 @@ typedef struct walk {
     uint64_t *offset; /* first block of each parameter */
     uint64_t blocks;  /* of a direction: two numbers each */
     uint64_t first;   /* block where the current direction starts */
-    int kind;
+    gd_random_kind kind;
     bool sphere;
     double factor;     /* of the numbers of the generator */
     gd_tensor **start; /* copies of the parameters; NULL: moves in place */
