@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define GRACE 5 /* seconds from a signal to the end of a measurement */
+
 static const gd_option options[] = {
     GD_OPTION("device", "cpu|gpu", "which benchmarks to run where none are named (cpu)"),
     GD_SWITCH("list", "only list them"),
@@ -78,7 +80,7 @@ static int run(gd_cli *cli, const gd_args *args)
     job j = {.cli = cli};
     bench_run r = {.json = gd__args_has(args, "json"), .line = show, .user = &j};
     cli->running = true;
-    gd__interrupt_catch();
+    gd__interrupt_catch(GRACE);
     bench_begin(&r);
     run_all(&j, args, gpu != 0);
     bench_end(&r);

@@ -10,7 +10,7 @@ _gradus()
     fi
     case $command in
     minimize)
-        options='--help --param --chain --group --schedule --steps --until --trace --plot --out --json --data --dtype --device --seed --threads'
+        options='--help --param --chain --group --schedule --steps --until --trace --plot --out --json --data --separator --no-header --encoding --dtype --device --seed --threads'
         files=' --trace --plot --out '
         ;;
     fit)
@@ -26,7 +26,7 @@ _gradus()
         files=' --out --target '
         ;;
     eval)
-        options='--help --param --data --dtype --device --seed --threads --hessian --check --json'
+        options='--help --param --data --separator --no-header --encoding --dtype --device --seed --threads --hessian --check --json'
         files=' '
         ;;
     links)
@@ -34,11 +34,11 @@ _gradus()
         files=' '
         ;;
     explain)
-        options='--help --size --dtype --device --source'
+        options='--help --size --dtype --device --separator --no-header --encoding --source'
         files=' '
         ;;
     plot)
-        options='--help --out --expr --path --y --x --scale --label --title --dark --data --dtype --device --seed --threads'
+        options='--help --out --expr --path --y --x --scale --label --title --dark --data --separator --no-header --encoding --dtype --device --seed --threads'
         files=' --out '
         ;;
     bench)

@@ -37,9 +37,15 @@ int gd__cli_dispatch(gd_cli *cli, int argc, char *const *argv);
 /* ---- Ctrl-C (interrupt.c, the only place with a variable of its own) ---- */
 
 /* From here on SIGINT, SIGTERM and SIGHUP (unless it is ignored) only set a flag, the first time; a second one ends the program
- * as usual. */
-void gd__interrupt_catch(void);
+ * as usual, and so does the first where gd__interrupted has not been called `grace` seconds later. */
+void gd__interrupt_catch(double grace);
+/* Has a signal come?  For the inside of a computation: the time goes on. */
+bool gd__interrupt_pending(void);
+/* The same, and what follows (saving, say) may take its time. */
 bool gd__interrupted(void);
+
+/* From the signal to the end of a computation that saves what it has after every slow step (outcome.h). */
+#define GD_GRACE 0.7
 
 /* ---- progress, on standard error if that is a terminal ---- */
 

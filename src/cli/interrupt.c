@@ -2,28 +2,38 @@
 #include "cli/cli.h"
 
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-#define GRACE 5 /* seconds from the signal to the next look at the flag */
-
-/* A signal handler can reach nothing but a variable of static storage. */
+/* A signal handler can reach nothing but variables of static storage. */
 static volatile sig_atomic_t interrupted; /* the signal */
+static volatile sig_atomic_t patience;    /* milliseconds from it to the next look at the flag */
+
+/* alarm() has whole seconds only.  This is a plain system call in Linux, so a handler may make it. */
+static void wake_in(int milliseconds)
+{
+    struct itimerval once = {.it_value = {milliseconds / 1000, milliseconds % 1000 * 1000}};
+    (void)setitimer(ITIMER_REAL, &once, NULL);
+}
 
 static void note(int signal_number)
 {
     interrupted = signal_number;
-    (void)alarm(GRACE);
+    wake_in(patience);
 }
 
 /* Nobody looked: dies of the signal that came, whose action is the usual one again (SA_RESETHAND). */
 static void give_up(int alarm_number)
 {
+    static const char text[] = "gradus: interrupted in the middle of a step\n";
     (void)alarm_number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
     (void)raise(interrupted);
 }
 
-void gd__interrupt_catch(void)
+void gd__interrupt_catch(double grace)
 {
+    patience = (sig_atomic_t)(grace * 1000);
     struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     struct sigaction late = {.sa_handler = give_up, .sa_flags = SA_RESTART};
     (void)sigemptyset(&action.sa_mask);
@@ -37,9 +47,11 @@ void gd__interrupt_catch(void)
         (void)sigaction(SIGHUP, &action, NULL);
 }
 
+bool gd__interrupt_pending(void) { return interrupted; }
+
 bool gd__interrupted(void)
 {
     if (!interrupted) return false;
-    (void)alarm(0); /* what comes now, saving say, may take its time */
+    wake_in(0);
     return true;
 }

@@ -1,6 +1,7 @@
 /* Text of tables: other encodings, bytes of none, names that are there twice, characters that steer terminals. */
 #include "cli/data/csv.h"
 #include "cli/text.h"
+#include "cli/cli.h"
 #include "program.h"
 
 #include <time.h>
@@ -83,6 +84,66 @@ static void classes_in_latin1_stay_apart(void **state)
     fails("predict m.safetensors d.csv --score", 1, "is not UTF-8");
     fails("train d.csv --target kind --encoding klingon", 2,
           "--encoding: 'klingon' is none of: utf-8 latin1 windows-1252 utf-16");
+}
+
+/* What the error advises must be there: of every command that reads values from files. */
+static void every_command_that_reads_values_takes_an_encoding(void **state)
+{
+    (void)state;
+    int readers = 0;
+    for (const gd_command *const *c = gd__commands; *c; c++) {
+        bool reads = false, takes = false;
+        for (const gd_option *o = (*c)->options; o && o->name; o++) {
+            reads = reads || o->path == GD_PATH_READ_VALUE || o->path == GD_PATH_READ_ROWS;
+            takes = takes || !strcmp(o->name, "encoding");
+        }
+        readers += reads;
+        if (reads && !takes) fail_msg("gradus %s has no --encoding", (*c)->name);
+    }
+    assert_true(readers >= 4);
+}
+
+static void values_from_tables_of_other_encodings_are_read(void **state)
+{
+    (void)state;
+    put("d.csv", "gr\xFCn;x\n1;2\n3;4\n");
+    put("t.csv", "x\ty\n1\t2\n2\t4\n3\t6\n");
+    put("y.csv", "l\xE4nge\n2\n4\n6\n8\n10\n12\n14\n16\n18\n20\n");
+    static const char *const rows[] = {
+        "eval 'sum(A)' --param A=@d.csv",
+        "minimize 'sum((a*A)^2)' --param a=1 --data A=@d.csv --steps 2 --chain 'lr(0.001)'",
+        "fit 'sum(a)*x' t.csv --param a=@d.csv --steps 2",
+    };
+    char arguments[256];
+    for (int i = 0; i < 2; i++) {
+        fails(rows[i], 1, "d.csv: line 1, column 1: byte 0xFC is not UTF-8; --encoding latin1");
+        snprintf(arguments, sizeof arguments, "%s --encoding latin1", rows[i]);
+        works(arguments);
+    }
+    fails(rows[2], 1, "--encoding latin1");
+    snprintf(arguments, sizeof arguments, "%s --encoding latin1", rows[2]);
+    (void)gradus(arguments); /* one of the numbers would do, and it says so */
+    if (!strstr(out, "a[0")) fail_msg("%s", err);
+    works("eval 'A' --data A=@d.csv:x --encoding latin1 --json");
+    assert_non_null(strstr(out, "[2,4]"));
+    fails("eval 'sum(A)' --data A=@d.csv --no-header --encoding latin1", 1, "is not a number");
+    works("explain 'lr(1)' --size @d.csv --encoding latin1");
+    works("eval 'A' --data A=@t.csv:y --separator tab --json");
+    assert_non_null(strstr(out, "[2,4,6]"));
+}
+
+/* Where no table is read, how to read one says nothing. */
+static void an_encoding_of_no_table_is_refused(void **state)
+{
+    (void)state;
+    put("d.csv", "x,y\n1,2\n2,4\n3,6\n4,8\n");
+    fails("eval 'x' --param x=1 --encoding latin1", 2, "eval: --encoding: no value is a table");
+    fails("minimize 'x^2' --param x=1 --separator ';'", 2, "minimize: --separator: no value is a table");
+    fails("explain 'lr(1)' --no-header", 2, "explain: --no-header: no value is a table");
+    works("minimize 'sum((a-1)^2)' --param a=@d.csv --out x.safetensors");
+    fails("train x.safetensors:a --target x.safetensors:a --model linear --epochs 1 --encoding latin1", 2,
+          "x.safetensors:a is no table: --separator, --no-header and --encoding say nothing here");
+    works("train x.safetensors:a --target x.safetensors:a --model linear --epochs 1");
 }
 
 /* ---- names ---- */
@@ -201,6 +262,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(text_of_every_encoding_becomes_utf8_or_is_refused, start, stop),
         PROGRAM_TEST(classes_in_latin1_stay_apart),
+        cmocka_unit_test(every_command_that_reads_values_takes_an_encoding),
+        PROGRAM_TEST(values_from_tables_of_other_encodings_are_read),
+        PROGRAM_TEST(an_encoding_of_no_table_is_refused),
         PROGRAM_TEST(names_that_are_there_twice_are_refused),
         PROGRAM_TEST(many_columns_are_found_in_no_time),
         cmocka_unit_test_setup_teardown(text_for_people_steers_no_terminal, start, stop),

@@ -111,18 +111,23 @@ static int stop_with(const char *before, int number)
     char command[512];
     pid_t child = fork();
     if (child == 0) {
-        snprintf(command, sizeof command,
-                 "%s exec %s train d.csv --target y --model linear --epochs 100000000 --save-every 0.1 "
-                 "--out m.safetensors >stdout.txt 2>stderr.txt",
-                 before, GD_CLI);
+        snprintf(
+            command, sizeof command,
+            "%s exec %s train d.csv --target y --model linear --chain 'adam | lr(0.05)' --epochs 100000000 "
+            "--save-every 0.3 "
+            "--out m.safetensors >stdout.txt 2>stderr.txt",
+            before, GD_CLI);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
     for (int i = 0; i < 1000 && !exists("m.safetensors"); i++) usleep(10000);
     assert_int_equal(kill(child, number), 0);
-    usleep(200000);
     int status;
-    bool ended = waitpid(child, &status, WNOHANG) == child;
+    bool ended = false;
+    for (int i = 0; i < (number == SIGHUP && *before ? 20 : 500) && !ended; i++) {
+        usleep(10000);
+        ended = waitpid(child, &status, WNOHANG) == child;
+    }
     if (!ended) {
         kill(child, SIGKILL);
         waitpid(child, &status, 0);

@@ -15,7 +15,7 @@ static int end_of(void (*work)(int ready), int signal_number)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        gd__interrupt_catch();
+        gd__interrupt_catch(1);
         work(ready[1]);
         _exit(9);
     }
@@ -38,7 +38,7 @@ static void save_slowly(int ready)
 {
     (void)!write(ready, "", 1);
     while (!gd__interrupted()) usleep(1000);
-    for (int i = 0; i < 7; i++) sleep(1);
+    for (int i = 0; i < 3; i++) sleep(1);
     _exit(0);
 }
 

@@ -34,14 +34,14 @@ static int stop(void **state)
 
 static gd_tensor *value(const char *text)
 {
-    gd_tensor *t = gd__value_parse(ctx, "--param p", text, GD_F64);
+    gd_tensor *t = gd__value_parse(ctx, "--param p", text, GD_F64, NULL);
     if (!t) fail_msg("%s: %s", text, gd_error_text(ctx));
     return t;
 }
 
 static void refused(const char *text, const char *error)
 {
-    if (gd__value_parse(ctx, "--param p", text, GD_F64)) fail_msg("'%s' is accepted", text);
+    if (gd__value_parse(ctx, "--param p", text, GD_F64, NULL)) fail_msg("'%s' is accepted", text);
     if (strcmp(gd_error_text(ctx), error) != 0)
         fail_msg("'%s' gives\n  %s, want\n  %s", text, gd_error_text(ctx), error);
     gd_clear_error(ctx);
@@ -84,7 +84,7 @@ static void numbers_and_lists_are_read(void **state)
     assert_shape(value("[[[[[[[[1]]]]]]]]"), 1, 1, 1, 1, 1, 1, 1, 1);
     assert_shape(value("[]"), 0);
     assert_shape(value("[[],[]]"), 2, 0);
-    gd_tensor *t = gd__value_parse(ctx, "--param p", "[0.1]", GD_F32);
+    gd_tensor *t = gd__value_parse(ctx, "--param p", "[0.1]", GD_F32, NULL);
     assert_int_equal(gd_tensor_dtype(t), GD_F32);
 }
 
@@ -163,11 +163,11 @@ static void files_are_loaded(void **state)
     assert_values(from_file(in_folder("two.safetensors"), ":bias"), 1, 2, 3, 4);
     char text[300];
     snprintf(text, sizeof text, "@%s:wieght", in_folder("two.safetensors"));
-    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64));
+    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64, NULL));
     assert_non_null(strstr(gd_error_text(ctx), "has no tensor 'wieght', did you mean 'weight'?"));
     gd_clear_error(ctx);
     snprintf(text, sizeof text, "@%s", in_folder("two.safetensors"));
-    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64));
+    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64, NULL));
     assert_non_null(strstr(gd_error_text(ctx), "has 2 tensors, choose one with"));
     gd_clear_error(ctx);
 }
@@ -177,14 +177,14 @@ static void missing_files_and_columns_are_named(void **state)
     (void)state;
     char text[300];
     snprintf(text, sizeof text, "@%s", in_folder("missing.npy"));
-    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64));
+    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64, NULL));
     assert_int_equal(gd_error(ctx), GD_IO);
     gd_clear_error(ctx);
     snprintf(text, sizeof text, "@%s:c", put("t.csv", "a,b\n1,2\n", 8));
-    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64));
+    assert_null(gd__value_parse(ctx, "--data W", text, GD_F64, NULL));
     assert_non_null(strstr(gd_error_text(ctx), "no column 'c', the columns are a, b"));
     gd_clear_error(ctx);
-    assert_null(gd__value_parse(ctx, "--data W", "@", GD_F64));
+    assert_null(gd__value_parse(ctx, "--data W", "@", GD_F64, NULL));
     assert_true(gd_error(ctx) != GD_OK);
     gd_clear_error(ctx);
 }
@@ -290,13 +290,13 @@ static void gzip_is_unpacked_no_further_than_its_header_wants(void **state)
         snprintf(path, sizeof path, "%s/%s", place, kinds[k].name);
         snprintf(packed, sizeof packed, "%s.gz", path);
         pack_file(path, kinds[k].header, kinds[k].size, (off_t)kinds[k].size + 4);
-        gd_tensor *t = gd__value_load(small, "v", packed);
+        gd_tensor *t = gd__value_load(small, "v", packed, NULL);
         if (!t && strstr(gd_error_text(small), "without zlib")) skip();
         if (!t) fail_msg("%s: %s", packed, gd_error_text(small));
         assert_int_equal(gd_numel(t), 4);
         gd_release(t);
         pack_file(path, kinds[k].header, kinds[k].size, 1 << 26);
-        assert_null(gd__value_load(small, "v", packed));
+        assert_null(gd__value_load(small, "v", packed, NULL));
         assert_non_null(strstr(gd_error_text(small), "bytes that its header wants"));
         assert_int_equal(gd_error(small), GD_FORMAT);
         gd_clear_error(small);
@@ -362,7 +362,7 @@ static void every_allocation_may_fail(void **state)
             memory m = {0};
             gd_ctx *own = context(&m, 1, NULL);
             m.fail_at = m.requests + k;
-            gd_tensor *t = gd__value_parse(own, "p", texts[i], GD_F32);
+            gd_tensor *t = gd__value_parse(own, "p", texts[i], GD_F32, NULL);
             bool done = !m.failed;
             assert_true(done == (t != NULL));
             if (!t) assert_int_equal(gd_error(own), GD_NOMEM);

@@ -39,7 +39,7 @@ static instance open_instance(gd_ctx *ctx, int number)
     const cute_problem *p = &cute_problems[number - MGH_COUNT];
     instance i = {.name = p->name, .cute = p};
     i.expression = gd__expr_parse(ctx, p->expression, (const char *[]){"x"}, 1);
-    i.x = gd_require_grad(gd__value_parse(ctx, "start", p->start, GD_F64));
+    i.x = gd_require_grad(gd__value_parse(ctx, "start", p->start, GD_F64, NULL));
     assert_no_error(ctx);
     return i;
 }

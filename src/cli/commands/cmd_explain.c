@@ -12,6 +12,7 @@ static const gd_option options[] = {
                    "a parameter to explain it for, as zeros(20000,1000) (zeros(1000,1000))"),
     GD_OPTION("dtype", "f32|f64", "its number type (f32)"),
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
+    GD_TABLE_OPTIONS,
     GD_SWITCH("source", "also the source of the fused programs"),
     {0},
 };
@@ -37,9 +38,11 @@ static gd_tensor *make_param(gd_cli *cli, const gd_args *args)
     const char *size = gd__args_get(args, "size"), *name = gd__args_get(args, "device");
     if (gd__args_choice(args, "dtype", "f32 f64", &dtype)) return NULL;
     gd_device *device = gd_device_get(cli->ctx, name ? name : "cpu");
-    gd_tensor *t = device ? gd__value_parse(cli->ctx, "--size", size ? size : "zeros(1000,1000)",
-                                            dtype ? GD_F64 : GD_F32)
-                          : NULL;
+    gd_value_tables tables = {.used = false};
+    if (!device || gd__csv_options(args, &tables.csv)) return NULL;
+    gd_tensor *t = gd__value_parse(cli->ctx, "--size", size ? size : "zeros(1000,1000)",
+                                   dtype ? GD_F64 : GD_F32, &tables);
+    if (t && gd__csv_options_used(args, tables.used)) return NULL;
     return t ? gd_require_grad(gd_to_device(t, device)) : NULL;
 }
 

@@ -54,7 +54,7 @@ static gd_status read_param(gd_fit_job *j, const char *spec)
                        gd__csv_source(j->csv));
     char what[100];
     (void)snprintf(what, sizeof what, "--param %.80s", name);
-    gd_tensor *t = gd__value_parse(j->ctx, what, equals + 1, GD_F64);
+    gd_tensor *t = gd__value_parse(j->ctx, what, equals + 1, GD_F64, &j->tables);
     if (!t) return gd_error(j->ctx);
     j->name[j->params] = name;
     j->param[j->params++] = t;
@@ -155,10 +155,9 @@ static gd_status leave_out(gd_fit_job *j)
 
 static gd_status read_table(gd_fit_job *j)
 {
-    gd_csv_options o;
-    gd_status status = gd__csv_options(j->args, &o);
+    gd_status status = gd__csv_options(j->args, &j->tables.csv);
     if (status) return status;
-    j->csv = gd__csv_load(j->ctx, j->args->argument[1], &o);
+    j->csv = gd__csv_load(j->ctx, j->args->argument[1], &j->tables.csv);
     if (!j->csv) return gd_error(j->ctx);
     if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
     return GD_OK;
@@ -307,26 +306,16 @@ gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
     return gd__expr_eval(j->model, j->value, GD_F64);
 }
 
+/* A solver that has not heard of a signal need not take its step to the end; one that has, ends where it is. */
 static gd_tensor *residuals(void *user)
 {
     gd_fit_job *j = user;
+    if (!j->stopping && gd__interrupt_pending()) {
+        (void)gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
+        return NULL;
+    }
     gd_tensor *difference = gd_sub(gd__fit_model(j, j->free ? j->free : j->param), j->y);
     return j->scale ? gd_mul(difference, j->scale) : difference;
-}
-
-static bool report(void *user, const gd_progress *progress)
-{
-    gd_fit_job *j = user;
-    gd__meter_show(&j->meter, "step", progress->step, progress->loss);
-    return !gd__interrupted();
-}
-
-/* Nothing to show while intervals are made, but Ctrl-C is heard. */
-static bool go_on(void *user, const gd_progress *progress)
-{
-    (void)user;
-    (void)progress;
-    return !gd__interrupted();
 }
 
 /* 1 - rss / sum of squares about the mean, weighted; NAN where y is constant. */
@@ -379,6 +368,55 @@ static gd_status take_free(gd_fit_job *j)
     return status;
 }
 
+/* ---- saving ---- */
+
+/* Parameters, and what there is of their spread. */
+static gd_status save(gd_fit_job *j)
+{
+    gd_archive *archive = gd_archive_new(j->ctx);
+    if (!archive) return GD_NOMEM;
+    gd_status status = GD_OK;
+    gd_scope_begin(j->ctx);
+    gd_no_grad_begin(j->ctx);
+    for (int i = 0; i < j->params && !status; i++) status = gd_archive_put(archive, j->name[i], j->param[i]);
+    if (j->fit.covariance && !status) status = gd_archive_put(archive, "fit.covariance", j->fit.covariance);
+    if (j->fit.standard_errors && !status)
+        status = gd_archive_put(archive, "fit.standard_errors", j->fit.standard_errors);
+    if (!status) status = gd_archive_set_meta(archive, "model", j->args->argument[0]);
+    if (!status) status = gd_archive_save(archive, j->out);
+    gd_no_grad_end(j->ctx);
+    gd_scope_end(j->ctx);
+    gd_archive_free(archive);
+    return status;
+}
+
+/* A signal may not wait for the end of the next step. */
+static void save_slow(gd_fit_job *j)
+{
+    if (!j->out || !gd__slow_step(&j->slow)) return;
+    gd_status status = j->free ? take_free(j) : GD_OK;
+    gd__slow_saved(j->ctx, &j->slow, status ? status : save(j));
+}
+
+static bool report(void *user, const gd_progress *progress)
+{
+    gd_fit_job *j = user;
+    gd__meter_show(&j->meter, "step", progress->step, progress->loss);
+    j->stopping = gd__interrupt_pending();
+    if (!j->stopping && isfinite(progress->loss)) save_slow(j);
+    return !j->stopping;
+}
+
+/* Nothing to show while intervals are made, but Ctrl-C is heard. */
+static bool go_on(void *user, const gd_progress *progress)
+{
+    (void)user;
+    (void)progress;
+    return !gd__interrupt_pending();
+}
+
+/* ---- a chain, and what the residuals say where it ended ---- */
+
 /* What the residuals say where the parameters are: every gradient is small enough, so no step is taken. */
 static gd_status look(gd_fit_job *j, gd_fit_options *o)
 {
@@ -420,10 +458,20 @@ static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
     status = gd_minimize_link(j->free ? j->free : j->param, j->params, &objective, j->chain, &o->solve,
                               &solved);
     j->chain = NULL;
-    if (!status && j->free) status = take_free(j);
+    j->fit.solve = solved;
+    j->reached = solved.loss;
+    /* also where it failed: the best point is there */
+    gd_trouble why = {.status = GD_OK};
+    gd__put_aside(j->ctx, status, &why);
+    status = j->free ? take_free(j) : GD_OK;
+    if (status) j->reached = NAN;
     drop_free(j);
+    if (why.status) return gd__tell(j->ctx, &why, NULL, NULL);
     if (!status) status = j->bounded ? look_at_bounds(j, o) : look(j, o);
-    if (status) return status;
+    if (status) {
+        j->fit.solve = solved;
+        return status;
+    }
     gd_stop reason = j->fit.solve.reason;
     bool keep = reason == GD_STOP_NOT_FINITE ||
                 (reason == GD_STOP_UNDETERMINED && gd_stop_converged(solved.reason));
@@ -466,9 +514,6 @@ static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
     o->solve.callback = go_on;
     for (int64_t at = 0; at < j->elements && !status && !*better; at++)
         status = make_interval(j, o, at, better);
-    if (gd__interrupted() && !gd_error(j->ctx))
-        status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps",
-                         (long long)j->fit.solve.steps);
     return status;
 }
 
@@ -477,21 +522,22 @@ static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
 static gd_status solve(gd_fit_job *j, gd_fit_options *o)
 {
     j->meter = gd__meter_start(0);
-    gd__interrupt_catch();
+    j->slow.begun = gd__cli_seconds();
     gd_fit_result_clear(&j->fit);
+    j->fit.rss = NAN;
     o->solve.max_steps = j->steps;
     o->solve.callback = report;
     o->solve.callback_user = j;
     gd_status status = j->chain ? fit_by_chain(j, o)
                                 : gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
     gd__meter_end(&j->meter);
+    if (isfinite(j->fit.rss)) j->reached = j->fit.rss;
     if (status) return status;
     if (j->fit.solve.reason == GD_STOP_NOT_FINITE)
         return gd_fail(j->ctx, GD_VALUE,
                        "fit: the model or its derivatives are not finite where the parameters start");
-    if (gd__interrupted())
-        return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps",
-                       (long long)j->fit.solve.steps);
+    if (j->stopping) return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
+    if (!gd__interrupt_pending()) save_slow(j);
     j->t = gd__student_quantile(LEVEL, (double)j->fit.dof);
     return GD_OK;
 }
@@ -511,35 +557,21 @@ static gd_status fit(gd_fit_job *j)
     if (device) status = move(j, device);
     if (status) return status;
     j->cli->running = true;
+    gd__interrupt_catch(GD_GRACE);
     bool better = true;
     for (int again = 0; again < RESTARTS && better && !status; again++) {
         better = false;
         status = solve(j, &o);
         if (!status) status = make_intervals(j, &o, &better);
     }
+    (void)gd__interrupted();
+    if (status && gd_error(j->ctx) == GD_INTERRUPTED) {
+        gd_clear_error(j->ctx);
+        return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps%s",
+                       (long long)j->fit.solve.steps, j->out ? "" : ", nothing saved without --out");
+    }
     if (!status && device) status = move(j, "cpu"); /* what comes after is tables and drawings */
     if (!status) j->r2 = r_squared(j);
-    return status;
-}
-
-/* ---- files ---- */
-
-static gd_status save(gd_fit_job *j)
-{
-    gd_archive *archive = gd_archive_new(j->ctx);
-    if (!archive) return GD_NOMEM;
-    gd_status status = GD_OK;
-    gd_scope_begin(j->ctx);
-    gd_no_grad_begin(j->ctx);
-    for (int i = 0; i < j->params && !status; i++) status = gd_archive_put(archive, j->name[i], j->param[i]);
-    if (j->fit.covariance && !status) status = gd_archive_put(archive, "fit.covariance", j->fit.covariance);
-    if (j->fit.standard_errors && !status)
-        status = gd_archive_put(archive, "fit.standard_errors", j->fit.standard_errors);
-    if (!status) status = gd_archive_set_meta(archive, "model", j->args->argument[0]);
-    if (!status) status = gd_archive_save(archive, j->out);
-    gd_no_grad_end(j->ctx);
-    gd_scope_end(j->ctx);
-    gd_archive_free(archive);
     return status;
 }
 
@@ -569,23 +601,43 @@ static gd_status admit(gd_fit_job *j)
     gd_stop reason = j->fit.solve.reason;
     bool asked = reason == GD_STOP_MAX_STEPS && gd__args_has(j->args, "steps");
     if (gd_stop_converged(reason) || asked) return GD_OK;
-    gd_status status = gd__cli_flush(j->cli);
-    return status ? status : gd_fail(j->ctx, GD_VALUE, "fit: not converged: %s", gd__fit_stop_text(j));
+    return gd_fail(j->ctx, GD_VALUE, "fit: not converged: %s", gd__fit_stop_text(j));
+}
+
+static gd_status print(gd_fit_job *j)
+{
+    bool json = gd__args_has(j->args, "json");
+    if (json)
+        gd__fit_print_json(j);
+    else
+        gd__fit_print_table(j);
+    if (j->plot && !json && !j->why.status) gd__text_put(&j->cli->out, "%s\n", j->plot);
+    return j->cli->out.failed ? GD_NOMEM : GD_OK;
+}
+
+/* Everything that can be had of the fit, the parameters first; then the first failure. */
+static gd_status finish(gd_fit_job *j, gd_status status)
+{
+    bool done = !status, saved = j->slow.saved;
+    gd__put_aside(j->ctx, status, &j->why);
+    if (j->out && (done || isfinite(j->reached))) {
+        status = save(j);
+        saved = !status;
+        gd__put_aside(j->ctx, status, &j->why);
+    }
+    if (done && j->plot) gd__put_aside(j->ctx, gd__fit_draw(j), &j->why);
+    if (done) gd__put_aside(j->ctx, print(j), &j->why);
+    if (!j->why.status) gd__put_aside(j->ctx, admit(j), &j->why);
+    if (done && j->why.status) gd__put_aside(j->ctx, gd__cli_flush(j->cli), &j->why);
+    return gd__tell(j->ctx, &j->why, saved ? j->out : NULL, NULL);
 }
 
 static int run(gd_cli *cli, const gd_args *args)
 {
-    gd_fit_job j = {.cli = cli, .args = args, .ctx = cli->ctx};
+    gd_fit_job j = {.cli = cli, .args = args, .ctx = cli->ctx, .reached = NAN};
     gd_status status = prepare(&j);
     if (!status) status = fit(&j);
-    if (!status && j.out) status = save(&j);
-    if (!status && j.plot) status = gd__fit_draw(&j);
-    bool json = gd__args_has(args, "json");
-    if (!status && json) gd__fit_print_json(&j);
-    if (!status && !json) gd__fit_print_table(&j);
-    if (!status && j.plot && !json) gd__text_put(&cli->out, "%s\n", j.plot);
-    if (!status && cli->out.failed) status = GD_NOMEM;
-    if (!status) status = admit(&j);
+    if (!status || cli->running) status = finish(&j, status);
     close_job(&j);
     return gd__cli_code(cli, status);
 }
@@ -599,7 +651,8 @@ const gd_command gd__command_fit = {
         "name is no plain word is written between backquotes. Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
         "parameters with standard errors and 95 % intervals; of a parameter that is held by its bound, the interval from the "
         "bound inwards. Ends with status 1, after all was printed, where the fit is stuck, at the limit of its steps, or where the "
-        "data do not determine all parameters: these are named.",
+        "data do not determine all parameters: these are named. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the "
+        "parameters in --out.",
     .options = options,
     .examples =
         "gradus fit 'a*exp(-b*t)+c' examples/data/decay.csv --y y --param a=1 --param b=1 --param c=0 --plot fit.svg\n"

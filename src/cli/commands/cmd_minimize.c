@@ -6,6 +6,7 @@
 #include "cli/data/trace.h"
 #include "cli/commands/tuning.h"
 #include "cli/commands/until.h"
+#include "cli/outcome.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
 #include "gradus/solve.h"
@@ -41,6 +42,13 @@ static const gd_option options[] = {
 
 #define DEFAULT_STEPS 1000
 
+/* Of steps as they are: the point of the lowest loss, for --out, should the last one have none. */
+typedef struct kept {
+    gd_tensor **before, **best; /* where the last step began (its loss is known after it); owned */
+    size_t bytes;
+    double loss;
+} kept;
+
 typedef struct job {
     gd_cli *cli;
     const gd_args *args;
@@ -51,7 +59,10 @@ typedef struct job {
     int64_t steps;
     bool exact;          /* steps and nothing else: as many, as the chain says */
     const char *stopped; /* by a condition, or interrupted; else NULL */
-    gd_status failed;    /* in the callback */
+    gd_trouble why;      /* the first failure */
+    bool lost;           /* it left no result to show */
+    kept kept;
+    gd_slow_save slow;
     gd_solve_result result;
     double last_loss;
     gd_meter progress;
@@ -116,7 +127,16 @@ static gd_status prepare(job *j)
 
 /* ---- stepping ---- */
 
-static gd_tensor *value_of(void *user) { return gd__problem_value(user); }
+/* Steps as they are end whole; others need not take theirs to the end when a signal comes. */
+static gd_tensor *value_of(void *user)
+{
+    job *j = user;
+    if (!j->exact && !j->stopped && gd__interrupt_pending()) {
+        (void)gd_fail(j->cli->ctx, GD_INTERRUPTED, "interrupted");
+        return NULL;
+    }
+    return gd__problem_value(&j->problem);
+}
 
 /* A row for the plot: where the parameters are, and their loss, NAN until it is known. */
 static gd_status add_history(job *j, int64_t step, double loss)
@@ -161,27 +181,116 @@ static const char *condition_met(const job *j, const gd_progress *p)
     return gd__until_met(&j->until, values);
 }
 
+static gd_status save(job *j, gd_tensor *const *values, double loss)
+{
+    char number[40];
+    gd_ctx *ctx = j->cli->ctx;
+    gd_archive *archive = gd_archive_new(ctx);
+    if (!archive) return GD_NOMEM;
+    gd_status status = GD_OK;
+    for (int i = 0; i < j->problem.params && !status; i++)
+        status = gd_archive_put(archive, j->problem.name[i], values[i]);
+    const char *chain = gd__args_get(j->args, "chain");
+    (void)gd__format(number, sizeof number, "%.17g", loss);
+    if (!status) status = gd_archive_set_meta(archive, "expression", j->args->argument[0]);
+    if (!status) status = gd_archive_set_meta(archive, "chain", chain ? chain : DEFAULT_CHAIN);
+    if (!status && !isnan(loss)) status = gd_archive_set_meta(archive, "loss", number);
+    if (!status) status = gd_archive_save(archive, j->out);
+    gd_archive_free(archive);
+    return status;
+}
+
+/* Copies of the parameters, in memory that is there after the first time. */
+static gd_status copy_values(job *j, gd_tensor **list)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    gd_status status = GD_OK;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    for (int i = 0; i < j->problem.params && !status; i++) {
+        if (list[i])
+            status = gd_assign(list[i], j->problem.value[i]);
+        else if (!(list[i] = gd_keep(gd_copy(j->problem.value[i]))))
+            status = gd_error(ctx);
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* The loss of a step is that of the point where it began. */
+static gd_status keep_best(job *j, double loss)
+{
+    kept *k = &j->kept;
+    if (!k->before) return GD_OK;
+    if (loss < k->loss) {
+        gd_tensor **list = k->best;
+        k->best = k->before;
+        k->before = list;
+        k->loss = loss;
+    }
+    return copy_values(j, k->before);
+}
+
+static gd_status start_keeping(job *j)
+{
+    kept *k = &j->kept;
+    if (!j->out || !j->exact) return GD_OK;
+    k->bytes = ((size_t)j->problem.params + 1) * sizeof *k->best;
+    k->before = gd__calloc(j->cli->ctx, k->bytes);
+    k->best = gd__calloc(j->cli->ctx, k->bytes);
+    return k->before && k->best ? copy_values(j, k->before) : GD_NOMEM;
+}
+
+static void stop_keeping(job *j)
+{
+    kept *k = &j->kept;
+    for (int i = 0; i < j->problem.params; i++) {
+        if (k->before) gd_release(k->before[i]);
+        if (k->best) gd_release(k->best[i]);
+    }
+    gd__free(j->cli->ctx, k->before, k->bytes);
+    gd__free(j->cli->ctx, k->best, k->bytes);
+}
+
+/* A signal may not wait for the end of the next step. */
+static void save_slow(job *j, const gd_progress *p)
+{
+    bool good = isnan(p->loss_after) ? isfinite(p->loss) : p->loss_after <= p->loss;
+    if (!j->out || !gd__slow_step(&j->slow) || !good) return;
+    gd__slow_saved(j->cli->ctx, &j->slow, save(j, j->problem.value, p->loss_after));
+}
+
+static gd_status record(job *j, const gd_progress *p)
+{
+    gd_trace_numbers numbers = {p->step, p->loss, p->loss_after, p->evals};
+    gd_status status = GD_OK;
+    if (j->tracer)
+        status = gd__tracer_step(j->tracer, &numbers, j->problem.name, j->problem.value, j->problem.params);
+    set_history(j, p->loss);
+    if (!status) status = add_history(j, p->step, p->loss_after);
+    return status ? status : keep_best(j, p->loss);
+}
+
 /* After every step; false ends the run. */
 static bool after_step(void *user, const gd_progress *p)
 {
     job *j = user;
-    gd_trace_numbers numbers = {p->step, p->loss, p->loss_after, p->evals};
-    if (j->tracer)
-        j->failed = gd__tracer_step(j->tracer, &numbers, j->problem.name, j->problem.value,
-                                    j->problem.params);
-    set_history(j, p->loss);
-    if (!j->failed) j->failed = add_history(j, p->step, p->loss_after);
+    /* put aside: what is left to do for the result is done without an error in the context */
+    gd__put_aside(j->cli->ctx, record(j, p), &j->why);
     j->stopped = condition_met(j, p);
-    if (gd__interrupted()) j->stopped = "interrupted";
+    if (gd__interrupt_pending()) j->stopped = "interrupted";
+    if (!j->stopped) save_slow(j, p);
     j->last_loss = p->failed ? NAN : p->loss;
     gd__meter_show(&j->progress, "step", p->step, p->loss);
-    return !j->failed && !j->stopped;
+    return !j->why.status && !j->stopped;
 }
 
 /* What counts as no gradient, in numbers of the computation. */
 static double gradient_tolerance(const job *j) { return j->problem.dtype == GD_F64 ? 1e-8 : 1e-4; }
 
-static gd_status step_all(job *j)
+/* A failure leaves the best point; it is put aside until that is saved. */
+static void step_all(job *j)
 {
     gd_problem *p = &j->problem;
     gd_solve_options o = gd_solve_defaults();
@@ -192,15 +301,25 @@ static gd_status step_all(job *j)
     o.callback = after_step;
     o.callback_user = j;
     j->progress = gd__meter_start(j->steps);
-    gd__interrupt_catch();
+    gd__interrupt_catch(GD_GRACE);
+    j->slow.begun = gd__cli_seconds();
     gd_status status = add_history(j, 0, NAN);
     if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
+    if (!status) status = start_keeping(j);
     if (!status)
-        status = gd_minimize_with(j->optimizer, &(gd_objective){.loss = value_of, .user = p}, &o, &j->result);
+        status = gd_minimize_with(j->optimizer, &(gd_objective){.loss = value_of, .user = j}, &o, &j->result);
     gd__meter_end(&j->progress);
+    (void)gd__interrupted();
+    if (status && gd_error(j->cli->ctx) == GD_INTERRUPTED && isfinite(j->result.loss)) {
+        gd_clear_error(j->cli->ctx); /* as between two steps */
+        j->stopped = "interrupted";
+        status = GD_OK;
+    }
+    j->lost = status != GD_OK;
+    gd__put_aside(j->cli->ctx, status, &j->why);
     set_history(j, j->result.loss);
-    if (!status) status = j->failed;
-    return status || !j->tracer ? status : gd__tracer_start_loss(j->tracer, j->result.loss);
+    if (!j->lost && j->tracer)
+        gd__put_aside(j->cli->ctx, gd__tracer_start_loss(j->tracer, j->result.loss), &j->why);
 }
 
 /* ---- results ---- */
@@ -296,25 +415,6 @@ static gd_status print_text(job *j)
     return status;
 }
 
-static gd_status save(job *j)
-{
-    char number[40];
-    gd_ctx *ctx = j->cli->ctx;
-    gd_archive *archive = gd_archive_new(ctx);
-    if (!archive) return GD_NOMEM;
-    gd_status status = GD_OK;
-    for (int i = 0; i < j->problem.params && !status; i++)
-        status = gd_archive_put(archive, j->problem.name[i], j->problem.value[i]);
-    const char *chain = gd__args_get(j->args, "chain");
-    (void)gd__format(number, sizeof number, "%.17g", j->result.loss);
-    if (!status) status = gd_archive_set_meta(archive, "expression", j->args->argument[0]);
-    if (!status) status = gd_archive_set_meta(archive, "chain", chain ? chain : DEFAULT_CHAIN);
-    if (!status) status = gd_archive_set_meta(archive, "loss", number);
-    if (!status) status = gd_archive_save(archive, j->out);
-    gd_archive_free(archive);
-    return status;
-}
-
 /* Columns of the history as arrays. */
 static double *column(job *j, int k)
 {
@@ -360,8 +460,6 @@ static gd_status verdict(job *j)
     bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_DIVERGED || reason == GD_STOP_NOT_FINITE;
     bool interrupted = j->stopped && !strcmp(j->stopped, "interrupted");
     if (isfinite(j->result.loss) && !lost && !limit && !interrupted) return GD_OK;
-    gd_status status = gd__cli_flush(j->cli);
-    if (status) return status;
     if (interrupted) return gd_fail(ctx, GD_INTERRUPTED, "interrupted after %lld steps", steps);
     if (!isfinite(j->result.loss))
         return gd_fail(ctx, GD_VALUE, "the loss is %g after %lld steps", j->result.loss, steps);
@@ -369,21 +467,42 @@ static gd_status verdict(job *j)
                    gd_stop_text(reason), limit ? "; --steps N takes as many as you say" : "");
 }
 
+/* The point where it ended, or of a run that was lost on the way the best before.  What has no finite loss replaces nothing. */
+static gd_status save_end(job *j)
+{
+    bool here = isfinite(j->result.loss);
+    if (!j->out || (!here && !isfinite(j->kept.loss))) return GD_OK;
+    gd_status status = save(j, here ? j->problem.value : j->kept.best, here ? j->result.loss : j->kept.loss);
+    j->slow.saved = !status;
+    return status;
+}
+
+static gd_status print(job *j)
+{
+    gd_status status = gd__args_has(j->args, "json") ? print_json(j) : print_text(j);
+    return !status && j->cli->out.failed ? GD_NOMEM : status;
+}
+
+/* Everything that can be had of the run, the parameters first; then the first failure. */
 static gd_status finish(job *j)
 {
-    gd_status status = gd__tracer_close(j->tracer);
+    gd_ctx *ctx = j->cli->ctx;
+    gd__put_aside(ctx, save_end(j), &j->why);
+    gd__put_aside(ctx, gd__tracer_close(j->tracer), &j->why);
     j->tracer = NULL;
-    if (!status && j->out) status = save(j);
-    if (!status && j->plot) status = draw(j);
-    if (!status) status = gd__args_has(j->args, "json") ? print_json(j) : print_text(j);
-    if (!status && j->cli->out.failed) status = GD_NOMEM;
-    return status ? status : verdict(j);
+    if (j->plot && !j->lost) gd__put_aside(ctx, draw(j), &j->why);
+    if (!j->lost) gd__put_aside(ctx, print(j), &j->why);
+    if (!j->why.status) gd__put_aside(ctx, verdict(j), &j->why);
+    if (j->why.status && !j->lost) gd__put_aside(ctx, gd__cli_flush(j->cli), &j->why);
+    return gd__tell(ctx, &j->why, j->slow.saved ? j->out : NULL,
+                    isfinite(j->result.loss) ? NULL : "the best parameters before");
 }
 
 static void close_job(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     (void)gd__tracer_close(j->tracer);
+    stop_keeping(j);
     gd_optimizer_free(j->optimizer);
     gd__free(ctx, j->history, j->history_bytes);
     gd__problem_close(&j->problem);
@@ -396,13 +515,14 @@ static int run(gd_cli *cli, const gd_args *args)
              .steps = DEFAULT_STEPS,
              .problem = {.ctx = cli->ctx},
              .last_loss = NAN,
+             .kept = {.loss = INFINITY},
              .result = {.loss = NAN, .gradient_norm = NAN}};
     gd_status status = prepare(&j);
     if (!status) {
         cli->running = true;
-        status = step_all(&j);
+        step_all(&j);
+        status = finish(&j);
     }
-    if (!status) status = finish(&j);
     close_job(&j);
     return gd__cli_code(cli, status);
 }
@@ -415,7 +535,8 @@ const gd_command gd__command_minimize = {
         "EXPR is as for `gradus eval`. A vector counts as residuals: the sum of their squares is minimised. Steps are taken "
         "until no element of the gradient is larger than 1e-8 (f32: 1e-4) or rounding leaves nothing to gain; the best "
         "point counts. Prints its loss and parameters, and why it stopped. Exit status 1 when it got stuck, diverged, or "
-        "had not converged after 1000 steps.",
+        "had not converged after 1000 steps. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the best point in "
+        "--out.",
     .options = options,
     .examples =
         "gradus minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --plot path.svg\n"

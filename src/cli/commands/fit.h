@@ -7,6 +7,8 @@
 #include "cli/data/dataset.h"
 #include "cli/commands/problem.h"
 #include "cli/data/trace.h"
+#include "cli/outcome.h"
+#include "cli/data/value.h"
 #include "gradus/solve.h"
 
 #define GD_FIT_PARAMS 256 /* the most parameters */
@@ -16,6 +18,7 @@ typedef struct gd_fit_job {
     const gd_args *args;
     gd_ctx *ctx;
     gd_csv *csv;
+    gd_value_tables tables; /* how tables are read */
     gd_expr *model;
     const char **name; /* parameters, then columns */
     gd_tensor **value; /* what the model sees: parameters, columns */
@@ -36,6 +39,10 @@ typedef struct gd_fit_job {
     double t, r2;
     const char *plot, *out;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
+    double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
+    bool stopping;  /* the solver has heard of a signal */
+    gd_trouble why; /* the first failure */
+    gd_slow_save slow;
 } gd_fit_job;
 
 /* The model at parameters, or at what stands for them in a chain; columns as in job->value. */

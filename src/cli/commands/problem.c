@@ -1,6 +1,5 @@
 /* Problems; see problem.h. */
 #include "cli/commands/problem.h"
-#include "cli/data/value.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -33,7 +32,7 @@ static gd_status add(gd_problem *p, const char *option, const char *spec)
             return gd_fail(p->ctx, GD_ARGUMENT, "--%s: '%.60s' is there already", option, name);
     char what[120];
     (void)snprintf(what, sizeof what, "--%s %.80s", option, name);
-    gd_tensor *t = gd__value_parse(p->ctx, what, equals + 1, p->dtype);
+    gd_tensor *t = gd__value_parse(p->ctx, what, equals + 1, p->dtype, &p->tables);
     if (t && p->device != gd_tensor_device(t)) {
         gd_tensor *moved = gd_to_device(t, p->device);
         gd_release(t);
@@ -50,6 +49,7 @@ static gd_status read_settings(gd_problem *p, const gd_args *args)
     int choice = 1;
     int64_t seed = 0, threads = 0;
     gd_status status = gd__args_choice(args, "dtype", "f32 f64", &choice);
+    if (!status) status = gd__csv_options(args, &p->tables.csv);
     if (!status) status = gd__args_integer(args, "seed", 0, INT64_MAX, &seed);
     if (!status)
         status = gd__args_integer(args, "threads", 1, 1024, &threads); /* the context has it already */
@@ -72,6 +72,7 @@ static gd_status read_values(gd_problem *p, const gd_args *args, const char *con
     at = 0;
     for (const char *spec; !status && (spec = gd__args_next(args, "data", &at));)
         status = add(p, "data", spec);
+    if (!status) status = gd__csv_options_used(args, p->tables.used);
     for (int i = 0; i < p->params && !status; i++)
         if (!gd_require_grad(p->value[i])) status = gd_error(p->ctx);
     return status;

@@ -235,9 +235,9 @@ static gd_status check_finite(gd_dataset *d, const char *path, gd_tensor *t)
     return finite ? GD_OK : gd_fail(d->ctx, GD_FORMAT, "%s: holds numbers that are not finite", path);
 }
 
-static gd_tensor *load_array(gd_dataset *d, const char *path)
+static gd_tensor *load_array(gd_dataset *d, const char *path, gd_value_tables *tables)
 {
-    gd_tensor *t = gd__value_load(d->ctx, "data", path);
+    gd_tensor *t = gd__value_load(d->ctx, "data", path, tables);
     if (!t) return NULL;
     gd_status status = GD_OK;
     if (gd_ndim(t) == 0) status = gd_fail(d->ctx, GD_FORMAT, "%s: one number is not rows", path);
@@ -270,9 +270,9 @@ static gd_status array_classes(gd_dataset *d, const gd_data_request *q, gd_tenso
     return status;
 }
 
-static gd_status read_array_target(gd_dataset *d, const gd_data_request *q)
+static gd_status read_array_target(gd_dataset *d, const gd_data_request *q, gd_value_tables *tables)
 {
-    gd_tensor *y = load_array(d, q->target);
+    gd_tensor *y = load_array(d, q->target, tables);
     if (!y) return gd_error(d->ctx);
     gd_status status = GD_OK;
     if (gd_size(y, 0) != d->rows)
@@ -287,7 +287,8 @@ static gd_status read_array_target(gd_dataset *d, const gd_data_request *q)
 
 static gd_status open_arrays(gd_dataset *d, const gd_data_request *q)
 {
-    d->x = load_array(d, q->path);
+    gd_value_tables tables = {.csv = q->csv};
+    d->x = load_array(d, q->path, &tables);
     if (!d->x) return gd_error(d->ctx);
     d->rows = gd_size(d->x, 0);
     if (gd_ndim(d->x) == 1) {
@@ -295,7 +296,12 @@ static gd_status open_arrays(gd_dataset *d, const gd_data_request *q)
         gd_release(d->x);
         if (!(d->x = column)) return gd_error(d->ctx);
     }
-    return q->target ? read_array_target(d, q) : GD_OK;
+    gd_status status = q->target ? read_array_target(d, q, &tables) : GD_OK;
+    bool asked = q->csv.separator || q->csv.no_header || q->csv.encoding != GD_UTF8;
+    if (!status && asked && !tables.used)
+        return gd_fail(d->ctx, GD_ARGUMENT,
+                       "%s is no table: --separator, --no-header and --encoding say nothing here", q->path);
+    return status;
 }
 
 /* ---- both ---- */

@@ -51,6 +51,8 @@ bool gd__dataset_is_table(const char *path);
 
 /* --separator, --no-header and --encoding. */
 GD_NODISCARD gd_status gd__csv_options(const gd_args *args, gd_csv_options *out);
+/* ARGUMENT: one of them is given, and no table was read. */
+GD_NODISCARD gd_status gd__csv_options_used(const gd_args *args, bool used);
 /* --shape 3,32,32 */
 GD_NODISCARD gd_status gd__shape_option(const gd_args *args, int *axes, int64_t *shape);
 

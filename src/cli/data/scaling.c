@@ -89,6 +89,16 @@ gd_status gd__csv_options(const gd_args *args, gd_csv_options *out)
     return status;
 }
 
+gd_status gd__csv_options_used(const gd_args *args, bool used)
+{
+    static const char *const names[] = {"separator", "no-header", "encoding"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && !used; i++)
+        if (gd__args_has(args, names[i]))
+            return gd_fail(args->ctx, GD_ARGUMENT, "%s: --%s: no value is a table, as @file.csv would be",
+                           args->command->name, names[i]);
+    return GD_OK;
+}
+
 gd_status gd__shape_option(const gd_args *args, int *axes, int64_t *shape)
 {
     const char *text = gd__args_get(args, "shape");

@@ -1,7 +1,6 @@
 /* Values of the command line; see value.h. */
 #include "cli/data/value.h"
 #include "base/number.h"
-#include "cli/data/csv.h"
 #include "cli/data/gzip.h"
 #include "cli/data/idx.h"
 #include "cli/text.h"
@@ -23,6 +22,7 @@ typedef struct reader {
     const char *what, *text;
     size_t at, size;
     gd_dtype dtype;
+    gd_value_tables *tables; /* may be NULL */
     /* of a list */
     double *item;
     size_t items, bytes;
@@ -273,9 +273,10 @@ static gd_tensor *archive_part(gd_ctx *ctx, const char *what, const char *path, 
     return gd__archive_pick(ctx, path, choose, &c);
 }
 
-static gd_tensor *csv_columns(gd_ctx *ctx, const char *path, const char *part)
+static gd_tensor *csv_columns(gd_ctx *ctx, const char *path, const char *part, gd_value_tables *tables)
 {
-    gd_csv *csv = gd__csv_load(ctx, path, NULL);
+    if (tables) tables->used = true;
+    gd_csv *csv = gd__csv_load(ctx, path, tables ? &tables->csv : NULL);
     if (!csv) return NULL;
     int column = part ? gd__csv_column(csv, part) : -1;
     gd_tensor *t = NULL;
@@ -317,7 +318,7 @@ size_t gd__value_file(const char *path, const char **part)
     return length;
 }
 
-gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path)
+gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_value_tables *tables)
 {
     const char *part;
     size_t length = gd__value_file(path, &part);
@@ -329,7 +330,7 @@ gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path)
     memcpy(file, path, length);
     file[length] = 0;
     if (ends_with(file, length, ".csv") || ends_with(file, length, ".csv.gz"))
-        return csv_columns(ctx, file, part);
+        return csv_columns(ctx, file, part, tables);
     if (ends_with(file, length, ".safetensors")) return archive_part(ctx, what, file, part);
     if (gd__idx_is_path(file)) return gd__idx_load(ctx, file);
     return ends_with(file, length, ".gz") ? packed_npy(ctx, file) : gd_npy_load(ctx, file);
@@ -338,7 +339,7 @@ gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path)
 static gd_tensor *file_value(reader *r)
 {
     gd_scope_begin(r->ctx);
-    gd_tensor *loaded = gd__value_load(r->ctx, r->what, r->text + r->at);
+    gd_tensor *loaded = gd__value_load(r->ctx, r->what, r->text + r->at, r->tables);
     gd_no_grad_begin(r->ctx);
     gd_tensor *t = gd_keep(gd_cast(loaded, r->dtype));
     gd_no_grad_end(r->ctx);
@@ -346,9 +347,11 @@ static gd_tensor *file_value(reader *r)
     return t;
 }
 
-gd_tensor *gd__value_parse(gd_ctx *ctx, const char *what, const char *text, gd_dtype dtype)
+gd_tensor *gd__value_parse(gd_ctx *ctx, const char *what, const char *text, gd_dtype dtype,
+                           gd_value_tables *tables)
 {
-    reader r = {.ctx = ctx, .what = what, .text = text, .size = strlen(text), .dtype = dtype};
+    reader r = {
+        .ctx = ctx, .what = what, .text = text, .size = strlen(text), .dtype = dtype, .tables = tables};
     if (gd_error(ctx)) return NULL;
     char c = peek(&r);
     if (accept(&r, '@')) return file_value(&r);

@@ -5,17 +5,23 @@
 #ifndef GD_CLI_DATA_VALUE_H
 #define GD_CLI_DATA_VALUE_H
 
-#include "base/ctx.h"
-#include "gradus/tensor.h"
+#include "cli/data/csv.h"
 
-/* The value of a text as a tensor of that dtype on the CPU.  `what` leads the errors: "--param p: column 4: ...".  Random
+/* How tables are read, and whether one was: an option that nothing needed is a mistake. */
+typedef struct gd_value_tables {
+    gd_csv_options csv;
+    bool used;
+} gd_value_tables;
+
+/* The value of a text as a tensor of that dtype on the CPU.  tables NULL: defaults.  `what` leads the errors: "--param p: column 4: ...".  Random
  * values come from the context's generator.  New; NULL with PARSE, or what the file's reader recorded. */
-gd_tensor *gd__value_parse(gd_ctx *ctx, const char *what, const char *text, gd_dtype dtype);
+gd_tensor *gd__value_parse(gd_ctx *ctx, const char *what, const char *text, gd_dtype dtype,
+                           gd_value_tables *tables);
 
 /* How much of what stands behind the @ is the file's name; *part: what of it is meant ("mass"), NULL: all. */
 size_t gd__value_file(const char *path, const char **part);
 
 /* What stands behind the @.  Its own dtype is kept.  New. */
-gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path);
+gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_value_tables *tables);
 
 #endif

@@ -1,11 +1,13 @@
 /* The training loop; see trainer.h. */
 #include "cli/train/trainer.h"
+#include "cli/outcome.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#define GRACE 5  /* seconds from a signal to the end of its step */
 #define RETRY 5  /* seconds after which a save that failed is tried again */
 #define LINES 20 /* about so many lines about epochs on standard output */
 
@@ -91,20 +93,6 @@ static gd_status save_between(gd_trainer *t)
     return GD_OK;
 }
 
-/* An error put aside, so that something can still be done. */
-typedef struct trouble {
-    gd_status status;
-    char text[1024];
-} trouble;
-
-static void put_aside(gd_ctx *ctx, gd_status status, trouble *out)
-{
-    if (!status) return;
-    out->status = gd_error(ctx) ? gd_error(ctx) : status;
-    (void)snprintf(out->text, sizeof out->text, "%s", gd_error(ctx) ? gd_error_text(ctx) : "out of memory");
-    gd_clear_error(ctx);
-}
-
 /* Keeps a checkpoint in memory at the end of an epoch, for the case that a later step fails: often enough to lose little, and
  * seldom enough to cost no more than a twentieth of the time.  Without memory there is none. */
 static void keep_good(gd_trainer *t)
@@ -144,11 +132,11 @@ static gd_status save_good(gd_trainer *t, int64_t *epoch)
 }
 
 /* The last save of a run that failed; then its error again, with where the model is. */
-static gd_status save_after(gd_trainer *t, const trouble *why)
+static gd_status save_after(gd_trainer *t, const gd_trouble *why)
 {
     int64_t epoch;
-    trouble second = {.status = GD_OK};
-    put_aside(t->ctx, save_good(t, &epoch), &second);
+    gd_trouble second = {.status = GD_OK};
+    gd__put_aside(t->ctx, save_good(t, &epoch), &second);
     if (second.status) gd_warn(t->ctx, "the model is not saved: %s", second.text);
     if (second.status || (t->broken && !epoch)) return gd_fail(t->ctx, why->status, "%s", why->text);
     if (t->broken)
@@ -161,8 +149,8 @@ static gd_status save_after(gd_trainer *t, const trouble *why)
 static gd_status save_end(gd_trainer *t, gd_status status)
 {
     if (!t->out) return status;
-    trouble why = {.status = GD_OK};
-    put_aside(t->ctx, status ? status : flush_records(t), &why);
+    gd_trouble why = {.status = GD_OK};
+    gd__put_aside(t->ctx, status ? status : flush_records(t), &why);
     return why.status ? save_after(t, &why) : gd__checkpoint_save(&t->point, t->optimizer, t->out);
 }
 
@@ -300,7 +288,7 @@ gd_status gd__trainer_run(gd_trainer *t)
     if (!(t->order = gd__alloc(t->ctx, t->order_bytes))) return GD_NOMEM;
     t->meter = gd__meter_start(r->epochs < INT64_MAX / steps ? r->epochs * steps : 0);
     t->meter.first = gd_optimizer_steps(t->optimizer);
-    gd__interrupt_catch();
+    gd__interrupt_catch(GRACE);
     double begun = gd__cli_seconds();
     t->saved = begun;
     gd_status status = GD_OK;
