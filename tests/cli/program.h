@@ -49,6 +49,21 @@ static inline void put(const char *name, const char *text) { put_bytes(name, tex
 
 static inline bool exists(const char *name) { return access(name, F_OK) == 0; }
 
+/* Splits at spaces, for gd__cli_dispatch; an argument with spaces inside stands between quotes. */
+static inline int split_words(char *text, char **words, int room)
+{
+    int count = 0;
+    for (char *s = text; *s;) {
+        s += strspn(s, " ");
+        char quote = *s == '\'' ? *s++ : ' ';
+        assert_true(count < room);
+        words[count++] = s;
+        s += strcspn(s, quote == ' ' ? " " : "'");
+        if (*s) *s++ = 0;
+    }
+    return count;
+}
+
 /* Runs `gradus ARGUMENTS` through the shell; the exit code.  What it says is in out and err. */
 static inline int gradus(const char *arguments)
 {

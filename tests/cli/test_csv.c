@@ -173,9 +173,14 @@ static void files_are_read_whole(void **state)
     int fd = mkstemp(path);
     FILE *f = fdopen(fd, "w");
     fputs("i,square\n", f);
-    for (int i = 0; i < 50000; i++) fprintf(f, "%d,%.17g\n", i, (double)i * i / 7);
+    for (int i = 0; i < 50000; i++) {
+        char number[32];
+        point_snprintf(number, sizeof number, "%.17g", (double)i * i / 7);
+        fprintf(f, "%d,%s\n", i, number);
+    }
     fclose(f);
     gd_csv *csv = gd__csv_load(ctx, path, NULL);
+    assert_no_error(ctx);
     assert_int_equal(gd__csv_rows(csv), 50000);
     double *v = malloc(50000 * sizeof *v);
     assert_int_equal(gd__csv_numbers(csv, 1, false, v), GD_OK);

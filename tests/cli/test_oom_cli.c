@@ -7,21 +7,6 @@
 
 static int64_t points;
 
-/* Splits at spaces; an argument with spaces inside stands between quotes. */
-static int split(char *text, char **words, int room)
-{
-    int count = 0;
-    for (char *s = text; *s;) {
-        s += strspn(s, " ");
-        char quote = *s == '\'' ? *s++ : ' ';
-        assert_true(count < room);
-        words[count++] = s;
-        s += strcspn(s, quote == ' ' ? " " : "'");
-        if (*s) *s++ = 0;
-    }
-    return count;
-}
-
 /* Runs the command with its k-th allocation failing (0: none); false when there are not that many. */
 static bool fails_well(const char *arguments, int64_t k, bool all_after)
 {
@@ -30,7 +15,7 @@ static bool fails_well(const char *arguments, int64_t k, bool all_after)
     gd_ctx *ctx = context(&m, 1, NULL);
     assert_non_null(ctx);
     snprintf(text, sizeof text, "%s", arguments);
-    int count = split(text, words, 64);
+    int count = split_words(text, words, 64);
     m.fail_at = k ? m.requests + k : 0;
     m.fail_on = all_after;
     gd_cli cli = {.ctx = ctx, .out = gd__text(ctx)};

@@ -5,7 +5,6 @@
 #include "base/suggest.h"
 #include "support/corpus.h"
 
-#include <locale.h>
 #include <math.h>
 
 /* ---- reading ---- */
@@ -423,21 +422,8 @@ static void numbers_print_short_and_come_back(void **state)
             double value;
         } any = {random_bits(&seed)};
         if (!isfinite(any.value)) continue;
-        assert_true(strtod(gd__number_text(any.value, text), NULL) == any.value);
+        assert_true(point_strtod(gd__number_text(any.value, text), NULL) == any.value);
     }
-}
-
-static void the_locale_changes_nothing(void **state)
-{
-    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8"};
-    const char *found = NULL;
-    for (int i = 0; i < COUNT_OF(names) && !found; i++) found = setlocale(LC_ALL, names[i]);
-    if (!found) skip();
-    gd_link *link = parsed(*state, "tx_scale(0.5, power=1.25)");
-    assert_true(gd_link_real(link, "factor", NULL) == 0.5);
-    expect_print(link, "tx_scale(0.5, power=1.25)");
-    gd_link_release(link);
-    (void)setlocale(LC_ALL, "C");
 }
 
 /* ---- chains from links ---- */
@@ -668,7 +654,6 @@ int main(void)
         TEST(printing_leaves_out_what_is_default),
         TEST(printing_keeps_to_the_room_it_has),
         TEST(numbers_print_short_and_come_back),
-        TEST(the_locale_changes_nothing),
         TEST(chains_are_made_of_links),
         TEST(nested_chains_print_and_come_apart_flat),
         TEST(the_same_link_twice_is_refused),

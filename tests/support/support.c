@@ -17,6 +17,34 @@ __attribute__((constructor)) static void take_locale(void)
     exit(77);
 }
 
+/* Puts the thread into the C locale; returns the one it was in, for uselocale. */
+static locale_t enter_c_locale(void)
+{
+    static locale_t c;
+    if (!c) c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    assert_true(c != (locale_t)0);
+    return uselocale(c);
+}
+
+double point_strtod(const char *text, char **end)
+{
+    locale_t before = enter_c_locale();
+    double value = strtod(text, end);
+    (void)uselocale(before);
+    return value;
+}
+
+int point_snprintf(char *out, size_t size, const char *format, ...)
+{
+    locale_t before = enter_c_locale();
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(out, size, format, args);
+    va_end(args);
+    (void)uselocale(before);
+    return length;
+}
+
 /* ---- memory ---- */
 
 static void *counted(void *user, void *old, size_t old_size, size_t new_size)

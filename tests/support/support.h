@@ -74,6 +74,10 @@ uint64_t random_bits(uint64_t *state);
 double random_unit(uint64_t *state); /* [0, 1) */
 int64_t random_below(uint64_t *state, int64_t limit);
 
+/* strtod and snprintf of the C library with a decimal point, whatever locale the suite runs in. */
+double point_strtod(const char *text, char **end);
+int point_snprintf(char *out, size_t size, const char *format, ...) GD_PRINTF(3, 4);
+
 /* Elements: value to memory (to nearest, ties to even; integers wrap) and back. */
 void encode_item(gd_dtype dtype, long double value, void *out);
 long double decode_item(gd_dtype dtype, const void *item);
