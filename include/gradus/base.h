@@ -8,6 +8,9 @@
  *
  * One context a thread, which needs GD_STEP_STACK bytes of stack for steps (192 KB, version.h); distinct contexts run in
  * parallel.  Nothing in the library prints, aborts or exits.
+ * After fork() the child may go on with the context of the thread that forked, if that thread was not inside one of the
+ * context's operations; workers are started anew when they are needed.  Contexts of other threads are of no use in the child,
+ * and what lies on a GPU does not survive: keep to the CPU there, or fork before the first tensor on a GPU.
  * NULL may be given wherever there is a pointer, so a program checks once, at its end.  A function whose own handle (the
  * first it takes) is NULL does nothing: a status is ARGUMENT, a handle NULL, a number 0 or NAN, a gd_value negative, a flag
  * false.  It has no context to record that in; the context keeps the first error, which says why the handle was NULL.  With
