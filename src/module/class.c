@@ -161,7 +161,7 @@ gd_class *gd__builtin_class(gd_ctx *ctx, const void *key, gd_class *(*make)(gd_c
     if (!cls || !gd__reserve(ctx, &registry->builtin, registry->builtin_count, &registry->builtin_capacity,
                              sizeof *registry->builtin))
         return NULL;
-    registry->builtin[registry->builtin_count++] = (gd_builtin){key, cls};
+    registry->builtin[registry->builtin_count++] = (gd_layer_class){key, cls};
     return cls;
 }
 

@@ -55,10 +55,10 @@ typedef enum gd_core_class {
     GD_CORE_COUNT
 } gd_core_class;
 
-typedef struct gd_builtin {
+typedef struct gd_layer_class {
     const void *key;
     gd_class *cls;
-} gd_builtin;
+} gd_layer_class;
 
 struct gd_registry {
     gd_class *classes; /* newest first */
@@ -66,7 +66,7 @@ struct gd_registry {
     const gd_class **by_id; /* by_id[id - 1] */
     size_t by_id_capacity;
     gd_class *core[GD_CORE_COUNT];
-    gd_builtin *builtin; /* classes of the layers, made on first use */
+    gd_layer_class *builtin; /* classes of the layers, made on first use */
     int builtin_count, builtin_capacity;
     gd_dispatch_entry *cache;
     size_t cache_count, cache_capacity; /* capacity is a power of two */

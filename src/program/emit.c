@@ -21,7 +21,7 @@
 
 /* ---- words ---- */
 
-void gd__write_literal(const gd_walk *w, double value, char *word)
+void gd__write_literal(const gd_pass_walk *w, double value, char *word)
 {
     const char *suffix = w->d->suffix[w->type], *letter = w->type == GD_ELEMENT_F32 ? "f" : "";
     double x = w->type == GD_ELEMENT_F32 ? (double)(float)value : value, size = fabs(x);
@@ -42,7 +42,7 @@ void gd__write_literal(const gd_walk *w, double value, char *word)
     snprintf(word, GD_WORD, x == x && signbit(x) ? "(-%s)" : "%s", digits);
 }
 
-void gd__write_operand(const gd_walk *w, int32_t i, char *word)
+void gd__write_operand(const gd_pass_walk *w, int32_t i, char *word)
 {
     word[0] = 0;
     if (i < 0) return;
@@ -63,7 +63,7 @@ static const char *expression_of(unsigned op)
     return text[op];
 }
 
-void gd__write_expression(const gd_walk *w, unsigned op, char (*operand)[GD_WORD], char *line)
+void gd__write_expression(const gd_pass_walk *w, unsigned op, char (*operand)[GD_WORD], char *line)
 {
     size_t used = 0;
     for (const char *from = expression_of(op); *from && used < GD_LINE;) {
@@ -88,7 +88,7 @@ void gd__write_expression(const gd_walk *w, unsigned op, char (*operand)[GD_WORD
 /* ---- the body of the loop ---- */
 
 /* Brings a value of one type to another: "(float)x", or "x" where it is of that type. */
-static void write_cast(const gd_walk *w, int to, int from, const char *value, char *word, size_t size)
+static void write_cast(const gd_pass_walk *w, int to, int from, const char *value, char *word, size_t size)
 {
     if (to == from)
         snprintf(word, size, "%s", value);
@@ -99,7 +99,7 @@ static void write_cast(const gd_walk *w, int to, int from, const char *value, ch
 /* The type in which an array is converted: halves go through f32. */
 static int type_of(gd_dtype dtype) { return dtype == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32; }
 
-static void write_load(const gd_walk *w, int array, const char *at, char *line, size_t size)
+static void write_load(const gd_pass_walk *w, int array, const char *at, char *line, size_t size)
 {
     gd_dtype dtype = w->p->array[array].dtype;
     char element[GD_WORD], value[2 * GD_WORD];
@@ -108,7 +108,7 @@ static void write_load(const gd_walk *w, int array, const char *at, char *line, 
     write_cast(w, w->type, type_of(dtype), value, line, size);
 }
 
-void gd__put_values(const gd_walk *w, const char *indent, const char *at)
+void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at)
 {
     for (int i = 0; i < w->p->count; i++) {
         if (!w->pass->needed[i]) continue;
@@ -126,7 +126,7 @@ void gd__put_values(const gd_walk *w, const char *indent, const char *at)
     }
 }
 
-void gd__put_stores(const gd_walk *w, const char *indent, const char *at)
+void gd__put_stores(const gd_pass_walk *w, const char *indent, const char *at)
 {
     for (int k = 0; k < w->p->arrays; k++) {
         if (!(w->pass->stores >> k & 1)) continue;
@@ -141,12 +141,12 @@ void gd__put_stores(const gd_walk *w, const char *indent, const char *at)
 
 /* ---- C ---- */
 
-bool gd__walk_sums(const gd_walk *w, int r)
+bool gd__walk_sums(const gd_pass_walk *w, int r)
 {
     return w->p->instr[w->p->reduction[w->pass->reduction[r]]].op == GD_I_SUM;
 }
 
-void gd__write_joined(const gd_walk *w, int r, const char *to, const char *from, char *line)
+void gd__write_joined(const gd_pass_walk *w, int r, const char *to, const char *from, char *line)
 {
     char operand[3][GD_WORD] = {"", "", ""};
     snprintf(operand[0], GD_WORD, "%s", to);
@@ -154,13 +154,13 @@ void gd__write_joined(const gd_walk *w, int r, const char *to, const char *from,
     gd__write_expression(w, gd__walk_sums(w, r) ? GD_I_ADD : GD_I_MAX, operand, line);
 }
 
-void gd__write_nothing(const gd_walk *w, int r, char *word)
+void gd__write_nothing(const gd_pass_walk *w, int r, char *word)
 {
     gd__write_literal(w, gd__walk_sums(w, r) ? 0 : -INFINITY, word);
 }
 
 /* One more value for lane k of every reduction. */
-static void put_lanes(const gd_walk *w, const char *indent)
+static void put_lanes(const gd_pass_walk *w, const char *indent)
 {
     for (int r = 0; r < w->pass->reductions; r++) {
         char lane[GD_WORD], value[GD_WORD], line[GD_LINE];
@@ -172,7 +172,7 @@ static void put_lanes(const gd_walk *w, const char *indent)
 }
 
 /* Joins the lanes pairwise. */
-static void put_results(const gd_walk *w)
+static void put_results(const gd_pass_walk *w)
 {
     for (int r = 0; r < w->pass->reductions; r++) {
         char lane[GD_WORD], other[GD_WORD], line[GD_LINE];
@@ -188,7 +188,7 @@ static void put_results(const gd_walk *w)
 }
 
 /* Sixteen lanes, each taking every sixteenth element: the order of sums does not depend on the width of vectors. */
-static void put_lane_loops(const gd_walk *w)
+static void put_lane_loops(const gd_pass_walk *w)
 {
     const char *type = w->d->type[w->type];
     for (int r = 0; r < w->pass->reductions; r++) {
@@ -211,7 +211,7 @@ static void put_lane_loops(const gd_walk *w)
     put_results(w);
 }
 
-static void put_loops(const gd_walk *w)
+static void put_loops(const gd_pass_walk *w)
 {
     if (w->pass->reductions) {
         put_lane_loops(w);
@@ -234,9 +234,9 @@ static const gd_dialect c_dialect = {
 
 /* ---- the function ---- */
 
-gd_walk gd__walk_begin(const gd_program *p, const gd_pass *pass, const gd_dialect *d, gd_text *out)
+gd_pass_walk gd__walk_begin(const gd_program *p, const gd_pass *pass, const gd_dialect *d, gd_text *out)
 {
-    gd_walk w = {.p = p, .pass = pass, .d = d, .out = out};
+    gd_pass_walk w = {.p = p, .pass = pass, .d = d, .out = out};
     int values = 0;
     w.type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
     for (int i = 0; i < p->count; i++)
@@ -245,7 +245,7 @@ gd_walk gd__walk_begin(const gd_program *p, const gd_pass *pass, const gd_dialec
     return w;
 }
 
-static void put_inputs(const gd_walk *w)
+static void put_inputs(const gd_pass_walk *w)
 {
     const char *type = w->d->type[w->type];
     for (int k = 0; k < w->p->arrays; k++) {
@@ -262,7 +262,7 @@ static void put_inputs(const gd_walk *w)
 
 void gd__emit_c(const gd_program *p, const gd_pass *pass, const char *name, gd_text *out)
 {
-    gd_walk w = gd__walk_begin(p, pass, &c_dialect, out);
+    gd_pass_walk w = gd__walk_begin(p, pass, &c_dialect, out);
     gd__text_put(out, "void %s(int64_t n, char *const *array, const double *scalar, double *out)\n{\n", name);
     put_inputs(&w);
     put_loops(&w);

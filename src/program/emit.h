@@ -5,33 +5,33 @@
 #include "program/dialect.h"
 #include "program/element.h"
 
-typedef struct gd_walk {
+typedef struct gd_pass_walk {
     const gd_program *p;
     const gd_pass *pass;
     const gd_dialect *d;
     gd_text *out;
     int type;                      /* of the computation */
     int16_t number[GD_MAX_INSTRS]; /* of the value or scalar an instruction becomes */
-} gd_walk;
+} gd_pass_walk;
 
 #define GD_WORD 48  /* longest operand: a number */
 #define GD_LINE 512 /* longest expression */
 
 /* A walk over a pass: scalars and values numbered each from 0. */
-gd_walk gd__walk_begin(const gd_program *p, const gd_pass *pass, const gd_dialect *d, gd_text *out);
+gd_pass_walk gd__walk_begin(const gd_program *p, const gd_pass *pass, const gd_dialect *d, gd_text *out);
 /* A number as a literal that reads back as the same bits in every locale: 3.0f, or 0x3p-2f for 0.75. */
-void gd__write_literal(const gd_walk *w, double value, char *word);
-void gd__write_operand(const gd_walk *w, int32_t instr, char *word);
+void gd__write_literal(const gd_pass_walk *w, double value, char *word);
+void gd__write_operand(const gd_pass_walk *w, int32_t instr, char *word);
 /* The expression of an instruction with operands for a, b, c and functions of the walk's type. */
-void gd__write_expression(const gd_walk *w, unsigned op, char (*operand)[GD_WORD], char *line);
+void gd__write_expression(const gd_pass_walk *w, unsigned op, char (*operand)[GD_WORD], char *line);
 /* Joins the value `from` to `to` as the r-th reduction of the pass does. */
-void gd__write_joined(const gd_walk *w, int r, const char *to, const char *from, char *line);
+void gd__write_joined(const gd_pass_walk *w, int r, const char *to, const char *from, char *line);
 /* What the r-th reduction of the pass begins with, as a literal. */
-void gd__write_nothing(const gd_walk *w, int r, char *word);
-bool gd__walk_sums(const gd_walk *w, int r); /* and does not look for the largest */
+void gd__write_nothing(const gd_pass_walk *w, int r, char *word);
+bool gd__walk_sums(const gd_pass_walk *w, int r); /* and does not look for the largest */
 /* The lines that compute the values of element `at`, and those that store them. */
-void gd__put_values(const gd_walk *w, const char *indent, const char *at);
-void gd__put_stores(const gd_walk *w, const char *indent, const char *at);
+void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at);
+void gd__put_stores(const gd_pass_walk *w, const char *indent, const char *at);
 void gd__put_lines(gd_text *out, const char *const *line);
 
 #endif

@@ -61,7 +61,7 @@ int gd__table_common(const gd_program *p, const gd_pass *pass, bool common_setti
 }
 
 /* A uniform value, in f64 whatever the elements are computed in. */
-static void write_uniform(const gd_walk *wide, int32_t i, char *word)
+static void write_uniform(const gd_pass_walk *wide, int32_t i, char *word)
 {
     word[0] = 0;
     if (i < 0) return;
@@ -71,7 +71,7 @@ static void write_uniform(const gd_walk *wide, int32_t i, char *word)
         snprintf(word, GD_WORD, "x%d", (int)i); /* not u: u16 is a type */
 }
 
-static void put_device_uniform(const gd_walk *wide, bool common_settings, int32_t i)
+static void put_device_uniform(const gd_pass_walk *wide, bool common_settings, int32_t i)
 {
     const gd_program *p = wide->p;
     const gd_instr *in = &p->instr[i];
@@ -93,10 +93,10 @@ static void put_device_uniform(const gd_walk *wide, bool common_settings, int32_
 }
 
 /* Uniform values as doubles x0, x1, ... by instruction number; those that elements read in the compute type. */
-static void put_uniforms(const gd_walk *w, bool common_settings)
+static void put_uniforms(const gd_pass_walk *w, bool common_settings)
 {
     origin from[GD_MAX_INSTRS];
-    gd_walk wide = *w;
+    gd_pass_walk wide = *w;
     wide.type = GD_ELEMENT_F64;
     find_origins(w->p, w->pass, common_settings, from);
     for (int i = 0, k = 0; i < w->p->count; i++) {
@@ -111,7 +111,7 @@ static void put_uniforms(const gd_walk *w, bool common_settings)
     }
 }
 
-static void put_pieces(const gd_walk *w)
+static void put_pieces(const gd_pass_walk *w)
 {
     for (int k = 0; k < w->p->arrays; k++) {
         if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
@@ -122,7 +122,7 @@ static void put_pieces(const gd_walk *w)
 }
 
 /* Elements of a thread at a time: 16 bytes of the smallest kind, twice as many in passes that only add up. */
-static int piece_width(const gd_walk *w)
+static int piece_width(const gd_pass_walk *w)
 {
     size_t least = 8;
     for (int k = 0; k < w->p->arrays; k++) {
@@ -133,7 +133,7 @@ static int piece_width(const gd_walk *w)
     return (least == 2 ? 8 : 4) * (w->pass->last ? 1 : 2);
 }
 
-static void put_joined(const gd_walk *w)
+static void put_joined(const gd_pass_walk *w)
 {
     for (int r = 0; r < w->pass->reductions; r++) {
         char so_far[GD_WORD], value[GD_WORD], line[GD_LINE];
@@ -144,7 +144,7 @@ static void put_joined(const gd_walk *w)
     }
 }
 
-static void put_piece_loop(const gd_walk *w)
+static void put_piece_loop(const gd_pass_walk *w)
 {
     int width = piece_width(w);
     gd__text_put(w->out, w->d->loop, width, width, width, width);
@@ -166,7 +166,7 @@ static void put_piece_loop(const gd_walk *w)
 void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *d, const char *name,
                     bool common_settings, gd_text *out)
 {
-    gd_walk w = gd__walk_begin(p, pass, d, out);
+    gd_pass_walk w = gd__walk_begin(p, pass, d, out);
     gd__put_lines(out, d->prelude);
     gd__text_put(out, d->head, name);
     put_uniforms(&w, common_settings);
