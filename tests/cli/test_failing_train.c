@@ -105,29 +105,44 @@ static void a_closed_standard_output_leaves_the_model(void **state)
     has_a_good_model("m.safetensors");
 }
 
-/* Starts a run without end, sends a signal once it has trained a while; the exit code. */
+static int lines_of(const char *path)
+{
+    int lines = 0, c;
+    FILE *f = fopen(path, "r");
+    while (f && (c = fgetc(f)) != EOF) lines += c == '\n';
+    if (f) fclose(f);
+    return lines;
+}
+
+static bool ends_within(pid_t child, int *status, int tenths)
+{
+    for (int i = 0; i < tenths; i++) {
+        if (waitpid(child, status, WNOHANG) == child) return true;
+        usleep(100000);
+    }
+    return false;
+}
+
+/* Starts a run without end, sends a signal once it has trained long enough and saved; the exit code, -1 when it goes on. */
 static int stop_with(const char *before, int number)
 {
     char command[512];
+    unlink("stop.jsonl");
     pid_t child = fork();
     if (child == 0) {
         snprintf(
             command, sizeof command,
             "%s exec %s train d.csv --target y --model linear --chain 'adam | lr(0.05)' --epochs 100000000 "
-            "--save-every 0.3 "
-            "--out m.safetensors >stdout.txt 2>stderr.txt",
+            "--save-every 0.1 --trace stop.jsonl --out m.safetensors >stdout.txt 2>stderr.txt",
             before, GD_CLI);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
-    for (int i = 0; i < 1000 && !exists("m.safetensors"); i++) usleep(10000);
+    for (int i = 0; i < 6000 && !(exists("m.safetensors") && lines_of("stop.jsonl") > 300); i++)
+        usleep(10000);
     assert_int_equal(kill(child, number), 0);
     int status;
-    bool ended = false;
-    for (int i = 0; i < (number == SIGHUP && *before ? 20 : 500) && !ended; i++) {
-        usleep(10000);
-        ended = waitpid(child, &status, WNOHANG) == child;
-    }
+    bool ended = ends_within(child, &status, *before ? 10 : 300);
     if (!ended) {
         kill(child, SIGKILL);
         waitpid(child, &status, 0);
