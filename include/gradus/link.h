@@ -160,6 +160,14 @@ typedef struct gd_transform {
                                 reads.  They are the link's own unless its class says reads_only */
 } gd_transform;
 
+/* How the work of a link spreads over several processes.  Where its rule serves, a link is FLAT and need not say so. */
+typedef enum gd_spread {
+    GD_SPREAD_FLAT = 1, /* element by element: any process may have any piece of a tensor */
+    GD_SPREAD_TENSOR,   /* tensor by tensor: sums along axes, factorisations of a parameter */
+    GD_SPREAD_VECTOR, /* all parameters as one vector: element by element but for dot products and evaluations */
+    GD_SPREAD_WHOLE /* every process does all of it: matrices over all parameters, decisions */
+} gd_spread;
+
 typedef struct gd_link_class {
     const char *name;
     const char *family;
@@ -205,6 +213,7 @@ typedef struct gd_link_class {
      * block of data, and fills that.  Where unpack fails nothing is loaded. */
     gd_status (*pack)(gd_link *link);
     gd_status (*unpack)(gd_link *link);
+    gd_spread spread;          /* of what is not its rule; 0: WHOLE, the one that is always right */
     bool uses_grad, uses_loss; /* functions of tensors get them; of a rule it is seen by itself */
     bool concat_params;
     bool
@@ -227,6 +236,10 @@ const gd_link_class *const *gd_link_classes(int *count);
 const gd_link_class *gd_link_class_find(const char *name); /* of the built-in ones; NULL if there is none */
 /* Adds a user's class to a context: chain texts there know it.  The class must outlive the context. */
 GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls);
+/* How a link spreads with the settings it has, its children aside; 0 for NULL. */
+gd_spread gd_link_spread(const gd_link *link);
+/* "flat", "tensor", "vector", "whole". */
+const char *gd_spread_name(gd_spread spread);
 
 /* ---- link instances ---- */
 

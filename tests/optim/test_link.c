@@ -426,9 +426,48 @@ static void a_chain_can_be_used_again_when_its_optimizer_is_gone(void **state)
     close_problem(&x);
 }
 
+static void every_link_says_how_it_spreads_over_processes(void **state)
+{
+    (void)state;
+    int count = 0;
+    const gd_link_class *const *classes = gd_link_classes(&count);
+    for (int i = 0; i < count; i++) {
+        const gd_link_class *c = classes[i];
+        bool said = c->spread >= GD_SPREAD_FLAT && c->spread <= GD_SPREAD_WHOLE;
+        /* a rule that always serves is flat, and saying otherwise would be wrong */
+        bool always = c->rule && !c->element_wise;
+        if (always ? c->spread > GD_SPREAD_FLAT : !said) fail_msg("%s does not say how it spreads", c->name);
+    }
+}
+
+static void a_link_spreads_as_its_settings_make_it(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    static const struct {
+        const char *text;
+        gd_spread spread;
+    } rows[] = {{"adam", GD_SPREAD_FLAT},
+                {"clip_norm(1)", GD_SPREAD_FLAT},
+                {"clip_norm(1, dim=[0])", GD_SPREAD_TENSOR},
+                {"lbfgs", GD_SPREAD_VECTOR},
+                {"newton", GD_SPREAD_WHOLE}};
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        gd_link *link = gd_chain(ctx, rows[i].text);
+        assert_non_null(link);
+        if (gd_link_spread(link) != rows[i].spread)
+            fail_msg("%s: %s", rows[i].text, gd_spread_name(gd_link_spread(link)));
+        gd_link_release(link);
+    }
+    assert_string_equal(gd_spread_name(GD_SPREAD_VECTOR), "vector");
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_link_says_how_it_spreads_over_processes),
+        cmocka_unit_test(a_link_spreads_as_its_settings_make_it),
         CASE(a_setting_comes_from_link_then_group_then_single_parameters),
         CASE(settings_of_single_parameters_from_text),
         CASE(settings_that_shape_the_program_differ_between_parameters),

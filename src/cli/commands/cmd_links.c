@@ -63,6 +63,18 @@ static void kind(gd_text *out, const gd_field *f)
     if (f->kinds & GD_SET_NONE) gd__text_put(out, "%snone", before);
 }
 
+/* How it spreads over processes: "flat", or "flat, else tensor" where settings decide whether the rule serves. */
+static void put_spread(gd_text *out, const gd_link_class *c)
+{
+    gd_spread other = c->spread ? c->spread : GD_SPREAD_WHOLE;
+    if (!c->rule)
+        gd__text_add(out, gd_spread_name(other));
+    else if (!c->element_wise)
+        gd__text_add(out, gd_spread_name(GD_SPREAD_FLAT));
+    else
+        gd__text_put(out, "%s, else %s", gd_spread_name(GD_SPREAD_FLAT), gd_spread_name(other));
+}
+
 /* ---- one link ---- */
 
 static void describe(gd_text *out, const gd_link_class *c)
@@ -85,6 +97,9 @@ static void describe(gd_text *out, const gd_link_class *c)
     if (c->slot_count) gd__text_add(out, "\nstate: ");
     for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);
     if (c->slot_count) gd__text_char(out, '\n');
+    gd__text_add(out, "\nseveral processes: ");
+    put_spread(out, c);
+    gd__text_char(out, '\n');
 }
 
 static void add_field(gd_text *out, const gd_field *f)
@@ -117,6 +132,11 @@ static void add_class(gd_text *out, const gd_link_class *c)
         gd__json_key(out, &first, keys[i]);
         gd__json_string(out, texts[i] ? texts[i] : "");
     }
+    gd_text spread = gd__text(out->ctx);
+    put_spread(&spread, c);
+    gd__json_key(out, &first, "spread");
+    gd__json_string(out, gd__text_string(&spread));
+    gd__text_free(&spread);
     gd__json_key(out, &first, "settings");
     gd__text_char(out, '[');
     for (int i = 0; i < c->field_count; i++) {

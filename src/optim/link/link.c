@@ -8,6 +8,19 @@
 
 /* ---- classes ---- */
 
+gd_spread gd_link_spread(const gd_link *link)
+{
+    if (!link) return 0;
+    if (gd__is_rule(link)) return GD_SPREAD_FLAT;
+    return link->cls->spread ? link->cls->spread : GD_SPREAD_WHOLE;
+}
+
+const char *gd_spread_name(gd_spread spread)
+{
+    static const char *const names[] = {"none", "flat", "tensor", "vector", "whole"};
+    return spread > 0 && spread <= GD_SPREAD_WHOLE ? names[spread] : names[0];
+}
+
 int gd__field_index(const gd_link_class *cls, const char *name)
 {
     for (int i = 0; name && i < cls->field_count; i++)

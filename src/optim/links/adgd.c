@@ -42,6 +42,7 @@ static gd_status adgd_update(const gd_transform *t)
 }
 
 const gd_link_class gd_link_adgd = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "adgd",
     .family = "step_size",
     .summary = "step size from the local curvature, adaptive gradient descent",

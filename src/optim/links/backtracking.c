@@ -137,6 +137,7 @@ static gd_status adaptive_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_backtracking = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "backtracking",
     .family = "line_search",
     .summary = "shrinks the step until the loss decreases enough",
@@ -150,6 +151,7 @@ const gd_link_class gd_link_backtracking = {
 };
 
 const gd_link_class gd_link_adaptive_backtracking = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "adaptive_backtracking",
     .family = "line_search",
     .summary = "backtracking that learns where to start",

@@ -81,6 +81,7 @@ static gd_status stab_apply(const gd_transform *t)
 }
 
 const gd_link_class gd_link_barzilai_borwein = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "barzilai_borwein",
     .family = "step_size",
     .summary = "step size from the last change of parameters and gradient",
@@ -98,6 +99,7 @@ const gd_link_class gd_link_barzilai_borwein = {
 };
 
 const gd_link_class gd_link_bb_stab = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "bb_stab",
     .family = "step_size",
     .summary = "Barzilai-Borwein with steps of bounded length",

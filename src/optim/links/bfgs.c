@@ -54,6 +54,7 @@ GD_DENSE_LINK(dfp, dfp_pair)
 GD_DENSE_LINK(sr1, sr1_pair)
 
 const gd_link_class gd_link_bfgs = {
+    .spread = GD_SPREAD_WHOLE,
     GD_DENSE_CLASS(bfgs, fields),
     .summary = "Broyden, Fletcher, Goldfarb, Shanno: the usual dense quasi-Newton method",
     .formula = "H = H + (1 + y H y / s y) s s^T / s y - (H y s^T + s y^T H) / s y;  H u",
@@ -61,6 +62,7 @@ const gd_link_class gd_link_bfgs = {
 };
 
 const gd_link_class gd_link_dfp = {
+    .spread = GD_SPREAD_WHOLE,
     GD_DENSE_CLASS(dfp, fields),
     .summary = "Davidon, Fletcher, Powell: wants an accurate line search",
     .formula = "H = H + s s^T / s y - H y y^T H / y H y;  H u",
@@ -68,6 +70,7 @@ const gd_link_class gd_link_dfp = {
 };
 
 const gd_link_class gd_link_sr1 = {
+    .spread = GD_SPREAD_WHOLE,
     GD_DENSE_CLASS(sr1, fields),
     .summary = "symmetric rank one: follows negative curvature, for trust regions",
     .formula = "v = s - H y;  H = H + v v^T / v y;  H u",

@@ -4,6 +4,7 @@
 static const gd_field fields[] = {GD_CHILDREN("modules", "the links, in order")};
 
 const gd_link_class gd_link_chain = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "chain",
     .family = "core",
     .summary = "links one after the other",

@@ -161,6 +161,7 @@ static gd_status apply(gd_link *link, gd_var *var)
 #define CONJUGATE(NAME, FIELDS, SUMMARY, FORMULA, PAPER)                                           \
     static gd_status NAME##_update(gd_link *link, gd_var *var) { return update(link, var, NAME); } \
     const gd_link_class gd_link_##NAME = {                                                         \
+        .spread = GD_SPREAD_VECTOR,                                                                \
         .name = #NAME,                                                                             \
         .family = "conjugate_gradient",                                                            \
         .summary = SUMMARY,                                                                        \

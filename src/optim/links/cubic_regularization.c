@@ -136,6 +136,7 @@ static gd_status cubic_apply(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_cubic_regularization = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "cubic_regularization",
     .family = "trust_region",
     .summary = "Newton steps kept short by a cubic term, its weight set by the gain ratio",

@@ -97,6 +97,7 @@ static gd_status dogleg_apply(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_dogleg = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "dogleg",
     .family = "trust_region",
     .summary = "trust region along steepest descent, then towards the Newton point",

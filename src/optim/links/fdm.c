@@ -78,6 +78,7 @@ static gd_status fdm_closure(void *user, gd_var *var, bool backward, gd_tensor *
 static gd_status fdm_step(gd_link *link, gd_var *var) { return gd__estimate_step(link, var, fdm_closure); }
 
 const gd_link_class gd_link_fdm = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "fdm",
     .family = "grad_approximation",
     .summary = "gradients by finite differences",

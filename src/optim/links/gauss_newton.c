@@ -110,6 +110,7 @@ static gd_linop *gauss_newton_hessian(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_gauss_newton = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "gauss_newton",
     .family = "least_squares",
     .summary = "Gauss-Newton step for residuals",

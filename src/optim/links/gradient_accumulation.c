@@ -59,6 +59,7 @@ static gd_status accumulation_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_gradient_accumulation = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "gradient_accumulation",
     .family = "misc",
     .summary = "gathers n updates before one is let through",

@@ -36,6 +36,7 @@ static gd_tensor *exponential(void *user, gd_tensor *loss)
         return gd_var_reformulate(var, function, NULL);      \
     }                                                        \
     const gd_link_class gd_link_##NAME = {                   \
+        .spread = GD_SPREAD_WHOLE,                           \
         .name = #NAME,                                       \
         .family = "misc",                                    \
         .summary = SUMMARY,                                  \

@@ -82,6 +82,7 @@ static gd_linop *inverse_free_hessian(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_inverse_free_newton = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "inverse_free_newton",
     .family = "second_order",
     .summary = "Newton's method with an inverse improved by matrix products",

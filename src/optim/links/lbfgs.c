@@ -146,6 +146,7 @@ static gd_linop *lbfgs_hessian(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_lbfgs = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "lbfgs",
     .family = "quasi_newton",
     .summary = "limited-memory BFGS",

@@ -68,6 +68,7 @@ static gd_status levenberg_marquardt_apply(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_levenberg_marquardt = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "levenberg_marquardt",
     .family = "trust_region",
     .summary = "damped Newton or Gauss-Newton steps, the damping set by the gain ratio",

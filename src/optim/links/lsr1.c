@@ -157,6 +157,7 @@ static gd_linop *lsr1_hessian(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_lsr1 = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "lsr1",
     .family = "quasi_newton",
     .summary = "limited-memory symmetric rank one",

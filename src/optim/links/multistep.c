@@ -68,6 +68,7 @@ static gd_status multistep_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_multistep = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "multistep",
     .family = "misc",
     .summary = "several steps of a chain as one",

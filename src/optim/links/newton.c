@@ -82,6 +82,7 @@ static gd_linop *newton_hessian(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_newton = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "newton",
     .family = "second_order",
     .summary = "Newton's method with the exact Hessian",

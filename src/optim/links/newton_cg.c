@@ -88,6 +88,7 @@ static int64_t solution_bytes(const gd_link *link, gd_tensor *const *params, int
 }
 
 const gd_link_class gd_link_newton_cg = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "newton_cg",
     .family = "second_order",
     .summary = "Newton's method by conjugate gradients, without the Hessian",

@@ -78,6 +78,7 @@ static gd_status steihaug_apply(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_newton_cg_steihaug = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "newton_cg_steihaug",
     .family = "second_order",
     .summary = "Newton's method in a trust region by conjugate gradients, without the Hessian",

@@ -131,6 +131,7 @@ static gd_status clip_norm_apply(const gd_transform *t) { return along_axes(t, t
 static gd_status normalize_apply(const gd_transform *t) { return along_axes(t, false); }
 
 const gd_link_class gd_link_clip_norm = {
+    .spread = GD_SPREAD_TENSOR,
     .name = "clip_norm",
     .family = "clipping",
     .summary = "scales the update down to a largest norm",
@@ -145,6 +146,7 @@ const gd_link_class gd_link_clip_norm = {
 };
 
 const gd_link_class gd_link_normalize = {
+    .spread = GD_SPREAD_TENSOR,
     .name = "normalize",
     .family = "clipping",
     .summary = "scales the update to a norm",

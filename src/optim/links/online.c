@@ -59,6 +59,7 @@ static gd_status online_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_online = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "online",
     .family = "misc",
     .summary = "evaluates at the previous parameters too, for mini-batches",

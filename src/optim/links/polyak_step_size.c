@@ -56,6 +56,7 @@ static gd_status polyak_update(const gd_transform *t)
 }
 
 const gd_link_class gd_link_polyak_step_size = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "polyak_step_size",
     .family = "step_size",
     .summary = "the step that would reach the minimum of a linear model",

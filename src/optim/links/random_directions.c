@@ -421,6 +421,7 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
 
 #define SAMPLED(NAME, FIELDS, COUNT, STEP, SUMMARY, PAPER)          \
     const gd_link_class gd_link_##NAME = {                          \
+        .spread = GD_SPREAD_VECTOR,                                 \
         .name = #NAME,                                              \
         .family = "grad_approximation",                             \
         .summary = SUMMARY,                                         \

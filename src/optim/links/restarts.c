@@ -31,6 +31,7 @@ static gd_status restart_every_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_restart_every = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "restart_every",
     .family = "restarts",
     .summary = "resets its links every few steps",

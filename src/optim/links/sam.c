@@ -133,6 +133,7 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
 static gd_status sam_step(gd_link *link, gd_var *var) { return gd__var_wrap_closure(var, worst_point, link); }
 
 const gd_link_class gd_link_sam = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "sam",
     .family = "adaptive",
     .summary = "gradient at the worst point near by",
@@ -146,6 +147,7 @@ const gd_link_class gd_link_sam = {
 };
 
 const gd_link_class gd_link_asam = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "asam",
     .family = "adaptive",
     .summary = "gradient at the worst point near by, measured relative to the parameters",

@@ -36,6 +36,7 @@ static gd_status save_best_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_save_best = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "save_best",
     .family = "misc",
     .summary = "remembers the parameters with the lowest loss",

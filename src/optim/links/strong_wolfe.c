@@ -337,6 +337,7 @@ static gd_status strong_wolfe_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_strong_wolfe = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "strong_wolfe",
     .family = "line_search",
     .summary = "finds a step that satisfies the strong Wolfe conditions",

@@ -10,6 +10,7 @@ static gd_status sum_of_squares_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_sum_of_squares = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "sum_of_squares",
     .family = "least_squares",
     .summary = "minimises the sum of squares of what the objective returns",

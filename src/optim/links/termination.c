@@ -223,7 +223,8 @@ static const gd_slot update_slots[] = {{"previous_params", 0}};
 
 #define CRITERION(NAME, fn, FIELDS, COUNT, SUMMARY, FORMULA, ...)                              \
     static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); } \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,                                       \
+    const gd_link_class gd_link_##NAME = {.spread = GD_SPREAD_WHOLE,                           \
+                                          .name = #NAME,                                       \
                                           .family = "termination",                             \
                                           .summary = SUMMARY,                                  \
                                           .formula = FORMULA,                                  \

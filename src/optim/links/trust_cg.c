@@ -71,6 +71,7 @@ static gd_status trust_cg_apply(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_trust_cg = {
+    .spread = GD_SPREAD_VECTOR,
     .name = "trust_cg",
     .family = "trust_region",
     .summary = "trust region by truncated conjugate gradients",

@@ -60,6 +60,7 @@ static gd_status two_point_step(gd_link *link, gd_var *var)
 }
 
 const gd_link_class gd_link_two_point_newton = {
+    .spread = GD_SPREAD_WHOLE,
     .name = "two_point_newton",
     .family = "second_order",
     .summary = "two Newton steps with one Hessian",
