@@ -184,7 +184,7 @@ static gd_status apply_rule(gd_walk *w, gd_visit *e)
     return status;
 }
 
-static gd_status walk(gd_walk *w)
+static gd_status walk_back(gd_walk *w)
 {
     bool retain = w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH);
     gd_status status = GD_OK;
@@ -247,7 +247,7 @@ static gd_status start(gd_walk *w, gd_tensor *output, gd_tensor *seed)
     if (status) return status;
     mark_useful(w);
     status = gd__accumulate(&w->item[output->node->slot].grad[output->output], g);
-    return status ? status : walk(w);
+    return status ? status : walk_back(w);
 }
 
 static gd_status run(gd_walk *w, gd_tensor *output, gd_tensor *seed)

@@ -93,7 +93,7 @@ bool gd__dispatch_cached(const gd_class *functional, const gd_class *object_clas
 }
 
 /* Makes stale what a registration can change. */
-static void forget(gd_registry *registry, const gd_class *functional, const gd_class *object_class)
+static void forget_pairs(gd_registry *registry, const gd_class *functional, const gd_class *object_class)
 {
     for (size_t i = 0; i < registry->cache_capacity; i++) {
         gd_dispatch_entry *entry = &registry->cache[i];
@@ -121,7 +121,7 @@ gd_status gd_register(gd_class *functional, gd_class *object_class, gd_handler f
         there = &functional->registration[functional->registration_count++];
     }
     *there = (gd_registration){object_class, fn, user};
-    forget(functional->registry, functional, object_class);
+    forget_pairs(functional->registry, functional, object_class);
     return GD_OK;
 }
 

@@ -127,7 +127,7 @@ static gd_status add_reference(gd_virtual *v, gd_module *owner, const gd_virtual
     return status;
 }
 
-static gd_status fill(gd_virtual *v, gd_module *owner, const char *name, const gd_virtual_options *o)
+static gd_status fill_virtual(gd_virtual *v, gd_module *owner, const char *name, const gd_virtual_options *o)
 {
     gd_ctx *ctx = owner->head.ctx;
     v->owner = gd__weak_of(owner);
@@ -155,7 +155,7 @@ static gd_virtual *make(gd_module *owner, const char *name, const gd_virtual_opt
         gd__free(ctx, v, sizeof *v);
         return NULL;
     }
-    if (fill(v, owner, name, &o)) {
+    if (fill_virtual(v, owner, name, &o)) {
         gd__release(v);
         return NULL;
     }

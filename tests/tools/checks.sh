@@ -29,6 +29,18 @@ refuses check_layers src/cli/plot/plot.c '#include "cli/data/csv.h"'
 refuses check_layers backends/plain/plain.c '#include "program/program.h"'
 refuses check_backends src/tensor/shape.c 'static const char *const plugin = "libgradus_cuda.so";'
 refuses check_backends src/program/emit.c 'int cuda;'
+refuses_name()
+{
+    local i
+    for i in base/number tensor/shape module/glob autograd/leaf program/program file/npy; do
+        printf 'static int lone_name(void)\n{\n    return 0;\n}\n' >>"$copy/src/$i.c"
+    done
+    "$root/tools/check_names" "$copy" | grep -q 'lone_name is the name of a function in 6 files' ||
+        { echo "check_names accepts a name in six files"; failures=$((failures + 1)); }
+}
+
+"$root/tools/check_names" "$copy" >/dev/null || { echo "check_names fails on the tree as it is"; failures=$((failures + 1)); }
+refuses_name
 echo 'int x; /* CUDA */' >>"$copy/src/tensor/shape.c"
 "$root/tools/check_backends" "$copy" >/dev/null || { echo "check_backends refuses a comment"; failures=$((failures + 1)); }
 [[ $failures -eq 0 ]] && echo "all refused"

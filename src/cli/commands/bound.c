@@ -16,7 +16,7 @@ typedef struct reader {
     size_t at;
 } reader;
 
-static gd_status bad(const reader *r, const char *expected)
+static gd_status bad_bound(const reader *r, const char *expected)
 {
     return gd_fail(r->ctx, GD_PARSE, "--bound: column %zu: %s expected", r->at + 1, expected);
 }
@@ -57,24 +57,24 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
     bool number_first = read_number(&r, &value);
     if (number_first) {
         char sign = read_sign(&r);
-        if (!sign) return bad(&r, "'<' or '>'");
+        if (!sign) return bad_bound(&r, "'<' or '>'");
         set(out, sign == '<', value);
     }
     skip(&r);
     *name = text + r.at;
     *length = strcspn(*name, " \t<>=");
-    if (!*length) return bad(&r, "a parameter");
+    if (!*length) return bad_bound(&r, "a parameter");
     r.at += *length;
     char sign = read_sign(&r);
-    if (!sign && !number_first) return bad(&r, "'<' or '>'");
-    if (sign && !read_number(&r, &value)) return bad(&r, "a number");
+    if (!sign && !number_first) return bad_bound(&r, "'<' or '>'");
+    if (sign && !read_number(&r, &value)) return bad_bound(&r, "a number");
     if (sign) {
         if (number_first && (sign == '<') != out->has_low)
-            return bad(&r, "0 < x < 1: both signs the same way");
+            return bad_bound(&r, "0 < x < 1: both signs the same way");
         set(out, sign == '>', value);
     }
     skip(&r);
-    if (text[r.at]) return bad(&r, "nothing more");
+    if (text[r.at]) return bad_bound(&r, "nothing more");
     if (out->has_low && out->has_high && !(out->low < out->high))
         return gd_fail(ctx, GD_PARSE, "--bound: nothing lies between %g and %g", out->low, out->high);
     return GD_OK;

@@ -24,7 +24,7 @@ static void add_device(gd_text *out, bool json, const char *name, const char *te
     }
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_devices(gd_cli *cli, const gd_args *args)
 {
     bool json = gd__args_has(args, "json");
     char text[128];
@@ -56,5 +56,5 @@ const gd_command gd__command_devices = {
     .description = "",
     .options = options,
     .examples = "gradus devices\ngradus devices --json\n",
-    .run = run,
+    .run = run_devices,
 };

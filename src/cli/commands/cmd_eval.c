@@ -93,7 +93,7 @@ static gd_status print_text(gd_text *out, const gd_problem *p, const results *r)
     return status;
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_eval(gd_cli *cli, const gd_args *args)
 {
     gd_problem p;
     results r = {0};
@@ -127,5 +127,5 @@ const gd_command gd__command_eval = {
         "gradus eval 'norm(A@x - b)^2' --param x='zeros(3)' --data A=@A.npy --data b=[1,2,3] --json\n",
     .least = 1,
     .most = 1,
-    .run = run,
+    .run = run_eval,
 };

@@ -46,7 +46,7 @@ static gd_tensor *make_param(gd_cli *cli, const gd_args *args)
     return t ? gd_require_grad(gd_to_device(t, device)) : NULL;
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_explain(gd_cli *cli, const gd_args *args)
 {
     gd_scope_begin(cli->ctx);
     gd_link *chain = gd_chain(cli->ctx, args->argument[0]);
@@ -73,5 +73,5 @@ const gd_command gd__command_explain = {
         "gradus explain 'clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(1e-3)'\ngradus explain 'adam | lr(0.1)' --source\n",
     .least = 1,
     .most = 1,
-    .run = run,
+    .run = run_explain,
 };

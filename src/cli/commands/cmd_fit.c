@@ -180,7 +180,7 @@ static gd_status read_model(gd_fit_job *j)
     return GD_OK;
 }
 
-static gd_status make_room(gd_fit_job *j)
+static gd_status make_fit_room(gd_fit_job *j)
 {
     size_t count = (size_t)j->args->options + (size_t)gd__csv_columns(j->csv) + 1;
     j->name_bytes = count * sizeof(void *);
@@ -243,7 +243,7 @@ static gd_status check_outputs(gd_fit_job *j)
     return j->out && !status ? gd__check_file(j->ctx, j->out) : status;
 }
 
-static gd_status prepare(gd_fit_job *j)
+static gd_status prepare_fit(gd_fit_job *j)
 {
     int64_t seed = 0, threads = 0;
     int at = 0;
@@ -252,7 +252,7 @@ static gd_status prepare(gd_fit_job *j)
     gd_seed(j->ctx, (uint64_t)seed);
     if (!status) status = check_outputs(j);
     if (!status) status = read_table(j);
-    if (!status) status = make_room(j);
+    if (!status) status = make_fit_room(j);
     for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)
         status = read_param(j, spec);
     if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
@@ -616,7 +616,7 @@ static gd_status print(gd_fit_job *j)
 }
 
 /* Everything that can be had of the fit, the parameters first; then the first failure. */
-static gd_status finish(gd_fit_job *j, gd_status status)
+static gd_status finish_fit(gd_fit_job *j, gd_status status)
 {
     bool done = !status, saved = j->slow.saved;
     gd__put_aside(j->ctx, status, &j->why);
@@ -632,12 +632,12 @@ static gd_status finish(gd_fit_job *j, gd_status status)
     return gd__tell(j->ctx, &j->why, saved ? j->out : NULL, NULL);
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_fit(gd_cli *cli, const gd_args *args)
 {
     gd_fit_job j = {.cli = cli, .args = args, .ctx = cli->ctx, .reached = NAN};
-    gd_status status = prepare(&j);
+    gd_status status = prepare_fit(&j);
     if (!status) status = fit(&j);
-    if (!status || cli->running) status = finish(&j, status);
+    if (!status || cli->running) status = finish_fit(&j, status);
     close_job(&j);
     return gd__cli_code(cli, status);
 }
@@ -660,5 +660,5 @@ const gd_command gd__command_fit = {
     .least = 2,
     .most = 2,
     .reads_from = 2,
-    .run = run,
+    .run = run_fit,
 };

@@ -16,7 +16,7 @@ static void print_functions(gd_text *out)
     for (int i = 0; (name = gd__expr_function(i, &help)); i++) gd__text_put(out, "%-12s %s\n", name, help);
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_help(gd_cli *cli, const gd_args *args)
 {
     const gd_command *command = args->arguments ? gd__command_find(args->argument[0]) : NULL;
     if (args->arguments && !command) {
@@ -47,5 +47,5 @@ const gd_command gd__command_help = {
     .options = options,
     .examples = "gradus help eval\ngradus help --functions\n",
     .most = 1,
-    .run = run,
+    .run = run_help,
 };

@@ -227,7 +227,7 @@ static gd_status show(gd_cli *cli, const char *name, bool json)
                    gd__suggest_hint(&nearest, hint));
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_links(gd_cli *cli, const gd_args *args)
 {
     bool json = gd__args_has(args, "json");
     gd_status status = args->arguments ? show(cli, args->argument[0], json)
@@ -244,5 +244,5 @@ const gd_command gd__command_links = {
     .options = options,
     .examples = "gradus links\ngradus links adam\ngradus links --search 'line search'\n",
     .most = 1,
-    .run = run,
+    .run = run_links,
 };

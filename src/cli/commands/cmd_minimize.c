@@ -105,7 +105,7 @@ static gd_status check_outputs(job *j)
     return status;
 }
 
-static gd_status prepare(job *j)
+static gd_status prepare_minimize(job *j)
 {
     int at = 0;
     gd_ctx *ctx = j->cli->ctx;
@@ -484,7 +484,7 @@ static gd_status print(job *j)
 }
 
 /* Everything that can be had of the run, the parameters first; then the first failure. */
-static gd_status finish(job *j)
+static gd_status finish_minimize(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     gd__put_aside(ctx, save_end(j), &j->why);
@@ -508,7 +508,7 @@ static void close_job(job *j)
     gd__problem_close(&j->problem);
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_minimize(gd_cli *cli, const gd_args *args)
 {
     job j = {.cli = cli,
              .args = args,
@@ -517,11 +517,11 @@ static int run(gd_cli *cli, const gd_args *args)
              .last_loss = NAN,
              .kept = {.loss = INFINITY},
              .result = {.loss = NAN, .gradient_norm = NAN}};
-    gd_status status = prepare(&j);
+    gd_status status = prepare_minimize(&j);
     if (!status) {
         cli->running = true;
         step_all(&j);
-        status = finish(&j);
+        status = finish_minimize(&j);
     }
     close_job(&j);
     return gd__cli_code(cli, status);
@@ -544,5 +544,5 @@ const gd_command gd__command_minimize = {
         "--chain 'adam | lr(0.1)' --steps 500 --trace run.jsonl\n",
     .least = 1,
     .most = 1,
-    .run = run,
+    .run = run_minimize,
 };

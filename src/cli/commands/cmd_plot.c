@@ -201,7 +201,7 @@ static gd_status draw(job *j)
     return !status && j->cli->out.failed ? GD_NOMEM : status;
 }
 
-static gd_status prepare(job *j)
+static gd_status prepare_plot(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     gd_status status = gd__args_choice(j->args, "x", "step evals epoch", &j->x);
@@ -219,10 +219,10 @@ static gd_status prepare(job *j)
     return status ? status : choose_output(j);
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_plot(gd_cli *cli, const gd_args *args)
 {
     job j = {.cli = cli, .args = args};
-    gd_status status = prepare(&j);
+    gd_status status = prepare_plot(&j);
     size_t bytes = (size_t)j.count * sizeof *j.trace;
     int read = 0;
     if (!status && !(j.trace = gd__alloc(cli->ctx, bytes))) status = GD_NOMEM;
@@ -250,5 +250,5 @@ const gd_command gd__command_plot = {
     .least = 1,
     .most = 64,
     .reads_from = 1,
-    .run = run,
+    .run = run_plot,
 };

@@ -66,7 +66,7 @@ static gd_status read_data(job *j)
     return status;
 }
 
-static gd_status prepare(job *j)
+static gd_status prepare_predict(job *j)
 {
     gd_archive *archive = NULL;
     int64_t threads = 0;
@@ -279,12 +279,12 @@ static gd_status score(job *j)
     return GD_OK;
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_predict(gd_cli *cli, const gd_args *args)
 {
     job j = {
         .cli = cli, .ctx = cli->ctx, .args = args, .point = {.ctx = cli->ctx}, .data = {.ctx = cli->ctx}};
     j.text = gd__text(cli->ctx);
-    gd_status status = prepare(&j);
+    gd_status status = prepare_predict(&j);
     if (!status) {
         cli->running = true;
         status = j.score ? score(&j) : predict(&j);
@@ -308,5 +308,5 @@ const gd_command gd__command_predict = {
     .least = 2,
     .most = 2,
     .reads_from = 1,
-    .run = run,
+    .run = run_predict,
 };

@@ -390,7 +390,7 @@ static gd_status prepare_model(job *j)
     return status ? status : gd__checkpoint_move(&t->point, t->device);
 }
 
-static gd_status prepare(job *j)
+static gd_status prepare_train(job *j)
 {
     gd_trainer *t = &j->t;
     int64_t threads = 0;
@@ -511,7 +511,7 @@ static void introduce(job *j)
                  (long long)gd__model_parameters(&t->point.model), r->chain);
 }
 
-static gd_status finish(job *j)
+static gd_status finish_train(job *j)
 {
     gd_trainer *t = &j->t;
     gd_status closed = gd__tracer_close(t->tracer), status = gd__events_close(t->events);
@@ -534,18 +534,18 @@ static gd_status finish(job *j)
                    t->out ? "" : " without --out");
 }
 
-static int run(gd_cli *cli, const gd_args *args)
+static int run_train(gd_cli *cli, const gd_args *args)
 {
     job j = {.args = args,
              .t = {.cli = cli, .ctx = cli->ctx, .point = {.ctx = cli->ctx}},
              .data = {.ctx = cli->ctx}};
-    gd_status status = prepare(&j);
+    gd_status status = prepare_train(&j);
     if (!status) {
         cli->running = true;
         introduce(&j);
         status = gd__trainer_run(&j.t);
     }
-    if (!status) status = finish(&j);
+    if (!status) status = finish_train(&j);
     gd_archive_free(j.archive);
     gd__dataset_close(&j.data);
     gd__trainer_close(&j.t);
@@ -570,5 +570,5 @@ const gd_command gd__command_train = {
     .least = 1,
     .most = 1,
     .reads_from = 1,
-    .run = run,
+    .run = run_train,
 };

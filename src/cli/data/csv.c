@@ -45,9 +45,9 @@ typedef struct scan {
     bool more; /* another cell follows on the line */
 } scan;
 
-static gd_status GD_PRINTF(3, 4) bad(const gd_csv *csv, int64_t line, const char *format, ...);
+static gd_status GD_PRINTF(3, 4) bad_table(const gd_csv *csv, int64_t line, const char *format, ...);
 
-static gd_status bad(const gd_csv *csv, int64_t line, const char *format, ...)
+static gd_status bad_table(const gd_csv *csv, int64_t line, const char *format, ...)
 {
     char text[300];
     va_list args;
@@ -122,7 +122,7 @@ static gd_status unquote(scan *s, size_t *end)
         }
         s->data[out++] = s->data[s->at];
     }
-    return bad(s->csv, begin, "a quote is never closed");
+    return bad_table(s->csv, begin, "a quote is never closed");
 }
 
 /* One cell and what ends it. */
@@ -135,7 +135,7 @@ static gd_status read_cell(scan *s)
         if (status) return status;
         skip_blanks(s);
         if (!at_line_end(s) && s->data[s->at] != s->separator)
-            return bad(s->csv, s->line, "text follows a closing quote");
+            return bad_table(s->csv, s->line, "text follows a closing quote");
     } else {
         while (!at_line_end(s) && s->data[s->at] != s->separator) s->at++;
         for (end = s->at; end > begin && (s->data[end - 1] == ' ' || s->data[end - 1] == '\t');) end--;
@@ -170,14 +170,14 @@ static gd_status read_row(scan *s)
     do {
         if (!status) status = read_cell(s);
         if (!status && csv->cells - first > MAX_COLUMNS)
-            return bad(csv, line, "more than %d cells", MAX_COLUMNS);
+            return bad_table(csv, line, "more than %d cells", MAX_COLUMNS);
     } while (!status && s->more);
     if (status) return status;
     size_t count = csv->cells - first;
     if (csv->columns == 0) csv->columns = (int)count;
     if (count != (size_t)csv->columns)
-        return bad(csv, line, "%zu cell%s, but line %lld has %d", count, count == 1 ? "" : "s",
-                   (long long)csv->line[0], csv->columns);
+        return bad_table(csv, line, "%zu cell%s, but line %lld has %d", count, count == 1 ? "" : "s",
+                         (long long)csv->line[0], csv->columns);
     return GD_OK;
 }
 
@@ -203,7 +203,7 @@ static gd_status prepare(scan *s)
     if (nul) {
         int64_t line = 1;
         for (const char *c = s->data; c < nul; c++) line += *c == '\n';
-        return bad(s->csv, line, "a zero byte: this is not a text file");
+        return bad_table(s->csv, line, "a zero byte: this is not a text file");
     }
     if (!memchr(s->data, '\n', s->end))
         for (size_t i = 0; i < s->end; i++)

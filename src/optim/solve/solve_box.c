@@ -147,7 +147,7 @@ static double reach(const gd_lsq *p, int64_t i, double target, int *side)
 }
 
 /* From p->s towards the target, to the first bound; what is there becomes fixed.  True at the target. */
-static bool walk(gd_lsq *p, const double *target)
+static bool walk_in_box(gd_lsq *p, const double *target)
 {
     double far = 1;
     int side;
@@ -188,7 +188,7 @@ gd_status gd__box_step(gd_lsq *p)
         if (leg) status = gd__lm_restrict(&p->model, p->fixed, p->s);
         if (status) break;
         gd__lm_step(&p->model, radius, &p->lambda, p->a);
-        if (walk(p, p->a)) break;
+        if (walk_in_box(p, p->a)) break;
     }
     gd__lm_predict_for(&p->model, p->s, &p->decrease, &p->slope);
     return status;

@@ -248,7 +248,7 @@ static gd_status plain_step(gd_lsq *p)
 }
 
 /* d from the scaled step, bent where the second-order term is small; sets p->s, p->d. */
-static gd_status propose(gd_lsq *p)
+static gd_status propose_step(gd_lsq *p)
 {
     bool finite = false;
     gd_status status = plain_step(p);
@@ -318,7 +318,7 @@ static gd_status step(gd_lsq *p)
     double actual = 0, before = p->f, moved = 0;
     for (int i = 0; i < ATTEMPTS && !taken && !status && !p->stopped; i++) {
         if (i && gd__lsq_out_of_evals(p)) break;
-        if ((status = propose(p))) break;
+        if ((status = propose_step(p))) break;
         moved = gd__lsq_norm(p->s, NULL, p->n);
         if (p->decrease <= p->eps * before)
             stop(p, GD_STOP_LOSS);

@@ -147,7 +147,7 @@ static gd_status ritz(krylov *k, int size, curvature *out, double *defect)
     return GD_OK;
 }
 
-static gd_status walk(krylov *k, curvature *out)
+static gd_status walk_valley(krylov *k, curvature *out)
 {
     int64_t n = k->p->n;
     gd_status status = GD_OK;
@@ -193,7 +193,7 @@ static gd_status iterate(gd_lsq *p, curvature *out)
         status = half ? gd_grad(half, NULL, p->params, p->count, GD_CREATE_GRAPH, k.grads) : gd_error(ctx);
         gd_enable_grad_end(ctx, previous);
     }
-    if (!status) status = walk(&k, out);
+    if (!status) status = walk_valley(&k, out);
     gd_scope_end(ctx);
     if (k.basis) gd__free(ctx, k.basis, (room + LANCZOS * LANCZOS) * sizeof(double));
     if (k.grads) gd__free(ctx, k.grads, list);
