@@ -221,6 +221,45 @@ out:
     return done;
 }
 
+/* An instance that is another one wherever its module goes. */
+static gd_object *renewed(gd_object *object, gd_device *device, gd_dtype dtype, void *user)
+{
+    (void)device, (void)dtype, (void)user;
+    return gd_instance_new((gd_class *)(uintptr_t)gd_object_class(object), NULL, NULL);
+}
+
+static bool objects(gd_ctx *ctx)
+{
+    gd_device *cpu = gd_device_get(ctx, "cpu"), other;
+    gd_class *cls = cpu ? gd_class_new(ctx, "Grid", NULL, 0) : NULL;
+    gd_module *m = NULL;
+    gd_object *grid = NULL, *before = NULL;
+    gd_tensor *t = NULL;
+    bool done = false;
+    TRY(cls);
+    other = *cpu;
+    TRY_OK(gd_class_on_move(cls, renewed, NULL));
+    TRY(m = small_tree(ctx));
+    TRY(grid = gd_instance_new(cls, NULL, NULL));
+    TRY(t = VECTOR(ctx, 1, 2));
+    TRY_OK(gd_module_set_object(m, "grid", grid));
+    TRY_OK(gd_module_set_object(m, "left.grid", grid));
+    TRY_OK(gd_module_set_object(m, "left.tensor", gd_tensor_object(t)));
+    before = gd_module_get_object(m, "grid");
+    TRY_OK(gd_module_to_device(m, &other));
+    before = NULL;
+    TRY_OK(gd_module_cpu(m));
+    TRY(gd_module_get_object(m, "left.grid") && gd_module_get_object(m, "grid"));
+    done = true;
+out:
+    if (before)
+        assert_ptr_equal(gd_module_get_object(m, "grid"), before); /* a move that failed has moved nothing */
+    gd_release(t);
+    gd_object_release(grid);
+    gd_module_release(m);
+    return done;
+}
+
 /* ---- virtual tensors ---- */
 
 static gd_tensor *twice(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
@@ -292,6 +331,7 @@ static bool states(gd_ctx *ctx)
     gd_module *from = small_tree(ctx), *to = from ? small_tree(ctx) : NULL;
     gd_archive *archive = NULL;
     gd_load_report *report = NULL;
+    gd_tensor *one = NULL;
     bool done = false;
     char path[64];
     snprintf(path, sizeof path, "gradus_test_oom_%ld.safetensors", (long)getpid());
@@ -304,8 +344,10 @@ static bool states(gd_ctx *ctx)
     TRY(many(gd_load_report_text(report)) > 0);
     TRY_OK(gd_module_save(from, path));
     TRY_OK(gd_module_load(from, path, NULL, NULL));
+    TRY(one = gd_archive_load_tensor(ctx, path, "left.deep.basis"));
     done = true;
 out:
+    gd_release(one);
     gd_load_report_release(report);
     gd_archive_free(archive);
     gd_module_release(to);
@@ -325,7 +367,7 @@ static bool call(gd_module *m, gd_tensor *x)
 
 static bool layers(gd_ctx *ctx)
 {
-    gd_tensor *x = NULL, *image = NULL, *index = NULL;
+    gd_tensor *x = NULL, *image = NULL, *index = NULL, *with = NULL;
     gd_module *m[6] = {0};
     bool done = false;
     TRY(x = gd_ones(ctx, GD_F32, 2, (int64_t[]){3, 4}));
@@ -333,6 +375,7 @@ static bool layers(gd_ctx *ctx)
     TRY(index = gd_zeros(ctx, GD_I64, 1, (int64_t[]){2}));
     TRY(m[0] = gd_attention_new(ctx, 4, 2, &(gd_attention_options){.causal = true, .bias = true}));
     TRY(call(m[0], x));
+    TRY(with = gd_module_call_with(m[0], x, GD_KWARGS(gd_int_argument("causal", 0))));
     TRY(m[1] = gd_layer_norm_new(ctx, 4, NULL));
     TRY(call(m[1], x));
     TRY(m[2] = gd_mlp_new(ctx, (int64_t[]){4, 3, 2}, 3, NULL));
@@ -348,6 +391,7 @@ static bool layers(gd_ctx *ctx)
     done = true;
 out:
     for (int i = 0; i < 6; i++) gd_module_release(m[i]);
+    gd_release(with);
     gd_release(x);
     gd_release(image);
     gd_release(index);
@@ -409,6 +453,7 @@ out:
 EVERYWHERE(classes)
 EVERYWHERE(attributes)
 EVERYWHERE(trees)
+EVERYWHERE(objects)
 EVERYWHERE(virtuals)
 EVERYWHERE(states)
 EVERYWHERE(layers)
@@ -421,6 +466,7 @@ int main(void)
         cmocka_unit_test(classes_survive_every_failed_allocation),
         cmocka_unit_test(attributes_survive_every_failed_allocation),
         cmocka_unit_test(trees_survive_every_failed_allocation),
+        cmocka_unit_test(objects_survive_every_failed_allocation),
         cmocka_unit_test(virtuals_survive_every_failed_allocation),
         cmocka_unit_test(states_survive_every_failed_allocation),
         cmocka_unit_test(layers_survive_every_failed_allocation),

@@ -2,6 +2,7 @@
  * moved no parameter, and the optimizer goes on afterwards.  Every link of the table goes through its life: read, stepped,
  * explained, printed, saved, loaded; and scenarios for what is done by hand. */
 #include "gradus/file.h"
+#include "gradus/module.h"
 #include "gradus/solve.h"
 #include "optim/optim_support.h"
 #include "optim/table_support.h"
@@ -68,6 +69,10 @@ static gd_status observe(gd_link *link, gd_var *var)
     gd_var_take_from(var, clone);
     gd_var_free(clone);
     if (!status) status = gd_var_set_attr(var, "seen", 1);
+    if (!status) status = gd_var_set_storage(var, "lent", 2);
+    if (!status) status = gd_var_set_storage_tensor(var, "loss", gd_var_loss(var, false));
+    if (!status) status = gd_var_zero_grad(var, true);
+    if (!status && !gd_var_read_update(var)) status = gd_error(ctx);
     gd_tensor *v[2] = {gd_var_params(var)[0], gd_var_params(var)[1]}, *out[2];
     for (int how = GD_HVP_AUTOGRAD; how <= GD_HVP_CENTRAL && !status; how++) {
         status = gd_var_hvp(var, (gd_hvp_method)how, 1e-3, true, v, out);
@@ -252,7 +257,14 @@ static void grouping(life *l)
         assert_int_equal(gd_optimizer_groups(o), groups);
         return;
     }
-    if (gd_optimizer_unset(o, 0, "momentum") || gd_link_unset_for(second, l->p, "lerp")) return;
+    if (gd_optimizer_unset(o, 0, "momentum") || gd_link_unset_for(second, l->p, "lerp") ||
+        gd_optimizer_unschedule(o, -1, "lr"))
+        return;
+    groups = gd_optimizer_groups(o);
+    if (gd_optimizer_regroup(o, "*", "lerp=true, momentum=0.5")) {
+        assert_int_equal(gd_optimizer_groups(o), groups);
+        return;
+    }
     whole_life(l);
     if (!failed(l)) (void)!gd_optimizer_remove(o, "r");
     if (!failed(l)) step_once(l);
@@ -284,6 +296,62 @@ static void reshaping(life *l)
     stepping(l);
     if (!failed(l)) (void)!gd_link_set_none(rms, "inner");
     if (!failed(l)) stepping(l);
+}
+
+/* The tensors of a module in the place of p and q, by name; all of them or none. */
+static void rebinding(life *l)
+{
+    gd_ctx *ctx = l->ctx;
+    gd_class *cls = gd_class_module(ctx);
+    gd_module *m = cls ? gd_module_new(cls) : NULL;
+    stepping(l);
+    if (m && !failed(l) && !gd_module_set_parameter(m, "p", l->p) && !gd_module_set_parameter(m, "q", l->q) &&
+        gd_optimizer_rebind(l->o, m)) {
+        assert_ptr_equal(gd_optimizer_param(l->o, 0), l->p);
+        assert_ptr_equal(gd_optimizer_param(l->o, 1), l->q);
+    }
+    gd_tensor **held[] = {&l->p, &l->q};
+    for (int i = 0; i < 2 && !failed(l); i++) {
+        gd_tensor *now = gd_retain(gd_optimizer_param(l->o, i));
+        gd_release(*held[i]);
+        *held[i] = now;
+    }
+    if (!failed(l)) stepping(l);
+    if (!failed(l)) (void)!gd_optimizer_zero_grad_in_place(l->o);
+    gd_module_release(m);
+}
+
+/* What another chain knows of a file and of an archive, and what it misses. */
+static void reporting(life *l)
+{
+    gd_ctx *ctx = l->ctx;
+    gd_load_report *report = NULL;
+    gd_archive *archive = NULL;
+    stepping(l);
+    gd_link *chain = failed(l) ? NULL : gd_chain(ctx, "clip_norm(1) | adam | heavy_ball | lr(0.01)");
+    gd_optimizer *other = chain ? gd_optimizer_new(ctx, chain) : NULL;
+    if (other && !gd_optimizer_add(other, "q", l->q) && !gd_optimizer_save(l->o, path)) {
+        if (gd_optimizer_load_report(other, path, false, &report))
+            assert_int_equal(gd_optimizer_steps(other), 0);
+        if (!failed(l)) assert_true(gd_load_report_count(report, GD_LOAD_UNEXPECTED) > 0);
+        gd_load_report_release(report);
+        report = NULL;
+        if (!failed(l) && (archive = gd_archive_new(ctx)) && !gd_optimizer_pack(l->o, archive, "o/"))
+            (void)!gd_optimizer_unpack_report(other, archive, "o/", false, &report);
+        gd_load_report_release(report);
+        gd_archive_free(archive);
+    }
+    gd_optimizer_free(other);
+}
+
+static void minimising_with(life *l)
+{
+    gd_solve_options options = gd_solve_defaults();
+    gd_solve_result result;
+    options.max_steps = 4;
+    gd_objective objective = {.loss = residuals, .user = l};
+    if (gd_minimize_with(l->o, &objective, &options, &result)) assert_true(failed(l));
+    assert_finite(l);
 }
 
 static void minimising(life *l)
@@ -325,6 +393,9 @@ static const scenario scenarios[] = {
     {"files", "scaler | adam(inner=ema) | gradient_accumulation(2) | lr(0.01)", saving, false},
     {"by hand", "scaler | flat | adam | rmsprop(inner=scaler) | lr(0.01)", by_hand, false},
     {"other children", "rmsprop | lr(0.01)", reshaping, false},
+    {"rebinding", "adam | scaler | lr(0.01)", rebinding, false},
+    {"reports", "adam | nag | lr(0.01)", reporting, false},
+    {"minimising with an optimizer", "bfgs | strong_wolfe", minimising_with, false},
     {"searches", "lbfgs(damping=\"double\", inner=ema) | strong_wolfe(a_init=\"quadratic\", fallback=true)",
      stepping, false},
     {"dense", "bfgs(inverse=false, concat_params=false) | backtracking(condition=\"strong_wolfe\")", stepping,
