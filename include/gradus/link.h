@@ -334,11 +334,12 @@ GD_NODISCARD gd_status gd_link_apply(gd_link *link, gd_var *var);
 /* The Hessian (approximation) of the link or of one of its children; two are an error.  New or NULL. */
 gd_linop *gd_link_hessian(gd_link *link, gd_var *var);
 
-/* Transforms by hand, keyed by params, on any tensors like them, which meet them by name and label, as gradients do: entries of
- * tensors are replaced by new ones.  Update may be called
- * several times before apply.  Settings are those of the parameters where they are in an optimizer, else the link's. */
+/* Transforms by hand, keyed by params, on any tensors like them, which meet them by name and label, as gradients do.  Update
+ * may be called several times before apply.  Settings are those of the parameters where they are in an optimizer, else the
+ * link's.  The loss is one number or NULL. */
 GD_NODISCARD gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                             gd_tensor *const *grads, gd_tensor *loss, int count);
+/* Entries of tensors are replaced by new ones. */
 GD_NODISCARD gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                                            gd_tensor *const *grads, gd_tensor *loss, int count);
 /* The same with states that the caller keeps instead of the link, one a tensor, and the link's own settings; those that

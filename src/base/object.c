@@ -138,6 +138,11 @@ void gd__own(void *object)
         o->refs++;
 }
 
+void gd__own_made(void *object)
+{
+    if (object && ((gd_object *)object)->slot) gd__own(object);
+}
+
 static bool grow_marks(gd_ctx *ctx)
 {
     size_t old = ctx->scope.mark_capacity, *mark = gd__alloc(ctx, 2 * old * sizeof *mark);

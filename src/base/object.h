@@ -54,5 +54,7 @@ void gd__keep(void *object);
 
 /* Gives the caller a reference of its own: the one the innermost scope held, or a new one.  NULL is fine. */
 void gd__own(void *object);
+/* The same for an object just made: outside every scope its first reference is the caller's already. */
+void gd__own_made(void *object);
 
 #endif

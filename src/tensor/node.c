@@ -68,7 +68,7 @@ static gd_tensor *ghost_of(gd_tensor *t)
 {
     gd_tensor *ghost = gd__alias(t);
     if (!ghost) return NULL;
-    gd__own(ghost);
+    gd__own_made(ghost);
     gd__storage_release(ghost->storage);
     ghost->storage = NULL;
     ghost->data = NULL;
@@ -134,7 +134,7 @@ gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs 
     for (int i = 0; i < nout && !status && (needs & GD_NEEDS_OUT || nout > 1); i++) {
         node->out_version[i] = gd__version(out[i]);
         if ((node->out[i] = gd__alias(out[i])))
-            gd__own(node->out[i]);
+            gd__own_made(node->out[i]);
         else
             status = GD_NOMEM;
     }

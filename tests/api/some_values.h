@@ -7,6 +7,15 @@
 
 #include <gradus/gradus.h>
 
+/* A public function, called with values from here: tools/gen_null_calls writes the table. */
+typedef struct null_call {
+    const char *name;
+    void (*call)(void);
+    const char *pointers; /* a digit a parameter: can it be NULL? */
+    const char *handles;  /* is it a handle? */
+    bool gives;           /* does it return a handle, or fill a list of them? */
+} null_call;
+
 /* One of everything, made once; each call happens in a child process and may do with its copy what it likes. */
 static struct {
     gd_ctx *ctx;
@@ -23,21 +32,25 @@ static struct {
     gd_states *states;
     gd_var *var;
     gd_rule *rule;
+    bool lends; /* what is counted is lent, not given */
 } world;
 
 static gd_ctx *some_gd_ctx(void) { return world.ctx; }
-static gd_tensor *some_gd_tensor(void) { return gd_retain(world.tensor); }
+static gd_tensor *some_gd_tensor(void) { return world.lends ? world.tensor : gd_retain(world.tensor); }
 static gd_device *some_gd_device(void) { return gd_tensor_device(world.tensor); }
 static gd_class *some_gd_class(void) { return world.cls; }
-static gd_object *some_gd_object(void) { return gd_module_object(gd_module_retain(world.module)); }
-static gd_module *some_gd_module(void) { return gd_module_retain(world.module); }
-static gd_virtual *some_gd_virtual(void) { return gd_virtual_retain(world.virtual_tensor); }
+static gd_module *some_gd_module(void) { return world.lends ? world.module : gd_module_retain(world.module); }
+static gd_object *some_gd_object(void) { return gd_module_object(some_gd_module()); }
+static gd_virtual *some_gd_virtual(void)
+{
+    return world.lends ? world.virtual_tensor : gd_virtual_retain(world.virtual_tensor);
+}
 static gd_named *some_gd_named(void) { return world.named; }
 static gd_archive *some_gd_archive(void) { return world.archive; }
 static gd_load_report *some_gd_load_report(void) { return world.report; }
 static gd_link *some_gd_link(void) { return world.link; }
 static gd_optimizer *some_gd_optimizer(void) { return world.optimizer; }
-static gd_linop *some_gd_linop(void) { return gd_linop_retain(world.linop); }
+static gd_linop *some_gd_linop(void) { return world.lends ? world.linop : gd_linop_retain(world.linop); }
 static gd_states *some_gd_states(void) { return world.states; }
 static gd_var *some_gd_var(void) { return world.var; }
 static gd_rule *some_gd_rule(void) { return world.rule; }
@@ -45,13 +58,18 @@ static gd_rule *some_gd_rule(void) { return world.rule; }
 /* Arrays have room and entries for more than the counts that some_number gives. */
 enum { SOME_LENGTH = 4, SOME_BLOCKS = 8, SOME_BYTES = 8192 };
 
+/* The lists that were given, and what stood in them. */
+static struct {
+    void *list[SOME_BLOCKS][SOME_LENGTH], *item[SOME_BLOCKS];
+    int used;
+} given;
+
 static void **some_list(void *item)
 {
-    static void *lists[SOME_BLOCKS][SOME_LENGTH];
-    static int used;
-    void **list = lists[used++ % SOME_BLOCKS];
-    for (int i = 0; i < SOME_LENGTH; i++) list[i] = item;
-    return list;
+    int i = given.used++ % SOME_BLOCKS;
+    given.item[i] = item;
+    for (int k = 0; k < SOME_LENGTH; k++) given.list[i][k] = item;
+    return given.list[i];
 }
 
 static const char **some_texts(void)
@@ -128,11 +146,13 @@ static void *some_block(const char *type)
     return block;
 }
 
-static void make_world(void)
+/* m: its memory is counted; NULL: not. */
+static void make_world(memory *m)
 {
     gd_options options = gd_options_default();
     options.threads = 1; /* a forked child has no others */
     options.compile = false;
+    if (m) options.allocator = memory_allocator(m), options.pool = false;
     gd_ctx *ctx = world.ctx = gd_ctx_new(&options);
     world.tensor = gd_require_grad(MATRIX(ctx, 2, 2, 2, 1, 1, 2));
     world.cls = gd_class_new(ctx, "Some", (gd_class *[]){gd_class_sequential(ctx)}, 1);

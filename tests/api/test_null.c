@@ -6,13 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct null_call {
-    const char *name;
-    void (*call)(void);
-    const char *pointers; /* a digit a parameter: can it be NULL? */
-    const char *handles;  /* is it a handle? */
-} null_call;
-
 enum { EVERYWHERE = -1 };
 /* What is wrong with a call that came back, as exit status of the child. */
 enum { RIGHT = 0, SAID_OK = 10, GAVE_HANDLE, NOT_RECORDED, REPLACED_ERROR, OTHER_STATUS };
@@ -126,7 +119,7 @@ static const gd_link_class step_class = {.name = "step_with_calls", .step = step
 static void every_function_takes_null(void **state)
 {
     (void)state;
-    make_world();
+    make_world(NULL);
     gd_optimizer *optimizer = gd_optimizer_new(world.ctx, gd_link_new(world.ctx, &step_class));
     assert_int_equal(gd_optimizer_add(optimizer, "p", world.tensor), GD_OK);
     gd_objective objective = {.loss = some_loss, .user = world.tensor};

@@ -391,6 +391,7 @@ static gd_status call_by_hand(gd_call_args *c, gd_tensor **tensors, bool apply)
 {
     gd_ctx *ctx = c->link->head.ctx;
     const char *name = c->link->cls->name;
+    if (c->loss && c->loss->numel != 1) return gd_fail(ctx, GD_SHAPE, "%s: the loss is not one number", name);
     gd_tensor **grads = c->grads ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
     if (c->grads && !grads) return GD_NOMEM;
     c->grads = grads;
