@@ -65,6 +65,14 @@ static void assert_same(const op_case *c, layout l, const outcome *a, const outc
 #else
 #define QUICK false
 #endif
+/* ThreadSanitizer, slower still: who writes where depends neither on the layout of operands nor on the instruction set. */
+#ifdef __SANITIZE_THREAD__
+#define ONLY_THREADS true
+#define LAST_LAYOUT  CONTIGUOUS
+#else
+#define ONLY_THREADS false
+#define LAST_LAYOUT  BROADCAST
+#endif
 
 /* Contexts to compare with the first. */
 static const struct {
@@ -92,6 +100,7 @@ static void compare_variants(gd_dtype dtype, layout first, layout last)
             outcome reference = run_case(ctx[0], &inputs);
             for (int v = 1; v < COUNT_OF(variants); v++) {
                 if ((QUICK || l != CONTIGUOUS || dtype == GD_F16) && !variants[v].always) continue;
+                if (ONLY_THREADS && variants[v].isa) continue;
                 outcome o = run_case(ctx[v], &inputs);
                 assert_same(c, l, &reference, &o, variants[v].what);
                 outcome_free(&o);
@@ -105,7 +114,7 @@ static void compare_variants(gd_dtype dtype, layout first, layout last)
 
 static void f64_results_have_the_same_bits(void **state)
 {
-    (void)state, compare_variants(GD_F64, CONTIGUOUS, BROADCAST);
+    (void)state, compare_variants(GD_F64, CONTIGUOUS, LAST_LAYOUT);
 }
 static void f32_results_have_the_same_bits(void **state)
 {
