@@ -36,6 +36,8 @@ static void twin_begin(gd_ctx *ctx, const gd_tensor *t, twin *w)
     w->storage = *t->storage;
     w->storage.device = gd__cpu(ctx);
     w->t.storage = &w->storage;
+    /* kernels take it that there is an address, also of no elements */
+    if (!w->t.data) w->t.data = (char *)&w->storage;
 }
 
 static gd_status twin_make(gd_device *device, gd_tensor *t, twin *w, bool fetch)
