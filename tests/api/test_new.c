@@ -363,8 +363,8 @@ static const own_call own_calls[] = {
 
 /* Lend what they give, without saying it beside their prototypes. */
 static const char *const lending[] = {
-    "gd_link_state_from", "gd_kwargs_object",     "gd_kwargs_tensor",
-    "gd_virtual_device",  "gd_link_keyed_update", "gd_states_update",
+    "gd_require_grad",   "gd_link_state_from",   "gd_kwargs_object", "gd_kwargs_tensor",
+    "gd_virtual_device", "gd_link_keyed_update", "gd_states_update",
 };
 
 static bool is_one_of(const char *name, const char *const *list, int count)
@@ -427,6 +427,25 @@ static void complain(const char *wrong)
     snprintf(now.text, sizeof now.text, "%.255s", gd_error_text(C));
 }
 
+/* Is it one of those that the call was given?  (Links and operators are counted: one may be given back with a reference.) */
+static bool was_there(kind k, const void *handle)
+{
+    const void *const there[] = {world.tensor,
+                                 world.module,
+                                 world.virtual_tensor,
+                                 world.named,
+                                 world.report,
+                                 more.image,
+                                 more.vector,
+                                 more.labelled,
+                                 more.functional,
+                                 gd_tensor_object(world.tensor),
+                                 gd_module_object(world.module)};
+    for (int i = 0; i < COUNT_OF(there) && dies_with_scopes(k); i++)
+        if (there[i] == handle) return true;
+    return false;
+}
+
 static void act(void)
 {
     int64_t live = gd_ctx_live(C);
@@ -445,9 +464,14 @@ static void act(void)
     if (now.happened && gd_error(C) && gd_error(C) != GD_NOMEM)
         complain("failed for want of memory with another error");
     gd_clear_error(C);
+    bool retains = ends_in(now.function->name, "_retain");
+    for (int i = 0; i < got.count; i++)
+        if (was_there(got.kind[i], got.handle[i]) && !borrowed && !retains) {
+            complain("gave back what it was given");
+            borrowed = true; /* ending it would end the world's */
+        }
     for (int i = 0; i < got.count && !borrowed; i++)
-        if (!now.scoped || !dies_with_scopes(got.kind[i]) || ends_in(now.function->name, "_retain"))
-            end_handle(got.kind[i], got.handle[i]);
+        if (!now.scoped || !dies_with_scopes(got.kind[i]) || retains) end_handle(got.kind[i], got.handle[i]);
     if (now.scoped) gd_scope_end(C);
     /* more may be alive: state of links, what a step remembers; in the end it goes with its owner or is found left behind */
     if (!borrowed && gd_ctx_live(C) < live) complain("took away what was there before");
@@ -532,7 +556,7 @@ static bool goes_well(const null_call *f)
     }
     int status = 0;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
-    if (!WIFEXITED(status)) print_error("%s crashed\n", f->name);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) > 1) print_error("%s crashed\n", f->name);
     return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
