@@ -94,6 +94,18 @@ static void written_traces_are_read_back(void **state)
 }
 
 /* Step 0 is where the run began, with the loss that the first step found there, or that is said when there was none. */
+static void the_loss_after_a_step_begins_with_that_of_the_start(void **state)
+{
+    (void)state;
+    const char *text = "{\"step\":0,\"loss\":25,\"evals\":0,\"params\":{\"p\":[3,4]}}\n"
+                       "{\"step\":1,\"loss\":25,\"loss_after\":2,\"evals\":2,\"params\":{\"p\":[1,1]}}\n";
+    gd_trace trace;
+    assert_int_equal(gd__trace_parse(ctx, "t.jsonl", text, strlen(text), "loss_after", &trace), GD_OK);
+    assert_int_equal(trace.count, 2);
+    assert_true(trace.loss[0] == 25 && trace.loss[1] == 2);
+    gd__trace_free(&trace);
+}
+
 static void the_start_is_step_0(void **state)
 {
     (void)state;
@@ -309,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(lines_have_the_documented_form),
         TEST(written_traces_are_read_back),
+        TEST(the_loss_after_a_step_begins_with_that_of_the_start),
         TEST(the_start_is_step_0),
         TEST(parameters_other_than_two_numbers_are_no_path),
         TEST(rows_without_elements_end),

@@ -278,11 +278,13 @@ static void collect(pair *p, const char *name, const json_t *value, int depth)
     p->count++;
 }
 
-/* "loss" means that of the parameters in the line, as far as it is there. */
+/* "loss" means that of the parameters in the line, as far as it is there; at the start there is only one. */
 static const json_t *loss_of(const json_t *object, const char *key)
 {
-    const json_t *after = strcmp(key, "loss") ? NULL : json_object_get(object, "loss_after");
-    return after ? after : json_object_get(object, key);
+    const json_t *after = json_object_get(object, "loss_after");
+    if (!strcmp(key, "loss") && after) return after;
+    bool start = number(json_object_get(object, "step")) == 0;
+    return json_object_get(object, start && !strcmp(key, "loss_after") ? "loss" : key);
 }
 
 static gd_status add_line(rows *r, const json_t *object)
