@@ -102,6 +102,9 @@ gd_status gd__state_follow(gd_optimizer *optimizer);
 int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);
 gd_status gd__set_attr(gd_optimizer *optimizer, const char *name, double value, gd_tensor *tensor);
 void gd__group_free(gd_ctx *ctx, gd_group *group);
+/* Adds a parameter to a group, checked; takes all from number `count` on out again. */
+gd_status gd__param_add(gd_optimizer *optimizer, const char *name, gd_tensor *param, int group);
+void gd__params_truncate(gd_optimizer *optimizer, int count);
 /* The setting of a key in a group (also one that is not in the optimizer yet), made if it is not there. */
 gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const char *key);
 /* Do the links that have such a setting take this value, and those of a schedule if there is one? */

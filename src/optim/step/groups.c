@@ -1,0 +1,541 @@
+/* Groups of parameters: their settings and schedules, and what links make of them. */
+#include "optim/step/optimizer.h"
+#include "optim/text/setting.h"
+
+#include <string.h>
+
+void gd__group_free(gd_ctx *ctx, gd_group *g)
+{
+    for (int i = 0; i < g->settings; i++) gd__setting_free(ctx, &g->setting[i].value);
+    gd__free(ctx, g->setting, (size_t)g->room * sizeof *g->setting);
+}
+
+void gd__groups_changed(gd_optimizer *o)
+{
+    o->keys = o->all.settings;
+    for (int g = 0; g < o->groups; g++) o->keys += o->group[g].settings;
+    o->numbers++;
+}
+
+/* The engine itself reads update_freq when it decides what can be fused. */
+bool gd__shapes(const gd_link *link, const char *key)
+{
+    int field = gd__field_index(link->cls, key);
+    if (field >= 0 && (link->cls->fields[field].structural || !strcmp(key, "update_freq"))) return true;
+    for (int i = 0; i < link->children; i++)
+        if (gd__shapes(link->child[i], key)) return true;
+    return false;
+}
+
+static bool takes_whole(const gd_link *link, const char *key)
+{
+    int field = gd__field_index(link->cls, key);
+    if (field >= 0 && link->cls->fields[field].integer) return true;
+    for (int i = 0; i < link->children; i++)
+        if (takes_whole(link->child[i], key)) return true;
+    return false;
+}
+
+/* Who has a setting of that name, and whether the value fits them. */
+typedef struct key_check {
+    const char *key;
+    const gd_setting *value;
+    const gd_schedule *schedule; /* NULL: none */
+    gd_ctx *ctx;
+    int links, open; /* open: without settings of single parameters under that name */
+} key_check;
+
+static bool has_local(const gd_link *link, int field)
+{
+    for (int i = 0; link->locals && i < link->entries; i++)
+        if (link->entry[i]->local && link->entry[i]->local[field].kind) return true;
+    return false;
+}
+
+static gd_status check_key(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    key_check *k = user;
+    int field = gd__field_index(link->cls, k->key);
+    if (field < 0) return GD_OK;
+    k->links++;
+    k->open += !has_local(link, field);
+    if (k->value->kind == GD_SET_CHAIN || link->cls->fields[field].kinds & GD_SET_CHAIN)
+        return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key,
+                       link->cls->name);
+    gd_status status = gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value);
+    if (status || !k->schedule) return status;
+    return gd__schedule_fits(k->ctx, link->cls->name, &link->cls->fields[field], k->schedule);
+}
+
+static gd_group_setting *find_key(const gd_group *g, const char *key)
+{
+    for (int i = 0; i < g->settings; i++)
+        if (!strcmp(g->setting[i].key, key)) return &g->setting[i];
+    return NULL;
+}
+
+static bool some_group_has(const gd_optimizer *o, const char *key)
+{
+    for (int g = 0; g < o->groups; g++)
+        if (find_key(&o->group[g], key)) return true;
+    return find_key(&o->all, key);
+}
+
+static gd_status check_all(gd_optimizer *o, key_check *k)
+{
+    gd_status status = gd__visit_links(o->chain, "", check_key, k);
+    if (status || k->links) return status;
+    return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", k->key);
+}
+
+gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *value,
+                          const gd_schedule *schedule)
+{
+    key_check k = {.key = key, .value = value, .schedule = schedule, .ctx = o->ctx};
+    return check_all(o, &k);
+}
+
+static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value,
+                                 const gd_schedule *schedule)
+{
+    key_check k = {.key = key, .value = value, .schedule = schedule, .ctx = o->ctx};
+    gd_status status = check_all(o, &k);
+    /* said once a key; several learning rates have had their own warning */
+    if (!status && k.open > 1 && strcmp(key, "lr") && !some_group_has(o, key))
+        gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", k.open, key);
+    return status;
+}
+
+gd_group_setting *gd__group_key(gd_optimizer *o, gd_group *g, const char *key)
+{
+    gd_group_setting *found = find_key(g, key);
+    if (found) return found;
+    const char *interned = gd__intern(o->ctx, key, strlen(key));
+    if (!interned) return NULL;
+    if (g->settings == g->room) {
+        size_t n = (size_t)g->room, size = sizeof *g->setting;
+        gd_group_setting *list = gd__realloc(o->ctx, g->setting, n * size, (n + 1) * size);
+        if (!list) return NULL;
+        g->setting = list;
+        g->room++;
+    }
+    g->setting[g->settings] = (gd_group_setting){
+        .key = interned, .shapes = gd__shapes(o->chain, key), .whole = takes_whole(o->chain, key)};
+    return &g->setting[g->settings++];
+}
+
+/* Every setting of groups, and what is for all: those of group -1. */
+static gd_group_setting *setting_at(gd_optimizer *o, int group, int i)
+{
+    gd_group *g = group < 0 ? &o->all : &o->group[group];
+    return i < g->settings ? &g->setting[i] : NULL;
+}
+
+gd_status gd__groups_fit(gd_optimizer *o, gd_link *child)
+{
+    gd_status status = GD_OK;
+    const gd_group_setting *s;
+    for (int g = -1; g < o->groups; g++)
+        for (int i = 0; !status && (s = setting_at(o, g, i)); i++) {
+            bool scheduled = s->schedule.kind != GD_SCHEDULE_INVALID;
+            key_check k = {.key = s->key, .value = &s->value, .ctx = o->ctx};
+            k.schedule = scheduled ? &s->schedule : NULL;
+            status = gd__visit_links(child, "", check_key, &k);
+        }
+    return status;
+}
+
+void gd__groups_look_again(gd_optimizer *o)
+{
+    gd_group_setting *s;
+    for (int g = -1; g < o->groups; g++)
+        for (int i = 0; (s = setting_at(o, g, i)); i++) {
+            s->shapes = gd__shapes(o->chain, s->key);
+            s->whole = takes_whole(o->chain, s->key);
+        }
+    gd__groups_changed(o);
+}
+
+/* Puts a value, whose list it takes, and a schedule or none in place of what was there. */
+static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting value, gd_schedule schedule)
+{
+    bool number = value.kind == GD_SET_REAL && s->value.kind == GD_SET_REAL && !s->shapes;
+    gd__setting_free(o->ctx, &s->value);
+    s->value = value;
+    s->schedule = schedule;
+    gd__groups_changed(o);
+    if (!number) o->stamp++;
+}
+
+static gd_status set_key(gd_optimizer *o, gd_group *g, const char *key, const gd_setting *value)
+{
+    gd_status status = check_group_key(o, key, value, NULL);
+    gd_setting copy = {0};
+    if (!status) status = gd__setting_copy(o->ctx, &copy, value);
+    gd_group_setting *s = status ? NULL : gd__group_key(o, g, key);
+    if (!s) {
+        gd__setting_free(o->ctx, &copy);
+        return status ? status : GD_NOMEM;
+    }
+    put_group_setting(o, s, copy, (gd_schedule){0});
+    return GD_OK;
+}
+
+static gd_status check_group(gd_optimizer *o, int group)
+{
+    if (group >= -1 && group < o->groups) return GD_OK;
+    return gd_fail(o->ctx, GD_INDEX, "group %d is not one of %d", group, o->groups);
+}
+
+static gd_group *group_at(gd_optimizer *o, int group) { return group < 0 ? &o->all : &o->group[group]; }
+
+/* True if it was there. */
+static bool drop_key(gd_optimizer *o, gd_group *g, const char *key)
+{
+    gd_group_setting *s = find_key(g, key);
+    if (!s) return false;
+    size_t behind = (size_t)(g->setting + g->settings - (s + 1));
+    gd__setting_free(o->ctx, &s->value);
+    memmove(s, s + 1, behind * sizeof *s);
+    g->settings--;
+    return true;
+}
+
+gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double value)
+{
+    if (!o) return GD_ARGUMENT;
+    gd_setting s = {.kind = GD_SET_REAL, .real = value};
+    gd_status status = check_group(o, group);
+    if (!status) status = set_key(o, group_at(o, group), key, &s);
+    /* a number for all is one for those too that had their own */
+    for (int g = 0; g < o->groups && group < 0 && !status; g++)
+        if (drop_key(o, &o->group[g], key)) {
+            gd__groups_changed(o);
+            o->stamp++;
+        }
+    return status;
+}
+
+/* A schedule for all groups that would reach none is a mistake. */
+static gd_status check_reach(gd_optimizer *o, const char *key)
+{
+    for (int i = 0; i < o->count; i++)
+        if (!find_key(&o->group[o->param[i].group], key)) return GD_OK;
+    if (!o->count) return GD_OK;
+    return gd_fail(
+        o->ctx, GD_VALUE,
+        "schedule: every group has its own '%.80s', which wins; schedule the groups or unset theirs", key);
+}
+
+/* Reads a schedule for a key, whose every value the links must take; *now is its value at this step. */
+static gd_status read_schedule(gd_optimizer *o, const char *key, const char *text, gd_schedule *schedule,
+                               gd_setting *now)
+{
+    gd_status status = gd_schedule_parse(o->ctx, text, schedule);
+    if (status) return status;
+    double value = gd_schedule_value(schedule, o->step - o->held);
+    if (takes_whole(o->chain, key)) value = gd__snap(value);
+    *now = (gd_setting){.kind = GD_SET_REAL, .real = value};
+    return check_group_key(o, key, now, schedule);
+}
+
+gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, const char *text)
+{
+    if (!o) return GD_ARGUMENT;
+    gd_schedule schedule;
+    gd_setting now;
+    gd_status status = check_group(o, group);
+    if (!status) status = read_schedule(o, key, text, &schedule, &now);
+    if (!status && group < 0) status = check_reach(o, key);
+    if (status) return status;
+    gd_group_setting *s = gd__group_key(o, group_at(o, group), key);
+    if (!s) return GD_NOMEM;
+    put_group_setting(o, s, now, schedule);
+    return GD_OK;
+}
+
+/* The settings of a group under way to another list, or nothing. */
+static gd_status copy_group(gd_optimizer *o, const gd_group *from, gd_group *to)
+{
+    for (int i = 0; i < from->settings; i++) {
+        gd_group_setting *s = gd__group_key(o, to, from->setting[i].key);
+        if (!s || gd__setting_copy(o->ctx, &s->value, &from->setting[i].value)) return GD_NOMEM;
+        s->schedule = from->setting[i].schedule;
+    }
+    return GD_OK;
+}
+
+static int members(const gd_optimizer *o, int group, const char *glob)
+{
+    int count = 0;
+    for (int i = 0; i < o->count; i++)
+        count += o->param[i].group == group && (!glob || gd_glob_match(glob, o->param[i].name));
+    return count;
+}
+
+static gd_status new_group(gd_optimizer *o, int *number)
+{
+    if (o->groups == o->group_room) {
+        size_t room = (size_t)o->group_room, size = sizeof *o->group;
+        gd_group *list = gd__realloc(o->ctx, o->group, room * size, 2 * room * size);
+        if (!list) return GD_NOMEM;
+        o->group = list;
+        o->group_room = (int)(2 * room);
+    }
+    o->group[o->groups] = (gd_group){0};
+    *number = o->groups++;
+    return GD_OK;
+}
+
+static gd_status apply_key(void *user, const char *key, const gd_setting *value)
+{
+    gd_optimizer *o = user;
+    return set_key(o, &o->group[o->groups - 1], key, value);
+}
+
+static void drop_last_group(gd_optimizer *o)
+{
+    gd__group_free(o->ctx, &o->group[--o->groups]);
+    gd__groups_changed(o);
+}
+
+/* An empty group with settings from text; nothing is left behind on failure. */
+static gd_status group_from(gd_optimizer *o, const char *settings, int *number)
+{
+    gd_status status = gd__not_stepping(o, "adding a group");
+    if (!status) status = new_group(o, number);
+    if (status) return status;
+    if (settings) status = gd__settings_parse(o->ctx, settings, apply_key, o);
+    if (status) drop_last_group(o);
+    return status;
+}
+
+gd_status gd_optimizer_add_group(gd_optimizer *o, const char *const *names, gd_tensor *const *params,
+                                 int count, const char *settings, int *group)
+{
+    if (!o || (count > 0 && (!names || !params)))
+        return gd__null(gd_optimizer_ctx(o), "optimizer: the names or parameters of a group are NULL");
+    int number = 0, before = o->count;
+    gd_status status = group_from(o, settings, &number);
+    for (int i = 0; i < count && !status; i++) {
+        status = gd__param_add(o, names[i], params[i], number);
+        if (!status) continue;
+        gd__params_truncate(o, before);
+        drop_last_group(o);
+    }
+    if (!status && group) *group = number;
+    return status;
+}
+
+static void take_model(gd_optimizer *o, gd_module *module)
+{
+    if (o->model == module || o->several_models) return;
+    o->several_models = o->model != NULL;
+    gd__release(o->model);
+    o->model = o->several_models ? NULL : module;
+    gd__retain(o->model);
+}
+
+gd_status gd_optimizer_add_module(gd_optimizer *o, gd_module *module, const char *glob, const char *settings)
+{
+    if (!o || !module) return gd__null(gd_optimizer_ctx(o), "optimizer: the module is NULL");
+    int before = o->count, groups = o->groups, group = 0;
+    gd_named *named = gd_module_parameters(module, glob);
+    if (!named) return gd_error(o->ctx) ? gd_error(o->ctx) : GD_ARGUMENT;
+    gd_status status = settings ? group_from(o, settings, &group) : GD_OK;
+    int64_t count = gd_named_count(named);
+    for (int64_t i = 0; i < count && !status; i++)
+        status = gd__param_add(o, gd_named_name(named, i), gd_named_tensor(named, i), group);
+    if (!status && !count)
+        status = gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: no parameter of the module matches '%.80s'",
+                         glob ? glob : "*");
+    gd_named_release(named);
+    if (status) {
+        gd__params_truncate(o, before);
+        if (o->groups > groups) drop_last_group(o);
+    } else
+        take_model(o, module);
+    return status;
+}
+
+gd_module *gd_optimizer_model(const gd_optimizer *o) { return o ? o->model : NULL; }
+
+/* Room for so many more groups. */
+static gd_status group_rooms(gd_optimizer *o, int more)
+{
+    size_t room = (size_t)o->group_room, need = (size_t)(o->groups + more), size = sizeof *o->group;
+    if (need <= room) return GD_OK;
+    gd_group *list = gd__realloc(o->ctx, o->group, room * size, need * size);
+    if (!list) return GD_NOMEM;
+    o->group = list;
+    o->group_room = (int)need;
+    return GD_OK;
+}
+
+/* What is said about the parameters that match. */
+typedef struct regrouping {
+    gd_optimizer *o;
+    const char *glob;
+    gd_status (*say)(void *user, gd_group *group); /* puts it into a group */
+    void *user;
+    bool first_stays; /* the first group, where parameters join, is split even when all of them match */
+    gd_group *made;   /* a copy of each group that has members which match, with what is said */
+} regrouping;
+
+/* Does the copy take the group's place?  Else those that match leave it for the copy. */
+static bool takes_place(const regrouping *r, int group)
+{
+    return (group || !r->first_stays) && members(r->o, group, r->glob) == members(r->o, group, NULL);
+}
+
+static gd_status make_copies(regrouping *r)
+{
+    gd_status status = GD_OK;
+    int splits = 0;
+    for (int g = 0; g < r->o->groups && !status; g++) {
+        if (!members(r->o, g, r->glob)) continue;
+        splits += !takes_place(r, g);
+        status = copy_group(r->o, &r->o->group[g], &r->made[g]);
+        if (!status) status = r->say(r->user, &r->made[g]);
+    }
+    return status ? status : group_rooms(r->o, splits);
+}
+
+static void take_copies(regrouping *r, int count)
+{
+    gd_optimizer *o = r->o;
+    for (int g = 0; g < count; g++) {
+        if (!members(o, g, r->glob)) continue;
+        if (takes_place(r, g)) {
+            gd_group before = o->group[g];
+            o->group[g] = r->made[g];
+            r->made[g] = before;
+            continue;
+        }
+        for (int i = 0; i < o->count; i++)
+            if (o->param[i].group == g && gd_glob_match(r->glob, o->param[i].name))
+                o->param[i].group = o->groups;
+        o->group[o->groups++] = r->made[g];
+        r->made[g] = (gd_group){0};
+    }
+    gd__groups_changed(o);
+    o->stamp++;
+}
+
+/* All of it or, on failure, nothing. */
+static gd_status regroup(regrouping *r)
+{
+    int count = r->o->groups;
+    r->made = gd__calloc(r->o->ctx, (size_t)count * sizeof *r->made);
+    if (!r->made) return GD_NOMEM;
+    gd_status status = make_copies(r);
+    if (!status) take_copies(r, count);
+    for (int g = 0; g < count; g++) gd__group_free(r->o->ctx, &r->made[g]);
+    gd__free(r->o->ctx, r->made, (size_t)count * sizeof *r->made);
+    return status;
+}
+
+static gd_status check_match(gd_optimizer *o, const char *what, const char *glob)
+{
+    for (int i = 0; i < o->count; i++)
+        if (gd_glob_match(glob, o->param[i].name)) return GD_OK;
+    return gd_fail(o->ctx, GD_ATTRIBUTE, "%s: no parameter matches '%.80s'", what, glob);
+}
+
+typedef struct said {
+    gd_optimizer *o;
+    const char *settings, *key;
+    gd_group *group;
+    gd_setting now;
+    gd_schedule schedule;
+} said;
+
+static gd_status say_key(void *user, const char *key, const gd_setting *value)
+{
+    said *s = user;
+    return set_key(s->o, s->group, key, value);
+}
+
+static gd_status say_settings(void *user, gd_group *group)
+{
+    said *s = user;
+    s->group = group;
+    return s->settings ? gd__settings_parse(s->o->ctx, s->settings, say_key, s) : GD_OK;
+}
+
+gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *settings)
+{
+    if (!o) return GD_ARGUMENT;
+    said s = {.o = o, .settings = settings};
+    regrouping r = {.o = o, .glob = glob, .say = say_settings, .user = &s, .first_stays = true};
+    gd_status status = check_match(o, "group", glob);
+    if (!status) status = gd__not_stepping(o, "splitting a group");
+    return status ? status : regroup(&r);
+}
+
+static gd_status say_schedule(void *user, gd_group *group)
+{
+    said *s = user;
+    gd_group_setting *setting = gd__group_key(s->o, group, s->key);
+    if (!setting) return GD_NOMEM;
+    gd__setting_free(s->o->ctx, &setting->value);
+    setting->value = s->now;
+    setting->schedule = s->schedule;
+    return GD_OK;
+}
+
+gd_status gd_optimizer_schedule_matching(gd_optimizer *o, const char *glob, const char *key, const char *text)
+{
+    if (!o || !glob || !key)
+        return gd__null(gd_optimizer_ctx(o), "optimizer: the glob or the name of a setting is NULL");
+    said s = {.o = o, .key = key};
+    regrouping r = {.o = o, .glob = glob, .say = say_schedule, .user = &s};
+    gd_status status = gd__not_stepping(o, "splitting a group");
+    if (!status) status = check_match(o, "schedule", glob);
+    if (!status) status = read_schedule(o, key, text, &s.schedule, &s.now);
+    return status ? status : regroup(&r);
+}
+
+/* ---- taking settings back ---- */
+
+static gd_status no_such_key(gd_optimizer *o, int group, const char *what, const char *key)
+{
+    if (group < 0) return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no group has a %s '%.80s'", what, key);
+    return gd_fail(o->ctx, GD_ATTRIBUTE, "group: group %d has no %s '%.80s'", group, what, key);
+}
+
+gd_status gd_optimizer_unset(gd_optimizer *o, int group, const char *key)
+{
+    if (!o || !key) return gd__null(gd_optimizer_ctx(o), "optimizer: the name of a setting is NULL");
+    bool found = false;
+    gd_status status = check_group(o, group);
+    if (status) return status;
+    if (group < 0) found = drop_key(o, &o->all, key);
+    for (int g = 0; g < o->groups; g++)
+        if (group < 0 || g == group) found = drop_key(o, &o->group[g], key) || found;
+    if (!found) return no_such_key(o, group, "setting", key);
+    gd__groups_changed(o);
+    o->stamp++;
+    return GD_OK;
+}
+
+static bool stop_schedule(gd_group *g, const char *key)
+{
+    gd_group_setting *s = find_key(g, key);
+    if (!s || s->schedule.kind == GD_SCHEDULE_INVALID) return false;
+    s->schedule = (gd_schedule){0};
+    return true;
+}
+
+gd_status gd_optimizer_unschedule(gd_optimizer *o, int group, const char *key)
+{
+    if (!o || !key) return gd__null(gd_optimizer_ctx(o), "optimizer: the name of a setting is NULL");
+    bool found = false;
+    gd_status status = check_group(o, group);
+    if (status) return status;
+    if (group < 0) found = stop_schedule(&o->all, key);
+    for (int g = 0; g < o->groups; g++)
+        if (group < 0 || g == group) found = stop_schedule(&o->group[g], key) || found;
+    return found ? GD_OK : no_such_key(o, group, "schedule of", key);
+}
