@@ -3,6 +3,8 @@
  * the context nor of the JSON library. */
 #include "gradus/file.h"
 #include "optim/optim_support.h"
+#include "optim/state_property.h"
+#include "support/corpus.h"
 
 #include <jansson.h>
 
@@ -184,8 +186,27 @@ static void a_crafted_state_leaves_nothing_behind(void **state)
     assert_int_equal(json_blocks, 0);
 }
 
+static void check_structure(gd_ctx *ctx, const corpus_file *file)
+{
+    state_trial t;
+    assert_true(state_begin(&t, ctx));
+    const char *fault = state_fault(&t, (const char *)file->data);
+    if (fault) fail_msg("%s: %s", file->path, fault);
+    state_end(&t);
+}
+
+static void the_corpus_is_loaded_or_refused(void **state)
+{
+    (void)state;
+    memory m = {0};
+    gd_ctx *ctx = context(&m, 1, NULL);
+    replay_corpus(ctx, GD_TEST_DIR "/optim/corpus/state", 8, check_structure);
+    end_context(ctx, &m);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(a_crafted_state_leaves_nothing_behind)};
+    const struct CMUnitTest tests[] = {TEST(a_crafted_state_leaves_nothing_behind),
+                                       TEST(the_corpus_is_loaded_or_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
