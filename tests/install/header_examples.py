@@ -13,6 +13,7 @@ from pathlib import Path
 GIVEN = {  # name: its declaration
     "ctx": "gd_ctx *ctx = NULL;",
     "x": "gd_tensor *x = NULL;",
+    "d": "gd_tensor *d = NULL;",
     "w": "gd_tensor *w = NULL;",
     "p": "gd_tensor *p = NULL;",
     "m": "gd_module *m = NULL;",
@@ -56,7 +57,12 @@ def without_remark(line):
 
 def program(code):
     outside, inside = [], []
+    function = False  # inside one that stands on several lines
     for line in map(without_remark, code):
+        if function or re.match(r"static .*\)$", line):
+            outside.append(line)
+            function = line != "}"
+            continue
         if not re.search(r"[;{}|,&]$|\)\s*\|\|$|\)$", line) or re.fullmatch(r"\w+\([^()]*\)", line):
             line += ";"
         (outside if re.match(r"(static|const) ", line) else inside).append(line)

@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,15 +65,13 @@ static void kind(gd_text *out, const gd_field *f)
 }
 
 /* How it spreads over processes: "flat", or "flat, else tensor" where settings decide whether the rule serves. */
-static void put_spread(gd_text *out, const gd_link_class *c)
+static const char *spread_of(const gd_link_class *c, char text[40])
 {
-    gd_spread other = c->spread ? c->spread : GD_SPREAD_WHOLE;
-    if (!c->rule)
-        gd__text_add(out, gd_spread_name(other));
-    else if (!c->element_wise)
-        gd__text_add(out, gd_spread_name(GD_SPREAD_FLAT));
-    else
-        gd__text_put(out, "%s, else %s", gd_spread_name(GD_SPREAD_FLAT), gd_spread_name(other));
+    const char *other = gd_spread_name(c->spread ? c->spread : GD_SPREAD_WHOLE);
+    if (!c->rule) return other;
+    if (!c->element_wise) return gd_spread_name(GD_SPREAD_FLAT);
+    (void)snprintf(text, 40, "%s, else %s", gd_spread_name(GD_SPREAD_FLAT), other);
+    return text;
 }
 
 /* ---- one link ---- */
@@ -97,9 +96,8 @@ static void describe(gd_text *out, const gd_link_class *c)
     if (c->slot_count) gd__text_add(out, "\nstate: ");
     for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);
     if (c->slot_count) gd__text_char(out, '\n');
-    gd__text_add(out, "\nseveral processes: ");
-    put_spread(out, c);
-    gd__text_char(out, '\n');
+    char text[40];
+    gd__text_put(out, "\nseveral processes: %s\n", spread_of(c, text));
 }
 
 static void add_field(gd_text *out, const gd_field *f)
@@ -132,11 +130,9 @@ static void add_class(gd_text *out, const gd_link_class *c)
         gd__json_key(out, &first, keys[i]);
         gd__json_string(out, texts[i] ? texts[i] : "");
     }
-    gd_text spread = gd__text(out->ctx);
-    put_spread(&spread, c);
+    char text[40];
     gd__json_key(out, &first, "spread");
-    gd__json_string(out, gd__text_string(&spread));
-    gd__text_free(&spread);
+    gd__json_string(out, spread_of(c, text));
     gd__json_key(out, &first, "settings");
     gd__text_char(out, '[');
     for (int i = 0; i < c->field_count; i++) {
