@@ -86,6 +86,7 @@ static bool dies_with_scopes(kind k) { return k <= REPORT; }
 #define GAVE_POINTER(pointer) note(KIND_OF(pointer), (void *)(uintptr_t)(pointer))
 
 #include "new_functions.h"
+#pragma GCC diagnostic ignored "-Wformat-security" /* texts without arguments */
 #include "null_calls.h"
 
 /* Entries of lists that the function has replaced. */

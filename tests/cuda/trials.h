@@ -336,7 +336,8 @@ static inline void random_numbers_agree(gd_ctx *ctx, gd_device *gpu)
             gd_scope_begin(ctx);
             for (int k = 0; k < 2; k++) {
                 gd_rng rng = {.key = 12345};
-                gd_tensor *t = gd__random(device[k], &rng, "test", kind, dtype, 1, (int64_t[]){1001});
+                gd_tensor *t = gd__random(device[k], &rng, "test", (gd_random_kind)kind, dtype, 1,
+                                          (int64_t[]){1001});
                 assert_non_null(t);
                 x[k] = array_of(t);
             }
