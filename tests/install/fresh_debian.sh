@@ -33,7 +33,9 @@ stamp=$(sha256sum dev | cut -c1-16)
 if [[ ! -f $cache/stamp || $(cat "$cache/stamp") != "$stamp" ]]; then
     rm -rf "$root" "$cache/stamp"
     mkdir -p "$cache"
-    debootstrap --variant=minbase bookworm "$root" "${DEBIAN_MIRROR:-}" >"$cache/log" 2>&1 ||
+    # from where this system has its own packages
+    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | head -n 1)}
+    debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"} >"$cache/log" 2>&1 ||
         { tail -3 "$cache/log"; skip "debootstrap failed (no network?)"; }
     cp /etc/resolv.conf "$root/etc/resolv.conf"
     mkdir -p "$root/tmp/sources"
