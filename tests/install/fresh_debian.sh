@@ -54,6 +54,6 @@ readme_program README.md >"$root/home/someone/gradus/example.c"
     readme_lines README.md
     readme_checks
 } >"$root/home/someone/lines"
-in_root sh -c 'chown -R someone: /home/someone'
+in_root sh -c 'chown -R someone: ~someone'
 cat "$root/home/someone/lines"
 in_root su - someone -c 'bash -eu -o pipefail lines'
