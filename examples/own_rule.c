@@ -25,10 +25,8 @@ static gd_value sign_momentum(gd_rule *r, gd_value u)
 
 static const gd_link_class sign_momentum_class = {.name = "sign_momentum",
                                                   .summary = "sign of a velocity above a floor",
-                                                  .fields = fields,
-                                                  .field_count = 2,
-                                                  .slots = slots,
-                                                  .slot_count = 1,
+                                                  GD_FIELDS(fields),
+                                                  GD_SLOTS(slots),
                                                   .rule = sign_momentum};
 
 /* ---- its use ---- */

@@ -6,7 +6,7 @@
  *     static gd_value lr_rule(gd_rule *r, gd_value update) { return gd_rule_mul(r, update, gd_rule_setting(r, "lr")); }
  *
  *     static const gd_field lr_fields[] = {GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")};
- *     const gd_link_class gd_link_lr = {.name = "lr", .fields = lr_fields, .field_count = 1, .rule = lr_rule};
+ *     const gd_link_class gd_link_lr = {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule};
  *
  * Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
  * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, linear operators in
@@ -160,6 +160,11 @@ typedef struct gd_transform {
                                 reads.  They are the link's own unless its class says reads_only */
 } gd_transform;
 
+/* Arrays of a class, counted by the compiler: {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule}. */
+#define GD_FIELDS(array)  .fields = array, .field_count = (int)(sizeof(array) / sizeof *(array))
+#define GD_SLOTS(array)   .slots = array, .slot_count = (int)(sizeof(array) / sizeof *(array))
+#define GD_SCALARS(array) .scalars = array, .scalar_count = (int)(sizeof(array) / sizeof *(array))
+
 /* How the work of a link spreads over several processes.  Where its rule serves, a link is FLAT and need not say so. */
 typedef enum gd_spread {
     GD_SPREAD_FLAT = 1, /* element by element: any process may have any piece of a tensor */
@@ -178,8 +183,9 @@ typedef struct gd_link_class {
     int field_count;
     const gd_slot *slots;
     int slot_count;
-    const char *const *scalars; /* names of per-parameter numbers, NULL-terminated */
-    size_t data_size;           /* zeroed block for the link's own use, gd_link_data */
+    const char *const *scalars; /* names of per-parameter numbers */
+    int scalar_count;
+    size_t data_size; /* zeroed block for the link's own use, gd_link_data */
 
     /* Either: element-wise.  update_rule only sets state; rule returns the new update. */
     void (*update_rule)(gd_rule *r, gd_value update);

@@ -44,17 +44,13 @@ static gd_status scale_apply(const gd_transform *t)
 static const gd_slot slots[] = {{"sum", 0}};
 static const gd_field fields[] = {GD_CHILD("inner", ""), GD_TARGET};
 static const gd_link_class scaler = {.name = "scaler",
-                                     .fields = fields,
-                                     .field_count = 2,
-                                     .slots = slots,
-                                     .slot_count = 1,
+                                     GD_FIELDS(fields),
+                                     GD_SLOTS(slots),
                                      .update_tensors = scale_update,
                                      .apply_tensors = scale_apply};
 static const gd_link_class flat = {.name = "flat",
-                                   .fields = fields,
-                                   .field_count = 2,
-                                   .slots = slots,
-                                   .slot_count = 1,
+                                   GD_FIELDS(fields),
+                                   GD_SLOTS(slots),
                                    .update_tensors = scale_update,
                                    .apply_tensors = scale_apply,
                                    .concat_params = true};

@@ -68,9 +68,9 @@ static inline gd_status span_check(gd_link *link)
     return gd_fail(gd_link_ctx(link), GD_VALUE, "tx_span: low is above high");
 }
 
-#define CLASS(n, f)                                                      \
-    {                                                                    \
-        .name = n, .fields = f, .field_count = COUNT_OF(f), .rule = same \
+#define CLASS(n, f)                           \
+    {                                         \
+        .name = n, GD_FIELDS(f), .rule = same \
     }
 
 static const gd_link_class classes[] = {
@@ -83,7 +83,7 @@ static const gd_link_class classes[] = {
     CLASS("tx_mix", mix_fields),
     CLASS("tx_late", late_fields),
     CLASS("tx_split", split_fields),
-    {.name = "tx_span", .fields = span_fields, .field_count = 2, .rule = same, .check = span_check},
+    {.name = "tx_span", GD_FIELDS(span_fields), .rule = same, .check = span_check},
     {.name = "tx_plain", .rule = same},
 };
 

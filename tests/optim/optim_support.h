@@ -35,18 +35,16 @@ PROBE_STEP(b)
 PROBE_STEP(c)
 
 static const gd_slot probe_slots[] = {{"kept", 0}, {"previous", GD_SLOT_ONLINE}};
-static const char *const probe_scalars[] = {"number", NULL};
+static const char *const probe_scalars[] = {"number"};
 static const gd_field probe_fields[] = {GD_REAL("knob", 1, -10, 10, "a number"), GD_CHILD("child", "a chain"),
                                         GD_INT_OR_NONE("seed", 0, 1e15, "of the generator"),
                                         GD_FLAG("flag", false, "a flag")};
 
-#define PROBE_CLASS(x)                                                                     \
-    static const gd_link_class probe_##x##_class = {.name = "probe_" #x,                   \
-                                                    .fields = probe_fields,                \
-                                                    .field_count = COUNT_OF(probe_fields), \
-                                                    .slots = probe_slots,                  \
-                                                    .slot_count = 2,                       \
-                                                    .scalars = probe_scalars,              \
+#define PROBE_CLASS(x)                                                         \
+    static const gd_link_class probe_##x##_class = {.name = "probe_" #x,       \
+                                                    GD_FIELDS(probe_fields),   \
+                                                    GD_SLOTS(probe_slots),     \
+                                                    GD_SCALARS(probe_scalars), \
                                                     .step = probe_##x##_step};
 PROBE_CLASS(a)
 PROBE_CLASS(b)

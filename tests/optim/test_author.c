@@ -24,7 +24,7 @@ static gd_status flip_tensors(const gd_transform *t)
 static const gd_field flip_fields[] = {GD_TARGET};
 static const gd_link_class flip_class = {.name = "flip", .step = flip_step};
 static const gd_link_class flip_all_class = {
-    .name = "flip_all", .fields = flip_fields, .field_count = 1, .apply_tensors = flip_tensors};
+    .name = "flip_all", GD_FIELDS(flip_fields), .apply_tensors = flip_tensors};
 static const gd_link_class flip_vector_class = {
     .name = "flip_vector", .apply_tensors = flip_tensors, .concat_params = true};
 
@@ -127,12 +127,11 @@ static gd_value grad_after_child(gd_rule *r, gd_value u)
 
 static const gd_field target_field[] = {GD_TARGET};
 static const gd_field child_field[] = {GD_CHILD_NEEDED("child", "goes first")};
-static const gd_link_class add_grad_class = {
-    .name = "add_grad", .fields = target_field, .field_count = 1, .rule = add_grad};
+static const gd_link_class add_grad_class = {.name = "add_grad", GD_FIELDS(target_field), .rule = add_grad};
 static const gd_link_class times_loss_class = {
-    .name = "times_loss", .fields = target_field, .field_count = 1, .rule = times_loss};
+    .name = "times_loss", GD_FIELDS(target_field), .rule = times_loss};
 static const gd_link_class grad_after_class = {
-    .name = "grad_after", .fields = child_field, .field_count = 1, .rule = grad_after_child};
+    .name = "grad_after", GD_FIELDS(child_field), .rule = grad_after_child};
 
 /* u = 4 for p0 = 3; the loss is 8.5. */
 static void a_rule_may_read_gradient_and_loss_without_saying_so(void **state)

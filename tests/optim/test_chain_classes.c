@@ -44,6 +44,8 @@ static bool always(const gd_link *link)
     return true;
 }
 
+static const char *const scalar_names[] = {"one"};
+
 static void classes_that_make_no_sense_are_refused(void **state)
 {
     const struct {
@@ -76,10 +78,19 @@ static void classes_that_make_no_sense_are_refused(void **state)
         {{.name = "c", .rule = same, .field_count = 1},
          GD_ARGUMENT,
          "link class 'c': has a wrong number of settings"},
+        {{.name = "c", .rule = same, .fields = tx_rate_fields},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of settings: GD_FIELDS(array) counts them"},
+        {{.name = "c", .rule = same, .slots = slots_twice},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of state slots: GD_SLOTS(array) counts them"},
+        {{.name = "c", .rule = same, .scalars = scalar_names},
+         GD_ARGUMENT,
+         "link class 'c': has a wrong number of scalars: GD_SCALARS(array) counts them"},
         {{.name = "c", .rule = same, .slot_count = 1},
          GD_ARGUMENT,
          "link class 'c': has a wrong number of state slots"},
-        {{.name = "c", .rule = same, .slots = slots_twice, .slot_count = 2},
+        {{.name = "c", .rule = same, GD_SLOTS(slots_twice)},
          GD_ARGUMENT,
          "link class 'c': has two state slots of one name"},
         {CLASS("c", no_name), GD_ARGUMENT, "link class 'c': setting 0 has no proper name"},

@@ -8,8 +8,7 @@ static gd_value as_it_is(gd_rule *r, gd_value update)
 }
 
 static const gd_field narrow_fields[] = {GD_REAL("momentum", 0.5, 0, 1, "a number")};
-static const gd_link_class narrow = {
-    .name = "tx_narrow", .fields = narrow_fields, .field_count = 1, .rule = as_it_is};
+static const gd_link_class narrow = {.name = "tx_narrow", GD_FIELDS(narrow_fields), .rule = as_it_is};
 
 static gd_link *top(const problem *x, int i) { return gd_link_child_at(gd_optimizer_chain(x->o), i); }
 

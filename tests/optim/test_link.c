@@ -279,9 +279,9 @@ static gd_status idle(gd_link *link, gd_var *var)
 
 static const gd_field pair_fields[] = {GD_CHILD("first", ""), GD_CHILD("second", "")};
 static const gd_link_class curved = {.name = "curved", .step = idle, .hessian = unit_hessian};
-static const gd_link_class pair = {.name = "pair", .fields = pair_fields, .field_count = 2, .step = idle};
+static const gd_link_class pair = {.name = "pair", GD_FIELDS(pair_fields), .step = idle};
 static const gd_link_class opaque = {
-    .name = "opaque", .fields = pair_fields, .field_count = 2, .step = idle, .no_child_hessian = true};
+    .name = "opaque", GD_FIELDS(pair_fields), .step = idle, .no_child_hessian = true};
 
 static gd_linop *hessian_of(gd_ctx *ctx, const char *chain)
 {
@@ -401,7 +401,7 @@ static void the_class_checks_settings_when_an_optimizer_takes_the_link(void **st
     gd_ctx *ctx = CTX(state);
     static const gd_field fields[] = {GD_REAL("knob", 1, 0, 10, "")};
     static const gd_link_class cls = {
-        .name = "checked", .fields = fields, .field_count = 1, .step = idle, .check = check_knob};
+        .name = "checked", GD_FIELDS(fields), .step = idle, .check = check_knob};
     gd_link *link = gd_link_new(ctx, &cls);
     OK(gd_link_set_real(link, "knob", 3));
     assert_null(gd_optimizer_new(ctx, gd_link_retain(link)));

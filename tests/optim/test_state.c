@@ -19,8 +19,7 @@ static gd_status add_noise(const gd_transform *t)
 }
 
 static const gd_field noise_fields[] = {GD_INT_OR_NONE("seed", 0, 1e15, "of the generator")};
-static const gd_link_class noise = {
-    .name = "noise", .fields = noise_fields, .field_count = 1, .apply_tensors = add_noise};
+static const gd_link_class noise = {.name = "noise", GD_FIELDS(noise_fields), .apply_tensors = add_noise};
 
 /* A rule that keeps a number a parameter: the largest norm so far. */
 static gd_value largest_rule(gd_rule *r, gd_value u)
@@ -30,8 +29,8 @@ static gd_value largest_rule(gd_rule *r, gd_value u)
     return gd_rule_div(r, u, gd_rule_add(r, most, gd_rule_const(r, 1)));
 }
 
-static const char *const largest_scalars[] = {"most", NULL};
-static const gd_link_class largest = {.name = "largest", .scalars = largest_scalars, .rule = largest_rule};
+static const char *const largest_scalars[] = {"most"};
+static const gd_link_class largest = {.name = "largest", GD_SCALARS(largest_scalars), .rule = largest_rule};
 
 /* ---- a run: residuals p^2 - 1 and (q0 - 2 q1, q1 q2, q2 + p00), as links for least squares want them ---- */
 

@@ -39,20 +39,16 @@ static gd_status summer_apply(const gd_transform *t)
 static const gd_field summer_fields[] = {SUMMER_FIELDS};
 static const gd_slot summer_slots[] = {{"sum", 0}};
 static const gd_link_class summer = {.name = "summer",
-                                     .fields = summer_fields,
-                                     .field_count = 4,
-                                     .slots = summer_slots,
-                                     .slot_count = 1,
+                                     GD_FIELDS(summer_fields),
+                                     GD_SLOTS(summer_slots),
                                      .update_tensors = summer_update,
                                      .apply_tensors = summer_apply};
 
 static const gd_field flat_fields[] = {SUMMER_FIELDS,
                                        GD_FLAG("concat_params", true, "see the parameters as a vector")};
 static const gd_link_class flat_summer = {.name = "flat_summer",
-                                          .fields = flat_fields,
-                                          .field_count = 5,
-                                          .slots = summer_slots,
-                                          .slot_count = 1,
+                                          GD_FIELDS(flat_fields),
+                                          GD_SLOTS(summer_slots),
                                           .update_tensors = summer_update,
                                           .apply_tensors = summer_apply,
                                           .concat_params = true};
@@ -70,10 +66,8 @@ static gd_value rule_apply(gd_rule *r, gd_value u)
 }
 
 static const gd_link_class rule_summer = {.name = "rule_summer",
-                                          .fields = summer_fields,
-                                          .field_count = 4,
-                                          .slots = summer_slots,
-                                          .slot_count = 1,
+                                          GD_FIELDS(summer_fields),
+                                          GD_SLOTS(summer_slots),
                                           .update_rule = rule_update,
                                           .rule = rule_apply};
 
@@ -83,11 +77,8 @@ static gd_value counter_apply(gd_rule *r, gd_value u)
     return gd_rule_add(r, gd_rule_mul(r, u, gd_rule_const(r, 0)), gd_rule_step(r));
 }
 
-static const gd_link_class counter = {.name = "counter",
-                                      .slots = summer_slots,
-                                      .slot_count = 1,
-                                      .update_rule = rule_update,
-                                      .rule = counter_apply};
+static const gd_link_class counter = {
+    .name = "counter", GD_SLOTS(summer_slots), .update_rule = rule_update, .rule = counter_apply};
 
 static problem open_it(void **state, const char *chain)
 {

@@ -151,10 +151,18 @@ static gd_status check_field(gd_ctx *ctx, const gd_link_class *cls, int index)
     return gd__field_check_of(ctx, NULL, owner, f, &f->fallback);
 }
 
+/* An array without its number would be passed over in silence. */
+static bool miscounted(const void *array, int count, int most)
+{
+    return count < 0 || count > most || !array != !count;
+}
+
 static gd_status check_slots(gd_ctx *ctx, const gd_link_class *cls)
 {
-    if (cls->slot_count < 0 || cls->slot_count > GD_MAX_SLOTS || (cls->slot_count && !cls->slots))
-        return bad_class(ctx, cls, "has a wrong number of state slots");
+    if (miscounted(cls->slots, cls->slot_count, GD_MAX_SLOTS))
+        return bad_class(ctx, cls, "has a wrong number of state slots: GD_SLOTS(array) counts them");
+    if (miscounted(cls->scalars, cls->scalar_count, GD_MAX_SLOTS))
+        return bad_class(ctx, cls, "has a wrong number of scalars: GD_SCALARS(array) counts them");
     for (int i = 0; i < cls->slot_count; i++) {
         if (!gd__is_link_name(cls->slots[i].name))
             return bad_class(ctx, cls, "has a state slot without a proper name");
@@ -162,7 +170,7 @@ static gd_status check_slots(gd_ctx *ctx, const gd_link_class *cls)
             if (!strcmp(cls->slots[i].name, cls->slots[k].name))
                 return bad_class(ctx, cls, "has two state slots of one name");
     }
-    for (int i = 0; cls->scalars && cls->scalars[i]; i++)
+    for (int i = 0; i < cls->scalar_count; i++)
         if (!gd__is_link_name(cls->scalars[i]))
             return bad_class(ctx, cls, "has a scalar without a proper name");
     return GD_OK;
@@ -174,8 +182,8 @@ gd_status gd__class_check(gd_ctx *ctx, const gd_link_class *cls)
     if (!gd__is_link_name(cls->name) || gd__is_reserved(cls->name))
         return bad_class(ctx, cls,
                          "the name must be letters, digits and '_', and no word of the chain language");
-    if (cls->field_count < 0 || cls->field_count > GD_MAX_FIELDS || (cls->field_count && !cls->fields))
-        return bad_class(ctx, cls, "has a wrong number of settings");
+    if (miscounted(cls->fields, cls->field_count, GD_MAX_FIELDS))
+        return bad_class(ctx, cls, "has a wrong number of settings: GD_FIELDS(array) counts them");
     gd_status status = check_kind(ctx, cls);
     for (int i = 0; i < cls->field_count && !status; i++) status = check_field(ctx, cls, i);
     return status ? status : check_slots(ctx, cls);

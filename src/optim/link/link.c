@@ -35,16 +35,9 @@ int gd__slot_index(const gd_link_class *cls, const char *name)
     return -1;
 }
 
-int gd__scalar_count(const gd_link_class *cls)
-{
-    int n = 0;
-    while (cls->scalars && cls->scalars[n]) n++;
-    return n;
-}
-
 int gd__scalar_index(const gd_link_class *cls, const char *name)
 {
-    for (int i = 0; name && cls->scalars && cls->scalars[i]; i++)
+    for (int i = 0; name && i < cls->scalar_count; i++)
         if (!strcmp(cls->scalars[i], name)) return i;
     return -1;
 }

@@ -50,7 +50,6 @@ struct gd_link {
 int gd__field_index(const gd_link_class *cls, const char *name);
 int gd__slot_index(const gd_link_class *cls, const char *name);
 int gd__scalar_index(const gd_link_class *cls, const char *name);
-int gd__scalar_count(const gd_link_class *cls);
 bool gd__is_chain(const gd_link *link);
 
 /* ---- state ---- */

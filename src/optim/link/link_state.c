@@ -22,7 +22,7 @@ void gd__entry_free(gd_link *link, gd_entry *e)
     for (int i = 0; i < cls->slot_count; i++) gd__release(e->slot ? e->slot[i] : NULL);
     gd__free(ctx, e->slot, (size_t)cls->slot_count * sizeof *e->slot);
     gd__free(ctx, e->fresh, (size_t)cls->slot_count * sizeof *e->fresh);
-    gd__free(ctx, e->scalar, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
+    gd__free(ctx, e->scalar, (size_t)cls->scalar_count * sizeof *e->scalar);
     if (e->local)
         for (int i = 0; i < cls->field_count; i++) gd__setting_free(ctx, &e->local[i]);
     gd__free(ctx, e->local, (size_t)cls->field_count * sizeof *e->local);
@@ -41,7 +41,7 @@ gd_entry *gd__entry_new(gd_link *link, gd_tensor *param)
     e->dtype = param ? param->dtype : GD_F32;
     e->slot = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->slot);
     e->fresh = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->fresh);
-    e->scalar = gd__calloc(ctx, (size_t)gd__scalar_count(cls) * sizeof *e->scalar);
+    e->scalar = gd__calloc(ctx, (size_t)cls->scalar_count * sizeof *e->scalar);
     if (e->slot && e->fresh && e->scalar) return e;
     gd__entry_free(link, e);
     return NULL;
@@ -524,7 +524,7 @@ void gd_link_reset(gd_link *link)
     if (!link) return;
     forget_slots(link, 0);
     for (int i = 0; i < link->entries; i++)
-        memset(link->entry[i]->scalar, 0, (size_t)gd__scalar_count(link->cls) * sizeof(double));
+        memset(link->entry[i]->scalar, 0, (size_t)link->cls->scalar_count * sizeof(double));
     gd__globals_free(link);
     link->step = 0;
     link->seeded = false;

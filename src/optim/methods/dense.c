@@ -8,7 +8,7 @@
 #include <string.h>
 
 const gd_slot gd__dense_slots[3] = {{"matrix", 0}, {"previous_params", true}, {"previous_update", true}};
-const char *const gd__dense_scalars[] = {"pairs", NULL};
+const char *const gd__dense_scalars[1] = {"pairs"};
 
 #define ROWS 32 /* of a task */
 

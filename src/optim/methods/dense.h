@@ -46,10 +46,9 @@
         GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),       \
         GD_CONCAT_PARAMS("one matrix for all parameters; false: one for each")
 
-#define GD_DENSE_FIELDS      GD_DENSE_FIELDS_("auto", GD_SET_STRING, NULL, GD_SET_NONE)
-#define GD_DENSE_INVERSE(d)  GD_FLAG("inverse", d, "keep the inverse Hessian")
-#define GD_DENSE_INNER       GD_INNER("links that change the update before the matrix does")
-#define GD_DENSE_FIELD_COUNT 10 /* then inverse and inner, where there are */
+#define GD_DENSE_FIELDS     GD_DENSE_FIELDS_("auto", GD_SET_STRING, NULL, GD_SET_NONE)
+#define GD_DENSE_INVERSE(d) GD_FLAG("inverse", d, "keep the inverse Hessian")
+#define GD_DENSE_INNER      GD_INNER("links that change the update before the matrix does")
 
 /* The matrix and the new pair. */
 typedef struct gd_dense {
@@ -70,7 +69,7 @@ typedef gd_status (*gd_dense_fn)(gd_dense *d);
 
 int64_t gd__dense_bytes(const gd_link *link, gd_tensor *const *params, int count);
 extern const gd_slot gd__dense_slots[3];
-extern const char *const gd__dense_scalars[];
+extern const char *const gd__dense_scalars[1];
 
 /* The operations of such a link. */
 GD_NODISCARD gd_status gd__dense_update(gd_link *link, gd_var *var, gd_dense_fn fn);
@@ -90,10 +89,9 @@ GD_NODISCARD gd_status gd__vector_add(gd_dense *d, gd_tensor *x, double a, gd_te
 /* The three functions and the class of a method. */
 #define GD_DENSE_LINK(NAME, method) \
     static gd_status NAME##_update(gd_link *link, gd_var *var) { return gd__dense_update(link, var, method); }
-#define GD_DENSE_CLASS(NAME, field_list)                                                                     \
-    .name = #NAME, .family = "quasi_newton", .fields = field_list,                                           \
-    .field_count = (int)(sizeof field_list / sizeof *field_list), .slots = gd__dense_slots, .slot_count = 3, \
-    .scalars = gd__dense_scalars, .state_bytes = gd__dense_bytes, .update = NAME##_update,                   \
+#define GD_DENSE_CLASS(NAME, field_list)                                                       \
+    .name = #NAME, .family = "quasi_newton", GD_FIELDS(field_list), GD_SLOTS(gd__dense_slots), \
+    GD_SCALARS(gd__dense_scalars), .state_bytes = gd__dense_bytes, .update = NAME##_update,    \
     .apply = gd__dense_apply, .hessian = gd__dense_hessian
 
 #endif

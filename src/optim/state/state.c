@@ -138,7 +138,7 @@ static gd_status put_entry(saving *s, gd_link *link, const char *path, const gd_
     gd__text_add(&s->text, "{");
     gd_status status = put_slots(s, link, path, e, param);
     gd__text_add(&s->text, ", \"scalars\": {");
-    for (int k = 0; k < gd__scalar_count(link->cls); k++) {
+    for (int k = 0; k < link->cls->scalar_count; k++) {
         put_key(&s->text, &any, link->cls->scalars[k]);
         put_real(&s->text, e->scalar[k]);
     }

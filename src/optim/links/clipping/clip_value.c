@@ -17,7 +17,6 @@ const gd_link_class gd_link_clip_value = {
     .family = "clipping",
     .summary = "clips the elements of the update",
     .formula = "max(-value, min(value, u))",
-    .fields = fields,
-    .field_count = 2,
+    GD_FIELDS(fields),
     .rule = clip_value_rule,
 };

@@ -167,10 +167,8 @@ static gd_status apply(gd_link *link, gd_var *var)
         .summary = SUMMARY,                                                                        \
         .formula = FORMULA,                                                                        \
         .paper = PAPER,                                                                            \
-        .fields = FIELDS,                                                                          \
-        .field_count = 3,                                                                          \
-        .slots = slots,                                                                            \
-        .slot_count = 2,                                                                           \
+        GD_FIELDS(FIELDS),                                                                         \
+        GD_SLOTS(slots),                                                                           \
         .update = NAME##_update,                                                                   \
         .apply = apply,                                                                            \
     };

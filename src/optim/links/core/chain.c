@@ -9,6 +9,5 @@ const gd_link_class gd_link_chain = {
     .family = "core",
     .summary = "links one after the other",
     .formula = "u -> l_n(... l_2(l_1(u)))",
-    .fields = fields,
-    .field_count = 1,
+    GD_FIELDS(fields),
 };

@@ -419,7 +419,7 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
     return whole ? step_in_place(link, var) : gd__estimate_step(link, var, mezo_closure);
 }
 
-#define SAMPLED(NAME, FIELDS, COUNT, STEP, SUMMARY, PAPER)          \
+#define SAMPLED(NAME, FIELDS, STEP, SUMMARY, PAPER)                 \
     const gd_link_class gd_link_##NAME = {                          \
         .spread = GD_SPREAD_VECTOR,                                 \
         .name = #NAME,                                              \
@@ -427,23 +427,22 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
         .summary = SUMMARY,                                         \
         .formula = "g = mean of z (f(x + h z) - f(x - h z)) / 2 h", \
         .paper = PAPER,                                             \
-        .fields = FIELDS,                                           \
-        .field_count = COUNT,                                       \
+        GD_FIELDS(FIELDS),                                          \
         .data_size = sizeof(step_data),                             \
         .step = STEP,                                               \
         .needs_closure = true,                                      \
         .restores_params = true,                                    \
     };
 
-SAMPLED(gaussian_smoothing, smoothing_fields, 7, sampled_step, "gradient of the loss smoothed by a gaussian",
+SAMPLED(gaussian_smoothing, smoothing_fields, sampled_step, "gradient of the loss smoothed by a gaussian",
         "Nesterov & Spokoiny, Random gradient-free minimization of convex functions, 2017")
-SAMPLED(mezo, mezo_fields, 5, mezo_step, "gradients from random directions, without memory for them",
+SAMPLED(mezo, mezo_fields, mezo_step, "gradients from random directions, without memory for them",
         "Malladi et al., Fine-tuning language models with just forward passes, 2023")
 SAMPLED(
-    randomized_fdm, spsa_fields, 7, sampled_step, "finite differences along random directions",
+    randomized_fdm, spsa_fields, sampled_step, "finite differences along random directions",
     "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")
-SAMPLED(rdsa, rdsa_fields, 7, sampled_step, "random direction stochastic approximation",
+SAMPLED(rdsa, rdsa_fields, sampled_step, "random direction stochastic approximation",
         "Kushner & Clark, Stochastic approximation methods for constrained and unconstrained systems, 1978")
 SAMPLED(
-    spsa, spsa_fields, 7, sampled_step, "simultaneous perturbation stochastic approximation",
+    spsa, spsa_fields, sampled_step, "simultaneous perturbation stochastic approximation",
     "Spall, Multivariate stochastic approximation using a simultaneous perturbation gradient approximation, 1992")

@@ -64,9 +64,7 @@ const gd_link_class gd_link_gradient_accumulation = {
     .family = "misc",
     .summary = "gathers n updates before one is let through",
     .formula = "every n-th step: (u_1 + ... + u_n) / n",
-    .fields = fields,
-    .field_count = 3,
-    .slots = slots,
-    .slot_count = 1,
+    GD_FIELDS(fields),
+    GD_SLOTS(slots),
     .step = accumulation_step,
 };

@@ -73,8 +73,7 @@ const gd_link_class gd_link_multistep = {
     .family = "misc",
     .summary = "several steps of a chain as one",
     .formula = "p_0 - p_steps",
-    .fields = fields,
-    .field_count = 2,
+    GD_FIELDS(fields),
     .step = multistep_step,
     .needs_closure = true,
 };

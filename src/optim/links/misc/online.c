@@ -64,10 +64,8 @@ const gd_link_class gd_link_online = {
     .family = "misc",
     .summary = "evaluates at the previous parameters too, for mini-batches",
     .formula = "update at p_(t-1), update at p_t, apply",
-    .fields = fields,
-    .field_count = 1,
-    .slots = slots,
-    .slot_count = 1,
+    GD_FIELDS(fields),
+    GD_SLOTS(slots),
     .step = online_step,
     .needs_closure = true,
 };

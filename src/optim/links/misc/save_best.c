@@ -41,7 +41,6 @@ const gd_link_class gd_link_save_best = {
     .family = "misc",
     .summary = "remembers the parameters with the lowest loss",
     .formula = "best = p where f(p) < f(best)",
-    .slots = slots,
-    .slot_count = 1,
+    GD_SLOTS(slots),
     .step = save_best_step,
 };

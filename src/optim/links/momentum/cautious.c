@@ -28,8 +28,7 @@ const gd_link_class gd_link_cautious = {
     .summary = "drops elements whose sign disagrees with the gradient",
     .formula = "u where u g > 0, else 0",
     .paper = "Liang et al., Cautious optimizers: improving training with one line of code, 2024",
-    .fields = fields,
-    .field_count = 3,
+    GD_FIELDS(fields),
     .rule = cautious_rule,
     .uses_grad = true,
 };

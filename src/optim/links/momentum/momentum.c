@@ -63,10 +63,8 @@ const gd_link_class gd_link_heavy_ball = {
     .summary = "momentum: a decaying sum of updates",
     .formula = "v_0 = u;  v = momentum v + (1 - dampening) u;  v",
     .paper = "Polyak, Some methods of speeding up the convergence of iteration methods, 1964",
-    .fields = heavy_ball_fields,
-    .field_count = 6,
-    .slots = slots,
-    .slot_count = 1,
+    GD_FIELDS(heavy_ball_fields),
+    GD_SLOTS(slots),
     .rule = momentum_rule,
 };
 
@@ -75,10 +73,8 @@ const gd_link_class gd_link_ema = {
     .family = "momentum",
     .summary = "exponential moving average of updates",
     .formula = "v = momentum v + (1 - momentum) (1 - dampening) u;  v",
-    .fields = ema_fields,
-    .field_count = 6,
-    .slots = slots,
-    .slot_count = 1,
+    GD_FIELDS(ema_fields),
+    GD_SLOTS(slots),
     .rule = momentum_rule,
 };
 
@@ -88,9 +84,7 @@ const gd_link_class gd_link_nag = {
     .summary = "Nesterov momentum",
     .formula = "v = momentum v + (1 - dampening) u;  u + momentum v",
     .paper = "Nesterov 1983; Sutskever et al., On the importance of initialization and momentum, ICML 2013",
-    .fields = nag_fields,
-    .field_count = 4,
-    .slots = slots,
-    .slot_count = 1,
+    GD_FIELDS(nag_fields),
+    GD_SLOTS(slots),
     .rule = nag_rule,
 };

@@ -21,7 +21,6 @@ const gd_link_class gd_link_div_modules = {
     .family = "ops",
     .summary = "quotient of two chains",
     .formula = "input(u) / other(u)",
-    .fields = fields,
-    .field_count = 3,
+    GD_FIELDS(fields),
     .rule = div_modules_rule,
 };

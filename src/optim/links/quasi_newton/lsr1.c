@@ -164,10 +164,8 @@ const gd_link_class gd_link_lsr1 = {
     .formula = "H u with H = I + sum v v^T / v y over the last pairs",
     .paper =
         "Byrd, Nocedal & Schnabel, Representations of quasi-Newton matrices and their use in limited memory methods, 1994",
-    .fields = fields,
-    .field_count = 9,
-    .slots = slots,
-    .slot_count = 2,
+    GD_FIELDS(fields),
+    GD_SLOTS(slots),
     .state_bytes = gd__history_bytes,
     .step = lsr1_step,
     .update = lsr1_update,

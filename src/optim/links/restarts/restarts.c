@@ -36,7 +36,6 @@ const gd_link_class gd_link_restart_every = {
     .family = "restarts",
     .summary = "resets its links every few steps",
     .formula = "state = 0 every `steps` steps",
-    .fields = every_fields,
-    .field_count = 2,
+    GD_FIELDS(every_fields),
     .step = restart_every_step,
 };

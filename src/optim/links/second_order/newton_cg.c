@@ -96,10 +96,8 @@ const gd_link_class gd_link_newton_cg = {
     .paper =
         "Dembo & Steihaug, Truncated-Newton algorithms for large-scale unconstrained optimization, Math. Program. 26, "
         "1983",
-    .fields = fields,
-    .field_count = sizeof fields / sizeof *fields,
-    .slots = slots,
-    .slot_count = 1,
+    GD_FIELDS(fields),
+    GD_SLOTS(slots),
     .state_bytes = solution_bytes,
     .apply = newton_cg_apply,
     .needs_closure = true,

@@ -86,8 +86,7 @@ const gd_link_class gd_link_newton_cg_steihaug = {
     .paper =
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",
-    .fields = fields,
-    .field_count = sizeof fields / sizeof *fields,
+    GD_FIELDS(fields),
     .apply = steihaug_apply,
     .needs_closure = true,
 };

@@ -12,7 +12,6 @@ const gd_link_class gd_link_lr = {
     .family = "step_size",
     .summary = "learning rate",
     .formula = "u * lr",
-    .fields = fields,
-    .field_count = 1,
+    GD_FIELDS(fields),
     .rule = lr_rule,
 };

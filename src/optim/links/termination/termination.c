@@ -221,36 +221,33 @@ static const gd_field loss_fields[] = {GD_REAL_NEEDED("value", -INFINITY, INFINI
 static const gd_field improvement_fields[] = {TOL, N(10)};
 static const gd_slot update_slots[] = {{"previous_params", 0}};
 
-#define CRITERION(NAME, fn, FIELDS, COUNT, SUMMARY, FORMULA, ...)                              \
+#define CRITERION(NAME, fn, SUMMARY, FORMULA, ...)                                             \
     static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); } \
     const gd_link_class gd_link_##NAME = {.spread = GD_SPREAD_WHOLE,                           \
                                           .name = #NAME,                                       \
                                           .family = "termination",                             \
                                           .summary = SUMMARY,                                  \
                                           .formula = FORMULA,                                  \
-                                          .fields = FIELDS,                                    \
-                                          .field_count = COUNT,                                \
                                           .step = NAME##_step,                                 \
                                           __VA_ARGS__};
 
-CRITERION(terminate_after_n_evaluations, after_evaluations, evaluation_fields, 1,
-          "stops after a number of evaluations", "evals >= maxevals", .slots = NULL)
-CRITERION(terminate_after_n_seconds, after_seconds, second_fields, 1, "stops after a time", "time >= seconds",
-          .data_size = sizeof(double), .reset = forget_clock)
-CRITERION(terminate_after_n_steps, after_steps, step_fields, 1, "stops after a number of steps",
-          "step >= steps", .slots = NULL)
-CRITERION(terminate_all, all_of, criteria_fields, 1, "stops when all its criteria say so",
-          "c_1 and ... and c_n", .slots = NULL)
-CRITERION(terminate_any, any_of, criteria_fields, 1, "stops when one of its criteria says so",
-          "c_1 or ... or c_n", .slots = NULL)
-CRITERION(terminate_by_gradient_norm, by_gradient, norm_fields, 3, "stops when the gradient is small",
-          "norm(g) <= tol, n steps in a row", .slots = NULL)
-CRITERION(terminate_by_update_norm, by_update, norm_fields, 3, "stops when the parameters hardly move",
-          "norm(p - p_before) <= tol, n steps in a row that did not fail", .slots = update_slots,
-          .slot_count = 1)
-CRITERION(terminate_never, never, NULL, 0, "never stops", "false", .slots = NULL)
-CRITERION(terminate_on_loss_reached, on_loss, loss_fields, 1, "stops when the loss is low enough",
-          "f <= value", .slots = NULL)
-CRITERION(terminate_on_no_improvement, no_improvement, improvement_fields, 2,
-          "stops when the loss gets no better", "f >= best - tol, n steps in a row that did not fail",
-          .slots = NULL)
+CRITERION(terminate_after_n_evaluations, after_evaluations, "stops after a number of evaluations",
+          "evals >= maxevals", GD_FIELDS(evaluation_fields))
+CRITERION(terminate_after_n_seconds, after_seconds, "stops after a time", "time >= seconds",
+          GD_FIELDS(second_fields), .data_size = sizeof(double), .reset = forget_clock)
+CRITERION(terminate_after_n_steps, after_steps, "stops after a number of steps", "step >= steps",
+          GD_FIELDS(step_fields))
+CRITERION(terminate_all, all_of, "stops when all its criteria say so", "c_1 and ... and c_n",
+          GD_FIELDS(criteria_fields))
+CRITERION(terminate_any, any_of, "stops when one of its criteria says so", "c_1 or ... or c_n",
+          GD_FIELDS(criteria_fields))
+CRITERION(terminate_by_gradient_norm, by_gradient, "stops when the gradient is small",
+          "norm(g) <= tol, n steps in a row", GD_FIELDS(norm_fields))
+CRITERION(terminate_by_update_norm, by_update, "stops when the parameters hardly move",
+          "norm(p - p_before) <= tol, n steps in a row that did not fail", GD_FIELDS(norm_fields),
+          GD_SLOTS(update_slots))
+CRITERION(terminate_never, never, "never stops", "false", .fields = NULL)
+CRITERION(terminate_on_loss_reached, on_loss, "stops when the loss is low enough", "f <= value",
+          GD_FIELDS(loss_fields))
+CRITERION(terminate_on_no_improvement, no_improvement, "stops when the loss gets no better",
+          "f >= best - tol, n steps in a row that did not fail", GD_FIELDS(improvement_fields))

@@ -79,8 +79,7 @@ const gd_link_class gd_link_trust_cg = {
     .paper =
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",
-    .fields = fields,
-    .field_count = sizeof fields / sizeof *fields,
+    GD_FIELDS(fields),
     .update = gd__trust_update,
     .apply = trust_cg_apply,
     .needs_closure = true,

@@ -30,7 +30,6 @@ const gd_link_class gd_link_weight_decay = {
     .summary = "adds a multiple of the parameter to the update",
     .formula = "u + weight_decay * p",
     .paper = "Loshchilov & Hutter, Decoupled weight decay regularization, ICLR 2019",
-    .fields = fields,
-    .field_count = 3,
+    GD_FIELDS(fields),
     .rule = weight_decay_rule,
 };
