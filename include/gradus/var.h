@@ -64,6 +64,10 @@ void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss);
 GD_NODISCARD gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 /* The same for the value alone, as a number. */
 GD_NODISCARD gd_status gd_var_evaluate_at(gd_var *var, double *loss);
+/* Loss, and where grads is not NULL count new gradients, at params + alpha * direction.  The parameters come back bit for bit, also
+ * on failure, and count as unchanged: graphs that were recorded before may still be used.  loss may be NULL. */
+GD_NODISCARD gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tensor *const *direction,
+                                             double *loss, gd_tensor **grads);
 /* The residual vector at the current parameters (the closure returned a vector), new, with history if asked. */
 GD_NODISCARD gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph);
 

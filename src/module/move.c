@@ -35,7 +35,8 @@ void gd__tensor_swap(gd_tensor *t, gd_tensor *with)
     with->data = old.data;
     with->storage = old.storage;
     memcpy(with->stride, old.stride, sizeof with->stride);
-    t->storage->version = old.storage->version + 1;
+    if (t->storage->last < old.storage->last) t->storage->last = old.storage->last;
+    gd__touch(t);
     t->head.ctx->changes++;
     t->head.ctx->moves++;
 }

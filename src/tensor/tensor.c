@@ -46,7 +46,12 @@ void gd__storage_release(gd_storage *storage)
 
 void gd__touch(gd_tensor *t)
 {
-    if (t->storage) t->storage->version++;
+    if (t->storage) t->storage->version = ++t->storage->last;
+}
+
+void gd__as_before(gd_tensor *t, uint32_t version)
+{
+    if (t->storage) t->storage->version = version;
 }
 
 /* ---- tensors ---- */

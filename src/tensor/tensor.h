@@ -18,7 +18,8 @@ typedef struct gd_storage {
     char *data;
     size_t bytes;
     uint32_t refs;
-    uint32_t version; /* counts changes in place */
+    uint32_t version; /* names what is in it: another one after every change in place */
+    uint32_t last;    /* the last one given: none is given twice */
     /* an inline block for small CPU data follows when data points right behind the struct */
 } gd_storage;
 
@@ -72,7 +73,9 @@ gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t);
 
 void gd__storage_release(gd_storage *storage);
 static inline uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
-void gd__touch(gd_tensor *t); /* counts a change in place */
+void gd__touch(gd_tensor *t); /* it was changed in place */
+/* The storage has again, bit for bit, what it had under a version of before. */
+void gd__as_before(gd_tensor *t, uint32_t version);
 
 /* ---- axes ---- */
 

@@ -420,6 +420,63 @@ static void parameters_of_any_shape_and_precision(void **state)
     }
 }
 
+/* Rosenbrock's residuals, and the graphs of all points where they were asked for. */
+typedef struct visits {
+    gd_tensor *p;
+    gd_tensor *loss[100];
+    double at[100][2];
+    int count, stale;
+} visits;
+
+/* A graph is refused wherever the parameters are not what they were when it was recorded. */
+static void check_visits(visits *v)
+{
+    double now[2];
+    gd_ctx *ctx = gd_tensor_ctx(v->p);
+    assert_int_equal(gd_read_f64(v->p, now, 2), GD_OK);
+    for (int k = 0; k < v->count; k++) {
+        gd_tensor *grad = NULL;
+        bool same = now[0] == v->at[k][0] && now[1] == v->at[k][1];
+        gd_status status = gd_grad(v->loss[k], NULL, &v->p, 1, GD_RETAIN_GRAPH, &grad);
+        v->stale += status != GD_OK;
+        if (status) gd_clear_error(ctx);
+        assert_true(same || status);
+    }
+}
+
+static gd_tensor *visited_residuals(void *user)
+{
+    visits *v = user;
+    check_visits(v);
+    gd_tensor *x = gd_index(v->p, "0", 0), *y = gd_index(v->p, "0", 1);
+    gd_tensor *r = gd_stack(
+        (gd_tensor *[]){gd_mul_scalar(gd_sub(y, gd_square(x)), 10), gd_add_scalar(gd_neg(x), 1)}, 2, 0, NULL);
+    assert_true(v->count < 100);
+    assert_int_equal(gd_read_f64(v->p, v->at[v->count], 2), GD_OK);
+    gd_tensor *loss = gd_sum(gd_square(r), NULL, false);
+    gd_retain(loss);
+    v->loss[v->count++] = loss;
+    return r;
+}
+
+static void graphs_of_points_that_were_tried_are_refused(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    visits v = {.p = gd_require_grad(VECTOR(ctx, -1.2, 1))};
+    gd_fit_options o = gd_fit_defaults();
+    o.acceleration = false;
+    gd_fit_result r;
+    assert_int_equal(gd_least_squares(&v.p, 1, visited_residuals, &v, &o, &r), GD_OK);
+    assert_values_near(v.p, 1e-12, 1, 1);
+    assert_true(r.solve.evals > r.solve.steps + 1); /* some were not taken */
+    assert_true(v.stale > 0);
+    gd_fit_result_clear(&r);
+    for (int k = 0; k < v.count; k++) gd_release(v.loss[k]);
+    gd_release(v.p);
+    end_context(ctx, NULL);
+}
+
 /* ---- gd_minimize ---- */
 
 typedef struct bowl {
@@ -545,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_the_errors_of_linear_regression),
         cmocka_unit_test(an_exact_fit_ends_at_zero),
+        cmocka_unit_test(graphs_of_points_that_were_tried_are_refused),
         cmocka_unit_test(a_start_that_is_the_solution_is_evaluated_once),
         cmocka_unit_test(the_last_digits_are_found_also_with_large_residuals),
         cmocka_unit_test(parameters_that_are_not_determined_have_infinite_errors),

@@ -284,6 +284,57 @@ static void evaluating_elsewhere_leaves_the_memory_of_the_step_alone(void **stat
     close_problem(&x);
 }
 
+/* The graph of the gradient outlives a look elsewhere: the second derivatives come from it, without another evaluation. */
+static gd_status look_and_differentiate(gd_link *link, gd_var *var)
+{
+    gd_tensor **direction = gd_link_scratch(link, 2), **grads = gd_link_scratch(link, 2),
+              **product = gd_link_scratch(link, 2);
+    double value = 0;
+    gd_tensor *const *graph = gd_var_grad_graph(var);
+    assert_non_null(graph);
+    for (int i = 0; i < 2; i++) direction[i] = gd_ones_like(gd_var_params(var)[i]);
+    OK(gd_var_evaluate_moved(var, -2, direction, &value, grads)); /* p = (1, -3), q = -1.5 */
+    assert_true(value == 20.5);
+    assert_values(grads[0], 0, -8);
+    assert_values(gd_var_params(var)[0], 3, -1);
+    for (int i = 0; i < 2; i++) gd_release(grads[i]);
+    assert_ptr_equal(gd_var_grad_graph(var), graph);
+    int previous = gd_enable_grad_begin(gd_var_ctx(var));
+    OK(gd_grad(gd_sum(graph[0], NULL, false), NULL, gd_var_params(var), 1, 0, product));
+    gd_enable_grad_end(gd_var_ctx(var), previous);
+    assert_values(product[0], 2, 2);
+    gd_var_skip_update(var);
+    return GD_OK;
+}
+
+static void graphs_outlive_a_look_elsewhere(void **state)
+{
+    problem x = open_problem(CTX(state), "probe_a");
+    probe.a = look_and_differentiate;
+    OK(step(&x, NULL));
+    assert_int_equal(gd_optimizer_evals(x.o), 2);
+    close_problem(&x);
+}
+
+static gd_status look_and_fail(gd_link *link, gd_var *var)
+{
+    gd_tensor **direction = gd_link_scratch(link, 2);
+    double value = 0;
+    for (int i = 0; i < 2; i++) direction[i] = gd_ones_like(gd_var_params(var)[i]);
+    return gd_var_evaluate_moved(var, 1, direction, &value, NULL);
+}
+
+static void a_look_elsewhere_that_fails_leaves_the_parameters(void **state)
+{
+    problem x = open_problem(CTX(state), "probe_a");
+    probe.a = look_and_fail;
+    x.fail_at = 1;
+    assert_int_not_equal(step(&x, NULL), GD_OK);
+    assert_values(x.p, 3, -1);
+    gd_clear_error(x.ctx);
+    close_problem(&x);
+}
+
 /* ---- clones ---- */
 
 static gd_status do_nothing_after(void *user, gd_optimizer *o, gd_var *var)
@@ -802,6 +853,8 @@ int main(void)
         CASE(an_update_of_another_shape_is_refused),
         CASE(without_an_objective_there_are_gradients_but_no_loss),
         CASE(evaluating_elsewhere_leaves_the_memory_of_the_step_alone),
+        CASE(graphs_outlive_a_look_elsewhere),
+        CASE(a_look_elsewhere_that_fails_leaves_the_parameters),
         CASE(a_clone_shares_everything_but_being_last),
         CASE(a_clone_with_its_update_has_a_copy),
         CASE(what_a_child_evaluates_its_parent_knows),

@@ -127,14 +127,12 @@ gd_status gd__line_descend(gd_line *line)
 /* Moves the parameters to x - a u. */
 static gd_status go_to(gd_line *line, double a)
 {
-    if (!line->start) {
-        gd_tensor **start = gd_link_scratch(line->link, line->layout.count);
-        gd_status status = start ? gd__var_save_params(line->var, start) : gd_error(line->layout.ctx);
+    if (!line->start.kept) {
+        gd_status status = gd__origin_keep(&line->start, line->layout.ctx, line->params, line->layout.count);
         if (status) return status;
-        line->start = start;
     }
     line->evals++;
-    return gd__list_move(&line->layout, line->params, line->start, line->update, a);
+    return gd__list_move(&line->layout, line->params, line->start.value, line->update, a);
 }
 
 static void note(gd_line *line, const gd_trial *t)
@@ -190,11 +188,11 @@ static gd_status note_failure(gd_line *line)
 
 gd_status gd__line_end(gd_line *line, double a, gd_status status)
 {
-    if (line->start) {
-        gd_status back = gd_var_restore_params(line->var, line->start);
-        for (int i = 0; i < line->layout.count; i++) gd__release(line->start[i]);
+    if (line->start.kept) {
+        gd_status back = gd__origin_return(&line->start);
         if (!status) status = back;
     }
+    gd__origin_free(&line->start);
     if (!status && a != 1) status = scale_update(line, a);
     if (!status && a == 0) status = note_failure(line);
     gd__layout_free(&line->layout);

@@ -12,6 +12,7 @@
 #define GD_OPTIM_METHODS_LINE_H
 
 #include "optim/vector/layout.h"
+#include "optim/vector/origin.h"
 
 /* A point of the line. */
 typedef struct gd_trial {
@@ -23,7 +24,7 @@ typedef struct gd_line {
     gd_var *var;
     gd_layout layout;
     gd_tensor *const *params, *const *update;
-    gd_tensor **start;   /* copies of the parameters; owned; NULL before the first evaluation */
+    gd_origin start;     /* kept before the first evaluation */
     gd_tensor **grads;   /* room for gradients */
     double value, slope; /* at 0 */
     double noise;        /* values that differ by less are the same */

@@ -1,8 +1,8 @@
 /* Trust regions: the part that all of them share. */
 #include "optim/methods/trust_region.h"
 
+#include "optim/step/var.h"
 #include "optim/vector/vectors.h"
-#include "tensor/tensor.h"
 
 #include <math.h>
 
@@ -51,25 +51,6 @@ static bool is_negligible(gd_var *var, gd_tensor *d)
     return yes;
 }
 
-/* The loss at p - d.  The parameters come back bit for bit, so they count as unchanged: products with the Hessian from the
- * graph of their gradient stay possible. */
-static gd_status loss_there(gd_trust *t, gd_tensor *const *pieces, gd_tensor *const *saved, double *loss)
-{
-    gd_var *var = t->var;
-    gd_tensor *const *params = gd_var_params(var);
-    gd_ctx *ctx = gd_var_ctx(var);
-    size_t bytes = (size_t)gd_var_count(var) * sizeof(uint32_t);
-    uint32_t *version = gd__alloc(ctx, bytes);
-    if (!version) return GD_NOMEM;
-    for (int i = 0; i < gd_var_count(var); i++) version[i] = params[i]->storage->version;
-    gd_status status = gd_var_move(var, -1, pieces);
-    if (!status) status = gd_var_evaluate_at(var, loss);
-    gd_status back = gd_var_restore_params(var, saved);
-    for (int i = 0; i < gd_var_count(var) && !back; i++) params[i]->storage->version = version[i];
-    gd__free(ctx, version, bytes);
-    return status ? status : back;
-}
-
 static double predicted(gd_trust *t, gd_tensor *d)
 {
     gd_tensor *hd = t->hd ? t->hd : gd_linop_matvec(t->hessian, d);
@@ -83,8 +64,7 @@ typedef struct trial {
     bool still;   /* the step is too small to change anything */
 } trial;
 
-static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit, gd_tensor *const *saved,
-                         trial *out)
+static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit, gd_origin *here, trial *out)
 {
     gd_var *var = t->var;
     gd_ctx *ctx = gd_var_ctx(var);
@@ -104,7 +84,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     if (!out->pieces) return gd_error(ctx);
     if (!(decrease + noise > 0)) return gd_error(ctx);
     status = gd__vector_split(out->d, gd_var_params(var), gd_var_count(var), out->pieces);
-    if (!status) status = loss_there(t, out->pieces, saved, &there);
+    if (!status) status = gd__var_try(var, here, -1, out->pieces, &there, NULL);
     if (!status && isfinite(there)) out->ratio = (loss - there + noise) / (decrease + noise);
     /* a start that is not finite is left for any point that is */
     if (!status && !isfinite(loss) && isfinite(there)) out->ratio = 1;
@@ -136,21 +116,20 @@ gd_status gd__trust_search(gd_trust *t, const gd_trust_method *method, double un
     double init = gd_link_real(link, "init", NULL), eta = gd_link_real(link, "eta", NULL);
     double *radius = gd_link_global(link, "radius", init);
     int count = gd_var_count(var), attempts = (int)gd_link_real(link, "max_attempts", NULL);
-    gd_tensor **saved = gd_link_scratch(link, count);
-    gd_status status = radius && saved ? gd_var_save_params(var, saved) : gd_error(ctx);
-    if (status) return status;
-    t->radius = *radius;
+    gd_origin here = {0};
+    gd_status status = radius ? gd__origin_keep(&here, ctx, gd_var_params(var), count) : gd_error(ctx);
+    t->radius = radius ? *radius : init;
     trial now = {0};
     bool taken = false, tried = false;
     for (int i = 0; i < attempts && !taken && !status; i++) {
-        status = attempt(t, method, unit, saved, &now);
+        status = attempt(t, method, unit, &here, &now);
         if (status || now.still) break;
         tried = true;
         adapt_radius(t, method, &now);
         taken = now.ratio > eta;
         if (!taken && t->radius < SMALLEST) break;
     }
-    for (int i = 0; i < count; i++) gd_release(saved[i]);
+    gd__origin_free(&here);
     if (status) return status;
     /* a radius under which nothing moves any more starts again */
     bool collapsed = !taken && (now.still || t->radius < SMALLEST);

@@ -40,11 +40,6 @@ gd_status gd__lsq_write(gd_lsq *p, const double *x)
     return status;
 }
 
-static void remember_versions(gd_lsq *p)
-{
-    for (int i = 0; i < p->count; i++) p->version[i] = p->params[i]->storage->version;
-}
-
 /* ---- evaluating ---- */
 
 /* Residuals with history where the parameters are; owned.  *f is NAN where one is not finite. */
@@ -83,7 +78,8 @@ gd_status gd__lsq_try(gd_lsq *p, gd_tensor **r, double *f)
     *r = NULL;
     *f = NAN;
     gd__box_clamp(p, p->trial);
-    gd_status status = gd__lsq_write(p, p->trial);
+    gd_status status = p->here.kept ? GD_OK : gd__origin_keep(&p->here, p->ctx, p->params, p->count);
+    if (!status) status = gd__lsq_write(p, p->trial);
     if (!status) status = gd__lsq_read(p, p->trial);
     return status ? status : evaluate(p, r, f);
 }
@@ -93,18 +89,14 @@ void gd__lsq_settle(gd_lsq *p, gd_tensor *r, double f)
     gd__release(p->r);
     p->r = r;
     p->f = f;
-    p->fresh = p->current = false;
+    p->fresh = p->current = p->here.kept = false;
     memcpy(p->x, p->trial, (size_t)p->n * sizeof *p->x);
-    remember_versions(p);
 }
 
-/* The versions too, so that the graph of p->r may be used again. */
 gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r)
 {
     gd__release(r);
-    gd_status status = gd__lsq_write(p, p->x);
-    for (int i = 0; i < p->count && !status; i++) p->params[i]->storage->version = p->version[i];
-    return status;
+    return gd__origin_return(&p->here);
 }
 
 gd_tensor *gd__lsq_numbers(gd_tensor *t)
@@ -469,9 +461,7 @@ static gd_status make_room(gd_lsq *p)
         p->n += p->params[i]->numel;
         if (p->params[i]->dtype != GD_F64) p->eps = 0x1p-23;
     }
-    p->version = gd__calloc(p->ctx, (size_t)p->count * sizeof *p->version);
-    p->x = p->version ? gd__calloc(p->ctx, numbers_size(p)) : NULL;
-    if (!p->x) return GD_NOMEM;
+    if (!(p->x = gd__calloc(p->ctx, numbers_size(p)))) return GD_NOMEM;
     p->trial = p->x + p->n;
     p->s = p->trial + p->n;
     p->a = p->s + p->n;
@@ -487,7 +477,6 @@ static gd_status look(gd_lsq *p, bool *finite)
     gd_status status = evaluate(p, &p->r, &p->f);
     if (status) return status;
     p->m = p->r->numel;
-    remember_versions(p);
     if (p->m == 0 || p->n == 0)
         return gd_fail(p->ctx, GD_SHAPE, "least squares: no residuals or no parameters");
     if (!p->model.scale) status = gd__lm_begin(&p->model, p->ctx, p->m, p->n);
@@ -587,7 +576,7 @@ static void end(gd_lsq *p)
     gd__release(p->r);
     gd__release(p->j);
     if (p->x) gd__free(p->ctx, p->x, numbers_size(p));
-    if (p->version) gd__free(p->ctx, p->version, (size_t)p->count * sizeof *p->version);
+    gd__origin_free(&p->here);
 }
 
 /* Steps until a stop that is no saddle. */

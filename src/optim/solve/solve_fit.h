@@ -9,6 +9,7 @@
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
 
 #include "optim/solve/solve.h"
+#include "optim/vector/origin.h"
 
 /* Parts of the largest singular value of the scaled Jacobian, and of the largest eigenvalue of the scaled Hessian, that are
  * as good as zero.  Well-posed regressions go down to 1.6e-5 of the former. */
@@ -27,7 +28,7 @@ typedef struct gd_lsq {
     gd_tensor *r;                  /* residuals here, with history; owned */
     double f;                      /* their sum of squares */
     gd_tensor *j;                  /* Jacobian here; owned */
-    uint32_t *version;             /* of the parameters' storages when r was made */
+    gd_origin here;                /* the point where r was made, kept before another is tried */
     double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
     double *slide;                 /* a direction without slope, [n] */
     double *low, *high;            /* bounds [n]; NULL: none */

@@ -378,6 +378,33 @@ gd_status gd_var_evaluate_at(gd_var *var, double *loss)
     return status ? status : gd_error(var->ctx);
 }
 
+gd_status gd__var_try(gd_var *var, gd_origin *here, double alpha, gd_tensor *const *direction, double *loss,
+                      gd_tensor **grads)
+{
+    gd_tensor *value = NULL;
+    bool history = var->grad_history;
+    gd_status status = gd_var_move(var, alpha, direction);
+    if (!status) status = gd__var_evaluate(var, &value, grads);
+    if (loss) *loss = status ? NAN : gd_item(value);
+    gd_status back = gd__origin_return(here);
+    var->grad_history = history && !back;
+    if (!status && back) release_all(var, &value, grads);
+    gd__release(value);
+    if (!status) status = back;
+    return status ? status : gd_error(var->ctx);
+}
+
+gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tensor *const *direction, double *loss,
+                                gd_tensor **grads)
+{
+    if (!var || !direction) return gd__null(gd_var_ctx(var), "var: the direction is NULL");
+    gd_origin here = {0};
+    gd_status status = gd__origin_keep(&here, var->ctx, var->params, var->count);
+    if (!status) status = gd__var_try(var, &here, alpha, direction, loss, grads);
+    gd__origin_free(&here);
+    return status || !grads ? status : gd__give_out(var->ctx, grads, var->count);
+}
+
 /* What the step returns when residuals were the first evaluation. */
 static gd_status first_from_residuals(gd_var *var, gd_tensor *r)
 {
@@ -473,29 +500,17 @@ static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
     return status;
 }
 
-/* Gradient at the parameters moved by step * v, moved back bit for bit. */
-static gd_status gradient_at(gd_var *var, double step, gd_tensor *const *v, gd_tensor *const *saved,
-                             gd_tensor **grads)
-{
-    gd_tensor *loss = NULL;
-    gd_status status = gd_var_move(var, step, v);
-    if (!status) status = gd__var_evaluate(var, &loss, grads);
-    gd_status back = gd_var_restore_params(var, saved);
-    gd__release(loss);
-    return status ? status : back;
-}
-
 static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
     int count = var->count;
-    gd_tensor **saved = gd__tensors_new(ctx, count), **ahead = gd__tensors_new(ctx, count);
-    gd_tensor **behind = gd__tensors_new(ctx, count);
-    gd_status status = saved && ahead && behind ? GD_OK : GD_NOMEM;
+    gd_tensor **ahead = gd__tensors_new(ctx, count), **behind = gd__tensors_new(ctx, count);
+    gd_origin here = {0};
+    gd_status status = ahead && behind ? GD_OK : GD_NOMEM;
     if (!status && !central) status = gd__var_need_grad(var, false);
-    if (!status) status = gd__var_save_params(var, saved);
-    if (!status) status = gradient_at(var, h, v, saved, ahead);
-    if (!status && central) status = gradient_at(var, -h, v, saved, behind);
+    if (!status) status = gd__origin_keep(&here, ctx, var->params, count);
+    if (!status) status = gd__var_try(var, &here, h, v, NULL, ahead);
+    if (!status && central) status = gd__var_try(var, &here, -h, v, NULL, behind);
     gd_no_grad_begin(ctx);
     for (int i = 0; i < count && !status; i++) {
         gd_scope_begin(ctx);
@@ -512,7 +527,7 @@ static gd_status hvp_difference(gd_var *var, bool central, double h, gd_tensor *
         gd__release(out[i]);
         out[i] = NULL;
     }
-    gd__tensors_free(ctx, saved, count);
+    gd__origin_free(&here);
     gd__tensors_free(ctx, ahead, count);
     gd__tensors_free(ctx, behind, count);
     return status;

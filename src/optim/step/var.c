@@ -716,7 +716,7 @@ gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction)
     return status;
 }
 
-gd_status gd__var_save_params(gd_var *var, gd_tensor **copies)
+gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
 {
     if (!var || !copies) return gd__null(gd_var_ctx(var), "var: the place for the parameters is NULL");
     gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
@@ -724,13 +724,7 @@ gd_status gd__var_save_params(gd_var *var, gd_tensor **copies)
     if (!list) return gd_error(var->ctx);
     memcpy(copies, list, (size_t)var->count * sizeof *list);
     gd__free(var->ctx, list, (size_t)var->count * sizeof *list);
-    return GD_OK;
-}
-
-gd_status gd_var_save_params(gd_var *var, gd_tensor **copies)
-{
-    gd_status status = gd__var_save_params(var, copies);
-    return status ? status : gd__give_out(var->ctx, copies, var->count);
+    return gd__give_out(var->ctx, copies, var->count);
 }
 
 gd_status gd_var_restore_params(gd_var *var, gd_tensor *const *copies)

@@ -5,6 +5,7 @@
 #define GD_OPTIM_STEP_VAR_H
 
 #include "optim/plan/run.h"
+#include "optim/vector/origin.h"
 
 /* ---- closures: the objective, possibly seen through links ---- */
 
@@ -97,7 +98,9 @@ gd_closure *gd__closure_push(gd_var *var);
 gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 gd_status gd__var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
-gd_status gd__var_save_params(gd_var *var, gd_tensor **copies);
+/* Loss and gradients (owned; either may be NULL) at params + alpha * direction, and back to the origin that was kept. */
+GD_NODISCARD gd_status gd__var_try(gd_var *var, gd_origin *here, double alpha, gd_tensor *const *direction,
+                                   double *loss, gd_tensor **grads);
 /* Entries of tensors are owned: each is released and a new one put in its place. */
 gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                              gd_tensor *const *grads, gd_var *var, int count);

@@ -275,37 +275,6 @@ gd_status gd__list_new(const gd_layout *l, gd_tensor **out, bool zeros)
     return GD_OK;
 }
 
-gd_status gd__list_copied(const gd_layout *l, gd_tensor *const *x, gd_tensor **out)
-{
-    gd_status status = GD_OK;
-    gd_scope_begin(l->ctx);
-    gd_no_grad_begin(l->ctx);
-    for (int i = 0; i < l->count; i++) out[i] = NULL;
-    for (int i = 0; i < l->count && !status; i++) {
-        if ((out[i] = gd_copy(x[i])))
-            gd__own(out[i]);
-        else
-            status = gd_error(l->ctx);
-    }
-    for (int i = 0; i < l->count && status; i++) {
-        gd__release(out[i]);
-        out[i] = NULL;
-    }
-    gd_no_grad_end(l->ctx);
-    gd_scope_end(l->ctx);
-    return status;
-}
-
-gd_status gd__list_assign(const gd_layout *l, gd_tensor *const *to, gd_tensor *const *from)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < l->count; i++) {
-        gd_status one = gd_assign(to[i], from[i]);
-        if (!status) status = one;
-    }
-    return status;
-}
-
 gd_status gd__list_scaled(const gd_layout *l, gd_tensor *const *x, double a, gd_tensor **out)
 {
     gd_status status = GD_OK;

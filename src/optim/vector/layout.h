@@ -100,9 +100,6 @@ GD_NODISCARD gd_status gd__list_scaled(const gd_layout *l, gd_tensor *const *x, 
 /* out[i] = c x[i] + d y[i]: new tensors of the current scope. */
 GD_NODISCARD gd_status gd__list_combined(const gd_layout *l, gd_tensor *const *x, double c,
                                          gd_tensor *const *y, double d, gd_tensor **out);
-/* Copies, owned by the caller, and back.  Unlike gd_var_save_params these may be used inside a closure. */
-GD_NODISCARD gd_status gd__list_copied(const gd_layout *l, gd_tensor *const *x, gd_tensor **out);
-GD_NODISCARD gd_status gd__list_assign(const gd_layout *l, gd_tensor *const *to, gd_tensor *const *from);
 /* New tensors like the list's: not set, or zeros. */
 GD_NODISCARD gd_status gd__list_new(const gd_layout *l, gd_tensor **out, bool zeros);
 

@@ -104,21 +104,22 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     gd_tensor *there = NULL, *const *params = gd_var_params(var);
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    gd_tensor **start = gd_link_scratch(link, 2 * count), **way = start ? start + count : NULL;
+    gd_tensor **way = gd_link_scratch(link, count);
+    gd_origin start = {0};
     bool leads = true;
-    status = start ? ascent(link, var, grads, relative, way, &leads) : gd_error(ctx);
+    status = way ? ascent(link, var, grads, relative, way, &leads) : gd_error(ctx);
     for (int i = 0; i < count && (leads || status); i++) {
         gd__release(grads[i]);
         grads[i] = NULL;
     }
-    if (!status && leads) status = gd__list_copied(&l, params, start);
+    if (!status && leads) status = gd__origin_keep(&start, ctx, params, count);
     if (!status && leads) {
-        status = gd__list_move(&l, params, start, way, -1);
+        status = gd__list_move(&l, params, start.value, way, -1);
         if (!status) status = gd__var_inner_evaluate(var, &there, grads);
-        gd_status back = gd__list_assign(&l, params, start);
+        gd_status back = gd__origin_return(&start);
         if (!status) status = back;
-        for (int i = 0; i < count; i++) gd__release(start[i]);
     }
+    gd__origin_free(&start);
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     gd__layout_free(&l);

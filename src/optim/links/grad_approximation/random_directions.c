@@ -57,9 +57,9 @@ typedef struct walk {
     uint64_t first;   /* block where the current direction starts */
     gd_random_kind kind;
     bool sphere;
-    double factor;     /* of the numbers of the generator */
-    gd_tensor **start; /* copies of the parameters; NULL: moves in place */
-    double here;       /* where they are, in place */
+    double factor;   /* of the numbers of the generator */
+    gd_origin start; /* not kept: moves in place */
+    double here;     /* where they are, in place */
     gd_status (*value)(gd_var *var, double *value);
 } walk;
 
@@ -82,7 +82,7 @@ static gd_status walk_open(walk *w, gd_link *link, gd_var *var)
 
 static void walk_close(walk *w)
 {
-    for (int i = 0; w->start && i < w->layout.count; i++) gd__release(w->start[i]);
+    gd__origin_free(&w->start);
     gd__free(w->layout.ctx, w->offset, (size_t)w->layout.count * sizeof *w->offset);
     gd__layout_free(&w->layout);
 }
@@ -265,17 +265,15 @@ static gd_status add(const walk *w, gd_tensor *const *to, gd_tensor *const *from
 static gd_status go_to(walk *w, double a)
 {
     gd_tensor *const *params = w->layout.like;
-    gd_status status = w->start ? add(w, params, w->start, a, NULL)
-                                : add(w, params, params, a - w->here, NULL);
+    gd_status status = w->start.kept ? add(w, params, w->start.value, a, NULL)
+                                     : add(w, params, params, a - w->here, NULL);
     if (!status) w->here = a;
     return status;
 }
 
 static gd_status go_back(walk *w)
 {
-    return w->start       ? gd__list_assign(&w->layout, w->layout.like, w->start)
-           : w->here != 0 ? go_to(w, 0)
-                          : GD_OK;
+    return w->start.kept ? gd__origin_return(&w->start) : w->here != 0 ? go_to(w, 0) : GD_OK;
 }
 
 /* The derivative along the current direction; parameters are back afterwards, also on failure. */
@@ -325,11 +323,7 @@ static gd_status estimate_with(gd_link *link, gd_var *var, gd_tensor **loss, gd_
     walk w;
     double f0 = NAN;
     gd_status status = walk_open(&w, link, var);
-    if (!status && !in_place) {
-        gd_tensor **start = gd_link_scratch(link, w.layout.count);
-        status = start ? gd__list_copied(&w.layout, w.layout.like, start) : gd_error(w.layout.ctx);
-        w.start = status ? NULL : start;
-    }
+    if (!status && !in_place) status = gd__origin_keep(&w.start, w.layout.ctx, w.layout.like, w.layout.count);
     if (!status && gd__difference_at_zero(gd__difference(link))) {
         status = gd__var_inner_evaluate(var, loss, NULL);
         if (!status) f0 = gd_item(*loss);

@@ -22,20 +22,12 @@ static gd_tensor *gradient_there(gd_link *link, gd_var *var, gd_tensor *d)
 {
     int count = gd_var_count(var);
     gd_tensor *const *params = gd_var_params(var);
-    gd_tensor **saved = gd_link_scratch(link, count), **step = gd_link_scratch(link, count);
-    gd_tensor **grads = gd_link_scratch(link, count), *loss = NULL, *out = NULL;
-    if (!saved || !step || !grads || gd__vector_split(d, params, count, step) ||
-        gd_var_save_params(var, saved))
+    gd_tensor **step = gd_link_scratch(link, count), **grads = gd_link_scratch(link, count);
+    if (!step || !grads || gd__vector_split(d, params, count, step) ||
+        gd_var_evaluate_moved(var, -1, step, NULL, grads))
         return NULL;
-    gd_status status = gd_var_move(var, -1, step);
-    if (!status) status = gd_var_evaluate(var, &loss, grads);
-    gd_status back = gd_var_restore_params(var, saved);
-    if (!status && !back) out = gd_copy(gd__vector_of(gd_var_ctx(var), grads, count));
-    for (int i = 0; i < count; i++) {
-        gd_release(saved[i]);
-        if (!status) gd_release(grads[i]);
-    }
-    gd_release(loss);
+    gd_tensor *out = gd_copy(gd__vector_of(gd_var_ctx(var), grads, count));
+    for (int i = 0; i < count; i++) gd_release(grads[i]);
     return out;
 }
 
