@@ -13,7 +13,9 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-#define N 3 /* elements */
+#define N         3 /* elements */
+#define STEPS     14
+#define VARIABLES 24
 
 typedef struct value {
     double v[N];
@@ -27,7 +29,7 @@ typedef struct variable {
 typedef struct evaluation {
     const gd_link *link;
     const char *at;
-    variable variable[16];
+    variable variable[VARIABLES];
     int variables, step;
     bool failed;
 } evaluation;
@@ -39,7 +41,7 @@ static value *variable_of(evaluation *e, const char *name)
     for (int i = 0; i < e->variables; i++)
         if (!strcmp(e->variable[i].name, name)) return &e->variable[i].value;
     variable *made = &e->variable[e->variables++];
-    assert_true(e->variables <= 16);
+    assert_true(e->variables <= VARIABLES);
     *made = (variable){0};
     snprintf(made->name, sizeof made->name, "%s", name);
     return &made->value;
@@ -75,6 +77,7 @@ static value apply(const char *name, value a, value b)
         out.v[i] = !strcmp(name, "sqrt")   ? sqrt(a.v[i])
                    : !strcmp(name, "norm") ? sqrt(square)
                    : !strcmp(name, "sign") ? (a.v[i] > 0) - (a.v[i] < 0)
+                   : !strcmp(name, "abs")  ? fabs(a.v[i])
                    : !strcmp(name, "min")  ? fmin(a.v[i], b.v[i])
                    : !strcmp(name, "max")  ? fmax(a.v[i], b.v[i])
                                            : NAN;
@@ -83,7 +86,7 @@ static value apply(const char *name, value a, value b)
 
 static bool is_function(const char *name)
 {
-    static const char *const names[] = {"sqrt", "norm", "sign", "min", "max"};
+    static const char *const names[] = {"sqrt", "norm", "sign", "abs", "min", "max"};
     for (int i = 0; i < COUNT_OF(names); i++)
         if (!strcmp(name, names[i])) return true;
     return false;
@@ -227,6 +230,14 @@ static const double updates[][N] = {{0.5, -2, 1}, {-1, 0.25, 3}, {2, 1, -0.5}, {
 static const double gradients[][N] = {{1, 2, -1}, {-1, -3, 2}, {-2, 1, -1}, {1, -1, 1}, {2, -1, 3}};
 static const double point[N] = {1.5, -0.5, 2};
 
+/* The rows of a table in turn, longer each time round. */
+static value row_of(const double (*table)[N], int rows, int step)
+{
+    value x;
+    for (int i = 0; i < N; i++) x.v[i] = table[(step - 1) % rows][i] * (1 + 0.1 * ((step - 1) / rows));
+    return x;
+}
+
 static void compare(const evaluation *e, const value *want, gd_tensor *got)
 {
     double x[N];
@@ -241,13 +252,14 @@ static void follow(gd_ctx *ctx, gd_link *link)
 {
     evaluation e = {.link = link};
     gd_tensor *p = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){N}, point));
-    for (e.step = 1; e.step <= COUNT_OF(updates); e.step++) {
-        int s = e.step - 1;
+    for (e.step = 1; e.step <= STEPS; e.step++) {
+        value update = row_of(updates, COUNT_OF(updates), e.step),
+              gradient = row_of(gradients, COUNT_OF(gradients), e.step);
         gd_scope_begin(ctx);
-        gd_tensor *u = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){N}, updates[s]);
-        gd_tensor *g = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){N}, gradients[s]);
-        memcpy(variable_of(&e, "u")->v, updates[s], sizeof updates[s]);
-        memcpy(variable_of(&e, "g")->v, gradients[s], sizeof gradients[s]);
+        gd_tensor *u = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){N}, update.v);
+        gd_tensor *g = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){N}, gradient.v);
+        *variable_of(&e, "u") = update;
+        *variable_of(&e, "g") = gradient;
         memcpy(variable_of(&e, "p")->v, point, sizeof point);
         *variable_of(&e, "t") = all(e.step);
         value want = evaluate(&e);

@@ -44,6 +44,7 @@ static const situation situations[] = {
     {"newton_cg", "h", "newton_cg(hvp_method=\"forward\")", 0},
     {"newton", "h", "newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
     {"inverse_free_newton", "h", "inverse_free_newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
+    {"radam", "eps", "radam | lr(0.01)", 0},
     {"polyak_step_size", "y", "polyak_step_size(f_star=none)", 0},
     {"polyak_step_size", "y_decay", "polyak_step_size(f_star=none)", 0},
     {"strong_wolfe", "maxiter", "strong_wolfe(init_value=1e-9)", 1},

@@ -25,3 +25,8 @@ gd_value gd__rule_average(gd_rule *r, const char *slot, gd_value x, gd_value bet
     gd_rule_set(r, slot, average);
     return average;
 }
+
+gd_value gd__rule_bias(gd_rule *r, gd_value beta)
+{
+    return gd_rule_sub(r, gd_rule_const(r, 1), gd_rule_pow(r, beta, gd_rule_step(r)));
+}

@@ -16,5 +16,7 @@ gd_value gd__rule_power(gd_rule *r, gd_value x, double power);
 gd_value gd__rule_root(gd_rule *r, gd_value x, double power);
 /* slot = beta slot + (1 - beta) x, as a + (1 - beta)(x - a); returns the new average. */
 gd_value gd__rule_average(gd_rule *r, const char *slot, gd_value x, gd_value beta);
+/* 1 - beta^t: what an average that starts at zero has to be divided by. */
+gd_value gd__rule_bias(gd_rule *r, gd_value beta);
 
 #endif

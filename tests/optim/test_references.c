@@ -1,0 +1,210 @@
+/* Every link agrees with somebody else's numbers: a recorded trace (tests/golden), or a straight loop in double written from
+ * its paper (reference_*.h, compared here over 50 steps), or what another suite says.  A link with none of them fails. */
+#include "optim_support.h"
+#include "reference_adaptive.h"
+#include "reference_misc.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STEPS 50
+
+/* f(p) = sum w (p - c)^2 / 2 - sum cos(3 p) / 10 + (sum p)^2 / 20 */
+static const double start[N] = {1.3, -0.7, 0.4, 2.1, -1.6, 0.9, -0.3};
+static const double weight[N] = {1, 0.3, 2, 0.5, 1.5, 0.8, 1.2};
+static const double centre[N] = {0.2, 0.5, -0.6, 0.1, 0.4, -0.9, 0.7};
+
+static double loss_at(const double *p, double *g)
+{
+    double sum = 0, loss = 0;
+    EACH(i) sum += p[i];
+    EACH(i)
+    {
+        double d = p[i] - centre[i];
+        g[i] = weight[i] * d + 0.3 * sin(3 * p[i]) + 0.1 * sum;
+        loss += 0.5 * weight[i] * d * d - 0.1 * cos(3 * p[i]);
+    }
+    return loss + 0.05 * sum * sum;
+}
+
+typedef struct run {
+    gd_ctx *ctx;
+    gd_optimizer *o;
+    gd_tensor *p[TENSORS], *weight[TENSORS], *centre[TENSORS];
+} run;
+
+static gd_tensor *part(gd_ctx *ctx, const double *x, int k)
+{
+    static const int64_t shape[TENSORS][2] = {{3}, {2, 2}};
+    return gd_from_f64(ctx, GD_F64, k + 1, shape[k], x + begin[k]);
+}
+
+static gd_tensor *loss_of(void *user)
+{
+    run *r = user;
+    gd_tensor *loss = NULL, *sum = NULL;
+    for (int k = 0; k < TENSORS; k++) {
+        gd_tensor *d = gd_sub(r->p[k], r->centre[k]);
+        gd_tensor *bowl = gd_mul_scalar(gd_sum(gd_mul(r->weight[k], gd_square(d)), NULL, false), 0.5);
+        gd_tensor *waves = gd_mul_scalar(gd_sum(gd_cos(gd_mul_scalar(r->p[k], 3)), NULL, false), -0.1);
+        gd_tensor *own = gd_add(bowl, waves), *total = gd_sum(r->p[k], NULL, false);
+        loss = k ? gd_add(loss, own) : own;
+        sum = k ? gd_add(sum, total) : total;
+    }
+    return gd_add(loss, gd_mul_scalar(gd_square(sum), 0.05));
+}
+
+static run open_run(gd_ctx *ctx, const char *chain)
+{
+    run r = {.ctx = ctx};
+    gd_link *link = gd_chain(ctx, chain);
+    if (!link) fail_msg("%s: %s", chain, gd_error_text(ctx));
+    r.o = gd_optimizer_new(ctx, link);
+    for (int k = 0; k < TENSORS; k++) {
+        r.p[k] = gd_require_grad(part(ctx, start, k));
+        r.weight[k] = part(ctx, weight, k);
+        r.centre[k] = part(ctx, centre, k);
+        OK(gd_optimizer_add(r.o, k ? "b" : "a", r.p[k]));
+    }
+    return r;
+}
+
+static void close_run(run *r)
+{
+    gd_optimizer_free(r->o);
+    for (int k = 0; k < TENSORS; k++) {
+        gd_release(r->p[k]);
+        gd_release(r->weight[k]);
+        gd_release(r->centre[k]);
+    }
+}
+
+static void compare(run *r, const char *chain, int step, const double *want)
+{
+    double got[N];
+    for (int k = 0; k < TENSORS; k++) OK(gd_read_f64(r->p[k], got + begin[k], begin[k + 1] - begin[k]));
+    EACH(i)
+    if (!(fabs(got[i] - want[i]) <= 1e-12 * (1 + fabs(want[i]))))
+        fail_msg("%s, step %d, element %d: %.17g, the reference has %.17g", chain, step, i, got[i], want[i]);
+}
+
+static void follow(gd_ctx *ctx, const reference *ref)
+{
+    char chain[300];
+    snprintf(chain, sizeof chain, "%s | lr(%g)", ref->text, ref->lr);
+    run r = open_run(ctx, chain);
+    gd_objective objective = {.loss = loss_of, .user = &r};
+    double p[N], g[N], u[N];
+    memcpy(p, start, sizeof p);
+    moment_of x = {.p = p, .g = g, .u = u};
+    for (x.t = 1; x.t <= STEPS; x.t++) {
+        x.loss = loss_at(p, g);
+        memcpy(u, g, sizeof u);
+        ref->fn(&x);
+        EACH(i) p[i] -= ref->lr * u[i];
+        OK(gd_optimizer_step(r.o, &objective, NULL));
+        compare(&r, chain, x.t, p);
+    }
+    close_run(&r);
+}
+
+static const struct {
+    const reference *first;
+    int count;
+} tables[] = {
+    {adaptive_references, COUNT_OF(adaptive_references)},
+    {misc_references, COUNT_OF(misc_references)},
+};
+
+static void links_follow_their_references(void **state)
+{
+    for (int i = 0; i < COUNT_OF(tables); i++)
+        for (int k = 0; k < tables[i].count; k++) follow(CTX(state), &tables[i].first[k]);
+}
+
+/* ---- every link of the table ---- */
+
+/* Links that neither table nor traces have: what they do is random, or no number. */
+static const struct {
+    const char *link, *suite;
+} elsewhere[] = {
+    {"chain", "optim/chain_classes"},
+    {"gaussian_smoothing", "optim/gradient_estimates"},
+    {"mezo", "optim/gradient_estimates"},
+    {"randomized_fdm", "optim/gradient_estimates"},
+    {"rdsa", "optim/gradient_estimates"},
+    {"spsa", "optim/gradient_estimates"},
+    {"terminate_after_n_evaluations", "optim/termination"},
+    {"terminate_after_n_seconds", "optim/termination"},
+    {"terminate_all", "optim/termination"},
+    {"terminate_any", "optim/termination"},
+    {"terminate_by_gradient_norm", "optim/termination"},
+    {"terminate_by_update_norm", "optim/termination"},
+    {"terminate_never", "optim/termination"},
+    {"terminate_on_loss_reached", "optim/termination"},
+    {"terminate_on_no_improvement", "optim/termination"},
+};
+
+/* Is the name a word of the text? */
+static bool has_word(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at += length) {
+        bool begins = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        if (begins && !isalnum((unsigned char)at[length]) && at[length] != '_') return true;
+    }
+    return false;
+}
+
+static bool has_reference(const char *name)
+{
+    for (int i = 0; i < COUNT_OF(tables); i++)
+        for (int k = 0; k < tables[i].count; k++)
+            if (has_word(tables[i].first[k].text, name)) return true;
+    for (int i = 0; i < COUNT_OF(elsewhere); i++)
+        if (!strcmp(elsewhere[i].link, name)) return true;
+    return false;
+}
+
+/* All chains of the recorded runs. */
+static char *recorded_chains(void)
+{
+    char path[1024], *line = NULL, *all = calloc(1, 1 << 20);
+    size_t room = 0, used = 0;
+    snprintf(path, sizeof path, "%s/golden/traces.jsonl", GD_TEST_DIR);
+    FILE *f = fopen(path, "r");
+    assert_true(f && all);
+    while (getline(&line, &room, f) > 0) {
+        char *chain = strstr(line, "\"chain\": \""), *end = chain ? strstr(chain + 10, "\", \"") : NULL;
+        assert_true(chain && end && used + (size_t)(end - chain) < 1 << 20);
+        used += (size_t)snprintf(all + used, (1 << 20) - used, "%.*s ", (int)(end - chain), chain);
+    }
+    free(line);
+    fclose(f);
+    return all;
+}
+
+static void every_link_has_a_recording_or_a_reference(void **state)
+{
+    (void)state;
+    int count = 0, without = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    char *recorded = recorded_chains();
+    for (int i = 0; i < count; i++) {
+        if (has_word(recorded, all[i]->name) || has_reference(all[i]->name)) continue;
+        print_error("%s has neither a recorded run nor a reference\n", all[i]->name);
+        without++;
+    }
+    free(recorded);
+    assert_int_equal(without, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(links_follow_their_references),
+        TEST(every_link_has_a_recording_or_a_reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
