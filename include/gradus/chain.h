@@ -14,6 +14,8 @@
  *
  *     multistep([adam | lr(0.1)], 3)     online(adam, [lr(0.1) | clip_value(1)])     adam(inner=clip_value(1))
  *
+ *     adamw(lr=1e-3)   sgd(momentum=0.9)       a preset: reads as the chain it stands for, and prints as that
+ *
  * A setting that takes any number of children (online's modules) takes all that is left by position; settings before it are
  * then all given, settings after it by name. */
 #ifndef GRADUS_CHAIN_H

@@ -202,6 +202,11 @@ typedef struct gd_link_class {
     gd_status (*update)(gd_link *link, gd_var *var);
     gd_status (*apply)(gd_link *link, gd_var *var);
 
+    /* Or: no link at all but a name for a chain, which a text expands to.  $NAME stands for the setting NAME as it was given;
+     * links are left out where the setting before a colon is 0, false or none, with ! where it is not:
+     *     .preset = "momentum: heavy_ball($momentum) | !plain: clip_value(1) | lr($lr)" */
+    const char *preset;
+
     /* Around any transform: before it reads anything, after it has set its target. */
     gd_status (*pre_step)(gd_link *link, gd_var *var);
     gd_status (*post_step)(gd_link *link, gd_var *var);
@@ -240,6 +245,8 @@ typedef struct gd_link_class {
 /* The classes there are: gd_link_classes()[0 .. count). */
 const gd_link_class *const *gd_link_classes(int *count);
 const gd_link_class *gd_link_class_find(const char *name); /* of the built-in ones; NULL if there is none */
+/* The presets, which are names for chains: the same. */
+const gd_link_class *const *gd_link_presets(int *count);
 /* Adds a user's class to a context: chain texts there know it.  The class must outlive the context. */
 GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls);
 /* How a link spreads with the settings it has, its children aside; 0 for NULL. */
@@ -249,7 +256,7 @@ const char *gd_spread_name(gd_spread spread);
 
 /* ---- link instances ---- */
 
-/* A link with default settings.  New. */
+/* A link with default settings.  New.  ARGUMENT: a preset is no link, gd_chain makes its links. */
 gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls);
 /* One reference more; NULL is fine. */
 gd_link *gd_link_retain(gd_link *link);

@@ -4,6 +4,8 @@
 #include "support/support.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static const double start[3] = {1, -2, 0.5};
 
@@ -125,6 +127,116 @@ static void a_preset_prints_as_the_chain_it_is(void **s)
     end_context(ctx, NULL);
 }
 
+/* ---- as text ---- */
+
+static void expands(gd_ctx *ctx, const char *text, const char *expected)
+{
+    char printed[512];
+    gd_link *chain = gd_chain(ctx, text);
+    if (!chain) fail_msg("%s: %s", text, gd_error_text(ctx));
+    gd_link_print(chain, printed, sizeof printed);
+    assert_string_equal(printed, expected);
+    gd_link_release(chain);
+}
+
+static void refused(gd_ctx *ctx, const char *text, const char *why)
+{
+    assert_null(gd_chain(ctx, text));
+    if (gd_error(ctx) != GD_PARSE || !strstr(gd_error_text(ctx), why))
+        fail_msg("%s: %s", text, gd_error_text(ctx));
+    gd_clear_error(ctx);
+}
+
+static void a_preset_in_a_text_is_its_chain(void **s)
+{
+    (void)s;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    expands(ctx, "adamw", "adam | weight_decay(0.01) | lr(0.001)");
+    expands(ctx, "clip_norm(1) | adamw(0.1, eps_at=\"corrected\", weight_decay=0)",
+            "clip_norm(1) | adam(eps_at=\"corrected\") | lr(0.1)");
+    expands(ctx, "sgd", "lr(0.001)");
+    expands(ctx, "sgd(0.5, weight_decay=1/4)", "weight_decay(0.25) | lr(0.5)");
+    expands(ctx, "multistep(sgd(momentum=0.8, nesterov=true), 3)",
+            "multistep([nag(momentum=0.8) | lr(0.001)], 3)");
+    refused(ctx, "sgd(nesterof=true)", "column 5: sgd has no setting 'nesterof', did you mean 'nesterov'?");
+    refused(ctx, "lr(1) | adamw(beta1=2)", "column 21: adamw: beta1 is 2");
+    refused(ctx, "adamw(1e-3, 0.9, 0.999, 1e-8, 0, true, \"raw\", 1)", "adamw takes at most 7 settings");
+    assert_null(gd_link_new(ctx, gd_link_class_find("sgd")));
+    assert_non_null(strstr(gd_error_text(ctx), "sgd is a preset"));
+    gd_clear_error(ctx);
+    end_context(ctx, NULL);
+}
+
+/* A value that a field takes and that is not its default. */
+static void other_value(const gd_field *f, char *out, size_t size)
+{
+    if (f->kinds & GD_SET_REAL)
+        snprintf(out, size, "%s=%.17g", f->name, f->fallback.real != 0 ? f->fallback.real / 2 : 0.25);
+    else if (f->kinds & GD_SET_BOOL)
+        snprintf(out, size, "%s=%s", f->name, f->fallback.real != 0 ? "false" : "true");
+    else {
+        const char *second = strchr(f->choices, '|') + 1;
+        snprintf(out, size, "%s=\"%.*s\"", f->name, (int)strcspn(second, "|"), second);
+    }
+}
+
+/* Every setting of every preset reaches the chain: with all others away from their defaults too, so that those which
+ * matter together (dampening with momentum) do. */
+static void every_setting_of_every_preset_acts(void **s)
+{
+    (void)s;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    int count;
+    const gd_link_class *const *presets = gd_link_presets(&count);
+    assert_true(count >= 2);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < presets[i]->field_count; k++) {
+            bool acts = false;
+            for (int others = 0; others < 2 && !acts; others++) {
+                char given[2][512], printed[2][512];
+                for (int with = 0; with < 2; with++) {
+                    int at = snprintf(given[with], sizeof given[with], "%s(", presets[i]->name), any = 0;
+                    for (int j = 0; j < presets[i]->field_count; j++) {
+                        const gd_field *f = &presets[i]->fields[j];
+                        char one[64];
+                        if (j == k ? !with : !(others && f->kinds & GD_SET_REAL)) continue;
+                        other_value(f, one, sizeof one);
+                        at += snprintf(given[with] + at, sizeof given[with] - (size_t)at, "%s%s",
+                                       any++ ? ", " : "", one);
+                    }
+                    snprintf(given[with] + at, sizeof given[with] - (size_t)at, ")");
+                    gd_link *chain = gd_chain(ctx, given[with]);
+                    if (!chain) fail_msg("%s: %s", given[with], gd_error_text(ctx));
+                    gd_link_print(chain, printed[with], sizeof printed[with]);
+                    gd_link_release(chain);
+                }
+                acts = strcmp(printed[0], printed[1]) != 0;
+            }
+            if (!acts) fail_msg("%s: %s does nothing", presets[i]->name, presets[i]->fields[k].name);
+        }
+    end_context(ctx, NULL);
+}
+
+static const gd_field own_fields[] = {GD_CHILD("first", "a chain"), GD_REAL("size", 2, 0, 10, "of the step")};
+static const gd_link_class own = {
+    .name = "own", GD_FIELDS(own_fields), .preset = "first: $first | !size: clip_value(1) | sgd($size)"};
+static const gd_link_class endless = {.name = "endless", .preset = "lr(1) | endless"};
+static const gd_link_class wrong = {.name = "wrong", .preset = "lr(1) | nothing_of_the_kind"};
+
+static void a_user_has_presets_too(void **s)
+{
+    (void)s;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    assert_int_equal(gd_link_class_register(ctx, &own), GD_OK);
+    assert_int_equal(gd_link_class_register(ctx, &endless), GD_OK);
+    assert_int_equal(gd_link_class_register(ctx, &wrong), GD_OK);
+    expands(ctx, "own", "lr(2)");
+    expands(ctx, "own([adam | clip_norm(1)], size=0)", "adam | clip_norm(1) | clip_value(1) | lr(0)");
+    refused(ctx, "endless", "presets nest too deep");
+    refused(ctx, "wrong", "link 'nothing_of_the_kind' unknown");
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +245,9 @@ int main(void)
         cmocka_unit_test(sgd_by_default_is_plain_descent),
         cmocka_unit_test(adamw_decays_beside_adam),
         cmocka_unit_test(a_preset_prints_as_the_chain_it_is),
+        cmocka_unit_test(a_preset_in_a_text_is_its_chain),
+        cmocka_unit_test(every_setting_of_every_preset_acts),
+        cmocka_unit_test(a_user_has_presets_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,7 @@ static void describe(gd_text *out, const gd_link_class *c)
     for (int i = 0; i < c->field_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->fields[i].name);
     gd__text_put(out, "%s\n\n%s\n", c->field_count ? ")" : "", c->summary ? c->summary : "");
     if (c->formula) gd__text_put(out, "\n    %s\n", c->formula);
+    if (c->preset) gd__text_put(out, "\nstands for\n\n    %s\n", c->preset);
     if (c->paper) gd__text_put(out, "\n%s\n", c->paper);
     if (c->field_count) gd__text_add(out, "\nsettings:\n");
     for (int i = 0; i < c->field_count; i++) {
@@ -97,7 +98,7 @@ static void describe(gd_text *out, const gd_link_class *c)
     for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);
     if (c->slot_count) gd__text_char(out, '\n');
     char text[40];
-    gd__text_put(out, "\nseveral processes: %s\n", spread_of(c, text));
+    if (!c->preset) gd__text_put(out, "\nseveral processes: %s\n", spread_of(c, text));
 }
 
 static void add_field(gd_text *out, const gd_field *f)
@@ -123,10 +124,10 @@ static void add_field(gd_text *out, const gd_field *f)
 static void add_class(gd_text *out, const gd_link_class *c)
 {
     bool first = true;
-    const char *const keys[] = {"name", "family", "summary", "formula", "paper"};
-    const char *const texts[] = {c->name, c->family, c->summary, c->formula, c->paper};
+    const char *const keys[] = {"name", "family", "summary", "formula", "paper", "preset"};
+    const char *const texts[] = {c->name, c->family, c->summary, c->formula, c->paper, c->preset};
     gd__text_char(out, '{');
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         gd__json_key(out, &first, keys[i]);
         gd__json_string(out, texts[i] ? texts[i] : "");
     }
@@ -189,13 +190,15 @@ static void print_table(gd_text *out, const gd_link_class *const *classes, int c
 
 static gd_status list(gd_cli *cli, const char *search, bool json)
 {
-    int count, kept = 0;
-    const gd_link_class *const *all = gd_link_classes(&count);
-    size_t bytes = (size_t)(count + 1) * sizeof *all;
+    int count, presets, kept = 0;
+    const gd_link_class *const *all = gd_link_classes(&count), *const *preset = gd_link_presets(&presets);
+    size_t bytes = (size_t)(count + presets + 1) * sizeof *all;
     const gd_link_class **chosen = gd__alloc(cli->ctx, bytes);
     if (!chosen) return GD_NOMEM;
     for (int i = 0; i < count; i++)
         if (wanted(all[i], search)) chosen[kept++] = all[i];
+    for (int i = 0; i < presets; i++)
+        if (wanted(preset[i], search)) chosen[kept++] = preset[i];
     qsort(chosen, (size_t)kept, sizeof *chosen, by_family);
     print_table(&cli->out, chosen, kept, json);
     gd__free(cli->ctx, chosen, bytes);
@@ -214,10 +217,11 @@ static gd_status show(gd_cli *cli, const char *name, bool json)
         if (json) gd__text_char(&cli->out, '\n');
         return GD_OK;
     }
-    int count;
-    const gd_link_class *const *all = gd_link_classes(&count);
+    int count, presets;
+    const gd_link_class *const *all = gd_link_classes(&count), *const *preset = gd_link_presets(&presets);
     gd_suggest nearest = gd__suggest(name, strlen(name));
     for (int i = 0; i < count; i++) gd__suggest_try(&nearest, all[i]->name);
+    for (int i = 0; i < presets; i++) gd__suggest_try(&nearest, preset[i]->name);
     char hint[GD_HINT_SIZE];
     return gd_fail(cli->ctx, GD_ARGUMENT, "links: link '%.60s' unknown%s", name,
                    gd__suggest_hint(&nearest, hint));

@@ -10,6 +10,7 @@
  * takes.  Links are collected flat: brackets and the name `chain` only splice.  A link that is in a chain cannot be moved
  * into another one, so the chain itself is made last. */
 #include "gradus/chain.h"
+#include "optim/chain/preset.h"
 #include "optim/link/classes.h"
 #include "optim/link/link.h"
 #include "optim/text/scan.h"
@@ -322,6 +323,23 @@ static gd_status check_together(gd_scan *s, size_t at, const call *c)
     return gd__scan_fail(s, at, "%s", *text ? text : c->cls->name);
 }
 
+/* The links a preset stands for. */
+static gd_status add_expanded(gd_scan *s, size_t at, const gd_link *settings, links *out)
+{
+    gd_text text = {.ctx = s->ctx};
+    gd__preset_expand(settings, &text);
+    gd_scan inner;
+    gd_status status = text.failed ? GD_NOMEM
+                                   : gd__scan_begin(&inner, s->ctx, settings->cls->name, text.data);
+    inner.depth = s->depth + 1; /* a preset may name another one, but not for ever */
+    if (!status && inner.depth >= GD_SCAN_MAX_DEPTH)
+        status = gd__scan_fail(s, at, "%s: presets nest too deep", settings->cls->name);
+    if (!status) status = parse_chain(&inner, out);
+    if (!status && gd__scan_peek(&inner)) status = gd__scan_expected(&inner, "'|' or the end");
+    gd__text_free(&text);
+    return status;
+}
+
 static gd_status parse_link(gd_scan *s, links *out)
 {
     (void)gd__scan_peek(s);
@@ -336,11 +354,12 @@ static gd_status parse_link(gd_scan *s, links *out)
         c.splice = out;
         return parse_arguments(s, &c);
     }
-    if (!(c.link = gd_link_new(s->ctx, c.cls))) return GD_NOMEM;
+    if (!(c.link = gd__link_new(s->ctx, c.cls))) return GD_NOMEM;
     status = parse_arguments(s, &c);
     if (!status) status = check_needed(s, begin, &c);
     if (!status) status = check_together(s, begin, &c);
-    if (!status) return links_add(s->ctx, out, c.link);
+    if (!status && !c.cls->preset) return links_add(s->ctx, out, c.link);
+    if (!status) status = add_expanded(s, begin, c.link, out);
     gd_link_release(c.link);
     return status;
 }

@@ -5,6 +5,7 @@
  * setting that takes any number of them have no other way than by position, so everything before them goes by position
  * too, defaults included: both(none, 0.5, adam, lr(1)). */
 #include "gradus/chain.h"
+#include "optim/chain/preset.h"
 #include "optim/link/classes.h"
 #include "optim/link/link.h"
 #include "optim/text/scan.h"
@@ -78,6 +79,15 @@ static const gd_link *child_of(const gd_link *link, int field)
     return NULL;
 }
 
+void gd__print_value(gd_print *p, const gd_link *link, int field)
+{
+    const gd_link *child = link->value[field].kind == GD_SET_CHAIN ? child_of(link, field) : NULL;
+    if (child)
+        print_child(p, child);
+    else
+        gd__setting_print(p, &link->value[field]);
+}
+
 /* Settings before one that takes any number of children and has some. */
 static int positions_of(const gd_link *link)
 {
@@ -102,10 +112,7 @@ static void print_argument(arguments *a, const gd_link *link, int index)
         return;
     }
     begin_argument(a, field, placed || (leads && !a->by_name));
-    if (child && child_of(link, index))
-        print_child(a->p, child_of(link, index));
-    else
-        gd__setting_print(a->p, value);
+    gd__print_value(a->p, link, index);
 }
 
 static void print_link(gd_print *p, const gd_link *link)

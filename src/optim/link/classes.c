@@ -9,15 +9,29 @@
 static const gd_link_class *const built_in[] = {
 #define LINK(name) &gd_link_##name,
 #include "optim/links.def"
+#include "optim/presets.def"
 #undef LINK
+};
+
+enum {
+#define LINK(name) PRESET_##name,
+#include "optim/presets.def"
+#undef LINK
+    PRESETS
 };
 
 #define BUILT_IN ((int)(sizeof built_in / sizeof *built_in))
 
 const gd_link_class *const *gd_link_classes(int *count)
 {
-    if (count) *count = BUILT_IN;
+    if (count) *count = BUILT_IN - PRESETS;
     return built_in;
+}
+
+const gd_link_class *const *gd_link_presets(int *count)
+{
+    if (count) *count = PRESETS;
+    return built_in + BUILT_IN - PRESETS;
 }
 
 const gd_link_class *gd_link_class_find(const char *name)
@@ -110,11 +124,11 @@ static gd_status check_kind(gd_ctx *ctx, const gd_link_class *cls)
         return bad_class(
             ctx, cls,
             "chooses with element_wise between a rule and tensor functions that are not both there");
-    int kinds = (cls->rule || tensors) + step + (cls->rule && tensors && !cls->element_wise);
+    int kinds = (cls->rule || tensors) + step + (cls->rule && tensors && !cls->element_wise) + !!cls->preset;
     if (kinds == 1) return GD_OK;
     return bad_class(ctx, cls,
-                     kinds ? "mixes rules, tensor functions and steps; it must be of one kind"
-                           : "does nothing: it needs a rule, a tensor function or a step");
+                     kinds ? "mixes rules, tensor functions, steps and presets; it must be of one kind"
+                           : "does nothing: it needs a rule, a tensor function, a step or a preset");
 }
 
 /* What a field says about its kinds must agree. */

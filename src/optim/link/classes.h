@@ -1,4 +1,4 @@
-/* The link classes a context knows: those of links.def, then those its user registered. */
+/* The link classes a context knows: those of links.def, presets, then those its user registered. */
 #ifndef GD_OPTIM_LINK_CLASSES_H
 #define GD_OPTIM_LINK_CLASSES_H
 
@@ -7,6 +7,7 @@
 
 #define LINK(name) extern const gd_link_class gd_link_##name;
 #include "optim/links.def"
+#include "optim/presets.def"
 #undef LINK
 
 /* Limits that the rest may rely on. */

@@ -47,6 +47,8 @@ struct gd_link {
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
 };
 
+/* gd_link_new, also of a preset: settings for the parser to fill in, never in a chain. */
+gd_link *gd__link_new(gd_ctx *ctx, const gd_link_class *cls);
 int gd__field_index(const gd_link_class *cls, const char *name);
 int gd__slot_index(const gd_link_class *cls, const char *name);
 int gd__scalar_index(const gd_link_class *cls, const char *name);

@@ -1,0 +1,14 @@
+/* Presets: names for chains; see the field `preset` of gd_link_class. */
+#ifndef GD_OPTIM_CHAIN_PRESET_H
+#define GD_OPTIM_CHAIN_PRESET_H
+
+#include "base/text.h"
+#include "gradus/link.h"
+#include "optim/text/scan.h"
+
+/* Writes the chain that a preset with these settings stands for.  The link holds settings only, it is in no chain. */
+void gd__preset_expand(const gd_link *settings, gd_text *out);
+/* The value of a setting as a chain text has it. */
+void gd__print_value(gd_print *p, const gd_link *link, int field);
+
+#endif

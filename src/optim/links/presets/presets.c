@@ -1,0 +1,48 @@
+/* Well-known optimizers as chains: names with settings for the text of a chain (gd_link_class, preset). */
+#include "gradus/link.h"
+
+#include <math.h>
+
+#define LR           GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")
+#define WEIGHT_DECAY "weight_decay: weight_decay($weight_decay) | "
+
+/* Stochastic gradient descent; the velocity starts at zero. */
+static const gd_field sgd_fields[] = {
+    LR,
+    GD_REAL("momentum", 0, -INFINITY, INFINITY, "0: no velocity is kept"),
+    GD_REAL("dampening", 0, -INFINITY, INFINITY, "part of the gradient kept out of the velocity"),
+    GD_REAL("weight_decay", 0, -INFINITY, INFINITY, "added to the gradient, before the momentum"),
+    GD_FLAG("nesterov", false, "Nesterov's momentum"),
+};
+
+const gd_link_class gd_link_sgd = {
+    .name = "sgd",
+    .family = "presets",
+    .summary = "stochastic gradient descent with momentum",
+    .paper = "Sutskever et al. 2013, On the importance of initialization and momentum in deep learning",
+    GD_FIELDS(sgd_fields),
+    .preset = WEIGHT_DECAY
+    "momentum: nesterov: nag($momentum, dampening=$dampening) | "
+    "momentum: !nesterov: heavy_ball($momentum, dampening=$dampening, ema_init=\"zeros\") | "
+    "lr($lr)",
+};
+
+static const gd_field adamw_fields[] = {
+    LR,
+    GD_REAL("beta1", 0.9, 0, 1, "of the average of gradients"),
+    GD_REAL("beta2", 0.999, 0, 1, "of the average of their squares"),
+    GD_REAL("eps", 1e-8, 0, INFINITY, "added to the root"),
+    GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "decoupled: times lr, not through the moments"),
+    GD_FLAG("amsgrad", false, "divide by the largest average so far"),
+    GD_CHOICE("eps_at", "raw", "raw|corrected",
+              "add eps before or after the bias correction (PyTorch: corrected)"),
+};
+
+const gd_link_class gd_link_adamw = {
+    .name = "adamw",
+    .family = "presets",
+    .summary = "Adam with decoupled weight decay",
+    .paper = "Loshchilov & Hutter 2019, Decoupled Weight Decay Regularization",
+    GD_FIELDS(adamw_fields),
+    .preset = "adam($beta1, $beta2, $eps, amsgrad=$amsgrad, eps_at=$eps_at) | " WEIGHT_DECAY "lr($lr)",
+};
