@@ -118,6 +118,7 @@ static void add_field(gd_text *out, const gd_field *f)
     gd__json_key(out, &first, "help");
     gd__json_string(out, f->help ? f->help : "");
     gd__text_char(out, '}');
+    out->failed = out->failed || value.failed;
     gd__text_free(&value);
 }
 
