@@ -165,6 +165,14 @@ GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,
                                         const gd_fit_options *options, gd_fit_result *result);
 
+/* The covariance of parameters (floating leaves that want gradients) from residuals with history, wherever they come from: sigma^2
+ * (J^T J)^-1, [n, n] f64 over all elements of the parameters in their order, by QR and SVD of the exact Jacobian J.  sigma: standard
+ * deviation of a residual; NAN: sqrt(rss / (m - elements not fixed)), NAN itself for too few residuals m.  fixed: [n], elements that
+ * are known, with rows and columns of zeros; borrowed; NULL: none.  INFINITY on the diagonal for what the residuals do not
+ * determine.  The graph stays.  New.  DTYPE, ARGUMENT, VALUE: residuals or derivatives that are not finite. */
+gd_tensor *gd_covariance(gd_tensor *residuals, gd_tensor *const *params, int count, const bool *fixed,
+                         double sigma);
+
 /* The profile interval of one element after a fit with the same arguments: the others are fitted again under their bounds
  * with it held, and the interval ends where the sum of squares has risen by (t sigma)^2.  t: of Student's distribution with
  * fit->dof degrees of freedom.  An end at a bound is the bound, one that nothing limits is infinite; an element at an active

@@ -291,6 +291,16 @@ static void own_gd_states_apply(void)
     if (!got.failed) note(TENSOR, t);
 }
 
+/* Of residuals that end with a scope of their own. */
+static void own_gd_covariance(void)
+{
+    gd_scope_begin(C);
+    gd_tensor *r = residuals(T), *c = r ? gd_keep(gd_covariance(r, &T, 1, NULL, 1)) : NULL;
+    gd_scope_end(C);
+    got.failed = !c;
+    if (c) note(TENSOR, c);
+}
+
 /* Results that hold tensors: those of a fit. */
 static void own_gd_least_squares(void)
 {
@@ -333,6 +343,7 @@ static const own_call own_calls[] = {
     {"gd_linop_diagonal", own_gd_linop_diagonal},
     {"gd_linop_low_rank", own_gd_linop_low_rank},
     {"gd_linop_gram", own_gd_linop_gram},
+    {"gd_covariance", own_gd_covariance},
     {"gd_linop_scaled", own_gd_linop_scaled},
     {"gd_linop_shifted", own_gd_linop_shifted},
     {"gd_linop_composed", own_gd_linop_composed},

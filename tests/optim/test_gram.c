@@ -44,7 +44,7 @@ static gd_tensor *defect(gram *g, double factor, double shift, gd_tensor *x, gd_
 static void solutions_fit_the_matrix(void **state)
 {
     (void)state;
-    const int64_t shapes[][2] = {{7, 3}, {4, 4}, {2, 5}};
+    const int64_t shapes[][2] = {{7, 3}, {4, 4}, {2, 5}, {40, 3}};
     for (int k = 0; k < COUNT_OF(shapes); k++)
         for (int with_r = 0; with_r < 2; with_r++)
             for (int shifted = 0; shifted < 2; shifted++) {
@@ -64,8 +64,11 @@ static void solutions_fit_the_matrix(void **state)
                 assert_near(gd_linop_diagonal_of(a), gd_diagonal(g.matrix), 1e-13);
                 if (shifted) a = gd_linop_shifted(gd_linop_scaled(a, factor), shift);
                 gd_tensor *zero = gd_zeros(g.ctx, GD_F64, 1, &n);
-                assert_near(defect(&g, factor, shift, gd_linop_solve(a, b), b), zero, 1e-11);
+                gd_tensor *x = gd_linop_solve(a, b);
+                assert_near(defect(&g, factor, shift, x, b), zero, 1e-11);
                 assert_near(defect(&g, factor, shift, gd_linop_solve(a, other), other), zero, 1e-11);
+                /* an operator has one solution, whatever it was asked for in between */
+                assert_near(gd_linop_solve(a, b), x, 0);
                 gd_linop_release(a);
                 close_gram(&g);
             }

@@ -99,25 +99,11 @@ gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r)
     return gd__origin_return(&p->here);
 }
 
-gd_tensor *gd__lsq_numbers(gd_tensor *t)
-{
-    if (!t) return NULL;
-    gd_ctx *ctx = t->head.ctx;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
-    gd_tensor *out = gd_cast(gd_to_device(gd_detach(t), gd_device_get(ctx, "cpu")), GD_F64);
-    gd__own(out);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
-    return out;
-}
-
 gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite)
 {
-    gd_tensor *raw = gd__jacobian_matrix(r, p->params, p->count), *j = gd__lsq_numbers(raw),
-              *numbers = gd__lsq_numbers(r);
-    gd_release(raw);
-    gd_status status = j && numbers ? gd__lm_set(&p->model, j, numbers, grow, finite) : gd_error(p->ctx);
+    gd_tensor *j, *numbers;
+    gd_status status = gd__linear_from(r, p->params, p->count, true, &j, &numbers);
+    if (!status) status = gd__lm_set(&p->model, j, numbers, grow, finite);
     gd__release(numbers);
     if (!status && *finite) {
         gd__release(p->j);
@@ -166,7 +152,7 @@ static gd_status second_along(gd_lsq *p, const double *direction, double *out, b
     if (!status) status = gd_error(ctx);
     gd_no_grad_begin(ctx);
     if (y && !status) {
-        gd_tensor *numbers = gd__lsq_numbers(y),
+        gd_tensor *numbers = gd__numbers(y),
                   *product = numbers ? gd_matmul(gd_transpose(p->j, 0, 1), numbers) : NULL;
         gd__release(numbers);
         status = product ? gd_read_f64(product, out, p->n) : gd_error(ctx);
@@ -359,7 +345,7 @@ gd_tensor *gd__lsq_hessian(gd_lsq *p)
         h = gd__derivative_rows(grads, p->count, p->params, p->count);
     gd_enable_grad_end(ctx, previous);
     gd_no_grad_begin(ctx);
-    gd_tensor *numbers = gd__lsq_numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale);
+    gd_tensor *numbers = gd__numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale);
     if (numbers && scale) {
         out = gd_div(gd_div(numbers, scale), gd_unsqueeze(scale, 1, NULL));
         out = gd_mul_scalar(gd_add(out, gd_transpose(out, 0, 1)), 0.5);
@@ -439,17 +425,15 @@ static gd_status polish(gd_lsq *p)
 
 /* ---- the whole ---- */
 
-static gd_status check_params(gd_tensor *const *params, int count)
+gd_status gd__lsq_check_params(gd_ctx *ctx, const char *what, gd_tensor *const *params, int count)
 {
-    for (int i = 0; i < count; i++) {
-        if (!params[i]) return GD_ARGUMENT;
-        gd_ctx *ctx = params[i]->head.ctx;
-        if (gd_requires_grad(params[i]) && gd_is_leaf(params[i]) && gd_dtype_is_float(params[i]->dtype))
-            continue;
-        return gd_fail(ctx, GD_ARGUMENT,
-                       "least squares: parameter %d is not a floating leaf that wants gradients", i);
-    }
-    return count > 0 ? GD_OK : GD_ARGUMENT;
+    if (!params || count <= 0) return gd_fail(ctx, GD_ARGUMENT, "%s: no parameters", what);
+    for (int i = 0; i < count; i++)
+        if (!params[i] || !gd_requires_grad(params[i]) || !gd_is_leaf(params[i]) ||
+            !gd_dtype_is_float(params[i]->dtype))
+            return gd_fail(ctx, GD_ARGUMENT, "%s: parameter %d is not a floating leaf that wants gradients",
+                           what, i);
+    return GD_OK;
 }
 
 static size_t numbers_size(const gd_lsq *p) { return (size_t)(6 * p->n) * sizeof(double); }
@@ -523,17 +507,16 @@ static int is_flat(const gd_lsq *p, int64_t i) { return gd__saddle_flat(p, i); }
 /* Of the parameters that are free, those at an active bound as good as known. */
 static gd_status covariance(gd_lsq *p, gd_fit_result *result)
 {
-    size_t bytes = (size_t)(p->n * p->n) * sizeof(double);
-    double *matrix = gd__alloc(p->ctx, bytes), variance = result->sigma * result->sigma;
-    if (!matrix) return GD_NOMEM;
     bool flat = p->reason == GD_STOP_UNDETERMINED;
-    gd__lm_covariance(&p->model, flat ? gd__lm_rank(&p->model, GD_FLAT_SINGULAR) : p->model.rank, matrix);
-    for (int64_t i = 0; i < p->n * p->n; i++) matrix[i] *= variance;
-    for (int64_t i = 0; i < p->n; i++) p->s[i] = p->model.fixed[i] ? NAN : sqrt(matrix[i * p->n + i]);
-    result->covariance = gd_from_f64(p->ctx, GD_F64, 2, (int64_t[]){p->n, p->n}, matrix);
+    int64_t rank = flat ? gd__lm_rank(&p->model, GD_FLAT_SINGULAR) : p->model.rank;
+    result->covariance = gd__lm_covariance(&p->model, rank, result->sigma * result->sigma);
+    gd_tensor *variances = result->covariance ? gd_diagonal(result->covariance) : NULL;
+    gd_status status = variances ? gd_read_f64(variances, p->s, p->n) : gd_error(p->ctx);
+    gd_release(variances);
+    if (status) return status;
+    for (int64_t i = 0; i < p->n; i++) p->s[i] = p->model.fixed[i] ? NAN : sqrt(p->s[i]);
     result->standard_errors = gd_from_f64(p->ctx, GD_F64, 1, &p->n, p->s);
-    gd__free(p->ctx, matrix, bytes);
-    return result->covariance && result->standard_errors ? GD_OK : gd_error(p->ctx);
+    return result->standard_errors ? GD_OK : gd_error(p->ctx);
 }
 
 /* What the model at the end says. */
@@ -623,7 +606,8 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
     gd_fit_options defaults = gd_fit_defaults();
     gd_fit_result unused, *out = result ? result : &unused;
     *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN};
-    gd_status status = params && residuals ? check_params(params, count) : GD_ARGUMENT;
+    if (!params || count <= 0 || !params[0] || !residuals) return GD_ARGUMENT;
+    gd_status status = gd__lsq_check_params(params[0]->head.ctx, "least squares", params, count);
     if (status) return status;
     gd_lsq p = {.ctx = params[0]->head.ctx,
                 .params = params,

@@ -1,7 +1,6 @@
 /* A least-squares fit under way: what its files share.
  *
  *   solve_fit.c      evaluating, the trust region, the last digits, results
- *   solve_model.c    the linear model of the residuals
  *   solve_box.c      bounds: which parameters are active, steps inside the box
  *   solve_saddle.c   curvature where a fit stops: saddles are left, what is not determined is said
  *   solve_profile.c  profile intervals */
@@ -9,6 +8,7 @@
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
 
 #include "optim/solve/solve.h"
+#include "optim/vector/linear.h"
 #include "optim/vector/origin.h"
 
 /* Parts of the largest singular value of the scaled Jacobian, and of the largest eigenvalue of the scaled Hessian, that are
@@ -45,6 +45,8 @@ typedef struct gd_lsq {
 
 /* ---- solve_fit.c ---- */
 
+/* ARGUMENT unless all are floating leaves that want gradients. */
+gd_status gd__lsq_check_params(gd_ctx *ctx, const char *what, gd_tensor *const *params, int count);
 double gd__lsq_norm(const double *v, const double *scale, int64_t n);
 /* Residuals at p->trial, kept in the box and rounded to the parameters' dtype; *r owned.  *f is NAN where one is not finite. */
 gd_status gd__lsq_try(gd_lsq *p, gd_tensor **r, double *f);
@@ -58,8 +60,6 @@ gd_status gd__lsq_read(gd_lsq *p, double *x);
 gd_status gd__lsq_write(gd_lsq *p, const double *x);
 /* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand. */
 gd_tensor *gd__lsq_hessian(gd_lsq *p);
-/* An f64 copy or view on the CPU, owned. */
-gd_tensor *gd__lsq_numbers(gd_tensor *t);
 
 /* ---- solve_box.c ---- */
 

@@ -17,6 +17,7 @@
  * Inside nothing has names.  An operator remembers those of its rows and columns; vectors meet them when they come in and take
  * them when they go out. */
 #include "base/ctx.h"
+#include "optim/vector/linear.h"
 #include "optim/vector/linop.h"
 #include "tensor/elementwise.h"
 #include "tensor/shape.h"
@@ -45,6 +46,7 @@ struct gd_linop {
     gd_tensor *matrix;         /* DENSE, DENSE_INVERSE; LOW_RANK: U; GRAM: J */
     gd_tensor *vector;         /* DIAGONAL; LOW_RANK: s; GRAM: r or NULL */
     gd_tensor *right;          /* GRAM: J^T r */
+    gd_tensor *triangle;       /* GRAM: of [J r], once a shift was solved with */
     gd_tensor *rows, *columns; /* vectors with the name and labels of what A x and x have; NULL: none */
     gd_linop *a, *b;           /* SCALED, SHIFTED: a; COMPOSED: both */
     double number;             /* SCALED, SHIFTED */
@@ -80,6 +82,7 @@ void gd_linop_release(gd_linop *a)
     gd__release(a->matrix);
     gd__release(a->vector);
     gd__release(a->right);
+    gd__release(a->triangle);
     gd__release(a->rows);
     gd__release(a->columns);
     gd_linop_release(a->a);
@@ -370,27 +373,36 @@ static gd_tensor *solve_twice(gd_tensor *r, gd_tensor *b)
     return gd_triangular_solve(r, gd_triangular_solve(r, b, false, true, false), false, false, false);
 }
 
-/* The least-squares problem [sqrt(f) J; sqrt(s) I] x = [r / sqrt(f); 0] by QR where b = J^T r; any other b through R^T R
- * with one refinement (the corrected seminormal equations, Bjorck 1987). */
+#define TALL \
+    4 /* rows a column from which the triangle of [J r] is made first and kept, for the shifts to come */
+
+/* The damped triangle of [J r]. */
+static gd_tensor *damped(gd_linop *op, double factor, double shift)
+{
+    if (shift == 0 || gd_size(op->matrix, 0) < TALL * op->n)
+        return gd__damped(op->matrix, op->vector, factor, shift);
+    if (!op->triangle && (op->triangle = gd__triangle(op->matrix, op->vector))) gd__own(op->triangle);
+    gd_tensor *t = op->triangle;
+    if (!t) return NULL;
+    return gd__damped(gd_slice(t, "1", 0, op->n, 1), op->vector ? gd_index(t, "1", op->n) : NULL, factor,
+                      shift);
+}
+
+/* T x = t where b = J^T r; any other b through T^T T with one refinement (the corrected seminormal equations, Bjorck 1987). */
 static gd_tensor *solve_gram(gd_linop *op, double factor, double shift, gd_tensor *b)
 {
-    gd_tensor *j = op->matrix, *stack = gd_mul_scalar(j, sqrt(factor)), *q = NULL, *r = NULL;
+    gd_tensor *j = op->matrix;
     if (op->n == 0) return gd_copy(b);
     if (gd_size(j, 0) < op->n) return solve_wide(op, factor, shift, b);
-    gd_tensor *root = shift > 0 ? gd_mul_scalar(identity(j, op->n), sqrt(shift)) : NULL;
-    if (shift > 0) stack = gd_cat((gd_tensor *[]){stack, root}, 2, "0");
-    if (!stack || (shift > 0 && !root) || gd_qr(stack, &q, &r)) return NULL;
+    gd_tensor *t = damped(op, factor, shift), *r = t ? gd_slice(t, "1", 0, op->n, 1) : NULL;
     /* what is left of each column after those before it, by its own length: units do not matter */
-    gd_tensor *left = gd_div(gd_abs(gd_diagonal(r)), gd_norm(r, 2, "0", false)),
-              *least = gd_min(left, NULL, false);
+    gd_tensor *left = r ? gd_div(gd_abs(gd_diagonal(r)), gd_norm(r, 2, "0", false)) : NULL,
+              *least = left ? gd_min(left, NULL, false) : NULL;
     double eps = (gd_tensor_dtype(j) == GD_F64 ? 0x1p-52 : 0x1p-23) * (double)(op->n + 8);
     if (!least) return NULL;
     if (!(gd_item(least) > eps)) return singular(op, "the columns of J are dependent");
-    if (same_elements(b, op->right)) {
-        gd_tensor *side = gd_mul_scalar(op->vector, 1 / sqrt(factor));
-        if (shift > 0) side = gd_cat((gd_tensor *[]){side, gd_zeros_like(b)}, 2, "0");
-        return gd_triangular_solve(r, gd_matmul(gd_transpose(q, 0, 1), side), false, false, false);
-    }
+    if (same_elements(b, op->right))
+        return gd_triangular_solve(r, gd_index(t, "1", op->n), false, false, false);
     gd_tensor *x = solve_twice(r, b), *back = gd_matmul(gd_transpose(j, 0, 1), gd_matmul(j, x));
     back = gd_add(gd_mul_scalar(back, factor), gd_mul_scalar(x, shift));
     return gd_add(x, solve_twice(r, gd_sub(b, back)));

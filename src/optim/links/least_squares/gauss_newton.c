@@ -5,7 +5,7 @@
  * J with fewer rows than columns works: reg makes the solution the one of least norm; with reg = 0 and columns that depend on
  * each other it is found by the SVD. */
 #include "base/ctx.h"
-#include "optim/vector/jacobian.h"
+#include "optim/vector/linear.h"
 #include "optim/vector/vectors.h"
 
 #include <math.h>
@@ -28,17 +28,6 @@ static void forget(gd_link *link)
     *m = (model){0};
 }
 
-static gd_status keep(gd_link *link, gd_tensor *j, gd_tensor *r)
-{
-    model *m = gd_link_data(link);
-    forget(link);
-    m->j = gd_drop_names(gd_detach(j));
-    m->r = gd_cast(gd_drop_names(gd_detach(r)), gd_tensor_dtype(j));
-    gd__own(m->j);
-    gd__own(m->r);
-    return m->j && m->r ? GD_OK : gd_error(gd_link_ctx(link));
-}
-
 /* Residuals and Jacobian here; loss, gradient and, as update, J^T r. */
 static gd_status gauss_newton_update(gd_link *link, gd_var *var)
 {
@@ -48,10 +37,10 @@ static gd_status gauss_newton_update(gd_link *link, gd_var *var)
     if (!pieces) return gd_error(ctx);
     gd_status status = gd_var_residuals(var, &r, true);
     if (status) return status;
-    gd_scope_begin(ctx);
-    gd_tensor *j = gd__jacobian_matrix(r, gd_var_params(var), count);
-    status = j ? keep(link, j, r) : gd_error(ctx);
     model *m = gd_link_data(link);
+    forget(link);
+    gd_scope_begin(ctx);
+    status = gd__linear_from(r, gd_var_params(var), count, false, &m->j, &m->r);
     gd_tensor *b = status ? NULL : gd_matmul(gd_transpose(m->j, 0, 1), m->r),
               *loss = b ? gd_dot(m->r, m->r) : NULL;
     if (loss) {
@@ -70,13 +59,13 @@ static gd_status gauss_newton_update(gd_link *link, gd_var *var)
 /* J^+ r: of all that minimise |J d - r| the shortest. */
 static gd_tensor *least_norm(const model *m)
 {
-    gd_tensor *u = NULL, *s = NULL, *vt = NULL;
-    if (!gd__vector_finite(m->j) || gd_svd(m->j, &u, &s, &vt)) return NULL;
+    gd_tensor *s = NULL, *vt = NULL, *c = NULL;
+    if (!gd__vector_finite(m->j) || gd__decompose(m->j, m->r, &s, &vt, &c)) return NULL;
     gd_tensor *most = gd__vector_most(s);
     double eps = gd__vector_eps(m->j) * (double)(gd_size(m->j, 0) + gd_size(m->j, 1));
     double least = most ? eps * gd_item(most) : 0;
     gd_tensor *used = gd_gt(s, gd_full_like(s, least)), *divisor = gd_where(used, s, gd_ones_like(s));
-    gd_tensor *part = gd_div(gd_matmul(gd_transpose(u, 0, 1), m->r), divisor);
+    gd_tensor *part = gd_div(c, divisor);
     return gd_matmul(gd_transpose(vt, 0, 1), gd_where(used, part, gd_zeros_like(s)));
 }
 

@@ -3,6 +3,7 @@
  *     (H + W / radius) d = b,    W = (1 - y) I + y diag(H)
  *
  * With gauss_newton below, H = J^T J and the system is solved by QR of J with rows of sqrt(W / radius) under it. */
+#include "base/ctx.h"
 #include "optim/methods/trust_region.h"
 #include "optim/vector/vectors.h"
 
@@ -41,30 +42,51 @@ static gd_tensor *solve_shifted(gd_linop *a, double shift, gd_tensor *b)
     return d;
 }
 
-/* The damping no longer counts: less of it would give the same step, and a radius that went on growing would take many
- * rejections to come back. */
-static gd_tensor *weighed(gd_trust *t, gd_tensor *d, double damping)
+/* With S = W^(-1/2): (S H S + damping I) (S^-1 d) = S b.  The same for all attempts of a step. */
+typedef struct scaled {
+    gd_linop *h;      /* S H S */
+    gd_tensor *s, *b; /* S, S b; owned */
+} scaled;
+
+static scaled *scaled_of(gd_trust *t, double y)
 {
-    t->inside = d && damping * gd__vector_norm(d) <= UNFELT * gd__vector_norm(t->b);
-    return d;
+    if (t->memo) return t->memo;
+    gd_ctx *ctx = gd_link_ctx(t->link);
+    scaled *m = t->memo = gd__calloc(ctx, sizeof *m);
+    if (!m) return NULL;
+    gd_scope_begin(ctx);
+    gd__own(m->s = scale_of(t, y));
+    gd__own(m->b = m->s ? gd_mul(m->s, t->b) : NULL);
+    m->h = m->b ? gd_linop_congruent(t->hessian, m->s) : NULL;
+    gd_scope_end(ctx);
+    return m->h ? m : NULL;
+}
+
+static void free_scaled(gd_trust *t)
+{
+    scaled *m = t->memo;
+    if (!m) return;
+    gd_linop_release(m->h);
+    gd__release(m->s);
+    gd__release(m->b);
+    gd__free(gd_link_ctx(t->link), m, sizeof *m);
 }
 
 static gd_tensor *propose(gd_trust *t)
 {
     double y = gd_link_real(t->link, "y", NULL), damping = 1 / t->radius;
-    if (y == 0) return weighed(t, solve_shifted(t->hessian, damping, t->b), damping);
-    /* with S = W^(-1/2): (S H S + damping I) (S^-1 d) = S b */
-    gd_tensor *s = scale_of(t, y);
-    gd_linop *scaled = s ? gd_linop_congruent(t->hessian, s) : NULL;
-    gd_tensor *b = s ? gd_mul(s, t->b) : NULL, *d = scaled && b ? solve_shifted(scaled, damping, b) : NULL;
-    gd_linop_release(scaled);
+    scaled *m = y == 0 ? NULL : scaled_of(t, y);
+    if (y != 0 && !m) return NULL;
+    gd_tensor *b = m ? m->b : t->b, *d = solve_shifted(m ? m->h : t->hessian, damping, b);
+    /* the damping no longer counts: less of it would give the same step, and a radius that went on growing would take many
+     * rejections to come back */
     t->inside = d && damping * gd__vector_norm(d) <= UNFELT * gd__vector_norm(b);
-    return d ? gd_mul(s, d) : NULL;
+    return d && m ? gd_mul(m->s, d) : d;
 }
 
 static gd_status levenberg_marquardt_apply(gd_link *link, gd_var *var)
 {
-    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose});
+    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = free_scaled});
 }
 
 const gd_link_class gd_link_levenberg_marquardt = {

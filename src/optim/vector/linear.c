@@ -1,11 +1,87 @@
-/* The linear model of a least-squares problem. */
-#include "optim/solve/solve.h"
+/* Residuals linearised at a point. */
+#include "optim/vector/linear.h"
 
 #include "base/ctx.h"
+#include "gradus/autograd.h"
+#include "optim/vector/jacobian.h"
+#include "tensor/tensor.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+/* ---- Jacobian and residuals ---- */
+
+/* Without names and history, owned. */
+static gd_tensor *plain_copy(gd_tensor *t, gd_device *device, gd_dtype dtype)
+{
+    gd_ctx *ctx = t->head.ctx;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *out = gd_cast(gd_to_device(gd_drop_names(gd_detach(t)), device), dtype);
+    gd__own(out);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd__numbers(gd_tensor *t) { return t ? plain_copy(t, gd__cpu(t->head.ctx), GD_F64) : NULL; }
+
+gd_status gd__linear_from(gd_tensor *residuals, gd_tensor *const *params, int count, bool numbers,
+                          gd_tensor **j, gd_tensor **r)
+{
+    gd_ctx *ctx = residuals->head.ctx;
+    *j = *r = NULL;
+    gd_scope_begin(ctx);
+    gd_tensor *raw = gd__jacobian_matrix(residuals, params, count);
+    if (raw) {
+        gd_device *device = numbers ? gd__cpu(ctx) : raw->storage->device;
+        gd_dtype dtype = numbers ? GD_F64 : raw->dtype;
+        *j = plain_copy(raw, device, dtype);
+        *r = *j ? plain_copy(residuals, device, dtype) : NULL;
+    }
+    gd_scope_end(ctx);
+    if (*r) return GD_OK;
+    gd__release(*j);
+    *j = NULL;
+    return gd_error(ctx);
+}
+
+/* ---- triangles ---- */
+
+gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b)
+{
+    gd_tensor *side = b ? gd_unsqueeze(b, 1, NULL) : NULL,
+              *both = b ? gd_cat((gd_tensor *[]){a, side}, 2, "1") : a, *q = NULL, *triangle = NULL;
+    if (!both || gd_qr(both, &q, &triangle)) return NULL;
+    gd_release(q);
+    int64_t m = gd_size(a, 0), n = gd_size(a, 1);
+    return gd_slice(triangle, "0", 0, m < n ? m : n, 1);
+}
+
+gd_tensor *gd__damped(gd_tensor *a, gd_tensor *b, double factor, double shift)
+{
+    int64_t n = gd_size(a, 1);
+    gd_tensor *rows = gd_mul_scalar(a, sqrt(factor)), *side = b ? gd_mul_scalar(b, 1 / sqrt(factor)) : NULL;
+    if (shift > 0) {
+        gd_device *device = a->storage->device;
+        gd_tensor *one = gd_to_device(gd_eye(a->head.ctx, a->dtype, n, n), device),
+                  *zero = b ? gd_to_device(gd_zeros(a->head.ctx, a->dtype, 1, &n), device) : NULL;
+        rows = gd_cat((gd_tensor *[]){rows, gd_mul_scalar(one, sqrt(shift))}, 2, "0");
+        if (b) side = gd_cat((gd_tensor *[]){side, zero}, 2, "0");
+    }
+    return rows && (side || !b) ? gd__triangle(rows, side) : NULL;
+}
+
+gd_status gd__decompose(gd_tensor *a, gd_tensor *b, gd_tensor **values, gd_tensor **vt, gd_tensor **c)
+{
+    gd_tensor *u = NULL;
+    gd_status status = a && b ? gd_svd(a, &u, values, vt) : gd_error((a ? a : b)->head.ctx);
+    *c = status ? NULL : gd_matmul(gd_transpose(u, 0, 1), b);
+    return status || *c ? status : gd_error(a->head.ctx);
+}
+
+/* ---- the model of a fit ---- */
 
 /* Doubles in one block: scale, gradient, columns, values, c, vt, triangle, work. */
 static size_t room(const gd_lm_model *a)
@@ -60,30 +136,17 @@ static void rescale(gd_lm_model *a, bool grow)
 }
 
 /* U S V^T of the matrix in work, c = U^T of the right side behind it. */
-static gd_status decompose(gd_lm_model *a)
+static gd_status decompose_work(gd_lm_model *a)
 {
-    gd_tensor *u = NULL, *values = NULL, *vt = NULL;
+    gd_tensor *values = NULL, *vt = NULL, *c = NULL;
     gd_tensor *matrix = gd_from_f64(a->ctx, GD_F64, 2, (int64_t[]){a->k, a->n}, a->work);
     gd_tensor *right = gd_from_f64(a->ctx, GD_F64, 1, &a->k, a->work + a->k * a->n);
-    if (!matrix || !right) return gd_error(a->ctx);
-    gd_status status = gd_svd(matrix, &u, &values, &vt);
+    gd_status status = matrix && right ? gd__decompose(matrix, right, &values, &vt, &c) : gd_error(a->ctx);
     if (!status) status = read_all(values, a->values, a->k);
     if (!status) status = read_all(vt, a->vt, a->k * a->n);
-    if (!status) status = read_all(gd_matmul(gd_transpose(u, 0, 1), right), a->c, a->k);
+    if (!status) status = read_all(c, a->c, a->k);
     a->rank = status ? 0 : gd__lm_rank(a, DBL_EPSILON * (double)(a->m > a->n ? a->m : a->n));
     return status;
-}
-
-/* The triangle of a QR of [A r]: all that steps need of the residuals. */
-static gd_status reduce(gd_lm_model *a, gd_tensor *scaled, gd_tensor *r)
-{
-    gd_tensor *side = gd_unsqueeze(r, 1, NULL), *both = gd_cat((gd_tensor *[]){scaled, side}, 2, "1");
-    gd_tensor *q = NULL, *triangle = NULL;
-    if (!side || !both) return gd_error(a->ctx);
-    gd_status status = gd_qr(both, &q, &triangle);
-    if (status) return status;
-    gd_release(q);
-    return read_all(gd_slice(triangle, "0", 0, a->k, 1), a->triangle, a->k * (a->n + 1));
 }
 
 int64_t gd__lm_rank(const gd_lm_model *a, double tolerance)
@@ -111,7 +174,7 @@ gd_status gd__lm_restrict(gd_lm_model *a, const bool *fixed, const double *s)
         }
     }
     gd_scope_begin(a->ctx);
-    gd_status status = decompose(a);
+    gd_status status = decompose_work(a);
     gd_scope_end(a->ctx);
     return status;
 }
@@ -125,7 +188,7 @@ gd_status gd__lm_set(gd_lm_model *a, gd_tensor *j, gd_tensor *r, bool grow, bool
         rescale(a, grow);
         gd_tensor *scale = gd_from_f64(ctx, GD_F64, 1, &a->n, a->scale);
         gd_tensor *scaled = scale ? gd_div(j, scale) : NULL;
-        status = scaled ? reduce(a, scaled, r) : gd_error(ctx);
+        status = scaled ? read_all(gd__triangle(scaled, r), a->triangle, a->k * (a->n + 1)) : gd_error(ctx);
         if (!status) status = gd__lm_restrict(a, NULL, NULL);
         if (!status) status = read_all(gd_matmul(gd_transpose(j, 0, 1), r), a->gradient, a->n);
     }
@@ -234,9 +297,11 @@ double gd__lm_alike(const gd_lm_model *a, int64_t i, int64_t j)
     return left > 0 && right > 0 ? fabs(dot) / (sqrt(left) * sqrt(right)) : 0;
 }
 
-void gd__lm_covariance(const gd_lm_model *a, int64_t rank, double *out)
+gd_tensor *gd__lm_covariance(const gd_lm_model *a, int64_t rank, double variance)
 {
-    memset(out, 0, (size_t)(a->n * a->n) * sizeof *out);
+    size_t bytes = (size_t)(a->n * a->n) * sizeof(double);
+    double *out = gd__calloc(a->ctx, bytes);
+    if (!out) return NULL;
     for (int64_t i = 0; i < rank; i++) {
         const double *v = a->vt + i * a->n;
         double w = 1 / (a->values[i] * a->values[i]);
@@ -246,4 +311,8 @@ void gd__lm_covariance(const gd_lm_model *a, int64_t rank, double *out)
     }
     for (int64_t j = 0; j < a->n; j++)
         if (gd__lm_undetermined(a, rank, j)) out[j * a->n + j] = INFINITY;
+    for (int64_t i = 0; i < a->n * a->n; i++) out[i] *= variance;
+    gd_tensor *matrix = gd_from_f64(a->ctx, GD_F64, 2, (int64_t[]){a->n, a->n}, out);
+    gd__free(a->ctx, out, bytes);
+    return matrix;
 }
