@@ -5,7 +5,7 @@
  *     v = beta v + (1 - beta) u;  u / (sqrt(v) + eps)
  *
  * statements in order, products by juxtaposition, names of settings, u the update, g the gradient, p the parameter, t the
- * step from 1; other names are state that starts at zero, or where a statement `v_0 = ...` says.  norm(x) is that of the
+ * step from 1, f the loss; other names are state that starts at zero, or where a statement `v_0 = ...` says.  norm(x) and sum(x) are those of the
  * tensor, the rest goes by elements.  The last statement without a name is the result. */
 #include "optim_support.h"
 #include "table_support.h"
@@ -71,13 +71,17 @@ static value sum_of(evaluation *e);
 static value apply(const char *name, value a, value b)
 {
     value out = a;
-    double square = 0;
-    for (int i = 0; i < N; i++) square += a.v[i] * a.v[i];
+    double square = 0, sum = 0;
+    for (int i = 0; i < N; i++) {
+        square += a.v[i] * a.v[i];
+        sum += a.v[i];
+    }
     for (int i = 0; i < N; i++)
         out.v[i] = !strcmp(name, "sqrt")   ? sqrt(a.v[i])
                    : !strcmp(name, "norm") ? sqrt(square)
                    : !strcmp(name, "sign") ? (a.v[i] > 0) - (a.v[i] < 0)
                    : !strcmp(name, "abs")  ? fabs(a.v[i])
+                   : !strcmp(name, "sum")  ? sum
                    : !strcmp(name, "min")  ? fmin(a.v[i], b.v[i])
                    : !strcmp(name, "max")  ? fmax(a.v[i], b.v[i])
                                            : NAN;
@@ -86,7 +90,7 @@ static value apply(const char *name, value a, value b)
 
 static bool is_function(const char *name)
 {
-    static const char *const names[] = {"sqrt", "norm", "sign", "abs", "min", "max"};
+    static const char *const names[] = {"sqrt", "norm", "sign", "abs", "sum", "min", "max"};
     for (int i = 0; i < COUNT_OF(names); i++)
         if (!strcmp(name, names[i])) return true;
     return false;
@@ -262,12 +266,15 @@ static void follow(gd_ctx *ctx, gd_link *link)
         *variable_of(&e, "g") = gradient;
         memcpy(variable_of(&e, "p")->v, point, sizeof point);
         *variable_of(&e, "t") = all(e.step);
+        double loss = 3 / (0.5 + e.step);
+        *variable_of(&e, "f") = all(loss);
         value want = evaluate(&e);
         if (e.failed)
             fail_msg("%s: the formula '%s' cannot be read at '%s'", gd_link_class_of(link)->name,
                      gd_link_class_of(link)->formula, e.at);
-        OK(gd_link_keyed_update(link, &u, &p, &g, NULL, 1));
-        OK(gd_link_keyed_apply(link, &u, &p, &g, NULL, 1));
+        gd_tensor *f = gd_scalar(ctx, GD_F64, loss);
+        OK(gd_link_keyed_update(link, &u, &p, &g, f, 1));
+        OK(gd_link_keyed_apply(link, &u, &p, &g, f, 1));
         compare(&e, &want, u);
         gd_scope_end(ctx);
     }
