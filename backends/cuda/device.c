@@ -108,27 +108,6 @@ static gd_status run(gd_device *device, const gd_call *call)
     }
 }
 
-static bool native(gd_op_id op, gd_dtype dtype)
-{
-    if (dtype != GD_F16 && dtype != GD_BF16) return false;
-    switch (op) {
-    case GD_OP_matmul:
-    case GD_OP_linear:
-    case GD_OP_linear_grad:
-    case GD_OP_sum:
-    case GD_OP_logsumexp:
-    case GD_OP_softmax:
-    case GD_OP_log_softmax:
-    case GD_OP_softmax_grad:
-    case GD_OP_standardize:
-    case GD_OP_standardize_grad:
-    case GD_OP_layer_norm:
-    case GD_OP_layer_norm_grad:
-    case GD_OP_layer_norm_sums: return true;
-    default: return false;
-    }
-}
-
 static void *program(gd_device *device, const char *source, const char *name)
 {
     return cuda_enter(device) ? NULL : cuda_program(device, source, name);
@@ -181,7 +160,7 @@ static const gd_backend backend = {
     .download = download,
     .sync = sync_device,
     .run = run,
-    .native = native,
+    .narrow = GD_TAKES_HALVES,
     .dialect = &cuda_dialect,
     .program = program,
     .launch = launch,

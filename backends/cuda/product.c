@@ -179,18 +179,6 @@ static gd_status prepare(product *p)
 
 /* ---- the product ---- */
 
-/* A part of a product: rows and columns of the result, and of what is summed over. */
-typedef struct range {
-    int64_t row, rows, columns, first, inner;
-} range;
-
-/* Row and column of an operand's first matrix. */
-static char *moved_to(const operand *o, int64_t row, int64_t column)
-{
-    int64_t down = o->matrix.turned ? 1 : o->matrix.ld, across = o->matrix.turned ? o->matrix.ld : 1;
-    return o->t.data + (row * down + column * across) * (int64_t)gd_dtype_size(o->t.dtype);
-}
-
 static cudaDataType_t type_of(gd_dtype dtype)
 {
     return dtype == GD_F64   ? CUDA_R_64F
@@ -200,15 +188,18 @@ static cudaDataType_t type_of(gd_dtype dtype)
 }
 
 /* out^T = right^T left^T */
-static gd_status gemm(product *p, range r)
+static gd_status gemm(product *p)
 {
     gd_device *device = p->device;
     cuda_state *s = cuda_of(device);
     gd_dtype dtype = p->result.t.dtype;
     int64_t item = (int64_t)gd_dtype_size(dtype), lda = p->right.matrix.ld, ldb = p->left.matrix.ld,
             ldc = p->result.matrix.ld;
-    const char *a = moved_to(&p->right, r.first, 0), *b = moved_to(&p->left, r.row, r.first);
-    char *c = moved_to(&p->result, r.row, 0);
+    const gd_tensor *out = &p->result.t;
+    int64_t rows = out->size[out->ndim - 2], columns = out->size[out->ndim - 1],
+            inner = p->left.t.size[out->ndim - 1];
+    const char *a = p->right.t.data, *b = p->left.t.data;
+    char *c = p->result.t.data;
     cudaDataType_t type = type_of(dtype);
     cublasOperation_t op_a = p->right.matrix.turned ? CUBLAS_OP_T : CUBLAS_OP_N,
                       op_b = p->left.matrix.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -221,46 +212,19 @@ static gd_status gemm(product *p, range r)
     if (p->plain) {
         int64_t step[3] = {0};
         for (int k = 0; k < 3 && p->batch.ndim; k++) step[k] = p->batch.step[k][0] / item;
-        code = s->api.cublasGemmStridedBatchedEx_64(
-            s->blas, op_a, op_b, r.columns, r.rows, r.inner, one, a, type, lda, step[1], b, type, ldb,
-            step[0], zero, c, type, ldc, step[2], p->batch.count, compute, CUBLAS_GEMM_DEFAULT);
+        code = s->api.cublasGemmStridedBatchedEx_64(s->blas, op_a, op_b, columns, rows, inner, one, a, type,
+                                                    lda, step[1], b, type, ldb, step[0], zero, c, type, ldc,
+                                                    step[2], p->batch.count, compute, CUBLAS_GEMM_DEFAULT);
         return code ? cuda_blas_fail(device, "cublasGemmStridedBatchedEx", code) : GD_OK;
     }
     const void *const *as = list_of(device, &p->batch, 1, a);
     const void *const *bs = as ? list_of(device, &p->batch, 0, b) : NULL;
     void *const *cs = bs ? list_of(device, &p->batch, 2, c) : NULL;
     if (!cs) return device->ctx->status ? device->ctx->status : GD_NOMEM;
-    code = s->api.cublasGemmBatchedEx_64(s->blas, op_a, op_b, r.columns, r.rows, r.inner, one, as, type, lda,
-                                         bs, type, ldb, zero, cs, type, ldc, p->batch.count, compute,
+    code = s->api.cublasGemmBatchedEx_64(s->blas, op_a, op_b, columns, rows, inner, one, as, type, lda, bs,
+                                         type, ldb, zero, cs, type, ldc, p->batch.count, compute,
                                          CUBLAS_GEMM_DEFAULT);
     return code ? cuda_blas_fail(device, "cublasGemmBatchedEx", code) : GD_OK;
-}
-
-/* Two small products are slower than one: with 256 rows a training step lost a percent. */
-#define WORTH_HALVING 1024
-
-/* The whole product, or two halves of its rows of which one has a quarter of the work less: see gd__product_of. */
-static gd_status gemm_parts(product *p)
-{
-    const gd_tensor *out = &p->result.t;
-    int n = out->ndim;
-    int64_t rows = out->size[n - 2], columns = out->size[n - 1], inner = p->left.t.size[n - 1];
-    int64_t part = p->call->attrs->i[0], half = rows / 2;
-    range upper = {0, half, columns, 0, inner}, lower = {half, rows - half, columns, 0, inner};
-    bool square = part == GD_PRODUCT_LOWER ? rows == columns : rows == inner;
-    bool aligned = p->plain || half % 8 == 0; /* the halves of a list begin at multiples of 16 bytes, too */
-    if (part == GD_PRODUCT_WHOLE || !square || rows < WORTH_HALVING || !aligned)
-        return gemm(p, (range){0, rows, columns, 0, inner});
-    if (part == GD_PRODUCT_LOWER)
-        upper.columns = half;
-    else if (part == GD_PRODUCT_OF_LOWER)
-        upper.inner = half;
-    else {
-        lower.first = half;
-        lower.inner = inner - half;
-    }
-    gd_status status = gemm(p, upper);
-    return status ? status : gemm(p, lower);
 }
 
 /* Batch, row and column steps of an operand in elements. */
@@ -285,7 +249,7 @@ static gd_status multiply(product *p)
     if (status) return status;
     if (gd_dtype_is_float(out->dtype)) {
         status = cuda_need_blas(device);
-        return status ? status : gemm_parts(p);
+        return status ? status : gemm(p);
     }
     int64_t left[3], right[3];
     strides_of(p, &p->left, 0, left);

@@ -1,7 +1,7 @@
 /* Reverse mode.
  *
  * All nodes the output depends on are visited, the latest first, and each hands the gradient of its outputs on to its inputs
- * by its rule.  split3 may have a room: one tensor for the gradients of its parts, lent to the rules that make them. */
+ * by its rule.  A split may have a room: one tensor for the gradients of its pieces, lent to the rules that make them. */
 #include "autograd/rules.h"
 #include "autograd/walk.h"
 #include "tensor/device.h"
@@ -50,22 +50,22 @@ gd_tensor *gd__zeros_in(const gd_pullback *p, int k)
 static gd_tensor *room_for(gd_walk *w, const gd_tensor *t)
 {
     gd_node *node = t->node;
-    gd_visit *e = node ? &w->item[node->slot] : NULL;
-    if (!e || e->grad[t->output] || e->lent[t->output]) return NULL;
+    gd_visit *e = node ? &w->item[node->slot] : NULL, *own = e + t->output;
+    if (!e || own->grad || own->lent) return NULL;
     if (node->op == GD_OP_permute) {
         int order[GD_MAX_DIMS];
         gd_tensor *inner = room_for(w, node->in[0]);
         for (int i = 0; i < node->ni; i++) order[i] = (int)node->i[i];
         return inner ? gd_permute(inner, order) : NULL;
     }
-    if (node->op != GD_OP_split3) return NULL;
+    if (node->op != GD_OP_split) return NULL;
     if (!e->room) {
         e->room = gd__new_laid_like(node->out[0]->storage->device, node->in[0]);
         gd__own(e->room);
     }
-    gd_tensor *part = e->room ? gd__part_view(e->room, t->output) : NULL;
-    e->lent[t->output] = part != NULL;
-    return part;
+    gd_tensor *piece = e->room ? gd__piece_view(e->room, t->output) : NULL;
+    own->lent = piece != NULL;
+    return piece;
 }
 
 gd_tensor *gd__room(const gd_pullback *p, int k)
@@ -93,6 +93,7 @@ static void mark_useful(gd_walk *w)
 {
     for (size_t i = w->count; i-- > 0;) {
         gd_visit *e = &w->item[i];
+        if (e->output) continue;
         for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = leads_on(w, e->node->in[k]);
         for (int k = 0; k < w->inputs && !e->useful; k++) e->useful = w->input[k]->node == e->node;
     }
@@ -108,7 +109,7 @@ static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
         return gd_fail(w->ctx, GD_SHAPE, "backward: a gradient of shape %s arrived at %s",
                        gd__shape_text(g, a, sizeof a), gd__shape_text(t, b, sizeof b));
     }
-    if (t->node) return gd__accumulate(&w->item[t->node->slot].grad[t->output], g);
+    if (t->node) return gd__accumulate(&w->item[t->node->slot + t->output].grad, g);
     if (!w->input) {
         /* a leaf's gradient is its own, contiguous memory: users change it in place, optimizers stream it */
         if (!t->grad && (!gd__contiguous(g) || g->storage->refs > 1 || g->head.refs > 1)) g = gd_copy(g);
@@ -128,8 +129,8 @@ static gd_status collect_inner(gd_walk *w, gd_visit *e)
     gd_status status = GD_OK;
     for (int i = 0; i < w->inputs && !status; i++) {
         gd_tensor *t = w->input[i];
-        if (t->node == e->node && e->grad[t->output])
-            status = gd__accumulate(&w->result[i], e->grad[t->output]);
+        if (t->node == e->node && e[t->output].grad)
+            status = gd__accumulate(&w->result[i], e[t->output].grad);
     }
     return status;
 }
@@ -158,48 +159,59 @@ static gd_status apply_rule(gd_walk *w, gd_visit *e)
 {
     gd_ctx *ctx = w->ctx;
     gd_node *node = e->node;
-    gd_tensor *direct[MAX_DIRECT], **set = direct, *grad[GD_MAX_OUTPUTS] = {NULL};
+    int nin = node->nin, nout = node->nout;
+    gd_tensor *direct[MAX_DIRECT], **set = direct;
     bool direct_need[MAX_DIRECT], *need = direct_need;
-    size_t bytes = (size_t)node->nin * (sizeof *set + sizeof *need);
-    if (node->nin > MAX_DIRECT) {
+    size_t bytes = (size_t)(nin + nout) * (sizeof *set + sizeof *need);
+    if (nin + nout > MAX_DIRECT) {
         if (!(set = gd__alloc(ctx, bytes))) return GD_NOMEM;
-        need = (bool *)(set + node->nin);
+        need = (bool *)(set + nin + nout);
     }
-    for (int k = 0; k < node->nin; k++) {
+    gd_tensor **grad = set + nin;
+    for (int k = 0; k < nin; k++) {
         set[k] = NULL;
         need[k] = leads_on(w, node->in[k]);
     }
     gd_status status = check_versions(node);
     gd_scope_begin(ctx);
-    for (int k = 0; k < node->nout && !status; k++) grad[k] = gd__nameless(e->grad[k]);
+    for (int k = 0; k < nout && !status; k++) grad[k] = gd__nameless(e[k].grad);
     if (!status) {
         gd__rules[node->op](
             &(gd_pullback){.node = node, .grad = grad, .need = need, .set = set, .walk = w, .room = e->room});
         status = gd_error(ctx);
     }
-    for (int k = 0; k < node->nin && !status; k++)
+    for (int k = 0; k < nin && !status; k++)
         if (need[k] && set[k]) status = deliver(w, node->in[k], set[k]);
     gd_scope_end(ctx);
     if (set != direct) gd__free(ctx, set, bytes);
     return status;
 }
 
+/* Has a gradient arrived at any output? */
+static bool arrived(const gd_visit *e)
+{
+    for (int k = 0; k < e->node->nout; k++)
+        if (e[k].grad) return true;
+    return false;
+}
+
+static void let_go(gd_tensor **t)
+{
+    if (*t) gd__release(*t);
+    *t = NULL;
+}
+
 static gd_status walk_back(gd_walk *w)
 {
     bool retain = w->flags & (GD_RETAIN_GRAPH | GD_CREATE_GRAPH);
     gd_status status = GD_OK;
-    for (size_t i = 0; i < w->count && !status; i++) {
+    for (size_t i = 0; i < w->count && !status; i += w->item[i].node->nout) {
         gd_visit *e = &w->item[i];
-        bool arrived = e->grad[0] || e->grad[1] || e->grad[2];
-        if (!arrived || !e->useful) continue;
+        if (!e->useful || !arrived(e)) continue;
         status = collect_inner(w, e);
         if (!status) status = apply_rule(w, e);
-        for (int k = 0; k < e->node->nout; k++) {
-            if (e->grad[k]) gd__release(e->grad[k]);
-            e->grad[k] = NULL;
-        }
-        if (e->room) gd__release(e->room);
-        e->room = NULL;
+        for (int k = 0; k < e->node->nout; k++) let_go(&e[k].grad);
+        let_go(&e->room);
     }
     /* free the graph last: nodes are reached through their users' inputs */
     if (!retain && !status) {
@@ -246,7 +258,7 @@ static gd_status start(gd_walk *w, gd_tensor *output, gd_tensor *seed)
             gd__ops[spent->op].name);
     if (status) return status;
     mark_useful(w);
-    status = gd__accumulate(&w->item[output->node->slot].grad[output->output], g);
+    status = gd__accumulate(&w->item[output->node->slot + output->output].grad, g);
     return status ? status : walk_back(w);
 }
 

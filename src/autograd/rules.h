@@ -17,7 +17,7 @@ typedef struct gd_pullback {
     const bool *need; /* which inputs want a gradient */
     gd_tensor **set;  /* to be filled: gradient of each input */
     struct gd_walk *walk;
-    gd_tensor *room; /* split3: where its parts' gradients were asked to go; NULL: nobody asked */
+    gd_tensor *room; /* split: where its pieces' gradients were asked to go; NULL: nobody asked */
 } gd_pullback;
 
 typedef void (*gd_rule_fn)(gd_pullback *p);
@@ -36,8 +36,8 @@ gd_tensor *gd__out(const gd_pullback *p, int k);
 /* Gradient of output k, zeros where nothing flowed back. */
 gd_tensor *gd__g_or_zero(const gd_pullback *p, int k);
 
-/* Where the gradient of input k is wanted: memory shaped like it to be written and set, so that parts of one tensor need not
- * be put together afterwards.  NULL: anywhere. */
+/* Where the gradient of input k is wanted: memory shaped like it to be written and set, so that pieces of one tensor
+ * (gd__split) need not be put together afterwards.  NULL: anywhere. */
 gd_tensor *gd__room(const gd_pullback *p, int k);
 
 static inline void gd__set(gd_pullback *p, int k, gd_tensor *grad) { p->set[k] = grad; }

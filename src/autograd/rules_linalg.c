@@ -56,9 +56,9 @@ static bool add_to(gd_tensor **sum, gd_tensor *part)
 /* ---- products ---- */
 
 /* A product in the room that was made for it, if any. */
-static gd_tensor *product_there(gd_tensor *room, gd_tensor *a, gd_tensor *b, int part)
+static gd_tensor *product_there(gd_tensor *room, gd_tensor *a, gd_tensor *b)
 {
-    return room ? gd__product_into(room, a, b, part) : gd__product_of(a, b, part);
+    return room ? gd__product_into(room, a, b) : gd__product(a, b);
 }
 
 RULE(matmul)
@@ -67,22 +67,12 @@ RULE(matmul)
     if (!g || !a || !b) return;
     bool both = gd__need(p, 0) && gd__need(p, 1);
     if (both && g->ndim > 2 && !gd__matrix_in_place(g, false)) g = gd_contiguous(g); /* once for both */
-    /* what is not looked at in the result has no gradient; what a does not have needs none */
-    int part = p->node->ni && !gd_grad_enabled(p->node->ctx) ? (int)gd__attr(p, 0) : GD_PRODUCT_WHOLE;
-    bool lower = part == GD_PRODUCT_LOWER;
-    int left = lower                         ? GD_PRODUCT_OF_LOWER
-               : part == GD_PRODUCT_OF_LOWER ? GD_PRODUCT_LOWER
-                                             : GD_PRODUCT_WHOLE;
-    int right = part == GD_PRODUCT_WHOLE || part == GD_PRODUCT_OF_UPPER ? GD_PRODUCT_WHOLE
-                                                                        : GD_PRODUCT_OF_UPPER;
-    if (gd__need(p, 0)) gd__set(p, 0, product_there(gd__room(p, 0), g, T(b), left));
+    if (gd__need(p, 0)) gd__set(p, 0, product_there(gd__room(p, 0), g, T(b)));
     if (!gd__need(p, 1)) return;
     /* the gradient of a transposed operand lies in memory as the operand does */
     bool turned = columns_of(b) > 1 && b->stride[b->ndim - 2] == 1;
     gd_tensor *room = gd__room(p, 1);
-    gd__set(p, 1,
-            turned ? T(product_there(room ? T(room) : NULL, T(g), a, lower ? right : GD_PRODUCT_WHOLE))
-                   : product_there(room, T(a), g, lower ? GD_PRODUCT_WHOLE : right));
+    gd__set(p, 1, turned ? T(product_there(room ? T(room) : NULL, T(g), a)) : product_there(room, T(a), g));
 }
 
 /* Y = X W^T + b */

@@ -213,28 +213,26 @@ static bool same_place(const gd_tensor *a, const gd_tensor *b)
     return same;
 }
 
-/* Parts put side by side where they lie in x, which may be a view: what looked at x that way sees them in order again.
+/* Pieces put side by side where they lie in x, which may be a view: what looked at x that way sees them in order again.
  * Most were written there by the rules that made them. */
-static gd_tensor *joined(const gd_pullback *p, gd_tensor *const *part)
+static gd_tensor *joined(const gd_pullback *p)
 {
     gd_tensor *out = p->room ? gd__alias(p->room)
-                             : gd__new_laid_like(part[0]->storage->device, p->node->in[0]);
-    for (int k = 0; k < 3 && out; k++) {
-        gd_tensor window = gd__part_of(out, k);
-        if (window.numel && !same_place(&window, part[k]) && gd__copy_into(&window, part[k])) return NULL;
+                             : gd__new_laid_like(p->node->out[0]->storage->device, p->node->in[0]);
+    for (int k = 0; k < p->node->nout && out; k++) {
+        gd_tensor window = gd__piece_of(out, k), *piece = gd__g_or_zero(p, k);
+        if (!piece) return NULL;
+        if (window.numel && !same_place(&window, piece) && gd__copy_into(&window, piece)) return NULL;
     }
     return out;
 }
 
-RULE(split3)
+/* The same to be differentiated again. */
+static gd_tensor *stacked(const gd_pullback *p)
 {
-    gd_tensor *part[3];
-    if (!gd_grad_enabled(p->node->ctx)) {
-        for (int k = 0; k < 3; k++)
-            if (!(part[k] = gd__g_or_zero(p, k))) return;
-        gd__set(p, 0, joined(p, part));
-        return;
-    }
-    for (int k = 0; k < 3; k++) part[k] = gd_unsqueeze(gd__g_or_zero(p, k), 0, NULL);
-    gd__set(p, 0, gd_cat(part, 3, "0"));
+    gd_tensor *piece[GD_MAX_SPLIT];
+    for (int k = 0; k < p->node->nout; k++) piece[k] = gd_unsqueeze(gd__g_or_zero(p, k), 0, NULL);
+    return gd_cat(piece, p->node->nout, "0");
 }
+
+RULE(split) { gd__set(p, 0, gd_grad_enabled(p->node->ctx) ? stacked(p) : joined(p)); }

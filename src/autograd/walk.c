@@ -5,22 +5,23 @@
 
 static gd_status push(gd_walk *w, gd_node *node)
 {
-    if (w->count == w->capacity) {
-        size_t capacity = w->capacity ? w->capacity * 2 : 32;
+    if (w->count + node->nout > w->capacity) {
+        size_t capacity = 2 * w->capacity + 32 + node->nout;
         gd_visit *item = gd__realloc(w->ctx, w->item, w->capacity * sizeof *item, capacity * sizeof *item);
         if (!item) return GD_NOMEM;
         w->item = item;
         w->capacity = capacity;
     }
     node->pass = w->ctx->pass;
-    w->item[w->count++] = (gd_visit){.node = node};
+    for (uint8_t k = 0; k < node->nout; k++) w->item[w->count++] = (gd_visit){.node = node, .output = k};
     return GD_OK;
 }
 
 static int later_first(const void *a, const void *b)
 {
-    uint64_t x = ((const gd_visit *)a)->node->sequence, y = ((const gd_visit *)b)->node->sequence;
-    return x < y ? 1 : x > y ? -1 : 0;
+    const gd_visit *x = a, *y = b;
+    if (x->node == y->node) return x->output - y->output;
+    return x->node->sequence < y->node->sequence ? 1 : -1;
 }
 
 static void sort_visits(gd_walk *w)
@@ -43,7 +44,7 @@ gd_status gd__walk_collect(gd_walk *w, gd_node *root, const gd_node **spent)
     w->ctx->pass++;
     *spent = NULL;
     gd_status status = push(w, root);
-    for (size_t i = 0; i < w->count && !status; i++) {
+    for (size_t i = 0; i < w->count && !status; i += w->item[i].node->nout) {
         gd_node *node = w->item[i].node;
         if (node->spent) {
             *spent = node;
@@ -56,7 +57,7 @@ gd_status gd__walk_collect(gd_walk *w, gd_node *root, const gd_node **spent)
     }
     if (status) return status;
     sort_visits(w);
-    for (size_t i = 0; i < w->count; i++) w->item[i].node->slot = i;
+    for (size_t i = 0; i < w->count; i += w->item[i].node->nout) w->item[i].node->slot = i;
     return GD_OK;
 }
 
@@ -64,8 +65,7 @@ void gd__walk_free(gd_walk *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         if (w->item[i].room) gd__release(w->item[i].room);
-        for (int k = 0; k < GD_MAX_OUTPUTS; k++)
-            if (w->item[i].grad[k]) gd__release(w->item[i].grad[k]);
+        if (w->item[i].grad) gd__release(w->item[i].grad);
     }
     gd__free(w->ctx, w->item, w->capacity * sizeof *w->item);
 }

@@ -5,17 +5,20 @@
 
 #include "tensor/tensor.h"
 
+/* One output of a node; those of a node stand side by side, and the first speaks for the node. */
 typedef struct gd_visit {
     gd_node *node;
-    gd_tensor *grad[GD_MAX_OUTPUTS]; /* of each output; owned */
-    bool useful;                     /* does it lead to something that was asked for? */
-    gd_tensor *room; /* for the gradients of split3's parts, lent to the rules that make them; owned */
-    bool lent[GD_MAX_OUTPUTS];
+    gd_tensor *grad; /* owned */
+    gd_tensor *
+        room; /* of the first: one tensor for the gradients of a split's pieces, lent to the rules that make them; owned */
+    uint8_t output;
+    bool useful; /* of the first: does it lead to something that was asked for? */
+    bool lent;   /* is its piece of the room? */
 } gd_visit;
 
 typedef struct gd_walk {
     gd_ctx *ctx;
-    gd_visit *item; /* node->slot is its place here */
+    gd_visit *item; /* node->slot is the place of its first output here */
     size_t count, capacity;
     gd_tensor *const *input; /* whose gradients are asked for; NULL: those of all leaves */
     gd_tensor **result;

@@ -23,9 +23,8 @@ typedef struct gd_backend {
     gd_status (*run)(gd_device *device, const gd_call *call);
     /* False for an operator that run does not have: the host runs it on copies (on_host.c).  NULL: it has all. */
     bool (*has)(gd_op_id op);
-    /* True when the FULL kernel of op takes a narrow dtype itself; NULL: none does.  Operands are widened otherwise: f16 and
-     * bf16 to f32, small integers and bool to i64, all of the tensor at once. */
-    bool (*native)(gd_op_id op, gd_dtype dtype);
+    /* Of GD_TAKES_HALVES and GD_TAKES_SMALL: which its kernels take where ops.def says that operators do. */
+    uint8_t narrow;
     /* Fused programs: how their source is written (program/dialect.h), a kernel made of it, and its run over a table of
      * tensors.  NULL, all of them: the host interprets programs on copies. */
     const struct gd_dialect *dialect;

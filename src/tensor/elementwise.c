@@ -301,36 +301,11 @@ static gd_status same_dtype(const char *what, const gd_tensor *a, const gd_tenso
                    gd_dtype_name(a->dtype), gd_dtype_name(b->dtype));
 }
 
-/* Operators that make sense for integers too. */
-static bool integers_allowed(gd_op_id op)
-{
-    switch (op) {
-    case GD_OP_neg:
-    case GD_OP_abs:
-    case GD_OP_sign:
-    case GD_OP_square:
-    case GD_OP_relu:
-    case GD_OP_floor:
-    case GD_OP_ceil:
-    case GD_OP_round:
-    case GD_OP_add:
-    case GD_OP_sub:
-    case GD_OP_mul:
-    case GD_OP_minimum:
-    case GD_OP_maximum:
-    case GD_OP_clamp:
-    case GD_OP_add_scalar:
-    case GD_OP_mul_scalar:
-    case GD_OP_where: return true;
-    default: return gd__ops[op].kind == GD_KIND_TEST;
-    }
-}
-
 static bool dtype_fits(gd_op_id op, const gd_tensor *t)
 {
     const char *what = gd__ops[op].name;
-    if (!gd_dtype_is_float(t->dtype) && !integers_allowed(op)) return gd__need_float(what, t);
-    if (t->dtype == GD_BOOL && gd__ops[op].kind == GD_KIND_MAP && op != GD_OP_where) {
+    if (!(gd__ops[op].takes & GD_TAKES_INTS)) return gd__need_float(what, t);
+    if (t->dtype == GD_BOOL && gd__ops[op].takes != GD_TAKES_ANY) {
         (void)gd_fail(t->head.ctx, GD_DTYPE, "%s: bool has no arithmetic; cast it first", what);
         return false;
     }

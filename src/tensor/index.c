@@ -363,10 +363,13 @@ gd_tensor *gd_diagonal(gd_tensor *a)
     return out;
 }
 
-gd_status gd__split3(gd_tensor *x, gd_tensor *part[3])
+gd_status gd__split(gd_tensor *x, int count, gd_tensor **piece)
 {
-    if (!gd__given1("split3", x)) return GD_ARGUMENT;
-    for (int k = 0; k < 3; k++)
-        if (!(part[k] = gd__part_view(x, k))) return GD_NOMEM;
-    return gd__record(GD_OP_split3, &x, 1, &(gd_attrs){0}, part, 3);
+    if (!gd__given1("split", x)) return GD_ARGUMENT;
+    if (x->ndim == 0 || x->size[0] != count || count > GD_MAX_SPLIT)
+        return gd_fail(x->head.ctx, GD_SHAPE, "split: %d pieces (at most %d) of an axis of %lld", count,
+                       GD_MAX_SPLIT, x->ndim ? (long long)x->size[0] : 0);
+    for (int k = 0; k < count; k++)
+        if (!(piece[k] = gd__piece_view(x, k))) return GD_NOMEM;
+    return gd__record(GD_OP_split, &x, 1, &(gd_attrs){0}, piece, count);
 }

@@ -170,22 +170,19 @@ static void batch_sources(gd_tensor *a, gd_tensor *b, int ndim, gd_axis_source *
 
 /* ---- products ---- */
 
-gd_tensor *gd__product(gd_tensor *a, gd_tensor *b) { return gd__product_of(a, b, GD_PRODUCT_WHOLE); }
-
-gd_tensor *gd__product_of(gd_tensor *a, gd_tensor *b, int part)
+gd_tensor *gd__product(gd_tensor *a, gd_tensor *b)
 {
     if (!a || !b) return NULL;
     int64_t size[GD_MAX_DIMS];
     memcpy(size, a->size, sizeof size);
     size[a->ndim - 1] = b->size[b->ndim - 1];
-    return gd__product_into(gd__new_checked(a->storage->device, "matmul", a->dtype, a->ndim, size), a, b,
-                            part);
+    return gd__product_into(gd__new_checked(a->storage->device, "matmul", a->dtype, a->ndim, size), a, b);
 }
 
-gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b, int part)
+gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b)
 {
     if (!a || !b) return NULL;
-    return gd__run1(GD_OP_matmul, (gd_tensor *[]){a, b}, 2, &(gd_attrs){.ni = 1, .i = {part}}, out);
+    return gd__run1(GD_OP_matmul, (gd_tensor *[]){a, b}, 2, &(gd_attrs){0}, out);
 }
 
 gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b)

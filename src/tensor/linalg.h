@@ -22,16 +22,8 @@ bool gd__can_multiply(const char *what, const gd_tensor *a, const gd_tensor *b);
 
 /* The operator itself: nameless [..., m, k] and [..., k, n] with equal batch sizes. */
 gd_tensor *gd__product(gd_tensor *a, gd_tensor *b);
-/* What of a product of square matrices in causal attention is not needed; a device may leave it out or compute it. */
-enum {
-    GD_PRODUCT_WHOLE,
-    GD_PRODUCT_LOWER,    /* of the result, only the lower triangle is looked at */
-    GD_PRODUCT_OF_LOWER, /* a is zero above the diagonal */
-    GD_PRODUCT_OF_UPPER  /* a is zero below it */
-};
-gd_tensor *gd__product_of(gd_tensor *a, gd_tensor *b, int part);
 /* The same written to `out`, a view or new, which is returned (released on failure; NULL: NULL). */
-gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b, int part);
+gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b);
 /* x w^T + b in one operator: x [..., in], w [out, in], b [out], of one dtype and without names. */
 gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b);
 /* What it hands back for g [rows, out]: gradients of x [rows, in], w and b, together: a device may make them side by side. */

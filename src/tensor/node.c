@@ -5,8 +5,10 @@
 #include <string.h>
 
 const gd_op gd__ops[GD_OP_COUNT] = {
-#define OP(name, nin, nout, kind, needs)  {#name, nin, nout, GD_KIND_##kind, GD_NEEDS_##needs, true},
-#define OP0(name, nin, nout, kind, needs) {#name, nin, nout, GD_KIND_##kind, GD_NEEDS_##needs, false},
+#define ROW(name, nin, nout, kind, needs, takes, differentiable) \
+    {#name, nin, nout, GD_KIND_##kind, GD_NEEDS_##needs, GD_TAKES_##takes, differentiable},
+#define OP(name, nin, nout, kind, needs, takes, batch) ROW(name, nin, nout, kind, needs, takes, true)
+#define OP0(name, nin, nout, kind, needs, takes)       ROW(name, nin, nout, kind, needs, takes, false)
 #include "tensor/ops.def"
 #undef OP
 #undef OP0
@@ -79,7 +81,8 @@ static gd_tensor *ghost_of(gd_tensor *t)
 
 static gd_node *node_new(gd_ctx *ctx, gd_op_id op, int nin, const gd_attrs *attrs, int nout)
 {
-    size_t bytes = sizeof(gd_node) + (size_t)nin * (sizeof(gd_tensor *) + sizeof(uint32_t)) +
+    size_t held = (size_t)(nin + nout);
+    size_t bytes = sizeof(gd_node) + held * (sizeof(gd_tensor *) + sizeof(uint32_t)) +
                    (size_t)attrs->ni * sizeof(int64_t);
     gd_node *node = gd__alloc(ctx, bytes);
     if (!node) return NULL;
@@ -94,9 +97,11 @@ static gd_node *node_new(gd_ctx *ctx, gd_op_id op, int nin, const gd_attrs *attr
                       .f = {attrs->f[0], attrs->f[1]},
                       .bytes = bytes};
     node->in = (gd_tensor **)(node + 1);
-    node->i = (int64_t *)(node->in + nin);
+    node->out = node->in + nin;
+    node->i = (int64_t *)(node->in + held);
     node->version = (uint32_t *)(node->i + attrs->ni);
-    memset(node->in, 0, (size_t)nin * sizeof *node->in);
+    node->out_version = node->version + nin;
+    memset(node->in, 0, held * sizeof *node->in);
     memcpy(node->i, attrs->i, (size_t)attrs->ni * sizeof *node->i);
     ctx->live++;
     return node;
@@ -131,7 +136,8 @@ gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs 
     uint8_t needs = gd__ops[op].needs;
     gd_status status = GD_OK;
     for (int i = 0; i < nin && !status; i++) status = save_input(node, i, in[i], needs);
-    for (int i = 0; i < nout && !status && (needs & GD_NEEDS_OUT || nout > 1); i++) {
+    bool saved = needs & GD_NEEDS_OUT || gd__ops[op].outputs != 1;
+    for (int i = 0; i < nout && !status && saved; i++) {
         node->out_version[i] = gd__version(out[i]);
         if ((node->out[i] = gd__alias(out[i])))
             gd__own_made(node->out[i]);
@@ -149,27 +155,6 @@ gd_status gd__record(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs 
 
 /* ---- running ---- */
 
-/* Operators that only move bytes, whatever the dtype. */
-static bool moves_bytes(gd_op_id op)
-{
-    switch (op) {
-    case GD_OP_cast:
-    case GD_OP_copy:
-    case GD_OP_to_device:
-    case GD_OP_embed:
-    case GD_OP_index_select:
-    case GD_OP_gather:
-    case GD_OP_cat:
-    case GD_OP_tri:
-    case GD_OP_unfold2d:
-    case GD_OP_fill:
-    case GD_OP_random:
-    case GD_OP_any:
-    case GD_OP_all: return true;
-    default: return false;
-    }
-}
-
 /* The dtype a FULL kernel computes in. */
 static gd_dtype compute_dtype(gd_dtype dtype)
 {
@@ -181,11 +166,6 @@ static gd_dtype compute_dtype(gd_dtype dtype)
     case GD_BOOL: return GD_I64;
     default: return dtype;
     }
-}
-
-static bool takes_narrow(const gd_device *device, gd_op_id op, gd_dtype dtype)
-{
-    return compute_dtype(dtype) != dtype && device->backend->native && device->backend->native(op, dtype);
 }
 
 /* t with the dtype and layout a FULL kernel takes; t itself where nothing is to be done. */
@@ -209,7 +189,9 @@ static gd_status same_device(gd_op_id op, gd_tensor *const *in, int nin, gd_devi
 /* The dtype in which a FULL kernel takes an operand or gives a result. */
 static gd_dtype kernel_dtype(const gd_device *device, gd_op_id op, gd_dtype dtype)
 {
-    return moves_bytes(op) || takes_narrow(device, op, dtype) ? dtype : compute_dtype(dtype);
+    uint8_t takes = gd__ops[op].takes, narrow = gd_dtype_is_float(dtype) ? GD_TAKES_HALVES : GD_TAKES_SMALL;
+    bool as_it_is = takes == GD_TAKES_ANY || (takes & device->backend->narrow & narrow) > GD_TAKES_INTS;
+    return as_it_is ? dtype : compute_dtype(dtype);
 }
 
 /* Products write rows that are apart from each other, all other kernels write everything in order. */
@@ -239,7 +221,7 @@ static bool ready(const gd_device *device, const gd_call *call, bool any_layout)
 static gd_status execute_full(gd_device *device, gd_call call)
 {
     gd_ctx *ctx = device->ctx;
-    bool any_layout = call.op == GD_OP_matmul || call.op == GD_OP_copy || call.op == GD_OP_cast;
+    bool any_layout = gd__ops[call.op].kind == GD_KIND_LAID;
     if (ready(device, &call, any_layout)) return gd__device_run(device, &call);
     gd_tensor *direct[MAX_DIRECT], **in = direct, *out[GD_MAX_OUTPUTS];
     size_t bytes = (size_t)call.nin * sizeof *in;
@@ -275,8 +257,7 @@ gd_status gd__execute(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs
     gd_status status = same_device(op, in, nin, device);
     if (status) return status;
     gd_call call = {.op = op, .nin = nin, .nout = nout, .in = in, .out = out, .attrs = attrs};
-    if (gd__ops[op].kind != GD_KIND_FULL) return gd__device_run(device, &call);
-    return execute_full(device, call);
+    return gd__ops[op].kind >= GD_KIND_FULL ? execute_full(device, call) : gd__device_run(device, &call);
 }
 
 gd_status gd__run(gd_op_id op, gd_tensor *const *in, int nin, const gd_attrs *attrs, gd_tensor *const *out,

@@ -9,7 +9,8 @@ typedef enum gd_op_kind {
     GD_KIND_MAP,  /* element-wise, result of the operands' dtype: one vector kernel a compute type */
     GD_KIND_TEST, /* element-wise, result bool */
     GD_KIND_VIEW, /* no kernel: another look at the same storage */
-    GD_KIND_FULL  /* its own kernel on contiguous operands (matmul takes strides) */
+    GD_KIND_FULL, /* its own kernel on contiguous operands */
+    GD_KIND_LAID  /* its own kernel on operands laid out in any way */
 } gd_op_kind;
 
 /* What the gradient rule reads: bits of `needs`. */
@@ -25,6 +26,17 @@ enum {
     GD_NEEDS_ABO = 11
 };
 
+/* What dtypes it takes as they are: bits of `takes`.  FULL kernels get others widened, all of the tensor at once: f16 and bf16
+ * to f32, small integers and bool to i64. */
+enum {
+    GD_TAKES_FLOATS = 0,
+    GD_TAKES_INTS = 1,   /* element-wise: integers, too */
+    GD_TAKES_ANY = 3,    /* only moves or looks at elements: bool, too, and nothing is ever widened */
+    GD_TAKES_HALVES = 4, /* f16 and bf16 where a backend has such kernels (gd_backend.narrow) */
+    GD_TAKES_SMALL = 9,  /* the same for small integers and bool */
+    GD_TAKES_NARROW = 13 /* both */
+};
+
 typedef enum gd_op_id {
 #define OP(name, ...)  GD_OP_##name,
 #define OP0(name, ...) GD_OP_##name,
@@ -36,16 +48,15 @@ typedef enum gd_op_id {
 
 typedef struct gd_op {
     const char *name;
-    int8_t inputs; /* -1: any number */
-    int8_t outputs;
+    int8_t inputs, outputs; /* -1: any number */
     gd_op_kind kind;
-    uint8_t needs;
+    uint8_t needs, takes;
     bool differentiable;
 } gd_op;
 
 extern const gd_op gd__ops[GD_OP_COUNT];
 
-#define GD_MAX_OUTPUTS 3
+#define GD_MAX_OUTPUTS 3  /* of a kernel */
 #define GD_MAX_ATTRS   16 /* two numbers an axis */
 
 /* Settings of one operator call; only the first ni and nf are meant. */
@@ -75,14 +86,13 @@ typedef struct gd_node {
     uint64_t sequence; /* later nodes have larger numbers */
     uint64_t pass;     /* last traversal that saw it */
     size_t slot;       /* its place in that traversal */
-    gd_tensor **in;    /* points behind the struct */
-    uint32_t *version; /* storage versions of the inputs when recorded */
-    int64_t *i;        /* attributes */
+    gd_tensor **in;    /* points behind the struct, as all that follow */
+    gd_tensor *
+        *out;   /* with NEEDS_OUT or several outputs: historyless aliases (values and shapes), NULL else */
+    int64_t *i; /* attributes */
+    uint32_t *version, *out_version; /* storage versions of inputs and outputs when recorded */
     double f[2];
-    gd_tensor
-        *out[GD_MAX_OUTPUTS]; /* with NEEDS_OUT or several outputs: historyless aliases (values and shapes) */
-    uint32_t out_version[GD_MAX_OUTPUTS]; /* their storage versions when recorded */
-    bool spent;                           /* its saved tensors were freed by a backward pass */
+    bool spent; /* its saved tensors were freed by a backward pass */
     size_t bytes;
 } gd_node;
 

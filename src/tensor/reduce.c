@@ -294,7 +294,7 @@ static gd_tensor *along(gd_op_id op, gd_tensor *x, const char *axis)
 {
     if (!x) return NULL;
     const char *what = gd__ops[op].name;
-    if (op != GD_OP_cumsum && !gd__need_float(what, x)) return NULL;
+    if (!(gd__ops[op].takes & GD_TAKES_INTS) && !gd__need_float(what, x)) return NULL;
     int at = gd__parse_axis(what, x, axis);
     return at < 0 ? NULL : along_axis(op, x, at, false);
 }

@@ -37,9 +37,10 @@ gd_tensor *gd__cumsum(gd_tensor *x, int axis, bool reverse);
 /* Sum over the axes whose bits are set. */
 gd_tensor *gd__sum_axes(gd_tensor *x, unsigned mask, bool keep_dims);
 gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower);
-/* The three parts of x along its first axis, as views without names.  Their gradients meet in one tensor that lies in
- * memory as x does. */
-gd_status gd__split3(gd_tensor *x, gd_tensor *part[3]);
+/* The pieces of x along its first axis, of size `count`, as views without names.  What makes their gradients is asked to write
+ * them where they meet, in one tensor that lies in memory as x does. */
+#define GD_MAX_SPLIT 64
+gd_status gd__split(gd_tensor *x, int count, gd_tensor **piece);
 
 /* ---- rows: operators that are one pass over memory ---- */
 

@@ -141,16 +141,16 @@ gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t)
     return out;
 }
 
-gd_tensor *gd__part_view(const gd_tensor *t, int64_t k)
+gd_tensor *gd__piece_view(const gd_tensor *t, int64_t k)
 {
     gd_tensor *view = gd__bare(t);
     if (!view) return NULL;
-    gd_tensor part = gd__part_of(t, k);
-    view->ndim = part.ndim;
-    view->numel = part.numel;
-    view->data = part.data;
-    memcpy(view->size, part.size, sizeof view->size);
-    memcpy(view->stride, part.stride, sizeof view->stride);
+    gd_tensor piece = gd__piece_of(t, k);
+    view->ndim = piece.ndim;
+    view->numel = piece.numel;
+    view->data = piece.data;
+    memcpy(view->size, piece.size, sizeof view->size);
+    memcpy(view->stride, piece.stride, sizeof view->stride);
     return view;
 }
 

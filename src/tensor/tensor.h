@@ -129,22 +129,22 @@ bool gd__need_float(const char *what, const gd_tensor *t);
 gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, gd_random_kind kind, gd_dtype dtype,
                       int ndim, const int64_t *shape);
 
-/* Part k of a tensor along its first axis, as a struct of its own that owns nothing. */
-static inline gd_tensor gd__part_of(const gd_tensor *t, int64_t k)
+/* Piece k of a tensor along its first axis, as a struct of its own that owns nothing. */
+static inline gd_tensor gd__piece_of(const gd_tensor *t, int64_t k)
 {
-    gd_tensor part = *t;
-    part.ndim--;
-    part.numel = t->size[0] ? t->numel / t->size[0] : 0;
-    part.data += k * t->stride[0] * (int64_t)gd__item_size(t);
-    for (int i = 0; i < part.ndim; i++) {
-        part.size[i] = t->size[i + 1];
-        part.stride[i] = t->stride[i + 1];
+    gd_tensor piece = *t;
+    piece.ndim--;
+    piece.numel = t->size[0] ? t->numel / t->size[0] : 0;
+    piece.data += k * t->stride[0] * (int64_t)gd__item_size(t);
+    for (int i = 0; i < piece.ndim; i++) {
+        piece.size[i] = t->size[i + 1];
+        piece.stride[i] = t->stride[i + 1];
     }
-    return part;
+    return piece;
 }
 
 /* The same as a tensor, without history and names. */
-gd_tensor *gd__part_view(const gd_tensor *t, int64_t k);
+gd_tensor *gd__piece_view(const gd_tensor *t, int64_t k);
 
 /* Are the rows or the columns of the last two axes adjacent in memory, and apart from each other?  Then a product reads
  * them where they lie.  With `write`: rows only. */

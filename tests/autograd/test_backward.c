@@ -1,7 +1,9 @@
 /* Reverse mode: what is accumulated where, lives of graphs, changes in place, deep and wide graphs. */
 #include "autograd/graph_support.h"
 
-#include "tensor/tensor.h"
+#include "tensor/device.h"
+#include "tensor/linalg.h"
+#include "tensor/shape.h"
 
 #include <math.h>
 #include <sys/resource.h>
@@ -434,6 +436,67 @@ static void diamonds(void **state)
     assert_values(gd_grad_of(x), 1);
 }
 
+/* ---- pieces of one tensor ---- */
+
+static int64_t copies;
+static const gd_backend *real;
+
+static gd_status copies_counted(gd_device *device, const gd_call *call)
+{
+    copies += call->op == GD_OP_cast || call->op == GD_OP_copy;
+    return real->run(device, call);
+}
+
+/* loss = sum of c o (piece_k w) (k + 1), so the gradient of piece k is (k + 1) c w^T; every `skip`-th piece is not used. */
+static void check_pieces(int count, int skip, bool again)
+{
+    double c[] = {1, 2, 3, 5, 8, 13}, w[] = {1, -1, 2, 0.5, 3, 7, 0.25, -4}, got[64 * 12];
+    gd_tensor *x = gd_require_grad(gd_ones(ctx, GD_F64, 3, (int64_t[]){count, 3, 4}));
+    gd_tensor *weight = gd_from_data(ctx, GD_F64, 2, (int64_t[]){4, 2}, w), *piece[64], *grad;
+    gd_tensor *factor = gd_from_data(ctx, GD_F64, 2, (int64_t[]){3, 2}, c), *loss = gd_scalar(ctx, GD_F64, 0);
+    assert_ok(gd__split(gd_mul_scalar(x, 1), count, piece));
+    for (int k = 0; k < count; k++)
+        if ((k + 1) % skip)
+            loss = gd_add(loss, total(gd_mul(gd__product(piece[k], weight), gd_mul_scalar(factor, k + 1))));
+    copies = 0;
+    assert_ok(gd_grad(loss, NULL, &x, 1, again ? GD_CREATE_GRAPH : 0, &grad));
+    if (!again)
+        assert_int_equal(copies, skip > count ? 0 : count / skip); /* nothing but the zeros of those */
+    assert_ok(gd_read_f64(grad, got, 12 * count));
+    for (int i = 0; i < 12 * count; i++) {
+        int k = i / 12, row = i / 4 % 3, column = i % 4;
+        double want = c[2 * row] * w[2 * column] + c[2 * row + 1] * w[2 * column + 1];
+        assert_float_equal(got[i], ((k + 1) % skip ? (k + 1) * want : 0), 1e-12);
+    }
+}
+
+static void gradients_of_any_number_of_pieces_are_written_side_by_side(void **state)
+{
+    (void)state;
+    gd_device *cpu = gd_device_get(ctx, "cpu");
+    gd_backend watched = *cpu->backend;
+    real = cpu->backend;
+    watched.run = copies_counted;
+    cpu->backend = &watched;
+    static const int counts[] = {1, 2, 3, 5, 17, GD_MAX_SPLIT};
+    for (int i = 0; i < COUNT_OF(counts); i++) {
+        check_pieces(counts[i], 1000, false);
+        check_pieces(counts[i], 1000, true);
+        if (counts[i] > 2) check_pieces(counts[i], 3, false);
+    }
+    cpu->backend = real;
+}
+
+static void a_split_is_of_as_many_pieces_as_the_axis_has(void **state)
+{
+    (void)state;
+    gd_tensor *piece[GD_MAX_SPLIT + 1];
+    assert_int_equal(gd__split(gd_ones(ctx, GD_F64, 2, (int64_t[]){4, 2}), 3, piece), GD_SHAPE);
+    assert_error(ctx, GD_SHAPE, "split: 3 pieces (at most 64) of an axis of 4");
+    assert_int_equal(gd__split(gd_ones(ctx, GD_F64, 1, (int64_t[]){65}), 65, piece), GD_SHAPE);
+    assert_error(ctx, GD_SHAPE, "split: 65 pieces");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start_scope, stop_scope)
 
 int main(void)
@@ -470,6 +533,8 @@ int main(void)
         TEST(a_deep_graph_neither_overflows_nor_leaks),
         TEST(a_wide_graph),
         TEST(diamonds),
+        TEST(gradients_of_any_number_of_pieces_are_written_side_by_side),
+        TEST(a_split_is_of_as_many_pieces_as_the_axis_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

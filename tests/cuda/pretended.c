@@ -338,10 +338,10 @@ static void multiply_heads(gd_ctx *ctx, gd_device *gpu, int64_t time)
 {
     gd_tensor *x = gd_to_device(gd_zeros(ctx, GD_F32, 5, (int64_t[]){2, time, 3, 6, 8}), gpu), *part[3];
     int64_t launches = fake.launches;
-    assert_int_equal(gd__split3(gd_permute(x, (int[]){2, 0, 3, 1, 4}), part), GD_OK);
+    assert_int_equal(gd__split(gd_permute(x, (int[]){2, 0, 3, 1, 4}), 3, part), GD_OK);
     assert_int_equal(fake.launches, launches);
     gd_tensor *scores = gd__product(part[0], gd_transpose(part[1], 2, 3));
-    gd_tensor *y = gd__product_into(gd__new_laid_like(gpu, part[0]), scores, part[2], GD_PRODUCT_WHOLE);
+    gd_tensor *y = gd__product_into(gd__new_laid_like(gpu, part[0]), scores, part[2]);
     assert_no_error(ctx);
     assert_shape(scores, 2, 6, time, time);
     assert_shape(y, 2, 6, time, 8);

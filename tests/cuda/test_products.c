@@ -77,8 +77,7 @@ static double allowed(gd_dtype dtype)
     return dtype == GD_F64 ? 1e-14 : dtype == GD_F32 ? 2e-6 : dtype == GD_F16 ? 2e-3 : 1.6e-2;
 }
 
-/* Of a lower product, only the lower triangle is looked at. */
-static void compare(trial *t, gd_tensor *left, gd_tensor *right, gd_tensor *out, int part)
+static void compare(trial *t, gd_tensor *left, gd_tensor *right, gd_tensor *out)
 {
     int n = t->ndim;
     int64_t rows = left->size[n - 2], inner = left->size[n - 1], columns = right->size[n - 1];
@@ -86,7 +85,6 @@ static void compare(trial *t, gd_tensor *left, gd_tensor *right, gd_tensor *out,
     for (int64_t i = 0; i < out->numel; i++) {
         int64_t column = i % columns, row = i / columns % rows, m = i / columns / rows;
         double sum = 0, size = 1;
-        if (part == GD_PRODUCT_LOWER && column > row) continue;
         for (int64_t k = 0; k < inner; k++) {
             double x = a[(m * rows + row) * inner + k] * b[(m * inner + k) * columns + column];
             sum += x;
@@ -135,13 +133,13 @@ static void check_surroundings(gd_tensor *out, const double *before, gd_tensor *
 }
 
 /* The product is right where it was wanted, and nothing beside it has changed. */
-static void check_into(trial *t, gd_tensor *a, gd_tensor *b, gd_tensor *c, int part)
+static void check_into(trial *t, gd_tensor *a, gd_tensor *b, gd_tensor *c)
 {
     gd_tensor *all = whole_storage(c);
     double *before = values(all);
-    assert_ptr_equal(gd__product_into(c, a, b, part), c);
+    assert_ptr_equal(gd__product_into(c, a, b), c);
     assert_no_error(t->ctx);
-    compare(t, a, b, c, part);
+    compare(t, a, b, c);
     check_surroundings(c, before, all);
     free(before);
 }
@@ -161,29 +159,8 @@ static void one_trial(trial *t)
     gd_scope_begin(t->ctx);
     gd_tensor *a = any_view(t, left, false), *b = any_view(t, right, false), *c = any_view(t, result, true);
     assert_no_error(t->ctx);
-    compare(t, a, b, gd__product(a, b), GD_PRODUCT_WHOLE);
-    check_into(t, a, b, c, GD_PRODUCT_WHOLE);
-    gd_scope_end(t->ctx);
-}
-
-/* Products as in causal attention: a triangle of the result, or of the left, does not count. */
-static void one_triangle(trial *t, int part)
-{
-    int64_t left[MOST], right[MOST], result[MOST];
-    t->ndim = 2 + (int)below(t, 3);
-    t->multiple = below(t, 4) ? 4 : 1;
-    int64_t n = t->multiple * (1 + below(t, 50)), d = t->multiple * (1 + below(t, 30));
-    bool lower = part == GD_PRODUCT_LOWER;
-    for (int i = 0; i < t->ndim - 2; i++) left[i] = right[i] = result[i] = 1 + below(t, 3);
-    left[t->ndim - 2] = result[t->ndim - 2] = n;
-    left[t->ndim - 1] = right[t->ndim - 2] = lower ? d : n;
-    right[t->ndim - 1] = result[t->ndim - 1] = lower ? n : d;
-    gd_scope_begin(t->ctx);
-    gd_tensor *a = any_view(t, left, true), *b = any_view(t, right, false), *c = any_view(t, result, true);
-    if (part == GD_PRODUCT_OF_LOWER) assert_int_equal(gd_assign(a, gd_tril(a, 0)), GD_OK);
-    if (part == GD_PRODUCT_OF_UPPER) assert_int_equal(gd_assign(a, gd_triu(a, 0)), GD_OK);
-    assert_no_error(t->ctx);
-    check_into(t, a, b, c, part);
+    compare(t, a, b, gd__product(a, b));
+    check_into(t, a, b, c);
     gd_scope_end(t->ctx);
 }
 
@@ -193,7 +170,6 @@ static void products_agree_with_loops(gd_ctx *ctx, gd_device *device, int trials
     for (int d = 0; d < COUNT_OF(dtypes); d++) {
         trial t = {.ctx = ctx, .device = device, .dtype = dtypes[d], .rng.key = 11 + (uint64_t)d};
         for (int i = 0; i < trials; i++) one_trial(&t);
-        for (int i = 0; i < trials / 2; i++) one_triangle(&t, GD_PRODUCT_LOWER + i % 3);
     }
 }
 

@@ -60,10 +60,10 @@ static gd_tensor *apply_heads(gd_ctx *ctx, gd_tensor *const *in)
 {
     (void)ctx;
     gd_tensor *part[3];
-    if (gd__split3(gd_permute(gd__nameless(in[0]), (int[]){2, 0, 3, 1, 4}), part)) return NULL;
+    if (gd__split(gd_permute(gd__nameless(in[0]), (int[]){2, 0, 3, 1, 4}), 3, part)) return NULL;
     gd_tensor *scores = gd__product(part[0], gd_transpose(part[1], 2, 3));
     gd_tensor *out = gd__new_laid_like(gd_tensor_device(in[0]), part[0]);
-    out = gd__product_into(out, scores, part[2], GD_PRODUCT_WHOLE);
+    out = gd__product_into(out, scores, part[2]);
     return gd_permute(out, (int[]){0, 2, 1, 3});
 }
 static void ref_heads(const array *in, array *out)

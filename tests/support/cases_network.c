@@ -294,13 +294,13 @@ static void ref_linear_grad(const array *in, array *out)
         }
 }
 
-static gd_tensor *apply_split3(gd_ctx *ctx, gd_tensor *const *in)
+static gd_tensor *apply_pieces(gd_ctx *ctx, gd_tensor *const *in)
 {
     (void)ctx;
     gd_tensor *part[3];
-    return gd__split3(in[0], part) ? NULL : gd_cat((gd_tensor *[]){part[2], part[0], part[1]}, 3, "0");
+    return gd__split(in[0], 3, part) ? NULL : gd_cat((gd_tensor *[]){part[2], part[0], part[1]}, 3, "0");
 }
-static void ref_split3(const array *in, array *out)
+static void ref_pieces(const array *in, array *out)
 {
     int64_t n = in->numel / 3;
     *out = array_new(2, (int64_t[]){3 * in->size[1], in->size[2]});
@@ -525,10 +525,10 @@ static const op_case rows[] = {
      .in = {FLAT(ANY), FLAT(ANY)},
      .dtypes = FLOATS,
      .error = 4},
-    {.name = "split3",
-     .op = GD_OP_split3,
-     .apply = apply_split3,
-     .reference = ref_split3,
+    {.name = "split/pieces",
+     .op = GD_OP_split,
+     .apply = apply_pieces,
+     .reference = ref_pieces,
      .operands = 1,
      .in = {{ANY, "third=3 row=2 col=2", NULL, "third=3 row=0 col=2", "third=3 row=1 col=1",
              "third=3 row=60 col=400", 0}},

@@ -20,11 +20,8 @@ static gd_tensor *attend(gd_tensor *q, gd_tensor *k, gd_tensor *v, bool causal)
 {
     if (!q || !k || !v) return NULL;
     double scale = 1 / sqrt((double)gd_size(q, 3));
-    gd_tensor *scores = gd__product_of(q, gd_transpose(k, 2, 3),
-                                       causal ? GD_PRODUCT_LOWER : GD_PRODUCT_WHOLE);
-    gd_tensor *weights = gd__attention_softmax(scores, scale, causal);
-    gd_tensor *out = gd__new_laid_like(gd_tensor_device(q), q);
-    return gd__product_into(out, weights, v, causal ? GD_PRODUCT_OF_LOWER : GD_PRODUCT_WHOLE);
+    gd_tensor *weights = gd__attention_softmax(gd__product(q, gd_transpose(k, 2, 3)), scale, causal);
+    return gd__product_into(gd__new_laid_like(gd_tensor_device(q), q), weights, v);
 }
 
 /* x is [n, time, size] without names. */
@@ -35,9 +32,9 @@ static gd_tensor *heads_of(gd_module *m, gd_tensor *x, int64_t heads, bool causa
     gd_tensor *qkv = gd_module_call(gd_module_get_module(m, "qkv"), x);
     qkv = gd_reshape(qkv, 5, (int64_t[]){n, time, 3, heads, size / heads});
     qkv = gd_permute(qkv, (int[]){2, 0, 3, 1, 4});
-    gd_tensor *part[3];
-    if (gd__split3(qkv, part)) return NULL;
-    gd_tensor *y = attend(part[0], part[1], part[2], causal);
+    gd_tensor *piece[3];
+    if (gd__split(qkv, 3, piece)) return NULL;
+    gd_tensor *y = attend(piece[0], piece[1], piece[2], causal);
     y = gd_reshape(gd_permute(y, (int[]){0, 2, 1, 3}), 3, (int64_t[]){n, time, size});
     return gd_module_call(gd_module_get_module(m, "out"), y);
 }

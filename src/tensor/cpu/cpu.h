@@ -7,8 +7,8 @@
 
 #include "tensor/device.h"
 
-#define OP(name, nin, nout, kind, needs) gd_status gd__cpu_##name(gd_device *device, const gd_call *call);
-#define OP0                              OP
+#define OP(name, ...) gd_status gd__cpu_##name(gd_device *device, const gd_call *call);
+#define OP0           OP
 #include "tensor/ops.def"
 #undef OP
 #undef OP0

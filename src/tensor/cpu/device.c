@@ -29,25 +29,19 @@ static gd_status no_kernel(gd_device *device, const gd_call *call)
 }
 
 #define KERNEL_FULL(name) gd__cpu_##name
+#define KERNEL_LAID(name) gd__cpu_##name
 #define KERNEL_MAP(name)  gd__cpu_map
 #define KERNEL_TEST(name) gd__cpu_map
 #define KERNEL_VIEW(name) no_kernel
 static const kernel_fn kernels[GD_OP_COUNT] = {
-#define OP(name, nin, nout, kind, needs) KERNEL_##kind(name),
-#define OP0                              OP
+#define OP(name, nin, nout, kind, ...) KERNEL_##kind(name),
+#define OP0                            OP
 #include "tensor/ops.def"
 #undef OP
 #undef OP0
 };
 
 static gd_status cpu_run(gd_device *device, const gd_call *call) { return kernels[call->op](device, call); }
-
-/* Small integers are reduced where they lie: widened, two thousand million bytes would ask for sixteen times the memory. */
-static bool cpu_native(gd_op_id op, gd_dtype dtype)
-{
-    bool small = dtype == GD_U8 || dtype == GD_BOOL || dtype == GD_I32;
-    return small && (op == GD_OP_sum || op == GD_OP_prod || op == GD_OP_argmax || op == GD_OP_argmin);
-}
 
 static void cpu_close(gd_device *device) { (void)device; }
 
@@ -59,7 +53,8 @@ static const gd_backend cpu_backend = {
     .download = cpu_move,
     .sync = cpu_sync,
     .run = cpu_run,
-    .native = cpu_native,
+    /* widened, two thousand million bytes would ask for sixteen times the memory */
+    .narrow = GD_TAKES_SMALL,
     .close = cpu_close,
 };
 
