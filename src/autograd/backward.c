@@ -137,19 +137,16 @@ static gd_status collect_inner(gd_walk *w, gd_visit *e)
 
 static gd_status check_versions(const gd_node *node)
 {
-    uint8_t needs = gd__ops[node->op].needs;
-    for (int k = 0; k < node->nin && k < 3; k++)
-        if ((needs >> k & 1) && node->in[k]->storage && gd__version(node->in[k]) != node->version[k])
-            return gd_fail(
-                node->ctx, GD_GRAPH,
-                "backward: operand %d of '%s' was changed in place after it was used; its old values are needed",
-                k, gd__ops[node->op].name);
-    for (int k = 0; k < node->nout && (needs & GD_NEEDS_OUT); k++)
-        if (gd__version(node->out[k]) != node->out_version[k])
-            return gd_fail(node->ctx, GD_GRAPH,
-                           "backward: the result of '%s' was changed in place; its old values are needed",
-                           gd__ops[node->op].name);
-    return GD_OK;
+    int k = gd__changed(node);
+    if (k < 0) return GD_OK;
+    if (k < node->nin)
+        return gd_fail(
+            node->ctx, GD_GRAPH,
+            "backward: operand %d of '%s' was changed in place after it was used; its old values are needed",
+            k, gd__ops[node->op].name);
+    return gd_fail(node->ctx, GD_GRAPH,
+                   "backward: the result of '%s' was changed in place; its old values are needed",
+                   gd__ops[node->op].name);
 }
 
 #define MAX_DIRECT 16

@@ -62,13 +62,7 @@ static gd_status mark_useful(gd_walk *w)
         if (e->output) continue;
         for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = leads_on(w, e->node->in[k]);
         if (!e->useful) continue;
-        if (!has_rule(e->node)) return GD_NOT_IMPLEMENTED;
-        uint8_t needs = gd__ops[e->node->op].needs;
-        for (int k = 0; k < e->node->nin && k < 3; k++)
-            if (needs >> k & 1 && gd__version(e->node->in[k]) != e->node->version[k])
-                return GD_NOT_IMPLEMENTED;
-        if (needs & GD_NEEDS_OUT && gd__version(e->node->out[0]) != e->node->out_version[0])
-            return GD_NOT_IMPLEMENTED;
+        if (!has_rule(e->node) || gd__changed(e->node) >= 0) return GD_NOT_IMPLEMENTED;
     }
     return GD_OK;
 }

@@ -61,6 +61,27 @@ gd_status gd__walk_collect(gd_walk *w, gd_node *root, const gd_node **spent)
     return GD_OK;
 }
 
+int gd__changed(const gd_node *node)
+{
+    uint8_t needs = gd__ops[node->op].needs;
+    for (int k = 0; k < node->nin && k < 3; k++)
+        if ((needs >> k & 1) && node->in[k]->storage && gd__version(node->in[k]) != node->version[k])
+            return k;
+    for (int k = 0; k < node->nout && (needs & GD_NEEDS_OUT); k++)
+        if (gd__version(node->out[k]) != node->out_version[k]) return node->nin;
+    return -1;
+}
+
+bool gd__graph_intact(const gd_tensor *t)
+{
+    gd_walk w = {.ctx = t->head.ctx};
+    const gd_node *spent;
+    bool intact = !t->node || gd__walk_collect(&w, t->node, &spent) == GD_OK;
+    for (size_t i = 0; i < w.count && intact; i++) intact = gd__changed(w.item[i].node) < 0;
+    gd__walk_free(&w);
+    return intact;
+}
+
 void gd__walk_free(gd_walk *w)
 {
     for (size_t i = 0; i < w->count; i++) {

@@ -29,6 +29,10 @@ typedef struct gd_walk {
 /* Finds the nodes.  One whose graph was freed stops it: *spent, and GD_GRAPH without a message. */
 GD_NODISCARD gd_status gd__walk_collect(gd_walk *w, gd_node *root, const gd_node **spent);
 void gd__walk_free(gd_walk *w);
+/* The first operand that the rule of a node needs and that was changed in place since; nin: a result was.  -1: none. */
+int gd__changed(const gd_node *node);
+/* Can derivatives be taken through the graph of t: nothing that is needed was freed or changed since it was made? */
+bool gd__graph_intact(const gd_tensor *t);
 
 /* *sum += g; takes its own reference of g. */
 GD_NODISCARD gd_status gd__accumulate(gd_tensor **sum, gd_tensor *g);

@@ -85,6 +85,10 @@ static void no_point_is_evaluated_twice(void **state)
                                          "lbfgs | backtracking(condition=\"wolfe\")",
                                          "adam | lr(0.1)",
                                          "heavy_ball(0.5) | lr(1e-3)",
+                                         "lbfgs | backtracking",
+                                         "trust_cg(bfgs)",
+                                         "levenberg_marquardt(bfgs(inverse=false))",
+                                         "newton | strong_wolfe",
                                          "strong_wolfe"};
     for (int i = 0; i < COUNT_OF(chains); i++) {
         gd_ctx *ctx = context(NULL, 1, NULL);
@@ -112,25 +116,6 @@ static void no_point_is_evaluated_twice(void **state)
     assert_true(r.converged && r.evals <= 47);
     gd_scope_end(ctx);
     end_context(ctx, NULL);
-}
-
-/* Searches that want values only: while their first trial is accepted, its gradient comes with it. */
-static void trials_that_are_accepted_are_evaluated_once(void **state)
-{
-    (void)state;
-    static const char *const chains[] = {"lbfgs | backtracking", "bfgs | backtracking", "trust_cg(bfgs)",
-                                         "levenberg_marquardt(bfgs(inverse=false))"};
-    for (int i = 0; i < COUNT_OF(chains); i++) {
-        gd_ctx *ctx = context(NULL, 1, NULL);
-        gd_scope_begin(ctx);
-        gd_solve_result r = minimise(ctx, rosenbrock, -1.2, 1, chains[i], NULL);
-        /* all of them were asked for twice */
-        if (!r.converged || 2 * repeated_calls() > r.steps)
-            fail_msg("%s: %d of %lld evaluations in %lld steps were known", chains[i], repeated_calls(),
-                     (long long)r.evals, (long long)r.steps);
-        gd_scope_end(ctx);
-        end_context(ctx, NULL);
-    }
 }
 
 /* With noise the same point is asked for again, once a step at least. */
@@ -403,7 +388,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_point_is_evaluated_twice),
-        cmocka_unit_test(trials_that_are_accepted_are_evaluated_once),
         cmocka_unit_test(a_noisy_objective_is_asked_again),
         cmocka_unit_test(parameters_that_the_caller_moves_are_evaluated_where_they_are),
         cmocka_unit_test(runs_say_why_they_stop),

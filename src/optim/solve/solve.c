@@ -148,9 +148,11 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
     var.step = gd_optimizer_steps(r->optimizer);
     gd_scope_begin(r->ctx);
     gd_no_grad_begin(r->ctx);
+    gd_memo *memo = known ? gd__memo_of(&var) : NULL;
+    const gd_point *p = memo ? gd__memo_find(memo) : NULL;
     gd_status status = GD_OK;
-    if (!known || gd__memo_has(r->optimizer->memo, &var))
-        status = evaluate(r, &var, gradient && var.count, out);
+    if (known) gradient = gradient && p && (p->graph || gd__memo_has_gradient(memo, p));
+    if (!known || (p && p->loss)) status = evaluate(r, &var, gradient && var.count, out);
     gd_no_grad_end(r->ctx);
     gd_scope_end(r->ctx);
     gd__var_clear(&var);
@@ -344,8 +346,12 @@ static gd_status one_step(run *r)
 static gd_status finish(run *r, gd_status status)
 {
     bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
-    /* where nothing has asked for a gradient there may be none */
-    if (!status && isnan(r->now.loss)) status = look(r, !isnan(r->began.gradient) || !steps, false, &r->now);
+    /* what a chain calls a gradient may be an estimate, for objectives that have none */
+    const gd_memo *memo = r->optimizer->memo;
+    bool has = r->objective->loss || r->objective->gradient;
+    bool gradient = has && (!steps || (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient)));
+    if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
+        status = look(r, gradient, false, &r->now);
     if (plain || r->now.loss <= r->lowest.loss) return status;
     for (int i = 0; i < r->count && r->best[i]; i++) {
         gd_status back = gd_assign(r->params[i], r->best[i]);
@@ -367,14 +373,14 @@ static gd_status prepare(run *r)
     r->best = gd__tensors_new(r->ctx, r->count);
     if (!r->params || !r->before || !r->best) return GD_NOMEM;
     for (int i = 0; i < r->count; i++) r->params[i] = gd_optimizer_param(o, i);
-    int wanted = active(r, r->before);
-    memset(r->before, 0, (size_t)r->count * sizeof *r->before);
     o->watch = watch;
     o->watch_user = r;
     o->careful = !r->options->plain;
     o->steepest = false;
-    if (!r->options->noisy && !(o->memo = gd__memo_new(r->ctx, wanted))) return GD_NOMEM;
-    return GD_OK;
+    int wanted = r->options->noisy ? 0 : active(r, r->before);
+    if (!r->options->noisy) o->memo = gd__memo_new(r->ctx, r->before, wanted, r->first_step);
+    memset(r->before, 0, (size_t)r->count * sizeof *r->before); /* lent, not owned */
+    return r->options->noisy || o->memo ? GD_OK : GD_NOMEM;
 }
 
 /* The optimizer is the caller's again. */

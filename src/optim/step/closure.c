@@ -1,4 +1,5 @@
 /* Closures: the objective as links see it, and as links change it. */
+#include "autograd/walk.h"
 #include "gradus/autograd.h"
 #include "optim/vector/jacobian.h"
 #include "optim/vector/layout.h"
@@ -73,20 +74,42 @@ static gd_status as_loss(gd_ctx *ctx, gd_tensor **result)
     return *result ? GD_OK : gd_fail(ctx, GD_CALLBACK, "the objective returned NULL");
 }
 
-static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+/* A parameter, or a part of one, that is the loss: it would change with the step. */
+static bool is_of_params(const gd_var *var, const gd_tensor *t)
 {
-    gd_ctx *ctx = var->ctx;
+    for (int i = 0; i < var->count; i++)
+        if (t->storage == var->params[i]->storage) return true;
+    return false;
+}
+
+/* Loss and gradients of what the objective returned, in the scope it was made in.  keep: its graph stays. */
+static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd_tensor **loss,
+                        gd_tensor **grads)
+{
     bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD,
          graph = flags & GD_EVAL_GRAPH;
-    gd_scope_begin(ctx);
-    int previous = gd_enable_grad_begin(ctx);
-    if (!backward && !history) gd_no_grad_begin(ctx);
-    gd_tensor *result = c->objective->loss(c->objective->user);
-    gd_status status = as_loss(ctx, &result);
-    int how = graph ? GD_CREATE_GRAPH : history ? GD_RETAIN_GRAPH : 0;
+    gd_status status = as_loss(var->ctx, &result);
+    if (!status && is_of_params(var, result) && !(result = gd_copy(result))) status = gd_error(var->ctx);
+    int how = graph ? GD_CREATE_GRAPH : history || keep ? GD_RETAIN_GRAPH : 0;
     if (!status && backward) status = gd_grad(result, NULL, var->params, var->count, how, grads);
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
-    if (!status) status = hand_over(var, result, history || graph, loss, backward ? grads : NULL);
+    return status ? status : hand_over(var, result, history || graph, loss, backward ? grads : NULL);
+}
+
+/* keep: an owned reference of what the objective returned goes there, with its history.  NULL: not wanted. */
+static gd_status eval_autograd(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads,
+                               gd_tensor **keep)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    if (!flags && !keep) gd_no_grad_begin(ctx);
+    gd_tensor *result = c->objective->loss(c->objective->user);
+    gd_status status = derive(var, result, flags, keep, loss, grads);
+    if (!status && keep) {
+        gd__own(result);
+        *keep = result;
+    }
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);
     return status;
@@ -149,44 +172,88 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
     return status;
 }
 
-static gd_status eval_now(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+static gd_status eval_now(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads,
+                          gd_tensor **keep)
 {
-    gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads)
+    gd_status status = c->objective->loss ? eval_autograd(c, var, flags, loss, grads, keep)
                                           : eval_callbacks(c, var, flags, loss, grads);
     if (!status) var->optimizer->evals++;
     return status;
 }
 
-/* The value of a trial, with the gradient that the next step asks for if the trial is accepted. */
-static gd_status eval_ahead(gd_closure *c, gd_var *var, int flags, gd_tensor **loss)
+/* ---- points that were evaluated before ---- */
+
+/* Callbacks keep no graph: the value of a trial may come with the gradient that the next step asks for if the trial is
+ * accepted, or with one because there is nothing else. */
+static gd_status eval_ahead(gd_closure *c, gd_var *var, gd_point *p, gd_tensor **loss)
 {
     gd_tensor **grads = gd__tensors_new(var->ctx, var->count);
     if (!grads) return GD_NOMEM;
-    gd_status status = eval_now(c, var, flags | GD_EVAL_BACKWARD, loss, grads);
-    if (!status && gd__memo_keep(var->optimizer->memo, var, *loss, grads)) gd_clear_error(var->ctx);
+    gd_status status = eval_now(c, var, GD_EVAL_BACKWARD, loss, grads, NULL);
+    if (!status) gd__memo_keep(var->optimizer->memo, p, *loss, grads);
     gd__tensors_free(var->ctx, grads, var->count);
     return status;
 }
 
-gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+/* At a point where nothing, or too little, is known; p: where it is remembered, or NULL. */
+static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd_tensor **loss,
+                          gd_tensor **grads)
 {
     gd_memo *memo = var->optimizer->memo;
-    if (memo && flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) {
-        gd__memo_note_graph(memo);
-        memo = NULL;
-    }
-    gd_tensor **wanted = flags & GD_EVAL_BACKWARD ? grads : NULL;
-    if (memo && gd__memo_find(memo, var, loss, wanted)) {
-        remember_first(var, *loss);
-        return GD_OK;
-    }
-    bool ahead = memo && !wanted && gd__memo_ahead(memo, var);
-    gd_status status = ahead ? eval_ahead(c, var, flags, loss) : eval_now(c, var, flags, loss, grads);
+    const gd_objective *o = c->objective;
+    if (!p) return eval_now(c, var, flags, loss, grads, NULL);
+    if (!o->loss && !flags && o->gradient && (!o->value || gd__memo_ahead(memo, var)))
+        return eval_ahead(c, var, p, loss);
+    bool keep = gd__memo_wants_graph(memo, var, flags & GD_EVAL_BACKWARD) ||
+                flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY);
+    if (keep) gd__memo_drop_graphs(p);
+    gd_status status = eval_now(c, var, flags, loss, grads, keep && o->loss ? &p->graph : NULL);
+    if (!status) gd__memo_keep(memo, p, *loss, flags & GD_EVAL_BACKWARD ? grads : NULL);
+    return status;
+}
+
+/* What is known already, where that is enough. */
+static bool served(gd_var *var, const gd_point *p, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    bool backward = flags & GD_EVAL_BACKWARD;
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY) || !p->loss) return false;
+    if (backward && !gd__memo_has_gradient(var->optimizer->memo, p)) return false;
+    gd__retain(*loss = p->loss);
+    for (int i = 0; i < var->count && backward; i++) gd__retain(grads[i] = p->grad[i]);
+    return true;
+}
+
+/* From the graph of an earlier evaluation here. */
+static gd_status eval_kept(gd_var *var, gd_point *p, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_memo *memo = var->optimizer->memo;
+    bool keep = gd__memo_wants_graph(memo, var, true);
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    gd_status status = derive(var, p->graph, flags, keep, loss, grads);
+    gd_enable_grad_end(ctx, previous);
+    gd_scope_end(ctx);
     if (status) return status;
-    remember_first(var, *loss);
-    /* a point that could not be remembered is evaluated again */
-    if (memo && wanted && gd__memo_keep(memo, var, *loss, wanted)) gd_clear_error(var->ctx);
+    gd__memo_keep(memo, p, *loss, flags & GD_EVAL_BACKWARD ? grads : NULL);
+    if (!keep) gd__memo_drop_graphs(p);
     return GD_OK;
+}
+
+gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_memo *memo = gd__memo_of(var);
+    gd_point *p = memo ? gd__memo_find(memo) : NULL;
+    bool graph = flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY);
+    if (memo && !p) p = gd__memo_place(memo);
+    if (memo && (graph || flags & GD_EVAL_BACKWARD)) gd__memo_note(memo, p, var, graph);
+    gd_status status = GD_OK;
+    if (!p || !served(var, p, flags, loss, grads)) {
+        bool kept = p && p->graph && gd__graph_intact(p->graph);
+        status = kept ? eval_kept(var, p, flags, loss, grads) : eval_new(c, var, p, flags, loss, grads);
+    }
+    if (!status) remember_first(var, *loss);
+    return status;
 }
 
 /* ---- reformulations: L' = f(L) ---- */
@@ -405,16 +472,37 @@ gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tensor *const *dir
     return status || !grads ? status : gd__give_out(var->ctx, grads, var->count);
 }
 
-/* What the step returns when residuals were the first evaluation. */
-static gd_status first_from_residuals(gd_var *var, gd_tensor *r)
+/* What the step returns when residuals were the first evaluation, and what the value here is for later. */
+static gd_status loss_of_residuals(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor *r)
 {
-    if (var->optimizer->first_loss) return GD_OK;
+    bool known = !p || p->loss || o->residuals;
+    if (var->optimizer->first_loss && known) return GD_OK;
     gd_no_grad_begin(var->ctx);
-    gd_tensor *loss = gd_sum(gd_square(gd_detach(r)), NULL, false);
+    gd_tensor *loss = gd_sum(gd_square(gd_drop_names(gd_detach(r))), NULL, false);
     gd_no_grad_end(var->ctx);
     if (!loss) return gd_error(var->ctx);
     remember_first(var, loss);
+    if (!known) gd__memo_keep(var->optimizer->memo, p, loss, NULL);
     return GD_OK;
+}
+
+/* Calls the objective.  keep: as in eval_autograd. */
+static gd_tensor *residuals_now(gd_var *var, const gd_objective *o, gd_tensor **keep)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor *r = o->residuals ? o->residuals(o->user) : o->loss ? o->loss(o->user) : NULL;
+    if (gd_error(ctx)) return NULL;
+    if (!r)
+        (void)gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
+    else if (r->ndim == 0)
+        (void)gd_fail(ctx, GD_SHAPE, "a link needs a vector of residuals, the objective returned one number");
+    if (gd_error(ctx)) return NULL;
+    var->optimizer->evals++;
+    if (keep) {
+        gd__release(*keep);
+        gd__own(*keep = r);
+    }
+    return r;
 }
 
 gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
@@ -428,20 +516,20 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
         return gd_fail(ctx, GD_NOT_IMPLEMENTED,
                        "a link asks for residuals of a closure that another link changed");
     const gd_objective *o = c->objective;
+    gd_memo *memo = graph ? gd__memo_of(var) : NULL;
+    gd_point *p = memo ? gd__memo_find(memo) : NULL;
+    if (memo && !p) p = gd__memo_place(memo);
+    if (memo) gd__memo_note(memo, p, var, true);
+    gd_tensor **kept = !p ? NULL : o->residuals ? &p->residuals : &p->graph;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     if (!graph) gd_no_grad_begin(ctx);
-    gd_tensor *r = o->residuals ? o->residuals(o->user) : o->loss ? o->loss(o->user) : NULL;
-    gd_status status = gd_error(ctx);
-    if (!r && !status) status = gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
-    if (!status && r->ndim == 0)
-        status = gd_fail(ctx, GD_SHAPE,
-                         "a link needs a vector of residuals, the objective returned one number");
-    if (!status && !(r = gd__reshape(r, 1, &r->numel))) status = gd_error(ctx);
+    bool known = kept && *kept && (*kept)->ndim > 0 && gd__graph_intact(*kept);
+    gd_tensor *r = known ? *kept : residuals_now(var, o, kept);
+    if (r) r = gd__reshape(r, 1, &r->numel);
     gd_enable_grad_end(ctx, previous);
-    if (!status) status = first_from_residuals(var, r);
+    gd_status status = r ? loss_of_residuals(var, o, p, r) : gd_error(ctx);
     if (!status) {
-        var->optimizer->evals++;
         gd__own(r);
         *residuals = r;
     }

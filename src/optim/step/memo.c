@@ -1,138 +1,303 @@
-/* Evaluations with a gradient, and where they were made: the point where the step began, and the latest other one.
+/* Evaluations and where they were made: the point where the step began, the lowest one since, and the latest; of few
+ * parameters more, for chains that go back and forth.
  *
- * A line search evaluates the point it accepts, and the next step begins there: where the objective is a function of the
- * parameters alone, one evaluation serves both.  A search that fails goes back to where it began, so that point stays
- * known too.  Parameters are compared bit for bit, so whatever moved them in between (another link, the caller) is
- * noticed. */
+ * A search evaluates the point it accepts, and the next step begins there: where the objective is a function of the
+ * parameters alone, one evaluation serves both.  A search that fails goes back to where it began, one with a fallback to the
+ * lowest point it saw.  Parameters are compared bit for bit, so whatever moved them in between (another link, the caller) is
+ * noticed.
+ *
+ * What is known of a point grows: a trial needs its value, and leaves the graph of it; the gradient comes from that graph if
+ * the point is accepted, and so does the graph of the gradient, for Hessians.  A graph holds all that was computed, so it is
+ * dropped where nothing more can be wanted of it: at points that are no lower than the beginning, and when the next step
+ * begins elsewhere. */
 #include "optim/step/memo.h"
 #include "tensor/device.h"
 
+#include <math.h>
 #include <string.h>
 
-typedef struct point {
-    gd_tensor **copy, **grad; /* owned; copy: what the parameters were */
-    gd_tensor *loss;          /* owned; NULL: nothing is known */
-} point;
+#define POINTS 64   /* of few parameters */
+#define LEAST  3    /* of many */
+#define FEW    8192 /* bytes */
 
 struct gd_memo {
     gd_ctx *ctx;
-    int count;
-    point at[2];
+    gd_tensor **params; /* owned references */
+    gd_tensor **
+        seen; /* the same; few on a device: their likeness on the host, as of the last time they were looked at */
+    int count, points;
+    gd_point at[POINTS];
     int begin;    /* which of them the current step began with */
-    int64_t step; /* of the optimizer, when a gradient was last asked for; -1: never */
-    bool graphs;  /* evaluations with a graph were made, which are never remembered */
-    int values;   /* points of which the step wanted only the value */
-    bool eager;   /* the step before wanted one at most: it accepted its first trial */
+    int before;   /* the step before; of many parameters: this one */
+    int64_t step; /* of the optimizer, when a gradient was last asked for; the one before the first: never */
+    uint64_t clock; /* counts uses of points */
+    bool gradients; /* are asked for */
+    bool graphs;    /* the graphs of them too */
+    int values;     /* points of which the step wanted only the value */
+    bool eager;     /* the step before wanted one at most: it accepted its first trial */
 };
 
-gd_memo *gd__memo_new(gd_ctx *ctx, int count)
+static size_t bytes_of(const gd_tensor *t) { return (size_t)t->numel * gd_dtype_size(t->dtype); }
+
+gd_memo *gd__memo_new(gd_ctx *ctx, gd_tensor *const *params, int count, int64_t step)
 {
+    size_t bytes = 0;
     gd_memo *m = gd__calloc(ctx, sizeof *m);
     if (!m) return NULL;
-    *m = (gd_memo){.ctx = ctx, .count = count, .step = -1};
-    bool whole = true;
-    for (int k = 0; k < 2; k++) {
-        m->at[k].copy = gd__tensors_new(ctx, count);
-        m->at[k].grad = gd__tensors_new(ctx, count);
-        whole = whole && m->at[k].copy && m->at[k].grad;
-    }
-    if (whole) return m;
+    for (int i = 0; i < count; i++) bytes += bytes_of(params[i]);
+    *m = (gd_memo){.ctx = ctx, .count = count, .step = step - 1, .points = bytes <= FEW ? POINTS : LEAST};
+    m->params = gd__tensors_share(ctx, params, count);
+    m->seen = gd__tensors_share(ctx, params, count);
+    if (m->params && m->seen) return m;
     gd__memo_free(m);
     return NULL;
+}
+
+void gd__memo_drop_graphs(gd_point *p)
+{
+    gd__release(p->graph);
+    gd__release(p->residuals);
+    p->graph = p->residuals = NULL;
+}
+
+static void forget_point(gd_memo *m, gd_point *p)
+{
+    gd__memo_drop_graphs(p);
+    gd__release(p->loss);
+    p->loss = NULL;
+    for (int i = 0; i < m->count && p->grad; i++) {
+        gd__release(p->grad[i]);
+        p->grad[i] = NULL;
+    }
 }
 
 void gd__memo_free(gd_memo *m)
 {
     if (!m) return;
-    for (int k = 0; k < 2; k++) {
-        gd__release(m->at[k].loss);
-        gd__tensors_free(m->ctx, m->at[k].copy, m->count);
-        gd__tensors_free(m->ctx, m->at[k].grad, m->count);
+    for (int k = 0; k < m->points; k++) {
+        gd_point *p = &m->at[k];
+        forget_point(m, p);
+        gd__tensors_free(m->ctx, p->copy, m->count);
+        gd__tensors_free(m->ctx, p->grad, m->count);
+        gd__free(m->ctx, p->version, (size_t)m->count * sizeof *p->version);
     }
+    gd__tensors_free(m->ctx, m->params, m->count);
+    gd__tensors_free(m->ctx, m->seen, m->count);
     gd__free(m->ctx, m, sizeof *m);
 }
 
-bool gd__memo_serves(const gd_memo *m, int64_t step) { return m->step == step && !m->graphs; }
-void gd__memo_note_graph(gd_memo *m) { m->graphs = true; }
-
-static size_t bytes_of(const gd_tensor *t) { return (size_t)t->numel * gd_dtype_size(t->dtype); }
-
-static bool is_here(const gd_memo *m, const point *p, const gd_var *var)
+gd_memo *gd__memo_of(const gd_var *var)
 {
-    if (!p->loss) return false;
-    for (int i = 0; i < m->count; i++) {
-        const gd_tensor *copy = p->copy[i], *now = var->params[i];
-        if (copy->dtype != now->dtype || copy->numel != now->numel || now->storage->device != gd__cpu(m->ctx))
-            return false;
-        if (memcmp(copy->data, now->data, bytes_of(copy))) return false;
+    gd_memo *m = var->optimizer->memo;
+    if (!m || m->count != var->count) return NULL;
+    return memcmp(m->params, var->params, (size_t)m->count * sizeof *m->params) ? NULL : m;
+}
+
+/* ---- where the parameters are ---- */
+
+/* The same memory as integers, which are equal only if all bits are. */
+static gd_tensor *bits_of(const gd_tensor *t)
+{
+    size_t item = gd_dtype_size(t->dtype);
+    gd_tensor *bits = gd__bare(t);
+    if (!bits) return NULL;
+    bits->dtype = item == 8 ? GD_I64 : item == 4 ? GD_I32 : GD_U8;
+    bits->ndim = 1;
+    bits->stride[0] = 1;
+    bits->size[0] = bits->numel = item >= 4 ? t->numel : t->numel * (int64_t)item;
+    return bits;
+}
+
+/* On a device it compares: one number comes back. */
+static bool same_there(gd_ctx *ctx, const gd_tensor *a, const gd_tensor *b)
+{
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *x = bits_of(a), *y = x ? bits_of(b) : NULL;
+    gd_tensor *all = gd_all(gd_eq(x, y), NULL, false);
+    bool same = all && gd_item(all) != 0;
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return same;
+}
+
+static bool same_bits(const gd_tensor *a, const gd_tensor *b)
+{
+    gd_ctx *ctx = a->head.ctx;
+    if (a->dtype != b->dtype || a->numel != b->numel || a->storage->device != b->storage->device)
+        return false;
+    if (!a->numel) return true;
+    if (a->storage->device != gd__cpu(ctx)) return same_there(ctx, a, b);
+    return !memcmp(a->data, b->data, bytes_of(a));
+}
+
+static bool is_here(const gd_memo *m, const gd_point *p)
+{
+    bool here = p->loss || p->residuals;
+    for (int i = 0; i < m->count && here; i++) here = same_bits(p->copy[i], m->seen[i]);
+    return here;
+}
+
+/* Few numbers are fetched from a device once, many are compared there. */
+static gd_status fetch_params(gd_memo *m)
+{
+    for (int i = 0; i < m->count && m->points > LEAST; i++) {
+        gd_device *cpu = gd__cpu(m->ctx);
+        if (m->params[i]->storage->device == cpu && m->seen[i] == m->params[i]) continue;
+        gd__release(m->seen[i]);
+        if (!(m->seen[i] = gd__copy_on(m->params[i], cpu))) return gd_error(m->ctx);
     }
-    return true;
+    return GD_OK;
 }
 
-bool gd__memo_has(const gd_memo *m, const gd_var *var)
+gd_point *gd__memo_find(gd_memo *m)
 {
-    return m->count == var->count && (is_here(m, &m->at[0], var) || is_here(m, &m->at[1], var));
+    int k = 0;
+    if (fetch_params(m)) return NULL;
+    while (k < m->points && !is_here(m, &m->at[k])) k++;
+    if (k == m->points) return NULL;
+    for (int i = 0; i < m->count; i++) gd__as_before(m->params[i], m->at[k].version[i]);
+    m->at[k].used = ++m->clock;
+    return &m->at[k];
 }
 
-/* A gradient is asked for: the first time in a step that is where the step begins. */
-static void note_use(gd_memo *m, int k, int64_t step)
+/* ---- what is known there ---- */
+
+/* Of those that this step went to. */
+static const gd_point *lowest(const gd_memo *m)
 {
-    if (m->step != step) {
-        m->begin = k;
+    const gd_point *low = NULL;
+    for (int k = 0; k < m->points; k++) {
+        const gd_point *p = &m->at[k];
+        if (k != m->begin && p->step == m->step && p->loss && (!low || p->value < low->value)) low = p;
+    }
+    return low;
+}
+
+/* One that is free, else the one that was not used for longest. */
+static gd_point *oldest(gd_memo *m)
+{
+    gd_point *old = NULL;
+    const gd_point *low = lowest(m);
+    for (int k = 0; k < m->points; k++) {
+        gd_point *p = &m->at[k];
+        if (!p->loss && !p->residuals) return p;
+        if (k != m->begin && p != low && (!old || p->used < old->used)) old = p;
+    }
+    return old;
+}
+
+/* Where steps began, and of the others those that are low enough: searches go to lower points. */
+static void drop_graphs(gd_memo *m, double low)
+{
+    for (int k = 0; k < m->points; k++)
+        if (k != m->begin && k != m->before && !(m->at[k].value < low)) gd__memo_drop_graphs(&m->at[k]);
+}
+
+static bool has_room(gd_memo *m, gd_point *p)
+{
+    if (!p->copy) p->copy = gd__tensors_new(m->ctx, m->count);
+    if (!p->grad) p->grad = gd__tensors_new(m->ctx, m->count);
+    if (!p->version) p->version = gd__calloc(m->ctx, (size_t)m->count * sizeof *p->version);
+    return p->copy && p->grad && p->version;
+}
+
+/* A copy of a parameter, in the memory of the last one. */
+static gd_status copy_param(gd_memo *m, gd_point *p, int i)
+{
+    gd_tensor *now = m->seen[i], *t = p->copy[i];
+    bool fits = t && t->dtype == now->dtype && t->numel == now->numel &&
+                t->storage->device == now->storage->device;
+    if (fits && t->storage->device != gd__cpu(m->ctx)) return gd_assign(t, now);
+    if (fits) {
+        if (t->numel) memcpy(t->data, now->data, bytes_of(t));
+        return GD_OK;
+    }
+    gd__release(t);
+    p->copy[i] = gd__copy_on(now, now->storage->device);
+    return p->copy[i] ? GD_OK : gd_error(m->ctx);
+}
+
+gd_point *gd__memo_place(gd_memo *m)
+{
+    if (gd_error(m->ctx)) return NULL;
+    drop_graphs(m, m->at[m->begin].value);
+    gd_point *p = oldest(m);
+    forget_point(m, p);
+    gd_status status = has_room(m, p) ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < m->count && !status; i++) {
+        p->version[i] = gd__version(m->params[i]);
+        status = copy_param(m, p, i);
+    }
+    if (status) gd_clear_error(m->ctx);
+    p->step = m->step;
+    p->used = ++m->clock;
+    return status ? NULL : p;
+}
+
+/* An owned reference of the same numbers without history. */
+static gd_tensor *plain_numbers(gd_tensor *t)
+{
+    if (!t->node) {
+        gd__retain(t);
+        return t;
+    }
+    gd_scope_begin(t->head.ctx);
+    gd_tensor *numbers = gd_detach(t);
+    if (numbers) gd__own(numbers);
+    gd_scope_end(t->head.ctx);
+    return numbers;
+}
+
+bool gd__memo_has_gradient(const gd_memo *m, const gd_point *p)
+{
+    for (int i = 0; i < m->count; i++)
+        if (!p->grad[i]) return false;
+    return p->loss;
+}
+
+void gd__memo_keep(gd_memo *m, gd_point *p, gd_tensor *loss, gd_tensor *const *grads)
+{
+    gd_tensor *value = p->loss ? NULL : plain_numbers(loss);
+    bool whole = p->loss || value;
+    if (value) {
+        p->loss = value;
+        p->value = gd_item(value);
+    }
+    for (int i = 0; i < m->count && grads && whole; i++) {
+        gd__release(p->grad[i]);
+        whole = (p->grad[i] = plain_numbers(grads[i]));
+    }
+    if (whole) return;
+    gd_clear_error(m->ctx);
+    forget_point(m, p);
+}
+
+void gd__memo_note(gd_memo *m, const gd_point *p, const gd_var *var, bool graph)
+{
+    m->gradients = true;
+    m->graphs = m->graphs || graph;
+    if (m->step != var->step) {
         m->eager = m->values <= 1;
         m->values = 0;
+        int begin = p ? (int)(p - m->at) : m->begin;
+        m->before = m->points > LEAST ? m->begin : begin;
+        m->begin = begin;
+        drop_graphs(m, -INFINITY);
     }
-    m->step = step;
+    m->step = var->step;
+}
+
+bool gd__memo_wants_graph(const gd_memo *m, const gd_var *var, bool gradient)
+{
+    return m->graphs || (!gradient && m->step >= var->step - 1);
 }
 
 bool gd__memo_ahead(gd_memo *m, const gd_var *var)
 {
-    if (m->count != var->count || m->step != var->step || m->graphs) return false;
-    return m->values++ == 0 && m->eager;
+    return m->step == var->step && m->values++ == 0 && m->eager;
 }
 
-bool gd__memo_find(gd_memo *m, const gd_var *var, gd_tensor **loss, gd_tensor **grads)
-{
-    int k = 0;
-    if (m->count != var->count) return false;
-    while (k < 2 && !is_here(m, &m->at[k], var)) k++;
-    if (k == 2) return false;
-    if (grads) note_use(m, k, var->step);
-    gd__retain(*loss = m->at[k].loss);
-    for (int i = 0; grads && i < m->count; i++) gd__retain(grads[i] = m->at[k].grad[i]);
-    return true;
-}
+bool gd__memo_met_gradients(const gd_memo *m) { return m->gradients; }
 
-/* A place for a copy of a parameter, kept from evaluation to evaluation. */
-static gd_tensor *room(gd_memo *m, point *p, int i, const gd_tensor *like)
-{
-    gd_tensor *t = p->copy[i];
-    if (t && t->dtype == like->dtype && t->numel == like->numel) return t;
-    gd__release(t);
-    gd_scope_begin(m->ctx);
-    if ((t = gd__new_like(like, like->dtype))) gd__own(t);
-    gd_scope_end(m->ctx);
-    return p->copy[i] = t;
-}
-
-gd_status gd__memo_keep(gd_memo *m, const gd_var *var, gd_tensor *loss, gd_tensor *const *grads)
-{
-    if (m->count != var->count) return GD_OK;
-    point *p = &m->at[1 - m->begin];
-    gd__release(p->loss);
-    p->loss = NULL;
-    for (int i = 0; i < m->count; i++) {
-        const gd_tensor *now = var->params[i];
-        if (now->storage->device != gd__cpu(m->ctx) || !gd__contiguous(now)) return GD_OK;
-        gd_tensor *copy = room(m, p, i, now);
-        if (!copy) return gd_error(m->ctx);
-        memcpy(copy->data, now->data, bytes_of(copy));
-        gd__retain(grads[i]);
-        gd__release(p->grad[i]);
-        p->grad[i] = grads[i];
-    }
-    gd__retain(loss);
-    p->loss = loss;
-    note_use(m, 1 - m->begin, var->step);
-    return GD_OK;
-}
+bool gd__memo_serves(const gd_memo *m, int64_t step) { return m->step == step; }

@@ -1,4 +1,4 @@
-/* Evaluations with a gradient that may be asked for again, for objectives that are functions of the parameters alone. */
+/* Evaluations that may be asked for again, for objectives that are functions of the parameters alone. */
 #ifndef GD_OPTIM_STEP_MEMO_H
 #define GD_OPTIM_STEP_MEMO_H
 
@@ -6,22 +6,46 @@
 
 typedef struct gd_memo gd_memo;
 
-/* For that many parameters.  New; NULL on no memory. */
-gd_memo *gd__memo_new(gd_ctx *ctx, int count);
+/* What is known where the parameters were once. */
+typedef struct gd_point {
+    gd_tensor **copy;     /* what they were; owned, as is all below */
+    uint32_t *version;    /* of their storages then: graphs made there are checked against these */
+    gd_tensor *loss;      /* without history; NULL: nothing is known */
+    gd_tensor **grad;     /* without history; entries NULL: not known */
+    gd_tensor *graph;     /* what the objective's loss returned, with its history; NULL: not kept */
+    gd_tensor *residuals; /* the same of its residuals, where those are another function */
+    double value;         /* of the loss */
+    int64_t step;         /* of the memo, when it was first known */
+    uint64_t used;        /* when it was last asked for */
+} gd_point;
+
+/* For these parameters, from a step of the optimizer on.  New; NULL on no memory. */
+gd_memo *gd__memo_new(gd_ctx *ctx, gd_tensor *const *params, int count, int64_t step);
 void gd__memo_free(gd_memo *memo); /* NULL is fine */
-/* Loss and gradients (NULL: not wanted) if they are known for the parameters as they are: references of the caller's. */
-bool gd__memo_find(gd_memo *memo, const gd_var *var, gd_tensor **loss, gd_tensor **grads);
-/* Remembers an evaluation at the parameters as they are, beside that of the point where the step began.  Does nothing on
- * other devices than the CPU. */
-GD_NODISCARD gd_status gd__memo_keep(gd_memo *memo, const gd_var *var, gd_tensor *loss,
-                                     gd_tensor *const *grads);
-bool gd__memo_has(const gd_memo *memo, const gd_var *var);
-/* A value is wanted at a new point: should its gradient be computed too?  Yes for the first trial of a step, while first
- * trials are accepted: the next step begins there, with that gradient. */
+/* Of a step; NULL where there is none, or not for these parameters. */
+gd_memo *gd__memo_of(const gd_var *var);
+/* What is known for the parameters as they are, or NULL.  They count as unchanged since then: their versions are set back,
+ * so that graphs made there serve again. */
+gd_point *gd__memo_find(gd_memo *memo);
+/* A point for the parameters as they are, where nothing is known yet; it takes the place of one that hardly serves again.
+ * NULL where there is no memory: then it is not remembered. */
+gd_point *gd__memo_place(gd_memo *memo);
+/* Remembers an evaluation; grads: NULL, or all of them.  On no memory nothing is known there. */
+void gd__memo_keep(gd_memo *memo, gd_point *point, gd_tensor *loss, gd_tensor *const *grads);
+bool gd__memo_has_gradient(const gd_memo *memo, const gd_point *point);
+void gd__memo_drop_graphs(gd_point *point);
+/* A gradient was asked for here (graph: with its history, or residuals with theirs): the first time in a step that is where
+ * the step begins. */
+void gd__memo_note(gd_memo *memo, const gd_point *point, const gd_var *var, bool graph);
+/* Has anything asked the objective for a gradient? */
+bool gd__memo_met_gradients(const gd_memo *memo);
+/* Will the graph of an evaluation be asked for again?  After a value alone it will if the point is accepted, in a chain that
+ * used gradients in this step or the one before; after a gradient in a chain that uses their graphs. */
+bool gd__memo_wants_graph(const gd_memo *memo, const gd_var *var, bool gradient);
+/* A value is wanted at a new point, and no graph can be kept: should its gradient be computed too?  Yes for the first trial
+ * of a step, while first trials are accepted: the next step begins there, with that gradient. */
 bool gd__memo_ahead(gd_memo *memo, const gd_var *var);
-/* Will the step after this one begin with an evaluation that can be remembered?  It will if this one did, and no step has
- * asked for a graph: those are made anew each time (gd__memo_note_graph). */
+/* Will the step after this one begin with an evaluation that is remembered?  It will if this one did. */
 bool gd__memo_serves(const gd_memo *memo, int64_t step);
-void gd__memo_note_graph(gd_memo *memo);
 
 #endif

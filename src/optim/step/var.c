@@ -399,10 +399,14 @@ static gd_status evaluate_here(gd_var *var, int flags)
     return tell_parent(var, grads != NULL);
 }
 
-static void warn_again(gd_var *var, hint which, const char *how)
+/* Evaluates once more than would have been necessary, unless what is remembered serves. */
+static gd_status evaluate_again(gd_var *var, int flags, hint which, const char *how)
 {
-    if (var->closure && hint_is_new(var, which))
+    int64_t before = var->optimizer ? var->optimizer->evals : 0;
+    gd_status status = evaluate_here(var, flags);
+    if (!status && var->optimizer && var->optimizer->evals > before && hint_is_new(var, which))
         gd_warn(var->ctx, "the objective was evaluated %s; once would have served", how);
+    return status;
 }
 
 gd_tensor *gd_var_loss(gd_var *var, bool backward)
@@ -410,10 +414,8 @@ gd_tensor *gd_var_loss(gd_var *var, bool backward)
     if (!var) return NULL;
     gd_status status = GD_OK;
     if (!var->loss) status = evaluate_here(var, backward ? GD_EVAL_BACKWARD : 0);
-    if (!status && backward && !var->grad) {
-        warn_again(var, HINT_GRADIENT, "without and then with its gradient");
-        status = evaluate_here(var, GD_EVAL_BACKWARD);
-    }
+    if (!status && backward && !var->grad)
+        status = evaluate_again(var, GD_EVAL_BACKWARD, HINT_GRADIENT, "without and then with its gradient");
     return status ? NULL : var->loss;
 }
 
@@ -428,9 +430,9 @@ gd_status gd__var_need_grad(gd_var *var, bool history)
 {
     if (var->grad && (!history || var->grad_history)) return GD_OK;
     if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
-    if (var->loss || var->grad)
-        warn_again(var, HINT_HISTORY, "without and then with the history of its gradient");
-    return evaluate_here(var, GD_EVAL_BACKWARD | GD_EVAL_GRAPH);
+    int flags = GD_EVAL_BACKWARD | GD_EVAL_GRAPH;
+    if (!var->loss && !var->grad) return evaluate_here(var, flags);
+    return evaluate_again(var, flags, HINT_HISTORY, "without and then with the history of its gradient");
 }
 
 gd_tensor *const *gd_var_grad(gd_var *var)
