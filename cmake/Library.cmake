@@ -5,10 +5,11 @@
 # Sources are found by pattern: a new file needs no change here.
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/*.c)
 list(FILTER sources EXCLUDE REGEX "/src/cli/|/vec/")
-# Emitted programs carry the text of the element functions with them.
+# Emitted programs carry the text of the element functions with them, those with random numbers that of the generator.
 gd_embed_text(vmath_text src/base/vmath.h)
+gd_embed_text(rng_text src/base/rng.h)
 if(sources)
-    gd_objects(gd_core ${sources} ${vmath_text})
+    gd_objects(gd_core ${sources} ${vmath_text} ${rng_text})
 endif()
 
 # Vector kernels, one copy for each instruction set.

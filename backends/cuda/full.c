@@ -1,8 +1,9 @@
 /* The operators that are not element-wise: arguments for the kernels of full.cu. */
 #include "plugin.h"
 
-#include "common_text.h"
-#include "full_text.h"
+#include "common_bytes.h"
+#include "full_bytes.h"
+#include "rng_bytes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,8 +37,9 @@ size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, 
     char source_dtype[32] = "";
     if (kernel == CUDA_FULL_copy_strided || kernel == CUDA_FULL_sum_rows || kernel == CUDA_FULL_sum_columns)
         snprintf(source_dtype, sizeof source_dtype, "#define SRC %d\n", (int)from);
-    int n = snprintf(text, size, "%s\n#define DT %d\n#define %s\n%s%s", common_text, (int)dtype,
-                     kernel_families[kernel], source_dtype, full_text);
+    int n = snprintf(text, size, "%s\n#define DT %d\n#define %s\n%s%s%s", common_text, (int)dtype,
+                     kernel_families[kernel], source_dtype,
+                     kernel == CUDA_FULL_random_numbers ? rng_text : "", full_text);
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 

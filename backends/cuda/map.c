@@ -1,8 +1,8 @@
 /* Element-wise operators: one kernel for each operator and dtype, in two layouts. */
 #include "plugin.h"
 
-#include "common_text.h"
-#include "map_text.h"
+#include "common_bytes.h"
+#include "map_bytes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -33,6 +33,11 @@ gd_value gd_rule_param(gd_rule *r);
 gd_value gd_rule_grad(gd_rule *r); /* the gradient, whatever the update has become */
 gd_value gd_rule_loss(gd_rule *r); /* needs .uses_loss in the class */
 
+/* Random numbers, one an element, new ones every step: the same whatever device, number of threads or way of running.  They
+ * follow from the seed (the link's where it has a GD_SEED setting that is a number, else the context's), the link's place in
+ * the chain, the parameter's name, the link's steps and how many times its rule has asked before. */
+gd_value gd_rule_random(gd_rule *r, gd_random_kind kind);
+
 /* Settings that decide what the rule looks like: read when the program is built, once for each set of values. */
 bool gd_rule_flag(gd_rule *r, const char *name);
 bool gd_rule_is_none(gd_rule *r, const char *name);

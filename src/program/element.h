@@ -51,12 +51,15 @@ enum { GD_ELEMENT_F32, GD_ELEMENT_F64, GD_ELEMENT_TYPES };
 typedef void (*gd_block_fn)(void *o, const void *a, const void *b, const void *c, int64_t n);
 typedef void (*gd_block_convert_fn)(void *to, const void *from, int64_t n);
 typedef void (*gd_block_reduce_fn)(void *lanes, const void *x, int64_t n);
+/* Numbers first, first + 1, ... of a stream, first being even; o has room for an even number of them. */
+typedef void (*gd_block_random_fn)(void *o, const gd_stream *stream, int64_t first, int64_t n);
 
 typedef struct gd_block_table {
     gd_block_fn op[GD_ELEMENT_TYPES][GD_I_COUNT];
     gd_block_convert_fn load[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
     gd_block_convert_fn store[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
     gd_block_reduce_fn sum[GD_ELEMENT_TYPES], maximum[GD_ELEMENT_TYPES]; /* into sixteen lanes */
+    gd_block_random_fn random[GD_ELEMENT_TYPES];
 } gd_block_table;
 
 extern const gd_block_table gd__blocks_base;
@@ -71,10 +74,13 @@ extern const gd_block_table gd__blocks_avx512;
  * that asks for "none" gets the best for the interpreter, but no built-in programs: for tests. */
 typedef enum gd_isa { GD_ISA_BASE, GD_ISA_AVX2, GD_ISA_AVX512 } gd_isa;
 gd_isa gd__isa(const gd_ctx *ctx);
+const gd_block_table *gd__blocks(const gd_ctx *ctx);
 
 const char *gd__opcode_name(unsigned op);
 int gd__opcode_operands(unsigned op);
 
+/* Reads an array. */
+static inline bool gd__is_load(unsigned op) { return op == GD_I_LOAD || op == GD_I_RANDOM; }
 static inline bool gd__is_reduction(unsigned op) { return op == GD_I_SUM || op == GD_I_MAXIMUM; }
 
 #endif

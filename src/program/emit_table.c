@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "rng_text.h" /* base/rng.h, made by cmake/EmbedText.cmake */
+
 /* Where the uniform values that a pass needs come from. */
 typedef enum origin {
     NOWHERE, /* not needed, or a constant: written as a number */
@@ -12,7 +14,7 @@ typedef enum origin {
 
 static bool input_differs(const gd_uniform *u, bool common_settings)
 {
-    return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR ||
+    return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR || u->kind == GD_U_KEY ||
            (u->kind == GD_U_NUMEL && u->index == GD_EACH) || (u->kind == GD_U_SETTING && !common_settings);
 }
 
@@ -41,6 +43,8 @@ static void find_origins(const gd_program *p, const gd_pass *pass, bool common_s
         from[i] = !in->uniform || in->op == GD_I_CONST ? NOWHERE : device ? DEVICE : HOST;
     }
     for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
+    for (int k = 0; k < pass->randoms; k++)
+        wanted[p->instr[pass->random[k]].a] = wanted[p->instr[pass->random[k]].b] = true;
     for (int i = p->count; i-- > 0;) {
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
@@ -114,7 +118,8 @@ static void put_uniforms(const gd_pass_walk *w, bool common_settings)
 static void put_pieces(const gd_pass_walk *w)
 {
     for (int k = 0; k < w->p->arrays; k++) {
-        if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
+        if (!((w->pass->loads | w->pass->stores) >> k & 1) || w->p->array[k].kind == GD_ARRAY_RANDOM)
+            continue;
         const char *memory = w->d->memory[w->p->array[k].dtype];
         gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d] + c.start;\n", memory, k,
                      memory, w->p->arrays, k);
@@ -144,6 +149,34 @@ static void put_joined(const gd_pass_walk *w)
     }
 }
 
+/* A piece begins with an even element, so that pairs of numbers are not torn. */
+static void put_randoms(const gd_pass_walk *w, int width)
+{
+    gd_pass_walk wide = *w;
+    wide.type = GD_ELEMENT_F64;
+    for (int r = 0; r < w->pass->randoms; r++) {
+        const gd_instr *in = &w->p->instr[w->pass->random[r]];
+        gd_stream s = gd__stream(w->p, in, 0, 0);
+        const char *scale = w->type == GD_ELEMENT_F32 ? "16777216.0" : "9007199254740992.0",
+                   *type = w->d->type[w->type];
+        char key[GD_WORD], step[GD_WORD];
+        write_uniform(&wide, in->a, key);
+        write_uniform(&wide, in->b, step);
+        gd__text_put(w->out,
+                     "%s            for (int k = 0; k < %d; k += 2) {\n"
+                     "                uint32_t word[4];\n"
+                     "                double pair[2];\n"
+                     "                gd__philox_at((uint64_t)%s, (uint64_t)(c.start + i + k) / 2, "
+                     "(uint64_t)%d << 32 | (uint32_t)(uint64_t)%s, word);\n"
+                     "                gd__random_pair(%d, %s, word, pair);\n"
+                     "                a%d[k] = (%s)pair[0];\n"
+                     "                a%d[k + 1] = (%s)pair[1];\n"
+                     "            }\n",
+                     w->d->unroll, width, key, (int)(s.high >> 32), step, s.kind, scale, (int)in->index, type,
+                     (int)in->index, type);
+    }
+}
+
 static void put_piece_loop(const gd_pass_walk *w)
 {
     int width = piece_width(w);
@@ -151,8 +184,10 @@ static void put_piece_loop(const gd_pass_walk *w)
     for (int k = 0; k < w->p->arrays; k++) {
         if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
         gd__text_put(w->out, "            %s a%d[%d];\n", w->d->memory[w->p->array[k].dtype], k, width);
-        if (w->pass->loads >> k & 1) gd__text_put(w->out, w->d->take, width, k, k);
+        if (w->pass->loads >> k & 1 && w->p->array[k].kind != GD_ARRAY_RANDOM)
+            gd__text_put(w->out, w->d->take, width, k, k);
     }
+    put_randoms(w, width);
     gd__text_put(w->out, "%s            for (int k = 0; k < %d; k++) {\n", w->d->unroll, width);
     gd__put_values(w, "                ", "k");
     gd__put_stores(w, "                ", "k");
@@ -168,6 +203,7 @@ void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *
 {
     gd_pass_walk w = gd__walk_begin(p, pass, d, out);
     gd__put_lines(out, d->prelude);
+    if (pass->randoms) gd__put_lines(out, rng_text);
     gd__text_put(out, d->head, name);
     put_uniforms(&w, common_settings);
     put_pieces(&w);

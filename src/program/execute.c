@@ -1,12 +1,14 @@
 /* Executing programs on the CPU, and what is common to all devices; see execute.h. */
 #include "program/dialect.h"
+#include "program/element.h"
 #include "program/execute.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define CHUNK            16384 /* elements of a piece in the last pass */
-#define SUM_CHUNK        4096  /* and in a pass that reduces */
+#define SUM_CHUNK        4096  /* and in a pass that reduces, or makes random numbers */
 #define DEVICE_CHUNK     4096  /* on a device, where many blocks at once make up for small pieces */
 #define DEVICE_SUM_CHUNK 8192
 #define TASK             32768 /* elements worth a thread */
@@ -56,13 +58,22 @@ static gd_status make_work(const gd_exec *x, int64_t size, gd_work *w)
     return GD_OK;
 }
 
+static size_t buffer_bytes(const gd_exec *x, const gd_pass *pass)
+{
+    return (size_t)pass->randoms * SUM_CHUNK * gd_dtype_size(x->p->compute);
+}
+
 static gd_status make_rooms(gd_exec *x)
 {
     gd_ctx *ctx = x->device->ctx;
     size_t members = (size_t)x->members, arrays = (size_t)x->p->arrays, uniforms = (size_t)x->p->uniforms;
     size_t passes = (size_t)x->p->levels + 1, reductions = (size_t)x->p->reductions;
-    for (size_t i = 0; i < passes; i++)
-        if (x->pass[i].used_count > x->scalar_room) x->scalar_room = x->pass[i].used_count;
+    for (size_t i = 0; i < passes; i++) {
+        int scalars = x->pass[i].used_count + 2 * x->pass[i].randoms;
+        if (scalars > x->scalar_room) x->scalar_room = scalars;
+        size_t bytes = buffer_bytes(x, &x->pass[i]);
+        if (bytes > x->buffer_bytes) x->buffer_bytes = bytes;
+    }
     x->partial_room = x->reduce.chunks * (int64_t)reductions;
     x->pointer = gd__calloc(ctx, members * arrays * sizeof *x->pointer);
     x->input = gd__calloc(ctx, members * uniforms * sizeof *x->input);
@@ -71,7 +82,9 @@ static gd_status make_rooms(gd_exec *x)
     x->stored = gd__calloc(ctx, members * uniforms * sizeof *x->stored);
     x->value = gd__calloc(ctx, (size_t)x->p->count * sizeof *x->value);
     x->partial = gd__calloc(ctx, (size_t)x->partial_room * sizeof *x->partial);
-    bool all = x->pointer && x->input && x->reduced && x->scalar && x->stored && x->value && x->partial;
+    x->buffer = gd__alloc(ctx, (size_t)ctx->threads * x->buffer_bytes);
+    bool all = x->pointer && x->input && x->reduced && x->scalar && x->stored && x->value && x->partial &&
+               x->buffer;
     return all ? GD_OK : GD_NOMEM;
 }
 
@@ -80,7 +93,8 @@ gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel)
     bool cpu = gd__exec_by_host(x);
     x->members = members;
     x->numel = numel;
-    gd_status status = make_work(x, cpu ? CHUNK : DEVICE_CHUNK, &x->last);
+    int64_t chunk = x->pass[x->p->levels].randoms ? SUM_CHUNK : CHUNK;
+    gd_status status = make_work(x, cpu ? chunk : DEVICE_CHUNK, &x->last);
     if (!status && x->p->levels) status = make_work(x, cpu ? SUM_CHUNK : DEVICE_SUM_CHUNK, &x->reduce);
     return status ? status : make_rooms(x);
 }
@@ -110,6 +124,7 @@ void gd__exec_free(gd_exec *x)
     gd__free(ctx, x->stored, members * uniforms * sizeof *x->stored);
     gd__free(ctx, x->value, (size_t)x->p->count * sizeof *x->value);
     gd__free(ctx, x->partial, (size_t)x->partial_room * sizeof *x->partial);
+    gd__free(ctx, x->buffer, (size_t)ctx->threads * x->buffer_bytes);
     gd__program_free(x->p);
 }
 
@@ -168,9 +183,25 @@ typedef struct pass_run {
     const gd_pass *pass;
     gd_kernel_fn kernel;
     const gd_work *work;
+    _Atomic int64_t next; /* task */
 } pass_run;
 
-static void run_chunk(const pass_run *r, int64_t c)
+/* The random numbers of a chunk, where the kernel looks for them; key and step come after the scalars it reads. */
+static void make_randoms(const pass_run *r, const gd_chunk *chunk, const double *scalar, char *buffer,
+                         char **array)
+{
+    const gd_program *p = r->x->p;
+    int type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
+    for (int k = 0; k < r->pass->randoms; k++) {
+        const gd_instr *in = &p->instr[r->pass->random[k]];
+        const double *key = scalar + r->pass->used_count + 2 * k;
+        gd_stream stream = gd__stream(p, in, key[0], key[1]);
+        array[in->index] = buffer + (size_t)k * SUM_CHUNK * gd_dtype_size(p->compute);
+        gd__blocks(p->ctx)->random[type](array[in->index], &stream, chunk->start, chunk->n);
+    }
+}
+
+static void run_chunk(const pass_run *r, int64_t c, char *buffer)
 {
     const gd_exec *x = r->x;
     const gd_chunk *chunk = &r->work->chunk[c];
@@ -182,6 +213,7 @@ static void run_chunk(const pass_run *r, int64_t c)
     }
     const double *scalar = x->scalar + (int64_t)chunk->member * x->scalar_room;
     double *out = r->pass->last ? NULL : x->partial + c * r->pass->reductions;
+    make_randoms(r, chunk, scalar, buffer, array);
     if (r->kernel)
         r->kernel(chunk->n, array, scalar, out);
     else
@@ -191,7 +223,25 @@ static void run_chunk(const pass_run *r, int64_t c)
 static void run_task(void *arg, int64_t task)
 {
     const pass_run *r = arg;
-    for (int64_t c = r->work->task[task]; c < r->work->task[task + 1]; c++) run_chunk(r, c);
+    for (int64_t c = r->work->task[task]; c < r->work->task[task + 1]; c++) run_chunk(r, c, NULL);
+}
+
+/* Tasks of one thread after the other, where each needs a buffer of its own. */
+static void run_tasks(void *arg, int64_t thread)
+{
+    pass_run *r = arg;
+    char *buffer = r->x->buffer + (size_t)thread * r->x->buffer_bytes;
+    for (int64_t task; (task = atomic_fetch_add(&r->next, 1)) < r->work->tasks;)
+        for (int64_t c = r->work->task[task]; c < r->work->task[task + 1]; c++) run_chunk(r, c, buffer);
+}
+
+static void run_all_tasks(gd_ctx *ctx, pass_run *r)
+{
+    int64_t tasks = r->work->tasks;
+    if (!r->pass->randoms)
+        gd__parallel(ctx, tasks, run_task, r);
+    else
+        gd__parallel(ctx, tasks < ctx->threads ? tasks : ctx->threads, run_tasks, r);
 }
 
 static bool stores_scalars(const gd_program *p)
@@ -213,7 +263,7 @@ static void fill_scalars(gd_exec *x, const gd_pass *pass)
 {
     const gd_program *p = x->p;
     bool stores = pass->last && stores_scalars(p);
-    if (!pass->used_count && !stores) return;
+    if (!pass->used_count && !pass->randoms && !stores) return;
     for (int m = 0; m < x->members; m++) {
         const double *input = x->input + m * p->uniforms, *reduced = x->reduced + m * p->reductions;
         if (m == 0 || !same_numbers(input, input - p->uniforms, p->uniforms) ||
@@ -221,6 +271,11 @@ static void fill_scalars(gd_exec *x, const gd_pass *pass)
             gd__program_uniforms(p, pass->level, input, reduced, x->value);
         double *scalar = x->scalar + (int64_t)m * x->scalar_room;
         for (int k = 0; k < pass->used_count; k++) scalar[k] = x->value[pass->used[k]];
+        for (int k = 0; k < pass->randoms; k++) {
+            const gd_instr *in = &p->instr[pass->random[k]];
+            scalar[pass->used_count + 2 * k] = x->value[in->a];
+            scalar[pass->used_count + 2 * k + 1] = x->value[in->b];
+        }
         for (int u = 0; stores && u < p->uniforms; u++)
             if (p->uniform[u].store >= 0) x->stored[m * p->uniforms + u] = x->value[p->uniform[u].store];
     }
@@ -240,7 +295,8 @@ static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy
     for (int i = 0; i < x->members * x->p->arrays && !status; i++) {
         int k = i % x->p->arrays;
         size_t bytes = bytes_of(x, i);
-        if (!((pass->loads | pass->stores) >> k & 1) || !bytes) continue;
+        if (!((pass->loads | pass->stores) >> k & 1) || !bytes || x->p->array[k].kind == GD_ARRAY_RANDOM)
+            continue;
         if (!(copy[i] = gd__alloc(x->device->ctx, bytes))) return GD_NOMEM;
         if (pass->loads >> k & 1)
             status = x->device->backend->download(x->device, copy[i], x->pointer[i], bytes);
@@ -266,7 +322,7 @@ static gd_status run_on_copies(pass_run *r)
     gd_status status = copy ? fetch_copies(x, r->pass, copy) : GD_NOMEM;
     if (!status) {
         x->pointer = copy;
-        gd__parallel(ctx, r->work->tasks, run_task, r);
+        run_all_tasks(ctx, r);
         x->pointer = there;
         status = send_copies(x, r->pass, copy);
         x->device->host_calls++;
@@ -283,7 +339,7 @@ static gd_status run_pass(gd_ctx *ctx, gd_exec *x, int level, gd_launches *list)
     r.work = r.pass->last ? &x->last : &x->reduce;
     fill_scalars(x, r.pass);
     if (!on_cpu(x)) return run_on_copies(&r);
-    gd__parallel(ctx, r.work->tasks, run_task, &r);
+    run_all_tasks(ctx, &r);
     return GD_OK;
 }
 

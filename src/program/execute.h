@@ -51,8 +51,10 @@ typedef struct gd_exec {
     double *stored;  /* [members, uniforms] what the program makes of scalars that are kept, after a run */
     double *value;   /* [instructions] */
     double *partial; /* [chunks, reductions of a pass] */
+    char *buffer;    /* [threads, buffer_bytes] what a thread makes of a chunk that is not in memory */
     int scalar_room;
     int64_t partial_room;
+    size_t buffer_bytes;
     gd_device_table *on_device; /* NULL on the CPU and before the first run */
 } gd_exec;
 

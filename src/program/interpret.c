@@ -45,7 +45,7 @@ gd_isa gd__isa(const gd_ctx *ctx)
     return GD_ISA_BASE;
 }
 
-static const gd_block_table *blocks_for(const gd_ctx *ctx)
+const gd_block_table *gd__blocks(const gd_ctx *ctx)
 {
     switch (gd__isa(ctx)) {
 #ifdef GD_HAVE_AVX512
@@ -60,6 +60,9 @@ static const gd_block_table *blocks_for(const gd_ctx *ctx)
 
 /* ---- slots ---- */
 
+/* Operands that are read for every element. */
+static int element_operands(unsigned op) { return gd__is_load(op) ? 0 : gd__opcode_operands(op); }
+
 /* The last instruction of the pass that reads each value; p->count where a store or reduction does. */
 static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *last)
 {
@@ -67,8 +70,7 @@ static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *la
     for (int i = 0; i < p->count; i++) {
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
-        for (int k = 0; pass->needed[i] && k < gd__opcode_operands(in->op); k++)
-            last[operand[k]] = (int16_t)i;
+        for (int k = 0; pass->needed[i] && k < element_operands(in->op); k++) last[operand[k]] = (int16_t)i;
     }
     for (int k = 0; k < p->arrays; k++)
         if (pass->stores >> k & 1) last[p->array[k].store] = (int16_t)p->count;
@@ -81,7 +83,7 @@ static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *la
 static bool reads_in_place(const machine *m, int i, const int16_t *last)
 {
     const gd_instr *in = &m->p->instr[i];
-    return in->op == GD_I_LOAD && m->p->array[in->index].dtype == m->p->compute &&
+    return gd__is_load(in->op) && m->p->array[in->index].dtype == m->p->compute &&
            !(last[i] == m->p->count && m->pass->stores >> in->index & 1);
 }
 
@@ -100,7 +102,7 @@ static void assign_slots(machine *m)
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
         if (!reads_in_place(m, i, last)) m->slot[i] = spares ? spare[--spares] : (int16_t)m->slots++;
-        for (int k = 0; k < gd__opcode_operands(in->op); k++) {
+        for (int k = 0; k < element_operands(in->op); k++) {
             int32_t o = operand[k];
             if (last[o] != i || p->instr[o].uniform || m->slot[o] < 0) continue;
             spare[spares++] = m->slot[o];
@@ -142,7 +144,7 @@ static void prepare(machine *m, const gd_program *p, const gd_pass *pass, int64_
 {
     m->p = p;
     m->pass = pass;
-    m->table = blocks_for(p->ctx);
+    m->table = gd__blocks(p->ctx);
     m->type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
     m->slots = 0;
     assign_slots(m);
@@ -165,7 +167,7 @@ static void prepare(machine *m, const gd_program *p, const gd_pass *pass, int64_
 static void run_instr(machine *m, int i, char *const *array, int64_t start, int64_t n)
 {
     const gd_instr *in = &m->p->instr[i];
-    if (in->op != GD_I_LOAD) {
+    if (!gd__is_load(in->op)) {
         void *o = slot_of(m, i);
         m->table->op[m->type][in->op](o, m->value[in->a], in->b < 0 ? NULL : m->value[in->b],
                                       in->c < 0 ? NULL : m->value[in->c], n);

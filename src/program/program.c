@@ -48,7 +48,11 @@ static void close_needs(const gd_program *p, gd_pass *pass, bool *read)
             continue;
         }
         pass->needed[i] = true;
-        if (in->op == GD_I_LOAD) pass->loads |= 1u << in->index;
+        if (gd__is_load(in->op)) pass->loads |= 1u << in->index;
+        if (in->op == GD_I_RANDOM) { /* whoever makes the numbers reads key and step, not the elements */
+            pass->random[pass->randoms++] = i;
+            continue;
+        }
         const int32_t operand[3] = {in->a, in->b, in->c};
         for (int k = 0; k < gd__opcode_operands(in->op); k++) read[operand[k]] = true;
     }
@@ -148,12 +152,16 @@ static const char *check_instr(const gd_program *p, int i)
     const gd_instr *in = &p->instr[i];
     if (in->op >= GD_I_COUNT) return "is not an instruction";
     int level = 0;
-    bool uniform = in->op != GD_I_LOAD;
+    bool uniform = !gd__is_load(in->op);
     const char *wrong = check_operands(p, i, &level, &uniform);
     if (wrong) return wrong;
-    if (in->op == GD_I_LOAD) {
+    if (in->op == GD_I_RANDOM && !(p->instr[in->a].uniform && p->instr[in->b].uniform))
+        return "has a key that differs between elements";
+    if (gd__is_load(in->op)) {
         if (in->index < 0 || in->index >= p->arrays) return "reads an array that is not there";
         if (!p->array[in->index].loaded) return "reads an array that is not marked as loaded";
+        if ((in->op == GD_I_RANDOM) != (p->array[in->index].kind == GD_ARRAY_RANDOM))
+            return "mistakes memory for random numbers";
     }
     if (in->op == GD_I_UNIFORM && (in->index < 0 || in->index >= p->uniforms))
         return "reads a uniform input that is not there";
@@ -178,12 +186,14 @@ static const char *check_array(const gd_program *p, int k)
     if (array->store < -1 || array->store >= p->count) return "stores what is not there";
     bool loaded = false;
     for (int i = 0; i < p->count; i++)
-        loaded = loaded || (p->instr[i].op == GD_I_LOAD && p->instr[i].index == k);
+        loaded = loaded || (gd__is_load(p->instr[i].op) && p->instr[i].index == k);
+    if (array->kind == GD_ARRAY_RANDOM && (array->store >= 0 || array->dtype != p->compute))
+        return "cannot hold random numbers";
     if (array->loaded != loaded)
         return loaded ? "is loaded but not marked" : "is marked as loaded but is not";
     for (int j = 0; j < k; j++) {
         const gd_array *other = &p->array[j];
-        bool state = array->kind == GD_ARRAY_STATE || array->kind == GD_ARRAY_HOLE;
+        bool state = array->kind >= GD_ARRAY_STATE && array->kind < GD_ARRAY_OUTPUT;
         if (other->kind == array->kind &&
             (!state || (other->owner == array->owner && other->slot == array->slot)))
             return "is there twice";

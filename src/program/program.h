@@ -23,6 +23,7 @@
     X(CONST, 0)   /* imm */                                                                                     \
     X(UNIFORM, 0) /* uniform input `index` */                                                                   \
     X(LOAD, 0)    /* array `index` */                                                                           \
+    X(RANDOM, 2)  /* random numbers, one an element: key and step, both uniform; array `index` stands for them */ \
     /* arithmetic */                                                                                            \
     X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(SQRT, 1) X(SQUARE, 1) X(RECIPROCAL, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1)      \
     X(FLOOR, 1) X(ISFINITE, 1) X(NOT, 1)                                                                        \
@@ -46,7 +47,7 @@ typedef struct gd_instr {
     uint8_t level;  /* passes that must have run before it is known; a reduction: one more than its operand */
     uint8_t extent; /* reductions: GD_EACH or GD_ALL */
     int32_t a, b, c; /* operands, -1: none */
-    int32_t index;   /* LOAD: array; UNIFORM: uniform input; reductions: reduction number */
+    int32_t index;   /* LOAD, RANDOM: array; UNIFORM: uniform input; reductions: reduction number */
     double imm;      /* CONST */
 } gd_instr;
 
@@ -57,6 +58,7 @@ typedef enum gd_array_kind {
     GD_ARRAY_GRAD,
     GD_ARRAY_STATE, /* slot `slot` of its owner */
     GD_ARRAY_HOLE,  /* result number `slot` of a child that is no rule */
+    GD_ARRAY_RANDOM, /* not in memory: stream `slot` / GD_RANDOM_KINDS of its owner, of the kind that remains */
     GD_ARRAY_OUTPUT /* where a materialised update goes */
 } gd_array_kind;
 
@@ -76,6 +78,7 @@ typedef enum gd_uniform_kind {
     GD_U_NUMEL,   /* elements of this tensor (GD_EACH) or of all (GD_ALL, index 1) */
     GD_U_FRESH,   /* 1 when slot `index` of its owner was made for this run */
     GD_U_SCALAR,  /* scalar `index` of its owner for this tensor */
+    GD_U_KEY,     /* of the owner's random numbers for this tensor: a whole number below 2^53 */
     GD_U_LOSS,
     GD_U_EXTERNAL /* number `index` given by the caller */
 } gd_uniform_kind;
@@ -128,7 +131,25 @@ typedef struct gd_pass {
     int reductions;
     int32_t reduction[GD_MAX_REDUCTIONS]; /* reduction numbers computed by this pass */
     uint32_t loads, stores;               /* bits of arrays */
+    int randoms;
+    int32_t random
+        [GD_MAX_ARRAYS]; /* RANDOM instructions: their arrays, among the loads, are made for every chunk */
 } gd_pass;
+
+/* A stream of random numbers: element i of a tensor has the i-th whatever runs the program. */
+#define GD_RANDOM_KINDS 4
+typedef struct gd_stream {
+    uint64_t key;
+    uint64_t high; /* of the counter: the step, and above 32 bits the number of the stream in its link */
+    int kind;      /* gd_random_kind */
+} gd_stream;
+static inline gd_stream gd__stream(const gd_program *p, const gd_instr *in, double key, double step)
+{
+    uint64_t slot = (uint64_t)p->array[in->index].slot;
+    return (gd_stream){.key = (uint64_t)key,
+                       .high = (slot / GD_RANDOM_KINDS) << 32 | (uint32_t)(uint64_t)step,
+                       .kind = (int)(slot % GD_RANDOM_KINDS)};
+}
 
 /* What pass `level` computes; level == p->levels is the last one, which stores. */
 void gd__program_pass(const gd_program *p, int level, gd_pass *pass);

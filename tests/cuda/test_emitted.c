@@ -70,7 +70,12 @@ static gd_program *random_program(gd_ctx *ctx, uint64_t *state, int k, char *tex
     gd_program *p = malloc(sizeof *p);
     assert_non_null(p);
     make_random(p, ctx, state, 20 + pick(state, 60));
-    for (int u = 0; u < p->uniforms; u++) p->uniform[u].kind = kinds[pick(state, COUNT_OF(kinds))];
+    bool step[GD_MAX_UNIFORMS] = {false}; /* of random numbers, after their key */
+    for (int u = 0; u < p->uniforms; u++) {
+        if (u && p->uniform[u - 1].kind == GD_U_KEY) step[u] = true;
+        if (p->uniform[u].kind != GD_U_KEY)
+            p->uniform[u].kind = step[u] ? GD_U_STEP : kinds[pick(state, COUNT_OF(kinds))];
+    }
     snprintf(text, size, "random program %d", k);
     return p;
 }
@@ -118,6 +123,7 @@ static double input_for(const sample *s, uint64_t *state, const gd_uniform *f, i
     double any = s->chain ? 0.05 + 0.9 * random_unit(state) : random_number(state);
     switch (f->kind) {
     case GD_U_STEP: return (double)step;
+    case GD_U_KEY: return (double)(random_bits(state) >> 11);
     case GD_U_NUMEL: return f->index == GD_EACH ? (double)sizes[m] : 6022;
     case GD_U_FRESH: return step == 1 || pick(state, 3) == 0;
     default: return any;
@@ -131,7 +137,7 @@ static void fill_inputs(sample *s, uint64_t *state, int64_t step)
     const gd_program *p = g->p;
     for (int u = 0; u < p->uniforms; u++) {
         gd_uniform_kind kind = p->uniform[u].kind;
-        bool each = kind == GD_U_FRESH || kind == GD_U_SCALAR || kind == GD_U_NUMEL ||
+        bool each = kind == GD_U_KEY || kind == GD_U_FRESH || kind == GD_U_SCALAR || kind == GD_U_NUMEL ||
                     (kind == GD_U_SETTING && !s->common);
         for (int m = 0; m < MEMBERS; m++)
             g->input[m * p->uniforms + u] = m && !each ? g->input[u]
@@ -163,6 +169,7 @@ static void interpret(sample *s, int level)
     for (int m = 0; m < MEMBERS; m++) {
         gd__program_uniforms(p, level, s->g.input + m * p->uniforms, s->reduced[m], value);
         for (int k = 0; k < pass->used_count; k++) scalar[k] = value[pass->used[k]];
+        make_randoms(p, pass, value, &s->want[m]);
         gd__interpret(p, pass, sizes[m], s->want[m].array, scalar, out);
         for (int r = 0; r < pass->reductions; r++) s->reduced[m][pass->reduction[r]] = out[r];
     }

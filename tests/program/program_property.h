@@ -65,7 +65,10 @@ static inline void choose_leaves(gd_program *p, choices *c)
         int32_t from = add_array(p, choose(c, 2) ? p->compute : dtypes[choose(c, 4)]);
         if (k == 0 || choose(c, 4)) add_load(p, from);
     }
+    if (uniforms > GD_MAX_UNIFORMS - 6) uniforms = GD_MAX_UNIFORMS - 6;
     for (int k = 0; k < uniforms; k++) add_uniform(p);
+    for (int k = choose(c, 4); k > 0 && p->arrays < GD_MAX_ARRAYS; k--)
+        add_random(p, (gd_random_kind)choose(c, 3), k);
 }
 
 static inline void choose_instr(gd_program *p, choices *c)
@@ -96,7 +99,7 @@ static inline int64_t choose_program(gd_program *p, gd_ctx *ctx, choices *c)
     choose_leaves(p, c);
     while (p->count < length) choose_instr(p, c);
     for (int k = 0; k < p->arrays; k++)
-        if (k == 0 || choose(c, 4))
+        if ((k == 0 || choose(c, 4)) && p->array[k].kind != GD_ARRAY_RANDOM)
             p->array[k].store = k == 0 ? last_element_value(p) : choose_value(p, c, 1);
     return n;
 }

@@ -29,7 +29,7 @@ static inline int32_t add_instr(gd_program *p, gd_instr in)
 {
     int32_t operand[3] = {in.a, in.b, in.c};
     int n = gd__opcode_operands(in.op);
-    in.uniform = in.op != GD_I_LOAD;
+    in.uniform = !gd__is_load(in.op);
     for (int k = 0; k < n; k++) {
         const gd_instr *from = &p->instr[operand[k]];
         if (!from->uniform) in.uniform = 0;
@@ -74,6 +74,17 @@ static inline int32_t add_load(gd_program *p, int32_t from)
     return add_instr(p, (gd_instr){.op = GD_I_LOAD, .a = -1, .b = -1, .c = -1, .index = from});
 }
 
+/* Random numbers of a kind from stream number `stream`; key and step are uniform inputs of their own. */
+static inline int32_t add_random(gd_program *p, gd_random_kind kind, int stream)
+{
+    int32_t from = add_array(p, p->compute), key = add_uniform(p), step = add_uniform(p);
+    p->uniform[p->uniforms - 2].kind = GD_U_KEY;
+    p->array[from].kind = GD_ARRAY_RANDOM;
+    p->array[from].slot = stream * GD_RANDOM_KINDS + (int)kind;
+    p->array[from].loaded = true;
+    return add_instr(p, (gd_instr){.op = GD_I_RANDOM, .a = key, .b = step, .c = -1, .index = from});
+}
+
 /* Adam with decoupled weight decay after a clipped gradient, states in `state`: arrays g, p, m, v. */
 static inline void make_adamw(gd_program *p, gd_ctx *ctx, gd_dtype compute, gd_dtype state, bool clip)
 {
@@ -113,6 +124,7 @@ static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int 
         if (k == 0 || pick(state, 4)) add_load(p, from);
     }
     for (int k = 0; k < uniforms; k++) add_uniform(p);
+    for (int k = pick(state, 3); k > 0; k--) add_random(p, (gd_random_kind)pick(state, 3), k);
     for (int k = 0; k < constants; k++) add_const(p, random_number(state));
     while (p->count < length) {
         unsigned op = (unsigned)GD_I_NEG + (unsigned)pick(state, GD_I_COUNT - GD_I_NEG);
@@ -132,7 +144,7 @@ static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int 
                                 .index = -1});
     }
     for (int k = 0; k < p->arrays; k++) {
-        if (k && pick(state, 4) == 0) continue;
+        if ((k && pick(state, 4) == 0) || p->array[k].kind == GD_ARRAY_RANDOM) continue;
         int back = pick(state, p->count < 8 ? p->count : 8);
         p->array[k].store = pick(state, 10) ? p->count - 1 - back : pick(state, p->count);
     }
@@ -192,7 +204,7 @@ static inline bool same_number(double a, double b)
 static inline bool same_tensors(const gd_program *p, const tensors *a, const tensors *b)
 {
     for (int k = 0; k < p->arrays; k++) {
-        if (!memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
+        if (p->array[k].kind == GD_ARRAY_RANDOM || !memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
         for (int64_t i = 0; i < a->n; i++) {
             double x = get_number(a->array[k], p->array[k].dtype, i),
                    y = get_number(b->array[k], p->array[k].dtype, i);
@@ -202,6 +214,23 @@ static inline bool same_tensors(const gd_program *p, const tensors *a, const ten
         }
     }
     return true;
+}
+
+/* A key and a step are whole numbers whatever a test draws. */
+static inline double key_number(double x) { return x == x && fabs(x) < 0x1p53 ? floor(fabs(x)) : 7; }
+
+/* The random numbers of a pass, where kernels look for them. */
+static inline void make_randoms(const gd_program *p, const gd_pass *pass, const double *value, tensors *m)
+{
+    for (int k = 0; k < pass->randoms; k++) {
+        const gd_instr *in = &p->instr[pass->random[k]];
+        gd_stream s = gd__stream(p, in, key_number(value[in->a]), key_number(value[in->b]));
+        char *even = malloc((size_t)(m->n + 1) * sizeof(double));
+        assert_non_null(even);
+        gd__blocks(p->ctx)->random[p->compute == GD_F64](even, &s, 0, m->n);
+        memcpy(m->array[in->index], even, m->bytes[in->index]);
+        free(even);
+    }
 }
 
 /* Runs all passes over one tensor with a kernel for each pass, NULL: interpreted. */
@@ -214,6 +243,7 @@ static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, 
         gd__program_pass(p, level, &pass);
         gd__program_uniforms(p, level, input, reduced, value);
         for (int k = 0; k < pass.used_count; k++) scalar[k] = value[pass.used[k]];
+        make_randoms(p, &pass, value, m);
         if (kernel && kernel[level])
             kernel[level](m->n, m->array, scalar, out);
         else

@@ -109,6 +109,36 @@ static void verifier_names_what_is_wrong(void **state)
     end_context(ctx, NULL);
 }
 
+static void random_from_memory(gd_program *p)
+{
+    p->array[p->instr[p->count - 1].index].kind = GD_ARRAY_STATE;
+}
+static void random_stored(gd_program *p) { p->array[p->arrays - 1].store = 0; }
+static void random_in_another_dtype(gd_program *p) { p->array[p->arrays - 1].dtype = GD_F16; }
+static void random_key_differs(gd_program *p) { p->instr[p->count - 1].a = 0; }
+
+static void verifier_looks_at_random_numbers(void **state)
+{
+    (void)state;
+    static const fault faults[] = {{"mistakes memory for random", random_from_memory},
+                                   {"cannot hold random", random_stored},
+                                   {"cannot hold random", random_in_another_dtype},
+                                   {"key that differs", random_key_differs}};
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_program *p = new_program();
+    for (int i = 0; i < COUNT_OF(faults); i++) {
+        make_adamw(p, ctx, GD_F32, GD_F32, true);
+        add_random(p, GD_RANDOM_NORMAL, 0);
+        assert_int_equal(gd__program_verify(p), GD_OK);
+        faults[i].make(p);
+        assert_int_equal(gd__program_verify(p), GD_INTERNAL);
+        if (!strstr(gd_error_text(ctx), faults[i].text)) fail_msg("case %d: %s", i, gd_error_text(ctx));
+        gd_clear_error(ctx);
+    }
+    free(p);
+    end_context(ctx, NULL);
+}
+
 static void verifier_accepts_random_programs(void **state)
 {
     (void)state;
@@ -375,7 +405,7 @@ static void plain_element(const gd_program *p, const tensors *t, int64_t i, cons
         double x;
         if (in->uniform) {
             x = uniforms[k];
-        } else if (in->op == GD_I_LOAD) {
+        } else if (gd__is_load(in->op)) {
             x = get_number(t->array[in->index], p->array[in->index].dtype, i);
         } else {
             double a = value[in->a], b = in->b < 0 ? 0 : value[in->b], c = in->c < 0 ? 0 : value[in->c];
@@ -403,7 +433,10 @@ static void plain_run(const gd_program *p, tensors *t, const double *input, doub
     static const double nothing[2] = {0, -INFINITY};
     double uniforms[GD_MAX_INSTRS] = {0}, value[GD_MAX_INSTRS];
     for (int level = 0; level <= p->levels; level++) {
+        gd_pass pass;
+        gd__program_pass(p, level, &pass);
         gd__program_uniforms(p, level, input, reduced, uniforms);
+        make_randoms(p, &pass, uniforms, t);
         double lane[GD_MAX_REDUCTIONS][16];
         for (int r = 0; r < p->reductions; r++)
             for (int k = 0; k < 16; k++) lane[r][k] = nothing[p->instr[p->reduction[r]].op == GD_I_MAXIMUM];
@@ -637,6 +670,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verifier_names_what_is_wrong),
+        cmocka_unit_test(verifier_looks_at_random_numbers),
         cmocka_unit_test(verifier_accepts_random_programs),
         cmocka_unit_test(a_reduction_is_a_pass_of_its_own),
         cmocka_unit_test(a_program_that_stores_nothing_has_an_empty_pass),

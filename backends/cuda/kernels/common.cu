@@ -3,6 +3,7 @@ typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned short u16;
 typedef unsigned char u8;
+#define GD_RNG_TEXT
 
 template <int D> struct Memory { typedef float type; };
 template <> struct Memory<1> { typedef double type; };

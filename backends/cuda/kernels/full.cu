@@ -572,51 +572,16 @@ extern "C" __global__ void add_rows(const Args A)
 #endif
 
 #if defined(RANDOM) && DT < 4
-/* ---- random numbers: Philox as base/rng.h.  i = kind, key, first block ---- */
-
-__device__ inline void philox(u64 key, u64 block, unsigned *out)
-{
-    unsigned k0 = (unsigned)key, k1 = (unsigned)(key >> 32), c0 = (unsigned)block, c1 = (unsigned)(block >> 32);
-    unsigned c2 = 0, c3 = 0;
-    for (int round = 0; round < 10; round++) {
-        u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
-        unsigned n0 = (unsigned)(p1 >> 32) ^ c1 ^ k0, n2 = (unsigned)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (unsigned)p1;
-        c3 = (unsigned)p0;
-        c0 = n0;
-        c2 = n2;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
-}
+/* ---- random numbers: base/rng.h stands before this.  i = kind, key, first block ---- */
 
 extern "C" __global__ void random_numbers(const Args A)
 {
     EACH(t, (A.n + 1) / 2)
     {
         unsigned w[4];
-        philox((u64)A.i[1], (u64)A.i[2] + (u64)t, w);
-        double pair[2];
-        if (A.i[0] == 2) {
-            pair[0] = w[0] >> 31 ? 1 : -1;
-            pair[1] = w[2] >> 31 ? 1 : -1;
-        } else {
-            double u = (double)(((u64)w[0] << 21) | (w[1] >> 11)) * 1.1102230246251565e-16;
-            double v = (double)(((u64)w[2] << 21) | (w[3] >> 11)) * 1.1102230246251565e-16;
-            if (A.i[0] == 1) {
-                double r = sqrt(-2 * log(1 - u)), angle = 6.283185307179586477 * v;
-                pair[0] = r * cos(angle);
-                pair[1] = r * sin(angle);
-            } else {
-                double scale = DT == 1 ? 9007199254740992.0 : DT == 0 ? 16777216.0 : DT == 2 ? 2048.0 : 256.0;
-                pair[0] = floor(u * scale) / scale;
-                pair[1] = floor(v * scale) / scale;
-            }
-        }
+        double pair[2], scale = DT == 1 ? 9007199254740992.0 : DT == 0 ? 16777216.0 : DT == 2 ? 2048.0 : 256.0;
+        gd__philox((u64)A.i[1], (u64)A.i[2] + (u64)t, w);
+        gd__random_pair((int)A.i[0], scale, w, pair);
         ((M *)A.out)[2 * t] = store<DT>((C)pair[0]);
         if (2 * t + 1 < A.n) ((M *)A.out)[2 * t + 1] = store<DT>((C)pair[1]);
     }

@@ -19,6 +19,7 @@ struct Launch {
 };
 
 #ifndef GD_HOST_SHIM
+#define GD_RNG_TEXT
 __device__ inline float half_to_float(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 __device__ inline u16 float_to_half(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 #endif

@@ -84,6 +84,8 @@ const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *p
 const gd_setting *gd__in_force(const gd_link *link, const char *name);
 /* Its own stream of random numbers when it has a seed in force, else the context's. */
 gd_rng *gd__link_rng(gd_link *link);
+/* The key of what its rule draws for a parameter, or where that has no name for the one at a position: below 2^53. */
+double gd__link_key(gd_link *link, const gd_tensor *param, int position);
 /* Programs made from this link are no longer right. */
 void gd__link_changed(gd_link *link);
 /* The link is given to an optimizer, or taken from it (NULL); its children too.  Runs the classes' checks. */

@@ -351,6 +351,30 @@ gd_rng *gd__link_rng(gd_link *link)
     return &link->rng;
 }
 
+/* Number of a link among those of a tree, parents first; what is left of it where the link is not there. */
+static bool find_number(const gd_link *tree, const gd_link *link, uint64_t *number)
+{
+    bool found = tree == link;
+    for (int i = 0; i < tree->children && !found; i++) {
+        ++*number;
+        found = find_number(tree->child[i], link, number);
+    }
+    return found;
+}
+
+double gd__link_key(gd_link *link, const gd_tensor *param, int position)
+{
+    const gd_optimizer *o = link->optimizer;
+    int index = o ? gd__param_index(o, param) : -1;
+    uint64_t name = 0xcbf29ce484222325u, number = 0;
+    for (const char *c = index < 0 ? "" : o->param[index].name; *c; c++)
+        name = (name ^ (unsigned char)*c) * 0x100000001b3u;
+    if (o) (void)find_number(o->chain, link, &number);
+    uint32_t word[4];
+    gd__philox_at(gd__link_rng(link)->key, index < 0 ? (uint64_t)position : name, ~number, word);
+    return (double)(((uint64_t)word[0] << 32 | word[1]) >> 11);
+}
+
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
     if (!link || !like) return gd__null(gd_link_ctx(link), "link: random numbers like NULL"), NULL;

@@ -43,7 +43,9 @@ static void fill_step_scalars(const gd_run_args *args, gd_plan_group *g, double 
         for (int m = 0; m < g->members; m++) {
             const gd_entry *e = g->uniform_entry[m * uniforms + u];
             double *input = &g->run->input[m * uniforms + u];
-            if (f->kind == GD_U_FRESH)
+            if (f->kind == GD_U_KEY)
+                *input = gd__link_key(f->owner, args->keys[g->position[m]], g->position[m]);
+            else if (f->kind == GD_U_FRESH)
                 *input = e->slot[f->index] == NULL || e->fresh[f->index];
             else
                 *input = f->kind == GD_U_SCALAR ? e->scalar[f->index] : same;
@@ -89,6 +91,7 @@ static gd_status fill_pointers(const gd_run_args *args, gd_plan_group *g)
             case GD_ARRAY_PARAM: pointer[k] = args->params[i]->data; break;
             case GD_ARRAY_GRAD: pointer[k] = args->grad[i]->data; break;
             case GD_ARRAY_HOLE: pointer[k] = args->hole[a->slot][i]->data; break;
+            case GD_ARRAY_RANDOM: break;
             case GD_ARRAY_OUTPUT: pointer[k] = args->output[i]->data; break;
             case GD_ARRAY_STATE:
                 status = state_pointer(a, g->array_entry[m * arrays + k], args->params[i], &pointer[k]);
@@ -194,7 +197,8 @@ static bool group_repeats(const gd_plan_group *g)
         if (p->array[k].kind == GD_ARRAY_HOLE || p->array[k].kind == GD_ARRAY_OUTPUT) return false;
     for (int u = 0; u < p->uniforms; u++) {
         const gd_uniform *f = &p->uniform[u];
-        if (f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_EXTERNAL) return false;
+        if (f->kind == GD_U_KEY || f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_EXTERNAL)
+            return false;
         if (f->kind != GD_U_FRESH) continue;
         for (int m = 0; m < g->members; m++) {
             const gd_entry *e = g->uniform_entry[m * p->uniforms + u];

@@ -8,11 +8,14 @@
 #include <stdarg.h>
 #include <string.h>
 
+#define GD_DRAWS 64 /* streams of random numbers in a half of a link's rule */
+
 struct gd_rule {
     gd_build *build;
     gd_program *p;
     gd_link *link; /* whose rule is being written */
     int holes;     /* children that are no rules, called so far */
+    int draws;     /* random numbers asked for by this link, in this rule */
     gd_value hole; /* what the first of them whose result is not there gets */
     bool failed;   /* or done: build->child is set, the rest of the rule does not matter */
     bool missed;   /* it reads what nobody knew that it reads */
@@ -59,7 +62,7 @@ static gd_value emit(gd_rule *r, gd_instr i)
     gd_program *p = r->p;
     int n = operands_of[i.op];
     const int32_t operand[3] = {i.a, i.b, i.c};
-    bool uniform = i.op == GD_I_CONST || i.op == GD_I_UNIFORM || n > 0;
+    bool uniform = i.op != GD_I_LOAD && i.op != GD_I_RANDOM;
     for (int k = 0; k < n; k++) {
         if (operand[k] < 0 || operand[k] >= p->count) return fail(r, "uses a value that is not there", NULL);
         const gd_instr *from = &p->instr[operand[k]];
@@ -178,6 +181,21 @@ gd_value gd_rule_loss(gd_rule *r)
 {
     if (!r || !known(r, r->link->cls->uses_loss, &r->link->reads_loss)) return -1;
     return uniform_input(r, GD_U_LOSS, NULL, 0);
+}
+
+/* Every call is a stream of its own, also in the other half of the link's rule. */
+gd_value gd_rule_random(gd_rule *r, gd_random_kind kind)
+{
+    if (!r || r->failed) return -1;
+    if ((int)kind < GD_RANDOM_UNIFORM || kind > GD_RANDOM_SIGN)
+        return fail(r, "there is no such kind of random numbers", NULL);
+    if (r->draws == 2 * GD_DRAWS) return too_large(r, "random numbers");
+    int slot = r->draws++ * GD_RANDOM_KINDS + (int)kind;
+    gd_instr i = instr(GD_I_RANDOM, uniform_input(r, GD_U_KEY, r->link, 0), gd_rule_step(r), -1);
+    i.index = array_of(r, GD_ARRAY_RANDOM, r->link, slot, r->p->compute);
+    if (i.index < 0) return -1;
+    r->p->array[i.index].loaded = true;
+    return emit(r, i);
 }
 
 /* ---- settings that shape the program ---- */
@@ -396,15 +414,19 @@ static gd_value spread(gd_rule *r, gd_value x)
 static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
 {
     gd_link *outer = r->link;
+    int draws = r->draws;
     r->link = link;
+    r->draws = 0;
     gd_value out = x;
     if (gd__is_chain(link)) {
         for (int i = 0; i < link->children && out >= 0; i++) out = link_rule(r, link->child[i], mode, out);
     } else {
         if (mode != GD_MODE_APPLY && link->cls->update_rule) link->cls->update_rule(r, x);
+        r->draws = GD_DRAWS; /* also where update_rule ran in another program */
         if (mode != GD_MODE_UPDATE) out = spread(r, link->cls->rule(r, x));
     }
     r->link = outer;
+    r->draws = draws;
     return out;
 }
 

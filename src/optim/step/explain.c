@@ -49,6 +49,7 @@ static const char *array_name(const explaining *x, const gd_array *a)
     case GD_ARRAY_GRAD: return "gradient";
     case GD_ARRAY_STATE: return ((const gd_link *)a->owner)->cls->slots[a->slot].name;
     case GD_ARRAY_HOLE: return "result of a child";
+    case GD_ARRAY_RANDOM: return "random numbers";
     default: return "update";
     }
 }
@@ -59,7 +60,8 @@ static int64_t bytes_of(const gd_program *p, uint32_t arrays)
 {
     int64_t bytes = 0;
     for (int k = 0; k < p->arrays; k++)
-        if (arrays >> k & 1) bytes += (int64_t)gd_dtype_size(p->array[k].dtype);
+        if (arrays >> k & 1 && p->array[k].kind != GD_ARRAY_RANDOM)
+            bytes += (int64_t)gd_dtype_size(p->array[k].dtype);
     return bytes;
 }
 

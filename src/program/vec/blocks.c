@@ -1,4 +1,5 @@
 /* The interpreter's loops: one for each instruction and compute type, compiled once for every instruction set. */
+#include "base/rng.h"
 #include "base/vmath.h"
 #include "program/element.h"
 
@@ -53,6 +54,35 @@
         memcpy(lanes, lane, sizeof lane);                                  \
     }
 
+/* Blocks of the generator side by side: the compiler makes vectors of them. */
+#define STREAM 128
+
+static void stream_words(const gd_stream *s, uint64_t first, uint32_t (*restrict w)[STREAM])
+{
+    for (int i = 0; i < STREAM; i++) {
+        uint32_t word[4];
+        gd__philox_at(s->key, first + (uint64_t)i, s->high, word);
+        for (int k = 0; k < 4; k++) w[k][i] = word[k];
+    }
+}
+
+#define RANDOM(NAME, scale)                                                                              \
+    static void JOIN(NAME, SUFFIX)(void *o_, const gd_stream *s, int64_t first, int64_t n)               \
+    {                                                                                                    \
+        T *restrict o = o_;                                                                              \
+        uint32_t w[4][STREAM];                                                                           \
+        for (int64_t at = 0; at < n; at += 2 * STREAM) {                                                 \
+            int blocks = n - at < 2 * STREAM ? (int)(n - at + 1) / 2 : STREAM;                           \
+            stream_words(s, (uint64_t)(first + at) / 2, w);                                              \
+            for (int i = 0; i < blocks; i++) {                                                           \
+                double pair[2];                                                                          \
+                gd__random_pair(s->kind, scale, (uint32_t[]){w[0][i], w[1][i], w[2][i], w[3][i]}, pair); \
+                o[at + 2 * i] = (T)pair[0];                                                              \
+                o[at + 2 * i + 1] = (T)pair[1];                                                          \
+            }                                                                                            \
+        }                                                                                                \
+    }
+
 #define ALL_LOOPS                                               \
     GD_ELEMENT_LIST(LOOP)                                       \
     CONVERT(load_f32, T, float, x)                              \
@@ -77,6 +107,7 @@
 #define copysign_T copysignf
 #define largest_T  FLT_MAX
 ALL_LOOPS
+RANDOM(random_numbers, 0x1p24)
 
 #undef SUFFIX
 #undef T
@@ -99,6 +130,7 @@ ALL_LOOPS
 #define copysign_T copysign
 #define largest_T  DBL_MAX
 ALL_LOOPS
+RANDOM(random_numbers, 0x1p53)
 
 #define OP_F32(NAME, expression) [GD_I_##NAME] = NAME##_f32,
 #define OP_F64(NAME, expression) [GD_I_##NAME] = NAME##_f64,
@@ -111,4 +143,5 @@ const gd_block_table JOIN(gd__blocks_, GD_ISA) = {
               {store_f32_f64, store_f64_f64, store_f16_f64, store_bf16_f64}},
     .sum = {sum_f32, sum_f64},
     .maximum = {maximum_f32, maximum_f64},
+    .random = {random_numbers_f32, random_numbers_f64},
 };

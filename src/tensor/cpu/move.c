@@ -81,25 +81,6 @@ typedef struct random_job {
     double scale; /* 2 to the number of bits the dtype holds */
 } random_job;
 
-/* The two numbers of one block: uniform with as many bits as the dtype holds, normal by Box-Muller, or signs. */
-static void random_pair(const random_job *j, const uint32_t w[4], double pair[2])
-{
-    if (j->kind == GD_RANDOM_SIGN) {
-        pair[0] = w[0] >> 31 ? 1 : -1;
-        pair[1] = w[2] >> 31 ? 1 : -1;
-        return;
-    }
-    double u = gd__unit_f64(w[0], w[1]), v = gd__unit_f64(w[2], w[3]);
-    if (j->kind == GD_RANDOM_NORMAL) {
-        double r = sqrt(-2 * log(1 - u)), angle = 6.283185307179586477 * v;
-        pair[0] = r * cos(angle);
-        pair[1] = r * sin(angle);
-        return;
-    }
-    pair[0] = floor(u * j->scale) / j->scale;
-    pair[1] = floor(v * j->scale) / j->scale;
-}
-
 static void random_piece(void *arg, int64_t k)
 {
     random_job *j = arg;
@@ -113,7 +94,7 @@ static void random_piece(void *arg, int64_t k)
             uint32_t w[4];
             double pair[2];
             gd__philox(j->key, j->first + (uint64_t)(i + p) / 2, w);
-            random_pair(j, w, pair);
+            gd__random_pair(j->kind, j->scale, w, pair);
             wide[p] = pair[0];
             if (p + 1 < n) wide[p + 1] = pair[1];
         }

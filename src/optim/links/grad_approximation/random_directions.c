@@ -94,24 +94,11 @@ static void numbers(const walk *w, int parameter, int64_t begin, int64_t n, doub
 {
     for (int64_t k = 0; k < n; k += 2) {
         uint32_t word[4];
-        double a, b;
+        double pair[2];
         gd__philox(w->rng->key, w->first + w->offset[parameter] + (uint64_t)(begin + k) / 2, word);
-        if (w->kind == GD_RANDOM_SIGN) {
-            a = word[0] >> 31 ? 1 : -1;
-            b = word[2] >> 31 ? 1 : -1;
-        } else {
-            double u = gd__unit_f64(word[0], word[1]), v = gd__unit_f64(word[2], word[3]);
-            if (w->kind == GD_RANDOM_NORMAL) {
-                double r = sqrt(-2 * log(1 - u)), angle = 6.283185307179586477 * v;
-                a = r * cos(angle);
-                b = r * sin(angle);
-            } else {
-                a = (2 * u - 1) * 1.7320508075688772;
-                b = (2 * v - 1) * 1.7320508075688772;
-            }
-        }
-        z[k] = a;
-        if (k + 1 < n) z[k + 1] = b;
+        gd__random_pair((int)w->kind, 0x1p53, word, pair);
+        for (int64_t j = k; j < n && j < k + 2; j++)
+            z[j] = w->kind == GD_RANDOM_UNIFORM ? (2 * pair[j - k] - 1) * 1.7320508075688772 : pair[j - k];
     }
 }
 
