@@ -1,6 +1,6 @@
 /* Recorded runs of another implementation, step by step: losses and parameters must agree, evaluations not be more.
  *
- * traces.jsonl holds the runs, data/ their arrays, EXPECTED_DIFFERENCES the runs that we follow only so far, with the
+ * traces.jsonl holds the runs, torch.jsonl those of PyTorch's optimizers (tools/record_torch.py), data/ their arrays, EXPECTED_DIFFERENCES the runs that we follow only so far, with the
  * reason.  Runs with links that do not exist here yet are counted and skipped. */
 #include "cli/expr/expr.h"
 #include "gradus/gradus.h"
@@ -99,12 +99,14 @@ static gd_tensor *loss_of(void *user)
 
 static bool close_to(double got, double want, double rtol)
 {
-    return isfinite(got) && fabs(got - want) <= 1e-9 + rtol * fabs(want);
+    return isfinite(got) && fabs(got - want) <= fmin(1e-9, rtol) + rtol * fabs(want);
 }
 
-/* Chains with finite differences reproduce fewer digits. */
-static double tolerance(const char *chain)
+/* A run may say it; chains with finite differences reproduce fewer digits. */
+static double tolerance(const json_t *run, const char *chain)
 {
+    const json_t *said = json_object_get(run, "rtol");
+    if (said) return json_number_value(said);
     const char *const loose[] = {"fdm", "central", "forward", "two_point", "hpu"};
     for (size_t i = 0; i < sizeof loose / sizeof *loose; i++)
         if (strstr(chain, loose[i])) return 1e-3;
@@ -176,7 +178,7 @@ static int replay(const json_t *run, size_t steps, char *why, size_t size)
     for (size_t i = 0; i < steps && good; i++) {
         gd_step_info info;
         good = gd_optimizer_step(o, &objective, &info) == GD_OK;
-        if (good && !same_step(&p, run, i, &info, tolerance(chain), why, size)) good = false;
+        if (good && !same_step(&p, run, i, &info, tolerance(run, chain), why, size)) good = false;
 #ifdef GD_TEST_GUARDED
         if (guarded.collecting) break;
 #endif
@@ -205,10 +207,10 @@ static long expected_steps(const char *id)
     return steps;
 }
 
-static void all_runs_agree(void)
+static void all_runs_agree(const char *file)
 {
     char path[1024], why[1200] = "";
-    snprintf(path, sizeof path, "%s/golden/traces.jsonl", GD_TEST_DIR);
+    snprintf(path, sizeof path, "%s/golden/%s", GD_TEST_DIR, file);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     int agreed = 0, differ = 0, missing = 0;
@@ -243,21 +245,29 @@ static void all_runs_agree(void)
     assert_true(agreed > 0);
 }
 
+static void runs_of_pytorch_agree(void **state)
+{
+    (void)state;
+#ifndef GD_TEST_GUARDED
+    all_runs_agree("torch.jsonl");
+#endif
+}
+
 static void recorded_runs_agree(void **state)
 {
     (void)state;
 #ifdef GD_TEST_GUARDED
     if (!host_can_compile()) skip();
     guarded.collecting = true;
-    all_runs_agree();
+    all_runs_agree("traces.jsonl");
     guarded.collecting = false;
-    all_runs_agree();
+    all_runs_agree("traces.jsonl");
     print_message("%d kernels, %lld launches, %lld transfers\n", guarded.gpu->kernels,
                   (long long)guarded.gpu->launches,
                   (long long)(guarded.gpu->uploads + guarded.gpu->downloads));
     guarded_close();
 #else
-    all_runs_agree();
+    all_runs_agree("traces.jsonl");
 #endif
 }
 
@@ -290,6 +300,7 @@ int main(void)
         cmocka_unit_test(the_host_cannot_touch_the_memory),
 #endif
         cmocka_unit_test(recorded_runs_agree),
+        cmocka_unit_test(runs_of_pytorch_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* heavy_ball, ema and nag: the three momenta.
  *   heavy_ball, ema   v = momentum v + (1 - dampening) u, or with lerp v + (1 - momentum)((1 - dampening) u - v); out v
  *   nag               the same v, out u + momentum v (Nesterov 1983, as Sutskever et al. 2013 write it)
- * ema_init says what v is before the first step: zeros, or the first update.
+ * ema_init says what v is before the first step: zeros, or the first update; "first": what it is after it.
  * State: velocity. */
 #include "gradus/link.h"
 
@@ -9,10 +9,11 @@
 
 #define MOMENTUM  GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "weight of the past")
 #define DAMPENING GD_REAL("dampening", 0, -INFINITY, INFINITY, "taken off the weight of the update")
-#define INIT(first)                                                                                   \
-    GD_CHOICE("ema_init", first, "zeros|update",                                                      \
-              "where the velocity starts: at zero, as PyTorch's SGD has it, or at the first update, " \
-              "which makes the first step of a sum 1 + momentum times as long")
+#define INIT(first)                                                                                     \
+    GD_CHOICE(                                                                                          \
+        "ema_init", first, "zeros|update|first",                                                        \
+        "where the velocity starts: at zero; at the first update, which makes the first step of a sum " \
+        "1 + momentum times as long; first: it is the first update without dampening, as in PyTorch's SGD")
 
 static const gd_field heavy_ball_fields[] = {MOMENTUM,
                                              DAMPENING,
@@ -44,6 +45,7 @@ static gd_value momentum_rule(gd_rule *r, gd_value u)
     bool at_update = gd_rule_is(r, "ema_init", "update");
     gd_value v = velocity(r, u,
                           at_update ? gd_rule_state_or(r, "velocity", u) : gd_rule_state(r, "velocity"));
+    if (gd_rule_is(r, "ema_init", "first")) v = gd_rule_where(r, gd_rule_fresh(r, "velocity"), u, v);
     gd_rule_set(r, "velocity", v);
     if (!gd_rule_flag(r, "debiased")) return v;
     gd_value rest = gd_rule_pow(r, gd_rule_setting(r, "momentum"), gd_rule_step(r));
