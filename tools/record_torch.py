@@ -29,6 +29,7 @@ RUNS = [
     ('heavy_ball(0.8, ema_init="zeros") | lr(0.03)', lambda x: o.SGD(x, lr=0.03, momentum=0.8)),
     ('weight_decay(0.1) | heavy_ball(0.8, dampening=0.3, ema_init="first") | lr(0.03)',
      lambda x: o.SGD(x, lr=0.03, momentum=0.8, dampening=0.3, weight_decay=0.1)),
+    ("sgd(0.03, 0.8, 0.3, 0.1)", lambda x: o.SGD(x, lr=0.03, momentum=0.8, dampening=0.3, weight_decay=0.1)),
     ("weight_decay(0.1) | nag(0.8) | lr(0.03)",
      lambda x: o.SGD(x, lr=0.03, momentum=0.8, nesterov=True, weight_decay=0.1)),
     ('weight_decay(-0.02) | heavy_ball(0.5, ema_init="zeros") | lr(-0.005)',

@@ -216,6 +216,9 @@ typedef struct gd_link_class {
      * before there is any.  NULL: those of every slot, like its parameter. */
     int64_t (*state_bytes)(const gd_link *link, gd_tensor *const *params, int count);
     gd_linop *(*hessian)(gd_link *link, gd_var *var);
+    /* What to evaluate with in place of a parameter (gd_optimizer_evaluate): an average, say.  New or borrowed, like the
+     * parameter; the parameter itself: there is nothing better yet; NULL: it failed. */
+    gd_tensor *(*evaluated)(gd_link *link, gd_tensor *param);
     void (*reset)(gd_link *link);
     void (*reset_for_online)(gd_link *link);
     void (*destroy)(gd_link *link);

@@ -143,6 +143,10 @@ bool gd_optimizer_should_terminate(const gd_optimizer *optimizer);
 double gd_optimizer_attr(const gd_optimizer *optimizer, const char *name, double otherwise);
 gd_tensor *gd_optimizer_attr_tensor(const gd_optimizer *optimizer, const char *name); /* borrowed or NULL */
 void gd_optimizer_reset(gd_optimizer *optimizer); /* forgets all state; parameters stay */
+/* Sets the parameters to what links recommend to evaluate with (the average of ema_weights, swa and asgd, the x of
+ * schedule_free; of several links the last), and with on false back, bit for bit.  Meanwhile steps, saving and changes of
+ * the parameters' list are refused, STATE.  Twice the same is once; without such links nothing changes. */
+GD_NODISCARD gd_status gd_optimizer_evaluate(gd_optimizer *optimizer, bool on);
 
 /* ---- looking inside ---- */
 

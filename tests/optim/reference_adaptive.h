@@ -159,6 +159,79 @@ static void signum(moment_of *x)
     }
 }
 
+/* You et al. 2020, algorithm 2 with phi the identity: the ratio of each layer. */
+static void lamb(moment_of *x)
+{
+    double *m = x->s[0], *v = x->s[1], wd = 0.1;
+    EACH(i)
+    {
+        double g = x->u[i];
+        m[i] = 0.9 * m[i] + 0.1 * g;
+        v[i] = 0.999 * v[i] + 0.001 * g * g;
+        x->u[i] = m[i] / (1 - pow(0.9, x->t)) / (sqrt(v[i] / (1 - pow(0.999, x->t))) + 1e-6) + wd * x->p[i];
+    }
+    for (int k = 0; k < TENSORS; k++) {
+        double ratio = norm_in(x->p, begin[k], begin[k + 1]) / norm_in(x->u, begin[k], begin[k + 1]);
+        EACH_OF(i, k) x->u[i] *= ratio;
+    }
+}
+
+/* You, Gitman & Ginsburg 2017, algorithm 1; the learning rate, which is constant, outside of the velocity. */
+static void lars(moment_of *x)
+{
+    double eta = 0.1, wd = 0.05, *v = x->s[0];
+    for (int k = 0; k < TENSORS; k++) {
+        double w = norm_in(x->p, begin[k], begin[k + 1]), g = norm_in(x->u, begin[k], begin[k + 1]);
+        double local = eta * w / (g + wd * w);
+        EACH_OF(i, k) x->u[i] = v[i] = 0.9 * v[i] + local * (x->u[i] + wd * x->p[i]);
+    }
+}
+
+/* Mishchenko & Defazio 2024, algorithm 4; k: d, r; s: m, v, s, x_0. */
+static void prodigy(moment_of *x)
+{
+    double b1 = 0.9, b2 = 0.999, b3 = sqrt(b2), d0 = 1e-2, *m = x->s[0], *v = x->s[1], *s = x->s[2],
+           *p0 = x->s[3];
+    if (x->t == 1) {
+        x->k[0] = d0;
+        memcpy(p0, x->p, sizeof x->s[3]);
+    }
+    double d = x->k[0], dlr = d * sqrt(1 - pow(b2, x->t)) / (1 - pow(b1, x->t)), size = 0, along = 0;
+    EACH(i)
+    {
+        double g = x->u[i];
+        m[i] = b1 * m[i] + (1 - b1) * d * g;
+        v[i] = b2 * v[i] + (1 - b2) * d * d * g * g;
+        s[i] = b3 * s[i] + d / d0 * dlr * g;
+        size += fabs(s[i]);
+        along += g * (p0[i] - x->p[i]);
+        x->u[i] = dlr * m[i] / (sqrt(v[i]) + d * 1e-8);
+    }
+    x->k[1] = b3 * x->k[1] + d / d0 * dlr * along;
+    x->k[0] = fmax(d, x->k[1] / size);
+}
+
+/* Ivgi, Hinder & Carmon 2023, equation 2, over elements from..to; k: r and G. */
+static void dog_over(moment_of *x, int from, int to, double *k)
+{
+    double *p0 = x->s[0], moved[N];
+    for (int i = from; i < to; i++) {
+        if (x->t == 1) p0[i] = x->p[i];
+        moved[i] = x->p[i] - p0[i];
+    }
+    if (x->t == 1) k[0] = 0.01 * (1 + norm_in(p0, from, to));
+    k[0] = fmax(k[0], norm_in(moved, from, to));
+    k[1] += pow(norm_in(x->u, from, to), 2);
+    for (int i = from; i < to; i++) x->u[i] *= k[0] / sqrt(k[1] + 1e-8);
+}
+
+static void dog(moment_of *x) { dog_over(x, 0, N, x->k); }
+
+static void layerwise_dog(moment_of *x)
+{
+    for (int k = 0; k < TENSORS; k++) dog_over(x, begin[k], begin[k + 1], x->k + 2 * k);
+}
+
 static const reference adaptive_references[] = {
     {"nadam", nadam, 0.05},
     {"nadam(momentum_decay=0.004)", nadam_scheduled, 0.05},
@@ -172,6 +245,11 @@ static const reference adaptive_references[] = {
     {"ademamix", ademamix, 0.02},
     {"adopt", adopt, 0.05},
     {"signum", signum, 0.0137},
+    {"adam(eps=1e-6, eps_at=\"corrected\") | weight_decay(0.1) | trust_ratio", lamb, 0.02},
+    {"trust_ratio(0.1, weight_decay=0.05) | heavy_ball(ema_init=\"zeros\")", lars, 0.5},
+    {"prodigy(d0=1e-2)", prodigy, 1},
+    {"dog(0.01)", dog, 1},
+    {"dog(0.01, tensorwise=true)", layerwise_dog, 1},
 };
 
 #endif

@@ -77,20 +77,21 @@ static value apply(const char *name, value a, value b)
         sum += a.v[i];
     }
     for (int i = 0; i < N; i++)
-        out.v[i] = !strcmp(name, "sqrt")   ? sqrt(a.v[i])
-                   : !strcmp(name, "norm") ? sqrt(square)
-                   : !strcmp(name, "sign") ? (a.v[i] > 0) - (a.v[i] < 0)
-                   : !strcmp(name, "abs")  ? fabs(a.v[i])
-                   : !strcmp(name, "sum")  ? sum
-                   : !strcmp(name, "min")  ? fmin(a.v[i], b.v[i])
-                   : !strcmp(name, "max")  ? fmax(a.v[i], b.v[i])
-                                           : NAN;
+        out.v[i] = !strcmp(name, "sqrt")       ? sqrt(a.v[i])
+                   : !strcmp(name, "norm")     ? sqrt(square)
+                   : !strcmp(name, "sign")     ? (a.v[i] > 0) - (a.v[i] < 0)
+                   : !strcmp(name, "abs")      ? fabs(a.v[i])
+                   : !strcmp(name, "sum")      ? sum
+                   : !strcmp(name, "isfinite") ? isfinite(a.v[i]) != 0
+                   : !strcmp(name, "min")      ? fmin(a.v[i], b.v[i])
+                   : !strcmp(name, "max")      ? fmax(a.v[i], b.v[i])
+                                               : NAN;
     return out;
 }
 
 static bool is_function(const char *name)
 {
-    static const char *const names[] = {"sqrt", "norm", "sign", "abs", "sum", "min", "max"};
+    static const char *const names[] = {"sqrt", "norm", "sign", "abs", "sum", "isfinite", "min", "max"};
     for (int i = 0; i < COUNT_OF(names); i++)
         if (!strcmp(name, names[i])) return true;
     return false;

@@ -42,11 +42,11 @@ static gd_link *make_sgd(gd_ctx *ctx)
     return gd_sgd(ctx, &o);
 }
 
+/* As PyTorch: the first velocity is the first gradient, not dampened (golden/torch.jsonl has runs of it). */
 static void sgd_by_hand(int t, double g, double *p, double *state)
 {
-    (void)t;
     g += 0.01 * *p;
-    state[0] = 0.9 * state[0] + 0.9 * g;
+    state[0] = t == 1 ? g : 0.9 * state[0] + 0.9 * g;
     *p -= 0.05 * state[0];
 }
 

@@ -131,9 +131,11 @@ static const struct {
 } elsewhere[] = {
     {"chain", "optim/chain_classes"},
     {"gaussian_smoothing", "optim/gradient_estimates"},
+    {"loss_scale", "optim/nonfinite"},
     {"mezo", "optim/gradient_estimates"},
     {"randomized_fdm", "optim/gradient_estimates"},
     {"rdsa", "optim/gradient_estimates"},
+    {"skip_nonfinite", "optim/nonfinite"},
     {"spsa", "optim/gradient_estimates"},
     {"terminate_after_n_evaluations", "optim/termination"},
     {"terminate_after_n_seconds", "optim/termination"},
@@ -144,6 +146,7 @@ static const struct {
     {"terminate_never", "optim/termination"},
     {"terminate_on_loss_reached", "optim/termination"},
     {"terminate_on_no_improvement", "optim/termination"},
+    {"zero_nonfinite", "optim/nonfinite"},
 };
 
 /* Is the name a word of the text? */
@@ -167,12 +170,12 @@ static bool has_reference(const char *name)
     return false;
 }
 
-/* All chains of the recorded runs. */
-static char *recorded_chains(void)
+/* All chains of the recorded runs in a file. */
+static char *recorded_chains(const char *file)
 {
     char path[1024], *line = NULL, *all = calloc(1, 1 << 20);
     size_t room = 0, used = 0;
-    snprintf(path, sizeof path, "%s/golden/traces.jsonl", GD_TEST_DIR);
+    snprintf(path, sizeof path, "%s/golden/%s", GD_TEST_DIR, file);
     FILE *f = fopen(path, "r");
     assert_true(f && all);
     while (getline(&line, &room, f) > 0) {
@@ -190,13 +193,15 @@ static void every_link_has_a_recording_or_a_reference(void **state)
     (void)state;
     int count = 0, without = 0;
     const gd_link_class *const *all = gd_link_classes(&count);
-    char *recorded = recorded_chains();
+    char *recorded = recorded_chains("traces.jsonl"), *torch = recorded_chains("torch.jsonl");
     for (int i = 0; i < count; i++) {
-        if (has_word(recorded, all[i]->name) || has_reference(all[i]->name)) continue;
+        const char *name = all[i]->name;
+        if (has_word(recorded, name) || has_word(torch, name) || has_reference(name)) continue;
         print_error("%s has neither a recorded run nor a reference\n", all[i]->name);
         without++;
     }
     free(recorded);
+    free(torch);
     assert_int_equal(without, 0);
 }
 

@@ -45,6 +45,10 @@ static const situation situations[] = {
     {"newton", "h", "newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
     {"inverse_free_newton", "h", "inverse_free_newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
     {"radam", "eps", "radam | lr(0.01)", 0},
+    {"asgd", NULL, "asgd(t0=1)", 0},
+    {"loss_scale", "growth_interval", "loss_scale(1e305, growth_interval=1, growth=1000) | lr(0.01)", 0},
+    {"loss_scale", "growth", "loss_scale(1e305, growth_interval=1) | lr(0.01)", 1000},
+    {"loss_scale", "backoff", "loss_scale(1e308) | lr(0.01)", 0.001},
     {"polyak_step_size", "y", "polyak_step_size(f_star=none)", 0},
     {"polyak_step_size", "y_decay", "polyak_step_size(f_star=none)", 0},
     {"strong_wolfe", "maxiter", "strong_wolfe(init_value=1e-9)", 1},
@@ -64,7 +68,7 @@ typedef struct run {
 } run;
 
 typedef struct trace {
-    double x[STEPS][N];
+    double x[STEPS][N], evaluated[STEPS][N];
     double loss[STEPS];
     int64_t evals[STEPS];
     bool terminate[STEPS];
@@ -113,6 +117,12 @@ static gd_status go(run *r, trace *t, int i)
     gd_status status = gd_optimizer_step(r->o, &(gd_objective){.loss = residuals, .user = r}, &info);
     OK(gd_read_f64(r->p, t->x[i], 2));
     OK(gd_read_f64(r->q, t->x[i] + 2, 1));
+    if (!status) {
+        OK(gd_optimizer_evaluate(r->o, true));
+        OK(gd_read_f64(r->p, t->evaluated[i], 2));
+        OK(gd_read_f64(r->q, t->evaluated[i] + 2, 1));
+        OK(gd_optimizer_evaluate(r->o, false));
+    }
     t->loss[i] = info.has_loss ? info.loss : 0;
     t->evals[i] = info.evals;
     t->terminate[i] = info.terminate;

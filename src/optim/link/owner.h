@@ -24,6 +24,8 @@ typedef struct gd_group {
 
 typedef struct gd_param {
     gd_tensor *tensor; /* retained */
+    gd_tensor
+        *aside; /* its values for steps while others are there to evaluate with; owned, NULL: none are */
     char *name;
     int group;
 } gd_param;
@@ -58,6 +60,7 @@ struct gd_optimizer {
     bool should_terminate;
     unsigned hinted;      /* hints that were given (var.c) */
     bool stepping;        /* inside a step: parameters and links stay as they are */
+    bool evaluating;      /* see gd_optimizer_evaluate: parameters are not those of steps */
     bool no_fusion;       /* for tests: a pass for every link */
     bool interpret;       /* for tests: no kernels */
     gd_dtype state_dtype; /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
@@ -90,7 +93,7 @@ struct gd_optimizer {
 
 /* A flag of a link, or where it is left open whether the run is a careful one. */
 bool gd__open_flag(const gd_link *link, const char *name);
-/* An error while a step is under way. */
+/* An error while a step is under way, or parameters are there to evaluate with. */
 gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */
 gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device);

@@ -317,6 +317,7 @@ static gd_status put_all(saving *s)
 gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *prefix)
 {
     if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
+    if (o->evaluating) return gd__not_stepping(o, "saving"); /* the parameters beside it would be others */
     gd_ctx *ctx = o->ctx;
     saving s = {.o = o,
                 .archive = archive,

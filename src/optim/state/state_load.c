@@ -761,7 +761,8 @@ gd_status gd_optimizer_unpack_report(gd_optimizer *o, const gd_archive *archive,
 {
     if (report) *report = NULL;
     if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
-    if (o->stepping) return gd_fail(o->ctx, GD_STATE, "optimizer: loading is not possible inside a step");
+    gd_status status = gd__not_stepping(o, "loading");
+    if (status) return status;
     if (report && !(*report = gd__load_report_new(o->ctx))) return gd_error(o->ctx);
     return unpack(o, archive, prefix, strict, report ? *report : NULL);
 }

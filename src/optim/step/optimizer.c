@@ -84,6 +84,7 @@ void gd_optimizer_free(gd_optimizer *o)
     }
     for (int i = 0; i < o->count; i++) {
         gd__release(o->param[i].tensor);
+        gd__release(o->param[i].aside);
         gd__strfree(ctx, o->param[i].name);
     }
     gd__free(ctx, o->param, (size_t)o->capacity * sizeof *o->param);
@@ -188,8 +189,9 @@ gd_tensor *gd_optimizer_attr_tensor(const gd_optimizer *o, const char *name)
 /* Parameters and groups stay as they are while a step runs. */
 gd_status gd__not_stepping(gd_optimizer *o, const char *what)
 {
-    return o->stepping ? gd_fail(o->ctx, GD_STATE, "optimizer: %s is not possible inside a step", what)
-                       : GD_OK;
+    if (!o->stepping && !o->evaluating) return GD_OK;
+    return gd_fail(o->ctx, GD_STATE, "optimizer: %s is not possible %s", what,
+                   o->stepping ? "inside a step" : "until gd_optimizer_evaluate has put the parameters back");
 }
 
 static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)

@@ -6,7 +6,7 @@
 #define LR           GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")
 #define WEIGHT_DECAY "weight_decay: weight_decay($weight_decay) | "
 
-/* Stochastic gradient descent; the velocity starts at zero. */
+/* Stochastic gradient descent; the first velocity is the first gradient, whatever the dampening, as in PyTorch. */
 static const gd_field sgd_fields[] = {
     LR,
     GD_REAL("momentum", 0, -INFINITY, INFINITY, "0: no velocity is kept"),
@@ -23,7 +23,7 @@ const gd_link_class gd_link_sgd = {
     GD_FIELDS(sgd_fields),
     .preset = WEIGHT_DECAY
     "momentum: nesterov: nag($momentum, dampening=$dampening) | "
-    "momentum: !nesterov: heavy_ball($momentum, dampening=$dampening, ema_init=\"zeros\") | "
+    "momentum: !nesterov: heavy_ball($momentum, dampening=$dampening, ema_init=\"first\") | "
     "lr($lr)",
 };
 
@@ -45,4 +45,38 @@ const gd_link_class gd_link_adamw = {
     .paper = "Loshchilov & Hutter 2019, Decoupled Weight Decay Regularization",
     GD_FIELDS(adamw_fields),
     .preset = "adam($beta1, $beta2, $eps, amsgrad=$amsgrad, eps_at=$eps_at) | " WEIGHT_DECAY "lr($lr)",
+};
+
+static const gd_field lamb_fields[] = {
+    LR,
+    GD_REAL("beta1", 0.9, 0, 1, "of the average of gradients"),
+    GD_REAL("beta2", 0.999, 0, 1, "of the average of their squares"),
+    GD_REAL("eps", 1e-6, 0, INFINITY, "added to the corrected root"),
+    GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "added to the update before its norm is taken"),
+};
+
+const gd_link_class gd_link_lamb = {
+    .name = "lamb",
+    .family = "presets",
+    .summary = "Adam with steps in proportion to the norms of tensors, for large batches",
+    .paper = "You et al. 2020, Large batch optimization for deep learning: training BERT in 76 minutes",
+    GD_FIELDS(lamb_fields),
+    .preset = "adam($beta1, $beta2, $eps, eps_at=\"corrected\") | " WEIGHT_DECAY "trust_ratio | lr($lr)",
+};
+
+static const gd_field lars_fields[] = {
+    GD_REAL("lr", 1, -INFINITY, INFINITY, "step size"),
+    GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "0: no velocity is kept"),
+    GD_REAL("eta", 1e-3, 0, INFINITY, "share of the norm of a tensor that a step takes"),
+    GD_REAL("weight_decay", 0, 0, INFINITY, "added to the gradient, and its norm to that of the gradient"),
+};
+
+const gd_link_class gd_link_lars = {
+    .name = "lars",
+    .family = "presets",
+    .summary = "momentum with steps in proportion to the norms of tensors, for large batches",
+    .paper = "You, Gitman & Ginsburg 2017, Large batch training of convolutional networks",
+    GD_FIELDS(lars_fields),
+    .preset = "trust_ratio($eta, weight_decay=$weight_decay) | "
+              "momentum: heavy_ball($momentum, ema_init=\"zeros\") | lr($lr)",
 };
