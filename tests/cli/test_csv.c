@@ -175,7 +175,7 @@ static void files_are_read_whole(void **state)
     fputs("i,square\n", f);
     for (int i = 0; i < 50000; i++) {
         char number[32];
-        point_snprintf(number, sizeof number, "%.17g", (double)i * i / 7);
+        snprintf(number, sizeof number, "%.17g", (double)i * i / 7);
         fprintf(f, "%d,%s\n", i, number);
     }
     fclose(f);

@@ -13,13 +13,15 @@ static const char *const lines[] = {
     "--schedule lr=linear(1,0.25,9) --trace t.jsonl --plot t.svg --out t.safetensors",
     "minimize 'sum((p-0.5)^2)' --param p=@t.safetensors:p --until 'grad_norm<1.5e-3' --json",
     "plot t.jsonl --out loss.svg",
+    "plot t.jsonl --out loss.png",
     "plot t.jsonl --out path.svg --expr '(1-p[0])^2 + 1.5*p[1]^2'",
     "fit 'a*exp(-b*t)+c' " DATA
     "decay.csv --param a=1.5 --param b=1 --param c=0 --bound 0.25<b<2.5 --json --plot f.svg --out "
     "f.safetensors",
     "train " DATA
     "decay.csv --target y --model 'mlp(3, dropout=0.1)' --epochs 2 --json --chain 'clip_norm(1.5) | adam | "
-    "lr(0.01)' --schedule lr=linear(1,0.25,9) --group 'out.*: lr=0.125' --trace e.jsonl --out m.safetensors",
+    "lr(0.01)' --schedule lr=linear(1,0.25,9) --group 'out.*: lr=0.125' --trace e.jsonl --out m.safetensors --events "
+    "runs",
     "train " DATA "decay.csv --resume m.safetensors --epochs 4 --json --trace e.jsonl --out n.safetensors",
     "predict n.safetensors " DATA "decay.csv --out p.csv",
     "predict n.safetensors " DATA "decay.csv --score",
@@ -66,11 +68,71 @@ static void run_line(int n)
     end_context(ctx, NULL);
 }
 
+/* ---- event files: records of protocol buffers, read here as their format says ---- */
+
+static uint64_t varint_at(const unsigned char **at)
+{
+    uint64_t value = 0;
+    int shift = 0;
+    for (;; shift += 7) {
+        unsigned char byte = *(*at)++;
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return value;
+    }
+}
+
+/* "step tag value" of one Event, the time left out; the first one names the format. */
+static void put_event(FILE *to, const unsigned char *at, const unsigned char *end)
+{
+    uint64_t step = 0;
+    while (at < end) {
+        unsigned key = (unsigned)varint_at(&at);
+        size_t length = key % 8 == 2 ? (size_t)varint_at(&at) : 0;
+        if (key == (1 << 3 | 1)) at += 8;
+        if (key == (2 << 3 | 0)) step = varint_at(&at);
+        if (key == (3 << 3 | 2)) fprintf(to, "%.*s\n", (int)length, at);
+        if (key == (5 << 3 | 2)) {
+            /* Summary { Value { tag, simple_value } } */
+            const unsigned char *in = at + 1;
+            (void)varint_at(&in);
+            assert_int_equal(*in++, 1 << 3 | 2);
+            size_t name = (size_t)varint_at(&in);
+            float value;
+            assert_int_equal(in[name], 2 << 3 | 5);
+            memcpy(&value, in + name + 1, 4);
+            fprintf(to, "%d %.*s %.9g\n", (int)step, (int)name, in, (double)value);
+        }
+        at += length;
+    }
+}
+
+/* The event file of a run, whose name has the time in it, becomes events.txt. */
+static void read_events(void)
+{
+    static unsigned char bytes[1 << 16];
+    assert_int_equal(system("cat runs/events.out.tfevents.* >events && rm -r runs"), 0);
+    FILE *from = fopen("events", "rb"), *to = fopen("events.txt", "w");
+    assert_true(from && to);
+    size_t size = fread(bytes, 1, sizeof bytes, from);
+    int records = 0;
+    for (size_t at = 0; at < size; records++) {
+        uint64_t length;
+        memcpy(&length, bytes + at, 8);
+        assert_true(at + 16 + length <= size);
+        put_event(to, bytes + at + 12, bytes + at + 12 + length);
+        at += 16 + length;
+    }
+    assert_int_equal(fclose(from) | fclose(to), 0);
+    assert_int_equal(unlink("events"), 0);
+    assert_true(records >= 5); /* the format, and two losses for each of two epochs */
+}
+
 static void run_all(const char *into)
 {
     assert_int_equal(mkdir(into, 0777), 0);
     assert_int_equal(chdir(into), 0);
     for (int n = 0; n < COUNT_OF(lines); n++) run_line(n);
+    read_events();
     assert_int_equal(chdir(".."), 0);
 }
 
@@ -98,14 +160,14 @@ static void all_that_is_written_is_the_same_and_read_back(void **state)
     (void)state;
     if (!getenv("GD_TEST_LOCALE")) skip();
     assert_string_not_equal(localeconv()->decimal_point, ".");
-    char *own = strdup(setlocale(LC_NUMERIC, NULL));
+    char *own = strdup(setlocale(LC_ALL, NULL));
     run_all("own");
-    setlocale(LC_NUMERIC, "C");
+    setlocale(LC_ALL, "C");
     run_all("c");
-    setlocale(LC_NUMERIC, own);
+    setlocale(LC_ALL, own);
     free(own);
-    /* eleven files beside what each line prints */
-    assert_int_equal(compare_folders("c", "own"), COUNT_OF(lines) + 11);
+    /* thirteen files beside what each line prints */
+    assert_int_equal(compare_folders("c", "own"), COUNT_OF(lines) + 13);
 }
 
 /* A new command gets a line above; these write no number with a fraction that is not a time or a property of the machine. */

@@ -16,7 +16,7 @@ static void check_ticks(double low, double high, bool log, int wanted, const cha
         strcat(got, t.label[i]);
         assert_true(t.at[i] >= low - 1e-9 * fabs(low) && t.at[i] <= high + 1e-9 * fabs(high));
         /* a label says what stands there */
-        double read = point_strtod(t.label[i], NULL);
+        double read = strtod(t.label[i], NULL);
         assert_true(fabs(read - t.at[i]) <= 1e-6 * (high - low) + 1e-9 * fabs(read));
     }
     if (strcmp(got, labels) != 0) fail_msg("%g..%g: %s, want %s", low, high, got, labels);
@@ -165,7 +165,7 @@ static void look_at_tag(const char *tag, size_t length, seen *s)
         for (char *at = value; data && *at && *at != 'Z';) {
             assert_true(*at == 'M' || *at == 'L');
             char *end;
-            double x = point_strtod(at + 1, &end), y = point_strtod(end, &at);
+            double x = strtod(at + 1, &end), y = strtod(end, &at);
             assert_true(isfinite(x) && isfinite(y));
             widen(s, x, y);
         }
@@ -173,9 +173,9 @@ static void look_at_tag(const char *tag, size_t length, seen *s)
         s->circles++;
         double at[2];
         assert_true(attribute(tag, length, "cx", value, sizeof value));
-        at[0] = point_strtod(value, NULL);
+        at[0] = strtod(value, NULL);
         assert_true(attribute(tag, length, "cy", value, sizeof value));
-        at[1] = point_strtod(value, NULL);
+        at[1] = strtod(value, NULL);
         widen(s, at[0], at[1]);
     } else if (!memcmp(tag, "text", 4)) {
         s->texts++;

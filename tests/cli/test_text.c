@@ -53,9 +53,9 @@ static void printed_doubles_read_back_as_themselves(void **state)
         if (!isfinite(v)) continue;
         if (i % 3 == 0) v = round(fmod(v, 1e6) * 1000) / 1000;
         char text[64];
-        point_snprintf(text, sizeof text, i % 2 ? "%.17g" : "%.6f", fabs(v) < 1e15 || i % 2 ? v : 1.5);
+        snprintf(text, sizeof text, i % 2 ? "%.17g" : "%.6f", fabs(v) < 1e15 || i % 2 ? v : 1.5);
         assert_true(gd__is_number(text, strlen(text), false, &back));
-        assert_true(back == point_strtod(text, NULL));
+        assert_true(back == strtod(text, NULL));
     }
 }
 

@@ -422,7 +422,7 @@ static void numbers_print_short_and_come_back(void **state)
             double value;
         } any = {random_bits(&seed)};
         if (!isfinite(any.value)) continue;
-        assert_true(point_strtod(gd__number_text(any.value, text), NULL) == any.value);
+        assert_true(strtod(gd__number_text(any.value, text), NULL) == any.value);
     }
 }
 

@@ -405,7 +405,7 @@ static void whether_a_schedule_stays_in_range_is_as_counted(void **state)
         for (int i = 0; i < 100; i++) {
             char text[120];
             gd_schedule s;
-            point_snprintf(text, sizeof text, forms[f], 0.13 * (i % 10), 0.13 * (i / 10));
+            snprintf(text, sizeof text, forms[f], 0.13 * (i % 10), 0.13 * (i / 10));
             assert_int_equal(gd_schedule_parse(*state, text, &s), GD_OK);
             bool fits = gd__schedule_fits(*state, "y", &field, &s) == GD_OK;
             int first = 0;

@@ -1,5 +1,9 @@
 #include "support/support.h"
 
+/* here those of the C library are meant */
+#undef strtod
+#undef fprintf
+
 #include "base/ctx.h"
 
 #include <float.h>
@@ -12,7 +16,7 @@
 __attribute__((constructor)) static void take_locale(void)
 {
     const char *name = getenv("GD_TEST_LOCALE");
-    if (!name || (setlocale(LC_NUMERIC, name) && setlocale(LC_CTYPE, name))) return;
+    if (!name || setlocale(LC_ALL, name)) return;
     fprintf(stderr, "skipped: there is no locale %s (localedef and the package locales make it)\n", name);
     exit(77);
 }
@@ -34,16 +38,26 @@ double point_strtod(const char *text, char **end)
     return value;
 }
 
+/* A function of the C library that takes a va_list, with a decimal point. */
+#define POINT(call)                     \
+    locale_t before = enter_c_locale(); \
+    va_list args;                       \
+    va_start(args, format);             \
+    int result = call;                  \
+    va_end(args);                       \
+    (void)uselocale(before);            \
+    return result
+
 int point_snprintf(char *out, size_t size, const char *format, ...)
 {
-    locale_t before = enter_c_locale();
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(out, size, format, args);
-    va_end(args);
-    (void)uselocale(before);
-    return length;
+    POINT(vsnprintf(out, size, format, args));
 }
+
+int point_fprintf(FILE *file, const char *format, ...) { POINT(vfprintf(file, format, args)); }
+
+int point_fscanf(FILE *file, const char *format, ...) { POINT(vfscanf(file, format, args)); }
+
+int point_sscanf(const char *text, const char *format, ...) { POINT(vsscanf(text, format, args)); }
 
 /* ---- memory ---- */
 

@@ -74,9 +74,22 @@ uint64_t random_bits(uint64_t *state);
 double random_unit(uint64_t *state); /* [0, 1) */
 int64_t random_below(uint64_t *state, int64_t limit);
 
-/* strtod and snprintf of the C library with a decimal point, whatever locale the suite runs in. */
+/* What the tests themselves read and write has a decimal point, whatever locale the suite runs in. */
 double point_strtod(const char *text, char **end);
 int point_snprintf(char *out, size_t size, const char *format, ...) GD_PRINTF(3, 4);
+int point_fprintf(FILE *file, const char *format, ...) GD_PRINTF(2, 3);
+int point_fscanf(FILE *file, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+int point_sscanf(const char *text, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+#undef strtod
+#undef snprintf
+#undef fprintf
+#undef fscanf
+#undef sscanf
+#define strtod   point_strtod
+#define snprintf point_snprintf
+#define fprintf  point_fprintf
+#define fscanf   point_fscanf
+#define sscanf   point_sscanf
 
 /* Elements: value to memory (to nearest, ties to even; integers wrap) and back. */
 void encode_item(gd_dtype dtype, long double value, void *out);
