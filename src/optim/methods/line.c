@@ -146,6 +146,7 @@ gd_status gd__line_value(gd_line *line, double a, double *value)
     gd_status status = go_to(line, a);
     if (!status) status = gd_var_evaluate_at(line->var, &t.f);
     if (!isfinite(t.f)) t.f = INFINITY;
+    line->var->share->no_number = !isfinite(t.f);
     note(line, &t);
     *value = t.f;
     return status;
@@ -162,6 +163,7 @@ gd_status gd__line_try(gd_line *line, double a, gd_trial *t)
     t->slope = -t->slope;
     t->f = gd_item(loss);
     if (!isfinite(t->f) || !isfinite(t->slope)) *t = (gd_trial){.a = a, .f = INFINITY, .slope = NAN};
+    line->var->share->no_number = !isfinite(t->f);
     note(line, t);
     gd__release(loss);
     for (int i = 0; i < line->layout.count; i++) gd__release(line->grads[i]);

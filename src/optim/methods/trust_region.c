@@ -85,6 +85,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     if (!(decrease + noise > 0)) return gd_error(ctx);
     status = gd__vector_split(out->d, gd_var_params(var), gd_var_count(var), out->pieces);
     if (!status) status = gd__var_try(var, here, -1, out->pieces, &there, NULL);
+    if (!status) var->share->no_number = !isfinite(there);
     if (!status && isfinite(there)) out->ratio = (loss - there + noise) / (decrease + noise);
     /* a start that is not finite is left for any point that is */
     if (!status && !isfinite(loss) && isfinite(there)) out->ratio = 1;

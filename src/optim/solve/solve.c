@@ -60,7 +60,7 @@ typedef struct run {
     double start;                   /* time */
     place began, now, lowest;       /* where the last step began and ended, and the best before */
     int small, failures, endless;   /* steps in a row: below a tolerance, failed, as long as can be */
-    bool was_endless, failed, weighing;
+    bool was_endless, at_end, failed, weighing;
     gd_stop reason;
     bool stopped;
 } run;
@@ -104,6 +104,7 @@ static gd_status watch(void *user, gd_optimizer *optimizer, gd_var *var)
     (void)optimizer;
     run *r = user;
     r->was_endless = var->share->endless;
+    r->at_end = var->share->no_number;
     /* the step began where the last one ended, unless the caller has moved the parameters */
     if (!isnan(r->now.gradient) && !r->options->callback) {
         r->began = r->now;
@@ -262,7 +263,7 @@ static gd_status after_failure(run *r, double moved)
     if (r->failures <= IN_A_ROW) return GD_OK;
     bool done = false;
     gd_status status = isnan(r->began.gradient) ? GD_OK : at_rounding(r, &done);
-    stop(r, done ? GD_STOP_LOSS : GD_STOP_STUCK);
+    stop(r, done ? GD_STOP_LOSS : r->at_end ? GD_STOP_DIVERGED : GD_STOP_STUCK);
     return status;
 }
 

@@ -37,8 +37,9 @@ typedef struct gd_step_share {
     struct gd_attr *stored; /* what links put into the storage */
     int stores;
     bool search_failed, skipped, not_finite;
-    bool flat;    /* a search began where the gradient is 0 */
-    bool endless; /* the longest step that a search would take was still downhill */
+    bool flat;      /* a search began where the gradient is 0 */
+    bool no_number; /* the last trial of a search was not finite: it went to where the loss ends */
+    bool endless;   /* the longest step that a search would take was still downhill */
 } gd_step_share;
 
 void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */

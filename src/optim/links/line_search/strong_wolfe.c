@@ -9,7 +9,7 @@
  *
  * Outcome: with no acceptable step within maxiter + maxzoom trials (non-finite ones do not count) the update is zero, or
  * with fallback the lowest point seen.  adaptive: then the next search starts at half the step.  At a_max enough decrease
- * is enough.  An update that does not point downhill is not searched, unless plus_minus: then its opposite is, or descent:
+ * is enough, and so it is before points where f is not finite.  An update that does not point downhill is not searched, unless plus_minus: then its opposite is, or descent:
  * then one that does (line.h).
  *
  * State: scale (of the first step), previous value, slope and step (for a_init). */
@@ -248,6 +248,8 @@ static gd_status narrow(search *s, const gd_trial *zero, gd_trial lo, gd_trial h
         if (t.slope * (hi.a - lo.a) >= 0) hi = lo;
         lo = t;
     }
+    /* up to where f ends it falls ever steeper (log, towards 0): as at a_max enough decrease is enough */
+    if (!isfinite(hi.f)) s->accepted = lo.a;
     return GD_OK;
 }
 
