@@ -248,6 +248,30 @@ static void concat_params_shows_all_parameters_as_a_vector(void **state)
     close_problem(&x);
 }
 
+/* f32 parameters beside f64 ones: the vector is f64, and every update has its parameter's dtype. */
+static void a_vector_of_mixed_dtypes_is_of_the_widest(void **state)
+{
+    problem x = open_it(state, "flat_summer(factor=1)");
+    gd_tensor *half = gd_from_f64(x.ctx, GD_F32, 1, (int64_t[]){2}, (double[]){1, -2}),
+              *p = gd_require_grad(half),
+              *g = gd_from_f64(x.ctx, GD_F32, 1, (int64_t[]){2}, (double[]){0.5, 4});
+    OK(gd_optimizer_add(x.o, "half", p));
+    gd_tensor *gp = VECTOR(x.ctx, 4, -4), *gq = VECTOR(x.ctx, 2);
+    OK(gd_set_grad(x.p, gp));
+    OK(gd_set_grad(x.q, gq));
+    OK(gd_set_grad(p, g));
+    OK(gd_optimizer_step(x.o, NULL, NULL));
+    assert_values(x.p, 3 - 8, -1 + 8);
+    assert_values(p, 1 - 1, -2 - 8);
+    gd_tensor *sum = gd_link_state(gd_optimizer_chain(x.o), x.p, "sum");
+    assert_int_equal(gd_tensor_dtype(sum), GD_F64);
+    assert_values(sum, 4, -4, 2, 0.5, 4);
+    gd_tensor *const made[] = {g, gp, gq};
+    for (int i = 0; i < COUNT_OF(made); i++) gd_release(made[i]);
+    close_problem(&x);
+    gd_release(p);
+}
+
 /* ---- update frequency ---- */
 
 static void update_freq_updates_every_nth_step_and_applies_every_step(void **state)
@@ -622,6 +646,7 @@ int main(void)
         CASE(targets_work_for_functions_of_tensors_too),
         CASE(update_and_apply_want_the_target_update),
         CASE(concat_params_shows_all_parameters_as_a_vector),
+        CASE(a_vector_of_mixed_dtypes_is_of_the_widest),
         CASE(update_freq_updates_every_nth_step_and_applies_every_step),
         CASE(update_freq_of_a_rule_is_the_same),
         CASE(inner_acts_on_what_apply_sees_and_not_on_what_update_sees),

@@ -4,6 +4,7 @@
 #include "cli/commands/student.h"
 #include "cli/data/value.h"
 #include "gradus/autograd.h"
+#include "optim/vector/layout.h"
 #include "gradus/file.h"
 #include "base/suggest.h"
 
@@ -197,7 +198,7 @@ static size_t element_bytes(const gd_fit_job *j) { return (size_t)j->elements * 
 /* Numbers of each element, bounds filled in. */
 static gd_status make_element_room(gd_fit_job *j)
 {
-    for (int i = 0; i < j->params; i++) j->elements += gd_numel(j->param[i]);
+    j->elements = gd__list_numel(j->param, j->params);
     if (!(j->x = gd__calloc(j->ctx, element_bytes(j)))) return GD_NOMEM;
     j->low = j->x + j->elements;
     j->high = j->low + j->elements;
@@ -214,23 +215,6 @@ static gd_status make_element_room(gd_fit_job *j)
             j->bounded = j->bounded || b->has_low || b->has_high;
         }
     return GD_OK;
-}
-
-/* All elements from the parameters, or to them. */
-static gd_status read_elements(gd_fit_job *j, double *x)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < j->params && !status; x += gd_numel(j->param[i++]))
-        status = gd_read_f64(j->param[i], x, gd_numel(j->param[i]));
-    return status;
-}
-
-static gd_status write_elements(gd_fit_job *j, const double *x)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < j->params && !status; x += gd_numel(j->param[i++]))
-        status = gd_write_f64(j->param[i], x, gd_numel(j->param[i]));
-    return status;
 }
 
 static gd_status check_outputs(gd_fit_job *j)
@@ -433,17 +417,17 @@ static gd_status look_at_bounds(gd_fit_job *j, gd_fit_options *o)
 {
     double *on = j->interval; /* not in use yet */
     bool moved = false, back = false;
-    gd_status status = read_elements(j, j->x);
+    gd_status status = gd__list_read(j->param, j->params, j->x);
     for (int64_t i = 0; i < j->elements && !status; i++) {
         on[i] = gd__bound_snap(j->low[i], j->high[i], j->x[i]);
         moved = moved || on[i] != j->x[i];
     }
-    if (!status && moved) status = write_elements(j, on);
+    if (!status && moved) status = gd__list_write(j->param, j->params, on);
     if (!status) status = look(j, o);
     if (!status && j->fit.active) status = gd_read_f64(j->fit.active, j->active, j->elements);
     for (int64_t i = 0; i < j->elements && !status && moved; i++)
         if (on[i] != j->x[i] && j->active[i] == 0) on[i] = j->x[i], back = true;
-    if (!status && back) status = write_elements(j, on);
+    if (!status && back) status = gd__list_write(j->param, j->params, on);
     return status || !back ? status : look(j, o);
 }
 
@@ -498,7 +482,7 @@ static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t a
 static gd_status read_spread(gd_fit_job *j)
 {
     const gd_fit_result *r = &j->fit;
-    gd_status status = read_elements(j, j->x);
+    gd_status status = gd__list_read(j->param, j->params, j->x);
     for (int64_t i = 0; i < j->elements; i++) j->error[i] = NAN, j->active[i] = j->flat[i] = 0;
     if (!status && r->standard_errors) status = gd_read_f64(r->standard_errors, j->error, j->elements);
     if (!status && r->active) status = gd_read_f64(r->active, j->active, j->elements);

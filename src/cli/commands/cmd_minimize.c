@@ -10,6 +10,7 @@
 #include "gradus/autograd.h"
 #include "gradus/file.h"
 #include "gradus/solve.h"
+#include "optim/vector/layout.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -152,13 +153,7 @@ static gd_status add_history(job *j, int64_t step, double loss)
     double *row = j->history[j->count++];
     row[0] = (double)step;
     row[1] = loss;
-    int64_t at = 2;
-    gd_status status = GD_OK;
-    for (int i = 0; i < j->problem.params && j->plane && !status; i++) {
-        status = gd_read_f64(j->problem.value[i], row + at, gd_numel(j->problem.value[i]));
-        at += gd_numel(j->problem.value[i]);
-    }
-    return status;
+    return j->plane ? gd__list_read(j->problem.value, j->problem.params, row + 2) : GD_OK;
 }
 
 /* The loss of the last row, once it is known. */

@@ -1,6 +1,7 @@
 /* Problems; see problem.h. */
 #include "cli/commands/problem.h"
 #include "gradus/autograd.h"
+#include "optim/vector/layout.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -140,9 +141,7 @@ static void find_number(const gd_problem *p, int k, int *param, int64_t *element
 
 bool gd__problem_is_plane(const gd_problem *p, char axis[2][80])
 {
-    int64_t numbers = 0;
-    for (int i = 0; i < p->params; i++) numbers += gd_numel(p->value[i]);
-    if (numbers != 2) return false;
+    if (gd__list_numel(p->value, p->params) != 2) return false;
     for (int k = 0; k < 2; k++) {
         int param;
         int64_t element;
@@ -155,30 +154,6 @@ bool gd__problem_is_plane(const gd_problem *p, char axis[2][80])
     return true;
 }
 
-static gd_status set_point(gd_problem *p, const double point[2])
-{
-    double numbers[2] = {point[0], point[1]};
-    gd_status status = GD_OK;
-    int64_t at = 0;
-    for (int i = 0; i < p->params && !status; i++) {
-        int64_t count = gd_numel(p->value[i]);
-        if (count) status = gd_write_f64(p->value[i], numbers + at, count);
-        at += count;
-    }
-    return status;
-}
-
-static gd_status get_point(gd_problem *p, double point[2])
-{
-    gd_status status = GD_OK;
-    int64_t at = 0;
-    for (int i = 0; i < p->params && !status; i++) {
-        status = gd_read_f64(p->value[i], point + at, gd_numel(p->value[i]));
-        at += gd_numel(p->value[i]);
-    }
-    return status;
-}
-
 static gd_status fill_grid(gd_problem *p, const double box[4], double *z)
 {
     gd_status status = GD_OK;
@@ -186,7 +161,7 @@ static gd_status fill_grid(gd_problem *p, const double box[4], double *z)
         for (int column = 0; column < GRID_COLUMNS && !status; column++) {
             double point[2] = {box[0] + (box[1] - box[0]) * column / (GRID_COLUMNS - 1),
                                box[2] + (box[3] - box[2]) * row / (GRID_ROWS - 1)};
-            status = set_point(p, point);
+            status = gd__list_write(p->value, p->params, point);
             if (status) break;
             gd_scope_begin(p->ctx);
             gd_tensor *loss = gd__problem_loss(p);
@@ -203,11 +178,11 @@ static gd_status fill_grid(gd_problem *p, const double box[4], double *z)
 gd_status gd__problem_contours(gd_problem *p, gd_plot *plot, const double box[4])
 {
     double before[2], *z = gd__alloc_array(p->ctx, GRID_COLUMNS * GRID_ROWS, sizeof *z);
-    gd_status status = z ? get_point(p, before) : GD_NOMEM;
+    gd_status status = z ? gd__list_read(p->value, p->params, before) : GD_NOMEM;
     if (!status) {
         gd_no_grad_begin(p->ctx);
         status = fill_grid(p, box, z);
-        gd_status restored = set_point(p, before);
+        gd_status restored = gd__list_write(p->value, p->params, before);
         if (!status) status = restored;
         gd_no_grad_end(p->ctx);
     }

@@ -21,17 +21,14 @@
 
 static size_t room(const gd_lsq *p) { return (size_t)(2 * p->n) * sizeof(double); }
 
-/* Bounds as the parameters' dtype can hold them, so that a parameter can lie on one. */
-static gd_status round_bounds(gd_lsq *p, double *bound)
+/* Bounds as the parameters' dtypes can hold them, so that a parameter can lie on one: each goes through the parameters. */
+static gd_status round_bounds(gd_lsq *p)
 {
     gd_status status = GD_OK;
-    gd_scope_begin(p->ctx);
-    for (int i = 0; i < p->count && !status; bound += p->params[i++]->numel) {
-        gd_tensor *t = gd_zeros_like(gd_detach(p->params[i]));
-        status = t ? gd_write_f64(t, bound, p->params[i]->numel) : gd_error(p->ctx);
-        if (!status) status = gd_read_f64(t, bound, p->params[i]->numel);
+    for (double *bound = p->low; bound <= p->high && !status; bound += p->n) {
+        status = gd__list_write(p->params, p->count, bound);
+        if (!status) status = gd__list_read(p->params, p->count, bound);
     }
-    gd_scope_end(p->ctx);
     return status;
 }
 
@@ -57,12 +54,11 @@ gd_status gd__box_begin(gd_lsq *p)
         p->high[i] = o->high ? o->high[i] : INFINITY;
     }
     gd_status status = check_bounds(p);
-    if (!status) status = round_bounds(p, p->low);
-    if (!status) status = round_bounds(p, p->high);
     if (status) return status;
-    memcpy(p->trial, p->x, (size_t)p->n * sizeof *p->x);
-    gd__box_clamp(p, p->x);
-    return memcmp(p->trial, p->x, (size_t)p->n * sizeof *p->x) ? gd__lsq_write(p, p->x) : GD_OK;
+    status = round_bounds(p);
+    if (!status) gd__box_clamp(p, p->x);
+    gd_status back = gd__list_write(p->params, p->count, p->x);
+    return status ? status : back;
 }
 
 void gd__box_end(gd_lsq *p)

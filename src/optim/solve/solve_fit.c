@@ -22,24 +22,6 @@
 #define POLISHES     40
 #define NEWTON_LIMIT 256 /* parameters up to which the last steps use the exact Hessian */
 
-/* ---- parameters as numbers ---- */
-
-gd_status gd__lsq_read(gd_lsq *p, double *x)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < p->count && !status; x += p->params[i++]->numel)
-        status = gd_read_f64(p->params[i], x, p->params[i]->numel);
-    return status;
-}
-
-gd_status gd__lsq_write(gd_lsq *p, const double *x)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < p->count && !status; x += p->params[i++]->numel)
-        status = gd_write_f64(p->params[i], x, p->params[i]->numel);
-    return status;
-}
-
 /* ---- evaluating ---- */
 
 /* Residuals with history where the parameters are; owned.  *f is NAN where one is not finite. */
@@ -79,8 +61,8 @@ gd_status gd__lsq_try(gd_lsq *p, gd_tensor **r, double *f)
     *f = NAN;
     gd__box_clamp(p, p->trial);
     gd_status status = p->here.kept ? GD_OK : gd__origin_keep(&p->here, p->ctx, p->params, p->count);
-    if (!status) status = gd__lsq_write(p, p->trial);
-    if (!status) status = gd__lsq_read(p, p->trial);
+    if (!status) status = gd__list_write(p->params, p->count, p->trial);
+    if (!status) status = gd__list_read(p->params, p->count, p->trial);
     return status ? status : evaluate(p, r, f);
 }
 
@@ -139,11 +121,7 @@ static gd_status second_along(gd_lsq *p, const double *direction, double *out, b
     size_t bytes = (size_t)p->count * sizeof(gd_tensor *);
     gd_tensor **v = gd__calloc(ctx, 2 * bytes), **grads = v ? v + p->count : NULL, *y = NULL;
     gd_status status = v ? GD_OK : GD_NOMEM;
-    for (int i = 0; i < p->count && !status; direction += p->params[i++]->numel) {
-        gd_tensor *like = p->params[i];
-        v[i] = gd_empty_on(like->storage->device, like->dtype, like->ndim, like->size);
-        status = v[i] ? gd_write_f64(v[i], direction, like->numel) : gd_error(ctx);
-    }
+    if (!status) status = gd__list_from(p->params, p->count, direction, v);
     if (!status && gd_requires_grad(p->r)) y = along(p->r, p->params, v, p->count, grads);
     if (y && gd_requires_grad(y))
         y = along(y, p->params, v, p->count, grads);
@@ -441,10 +419,9 @@ static size_t numbers_size(const gd_lsq *p) { return (size_t)(6 * p->n) * sizeof
 static gd_status make_room(gd_lsq *p)
 {
     p->eps = DBL_EPSILON;
-    for (int i = 0; i < p->count; i++) {
-        p->n += p->params[i]->numel;
+    p->n = gd__list_numel(p->params, p->count);
+    for (int i = 0; i < p->count; i++)
         if (p->params[i]->dtype != GD_F64) p->eps = 0x1p-23;
-    }
     if (!(p->x = gd__calloc(p->ctx, numbers_size(p)))) return GD_NOMEM;
     p->trial = p->x + p->n;
     p->s = p->trial + p->n;
@@ -473,11 +450,11 @@ static gd_status begin(gd_lsq *p)
     p->start = gd__seconds();
     bool finite = false;
     gd_status status = make_room(p);
-    if (!status) status = gd__lsq_read(p, p->x);
+    if (!status) status = gd__list_read(p->params, p->count, p->x);
     if (!status) status = gd__box_begin(p);
     if (!status) status = look(p, &finite);
     if (!status && !finite && gd__box_nudge(p)) {
-        status = gd__lsq_write(p, p->x);
+        status = gd__list_write(p->params, p->count, p->x);
         if (!status) status = look(p, &finite);
     }
     if (status || !finite) {

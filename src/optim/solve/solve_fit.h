@@ -8,6 +8,7 @@
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
 
 #include "optim/solve/solve.h"
+#include "optim/vector/layout.h"
 #include "optim/vector/linear.h"
 #include "optim/vector/origin.h"
 
@@ -56,8 +57,6 @@ gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r);
 /* Jacobian and model from residuals just made; grow, finite: see gd__lm_set. */
 gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite);
 bool gd__lsq_out_of_evals(const gd_lsq *p);
-gd_status gd__lsq_read(gd_lsq *p, double *x);
-gd_status gd__lsq_write(gd_lsq *p, const double *x);
 /* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand. */
 gd_tensor *gd__lsq_hessian(gd_lsq *p);
 

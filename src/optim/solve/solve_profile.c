@@ -3,6 +3,7 @@
  * inner side only, where normal theory has nothing to say. */
 #include "base/ctx.h"
 #include "optim/solve/solve.h"
+#include "optim/vector/layout.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -26,22 +27,13 @@ typedef struct profile {
     bool better;
 } profile;
 
-static gd_status move_all(profile *q, double *x, bool write)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < q->count && !status; x += q->params[i++]->numel)
-        status = write ? gd_write_f64(q->params[i], x, q->params[i]->numel)
-                       : gd_read_f64(q->params[i], x, q->params[i]->numel);
-    return status;
-}
-
 /* How far the root of the rise at z is from its limit; INFINITY where the model is not finite there. */
 static gd_status excess(profile *q, double z, double *out)
 {
     gd_fit_result fit;
     q->low[q->element] = q->high[q->element] = q->x[q->element] = z;
     *out = INFINITY;
-    gd_status status = move_all(q, q->x, true);
+    gd_status status = gd__list_write(q->params, q->count, q->x);
     if (!status) status = gd_least_squares(q->params, q->count, q->fn, q->user, &q->options, &fit);
     if (status) return status;
     double rss = fit.rss;
@@ -52,7 +44,7 @@ static gd_status excess(profile *q, double z, double *out)
     /* more than rounding: the fit had not found the lowest point */
     q->better = rss < q->rss - 1e-6 * q->rise - 1e-9 * q->rss;
     *out = sqrt(fmax(rss - q->rss, 0)) - sqrt(q->rise);
-    return move_all(q, q->x, false);
+    return gd__list_read(q->params, q->count, q->x);
 }
 
 /* The zero between a (below) and b (above), by false position that halves a value kept twice (Illinois). */
@@ -107,7 +99,7 @@ static gd_status find_end(profile *q, double side, double first, double *end)
 
 static gd_status begin(profile *q, const gd_fit_options *o)
 {
-    for (int i = 0; i < q->count; i++) q->n += q->params[i]->numel;
+    q->n = gd__list_numel(q->params, q->count);
     if (q->element < 0 || q->element >= q->n)
         return gd_fail(q->ctx, GD_INDEX, "profile: element %lld of %lld", (long long)q->element,
                        (long long)q->n);
@@ -125,7 +117,7 @@ static gd_status begin(profile *q, const gd_fit_options *o)
     q->options.low = q->low;
     q->options.high = q->high;
     q->options.covariance = q->options.polish = q->options.leave_saddles = false;
-    return move_all(q, q->best, false);
+    return gd__list_read(q->params, q->count, q->best);
 }
 
 /* A first guess of the distance to an end. */
@@ -165,7 +157,7 @@ gd_status gd_fit_profile(gd_tensor *const *params, int count, gd_tensor *(*resid
     }
     if (!status && q.better && better) *better = true;
     if (q.best && (status || !(better && *better))) {
-        gd_status back = move_all(&q, q.best, true);
+        gd_status back = gd__list_write(params, count, q.best);
         if (!status) status = back;
     }
     if (q.best) gd__free(q.ctx, q.best, (size_t)(4 * q.n) * sizeof(double));

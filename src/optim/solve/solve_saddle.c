@@ -89,19 +89,14 @@ static gd_status times(krylov *k, const double *in, double *out)
     int previous = gd_enable_grad_begin(p->ctx);
     gd_tensor *sum = NULL;
     for (int64_t i = 0; i < p->n; i++) out[i] = p->model.fixed[i] ? 0 : in[i] / p->model.scale[i];
-    const double *at = out;
-    for (int i = 0; i < p->count && !status; at += p->params[i++]->numel) {
-        gd_tensor *like = p->params[i];
-        k->v[i] = gd_empty_on(like->storage->device, like->dtype, like->ndim, like->size);
-        status = k->v[i] ? gd_write_f64(k->v[i], at, like->numel) : gd_error(p->ctx);
+    status = gd__list_from(p->params, p->count, out, k->v);
+    for (int i = 0; i < p->count && !status; i++) {
         gd_tensor *part = gd_sum(gd_mul(gd_drop_names(k->grads[i]), k->v[i]), NULL, false);
         sum = sum ? gd_add(sum, part) : part;
     }
     if (!status) status = sum ? GD_OK : gd_error(p->ctx);
     if (!status) status = gd_grad(sum, NULL, p->params, p->count, GD_RETAIN_GRAPH, k->product);
-    double *to = out;
-    for (int i = 0; i < p->count && !status; to += p->params[i++]->numel)
-        status = gd_read_f64(k->product[i], to, p->params[i]->numel);
+    if (!status) status = gd__list_read(k->product, p->count, out);
     for (int64_t i = 0; i < p->n; i++) out[i] = p->model.fixed[i] ? 0 : out[i] / p->model.scale[i];
     gd_enable_grad_end(p->ctx, previous);
     gd_scope_end(p->ctx);

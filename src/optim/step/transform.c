@@ -2,7 +2,8 @@
 #include "gradus/autograd.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/transform.h"
-#include "tensor/shape.h"
+#include "optim/vector/layout.h"
+#include "optim/vector/vectors.h"
 
 #include <string.h>
 
@@ -29,16 +30,14 @@ static bool concatenates(const gd_link *link)
     return !one || one->real != 0;
 }
 
-/* An owned vector of all elements. */
+/* An owned vector of all elements, of their dtype where they have one. */
 static gd_tensor *concat(gd_ctx *ctx, gd_tensor *const *t, int count)
 {
+    bool same = true;
+    for (int i = 1; i < count; i++) same = same && t[i]->dtype == t[0]->dtype;
     gd_scope_begin(ctx);
-    gd_tensor **flat = gd__tensors_new(ctx, count), *all = NULL;
-    bool made = flat != NULL;
-    for (int i = 0; i < count && made; i++) made = (flat[i] = gd__reshape(t[i], 1, &t[i]->numel)) != NULL;
-    if (made) all = gd_cat(flat, count, "0");
-    if (all) gd__own(all);
-    gd__free(ctx, flat, (size_t)count * sizeof *flat);
+    gd_tensor *all = gd__vector_copy(ctx, t, count, same ? t[0]->dtype : gd__list_dtype(t, count));
+    gd__own(all);
     gd_scope_end(ctx);
     return all;
 }
@@ -46,23 +45,17 @@ static gd_tensor *concat(gd_ctx *ctx, gd_tensor *const *t, int count)
 /* Pieces of a vector with the shapes of `like`, owned, in place of what was in out. */
 static gd_status split(gd_ctx *ctx, gd_tensor *vector, gd_tensor *const *like, int count, gd_tensor **out)
 {
-    int64_t at = 0;
-    gd_status status = GD_OK;
+    gd_tensor **pieces = gd__tensors_new(ctx, count);
+    if (!pieces) return GD_NOMEM;
     gd_scope_begin(ctx);
+    gd_status status = gd__vector_split(vector, like, count, pieces);
     for (int i = 0; i < count && !status; i++) {
-        gd_tensor *piece = gd__slice(vector, 0, at, like[i]->numel, 1);
-        piece = piece ? gd__reshape(piece, like[i]->ndim, like[i]->size) : NULL;
-        piece = piece ? gd__relabel_like(piece, like[i]) : NULL;
-        if (!piece)
-            status = gd_error(ctx);
-        else {
-            gd__own(piece);
-            gd__release(out[i]);
-            out[i] = piece;
-            at += like[i]->numel;
-        }
+        gd__own(pieces[i]);
+        gd__release(out[i]);
+        out[i] = pieces[i];
     }
     gd_scope_end(ctx);
+    gd__free(ctx, pieces, (size_t)count * sizeof *pieces);
     return status;
 }
 

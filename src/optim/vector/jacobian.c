@@ -4,35 +4,22 @@
 #include "autograd/rows.h"
 #include "base/ctx.h"
 #include "gradus/autograd.h"
+#include "optim/vector/layout.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
-
-static int64_t elements(gd_tensor *const *list, int count)
-{
-    int64_t n = 0;
-    for (int i = 0; i < count; i++) n += list[i]->numel;
-    return n;
-}
-
-static gd_dtype common_dtype(gd_tensor *const *list, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (list[i]->dtype == GD_F64) return GD_F64;
-    return GD_F32;
-}
 
 /* [elements of outputs, elements of params]; NULL without an error where GD_SPARSE is refused. */
 static gd_tensor *derivatives(gd_tensor *const *outputs, int output_count, gd_tensor *const *params,
                               int count, int flags)
 {
     gd_ctx *ctx = params[0]->head.ctx;
-    int64_t size[2] = {elements(outputs, output_count), elements(params, count)}, at = 0;
+    int64_t size[2] = {gd__list_numel(outputs, output_count), gd__list_numel(params, count)}, at = 0;
     size_t bytes = (size_t)count * sizeof(gd_tensor *);
     gd_tensor **into = gd__calloc(ctx, bytes);
     if (!into) return NULL;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    gd_tensor *matrix = gd_empty_on(params[0]->storage->device, common_dtype(params, count), 2, size);
+    gd_tensor *matrix = gd_empty_on(params[0]->storage->device, gd__list_dtype(params, count), 2, size);
     gd_status status = matrix ? GD_OK : gd_error(ctx);
     for (int i = 0; i < count && !status; i++) {
         if (!(into[i] = gd__slice(matrix, 1, at, params[i]->numel, 1))) status = GD_NOMEM;
@@ -72,8 +59,9 @@ static gd_tensor *columns_of(gd_tensor *residuals, gd_tensor *const *params, int
 gd_tensor *gd__jacobian_matrix(gd_tensor *residuals, gd_tensor *const *params, int count)
 {
     gd_ctx *ctx = residuals->head.ctx;
-    int64_t m = residuals->numel, n = elements(params, count);
-    if (!gd_requires_grad(residuals)) return gd_zeros(ctx, common_dtype(params, count), 2, (int64_t[]){m, n});
+    int64_t m = residuals->numel, n = gd__list_numel(params, count);
+    if (!gd_requires_grad(residuals))
+        return gd_zeros(ctx, gd__list_dtype(params, count), 2, (int64_t[]){m, n});
     gd_tensor *sparse = derivatives(&residuals, 1, params, count, GD_SPARSE);
     if (sparse || gd_error(ctx)) return sparse;
     /* a pass over the graph of J^T u costs about twice one over the graph of r */
@@ -82,7 +70,7 @@ gd_tensor *gd__jacobian_matrix(gd_tensor *residuals, gd_tensor *const *params, i
     gd_tensor *columns = columns_of(residuals, params, count);
     gd_no_grad_begin(ctx);
     gd_tensor *out = columns ? gd_contiguous(gd_transpose(columns, 0, 1)) : NULL;
-    if (out && out->dtype != common_dtype(params, count)) out = gd_cast(out, common_dtype(params, count));
+    if (out && out->dtype != gd__list_dtype(params, count)) out = gd_cast(out, gd__list_dtype(params, count));
     gd_keep(out);
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);

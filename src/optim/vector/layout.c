@@ -57,26 +57,31 @@ static gd_status make_spans(gd_layout *l)
     return GD_OK;
 }
 
-/* The widest; half floats are too short for sums of products. */
-static gd_dtype vector_dtype(gd_tensor *const *like, int count)
+int64_t gd__list_numel(gd_tensor *const *list, int count)
+{
+    int64_t n = 0;
+    for (int i = 0; i < count; i++) n += list[i]->numel;
+    return n;
+}
+
+gd_dtype gd__list_dtype(gd_tensor *const *list, int count)
 {
     for (int i = 0; i < count; i++)
-        if (like[i]->dtype == GD_F64) return GD_F64;
+        if (list[i]->dtype == GD_F64) return GD_F64;
     return count ? GD_F32 : GD_F64;
 }
 
 int64_t gd__vector_item(gd_tensor *const *like, int count, int64_t *total)
 {
-    *total = 0;
-    for (int i = 0; i < count; i++) *total += like[i]->numel;
-    return (int64_t)gd_dtype_size(vector_dtype(like, count));
+    *total = gd__list_numel(like, count);
+    return (int64_t)gd_dtype_size(gd__list_dtype(like, count));
 }
 
 gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int count)
 {
-    *l = (gd_layout){.ctx = ctx, .like = like, .count = count, .dtype = vector_dtype(like, count)};
+    *l = (gd_layout){.ctx = ctx, .like = like, .count = count, .dtype = gd__list_dtype(like, count)};
     l->device = count ? like[0]->storage->device : gd__cpu(ctx);
-    for (int i = 0; i < count; i++) l->total += like[i]->numel;
+    l->total = gd__list_numel(like, count);
     l->item = gd_dtype_size(l->dtype);
     l->plain = l->device == gd__cpu(ctx);
     if (l->plain) l->loops = loops_for(ctx, l->dtype);
@@ -363,4 +368,32 @@ gd_status gd__list_to_vector(const gd_layout *l, gd_tensor *const *x, gd_tensor 
 gd_status gd__vector_to_list(const gd_layout *l, gd_tensor *vector, gd_tensor *const *x)
 {
     return gd__plain(l, x) ? copy_spans(l, x, vector, false) : copy_pieces(l, x, vector, false);
+}
+
+/* ---- numbers ---- */
+
+gd_status gd__list_read(gd_tensor *const *list, int count, double *x)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; x += list[i++]->numel)
+        status = gd_read_f64(list[i], x, list[i]->numel);
+    return status;
+}
+
+gd_status gd__list_write(gd_tensor *const *list, int count, const double *x)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; x += list[i++]->numel)
+        if (list[i]->numel) status = gd_write_f64(list[i], x, list[i]->numel);
+    return status;
+}
+
+gd_status gd__list_from(gd_tensor *const *like, int count, const double *x, gd_tensor **out)
+{
+    for (int i = 0; i < count; i++) {
+        gd_tensor *t = like[i];
+        out[i] = gd_empty_on(t->storage->device, t->dtype, t->ndim, t->size);
+        if (!out[i]) return gd_error(t->head.ctx);
+    }
+    return gd__list_write(out, count, x);
 }

@@ -103,7 +103,16 @@ GD_NODISCARD gd_status gd__list_combined(const gd_layout *l, gd_tensor *const *x
 /* New tensors like the list's: not set, or zeros. */
 GD_NODISCARD gd_status gd__list_new(const gd_layout *l, gd_tensor **out, bool zeros);
 
-/* ---- between lists and vectors ---- */
+/* ---- between lists, vectors and numbers ---- */
+
+int64_t gd__list_numel(gd_tensor *const *list, int count);
+/* Of a vector of all elements: the widest; half floats are too short for sums of products. */
+gd_dtype gd__list_dtype(gd_tensor *const *list, int count);
+/* All elements as f64 numbers [numel], rounded to the tensors' dtypes when written. */
+GD_NODISCARD gd_status gd__list_read(gd_tensor *const *list, int count, double *x);
+GD_NODISCARD gd_status gd__list_write(gd_tensor *const *list, int count, const double *x);
+/* New nameless tensors with dtypes, devices and shapes of `like` that hold such numbers. */
+GD_NODISCARD gd_status gd__list_from(gd_tensor *const *like, int count, const double *x, gd_tensor **out);
 
 /* Copies the list into a vector [total] of the layout's dtype and device (written in place), and back. */
 GD_NODISCARD gd_status gd__list_to_vector(const gd_layout *l, gd_tensor *const *x, gd_tensor *vector);

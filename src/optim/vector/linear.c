@@ -49,28 +49,31 @@ gd_status gd__linear_from(gd_tensor *residuals, gd_tensor *const *params, int co
 
 /* ---- triangles ---- */
 
-gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b)
+/* Of a matrix whose first n columns are A. */
+static gd_tensor *reduced(gd_tensor *rows, int64_t n)
 {
-    gd_tensor *side = b ? gd_unsqueeze(b, 1, NULL) : NULL,
-              *both = b ? gd_cat((gd_tensor *[]){a, side}, 2, "1") : a, *q = NULL, *triangle = NULL;
-    if (!both || gd_qr(both, &q, &triangle)) return NULL;
+    gd_tensor *q = NULL, *triangle = NULL;
+    if (!rows || gd_qr(rows, &q, &triangle)) return NULL;
     gd_release(q);
-    int64_t m = gd_size(a, 0), n = gd_size(a, 1);
-    return gd_slice(triangle, "0", 0, m < n ? m : n, 1);
+    return gd_slice(triangle, "0", 0, gd_size(rows, 0) < n ? gd_size(rows, 0) : n, 1);
 }
+
+static gd_tensor *joined(gd_tensor *a, gd_tensor *b)
+{
+    return b ? gd_cat((gd_tensor *[]){a, gd_unsqueeze(b, 1, NULL)}, 2, "1") : a;
+}
+
+gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b) { return reduced(joined(a, b), gd_size(a, 1)); }
 
 gd_tensor *gd__damped(gd_tensor *a, gd_tensor *b, double factor, double shift)
 {
     int64_t n = gd_size(a, 1);
-    gd_tensor *rows = gd_mul_scalar(a, sqrt(factor)), *side = b ? gd_mul_scalar(b, 1 / sqrt(factor)) : NULL;
-    if (shift > 0) {
-        gd_device *device = a->storage->device;
-        gd_tensor *one = gd_to_device(gd_eye(a->head.ctx, a->dtype, n, n), device),
-                  *zero = b ? gd_to_device(gd_zeros(a->head.ctx, a->dtype, 1, &n), device) : NULL;
-        rows = gd_cat((gd_tensor *[]){rows, gd_mul_scalar(one, sqrt(shift))}, 2, "0");
-        if (b) side = gd_cat((gd_tensor *[]){side, zero}, 2, "0");
-    }
-    return rows && (side || !b) ? gd__triangle(rows, side) : NULL;
+    gd_tensor *left = factor == 1 ? a : gd_mul_scalar(a, sqrt(factor)),
+              *right = factor == 1 || !b ? b : gd_mul_scalar(b, 1 / sqrt(factor)), *rows = NULL;
+    if (left && (right || !b)) rows = joined(left, right);
+    if (!rows || !(shift > 0)) return reduced(rows, n);
+    gd_tensor *below = gd_to_device(gd_eye(a->head.ctx, a->dtype, n, gd_size(rows, 1)), a->storage->device);
+    return reduced(gd_cat((gd_tensor *[]){rows, gd_mul_scalar(below, sqrt(shift))}, 2, "0"), n);
 }
 
 gd_status gd__decompose(gd_tensor *a, gd_tensor *b, gd_tensor **values, gd_tensor **vt, gd_tensor **c)

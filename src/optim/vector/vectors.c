@@ -1,57 +1,42 @@
 /* Lists of tensors as one vector. */
 #include "optim/vector/vectors.h"
 
+#include "optim/vector/layout.h"
 #include "tensor/shape.h"
 
 #include <math.h>
 
-static gd_dtype common_dtype(gd_tensor *const *list, int count)
+gd_tensor *gd__vector_copy(gd_ctx *ctx, gd_tensor *const *list, int count, gd_dtype dtype)
 {
-    for (int i = 0; i < count; i++)
-        if (gd_tensor_dtype(list[i]) == GD_F64) return GD_F64;
-    return GD_F32;
-}
-
-static gd_tensor *flat(gd_tensor *t, gd_dtype dtype)
-{
-    gd_tensor *vector = gd_reshape(t, 1, (int64_t[]){gd_numel(t)});
-    return gd_tensor_dtype(t) == dtype ? vector : gd_cast(vector, dtype);
+    gd_layout l;
+    gd_status status = gd__layout_init(&l, ctx, list, count);
+    gd_tensor *vector = status ? NULL : gd_empty_on(l.device, dtype, 1, &l.total);
+    if (vector) status = gd__list_to_vector(&l, list, vector);
+    gd__layout_free(&l);
+    return status ? NULL : vector;
 }
 
 gd_tensor *gd__vector_of(gd_ctx *ctx, gd_tensor *const *list, int count)
 {
-    gd_dtype dtype = common_dtype(list, count);
-    if (count == 1) return flat(list[0], dtype);
-    gd_scope_begin(ctx);
-    gd_tensor *all = NULL;
-    for (int i = 0; i < count; i += 16) {
-        /* the vector so far and up to 16 more */
-        gd_tensor *part[17];
-        int parts = 0;
-        if (i) part[parts++] = all;
-        for (int k = i; k < count && k < i + 16; k++) part[parts++] = flat(list[k], dtype);
-        all = gd_cat(part, parts, "0");
-    }
-    gd_keep(all);
-    gd_scope_end(ctx);
-    return all;
+    gd_dtype dtype = gd__list_dtype(list, count);
+    if (count != 1) return gd__vector_copy(ctx, list, count, dtype);
+    return gd_cast(gd_reshape(list[0], 1, (int64_t[]){list[0]->numel}), dtype);
 }
 
 gd_status gd__vector_split(gd_tensor *vector, gd_tensor *const *like, int count, gd_tensor **out)
 {
     gd_ctx *ctx = gd_tensor_ctx(like[0]);
     int64_t at = 0;
-    for (int i = 0; i < count; i++) {
-        int64_t size = gd_numel(like[i]);
+    for (int i = 0; i < count && vector; at += like[i++]->numel) {
         gd_scope_begin(ctx);
-        gd_tensor *piece = count == 1 ? vector : gd_slice(vector, "0", at, at + size, 1);
-        piece = gd_cast(gd_reshape(piece, gd_ndim(like[i]), gd_shape(like[i])), gd_tensor_dtype(like[i]));
+        gd_tensor *piece = count == 1 ? vector : gd__slice(vector, 0, at, like[i]->numel, 1);
+        piece = piece ? gd__reshape(piece, like[i]->ndim, like[i]->size) : NULL;
+        piece = piece ? gd_cast(piece, like[i]->dtype) : NULL;
         out[i] = gd_keep(piece ? gd__relabel_like(piece, like[i]) : NULL);
         gd_scope_end(ctx);
         if (!out[i]) return gd_error(ctx);
-        at += size;
     }
-    return GD_OK;
+    return vector ? GD_OK : gd_error(ctx);
 }
 
 gd_status gd__set_update_vector(gd_link *link, gd_var *var, gd_tensor *vector)

@@ -6,6 +6,8 @@
 
 /* All elements of a list as one nameless vector: f64 where one of them is, else f32.  New. */
 gd_tensor *gd__vector_of(gd_ctx *ctx, gd_tensor *const *list, int count);
+/* The same in memory of its own, of any dtype.  New. */
+gd_tensor *gd__vector_copy(gd_ctx *ctx, gd_tensor *const *list, int count, gd_dtype dtype);
 /* The pieces of a vector with shapes, dtypes and names of `like`, in out[0..count).  New. */
 gd_status gd__vector_split(gd_tensor *vector, gd_tensor *const *like, int count, gd_tensor **out);
 /* The update of a var becomes a vector cut into pieces. */
