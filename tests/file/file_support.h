@@ -7,15 +7,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "support/support.h"
 
 /* ---- a folder ---- */
 
@@ -179,23 +177,6 @@ static inline gd_file_ops faulty_files(faults *f)
                          .user = f};
 }
 
-/* ---- an allocator that counts and fails ---- */
-
-typedef struct memory {
-    int64_t bytes; /* allocated now */
-    int64_t calls;
-    int64_t at; /* the allocation that fails, counted from 1; 0: none */
-} memory;
-
-static inline void *counting_alloc(void *user, void *old, size_t old_size, size_t new_size)
-{
-    memory *m = user;
-    if (new_size && ++m->calls == m->at) return NULL;
-    void *block = gd__system_alloc(NULL, old, old_size, new_size);
-    if (new_size == 0 || block) m->bytes += (int64_t)new_size - (old ? (int64_t)old_size : 0);
-    return block;
-}
-
 /* ---- contexts ---- */
 
 static inline gd_ctx *make_ctx(const gd_file_ops *files, memory *m)
@@ -204,19 +185,10 @@ static inline gd_ctx *make_ctx(const gd_file_ops *files, memory *m)
     options.files = files;
     options.threads = 1;
     if (m) {
-        options.allocator = (gd_allocator){counting_alloc, m};
+        options.allocator = memory_allocator(m);
         options.pool = false;
     }
     return gd_ctx_new(&options);
-}
-
-/* The recorded error has this status and a text with this part; clears it. */
-static inline void expect_error(gd_ctx *ctx, gd_status status, const char *part)
-{
-    if (gd_error(ctx) != status || !strstr(gd_error_text(ctx), part))
-        fail_msg("expected %s '%s', got %s '%s'", gd_status_name(status), part, gd_status_name(gd_error(ctx)),
-                 gd_error_text(ctx));
-    gd_clear_error(ctx);
 }
 
 #endif

@@ -520,18 +520,15 @@ static void no_memory_at_any_allocation_is_reported_and_nothing_leaks(void **sta
         assert_int_equal(save_small(ctx, 1, path), GD_OK);
         memory m = {0};
         gd_ctx *small = make_ctx(NULL, &m);
-        m.calls = 0;
-        m.at = k;
+        m.fail_at = m.requests + k;
         gd_status status = save_small(small, 2, path);
         double value = status ? -1 : load_small(small, path);
         if (value < 0)
             expect_error(small, GD_NOMEM, "out of memory");
         else
             assert_true(value == 2);
-        done = m.calls < k;
-        assert_int_equal(gd_ctx_live(small), 0);
-        gd_ctx_free(small);
-        assert_int_equal(m.bytes, 0);
+        done = !m.failed;
+        end_context(small, &m);
         assert_true(load_small(ctx, path) == (status ? 1 : 2));
         assert_int_equal(temporary_files(), 0);
     }

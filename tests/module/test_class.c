@@ -29,7 +29,7 @@ static const char *order_text(const gd_class *cls, char *out, size_t size)
 
 static void a_class_without_bases_is_below_object(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = make(ctx, "A", NULL, NULL);
     expect_order(a, "A Object");
     assert_true(gd_class_is(a, gd_class_object(ctx)));
@@ -40,7 +40,7 @@ static void a_class_without_bases_is_below_object(void **state)
 
 static void the_built_in_classes_are_made_once_a_context(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     assert_ptr_equal(gd_class_module(ctx), gd_class_module(ctx));
     expect_order(gd_class_module(ctx), "Module Functional Object");
     expect_order(gd_class_tensor(ctx), "Tensor Object");
@@ -50,7 +50,7 @@ static void the_built_in_classes_are_made_once_a_context(void **state)
 
 static void single_bases_give_a_chain(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = make(ctx, "A", NULL, NULL), *b = make(ctx, "B", a, NULL), *c = make(ctx, "C", b, NULL);
     expect_order(c, "C B A Object");
 }
@@ -58,7 +58,7 @@ static void single_bases_give_a_chain(void **state)
 /* The examples of "The Python 2.3 Method Resolution Order" (Simionato 2003). */
 static void several_bases_are_ordered_by_c3(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *d = make(ctx, "D", NULL, NULL), *e = make(ctx, "E", NULL, NULL),
              *f = make(ctx, "F", NULL, NULL);
     gd_class *c = make(ctx, "C", d, f), *b = make(ctx, "B", d, e);
@@ -69,7 +69,7 @@ static void several_bases_are_ordered_by_c3(void **state)
 
 static void an_inconsistent_hierarchy_is_an_error_that_names_the_classes(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *x = make(ctx, "X", NULL, NULL), *y = make(ctx, "Y", NULL, NULL);
     gd_class *a = make(ctx, "A", x, y), *b = make(ctx, "B", y, x);
     assert_null(make(ctx, "Z", a, b));
@@ -83,7 +83,7 @@ static void an_inconsistent_hierarchy_is_an_error_that_names_the_classes(void **
 
 static void bad_bases_are_refused(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = make(ctx, "A", NULL, NULL);
     assert_null(make(ctx, "B", a, a));
     expect_error(ctx, GD_ARGUMENT, "'A' is given twice");
@@ -197,7 +197,7 @@ static const struct {
 
 static void random_hierarchies_have_the_order_that_python_gives(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *all[sizeof recorded / sizeof *recorded] = {0};
     for (size_t k = 0; k < sizeof recorded / sizeof *recorded; k++) {
         gd_class *bases[8];
@@ -229,7 +229,7 @@ static gd_object *say(gd_object *self, const gd_kwargs *kwargs, void *user)
 
 static void a_method_is_found_by_the_order_of_the_class(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = make(ctx, "A", NULL, NULL), *b = make(ctx, "B", a, NULL), *c = make(ctx, "C", b, NULL);
     int64_t of_a = 0, of_b = 0;
     ok(gd_class_add_method(a, "say", say, &of_a));
@@ -255,7 +255,7 @@ static gd_object *nothing(gd_object *self, const gd_kwargs *kwargs, void *user)
 
 static void a_method_that_is_not_there_is_an_attribute_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = make(ctx, "A", NULL, NULL);
     gd_object *object = gd_instance_new(a, NULL, NULL);
     assert_null(gd_call_method(object, "say", NULL));
@@ -275,7 +275,7 @@ static void a_method_that_is_not_there_is_an_attribute_error(void **state)
 
 static void names_without_gradients_add_up_over_all_bases(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = module_class(ctx, "A"), *b = module_class(ctx, "B");
     ok(gd_class_no_grad(a, "basis, projector"));
     ok(gd_class_no_grad(b, "mask"));
@@ -292,7 +292,7 @@ static void names_without_gradients_add_up_over_all_bases(void **state)
 
 static void only_classes_of_modules_declare_names_without_gradients(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     assert_int_equal(gd_class_no_grad(make(ctx, "A", NULL, NULL), "x"), GD_TYPE);
     expect_error(ctx, GD_TYPE, "'A'");
     gd_class *m = module_class(ctx, "M");
@@ -307,7 +307,7 @@ static void count_end(void *pointer) { ++*(int *)pointer; }
 
 static void an_instance_makes_a_struct_an_object_and_ends_it(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = make(ctx, "A", NULL, NULL);
     int ends = 0;
     gd_object *object = gd_instance_new(a, &ends, count_end);
@@ -322,7 +322,7 @@ static void an_instance_makes_a_struct_an_object_and_ends_it(void **state)
 
 static void an_instance_made_in_a_scope_dies_with_it_unless_kept(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = make(ctx, "A", NULL, NULL);
     int ends = 0;
     gd_scope_begin(ctx);
@@ -336,7 +336,7 @@ static void an_instance_made_in_a_scope_dies_with_it_unless_kept(void **state)
 
 static void an_instance_cannot_be_of_a_class_of_tensors_or_modules(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     int ends = 0;
     assert_null(gd_instance_new(gd_class_module(ctx), &ends, count_end));
     expect_error(ctx, GD_TYPE, "below Module");
@@ -347,7 +347,7 @@ static void an_instance_cannot_be_of_a_class_of_tensors_or_modules(void **state)
 
 static void every_object_knows_what_it_is(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_tensor *t = gd_scalar(ctx, GD_F64, 1);
     gd_module *m = gd_module_new(gd_class_module(ctx));
@@ -368,7 +368,7 @@ static void every_object_knows_what_it_is(void **state)
 
 static void a_tensor_can_be_given_a_class_below_tensor(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *spin = make(ctx, "Spin", gd_class_tensor(ctx), NULL);
     gd_scope_begin(ctx);
     gd_tensor *t = gd_scalar(ctx, GD_F64, 1);
@@ -383,7 +383,7 @@ static void a_tensor_can_be_given_a_class_below_tensor(void **state)
 
 static void keywords_are_read_by_name_and_kind(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_tensor *t = gd_scalar(ctx, GD_F64, 1);
     gd_object *o = gd_instance_new(gd_class_object(ctx), NULL, NULL);
@@ -419,7 +419,7 @@ static void keywords_are_read_by_name_and_kind(void **state)
 
 static void a_keyword_that_was_not_given_leaves_the_default(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     int64_t axis = -1;
     ok(gd_kwargs_int(ctx, NULL, "axis", &axis));
     ok(gd_kwargs_int(ctx, GD_KWARGS(gd_int_argument("other", 3)), "axis", &axis));
@@ -429,7 +429,7 @@ static void a_keyword_that_was_not_given_leaves_the_default(void **state)
 
 static void a_keyword_of_another_kind_is_a_type_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     int64_t axis = -1;
     assert_int_equal(gd_kwargs_int(ctx, GD_KWARGS(gd_string_argument("axis", "x")), "axis", &axis), GD_TYPE);
     expect_error(ctx, GD_TYPE, "'axis' must be an int, got a string");
@@ -438,7 +438,7 @@ static void a_keyword_of_another_kind_is_a_type_error(void **state)
 
 static void an_unexpected_keyword_can_be_refused(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     const gd_kwargs *kwargs = GD_KWARGS(gd_int_argument("axis", 1), gd_int_argument("scale", 1));
     ok(gd_kwargs_only(ctx, kwargs, "scale, axis"));
     ok(gd_kwargs_only(ctx, NULL, NULL));

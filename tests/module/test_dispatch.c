@@ -70,7 +70,7 @@ static gd_object *note(gd_object *functional, gd_object *argument, const gd_kwar
 
 static void the_function_gets_the_functional_then_the_object(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     seen s = {0};
     ok(gd_register(w.f, w.a, note, &s));
@@ -82,7 +82,7 @@ static void the_function_gets_the_functional_then_the_object(void **state)
 
 static void keyword_arguments_reach_the_function(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     seen s = {.axis = -1};
     ok(gd_register(w.f, w.a, note, &s));
@@ -97,7 +97,7 @@ static void keyword_arguments_reach_the_function(void **state)
 
 static void a_registration_on_a_base_functional_serves_those_below(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(put(w.f, w.a, "F on A"));
     assert_string_equal(run(w.oh, w.oa), "F on A");
@@ -109,7 +109,7 @@ static void a_registration_on_a_base_functional_serves_those_below(void **state)
 
 static void a_registration_on_a_base_object_class_serves_those_below(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(put(w.f, w.a, "F on A"));
     assert_string_equal(run(w.of, w.oc), "F on A");
@@ -121,7 +121,7 @@ static void a_registration_on_a_base_object_class_serves_those_below(void **stat
 
 static void the_object_order_is_searched_before_the_functional_order(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(put(w.h, w.a, "H on A")); /* the closest functional, but a farther object */
     ok(put(w.f, w.c, "F on C"));
@@ -132,7 +132,7 @@ static void the_object_order_is_searched_before_the_functional_order(void **stat
 
 static void several_bases_are_searched_in_c3_order(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     gd_class *left = below(w.a, "Left"), *right = below(w.a, "Right");
     gd_class *both = gd_class_new(ctx, "Both", (gd_class *[]){left, right}, 2);
@@ -147,7 +147,7 @@ static void several_bases_are_searched_in_c3_order(void **state)
 
 static void registering_the_same_pair_again_replaces(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(put(w.f, w.a, "old"));
     assert_string_equal(run(w.of, w.oa), "old");
@@ -159,7 +159,7 @@ static void registering_the_same_pair_again_replaces(void **state)
 
 static void applicable_types_are_direct_registrations_only(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(put(w.f, w.a, "1"));
     ok(put(w.g, w.c, "2"));
@@ -179,7 +179,7 @@ static void applicable_types_are_direct_registrations_only(void **state)
 
 static void allows_follows_the_same_rules_as_invoke(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     assert_false(gd_allows(w.oh, w.oc));
     ok(put(w.f, w.a, "F on A"));
@@ -194,7 +194,7 @@ static void allows_follows_the_same_rules_as_invoke(void **state)
 
 static void no_match_is_not_implemented_and_names_both_classes(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(put(w.g, w.b, "G on B"));
     assert_null(gd_invoke(w.of, w.oc, NULL)); /* F is above G */
@@ -206,7 +206,7 @@ static void no_match_is_not_implemented_and_names_both_classes(void **state)
 
 static void only_functionals_are_invoked_and_registered_for(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     assert_null(gd_invoke(w.oa, w.ob, NULL));
     expect_error(ctx, GD_TYPE, "'A' is not below Functional");
@@ -222,7 +222,7 @@ static void only_functionals_are_invoked_and_registered_for(void **state)
 
 static void null_gives_null(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     assert_null(gd_invoke(NULL, w.oa, NULL));
     assert_null(gd_invoke(w.of, NULL, NULL));
@@ -232,7 +232,7 @@ static void null_gives_null(void **state)
 
 static void objects_of_two_contexts_do_not_meet(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     gd_ctx *other = gd_ctx_new(NULL);
     gd_object *far = gd_instance_new(gd_class_object(other), NULL, NULL);
@@ -261,7 +261,7 @@ static gd_object *loud(gd_object *functional, gd_object *argument, const gd_kwar
 
 static void a_function_that_fails_is_an_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(gd_register(w.f, w.a, silent, NULL));
     assert_null(gd_invoke(w.of, w.oa, NULL));
@@ -274,7 +274,7 @@ static void a_function_that_fails_is_an_error(void **state)
 
 static void what_was_found_is_remembered_under_the_exact_pair(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(put(w.f, w.a, "F on A"));
     assert_false(gd__dispatch_cached(w.h, w.c));
@@ -287,7 +287,7 @@ static void what_was_found_is_remembered_under_the_exact_pair(void **state)
 
 static void a_registration_drops_exactly_the_pairs_it_could_change(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     gd_object *functionals[] = {w.of, w.og, w.oh}, *objects[] = {w.oa, w.ob, w.oc};
     gd_class *f[] = {w.f, w.g, w.h}, *o[] = {w.a, w.b, w.c};
@@ -306,7 +306,7 @@ static void a_registration_drops_exactly_the_pairs_it_could_change(void **state)
 
 static void that_nothing_was_found_is_remembered_and_dropped_too(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     assert_false(gd_allows(w.of, w.oc));
     assert_true(gd__dispatch_cached(w.f, w.c));
@@ -318,7 +318,7 @@ static void that_nothing_was_found_is_remembered_and_dropped_too(void **state)
 
 static void many_pairs_are_all_found_again(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     enum { COUNT = 60 };
     gd_class *classes[COUNT];
@@ -349,7 +349,7 @@ static gd_object *register_more(gd_object *functional, gd_object *argument, cons
 
 static void a_function_may_register_and_invoke(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(gd_register(w.f, w.a, register_more, &w));
     assert_string_equal(run(w.of, w.oa), "later");
@@ -365,7 +365,7 @@ static gd_object *twice(gd_object *functional, gd_object *argument, const gd_kwa
 
 static void calling_a_module_is_dispatch_on_its_argument(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Twice");
     ok(gd_register(cls, gd_class_tensor(ctx), twice, NULL));
     gd_scope_begin(ctx);
@@ -385,7 +385,7 @@ static void calling_a_module_is_dispatch_on_its_argument(void **state)
 
 static void a_class_of_tensors_has_its_own_functions(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     gd_class *spin = below(gd_class_tensor(ctx), "Spin");
     ok(put(w.f, gd_class_tensor(ctx), "any tensor"));
@@ -419,7 +419,7 @@ static gd_object *expression_method(gd_object *self, const gd_kwargs *kwargs, vo
 
 static void a_function_written_as_an_expression_leaves_nothing_behind_outside_a_scope(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_register(cls, gd_class_tensor(ctx), expression, NULL));
     ok(gd_class_add_method(gd_class_tensor(ctx), "expression", expression_method, NULL));
@@ -439,7 +439,7 @@ static void a_function_written_as_an_expression_leaves_nothing_behind_outside_a_
 
 static void a_module_is_called_with_keywords(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_register(cls, gd_class_tensor(ctx), expression, NULL));
     gd_scope_begin(ctx);
@@ -453,7 +453,7 @@ static void a_module_is_called_with_keywords(void **state)
 
 static void a_call_whose_result_is_no_tensor_leaves_nothing_behind(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_register(cls, gd_class_tensor(ctx), answer, NULL));
     gd_module *m = gd_module_new(cls);
@@ -468,7 +468,7 @@ static void a_call_whose_result_is_no_tensor_leaves_nothing_behind(void **state)
  * be early (the argument lives on), and may be kept (it then outlives the argument's scope). */
 static void returning_the_argument_is_right_for_tensors_modules_and_instances(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *f = below(gd_class_functional(ctx), "F");
     ok(gd_register(f, gd_class_object(ctx), same, NULL));
     gd_object *of = gd_instance_new(f, NULL, NULL);
@@ -500,7 +500,7 @@ static void returning_the_argument_is_right_for_tensors_modules_and_instances(vo
 /* The number is printed; the bound is loose, for sanitizers and busy machines. */
 static void a_remembered_dispatch_is_fast(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     world w = begin_world(ctx);
     ok(gd_register(w.f, w.a, same, NULL));
     enum { ROUNDS = 2000000 };

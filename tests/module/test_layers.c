@@ -85,7 +85,7 @@ static gd_linear_options linear64(void)
 
 static void linear_is_x_times_the_transposed_weight_plus_bias(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_linear_options options = linear64();
     gd_module *m = gd_linear_new(ctx, 3, 2, &options);
@@ -106,7 +106,7 @@ static void linear_is_x_times_the_transposed_weight_plus_bias(void **state)
 
 static void linear_starts_uniform_within_its_bound(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = gd_linear_new(ctx, 25, 100, NULL);
     gd_tensor *weight = gd_module_get_tensor(m, "weight");
@@ -125,7 +125,7 @@ static void linear_starts_uniform_within_its_bound(void **state)
 
 static void linear_without_bias_has_none(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_linear_options options = linear64();
     options.bias = false;
@@ -137,7 +137,7 @@ static void linear_without_bias_has_none(void **state)
 
 static void linear_contracts_a_named_axis(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_linear_options options = linear64();
     options.input = "feature";
@@ -160,7 +160,7 @@ static void linear_contracts_a_named_axis(void **state)
 
 static void linear_gradients_are_right(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_linear_options options = linear64();
     check_gradients(gd_linear_new(ctx, 3, 2, &options),
@@ -170,7 +170,7 @@ static void linear_gradients_are_right(void **state)
 
 static void wrong_sizes_are_errors(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     assert_null(gd_linear_new(ctx, 0, 2, NULL));
     expect_error(ctx, GD_VALUE, "linear: inputs is 0, must be at least 1");
@@ -220,7 +220,7 @@ static void wrong_sizes_are_errors(void **state)
 
 static void conv2d_is_the_sum_over_windows(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     enum { N = 2, C = 2, H = 5, W = 6, O = 3, K = 3, S = 2, P = 1, OH = 3, OW = 3 };
     gd_scope_begin(ctx);
     gd_conv2d_options options = gd_conv2d_defaults();
@@ -249,7 +249,7 @@ static void conv2d_is_the_sum_over_windows(void **state)
 
 static void conv2d_gradients_are_right(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_conv2d_options options = gd_conv2d_defaults();
     options.padding = 1;
@@ -263,7 +263,7 @@ static void conv2d_gradients_are_right(void **state)
 
 static void layer_norm_centres_and_scales_the_last_axis(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_layer_norm_options options = gd_layer_norm_defaults();
     options.dtype = GD_F64;
@@ -288,7 +288,7 @@ static void layer_norm_centres_and_scales_the_last_axis(void **state)
 
 static void embedding_takes_rows_and_gives_them_gradients(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_embedding_options options = gd_embedding_defaults();
     options.dtype = GD_F64;
@@ -306,7 +306,7 @@ static void embedding_takes_rows_and_gives_them_gradients(void **state)
 
 static void embedding_starts_normal(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_embedding_options options = gd_embedding_defaults();
     options.std = 0.02;
@@ -369,7 +369,7 @@ static gd_module *attention64(gd_ctx *ctx, int64_t size, int64_t heads, bool cau
 
 static void attention_is_softmax_of_scores_times_values(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     for (int causal = 0; causal < 2; causal++) {
         gd_scope_begin(ctx);
         gd_module *m = attention64(ctx, 6, 2, causal);
@@ -391,7 +391,7 @@ static void attention_is_softmax_of_scores_times_values(void **state)
 
 static void causal_attention_does_not_see_the_future(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = attention64(ctx, 4, 2, true);
     gd_tensor *x = random_tensor(ctx, 2, (int64_t[]){3, 4}), *before = gd_module_call(m, x);
@@ -407,7 +407,7 @@ static void causal_attention_does_not_see_the_future(void **state)
 
 static void the_causal_keyword_overrides_the_option(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = attention64(ctx, 4, 2, false), *causal = attention64(ctx, 4, 2, true);
     gd_archive *archive = gd_module_state(m);
@@ -424,7 +424,7 @@ static void the_causal_keyword_overrides_the_option(void **state)
 
 static void attention_keeps_axis_names_so_that_residuals_add(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = attention64(ctx, 4, 2, true);
     gd_tensor *x = gd_rename(random_tensor(ctx, 3, (int64_t[]){2, 3, 4}), "batch, time, feature");
@@ -439,7 +439,7 @@ static void attention_keeps_axis_names_so_that_residuals_add(void **state)
 
 static void activations_apply_their_function(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_tensor *x = VECTOR(ctx, -1, 0.5);
     expect_values(gd_module_call(gd_activation_new(ctx, "relu"), x), 0, 0.5);
@@ -458,7 +458,7 @@ static void activations_apply_their_function(void **state)
 
 static void mlp_is_linear_layers_with_activations_between(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_mlp_options options = gd_mlp_defaults();
     options.activation = "tanh";
@@ -487,7 +487,7 @@ static void mlp_is_linear_layers_with_activations_between(void **state)
 
 static void sequential_calls_its_parts_in_order(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_linear_options options = linear64();
     gd_module *parts[] = {gd_linear_new(ctx, 3, 4, &options), gd_activation_new(ctx, "tanh")};
     gd_module *m = gd_sequential_new(ctx, parts,
@@ -509,7 +509,7 @@ static void sequential_calls_its_parts_in_order(void **state)
 
 static void a_part_can_be_shared_when_it_is_retained(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     for (int scoped = 0; scoped < 2; scoped++) {
         if (scoped) gd_scope_begin(ctx);
         gd_linear_options options = linear64();
@@ -528,7 +528,7 @@ static void a_part_can_be_shared_when_it_is_retained(void **state)
 
 static void an_empty_sequential_gives_its_input(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = gd_sequential_new(ctx, NULL, 0);
     gd_tensor *x = VECTOR(ctx, 1, 2), *y = gd_module_call(m, x);
     expect_values(y, 1, 2);
@@ -539,7 +539,7 @@ static void an_empty_sequential_gives_its_input(void **state)
 
 static void a_sequential_takes_only_what_fits(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = gd_sequential_new(ctx, NULL, 0), *linear = gd_linear_new(ctx, 1, 1, NULL);
     assert_int_equal(gd_sequential_add(linear, gd_linear_new(ctx, 1, 1, NULL)),
                      GD_TYPE); /* consumed all the same */
@@ -553,7 +553,7 @@ static void a_sequential_takes_only_what_fits(void **state)
 
 static void layers_outside_every_scope_leave_nothing_behind(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *net[] = {gd_attention_new(ctx, 4, 2, NULL), gd_layer_norm_new(ctx, 4, NULL),
                         gd_mlp_new(ctx, (int64_t[]){4, 3, 4}, 3, NULL), gd_linear_new(ctx, 4, 4, NULL)};
     gd_tensor *x = gd_ones(ctx, GD_F32, 3, (int64_t[]){2, 3, 4});
@@ -568,7 +568,7 @@ static void layers_outside_every_scope_leave_nothing_behind(void **state)
 
 static void layers_take_the_dtype_of_their_options(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_linear_options options = gd_linear_defaults();
     options.dtype = GD_BF16;

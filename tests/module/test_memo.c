@@ -30,7 +30,7 @@ static gd_virtual_options memoised(gd_materializer fn, counter *c)
 
 static void a_memoised_value_is_computed_again_only_when_what_it_read_has_changed(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     ok(gd_module_set_tensor(m, "other", VECTOR(ctx, 1)));
@@ -66,7 +66,7 @@ static gd_tensor *scaled(gd_module *owner, gd_dtype dtype, gd_device *device, vo
 
 static void plain_values_and_nested_modules_count_as_read(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx), *child = gd_module_new(gd_class_module(ctx)),
               *next = gd_module_new(gd_class_module(ctx));
@@ -104,7 +104,7 @@ static gd_tensor *read_inner(gd_module *owner, gd_dtype dtype, gd_device *device
 
 static void what_another_virtual_tensor_read_counts_too(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     for (int inner_memo = 0; inner_memo < 2; inner_memo++) {
         gd_module *m = net(ctx);
@@ -128,7 +128,7 @@ static void what_another_virtual_tensor_read_counts_too(void **state)
 
 static void a_new_dtype_or_device_computes_again(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = *gd_device_get(ctx, "cpu");
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
@@ -150,7 +150,7 @@ static void a_new_dtype_or_device_computes_again(void **state)
 
 static void a_value_made_without_gradients_is_not_used_where_they_are_wanted(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     counter c = {0};
@@ -177,7 +177,7 @@ static void a_value_made_without_gradients_is_not_used_where_they_are_wanted(voi
 
 static void a_value_whose_history_was_used_up_is_computed_again(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     counter c = {0};
@@ -193,7 +193,7 @@ static void a_value_whose_history_was_used_up_is_computed_again(void **state)
 
 static void a_value_read_in_a_scope_outlives_the_next_computation(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     counter c = {0};
@@ -210,7 +210,7 @@ static void a_value_read_in_a_scope_outlives_the_next_computation(void **state)
 
 static void a_value_that_was_written_to_is_computed_again(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     counter c = {0};
@@ -230,7 +230,7 @@ static gd_tensor *count_parameters(gd_module *owner, gd_dtype dtype, gd_device *
 
 static void a_function_that_lists_its_owner_is_not_remembered(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = gd_module_keep(net(ctx));
     counter c = {0};
@@ -247,7 +247,7 @@ static void a_function_that_lists_its_owner_is_not_remembered(void **state)
 
 static void a_failure_is_not_remembered(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = gd_module_new(gd_class_module(ctx));
     counter c = {0};

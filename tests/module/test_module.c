@@ -13,7 +13,7 @@ static gd_tensor *labelled(gd_ctx *ctx)
 
 static void setting_a_tensor_copies_it(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
     gd_tensor *source = VECTOR(ctx, 1, 2, 3);
@@ -29,7 +29,7 @@ static void setting_a_tensor_copies_it(void **state)
 
 static void a_view_is_copied_to_storage_of_its_own(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
     gd_tensor *t = gd_from_f64(ctx, GD_F64, 2, (int64_t[]){2, 2}, (double[]){1, 2, 3, 4});
@@ -42,7 +42,7 @@ static void a_view_is_copied_to_storage_of_its_own(void **state)
 
 static void a_tensor_is_registered_as_parameter_under_its_prefix(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
     ok(gd_module_set_tensor(m, "weight", VECTOR(ctx, 1)));
@@ -59,7 +59,7 @@ static void a_tensor_is_registered_as_parameter_under_its_prefix(void **state)
 
 static void a_name_declared_without_gradients_is_registered_as_buffer(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_class_no_grad(cls, "basis"));
     gd_scope_begin(ctx);
@@ -82,7 +82,7 @@ static void a_name_declared_without_gradients_is_registered_as_buffer(void **sta
 
 static void names_without_gradients_are_inherited_by_classes_below(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *a = module_class(ctx, "A"), *b = module_class(ctx, "B");
     ok(gd_class_no_grad(a, "basis"));
     ok(gd_class_no_grad(b, "mask"));
@@ -100,7 +100,7 @@ static void names_without_gradients_are_inherited_by_classes_below(void **state)
 
 static void the_copy_wants_gradients_if_the_source_does(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
     gd_tensor *leaf = gd_require_grad(VECTOR(ctx, 1, 2));
@@ -120,7 +120,7 @@ static void the_copy_wants_gradients_if_the_source_does(void **state)
 
 static void set_parameter_turns_gradients_on(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_class_no_grad(cls, "basis"));
     gd_scope_begin(ctx);
@@ -147,7 +147,7 @@ static void set_parameter_turns_gradients_on(void **state)
 
 static void the_attribute_keeps_axis_names_labels_and_class(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *tensor = gd_class_tensor(ctx), *spin = gd_class_new(ctx, "Spin", &tensor, 1);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
@@ -166,7 +166,7 @@ static void the_attribute_keeps_axis_names_labels_and_class(void **state)
 
 static void reading_gives_the_tensor_the_module_owns(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
     ok(gd_module_set_parameter(m, "weight", VECTOR(ctx, 1, 2)));
@@ -184,7 +184,7 @@ static void reading_gives_the_tensor_the_module_owns(void **state)
 
 static void a_module_is_a_plain_container_of_tensors_to_optimise(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx); /* no forward function anywhere */
     ok(gd_module_set_parameter(m, "a", VECTOR(ctx, 4)));
@@ -203,7 +203,7 @@ static void a_module_is_a_plain_container_of_tensors_to_optimise(void **state)
 
 static void owned_tensors_outlive_the_scope_they_were_assigned_in(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = container(ctx);
     gd_scope_begin(ctx);
     ok(gd_module_set_parameter(m, "weight", gd_mul_scalar(VECTOR(ctx, 1, 2), 2)));
@@ -214,7 +214,7 @@ static void owned_tensors_outlive_the_scope_they_were_assigned_in(void **state)
 
 static void a_module_made_in_a_scope_dies_with_it_unless_kept(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     container(ctx);
     gd_module *kept = gd_module_keep(container(ctx));
@@ -231,7 +231,7 @@ static void a_module_made_in_a_scope_dies_with_it_unless_kept(void **state)
 
 static void a_new_tensor_replaces_the_old_one_in_its_place(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
     ok(gd_module_set_tensor(m, "a", VECTOR(ctx, 1)));
@@ -248,7 +248,7 @@ static void a_new_tensor_replaces_the_old_one_in_its_place(void **state)
 
 static void a_plain_value_in_the_place_of_a_tensor_removes_the_registration(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_class_no_grad(cls, "basis"));
     gd_scope_begin(ctx);
@@ -266,7 +266,7 @@ static void a_plain_value_in_the_place_of_a_tensor_removes_the_registration(void
 
 static void a_name_declared_later_moves_from_parameter_to_buffer_when_assigned_again(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     gd_scope_begin(ctx);
     gd_module *m = gd_module_new(cls);
@@ -281,7 +281,7 @@ static void a_name_declared_later_moves_from_parameter_to_buffer_when_assigned_a
 
 static void deleting_an_attribute_removes_its_registration(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_class_no_grad(cls, "basis"));
     gd_scope_begin(ctx);
@@ -305,7 +305,7 @@ static void count_end(void *pointer) { ++*(int *)pointer; }
 
 static void plain_values_are_kept_in_order(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = container(ctx);
     int ends = 0;
     char text[] = "text";
@@ -341,7 +341,7 @@ static void plain_values_are_kept_in_order(void **state)
 
 static void a_pointer_is_destroyed_when_it_is_replaced_or_deleted(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = container(ctx);
     int first = 0, second = 0;
     ok(gd_module_set_pointer(m, "p", &first, count_end));
@@ -359,7 +359,7 @@ static void a_pointer_is_destroyed_when_it_is_replaced_or_deleted(void **state)
 
 static void a_value_of_another_kind_is_a_type_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = gd_module_new(module_class(ctx, "Net"));
     ok(gd_module_set_tensor(m, "w", VECTOR(ctx, 1)));
@@ -387,7 +387,7 @@ static void a_value_of_another_kind_is_a_type_error(void **state)
 
 static void names_are_letters_digits_and_underscores(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = container(ctx);
     ok(gd_module_set_int(m, "0", 1));
     ok(gd_module_set_int(m, "_x9", 1));
@@ -407,7 +407,7 @@ static void names_are_letters_digits_and_underscores(void **state)
 
 static void a_module_must_be_of_a_class_of_modules(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     assert_null(gd_module_new(gd_class_functional(ctx)));
     expect_error(ctx, GD_TYPE, "'Functional' is not a class of modules");
     assert_null(gd_module_new(NULL));

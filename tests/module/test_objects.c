@@ -55,7 +55,7 @@ typedef struct world {
 
 static void begin_world(world *w, void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     *w = (world){.ctx = ctx, .cpu = gd_device_get(ctx, "cpu")};
     w->other = *w->cpu;
     snprintf(w->other.name, sizeof w->other.name, "gpu:7");

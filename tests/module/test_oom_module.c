@@ -29,12 +29,12 @@ static void leave(gd_ctx *ctx, size_t scopes)
 /* Fills the list of the innermost scope, so that the next object needs memory for its place; not counted. */
 static void fill_scope(gd_ctx *ctx)
 {
-    meter *memory = ctx->allocator.user, before = *memory;
-    memory->fail_at = 0;
+    memory *m = ctx->allocator.user, before = *m;
+    m->fail_at = 0;
     while (ctx->scope.depth && (!ctx->scope.capacity || ctx->scope.count < ctx->scope.capacity))
         gd_scalar(ctx, GD_F64, 0);
-    memory->fail_at = before.fail_at;
-    memory->calls = before.calls;
+    m->fail_at = before.fail_at;
+    m->requests = before.requests;
 }
 
 /* Runs a scenario with the k-th allocation failing, k = 1, 2, ..., until none fails. */
@@ -42,14 +42,14 @@ static void fail_each(scenario run, surroundings where)
 {
     int64_t k = 0;
     for (bool done = false; !done; k++) {
-        meter memory = {0};
-        gd_ctx *ctx = metered_ctx(&memory);
+        memory m = {0};
+        gd_ctx *ctx = context(&m, 1, NULL);
         assert_non_null(ctx);
         size_t scopes = enter(ctx, where);
-        memory.fail_at = memory.calls + k + 1;
+        m.fail_at = m.requests + k + 1;
         bool worked = run(ctx);
-        done = memory.calls < memory.fail_at;
-        memory.fail_at = 0;
+        done = !m.failed;
+        m.fail_at = 0;
         if (!worked && done) fail_msg("failed without a failing allocation: %s", gd_error_text(ctx));
         if (gd_error(ctx) != (done ? GD_OK : GD_NOMEM))
             fail_msg("allocation %lld: recorded %s: %s", (long long)k + 1, gd_status_name(gd_error(ctx)),
@@ -65,9 +65,8 @@ static void fail_each(scenario run, surroundings where)
         leave(ctx, scopes);
         assert_int_equal(gd_ctx_live(ctx), 0);
         gd_ctx_free(ctx);
-        if (memory.blocks)
-            fail_msg("%lld blocks left after allocation %lld failed", (long long)memory.blocks,
-                     (long long)k + 1);
+        if (m.blocks)
+            fail_msg("%lld blocks left after allocation %lld failed", (long long)m.blocks, (long long)k + 1);
     }
     print_message("%lld allocations\n", (long long)k - 1);
 }

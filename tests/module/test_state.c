@@ -52,7 +52,7 @@ static void expect_model(gd_module *m, double value)
 
 static void the_state_has_parameters_buffers_and_persistent_references(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = model(ctx, 1);
     gd_archive *archive = gd_module_state(m);
@@ -66,7 +66,7 @@ static void the_state_has_parameters_buffers_and_persistent_references(void **st
 
 static void loading_sets_every_tensor_and_keeps_handles(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *from = model(ctx, 1), *to = model(ctx, 10);
     gd_archive *archive = gd_module_state(from);
@@ -86,7 +86,7 @@ static void loading_sets_every_tensor_and_keeps_handles(void **state)
 
 static void a_strict_load_reports_all_that_differs_and_changes_nothing(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *from = model(ctx, 1), *to = model(ctx, 10);
     ok(gd_module_set_parameter(from, "extra", VECTOR(ctx, 1)));                        /* unexpected */
@@ -116,7 +116,7 @@ static void a_strict_load_reports_all_that_differs_and_changes_nothing(void **st
 
 static void a_partial_load_takes_what_is_there(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *from = model(ctx, 1), *to = model(ctx, 10);
     ok(gd_module_set_parameter(from, "extra", VECTOR(ctx, 1)));
@@ -136,7 +136,7 @@ static void a_partial_load_takes_what_is_there(void **state)
 
 static void a_wrong_shape_or_dtype_fails_a_partial_load_too(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *from = model(ctx, 1), *to = model(ctx, 10);
     ok(gd_module_to(from, GD_F32));
@@ -156,7 +156,7 @@ static void a_wrong_shape_or_dtype_fails_a_partial_load_too(void **state)
 
 static void other_axis_names_or_labels_are_a_wrong_shape(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *from = gd_module_new(gd_class_module(ctx)), *to = gd_module_new(gd_class_module(ctx));
     gd_tensor *square = gd_full(ctx, GD_F64, 2, (int64_t[]){2, 2}, 1);
@@ -181,7 +181,7 @@ static void other_axis_names_or_labels_are_a_wrong_shape(void **state)
 
 static void a_state_goes_to_the_device_of_the_module(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = *gd_device_get(ctx, "cpu");
     gd_scope_begin(ctx);
     gd_module *from = model(ctx, 1), *to = model(ctx, 10);
@@ -196,7 +196,7 @@ static void a_state_goes_to_the_device_of_the_module(void **state)
 
 static void a_memoised_value_notices_a_load(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *from = model(ctx, 1), *to = model(ctx, 10);
     gd_virtual_options options = gd_virtual_defaults();
@@ -221,7 +221,7 @@ static const char *temporary(char path[64])
 
 static void saving_and_loading_gives_the_same_bits(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     char path[64];
     gd_scope_begin(ctx);
     gd_module *from = model(ctx, 1), *to = model(ctx, 10);
@@ -241,7 +241,7 @@ static void saving_and_loading_gives_the_same_bits(void **state)
 
 static void a_file_that_is_not_there_is_an_io_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = model(ctx, 1);
     gd_load_report *report;
@@ -258,7 +258,7 @@ static void a_file_that_is_not_there_is_an_io_error(void **state)
 
 static void a_report_outside_every_scope_is_the_callers(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = gd_module_new(gd_class_module(ctx));
     gd_archive *archive = gd_archive_new(ctx);
     gd_load_report *report;

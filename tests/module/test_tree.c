@@ -41,7 +41,7 @@ static gd_module *tree(gd_ctx *ctx)
 
 static void nested_modules_are_reached_by_dotted_paths(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     expect_values(gd_module_get_tensor(m, "left.deep.w"), 3);
@@ -60,7 +60,7 @@ static void nested_modules_are_reached_by_dotted_paths(void **state)
 
 static void errors_name_the_place(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     assert_null(gd_module_get_tensor(m, "left.deep.weihgt"));
@@ -90,7 +90,7 @@ static void errors_name_the_place(void **state)
 
 static void a_module_cannot_be_put_inside_itself(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     assert_int_equal(gd_module_set_module(m, "self", m), GD_CYCLE);
@@ -105,7 +105,7 @@ static void a_module_cannot_be_put_inside_itself(void **state)
 
 static void a_child_outlives_the_scope_and_dies_with_its_parent(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *parent = container(ctx);
     gd_scope_begin(ctx);
     gd_module *child = container(ctx);
@@ -120,7 +120,7 @@ static void a_child_outlives_the_scope_and_dies_with_its_parent(void **state)
 
 static void a_child_may_be_released_early_inside_a_scope(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *parent = container(ctx);
     gd_scope_begin(ctx);
     gd_module *child = container(ctx);
@@ -133,7 +133,7 @@ static void a_child_may_be_released_early_inside_a_scope(void **state)
 
 static void a_child_in_two_places_is_listed_once(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx), *shared = container(ctx);
     ok(gd_module_set_parameter(shared, "w", VECTOR(ctx, 1)));
@@ -150,7 +150,7 @@ static void a_child_in_two_places_is_listed_once(void **state)
 
 static void deep_trees_do_not_need_a_deep_stack(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     enum { DEPTH = 20000 };
     gd_module *inner = container(ctx);
     gd_scope_begin(ctx);
@@ -188,7 +188,7 @@ static void deep_trees_do_not_need_a_deep_stack(void **state)
 
 static void lists_walk_the_tree_in_order(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     expect_names(gd_module_parameters(m, NULL), "w", "left.w", "left.deep.w", "right.w");
@@ -209,7 +209,7 @@ static void lists_walk_the_tree_in_order(void **state)
 
 static void a_list_holds_what_it_lists(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_named *all = gd_named_keep(gd_module_parameters(tree(ctx), NULL));
     gd_scope_end(ctx); /* the tree is gone */
@@ -219,7 +219,7 @@ static void a_list_holds_what_it_lists(void **state)
 
 static void globs_select_by_name(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     expect_names(gd_module_parameters(m, "left.*"), "left.w", "left.deep.w");
@@ -293,7 +293,7 @@ static void the_glob_matcher_has_no_surprises(void **state)
 
 static void an_export_is_detached_and_nothing_changes_it(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_class_no_grad(cls, "basis"));
     gd_scope_begin(ctx);
@@ -315,7 +315,7 @@ static void an_export_is_detached_and_nothing_changes_it(void **state)
 
 static void exporting_what_is_not_there_or_no_tensor_is_an_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = gd_module_new(module_class(ctx, "Net"));
     ok(gd_module_set_int(m, "n", 1));
     assert_null(gd_module_export(m, "weight"));
@@ -327,7 +327,7 @@ static void exporting_what_is_not_there_or_no_tensor_is_an_error(void **state)
 
 static void export_all_has_every_tensor_of_the_tree_by_dotted_name(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     ok(gd_module_set_int(m, "n", 3));
@@ -344,7 +344,7 @@ static void export_all_has_every_tensor_of_the_tree_by_dotted_name(void **state)
 
 static void an_export_outside_every_scope_is_the_callers(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = container(ctx);
     gd_tensor *t = VECTOR(ctx, 1, 2);
     ok(gd_module_set_tensor(m, "w", t));
@@ -359,7 +359,7 @@ static void an_export_outside_every_scope_is_the_callers(void **state)
 
 static void freeze_turns_off_gradients_of_all_parameters_of_the_tree(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     ok(gd_module_freeze(m));
@@ -373,7 +373,7 @@ static void freeze_turns_off_gradients_of_all_parameters_of_the_tree(void **stat
 
 static void freezing_leaves_buffers_alone(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     ok(gd_module_unfreeze(m));
@@ -384,7 +384,7 @@ static void freezing_leaves_buffers_alone(void **state)
 
 static void tensors_of_a_dtype_without_gradients_are_buffers(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     int64_t parameters = gd_named_count(gd_module_parameters(m, NULL));
@@ -407,7 +407,7 @@ static void tensors_of_a_dtype_without_gradients_are_buffers(void **state)
 
 static void a_module_starts_on_the_cpu(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_module *m = container(ctx);
     assert_ptr_equal(gd_module_device(m), gd_device_get(ctx, "cpu"));
     gd_module_release(m);
@@ -415,7 +415,7 @@ static void a_module_starts_on_the_cpu(void **state)
 
 static void to_device_moves_the_whole_tree_and_its_gradients(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = second_device(ctx, "gpu:7");
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
@@ -442,7 +442,7 @@ static void to_device_moves_the_whole_tree_and_its_gradients(void **state)
 
 static void what_is_assigned_is_moved_to_the_modules_device(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = second_device(ctx, "gpu:7");
     gd_scope_begin(ctx);
     gd_module *m = container(ctx), *child = tree(ctx);
@@ -463,7 +463,7 @@ static void what_is_assigned_is_moved_to_the_modules_device(void **state)
 
 static void without_a_gpu_there_is_a_device_error_and_nothing_changes(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     if (gd_gpu_count(ctx) > 0) skip();
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
@@ -489,7 +489,7 @@ static gd_status failing_upload(gd_device *device, void *to, const void *from, s
 
 static void a_failed_move_changes_nothing(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = second_device(ctx, "gpu:7");
     gd_backend backend = *other.backend;
     backend.upload = failing_upload;
@@ -516,7 +516,7 @@ static void a_failed_move_changes_nothing(void **state)
 
 static void to_casts_floating_tensors_and_leaves_the_others(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = tree(ctx);
     ok(gd_module_set_tensor(m, "index", gd_arange(ctx, GD_I64, 0, 3, 1)));
@@ -536,7 +536,7 @@ static void to_casts_floating_tensors_and_leaves_the_others(void **state)
 
 static void a_move_is_a_change_that_an_old_graph_notices(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = container(ctx);
     ok(gd_module_set_parameter(m, "w", VECTOR(ctx, 3)));

@@ -25,7 +25,7 @@ static gd_virtual_options by_method(const char *name)
 
 static void the_value_is_computed_from_the_owner_when_it_is_read(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     counter c = {0};
@@ -42,7 +42,7 @@ static void the_value_is_computed_from_the_owner_when_it_is_read(void **state)
 
 static void create_is_new_and_assignment(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *a = net(ctx), *b = net(ctx);
     gd_virtual_options options = by_function(twice, NULL);
@@ -60,7 +60,7 @@ static void create_is_new_and_assignment(void **state)
 
 static void a_method_of_the_owners_class_can_compute_it(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *base = module_class(ctx, "Base"), *cls = gd_class_new(ctx, "Net", &base, 1);
     ok(gd_class_add_method(base, "doubled", twice_method, NULL)); /* inherited */
     gd_scope_begin(ctx);
@@ -84,7 +84,7 @@ static gd_object *tell(gd_object *self, const gd_kwargs *kwargs, void *user)
 
 static void the_method_is_told_dtype_and_device(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     int64_t dtype = -1;
     ok(gd_class_add_method(cls, "tell", tell, &dtype));
@@ -99,7 +99,7 @@ static void the_method_is_told_dtype_and_device(void **state)
 
 static void the_method_is_held_weakly_and_the_function_strongly(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_class *cls = module_class(ctx, "Net");
     counter first = {0}, second = {0}, function = {0};
     ok(gd_class_add_method(cls, "doubled", twice_method, &first));
@@ -123,7 +123,7 @@ static void the_method_is_held_weakly_and_the_function_strongly(void **state)
 
 static void a_method_that_does_not_exist_is_an_attribute_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_method("doubled");
@@ -137,7 +137,7 @@ static void a_method_that_does_not_exist_is_an_attribute_error(void **state)
 
 static void an_attribute_that_is_not_a_method_is_a_type_error(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_method("weight");
@@ -149,7 +149,7 @@ static void an_attribute_that_is_not_a_method_is_a_type_error(void **state)
 
 static void the_name_must_be_an_identifier(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(twice, NULL);
@@ -165,7 +165,7 @@ static void the_name_must_be_an_identifier(void **state)
 
 static void a_name_that_is_taken_is_refused(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(twice, NULL);
@@ -188,7 +188,7 @@ static void a_name_that_is_taken_is_refused(void **state)
 
 static void it_needs_a_method_or_a_function_and_not_both(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = gd_virtual_defaults();
@@ -210,7 +210,7 @@ static void it_needs_a_method_or_a_function_and_not_both(void **state)
 
 static void it_knows_its_name_owner_and_reference(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(twice, NULL);
@@ -227,7 +227,7 @@ static void it_knows_its_name_owner_and_reference(void **state)
 
 static void dtype_and_device_have_defaults(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = *gd_device_get(ctx, "cpu");
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
@@ -244,7 +244,7 @@ static void dtype_and_device_have_defaults(void **state)
 
 static void the_reference_belongs_to_the_virtual_tensor(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(twice, NULL);
@@ -261,7 +261,7 @@ static void the_reference_belongs_to_the_virtual_tensor(void **state)
 
 static void dtype_and_device_follow_the_module(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = *gd_device_get(ctx, "cpu");
     gd_scope_begin(ctx);
     gd_module *m = net(ctx), *root = gd_module_new(gd_class_module(ctx));
@@ -281,7 +281,7 @@ static void dtype_and_device_follow_the_module(void **state)
 
 static void to_sets_dtype_and_device_of_the_reference(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = *gd_device_get(ctx, "cpu");
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
@@ -311,7 +311,7 @@ static gd_tensor *whatever(gd_module *owner, gd_dtype dtype, gd_device *device, 
 
 static void another_dtype_is_cast_and_another_device_left(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_device other = *gd_device_get(ctx, "cpu");
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
@@ -328,7 +328,7 @@ static void another_dtype_is_cast_and_another_device_left(void **state)
 
 static void axis_names_and_labels_survive(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_tensor *named = gd_rename(VECTOR(ctx, 1, 2), "row");
@@ -350,7 +350,7 @@ static gd_tensor *own_weight(gd_module *owner, gd_dtype dtype, gd_device *device
 
 static void it_may_return_one_of_the_owners_tensors(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(own_weight, NULL);
@@ -378,7 +378,7 @@ static gd_object *wrong_object(gd_object *self, const gd_kwargs *kwargs, void *u
 
 static void a_function_that_fails_is_an_error_of_the_read(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_class *cls = module_class(ctx, "Net");
     ok(gd_class_add_method(cls, "wrong", wrong_object, NULL));
@@ -414,7 +414,7 @@ static gd_tensor *read_name(gd_module *owner, gd_dtype dtype, gd_device *device,
 
 static void reading_itself_is_a_cycle_not_a_stack_overflow(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options self = by_function(read_name, "x");
@@ -435,7 +435,7 @@ static void reading_itself_is_a_cycle_not_a_stack_overflow(void **state)
 
 static void when_it_dies_what_it_added_is_removed(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(twice, NULL);
@@ -456,7 +456,7 @@ static void when_it_dies_what_it_added_is_removed(void **state)
 
 static void it_may_be_released_early_inside_a_scope(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = gd_module_keep(net(ctx));
     gd_virtual_options options = by_function(twice, NULL);
@@ -476,7 +476,7 @@ static void it_may_be_released_early_inside_a_scope(void **state)
 
 static void while_someone_holds_it_the_reference_stays(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(twice, NULL);
@@ -495,7 +495,7 @@ static void while_someone_holds_it_the_reference_stays(void **state)
 
 static void the_owner_is_held_weakly(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     counter c = {0};
@@ -532,7 +532,7 @@ static gd_tensor *delete_me(gd_module *owner, gd_dtype dtype, gd_device *device,
 
 static void the_function_may_delete_its_own_attribute(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(delete_me, "x");
@@ -552,7 +552,7 @@ static gd_tensor *drop_owner(gd_module *owner, gd_dtype dtype, gd_device *device
 
 static void the_function_may_drop_its_owner(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_tensor *w = VECTOR(ctx, 1);
     gd_module *m = gd_module_new(gd_class_module(ctx));
     ok(gd_module_set_tensor(m, "weight", w));
@@ -568,7 +568,7 @@ static void the_function_may_drop_its_owner(void **state)
 
 static void a_value_read_outside_every_scope_is_the_callers(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = gd_module_keep(net(ctx));
     gd_scope_end(ctx);
@@ -588,7 +588,7 @@ static void a_value_read_outside_every_scope_is_the_callers(void **state)
 
 static void exports_have_the_value_and_not_the_reference(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = gd_module_keep(net(ctx));
     gd_virtual_options options = by_function(twice, NULL);
@@ -617,7 +617,7 @@ static gd_tensor *outer_square(gd_module *owner, gd_dtype dtype, gd_device *devi
 
 static void gradients_flow_through_the_value(void **state)
 {
-    gd_ctx *ctx = context(state);
+    gd_ctx *ctx = CTX(state);
     gd_scope_begin(ctx);
     gd_module *m = net(ctx);
     gd_virtual_options options = by_function(outer_square, NULL);

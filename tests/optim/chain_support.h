@@ -87,23 +87,12 @@ static const gd_link_class classes[] = {
     {.name = "tx_plain", .rule = same},
 };
 
-static memory counted;
-
 static inline int begin(void **state)
 {
-    counted = (memory){0};
-    gd_ctx *ctx = context(&counted, 1, NULL);
+    int failed = begin_test(state);
     for (int i = 0; i < COUNT_OF(classes); i++)
-        assert_int_equal(gd_link_class_register(ctx, &classes[i]), GD_OK);
-    *state = ctx;
-    return 0;
-}
-
-static inline int end(void **state)
-{
-    assert_no_error(*state);
-    end_context(*state, &counted);
-    return 0;
+        assert_int_equal(gd_link_class_register(*state, &classes[i]), GD_OK);
+    return failed;
 }
 
 static inline gd_link *parsed(gd_ctx *ctx, const char *text)
@@ -139,6 +128,6 @@ static inline bool same_link(const gd_link *a, const gd_link *b)
     return true;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_test)
 
 #endif

@@ -126,30 +126,7 @@ UNUSED static const gd_file_ops *quick_files(void)
     return &files;
 }
 
-/* ---- every suite runs its tests with a context of its own, counted and checked at the end ---- */
-
-typedef struct fixture {
-    memory m;
-    gd_ctx *ctx;
-} fixture;
-
-UNUSED static int setup(void **state)
-{
-    static fixture f;
-    f = (fixture){0};
-    f.ctx = context(&f.m, 1, NULL);
-    *state = &f;
-    return f.ctx ? 0 : -1;
-}
-
-UNUSED static int teardown(void **state)
-{
-    fixture *f = *state;
-    end_context(f->ctx, &f->m);
-    return 0;
-}
-
-#define CTX(state) (((fixture *)*(state))->ctx)
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+/* A test with a context of its own. */
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 
 #endif

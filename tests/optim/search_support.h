@@ -175,22 +175,6 @@ __attribute__((unused)) static void check_failing_evaluations(const char *chain,
     }
 }
 
-/* ---- the largest block that is asked for ---- */
-
-typedef struct largest {
-    size_t block;
-} largest;
-
-__attribute__((unused)) static void *watched(void *user, void *old, size_t old_size, size_t new_size)
-{
-    largest *l = user;
-    (void)old_size;
-    if (new_size > l->block) l->block = new_size;
-    if (new_size) return realloc(old, new_size);
-    free(old);
-    return NULL;
-}
-
 /* ---- functions ---- */
 
 __attribute__((unused)) static double rosenbrock(const double *x, double *g, int n)

@@ -266,26 +266,22 @@ static gd_status large_value(void *user, double *loss)
 
 static void check_memory(const char *chain, gd_dtype dtype, int threads)
 {
-    largest watch = {0};
-    gd_options options = gd_options_default();
-    options.allocator = (gd_allocator){watched, &watch};
-    options.pool = false;
-    options.threads = threads;
-    gd_ctx *ctx = gd_ctx_new(&options);
+    memory watch = {0};
+    gd_ctx *ctx = context(&watch, threads, NULL);
     int64_t n = 1 << 18;
     gd_tensor *p = gd_require_grad(gd_ones(ctx, dtype, 1, &n));
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
     OK(gd_optimizer_add(o, "p", p));
-    watch.block = 0;
+    watch.largest = 0;
     for (int i = 0; i < 3; i++) {
         gd_status status = gd_optimizer_step(o, &(gd_objective){.value = large_value, .user = p}, NULL);
         assert_no_error(ctx);
         OK(status);
     }
-    if (watch.block >= (size_t)n / 4) fail_msg("%s: a block of %zu bytes", chain, watch.block);
+    if (watch.largest >= (size_t)n / 4) fail_msg("%s: a block of %zu bytes", chain, watch.largest);
     gd_optimizer_free(o);
     gd_release(p);
-    gd_ctx_free(ctx);
+    end_context(ctx, &watch);
 }
 
 static void mezo_allocates_nothing_of_the_size_of_the_parameters(void **state)

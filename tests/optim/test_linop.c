@@ -4,25 +4,6 @@
 
 #include <math.h>
 
-static memory counted;
-
-static int begin(void **state)
-{
-    counted = (memory){0};
-    gd_ctx *ctx = context(&counted, 1, NULL);
-    gd_scope_begin(ctx);
-    *state = ctx;
-    return 0;
-}
-
-static int end(void **state)
-{
-    gd_scope_end(*state);
-    assert_no_error(*state);
-    end_context(*state, &counted);
-    return 0;
-}
-
 /* ---- plain matrices ---- */
 
 #define N 5
@@ -646,7 +627,7 @@ static void no_memory_at_any_allocation_is_reported(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_scoped_test, end_scoped_test)
 
 int main(void)
 {

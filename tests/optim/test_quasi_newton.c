@@ -606,12 +606,8 @@ static void how_a_pair_reaches_its_rows_changes_no_bit(void **state)
 /* Once matrix and history are there a step asks for nothing of their size: updates are in place, rings are not copied. */
 static void check_in_place(const char *chain, int64_t n, gd_dtype dtype, size_t limit)
 {
-    largest watch = {0};
-    gd_options options = gd_options_default();
-    options.allocator = (gd_allocator){watched, &watch};
-    options.pool = false;
-    options.threads = 1;
-    gd_ctx *ctx = gd_ctx_new(&options);
+    memory watch = {0};
+    gd_ctx *ctx = context(&watch, 1, NULL);
     gd_scope_begin(ctx);
     gd_tensor *p = gd_require_grad(gd_cast(gd_randn(ctx, GD_F64, 1, &n), dtype));
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
@@ -623,14 +619,14 @@ static void check_in_place(const char *chain, int64_t n, gd_dtype dtype, size_t 
             p, gd_mul(gd_detach(p), gd_add_scalar(gd_cast(gd_rand(ctx, GD_F64, 1, &n), dtype), 0.5))));
         gd_no_grad_end(ctx);
         gd_scope_end(ctx);
-        if (i < 2) watch.block = 0;
+        if (i < 2) watch.largest = 0;
         OK(gd_optimizer_step(o, NULL, NULL));
-        if (i >= 2 && watch.block > limit)
-            fail_msg("%s in %s: step %d asks for %zu bytes", chain, gd_dtype_name(dtype), i, watch.block);
+        if (i >= 2 && watch.largest > limit)
+            fail_msg("%s in %s: step %d asks for %zu bytes", chain, gd_dtype_name(dtype), i, watch.largest);
     }
     gd_optimizer_free(o);
     gd_scope_end(ctx);
-    end_context(ctx, NULL);
+    end_context(ctx, &watch);
 }
 
 static void matrices_and_histories_are_changed_in_place(void **state)

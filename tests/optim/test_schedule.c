@@ -8,22 +8,6 @@
 
 #include <math.h>
 
-static memory counted;
-
-static int begin(void **state)
-{
-    counted = (memory){0};
-    *state = context(&counted, 1, NULL);
-    return 0;
-}
-
-static int end(void **state)
-{
-    assert_no_error(*state);
-    end_context(*state, &counted);
-    return 0;
-}
-
 static void expect_at(const gd_schedule *s, int64_t step, double want, int line)
 {
     double got = gd_schedule_value(s, step);
@@ -368,17 +352,17 @@ static void printing_keeps_to_the_room_it_has(void **state)
 static void no_memory_is_needed(void **state)
 {
     /* parsing and printing allocate nothing, so nothing can fail */
-    int64_t before = counted.requests;
+    int64_t before = test_memory()->requests;
     for (int i = 0; i < COUNT_OF(texts); i++) {
         gd_schedule s;
         char print[256];
-        counted.fail_at = counted.requests + 1;
+        test_memory()->fail_at = test_memory()->requests + 1;
         assert_int_equal(gd_schedule_parse(*state, texts[i].text, &s), GD_OK);
         (void)gd_schedule_print(&s, print, sizeof print);
         (void)gd_schedule_value(&s, 3);
     }
-    assert_int_equal(counted.requests, before);
-    counted.fail_at = 0;
+    assert_int_equal(test_memory()->requests, before);
+    test_memory()->fail_at = 0;
 }
 
 /* Every step looked at, against what the schedule says of itself. */
@@ -422,7 +406,7 @@ static void whether_a_schedule_stays_in_range_is_as_counted(void **state)
     assert_true(inside > 100 && outside > 100);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_test, end_test)
 
 int main(void)
 {

@@ -6,35 +6,24 @@
 #include "support/support.h"
 
 static gd_ctx *ctx;
-static memory counted;
 
 static inline int start(void **state)
 {
-    (void)state;
-    counted = (memory){0};
-    ctx = context(&counted, 1, NULL);
-    return ctx ? 0 : -1;
+    int failed = begin_test(state);
+    ctx = *state;
+    return failed;
 }
 
-static inline int stop(void **state)
-{
-    (void)state;
-    end_context(ctx, &counted);
-    return 0;
-}
+static inline int stop(void **state) { return end_test(state); }
 
 /* The same, with a scope around the test. */
 static inline int start_scope(void **state)
 {
-    if (start(state)) return -1;
-    gd_scope_begin(ctx);
-    return 0;
+    int failed = begin_scoped_test(state);
+    ctx = *state;
+    return failed;
 }
 
-static inline int stop_scope(void **state)
-{
-    gd_scope_end(ctx);
-    return stop(state);
-}
+static inline int stop_scope(void **state) { return end_scoped_test(state); }
 
 #endif

@@ -65,6 +65,7 @@ static void *counted(void *user, void *old, size_t old_size, size_t new_size)
 {
     memory *m = user;
     if (new_size) m->requests++;
+    if (new_size > m->largest) m->largest = new_size;
     if (new_size >> 40) return NULL; /* no machine has that much; sanitizers would stop */
     if (new_size && m->fail_at && (m->requests == m->fail_at || (m->fail_on && m->requests > m->fail_at))) {
         m->failed = true;
@@ -79,6 +80,7 @@ static void *counted(void *user, void *old, size_t old_size, size_t new_size)
         m->bytes += (int64_t)new_size;
         m->blocks++;
     }
+    if (m->bytes > m->most) m->most = m->bytes;
     return block;
 }
 
@@ -108,6 +110,37 @@ void end_context(gd_ctx *ctx, const memory *m)
         fail_msg("%" PRId64 " bytes in %" PRId64 " blocks are still there", m->bytes, m->blocks);
 }
 
+static memory of_test;
+
+memory *test_memory(void) { return &of_test; }
+
+int begin_test(void **state)
+{
+    of_test = (memory){0};
+    *state = context(&of_test, 1, NULL);
+    return *state ? 0 : -1;
+}
+
+int end_test(void **state)
+{
+    assert_no_error(*state);
+    end_context(*state, &of_test);
+    return 0;
+}
+
+int begin_scoped_test(void **state)
+{
+    if (begin_test(state)) return -1;
+    gd_scope_begin(*state);
+    return 0;
+}
+
+int end_scoped_test(void **state)
+{
+    gd_scope_end(*state);
+    return end_test(state);
+}
+
 void fail_each_allocation(int threads, bool (*scenario)(gd_ctx *ctx))
 {
     for (int64_t k = 1, failed = 1; failed; k++) {
@@ -129,6 +162,17 @@ void assert_no_error_at(gd_ctx *ctx, const char *file, int line)
     if (!gd_error(ctx)) return;
     print_error("error %s: %s\n", gd_status_name(gd_error(ctx)), gd_error_text(ctx));
     _fail(file, line);
+}
+
+void expect_error_at(gd_ctx *ctx, gd_status status, const char *part, const char *file, int line)
+{
+    gd_status got = gd_error(ctx);
+    if (got != status || !strstr(gd_error_text(ctx), part)) {
+        print_error("expected %s with \"%s\", got %s: \"%s\"\n", gd_status_name(status), part,
+                    gd_status_name(got), gd_error_text(ctx));
+        _fail(file, line);
+    }
+    gd_clear_error(ctx);
 }
 
 void assert_error_at(gd_ctx *ctx, gd_status status, const char *text, const char *file, int line)

@@ -19,6 +19,8 @@
 
 typedef struct memory {
     int64_t bytes, blocks; /* alive */
+    int64_t most;          /* bytes alive at a time */
+    size_t largest;        /* block asked for */
     int64_t requests;      /* allocations asked for so far */
     int64_t fail_at;       /* this request gets NULL; 0: none does */
     bool fail_on;          /* and so do all after it */
@@ -33,6 +35,16 @@ gd_allocator memory_allocator(memory *m);
 gd_ctx *context(memory *m, int threads, const char *isa);
 /* Fails the test when objects are alive, then frees the context and fails when memory is. */
 void end_context(gd_ctx *ctx, const memory *m);
+
+/* Setup and teardown for cmocka: *state is a context of the test's own with counted memory.  Nothing may be alive and no error
+ * recorded when the test ends.  With a scope around the test, or without. */
+int begin_test(void **state);
+int end_test(void **state);
+int begin_scoped_test(void **state);
+int end_scoped_test(void **state);
+memory *test_memory(void); /* of that context */
+#define CTX(state) ((gd_ctx *)*(state))
+
 /* Lets allocation 1, 2, ... of a scenario fail until none does: it then returns false with GD_NOMEM recorded, and nothing
  * leaks.  The scenario runs in a scope and returns true when all of it worked. */
 void fail_each_allocation(int threads, bool (*scenario)(gd_ctx *ctx));
@@ -42,6 +54,9 @@ void assert_no_error_at(gd_ctx *ctx, const char *file, int line);
 /* Checks the recorded error and the start of its text, and clears it. */
 #define assert_error(ctx, status, text) assert_error_at(ctx, status, text, __FILE__, __LINE__)
 void assert_error_at(gd_ctx *ctx, gd_status status, const char *text, const char *file, int line);
+/* The same, the text having that part somewhere. */
+#define expect_error(ctx, status, part) expect_error_at(ctx, status, part, __FILE__, __LINE__)
+void expect_error_at(gd_ctx *ctx, gd_status status, const char *part, const char *file, int line);
 /* Compares an f64 view of a tensor with the numbers given. */
 #define assert_values(t, ...)                                                                           \
     assert_values_at(t, (double[]){__VA_ARGS__}, (int64_t)(sizeof((double[]){__VA_ARGS__}) / 8), 1e-12, \

@@ -1,34 +1,8 @@
 /* Reductions of small integers: the same numbers as of i64, without a copy as i64. */
-#include "base/ctx.h"
 #include "support/support.h"
 
 #define ROWS    1031
 #define COLUMNS 2053
-
-typedef struct peak {
-    int64_t now, most;
-} peak;
-
-static void *peak_alloc(void *user, void *old, size_t old_size, size_t new_size)
-{
-    peak *p = user;
-    void *block = gd__system_alloc(NULL, old, old_size, new_size);
-    if (new_size && !block) return NULL;
-    p->now += (int64_t)new_size - (old ? (int64_t)old_size : 0);
-    if (p->now > p->most) p->most = p->now;
-    return block;
-}
-
-static gd_ctx *counted(peak *p)
-{
-    gd_options options = gd_options_default();
-    options.allocator = (gd_allocator){peak_alloc, p};
-    options.pool = false;
-    options.threads = 2;
-    gd_ctx *ctx = gd_ctx_new(&options);
-    assert_non_null(ctx);
-    return ctx;
-}
 
 /* Numbers of every sign and size that the dtype has. */
 static gd_tensor *numbers(gd_ctx *ctx, gd_dtype dtype)
@@ -92,8 +66,8 @@ static void small_integers_are_reduced_where_they_lie(void **state)
     static const gd_dtype dtypes[] = {GD_U8, GD_BOOL, GD_I32};
     static const char *const axes[] = {NULL, "0", "1"};
     for (int d = 0; d < 3; d++) {
-        peak p = {0};
-        gd_ctx *ctx = counted(&p);
+        memory m = {0};
+        gd_ctx *ctx = context(&m, 2, NULL);
         gd_tensor *t = numbers(ctx, dtypes[d]), *cast = gd_cast(t, GD_I64);
         int64_t bytes = (int64_t)ROWS * COLUMNS, *wide = malloc((size_t)bytes * 8);
         assert_non_null(wide);
@@ -102,19 +76,19 @@ static void small_integers_are_reduced_where_they_lie(void **state)
         for (int k = 0; k < 4; k++) {
             if (dtypes[d] == GD_BOOL && k >= 2) continue; /* has no order */
             for (int a = 0; a < 3; a++) {
-                p.most = p.now;
-                int64_t before = p.now;
+                m.most = m.bytes;
+                int64_t before = m.bytes;
                 check(reductions[k], t, wide, axes[a]);
                 /* an axis that is not the last one may be turned, which is a copy; i64 would be two or eight times as much */
                 int64_t own = bytes * (int64_t)gd_dtype_size(dtypes[d]),
                         most = k < 2 ? own / 4 : own + own / 4;
-                if (p.most - before > most)
-                    fail_msg("%lld bytes for %lld", (long long)(p.most - before), (long long)own);
+                if (m.most - before > most)
+                    fail_msg("%lld bytes for %lld", (long long)(m.most - before), (long long)own);
             }
         }
         free(wide);
         gd_release(t);
-        gd_ctx_free(ctx);
+        end_context(ctx, &m);
     }
 }
 
