@@ -8,7 +8,6 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 static const struct {
@@ -53,8 +52,8 @@ typedef struct run {
     gd_optimizer *optimizer;
     const gd_objective *objective;
     const gd_solve_options *options;
-    gd_tensor **params;         /* borrowed, an array of our own */
-    gd_tensor **before, **best; /* parameters before the step, and at the best loss; owned */
+    gd_tensor **params;     /* borrowed, an array of our own */
+    gd_origin before, best; /* where the step began, and the best point */
     int count;
     int64_t first_step, first_eval; /* of the optimizer, before the run */
     double start;                   /* time */
@@ -171,27 +170,6 @@ static gd_status look_after(run *r)
     return look(r, true, !free && !r->options->look, &r->now);
 }
 
-/* list[i] = a copy of parameter i, in memory that is there after the first time. */
-static gd_status copy_params(run *r, gd_tensor **list)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < r->count && !status; i++) {
-        gd_tensor *p = r->params[i];
-        if (list[i]) {
-            status = gd_assign(list[i], p);
-            continue;
-        }
-        gd_scope_begin(r->ctx);
-        gd_no_grad_begin(r->ctx);
-        list[i] = gd_copy(p);
-        gd__own(list[i]);
-        gd_no_grad_end(r->ctx);
-        gd_scope_end(r->ctx);
-        if (!list[i]) status = gd_error(r->ctx);
-    }
-    return status;
-}
-
 /* Norms over all parameters: of their change in the step, and of themselves. */
 static void measure(run *r, double *moved, double *size)
 {
@@ -200,7 +178,7 @@ static void measure(run *r, double *moved, double *size)
         gd_scope_begin(r->ctx);
         gd_no_grad_begin(r->ctx);
         gd_tensor *p = gd_detach(r->params[i]);
-        gd_tensor *change = gd_norm(gd_sub(p, r->before[i]), 2, NULL, false),
+        gd_tensor *change = gd_norm(gd_sub(p, r->before.value[i]), 2, NULL, false),
                   *all = gd_norm(p, 2, NULL, false);
         if (change && all) {
             *moved = hypot(*moved, gd_item(change));
@@ -216,9 +194,9 @@ static void remember_best(run *r)
 {
     if (!(r->began.loss < r->lowest.loss)) return;
     r->lowest = r->began;
-    gd_tensor **list = r->best;
+    gd_origin other = r->best;
     r->best = r->before;
-    r->before = list;
+    r->before = other;
 }
 
 /* ---- stopping ---- */
@@ -319,7 +297,7 @@ static gd_status one_step(run *r)
     const gd_solve_options *o = r->options;
     gd_step_info info;
     double last = r->failed ? NAN : r->began.loss, moved = 0, size = 0;
-    gd_status status = copy_params(r, r->before);
+    gd_status status = gd__origin_keep(&r->before, r->ctx, r->params, r->count);
     if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
     if (status) return status;
     r->began.loss = info.has_loss ? info.loss : NAN;
@@ -354,10 +332,8 @@ static gd_status finish(run *r, gd_status status)
     if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
         status = look(r, gradient, false, &r->now);
     if (plain || r->now.loss <= r->lowest.loss) return status;
-    for (int i = 0; i < r->count && r->best[i]; i++) {
-        gd_status back = gd_assign(r->params[i], r->best[i]);
-        if (!status) status = back;
-    }
+    gd_status back = gd__origin_return(&r->best);
+    if (!status) status = back;
     if (isfinite(r->lowest.loss)) r->now = r->lowest;
     return status;
 }
@@ -370,18 +346,17 @@ static gd_status prepare(run *r)
     r->first_step = gd_optimizer_steps(o);
     r->first_eval = gd_optimizer_evals(o);
     r->params = gd__tensors_new(r->ctx, r->count);
-    r->before = gd__tensors_new(r->ctx, r->count);
-    r->best = gd__tensors_new(r->ctx, r->count);
-    if (!r->params || !r->before || !r->best) return GD_NOMEM;
+    if (!r->params) return GD_NOMEM;
     for (int i = 0; i < r->count; i++) r->params[i] = gd_optimizer_param(o, i);
     o->watch = watch;
     o->watch_user = r;
     o->careful = !r->options->plain;
     o->steepest = false;
-    int wanted = r->options->noisy ? 0 : active(r, r->before);
-    if (!r->options->noisy) o->memo = gd__memo_new(r->ctx, r->before, wanted, r->first_step);
-    memset(r->before, 0, (size_t)r->count * sizeof *r->before); /* lent, not owned */
-    return r->options->noisy || o->memo ? GD_OK : GD_NOMEM;
+    if (r->options->noisy) return GD_OK;
+    gd_tensor **wanted = gd__tensors_new(r->ctx, r->count);
+    o->memo = wanted ? gd__memo_new(r->ctx, wanted, active(r, wanted), r->first_step) : NULL;
+    gd__free(r->ctx, wanted, (size_t)r->count * sizeof *wanted);
+    return o->memo ? GD_OK : GD_NOMEM;
 }
 
 /* The optimizer is the caller's again. */
@@ -392,8 +367,8 @@ static void end_run(run *r)
     o->memo = NULL;
     o->watch = NULL;
     o->careful = o->steepest = false;
-    gd__tensors_free(r->ctx, r->before, r->count);
-    gd__tensors_free(r->ctx, r->best, r->count);
+    gd__origin_free(&r->before);
+    gd__origin_free(&r->best);
     gd__free(r->ctx, r->params, (size_t)r->count * sizeof *r->params);
 }
 
@@ -420,7 +395,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
     if (!status && r.options->plain && r.options->max_steps == 0 && !r.options->max_evals)
         stop(&r, GD_STOP_MAX_STEPS); /* plain steps: exactly none */
     while (!status && !r.stopped) status = one_step(&r);
-    if (r.best && r.params) status = finish(&r, status);
+    if (r.params) status = finish(&r, status);
     if (result)
         *result = (gd_solve_result){.reason = status ? GD_STOP_ERROR : r.reason,
                                     .converged = !status && gd_stop_converged(r.reason),

@@ -48,7 +48,8 @@ gd_status gd__origin_return(gd_origin *o)
         gd_status one = gd_assign(o->params[i], o->value[i]);
         if (!status) status = one;
     }
-    for (int i = 0; i < o->count && !status; i++) gd__as_before(o->params[i], o->version[i]);
+    for (int i = 0; i < o->count && !status; i++)
+        if (o->params[i]->dtype == o->value[i]->dtype) gd__as_before(o->params[i], o->version[i]);
     return status;
 }
 
