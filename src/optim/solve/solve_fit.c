@@ -432,7 +432,7 @@ static gd_status make_room(gd_lsq *p)
 }
 
 /* Residuals and model where p->x is. */
-static gd_status look(gd_lsq *p, bool *finite)
+static gd_status look_at_start(gd_lsq *p, bool *finite)
 {
     gd__release(p->r);
     gd_status status = evaluate(p, &p->r, &p->f);
@@ -452,10 +452,10 @@ static gd_status begin(gd_lsq *p)
     gd_status status = make_room(p);
     if (!status) status = gd__list_read(p->params, p->count, p->x);
     if (!status) status = gd__box_begin(p);
-    if (!status) status = look(p, &finite);
+    if (!status) status = look_at_start(p, &finite);
     if (!status && !finite && gd__box_nudge(p)) {
         status = gd__list_write(p->params, p->count, p->x);
-        if (!status) status = look(p, &finite);
+        if (!status) status = look_at_start(p, &finite);
     }
     if (status || !finite) {
         stop(p, GD_STOP_NOT_FINITE);
