@@ -7,6 +7,8 @@ target_compile_options(gd_flags INTERFACE
     -ffp-contract=off -fno-math-errno -fno-trapping-math
     -fno-semantic-interposition)
 target_include_directories(gd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
+# Steps of optimizers look whether the counts of changes are right.
+target_compile_definitions(gd_flags INTERFACE $<$<CONFIG:Debug>:GD_ALWAYS_LOOK=1>)
 
 if(GD_SANITIZE)
     set(gd_sanitize -fsanitize=${GD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -114,8 +114,11 @@ static gd_status deliver(gd_walk *w, gd_tensor *t, gd_tensor *g)
         /* a leaf's gradient is its own, contiguous memory: users change it in place, optimizers stream it */
         if (!t->grad && (!gd__contiguous(g) || g->storage->refs > 1 || g->head.refs > 1)) g = gd_copy(g);
         g = g ? gd__relabel_like(g, t) : NULL;
-        w->ctx->changes++;
-        return g ? gd__accumulate(&t->grad, g) : GD_NOMEM;
+        gd_tensor *sum = t->grad;
+        gd__retain(sum);
+        gd_status status = g ? gd__accumulate(&sum, g) : GD_NOMEM;
+        gd__put_grad(t, sum);
+        return status;
     }
     gd_status status = GD_OK;
     for (int i = 0; i < w->inputs && !status; i++)

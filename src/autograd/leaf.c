@@ -14,8 +14,7 @@ gd_status gd_set_requires_grad(gd_tensor *t, bool on)
     if (on && !gd_dtype_is_float(t->dtype))
         return gd_fail(ctx, GD_DTYPE, "require_grad: %s has no gradients; only floating dtypes do",
                        gd_dtype_name(t->dtype));
-    t->leaf_grad = on;
-    ctx->changes++;
+    gd__put_wants_grad(t, on);
     return GD_OK;
 }
 
@@ -69,18 +68,13 @@ gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad)
         gd__release(grad);
         return status;
     }
-    gd__release(t->grad);
-    t->grad = grad;
-    t->head.ctx->changes++;
+    gd__put_grad(t, grad);
     return GD_OK;
 }
 
 void gd_zero_grad(gd_tensor *t)
 {
-    if (!t) return;
-    gd__release(t->grad);
-    t->grad = NULL;
-    t->head.ctx->changes++;
+    if (t) gd__put_grad(t, NULL);
 }
 
 gd_status gd_zero_grad_in_place(gd_tensor *t)

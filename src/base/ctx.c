@@ -83,6 +83,7 @@ gd_ctx *gd_ctx_new(const gd_options *given)
     ctx->pool_on = options.pool;
     ctx->threads = options.threads > 0 ? options.threads : default_threads();
     ctx->rng.key = options.seed;
+    ctx->changes = 1;
     ctx->isa = options.isa;
     ctx->warn = options.warn;
     ctx->warn_user = options.warn_user;

@@ -54,10 +54,7 @@ struct gd_ctx {
     } scope;
     uint64_t sequence; /* numbers graph nodes in the order they are made */
     uint64_t pass;     /* numbers graph traversals */
-    uint64_t
-        changes; /* of gradients on leaves, of who wants them, of the memory of tensors and of links' state */
-    uint64_t drops; /* of tensors by modules that had them as attributes */
-    uint64_t moves; /* of tensors to other memory, maybe on another device */
+    uint64_t changes;  /* of gradients on leaves, of who wants them, of the memory of tensors; from 1 */
     gd_rng rng;
     gd_thread_pool *workers;
     void *cpu; /* the CPU gd_device, made on first use */

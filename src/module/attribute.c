@@ -142,7 +142,6 @@ static void end_value(gd_module *module, gd_attribute *a)
     switch ((gd_attribute_kind)a->kind) {
     case GD_ATTRIBUTE_TENSOR:
         a->tensor->dropped = true; /* an optimizer that still holds it says so */
-        module->head.ctx->drops++;
         gd__release(a->tensor);
         break;
     case GD_ATTRIBUTE_MODULE:
@@ -242,7 +241,7 @@ static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tens
     value.tensor = gd__converted(tensor, tensor->dtype, module->device);
     if (!value.tensor) return gd__failure(module, GD_NOMEM);
     value.tensor->head.cls = tensor->head.cls;
-    value.tensor->leaf_grad = wants_grad && !value.buffer;
+    gd__put_wants_grad(value.tensor, wants_grad && !value.buffer);
     return gd__attribute_put(module, name, &value);
 }
 

@@ -124,10 +124,6 @@ gd_status gd__glob_check(gd_ctx *ctx, const char *glob);
 
 /* ---- moving ---- */
 
-/* Gives `t` the storage, dtype and strides of `with` (same shape), which is left with the old ones.  Counts as a
- * change. */
-void gd__tensor_swap(gd_tensor *t, gd_tensor *with);
-
 /* A copy on its own storage with that dtype and device, without history; owned by the caller, outside every scope. */
 gd_tensor *gd__converted(gd_tensor *t, gd_dtype dtype, gd_device *device);
 

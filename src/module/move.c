@@ -12,8 +12,7 @@ static gd_status set_gradients(gd_module *module, bool on)
     if (!module) return GD_ARGUMENT;
     gd_named *all = gd__list(module, GD_WANT_PARAMETERS, NULL);
     if (!all) return gd__failure(module, GD_NOMEM);
-    for (int i = 0; i < all->count; i++) all->tensors[i]->leaf_grad = on;
-    module->head.ctx->changes++;
+    for (int i = 0; i < all->count; i++) gd__put_wants_grad(all->tensors[i], on);
     gd__release(all);
     return GD_OK;
 }
@@ -23,23 +22,6 @@ gd_status gd_module_freeze(gd_module *module) { return set_gradients(module, fal
 gd_status gd_module_unfreeze(gd_module *module) { return set_gradients(module, true); }
 
 /* ---- moving and casting ---- */
-
-void gd__tensor_swap(gd_tensor *t, gd_tensor *with)
-{
-    gd_tensor old = *t;
-    t->dtype = with->dtype;
-    t->data = with->data;
-    t->storage = with->storage;
-    memcpy(t->stride, with->stride, sizeof t->stride);
-    with->dtype = old.dtype;
-    with->data = old.data;
-    with->storage = old.storage;
-    memcpy(with->stride, old.stride, sizeof with->stride);
-    if (t->storage->last < old.storage->last) t->storage->last = old.storage->last;
-    gd__touch(t);
-    t->head.ctx->changes++;
-    t->head.ctx->moves++;
-}
 
 /* What a tensor of the tree becomes; dtype GD_DTYPE_COUNT and device NULL leave it. */
 typedef struct target {
@@ -96,13 +78,9 @@ static gd_status prepare_move(gd_tensor *t, target to, moved *out)
 
 static void commit_move(gd_tensor *t, moved *m)
 {
-    if (m->value) gd__tensor_swap(t, m->value);
-    if (m->grad) {
-        gd_tensor *old = t->grad;
-        t->grad = m->grad;
-        m->grad = old;
-        t->head.ctx->changes++;
-    }
+    if (m->value) gd__swap_storage(t, m->value);
+    if (m->grad) gd__put_grad(t, m->grad);
+    m->grad = NULL;
 }
 
 /* Moves every tensor of the list, or none. */

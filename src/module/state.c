@@ -231,7 +231,7 @@ static void commit(load *l)
 {
     for (int i = 0; i < l->all->count; i++) {
         if (!l->fresh[i]) continue;
-        gd__tensor_swap(l->all->tensors[i], l->fresh[i]);
+        gd__swap_storage(l->all->tensors[i], l->fresh[i]);
         l->report->loaded++;
     }
 }

@@ -243,7 +243,7 @@ gd_status gd_virtual_to(gd_virtual *v, gd_dtype dtype, gd_device *device)
     if (!device) device = gd_tensor_device(reference);
     gd_tensor *fresh = make_reference(v->head.ctx, device, dtype);
     if (!fresh) return gd__failure(v->owner->module, GD_NOMEM);
-    gd__tensor_swap(reference, fresh);
+    gd__swap_storage(reference, fresh);
     gd__release(fresh);
     return GD_OK;
 }

@@ -94,6 +94,7 @@ gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel)
     x->members = members;
     x->numel = numel;
     int64_t chunk = x->pass[x->p->levels].randoms ? SUM_CHUNK : CHUNK;
+    for (int u = 0; u < x->p->uniforms; u++) x->stores_scalars |= x->p->uniform[u].store >= 0;
     gd_status status = make_work(x, cpu ? chunk : DEVICE_CHUNK, &x->last);
     if (!status && x->p->levels) status = make_work(x, cpu ? SUM_CHUNK : DEVICE_SUM_CHUNK, &x->reduce);
     return status ? status : make_rooms(x);
@@ -207,10 +208,9 @@ static void run_chunk(const pass_run *r, int64_t c, char *buffer)
     const gd_chunk *chunk = &r->work->chunk[c];
     int arrays = x->p->arrays;
     char *array[GD_MAX_ARRAYS];
-    for (int k = 0; k < arrays; k++) {
-        char *base = x->pointer[chunk->member * arrays + k];
-        array[k] = base ? base + chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype) : NULL;
-    }
+    memcpy(array, x->pointer + chunk->member * arrays, (size_t)arrays * sizeof *array);
+    for (int k = 0; chunk->start && k < arrays; k++) /* most members are one chunk */
+        if (array[k]) array[k] += chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype);
     const double *scalar = x->scalar + (int64_t)chunk->member * x->scalar_room;
     double *out = r->pass->last ? NULL : x->partial + c * r->pass->reductions;
     make_randoms(r, chunk, scalar, buffer, array);
@@ -244,13 +244,6 @@ static void run_all_tasks(gd_ctx *ctx, pass_run *r)
         gd__parallel(ctx, tasks < ctx->threads ? tasks : ctx->threads, run_tasks, r);
 }
 
-static bool stores_scalars(const gd_program *p)
-{
-    for (int u = 0; u < p->uniforms; u++)
-        if (p->uniform[u].store >= 0) return true;
-    return false;
-}
-
 static bool same_numbers(const double *a, const double *b, int count)
 {
     for (int i = 0; i < count; i++)
@@ -262,7 +255,7 @@ static bool same_numbers(const double *a, const double *b, int count)
 static void fill_scalars(gd_exec *x, const gd_pass *pass)
 {
     const gd_program *p = x->p;
-    bool stores = pass->last && stores_scalars(p);
+    bool stores = pass->last && x->stores_scalars;
     if (!pass->used_count && !pass->randoms && !stores) return;
     for (int m = 0; m < x->members; m++) {
         const double *input = x->input + m * p->uniforms, *reduced = x->reduced + m * p->reductions;
@@ -465,7 +458,7 @@ gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 /* A device computes the scalars that are kept for itself only: again, here. */
 gd_status gd__exec_fetch_stored(gd_exec *x)
 {
-    if (gd__exec_by_host(x) || !stores_scalars(x->p)) return GD_OK;
+    if (gd__exec_by_host(x) || !x->stores_scalars) return GD_OK;
     gd_status status = gd__device_fetch_reduced(x);
     if (!status) fill_scalars(x, &x->pass[x->p->levels]);
     return status;

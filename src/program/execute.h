@@ -53,6 +53,7 @@ typedef struct gd_exec {
     double *partial; /* [chunks, reductions of a pass] */
     char *buffer;    /* [threads, buffer_bytes] what a thread makes of a chunk that is not in memory */
     int scalar_room;
+    bool stores_scalars;
     int64_t partial_room;
     size_t buffer_bytes;
     gd_device_table *on_device; /* NULL on the CPU and before the first run */

@@ -54,6 +54,37 @@ void gd__as_before(gd_tensor *t, uint32_t version)
     if (t->storage) t->storage->version = version;
 }
 
+/* ---- what others keep a record of ---- */
+
+void gd__put_grad(gd_tensor *t, gd_tensor *grad)
+{
+    gd__release(t->grad);
+    t->grad = grad;
+    t->head.ctx->changes++;
+}
+
+void gd__put_wants_grad(gd_tensor *t, bool on)
+{
+    t->leaf_grad = on;
+    t->head.ctx->changes++;
+}
+
+void gd__swap_storage(gd_tensor *t, gd_tensor *with)
+{
+    gd_tensor old = *t;
+    t->dtype = with->dtype;
+    t->data = with->data;
+    t->storage = with->storage;
+    memcpy(t->stride, with->stride, sizeof t->stride);
+    with->dtype = old.dtype;
+    with->data = old.data;
+    with->storage = old.storage;
+    memcpy(with->stride, old.stride, sizeof with->stride);
+    if (t->storage->last < old.storage->last) t->storage->last = old.storage->last;
+    gd__touch(t);
+    t->head.ctx->changes++;
+}
+
 /* ---- tensors ---- */
 
 static void tensor_destroy(void *object)

@@ -77,6 +77,15 @@ void gd__touch(gd_tensor *t); /* it was changed in place */
 /* The storage has again, bit for bit, what it had under a version of before. */
 void gd__as_before(gd_tensor *t, uint32_t version);
 
+/* ---- what others keep a record of: nothing else writes these fields of a tensor that is in use ---- */
+
+/* Its gradient, whose reference it takes; NULL: none. */
+void gd__put_grad(gd_tensor *t, gd_tensor *grad);
+void gd__put_wants_grad(gd_tensor *t, bool on);
+/* Gives `t` the storage, dtype and strides of `with` (same shape), which is left with the old ones.  Counts as a change in
+ * place too. */
+void gd__swap_storage(gd_tensor *t, gd_tensor *with);
+
 /* ---- axes ---- */
 
 gd_axes *gd__axes_new(gd_ctx *ctx);

@@ -1,7 +1,8 @@
-/* Steps like the last one take a short way: they must see every change that the long way sees.  Two optimizers go through the
- * same events, one of them held to the long way. */
+/* What a step keeps for the next one: it must see every change.  Three optimizers go through the same events: one as it is, one
+ * that looks at everything and fails where a change was not counted, and one that keeps nothing. */
 #include "optim/optim_support.h"
-#include "optim/step/optimizer.h"
+#include "module/module.h"
+#include "optim/plan/plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,12 +16,6 @@ typedef struct run {
     gd_step_info info;
 } run;
 
-static gd_status look(void *user, gd_optimizer *o, gd_var *var)
-{
-    (void)user, (void)o, (void)var;
-    return GD_OK;
-}
-
 static gd_tensor *row(run *r, double a, double b)
 {
     return gd_from_f64(r->ctx, GD_F32, 1, (int64_t[]){2}, (double[]){a, b});
@@ -33,12 +28,12 @@ static void new_grad(run *r, int k, double a, double b)
     gd_release(g);
 }
 
-static run open_run(bool the_long_way)
+static run open_run(memory *m)
 {
     static const char *const names[3] = {"a", "b", "c"};
-    run r = {.ctx = context(NULL, 2, NULL)};
+    run r = {.ctx = context(m, 2, NULL)};
     r.o = gd_optimizer_new(r.ctx, gd_chain(r.ctx, CHAIN));
-    if (the_long_way) r.o->watch = look;
+    r.o->always_look = false; /* as in a release build */
     for (int k = 0; k < 3; k++) {
         r.p[k] = gd_require_grad(row(&r, 1 + k, -2));
         new_grad(&r, k, 0.5, k - 1);
@@ -47,11 +42,17 @@ static run open_run(bool the_long_way)
     return r;
 }
 
-static void close_run(run *r)
+static void close_run(run *r, const memory *m)
 {
     gd_optimizer_free(r->o);
     for (int k = 0; k < 3; k++) gd_release(r->p[k]);
-    end_context(r->ctx, NULL);
+    end_context(r->ctx, m);
+}
+
+static void forget_plans(run *r)
+{
+    gd__plans_free(r->ctx, r->o->plans);
+    r->o->plans = NULL;
 }
 
 /* ---- what may happen between two steps ---- */
@@ -68,6 +69,25 @@ static void gradients_add_up(run *r)
     gd_scope_end(r->ctx);
 }
 
+/* Axes in another order in memory: programs cannot read it as it is. */
+static void a_gradient_that_is_a_view(run *r)
+{
+    gd_scope_begin(r->ctx);
+    gd_tensor *wide = gd_from_f64(r->ctx, GD_F32, 2, (int64_t[]){2, 2}, (double[]){1, 2, 3, 4});
+    OK(gd_set_grad(r->p[1], gd_index(wide, "1", 0)));
+    gd_scope_end(r->ctx);
+}
+
+/* As a module does that loads a state or moves: the same tensor, other memory. */
+static void other_memory(run *r)
+{
+    gd_tensor *other = row(r, 3, 4), *grad = row(r, -1, 2);
+    gd__swap_storage(r->p[0], other);
+    if (gd_grad_of(r->p[1])) gd__swap_storage(gd_grad_of(r->p[1]), grad);
+    gd_release(other);
+    gd_release(grad);
+}
+
 static void gradient_in_place(run *r) { OK(gd_write_f64(gd_grad_of(r->p[0]), (double[]){7, 8}, 2)); }
 static void parameter_in_place(run *r) { OK(gd_write_f64(r->p[0], (double[]){0.25, 0.5}, 2)); }
 static void frozen(run *r) { OK(gd_set_requires_grad(r->p[0], false)); }
@@ -76,6 +96,8 @@ static void thawed(run *r)
     OK(gd_set_requires_grad(r->p[0], true));
     new_grad(r, 0, 1, 1);
 }
+static void a_schedule(run *r) { OK(gd_optimizer_schedule(r->o, -1, "lr", "cosine(0.1, 0.01, 40)")); }
+static void no_schedule(run *r) { OK(gd_optimizer_unschedule(r->o, -1, "lr")); }
 static void another_rate(run *r) { OK(gd_optimizer_set(r->o, -1, "lr", 0.03)); }
 static void own_rate(run *r) { OK(gd_optimizer_regroup(r->o, "b", "lr=0.5")); }
 static void without_one(run *r) { OK(gd_optimizer_remove(r->o, "c")); }
@@ -106,9 +128,13 @@ static void (*const events[])(run *) = {
     gradients_add_up,
     gradients_add_up,
     gradient_in_place,
+    a_gradient_that_is_a_view,
+    other_memory,
     frozen,
     thawed,
     another_rate,
+    a_schedule,
+    no_schedule,
     own_rate,
     without_one,
     with_it_again,
@@ -130,39 +156,161 @@ static void compare(run *a, run *b, int event, int step)
     assert_int_equal(a->info.evals, b->info.evals);
 }
 
-static void steps_like_the_last_see_every_change(void **state)
+static void every_change_between_steps_is_seen(void **state)
 {
     (void)state;
-    run quick = open_run(false), slow = open_run(true);
-    int taken = 0;
+    run kept = open_run(NULL), looks = open_run(NULL), anew = open_run(NULL);
+    looks.o->always_look = true;
     for (int e = 0; e < COUNT_OF(events); e++) {
-        if (e) taken += quick.o->again.plan != NULL;
-        events[e](&quick);
-        events[e](&slow);
+        events[e](&kept);
+        events[e](&looks);
+        events[e](&anew);
         for (int s = 0; s < 4; s++) {
-            OK(gd_optimizer_step(quick.o, NULL, &quick.info));
-            OK(gd_optimizer_step(slow.o, NULL, &slow.info));
-            compare(&quick, &slow, e, s);
+            OK(gd_optimizer_step(kept.o, NULL, &kept.info));
+            OK(gd_optimizer_step(looks.o, NULL, &looks.info));
+            forget_plans(&anew);
+            OK(gd_optimizer_step(anew.o, NULL, &anew.info));
+            compare(&kept, &anew, e, s);
+            compare(&looks, &anew, e, s);
         }
     }
-    assert_true(taken >= COUNT_OF(events) - 2); /* without a gradient there is no short way */
-    close_run(&quick);
-    close_run(&slow);
+    close_run(&kept, NULL);
+    close_run(&looks, NULL);
+    close_run(&anew, NULL);
 }
 
-/* A link that is no rule has its say at every step. */
+/* Two sets of gradients in turn, as training gives them: all that a step needs is there from the third on. */
+static void a_step_with_other_gradients_asks_for_no_memory(void **state)
+{
+    (void)state;
+    memory m = {0};
+    run r = open_run(&m);
+    gd_tensor *grad[2][3];
+    for (int k = 0; k < 6; k++) grad[k / 3][k % 3] = row(&r, k, 1 - k);
+    for (int s = 0; s < 8; s++) {
+        for (int k = 0; k < 3; k++) OK(gd_set_grad(r.p[k], grad[s % 2][k]));
+        int64_t before = m.requests;
+        OK(gd_optimizer_step(r.o, NULL, NULL));
+        if (s >= 2) assert_int_equal(m.requests, before);
+    }
+    for (int k = 0; k < 6; k++) gd_release(grad[k / 3][k % 3]);
+    close_run(&r, &m);
+}
+
+/* Freezing in turn, as when two models are trained by one optimizer: each of the two plans is kept. */
+static void parameters_frozen_in_turn_find_their_plans(void **state)
+{
+    (void)state;
+    run r = open_run(NULL);
+    const gd_plan *plan[2];
+    for (int s = 0; s < 8; s++) {
+        OK(gd_set_requires_grad(r.p[0], s % 2));
+        OK(gd_optimizer_step(r.o, NULL, NULL));
+        if (s >= 2) assert_ptr_equal(r.o->plans, plan[s % 2]);
+        plan[s % 2] = r.o->plans;
+    }
+    assert_ptr_not_equal(plan[0], plan[1]);
+    close_run(&r, NULL);
+}
+
+/* ---- what an optimizer that always looks is for ---- */
+
+static void a_gradient_behind_the_back(run *r)
+{
+    gd_tensor *mine = r->p[1]->grad;
+    r->p[1]->grad = r->p[0]->grad;
+    r->p[0]->grad = mine;
+}
+
+static void frozen_behind_the_back(run *r) { r->p[1]->leaf_grad = false; }
+
+static void memory_behind_the_back(run *r)
+{
+    uint64_t changes = r->ctx->changes;
+    gd_tensor *other = row(r, 3, 4);
+    gd__swap_storage(r->p[2], other);
+    gd_release(other);
+    r->ctx->changes = changes;
+}
+
+static void state_behind_the_back(run *r)
+{
+    gd_entry *e = gd__entry_find(gd_link_child_at(gd_optimizer_chain(r->o), 1), r->p[0]);
+    gd_tensor *other = row(r, 1, 1);
+    gd__release(e->slot[0]);
+    e->slot[0] = other;
+}
+
+static void (*const secrets[])(run *) = {a_gradient_behind_the_back, frozen_behind_the_back,
+                                         memory_behind_the_back, state_behind_the_back};
+
+static void a_change_that_was_not_counted_is_an_error_where_steps_always_look(void **state)
+{
+    (void)state;
+    for (int k = 0; k < COUNT_OF(secrets); k++) {
+        run r = open_run(NULL);
+        r.o->always_look = true;
+        for (int s = 0; s < 4; s++) OK(gd_optimizer_step(r.o, NULL, NULL));
+        secrets[k](&r);
+        double before[2], after[2];
+        OK(gd_read_f64(r.p[0], before, 2));
+        assert_int_equal(gd_optimizer_step(r.o, NULL, NULL), GD_INTERNAL);
+        assert_error(r.ctx, GD_INTERNAL, "a step finds other tensors than the last one");
+        OK(gd_read_f64(r.p[0], after, 2));
+        assert_memory_equal(before, after, sizeof before);
+        close_run(&r, NULL);
+    }
+}
+
+/* ---- links that are no rules ---- */
+
+/* One has its say at every step. */
 static void links_that_are_no_rules_are_not_left_out(void **state)
 {
     (void)state;
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "restart_every([heavy_ball(0.5)], 2) | lr(1)"));
     gd_tensor *p = gd_require_grad(gd_scalar(ctx, GD_F64, 0)), *g = gd_scalar(ctx, GD_F64, 1);
+    /* the speed starts with the gradient, 1: 1.5, then 1.75; it is forgotten before every second step */
+    static const double want[] = {-1.5, -3, -4.75, -6.25, -8};
     OK(gd_set_grad(p, g));
     OK(gd_optimizer_add(o, "p", p));
-    for (int i = 0; i < 5; i++) OK(gd_optimizer_step(o, NULL, NULL));
-    assert_null(o->again.plan);
+    for (int i = 0; i < 5; i++) {
+        OK(gd_optimizer_step(o, NULL, NULL));
+        assert_true(gd_item(p) == want[i]);
+    }
     gd_optimizer_free(o);
     gd_release(g);
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
+/* A link that takes the gradients of the leaves away meets rules before it that still have to run with them. */
+static gd_status take_away(gd_link *link, gd_var *var)
+{
+    (void)link;
+    OK(gd_var_zero_grad(var, false));
+    return GD_OK;
+}
+
+static void gradients_taken_away_in_a_step_still_serve_it(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    static const gd_link_class thief = {.name = "thief", .step = take_away};
+    OK(gd_link_class_register(ctx, &thief));
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(2) | thief | lr(3)"));
+    gd_tensor *p = gd_require_grad(gd_scalar(ctx, GD_F64, 0));
+    OK(gd_optimizer_add(o, "p", p));
+    for (int i = 0; i < 3; i++) {
+        gd_tensor *g = gd_scalar(ctx, GD_F64, 1);
+        OK(gd_set_grad(p, g));
+        gd_release(g);
+        OK(gd_optimizer_step(o, NULL, NULL));
+        assert_null(gd_grad_of(p));
+        assert_true(gd_item(p) == -6 * (i + 1));
+    }
+    gd_optimizer_free(o);
     gd_release(p);
     end_context(ctx, NULL);
 }
@@ -170,8 +318,12 @@ static void links_that_are_no_rules_are_not_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_like_the_last_see_every_change),
-        cmocka_unit_test(links_that_are_no_rules_are_not_left_out),
+        TEST(every_change_between_steps_is_seen),
+        TEST(a_step_with_other_gradients_asks_for_no_memory),
+        TEST(parameters_frozen_in_turn_find_their_plans),
+        TEST(a_change_that_was_not_counted_is_an_error_where_steps_always_look),
+        TEST(links_that_are_no_rules_are_not_left_out),
+        TEST(gradients_taken_away_in_a_step_still_serve_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,11 +111,6 @@ const gd_link_class *gd_link_class_of(const gd_link *link) { return link ? link-
 
 void *gd_link_data(gd_link *link) { return link ? link->data : NULL; }
 
-void gd__link_changed(gd_link *link)
-{
-    if (link->optimizer) link->optimizer->stamp++;
-}
-
 /* ---- settings ---- */
 
 static int find_field(const gd_link *link, const char *name)
@@ -140,8 +135,7 @@ static gd_status put_setting(gd_link *link, int field, gd_setting *place, const 
     gd_setting copy = {0};
     if (!status) status = gd__setting_copy(ctx, &copy, value);
     if (status) return status;
-    if (changes_structure(f, place, value)) gd__link_changed(link);
-    if (link->optimizer) link->optimizer->numbers++;
+    gd__optimizer_changed(link->optimizer, changes_structure(f, place, value));
     gd__setting_free(ctx, place);
     *place = copy;
     return GD_OK;
@@ -263,8 +257,7 @@ gd_status gd_link_unset_for(gd_link *link, gd_tensor *param, const char *name)
         e->local = NULL;
         link->locals--;
     }
-    gd__link_changed(link);
-    if (link->optimizer) link->optimizer->numbers++;
+    gd__optimizer_changed(link->optimizer, true);
     return GD_OK;
 }
 
@@ -343,7 +336,6 @@ gd_status gd_link_set_child(gd_link *link, const char *name, gd_link *child)
     place_child(link, field, child);
     link->value[field].kind = GD_SET_CHAIN;
     child->owned = true;
-    gd__link_changed(link);
     if (link->optimizer) gd__groups_look_again(link->optimizer);
     return GD_OK;
 }
@@ -370,7 +362,7 @@ gd_link *gd_link_child(const gd_link *link, const char *name)
 gd_status gd__link_adopt(gd_link *link, gd_optimizer *optimizer)
 {
     link->optimizer = optimizer;
-    link->fuse_stamp = 0;
+    link->found.structure = 0;
     gd_status status = optimizer && link->cls->check ? link->cls->check(link) : GD_OK;
     for (int i = 0; i < link->children; i++) {
         gd_status below = gd__link_adopt(link->child[i], optimizer);

@@ -41,8 +41,10 @@ struct gd_link {
     bool seeded;
     bool reads_grad, reads_loss; /* its rule asked for them, though its class does not say so */
     bool owned;                  /* has a parent or an optimizer */
-    bool fuse;                   /* gd__fusable, as of ... */
-    uint64_t fuse_stamp;         /* ... this stamp of the optimizer */
+    struct {                     /* of it and all below, as of a structure of the optimizer */
+        bool fuses, needs_grad, needs_loss;
+        uint64_t structure; /* 0: not known */
+    } found;
     void *data;
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
 };
@@ -60,9 +62,13 @@ bool gd__is_chain(const gd_link *link);
 gd_entry *gd__entry(gd_link *link, gd_tensor *param);
 gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param);
 void gd__entry_drop(gd_link *link, const gd_tensor *param);
+void gd__entries_drop(gd_link *link, const gd_tensor *param); /* also below the link */
+bool gd__any_local(const gd_link *link); /* does it, or one below, have settings of single parameters? */
 /* An entry that is in no link yet, and its end. */
 gd_entry *gd__entry_new(gd_link *link, gd_tensor *param);
 void gd__entry_free(gd_link *link, gd_entry *e);
+/* Puts a tensor, whose reference it takes, into a slot: nothing else does. */
+void gd__entry_put(gd_link *link, gd_entry *entry, int slot, gd_tensor *t, bool fresh);
 /* Makes a slot (zeros of dtype, shaped like `like`) if it is not there. */
 gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *like);
 /* Bytes of the state that there is; and what a link that is no rule comes to hold, see gd_link_class. */
@@ -86,8 +92,6 @@ const gd_setting *gd__in_force(const gd_link *link, const char *name);
 gd_rng *gd__link_rng(gd_link *link);
 /* The key of what its rule draws for a parameter, or where that has no name for the one at a position: below 2^53. */
 double gd__link_key(gd_link *link, const gd_tensor *param, int position);
-/* Programs made from this link are no longer right. */
-void gd__link_changed(gd_link *link);
 /* The link is given to an optimizer, or taken from it (NULL); its children too.  Runs the classes' checks. */
 gd_status gd__link_adopt(gd_link *link, gd_optimizer *optimizer);
 /* True when the link and all below it are element-wise and may be fused. */

@@ -76,7 +76,20 @@ void gd__entry_drop(gd_link *link, const gd_tensor *param)
     memmove(link->entry + gone, link->entry + gone + 1, (size_t)(link->entries - gone) * sizeof *link->entry);
     gd__table_clear(&link->table);
     for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
-    gd__link_changed(link);
+    gd__optimizer_changed(link->optimizer, true);
+}
+
+void gd__entries_drop(gd_link *link, const gd_tensor *param)
+{
+    gd__entry_drop(link, param);
+    for (int i = 0; i < link->children; i++) gd__entries_drop(link->child[i], param);
+}
+
+bool gd__any_local(const gd_link *link)
+{
+    for (int i = 0; i < link->children; i++)
+        if (gd__any_local(link->child[i])) return true;
+    return link->locals;
 }
 
 void gd__entries_free(gd_link *link)
@@ -99,6 +112,14 @@ gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param)
     return param->dtype == GD_F64 ? GD_F64 : GD_F32;
 }
 
+void gd__entry_put(gd_link *link, gd_entry *e, int slot, gd_tensor *t, bool fresh)
+{
+    if (e->slot[slot] != t) gd__release(e->slot[slot]);
+    e->slot[slot] = t;
+    e->fresh[slot] = fresh;
+    if (link->optimizer) link->optimizer->slots++;
+}
+
 gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, const gd_tensor *like)
 {
     if (e->slot[slot]) return e->slot[slot];
@@ -108,9 +129,7 @@ gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, 
     if (t && gd_fill(t, 0)) t = NULL;
     if (t) {
         gd__own(t);
-        e->slot[slot] = t;
-        e->fresh[slot] = true;
-        ctx->changes++;
+        gd__entry_put(link, e, slot, t, true);
     }
     gd_scope_end(ctx);
     return t;
@@ -219,10 +238,7 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
     if (!e->slot[slot] || e->fresh[slot]) {
         gd_tensor *t = first_value(link, param, &init);
         if (!t) return NULL;
-        gd__release(e->slot[slot]);
-        e->slot[slot] = t;
-        e->fresh[slot] = false;
-        link->head.ctx->changes++;
+        gd__entry_put(link, e, slot, t, false);
     }
     return e->slot[slot];
 }
@@ -250,10 +266,7 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
     gd_entry *e = gd__entry(link, param);
     gd_tensor *copy = e && value ? own_copy(link, param, value) : NULL;
     if (!e || (value && !copy)) return gd_error(ctx);
-    gd__release(e->slot[slot]);
-    e->slot[slot] = copy;
-    e->fresh[slot] = false;
-    ctx->changes++;
+    gd__entry_put(link, e, slot, copy, false);
     return GD_OK;
 }
 
@@ -461,8 +474,7 @@ static gd_status slots_follow(gd_link *link, gd_entry *e)
         if (!t || (t->storage->device == device && t->dtype == dtype)) continue;
         gd_tensor *moved = converted(t, device, dtype);
         if (!moved) return gd_error(link->head.ctx);
-        gd__release(t);
-        e->slot[k] = moved;
+        gd__entry_put(link, e, k, moved, e->fresh[k]);
     }
     e->dtype = e->param->dtype;
     return GD_OK;
@@ -519,27 +531,23 @@ static gd_status link_follows(void *user, gd_link *link, const char *path)
 gd_status gd__state_follow(gd_optimizer *o)
 {
     gd_status status = gd__visit_links(o->chain, "", link_follows, o);
-    if (!status) {
-        o->moves = o->ctx->moves;
-        o->vectors = gd__vectors_dtype(o);
+    if (status) return status;
+    for (int i = 0; i < o->count; i++) {
+        o->param[i].dtype = o->param[i].tensor->dtype;
+        o->param[i].device = o->param[i].tensor->storage->device;
     }
-    o->ctx->changes++;
-    return status;
+    o->vectors = gd__vectors_dtype(o);
+    return GD_OK;
 }
 
 /* ---- forgetting ---- */
 
 static void forget_slots(gd_link *link, unsigned flags)
 {
-    link->head.ctx->changes++;
-    for (int i = 0; i < link->entries; i++) {
-        gd_entry *e = link->entry[i];
-        for (int k = 0; k < link->cls->slot_count; k++) {
-            if ((link->cls->slots[k].flags & flags) != flags) continue;
-            gd__release(e->slot[k]);
-            e->slot[k] = NULL;
-        }
-    }
+    for (int i = 0; i < link->entries; i++)
+        for (int k = 0; k < link->cls->slot_count; k++)
+            if ((link->cls->slots[k].flags & flags) == flags)
+                gd__entry_put(link, link->entry[i], k, NULL, false);
 }
 
 /* Settings of single parameters are no state: they stay. */

@@ -28,6 +28,9 @@ typedef struct gd_param {
         *aside; /* its values for steps while others are there to evaluate with; owned, NULL: none are */
     char *name;
     int group;
+    const gd_device *device; /* this and its dtype when its state last followed it */
+    gd_dtype dtype;
+    int form; /* when it was last looked at, see optimizer_step.c */
 } gd_param;
 
 typedef struct gd_attr {
@@ -63,24 +66,24 @@ struct gd_optimizer {
     bool evaluating;      /* see gd_optimizer_evaluate: parameters are not those of steps */
     bool no_fusion;       /* for tests: a pass for every link */
     bool interpret;       /* for tests: no kernels */
+    bool always_look;     /* for tests: looks also where nothing has changed, and fails where something has */
     gd_dtype state_dtype; /* GD_DTYPE_COUNT: as the parameter, but at least f32 */
-    uint64_t stamp;       /* changes when plans are no longer right; from 1 */
-    uint64_t numbers;     /* changes with every number in a setting */
-    uint64_t moves;       /* the context's when state last followed its parameters */
-    gd_dtype vectors;     /* what vectors of all parameters were computed in then */
-    uint64_t drops;       /* the context's when dropped parameters were last counted */
-    int dropped;          /* parameters that modules have replaced or deleted */
-    bool capture;         /* see gd_optimizer_capture */
+    /* what has changed, counted from 1 */
+    uint64_t structure; /* what plans are made from: links, parameters, settings that shape programs */
+    uint64_t numbers;   /* those and the numbers in settings */
+    uint64_t slots;     /* where state lies, and what of it is fresh */
+    uint64_t form;      /* which parameters want gradients, dtypes, devices: as found by looking */
+    gd_dtype vectors;   /* what vectors of all parameters were computed in then */
+    bool capture;       /* see gd_optimizer_capture */
     int64_t replays;
-    int runs;           /* of plans in the current step */
-    gd_plan *last_plan; /* of them, borrowed */
+    int most_pending; /* links that fit into a program */
     struct {
-        gd_plan *plan; /* what the last step without objective was, if the next can be the same; borrowed */
-        uint64_t changes, stamp;
-    } again;
-    int most_pending;   /* links that fit into a program */
-    gd_tensor **active; /* params of the current step */
-    int active_capacity;
+        gd_tensor **active; /* parameters that want gradients */
+        gd_tensor **grad;   /* theirs, borrowed; behind them in the same block */
+        int count, room;
+        bool streams;                /* every gradient is there, and programs can read it as it is */
+        uint64_t changes, structure; /* the counts when it was so */
+    } looked;                        /* what was found when the parameters were last looked at */
     gd_plan *plans;
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
@@ -113,8 +116,9 @@ gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const 
 /* Do the links that have such a setting take this value, and those of a schedule if there is one? */
 gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value,
                           const gd_schedule *schedule);
-/* Must follow every change of groups: which group, whose setting, which number. */
-void gd__groups_changed(gd_optimizer *optimizer);
+/* Must follow every change of parameters, groups, links and their settings; structure: of more than a number that programs
+ * read when they run.  The optimizer may be NULL. */
+void gd__optimizer_changed(gd_optimizer *optimizer, bool structure);
 /* Do a link that is to join the chain, and those below it, take what groups and schedules have for them? */
 gd_status gd__groups_fit(gd_optimizer *optimizer, gd_link *child);
 /* After the chain got other links: what settings do to them. */

@@ -21,6 +21,7 @@ static void group_free(gd_ctx *ctx, gd_plan_group *g)
     gd__free(ctx, g->array_entry, members * arrays * sizeof *g->array_entry);
     gd__free(ctx, g->uniform_entry, members * uniforms * sizeof *g->uniform_entry);
     gd__free(ctx, g->ahead, uniforms * sizeof *g->ahead);
+    gd__free(ctx, g->every_step, uniforms * sizeof *g->every_step);
 }
 
 static void plan_free(gd_ctx *ctx, gd_plan *plan)
@@ -30,6 +31,7 @@ static void plan_free(gd_ctx *ctx, gd_plan *plan)
     gd__execs_free(&plan->set);
     gd__free(ctx, plan->group, count * sizeof *plan->group);
     gd__free(ctx, plan->params, count * sizeof *plan->params);
+    gd__free(ctx, plan->counted, (size_t)plan->counts * sizeof *plan->counted);
     gd__free(ctx, plan->set.table, count * sizeof *plan->set.table);
     gd__free(ctx, plan->set.table_of, count * sizeof *plan->set.table_of);
     gd__free(ctx, plan->set.member_of, count * sizeof *plan->set.member_of);
@@ -94,14 +96,6 @@ static gd_program *program_for(const gd_run_args *args, int i, gd_link **child)
     return p;
 }
 
-static bool have_local(const gd_link *link)
-{
-    if (link->locals) return true;
-    for (int i = 0; i < link->children; i++)
-        if (have_local(link->child[i])) return true;
-    return false;
-}
-
 static int group_number(const gd_run_args *args, int i)
 {
     int index = args->optimizer ? gd__param_index(args->optimizer, args->keys[i]) : -1;
@@ -147,7 +141,7 @@ static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i)
 static gd_status sort_members(const gd_run_args *args, gd_plan *plan)
 {
     bool local = false;
-    for (int i = 0; i < args->pendings; i++) local = local || have_local(args->pending[i].link);
+    for (int i = 0; i < args->pendings; i++) local = local || gd__any_local(args->pending[i].link);
     gd_status status = GD_OK;
     for (int i = 0; i < args->count && !status; i++) {
         if (i > 0 && !local && alike(args, i - 1, i))
@@ -174,25 +168,31 @@ static gd_status place_members(const gd_run_args *args, const gd_plan *plan, int
     return GD_OK;
 }
 
-void gd__each_counted(gd_link *link, gd_mode mode, void (*fn)(void *user, gd_link *link), void *user)
+/* Lists the links whose step count a run of this link, which is fusable, raises. */
+static gd_status list_counted(gd_plan *plan, gd_link *link, gd_mode mode)
 {
     bool chain = gd__is_chain(link);
-    if (!chain && (mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (link->cls->update_rule != NULL)))
-        fn(user, link);
-    if (!chain && mode == GD_MODE_UPDATE) return; /* the rule, which runs the children, does not run */
-    for (int i = 0; i < link->children; i++)
+    gd_status status = GD_OK;
+    if (!chain && (mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (link->cls->update_rule != NULL))) {
+        size_t n = (size_t)plan->counts, size = sizeof *plan->counted;
+        gd_link **list = gd__realloc(plan->set.ctx, plan->counted, n * size, (n + 1) * size);
+        if (!list) return GD_NOMEM;
+        plan->counted = list;
+        list[plan->counts++] = link;
+    }
+    if (!chain && mode == GD_MODE_UPDATE) return GD_OK; /* the rule, which runs the children, does not run */
+    for (int i = 0; i < link->children && !status; i++)
         if (gd__fusable(link->child[i]))
-            gd__each_counted(link->child[i], chain ? mode : GD_MODE_STEP, fn, user);
+            status = list_counted(plan, link->child[i], chain ? mode : GD_MODE_STEP);
+    return status;
 }
 
-/* Step counts of this link are one ahead of it while the run is under way. */
-static void note_ahead(void *user, gd_link *link)
+/* Step counts of these links are one ahead of them while the run is under way. */
+static bool is_counted(const gd_plan *plan, const gd_uniform *f)
 {
-    gd_plan_group *g = user;
-    for (int u = 0; u < g->run->p->uniforms; u++) {
-        const gd_uniform *f = &g->run->p->uniform[u];
-        if (f->kind == GD_U_STEP && f->owner == link) g->ahead[u] = true;
-    }
+    for (int i = 0; i < plan->counts; i++)
+        if (f->kind == GD_U_STEP && f->owner == plan->counted[i]) return true;
+    return false;
 }
 
 /* The entries in links' state that members' arrays and scalars live in. */
@@ -215,28 +215,33 @@ static gd_status bind_member(gd_plan_group *g, int m, gd_tensor *key)
     return GD_OK;
 }
 
-static gd_status bind_entries(const gd_run_args *args, gd_plan_group *g)
+static gd_status bind_entries(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
 {
     gd_ctx *ctx = args->ctx;
     size_t members = (size_t)g->members, uniforms = (size_t)g->run->p->uniforms;
     g->array_entry = gd__calloc(ctx, members * (size_t)g->run->p->arrays * sizeof *g->array_entry);
     g->uniform_entry = gd__calloc(ctx, members * uniforms * sizeof *g->uniform_entry);
     g->ahead = gd__calloc(ctx, uniforms * sizeof *g->ahead);
-    if (!g->array_entry || !g->uniform_entry || !g->ahead) return GD_NOMEM;
+    g->every_step = gd__alloc_array(ctx, uniforms, sizeof *g->every_step);
+    if (!g->array_entry || !g->uniform_entry || !g->ahead || !g->every_step) return GD_NOMEM;
+    for (int u = 0; u < g->run->p->uniforms; u++) {
+        const gd_uniform *f = &g->run->p->uniform[u];
+        g->ahead[u] = is_counted(plan, f);
+        if (f->kind == GD_U_STEP || f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_KEY)
+            g->every_step[g->every_steps++] = u;
+    }
     gd_status status = GD_OK;
     for (int m = 0; m < g->members && !status; m++) status = bind_member(g, m, args->keys[g->position[m]]);
-    for (int i = 0; i < args->pendings; i++)
-        gd__each_counted(args->pending[i].link, args->pending[i].mode, note_ahead, g);
     return status;
 }
 
-static gd_status prepare_group(const gd_run_args *args, gd_plan_group *g)
+static gd_status prepare_group(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
 {
     int64_t *numel = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *numel);
     if (!numel) return GD_NOMEM;
     for (int m = 0; m < g->members; m++) numel[m] = args->params[g->position[m]]->numel;
     gd_status status = gd__exec_members(g->run, g->members, numel);
-    return status ? status : bind_entries(args, g);
+    return status ? status : bind_entries(args, plan, g);
 }
 
 /* ---- a plan ---- */
@@ -265,6 +270,8 @@ static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
     if (!set->table || !set->table_of || !set->member_of || !plan->params || !plan->group) return GD_NOMEM;
     for (int i = 0; i < args->count; i++) plan->params[i] = signature(args, i);
     gd_status status = sort_members(args, plan);
+    for (int i = 0; i < args->pendings && !status; i++)
+        status = list_counted(plan, args->pending[i].link, args->pending[i].mode);
     bool interpret = args->optimizer && args->optimizer->interpret;
     for (int g = 0; g < set->tables && !status; g++) {
         status = place_members(args, plan, g);
@@ -284,8 +291,7 @@ gd_plan *gd__plan_look(const gd_run_args *args)
     plan->holes = args->holes;
     plan->sink = args->sink;
     plan->input_is_grad = args->input_is_grad;
-    plan->stamp = args->optimizer ? args->optimizer->stamp : 0;
-    plan->numbers = UINT64_MAX;
+    plan->structure = args->optimizer ? args->optimizer->structure : 0;
     if (args->pendings) memcpy(plan->pending, args->pending, (size_t)args->pendings * sizeof *plan->pending);
     if (fill_plan(args, plan) == GD_OK) return plan;
     plan_free(args->ctx, plan);
@@ -296,7 +302,7 @@ static gd_plan *plan_new(const gd_run_args *args)
 {
     gd_plan *plan = gd__plan_look(args);
     gd_status status = plan ? GD_OK : GD_NOMEM;
-    for (int g = 0; !status && g < plan->set.tables; g++) status = prepare_group(args, &plan->group[g]);
+    for (int g = 0; !status && g < plan->set.tables; g++) status = prepare_group(args, plan, &plan->group[g]);
     if (!status) status = gd__execs_join(&plan->set);
     if (!status) return plan;
     if (plan) plan_free(args->ctx, plan);
@@ -307,11 +313,12 @@ static bool fits(const gd_plan *plan, const gd_run_args *args)
 {
     if (plan->count != args->count || plan->pendings != args->pendings || plan->holes != args->holes ||
         plan->sink != args->sink || plan->input_is_grad != args->input_is_grad ||
-        plan->stamp != args->optimizer->stamp)
+        plan->structure != args->optimizer->structure)
         return false;
     for (int i = 0; i < args->pendings; i++)
         if (plan->pending[i].link != args->pending[i].link || plan->pending[i].mode != args->pending[i].mode)
             return false;
+    if (args->leaves && plan->form == args->optimizer->form) return true;
     for (int i = 0; i < args->count; i++) {
         gd_param_signature s = signature(args, i), *t = &plan->params[i];
         if (s.param != t->param || s.key != t->key || s.numel != t->numel || s.device != t->device ||
@@ -327,7 +334,7 @@ static void tidy(gd_optimizer *o)
     int kept = 0;
     for (gd_plan **at = &o->plans; *at;) {
         gd_plan *plan = *at;
-        if (plan->stamp == o->stamp && kept++ < MOST_KEPT - 1) {
+        if (plan->structure == o->structure && kept++ < MOST_KEPT - 1) {
             at = &plan->next;
             continue;
         }
@@ -340,16 +347,15 @@ gd_plan *gd__plan_for(const gd_run_args *args)
 {
     gd_optimizer *o = args->optimizer;
     if (!o) return plan_new(args);
-    for (gd_plan **at = &o->plans; *at; at = &(*at)->next) {
-        gd_plan *found = *at;
-        if (!fits(found, args)) continue;
-        *at = found->next;
-        found->next = o->plans;
-        return o->plans = found;
-    }
-    gd_plan *plan = plan_new(args);
-    if (!plan) return NULL;
-    tidy(o);
+    gd_plan **at = &o->plans, *plan;
+    while (*at && !fits(*at, args)) at = &(*at)->next;
+    if ((plan = *at))
+        *at = plan->next;
+    else if ((plan = plan_new(args)))
+        tidy(o);
+    else
+        return NULL;
+    if (args->leaves) plan->form = o->form;
     plan->next = o->plans;
     return o->plans = plan;
 }

@@ -14,6 +14,8 @@ typedef struct gd_plan_group {
     gd_entry **array_entry;   /* [members, arrays], NULL but for state */
     gd_entry **uniform_entry; /* [members, uniforms], NULL but for what an entry holds */
     bool *ahead;              /* [uniforms] a step count that this run raises */
+    int *every_step,
+        every_steps; /* uniforms that are filled for every run: step counts, the loss, scalars, keys */
 } gd_plan_group;
 
 /* What makes a plan fit a parameter. */
@@ -31,9 +33,13 @@ struct gd_plan {
     bool input_is_grad;
     gd_link *child; /* the run makes the input of this child, which is no rule */
     gd_param_signature *params;
+    gd_link **counted; /* whose step counts a run raises */
+    int counts;
     gd_exec_set set;      /* table k runs group k; room for count */
     gd_plan_group *group; /* the same */
-    uint64_t stamp, numbers;
+    /* the counts of the optimizer, and of changes to leaves, when this was last right; 0: it never was */
+    uint64_t structure, form, numbers, slots, changes;
+    bool fresh; /* as of `slots`: there is state that was never written */
     gd_pending pending[GD_MAX_PENDING];
 };
 
@@ -41,15 +47,5 @@ struct gd_plan {
 gd_plan *gd__plan_for(const gd_run_args *args);
 /* A plan that can be looked at but not run: programs, members, passes and kernels.  New; NULL on failure. */
 gd_plan *gd__plan_look(const gd_run_args *args);
-
-/* The links whose step count a run of this link, which is fusable, raises. */
-void gd__each_counted(gd_link *link, gd_mode mode, void (*fn)(void *user, gd_link *link), void *user);
-
-/* ---- steps like the last one ---- */
-
-/* After a step without objective: could the next one run the same plan with no more than other step counts? */
-bool gd__plan_repeats(const gd_plan *plan);
-/* Runs a plan again for which all that its tables hold is as it was. */
-gd_status gd__plan_again(gd_optimizer *optimizer, gd_plan *plan, bool *not_finite);
 
 #endif

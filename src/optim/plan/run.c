@@ -1,18 +1,33 @@
-/* Running plans: what a step changes goes into the tables of their programs, what it makes comes back to the links. */
+/* Running plans.  A plan is refreshed with what has changed since it last ran, and then run.  What is looked at:
+ *
+ *     step counts, the loss, scalars that links keep     always
+ *     settings                                           where the optimizer's `numbers` have moved on
+ *     where state lies                                   where its `slots` have
+ *     parameters, gradients, lists of links              unless they are those of leaves, and no leaf has changed
+ *     everything                                         where the plan does not fit: that is another one (plan.c)
+ *
+ * A step done for the first time, done again or captured differs from others in nothing else. */
 #include "optim/plan/plan.h"
 
 #include <math.h>
 
-/* ---- scalars and pointers ---- */
+gd_status gd__missed_change(gd_ctx *ctx)
+{
+    return gd_fail(ctx, GD_INTERNAL,
+                   "a step finds other tensors than the last one, and nothing has counted the change");
+}
+
+/* ---- refreshing ---- */
 
 static double number_of(const gd_setting *s)
 {
     return s->kind == GD_SET_REAL || s->kind == GD_SET_BOOL ? s->real : NAN;
 }
 
-/* What stays until a setting changes. */
-static void fill_settings(const gd_run_args *args, gd_plan_group *g)
+static void fill_settings(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
 {
+    double total = 0;
+    for (int i = 0; i < plan->set.tables; i++) total += (double)plan->group[i].numel;
     for (int m = 0; m < g->members; m++) {
         int i = g->position[m];
         double *input = g->run->input + m * g->run->p->uniforms;
@@ -21,36 +36,41 @@ static void fill_settings(const gd_run_args *args, gd_plan_group *g)
             if (f->kind == GD_U_SETTING)
                 input[u] = number_of(gd__resolve(f->owner, f->index, args->keys[i]));
             else if (f->kind == GD_U_NUMEL)
-                input[u] = (double)args->params[i]->numel;
+                input[u] = f->index == GD_EACH ? (double)args->params[i]->numel : total;
         }
     }
 }
 
-/* What changes every step. */
-static void fill_step_scalars(const gd_run_args *args, gd_plan_group *g, double total)
+/* An apply after an update of its own counts as that update did. */
+static double step_count(const gd_plan_group *g, int u)
 {
-    int uniforms = g->run->p->uniforms;
-    for (int u = 0; u < uniforms; u++) {
-        const gd_uniform *f = &g->run->p->uniform[u];
-        if (f->kind == GD_U_SETTING || (f->kind == GD_U_NUMEL && f->index == GD_EACH)) continue;
-        double same = 0;
-        if (f->kind == GD_U_STEP) {
-            /* an apply after an update of its own counts as that update did */
-            same = (double)(((const gd_link *)f->owner)->step + g->ahead[u]);
-            if (same < 1) same = 1;
-        } else
-            same = f->kind == GD_U_LOSS ? args->loss : total;
-        for (int m = 0; m < g->members; m++) {
-            const gd_entry *e = g->uniform_entry[m * uniforms + u];
-            double *input = &g->run->input[m * uniforms + u];
-            if (f->kind == GD_U_KEY)
-                *input = gd__link_key(f->owner, args->keys[g->position[m]], g->position[m]);
-            else if (f->kind == GD_U_FRESH)
-                *input = e->slot[f->index] == NULL || e->fresh[f->index];
-            else
-                *input = f->kind == GD_U_SCALAR ? e->scalar[f->index] : same;
-        }
+    const gd_link *link = g->run->p->uniform[u].owner;
+    int64_t count = link->step + g->ahead[u];
+    return count < 1 ? 1 : (double)count;
+}
+
+/* Scalars, and keys of random numbers, which follow the seed of the context too. */
+static double input_of_member(const gd_run_args *args, const gd_plan_group *g, int u, int m)
+{
+    const gd_uniform *f = &g->run->p->uniform[u];
+    if (f->kind == GD_U_KEY) return gd__link_key(f->owner, args->keys[g->position[m]], g->position[m]);
+    return g->uniform_entry[m * g->run->p->uniforms + u]->scalar[f->index];
+}
+
+/* True if some differ from member to member. */
+static bool fill_step(const gd_run_args *args, gd_plan_group *g)
+{
+    bool differ = false;
+    for (int i = 0; i < g->every_steps; i++) {
+        int u = g->every_step[i];
+        gd_uniform_kind kind = g->run->p->uniform[u].kind;
+        bool own = kind == GD_U_SCALAR || kind == GD_U_KEY;
+        double same = kind == GD_U_STEP ? step_count(g, u) : args->loss;
+        for (int m = 0; m < g->members; m++)
+            g->run->input[m * g->run->p->uniforms + u] = own ? input_of_member(args, g, u, m) : same;
+        differ = differ || own;
     }
+    return differ;
 }
 
 static gd_status stale_state(const gd_array *a, const gd_tensor *param, const gd_tensor *slot)
@@ -77,61 +97,93 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     return GD_OK;
 }
 
-static gd_status fill_pointers(const gd_run_args *args, gd_plan_group *g)
+/* True if it was another one. */
+static bool put_pointer(char **place, char *data)
 {
+    bool other = *place != data;
+    *place = data;
+    return other;
+}
+
+/* State that is not there yet is made; *other is set where some lies elsewhere than before. */
+static gd_status fill_state(const gd_run_args *args, gd_plan *plan, gd_plan_group *g, bool *other)
+{
+    const gd_program *p = g->run->p;
     gd_status status = GD_OK;
-    int arrays = g->run->p->arrays;
-    for (int m = 0; m < g->members; m++) {
-        int i = g->position[m];
-        char **pointer = g->run->pointer + m * arrays;
-        for (int k = 0; k < arrays && !status; k++) {
-            const gd_array *a = &g->run->p->array[k];
-            switch (a->kind) {
-            case GD_ARRAY_INPUT: pointer[k] = args->input[i]->data; break;
-            case GD_ARRAY_PARAM: pointer[k] = args->params[i]->data; break;
-            case GD_ARRAY_GRAD: pointer[k] = args->grad[i]->data; break;
-            case GD_ARRAY_HOLE: pointer[k] = args->hole[a->slot][i]->data; break;
-            case GD_ARRAY_RANDOM: break;
-            case GD_ARRAY_OUTPUT: pointer[k] = args->output[i]->data; break;
-            case GD_ARRAY_STATE:
-                status = state_pointer(a, g->array_entry[m * arrays + k], args->params[i], &pointer[k]);
-            }
+    for (int u = 0; u < p->uniforms; u++) {
+        if (p->uniform[u].kind != GD_U_FRESH) continue;
+        int slot = p->uniform[u].index;
+        for (int at = u; at < g->members * p->uniforms; at += p->uniforms) {
+            const gd_entry *e = g->uniform_entry[at];
+            g->run->input[at] = !e->slot[slot] || e->fresh[slot];
+        }
+    }
+    for (int k = 0; k < p->arrays; k++) {
+        if (p->array[k].kind != GD_ARRAY_STATE) continue;
+        for (int m = 0; m < g->members && !status; m++) {
+            int at = m * p->arrays + k;
+            char *data = NULL;
+            status = state_pointer(&p->array[k], g->array_entry[at], args->params[g->position[m]], &data);
+            *other = put_pointer(&g->run->pointer[at], data) || *other;
+            plan->fresh = plan->fresh || g->array_entry[at]->fresh[p->array[k].slot];
         }
     }
     return status;
 }
 
-/* ---- after the run ---- */
-
-static void count_link(void *user, gd_link *link)
+static gd_tensor *const *list_of(const gd_run_args *args, const gd_array *a)
 {
-    (void)user;
-    link->step++;
-}
-
-static void count_steps(const gd_pending *pending, int pendings)
-{
-    for (int i = 0; i < pendings; i++) gd__each_counted(pending[i].link, pending[i].mode, count_link, NULL);
-}
-
-/* What was stored: slots are no longer fresh, scalars go into their entries. */
-static gd_status settle(gd_plan_group *g)
-{
-    const gd_program *p = g->run->p;
-    gd_status status = gd__exec_fetch_stored(g->run);
-    for (int k = 0; k < p->arrays; k++) {
-        if (p->array[k].kind != GD_ARRAY_STATE || p->array[k].store < 0) continue;
-        for (int m = 0; m < g->members; m++)
-            g->array_entry[m * p->arrays + k]->fresh[p->array[k].slot] = false;
+    switch (a->kind) {
+    case GD_ARRAY_INPUT: return args->input;
+    case GD_ARRAY_PARAM: return args->params;
+    case GD_ARRAY_GRAD: return args->grad;
+    case GD_ARRAY_HOLE: return args->hole[a->slot];
+    case GD_ARRAY_OUTPUT: return args->output;
+    case GD_ARRAY_RANDOM:
+    case GD_ARRAY_STATE: break;
     }
-    for (int u = 0; u < p->uniforms && !status; u++) {
-        if (p->uniform[u].store < 0) continue;
-        for (int m = 0; m < g->members; m++)
-            g->uniform_entry[m * p->uniforms + u]->scalar[p->uniform[u].index] =
-                g->run->stored[m * p->uniforms + u];
-    }
-    return status;
+    return NULL;
 }
+
+/* Everything but state; the same. */
+static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
+{
+    int arrays = g->run->p->arrays;
+    for (int k = 0; k < arrays; k++) {
+        gd_tensor *const *list = list_of(args, &g->run->p->array[k]);
+        for (int m = 0; list && m < g->members; m++)
+            *other = put_pointer(&g->run->pointer[m * arrays + k], list[g->position[m]]->data) || *other;
+    }
+}
+
+static gd_status refresh(const gd_run_args *args, gd_plan *plan)
+{
+    gd_status status = GD_OK;
+    const gd_optimizer *o = args->optimizer;
+    uint64_t changes = args->leaves ? args->ctx->changes : 0;
+    bool numbers = !o || plan->numbers != o->numbers, slots = !o || plan->slots != o->slots;
+    bool lists = !changes || plan->changes != changes, always = o && o->always_look;
+    bool moved = false, other = false;
+    if (slots) plan->fresh = false;
+    if (numbers || slots || lists)
+        plan->numbers = plan->slots = plan->changes = 0; /* while half of it is done */
+    for (int i = 0; i < plan->set.tables && !status; i++) {
+        gd_plan_group *g = &plan->group[i];
+        bool send = fill_step(args, g) || numbers || slots || lists;
+        if (numbers) fill_settings(args, plan, g);
+        if (slots || always) status = fill_state(args, plan, g, &moved);
+        if (lists || always) fill_lists(args, g, &other);
+        if (!status && send) status = gd__exec_send(g->run);
+    }
+    if (status || !o) return status;
+    if ((moved && !slots) || (other && !lists)) return gd__missed_change(args->ctx);
+    plan->numbers = o->numbers;
+    plan->slots = o->slots;
+    plan->changes = changes;
+    return GD_OK;
+}
+
+/* ---- running ---- */
 
 static gd_status run_set(const gd_run_args *args, gd_plan *plan)
 {
@@ -143,22 +195,43 @@ static gd_status run_set(const gd_run_args *args, gd_plan *plan)
     return status;
 }
 
-static gd_status run_plan(const gd_run_args *args, gd_plan *plan)
+/* Slots that were stored are no longer fresh. */
+static void settle_slots(gd_plan_group *g)
+{
+    const gd_program *p = g->run->p;
+    for (int k = 0; k < p->arrays; k++) {
+        const gd_array *a = &p->array[k];
+        if (a->kind != GD_ARRAY_STATE || a->store < 0) continue;
+        for (int at = k; at < g->members * p->arrays; at += p->arrays) {
+            gd_entry *e = g->array_entry[at];
+            if (e->fresh[a->slot]) gd__entry_put(a->owner, e, a->slot, e->slot[a->slot], false);
+        }
+    }
+}
+
+/* Scalars that were stored go into their entries. */
+static gd_status settle_scalars(gd_plan_group *g)
+{
+    const gd_program *p = g->run->p;
+    gd_status status = gd__exec_fetch_stored(g->run);
+    for (int u = 0; u < p->uniforms && !status; u++) {
+        if (p->uniform[u].store < 0) continue;
+        for (int at = u; at < g->members * p->uniforms; at += p->uniforms)
+            g->uniform_entry[at]->scalar[p->uniform[u].index] = g->run->stored[at];
+    }
+    return status;
+}
+
+static gd_status settle(const gd_run_args *args, gd_plan *plan)
 {
     gd_status status = GD_OK;
-    double total = 0;
-    for (int i = 0; i < plan->set.tables; i++) total += (double)plan->group[i].numel;
-    uint64_t numbers = args->optimizer ? args->optimizer->numbers : 0;
-    for (int i = 0; i < plan->set.tables && !status; i++) {
-        gd_plan_group *g = &plan->group[i];
-        if (plan->numbers != numbers) fill_settings(args, g);
-        fill_step_scalars(args, g, total);
-        status = fill_pointers(args, g);
-        if (!status) status = gd__exec_send(g->run);
+    for (int i = 0; i < plan->set.tables; i++) {
+        if (plan->fresh) settle_slots(&plan->group[i]);
+        if (!status && plan->set.table[i].stores_scalars) status = settle_scalars(&plan->group[i]);
     }
-    if (status) return status;
-    plan->numbers = numbers;
-    return run_set(args, plan);
+    for (int i = 0; i < plan->counts; i++) plan->counted[i]->step++;
+    for (int i = 0; args->sink == GD_SINK_PARAMS && i < args->count; i++) gd__touch(args->params[i]);
+    return status;
 }
 
 gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
@@ -172,83 +245,12 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     if (plan->child && !child)
         status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule",
                          plan->child->cls->name);
-    if (!status) status = run_plan(args, plan);
-    if (!status && plan->child) *child = plan->child;
-    if (!status && !plan->child) {
-        for (int i = 0; i < plan->set.tables && !status; i++) status = settle(&plan->group[i]);
-        count_steps(args->pending, args->pendings);
-        for (int i = 0; args->sink == GD_SINK_PARAMS && i < args->count; i++) gd__touch(args->params[i]);
-    }
-    if (args->optimizer) {
-        args->optimizer->runs++;
-        args->optimizer->last_plan = status ? NULL : plan;
-    } else
-        gd__plans_free(ctx, plan);
+    if (!status) status = refresh(args, plan);
+    if (!status) status = run_set(args, plan);
+    if (!status && plan->child)
+        *child = plan->child;
+    else if (!status)
+        status = settle(args, plan);
+    if (!args->optimizer) gd__plans_free(ctx, plan);
     return status;
-}
-
-/* ---- steps like the last one ---- */
-
-/* What a group's tables hold stays: nothing comes from the host every step but step counts. */
-static bool group_repeats(const gd_plan_group *g)
-{
-    const gd_program *p = g->run->p;
-    for (int k = 0; k < p->arrays; k++)
-        if (p->array[k].kind == GD_ARRAY_HOLE || p->array[k].kind == GD_ARRAY_OUTPUT) return false;
-    for (int u = 0; u < p->uniforms; u++) {
-        const gd_uniform *f = &p->uniform[u];
-        if (f->kind == GD_U_KEY || f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_EXTERNAL)
-            return false;
-        if (f->kind != GD_U_FRESH) continue;
-        for (int m = 0; m < g->members; m++) {
-            const gd_entry *e = g->uniform_entry[m * p->uniforms + u];
-            if (g->run->input[m * p->uniforms + u] != 0 || !e->slot[f->index] || e->fresh[f->index])
-                return false;
-        }
-    }
-    return true;
-}
-
-bool gd__plan_repeats(const gd_plan *plan)
-{
-    bool repeats = plan->sink == GD_SINK_PARAMS && !plan->child;
-    for (int i = 0; i < plan->set.tables && repeats; i++) repeats = group_repeats(&plan->group[i]);
-    return repeats;
-}
-
-/* Step counts are the same for all members: kernels of a device get those of the first. */
-static void fill_step_counts(gd_plan_group *g)
-{
-    int members = gd__exec_by_host(g->run) ? g->members : 1;
-    for (int u = 0; u < g->run->p->uniforms; u++) {
-        const gd_uniform *f = &g->run->p->uniform[u];
-        if (f->kind != GD_U_STEP) continue;
-        double count = (double)(((const gd_link *)f->owner)->step + g->ahead[u]);
-        for (int m = 0; m < members; m++) g->run->input[m * g->run->p->uniforms + u] = count < 1 ? 1 : count;
-    }
-}
-
-gd_status gd__plan_again(gd_optimizer *o, gd_plan *plan, bool *not_finite)
-{
-    gd_run_args args = {.ctx = o->ctx,
-                        .optimizer = o,
-                        .params = o->active,
-                        .keys = o->active,
-                        .count = plan->count,
-                        .sink = plan->sink,
-                        .not_finite = not_finite};
-    gd_status status = GD_OK;
-    for (int i = 0; i < plan->set.tables && !status; i++) {
-        gd_plan_group *g = &plan->group[i];
-        fill_step_counts(g);
-        if (plan->numbers == o->numbers) continue;
-        fill_settings(&args, g);
-        status = gd__exec_send(g->run);
-    }
-    if (!status) plan->numbers = o->numbers;
-    if (!status) status = run_set(&args, plan);
-    if (status) return status;
-    count_steps(plan->pending, plan->pendings);
-    for (int i = 0; i < plan->count; i++) gd__touch(o->active[i]);
-    return GD_OK;
 }

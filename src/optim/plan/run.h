@@ -22,6 +22,7 @@ typedef struct gd_run_args {
     int count;
     gd_sink sink;
     bool input_is_grad;
+    bool leaves; /* parameters and input are those that the optimizer found when it last looked */
     double loss;
     bool *not_finite; /* set when a norm or sum is not finite; may be NULL */
 } gd_run_args;
@@ -30,6 +31,8 @@ typedef struct gd_run_args {
  * only the child's input, into output, changes no state, and gives the child in *child; otherwise *child is NULL.  Without
  * child, that is an error. */
 gd_status gd__run_rules(const gd_run_args *args, gd_link **child);
+/* Optimizers that always look: a count that should have moved on has not. */
+gd_status gd__missed_change(gd_ctx *ctx);
 void gd__plans_free(gd_ctx *ctx, gd_plan *plans);
 /* The programs that steps of a chain run for parameters of a dtype: what is built in.  Only the passes that rules make. */
 gd_status gd__plan_programs(gd_ctx *ctx, const char *chain, gd_dtype dtype,

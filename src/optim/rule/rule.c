@@ -164,7 +164,9 @@ gd_value gd_rule_param(gd_rule *r)
  * child, before anything ran; whoever runs the rule gets what is missing and builds again (gd__rules_need_more). */
 static bool known(gd_rule *r, bool said, bool *seen)
 {
-    r->missed = r->missed || !(said || *seen);
+    bool news = !said && !*seen;
+    if (news) gd__optimizer_changed(r->link->optimizer, true);
+    r->missed = r->missed || news;
     r->failed = r->failed || r->missed;
     *seen = true;
     return !r->failed;
@@ -535,35 +537,42 @@ static bool is_fusable(gd_link *link)
     return !link->cls->pre_step && !link->cls->post_step && gd__fusable_inside(link);
 }
 
-bool gd__fusable(gd_link *link)
-{
-    if (!link->optimizer) return is_fusable(link);
-    if (link->fuse_stamp != link->optimizer->stamp) {
-        link->fuse = is_fusable(link);
-        link->fuse_stamp = link->optimizer->stamp;
-    }
-    return link->fuse;
-}
-
-static gd_needs link_needs(const gd_link *link)
+static gd_needs needs_below(const gd_link *link)
 {
     gd_needs n = {.grad = link->cls->uses_grad || link->reads_grad,
                   .loss = link->cls->uses_loss || link->reads_loss};
     for (int i = 0; i < link->children && !(n.grad && n.loss); i++) {
-        gd_needs below = link_needs(link->child[i]);
+        gd_needs below = needs_below(link->child[i]);
         n.grad = n.grad || below.grad;
         n.loss = n.loss || below.loss;
     }
     return n;
 }
 
+/* Both questions are asked at every step, and the answers stay while the optimizer's structure does. */
+static void find_facts(gd_link *link)
+{
+    if (link->optimizer && link->found.structure == link->optimizer->structure) return;
+    gd_needs needs = needs_below(link);
+    link->found.needs_grad = needs.grad;
+    link->found.needs_loss = needs.loss;
+    link->found.fuses = is_fusable(link);
+    link->found.structure = link->optimizer ? link->optimizer->structure : 0;
+}
+
+bool gd__fusable(gd_link *link)
+{
+    find_facts(link);
+    return link->found.fuses;
+}
+
 gd_needs gd__rules_need(const gd_pending *pending, int pendings)
 {
     gd_needs n = {0};
     for (int i = 0; i < pendings; i++) {
-        gd_needs one = link_needs(pending[i].link);
-        n.grad = n.grad || one.grad;
-        n.loss = n.loss || one.loss;
+        find_facts(pending[i].link);
+        n.grad = n.grad || pending[i].link->found.needs_grad;
+        n.loss = n.loss || pending[i].link->found.needs_loss;
     }
     return n;
 }

@@ -654,8 +654,7 @@ static void swap_optimizer(loading *l, int appended)
     o->evals = json_integer_value(json_object_get(l->json, "evals"));
     o->should_terminate = json_is_true(json_object_get(l->json, "terminate"));
     o->ctx->rng = l->rng;
-    o->stamp++;
-    gd__groups_changed(o);
+    gd__optimizer_changed(o, true);
 }
 
 /* Settings that came from the file must fit together too; if not, all links get back what they had. */

@@ -135,7 +135,7 @@ static void put_state(explaining *x, const gd_plan_group *g)
 /* ---- segments ---- */
 
 /* As a step finds out what its rules read. */
-static gd_plan *look(explaining *x, gd_run_args *args)
+static gd_plan *plan_seen(explaining *x, gd_run_args *args)
 {
     gd_needs needs = gd__rules_need(args->pending, args->pendings);
     gd_plan *plan;
@@ -148,7 +148,7 @@ static gd_plan *look(explaining *x, gd_run_args *args)
 
 static gd_status put_plan(explaining *x, gd_run_args *args, gd_link **child)
 {
-    gd_plan *plan = look(x, args);
+    gd_plan *plan = plan_seen(x, args);
     if (!plan) return gd_error(x->ctx) ? gd_error(x->ctx) : GD_NOMEM;
     for (int i = 0; i < plan->set.tables; i++) {
         const gd_plan_group *g = &plan->group[i];

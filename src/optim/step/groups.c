@@ -10,11 +10,13 @@ void gd__group_free(gd_ctx *ctx, gd_group *g)
     gd__free(ctx, g->setting, (size_t)g->room * sizeof *g->setting);
 }
 
-void gd__groups_changed(gd_optimizer *o)
+void gd__optimizer_changed(gd_optimizer *o, bool structure)
 {
+    if (!o) return;
     o->keys = o->all.settings;
     for (int g = 0; g < o->groups; g++) o->keys += o->group[g].settings;
     o->numbers++;
+    o->structure += structure;
 }
 
 /* The engine itself reads update_freq when it decides what can be fused. */
@@ -154,7 +156,7 @@ void gd__groups_look_again(gd_optimizer *o)
             s->shapes = gd__shapes(o->chain, s->key);
             s->whole = takes_whole(o->chain, s->key);
         }
-    gd__groups_changed(o);
+    gd__optimizer_changed(o, true);
 }
 
 /* Puts a value, whose list it takes, and a schedule or none in place of what was there. */
@@ -164,8 +166,7 @@ static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting v
     gd__setting_free(o->ctx, &s->value);
     s->value = value;
     s->schedule = schedule;
-    gd__groups_changed(o);
-    if (!number) o->stamp++;
+    gd__optimizer_changed(o, !number);
 }
 
 static gd_status set_key(gd_optimizer *o, gd_group *g, const char *key, const gd_setting *value)
@@ -210,10 +211,7 @@ gd_status gd_optimizer_set(gd_optimizer *o, int group, const char *key, double v
     if (!status) status = set_key(o, group_at(o, group), key, &s);
     /* a number for all is one for those too that had their own */
     for (int g = 0; g < o->groups && group < 0 && !status; g++)
-        if (drop_key(o, &o->group[g], key)) {
-            gd__groups_changed(o);
-            o->stamp++;
-        }
+        if (drop_key(o, &o->group[g], key)) gd__optimizer_changed(o, true);
     return status;
 }
 
@@ -297,7 +295,7 @@ static gd_status apply_key(void *user, const char *key, const gd_setting *value)
 static void drop_last_group(gd_optimizer *o)
 {
     gd__group_free(o->ctx, &o->group[--o->groups]);
-    gd__groups_changed(o);
+    gd__optimizer_changed(o, true);
 }
 
 /* An empty group with settings from text; nothing is left behind on failure. */
@@ -419,8 +417,7 @@ static void take_copies(regrouping *r, int count)
         o->group[o->groups++] = r->made[g];
         r->made[g] = (gd_group){0};
     }
-    gd__groups_changed(o);
-    o->stamp++;
+    gd__optimizer_changed(o, true);
 }
 
 /* All of it or, on failure, nothing. */
@@ -515,8 +512,7 @@ gd_status gd_optimizer_unset(gd_optimizer *o, int group, const char *key)
     for (int g = 0; g < o->groups; g++)
         if (group < 0 || g == group) found = drop_key(o, &o->group[g], key) || found;
     if (!found) return no_such_key(o, group, "setting", key);
-    gd__groups_changed(o);
-    o->stamp++;
+    gd__optimizer_changed(o, true);
     return GD_OK;
 }
 

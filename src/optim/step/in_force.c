@@ -141,8 +141,7 @@ static void run_group(gd_optimizer *o, gd_group *g, int64_t step)
         if (s->whole) value = gd__snap(value);
         if (value == s->value.real) continue;
         s->value.real = value;
-        o->numbers++;
-        o->stamp += s->shapes;
+        gd__optimizer_changed(o, s->shapes);
     }
 }
 
@@ -174,19 +173,12 @@ static gd_status check_links(gd_optimizer *o, gd_link *link)
     return status;
 }
 
-static bool any_local(const gd_link *link)
-{
-    for (int i = 0; i < link->children; i++)
-        if (any_local(link->child[i])) return true;
-    return link->locals;
-}
-
 /* Could two parameters have different settings? */
 static bool is_mixed(const gd_optimizer *o)
 {
     for (int i = 1; i < o->count && o->keys; i++)
         if (o->param[i].group != o->param[0].group) return true;
-    return any_local(o->chain);
+    return gd__any_local(o->chain);
 }
 
 gd_status gd__settings_begin(gd_optimizer *o)

@@ -54,9 +54,14 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
                         .group = group,
                         .groups = 1,
                         .group_room = 1,
-                        .stamp = 1,
-                        .moves = ctx->moves,
+                        .structure = 1,
+                        .numbers = 1,
+                        .slots = 1,
+                        .form = 1,
                         .most_pending = GD_MAX_PENDING,
+#ifdef GD_ALWAYS_LOOK
+                        .always_look = true,
+#endif
                         .state_dtype = GD_DTYPE_COUNT};
     ctx->live++;
     if (take_chain(o, chain)) {
@@ -94,7 +99,7 @@ void gd_optimizer_free(gd_optimizer *o)
     gd__free(ctx, o->group, (size_t)o->group_room * sizeof *o->group);
     for (int i = 0; i < o->attrs; i++) gd__release(o->attr[i].tensor);
     gd__free(ctx, o->attr, (size_t)o->attrs * sizeof *o->attr);
-    gd__free(ctx, o->active, (size_t)o->active_capacity * sizeof *o->active);
+    gd__free(ctx, o->looked.active, (size_t)o->looked.room * 2 * sizeof *o->looked.active);
     gd__release(o->first_loss);
     gd__release(o->model);
     ctx->live--;
@@ -235,11 +240,10 @@ gd_status gd__param_add(gd_optimizer *o, const char *name, gd_tensor *t, int gro
     if (!copy) return GD_NOMEM;
     gd__retain(t);
     gd__table_put(&o->table, t, o->count);
-    o->param[o->count++] = (gd_param){.tensor = t, .name = copy, .group = group};
+    o->param[o->count++] = (gd_param){
+        .tensor = t, .name = copy, .group = group, .device = t->storage->device, .dtype = t->dtype};
     o->vectors = gd__vectors_dtype(o);
-    o->drops--; /* it may be one that a module has dropped: count anew */
-    o->ctx->changes++;
-    gd__groups_changed(o);
+    gd__optimizer_changed(o, true);
     return GD_OK;
 }
 
@@ -259,14 +263,7 @@ void gd__params_truncate(gd_optimizer *o, int count)
     }
     gd__table_clear(&o->table);
     for (int i = 0; i < o->count; i++) gd__table_put(&o->table, o->param[i].tensor, i);
-    o->ctx->changes++;
-    gd__groups_changed(o);
-}
-
-static void drop_entries(gd_link *link, const gd_tensor *param)
-{
-    gd__entry_drop(link, param);
-    for (int i = 0; i < link->children; i++) drop_entries(link->child[i], param);
+    gd__optimizer_changed(o, true);
 }
 
 gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
@@ -278,7 +275,7 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
     while (i < o->count && strcmp(o->param[i].name, name)) i++;
     if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
     gd_tensor *t = o->param[i].tensor;
-    drop_entries(o->chain, t);
+    gd__entries_drop(o->chain, t);
     gd__strfree(o->ctx, o->param[i].name);
     memmove(&o->param[i], &o->param[i + 1], (size_t)(o->count - i - 1) * sizeof *o->param);
     o->count--;
@@ -348,9 +345,6 @@ gd_status gd_optimizer_rebind(gd_optimizer *o, gd_module *module)
     gd_named_release(named);
     if (status) return status;
     gd__params_truncate(o, o->count); /* the table of addresses anew */
-    o->moves--;                       /* state follows to the new devices and dtypes */
-    o->drops--;
-    o->stamp++;
     return GD_OK;
 }
 
@@ -376,6 +370,6 @@ gd_status gd_optimizer_state_dtype(gd_optimizer *o, gd_dtype dtype)
         return gd_fail(o->ctx, GD_STATE,
                        "optimizer: there is state already; reset it before choosing another dtype");
     o->state_dtype = dtype;
-    o->stamp++;
+    gd__optimizer_changed(o, true);
     return GD_OK;
 }

@@ -1,27 +1,80 @@
-/* The step of an optimizer: with and without an objective, like the last one, replayed. */
+/* The step of an optimizer, with and without an objective. */
 #include "optim/step/optimizer.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"
 #include "optim/step/transform.h"
 #include "tensor/device.h"
+#include "tensor/elementwise.h"
 #include <math.h>
 #include <string.h>
 
-/* ---- the step ---- */
+/* ---- looking at the parameters ---- */
 
-/* Parameters that want gradients; the list is kept between steps. */
-static gd_status gather_active(gd_optimizer *o, int *count)
+/* What plans depend on besides what the optimizer counts, but for the device. */
+static int form_of(const gd_tensor *t)
 {
-    if (o->active_capacity < o->count) {
-        gd_tensor **list = gd__realloc(o->ctx, o->active, (size_t)o->active_capacity * sizeof *list,
-                                       (size_t)o->count * sizeof *list);
-        if (!list) return GD_NOMEM;
-        o->active = list;
-        o->active_capacity = o->count;
+    gd_dtype grad = t->grad ? t->grad->dtype : GD_DTYPE_COUNT;
+    return (int)t->dtype | (int)grad << 8 | (int)t->leaf_grad << 16;
+}
+
+/* There, contiguous and like its parameter. */
+static bool can_stream(const gd_tensor *grad, const gd_tensor *t)
+{
+    if (!grad || grad->ndim != t->ndim || grad->dtype != t->dtype || gd__may_differ(grad, t) ||
+        grad->storage->device != t->storage->device)
+        return false;
+    int64_t step = 1;
+    for (int i = t->ndim; i-- > 0;) {
+        if (grad->size[i] != t->size[i] || (grad->stride[i] != step && t->size[i] != 1)) return false;
+        step *= t->size[i];
     }
-    *count = 0;
-    for (int i = 0; i < o->count; i++)
-        if (o->param[i].tensor->leaf_grad) o->active[(*count)++] = o->param[i].tensor;
+    return true;
+}
+
+static gd_status room_to_look(gd_optimizer *o)
+{
+    if (o->looked.room >= o->count) return GD_OK;
+    size_t each = 2 * sizeof *o->looked.active;
+    gd_tensor **list = gd__realloc(o->ctx, o->looked.active, (size_t)o->looked.room * each,
+                                   (size_t)o->capacity * each);
+    if (!list) return GD_NOMEM;
+    o->looked.active = list;
+    o->looked.grad = list + o->capacity;
+    o->looked.room = o->capacity;
+    return GD_OK;
+}
+
+/* Which parameters want gradients, and which they have.  That a list is another one is found here; that it is not may be known
+ * from the counts of changes, and then a thousand small tensors need not be looked at. */
+static gd_status look_at_params(gd_optimizer *o)
+{
+    bool known = o->looked.changes == o->ctx->changes && o->looked.structure == o->structure;
+    if (known && !o->always_look) return GD_OK;
+    gd_status status = room_to_look(o);
+    if (status) return status;
+    bool moved = false, formed = false, other = false, streams = true;
+    int count = 0;
+    for (int i = 0; i < o->count; i++) {
+        gd_param *p = &o->param[i];
+        gd_tensor *t = p->tensor;
+        int form = form_of(t);
+        moved |= t->storage->device != p->device || t->dtype != p->dtype;
+        formed |= form != p->form;
+        p->form = form;
+        if (!t->leaf_grad) continue;
+        other |= o->looked.grad[count] != t->grad;
+        o->looked.active[count] = t;
+        o->looked.grad[count++] = t->grad;
+        streams = streams && can_stream(t->grad, t);
+    }
+    if (known && (moved || formed || other)) return gd__missed_change(o->ctx);
+    o->form += moved || formed;
+    o->looked.count = count;
+    o->looked.streams = streams;
+    status = moved ? gd__state_follow(o) : GD_OK;
+    if (status) return status;
+    o->looked.changes = o->ctx->changes;
+    o->looked.structure = o->structure;
     return GD_OK;
 }
 
@@ -29,6 +82,10 @@ static gd_status gather_active(gd_optimizer *o, int *count)
 static gd_status take_grads(gd_var *var)
 {
     gd_ctx *ctx = var->ctx;
+    if (var->optimizer->looked.streams) {
+        var->leaf_grad = var->optimizer->looked.grad;
+        return GD_OK;
+    }
     if (!(var->grad = gd__tensors_new(ctx, var->count))) return GD_NOMEM;
     for (int i = 0; i < var->count; i++) {
         gd_tensor *g = var->params[i]->grad;
@@ -45,6 +102,8 @@ static gd_status take_grads(gd_var *var)
     return gd__fit_like(ctx, "step: gradients", var->grad, var->params, var->count);
 }
 
+/* ---- the step ---- */
+
 static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
 {
     int lr = gd__field_index(last->cls, "lr");
@@ -59,25 +118,25 @@ static gd_status set_last(gd_var *var, gd_link *link, gd_link *last)
     return GD_OK;
 }
 
-/* The links of the chain one after the other.  The last one, and the one before a final learning rate, know it. */
+/* A link of the chain itself.  The last one, and the one before a final learning rate, know it. */
+static gd_status step_outermost(gd_link *link, gd_var *var)
+{
+    const gd_link *chain = var->optimizer->chain;
+    int n = gd__is_chain(chain) ? chain->children : 0;
+    gd_link *last = n ? chain->child[n - 1] : link;
+    bool is_last = link == last;
+    if (n > 1 && link == chain->child[n - 2]) is_last = gd__field_index(last->cls, "lr") >= 0;
+    gd_status status = GD_OK;
+    var->is_last = var->nested_is_last = false;
+    if (is_last && !gd__fusable(link)) status = set_last(var, link, last);
+    return status ? status : gd_link_step(link, var);
+}
+
 static gd_status run_links(gd_optimizer *o, gd_var *var)
 {
-    bool several = gd__is_chain(o->chain);
-    int n = several ? o->chain->children : 1;
-    gd_link *const *top = several ? o->chain->child : &o->chain;
-    gd_link *last = top[n - 1];
-    gd_status status = GD_OK;
-    for (int i = 0; i < n && !status && !var->stop; i++) {
-        var->is_last = var->nested_is_last = false;
-        if (gd__fusable(top[i]) && !o->no_fusion) {
-            status = gd__var_append(var, top[i], GD_MODE_STEP);
-            continue;
-        }
-        if (i == n - 1 || (i == n - 2 && gd__field_index(last->cls, "lr") >= 0))
-            status = set_last(var, top[i], last);
-        if (!status) status = gd_link_step(top[i], var);
-    }
-    return status;
+    gd_status status = gd__joins(o->chain, var) ? gd__var_append(var, o->chain, GD_MODE_STEP)
+                                                : gd__each_link(o->chain, var, step_outermost);
+    return status ? status : gd_error(o->ctx); /* what a link recorded and did not return */
 }
 
 static void free_closures(gd_optimizer *o)
@@ -89,14 +148,11 @@ static void free_closures(gd_optimizer *o)
     }
 }
 
-/* Parameters that modules have dropped, counted again only when a module has dropped something. */
-static int dropped_params(gd_optimizer *o)
+static int dropped_params(const gd_optimizer *o)
 {
-    if (o->drops == o->ctx->drops) return o->dropped;
-    o->dropped = 0;
-    for (int i = 0; i < o->count; i++) o->dropped += o->param[i].tensor->dropped;
-    o->drops = o->ctx->drops;
-    return o->dropped;
+    int dropped = 0;
+    for (int i = 0; i < o->count; i++) dropped += o->param[i].tensor->dropped;
+    return dropped;
 }
 
 static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *info)
@@ -154,7 +210,6 @@ static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*part)(gd_opti
 static gd_status links_and_update(gd_optimizer *o, gd_var *var)
 {
     gd_status status = run_links(o, var);
-    if (!status) status = gd_error(o->ctx); /* what a link recorded and did not return */
     return status ? status : update_and_hooks(o, var);
 }
 
@@ -163,7 +218,6 @@ static gd_status links_and_update(gd_optimizer *o, gd_var *var)
 static gd_status plain_links(gd_optimizer *o, gd_var *var)
 {
     gd_status status = run_links(o, var);
-    if (!status) status = gd_error(o->ctx);
     if (status) return status;
     return var->share->hooks ? guarded(o, var, update_and_hooks) : update_and_hooks(o, var);
 }
@@ -198,50 +252,7 @@ static gd_status begin_step(gd_optimizer *o)
     if (status) return status;
     gd__release(o->first_loss);
     o->first_loss = NULL;
-    return o->moves == o->ctx->moves ? GD_OK : gd__state_follow(o);
-}
-
-/* ---- steps like the last one: gathering what a thousand small tensors need takes longer than the step ---- */
-
-/* A link of the chain whose work is not one program over all parameters. */
-static gd_link *not_a_rule(gd_link *link)
-{
-    if (gd__fusable(link)) return NULL;
-    for (int i = 0; gd__is_chain(link) && i < link->children; i++) {
-        gd_link *found = not_a_rule(link->child[i]);
-        if (found) return found;
-    }
-    return link;
-}
-
-/* Whether the next step can be the same is seen once the tables are as they stay. */
-static void note_again(gd_optimizer *o, int count)
-{
-    bool same = o->runs == 1 && o->last_plan && !not_a_rule(o->chain) && gd__plan_repeats(o->last_plan);
-    for (int i = 0; i < count && same; i++) {
-        const gd_tensor *grad = o->active[i]->grad;
-        same = grad && gd__contiguous(grad);
-    }
-    if (!same) return;
-    o->again.plan = o->last_plan;
-    o->again.changes = o->ctx->changes;
-    o->again.stamp = o->stamp;
-}
-
-static bool like_the_last(const gd_optimizer *o)
-{
-    return o->again.plan && o->again.changes == o->ctx->changes && o->again.stamp == o->stamp && !o->watch;
-}
-
-static gd_status step_again(gd_optimizer *o, gd_step_info *info)
-{
-    gd_step_share share = {0};
-    gd_status status = gd__plan_again(o, o->again.plan, &share.not_finite);
-    if (status) return status;
-    o->evals++;
-    o->step++;
-    if (info) report(o, &share, info);
-    return GD_OK;
+    return look_at_params(o);
 }
 
 gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective, const gd_step_extra *extra,
@@ -249,24 +260,19 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
 {
     if (!o) return GD_ARGUMENT;
     gd_ctx *ctx = o->ctx;
-    int count = 0;
     gd_status status = begin_step(o);
-    bool plain = !objective && !extra;
-    if (!status && plain && like_the_last(o)) return step_again(o, info);
     if (!status && !o->count)
         status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
-    if (!status) status = gather_active(o, &count);
     if (status) return status;
+    int count = o->looked.count;
     if (!count && !o->step)
         gd_warn(
             ctx,
             "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
-    o->again.plan = o->last_plan = NULL;
-    o->runs = 0;
     gd_step_share share = {.extra = extra};
     gd_closure base = {.eval = gd__objective_eval, .objective = objective};
     gd_var var;
-    gd__var_init(&var, o, ctx, o->active, count);
+    gd__var_init(&var, o, ctx, o->looked.active, count);
     var.share = &share;
     var.closure = objective ? &base : NULL;
     if (extra && extra->loss) gd_var_set_loss(&var, extra->loss);
@@ -281,7 +287,6 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     o->stepping = false;
-    if (!status && plain) note_again(o, count);
     if (!status && info) report(o, &share, info);
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
@@ -295,6 +300,17 @@ gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_s
 }
 
 /* ---- replaying ---- */
+
+/* A link of the chain whose work is not one program over all parameters. */
+static gd_link *not_a_rule(gd_link *link)
+{
+    if (gd__fusable(link)) return NULL;
+    for (int i = 0; gd__is_chain(link) && i < link->children; i++) {
+        gd_link *found = not_a_rule(link->child[i]);
+        if (found) return found;
+    }
+    return link;
+}
 
 gd_status gd_optimizer_capture(gd_optimizer *o, bool on)
 {

@@ -110,14 +110,13 @@ static gd_status step_target(gd_link *link, gd_var *var, const char *target)
 
 /* ---- steps ---- */
 
-typedef gd_status (*link_fn)(gd_link *, gd_var *);
-
 /* stop ends this level only; a step that is held ends at all. */
-static gd_status chain_each(gd_link *link, gd_var *var, link_fn fn)
+gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *link, gd_var *var))
 {
-    bool before = var->stop;
+    bool before = var->stop, chain = gd__is_chain(link);
     gd_status status = GD_OK;
-    for (int i = 0; i < link->children && !status && !var->stop; i++) status = fn(link->child[i], var);
+    for (int i = 0; i < (chain ? link->children : 1) && !status && !var->stop; i++)
+        status = fn(chain ? link->child[i] : link, var);
     var->stop = before || var->held;
     return status;
 }
@@ -146,13 +145,21 @@ static gd_status step_itself(gd_link *link, gd_var *var)
     return status || !link->cls->apply ? status : link->cls->apply(link, var);
 }
 
+bool gd__joins(gd_link *link, const gd_var *var)
+{
+    const gd_optimizer *o = var->optimizer;
+    if (!gd__fusable(link)) return false;
+    return !o || !gd__is_chain(link) || (!o->no_fusion && link->children <= o->most_pending);
+}
+
 gd_status gd_link_step(gd_link *link, gd_var *var)
 {
     if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
-    bool apart = var->optimizer && var->optimizer->no_fusion && gd__is_chain(link);
-    if (gd__fusable(link) && !apart) return gd__var_append(var, link, GD_MODE_STEP);
-    if (gd__is_chain(link)) return chain_each(link, var, gd_link_step);
-    gd_status status = before_step(link, var);
+    if (gd__joins(link, var)) return gd__var_append(var, link, GD_MODE_STEP);
+    if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_step);
+    /* it may ask for gradients, and change those of the leaves */
+    gd_status status = var->leaf_grad ? gd__var_need_grad(var, false) : GD_OK;
+    if (!status) status = before_step(link, var);
     if (!status) status = step_itself(link, var);
     return status ? status : after_step(link, var);
 }
@@ -182,7 +189,7 @@ static gd_status half(gd_link *link, gd_var *var, bool apply)
 gd_status gd_link_update(gd_link *link, gd_var *var)
 {
     if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
-    if (gd__is_chain(link)) return chain_each(link, var, gd_link_update);
+    if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_update);
     gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
     if (!status) status = before_step(link, var);
     if (status) return status;
@@ -203,7 +210,7 @@ static gd_status apply_itself(gd_link *link, gd_var *var)
 gd_status gd_link_apply(gd_link *link, gd_var *var)
 {
     if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
-    if (gd__is_chain(link)) return chain_each(link, var, gd_link_apply);
+    if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_apply);
     gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
     if (!status) status = apply_itself(link, var);
     return status ? status : after_step(link, var);

@@ -202,45 +202,6 @@ static gd_status functions_apply(const gd_call_args *c, gd_tensor **tensors)
 
 /* ---- rules on lists of tensors ---- */
 
-/* Owned, contiguous tensors; entries of t that are not are replaced by copies. */
-static gd_status make_contiguous(gd_ctx *ctx, gd_tensor **t, int count)
-{
-    gd_status status = GD_OK;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
-    for (int i = 0; t && i < count && !status; i++) {
-        if (gd__contiguous(t[i])) continue;
-        gd_tensor *copy = gd_copy(t[i]);
-        if (!copy)
-            status = gd_error(ctx);
-        else {
-            gd__own(copy);
-            gd__release(t[i]);
-            t[i] = copy;
-        }
-    }
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
-    return status;
-}
-
-/* New, uninitialised tensors like the parameters, owned. */
-static gd_tensor **outputs_like(gd_ctx *ctx, gd_tensor *const *params, int count)
-{
-    gd_tensor **out = gd__tensors_new(ctx, count);
-    bool made = out != NULL;
-    gd_scope_begin(ctx);
-    for (int i = 0; i < count && made; i++) {
-        out[i] = gd__new_like(params[i], params[i]->dtype);
-        gd__own(out[i]);
-        made = out[i] != NULL;
-    }
-    gd_scope_end(ctx);
-    if (made) return out;
-    gd__tensors_free(ctx, out, count);
-    return NULL;
-}
-
 #define MOST_HOLES 8
 
 /* Runs a rule; children that are no rules run in between, each on what the rule computes for it. */
@@ -254,7 +215,7 @@ static gd_status run_with_holes(const gd_call_args *c, gd_run_args *args, gd_ten
     args->hole = (gd_tensor *const *const *)hole;
     do {
         /* even a rule without a result has inputs for its children */
-        *out = outputs_like(ctx, args->params, args->count);
+        *out = gd__tensors_like(ctx, args->params, args->count);
         args->output = *out;
         args->sink = sink;
         status = *out ? gd__run_rules(args, &child) : GD_NOMEM;
@@ -263,9 +224,11 @@ static gd_status run_with_holes(const gd_call_args *c, gd_run_args *args, gd_ten
             status = gd_fail(ctx, GD_NOT_IMPLEMENTED, "%s: has too many children that are not element-wise",
                              c->link->cls->name);
         if (!status) status = gd__transform_with(child, *out, c);
-        if (!status) status = make_contiguous(ctx, *out, args->count);
+        gd_tensor **flat = NULL;
+        if (!status && !gd__tensors_contiguous(ctx, *out, args->count, &flat)) status = gd_error(ctx);
         if (status) break;
-        hole[args->holes++] = *out;
+        if (flat) gd__tensors_free(ctx, *out, args->count);
+        hole[args->holes++] = flat ? flat : *out;
         *out = NULL;
     } while (true);
     for (int i = 0; i < args->holes; i++) gd__tensors_free(ctx, hole[i], args->count);
@@ -296,20 +259,21 @@ static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_gr
     bool writes = mode != GD_MODE_UPDATE;
     gd_status status = check_rule_call(c, tensors, uses_grad);
     if (status) return status;
-    gd_tensor **flat = gd__tensors_share(ctx, tensors, c->count), **out = NULL;
+    gd_tensor **flat = NULL, **flat_grads = NULL, **out = NULL;
     gd_tensor **grads = uses_grad ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
-    if (!flat || (uses_grad && !grads)) status = GD_NOMEM;
-    if (!status) status = make_contiguous(ctx, flat, c->count);
+    if (uses_grad && !grads) status = GD_NOMEM;
+    gd_tensor *const *input = status ? NULL : gd__tensors_contiguous(ctx, tensors, c->count, &flat);
     if (!status && grads) status = gd__fit_like(ctx, c->link->cls->name, grads, c->params, c->count);
-    if (!status) status = make_contiguous(ctx, grads, c->count);
+    gd_tensor *const *grad = status ? NULL : gd__tensors_contiguous(ctx, grads, c->count, &flat_grads);
+    if (!status && (!input || (grads && !grad))) status = gd_error(ctx);
     gd_run_args args = {.ctx = ctx,
                         .optimizer = c->link->optimizer,
                         .pending = &pending,
                         .pendings = 1,
                         .params = c->params,
                         .keys = c->keys,
-                        .input = flat,
-                        .grad = grads,
+                        .input = input,
+                        .grad = grad,
                         .count = c->count,
                         .sink = writes ? GD_SINK_UPDATE : GD_SINK_NOTHING,
                         .loss = c->loss ? gd_item(c->loss) : 0,
@@ -322,6 +286,7 @@ static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_gr
     }
     gd__tensors_free(ctx, out, c->count);
     gd__tensors_free(ctx, flat, c->count);
+    gd__tensors_free(ctx, flat_grads, c->count);
     gd__tensors_free(ctx, grads, c->count);
     return status;
 }
@@ -465,17 +430,11 @@ gd_states *gd_states_new(gd_link *link, int count)
     return s;
 }
 
-static void drop_entries(gd_link *link, const gd_states *s)
-{
-    for (int i = 0; i < s->count; i++) gd__entry_drop(link, s->keys[i]);
-    for (int i = 0; i < link->children; i++) drop_entries(link->child[i], s);
-}
-
 void gd_states_free(gd_states *s)
 {
     if (!s) return;
     gd_ctx *ctx = s->link->head.ctx;
-    drop_entries(s->link, s);
+    for (int i = 0; i < s->count; i++) gd__entries_drop(s->link, s->keys[i]);
     gd__release(s->link);
     gd__tensors_free(ctx, s->keys, s->count);
     gd__free(ctx, s, sizeof *s);

@@ -44,6 +44,42 @@ gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count)
     return list;
 }
 
+gd_tensor *const *gd__tensors_contiguous(gd_ctx *ctx, gd_tensor *const *t, int count, gd_tensor ***copies)
+{
+    int i = 0;
+    *copies = NULL;
+    while (t && i < count && gd__contiguous(t[i])) i++;
+    if (!t || i == count) return t;
+    gd_tensor **list = gd__tensors_share(ctx, t, count);
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    for (; list && i < count; i++) {
+        if (gd__contiguous(t[i])) continue;
+        gd__release(list[i]);
+        gd__own(list[i] = gd_copy(t[i]));
+        if (list[i]) continue;
+        gd__tensors_free(ctx, list, count);
+        list = NULL;
+    }
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return *copies = list;
+}
+
+gd_tensor **gd__tensors_like(gd_ctx *ctx, gd_tensor *const *t, int count)
+{
+    gd_tensor **list = gd__tensors_new(ctx, count);
+    gd_scope_begin(ctx);
+    for (int i = 0; list && i < count; i++) {
+        gd__own(list[i] = gd__new_like(t[i], t[i]->dtype));
+        if (list[i]) continue;
+        gd__tensors_free(ctx, list, count);
+        list = NULL;
+    }
+    gd_scope_end(ctx);
+    return list;
+}
+
 gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count)
 {
     gd_status status = GD_OK;
@@ -119,16 +155,21 @@ void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *
     var->step = optimizer ? optimizer->step : 0;
 }
 
-void gd__var_clear(gd_var *var)
+static void clear_lists(gd_var *var)
 {
-    gd__release(var->loss);
-    gd__release(var->loss_approx);
     gd__tensors_free(var->ctx, var->grad, var->count);
     gd__tensors_free(var->ctx, var->update, var->count);
     gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
-    var->loss = var->loss_approx = NULL;
     var->grad = var->update = NULL;
     var->last_lrs = NULL;
+}
+
+void gd__var_clear(gd_var *var)
+{
+    clear_lists(var);
+    gd__release(var->loss);
+    gd__release(var->loss_approx);
+    var->loss = var->loss_approx = NULL;
 }
 
 void gd_var_free(gd_var *var)
@@ -179,11 +220,7 @@ void gd_var_take_from(gd_var *var, const gd_var *clone)
 void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
 {
     if (!var || (!params && count > 0)) return;
-    gd__tensors_free(var->ctx, var->grad, var->count);
-    gd__tensors_free(var->ctx, var->update, var->count);
-    gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
-    var->grad = var->update = NULL;
-    var->last_lrs = NULL;
+    clear_lists(var);
     var->grad_history = false;
     var->update_is_grad = true;
     var->pendings = 0;
@@ -204,7 +241,7 @@ gd_module *gd_var_model(const gd_var *var)
     return var && var->optimizer ? gd_optimizer_model(var->optimizer) : NULL;
 }
 bool gd_var_has_loss(const gd_var *var) { return var && var->loss != NULL; }
-bool gd_var_has_grad(const gd_var *var) { return var && var->grad != NULL; }
+bool gd_var_has_grad(const gd_var *var) { return var && (var->grad || var->leaf_grad); }
 bool gd_var_has_update(const gd_var *var) { return var && (!var->update_is_grad || var->pendings); }
 bool gd_var_has_closure(const gd_var *var) { return var && var->closure != NULL; }
 gd_tensor *gd_var_loss_approx(const gd_var *var) { return var ? var->loss_approx : NULL; }
@@ -428,6 +465,10 @@ double gd_var_loss_value(gd_var *var, bool backward)
 
 gd_status gd__var_need_grad(gd_var *var, bool history)
 {
+    if (var->leaf_grad) {
+        if (!(var->grad = gd__tensors_share(var->ctx, var->leaf_grad, var->count))) return GD_NOMEM;
+        var->leaf_grad = NULL;
+    }
     if (var->grad && (!history || var->grad_history)) return GD_OK;
     if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
     int flags = GD_EVAL_BACKWARD | GD_EVAL_GRAPH;
@@ -447,69 +488,23 @@ gd_tensor *const *gd_var_grad_graph(gd_var *var)
 
 /* ---- update ---- */
 
-/* Kernels stream contiguous memory: a list of owned copies if one of t is not; else *copies is NULL. */
-static gd_status make_contiguous(gd_var *var, gd_tensor **t, gd_tensor ***copies)
-{
-    gd_ctx *ctx = var->ctx;
-    *copies = NULL;
-    int i = 0;
-    while (i < var->count && gd__contiguous(t[i])) i++;
-    if (i == var->count) return GD_OK;
-    gd_tensor **list = gd__tensors_share(ctx, t, var->count);
-    if (!list) return GD_NOMEM;
-    gd_no_grad_begin(ctx);
-    gd_scope_begin(ctx);
-    for (; i < var->count; i++) {
-        if (gd__contiguous(list[i])) continue;
-        gd__release(list[i]);
-        list[i] = gd_copy(t[i]);
-        if (!list[i]) break;
-        gd__own(list[i]);
-    }
-    gd_scope_end(ctx);
-    gd_no_grad_end(ctx);
-    if (i == var->count) {
-        *copies = list;
-        return GD_OK;
-    }
-    gd__tensors_free(ctx, list, var->count);
-    return gd_error(ctx);
-}
-
-/* New, uninitialised tensors like the parameters. */
-static gd_tensor **outputs_like(gd_var *var)
-{
-    gd_tensor **list = gd__tensors_new(var->ctx, var->count);
-    gd_scope_begin(var->ctx);
-    for (int i = 0; list && i < var->count; i++) {
-        list[i] = gd__new_like(var->params[i], var->params[i]->dtype);
-        if (list[i])
-            gd__own(list[i]);
-        else {
-            gd__tensors_free(var->ctx, list, var->count);
-            list = NULL;
-        }
-    }
-    gd_scope_end(var->ctx);
-    return list;
-}
-
 static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output)
 {
-    bool uses_grad = needs.grad;
+    bool uses_grad = needs.grad, leaves = var->leaf_grad && var->update_is_grad;
     gd_status status = GD_OK;
-    if (var->update_is_grad || uses_grad) status = gd__var_need_grad(var, false);
+    if (!leaves && (var->update_is_grad || uses_grad)) status = gd__var_need_grad(var, false);
     if (status) return status;
     double loss = NAN;
     if (needs.loss) {
         loss = gd_var_loss_value(var, false);
         if (gd_error(var->ctx)) return gd_error(var->ctx);
     }
-    gd_tensor **input = var->update_is_grad ? var->grad : var->update, **flat = NULL, **flat_grad = NULL;
-    status = make_contiguous(var, input, &flat);
-    if (!status && uses_grad && input != var->grad) status = make_contiguous(var, var->grad, &flat_grad);
-    if (flat) input = flat;
-    gd_tensor **grad = flat_grad ? flat_grad : var->update_is_grad ? input : var->grad;
+    gd_tensor *const *input = leaves ? var->leaf_grad : var->update_is_grad ? var->grad : var->update;
+    gd_tensor **flat = NULL, **flat_grad = NULL;
+    if (!leaves) input = gd__tensors_contiguous(var->ctx, input, var->count, &flat);
+    gd_tensor *const *grad = var->update_is_grad ? input : var->grad;
+    if (uses_grad && grad != input) grad = gd__tensors_contiguous(var->ctx, grad, var->count, &flat_grad);
+    if (!input || (uses_grad && !grad)) status = gd_error(var->ctx);
     gd_run_args args = {.ctx = var->ctx,
                         .optimizer = var->optimizer,
                         .pending = var->pending,
@@ -522,6 +517,7 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .count = var->count,
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
+                        .leaves = leaves && !output,
                         .loss = loss,
                         .not_finite = var->share ? &var->share->not_finite : NULL};
     if (!status) status = gd__run_rules(&args, NULL);
@@ -579,7 +575,7 @@ static gd_status flush_halves(gd_var *var, gd_sink sink)
 gd_status gd__var_flush(gd_var *var, gd_sink sink)
 {
     if (sink != GD_SINK_PARAMS && !var->pendings) return GD_OK;
-    gd_tensor **output = sink == GD_SINK_UPDATE ? outputs_like(var) : NULL;
+    gd_tensor **output = sink == GD_SINK_UPDATE ? gd__tensors_like(var->ctx, var->params, var->count) : NULL;
     if (sink == GD_SINK_UPDATE && !output) return GD_NOMEM;
     gd_status status = run_pending(var, sink, output);
     if (status || sink != GD_SINK_UPDATE) {

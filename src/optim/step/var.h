@@ -55,6 +55,7 @@ struct gd_var {
     gd_tensor *loss, *loss_approx; /* owned */
     gd_tensor **grad;              /* owned array of owned tensors, or NULL */
     gd_tensor **update;            /* the same; NULL: the gradient */
+    gd_tensor *const *leaf_grad; /* borrowed: gradients of leaves for which no list was needed yet, or NULL */
     gd_step_share *share;
     gd_link *curved; /* the last link that ran and has a Hessian; borrowed */
     int64_t step;
@@ -68,6 +69,10 @@ struct gd_var {
 };
 
 gd_status gd__var_flush(gd_var *var, gd_sink sink);
+/* Every link of a chain, or the one that is none. */
+gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *link, gd_var *var));
+/* May a step of the link wait with others?  Of a chain all of it, unless that is too much for a program. */
+bool gd__joins(gd_link *link, const gd_var *var);
 /* Appends a fusable link. */
 gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode);
 /* Loss and gradient if not there yet; flags as closures take. */
@@ -84,6 +89,11 @@ void gd__var_clear(gd_var *var);
 gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* Owned copies of all in a new list, without history; NULL with the error recorded. */
 gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count);
+/* What kernels, which stream contiguous memory, can read instead: t itself, or where one is not so *copies, a list of owned
+ * tensors and else NULL.  NULL for NULL, or with the error recorded. */
+gd_tensor *const *gd__tensors_contiguous(gd_ctx *ctx, gd_tensor *const *t, int count, gd_tensor ***copies);
+/* Owned, uninitialised tensors like these in a new list; NULL with the error recorded. */
+gd_tensor **gd__tensors_like(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* Brings the entries of an owned list into the order of their parameters' names and labels, then checks them as below. */
 gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count);
 /* SHAPE unless every tensor is shaped like its parameter and on its device. */
