@@ -19,6 +19,8 @@ typedef struct model {
     gd_ctx *ctx;
     gd_optimizer *o;
     gd_tensor **p;
+    gd_tensor **grad[2]; /* two sets in turn */
+    int turn;
     plain_step *plain;
     plain_pool *pool;
     int count;
@@ -29,6 +31,16 @@ static void step_model(void *arg)
 {
     model *m = arg;
     if (gd_optimizer_step(m->o, NULL, NULL)) bench_check(m->ctx);
+}
+
+/* As in training: every step finds other gradients. */
+static void step_anew(void *arg)
+{
+    model *m = arg;
+    m->turn = !m->turn;
+    for (int i = 0; i < m->count; i++)
+        if (gd_set_grad(m->p[i], m->grad[m->turn][i])) bench_check(m->ctx);
+    step_model(m);
 }
 
 static void step_plain(void *arg)
@@ -140,12 +152,39 @@ static void seven_against_two(void)
 
 /* ---- small steps ---- */
 
-static void tiny_step(void)
+static void open_gradients(model *m)
+{
+    for (int k = 0; k < 2; k++) {
+        m->grad[k] = calloc((size_t)m->count, sizeof *m->grad[k]);
+        for (int i = 0; m->grad[k] && i < m->count; i++) m->grad[k][i] = gd_full_like(m->p[i], 1e-3);
+    }
+    bench_check(m->ctx);
+}
+
+static void close_gradients(model *m)
+{
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < m->count; i++) gd_release(m->grad[k][i]);
+        free(m->grad[k]);
+    }
+}
+
+/* Steps that compute hardly anything, with the gradients of before and with others. */
+static void small_steps(const char *name, const char *anew, const int64_t *sizes, int count, double limit)
 {
     gd_ctx *ctx = bench_context(bench_threads());
-    model m = open_model(ctx, CHAIN, (int64_t[]){2}, 1);
-    bench_report((report){
-        .name = "one tensor of 2", .value = 1e6 * bench_time(step_model, &m), .unit = "us", .limit = 1});
+    model m = open_model(ctx, CHAIN, sizes, count);
+    double same, other;
+    open_gradients(&m);
+    bench_compare(step_anew, &m, step_model, &m, &other, &same);
+    bench_report((report){.name = name, .value = 1e6 * same, .unit = "us", .limit = limit});
+    bench_report((report){.name = anew,
+                          .value = 1e6 * other,
+                          .unit = "us",
+                          .against = "the same ones",
+                          .other = 1e6 * same,
+                          .ratio_limit = 1 / 1.5});
+    close_gradients(&m);
     close_model(&m);
     gd_ctx_free(ctx);
 }
@@ -245,7 +284,9 @@ void bench_optim(void)
     against_floor("20M in one tensor", sizes, 1, 1.2);
     count = gpt2_sizes(sizes);
     against_floor("GPT-2, 148 tensors, 124M", sizes, count, 1.2);
-    tiny_step();
+    small_steps("one tensor of 2", "  gradients set anew", (int64_t[]){2}, 1, 1);
+    for (int i = 0; i < 1000; i++) sizes[i] = 2;
+    small_steps("1000 tensors of 2", "  gradients set anew", sizes, 1000, 0);
     seven_against_two();
     rosenbrock_with_adam();
     bench_report((report){
