@@ -15,7 +15,7 @@
  * followed, and a file that is replaced keeps its permissions.
  *
  * Files written by gradus carry checksums: a file with a changed byte, or cut off anywhere, is refused with
- * FORMAT.  They are ordinary safetensors files for other programs, and those of other programs load here,
+ * FORMAT.  A tensor's is made of those of its chunks; earlier files, whose are not, load too.  They are ordinary safetensors files for other programs, and those of other programs load here,
  * without checksums, element types that gradus does not have as wider ones: i8 i16 u16 as i32, u32 u64 as i64, eight-bit
  * floats as f32.  Reading takes no more memory than the tensors and once more the largest of those that are widened. */
 #ifndef GRADUS_FILE_H

@@ -322,7 +322,7 @@ static gd_status describe(const slot *s, gd_safetensors_item *item, gd_text *axe
     gd_bytes bytes;
     gd_status status = gd__bytes_of(s->tensor, &bytes);
     if (status) return status;
-    item->sum = gd__checksum(0, bytes.data, bytes.size);
+    item->sum = gd__tensor_sum(bytes.data, bytes.size, gd_dtype_size(item->dtype));
     gd__bytes_free(gd_tensor_ctx(s->tensor), &bytes);
     axes->ctx = gd_tensor_ctx(s->tensor);
     status = print_axes(axes, s->tensor, s->name);

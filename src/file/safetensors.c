@@ -12,7 +12,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written 
 
 #define OWN            "gradus."
 #define OWN_TENSOR     "gradus.tensor:"
-#define FORMAT_VERSION "1"
+#define FORMAT_VERSION "2" /* 1: a tensor's checksum is of all its bytes */
 #define SUM_DIGITS     (GD_SAFETENSORS_SUM_SIZE - 1)
 
 /* What every header of ours begins with; the digits of its checksum follow. */
@@ -87,6 +87,17 @@ uint64_t gd__checksum(uint64_t seed, const void *data, size_t size)
         h = mix(h ^ load_word(last));
     }
     return h;
+}
+
+uint64_t gd__tensor_sum(const void *data, size_t size, size_t item)
+{
+    uint64_t sum = 0;
+    size_t step = item * GD_CHECKSUM_CHUNK;
+    for (size_t at = 0; at < size; at += step) {
+        uint64_t chunk = gd__checksum(0, (const char *)data + at, size - at < step ? size - at : step);
+        sum = gd__checksum(sum, &chunk, sizeof chunk);
+    }
+    return sum;
 }
 
 void gd__checksum_text(uint64_t sum, char out[GD_SAFETENSORS_SUM_SIZE])
@@ -220,6 +231,7 @@ static gd_status read_entry(const gd_safetensors *file, gd_safetensors_entry *en
     entry->dtype_name = row->name;
     entry->dtype = row->dtype;
     entry->widen = row->widen;
+    entry->item = row->bits < 8 ? 1 : row->bits / 8;
     gd_status status = read_shape(file, entry, json_object_get(value, "shape"));
     if (!status) status = read_offsets(file, entry, json_object_get(value, "data_offsets"));
     uint64_t bytes = 0;
@@ -322,8 +334,9 @@ static gd_status read_metadata(gd_safetensors *file, json_t *metadata, bool seal
     if (!sealed)
         return BAD("%s: the header is damaged: its checksum is not where gradus writes it", file->source);
     const char *version = json_string_value(json_object_get(metadata, OWN "format"));
-    if (!version || strcmp(version, FORMAT_VERSION) != 0)
-        return BAD("%s: format version '%s', this gradus reads " FORMAT_VERSION, file->source,
+    file->by_chunk = version && strcmp(version, FORMAT_VERSION) == 0;
+    if (!file->by_chunk && (!version || strcmp(version, "1") != 0))
+        return BAD("%s: format version '%s', this gradus reads 1 and " FORMAT_VERSION, file->source,
                    version ? version : "none");
     return read_notes(file, metadata);
 }
@@ -455,7 +468,9 @@ gd_status gd__safetensors_check(const gd_safetensors *file, const gd_safetensors
 {
     if (!entry->sum) return GD_OK;
     char sum[GD_SAFETENSORS_SUM_SIZE];
-    gd__checksum_text(gd__checksum(0, elements, (size_t)entry->size), sum);
+    size_t size = (size_t)entry->size;
+    gd__checksum_text(
+        file->by_chunk ? gd__tensor_sum(elements, size, entry->item) : gd__checksum(0, elements, size), sum);
     if (strcmp(sum, entry->sum) == 0) return GD_OK;
     return BAD("%s: tensor '%s' is damaged: its checksum is %s, written was %s", file->source, entry->name,
                sum, entry->sum);

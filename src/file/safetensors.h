@@ -1,7 +1,7 @@
 /* The safetensors format, without tensors: header text to entries and back.
  *
  *   file:   [ header length N, 8 bytes ][ header, N bytes of JSON, padded with spaces ][ data ]
- *   header: {"__metadata__":{"gradus.header":"SUM","gradus.format":"1","gradus.tensor:w":"NOTE",...,"k":"v"},
+ *   header: {"__metadata__":{"gradus.header":"SUM","gradus.format":"2","gradus.tensor:w":"NOTE",...,"k":"v"},
  *            "w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}
  *
  * Offsets count from the start of the data; together the tensors cover it without a hole or an overlap.  The
@@ -12,7 +12,7 @@
  * checksums):
  *   SUM   checksum of the length and the header, as if without these 16 digits.  Always at this very place.
  *   NOTE  JSON again: {"sum":"16 hex digits","axes":[{"name":"batch","labels":["a","b"]},null]};
- *         axes only where there is a name or a label. */
+ *         axes only where there is a name or a label.  sum: gd__tensor_sum; in files of format 1 gd__checksum of all bytes. */
 #ifndef GD_FILE_SAFETENSORS_H
 #define GD_FILE_SAFETENSORS_H
 
@@ -28,6 +28,11 @@ struct json_t;
  * of the word it takes in.  Any other change goes unseen with a probability of 2^-64.  Not for use against an
  * adversary. */
 uint64_t gd__checksum(uint64_t seed, const void *data, size_t size);
+/* A tensor's checksum is one of the checksums of its chunks, each of GD_CHECKSUM_CHUNK elements from the first on (the last may
+ * be shorter): sum = gd__checksum(sum, &chunk, 8), from 0.  Several processes can each make those of their share, whatever
+ * its dtype, and the number of processes leaves no trace in a file. */
+#define GD_CHECKSUM_CHUNK 16384
+uint64_t gd__tensor_sum(const void *data, size_t size, size_t item);
 void gd__checksum_text(uint64_t sum, char out[GD_SAFETENSORS_SUM_SIZE]);
 
 /* Text that JSON can hold. */
@@ -44,6 +49,7 @@ typedef struct gd_safetensors_entry {
     int64_t shape[GD_MAX_DIMS];
     uint64_t offset;     /* in the data */
     uint64_t size;       /* in bytes */
+    size_t item;         /* bytes of an element in the file, 1 for smaller ones */
     const void *data;    /* NULL when only the header was parsed */
     const char *sum;     /* the checksum's text, NULL in a foreign file */
     struct json_t *note; /* owned; NULL in a foreign file */
@@ -62,7 +68,8 @@ typedef struct gd_safetensors {
     size_t count;
     gd_safetensors_meta *meta; /* without the "gradus." keys */
     size_t meta_count, meta_capacity;
-    bool own; /* written by gradus */
+    bool own;      /* written by gradus */
+    bool by_chunk; /* format 2: sums are of chunks */
 } gd_safetensors;
 
 /* The header's length from the first 8 bytes of a file of `file_size` bytes; FORMAT when it cannot be. */

@@ -3,6 +3,7 @@
  * fixtures/package.safetensors was written by the Python package safetensors 0.8.0, see test_safetensors.c
  * for how. Checked once the other way round: safetensors.numpy.load_file reads the file that
  * every_dtype_and_shape_comes_back_as_it_was writes and gives the same names, dtypes, shapes and elements. */
+#define _GNU_SOURCE /* memmem */
 #include "file_context.h"
 #include "gradus/file.h"
 #include "file/safetensors.h"
@@ -251,7 +252,7 @@ static void loading_inside_a_scope_outlives_it(void **state)
     gd_archive_free(a);
 }
 
-/* ---- files of others ---- */
+/* ---- files of others, and of gradus in earlier times ---- */
 
 static gd_archive *load_fixture(const char *name)
 {
@@ -295,6 +296,50 @@ static void a_file_of_the_python_package_loads(void **state)
     assert_string_equal(gd_archive_get_meta(a, "note"), "gr\xc3\xb6\xc3\x9f"
                                                         "e \"quoted\" \\ \xe2\x9c\x93");
     expect_round_trip(a, in_folder("package"));
+}
+
+static void expect_version1(const gd_archive *a)
+{
+    if (!a) fail_msg("%s", gd_error_text(ctx));
+    static unsigned char bytes[20000];
+    assert_int_equal(gd_archive_count(a), 3);
+    expect_values(a, "w", GD_F64, 2, (double[]){1, -2, 0.5, 3, 1e-9, 7});
+    assert_string_equal(gd_axis_name(gd_archive_find(a, "w"), 1), "col");
+    assert_int_equal(gd_numel(gd_archive_find(a, "none")), 0);
+    assert_int_equal(gd_read(gd_archive_find(a, "long"), bytes, sizeof bytes), GD_OK);
+    for (int i = 0; i < 20000; i++) assert_int_equal(bytes[i], i % 251);
+    assert_string_equal(gd_archive_get_meta(a, "key"), "text");
+}
+
+/* version1.safetensors was written before sums were of chunks.  Sums of both formats are from the formula in Python. */
+static void files_of_format_1_load_and_are_checked_and_saved_as_format_2(void **state)
+{
+    (void)state;
+    size_t size, written;
+    unsigned char *data = get_file(GD_TEST_DIR "/file/fixtures/version1.safetensors", &size);
+    gd_archive *a = load_fixture("version1");
+    expect_version1(a);
+    const char *path = in_folder("version1");
+    assert_int_equal(gd_archive_save(a, path), GD_OK);
+    gd_archive_free(a);
+    unsigned char *now = get_file(path, &written);
+    assert_int_equal(written, size);
+    assert_non_null(memmem(data, size, "6478dc82f7386cda", 16));
+    assert_null(memmem(now, size, "6478dc82f7386cda", 16));
+    assert_non_null(memmem(now, size, "e3a4165284e8329f", 16));
+    assert_non_null(memmem(now, size, "\"gradus.format\":\"2\"", 19));
+    assert_non_null(a = gd_archive_load(ctx, path));
+    expect_version1(a);
+    gd_archive_free(a);
+    for (int format = 1; format <= 2; format++) {
+        unsigned char *file = format == 1 ? data : now;
+        file[size - 100] ^= 4; /* in the second chunk of "long" */
+        put_file(path, file, size);
+        assert_null(gd_archive_load(ctx, path));
+        expect_error(ctx, GD_FORMAT, "tensor 'long' is damaged: its checksum is ");
+    }
+    free(data);
+    free(now);
 }
 
 static void a_dtype_that_gradus_does_not_have_is_named(void **state)
@@ -606,6 +651,7 @@ int main(void)
         cmocka_unit_test(a_label_that_is_not_text_is_not_saved),
         cmocka_unit_test(a_file_cut_at_any_byte_is_refused),
         cmocka_unit_test(a_file_with_any_byte_changed_is_refused),
+        cmocka_unit_test(files_of_format_1_load_and_are_checked_and_saved_as_format_2),
         cmocka_unit_test(a_failed_save_leaves_the_old_file),
         cmocka_unit_test(an_error_at_any_call_of_a_load_is_reported),
         cmocka_unit_test(interruptions_and_partial_calls_are_no_errors),

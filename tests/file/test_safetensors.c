@@ -248,10 +248,10 @@ static const struct {
      "tensor 'a': axis 0 has 1 labels for 2 elements"},
     {OWN(NOTE("a", "{" SUM ",\\\"axes\\\":[{\\\"labels\\\":[\\\"x\\\",1]}]}"), "," SHORT),
      "tensor 'a': axis 0: label 1 is not a text"},
-    {"{\"__metadata__\":{\"gradus.header\":\"0123456789abcdef\",\"gradus.format\":\"2\"}," SHORT "}",
-     "format version '2', this gradus reads 1"},
+    {"{\"__metadata__\":{\"gradus.header\":\"0123456789abcdef\",\"gradus.format\":\"3\"}," SHORT "}",
+     "format version '3', this gradus reads 1 and 2"},
     {"{\"__metadata__\":{\"gradus.header\":\"0123456789abcdef\"}," SHORT "}",
-     "format version 'none', this gradus reads 1"},
+     "format version 'none', this gradus reads 1 and 2"},
 };
 
 static void malformed_notes_are_refused_with_the_reason(void **state)
@@ -319,6 +319,38 @@ static void checksums_stay_what_files_hold(void **state)
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)i;
     gd__checksum_text(gd__checksum(5, bytes, sizeof bytes), text);
     assert_string_equal(text, "a0309ae22627f7bf");
+}
+
+/* 80000 bytes: 5, 3 and 2 chunks of elements of 1, 2 and 4 bytes; sums from the formula in Python integers. */
+static void a_tensors_checksum_is_one_of_its_chunks_checksums(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t item;
+        const char *sum;
+    } cases[] = {{1, "749646665576f6de"}, {2, "eaa652fd65ca27d9"}, {4, "ffb0cfa2f41672f0"}};
+    static unsigned char data[80000];
+    char text[GD_SAFETENSORS_SUM_SIZE];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)(i % 251);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        size_t item = cases[c].item, step = item * GD_CHECKSUM_CHUNK;
+        gd__checksum_text(gd__tensor_sum(data, sizeof data, item), text);
+        assert_string_equal(text, cases[c].sum);
+        /* what is in which chunk counts */
+        for (size_t at = 0; at < sizeof data; at += step) {
+            data[at] ^= 1;
+            gd__checksum_text(gd__tensor_sum(data, sizeof data, item), text);
+            assert_string_not_equal(text, cases[c].sum);
+            data[at] ^= 1;
+        }
+        size_t rest = sizeof data - step < step ? sizeof data - step : step;
+        uint64_t first = gd__checksum(0, data, step), second = gd__checksum(0, data + step, rest);
+        assert_true(gd__checksum(gd__checksum(0, &first, 8), &second, 8) !=
+                    gd__checksum(gd__checksum(0, &second, 8), &first, 8));
+        assert_true(gd__tensor_sum(data, step + rest, item) ==
+                    gd__checksum(gd__checksum(0, &first, 8), &second, 8));
+    }
+    assert_true(gd__tensor_sum(data, 0, 4) == 0);
 }
 
 static void utf8_is_told_from_other_bytes(void **state)
@@ -492,6 +524,7 @@ int main(void)
         cmocka_unit_test(axes_are_read_from_the_note),
         cmocka_unit_test(a_checksum_sees_every_change_of_a_byte_and_of_the_length),
         cmocka_unit_test(checksums_stay_what_files_hold),
+        cmocka_unit_test(a_tensors_checksum_is_one_of_its_chunks_checksums),
         cmocka_unit_test(utf8_is_told_from_other_bytes),
         cmocka_unit_test(written_headers_are_aligned_and_read_back),
         cmocka_unit_test(a_header_beyond_the_limit_is_not_written),

@@ -608,6 +608,26 @@ static void tensors_are_named_by_parameter_link_and_slot(void **state)
     end_context(ctx, NULL);
 }
 
+/* adam on p^2 from (3, -4), saved after three steps by a gradus that wrote files of format 1, and its fourth step. */
+static gd_tensor *sum_of_squares(void *p) { return gd_sum(gd_square(p), NULL, false); }
+
+static void a_state_of_format_1_goes_on_as_it_would_have(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = new_context();
+    gd_tensor *p = gd_require_grad(VECTOR(ctx, 2.7003815351188671, -3.7002738530716122));
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.1)"));
+    OK(gd_optimizer_add(o, "p", p));
+    OK(gd_optimizer_load(o, GD_TEST_DIR "/file/fixtures/version1_state.safetensors", true));
+    OK(gd_optimizer_step(o, &(gd_objective){.loss = sum_of_squares, .user = p}, NULL));
+    double got[2];
+    OK(gd_read_f64(p, got, 2));
+    assert_true(got[0] == 2.6009135452839045 && got[1] == -3.6006532310229766);
+    gd_optimizer_free(o);
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -623,6 +643,7 @@ int main(void)
         TEST(wrong_settings_in_a_file_are_refused),
         TEST(model_and_optimizers_fit_into_one_archive),
         TEST(tensors_are_named_by_parameter_link_and_slot),
+        TEST(a_state_of_format_1_goes_on_as_it_would_have),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);
 }
