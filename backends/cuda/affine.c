@@ -162,10 +162,10 @@ static gd_status product_and_sum(gd_device *device, const gd_call *call)
     product.nin = 2;
     product.in = in;
     gd_status status = cuda_matmul(device, &product);
-    gd_tensor *parts[2] = {call->out[0], call->in[2]};
+    gd_tensor *terms[2] = {call->out[0], call->in[2]};
     sum.op = GD_OP_add;
     sum.nin = 2;
-    sum.in = parts;
+    sum.in = terms;
     return status ? status : cuda_map(device, &sum);
 }
 

@@ -147,9 +147,9 @@ gd_status cuda_write_places(gd_device *device, void *to, int64_t n, const char *
 }
 
 /* A part of out, seen as a tensor. */
-static gd_status copy_to_window(gd_device *device, gd_tensor *window, const gd_tensor *part)
+static gd_status copy_to_window(gd_device *device, gd_tensor *window, const gd_tensor *piece)
 {
-    return part->numel ? cuda_copy_strided(device, window, part) : GD_OK;
+    return piece->numel ? cuda_copy_strided(device, window, piece) : GD_OK;
 }
 
 static gd_status embed(gd_device *device, const gd_call *call)

@@ -107,11 +107,11 @@ gd_class *gd_class_mlp(gd_ctx *ctx);
 
 /* ---- sequential: children "0", "1", ... one after the other ---- */
 
-/* The parts are consumed, also on failure: give them straight from their makers.  (gd_module_retain one to share it.)
- * A NULL part fails with the error its maker recorded. */
-gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *parts, int count);
-/* Appends one part, consumed in the same way.  TYPE for a module that is not a sequential. */
-GD_NODISCARD gd_status gd_sequential_add(gd_module *sequential, gd_module *part);
+/* The modules are consumed, also on failure: give them straight from their makers.  (gd_module_retain one to share it.)
+ * A NULL module fails with the error its maker recorded. */
+gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *modules, int count);
+/* Appends one module, consumed in the same way.  TYPE for a module that is not a sequential. */
+GD_NODISCARD gd_status gd_sequential_add(gd_module *sequential, gd_module *module);
 gd_class *gd_class_sequential(gd_ctx *ctx);
 
 #ifdef __cplusplus

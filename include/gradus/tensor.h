@@ -216,8 +216,8 @@ gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index); /*
 gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label);
 gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index);
 gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_tensor *values);
-gd_tensor *gd_cat(gd_tensor *const *parts, int count, const char *axis);
-gd_tensor *gd_stack(gd_tensor *const *parts, int count, int position, const char *name);
+gd_tensor *gd_cat(gd_tensor *const *pieces, int count, const char *axis);
+gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const char *name);
 /* Cuts into pieces of `size` (the last may be smaller) and stores them in out, which has room for `capacity`. */
 GD_NODISCARD gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out, int capacity);
 gd_tensor *gd_flip(gd_tensor *x, const char *axes);

@@ -78,8 +78,8 @@ static gd_tensor *inner_product(gd_tensor *const *a, gd_tensor *const *b, int co
     gd_tensor *sum = NULL;
     for (int i = 0; i < count; i++) {
         if (!a[i]) continue;
-        gd_tensor *part = gd_sum(gd_mul(gd_drop_names(a[i]), gd_drop_names(b[i])), NULL, false);
-        sum = sum ? gd_add(sum, part) : part;
+        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(a[i]), gd_drop_names(b[i])), NULL, false);
+        sum = sum ? gd_add(sum, term) : term;
         if (!sum) return NULL;
     }
     return sum;

@@ -12,7 +12,7 @@ typedef struct filling {
     gd_tensor *const *inputs, *const *into;
     int count;
     int64_t widest;
-    gd_tensor **part, **grads; /* room for one an input: the rows that are next, and the gradients of one */
+    gd_tensor **next, **grads; /* room for one an input: the rows that are next, and the gradients of one */
 } filling;
 
 /* Rows first .. are next; zeros. */
@@ -20,8 +20,8 @@ static gd_status open_rows(const filling *f, int64_t first, int64_t k)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < f->count && !status; i++) {
-        f->part[i] = gd__slice(f->into[i], 0, first, k, 1);
-        status = f->part[i] ? gd_fill(f->part[i], 0) : gd_error(f->ctx);
+        f->next[i] = gd__slice(f->into[i], 0, first, k, 1);
+        status = f->next[i] ? gd_fill(f->next[i], 0) : gd_error(f->ctx);
     }
     return status;
 }
@@ -60,7 +60,7 @@ static gd_status single_row(const filling *f, gd_tensor *output, int64_t at)
     for (int i = 0; i < f->count && !status; i++) {
         if (!f->grads[i]) continue;
         gd_tensor *row = gd__reshape(f->grads[i], 2, (int64_t[]){1, f->inputs[i]->numel});
-        status = row ? gd_assign(f->part[i], row) : gd_error(f->ctx);
+        status = row ? gd_assign(f->next[i], row) : gd_error(f->ctx);
     }
     return status;
 }
@@ -70,7 +70,7 @@ static gd_status sparse_rows(const filling *f, int64_t first, gd_tensor *output)
 {
     gd_scope_begin(f->ctx);
     gd_status status = open_rows(f, first, output->numel);
-    if (!status) status = gd__grad_batch(output, NULL, f->inputs, f->count, f->part);
+    if (!status) status = gd__grad_batch(output, NULL, f->inputs, f->count, f->next);
     gd_scope_end(f->ctx);
     return status;
 }
@@ -86,7 +86,7 @@ static gd_status dense_rows(const filling *f, int64_t first, gd_tensor *output)
         status = open_rows(f, first + at, rows);
         if (!status && rows > 1) {
             gd_tensor *seeds = unit_seeds(output, at, rows);
-            status = seeds ? gd__grad_batch(output, seeds, f->inputs, f->count, f->part) : gd_error(f->ctx);
+            status = seeds ? gd__grad_batch(output, seeds, f->inputs, f->count, f->next) : gd_error(f->ctx);
             if (status == GD_NOT_IMPLEMENTED && !gd_error(f->ctx)) {
                 k = rows = 1;
                 status = open_rows(f, first + at, 1);
@@ -111,10 +111,10 @@ gd_status gd__fill_rows(gd_tensor *const *outputs, int output_count, gd_tensor *
                         int flags, gd_tensor *const *into)
 {
     filling f = {.ctx = inputs[0]->head.ctx, .inputs = inputs, .into = into, .count = count};
-    size_t bytes = 2 * (size_t)count * sizeof *f.part;
+    size_t bytes = 2 * (size_t)count * sizeof *f.next;
     int64_t first = 0;
-    if (!(f.part = gd__calloc(f.ctx, bytes))) return GD_NOMEM;
-    f.grads = f.part + count;
+    if (!(f.next = gd__calloc(f.ctx, bytes))) return GD_NOMEM;
+    f.grads = f.next + count;
     for (int i = 0; i < count; i++) f.widest += inputs[i]->numel;
     int previous = gd_enable_grad_begin(f.ctx);
     gd_status status = GD_OK;
@@ -125,6 +125,6 @@ gd_status gd__fill_rows(gd_tensor *const *outputs, int output_count, gd_tensor *
         gd_scope_end(f.ctx);
     }
     gd_enable_grad_end(f.ctx, previous);
-    gd__free(f.ctx, f.part, bytes);
+    gd__free(f.ctx, f.next, bytes);
     return status;
 }

@@ -47,9 +47,9 @@ static gd_tensor *diagonal_matrix(gd_tensor *x)
 }
 
 /* Adds a part to a sum that starts as NULL; false when the part could not be computed. */
-static bool add_to(gd_tensor **sum, gd_tensor *part)
+static bool add_to(gd_tensor **sum, gd_tensor *term)
 {
-    *sum = *sum && part ? gd_add(*sum, part) : part;
+    *sum = *sum && term ? gd_add(*sum, term) : term;
     return *sum != NULL;
 }
 
@@ -148,8 +148,8 @@ RULE(qr)
     gd_tensor *u = gd_slice(r, "-1", 0, m, 1), *v = gd_slice(r, "-1", m, n, 1);
     gd_tensor *gu = gd_slice(gr, "-1", 0, m, 1), *gv = gd_slice(gr, "-1", m, n, 1);
     gq = gd_add(gq, times(times(q, v), T(gv)));
-    gd_tensor *parts[2] = {tall_qr(q, u, gq, gu), times(q, gv)};
-    if (parts[0] && parts[1]) gd__set(p, 0, gd_cat(parts, 2, "-1"));
+    gd_tensor *blocks[2] = {tall_qr(q, u, gq, gu), times(q, gv)};
+    if (blocks[0] && blocks[1]) gd__set(p, 0, gd_cat(blocks, 2, "-1"));
 }
 
 /* A = V diag(w) V^T:  gA = V (diag(gw) + F o V^T gV) V^T,  F_ij = 1 / (w_j - w_i) off the diagonal. */

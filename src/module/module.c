@@ -117,14 +117,14 @@ const char *gd__place(const gd_module *module, char buf[GD_PLACE_SIZE])
     size_t at = sizeof text - 1;
     text[at] = 0;
     for (const gd_module *m = module; m; m = m->parent) {
-        const char *part = m->parent ? m->name_in_parent : m->head.cls->name;
-        size_t length = strlen(part);
+        const char *segment = m->parent ? m->name_in_parent : m->head.cls->name;
+        size_t length = strlen(segment);
         if (length + 4 > at) {
             memcpy(text + (at -= 3), "...", 3);
             break;
         }
         if (m != module) text[--at] = '.';
-        memcpy(text + (at -= length), part, length);
+        memcpy(text + (at -= length), segment, length);
     }
     return memcpy(buf, text + at, sizeof text - at);
 }

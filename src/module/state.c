@@ -98,9 +98,9 @@ gd_status gd__load_report_note(gd_load_report *report, gd_load_problem kind, con
     if (!own) return GD_NOMEM;
     report->item[report->count++] = (problem){kind, own};
     report->of_kind[kind]++;
-    const char *parts[] = {report->length ? "; " : "", before, "'", name, "'", after};
+    const char *words[] = {report->length ? "; " : "", before, "'", name, "'", after};
     gd_status status = GD_OK;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && !status; i++) status = append(report, parts[i]);
+    for (size_t i = 0; i < sizeof words / sizeof *words && !status; i++) status = append(report, words[i]);
     return status;
 }
 

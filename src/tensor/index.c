@@ -173,22 +173,22 @@ gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_t
 
 /* ---- joining ---- */
 
-static gd_status cat_fits(gd_tensor *const *parts, int count, int axis, int64_t *total)
+static gd_status cat_fits(gd_tensor *const *pieces, int count, int axis, int64_t *total)
 {
-    gd_tensor *first = parts[0];
+    gd_tensor *first = pieces[0];
     gd_ctx *ctx = first->head.ctx;
     *total = 0;
     for (int k = 0; k < count; k++) {
-        gd_tensor *t = parts[k];
+        gd_tensor *t = pieces[k];
         bool fits = t->ndim == first->ndim;
         for (int i = 0; fits && i < t->ndim; i++)
             fits = (i == axis || t->size[i] == first->size[i]) && gd__name(t, i) == gd__name(first, i);
         char a[256], b[256];
         if (!fits)
-            return gd_fail(ctx, GD_SHAPE, "cat: part %d is %s, part 0 is %s; only axis %d may differ", k,
+            return gd_fail(ctx, GD_SHAPE, "cat: piece %d is %s, piece 0 is %s; only axis %d may differ", k,
                            gd__shape_text(t, a, sizeof a), gd__shape_text(first, b, sizeof b), axis);
         if (t->dtype != first->dtype)
-            return gd_fail(ctx, GD_DTYPE, "cat: part %d is %s, part 0 is %s", k, gd_dtype_name(t->dtype),
+            return gd_fail(ctx, GD_DTYPE, "cat: piece %d is %s, piece 0 is %s", k, gd_dtype_name(t->dtype),
                            gd_dtype_name(first->dtype));
         if (__builtin_add_overflow(*total, t->size[axis], total))
             return gd_fail(ctx, GD_OVERFLOW, "cat: axis %d grows beyond 2^63", axis);
@@ -196,83 +196,84 @@ static gd_status cat_fits(gd_tensor *const *parts, int count, int axis, int64_t 
     return GD_OK;
 }
 
-/* Labels of the joined axis when every part has them and none is there twice. */
-static gd_status join_labels(gd_tensor *out, gd_tensor *const *parts, int count, int axis)
+/* Labels of the joined axis when every piece has them and none is there twice. */
+static gd_status join_labels(gd_tensor *out, gd_tensor *const *pieces, int count, int axis)
 {
     if (!out->axes) return GD_OK;
     gd__labels_release(out->axes->labels[axis]);
     out->axes->labels[axis] = NULL;
     for (int k = 0; k < count; k++)
-        if (!gd__labels(parts[k], axis)) return GD_OK;
+        if (!gd__labels(pieces[k], axis)) return GD_OK;
     gd_labels *labels = empty_labels(out->head.ctx, out->size[axis]);
     if (!labels) return GD_NOMEM;
     const char **text = labels->text;
     for (int k = 0; k < count; k++) {
-        gd_labels *from = gd__labels(parts[k], axis);
+        gd_labels *from = gd__labels(pieces[k], axis);
         memcpy(text, from->text, (size_t)from->count * sizeof *text);
         text += from->count;
     }
     return put_labels(out, axis, labels);
 }
 
-static gd_tensor *cat_on(gd_tensor *const *parts, int count, int axis)
+static gd_tensor *cat_on(gd_tensor *const *pieces, int count, int axis)
 {
     int64_t size[GD_MAX_DIMS];
-    memcpy(size, parts[0]->size, sizeof size);
-    if (cat_fits(parts, count, axis, &size[axis])) return NULL;
-    gd_tensor *out = gd__new_checked(parts[0]->storage->device, "cat", parts[0]->dtype, parts[0]->ndim, size);
+    memcpy(size, pieces[0]->size, sizeof size);
+    if (cat_fits(pieces, count, axis, &size[axis])) return NULL;
+    gd_tensor *out = gd__new_checked(pieces[0]->storage->device, "cat", pieces[0]->dtype, pieces[0]->ndim,
+                                     size);
     int map[GD_MAX_DIMS];
-    for (int i = 0; i < parts[0]->ndim; i++) map[i] = i;
-    if (out && (gd__axes_map(out, parts[0], map) || join_labels(out, parts, count, axis))) {
+    for (int i = 0; i < pieces[0]->ndim; i++) map[i] = i;
+    if (out && (gd__axes_map(out, pieces[0], map) || join_labels(out, pieces, count, axis))) {
         gd_release(out);
         return NULL;
     }
-    return gd__run1(GD_OP_cat, parts, count, &(gd_attrs){.ni = 1, .i = {axis}}, out);
+    return gd__run1(GD_OP_cat, pieces, count, &(gd_attrs){.ni = 1, .i = {axis}}, out);
 }
 
-/* Parts with the labels of their other axes in the order of the first part; what then fits is joined. */
-static gd_tensor *cat_matched(gd_tensor *const *parts, int count, int axis)
+/* Pieces with the labels of their other axes in the order of the first piece; what then fits is joined. */
+static gd_tensor *cat_matched(gd_tensor *const *pieces, int count, int axis)
 {
-    gd_tensor *first = parts[0], *out = NULL;
+    gd_tensor *first = pieces[0], *out = NULL;
     gd_ctx *ctx = first->head.ctx;
-    size_t bytes = (size_t)count * sizeof *parts;
-    gd_tensor **part = gd__alloc(ctx, bytes);
-    if (!part) return NULL;
+    size_t bytes = (size_t)count * sizeof *pieces;
+    gd_tensor **piece = gd__alloc(ctx, bytes);
+    if (!piece) return NULL;
     gd_scope_begin(ctx);
     int made = 0;
     for (; made < count; made++) {
-        part[made] = parts[made];
-        for (int i = 0; i < first->ndim && i < parts[made]->ndim && part[made]; i++)
-            if (i != axis) part[made] = gd__match_labels("cat", first, i, part[made], i);
-        if (!part[made]) break;
+        piece[made] = pieces[made];
+        for (int i = 0; i < first->ndim && i < pieces[made]->ndim && piece[made]; i++)
+            if (i != axis) piece[made] = gd__match_labels("cat", first, i, piece[made], i);
+        if (!piece[made]) break;
     }
-    if (made == count) out = cat_on(part, count, axis);
+    if (made == count) out = cat_on(piece, count, axis);
     gd__keep(out);
     gd_scope_end(ctx);
-    gd__free(ctx, part, bytes);
+    gd__free(ctx, piece, bytes);
     return out;
 }
 
-gd_tensor *gd_cat(gd_tensor *const *parts, int count, const char *axis)
+gd_tensor *gd_cat(gd_tensor *const *pieces, int count, const char *axis)
 {
-    if (count <= 0 || !gd__given("cat", parts, count)) return NULL;
-    int at = gd__parse_axis("cat", parts[0], axis);
+    if (count <= 0 || !gd__given("cat", pieces, count)) return NULL;
+    int at = gd__parse_axis("cat", pieces[0], axis);
     if (at < 0) return NULL;
-    return parts[0]->axes ? cat_matched(parts, count, at) : cat_on(parts, count, at);
+    return pieces[0]->axes ? cat_matched(pieces, count, at) : cat_on(pieces, count, at);
 }
 
-gd_tensor *gd_stack(gd_tensor *const *parts, int count, int position, const char *name)
+gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const char *name)
 {
-    if (count <= 0 || !gd__given("stack", parts, count)) return NULL;
-    gd_ctx *ctx = parts[0]->head.ctx;
+    if (count <= 0 || !gd__given("stack", pieces, count)) return NULL;
+    gd_ctx *ctx = pieces[0]->head.ctx;
     gd_status before = gd_error(ctx);
-    int at = position < 0 ? position + parts[0]->ndim + 1 : position;
+    int at = position < 0 ? position + pieces[0]->ndim + 1 : position;
     size_t bytes = (size_t)count * sizeof(gd_tensor *);
     gd_tensor **wide = gd__alloc(ctx, bytes), *out = NULL;
     if (!wide) return NULL;
     gd_scope_begin(ctx);
     int made = 0;
-    while (made < count && (wide[made] = gd_unsqueeze(parts[made], at, name))) made++;
+    while (made < count && (wide[made] = gd_unsqueeze(pieces[made], at, name))) made++;
     if (made == count) out = wide[0]->axes ? cat_matched(wide, count, at) : cat_on(wide, count, at);
     gd__keep(out);
     gd_scope_end(ctx);

@@ -547,7 +547,7 @@ static void a_sequential_takes_only_what_fits(void **state)
     assert_int_equal(gd_sequential_add(m, gd_linear_new(ctx, 0, 1, NULL)), GD_VALUE);
     expect_error(ctx, GD_VALUE, "linear: inputs"); /* what its maker said */
     assert_null(gd_sequential_new(ctx, (gd_module *[]){NULL, linear}, 2));
-    expect_error(ctx, GD_ARGUMENT, "no part given");
+    expect_error(ctx, GD_ARGUMENT, "no module given");
     gd_module_release(m);
 }
 

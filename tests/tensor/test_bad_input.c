@@ -55,7 +55,7 @@ static bool make(tensors *t, gd_ctx *ctx)
     X(DTYPE, gd_where(t->vector, t->vector, t->vector), "where: the condition is f64, not bool")             \
     X(DTYPE, gd_where(t->truth, t->vector, t->single), "where: f64 on the left and f32 on the right")        \
     X(DTYPE, gd_fma(t->vector, t->vector, t->single), "fma: f64 on the left and f32 on the right")           \
-    X(DTYPE, gd_cat((gd_tensor *[]){t->vector, t->single}, 2, "0"), "cat: part 1 is f32, part 0 is f64")     \
+    X(DTYPE, gd_cat((gd_tensor *[]){t->vector, t->single}, 2, "0"), "cat: piece 1 is f32, piece 0 is f64")   \
     X(DTYPE, gd_cast(t->vector, GD_DTYPE_COUNT), "cast: dtype number 8 does not exist")                      \
     X(DTYPE, gd_zeros(t->ctx, (gd_dtype)77, SHAPE(3)), "zeros: dtype number 77 does not exist")              \
     X(DTYPE, gd_exp(t->whole), "exp: needs a floating dtype, got i32; cast it first")                        \
@@ -106,9 +106,10 @@ static bool make(tensors *t, gd_ctx *ctx)
     X(SHAPE, gd_expand(t->matrix, SHAPE(3)), "expand: from 2 axes to 1")                                     \
     X(SHAPE, gd_expand(t->matrix, 9, (int64_t[9]){0}), "expand: from 2 axes to 9")                           \
     X(SHAPE, gd_squeeze(t->matrix, "0"), "squeeze: axis 0 has size 2")                                       \
-    X(SHAPE, gd_cat((gd_tensor *[]){t->matrix, t->vector}, 2, "0"), "cat: part 1 is [3], part 0 is [2, 3]")  \
-    X(SHAPE, gd_cat(t->part, 2, "0"), "cat: part 1 is [2, 4], part 0 is [2, 3]; only axis 0 may differ")     \
-    X(SHAPE, gd_stack(t->part, 2, 0, NULL), "stack: part 1 is [1, 2, 4], part 0 is [1, 2, 3]")               \
+    X(SHAPE, gd_cat((gd_tensor *[]){t->matrix, t->vector}, 2, "0"),                                          \
+      "cat: piece 1 is [3], piece 0 is [2, 3]")                                                              \
+    X(SHAPE, gd_cat(t->part, 2, "0"), "cat: piece 1 is [2, 4], piece 0 is [2, 3]; only axis 0 may differ")   \
+    X(SHAPE, gd_stack(t->part, 2, 0, NULL), "stack: piece 1 is [1, 2, 4], piece 0 is [1, 2, 3]")             \
     X(SHAPE, gd_max(t->none, "0", false), "max: nothing to choose from")                                     \
     X(SHAPE, gd_argmin(t->none, NULL, false), "argmin: nothing to choose from")                              \
     X(SHAPE, gd_tril(t->vector, 0), "tril: needs a matrix, got 1 axes")                                      \

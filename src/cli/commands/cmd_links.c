@@ -146,11 +146,11 @@ static void add_class(gd_text *out, const gd_link_class *c)
 
 /* ---- all links ---- */
 
-static bool has(const char *text, const char *part)
+static bool has(const char *text, const char *word)
 {
-    size_t length = strlen(part);
+    size_t length = strlen(word);
     for (const char *s = text; s && strlen(s) >= length; s++)
-        if (gd__begins_with(s, part, length)) return true;
+        if (gd__begins_with(s, word, length)) return true;
     return false;
 }
 

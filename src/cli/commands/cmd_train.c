@@ -256,8 +256,8 @@ static gd_status describe_data(job *j)
     return status ? status : copy_words(j->t.ctx, &j->data.classes, &r->classes);
 }
 
-/* Rows of a part, standardised where they are numbers, on the device.  New. */
-static gd_tensor *part(job *j, gd_tensor *from, gd_tensor *rows, const gd_scaling *scaling)
+/* Some rows, standardised where they are numbers, on the device.  New. */
+static gd_tensor *prepared_rows(job *j, gd_tensor *from, gd_tensor *rows, const gd_scaling *scaling)
 {
     gd_trainer *t = &j->t;
     gd_scope_begin(t->ctx);
@@ -298,10 +298,10 @@ static gd_status split(job *j, const int64_t *order)
     gd_tensor *check = gd_from_data(t->ctx, GD_I64, 1, &t->check_rows, order);
     gd_status status = learn && check ? measure_scales(j, learn) : gd_error(t->ctx);
     if (!status) {
-        t->x = gd_keep(part(j, j->data.x, learn, &t->point.input));
-        t->y = gd_keep(part(j, j->data.y, learn, of_y));
-        if (t->check_rows) t->check_x = gd_keep(part(j, j->data.x, check, &t->point.input));
-        if (t->check_rows) t->check_y = gd_keep(part(j, j->data.y, check, of_y));
+        t->x = gd_keep(prepared_rows(j, j->data.x, learn, &t->point.input));
+        t->y = gd_keep(prepared_rows(j, j->data.y, learn, of_y));
+        if (t->check_rows) t->check_x = gd_keep(prepared_rows(j, j->data.x, check, &t->point.input));
+        if (t->check_rows) t->check_y = gd_keep(prepared_rows(j, j->data.y, check, of_y));
         status = gd_error(t->ctx);
     }
     gd_no_grad_end(t->ctx);

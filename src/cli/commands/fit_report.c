@@ -93,9 +93,9 @@ void gd__fit_print_table(gd_fit_job *j)
                  (long long)solve->evals, solve->seconds, gd__fit_stop_text(j));
 }
 
-typedef enum part { VALUE, ERROR, INTERVAL } part;
+typedef enum figure { VALUE, ERROR, INTERVAL } figure;
 
-static void put_part(gd_text *out, part what, const row *r)
+static void put_figure(gd_text *out, figure what, const row *r)
 {
     if (what == ERROR && r->active) {
         gd__text_add(out, "null");
@@ -113,7 +113,7 @@ static void put_part(gd_text *out, part what, const row *r)
 }
 
 /* {name: number or list, ...}; lists are flat, in row-major order. */
-static void put_parts(gd_fit_job *j, part what)
+static void put_figures(gd_fit_job *j, figure what)
 {
     gd_text *out = &j->cli->out;
     bool first = true;
@@ -126,7 +126,7 @@ static void put_parts(gd_fit_job *j, part what)
         for (int64_t k = 0; k < gd_numel(j->param[i]); k++, at++) {
             row r = make_row(j, i, k, at);
             if (k) gd__text_add(out, ", ");
-            put_part(out, what, &r);
+            put_figure(out, what, &r);
         }
         if (list) gd__text_char(out, ']');
     }
@@ -166,7 +166,7 @@ void gd__fit_print_json(gd_fit_job *j)
     gd__text_char(out, '{');
     for (int k = 0; k < 3; k++) {
         gd__json_key(out, &first, keys[k]);
-        put_parts(j, (part)k);
+        put_figures(j, (figure)k);
     }
     put_names(j, &first, "active", put_active);
     put_names(j, &first, "undetermined", put_flat);

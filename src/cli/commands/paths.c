@@ -31,13 +31,13 @@ typedef struct use {
 
 /* ---- places ---- */
 
-/* A path without the part behind it, as in table.csv:column, unless there is a file of the whole name. */
+/* A path without what is inside, as in table.csv:column, unless there is a file of the whole name. */
 static bool whole_path(const char *path, char out[LONGEST])
 {
     struct stat info;
     size_t length = strlen(path);
-    const char *part = NULL;
-    if (stat(path, &info) != 0) length = gd__value_file(path, &part);
+    const char *inner = NULL;
+    if (stat(path, &info) != 0) length = gd__value_file(path, &inner);
     if (length >= LONGEST) return false;
     memcpy(out, path, length);
     out[length] = 0;

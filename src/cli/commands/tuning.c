@@ -14,14 +14,14 @@ static bool before(const char *text, const char *end, char *out, size_t size)
 }
 
 /* A text that is taken apart: what stands before the colon, before the equals sign, and the rest. */
-typedef struct parts {
+typedef struct scoped {
     char glob[256], key[64]; /* glob "": for all */
     const char *rest;
-} parts;
+} scoped;
 
 static const char *past_spaces(const char *text) { return text + strspn(text, " "); }
 
-static gd_status take_group(gd_ctx *ctx, const char *text, parts *p)
+static gd_status take_group(gd_ctx *ctx, const char *text, scoped *p)
 {
     const char *colon = strchr(text, ':');
     if (!before(text, colon, p->glob, sizeof p->glob))
@@ -30,7 +30,7 @@ static gd_status take_group(gd_ctx *ctx, const char *text, parts *p)
     return GD_OK;
 }
 
-static gd_status take_schedule(gd_ctx *ctx, const char *text, parts *p)
+static gd_status take_schedule(gd_ctx *ctx, const char *text, scoped *p)
 {
     const char *equals = strchr(text, '='), *colon = strchr(text, ':'), *rest = text;
     bool some = colon && equals && colon < equals;
@@ -46,14 +46,14 @@ static gd_status take_schedule(gd_ctx *ctx, const char *text, parts *p)
 
 gd_status gd__tune_group(gd_optimizer *optimizer, const char *text)
 {
-    parts p;
+    scoped p;
     gd_status status = take_group(gd_optimizer_ctx(optimizer), text, &p);
     return status ? status : gd_optimizer_regroup(optimizer, p.glob, p.rest);
 }
 
 gd_status gd__tune_schedule(gd_optimizer *optimizer, const char *text)
 {
-    parts p;
+    scoped p;
     gd_status status = take_schedule(gd_optimizer_ctx(optimizer), text, &p);
     if (status) return status;
     return p.glob[0] ? gd_optimizer_schedule_matching(optimizer, p.glob, p.key, p.rest)
@@ -92,7 +92,7 @@ static gd_status print_setting(void *user, const char *key, const gd_setting *va
 
 gd_status gd__tune_print_group(gd_ctx *ctx, const char *text, gd_text *out)
 {
-    parts p;
+    scoped p;
     gd_status status = take_group(ctx, text, &p);
     if (status) return status;
     gd__text_put(out, "%s:", p.glob);
@@ -101,7 +101,7 @@ gd_status gd__tune_print_group(gd_ctx *ctx, const char *text, gd_text *out)
 
 gd_status gd__tune_print_schedule(gd_ctx *ctx, const char *text, gd_text *out)
 {
-    parts p;
+    scoped p;
     gd_schedule schedule;
     gd_status status = take_schedule(ctx, text, &p);
     if (!status) status = gd_schedule_parse(ctx, p.rest, &schedule);

@@ -350,13 +350,13 @@ void gd__dataset_close(gd_dataset *d)
 
 gd_status gd__dataset_sum(const gd_dataset *d, uint64_t *sum)
 {
-    gd_tensor *const parts[] = {d->x, d->y};
+    gd_tensor *const both[] = {d->x, d->y};
     gd_status status = GD_OK;
     *sum = (uint64_t)d->rows;
     for (int k = 0; k < 2 && !status; k++) {
         gd_bytes bytes;
-        if (!parts[k]) continue;
-        status = gd__bytes_of(parts[k], &bytes);
+        if (!both[k]) continue;
+        status = gd__bytes_of(both[k], &bytes);
         if (status) break;
         *sum = gd__checksum(*sum, bytes.data, bytes.size);
         gd__bytes_free(d->ctx, &bytes);

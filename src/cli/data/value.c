@@ -225,8 +225,8 @@ static gd_tensor *number_value(reader *r)
 
 /* ---- files ---- */
 
-/* PATH.csv:PART -> PATH.csv and PART; no part otherwise. */
-static const char *split_part(const char *path, const char *extension, size_t *length)
+/* PATH.csv:INNER -> PATH.csv and INNER; NULL otherwise. */
+static const char *split_inner(const char *path, const char *extension, size_t *length)
 {
     *length = strlen(path);
     size_t size = strlen(extension);
@@ -246,20 +246,20 @@ static bool ends_with(const char *text, size_t length, const char *end)
 
 /* What of a safetensors file is meant. */
 typedef struct choice {
-    const char *what, *path, *part; /* part NULL: the only tensor */
+    const char *what, *path, *inner; /* inner NULL: the only tensor */
 } choice;
 
 static int64_t choose(void *user, const gd_safetensors *file)
 {
     const choice *c = user;
-    gd_suggest nearest = gd__suggest(c->part ? c->part : "", c->part ? strlen(c->part) : 0);
+    gd_suggest nearest = gd__suggest(c->inner ? c->inner : "", c->inner ? strlen(c->inner) : 0);
     for (size_t i = 0; i < file->count; i++) {
-        if (c->part ? strcmp(file->entry[i].name, c->part) == 0 : file->count == 1) return (int64_t)i;
+        if (c->inner ? strcmp(file->entry[i].name, c->inner) == 0 : file->count == 1) return (int64_t)i;
         gd__suggest_try(&nearest, file->entry[i].name);
     }
     char hint[GD_HINT_SIZE];
-    if (c->part)
-        (void)gd_fail(file->ctx, GD_PARSE, "%s: %s has no tensor '%.80s'%s", c->what, c->path, c->part,
+    if (c->inner)
+        (void)gd_fail(file->ctx, GD_PARSE, "%s: %s has no tensor '%.80s'%s", c->what, c->path, c->inner,
                       gd__suggest_hint(&nearest, hint));
     else
         (void)gd_fail(file->ctx, GD_PARSE, "%s: %s has %zu tensors, choose one with %s:NAME", c->what,
@@ -267,22 +267,22 @@ static int64_t choose(void *user, const gd_safetensors *file)
     return -1;
 }
 
-static gd_tensor *archive_part(gd_ctx *ctx, const char *what, const char *path, const char *part)
+static gd_tensor *archive_inner(gd_ctx *ctx, const char *what, const char *path, const char *inner)
 {
-    choice c = {.what = what, .path = path, .part = part};
+    choice c = {.what = what, .path = path, .inner = inner};
     return gd__archive_pick(ctx, path, choose, &c);
 }
 
-static gd_tensor *csv_columns(gd_ctx *ctx, const char *path, const char *part, gd_value_tables *tables)
+static gd_tensor *csv_columns(gd_ctx *ctx, const char *path, const char *inner, gd_value_tables *tables)
 {
     if (tables) tables->used = true;
     gd_csv *csv = gd__csv_load(ctx, path, tables ? &tables->csv : NULL);
     if (!csv) return NULL;
-    int column = part ? gd__csv_column(csv, part) : -1;
+    int column = inner ? gd__csv_column(csv, inner) : -1;
     gd_tensor *t = NULL;
-    if (part && column >= 0)
+    if (inner && column >= 0)
         t = gd__csv_tensor(csv, &column, 1);
-    else if (!part)
+    else if (!inner)
         t = gd__csv_tensor(csv, NULL, gd__csv_columns(csv));
     if (t && gd_size(t, 1) == 1) {
         gd_tensor *flat = gd_reshape(t, 1, (int64_t[]){gd_size(t, 0)});
@@ -309,19 +309,19 @@ static gd_tensor *packed_npy(gd_ctx *ctx, const char *path)
     return t;
 }
 
-size_t gd__value_file(const char *path, const char **part)
+size_t gd__value_file(const char *path, const char **inner)
 {
     size_t length;
-    *part = split_part(path, ".csv", &length);
-    if (!*part) *part = split_part(path, ".csv.gz", &length);
-    if (!*part) *part = split_part(path, ".safetensors", &length);
+    *inner = split_inner(path, ".csv", &length);
+    if (!*inner) *inner = split_inner(path, ".csv.gz", &length);
+    if (!*inner) *inner = split_inner(path, ".safetensors", &length);
     return length;
 }
 
 gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_value_tables *tables)
 {
-    const char *part;
-    size_t length = gd__value_file(path, &part);
+    const char *inner;
+    size_t length = gd__value_file(path, &inner);
     char file[4096];
     if (length >= sizeof file) {
         (void)gd_fail(ctx, GD_PARSE, "%s: a path of %zu bytes", what, length);
@@ -330,8 +330,8 @@ gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_va
     memcpy(file, path, length);
     file[length] = 0;
     if (ends_with(file, length, ".csv") || ends_with(file, length, ".csv.gz"))
-        return csv_columns(ctx, file, part, tables);
-    if (ends_with(file, length, ".safetensors")) return archive_part(ctx, what, file, part);
+        return csv_columns(ctx, file, inner, tables);
+    if (ends_with(file, length, ".safetensors")) return archive_inner(ctx, what, file, inner);
     if (gd__idx_is_path(file)) return gd__idx_load(ctx, file);
     return ends_with(file, length, ".gz") ? packed_npy(ctx, file) : gd_npy_load(ctx, file);
 }

@@ -115,12 +115,12 @@ static gd_tensor *chosen(const run *r, const gd_expr_node *n)
 
 static gd_tensor *stacked(const run *r, const gd_expr_node *n)
 {
-    gd_tensor *few[16], **part = few;
-    size_t bytes = (size_t)n->operands * sizeof *part;
-    if (n->operands > 16 && !(part = gd__alloc(r->e->ctx, bytes))) return NULL;
-    for (int k = 0; k < n->operands; k++) part[k] = number_operand(r, n, k);
-    gd_tensor *t = gd_stack(part, n->operands, 0, NULL);
-    if (part != few) gd__free(r->e->ctx, part, bytes);
+    gd_tensor *few[16], **element = few;
+    size_t bytes = (size_t)n->operands * sizeof *element;
+    if (n->operands > 16 && !(element = gd__alloc(r->e->ctx, bytes))) return NULL;
+    for (int k = 0; k < n->operands; k++) element[k] = number_operand(r, n, k);
+    gd_tensor *t = gd_stack(element, n->operands, 0, NULL);
+    if (element != few) gd__free(r->e->ctx, element, bytes);
     return t;
 }
 

@@ -392,7 +392,7 @@ static int function_call(parser *p, size_t at, const char *name, size_t length)
 
 static int list(parser *p, size_t at)
 {
-    int few[32], *part = few, count = 0, capacity = 32;
+    int few[32], *element = few, count = 0, capacity = 32;
     gd_ctx *ctx = p->e->ctx;
     int node = -1;
     if (accept(p, ']')) return fail_at(p, at, "an empty list");
@@ -404,12 +404,12 @@ static int list(parser *p, size_t at)
         if (count == capacity) {
             int *grown = gd__alloc(ctx, (size_t)capacity * 2 * sizeof *grown);
             if (!grown) goto done;
-            memcpy(grown, part, (size_t)capacity * sizeof *part);
-            if (part != few) gd__free(ctx, part, (size_t)capacity * sizeof *part);
-            part = grown;
+            memcpy(grown, element, (size_t)capacity * sizeof *element);
+            if (element != few) gd__free(ctx, element, (size_t)capacity * sizeof *element);
+            element = grown;
             capacity *= 2;
         }
-        if ((part[count++] = comparison(p)) < 0) goto done;
+        if ((element[count++] = comparison(p)) < 0) goto done;
     } while (accept(p, ','));
     if (!accept(p, ']')) {
         (void)expected(p, "',' or ']'");
@@ -419,9 +419,9 @@ static int list(parser *p, size_t at)
     memset(&n, 0, sizeof n);
     n.op = EXPR_STACK;
     n.at = (int)at;
-    node = gd__expr_add(p->e, n, part, count, NULL, 0);
+    node = gd__expr_add(p->e, n, element, count, NULL, 0);
 done:
-    if (part != few) gd__free(ctx, part, (size_t)capacity * sizeof *part);
+    if (element != few) gd__free(ctx, element, (size_t)capacity * sizeof *element);
     return node;
 }
 

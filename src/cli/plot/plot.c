@@ -259,8 +259,8 @@ static double place(const axis *a, double v)
     if (a->log && v == 0) return a->from;
     /* halves, so that the largest doubles do not overflow; far outside is far enough */
     double low = forward(a, a->low) / 2, high = forward(a, a->high) / 2;
-    double part = (forward(a, v) / 2 - low) / (high - low);
-    return a->from + fmin(fmax(part, -1e6), 1e6) * (a->to - a->from);
+    double share = (forward(a, v) / 2 - low) / (high - low);
+    return a->from + fmin(fmax(share, -1e6), 1e6) * (a->to - a->from);
 }
 
 static bool placeable(const gd_plot *p, double x, double y)

@@ -154,8 +154,8 @@ static void span(canvas *c, int y, double x0, double x1, double weight)
     x1 = clamp(x1, 0, c->width);
     float *row = c->mask + (size_t)y * (size_t)c->width;
     for (int x = (int)x0; x < c->width && x < x1; x++) {
-        double part = fmin(x1, x + 1) - fmax(x0, x);
-        if (part > 0) row[x] = (float)fmin(1, row[x] + part * weight);
+        double share = fmin(x1, x + 1) - fmax(x0, x);
+        if (share > 0) row[x] = (float)fmin(1, row[x] + share * weight);
     }
 }
 

@@ -223,22 +223,22 @@ static gd_status take_scaling(const gd_archive *archive, const char *path, const
                               const int64_t *row, gd_scaling *out)
 {
     char name[2][32];
-    gd_tensor *part[2];
+    gd_tensor *stored[2];
     for (int k = 0; k < 2; k++) {
         (void)snprintf(name[k], sizeof name[k], "%s.%s", group, k ? "scale" : "mean");
-        part[k] = gd_archive_find(archive, name[k]);
+        stored[k] = gd_archive_find(archive, name[k]);
     }
-    if (!part[0] && !part[1]) return GD_OK;
-    gd_tensor *any = part[0] ? part[0] : part[1];
+    if (!stored[0] && !stored[1]) return GD_OK;
+    gd_tensor *any = stored[0] ? stored[0] : stored[1];
     for (int k = 0; k < 2; k++) {
-        bool fits = part[k] && gd_tensor_dtype(part[k]) == GD_F64 &&
-                    (gd_ndim(part[k]) == 0 || gd_ndim(part[k]) == axes);
-        for (int i = 0; fits && i < gd_ndim(part[k]); i++) fits = gd_size(part[k], i) == row[i];
+        bool fits = stored[k] && gd_tensor_dtype(stored[k]) == GD_F64 &&
+                    (gd_ndim(stored[k]) == 0 || gd_ndim(stored[k]) == axes);
+        for (int i = 0; fits && i < gd_ndim(stored[k]); i++) fits = gd_size(stored[k], i) == row[i];
         if (!fits)
             return gd_fail(gd_tensor_ctx(any), GD_FORMAT, "%s: tensor '%s' does not fit", path, name[k]);
     }
-    out->mean = gd_copy(part[0]);
-    out->scale = gd_copy(part[1]);
+    out->mean = gd_copy(stored[0]);
+    out->scale = gd_copy(stored[1]);
     return out->mean && out->scale ? GD_OK : gd_error(gd_tensor_ctx(any));
 }
 

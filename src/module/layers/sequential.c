@@ -34,35 +34,35 @@ gd_class *gd_class_sequential(gd_ctx *ctx)
     return gd__builtin_class(ctx, &key, make_class);
 }
 
-gd_status gd_sequential_add(gd_module *sequential, gd_module *part)
+gd_status gd_sequential_add(gd_module *sequential, gd_module *module)
 {
     gd_class *cls = sequential ? gd_class_sequential(sequential->head.ctx) : NULL;
     if (!cls || !gd_class_is(sequential->head.cls, cls)) {
-        gd__user_release(part);
+        gd__user_release(module);
         if (!sequential) return GD_ARGUMENT;
         return cls ? gd_fail(sequential->head.ctx, GD_TYPE, "sequential: a module of class '%s' was given",
                              sequential->head.cls->name)
                    : GD_NOMEM;
     }
-    if (!part) {
-        (void)gd_fail(sequential->head.ctx, GD_ARGUMENT, "sequential: no part given");
+    if (!module) {
+        (void)gd_fail(sequential->head.ctx, GD_ARGUMENT, "sequential: no module given");
         return gd_error(sequential->head.ctx);
     }
     char name[24];
     snprintf(name, sizeof name, "%lld", (long long)length(sequential));
-    return gd__add_child(sequential, name, part);
+    return gd__add_child(sequential, name, module);
 }
 
-gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *parts, int count)
+gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *modules, int count)
 {
-    if (count > 0 && !parts) return gd__null(ctx, "sequential: the parts are NULL"), NULL;
+    if (count > 0 && !modules) return gd__null(ctx, "sequential: the modules are NULL"), NULL;
     gd_module *m = gd_module_new(gd_class_sequential(ctx));
     gd_status status = m ? GD_OK : GD_NOMEM;
     for (int i = 0; i < count; i++) {
         if (status)
-            gd__user_release(parts[i]);
+            gd__user_release(modules[i]);
         else
-            status = gd_sequential_add(m, parts[i]);
+            status = gd_sequential_add(m, modules[i]);
     }
     return status ? gd__give_up(m) : m;
 }

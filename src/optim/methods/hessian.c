@@ -101,12 +101,12 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
         used = divisor ? gd_gt(divisor, gd_zeros_like(divisor)) : NULL;
     }
     if (most > 0 && size) used = gd_logical_and(used, largest(size, most));
-    gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b);
-    if (part && divisor) {
+    gd_tensor *turned = gd_matmul(gd_transpose(vectors, 0, 1), b);
+    if (turned && divisor) {
         gd_tensor *safe = gd_where(used, divisor, gd_ones_like(divisor));
-        part = gd_where(used, gd_div(part, safe), gd_zeros_like(part));
+        turned = gd_where(used, gd_div(turned, safe), gd_zeros_like(turned));
     }
-    gd_tensor *x = gd_keep(gd_matmul(vectors, part));
+    gd_tensor *x = gd_keep(gd_matmul(vectors, turned));
     gd_scope_end(ctx);
     return x;
 }
@@ -119,8 +119,8 @@ gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor)
     gd_scope_begin(ctx);
     if (gd_eigh(m, &values, &vectors)) values = vectors = NULL;
     gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd__vector_most(size), floor);
-    gd_tensor *part = gd_matmul(gd_transpose(vectors, 0, 1), b);
-    gd_tensor *x = gd_keep(gd_matmul(vectors, gd_mul(gd_maximum(size, least), part)));
+    gd_tensor *turned = gd_matmul(gd_transpose(vectors, 0, 1), b);
+    gd_tensor *x = gd_keep(gd_matmul(vectors, gd_mul(gd_maximum(size, least), turned)));
     gd_scope_end(ctx);
     return x;
 }

@@ -92,13 +92,13 @@ typedef struct dots_job {
     bool made;       /* the new pair is already in its row */
     int fresh;       /* its row */
     int oldest;      /* the first of the other pairs: 1 for a pair that would go when the new one is taken */
-    double *part;    /* [spans][rows * PRODUCTS + 2] */
+    double *partial; /* [spans][rows * PRODUCTS + 2] */
 } dots_job;
 
 #define SOME_PAIRS 32 /* looked at together */
 #define LONG_BYTES ((size_t)1 << 25)
 
-static size_t part_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
+static size_t partial_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
 
 /* Vectors too long to be found in a cache later. */
 static bool is_long(const gd_layout *l) { return (size_t)l->total * l->item > LONG_BYTES; }
@@ -108,7 +108,7 @@ typedef struct piece_job {
     const dots_job *j;
     gd_span span;
     const void *u, *s, *y; /* s, y: NULL without a pair */
-    double *part;
+    double *partial;
 } piece_job;
 
 static const void *row_piece(const piece_job *w, bool y, int row)
@@ -127,7 +127,7 @@ static void add_products(const piece_job *w, const int *row, int count, const vo
     for (int i = 0; i < 2 * count; i++) list[i] = row_piece(w, i % 2, row[i / 2]);
     w->j->h->layout.loops->dots(list, 2 * count, x, y, w->span.size, two);
     for (int i = 0; i < 2 * count; i++) {
-        double *out = w->part + row[i / 2] * PRODUCTS + (i % 2 ? YU : SU);
+        double *out = w->partial + row[i / 2] * PRODUCTS + (i % 2 ? YU : SU);
         out[of_x] += two[2 * i];
         if (of_y != of_x) out[of_y] += two[2 * i + 1];
     }
@@ -159,7 +159,7 @@ static void make_pair(piece_job *w, char room[2][GD_PIECE_BYTES])
                     gd__in_vector(l, row_of(h, h->y, j->fresh), &w->span)};
     bool far = is_long(l) && !j->made && ((uintptr_t)row[0] | (uintptr_t)row[1]) % 64 == 0;
     void *s = far ? room[0] : row[0], *y = far ? room[1] : row[1];
-    double *most = w->part + h->rows * PRODUCTS, here[2];
+    double *most = w->partial + h->rows * PRODUCTS, here[2];
     if (j->made) {
         here[0] = l->loops->largest(s, NULL, n);
         here[1] = l->loops->largest(y, NULL, n);
@@ -198,7 +198,7 @@ static void span_products(void *arg, const gd_span *span, int64_t index)
     const gd_layout *l = &j->h->layout;
     int64_t most = GD_PIECE_BYTES / (int64_t)l->item;
     for (int64_t at = 0; at < span->size; at += most) {
-        piece_job w = {.j = j, .span = *span, .part = j->part + (size_t)index * part_size(j->h)};
+        piece_job w = {.j = j, .span = *span, .partial = j->partial + (size_t)index * partial_size(j->h)};
         w.span.begin += at;
         w.span.at += at;
         w.span.size = span->size - at < most ? span->size - at : most;
@@ -212,17 +212,17 @@ static gd_status products_plain(dots_job *j, double *sum)
 {
     gd_history *h = j->h;
     gd_ctx *ctx = h->layout.ctx;
-    size_t size = part_size(h), bytes = (size_t)h->layout.spans * size * sizeof(double);
-    if (!(j->part = gd__calloc(ctx, bytes))) return GD_NOMEM;
+    size_t size = partial_size(h), bytes = (size_t)h->layout.spans * size * sizeof(double);
+    if (!(j->partial = gd__calloc(ctx, bytes))) return GD_NOMEM;
     gd__each_span(&h->layout, span_products, j);
     memset(sum, 0, size * sizeof *sum);
     for (int i = 0; i < h->layout.spans; i++) {
-        const double *part = j->part + (size_t)i * size;
-        for (size_t k = 0; k < size - 2; k++) sum[k] += part[k];
-        sum[size - 2] = larger(sum[size - 2], part[size - 2]);
-        sum[size - 1] = larger(sum[size - 1], part[size - 1]);
+        const double *partial = j->partial + (size_t)i * size;
+        for (size_t k = 0; k < size - 2; k++) sum[k] += partial[k];
+        sum[size - 2] = larger(sum[size - 2], partial[size - 2]);
+        sum[size - 1] = larger(sum[size - 1], partial[size - 1]);
     }
-    gd__free(ctx, j->part, bytes);
+    gd__free(ctx, j->partial, bytes);
     return GD_OK;
 }
 
@@ -289,7 +289,7 @@ static gd_status products_by_operators(dots_job *j, double *sum)
 {
     gd_history *h = j->h;
     gd_ctx *ctx = h->layout.ctx;
-    memset(sum, 0, part_size(h) * sizeof *sum);
+    memset(sum, 0, partial_size(h) * sizeof *sum);
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     gd_tensor *u = vector_of(h, j->update);
@@ -319,9 +319,9 @@ static gd_status products(dots_job *j, double *sum)
 gd_status gd__history_dots(gd_history *h, gd_tensor *const *update)
 {
     dots_job j = {.h = h, .update = update, .dots = true};
-    double *sum = gd__alloc_array(h->layout.ctx, part_size(h), sizeof *sum);
+    double *sum = gd__alloc_array(h->layout.ctx, partial_size(h), sizeof *sum);
     gd_status status = sum ? products(&j, sum) : GD_NOMEM;
-    gd__free(h->layout.ctx, sum, part_size(h) * sizeof *sum);
+    gd__free(h->layout.ctx, sum, partial_size(h) * sizeof *sum);
     return status;
 }
 
@@ -427,10 +427,10 @@ gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_p
             return status || !with_dots ? status : gd__history_dots(h, update);
         }
     gd_tensor **before = gd_link_scratch(h->link, 2 * count);
-    double *sum = gd__alloc_array(ctx, part_size(h), sizeof *sum);
+    double *sum = gd__alloc_array(ctx, partial_size(h), sizeof *sum);
     gd_status status = GD_OK;
     if (!before || !sum) {
-        gd__free(ctx, sum, part_size(h) * sizeof *sum);
+        gd__free(ctx, sum, partial_size(h) * sizeof *sum);
         return gd_error(ctx);
     }
     for (int i = 0; i < count && !status; i++) {
@@ -457,7 +457,7 @@ gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_p
         h->pairs += h->pairs < h->most;
     } else if (!status && j.oldest && with_dots)
         status = gd__history_dots(h, update); /* the oldest pair stays */
-    gd__free(ctx, sum, part_size(h) * sizeof *sum);
+    gd__free(ctx, sum, partial_size(h) * sizeof *sum);
     return status ? status : keep_counts(h);
 }
 

@@ -105,8 +105,8 @@ static gd_tensor *along(gd_tensor *y, gd_tensor *const *params, gd_tensor *const
     gd_tensor *u = gd_require_grad(gd_zeros_like(y)), *sum = NULL, *out = NULL;
     if (!u || gd_grad(y, u, params, count, GD_CREATE_GRAPH, grads)) return NULL;
     for (int i = 0; i < count; i++) {
-        gd_tensor *part = gd_sum(gd_mul(gd_drop_names(grads[i]), v[i]), NULL, false);
-        sum = sum ? gd_add(sum, part) : part;
+        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(grads[i]), v[i]), NULL, false);
+        sum = sum ? gd_add(sum, term) : term;
     }
     return sum && gd_grad(sum, NULL, &u, 1, GD_CREATE_GRAPH, &out) == GD_OK ? out : NULL;
 }

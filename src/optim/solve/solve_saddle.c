@@ -91,8 +91,8 @@ static gd_status times(krylov *k, const double *in, double *out)
     for (int64_t i = 0; i < p->n; i++) out[i] = p->model.fixed[i] ? 0 : in[i] / p->model.scale[i];
     status = gd__list_from(p->params, p->count, out, k->v);
     for (int i = 0; i < p->count && !status; i++) {
-        gd_tensor *part = gd_sum(gd_mul(gd_drop_names(k->grads[i]), k->v[i]), NULL, false);
-        sum = sum ? gd_add(sum, part) : part;
+        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(k->grads[i]), k->v[i]), NULL, false);
+        sum = sum ? gd_add(sum, term) : term;
     }
     if (!status) status = sum ? GD_OK : gd_error(p->ctx);
     if (!status) status = gd_grad(sum, NULL, p->params, p->count, GD_RETAIN_GRAPH, k->product);

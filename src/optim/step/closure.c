@@ -573,8 +573,8 @@ static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
     int previous = gd_enable_grad_begin(ctx);
     gd_tensor *product = NULL;
     for (int i = 0; i < var->count; i++) {
-        gd_tensor *part = gd_sum(gd_mul(gd_drop_names(var->grad[i]), gd_drop_names(v[i])), NULL, false);
-        product = product ? gd_add(product, part) : part;
+        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(var->grad[i]), gd_drop_names(v[i])), NULL, false);
+        product = product ? gd_add(product, term) : term;
     }
     status = product ? GD_OK : gd_error(ctx);
     /* a gradient that does not depend on the parameters has no history: the loss is linear */

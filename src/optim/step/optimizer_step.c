@@ -205,7 +205,7 @@ static gd_status update_and_hooks(gd_optimizer *o, gd_var *var)
     return status;
 }
 
-static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*part)(gd_optimizer *, gd_var *));
+static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_optimizer *, gd_var *));
 
 static gd_status links_and_update(gd_optimizer *o, gd_var *var)
 {
@@ -223,11 +223,11 @@ static gd_status plain_links(gd_optimizer *o, gd_var *var)
 }
 
 /* When a part of the step fails the parameters are as before it, whatever links and hooks did to them. */
-static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*part)(gd_optimizer *, gd_var *))
+static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_optimizer *, gd_var *))
 {
     /* what waits goes on waiting: it is for these parameters */
     gd_tensor **before = gd__tensors_copy(o->ctx, var->params, var->count);
-    gd_status status = before ? part(o, var) : gd_error(o->ctx);
+    gd_status status = before ? stage(o, var) : gd_error(o->ctx);
     for (int i = 0; before && status && i < var->count; i++) (void)!gd_assign(var->params[i], before[i]);
     gd__tensors_free(o->ctx, before, var->count);
     return status;

@@ -125,14 +125,14 @@ typedef struct reduce_job {
     const gd_layout *layout;
     gd_tensor *const *x, *const *y;
     reduce_fn fn;
-    double *part;
+    double *partial;
 } reduce_job;
 
 static void reduce_span(void *arg, const gd_span *s, int64_t index)
 {
     reduce_job *job = arg;
     const gd_layout *l = job->layout;
-    job->part[index] = job->fn(gd__in_list(l, job->x, s), gd__in_list(l, job->y, s), s->size);
+    job->partial[index] = job->fn(gd__in_list(l, job->x, s), gd__in_list(l, job->y, s), s->size);
 }
 
 static double add(double a, double b) { return a + b; }
@@ -141,13 +141,14 @@ static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 static gd_status reduce(const gd_layout *l, gd_tensor *const *x, gd_tensor *const *y, reduce_fn fn,
                         double (*join)(double, double), double *out)
 {
-    double few[8], *part = few;
-    if (l->spans > 8 && !(part = gd__alloc_array(l->ctx, (size_t)l->spans, sizeof *part))) return GD_NOMEM;
-    reduce_job job = {.layout = l, .x = x, .y = y, .fn = fn, .part = part};
+    double few[8], *partial = few;
+    if (l->spans > 8 && !(partial = gd__alloc_array(l->ctx, (size_t)l->spans, sizeof *partial)))
+        return GD_NOMEM;
+    reduce_job job = {.layout = l, .x = x, .y = y, .fn = fn, .partial = partial};
     gd__each_span(l, reduce_span, &job);
     *out = 0;
-    for (int i = 0; i < l->spans; i++) *out = i ? join(*out, part[i]) : part[i];
-    if (part != few) gd__free(l->ctx, part, (size_t)l->spans * sizeof *part);
+    for (int i = 0; i < l->spans; i++) *out = i ? join(*out, partial[i]) : partial[i];
+    if (partial != few) gd__free(l->ctx, partial, (size_t)l->spans * sizeof *partial);
     return GD_OK;
 }
 

@@ -251,10 +251,10 @@ void gd__lm_acceleration(const gd_lm_model *a, double lambda, const double *jty,
     memset(out, 0, (size_t)a->n * sizeof *out);
     for (int64_t i = 0; i < (lambda > 0 ? a->k : a->rank); i++) {
         const double *v = a->vt + i * a->n;
-        double part = 0;
-        for (int64_t j = 0; j < a->n; j++) part += v[j] * jty[j] / a->scale[j];
-        part *= -0.5 / (a->values[i] * a->values[i] + lambda);
-        for (int64_t j = 0; j < a->n; j++) out[j] += part * v[j];
+        double partial = 0;
+        for (int64_t j = 0; j < a->n; j++) partial += v[j] * jty[j] / a->scale[j];
+        partial *= -0.5 / (a->values[i] * a->values[i] + lambda);
+        for (int64_t j = 0; j < a->n; j++) out[j] += partial * v[j];
     }
 }
 

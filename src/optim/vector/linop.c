@@ -363,8 +363,8 @@ static gd_tensor *solve_wide(gd_linop *op, double factor, double shift, gd_tenso
     gd_tensor *j = op->matrix, *jt = gd_transpose(j, 0, 1),
               *small = shifted_matrix(gd_matmul(j, jt), factor, shift);
     if (same_elements(b, op->right)) return gd_matmul(jt, solve_dense(small, op->vector));
-    gd_tensor *part = gd_matmul(jt, solve_dense(small, gd_matmul(j, b)));
-    return gd_mul_scalar(gd_sub(b, gd_mul_scalar(part, factor)), 1 / shift);
+    gd_tensor *correction = gd_matmul(jt, solve_dense(small, gd_matmul(j, b)));
+    return gd_mul_scalar(gd_sub(b, gd_mul_scalar(correction, factor)), 1 / shift);
 }
 
 /* x with R^T R x = b. */

@@ -28,8 +28,8 @@
 #define ROWS_MAX  512
 #define COLS_MIN  128 /* columns of a tile */
 #define COLS_MAX  2048
-#define PARTS     16   /* parts of k */
-#define DEPTH_MIN 2048 /* length of a part of k */
+#define SLABS     16   /* slabs of k */
+#define DEPTH_MIN 2048 /* length of a slab of k */
 #define DEEP_MAX  256  /* rows and columns of a result up to which k is cut */
 #define CROWD     4    /* from this many matrices on, they need not be cut to keep threads busy */
 
@@ -58,7 +58,7 @@ typedef struct product {
     int batch_dims;
     int64_t batch[GD_MAX_DIMS];
     stack a, b, c;
-    char *parts; /* partial products where k is cut */
+    char *slabs; /* partial products where k is cut */
 } product;
 
 static bool is_tiny(const tile *t) { return (double)t->m * (double)t->n * (double)t->k <= TINY; }
@@ -136,7 +136,7 @@ static void cut_one(product *p, double work)
     if (work < 2 * TASK) return;
     bool dense = p->c.row == p->n;
     if (dense && p->batches == 1 && p->m <= DEEP_MAX && p->n <= DEEP_MAX && p->k >= 2 * DEPTH_MIN) {
-        p->depth = piece_of(p->k, PARTS, DEPTH_MIN, INT_MAX);
+        p->depth = piece_of(p->k, SLABS, DEPTH_MIN, INT_MAX);
         return;
     }
     int64_t count = p->batches < CROWD ? 2 : 1;
@@ -175,8 +175,8 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 /* Tile number `index` of matrix `batch`. */
 static void run_tile(const product *p, int64_t batch, int64_t index)
 {
-    int64_t part = index % p->deep, j = index / p->deep % p->across, i = index / p->deep / p->across;
-    int64_t top = i * p->rows, left = j * p->cols, front = part * p->depth, item = (int64_t)p->item;
+    int64_t slab = index % p->deep, j = index / p->deep % p->across, i = index / p->deep / p->across;
+    int64_t top = i * p->rows, left = j * p->cols, front = slab * p->depth, item = (int64_t)p->item;
     tile t = {.m = smaller(p->rows, p->m - top),
               .n = smaller(p->cols, p->n - left),
               .k = smaller(p->depth, p->k - front),
@@ -188,7 +188,7 @@ static void run_tile(const product *p, int64_t batch, int64_t index)
     t.a = matrix_at(p, &p->a, batch) + (top * p->a.row + front * p->a.col) * item;
     t.b = matrix_at(p, &p->b, batch) + (front * p->b.row + left * p->b.col) * item;
     if (p->deep > 1)
-        t.c = p->parts + part * p->m * p->n * item;
+        t.c = p->slabs + slab * p->m * p->n * item;
     else
         t.c = matrix_at(p, &p->c, batch) + (top * p->c.row + left) * item;
     p->multiply(&t);
@@ -212,19 +212,19 @@ static gd_status run_product(gd_ctx *ctx, product *p, gd_dtype dtype)
     int64_t tiles = p->down * p->across * p->deep,
             tasks = tiles > 1 ? tiles * p->batches : pieces(p->batches, p->group);
     if (p->blas && gd__blas_reserve(ctx, tasks)) return GD_NOMEM;
-    if (p->deep > 1 && !(p->parts = gd__alloc(ctx, bytes))) return GD_NOMEM;
+    if (p->deep > 1 && !(p->slabs = gd__alloc(ctx, bytes))) return GD_NOMEM;
 #ifdef GD_BLAS_SHARED
     openblas_set_num_threads(1);
 #endif
     gd__parallel(ctx, tasks, run_task, p);
     if (p->deep == 1) return GD_OK;
     if (dtype == GD_F32)
-        add_parts_f32(p->c.data, p->parts, p->deep, p->m * p->n);
+        add_slabs_f32(p->c.data, p->slabs, p->deep, p->m * p->n);
     else if (dtype == GD_F64)
-        add_parts_f64(p->c.data, p->parts, p->deep, p->m * p->n);
+        add_slabs_f64(p->c.data, p->slabs, p->deep, p->m * p->n);
     else
-        add_parts_i64(p->c.data, p->parts, p->deep, p->m * p->n);
-    gd__free(ctx, p->parts, bytes);
+        add_slabs_i64(p->c.data, p->slabs, p->deep, p->m * p->n);
+    gd__free(ctx, p->slabs, bytes);
     return GD_OK;
 }
 
@@ -336,11 +336,11 @@ gd_status gd__cpu_linear_grad(gd_device *device, const gd_call *call)
     turned.stride[0] = g->stride[1];
     turned.stride[1] = g->stride[0];
     gd_attrs sides = {.ni = 5, .i = {1, g->size[0], g->size[1], 0, 0}};
-    gd_call part[3] = {
+    gd_call step[3] = {
         {GD_OP_matmul, 2, 1, (gd_tensor *[]){g, call->in[2]}, &call->out[0], &(gd_attrs){0}},
         {GD_OP_matmul, 2, 1, (gd_tensor *[]){&turned, call->in[1]}, &call->out[1], &(gd_attrs){0}},
         {GD_OP_sum, 1, 1, &g, &call->out[2], &sides}};
-    gd_status status = gd__cpu_matmul(device, &part[0]);
-    if (!status) status = gd__cpu_matmul(device, &part[1]);
-    return status ? status : gd__cpu_sum(device, &part[2]);
+    gd_status status = gd__cpu_matmul(device, &step[0]);
+    if (!status) status = gd__cpu_matmul(device, &step[1]);
+    return status ? status : gd__cpu_sum(device, &step[2]);
 }

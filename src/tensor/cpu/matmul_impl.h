@@ -57,11 +57,11 @@ static void LOCAL(multiply)(const tile *t) { LOCAL(direct)(t); }
 #endif
 
 /* Adds the partial products of a split along k, first to last. */
-static void LOCAL(add_parts)(void *out, const void *parts, int64_t count, int64_t size)
+static void LOCAL(add_slabs)(void *out, const void *slabs, int64_t count, int64_t size)
 {
     REAL *c = out;
-    const REAL *part = parts;
-    for (int64_t i = 0; i < size; i++) c[i] = part[i];
+    const REAL *slab = slabs;
+    for (int64_t i = 0; i < size; i++) c[i] = slab[i];
     for (int64_t p = 1; p < count; p++)
-        for (int64_t i = 0; i < size; i++) c[i] += part[p * size + i];
+        for (int64_t i = 0; i < size; i++) c[i] += slab[p * size + i];
 }

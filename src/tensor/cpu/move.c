@@ -153,12 +153,12 @@ gd_status gd__cpu_cat(gd_device *device, const gd_call *call)
     int axis = (int)call->attrs->i[0];
     gd_tensor window = *out;
     for (int k = 0; k < call->nin; k++) {
-        gd_tensor *part = call->in[k];
-        window.size[axis] = part->size[axis];
-        window.numel = part->numel;
-        gd_status status = part->numel ? gd__copy_into(&window, part) : GD_OK;
+        gd_tensor *piece = call->in[k];
+        window.size[axis] = piece->size[axis];
+        window.numel = piece->numel;
+        gd_status status = piece->numel ? gd__copy_into(&window, piece) : GD_OK;
         if (status) return status;
-        window.data += part->size[axis] * out->stride[axis] * (int64_t)gd__item_size(out);
+        window.data += piece->size[axis] * out->stride[axis] * (int64_t)gd__item_size(out);
     }
     return GD_OK;
 }

@@ -65,8 +65,8 @@ static gd_tensor *least_norm(const model *m)
     double eps = gd__vector_eps(m->j) * (double)(gd_size(m->j, 0) + gd_size(m->j, 1));
     double least = most ? eps * gd_item(most) : 0;
     gd_tensor *used = gd_gt(s, gd_full_like(s, least)), *divisor = gd_where(used, s, gd_ones_like(s));
-    gd_tensor *part = gd_div(c, divisor);
-    return gd_matmul(gd_transpose(vt, 0, 1), gd_where(used, part, gd_zeros_like(s)));
+    gd_tensor *quotient = gd_div(c, divisor);
+    return gd_matmul(gd_transpose(vt, 0, 1), gd_where(used, quotient, gd_zeros_like(s)));
 }
 
 static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
