@@ -160,6 +160,7 @@ static const gd_backend backend = {
     .download = download,
     .sync = sync_device,
     .run = run,
+    .has = cuda_has,
     .narrow = GD_TAKES_HALVES,
     .dialect = &cuda_dialect,
     .program = program,

@@ -62,6 +62,21 @@ static const char *const expressions[GD_OP_COUNT] = {
     [GD_OP_lerp] = "x + z * (y - x)",
 };
 
+#define ELEMENT_WISE_MAP  true
+#define ELEMENT_WISE_TEST true
+#define ELEMENT_WISE_VIEW false
+#define ELEMENT_WISE_FULL false
+#define ELEMENT_WISE_LAID false
+static const bool element_wise[GD_OP_COUNT] = {
+#define OP(name, nin, nout, kind, ...) ELEMENT_WISE_##kind,
+#define OP0                            OP
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+};
+
+bool cuda_has(gd_op_id op) { return !element_wise[op] || expressions[op]; }
+
 /* As struct Args in map.cu. */
 typedef struct map_args {
     int64_t n;

@@ -87,17 +87,19 @@ static size_t map_source(int op, gd_dtype dtype, char *text)
                            CUDA_SOURCE_SIZE);
 }
 
-static void every_element_wise_operator_has_an_expression(void **state)
+static void an_element_wise_operator_without_an_expression_is_left_to_the_host(void **state)
 {
     (void)state;
     char source[CUDA_SOURCE_SIZE];
-    int missing = 0;
+    int here = 0;
     for (int op = 0; op < GD_OP_COUNT; op++) {
-        if (!is_map(op) || map_source(op, GD_F32, source)) continue;
-        print_error("operator '%s' has no expression in backends/cuda/map.c\n", gd__ops[op].name);
-        missing++;
+        bool written = !is_map(op) || map_source(op, GD_F32, source);
+        if (!written)
+            print_message("operator '%s' has no expression in backends/cuda/map.c\n", gd__ops[op].name);
+        assert_int_equal(cuda_has((gd_op_id)op), written);
+        here += is_map(op) && written;
     }
-    assert_int_equal(missing, 0);
+    assert_true(here >= 51);
 }
 
 static void element_wise_kernels_assemble(void **state)
@@ -107,7 +109,7 @@ static void element_wise_kernels_assemble(void **state)
     char source[CUDA_SOURCE_SIZE];
     int failures = 0, count = 0;
     for (int op = 0; op < GD_OP_COUNT; op++) {
-        if (!is_map(op)) continue;
+        if (!is_map(op) || !cuda_has((gd_op_id)op)) continue;
         assert_true(map_source(op, GD_F32, source) > 0);
         failures += !compiles(gd__ops[op].name, source, ARCHITECTURE);
         count++;
@@ -308,7 +310,7 @@ static void every_operator_runs_and_compiles(void **state)
     }
     sources_without_operands(ctx, &gpu);
     for (int op = 0; op < GD_OP_COUNT; op++) {
-        bool wanted = gd__ops[op].kind != GD_KIND_VIEW && op != GD_OP_to_device;
+        bool wanted = gd__ops[op].kind != GD_KIND_VIEW && op != GD_OP_to_device && cuda_has((gd_op_id)op);
         if (!wanted || ran[op]) continue;
         print_error("operator '%s' has not run on the plugin\n", gd__ops[op].name);
         failures++;
@@ -326,7 +328,7 @@ static void every_operator_runs_and_compiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_element_wise_operator_has_an_expression),
+        cmocka_unit_test(an_element_wise_operator_without_an_expression_is_left_to_the_host),
         cmocka_unit_test(element_wise_kernels_assemble),
         cmocka_unit_test(full_kernels_compile_for_every_dtype),
         cmocka_unit_test(built_in_chains_compile),

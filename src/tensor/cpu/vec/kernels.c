@@ -215,22 +215,29 @@ static void add_into_f64(double *acc, const double *x, int64_t n)
 
 /* ---- the table ---- */
 
-#define F(op)      [GD_OP_##op] = {op##_f32, op##_f64, NULL}
-#define FI(op)     [GD_OP_##op] = {op##_f32, op##_f64, op##_i64}
 #define STRING2(x) #x
 #define STRING(x)  STRING2(x)
 
+/* Rows of ops.def: which compute types an element-wise operator has is what dtypes it takes. */
+#define FLOATS(op)      [GD_OP_##op] = {op##_f32, op##_f64, NULL},
+#define INTS(op)        [GD_OP_##op] = {op##_f32, op##_f64, op##_i64},
+#define ANY             INTS
+#define MAP(op, takes)  takes(op)
+#define TEST(op, takes) takes(op)
+#define VIEW(op, takes)
+#define FULL(op, takes)
+#define LAID(op, takes)
+
 const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
     .isa = STRING(GD_ISA),
-    .map = {FI(neg),        FI(abs),        FI(sign),        F(sqrt),        F(rsqrt),        F(exp),
-            F(expm1),       F(log),         F(log1p),        F(sin),         F(cos),          F(tan),
-            F(atan),        F(tanh),        F(sigmoid),      F(softplus),    FI(relu),        F(gelu),
-            F(erf),         FI(square),     F(reciprocal),   FI(floor),      FI(ceil),        FI(round),
-            FI(add_scalar), FI(mul_scalar), F(pow_scalar),   FI(clamp),      FI(isfinite),    FI(logical_not),
-            FI(add),        FI(sub),        FI(mul),         F(div),         F(pow),          F(atan2),
-            FI(minimum),    FI(maximum),    FI(eq),          FI(ne),         FI(lt),          FI(le),
-            FI(gt),         FI(ge),         FI(logical_and), FI(logical_or), FI(logical_xor), FI(where),
-            F(fma),         F(lerp),        F(gelu_grad)},
+    .map =
+        {
+#define OP(name, nin, nout, kind, needs, takes, batch) kind(name, takes)
+#define OP0(name, nin, nout, kind, needs, takes)       kind(name, takes)
+#include "tensor/ops.def"
+#undef OP
+#undef OP0
+        },
     .load = {[GD_F16] = load_f16,
              [GD_BF16] = load_bf16,
              [GD_I32] = load_i32,
