@@ -213,7 +213,7 @@ static void run_chunk(const pass_run *r, int64_t c, char *buffer)
         if (array[k]) array[k] += chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype);
     const double *scalar = x->scalar + (int64_t)chunk->member * x->scalar_room;
     double *out = r->pass->last ? NULL : x->partial + c * r->pass->reductions;
-    make_randoms(r, chunk, scalar, buffer, array);
+    if (r->pass->randoms) make_randoms(r, chunk, scalar, buffer, array);
     if (r->kernel)
         r->kernel(chunk->n, array, scalar, out);
     else
