@@ -190,6 +190,7 @@ typedef struct gd_link_class {
     /* Either: element-wise.  update_rule only sets state; rule returns the new update. */
     void (*update_rule)(gd_rule *r, gd_value update);
     gd_value (*rule)(gd_rule *r, gd_value update);
+    const char *target; /* of a class without the setting GD_TARGET: what it takes and sets; NULL: "update" */
     bool (*element_wise)(
         const gd_link *link); /* false: with these settings the tensors functions serve; NULL: always */
 

@@ -81,6 +81,7 @@ static value apply(const char *name, value a, value b)
                    : !strcmp(name, "norm")     ? sqrt(square)
                    : !strcmp(name, "sign")     ? (a.v[i] > 0) - (a.v[i] < 0)
                    : !strcmp(name, "abs")      ? fabs(a.v[i])
+                   : !strcmp(name, "mean")     ? sum / N
                    : !strcmp(name, "sum")      ? sum
                    : !strcmp(name, "isfinite") ? isfinite(a.v[i]) != 0
                    : !strcmp(name, "min")      ? fmin(a.v[i], b.v[i])
@@ -91,7 +92,8 @@ static value apply(const char *name, value a, value b)
 
 static bool is_function(const char *name)
 {
-    static const char *const names[] = {"sqrt", "norm", "sign", "abs", "sum", "isfinite", "min", "max"};
+    static const char *const names[] = {"sqrt", "norm",     "sign", "abs", "sum",
+                                        "mean", "isfinite", "min",  "max"};
     for (int i = 0; i < COUNT_OF(names); i++)
         if (!strcmp(name, names[i])) return true;
     return false;

@@ -2,6 +2,7 @@
  * its paper (reference_*.h, compared here over 50 steps), or what another suite says.  A link with none of them fails. */
 #include "optim_support.h"
 #include "reference_adaptive.h"
+#include "reference_bounds.h"
 #include "reference_misc.h"
 
 #include <ctype.h>
@@ -114,6 +115,7 @@ static const struct {
     int count;
 } tables[] = {
     {adaptive_references, COUNT_OF(adaptive_references)},
+    {bounds_references, COUNT_OF(bounds_references)},
     {misc_references, COUNT_OF(misc_references)},
 };
 

@@ -525,7 +525,7 @@ bool gd__fusable_inside(gd_link *link)
 {
     if (!gd__is_chain(link) && !gd__is_rule(link)) return false;
     const gd_setting *target = gd__in_force(link, "target"), *freq = gd__in_force(link, "update_freq");
-    if (target && strcmp(target->string, "update")) return false;
+    if (link->cls->target || (target && strcmp(target->string, "update"))) return false;
     if (freq && freq->kind == GD_SET_REAL && freq->real != 1) return false;
     for (int i = 0; i < link->children; i++)
         if (!gd__fusable(link->child[i])) return false;

@@ -190,6 +190,7 @@ gd_status gd_link_update(gd_link *link, gd_var *var)
 {
     if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
     if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_update);
+    if (link->cls->target) return GD_OK; /* all of it is done in apply */
     gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
     if (!status) status = before_step(link, var);
     if (status) return status;
@@ -211,6 +212,7 @@ gd_status gd_link_apply(gd_link *link, gd_var *var)
 {
     if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
     if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_apply);
+    if (link->cls->target) return gd_link_step(link, var);
     gd_status status = gd__is_transform(link) ? need_update_target(link) : GD_OK;
     if (!status) status = apply_itself(link, var);
     return status ? status : after_step(link, var);

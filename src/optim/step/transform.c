@@ -12,7 +12,8 @@ bool gd__is_transform(const gd_link *link) { return link->cls->rule || link->cls
 const char *gd__target_of(const gd_link *link)
 {
     const gd_setting *target = gd__in_force(link, "target");
-    return target ? target->string : "update";
+    if (target) return target->string;
+    return link->cls->target ? link->cls->target : "update";
 }
 
 static int64_t update_freq_of(const gd_link *link)
