@@ -19,6 +19,8 @@
 #include "gradus/tensor.h"
 #include "gradus/var.h"
 
+#include <math.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -50,9 +52,11 @@ typedef struct gd_field {
     double low, high;    /* of a REAL, both allowed */
     bool integer;        /* a REAL must be whole */
     const char *choices; /* of a STRING: "zeros|update"; NULL: any */
-    bool variadic;       /* a CHAIN field that takes any number of children, given by position */
-    bool structural;     /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
-    bool whole;          /* one value for all parameters although the class reads others for each */
+    bool
+        variadic; /* a CHAIN field that takes any number of children, given by position; where it takes numbers
+                            too, each becomes a child `fill` */
+    bool structural; /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
+    bool whole;      /* one value for all parameters although the class reads others for each */
     const char *help;
 } gd_field;
 
@@ -109,6 +113,21 @@ typedef struct gd_field {
 #define GD_CHILDREN(n, h)                                             \
     {                                                                 \
         .name = n, .kinds = GD_SET_CHAIN, .variadic = true, .help = h \
+    }
+/* A number or a chain, for gd_rule_operand; OPERANDS: any number of them, children all. */
+#define GD_OPERAND(n, h)                                                                              \
+    {                                                                                                 \
+        .name = n, .kinds = GD_SET_REAL | GD_SET_CHAIN, .low = -INFINITY, .high = INFINITY, .help = h \
+    }
+#define GD_OPERAND_OR_NONE(n, h)                                                                         \
+    {                                                                                                    \
+        .name = n, .kinds = GD_SET_REAL | GD_SET_CHAIN | GD_SET_NONE, .fallback = {.kind = GD_SET_NONE}, \
+        .low = -INFINITY, .high = INFINITY, .help = h                                                    \
+    }
+#define GD_OPERANDS(n, h)                                                                   \
+    {                                                                                       \
+        .name = n, .kinds = GD_SET_REAL | GD_SET_CHAIN, .low = -INFINITY, .high = INFINITY, \
+        .variadic = true, .help = h                                                         \
     }
 
 /* Settings that the core itself reads, wherever a class has one of that name; written with these they have the meaning that
@@ -179,6 +198,8 @@ typedef struct gd_link_class {
     const char *summary;
     const char *formula;
     const char *paper;
+    const char *cost;    /* work and memory beyond what the core knows: passes and state of rules */
+    const char *example; /* a chain with the link in it */
     const gd_field *fields;
     int field_count;
     const gd_slot *slots;

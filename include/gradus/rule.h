@@ -26,6 +26,7 @@ typedef int32_t gd_value;
 
 /* What the engine knows. */
 gd_value gd_rule_const(gd_rule *r, double value);
+gd_value gd_rule_largest(gd_rule *r); /* the largest finite number of the parameter's dtype */
 gd_value gd_rule_setting(gd_rule *r, const char *name); /* REAL settings; per parameter */
 gd_value gd_rule_step(gd_rule *r);                      /* applications of this link, from 1 */
 gd_value gd_rule_numel(gd_rule *r);                     /* elements of the tensor */
@@ -43,6 +44,7 @@ bool gd_rule_flag(gd_rule *r, const char *name);
 bool gd_rule_is_none(gd_rule *r, const char *name);
 bool gd_rule_is(gd_rule *r, const char *name, const char *string);
 double gd_rule_number(gd_rule *r, const char *name);
+const double *gd_rule_list(gd_rule *r, const char *name, int *count); /* borrowed; NULL, 0: it is no list */
 
 /* State: declared in the class by name, zeros at first.  Reads give the value before the step until the slot is set, then
  * the new one; set again, the last value counts.  state_or gives `first` the first time: the parameter, the gradient, a
@@ -85,6 +87,8 @@ gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x);
 gd_value gd_rule_child_at(gd_rule *r, int child, gd_value x);
 int gd_rule_children(gd_rule *r);
 bool gd_rule_has_child(gd_rule *r, const char *field);
+/* Of a setting that is a number or a chain (GD_OPERAND): the number, or what the chain makes of x. */
+gd_value gd_rule_operand(gd_rule *r, const char *field, gd_value x);
 
 #ifdef __cplusplus
 }

@@ -523,7 +523,9 @@ static void set_random(gd_link *link, const gd_field *f, uint64_t *seed, int dep
         random_string(seed, f, string);
         status = gd_link_set_string(link, f->name, string);
     }
-    if (kind == GD_SET_LIST) status = gd_link_set_list(link, f->name, list, (int)random_below(seed, 4));
+    /* weights of children are as many as those */
+    int count = gd_link_children(link) ? gd_link_children(link) : (int)random_below(seed, 4);
+    if (kind == GD_SET_LIST) status = gd_link_set_list(link, f->name, list, count);
     if (kind == GD_SET_CHAIN) status = gd_link_set_child(link, f->name, random_link(ctx, seed, depth + 1));
     if (status) print_error("%s of %s: %s\n", f->name, name_of(link), gd_error_text(ctx));
     assert_int_equal(status, GD_OK);

@@ -4,6 +4,7 @@
 #include "reference_adaptive.h"
 #include "reference_bounds.h"
 #include "reference_misc.h"
+#include "reference_ops.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -117,6 +118,7 @@ static const struct {
     {adaptive_references, COUNT_OF(adaptive_references)},
     {bounds_references, COUNT_OF(bounds_references)},
     {misc_references, COUNT_OF(misc_references)},
+    {ops_references, COUNT_OF(ops_references)},
 };
 
 static void links_follow_their_references(void **state)

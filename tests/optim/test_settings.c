@@ -40,6 +40,13 @@ static const situation situations[] = {
     {"newton_cg_steihaug", "rho_good", "newton_cg_steihaug(init=0.01)", 1000000.0},
     {"newton_cg_steihaug", "boundary_tol", "newton_cg_steihaug(init=0.01)", 0},
     {"newton_cg_steihaug", "miniter", "newton_cg_steihaug(tol=1e10)", 0},
+    {"clip_modules", "input", "clip_modules(0.5, -5, 5) | lr(0.5)", 0},
+    {"clip_modules", "min", "clip_modules(0.5, -5, 5) | lr(0.5)", 0},
+    {"lerp_modules", "weight", "lerp_modules(ema, heavy_ball, 0.5) | lr(0.5)", 0},
+    {"debias", "pow", "debias(beta2=0.9) | lr(0.5)", 0},
+    {"nan_to_num", "nan", "sub(1e3) | sqrt | nan_to_num | lr(0.5)", 0},
+    {"nan_to_num", "posinf", "sub(grad) | reciprocal | nan_to_num | lr(0.5)", 0},
+    {"nan_to_num", "neginf", "sub(grad) | rdiv(-1) | nan_to_num | lr(0.5)", 0},
     {"newton_cg", "miniter", "newton_cg(tol=1e10)", 0},
     {"newton_cg", "h", "newton_cg(hvp_method=\"forward\")", 0},
     {"newton", "h", "newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
@@ -232,7 +239,8 @@ static void chain_for(const gd_link_class *cls, const char *field, char *out, si
 {
     const situation *s = find_situation(cls->name, field);
     char link[400];
-    link_text(cls, NULL, link, sizeof link);
+    bool number = is_operand(&cls->fields[gd__field_index(cls, field)]);
+    link_text_of(cls, NULL, number ? NULL : "[ema | lr(0.5)]", link, sizeof link);
     if (s)
         snprintf(out, size, "%s", s->chain);
     else
@@ -268,7 +276,7 @@ static void each_field(unsigned kinds, field_fn fn)
     for (int i = 0; i < count; i++)
         for (int k = 0; k < all[i]->field_count; k++) {
             char chain[500];
-            if (!(all[i]->fields[k].kinds & kinds)) continue;
+            if (!(all[i]->fields[k].kinds & kinds) || all[i]->fields[k].variadic) continue;
             chain_for(all[i], all[i]->fields[k].name, chain, sizeof chain);
             fn(all[i], &all[i]->fields[k], chain);
             seen++;

@@ -50,7 +50,7 @@ static void kind(gd_text *out, const gd_field *f)
 {
     const char *before = "";
     if (f->kinds & GD_SET_REAL) {
-        gd__text_add(out, f->integer ? "whole number" : "number");
+        gd__text_add(out, f->integer ? "whole number" : f->variadic ? "numbers" : "number");
         if (isfinite(f->low)) gd__text_put(out, " from %g", f->low);
         if (isfinite(f->high)) gd__text_put(out, "%s to %g", isfinite(f->low) ? "" : " up", f->high);
         before = " or ";

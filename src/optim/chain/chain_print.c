@@ -62,12 +62,21 @@ static void begin_argument(arguments *a, const gd_field *field, bool by_position
     gd__print_text(a->p, "=");
 }
 
+/* A number that was given where any number of children and numbers are taken. */
+static bool is_number(const gd_field *field, const gd_link *child)
+{
+    return field->kinds & GD_SET_REAL && child->cls == &gd_link_fill;
+}
+
 static void print_children(arguments *a, const gd_link *link, int field)
 {
     for (int i = 0; i < link->children; i++) {
         if (link->child_field[i] != field) continue;
         begin_argument(a, &link->cls->fields[field], true);
-        print_child(a->p, link->child[i]);
+        if (is_number(&link->cls->fields[field], link->child[i]))
+            gd__setting_print(a->p, &link->child[i]->value[0]);
+        else
+            print_child(a->p, link->child[i]);
     }
     a->by_name = true; /* what follows has a name */
 }

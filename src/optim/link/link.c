@@ -1,4 +1,5 @@
 /* Link instances: settings and children.  What they remember is in link_state.c. */
+#include "optim/link/classes.h"
 #include "optim/link/link.h"
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
@@ -158,11 +159,22 @@ static void drop_children(gd_link *link, int field)
     link->children = kept;
 }
 
+/* A number among any number of children is a child that gives it. */
+static gd_status add_number(gd_link *link, const gd_field *field, const gd_setting *value)
+{
+    gd_status status = gd__field_check(link->head.ctx, "", link->cls, field, value);
+    gd_link *fill = status ? NULL : gd_link_new(link->head.ctx, &gd_link_fill);
+    if (!fill) return status ? status : GD_NOMEM;
+    fill->value[0] = *value;
+    return gd_link_set_child(link, field->name, fill);
+}
+
 static gd_status set_field(gd_link *link, const char *name, gd_setting value)
 {
     if (!link) return GD_ARGUMENT;
     int field = find_field(link, name);
     if (field < 0) return GD_ATTRIBUTE;
+    if (link->cls->fields[field].variadic) return add_number(link, &link->cls->fields[field], &value);
     bool child = link->value[field].kind == GD_SET_CHAIN;
     gd_status status = put_setting(link, field, &link->value[field], &value);
     if (!status && child) drop_children(link, field);
@@ -202,7 +214,7 @@ gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *name, gd_
     int field = find_field(link, name);
     if (field < 0) return GD_ATTRIBUTE;
     if (!param) return gd__null(ctx, "link: a setting for a parameter that is NULL");
-    if (value.kind == GD_SET_CHAIN)
+    if (value.kind == GD_SET_CHAIN || link->value[field].kind == GD_SET_CHAIN)
         return gd_fail(ctx, GD_TYPE, "%s: '%s' is a link, which no single parameter can have",
                        link->cls->name, name);
     gd_entry *e = gd__entry(link, param);
@@ -294,12 +306,29 @@ static bool is_below(const gd_link *link, const gd_link *top)
     return false;
 }
 
+bool gd__has_local(const gd_link *link, int field)
+{
+    for (int i = 0; link->locals && i < link->entries; i++)
+        if (link->entry[i]->local && link->entry[i]->local[field].kind) return true;
+    return false;
+}
+
+static bool is_number_for_some(const gd_link *link, int field)
+{
+    if (gd__has_local(link, field)) return true;
+    return link->optimizer && gd__groups_have(link->optimizer, link->cls->fields[field].name);
+}
+
 static gd_status check_child(gd_link *link, int field, gd_link *child)
 {
     gd_ctx *ctx = link->head.ctx;
     const char *name = link->cls->name;
     if (!(link->cls->fields[field].kinds & GD_SET_CHAIN))
         return gd_fail(ctx, GD_TYPE, "%s: '%s' takes no link", name, link->cls->fields[field].name);
+    if (is_number_for_some(link, field))
+        return gd_fail(ctx, GD_STATE,
+                       "%s: '%s' cannot become a link while parameters or groups have a number for it", name,
+                       link->cls->fields[field].name);
     if (child->owned)
         return gd_fail(ctx, GD_STATE, "%s: the link '%s' is already in a chain", name, child->cls->name);
     if (is_below(link, child)) return gd_fail(ctx, GD_CYCLE, "%s: a link cannot be below itself", name);

@@ -88,6 +88,8 @@ gd_global *gd__global_find(const gd_link *link, const char *name);
 const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param);
 /* That of the whole step by name; NULL, and no error, where the class has no such field. */
 const gd_setting *gd__in_force(const gd_link *link, const char *name);
+/* Has a parameter this setting for itself? */
+bool gd__has_local(const gd_link *link, int field);
 /* Its own stream of random numbers when it has a seed in force, else the context's. */
 gd_rng *gd__link_rng(gd_link *link);
 /* The key of what its rule draws for a parameter, or where that has no name for the one at a position: below 2^53. */

@@ -116,6 +116,8 @@ gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const 
 /* Do the links that have such a setting take this value, and those of a schedule if there is one? */
 gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value,
                           const gd_schedule *schedule);
+/* Does a group, or what all groups have, set this? */
+bool gd__groups_have(const gd_optimizer *optimizer, const char *key);
 /* Must follow every change of parameters, groups, links and their settings; structure: of more than a number that programs
  * read when they run.  The optimizer may be NULL. */
 void gd__optimizer_changed(gd_optimizer *optimizer, bool structure);

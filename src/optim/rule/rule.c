@@ -4,6 +4,7 @@
  * nothing an element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
 #include "optim/rule/build.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -87,6 +88,17 @@ gd_value gd_rule_const(gd_rule *r, double value)
     gd_instr i = instr(GD_I_CONST, -1, -1, -1);
     i.imm = value;
     return emit(r, i);
+}
+
+gd_value gd_rule_largest(gd_rule *r)
+{
+    if (!r) return -1;
+    switch (r->build->param->dtype) {
+    case GD_F64: return gd_rule_const(r, DBL_MAX);
+    case GD_F16: return gd_rule_const(r, 65504);
+    case GD_BF16: return gd_rule_const(r, 0x1.fep127);
+    default: return gd_rule_const(r, FLT_MAX);
+    }
 }
 
 /* ---- inputs ---- */
@@ -233,6 +245,14 @@ double gd_rule_number(gd_rule *r, const char *name)
     if (field >= 0 && !r->link->cls->fields[field].structural && s->kind == GD_SET_REAL)
         fail(r, "reads a number that is not declared structural:", name);
     return s && s->kind == GD_SET_REAL ? s->real : NAN;
+}
+
+const double *gd_rule_list(gd_rule *r, const char *name, int *count)
+{
+    const gd_setting *s = shaping(r, name);
+    bool list = s && s->kind == GD_SET_LIST;
+    if (count) *count = list ? s->list_count : 0;
+    return list ? s->list : NULL;
 }
 
 /* ---- state ---- */
@@ -464,6 +484,11 @@ gd_value gd_rule_child(gd_rule *r, const char *field, gd_value x)
 int gd_rule_children(gd_rule *r) { return r ? r->link->children : 0; }
 
 bool gd_rule_has_child(gd_rule *r, const char *field) { return r && gd_link_child(r->link, field); }
+
+gd_value gd_rule_operand(gd_rule *r, const char *field, gd_value x)
+{
+    return gd_rule_has_child(r, field) ? gd_rule_child(r, field, x) : gd_rule_setting(r, field);
+}
 
 /* ---- the whole program ---- */
 

@@ -47,11 +47,12 @@ typedef struct key_check {
     int links, open; /* open: without settings of single parameters under that name */
 } key_check;
 
-static bool has_local(const gd_link *link, int field)
+/* A child, or nothing but a child; some settings are a number or a child. */
+static bool is_child(const gd_link *link, int field)
 {
-    for (int i = 0; link->locals && i < link->entries; i++)
-        if (link->entry[i]->local && link->entry[i]->local[field].kind) return true;
-    return false;
+    const gd_field *f = &link->cls->fields[field];
+    if (link->value[field].kind == GD_SET_CHAIN) return true;
+    return f->kinds & GD_SET_CHAIN && (f->variadic || !(f->kinds & GD_SET_REAL));
 }
 
 static gd_status check_key(void *user, gd_link *link, const char *path)
@@ -61,8 +62,8 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     int field = gd__field_index(link->cls, k->key);
     if (field < 0) return GD_OK;
     k->links++;
-    k->open += !has_local(link, field);
-    if (k->value->kind == GD_SET_CHAIN || link->cls->fields[field].kinds & GD_SET_CHAIN)
+    k->open += !gd__has_local(link, field);
+    if (k->value->kind == GD_SET_CHAIN || is_child(link, field))
         return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key,
                        link->cls->name);
     gd_status status = gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value);
@@ -77,7 +78,7 @@ static gd_group_setting *find_key(const gd_group *g, const char *key)
     return NULL;
 }
 
-static bool some_group_has(const gd_optimizer *o, const char *key)
+bool gd__groups_have(const gd_optimizer *o, const char *key)
 {
     for (int g = 0; g < o->groups; g++)
         if (find_key(&o->group[g], key)) return true;
@@ -104,7 +105,7 @@ static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_sett
     key_check k = {.key = key, .value = value, .schedule = schedule, .ctx = o->ctx};
     gd_status status = check_all(o, &k);
     /* said once a key; several learning rates have had their own warning */
-    if (!status && k.open > 1 && strcmp(key, "lr") && !some_group_has(o, key))
+    if (!status && k.open > 1 && strcmp(key, "lr") && !gd__groups_have(o, key))
         gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", k.open, key);
     return status;
 }
