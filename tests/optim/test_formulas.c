@@ -440,9 +440,15 @@ static void follow(gd_ctx *ctx, gd_link *link)
 static int followed;
 static gd_ctx *shared;
 
+/* Formulas in words: what these compute is compared in optim/references. */
+static bool is_in_words(const gd_link_class *cls)
+{
+    return *cls->formula == '~' || !strcmp(cls->name, "lookahead") || !strcmp(cls->name, "schedule_free");
+}
+
 static void follow_text(const gd_link_class *cls, const char *text)
 {
-    if (!cls->rule || *cls->formula == '~') return;
+    if (!cls->rule || is_in_words(cls)) return;
     for (int changed = 0; changed < 2; changed++) {
         gd_link *link = gd_chain(shared, text);
         assert_no_error(shared);

@@ -133,6 +133,79 @@ static void identity_is_the_identity_as_a_hessian(void **state)
     close_problem(&x);
 }
 
+/* ---- random numbers ---- */
+
+#define MANY 40000
+
+/* What a link makes of zeros: mean, mean square and mean fourth power. */
+static void moments_of(gd_ctx *ctx, const char *text, double out[3], double *sample)
+{
+    gd_link *link = gd_chain(ctx, text);
+    gd_scope_begin(ctx);
+    gd_tensor *p = gd_zeros(ctx, GD_F64, 1, (int64_t[]){MANY}), *u = gd_zeros_like(p);
+    OK(gd_link_keyed_apply(link, &u, &p, NULL, NULL, 1));
+    OK(gd_read_f64(u, sample, MANY));
+    gd_scope_end(ctx);
+    gd_link_release(link);
+    memset(out, 0, 3 * sizeof *out);
+    for (int i = 0; i < MANY; i++) {
+        out[0] += sample[i] / MANY;
+        out[1] += sample[i] * sample[i] / MANY;
+        out[2] += pow(sample[i], 4) / MANY;
+    }
+}
+
+/* Bounds are five standard deviations of the estimates. */
+static void random_links_have_the_moments_of_their_distribution(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    static const struct {
+        const char *text;
+        double mean, square, fourth;
+    } cases[] = {
+        {"randn", 0, 1, 3},
+        {"uniform(-1, 3)", 1, 7.0 / 3, 12.2},
+        {"random_sample", 0, 1, 3},
+        {"random_sample(\"gaussian\", variance=4)", 0, 4, 48},
+        {"random_sample(\"uniform\")", 0, 1.0 / 3, 0.2},
+        {"random_sample(\"uniform\", variance=3)", 0, 3, 16.2},
+        {"random_sample(\"rademacher\", variance=0.25)", 0, 0.25, 0.0625},
+        {"random_sample(\"sphere\")", 0, 1.0 / MANY, 3.0 / MANY / MANY},
+        {"random_sample(\"sphere\", variance=2)", 0, 2, 12},
+    };
+    static double sample[MANY];
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        double got[3], root = sqrt((double)MANY);
+        moments_of(ctx, cases[i].text, got, sample);
+        double spread = sqrt(fmax(0, cases[i].fourth - cases[i].square * cases[i].square));
+        if (fabs(got[0] - cases[i].mean) > 5 * sqrt(cases[i].square) / root ||
+            fabs(got[1] - cases[i].square) > 5 * spread / root + 1e-9 * cases[i].square ||
+            fabs(got[2] / cases[i].fourth - 1) > 0.2)
+            fail_msg("%s: moments %g %g %g", cases[i].text, got[0], got[1], got[2]);
+    }
+}
+
+static void random_links_draw_anew_at_every_step_and_fuse(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    char text[4000];
+    problem x = open_problem(ctx, "add(randn, 0.5) | mul(uniform(1, 2)) | lr(0.125)");
+    assert_in_range(gd_explain(x.o, false, text, sizeof text), 1, sizeof text - 1);
+    assert_non_null(strstr(text, "total: 1 pass"));
+    double first, second;
+    gd_link *link = gd_chain(ctx, "randn");
+    for (int i = 0; i < 2; i++) {
+        gd_scope_begin(ctx);
+        gd_tensor *u = gd_zeros_like(x.q);
+        OK(gd_link_keyed_apply(link, &u, &x.q, NULL, NULL, 1));
+        OK(gd_read_f64(u, i ? &second : &first, 1));
+        gd_scope_end(ctx);
+    }
+    assert_true(first != second);
+    gd_link_release(link);
+    close_problem(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +217,8 @@ int main(void)
         CASE(what_is_no_number_becomes_the_largest_of_the_dtype),
         CASE(a_forgotten_gradient_is_evaluated_again_and_the_update_stays),
         CASE(identity_is_the_identity_as_a_hessian),
+        CASE(random_links_have_the_moments_of_their_distribution),
+        CASE(random_links_draw_anew_at_every_step_and_fuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

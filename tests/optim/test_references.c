@@ -138,6 +138,8 @@ static const struct {
     {"loss_scale", "optim/nonfinite"},
     {"mezo", "optim/gradient_estimates"},
     {"randomized_fdm", "optim/gradient_estimates"},
+    {"randn", "optim/ops"},
+    {"random_sample", "optim/ops"},
     {"rdsa", "optim/gradient_estimates"},
     {"skip_nonfinite", "optim/nonfinite"},
     {"spsa", "optim/gradient_estimates"},
@@ -150,6 +152,7 @@ static const struct {
     {"terminate_never", "optim/termination"},
     {"terminate_on_loss_reached", "optim/termination"},
     {"terminate_on_no_improvement", "optim/termination"},
+    {"uniform", "optim/ops"},
     {"zero_nonfinite", "optim/nonfinite"},
 };
 

@@ -74,6 +74,30 @@ static const char *spread_of(const gd_link_class *c, char text[40])
     return text;
 }
 
+/* A rule that says nothing else is element-wise. */
+static const char *cost_of(const gd_link_class *c)
+{
+    if (c->cost) return c->cost;
+    if (c->preset) return "that of its links";
+    return c->rule ? "element-wise: one pass over memory, shared with its neighbours" : "";
+}
+
+static void example(gd_text *out, const gd_link_class *c)
+{
+    if (c->example)
+        gd__text_add(out, c->example);
+    else
+        gd__text_put(out, "%s%s", c->name, c->preset ? "" : " | lr(0.01)");
+}
+
+/* "exp_avg, exp_avg_sq", with what is one number a tensor behind them. */
+static void state_of(gd_text *out, const gd_link_class *c)
+{
+    for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);
+    for (int i = 0; i < c->scalar_count; i++)
+        gd__text_put(out, "%s%s (a number)", i || c->slot_count ? ", " : "", c->scalars[i]);
+}
+
 /* ---- one link ---- */
 
 static void describe(gd_text *out, const gd_link_class *c)
@@ -94,11 +118,15 @@ static void describe(gd_text *out, const gd_link_class *c)
         fallback(out, f);
         gd__text_put(out, ")\n%21s%s\n", "", f->help ? f->help : "");
     }
-    if (c->slot_count) gd__text_add(out, "\nstate: ");
-    for (int i = 0; i < c->slot_count; i++) gd__text_put(out, "%s%s", i ? ", " : "", c->slots[i].name);
-    if (c->slot_count) gd__text_char(out, '\n');
+    bool state = c->slot_count || c->scalar_count;
+    if (state) gd__text_add(out, "\nstate: ");
+    state_of(out, c);
     char text[40];
-    if (!c->preset) gd__text_put(out, "\nseveral processes: %s\n", spread_of(c, text));
+    gd__text_put(out, "%s\ncost: %s\n", state ? "\n" : "", cost_of(c));
+    if (!c->preset) gd__text_put(out, "several processes: %s\n", spread_of(c, text));
+    gd__text_add(out, "\nexample: ");
+    example(out, c);
+    gd__text_char(out, '\n');
 }
 
 static void add_field(gd_text *out, const gd_field *f)
@@ -125,14 +153,24 @@ static void add_field(gd_text *out, const gd_field *f)
 static void add_class(gd_text *out, const gd_link_class *c)
 {
     bool first = true;
-    const char *const keys[] = {"name", "family", "summary", "formula", "paper", "preset"};
-    const char *const texts[] = {c->name, c->family, c->summary, c->formula, c->paper, c->preset};
+    const char *const keys[] = {"name", "family", "summary", "formula", "paper", "preset", "cost"};
+    const char *const texts[] = {c->name, c->family, c->summary, c->formula, c->paper, c->preset, cost_of(c)};
+    gd_text value = gd__text(out->ctx);
     gd__text_char(out, '{');
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         gd__json_key(out, &first, keys[i]);
         gd__json_string(out, texts[i] ? texts[i] : "");
     }
     char text[40];
+    gd__json_key(out, &first, "state");
+    state_of(&value, c);
+    gd__json_string(out, gd__text_string(&value));
+    gd__text_clear(&value);
+    gd__json_key(out, &first, "example");
+    example(&value, c);
+    gd__json_string(out, gd__text_string(&value));
+    out->failed = out->failed || value.failed;
+    gd__text_free(&value);
     gd__json_key(out, &first, "spread");
     gd__json_string(out, spread_of(c, text));
     gd__json_key(out, &first, "settings");
@@ -241,7 +279,8 @@ const gd_command gd__command_links = {
     .name = "links",
     .summary = "List the links that chains are made of, or explain one.",
     .arguments = "[NAME]",
-    .description = "With a name: settings with their ranges and defaults, formula, paper, state.",
+    .description =
+        "With a name: settings with their ranges and defaults, formula, paper, state, cost, and a chain with it.",
     .options = options,
     .examples = "gradus links\ngradus links adam\ngradus links --search 'line search'\n",
     .most = 1,

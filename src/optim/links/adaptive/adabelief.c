@@ -34,6 +34,7 @@ const gd_link_class gd_link_adabelief = {
                "m / (1 - beta1^t) / (sqrt(s / (1 - beta2^t)) + eps)",
     .paper =
         "Zhuang et al., AdaBelief optimizer: adapting stepsizes by the belief in observed gradients, NeurIPS 2020",
+    .example = "adabelief | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adabelief_rule,

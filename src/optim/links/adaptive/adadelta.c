@@ -29,6 +29,7 @@ const gd_link_class gd_link_adadelta = {
     .formula =
         "v = rho v + (1 - rho) u^2;  x = u sqrt(d + eps) / sqrt(v + eps);  d = rho d + (1 - rho) x^2;  x",
     .paper = "Zeiler, ADADELTA: an adaptive learning rate method, 2012",
+    .example = "adadelta | lr(1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adadelta_rule,

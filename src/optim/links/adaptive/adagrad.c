@@ -73,6 +73,7 @@ const gd_link_class gd_link_adagrad = {
     .summary = "divides by the root of the sum of squares so far",
     .formula = "v_0 = initial_accumulator_value;  v = v + u^2;  alpha u / (1 + t lr_decay) / (sqrt(v) + eps)",
     .paper = "Duchi, Hazan & Singer, Adaptive subgradient methods for online learning, JMLR 2011",
+    .example = "adagrad | lr(0.1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adagrad_rule,
@@ -85,6 +86,8 @@ const gd_link_class gd_link_adagrad_norm = {
     .formula =
         "v_0 = initial_accumulator_value;  v = v + sum(u^2);  alpha u / (1 + t lr_decay) / (sqrt(v) + eps)",
     .paper = "Ward, Wu & Bottou, AdaGrad stepsizes: sharp convergence over nonconvex landscapes, ICML 2019",
+    .cost = "one more pass, for the norm",
+    .example = "adagrad_norm | lr(0.1)",
     GD_FIELDS(fields),
     GD_SCALARS(scalars),
     .rule = adagrad_norm_rule,

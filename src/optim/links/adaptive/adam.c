@@ -59,6 +59,7 @@ const gd_link_class gd_link_adam = {
     .formula = "m = beta1 m + (1 - beta1) u;  v = beta2 v + (1 - beta2) u^2;  "
                "alpha m sqrt(1 - beta2^t) / (1 - beta1^t) / (sqrt(v) + eps)",
     .paper = "Kingma & Ba, Adam: a method for stochastic optimization, ICLR 2015",
+    .example = "adam | weight_decay(0.01) | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adam_rule,

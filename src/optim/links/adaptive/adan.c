@@ -40,6 +40,7 @@ const gd_link_class gd_link_adan = {
                "n = beta3 n + (1 - beta3) (u + beta2 d)^2;  "
                "(m / (1 - beta1^t) + beta2 v / (1 - beta2^t)) / (sqrt(n / (1 - beta3^t)) + eps)",
     .paper = "Xie et al., Adan: adaptive Nesterov momentum algorithm for faster optimizing deep models, 2022",
+    .example = "adan | weight_decay(0.02) | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adan_rule,

@@ -46,6 +46,8 @@ const gd_link_class gd_link_adaptive_heavy_ball = {
     .paper =
         "Goujaud, Taylor & Dieuleveut, Quadratic minimization: from conjugate gradient to an adaptive heavy-ball "
         "method with Polyak step-sizes, 2022",
+    .cost = "one more pass, for sums over all parameters",
+    .example = "adaptive_heavy_ball",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),

@@ -35,6 +35,7 @@ const gd_link_class gd_link_ademamix = {
     .formula = "m = beta1 m + (1 - beta1) u;  l = beta3 l + (1 - beta3) u;  v = beta2 v + (1 - beta2) u^2;  "
                "(m / (1 - beta1^t) + alpha l) / (sqrt(v / (1 - beta2^t)) + eps)",
     .paper = "Pagliardini, Ablin & Grangier, The AdEMAMix optimizer: better, faster, older, 2024",
+    .example = "ademamix | weight_decay(0.1) | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = ademamix_rule,

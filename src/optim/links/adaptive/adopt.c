@@ -36,6 +36,7 @@ const gd_link_class gd_link_adopt = {
         "v_0 = u^2;  v = beta2 v + (1 - beta2) u^2;  m",
     .paper =
         "Taniguchi et al., ADOPT: modified Adam can converge with any beta2 with the optimal rate, NeurIPS 2024",
+    .example = "adopt | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = adopt_rule,

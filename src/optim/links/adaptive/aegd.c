@@ -32,6 +32,7 @@ const gd_link_class gd_link_aegd = {
     .summary = "gradient descent with an energy that falls",
     .formula = "s = sqrt(f + c);  v = u / (2 s);  r_0 = s;  r = r / (1 + 2 lr v^2);  2 lr r v",
     .paper = "Liu & Tian, AEGD: adaptive gradient descent with energy, 2020",
+    .example = "aegd(0.1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = aegd_rule,

@@ -23,6 +23,7 @@ const gd_link_class gd_link_lion = {
     .summary = "sign of momentum",
     .formula = "d = sign(beta1 m + (1 - beta1) u);  m = beta2 m + (1 - beta2) u;  d",
     .paper = "Chen et al., Symbolic discovery of optimization algorithms, NeurIPS 2023",
+    .example = "lion | weight_decay(0.1) | lr(0.0001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = lion_rule,

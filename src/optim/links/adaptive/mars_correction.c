@@ -38,6 +38,8 @@ const gd_link_class gd_link_mars_correction = {
     .summary = "adds the change of the gradient, to reduce its variance",
     .formula = "w_0 = u;  c = u + scaling beta / (1 - beta) (u - w);  w = u;  c min(1, max_norm / norm(c))",
     .paper = "Yuan et al., MARS: unleashing the power of variance reduction for training large models, 2024",
+    .cost = "one more pass, for the norm",
+    .example = "mars_correction | adam | lr(0.003)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = mars_rule,

@@ -58,6 +58,7 @@ const gd_link_class gd_link_nadam = {
                "k = beta1 (1 - d);  l = beta1 (1 - e);  P_0 = 1;  P = P k;  "
                "(l m / (1 - P l) + (1 - k) u / (1 - P)) / (sqrt(v / (1 - beta2^t)) + eps)",
     .paper = "Dozat, Incorporating Nesterov momentum into Adam, 2016",
+    .example = "nadam | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),

@@ -28,6 +28,8 @@ const gd_link_class gd_link_ortho_grad = {
     .summary = "takes out of the update what is parallel to the parameters",
     .formula = "x = u - sum(p u) / (sum(p^2) + eps) p;  x norm(u) / (norm(x) + eps)",
     .paper = "Prieto, Barsbey, Mediano & Birdal, Grokking at the edge of numerical stability, ICLR 2025",
+    .cost = "two more passes, for the sums and the norm",
+    .example = "ortho_grad | adam | lr(0.001)",
     GD_FIELDS(fields),
     .rule = ortho_grad_rule,
 };

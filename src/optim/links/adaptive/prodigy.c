@@ -66,6 +66,8 @@ const gd_link_class gd_link_prodigy = {
         "v = beta2 v + (1 - beta2) d^2 u^2;  x = e m / (sqrt(v) + d eps);  b = sqrt(beta2);  "
         "s = b s + d / d0 e u;  r = b r + d / d0 e sum(u (q - p));  d = max(d, r / sum(abs(s)));  x",
     .paper = "Mishchenko & Defazio, Prodigy: an expeditiously adaptive parameter-free learner, ICML 2024",
+    .cost = "one more pass, for sums over all parameters",
+    .example = "prodigy",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),

@@ -63,6 +63,7 @@ const gd_link_class gd_link_radam = {
                "s = sqrt((q - 4) (q - 2) R / ((R - 4) (R - 2) q)) / (sqrt(v / (1 - beta2^t)) + eps) "
                "where q > 5, else 1;  m / (1 - beta1^t) s",
     .paper = "Liu et al., On the variance of the adaptive learning rate and beyond, ICLR 2020",
+    .example = "radam | lr(0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = radam_rule,

@@ -55,6 +55,7 @@ const gd_link_class gd_link_rmsprop = {
     .summary = "divides by the root of an average of squares",
     .formula = "v = smoothing v + (1 - smoothing) u^2;  u / (sqrt(v) + eps)",
     .paper = "Tieleman & Hinton, Lecture 6.5, Coursera 2012",
+    .example = "rmsprop(0.99) | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = rmsprop_rule,

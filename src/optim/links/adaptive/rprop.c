@@ -44,6 +44,7 @@ const gd_link_class gd_link_rprop = {
         "s = sign(u) d;  m_0 = alpha;  k = nplus where s > 0, else 1;  k = nminus where 0 > s, else k;  "
         "m = min(ub, max(lb, m k));  x = -d where 0 > s, else sign(u) m;  d = 0 where 0 > s, else x;  x",
     .paper = "Riedmiller & Braun, A direct adaptive method for faster backpropagation learning, 1993",
+    .example = "rprop | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = rprop_rule,

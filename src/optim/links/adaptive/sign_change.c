@@ -83,6 +83,7 @@ const gd_link_class gd_link_sign_consistency_mask = {
     .summary = "drops elements whose sign turned",
     .formula = "s = sign(u) w;  w = sign(u);  0 where 0 > s, else u",
     .paper = PAPER,
+    .example = "mul(sign_consistency_mask) | lr(0.01)",
     GD_FIELDS(mask_fields),
     GD_SLOTS(mask_slots),
     .rule = mask_rule,
@@ -96,6 +97,7 @@ const gd_link_class gd_link_sign_consistency_lrs = {
         "s = sign(u) w;  w = sign(u);  k = nplus where s > 0, else 1;  k = nminus where 0 > s, else k;  "
         "m_0 = alpha;  m = min(ub, max(lb, m k));  m",
     .paper = PAPER,
+    .example = "mul(sign_consistency_lrs) | lr(0.01)",
     GD_FIELDS(lrs_fields),
     GD_SLOTS(size_slots),
     .rule = lrs_rule,
@@ -109,6 +111,7 @@ const gd_link_class gd_link_scale_lr_by_sign_change = {
         "s = sign(u) w;  w = sign(u);  k = nplus where s > 0, else 1;  k = nminus where 0 > s, else k;  "
         "m_0 = alpha;  m = min(ub, max(lb, m k));  u m",
     .paper = PAPER,
+    .example = "scale_lr_by_sign_change | lr(0.01)",
     GD_FIELDS(scale_fields),
     GD_SLOTS(size_slots),
     .rule = scale_rule,
@@ -120,6 +123,7 @@ const gd_link_class gd_link_backtrack_on_sign_change = {
     .summary = "takes the last update back where the sign turned",
     .formula = "s = sign(u) w;  w = 0 where 0 > s, else sign(u);  d = -d where 0 > s, else u;  d",
     .paper = PAPER,
+    .example = "backtrack_on_sign_change | lr(0.01)",
     GD_FIELDS(backtrack_fields),
     GD_SLOTS(backtrack_slots),
     .rule = backtrack_rule,

@@ -17,6 +17,7 @@ const gd_link_class gd_link_signum = {
     .summary = "sign of an average of updates",
     .formula = "m = momentum m + (1 - momentum) u;  sign(m)",
     .paper = "Bernstein et al., signSGD: compressed optimisation for non-convex problems, ICML 2018",
+    .example = "signum | lr(0.0001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = signum_rule,

@@ -36,6 +36,8 @@ const gd_link_class gd_link_trust_ratio = {
     .paper =
         "You et al., Large batch optimization for deep learning: training BERT in 76 minutes, ICLR 2020; You, Gitman & "
         "Ginsburg, Large batch training of convolutional networks, 2017",
+    .cost = "one more pass, for the norms",
+    .example = "adam | trust_ratio | lr(0.001)",
     GD_FIELDS(fields),
     .rule = trust_ratio_rule,
 };

@@ -40,6 +40,7 @@ const gd_link_class gd_link_yogi = {
     .formula = "m = beta1 m + (1 - beta1) u;  v_0 = initial_accumulator_value;  "
                "v = v - (1 - beta2) sign(v - u^2) u^2;  m / (sqrt(v) + eps)",
     .paper = "Zaheer et al., Adaptive methods for nonconvex optimization, NeurIPS 2018",
+    .example = "yogi | lr(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = yogi_rule,

@@ -17,6 +17,7 @@ const gd_link_class gd_link_clip_value = {
     .family = "clipping",
     .summary = "clips the elements of the update",
     .formula = "max(-value, min(value, u))",
+    .example = "clip_value(1) | adam | lr(0.001)",
     GD_FIELDS(fields),
     .rule = clip_value_rule,
 };

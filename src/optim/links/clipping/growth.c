@@ -87,6 +87,8 @@ const gd_link_class gd_link_clip_norm_growth = {
     .summary = "bounds how fast the norm of the update grows",
     .formula =
         "w_0 = norm(u);  b = max(w, min_value) mul;  x = u min(1, b / norm(u));  w = max(norm(x), w / max_decay);  x",
+    .cost = "one more pass, for the norm",
+    .example = "clip_norm_growth | adam | lr(0.001)",
     GD_FIELDS(norm_fields),
     GD_SCALARS(scalars),
     .rule = norm_rule,
@@ -99,6 +101,7 @@ const gd_link_class gd_link_clip_value_growth = {
     .summary = "bounds how fast the elements of the update grow",
     .formula =
         "w_0 = abs(u);  b = max(w, min_value) mul;  x = max(-b, min(b, u));  w = max(abs(x), w / max_decay);  x",
+    .example = "clip_value_growth | adam | lr(0.001)",
     GD_FIELDS(value_fields),
     GD_SLOTS(slots),
     .rule = value_rule,

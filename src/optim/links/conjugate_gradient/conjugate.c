@@ -166,6 +166,8 @@ static gd_status apply(gd_link *link, gd_var *var)
         .family = "conjugate_gradient",                                                            \
         .summary = SUMMARY,                                                                        \
         .formula = FORMULA,                                                                        \
+        .cost = "a few dot products; two vectors",                                                 \
+        .example = #NAME " | strong_wolfe",                                                        \
         .paper = PAPER,                                                                            \
         GD_FIELDS(FIELDS),                                                                         \
         GD_SLOTS(slots),                                                                           \

@@ -9,5 +9,7 @@ const gd_link_class gd_link_chain = {
     .family = "core",
     .summary = "links one after the other",
     .formula = "u -> l_n(... l_2(l_1(u)))",
+    .cost = "that of its links",
+    .example = "chain(ema(0.9), lr(0.1))",
     GD_FIELDS(fields),
 };

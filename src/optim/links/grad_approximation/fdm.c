@@ -83,6 +83,9 @@ const gd_link_class gd_link_fdm = {
     .family = "grad_approximation",
     .summary = "gradients by finite differences",
     .formula = "g_i = (f(x + h e_i) - f(x - h e_i)) / 2 h",
+    .cost =
+        "2 evaluations an element and step (1 and one more for forward and backward formulas), no gradients",
+    .example = "fdm | lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     .step = fdm_step,
     .needs_closure = true,

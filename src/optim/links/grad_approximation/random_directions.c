@@ -400,19 +400,21 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
     return whole ? step_in_place(link, var) : gd__estimate_step(link, var, mezo_closure);
 }
 
-#define SAMPLED(NAME, FIELDS, STEP, SUMMARY, PAPER)                 \
-    const gd_link_class gd_link_##NAME = {                          \
-        .spread = GD_SPREAD_VECTOR,                                 \
-        .name = #NAME,                                              \
-        .family = "grad_approximation",                             \
-        .summary = SUMMARY,                                         \
-        .formula = "g = mean of z (f(x + h z) - f(x - h z)) / 2 h", \
-        .paper = PAPER,                                             \
-        GD_FIELDS(FIELDS),                                          \
-        .data_size = sizeof(step_data),                             \
-        .step = STEP,                                               \
-        .needs_closure = true,                                      \
-        .restores_params = true,                                    \
+#define SAMPLED(NAME, FIELDS, STEP, SUMMARY, PAPER)                                                         \
+    const gd_link_class gd_link_##NAME = {                                                                  \
+        .spread = GD_SPREAD_VECTOR,                                                                         \
+        .name = #NAME,                                                                                      \
+        .family = "grad_approximation",                                                                     \
+        .summary = SUMMARY,                                                                                 \
+        .formula = "g = mean of z (f(x + h z) - f(x - h z)) / 2 h",                                         \
+        .paper = PAPER,                                                                                     \
+        .cost = "2 n_samples evaluations a step, n_samples and one with formula \"forward\"; no gradients", \
+        .example = #NAME " | lr(0.01)",                                                                     \
+        GD_FIELDS(FIELDS),                                                                                  \
+        .data_size = sizeof(step_data),                                                                     \
+        .step = STEP,                                                                                       \
+        .needs_closure = true,                                                                              \
+        .restores_params = true,                                                                            \
     };
 
 SAMPLED(gaussian_smoothing, smoothing_fields, sampled_step, "gradient of the loss smoothed by a gaussian",

@@ -105,6 +105,8 @@ const gd_link_class gd_link_gauss_newton = {
     .summary = "Gauss-Newton step for residuals",
     .formula = "d = (J^T J + reg I)^-1 J^T r",
     .paper = "Bjorck, Numerical Methods for Least Squares Problems, SIAM 1996, 9.2",
+    .cost = "min(m, 2 n) reverse passes and one QR of the Jacobian, for m residuals and n elements",
+    .example = "levenberg_marquardt(gauss_newton)",
     GD_FIELDS(fields),
     .data_size = sizeof(model),
     .update = gauss_newton_update,

@@ -15,6 +15,8 @@ const gd_link_class gd_link_sum_of_squares = {
     .family = "least_squares",
     .summary = "minimises the sum of squares of what the objective returns",
     .formula = "loss = sum(r^2)",
+    .cost = "nothing beyond the evaluation",
+    .example = "sum_of_squares | lbfgs | strong_wolfe",
     .step = sum_of_squares_step,
     .needs_closure = true,
 };

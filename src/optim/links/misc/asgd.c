@@ -40,6 +40,7 @@ const gd_link_class gd_link_asgd = {
     .formula = "e = lr / (1 + lambd lr (t - 1))^alpha;  x = e (u + lambd p);  "
                "a = a + (p - x - a) / max(1, t - 1 - t0);  x",
     .paper = "Polyak & Juditsky, Acceleration of stochastic approximation by averaging, 1992",
+    .example = "asgd(0.01)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = asgd_rule,

@@ -41,6 +41,8 @@ static gd_tensor *exponential(void *user, gd_tensor *loss)
         .family = "misc",                                    \
         .summary = SUMMARY,                                  \
         .formula = FORMULA,                                  \
+        .cost = "nothing beyond the evaluation",             \
+        .example = #NAME " | lbfgs | strong_wolfe",          \
         .step = NAME##_step,                                 \
         .needs_closure = true,                               \
         .restores_params = true,                             \

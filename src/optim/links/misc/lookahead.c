@@ -28,6 +28,7 @@ const gd_link_class gd_link_lookahead = {
     .summary = "slow weights that follow the fast ones of a chain",
     .formula = "every k steps: slow + alpha (p - modules(u) - slow), and p goes there; else modules(u)",
     .paper = "Zhang, Lucas, Hinton & Ba, Lookahead optimizer: k steps forward, 1 step back, NeurIPS 2019",
+    .example = "lookahead([adam | lr(0.001)], k=5)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = lookahead_rule,

@@ -73,6 +73,8 @@ const gd_link_class gd_link_multistep = {
     .family = "misc",
     .summary = "several steps of a chain as one",
     .formula = "p_0 - p_steps",
+    .cost = "steps times the cost of its chain, with an evaluation each",
+    .example = "multistep([heavy_ball | lr(0.01)], 3)",
     GD_FIELDS(fields),
     .step = multistep_step,
     .needs_closure = true,

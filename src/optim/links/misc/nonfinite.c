@@ -139,6 +139,7 @@ const gd_link_class gd_link_zero_nonfinite = {
     .family = "misc",
     .summary = "elements that are not finite become zero",
     .formula = "u where isfinite(u) > 0, else 0",
+    .example = "zero_nonfinite | adam | lr(0.001)",
     GD_FIELDS(zero_fields),
     .rule = zero_rule,
 };
@@ -148,6 +149,8 @@ const gd_link_class gd_link_skip_nonfinite = {
     .family = "misc",
     .summary = "skips steps whose update is not finite",
     .formula = "no step where an element of u is not finite",
+    .cost = "one more pass, which looks for what is not finite",
+    .example = "skip_nonfinite | adam | lr(0.001)",
     .step = skip_step,
     .spread = GD_SPREAD_VECTOR,
 };
@@ -159,6 +162,8 @@ const gd_link_class gd_link_loss_scale = {
     .formula =
         "grad(scale f) / scale;  not finite: no step, scale backoff;  growth_interval good steps: scale growth",
     .paper = "Micikevicius et al., Mixed precision training, ICLR 2018",
+    .cost = "one more pass, which looks for what is not finite",
+    .example = "loss_scale | adam | lr(0.001)",
     GD_FIELDS(scale_fields),
     .data_size = sizeof(double),
     .step = scale_step,

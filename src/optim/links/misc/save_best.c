@@ -41,6 +41,8 @@ const gd_link_class gd_link_save_best = {
     .family = "misc",
     .summary = "remembers the parameters with the lowest loss",
     .formula = "best = p where f(p) < f(best)",
+    .cost = "a copy of the parameters whenever the loss is the lowest so far",
+    .example = "adam | lr(0.01) | save_best",
     GD_SLOTS(slots),
     .step = save_best_step,
 };

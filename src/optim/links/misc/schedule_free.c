@@ -55,6 +55,7 @@ const gd_link_class gd_link_schedule_free = {
     .summary = "averages the steps of a chain instead of lowering its learning rate",
     .formula = "z - lr modules(u);  x = (1 - c) x + c z;  y = (1 - beta) z + beta x",
     .paper = "Defazio et al., The road less scheduled, NeurIPS 2024",
+    .example = "schedule_free(adam, lr=0.001)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),

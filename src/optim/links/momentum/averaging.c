@@ -137,24 +137,26 @@ static int64_t history_bytes(const gd_link *link, gd_tensor *const *params, int 
     return bytes;
 }
 
-#define AVERAGING(NAME, SUMMARY, FORMULA, FIELDS, APPLY) \
-    const gd_link_class gd_link_##NAME = {               \
-        .name = #NAME,                                   \
-        .family = "momentum",                            \
-        .summary = SUMMARY,                              \
-        .formula = FORMULA,                              \
-        GD_FIELDS(FIELDS),                               \
-        GD_SLOTS(slots),                                 \
-        GD_SCALARS(scalars),                             \
-        .apply_tensors = APPLY,                          \
-        .state_bytes = history_bytes,                    \
-        .reads_only = true,                              \
-        .spread = GD_SPREAD_FLAT,                        \
+#define AVERAGING(NAME, SUMMARY, FORMULA, EXAMPLE, FIELDS, APPLY)         \
+    const gd_link_class gd_link_##NAME = {                                \
+        .name = #NAME,                                                    \
+        .family = "momentum",                                             \
+        .summary = SUMMARY,                                               \
+        .formula = FORMULA,                                               \
+        .example = EXAMPLE,                                               \
+        .cost = "a pass over the updates it keeps, history_size of them", \
+        GD_FIELDS(FIELDS),                                                \
+        GD_SLOTS(slots),                                                  \
+        GD_SCALARS(scalars),                                              \
+        .apply_tensors = APPLY,                                           \
+        .state_bytes = history_bytes,                                     \
+        .reads_only = true,                                               \
+        .spread = GD_SPREAD_FLAT,                                         \
     };
 
-AVERAGING(averaging, "the mean of the last updates", "(u_1 + ... + u_n) / n, n = history_size", fields,
-          averaging_apply)
+AVERAGING(averaging, "the mean of the last updates", "(u_1 + ... + u_n) / n, n = history_size",
+          "averaging(10) | lr(0.1)", fields, averaging_apply)
 AVERAGING(weighted_averaging, "a weighted mean of the last updates", "(w_1 u_1 + ... + w_n u_n) / n",
-          weighted_fields, weighted_apply)
+          "weighted_averaging([0.1, 0.3, 1]) | lr(0.1)", weighted_fields, weighted_apply)
 AVERAGING(median_averaging, "the median of the last updates", "median of u_1 ... u_n, n = history_size",
-          fields, median_apply)
+          "median_averaging(5) | lr(0.1)", fields, median_apply)

@@ -173,5 +173,14 @@ static gd_value gram_schmidt_rule(gd_rule *r, gd_value u)
     return gd_rule_sub(r, u, gd_rule_mul(r, other, share));
 }
 
-BINARY(gram_schmidt, "makes the update orthogonal to a chain, tensor by tensor",
-       "o = other(u);  u - o dot(u, o) / dot(o, o)", "gram_schmidt(params) | lr(0.1)");
+const gd_link_class gd_link_gram_schmidt = {
+    .name = "gram_schmidt",
+    .family = "ops",
+    .summary = "makes the update orthogonal to a chain, tensor by tensor",
+    .formula = "o = other(u);  u - o dot(u, o) / dot(o, o)",
+    .paper = "Golub & Van Loan, Matrix computations, 2013, 5.2.7",
+    .cost = "one more pass, for the dot products",
+    .example = "gram_schmidt(params) | lr(0.1)",
+    GD_FIELDS(gram_schmidt_fields),
+    .rule = gram_schmidt_rule,
+};

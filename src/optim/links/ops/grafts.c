@@ -54,14 +54,15 @@ static gd_value graft_modules_rule(gd_rule *r, gd_value u)
 
 #define PAPER \
     "Agarwal, Anil, Hazan, Koren & Zhang, Disentangling adaptive gradient methods from learning rates, 2020"
-#define GRAFT(NAME, RULE, FIELDS, SUMMARY, FORMULA, EXAMPLE)  \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,      \
-                                          .family = "ops",    \
-                                          .summary = SUMMARY, \
-                                          .formula = FORMULA, \
-                                          .paper = PAPER,     \
-                                          .example = EXAMPLE, \
-                                          GD_FIELDS(FIELDS),  \
+#define GRAFT(NAME, RULE, FIELDS, SUMMARY, FORMULA, EXAMPLE)                      \
+    const gd_link_class gd_link_##NAME = {.name = #NAME,                          \
+                                          .family = "ops",                        \
+                                          .summary = SUMMARY,                     \
+                                          .formula = FORMULA,                     \
+                                          .paper = PAPER,                         \
+                                          .cost = "one more pass, for the norms", \
+                                          .example = EXAMPLE,                     \
+                                          GD_FIELDS(FIELDS),                      \
                                           .rule = RULE}
 
 GRAFT(graft, graft_rule, magnitude_fields, "direction of the update, norm of a chain",

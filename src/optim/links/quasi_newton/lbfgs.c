@@ -152,6 +152,8 @@ const gd_link_class gd_link_lbfgs = {
     .summary = "limited-memory BFGS",
     .formula = "H u with H from the last history_size pairs",
     .paper = "Liu & Nocedal, On the limited memory BFGS method for large scale optimization, 1989",
+    .cost = "4 m n operations a step and 2 m vectors, for a history of m and n elements",
+    .example = "lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .state_bytes = gd__history_bytes,

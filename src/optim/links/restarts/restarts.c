@@ -36,6 +36,8 @@ const gd_link_class gd_link_restart_every = {
     .family = "restarts",
     .summary = "resets its links every few steps",
     .formula = "state = 0 every `steps` steps",
+    .cost = "that of its chain",
+    .example = "restart_every(lbfgs, 20) | strong_wolfe",
     GD_FIELDS(every_fields),
     .step = restart_every_step,
 };

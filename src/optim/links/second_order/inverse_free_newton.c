@@ -88,6 +88,8 @@ const gd_link_class gd_link_inverse_free_newton = {
     .summary = "Newton's method with an inverse improved by matrix products",
     .formula = "Y <- Y (2 I - H Y),  d = Y g",
     .paper = "Massalski & Nockowska-Rosiak, Inverse-free Newton's method, J. Appl. Anal. Comput. 15, 2025",
+    .cost = "n reverse passes and two products of [n, n] matrices a step, for n elements",
+    .example = "inverse_free_newton | lr(1)",
     GD_FIELDS(fields),
     .update = inverse_free_update,
     .apply = inverse_free_apply,

@@ -88,6 +88,9 @@ const gd_link_class gd_link_newton = {
     .summary = "Newton's method with the exact Hessian",
     .formula = "d = (H + damping I)^-1 g",
     .paper = "Nocedal & Wright, Numerical Optimization, 2006, 3.4",
+    .cost =
+        "n reverse passes, fewer where the Hessian has zeros, and one factorisation of an [n, n] matrix a step, for n elements",
+    .example = "newton | strong_wolfe",
     GD_FIELDS(fields),
     .update = newton_update,
     .apply = newton_apply,

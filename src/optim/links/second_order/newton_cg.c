@@ -96,6 +96,8 @@ const gd_link_class gd_link_newton_cg = {
     .paper =
         "Dembo & Steihaug, Truncated-Newton algorithms for large-scale unconstrained optimization, Math. Program. 26, "
         "1983",
+    .cost = "a Hessian product an iteration of conjugate gradients, at most n a step; vectors only",
+    .example = "newton_cg | strong_wolfe",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .state_bytes = solution_bytes,

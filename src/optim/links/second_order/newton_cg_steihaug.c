@@ -86,6 +86,9 @@ const gd_link_class gd_link_newton_cg_steihaug = {
     .paper =
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",
+    .cost =
+        "a Hessian product an iteration of conjugate gradients and an evaluation a trial step; vectors only",
+    .example = "newton_cg_steihaug",
     GD_FIELDS(fields),
     .apply = steihaug_apply,
     .needs_closure = true,

@@ -58,6 +58,9 @@ const gd_link_class gd_link_two_point_newton = {
     .summary = "two Newton steps with one Hessian",
     .formula = "d = H^-1 (g(x) + g(x - H^-1 g(x)))",
     .paper = "Sharma & Kumar, A fast and efficient composite Newton-Chebyshev method, J. Complexity 49, 2018",
+    .cost =
+        "n reverse passes, one factorisation of an [n, n] matrix and one more evaluation a step, for n elements",
+    .example = "two_point_newton | strong_wolfe",
     GD_FIELDS(fields),
     .step = two_point_step,
     .needs_closure = true,

@@ -48,6 +48,8 @@ const gd_link_class gd_link_adgd = {
     .summary = "step size from the local curvature, adaptive gradient descent",
     .formula = "u a,  a = min(sqrt(2/3 + theta) a, a / sqrt(max(0, 2 a^2 L^2 - 1)))",
     .paper = "Malitsky & Mishchenko, Adaptive proximal gradient method for convex optimization, 2023",
+    .cost = "a few dot products; two vectors",
+    .example = "adgd",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .update_tensors = adgd_update,

@@ -40,6 +40,8 @@ const gd_link_class gd_link_dog = {
         "q_0 = p;  d_0 = r0 (1 + norm(q));  d = max(d, norm(p - q));  s = s + sum(u^2);  u d / sqrt(s + eps)",
     .paper =
         "Ivgi, Hinder & Carmon, DoG is SGD's best friend: a parameter-free dynamic step size schedule, ICML 2023",
+    .cost = "one more pass, for sums over all parameters",
+    .example = "dog",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     GD_SCALARS(scalars),

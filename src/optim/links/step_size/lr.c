@@ -12,6 +12,7 @@ const gd_link_class gd_link_lr = {
     .family = "step_size",
     .summary = "learning rate",
     .formula = "u * lr",
+    .example = "adam | lr(0.001)",
     GD_FIELDS(fields),
     .rule = lr_rule,
 };

@@ -62,6 +62,8 @@ const gd_link_class gd_link_polyak_step_size = {
     .summary = "the step that would reach the minimum of a linear model",
     .formula = "u alpha (f - f_star) / <u, g>",
     .paper = "Polyak, Introduction to optimization, 1987",
+    .cost = "a dot product",
+    .example = "polyak_step_size",
     GD_FIELDS(fields),
     .update_tensors = polyak_update,
     .apply_tensors = gd__scale_by_kept,

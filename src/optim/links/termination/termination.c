@@ -221,33 +221,42 @@ static const gd_field loss_fields[] = {GD_REAL_NEEDED("value", -INFINITY, INFINI
 static const gd_field improvement_fields[] = {TOL, N(10)};
 static const gd_slot update_slots[] = {{"previous_params", 0}};
 
-#define CRITERION(NAME, fn, SUMMARY, FORMULA, ...)                                             \
-    static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); } \
-    const gd_link_class gd_link_##NAME = {.spread = GD_SPREAD_WHOLE,                           \
-                                          .name = #NAME,                                       \
-                                          .family = "termination",                             \
-                                          .summary = SUMMARY,                                  \
-                                          .formula = FORMULA,                                  \
-                                          .step = NAME##_step,                                 \
+#define CRITERION(NAME, fn, SUMMARY, FORMULA, EXAMPLE, ...)                                                 \
+    static gd_status NAME##_step(gd_link *link, gd_var *var) { return decide(link, var, fn); }              \
+    const gd_link_class gd_link_##NAME = {.spread = GD_SPREAD_WHOLE,                                        \
+                                          .name = #NAME,                                                    \
+                                          .family = "termination",                                          \
+                                          .summary = SUMMARY,                                               \
+                                          .formula = FORMULA,                                               \
+                                          .example = EXAMPLE,                                               \
+                                          .cost = "a comparison a step, with a norm where it looks at one", \
+                                          .step = NAME##_step,                                              \
                                           __VA_ARGS__};
 
 CRITERION(terminate_after_n_evaluations, after_evaluations, "stops after a number of evaluations",
-          "evals >= maxevals", GD_FIELDS(evaluation_fields))
+          "evals >= maxevals", "lbfgs | strong_wolfe | terminate_after_n_evaluations(200)",
+          GD_FIELDS(evaluation_fields))
 CRITERION(terminate_after_n_seconds, after_seconds, "stops after a time", "time >= seconds",
-          GD_FIELDS(second_fields), .data_size = sizeof(double), .reset = forget_clock)
+          "adam | lr(0.01) | terminate_after_n_seconds(60)", GD_FIELDS(second_fields),
+          .data_size = sizeof(double), .reset = forget_clock)
 CRITERION(terminate_after_n_steps, after_steps, "stops after a number of steps", "step >= steps",
-          GD_FIELDS(step_fields))
+          "adam | lr(0.01) | terminate_after_n_steps(1000)", GD_FIELDS(step_fields))
 CRITERION(terminate_all, all_of, "stops when all its criteria say so", "c_1 and ... and c_n",
+          "adam | lr(0.01) | terminate_all(terminate_after_n_steps(100), terminate_on_no_improvement)",
           GD_FIELDS(criteria_fields))
 CRITERION(terminate_any, any_of, "stops when one of its criteria says so", "c_1 or ... or c_n",
+          "adam | lr(0.01) | terminate_any(terminate_after_n_steps(1000), terminate_by_gradient_norm(1e-6))",
           GD_FIELDS(criteria_fields))
 CRITERION(terminate_by_gradient_norm, by_gradient, "stops when the gradient is small",
-          "norm(g) <= tol, n steps in a row", GD_FIELDS(norm_fields))
+          "norm(g) <= tol, n steps in a row", "lbfgs | strong_wolfe | terminate_by_gradient_norm(1e-6)",
+          GD_FIELDS(norm_fields))
 CRITERION(terminate_by_update_norm, by_update, "stops when the parameters hardly move",
-          "norm(p - p_before) <= tol, n steps in a row that did not fail", GD_FIELDS(norm_fields),
+          "norm(p - p_before) <= tol, n steps in a row that did not fail",
+          "lbfgs | strong_wolfe | terminate_by_update_norm(1e-9)", GD_FIELDS(norm_fields),
           GD_SLOTS(update_slots))
-CRITERION(terminate_never, never, "never stops", "false", .fields = NULL)
+CRITERION(terminate_never, never, "never stops", "false", "adam | lr(0.01) | terminate_never", .fields = NULL)
 CRITERION(terminate_on_loss_reached, on_loss, "stops when the loss is low enough", "f <= value",
-          GD_FIELDS(loss_fields))
+          "adam | lr(0.01) | terminate_on_loss_reached(0.001)", GD_FIELDS(loss_fields))
 CRITERION(terminate_on_no_improvement, no_improvement, "stops when the loss gets no better",
-          "f >= best - tol, n steps in a row that did not fail", GD_FIELDS(improvement_fields))
+          "f >= best - tol, n steps in a row that did not fail",
+          "adam | lr(0.01) | terminate_on_no_improvement(n=20)", GD_FIELDS(improvement_fields))

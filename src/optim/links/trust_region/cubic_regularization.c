@@ -142,6 +142,8 @@ const gd_link_class gd_link_cubic_regularization = {
     .summary = "Newton steps kept short by a cubic term, its weight set by the gain ratio",
     .formula = "argmin of -b.d + d.Hd / 2 + norm(d)^3 / (3 radius)",
     .paper = "Cartis, Gould & Toint, Adaptive cubic regularisation methods, Math. Program. 127, 2011",
+    .cost = "one symmetric eigenproblem of the Hessian of its child a step; an evaluation a trial step",
+    .example = "cubic_regularization(newton)",
     GD_FIELDS(fields),
     .update = gd__trust_update,
     .apply = cubic_apply,

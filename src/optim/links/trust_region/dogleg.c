@@ -103,6 +103,8 @@ const gd_link_class gd_link_dogleg = {
     .summary = "trust region along steepest descent, then towards the Newton point",
     .formula = "the point of the path 0, (b.b / b.Hb) b, H^-1 b at the radius",
     .paper = "Powell, A new algorithm for unconstrained optimization, in Nonlinear Programming, 1970",
+    .cost = "one solution and one product with the Hessian of its child a step; an evaluation a trial step",
+    .example = "dogleg(bfgs)",
     GD_FIELDS(fields),
     .update = gd__trust_update,
     .apply = dogleg_apply,

@@ -79,6 +79,8 @@ const gd_link_class gd_link_trust_cg = {
     .paper =
         "Steihaug, The conjugate gradient method and trust regions in large scale optimization, SIAM J. Numer. "
         "Anal. 20, 1983",
+    .cost = "products with the Hessian of its child, one an iteration; an evaluation a trial step",
+    .example = "trust_cg(lsr1)",
     GD_FIELDS(fields),
     .update = gd__trust_update,
     .apply = trust_cg_apply,
