@@ -6,6 +6,7 @@
  * class or by name.  A value is
  *
  *     0.5  -1e-3  inf  -1/2          a number, also as a simple fraction
+ *     lr(cosine(0.1, 0.001, 1000))   a number that changes with the step: any schedule of gradus/schedule.h
  *     "zeros"                        a string; \" \\ \n \t inside
  *     true  false  none
  *     [1, 0.5]                       a list of numbers
@@ -15,6 +16,8 @@
  *     multistep([adam | lr(0.1)], 3)     online(adam, [lr(0.1) | clip_value(1)])     adam(inner=clip_value(1))
  *
  *     adamw(lr=1e-3)   sgd(momentum=0.9)       a preset: reads as the chain it stands for, and prints as that
+ *
+ * `schedule=` names the first setting of a link: lr(schedule=linear(0.1, 0, 100)) is lr(linear(0.1, 0, 100)).
  *
  * A setting that takes any number of children (online's modules) takes all that is left by position; settings before it are
  * then all given, settings after it by name. */

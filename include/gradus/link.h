@@ -16,6 +16,7 @@
 
 #include "gradus/linop.h"
 #include "gradus/rule.h"
+#include "gradus/schedule.h"
 #include "gradus/tensor.h"
 #include "gradus/var.h"
 
@@ -38,7 +39,9 @@ typedef enum gd_setting_kind {
 
 typedef struct gd_setting {
     gd_setting_kind kind;
-    double real;        /* REAL, and BOOL as 0 or 1 */
+    double real; /* REAL, and BOOL as 0 or 1 */
+    const gd_schedule
+        *schedule;      /* REAL: makes the number, step by step; owned by the link.  NULL: it stays */
     const char *string; /* STRING; interned in the context */
     const double *list; /* LIST; owned by the link */
     int list_count;
@@ -299,6 +302,9 @@ GD_NODISCARD gd_status gd_link_set_bool(gd_link *link, const char *field, bool v
 GD_NODISCARD gd_status gd_link_set_string(gd_link *link, const char *field, const char *value);
 GD_NODISCARD gd_status gd_link_set_none(gd_link *link, const char *field);
 GD_NODISCARD gd_status gd_link_set_list(gd_link *link, const char *field, const double *values, int count);
+/* A number that changes with the step: that of the link's optimizer, counted as gd_optimizer_schedule does.  Outside one it
+ * is that of step 0.  PARSE: a value of the schedule, at whatever step, is none that the setting takes. */
+GD_NODISCARD gd_status gd_link_set_schedule(gd_link *link, const char *field, const gd_schedule *schedule);
 /* child is consumed, also on failure; a variadic field takes one more child.  STATE: the child is in a chain already.
  * CYCLE: the link is below the child. */
 GD_NODISCARD gd_status gd_link_set_child(gd_link *link, const char *field, gd_link *child);

@@ -213,6 +213,39 @@ static void a_number_set_by_hand_ends_its_schedule(void **state)
     close_problem(&x);
 }
 
+/* The same numbers whether the schedule stands in the chain, in a group's text or is set; and they go on after loading. */
+static void a_schedule_may_stand_in_texts(void **state)
+{
+    problem by_chain = open_problem(CTX(state), "lr(schedule=linear(1, 0, 4))"),
+            by_group = open_problem(CTX(state), "lr(7)");
+    OK(gd_optimizer_regroup(by_group.o, "*", "lr=linear(1, 0, 4)"));
+    for (int i = 0; i < 6; i++) {
+        OK(step(&by_chain, NULL));
+        OK(step(&by_group, NULL));
+        double want = i < 4 ? 1 - i / 4.0 : 0;
+        assert_true(gd_link_real(gd_optimizer_chain(by_chain.o), "lr", by_chain.p) == want);
+        assert_true(gd_link_real(gd_optimizer_chain(by_group.o), "lr", by_group.p) == want);
+    }
+    char text[80];
+    gd_link_print(gd_optimizer_chain(by_chain.o), text, sizeof text);
+    assert_string_equal(text, "lr(linear(1, 0, 4))");
+    /* a number takes its place */
+    OK(gd_link_set_real(gd_optimizer_chain(by_chain.o), "lr", 3));
+    OK(step(&by_chain, NULL));
+    assert_true(gd_link_real(gd_optimizer_chain(by_chain.o), "lr", by_chain.p) == 3);
+    gd_schedule wrong = gd_schedule_linear(0, 1, -1);
+    assert_int_equal(gd_link_set_schedule(gd_optimizer_chain(by_chain.o), "lr", &wrong), GD_VALUE);
+    gd_clear_error(by_chain.ctx);
+    /* what a group says is above it, as it is above every number of a link */
+    OK(gd_link_set_schedule(gd_optimizer_chain(by_chain.o), "lr",
+                            &(gd_schedule){.kind = GD_SCHEDULE_CONSTANT}));
+    OK(gd_optimizer_set(by_chain.o, -1, "lr", 0.5));
+    OK(step(&by_chain, NULL));
+    assert_true(gd_link_real(gd_optimizer_chain(by_chain.o), "lr", by_chain.p) == 0.5);
+    close_problem(&by_chain);
+    close_problem(&by_group);
+}
+
 static void wrong_schedules_are_refused(void **state)
 {
     problem x = open_problem(CTX(state), "adam | lr(1)");
@@ -221,7 +254,7 @@ static void wrong_schedules_are_refused(void **state)
     assert_int_equal(gd_optimizer_schedule(x.o, 0, "amsgrad", "linear(1, 0, 4)"), GD_PARSE);
     gd_clear_error(x.ctx);
     assert_int_equal(gd_optimizer_schedule(x.o, 0, "beta1", "linear(3, 0, 4)"), GD_PARSE);
-    assert_error(x.ctx, GD_PARSE, "group: adam: beta1 is 3, must be from 0 to 1");
+    assert_error(x.ctx, GD_PARSE, "schedule: step 0: adam: beta1 is 3, must be from 0 to 1");
     assert_int_equal(gd_optimizer_schedule(x.o, 0, "none", "linear(3, 0, 4)"), GD_ATTRIBUTE);
     gd_clear_error(x.ctx);
     assert_int_equal(gd_optimizer_schedule(x.o, 3, "lr", "1"), GD_INDEX);
@@ -389,6 +422,7 @@ int main(void)
         CASE(any_number_can_have_a_schedule),
         CASE(a_schedule_may_change_what_shapes_a_program),
         CASE(a_number_set_by_hand_ends_its_schedule),
+        CASE(a_schedule_may_stand_in_texts),
         CASE(wrong_schedules_are_refused),
         CASE(a_link_that_joins_later_has_what_the_groups_say),
         CASE(a_schedule_that_leaves_the_range_at_any_step_is_refused),

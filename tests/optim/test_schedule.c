@@ -391,7 +391,7 @@ static void whether_a_schedule_stays_in_range_is_as_counted(void **state)
             gd_schedule s;
             snprintf(text, sizeof text, forms[f], 0.13 * (i % 10), 0.13 * (i / 10));
             assert_int_equal(gd_schedule_parse(*state, text, &s), GD_OK);
-            bool fits = gd__schedule_fits(*state, "y", &field, &s) == GD_OK;
+            bool fits = gd__schedule_fits(*state, NULL, "y", &field, &s) == GD_OK;
             int first = 0;
             while (first < 5000 && gd_schedule_value(&s, first) >= 0.25 && gd_schedule_value(&s, first) <= 1)
                 first++;

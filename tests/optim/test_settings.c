@@ -438,9 +438,70 @@ static void a_schedule_that_begins_later_is_as_the_link_changed_then(void **stat
     assert_int_equal(silent, 0);
 }
 
+/* ---- schedules in the text of a chain ---- */
+
+typedef struct scheduling {
+    const char *field;
+    const gd_schedule *schedule;
+    double usual;
+} scheduling;
+
+static gd_status find_usual(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    scheduling *s = user;
+    if (gd__field_index(gd_link_class_of(link), s->field) >= 0) s->usual = gd_link_real(link, s->field, NULL);
+    return GD_OK;
+}
+
+static gd_status set_scheduled(void *user, gd_link *link, const char *path)
+{
+    (void)path;
+    const scheduling *s = user;
+    if (gd__field_index(gd_link_class_of(link), s->field) < 0) return GD_OK;
+    return gd_link_set_schedule(link, s->field, s->schedule);
+}
+
+/* A setting with a schedule, written into the chain, printed and read again, is as the schedule of its group. */
+static void scheduled_in_the_text(const gd_link_class *cls, const gd_field *f, const char *chain)
+{
+    trace usual, by_group = {0}, by_text = {0};
+    char text[1000], printed[200];
+    change c = {.field = f->name};
+    scheduling s = {.field = f->name, .usual = NAN};
+    (void)run_way(BY_NOTHING, chain, c, &usual);
+    c.value = acting(cls, f, chain, &usual);
+    run r = open_run(chain);
+    OK(gd__visit_links(gd_optimizer_chain(r.o), "", find_usual, &s));
+    gd_schedule schedule = f->integer || isnan(s.usual) ? gd_schedule_constant(c.value.real)
+                                                        : gd_schedule_linear(s.usual, c.value.real, 3);
+    s.schedule = &schedule;
+    (void)gd_schedule_print(&schedule, printed, sizeof printed);
+    OK(gd_optimizer_schedule(r.o, 0, f->name, printed));
+    gd_link *copy = gd_chain(r.ctx, chain);
+    OK(gd__visit_links(copy, "", set_scheduled, &s));
+    assert_in_range(gd_link_print(copy, text, sizeof text), 1, sizeof text - 1);
+    gd_link_release(copy);
+    (void)finish(&r, &by_group);
+    r = open_run(text);
+    (void)finish(&r, &by_text);
+    if (same(&by_group, &by_text)) return;
+    print_error("'%s' of %s: '%s' is not as the schedule of the group\n", f->name, cls->name, text);
+    silent++;
+}
+
+static void every_number_of_every_link_may_have_a_schedule_in_the_text(void **state)
+{
+    (void)state;
+    silent = 0;
+    each_field(GD_SET_REAL, scheduled_in_the_text);
+    assert_int_equal(silent, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(every_number_of_every_link_may_have_a_schedule_in_the_text),
         TEST(every_number_of_every_link_is_reached_by_groups_schedules_and_locals),
         TEST(every_flag_and_word_of_every_link_is_reached_by_groups_and_locals),
         TEST(groups_that_disagree_act_for_each_or_are_refused_by_name),

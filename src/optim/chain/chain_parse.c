@@ -94,9 +94,10 @@ static gd_status parse_link(gd_scan *s, links *out);
 /* What an argument was; owns all of it. */
 typedef struct value {
     gd_setting setting;
-    gd_link *child; /* kind CHAIN */
-    size_t size;    /* bytes of the string */
-    int capacity;   /* of the list */
+    gd_schedule schedule; /* that the setting points to, if it has one */
+    gd_link *child;       /* kind CHAIN */
+    size_t size;          /* bytes of the string */
+    int capacity;         /* of the list */
 } value;
 
 static void value_free(gd_ctx *ctx, value *v)
@@ -167,7 +168,24 @@ static gd_status parse_bracket(gd_scan *s, const gd_field *field, value *v)
     return status ? status : gd__scan_close(s, ']', open);
 }
 
-/* true, false, none; else a link. */
+/* A word that is a schedule, for a number: a link of that name goes first where the field takes both. */
+static bool is_schedule(gd_scan *s, const gd_field *field, const char *word)
+{
+    if (!(field->kinds & GD_SET_REAL)) return false;
+    if (field->kinds & GD_SET_CHAIN) return !gd__find_class(s->ctx, word) && gd__is_schedule(word);
+    return gd__is_schedule(word) ||
+           gd__scan_peek(s) == '('; /* cosin(1, 0, 9): its reader knows what was meant */
+}
+
+static gd_status parse_schedule(gd_scan *s, value *v)
+{
+    gd_status status = gd__scan_schedule(s, &v->schedule);
+    v->setting = (gd_setting){
+        .kind = GD_SET_REAL, .real = gd_schedule_value(&v->schedule, 0), .schedule = &v->schedule};
+    return status;
+}
+
+/* true, false, none, a schedule; else a link. */
 static gd_status parse_word(gd_scan *s, const char *owner, const gd_field *field, value *v)
 {
     size_t begin = s->at;
@@ -178,6 +196,10 @@ static gd_status parse_word(gd_scan *s, const char *owner, const gd_field *field
     v->setting = (gd_setting){.kind = none ? GD_SET_NONE : GD_SET_BOOL, .real = yes};
     if (yes || no || none) return GD_OK;
     v->setting.kind = 0;
+    if (is_schedule(s, field, word)) {
+        s->at = begin;
+        return parse_schedule(s, v);
+    }
     if (!(field->kinds & GD_SET_CHAIN)) {
         char kinds[300];
         bool quotes = field->kinds & GD_SET_STRING && gd__is_choice(field->choices, word);
@@ -224,6 +246,7 @@ static gd_status set_value(gd_scan *s, call *c, const gd_field *field, value *v)
     v->child = NULL; /* consumed below */
     if (child && c->splice) return add_flat(s->ctx, c->splice, child);
     if (child) return gd_link_set_child(c->link, field->name, child);
+    if (set->schedule) return gd_link_set_schedule(c->link, field->name, set->schedule);
     if (set->kind == GD_SET_REAL) return gd_link_set_real(c->link, field->name, set->real);
     if (set->kind == GD_SET_BOOL) return gd_link_set_bool(c->link, field->name, set->real != 0);
     if (set->kind == GD_SET_STRING) return gd_link_set_string(c->link, field->name, set->string);
@@ -239,6 +262,9 @@ static gd_status named_field(gd_scan *s, call *c, int *field)
     gd_status status = gd__scan_name(s, name);
     if (status) return status;
     *field = gd__field_index(c->cls, name);
+    if (*field < 0 && !strcmp(name, "schedule") && c->cls->field_count &&
+        c->cls->fields[0].kinds & GD_SET_REAL)
+        *field = 0; /* lr(schedule=...) */
     if (*field < 0) return gd__no_such_field(s->ctx, gd__scan_where(s, begin, where), c->cls, name);
     if (c->cls->fields[*field].variadic)
         return gd__scan_fail(s, begin, "%s: %s are given by position", c->cls->name, name);

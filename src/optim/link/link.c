@@ -186,6 +186,16 @@ gd_status gd_link_set_real(gd_link *link, const char *field, double value)
     return set_field(link, field, (gd_setting){.kind = GD_SET_REAL, .real = value});
 }
 
+gd_status gd_link_set_schedule(gd_link *link, const char *field, const gd_schedule *schedule)
+{
+    if (!link || !schedule) return gd__null(gd_link_ctx(link), "link: the schedule is NULL");
+    gd_status status = gd_schedule_check(link->head.ctx, schedule);
+    if (status) return status;
+    int64_t step = link->optimizer ? gd__schedule_step(link->optimizer) : 0;
+    gd_setting value = {.kind = GD_SET_REAL, .real = gd_schedule_value(schedule, step), .schedule = schedule};
+    return set_field(link, field, value);
+}
+
 gd_status gd_link_set_bool(gd_link *link, const char *field, bool value)
 {
     return set_field(link, field, (gd_setting){.kind = GD_SET_BOOL, .real = value});

@@ -12,9 +12,8 @@
 typedef struct gd_group_setting {
     const char *key; /* interned */
     gd_setting value;
-    gd_schedule schedule; /* of kind INVALID: none */
-    bool shapes;          /* a link reads it when its program is made */
-    bool whole;           /* a link takes only whole numbers: those of a schedule are snapped to them */
+    bool shapes; /* a link reads it when its program is made */
+    bool whole;  /* a link takes only whole numbers: those of a schedule are snapped to them */
 } gd_group_setting;
 
 typedef struct gd_group {
@@ -55,6 +54,7 @@ struct gd_optimizer {
     gd_group all;     /* for the groups that do not say otherwise */
     int keys;         /* settings in groups and in all: 0, and links' own settings are in force */
     bool mixed;       /* as of `settled`: parameters may have different settings */
+    bool scheduled;   /* a link has a schedule of its own */
     uint64_t settled; /* `numbers` when the settings in force were last looked at */
     gd_attr *attr;
     int attrs;
@@ -113,9 +113,8 @@ gd_status gd__param_add(gd_optimizer *optimizer, const char *name, gd_tensor *pa
 void gd__params_truncate(gd_optimizer *optimizer, int count);
 /* The setting of a key in a group (also one that is not in the optimizer yet), made if it is not there. */
 gd_group_setting *gd__group_key(gd_optimizer *optimizer, gd_group *group, const char *key);
-/* Do the links that have such a setting take this value, and those of a schedule if there is one? */
-gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value,
-                          const gd_schedule *schedule);
+/* Do the links that have such a setting take this value, and all those of its schedule? */
+gd_status gd__group_check(gd_optimizer *optimizer, const char *key, const gd_setting *value);
 /* Does a group, or what all groups have, set this? */
 bool gd__groups_have(const gd_optimizer *optimizer, const char *key);
 /* Must follow every change of parameters, groups, links and their settings; structure: of more than a number that programs
@@ -125,9 +124,15 @@ void gd__optimizer_changed(gd_optimizer *optimizer, bool structure);
 gd_status gd__groups_fit(gd_optimizer *optimizer, gd_link *child);
 /* After the chain got other links: what settings do to them. */
 void gd__groups_look_again(gd_optimizer *optimizer);
+/* The step that schedules count: those that let nothing through are not in it. */
+static inline int64_t gd__schedule_step(const gd_optimizer *optimizer)
+{
+    return optimizer->step - optimizer->held;
+}
 /* Before a step: schedules say their numbers, and settings that links have once a step are the same for all parameters. */
 gd_status gd__settings_begin(gd_optimizer *optimizer);
-/* Does some link read this setting when its program is made? */
+/* Is a field read, does some link read a setting, when programs are made? */
+bool gd__field_shapes(const gd_field *field);
 bool gd__shapes(const gd_link *link, const char *key);
 
 /* Every link of a tree, parents first.  Paths are like "1:adam.0:clip_value": number and class of each child on the way. */

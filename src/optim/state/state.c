@@ -13,7 +13,8 @@
  *                         "globals": {"gathered": 2.0}, "tensors": ["history"],
  *                         "params": {"w": {"slots": ["exp_avg"], "fresh": [], "scalars": {}, "local": {"lr": 0.2}}}}}}
  *
- * Numbers are written so that they read back bit for bit; those that JSON does not have, as {"real": "inf"}. */
+ * Numbers are written so that they read back bit for bit; those that JSON does not have, as {"real": "inf"}.  A setting of a
+ * link that changes with the step is {"schedule": "linear(1, 0, 9)"}. */
 #include "optim/state/state.h"
 #include "base/number.h"
 
@@ -34,6 +35,13 @@ static void put_real(gd_text *t, double value)
     gd__format(digits, sizeof digits, "%.17g", value);
     gd__text_add(t, digits);
     if (!strpbrk(digits, ".e")) gd__text_add(t, ".0"); /* an integer would lose the sign of zero */
+}
+
+static void put_schedule(gd_text *t, const gd_schedule *schedule)
+{
+    char text[1024]; /* sixteen milestones and seven numbers fit */
+    (void)gd_schedule_print(schedule, text, sizeof text);
+    gd__text_quote(t, text);
 }
 
 static void put_setting(gd_text *t, const gd_setting *s)
@@ -102,7 +110,12 @@ static void put_settings(gd_text *t, const gd_link *link, const gd_setting *valu
     for (int i = 0; i < link->cls->field_count; i++) {
         if (!value[i].kind || value[i].kind == GD_SET_CHAIN) continue;
         put_key(t, &any, link->cls->fields[i].name);
-        put_setting(t, &value[i]);
+        if (value[i].schedule) {
+            gd__text_add(t, "{\"schedule\": ");
+            put_schedule(t, value[i].schedule);
+            gd__text_add(t, "}");
+        } else
+            put_setting(t, &value[i]);
     }
     gd__text_add(t, "}");
 }
@@ -218,21 +231,8 @@ static void put_params(saving *s)
     gd__text_add(&s->text, "}");
 }
 
-static gd_status put_schedule(gd_text *t, const gd_schedule *schedule)
+static void put_group(gd_text *t, const gd_group *g)
 {
-    int length = gd_schedule_print(schedule, NULL, 0);
-    size_t size = (size_t)length + 1;
-    char *text = gd__alloc(t->ctx, size);
-    if (!text) return GD_NOMEM;
-    (void)gd_schedule_print(schedule, text, size);
-    gd__text_quote(t, text);
-    gd__free(t->ctx, text, size);
-    return GD_OK;
-}
-
-static gd_status put_group(gd_text *t, const gd_group *g)
-{
-    gd_status status = GD_OK;
     bool any = false;
     gd__text_add(t, "{\"settings\": {");
     for (int i = 0; i < g->settings; i++) {
@@ -241,13 +241,12 @@ static gd_status put_group(gd_text *t, const gd_group *g)
     }
     any = false;
     gd__text_add(t, "}, \"schedules\": {");
-    for (int i = 0; i < g->settings && !status; i++) {
-        if (g->setting[i].schedule.kind == GD_SCHEDULE_INVALID) continue;
+    for (int i = 0; i < g->settings; i++) {
+        if (!g->setting[i].value.schedule) continue;
         put_key(t, &any, g->setting[i].key);
-        status = put_schedule(t, &g->setting[i].schedule);
+        put_schedule(t, g->setting[i].value.schedule);
     }
     gd__text_add(t, "}}");
-    return status;
 }
 
 static gd_status put_attributes(saving *s)
@@ -302,10 +301,10 @@ static gd_status put_all(saving *s)
     gd__text_add(t, ", \"groups\": [");
     for (int g = 0; g < o->groups && !status; g++) {
         if (g) gd__text_add(t, ", ");
-        status = put_group(t, &o->group[g]);
+        put_group(t, &o->group[g]);
     }
     gd__text_add(t, "], \"all\": ");
-    if (!status) status = put_group(t, &o->all);
+    put_group(t, &o->all);
     gd__text_add(t, ", ");
     if (!status) status = put_attributes(s);
     gd__text_add(t, ", \"links\": {");

@@ -136,9 +136,21 @@ static bool read_generator(const json_t *j, gd_rng *out)
 }
 
 /* A setting that owns its list; strings are borrowed from the JSON. */
+static gd_status read_schedule(loading *l, const json_t *text, gd_setting *out)
+{
+    gd_schedule schedule;
+    if (!json_is_string(text)) return malformed(l, "a schedule");
+    gd_status status = gd_schedule_parse(l->ctx, json_string_value(text), &schedule);
+    gd_setting read = {.kind = GD_SET_REAL, .real = gd_schedule_value(&schedule, 0), .schedule = &schedule};
+    return status ? status : gd__setting_copy(l->ctx, out, &read);
+}
+
+/* The setting is the caller's, to free. */
 static gd_status read_setting(loading *l, const json_t *j, gd_setting *out)
 {
     *out = (gd_setting){0};
+    const json_t *schedule = json_object_get(j, "schedule");
+    if (schedule) return read_schedule(l, schedule, out);
     if (json_is_null(j))
         out->kind = GD_SET_NONE;
     else if (json_is_boolean(j))
@@ -302,7 +314,7 @@ static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_s
         if (status) return status;
         status = gd__field_check(l->ctx, "", with->cls, &with->cls->fields[field], &value);
         if (!status) status = gd__setting_copy(l->ctx, &copy, &value);
-        if (value.kind == GD_SET_LIST) gd__setting_free(l->ctx, &value);
+        gd__setting_free(l->ctx, &value);
         if (status) return status;
         if (place[field].kind == GD_SET_CHAIN) { /* there is a child here and was none there */
             gd__setting_free(l->ctx, &copy);
@@ -478,15 +490,16 @@ static gd_status read_group_setting(loading *l, gd_group *g, const char *key, co
                                     const json_t *schedule)
 {
     gd_group_setting *s = gd__group_key(l->o, g, key);
-    gd_setting value;
-    gd_status status = s ? read_setting(l, j, &value) : GD_NOMEM;
-    if (status) return status;
-    status = gd__group_check(l->o, key, &value, NULL);
+    gd_setting value = {0};
+    gd_status status = !s         ? GD_NOMEM
+                       : schedule ? read_schedule(l, schedule, &value)
+                                  : read_setting(l, j, &value);
+    double now;
+    if (schedule && !status && read_real(j, &now)) value.real = now; /* of the step that was saved */
+    if (!status) status = gd__group_check(l->o, key, &value);
     if (!status) status = gd__setting_copy(l->ctx, &s->value, &value);
-    if (value.kind == GD_SET_LIST) gd__setting_free(l->ctx, &value);
-    if (status || !schedule) return status;
-    status = gd_schedule_parse(l->ctx, json_string_value(schedule), &s->schedule);
-    return status ? status : gd__group_check(l->o, key, &s->value, &s->schedule);
+    gd__setting_free(l->ctx, &value);
+    return status;
 }
 
 static gd_status read_group(loading *l, gd_group *g, const json_t *j)
@@ -497,7 +510,6 @@ static gd_status read_group(loading *l, gd_group *g, const json_t *j)
     json_object_foreach(settings, key, item)
     {
         const json_t *schedule = json_object_get(schedules, key);
-        if (schedule && !json_is_string(schedule)) return malformed(l, "a schedule");
         gd_status status = read_group_setting(l, g, key, item, schedule);
         if (status) return status;
     }

@@ -20,10 +20,15 @@ void gd__optimizer_changed(gd_optimizer *o, bool structure)
 }
 
 /* The engine itself reads update_freq when it decides what can be fused. */
+bool gd__field_shapes(const gd_field *field)
+{
+    return field->structural || !strcmp(field->name, "update_freq");
+}
+
 bool gd__shapes(const gd_link *link, const char *key)
 {
     int field = gd__field_index(link->cls, key);
-    if (field >= 0 && (link->cls->fields[field].structural || !strcmp(key, "update_freq"))) return true;
+    if (field >= 0 && gd__field_shapes(&link->cls->fields[field])) return true;
     for (int i = 0; i < link->children; i++)
         if (gd__shapes(link->child[i], key)) return true;
     return false;
@@ -42,7 +47,6 @@ static bool takes_whole(const gd_link *link, const char *key)
 typedef struct key_check {
     const char *key;
     const gd_setting *value;
-    const gd_schedule *schedule; /* NULL: none */
     gd_ctx *ctx;
     int links, open; /* open: without settings of single parameters under that name */
 } key_check;
@@ -66,9 +70,8 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     if (k->value->kind == GD_SET_CHAIN || is_child(link, field))
         return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key,
                        link->cls->name);
-    gd_status status = gd__field_check(k->ctx, "group: ", link->cls, &link->cls->fields[field], k->value);
-    if (status || !k->schedule) return status;
-    return gd__schedule_fits(k->ctx, link->cls->name, &link->cls->fields[field], k->schedule);
+    const char *where = k->value->schedule ? "schedule: " : "group: ";
+    return gd__field_check(k->ctx, where, link->cls, &link->cls->fields[field], k->value);
 }
 
 static gd_group_setting *find_key(const gd_group *g, const char *key)
@@ -92,17 +95,15 @@ static gd_status check_all(gd_optimizer *o, key_check *k)
     return gd_fail(o->ctx, GD_ATTRIBUTE, "group: no link of the chain has a setting '%.80s'", k->key);
 }
 
-gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *value,
-                          const gd_schedule *schedule)
+gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *value)
 {
-    key_check k = {.key = key, .value = value, .schedule = schedule, .ctx = o->ctx};
+    key_check k = {.key = key, .value = value, .ctx = o->ctx};
     return check_all(o, &k);
 }
 
-static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value,
-                                 const gd_schedule *schedule)
+static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value)
 {
-    key_check k = {.key = key, .value = value, .schedule = schedule, .ctx = o->ctx};
+    key_check k = {.key = key, .value = value, .ctx = o->ctx};
     gd_status status = check_all(o, &k);
     /* said once a key; several learning rates have had their own warning */
     if (!status && k.open > 1 && strcmp(key, "lr") && !gd__groups_have(o, key))
@@ -141,9 +142,7 @@ gd_status gd__groups_fit(gd_optimizer *o, gd_link *child)
     const gd_group_setting *s;
     for (int g = -1; g < o->groups; g++)
         for (int i = 0; !status && (s = setting_at(o, g, i)); i++) {
-            bool scheduled = s->schedule.kind != GD_SCHEDULE_INVALID;
             key_check k = {.key = s->key, .value = &s->value, .ctx = o->ctx};
-            k.schedule = scheduled ? &s->schedule : NULL;
             status = gd__visit_links(child, "", check_key, &k);
         }
     return status;
@@ -160,19 +159,19 @@ void gd__groups_look_again(gd_optimizer *o)
     gd__optimizer_changed(o, true);
 }
 
-/* Puts a value, whose list it takes, and a schedule or none in place of what was there. */
-static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting value, gd_schedule schedule)
+/* Puts a value, and what it owns, in place of what was there. */
+static void put_group_setting(gd_optimizer *o, gd_group_setting *s, gd_setting value)
 {
     bool number = value.kind == GD_SET_REAL && s->value.kind == GD_SET_REAL && !s->shapes;
     gd__setting_free(o->ctx, &s->value);
     s->value = value;
-    s->schedule = schedule;
+    if (value.schedule) (void)gd__setting_advance(&s->value, gd__schedule_step(o), s->whole);
     gd__optimizer_changed(o, !number);
 }
 
 static gd_status set_key(gd_optimizer *o, gd_group *g, const char *key, const gd_setting *value)
 {
-    gd_status status = check_group_key(o, key, value, NULL);
+    gd_status status = check_group_key(o, key, value);
     gd_setting copy = {0};
     if (!status) status = gd__setting_copy(o->ctx, &copy, value);
     gd_group_setting *s = status ? NULL : gd__group_key(o, g, key);
@@ -180,7 +179,7 @@ static gd_status set_key(gd_optimizer *o, gd_group *g, const char *key, const gd
         gd__setting_free(o->ctx, &copy);
         return status ? status : GD_NOMEM;
     }
-    put_group_setting(o, s, copy, (gd_schedule){0});
+    put_group_setting(o, s, copy);
     return GD_OK;
 }
 
@@ -227,16 +226,13 @@ static gd_status check_reach(gd_optimizer *o, const char *key)
         "schedule: every group has its own '%.80s', which wins; schedule the groups or unset theirs", key);
 }
 
-/* Reads a schedule for a key, whose every value the links must take; *now is its value at this step. */
-static gd_status read_schedule(gd_optimizer *o, const char *key, const char *text, gd_schedule *schedule,
-                               gd_setting *now)
+/* Reads a schedule, for the caller to keep: the setting only points to it. */
+static gd_status read_schedule(gd_optimizer *o, const char *text, gd_schedule *schedule, gd_setting *now)
 {
     gd_status status = gd_schedule_parse(o->ctx, text, schedule);
-    if (status) return status;
-    double value = gd_schedule_value(schedule, o->step - o->held);
-    if (takes_whole(o->chain, key)) value = gd__snap(value);
-    *now = (gd_setting){.kind = GD_SET_REAL, .real = value};
-    return check_group_key(o, key, now, schedule);
+    *now = (gd_setting){.kind = GD_SET_REAL, .schedule = schedule};
+    if (!status) now->real = gd_schedule_value(schedule, gd__schedule_step(o));
+    return status;
 }
 
 gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, const char *text)
@@ -245,13 +241,9 @@ gd_status gd_optimizer_schedule(gd_optimizer *o, int group, const char *key, con
     gd_schedule schedule;
     gd_setting now;
     gd_status status = check_group(o, group);
-    if (!status) status = read_schedule(o, key, text, &schedule, &now);
+    if (!status) status = read_schedule(o, text, &schedule, &now);
     if (!status && group < 0) status = check_reach(o, key);
-    if (status) return status;
-    gd_group_setting *s = gd__group_key(o, group_at(o, group), key);
-    if (!s) return GD_NOMEM;
-    put_group_setting(o, s, now, schedule);
-    return GD_OK;
+    return status ? status : set_key(o, group_at(o, group), key, &now);
 }
 
 /* The settings of a group under way to another list, or nothing. */
@@ -260,7 +252,6 @@ static gd_status copy_group(gd_optimizer *o, const gd_group *from, gd_group *to)
     for (int i = 0; i < from->settings; i++) {
         gd_group_setting *s = gd__group_key(o, to, from->setting[i].key);
         if (!s || gd__setting_copy(o->ctx, &s->value, &from->setting[i].value)) return GD_NOMEM;
-        s->schedule = from->setting[i].schedule;
     }
     return GD_OK;
 }
@@ -446,7 +437,6 @@ typedef struct said {
     const char *settings, *key;
     gd_group *group;
     gd_setting now;
-    gd_schedule schedule;
 } said;
 
 static gd_status say_key(void *user, const char *key, const gd_setting *value)
@@ -475,23 +465,20 @@ gd_status gd_optimizer_regroup(gd_optimizer *o, const char *glob, const char *se
 static gd_status say_schedule(void *user, gd_group *group)
 {
     said *s = user;
-    gd_group_setting *setting = gd__group_key(s->o, group, s->key);
-    if (!setting) return GD_NOMEM;
-    gd__setting_free(s->o->ctx, &setting->value);
-    setting->value = s->now;
-    setting->schedule = s->schedule;
-    return GD_OK;
+    return set_key(s->o, group, s->key, &s->now);
 }
 
 gd_status gd_optimizer_schedule_matching(gd_optimizer *o, const char *glob, const char *key, const char *text)
 {
     if (!o || !glob || !key)
         return gd__null(gd_optimizer_ctx(o), "optimizer: the glob or the name of a setting is NULL");
+    gd_schedule schedule;
     said s = {.o = o, .key = key};
     regrouping r = {.o = o, .glob = glob, .say = say_schedule, .user = &s};
     gd_status status = gd__not_stepping(o, "splitting a group");
     if (!status) status = check_match(o, "schedule", glob);
-    if (!status) status = read_schedule(o, key, text, &s.schedule, &s.now);
+    if (!status) status = read_schedule(o, text, &schedule, &s.now);
+    if (!status) status = check_group_key(o, key, &s.now);
     return status ? status : regroup(&r);
 }
 
@@ -517,11 +504,13 @@ gd_status gd_optimizer_unset(gd_optimizer *o, int group, const char *key)
     return GD_OK;
 }
 
-static bool stop_schedule(gd_group *g, const char *key)
+static bool stop_schedule(gd_optimizer *o, gd_group *g, const char *key)
 {
     gd_group_setting *s = find_key(g, key);
-    if (!s || s->schedule.kind == GD_SCHEDULE_INVALID) return false;
-    s->schedule = (gd_schedule){0};
+    if (!s || !s->value.schedule) return false;
+    double last = s->value.real;
+    gd__setting_free(o->ctx, &s->value);
+    s->value = (gd_setting){.kind = GD_SET_REAL, .real = last};
     return true;
 }
 
@@ -531,8 +520,8 @@ gd_status gd_optimizer_unschedule(gd_optimizer *o, int group, const char *key)
     bool found = false;
     gd_status status = check_group(o, group);
     if (status) return status;
-    if (group < 0) found = stop_schedule(&o->all, key);
+    if (group < 0) found = stop_schedule(o, &o->all, key);
     for (int g = 0; g < o->groups; g++)
-        if (group < 0 || g == group) found = stop_schedule(&o->group[g], key) || found;
+        if (group < 0 || g == group) found = stop_schedule(o, &o->group[g], key) || found;
     return found ? GD_OK : no_such_key(o, group, "schedule of", key);
 }

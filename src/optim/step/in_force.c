@@ -136,13 +136,43 @@ static void run_group(gd_optimizer *o, gd_group *g, int64_t step)
 {
     for (int i = 0; i < g->settings; i++) {
         gd_group_setting *s = &g->setting[i];
-        if (s->schedule.kind == GD_SCHEDULE_INVALID) continue;
-        double value = gd_schedule_value(&s->schedule, step);
-        if (s->whole) value = gd__snap(value);
-        if (value == s->value.real) continue;
-        s->value.real = value;
-        gd__optimizer_changed(o, s->shapes);
+        if (s->value.schedule && gd__setting_advance(&s->value, step, s->whole))
+            gd__optimizer_changed(o, s->shapes);
     }
+}
+
+/* Settings of a link, or those of one parameter. */
+static void run_fields(gd_link *link, gd_setting *value, int64_t step)
+{
+    for (int i = 0; i < link->cls->field_count; i++) {
+        const gd_field *f = &link->cls->fields[i];
+        if (value[i].schedule && gd__setting_advance(&value[i], step, f->integer))
+            gd__optimizer_changed(link->optimizer, gd__field_shapes(f));
+    }
+}
+
+static void run_link(gd_link *link, int64_t step)
+{
+    run_fields(link, link->value, step);
+    for (int i = 0; link->locals && i < link->entries; i++)
+        if (link->entry[i]->local) run_fields(link, link->entry[i]->local, step);
+    for (int i = 0; i < link->children; i++) run_link(link->child[i], step);
+}
+
+static bool any_schedule(const gd_link *link, const gd_setting *value)
+{
+    for (int i = 0; i < link->cls->field_count; i++)
+        if (value[i].schedule) return true;
+    return false;
+}
+
+static bool has_schedule(const gd_link *link)
+{
+    bool has = any_schedule(link, link->value);
+    for (int i = 0; link->locals && i < link->entries && !has; i++)
+        has = link->entry[i]->local && any_schedule(link, link->entry[i]->local);
+    for (int i = 0; i < link->children && !has; i++) has = has_schedule(link->child[i]);
+    return has;
 }
 
 /* Does the class read this setting once for all parameters, whatever its rule? */
@@ -183,14 +213,16 @@ static bool is_mixed(const gd_optimizer *o)
 
 gd_status gd__settings_begin(gd_optimizer *o)
 {
+    int64_t step = gd__schedule_step(o);
+    if (o->settled != o->numbers) o->scheduled = has_schedule(o->chain);
+    if (o->scheduled) run_link(o->chain, step);
     if (o->keys) {
-        int64_t step = o->step - o->held;
         run_group(o, &o->all, step);
         for (int g = 0; g < o->groups; g++) run_group(o, &o->group[g], step);
     }
     if (o->settled == o->numbers) return GD_OK;
     o->mixed = o->count && is_mixed(o);
-    gd_status status = o->mixed || o->keys ? check_links(o, o->chain) : GD_OK;
+    gd_status status = o->mixed || o->keys || o->scheduled ? check_links(o, o->chain) : GD_OK;
     if (!status) o->settled = o->numbers;
     return status;
 }

@@ -19,6 +19,23 @@ static gd_status read_word(gd_scan *s, gd_setting *value)
     return GD_OK;
 }
 
+/* A schedule, which stays the caller's. */
+static gd_status read_schedule(gd_scan *s, gd_schedule *schedule, gd_setting *value)
+{
+    gd_status status = gd__scan_schedule(s, schedule);
+    *value = (gd_setting){.kind = GD_SET_REAL, .real = gd_schedule_value(schedule, 0), .schedule = schedule};
+    return status;
+}
+
+static bool is_schedule(gd_scan *s)
+{
+    char word[GD_NAME_SIZE];
+    size_t at = s->at;
+    bool is = gd__scan_is_name(s) && !gd__scan_name(s, word) && gd__is_schedule(word);
+    s->at = at;
+    return is;
+}
+
 gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
                              gd_status (*fn)(void *user, const char *key, const gd_setting *value),
                              void *user)
@@ -29,6 +46,7 @@ gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
         char key[GD_NAME_SIZE], *string = NULL;
         size_t size = 0;
         gd_setting value = {0};
+        gd_schedule schedule;
         status = gd__scan_name(&s, key);
         if (!status && !gd__scan_take(&s, '=')) status = gd__scan_expected(&s, "'='");
         if (status) break;
@@ -38,7 +56,9 @@ gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
         } else if (gd__scan_peek(&s) == '"') {
             status = gd__scan_string(&s, &string, &size);
             value = (gd_setting){.kind = GD_SET_STRING, .string = string};
-        } else
+        } else if (is_schedule(&s))
+            status = read_schedule(&s, &schedule, &value);
+        else
             status = read_word(&s, &value);
         if (!status) status = fn(user, key, &value);
         gd__free(ctx, string, size);

@@ -380,29 +380,32 @@ static double first_broken(const gd_schedule *s, double begin, double end)
     return -1;
 }
 
-static gd_status refuse_step(gd_ctx *ctx, const char *owner, const gd_field *field, const gd_schedule *s,
-                             double t)
+static gd_status refuse_step(gd_ctx *ctx, const char *before, const char *owner, const gd_field *field,
+                             const gd_schedule *s, double t)
 {
-    char where[GD_WHERE_SIZE], number[GD_NUMBER_SIZE];
+    char where[2 * GD_WHERE_SIZE], number[GD_NUMBER_SIZE];
     gd_print text = gd__print(where, sizeof where);
-    gd__print_text(&text, "schedule: step ");
+    gd__print_text(&text, before && *before ? before : "schedule: ");
+    gd__print_text(&text, "step ");
     gd__print_text(&text, gd__number_text(t, number));
     gd__print_text(&text, ": ");
     gd_setting value = {.kind = GD_SET_REAL, .real = value_at(s, t)};
     return gd__field_check_of(ctx, where, owner, field, &value);
 }
 
-gd_status gd__schedule_fits(gd_ctx *ctx, const char *owner, const gd_field *field, const gd_schedule *s)
+gd_status gd__schedule_fits(gd_ctx *ctx, const char *where, const char *owner, const gd_field *field,
+                            const gd_schedule *s)
 {
     double t[MOST_TURNS + 1];
     const row *r = row_of(s);
     int count = r ? all_turns(s, r, t) : 0;
-    if (!r || !(field->kinds & GD_SET_REAL)) return refuse_step(ctx, owner, field, s, 0);
+    if (!r || !(field->kinds & GD_SET_REAL)) return refuse_step(ctx, where, owner, field, s, 0);
     for (int i = 0; i < count; i++) {
         if (!gd__field_in_range(field, value_at(s, t[i])))
-            return refuse_step(ctx, owner, field, s, i ? first_outside(field, s, t[i - 1], t[i]) : t[i]);
+            return refuse_step(ctx, where, owner, field, s,
+                               i ? first_outside(field, s, t[i - 1], t[i]) : t[i]);
         double broken = field->integer ? first_broken(s, t[i], i + 1 < count ? t[i + 1] : t[i] + 1) : -1;
-        if (broken >= 0) return refuse_step(ctx, owner, field, s, broken);
+        if (broken >= 0) return refuse_step(ctx, where, owner, field, s, broken);
     }
     return GD_OK;
 }
@@ -418,8 +421,6 @@ bool gd_schedule_equal(const gd_schedule *a, const gd_schedule *b)
 }
 
 /* ---- reading ---- */
-
-static gd_status parse_schedule(gd_scan *s, gd_schedule *out);
 
 /* The schedule whose arguments are being read. */
 typedef struct call {
@@ -487,7 +488,7 @@ static gd_status parse_after(gd_scan *s, gd_schedule *out)
 {
     size_t begin = s->at;
     gd_schedule after = {.kind = GD_SCHEDULE_INVALID};
-    gd_status status = parse_schedule(s, &after);
+    gd_status status = gd__scan_schedule(s, &after);
     if (!status && after.warmup_steps != 0) status = gd__scan_fail(s, begin, "a warm-up inside a warm-up");
     after.warmup_steps = out->warmup_steps;
     after.warmup_start = out->warmup_start;
@@ -534,6 +535,13 @@ static gd_status fill_in(gd_scan *s, size_t at, call *c)
     return GD_OK;
 }
 
+bool gd__is_schedule(const char *name)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (!strcmp(rows[i].name, name)) return true;
+    return false;
+}
+
 static const row *find_row(gd_scan *s, size_t at, const char *name)
 {
     gd_suggest nearest = gd__suggest(name, strlen(name));
@@ -565,7 +573,7 @@ static gd_status parse_call(gd_scan *s, gd_schedule *out)
     return status ? status : fill_in(s, begin, &c);
 }
 
-static gd_status parse_schedule(gd_scan *s, gd_schedule *out)
+gd_status gd__scan_schedule(gd_scan *s, gd_schedule *out)
 {
     *out = (gd_schedule){.kind = GD_SCHEDULE_CONSTANT};
     (void)gd__scan_peek(s);
@@ -586,7 +594,7 @@ gd_status gd_schedule_parse(gd_ctx *ctx, const char *text, gd_schedule *out)
     gd_scan s;
     gd_schedule read;
     gd_status status = gd__scan_begin(&s, ctx, "schedule", text);
-    if (!status) status = parse_schedule(&s, &read);
+    if (!status) status = gd__scan_schedule(&s, &read);
     if (!status && gd__scan_peek(&s)) status = gd__scan_expected(&s, "the end");
     if (!status) *out = read;
     return status;
@@ -611,23 +619,28 @@ static void print_plain(gd_print *p, const gd_schedule *s, const row *r)
     gd__print_text(p, ")");
 }
 
+void gd__schedule_print(gd_print *p, const gd_schedule *s)
+{
+    const row *r = row_of(s);
+    if (!r) return;
+    if (s->warmup_steps != 0) {
+        gd__print_text(p, "warmup(");
+        gd__print_number(p, s->warmup_steps);
+        gd__print_text(p, ", ");
+    }
+    print_plain(p, s, r);
+    if (s->warmup_steps != 0 && s->warmup_start != 0) {
+        gd__print_text(p, ", start=");
+        gd__print_number(p, s->warmup_start);
+    }
+    if (s->warmup_steps != 0) gd__print_text(p, ")");
+}
+
 int gd_schedule_print(const gd_schedule *s, char *out, size_t size)
 {
-    if (!s) return 0;
+    if (!s || !row_of(s)) return 0;
     gd_print p = gd__print(out, size);
-    const row *r = row_of(s);
-    if (!r) return 0;
-    if (s->warmup_steps != 0) {
-        gd__print_text(&p, "warmup(");
-        gd__print_number(&p, s->warmup_steps);
-        gd__print_text(&p, ", ");
-    }
-    print_plain(&p, s, r);
-    if (s->warmup_steps != 0 && s->warmup_start != 0) {
-        gd__print_text(&p, ", start=");
-        gd__print_number(&p, s->warmup_start);
-    }
-    if (s->warmup_steps != 0) gd__print_text(&p, ")");
+    gd__schedule_print(&p, s);
     return gd__print_end(&p);
 }
 

@@ -21,7 +21,10 @@ gd_status gd__setting_copy(gd_ctx *ctx, gd_setting *out, const gd_setting *in)
         out->list = list;
         out->list_count = in->list_count;
     }
-    bool failed = (in->kind == GD_SET_STRING && !out->string) || (in->kind == GD_SET_LIST && !out->list);
+    if (in->schedule && (out->schedule = gd__alloc(ctx, sizeof *in->schedule)))
+        *(gd_schedule *)(uintptr_t)out->schedule = *in->schedule;
+    bool failed = (in->kind == GD_SET_STRING && !out->string) || (in->kind == GD_SET_LIST && !out->list) ||
+                  (in->schedule && !out->schedule);
     if (failed) *out = (gd_setting){0};
     return failed ? GD_NOMEM : GD_OK;
 }
@@ -30,6 +33,7 @@ void gd__setting_free(gd_ctx *ctx, gd_setting *setting)
 {
     if (setting->kind == GD_SET_LIST)
         gd__free(ctx, (void *)(uintptr_t)setting->list, (size_t)setting->list_count * sizeof *setting->list);
+    gd__free(ctx, (void *)(uintptr_t)setting->schedule, sizeof *setting->schedule);
     *setting = (gd_setting){0};
 }
 
@@ -38,6 +42,7 @@ static bool same_number(double a, double b) { return a == b || (isnan(a) && isna
 bool gd__setting_equal(const gd_setting *a, const gd_setting *b)
 {
     if (a->kind != b->kind) return false;
+    if (a->schedule || b->schedule) return gd_schedule_equal(a->schedule, b->schedule);
     switch (a->kind) {
     case GD_SET_REAL:
     case GD_SET_BOOL: return same_number(a->real, b->real);
@@ -55,6 +60,10 @@ bool gd__setting_equal(const gd_setting *a, const gd_setting *b)
 
 void gd__setting_print(gd_print *p, const gd_setting *setting)
 {
+    if (setting->schedule) {
+        gd__schedule_print(p, setting->schedule);
+        return;
+    }
     switch (setting->kind) {
     case GD_SET_REAL: gd__print_number(p, setting->real); break;
     case GD_SET_BOOL: gd__print_text(p, setting->real != 0 ? "true" : "false"); break;
@@ -70,6 +79,15 @@ void gd__setting_print(gd_print *p, const gd_setting *setting)
         gd__print_text(p, "]");
         break;
     }
+}
+
+bool gd__setting_advance(gd_setting *s, int64_t step, bool whole)
+{
+    double value = gd_schedule_value(s->schedule, step);
+    if (whole) value = gd__snap(value);
+    bool changed = value != s->real;
+    s->real = value;
+    return changed;
 }
 
 /* ---- choices: "zeros|update" ---- */
@@ -276,6 +294,7 @@ gd_status gd__field_check_of(gd_ctx *ctx, const char *where, const char *owner, 
     bool text = setting->kind == GD_SET_STRING;
     if (!(field->kinds & (unsigned)setting->kind) || (text && !setting->string)) return wrong_kind(&c);
     if (text) return check_string(&c);
+    if (setting->schedule) return gd__schedule_fits(ctx, where, owner, field, setting->schedule);
     if (setting->kind == GD_SET_REAL) return check_number(&c, -1, setting->real, true);
     if (setting->kind != GD_SET_LIST) return GD_OK;
     /* a list follows the range of the field where it has one */

@@ -7,13 +7,13 @@
 #include "gradus/schedule.h"
 #include "optim/text/scan.h"
 
-/* A copy that owns its list; strings are interned.  On failure *out holds nothing. */
+/* A copy that owns its list and schedule; strings are interned.  On failure *out holds nothing. */
 gd_status gd__setting_copy(gd_ctx *ctx, gd_setting *out, const gd_setting *in);
 /* Frees what a copy owns and makes it the setting of kind 0. */
 void gd__setting_free(gd_ctx *ctx, gd_setting *setting);
 /* Same kind and value; children are not compared. */
 bool gd__setting_equal(const gd_setting *a, const gd_setting *b);
-/* As chain texts write it: 0.5, true, "zeros", [1, 2], none; "a chain" for a child. */
+/* As chain texts write it: 0.5, linear(1, 0, 9), true, "zeros", [1, 2], none; "a chain" for a child. */
 void gd__setting_print(gd_print *p, const gd_setting *setting);
 
 /* Does the field take this value?  Kind, range, whole numbers, choices:
@@ -27,9 +27,16 @@ gd_status gd__field_check_of(gd_ctx *ctx, const char *where, const char *owner, 
 /* Is a number within the range of a field?  Whether it must be whole is not asked. */
 bool gd__field_in_range(const gd_field *field, double value);
 /* Does the field take every value of the schedule, at whatever step?  PARSE names the first step where it does not:
- *     schedule: step 3: adam: beta1 is 1.25, must be from 0 to 1 */
-gd_status gd__schedule_fits(gd_ctx *ctx, const char *owner, const gd_field *field,
+ *     schedule: step 3: adam: beta1 is 1.25, must be from 0 to 1
+ * where NULL or "": "schedule: " leads the text. */
+gd_status gd__schedule_fits(gd_ctx *ctx, const char *where, const char *owner, const gd_field *field,
                             const gd_schedule *schedule);
+/* Is it a schedule's name?  Reads the one that is next, prints one. */
+bool gd__is_schedule(const char *name);
+gd_status gd__scan_schedule(gd_scan *s, gd_schedule *out);
+void gd__schedule_print(gd_print *p, const gd_schedule *schedule);
+/* The number that a setting with a schedule has at a step; whole: it must be whole.  False: it is what it was. */
+bool gd__setting_advance(gd_setting *setting, int64_t step, bool whole);
 /* A whole number for one that is whole but for rounding. */
 double gd__snap(double value);
 
