@@ -10,6 +10,7 @@
 #include "gradus/layers.h"
 #include "gradus/link.h"
 #include "gradus/linop.h"
+#include "gradus/matrices.h"
 #include "gradus/module.h"
 #include "gradus/optim.h"
 #include "gradus/presets.h"

@@ -284,6 +284,19 @@ static void own_gd_link_keyed_apply(void)
     if (!got.failed) note(TENSOR, t);
 }
 
+static gd_tensor *doubled(void *user, gd_tensor *stack, int number)
+{
+    (void)user, (void)number;
+    return gd_mul_scalar(stack, 2);
+}
+
+static void own_gd_map_stacked(void)
+{
+    gd_tensor *t = T;
+    got.failed = gd_map_stacked(&t, 1, NULL, doubled, NULL) != GD_OK;
+    if (!got.failed) note(TENSOR, t);
+}
+
 static void own_gd_states_apply(void)
 {
     gd_tensor *t = T;
@@ -344,6 +357,7 @@ static const own_call own_calls[] = {
     {"gd_linop_low_rank", own_gd_linop_low_rank},
     {"gd_linop_gram", own_gd_linop_gram},
     {"gd_covariance", own_gd_covariance},
+    {"gd_map_stacked", own_gd_map_stacked},
     {"gd_linop_scaled", own_gd_linop_scaled},
     {"gd_linop_shifted", own_gd_linop_shifted},
     {"gd_linop_composed", own_gd_linop_composed},

@@ -6,7 +6,7 @@
 #include "optim/table_support.h"
 
 #define STEPS 6
-#define N     3 /* elements: p has two, q one */
+#define N     3 /* elements: p has two, q one; both are matrices, which some links want */
 
 /* ---- where a setting acts that does not in `LINK | lr(0.5)` ---- */
 
@@ -93,9 +93,10 @@ static const double start[N] = {-1.2, 1, 0.75};
 static gd_tensor *residuals(void *user)
 {
     const run *r = user;
-    gd_tensor *a = gd_slice(r->p, "0", 0, 1, 1), *b = gd_slice(r->p, "0", 1, 2, 1);
+    gd_tensor *p = gd_reshape(r->p, 1, (int64_t[]){2}), *q = gd_reshape(r->q, 1, (int64_t[]){1});
+    gd_tensor *a = gd_slice(p, "0", 0, 1, 1), *b = gd_slice(p, "0", 1, 2, 1);
     gd_tensor *list[] = {gd_mul_scalar(gd_sub(b, gd_square(a)), 3), gd_add_scalar(a, -1),
-                         gd_sub(gd_square(r->q), gd_mul_scalar(a, 0.25))};
+                         gd_sub(gd_square(q), gd_mul_scalar(a, 0.25))};
     return gd_cat(list, 3, "0");
 }
 
@@ -107,8 +108,8 @@ static run open_run(const char *chain)
     options.files = quick_files();
     run r = {.ctx = gd_ctx_new(&options)};
     gd_seed(r.ctx, 7);
-    r.p = gd_require_grad(gd_from_f64(r.ctx, GD_F64, 1, (int64_t[]){2}, start));
-    r.q = gd_require_grad(gd_from_f64(r.ctx, GD_F64, 1, (int64_t[]){1}, start + 2));
+    r.p = gd_require_grad(gd_from_f64(r.ctx, GD_F64, 2, (int64_t[]){2, 1}, start));
+    r.q = gd_require_grad(gd_from_f64(r.ctx, GD_F64, 2, (int64_t[]){1, 1}, start + 2));
     r.o = gd_optimizer_new(r.ctx, gd_chain(r.ctx, chain));
     if (!r.o) fail_msg("%s: %s", chain, gd_error_text(r.ctx));
     OK(gd_optimizer_add(r.o, "p", r.p));

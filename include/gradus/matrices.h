@@ -1,0 +1,40 @@
+/* gradus/matrices.h: for links that compute with matrices: the matrices of one size of all parameters go through a product
+ * or a factorisation together.
+ *
+ *     static gd_tensor *squares(void *user, gd_tensor *stack, int kind)         [k, n, n] -> [k, n, n]
+ *     {
+ *         (void)user, (void)kind;
+ *         return gd_matmul(stack, stack);
+ *     }
+ *     status = gd_map_stacked(matrices, count, NULL, squares, NULL); */
+#ifndef GRADUS_MATRICES_H
+#define GRADUS_MATRICES_H
+
+#include "gradus/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is made of a stack: another one with as many entries along axis 0, borrowed or new; NULL on failure. */
+typedef gd_tensor *(*gd_stack_fn)(void *user, gd_tensor *stack, int kind);
+/* Of the entry with that index in the list: only those with one number go together. */
+typedef int (*gd_stack_kind_fn)(void *user, int index);
+
+/* Replaces stacks of matrices by what fn makes of them.  Axis 0 of an entry counts its matrices; entries that differ in
+ * nothing else, dtype and device included, are joined along it for one call of fn, and each becomes its share of the result.
+ * Entries that are NULL stay so; kind NULL: all are of kind 0.  New, views of what fn returned.  On failure the entries are as
+ * they were.  SHAPE: a result with another number of matrices. */
+GD_NODISCARD gd_status gd_map_stacked(gd_tensor **stacks, int count, gd_stack_kind_fn kind, gd_stack_fn fn,
+                                      void *user);
+
+/* A tensor as a stack of matrices: its first two axes are the matrix, the others count.  [r, c, a, b] -> [a b, r, c].  At
+ * least two axes.  New, without names; a view where that can be. */
+gd_tensor *gd_to_matrices(gd_tensor *x);
+/* The way back: a stack with shape, names and labels of `like`, contiguous.  New. */
+gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,157 @@
+/* Stacks of matrices: those of one size together. */
+#include "gradus/matrices.h"
+
+#include "base/ctx.h"
+#include "tensor/shape.h"
+
+/* ---- one call for all of a size ---- */
+
+/* A list on its way: what fn made of the entries so far. */
+typedef struct mapping {
+    gd_tensor **stacks, **part, **made;
+    int *kind, count;
+    gd_stack_fn fn;
+    void *user;
+} mapping;
+
+static bool go_together(const mapping *m, int i, int j)
+{
+    const gd_tensor *a = m->stacks[i], *b = m->stacks[j];
+    if (!b || m->made[j] || m->kind[i] != m->kind[j] || a->ndim != b->ndim || a->dtype != b->dtype)
+        return false;
+    for (int k = 1; k < a->ndim; k++)
+        if (a->size[k] != b->size[k]) return false;
+    return a->storage->device == b->storage->device;
+}
+
+static gd_status share_out(mapping *m, gd_tensor *made, int first, int64_t whole)
+{
+    gd_ctx *ctx = made->head.ctx;
+    if (made->ndim < 1 || made->size[0] != whole)
+        return gd_fail(ctx, GD_SHAPE, "map_stacked: %lld matrices, and a result without an axis of that many",
+                       (long long)whole);
+    int64_t at = 0;
+    for (int j = first; j < m->count; j++) {
+        if (!m->part[j]) continue;
+        int64_t end = at + m->stacks[j]->size[0];
+        m->made[j] = gd_slice(made, "0", at, end, 1);
+        if (!m->made[j]) return gd_error(ctx);
+        at = end;
+        m->part[j] = NULL;
+    }
+    return GD_OK;
+}
+
+/* Entry `first` and those that go with it. */
+static gd_status map_alike(mapping *m, int first)
+{
+    gd_ctx *ctx = m->stacks[first]->head.ctx;
+    int parts = 0;
+    int64_t whole = 0;
+    for (int j = first; j < m->count; j++) {
+        if (!go_together(m, first, j)) continue;
+        m->part[j] = m->stacks[j];
+        whole += m->stacks[j]->size[0];
+    }
+    for (int j = first; j < m->count; j++)
+        if (m->part[j] && !(m->part[m->count + parts++] = gd_drop_names(m->part[j]))) return gd_error(ctx);
+    gd_tensor **list = m->part + m->count;
+    gd_tensor *all = parts == 1 ? list[0] : gd_cat(list, parts, "0");
+    gd_tensor *made = all ? m->fn(m->user, all, m->kind[first]) : NULL;
+    if (!made)
+        return gd_error(ctx) ? gd_error(ctx) : gd_fail(ctx, GD_CALLBACK, "map_stacked: nothing was made");
+    return share_out(m, made, first, whole);
+}
+
+static gd_status map_all(mapping *m, gd_ctx *ctx)
+{
+    gd_scope_begin(ctx);
+    gd_status status = GD_OK;
+    for (int i = 0; i < m->count && !status; i++)
+        if (m->stacks[i] && !m->made[i]) status = map_alike(m, i);
+    for (int i = 0; i < m->count && !status; i++)
+        if (m->made[i]) m->stacks[i] = gd_keep(m->made[i]);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_tensor *first_of(gd_tensor *const *stacks, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (stacks[i]) return stacks[i];
+    return NULL;
+}
+
+static gd_status all_are_stacks(gd_tensor *const *stacks, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (stacks[i] && stacks[i]->ndim < 1)
+            return gd_fail(stacks[i]->head.ctx, GD_SHAPE, "map_stacked: tensor %d has no axis", i);
+    return GD_OK;
+}
+
+gd_status gd_map_stacked(gd_tensor **stacks, int count, gd_stack_kind_fn kind, gd_stack_fn fn, void *user)
+{
+    if (count < 0 || (count && !stacks) || !fn) return GD_ARGUMENT;
+    gd_tensor *any = first_of(stacks, count);
+    if (!any) return GD_OK;
+    gd_ctx *ctx = any->head.ctx;
+    gd_status status = all_are_stacks(stacks, count);
+    if (status) return status;
+    size_t entry = 3 * sizeof(gd_tensor *) + sizeof(int), n = (size_t)count;
+    gd_tensor **room = gd__alloc_array(ctx, n, entry);
+    if (!room) return GD_NOMEM;
+    mapping m = {
+        .stacks = stacks, .part = room, .made = room + 2 * n, .count = count, .fn = fn, .user = user};
+    m.kind = (int *)(void *)(room + 3 * n);
+    for (int i = 0; i < count; i++) {
+        room[i] = m.made[i] = NULL;
+        m.kind[i] = kind && stacks[i] ? kind(user, i) : 0;
+    }
+    status = map_all(&m, ctx);
+    gd__free(ctx, room, n * entry);
+    return status;
+}
+
+/* ---- a tensor as matrices ---- */
+
+gd_tensor *gd_to_matrices(gd_tensor *x)
+{
+    if (!gd__given1("to_matrices", x)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    if (x->ndim < 2) {
+        (void)gd_fail(ctx, GD_SHAPE, "to_matrices: needs two axes, got %d", (int)x->ndim);
+        return NULL;
+    }
+    int order[GD_MAX_DIMS];
+    int64_t matrices = 1;
+    for (int i = 2; i < x->ndim; i++) matrices *= x->size[i];
+    for (int i = 0; i < x->ndim; i++) order[i] = (i + 2) % x->ndim;
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd_permute(gd_drop_names(x), order);
+    out = gd_keep(gd_reshape(out, 3, (int64_t[]){matrices, x->size[0], x->size[1]}));
+    gd_scope_end(ctx);
+    return out;
+}
+
+gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like)
+{
+    if (!gd__given2("from_matrices", stack, like)) return NULL;
+    gd_ctx *ctx = stack->head.ctx;
+    if (like->ndim < 2 || stack->numel != like->numel) {
+        (void)gd_fail(ctx, GD_SHAPE, "from_matrices: %lld elements for a tensor of %d axes and %lld",
+                      (long long)stack->numel, (int)like->ndim, (long long)like->numel);
+        return NULL;
+    }
+    int order[GD_MAX_DIMS], n = like->ndim;
+    int64_t size[GD_MAX_DIMS];
+    for (int i = 0; i < n; i++) {
+        size[i] = like->size[(i + 2) % n];
+        order[i] = (i + n - 2) % n;
+    }
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd_contiguous(gd_permute(gd_reshape(stack, n, size), order));
+    out = gd_keep(out ? gd__relabel_like(out, like) : NULL);
+    gd_scope_end(ctx);
+    return out;
+}
