@@ -157,6 +157,8 @@ typedef struct gd_field {
 
 /* A state slot: a tensor a parameter.  Rules keep theirs in the optimizer's state dtype (gd_optimizer_state_dtype). */
 enum {
+    GD_SLOT_PARTIAL =
+        4, /* a rule may give it the parameter's shape without some axes (gd_rule_slot_without) */
     GD_SLOT_ONLINE = 1, /* depends on the previous evaluation: forgotten by reset_for_online */
     GD_SLOT_EXACT =
         2 /* has the parameter's dtype whatever the optimizer's state dtype: differences are taken with it */
@@ -217,6 +219,9 @@ typedef struct gd_link_class {
     const char *target; /* of a class without the setting GD_TARGET: what it takes and sets; NULL: "update" */
     bool (*element_wise)(
         const gd_link *link); /* false: with these settings the tensors functions serve; NULL: always */
+    bool (*along_axes)(
+        const gd_link
+            *link); /* the rule reduces along axes with these settings: it spreads by tensors; NULL: never */
 
     /* Or: lists of tensors. */
     gd_status (*update_tensors)(const gd_transform *t);

@@ -46,6 +46,16 @@ bool gd_rule_is(gd_rule *r, const char *name, const char *string);
 double gd_rule_number(gd_rule *r, const char *name);
 const double *gd_rule_list(gd_rule *r, const char *name, int *count); /* borrowed; NULL, 0: it is no list */
 
+/* The tensor a program is built for: its axes from 0, those below 0 counted from the last.  A rule that asks is built anew for
+ * every shape.  Sizes and names of axes that are not there: 0 and NULL; an axis without a name has NULL too.  Borrowed. */
+int gd_rule_ndim(gd_rule *r);
+int64_t gd_rule_size(gd_rule *r, int axis);
+int64_t gd_rule_elements(gd_rule *r);
+const char *gd_rule_axis_name(gd_rule *r, int axis);
+/* A set of axes as a mask of bits, axis i being 1u << i: those that a setting names by a number or a list of numbers, and for
+ * a flag `inverse` (may be NULL) that is set, all others.  Numbers of axes that are not there are skipped. */
+unsigned gd_rule_axes(gd_rule *r, const char *field, const char *inverse);
+
 /* State: declared in the class by name, zeros at first.  Reads give the value before the step until the slot is set, then
  * the new one; set again, the last value counts.  state_or gives `first` the first time: the parameter, the gradient, a
  * constant or anything made of them. */
@@ -53,6 +63,9 @@ gd_value gd_rule_state(gd_rule *r, const char *slot);
 gd_value gd_rule_state_or(gd_rule *r, const char *slot, gd_value first);
 void gd_rule_set(gd_rule *r, const char *slot, gd_value value);
 gd_value gd_rule_fresh(gd_rule *r, const char *slot); /* 1 the first time, then 0 */
+/* The slot has the parameter's shape without these axes: a number a row, say.  Before it is read or set; the class says
+ * GD_SLOT_PARTIAL. */
+void gd_rule_slot_without(gd_rule *r, const char *slot, unsigned axes);
 
 /* One number a parameter, kept between steps: declared in the class as a scalar. */
 gd_value gd_rule_scalar(gd_rule *r, const char *name);
@@ -80,6 +93,13 @@ gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent);
 gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent);
 gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent); /* p > 0 or INFINITY */
 gd_value gd_rule_count(gd_rule *r, gd_extent extent);                      /* number of elements */
+
+/* Reductions along axes: one result for each place on the others, which elements read as a value of their own.  Along no
+ * axis longer than 1 it is x itself.  count_along: the product of the sizes. */
+gd_value gd_rule_sum_along(gd_rule *r, gd_value x, unsigned axes);
+gd_value gd_rule_max_along(gd_rule *r, gd_value x, unsigned axes);
+gd_value gd_rule_norm_along(gd_rule *r, gd_value x, double p, unsigned axes);
+gd_value gd_rule_count_along(gd_rule *r, unsigned axes);
 
 /* The rule of a child chain applied to x, in the same program.  A child that is not element-wise cuts the pass in two:
  * it gets x as tensors and what it returns goes on. */

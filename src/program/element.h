@@ -54,12 +54,19 @@ typedef void (*gd_block_reduce_fn)(void *lanes, const void *x, int64_t n);
 /* Numbers first, first + 1, ... of a stream, first being even; o has room for an even number of them. */
 typedef void (*gd_block_random_fn)(void *o, const gd_stream *stream, int64_t first, int64_t n);
 
+/* One result a row of n, in sixteen lanes; to out[0], out[step], ... */
+typedef void (*gd_block_rows_fn)(double *out, int64_t step, const void *x, int64_t rows, int64_t n);
+/* Joins every row to the one result of all. */
+typedef void (*gd_block_columns_fn)(void *result, const void *x, int64_t rows, int64_t n);
+
 typedef struct gd_block_table {
     gd_block_fn op[GD_ELEMENT_TYPES][GD_I_COUNT];
     gd_block_convert_fn load[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
     gd_block_convert_fn store[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
     gd_block_reduce_fn sum[GD_ELEMENT_TYPES], maximum[GD_ELEMENT_TYPES]; /* into sixteen lanes */
     gd_block_random_fn random[GD_ELEMENT_TYPES];
+    gd_block_rows_fn rows[GD_ELEMENT_TYPES][2]; /* sum, maximum */
+    gd_block_columns_fn columns[GD_ELEMENT_TYPES][2];
 } gd_block_table;
 
 extern const gd_block_table gd__blocks_base;
@@ -81,6 +88,7 @@ int gd__opcode_operands(unsigned op);
 
 /* Reads an array. */
 static inline bool gd__is_load(unsigned op) { return op == GD_I_LOAD || op == GD_I_RANDOM; }
+static inline bool gd__is_along(unsigned op) { return op == GD_I_SUM_ALONG || op == GD_I_MAXIMUM_ALONG; }
 static inline bool gd__is_reduction(unsigned op) { return op == GD_I_SUM || op == GD_I_MAXIMUM; }
 
 #endif

@@ -114,8 +114,9 @@ void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at)
         if (!w->pass->needed[i]) continue;
         const gd_instr *in = &w->p->instr[i];
         char line[GD_LINE], operand[3][GD_WORD];
-        if (gd__is_load(in->op)) {
-            write_load(w, in->index, at, line, sizeof line);
+        int read = gd__array_read(w->p, w->pass, i);
+        if (read >= 0) {
+            write_load(w, read, at, line, sizeof line);
         } else {
             gd__write_operand(w, in->a, operand[0]);
             gd__write_operand(w, in->b, operand[1]);

@@ -15,38 +15,50 @@
 
 static bool on_cpu(const gd_exec *x) { return x->device == x->device->ctx->cpu; }
 
-bool gd__exec_by_host(const gd_exec *x) { return on_cpu(x) || !x->device->backend->program; }
+/* Sums along axes are not written in a dialect yet: the host does them on copies. */
+bool gd__exec_by_host(const gd_exec *x) { return on_cpu(x) || !x->device->backend->program || x->p->axes; }
 
 /* ---- making ---- */
+
+/* Not where a reduction was put off to a later pass. */
+static bool does_something(const gd_pass *pass) { return pass->last || pass->stores || pass->reductions; }
 
 gd_status gd__exec_passes(gd_exec *x, bool interpret)
 {
     gd_ctx *ctx = x->device->ctx;
-    size_t passes = (size_t)x->p->levels + 1;
+    x->passes = gd__program_passes(x->p);
+    size_t passes = (size_t)x->passes;
     x->pass = gd__calloc(ctx, passes * sizeof *x->pass);
     x->kernel = gd__calloc(ctx, passes * sizeof *x->kernel);
     x->how = gd__calloc(ctx, passes * sizeof *x->how);
     if (!x->pass || !x->kernel || !x->how) return GD_NOMEM;
-    for (int i = 0; i <= x->p->levels; i++) {
+    for (int i = 0; i < x->passes; i++) {
         gd__program_pass(x->p, i, &x->pass[i]);
         x->how[i] = GD_EXEC_INTERPRETER;
-        if (!interpret && on_cpu(x)) x->kernel[i] = gd__kernel_for(ctx, x->p, &x->pass[i], &x->how[i]);
+        if (!interpret && on_cpu(x) && does_something(&x->pass[i]))
+            x->kernel[i] = gd__kernel_for(ctx, x->p, &x->pass[i], &x->how[i]);
     }
     return GD_OK;
 }
 
+/* Elements of a member in a space. */
+static int64_t space_numel(const gd_exec *x, int m, uint16_t along)
+{
+    return gd__axes_numel(x->p, x->size ? x->size + m * x->p->axes : NULL, along, x->numel[m]);
+}
+
 /* Cuts members into chunks and collects small ones into tasks. */
-static gd_status make_work(const gd_exec *x, int64_t size, gd_work *w)
+static gd_status make_work(const gd_exec *x, int64_t size, uint16_t along, gd_work *w)
 {
     gd_ctx *ctx = x->device->ctx;
-    for (int m = 0; m < x->members; m++) w->chunks += (x->numel[m] + size - 1) / size;
+    for (int m = 0; m < x->members; m++) w->chunks += (space_numel(x, m, along) + size - 1) / size;
     w->chunk = gd__alloc_array(ctx, (size_t)w->chunks, sizeof *w->chunk);
     w->task = gd__alloc_array(ctx, (size_t)w->chunks + 1, sizeof *w->task);
     if (!w->chunk || !w->task) return GD_NOMEM;
     int64_t at = 0, filled = TASK;
     for (int m = 0; m < x->members; m++)
-        for (int64_t start = 0; start < x->numel[m]; start += size) {
-            int64_t n = x->numel[m] - start < size ? x->numel[m] - start : size;
+        for (int64_t start = 0, numel = space_numel(x, m, along); start < numel; start += size) {
+            int64_t n = numel - start < size ? numel - start : size;
             if (filled >= TASK) {
                 w->task[w->tasks++] = at;
                 filled = 0;
@@ -58,23 +70,28 @@ static gd_status make_work(const gd_exec *x, int64_t size, gd_work *w)
     return GD_OK;
 }
 
-static size_t buffer_bytes(const gd_exec *x, const gd_pass *pass)
+static bool needs_buffer(const gd_pass *pass) { return pass->randoms || pass->views || pass->sums; }
+
+static const gd_work *work_of(const gd_exec *x, int i)
 {
-    return (size_t)pass->randoms * SUM_CHUNK * gd_dtype_size(x->p->compute);
+    const gd_pass *pass = &x->pass[i];
+    if (pass->sums || pass->along != x->p->full) return &x->own[i];
+    return pass->kind == GD_PASS_REDUCE ? &x->reduce : &x->last;
 }
 
 static gd_status make_rooms(gd_exec *x)
 {
     gd_ctx *ctx = x->device->ctx;
     size_t members = (size_t)x->members, arrays = (size_t)x->p->arrays, uniforms = (size_t)x->p->uniforms;
-    size_t passes = (size_t)x->p->levels + 1, reductions = (size_t)x->p->reductions;
-    for (size_t i = 0; i < passes; i++) {
+    size_t reductions = (size_t)x->p->reductions;
+    for (int i = 0; i < x->passes; i++) {
         int scalars = x->pass[i].used_count + 2 * x->pass[i].randoms;
         if (scalars > x->scalar_room) x->scalar_room = scalars;
-        size_t bytes = buffer_bytes(x, &x->pass[i]);
+        size_t bytes = gd__buffer_bytes(&x->pass[i]);
         if (bytes > x->buffer_bytes) x->buffer_bytes = bytes;
+        int64_t partials = work_of(x, i)->chunks * x->pass[i].reductions;
+        if (partials > x->partial_room) x->partial_room = partials;
     }
-    x->partial_room = x->reduce.chunks * (int64_t)reductions;
     x->pointer = gd__calloc(ctx, members * arrays * sizeof *x->pointer);
     x->input = gd__calloc(ctx, members * uniforms * sizeof *x->input);
     x->reduced = gd__calloc(ctx, members * reductions * sizeof *x->reduced);
@@ -85,18 +102,30 @@ static gd_status make_rooms(gd_exec *x)
     x->buffer = gd__alloc(ctx, (size_t)ctx->threads * x->buffer_bytes);
     bool all = x->pointer && x->input && x->reduced && x->scalar && x->stored && x->value && x->partial &&
                x->buffer;
-    return all ? GD_OK : GD_NOMEM;
+    return all ? gd__axes_rooms(x) : GD_NOMEM;
 }
 
-gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel)
+gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size)
 {
     bool cpu = gd__exec_by_host(x);
+    int64_t chunk = cpu ? CHUNK : DEVICE_CHUNK;
+    uint16_t full = x->p->full;
     x->members = members;
     x->numel = numel;
-    int64_t chunk = x->pass[x->p->levels].randoms ? SUM_CHUNK : CHUNK;
+    x->size = size;
     for (int u = 0; u < x->p->uniforms; u++) x->stores_scalars |= x->p->uniform[u].store >= 0;
-    gd_status status = make_work(x, cpu ? chunk : DEVICE_CHUNK, &x->last);
-    if (!status && x->p->levels) status = make_work(x, cpu ? SUM_CHUNK : DEVICE_SUM_CHUNK, &x->reduce);
+    for (int i = 0; i < x->passes && cpu; i++)
+        if (x->pass[i].last && needs_buffer(&x->pass[i])) chunk = SUM_CHUNK;
+    x->own = gd__calloc(x->device->ctx, (size_t)x->passes * sizeof *x->own);
+    gd_status status = x->own ? make_work(x, chunk, full, &x->last) : GD_NOMEM;
+    if (!status && x->p->levels) status = make_work(x, cpu ? SUM_CHUNK : DEVICE_SUM_CHUNK, full, &x->reduce);
+    for (int i = 0; i < x->passes && !status; i++) {
+        const gd_pass *pass = &x->pass[i];
+        if (pass->sums)
+            status = gd__tiles_make(x, pass, &x->own[i]);
+        else if (pass->along != full)
+            status = make_work(x, SUM_CHUNK, pass->along, &x->own[i]);
+    }
     return status ? status : make_rooms(x);
 }
 
@@ -110,8 +139,11 @@ void gd__exec_free(gd_exec *x)
 {
     gd_ctx *ctx = x->device->ctx;
     size_t members = (size_t)x->members, arrays = (size_t)x->p->arrays, uniforms = (size_t)x->p->uniforms;
-    size_t passes = (size_t)x->p->levels + 1, reductions = (size_t)x->p->reductions;
+    size_t passes = (size_t)x->passes, reductions = (size_t)x->p->reductions;
     gd__device_table_free(x);
+    gd__axes_free(x);
+    for (size_t i = 0; x->own && i < passes; i++) work_free(ctx, &x->own[i]);
+    gd__free(ctx, x->own, passes * sizeof *x->own);
     work_free(ctx, &x->last);
     work_free(ctx, &x->reduce);
     gd__free(ctx, x->numel, members * sizeof *x->numel);
@@ -138,38 +170,69 @@ void gd__execs_free(gd_exec_set *set)
 
 /* ---- sets ---- */
 
-static bool reduces_all(const gd_program *p)
+/* The k-th reduction over all members; -1: there are fewer. */
+static int over_all(const gd_program *p, int k)
 {
-    for (int k = 0; k < p->reductions; k++)
-        if (p->instr[p->reduction[k]].extent == GD_ALL) return true;
-    return false;
+    for (int r = 0; r < p->reductions; r++)
+        if (p->instr[p->reduction[r]].extent == GD_ALL && k-- == 0) return r;
+    return -1;
 }
 
+static const gd_instr *over_all_instr(const gd_program *p, int k)
+{
+    int r = over_all(p, k);
+    return r < 0 ? NULL : &p->instr[p->reduction[r]];
+}
+
+/* Programs of a set reduce the same over all members, whatever else they do. */
 static bool reduce_alike(const gd_program *p, const gd_program *q)
 {
-    bool same = p->reductions == q->reductions && p->levels == q->levels;
-    for (int k = 0; same && k < p->reductions; k++) {
-        const gd_instr *a = &p->instr[p->reduction[k]], *b = &q->instr[q->reduction[k]];
-        same = a->extent == b->extent && a->level == b->level && a->op == b->op;
+    bool same = true, more = true;
+    for (int k = 0; same && more; k++) {
+        const gd_instr *a = over_all_instr(p, k), *b = over_all_instr(q, k);
+        same = !a == !b && (!a || a->op == b->op);
+        more = a != NULL;
     }
     return same;
+}
+
+/* Tables whose programs have different sums before it meet in the same pass all the same. */
+void gd__execs_align(gd_exec_set *set)
+{
+    for (int i = 1; i < set->tables; i++)
+        if (!reduce_alike(set->table[i].p, set->table[0].p)) return;
+    for (int k = 0; over_all_instr(set->table[0].p, k); k++) {
+        int level = 0;
+        for (int i = 0; i < set->tables; i++) {
+            const gd_instr *in = over_all_instr(set->table[i].p, k);
+            if (in->level > level) level = in->level;
+        }
+        for (int i = 0; i < set->tables; i++) {
+            gd_program *p = set->table[i].p;
+            if (over_all_instr(p, k)->level < level) gd__program_delay(p, over_all(p, k), level);
+        }
+    }
 }
 
 /* The device that all tables are on, if it can join their reductions. */
 static gd_device *only_device(const gd_exec_set *set)
 {
     gd_device *device = set->table[0].device;
-    bool only = !gd__exec_by_host(&set->table[0]) && set->tables <= GD_DEVICE_TABLES;
-    for (int i = 1; i < set->tables && only; i++) only = set->table[i].device == device;
+    const gd_program *p = set->table[0].p;
+    bool only = set->tables <= GD_DEVICE_TABLES;
+    for (int i = 0; i < set->tables && only; i++) {
+        const gd_program *q = set->table[i].p;
+        only = set->table[i].device == device && !gd__exec_by_host(&set->table[i]);
+        for (int k = 0; only && over_all(p, k) >= 0; k++)
+            only = p->reductions == q->reductions && over_all(p, k) == over_all(q, k);
+    }
     return only ? device : NULL;
 }
 
 gd_status gd__execs_join(gd_exec_set *set)
 {
-    bool all = false;
     set->device = only_device(set);
-    for (int i = 0; i < set->tables; i++) all = all || reduces_all(set->table[i].p);
-    for (int i = 1; all && i < set->tables; i++)
+    for (int i = 1; i < set->tables; i++)
         if (!reduce_alike(set->table[i].p, set->table[0].p))
             return gd_fail(
                 set->ctx, GD_NOT_IMPLEMENTED,
@@ -187,37 +250,39 @@ typedef struct pass_run {
     _Atomic int64_t next; /* task */
 } pass_run;
 
-/* The random numbers of a chunk, where the kernel looks for them; key and step come after the scalars it reads. */
-static void make_randoms(const pass_run *r, const gd_chunk *chunk, const double *scalar, char *buffer,
-                         char **array)
-{
-    const gd_program *p = r->x->p;
-    int type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
-    for (int k = 0; k < r->pass->randoms; k++) {
-        const gd_instr *in = &p->instr[r->pass->random[k]];
-        const double *key = scalar + r->pass->used_count + 2 * k;
-        gd_stream stream = gd__stream(p, in, key[0], key[1]);
-        array[in->index] = buffer + (size_t)k * SUM_CHUNK * gd_dtype_size(p->compute);
-        gd__blocks(p->ctx)->random[type](array[in->index], &stream, chunk->start, chunk->n);
-    }
-}
-
-static void run_chunk(const pass_run *r, int64_t c, char *buffer)
+/* The kernel over one chunk; operand: where a pass along axes leaves what it adds up. */
+static void run_kernel(const pass_run *r, const gd_chunk *chunk, char *buffer, char *const *operand,
+                       double *out)
 {
     const gd_exec *x = r->x;
-    const gd_chunk *chunk = &r->work->chunk[c];
     int arrays = x->p->arrays;
     char *array[GD_MAX_ARRAYS];
     memcpy(array, x->pointer + chunk->member * arrays, (size_t)arrays * sizeof *array);
     for (int k = 0; chunk->start && k < arrays; k++) /* most members are one chunk */
         if (array[k]) array[k] += chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype);
     const double *scalar = x->scalar + (int64_t)chunk->member * x->scalar_room;
-    double *out = r->pass->last ? NULL : x->partial + c * r->pass->reductions;
-    if (r->pass->randoms) make_randoms(r, chunk, scalar, buffer, array);
+    if (buffer)
+        (void)gd__make_inputs(x, r->pass, chunk->member, chunk->start, chunk->n, scalar, buffer, array);
+    for (int s = 0; s < r->pass->sums; s++) array[x->p->instr[r->pass->sum[s]].place] = operand[s];
     if (r->kernel)
         r->kernel(chunk->n, array, scalar, out);
     else
         gd__interpret(x->p, r->pass, chunk->n, array, scalar, out);
+}
+
+static void run_piece(const void *user, const gd_chunk *piece, char *buffer, char *const *operand)
+{
+    run_kernel(user, piece, buffer, operand, NULL);
+}
+
+static void run_chunk(const pass_run *r, int64_t c, char *buffer)
+{
+    const gd_chunk *chunk = &r->work->chunk[c];
+    if (r->pass->sums)
+        gd__run_tile(r->x, r->pass, chunk, buffer, run_piece, r);
+    else
+        run_kernel(r, chunk, buffer, NULL,
+                   r->pass->reductions ? r->x->partial + c * r->pass->reductions : NULL);
 }
 
 static void run_task(void *arg, int64_t task)
@@ -238,7 +303,7 @@ static void run_tasks(void *arg, int64_t thread)
 static void run_all_tasks(gd_ctx *ctx, pass_run *r)
 {
     int64_t tasks = r->work->tasks;
-    if (!r->pass->randoms)
+    if (!needs_buffer(r->pass))
         gd__parallel(ctx, tasks, run_task, r);
     else
         gd__parallel(ctx, tasks < ctx->threads ? tasks : ctx->threads, run_tasks, r);
@@ -276,10 +341,14 @@ static void fill_scalars(gd_exec *x, const gd_pass *pass)
 
 /* ---- copies: a device that cannot run programs has them interpreted here ---- */
 
+/* What the executor has on the host anyway. */
+static bool is_own(const gd_array *a) { return a->kind == GD_ARRAY_RANDOM || a->kind == GD_ARRAY_SCRATCH; }
+
 static size_t bytes_of(const gd_exec *x, int i)
 {
     int arrays = x->p->arrays;
-    return (size_t)x->numel[i / arrays] * gd_dtype_size(x->p->array[i % arrays].dtype);
+    const gd_array *a = &x->p->array[i % arrays];
+    return (size_t)space_numel(x, i / arrays, a->along) * gd_dtype_size(a->dtype);
 }
 
 static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy)
@@ -288,8 +357,7 @@ static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy
     for (int i = 0; i < x->members * x->p->arrays && !status; i++) {
         int k = i % x->p->arrays;
         size_t bytes = bytes_of(x, i);
-        if (!((pass->loads | pass->stores) >> k & 1) || !bytes || x->p->array[k].kind == GD_ARRAY_RANDOM)
-            continue;
+        if (!((pass->loads | pass->stores) >> k & 1) || !bytes || is_own(&x->p->array[k])) continue;
         if (!(copy[i] = gd__alloc(x->device->ctx, bytes))) return GD_NOMEM;
         if (pass->loads >> k & 1)
             status = x->device->backend->download(x->device, copy[i], x->pointer[i], bytes);
@@ -314,9 +382,13 @@ static gd_status run_on_copies(pass_run *r)
     char **there = x->pointer, **copy = gd__calloc(ctx, count * sizeof *copy);
     gd_status status = copy ? fetch_copies(x, r->pass, copy) : GD_NOMEM;
     if (!status) {
+        for (size_t i = 0; i < count; i++)
+            if (is_own(&x->p->array[i % (size_t)x->p->arrays])) copy[i] = there[i];
         x->pointer = copy;
         run_all_tasks(ctx, r);
         x->pointer = there;
+        for (size_t i = 0; i < count; i++)
+            if (is_own(&x->p->array[i % (size_t)x->p->arrays])) copy[i] = NULL;
         status = send_copies(x, r->pass, copy);
         x->device->host_calls++;
     }
@@ -325,14 +397,12 @@ static gd_status run_on_copies(pass_run *r)
     return status;
 }
 
-static gd_status run_pass(gd_ctx *ctx, gd_exec *x, int level, gd_launches *list)
+static gd_status walk_pass(gd_exec *x, int i)
 {
-    if (!gd__exec_by_host(x)) return gd__device_pass(x, level, list);
-    pass_run r = {.x = x, .pass = &x->pass[level], .kernel = x->kernel[level]};
-    r.work = r.pass->last ? &x->last : &x->reduce;
+    pass_run r = {.x = x, .pass = &x->pass[i], .kernel = x->kernel[i], .work = work_of(x, i)};
     fill_scalars(x, r.pass);
     if (!on_cpu(x)) return run_on_copies(&r);
-    run_all_tasks(ctx, &r);
+    run_all_tasks(x->device->ctx, &r);
     return GD_OK;
 }
 
@@ -357,39 +427,39 @@ static double join_chunks(gd_exec *x, const gd_pass *pass, int k, int64_t first,
     return count ? p[0] : nothing(op);
 }
 
-static void join_on_cpu(gd_exec *x, int level)
+static void join_on_cpu(gd_exec *x, int i)
 {
-    const gd_pass *pass = &x->pass[level];
+    const gd_pass *pass = &x->pass[i];
+    const gd_work *work = work_of(x, i);
     for (int k = 0; k < pass->reductions; k++) {
         int number = pass->reduction[k], op = x->p->instr[x->p->reduction[number]].op;
         int64_t c = 0;
         for (int m = 0; m < x->members; m++) {
             int64_t first = c;
-            while (c < x->reduce.chunks && x->reduce.chunk[c].member == m) c++;
+            while (c < work->chunks && work->chunk[c].member == m) c++;
             x->reduced[m * x->p->reductions + number] = join_chunks(x, pass, k, first, c - first, op);
         }
     }
 }
 
-static double *reduced_at(gd_exec_set *set, int i, int number)
+static double *reduced_at(gd_exec_set *set, int i, int k)
 {
     gd_exec *x = &set->table[set->table_of[i]];
-    return &x->reduced[set->member_of[i] * x->p->reductions + number];
+    return &x->reduced[set->member_of[i] * x->p->reductions + over_all(x->p, k)];
 }
 
 /* Reductions over all members: in the order of the set, whatever the tables. */
-static void join_all(gd_exec_set *set, int number, int op)
+static void join_all(gd_exec_set *set, int k, int op)
 {
     double all = nothing(op);
-    for (int i = 0; i < set->count; i++) all = join(op, all, *reduced_at(set, i, number));
-    for (int i = 0; i < set->count; i++) *reduced_at(set, i, number) = all;
+    for (int i = 0; i < set->count; i++) all = join(op, all, *reduced_at(set, i, k));
+    for (int i = 0; i < set->count; i++) *reduced_at(set, i, k) = all;
 }
 
-/* Looking on a device would wait for it. */
-static bool all_finite(const gd_exec *x, int level)
+/* Not looked at on a device: that would wait for it. */
+static bool all_finite(const gd_exec *x, const gd_pass *pass)
 {
-    const gd_pass *pass = &x->pass[level];
-    for (int k = 0; k < pass->reductions && gd__exec_by_host(x); k++)
+    for (int k = 0; k < pass->reductions; k++)
         for (int m = 0; m < x->members; m++) {
             double value = x->reduced[m * x->p->reductions + pass->reduction[k]];
             if (!isfinite(value) && x->numel[m])
@@ -398,38 +468,55 @@ static bool all_finite(const gd_exec *x, int level)
     return true;
 }
 
+/* A pass of one table, its chunks joined. */
+static gd_status run_pass(gd_exec *x, int i, gd_launches *list, gd_exec_run *run)
+{
+    const gd_pass *pass = &x->pass[i];
+    if (!does_something(pass)) return GD_OK;
+    if (!gd__exec_by_host(x)) {
+        gd_status status = gd__device_pass(x, i, list);
+        return status || !pass->reductions ? status : gd__device_join(x, i, list);
+    }
+    if (pass->sums) (void)gd__partials_place(x, pass, x->along_at);
+    gd_status status = walk_pass(x, i);
+    if (status) return status;
+    if (pass->reductions) join_on_cpu(x, i);
+    bool finite = all_finite(x, pass);
+    if (pass->sums) finite = gd__join_along(x, pass) && finite;
+    if (!finite) run->not_finite = true;
+    return GD_OK;
+}
+
+/* The passes of a table at a level: all that must have run before the next one. */
+static gd_status run_level(gd_exec *x, int level, gd_launches *list, gd_exec_run *run)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < x->passes && !status; i++)
+        if (x->pass[i].level == level) status = run_pass(x, i, list, run);
+    return status;
+}
+
 /* Members of tables on several devices are joined by the host. */
 static gd_status join_members(gd_exec_set *set, int level)
 {
     gd_status status = GD_OK;
-    const gd_exec *first = &set->table[0];
+    const gd_program *p = set->table[0].p;
     for (int i = 0; i < set->tables && !status; i++)
         if (!gd__exec_by_host(&set->table[i])) status = gd__device_fetch_reduced(&set->table[i]);
-    for (int k = 0; k < first->pass[level].reductions && !status; k++) {
-        int number = first->pass[level].reduction[k];
-        const gd_instr *in = &first->p->instr[first->p->reduction[number]];
-        if (in->extent == GD_ALL) join_all(set, number, in->op);
-    }
+    for (int k = 0; over_all(p, k) >= 0 && !status; k++)
+        if (over_all_instr(p, k)->level == level + 1) join_all(set, k, over_all_instr(p, k)->op);
     for (int i = 0; i < set->tables && !status; i++)
         if (!gd__exec_by_host(&set->table[i])) status = gd__device_send_reduced(&set->table[i]);
     return status;
 }
 
-/* Chunks of every member of every table, then members where the reduction is over all of them. */
-static gd_status join_level(gd_exec_set *set, int level, gd_launches *list, gd_exec_run *run)
+/* Reductions over all members. */
+static gd_status join_level(gd_exec_set *set, int level, gd_launches *list)
 {
-    gd_status status = GD_OK;
-    for (int i = 0; i < set->tables && !status; i++) {
-        gd_exec *x = &set->table[i];
-        if (level >= x->p->levels) continue;
-        if (gd__exec_by_host(x))
-            join_on_cpu(x, level);
-        else
-            status = gd__device_join(x, level, list);
-        if (!status && !all_finite(x, level)) run->not_finite = true;
-    }
-    const gd_exec *first = &set->table[0];
-    if (status || level >= first->p->levels || !reduces_all(first->p)) return status;
+    const gd_program *p = set->table[0].p;
+    bool any = false;
+    for (int k = 0; over_all(p, k) >= 0; k++) any = any || over_all_instr(p, k)->level == level + 1;
+    if (!any) return GD_OK;
     return set->device ? gd__device_join_all(set->table, set->tables, level, list) : join_members(set, level);
 }
 
@@ -444,11 +531,11 @@ gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
     gd_status status = GD_OK;
     for (int level = 0; level < levels && !status; level++) {
         for (int i = 0; i < set->tables && !status; i++)
-            if (level < set->table[i].p->levels) status = run_pass(set->ctx, &set->table[i], level, list);
-        if (!status) status = join_level(set, level, list, run);
+            if (level < set->table[i].p->levels) status = run_level(&set->table[i], level, list, run);
+        if (!status) status = join_level(set, level, list);
     }
     for (int i = 0; i < set->tables && !status; i++)
-        status = run_pass(set->ctx, &set->table[i], set->table[i].p->levels, list);
+        status = run_level(&set->table[i], set->table[i].p->levels, list, run);
     if (status || !list) return status;
     status = gd__launch_all(set->device, list, run->replay ? &set->graph : NULL);
     run->replayed = run->replay && set->graph && !status;
@@ -460,6 +547,6 @@ gd_status gd__exec_fetch_stored(gd_exec *x)
 {
     if (gd__exec_by_host(x) || !x->stores_scalars) return GD_OK;
     gd_status status = gd__device_fetch_reduced(x);
-    if (!status) fill_scalars(x, &x->pass[x->p->levels]);
+    if (!status) fill_scalars(x, &x->pass[x->passes - 1]);
     return status;
 }

@@ -18,6 +18,7 @@
 typedef struct gd_chunk {
     int64_t start, n;
     int member;
+    int64_t row, rows, column; /* of a tile, whose n is its width: see execute_axes.c */
 } gd_chunk;
 
 typedef struct gd_work {
@@ -40,10 +41,13 @@ typedef struct gd_exec {
     gd_device *device;
     int members;
     int64_t *numel; /* [members] */
+    int64_t *size;  /* [members, axes of the program] */
+    int passes;
     gd_pass *pass;
     gd_kernel_fn *kernel; /* NULL: interpret */
     gd_executor *how;
     gd_work last, reduce;
+    gd_work *own;    /* [passes] of those that walk over another space than elements, or along axes */
     char **pointer;  /* [members, arrays] filled by the owner */
     double *input;   /* [members, uniforms] the same */
     double *reduced; /* [members, reductions] */
@@ -56,6 +60,12 @@ typedef struct gd_exec {
     bool stores_scalars;
     int64_t partial_room;
     size_t buffer_bytes;
+    double *along;     /* partial results of a pass that reduces along axes, ... */
+    int64_t *along_at; /* [sums, members] ... where they begin */
+    double *joined;    /* results before they are rounded */
+    char *scratch;     /* what passes leave for each other */
+    size_t scratch_bytes, along_places;
+    int64_t along_room, joined_room;
     gd_device_table *on_device; /* NULL on the CPU and before the first run */
 } gd_exec;
 
@@ -74,9 +84,12 @@ typedef struct gd_exec_set {
 
 /* The passes of a table that has its program and device, and kernels for them unless they are to be interpreted. */
 gd_status gd__exec_passes(gd_exec *x, bool interpret);
-/* Makes it fit to run over members of these sizes: chunks and room.  numel becomes the table's, also on failure. */
-gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel);
+/* Makes it fit to run over members of these sizes: chunks and room.  numel, and size (of the program's axes, a row a member;
+ * NULL where it has none), become the table's, also on failure. */
+gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size);
 void gd__exec_free(gd_exec *x);
+/* Before the passes of any table are made: programs that reduce over all members do so at the same level. */
+void gd__execs_align(gd_exec_set *set);
 /* To be called when all tables of a set are there: NOT_IMPLEMENTED where a reduction over all members meets tables that
  * reduce differently. */
 gd_status gd__execs_join(gd_exec_set *set);
@@ -98,6 +111,28 @@ gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run);
 bool gd__exec_by_host(const gd_exec *x); /* on the CPU, or on a device that cannot run programs itself */
 /* After a run: `stored` has the scalars that the program keeps, also from a device. */
 gd_status gd__exec_fetch_stored(gd_exec *x);
+
+/* ---- along axes ---- */
+
+/* Room between passes, and its end. */
+gd_status gd__axes_rooms(gd_exec *x);
+void gd__axes_free(gd_exec *x);
+/* The tiles of a pass that reduces along axes. */
+gd_status gd__tiles_make(const gd_exec *x, const gd_pass *pass, gd_work *w);
+/* What a thread needs for a pass beside memory. */
+size_t gd__buffer_bytes(const gd_pass *pass);
+/* Where the partial results of a pass begin (at NULL: only how many there are). */
+int64_t gd__partials_place(const gd_exec *x, const gd_pass *pass, int64_t *at);
+/* Makes in a buffer what n elements from `start` read and memory does not hold so, at most 4096 of them; array gets where it
+ * lies.  Returns the rest of the buffer. */
+char *gd__make_inputs(const gd_exec *x, const gd_pass *pass, int member, int64_t start, int64_t n,
+                      const double *scalar, char *buffer, char **array);
+/* Runs the kernel of a tile piece by piece with run, which writes the operand of sum k to operand[k], and adds up. */
+typedef void (*gd_chunk_fn)(const void *user, const gd_chunk *piece, char *buffer, char *const *operand);
+void gd__run_tile(const gd_exec *x, const gd_pass *pass, const gd_chunk *tile, char *buffer, gd_chunk_fn run,
+                  const void *user);
+/* Joins the partial results of a pass into the arrays of its sums; false when one is not finite. */
+bool gd__join_along(gd_exec *x, const gd_pass *pass);
 
 /* ---- tables on a device ---- */
 

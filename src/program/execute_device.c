@@ -176,7 +176,7 @@ static gd_status make(gd_exec *x)
     gd_device_table *u = gd__calloc(ctx, sizeof *u);
     if (!u) return GD_NOMEM;
     x->on_device = u;
-    u->passes = x->p->levels + 1;
+    u->passes = x->passes;
     u->common_settings = same_settings(x);
     u->columns = gd__table_inputs(x->p, u->common_settings, u->column);
     u->row_bytes = (size_t)x->members * (size_t)u->columns * sizeof *u->row;

@@ -60,8 +60,11 @@ const gd_block_table *gd__blocks(const gd_ctx *ctx)
 
 /* ---- slots ---- */
 
-/* Operands that are read for every element. */
-static int element_operands(unsigned op) { return gd__is_load(op) ? 0 : gd__opcode_operands(op); }
+/* Operands that are computed for every element. */
+static int element_operands(const gd_program *p, const gd_pass *pass, int i)
+{
+    return gd__array_read(p, pass, i) >= 0 ? 0 : gd__opcode_operands(p->instr[i].op);
+}
 
 /* The last instruction of the pass that reads each value; p->count where a store or reduction does. */
 static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *last)
@@ -70,7 +73,8 @@ static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *la
     for (int i = 0; i < p->count; i++) {
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
-        for (int k = 0; pass->needed[i] && k < element_operands(in->op); k++) last[operand[k]] = (int16_t)i;
+        for (int k = 0; pass->needed[i] && k < element_operands(p, pass, i); k++)
+            last[operand[k]] = (int16_t)i;
     }
     for (int k = 0; k < p->arrays; k++)
         if (pass->stores >> k & 1) last[p->array[k].store] = (int16_t)p->count;
@@ -82,9 +86,9 @@ static void find_last_uses(const gd_program *p, const gd_pass *pass, int16_t *la
  * the store to its own array. */
 static bool reads_in_place(const machine *m, int i, const int16_t *last)
 {
-    const gd_instr *in = &m->p->instr[i];
-    return gd__is_load(in->op) && m->p->array[in->index].dtype == m->p->compute &&
-           !(last[i] == m->p->count && m->pass->stores >> in->index & 1);
+    int k = gd__array_read(m->p, m->pass, i);
+    return k >= 0 && m->p->array[k].dtype == m->p->compute &&
+           !(last[i] == m->p->count && m->pass->stores >> k & 1);
 }
 
 static void assign_slots(machine *m)
@@ -102,7 +106,7 @@ static void assign_slots(machine *m)
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
         if (!reads_in_place(m, i, last)) m->slot[i] = spares ? spare[--spares] : (int16_t)m->slots++;
-        for (int k = 0; k < element_operands(in->op); k++) {
+        for (int k = 0; k < element_operands(p, m->pass, i); k++) {
             int32_t o = operand[k];
             if (last[o] != i || p->instr[o].uniform || m->slot[o] < 0) continue;
             spare[spares++] = m->slot[o];
@@ -167,15 +171,16 @@ static void prepare(machine *m, const gd_program *p, const gd_pass *pass, int64_
 static void run_instr(machine *m, int i, char *const *array, int64_t start, int64_t n)
 {
     const gd_instr *in = &m->p->instr[i];
-    if (!gd__is_load(in->op)) {
+    int read = gd__array_read(m->p, m->pass, i);
+    if (read < 0) {
         void *o = slot_of(m, i);
         m->table->op[m->type][in->op](o, m->value[in->a], in->b < 0 ? NULL : m->value[in->b],
                                       in->c < 0 ? NULL : m->value[in->c], n);
         m->value[i] = o;
         return;
     }
-    gd_dtype dtype = m->p->array[in->index].dtype;
-    const char *from = array[in->index] + start * (int64_t)gd_dtype_size(dtype);
+    gd_dtype dtype = m->p->array[read].dtype;
+    const char *from = array[read] + start * (int64_t)gd_dtype_size(dtype);
     m->value[i] = m->slot[i] < 0 ? (const void *)from : slot_of(m, i);
     if (m->slot[i] >= 0) m->table->load[m->type][dtype](slot_of(m, i), from, n);
 }

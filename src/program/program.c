@@ -34,55 +34,6 @@ void gd__program_free(gd_program *p)
     if (p) gd__free(p->ctx, p, sizeof *p);
 }
 
-/* ---- passes ---- */
-
-/* Marks what the marked element instructions need, back to front, and notes the uniforms they read. */
-static void close_needs(const gd_program *p, gd_pass *pass, bool *read)
-{
-    for (int i = p->count - 1; i >= 0; i--) {
-        const gd_instr *in = &p->instr[i];
-        if (!read[i]) continue;
-        if (in->uniform) {
-            /* constants are part of the kernel */
-            if (in->op == GD_I_CONST) read[i] = false;
-            continue;
-        }
-        pass->needed[i] = true;
-        if (gd__is_load(in->op)) pass->loads |= 1u << in->index;
-        if (in->op == GD_I_RANDOM) { /* whoever makes the numbers reads key and step, not the elements */
-            pass->random[pass->randoms++] = i;
-            continue;
-        }
-        const int32_t operand[3] = {in->a, in->b, in->c};
-        for (int k = 0; k < gd__opcode_operands(in->op); k++) read[operand[k]] = true;
-    }
-}
-
-void gd__program_pass(const gd_program *p, int level, gd_pass *pass)
-{
-    bool read[GD_MAX_INSTRS] = {false};
-    memset(pass, 0, sizeof *pass);
-    pass->level = level;
-    pass->last = level == p->levels;
-    if (pass->last) {
-        for (int k = 0; k < p->arrays; k++) {
-            if (p->array[k].store < 0) continue;
-            read[p->array[k].store] = true;
-            pass->stores |= 1u << k;
-        }
-    } else {
-        for (int r = 0; r < p->reductions; r++) {
-            const gd_instr *in = &p->instr[p->reduction[r]];
-            if (in->level != level + 1) continue;
-            read[in->a] = true;
-            pass->reduction[pass->reductions++] = r;
-        }
-    }
-    close_needs(p, pass, read);
-    for (int i = 0; i < p->count; i++)
-        if (read[i] && p->instr[i].uniform) pass->used[pass->used_count++] = i;
-}
-
 /* ---- uniform instructions: once a tensor, in f64 ---- */
 
 #define T          double
@@ -128,11 +79,12 @@ void gd__program_uniforms(const gd_program *p, int level, const double *input, c
 /* ---- the verifier ---- */
 
 /* What is wrong with the operands; sets what level and uniformity follow from them. */
-static const char *check_operands(const gd_program *p, int i, int *level, bool *uniform)
+static const char *check_operands(const gd_program *p, int i, int *level, bool *uniform, uint16_t *along)
 {
     const gd_instr *in = &p->instr[i];
     const int32_t operand[3] = {in->a, in->b, in->c};
     int count = gd__opcode_operands(in->op);
+    *along = gd__is_load(in->op) ? p->full : 0;
     for (int k = 0; k < 3; k++) {
         if (k >= count) {
             if (operand[k] != -1) return "has too many operands";
@@ -143,8 +95,25 @@ static const char *check_operands(const gd_program *p, int i, int *level, bool *
         const gd_instr *from = &p->instr[operand[k]];
         if (from->level > *level) *level = from->level;
         if (!from->uniform) *uniform = false;
+        *along |= from->along;
     }
     return NULL;
+}
+
+/* What it varies along: all that its operands do, but for what is summed up. */
+static const char *check_along(const gd_program *p, const gd_instr *in, uint16_t along)
+{
+    bool less = gd__is_along(in->op);
+    if (along & p->full) along &= p->full; /* the axis of one element is lost where others are */
+    if (in->op == GD_I_LOAD) along = p->array[in->index].along;
+    if (in->uniform || gd__is_reduction(in->op)) along = 0;
+    if (less ? !in->along || in->along == along || in->along & ~along : in->along != along)
+        return "varies along the wrong axes";
+    if (less && in->place < 0) return "has no place for its results";
+    return in->place < -1 || in->place >= p->arrays ||
+                   (in->place >= 0 && p->array[in->place].along != in->along)
+               ? "has a place that is not there"
+               : NULL;
 }
 
 static const char *check_instr(const gd_program *p, int i)
@@ -153,7 +122,8 @@ static const char *check_instr(const gd_program *p, int i)
     if (in->op >= GD_I_COUNT) return "is not an instruction";
     int level = 0;
     bool uniform = !gd__is_load(in->op);
-    const char *wrong = check_operands(p, i, &level, &uniform);
+    uint16_t along;
+    const char *wrong = check_operands(p, i, &level, &uniform, &along);
     if (wrong) return wrong;
     if (in->op == GD_I_RANDOM && !(p->instr[in->a].uniform && p->instr[in->b].uniform))
         return "has a key that differs between elements";
@@ -170,11 +140,13 @@ static const char *check_instr(const gd_program *p, int i)
         if (in->index < 0 || in->index >= p->reductions || p->reduction[in->index] != i)
             return "is not in the list of reductions";
         if (in->extent != GD_EACH && in->extent != GD_ALL) return "has an unknown extent";
-        level++; /* known after the pass that computes it */
     }
-    if (in->level != level) return "is at the wrong level";
+    if (gd__is_reduction(in->op) || gd__is_along(in->op)) level++; /* known after the pass that computes it */
+    /* a reduction may be put off to a later pass */
+    if (gd__is_reduction(in->op) && p->axes ? in->level < level : in->level != level)
+        return "is at the wrong level";
     if (in->uniform != uniform) return uniform ? "should be uniform" : "cannot be uniform";
-    return NULL;
+    return p->axes ? check_along(p, in, along) : gd__is_along(in->op) ? "has no axes" : NULL;
 }
 
 static const char *check_array(const gd_program *p, int k)
@@ -221,6 +193,8 @@ static const char *check_reductions(const gd_program *p)
             return "list of reductions is wrong";
         if (p->instr[at].level > levels) levels = p->instr[at].level;
     }
+    for (int i = 0; i < p->count; i++)
+        if (gd__is_along(p->instr[i].op) && p->instr[i].level > levels) levels = p->instr[i].level;
     return levels == p->levels ? NULL : "number of levels is wrong";
 }
 
@@ -233,7 +207,8 @@ gd_status gd__program_verify(const gd_program *p)
     if (p->compute != GD_F32 && p->compute != GD_F64)
         return gd_fail(ctx, GD_INTERNAL, "program: computes in neither f32 nor f64");
     if (outside(p->count, GD_MAX_INSTRS) || outside(p->arrays, GD_MAX_ARRAYS) ||
-        outside(p->uniforms, GD_MAX_UNIFORMS) || outside(p->reductions, GD_MAX_REDUCTIONS))
+        outside(p->uniforms, GD_MAX_UNIFORMS) || outside(p->reductions, GD_MAX_REDUCTIONS) ||
+        outside(p->axes, GD_MAX_DIMS + 1))
         return gd_fail(ctx, GD_INTERNAL, "program: a count is out of range");
     for (int i = 0; i < p->count; i++)
         if ((wrong = check_instr(p, i)))

@@ -9,7 +9,15 @@
  * computes everything again from the unchanged arrays and does all the writing, so no temporary is ever stored:
  *
  *   clip_norm(1) | adam | lr(0.1):   pass 0: read g            -> sum g*g
- *                                    pass 1: read g, m, v, p   -> write m, v, p */
+ *                                    pass 1: read g, m, v, p   -> write m, v, p
+ *
+ * Values may also vary along some axes only: one a row, or one a column.  A sum along axes makes such a value out of a finer
+ * one.  Neighbouring axes that no value tells apart count as one, the innermost last, and a set of them is a mask of bits.
+ * Values of one mask form a space; each pass walks over one space, and reads what a coarser space has as memory:
+ *
+ *   centralize(dim=1) | lr(0.1):     pass 0: over elements: read g       -> sum along the rows, one a row
+ *                                    pass 1: over rows:     read the sum -> write the mean, which elements read, to scratch
+ *                                    pass 2: over elements: read g, mean, p -> write p */
 #ifndef GD_PROGRAM_PROGRAM_H
 #define GD_PROGRAM_PROGRAM_H
 
@@ -31,7 +39,9 @@
     X(LT, 2) X(LE, 2) X(GT, 2) X(GE, 2) X(EQ, 2) X(NE, 2) X(AND, 2) X(OR, 2)                                    \
     X(WHERE, 3)                                                                                                 \
     /* reductions of an element value: uniform results */                                                       \
-    X(SUM, 1) X(MAXIMUM, 1)
+    X(SUM, 1) X(MAXIMUM, 1)                                                                                     \
+    /* reductions along axes: one result for each place on the others */                                        \
+    X(SUM_ALONG, 1) X(MAXIMUM_ALONG, 1)
 /* clang-format on */
 
 typedef enum gd_opcode {
@@ -46,6 +56,9 @@ typedef struct gd_instr {
     uint8_t uniform; /* 1: once a tensor, in f64 */
     uint8_t level;  /* passes that must have run before it is known; a reduction: one more than its operand */
     uint8_t extent; /* reductions: GD_EACH or GD_ALL */
+    uint16_t
+        along; /* the axes it varies along; 0 where it is uniform, and everywhere in programs without axes */
+    int16_t place;   /* scratch array where coarser passes leave it for finer ones, -1: none */
     int32_t a, b, c; /* operands, -1: none */
     int32_t index;   /* LOAD, RANDOM: array; UNIFORM: uniform input; reductions: reduction number */
     double imm;      /* CONST */
@@ -56,8 +69,9 @@ typedef enum gd_array_kind {
     GD_ARRAY_INPUT, /* the update (or gradient) that comes in */
     GD_ARRAY_PARAM,
     GD_ARRAY_GRAD,
-    GD_ARRAY_STATE, /* slot `slot` of its owner */
-    GD_ARRAY_HOLE,  /* result number `slot` of a child that is no rule */
+    GD_ARRAY_STATE,   /* slot `slot` of its owner */
+    GD_ARRAY_HOLE,    /* result number `slot` of a child that is no rule */
+    GD_ARRAY_SCRATCH, /* what passes leave for each other, the executor's; number `slot` */
     GD_ARRAY_RANDOM, /* not in memory: stream `slot` / GD_RANDOM_KINDS of its owner, of the kind that remains */
     GD_ARRAY_OUTPUT /* where a materialised update goes */
 } gd_array_kind;
@@ -67,8 +81,10 @@ typedef struct gd_array {
     gd_dtype dtype; /* in memory */
     void *owner;    /* STATE: whose it is; never looked into here */
     int slot;
-    int32_t store; /* instruction whose value is written by the last pass, -1: only read */
-    bool loaded;   /* a LOAD reads it */
+    int32_t store;    /* instruction whose value is written by the last pass, -1: only read */
+    bool loaded;      /* a LOAD reads it */
+    uint16_t along;   /* the axes it has */
+    uint16_t without; /* STATE: the axes of the parameter that it has not, by their numbers there */
 } gd_array;
 
 /* Where a uniform input comes from. */
@@ -78,6 +94,7 @@ typedef enum gd_uniform_kind {
     GD_U_NUMEL,   /* elements of this tensor (GD_EACH) or of all (GD_ALL, index 1) */
     GD_U_FRESH,   /* 1 when slot `index` of its owner was made for this run */
     GD_U_SCALAR,  /* scalar `index` of its owner for this tensor */
+    GD_U_SIZE,    /* product of the sizes of the axes in the mask `index`, by their numbers in the tensor */
     GD_U_KEY,     /* of the owner's random numbers for this tensor: a whole number below 2^53 */
     GD_U_LOSS,
     GD_U_EXTERNAL /* number `index` given by the caller */
@@ -94,6 +111,7 @@ typedef struct gd_uniform {
 #define GD_MAX_ARRAYS     32
 #define GD_MAX_UNIFORMS   96
 #define GD_MAX_REDUCTIONS 16
+#define GD_MAX_PASSES     96
 
 typedef struct gd_program {
     gd_ctx *ctx;
@@ -103,7 +121,27 @@ typedef struct gd_program {
     gd_array array[GD_MAX_ARRAYS];
     gd_uniform uniform[GD_MAX_UNIFORMS];
     int32_t reduction[GD_MAX_REDUCTIONS]; /* instruction of each reduction */
+    int axes;                             /* 0: no value tells axes apart */
+    uint16_t full;                        /* all of them; what elements vary along */
+    int8_t
+        axis_of[GD_MAX_DIMS]; /* which of them each axis of the tensor is part of, -1: none, its size is 1 */
 } gd_program;
+
+/* Stands for the axes of a tensor of one element, and of values that lost all others but are no uniform ones. */
+#define GD_AXIS_ONE (1u << 15)
+/* The axes of a tensor that count: those longer than 1. */
+uint16_t gd__axes_full(int ndim, const int64_t *size);
+/* What a value varies along that is made of two. */
+uint16_t gd__axes_union(uint16_t a, uint16_t b);
+/* Ends the making of a program whose masks are of the tensor's own axes: joins those that nothing tells apart, and gives values
+ * that finer passes read their place.  OVERFLOW: too many of them. */
+gd_status gd__program_axes(gd_program *p, int ndim);
+/* Makes reduction r known no earlier than `level`, and what follows from it. */
+void gd__program_delay(gd_program *p, int r, int level);
+/* The sizes of the program's axes for a tensor: p->axes of them. */
+void gd__program_sizes(const gd_program *p, int ndim, const int64_t *size, int64_t *out);
+/* How many elements something along these axes has; size: those of the program's axes. */
+int64_t gd__axes_numel(const gd_program *p, const int64_t *size, uint16_t along, int64_t numel);
 
 void gd__program_free(gd_program *p); /* with its memory; NULL is fine */
 
@@ -122,9 +160,21 @@ gd_status gd__program_verify(const gd_program *p);
  * Reductions are combined by the caller over fixed chunks, so that results do not depend on threads. */
 typedef void (*gd_kernel_fn)(int64_t n, char *const *array, const double *scalar, double *out);
 
+typedef enum gd_pass_kind {
+    GD_PASS_PREPARE, /* leaves values of its space where finer passes read them */
+    GD_PASS_REDUCE,  /* to uniform values */
+    GD_PASS_ALONG,   /* along axes */
+    GD_PASS_STORE    /* writes what the program is for */
+} gd_pass_kind;
+
 typedef struct gd_pass {
     int level;
     bool last;
+    gd_pass_kind kind;
+    uint16_t along; /* the space it walks over; p->full: all elements */
+    uint32_t views; /* arrays of coarser spaces among the loads */
+    int sums;
+    int32_t sum[GD_MAX_ARRAYS]; /* instructions of the reductions along axes */
     int used_count;
     int32_t used[GD_MAX_UNIFORMS + GD_MAX_INSTRS]; /* uniform instructions that elements of this pass read */
     bool needed[GD_MAX_INSTRS];                    /* element instructions of this pass */
@@ -151,8 +201,21 @@ static inline gd_stream gd__stream(const gd_program *p, const gd_instr *in, doub
                        .kind = (int)(slot % GD_RANDOM_KINDS)};
 }
 
-/* What pass `level` computes; level == p->levels is the last one, which stores. */
-void gd__program_pass(const gd_program *p, int level, gd_pass *pass);
+/* The passes in the order in which they run.  Without axes: one a level, and the last, number p->levels, stores. */
+int gd__program_passes(const gd_program *p);
+void gd__program_pass(const gd_program *p, int number, gd_pass *pass);
+/* The array that an instruction is read from in a pass, -1: it is computed there. */
+int gd__array_read(const gd_program *p, const gd_pass *pass, int32_t instr);
+
+/* How a reduction along axes sees the space it walks over, whatever else runs in the same pass: blocks of rows of columns.
+ *   columns   the innermost axes, reduced or kept alike
+ *   rows      where columns are kept: the axes next to them, which are reduced; else all other axes
+ *   blocks    what is left */
+typedef struct gd_tiling {
+    uint16_t inner, next;
+    bool columns_kept;
+} gd_tiling;
+gd_tiling gd__tiling(const gd_program *p, const gd_instr *in);
 
 /* Runs the uniform instructions up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of
  * earlier reductions (by number); value: one f64 an instruction, filled for uniform ones. */

@@ -91,7 +91,8 @@ static gd_work work_of(int64_t size)
     int64_t at = 0;
     for (int m = 0; m < MEMBERS; m++)
         for (int64_t start = 0; start < sizes[m]; start += size)
-            w.chunk[at++] = (gd_chunk){start, sizes[m] - start < size ? sizes[m] - start : size, m};
+            w.chunk[at++] = (gd_chunk){
+                .start = start, .n = sizes[m] - start < size ? sizes[m] - start : size, .member = m};
     return w;
 }
 
@@ -99,7 +100,8 @@ static void make_group(sample *s, gd_device *device)
 {
     gd_exec *g = &s->g;
     const gd_program *p = s->p;
-    *g = (gd_exec){.p = s->p, .device = device, .members = MEMBERS, .last = work_of(2048)};
+    *g = (gd_exec){
+        .p = s->p, .device = device, .members = MEMBERS, .passes = p->levels + 1, .last = work_of(2048)};
     if (p->levels) g->reduce = work_of(512);
     g->partial_room = g->reduce.chunks * p->reductions;
     g->pass = room((size_t)p->levels + 1, sizeof *g->pass);

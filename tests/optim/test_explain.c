@@ -80,13 +80,13 @@ static void the_text_is_the_same_after_steps(void **state)
 static void links_that_cannot_be_fused_are_named_as_breaks(void **state)
 {
     (void)state;
-    explain("adam | clip_norm(1, dim=0) | lr(0.1)", false);
+    explain("adam | gradient_accumulation(4) | lr(0.1)", false);
     assert_says("segment 1: adam; an update in memory\n");
-    assert_says("break: clip_norm; works on whole tensors\n");
+    assert_says("break: gradient_accumulation; works on whole tensors; holds 4040 bytes of state\n");
     assert_says(
         "segment 2: lr; subtracted from the parameters\n"
         "  pass 1: 12 bytes an element: reads update, parameter (8), writes parameter (4); built in\n");
-    assert_says("total: 2 passes, 36 bytes an element and step, 8080 bytes of state\n");
+    assert_says("total: 2 passes, 36 bytes an element and step, 12120 bytes of state\n");
     explain("gradient_accumulation(4)", false);
     assert_says("break: gradient_accumulation; works on whole tensors; holds 4040 bytes of state\n"
                 "segment 1: subtracted from the parameters\n");
@@ -103,10 +103,38 @@ static void targets_and_children_are_shown(void **state)
                 "  module:\n"
                 "    segment 1: adam, lr; an update in memory\n"
                 "      pass 1: 24 bytes an element:");
-    explain("adam(inner=[clip_norm(1, dim=0)]) | lr(0.1)", false);
+    explain("adam(inner=[gradient_accumulation(2)]) | lr(0.1)", false);
     assert_says("break: adam\n  pass 1: ");
-    assert_says("  child: clip_norm\n");
+    assert_says("  child: gradient_accumulation\n");
     assert_says("result of a child");
+}
+
+/* Rows and columns are little beside elements: they are told, and are no passes. */
+static void sums_along_axes_cost_one_pass_a_level(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = new_context(false);
+    static const struct {
+        const char *chain, *says;
+    } cases[] = {
+        {"centralize(dim=0) | lr(0.1)", "total: 2 passes, 16.16 bytes an element"},
+        {"clip_norm(1, dim=1) | adam | lr(0.1)", "total: 2 passes, 32.16 bytes an element"},
+        {"agc | adam | lr(0.1)", "total: 2 passes, 36.24 bytes an element"},
+        {"adafactor | lr(0.1)", "total: 3 passes, "},
+        {"adafactor | lr(0.1)", "state: 0.08 bytes an element (row, column), 800 bytes"},
+        {"adafactor | lr(0.1)", "between: 100 values along axes"},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        gd_tensor *p = gd_require_grad(gd_zeros(ctx, GD_F32, 2, (int64_t[]){100, 100}));
+        gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, cases[i].chain));
+        assert_no_error(ctx);
+        OK(gd_optimizer_add(o, "p", p));
+        assert_true(gd_explain(o, false, text, sizeof text) > 0);
+        assert_says(cases[i].says);
+        gd_optimizer_free(o);
+        gd_release(p);
+    }
+    end_context(ctx, NULL);
 }
 
 static void norms_over_norms_are_passes_of_their_own(void **state)
@@ -222,6 +250,7 @@ int main(void)
         TEST(the_text_is_the_same_after_steps),
         TEST(links_that_cannot_be_fused_are_named_as_breaks),
         TEST(targets_and_children_are_shown),
+        TEST(sums_along_axes_cost_one_pass_a_level),
         TEST(norms_over_norms_are_passes_of_their_own),
         TEST(parameters_of_different_dtypes_are_told_apart),
         TEST(the_dtype_of_state_shows_in_bytes),

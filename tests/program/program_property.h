@@ -73,7 +73,7 @@ static inline void choose_leaves(gd_program *p, choices *c)
 
 static inline void choose_instr(gd_program *p, choices *c)
 {
-    unsigned op = (unsigned)choose(c, GD_I_COUNT);
+    unsigned op = (unsigned)choose(c, GD_I_SUM_ALONG); /* axes have a test of their own */
     if (op < GD_I_NEG) {
         add_const(p, random_number(&c->state));
         return;

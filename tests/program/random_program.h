@@ -127,7 +127,7 @@ static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int 
     for (int k = pick(state, 3); k > 0; k--) add_random(p, (gd_random_kind)pick(state, 3), k);
     for (int k = 0; k < constants; k++) add_const(p, random_number(state));
     while (p->count < length) {
-        unsigned op = (unsigned)GD_I_NEG + (unsigned)pick(state, GD_I_COUNT - GD_I_NEG);
+        unsigned op = (unsigned)GD_I_NEG + (unsigned)pick(state, GD_I_SUM_ALONG - GD_I_NEG);
         int n = gd__opcode_operands(op);
         /* prefer what came last, so that chains become deep */
         int32_t o[3];

@@ -40,7 +40,7 @@ static void run_table(gd_ctx *ctx, gd_random_kind kind, gd_dtype dtype, double s
     int64_t *numel = gd__alloc(ctx, sizeof sizes);
     assert_non_null(memcpy(numel, sizes, sizeof sizes));
     assert_int_equal(gd__exec_passes(&x, interpret), GD_OK);
-    assert_int_equal(gd__exec_members(&x, MEMBERS, numel), GD_OK);
+    assert_int_equal(gd__exec_members(&x, MEMBERS, numel, NULL), GD_OK);
     assert_int_equal(gd__execs_join(&set), GD_OK);
     for (int m = 0; m < MEMBERS; m++) {
         made[m] = make_tensors(p, sizes[m], 1);

@@ -69,7 +69,8 @@ static const char *spread_of(const gd_link_class *c, char text[40])
 {
     const char *other = gd_spread_name(c->spread ? c->spread : GD_SPREAD_WHOLE);
     if (!c->rule) return other;
-    if (!c->element_wise) return gd_spread_name(GD_SPREAD_FLAT);
+    if (!c->element_wise && !c->along_axes) return gd_spread_name(GD_SPREAD_FLAT);
+    if (c->along_axes) other = gd_spread_name(GD_SPREAD_TENSOR);
     (void)snprintf(text, 40, "%s, else %s", gd_spread_name(GD_SPREAD_FLAT), other);
     return text;
 }

@@ -12,7 +12,8 @@
 gd_spread gd_link_spread(const gd_link *link)
 {
     if (!link) return 0;
-    if (gd__is_rule(link)) return GD_SPREAD_FLAT;
+    if (gd__is_rule(link))
+        return link->cls->along_axes && link->cls->along_axes(link) ? GD_SPREAD_TENSOR : GD_SPREAD_FLAT;
     return link->cls->spread ? link->cls->spread : GD_SPREAD_WHOLE;
 }
 

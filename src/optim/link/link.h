@@ -69,8 +69,12 @@ gd_entry *gd__entry_new(gd_link *link, gd_tensor *param);
 void gd__entry_free(gd_link *link, gd_entry *e);
 /* Puts a tensor, whose reference it takes, into a slot: nothing else does. */
 void gd__entry_put(gd_link *link, gd_entry *entry, int slot, gd_tensor *t, bool fresh);
-/* Makes a slot (zeros of dtype, shaped like `like`) if it is not there. */
-gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *like);
+/* Makes a slot (zeros of dtype, shaped like `like` without some axes) if it is not there. */
+gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *like,
+                          unsigned without);
+/* Is t shaped like param without these axes?  And could it be for some, where the class allows it for the slot (-1: for one)? */
+bool gd__shape_without(const gd_tensor *t, const gd_tensor *param, unsigned without);
+bool gd__slot_fits(const gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param);
 /* Bytes of the state that there is; and what a link that is no rule comes to hold, see gd_link_class. */
 int64_t gd__state_held(const gd_link *link);
 int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int count);

@@ -120,12 +120,43 @@ void gd__entry_put(gd_link *link, gd_entry *e, int slot, gd_tensor *t, bool fres
     if (link->optimizer) link->optimizer->slots++;
 }
 
-gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, const gd_tensor *like)
+bool gd__shape_without(const gd_tensor *t, const gd_tensor *param, unsigned without)
+{
+    int n = 0;
+    for (int i = 0; i < param->ndim; i++) {
+        if (without >> i & 1) continue;
+        if (n == t->ndim || t->size[n++] != param->size[i]) return false;
+    }
+    return n == t->ndim;
+}
+
+bool gd__slot_fits(const gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param)
+{
+    unsigned partial = 0;
+    for (int k = 0; k < link->cls->slot_count; k++)
+        if (slot < 0 || slot == k) partial |= link->cls->slots[k].flags & GD_SLOT_PARTIAL;
+    for (unsigned without = 0; without < (partial ? 1u << param->ndim : 1); without++)
+        if (gd__shape_without(t, param, without)) return true;
+    return false;
+}
+
+static gd_tensor *new_without(const gd_tensor *like, gd_dtype dtype, unsigned without)
+{
+    int64_t size[GD_MAX_DIMS];
+    int n = 0;
+    if (!without) return gd__new_like(like, dtype);
+    for (int i = 0; i < like->ndim; i++)
+        if (!(without >> i & 1)) size[n++] = like->size[i];
+    return gd__new(like->storage->device, dtype, n, size);
+}
+
+gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, const gd_tensor *like,
+                          unsigned without)
 {
     if (e->slot[slot]) return e->slot[slot];
     gd_ctx *ctx = link->head.ctx;
     gd_scope_begin(ctx);
-    gd_tensor *t = gd__new_like(like, dtype);
+    gd_tensor *t = new_without(like, dtype, without);
     if (t && gd_fill(t, 0)) t = NULL;
     if (t) {
         gd__own(t);
@@ -187,6 +218,7 @@ static bool has_axes_of(const gd_tensor *t, const gd_tensor *param)
 static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *value)
 {
     bool must = gd__is_rule(link);
+    if (value && must && !gd__same_shape(value, param) && gd__slot_fits(link, -1, value, param)) return value;
     char what[80], got[256], want[256];
     (void)snprintf(what, sizeof what, "%.40s: the state", link->cls->name);
     if (gd__may_differ(value, param) && (must || gd__same_shape(value, param) || has_axes_of(value, param)))

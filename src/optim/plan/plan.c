@@ -6,6 +6,7 @@
  *
  * A plan is made once and kept by the optimizer; a step only refreshes pointers and scalars (run.c). */
 #include "optim/plan/plan.h"
+#include "tensor/elementwise.h"
 
 #include <string.h>
 
@@ -52,14 +53,14 @@ void gd__plans_free(gd_ctx *ctx, gd_plan *plans)
 static bool same_instr(const gd_instr *a, const gd_instr *b)
 {
     return a->op == b->op && a->uniform == b->uniform && a->level == b->level && a->extent == b->extent &&
-           a->a == b->a && a->b == b->b && a->c == b->c && a->index == b->index &&
-           !memcmp(&a->imm, &b->imm, sizeof a->imm);
+           a->a == b->a && a->b == b->b && a->c == b->c && a->index == b->index && a->along == b->along &&
+           a->place == b->place && !memcmp(&a->imm, &b->imm, sizeof a->imm);
 }
 
 static bool same_array(const gd_array *a, const gd_array *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->owner == b->owner && a->slot == b->slot &&
-           a->store == b->store;
+           a->store == b->store && a->along == b->along && a->without == b->without;
 }
 
 static bool same_uniform(const gd_uniform *a, const gd_uniform *b)
@@ -70,14 +71,15 @@ static bool same_uniform(const gd_uniform *a, const gd_uniform *b)
 static bool same_program(const gd_program *a, const gd_program *b)
 {
     bool same = a->compute == b->compute && a->count == b->count && a->arrays == b->arrays &&
-                a->uniforms == b->uniforms && a->reductions == b->reductions;
+                a->uniforms == b->uniforms && a->reductions == b->reductions && a->axes == b->axes &&
+                a->full == b->full && (!a->axes || !memcmp(a->axis_of, b->axis_of, sizeof a->axis_of));
     for (int i = 0; same && i < a->count; i++) same = same_instr(&a->instr[i], &b->instr[i]);
     for (int i = 0; same && i < a->arrays; i++) same = same_array(&a->array[i], &b->array[i]);
     for (int i = 0; same && i < a->uniforms; i++) same = same_uniform(&a->uniform[i], &b->uniform[i]);
     return same;
 }
 
-static gd_program *program_for(const gd_run_args *args, int i, gd_link **child)
+static gd_program *program_for(const gd_run_args *args, int i, gd_link **child, bool *shaped)
 {
     gd_dtype input = args->input[i]->dtype;
     gd_build build = {.ctx = args->ctx,
@@ -93,6 +95,7 @@ static gd_program *program_for(const gd_run_args *args, int i, gd_link **child)
                       .sink = args->sink};
     gd_program *p = gd__build(&build);
     *child = build.child;
+    *shaped = build.shaped;
     return p;
 }
 
@@ -112,10 +115,10 @@ static bool alike(const gd_run_args *args, int i, int j)
            group_number(args, i) == group_number(args, j);
 }
 
-static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i)
+static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i, bool *shaped)
 {
     gd_link *child;
-    gd_program *p = program_for(args, i, &child);
+    gd_program *p = program_for(args, i, &child, shaped);
     if (!p) return gd_error(args->ctx);
     if (i > 0 && child != plan->child) {
         gd__program_free(p);
@@ -140,14 +143,16 @@ static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i)
 
 static gd_status sort_members(const gd_run_args *args, gd_plan *plan)
 {
-    bool local = false;
+    bool local = false, shaped = false; /* shaped: the last program depends on the shape it was built for */
     for (int i = 0; i < args->pendings; i++) local = local || gd__any_local(args->pending[i].link);
     gd_status status = GD_OK;
     for (int i = 0; i < args->count && !status; i++) {
-        if (i > 0 && !local && alike(args, i - 1, i))
+        if (i > 0 && !local && alike(args, i - 1, i) &&
+            (!shaped || (gd__same_shape(args->params[i - 1], args->params[i]) &&
+                         gd__same_axes(args->params[i - 1], args->params[i]))))
             plan->set.table_of[i] = plan->set.table_of[i - 1];
         else
-            status = add_to_group(args, plan, i);
+            status = add_to_group(args, plan, i, &shaped);
         if (!status) plan->set.member_of[i] = plan->group[plan->set.table_of[i]].members++;
     }
     return status;
@@ -230,17 +235,23 @@ static gd_status bind_entries(const gd_run_args *args, const gd_plan *plan, gd_p
         if (f->kind == GD_U_STEP || f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_KEY)
             g->every_step[g->every_steps++] = u;
     }
-    gd_status status = GD_OK;
-    for (int m = 0; m < g->members && !status; m++) status = bind_member(g, m, args->keys[g->position[m]]);
-    return status;
+    return GD_OK;
 }
 
 static gd_status prepare_group(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
 {
-    int64_t *numel = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *numel);
-    if (!numel) return GD_NOMEM;
-    for (int m = 0; m < g->members; m++) numel[m] = args->params[g->position[m]]->numel;
-    gd_status status = gd__exec_members(g->run, g->members, numel);
+    int axes = g->run->p->axes;
+    int64_t *numel = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *numel), *size = NULL;
+    if (axes) size = gd__alloc_array(args->ctx, (size_t)(g->members * axes), sizeof *size);
+    for (int m = 0; m < g->members && numel; m++) {
+        const gd_tensor *t = args->params[g->position[m]];
+        numel[m] = t->numel;
+        if (size) gd__program_sizes(g->run->p, t->ndim, t->size, size + m * axes);
+    }
+    gd_status status = numel && (size || !axes) ? gd__exec_members(g->run, g->members, numel, size)
+                                                : GD_NOMEM;
+    if (!g->run->numel) gd__free(args->ctx, numel, (size_t)g->members * sizeof *numel);
+    if (!g->run->numel) gd__free(args->ctx, size, (size_t)(g->members * axes) * sizeof *size);
     return status ? status : bind_entries(args, plan, g);
 }
 
@@ -270,6 +281,7 @@ static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
     if (!set->table || !set->table_of || !set->member_of || !plan->params || !plan->group) return GD_NOMEM;
     for (int i = 0; i < args->count; i++) plan->params[i] = signature(args, i);
     gd_status status = sort_members(args, plan);
+    if (!status) gd__execs_align(set);
     for (int i = 0; i < args->pendings && !status; i++)
         status = list_counted(plan, args->pending[i].link, args->pending[i].mode);
     bool interpret = args->optimizer && args->optimizer->interpret;
@@ -303,6 +315,9 @@ static gd_plan *plan_new(const gd_run_args *args)
     gd_plan *plan = gd__plan_look(args);
     gd_status status = plan ? GD_OK : GD_NOMEM;
     for (int g = 0; !status && g < plan->set.tables; g++) status = prepare_group(args, plan, &plan->group[g]);
+    /* in the order of parameters: how they are grouped leaves no trace in the links */
+    for (int i = 0; !status && i < args->count; i++)
+        status = bind_member(&plan->group[plan->set.table_of[i]], plan->set.member_of[i], args->keys[i]);
     if (!status) status = gd__execs_join(&plan->set);
     if (!status) return plan;
     if (plan) plan_free(args->ctx, plan);

@@ -9,8 +9,8 @@ static gd_status visit_passes(gd_ctx *ctx, gd_program *p, visit_fn visit, void *
 {
     gd_pass *pass = gd__alloc(ctx, sizeof *pass);
     gd_status status = pass ? GD_OK : GD_NOMEM;
-    for (int level = 0; level <= p->levels && !status; level++) {
-        gd__program_pass(p, level, pass);
+    for (int i = 0; i < gd__program_passes(p) && !status; i++) {
+        gd__program_pass(p, i, pass);
         status = visit(user, p, pass);
     }
     gd__free(ctx, pass, sizeof *pass);

@@ -24,6 +24,14 @@ static double number_of(const gd_setting *s)
     return s->kind == GD_SET_REAL || s->kind == GD_SET_BOOL ? s->real : NAN;
 }
 
+static double size_along(const gd_tensor *t, unsigned axes)
+{
+    double product = 1;
+    for (int i = 0; i < t->ndim; i++)
+        if (axes >> i & 1) product *= (double)t->size[i];
+    return product;
+}
+
 static void fill_settings(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
 {
     double total = 0;
@@ -37,6 +45,8 @@ static void fill_settings(const gd_run_args *args, const gd_plan *plan, gd_plan_
                 input[u] = number_of(gd__resolve(f->owner, f->index, args->keys[i]));
             else if (f->kind == GD_U_NUMEL)
                 input[u] = f->index == GD_EACH ? (double)args->params[i]->numel : total;
+            else if (f->kind == GD_U_SIZE)
+                input[u] = size_along(args->params[i], (unsigned)f->index);
         }
     }
 }
@@ -88,9 +98,9 @@ static gd_status stale_state(const gd_array *a, const gd_tensor *param, const gd
 static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *param, char **data)
 {
     gd_tensor *slot = e->slot[a->slot];
-    if (!slot) slot = gd__entry_slot(a->owner, e, a->slot, a->dtype, param);
+    if (!slot) slot = gd__entry_slot(a->owner, e, a->slot, a->dtype, param, a->without);
     if (!slot) return GD_NOMEM;
-    if (slot->dtype != a->dtype || !gd__same_shape(slot, param) ||
+    if (slot->dtype != a->dtype || !gd__shape_without(slot, param, a->without) ||
         slot->storage->device != param->storage->device)
         return stale_state(a, param, slot);
     *data = slot->data;
@@ -139,6 +149,7 @@ static gd_tensor *const *list_of(const gd_run_args *args, const gd_array *a)
     case GD_ARRAY_GRAD: return args->grad;
     case GD_ARRAY_HOLE: return args->hole[a->slot];
     case GD_ARRAY_OUTPUT: return args->output;
+    case GD_ARRAY_SCRATCH:
     case GD_ARRAY_RANDOM:
     case GD_ARRAY_STATE: break;
     }

@@ -35,6 +35,7 @@ typedef struct gd_build {
     int holes; /* children's results that are there */
     bool input_is_grad;
     gd_sink sink;
+    bool shaped;    /* out: the program depends on the shape of the parameter */
     gd_link *child; /* out: the program makes the input of this child, which is no rule */
 } gd_build;
 gd_program *gd__build(gd_build *build); /* new; NULL on failure */

@@ -54,7 +54,7 @@ static const uint8_t operands_of[GD_I_COUNT] = {
 static bool same_instr(const gd_instr *a, const gd_instr *b)
 {
     return a->op == b->op && a->a == b->a && a->b == b->b && a->c == b->c && a->index == b->index &&
-           a->extent == b->extent && memcmp(&a->imm, &b->imm, sizeof a->imm) == 0;
+           a->extent == b->extent && a->along == b->along && memcmp(&a->imm, &b->imm, sizeof a->imm) == 0;
 }
 
 static gd_value emit(gd_rule *r, gd_instr i)
@@ -69,8 +69,10 @@ static gd_value emit(gd_rule *r, gd_instr i)
         const gd_instr *from = &p->instr[operand[k]];
         uniform = uniform && from->uniform;
         if (from->level > i.level) i.level = from->level;
+        i.along = gd__axes_union(i.along, from->along);
     }
     i.uniform = uniform;
+    if (uniform) i.along = 0;
     for (int k = 0; k < p->count; k++)
         if (same_instr(&p->instr[k], &i)) return k;
     if (p->count == GD_MAX_INSTRS) return too_large(r, "instructions");
@@ -80,7 +82,7 @@ static gd_value emit(gd_rule *r, gd_instr i)
 
 static gd_instr instr(gd_opcode op, gd_value a, gd_value b, gd_value c)
 {
-    return (gd_instr){.op = (uint8_t)op, .a = a, .b = b, .c = c, .index = -1};
+    return (gd_instr){.op = (uint8_t)op, .a = a, .b = b, .c = c, .index = -1, .place = -1};
 }
 
 gd_value gd_rule_const(gd_rule *r, double value)
@@ -128,7 +130,8 @@ static int array_of(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_
         too_large(r, "arrays");
         return -1;
     }
-    p->array[p->arrays] = (gd_array){.kind = kind, .dtype = dtype, .owner = link, .slot = slot, .store = -1};
+    p->array[p->arrays] = (gd_array){
+        .kind = kind, .dtype = dtype, .owner = link, .slot = slot, .store = -1, .along = p->full};
     return p->arrays++;
 }
 
@@ -139,6 +142,7 @@ static gd_value load(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd
     r->p->array[k].loaded = true;
     gd_instr i = instr(GD_I_LOAD, -1, -1, -1);
     i.index = k;
+    i.along = r->p->array[k].along;
     return emit(r, i);
 }
 
@@ -208,8 +212,51 @@ gd_value gd_rule_random(gd_rule *r, gd_random_kind kind)
     gd_instr i = instr(GD_I_RANDOM, uniform_input(r, GD_U_KEY, r->link, 0), gd_rule_step(r), -1);
     i.index = array_of(r, GD_ARRAY_RANDOM, r->link, slot, r->p->compute);
     if (i.index < 0) return -1;
+    i.along = r->p->full;
     r->p->array[i.index].loaded = true;
     return emit(r, i);
+}
+
+/* ---- the tensor ---- */
+
+static const gd_tensor *look_at_shape(gd_rule *r)
+{
+    if (!r) return NULL;
+    r->build->shaped = true;
+    return r->build->param;
+}
+
+int gd_rule_ndim(gd_rule *r)
+{
+    const gd_tensor *t = look_at_shape(r);
+    return t ? t->ndim : 0;
+}
+
+static int axis_of(const gd_tensor *t, int axis)
+{
+    if (!t) return -1;
+    if (axis < 0) axis += t->ndim;
+    return axis < t->ndim ? axis : -1;
+}
+
+int64_t gd_rule_size(gd_rule *r, int axis)
+{
+    const gd_tensor *t = look_at_shape(r);
+    axis = axis_of(t, axis);
+    return axis < 0 ? 0 : t->size[axis];
+}
+
+int64_t gd_rule_elements(gd_rule *r)
+{
+    const gd_tensor *t = look_at_shape(r);
+    return t ? t->numel : 0;
+}
+
+const char *gd_rule_axis_name(gd_rule *r, int axis)
+{
+    const gd_tensor *t = look_at_shape(r);
+    axis = axis_of(t, axis);
+    return axis < 0 ? NULL : gd__name(t, axis);
 }
 
 /* ---- settings that shape the program ---- */
@@ -255,6 +302,21 @@ const double *gd_rule_list(gd_rule *r, const char *name, int *count)
     return list ? s->list : NULL;
 }
 
+unsigned gd_rule_axes(gd_rule *r, const char *field, const char *inverse)
+{
+    const gd_setting *s = shaping(r, field);
+    const gd_tensor *t = look_at_shape(r);
+    if (!s || !t) return 0;
+    const double *list = s->kind == GD_SET_LIST ? s->list : &s->real;
+    int count = s->kind == GD_SET_LIST ? s->list_count : s->kind == GD_SET_REAL;
+    unsigned mask = 0;
+    for (int i = 0; i < count; i++) {
+        int axis = axis_of(t, (int)list[i]);
+        if (axis >= 0) mask |= 1u << axis;
+    }
+    return inverse && gd_rule_flag(r, inverse) ? ~mask & ((1u << t->ndim) - 1) : mask;
+}
+
 /* ---- state ---- */
 
 static int need_slot(gd_rule *r, const char *name)
@@ -292,7 +354,28 @@ void gd_rule_set(gd_rule *r, const char *name, gd_value value)
     int slot = need_slot(r, name);
     if (slot < 0 || value < 0 || r->failed) return;
     int k = array_of(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
-    if (k >= 0) r->p->array[k].store = value;
+    if (k < 0) return;
+    uint16_t has = r->p->array[k].along;
+    if (gd__axes_union(has, r->p->instr[value].along) != has)
+        fail(r, "sets state to something that differs along axes it has not:", name);
+    else
+        r->p->array[k].store = value;
+}
+
+void gd_rule_slot_without(gd_rule *r, const char *name, unsigned axes)
+{
+    int slot = need_slot(r, name);
+    if (slot < 0 || r->failed) return;
+    if (!(r->link->cls->slots[slot].flags & GD_SLOT_PARTIAL)) {
+        fail(r, "state is not declared to be without axes:", name);
+        return;
+    }
+    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
+    if (k < 0) return;
+    unsigned along = r->p->full & ~axes;
+    r->p->array[k].along = (uint16_t)(along ? along : GD_AXIS_ONE);
+    r->p->array[k].without = (uint16_t)(axes & ((1u << r->build->param->ndim) - 1));
+    r->build->shaped = true;
 }
 
 gd_value gd_rule_scalar(gd_rule *r, const char *name)
@@ -398,12 +481,55 @@ static gd_value reduction(gd_rule *r, gd_opcode op, gd_value x, gd_extent extent
     return p->count++;
 }
 
+gd_value gd_rule_count_along(gd_rule *r, unsigned axes)
+{
+    axes &= r && !r->failed ? r->p->full & ~GD_AXIS_ONE : 0;
+    return axes ? uniform_input(r, GD_U_SIZE, NULL, (int)axes) : gd_rule_const(r, 1);
+}
+
 gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent)
 {
     /* a uniform is the same everywhere: times the number of elements */
     if (r && !r->failed && x >= 0 && r->p->instr[x].uniform)
         return gd_rule_mul(r, x, gd_rule_count(r, extent));
+    if (r && !r->failed && x >= 0 && r->p->instr[x].along != r->p->full)
+        x = gd_rule_mul(r, x, gd_rule_count_along(r, r->p->full & ~(unsigned)r->p->instr[x].along));
     return reduction(r, GD_I_SUM, x, extent);
+}
+
+static gd_value along(gd_rule *r, gd_opcode op, gd_value x, unsigned axes)
+{
+    gd_program *p = r->p;
+    gd_instr i = instr(op == GD_I_SUM ? GD_I_SUM_ALONG : GD_I_MAXIMUM_ALONG, x, -1, -1);
+    unsigned from = p->instr[x].along;
+    if (!(from & axes)) return x;
+    if (!(from & ~axes)) return reduction(r, op, x, GD_EACH);
+    i.along = (uint16_t)(from & ~axes);
+    i.level = (uint8_t)(p->instr[x].level + 1);
+    for (int k = 0; k < p->count; k++)
+        if (same_instr(&p->instr[k], &i)) return k;
+    if (p->count == GD_MAX_INSTRS) return too_large(r, "instructions");
+    if (i.level > p->levels) p->levels = i.level;
+    p->instr[p->count] = i;
+    return p->count++;
+}
+
+gd_value gd_rule_sum_along(gd_rule *r, gd_value x, unsigned axes)
+{
+    if (!r || r->failed || x < 0) return -1;
+    r->build->shaped = true;
+    axes &= r->p->full;
+    /* along axes where it is the same: times their size */
+    unsigned same = axes & ~(unsigned)r->p->instr[x].along;
+    if (same) x = gd_rule_mul(r, x, gd_rule_count_along(r, same));
+    return r->failed ? -1 : along(r, GD_I_SUM, x, axes);
+}
+
+gd_value gd_rule_max_along(gd_rule *r, gd_value x, unsigned axes)
+{
+    if (!r || r->failed || x < 0) return -1;
+    r->build->shaped = true;
+    return along(r, GD_I_MAXIMUM, x, axes & r->p->full);
 }
 
 gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent)
@@ -412,23 +538,37 @@ gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent)
     return reduction(r, GD_I_MAXIMUM, x, extent);
 }
 
+/* Over a tensor, over all (axes NULL), or along axes. */
+static gd_value norm(gd_rule *r, gd_value x, double p, gd_extent extent, const unsigned *axes)
+{
+    if (isinf(p)) {
+        x = gd_rule_abs(r, x);
+        return axes ? gd_rule_max_along(r, x, *axes) : gd_rule_max_over(r, x, extent);
+    }
+    x = p == 2   ? gd_rule_square(r, x)
+        : p == 1 ? gd_rule_abs(r, x)
+                 : gd_rule_pow(r, gd_rule_abs(r, x), gd_rule_const(r, p));
+    gd_value sum = axes ? gd_rule_sum_along(r, x, *axes) : gd_rule_sum(r, x, extent);
+    return p == 2 ? gd_rule_sqrt(r, sum) : p == 1 ? sum : gd_rule_pow(r, sum, gd_rule_const(r, 1 / p));
+}
+
 gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent)
 {
-    if (p == 2) return gd_rule_sqrt(r, gd_rule_sum(r, gd_rule_square(r, x), extent));
-    if (p == 1) return gd_rule_sum(r, gd_rule_abs(r, x), extent);
-    if (isinf(p)) return gd_rule_max_over(r, gd_rule_abs(r, x), extent);
-    gd_value power = gd_rule_const(r, p);
-    gd_value sum = gd_rule_sum(r, gd_rule_pow(r, gd_rule_abs(r, x), power), extent);
-    return gd_rule_pow(r, sum, gd_rule_const(r, 1 / p));
+    return norm(r, x, p, extent, NULL);
+}
+
+gd_value gd_rule_norm_along(gd_rule *r, gd_value x, double p, unsigned axes)
+{
+    return norm(r, x, p, GD_EACH, &axes);
 }
 
 /* ---- links inside links ---- */
 
-/* What links hand on are numbers of elements: a value that is the same everywhere is rounded as if it lay in memory, so
+/* What links hand on are numbers of elements: a value that is the same everywhere, or along an axis, is rounded as if it lay in memory, so
  * that it does not matter whether the next link is in the same program. */
 static gd_value spread(gd_rule *r, gd_value x)
 {
-    if (r->failed || x < 0 || !r->p->instr[x].uniform) return x;
+    if (r->failed || x < 0 || r->p->instr[x].along == r->p->full) return x;
     return gd_rule_where(r, gd_rule_const(r, 1), x, load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype));
 }
 
@@ -520,7 +660,9 @@ gd_program *gd__build(gd_build *build)
     if (!p) return NULL;
     p->ctx = build->ctx;
     p->compute = build->param->dtype == GD_F64 ? GD_F64 : GD_F32;
+    p->full = gd__axes_full(build->param->ndim, build->param->size);
     build->child = NULL;
+    build->shaped = false;
     gd_rule r = {.build = build, .p = p};
     gd_value value = load(&r, GD_ARRAY_INPUT, NULL, 0, build->input_dtype);
     for (int i = 0; i < build->pendings && !r.failed; i++) {
@@ -534,7 +676,8 @@ gd_program *gd__build(gd_build *build)
         finish_at_hole(&r);
     else
         finish(&r, value);
-    if (!r.failed && gd__program_verify(p) == GD_OK) return p;
+    if (!r.failed && gd__program_axes(p, build->param->ndim) == GD_OK && gd__program_verify(p) == GD_OK)
+        return p;
     gd__program_free(p);
     return NULL;
 }

@@ -332,7 +332,7 @@ static void check_slot(loading *l, gd_link *link, int slot, const gd_tensor *t, 
     char got[256], want[256];
     if (!link->cls->rule) return;
     gd_dtype dtype = gd__slot_dtype(link, slot, param);
-    if (gd__same_shape(t, param) && t->dtype == dtype) return;
+    if (gd__slot_fits(link, slot, t, param) && t->dtype == dtype) return;
     note(&l->other, "%s is %s %s here and %s %s in the file", l->name.data + strlen(l->prefix),
          gd_dtype_name(dtype), gd__shape_text(param, want, sizeof want), gd_dtype_name(t->dtype),
          gd__shape_text(t, got, sizeof got));

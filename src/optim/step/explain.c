@@ -49,6 +49,7 @@ static const char *array_name(const explaining *x, const gd_array *a)
     case GD_ARRAY_GRAD: return "gradient";
     case GD_ARRAY_STATE: return ((const gd_link *)a->owner)->cls->slots[a->slot].name;
     case GD_ARRAY_HOLE: return "result of a child";
+    case GD_ARRAY_SCRATCH: return "values along axes";
     case GD_ARRAY_RANDOM: return "random numbers";
     default: return "update";
     }
@@ -56,24 +57,45 @@ static const char *array_name(const explaining *x, const gd_array *a)
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-static int64_t bytes_of(const gd_program *p, uint32_t arrays)
+/* Elements of an array over all members of a group: fewer where it has not all axes. */
+static int64_t numel_of(const explaining *x, const gd_plan_group *g, uint16_t along)
 {
-    int64_t bytes = 0;
-    for (int k = 0; k < p->arrays; k++)
-        if (arrays >> k & 1 && p->array[k].kind != GD_ARRAY_RANDOM)
-            bytes += (int64_t)gd_dtype_size(p->array[k].dtype);
+    const gd_program *p = g->run->p;
+    int64_t numel = 0, size[GD_MAX_DIMS + 1];
+    if (along == p->full) return g->numel;
+    for (int m = 0; m < g->members; m++) {
+        const gd_tensor *t = x->params[g->position[m]];
+        gd__program_sizes(p, t->ndim, t->size, size);
+        numel += gd__axes_numel(p, size, along, t->numel);
+    }
+    return numel;
+}
+
+/* Bytes an element. */
+static double bytes_of(const explaining *x, const gd_plan_group *g, uint32_t arrays)
+{
+    const gd_program *p = g->run->p;
+    double bytes = 0;
+    for (int k = 0; k < p->arrays; k++) {
+        if (!(arrays >> k & 1) || p->array[k].kind == GD_ARRAY_RANDOM) continue;
+        double share = p->array[k].along == p->full ? 1
+                       : g->numel ? (double)numel_of(x, g, p->array[k].along) / (double)g->numel
+                                  : 0;
+        bytes += share * (double)gd_dtype_size(p->array[k].dtype);
+    }
     return bytes;
 }
 
-static void put_arrays(explaining *x, const gd_program *p, const char *verb, uint32_t arrays)
+static void put_arrays(explaining *x, const gd_plan_group *g, const char *verb, uint32_t arrays)
 {
+    const gd_program *p = g->run->p;
     const char *between = verb;
     for (int k = 0; k < p->arrays; k++) {
         if (!(arrays >> k & 1)) continue;
         gd__text_put(&x->text, "%s %s", between, array_name(x, &p->array[k]));
         between = ",";
     }
-    if (arrays) gd__text_put(&x->text, " (%" PRId64 ")", bytes_of(p, arrays));
+    if (arrays) gd__text_put(&x->text, " (%.4g)", bytes_of(x, g, arrays));
 }
 
 static void put_executor(explaining *x, const gd_plan_group *g, int level)
@@ -93,22 +115,29 @@ static void put_executor(explaining *x, const gd_plan_group *g, int level)
     }
 }
 
-static void put_pass(explaining *x, const gd_plan_group *g, int level)
+/* Passes over elements have numbers; what is done between them, over rows or columns, is small. */
+static void put_pass(explaining *x, const gd_plan_group *g, int i)
 {
-    const gd_pass *pass = &g->run->pass[level];
-    int64_t bytes = bytes_of(g->run->p, pass->loads) + bytes_of(g->run->p, pass->stores);
+    const gd_pass *pass = &g->run->pass[i];
+    double bytes = bytes_of(x, g, pass->loads) + bytes_of(x, g, pass->stores);
     indent(x, 1);
-    gd__text_put(&x->text, "pass %d: %" PRId64 " bytes an element:", level + 1, bytes);
-    put_arrays(x, g->run->p, " reads", pass->loads);
-    put_arrays(x, g->run->p, pass->loads ? ", writes" : " writes", pass->stores);
+    if (pass->along == g->run->p->full) {
+        int number = 1;
+        for (int k = 0; k < i; k++) number += g->run->pass[k].along == g->run->p->full;
+        gd__text_put(&x->text, "pass %d: %.4g bytes an element:", number, bytes);
+        x->passes++;
+    } else
+        gd__text_put(&x->text, "between: %" PRId64 " values along axes, %.4g bytes an element:",
+                     numel_of(x, g, pass->along), bytes);
+    put_arrays(x, g, " reads", pass->loads);
+    put_arrays(x, g, pass->loads ? ", writes" : " writes", pass->stores);
     gd__text_add(&x->text, "; ");
-    put_executor(x, g, level);
+    put_executor(x, g, i);
     gd__text_add(&x->text, "\n");
-    x->passes++;
-    x->traffic += bytes * g->numel;
+    x->traffic += (int64_t)(bytes * (double)g->numel + 0.5);
     if (!x->source) return;
     char name[32];
-    snprintf(name, sizeof name, "pass_%d", level + 1);
+    snprintf(name, sizeof name, "pass_%d", i + 1);
     gd__emit_c(g->run->p, pass, name, &x->text);
     gd__text_add(&x->text, "\n");
 }
@@ -119,17 +148,18 @@ static void put_state(explaining *x, const gd_plan_group *g)
     for (int k = 0; k < g->run->p->arrays; k++)
         if (g->run->p->array[k].kind == GD_ARRAY_STATE) slots |= 1u << k;
     if (!slots) return;
-    int64_t bytes = bytes_of(g->run->p, slots);
+    double bytes = bytes_of(x, g, slots);
+    int64_t all = (int64_t)(bytes * (double)g->numel + 0.5);
     indent(x, 1);
-    gd__text_put(&x->text, "state: %" PRId64 " bytes an element (", bytes);
+    gd__text_put(&x->text, "state: %.4g bytes an element (", bytes);
     bool any = false;
     for (int k = 0; k < g->run->p->arrays; k++) {
         if (!(slots >> k & 1)) continue;
         gd__text_put(&x->text, "%s%s", any ? ", " : "", array_name(x, &g->run->p->array[k]));
         any = true;
     }
-    gd__text_put(&x->text, "), %" PRId64 " bytes\n", bytes * g->numel);
-    x->state += bytes * g->numel;
+    gd__text_put(&x->text, "), %" PRId64 " bytes\n", all);
+    x->state += all;
 }
 
 /* ---- segments ---- */
@@ -158,7 +188,7 @@ static gd_status put_plan(explaining *x, gd_run_args *args, gd_link **child)
                          plural(g->members), gd_dtype_name(args->params[g->position[0]]->dtype), g->numel,
                          plural(g->numel));
         }
-        for (int level = 0; level <= g->run->p->levels; level++) put_pass(x, g, level);
+        for (int k = 0; k < g->run->passes; k++) put_pass(x, g, k);
         if (!plan->child) put_state(x, g);
     }
     *child = plan->child;

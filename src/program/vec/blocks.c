@@ -54,6 +54,44 @@
         memcpy(lanes, lane, sizeof lane);                                  \
     }
 
+#define ROWS(NAME, begin, expression)                                                                  \
+    static void JOIN(NAME, SUFFIX)(double *out, int64_t step, const void *x_, int64_t rows, int64_t n) \
+    {                                                                                                  \
+        const T *x = x_;                                                                               \
+        for (int64_t r = 0; r < rows; r++, x += n) {                                                   \
+            T lane[GD_LANES];                                                                          \
+            int64_t i = 0;                                                                             \
+            for (int k = 0; k < GD_LANES; k++) lane[k] = begin;                                        \
+            for (; i + GD_LANES <= n; i += GD_LANES)                                                   \
+                for (int k = 0; k < GD_LANES; k++) {                                                   \
+                    T a = lane[k], b = x[i + k];                                                       \
+                    lane[k] = expression;                                                              \
+                }                                                                                      \
+            for (int k = 0; i + k < n; k++) {                                                          \
+                T a = lane[k], b = x[i + k];                                                           \
+                lane[k] = expression;                                                                  \
+            }                                                                                          \
+            for (int width = GD_LANES / 2; width; width /= 2)                                          \
+                for (int k = 0; k < width; k++) {                                                      \
+                    T a = lane[k], b = lane[k + width];                                                \
+                    lane[k] = expression;                                                              \
+                }                                                                                      \
+            out[r * step] = (double)lane[0];                                                           \
+        }                                                                                              \
+    }
+
+#define COLUMNS(NAME, expression)                                                         \
+    static void JOIN(NAME, SUFFIX)(void *result, const void *x_, int64_t rows, int64_t n) \
+    {                                                                                     \
+        T *restrict o = result;                                                           \
+        const T *x = x_;                                                                  \
+        for (int64_t r = 0; r < rows; r++, x += n)                                        \
+            for (int64_t i = 0; i < n; i++) {                                             \
+                T a = o[i], b = x[i];                                                     \
+                o[i] = expression;                                                        \
+            }                                                                             \
+    }
+
 /* Blocks of the generator side by side: the compiler makes vectors of them. */
 #define STREAM 128
 
@@ -83,18 +121,22 @@ static void stream_words(const gd_stream *s, uint64_t first, uint32_t (*restrict
         }                                                                                                \
     }
 
-#define ALL_LOOPS                                               \
-    GD_ELEMENT_LIST(LOOP)                                       \
-    CONVERT(load_f32, T, float, x)                              \
-    CONVERT(load_f64, T, double, x)                             \
-    CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))           \
-    CONVERT(load_bf16, T, uint16_t, gd__bf16_to_f32(x))         \
-    CONVERT(store_f32, float, T, x)                             \
-    CONVERT(store_f64, double, T, x)                            \
-    CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))   \
-    CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x)) \
-    REDUCE(sum, a + b)                                          \
-    REDUCE(maximum, a != a ? a : ((b > a) | (b != b)) ? b : a)
+#define ALL_LOOPS                                                               \
+    GD_ELEMENT_LIST(LOOP)                                                       \
+    CONVERT(load_f32, T, float, x)                                              \
+    CONVERT(load_f64, T, double, x)                                             \
+    CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))                           \
+    CONVERT(load_bf16, T, uint16_t, gd__bf16_to_f32(x))                         \
+    CONVERT(store_f32, float, T, x)                                             \
+    CONVERT(store_f64, double, T, x)                                            \
+    CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))                   \
+    CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x))                 \
+    REDUCE(sum, a + b)                                                          \
+    REDUCE(maximum, a != a ? a : ((b > a) | (b != b)) ? b : a)                  \
+    ROWS(sum_rows, 0, a + b)                                                    \
+    ROWS(maximum_rows, (T)-INFINITY, a != a ? a : ((b > a) | (b != b)) ? b : a) \
+    COLUMNS(sum_columns, a + b)                                                 \
+    COLUMNS(maximum_columns, a != a ? a : ((b > a) | (b != b)) ? b : a)
 
 #define SUFFIX     _f32
 #define T          float
@@ -144,4 +186,6 @@ const gd_block_table JOIN(gd__blocks_, GD_ISA) = {
     .sum = {sum_f32, sum_f64},
     .maximum = {maximum_f32, maximum_f64},
     .random = {random_numbers_f32, random_numbers_f64},
+    .rows = {{sum_rows_f32, maximum_rows_f32}, {sum_rows_f64, maximum_rows_f64}},
+    .columns = {{sum_columns_f32, maximum_columns_f32}, {sum_columns_f64, maximum_columns_f64}},
 };

@@ -1,0 +1,49 @@
+/* centralize: takes the mean off the update (Yong, Huang, Hua & Zhang, Gradient Centralization, ECCV 2020).
+ *   u - mean(u)
+ * dim none: one mean a tensor; a number or list: along those axes, for each position on the others.  Where fewer than
+ * min_size elements are under the mean the update stays as it is.
+ * State: none.  Cost: a pass that reads the update, then fuses. */
+#include "gradus/link.h"
+
+#include <math.h>
+
+static const gd_field fields[] = {
+    {.name = "dim",
+     .kinds = GD_SET_NONE | GD_SET_REAL | GD_SET_LIST,
+     .fallback = {.kind = GD_SET_NONE},
+     .low = -GD_MAX_DIMS,
+     .high = GD_MAX_DIMS - 1,
+     .integer = true,
+     .structural = true,
+     .help = "axes that the mean is taken along; none: all"},
+    GD_FLAG("inverse_dims", false, "take the mean along the axes that dim does not name"),
+    {.name = "min_size",
+     .kinds = GD_SET_REAL,
+     .fallback = {.kind = GD_SET_REAL, .real = 2},
+     .low = 0,
+     .high = INFINITY,
+     .integer = true,
+     .help = "updates with fewer elements under the mean are left alone"},
+    GD_TARGET};
+
+static gd_value centralize_rule(gd_rule *r, gd_value u)
+{
+    unsigned axes = gd_rule_is_none(r, "dim") ? ~0u : gd_rule_axes(r, "dim", "inverse_dims");
+    gd_value count = gd_rule_count_along(r, axes);
+    gd_value enough = gd_rule_ge(r, count, gd_rule_setting(r, "min_size"));
+    gd_value mean = gd_rule_div(r, gd_rule_sum_along(r, u, axes), count);
+    return gd_rule_sub(r, u, gd_rule_where(r, enough, mean, gd_rule_const(r, 0)));
+}
+
+static bool along_axes(const gd_link *link) { return !gd_link_is_none(link, "dim"); }
+
+const gd_link_class gd_link_centralize = {
+    .name = "centralize",
+    .family = "clipping",
+    .summary = "takes the mean off the update",
+    .formula = "u - sum(u) / sum(1)",
+    .paper = "Yong, Huang, Hua & Zhang, Gradient Centralization, ECCV 2020",
+    GD_FIELDS(fields),
+    .rule = centralize_rule,
+    .along_axes = along_axes,
+};
