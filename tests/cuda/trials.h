@@ -2,6 +2,7 @@
 #ifndef GD_TESTS_CUDA_TRIALS_H
 #define GD_TESTS_CUDA_TRIALS_H
 
+#include "optim/table_support.h"
 #include "support/support.h"
 #include "tensor/device.h"
 
@@ -27,10 +28,8 @@ static inline bool put_setting(uint64_t *state, const gd_field *f, char *out, si
     bool needed = !f->fallback.kind;
     if (f->kinds & GD_SET_BOOL && (int)random_below(state, 3) == 0)
         snprintf(out, size, "%s=%s", f->name, f->fallback.real != 0 ? "false" : "true");
-    else if (needed && f->kinds & GD_SET_REAL)
-        snprintf(out, size, "%s=%s", f->name, f->integer ? "2" : f->low > 0.5 || f->high < 0.5 ? "1" : "0.5");
-    else if (needed && f->kinds & GD_SET_CHAIN)
-        snprintf(out, size, f->variadic ? "lr(0.5)" : "%s=lr(0.5)", f->name);
+    else if (needed)
+        (void)put_needed(f, "lr(0.5)", out, size);
     else
         return false;
     return true;
