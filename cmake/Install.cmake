@@ -5,6 +5,9 @@ install(TARGETS gradus gradus_static EXPORT gradus-targets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/gradus DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+if(TARGET gd_links_header)
+    install(FILES ${PROJECT_BINARY_DIR}/include/gradus/links.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gradus)
+endif()
 if(TARGET gradus_cli)
     install(TARGETS gradus_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

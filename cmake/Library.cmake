@@ -50,6 +50,25 @@ if(GD_BUILTIN_GENERATED)
     gd_isa_objects(gd_builtin ${GD_BUILTIN_GENERATED})
 endif()
 
+# Typed options for every link: the public header gradus/links.h is made from the links' lists of fields.
+if(sources AND NOT CMAKE_CROSSCOMPILING)
+    add_executable(gen_links tools/gen_links.c ${gd_early_objects} ${gd_glue_objects})
+    set_target_properties(gen_links PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/generated)
+    target_link_libraries(gen_links PRIVATE gd_flags gd_deps ${GD_LINK_PRIVATE} ${GD_LINK_PUBLIC} Threads::Threads)
+    target_link_options(gen_links PRIVATE -Wl,-z,noexecstack)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/gradus)
+    set(links_header ${PROJECT_BINARY_DIR}/include/gradus/links.h)
+    add_custom_command(OUTPUT ${links_header}
+        COMMAND gen_links > ${links_header}.part
+        COMMAND ${CMAKE_COMMAND} -E rename ${links_header}.part ${links_header}
+        DEPENDS gen_links
+        COMMENT "Generating gradus/links.h"
+        VERBATIM)
+    add_custom_target(gd_links_header DEPENDS ${links_header})
+elseif(sources)
+    message(WARNING "Cross-compiling: gradus/links.h, the links' typed options, is not made; build once natively and copy it.")
+endif()
+
 get_property(gd_all_objects GLOBAL PROPERTY GD_OBJECTS)
 if(NOT gd_all_objects)
     message(WARNING "No sources under src/ yet: nothing to build.")
@@ -60,9 +79,12 @@ endif()
 foreach(name gradus gradus_internal)
     add_library(${name} SHARED ${gd_all_objects} ${gd_glue_objects})
     set_target_properties(${name} PROPERTIES LINKER_LANGUAGE C)
-    target_include_directories(${name} PUBLIC
+    target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(${name} PRIVATE ${GD_LINK_PRIVATE} ${GD_LINK_PUBLIC} Threads::Threads)
+    if(TARGET gd_links_header)
+        add_dependencies(${name} gd_links_header)
+    endif()
     # OpenBLAS's assembler files do not say that they need no executable stack.
     target_link_options(${name} PRIVATE ${gd_sanitize} -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions
         -Wl,-z,noexecstack)
@@ -92,7 +114,10 @@ add_custom_command(OUTPUT ${merged}
 set_source_files_properties(${merged} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 add_library(gradus_static STATIC ${merged})
 set_target_properties(gradus_static PROPERTIES OUTPUT_NAME gradus EXPORT_NAME static LINKER_LANGUAGE C)
-target_include_directories(gradus_static PUBLIC
+if(TARGET gd_links_header)
+    add_dependencies(gradus_static gd_links_header)
+endif()
+target_include_directories(gradus_static PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(gradus_static PUBLIC ${GD_LINK_PUBLIC} Threads::Threads)
 add_library(gradus::static ALIAS gradus_static)

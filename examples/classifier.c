@@ -59,12 +59,21 @@ static gd_tensor *loss_of(void *user)
     return gd_cross_entropy(gd_module_call(t->model, t->points), t->arms);
 }
 
+/* adam | lr(0.01), its options checked by the compiler. */
+static gd_link *chain(gd_ctx *ctx)
+{
+    gd_lr_options lr = gd_lr_defaults();
+    lr.lr = 0.01;
+    gd_link *links[] = {gd_adam_new(ctx, NULL), gd_lr_new(ctx, &lr)};
+    return gd_chain_of(ctx, links, 2);
+}
+
 static gd_status train(gd_module *model, gd_tensor *points, gd_tensor *arms, int steps)
 {
     gd_ctx *ctx = gd_module_ctx(model);
     task t = {model, points, arms};
     gd_objective objective = {.loss = loss_of, .user = &t};
-    gd_optimizer *optimizer = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.01)"));
+    gd_optimizer *optimizer = gd_optimizer_new(ctx, chain(ctx));
     gd_step_info info;
     gd_status status = gd_optimizer_add_module(optimizer, model, NULL, NULL);
     for (int step = 0; step < steps && !status; step++) {

@@ -10,6 +10,9 @@
 #include "gradus/layers.h"
 #include "gradus/link.h"
 #include "gradus/linop.h"
+#if __has_include("gradus/links.h")
+#include "gradus/links.h" /* made by the build */
+#endif
 #include "gradus/matrices.h"
 #include "gradus/module.h"
 #include "gradus/optim.h"

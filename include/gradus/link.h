@@ -8,7 +8,7 @@
  *     static const gd_field lr_fields[] = {GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")};
  *     const gd_link_class gd_link_lr = {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule};
  *
- * Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
+ * Whoever only uses links finds each with typed options in gradus/links.h.  Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
  * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, linear operators in
  * gradus/linop.h; this header includes them. */
 #ifndef GRADUS_LINK_H
@@ -46,6 +46,33 @@ typedef struct gd_setting {
     const double *list; /* LIST; owned by the link */
     int list_count;
 } gd_setting;
+
+/* Values by what they are. */
+static inline gd_setting gd_setting_none(void)
+{
+    const gd_setting s = {GD_SET_NONE, 0, NULL, NULL, NULL, 0};
+    return s;
+}
+static inline gd_setting gd_setting_real(double value)
+{
+    const gd_setting s = {GD_SET_REAL, value, NULL, NULL, NULL, 0};
+    return s;
+}
+static inline gd_setting gd_setting_bool(bool value)
+{
+    const gd_setting s = {GD_SET_BOOL, value ? 1.0 : 0.0, NULL, NULL, NULL, 0};
+    return s;
+}
+static inline gd_setting gd_setting_string(const char *value)
+{
+    const gd_setting s = {GD_SET_STRING, 0, NULL, value, NULL, 0};
+    return s;
+}
+static inline gd_setting gd_setting_list(const double *values, int count)
+{
+    const gd_setting s = {GD_SET_LIST, 0, NULL, NULL, values, count};
+    return s;
+}
 
 /* One setting of a link: what the chain parser, range checks, help, docs and printing know about it. */
 typedef struct gd_field {
@@ -291,6 +318,55 @@ const char *gd_spread_name(gd_spread spread);
 
 /* A link with default settings.  New.  ARGUMENT: a preset is no link, gd_chain makes its links. */
 gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls);
+
+/* A setting by name for gd_link_with, made by the functions below; what is not given (NAN, NULL, GD_OPEN) is none, or the
+ * link does without. */
+typedef struct gd_link_option {
+    const char *field;
+    gd_setting value;         /* kind 0: not given */
+    gd_link *const *children; /* of a CHAIN */
+    gd_link *child;           /* the same for one */
+    int child_count;
+} gd_link_option;
+
+#define GD_OPEN (-1) /* a flag that is left open */
+
+static inline gd_link_option gd_any_option(const char *field, gd_setting value)
+{
+    const gd_link_option o = {field, value, NULL, NULL, 0};
+    return o;
+}
+static inline gd_link_option gd_number_option(const char *field, double value)
+{
+    return gd_any_option(field, value == value ? gd_setting_real(value) : gd_setting_none());
+}
+static inline gd_link_option gd_flag_option(const char *field, bool value)
+{
+    return gd_any_option(field, gd_setting_bool(value));
+}
+static inline gd_link_option gd_open_option(const char *field, int value)
+{
+    return gd_any_option(field, value == GD_OPEN ? gd_setting_none() : gd_setting_bool(value != 0));
+}
+static inline gd_link_option gd_string_option(const char *field, const char *value)
+{
+    return gd_any_option(field, value ? gd_setting_string(value) : gd_setting_none());
+}
+static inline gd_link_option gd_child_option(const char *field, gd_link *child)
+{
+    const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, NULL, child, child ? 1 : 0};
+    return o;
+}
+static inline gd_link_option gd_children_option(const char *field, gd_link *const *children, int count)
+{
+    const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, children, NULL, count};
+    return o;
+}
+/* A link of a class that the context knows, with these settings and the defaults of the rest: what gradus/links.h does for
+ * every built-in link with typed options.  Children are consumed, also on failure.  New; NULL with ATTRIBUTE, TYPE or VALUE
+ * recorded for a setting, ARGUMENT where one that is needed was not given or a child is NULL. */
+gd_link *gd_link_with(gd_ctx *ctx, const char *name, const gd_link_option *options, int count);
+
 /* One reference more; NULL is fine. */
 gd_link *gd_link_retain(gd_link *link);
 /* One reference less; NULL is fine.  A link in a chain or optimizer belongs to it: releasing one that was not retained
@@ -302,6 +378,7 @@ const gd_link_class *gd_link_class_of(const gd_link *link);
 void *gd_link_data(gd_link *link);
 
 /* The link's own settings.  ATTRIBUTE: no such field; TYPE, VALUE: it does not take this.  Strings and lists are copied. */
+GD_NODISCARD gd_status gd_link_set(gd_link *link, const char *field, gd_setting value); /* any but a child */
 GD_NODISCARD gd_status gd_link_set_real(gd_link *link, const char *field, double value);
 GD_NODISCARD gd_status gd_link_set_bool(gd_link *link, const char *field, bool value);
 GD_NODISCARD gd_status gd_link_set_string(gd_link *link, const char *field, const char *value);

@@ -1,5 +1,5 @@
 /* gradus/presets.h: well-known optimizers as chains.  Presets build chains, they are no classes of their own: print one
- * to see what it is made of.
+ * to see what it is made of.  Single links with all their options are in gradus/links.h.
  *
  *     gd_sgd_options o = gd_sgd_defaults();
  *     o.momentum = 0.9;
@@ -27,8 +27,9 @@ gd_link *gd_sgd(gd_ctx *ctx, const gd_sgd_options *options); /* new; NULL option
 typedef struct gd_adamw_options {
     double lr, beta1, beta2, eps, weight_decay;
     bool amsgrad;
+    const char *eps_at; /* "raw", also where it is NULL, or "corrected" as PyTorch has it */
 } gd_adamw_options;
-gd_adamw_options gd_adamw_defaults(void);                        /* 1e-3, 0.9, 0.999, 1e-8, 0.01 */
+gd_adamw_options gd_adamw_defaults(void);                        /* 1e-3, 0.9, 0.999, 1e-8, 0.01, "raw" */
 gd_link *gd_adamw(gd_ctx *ctx, const gd_adamw_options *options); /* new */
 
 #ifdef __cplusplus

@@ -221,6 +221,7 @@ GIVES(gd_linop_matvec, world.linop, more.vector)
 GIVES(gd_linop_rmatvec, world.linop, more.vector)
 GIVES(gd_linop_solve, world.linop, more.vector)
 GIVES(gd_linop_congruent, world.linop, more.vector)
+GIVES(gd_link_with, C, "adam", NULL, 0)
 GIVES(gd_chain_of, C, (gd_link *[]){gd_link_retain(world.link)}, 1)
 GIVES(gd_optimizer_new, C, gd_chain(C, "adam | lr(0.1)"))
 GIVES(gd_sequential_new, C, (gd_module *[]){gd_module_retain(world.module)}, 1)
@@ -365,6 +366,7 @@ static const own_call own_calls[] = {
     {"gd_linop_rmatvec", own_gd_linop_rmatvec},
     {"gd_linop_solve", own_gd_linop_solve},
     {"gd_linop_congruent", own_gd_linop_congruent},
+    {"gd_link_with", own_gd_link_with},
     {"gd_chain_of", own_gd_chain_of},
     {"gd_optimizer_new", own_gd_optimizer_new},
     {"gd_sequential_new", own_gd_sequential_new},

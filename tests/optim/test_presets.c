@@ -109,6 +109,23 @@ static void sgd_by_default_is_plain_descent(void **s)
     follow(make_plain, plain_by_hand);
 }
 
+static void adamw_takes_where_eps_is_added(void **s)
+{
+    (void)s;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_adamw_options o = gd_adamw_defaults();
+    o.eps_at = "corrected";
+    char text[200];
+    gd_link *chain = gd_adamw(ctx, &o);
+    gd_link_print(chain, text, sizeof text);
+    assert_string_equal(text, "adam(eps_at=\"corrected\") | weight_decay(0.01) | lr(0.001)");
+    gd_link_release(chain);
+    o.eps_at = "there";
+    assert_null(gd_adamw(ctx, &o));
+    assert_error(ctx, GD_VALUE, "adam: eps_at is \"there\"");
+    end_context(ctx, NULL);
+}
+
 static void adamw_decays_beside_adam(void **s)
 {
     (void)s;
@@ -244,6 +261,7 @@ int main(void)
         cmocka_unit_test(sgd_with_nesterov_looks_ahead),
         cmocka_unit_test(sgd_by_default_is_plain_descent),
         cmocka_unit_test(adamw_decays_beside_adam),
+        cmocka_unit_test(adamw_takes_where_eps_is_added),
         cmocka_unit_test(a_preset_prints_as_the_chain_it_is),
         cmocka_unit_test(a_preset_in_a_text_is_its_chain),
         cmocka_unit_test(every_setting_of_every_preset_acts),

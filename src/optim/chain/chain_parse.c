@@ -241,17 +241,11 @@ typedef struct call {
 
 static gd_status set_value(gd_scan *s, call *c, const gd_field *field, value *v)
 {
-    const gd_setting *set = &v->setting;
     gd_link *child = v->child;
     v->child = NULL; /* consumed below */
     if (child && c->splice) return add_flat(s->ctx, c->splice, child);
     if (child) return gd_link_set_child(c->link, field->name, child);
-    if (set->schedule) return gd_link_set_schedule(c->link, field->name, set->schedule);
-    if (set->kind == GD_SET_REAL) return gd_link_set_real(c->link, field->name, set->real);
-    if (set->kind == GD_SET_BOOL) return gd_link_set_bool(c->link, field->name, set->real != 0);
-    if (set->kind == GD_SET_STRING) return gd_link_set_string(c->link, field->name, set->string);
-    if (set->kind == GD_SET_LIST) return gd_link_set_list(c->link, field->name, set->list, set->list_count);
-    return gd_link_set_none(c->link, field->name);
+    return gd_link_set(c->link, field->name, v->setting);
 }
 
 /* The field that a `name =` stands for; takes both. */
@@ -329,14 +323,6 @@ static gd_status unknown_link(gd_scan *s, size_t at, const char *name)
     return gd__scan_fail(s, at, "link '%s' unknown%s", name, gd__suggest_hint(&nearest, hint));
 }
 
-static gd_status check_needed(gd_scan *s, size_t at, const call *c)
-{
-    for (int i = 0; i < c->cls->field_count; i++)
-        if (!c->cls->fields[i].fallback.kind && !(c->given >> i & 1))
-            return gd__scan_fail(s, at, "%s: needs '%s'", c->cls->name, c->cls->fields[i].name);
-    return GD_OK;
-}
-
 /* The class's own check; what it records gets the place in front. */
 static gd_status check_together(gd_scan *s, size_t at, const call *c)
 {
@@ -382,7 +368,8 @@ static gd_status parse_link(gd_scan *s, links *out)
     }
     if (!(c.link = gd__link_new(s->ctx, c.cls))) return GD_NOMEM;
     status = parse_arguments(s, &c);
-    if (!status) status = check_needed(s, begin, &c);
+    if (!status && gd__link_needs(c.link))
+        status = gd__scan_fail(s, begin, "%s: needs '%s'", c.cls->name, gd__link_needs(c.link));
     if (!status) status = check_together(s, begin, &c);
     if (!status && !c.cls->preset) return links_add(s->ctx, out, c.link);
     if (!status) status = add_expanded(s, begin, c.link, out);

@@ -175,6 +175,8 @@ static gd_status set_field(gd_link *link, const char *name, gd_setting value)
     if (!link) return GD_ARGUMENT;
     int field = find_field(link, name);
     if (field < 0) return GD_ATTRIBUTE;
+    if (value.kind == GD_SET_LIST && value.list_count > 0 && !value.list)
+        return gd__null(link->head.ctx, "link: the numbers of a list are NULL");
     if (link->cls->fields[field].variadic) return add_number(link, &link->cls->fields[field], &value);
     bool child = link->value[field].kind == GD_SET_CHAIN;
     gd_status status = put_setting(link, field, &link->value[field], &value);
@@ -184,7 +186,7 @@ static gd_status set_field(gd_link *link, const char *name, gd_setting value)
 
 gd_status gd_link_set_real(gd_link *link, const char *field, double value)
 {
-    return set_field(link, field, (gd_setting){.kind = GD_SET_REAL, .real = value});
+    return set_field(link, field, gd_setting_real(value));
 }
 
 gd_status gd_link_set_schedule(gd_link *link, const char *field, const gd_schedule *schedule)
@@ -197,25 +199,37 @@ gd_status gd_link_set_schedule(gd_link *link, const char *field, const gd_schedu
     return set_field(link, field, value);
 }
 
+gd_status gd_link_set(gd_link *link, const char *field, gd_setting value)
+{
+    bool changes = value.kind == GD_SET_REAL && value.schedule;
+    return changes ? gd_link_set_schedule(link, field, value.schedule) : set_field(link, field, value);
+}
+
 gd_status gd_link_set_bool(gd_link *link, const char *field, bool value)
 {
-    return set_field(link, field, (gd_setting){.kind = GD_SET_BOOL, .real = value});
+    return set_field(link, field, gd_setting_bool(value));
 }
 
 gd_status gd_link_set_string(gd_link *link, const char *field, const char *value)
 {
-    return set_field(link, field, (gd_setting){.kind = GD_SET_STRING, .string = value});
+    return set_field(link, field, gd_setting_string(value));
 }
 
 gd_status gd_link_set_none(gd_link *link, const char *field)
 {
-    return set_field(link, field, (gd_setting){.kind = GD_SET_NONE});
+    return set_field(link, field, gd_setting_none());
 }
 
 gd_status gd_link_set_list(gd_link *link, const char *field, const double *values, int count)
 {
-    if (link && count > 0 && !values) return gd__null(link->head.ctx, "link: the numbers of a list are NULL");
-    return set_field(link, field, (gd_setting){.kind = GD_SET_LIST, .list = values, .list_count = count});
+    return set_field(link, field, gd_setting_list(values, count));
+}
+
+const char *gd__link_needs(const gd_link *link)
+{
+    for (int i = 0; i < link->cls->field_count; i++)
+        if (!link->cls->fields[i].fallback.kind && !link->value[i].kind) return link->cls->fields[i].name;
+    return NULL;
 }
 
 gd_status gd_link_set_for(gd_link *link, gd_tensor *param, const char *name, gd_setting value)

@@ -88,6 +88,9 @@ gd_global *gd__global_find(const gd_link *link, const char *name);
 
 /* ---- settings and structure ---- */
 
+/* The first setting that must be given and is not; NULL: the link has all it needs. */
+const char *gd__link_needs(const gd_link *link);
+
 /* The setting of field in force for a parameter; param NULL: for the whole step.  See in_force.c. */
 const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param);
 /* That of the whole step by name; NULL, and no error, where the class has no such field. */
