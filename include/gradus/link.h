@@ -9,12 +9,15 @@
  *     const gd_link_class gd_link_lr = {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule};
  *
  * Whoever only uses links finds each with typed options in gradus/links.h.  Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
- * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, linear operators in
- * gradus/linop.h; this header includes them. */
+ * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, lists of
+ * tensors in gradus/list.h, linear operators in gradus/linop.h; this header includes them.  What whole families of links share
+ * has headers of its own: line searches (gradus/line.h), trust regions and Krylov methods (trust_region.h), Hessians
+ * (hessian.h), quasi-Newton methods (quasi_newton.h), estimates of gradients (estimate.h). */
 #ifndef GRADUS_LINK_H
 #define GRADUS_LINK_H
 
 #include "gradus/linop.h"
+#include "gradus/list.h"
 #include "gradus/rule.h"
 #include "gradus/schedule.h"
 #include "gradus/tensor.h"
@@ -170,8 +173,14 @@ typedef struct gd_field {
  *   GD_INNER          of functions of tensors: a chain through which the tensors go after update and before apply.  A rule
  *                     calls it where it belongs: gd_rule_child(r, "inner", u)
  *   GD_CONCAT_PARAMS  of functions of tensors whose class says concat_params: whether all parameters are one vector
+ *   GD_POWER          the power of a second moment, a square by default: gd_rule_power(r, x, gd_rule_number(r, "pow"))
  *   GD_SEED           gd_link_random draws from a stream of the link's own
  * A setting "lr" of the last link is what gd_var_last_lrs tells the link before it. */
+#define GD_POWER                                                                                        \
+    {                                                                                                   \
+        .name = "pow", .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = 2}, .low = 1e-3, \
+        .high = 100, .structural = true, .help = "power of the second moment"                           \
+    }
 #define GD_UPDATE_FREQ(h)   GD_INT("update_freq", 1, 1, 1e9, h)
 #define GD_INNER(h)         GD_CHILD("inner", h)
 #define GD_CONCAT_PARAMS(h) GD_FLAG("concat_params", true, h)
@@ -408,9 +417,11 @@ GD_NODISCARD gd_status gd_link_unset_for(gd_link *link, gd_tensor *param, const 
 const gd_setting *gd_link_get(const gd_link *link, const char *field, const gd_tensor *param);
 double gd_link_real(const gd_link *link, const char *field,
                     const gd_tensor *param); /* NAN where it is none */
-bool gd_link_flag(const gd_link *link, const char *field);
+bool gd_link_flag(const gd_link *link,
+                  const char *field); /* one that is left open: true where gd_minimize runs it */
 bool gd_link_is(const gd_link *link, const char *field, const char *string);
 bool gd_link_is_none(const gd_link *link, const char *field);
+bool gd_link_has_field(const gd_link *link, const char *field); /* does its class have such a setting? */
 
 /* Children in the order of their fields, those of one variadic field in the order given.  Borrowed. */
 int gd_link_children(const gd_link *link);
@@ -436,8 +447,13 @@ bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *
  * also when its shape is (SHAPE). */
 GD_NODISCARD gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *slot, gd_tensor *value);
 double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name); /* 0 on first use */
+/* Updates of the link so far: of rules and functions of tensors. */
+int64_t gd_link_steps(const gd_link *link);
 /* Link-wide state, by any name; saved with the optimizer.  The address holds until the link is reset. */
 double *gd_link_global(gd_link *link, const char *name, double first);
+/* The same by value: `first` where nothing was kept yet; and kept. */
+double gd_link_kept(const gd_link *link, const char *name, double first);
+GD_NODISCARD gd_status gd_link_keep(gd_link *link, const char *name, double value);
 bool gd_link_has_global(const gd_link *link, const char *name);
 gd_tensor *gd_link_global_tensor(gd_link *link, const char *name); /* borrowed; NULL if there is none */
 GD_NODISCARD gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value);
@@ -445,11 +461,29 @@ GD_NODISCARD gd_status gd_link_set_global_tensor(gd_link *link, const char *name
  * is a number, else from the context's.  ARGUMENT: no such kind.  New. */
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like);
 
-/* An array of count NULLs for the rest of the step; borrowed, freed with the scope of the step. */
+/* Zeroed memory for the rest of the step, for anything; and an array of count NULLs.  Borrowed, freed with the innermost
+ * scope: that of the step. */
+void *gd_link_memory(gd_link *link, size_t bytes);
 gd_tensor **gd_link_scratch(gd_link *link, int count);
+/* For gd_link_class.state_bytes: so many slots like the parameters. */
+int64_t gd_link_slot_bytes(int slots, gd_tensor *const *params, int count);
 
 void gd_link_reset(gd_link *link);            /* forgets all state, of children too */
 void gd_link_reset_for_online(gd_link *link); /* forgets what depends on the previous evaluation */
+
+/* ---- links that scale the update ---- */
+
+/* For apply_tensors: every tensor times a number. */
+GD_NODISCARD gd_status gd_transform_scale(const gd_transform *t, double factor);
+/* For update_tensors: products of s = change of the parameters and y = change of `list` (t->tensors, t->grads) since the last
+ * call; first: there was none.  Keeps both in the slots GD_CHANGE_SLOTS, which the class must have. */
+typedef struct gd_change {
+    double ss, sy, yy;
+    bool first;
+} gd_change;
+#define GD_CHANGE_SLOTS \
+    {"previous_params", GD_SLOT_ONLINE}, { "previous_update", GD_SLOT_ONLINE }
+GD_NODISCARD gd_status gd_transform_change(const gd_transform *t, gd_tensor *const *list, gd_change *out);
 
 /* ---- running links ---- */
 
@@ -459,6 +493,9 @@ GD_NODISCARD gd_status gd_link_update(gd_link *link, gd_var *var);
 GD_NODISCARD gd_status gd_link_apply(gd_link *link, gd_var *var);
 /* The Hessian (approximation) of the link or of one of its children; two are an error.  New or NULL. */
 gd_linop *gd_link_hessian(gd_link *link, gd_var *var);
+
+/* The update after the link's setting `inner`, where it has one, as a vector.  New; NULL on failure. */
+gd_tensor *gd_link_update_vector(gd_link *link, gd_var *var);
 
 /* Transforms by hand, keyed by params, on any tensors like them, which meet them by name and label, as gradients do.  Update
  * may be called several times before apply.  Settings are those of the parameters where they are in an optimizer, else the

@@ -40,6 +40,9 @@ gd_tensor *gd_linop_rmatvec(gd_linop *a, gd_tensor *x); /* A^T x, new */
 gd_tensor *gd_linop_solve(gd_linop *a, gd_tensor *b);   /* A^-1 b, new; SINGULAR when there is none */
 gd_tensor *gd_linop_to_dense(gd_linop *a);              /* [n, n], new */
 gd_tensor *gd_linop_diagonal_of(gd_linop *a);           /* [n], new */
+/* Of all x that minimise |A x - b| for a matrix A [m, n] the shortest, by singular values.  New; NULL without an error where A is
+ * not finite. */
+gd_tensor *gd_least_norm(gd_tensor *a, gd_tensor *b);
 /* S A S with a diagonal S given by its elements.  New; a stays the caller's. */
 gd_linop *gd_linop_congruent(gd_linop *a, gd_tensor *s);
 /* The same operator made fit for many products: an inverse is inverted once, and where it is singular moved a little beside

@@ -87,6 +87,14 @@ gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b);
 gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight); /* a + weight * (b - a) */
 gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high);
 
+/* |x|^power and its inverse for x >= 0; where power is 1 or 2 without a pow. */
+gd_value gd_rule_power(gd_rule *r, gd_value x, double power);
+gd_value gd_rule_root(gd_rule *r, gd_value x, double power);
+/* slot = beta slot + (1 - beta) x, as a + (1 - beta)(x - a); returns the new average. */
+gd_value gd_rule_average(gd_rule *r, const char *slot, gd_value x, gd_value beta);
+/* 1 - beta^t: what an average that starts at zero has to be divided by. */
+gd_value gd_rule_bias(gd_rule *r, gd_value beta);
+
 /* Reductions: a pass of its own before the rest.  GD_ALL reduces over all parameters together. */
 typedef enum gd_extent { GD_EACH, GD_ALL } gd_extent;
 gd_value gd_rule_sum(gd_rule *r, gd_value x, gd_extent extent);

@@ -32,6 +32,7 @@ gd_ctx *gd_var_ctx(const gd_var *var);
 gd_optimizer *gd_var_optimizer(const gd_var *var);
 int64_t gd_var_step(const gd_var *var); /* global step, from 0 */
 gd_var *gd_var_parent(const gd_var *var);
+const char *gd_var_param_name(const gd_var *var, int index); /* in its optimizer; NULL: it has none */
 gd_module *gd_var_model(const gd_var *var); /* gd_optimizer_model of its optimizer; NULL: none */
 /* Forgets the gradients on the parameters (not the var's own), or in place sets those that are there to zero. */
 GD_NODISCARD gd_status gd_var_zero_grad(gd_var *var, bool in_place);
@@ -51,11 +52,16 @@ bool gd_var_has_loss(const gd_var *var);
 bool gd_var_has_grad(const gd_var *var);
 bool gd_var_has_update(const gd_var *var);
 bool gd_var_has_closure(const gd_var *var);
+/* Neither loss nor update is there: who evaluates now does well to bring the gradient along, which the chain will need. */
+bool gd_var_wants_gradient(const gd_var *var);
 gd_tensor *gd_var_loss_approx(const gd_var *var); /* a loss near the current point, or NULL; borrowed */
 
 /* Setters take references of their own; NULL tensors forget the value.  SHAPE: not like the parameters. */
 GD_NODISCARD gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update);
 GD_NODISCARD gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad);
+/* The update as one vector of all parameters, cut into pieces; and an update of zeros: the parameters stay. */
+GD_NODISCARD gd_status gd_var_set_update_vector(gd_var *var, gd_tensor *vector);
+GD_NODISCARD gd_status gd_var_set_zero_update(gd_var *var);
 void gd_var_set_loss(gd_var *var, gd_tensor *loss);
 void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss);
 
@@ -70,6 +76,8 @@ GD_NODISCARD gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tenso
                                              double *loss, gd_tensor **grads);
 /* The residual vector at the current parameters (the closure returned a vector), new, with history if asked. */
 GD_NODISCARD gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph);
+/* The residuals r [m] and their Jacobian j [m, n] over all parameters, without names and history.  New. */
+GD_NODISCARD gd_status gd_var_linearised(gd_var *var, gd_tensor **j, gd_tensor **r);
 
 /* p += alpha * d for all parameters, in place.  Like saving them, this first runs the rules that wait. */
 GD_NODISCARD gd_status gd_var_move(gd_var *var, double alpha, gd_tensor *const *direction);
@@ -102,6 +110,11 @@ typedef gd_status (*gd_wrap_fn)(void *user, gd_var *var, bool backward, gd_tenso
 GD_NODISCARD gd_status gd_var_wrap_closure(gd_var *var, gd_wrap_fn fn, void *user);
 /* Inside such a fn: the closure below.  New. */
 GD_NODISCARD gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
+/* The same for the value alone, as a number. */
+GD_NODISCARD gd_status gd_var_inner_value(gd_var *var, double *loss);
+/* The same at params + alpha * direction; the parameters are back afterwards, bit for bit, also on failure.  New. */
+GD_NODISCARD gd_status gd_var_inner_evaluate_at(gd_var *var, double alpha, gd_tensor *const *direction,
+                                                gd_tensor **loss, gd_tensor **grads);
 
 /* Flags. */
 bool gd_var_is_last(const gd_var *var);
@@ -114,6 +127,8 @@ void gd_var_skip_update(gd_var *var); /* parameters stay as they are (the link h
 void gd_var_hold(gd_var *var);
 void gd_var_terminate(gd_var *var, bool yes);
 bool gd_var_stopped(const gd_var *var);
+/* What a criterion (a link that calls gd_var_terminate) says, without anything coming of it. */
+GD_NODISCARD gd_status gd_var_ask(gd_var *var, gd_link *criterion, bool *stop);
 
 /* Named numbers and tensors: optimizer attributes (kept, for the user), and storage, which begins as what the step was
  * given, is shared by a var and its clones, and ends with the step: links leave there what later ones read. */
@@ -132,6 +147,8 @@ GD_NODISCARD gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user)
 /* What happened, for gd_step_info. */
 void gd_var_note_failed_search(gd_var *var);
 void gd_var_note_skipped(gd_var *var);
+/* So far: a search that found nothing though there was something to find, or a step that was skipped. */
+bool gd_var_failed(const gd_var *var);
 
 /* ---- Hessian-vector products ---- */
 

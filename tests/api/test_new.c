@@ -5,6 +5,7 @@
  * to lend it, here or by its comment, fails the test, and so does one whose comment says new and that is listed as lending. */
 #include "api/some_values.h"
 
+#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,7 +149,7 @@ static gd_object *method(gd_object *self, const gd_kwargs *kwargs, void *user)
 static struct {
     gd_tensor *image, *vector, *index, *indices, *mask, *labelled;
     gd_object *functional;
-    gd_link *newton;
+    gd_link *newton, *bfgs, *lbfgs, *spsa, *mezo;
     gd_archive *packed; /* the state of the optimizer */
 } more;
 
@@ -168,6 +169,10 @@ static void make_more(void)
     gd_class *base = gd_class_functional(ctx), *cls = gd_class_new(ctx, "Square", &base, 1);
     more.functional = gd_instance_new(cls, NULL, NULL);
     more.newton = gd_chain(ctx, "newton");
+    more.bfgs = gd_chain(ctx, "bfgs");
+    more.spsa = gd_chain(ctx, "spsa");
+    more.mezo = gd_chain(ctx, "mezo");
+    more.lbfgs = gd_chain(ctx, "lbfgs");
     more.packed = gd_archive_new(ctx);
     if (gd_optimizer_pack(world.optimizer, more.packed, NULL) ||
         gd_register(cls, gd_class_tensor(ctx), handled, NULL) ||
@@ -186,6 +191,10 @@ static void end_more(void)
     gd_release(more.labelled);
     gd_object_release(more.functional);
     gd_link_release(more.newton);
+    gd_link_release(more.bfgs);
+    gd_link_release(more.spsa);
+    gd_link_release(more.mezo);
+    gd_link_release(more.lbfgs);
     gd_archive_free(more.packed);
 }
 
@@ -278,6 +287,57 @@ static void own_gd_link_hessian(void)
     note(LINOP, hessian);
 }
 
+/* What a changed closure makes of the parameters and itself. */
+static void note_changed(gd_status status)
+{
+    gd_tensor *loss = NULL, *grad = NULL;
+    got.failed = status || gd_var_evaluate(world.var, &loss, &grad);
+    if (!got.failed) note(TENSOR, loss), note(TENSOR, grad);
+}
+
+static gd_status moved(void *user, gd_var *var, bool backward, gd_tensor **value, gd_tensor **grads)
+{
+    (void)user;
+    return gd_var_inner_evaluate_at(var, 1, gd_var_params(var), value, backward ? grads : NULL);
+}
+
+static gd_status sampled(void *user, gd_var *var, bool backward, gd_tensor **value, gd_tensor **grads)
+{
+    gd_status status = gd_var_inner_evaluate(var, value, NULL);
+    if (!backward || status) return status;
+    return user == more.spsa ? gd_directions_estimate(user, var, value, grads)
+                             : gd_directions_estimate_in_place(user, var, value, grads);
+}
+
+static void own_gd_var_inner_evaluate_at(void) { note_changed(gd_var_wrap_closure(world.var, moved, NULL)); }
+static void own_gd_directions_estimate(void)
+{
+    note_changed(gd_var_wrap_closure(world.var, sampled, more.spsa));
+}
+static void own_gd_directions_estimate_in_place(void)
+{
+    note_changed(gd_var_wrap_closure(world.var, sampled, more.mezo));
+}
+GIVES(gd_least_norm, T, more.vector)
+
+static gd_linop *no_pairs_yet(gd_link *link, const gd_pairs *p, gd_tensor *s, gd_tensor *y)
+{
+    (void)link, (void)p, (void)s, (void)y;
+    return NULL;
+}
+
+GIVES(gd_dense_hessian, more.bfgs, world.var)
+GIVES(gd_limited_memory_hessian, more.lbfgs, world.var, &(gd_limited_memory){.hessian = no_pairs_yet})
+
+static void own_gd_krylov_at(void)
+{
+    gd_tensor *x = NULL, *ax = NULL;
+    gd_krylov *k = gd_krylov_new(world.linop, more.vector, NULL);
+    got.failed = gd_krylov_at(k, INFINITY, &x, &ax) != GD_OK;
+    gd_krylov_free(k);
+    if (!got.failed) note(TENSOR, x), note(TENSOR, ax);
+}
+
 static void own_gd_link_keyed_apply(void)
 {
     gd_tensor *t = T;
@@ -366,6 +426,13 @@ static const own_call own_calls[] = {
     {"gd_linop_rmatvec", own_gd_linop_rmatvec},
     {"gd_linop_solve", own_gd_linop_solve},
     {"gd_linop_congruent", own_gd_linop_congruent},
+    {"gd_var_inner_evaluate_at", own_gd_var_inner_evaluate_at},
+    {"gd_directions_estimate", own_gd_directions_estimate},
+    {"gd_directions_estimate_in_place", own_gd_directions_estimate_in_place},
+    {"gd_least_norm", own_gd_least_norm},
+    {"gd_dense_hessian", own_gd_dense_hessian},
+    {"gd_limited_memory_hessian", own_gd_limited_memory_hessian},
+    {"gd_krylov_at", own_gd_krylov_at},
     {"gd_link_with", own_gd_link_with},
     {"gd_chain_of", own_gd_chain_of},
     {"gd_optimizer_new", own_gd_optimizer_new},
@@ -519,7 +586,11 @@ static const gd_link_class step_class = {.name = "step_with_calls", .step = act_
 /* A var lives only inside a step, where the library's scope is the outer one. */
 static bool is_of_a_step(const char *name)
 {
-    return !strncmp(name, "gd_var_", 7) || !strcmp(name, "gd_link_hessian");
+    static const char *const others[] = {"gd_link_hessian",          "gd_link_hessian_matrix",
+                                         "gd_link_hessian_products", "gd_link_update_vector",
+                                         "gd_dense_hessian",         "gd_limited_memory_hessian",
+                                         "gd_directions_estimate",   "gd_directions_estimate_in_place"};
+    return !strncmp(name, "gd_var_", 7) || is_one_of(name, others, COUNT_OF(others));
 }
 
 static void try_in_step(void)

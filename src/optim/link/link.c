@@ -30,6 +30,11 @@ int gd__field_index(const gd_link_class *cls, const char *name)
     return -1;
 }
 
+bool gd_link_has_field(const gd_link *link, const char *name)
+{
+    return link && gd__field_index(link->cls, name) >= 0;
+}
+
 int gd__slot_index(const gd_link_class *cls, const char *name)
 {
     for (int i = 0; name && i < cls->slot_count; i++)
@@ -110,6 +115,8 @@ void gd_link_release(gd_link *link)
 gd_ctx *gd_link_ctx(const gd_link *link) { return link ? link->head.ctx : NULL; }
 
 const gd_link_class *gd_link_class_of(const gd_link *link) { return link ? link->cls : NULL; }
+
+int64_t gd_link_steps(const gd_link *link) { return link ? link->step : 0; }
 
 void *gd_link_data(gd_link *link) { return link ? link->data : NULL; }
 

@@ -78,8 +78,6 @@ bool gd__slot_fits(const gd_link *link, int slot, const gd_tensor *t, const gd_t
 /* Bytes of the state that there is; and what a link that is no rule comes to hold, see gd_link_class. */
 int64_t gd__state_held(const gd_link *link);
 int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int count);
-/* Those of slots that are like their parameters. */
-int64_t gd__slots_bytes(int slots, gd_tensor *const *params, int count);
 /* The dtype of a slot that rules use. */
 gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param);
 void gd__entries_free(gd_link *link);

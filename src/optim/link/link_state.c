@@ -177,17 +177,17 @@ int64_t gd__state_held(const gd_link *link)
     return bytes;
 }
 
-int64_t gd__slots_bytes(int slots, gd_tensor *const *params, int count)
+int64_t gd_link_slot_bytes(int slots, gd_tensor *const *params, int count)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < count; i++) bytes += slots * bytes_of(params[i]);
+    for (int i = 0; params && i < count; i++) bytes += slots * bytes_of(params[i]);
     return bytes;
 }
 
 int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int count)
 {
     if (link->cls->state_bytes) return link->cls->state_bytes(link, params, count);
-    return gd__slots_bytes(link->cls->slot_count, params, count);
+    return gd_link_slot_bytes(link->cls->slot_count, params, count);
 }
 
 /* The number of a slot, -1 with the error recorded. */
@@ -360,6 +360,20 @@ double *gd_link_global(gd_link *link, const char *name, double first)
     return g ? &g->value : NULL;
 }
 
+double gd_link_kept(const gd_link *link, const char *name, double first)
+{
+    const gd_global *g = link ? gd__global_find(link, name) : NULL;
+    return g ? g->value : first;
+}
+
+gd_status gd_link_keep(gd_link *link, const char *name, double value)
+{
+    double *place = gd_link_global(link, name, value);
+    if (!place) return link ? gd_error(link->head.ctx) : GD_ARGUMENT;
+    *place = value;
+    return GD_OK;
+}
+
 bool gd_link_has_global(const gd_link *link, const char *name)
 {
     return link && gd__global_find(link, name) != NULL;
@@ -427,32 +441,36 @@ gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
                       like->ndim, like->size);
 }
 
-/* An array that dies with the innermost scope. */
+/* Memory that dies with the innermost scope. */
 typedef struct scratch {
     gd_object head;
-    int count;
-    gd_tensor *t[];
+    size_t bytes;
+    _Alignas(max_align_t) char room[];
 } scratch;
 
 static void scratch_destroy(void *object)
 {
     scratch *s = object;
-    gd__free(s->head.ctx, s, sizeof *s + (size_t)s->count * sizeof s->t[0]);
+    gd__free(s->head.ctx, s, sizeof *s + s->bytes);
 }
 
 static const gd_object_type scratch_type = {"Scratch", scratch_destroy};
 
-gd_tensor **gd_link_scratch(gd_link *link, int count)
+void *gd_link_memory(gd_link *link, size_t bytes)
 {
     if (!link) return NULL;
     gd_ctx *ctx = link->head.ctx;
-    size_t bytes = sizeof(scratch) + (size_t)count * sizeof(gd_tensor *);
-    scratch *s = gd__calloc(ctx, bytes);
+    scratch *s = gd__calloc(ctx, sizeof *s + bytes);
     if (!s) return NULL;
-    s->count = count;
-    if (gd__object_init(ctx, s, &scratch_type) == GD_OK) return s->t;
-    gd__free(ctx, s, bytes);
+    s->bytes = bytes;
+    if (gd__object_init(ctx, s, &scratch_type) == GD_OK) return s->room;
+    gd__free(ctx, s, sizeof *s + bytes);
     return NULL;
+}
+
+gd_tensor **gd_link_scratch(gd_link *link, int count)
+{
+    return gd_link_memory(link, (size_t)(count > 0 ? count : 0) * sizeof(gd_tensor *));
 }
 
 /* ---- following parameters to other devices and dtypes ---- */

@@ -94,8 +94,6 @@ struct gd_optimizer {
     struct gd_memo *memo; /* evaluations remembered; NULL: none, the objective may change from step to step */
 };
 
-/* A flag of a link, or where it is left open whether the run is a careful one. */
-bool gd__open_flag(const gd_link *link, const char *name);
 /* An error while a step is under way, or parameters are there to evaluate with. */
 gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */

@@ -1,5 +1,5 @@
 /* Finite differences, and what links that estimate gradients share. */
-#include "optim/methods/difference.h"
+#include "gradus/estimate.h"
 #include "optim/step/optimizer.h"
 
 #include <math.h>
@@ -18,9 +18,11 @@ static const gd_difference formulas[] = {
     {"bspsa4", 4, {1, -1, 3, -3}, {27.0 / 48, -27.0 / 48, -1.0 / 48, 1.0 / 48}},
 };
 
-const gd_difference *gd__difference(const gd_link *link)
+const gd_difference *gd_link_difference(const gd_link *link)
 {
-    const char *name = gd_link_get(link, "formula", NULL)->string;
+    const gd_setting *formula = gd_link_get(link, "formula", NULL);
+    if (!formula) return NULL;
+    const char *name = formula->string;
     if (!strcmp(name, "forward2")) name = "forward";
     if (!strcmp(name, "backward2")) name = "backward";
     if (!strcmp(name, "central2") || !strcmp(name, "central3")) name = "central";
@@ -29,44 +31,36 @@ const gd_difference *gd__difference(const gd_link *link)
     return &formulas[2];
 }
 
-bool gd__difference_at_zero(const gd_difference *d) { return d->at[0] == 0; }
+/* ---- estimates ---- */
 
-gd_status gd__value_below(gd_var *var, double *value)
+static gd_status estimated(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
 {
-    gd_tensor *loss = NULL;
-    gd_status status = gd__var_inner_evaluate(var, &loss, NULL);
-    *value = status ? NAN : gd_item(loss);
-    gd__release(loss);
-    return status ? status : gd_error(gd_var_ctx(var));
+    const gd_closure *c = user;
+    *loss = NULL;
+    gd_status status = backward ? c->estimate(c->link, var, loss, grads) : GD_OK;
+    return status || *loss ? status : gd_var_inner_evaluate(var, loss, NULL);
 }
 
-gd_status gd__estimate(gd_link *link, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads,
-                       gd_estimate_fn fn)
+static gd_status wrap(gd_link *link, gd_var *var, gd_estimate_fn fn)
 {
-    *loss = NULL;
-    if (!backward) return gd__var_inner_evaluate(var, loss, NULL);
-    for (int i = 0; i < gd_var_count(var); i++) grads[i] = NULL;
-    gd_status status = fn(link, var, loss, grads);
-    if (!status && !*loss) status = gd__var_inner_evaluate(var, loss, NULL);
-    if (!status) return GD_OK;
-    for (int i = 0; i < gd_var_count(var); i++) {
-        gd__release(grads[i]);
-        grads[i] = NULL;
-    }
-    gd__release(*loss);
-    *loss = NULL;
-    return status;
+    gd_status status = gd_var_wrap_closure(var, estimated, NULL);
+    if (status) return status;
+    var->closure->link = link;
+    var->closure->estimate = fn;
+    var->closure->user = var->closure;
+    return GD_OK;
 }
 
-gd_status gd__estimate_step(gd_link *link, gd_var *var, gd_wrap_fn fn)
+gd_status gd_estimate_step(gd_link *link, gd_var *var, gd_estimate_fn fn)
 {
-    if (gd_link_is(link, "target", "closure")) return gd__var_wrap_closure(var, fn, link);
+    if (!link || !var || !fn)
+        return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var), "estimate: no link, step or function");
+    if (gd_link_is(link, "target", "closure")) return wrap(link, var, fn);
     /* once, here: through a wrapped closure that is taken off again */
-    gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
     gd_closure *below = var->closure;
     gd_tensor *loss = NULL, **grads = gd_link_scratch(link, count);
-    gd_status status = grads ? gd__var_wrap_closure(var, fn, link) : gd_error(ctx);
+    gd_status status = grads ? wrap(link, var, fn) : gd_error(gd_var_ctx(var));
     if (!status) status = gd__var_evaluate(var, &loss, grads);
     var->closure = below;
     if (status) return status;

@@ -1,8 +1,6 @@
 /* The full Hessian and ways to solve with it. */
 #include "optim/methods/hessian.h"
 #include "optim/vector/layout.h"
-
-#include "optim/vector/vectors.h"
 #include "tensor/linalg.h"
 
 #include <math.h>
@@ -36,7 +34,7 @@ static gd_tensor *by_products(gd_link *link, gd_var *var, gd_hvp_method method, 
     int count = gd_var_count(var);
     gd_tensor *const *params = gd_var_params(var);
     gd_tensor **v = gd_link_scratch(link, count), **hv = gd_link_scratch(link, count);
-    gd_tensor *p = v && hv ? gd__vector_of(ctx, params, count) : NULL;
+    gd_tensor *p = v && hv ? gd_list_vector(params, count) : NULL;
     if (!p) return NULL;
     int64_t n = gd_numel(p);
     gd_tensor *h = gd_empty_on(gd_tensor_device(p), gd_tensor_dtype(p), 2, (int64_t[]){n, n});
@@ -45,10 +43,10 @@ static gd_tensor *by_products(gd_link *link, gd_var *var, gd_hvp_method method, 
         gd_scope_begin(ctx);
         gd_tensor *unit = gd_zeros_like(p), *one = gd_slice(unit, "0", i, i + 1, 1);
         status = one ? gd_fill(one, 1) : gd_error(ctx);
-        if (!status) status = gd__vector_split(unit, params, count, v);
+        if (!status) status = gd_list_split(unit, params, count, v);
         if (!status) status = gd_var_hvp(var, method, step, false, v, hv);
         if (!status) {
-            gd_tensor *row = gd_index(h, "0", i), *product = gd__vector_of(ctx, hv, count);
+            gd_tensor *row = gd_index(h, "0", i), *product = gd_list_vector(hv, count);
             status = row && product ? gd_assign(row, product) : gd_error(ctx);
             for (int k = 0; k < count; k++) gd_release(hv[k]);
         }
@@ -57,20 +55,23 @@ static gd_tensor *by_products(gd_link *link, gd_var *var, gd_hvp_method method, 
     return status ? NULL : h;
 }
 
-int64_t gd__matrix_bytes(const gd_link *link, gd_tensor *const *params, int count)
+int64_t gd_link_matrix_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
     (void)link;
+    if (!params || count < 1) return 0;
     int64_t n, item = gd__vector_item(params, count, &n);
     return n * n * item;
 }
 
-gd_tensor *gd__hessian_matrix(gd_link *link, gd_var *var, double h)
+gd_tensor *gd_link_hessian_matrix(gd_link *link, gd_var *var, double h)
 {
+    if (!link || !var) return NULL;
     gd_ctx *ctx = gd_var_ctx(var);
+    bool chosen = gd_link_has_field(link, "hessian_method");
     gd_scope_begin(ctx);
-    gd_tensor *matrix = gd_link_is(link, "hessian_method", "gfd_forward")
+    gd_tensor *matrix = chosen && gd_link_is(link, "hessian_method", "gfd_forward")
                             ? by_products(link, var, GD_HVP_FORWARD, h)
-                        : gd_link_is(link, "hessian_method", "gfd_central")
+                        : chosen && gd_link_is(link, "hessian_method", "gfd_central")
                             ? by_products(link, var, GD_HVP_CENTRAL, h)
                             : gd_var_hessian(var);
     matrix = matrix ? gd_keep(symmetric(matrix)) : NULL;
@@ -87,13 +88,14 @@ static gd_tensor *largest(gd_tensor *size, int64_t most)
     return rank ? gd_lt(rank, gd_full_like(rank, most > 0 ? (double)most : INT32_MAX)) : NULL;
 }
 
-gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most)
+gd_tensor *gd_hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most)
 {
+    if (!h || !b) return gd__null(gd_tensor_ctx(h ? h : b), "hessian: a matrix or vector is NULL"), NULL;
     gd_ctx *ctx = gd_tensor_ctx(h);
     gd_tensor *values = NULL, *vectors = NULL;
     gd_scope_begin(ctx);
     if (gd_eigh(h, &values, &vectors)) values = vectors = NULL;
-    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd__vector_most(size), tolerance);
+    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_vector_most(size), tolerance);
     gd_tensor *divisor = values, *used = gd_gt(size, least);
     if (how && !strcmp(how, "abs")) divisor = size;
     if (how && (!strcmp(how, "clip") || !strcmp(how, "floor"))) {
@@ -114,11 +116,11 @@ gd_tensor *gd__hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, dou
 gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor)
 {
     gd_ctx *ctx = gd_tensor_ctx(m);
-    if (!gd__vector_finite(m) || !gd__vector_finite(b)) return NULL;
+    if (!gd_vector_finite(m) || !gd_vector_finite(b)) return NULL;
     gd_tensor *values = NULL, *vectors = NULL;
     gd_scope_begin(ctx);
     if (gd_eigh(m, &values, &vectors)) values = vectors = NULL;
-    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd__vector_most(size), floor);
+    gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_vector_most(size), floor);
     gd_tensor *turned = gd_matmul(gd_transpose(vectors, 0, 1), b);
     gd_tensor *x = gd_keep(gd_matmul(vectors, gd_mul(gd_maximum(size, least), turned)));
     gd_scope_end(ctx);
@@ -150,19 +152,20 @@ static gd_tensor *by_lu(gd_tensor *h, gd_tensor *b, double eps)
     gd_ctx *ctx = gd_tensor_ctx(h);
     gd_tensor *x = gd_solve(h, b), *size = x ? gd_norm(h, 2, NULL, false) : NULL;
     if (!x && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
-    if (!size || !gd__vector_finite(x)) return NULL;
-    return gd__vector_norm(x) * gd_item(size) * eps < gd__vector_norm(b) ? x : NULL;
+    if (!size || !gd_vector_finite(x)) return NULL;
+    return gd_vector_norm(x) * gd_item(size) * eps < gd_vector_norm(b) ? x : NULL;
 }
 
-gd_tensor *gd__hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq)
+gd_tensor *gd_hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq)
 {
+    if (!h || !b) return gd__null(gd_tensor_ctx(h ? h : b), "hessian: a matrix or vector is NULL"), NULL;
     gd_ctx *ctx = gd_tensor_ctx(h);
-    double eps = gd__vector_eps(h) * (double)gd_numel(b);
-    if (!gd__vector_finite(h) || !gd__vector_finite(b)) return NULL;
+    double eps = gd_vector_epsilon(h) * (double)gd_numel(b);
+    if (!gd_vector_finite(h) || !gd_vector_finite(b)) return NULL;
     gd_scope_begin(ctx);
     gd_tensor *x = lstsq ? NULL : by_cholesky(h, b, eps);
     if (!x && !lstsq && !gd_error(ctx)) x = by_lu(h, b, eps);
-    if (!x && !gd_error(ctx)) x = gd__hessian_spectral(h, b, NULL, eps, 0);
+    if (!x && !gd_error(ctx)) x = gd_hessian_spectral(h, b, NULL, eps, 0);
     gd_keep(x);
     gd_scope_end(ctx);
     return x;

@@ -1,13 +1,45 @@
-/* The history of L-BFGS and L-SR1. */
-#include "optim/methods/history.h"
+/* The history of L-BFGS and L-SR1: the last pairs s = change of the parameters, y = change of the update.
+ *
+ *   s_history, y_history   [most + 1, n]  rings of rows; one row is always free: a new pair is written there before it is
+ *                                         known whether it will be taken
+ *   gram                   [3, most + 1, most + 1] in f64: products of rows s s, s y and y y
+ *
+ * Everything that follows happens in the small space of these products: an update costs one reading of the history for the
+ * products with it, and one for the combination.  All of it is state of the link: s_history, y_history, gram, pairs,
+ * newest, and a parameter's previous_params and previous_update. */
+#include "gradus/quasi_newton.h"
 #include "gradus/autograd.h"
-#include "optim/methods/line.h"
 #include "optim/step/optimizer.h"
+#include "optim/vector/layout.h"
 #include "tensor/shape.h"
-#include "optim/vector/vectors.h"
 
 #include <math.h>
 #include <string.h>
+
+typedef struct gd_history {
+    gd_link *link;
+    gd_layout layout;
+    gd_tensor *const *params;
+    int most, rows, pairs, newest;
+    gd_tensor *s, *y, *gram; /* borrowed from the link */
+    double *ss, *sy, *yy;    /* [rows][rows] inside gram */
+    double *s_dots, *y_dots; /* products of the rows with the update, by row */
+    bool uses_ss;            /* products s s, and s y both ways, are kept too */
+} gd_history;
+
+/* What decides whether a pair is taken. */
+typedef struct gd_pair_rules {
+    double ptol, gtol, sy_tol; /* NAN: none */
+    bool ptol_restart, gtol_restart;
+    char damping; /* 0: none, 'p' Powell, 'd' double */
+} gd_pair_rules;
+
+/* Row of the k-th pair, the oldest being 0. */
+static int row_at(const gd_history *h, int k) { return (h->newest + 1 + (h->rows - h->pairs) + k) % h->rows; }
+static double gram_at(const gd_history *h, const double *m, int i, int j)
+{
+    return m[row_at(h, i) * h->rows + row_at(h, j)];
+}
 
 /* ---- opening ---- */
 
@@ -26,7 +58,12 @@ static gd_tensor *held(gd_history *h, const char *name, const gd_layout *like, i
     return status ? NULL : t;
 }
 
-gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_ss)
+static void history_forget(gd_link *link)
+{
+    if (gd_link_has_global(link, "pairs")) *gd_link_global(link, "pairs", 0) = 0;
+}
+
+static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_ss)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     int most = (int)gd_link_real(link, "history_size", NULL);
@@ -43,35 +80,31 @@ gd_status gd__history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_
     if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
     /* room for the counts now: they must not be kept apart later */
     if (!gd_link_global(link, "pairs", 0) || !gd_link_global(link, "newest", 0)) return gd_error(ctx);
-    if (made) gd__history_forget(link);
+    if (made) history_forget(link);
     h->y_dots = h->s_dots + h->rows;
     h->ss = (double *)(void *)h->gram->data;
     h->sy = h->ss + h->rows * h->rows;
     h->yy = h->sy + h->rows * h->rows;
-    h->pairs = (int)gd__kept(link, "pairs", 0);
-    h->newest = (int)gd__kept(link, "newest", 0);
+    h->pairs = (int)gd_link_kept(link, "pairs", 0);
+    h->newest = (int)gd_link_kept(link, "newest", 0);
     /* a checkpoint is data: whatever it holds stays inside the ring */
     if (h->pairs < 0 || h->pairs > most || h->newest < 0 || h->newest > most) h->pairs = h->newest = 0;
     return GD_OK;
 }
 
-int64_t gd__history_bytes(const gd_link *link, gd_tensor *const *params, int count)
+int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
+    if (!link || !params || count < 1) return 0;
     int64_t n, item = gd__vector_item(params, count, &n),
                rows = (int64_t)gd_link_real(link, "history_size", NULL) + 1;
-    return gd__slots_bytes(2, params, count) + 2 * rows * n * item +
+    return gd_link_slot_bytes(2, params, count) + 2 * rows * n * item +
            3 * rows * rows * (int64_t)sizeof(double);
 }
 
-void gd__history_close(gd_history *h)
+static void history_close(gd_history *h)
 {
     gd__free(h->layout.ctx, h->s_dots, 2 * (size_t)h->rows * sizeof *h->s_dots);
     gd__layout_free(&h->layout);
-}
-
-void gd__history_forget(gd_link *link)
-{
-    if (gd_link_has_global(link, "pairs")) *gd_link_global(link, "pairs", 0) = 0;
 }
 
 static char *row_of(const gd_history *h, gd_tensor *matrix, int row)
@@ -187,7 +220,7 @@ static void piece_products(piece_job *w)
             some_products(w, row, count);
             count = 0;
         }
-        row[count++] = gd__history_row(h, k);
+        row[count++] = row_at(h, k);
     }
     if (count) some_products(w, row, count);
 }
@@ -274,8 +307,8 @@ static gd_status pair_by_operators(dots_job *j, gd_tensor *u, double *sum)
     if (!status && !j->made) status = write_pair(j, u, s, y);
     double *most = sum + h->rows * PRODUCTS;
     if (!status && l->total) {
-        most[0] = gd_item(gd__vector_most(gd_abs(s)));
-        most[1] = gd_item(gd__vector_most(gd_abs(y)));
+        most[0] = gd_item(gd_vector_most(gd_abs(s)));
+        most[1] = gd_item(gd_vector_most(gd_abs(y)));
         status = gd_error(l->ctx);
     }
     if (!status) status = times(h, h->s, y, SY, sum);
@@ -316,7 +349,7 @@ static gd_status products(dots_job *j, double *sum)
     return status;
 }
 
-gd_status gd__history_dots(gd_history *h, gd_tensor *const *update)
+static gd_status history_dots(gd_history *h, gd_tensor *const *update)
 {
     dots_job j = {.h = h, .update = update, .dots = true};
     double *sum = gd__alloc_array(h->layout.ctx, partial_size(h), sizeof *sum);
@@ -337,7 +370,7 @@ static void set_gram(double *m, int rows, int i, int j, double value, bool symme
 static void keep_products(gd_history *h, const dots_job *j, const double *sum)
 {
     for (int k = 0; k <= h->pairs; k++) {
-        int row = k < h->pairs ? gd__history_row(h, k) : j->fresh;
+        int row = k < h->pairs ? row_at(h, k) : j->fresh;
         const double *of = sum + row * PRODUCTS;
         set_gram(h->sy, h->rows, row, j->fresh, of[SY], false);
         set_gram(h->yy, h->rows, row, j->fresh, of[YY], true);
@@ -349,8 +382,8 @@ static void keep_products(gd_history *h, const dots_job *j, const double *sum)
 
 static gd_status keep_counts(gd_history *h)
 {
-    gd_status status = gd__keep_number(h->link, "pairs", h->pairs);
-    return status ? status : gd__keep_number(h->link, "newest", h->newest);
+    gd_status status = gd_link_keep(h->link, "pairs", h->pairs);
+    return status ? status : gd_link_keep(h->link, "newest", h->newest);
 }
 
 static bool restarts(const gd_pair_rules *r, double s, double y)
@@ -388,8 +421,7 @@ static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
     gd_ctx *ctx = h->layout.ctx;
     double sy = sum[j->fresh * PRODUCTS + SY], sigma = 1;
     if (h->pairs)
-        sigma = gd__gram(h, h->yy, h->pairs - 1, h->pairs - 1) /
-                gd__gram(h, h->sy, h->pairs - 1, h->pairs - 1);
+        sigma = gram_at(h, h->yy, h->pairs - 1, h->pairs - 1) / gram_at(h, h->sy, h->pairs - 1, h->pairs - 1);
     if (!isfinite(sigma) || sigma <= 0 || !isfinite(sy)) return GD_OK;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
@@ -416,15 +448,15 @@ static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
     return status || change == 0 ? status : products(j, sum);
 }
 
-gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_pair_rules *rules,
-                             bool with_dots)
+static gd_status history_update(gd_history *h, gd_tensor *const *update, const gd_pair_rules *rules,
+                                bool with_dots)
 {
     gd_ctx *ctx = h->layout.ctx;
     int count = h->layout.count;
     for (int i = 0; i < count; i++)
         if (!gd_link_has_state(h->link, h->params[i], "previous_params")) {
             gd_status status = first_time(h, update);
-            return status || !with_dots ? status : gd__history_dots(h, update);
+            return status || !with_dots ? status : history_dots(h, update);
         }
     gd_tensor **before = gd_link_scratch(h->link, 2 * count);
     double *sum = gd__alloc_array(ctx, partial_size(h), sizeof *sum);
@@ -456,7 +488,7 @@ gd_status gd__history_update(gd_history *h, gd_tensor *const *update, const gd_p
         h->newest = j.fresh;
         h->pairs += h->pairs < h->most;
     } else if (!status && j.oldest && with_dots)
-        status = gd__history_dots(h, update); /* the oldest pair stays */
+        status = history_dots(h, update); /* the oldest pair stays */
     gd__free(ctx, sum, partial_size(h) * sizeof *sum);
     return status ? status : keep_counts(h);
 }
@@ -485,7 +517,7 @@ static void combine_span(void *arg, const gd_span *span, int64_t index)
         int n = 0;
         for (; n < 2 * SOME_PAIRS && at + n < 2 * h->pairs; n++) {
             bool y = at + n >= h->pairs;
-            int row = gd__history_row(h, y ? at + n - h->pairs : at + n);
+            int row = row_at(h, y ? at + n - h->pairs : at + n);
             rows[n] = gd__in_vector(l, row_of(h, y ? h->y : h->s, row), span);
         }
         l->loops->combine(out, from, c, rows, j->coef + at, n, span->size, past);
@@ -499,7 +531,7 @@ static gd_tensor *weighted_rows(const gd_history *h, gd_tensor *matrix, const do
 {
     gd_ctx *ctx = h->layout.ctx;
     gd_tensor *w = gd_zeros(ctx, GD_F64, 1, (int64_t[]){h->rows});
-    for (int k = 0; w && k < h->pairs; k++) ((double *)(void *)w->data)[gd__history_row(h, k)] = coef[k];
+    for (int k = 0; w && k < h->pairs; k++) ((double *)(void *)w->data)[row_at(h, k)] = coef[k];
     return gd_matmul(gd_to_device(gd_cast(w, h->layout.dtype), h->layout.device), matrix);
 }
 
@@ -521,8 +553,8 @@ static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
     return status;
 }
 
-gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
-                              const double *cy, gd_tensor **out)
+static gd_status history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
+                                 const double *cy, gd_tensor **out)
 {
     gd_ctx *ctx = h->layout.ctx;
     size_t n = (size_t)h->pairs;
@@ -543,18 +575,18 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
     return status;
 }
 
-gd_status gd__history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y)
+static gd_status history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y)
 {
     gd_ctx *ctx = h->layout.ctx;
     gd_tensor *order = gd_zeros(ctx, GD_I64, 1, (int64_t[]){h->pairs});
-    for (int k = 0; order && k < h->pairs; k++) ((int64_t *)(void *)order->data)[k] = gd__history_row(h, k);
+    for (int k = 0; order && k < h->pairs; k++) ((int64_t *)(void *)order->data)[k] = row_at(h, k);
     order = order ? gd_to_device(order, h->layout.device) : NULL;
     *s = gd_index_select(h->s, "0", order);
     *y = gd_index_select(h->y, "0", order);
     return *s && *y ? GD_OK : gd_error(ctx);
 }
 
-gd_linop *gd__history_identity(const gd_history *h)
+static gd_linop *history_identity(const gd_history *h)
 {
     gd_tensor *one = gd__layout_tensor(&h->layout, 1, &h->layout.total);
     gd_linop *op = one && gd_fill(one, 1) == GD_OK ? gd_linop_diagonal(one) : NULL;
@@ -564,10 +596,10 @@ gd_linop *gd__history_identity(const gd_history *h)
 
 /* ---- the link ---- */
 
-gd_status gd__history_first(gd_history *h, gd_tensor *const *update, gd_tensor **out)
+static gd_status history_first(gd_history *h, gd_tensor *const *update, gd_tensor **out)
 {
     double sum = 0;
-    gd_status status = gd__open_flag(h->link, "scale_first") ? gd__list_sum(&h->layout, update, &sum) : GD_OK;
+    gd_status status = gd_link_flag(h->link, "scale_first") ? gd__list_sum(&h->layout, update, &sum) : GD_OK;
     double scale = sum > 1 && isfinite(sum) ? 1 / sum : 1;
     return status ? status : gd__list_scaled(&h->layout, update, scale, out);
 }
@@ -575,7 +607,7 @@ gd_status gd__history_first(gd_history *h, gd_tensor *const *update, gd_tensor *
 static gd_pair_rules pair_rules(const gd_link *link)
 {
     const gd_setting *damping = gd_link_get(link, "damping", NULL);
-    bool curvature = gd__field_index(gd_link_class_of(link), "sy_tol") >= 0;
+    bool curvature = gd_link_has_field(link, "sy_tol");
     return (gd_pair_rules){.ptol = gd_link_real(link, "ptol", NULL),
                            .gtol = gd_link_real(link, "gtol", NULL),
                            .sy_tol = curvature ? gd_link_real(link, "sy_tol", NULL) : NAN,
@@ -598,9 +630,46 @@ static gd_status through_inner(gd_link *link, gd_var *var, gd_tensor *const *upd
                               count);
 }
 
-gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply, bool uses_ss,
-                             gd_direction_fn fn)
+/* The products of the pairs in their order, in room of their own. */
+static gd_status pairs_of(const gd_history *h, bool with_dots, gd_pairs *p)
 {
+    int n = h->pairs;
+    size_t square = (size_t)n * (size_t)n;
+    double *room = gd_link_memory(h->link, (3 * square + 2 * (size_t)n) * sizeof *room);
+    if (!room) return gd_error(h->layout.ctx);
+    double *ss = room, *sy = ss + square, *yy = sy + square, *su = yy + square, *yu = su + n;
+    for (int i = 0; i < n; i++) {
+        int row = row_at(h, i);
+        for (int j = 0; j < n; j++) {
+            int at = row * h->rows + row_at(h, j);
+            ss[i * n + j] = h->ss[at];
+            sy[i * n + j] = h->sy[at];
+            yy[i * n + j] = h->yy[at];
+        }
+        if (with_dots) su[i] = h->s_dots[row], yu[i] = h->y_dots[row];
+    }
+    *p = (gd_pairs){.count = n, .ss = ss, .sy = sy, .yy = yy, .su = su, .yu = yu};
+    return GD_OK;
+}
+
+/* The direction of the method, or before there is a pair the update. */
+static gd_status direction(gd_history *h, const gd_limited_memory *m, gd_tensor *const *update,
+                           gd_tensor **out)
+{
+    if (!h->pairs) return history_first(h, update, out);
+    gd_pairs p;
+    double c = 1, *cs = gd_link_memory(h->link, 2 * (size_t)h->pairs * sizeof *cs);
+    gd_status status = cs ? pairs_of(h, true, &p) : gd_error(h->layout.ctx);
+    if (!status) status = m->direction(h->link, &p, &c, cs, cs + h->pairs);
+    return status ? status : history_combine(h, update, c, cs, cs + h->pairs, out);
+}
+
+static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool apply,
+                                const gd_limited_memory *m)
+{
+    if (!link || !var || !m || !m->direction)
+        return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var),
+                        "limited memory: no link, step or method");
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
     bool inner = gd_link_child(link, "inner") != NULL;
@@ -608,21 +677,55 @@ gd_status gd__limited_memory(gd_link *link, gd_var *var, bool update, bool apply
     gd_tensor **out = gd_link_scratch(link, 2 * count);
     if (!u || !out) return gd_error(ctx);
     gd_history h;
-    gd_status status = gd__history_open(&h, link, var, uses_ss);
+    gd_status status = history_open(&h, link, var, m->uses_ss);
     gd_pair_rules rules = pair_rules(link);
     bool dots = false;
     if (!status && update && due(link)) {
         dots = apply && !inner;
-        status = gd__history_update(&h, u, &rules, dots);
+        status = history_update(&h, u, &rules, dots);
     }
     if (!status && update) link->step++;
     if (!status && apply && inner) {
         status = through_inner(link, var, u, out + count);
         u = out + count;
     }
-    if (!status && apply && !dots && h.pairs) status = gd__history_dots(&h, u);
-    if (!status && apply) status = fn(&h, u, out);
+    if (!status && apply && !dots && h.pairs) status = history_dots(&h, u);
+    if (!status && apply) status = direction(&h, m, u, out);
     for (int i = 0; i < count && u == out + count; i++) gd__release(out[count + i]);
-    gd__history_close(&h);
+    history_close(&h);
     return status || !apply ? status : gd_var_set_update(var, out);
+}
+
+gd_status gd_limited_memory_step(gd_link *link, gd_var *var, const gd_limited_memory *method)
+{
+    return limited_memory(link, var, true, true, method);
+}
+
+gd_status gd_limited_memory_update(gd_link *link, gd_var *var, const gd_limited_memory *method)
+{
+    return limited_memory(link, var, true, false, method);
+}
+
+gd_status gd_limited_memory_apply(gd_link *link, gd_var *var, const gd_limited_memory *method)
+{
+    return limited_memory(link, var, false, true, method);
+}
+
+gd_linop *gd_limited_memory_hessian(gd_link *link, gd_var *var, const gd_limited_memory *method)
+{
+    if (!link || !var || !method || !method->hessian) return NULL;
+    gd_ctx *ctx = gd_var_ctx(var);
+    gd_history h;
+    gd_pairs p;
+    gd_linop *op = NULL;
+    gd_tensor *s = NULL, *y = NULL;
+    gd_scope_begin(ctx);
+    gd_status status = history_open(&h, link, var, method->uses_ss);
+    if (!status && !h.pairs)
+        op = history_identity(&h);
+    else if (!status && !pairs_of(&h, false, &p) && !history_matrices(&h, &s, &y))
+        op = method->hessian(link, &p, s, y);
+    history_close(&h);
+    gd_scope_end(ctx);
+    return op;
 }

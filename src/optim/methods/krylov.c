@@ -1,36 +1,49 @@
 /* Conjugate gradients and minimal residuals inside a ball. */
-#include "optim/methods/krylov.h"
-
+#include "gradus/trust_region.h"
 #include "base/ctx.h"
-#include "optim/vector/vectors.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
 
-gd_status gd__krylov_begin(gd_krylov *k, gd_tensor *b)
+/* The run, and what is behind it. */
+typedef struct inside {
+    gd_krylov seen;
+    gd_krylov_options o;
+    gd_linop *a;
+    gd_tensor *b, **kept;
+    int64_t keeps;
+} inside;
+
+static inside *inside_of(gd_krylov *k) { return (inside *)k; }
+
+gd_krylov *gd_krylov_new(gd_linop *a, gd_tensor *b, const gd_krylov_options *options)
 {
+    if (!a || !b) return gd__null(b ? gd_tensor_ctx(b) : NULL, "krylov: an operator or vector is NULL"), NULL;
     gd_ctx *ctx = gd_tensor_ctx(b);
-    k->b = b;
-    if (k->kept_most > k->most) k->kept_most = k->most;
-    if (k->kept_most <= 0) return GD_OK;
-    k->kept = gd__calloc(ctx, (size_t)k->kept_most * sizeof(gd_tensor *));
-    return k->kept ? GD_OK : GD_NOMEM;
+    inside *k = gd__calloc(ctx, sizeof *k);
+    if (!k) return NULL;
+    *k = (inside){.a = a, .b = b, .o = {.most = gd_numel(b)}};
+    if (options) k->o = *options;
+    if (k->o.kept_most > k->o.most) k->o.kept_most = k->o.most;
+    if (k->o.kept_most <= 0) return &k->seen;
+    if ((k->kept = gd__calloc(ctx, (size_t)k->o.kept_most * sizeof(gd_tensor *)))) return &k->seen;
+    gd__free(ctx, k, sizeof *k);
+    return NULL;
 }
 
-void gd__krylov_end(gd_krylov *k)
+void gd_krylov_free(gd_krylov *of)
 {
-    if (!k->b) return;
+    inside *k = inside_of(of);
+    if (!k || !k->b) return;
     gd_ctx *ctx = gd_tensor_ctx(k->b);
     for (int64_t i = 0; i < k->keeps; i++) gd__release(k->kept[i]);
-    if (k->kept) gd__free(ctx, k->kept, (size_t)k->kept_most * sizeof(gd_tensor *));
-    gd__release(k->before);
-    k->kept = NULL;
-    k->before = NULL;
-    k->keeps = 0;
+    if (k->kept) gd__free(ctx, k->kept, (size_t)k->o.kept_most * sizeof(gd_tensor *));
+    gd__release(k->seen.before);
+    gd__free(ctx, k, sizeof *k);
 }
 
 /* (A + shift I) p of the given step; owned. */
-static gd_tensor *product_of(gd_krylov *k, int64_t step, gd_tensor *p)
+static gd_tensor *product_of(inside *k, int64_t step, gd_tensor *p)
 {
     if (step < k->keeps) {
         gd__retain(k->kept[step]);
@@ -38,11 +51,11 @@ static gd_tensor *product_of(gd_krylov *k, int64_t step, gd_tensor *p)
     }
     gd_ctx *ctx = gd_tensor_ctx(p);
     gd_scope_begin(ctx);
-    gd_tensor *ap = k->product(k->user, p);
-    if (ap && k->shift != 0) ap = gd__vector_sum(ap, k->shift, p);
+    gd_tensor *ap = gd_linop_matvec(k->a, p);
+    if (ap && k->o.shift != 0) ap = gd_vector_sum(ap, k->o.shift, p);
     if (ap) gd__own(ap);
     gd_scope_end(ctx);
-    if (ap && step == k->keeps && step < k->kept_most) {
+    if (ap && step == k->keeps && step < k->o.kept_most) {
         gd__retain(ap);
         k->kept[k->keeps++] = ap;
     }
@@ -66,7 +79,7 @@ static void replace(gd_tensor **slot, gd_tensor *fresh)
 /* tau >= 0 with |x + tau p| = radius. */
 static double to_edge(gd_tensor *x, gd_tensor *p, double radius)
 {
-    double xx = gd__vector_dot(x, x), xp = gd__vector_dot(x, p), pp = gd__vector_dot(p, p);
+    double xx = gd_vector_dot(x, x), xp = gd_vector_dot(x, p), pp = gd_vector_dot(p, p);
     double room = radius * radius - xx;
     if (!(room > 0) || !(pp > 0)) return 0;
     double root = sqrt(xp * xp + pp * room);
@@ -81,23 +94,23 @@ static gd_status advance(walk *w, double alpha, gd_tensor *p, gd_tensor *ap)
 }
 
 /* One step of conjugate gradients. */
-static gd_status cg_step(gd_krylov *k, walk *w)
+static gd_status cg_step(inside *k, walk *w)
 {
-    gd_tensor *ap = product_of(k, k->steps, w->p);
+    gd_tensor *ap = product_of(k, k->seen.steps, w->p);
     if (!ap) return gd_error(gd_tensor_ctx(k->b));
-    double curvature = gd__vector_dot(w->p, ap), alpha = w->rr / curvature;
+    double curvature = gd_vector_dot(w->p, ap), alpha = w->rr / curvature;
     gd_status status = GD_OK;
     w->done = true;
     if (!(curvature > 0)) {
-        if (!k->negative && isinf(w->radius) && (k->steps || k->start)) {
-            k->before = gd_copy(w->x);
-            if (k->before)
-                gd__own(k->before);
+        if (!k->seen.negative && isinf(w->radius) && (k->seen.steps || k->o.start)) {
+            k->seen.before = gd_copy(w->x);
+            if (k->seen.before)
+                gd__own(k->seen.before);
             else
                 status = gd_error(gd_tensor_ctx(k->b));
         }
-        k->negative = true;
-        bool stay = k->stop_at_negative && k->steps;
+        k->seen.negative = true;
+        bool stay = k->o.stop_at_negative && k->seen.steps;
         if (!status && isfinite(w->radius) && !stay && !isnan(curvature))
             status = advance(w, to_edge(w->x, w->p, w->radius), w->p, ap);
         if (isfinite(w->radius) || stay || !(curvature < 0)) goto out;
@@ -113,22 +126,22 @@ static gd_status cg_step(gd_krylov *k, walk *w)
     if (!status) status = advance(w, alpha, w->p, ap);
     if (!status) status = gd_add_into(w->r, ap, -alpha);
     if (!status) {
-        double rr = gd__vector_dot(w->r, w->r);
-        replace(&w->p, gd__vector_sum(w->r, rr / w->rr, w->p));
+        double rr = gd_vector_dot(w->r, w->r);
+        replace(&w->p, gd_vector_sum(w->r, rr / w->rr, w->p));
         w->rr = rr;
         if (!w->p) status = gd_error(gd_tensor_ctx(k->b));
     }
 out:
-    k->steps++;
+    k->seen.steps++;
     gd__release(ap);
     return status;
 }
 
-static gd_status conjugate(gd_krylov *k, walk *w)
+static gd_status conjugate(inside *k, walk *w)
 {
     gd_status status = GD_OK;
-    while (!status && !w->done && k->steps < k->most && w->rr > 0) {
-        if (k->steps >= k->least && sqrt(w->rr) < k->tolerance) break;
+    while (!status && !w->done && k->seen.steps < k->o.most && w->rr > 0) {
+        if (k->seen.steps >= k->o.least && sqrt(w->rr) < k->o.tolerance) break;
         status = cg_step(k, w);
     }
     return status;
@@ -144,8 +157,8 @@ typedef struct lanczos {
 
 static gd_tensor *combined(gd_tensor *v, double a, gd_tensor *x, double b, gd_tensor *y, double scale)
 {
-    if (x) v = gd__vector_sum(v, -a, x);
-    if (y) v = gd__vector_sum(v, -b, y);
+    if (x) v = gd_vector_sum(v, -a, x);
+    if (y) v = gd_vector_sum(v, -b, y);
     return v ? gd_mul_scalar(v, scale) : NULL;
 }
 
@@ -158,22 +171,22 @@ static void shift(gd_tensor **before, gd_tensor **now, gd_tensor *fresh)
     replace(now, fresh);
 }
 
-static gd_status minres_step(gd_krylov *k, walk *w, lanczos *l)
+static gd_status minres_step(inside *k, walk *w, lanczos *l)
 {
     gd_ctx *ctx = gd_tensor_ctx(k->b);
-    gd_tensor *av = product_of(k, k->steps, l->v);
+    gd_tensor *av = product_of(k, k->seen.steps, l->v);
     if (!av) return gd_error(ctx);
     gd_scope_begin(ctx);
-    double alpha = gd__vector_dot(l->v, av);
-    gd_tensor *next = gd__vector_sum(av, -alpha, l->v);
-    if (l->v1) next = gd__vector_sum(next, -l->beta, l->v1);
-    double beta = gd__vector_norm(next);
+    double alpha = gd_vector_dot(l->v, av);
+    gd_tensor *next = gd_vector_sum(av, -alpha, l->v);
+    if (l->v1) next = gd_vector_sum(next, -l->beta, l->v1);
+    double beta = gd_vector_norm(next);
     double delta = l->c * l->delta + l->s * alpha, gamma1 = l->s * l->delta - l->c * alpha;
     double epsilon = l->epsilon;
     l->epsilon = l->s * beta;
     l->delta = -l->c * beta;
     double gamma = hypot(gamma1, beta);
-    if (l->c * gamma1 >= 0) k->negative = true;
+    if (l->c * gamma1 >= 0) k->seen.negative = true;
     gd_status status = next ? GD_OK : gd_error(ctx);
     w->done = !(gamma > 0);
     if (!status && !w->done) {
@@ -194,13 +207,13 @@ static gd_status minres_step(gd_krylov *k, walk *w, lanczos *l)
         l->beta = beta;
         if (!status) status = gd_error(ctx);
     }
-    k->steps++;
+    k->seen.steps++;
     gd_scope_end(ctx);
     gd__release(av);
     return status;
 }
 
-static gd_status minimal(gd_krylov *k, walk *w)
+static gd_status minimal(inside *k, walk *w)
 {
     gd_ctx *ctx = gd_tensor_ctx(k->b);
     double norm = sqrt(w->rr);
@@ -208,8 +221,8 @@ static gd_status minimal(gd_krylov *k, walk *w)
     lanczos l = {.phi = norm, .c = -1};
     replace(&l.v, gd_mul_scalar(w->r, 1 / norm));
     gd_status status = l.v ? GD_OK : gd_error(ctx);
-    while (!status && !w->done && k->steps < k->most) {
-        if (k->steps >= k->least && l.phi < k->tolerance) break;
+    while (!status && !w->done && k->seen.steps < k->o.most) {
+        if (k->seen.steps >= k->o.least && l.phi < k->o.tolerance) break;
         status = minres_step(k, w, &l);
     }
     gd_tensor *all[] = {l.v, l.v1, l.d, l.d1, l.ad, l.ad1};
@@ -217,27 +230,29 @@ static gd_status minimal(gd_krylov *k, walk *w)
     return status;
 }
 
-gd_status gd__krylov_at(gd_krylov *k, double radius, gd_tensor **x, gd_tensor **ax)
+gd_status gd_krylov_at(gd_krylov *of, double radius, gd_tensor **x, gd_tensor **ax)
 {
+    inside *k = inside_of(of);
+    if (!k || !k->b || !x || !ax) return GD_ARGUMENT;
     gd_ctx *ctx = gd_tensor_ctx(k->b);
     gd_status status = GD_OK;
     walk w = {.radius = radius};
-    k->steps = 0;
-    k->negative = false;
-    gd__release(k->before);
-    k->before = NULL;
+    k->seen.steps = 0;
+    k->seen.negative = false;
+    gd__release(k->seen.before);
+    k->seen.before = NULL;
     gd_scope_begin(ctx);
-    replace(&w.x, k->start ? gd_copy(k->start) : gd_zeros_like(k->b));
-    if (k->start)
-        w.ax = product_of(k, INT64_MAX, k->start);
+    replace(&w.x, k->o.start ? gd_copy(k->o.start) : gd_zeros_like(k->b));
+    if (k->o.start)
+        w.ax = product_of(k, INT64_MAX, k->o.start);
     else
         replace(&w.ax, gd_zeros_like(k->b));
     replace(&w.r, w.ax ? gd_sub(k->b, w.ax) : NULL);
     replace(&w.p, w.r ? gd_copy(w.r) : NULL);
     if (!w.x || !w.p) status = gd_error(ctx);
     if (!status) {
-        w.rr = gd__vector_dot(w.r, w.r);
-        status = k->minres ? minimal(k, &w) : conjugate(k, &w);
+        w.rr = gd_vector_dot(w.r, w.r);
+        status = k->o.minres ? minimal(k, &w) : conjugate(k, &w);
     }
     gd_scope_end(ctx);
     gd__release(w.r);
@@ -247,5 +262,9 @@ gd_status gd__krylov_at(gd_krylov *k, double radius, gd_tensor **x, gd_tensor **
     *ax = status ? NULL : gd__alias(w.ax);
     gd__release(w.x);
     gd__release(w.ax);
-    return status ? status : *x && *ax ? GD_OK : gd_error(ctx);
+    if (status || (*x && *ax)) return status;
+    gd_release(*x);
+    gd_release(*ax);
+    *x = *ax = NULL;
+    return gd_error(ctx);
 }

@@ -1,19 +1,20 @@
-/* Hessian-vector products for Krylov methods. */
-#include "optim/methods/products.h"
-
-#include "optim/vector/vectors.h"
+/* Hessian-vector products at the parameters as an operator. */
+#include "gradus/hessian.h"
 #include "optim/step/optimizer.h"
 
-gd_products gd__products_of(gd_link *link, gd_var *var)
+typedef struct products {
+    gd_link *link;
+    gd_var *var;
+    gd_hvp_method method;
+    double h;
+} products;
+
+static gd_hvp_method method_of(const gd_link *link)
 {
+    if (!gd_link_has_field(link, "hvp_method")) return GD_HVP_AUTOGRAD;
     bool forward = gd_link_is(link, "hvp_method", "forward") || gd_link_is(link, "hvp_method", "fd_forward");
     bool central = gd_link_is(link, "hvp_method", "central") || gd_link_is(link, "hvp_method", "fd_central");
-    return (gd_products){.link = link,
-                         .var = var,
-                         .method = forward   ? GD_HVP_FORWARD
-                                   : central ? GD_HVP_CENTRAL
-                                             : GD_HVP_AUTOGRAD,
-                         .h = gd_link_real(link, "h", NULL)};
+    return forward ? GD_HVP_FORWARD : central ? GD_HVP_CENTRAL : GD_HVP_AUTOGRAD;
 }
 
 static bool evaluates(const gd_link *link)
@@ -24,7 +25,8 @@ static bool evaluates(const gd_link *link)
     return false;
 }
 
-void gd__products_prepare(const gd_products *p)
+/* Products by autograd need the gradient with its history: asked for first, it is evaluated once. */
+static void ask_for_graph(const products *p)
 {
     /* inner links that move the parameters, even there and back, would leave the history of another point behind */
     if (evaluates(gd_link_child(p->link, "inner"))) return;
@@ -32,21 +34,34 @@ void gd__products_prepare(const gd_products *p)
     if (!gd__var_gives_products(p->var)) (void)gd_var_grad_graph(p->var);
 }
 
-gd_tensor *gd__products_apply(void *user, gd_tensor *x)
+static gd_tensor *multiply(void *user, gd_tensor *x)
 {
-    gd_products *p = user;
+    products *p = user;
     int count = gd_var_count(p->var);
     gd_ctx *ctx = gd_var_ctx(p->var);
-    gd_tensor **v = gd_link_scratch(p->link, count), **hv = gd_link_scratch(p->link, count), *out = NULL;
-    if (!v || !hv) return NULL;
+    gd_tensor **v = gd_link_scratch(p->link, 2 * count), **hv = v ? v + count : NULL, *out = NULL;
+    if (!v) return NULL;
     gd_scope_begin(ctx);
-    if (gd__vector_split(x, gd_var_params(p->var), count, v) == GD_OK &&
+    if (gd_list_split(x, gd_var_params(p->var), count, v) == GD_OK &&
         gd_var_hvp(p->var, p->method, p->h, true, v, hv) == GD_OK) {
-        out = gd__vector_of(ctx, hv, count);
+        out = gd_list_vector(hv, count);
         if (out && count == 1) out = gd_copy(out); /* not a view of what is released here */
         gd_keep(out);
         for (int i = 0; i < count; i++) gd_release(hv[i]);
     }
     gd_scope_end(ctx);
     return out;
+}
+
+gd_linop *gd_link_hessian_products(gd_link *link, gd_var *var)
+{
+    gd_ctx *ctx = gd_var_ctx(var);
+    products *p = ctx ? gd_link_memory(link, sizeof *p) : NULL;
+    if (!p) return NULL;
+    *p = (products){.link = link, .var = var, .method = method_of(link), .h = 1e-3};
+    if (gd_link_has_field(link, "h")) p->h = gd_link_real(link, "h", NULL);
+    ask_for_graph(p);
+    int64_t n = 0;
+    for (int i = 0; i < gd_var_count(var); i++) n += gd_numel(gd_var_params(var)[i]);
+    return gd_error(ctx) ? NULL : gd_linop_function(ctx, n, multiply, p, NULL);
 }

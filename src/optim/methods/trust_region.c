@@ -1,8 +1,6 @@
 /* Trust regions: the part that all of them share. */
-#include "optim/methods/trust_region.h"
-
+#include "gradus/trust_region.h"
 #include "optim/step/var.h"
-#include "optim/vector/vectors.h"
 
 #include <math.h>
 
@@ -11,8 +9,10 @@
 #define LARGEST  1e100
 #define SMALLEST 1e-100
 
-gd_status gd__trust_update(gd_link *link, gd_var *var)
+gd_status gd_trust_update(gd_link *link, gd_var *var)
 {
+    if (!link || !var)
+        return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var), "trust region: no link or step");
     gd_ctx *ctx = gd_var_ctx(var);
     double *steps = gd_link_global(link, "steps", 0);
     gd_link *child = gd_link_child(link, "hess_module");
@@ -28,8 +28,8 @@ gd_status gd__trust_update(gd_link *link, gd_var *var)
     if (due && !had && gd_var_has_update(var)) {
         gd_tensor *const *update = gd_var_read_update(var), *const *grad = update ? gd_var_grad(var) : NULL;
         if (!grad) return gd_error(ctx);
-        gd_tensor *b = gd__vector_of(ctx, update, gd_var_count(var));
-        double bb = gd__vector_dot(b, b), gb = gd__vector_dot(gd__vector_of(ctx, grad, gd_var_count(var)), b);
+        gd_tensor *b = gd_list_vector(update, gd_var_count(var));
+        double bb = gd_vector_dot(b, b), gb = gd_vector_dot(gd_list_vector(grad, gd_var_count(var)), b);
         unit = gd_link_global(link, "unit", 1);
         *unit = bb > 0 && gb > 0 && isfinite(gb / bb) ? gb / bb : 1;
         return gd_error(ctx);
@@ -44,7 +44,7 @@ static bool is_negligible(gd_var *var, gd_tensor *d)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     gd_scope_begin(ctx);
-    gd_tensor *p = gd__vector_of(ctx, gd_var_params(var), gd_var_count(var));
+    gd_tensor *p = gd_list_vector(gd_var_params(var), gd_var_count(var));
     gd_tensor *same = p ? gd_all(gd_eq(gd_sub(p, d), p), NULL, false) : NULL;
     bool yes = same && gd_item(same) != 0;
     gd_scope_end(ctx);
@@ -54,7 +54,7 @@ static bool is_negligible(gd_var *var, gd_tensor *d)
 static double predicted(gd_trust *t, gd_tensor *d)
 {
     gd_tensor *hd = t->hd ? t->hd : gd_linop_matvec(t->hessian, d);
-    return gd__vector_dot(t->b, d) - gd__vector_dot(d, hd) / 2 - t->less;
+    return gd_vector_dot(t->b, d) - gd_vector_dot(d, hd) / 2 - t->less;
 }
 
 /* A proposal and what came of it. */
@@ -76,14 +76,14 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     gd_status status = gd_error(ctx);
     if (status) return status;
     out->d = method->propose(t);
-    if (!out->d || !gd__vector_finite(out->d)) return gd_error(ctx);
+    if (!out->d || !gd_vector_finite(out->d)) return gd_error(ctx);
     out->still = is_negligible(var, out->d);
     if (out->still) return gd_error(ctx);
-    double noise = NOISE * gd__vector_eps(t->b) * fabs(loss), decrease = unit * predicted(t, out->d);
+    double noise = NOISE * gd_vector_epsilon(t->b) * fabs(loss), decrease = unit * predicted(t, out->d);
     out->pieces = gd_link_scratch(t->link, gd_var_count(var));
     if (!out->pieces) return gd_error(ctx);
     if (!(decrease + noise > 0)) return gd_error(ctx);
-    status = gd__vector_split(out->d, gd_var_params(var), gd_var_count(var), out->pieces);
+    status = gd_list_split(out->d, gd_var_params(var), gd_var_count(var), out->pieces);
     if (!status) status = gd__var_try(var, here, -1, out->pieces, &there, NULL);
     if (!status) var->share->no_number = !isfinite(there);
     if (!status && isfinite(there)) out->ratio = (loss - there + noise) / (decrease + noise);
@@ -97,7 +97,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
 static bool at_boundary(gd_trust *t, gd_tensor *d)
 {
     double tolerance = gd_link_real(t->link, "boundary_tol", NULL);
-    return isnan(tolerance) || gd__vector_norm(d) >= (1 - tolerance) * t->radius;
+    return isnan(tolerance) || gd_vector_norm(d) >= (1 - tolerance) * t->radius;
 }
 
 static void adapt_radius(gd_trust *t, const gd_trust_method *method, const trial *done)
@@ -109,8 +109,9 @@ static void adapt_radius(gd_trust *t, const gd_trust_method *method, const trial
         t->radius = fmin(t->radius * gd_link_real(t->link, "nplus", NULL), LARGEST);
 }
 
-gd_status gd__trust_search(gd_trust *t, const gd_trust_method *method, double unit)
+gd_status gd_trust_search(gd_trust *t, const gd_trust_method *method, double unit)
 {
+    if (!t || !t->link || !t->var || !t->b || !method || !method->propose) return GD_ARGUMENT;
     gd_link *link = t->link;
     gd_var *var = t->var;
     gd_ctx *ctx = gd_var_ctx(var);
@@ -137,7 +138,7 @@ gd_status gd__trust_search(gd_trust *t, const gd_trust_method *method, double un
     *gd_link_global(link, "radius", init) = collapsed ? init : t->radius;
     if (taken) return gd_var_set_update(var, now.pieces);
     if (tried) gd_var_note_failed_search(var);
-    return gd__set_zero_update(link, var);
+    return gd_var_set_zero_update(var);
 }
 
 /* No ratios: the step for the first radius. */
@@ -146,15 +147,18 @@ static gd_status fixed_radius(gd_trust *t, const gd_trust_method *method)
     t->radius = gd_link_real(t->link, "init", NULL);
     gd_tensor *d = method->propose(t);
     if (!d && gd_error(gd_var_ctx(t->var))) return gd_error(gd_var_ctx(t->var));
-    if (d && gd__vector_finite(d)) return gd__set_update_vector(t->link, t->var, d);
+    if (d && gd_vector_finite(d)) return gd_var_set_update_vector(t->var, d);
     gd_var_note_failed_search(t->var);
-    return gd__set_zero_update(t->link, t->var);
+    return gd_var_set_zero_update(t->var);
 }
 
-gd_status gd__trust_apply(gd_link *link, gd_var *var, const gd_trust_method *method)
+gd_status gd_trust_apply(gd_link *link, gd_var *var, const gd_trust_method *method)
 {
+    if (!link || !var || !method || !method->propose)
+        return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var), "trust region: no link, step or method");
     gd_ctx *ctx = gd_var_ctx(var);
     gd_link *child = gd_link_child(link, "hess_module");
+    if (!child) return gd_fail(ctx, GD_STATE, "%s: has no child hess_module", gd_link_class_of(link)->name);
     gd_linop *hessian = gd_link_hessian(child, var);
     if (!hessian)
         return gd_error(ctx) ? gd_error(ctx)
@@ -165,20 +169,20 @@ gd_status gd__trust_apply(gd_link *link, gd_var *var, const gd_trust_method *met
     double *unit = gd_link_global(link, "unit", 1);
     bool own_scale = unit && *unit != 1 &&
                      !gd_var_has_update(var); /* a gradient for a Hessian of an earlier step */
-    t.b = gd__inner_update_vector(link, var);
+    t.b = gd_link_update_vector(link, var);
     if (own_scale) t.b = gd_mul_scalar(t.b, 1 / *unit);
     gd_status status = t.b && t.hessian && unit ? GD_OK : gd_error(ctx);
     if (!status && gd_linop_size(t.hessian) != gd_numel(t.b))
         status = gd_fail(ctx, GD_SHAPE, "%s: the Hessian is of %lld parameters, the update of %lld",
                          gd_link_class_of(link)->name, (long long)gd_linop_size(t.hessian),
                          (long long)gd_numel(t.b));
-    if (!status && !gd__vector_finite(t.b)) {
+    if (!status && !gd_vector_finite(t.b)) {
         /* no model without a gradient */
         gd_var_note_failed_search(var);
-        status = gd__set_zero_update(link, var);
+        status = gd_var_set_zero_update(var);
     } else if (!status) {
         status = gd_link_is(link, "radius_strategy", "fixed") ? fixed_radius(&t, method)
-                                                              : gd__trust_search(&t, method, *unit);
+                                                              : gd_trust_search(&t, method, *unit);
     }
     if (method->end) method->end(&t);
     gd_linop_release(t.hessian);

@@ -3,6 +3,8 @@
 #include "gradus/autograd.h"
 #include "optim/vector/jacobian.h"
 #include "optim/vector/layout.h"
+#include "optim/vector/origin.h"
+#include "optim/vector/linear.h"
 #include "optim/step/memo.h"
 #include "optim/step/optimizer.h"
 #include "tensor/shape.h"
@@ -433,6 +435,51 @@ gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 gd_status gd_var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
     return give_out_evaluation(var, gd__var_inner_evaluate(var, loss, grads), loss, grads);
+}
+
+gd_status gd_var_inner_value(gd_var *var, double *loss)
+{
+    if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
+    gd_tensor *value = NULL;
+    gd_status status = gd__var_inner_evaluate(var, &value, NULL);
+    *loss = status ? NAN : gd_item(value);
+    gd__release(value);
+    return status ? status : gd_error(var->ctx);
+}
+
+gd_status gd_var_inner_evaluate_at(gd_var *var, double alpha, gd_tensor *const *direction, gd_tensor **loss,
+                                   gd_tensor **grads)
+{
+    if (!var || !direction || !loss) return gd__null(gd_var_ctx(var), "var: a direction or place is NULL");
+    gd_layout l;
+    gd_origin here = {0};
+    gd_status status = gd__layout_init(&l, var->ctx, var->params, var->count);
+    if (status) return status;
+    status = gd__origin_keep(&here, var->ctx, var->params, var->count);
+    if (!status) {
+        status = gd__list_move(&l, var->params, here.value, direction, -alpha);
+        if (!status) status = gd_var_inner_evaluate(var, loss, grads);
+        gd_status back = gd__origin_return(&here);
+        if (!status) status = back;
+    }
+    gd__origin_free(&here);
+    gd__layout_free(&l);
+    return status;
+}
+
+gd_status gd_var_linearised(gd_var *var, gd_tensor **j, gd_tensor **r)
+{
+    if (!var || !j || !r) return gd__null(gd_var_ctx(var), "var: the place for a Jacobian is NULL");
+    gd_tensor *residuals = NULL, *both[2] = {NULL, NULL};
+    gd_status status = gd_var_residuals(var, &residuals, true);
+    if (status) return status;
+    status = gd__linear_from(residuals, var->params, var->count, false, &both[0], &both[1]);
+    gd_release(residuals);
+    if (!status) status = gd__give_out(var->ctx, both, 2);
+    if (status) return status;
+    *j = both[0];
+    *r = both[1];
+    return GD_OK;
 }
 
 gd_status gd_var_evaluate_at(gd_var *var, double *loss)

@@ -115,6 +115,7 @@ double gd_link_real(const gd_link *link, const char *name, const gd_tensor *para
 bool gd_link_flag(const gd_link *link, const char *name)
 {
     const gd_setting *s = gd_link_get(link, name, NULL);
+    if (s && s->kind == GD_SET_NONE) return link->optimizer && link->optimizer->careful;
     return s && s->kind == GD_SET_BOOL && s->real != 0;
 }
 

@@ -148,12 +148,6 @@ void gd_optimizer_reset(gd_optimizer *o)
     o->should_terminate = false;
 }
 
-bool gd__open_flag(const gd_link *link, const char *name)
-{
-    return gd_link_is_none(link, name) ? link->optimizer && link->optimizer->careful
-                                       : gd_link_flag(link, name);
-}
-
 /* ---- attributes ---- */
 
 gd_status gd__set_attr(gd_optimizer *o, const char *name, double value, gd_tensor *tensor)

@@ -3,7 +3,7 @@
 #include "optim/step/optimizer.h"
 #include "optim/step/transform.h"
 #include "optim/vector/layout.h"
-#include "optim/vector/vectors.h"
+#include "gradus/link.h"
 
 #include <string.h>
 
@@ -49,7 +49,7 @@ static gd_status split(gd_ctx *ctx, gd_tensor *vector, gd_tensor *const *like, i
     gd_tensor **pieces = gd__tensors_new(ctx, count);
     if (!pieces) return GD_NOMEM;
     gd_scope_begin(ctx);
-    gd_status status = gd__vector_split(vector, like, count, pieces);
+    gd_status status = gd_list_split(vector, like, count, pieces);
     for (int i = 0; i < count && !status; i++) {
         gd__own(pieces[i]);
         gd__release(out[i]);

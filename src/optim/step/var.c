@@ -243,6 +243,7 @@ gd_module *gd_var_model(const gd_var *var)
 bool gd_var_has_loss(const gd_var *var) { return var && var->loss != NULL; }
 bool gd_var_has_grad(const gd_var *var) { return var && (var->grad || var->leaf_grad); }
 bool gd_var_has_update(const gd_var *var) { return var && (!var->update_is_grad || var->pendings); }
+bool gd_var_wants_gradient(const gd_var *var) { return var && !var->loss && var->update_is_grad; }
 bool gd_var_has_closure(const gd_var *var) { return var && var->closure != NULL; }
 gd_tensor *gd_var_loss_approx(const gd_var *var) { return var ? var->loss_approx : NULL; }
 bool gd_var_is_last(const gd_var *var) { return var && var->is_last; }
@@ -263,6 +264,27 @@ void gd_var_hold(gd_var *var)
 void gd_var_terminate(gd_var *var, bool yes)
 {
     if (var) var->terminate = yes;
+}
+gd_status gd_var_ask(gd_var *var, gd_link *criterion, bool *stop)
+{
+    if (!var || !criterion || !stop) return gd__null(gd_var_ctx(var), "a criterion is NULL");
+    int8_t before = var->terminate;
+    var->terminate = -1;
+    gd_status status = gd_link_step(criterion, var);
+    *stop = var->terminate == 1;
+    var->terminate = before;
+    return status;
+}
+/* Where the gradient is 0 there was nothing to find: no failure. */
+bool gd_var_failed(const gd_var *var)
+{
+    return var && (var->share->search_failed || var->share->skipped) && !var->share->flat;
+}
+const char *gd_var_param_name(const gd_var *var, int index)
+{
+    if (!var || index < 0 || index >= var->count || !var->optimizer) return NULL;
+    int number = gd__param_index(var->optimizer, var->params[index]);
+    return number < 0 ? NULL : var->optimizer->param[number].name;
 }
 bool gd_var_stopped(const gd_var *var) { return var && var->stop; }
 void gd_var_note_failed_search(gd_var *var)

@@ -17,6 +17,7 @@ struct gd_closure {
     gd_closure *below; /* NULL for the objective itself */
     const gd_objective *objective;
     gd_reformulate_fn reformulate;
+    gd_status (*estimate)(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads);
     gd_wrap_fn wrap;
     bool scoped; /* wrap makes new tensors, as users' functions do; else owned ones */
     void *user;

@@ -114,6 +114,8 @@ GD_NODISCARD gd_status gd__list_write(gd_tensor *const *list, int count, const d
 /* New nameless tensors with dtypes, devices and shapes of `like` that hold such numbers. */
 GD_NODISCARD gd_status gd__list_from(gd_tensor *const *like, int count, const double *x, gd_tensor **out);
 
+/* gd_list_vector in memory of its own, of any dtype.  New. */
+gd_tensor *gd__vector_copy(gd_ctx *ctx, gd_tensor *const *list, int count, gd_dtype dtype);
 /* Copies the list into a vector [total] of the layout's dtype and device (written in place), and back. */
 GD_NODISCARD gd_status gd__list_to_vector(const gd_layout *l, gd_tensor *const *x, gd_tensor *vector);
 GD_NODISCARD gd_status gd__vector_to_list(const gd_layout *l, gd_tensor *vector, gd_tensor *const *x);

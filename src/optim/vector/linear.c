@@ -1,5 +1,7 @@
 /* Residuals linearised at a point. */
 #include "optim/vector/linear.h"
+#include "gradus/linop.h"
+#include "gradus/list.h"
 
 #include "base/ctx.h"
 #include "gradus/autograd.h"
@@ -318,4 +320,22 @@ gd_tensor *gd__lm_covariance(const gd_lm_model *a, int64_t rank, double variance
     gd_tensor *matrix = gd_from_f64(a->ctx, GD_F64, 2, (int64_t[]){a->n, a->n}, out);
     gd__free(a->ctx, out, bytes);
     return matrix;
+}
+
+gd_tensor *gd_least_norm(gd_tensor *a, gd_tensor *b)
+{
+    if (!a || !b) return gd__null(gd_tensor_ctx(a ? a : b), "least_norm: a matrix or vector is NULL"), NULL;
+    gd_ctx *ctx = gd_tensor_ctx(a);
+    gd_tensor *s = NULL, *vt = NULL, *c = NULL, *x = NULL;
+    gd_scope_begin(ctx);
+    if (gd_vector_finite(a) && !gd__decompose(a, b, &s, &vt, &c)) {
+        gd_tensor *most = gd_vector_most(s);
+        double eps = gd_vector_epsilon(a) * (double)(gd_size(a, 0) + gd_size(a, 1));
+        double least = most ? eps * gd_item(most) : 0;
+        gd_tensor *used = gd_gt(s, gd_full_like(s, least)), *divisor = gd_where(used, s, gd_ones_like(s));
+        x = gd_matmul(gd_transpose(vt, 0, 1), gd_where(used, gd_div(c, divisor), gd_zeros_like(s)));
+        gd_keep(x);
+    }
+    gd_scope_end(ctx);
+    return x;
 }

@@ -2,7 +2,6 @@
  * of squares at every step and stays in it, and once more to its root, as the paper's algorithm has both.
  * State: exp_avg, exp_avg_var.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -18,12 +17,12 @@ static gd_value adabelief_rule(gd_rule *r, gd_value u)
 {
     gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2"),
              eps = gd_rule_setting(r, "eps");
-    gd_value m = gd__rule_average(r, "exp_avg", u, beta1);
-    gd_value s = gd__rule_average(r, "exp_avg_var", gd_rule_square(r, gd_rule_sub(r, u, m)), beta2);
+    gd_value m = gd_rule_average(r, "exp_avg", u, beta1);
+    gd_value s = gd_rule_average(r, "exp_avg_var", gd_rule_square(r, gd_rule_sub(r, u, m)), beta2);
     s = gd_rule_add(r, s, eps);
     gd_rule_set(r, "exp_avg_var", s);
-    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, s, gd__rule_bias(r, beta2)));
-    return gd_rule_div(r, gd_rule_div(r, m, gd__rule_bias(r, beta1)), gd_rule_add(r, root, eps));
+    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, s, gd_rule_bias(r, beta2)));
+    return gd_rule_div(r, gd_rule_div(r, m, gd_rule_bias(r, beta1)), gd_rule_add(r, root, eps));
 }
 
 const gd_link_class gd_link_adabelief = {

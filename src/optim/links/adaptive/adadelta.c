@@ -1,7 +1,6 @@
 /* AdaDelta: scales the update by the ratio of past results to past updates, root mean squares both (Zeiler 2012).
  * State: square_avg, acc_delta.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -15,10 +14,10 @@ static const gd_slot slots[] = {{"square_avg", 0}, {"acc_delta", 0}};
 static gd_value adadelta_rule(gd_rule *r, gd_value u)
 {
     gd_value rho = gd_rule_setting(r, "rho"), eps = gd_rule_setting(r, "eps");
-    gd_value v = gd__rule_average(r, "square_avg", gd_rule_square(r, u), rho);
+    gd_value v = gd_rule_average(r, "square_avg", gd_rule_square(r, u), rho);
     gd_value above = gd_rule_sqrt(r, gd_rule_add(r, gd_rule_state(r, "acc_delta"), eps));
     gd_value out = gd_rule_mul(r, u, gd_rule_div(r, above, gd_rule_sqrt(r, gd_rule_add(r, v, eps))));
-    gd__rule_average(r, "acc_delta", gd_rule_square(r, out), rho);
+    gd_rule_average(r, "acc_delta", gd_rule_square(r, out), rho);
     return out;
 }
 

@@ -7,7 +7,6 @@
  * PyTorch counts lr_decay from step 0: its factor lr / (1 + (t - 1) c) is ours with lr_decay = c / (1 - c), alpha = 1 / (1 - c).
  * State: accumulator; of adagrad_norm a number.  Element-wise, fuses; adagrad_norm after a pass for its sum. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -42,7 +41,7 @@ static gd_value divided(gd_rule *r, gd_value u, gd_value v)
     gd_value t = gd_rule_step(r), one = gd_rule_const(r, 1);
     if (gd_rule_has_child(r, "inner")) u = gd_rule_child(r, "inner", u);
     if (gd_rule_flag(r, "divide")) v = gd_rule_div(r, v, t);
-    if (gd_rule_flag(r, "use_sqrt")) v = gd__rule_root(r, v, gd_rule_number(r, "pow"));
+    if (gd_rule_flag(r, "use_sqrt")) v = gd_rule_root(r, v, gd_rule_number(r, "pow"));
     gd_value slower = gd_rule_add(r, one, gd_rule_mul(r, t, gd_rule_setting(r, "lr_decay")));
     gd_value scale = gd_rule_div(r, gd_rule_setting(r, "alpha"), slower);
     return gd_rule_div(r, gd_rule_mul(r, u, scale), gd_rule_add(r, v, gd_rule_setting(r, "eps")));
@@ -51,7 +50,7 @@ static gd_value divided(gd_rule *r, gd_value u, gd_value v)
 static gd_value adagrad_rule(gd_rule *r, gd_value u)
 {
     gd_value before = gd_rule_state_or(r, "accumulator", gd_rule_setting(r, "initial_accumulator_value"));
-    gd_value v = accumulated(r, before, gd__rule_power(r, u, gd_rule_number(r, "pow")));
+    gd_value v = accumulated(r, before, gd_rule_power(r, u, gd_rule_number(r, "pow")));
     gd_rule_set(r, "accumulator", v);
     return divided(r, u, v);
 }
@@ -61,7 +60,7 @@ static gd_value adagrad_norm_rule(gd_rule *r, gd_value u)
     gd_value first = gd_rule_eq(r, gd_rule_step(r), gd_rule_const(r, 1));
     gd_value before = gd_rule_where(r, first, gd_rule_setting(r, "initial_accumulator_value"),
                                     gd_rule_scalar(r, "accumulator"));
-    gd_value sum = gd_rule_sum(r, gd__rule_power(r, u, gd_rule_number(r, "pow")), GD_ALL);
+    gd_value sum = gd_rule_sum(r, gd_rule_power(r, u, gd_rule_number(r, "pow")), GD_ALL);
     gd_value v = accumulated(r, before, sum);
     gd_rule_set_scalar(r, "accumulator", v);
     return divided(r, u, v);

@@ -8,7 +8,6 @@
  * State: exp_avg, exp_avg_sq, with amsgrad max_exp_avg_sq.  `inner` acts between the two averages: the squares are of
  * what comes in, the average is of what inner makes of it. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -33,9 +32,9 @@ static gd_value adam_rule(gd_rule *r, gd_value u)
     gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2"),
              one = gd_rule_const(r, 1);
     double power = gd_rule_number(r, "pow");
-    gd_value v = gd__rule_average(r, "exp_avg_sq", gd__rule_power(r, u, power), beta2);
+    gd_value v = gd_rule_average(r, "exp_avg_sq", gd_rule_power(r, u, power), beta2);
     if (gd_rule_has_child(r, "inner")) u = gd_rule_child(r, "inner", u);
-    gd_value m = gd__rule_average(r, "exp_avg", u, beta1);
+    gd_value m = gd_rule_average(r, "exp_avg", u, beta1);
     if (gd_rule_flag(r, "amsgrad")) {
         v = gd_rule_max(r, gd_rule_state(r, "max_exp_avg_sq"), v);
         gd_rule_set(r, "max_exp_avg_sq", v);
@@ -44,11 +43,11 @@ static gd_value adam_rule(gd_rule *r, gd_value u)
     if (gd_rule_flag(r, "debiased")) {
         gd_value t = gd_rule_step(r);
         gd_value first = gd_rule_sub(r, one, gd_rule_pow(r, beta1, t));
-        gd_value second = gd__rule_root(r, gd_rule_sub(r, one, gd_rule_pow(r, beta2, t)), power);
+        gd_value second = gd_rule_root(r, gd_rule_sub(r, one, gd_rule_pow(r, beta2, t)), power);
         scale = gd_rule_mul(r, scale, gd_rule_div(r, second, first));
         if (gd_rule_is(r, "eps_at", "corrected")) eps = gd_rule_mul(r, eps, second);
     }
-    gd_value root = gd_rule_add(r, gd__rule_root(r, v, power), eps);
+    gd_value root = gd_rule_add(r, gd_rule_root(r, v, power), eps);
     return gd_rule_div(r, gd_rule_mul(r, m, scale), root);
 }
 

@@ -1,7 +1,6 @@
 /* AdaMax: Adam with a decaying maximum in place of the root of the second moment (Kingma & Ba 2015, section 7.1); eps inside
  * the maximum keeps it from 0, as PyTorch has it.  State: exp_avg, exp_inf.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -16,11 +15,11 @@ static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_inf", 0}};
 static gd_value adamax_rule(gd_rule *r, gd_value u)
 {
     gd_value beta1 = gd_rule_setting(r, "beta1");
-    gd_value m = gd__rule_average(r, "exp_avg", u, beta1);
+    gd_value m = gd_rule_average(r, "exp_avg", u, beta1);
     gd_value before = gd_rule_mul(r, gd_rule_setting(r, "beta2"), gd_rule_state(r, "exp_inf"));
     gd_value n = gd_rule_max(r, before, gd_rule_add(r, gd_rule_abs(r, u), gd_rule_setting(r, "eps")));
     gd_rule_set(r, "exp_inf", n);
-    return gd_rule_div(r, gd_rule_div(r, m, gd__rule_bias(r, beta1)), n);
+    return gd_rule_div(r, gd_rule_div(r, m, gd_rule_bias(r, beta1)), n);
 }
 
 const gd_link_class gd_link_adamax = {

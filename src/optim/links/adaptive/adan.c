@@ -2,7 +2,6 @@
  * authors' program; the paper's are 1 less these.  All averages are corrected for their start.
  * State: exp_avg, exp_avg_diff, exp_avg_sq, previous.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -22,13 +21,13 @@ static gd_value adan_rule(gd_rule *r, gd_value u)
              beta3 = gd_rule_setting(r, "beta3");
     gd_value change = gd_rule_sub(r, u, gd_rule_state_or(r, "previous", u));
     gd_rule_set(r, "previous", u);
-    gd_value m = gd__rule_average(r, "exp_avg", u, beta1);
-    gd_value d = gd__rule_average(r, "exp_avg_diff", change, beta2);
+    gd_value m = gd_rule_average(r, "exp_avg", u, beta1);
+    gd_value d = gd_rule_average(r, "exp_avg_diff", change, beta2);
     gd_value ahead = gd_rule_add(r, u, gd_rule_mul(r, beta2, change));
-    gd_value n = gd__rule_average(r, "exp_avg_sq", gd_rule_square(r, ahead), beta3);
-    gd_value of_d = gd_rule_div(r, beta2, gd__rule_bias(r, beta2));
-    gd_value sum = gd_rule_add(r, gd_rule_div(r, m, gd__rule_bias(r, beta1)), gd_rule_mul(r, of_d, d));
-    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, n, gd__rule_bias(r, beta3)));
+    gd_value n = gd_rule_average(r, "exp_avg_sq", gd_rule_square(r, ahead), beta3);
+    gd_value of_d = gd_rule_div(r, beta2, gd_rule_bias(r, beta2));
+    gd_value sum = gd_rule_add(r, gd_rule_div(r, m, gd_rule_bias(r, beta1)), gd_rule_mul(r, of_d, d));
+    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, n, gd_rule_bias(r, beta3)));
     return gd_rule_div(r, sum, gd_rule_add(r, root, gd_rule_setting(r, "eps")));
 }
 

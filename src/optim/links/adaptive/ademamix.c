@@ -2,7 +2,6 @@
  * 2024).  The paper warms alpha and beta3 up: schedules of those settings.
  * State: exp_avg_fast, exp_avg_slow, exp_avg_sq.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -19,12 +18,12 @@ static const gd_slot slots[] = {{"exp_avg_fast", 0}, {"exp_avg_slow", 0}, {"exp_
 static gd_value ademamix_rule(gd_rule *r, gd_value u)
 {
     gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2");
-    gd_value fast = gd__rule_average(r, "exp_avg_fast", u, beta1);
-    gd_value slow = gd__rule_average(r, "exp_avg_slow", u, gd_rule_setting(r, "beta3"));
-    gd_value v = gd__rule_average(r, "exp_avg_sq", gd_rule_square(r, u), beta2);
-    gd_value sum = gd_rule_add(r, gd_rule_div(r, fast, gd__rule_bias(r, beta1)),
+    gd_value fast = gd_rule_average(r, "exp_avg_fast", u, beta1);
+    gd_value slow = gd_rule_average(r, "exp_avg_slow", u, gd_rule_setting(r, "beta3"));
+    gd_value v = gd_rule_average(r, "exp_avg_sq", gd_rule_square(r, u), beta2);
+    gd_value sum = gd_rule_add(r, gd_rule_div(r, fast, gd_rule_bias(r, beta1)),
                                gd_rule_mul(r, gd_rule_setting(r, "alpha"), slow));
-    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, v, gd__rule_bias(r, beta2)));
+    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, v, gd_rule_bias(r, beta2)));
     return gd_rule_div(r, sum, gd_rule_add(r, root, gd_rule_setting(r, "eps")));
 }
 

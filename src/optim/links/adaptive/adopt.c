@@ -2,7 +2,6 @@
  * beta2 (Taniguchi et al. 2024, algorithm 2).  The paper's step 0 only fills the second moment: here the first step, whose
  * bound 0^(1/4) makes its result zero.  State: exp_avg, exp_avg_sq.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -24,7 +23,7 @@ static gd_value adopt_rule(gd_rule *r, gd_value u)
     gd_value first = gd_rule_state_or(r, "exp_avg_sq", square);
     gd_rule_set(r, "exp_avg_sq",
                 gd_rule_lerp(r, first, square, gd_rule_sub(r, one, gd_rule_setting(r, "beta2"))));
-    return gd__rule_average(r, "exp_avg", c, gd_rule_setting(r, "beta1"));
+    return gd_rule_average(r, "exp_avg", c, gd_rule_setting(r, "beta1"));
 }
 
 const gd_link_class gd_link_adopt = {

@@ -1,6 +1,5 @@
 /* Lion: the sign of an interpolation between momentum and update (Chen et al. 2023).  State: exp_avg. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 static const gd_field fields[] = {
     GD_REAL("beta1", 0.9, 0, 1, "weight of the momentum in the sign"),
@@ -13,7 +12,7 @@ static gd_value lion_rule(gd_rule *r, gd_value u)
 {
     gd_value weight = gd_rule_sub(r, gd_rule_const(r, 1), gd_rule_setting(r, "beta1"));
     gd_value mix = gd_rule_lerp(r, gd_rule_state(r, "exp_avg"), u, weight);
-    gd__rule_average(r, "exp_avg", u, gd_rule_setting(r, "beta2"));
+    gd_rule_average(r, "exp_avg", u, gd_rule_setting(r, "beta2"));
     return gd_rule_sign(r, mix);
 }
 

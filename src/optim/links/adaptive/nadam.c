@@ -5,7 +5,6 @@
  * k is beta1.  momentum_decay above 0 makes it beta1 (1 - 0.96^(t momentum_decay) / 2), which grows from about beta1 / 2
  * towards beta1; PyTorch has 0.004.  State: exp_avg, exp_avg_sq, and the product as a number.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -35,8 +34,8 @@ static gd_value momentum_at(gd_rule *r, gd_value t)
 static gd_value nadam_rule(gd_rule *r, gd_value u)
 {
     gd_value one = gd_rule_const(r, 1), t = gd_rule_step(r), beta2 = gd_rule_setting(r, "beta2");
-    gd_value m = gd__rule_average(r, "exp_avg", u, gd_rule_setting(r, "beta1"));
-    gd_value v = gd__rule_average(r, "exp_avg_sq", gd_rule_square(r, u), beta2);
+    gd_value m = gd_rule_average(r, "exp_avg", u, gd_rule_setting(r, "beta1"));
+    gd_value v = gd_rule_average(r, "exp_avg_sq", gd_rule_square(r, u), beta2);
     gd_value now = momentum_at(r, t), next = momentum_at(r, gd_rule_add(r, t, one));
     gd_value before = gd_rule_where(r, gd_rule_eq(r, t, one), one, gd_rule_scalar(r, "momentum_product"));
     gd_value product = gd_rule_mul(r, before, now);
@@ -44,7 +43,7 @@ static gd_value nadam_rule(gd_rule *r, gd_value u)
     gd_value of_m = gd_rule_div(r, next, gd_rule_sub(r, one, gd_rule_mul(r, product, next)));
     gd_value of_u = gd_rule_div(r, gd_rule_sub(r, one, now), gd_rule_sub(r, one, product));
     gd_value mix = gd_rule_add(r, gd_rule_mul(r, of_m, m), gd_rule_mul(r, of_u, u));
-    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, v, gd__rule_bias(r, beta2)));
+    gd_value root = gd_rule_sqrt(r, gd_rule_div(r, v, gd_rule_bias(r, beta2)));
     return gd_rule_div(r, mix, gd_rule_add(r, root, gd_rule_setting(r, "eps")));
 }
 

@@ -8,7 +8,6 @@
  * next one.  No `lr` after it but for schedules, whose numbers are shares of its own step.
  * State: exp_avg, exp_avg_sq, s, initial; d and r as numbers.  One pass for the sums. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -47,11 +46,11 @@ static gd_value prodigy_rule(gd_rule *r, gd_value u)
     gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2");
     gd_value first = gd_rule_eq(r, gd_rule_step(r), gd_rule_const(r, 1));
     gd_value d = gd_rule_where(r, first, gd_rule_setting(r, "d0"), gd_rule_scalar(r, "d"));
-    gd_value correction = gd_rule_div(r, gd_rule_sqrt(r, gd__rule_bias(r, beta2)), gd__rule_bias(r, beta1));
+    gd_value correction = gd_rule_div(r, gd_rule_sqrt(r, gd_rule_bias(r, beta2)), gd_rule_bias(r, beta1));
     gd_value step = gd_rule_mul(r, gd_rule_mul(r, d, gd_rule_setting(r, "lr")), correction);
     gd_value scaled = gd_rule_mul(r, d, u);
-    gd_value m = gd__rule_average(r, "exp_avg", scaled, beta1);
-    gd_value v = gd__rule_average(r, "exp_avg_sq", gd_rule_square(r, scaled), beta2);
+    gd_value m = gd_rule_average(r, "exp_avg", scaled, beta1);
+    gd_value v = gd_rule_average(r, "exp_avg_sq", gd_rule_square(r, scaled), beta2);
     estimate(r, u, d, step);
     gd_value eps = gd_rule_mul(r, d, gd_rule_setting(r, "eps"));
     return gd_rule_div(r, gd_rule_mul(r, step, m), gd_rule_add(r, gd_rule_sqrt(r, v), eps));

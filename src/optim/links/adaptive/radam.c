@@ -6,7 +6,6 @@
  * The paper has no eps; eps_at as in adam: the corrected root gets it, or the raw one as in PyTorch.
  * State: exp_avg, exp_avg_sq.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -41,15 +40,15 @@ static gd_value radam_rule(gd_rule *r, gd_value u)
 {
     gd_value one = gd_rule_const(r, 1), two = gd_rule_const(r, 2), beta1 = gd_rule_setting(r, "beta1"),
              beta2 = gd_rule_setting(r, "beta2"), eps = gd_rule_setting(r, "eps");
-    gd_value m = gd__rule_average(r, "exp_avg", u, beta1);
-    gd_value v = gd__rule_average(r, "exp_avg_sq", gd_rule_square(r, u), beta2);
-    gd_value bias = gd__rule_bias(r, beta2), root_bias = gd_rule_sqrt(r, bias);
+    gd_value m = gd_rule_average(r, "exp_avg", u, beta1);
+    gd_value v = gd_rule_average(r, "exp_avg_sq", gd_rule_square(r, u), beta2);
+    gd_value bias = gd_rule_bias(r, beta2), root_bias = gd_rule_sqrt(r, bias);
     gd_value limit = gd_rule_sub(r, gd_rule_div(r, two, gd_rule_sub(r, one, beta2)), one);
     gd_value known = samples(r, beta2, bias, limit);
     gd_value square = gd_rule_div(r, variance_factor(r, known), variance_factor(r, limit));
     gd_value scale = gd_rule_mul(r, gd_rule_sqrt(r, square), root_bias);
     if (gd_rule_is(r, "eps_at", "corrected")) eps = gd_rule_mul(r, eps, root_bias);
-    gd_value first = gd_rule_div(r, m, gd__rule_bias(r, beta1));
+    gd_value first = gd_rule_div(r, m, gd_rule_bias(r, beta1));
     gd_value whole = gd_rule_div(r, gd_rule_mul(r, first, scale), gd_rule_add(r, gd_rule_sqrt(r, v), eps));
     return gd_rule_where(r, gd_rule_gt(r, known, gd_rule_const(r, 5)), whole, first);
 }

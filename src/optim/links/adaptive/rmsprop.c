@@ -2,7 +2,6 @@
  * centered subtracts the square of the average first (Graves 2013).
  * State: exp_avg_sq, centered: exp_avg, amsgrad: max_exp_avg_sq. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -33,17 +32,17 @@ static gd_value rmsprop_rule(gd_rule *r, gd_value u)
     gd_value beta = gd_rule_setting(r, "smoothing"), one = gd_rule_const(r, 1),
              weight = gd_rule_sub(r, one, beta);
     double power = gd_rule_number(r, "pow");
-    gd_value v = average(r, "exp_avg_sq", gd__rule_power(r, u, power), weight);
+    gd_value v = average(r, "exp_avg_sq", gd_rule_power(r, u, power), weight);
     if (gd_rule_flag(r, "centered"))
-        v = gd_rule_sub(r, v, gd__rule_power(r, average(r, "exp_avg", u, weight), power));
+        v = gd_rule_sub(r, v, gd_rule_power(r, average(r, "exp_avg", u, weight), power));
     if (gd_rule_flag(r, "amsgrad")) {
         v = gd_rule_max(r, gd_rule_state(r, "max_exp_avg_sq"), v);
         gd_rule_set(r, "max_exp_avg_sq", v);
     }
-    gd_value root = gd__rule_root(r, v, power);
+    gd_value root = gd_rule_root(r, v, power);
     if (gd_rule_flag(r, "debiased")) {
         gd_value rest = gd_rule_sub(r, one, gd_rule_pow(r, beta, gd_rule_step(r)));
-        root = gd_rule_div(r, root, gd__rule_root(r, rest, power));
+        root = gd_rule_div(r, root, gd_rule_root(r, rest, power));
     }
     if (gd_rule_has_child(r, "inner")) u = gd_rule_child(r, "inner", u);
     return gd_rule_div(r, u, gd_rule_add(r, root, gd_rule_setting(r, "eps")));

@@ -9,8 +9,7 @@
  * A closure made of two evaluations: all links after it see the loss at x and the gradient at x + e.  A gradient of zero, or
  * one that is not finite, leads nowhere: it is handed on after the first.  eps is added to the norm. */
 #include "gradus/autograd.h"
-#include "optim/vector/layout.h"
-#include "optim/step/optimizer.h"
+#include "gradus/link.h"
 
 #include <math.h>
 
@@ -92,46 +91,22 @@ static gd_status worst_point(void *user, gd_var *var, bool backward, gd_tensor *
     gd_link *link = user;
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
-    if (!backward) return gd__var_inner_evaluate(var, loss, NULL);
-    gd_layout l;
-    gd_status status = gd__layout_init(&l, ctx, gd_var_params(var), count);
-    if (!status) status = gd__var_inner_evaluate(var, loss, grads);
-    if (status) {
-        gd__layout_free(&l);
-        return status;
-    }
-    bool relative = gd__field_index(gd_link_class_of(link), "asam") < 0 || gd_link_flag(link, "asam");
-    gd_tensor *there = NULL, *const *params = gd_var_params(var);
-    gd_scope_begin(ctx);
+    gd_status status = gd_var_inner_evaluate(var, loss, backward ? grads : NULL);
+    if (status || !backward) return status;
+    bool relative = !gd_link_has_field(link, "asam") || gd_link_flag(link, "asam"), leads = true;
+    gd_tensor *there = NULL, **way = gd_link_scratch(link, count);
     gd_no_grad_begin(ctx);
-    gd_tensor **way = gd_link_scratch(link, count);
-    gd_origin start = {0};
-    bool leads = true;
     status = way ? ascent(link, var, grads, relative, way, &leads) : gd_error(ctx);
-    for (int i = 0; i < count && (leads || status); i++) {
-        gd__release(grads[i]);
-        grads[i] = NULL;
-    }
-    if (!status && leads) status = gd__origin_keep(&start, ctx, params, count);
     if (!status && leads) {
-        status = gd__list_move(&l, params, start.value, way, -1);
-        if (!status) status = gd__var_inner_evaluate(var, &there, grads);
-        gd_status back = gd__origin_return(&start);
-        if (!status) status = back;
+        /* this gradient is needed no more, and there is a second one to come */
+        for (int i = 0; i < count; i++) gd_release(grads[i]);
+        status = gd_var_inner_evaluate_at(var, 1, way, &there, grads);
     }
-    gd__origin_free(&start);
     gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
-    gd__layout_free(&l);
-    gd__release(there);
-    if (status) {
-        gd__release(*loss);
-        *loss = NULL;
-    }
     return status;
 }
 
-static gd_status sam_step(gd_link *link, gd_var *var) { return gd__var_wrap_closure(var, worst_point, link); }
+static gd_status sam_step(gd_link *link, gd_var *var) { return gd_var_wrap_closure(var, worst_point, link); }
 
 const gd_link_class gd_link_sam = {
     .spread = GD_SPREAD_VECTOR,

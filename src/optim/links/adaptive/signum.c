@@ -1,6 +1,5 @@
 /* Signum: the sign of an average of updates (Bernstein et al. 2018).  State: exp_avg.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 static const gd_field fields[] = {GD_REAL("momentum", 0.9, 0, 1, "decay of the average")};
 
@@ -8,7 +7,7 @@ static const gd_slot slots[] = {{"exp_avg", 0}};
 
 static gd_value signum_rule(gd_rule *r, gd_value u)
 {
-    return gd_rule_sign(r, gd__rule_average(r, "exp_avg", u, gd_rule_setting(r, "momentum")));
+    return gd_rule_sign(r, gd_rule_average(r, "exp_avg", u, gd_rule_setting(r, "momentum")));
 }
 
 const gd_link_class gd_link_signum = {

@@ -2,7 +2,6 @@
  * which corrects no average for its start; libraries that do are followed with debiased and initial_accumulator_value=1e-6).
  * State: exp_avg, exp_avg_sq.  Element-wise, fuses. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #include <math.h>
 
@@ -19,7 +18,7 @@ static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", 0}};
 static gd_value yogi_rule(gd_rule *r, gd_value u)
 {
     gd_value beta1 = gd_rule_setting(r, "beta1"), beta2 = gd_rule_setting(r, "beta2");
-    gd_value m = gd__rule_average(r, "exp_avg", u, beta1), square = gd_rule_square(r, u);
+    gd_value m = gd_rule_average(r, "exp_avg", u, beta1), square = gd_rule_square(r, u);
     gd_value v = gd_rule_state_or(r, "exp_avg_sq", gd_rule_setting(r, "initial_accumulator_value"));
     gd_value share = gd_rule_sub(r, gd_rule_const(r, 1), beta2);
     gd_value change = gd_rule_mul(r, gd_rule_sign(r, gd_rule_sub(r, v, square)),
@@ -27,8 +26,8 @@ static gd_value yogi_rule(gd_rule *r, gd_value u)
     v = gd_rule_sub(r, v, change);
     gd_rule_set(r, "exp_avg_sq", v);
     if (gd_rule_flag(r, "debiased")) {
-        m = gd_rule_div(r, m, gd__rule_bias(r, beta1));
-        v = gd_rule_div(r, v, gd__rule_bias(r, beta2));
+        m = gd_rule_div(r, m, gd_rule_bias(r, beta1));
+        v = gd_rule_div(r, v, gd_rule_bias(r, beta2));
     }
     return gd_rule_div(r, m, gd_rule_add(r, gd_rule_sqrt(r, v), gd_rule_setting(r, "eps")));
 }

@@ -10,8 +10,7 @@
  * number.  They want a line search with c2 = 0.1 after them.
  *
  * State: previous_update, direction; beta from update to apply. */
-#include "optim/methods/line.h"
-#include "optim/step/optimizer.h"
+#include "gradus/link.h"
 
 #include <math.h>
 
@@ -44,8 +43,8 @@ static double conjugate_descent(const products *p) { return p->uu / p->dv; }
 static double hager_zhang(const products *p) { return -(p->uy - 2 * p->yy * p->du / p->dy) / p->dy; }
 static double dyhs(const products *p) { return fmax(0, fmin(dai_yuan(p), hestenes_stiefel(p))); }
 
-static gd_status multiply(const gd_layout *l, gd_tensor *const *u, gd_tensor *const *v, gd_tensor *const *d,
-                          gd_tensor *const *y, products *p)
+static gd_status multiply(gd_tensor *const *u, gd_tensor *const *v, gd_tensor *const *d, gd_tensor *const *y,
+                          int count, products *p)
 {
     const struct {
         gd_tensor *const *a, *const *b;
@@ -54,125 +53,88 @@ static gd_status multiply(const gd_layout *l, gd_tensor *const *u, gd_tensor *co
                {d, u, &p->du}, {d, v, &p->dv}, {d, y, &p->dy}};
     gd_status status = GD_OK;
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
-        status = gd__list_dot(l, all[i].a, all[i].b, all[i].out);
+        status = gd_list_dot(all[i].a, all[i].b, count, all[i].out);
     return status;
 }
 
-static bool restarts(const gd_link *link, int64_t elements)
+static bool restarts(const gd_transform *t)
 {
-    const gd_setting *s = gd_link_get(link, "restart_interval", NULL);
-    int64_t interval = s->kind == GD_SET_STRING ? elements + 1
-                       : s->kind == GD_SET_REAL ? (int64_t)s->real
-                                                : 0;
-    return interval && link->step % interval == 0;
+    const gd_setting *s = gd_link_get(t->link, "restart_interval", NULL);
+    int64_t interval = s->kind == GD_SET_REAL ? (int64_t)s->real : s->kind == GD_SET_STRING ? 1 : 0;
+    for (int i = 0; s->kind == GD_SET_STRING && i < t->count; i++) interval += gd_numel(t->params[i]);
+    return interval && gd_link_steps(t->link) % interval == 0;
 }
 
-static gd_status states(gd_link *link, gd_var *var, const char *slot, gd_tensor **list)
+/* What was kept; *all is false where there is nothing for one of them. */
+static gd_status states(const gd_transform *t, const char *slot, gd_tensor **list, bool *all)
 {
-    for (int i = 0; i < gd_var_count(var); i++)
-        if (!(list[i] = gd_link_state(link, gd_var_params(var)[i], slot))) return gd_error(gd_var_ctx(var));
+    for (int i = 0; i < t->count && *all; i++) {
+        *all = gd_link_has_state(t->link, t->keys[i], slot);
+        if (*all && !(list[i] = gd_link_state(t->link, t->keys[i], slot)))
+            return gd_error(gd_link_ctx(t->link));
+    }
     return GD_OK;
 }
 
-static bool has_all(gd_link *link, gd_var *var, const char *slot)
-{
-    for (int i = 0; i < gd_var_count(var); i++)
-        if (!gd_link_has_state(link, gd_var_params(var)[i], slot)) return false;
-    return true;
-}
-
-static gd_status keep(gd_link *link, gd_var *var, const char *slot, gd_tensor *const *list)
+static gd_status keep(const gd_transform *t, const char *slot, gd_tensor *const *list)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < gd_var_count(var) && !status; i++)
-        status = gd_link_set_state(link, gd_var_params(var)[i], slot, list[i]);
+    for (int i = 0; i < t->count && !status; i++)
+        status = gd_link_set_state(t->link, t->keys[i], slot, list[i]);
     return status;
 }
 
-static gd_status find_beta(gd_link *link, gd_var *var, const gd_layout *l, gd_tensor *const *u, beta_fn fn,
-                           double *beta)
+static gd_status update(const gd_transform *t, beta_fn fn)
 {
-    int count = gd_var_count(var);
-    gd_tensor **v = gd_link_scratch(link, 3 * count);
-    if (!v) return gd_error(l->ctx);
-    gd_tensor **d = v + count, **y = d + count;
+    gd_tensor *const *u = t->tensors, **v = gd_link_scratch(t->link, 3 * t->count);
+    if (!v) return gd_error(gd_link_ctx(t->link));
+    gd_tensor **d = v + t->count, **y = d + t->count;
     products p = {0};
-    gd_status status = states(link, var, "previous_update", v);
-    if (!status) status = states(link, var, "direction", d);
-    if (!status) status = gd__list_combined(l, u, 1, v, -1, y);
-    if (!status) status = multiply(l, u, v, d, y, &p);
-    *beta = status ? 0 : fn(&p);
-    if (!isfinite(*beta) || (*beta < 0 && gd_link_flag(link, "clip_beta"))) *beta = 0;
-    return status;
-}
-
-static gd_status update(gd_link *link, gd_var *var, beta_fn fn)
-{
-    gd_layout l;
-    gd_tensor *const *u = gd_var_read_update(var);
-    gd_status status = gd__layout_init(&l, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
-    if (status || !u) {
-        gd__layout_free(&l);
-        return gd_error(l.ctx);
-    }
     double beta = 0;
-    bool go_on = has_all(link, var, "previous_update") && has_all(link, var, "direction");
-    if (go_on && !restarts(link, l.total)) status = find_beta(link, var, &l, u, fn, &beta);
-    if (!status) status = keep(link, var, "previous_update", u);
-    if (!status) status = gd__keep_number(link, "beta", beta);
-    if (!status) link->step++;
-    gd__layout_free(&l);
-    return status;
+    bool go_on = !restarts(t);
+    gd_status status = states(t, "previous_update", v, &go_on);
+    if (!status) status = states(t, "direction", d, &go_on);
+    if (!status && go_on) {
+        status = gd_list_combined(u, 1, v, -1, t->count, y);
+        if (!status) status = multiply(u, v, d, y, t->count, &p);
+        beta = fn(&p);
+    }
+    if (!isfinite(beta) || (beta < 0 && gd_link_flag(t->link, "clip_beta"))) beta = 0;
+    if (!status) status = keep(t, "previous_update", u);
+    return status ? status : gd_link_keep(t->link, "beta", beta);
 }
 
-static gd_status apply(gd_link *link, gd_var *var)
+static gd_status conjugate_apply(const gd_transform *t)
 {
-    gd_ctx *ctx = gd_var_ctx(var);
-    int count = gd_var_count(var);
-    double beta = gd__kept(link, "beta", 0);
-    gd_link *inner = gd_link_child(link, "inner");
-    gd_tensor *const *u = gd_var_read_update(var);
-    gd_tensor **out = gd_link_scratch(link, 3 * count);
-    gd_layout l;
-    gd_status status = gd__layout_init(&l, ctx, gd_var_params(var), count);
-    if (status || !u || !out) {
-        gd__layout_free(&l);
-        return gd_error(ctx);
-    }
-    gd_tensor **d = out + count, **list = d + count;
-    for (int i = 0; i < count && inner; i++) {
-        gd__retain(u[i]);
-        list[i] = u[i];
-    }
-    if (inner) status = gd__link_transform(inner, list, gd_var_params(var), gd_var_grad(var), var, count);
-    if (inner) u = list;
-    if (!status && beta != 0) {
-        status = states(link, var, "direction", d);
-        if (!status) status = gd__list_combined(&l, u, 1, d, beta, out);
-    } else if (!status)
-        status = gd__list_scaled(&l, u, 1, out);
-    if (!status) status = keep(link, var, "direction", out);
-    if (!status) status = gd_var_set_update(var, out);
-    for (int i = 0; i < count && inner; i++) gd__release(list[i]);
-    gd__layout_free(&l);
+    double beta = gd_link_kept(t->link, "beta", 0);
+    gd_tensor **d = gd_link_scratch(t->link, 2 * t->count), **out = d ? d + t->count : NULL;
+    bool go_on = beta != 0;
+    gd_status status = d ? states(t, "direction", d, &go_on) : gd_error(gd_link_ctx(t->link));
+    if (!status)
+        status = go_on ? gd_list_combined(t->tensors, 1, d, beta, t->count, out)
+                       : gd_list_scaled(t->tensors, 1, t->count, out);
+    if (!status) status = keep(t, "direction", out);
+    for (int i = 0; i < t->count && !status; i++) t->tensors[i] = out[i];
     return status;
 }
 
-#define CONJUGATE(NAME, FIELDS, SUMMARY, FORMULA, PAPER)                                           \
-    static gd_status NAME##_update(gd_link *link, gd_var *var) { return update(link, var, NAME); } \
-    const gd_link_class gd_link_##NAME = {                                                         \
-        .spread = GD_SPREAD_VECTOR,                                                                \
-        .name = #NAME,                                                                             \
-        .family = "conjugate_gradient",                                                            \
-        .summary = SUMMARY,                                                                        \
-        .formula = FORMULA,                                                                        \
-        .cost = "a few dot products; two vectors",                                                 \
-        .example = #NAME " | strong_wolfe",                                                        \
-        .paper = PAPER,                                                                            \
-        GD_FIELDS(FIELDS),                                                                         \
-        GD_SLOTS(slots),                                                                           \
-        .update = NAME##_update,                                                                   \
-        .apply = apply,                                                                            \
+#define CONJUGATE(NAME, FIELDS, SUMMARY, FORMULA, PAPER)                              \
+    static gd_status NAME##_update(const gd_transform *t) { return update(t, NAME); } \
+    const gd_link_class gd_link_##NAME = {                                            \
+        .spread = GD_SPREAD_VECTOR,                                                   \
+        .name = #NAME,                                                                \
+        .family = "conjugate_gradient",                                               \
+        .summary = SUMMARY,                                                           \
+        .formula = FORMULA,                                                           \
+        .cost = "a few dot products; two vectors", \
+        .example = #NAME " | strong_wolfe", \
+        .paper = PAPER,                                                               \
+        GD_FIELDS(FIELDS),                                                            \
+        GD_SLOTS(slots),                                                              \
+        .update_tensors = NAME##_update,                                              \
+        .apply_tensors = conjugate_apply,                                             \
+        .whole_settings = true,                                                       \
+        .reads_only = true,                                                           \
     };
 
 CONJUGATE(conjugate_descent, fields, "conjugate gradients, Fletcher's conjugate descent", "beta = u u / d v",

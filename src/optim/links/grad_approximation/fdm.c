@@ -1,10 +1,7 @@
 /* Gradients by finite differences, one element after the other: for objectives without derivatives.
  * Cost: one to four evaluations an element, and one for the loss.  Parameters are put back bit for bit. */
 #include "gradus/autograd.h"
-#include "optim/methods/difference.h"
-#include "optim/step/optimizer.h"
-#include "tensor/device.h"
-#include "tensor/shape.h"
+#include "gradus/estimate.h"
 
 #include <math.h>
 
@@ -17,8 +14,8 @@ static const gd_field fields[] = {
 /* One element of x, as a tensor on the same memory. */
 static gd_tensor *element(gd_tensor *x, int64_t i)
 {
-    gd_tensor *flat = gd__reshape(gd_drop_names(gd_detach(x)), 1, &x->numel);
-    return flat ? gd__slice(flat, 0, i, 1, 1) : NULL;
+    gd_tensor *flat = gd_reshape(gd_drop_names(gd_detach(x)), 1, (int64_t[]){gd_numel(x)});
+    return gd_slice(flat, "0", i, i + 1, 1);
 }
 
 /* d f / d x[i]; x[i] is back at its value afterwards, also on failure. */
@@ -35,7 +32,7 @@ static gd_status derivative(gd_var *var, const gd_difference *d, double h, doubl
         double f = f0;
         if (d->at[k] != 0) {
             status = gd_fill(one, x + d->at[k] * h);
-            if (!status) status = gd__value_below(var, &f);
+            if (!status) status = gd_var_inner_value(var, &f);
         }
         *out += d->weight[k] * f / h;
     }
@@ -46,19 +43,14 @@ static gd_status derivative(gd_var *var, const gd_difference *d, double h, doubl
 static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = gd_var_ctx(var);
-    const gd_difference *d = gd__difference(link);
+    const gd_difference *d = gd_link_difference(link);
     double h = gd_link_real(link, "h", NULL), f0 = NAN;
-    gd_status status = gd__difference_at_zero(d) ? gd__var_inner_evaluate(var, loss, NULL) : GD_OK;
+    gd_status status = d->at[0] == 0 ? gd_var_inner_evaluate(var, loss, NULL) : GD_OK;
     if (!status && *loss) f0 = gd_item(*loss);
     for (int i = 0; i < gd_var_count(var) && !status; i++) {
         gd_tensor *x = gd_var_params(var)[i];
-        gd_scope_begin(ctx);
-        if ((grads[i] = gd_zeros_like(x)))
-            gd__own(grads[i]);
-        else
-            status = gd_error(ctx);
-        gd_scope_end(ctx);
-        for (int64_t k = 0; k < x->numel && !status; k++) {
+        if (!(grads[i] = gd_zeros_like(x))) status = gd_error(ctx);
+        for (int64_t k = 0; k < gd_numel(x) && !status; k++) {
             gd_scope_begin(ctx);
             double slope = 0;
             gd_tensor *one = element(x, k), *to = element(grads[i], k);
@@ -70,12 +62,7 @@ static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tenso
     return status;
 }
 
-static gd_status fdm_closure(void *user, gd_var *var, bool backward, gd_tensor **loss, gd_tensor **grads)
-{
-    return gd__estimate(user, var, backward, loss, grads, estimate);
-}
-
-static gd_status fdm_step(gd_link *link, gd_var *var) { return gd__estimate_step(link, var, fdm_closure); }
+static gd_status fdm_step(gd_link *link, gd_var *var) { return gd_estimate_step(link, var, estimate); }
 
 const gd_link_class gd_link_fdm = {
     .spread = GD_SPREAD_WHOLE,

@@ -4,9 +4,7 @@
  * trust regions find the factor themselves.  Cost: min(m, 2 n) reverse passes, one QR of J (m, n residuals and parameters).
  * J with fewer rows than columns works: reg makes the solution the one of least norm; with reg = 0 and columns that depend on
  * each other it is found by the SVD. */
-#include "base/ctx.h"
-#include "optim/vector/linear.h"
-#include "optim/vector/vectors.h"
+#include "gradus/link.h"
 
 #include <math.h>
 
@@ -23,8 +21,8 @@ typedef struct model {
 static void forget(gd_link *link)
 {
     model *m = gd_link_data(link);
-    gd__release(m->j);
-    gd__release(m->r);
+    gd_release(m->j);
+    gd_release(m->r);
     *m = (model){0};
 }
 
@@ -33,40 +31,26 @@ static gd_status gauss_newton_update(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
-    gd_tensor *r = NULL, **pieces = gd_link_scratch(link, count);
+    gd_tensor *j = NULL, *r = NULL, **pieces = gd_link_scratch(link, count);
     if (!pieces) return gd_error(ctx);
-    gd_status status = gd_var_residuals(var, &r, true);
-    if (status) return status;
     model *m = gd_link_data(link);
     forget(link);
     gd_scope_begin(ctx);
-    status = gd__linear_from(r, gd_var_params(var), count, false, &m->j, &m->r);
+    gd_status status = gd_var_linearised(var, &j, &r);
+    if (!status) *m = (model){gd_retain(j), gd_retain(r)};
     gd_tensor *b = status ? NULL : gd_matmul(gd_transpose(m->j, 0, 1), m->r),
               *loss = b ? gd_dot(m->r, m->r) : NULL;
     if (loss) {
         gd_var_set_loss(var, loss);
         gd_var_set_loss_approx(var, loss);
     }
-    status = loss ? gd__vector_split(gd_mul_scalar(b, 2), gd_var_params(var), count, pieces) : gd_error(ctx);
+    if (!status) status = loss ? GD_OK : gd_error(ctx);
+    if (!status) status = gd_list_split(gd_mul_scalar(b, 2), gd_var_params(var), count, pieces);
     if (!status) status = gd_var_set_grad(var, pieces);
-    if (!status) status = gd__vector_split(b, gd_var_params(var), count, pieces);
+    if (!status) status = gd_list_split(b, gd_var_params(var), count, pieces);
     if (!status) status = gd_var_set_update(var, pieces);
     gd_scope_end(ctx);
-    gd_release(r);
     return status;
-}
-
-/* J^+ r: of all that minimise |J d - r| the shortest. */
-static gd_tensor *least_norm(const model *m)
-{
-    gd_tensor *s = NULL, *vt = NULL, *c = NULL;
-    if (!gd__vector_finite(m->j) || gd__decompose(m->j, m->r, &s, &vt, &c)) return NULL;
-    gd_tensor *most = gd__vector_most(s);
-    double eps = gd__vector_eps(m->j) * (double)(gd_size(m->j, 0) + gd_size(m->j, 1));
-    double least = most ? eps * gd_item(most) : 0;
-    gd_tensor *used = gd_gt(s, gd_full_like(s, least)), *divisor = gd_where(used, s, gd_ones_like(s));
-    gd_tensor *quotient = gd_div(c, divisor);
-    return gd_matmul(gd_transpose(vt, 0, 1), gd_where(used, quotient, gd_zeros_like(s)));
 }
 
 static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
@@ -76,18 +60,18 @@ static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
     if (!m->j) return gd_fail(ctx, GD_STATE, "gauss_newton: apply without an update before it");
     gd_linop *a = gd_linop_gram(m->j, m->r);
     gd_linop *sum = a ? gd_linop_shifted(a, gd_link_real(link, "reg", NULL)) : NULL;
-    gd_tensor *b = gd__vector_of(ctx, gd_var_read_update(var), gd_var_count(var));
+    gd_tensor *b = gd_list_vector(gd_var_read_update(var), gd_var_count(var));
     gd_tensor *d = sum && b ? gd_linop_solve(sum, b) : NULL;
     gd_linop_release(sum);
     if (!d && gd_error(ctx) == GD_SINGULAR) {
         gd_clear_error(ctx);
-        d = least_norm(m);
+        d = gd_least_norm(m->j, m->r);
     }
     if (gd_error(ctx)) return gd_error(ctx);
-    if (d && gd__vector_finite(d)) return gd__set_update_vector(link, var, d);
+    if (d && gd_vector_finite(d)) return gd_var_set_update_vector(var, d);
     /* something is not finite: stay */
     gd_var_note_skipped(var);
-    return gd__set_zero_update(link, var);
+    return gd_var_set_zero_update(var);
 }
 
 static gd_linop *gauss_newton_hessian(gd_link *link, gd_var *var)

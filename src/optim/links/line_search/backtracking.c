@@ -5,8 +5,7 @@
  * any decrease is good enough, unless descent: then the search is along one that does not (line.h).
  *
  * State: step, where the next search starts. */
-#include "optim/methods/line.h"
-#include "optim/step/optimizer.h"
+#include "gradus/line.h"
 
 #include <math.h>
 
@@ -77,7 +76,7 @@ static gd_status shrink(gd_line *line, double a, double beta, int *tried, double
     gd_status status = GD_OK;
     for (*tried = 0; *tried < most && *accepted == 0 && !status; (*tried)++) {
         gd_trial t = {.a = a, .slope = NAN};
-        status = c.curvature ? gd__line_try(line, a, &t) : gd__line_value(line, a, &t.f);
+        status = c.curvature ? gd_line_try(line, a, &t) : gd_line_value(line, a, &t.f);
         if (!status && good(&c, line, &t)) *accepted = a;
         a *= beta;
     }
@@ -89,18 +88,18 @@ static bool searchable(const gd_line *line) { return isfinite(line->value) && is
 
 static gd_status backtracking_step(gd_link *link, gd_var *var)
 {
-    gd_line line;
     double init = gd_link_real(link, "init", NULL), accepted = 0, next = 0;
     int tried;
-    gd_status status = gd__line_begin(&line, link, var);
-    if (!status && gd__open_flag(link, "descent")) status = gd__line_descend(&line);
-    if (!status && searchable(&line)) {
-        status = shrink(&line, gd__kept(link, "step", init), gd_link_real(link, "beta", NULL), &tried,
+    gd_line *line = gd_line_begin(link, var);
+    if (!line) return gd_error(gd_var_ctx(var));
+    gd_status status = gd_link_flag(link, "descent") ? gd_line_descend(line) : GD_OK;
+    if (!status && searchable(line)) {
+        status = shrink(line, gd_link_kept(link, "step", init), gd_link_real(link, "beta", NULL), &tried,
                         &accepted, &next);
         bool go_on = gd_link_flag(link, "adaptive") && accepted == 0 && next > 0;
-        if (!status) status = gd__keep_number(link, "step", go_on ? next : init);
+        if (!status) status = gd_link_keep(link, "step", go_on ? next : init);
     }
-    return gd__line_end(&line, accepted, status);
+    return gd_line_end(line, accepted, status);
 }
 
 /* Where the next search starts: such that target_iters rejections lead to the step just found, counted from init.  After
@@ -117,23 +116,23 @@ static gd_status adapt(gd_link *link, double start, double beta, int rejected, b
                               : aim + inertia * (start - aim);
         beta = fmin(widest, beta * sqrt(1.5));
     }
-    gd_status status = gd__keep_number(link, "step", start);
-    return status ? status : gd__keep_number(link, "beta", beta);
+    gd_status status = gd_link_keep(link, "step", start);
+    return status ? status : gd_link_keep(link, "beta", beta);
 }
 
 static gd_status adaptive_step(gd_link *link, gd_var *var)
 {
-    gd_line line;
-    double start = gd__kept(link, "step", gd_link_real(link, "init", NULL));
-    double beta = gd__kept(link, "beta", gd_link_real(link, "beta", NULL)), accepted = 0, next = 0;
+    double start = gd_link_kept(link, "step", gd_link_real(link, "init", NULL));
+    double beta = gd_link_kept(link, "beta", gd_link_real(link, "beta", NULL)), accepted = 0, next = 0;
     int tried;
-    gd_status status = gd__line_begin(&line, link, var);
-    if (!status && gd__open_flag(link, "descent")) status = gd__line_descend(&line);
-    if (!status && searchable(&line)) {
-        status = shrink(&line, start, beta, &tried, &accepted, &next);
+    gd_line *line = gd_line_begin(link, var);
+    if (!line) return gd_error(gd_var_ctx(var));
+    gd_status status = gd_link_flag(link, "descent") ? gd_line_descend(line) : GD_OK;
+    if (!status && searchable(line)) {
+        status = shrink(line, start, beta, &tried, &accepted, &next);
         if (!status) status = adapt(link, start, beta, tried - 1, accepted > 0);
     }
-    return gd__line_end(&line, accepted, status);
+    return gd_line_end(line, accepted, status);
 }
 
 const gd_link_class gd_link_backtracking = {

@@ -13,8 +13,7 @@
  * then one that does (line.h).
  *
  * State: scale (of the first step), previous value, slope and step (for a_init). */
-#include "optim/methods/line.h"
-#include "optim/step/optimizer.h"
+#include "gradus/line.h"
 
 #include <float.h>
 #include <math.h>
@@ -39,12 +38,11 @@ static const gd_field fields[] = {
     GD_LINE_DESCENT,
 };
 
-#define MAX_POINTS     6    /* that polynomials go through */
-#define MAX_NOT_FINITE 60   /* trials that give no number */
-#define ENDLESS        1e12 /* a step of this many updates, still downhill, says that there may be no end */
+#define MAX_POINTS     6  /* that polynomials go through */
+#define MAX_NOT_FINITE 60 /* trials that give no number */
 
 typedef struct search {
-    gd_line line;
+    gd_line *line;
     double c1, c2, a_max, tol, sign; /* sign -1: steps are negative */
     int maxiter, maxzoom, maxeval, not_finite;
     char interpolation;         /* c, q, b, p or P */
@@ -194,7 +192,7 @@ static double interpolate(const search *s, const gd_trial *lo, const gd_trial *h
 
 static gd_status try_step(search *s, double a, gd_trial *t)
 {
-    gd_status status = gd__line_try(&s->line, s->sign * a, t);
+    gd_status status = gd_line_try(s->line, s->sign * a, t);
     t->a = a;
     t->slope *= s->sign;
     if (status || !isfinite(t->f)) {
@@ -206,13 +204,16 @@ static gd_status try_step(search *s, double a, gd_trial *t)
     return status;
 }
 
-static bool enough(const search *s) { return s->line.evals >= s->maxeval || s->not_finite >= MAX_NOT_FINITE; }
+static bool enough(const search *s)
+{
+    return s->line->evals >= s->maxeval || s->not_finite >= MAX_NOT_FINITE;
+}
 
 /* Lower by what can be told apart, and flatter: where the decrease itself drowns in the rounding of f, the slope decides
  * (approximate Wolfe conditions, Hager & Zhang 2005). */
 static bool as_low(const search *s, const gd_trial *t, const gd_trial *zero)
 {
-    return isfinite(t->f) && t->f <= zero->f + s->line.noise && t->slope <= (2 * s->c1 - 1) * zero->slope;
+    return isfinite(t->f) && t->f <= zero->f + s->line->noise && t->slope <= (2 * s->c1 - 1) * zero->slope;
 }
 
 /* Not infinite, and low enough. */
@@ -281,12 +282,13 @@ static gd_status bracket(search *s, const gd_trial *zero, double a)
 /* The first trial (Nocedal & Wright 2006, 3.5). */
 static double first_step(gd_link *link, const gd_trial *zero, double scale)
 {
-    double init = gd_link_real(link, "init_value", NULL), a = NAN, step = gd__kept(link, "previous_step", 0);
+    double init = gd_link_real(link, "init_value", NULL), a = NAN,
+           step = gd_link_kept(link, "previous_step", 0);
     if (step > 0 && !gd_link_is(link, "a_init", "fixed")) {
-        double change = 2 * (zero->f - gd__kept(link, "previous_value", NAN)) / zero->slope;
+        double change = 2 * (zero->f - gd_link_kept(link, "previous_value", NAN)) / zero->slope;
         if (gd_link_is(link, "a_init", "previous")) a = step;
         if (gd_link_is(link, "a_init", "first-order"))
-            a = step * gd__kept(link, "previous_slope", NAN) / zero->slope;
+            a = step * gd_link_kept(link, "previous_slope", NAN) / zero->slope;
         if (gd_link_is(link, "a_init", "quadratic")) a = change;
         if (gd_link_is(link, "a_init", "quadratic-clip")) a = fmin(1, 1.01 * change);
     }
@@ -310,32 +312,32 @@ static search settings_of(const gd_link *link)
 
 static gd_status remember(gd_link *link, const gd_trial *zero, double step)
 {
-    gd_status status = gd__keep_number(link, "previous_step", step);
-    if (!status) status = gd__keep_number(link, "previous_value", zero->f);
-    return status ? status : gd__keep_number(link, "previous_slope", zero->slope);
+    gd_status status = gd_link_keep(link, "previous_step", step);
+    if (!status) status = gd_link_keep(link, "previous_value", zero->f);
+    return status ? status : gd_link_keep(link, "previous_slope", zero->slope);
 }
 
 static gd_status strong_wolfe_step(gd_link *link, gd_var *var)
 {
     search s = settings_of(link);
-    gd_status status = gd__line_begin(&s.line, link, var);
-    if (!status && s.line.slope > 0 && gd_link_flag(link, "plus_minus"))
+    if (!(s.line = gd_line_begin(link, var))) return gd_error(gd_var_ctx(var));
+    gd_status status = GD_OK;
+    if (s.line->slope > 0 && gd_link_flag(link, "plus_minus"))
         s.sign = -1;
-    else if (!status && gd__open_flag(link, "descent"))
-        status = gd__line_descend(&s.line);
-    gd_trial zero = {.f = s.line.value, .slope = s.sign * s.line.slope};
-    double scale = gd__kept(link, "scale", 1);
+    else if (gd_link_flag(link, "descent"))
+        status = gd_line_descend(s.line);
+    gd_trial zero = {.f = s.line->value, .slope = s.sign * s.line->slope};
+    double scale = gd_link_kept(link, "scale", 1);
     if (!status && isfinite(zero.f) && isfinite(zero.slope) && zero.slope < 0) {
         s.point[s.points++] = zero;
         status = bracket(&s, &zero, fmin(first_step(link, &zero, scale), s.a_max));
-        double lowest = s.sign * s.line.best.a;
+        double lowest = s.sign * s.line->best.a;
         if (!status && s.accepted == 0 && gd_link_flag(link, "fallback") && lowest > 0) s.accepted = lowest;
         if (!status) status = remember(link, &zero, s.accepted);
-        if (s.accepted >= ENDLESS) var->share->endless = true;
     }
     bool halve = s.accepted == 0 && gd_link_flag(link, "adaptive");
-    if (!status) status = gd__keep_number(link, "scale", halve ? scale / 2 : 1);
-    return gd__line_end(&s.line, s.sign * s.accepted, status);
+    if (!status) status = gd_link_keep(link, "scale", halve ? scale / 2 : 1);
+    return gd_line_end(s.line, s.sign * s.accepted, status);
 }
 
 const gd_link_class gd_link_strong_wolfe = {

@@ -1,7 +1,6 @@
 /* What Adam corrects for averages that started at zero, as links of their own (Kingma & Ba 2015, section 3).  No state
  * but the number of steps.  One pass. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #define BETA(n, h) GD_REAL_OR_NONE(n, 0, 1, h)
 
@@ -29,13 +28,13 @@ static gd_value debias_rule(gd_rule *r, gd_value u)
     gd_value scale = gd_rule_setting(r, "alpha");
     if (!gd_rule_is_none(r, "beta1")) scale = gd_rule_div(r, scale, weight(r, "beta1"));
     if (!gd_rule_is_none(r, "beta2"))
-        scale = gd_rule_mul(r, scale, gd__rule_root(r, weight(r, "beta2"), gd_rule_number(r, "pow")));
+        scale = gd_rule_mul(r, scale, gd_rule_root(r, weight(r, "beta2"), gd_rule_number(r, "pow")));
     return gd_rule_mul(r, u, scale);
 }
 
 static gd_value debias2_rule(gd_rule *r, gd_value u)
 {
-    return gd_rule_div(r, u, gd__rule_root(r, weight(r, "beta"), gd_rule_number(r, "pow")));
+    return gd_rule_div(r, u, gd_rule_root(r, weight(r, "beta"), gd_rule_number(r, "pow")));
 }
 
 const gd_link_class gd_link_debias = {

@@ -6,7 +6,6 @@
  * amsgrad: the largest value so far (Reddi, Kale & Kumar 2018).  debiased: divided by the root of 1 - beta^t.
  * State: exp_avg_sq, centered: exp_avg, amsgrad: max_exp_avg_sq.  One pass. */
 #include "gradus/link.h"
-#include "optim/methods/moments.h"
 
 #define BETA(first) GD_REAL("beta", first, 0, 1, "decay of the averages")
 #define AMSGRAD     GD_FLAG("amsgrad", false, "the largest value so far")
@@ -30,23 +29,23 @@ static gd_value largest(gd_rule *r, gd_value v)
 
 static gd_value average_of_powers(gd_rule *r, gd_value u)
 {
-    gd_value power = gd__rule_power(r, u, gd_rule_number(r, "pow"));
-    return gd__rule_average(r, "exp_avg_sq", power, gd_rule_setting(r, "beta"));
+    gd_value power = gd_rule_power(r, u, gd_rule_number(r, "pow"));
+    return gd_rule_average(r, "exp_avg_sq", power, gd_rule_setting(r, "beta"));
 }
 
 static gd_value variance(gd_rule *r, gd_value u)
 {
-    gd_value v = average_of_powers(r, u), m = gd__rule_average(r, "exp_avg", u, gd_rule_setting(r, "beta"));
-    return gd_rule_sub(r, v, gd__rule_power(r, m, gd_rule_number(r, "pow")));
+    gd_value v = average_of_powers(r, u), m = gd_rule_average(r, "exp_avg", u, gd_rule_setting(r, "beta"));
+    return gd_rule_sub(r, v, gd_rule_power(r, m, gd_rule_number(r, "pow")));
 }
 
 static gd_value rooted(gd_rule *r, gd_value v)
 {
     double power = gd_rule_number(r, "pow");
-    gd_value root = gd__rule_root(r, v, power);
+    gd_value root = gd_rule_root(r, v, power);
     if (!gd_rule_flag(r, "debiased")) return root;
     gd_value past = gd_rule_pow(r, gd_rule_setting(r, "beta"), gd_rule_step(r));
-    return gd_rule_div(r, root, gd__rule_root(r, gd_rule_sub(r, gd_rule_const(r, 1), past), power));
+    return gd_rule_div(r, root, gd_rule_root(r, gd_rule_sub(r, gd_rule_const(r, 1), past), power));
 }
 
 static gd_value ema_squared_rule(gd_rule *r, gd_value u) { return largest(r, average_of_powers(r, u)); }

@@ -1,7 +1,7 @@
 /* Functions of every element: abs, exp, negate, reciprocal, sign, sqrt, nan_to_num; and identity and clone, which change
  * nothing.  No state, one pass. */
 #include "gradus/link.h"
-#include "optim/vector/vectors.h"
+#include "gradus/link.h"
 
 #define MAP(NAME, RULE, SUMMARY, FORMULA, EXAMPLE)               \
     const gd_link_class gd_link_##NAME = {.name = #NAME,         \
@@ -86,7 +86,7 @@ static gd_value same_rule(gd_rule *r, gd_value u)
 /* The operator is the identity on all parameters: a trust region around it is one of the gradient. */
 static gd_linop *identity_hessian(gd_link *link, gd_var *var)
 {
-    gd_tensor *params = gd__vector_of(gd_link_ctx(link), gd_var_params(var), gd_var_count(var));
+    gd_tensor *params = gd_list_vector(gd_var_params(var), gd_var_count(var));
     return gd_linop_diagonal(gd_ones_like(params));
 }
 

@@ -6,25 +6,27 @@
  *
  * bfgs and dfp keep the matrix positive definite: pairs with s y <= tol are left out.  sr1 leaves out pairs whose
  * denominator is below 1e-8 of the norms in it (6.26). */
-#include "optim/methods/dense.h"
+#include "gradus/quasi_newton.h"
 
 static const gd_field fields[] = {GD_DENSE_FIELDS, GD_DENSE_INVERSE(true), GD_DENSE_INNER};
+static const gd_slot slots[] = {GD_DENSE_SLOTS};
+static const char *const scalars[] = {GD_DENSE_SCALAR};
 
 /* A += (x y + y A y) / (x y)^2 x x^T - (A y x^T + x (A y)^T) / x y, which makes A y = x. */
 static gd_status long_form(gd_dense *d, gd_tensor *x, gd_tensor *y)
 {
-    gd_status status = gd__dense_times(d, y, d->z);
-    double yay = gd__dense_dot(d, y, d->z), xy = d->sy;
-    return status ? status : gd__dense_rank_two(d, x, d->z, (1 + yay / xy) / xy, -1 / xy, 0);
+    gd_status status = gd_dense_times(d, y, d->z);
+    double yay = gd_dense_dot(d, y, d->z), xy = d->sy;
+    return status ? status : gd_dense_rank_two(d, x, d->z, (1 + yay / xy) / xy, -1 / xy, 0);
 }
 
 /* A += x x^T / x y - A y (A y)^T / y A y, the other one. */
 static gd_status short_form(gd_dense *d, gd_tensor *x, gd_tensor *y)
 {
-    gd_status status = gd__dense_times(d, y, d->z);
-    double yay = gd__dense_dot(d, y, d->z);
+    gd_status status = gd_dense_times(d, y, d->z);
+    double yay = gd_dense_dot(d, y, d->z);
     if (status || !(yay > 0)) return status;
-    return gd__dense_rank_two(d, x, d->z, 1 / d->sy, 0, -1 / yay);
+    return gd_dense_rank_two(d, x, d->z, 1 / d->sy, 0, -1 / yay);
 }
 
 static gd_status bfgs_pair(gd_dense *d)
@@ -42,20 +44,19 @@ static gd_status dfp_pair(gd_dense *d)
 static gd_status sr1_pair(gd_dense *d)
 {
     gd_tensor *x = d->inverse ? d->s : d->y, *y = d->inverse ? d->y : d->s;
-    gd_status status = gd__dense_times(d, y, d->z);
-    if (!status) status = gd__vector_add(d, x, -1, d->z); /* v, in the place of x */
-    double vy = gd__dense_dot(d, x, y);
-    double least = fmax(d->tol, 1e-8 * sqrt(gd__dense_dot(d, x, x) * gd__dense_dot(d, y, y)));
-    return status || fabs(vy) <= least ? status : gd__dense_rank_two(d, x, x, 1 / vy, 0, 0);
+    gd_status status = gd_dense_times(d, y, d->z);
+    if (!status) status = gd_dense_add(d, x, -1, d->z); /* v, in the place of x */
+    double vy = gd_dense_dot(d, x, y);
+    double least = fmax(d->tol, 1e-8 * sqrt(gd_dense_dot(d, x, x) * gd_dense_dot(d, y, y)));
+    return status || fabs(vy) <= least ? status : gd_dense_rank_two(d, x, x, 1 / vy, 0, 0);
 }
 
-GD_DENSE_LINK(bfgs, bfgs_pair)
-GD_DENSE_LINK(dfp, dfp_pair)
-GD_DENSE_LINK(sr1, sr1_pair)
+GD_DENSE_LINK(bfgs)
+GD_DENSE_LINK(dfp)
+GD_DENSE_LINK(sr1)
 
 const gd_link_class gd_link_bfgs = {
-    .spread = GD_SPREAD_WHOLE,
-    GD_DENSE_CLASS(bfgs, fields),
+    GD_DENSE_CLASS(bfgs),
     .summary = "Broyden, Fletcher, Goldfarb, Shanno: the usual dense quasi-Newton method",
     .formula = "H = H + (1 + y H y / s y) s s^T / s y - (H y s^T + s y^T H) / s y;  H u",
     .paper = "Broyden 1970; Fletcher 1970; Goldfarb 1970; Shanno 1970",
@@ -64,8 +65,7 @@ const gd_link_class gd_link_bfgs = {
 };
 
 const gd_link_class gd_link_dfp = {
-    .spread = GD_SPREAD_WHOLE,
-    GD_DENSE_CLASS(dfp, fields),
+    GD_DENSE_CLASS(dfp),
     .summary = "Davidon, Fletcher, Powell: wants an accurate line search",
     .formula = "H = H + s s^T / s y - H y y^T H / y H y;  H u",
     .paper = "Davidon 1959; Fletcher & Powell 1963",
@@ -74,8 +74,7 @@ const gd_link_class gd_link_dfp = {
 };
 
 const gd_link_class gd_link_sr1 = {
-    .spread = GD_SPREAD_WHOLE,
-    GD_DENSE_CLASS(sr1, fields),
+    GD_DENSE_CLASS(sr1),
     .summary = "symmetric rank one: follows negative curvature, for trust regions",
     .formula = "v = s - H y;  H = H + v v^T / v y;  H u",
     .paper =

@@ -10,25 +10,15 @@
  * is scaled to a 1-norm of at most 1 (scale_first).  A pair without positive curvature is not taken.
  *
  * Its Hessian: the compact form (Byrd, Nocedal & Schnabel 1994) as shifted operator of low rank. */
-#include "optim/methods/history.h"
-#include "optim/step/optimizer.h"
-#include "optim/vector/vectors.h"
+#include "gradus/quasi_newton.h"
 
 #include <math.h>
 
 static const gd_field fields[] = {
     GD_INT("history_size", 10, 1, 10000, "pairs to keep"),
-    {.name = "ptol",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 1e-32},
-     .high = INFINITY,
-     .help = "parameters that moved less give no pair"},
+    GD_NUMBER_OR_NONE("ptol", 1e-32, "parameters that moved less give no pair"),
     GD_FLAG("ptol_restart", false, "forget all pairs then"),
-    {.name = "gtol",
-     .kinds = GD_SET_REAL | GD_SET_NONE,
-     .fallback = {.kind = GD_SET_REAL, .real = 1e-32},
-     .high = INFINITY,
-     .help = "an update that changed less gives no pair"},
+    GD_NUMBER_OR_NONE("gtol", 1e-32, "an update that changed less gives no pair"),
     GD_FLAG("gtol_restart", false, "forget all pairs then"),
     GD_REAL("sy_tol", 1e-32, -INFINITY, INFINITY, "least curvature s y of a pair"),
     GD_FLAG("scale_first", true, "shorten the first step"),
@@ -41,54 +31,29 @@ static const gd_field fields[] = {
     GD_INNER("links that change the update after the pair is taken"),
 };
 
-static const gd_slot slots[] = {GD_HISTORY_SLOTS};
+static const gd_slot slots[] = {GD_PAIR_SLOTS};
 
-/* Coefficients of s and y, and *gamma of the update. */
-static void two_loops(const gd_history *h, double *cs, double *cy, double *gamma)
+/* The two loops; c is gamma. */
+static gd_status lbfgs_direction(gd_link *link, const gd_pairs *p, double *c, double *cs, double *cy)
 {
-    int n = h->pairs;
-    *gamma = gd__gram(h, h->sy, n - 1, n - 1) / gd__gram(h, h->yy, n - 1, n - 1);
+    (void)link;
+    int n = p->count;
+    double gamma = p->sy[n * n - 1] / p->yy[n * n - 1];
     for (int i = n - 1; i >= 0; i--) {
-        double t = h->s_dots[gd__history_row(h, i)];
-        for (int j = i + 1; j < n; j++) t -= cy[j] * gd__gram(h, h->sy, i, j);
-        cy[i] = t / gd__gram(h, h->sy, i, i);
+        double t = p->su[i];
+        for (int j = i + 1; j < n; j++) t -= cy[j] * p->sy[i * n + j];
+        cy[i] = t / p->sy[i * n + i];
     }
     for (int i = 0; i < n; i++) {
-        double t = h->y_dots[gd__history_row(h, i)];
-        for (int j = 0; j < n; j++) t -= cy[j] * gd__gram(h, h->yy, i, j);
-        t *= *gamma;
-        for (int j = 0; j < i; j++) t += cs[j] * gd__gram(h, h->sy, j, i);
-        cs[i] = cy[i] - t / gd__gram(h, h->sy, i, i);
+        double t = p->yu[i];
+        for (int j = 0; j < n; j++) t -= cy[j] * p->yy[i * n + j];
+        t *= gamma;
+        for (int j = 0; j < i; j++) t += cs[j] * p->sy[j * n + i];
+        cs[i] = cy[i] - t / p->sy[i * n + i];
     }
-    for (int i = 0; i < n; i++) cy[i] *= -*gamma;
-}
-
-static gd_status direction(gd_history *h, gd_tensor *const *update, gd_tensor **out)
-{
-    if (!h->pairs) return gd__history_first(h, update, out);
-    gd_ctx *ctx = h->layout.ctx;
-    size_t n = (size_t)h->pairs;
-    double *cs = gd__alloc_array(ctx, 2 * n, sizeof *cs), gamma = 1;
-    if (!cs) return GD_NOMEM;
-    two_loops(h, cs, cs + n, &gamma);
-    gd_status status = gd__history_combine(h, update, gamma, cs, cs + n, out);
-    gd__free(ctx, cs, 2 * n * sizeof *cs);
-    return status;
-}
-
-static gd_status lbfgs_step(gd_link *link, gd_var *var)
-{
-    return gd__limited_memory(link, var, true, true, false, direction);
-}
-
-static gd_status lbfgs_update(gd_link *link, gd_var *var)
-{
-    return gd__limited_memory(link, var, true, false, false, direction);
-}
-
-static gd_status lbfgs_apply(gd_link *link, gd_var *var)
-{
-    return gd__limited_memory(link, var, false, true, false, direction);
+    for (int i = 0; i < n; i++) cy[i] *= -gamma;
+    *c = gamma;
+    return GD_OK;
 }
 
 /* ---- the Hessian ---- */
@@ -98,7 +63,7 @@ static gd_linop *compact_form(gd_tensor *w, gd_tensor *m, double sigma)
 {
     gd_tensor *values = NULL, *vectors = NULL;
     if (!w || !m || gd_eigh(m, &values, &vectors)) return NULL;
-    gd_tensor *most = gd__vector_most(gd_abs(values));
+    gd_tensor *most = gd_vector_most(gd_abs(values));
     if (!most) return NULL;
     /* directions that M does not see add nothing */
     gd_tensor *seen = gd_gt(gd_abs(values), gd_full_like(values, 1e-14 * gd_item(most)));
@@ -111,16 +76,14 @@ static gd_linop *compact_form(gd_tensor *w, gd_tensor *m, double sigma)
 
 /* B = sigma I - [sigma S, Y] [sigma S^T S, L; L^T, -D]^-1 [sigma S, Y]^T with sigma = 1 / gamma, D and L the diagonal and
  * what is below it of S^T Y (Byrd et al. 1994, 2.17).  Here pairs are rows. */
-static gd_linop *compact_hessian(gd_history *h)
+static gd_linop *compact_hessian(gd_link *link, const gd_pairs *p, gd_tensor *s, gd_tensor *y)
 {
-    int n = h->pairs;
-    double sigma = gd__gram(h, h->yy, n - 1, n - 1) / gd__gram(h, h->sy, n - 1, n - 1);
-    gd_tensor *s = NULL, *y = NULL;
-    if (gd__history_matrices(h, &s, &y)) return NULL;
+    int n = p->count;
+    double sigma = p->yy[n * n - 1] / p->sy[n * n - 1];
     gd_tensor *sy = gd_cast(gd_matmul(s, gd_transpose(y, 0, 1)), GD_F64), *below = gd_tril(sy, -1);
     gd_tensor *ss = gd_cast(gd_matmul(s, gd_transpose(s, 0, 1)), GD_F64),
-              *eye = gd_eye(h->layout.ctx, GD_F64, n, n);
-    gd_tensor *diagonal = gd_mul(sy, gd_to_device(eye, h->layout.device));
+              *eye = gd_eye(gd_link_ctx(link), GD_F64, n, n);
+    gd_tensor *diagonal = gd_mul(sy, gd_to_device(eye, gd_tensor_device(s)));
     gd_tensor *upper[] = {gd_mul_scalar(ss, sigma), below},
               *lower[] = {gd_transpose(below, 0, 1), gd_neg(diagonal)};
     gd_tensor *halves[] = {gd_cat(upper, 2, "1"), gd_cat(lower, 2, "1")},
@@ -128,27 +91,11 @@ static gd_linop *compact_hessian(gd_history *h)
     return compact_form(gd_transpose(gd_cat(rows, 2, "0"), 0, 1), gd_cat(halves, 2, "0"), sigma);
 }
 
-static gd_linop *lbfgs_hessian(gd_link *link, gd_var *var)
-{
-    gd_history h;
-    gd_linop *op = NULL;
-    gd_ctx *ctx = gd_var_ctx(var);
-    gd_scope_begin(ctx);
-    if (!gd__history_open(&h, link, var, false)) {
-        if (h.pairs)
-            op = compact_hessian(&h);
-        else
-            op = gd__history_identity(&h);
-    }
-    gd__history_close(&h);
-    gd_scope_end(ctx);
-    return op;
-}
+static const gd_limited_memory lbfgs_method = {.direction = lbfgs_direction, .hessian = compact_hessian};
+GD_LIMITED_MEMORY_LINK(lbfgs)
 
 const gd_link_class gd_link_lbfgs = {
-    .spread = GD_SPREAD_VECTOR,
-    .name = "lbfgs",
-    .family = "quasi_newton",
+    GD_LIMITED_MEMORY_CLASS(lbfgs),
     .summary = "limited-memory BFGS",
     .formula = "H u with H from the last history_size pairs",
     .paper = "Liu & Nocedal, On the limited memory BFGS method for large scale optimization, 1989",
@@ -156,9 +103,4 @@ const gd_link_class gd_link_lbfgs = {
     .example = "lbfgs | strong_wolfe",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .state_bytes = gd__history_bytes,
-    .step = lbfgs_step,
-    .update = lbfgs_update,
-    .apply = lbfgs_apply,
-    .hessian = lbfgs_hessian,
 };

@@ -7,8 +7,7 @@
  *
  * A pair with |v y| <= 1e-8 |v| |y| is passed over (Nocedal & Wright 2006, 6.26).  The Hessian is the same recursion with s
  * and y exchanged. */
-#include "optim/methods/history.h"
-#include "optim/step/optimizer.h"
+#include "gradus/quasi_newton.h"
 
 #include <math.h>
 
@@ -28,25 +27,20 @@ static const gd_field fields[] = {
     GD_INNER("links that change the update after the pair is taken"),
 };
 
-static const gd_slot slots[] = {GD_HISTORY_SLOTS};
+static const gd_slot slots[] = {GD_PAIR_SLOTS};
 
 /* Products over pairs i, j of the recursion: a is what the matrix must give, b what it is applied to; w = a - b. */
 typedef struct products {
-    const gd_history *h;
+    const gd_pairs *p;
     bool hessian; /* a = y, b = s instead of a = s, b = y */
 } products;
 
-static double aa(const products *p, int i, int j)
-{
-    return gd__gram(p->h, p->hessian ? p->h->yy : p->h->ss, i, j);
-}
-static double bb(const products *p, int i, int j)
-{
-    return gd__gram(p->h, p->hessian ? p->h->ss : p->h->yy, i, j);
-}
+static double at(const products *p, const double *m, int i, int j) { return m[i * p->p->count + j]; }
+static double aa(const products *p, int i, int j) { return at(p, p->hessian ? p->p->yy : p->p->ss, i, j); }
+static double bb(const products *p, int i, int j) { return at(p, p->hessian ? p->p->ss : p->p->yy, i, j); }
 static double ab(const products *p, int i, int j)
 {
-    return p->hessian ? gd__gram(p->h, p->h->sy, j, i) : gd__gram(p->h, p->h->sy, i, j);
+    return p->hessian ? at(p, p->p->sy, j, i) : at(p, p->p->sy, i, j);
 }
 static double wb(const products *p, int i, int j) { return ab(p, i, j) - bb(p, i, j); }
 static double ww(const products *p, int i, int j)
@@ -57,7 +51,7 @@ static double ww(const products *p, int i, int j)
 /* c[k] the coefficients of v_k, inverse[k] = 1 / v_k b_k, 0 where the pair is passed over. */
 static void recursion(const products *p, double *c, double *inverse)
 {
-    int n = p->h->pairs;
+    int n = p->p->count;
     for (int k = 0; k < n; k++) {
         double *ck = c + k * n;
         for (int i = 0; i < n; i++) ck[i] = i == k;
@@ -75,91 +69,52 @@ static void recursion(const products *p, double *c, double *inverse)
     }
 }
 
-/* Room for c, inverse and one more vector. */
-static double *room(const gd_history *h, size_t *bytes)
+/* c and inverse of the recursion, one after the other; NULL without memory. */
+static double *recursed(gd_link *link, const gd_pairs *pairs, bool hessian)
 {
-    size_t n = (size_t)h->pairs;
-    *bytes = (n * n + 4 * n) * sizeof(double);
-    return gd__calloc(h->layout.ctx, *bytes);
+    size_t n = (size_t)pairs->count;
+    double *c = gd_link_memory(link, (n * n + n) * sizeof *c);
+    const products p = {.p = pairs, .hessian = hessian};
+    if (c) recursion(&p, c, c + n * n);
+    return c;
 }
 
-static gd_status direction(gd_history *h, gd_tensor *const *update, gd_tensor **out)
+static gd_status lsr1_direction(gd_link *link, const gd_pairs *p, double *one, double *es, double *ey)
 {
-    int n = h->pairs;
-    if (!n) return gd__history_first(h, update, out);
-    size_t bytes;
-    double *c = room(h, &bytes);
-    if (!c) return GD_NOMEM;
-    double *inverse = c + n * n, *es = inverse + n, *ey = es + n;
-    products p = {.h = h};
-    recursion(&p, c, inverse);
+    (void)one;
+    int n = p->count;
+    const double *c = recursed(link, p, false), *inverse = c ? c + n * n : NULL;
+    if (!c) return gd_error(gd_link_ctx(link));
     for (int k = 0; k < n; k++) {
         double vu = 0;
-        for (int i = 0; i <= k; i++) {
-            int row = gd__history_row(h, i);
-            vu += c[k * n + i] * (h->s_dots[row] - h->y_dots[row]);
-        }
+        for (int i = 0; i <= k; i++) vu += c[k * n + i] * (p->su[i] - p->yu[i]);
         for (int i = 0; i <= k; i++) es[i] += c[k * n + i] * vu * inverse[k];
     }
     for (int i = 0; i < n; i++) ey[i] = -es[i];
-    gd_status status = gd__history_combine(h, update, 1, es, ey, out);
-    gd__free(h->layout.ctx, c, bytes);
-    return status;
-}
-
-static gd_status lsr1_step(gd_link *link, gd_var *var)
-{
-    return gd__limited_memory(link, var, true, true, true, direction);
-}
-
-static gd_status lsr1_update(gd_link *link, gd_var *var)
-{
-    return gd__limited_memory(link, var, true, false, true, direction);
-}
-
-static gd_status lsr1_apply(gd_link *link, gd_var *var)
-{
-    return gd__limited_memory(link, var, false, true, true, direction);
+    return GD_OK;
 }
 
 /* I + W C^T diag(inverse) C W^T with W [n, pairs]. */
-static gd_linop *low_rank_hessian(gd_history *h)
+static gd_linop *low_rank_hessian(gd_link *link, const gd_pairs *p, gd_tensor *s, gd_tensor *y)
 {
-    gd_ctx *ctx = h->layout.ctx;
-    int64_t n = h->pairs;
-    size_t bytes;
-    double *c = room(h, &bytes);
-    gd_tensor *s = NULL, *y = NULL;
-    gd_linop *op = NULL;
-    if (c && !gd__history_matrices(h, &s, &y)) {
-        products p = {.h = h, .hessian = true};
-        recursion(&p, c, c + n * n);
-        gd_tensor *coef = gd_from_f64(ctx, h->layout.dtype, 2, (int64_t[]){n, n}, c);
-        gd_tensor *scale = gd_from_f64(ctx, h->layout.dtype, 1, &n, c + n * n);
-        gd_tensor *v = gd_matmul(gd_to_device(coef, h->layout.device), gd_sub(y, s));
-        op = gd_linop_low_rank(gd_transpose(v, 0, 1), gd_to_device(scale, h->layout.device));
-        op = op ? gd_linop_shifted(op, 1) : NULL;
-    }
-    if (c) gd__free(ctx, c, bytes);
-    return op;
+    gd_ctx *ctx = gd_link_ctx(link);
+    gd_dtype dtype = gd_tensor_dtype(s);
+    gd_device *device = gd_tensor_device(s);
+    int64_t n = p->count;
+    const double *c = recursed(link, p, true);
+    if (!c) return NULL;
+    gd_tensor *coef = gd_from_f64(ctx, dtype, 2, (int64_t[]){n, n}, c);
+    gd_tensor *scale = gd_from_f64(ctx, dtype, 1, &n, c + n * n);
+    gd_tensor *v = gd_matmul(gd_to_device(coef, device), gd_sub(y, s));
+    return gd_linop_shifted(gd_linop_low_rank(gd_transpose(v, 0, 1), gd_to_device(scale, device)), 1);
 }
 
-static gd_linop *lsr1_hessian(gd_link *link, gd_var *var)
-{
-    gd_history h;
-    gd_linop *op = NULL;
-    gd_scope_begin(gd_var_ctx(var));
-    if (!gd__history_open(&h, link, var, true))
-        op = h.pairs ? low_rank_hessian(&h) : gd__history_identity(&h);
-    gd__history_close(&h);
-    gd_scope_end(gd_var_ctx(var));
-    return op;
-}
+static const gd_limited_memory lsr1_method = {
+    .direction = lsr1_direction, .hessian = low_rank_hessian, .uses_ss = true};
+GD_LIMITED_MEMORY_LINK(lsr1)
 
 const gd_link_class gd_link_lsr1 = {
-    .spread = GD_SPREAD_VECTOR,
-    .name = "lsr1",
-    .family = "quasi_newton",
+    GD_LIMITED_MEMORY_CLASS(lsr1),
     .summary = "limited-memory symmetric rank one",
     .formula = "H u with H = I + sum v v^T / v y over the last pairs",
     .paper =
@@ -168,9 +123,4 @@ const gd_link_class gd_link_lsr1 = {
     .example = "trust_cg(lsr1)",
     GD_FIELDS(fields),
     GD_SLOTS(slots),
-    .state_bytes = gd__history_bytes,
-    .step = lsr1_step,
-    .update = lsr1_update,
-    .apply = lsr1_apply,
-    .hessian = lsr1_hessian,
 };

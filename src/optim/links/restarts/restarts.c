@@ -1,6 +1,5 @@
 /* Links that forget the state of their children from time to time. */
-#include "optim/methods/line.h"
-#include "optim/step/optimizer.h"
+#include "gradus/link.h"
 
 static const gd_field every_fields[] = {
     GD_CHILD_NEEDED("modules", "the links to reset"),
@@ -16,7 +15,7 @@ static const gd_field every_fields[] = {
 static gd_status restart_every_step(gd_link *link, gd_var *var)
 {
     const gd_setting *s = gd_link_get(link, "steps", NULL);
-    double interval = s->real, steps = gd__kept(link, "steps", 0) + 1;
+    double interval = s->real, steps = gd_link_kept(link, "steps", 0) + 1;
     if (s->kind == GD_SET_STRING) {
         interval = 0;
         for (int i = 0; i < gd_var_count(var); i++) interval += (double)gd_numel(gd_var_params(var)[i]);
@@ -27,7 +26,7 @@ static gd_status restart_every_step(gd_link *link, gd_var *var)
         steps = 0;
     }
     gd_status status = gd_link_step(child, var);
-    return status ? status : gd__keep_number(link, "steps", steps);
+    return status ? status : gd_link_keep(link, "steps", steps);
 }
 
 const gd_link_class gd_link_restart_every = {

@@ -6,8 +6,7 @@
  * Starts again from Y_0 where Y is no longer near the inverse of a Hessian that has moved on (the iteration would diverge).
  * Directions that a singular Hessian left out of Y would stay out: where R = I - H Y no longer shrinks, Y_0 R^2 is added.
  * State: Y.  Cost: n reverse passes, two products of matrices. */
-#include "optim/methods/hessian.h"
-#include "optim/vector/vectors.h"
+#include "gradus/hessian.h"
 
 #include <math.h>
 
@@ -24,7 +23,7 @@ static const gd_field fields[] = {
 /* Converges from here whatever H is. */
 static gd_tensor *first_inverse(gd_tensor *h)
 {
-    gd_tensor *size = gd__vector_most(gd_sum(gd_abs(h), "0", false));
+    gd_tensor *size = gd_vector_most(gd_sum(gd_abs(h), "0", false));
     double norm = size ? gd_item(size) : NAN;
     return gd_mul_scalar(h, norm > 0 ? 1 / norm / norm : 0);
 }
@@ -49,11 +48,11 @@ static gd_status inverse_free_update(gd_link *link, gd_var *var)
     double *steps = gd_link_global(link, "steps", 0);
     if (!steps) return gd_error(ctx);
     if (fmod(*steps, gd_link_real(link, "update_freq", NULL)) == 0) {
-        gd_tensor *h = gd__hessian_matrix(link, var, gd_link_real(link, "h", NULL));
+        gd_tensor *h = gd_link_hessian_matrix(link, var, gd_link_real(link, "h", NULL));
         gd_tensor *old = gd_link_global_tensor(link, "inverse");
         if (!h) return gd_error(ctx);
         /* a Hessian that is not finite says nothing: Y stays */
-        gd_tensor *y = gd__vector_finite(h) ? (old ? next_inverse(h, old) : first_inverse(h)) : old;
+        gd_tensor *y = gd_vector_finite(h) ? (old ? next_inverse(h, old) : first_inverse(h)) : old;
         gd_status status = y && y != old ? gd_link_set_global_tensor(link, "inverse", y) : gd_error(ctx);
         if (status) return status;
     }
@@ -64,12 +63,12 @@ static gd_status inverse_free_update(gd_link *link, gd_var *var)
 static gd_status inverse_free_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
-    gd_tensor *b = gd__inner_update_vector(link, var), *y = gd_link_global_tensor(link, "inverse");
+    gd_tensor *b = gd_link_update_vector(link, var), *y = gd_link_global_tensor(link, "inverse");
     gd_tensor *d = b && y ? gd_matmul(y, b) : NULL;
     if (gd_error(ctx)) return gd_error(ctx);
-    if (d && gd__vector_finite(d)) return gd__set_update_vector(link, var, d);
+    if (d && gd_vector_finite(d)) return gd_var_set_update_vector(var, d);
     gd_var_note_skipped(var);
-    return gd__set_zero_update(link, var);
+    return gd_var_set_zero_update(var);
 }
 
 /* Before there is a finite Hessian it is one that is not: no step comes of it. */
@@ -77,7 +76,7 @@ static gd_linop *inverse_free_hessian(gd_link *link, gd_var *var)
 {
     gd_tensor *y = gd_link_global_tensor(link, "inverse");
     if (y) return gd_linop_dense_inverse(y);
-    gd_tensor *p = gd__vector_of(gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
+    gd_tensor *p = gd_list_vector(gd_var_params(var), gd_var_count(var));
     return p ? gd_linop_diagonal(gd_full_like(p, NAN)) : NULL;
 }
 
@@ -94,6 +93,6 @@ const gd_link_class gd_link_inverse_free_newton = {
     .update = inverse_free_update,
     .apply = inverse_free_apply,
     .hessian = inverse_free_hessian,
-    .state_bytes = gd__matrix_bytes,
+    .state_bytes = gd_link_matrix_bytes,
     .needs_closure = true,
 };

@@ -3,8 +3,7 @@
  * Solved by Cholesky; where H is not positive definite by LU, where it is singular by least squares of least norm.  With
  * eigval_fn, eigv_tol or truncate through eigenvalues.  A Hessian that is not finite gives no step.
  * State: H (kept for update_freq).  Cost: n reverse passes, n^3 / 3 operations, n^2 memory. */
-#include "optim/methods/hessian.h"
-#include "optim/vector/vectors.h"
+#include "gradus/hessian.h"
 
 #include <math.h>
 
@@ -31,7 +30,7 @@ static gd_status newton_update(gd_link *link, gd_var *var)
     double *steps = gd_link_global(link, "steps", 0);
     if (!steps) return gd_error(ctx);
     if (fmod(*steps, gd_link_real(link, "update_freq", NULL)) == 0) {
-        gd_tensor *h = gd__hessian_matrix(link, var, gd_link_real(link, "h", NULL));
+        gd_tensor *h = gd_link_hessian_matrix(link, var, gd_link_real(link, "h", NULL));
         gd_status status = h ? gd_link_set_global_tensor(link, "hessian", h) : gd_error(ctx);
         if (status) return status;
     }
@@ -55,23 +54,23 @@ static gd_tensor *solved(gd_link *link, gd_tensor *h, gd_tensor *b)
     const gd_setting *how = gd_link_get(link, "eigval_fn", NULL);
     bool spectral = how->kind == GD_SET_STRING || !gd_link_is_none(link, "eigv_tol") ||
                     !gd_link_is_none(link, "truncate");
-    if (!spectral) return gd__hessian_solve(h, b, gd_link_flag(link, "use_lstsq"));
-    if (!gd__vector_finite(h)) return NULL;
-    double tolerance = gd_link_is_none(link, "eigv_tol") ? gd__vector_eps(h)
+    if (!spectral) return gd_hessian_solve(h, b, gd_link_flag(link, "use_lstsq"));
+    if (!gd_vector_finite(h)) return NULL;
+    double tolerance = gd_link_is_none(link, "eigv_tol") ? gd_vector_epsilon(h)
                                                          : gd_link_real(link, "eigv_tol", NULL);
     int64_t most = gd_link_is_none(link, "truncate") ? 0 : (int64_t)gd_link_real(link, "truncate", NULL);
-    return gd__hessian_spectral(h, b, how->kind == GD_SET_STRING ? how->string : NULL, tolerance, most);
+    return gd_hessian_spectral(h, b, how->kind == GD_SET_STRING ? how->string : NULL, tolerance, most);
 }
 
 static gd_status newton_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
-    gd_tensor *b = gd__inner_update_vector(link, var), *h = b ? damped(link) : NULL;
+    gd_tensor *b = gd_link_update_vector(link, var), *h = b ? damped(link) : NULL;
     gd_tensor *d = h ? solved(link, h, b) : NULL;
     if (gd_error(ctx)) return gd_error(ctx);
-    if (d && gd__vector_finite(d)) return gd__set_update_vector(link, var, d);
+    if (d && gd_vector_finite(d)) return gd_var_set_update_vector(var, d);
     gd_var_note_skipped(var);
-    return gd__set_zero_update(link, var);
+    return gd_var_set_zero_update(var);
 }
 
 static gd_linop *newton_hessian(gd_link *link, gd_var *var)
@@ -95,6 +94,6 @@ const gd_link_class gd_link_newton = {
     .update = newton_update,
     .apply = newton_apply,
     .hessian = newton_hessian,
-    .state_bytes = gd__matrix_bytes,
+    .state_bytes = gd_link_matrix_bytes,
     .needs_closure = true,
 };

@@ -3,10 +3,8 @@
  * Negative curvature does not stop it (the system still has a solution), but an update that is not downhill is not handed
  * on: then it is what had been reached when negative curvature was first met, or b itself.
  * State: the solution before, with warm_start.  Cost: a product an iteration. */
-#include "optim/link/link.h"
-#include "optim/methods/krylov.h"
-#include "optim/methods/products.h"
-#include "optim/vector/vectors.h"
+#include "gradus/hessian.h"
+#include "gradus/trust_region.h"
 
 #include <math.h>
 
@@ -33,7 +31,7 @@ static gd_tensor *start_of(gd_link *link, gd_var *var)
     gd_tensor **list = gd_link_scratch(link, count);
     for (int i = 0; list && i < count; i++)
         if (!(list[i] = gd_link_state(link, params[i], "solution"))) return NULL;
-    return list ? gd__vector_of(gd_var_ctx(var), list, count) : NULL;
+    return list ? gd_list_vector(list, count) : NULL;
 }
 
 static gd_status keep_solution(gd_link *link, gd_var *var)
@@ -48,43 +46,42 @@ static gd_status keep_solution(gd_link *link, gd_var *var)
 /* d, or something downhill in its place. */
 static gd_tensor *downhill(gd_tensor *d, gd_tensor *before, gd_tensor *b)
 {
-    if (gd__vector_finite(d) && gd__vector_dot(d, b) > 0) return d;
-    if (before && gd__vector_finite(before) && gd__vector_dot(before, b) > 0) return gd_copy(before);
+    if (gd_vector_finite(d) && gd_vector_dot(d, b) > 0) return d;
+    if (before && gd_vector_finite(before) && gd_vector_dot(before, b) > 0) return gd_copy(before);
     return b;
 }
 
 static gd_status newton_cg_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
-    gd_products products = gd__products_of(link, var);
-    gd__products_prepare(&products);
-    gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var), *d = NULL, *hd = NULL;
-    if (!b) return gd_error(ctx);
+    gd_linop *hessian = gd_link_hessian_products(link, var);
+    gd_tensor *b = hessian ? gd_link_update_vector(link, var) : NULL, *d = NULL, *hd = NULL;
     bool all = gd_link_is_none(link, "maxiter");
-    gd_krylov k = {.product = gd__products_apply,
-                   .user = &products,
-                   .start = start_of(link, var),
-                   .tolerance = gd_link_real(link, "tol", NULL),
-                   .shift = gd_link_real(link, "reg", NULL),
-                   .least = (int64_t)gd_link_real(link, "miniter", NULL),
-                   .most = all ? gd_numel(b) : (int64_t)gd_link_real(link, "maxiter", NULL),
-                   .minres = gd_link_is(link, "solver", "minres")};
-    gd_status status = gd__krylov_begin(&k, b);
-    if (!status && gd__vector_finite(b)) status = gd__krylov_at(&k, INFINITY, &d, &hd);
+    const gd_krylov_options options = {.start = b ? start_of(link, var) : NULL,
+                                       .tolerance = gd_link_real(link, "tol", NULL),
+                                       .shift = gd_link_real(link, "reg", NULL),
+                                       .least = (int64_t)gd_link_real(link, "miniter", NULL),
+                                       .most = all ? gd_numel(b)
+                                                   : (int64_t)gd_link_real(link, "maxiter", NULL),
+                                       .minres = gd_link_is(link, "solver", "minres")};
+    gd_krylov *k = b ? gd_krylov_new(hessian, b, &options) : NULL;
+    gd_status status = k ? GD_OK : gd_error(ctx);
+    if (!status && gd_vector_finite(b)) status = gd_krylov_at(k, INFINITY, &d, &hd);
     if (!status && d)
-        status = gd__set_update_vector(link, var, downhill(d, k.before, b));
+        status = gd_var_set_update_vector(var, downhill(d, k->before, b));
     else if (!status) {
         gd_var_note_skipped(var);
-        status = gd__set_zero_update(link, var);
+        status = gd_var_set_zero_update(var);
     }
-    gd__krylov_end(&k);
+    gd_krylov_free(k);
+    gd_linop_release(hessian);
     if (!status && d && gd_link_flag(link, "warm_start")) status = keep_solution(link, var);
     return status;
 }
 
 static int64_t solution_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
-    return gd_link_flag(link, "warm_start") ? gd__slots_bytes(1, params, count) : 0;
+    return gd_link_flag(link, "warm_start") ? gd_link_slot_bytes(1, params, count) : 0;
 }
 
 const gd_link_class gd_link_newton_cg = {

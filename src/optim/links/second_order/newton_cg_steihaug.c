@@ -3,11 +3,8 @@
  * One run of conjugate gradients a step: its products are kept, so smaller radii after rejected trial points cost one
  * evaluation each.  The predicted decrease comes from the same products.  Cost: a product an iteration (by differences one
  * or two gradients), max_history vectors of memory. */
-#include "base/ctx.h"
-#include "optim/methods/krylov.h"
-#include "optim/methods/products.h"
-#include "optim/methods/trust_region.h"
-#include "optim/vector/vectors.h"
+#include "gradus/hessian.h"
+#include "gradus/trust_region.h"
 
 #include <math.h>
 
@@ -38,42 +35,49 @@ static const gd_field fields[] = {
 static gd_tensor *propose(gd_trust *t)
 {
     gd_tensor *d = NULL;
-    return gd__krylov_at(t->memo, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
+    return gd_krylov_at(t->memo, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
+}
+
+/* b is finite. */
+static gd_status search(gd_link *link, gd_var *var, gd_linop *hessian, gd_tensor *b)
+{
+    double *factor = gd_link_global(link, "tol_factor", 1), before = gd_link_kept(link, "radius", 1);
+    bool all = gd_link_is_none(link, "maxiter");
+    if (!factor) return gd_error(gd_var_ctx(var));
+    const gd_krylov_options options = {.tolerance = *factor * gd_link_real(link, "tol", NULL),
+                                       .shift = gd_link_real(link, "reg", NULL),
+                                       .least = (int64_t)gd_link_real(link, "miniter", NULL),
+                                       .most = all ? gd_numel(b)
+                                                   : (int64_t)gd_link_real(link, "maxiter", NULL),
+                                       .kept_most = (int64_t)gd_link_real(link, "max_history", NULL),
+                                       .minres = gd_link_is(link, "solver", "minres"),
+                                       .stop_at_negative = gd_link_flag(link, "npc_terminate")};
+    gd_krylov *k = gd_krylov_new(hessian, b, &options);
+    if (!k) return gd_error(gd_var_ctx(var));
+    gd_trust t = {.link = link, .var = var, .b = b, .memo = k};
+    gd_status status = gd_trust_search(&t, &(gd_trust_method){.propose = propose, .boundary = true}, 1);
+    gd_krylov_free(k);
+    /* the radius has started again from above: nothing moved any more */
+    bool collapsed = gd_link_kept(link, "radius", 1) > t.radius && before > 0;
+    if (!status && collapsed && gd_link_flag(link, "adapt_tol"))
+        *gd_link_global(link, "tol_factor", 1) *= 0.1;
+    return status;
 }
 
 static gd_status steihaug_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
-    gd_products products = gd__products_of(link, var);
-    double *factor = gd_link_global(link, "tol_factor", 1),
-           *radius = gd_link_global(link, "radius", gd_link_real(link, "init", NULL));
-    if (!factor || !radius) return gd_error(ctx);
-    gd__products_prepare(&products);
-    gd_tensor *b = gd_error(ctx) ? NULL : gd__inner_update_vector(link, var);
-    if (!b) return gd_error(ctx);
-    if (!gd__vector_finite(b)) {
+    if (!gd_link_global(link, "radius", gd_link_real(link, "init", NULL))) return gd_error(ctx);
+    gd_linop *hessian = gd_link_hessian_products(link, var);
+    gd_tensor *b = hessian ? gd_link_update_vector(link, var) : NULL;
+    gd_status status = gd_error(ctx);
+    if (b && gd_vector_finite(b))
+        status = search(link, var, hessian, b);
+    else if (b) {
         gd_var_note_failed_search(var);
-        return gd__set_zero_update(link, var);
+        status = gd_var_set_zero_update(var);
     }
-    bool all = gd_link_is_none(link, "maxiter");
-    gd_krylov k = {.product = gd__products_apply,
-                   .user = &products,
-                   .tolerance = *factor * gd_link_real(link, "tol", NULL),
-                   .shift = gd_link_real(link, "reg", NULL),
-                   .least = (int64_t)gd_link_real(link, "miniter", NULL),
-                   .most = all ? gd_numel(b) : (int64_t)gd_link_real(link, "maxiter", NULL),
-                   .kept_most = (int64_t)gd_link_real(link, "max_history", NULL),
-                   .minres = gd_link_is(link, "solver", "minres"),
-                   .stop_at_negative = gd_link_flag(link, "npc_terminate")};
-    gd_status status = gd__krylov_begin(&k, b);
-    gd_trust t = {.link = link, .var = var, .b = b, .memo = &k};
-    double before = *radius;
-    if (!status) status = gd__trust_search(&t, &(gd_trust_method){.propose = propose, .boundary = true}, 1);
-    gd__krylov_end(&k);
-    /* the radius has started again from above: nothing moved any more */
-    bool collapsed = *gd_link_global(link, "radius", 1) > t.radius && before > 0;
-    if (!status && collapsed && gd_link_flag(link, "adapt_tol"))
-        *gd_link_global(link, "tol_factor", 1) *= 0.1;
+    gd_linop_release(hessian);
     return status;
 }
 

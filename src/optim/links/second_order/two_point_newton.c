@@ -2,8 +2,7 @@
  * Sharma & Kumar 2018).
  *
  *     y = x - H^-1 g(x),    d = H^-1 (g(x) + g(y)) */
-#include "optim/methods/hessian.h"
-#include "optim/vector/vectors.h"
+#include "gradus/hessian.h"
 
 #include <math.h>
 
@@ -23,10 +22,10 @@ static gd_tensor *gradient_there(gd_link *link, gd_var *var, gd_tensor *d)
     int count = gd_var_count(var);
     gd_tensor *const *params = gd_var_params(var);
     gd_tensor **step = gd_link_scratch(link, count), **grads = gd_link_scratch(link, count);
-    if (!step || !grads || gd__vector_split(d, params, count, step) ||
+    if (!step || !grads || gd_list_split(d, params, count, step) ||
         gd_var_evaluate_moved(var, -1, step, NULL, grads))
         return NULL;
-    gd_tensor *out = gd_copy(gd__vector_of(gd_var_ctx(var), grads, count));
+    gd_tensor *out = gd_copy(gd_list_vector(grads, count));
     for (int i = 0; i < count; i++) gd_release(grads[i]);
     return out;
 }
@@ -35,20 +34,20 @@ static gd_status two_point_step(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     bool lstsq = gd_link_flag(link, "lstsq");
-    gd_tensor *h = gd__hessian_matrix(link, var, 0);
-    gd_tensor *b = h ? gd__vector_of(ctx, gd_var_grad(var), gd_var_count(var)) : NULL;
-    gd_tensor *first = b ? gd__hessian_solve(h, b, lstsq) : NULL;
+    gd_tensor *h = gd_link_hessian_matrix(link, var, 0);
+    gd_tensor *b = h ? gd_list_vector(gd_var_grad(var), gd_var_count(var)) : NULL;
+    gd_tensor *first = b ? gd_hessian_solve(h, b, lstsq) : NULL;
     if (gd_error(ctx)) return gd_error(ctx);
-    if (first && gd__vector_finite(first)) {
+    if (first && gd_vector_finite(first)) {
         gd_tensor *there = gradient_there(link, var, first);
         if (!there) return gd_error(ctx);
-        gd_tensor *second = gd__hessian_solve(h, there, lstsq);
+        gd_tensor *second = gd_hessian_solve(h, there, lstsq);
         if (gd_error(ctx)) return gd_error(ctx);
         /* a gradient there that is not finite leaves the first step */
-        return gd__set_update_vector(link, var, second ? gd_add(first, second) : first);
+        return gd_var_set_update_vector(var, second ? gd_add(first, second) : first);
     }
     gd_var_note_skipped(var);
-    return gd__set_zero_update(link, var);
+    return gd_var_set_zero_update(var);
 }
 
 const gd_link_class gd_link_two_point_newton = {

@@ -5,8 +5,7 @@
  *   variant 2   a = min(sqrt(2/3 + theta) a, a / sqrt(max(0, 2 a^2 L^2 - 1)))
  *
  * sqrt false uses the factors of the growth without their root.  State: previous_params, previous_update, alpha, theta. */
-#include "optim/methods/line.h"
-#include "optim/methods/step_size.h"
+#include "gradus/link.h"
 
 #include <math.h>
 
@@ -23,10 +22,10 @@ static gd_status adgd_update(const gd_transform *t)
 {
     gd_link *link = t->link;
     bool second = gd_link_real(link, "variant", NULL) == 2;
-    double a = gd__kept(link, "alpha", gd_link_real(link, "alpha_0", NULL)),
-           theta = gd__kept(link, "theta", second ? 1.0 / 3 : 0);
+    double a = gd_link_kept(link, "alpha", gd_link_real(link, "alpha_0", NULL)),
+           theta = gd_link_kept(link, "theta", second ? 1.0 / 3 : 0);
     gd_change c;
-    gd_status status = gd__change(t, &c);
+    gd_status status = gd_transform_change(t, gd_link_flag(t->link, "use_grad") ? t->grads : t->tensors, &c);
     if (status) return status;
     if (!c.first && a > 0 && c.ss > 0 && isfinite(c.ss) && isfinite(c.yy)) {
         double growth = (second ? 2.0 / 3 : 1) + theta, square = c.yy / c.ss, before = a;
@@ -36,9 +35,14 @@ static gd_status adgd_update(const gd_transform *t)
         a = fmin(growth * before, limit);
         theta = a / before;
     }
-    status = gd__keep_number(link, "alpha", a);
-    if (!status) status = gd__keep_number(link, "theta", theta);
-    return status ? status : gd__keep_number(link, "step_size", a);
+    status = gd_link_keep(link, "alpha", a);
+    if (!status) status = gd_link_keep(link, "theta", theta);
+    return status ? status : gd_link_keep(link, "step_size", a);
+}
+
+static gd_status adgd_apply(const gd_transform *t)
+{
+    return gd_transform_scale(t, gd_link_kept(t->link, "step_size", 1));
 }
 
 const gd_link_class gd_link_adgd = {
@@ -53,7 +57,7 @@ const gd_link_class gd_link_adgd = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .update_tensors = adgd_update,
-    .apply_tensors = gd__scale_by_kept,
+    .apply_tensors = adgd_apply,
     .whole_settings = true,
     .reads_only = true,
     .uses_grad = true,

@@ -9,9 +9,7 @@
  * times the shortest of them.
  *
  * State: previous_params, previous_update; the step size from update to apply; for bb_stab watched and shortest. */
-#include "optim/vector/layout.h"
-#include "optim/methods/line.h"
-#include "optim/methods/step_size.h"
+#include "gradus/link.h"
 
 #include <math.h>
 
@@ -47,37 +45,41 @@ static double step_size_of(const gd_link *link, const gd_change *c)
 static gd_status bb_update(const gd_transform *t)
 {
     gd_change c;
-    gd_status status = gd__change(t, &c);
-    return status ? status : gd__keep_number(t->link, "step_size", step_size_of(t->link, &c));
+    gd_status status = gd_transform_change(t, gd_link_flag(t->link, "use_grad") ? t->grads : t->tensors, &c);
+    return status ? status : gd_link_keep(t->link, "step_size", step_size_of(t->link, &c));
+}
+
+static gd_status bb_apply(const gd_transform *t)
+{
+    return gd_transform_scale(t, gd_link_kept(t->link, "step_size", 1));
 }
 
 /* Watches the lengths of the first steps. */
 static gd_status stab_update(const gd_transform *t)
 {
     gd_change c;
-    gd_status status = gd__change(t, &c);
-    double watched = gd__kept(t->link, "watched", 0), shortest = gd__kept(t->link, "shortest", INFINITY);
+    gd_status status = gd_transform_change(t, gd_link_flag(t->link, "use_grad") ? t->grads : t->tensors, &c);
+    double watched = gd_link_kept(t->link, "watched", 0),
+           shortest = gd_link_kept(t->link, "shortest", INFINITY);
     if (!c.first && watched <= gd_link_real(t->link, "inf_iters", NULL) && c.ss > 0)
         shortest = fmin(shortest, sqrt(c.ss));
-    if (!status) status = gd__keep_number(t->link, "shortest", shortest);
-    if (!status) status = gd__keep_number(t->link, "watched", watched + !c.first);
-    return status ? status : gd__keep_number(t->link, "step_size", step_size_of(t->link, &c));
+    if (!status) status = gd_link_keep(t->link, "shortest", shortest);
+    if (!status) status = gd_link_keep(t->link, "watched", watched + !c.first);
+    return status ? status : gd_link_keep(t->link, "step_size", step_size_of(t->link, &c));
 }
 
 static gd_status stab_apply(const gd_transform *t)
 {
-    gd_layout l;
     gd_link *link = t->link;
-    double step = gd__kept(link, "step_size", 0), square = 0, delta = gd_link_real(link, "delta", NULL);
-    bool watching = gd__kept(link, "watched", 0) <= gd_link_real(link, "inf_iters", NULL) + 1;
+    double step = gd_link_kept(link, "step_size", 0), size = 0, delta = gd_link_real(link, "delta", NULL);
+    bool watching = gd_link_kept(link, "watched", 0) <= gd_link_real(link, "inf_iters", NULL) + 1;
     if (isnan(delta))
-        delta = watching ? INFINITY : gd_link_real(link, "c", NULL) * gd__kept(link, "shortest", INFINITY);
-    gd_status status = gd__layout_init(&l, gd_link_ctx(link), t->params, t->count);
-    if (!status) status = gd__list_dot(&l, t->tensors, t->tensors, &square);
-    double length = step * sqrt(square);
-    if (!status) status = gd__keep_number(link, "step_size", length > delta ? step * delta / length : step);
-    gd__layout_free(&l);
-    return status ? status : gd__scale_by_kept(t);
+        delta = watching ? INFINITY
+                         : gd_link_real(link, "c", NULL) * gd_link_kept(link, "shortest", INFINITY);
+    gd_status status = gd_list_norm(t->tensors, t->count, 2, &size);
+    double length = step * size;
+    if (!status) status = gd_link_keep(link, "step_size", length > delta ? step * delta / length : step);
+    return status ? status : bb_apply(t);
 }
 
 const gd_link_class gd_link_barzilai_borwein = {
@@ -92,7 +94,7 @@ const gd_link_class gd_link_barzilai_borwein = {
     GD_FIELDS(fields),
     GD_SLOTS(slots),
     .update_tensors = bb_update,
-    .apply_tensors = gd__scale_by_kept,
+    .apply_tensors = bb_apply,
     .whole_settings = true,
     .reads_only = true,
     .uses_grad = true,

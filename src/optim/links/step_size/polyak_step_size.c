@@ -4,9 +4,7 @@
  * false <u, u> divides instead.  Where that product is not positive the update is multiplied by 0.
  *
  * State: f_best, y, and the step size from update to apply. */
-#include "optim/vector/layout.h"
-#include "optim/methods/line.h"
-#include "optim/methods/step_size.h"
+#include "gradus/link.h"
 
 #include <math.h>
 
@@ -30,29 +28,31 @@ static gd_status target(gd_link *link, double loss, double *out)
 {
     *out = gd_link_real(link, "f_star", NULL);
     if (!isnan(*out)) return GD_OK;
-    double best = fmin(gd__kept(link, "f_best", INFINITY), loss),
-           y = gd__kept(link, "y", gd_link_real(link, "y", NULL));
+    double best = fmin(gd_link_kept(link, "f_best", INFINITY), loss),
+           y = gd_link_kept(link, "y", gd_link_real(link, "y", NULL));
     *out = best - y;
-    gd_status status = gd__keep_number(link, "f_best", best);
-    return status ? status : gd__keep_number(link, "y", y * (1 - gd_link_real(link, "y_decay", NULL)));
+    gd_status status = gd_link_keep(link, "f_best", best);
+    return status ? status : gd_link_keep(link, "y", y * (1 - gd_link_real(link, "y_decay", NULL)));
 }
 
 static gd_status polyak_update(const gd_transform *t)
 {
     gd_link *link = t->link;
-    gd_layout l;
     double loss = gd_item(t->loss), aim = 0, product = 0;
-    gd_status status = gd__layout_init(&l, gd_link_ctx(link), t->params, t->count);
-    if (!status) status = target(link, loss, &aim);
+    gd_status status = target(link, loss, &aim);
     if (!status)
-        status = gd__list_dot(&l, t->tensors, gd_link_flag(link, "use_grad") ? t->grads : t->tensors,
-                              &product);
+        status = gd_list_dot(t->tensors, gd_link_flag(link, "use_grad") ? t->grads : t->tensors, t->count,
+                             &product);
     double step = (loss - aim) / product, most = gd_link_real(link, "max", NULL);
     if (step > most) step = most;
     if (!isfinite(step) || !(product > 0)) step = 0;
-    if (!status) status = gd__keep_number(link, "step_size", step * gd_link_real(link, "alpha", NULL));
-    gd__layout_free(&l);
+    if (!status) status = gd_link_keep(link, "step_size", step * gd_link_real(link, "alpha", NULL));
     return status;
+}
+
+static gd_status polyak_apply(const gd_transform *t)
+{
+    return gd_transform_scale(t, gd_link_kept(t->link, "step_size", 1));
 }
 
 const gd_link_class gd_link_polyak_step_size = {
@@ -66,7 +66,7 @@ const gd_link_class gd_link_polyak_step_size = {
     .example = "polyak_step_size",
     GD_FIELDS(fields),
     .update_tensors = polyak_update,
-    .apply_tensors = gd__scale_by_kept,
+    .apply_tensors = polyak_apply,
     .whole_settings = true,
     .reads_only = true,
     .uses_grad = true,

@@ -1,8 +1,6 @@
 /* Links that say when to stop.  They change nothing; the step info and gd_optimizer_should_terminate tell.  Put them where
  * what they look at is known: most at the end of the chain. */
-#include "optim/vector/layout.h"
-#include "optim/methods/line.h"
-#include "optim/step/optimizer.h"
+#include "gradus/optim.h"
 
 #include <math.h>
 #include <time.h>
@@ -20,21 +18,18 @@ static gd_status decide(gd_link *link, gd_var *var, criterion_fn fn)
 /* True in the n-th step in a row that it happens. */
 static gd_status in_a_row(gd_link *link, bool happens, bool *stop)
 {
-    double times = happens ? gd__kept(link, "times", 0) + 1 : 0;
+    double times = happens ? gd_link_kept(link, "times", 0) + 1 : 0;
     *stop = times >= gd_link_real(link, "n", NULL);
-    return gd__keep_number(link, "times", times);
+    return gd_link_keep(link, "times", times);
 }
 
 /* ---- steps that failed ---- */
 
-/* At the end of a step, when the parameters have moved: nothing here may fail.  Where the gradient is 0 there was nothing
- * to find: no failure. */
+/* At the end of a step, when the parameters have moved: nothing here may fail. */
 static gd_status keep_failure(void *user, gd_optimizer *optimizer, gd_var *var)
 {
     (void)optimizer;
-    const gd_step_share *share = var->share;
-    if (gd_link_has_global(user, "failed"))
-        *gd_link_global(user, "failed", 0) = (share->search_failed || share->skipped) && !share->flat;
+    if (gd_link_has_global(user, "failed")) *gd_link_global(user, "failed", 0) = gd_var_failed(var);
     return GD_OK;
 }
 
@@ -42,9 +37,9 @@ static gd_status keep_failure(void *user, gd_optimizer *optimizer, gd_var *var)
  * were says nothing then.  What becomes of this step is known at its end only. */
 static gd_status failed_before(gd_link *link, gd_var *var, bool *failed)
 {
-    double before = gd__kept(link, "failed", 0);
+    double before = gd_link_kept(link, "failed", 0);
     *failed = before != 0;
-    gd_status status = gd__keep_number(link, "failed", before);
+    gd_status status = gd_link_keep(link, "failed", before);
     return status ? status : gd_var_after_step(var, keep_failure, link);
 }
 
@@ -59,9 +54,9 @@ static gd_status after_evaluations(gd_link *link, gd_var *var, bool *stop)
 static gd_status after_steps(gd_link *link, gd_var *var, bool *stop)
 {
     (void)var;
-    double steps = gd__kept(link, "steps", 0) + 1;
+    double steps = gd_link_kept(link, "steps", 0) + 1;
     *stop = steps >= gd_link_real(link, "steps", NULL);
-    return gd__keep_number(link, "steps", steps);
+    return gd_link_keep(link, "steps", steps);
 }
 
 /* Time spent before a checkpoint counts. */
@@ -71,10 +66,10 @@ static gd_status after_seconds(gd_link *link, gd_var *var, bool *stop)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     double time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, *last = gd_link_data(link);
-    double spent = gd__kept(link, "seconds", 0) + (*last > 0 ? time - *last : 0);
+    double spent = gd_link_kept(link, "seconds", 0) + (*last > 0 ? time - *last : 0);
     *last = time;
     *stop = spent >= gd_link_real(link, "seconds", NULL);
-    return gd__keep_number(link, "seconds", spent);
+    return gd_link_keep(link, "seconds", spent);
 }
 
 static void forget_clock(gd_link *link) { *(double *)gd_link_data(link) = 0; }
@@ -89,41 +84,12 @@ static gd_status never(gd_link *link, gd_var *var, bool *stop)
 
 /* ---- norms ---- */
 
-static gd_status norm_of(gd_link *link, gd_var *var, gd_tensor *const *list, double *out)
-{
-    double p = gd_link_real(link, "ord", NULL);
-    gd_layout l;
-    gd_status status = gd__layout_init(&l, gd_var_ctx(var), gd_var_params(var), gd_var_count(var));
-    *out = 0;
-    if (!status && p == 2) {
-        status = gd__list_dot(&l, list, list, out);
-        *out = sqrt(*out);
-    } else if (!status && p == 1)
-        status = gd__list_sum(&l, list, out);
-    else if (!status && isinf(p))
-        status = gd__list_largest(&l, list, out);
-    else {
-        double sum = 0;
-        for (int i = 0; i < l.count && !status; i++) {
-            gd_scope_begin(l.ctx);
-            gd_tensor *norm = gd_norm(gd_drop_names(list[i]), p, NULL, false);
-            if (norm)
-                sum += pow(gd_item(norm), p);
-            else
-                status = gd_error(l.ctx);
-            gd_scope_end(l.ctx);
-        }
-        *out = pow(sum, 1 / p);
-    }
-    gd__layout_free(&l);
-    return status;
-}
-
 static gd_status by_gradient(gd_link *link, gd_var *var, bool *stop)
 {
     gd_tensor *const *grad = gd_var_grad(var);
     double norm = 0;
-    gd_status status = grad ? norm_of(link, var, grad, &norm) : gd_error(gd_var_ctx(var));
+    gd_status status = grad ? gd_list_norm(grad, gd_var_count(var), gd_link_real(link, "ord", NULL), &norm)
+                            : gd_error(gd_var_ctx(var));
     return status ? status : in_a_row(link, norm <= gd_link_real(link, "tol", NULL), stop);
 }
 
@@ -141,14 +107,11 @@ static gd_status by_update(gd_link *link, gd_var *var, bool *stop)
     for (int i = 0; i < count && known; i++) known = gd_link_has_state(link, params[i], "previous_params");
     for (int i = 0; i < count && known && !status; i++)
         if (!(before[i] = gd_link_state(link, params[i], "previous_params"))) status = gd_error(ctx);
-    gd_layout l;
     double norm = INFINITY;
-    if (!status) status = gd__layout_init(&l, ctx, params, count);
     if (!status && known) {
-        status = gd__list_combined(&l, params, 1, before, -1, change);
-        if (!status) status = norm_of(link, var, change, &norm);
+        status = gd_list_combined(params, 1, before, -1, count, change);
+        if (!status) status = gd_list_norm(change, count, gd_link_real(link, "ord", NULL), &norm);
     }
-    if (!status) gd__layout_free(&l);
     for (int i = 0; i < count && !status; i++)
         status = gd_link_set_state(link, params[i], "previous_params", params[i]);
     bool failed = false;
@@ -161,7 +124,7 @@ static gd_status by_update(gd_link *link, gd_var *var, bool *stop)
 /* The loss at the parameters, with the gradient where that has to be evaluated anyway. */
 static gd_status loss_of(gd_var *var, double *loss)
 {
-    *loss = gd_var_loss_value(var, !gd_var_has_loss(var) && var->update_is_grad);
+    *loss = gd_var_loss_value(var, gd_var_wants_gradient(var));
     return gd_error(gd_var_ctx(var));
 }
 
@@ -176,12 +139,12 @@ static gd_status on_loss(gd_link *link, gd_var *var, bool *stop)
 /* None in n steps was better than the best before by more than tol. */
 static gd_status no_improvement(gd_link *link, gd_var *var, bool *stop)
 {
-    double loss, best = gd__kept(link, "best", INFINITY);
+    double loss, best = gd_link_kept(link, "best", INFINITY);
     bool failed = false;
     gd_status status = loss_of(var, &loss);
     if (!status) status = failed_before(link, var, &failed);
     bool better = loss < best - gd_link_real(link, "tol", NULL) || (isfinite(loss) && isinf(best));
-    if (!status && better) status = gd__keep_number(link, "best", loss);
+    if (!status && better) status = gd_link_keep(link, "best", loss);
     return status ? status : in_a_row(link, !better && !failed, stop);
 }
 
@@ -189,16 +152,14 @@ static gd_status no_improvement(gd_link *link, gd_var *var, bool *stop)
 
 static gd_status combined(gd_link *link, gd_var *var, bool all, bool *stop)
 {
-    int8_t before = var->terminate;
     gd_status status = GD_OK;
     int yes = 0, count = gd_link_children(link);
     /* every one is asked: they count steps */
     for (int i = 0; i < count && !status; i++) {
-        var->terminate = -1;
-        status = gd_link_step(gd_link_child_at(link, i), var);
-        yes += var->terminate == 1;
+        bool says = false;
+        status = gd_var_ask(var, gd_link_child_at(link, i), &says);
+        yes += says;
     }
-    var->terminate = before;
     *stop = count > 0 && (all ? yes == count : yes > 0);
     return status;
 }

@@ -5,9 +5,7 @@
  * The global minimum of this model has (H + w I) d = b with w = |d| / radius and H + w I positive semidefinite; in the
  * eigenvectors of H that is one equation in w, solved by Newton steps inside a bracket.  Cost: one symmetric eigenproblem a
  * step, whatever the number of attempts. */
-#include "base/ctx.h"
-#include "optim/methods/trust_region.h"
-#include "optim/vector/vectors.h"
+#include "gradus/trust_region.h"
 
 #include <math.h>
 
@@ -26,28 +24,26 @@ static const gd_field fields[] = {
 
 /* H = V diag(values) V^T, c = V^T b. */
 typedef struct spectrum {
-    gd_tensor *vectors; /* owned */
+    gd_tensor *vectors;
     double *values, *c, *q;
     int64_t n;
 } spectrum;
-
-static size_t room(const spectrum *s) { return (size_t)(3 * s->n) * sizeof(double); }
 
 static spectrum *spectrum_of(gd_trust *t)
 {
     if (t->memo) return t->memo;
     gd_ctx *ctx = gd_link_ctx(t->link);
-    spectrum *s = t->memo = gd__calloc(ctx, sizeof *s);
+    spectrum *s = t->memo = gd_link_memory(t->link, sizeof *s);
     if (!s) return NULL;
     s->n = gd_numel(t->b);
-    if (!(s->values = gd__calloc(ctx, room(s)))) return NULL;
+    if (!(s->values = gd_link_memory(t->link, (size_t)(3 * s->n) * sizeof(double)))) return NULL;
     s->c = s->values + s->n;
     s->q = s->c + s->n;
     gd_scope_begin(ctx);
     gd_tensor *h = gd_linop_to_dense(t->hessian), *values = NULL;
     h = gd_mul_scalar(gd_add(h, gd_transpose(h, 0, 1)), 0.5);
-    gd_status status = gd__vector_finite(h) ? gd_eigh(h, &values, &s->vectors) : GD_VALUE;
-    if (!status) gd__own(s->vectors);
+    gd_status status = gd_vector_finite(h) ? gd_eigh(h, &values, &s->vectors) : GD_VALUE;
+    if (!status) gd_keep(s->vectors);
     gd_tensor *c = status ? NULL : gd_matmul(gd_transpose(s->vectors, 0, 1), t->b);
     if (!status) status = gd_read_f64(values, s->values, s->n);
     if (!status) status = c ? gd_read_f64(c, s->c, s->n) : gd_error(ctx);
@@ -114,25 +110,15 @@ static gd_tensor *propose(gd_trust *t)
     gd_ctx *ctx = gd_link_ctx(link);
     gd_tensor *q = gd_cast(gd_from_f64(ctx, GD_F64, 1, &s->n, s->q), gd_tensor_dtype(t->b));
     gd_tensor *d = q ? gd_matmul(s->vectors, gd_to_device(q, gd_tensor_device(t->b))) : NULL;
-    double length = gd__vector_norm(d);
+    double length = gd_vector_norm(d);
     t->less = length * length * length / (3 * t->radius);
-    t->inside = w * length <= UNFELT * gd__vector_norm(t->b);
+    t->inside = w * length <= UNFELT * gd_vector_norm(t->b);
     return d;
-}
-
-static void forget(gd_trust *t)
-{
-    spectrum *s = t->memo;
-    if (!s) return;
-    gd_ctx *ctx = gd_link_ctx(t->link);
-    gd__release(s->vectors);
-    if (s->values) gd__free(ctx, s->values, room(s));
-    gd__free(ctx, s, sizeof *s);
 }
 
 static gd_status cubic_apply(gd_link *link, gd_var *var)
 {
-    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = forget});
+    return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose});
 }
 
 const gd_link_class gd_link_cubic_regularization = {
@@ -145,7 +131,7 @@ const gd_link_class gd_link_cubic_regularization = {
     .cost = "one symmetric eigenproblem of the Hessian of its child a step; an evaluation a trial step",
     .example = "cubic_regularization(newton)",
     GD_FIELDS(fields),
-    .update = gd__trust_update,
+    .update = gd_trust_update,
     .apply = cubic_apply,
     .needs_closure = true,
 };

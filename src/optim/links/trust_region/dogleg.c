@@ -4,9 +4,7 @@
  * The path is meant for positive definite H.  Where the curvature along the gradient is not positive the step goes down
  * the gradient to the edge; where the Newton point is uphill, to the minimum along the gradient at most.
  * Cost: one solution and one product a step, whatever the number of attempts. */
-#include "base/ctx.h"
-#include "optim/methods/trust_region.h"
-#include "optim/vector/vectors.h"
+#include "gradus/trust_region.h"
 
 #include <math.h>
 
@@ -25,7 +23,7 @@ static const gd_field fields[] = {
 
 /* The corners of the path, found once a step. */
 typedef struct corners {
-    gd_tensor *newton;    /* owned; NULL: none */
+    gd_tensor *newton;    /* NULL: none */
     double bb, curvature; /* b . b, b . H b */
 } corners;
 
@@ -41,21 +39,21 @@ static gd_tensor *newton_point(gd_trust *t, double curvature)
         gd_linop_release(off);
         if (!x && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
     }
-    return x && gd__vector_finite(x) && gd__vector_dot(x, t->b) > 0 ? x : NULL;
+    return x && gd_vector_finite(x) && gd_vector_dot(x, t->b) > 0 ? x : NULL;
 }
 
 static corners *corners_of(gd_trust *t)
 {
     if (t->memo) return t->memo;
     gd_ctx *ctx = gd_link_ctx(t->link);
-    corners *c = t->memo = gd__calloc(ctx, sizeof *c);
+    corners *c = t->memo = gd_link_memory(t->link, sizeof *c);
     if (!c) return NULL;
     gd_scope_begin(ctx);
     gd_tensor *hb = gd_linop_matvec(t->hessian, t->b);
-    c->bb = gd__vector_dot(t->b, t->b);
-    c->curvature = gd__vector_dot(t->b, hb);
+    c->bb = gd_vector_dot(t->b, t->b);
+    c->curvature = gd_vector_dot(t->b, hb);
     c->newton = newton_point(t, c->curvature / c->bb);
-    gd__own(c->newton);
+    gd_keep(c->newton);
     gd_scope_end(ctx);
     return gd_error(ctx) ? NULL : c;
 }
@@ -63,8 +61,8 @@ static corners *corners_of(gd_trust *t)
 /* tau in 0 .. 1 with |a + tau (z - a)| = radius. */
 static double crossing(gd_tensor *a, gd_tensor *leg, double radius)
 {
-    double ll = gd__vector_dot(leg, leg), al = gd__vector_dot(a, leg);
-    double room = radius * radius - gd__vector_dot(a, a), root = sqrt(al * al + ll * room);
+    double ll = gd_vector_dot(leg, leg), al = gd_vector_dot(a, leg);
+    double room = radius * radius - gd_vector_dot(a, a), root = sqrt(al * al + ll * room);
     return al > 0 ? room / (al + root) : (root - al) / ll;
 }
 
@@ -75,25 +73,16 @@ static gd_tensor *propose(gd_trust *t)
     double norm = sqrt(c->bb), edge = norm > 0 ? t->radius / norm : 0;
     if (!(c->curvature > 0)) return gd_mul_scalar(t->b, edge);
     double cauchy = c->bb / c->curvature;
-    t->inside = c->newton && gd__vector_norm(c->newton) <= t->radius;
+    t->inside = c->newton && gd_vector_norm(c->newton) <= t->radius;
     if (t->inside) return gd_mul_scalar(c->newton, 1);
     if (cauchy >= edge || !c->newton) return gd_mul_scalar(t->b, fmin(cauchy, edge));
-    gd_tensor *a = gd_mul_scalar(t->b, cauchy), *leg = gd__vector_sum(c->newton, -1, a);
-    return leg ? gd__vector_sum(a, crossing(a, leg, t->radius), leg) : NULL;
-}
-
-static void forget(gd_trust *t)
-{
-    corners *c = t->memo;
-    if (!c) return;
-    gd__release(c->newton);
-    gd__free(gd_link_ctx(t->link), c, sizeof *c);
+    gd_tensor *a = gd_mul_scalar(t->b, cauchy), *leg = gd_vector_sum(c->newton, -1, a);
+    return leg ? gd_vector_sum(a, crossing(a, leg, t->radius), leg) : NULL;
 }
 
 static gd_status dogleg_apply(gd_link *link, gd_var *var)
 {
-    return gd__trust_apply(link, var,
-                           &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
+    return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose, .boundary = true});
 }
 
 const gd_link_class gd_link_dogleg = {
@@ -106,7 +95,7 @@ const gd_link_class gd_link_dogleg = {
     .cost = "one solution and one product with the Hessian of its child a step; an evaluation a trial step",
     .example = "dogleg(bfgs)",
     GD_FIELDS(fields),
-    .update = gd__trust_update,
+    .update = gd_trust_update,
     .apply = dogleg_apply,
     .needs_closure = true,
 };

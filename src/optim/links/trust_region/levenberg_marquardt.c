@@ -3,9 +3,7 @@
  *     (H + W / radius) d = b,    W = (1 - y) I + y diag(H)
  *
  * With gauss_newton below, H = J^T J and the system is solved by QR of J with rows of sqrt(W / radius) under it. */
-#include "base/ctx.h"
-#include "optim/methods/trust_region.h"
-#include "optim/vector/vectors.h"
+#include "gradus/trust_region.h"
 
 #include <math.h>
 
@@ -27,7 +25,7 @@ static gd_tensor *scale_of(gd_trust *t, double y)
     gd_tensor *d = gd_linop_diagonal_of(t->hessian);
     gd_tensor *w = gd_add_scalar(gd_mul_scalar(gd_abs(d), y), 1 - y);
     gd_tensor *most = gd_max(w, NULL, false);
-    double least = most ? gd_item(most) * gd__vector_eps(w) * gd__vector_eps(w) : 1;
+    double least = most ? gd_item(most) * gd_vector_epsilon(w) * gd_vector_epsilon(w) : 1;
     return gd_rsqrt(gd_clamp(w, least > 0 ? least : 1, INFINITY));
 }
 
@@ -45,18 +43,18 @@ static gd_tensor *solve_shifted(gd_linop *a, double shift, gd_tensor *b)
 /* With S = W^(-1/2): (S H S + damping I) (S^-1 d) = S b.  The same for all attempts of a step. */
 typedef struct scaled {
     gd_linop *h;      /* S H S */
-    gd_tensor *s, *b; /* S, S b; owned */
+    gd_tensor *s, *b; /* S, S b */
 } scaled;
 
 static scaled *scaled_of(gd_trust *t, double y)
 {
     if (t->memo) return t->memo;
     gd_ctx *ctx = gd_link_ctx(t->link);
-    scaled *m = t->memo = gd__calloc(ctx, sizeof *m);
+    scaled *m = t->memo = gd_link_memory(t->link, sizeof *m);
     if (!m) return NULL;
     gd_scope_begin(ctx);
-    gd__own(m->s = scale_of(t, y));
-    gd__own(m->b = m->s ? gd_mul(m->s, t->b) : NULL);
+    m->s = gd_keep(scale_of(t, y));
+    m->b = gd_keep(m->s ? gd_mul(m->s, t->b) : NULL);
     m->h = m->b ? gd_linop_congruent(t->hessian, m->s) : NULL;
     gd_scope_end(ctx);
     return m->h ? m : NULL;
@@ -65,11 +63,7 @@ static scaled *scaled_of(gd_trust *t, double y)
 static void free_scaled(gd_trust *t)
 {
     scaled *m = t->memo;
-    if (!m) return;
-    gd_linop_release(m->h);
-    gd__release(m->s);
-    gd__release(m->b);
-    gd__free(gd_link_ctx(t->link), m, sizeof *m);
+    if (m) gd_linop_release(m->h);
 }
 
 static gd_tensor *propose(gd_trust *t)
@@ -80,13 +74,13 @@ static gd_tensor *propose(gd_trust *t)
     gd_tensor *b = m ? m->b : t->b, *d = solve_shifted(m ? m->h : t->hessian, damping, b);
     /* the damping no longer counts: less of it would give the same step, and a radius that went on growing would take many
      * rejections to come back */
-    t->inside = d && damping * gd__vector_norm(d) <= UNFELT * gd__vector_norm(b);
+    t->inside = d && damping * gd_vector_norm(d) <= UNFELT * gd_vector_norm(b);
     return d && m ? gd_mul(m->s, d) : d;
 }
 
 static gd_status levenberg_marquardt_apply(gd_link *link, gd_var *var)
 {
-    return gd__trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = free_scaled});
+    return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = free_scaled});
 }
 
 const gd_link_class gd_link_levenberg_marquardt = {
@@ -99,7 +93,7 @@ const gd_link_class gd_link_levenberg_marquardt = {
     .cost = "one solution with the Hessian of its child (gauss_newton: a QR) and an evaluation a trial step",
     .example = "levenberg_marquardt(gauss_newton)",
     GD_FIELDS(fields),
-    .update = gd__trust_update,
+    .update = gd_trust_update,
     .apply = levenberg_marquardt_apply,
     .needs_closure = true,
 };

@@ -2,10 +2,7 @@
  *
  * Conjugate gradients on H d = b from 0.  Where they leave the region, or meet negative curvature, the step ends at the
  * edge.  Only products with H are used.  Cost: at most maxiter products a step, whatever the number of attempts. */
-#include "base/ctx.h"
-#include "optim/methods/krylov.h"
-#include "optim/methods/trust_region.h"
-#include "optim/vector/vectors.h"
+#include "gradus/trust_region.h"
 
 #include <math.h>
 
@@ -31,43 +28,31 @@ static const gd_field fields[] = {
     GD_TRUST_INNER,
 };
 
-static gd_tensor *product(void *user, gd_tensor *x) { return gd_linop_matvec(user, x); }
-
 static gd_krylov *path_of(gd_trust *t)
 {
     if (t->memo) return t->memo;
-    gd_krylov *k = t->memo = gd__calloc(gd_link_ctx(t->link), sizeof *k);
-    if (!k) return NULL;
-    int64_t n = gd_numel(t->b);
     bool all = gd_link_is_none(t->link, "maxiter");
-    *k = (gd_krylov){.product = product,
-                     .user = t->hessian,
-                     .tolerance = gd_link_real(t->link, "cg_tol", NULL) * fmin(1, gd__vector_norm(t->b)),
-                     .shift = gd_link_real(t->link, "reg", NULL),
-                     .least = (int64_t)gd_link_real(t->link, "miniter", NULL),
-                     .most = all ? 4 * n : (int64_t)gd_link_real(t->link, "maxiter", NULL),
-                     .kept_most = KEPT};
-    return gd__krylov_begin(k, t->b) ? NULL : k;
+    const gd_krylov_options options = {
+        .tolerance = gd_link_real(t->link, "cg_tol", NULL) * fmin(1, gd_vector_norm(t->b)),
+        .shift = gd_link_real(t->link, "reg", NULL),
+        .least = (int64_t)gd_link_real(t->link, "miniter", NULL),
+        .most = all ? 4 * gd_numel(t->b) : (int64_t)gd_link_real(t->link, "maxiter", NULL),
+        .kept_most = KEPT};
+    return t->memo = gd_krylov_new(t->hessian, t->b, &options);
 }
 
 static gd_tensor *propose(gd_trust *t)
 {
     gd_krylov *k = path_of(t);
     gd_tensor *d = NULL;
-    return k && gd__krylov_at(k, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
+    return k && gd_krylov_at(k, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
 }
 
-static void forget(gd_trust *t)
-{
-    if (!t->memo) return;
-    gd__krylov_end(t->memo);
-    gd__free(gd_link_ctx(t->link), t->memo, sizeof(gd_krylov));
-}
+static void forget(gd_trust *t) { gd_krylov_free(t->memo); }
 
 static gd_status trust_cg_apply(gd_link *link, gd_var *var)
 {
-    return gd__trust_apply(link, var,
-                           &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
+    return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
 }
 
 const gd_link_class gd_link_trust_cg = {
@@ -82,7 +67,7 @@ const gd_link_class gd_link_trust_cg = {
     .cost = "products with the Hessian of its child, one an iteration; an evaluation a trial step",
     .example = "trust_cg(lsr1)",
     GD_FIELDS(fields),
-    .update = gd__trust_update,
+    .update = gd_trust_update,
     .apply = trust_cg_apply,
     .needs_closure = true,
 };

@@ -1,0 +1,69 @@
+/* gradus/estimate.h: links that replace the gradient by an estimate: finite differences, random directions.
+ *
+ *     static gd_status zeros(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+ *     {
+ *         (void)link, (void)loss;
+ *         for (int i = 0; i < gd_var_count(var); i++)
+ *             if (!(grads[i] = gd_zeros_like(gd_var_params(var)[i]))) return gd_error(gd_var_ctx(var));
+ *         return GD_OK;
+ *     }
+ *     static gd_status no_gradient_step(gd_link *link, gd_var *var) { return gd_estimate_step(link, var, zeros); }
+ *
+ * It is the .step of a class with needs_closure and a field GD_ESTIMATE_TARGET (gradus/link.h). */
+#ifndef GRADUS_ESTIMATE_H
+#define GRADUS_ESTIMATE_H
+
+#include "gradus/link.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Sets grads[0 .. count) to tensors like the parameters, and *loss if it has it: new ones, nothing to release; it runs in a scope
+ * of its own.  Evaluates by gd_var_inner_evaluate, gd_var_inner_value and gd_var_inner_evaluate_at, and leaves the parameters as
+ * they were. */
+typedef gd_status (*gd_estimate_fn)(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads);
+/* The whole step: the closure of all links after this one has the estimate as gradient, or with target "grad" or "update" only
+ * this step. */
+GD_NODISCARD gd_status gd_estimate_step(gd_link *link, gd_var *var, gd_estimate_fn fn);
+#define GD_ESTIMATE_TARGET GD_CHOICE("target", "closure", "closure|grad|update", "what the estimate replaces")
+
+/* A derivative as a weighted sum of values: f'(x) = sum_k weight[k] f(x + at[k] h) / h.  Names: forward, backward and central with
+ * the number of points; alone they have two. */
+#define GD_DIFFERENCE_POINTS 5
+#define GD_DIFFERENCE_NAMES \
+    "forward|forward2|backward|backward2|central|central2|central3|forward3|backward3|central4|forward4|forward5|bspsa4"
+typedef struct gd_difference {
+    const char *name;
+    int points;
+    double at[GD_DIFFERENCE_POINTS],
+        weight[GD_DIFFERENCE_POINTS]; /* at[0] is 0 where the value at x itself is used */
+} gd_difference;
+/* The formula of a link's setting "formula".  Borrowed. */
+const gd_difference *gd_link_difference(const gd_link *link);
+
+/* ---- random directions ---- */
+
+/* g = mean over samples of z (D_z f), D_z f the difference along z.  z has mean 0 and unit covariance and is never stored: every
+ * element of it is a function of a counter, made again wherever it is needed.  The link has settings h, n_samples, formula,
+ * distribution ("rademacher|gaussian|normal|uniform|sphere") and perhaps pre_generate and seed; its class has
+ * .data_size = sizeof(gd_directions). */
+typedef struct gd_directions {
+    uint64_t first; /* where the directions of the step start */
+} gd_directions;
+/* Draws the directions of this step, for all its evaluations. */
+GD_NODISCARD gd_status gd_directions_draw(gd_link *link, gd_var *var);
+/* Estimates for gd_estimate_step; in_place moves the parameters there and back without a copy of them, which leaves them within
+ * rounding of where they were. */
+GD_NODISCARD gd_status gd_directions_estimate(gd_link *link, gd_var *var, gd_tensor **loss,
+                                              gd_tensor **grads);
+GD_NODISCARD gd_status gd_directions_estimate_in_place(gd_link *link, gd_var *var, gd_tensor **loss,
+                                                       gd_tensor **grads);
+/* The whole step without memory of the parameters' size: all derivatives, then x -= lr D z for each direction again, lr of the
+ * last link (gd_var_last_lrs).  For the last link of a chain. */
+GD_NODISCARD gd_status gd_directions_step(gd_link *link, gd_var *var);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,50 @@
+/* gradus/hessian.h: Hessians for links that use them: as a matrix, as products, and ways to solve with them.
+ *
+ *     static gd_status newton_step(gd_link *link, gd_var *var)
+ *     {
+ *         gd_tensor *b = gd_link_update_vector(link, var), *h = gd_link_hessian_matrix(link, var, 0);
+ *         gd_tensor *d = h && b ? gd_hessian_solve(h, b, false) : NULL;
+ *         if (d) return gd_var_set_update_vector(var, d);
+ *         return gd_error(gd_var_ctx(var)) ? gd_error(gd_var_ctx(var)) : gd_var_set_zero_update(var);
+ *     }
+ *
+ * It is the .step of a class with needs_closure (gradus/link.h). */
+#ifndef GRADUS_HESSIAN_H
+#define GRADUS_HESSIAN_H
+
+#include "gradus/link.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GD_HESSIAN_METHOD                                                                               \
+    GD_CHOICE("hessian_method", "autograd",                                                             \
+              "autograd|batched_autograd|func|autograd.functional|functional_revrev|functional_fwdrev|" \
+              "gfd_forward|gfd_central",                                                                \
+              "autograd in all its names, or differences of gradients")
+/* The Hessian over all parameters at their values, exactly symmetric, [n, n]: by the link's setting hessian_method where it has
+ * one, with h as step of differences.  New. */
+gd_tensor *gd_link_hessian_matrix(gd_link *link, gd_var *var, double h);
+/* For gd_link_class.state_bytes: one matrix over all parameters. */
+int64_t gd_link_matrix_bytes(const gd_link *link, gd_tensor *const *params, int count);
+
+/* H x = b by Cholesky, else LU, else least squares (of least norm, by eigenvalues); lstsq: least squares at once.
+ * New; NULL without an error where something is not finite. */
+gd_tensor *gd_hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq);
+/* H^-1 b by eigenvalues: those below tolerance times the largest in size, and all but the `most` largest (0: all), count
+ * as zero and their directions are left out; then `how`: NULL as they are, "abs", "clip" at the tolerance, or "floor":
+ * their sizes, at least the tolerance, and no direction left out.  New. */
+gd_tensor *gd_hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most);
+
+#define GD_HVP_CHOICE(fallback, choices) \
+    GD_CHOICE("hvp_method", fallback, choices, "products by autograd or by differences of gradients")
+/* Products with the Hessian at the parameters as an operator, by the link's settings hvp_method and h where it has them.  To be made before the
+ * gradient is asked for: products by autograd need it with its history, and so it is evaluated once.  Lives no longer than the
+ * step.  New; NULL on failure. */
+gd_linop *gd_link_hessian_products(gd_link *link, gd_var *var);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

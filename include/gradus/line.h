@@ -1,0 +1,62 @@
+/* gradus/line.h: the loss along the update, for line searches: phi(a) = f(x - a u), with x where the parameters are and u
+ * the update.
+ *
+ *     static gd_status half_or_nothing(gd_link *link, gd_var *var)
+ *     {
+ *         double f = 0;
+ *         gd_line *line = gd_line_begin(link, var);
+ *         if (!line) return gd_error(gd_var_ctx(var));
+ *         gd_status status = gd_line_value(line, 0.5, &f);
+ *         return gd_line_end(line, f < line->value ? 0.5 : 0, status);
+ *     }
+ *
+ * It is the .step of a class with needs_closure and restores_params (gradus/link.h).  A value that is not finite counts as
+ * infinite.  Ending with step 0 says that the search failed: the update is zero.  When an evaluation fails, the parameters are
+ * moved back, bit for bit, and the update stays as it was. */
+#ifndef GRADUS_LINE_H
+#define GRADUS_LINE_H
+
+#include "gradus/link.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A point of the line. */
+typedef struct gd_trial {
+    double a, f, slope; /* slope NAN: not known */
+} gd_trial;
+
+/* What is known of the line; read only. */
+typedef struct gd_line {
+    gd_link *link;
+    gd_var *var;
+    double value, slope; /* at 0 */
+    double noise;        /* values that differ by less are the same */
+    gd_trial best;       /* the lowest value seen; a = 0 to begin with */
+    int evals;
+} gd_line;
+
+/* A setting `descent`: whether gd_line_descend is to be called. */
+#define GD_LINE_DESCENT \
+    GD_OPEN_FLAG("descent", "replace an update that points uphill; none: only where gd_minimize runs it")
+
+/* phi(0) and its slope, without evaluating what is known.  NULL on failure; end with gd_line_end. */
+gd_line *gd_line_begin(gd_link *link, gd_var *var);
+/* Makes sure that the update points downhill, g u > 1e-8 |g| |u|.  Where it does not, the link before that has a matrix of
+ * curvature is asked for a solution with the sizes of its eigenvalues, at least 1e-8 of the largest; without one, or where
+ * that does not point downhill either, the update becomes the gradient.  Nothing changes where the gradient is 0 or not
+ * finite. */
+GD_NODISCARD gd_status gd_line_descend(gd_line *line);
+/* Moves the parameters to x - a u and evaluates. */
+GD_NODISCARD gd_status gd_line_value(gd_line *line, double a, double *value);
+/* Value and slope; the slope is NAN where the value is not finite. */
+GD_NODISCARD gd_status gd_line_try(gd_line *line, double a, gd_trial *trial);
+/* Moves the parameters back; without an error in status the update becomes a u.  The line is consumed.  Gives status, or what
+ * fails here; ARGUMENT for NULL. */
+GD_NODISCARD gd_status gd_line_end(gd_line *line, double a, gd_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

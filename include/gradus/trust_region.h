@@ -1,0 +1,104 @@
+/* gradus/trust_region.h: what all trust-region links share, and conjugate gradients that stop at the edge of a ball.
+ *
+ * A step asks the child for its Hessian operator H and takes the update b as gradient of the model
+ *
+ *     loss(p - d) ~ loss(p) - unit (b . d - d . H d / 2)
+ *
+ * A method proposes d for a radius.  The ratio of actual to predicted decrease decides: above eta the step is taken, below
+ * rho_bad the radius is multiplied by nminus, above rho_good by nplus.  A rejected step is tried again with the smaller
+ * radius, up to max_attempts times; then the parameters stay and the step info says that the search failed.
+ *
+ *     static gd_tensor *down_the_gradient(gd_trust *t)
+ *     {
+ *         return gd_mul_scalar(t->b, t->radius / gd_vector_norm(t->b));
+ *     }
+ *     static gd_status cauchy_apply(gd_link *link, gd_var *var)
+ *     {
+ *         const gd_trust_method method = {.propose = down_the_gradient};
+ *         return gd_trust_apply(link, var, &method);
+ *     }
+ *
+ * It is the .apply of a class, gd_trust_update its .update; its fields are GD_TRUST_HESSIAN, GD_TRUST_RATIOS, GD_TRUST_TRIES,
+ * GD_TRUST_UPDATE and GD_TRUST_INNER.  `unit` is 1 unless the child has a scale of its own: gauss_newton hands over J^T r and
+ * J^T J, half of the gradient and Hessian of the sum of squares. */
+#ifndef GRADUS_TRUST_REGION_H
+#define GRADUS_TRUST_REGION_H
+
+#include "gradus/link.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gd_trust {
+    gd_link *link;
+    gd_var *var;
+    gd_linop *hessian;
+    gd_tensor *b;
+    double radius;
+    /* set by the method with each proposal */
+    gd_tensor *hd; /* H d; NULL: computed */
+    double less;   /* taken off the predicted decrease of the quadratic model */
+    bool inside;   /* a larger radius would give the same step: it does not grow */
+    void *memo;    /* what the method keeps for the attempts of this step: gd_link_memory */
+} gd_trust;
+
+typedef struct gd_trust_method {
+    /* The step for t->radius, new; NULL without an error: none for this radius, try a smaller one. */
+    gd_tensor *(*propose)(gd_trust *t);
+    void (*end)(gd_trust *t); /* after the last attempt; may be NULL */
+    bool boundary; /* the link has a setting boundary_tol: the radius grows only after steps to the edge */
+} gd_trust_method;
+
+/* Class functions: update runs the child's update every update_freq steps, apply sets the update. */
+GD_NODISCARD gd_status gd_trust_update(gd_link *link, gd_var *var);
+GD_NODISCARD gd_status gd_trust_apply(gd_link *link, gd_var *var, const gd_trust_method *method);
+/* The attempts alone, for a link that has its own model: t with link, var, b and hessian (may be NULL when the method sets
+ * hd).  unit as above.  Sets the update. */
+GD_NODISCARD gd_status gd_trust_search(gd_trust *t, const gd_trust_method *method, double unit);
+
+#define GD_TRUST_RATIOS(plus, good, bad)                                                                 \
+    GD_REAL("eta", 0, 0, INFINITY, "ratio of actual to predicted decrease above which a step is taken"), \
+        GD_REAL("nplus", plus, 1, INFINITY, "factor of the radius after a very good step"),              \
+        GD_REAL("nminus", 0.25, 0, 1, "factor of the radius after a bad step"),                          \
+        GD_REAL("rho_good", good, 0, INFINITY, "ratio above which the radius grows"),                    \
+        GD_REAL("rho_bad", bad, 0, INFINITY, "ratio below which the radius shrinks")
+#define GD_TRUST_TRIES                                               \
+    GD_REAL("init", 1, 0, INFINITY, "first radius"),                 \
+        GD_INT("max_attempts", 10, 1, 1e9, "radii tried in a step"), \
+        GD_CHOICE("radius_strategy", "default", "default|fixed", "fixed: no ratios, the radius stays init")
+#define GD_TRUST_HESSIAN GD_CHILD_NEEDED("hess_module", "the link whose Hessian is used")
+#define GD_TRUST_UPDATE  GD_UPDATE_FREQ("steps between updates of the Hessian")
+#define GD_TRUST_INNER   GD_INNER("links whose update takes the place of the gradient")
+
+/* ---- conjugate gradients and minimal residuals for A x = b ---- */
+
+/* Both build x step by step with growing norm (Steihaug 1983).  Products with A are kept, so that the point where the path
+ * leaves a smaller ball is found by going along it again without a new product. */
+typedef struct gd_krylov_options {
+    gd_tensor *start;      /* x_0 for an unbounded run; NULL: 0 */
+    double tolerance;      /* norm of the residual at which it is enough */
+    double shift;          /* added to the diagonal of A */
+    int64_t least, most;   /* steps */
+    int64_t kept_most;     /* products to keep */
+    bool minres;           /* minimal residuals instead of conjugate gradients */
+    bool stop_at_negative; /* at negative curvature stay there, instead of following it to the edge */
+} gd_krylov_options;
+
+/* How the last run went; read only. */
+typedef struct gd_krylov {
+    int64_t steps;
+    bool negative;     /* a direction without positive curvature was met */
+    gd_tensor *before; /* an unbounded run: x when that happened first, NULL if x was still 0; borrowed */
+} gd_krylov;
+
+/* The operator and b are borrowed until gd_krylov_free.  NULL on failure; NULL options: one step a row, exact. */
+gd_krylov *gd_krylov_new(gd_linop *a, gd_tensor *b, const gd_krylov_options *options);
+/* The point of the path inside the ball (radius INFINITY: its end), and its product with A (shift included).  New. */
+GD_NODISCARD gd_status gd_krylov_at(gd_krylov *k, double radius, gd_tensor **x, gd_tensor **ax);
+void gd_krylov_free(gd_krylov *k); /* NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
