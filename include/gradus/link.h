@@ -366,6 +366,10 @@ static inline gd_link_option gd_child_option(const char *field, gd_link *child)
     const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, NULL, child, child ? 1 : 0};
     return o;
 }
+static inline gd_link_option gd_operand_option(const char *field, double number, gd_link *link)
+{
+    return link ? gd_child_option(field, link) : gd_number_option(field, number);
+}
 static inline gd_link_option gd_children_option(const char *field, gd_link *const *children, int count)
 {
     const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, children, NULL, count};

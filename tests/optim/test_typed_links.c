@@ -35,7 +35,9 @@ static const char *other_string(const gd_field *f, char *room, size_t size)
 
 static gd_setting other_setting(const gd_field *f, char *room, size_t size)
 {
+    static const double numbers[] = {0.5};
     if (f->kinds & GD_SET_REAL) return gd_setting_real(other_number(f));
+    if (!(f->kinds & GD_SET_STRING)) return gd_setting_list(numbers, COUNT_OF(numbers));
     return gd_setting_string(other_string(f, room, size));
 }
 
@@ -50,12 +52,14 @@ static void put_value(const gd_field *f, char *out, size_t size)
     char room[64];
     if (f->variadic)
         snprintf(out, size, "%s", child_text(f));
-    else if (f->kinds & GD_SET_CHAIN)
+    else if (f->kinds & GD_SET_CHAIN && !(f->kinds & GD_SET_REAL))
         snprintf(out, size, "%s=%s", f->name, child_text(f));
     else if (f->kinds & GD_SET_BOOL)
         snprintf(out, size, "%s=%s", f->name, f->fallback.real != 0 ? "false" : "true");
     else if (f->kinds & GD_SET_REAL)
         gd__format(out, size, "%s=%.17g", f->name, other_number(f));
+    else if (!(f->kinds & GD_SET_STRING))
+        snprintf(out, size, "%s=[0.5]", f->name);
     else
         snprintf(out, size, "%s=\"%s\"", f->name, other_string(f, room, sizeof room));
 }
@@ -75,7 +79,8 @@ static bool is_set(const gd_link_class *cls, int field, int which)
 #define SET_child(o, member)  o.member = gd_chain(own, child_text(f))
 #define SET_children(o, member) \
     o.member = (child = gd_chain(own, child_text(f)), &child), o.member##_count = 1
-#define SET_any(o, member) o.member = other_setting(f, room, sizeof room)
+#define SET_operand(o, member) o.member = other_number(f)
+#define SET_any(o, member)     o.member = other_setting(f, room, sizeof room)
 
 #define FILL(form, member)           \
     if (is_set(cls, field, which)) { \

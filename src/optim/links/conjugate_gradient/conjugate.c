@@ -126,8 +126,8 @@ static gd_status conjugate_apply(const gd_transform *t)
         .family = "conjugate_gradient",                                               \
         .summary = SUMMARY,                                                           \
         .formula = FORMULA,                                                           \
-        .cost = "a few dot products; two vectors", \
-        .example = #NAME " | strong_wolfe", \
+        .cost = "a few dot products; two vectors",                                    \
+        .example = #NAME " | strong_wolfe",                                           \
         .paper = PAPER,                                                               \
         GD_FIELDS(FIELDS),                                                            \
         GD_SLOTS(slots),                                                              \

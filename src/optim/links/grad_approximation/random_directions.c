@@ -61,7 +61,7 @@ static gd_status mezo_step(gd_link *link, gd_var *var)
         .cost = "2 n_samples evaluations a step, n_samples and one with formula \"forward\"; no gradients", \
         .example = #NAME " | lr(0.01)",                                                                     \
         GD_FIELDS(FIELDS),                                                                                  \
-        .data_size = sizeof(gd_directions),                                                                     \
+        .data_size = sizeof(gd_directions),                                                                 \
         .step = STEP,                                                                                       \
         .needs_closure = true,                                                                              \
         .restores_params = true,                                                                            \

@@ -86,6 +86,7 @@ static gd_value same_rule(gd_rule *r, gd_value u)
 /* The operator is the identity on all parameters: a trust region around it is one of the gradient. */
 static gd_linop *identity_hessian(gd_link *link, gd_var *var)
 {
+    (void)link;
     gd_tensor *params = gd_list_vector(gd_var_params(var), gd_var_count(var));
     return gd_linop_diagonal(gd_ones_like(params));
 }
