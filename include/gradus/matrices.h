@@ -6,7 +6,10 @@
  *         (void)user, (void)kind;
  *         return gd_matmul(stack, stack);
  *     }
- *     status = gd_map_stacked(matrices, count, NULL, squares, NULL); */
+ *     static gd_status square_all(gd_tensor **matrices, int count)
+ *     {
+ *         return gd_map_stacked(matrices, count, NULL, squares, NULL);
+ *     } */
 #ifndef GRADUS_MATRICES_H
 #define GRADUS_MATRICES_H
 
