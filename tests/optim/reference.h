@@ -45,4 +45,24 @@ static inline double norm_in(const double *x, int from, int to)
     return sqrt(sum);
 }
 
+/* ---- the function that is minimised ---- */
+
+/* f(p) = sum w (p - c)^2 / 2 - sum cos(3 p) / 10 + (sum p)^2 / 20 */
+static const double start[N] = {1.3, -0.7, 0.4, 2.1, -1.6, 0.9, -0.3};
+static const double weight[N] = {1, 0.3, 2, 0.5, 1.5, 0.8, 1.2};
+static const double centre[N] = {0.2, 0.5, -0.6, 0.1, 0.4, -0.9, 0.7};
+
+static inline double loss_at(const double *p, double *g)
+{
+    double sum = 0, loss = 0;
+    EACH(i) sum += p[i];
+    EACH(i)
+    {
+        double d = p[i] - centre[i];
+        g[i] = weight[i] * d + 0.3 * sin(3 * p[i]) + 0.1 * sum;
+        loss += 0.5 * weight[i] * d * d - 0.1 * cos(3 * p[i]);
+    }
+    return loss + 0.05 * sum * sum;
+}
+
 #endif

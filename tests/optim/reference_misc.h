@@ -40,12 +40,95 @@ static void schedule_free(moment_of *x)
 /* Links that only look on. */
 static void plain(moment_of *x) { EACH(i) x->u[i] *= 0.05; }
 
+/* Battiti 1989, section 3; k: step size, last loss. */
+static void bold_driver(moment_of *x)
+{
+    double *a = &x->k[0], *last = &x->k[1];
+    *a = x->t == 1 ? 2 : x->loss < *last ? 1.01 * *a : 0.02 * *a;
+    *last = x->loss;
+    EACH(i) x->u[i] *= *a;
+}
+
+static void fill_loss(moment_of *x) { EACH(i) x->u[i] = 2 * x->loss * x->u[i]; }
+
+static void mul_by_loss(moment_of *x) { EACH(i) x->u[i] *= 0.5 * fmax(x->loss, 1); }
+
+static void div_by_loss(moment_of *x) { EACH(i) x->u[i] /= 2 * fmax(x->loss, 1); }
+
+static void ratio_to_last(moment_of *x)
+{
+    EACH(i)
+    {
+        double now = fabs(x->u[i]), before = x->s[0][i];
+        x->s[0][i] = now;
+        x->u[i] *= x->t == 1 ? now : before / fmax(now, 0.1);
+    }
+}
+
+/* Parameters shorter than 3 count as that long, each tensor by itself. */
+static void to_params(moment_of *x)
+{
+    for (int k = 0; k < TENSORS; k++) {
+        double own = norm_in(x->u, begin[k], begin[k + 1]), norm = norm_in(x->p, begin[k], begin[k + 1]);
+        EACH_OF(i, k) x->u[i] *= fmax(norm, 3) / own;
+    }
+}
+
+/* The norm of all from 0.1 to 1 over 8 steps. */
+static void warmup_norm(moment_of *x)
+{
+    double norm = norm_in(x->u, 0, N), most = 0.1 + 0.9 * (x->t - 1) / 8.0;
+    EACH(i) if (x->t <= 9 && norm > most) x->u[i] *= most / norm;
+}
+
+/* The Hessian along the last step of both tensors; s: parameters, gradient. */
+static void hessian_along(moment_of *x)
+{
+    double length = 0;
+    EACH(i) length += (x->p[i] - x->s[0][i]) * (x->p[i] - x->s[0][i]);
+    EACH(i)
+    {
+        double y = (x->u[i] - x->s[1][i]) / sqrt(length);
+        x->s[0][i] = x->p[i];
+        x->s[1][i] = x->u[i];
+        x->u[i] -= 0.05 * y;
+    }
+}
+
+/* A step that would lead up is left out. */
+static void never_up(moment_of *x)
+{
+    double there[N], g[N];
+    EACH(i) there[i] = x->p[i] - 0.9 * x->u[i];
+    bool up = !(loss_at(there, g) <= x->loss);
+    EACH(i) x->u[i] = up ? 0 : 0.9 * x->u[i];
+}
+
+/* or taken the other way */
+static void opposite_of_up(moment_of *x)
+{
+    double there[N], g[N];
+    EACH(i) there[i] = x->p[i] - 1.3 * x->u[i];
+    double factor = loss_at(there, g) <= x->loss ? 1.3 : -1.3;
+    EACH(i) x->u[i] *= factor;
+}
+
 static const reference misc_references[] = {
     {"lookahead([heavy_ball(0.8, ema_init=\"zeros\") | lr(0.03)], 4, 0.6)", lookahead, 1},
     {"schedule_free([rmsprop], 0.03, 0.8)", schedule_free, 1},
     {"lr(0.05) | ema_weights", plain, 1},
     {"lr(0.05) | swa(3, 2)", plain, 1},
     {"exp_homotopy", exp_homotopy, 1e-4},
+    {"bold_driver(2, 1.01, 0.02)", bold_driver, 1},
+    {"mul(fill_loss(2))", fill_loss, 0.01},
+    {"mul_by_loss(0.5, 1, false)", mul_by_loss, 0.01},
+    {"div_by_loss(2, 1)", div_by_loss, 0.1},
+    {"mul(last_absolute_ratio(\"prev\", 0.1))", ratio_to_last, 0.1},
+    {"graft_to_params(true, eps=3)", to_params, 0.01},
+    {"warmup_norm_clip(8, 0.1, 1)", warmup_norm, 0.1},
+    {"sub([hpu_estimate | lr(0.05)])", hessian_along, 0.1},
+    {"lr(0.9) | negate_on_loss_increase", never_up, 1},
+    {"lr(1.3) | negate_on_loss_increase(true)", opposite_of_up, 0.01},
 };
 
 #endif

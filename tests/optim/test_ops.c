@@ -206,6 +206,68 @@ static void random_links_draw_anew_at_every_step_and_fuse(void **state)
     close_problem(&x);
 }
 
+/* What a link makes of -1, 1, -1, ... */
+static void made_of_signs(gd_ctx *ctx, const char *text, double *out)
+{
+    gd_link *link = gd_chain(ctx, text);
+    gd_scope_begin(ctx);
+    gd_tensor *p = gd_zeros(ctx, GD_F64, 1, (int64_t[]){MANY}), *u;
+    for (int i = 0; i < MANY; i++) out[i] = i % 2 ? 1 : -1;
+    u = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){MANY}, out);
+    OK(gd_link_keyed_apply(link, &u, &p, NULL, NULL, 1));
+    OK(gd_read_f64(u, out, MANY));
+    gd_scope_end(ctx);
+    gd_link_release(link);
+}
+
+static void noise_sign_has_the_magnitudes_of_a_distribution_and_the_signs_of_the_update(void **state)
+{
+    static double out[MANY];
+    double square = 0;
+    made_of_signs(CTX(state), "noise_sign(variance=4)", out);
+    for (int i = 0; i < MANY; i++) {
+        assert_true(i % 2 ? out[i] > 0 : out[i] < 0);
+        square += out[i] * out[i] / MANY;
+    }
+    assert_true(fabs(square - 4) < 5 * sqrt(32.0 / MANY)); /* five standard deviations */
+}
+
+/* Elements that are kept stay bit for bit, or are grafted to the norm of all: 1 / sqrt(share that is left). */
+static void dropout_drops_its_share_and_grafts_what_is_left(void **state)
+{
+    static double out[MANY];
+    for (int graft = 0; graft < 2; graft++) {
+        int left = 0;
+        made_of_signs(CTX(state), graft ? "dropout(0.3, true)" : "dropout(0.3)", out);
+        for (int i = 0; i < MANY; i++) left += out[i] != 0;
+        assert_true(fabs((double)left / MANY - 0.7) < 5 * sqrt(0.21 / MANY));
+        double size = graft ? sqrt((double)MANY / left) : 1;
+        for (int i = 0; i < MANY; i++)
+            if (out[i] != 0) assert_true(fabs(out[i] - (i % 2 ? size : -size)) <= graft * 1e-12);
+    }
+    made_of_signs(CTX(state), "dropout(1, true)", out);
+    for (int i = 0; i < MANY; i++) assert_true(out[i] == 0);
+}
+
+/* Evaluated without, the gradient that a later link asks for takes one more evaluation. */
+static void a_loss_is_evaluated_with_or_without_its_gradient(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    static const struct {
+        const char *chain;
+        int calls;
+    } cases[] = {{"fill_loss(backward=false) | lr(0.001)", 1},
+                 {"fill_loss(backward=true) | skip_nonfinite | update_to_none | lr(0.001)", 1},
+                 {"fill_loss(backward=false) | skip_nonfinite | update_to_none | lr(0.001)", 2},
+                 {"mul_by_loss(backward=false) | lr(0.001)", 1}};
+    for (int i = 0; i < COUNT_OF(cases); i++) {
+        problem x = open_problem(ctx, cases[i].chain);
+        for (int k = 0; k < 2; k++) OK(step(&x, NULL));
+        assert_int_equal(x.calls, 2 * cases[i].calls);
+        close_problem(&x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +281,9 @@ int main(void)
         CASE(identity_is_the_identity_as_a_hessian),
         CASE(random_links_have_the_moments_of_their_distribution),
         CASE(random_links_draw_anew_at_every_step_and_fuse),
+        CASE(noise_sign_has_the_magnitudes_of_a_distribution_and_the_signs_of_the_update),
+        CASE(dropout_drops_its_share_and_grafts_what_is_left),
+        CASE(a_loss_is_evaluated_with_or_without_its_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

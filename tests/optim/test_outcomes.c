@@ -203,6 +203,7 @@ static bool may_leave(const gd_link_class *cls)
         {"reciprocal", "divides by the gradient"},
         {"rpow", "no power of a negative number that is not whole is one"},
         {"sqrt", "a negative number has no root"},
+        {"last_ratio", "divides by the last update"},
         {"multistep", "nothing searches along its own steps: they may leave the domain"},
     };
     for (int i = 0; i < COUNT_OF(exceptions); i++)

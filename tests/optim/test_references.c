@@ -13,24 +13,6 @@
 
 #define STEPS 50
 
-/* f(p) = sum w (p - c)^2 / 2 - sum cos(3 p) / 10 + (sum p)^2 / 20 */
-static const double start[N] = {1.3, -0.7, 0.4, 2.1, -1.6, 0.9, -0.3};
-static const double weight[N] = {1, 0.3, 2, 0.5, 1.5, 0.8, 1.2};
-static const double centre[N] = {0.2, 0.5, -0.6, 0.1, 0.4, -0.9, 0.7};
-
-static double loss_at(const double *p, double *g)
-{
-    double sum = 0, loss = 0;
-    EACH(i) sum += p[i];
-    EACH(i)
-    {
-        double d = p[i] - centre[i];
-        g[i] = weight[i] * d + 0.3 * sin(3 * p[i]) + 0.1 * sum;
-        loss += 0.5 * weight[i] * d * d - 0.1 * cos(3 * p[i]);
-    }
-    return loss + 0.05 * sum * sum;
-}
-
 typedef struct run {
     gd_ctx *ctx;
     gd_optimizer *o;
@@ -134,9 +116,11 @@ static const struct {
     const char *link, *suite;
 } elsewhere[] = {
     {"chain", "optim/chain_classes"},
+    {"dropout", "optim/ops"},
     {"gaussian_smoothing", "optim/gradient_estimates"},
     {"loss_scale", "optim/nonfinite"},
     {"mezo", "optim/gradient_estimates"},
+    {"noise_sign", "optim/ops"},
     {"randomized_fdm", "optim/gradient_estimates"},
     {"randn", "optim/ops"},
     {"random_sample", "optim/ops"},

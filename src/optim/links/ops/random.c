@@ -1,4 +1,4 @@
-/* Random updates, independent of what comes in: new numbers every step, the same on every device and number of threads.
+/* Random updates, independent of what comes in but for the signs that noise_sign takes from it: new numbers every step, the same on every device and number of threads.
  * No state but the number of steps. */
 #include "gradus/link.h"
 
@@ -64,22 +64,42 @@ static gd_value drawn(gd_rule *r, gd_value *variance)
     return gd_rule_div(r, z, gd_rule_norm(r, z, 2, GD_ALL));
 }
 
-static gd_value random_sample_rule(gd_rule *r, gd_value u)
+static gd_value sample(gd_rule *r)
 {
-    (void)u;
     gd_value variance, z = drawn(r, &variance);
     if (gd_rule_is_none(r, "variance")) return z;
     gd_value ratio = gd_rule_div(r, gd_rule_setting(r, "variance"), variance);
     return gd_rule_mul(r, z, gd_rule_sqrt(r, ratio));
 }
 
+static gd_value random_sample_rule(gd_rule *r, gd_value u)
+{
+    (void)u;
+    return sample(r);
+}
+
+static gd_value noise_sign_rule(gd_rule *r, gd_value u) { return gd_rule_copysign(r, sample(r), u); }
+
+#define COST "element-wise, one pass with its neighbours; sphere: one more, for the norm"
+
 const gd_link_class gd_link_random_sample = {
     .name = "random_sample",
     .family = "ops",
     .summary = "random numbers of a distribution",
     .formula = "~ distribution",
-    .cost = "element-wise, one pass with its neighbours; sphere: one more, for the norm",
+    .cost = COST,
     .example = "add(random_sample(\"rademacher\", variance=1e-4)) | lr(0.1)",
     GD_FIELDS(sample_fields),
     .rule = random_sample_rule,
+};
+
+const gd_link_class gd_link_noise_sign = {
+    .name = "noise_sign",
+    .family = "ops",
+    .summary = "random magnitudes with the signs of the update",
+    .formula = "~ distribution, with the sign of u",
+    .cost = COST,
+    .example = "noise_sign | lr(0.001)",
+    GD_FIELDS(sample_fields),
+    .rule = noise_sign_rule,
 };
