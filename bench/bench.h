@@ -82,6 +82,9 @@ void plain_adam(plain_pool *pool, const plain_step *list, long count, bool norm)
 void plain_read_write(plain_pool *pool, unsigned *data, long n);
 /* Reads and writes every element in one pass. */
 void plain_touch(plain_pool *pool, unsigned *data, long n);
+/* One pass that reads the first `reads` of these arrays and writes the last `writes` of those. */
+#define PLAIN_STREAMS 12
+void plain_move(plain_pool *pool, unsigned *const *stream, int reads, int writes, long n);
 void plain_stop(plain_pool *pool);
 
 #endif

@@ -51,6 +51,8 @@ struct plain_pool {
     long n;
     const plain_step *step;
     long steps;
+    unsigned *const *stream;
+    int reads, writes;
     atomic_uint sink; /* so that a pass that only reads is not left out */
 };
 
@@ -204,6 +206,39 @@ void plain_touch(plain_pool *p, unsigned *data, long n)
     plain_step all = {.g = data, .p = data, .n = n};
     set_list(p, &all, 1);
     run_parts(p, flip_part);
+}
+
+/* Blocks that stay in the first cache: what is read is gathered, then it decides a bit of what is written. */
+#define MOVED 2048
+
+FOR_EACH_ISA
+static void move_block(plain_pool *p, long start, long n)
+{
+    unsigned bit[MOVED] = {0};
+    for (int r = 0; r < p->reads; r++) {
+        const unsigned *restrict from = p->stream[r] + start;
+        for (long i = 0; i < n; i++) bit[i] ^= from[i];
+    }
+    for (int w = p->reads - p->writes; w < p->reads; w++) {
+        unsigned *restrict to = p->stream[w] + start;
+        for (long i = 0; i < n; i++) to[i] ^= bit[i] & 1;
+    }
+    atomic_fetch_xor_explicit(&p->sink, bit[0], memory_order_relaxed);
+}
+
+static void move_part(plain_pool *p, int place)
+{
+    long start = p->n * place / p->threads, end = p->n * (place + 1) / p->threads;
+    for (long at = start; at < end; at += MOVED) move_block(p, at, end - at < MOVED ? end - at : MOVED);
+}
+
+void plain_move(plain_pool *p, unsigned *const *stream, int reads, int writes, long n)
+{
+    p->stream = stream;
+    p->reads = reads;
+    p->writes = writes < reads ? writes : reads;
+    p->n = n;
+    run_parts(p, move_part);
 }
 
 void plain_stop(plain_pool *p)

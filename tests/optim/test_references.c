@@ -115,6 +115,8 @@ static void links_follow_their_references(void **state)
 static const struct {
     const char *link, *suite;
 } elsewhere[] = {
+    {"adafactor", "optim/rule_axes"},
+    {"agc", "optim/rule_axes"},
     {"chain", "optim/chain_classes"},
     {"dropout", "optim/ops"},
     {"gaussian_smoothing", "optim/gradient_estimates"},

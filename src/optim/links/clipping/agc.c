@@ -43,6 +43,7 @@ const gd_link_class gd_link_agc = {
     .paper =
         "Brock, De, Smith & Simonyan, High-performance large-scale image recognition without normalization, "
         "ICML 2021",
+    .cost = "one more pass, for the norms of units that are more than an element",
     GD_FIELDS(fields),
     .rule = agc_rule,
     .along_axes = along_axes,

@@ -43,6 +43,7 @@ const gd_link_class gd_link_centralize = {
     .summary = "takes the mean off the update",
     .formula = "u - sum(u) / sum(1)",
     .paper = "Yong, Huang, Hua & Zhang, Gradient Centralization, ECCV 2020",
+    .cost = "one more pass, for the means",
     GD_FIELDS(fields),
     .rule = centralize_rule,
     .along_axes = along_axes,
