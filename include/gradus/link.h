@@ -169,7 +169,8 @@ typedef struct gd_field {
  *                     update; "grad": the gradient; "closure": every gradient that the objective gives from here on;
  *                     "params_direct": the parameters, set to the result; "params_difference": the parameters, the update
  *                     is what leads to the result; "update_difference": the update, less what the link makes of it
- *   GD_UPDATE_FREQ    of the same: update_rule or update_tensors runs at steps 0, n, 2 n ... of the link, apply always
+ *   GD_UPDATE_FREQ    of the same: update_rule or update_tensors runs at steps 0, n, 2 n ... of the link, apply always;
+ *                     a class with updates_always is called at every step and reads it itself
  *   GD_INNER          of functions of tensors: a chain through which the tensors go after update and before apply.  A rule
  *                     calls it where it belongs: gd_rule_child(r, "inner", u)
  *   GD_CONCAT_PARAMS  of functions of tensors whose class says concat_params: whether all parameters are one vector
@@ -296,6 +297,8 @@ typedef struct gd_link_class {
     gd_spread spread;          /* of what is not its rule; 0: WHOLE, the one that is always right */
     bool uses_grad, uses_loss; /* functions of tensors get them; of a rule it is seen by itself */
     bool concat_params;
+    bool
+        updates_always; /* update_tensors runs at every step; it reads update_freq itself, for a part of its work */
     bool
         reads_only; /* apply_tensors replaces entries of tensors and never writes into one: it is given them without a
                         copy, the gradient itself perhaps */

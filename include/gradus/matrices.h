@@ -37,6 +37,13 @@ gd_tensor *gd_to_matrices(gd_tensor *x);
 /* The way back: a stack with shape, names and labels of `like`, contiguous.  New. */
 gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like);
 
+/* Symmetric matrices [k, n, n] as V diag(l) V^T: l [k, n], ascending, and V [k, n, n], new.  Matrices with a number that is not
+ * finite get NaN, the others are as without them (gd_eigh fails there). */
+GD_NODISCARD gd_status gd_finite_eigh(gd_tensor *stack, gd_tensor **values, gd_tensor **vectors);
+/* V (l + shift)^exponent V^T of symmetric matrices [k, n, n].  What is below the rounding error of the largest l is taken for
+ * that error, so that powers of singular matrices are finite; a matrix of zeros without a shift becomes zeros.  New. */
+gd_tensor *gd_matrix_power(gd_tensor *stack, double shift, double exponent);
+
 #ifdef __cplusplus
 }
 #endif

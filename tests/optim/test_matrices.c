@@ -282,6 +282,105 @@ static void names_of_axes_stay(void **state)
     assert_true(gd_item(gd_all(gd_eq(gd_drop_names(u), plain), NULL, false)) == 1);
 }
 
+/* ---- shampoo, soap, full_matrix_adagrad ---- */
+
+static const char *const keepers[] = {
+    "shampoo(update_freq=1, merge_small=false)",
+    "shampoo(beta=0.9, update_freq=2)",
+    "soap(precond_freq=2)",
+    "soap(precond_freq=1, merge_small=false)",
+    "full_matrix_adagrad",
+    "full_matrix_adagrad(0.9, init=\"zeros\")",
+};
+
+/* Steps with the gradients given; p is left where they lead. */
+static gd_optimizer *keeper(gd_ctx *ctx, const char *text, gd_tensor **p, const shape *s)
+{
+    char chain[200];
+    snprintf(chain, sizeof chain, "%s | lr(0.01)", text);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    if (!o) fail_msg("%s: %s", chain, gd_error_text(ctx));
+    *p = gd_require_grad(gd_ones(ctx, GD_F64, s->ndim, s->size));
+    OK(gd_optimizer_add(o, "p", *p));
+    return o;
+}
+
+static void step_with(gd_optimizer *o, gd_tensor *p, gd_tensor *g)
+{
+    OK(gd_set_grad(p, g));
+    OK(gd_optimizer_step(o, NULL, NULL));
+}
+
+/* Neither one that is not finite nor one whose squares overflow. */
+static void a_gradient_that_is_not_finite_does_not_poison_the_state(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    static const double bad[] = {NAN, INFINITY, 1e200};
+    const shape s = {2, {3, 2}};
+    for (int k = 0; k < COUNT_OF(keepers) * 3; k++) {
+        gd_tensor *p[2], *g = numbers(ctx, 2, s.size, -2), *worse = gd_copy(g);
+        OK(gd_write_f64(gd_slice(worse, "0", 1, 2, 1), (double[]){bad[k % 3], 1}, 2));
+        double x[2][6];
+        for (int with = 0; with < 2; with++) {
+            gd_optimizer *o = keeper(ctx, keepers[k / 3], &p[with], &s);
+            for (int i = 0; i < 3; i++) step_with(o, p[with], g);
+            if (with) step_with(o, p[1], worse);
+            OK(gd_fill(p[with], 1));
+            for (int i = 0; i < 3; i++) step_with(o, p[with], gd_mul_scalar(g, 1 + i));
+            OK(gd_read_f64(p[with], x[with], 6));
+            gd_optimizer_free(o);
+        }
+        /* periods and corrections count that step too: finite and of the usual size is what is asked for */
+        for (int i = 0; i < 6; i++)
+            if (!(fabs(x[1][i] - x[0][i]) < 0.1))
+                fail_msg("%s, after %g: %g, not %g", keepers[k / 3], bad[k % 3], x[1][i], x[0][i]);
+    }
+}
+
+/* Nothing but zeros, one direction only: factors are singular, updates finite. */
+static void singular_factors_give_finite_updates(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    const shape s = {3, {3, 2, 2}};
+    for (int k = 0; k < COUNT_OF(keepers) * 2; k++) {
+        gd_tensor *p, *g = k % 2 ? gd_ones(ctx, GD_F64, 3, s.size) : gd_zeros(ctx, GD_F64, 3, s.size);
+        gd_optimizer *o = keeper(ctx, keepers[k / 2], &p, &s);
+        for (int i = 0; i < 400; i++) step_with(o, p, g);
+        double x[12];
+        OK(gd_read_f64(p, x, 12));
+        for (int i = 0; i < 12; i++)
+            if (!(k % 2 ? isfinite(x[i]) && fabs(x[i] - x[0]) < 1e-6 : x[i] == 1))
+                fail_msg("%s: element %d is %g, the first %g", keepers[k / 2], i, x[i], x[0]);
+        gd_optimizer_free(o);
+    }
+}
+
+/* Rotating rows and columns of every gradient rotates the path: what distinguishes these links from element-wise ones. */
+static void paths_turn_with_the_gradients(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    const shape s = {2, {3, 2}};
+    double c = cos(0.7), d = sin(0.7);
+    gd_tensor *left = MATRIX(ctx, 3, 3, c, -d, 0, d, c, 0, 0, 0, 1), *right = MATRIX(ctx, 2, 2, d, c, -c, d);
+    for (int k = 0; k < COUNT_OF(keepers); k++) {
+        if (strstr(keepers[k], "soap")) continue; /* its first step is bounded element by element */
+        gd_tensor *p[2];
+        gd_optimizer *o[2];
+        gd_seed(ctx, 5);
+        for (int i = 0; i < 2; i++) o[i] = keeper(ctx, keepers[k], &p[i], &s);
+        OK(gd_fill(p[0], 0));
+        OK(gd_fill(p[1], 0));
+        for (int i = 0; i < 12; i++) {
+            gd_tensor *g = gd_randn(ctx, GD_F64, 2, s.size);
+            step_with(o[0], p[0], g);
+            step_with(o[1], p[1], gd_matmul(gd_matmul(left, g), right));
+        }
+        gd_tensor *off = gd_sub(gd_matmul(gd_matmul(left, gd_detach(p[0])), right), gd_detach(p[1]));
+        if (!(gd_item(gd_norm(off, 2, NULL, false)) < 1e-9)) fail_msg("%s does not turn", keepers[k]);
+        for (int i = 0; i < 2; i++) gd_optimizer_free(o[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +394,9 @@ int main(void)
         SCOPED(zero_directions_stay_zero),
         SCOPED(a_matrix_that_is_not_finite_harms_no_other),
         SCOPED(names_of_axes_stay),
+        SCOPED(a_gradient_that_is_not_finite_does_not_poison_the_state),
+        SCOPED(singular_factors_give_finite_updates),
+        SCOPED(paths_turn_with_the_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static gd_status take_result(const gd_call_args *c, seen *s, gd_tensor **tensors
 static gd_status functions_update(const gd_call_args *c, gd_tensor **tensors)
 {
     gd_link *link = c->link;
-    bool due = link->step % update_freq_of(link) == 0;
+    bool due = link->cls->updates_always || link->step % update_freq_of(link) == 0;
     gd_status status = GD_OK;
     if (link->cls->update_tensors && due) {
         seen s;

@@ -4,6 +4,9 @@
 #include "base/ctx.h"
 #include "tensor/shape.h"
 
+#include <float.h>
+#include <math.h>
+
 /* ---- one call for all of a size ---- */
 
 /* A list on its way: what fn made of the entries so far. */
@@ -152,6 +155,50 @@ gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like)
     gd_scope_begin(ctx);
     gd_tensor *out = gd_contiguous(gd_permute(gd_reshape(stack, n, size), order));
     out = gd_keep(out ? gd__relabel_like(out, like) : NULL);
+    gd_scope_end(ctx);
+    return out;
+}
+
+/* ---- powers ---- */
+
+static gd_tensor *or_nan(gd_tensor *condition, gd_tensor *x)
+{
+    return x ? gd_where(condition, x, gd_full_like(x, NAN)) : NULL;
+}
+
+gd_status gd_finite_eigh(gd_tensor *stack, gd_tensor **values, gd_tensor **vectors)
+{
+    if (!gd__given1("finite_eigh", stack)) return GD_ARGUMENT;
+    gd_ctx *ctx = stack->head.ctx;
+    if (!values || !vectors) return gd_fail(ctx, GD_ARGUMENT, "finite_eigh: needs places for both results");
+    gd_scope_begin(ctx);
+    gd_tensor *finite = gd_all(gd_isfinite(stack), "-2, -1", true), *l = NULL, *v = NULL;
+    gd_tensor *tame = finite ? gd_where(finite, stack, gd_zeros_like(stack)) : NULL;
+    gd_status status = tame ? gd_eigh(tame, &l, &v) : gd_error(ctx);
+    l = status ? NULL : or_nan(gd_squeeze(finite, "-1"), l);
+    v = l ? or_nan(finite, v) : NULL;
+    if (!status && !v) status = gd_error(ctx);
+    *values = status ? NULL : gd_keep(l);
+    *vectors = status ? NULL : gd_keep(v);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_tensor *gd_matrix_power(gd_tensor *stack, double shift, double exponent)
+{
+    if (!gd__given1("matrix_power", stack)) return NULL;
+    gd_ctx *ctx = stack->head.ctx;
+    gd_tensor *l = NULL, *v = NULL, *out = NULL;
+    gd_scope_begin(ctx);
+    if (gd_finite_eigh(stack, &l, &v) == GD_OK) {
+        double epsilon = stack->dtype == GD_F64 ? DBL_EPSILON : FLT_EPSILON;
+        gd_tensor *error = gd_mul_scalar(gd_max(gd_abs(l), "-1", true),
+                                         epsilon * (double)stack->size[stack->ndim - 1]);
+        l = gd_maximum(gd_add_scalar(l, shift), error);
+        gd_tensor *p = gd_where(gd_eq(l, gd_zeros_like(l)), gd_zeros_like(l), gd_pow_scalar(l, exponent));
+        out = gd_matmul(gd_mul(v, gd_unsqueeze(p, -2, NULL)), gd_transpose(v, -1, -2));
+    }
+    gd_keep(out);
     gd_scope_end(ctx);
     return out;
 }
