@@ -211,7 +211,30 @@ static void soap(moment_of *x)
     }
 }
 
+/* Osher et al. 2018: (1 - sigma D) y = u solved by eliminating in the full matrix. */
+static void smooth(double *u, int n, double sigma)
+{
+    double a[N][N] = {{0}};
+    for (int i = 0; i < n; i++) {
+        a[i][i] += 1 + 2 * sigma;
+        a[i][(i + 1) % n] -= sigma;
+        a[i][(i + n - 1) % n] -= sigma;
+    }
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < n; i++) {
+            double f = a[i][k] / a[k][k];
+            if (i == k) continue;
+            for (int j = 0; j < n; j++) a[i][j] -= f * a[k][j];
+            u[i] -= f * u[k];
+        }
+    for (int k = 0; k < n; k++) u[k] /= a[k][k];
+}
+static void laplacian_each(moment_of *x) { smooth(x->u + begin[1], 4, 30); }
+static void laplacian_all(moment_of *x) { smooth(x->u, N, 0.4); }
+
 static const reference matrix_references[] = {
+    {"laplacian_smoothing(30)", laplacian_each, 0.1},
+    {"laplacian_smoothing(0.4, layerwise=false)", laplacian_all, 0.1},
     {"full_matrix_adagrad", full_matrix_adagrad, 0.1},
     {"full_matrix_adagrad(beta=0.9, sqrt=false)", full_matrix_average, 0.01},
     {"full_matrix_adagrad(decay=0.97, divide=true)", full_matrix_divided, 0.01},

@@ -355,6 +355,34 @@ static void singular_factors_give_finite_updates(void **state)
     }
 }
 
+/* Matrices may have the shape of the parameter, but they are no value of its: they do not get its names. */
+static void named_parameters_of_the_shape_of_their_state_are_as_nameless_ones(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    for (int k = 0; k < COUNT_OF(keepers) * 3; k++) {
+        const shape s = {2 + k % 3 / 2, {k % 3 ? 2 : 1, k % 3 ? 2 : 1, 2}};
+        double x[2][8] = {{0}};
+        for (int named = 0; named < 2; named++) {
+            gd_tensor *p = gd_ones(ctx, GD_F64, s.ndim, s.size), *g = numbers(ctx, s.ndim, s.size, -2);
+            char chain[200];
+            snprintf(chain, sizeof chain, "%s | lr(0.01)", keepers[k / 3]);
+            gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+            p = gd_require_grad(named ? gd_rename(p, s.ndim == 2 ? "a, b" : "a, b, c") : p);
+            OK(gd_optimizer_add(o, "p", p));
+            for (int i = 0; i < 5; i++) {
+                OK(gd_set_grad(p, gd_rename(g, !named        ? s.ndim == 2 ? "_, _" : "_, _, _"
+                                               : s.ndim == 2 ? "a, b"
+                                                             : "a, b, c")));
+                gd_status status = gd_optimizer_step(o, NULL, NULL);
+                if (status) fail_msg("%s: %s", chain, gd_error_text(ctx));
+            }
+            OK(gd_read_f64(p, x[named], gd_numel(p)));
+            gd_optimizer_free(o);
+        }
+        assert_memory_equal(x[0], x[1], sizeof x[0]);
+    }
+}
+
 /* Rotating rows and columns of every gradient rotates the path: what distinguishes these links from element-wise ones. */
 static void paths_turn_with_the_gradients(void **state)
 {
@@ -396,6 +424,7 @@ int main(void)
         SCOPED(names_of_axes_stay),
         SCOPED(a_gradient_that_is_not_finite_does_not_poison_the_state),
         SCOPED(singular_factors_give_finite_updates),
+        SCOPED(named_parameters_of_the_shape_of_their_state_are_as_nameless_ones),
         SCOPED(paths_turn_with_the_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,7 @@ static const situation situations[] = {
     {"newton_cg", "h", "newton_cg(hvp_method=\"forward\")", 0},
     {"newton", "h", "newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
     {"inverse_free_newton", "h", "inverse_free_newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
+    {"laplacian_smoothing", "sigma", "laplacian_smoothing(min_numel=0) | lr(0.5)", 0},
     {"soap", "decay", "soap(precond_freq=1) | lr(0.5)", 0},
     {"radam", "eps", "radam | lr(0.01)", 0},
     {"clip_norm_growth", "max_decay", "clip_norm_growth(mul=0.9) | lr(0.01)", 1.01},

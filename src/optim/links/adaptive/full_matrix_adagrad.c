@@ -55,7 +55,7 @@ static gd_tensor *gathered(const gd_link *link, gd_tensor *old, gd_tensor *gg)
     return next ? gd_where(gd_all(gd_isfinite(next), NULL, false), next, old) : NULL;
 }
 
-static gd_status gather(const gd_transform *t, int i)
+static gd_status gather_products(const gd_transform *t, int i)
 {
     gd_ctx *ctx = gd_link_ctx(t->link);
     gd_tensor *g = column_of(t->tensors[i]), *gg = gd_matmul(g, gd_transpose(g, 0, 1));
@@ -75,7 +75,7 @@ static gd_status full_matrix_update(const gd_transform *t)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < t->count && !status; i++)
-        if (gd_numel(t->tensors[i])) status = gather(t, i);
+        if (gd_numel(t->tensors[i])) status = gather_products(t, i);
     return status;
 }
 

@@ -156,8 +156,8 @@ static gd_tensor *identity(void *user, gd_tensor *param)
     return gd_to_device(gd_eye(gd_tensor_ctx(like), gd_tensor_dtype(like), n, n), gd_tensor_device(like));
 }
 
-static gd_status gather(const gd_transform *t, int i, const char *slot, const char *beta, gd_tensor *more,
-                        bool one)
+static gd_status gather_into(const gd_transform *t, int i, const char *slot, const char *beta,
+                             gd_tensor *more, bool one)
 {
     gd_init init = {
         .kind = one ? GD_INIT_FUNCTION : GD_INIT_ZEROS, .tensor = more, .make = identity, .user = more};
@@ -182,7 +182,7 @@ static gd_status gather_all(const gd_transform *t, gd_tensor **stack, const char
         if (!stack[k]) continue;
         const char *slot = factor_name[k % GD_MAX_DIMS];
         gd_tensor *more = gd_squeeze(stack[k], "0");
-        status = more ? gather(t, k / GD_MAX_DIMS, slot, beta, more, one) : gd_error(ctx);
+        status = more ? gather_into(t, k / GD_MAX_DIMS, slot, beta, more, one) : gd_error(ctx);
         gd_tensor *factor = status ? NULL : gd_link_state(t->link, t->keys[k / GD_MAX_DIMS], slot);
         stack[k] = gd_unsqueeze(factor, 0, NULL);
         if (!status && !stack[k]) status = gd_error(ctx);
@@ -254,7 +254,7 @@ static gd_status take_due(const gd_transform *t, gd_tensor **stack)
 static gd_status add_squares(const gd_transform *t, int i)
 {
     gd_tensor *g = gd_cast(t->tensors[i], dtype_of(t->tensors[i])), *more = g ? gd_square(g) : NULL;
-    return more ? gather(t, i, "squares", "beta", more, false) : gd_error(gd_link_ctx(t->link));
+    return more ? gather_into(t, i, "squares", "beta", more, false) : gd_error(gd_link_ctx(t->link));
 }
 
 static gd_status shampoo_update(const gd_transform *t)
