@@ -90,6 +90,7 @@ typedef struct gd_field {
                             too, each becomes a child `fill` */
     bool structural; /* changes the program, not only a number in it (BOOL, STRING and NONE always do) */
     bool whole;      /* one value for all parameters although the class reads others for each */
+    bool selection;  /* a STRING is a selection of parameters, see gd_select: for gd_link_selects */
     const char *help;
 } gd_field;
 
@@ -134,6 +135,10 @@ typedef struct gd_field {
     {                                                                                                      \
         .name = n, .kinds = GD_SET_STRING, .fallback = {.kind = GD_SET_STRING, .string = d}, .choices = c, \
         .help = h                                                                                          \
+    }
+#define GD_SELECTION(n, h)                                              \
+    {                                                                   \
+        .name = n, .kinds = GD_SET_STRING, .selection = true, .help = h \
     }
 #define GD_CHILD(n, h)                                                                               \
     {                                                                                                \
@@ -268,6 +273,11 @@ typedef struct gd_link_class {
     gd_status (*step)(gd_link *link, gd_var *var);
     gd_status (*update)(gd_link *link, gd_var *var);
     gd_status (*apply)(gd_link *link, gd_var *var);
+
+    /* Or: chains over parameters of their own.  The number of the child that takes a parameter, -1: its update stays as it is.
+     * Each child is a step of its own for its parameters: norms over all of them, line searches and Hessians are of these
+     * alone; where one skips its step, its parameters stay.  Children that are rules, without norms over all parameters, fuse. */
+    int (*part)(const gd_link *link, const gd_tensor *param);
 
     /* Or: no link at all but a name for a chain, which a text expands to.  $NAME stands for the setting NAME as it was given;
      * links are left out where the setting before a colon is 0, false or none, with ! where it is not:
@@ -429,6 +439,8 @@ bool gd_link_flag(const gd_link *link,
 bool gd_link_is(const gd_link *link, const char *field, const char *string);
 bool gd_link_is_none(const gd_link *link, const char *field);
 bool gd_link_has_field(const gd_link *link, const char *field); /* does its class have such a setting? */
+/* Does a parameter match the selection that a setting is?  Its name is the one it has in the link's optimizer. */
+bool gd_link_selects(const gd_link *link, const char *field, const gd_tensor *param);
 
 /* Children in the order of their fields, those of one variadic field in the order given.  Borrowed. */
 int gd_link_children(const gd_link *link);

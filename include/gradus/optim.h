@@ -79,10 +79,19 @@ gd_module *gd_optimizer_model(const gd_optimizer *optimizer);
  * gd_step_info counts it in detached_params.  Parameters of other names stay.  ATTRIBUTE when the module has none of them,
  * SHAPE when one has other sizes, axis names or labels than before; nothing changes then. */
 GD_NODISCARD gd_status gd_optimizer_rebind(gd_optimizer *optimizer, gd_module *module);
-/* Gives the parameters whose names match settings of their own: the --group option.  They keep what their groups say
- * besides, and where both say something, also by a schedule, what comes later wins; so settings of globs that overlap add up.
+/* Does a parameter match a selection?  A selection is a glob of names ("*.bias") or a condition
+ *     axes>=2    numel<1000    axis=channels    label=channels.red    label=*.red
+ * (< <= > >= = !=; globs for names of axes and labels), "not" before one, and several of them joined by "," or "and", which
+ * bind closer, or by "or".  A backslash takes the next character of a name as it is.  name NULL: no name, which only * matches; t
+ * NULL: no axes.  yes NULL: only the text is looked at.  PARSE: what does not fit, and where. */
+GD_NODISCARD gd_status gd_select(gd_ctx *ctx, const char *selection, const char *name, const gd_tensor *t,
+                                 bool *yes);
+/* Gives the parameters that a selection (gd_select) matches settings of their own: the --group option.  They keep what their groups say
+ * besides, and where both say something, also by a schedule, what comes later wins; so settings of selections that
+ * overlap add up.
  * Those of the first group, and of a group of which only some match, leave it for a new one.  ATTRIBUTE: none matches. */
-GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *glob, const char *settings);
+GD_NODISCARD gd_status gd_optimizer_regroup(gd_optimizer *optimizer, const char *selection,
+                                            const char *settings);
 /* Forgets a parameter and its state. */
 GD_NODISCARD gd_status gd_optimizer_remove(gd_optimizer *optimizer, const char *name);
 /* Its parameters in the order they were added, and its groups. */
@@ -101,9 +110,9 @@ GD_NODISCARD gd_status gd_optimizer_set(gd_optimizer *optimizer, int group, cons
  * A setting that a link reads where it begins (a first radius) has the number of that step. */
 GD_NODISCARD gd_status gd_optimizer_schedule(gd_optimizer *optimizer, int group, const char *key,
                                              const char *schedule);
-/* The same for the parameters whose names match.  Those of a group of which only some match leave it for a group of their
+/* The same for the parameters that a selection matches.  Those of a group of which only some match leave it for a group of their
  * own with the same settings.  ATTRIBUTE: none matches. */
-GD_NODISCARD gd_status gd_optimizer_schedule_matching(gd_optimizer *optimizer, const char *glob,
+GD_NODISCARD gd_status gd_optimizer_schedule_matching(gd_optimizer *optimizer, const char *selection,
                                                       const char *key, const char *schedule);
 /* Takes the setting or schedule of a group back (-1: of all of them, and what was set for all).  ATTRIBUTE: there is none. */
 GD_NODISCARD gd_status gd_optimizer_unset(gd_optimizer *optimizer, int group, const char *key);

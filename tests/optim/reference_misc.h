@@ -37,6 +37,17 @@ static void schedule_free(moment_of *x)
     }
 }
 
+/* The first tensor has one axis: half of it.  The second: a velocity; s: that. */
+static void split(moment_of *x)
+{
+    EACH(i)
+    {
+        double *v = &x->s[0][i];
+        *v = 0.8 * *v + x->u[i];
+        x->u[i] = 0.05 * (i < begin[1] ? 0.5 * x->u[i] : *v);
+    }
+}
+
 /* Links that only look on. */
 static void plain(moment_of *x) { EACH(i) x->u[i] *= 0.05; }
 
@@ -116,6 +127,7 @@ static void opposite_of_up(moment_of *x)
 static const reference misc_references[] = {
     {"lookahead([heavy_ball(0.8, ema_init=\"zeros\") | lr(0.03)], 4, 0.6)", lookahead, 1},
     {"schedule_free([rmsprop], 0.03, 0.8)", schedule_free, 1},
+    {"split(\"axes>=2\", heavy_ball(0.8, ema_init=\"zeros\"), mul(0.5)) | lr(0.05)", split, 1},
     {"lr(0.05) | ema_weights", plain, 1},
     {"lr(0.05) | swa(3, 2)", plain, 1},
     {"exp_homotopy", exp_homotopy, 1e-4},

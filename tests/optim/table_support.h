@@ -26,6 +26,7 @@ static inline size_t put_needed(const gd_field *f, const char *child, char *out,
     if (f->kinds & GD_SET_REAL) return (size_t)gd__format(out, size, "%s=%g", f->name, number);
     if (f->kinds & GD_SET_BOOL) return (size_t)snprintf(out, size, "%s=true", f->name);
     if (f->kinds & GD_SET_LIST) return (size_t)snprintf(out, size, "%s=[1, 0.5]", f->name);
+    if (f->selection) return (size_t)snprintf(out, size, "%s=\"axes!=1\"", f->name);
     return (size_t)snprintf(out, size, "%s=\"%.*s\"", f->name, (int)strcspn(f->choices, "|"), f->choices);
 }
 
@@ -53,7 +54,8 @@ static inline void link_text_of(const gd_link_class *cls, const char *hessian, c
     bool any = false;
     for (int i = 0; i < cls->field_count; i++) {
         const gd_field *f = &cls->fields[i];
-        if (f->fallback.kind && !f->variadic && !(is_operand(f) && !operands)) continue;
+        bool chosen = cls->part && f->kinds & GD_SET_CHAIN; /* without its chains it would do nothing */
+        if (f->fallback.kind && !f->variadic && !chosen && !(is_operand(f) && !operands)) continue;
         const char *child = strstr(f->name, "hess") ? hessian ? hessian : "newton" : "[ema | lr(0.5)]";
         if (is_operand(f)) child = operands;
         used += (size_t)snprintf(out + used, size - used, "%s", any ? ", " : "(");

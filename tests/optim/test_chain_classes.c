@@ -193,7 +193,7 @@ static void set_otherwise(gd_link *link, const gd_field *f)
         snprintf(last, sizeof last, "%s", bar ? bar + 1 : f->choices);
         OK(gd_link_set_string(link, f->name, last));
     } else if (f->kinds & GD_SET_STRING)
-        OK(gd_link_set_string(link, f->name, "a \"b\" | c"));
+        OK(gd_link_set_string(link, f->name, f->selection ? "a\"b\\ |c" : "a \"b\" | c"));
     else if (f->kinds & GD_SET_LIST)
         OK(gd_link_set_list(link, f->name, (double[]){f->low > 1 ? f->low : 1}, 1));
 }

@@ -32,12 +32,11 @@ static gd_status take_group(gd_ctx *ctx, const char *text, scoped *p)
 
 static gd_status take_schedule(gd_ctx *ctx, const char *text, scoped *p)
 {
-    const char *equals = strchr(text, '='), *colon = strchr(text, ':'), *rest = text;
-    bool some = colon && equals && colon < equals;
-    if (some) rest = past_spaces(colon + 1);
+    const char *colon = strchr(text, ':'), *rest = colon ? past_spaces(colon + 1) : text;
+    const char *equals = strchr(rest, '=');
     p->glob[0] = 0;
     if (!before(rest, equals, p->key, sizeof p->key) ||
-        (some && !before(text, colon, p->glob, sizeof p->glob)))
+        (colon && !before(text, colon, p->glob, sizeof p->glob)))
         return gd_fail(ctx, GD_PARSE,
                        "--schedule: KEY=SCHEDULE or GLOB: KEY=SCHEDULE expected, '%.60s' found", text);
     p->rest = equals + 1;

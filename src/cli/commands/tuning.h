@@ -9,7 +9,8 @@
 #define GD_TUNING_OPTIONS(chain)                                                                           \
     GD_OPTION("chain", "CHAIN", "the optimizer: links joined by |, see gradus links (" chain ")"),         \
         GD_REPEATED("group", "GLOB: KEY=VALUE",                                                            \
-                    "settings of their own for the parameters whose names match: 'w*: lr=0.1'; those of "  \
+                    "settings of their own for the parameters whose names match: 'w*: lr=0.1', or with "   \
+                    "axes>=2, numel<9, axis=NAME, label=AXIS.LABEL, not, and, or; those of "               \
                     "several groups add up, the later wins where two say the same"),                       \
         GD_REPEATED(                                                                                       \
             "schedule", "[GLOB: ]KEY=SCHEDULE",                                                            \

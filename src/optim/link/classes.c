@@ -124,11 +124,12 @@ static gd_status check_kind(gd_ctx *ctx, const gd_link_class *cls)
         return bad_class(
             ctx, cls,
             "chooses with element_wise between a rule and tensor functions that are not both there");
-    int kinds = (cls->rule || tensors) + step + (cls->rule && tensors && !cls->element_wise) + !!cls->preset;
+    int kinds = (cls->rule || tensors) + step + (cls->rule && tensors && !cls->element_wise) + !!cls->part +
+                !!cls->preset;
     if (kinds == 1) return GD_OK;
     return bad_class(ctx, cls,
-                     kinds ? "mixes rules, tensor functions, steps and presets; it must be of one kind"
-                           : "does nothing: it needs a rule, a tensor function, a step or a preset");
+                     kinds ? "mixes rules, tensor functions, steps, parts and presets; it must be of one kind"
+                           : "does nothing: it needs a rule, a tensor function, a step, a part or a preset");
 }
 
 /* What a field says about its kinds must agree. */

@@ -44,6 +44,8 @@ struct gd_link {
     struct {                     /* of it and all below, as of a structure of the optimizer */
         bool fuses, needs_grad, needs_loss;
         uint64_t structure; /* 0: not known */
+        bool parts_fuse;
+        uint64_t parts; /* the structure of that */
     } found;
     void *data;
     gd_optimizer *optimizer; /* borrowed; NULL outside one */
@@ -107,5 +109,7 @@ bool gd__fusable(gd_link *link);
 bool gd__fusable_inside(gd_link *link);
 /* A rule serves, not the functions of tensors. */
 bool gd__is_rule(const gd_link *link);
+/* Of a class with parts: its children are rules, none of which reduces over all parameters. */
+bool gd__parts_fuse(gd_link *link);
 
 #endif

@@ -79,7 +79,7 @@ static bool same_program(const gd_program *a, const gd_program *b)
     return same;
 }
 
-static gd_program *program_for(const gd_run_args *args, int i, gd_link **child, bool *shaped)
+static gd_program *program_for(const gd_run_args *args, int i, gd_link **child, bool *shaped, bool *parted)
 {
     gd_dtype input = args->input[i]->dtype;
     gd_build build = {.ctx = args->ctx,
@@ -96,6 +96,7 @@ static gd_program *program_for(const gd_run_args *args, int i, gd_link **child, 
     gd_program *p = gd__build(&build);
     *child = build.child;
     *shaped = build.shaped;
+    *parted = build.parted;
     return p;
 }
 
@@ -115,10 +116,10 @@ static bool alike(const gd_run_args *args, int i, int j)
            group_number(args, i) == group_number(args, j);
 }
 
-static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i, bool *shaped)
+static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i, bool *shaped, bool *parted)
 {
     gd_link *child;
-    gd_program *p = program_for(args, i, &child, shaped);
+    gd_program *p = program_for(args, i, &child, shaped, parted);
     if (!p) return gd_error(args->ctx);
     if (i > 0 && child != plan->child) {
         gd__program_free(p);
@@ -143,16 +144,17 @@ static gd_status add_to_group(const gd_run_args *args, gd_plan *plan, int i, boo
 
 static gd_status sort_members(const gd_run_args *args, gd_plan *plan)
 {
-    bool local = false, shaped = false; /* shaped: the last program depends on the shape it was built for */
+    /* the last program depends on the shape it was built for; on the parameter itself */
+    bool local = false, shaped = false, parted = false;
     for (int i = 0; i < args->pendings; i++) local = local || gd__any_local(args->pending[i].link);
     gd_status status = GD_OK;
     for (int i = 0; i < args->count && !status; i++) {
-        if (i > 0 && !local && alike(args, i - 1, i) &&
+        if (i > 0 && !local && !parted && alike(args, i - 1, i) &&
             (!shaped || (gd__same_shape(args->params[i - 1], args->params[i]) &&
                          gd__same_axes(args->params[i - 1], args->params[i]))))
             plan->set.table_of[i] = plan->set.table_of[i - 1];
         else
-            status = add_to_group(args, plan, i, &shaped);
+            status = add_to_group(args, plan, i, &shaped, &parted);
         if (!status) plan->set.member_of[i] = plan->group[plan->set.table_of[i]].members++;
     }
     return status;

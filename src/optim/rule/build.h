@@ -35,6 +35,7 @@ typedef struct gd_build {
     int holes; /* children's results that are there */
     bool input_is_grad;
     gd_sink sink;
+    bool parted;    /* out: it depends on the parameter itself, a link chose a chain for it */
     bool shaped;    /* out: the program depends on the shape of the parameter */
     gd_link *child; /* out: the program makes the input of this child, which is no rule */
 } gd_build;

@@ -572,6 +572,16 @@ static gd_value spread(gd_rule *r, gd_value x)
     return gd_rule_where(r, gd_rule_const(r, 1), x, load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype));
 }
 
+static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x);
+
+static gd_value part_rule(gd_rule *r, gd_link *link, gd_value x)
+{
+    int child = link->cls->part(link, r->build->param);
+    r->build->parted = true;
+    if (child >= link->children) return fail(r, "chooses a child that is not there", NULL);
+    return child < 0 ? x : link_rule(r, link->child[child], GD_MODE_STEP, x);
+}
+
 /* The rule of one link in a given mode. */
 static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
 {
@@ -585,7 +595,8 @@ static gd_value link_rule(gd_rule *r, gd_link *link, gd_mode mode, gd_value x)
     } else {
         if (mode != GD_MODE_APPLY && link->cls->update_rule) link->cls->update_rule(r, x);
         r->draws = GD_DRAWS; /* also where update_rule ran in another program */
-        if (mode != GD_MODE_UPDATE) out = spread(r, link->cls->rule(r, x));
+        if (mode != GD_MODE_UPDATE)
+            out = link->cls->part ? part_rule(r, link, x) : spread(r, link->cls->rule(r, x));
     }
     r->link = outer;
     r->draws = draws;
@@ -686,6 +697,7 @@ gd_program *gd__build(gd_build *build)
 
 bool gd__is_rule(const gd_link *link)
 {
+    if (link->cls->part) return gd__parts_fuse((gd_link *)link); /* which remembers what it found */
     return link->cls->rule && (!link->cls->element_wise || link->cls->element_wise(link));
 }
 
@@ -721,10 +733,10 @@ static gd_needs needs_below(const gd_link *link)
 static void find_facts(gd_link *link)
 {
     if (link->optimizer && link->found.structure == link->optimizer->structure) return;
+    link->found.fuses = is_fusable(link); /* may find out what rules below read */
     gd_needs needs = needs_below(link);
     link->found.needs_grad = needs.grad;
     link->found.needs_loss = needs.loss;
-    link->found.fuses = is_fusable(link);
     link->found.structure = link->optimizer ? link->optimizer->structure : 0;
 }
 

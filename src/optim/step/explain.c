@@ -310,20 +310,44 @@ static gd_status put_lone_rule(explaining *x, gd_link *link)
     return status;
 }
 
+/* A child that has parameters of its own. */
+static void see_part(explaining *x, const gd_link *link, int child, gd_tensor *const *all, int count,
+                     gd_tensor **some)
+{
+    int64_t elements = 0;
+    x->params = some;
+    x->count = 0;
+    for (int i = 0; i < count; i++) {
+        if (link->cls->part(link, all[i]) != child) continue;
+        elements += all[i]->numel;
+        some[x->count++] = all[i];
+    }
+    gd__text_put(&x->text, " %d tensor%s, %" PRId64 " element%s", x->count, plural(x->count), elements,
+                 plural(elements));
+}
+
 /* The links inside, each as a chain of its own. */
 static gd_status put_children(explaining *x, gd_link *link)
 {
     gd_status status = GD_OK;
     bool grad = x->input_is_grad;
     x->depth++;
+    gd_tensor **all = x->params, **some = link->cls->part ? gd__tensors_new(x->ctx, x->count) : NULL;
+    int count = x->count;
+    if (link->cls->part && !some) status = GD_NOMEM;
     for (int i = 0; i < link->children && !status; i++) {
         indent(x, 0);
-        gd__text_put(&x->text, "%s:\n", link->cls->fields[link->child_field[i]].name);
+        gd__text_put(&x->text, "%s:", link->cls->fields[link->child_field[i]].name);
+        if (some) see_part(x, link, i, all, count, some);
+        gd__text_add(&x->text, "\n");
         x->depth++;
-        status = walk(x, link->child[i]);
-        if (!status) status = put_segment(x, GD_SINK_UPDATE);
+        status = x->count ? walk(x, link->child[i]) : GD_OK;
+        if (!status && x->count) status = put_segment(x, GD_SINK_UPDATE);
         x->depth--;
     }
+    gd__free(x->ctx, some, (size_t)count * sizeof *some);
+    x->params = all;
+    x->count = count;
     x->depth--;
     x->input_is_grad = grad;
     return status;
@@ -339,6 +363,8 @@ static gd_status put_break(explaining *x, gd_link *link)
     gd__text_put(&x->text, "break: %s", link->cls->name);
     if (gd__is_transform(link) && strcmp(target, "update"))
         gd__text_put(&x->text, "; target %s", target);
+    else if (link->cls->part)
+        gd__text_add(&x->text, "; a step of its own for each part of the parameters");
     else if (!gd__is_rule(link))
         gd__text_add(&x->text, "; works on whole tensors");
     if (!gd__is_rule(link)) put_own_state(x, link);

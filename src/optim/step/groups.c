@@ -256,11 +256,17 @@ static gd_status copy_group(gd_optimizer *o, const gd_group *from, gd_group *to)
     return GD_OK;
 }
 
+/* A text that gd_select has read before. */
+static bool selected(const gd_optimizer *o, int param, const char *selection)
+{
+    bool yes = false;
+    return !gd_select(o->ctx, selection, o->param[param].name, o->param[param].tensor, &yes) && yes;
+}
+
 static int members(const gd_optimizer *o, int group, const char *glob)
 {
     int count = 0;
-    for (int i = 0; i < o->count; i++)
-        count += o->param[i].group == group && (!glob || gd_glob_match(glob, o->param[i].name));
+    for (int i = 0; i < o->count; i++) count += o->param[i].group == group && (!glob || selected(o, i, glob));
     return count;
 }
 
@@ -404,8 +410,7 @@ static void take_copies(regrouping *r, int count)
             continue;
         }
         for (int i = 0; i < o->count; i++)
-            if (o->param[i].group == g && gd_glob_match(r->glob, o->param[i].name))
-                o->param[i].group = o->groups;
+            if (o->param[i].group == g && selected(o, i, r->glob)) o->param[i].group = o->groups;
         o->group[o->groups++] = r->made[g];
         r->made[g] = (gd_group){0};
     }
@@ -427,8 +432,10 @@ static gd_status regroup(regrouping *r)
 
 static gd_status check_match(gd_optimizer *o, const char *what, const char *glob)
 {
+    gd_status status = gd_select(o->ctx, glob, NULL, NULL, NULL);
+    if (status) return status;
     for (int i = 0; i < o->count; i++)
-        if (gd_glob_match(glob, o->param[i].name)) return GD_OK;
+        if (selected(o, i, glob)) return GD_OK;
     return gd_fail(o->ctx, GD_ATTRIBUTE, "%s: no parameter matches '%.80s'", what, glob);
 }
 

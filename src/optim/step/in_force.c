@@ -125,6 +125,18 @@ bool gd_link_is(const gd_link *link, const char *name, const char *string)
     return s && string && s->kind == GD_SET_STRING && !strcmp(s->string, string);
 }
 
+bool gd_link_selects(const gd_link *link, const char *name, const gd_tensor *param)
+{
+    const gd_setting *s = gd_link_get(link, name, param);
+    if (!s || s->kind != GD_SET_STRING) return false;
+    const gd_optimizer *o = link->optimizer;
+    int index = o && param ? gd__param_index(o, param) : -1;
+    bool yes = false;
+    gd_status status = gd_select(link->head.ctx, s->string, index < 0 ? NULL : o->param[index].name, param,
+                                 &yes);
+    return !status && yes;
+}
+
 bool gd_link_is_none(const gd_link *link, const char *name)
 {
     const gd_setting *s = gd_link_get(link, name, NULL);
@@ -184,7 +196,7 @@ static bool is_whole(const gd_link *link, int field)
     if (cls->fields[field].kinds & GD_SET_CHAIN) return false;
     for (size_t i = 0; i < sizeof engine / sizeof *engine; i++)
         if (!strcmp(cls->fields[field].name, engine[i])) return true;
-    bool lists = cls->rule || cls->update_tensors || cls->apply_tensors;
+    bool lists = cls->rule || cls->update_tensors || cls->apply_tensors || cls->part;
     return cls->fields[field].whole || !lists || cls->concat_params || cls->whole_settings;
 }
 

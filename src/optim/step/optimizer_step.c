@@ -255,6 +255,21 @@ static gd_status begin_step(gd_optimizer *o)
     return look_at_params(o);
 }
 
+/* A selection that tells no parameter from another is hardly what was meant. */
+static void look_at_selections(const gd_optimizer *o, gd_link *link)
+{
+    for (int f = 0; f < link->cls->field_count; f++) {
+        const gd_field *field = &link->cls->fields[f];
+        int yes = 0;
+        for (int i = 0; field->selection && i < o->looked.count; i++)
+            yes += gd_link_selects(link, field->name, o->looked.active[i]);
+        if (field->selection && o->looked.count && (!yes || yes == o->looked.count))
+            gd_warn(o->ctx, "%s: its %s \"%s\" selects %s of the parameters", link->cls->name, field->name,
+                    gd__resolve(link, f, o->looked.active[0])->string, yes ? "all" : "none");
+    }
+    for (int i = 0; i < link->children; i++) look_at_selections(o, link->child[i]);
+}
+
 gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective, const gd_step_extra *extra,
                                  gd_step_info *info)
 {
@@ -269,6 +284,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
         gd_warn(
             ctx,
             "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
+    if (!o->step) look_at_selections(o, o->chain);
     gd_step_share share = {.extra = extra};
     gd_closure base = {.eval = gd__objective_eval, .objective = objective};
     gd_var var;

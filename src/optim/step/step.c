@@ -220,7 +220,7 @@ gd_status gd_link_apply(gd_link *link, gd_var *var)
 
 /* ---- chains on any tensors ---- */
 
-gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_args *c)
+static gd_status transform(gd_link *link, gd_tensor **tensors, const gd_call_args *c, bool part)
 {
     gd_ctx *ctx = link->head.ctx;
     gd_var inner;
@@ -233,8 +233,11 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
     if (var) inner.step = var->step;
     gd_var_set_loss(&inner, c->loss);
     gd_status status = gd_var_set_update(&inner, tensors);
+    if (!status && part && inner.closure) status = gd__closure_part(&inner, c->var);
     if (!status && c->grads) status = gd_var_set_grad(&inner, c->grads);
     if (!status) status = gd_link_step(link, &inner);
+    /* a chain that moved its parameters itself, or holds its step, leaves nothing to subtract */
+    if (!status && part && inner.skip) status = gd_var_set_zero_update(&inner);
     gd_tensor *const *out = status ? NULL : gd_var_read_update(&inner);
     if (!status && !out) status = gd_error(ctx);
     for (int i = 0; i < c->count && !status; i++) {
@@ -247,6 +250,16 @@ gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_a
     gd__var_clear(&inner);
     gd__share_clear(ctx, &room);
     return status;
+}
+
+gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_args *c)
+{
+    return transform(link, tensors, c, false);
+}
+
+gd_status gd__transform_part(gd_link *link, gd_tensor **tensors, const gd_call_args *c)
+{
+    return transform(link, tensors, c, true);
 }
 
 gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,

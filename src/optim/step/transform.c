@@ -7,7 +7,10 @@
 
 #include <string.h>
 
-bool gd__is_transform(const gd_link *link) { return link->cls->rule || link->cls->apply_tensors; }
+bool gd__is_transform(const gd_link *link)
+{
+    return link->cls->rule || link->cls->apply_tensors || link->cls->part;
+}
 
 const char *gd__target_of(const gd_link *link)
 {
@@ -325,16 +328,57 @@ static gd_status rule_update(const gd_call_args *c, gd_tensor **tensors)
     return GD_OK;
 }
 
+/* ---- chains over parameters of their own ---- */
+
+/* One child on its tensors: lists of those, borrowed in a block of four. */
+static gd_status part_apply(const gd_call_args *c, int child, gd_tensor **list, gd_tensor **tensors)
+{
+    int n = c->count, count = 0;
+    gd_tensor **params = list + n, **keys = params + n, **grads = keys + n;
+    for (int i = 0; i < n; i++) {
+        if (c->link->cls->part(c->link, c->params[i]) != child) continue;
+        list[count] = tensors[i];
+        params[count] = c->params[i];
+        keys[count] = c->keys[i];
+        if (c->grads) grads[count] = c->grads[i];
+        count++;
+    }
+    gd_call_args some = {.var = c->var,
+                         .params = params,
+                         .keys = keys,
+                         .grads = c->grads ? grads : NULL,
+                         .loss = c->loss,
+                         .count = count};
+    if (!count) return GD_OK;
+    gd_status status = gd__transform_part(c->link->child[child], list, &some);
+    for (int i = 0, k = 0; i < n; i++)
+        if (k < count && c->params[i] == params[k]) tensors[i] = list[k++];
+    return status;
+}
+
+static gd_status parts_apply(const gd_call_args *c, gd_tensor **tensors)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_tensor **lists = gd__calloc(ctx, 4 * (size_t)c->count * sizeof *lists);
+    gd_status status = lists ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < c->link->children && !status; i++) status = part_apply(c, i, lists, tensors);
+    gd__free(ctx, lists, 4 * (size_t)c->count * sizeof *lists);
+    if (!status) c->link->step++;
+    return status;
+}
+
 /* ---- the two halves, and both ---- */
 
 gd_status gd__call_update(const gd_call_args *c, gd_tensor **tensors)
 {
+    if (c->link->cls->part) return GD_OK; /* all of it is done in apply */
     return gd__is_rule(c->link) ? rule_update(c, tensors) : functions_update(c, tensors);
 }
 
 gd_status gd__call_apply(const gd_call_args *c, gd_tensor **tensors)
 {
-    return gd__is_rule(c->link) ? run_rule(c, GD_MODE_APPLY, tensors) : functions_apply(c, tensors);
+    if (gd__is_rule(c->link)) return run_rule(c, GD_MODE_APPLY, tensors);
+    return c->link->cls->part ? parts_apply(c, tensors) : functions_apply(c, tensors);
 }
 
 gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors)

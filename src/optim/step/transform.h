@@ -24,5 +24,7 @@ gd_status gd__call_apply(const gd_call_args *c, gd_tensor **tensors);
 gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors);
 /* A whole link or chain on tensors, with everything else as in a call (c->link does not matter). */
 gd_status gd__transform_with(gd_link *link, gd_tensor **tensors, const gd_call_args *c);
+/* The same where the parameters are some of the var's: a step of its own for these. */
+gd_status gd__transform_part(gd_link *link, gd_tensor **tensors, const gd_call_args *c);
 
 #endif

@@ -106,6 +106,9 @@ gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_
 bool gd__var_gives_products(const gd_var *var);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
+/* A var over some of the parameters of another, in their order: evaluates the other's closure and takes the gradients of its
+ * own. */
+gd_status gd__closure_part(gd_var *part, gd_var *whole);
 /* Like the public functions of these names, but what they make, or fn makes, is owned by the caller whatever the scope. */
 gd_status gd__var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);
 gd_status gd__var_inner_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);

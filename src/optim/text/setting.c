@@ -1,8 +1,10 @@
 /* Settings and what fields take; see setting.h. */
 #include "optim/text/setting.h"
 #include "base/suggest.h"
+#include "gradus/optim.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LARGEST_WHOLE 9007199254740992.0 /* 2^53: beyond, not every whole number is a double */
@@ -275,8 +277,18 @@ static gd_status check_number(const check *c, int index, double value, bool rang
 }
 
 /* init is "zero", must be "zeros" or "update" */
+static gd_status check_selection(const check *c)
+{
+    char why[256];
+    if (gd_select(c->ctx, c->setting->string, NULL, NULL, NULL) == GD_OK) return GD_OK;
+    (void)snprintf(why, sizeof why, "%s", gd_error_text(c->ctx));
+    gd_clear_error(c->ctx);
+    return complain(c, GD_VALUE, "is no selection:", why, "");
+}
+
 static gd_status check_string(const check *c)
 {
+    if (c->field->selection) return check_selection(c);
     if (gd__is_choice(c->field->choices, c->setting->string)) return GD_OK;
     char got[80], rest[500] = ", must be ";
     gd_print text = gd__print(got, sizeof got);

@@ -1,0 +1,37 @@
+/* Split: other chains for other parameters.  Those that the filter selects go through one chain, the rest through the other,
+ * each a step of its own over its parameters: a norm over all of them is of these alone, and a line search moves these while
+ * the others stand still.  Without a chain the update stays as it is.
+ *
+ *     split("axes>=2", orthogonalize, adam) | lr(0.001)
+ *
+ * Chains of rules fuse with what stands around them, in one pass over all parameters, unless they reduce over all of theirs.
+ * A filter in a group's settings (--group 'head.*: filter="*"') counts for the parameters of the group. */
+#include "gradus/link.h"
+
+static const gd_field fields[] = {
+    GD_SELECTION("filter",
+                 "the parameters of the first chain: a glob of names, axes>=2, numel<1000, axis=NAME, "
+                 "label=AXIS.LABEL; not, and, or"),
+    GD_CHILD("true", "the chain of those that match; none: unchanged"),
+    GD_CHILD("false", "the chain of all others; none: unchanged"),
+};
+
+static int split_part(const gd_link *link, const gd_tensor *param)
+{
+    bool yes = gd_link_selects(link, "filter", param);
+    if (!gd_link_child(link, yes ? "true" : "false")) return -1;
+    return !yes && gd_link_child(link, "true") ? 1 : 0;
+}
+
+const gd_link_class gd_link_split = {
+    .spread = GD_SPREAD_TENSOR,
+    .name = "split",
+    .family = "misc",
+    .summary = "other chains for other parameters",
+    .formula = "true(u) for parameters that the filter selects, false(u) for the others",
+    .cost = "that of each chain for its own parameters",
+    .example = "split(\"axes>=2\", adam, lion) | lr(0.001)",
+    GD_FIELDS(fields),
+    .part = split_part,
+    .no_child_hessian = true,
+};
