@@ -120,6 +120,8 @@ typedef struct gd_options {
     const char *isa;       /* NULL: the best the CPU has; "base", "avx2", "avx512" for tests */
     void (*warn)(void *user, const char *text); /* called for every warning, or NULL */
     void *warn_user;
+    void (*tell)(void *user, const char *text); /* called for what links are asked to print, or NULL */
+    void *tell_user;
 } gd_options;
 
 gd_options gd_options_default(void);
@@ -147,6 +149,9 @@ gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...) GD_PRI
 void gd_warn(gd_ctx *ctx, const char *format, ...) GD_PRINTF(2, 3);
 const char *gd_warning_text(const gd_ctx *ctx);
 int64_t gd_warning_count(const gd_ctx *ctx);
+
+/* Hands a message of at most 2000 characters to the context's `tell`: for links that exist to show something. */
+void gd_tell(gd_ctx *ctx, const char *format, ...) GD_PRINTF(2, 3);
 
 /* ---- objects and scopes ----
  * Tensors and modules are counted references.  Inside a scope, what is new belongs to the scope and dies with it, so

@@ -102,6 +102,10 @@ gd_value gd_rule_max_over(gd_rule *r, gd_value x, gd_extent extent);
 gd_value gd_rule_norm(gd_rule *r, gd_value x, double p, gd_extent extent); /* p > 0 or INFINITY */
 gd_value gd_rule_count(gd_rule *r, gd_extent extent);                      /* number of elements */
 
+/* One random number of the tensor, or with GD_ALL of all of them together: uniform in [0, 1), new every step, the same
+ * wherever gd_rule_random is.  No pass. */
+gd_value gd_rule_draw(gd_rule *r, gd_extent extent);
+
 /* Reductions along axes: one result for each place on the others, which elements read as a value of their own.  Along no
  * axis longer than 1 it is x itself.  count_along: the product of the sizes. */
 gd_value gd_rule_sum_along(gd_rule *r, gd_value x, unsigned axes);

@@ -87,6 +87,8 @@ gd_ctx *gd_ctx_new(const gd_options *given)
     ctx->isa = options.isa;
     ctx->warn = options.warn;
     ctx->warn_user = options.warn_user;
+    ctx->tell = options.tell;
+    ctx->tell_user = options.tell_user;
     ctx->scope.mark = ctx->scope.first_marks;
     ctx->scope.mark_capacity = GD_MIN_MARKS;
     if (take_compiler(ctx, &options)) {
@@ -176,6 +178,17 @@ void gd_warn(gd_ctx *ctx, const char *format, ...)
 const char *gd_warning_text(const gd_ctx *ctx) { return ctx ? ctx->warning : ""; }
 
 int64_t gd_warning_count(const gd_ctx *ctx) { return ctx ? ctx->warnings : 0; }
+
+void gd_tell(gd_ctx *ctx, const char *format, ...)
+{
+    if (!ctx || !format || !ctx->tell) return;
+    char text[2001];
+    va_list args;
+    va_start(args, format);
+    gd__vformat(text, sizeof text, format, args);
+    va_end(args);
+    ctx->tell(ctx->tell_user, text);
+}
 
 void *gd__extension_find(gd_ctx *ctx, const void *key)
 {

@@ -65,6 +65,8 @@ struct gd_ctx {
     char *cache_dir;
     void (*warn)(void *, const char *);
     void *warn_user;
+    void (*tell)(void *, const char *);
+    void *tell_user;
     int64_t warnings;
     char error[1024];
     char warning[512];

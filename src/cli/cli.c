@@ -142,6 +142,13 @@ static void warn(void *user, const char *text)
     say("warning: ", text);
 }
 
+/* What links of a chain print (print_loss) stands beside the results, not among them. */
+static void tell(void *user, const char *text)
+{
+    (void)user;
+    (void)fprintf(stderr, "%s\n", text);
+}
+
 /* A standard stream that was closed becomes one that cannot be used: otherwise the first file opened would take its number,
  * and a trace would get what is meant for the terminal. */
 static void hold_standard_streams(void)
@@ -159,6 +166,7 @@ int gd__cli_main(int argc, char *const *argv)
     gd_options options = gd_options_default();
     options.threads = threads_wanted(argc, argv);
     options.warn = warn;
+    options.tell = tell;
     gd_ctx *ctx = gd_ctx_new(&options);
     if (!ctx) {
         (void)fputs("gradus: out of memory\n", stderr);

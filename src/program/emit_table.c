@@ -14,7 +14,8 @@ typedef enum origin {
 
 static bool input_differs(const gd_uniform *u, bool common_settings)
 {
-    return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR || u->kind == GD_U_KEY || u->kind == GD_U_SIZE ||
+    return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR || u->kind == GD_U_KEY ||
+           (u->kind == GD_U_DRAW && u->index % 2 == GD_EACH) || u->kind == GD_U_SIZE ||
            (u->kind == GD_U_NUMEL && u->index == GD_EACH) || (u->kind == GD_U_SETTING && !common_settings);
 }
 

@@ -96,6 +96,7 @@ typedef enum gd_uniform_kind {
     GD_U_SCALAR,  /* scalar `index` of its owner for this tensor */
     GD_U_SIZE,    /* product of the sizes of the axes in the mask `index`, by their numbers in the tensor */
     GD_U_KEY,     /* of the owner's random numbers for this tensor: a whole number below 2^53 */
+    GD_U_DRAW, /* random number `index` / 2 of its owner in [0, 1): of this tensor (even), or one for all (odd) */
     GD_U_LOSS,
     GD_U_EXTERNAL /* number `index` given by the caller */
 } gd_uniform_kind;

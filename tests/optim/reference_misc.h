@@ -124,6 +124,20 @@ static void opposite_of_up(moment_of *x)
     EACH(i) x->u[i] *= factor;
 }
 
+/* The gradient of three steps ago, or the first one. */
+static void three_ago(moment_of *x)
+{
+    EACH(i)
+    {
+        double now = x->u[i];
+        for (int k = 0; k < 3 && x->t == 1; k++) x->s[k][i] = now;
+        x->u[i] = x->s[2][i];
+        x->s[2][i] = x->s[1][i];
+        x->s[1][i] = x->s[0][i];
+        x->s[0][i] = now;
+    }
+}
+
 static const reference misc_references[] = {
     {"lookahead([heavy_ball(0.8, ema_init=\"zeros\") | lr(0.03)], 4, 0.6)", lookahead, 1},
     {"schedule_free([rmsprop], 0.03, 0.8)", schedule_free, 1},
@@ -131,6 +145,7 @@ static const reference misc_references[] = {
     {"lr(0.05) | ema_weights", plain, 1},
     {"lr(0.05) | swa(3, 2)", plain, 1},
     {"exp_homotopy", exp_homotopy, 1e-4},
+    {"previous(3)", three_ago, 0.05},
     {"bold_driver(2, 1.01, 0.02)", bold_driver, 1},
     {"mul(fill_loss(2))", fill_loss, 0.01},
     {"mul_by_loss(0.5, 1, false)", mul_by_loss, 0.01},

@@ -268,6 +268,63 @@ static void a_loss_is_evaluated_with_or_without_its_gradient(void **state)
     }
 }
 
+typedef struct heard {
+    int count;
+    char text[4][2100];
+} heard;
+
+static void hear(void *user, const char *text)
+{
+    heard *h = user;
+    snprintf(h->text[h->count++ % 4], sizeof h->text[0], "%s", text);
+}
+
+static void what_links_print_is_told_to_the_context_and_changes_nothing(void **state)
+{
+    (void)state;
+    heard h = {0};
+    gd_options options = gd_options_default();
+    options.tell = hear;
+    options.tell_user = &h;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    problem x = open_problem(ctx, "print_loss(\"f: \") | lr(0.125) | print_update | print_loss");
+    OK(step(&x, NULL));
+    assert_int_equal(h.count, 4);
+    assert_int_equal(x.calls, 1);
+    assert_string_equal(h.text[1], "update = [0.5, -0.5]  f64[2]");
+    assert_string_equal(h.text[2], "update = [0.25]  f64[1]");
+    assert_true(!strncmp(h.text[0], "f: ", 3) && !strncmp(h.text[3], "loss = ", 7));
+    assert_true(strtod(h.text[0] + 3, NULL) == strtod(h.text[3] + 7, NULL));
+    assert_values(x.p, 2.5, -0.5);
+    close_problem(&x);
+    gd_tell(ctx, "%.3000d", 0); /* cut, not lost */
+    assert_int_equal(strlen(h.text[0]), 2000);
+    end_context(ctx, NULL);
+}
+
+static void a_long_update_is_printed_from_its_beginning(void **state)
+{
+    (void)state;
+    heard h = {0};
+    gd_options options = gd_options_default();
+    options.tell = hear;
+    options.tell_user = &h;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    gd_link *link = gd_chain(ctx, "print_update");
+    gd_optimizer *o = gd_optimizer_new(ctx, link);
+    gd_tensor *p = gd_require_grad(gd_full(ctx, GD_F64, 2, (int64_t[]){40, 40}, 1.0 / 3));
+    OK(gd_optimizer_add(o, "p", p));
+    gd_scope_begin(ctx);
+    OK(gd_set_grad(p, gd_full_like(p, 1.0 / 3)));
+    OK(gd_optimizer_step(o, NULL, NULL));
+    gd_scope_end(ctx);
+    assert_int_equal(h.count, 1);
+    assert_non_null(strstr(h.text[0], "..."));
+    gd_optimizer_free(o);
+    gd_release(p);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +340,8 @@ int main(void)
         CASE(random_links_draw_anew_at_every_step_and_fuse),
         CASE(noise_sign_has_the_magnitudes_of_a_distribution_and_the_signs_of_the_update),
         CASE(dropout_drops_its_share_and_grafts_what_is_left),
+        TEST(what_links_print_is_told_to_the_context_and_changes_nothing),
+        TEST(a_long_update_is_printed_from_its_beginning),
         CASE(a_loss_is_evaluated_with_or_without_its_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

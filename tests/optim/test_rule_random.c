@@ -52,7 +52,8 @@ static void chains_with_random_numbers_give_the_same_bits_in_every_way(void **st
     (void)state;
     static const char *const chains[] = {"noise(0.1, seed=3) | adam | lr(0.1)",
                                          "adam(inner=[noise(2)]) | noise | clip_norm(1) | lr(0.1)",
-                                         "noise(seed=1) | noise(seed=1) | heavy_ball"};
+                                         "noise(seed=1) | noise(seed=1) | heavy_ball",
+                                         "random_step_size | adam | random_step_size(0, 0.1, true)"};
     for (int i = 0; i < 3; i++) register_all(contexts[i]);
     for (int i = 0; i < COUNT_OF(chains); i++) {
         every_way(chains[i], GD_F32);
@@ -167,6 +168,68 @@ static void saved_and_loaded_it_goes_on_with_the_same_numbers(void **state)
     close_drawing(&e);
 }
 
+/* The step sizes of p and q in a step of the chain: gradients of one. */
+static void step_sizes(drawing *d, double out[2])
+{
+    gd_ctx *ctx = d->p[0]->head.ctx;
+    gd_scope_begin(ctx);
+    for (int i = 0; i < 2; i++) {
+        double before = gd_at(d->p[i], (int64_t[]){0, 0});
+        OK(gd_set_grad(d->p[i], gd_ones_like(d->p[i])));
+        out[i] = before;
+    }
+    OK(gd_optimizer_step(d->o, NULL, NULL));
+    for (int i = 0; i < 2; i++) {
+        double now = gd_at(d->p[i], (int64_t[]){0, 0});
+        assert_true(now == gd_at(d->p[i], (int64_t[]){49, 19})); /* one for all of its elements */
+        out[i] -= now;
+    }
+    gd_scope_end(ctx);
+}
+
+/* Mean and mean square over many steps, within five standard deviations. */
+static void step_sizes_are_uniform_and_one_a_step_or_one_a_tensor(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    enum { DRAWN = 2000 };
+    for (int own = 0; own < 2; own++) {
+        double a[2], mean = 0, square = 0, product = 0;
+        int same = 0;
+        drawing d = open_drawing(ctx, own ? "random_step_size(-1, 3, true)" : "random_step_size(-1, 3)",
+                                 "cpu");
+        for (int i = 0; i < DRAWN; i++) {
+            step_sizes(&d, a);
+            same += fabs(a[0] - a[1]) < 1e-9;
+            mean += a[0] / DRAWN;
+            square += a[0] * a[0] / DRAWN;
+            product += (a[0] - 1) * (a[1] - 1) / DRAWN;
+            assert_true(a[0] > -1 - 1e-9 && a[0] < 3 + 1e-9);
+        }
+        assert_true(fabs(mean - 1) < 5 * sqrt(4.0 / 3 / DRAWN));
+        assert_true(fabs(square - 7.0 / 3) < 5 * sqrt((12.2 - 49.0 / 9) / DRAWN));
+        assert_true(own ? same < 5 && fabs(product) < 5 * 4.0 / 3 / sqrt(DRAWN) : same == DRAWN);
+        close_drawing(&d);
+    }
+}
+
+static void step_sizes_follow_their_seed(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    double a[2], b[2], c[2];
+    drawing d = open_drawing(ctx, "random_step_size(seed=7)", "cpu"),
+            e = open_drawing(ctx, "random_step_size(seed=7)", "cpu"),
+            f = open_drawing(ctx, "random_step_size(seed=8)", "cpu");
+    step_sizes(&d, a);
+    gd_seed(ctx, 99);
+    step_sizes(&e, b);
+    step_sizes(&f, c);
+    assert_memory_equal(a, b, sizeof a);
+    assert_true(a[0] != c[0]);
+    close_drawing(&d);
+    close_drawing(&e);
+    close_drawing(&f);
+}
+
 static void a_kind_that_is_not_there_is_refused(void **state)
 {
     gd_ctx *ctx = CTX(state);
@@ -190,6 +253,8 @@ int main(void)
         CASE(steps_links_parameters_and_calls_have_numbers_of_their_own),
         CASE(a_seed_draws_the_same_again_whatever_else_was_drawn),
         CASE(saved_and_loaded_it_goes_on_with_the_same_numbers),
+        CASE(step_sizes_are_uniform_and_one_a_step_or_one_a_tensor),
+        CASE(step_sizes_follow_their_seed),
         CASE(a_kind_that_is_not_there_is_refused),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -327,7 +327,7 @@ static void every_number_of_every_link_is_reached_by_groups_schedules_and_locals
 static gd_setting another(const gd_field *f, char *word, size_t size)
 {
     if (f->kinds & GD_SET_BOOL) return (gd_setting){.kind = GD_SET_BOOL, .real = f->fallback.real == 0};
-    const char *choice = f->selection ? "axes=1" : f->choices;
+    const char *choice = f->selection ? "axes=1" : f->choices ? f->choices : "other words";
     size_t length = strcspn(choice, "|");
     bool first = f->fallback.kind == GD_SET_STRING && strlen(f->fallback.string) == length &&
                  !strncmp(f->fallback.string, choice, length);

@@ -198,7 +198,7 @@ static gd_status list_counted(gd_plan *plan, gd_link *link, gd_mode mode)
 static bool is_counted(const gd_plan *plan, const gd_uniform *f)
 {
     for (int i = 0; i < plan->counts; i++)
-        if (f->kind == GD_U_STEP && f->owner == plan->counted[i]) return true;
+        if ((f->kind == GD_U_STEP || f->kind == GD_U_DRAW) && f->owner == plan->counted[i]) return true;
     return false;
 }
 
@@ -234,7 +234,8 @@ static gd_status bind_entries(const gd_run_args *args, const gd_plan *plan, gd_p
     for (int u = 0; u < g->run->p->uniforms; u++) {
         const gd_uniform *f = &g->run->p->uniform[u];
         g->ahead[u] = is_counted(plan, f);
-        if (f->kind == GD_U_STEP || f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_KEY)
+        if (f->kind == GD_U_STEP || f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_KEY ||
+            f->kind == GD_U_DRAW)
             g->every_step[g->every_steps++] = u;
     }
     return GD_OK;

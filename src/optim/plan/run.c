@@ -59,10 +59,22 @@ static double step_count(const gd_plan_group *g, int u)
     return count < 1 ? 1 : (double)count;
 }
 
+/* A random number of a tensor, or one that is the same for all; streams of elements count from the other end. */
+static double drawn(const gd_run_args *args, const gd_plan_group *g, int u, int m)
+{
+    const gd_uniform *f = &g->run->p->uniform[u];
+    bool each = f->index % 2 == GD_EACH;
+    double key = gd__link_key(f->owner, each ? args->keys[g->position[m]] : NULL, each ? g->position[m] : -1);
+    uint32_t word[4];
+    gd__philox_at((uint64_t)key, (uint64_t)step_count(g, u), ~(uint64_t)f->index, word);
+    return gd__unit_f64(word[0], word[1]);
+}
+
 /* Scalars, and keys of random numbers, which follow the seed of the context too. */
 static double input_of_member(const gd_run_args *args, const gd_plan_group *g, int u, int m)
 {
     const gd_uniform *f = &g->run->p->uniform[u];
+    if (f->kind == GD_U_DRAW) return drawn(args, g, u, m);
     if (f->kind == GD_U_KEY) return gd__link_key(f->owner, args->keys[g->position[m]], g->position[m]);
     return g->uniform_entry[m * g->run->p->uniforms + u]->scalar[f->index];
 }
@@ -74,7 +86,7 @@ static bool fill_step(const gd_run_args *args, gd_plan_group *g)
     for (int i = 0; i < g->every_steps; i++) {
         int u = g->every_step[i];
         gd_uniform_kind kind = g->run->p->uniform[u].kind;
-        bool own = kind == GD_U_SCALAR || kind == GD_U_KEY;
+        bool own = kind == GD_U_SCALAR || kind == GD_U_KEY || kind == GD_U_DRAW;
         double same = kind == GD_U_STEP ? step_count(g, u) : args->loss;
         for (int m = 0; m < g->members; m++)
             g->run->input[m * g->run->p->uniforms + u] = own ? input_of_member(args, g, u, m) : same;

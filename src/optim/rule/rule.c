@@ -259,6 +259,13 @@ const char *gd_rule_axis_name(gd_rule *r, int axis)
     return axis < 0 ? NULL : gd__name(t, axis);
 }
 
+gd_value gd_rule_draw(gd_rule *r, gd_extent extent)
+{
+    if (!r || r->failed) return -1;
+    if (r->draws == 2 * GD_DRAWS) return too_large(r, "random numbers");
+    return uniform_input(r, GD_U_DRAW, r->link, r->draws++ * 2 + (extent == GD_ALL));
+}
+
 /* ---- settings that shape the program ---- */
 
 static const gd_setting *shaping(gd_rule *r, const char *name)

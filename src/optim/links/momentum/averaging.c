@@ -1,9 +1,10 @@
-/* Averages over the last updates, as they came:
+/* What is made of the last updates, as they came:
  *
  *   averaging           their mean
  *   weighted_averaging  sum of weight times update over how many there are; weights from the oldest to the newest, and while
  *                       fewer updates have come than there are weights, the last ones of them
  *   median_averaging    their median, element by element; of an even number the mean of the two in the middle
+ *   previous            the update as it was n steps ago; until then the first one
  *
  * State: history, a ring of updates, one a row.  Another history_size on the way begins a new one.  Cost: reads the history;
  * the median sorts it by exchanges, history_size^2 / 2 of them. */
@@ -15,6 +16,7 @@ static const gd_field fields[] = {SIZE, GD_TARGET};
 static const gd_field weighted_fields[] = {
     {.name = "weights", .kinds = GD_SET_LIST, .help = "of the updates, from the oldest to the newest"},
     GD_TARGET};
+static const gd_field previous_fields[] = {GD_INT("n", 1, 1, 1e6, "steps to look back"), GD_TARGET};
 
 static const gd_slot slots[] = {{"history", 0}};
 static const char *const scalars[] = {"count"};
@@ -25,11 +27,14 @@ typedef struct past {
     int count;
 } past;
 
+static bool is_previous(const gd_link *link) { return gd_link_class_of(link)->fields == previous_fields; }
+
 static bool is_weighted(const gd_link *link) { return gd_link_class_of(link)->fields == weighted_fields; }
 
 static int64_t size_of(const gd_link *link, const gd_tensor *key)
 {
     if (is_weighted(link)) return gd_link_get(link, "weights", key)->list_count;
+    if (is_previous(link)) return (int64_t)gd_link_real(link, "n", key) + 1;
     return (int64_t)gd_link_real(link, "history_size", key);
 }
 
@@ -92,6 +97,12 @@ static gd_tensor *weighted_mean_of(const gd_link *link, const gd_tensor *key, pa
     return sum;
 }
 
+static gd_tensor *oldest_of(const gd_link *link, const gd_tensor *key, past *p)
+{
+    (void)link, (void)key;
+    return gd_copy(p->row[p->count - 1]);
+}
+
 /* Odd-even exchanges: after count rounds the rows are in order, element by element. */
 static gd_tensor *median_of(const gd_link *link, const gd_tensor *key, past *p)
 {
@@ -128,6 +139,8 @@ static gd_status weighted_apply(const gd_transform *t) { return combined(t, weig
 
 static gd_status median_apply(const gd_transform *t) { return combined(t, median_of); }
 
+static gd_status previous_apply(const gd_transform *t) { return combined(t, oldest_of); }
+
 static int64_t history_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
     int64_t bytes = 0;
@@ -160,3 +173,5 @@ AVERAGING(weighted_averaging, "a weighted mean of the last updates", "(w_1 u_1 +
           "weighted_averaging([0.1, 0.3, 1]) | lr(0.1)", weighted_fields, weighted_apply)
 AVERAGING(median_averaging, "the median of the last updates", "median of u_1 ... u_n, n = history_size",
           "median_averaging(5) | lr(0.1)", fields, median_apply)
+AVERAGING(previous, "the update as it was some steps ago", "u of n steps ago", "previous(2) | lr(0.01)",
+          previous_fields, previous_apply)
