@@ -88,11 +88,11 @@ static void matrix_power(int n, const double *matrix, double shift, double e, do
 }
 
 /* Duchi et al. 2011; s: the 7 x 7 matrix. */
-static void full_matrix(moment_of *x, double decay, double weight, bool divide, double exponent)
+static void full_matrix(moment_of *x, double decay, double share, bool divide, double exponent)
 {
     double *m = x->s[0], root[N * N], u[N] = {0};
     if (x->t == 1) EACH(i) m[i * N + i] = 1;
-    EACH(i) EACH(j) m[i * N + j] = decay * m[i * N + j] + weight * x->u[i] * x->u[j];
+    EACH(i) EACH(j) m[i * N + j] = decay * m[i * N + j] + share * x->u[i] * x->u[j];
     double g[N * N];
     EACH(i) EACH(j) g[i * N + j] = m[i * N + j] / (divide ? x->t : 1);
     matrix_power(N, g, 1e-12, exponent, root);
