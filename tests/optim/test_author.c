@@ -313,9 +313,25 @@ static void random_numbers_are_of_the_kind_that_was_asked_for(void **state)
     close_problem(&x);
 }
 
+/* What a rule reads is seen when its program is made: the second reader of a chain finds it there already. */
+static void rules_find_out_one_after_the_other_that_they_read_more(void **state)
+{
+    static const char *const chains[] = {
+        "backtrack_on_sign_change(use_grad=true) | cautious | lr(0.1)",
+        "cautious | backtrack_on_sign_change(use_grad=true) | cautious | lr(0.1)",
+        "mul_by_loss | bold_driver | div_by_loss | cautious | lr(0.1)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        problem x = open_problem(CTX(state), chains[i]);
+        OK(step(&x, NULL));
+        OK(step(&x, NULL));
+        close_problem(&x);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(rules_find_out_one_after_the_other_that_they_read_more),
         CASE(a_link_that_writes_into_the_update_leaves_the_gradient),
         CASE(cautious_compares_with_the_gradient_after_a_write_in_place),
         CASE(a_write_in_place_reaches_no_state_and_no_clone),

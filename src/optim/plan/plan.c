@@ -92,6 +92,8 @@ static gd_program *program_for(const gd_run_args *args, int i, gd_link **child, 
                       .grad_dtype = args->grad ? args->grad[i]->dtype : input,
                       .holes = args->holes,
                       .input_is_grad = args->input_is_grad,
+                      .has_grad = args->grad != NULL,
+                      .has_loss = args->has_loss,
                       .sink = args->sink};
     gd_program *p = gd__build(&build);
     *child = build.child;

@@ -41,6 +41,8 @@ static gd_status visit_chain(gd_link *chain, gd_tensor *param, visit_fn visit, v
                       .input_dtype = dtype,
                       .grad_dtype = dtype,
                       .input_is_grad = true,
+                      .has_grad = true,
+                      .has_loss = true,
                       .sink = GD_SINK_PARAMS};
     gd_status status = build_and_visit(&build, visit, user);
     build.sink = GD_SINK_UPDATE;

@@ -34,6 +34,7 @@ typedef struct gd_build {
     gd_dtype input_dtype, grad_dtype;
     int holes; /* children's results that are there */
     bool input_is_grad;
+    bool has_grad, has_loss; /* whoever runs the program has them, though no rule was known to read them */
     gd_sink sink;
     bool parted;    /* out: it depends on the parameter itself, a link chose a chain for it */
     bool shaped;    /* out: the program depends on the shape of the parameter */

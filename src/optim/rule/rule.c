@@ -178,11 +178,11 @@ gd_value gd_rule_param(gd_rule *r)
 
 /* A class need not say that its rule reads gradient or loss: the first build sees it and fails, also where it ends at a
  * child, before anything ran; whoever runs the rule gets what is missing and builds again (gd__rules_need_more). */
-static bool known(gd_rule *r, bool said, bool *seen)
+static bool known(gd_rule *r, bool said, bool *seen, bool there)
 {
     bool news = !said && !*seen;
     if (news) gd__optimizer_changed(r->link->optimizer, true);
-    r->missed = r->missed || news;
+    r->missed = r->missed || (news && !there);
     r->failed = r->failed || r->missed;
     *seen = true;
     return !r->failed;
@@ -190,14 +190,14 @@ static bool known(gd_rule *r, bool said, bool *seen)
 
 gd_value gd_rule_grad(gd_rule *r)
 {
-    if (!r || !known(r, r->link->cls->uses_grad, &r->link->reads_grad)) return -1;
+    if (!r || !known(r, r->link->cls->uses_grad, &r->link->reads_grad, r->build->has_grad)) return -1;
     if (r->build->input_is_grad) return load(r, GD_ARRAY_INPUT, NULL, 0, r->build->input_dtype);
     return load(r, GD_ARRAY_GRAD, NULL, 0, r->build->grad_dtype);
 }
 
 gd_value gd_rule_loss(gd_rule *r)
 {
-    if (!r || !known(r, r->link->cls->uses_loss, &r->link->reads_loss)) return -1;
+    if (!r || !known(r, r->link->cls->uses_loss, &r->link->reads_loss, r->build->has_loss)) return -1;
     return uniform_input(r, GD_U_LOSS, NULL, 0);
 }
 

@@ -171,6 +171,7 @@ static gd_plan *plan_seen(explaining *x, gd_run_args *args)
     gd_plan *plan;
     do {
         args->grad = needs.grad ? args->params : NULL;
+        args->has_loss = needs.loss;
         plan = gd__plan_look(args);
     } while (!plan && gd__rules_need_more(x->ctx, args->pending, args->pendings, &needs));
     return plan;

@@ -280,6 +280,7 @@ static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_gr
                         .grad = grad,
                         .count = c->count,
                         .sink = writes ? GD_SINK_UPDATE : GD_SINK_NOTHING,
+                        .has_loss = c->loss != NULL,
                         .loss = c->loss ? gd_item(c->loss) : 0,
                         .not_finite = c->var && c->var->share ? &c->var->share->not_finite : NULL};
     if (!status) status = run_with_holes(c, &args, &out);

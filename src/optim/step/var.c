@@ -540,6 +540,7 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
                         .leaves = leaves && !output,
+                        .has_loss = needs.loss,
                         .loss = loss,
                         .not_finite = var->share ? &var->share->not_finite : NULL};
     if (!status) status = gd__run_rules(&args, NULL);
