@@ -48,9 +48,9 @@ static inline double norm_in(const double *x, int from, int to)
 /* ---- the function that is minimised ---- */
 
 /* f(p) = sum w (p - c)^2 / 2 - sum cos(3 p) / 10 + (sum p)^2 / 20 */
-static const double start[N] = {1.3, -0.7, 0.4, 2.1, -1.6, 0.9, -0.3};
-static const double weight[N] = {1, 0.3, 2, 0.5, 1.5, 0.8, 1.2};
-static const double centre[N] = {0.2, 0.5, -0.6, 0.1, 0.4, -0.9, 0.7};
+static const double bowl_start[N] = {1.3, -0.7, 0.4, 2.1, -1.6, 0.9, -0.3};
+static const double bowl_weight[N] = {1, 0.3, 2, 0.5, 1.5, 0.8, 1.2};
+static const double bowl_centre[N] = {0.2, 0.5, -0.6, 0.1, 0.4, -0.9, 0.7};
 
 static inline double loss_at(const double *p, double *g)
 {
@@ -58,9 +58,9 @@ static inline double loss_at(const double *p, double *g)
     EACH(i) sum += p[i];
     EACH(i)
     {
-        double d = p[i] - centre[i];
-        g[i] = weight[i] * d + 0.3 * sin(3 * p[i]) + 0.1 * sum;
-        loss += 0.5 * weight[i] * d * d - 0.1 * cos(3 * p[i]);
+        double d = p[i] - bowl_centre[i];
+        g[i] = bowl_weight[i] * d + 0.3 * sin(3 * p[i]) + 0.1 * sum;
+        loss += 0.5 * bowl_weight[i] * d * d - 0.1 * cos(3 * p[i]);
     }
     return loss + 0.05 * sum * sum;
 }

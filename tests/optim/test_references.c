@@ -47,9 +47,9 @@ static run open_run(gd_ctx *ctx, const char *chain)
     if (!link) fail_msg("%s: %s", chain, gd_error_text(ctx));
     r.o = gd_optimizer_new(ctx, link);
     for (int k = 0; k < TENSORS; k++) {
-        r.p[k] = gd_require_grad(part(ctx, start, k));
-        r.weight[k] = part(ctx, weight, k);
-        r.centre[k] = part(ctx, centre, k);
+        r.p[k] = gd_require_grad(part(ctx, bowl_start, k));
+        r.weight[k] = part(ctx, bowl_weight, k);
+        r.centre[k] = part(ctx, bowl_centre, k);
         OK(gd_optimizer_add(r.o, k ? "b" : "a", r.p[k]));
     }
     return r;
@@ -81,7 +81,7 @@ static void follow(gd_ctx *ctx, const reference *ref)
     run r = open_run(ctx, chain);
     gd_objective objective = {.loss = loss_of, .user = &r};
     double p[N], g[N], u[N];
-    memcpy(p, start, sizeof p);
+    memcpy(p, bowl_start, sizeof p);
     moment_of x = {.p = p, .g = g, .u = u};
     for (x.t = 1; x.t <= STEPS; x.t++) {
         x.loss = loss_at(p, g);
