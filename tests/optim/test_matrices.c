@@ -383,6 +383,38 @@ static void named_parameters_of_the_shape_of_their_state_are_as_nameless_ones(vo
     }
 }
 
+/* Half floats: state and work are in f32, the parameter is rounded once a step. */
+static void half_floats_follow_f32(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    static const char *const others[] = {"orthogonalize", "dual_norm_correction", "muon_adjust_lr",
+                                         "laplacian_smoothing", "orthogonalize(method=\"svd\")"};
+    const shape s[] = {{2, {3, 2}}, {1, {4}}, {1, {1}}, {0, {0}}};
+    for (int k = 0; k < (COUNT_OF(keepers) + COUNT_OF(others)) * COUNT_OF(s); k++) {
+        const char *link = k / 4 < COUNT_OF(keepers) ? keepers[k / 4] : others[k / 4 - COUNT_OF(keepers)];
+        double x[2][6] = {{0}};
+        for (int half = 0; half < 2; half++) {
+            char chain[200];
+            snprintf(chain, sizeof chain, "%s | lr(0.125)", link);
+            gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+            gd_dtype dtype = half ? GD_BF16 : GD_F32;
+            gd_tensor *p = gd_require_grad(
+                gd_cast(gd_ones(ctx, GD_F64, s[k % 4].ndim, s[k % 4].size), dtype));
+            OK(gd_optimizer_add(o, "p", p));
+            for (int i = 0; i < 3; i++) {
+                OK(gd_set_grad(p, gd_cast(numbers(ctx, s[k % 4].ndim, s[k % 4].size, i - 2), dtype)));
+                gd_status status = gd_optimizer_step(o, NULL, NULL);
+                if (status) fail_msg("%s: %s", chain, gd_error_text(ctx));
+            }
+            OK(gd_read_f64(p, x[half], gd_numel(p)));
+            gd_optimizer_free(o);
+        }
+        for (int i = 0; i < 6; i++)
+            if (!(fabs(x[1][i] - x[0][i]) <= 0.02 * (1 + fabs(x[0][i]))))
+                fail_msg("%s, shape %d: %g, in f32 %g", link, k % 4, x[1][i], x[0][i]);
+    }
+}
+
 /* Rotating rows and columns of every gradient rotates the path: what distinguishes these links from element-wise ones. */
 static void paths_turn_with_the_gradients(void **state)
 {
@@ -425,6 +457,7 @@ int main(void)
         SCOPED(a_gradient_that_is_not_finite_does_not_poison_the_state),
         SCOPED(singular_factors_give_finite_updates),
         SCOPED(named_parameters_of_the_shape_of_their_state_are_as_nameless_ones),
+        SCOPED(half_floats_follow_f32),
         SCOPED(paths_turn_with_the_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,13 +109,14 @@ static gd_tensor *turn(const folding *f, gd_tensor *x, int first, gd_tensor *m)
     return gd_reshape(m ? gd_matmul(flat, m) : flat, f->ndim, size);
 }
 
-/* Every axis times the state of that name; back: times its transpose. */
+/* Every axis times the state of that name, where there is one; back: times its transpose. */
 static gd_tensor *times_all(const gd_transform *t, int i, const folding *f, gd_tensor *x,
                             const char *const *name, bool back)
 {
     for (int d = 0; d < f->ndim && x && f->any; d++) {
-        gd_tensor *m = f->factor[d] ? gd_link_state(t->link, t->keys[i], name[d]) : NULL;
-        if (f->factor[d] && !m) return NULL;
+        gd_tensor *m = NULL;
+        if (f->factor[d] && gd_link_has_state(t->link, t->keys[i], name[d]))
+            m = gd_link_state(t->link, t->keys[i], name[d]);
         x = turn(f, x, d, back && m ? gd_transpose(m, 0, 1) : m);
     }
     return x;
@@ -238,7 +239,7 @@ static gd_tensor *inverse_roots(void *user, gd_tensor *stack, int kind)
     return gd_matrix_power(stack, gd_link_real(t->link, "reg", t->keys[kind]), exponent_of(t, kind));
 }
 
-/* Leaves the factors in the stack that are due, and counts steps. */
+/* Leaves the factors in the stack that are due. */
 static gd_status take_due(const gd_transform *t, gd_tensor **stack)
 {
     for (int i = 0; i < t->count; i++) {
@@ -246,7 +247,6 @@ static gd_status take_due(const gd_transform *t, gd_tensor **stack)
         if (!step) return gd_error(gd_link_ctx(t->link));
         bool due = fmod(*step, gd_link_real(t->link, "update_freq", t->keys[i])) == 0;
         for (int d = 0; d < GD_MAX_DIMS && !due; d++) stack[i * GD_MAX_DIMS + d] = NULL;
-        *step += 1;
     }
     return GD_OK;
 }
@@ -270,6 +270,8 @@ static gd_status shampoo_update(const gd_transform *t)
                                        gd_squeeze(stack[k], "0"));
     for (int i = 0; i < t->count && !status; i++)
         if (!fold(t->link, t->tensors[i], t->keys[i]).any) status = add_squares(t, i);
+    /* a step that failed is not counted: what was due then is due again */
+    for (int i = 0; i < t->count && !status; i++) *gd_link_scalar(t->link, t->keys[i], "step") += 1;
     return status;
 }
 
@@ -277,7 +279,8 @@ static gd_status scale_like_adagrad(const gd_transform *t, int i)
 {
     gd_tensor *squares = gd_link_state(t->link, t->keys[i], "squares");
     double eps = gd_link_real(t->link, "adagrad_eps", t->keys[i]);
-    gd_tensor *u = gd_div(t->tensors[i], gd_add_scalar(gd_sqrt(squares), eps));
+    gd_tensor *u = gd_cast(t->tensors[i], dtype_of(t->tensors[i]));
+    u = gd_div(u, gd_add_scalar(gd_sqrt(squares), eps));
     return u ? gd_assign(t->tensors[i], u) : gd_error(gd_link_ctx(t->link));
 }
 
