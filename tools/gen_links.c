@@ -130,14 +130,20 @@ static void put_option(const gd_field *f)
     printf("),\n");
 }
 
+/* There is a layer `sequential` already. */
+static const char *stem(const gd_link_class *c)
+{
+    return strcmp(c->name, "sequential") ? c->name : "sequential_link";
+}
+
 static void put_link(const gd_link_class *c)
 {
-    const char *n = c->name;
-    printf("/* %s: %s. */\n", n, c->summary);
+    const char *n = stem(c);
+    printf("/* %s: %s. */\n", c->name, c->summary);
     if (!c->field_count) {
         printf("static inline gd_link *gd_%s_new(gd_ctx *ctx) { return gd_link_with(ctx, \"%s\", NULL, 0); } "
                "/* new */\n\n",
-               n, n);
+               n, c->name);
         return;
     }
     printf("typedef struct gd_%s_options {\n", n);
@@ -150,7 +156,8 @@ static void put_link(const gd_link_class *c)
         "    const gd_%s_options o = options ? *options : gd_%s_defaults();\n    const gd_link_option list[] = {\n",
         n, n, n, n);
     for (int i = 0; i < c->field_count; i++) put_option(&c->fields[i]);
-    printf("    };\n    return gd_link_with(ctx, \"%s\", list, (int)(sizeof list / sizeof *list));\n}\n", n);
+    printf("    };\n    return gd_link_with(ctx, \"%s\", list, (int)(sizeof list / sizeof *list));\n}\n",
+           c->name);
     printf("#define GD_OPTIONS_OF_%s(X)", n);
     for (int i = 0; i < c->field_count; i++)
         printf(" X(%s, %s)", form_name[form_of(&c->fields[i])], member(&c->fields[i]));
@@ -184,10 +191,10 @@ int main(void)
         "/* Every link with options, X(adam), and every one without.  The options of one are GD_OPTIONS_OF_adam(X): X(form,\n"
         " * member), the forms being number, flag, open, string, child, children, operand and any. */\n#define GD_LINKS(X)");
     for (int i = 0; i < count; i++)
-        if (all[i]->field_count) printf(" X(%s)", all[i]->name);
+        if (all[i]->field_count) printf(" X(%s)", stem(all[i]));
     printf("\n#define GD_LINKS_WITHOUT_OPTIONS(X)");
     for (int i = 0; i < count; i++)
-        if (!all[i]->field_count) printf(" X(%s)", all[i]->name);
+        if (!all[i]->field_count) printf(" X(%s)", stem(all[i]));
     printf("\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     return ferror(stdout) || fflush(stdout) ? 1 : 0;
 }

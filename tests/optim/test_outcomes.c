@@ -205,6 +205,7 @@ static bool may_leave(const gd_link_class *cls)
         {"sqrt", "a negative number has no root"},
         {"last_ratio", "divides by the last update"},
         {"multistep", "nothing searches along its own steps: they may leave the domain"},
+        {"sequential", "the same"},
     };
     for (int i = 0; i < COUNT_OF(exceptions); i++)
         if (!strcmp(cls->name, exceptions[i].link)) return true;

@@ -187,10 +187,14 @@ static void a_preset_in_a_text_is_its_chain(void **s)
 /* A value that a field takes and that is not its default. */
 static void other_value(const gd_field *f, char *out, size_t size)
 {
-    if (f->kinds & GD_SET_REAL)
+    if (f->integer)
+        snprintf(out, size, "%s=%.17g", f->name, f->fallback.real + 1);
+    else if (f->kinds & GD_SET_REAL)
         snprintf(out, size, "%s=%.17g", f->name, f->fallback.real != 0 ? f->fallback.real / 2 : 0.25);
     else if (f->kinds & GD_SET_BOOL)
         snprintf(out, size, "%s=%s", f->name, f->fallback.real != 0 ? "false" : "true");
+    else if (f->selection)
+        snprintf(out, size, "%s=\"*.weight\"", f->name);
     else {
         const char *second = strchr(f->choices, '|') + 1;
         snprintf(out, size, "%s=\"%.*s\"", f->name, (int)strcspn(second, "|"), second);

@@ -18,6 +18,10 @@ typedef struct situation {
 
 static const situation situations[] = {
     {"lr", NULL, "lr(0.5)", 0},
+    {"powell_restart", "cond1", "powell_restart(heavy_ball(0.5), cond2=none) | lr(0.01)", 0},
+    {"powell_restart", "cond2", "powell_restart(heavy_ball(0.5), cond1=none) | lr(0.01)", 0},
+    {"restart_on_stuck", "tol", "restart_on_stuck(heavy_ball(0.5), n_tol=1) | lr(0.1)", 1e10},
+    {"restart_on_stuck", "n_tol", "restart_on_stuck(heavy_ball(0.5), tol=1e10, n_tol=2) | lr(0.1)", 1},
     {"cautious", "eps", "heavy_ball(0.99) | cautious(normalize=true) | lr(0.01)", 0.99},
     {"dogleg", "nminus", "dogleg(newton, init=100, eta=0.9)", 0},
     {"dogleg", "max_attempts", "dogleg(newton, init=100, eta=0.9)", 0},

@@ -80,3 +80,51 @@ const gd_link_class gd_link_lars = {
     .preset = "trust_ratio($eta, weight_decay=$weight_decay) | "
               "momentum: heavy_ball($momentum, ema_init=\"zeros\") | lr($lr)",
 };
+
+static const gd_field nadamw_fields[] = {
+    LR,
+    GD_REAL("beta1", 0.9, 0, 1, "of the average of gradients"),
+    GD_REAL("beta2", 0.999, 0, 1, "of the average of their squares"),
+    GD_REAL("eps", 1e-8, 0, INFINITY, "added to the corrected root"),
+    GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "decoupled: times lr, not through the moments"),
+    GD_REAL("momentum_decay", 0.004, 0, INFINITY,
+            "rate at which the momentum grows to beta1; 0: it is beta1"),
+};
+
+const gd_link_class gd_link_nadamw = {
+    .name = "nadamw",
+    .family = "presets",
+    .summary = "Adam with Nesterov's look-ahead and decoupled weight decay",
+    .paper = "Dozat 2016, Incorporating Nesterov momentum into Adam; Loshchilov & Hutter 2019",
+    GD_FIELDS(nadamw_fields),
+    .preset = "nadam($beta1, $beta2, $eps, momentum_decay=$momentum_decay) | " WEIGHT_DECAY "lr($lr)",
+};
+
+/* Updates of matrices have the size of Adam's (adjust_lr), so that one step size and decay serve all parameters. */
+static const gd_field muon_fields[] = {
+    LR,
+    GD_REAL("momentum", 0.95, -INFINITY, INFINITY, "of the matrices, Nesterov's"),
+    GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "decoupled: times lr"),
+    GD_INT("ns_steps", 5, 0, 1000, "iterations of Newton-Schulz"),
+    GD_FLAG("adjust_lr", true,
+            "matrices times 0.2 sqrt(max(rows, columns)), which makes their updates as large as Adam's"),
+    GD_REAL("beta1", 0.9, 0, 1, "of Adam's average of gradients"),
+    GD_REAL("beta2", 0.999, 0, 1, "of Adam's average of squares"),
+    GD_REAL("eps", 1e-8, 0, INFINITY, "added to Adam's root"),
+    {.name = "filter",
+     .kinds = GD_SET_STRING,
+     .fallback = {.kind = GD_SET_STRING, .string = "axes>=2"},
+     .selection = true,
+     .help = "the parameters that are orthogonalized, as split has it; the rest are Adam's"},
+};
+
+const gd_link_class gd_link_muon = {
+    .name = "muon",
+    .family = "presets",
+    .summary = "momentum made orthogonal for matrices, Adam for the rest",
+    .paper =
+        "Jordan et al. 2024, Muon: an optimizer for hidden layers in neural networks; Liu et al. 2025 for adjust_lr",
+    GD_FIELDS(muon_fields),
+    .preset = "split($filter, [nag($momentum) | orthogonalize($ns_steps, adjust_lr=$adjust_lr)], "
+              "adam($beta1, $beta2, $eps)) | " WEIGHT_DECAY "lr($lr)",
+};
