@@ -203,7 +203,7 @@ static bool reductions_agree(const sample *s, int level)
             bool sum = in->op == GD_I_SUM;
             if (sum && !s->chain) continue; /* of anything: the order decides what overflows */
             bool same = same_number(want, got) || (want == got);
-            if (same || (sum && fabs(want - got) <= 8 * eps * (4 * n + fabs(want)))) continue;
+            if (same || (sum && fabs(want - got) <= 8 * eps * (4 * n + 8 * fabs(want)))) continue;
             print_error("level %d, reduction %d, member %d: %.17g and %.17g\n", level, number, m, want, got);
             return false;
         }

@@ -521,6 +521,7 @@ static void set_random(gd_link *link, const gd_field *f, uint64_t *seed, int dep
     if (kind == GD_SET_NONE) status = gd_link_set_none(link, f->name);
     if (kind == GD_SET_STRING) {
         random_string(seed, f, string);
+        if (f->selection) snprintf(string, sizeof string, "axes>=%d", (int)random_below(seed, 3));
         status = gd_link_set_string(link, f->name, string);
     }
     /* weights of children are as many as those */

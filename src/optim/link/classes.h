@@ -12,7 +12,7 @@
 
 /* Limits that the rest may rely on. */
 #define GD_MAX_FIELDS 64
-#define GD_MAX_SLOTS  16
+#define GD_MAX_SLOTS  32
 
 /* The class of a name; NULL without an error if there is none. */
 const gd_link_class *gd__find_class(gd_ctx *ctx, const char *name);

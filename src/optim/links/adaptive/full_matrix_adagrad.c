@@ -134,6 +134,7 @@ static int64_t full_matrix_bytes(const gd_link *link, gd_tensor *const *params, 
 const gd_link_class gd_link_full_matrix_adagrad = {
     .name = "full_matrix_adagrad",
     .family = "adaptive",
+    .spread = GD_SPREAD_WHOLE,
     .summary = "Adagrad with the whole matrix of products of gradients",
     .formula = "G += g g^T;  (G + reg)^(-1/2) u",
     .paper =

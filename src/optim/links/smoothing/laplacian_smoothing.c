@@ -106,6 +106,7 @@ static gd_status laplacian_apply(const gd_transform *t)
 const gd_link_class gd_link_laplacian_smoothing = {
     .name = "laplacian_smoothing",
     .family = "smoothing",
+    .spread = GD_SPREAD_WHOLE,
     .summary = "makes neighbouring elements of the update more alike",
     .formula = "(1 - sigma D)^-1 u, D u_i = u_(i-1) - 2 u_i + u_(i+1), in a circle",
     .paper = "Osher et al., Laplacian smoothing gradient descent, 2018",
