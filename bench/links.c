@@ -112,10 +112,15 @@ void bench_links(void)
     int threads = bench_threads(), count;
     const gd_link_class *const *all = gd_link_classes(&count);
     step_of s = {.ctx = bench_context(threads), .pool = plain_start(threads)};
-    for (int i = 0; i < PLAIN_STREAMS; i++)
-        if (!(s.stream[i] = calloc(ELEMENTS, sizeof *s.stream[i]))) abort();
+    /* tensors, so that both sides have the same kind of pages */
+    gd_tensor *memory[PLAIN_STREAMS];
+    for (int i = 0; i < PLAIN_STREAMS; i++) {
+        memory[i] = gd_full(s.ctx, GD_F32, 1, (int64_t[]){ELEMENTS}, 1);
+        bench_check(s.ctx);
+        s.stream[i] = gd_data_mut(memory[i]);
+    }
     for (int i = 0; i < count; i++) measure(&s, all[i]);
-    for (int i = 0; i < PLAIN_STREAMS; i++) free(s.stream[i]);
+    for (int i = 0; i < PLAIN_STREAMS; i++) gd_release(memory[i]);
     plain_stop(s.pool);
     gd_ctx_free(s.ctx);
 }
