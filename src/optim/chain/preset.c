@@ -12,16 +12,11 @@ typedef struct expansion {
     bool any; /* a link was written */
 } expansion;
 
-static size_t name_length(const char *text)
-{
-    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-}
-
 /* The field of the name that is next; takes it.  -1: the preset names none of its settings. */
 static int take_field(expansion *e)
 {
     char name[GD_NAME_SIZE];
-    size_t length = name_length(e->at), kept = length < sizeof name ? length : sizeof name - 1;
+    size_t length = gd__name_length(e->at), kept = length < sizeof name ? length : sizeof name - 1;
     memcpy(name, e->at, kept);
     name[kept] = 0;
     e->at += length;
@@ -57,7 +52,7 @@ static bool conditions_hold(expansion *e)
     for (bool hold = true;;) {
         e->at += strspn(e->at, " ");
         const char *name = e->at + (*e->at == '!');
-        if (!name_length(name) || name[name_length(name)] != ':') return hold;
+        if (!gd__name_length(name) || name[gd__name_length(name)] != ':') return hold;
         bool wanted = *e->at != '!';
         e->at = name;
         int field = take_field(e);

@@ -14,7 +14,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-static size_t name_length(const char *text)
+size_t gd__name_length(const char *text)
 {
     size_t n = 0;
     if (!is_letter(text[0])) return 0;
@@ -53,7 +53,7 @@ gd_status gd__scan_expected(gd_scan *s, const char *what)
     if (!gd__scan_peek(s)) return gd__scan_fail(s, s->at, "expected %s, but the text ends", what);
     /* a whole word or a whole character */
     const char *got = s->text + s->at;
-    size_t length = name_length(got);
+    size_t length = gd__name_length(got);
     if (!length) length = 1;
     while (((unsigned char)got[length] & 0xC0) == 0x80) length++;
     return gd__scan_fail(s, s->at, "expected %s, got '%.*s'", what, (int)(length < 60 ? length : 60), got);
@@ -106,7 +106,7 @@ gd_status gd__scan_close(gd_scan *s, char close, size_t open)
 /* Length of a number word at text, 0 if there is none. */
 static size_t number_word(const char *text)
 {
-    size_t n = name_length(text);
+    size_t n = gd__name_length(text);
     return same(text, n, "inf") || same(text, n, "nan") ? n : 0;
 }
 
@@ -125,7 +125,7 @@ bool gd__scan_is_number(gd_scan *s)
 gd_status gd__scan_name(gd_scan *s, char name[GD_NAME_SIZE])
 {
     if (!is_letter(gd__scan_peek(s))) return gd__scan_expected(s, "a name");
-    size_t length = name_length(s->text + s->at);
+    size_t length = gd__name_length(s->text + s->at);
     if (length >= GD_NAME_SIZE)
         return gd__scan_fail(s, s->at, "the name '%.20s...' is longer than %d letters", s->text + s->at,
                              GD_NAME_SIZE - 1);
@@ -138,7 +138,7 @@ gd_status gd__scan_name(gd_scan *s, char name[GD_NAME_SIZE])
 bool gd__scan_is_assignment(gd_scan *s)
 {
     if (!is_letter(gd__scan_peek(s))) return false;
-    const char *next = s->text + s->at + name_length(s->text + s->at);
+    const char *next = s->text + s->at + gd__name_length(s->text + s->at);
     while (is_space(*next)) next++;
     return *next == '=';
 }
@@ -212,7 +212,7 @@ gd_status gd__scan_string(gd_scan *s, char **out, size_t *size)
 
 bool gd__is_link_name(const char *text)
 {
-    size_t n = text ? name_length(text) : 0;
+    size_t n = text ? gd__name_length(text) : 0;
     return n && !text[n] && n < GD_NAME_SIZE;
 }
 

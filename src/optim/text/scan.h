@@ -53,6 +53,8 @@ const char *gd__scan_where(const gd_scan *s, size_t at, char out[GD_WHERE_SIZE])
 /* "expected WHAT, got 'x'" for what is next. */
 gd_status gd__scan_expected(gd_scan *s, const char *what);
 
+/* Bytes of the name that a text begins with: a letter or _, then letters, digits and _. */
+size_t gd__name_length(const char *text);
 /* A letter or _, then letters, digits and _; not longer than fits.  NULL is none. */
 bool gd__is_link_name(const char *text);
 /* true, false, none, inf, nan. */

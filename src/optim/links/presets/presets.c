@@ -3,7 +3,10 @@
 
 #include <math.h>
 
-#define LR           GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")
+#define LR GD_REAL("lr", 1e-3, -INFINITY, INFINITY, "step size")
+#define BETAS                                                   \
+    GD_REAL("beta1", 0.9, 0, 1, "of the average of gradients"), \
+        GD_REAL("beta2", 0.999, 0, 1, "of the average of their squares")
 #define WEIGHT_DECAY "weight_decay: weight_decay($weight_decay) | "
 
 /* Stochastic gradient descent; the first velocity is the first gradient, whatever the dampening, as in PyTorch. */
@@ -29,8 +32,7 @@ const gd_link_class gd_link_sgd = {
 
 static const gd_field adamw_fields[] = {
     LR,
-    GD_REAL("beta1", 0.9, 0, 1, "of the average of gradients"),
-    GD_REAL("beta2", 0.999, 0, 1, "of the average of their squares"),
+    BETAS,
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the root"),
     GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "decoupled: times lr, not through the moments"),
     GD_FLAG("amsgrad", false, "divide by the largest average so far"),
@@ -49,8 +51,7 @@ const gd_link_class gd_link_adamw = {
 
 static const gd_field lamb_fields[] = {
     LR,
-    GD_REAL("beta1", 0.9, 0, 1, "of the average of gradients"),
-    GD_REAL("beta2", 0.999, 0, 1, "of the average of their squares"),
+    BETAS,
     GD_REAL("eps", 1e-6, 0, INFINITY, "added to the corrected root"),
     GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "added to the update before its norm is taken"),
 };
@@ -83,8 +84,7 @@ const gd_link_class gd_link_lars = {
 
 static const gd_field nadamw_fields[] = {
     LR,
-    GD_REAL("beta1", 0.9, 0, 1, "of the average of gradients"),
-    GD_REAL("beta2", 0.999, 0, 1, "of the average of their squares"),
+    BETAS,
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the corrected root"),
     GD_REAL("weight_decay", 0.01, -INFINITY, INFINITY, "decoupled: times lr, not through the moments"),
     GD_REAL("momentum_decay", 0.004, 0, INFINITY,
