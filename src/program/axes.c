@@ -297,13 +297,21 @@ static bool stores(const gd_program *p, uint16_t along)
     return along == p->full;
 }
 
+/* How many axes a space has; the one that stands for none is the first, and no axis of the tensor is part of it. */
+static int axes_in(const gd_program *p, unsigned along)
+{
+    bool stands_for_none = true;
+    for (int i = 0; i < GD_MAX_DIMS; i++) stands_for_none = stands_for_none && p->axis_of[i] != 0;
+    return __builtin_popcount(along) - (stands_for_none && along & 1);
+}
+
 /* Masks by the number of their axes, coarse spaces first: values there are read by finer ones. */
 static void list_level(pass_list *list, int level)
 {
     const gd_program *p = list->p;
-    for (int bits = 1; bits <= p->axes; bits++)
+    for (int bits = 0; bits <= p->axes; bits++)
         for (unsigned along = 1; along <= p->full || along < 1u << p->axes; along++)
-            if (__builtin_popcount(along) == bits && along != p->full && prepares(p, level, (uint16_t)along))
+            if (axes_in(p, along) == bits && along != p->full && prepares(p, level, (uint16_t)along))
                 add_pass(list, GD_PASS_PREPARE, level, (uint16_t)along, -1);
     for (unsigned along = 1; level < p->levels && along < 1u << p->axes; along++)
         if (reduces(p, level, (uint16_t)along)) add_pass(list, GD_PASS_REDUCE, level, (uint16_t)along, -1);
@@ -311,9 +319,9 @@ static void list_level(pass_list *list, int level)
         if (gd__is_along(p->instr[i].op) && p->instr[i].level == level + 1 && leads(p, i))
             add_pass(list, GD_PASS_ALONG, level, p->instr[p->instr[i].a].along, i);
     /* what finer passes still read of coarse state is written after them */
-    for (int bits = p->axes; level == p->levels && bits > 0; bits--)
+    for (int bits = p->axes; level == p->levels && bits >= 0; bits--)
         for (unsigned along = 1; along < 1u << p->axes; along++)
-            if (__builtin_popcount(along) == bits && stores(p, (uint16_t)along))
+            if (axes_in(p, along) == bits && stores(p, (uint16_t)along))
                 add_pass(list, GD_PASS_STORE, level, (uint16_t)along, -1);
 }
 

@@ -140,6 +140,7 @@ static const char *check_instr(const gd_program *p, int i)
         if (in->index < 0 || in->index >= p->reductions || p->reduction[in->index] != i)
             return "is not in the list of reductions";
         if (in->extent != GD_EACH && in->extent != GD_ALL) return "has an unknown extent";
+        if (p->axes && p->instr[in->a].uniform) return "adds up what is the same everywhere";
     }
     if (gd__is_reduction(in->op) || gd__is_along(in->op)) level++; /* known after the pass that computes it */
     /* a reduction may be put off to a later pass */

@@ -2,17 +2,17 @@
  * however they run, and the links made of them against their formulas written out in doubles. */
 #include "optim/same_bits.h"
 
-/* ---- one class that does everything: sums and maxima along a list of axes, state without them ---- */
+/* ---- one class that does everything: sums and maxima along a list of axes, state without them, old and new ---- */
 
 static gd_value probe_rule(gd_rule *r, gd_value u)
 {
     unsigned axes = gd_rule_axes(r, "dim", "inverse_dims");
     gd_rule_slot_without(r, "kept", axes);
     gd_value mean = gd_rule_div(r, gd_rule_sum_along(r, u, axes), gd_rule_count_along(r, axes));
-    gd_value kept = gd_rule_add(r, gd_rule_state(r, "kept"), mean);
+    gd_value before = gd_rule_state(r, "kept"), kept = gd_rule_add(r, before, mean);
     gd_rule_set(r, "kept", kept);
     gd_value largest = gd_rule_max_along(r, gd_rule_abs(r, gd_rule_sub(r, u, kept)), axes);
-    return gd_rule_add(r, gd_rule_mul(r, u, largest), kept);
+    return gd_rule_add(r, gd_rule_mul(r, u, largest), gd_rule_sub(r, kept, gd_rule_mul(r, before, u)));
 }
 
 static const gd_field probe_axes_fields[] = {{.name = "dim",
@@ -75,11 +75,13 @@ static void check_along(gd_ctx *ctx, const int64_t *shape, int ndim, unsigned ax
     OK(gd_optimizer_add(o, "p", p));
     double *u = calloc((size_t)n + 1, sizeof *u), *want = calloc((size_t)n + 1, sizeof *want),
            *got = calloc((size_t)n + 1, sizeof *got), *kept = calloc((size_t)results + 1, sizeof *kept),
+           *before = calloc((size_t)results + 1, sizeof *before),
            *largest = calloc((size_t)results + 1, sizeof *largest);
     OK(gd_read_f64(g, u, n));
     for (int step = 0; step < 2; step++) {
         OK(gd_set_grad(p, g));
         OK(gd_optimizer_step(o, NULL, NULL));
+        for (int64_t k = 0; k < results; k++) before[k] = kept[k];
         for (int64_t i = 0; i < n; i++) kept[result_of(shape, ndim, axes, i)] += u[i] / (double)count;
         for (int64_t k = 0; k < results; k++) largest[k] = -INFINITY;
         for (int64_t i = 0; i < n; i++) {
@@ -88,7 +90,7 @@ static void check_along(gd_ctx *ctx, const int64_t *shape, int ndim, unsigned ax
         }
         for (int64_t i = 0; i < n; i++) {
             int64_t k = result_of(shape, ndim, axes, i);
-            want[i] -= u[i] * largest[k] + kept[k];
+            want[i] -= u[i] * largest[k] + kept[k] - before[k] * u[i];
         }
     }
     OK(gd_read_f64(p, got, n));
@@ -100,7 +102,7 @@ static void check_along(gd_ctx *ctx, const int64_t *shape, int ndim, unsigned ax
                      want[i]);
     gd_tensor *state = gd_link_state(gd_optimizer_chain(o), p, "kept");
     assert_int_equal(gd_numel(state), results);
-    free(u), free(want), free(got), free(kept), free(largest);
+    free(u), free(want), free(got), free(kept), free(before), free(largest);
     gd_optimizer_free(o);
     gd_scope_end(ctx);
 }

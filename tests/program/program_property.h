@@ -73,7 +73,7 @@ static inline void choose_leaves(gd_program *p, choices *c)
 
 static inline void choose_instr(gd_program *p, choices *c)
 {
-    unsigned op = (unsigned)choose(c, GD_I_SUM_ALONG); /* axes have a test of their own */
+    unsigned op = (unsigned)choose(c, GD_I_SUM_ALONG); /* axes: axes_property.h */
     if (op < GD_I_NEG) {
         add_const(p, random_number(&c->state));
         return;
@@ -90,9 +90,9 @@ static inline void choose_instr(gd_program *p, choices *c)
 }
 
 /* A program of up to GD_MAX_INSTRS instructions; returns the number of elements to run it on. */
-static inline int64_t choose_program(gd_program *p, gd_ctx *ctx, choices *c)
+static inline int64_t choose_program(gd_program *p, gd_ctx *ctx, gd_dtype compute, choices *c)
 {
-    *p = (gd_program){.ctx = ctx, .compute = choose(c, 2) ? GD_F32 : GD_F64};
+    *p = (gd_program){.ctx = ctx, .compute = compute};
     int64_t n = choose(c, 4) ? choose(c, 80) : choose(c, 700);
     int length = 1 + choose(c, GD_MAX_INSTRS);
     c->gather = choose(c, GD_MAX_INSTRS);
@@ -148,17 +148,13 @@ static inline const char *run_fault(gd_ctx *ctx, gd_program *p, const gd_kernel_
     return same ? NULL : kernel ? "a compiled kernel gives other bits" : "instruction sets give other bits";
 }
 
-/* Builds a program of the bytes and runs it everywhere: on the interpreter of every instruction set in `ctx` and, where
- * `compiler` is given, compiled.  Memory is exactly as long as the arrays, so that a sanitizer sees every overrun.
- * Returns NULL or what is wrong. */
-static inline const char *program_fault(gd_ctx *const *ctx, int contexts, gd_ctx *compiler,
-                                        const uint8_t *data, size_t size)
+static inline const char *flat_fault(gd_ctx *const *ctx, int contexts, gd_ctx *compiler, gd_dtype compute,
+                                     choices *c)
 {
-    choices c = {.data = data, .size = size, .state = size};
     gd_program *p = malloc(sizeof *p);
     if (!p) return "no memory";
-    int64_t n = choose_program(p, ctx[0], &c);
-    uint64_t seed = c.state, s = seed;
+    int64_t n = choose_program(p, ctx[0], compute, c);
+    uint64_t seed = c->state, s = seed;
     double input[GD_MAX_UNIFORMS], reduced[GD_MAX_REDUCTIONS] = {0};
     for (int u = 0; u < p->uniforms; u++) input[u] = random_number(&s);
     const char *fault = gd__program_verify(p) ? "the verifier refuses it" : emission_fault(ctx[0], p);

@@ -29,14 +29,19 @@ static inline int32_t add_instr(gd_program *p, gd_instr in)
 {
     int32_t operand[3] = {in.a, in.b, in.c};
     int n = gd__opcode_operands(in.op);
+    in.place = -1;
     in.uniform = !gd__is_load(in.op);
+    if (gd__is_load(in.op) && in.index >= 0) in.along = p->array[in.index].along;
     for (int k = 0; k < n; k++) {
         const gd_instr *from = &p->instr[operand[k]];
         if (!from->uniform) in.uniform = 0;
         if (from->level > in.level) in.level = from->level;
+        if (!gd__is_along(in.op)) in.along = gd__axes_union(in.along, from->along);
     }
+    if (gd__is_along(in.op) && ++in.level > p->levels) p->levels = in.level;
     if (gd__is_reduction(in.op)) {
         in.uniform = 1;
+        in.along = 0;
         in.level++;
         in.index = p->reductions;
         if (in.level > p->levels) p->levels = in.level;
@@ -64,7 +69,8 @@ static inline int32_t add_uniform(gd_program *p)
 
 static inline int32_t add_array(gd_program *p, gd_dtype dtype)
 {
-    p->array[p->arrays] = (gd_array){.kind = GD_ARRAY_STATE, .slot = p->arrays, .dtype = dtype, .store = -1};
+    p->array[p->arrays] = (gd_array){
+        .kind = GD_ARRAY_STATE, .slot = p->arrays, .dtype = dtype, .store = -1, .along = p->full};
     return p->arrays++;
 }
 
@@ -72,6 +78,12 @@ static inline int32_t add_load(gd_program *p, int32_t from)
 {
     p->array[from].loaded = true;
     return add_instr(p, (gd_instr){.op = GD_I_LOAD, .a = -1, .b = -1, .c = -1, .index = from});
+}
+
+/* One result for each place on the axes that are kept. */
+static inline int32_t add_along(gd_program *p, gd_opcode op, int32_t a, uint16_t kept)
+{
+    return add_instr(p, (gd_instr){.op = (uint8_t)op, .a = a, .b = -1, .c = -1, .index = -1, .along = kept});
 }
 
 /* Random numbers of a kind from stream number `stream`; key and step are uniform inputs of their own. */
@@ -155,6 +167,7 @@ static inline void make_random(gd_program *p, gd_ctx *ctx, uint64_t *state, int 
 typedef struct tensors {
     int64_t n;
     char *array[GD_MAX_ARRAYS];
+    int64_t count[GD_MAX_ARRAYS]; /* elements: fewer than n where the array has not all axes */
     size_t bytes[GD_MAX_ARRAYS];
 } tensors;
 
@@ -177,17 +190,26 @@ static inline double get_number(const char *data, gd_dtype dtype, int64_t i)
     return (double)(dtype == GD_F16 ? gd__f16_to_f32(half) : gd__bf16_to_f32(half));
 }
 
-/* Arrays of a program, n random elements each; the memory is exactly as long, so that a sanitizer sees every overrun. */
-static inline tensors make_tensors(const gd_program *p, int64_t n, uint64_t seed)
+/* Arrays of a program, random elements each; the memory is exactly as long, so that a sanitizer sees every overrun.
+ * size: of the program's axes, NULL where it has none. */
+static inline tensors make_member(const gd_program *p, const int64_t *size, int64_t n, uint64_t seed)
 {
     tensors m = {.n = n};
     for (int k = 0; k < p->arrays; k++) {
-        m.bytes[k] = (size_t)n * gd_dtype_size(p->array[k].dtype);
+        if (p->array[k].kind == GD_ARRAY_SCRATCH) continue; /* the executor's */
+        m.count[k] = gd__axes_numel(p, size, p->array[k].along, n);
+        m.bytes[k] = (size_t)m.count[k] * gd_dtype_size(p->array[k].dtype);
         m.array[k] = malloc(m.bytes[k] ? m.bytes[k] : 1);
         assert_non_null(m.array[k]);
-        for (int64_t i = 0; i < n; i++) set_number(m.array[k], p->array[k].dtype, i, random_number(&seed));
+        for (int64_t i = 0; i < m.count[k]; i++)
+            set_number(m.array[k], p->array[k].dtype, i, random_number(&seed));
     }
     return m;
+}
+
+static inline tensors make_tensors(const gd_program *p, int64_t n, uint64_t seed)
+{
+    return make_member(p, NULL, n, seed);
 }
 
 static inline void free_tensors(tensors *m)
@@ -204,8 +226,9 @@ static inline bool same_number(double a, double b)
 static inline bool same_tensors(const gd_program *p, const tensors *a, const tensors *b)
 {
     for (int k = 0; k < p->arrays; k++) {
-        if (p->array[k].kind == GD_ARRAY_RANDOM || !memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
-        for (int64_t i = 0; i < a->n; i++) {
+        if (p->array[k].kind == GD_ARRAY_RANDOM || !a->bytes[k]) continue;
+        if (!memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
+        for (int64_t i = 0; i < a->count[k]; i++) {
             double x = get_number(a->array[k], p->array[k].dtype, i),
                    y = get_number(b->array[k], p->array[k].dtype, i);
             if (same_number(x, y)) continue;

@@ -1,6 +1,6 @@
 /* Programs: what the verifier refuses, what passes compute, what every instruction means, and the order of sums.  The
  * expected numbers come from tables and from a plain evaluator in this file, one element at a time. */
-#include "program/program_property.h"
+#include "program/axes_property.h"
 #include "support/corpus.h"
 
 #include <locale.h>
@@ -545,7 +545,7 @@ static void the_corpus_runs_alike_on_every_executor(void **state)
     options.isa = "none"; /* nothing built in: every pass is compiled */
     options.cache_dir = "";
     cc_context = gd_ctx_new(&options);
-    for (int k = 0; k < 3; k++) isa_context[k] = context(NULL, 1, isas[k]);
+    for (int k = 0; k < 3; k++) isa_context[k] = context(NULL, 1 + k, isas[k]);
     replay_corpus(cc_context, GD_TEST_DIR "/program/corpus/program", 8, check_program);
     for (int k = 0; k < 3; k++) end_context(isa_context[k], NULL);
     end_context(cc_context, NULL);
