@@ -21,6 +21,7 @@
 #include "gradus/module.h"
 #include "gradus/optim.h"
 #include "gradus/presets.h"
+#include "gradus/projection.h"
 #include "gradus/quasi_newton.h"
 #include "gradus/rule.h"
 #include "gradus/schedule.h"

@@ -279,6 +279,9 @@ typedef struct gd_link_class {
      * alone; where one skips its step, its parameters stay.  Children that are rules, without norms over all parameters, fuse. */
     int (*part)(const gd_link *link, const gd_tensor *param);
 
+    /* With a step that is gd_link_step_projected: what its child steps over (gradus/projection.h), for gd_explain. */
+    const struct gd_projection *projection;
+
     /* Or: no link at all but a name for a chain, which a text expands to.  $NAME stands for the setting NAME as it was given;
      * links are left out where the setting before a colon is 0, false or none, with ! where it is not:
      *     .preset = "momentum: heavy_ball($momentum) | !plain: clip_value(1) | lr($lr)" */

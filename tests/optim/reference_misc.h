@@ -138,7 +138,34 @@ static void three_ago(moment_of *x)
     }
 }
 
+/* In single precision: the gradient and each result are rounded to it. */
+static void in_single(moment_of *x)
+{
+    EACH(i)
+    {
+        float g = (float)x->u[i], sum = g + 0.3F;
+        x->u[i] = sum;
+    }
+}
+
+static void one_vector(moment_of *x)
+{
+    double norm = norm_in(x->u, 0, N);
+    EACH(i) x->u[i] /= norm;
+}
+
+/* Every element by its own norm. */
+static void each_by_itself(moment_of *x) { EACH(i) x->u[i] = sign_of(x->u[i]); }
+
+static void momentum(moment_of *x) { EACH(i) x->u[i] = x->s[0][i] = 0.8 * x->s[0][i] + x->u[i]; }
+
 static const reference misc_references[] = {
+    {"to([add(0.3)], \"f32\")", in_single, 0.05},
+    {"vector_projection(normalize)", one_vector, 0.01},
+    {"scalar_projection(normalize)", each_by_itself, 0.01},
+    {"vector_projection([heavy_ball(0.8, ema_init=\"zeros\")], false)", momentum, 0.02},
+    {"scalar_projection([heavy_ball(0.8, ema_init=\"zeros\")], true, false, false)", momentum, 0.02},
+    {"view_as_real(heavy_ball(0.8, ema_init=\"zeros\"))", momentum, 0.02},
     {"lookahead([heavy_ball(0.8, ema_init=\"zeros\") | lr(0.03)], 4, 0.6)", lookahead, 1},
     {"schedule_free([rmsprop], 0.03, 0.8)", schedule_free, 1},
     {"split(\"axes>=2\", heavy_ball(0.8, ema_init=\"zeros\"), mul(0.5)) | lr(0.05)", split, 1},

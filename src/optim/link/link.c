@@ -63,6 +63,7 @@ static void link_destroy(void *object)
     if (cls->destroy && link->data) cls->destroy(link);
     gd__entries_free(link);
     gd__globals_free(link);
+    gd__stand_ins_free(link);
     for (int i = 0; i < link->children; i++) gd__release(link->child[i]);
     gd__free(ctx, link->child, (size_t)link->child_capacity * sizeof *link->child);
     gd__free(ctx, link->child_field, (size_t)link->child_capacity * sizeof *link->child_field);

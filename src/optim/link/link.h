@@ -17,6 +17,13 @@ typedef struct gd_entry {
     gd_setting *local; /* one a field, kind 0: not set; NULL: none */
 } gd_entry;
 
+/* Tensors that the link's children step over in place of a parameter, see gd__stand_ins. */
+typedef struct gd_stand_in {
+    gd_tensor *param; /* retained; NULL: of all parameters together */
+    gd_tensor **tensor;
+    int count;
+} gd_stand_in;
+
 typedef struct gd_global {
     const char *name; /* interned */
     double value;
@@ -36,7 +43,10 @@ struct gd_link {
     gd_table table; /* from parameters to entries */
     gd_global **global;
     int globals;
-    int64_t step; /* applications so far */
+    gd_stand_in *stand_in;
+    int stand_ins, stand_in_room;
+    gd_table standing; /* from tensors to numbers of the stand-ins they are of */
+    int64_t step;      /* applications so far */
     gd_rng rng;
     bool seeded;
     bool reads_grad, reads_loss; /* its rule asked for them, though its class does not say so */
@@ -64,7 +74,8 @@ bool gd__is_chain(const gd_link *link);
 gd_entry *gd__entry(gd_link *link, gd_tensor *param);
 gd_entry *gd__entry_find(const gd_link *link, const gd_tensor *param);
 void gd__entry_drop(gd_link *link, const gd_tensor *param);
-void gd__entries_drop(gd_link *link, const gd_tensor *param); /* also below the link */
+void gd__entries_drop(gd_link *link, const gd_tensor *param);                /* also below the link */
+void gd__entries_rekey(gd_link *link, const gd_tensor *old, gd_tensor *now); /* the same; needs no memory */
 bool gd__any_local(const gd_link *link); /* does it, or one below, have settings of single parameters? */
 /* An entry that is in no link yet, and its end. */
 gd_entry *gd__entry_new(gd_link *link, gd_tensor *param);
@@ -83,8 +94,26 @@ int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int co
 /* The dtype of a slot that rules use. */
 gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param);
 void gd__entries_free(gd_link *link);
+/* State of a parameter goes to its device and dtype. */
+gd_status gd__slots_follow(gd_link *link, gd_entry *e);
 void gd__globals_free(gd_link *link);
 gd_global *gd__global_find(const gd_link *link, const char *name);
+
+/* ---- stand-ins: children that step over other tensors than the parameters ---- */
+
+/* The tensors that stand in for a parameter (NULL: for all of them together), in *out, borrowed: those of the last call where
+ * they are shaped like `like`, else new ones, for which children have no state.  Where dtype or device is another, the state
+ * of the children follows. */
+gd_status gd__stand_ins(gd_link *link, gd_tensor *param, gd_tensor *const *like, int count,
+                        gd_tensor *const **out);
+/* Takes over owned tensors, also on failure: for loading. */
+gd_status gd__stand_ins_add(gd_link *link, gd_tensor *param, gd_tensor **tensor, int count);
+/* What a tensor stands in for in a link or below; NULL: it is no stand-in. */
+const gd_stand_in *gd__stands_for(const gd_link *link, const gd_tensor *t);
+/* Forgets those of a parameter, or all, with what children keep for them. */
+void gd__stand_ins_drop(gd_link *link, const gd_tensor *param);
+void gd__stand_ins_reset(gd_link *link);
+void gd__stand_ins_free(gd_link *link); /* the memory alone */
 
 /* ---- settings and structure ---- */
 

@@ -82,7 +82,28 @@ void gd__entry_drop(gd_link *link, const gd_tensor *param)
 void gd__entries_drop(gd_link *link, const gd_tensor *param)
 {
     gd__entry_drop(link, param);
+    gd__stand_ins_drop(link, param);
     for (int i = 0; i < link->children; i++) gd__entries_drop(link->child[i], param);
+}
+
+void gd__entries_rekey(gd_link *link, const gd_tensor *old, gd_tensor *now)
+{
+    gd_entry *e = gd__entry_find(link, old);
+    if (e) {
+        gd__entry_drop(link, now); /* settings given to it before it was a parameter */
+        gd__retain(now);
+        gd__release(e->param);
+        e->param = now;
+        gd__table_clear(&link->table);
+        for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
+    }
+    for (int i = 0; i < link->stand_ins; i++) {
+        if (link->stand_in[i].param != old) continue;
+        gd__retain(now);
+        gd__release(link->stand_in[i].param);
+        link->stand_in[i].param = now;
+    }
+    for (int i = 0; i < link->children; i++) gd__entries_rekey(link->child[i], old, now);
 }
 
 bool gd__any_local(const gd_link *link)
@@ -515,7 +536,7 @@ static gd_dtype slot_dtype_after(const gd_link *link, const gd_entry *e, int slo
     return t->dtype == wide(e->dtype) ? wide(param->dtype) : t->dtype;
 }
 
-static gd_status slots_follow(gd_link *link, gd_entry *e)
+gd_status gd__slots_follow(gd_link *link, gd_entry *e)
 {
     gd_device *device = e->param->storage->device;
     for (int k = 0; k < link->cls->slot_count; k++) {
@@ -574,7 +595,7 @@ static gd_status link_follows(void *user, gd_link *link, const char *path)
 {
     (void)path;
     gd_status status = globals_follow(user, link);
-    for (int i = 0; i < link->entries && !status; i++) status = slots_follow(link, link->entry[i]);
+    for (int i = 0; i < link->entries && !status; i++) status = gd__slots_follow(link, link->entry[i]);
     return status;
 }
 
@@ -608,6 +629,7 @@ void gd_link_reset(gd_link *link)
     for (int i = 0; i < link->entries; i++)
         memset(link->entry[i]->scalar, 0, (size_t)link->cls->scalar_count * sizeof(double));
     gd__globals_free(link);
+    gd__stand_ins_reset(link);
     link->step = 0;
     link->seeded = false;
     if (link->cls->reset) link->cls->reset(link);

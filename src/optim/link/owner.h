@@ -55,6 +55,7 @@ struct gd_optimizer {
     int keys;         /* settings in groups and in all: 0, and links' own settings are in force */
     bool mixed;       /* as of `settled`: parameters may have different settings */
     bool scheduled;   /* a link has a schedule of its own */
+    bool stand_ins;   /* a link has made such */
     uint64_t settled; /* `numbers` when the settings in force were last looked at */
     gd_attr *attr;
     int attrs;
@@ -104,6 +105,13 @@ gd_dtype gd__vectors_dtype(const gd_optimizer *optimizer);
 gd_status gd__state_follow(gd_optimizer *optimizer);
 /* Number of a parameter, -1 if it is not one. */
 int gd__param_index(const gd_optimizer *optimizer, const gd_tensor *param);
+/* The parameter that a tensor stands in for, however deep, NULL: for all of them; the tensor itself if it is no stand-in. */
+static inline const gd_tensor *gd__param_behind(const gd_optimizer *o, const gd_tensor *t)
+{
+    const gd_stand_in *s = NULL;
+    while (o->stand_ins && t && (s = gd__stands_for(o->chain, t))) t = s->param;
+    return t;
+}
 gd_status gd__set_attr(gd_optimizer *optimizer, const char *name, double value, gd_tensor *tensor);
 void gd__group_free(gd_ctx *ctx, gd_group *group);
 /* Adds a parameter to a group, checked; takes all from number `count` on out again. */

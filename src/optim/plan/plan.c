@@ -104,8 +104,9 @@ static gd_program *program_for(const gd_run_args *args, int i, gd_link **child, 
 
 static int group_number(const gd_run_args *args, int i)
 {
-    int index = args->optimizer ? gd__param_index(args->optimizer, args->keys[i]) : -1;
-    return index < 0 ? -1 : args->optimizer->param[index].group;
+    const gd_optimizer *o = args->optimizer;
+    int index = o ? gd__param_index(o, gd__param_behind(o, args->keys[i])) : -1;
+    return index < 0 ? -1 : o->param[index].group;
 }
 
 /* Two parameters that surely have the same program: nothing about them shapes it differently. */

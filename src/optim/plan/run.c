@@ -194,7 +194,9 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
         gd_plan_group *g = &plan->group[i];
         bool send = fill_step(args, g) || numbers || slots || lists;
         if (numbers) fill_settings(args, plan, g);
-        if (slots || always) status = fill_state(args, plan, g, &moved);
+        /* one number for all parameters, where they have several */
+        if (numbers && o && o->stand_ins) status = gd_error(args->ctx);
+        if (!status && (slots || always)) status = fill_state(args, plan, g, &moved);
         if (lists || always) fill_lists(args, g, &other);
         if (!status && send) status = gd__exec_send(g->run);
     }

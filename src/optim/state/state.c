@@ -13,6 +13,10 @@
  *                         "globals": {"gathered": 2.0}, "tensors": ["history"],
  *                         "params": {"w": {"slots": ["exp_avg"], "fresh": [], "scalars": {}, "local": {"lr": 0.2}}}}}}
  *
+ * A link whose child steps over other tensors in place of the parameters lists them: "stand_ins": [{"of": "w", "tensors":
+ * [{"dtype": "f64", "shape": [2, 3]}]}], "of": null for all parameters together.  Links below name the k-th tensor PARAM/LINK#k,
+ * LINK#0 without a parameter, as they name a parameter.
+ *
  * Numbers are written so that they read back bit for bit; those that JSON does not have, as {"real": "inf"}.  A setting of a
  * link that changes with the step is {"schedule": "linear(1, 0, 9)"}. */
 #include "optim/state/state.h"
@@ -101,6 +105,9 @@ typedef struct saving {
     const char *prefix;
     gd_text text, name;
     bool any_link;
+    gd_table standing; /* from stand-ins to their names */
+    char **stand_in;
+    int stand_ins, stand_in_room;
 } saving;
 
 static void put_settings(gd_text *t, const gd_link *link, const gd_setting *value)
@@ -187,6 +194,66 @@ static gd_status put_globals(saving *s, const gd_link *link, const char *path)
     return status;
 }
 
+/* The name of a parameter or stand-in; NULL: the optimizer does not know it. */
+static const char *name_of(const saving *s, const gd_tensor *t)
+{
+    int number = gd__param_index(s->o, t), other = gd__table_find(&s->standing, t);
+    return number >= 0 ? s->o->param[number].name : other >= 0 ? s->stand_in[other] : NULL;
+}
+
+static gd_status name_stand_in(saving *s, const gd_tensor *t, const char *of, const char *path, int k)
+{
+    gd_ctx *ctx = s->o->ctx;
+    if (s->stand_ins == s->stand_in_room) {
+        size_t old = (size_t)s->stand_in_room, room = old ? 2 * old : 8, size = sizeof *s->stand_in;
+        char **list = gd__realloc(ctx, s->stand_in, old * size, room * size);
+        if (!list) return GD_NOMEM;
+        s->stand_in = list;
+        s->stand_in_room = (int)room;
+    }
+    s->name.used = 0;
+    gd__text_put(&s->name, "%s%s%s#%d", of ? of : "", of ? "/" : "", path, k);
+    if (s->name.failed || gd__table_reserve(ctx, &s->standing)) return GD_NOMEM;
+    if (!(s->stand_in[s->stand_ins] = gd__strdup(ctx, s->name.data))) return GD_NOMEM;
+    gd__table_put(&s->standing, t, s->stand_ins++);
+    return GD_OK;
+}
+
+static void put_shape(gd_text *t, const gd_tensor *tensor)
+{
+    gd__text_put(t, "\"dtype\": \"%s\", \"shape\": [", gd_dtype_name(tensor->dtype));
+    for (int k = 0; k < tensor->ndim; k++) gd__text_put(t, "%s%" PRId64, k ? ", " : "", tensor->size[k]);
+    gd__text_add(t, "]");
+}
+
+static gd_status put_stand_ins(saving *s, const gd_link *link, const char *path)
+{
+    gd_status status = GD_OK;
+    bool any = false;
+    gd__text_add(&s->text, ", \"stand_ins\": [");
+    for (int i = 0; i < link->stand_ins && !status; i++) {
+        const gd_stand_in *block = &link->stand_in[i];
+        const char *of = block->param ? name_of(s, block->param) : NULL;
+        if (block->param && !of) continue; /* of tensors that are not the optimizer's */
+        gd__text_put(&s->text, "%s{\"of\": ", any ? ", " : "");
+        if (of)
+            gd__text_quote(&s->text, of);
+        else
+            gd__text_add(&s->text, "null");
+        gd__text_add(&s->text, ", \"tensors\": [");
+        for (int k = 0; k < block->count && !status; k++) {
+            gd__text_put(&s->text, "%s{", k ? ", " : "");
+            put_shape(&s->text, block->tensor[k]);
+            gd__text_add(&s->text, "}");
+            status = name_stand_in(s, block->tensor[k], of, path, k);
+        }
+        gd__text_add(&s->text, "]}");
+        any = true;
+    }
+    gd__text_add(&s->text, "]");
+    return status;
+}
+
 static gd_status put_link(void *user, gd_link *link, const char *path)
 {
     saving *s = user;
@@ -202,13 +269,14 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
     gd__text_add(&s->text, ", ");
     gd_status status = link->cls->pack ? link->cls->pack(link) : GD_OK;
     if (!status) status = put_globals(s, link, path);
+    if (!status && link->stand_ins) status = put_stand_ins(s, link, path);
     gd__text_add(&s->text, ", \"params\": {");
     for (int i = 0; i < link->entries && !status; i++) {
         /* states that somebody else keeps are not the optimizer's */
-        int number = gd__param_index(s->o, link->entry[i]->param);
-        if (number < 0) continue;
-        put_key(&s->text, &any, s->o->param[number].name);
-        status = put_entry(s, link, path, link->entry[i], s->o->param[number].name);
+        const char *name = name_of(s, link->entry[i]->param);
+        if (!name) continue;
+        put_key(&s->text, &any, name);
+        status = put_entry(s, link, path, link->entry[i], name);
     }
     gd__text_add(&s->text, "}}");
     return status;
@@ -223,10 +291,9 @@ static void put_params(saving *s)
     for (int i = 0; i < s->o->count; i++) {
         const gd_param *p = &s->o->param[i];
         put_key(&s->text, &any, p->name);
-        gd__text_put(&s->text, "{\"dtype\": \"%s\", \"shape\": [", gd_dtype_name(p->tensor->dtype));
-        for (int k = 0; k < p->tensor->ndim; k++)
-            gd__text_put(&s->text, "%s%" PRId64, k ? ", " : "", p->tensor->size[k]);
-        gd__text_put(&s->text, "], \"group\": %d}", p->group);
+        gd__text_add(&s->text, "{");
+        put_shape(&s->text, p->tensor);
+        gd__text_put(&s->text, ", \"group\": %d}", p->group);
     }
     gd__text_add(&s->text, "}");
 }
@@ -327,6 +394,9 @@ gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *pr
     s.name.used = 0;
     gd__text_put(&s.name, "%soptimizer", s.prefix);
     if (!status) status = s.name.failed ? GD_NOMEM : gd_archive_set_meta(archive, s.name.data, s.text.data);
+    for (int i = 0; i < s.stand_ins; i++) gd__strfree(ctx, s.stand_in[i]);
+    gd__free(ctx, s.stand_in, (size_t)s.stand_in_room * sizeof *s.stand_in);
+    gd__table_free(ctx, &s.standing);
     gd__text_free(&s.text);
     gd__text_free(&s.name);
     return status;

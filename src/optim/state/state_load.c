@@ -10,20 +10,8 @@
 #include "optim/state/state.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MOST_SAID 4 /* differences of one kind that the message names */
-
-/* Differences of one kind: the first few as text, all of them in the report if there is one. */
-typedef struct notes {
-    gd_text text;
-    int count;
-    gd_load_problem kind;
-    const char *verb; /* before the name, in the report's text */
-    gd_load_report *report;
-} notes;
 
 typedef struct twin {
     gd_link *link, *with;
@@ -35,10 +23,11 @@ typedef struct loading {
     const gd_archive *archive;
     const char *prefix;
     json_t *json;
-    json_t *places; /* of links: the path here, the path in the file */
+    json_t *places;   /* of links: the path here, the path in the file */
+    json_t *standing; /* of stand-ins: the name in the file, the address of the tensor made for it */
     bool strict;
     gd_text name;
-    notes missing, unexpected, other;
+    gd_load_notes missing, unexpected, other;
     bool *used;    /* a tensor of the archive */
     bool *present; /* a parameter is in the file */
     int *group_of; /* of each parameter */
@@ -54,27 +43,6 @@ typedef struct loading {
 
 /* ---- saying what differs ---- */
 
-static void note(notes *l, const char *format, ...) GD_PRINTF(2, 3);
-
-static void note(notes *l, const char *format, ...)
-{
-    char item[512];
-    va_list args;
-    va_start(args, format);
-    gd__vformat(item, sizeof item, format, args);
-    va_end(args);
-    if (l->report && gd__load_report_note(l->report, l->kind, l->verb, item, "")) l->text.failed = true;
-    if (l->count++ >= MOST_SAID) return;
-    gd__text_put(&l->text, "%s%s", l->count > 1 ? ", " : "", item);
-}
-
-static void say(gd_text *out, const char *what, const notes *l)
-{
-    if (!l->count) return;
-    gd__text_put(out, "%s%s: %.600s", out->used ? "; " : "", what, l->text.data ? l->text.data : "");
-    if (l->count > MOST_SAID) gd__text_put(out, " and %d more", l->count - MOST_SAID);
-}
-
 /* Missing and unexpected names are an error in strict loading only, else a warning for those who want no report; another
  * shape or dtype never fits. */
 static gd_status verdict(loading *l)
@@ -85,9 +53,9 @@ static gd_status verdict(loading *l)
     if (!fails && (!names || l->missing.report)) return GD_OK;
     gd_status status = GD_OK;
     gd_text text = {.ctx = l->ctx};
-    say(&text, "missing", &l->missing);
-    say(&text, "unexpected", &l->unexpected);
-    say(&text, "different", &l->other);
+    gd__load_say(&text, "missing", &l->missing);
+    gd__load_say(&text, "unexpected", &l->unexpected);
+    gd__load_say(&text, "different", &l->other);
     if (text.failed)
         status = GD_NOMEM;
     else if (fails)
@@ -96,80 +64,6 @@ static gd_status verdict(loading *l)
         gd_warn(l->ctx, "optimizer state: %s", text.data);
     gd__text_free(&text);
     return status;
-}
-
-static gd_status malformed(loading *l, const char *what)
-{
-    return gd_fail(l->ctx, GD_FORMAT, "optimizer state: %s is malformed", what);
-}
-
-/* ---- pieces of JSON ---- */
-
-static bool read_real(const json_t *j, double *out)
-{
-    const char *name = json_string_value(json_object_get(j, "real"));
-    if (json_is_number(j))
-        *out = json_number_value(j);
-    else if (name && !strcmp(name, "nan"))
-        *out = NAN;
-    else if (name && !strcmp(name, "inf"))
-        *out = INFINITY;
-    else if (name && !strcmp(name, "-inf"))
-        *out = -INFINITY;
-    else
-        return false;
-    return true;
-}
-
-static bool read_u64(const json_t *j, uint64_t *out)
-{
-    const char *text = json_string_value(j);
-    if (!text || *text < '0' || *text > '9') return false;
-    char *end = NULL;
-    *out = strtoull(text, &end, 10);
-    return !*end;
-}
-
-static bool read_generator(const json_t *j, gd_rng *out)
-{
-    return read_u64(json_array_get(j, 0), &out->key) && read_u64(json_array_get(j, 1), &out->counter);
-}
-
-/* A setting that owns its list; strings are borrowed from the JSON. */
-static gd_status read_schedule(loading *l, const json_t *text, gd_setting *out)
-{
-    gd_schedule schedule;
-    if (!json_is_string(text)) return malformed(l, "a schedule");
-    gd_status status = gd_schedule_parse(l->ctx, json_string_value(text), &schedule);
-    gd_setting read = {.kind = GD_SET_REAL, .real = gd_schedule_value(&schedule, 0), .schedule = &schedule};
-    return status ? status : gd__setting_copy(l->ctx, out, &read);
-}
-
-/* The setting is the caller's, to free. */
-static gd_status read_setting(loading *l, const json_t *j, gd_setting *out)
-{
-    *out = (gd_setting){0};
-    const json_t *schedule = json_object_get(j, "schedule");
-    if (schedule) return read_schedule(l, schedule, out);
-    if (json_is_null(j))
-        out->kind = GD_SET_NONE;
-    else if (json_is_boolean(j))
-        *out = (gd_setting){.kind = GD_SET_BOOL, .real = json_is_true(j)};
-    else if (json_is_string(j))
-        *out = (gd_setting){.kind = GD_SET_STRING, .string = json_string_value(j)};
-    else if (read_real(j, &out->real))
-        out->kind = GD_SET_REAL;
-    else if (json_is_array(j)) {
-        size_t n = json_array_size(j);
-        double *values = n ? gd__alloc_array(l->ctx, n, sizeof *values) : NULL;
-        if (n && !values) return GD_NOMEM;
-        *out = (gd_setting){.kind = GD_SET_LIST, .list = values, .list_count = (int)n};
-        bool good = true;
-        for (size_t i = 0; i < n; i++) good = read_real(json_array_get(j, i), &values[i]) && good;
-        if (good) return GD_OK;
-        gd__setting_free(l->ctx, out);
-    }
-    return out->kind ? GD_OK : malformed(l, "a setting");
 }
 
 static int param_number(const gd_optimizer *o, const char *name)
@@ -190,7 +84,7 @@ static gd_tensor *take_tensor(loading *l, const char *param, const char *path, c
         l->used[i] = true;
         return gd_archive_get(l->archive, i);
     }
-    note(&l->missing, "tensor %s", l->name.data + strlen(l->prefix));
+    gd__load_note(&l->missing, "tensor %s", l->name.data + strlen(l->prefix));
     return NULL;
 }
 
@@ -202,7 +96,7 @@ static gd_status find_unexpected(loading *l)
         if (l->used[i] || strncmp(name, l->prefix, length)) continue;
         /* with a prefix of nothing, tensors that look like nothing of an optimizer are somebody else's */
         if (!strchr(name + length, '/')) continue;
-        note(&l->unexpected, "tensor %s", name + length);
+        gd__load_note(&l->unexpected, "tensor %s", name + length);
     }
     return GD_OK;
 }
@@ -240,23 +134,23 @@ static void note_param(loading *l, const char *name, const json_t *j, const gd_t
 {
     char here[256], there[128];
     const char *dtype = json_string_value(json_object_get(j, "dtype"));
-    note(&l->other, "%s is %s %s here and %s %s in the file", name, gd_dtype_name(t->dtype),
-         gd__shape_text(t, here, sizeof here), dtype ? dtype : "?",
-         gd__json_write(json_object_get(j, "shape"), there, sizeof there));
+    gd__load_note(&l->other, "%s is %s %s here and %s %s in the file", name, gd_dtype_name(t->dtype),
+                  gd__shape_text(t, here, sizeof here), dtype ? dtype : "?",
+                  gd__json_write(json_object_get(j, "shape"), there, sizeof there));
 }
 
 static gd_status read_params(loading *l)
 {
     json_t *params = json_object_get(l->json, "params"), *j;
     const char *name;
-    if (!json_is_object(params)) return malformed(l, "the list of parameters");
+    if (!json_is_object(params)) return gd__state_malformed(l->ctx, "the list of parameters");
     json_object_foreach(params, name, j)
     {
         int i = param_number(l->o, name);
         json_int_t group = json_integer_value(json_object_get(j, "group"));
-        if (group < 0 || group >= l->groups) return malformed(l, "the group of a parameter");
+        if (group < 0 || group >= l->groups) return gd__state_malformed(l->ctx, "the group of a parameter");
         if (i < 0) {
-            note(&l->unexpected, "parameter %s", name);
+            gd__load_note(&l->unexpected, "parameter %s", name);
             continue;
         }
         if (!same_param(j, l->o->param[i].tensor)) note_param(l, name, j, l->o->param[i].tensor);
@@ -264,8 +158,80 @@ static gd_status read_params(loading *l)
         l->group_of[i] = (int)group;
     }
     for (int i = 0; i < l->o->count; i++)
-        if (!l->present[i]) note(&l->missing, "parameter %s", l->o->param[i].name);
+        if (!l->present[i]) gd__load_note(&l->missing, "parameter %s", l->o->param[i].name);
     return GD_OK;
+}
+
+/* ---- stand-ins: what links have in place of parameters ---- */
+
+/* The parameter or stand-in of a name; NULL: there is none. */
+static gd_tensor *key_named(const loading *l, const char *name)
+{
+    int number = param_number(l->o, name);
+    if (number >= 0) return l->o->param[number].tensor;
+    return (gd_tensor *)(intptr_t)json_integer_value(json_object_get(l->standing, name));
+}
+
+static int64_t all_elements(const gd_optimizer *o)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < o->count; i++) sum += o->param[i].tensor->numel;
+    return sum;
+}
+
+/* Zeros of a shape that the file says, owned; the link sets them before its child steps. */
+static gd_tensor *make_stand_in(loading *l, const json_t *j)
+{
+    const char *dtype = json_string_value(json_object_get(j, "dtype"));
+    const json_t *shape = json_object_get(j, "shape");
+    int64_t size[GD_MAX_DIMS], most = all_elements(l->o), numel = 1;
+    size_t ndim = json_array_size(shape);
+    bool good = dtype && gd_dtype_is_float(gd_dtype_from_name(dtype)) && ndim <= GD_MAX_DIMS;
+    for (size_t i = 0; i < ndim && good; i++) {
+        size[i] = json_integer_value(json_array_get(shape, i));
+        good = size[i] >= 0 && size[i] <= most && (numel *= size[i]) <= most;
+    }
+    if (!good) return (void)gd__state_malformed(l->ctx, "a tensor in place of a parameter"), NULL;
+    gd_scope_begin(l->ctx);
+    gd_tensor *t = gd_zeros(l->ctx, gd_dtype_from_name(dtype), (int)ndim, size);
+    t = t ? gd_to_device(t, usual_device(l)) : NULL;
+    if (t) gd__own(t);
+    gd_scope_end(l->ctx);
+    return t;
+}
+
+static gd_status name_stand_in(loading *l, const char *of, const char *path, int k, const gd_tensor *t)
+{
+    l->name.used = 0;
+    gd__text_put(&l->name, "%s%s%s#%d", of ? of : "", of ? "/" : "", path, k);
+    if (l->name.failed) return GD_NOMEM;
+    return json_object_set_new(l->standing, l->name.data, json_integer((intptr_t)t)) ? GD_NOMEM : GD_OK;
+}
+
+static gd_status read_block(loading *l, gd_link *with, const char *path, const json_t *j)
+{
+    const char *of = json_string_value(json_object_get(j, "of"));
+    gd_tensor *param = of ? key_named(l, of) : NULL;
+    const json_t *list = json_object_get(j, "tensors");
+    int count = (int)json_array_size(list);
+    if (of && !param) return gd__load_note(&l->unexpected, "state of %s for %s", path, of), GD_OK;
+    gd_tensor **tensor = gd__tensors_new(l->ctx, count);
+    gd_status status = tensor ? GD_OK : GD_NOMEM;
+    for (int k = 0; k < count && !status; k++) {
+        tensor[k] = make_stand_in(l, json_array_get(list, (size_t)k));
+        status = tensor[k] ? name_stand_in(l, of, path, k, tensor[k]) : gd_error(l->ctx);
+    }
+    if (!status) return gd__stand_ins_add(with, param, tensor, count);
+    gd__tensors_free(l->ctx, tensor, count);
+    return status;
+}
+
+static gd_status read_stand_ins(loading *l, gd_link *with, const char *path, const json_t *list)
+{
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < json_array_size(list) && !status; i++)
+        status = read_block(l, with, path, json_array_get(list, i));
+    return status;
 }
 
 /* ---- links ---- */
@@ -306,11 +272,11 @@ static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_s
     {
         int field = gd__field_index(with->cls, key);
         if (field < 0) {
-            note(&l->unexpected, "setting %s of %s", key, path);
+            gd__load_note(&l->unexpected, "setting %s of %s", key, path);
             continue;
         }
         gd_setting value, copy = {0};
-        gd_status status = read_setting(l, j, &value);
+        gd_status status = gd__state_read_setting(l->ctx, j, &value);
         if (status) return status;
         status = gd__field_check(l->ctx, "", with->cls, &with->cls->fields[field], &value);
         if (!status) status = gd__setting_copy(l->ctx, &copy, &value);
@@ -333,9 +299,9 @@ static void check_slot(loading *l, gd_link *link, int slot, const gd_tensor *t, 
     if (!link->cls->rule) return;
     gd_dtype dtype = gd__slot_dtype(link, slot, param);
     if (gd__slot_fits(link, slot, t, param) && t->dtype == dtype) return;
-    note(&l->other, "%s is %s %s here and %s %s in the file", l->name.data + strlen(l->prefix),
-         gd_dtype_name(dtype), gd__shape_text(param, want, sizeof want), gd_dtype_name(t->dtype),
-         gd__shape_text(t, got, sizeof got));
+    gd__load_note(&l->other, "%s is %s %s here and %s %s in the file", l->name.data + strlen(l->prefix),
+                  gd_dtype_name(dtype), gd__shape_text(param, want, sizeof want), gd_dtype_name(t->dtype),
+                  gd__shape_text(t, got, sizeof got));
 }
 
 static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entry *e, const char *param,
@@ -348,8 +314,8 @@ static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entr
         const char *name = json_string_value(j);
         int slot = name ? gd__slot_index(link->cls, name) : -1;
         gd_tensor *t = name ? take_tensor(l, param, path, name) : NULL;
-        if (!name) return malformed(l, "a list of state");
-        if (slot < 0) note(&l->unexpected, "state %s of %s", name, path);
+        if (!name) return gd__state_malformed(l->ctx, "a list of state");
+        if (slot < 0) gd__load_note(&l->unexpected, "state %s of %s", name, path);
         if (slot < 0 || !t) continue;
         check_slot(l, link, slot, t, e->param);
         gd__release(e->slot[slot]);
@@ -362,12 +328,12 @@ static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entr
 static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char *path, const char *param,
                             json_t *j)
 {
-    int number = param_number(l->o, param);
-    if (number < 0) {
-        note(&l->unexpected, "state of %s for %s", path, param);
+    gd_tensor *key = key_named(l, param);
+    if (!key) {
+        gd__load_note(&l->unexpected, "state of %s for %s", path, param);
         return GD_OK;
     }
-    gd_entry *e = gd__entry(with, l->o->param[number].tensor);
+    gd_entry *e = gd__entry(with, key);
     gd_status status = e ? read_slots(l, link, path, e, param, json_object_get(j, "slots")) : GD_NOMEM;
     if (status) return status;
     json_t *fresh = json_object_get(j, "fresh"), *scalars = json_object_get(j, "scalars"), *item;
@@ -382,9 +348,9 @@ static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char
     {
         int k = gd__scalar_index(link->cls, name);
         if (k < 0)
-            note(&l->unexpected, "number %s of %s", name, path);
-        else if (!read_real(item, &e->scalar[k]))
-            return malformed(l, "a number");
+            gd__load_note(&l->unexpected, "number %s of %s", name, path);
+        else if (!gd__state_read_real(item, &e->scalar[k]))
+            return gd__state_malformed(l->ctx, "a number");
     }
     if (!local) return GD_OK;
     e->local = gd__calloc(l->ctx, (size_t)link->cls->field_count * sizeof *e->local);
@@ -400,13 +366,13 @@ static gd_status read_globals(loading *l, gd_link *with, const char *path, const
     json_object_foreach(globals, name, item)
     {
         double value, *place;
-        if (!read_real(item, &value)) return malformed(l, "a number");
+        if (!gd__state_read_real(item, &value)) return gd__state_malformed(l->ctx, "a number");
         if (!(place = gd_link_global(with, name, 0))) return GD_NOMEM;
         *place = value;
     }
     for (size_t i = 0; i < json_array_size(tensors); i++) {
         name = json_string_value(json_array_get(tensors, i));
-        if (!name) return malformed(l, "a list of tensors");
+        if (!name) return gd__state_malformed(l->ctx, "a list of tensors");
         gd_tensor *t = take_tensor(l, NULL, path, name);
         if (!t) continue;
         gd_tensor *copy = copy_to(l, t, usual_device(l));
@@ -424,19 +390,20 @@ static gd_status read_link(void *user, gd_link *link, const char *place)
     const char *path = json_string_value(json_object_get(l->places, place));
     json_t *j = json_object_get(json_object_get(l->json, "links"), path), *params, *item;
     if (!j) {
-        note(&l->missing, "link %s", place);
+        gd__load_note(&l->missing, "link %s", place);
         return GD_OK;
     }
     gd_link *with = make_twin(l, link);
     gd_status status = with ? read_settings(l, path, with, with->value, json_object_get(j, "settings"))
                             : GD_NOMEM;
     if (!status) status = read_globals(l, with, path, j);
+    if (!status) status = read_stand_ins(l, with, path, json_object_get(j, "stand_ins"));
     params = json_object_get(j, "params");
     const char *name;
-    if (!status && !json_is_object(params)) status = malformed(l, "the state of a link");
+    if (!status && !json_is_object(params)) status = gd__state_malformed(l->ctx, "the state of a link");
     if (status) return status;
     with->step = json_integer_value(json_object_get(j, "step"));
-    with->seeded = read_generator(json_object_get(j, "generator"), &with->rng);
+    with->seeded = gd__state_read_generator(json_object_get(j, "generator"), &with->rng);
     json_object_foreach(params, name, item)
     {
         status = read_entry(l, link, with, path, name, item);
@@ -463,7 +430,7 @@ static gd_status note_left(loading *l, json_t *links)
     json_object_foreach(left, path, j)
     {
         const char *dot = strrchr(path, '.'), *colon = strchr(dot ? dot : path, ':');
-        if (!colon || strcmp(colon, ":chain") != 0) note(&l->unexpected, "link %s", path);
+        if (!colon || strcmp(colon, ":chain") != 0) gd__load_note(&l->unexpected, "link %s", path);
     }
     json_decref(left);
     return GD_OK;
@@ -474,7 +441,7 @@ static gd_status read_links(loading *l)
 {
     char root[GD_ROOT_PATH];
     json_t *links = json_object_get(l->json, "links");
-    if (!json_is_object(links)) return malformed(l, "the list of links");
+    if (!json_is_object(links)) return gd__state_malformed(l->ctx, "the list of links");
     (void)gd__root_path(l->o, root);
     gd_status status = gd__match_links(l->o, links, l->strict, &l->places);
     if (!status) status = note_left(l, links);
@@ -492,10 +459,11 @@ static gd_status read_group_setting(loading *l, gd_group *g, const char *key, co
     gd_group_setting *s = gd__group_key(l->o, g, key);
     gd_setting value = {0};
     gd_status status = !s         ? GD_NOMEM
-                       : schedule ? read_schedule(l, schedule, &value)
-                                  : read_setting(l, j, &value);
+                       : schedule ? gd__state_read_schedule(l->ctx, schedule, &value)
+                                  : gd__state_read_setting(l->ctx, j, &value);
     double now;
-    if (schedule && !status && read_real(j, &now)) value.real = now; /* of the step that was saved */
+    if (schedule && !status && gd__state_read_real(j, &now))
+        value.real = now; /* of the step that was saved */
     if (!status) status = gd__group_check(l->o, key, &value);
     if (!status) status = gd__setting_copy(l->ctx, &s->value, &value);
     gd__setting_free(l->ctx, &value);
@@ -506,7 +474,8 @@ static gd_status read_group(loading *l, gd_group *g, const json_t *j)
 {
     json_t *settings = json_object_get(j, "settings"), *schedules = json_object_get(j, "schedules"), *item;
     const char *key;
-    if (!json_is_object(settings) || !json_is_object(schedules)) return malformed(l, "a group");
+    if (!json_is_object(settings) || !json_is_object(schedules))
+        return gd__state_malformed(l->ctx, "a group");
     json_object_foreach(settings, key, item)
     {
         const json_t *schedule = json_object_get(schedules, key);
@@ -520,7 +489,7 @@ static gd_status read_groups(loading *l)
 {
     const json_t *groups = json_object_get(l->json, "groups");
     size_t n = json_array_size(groups);
-    if (!n) return malformed(l, "the list of groups");
+    if (!n) return gd__state_malformed(l->ctx, "the list of groups");
     l->group = gd__calloc(l->ctx, n * sizeof *l->group);
     if (!l->group) return GD_NOMEM;
     gd_status status = GD_OK;
@@ -536,7 +505,7 @@ static gd_status read_attributes(loading *l)
     json_t *attrs = json_object_get(l->json, "attributes"),
            *tensors = json_object_get(l->json, "attribute_tensors"), *j;
     const char *name;
-    if (!json_is_object(attrs)) return malformed(l, "the list of attributes");
+    if (!json_is_object(attrs)) return gd__state_malformed(l->ctx, "the list of attributes");
     size_t n = json_object_size(attrs);
     l->attr = gd__calloc(l->ctx, n * sizeof *l->attr);
     if (!l->attr) return GD_NOMEM;
@@ -546,7 +515,7 @@ static gd_status read_attributes(loading *l)
         gd_attr *a = &l->attr[l->attrs++];
         a->name = gd__intern(l->ctx, name, strlen(name));
         if (!a->name) return GD_NOMEM;
-        if (!read_real(j, &a->value)) return malformed(l, "an attribute");
+        if (!gd__state_read_real(j, &a->value)) return gd__state_malformed(l->ctx, "an attribute");
         for (size_t i = 0; i < json_array_size(tensors); i++) {
             const char *with = json_string_value(json_array_get(tensors, i));
             gd_tensor *t = with && !strcmp(with, name) ? take_tensor(l, NULL, "attribute", name) : NULL;
@@ -558,10 +527,20 @@ static gd_status read_attributes(loading *l)
 
 /* ---- the swap ---- */
 
+static bool is_stand_in(const loading *l, const gd_tensor *t)
+{
+    bool is = false;
+    for (int i = 0; i < l->twin_count && !is; i++)
+        is = gd__table_find(&l->twins[i].link->standing, t) >= 0 ||
+             gd__table_find(&l->twins[i].with->standing, t) >= 0;
+    return is;
+}
+
+/* What links keep for stand-ins goes with these: they are made anew. */
 static bool stays(const loading *l, const gd_tensor *param)
 {
     int number = gd__param_index(l->o, param);
-    return number < 0 || !l->present[number];
+    return number < 0 ? !is_stand_in(l, param) : !l->present[number];
 }
 
 /* Room in twins for the entries of parameters that the file does not know. */
@@ -601,6 +580,10 @@ static void swap_link(gd_link *a, gd_link *b)
     SWAP(a->table, b->table);
     SWAP(a->global, b->global);
     SWAP(a->globals, b->globals);
+    SWAP(a->stand_in, b->stand_in);
+    SWAP(a->stand_ins, b->stand_ins);
+    SWAP(a->stand_in_room, b->stand_in_room);
+    SWAP(a->standing, b->standing);
     SWAP(a->step, b->step);
     SWAP(a->rng, b->rng);
     SWAP(a->seeded, b->seeded);
@@ -683,6 +666,7 @@ static gd_status swap_links(loading *l)
             swap_link(l->twins[i].link, l->twins[i].with);
         else
             keep_entries(l, l->twins[i].link, l->twins[i].with);
+        l->o->stand_ins = l->o->stand_ins || l->twins[i].link->stand_ins;
     }
     return status;
 }
@@ -700,8 +684,9 @@ static gd_status parse(loading *l)
     if (!l->json) return gd_fail(l->ctx, GD_FORMAT, "optimizer state: line %d: %s", error.line, error.text);
     if (json_integer_value(json_object_get(l->json, "version")) != 1)
         return gd_fail(l->ctx, GD_FORMAT, "optimizer state: of a version that this one does not know");
-    return read_generator(json_object_get(l->json, "generator"), &l->rng) ? GD_OK
-                                                                          : malformed(l, "the generator");
+    return gd__state_read_generator(json_object_get(l->json, "generator"), &l->rng)
+               ? GD_OK
+               : gd__state_malformed(l->ctx, "the generator");
 }
 
 static gd_status make_rooms(loading *l)
@@ -710,7 +695,8 @@ static gd_status make_rooms(loading *l)
     l->used = gd__calloc(l->ctx, tensors * sizeof *l->used);
     l->present = gd__calloc(l->ctx, params * sizeof *l->present);
     l->group_of = gd__calloc(l->ctx, params * sizeof *l->group_of);
-    return l->used && l->present && l->group_of ? GD_OK : GD_NOMEM;
+    l->standing = json_object();
+    return l->used && l->present && l->group_of && l->standing ? GD_OK : GD_NOMEM;
 }
 
 static void loading_free(loading *l)
@@ -731,12 +717,13 @@ static void loading_free(loading *l)
     gd__text_free(&l->unexpected.text);
     gd__text_free(&l->other.text);
     json_decref(l->places);
+    json_decref(l->standing);
     json_decref(l->json);
 }
 
-static notes notes_of(loading *l, gd_load_problem kind, const char *verb, gd_load_report *report)
+static gd_load_notes notes_of(loading *l, gd_load_problem kind, const char *verb, gd_load_report *report)
 {
-    return (notes){.text = {.ctx = l->ctx}, .kind = kind, .verb = verb, .report = report};
+    return (gd_load_notes){.text = {.ctx = l->ctx}, .kind = kind, .verb = verb, .report = report};
 }
 
 static gd_status unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict,

@@ -10,6 +10,8 @@
  *
  * The plans are made as a step would make them, without running anything. */
 #include "base/text.h"
+#include "gradus/autograd.h"
+#include "gradus/projection.h"
 #include "optim/plan/plan.h"
 #include "optim/step/var.h"
 #include "optim/step/transform.h"
@@ -327,6 +329,26 @@ static void see_part(explaining *x, const gd_link *link, int child, gd_tensor *c
                  plural(elements));
 }
 
+/* What the children step over in place of the parameters, of the innermost scope.  Tensors that are very many, an element
+ * each, are left as they are: an element costs the same. */
+static gd_status project(explaining *x, gd_link *link)
+{
+    const gd_projection *by = link->cls->projection;
+    int64_t count = by->parts ? 0 : 1;
+    for (int i = 0; by->parts && i < x->count; i++) count += by->parts(x->params[i]);
+    if (count > 4096) return GD_OK;
+    gd_tensor **list = gd_link_scratch(link, (int)count);
+    gd_no_grad_begin(x->ctx);
+    gd_status status = list ? by->project(link, x->params, x->count, list) : gd_error(x->ctx);
+    gd_no_grad_end(x->ctx);
+    for (int i = 0; i < count && !status; i++)
+        if (!list[i]) status = gd_error(x->ctx);
+    if (status) return status;
+    x->params = list;
+    x->count = (int)count;
+    return GD_OK;
+}
+
 /* The links inside, each as a chain of its own. */
 static gd_status put_children(explaining *x, gd_link *link)
 {
@@ -336,6 +358,8 @@ static gd_status put_children(explaining *x, gd_link *link)
     gd_tensor **all = x->params, **some = link->cls->part ? gd__tensors_new(x->ctx, x->count) : NULL;
     int count = x->count;
     if (link->cls->part && !some) status = GD_NOMEM;
+    gd_scope_begin(x->ctx);
+    if (link->cls->projection) status = project(x, link);
     for (int i = 0; i < link->children && !status; i++) {
         indent(x, 0);
         gd__text_put(&x->text, "%s:", link->cls->fields[link->child_field[i]].name);
@@ -346,6 +370,7 @@ static gd_status put_children(explaining *x, gd_link *link)
         if (!status && x->count) status = put_segment(x, GD_SINK_UPDATE);
         x->depth--;
     }
+    gd_scope_end(x->ctx);
     gd__free(x->ctx, some, (size_t)count * sizeof *some);
     x->params = all;
     x->count = count;

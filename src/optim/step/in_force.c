@@ -21,9 +21,12 @@ static const gd_setting *in_group(const gd_group *g, const char *key)
     return NULL;
 }
 
+static const gd_setting *for_the_step(const gd_link *link, int field);
+
 static const gd_setting *for_parameter(const gd_link *link, int field, const gd_tensor *param)
 {
     const gd_optimizer *o = link->optimizer;
+    if (o && !(param = gd__param_behind(o, param))) return for_the_step(link, field);
     if (link->locals) {
         gd_entry *e = gd__entry_find(link, param);
         if (e && e->local && e->local[field].kind) return &e->local[field];
@@ -39,17 +42,37 @@ static const gd_setting *for_parameter(const gd_link *link, int field, const gd_
 
 /* ---- one value for the whole step ---- */
 
-/* Two parameters whose values differ: numbers of them, or false. */
+/* Does a parameter come to a link, or does one above it give the parameter to another child? */
+static bool comes_to(const gd_link *tree, const gd_link *link, const gd_tensor *param, bool *there)
+{
+    bool comes = *there = tree == link;
+    for (int i = 0; i < tree->children && !*there; i++)
+        comes = comes_to(tree->child[i], link, param, there) &&
+                (!tree->cls->part || tree->cls->part(tree, param) == i);
+    return comes;
+}
+
+/* The next parameter from i on that comes to the link; the number of parameters where there is none. */
+static int next_param(const gd_link *link, int i)
+{
+    const gd_optimizer *o = link->optimizer;
+    bool there = true;
+    while (i < o->count && !comes_to(o->chain, link, o->param[i].tensor, &there) && there) i++;
+    return i;
+}
+
+/* Two parameters of the link's whose values differ: numbers of them, or false. */
 static bool disagree(const gd_link *link, int field, int *a, int *b)
 {
     const gd_optimizer *o = link->optimizer;
-    const gd_setting *first = for_parameter(link, field, o->param[0].tensor);
-    for (int i = 1; i < o->count; i++) {
+    *a = next_param(link, 0);
+    if (*a == o->count) return false;
+    const gd_setting *first = for_parameter(link, field, o->param[*a].tensor);
+    for (int i = *a + 1; i < o->count; i++) {
         /* without settings of single parameters, one of a group speaks for it */
-        if (!link->locals && o->param[i].group == o->param[i - 1].group) continue;
+        if (!link->locals && o->param[i].group == o->param[*a].group) continue;
         const gd_setting *other = for_parameter(link, field, o->param[i].tensor);
-        if (gd__setting_equal(first, other)) continue;
-        *a = 0;
+        if (gd__setting_equal(first, other) || next_param(link, i) != i) continue;
         *b = i;
         return true;
     }
@@ -79,7 +102,8 @@ static const gd_setting *for_the_step(const gd_link *link, int field)
     int a, b;
     /* a getter between steps only looks; a link in a step must not go on with half of the truth */
     if (o->stepping && o->mixed && disagree(link, field, &a, &b)) (void)refuse(link, field, a, b);
-    return for_parameter(link, field, o->param[0].tensor);
+    a = next_param(link, 0);
+    return a == o->count ? &link->value[field] : for_parameter(link, field, o->param[a].tensor);
 }
 
 const gd_setting *gd__resolve(const gd_link *link, int field, const gd_tensor *param)
@@ -130,7 +154,7 @@ bool gd_link_selects(const gd_link *link, const char *name, const gd_tensor *par
     const gd_setting *s = gd_link_get(link, name, param);
     if (!s || s->kind != GD_SET_STRING) return false;
     const gd_optimizer *o = link->optimizer;
-    int index = o && param ? gd__param_index(o, param) : -1;
+    int index = o && param ? gd__param_index(o, gd__param_behind(o, param)) : -1;
     bool yes = false;
     gd_status status = gd_select(link->head.ctx, s->string, index < 0 ? NULL : o->param[index].name, param,
                                  &yes);

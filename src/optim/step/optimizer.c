@@ -280,21 +280,6 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
 
 /* ---- taking the tensors a module has now ---- */
 
-/* What a link keeps for one parameter becomes that of another; needs no memory. */
-static void rekey_entries(gd_link *link, const gd_tensor *old, gd_tensor *now)
-{
-    gd_entry *e = gd__entry_find(link, old);
-    if (e) {
-        gd__entry_drop(link, now); /* settings given to it before it was a parameter */
-        gd__retain(now);
-        gd__release(e->param);
-        e->param = now;
-        gd__table_clear(&link->table);
-        for (int i = 0; i < link->entries; i++) gd__table_put(&link->table, link->entry[i]->param, i);
-    }
-    for (int i = 0; i < link->children; i++) rekey_entries(link->child[i], old, now);
-}
-
 static gd_status check_rebind(gd_optimizer *o, int i, gd_tensor *now)
 {
     const gd_tensor *old = o->param[i].tensor;
@@ -311,7 +296,7 @@ static gd_status check_rebind(gd_optimizer *o, int i, gd_tensor *now)
 static void rebind_one(gd_optimizer *o, int i, gd_tensor *now)
 {
     gd_tensor *old = o->param[i].tensor;
-    rekey_entries(o->chain, old, now);
+    gd__entries_rekey(o->chain, old, now);
     gd__retain(now);
     o->param[i].tensor = now;
     gd__release(old);

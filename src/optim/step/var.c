@@ -283,8 +283,9 @@ bool gd_var_failed(const gd_var *var)
 const char *gd_var_param_name(const gd_var *var, int index)
 {
     if (!var || index < 0 || index >= var->count || !var->optimizer) return NULL;
-    int number = gd__param_index(var->optimizer, var->params[index]);
-    return number < 0 ? NULL : var->optimizer->param[number].name;
+    const gd_optimizer *o = var->optimizer;
+    int number = gd__param_index(o, gd__param_behind(o, var->params[index]));
+    return number < 0 ? NULL : o->param[number].name;
 }
 bool gd_var_stopped(const gd_var *var) { return var && var->stop; }
 void gd_var_note_failed_search(gd_var *var)
