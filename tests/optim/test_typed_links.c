@@ -75,12 +75,12 @@ static bool is_set(const gd_link_class *cls, int field, int which)
 #define SET_number(o, member) o.member = other_number(f)
 #define SET_flag(o, member)   o.member = f->fallback.real == 0
 #define SET_open(o, member)   o.member = 1
-#define SET_string(o, member) o.member = other_string(f, room, sizeof room)
+#define SET_string(o, member) o.member = other_string(f, rooms[field], sizeof *rooms)
 #define SET_child(o, member)  o.member = gd_chain(own, child_text(f))
 #define SET_children(o, member) \
     o.member = (child = gd_chain(own, child_text(f)), &child), o.member##_count = 1
 #define SET_operand(o, member) o.member = other_number(f)
-#define SET_any(o, member)     o.member = other_setting(f, room, sizeof room)
+#define SET_any(o, member)     o.member = other_setting(f, rooms[field], sizeof *rooms)
 
 #define FILL(form, member)           \
     if (is_set(cls, field, which)) { \
@@ -94,9 +94,9 @@ static bool is_set(const gd_link_class *cls, int field, int which)
         gd_##name##_options o = gd_##name##_defaults();                           \
         gd_link *child = NULL;                                                    \
         const gd_field *f = NULL;                                                 \
-        static char room[64];                                                     \
+        static char rooms[32][64]; /* one a field */                              \
         int field = 0;                                                            \
-        (void)child, (void)f, (void)room;                                         \
+        (void)child, (void)f, (void)rooms;                                        \
         GD_OPTIONS_OF_##name(FILL) assert_int_equal(field, cls->field_count);     \
         return gd_##name##_new(own, which == NOTHING ? NULL : &o);                \
     }
