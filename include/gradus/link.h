@@ -199,6 +199,9 @@ typedef struct gd_field {
 
 /* A state slot: a tensor a parameter.  Rules keep theirs in the optimizer's state dtype (gd_optimizer_state_dtype). */
 enum {
+    GD_SLOT_SQUARE =
+        8, /* means of squares (with a setting GD_POWER: of that power): links that turn the space of the update turn
+              it as such */
     GD_SLOT_PARTIAL =
         4, /* a rule may give it the parameter's shape without some axes (gd_rule_slot_without) */
     GD_SLOT_ONLINE = 1, /* depends on the previous evaluation: forgotten by reset_for_online */
@@ -216,14 +219,17 @@ typedef struct gd_transform {
     gd_link *link;
     gd_var *var; /* may be NULL when used by hand */
     int count;
+    int key_count; /* with concat_params the number of all parameters, else count */
     gd_tensor *const *params;
-    gd_tensor *const
-        *keys; /* whose state it is, for gd_link_state and settings; the parameters, or the first of them */
+    gd_tensor *const *
+        keys; /* whose state it is, for gd_link_state and settings: the parameters; one vector of all has its state with the
+                  first */
     gd_tensor *const *grads; /* may be NULL unless the class uses them */
     gd_tensor *loss;         /* may be NULL unless the class uses it */
     gd_tensor **
         tensors; /* apply writes into them, or replaces entries by new tensors of the same shapes; update only
                                 reads.  They are the link's own unless its class says reads_only */
+    const struct gd_call_args *call; /* the core's */
 } gd_transform;
 
 /* Arrays of a class, counted by the compiler: {.name = "lr", GD_FIELDS(lr_fields), .rule = lr_rule}. */
@@ -492,6 +498,18 @@ int64_t gd_link_slot_bytes(int slots, gd_tensor *const *params, int count);
 
 void gd_link_reset(gd_link *link);            /* forgets all state, of children too */
 void gd_link_reset_for_online(gd_link *link); /* forgets what depends on the previous evaluation */
+
+/* ---- links that run a chain in another space ---- */
+
+/* For apply_tensors: the child of that setting on tensors with the shapes of t->tensors, a NULL for each that is to be left out.
+ * It takes them for update and gradient and keeps its state for the same parameters.  Entries are replaced by new ones; without
+ * a child nothing happens. */
+GD_NODISCARD gd_status gd_transform_child(const gd_transform *t, const char *field, gd_tensor **tensors);
+/* A slot of a link below, as t->tensors[index] is shaped, for one that turns the space it runs in: new, NULL without an error
+ * where nothing is kept yet; and put back.  Slots of other shapes are none of these. */
+gd_tensor *gd_transform_below(const gd_transform *t, const gd_link *below, const char *slot, int index);
+GD_NODISCARD gd_status gd_transform_set_below(const gd_transform *t, gd_link *below, const char *slot,
+                                              int index, gd_tensor *value);
 
 /* ---- links that scale the update ---- */
 

@@ -345,6 +345,25 @@ static void own_gd_link_keyed_apply(void)
     if (!got.failed) note(TENSOR, t);
 }
 
+/* ---- inside a transform ---- */
+
+static const gd_transform *the_transform;
+
+static void own_gd_transform_child(void)
+{
+    gd_tensor *t = T;
+    got.failed = gd_transform_child(the_transform, "child", &t) != GD_OK;
+    if (!got.failed) note(TENSOR, t);
+}
+
+/* The child has kept something by then. */
+static void own_gd_transform_below(void)
+{
+    gd_link *child = gd_link_child(the_transform->link, "child");
+    gd_tensor *kept = gd_transform_below(the_transform, child, "velocity", 0);
+    if (kept) note(TENSOR, kept);
+}
+
 static gd_tensor *doubled(void *user, gd_tensor *stack, int number)
 {
     (void)user, (void)number;
@@ -453,6 +472,8 @@ static const own_call own_calls[] = {
     {"gd_link_hessian", own_gd_link_hessian},
     {"gd_link_keyed_apply", own_gd_link_keyed_apply},
     {"gd_states_apply", own_gd_states_apply},
+    {"gd_transform_child", own_gd_transform_child},
+    {"gd_transform_below", own_gd_transform_below},
     {"gd_least_squares", own_gd_least_squares},
 };
 
@@ -593,6 +614,29 @@ static bool is_of_a_step(const char *name)
     return !strncmp(name, "gd_var_", 7) || is_one_of(name, others, COUNT_OF(others));
 }
 
+static gd_status act_in_transform(const gd_transform *t)
+{
+    gd_tensor *list = t->tensors[0];
+    gd_status status = gd_transform_child(t, "child", &list);
+    the_transform = t;
+    if (!status) act();
+    return status;
+}
+static const gd_field child_fields[] = {GD_CHILD_NEEDED("child", "runs on the update")};
+static const gd_link_class transform_class = {
+    .name = "transform_with_calls", GD_FIELDS(child_fields), .apply_tensors = act_in_transform};
+
+static void try_in_transform(void)
+{
+    gd_link *link = gd_link_new(C, &transform_class);
+    gd_tensor *t = T;
+    if (gd_link_set_child(link, "child", gd_chain(C, "heavy_ball(0.9)")) ||
+        gd_link_keyed_apply(link, &t, &T, NULL, NULL, 1))
+        complain("the transform fails");
+    gd_release(t);
+    gd_link_release(link);
+}
+
 static void try_in_step(void)
 {
     gd_optimizer *o = gd_optimizer_new(C, gd_link_new(C, &step_class));
@@ -610,6 +654,9 @@ static void try_once(bool scoped, int64_t fail_at)
     if (is_of_a_step(now.function->name)) {
         now.scoped = true;
         try_in_step();
+    } else if (!strncmp(now.function->name, "gd_transform_", 13)) {
+        now.scoped = true;
+        try_in_transform();
     } else
         act();
     if (!now.wrong && now.fail_at == 0 && lends(now.function->name) &&

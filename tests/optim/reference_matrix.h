@@ -241,6 +241,8 @@ static const reference matrix_references[] = {
     {"shampoo(update_freq=3, exp_override=none, merge_small=false, precondition_1d=false)", shampoo, 0.1},
     {"shampoo(beta=0.9, update_freq=1)", shampoo_merged, 0.1},
     {"soap(0.9, 0.8, precond_freq=3, merge_small=false, precondition_1d=false, alpha=0.7)", soap, 0.01},
+    {"soap_basis(adam(0.9, 0.8, alpha=0.7), precond_freq=3, merge_small=false, precondition_1d=false)", soap,
+     0.01},
     {"muon_adjust_lr(0.7)", muon_adjust_lr, 0.1},
     {"orthogonalize(adjust_lr=true, dual_norm_correction=true, precision=\"full\")", orthogonalize, 0.01},
     {"orthogonalize(method=\"svd\")", polar, 0.02},

@@ -291,6 +291,13 @@ static const char *const keepers[] = {
     "soap(precond_freq=1, merge_small=false)",
     "full_matrix_adagrad",
     "full_matrix_adagrad(0.9, init=\"zeros\")",
+    "lm_adagrad(5)",
+    "lm_adagrad(3, update_freq=2, damping=1e-9, order=2, U_beta=0.5, concat_params=false)",
+    "ggt(4, damping=0)",
+    "ggt(4, basis_optimizer=adam)",
+    "ggt_basis(adam, 4)",
+    "soap_basis(adam, precond_freq=2)",
+    "soap_basis([rmsprop | ema], precond_freq=1, merge_small=false)",
 };
 
 /* Steps with the gradients given; p is left where they lead. */

@@ -3,6 +3,7 @@
 #include "optim_support.h"
 #include "reference_adaptive.h"
 #include "reference_bounds.h"
+#include "reference_history.h"
 #include "reference_matrix.h"
 #include "reference_misc.h"
 #include "reference_ops.h"
@@ -99,8 +100,8 @@ static const struct {
     int count;
 } tables[] = {
     {adaptive_references, COUNT_OF(adaptive_references)}, {bounds_references, COUNT_OF(bounds_references)},
-    {matrix_references, COUNT_OF(matrix_references)},     {misc_references, COUNT_OF(misc_references)},
-    {ops_references, COUNT_OF(ops_references)},
+    {history_references, COUNT_OF(history_references)},   {matrix_references, COUNT_OF(matrix_references)},
+    {misc_references, COUNT_OF(misc_references)},         {ops_references, COUNT_OF(ops_references)},
 };
 
 static void links_follow_their_references(void **state)

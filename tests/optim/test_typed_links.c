@@ -11,7 +11,7 @@ enum { NOTHING = -1 };
 
 /* ---- values ---- */
 
-/* A number that the field takes and that is not its default. */
+/* A number that the field takes and, where there are several, not its default. */
 static double other_number(const gd_field *f)
 {
     const double tries[] = {3, 2, 0.25, 1, 0, f->low, f->high};
@@ -19,8 +19,8 @@ static double other_number(const gd_field *f)
         if (tries[i] >= f->low && tries[i] <= f->high && tries[i] != f->fallback.real &&
             (!f->integer || tries[i] == floor(tries[i])))
             return tries[i];
-    fail_msg("no number for %s", f->name);
-    return NAN;
+    if (f->low != f->high) fail_msg("no number for %s", f->name);
+    return f->low; /* the only one it takes */
 }
 
 /* A string that the field takes and, where there are several, not its default. */

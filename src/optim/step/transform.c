@@ -107,11 +107,13 @@ static gd_transform transform_of(const gd_call_args *c, const seen *s)
     return (gd_transform){.link = c->link,
                           .var = c->var,
                           .count = s->count,
+                          .key_count = c->count,
                           .params = s->params,
                           .keys = c->keys,
                           .grads = s->grads,
                           .loss = c->loss,
-                          .tensors = s->tensors};
+                          .tensors = s->tensors,
+                          .call = c};
 }
 
 static gd_status update_tensors(const gd_call_args *c, const seen *s)
@@ -387,6 +389,110 @@ gd_status gd__call_both(const gd_call_args *c, gd_tensor **tensors)
     if (gd__is_rule(c->link) && update_freq_of(c->link) == 1) return run_rule(c, GD_MODE_STEP, tensors);
     gd_status status = gd__call_update(c, tensors);
     return status ? status : gd__call_apply(c, tensors);
+}
+
+/* ---- a child in another space ---- */
+
+/* Owned entries of list replaced by what the child makes of them, which it takes for the gradient too. */
+static gd_status run_child(const gd_call_args *c, gd_link *child, gd_tensor **list, gd_tensor *const *params,
+                           gd_tensor *const *keys, int count)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_tensor **grads = gd__tensors_share(ctx, list, count);
+    if (!grads) return GD_NOMEM;
+    gd_call_args some = {.var = c->var, .params = params, .keys = keys, .count = count};
+    some.grads = grads;
+    some.loss = c->loss;
+    gd_status status = gd__transform_with(child, list, &some);
+    gd__tensors_free(ctx, grads, count);
+    return status;
+}
+
+static gd_status child_on_vector(const gd_call_args *c, gd_link *child, gd_tensor **vector)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_tensor **list = gd__tensors_new(ctx, c->count);
+    gd_status status = list ? split(ctx, *vector, c->params, c->count, list) : GD_NOMEM;
+    if (!status) status = run_child(c, child, list, c->params, c->keys, c->count);
+    gd_tensor *all = status ? NULL : gd_list_vector(list, c->count);
+    if (!status && !all) status = gd_error(ctx);
+    if (!status) *vector = all;
+    gd__tensors_free(ctx, list, c->count);
+    return status;
+}
+
+static gd_status child_on_each(const gd_call_args *c, gd_link *child, gd_tensor **tensors)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    int n = 0;
+    gd_tensor **list = gd__tensors_new(ctx, c->count), **own = gd_link_scratch(c->link, 2 * c->count);
+    gd_status status = list && own ? GD_OK : GD_NOMEM;
+    for (int i = 0; i < c->count && !status; i++) {
+        if (!tensors[i]) continue;
+        own[n] = c->params[i];
+        own[c->count + n] = c->keys[i];
+        if ((list[n] = gd_cast(tensors[i], own[n]->dtype))) gd__retain(list[n++]);
+        status = gd_error(ctx);
+    }
+    if (!status && n) status = run_child(c, child, list, own, own + c->count, n);
+    if (!status) status = gd__give_out(ctx, list, n);
+    for (int i = 0, k = 0; i < c->count && !status; i++) {
+        if (!tensors[i]) continue;
+        tensors[i] = list[k];
+        list[k++] = NULL;
+    }
+    gd__tensors_free(ctx, list, c->count);
+    return status;
+}
+
+gd_status gd_transform_child(const gd_transform *t, const char *field, gd_tensor **tensors)
+{
+    if (!t || !t->link || !tensors)
+        return gd__null(gd_link_ctx(t ? t->link : NULL), "link: there are no tensors for a child");
+    gd_link *child = gd_link_child(t->link, field);
+    if (!child || !t->call) return GD_OK;
+    bool one = concatenates(t->link);
+    return one ? child_on_vector(t->call, child, tensors) : child_on_each(t->call, child, tensors);
+}
+
+/* Where such a slot is, shaped like the parameter of that number; NULL: there is none. */
+static gd_tensor *slot_below(const gd_transform *t, const gd_link *below, const char *slot, int index)
+{
+    gd_tensor *key = t->call->keys[index];
+    if (!gd_link_has_state(below, key, slot)) return NULL;
+    gd_tensor *kept = gd_link_state((gd_link *)below, key, slot);
+    return kept && gd__same_shape(kept, t->call->params[index]) ? kept : NULL;
+}
+
+gd_tensor *gd_transform_below(const gd_transform *t, const gd_link *below, const char *slot, int index)
+{
+    if (!t || !t->call || !below || index < 0 || index >= t->count) return NULL;
+    gd_tensor *own = slot_below(t, below, slot, index);
+    if (!concatenates(t->link)) return own ? gd_detach(own) : NULL;
+    gd_tensor **list = gd_link_scratch(t->link, t->key_count);
+    for (int i = 0; i < t->key_count && list; i++)
+        if (!(list[i] = slot_below(t, below, slot, i))) return NULL;
+    return list ? gd_list_vector(list, t->key_count) : NULL;
+}
+
+gd_status gd_transform_set_below(const gd_transform *t, gd_link *below, const char *slot, int index,
+                                 gd_tensor *value)
+{
+    if (!t || !below || !value || index < 0 || index >= t->count)
+        return gd__null(below ? below->head.ctx : gd_tensor_ctx(value),
+                        "link: there is no state to set below it");
+    if (!t->call) return GD_OK;
+    bool one = concatenates(t->link);
+    int64_t at = 0;
+    gd_status status = GD_OK;
+    for (int i = one ? 0 : index; i < (one ? t->key_count : index + 1) && !status; i++) {
+        gd_tensor *kept = slot_below(t, below, slot, i), *piece = value;
+        if (one && kept)
+            piece = gd_reshape(gd_slice(value, "0", at, at + kept->numel, 1), kept->ndim, kept->size);
+        if (kept) status = piece ? gd_assign(kept, piece) : gd_error(below->head.ctx);
+        at += t->call->params[i]->numel;
+    }
+    return status;
 }
 
 /* ---- by hand ---- */

@@ -11,7 +11,7 @@ static const gd_field fields[] = {
     GD_REAL("eps", 1e-16, 0, INFINITY, "added to the squares and to their corrected root"),
 };
 
-static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_var", 0}};
+static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_var", GD_SLOT_SQUARE}};
 
 static gd_value adabelief_rule(gd_rule *r, gd_value u)
 {

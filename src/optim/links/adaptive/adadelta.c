@@ -9,7 +9,7 @@ static const gd_field fields[] = {
     GD_REAL("eps", 1e-6, 0, INFINITY, "added to both averages under their roots"),
 };
 
-static const gd_slot slots[] = {{"square_avg", 0}, {"acc_delta", 0}};
+static const gd_slot slots[] = {{"square_avg", GD_SLOT_SQUARE}, {"acc_delta", GD_SLOT_SQUARE}};
 
 static gd_value adadelta_rule(gd_rule *r, gd_value u)
 {

@@ -16,7 +16,8 @@ static const gd_field fields[] = {
     GD_REAL("clip", 1, 1e-30, INFINITY, "largest root mean square of the update"),
     GD_FLAG("scale_parameter", true, "steps in sizes of the parameter")};
 
-static const gd_slot slots[] = {{"row", GD_SLOT_PARTIAL}, {"column", GD_SLOT_PARTIAL}, {"exp_avg_sq", 0}};
+static const gd_slot slots[] = {
+    {"row", GD_SLOT_PARTIAL}, {"column", GD_SLOT_PARTIAL}, {"exp_avg_sq", GD_SLOT_SQUARE}};
 
 /* The two longest axes in their order; false: the second moment is kept whole. */
 static bool find_factors(gd_rule *r, int *row, int *column)

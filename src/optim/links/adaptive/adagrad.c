@@ -23,7 +23,7 @@ static const gd_field fields[] = {
     GD_INNER("acts on the update after it went into the sum"),
 };
 
-static const gd_slot slots[] = {{"accumulator", 0}};
+static const gd_slot slots[] = {{"accumulator", GD_SLOT_SQUARE}};
 static const char *const scalars[] = {"accumulator"};
 
 /* The sum after x was added. */

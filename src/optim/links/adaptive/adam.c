@@ -25,7 +25,8 @@ static const gd_field fields[] = {
         "eps is added to the root as it is, or to the root corrected for its start at zero (as PyTorch does)"),
 };
 
-static const gd_slot slots[] = {{"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}};
+static const gd_slot slots[] = {
+    {"exp_avg", false}, {"exp_avg_sq", GD_SLOT_SQUARE}, {"max_exp_avg_sq", GD_SLOT_SQUARE}};
 
 static gd_value adam_rule(gd_rule *r, gd_value u)
 {

@@ -13,7 +13,7 @@ static const gd_field fields[] = {
 };
 
 static const gd_slot slots[] = {
-    {"exp_avg", 0}, {"exp_avg_diff", 0}, {"exp_avg_sq", 0}, {"previous", GD_SLOT_ONLINE}};
+    {"exp_avg", 0}, {"exp_avg_diff", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}, {"previous", GD_SLOT_ONLINE}};
 
 static gd_value adan_rule(gd_rule *r, gd_value u)
 {

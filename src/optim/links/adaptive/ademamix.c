@@ -13,7 +13,7 @@ static const gd_field fields[] = {
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the corrected root"),
 };
 
-static const gd_slot slots[] = {{"exp_avg_fast", 0}, {"exp_avg_slow", 0}, {"exp_avg_sq", 0}};
+static const gd_slot slots[] = {{"exp_avg_fast", 0}, {"exp_avg_slow", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};
 
 static gd_value ademamix_rule(gd_rule *r, gd_value u)
 {

@@ -11,7 +11,7 @@ static const gd_field fields[] = {
     GD_REAL("eps", 1e-6, 0, INFINITY, "least value of the root"),
 };
 
-static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", 0}};
+static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};
 
 static gd_value adopt_rule(gd_rule *r, gd_value u)
 {

@@ -1,4 +1,4 @@
-/* Shampoo and SOAP: a factor for each axis of a tensor instead of one matrix over its elements.
+/* Shampoo, SOAP and chains in its basis: a factor for each axis of a tensor instead of one matrix over its elements.
  *
  *     G [a, b, c]      the update, its short axes merged while the product of their sizes is at most max_dim
  *     L_d [d, d]       for each axis d: G with d first as a matrix, times its transpose, summed or averaged over the steps
@@ -6,6 +6,8 @@
  *   shampoo   multiplies every axis by L_d^(-1/exp_override), renewed every update_freq steps (Gupta, Koren & Singer 2018)
  *   soap      runs Adam in the basis of the eigenvectors Q_d of the L_d, which follow them by one step of the power method
  *             and a QR factorisation every precond_freq steps (Vyas et al. 2024)
+ *   soap_basis  runs any chain there: it sees the update turned by the Q_d, in the shape of the parameter.  When they change
+ *             its state is turned as well; squares follow the order of the vectors, as soap's do
  *
  * Axes of one element and those longer than max_dim have no factor.  A tensor without any (also a vector with
  * precondition_1d=false) gets Adagrad's scaling, or plain Adam's.
@@ -87,16 +89,21 @@ static gd_tensor *folded(const folding *f, gd_tensor *x)
     return gd_cast(gd_reshape(gd_permute(gd_drop_names(x), f->order), f->ndim, f->size), dtype_of(x));
 }
 
-/* Into the tensor that it came from. */
-static gd_status unfold(const folding *f, gd_tensor *u, gd_tensor *into)
+/* In the shape that it came from. */
+static gd_tensor *unfolded(const folding *f, gd_tensor *u, const gd_tensor *like)
 {
     int64_t size[GD_MAX_DIMS];
     int back[GD_MAX_DIMS];
     for (int i = 0; i < f->axes; i++) {
-        size[i] = gd_size(into, f->order[i]);
+        size[i] = gd_size(like, f->order[i]);
         back[f->order[i]] = i;
     }
-    u = gd_permute(gd_reshape(u, f->axes, size), back);
+    return gd_permute(gd_reshape(u, f->axes, size), back);
+}
+
+static gd_status unfold(const folding *f, gd_tensor *u, gd_tensor *into)
+{
+    u = unfolded(f, u, into);
     return u ? gd_assign(into, u) : gd_error(gd_tensor_ctx(into));
 }
 
@@ -142,7 +149,8 @@ static gd_tensor *gram(void *user, gd_tensor *stack, int kind)
 static gd_tensor *gathered(const gd_link *link, const gd_tensor *key, const char *beta_name, gd_tensor *old,
                            gd_tensor *more)
 {
-    double beta = gd_link_real(link, beta_name, key), decay = gd_link_real(link, "decay", key);
+    double beta = gd_link_real(link, beta_name, key);
+    double decay = gd_link_has_field(link, "decay") ? gd_link_real(link, "decay", key) : NAN;
     gd_tensor *next = isnan(decay) ? old : gd_mul_scalar(old, decay);
     next = isnan(beta) ? gd_add(next, more)
                        : gd_add(gd_mul_scalar(next, beta), gd_mul_scalar(more, 1 - beta));
@@ -193,9 +201,9 @@ static gd_status gather_all(const gd_transform *t, gd_tensor **stack, const char
 
 /* ---- shampoo ---- */
 
-#define FOLDING_FIELDS                                                                                    \
+#define FOLDING_FIELDS(most)                                                                              \
     GD_FLAG("merge_small", true, "merge short axes while the product of their sizes is at most max_dim"), \
-        GD_INT("max_dim", 2000, 1, 46340, "longer axes have no factor"),                                  \
+        GD_INT("max_dim", most, 1, 46340, "longer axes have no factor"),                                  \
         GD_FLAG("precondition_1d", true, "vectors have a factor too")
 
 static const gd_field shampoo_fields[] = {
@@ -209,7 +217,7 @@ static const gd_field shampoo_fields[] = {
      .low = 1e-3,
      .high = 1e3,
      .help = "factors to the power -1 / this; none: twice the number of axes"},
-    FOLDING_FIELDS,
+    FOLDING_FIELDS(2000),
     GD_REAL("adagrad_eps", 1e-8, 0, INFINITY, "added to the root where there is no factor"),
     GD_INNER("acts on the update before the factors do"),
 };
@@ -348,13 +356,14 @@ static const gd_field soap_fields[] = {
      .high = 1,
      .help = "decay of the moving average of products; none: their sum"},
     GD_INT("precond_freq", 10, 1, 1e9, "steps between renewals of the bases"),
-    FOLDING_FIELDS,
+    FOLDING_FIELDS(2000),
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the root of the second moment"),
     GD_REAL_OR_NONE("decay", 0, 1, "factors are multiplied by it before products are added"),
     GD_REAL("alpha", 1, -INFINITY, INFINITY, "times it"),
     GD_FLAG("bias_correction", true, "as Adam's"),
 };
-static const gd_slot soap_slots[] = {{"exp_avg", 0}, {"exp_avg_sq", 0}, EIGHT("factor"), EIGHT("basis")};
+static const gd_slot soap_slots[] = {
+    {"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}, EIGHT("factor"), EIGHT("basis")};
 static const char *const soap_scalars[] = {"step"};
 
 static gd_tensor *averaged(const gd_transform *t, int i, const char *beta, gd_tensor *old, gd_tensor *x)
@@ -404,24 +413,66 @@ static gd_tensor *descending(gd_tensor *x)
     return gd_cast(gd_eq(gd_reshape(gd_sum(before, "0", false), 2, (int64_t[]){n, 1}), places), dtype);
 }
 
+/* Slots of links below that are squares, or those that are not, with every axis times its matrix. */
+static gd_status turn_below(const gd_transform *t, int i, const folding *f, gd_link *below,
+                            gd_tensor *const *m, bool squares)
+{
+    const gd_link_class *cls = gd_link_class_of(below);
+    gd_status status = GD_OK;
+    for (int k = 0; k < cls->slot_count && !status; k++) {
+        bool square = cls->slots[k].flags & GD_SLOT_SQUARE;
+        gd_tensor *x = square == squares ? gd_transform_below(t, below, cls->slots[k].name, i) : NULL;
+        if (!x) continue;
+        x = folded(f, x);
+        for (int d = 0; d < f->ndim && x; d++) x = turn(f, x, d, m[d]);
+        x = x ? unfolded(f, x, t->tensors[i]) : NULL;
+        status = x ? gd_transform_set_below(t, below, cls->slots[k].name, i, x)
+                   : gd_error(gd_link_ctx(below));
+    }
+    for (int k = 0; k < gd_link_children(below) && !status; k++)
+        status = turn_below(t, i, f, gd_link_child_at(below, k), m, squares);
+    return status ? status : gd_error(gd_link_ctx(below));
+}
+
+/* Second moments, soap's own or those of a chain, in the order that vectors of their bases come to have. */
+static gd_status follow_order(const gd_transform *t, int i, const folding *f, gd_tensor *const *order)
+{
+    gd_link *chain = gd_link_child(t->link, "basis_opt");
+    if (chain) return turn_below(t, i, f, chain, order, true);
+    gd_tensor *v = gd_link_state(t->link, t->keys[i], "exp_avg_sq"), *moved = v;
+    for (int d = 0; d < f->ndim && moved; d++) moved = turn(f, moved, d, order[d]);
+    return moved ? gd_assign(v, moved) : gd_error(gd_link_ctx(t->link));
+}
+
 /* One step of the power method from the bases of a tensor, their vectors in the order of what they say of the factors, in which
- * the second moment follows. */
+ * second moments follow. */
 static gd_status power_step(const gd_transform *t, int i, const folding *f, gd_tensor **stack)
 {
-    gd_ctx *ctx = gd_link_ctx(t->link);
-    gd_tensor *v = gd_link_state(t->link, t->keys[i], "exp_avg_sq"), *moved = v;
-    for (int d = 0; d < f->ndim && moved; d++) {
-        gd_tensor *order = NULL;
-        if (f->factor[d]) {
-            gd_tensor *basis = gd_link_state(t->link, t->keys[i], basis_name[d]);
-            gd_tensor *product = gd_matmul(gd_squeeze(stack[d], "0"), basis);
-            order = product ? descending(gd_sum(gd_mul(basis, product), "0", false)) : NULL;
-            stack[d] = order ? gd_unsqueeze(gd_matmul(product, order), 0, NULL) : NULL;
-            if (!stack[d]) return gd_error(ctx);
-        }
-        moved = turn(f, moved, d, order);
+    gd_tensor *order[GD_MAX_DIMS] = {NULL};
+    for (int d = 0; d < f->ndim; d++) {
+        if (!f->factor[d]) continue;
+        gd_tensor *basis = gd_link_state(t->link, t->keys[i], basis_name[d]);
+        gd_tensor *product = gd_matmul(gd_squeeze(stack[d], "0"), basis);
+        order[d] = product ? descending(gd_sum(gd_mul(basis, product), "0", false)) : NULL;
+        stack[d] = order[d] ? gd_unsqueeze(gd_matmul(product, order[d]), 0, NULL) : NULL;
+        if (!stack[d]) return gd_error(gd_link_ctx(t->link));
     }
-    return moved ? gd_assign(v, moved) : gd_error(ctx);
+    return follow_order(t, i, f, order);
+}
+
+/* First moments of a chain from the bases that are there to those in stack. */
+static gd_status follow_bases(const gd_transform *t, int i, gd_tensor *const *stack)
+{
+    gd_link *chain = gd_link_child(t->link, "basis_opt");
+    folding f = fold(t->link, t->tensors[i], t->keys[i]);
+    gd_tensor *between[GD_MAX_DIMS] = {NULL};
+    for (int d = 0; d < f.ndim && chain; d++) {
+        if (!stack[d]) continue;
+        gd_tensor *old = gd_link_state(t->link, t->keys[i], basis_name[d]);
+        between[d] = gd_matmul(gd_transpose(old, 0, 1), gd_squeeze(stack[d], "0"));
+        if (!between[d]) return gd_error(gd_link_ctx(t->link));
+    }
+    return chain ? turn_below(t, i, &f, chain, between, false) : GD_OK;
 }
 
 static gd_tensor *eigenvectors(void *user, gd_tensor *stack, int kind)
@@ -454,6 +505,8 @@ static gd_status renew_bases(const gd_transform *t, gd_tensor *const *factor, bo
     }
     int entries = t->count * GD_MAX_DIMS;
     if (!status) status = gd_map_stacked(stack, entries, NULL, begin ? eigenvectors : orthonormal, NULL);
+    for (int i = 0; i < t->count && !begin && !status; i++)
+        status = follow_bases(t, i, stack + (ptrdiff_t)i * GD_MAX_DIMS);
     for (int k = 0; k < entries && !status; k++)
         if (stack[k])
             status = gd_link_set_state(t->link, t->keys[k / GD_MAX_DIMS], basis_name[k % GD_MAX_DIMS],
@@ -471,16 +524,13 @@ static gd_tensor *soap_update(const gd_transform *t, int i)
     return *step > 0 ? adam_in_basis(t, i, &f, x, *step) : gd_clamp(x, -0.1, 0.1);
 }
 
-static gd_status soap_apply(const gd_transform *t)
+/* After the updates were made in the bases of before, which do not know this gradient: factors, bases, and the updates into
+ * the tensors. */
+static gd_status finish_step(const gd_transform *t, gd_tensor *const *update)
 {
-    gd_ctx *ctx = gd_link_ctx(t->link);
     int entries = t->count * GD_MAX_DIMS;
-    gd_tensor **room = gd_link_scratch(t->link, 2 * entries + t->count), **update = room + 2 * entries;
-    if (!room) return gd_error(ctx);
-    /* the update is in the bases of before, which do not know this gradient */
-    for (int i = 0; i < t->count; i++)
-        if (!(update[i] = soap_update(t, i))) return gd_error(ctx);
-    gd_status status = gather_all(t, room, "shampoo_beta", false);
+    gd_tensor **room = gd_link_scratch(t->link, 2 * entries);
+    gd_status status = room ? gather_all(t, room, "shampoo_beta", false) : gd_error(gd_link_ctx(t->link));
     if (!status) status = renew_bases(t, room, true, room + entries);
     if (!status) status = renew_bases(t, room, false, room + entries);
     for (int i = 0; i < t->count && !status; i++) {
@@ -489,6 +539,15 @@ static gd_status soap_apply(const gd_transform *t)
         *gd_link_scalar(t->link, t->keys[i], "step") += 1;
     }
     return status;
+}
+
+static gd_status soap_apply(const gd_transform *t)
+{
+    gd_tensor **update = gd_link_scratch(t->link, t->count);
+    if (!update) return gd_error(gd_link_ctx(t->link));
+    for (int i = 0; i < t->count; i++)
+        if (!(update[i] = soap_update(t, i))) return gd_error(gd_link_ctx(t->link));
+    return finish_step(t, update);
 }
 
 static int64_t soap_bytes(const gd_link *link, gd_tensor *const *params, int count)
@@ -513,5 +572,84 @@ const gd_link_class gd_link_soap = {
     GD_SCALARS(soap_scalars),
     .apply_tensors = soap_apply,
     .state_bytes = soap_bytes,
+    .spread = GD_SPREAD_TENSOR,
+};
+
+/* ---- soap_basis ---- */
+
+static const gd_field basis_fields[] = {
+    GD_CHILD_NEEDED("basis_opt", "runs on the turned update; its state follows the basis"),
+    GD_REAL("shampoo_beta", 0.95, 0, 1, "decay of the factors"),
+    GD_INT("precond_freq", 10, 1, 1e9, "steps between new bases"),
+    FOLDING_FIELDS(4096),
+    GD_INNER("acts on the update first: the factors are of what it gives"),
+};
+static const gd_slot basis_slots[] = {EIGHT("factor"), EIGHT("basis")};
+
+/* Which tensors have a basis and squares that are finite: those that the chain may see. */
+static gd_status choose(const gd_transform *t, gd_tensor **turned)
+{
+    gd_ctx *ctx = gd_link_ctx(t->link);
+    gd_tensor **flag = gd_link_scratch(t->link, t->count);
+    int n = 0;
+    for (int i = 0; i < t->count && flag; i++)
+        if (turned[i] && !(flag[n++] = gd_all(gd_isfinite(gd_square(turned[i])), NULL, false)))
+            return gd_error(ctx);
+    /* one number to wait for, unless something is wrong */
+    gd_tensor *all = n ? gd_all(gd_stack(flag, n, 0, NULL), NULL, false) : NULL;
+    if (!flag || (n && !all)) return gd_error(ctx);
+    if (!n || gd_item(all) != 0) return gd_error(ctx);
+    for (int i = 0; i < t->count; i++)
+        if (turned[i] && !gd_vector_finite(gd_square(turned[i]))) turned[i] = NULL;
+    return gd_error(ctx);
+}
+
+/* The first step only fills the factors, as in soap; what is not finite is handed on. */
+static gd_status soap_basis_apply(const gd_transform *t)
+{
+    gd_ctx *ctx = gd_link_ctx(t->link);
+    gd_tensor **update = gd_link_scratch(t->link, 2 * t->count), **turned = update + t->count;
+    for (int i = 0; i < t->count && update; i++) {
+        double *step = gd_link_scalar(t->link, t->keys[i], "step");
+        folding f = fold(t->link, t->tensors[i], t->keys[i]);
+        gd_tensor *x = folded(&f, t->tensors[i]);
+        update[i] = step && *step == 0 ? gd_clamp(x, -0.1, 0.1) : x;
+        if (!step || !update[i]) return gd_error(ctx);
+        if (*step == 0 || gd_numel(x) == 0) continue;
+        if (!(turned[i] = unfolded(&f, times_all(t, i, &f, x, basis_name, false), t->tensors[i])))
+            return gd_error(ctx);
+    }
+    gd_status status = update ? choose(t, turned) : gd_error(ctx);
+    if (!status) status = gd_transform_child(t, "basis_opt", turned);
+    for (int i = 0; i < t->count && !status; i++) {
+        folding f = fold(t->link, t->tensors[i], t->keys[i]);
+        if (turned[i]) update[i] = times_all(t, i, &f, folded(&f, turned[i]), basis_name, true);
+        if (!update[i]) status = gd_error(ctx);
+    }
+    return status ? status : finish_step(t, update);
+}
+
+static int64_t soap_basis_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    return kronecker_bytes(link, params, count, 0, 0);
+}
+
+const gd_link_class gd_link_soap_basis = {
+    .name = "soap_basis",
+    .family = "adaptive",
+    .summary = "runs a chain in the eigenvectors of Shampoo's factors",
+    .formula =
+        "L_d = shampoo_beta L_d + (1 - shampoo_beta) G_d G_d^T, Q_d its eigenvectors;  basis_opt of u turned by Q_d, turned "
+        "back; first step: clamp(u, -0.1, 0.1)",
+    .paper = "Vyas et al., SOAP: improving and stabilizing Shampoo using Adam, ICLR 2025",
+    .cost =
+        "products of 2 n d flops for each axis d three times, a QR of d^3 every precond_freq steps; two d x d matrices for "
+        "each",
+    .example = "soap_basis(adam(0.95, 0.95)) | lr(0.003)",
+    GD_FIELDS(basis_fields),
+    GD_SLOTS(basis_slots),
+    GD_SCALARS(soap_scalars),
+    .apply_tensors = soap_basis_apply,
+    .state_bytes = soap_basis_bytes,
     .spread = GD_SPREAD_TENSOR,
 };

@@ -17,7 +17,7 @@ static const gd_field fields[] = {
         "0: the momentum is beta1; above: it grows from about half of that at this rate (PyTorch has 0.004)"),
 };
 
-static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", 0}};
+static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};
 static const char *const scalars[] = {"momentum_product"};
 
 /* The momentum of step t. */

@@ -20,7 +20,8 @@ static const gd_field fields[] = {
     GD_REAL("d0", 1e-6, 1e-300, INFINITY, "first estimate of the distance"),
 };
 
-static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", 0}, {"s", 0}, {"initial", GD_SLOT_EXACT}};
+static const gd_slot slots[] = {
+    {"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}, {"s", 0}, {"initial", GD_SLOT_EXACT}};
 static const char *const scalars[] = {"d", "r"};
 
 /* d, m and v are those of the step; the rest makes the next d. */

@@ -18,7 +18,7 @@ static const gd_field fields[] = {
         "eps is added to the root corrected for its start at zero, or to the root as it is (as PyTorch does)"),
 };
 
-static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", 0}};
+static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};
 
 /* q: how many independent samples the second moment is worth; limit is its R. */
 static gd_value samples(gd_rule *r, gd_value beta2, gd_value bias, gd_value limit)

@@ -16,7 +16,8 @@ static const gd_field fields[] = {
     GD_INNER("acts on the update before it is divided"),
 };
 
-static const gd_slot slots[] = {{"exp_avg_sq", false}, {"exp_avg", false}, {"max_exp_avg_sq", false}};
+static const gd_slot slots[] = {
+    {"exp_avg_sq", GD_SLOT_SQUARE}, {"exp_avg", false}, {"max_exp_avg_sq", GD_SLOT_SQUARE}};
 
 /* An average that may start at its first input. */
 static gd_value average(gd_rule *r, const char *slot, gd_value x, gd_value weight)

@@ -13,7 +13,7 @@ static const gd_field fields[] = {
     GD_FLAG("debiased", false, "correct the averages for their start at zero"),
 };
 
-static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", 0}};
+static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};
 
 static gd_value yogi_rule(gd_rule *r, gd_value u)
 {

@@ -16,8 +16,9 @@ static const gd_field sqrt_fields[] = {BETA(0.999), AMSGRAD, DEBIASED, GD_POWER}
 static const gd_field centered_fields[] = {BETA(0.99), AMSGRAD, GD_POWER};
 static const gd_field centered_sqrt_fields[] = {BETA(0.99), AMSGRAD, DEBIASED, GD_POWER};
 
-static const gd_slot slots[] = {{"exp_avg_sq", 0}, {"max_exp_avg_sq", 0}};
-static const gd_slot centered_slots[] = {{"exp_avg_sq", 0}, {"exp_avg", 0}, {"max_exp_avg_sq", 0}};
+static const gd_slot slots[] = {{"exp_avg_sq", GD_SLOT_SQUARE}, {"max_exp_avg_sq", GD_SLOT_SQUARE}};
+static const gd_slot centered_slots[] = {
+    {"exp_avg_sq", GD_SLOT_SQUARE}, {"exp_avg", 0}, {"max_exp_avg_sq", GD_SLOT_SQUARE}};
 
 static gd_value largest(gd_rule *r, gd_value v)
 {
