@@ -212,6 +212,38 @@ static void minimize_stops_when_told(void **state)
     assert_true(fabs(json_number("w") - 0.64) < 1e-12);
 }
 
+/* Signs of momentum for w, the gradient for the rest; the later of two that match wins; settings go to the same group. */
+static void a_group_may_have_a_chain_of_its_own(void **state)
+{
+    (void)state;
+    works(
+        "minimize 'sum((w-1)^2)+(v-1)^2+(b-1)^2' --param w=[0,3] --param v=0 --param b=0 --chain 'lr(0.1)' --steps 2 "
+        "--group 'w: chain=[sign | clip(max=0.5) | lr(0.25)]' --json");
+    assert_non_null(strstr(out, "\"w\": [0.5,2.75"));
+    assert_true(fabs(json_number("v") - 0.36) < 1e-12);
+    works(
+        "minimize '(w-1)^2+(v-1)^2+(b-1)^2' --param w=0 --param v=0 --param b=0 --chain 'lr(0.1)' --steps 1 "
+        "--group '[wb]: lr=0.5, chain = [ negate | lr(2) ]' --group 'v: chain=sign' --group 'b: lr=0.125' --json");
+    assert_true(fabs(json_number("w") + 1) < 1e-12); /* -(-(-2) * 0.5) */
+    assert_true(fabs(json_number("v") - 1) < 1e-12);
+    assert_true(fabs(json_number("b") + 0.25) < 1e-12);
+}
+
+static void mistakes_in_the_chain_of_a_group_are_named(void **state)
+{
+    (void)state;
+#define TWO "minimize '(w-1)^2+(v-1)^2' --param w=0 --param v=0 --steps 1 --group "
+    fails(TWO "'w: chain=[adm | lr(0.1)]'", 2,
+          "--group 'w': chain: column 1: link 'adm' unknown, did you mean 'adam'?");
+    fails(TWO "'w: chain=[]'", 2, "--group 'w': its chain is empty");
+    fails(TWO "'w: lr=2, chain='", 2, "--group 'w': its chain is empty");
+    fails(TWO "'w: chain=adam, chain=lion'", 2, "--group 'w': it has two chains");
+    fails(TWO "'x: chain=[adam | lr(0.1)]'", 2, "no parameter matches 'x'");
+    fails(TWO "'axes>: chain=[adam | lr(0.1)]'", 2, "");
+    fails(TWO "'w: chain=[adam | lr(0.1)'", 2, "--group 'w': chain: ");
+#undef TWO
+}
+
 /* A run ends by itself, and its exit code says whether it got there. */
 static void minimize_admits_failure(void **state)
 {
@@ -537,6 +569,8 @@ int main(void)
         PROGRAM_TEST(minimize_takes_steps_and_writes_the_trace),
         PROGRAM_TEST(minimize_stops_when_told),
         PROGRAM_TEST(schedules_change_settings_with_the_step),
+        PROGRAM_TEST(a_group_may_have_a_chain_of_its_own),
+        PROGRAM_TEST(mistakes_in_the_chain_of_a_group_are_named),
         PROGRAM_TEST(minimize_admits_failure),
         PROGRAM_TEST(minimize_evaluates_no_point_twice),
         PROGRAM_TEST(exit_code_0_means_a_minimum),

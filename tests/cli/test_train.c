@@ -124,6 +124,8 @@ static void going_on_gives_the_same_bits(void **state)
     resumed_equals_uninterrupted(
         FLOWERS "--dtype f64 --batch 0 --validation 0 --chain 'lbfgs | strong_wolfe'", "");
     resumed_equals_uninterrupted(FLOWERS "--group 'out.*: lr=0.5' --seed 5", "");
+    resumed_equals_uninterrupted(
+        FLOWERS "--group 'axes>=2: chain=[nag(0.9) | orthogonalize | lr(0.01)], momentum=0.8' --seed 5", "");
     put("line.csv", line_data);
     resumed_equals_uninterrupted(
         "train line.csv --target y --model 'mlp(8)' --batch 2 --chain 'heavy_ball(0.9) | lr(0.05)'", "");
@@ -361,11 +363,69 @@ static void a_gpu_learns_what_the_cpu_does(void **state)
                                  "--device gpu");
 }
 
+/* ---- averages ---- */
+
+/* What predict takes from a file is what a slot of the last link holds, and steps go on from something else. */
+static void best_is_the_average(const char *path, int link, const char *slot)
+{
+    gd_ctx *ctx = gd_ctx_new(NULL);
+    gd_archive *archive = gd_archive_load(ctx, path);
+    assert_non_null(archive);
+    int compared = 0;
+    for (int64_t i = 0; i < gd_archive_count(archive); i++) {
+        const char *name = gd_archive_name(archive, i);
+        if (strncmp(name, "best.", 5) != 0) continue;
+        char other[200];
+        snprintf(other, sizeof other, "optimizer/%s/%d:%s", name + 5, link, slot);
+        gd_tensor *best = gd_archive_get(archive, i), *average = gd_archive_find(archive, other);
+        snprintf(other, sizeof other, "model.%s", name + 5);
+        gd_tensor *last = gd_archive_find(archive, other);
+        assert_non_null(average);
+        size_t bytes = (size_t)gd_numel(best) * sizeof(float);
+        assert_memory_equal(gd_data(best), gd_data(average), bytes);
+        assert_memory_not_equal(gd_data(best), gd_data(last), bytes);
+        compared++;
+    }
+    assert_int_equal(compared, 4); /* two layers */
+    gd_archive_free(archive);
+    gd_ctx_free(ctx);
+}
+
+static void a_model_is_the_average_where_a_link_keeps_one(void **state)
+{
+    (void)state;
+#define AVERAGED FLOWERS "--chain 'adam | lr(0.05) | ema_weights(0.95)' --epochs 4 --out a.safetensors "
+    works(AVERAGED "--validation 0");
+    best_is_the_average("a.safetensors", 2, "ema_weights/average");
+    works("train " DATA "flowers.csv --resume a.safetensors --epochs 6");
+    best_is_the_average("a.safetensors", 2, "ema_weights/average");
+    works(AVERAGED "--validation 0.2 --json");
+    if (json_number("best_epoch") == 4) best_is_the_average("a.safetensors", 2, "ema_weights/average");
+#undef AVERAGED
+    /* an average that stays where it began is as good at the end as at the beginning */
+    works(FLOWERS "--chain 'adam | lr(0.05) | ema_weights(1)' --epochs 6 --json");
+    assert_true(json_number("best_epoch") == 1);
+    works(FLOWERS "--chain 'adam | lr(0.05)' --epochs 6 --json");
+    assert_true(json_number("best_epoch") > 1);
+    resumed_equals_uninterrupted(FLOWERS "--chain 'adam | lr(0.01) | swa' --validation 0", "");
+    resumed_equals_uninterrupted(FLOWERS "--chain 'schedule_free(adam, 0.01)'", "");
+}
+
 /* ---- mistakes ---- */
 
 static void a_resumed_run_takes_its_settings_written_in_another_way(void **state)
 {
     (void)state;
+    works(FLOWERS
+          "--epochs 1 --group 'out.*: lr=step(0.1, every=3), chain=[lion(0.9)|lr(1)]' --out g.safetensors");
+#define OTHERWISE(group) \
+    "train " DATA "flowers.csv --resume g.safetensors --epochs 2 --group 'out.*: " group "'"
+    fails(OTHERWISE("lr=0.1, chain=[lion | lr(1)]"), 2,
+          "--group is "); /* the same number at the first step */
+    fails(OTHERWISE("lr=step(0.1, every=3), chain=[lion | lr(2)]"), 2, "--group is ");
+    fails(OTHERWISE("lr=step(0.1, every=3)"), 2, "--group is ");
+    works(OTHERWISE("chain = [ lion | lr(1.0) ],lr=step(.1,every=3)"));
+#undef OTHERWISE
     works(FLOWERS
           "--epochs 1 --chain 'adam(beta1=0.9) | lr(1e-3)' --group 'out.*: lr=0.5, beta1=0.8' "
           "--schedule 'eps=linear(1e-8, 1e-9, 10)' --schedule 'dense0.*: beta2=0.5' --out s.safetensors");
@@ -486,6 +546,7 @@ int main(void)
         PROGRAM_TEST(events_hold_the_metrics),
         PROGRAM_TEST(rows_may_be_given_a_shape),
         PROGRAM_TEST(a_gpu_learns_what_the_cpu_does),
+        PROGRAM_TEST(a_model_is_the_average_where_a_link_keeps_one),
         PROGRAM_TEST(settings_of_a_resumed_run_cannot_change),
         PROGRAM_TEST(a_resumed_run_takes_its_settings_written_in_another_way),
         PROGRAM_TEST(a_loss_that_is_not_finite_leaves_the_old_file),

@@ -353,6 +353,28 @@ static void groups_are_selected_and_select(void **state)
     close_model(&same);
 }
 
+/* A setting that a link reads once a step is that of the parameters it has: groups of others say nothing about it. */
+static void settings_of_the_whole_step_are_those_of_the_part(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    static const char chain[] =
+        "split(\"*.bias\", [bfgs | backtracking(init=0.5, maxiter=1, adaptive=false)], lr(0))";
+    model a = open_model(ctx, chain, 1u << W | 1u << B), b = open_model(ctx, chain, 1u << W | 1u << B);
+    OK(gd_optimizer_regroup(a.o, "layer.weight", "init=7"));
+    OK(gd_optimizer_regroup(b.o, "layer.bias", "init=0.125"));
+    gd_link *search = gd_link_child_at(gd_link_child(gd_optimizer_chain(a.o), "true"), 1);
+    gd_link *other = gd_link_child_at(gd_link_child(gd_optimizer_chain(b.o), "true"), 1);
+    for (int i = 0; i < 2; i++) {
+        model *m = i ? &b : &a;
+        m->objective.user = m;
+        OK(gd_optimizer_step(m->o, &m->objective, NULL));
+    }
+    assert_float_equal(gd_link_real(search, "init", NULL), 0.5, 0);
+    assert_float_equal(gd_link_real(other, "init", NULL), 0.125, 0);
+    close_model(&a);
+    close_model(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -367,6 +389,7 @@ int main(void)
         CASE(only_its_own_parameters_have_state_in_a_chain),
         CASE(a_filter_that_tells_nothing_apart_is_a_warning),
         CASE(groups_are_selected_and_select),
+        CASE(settings_of_the_whole_step_are_those_of_the_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,12 +80,16 @@ static gd_status make_optimizer(job *j)
     gd_ctx *ctx = j->cli->ctx;
     const char *chain = gd__args_get(j->args, "chain");
     gd_link *link = gd_chain(ctx, chain ? chain : DEFAULT_CHAIN);
-    j->optimizer = link ? gd_optimizer_new(ctx, link) : NULL;
+    gd_status status = link ? GD_OK : gd_error(ctx);
+    int at = 0;
+    for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
+        status = gd__tune_split(ctx, &link, text);
+    if (status) gd_link_release(link);
+    j->optimizer = status ? NULL : gd_optimizer_new(ctx, link);
     if (!j->optimizer) return gd_error(ctx);
-    gd_status status = GD_OK;
     for (int i = 0; i < j->problem.params && !status; i++)
         status = gd_optimizer_add(j->optimizer, j->problem.name[i], j->problem.value[i]);
-    int at = 0;
+    at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
         status = gd__tune_group(j->optimizer, text);
     at = 0;

@@ -332,9 +332,13 @@ static gd_status make_optimizer(job *j)
     gd_trainer *t = &j->t;
     const gd_recipe *r = &t->point.recipe;
     gd_link *chain = gd_chain(t->ctx, r->chain);
-    t->optimizer = chain ? gd_optimizer_new(t->ctx, chain) : NULL;
+    gd_status status = chain ? GD_OK : gd_error(t->ctx);
+    for (int i = 0; i < r->groups.count && !status; i++)
+        status = gd__tune_split(t->ctx, &chain, r->groups.word[i]);
+    if (status) gd_link_release(chain);
+    t->optimizer = status ? NULL : gd_optimizer_new(t->ctx, chain);
     if (!t->optimizer) return gd_error(t->ctx);
-    gd_status status = gd_optimizer_add_module(t->optimizer, t->point.model.module, NULL, NULL);
+    status = gd_optimizer_add_module(t->optimizer, t->point.model.module, NULL, NULL);
     for (int i = 0; i < r->groups.count && !status; i++)
         status = gd__tune_group(t->optimizer, r->groups.word[i]);
     for (int i = 0; i < r->schedules.count && !status; i++)
@@ -410,11 +414,12 @@ static gd_status prepare_train(job *j)
 
 /* ---- results ---- */
 
-/* The best parameters become the model's, and are measured. */
+/* The best parameters, or those to evaluate with, become the model's, and are measured. */
 static gd_status measure_end(job *j)
 {
     gd_trainer *t = &j->t;
-    gd_status status = gd__checkpoint_take_best(&t->point);
+    gd_status status = t->point.best ? gd__checkpoint_take_best(&t->point)
+                                     : gd_optimizer_evaluate(t->optimizer, true);
     if (!status) status = gd__measure(&t->point, t->x, t->y, &j->trained);
     if (!status && t->check_x) status = gd__measure(&t->point, t->check_x, t->check_y, &t->checked);
     return status;

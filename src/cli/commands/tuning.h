@@ -11,13 +11,17 @@
         GD_REPEATED("group", "GLOB: KEY=VALUE",                                                            \
                     "settings of their own for the parameters whose names match: 'w*: lr=0.1', or with "   \
                     "axes>=2, numel<9, axis=NAME, label=AXIS.LABEL, not, and, or; those of "               \
-                    "several groups add up, the later wins where two say the same"),                       \
+                    "several groups add up, the later wins where two say the same; with chain=[...] an "   \
+                    "optimizer of their own: 'head.*: chain=[lion | lr(1e-4)]'"),                          \
         GD_REPEATED(                                                                                       \
             "schedule", "[GLOB: ]KEY=SCHEDULE",                                                            \
             "a setting that changes with the step: 'lr=warmup(100, cosine(0.1, 0.001, 1000))'; constant, " \
             "linear, cosine, cosine_restarts, exponential, polynomial, step, multistep, one_cycle, wsd; "  \
             "a group's own value wins, and 'w*: lr=...' is for the parameters whose names match")
 
+/* The chain of an optimizer that is to be made: where a group has chain=[...], its parameters go through that one and the rest
+ * through *chain, which is consumed.  On failure *chain may be NULL. */
+GD_NODISCARD gd_status gd__tune_split(gd_ctx *ctx, gd_link **chain, const char *text);
 /* GLOB: KEY=VALUE, ...  PARSE: "--group: ..." */
 GD_NODISCARD gd_status gd__tune_group(gd_optimizer *optimizer, const char *text);
 /* KEY=SCHEDULE for all groups without a value of their own, or GLOB: KEY=SCHEDULE. */

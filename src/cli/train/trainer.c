@@ -72,6 +72,25 @@ static gd_status flush_records(gd_trainer *t)
     return !status && t->events ? gd__events_flush(t->events) : status;
 }
 
+/* Does a link keep weights to evaluate with? */
+static bool averages(const gd_link *link)
+{
+    bool does = gd_link_class_of(link)->evaluated != NULL;
+    for (int i = 0; i < gd_link_children(link) && !does; i++) does = averages(gd_link_child_at(link, i));
+    return does;
+}
+
+/* Without a validation the model of a run is the last one; where a link keeps weights to evaluate with, these are it, beside those
+ * that steps go on from. */
+static gd_status save(gd_trainer *t)
+{
+    bool averaged = !t->check_x && averages(gd_optimizer_chain(t->optimizer));
+    gd_status status = averaged ? gd_optimizer_evaluate(t->optimizer, true) : GD_OK;
+    if (averaged && !status) status = gd__checkpoint_remember(&t->point);
+    if (averaged && !status) status = gd_optimizer_evaluate(t->optimizer, false);
+    return status ? status : gd__checkpoint_save(&t->point, t->optimizer, t->out);
+}
+
 /* A save between epochs.  The run is worth more than this one checkpoint: where it fails it is tried again soon. */
 static gd_status save_between(gd_trainer *t)
 {
@@ -79,7 +98,8 @@ static gd_status save_between(gd_trainer *t)
     if (!t->out || now - t->saved <= t->save_every) return GD_OK;
     gd_status status = flush_records(t);
     if (status) return status;
-    status = gd__checkpoint_save(&t->point, t->optimizer, t->out);
+    status = save(t);
+    if (!t->check_x) gd__checkpoint_free_copies(&t->point, &t->point.best);
     t->saved = now;
     if (status) {
         gd__meter_end(&t->meter);
@@ -117,7 +137,7 @@ static void keep_good(gd_trainer *t)
 static gd_status save_good(gd_trainer *t, int64_t *epoch)
 {
     *epoch = t->point.progress.epoch;
-    if (!t->broken) return gd__checkpoint_save(&t->point, t->optimizer, t->out);
+    if (!t->broken) return save(t);
     *epoch = 0;
     if (!t->point.best) {
         t->point.best = t->lowest;
@@ -151,7 +171,7 @@ static gd_status save_end(gd_trainer *t, gd_status status)
     if (!t->out) return status;
     gd_trouble why = {.status = GD_OK};
     gd__put_aside(t->ctx, status ? status : flush_records(t), &why);
-    return why.status ? save_after(t, &why) : gd__checkpoint_save(&t->point, t->optimizer, t->out);
+    return why.status ? save_after(t, &why) : save(t);
 }
 
 /* ---- the end of an epoch ---- */
@@ -247,8 +267,10 @@ static gd_status end_epoch(gd_trainer *t)
     p->epoch++;
     p->at = 0;
     p->loss_sum = 0;
-    gd_status status = t->check_x ? gd__measure(&t->point, t->check_x, t->check_y, &t->checked) : GD_OK;
+    gd_status status = gd_optimizer_evaluate(t->optimizer, true);
+    if (!status && t->check_x) status = gd__measure(&t->point, t->check_x, t->check_y, &t->checked);
     if (!status) status = judge(t);
+    if (!status) status = gd_optimizer_evaluate(t->optimizer, false);
     if (!status) keep_good(t);
     if (!status) status = record(t);
     if (!status) status = tell(t);

@@ -169,20 +169,11 @@ static gd_status parse_bracket(gd_scan *s, const gd_field *field, value *v)
 }
 
 /* A word that is a schedule, for a number: a link of that name goes first where the field takes both. */
-static bool is_schedule(gd_scan *s, const gd_field *field, const char *word)
+static bool means_schedule(gd_scan *s, const gd_field *field, const char *word)
 {
     if (!(field->kinds & GD_SET_REAL)) return false;
     if (field->kinds & GD_SET_CHAIN) return !gd__find_class(s->ctx, word) && gd__is_schedule(word);
-    return gd__is_schedule(word) ||
-           gd__scan_peek(s) == '('; /* cosin(1, 0, 9): its reader knows what was meant */
-}
-
-static gd_status parse_schedule(gd_scan *s, value *v)
-{
-    gd_status status = gd__scan_schedule(s, &v->schedule);
-    v->setting = (gd_setting){
-        .kind = GD_SET_REAL, .real = gd_schedule_value(&v->schedule, 0), .schedule = &v->schedule};
-    return status;
+    return gd__scan_is_schedule(s, word);
 }
 
 /* true, false, none, a schedule; else a link. */
@@ -196,9 +187,9 @@ static gd_status parse_word(gd_scan *s, const char *owner, const gd_field *field
     v->setting = (gd_setting){.kind = none ? GD_SET_NONE : GD_SET_BOOL, .real = yes};
     if (yes || no || none) return GD_OK;
     v->setting.kind = 0;
-    if (is_schedule(s, field, word)) {
+    if (means_schedule(s, field, word)) {
         s->at = begin;
-        return parse_schedule(s, v);
+        return gd__scan_scheduled(s, &v->schedule, &v->setting);
     }
     if (!(field->kinds & GD_SET_CHAIN)) {
         char kinds[300];

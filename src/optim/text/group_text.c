@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-static gd_status read_word(gd_scan *s, gd_setting *value)
+/* A schedule stays the caller's. */
+static gd_status read_word(gd_scan *s, gd_schedule *schedule, gd_setting *value)
 {
     size_t at = s->at;
     char word[GD_NAME_SIZE];
@@ -14,26 +15,12 @@ static gd_status read_word(gd_scan *s, gd_setting *value)
         value->kind = GD_SET_NONE;
     else if (!strcmp(word, "true") || !strcmp(word, "false"))
         *value = (gd_setting){.kind = GD_SET_BOOL, .real = word[0] == 't'};
-    else
+    else if (gd__scan_is_schedule(s, word)) {
+        s->at = at;
+        return gd__scan_scheduled(s, schedule, value);
+    } else
         return gd__scan_fail(s, at, "expected a value, got '%s'", word);
     return GD_OK;
-}
-
-/* A schedule, which stays the caller's. */
-static gd_status read_schedule(gd_scan *s, gd_schedule *schedule, gd_setting *value)
-{
-    gd_status status = gd__scan_schedule(s, schedule);
-    *value = (gd_setting){.kind = GD_SET_REAL, .real = gd_schedule_value(schedule, 0), .schedule = schedule};
-    return status;
-}
-
-static bool is_schedule(gd_scan *s)
-{
-    char word[GD_NAME_SIZE];
-    size_t at = s->at;
-    bool is = gd__scan_is_name(s) && !gd__scan_name(s, word) && gd__is_schedule(word);
-    s->at = at;
-    return is;
 }
 
 gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
@@ -56,10 +43,8 @@ gd_status gd__settings_parse(gd_ctx *ctx, const char *text,
         } else if (gd__scan_peek(&s) == '"') {
             status = gd__scan_string(&s, &string, &size);
             value = (gd_setting){.kind = GD_SET_STRING, .string = string};
-        } else if (is_schedule(&s))
-            status = read_schedule(&s, &schedule, &value);
-        else
-            status = read_word(&s, &value);
+        } else
+            status = read_word(&s, &schedule, &value);
         if (!status) status = fn(user, key, &value);
         gd__free(ctx, string, size);
         if (!status && !gd__scan_take(&s, ',') && gd__scan_peek(&s)) status = gd__scan_expected(&s, "','");

@@ -589,6 +589,18 @@ gd_status gd__scan_schedule(gd_scan *s, gd_schedule *out)
                               &value);
 }
 
+gd_status gd__scan_scheduled(gd_scan *s, gd_schedule *schedule, gd_setting *out)
+{
+    gd_status status = gd__scan_schedule(s, schedule);
+    *out = (gd_setting){.kind = GD_SET_REAL, .real = gd_schedule_value(schedule, 0), .schedule = schedule};
+    return status;
+}
+
+bool gd__scan_is_schedule(gd_scan *s, const char *word)
+{
+    return gd__is_schedule(word) || gd__scan_peek(s) == '(';
+}
+
 gd_status gd_schedule_parse(gd_ctx *ctx, const char *text, gd_schedule *out)
 {
     gd_scan s;
