@@ -229,10 +229,9 @@ static gd_tensor *seed_of(gd_tensor *output, gd_tensor *seed)
     if (seed) {
         if (!(seed = gd__aligned_to("backward", seed, output))) return NULL;
         if (gd__same_shape(seed, output) && seed->dtype == output->dtype) return gd__nameless(seed);
-        (void)gd_fail(output->head.ctx, GD_SHAPE, "backward: the seed is %s %s, the output %s %s",
-                      gd_dtype_name(seed->dtype), gd__shape_text(seed, a, sizeof a),
-                      gd_dtype_name(output->dtype), gd__shape_text(output, b, sizeof b));
-        return NULL;
+        return gd__refuse(output->head.ctx, GD_SHAPE, "backward: the seed is %s %s, the output %s %s",
+                          gd_dtype_name(seed->dtype), gd__shape_text(seed, a, sizeof a),
+                          gd_dtype_name(output->dtype), gd__shape_text(output, b, sizeof b));
     }
     if (output->numel == 1) return gd__nameless(gd_ones_like(output));
     (void)gd_fail(output->head.ctx, GD_SHAPE,

@@ -141,11 +141,9 @@ static gd_tensor *shaped_jacobian(gd_tensor *rows, const gd_tensor *out, const g
     int n = 0;
     for (int i = 0; i < out->ndim; i++) size[n++] = out->size[i];
     for (int i = 0; i < input->ndim; i++) size[n++] = input->size[i];
-    if (n > GD_MAX_DIMS) {
-        (void)gd_fail(rows->head.ctx, GD_SHAPE, "jacobian: the result would have %d axes, more than %d", n,
-                      GD_MAX_DIMS);
-        return NULL;
-    }
+    if (n > GD_MAX_DIMS)
+        return gd__refuse(rows->head.ctx, GD_SHAPE, "jacobian: the result would have %d axes, more than %d",
+                          n, GD_MAX_DIMS);
     return gd_detach(gd__reshape(rows, n, size));
 }
 

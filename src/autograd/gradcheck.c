@@ -32,10 +32,7 @@ static double weight_of(int64_t k)
 static gd_tensor *weighted(const check *c, gd_tensor *const *inputs)
 {
     gd_tensor *out = c->fn(c->user, inputs, c->count);
-    if (!out) {
-        (void)gd_fail(c->ctx, GD_CALLBACK, "gradcheck: the function returned NULL");
-        return NULL;
-    }
+    if (!out) return gd__refuse(c->ctx, GD_CALLBACK, "gradcheck: the function returned NULL");
     gd_tensor *weights = gd_empty(c->ctx, GD_F64, 1, &out->numel);
     if (!weights) return NULL;
     for (int64_t k = 0; k < out->numel; k++) ((double *)(void *)weights->data)[k] = weight_of(k);

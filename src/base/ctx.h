@@ -80,6 +80,14 @@ void gd__blame(gd_ctx *ctx, gd_status before, const char *what);
  * already, which tells why there was nothing, else records ARGUMENT.  ctx may be NULL too. */
 gd_status gd__null(gd_ctx *ctx, const char *what);
 
+/* What a builder returns after an error: gd__none after one that something else records, gd__refuse after its own. */
+static inline void *gd__none(gd_status status)
+{
+    (void)status;
+    return NULL;
+}
+#define gd__refuse(...) gd__none(gd_fail(__VA_ARGS__))
+
 /* Memory.  Sizes are remembered by the caller; gd__free takes what gd__alloc was given.  A failed gd__alloc records
  * NOMEM.  gd__calloc zeroes. */
 void *gd__alloc(gd_ctx *ctx, size_t size);

@@ -159,10 +159,8 @@ void *gd__realloc(gd_ctx *ctx, void *old, size_t old_size, size_t new_size)
 void *gd__alloc_array(gd_ctx *ctx, size_t count, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        (void)gd_fail(ctx, GD_OVERFLOW, "%zu items of %zu bytes do not fit in memory", count, size);
-        return NULL;
-    }
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return gd__refuse(ctx, GD_OVERFLOW, "%zu items of %zu bytes do not fit in memory", count, size);
     return gd__alloc(ctx, bytes);
 }
 

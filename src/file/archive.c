@@ -446,11 +446,10 @@ static gd_status read_elements(gd_file_reader *reader, const gd_safetensors *fil
 static gd_tensor *read_tensor(gd_file_reader *reader, const gd_safetensors *file,
                               const gd_safetensors_entry *entry)
 {
-    if (entry->dtype == GD_DTYPE_COUNT) {
-        (void)gd_fail(file->ctx, GD_DTYPE, "load '%s': tensor '%s' has dtype %s, which gradus does not have",
-                      reader->path, entry->name, entry->dtype_name);
-        return NULL;
-    }
+    if (entry->dtype == GD_DTYPE_COUNT)
+        return gd__refuse(file->ctx, GD_DTYPE,
+                          "load '%s': tensor '%s' has dtype %s, which gradus does not have", reader->path,
+                          entry->name, entry->dtype_name);
     gd_tensor *t = gd_empty(file->ctx, entry->dtype, entry->ndim, entry->shape);
     if (!t) return NULL;
     if (!read_elements(reader, file, entry, t)) return with_axes(t, entry);

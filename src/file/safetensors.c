@@ -451,10 +451,8 @@ gd_safetensors *gd__safetensors_header(gd_ctx *ctx, const char *source, const vo
 gd_safetensors *gd__safetensors_parse(gd_ctx *ctx, const void *data, size_t size)
 {
     static const char source[] = "safetensors";
-    if (size < 8) {
-        (void)gd_fail(ctx, GD_FORMAT, "%s: cut off: %zu bytes, not even a header length", source, size);
-        return NULL;
-    }
+    if (size < 8)
+        return gd__refuse(ctx, GD_FORMAT, "%s: cut off: %zu bytes, not even a header length", source, size);
     size_t length = 0;
     if (gd__safetensors_length(ctx, source, data, size, &length)) return NULL;
     gd_safetensors *file = gd__safetensors_header(ctx, source, data, length, size);

@@ -51,10 +51,9 @@ static gd_status wrong_kind(const gd_module *module, const gd_attribute *a, cons
 gd_module *gd__attribute_holder(gd_module *module, const char *path, const char **name)
 {
     if (!module) return NULL;
-    if (!path) {
-        (void)gd_fail(module->head.ctx, GD_ARGUMENT, "module '%s': no name given", module->head.cls->name);
-        return NULL;
-    }
+    if (!path)
+        return gd__refuse(module->head.ctx, GD_ARGUMENT, "module '%s': no name given",
+                          module->head.cls->name);
     for (const char *dot; (dot = strchr(path, '.')); path = dot + 1) {
         gd__note_read(module, path, (size_t)(dot - path));
         const gd_attribute *a = find(module, path, (size_t)(dot - path));

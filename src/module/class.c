@@ -186,10 +186,8 @@ gd_class *gd_class_new(gd_ctx *ctx, const char *name, gd_class *const *bases, in
 {
     gd_registry *registry = gd__registry(ctx);
     if (!registry) return NULL;
-    if (!name || !*name || count < 0 || (count && !bases)) {
-        (void)gd_fail(ctx, GD_ARGUMENT, "class '%s': needs a name and %s", name ? name : "", "its bases");
-        return NULL;
-    }
+    if (!name || !*name || count < 0 || (count && !bases))
+        return gd__refuse(ctx, GD_ARGUMENT, "class '%s': needs a name and %s", name ? name : "", "its bases");
     if (!count) {
         bases = &registry->core[GD_CORE_OBJECT];
         count = 1;
@@ -325,11 +323,9 @@ gd_object *gd_call_method(gd_object *object, const char *name, const gd_kwargs *
     const gd_class *cls = gd__class_of(object);
     if (!cls) return NULL;
     const gd_method_entry *method = name ? gd__find_method(cls, name) : NULL;
-    if (!method) {
-        (void)gd_fail(ctx, GD_ATTRIBUTE, "call_method: class '%s' has no method '%s'", cls->name,
-                      name ? name : "");
-        return NULL;
-    }
+    if (!method)
+        return gd__refuse(ctx, GD_ATTRIBUTE, "call_method: class '%s' has no method '%s'", cls->name,
+                          name ? name : "");
     if (gd__kwargs_check(ctx, "call_method", kwargs)) return NULL;
     gd_scope_begin(ctx);
     gd_object *result = method->fn(object, kwargs, method->user);

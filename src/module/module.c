@@ -43,10 +43,8 @@ gd_module *gd_module_new(gd_class *cls)
 {
     if (!cls) return NULL;
     gd_ctx *ctx = cls->ctx;
-    if (!cls->is_module || cls->is_tensor) {
-        (void)gd_fail(ctx, GD_TYPE, "module: class '%s' is not a class of modules", cls->name);
-        return NULL;
-    }
+    if (!cls->is_module || cls->is_tensor)
+        return gd__refuse(ctx, GD_TYPE, "module: class '%s' is not a class of modules", cls->name);
     gd_device *cpu = gd__cpu(ctx);
     gd_module *module = cpu ? gd__calloc(ctx, sizeof *module) : NULL;
     if (!module) return NULL;

@@ -21,11 +21,9 @@ gd_object *gd_instance_new(gd_class *cls, void *pointer, void (*destroy)(void *p
 {
     if (!cls) return NULL;
     gd_ctx *ctx = cls->ctx;
-    if (cls->is_tensor || cls->is_module) {
-        (void)gd_fail(ctx, GD_TYPE, "instance: class '%s' is below %s, which has a maker of its own",
-                      cls->name, cls->is_tensor ? "Tensor" : "Module");
-        return NULL;
-    }
+    if (cls->is_tensor || cls->is_module)
+        return gd__refuse(ctx, GD_TYPE, "instance: class '%s' is below %s, which has a maker of its own",
+                          cls->name, cls->is_tensor ? "Tensor" : "Module");
     instance *i = gd__alloc(ctx, sizeof *i);
     if (!i) return NULL;
     if (gd__object_init(ctx, i, &instance_type)) {

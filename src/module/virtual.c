@@ -173,8 +173,7 @@ gd_virtual *gd_virtual_new(gd_module *owner, const char *name, const gd_virtual_
 static gd_module *owner_of(const gd_virtual *v)
 {
     if (v->owner->module) return v->owner->module;
-    (void)gd_fail(v->head.ctx, GD_STATE, "virtual tensor '%s': its owner is gone", v->name);
-    return NULL;
+    return gd__refuse(v->head.ctx, GD_STATE, "virtual tensor '%s': its owner is gone", v->name);
 }
 
 gd_status gd_module_set_virtual(gd_virtual *v)
@@ -282,16 +281,14 @@ static gd_tensor *compute(gd_virtual *v, gd_module *owner)
     gd_tensor *value = v->method ? call_method(v, owner, dtype, device)
                                  : v->fn(owner, dtype, device, v->user);
     char place[GD_PLACE_SIZE];
-    if (!value) {
-        (void)gd_fail(ctx, GD_CALLBACK, "module '%s': the function of virtual tensor '%s' returned nothing",
-                      gd__place(owner, place), v->name);
-        return NULL;
-    }
-    if (value->head.ctx != ctx) {
-        (void)gd_fail(ctx, GD_CALLBACK, "module '%s': the value of virtual tensor '%s' is of another context",
-                      gd__place(owner, place), v->name);
-        return NULL;
-    }
+    if (!value)
+        return gd__refuse(ctx, GD_CALLBACK,
+                          "module '%s': the function of virtual tensor '%s' returned nothing",
+                          gd__place(owner, place), v->name);
+    if (value->head.ctx != ctx)
+        return gd__refuse(ctx, GD_CALLBACK,
+                          "module '%s': the value of virtual tensor '%s' is of another context",
+                          gd__place(owner, place), v->name);
     if (gd_tensor_device(value) != device) value = gd_to_device(value, device);
     if (value && value->dtype != dtype) value = gd_cast(value, dtype);
     return value;

@@ -537,10 +537,7 @@ gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count)
 {
     if (count <= 0 || !operands || !gd__given("einsum", operands, count)) return NULL;
     gd_ctx *ctx = operands[0]->head.ctx;
-    if (!spec) {
-        (void)gd_fail(ctx, GD_ARGUMENT, "einsum: no text");
-        return NULL;
-    }
+    if (!spec) return gd__refuse(ctx, GD_ARGUMENT, "einsum: no text");
     for (int i = 0; i < count; i++)
         if (!gd__can_multiply("einsum", operands[0], operands[i])) return NULL;
     contraction c = {.what = "einsum", .ctx = ctx, .count = count};

@@ -193,9 +193,8 @@ gd_tensor *gd__aligned_to(const char *what, gd_tensor *x, const gd_tensor *like)
     meeting to = alone(lead, 0), from = alone(x, 1);
     if (!covers(&to, &from)) {
         char a[256], b[256];
-        (void)gd_fail(x->head.ctx, GD_AXIS, "%s: not every axis of %s is one of %s", what,
-                      gd__shape_text(x, a, sizeof a), gd__shape_text(like, b, sizeof b));
-        return NULL;
+        return gd__refuse(x->head.ctx, GD_AXIS, "%s: not every axis of %s is one of %s", what,
+                          gd__shape_text(x, a, sizeof a), gd__shape_text(like, b, sizeof b));
     }
     meeting m = joined(&to, &from);
     for (int k = 0; k < m.ndim && x; k++)
@@ -348,10 +347,8 @@ gd_tensor *gd__ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
     gd_tensor *in[3] = {a, b, c}, *out = NULL;
     if (!gd__given(what, in, 3)) return NULL;
     gd_ctx *ctx = a->head.ctx;
-    if (op == GD_OP_where && a->dtype != GD_BOOL) {
-        (void)gd_fail(ctx, GD_DTYPE, "where: the condition is %s, not bool", gd_dtype_name(a->dtype));
-        return NULL;
-    }
+    if (op == GD_OP_where && a->dtype != GD_BOOL)
+        return gd__refuse(ctx, GD_DTYPE, "where: the condition is %s, not bool", gd_dtype_name(a->dtype));
     if ((op != GD_OP_where && same_dtype(what, a, b)) || same_dtype(what, b, c) || !dtype_fits(op, b))
         return NULL;
     gd_scope_begin(ctx);
@@ -391,10 +388,7 @@ gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent)
 gd_tensor *gd_clamp(gd_tensor *x, double low, double high)
 {
     if (!x) return NULL;
-    if (!(low <= high)) {
-        (void)gd_fail(x->head.ctx, GD_VALUE, "clamp: low %g is above high %g", low, high);
-        return NULL;
-    }
+    if (!(low <= high)) return gd__refuse(x->head.ctx, GD_VALUE, "clamp: low %g is above high %g", low, high);
     return gd__unary(GD_OP_clamp, x, &(gd_attrs){.nf = 2, .f = {low, high}});
 }
 

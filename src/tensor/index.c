@@ -8,11 +8,9 @@
 /* An integer index as i64 on x's device; NULL with an error otherwise. */
 static gd_tensor *as_index(const char *what, const gd_tensor *x, gd_tensor *index)
 {
-    if (index->dtype != GD_I64 && index->dtype != GD_I32 && index->dtype != GD_U8) {
-        (void)gd_fail(x->head.ctx, GD_DTYPE, "%s: the index is %s, not an integer", what,
-                      gd_dtype_name(index->dtype));
-        return NULL;
-    }
+    if (index->dtype != GD_I64 && index->dtype != GD_I32 && index->dtype != GD_U8)
+        return gd__refuse(x->head.ctx, GD_DTYPE, "%s: the index is %s, not an integer", what,
+                          gd_dtype_name(index->dtype));
     return index->dtype == GD_I64 ? index : gd_cast(index, GD_I64);
 }
 
@@ -80,10 +78,8 @@ gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index)
     gd_ctx *ctx = x->head.ctx;
     int at = gd__parse_axis("index_select", x, axis);
     if (at < 0) return NULL;
-    if (index->ndim != 1) {
-        (void)gd_fail(ctx, GD_SHAPE, "index_select: the index has %d axes, not 1", (int)index->ndim);
-        return NULL;
-    }
+    if (index->ndim != 1)
+        return gd__refuse(ctx, GD_SHAPE, "index_select: the index has %d axes, not 1", (int)index->ndim);
     gd_scope_begin(ctx);
     index = as_index("index_select", x, index);
     gd_tensor *out = gd__index_select(x, at, index, NULL);
@@ -158,12 +154,10 @@ gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_t
     gd_ctx *ctx = x->head.ctx;
     int at = gd__parse_axis("scatter_add", x, axis);
     if (at < 0 || !index_fits("scatter_add", x, index, at)) return NULL;
-    if (values->dtype != x->dtype || !gd__same_shape(values, index)) {
-        (void)gd_fail(ctx, values->dtype != x->dtype ? GD_DTYPE : GD_SHAPE,
-                      "scatter_add: the values must have x's dtype (%s) and the index's shape",
-                      gd_dtype_name(x->dtype));
-        return NULL;
-    }
+    if (values->dtype != x->dtype || !gd__same_shape(values, index))
+        return gd__refuse(ctx, values->dtype != x->dtype ? GD_DTYPE : GD_SHAPE,
+                          "scatter_add: the values must have x's dtype (%s) and the index's shape",
+                          gd_dtype_name(x->dtype));
     gd_scope_begin(ctx);
     gd_tensor *out = gd__scatter_add(x, at, as_index("scatter_add", x, index), values);
     gd__keep(out);
@@ -303,7 +297,7 @@ gd_tensor *gd__embed(gd_tensor *x, const int64_t *size, const int64_t *start, co
 
 gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, double value)
 {
-    if (!x || !before || !after) return gd__null(gd_tensor_ctx(x), "pad: the widths are NULL"), NULL;
+    if (!x || !before || !after) return gd__none(gd__null(gd_tensor_ctx(x), "pad: the widths are NULL"));
     int64_t size[GD_MAX_DIMS], step[GD_MAX_DIMS];
     for (int i = 0; i < x->ndim; i++) {
         char name[64];
@@ -311,9 +305,8 @@ gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, dou
         bool bad = before[i] < 0 || after[i] < 0 || __builtin_add_overflow(x->size[i], before[i], &size[i]) ||
                    __builtin_add_overflow(size[i], after[i], &size[i]);
         if (!bad) continue;
-        (void)gd_fail(x->head.ctx, GD_VALUE, "pad: %lld before and %lld after axis %s", (long long)before[i],
-                      (long long)after[i], gd__axis_text(x, i, name));
-        return NULL;
+        return gd__refuse(x->head.ctx, GD_VALUE, "pad: %lld before and %lld after axis %s",
+                          (long long)before[i], (long long)after[i], gd__axis_text(x, i, name));
     }
     return gd__embed(x, size, before, step, value);
 }
@@ -323,11 +316,9 @@ gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, dou
 gd_tensor *gd__tri(gd_tensor *x, int64_t diagonal, bool lower)
 {
     if (!x) return NULL;
-    if (x->ndim < 2) {
-        (void)gd_fail(x->head.ctx, GD_SHAPE, "%s: needs a matrix, got %d axes", lower ? "tril" : "triu",
-                      (int)x->ndim);
-        return NULL;
-    }
+    if (x->ndim < 2)
+        return gd__refuse(x->head.ctx, GD_SHAPE, "%s: needs a matrix, got %d axes", lower ? "tril" : "triu",
+                          (int)x->ndim);
     int64_t rows = x->size[x->ndim - 2], columns = x->size[x->ndim - 1];
     if (diagonal < -rows) diagonal = -rows; /* beyond the corners nothing changes */
     if (diagonal > columns) diagonal = columns;
@@ -344,10 +335,7 @@ gd_tensor *gd_diagonal(gd_tensor *a)
 {
     if (!a) return NULL;
     gd_ctx *ctx = a->head.ctx;
-    if (a->ndim < 2) {
-        (void)gd_fail(ctx, GD_SHAPE, "diagonal: needs a matrix, got %d axes", (int)a->ndim);
-        return NULL;
-    }
+    if (a->ndim < 2) return gd__refuse(ctx, GD_SHAPE, "diagonal: needs a matrix, got %d axes", (int)a->ndim);
     int n = a->ndim;
     int64_t rows = a->size[n - 2], columns = a->size[n - 1], k = rows < columns ? rows : columns;
     int64_t size[GD_MAX_DIMS];

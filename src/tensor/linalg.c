@@ -283,9 +283,8 @@ gd_tensor *gd_dot(gd_tensor *a, gd_tensor *b)
     if (!gd__given2("dot", a, b) || !is_vector("dot", a) || !is_vector("dot", b)) return NULL;
     if (!gd__can_multiply("dot", a, b)) return NULL;
     if (a->size[0] == b->size[0]) return gd_matmul(a, b);
-    (void)gd_fail(a->head.ctx, GD_SHAPE, "dot: %lld elements on the left and %lld on the right",
-                  (long long)a->size[0], (long long)b->size[0]);
-    return NULL;
+    return gd__refuse(a->head.ctx, GD_SHAPE, "dot: %lld elements on the left and %lld on the right",
+                      (long long)a->size[0], (long long)b->size[0]);
 }
 
 gd_tensor *gd_outer(gd_tensor *a, gd_tensor *b)

@@ -102,10 +102,8 @@ static gd_tensor *sequence(gd_ctx *ctx, const char *what, gd_dtype dtype, double
 gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, double step)
 {
     double count = ceil((stop - start) / step);
-    if (step == 0 || !isfinite(count) || count > 0x1p53) {
-        (void)gd_fail(ctx, GD_VALUE, "arange: from %g to %g in steps of %g", start, stop, step);
-        return NULL;
-    }
+    if (step == 0 || !isfinite(count) || count > 0x1p53)
+        return gd__refuse(ctx, GD_VALUE, "arange: from %g to %g in steps of %g", start, stop, step);
     return sequence(ctx, "arange", dtype, start, step, count > 0 ? (int64_t)count : 0, NULL);
 }
 
@@ -147,15 +145,12 @@ gd_tensor *gd__random(gd_device *device, gd_rng *rng, const char *what, gd_rando
                       int ndim, const int64_t *shape)
 {
     if (!device) return NULL;
-    if ((int)kind < GD_RANDOM_UNIFORM || kind > GD_RANDOM_SIGN) {
-        (void)gd_fail(device->ctx, GD_ARGUMENT, "%s: there is no kind %d of random numbers", what, (int)kind);
-        return NULL;
-    }
-    if (!gd_dtype_is_float(dtype)) {
-        (void)gd_fail(device->ctx, GD_DTYPE, "%s: needs a floating dtype, got %s", what,
-                      gd_dtype_name(dtype));
-        return NULL;
-    }
+    if ((int)kind < GD_RANDOM_UNIFORM || kind > GD_RANDOM_SIGN)
+        return gd__refuse(device->ctx, GD_ARGUMENT, "%s: there is no kind %d of random numbers", what,
+                          (int)kind);
+    if (!gd_dtype_is_float(dtype))
+        return gd__refuse(device->ctx, GD_DTYPE, "%s: needs a floating dtype, got %s", what,
+                          gd_dtype_name(dtype));
     gd_tensor *t = gd__new_checked(device, what, dtype, ndim, shape);
     if (!t) return NULL;
     uint64_t first = gd__rng_take(rng, ((uint64_t)t->numel + 1) / 2);
@@ -227,10 +222,8 @@ gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src)
 gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype)
 {
     if (!t) return NULL;
-    if ((unsigned)dtype >= GD_DTYPE_COUNT) {
-        (void)gd_fail(t->head.ctx, GD_DTYPE, "cast: dtype number %d does not exist", (int)dtype);
-        return NULL;
-    }
+    if ((unsigned)dtype >= GD_DTYPE_COUNT)
+        return gd__refuse(t->head.ctx, GD_DTYPE, "cast: dtype number %d does not exist", (int)dtype);
     if (t->dtype == dtype) return gd__same(t);
     gd_tensor *out = gd__new_like(t, dtype);
     if (!out || gd_dtype_is_float(dtype)) return gd__run1(GD_OP_cast, &t, 1, &(gd_attrs){0}, out);
@@ -254,10 +247,8 @@ gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
     gd_device *from = t->storage->device;
     if (from == device) return gd__same(t);
     gd_ctx *ctx = device->ctx;
-    if (ctx != t->head.ctx) {
-        (void)gd_fail(ctx, GD_DEVICE, "to_device: the device belongs to another context");
-        return NULL;
-    }
+    if (ctx != t->head.ctx)
+        return gd__refuse(ctx, GD_DEVICE, "to_device: the device belongs to another context");
     gd_scope_begin(ctx);
     gd_tensor *flat = gd__contiguous(t) ? t : gd_copy(t), *out = NULL;
     if (flat && from != ctx->cpu && device != ctx->cpu) flat = gd_to_device(flat, ctx->cpu);

@@ -152,11 +152,9 @@ static gd_tensor *pool(const char *what, gd_tensor *x, int size, int stride, int
     gd_ctx *ctx = x->head.ctx;
     gd_windows w = {size, size, stride, padding, x->size[2], x->size[3], true};
     if (!windows_fit(what, x, &w)) return NULL;
-    if (2 * w.padding > size) {
-        (void)gd_fail(ctx, GD_VALUE, "%s: padding %d is more than half of the window %d", what, padding,
-                      size);
-        return NULL;
-    }
+    if (2 * w.padding > size)
+        return gd__refuse(ctx, GD_VALUE, "%s: padding %d is more than half of the window %d", what, padding,
+                          size);
     gd_scope_begin(ctx);
     gd_tensor *y = reduce(gd__unfold2d(gd__nameless(x), &w, fill), "3", false);
     int64_t down = windows_along(w.height, w.tall, &w), across = windows_along(w.width, w.wide, &w);
@@ -194,10 +192,9 @@ static gd_tensor *over_axes(gd_tensor *x, const int *axes, int count, gd_tensor 
     }
     if (fits) return gd__reshape(weight, x->ndim, size);
     char a[256], b[256];
-    (void)gd_fail(x->head.ctx, GD_SHAPE,
-                  "layer_norm: a weight or bias of %s does not fit the %d normalised axes of %s",
-                  gd__shape_text(weight, a, sizeof a), count, gd__shape_text(x, b, sizeof b));
-    return NULL;
+    return gd__refuse(x->head.ctx, GD_SHAPE,
+                      "layer_norm: a weight or bias of %s does not fit the %d normalised axes of %s",
+                      gd__shape_text(weight, a, sizeof a), count, gd__shape_text(x, b, sizeof b));
 }
 
 /* Is a weight one row of x, over its last `count` axes? */
@@ -216,10 +213,7 @@ gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_t
     int list[GD_MAX_DIMS], count = gd__parse_axes("layer_norm", x, axes, list);
     if (count < 0) return NULL;
     gd_ctx *ctx = x->head.ctx;
-    if (!(eps >= 0)) {
-        (void)gd_fail(ctx, GD_VALUE, "layer_norm: eps is %g", eps);
-        return NULL;
-    }
+    if (!(eps >= 0)) return gd__refuse(ctx, GD_VALUE, "layer_norm: eps is %g", eps);
     char text[4 * GD_MAX_DIMS] = "";
     bool trailing = count > 0 && list[0] == x->ndim - count;
     for (int i = 0, used = 0; i < count; i++)
@@ -257,9 +251,8 @@ gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index)
     int n = index->ndim + table->ndim - 1;
     if (table->ndim < 1 || n > GD_MAX_DIMS) {
         char a[256], b[256];
-        (void)gd_fail(ctx, GD_SHAPE, "embedding: table %s with index %s", gd__shape_text(table, a, sizeof a),
-                      gd__shape_text(index, b, sizeof b));
-        return NULL;
+        return gd__refuse(ctx, GD_SHAPE, "embedding: table %s with index %s",
+                          gd__shape_text(table, a, sizeof a), gd__shape_text(index, b, sizeof b));
     }
     int64_t size[GD_MAX_DIMS];
     gd_axis_source source[GD_MAX_DIMS];
@@ -285,10 +278,8 @@ gd_tensor *gd_dropout(gd_tensor *x, double p)
 {
     if (!x || !gd__need_float("dropout", x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
-    if (!(p >= 0 && p < 1)) {
-        (void)gd_fail(ctx, GD_VALUE, "dropout: p is %g, must be at least 0 and below 1", p);
-        return NULL;
-    }
+    if (!(p >= 0 && p < 1))
+        return gd__refuse(ctx, GD_VALUE, "dropout: p is %g, must be at least 0 and below 1", p);
     gd_scope_begin(ctx);
     gd_device *device = x->storage->device;
     gd_tensor *draw = gd__random(device, &ctx->rng, "dropout", GD_RANDOM_UNIFORM, GD_F32, x->ndim, x->size);

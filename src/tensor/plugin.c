@@ -153,11 +153,9 @@ static gd_device *open_device(gd_ctx *ctx, plugin *p, int index)
     gd_device *device = &p->device[index];
     if (device->backend) return device;
     void *symbol = symbol_of(p, "gd_plugin_open");
-    if (!symbol) {
-        (void)gd_fail(ctx, GD_DEVICE, "device '%s:%d': the %s plugin could not be loaded (%s)",
-                      p->row->device, index, p->row->title, p->why);
-        return NULL;
-    }
+    if (!symbol)
+        return gd__refuse(ctx, GD_DEVICE, "device '%s:%d': the %s plugin could not be loaded (%s)",
+                          p->row->device, index, p->row->title, p->why);
     gd_plugin_open_fn open;
     memcpy(&open, &symbol, sizeof open);
     *device = (gd_device){.ctx = ctx, .index = index, .host = &host};

@@ -241,10 +241,7 @@ gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
 {
     if (!x || !gd__need_float("norm", x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
-    if (!(p > 0)) {
-        (void)gd_fail(ctx, GD_VALUE, "norm: p is %g, must be above 0", p);
-        return NULL;
-    }
+    if (!(p > 0)) return gd__refuse(ctx, GD_VALUE, "norm: p is %g, must be above 0", p);
     gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *out;

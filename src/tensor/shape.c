@@ -127,12 +127,10 @@ gd_tensor *gd_reshape(gd_tensor *x, int ndim, const int64_t *shape)
         size[guess] = bad ? 0 : x->numel / product;
         product *= size[guess];
     }
-    if (bad || product != x->numel) {
-        (void)gd_fail(ctx, GD_SHAPE,
-                      "reshape: %lld elements of %s do not fill the new shape of %d axes (product %lld)",
-                      (long long)x->numel, gd__shape_text(x, text, sizeof text), ndim, (long long)product);
-        return NULL;
-    }
+    if (bad || product != x->numel)
+        return gd__refuse(
+            ctx, GD_SHAPE, "reshape: %lld elements of %s do not fill the new shape of %d axes (product %lld)",
+            (long long)x->numel, gd__shape_text(x, text, sizeof text), ndim, (long long)product);
     return gd__reshape(x, ndim, size);
 }
 
@@ -140,16 +138,15 @@ gd_tensor *gd_reshape(gd_tensor *x, int ndim, const int64_t *shape)
 
 gd_tensor *gd_permute(gd_tensor *x, const int *order)
 {
-    if (!x || !order) return gd__null(gd_tensor_ctx(x), "permute: the order is NULL"), NULL;
+    if (!x || !order) return gd__none(gd__null(gd_tensor_ctx(x), "permute: the order is NULL"));
     bool seen[GD_MAX_DIMS] = {false};
     gd_attrs attrs = {.ni = x->ndim};
     for (int i = 0; i < x->ndim; i++) {
         int axis = order[i] < 0 ? order[i] + x->ndim : order[i];
-        if (axis < 0 || axis >= x->ndim || seen[axis]) {
-            (void)gd_fail(x->head.ctx, GD_AXIS, "permute: axis %d at place %d is no permutation of %d axes",
-                          order[i], i, (int)x->ndim);
-            return NULL;
-        }
+        if (axis < 0 || axis >= x->ndim || seen[axis])
+            return gd__refuse(x->head.ctx, GD_AXIS,
+                              "permute: axis %d at place %d is no permutation of %d axes", order[i], i,
+                              (int)x->ndim);
         seen[axis] = true;
         attrs.i[i] = axis;
     }
@@ -172,10 +169,8 @@ gd_tensor *gd_transpose(gd_tensor *x, int a, int b)
 {
     if (!x) return NULL;
     int order[GD_MAX_DIMS], p = a < 0 ? a + x->ndim : a, q = b < 0 ? b + x->ndim : b;
-    if (p < 0 || q < 0 || p >= x->ndim || q >= x->ndim) {
-        (void)gd_fail(x->head.ctx, GD_AXIS, "transpose: axes %d and %d of %d", a, b, (int)x->ndim);
-        return NULL;
-    }
+    if (p < 0 || q < 0 || p >= x->ndim || q >= x->ndim)
+        return gd__refuse(x->head.ctx, GD_AXIS, "transpose: axes %d and %d of %d", a, b, (int)x->ndim);
     for (int i = 0; i < x->ndim; i++) order[i] = i == p ? q : i == q ? p : i;
     return gd_permute(x, order);
 }
@@ -235,9 +230,8 @@ gd_tensor *gd_squeeze(gd_tensor *x, const char *axes)
         next += chosen;
         if (chosen && !every && x->size[i] != 1) {
             char name[64];
-            (void)gd_fail(x->head.ctx, GD_SHAPE, "squeeze: axis %s has size %lld", gd__axis_text(x, i, name),
-                          (long long)x->size[i]);
-            return NULL;
+            return gd__refuse(x->head.ctx, GD_SHAPE, "squeeze: axis %s has size %lld",
+                              gd__axis_text(x, i, name), (long long)x->size[i]);
         }
         if (!chosen || x->size[i] != 1) map[n++] = i;
     }
@@ -248,10 +242,8 @@ gd_tensor *gd_unsqueeze(gd_tensor *x, int position, const char *name)
 {
     if (!x) return NULL;
     int at = position < 0 ? position + x->ndim + 1 : position, map[GD_MAX_DIMS];
-    if (at < 0 || at > x->ndim || x->ndim == GD_MAX_DIMS) {
-        (void)gd_fail(x->head.ctx, GD_AXIS, "unsqueeze: position %d in %d axes", position, (int)x->ndim);
-        return NULL;
-    }
+    if (at < 0 || at > x->ndim || x->ndim == GD_MAX_DIMS)
+        return gd__refuse(x->head.ctx, GD_AXIS, "unsqueeze: position %d in %d axes", position, (int)x->ndim);
     for (int i = 0; i <= x->ndim; i++) map[i] = i < at ? i : i == at ? -1 : i - 1;
     gd_tensor *view = with_map(x, x->ndim + 1, map);
     if (!view || !name) return view;
@@ -264,12 +256,10 @@ gd_tensor *gd_unsqueeze(gd_tensor *x, int position, const char *name)
 
 gd_tensor *gd_expand(gd_tensor *x, int ndim, const int64_t *shape)
 {
-    if (!x || !shape) return gd__null(gd_tensor_ctx(x), "expand: the shape is NULL"), NULL;
+    if (!x || !shape) return gd__none(gd__null(gd_tensor_ctx(x), "expand: the shape is NULL"));
     int shift = ndim - x->ndim, map[GD_MAX_DIMS];
-    if (shift < 0 || ndim > GD_MAX_DIMS) {
-        (void)gd_fail(x->head.ctx, GD_SHAPE, "expand: from %d axes to %d", (int)x->ndim, ndim);
-        return NULL;
-    }
+    if (shift < 0 || ndim > GD_MAX_DIMS)
+        return gd__refuse(x->head.ctx, GD_SHAPE, "expand: from %d axes to %d", (int)x->ndim, ndim);
     gd_tensor *view = gd__bare(x);
     if (!view) return NULL;
     view->ndim = (uint8_t)ndim;
@@ -340,10 +330,8 @@ gd_tensor *gd_slice(gd_tensor *x, const char *axis, int64_t start, int64_t stop,
     if (!x) return NULL;
     int at = gd__parse_axis("slice", x, axis);
     if (at < 0) return NULL;
-    if (step == 0 || step == INT64_MIN) {
-        (void)gd_fail(x->head.ctx, GD_VALUE, "slice: the step is %lld", (long long)step);
-        return NULL;
-    }
+    if (step == 0 || step == INT64_MIN)
+        return gd__refuse(x->head.ctx, GD_VALUE, "slice: the step is %lld", (long long)step);
     int64_t size = x->size[at], first = python_end(start, size, step), end = python_end(stop, size, step);
     int64_t count = step > 0 ? (end > first ? (end - first - 1) / step + 1 : 0)
                              : (end < first ? (first - end - 1) / -step + 1 : 0);
@@ -379,9 +367,8 @@ gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index)
     int64_t place = index < 0 ? index + x->size[at] : index;
     if (place < 0 || place >= x->size[at]) {
         char name[64];
-        (void)gd_fail(x->head.ctx, GD_INDEX, "index: %lld on axis %s of size %lld", (long long)index,
-                      gd__axis_text(x, at, name), (long long)x->size[at]);
-        return NULL;
+        return gd__refuse(x->head.ctx, GD_INDEX, "index: %lld on axis %s of size %lld", (long long)index,
+                          gd__axis_text(x, at, name), (long long)x->size[at]);
     }
     return at_place(x, at, place);
 }
@@ -394,9 +381,8 @@ gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label)
     int64_t place = gd_axis_index(x, at, label);
     if (place >= 0) return gd_index(x, axis, place);
     char name[64];
-    (void)gd_fail(x->head.ctx, GD_LABEL, "index_label: axis %s has no label '%.80s'",
-                  gd__axis_text(x, at, name), label ? label : "");
-    return NULL;
+    return gd__refuse(x->head.ctx, GD_LABEL, "index_label: axis %s has no label '%.80s'",
+                      gd__axis_text(x, at, name), label ? label : "");
 }
 
 gd_tensor *gd_flip(gd_tensor *x, const char *axes)

@@ -197,27 +197,21 @@ gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, 
 {
     if (!device) return NULL;
     gd_ctx *ctx = device->ctx;
-    if ((unsigned)dtype >= GD_DTYPE_COUNT) {
-        (void)gd_fail(ctx, GD_DTYPE, "%s: dtype number %d does not exist", what, (int)dtype);
-        return NULL;
-    }
+    if ((unsigned)dtype >= GD_DTYPE_COUNT)
+        return gd__refuse(ctx, GD_DTYPE, "%s: dtype number %d does not exist", what, (int)dtype);
     if (ndim < 0 || ndim > GD_MAX_DIMS || (ndim && !size)) {
         (void)gd_fail(ctx, GD_SHAPE, "%s: %d dimensions; a tensor has 0 to %d", what, ndim, GD_MAX_DIMS);
         return NULL;
     }
     int64_t numel = 1, bytes;
     for (int i = 0; i < ndim; i++) {
-        if (size[i] < 0) {
-            (void)gd_fail(ctx, GD_SHAPE, "%s: axis %d has size %lld", what, i, (long long)size[i]);
-            return NULL;
-        }
+        if (size[i] < 0)
+            return gd__refuse(ctx, GD_SHAPE, "%s: axis %d has size %lld", what, i, (long long)size[i]);
         if (size[i] && __builtin_mul_overflow(numel, size[i], &numel)) numel = -1;
         if (numel < 0) break;
     }
-    if (numel < 0 || __builtin_mul_overflow(numel, (int64_t)gd_dtype_size(dtype), &bytes)) {
-        (void)gd_fail(ctx, GD_OVERFLOW, "%s: the sizes multiply to more than 2^63 bytes", what);
-        return NULL;
-    }
+    if (numel < 0 || __builtin_mul_overflow(numel, (int64_t)gd_dtype_size(dtype), &bytes))
+        return gd__refuse(ctx, GD_OVERFLOW, "%s: the sizes multiply to more than 2^63 bytes", what);
     return gd__new(device, dtype, ndim, size);
 }
 

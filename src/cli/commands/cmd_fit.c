@@ -294,10 +294,8 @@ gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
 static gd_tensor *residuals(void *user)
 {
     gd_fit_job *j = user;
-    if (!j->stopping && gd__interrupt_pending()) {
-        (void)gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
-        return NULL;
-    }
+    if (!j->stopping && gd__interrupt_pending())
+        return gd__refuse(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     gd_tensor *difference = gd_sub(gd__fit_model(j, j->free ? j->free : j->param), j->y);
     return j->scale ? gd_mul(difference, j->scale) : difference;
 }

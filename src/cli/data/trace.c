@@ -146,10 +146,7 @@ gd_tracer *gd__tracer_resume(gd_ctx *ctx, const char *path, int64_t step)
         kept = (size_t)(end - data) + 1;
     }
     gd__free(ctx, data, block);
-    if (!good) {
-        (void)gd_fail(ctx, GD_FORMAT, "%s: not a trace to go on with", path);
-        return NULL;
-    }
+    if (!good) return gd__refuse(ctx, GD_FORMAT, "%s: not a trace to go on with", path);
     return open_trace(ctx, path, kept ? 0 : O_TRUNC, (off_t)kept);
 }
 

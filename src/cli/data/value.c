@@ -323,10 +323,7 @@ gd_tensor *gd__value_load(gd_ctx *ctx, const char *what, const char *path, gd_va
     const char *inner;
     size_t length = gd__value_file(path, &inner);
     char file[4096];
-    if (length >= sizeof file) {
-        (void)gd_fail(ctx, GD_PARSE, "%s: a path of %zu bytes", what, length);
-        return NULL;
-    }
+    if (length >= sizeof file) return gd__refuse(ctx, GD_PARSE, "%s: a path of %zu bytes", what, length);
     memcpy(file, path, length);
     file[length] = 0;
     if (ends_with(file, length, ".csv") || ends_with(file, length, ".csv.gz"))

@@ -84,10 +84,8 @@ static gd_tensor *indexed(const run *r, const gd_expr_node *n)
     static const char *const axis[GD_MAX_DIMS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
     gd_tensor *t = operand(r, n, 0);
     int places = n->integers / PLACE_SIZE;
-    if (places > gd_ndim(t)) {
-        (void)gd_fail(r->e->ctx, GD_INDEX, "%d indices for an array with %d axes", places, gd_ndim(t));
-        return NULL;
-    }
+    if (places > gd_ndim(t))
+        return gd__refuse(r->e->ctx, GD_INDEX, "%d indices for an array with %d axes", places, gd_ndim(t));
     /* from the last axis, so that the numbers of those before it hold */
     for (int k = places; k-- > 0 && t;) {
         const int64_t *place = r->e->integer + n->integer + k * PLACE_SIZE;

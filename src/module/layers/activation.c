@@ -34,8 +34,7 @@ static gd_object *activation_forward(gd_object *self, gd_object *argument, const
         return NULL;
     const activation *found = find(function);
     if (found) return gd_tensor_object(found->fn((gd_tensor *)argument));
-    (void)gd_fail(self->ctx, GD_VALUE, "activation: '%s' is unknown", function);
-    return NULL;
+    return gd__refuse(self->ctx, GD_VALUE, "activation: '%s' is unknown", function);
 }
 
 static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Activation", activation_forward); }
@@ -48,10 +47,8 @@ gd_class *gd_class_activation(gd_ctx *ctx)
 
 gd_module *gd_activation_new(gd_ctx *ctx, const char *function)
 {
-    if (!gd__is_activation(function)) {
-        (void)gd_fail(ctx, GD_VALUE, "activation: '%s' is unknown", function ? function : "");
-        return NULL;
-    }
+    if (!gd__is_activation(function))
+        return gd__refuse(ctx, GD_VALUE, "activation: '%s' is unknown", function ? function : "");
     gd_module *m = gd_module_new(gd_class_activation(ctx));
     return m && gd_module_set_string(m, "function", function) ? gd__give_up(m) : m;
 }

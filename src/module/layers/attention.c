@@ -90,11 +90,9 @@ gd_module *gd_attention_new(gd_ctx *ctx, int64_t size, int64_t heads, const gd_a
     gd_attention_options o = options ? *options : gd_attention_defaults();
     if (gd__layer_size(ctx, "attention", "size", size) || gd__layer_size(ctx, "attention", "heads", heads))
         return NULL;
-    if (size % heads || size > INT64_MAX / 3) {
-        (void)gd_fail(ctx, GD_VALUE, "attention: %lld heads do not divide the size %lld", (long long)heads,
-                      (long long)size);
-        return NULL;
-    }
+    if (size % heads || size > INT64_MAX / 3)
+        return gd__refuse(ctx, GD_VALUE, "attention: %lld heads do not divide the size %lld",
+                          (long long)heads, (long long)size);
     gd_module *m = gd_module_new(gd_class_attention(ctx));
     return m && fill(m, size, heads, &o) ? gd__give_up(m) : m;
 }

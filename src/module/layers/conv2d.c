@@ -52,10 +52,8 @@ gd_module *gd_conv2d_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, int64_t k
         gd__layer_size(ctx, "conv2d", "outputs", outputs) ||
         gd__layer_size(ctx, "conv2d", "kernel", kernel) || gd__layer_size(ctx, "conv2d", "stride", o.stride))
         return NULL;
-    if (o.padding < 0) {
-        (void)gd_fail(ctx, GD_VALUE, "conv2d: padding is %d, must be at least 0", o.padding);
-        return NULL;
-    }
+    if (o.padding < 0)
+        return gd__refuse(ctx, GD_VALUE, "conv2d: padding is %d, must be at least 0", o.padding);
     gd_module *m = gd_module_new(gd_class_conv2d(ctx));
     return m && fill(m, inputs, outputs, kernel, &o) ? gd__give_up(m) : m;
 }

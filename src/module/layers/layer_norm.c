@@ -19,11 +19,9 @@ static gd_object *layer_norm_forward(gd_object *self, gd_object *argument, const
     if (gd_kwargs_only(ctx, kwargs, NULL) || gd_module_get_int(m, "size", &size) ||
         gd_module_get_real(m, "eps", &eps))
         return NULL;
-    if (gd_size(x, -1) != size) {
-        (void)gd_fail(ctx, GD_SHAPE, "layer_norm: the last axis has %lld elements, expected %lld",
-                      (long long)gd_size(x, -1), (long long)size);
-        return NULL;
-    }
+    if (gd_size(x, -1) != size)
+        return gd__refuse(ctx, GD_SHAPE, "layer_norm: the last axis has %lld elements, expected %lld",
+                          (long long)gd_size(x, -1), (long long)size);
     if (!gd__local_begin(ctx)) return NULL;
     /* on a bare tensor, so that the anonymous weight meets the last axis whatever its name */
     gd_tensor *bare = x->axes ? gd_drop_names(x) : x;

@@ -53,10 +53,8 @@ gd_module *gd_linear_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, const gd_
         return NULL;
     char axes[256];
     const char *input = o.input ? o.input : "_", *output = o.output ? o.output : "_";
-    if ((size_t)snprintf(axes, sizeof axes, "%s, %s", output, input) >= sizeof axes) {
-        (void)gd_fail(ctx, GD_VALUE, "linear: the axis names are longer than %zu bytes", sizeof axes);
-        return NULL;
-    }
+    if ((size_t)snprintf(axes, sizeof axes, "%s, %s", output, input) >= sizeof axes)
+        return gd__refuse(ctx, GD_VALUE, "linear: the axis names are longer than %zu bytes", sizeof axes);
     gd_module *m = gd_module_new(gd_class_linear(ctx));
     if (!m) return NULL;
     bool named = o.input || o.output;

@@ -54,14 +54,10 @@ static gd_status fill(gd_module *m, const int64_t *sizes, int count, const gd_ml
 gd_module *gd_mlp_new(gd_ctx *ctx, const int64_t *sizes, int count, const gd_mlp_options *options)
 {
     gd_mlp_options o = options ? *options : gd_mlp_defaults();
-    if (count < 2 || !sizes) {
-        (void)gd_fail(ctx, GD_VALUE, "mlp: %d sizes, needs at least inputs and outputs", count);
-        return NULL;
-    }
-    if (!gd__is_activation(o.activation)) {
-        (void)gd_fail(ctx, GD_VALUE, "mlp: activation '%s' is unknown", o.activation ? o.activation : "");
-        return NULL;
-    }
+    if (count < 2 || !sizes)
+        return gd__refuse(ctx, GD_VALUE, "mlp: %d sizes, needs at least inputs and outputs", count);
+    if (!gd__is_activation(o.activation))
+        return gd__refuse(ctx, GD_VALUE, "mlp: activation '%s' is unknown", o.activation ? o.activation : "");
     gd_module *m = gd_module_new(gd_class_mlp(ctx));
     return m && fill(m, sizes, count, &o) ? gd__give_up(m) : m;
 }

@@ -55,7 +55,7 @@ gd_status gd_sequential_add(gd_module *sequential, gd_module *module)
 
 gd_module *gd_sequential_new(gd_ctx *ctx, gd_module *const *modules, int count)
 {
-    if (count > 0 && !modules) return gd__null(ctx, "sequential: the modules are NULL"), NULL;
+    if (count > 0 && !modules) return gd__none(gd__null(ctx, "sequential: the modules are NULL"));
     gd_module *m = gd_module_new(gd_class_sequential(ctx));
     gd_status status = m ? GD_OK : GD_NOMEM;
     for (int i = 0; i < count; i++) {

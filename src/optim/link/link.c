@@ -77,11 +77,11 @@ static const gd_object_type link_type = {"Link", link_destroy};
 
 gd_link *gd_link_new(gd_ctx *ctx, const gd_link_class *cls)
 {
-    if (!ctx || !cls) return gd__null(ctx, "link: the class is NULL"), NULL;
+    if (!ctx || !cls) return gd__none(gd__null(ctx, "link: the class is NULL"));
     if (!cls->preset) return gd__link_new(ctx, cls);
-    (void)gd_fail(ctx, GD_ARGUMENT, "link: %s is a preset, not a link: gd_chain(ctx, \"%s\") makes its links",
-                  cls->name, cls->name);
-    return NULL;
+    return gd__refuse(ctx, GD_ARGUMENT,
+                      "link: %s is a preset, not a link: gd_chain(ctx, \"%s\") makes its links", cls->name,
+                      cls->name);
 }
 
 gd_link *gd__link_new(gd_ctx *ctx, const gd_link_class *cls)

@@ -245,9 +245,8 @@ static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *val
     if (gd__may_differ(value, param) && (must || gd__same_shape(value, param) || has_axes_of(value, param)))
         value = gd__aligned_to(what, value, param);
     if (!value || !must || gd__same_shape(value, param)) return value;
-    (void)gd_fail(link->head.ctx, GD_SHAPE, "%s is %s, its parameter %s", what,
-                  gd__shape_text(value, got, sizeof got), gd__shape_text(param, want, sizeof want));
-    return NULL;
+    return gd__refuse(link->head.ctx, GD_SHAPE, "%s is %s, its parameter %s", what,
+                      gd__shape_text(value, got, sizeof got), gd__shape_text(param, want, sizeof want));
 }
 
 /* A slot is the link's own memory, without history. */
@@ -327,10 +326,9 @@ double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
 {
     if (!link) return NULL;
     int index = gd__scalar_index(link->cls, name);
-    if (index < 0) {
-        (void)gd_fail(link->head.ctx, GD_ATTRIBUTE, "%s declares no scalar '%.80s'", link->cls->name, name);
-        return NULL;
-    }
+    if (index < 0)
+        return gd__refuse(link->head.ctx, GD_ATTRIBUTE, "%s declares no scalar '%.80s'", link->cls->name,
+                          name);
     gd_entry *e = gd__entry(link, param);
     return e ? &e->scalar[index] : NULL;
 }
@@ -375,7 +373,7 @@ void gd__globals_free(gd_link *link)
 
 double *gd_link_global(gd_link *link, const char *name, double first)
 {
-    if (!link || !name) return gd__null(gd_link_ctx(link), "link: the name of a state is NULL"), NULL;
+    if (!link || !name) return gd__none(gd__null(gd_link_ctx(link), "link: the name of a state is NULL"));
     gd_global *g = gd__global_find(link, name);
     if (!g && (g = add_global(link, name))) g->value = first;
     return g ? &g->value : NULL;
@@ -457,7 +455,7 @@ double gd__link_key(gd_link *link, const gd_tensor *param, int position)
 
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
-    if (!link || !like) return gd__null(gd_link_ctx(link), "link: random numbers like NULL"), NULL;
+    if (!link || !like) return gd__none(gd__null(gd_link_ctx(link), "link: random numbers like NULL"));
     return gd__random(like->storage->device, gd__link_rng(link), link->cls->name, kind, like->dtype,
                       like->ndim, like->size);
 }

@@ -446,11 +446,10 @@ gd_linop *gd_dense_hessian(gd_link *link, gd_var *var)
 {
     if (!link || !var) return NULL;
     int count = gd_var_count(var);
-    if (group_size(link, var) < count) {
-        (void)gd_fail(gd_var_ctx(var), GD_NOT_IMPLEMENTED,
-                      "%s: a Hessian of all parameters needs concat_params", gd_link_class_of(link)->name);
-        return NULL;
-    }
+    if (group_size(link, var) < count)
+        return gd__refuse(gd_var_ctx(var), GD_NOT_IMPLEMENTED,
+                          "%s: a Hessian of all parameters needs concat_params",
+                          gd_link_class_of(link)->name);
     inside d;
     gd_linop *op = NULL;
     if (!dense_open(&d, link, gd_var_params(var), count))

@@ -90,7 +90,7 @@ static gd_tensor *largest(gd_tensor *size, int64_t most)
 
 gd_tensor *gd_hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most)
 {
-    if (!h || !b) return gd__null(gd_tensor_ctx(h ? h : b), "hessian: a matrix or vector is NULL"), NULL;
+    if (!h || !b) return gd__none(gd__null(gd_tensor_ctx(h ? h : b), "hessian: a matrix or vector is NULL"));
     gd_ctx *ctx = gd_tensor_ctx(h);
     gd_tensor *values = NULL, *vectors = NULL;
     gd_scope_begin(ctx);
@@ -158,7 +158,7 @@ static gd_tensor *by_lu(gd_tensor *h, gd_tensor *b, double eps)
 
 gd_tensor *gd_hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq)
 {
-    if (!h || !b) return gd__null(gd_tensor_ctx(h ? h : b), "hessian: a matrix or vector is NULL"), NULL;
+    if (!h || !b) return gd__none(gd__null(gd_tensor_ctx(h ? h : b), "hessian: a matrix or vector is NULL"));
     gd_ctx *ctx = gd_tensor_ctx(h);
     double eps = gd_vector_epsilon(h) * (double)gd_numel(b);
     if (!gd_vector_finite(h) || !gd_vector_finite(b)) return NULL;

@@ -18,7 +18,8 @@ static inside *inside_of(gd_krylov *k) { return (inside *)k; }
 
 gd_krylov *gd_krylov_new(gd_linop *a, gd_tensor *b, const gd_krylov_options *options)
 {
-    if (!a || !b) return gd__null(b ? gd_tensor_ctx(b) : NULL, "krylov: an operator or vector is NULL"), NULL;
+    if (!a || !b)
+        return gd__none(gd__null(b ? gd_tensor_ctx(b) : NULL, "krylov: an operator or vector is NULL"));
     gd_ctx *ctx = gd_tensor_ctx(b);
     inside *k = gd__calloc(ctx, sizeof *k);
     if (!k) return NULL;

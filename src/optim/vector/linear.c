@@ -324,7 +324,8 @@ gd_tensor *gd__lm_covariance(const gd_lm_model *a, int64_t rank, double variance
 
 gd_tensor *gd_least_norm(gd_tensor *a, gd_tensor *b)
 {
-    if (!a || !b) return gd__null(gd_tensor_ctx(a ? a : b), "least_norm: a matrix or vector is NULL"), NULL;
+    if (!a || !b)
+        return gd__none(gd__null(gd_tensor_ctx(a ? a : b), "least_norm: a matrix or vector is NULL"));
     gd_ctx *ctx = gd_tensor_ctx(a);
     gd_tensor *s = NULL, *vt = NULL, *c = NULL, *x = NULL;
     gd_scope_begin(ctx);

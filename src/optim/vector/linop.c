@@ -329,8 +329,7 @@ static gd_tensor *shifted_matrix(gd_tensor *m, double factor, double shift)
 
 static gd_tensor *singular(gd_linop *op, const char *why)
 {
-    (void)gd_fail(op->ctx, GD_SINGULAR, "linop: solve: %s", why);
-    return NULL;
+    return gd__refuse(op->ctx, GD_SINGULAR, "linop: solve: %s", why);
 }
 
 static gd_tensor *solve_diagonal(gd_linop *op, double factor, double shift, gd_tensor *b)

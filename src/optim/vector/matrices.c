@@ -122,10 +122,7 @@ gd_tensor *gd_to_matrices(gd_tensor *x)
 {
     if (!gd__given1("to_matrices", x)) return NULL;
     gd_ctx *ctx = x->head.ctx;
-    if (x->ndim < 2) {
-        (void)gd_fail(ctx, GD_SHAPE, "to_matrices: needs two axes, got %d", (int)x->ndim);
-        return NULL;
-    }
+    if (x->ndim < 2) return gd__refuse(ctx, GD_SHAPE, "to_matrices: needs two axes, got %d", (int)x->ndim);
     int order[GD_MAX_DIMS];
     int64_t matrices = 1;
     for (int i = 2; i < x->ndim; i++) matrices *= x->size[i];
@@ -141,11 +138,9 @@ gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like)
 {
     if (!gd__given2("from_matrices", stack, like)) return NULL;
     gd_ctx *ctx = stack->head.ctx;
-    if (like->ndim < 2 || stack->numel != like->numel) {
-        (void)gd_fail(ctx, GD_SHAPE, "from_matrices: %lld elements for a tensor of %d axes and %lld",
-                      (long long)stack->numel, (int)like->ndim, (long long)like->numel);
-        return NULL;
-    }
+    if (like->ndim < 2 || stack->numel != like->numel)
+        return gd__refuse(ctx, GD_SHAPE, "from_matrices: %lld elements for a tensor of %d axes and %lld",
+                          (long long)stack->numel, (int)like->ndim, (long long)like->numel);
     int order[GD_MAX_DIMS], n = like->ndim;
     int64_t size[GD_MAX_DIMS];
     for (int i = 0; i < n; i++) {
