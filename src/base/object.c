@@ -202,3 +202,10 @@ void gd_scope_end(gd_ctx *ctx)
     ctx->scope.count = kept;
     ctx->scope.depth--;
 }
+
+void *gd__scope_leave(gd_ctx *ctx, void *object)
+{
+    gd__keep(object);
+    gd_scope_end(ctx);
+    return object;
+}

@@ -52,6 +52,9 @@ void gd__user_release(void *object);
 /* Moves an object of the innermost scope one scope out; others stay where they are.  NULL is fine. */
 void gd__keep(void *object);
 
+/* Ends the innermost scope and moves an object of it one scope out; returns the object.  NULL is fine. */
+void *gd__scope_leave(gd_ctx *ctx, void *object);
+
 /* Gives the caller a reference of its own: the one the innermost scope held, or a new one.  NULL is fine. */
 void gd__own(void *object);
 /* The same for an object just made: outside every scope its first reference is the caller's already. */

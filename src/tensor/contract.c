@@ -342,9 +342,7 @@ gd_tensor *gd_contract(gd_tensor *a, gd_tensor *b, const char *axes)
     contraction c = {.what = "contract", .ctx = a->head.ctx, .count = 2, .operand = operand};
     gd_scope_begin(c.ctx);
     gd_tensor *out = number_by_name(&c, a, b, chosen, every) == GD_OK ? contracted(&c) : NULL;
-    gd__keep(out);
-    gd_scope_end(c.ctx);
-    return out;
+    return gd__scope_leave(c.ctx, out);
 }
 
 /* ---- einsum: reading the text ---- */
@@ -545,8 +543,7 @@ gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count)
     if (!c.operand) return NULL;
     gd_scope_begin(ctx);
     gd_tensor *out = einsum_on(&c, spec, operands);
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__free(ctx, c.operand, (size_t)count * sizeof *c.operand);
     return out;
 }

@@ -335,8 +335,7 @@ gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
         out = gd__run1(op, in, 2, &no_attrs, out);
     }
     if (named) {
-        gd__keep(out);
-        gd_scope_end(ctx);
+        gd__scope_leave(ctx, out);
     }
     return out;
 }
@@ -355,10 +354,7 @@ gd_tensor *gd__ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
     gd_status status = GD_OK;
     if (a->axes || b->axes || c->axes) status = meet(what, in, 3);
     if (!status) out = gd__broadcast_result(what, in, 3, b->dtype);
-    out = status ? NULL : gd__run1(op, in, 3, &no_attrs, out);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, status ? NULL : gd__run1(op, in, 3, &no_attrs, out));
 }
 
 /* ---- public ---- */

@@ -84,9 +84,7 @@ gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index)
     index = as_index("index_select", x, index);
     gd_tensor *out = gd__index_select(x, at, index, NULL);
     if (out && label_picked(out, x, at, index)) out = NULL;
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor *values)
@@ -133,10 +131,7 @@ gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index)
     if (at < 0 || !index_fits("gather", x, index, at)) return NULL;
     gd_ctx *ctx = x->head.ctx;
     gd_scope_begin(ctx);
-    gd_tensor *out = gd__gather(x, at, as_index("gather", x, index));
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, gd__gather(x, at, as_index("gather", x, index)));
 }
 
 gd_tensor *gd__scatter_add(gd_tensor *x, int axis, gd_tensor *index, gd_tensor *values)
@@ -159,10 +154,7 @@ gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_t
                           "scatter_add: the values must have x's dtype (%s) and the index's shape",
                           gd_dtype_name(x->dtype));
     gd_scope_begin(ctx);
-    gd_tensor *out = gd__scatter_add(x, at, as_index("scatter_add", x, index), values);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, gd__scatter_add(x, at, as_index("scatter_add", x, index), values));
 }
 
 /* ---- joining ---- */
@@ -242,8 +234,7 @@ static gd_tensor *cat_matched(gd_tensor *const *pieces, int count, int axis)
         if (!piece[made]) break;
     }
     if (made == count) out = cat_on(piece, count, axis);
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__free(ctx, piece, bytes);
     return out;
 }
@@ -269,8 +260,7 @@ gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const cha
     int made = 0;
     while (made < count && (wide[made] = gd_unsqueeze(pieces[made], at, name))) made++;
     if (made == count) out = wide[0]->axes ? cat_matched(wide, count, at) : cat_on(wide, count, at);
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "stack");
     gd__free(ctx, wide, bytes);
     return out;
@@ -346,10 +336,7 @@ gd_tensor *gd_diagonal(gd_tensor *a)
     gd_tensor *out = flat ? gd__slice(flat, n - 2, 0, k, columns + 1) : NULL;
     int map[GD_MAX_DIMS];
     for (int i = 0; i < n - 1; i++) map[i] = i < n - 2 ? i : -1;
-    out = gd__relabel(out, a, map);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, gd__relabel(out, a, map));
 }
 
 gd_status gd__split(gd_tensor *x, int count, gd_tensor **piece)

@@ -264,9 +264,7 @@ gd_tensor *gd_matmul(gd_tensor *a, gd_tensor *b)
     gd_tensor *out = a && b ? stacked_product(a, b) : NULL;
     if (row) out = gd_squeeze(out, "-2");
     if (column) out = gd_squeeze(out, "-1");
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 static bool is_vector(const char *what, const gd_tensor *t)
@@ -296,8 +294,7 @@ gd_tensor *gd_outer(gd_tensor *a, gd_tensor *b)
     gd_scope_begin(ctx);
     gd_tensor *out = gd_mul(gd__reshape(a, 2, (int64_t[]){a->size[0], 1}), gd__nameless(b));
     out = gd__with_axes(out, (gd_axis_source[]){{a, 0}, {b, 0}});
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "outer");
     return out;
 }
@@ -368,10 +365,7 @@ gd_tensor *gd_cholesky(gd_tensor *a)
     if (!a || !is_square("cholesky", a)) return NULL;
     gd_ctx *ctx = a->head.ctx;
     gd_scope_begin(ctx);
-    gd_tensor *out = with_rows(gd__cholesky(symmetric(a)), a);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, with_rows(gd__cholesky(symmetric(a)), a));
 }
 
 gd_tensor *gd_logdet(gd_tensor *a)
@@ -381,10 +375,7 @@ gd_tensor *gd_logdet(gd_tensor *a)
     gd_scope_begin(ctx);
     gd_tensor *bare = gd__nameless(a), *out = NULL;
     if (bare) out = gd__run1(GD_OP_logdet, &bare, 1, &(gd_attrs){0}, room_for("logdet", a, 0, 0, 0));
-    out = with_batch(out, a);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, with_batch(out, a));
 }
 
 /* Runs an operator with several results and hands them out, or none of them. */
@@ -550,9 +541,7 @@ static gd_tensor *solve_by(const solver *s, gd_tensor *a, gd_tensor *b)
     if (vector) b = gd_unsqueeze(b, -1, NULL);
     gd_tensor *out = b ? stacked_solve(s, a, b) : NULL;
     if (vector) out = gd_squeeze(out, "-1");
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 gd_tensor *gd_solve(gd_tensor *a, gd_tensor *b)
@@ -587,8 +576,5 @@ gd_tensor *gd_inverse(gd_tensor *a)
     own_batch(a, source);
     source[n - 2] = (gd_axis_source){a, n - 1};
     source[n - 1] = (gd_axis_source){a, n - 2};
-    out = gd__with_axes(out, source);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, gd__with_axes(out, source));
 }

@@ -77,9 +77,7 @@ gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *sha
     if (dtype == GD_F64) return gd_from_data(ctx, dtype, ndim, shape, data);
     gd_scope_begin(ctx);
     gd_tensor *wide = gd_from_data(ctx, GD_F64, ndim, shape, data), *out = gd_cast(wide, dtype);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 /* count values first + i * step, the last one exactly `last` if that is given. */
@@ -93,10 +91,7 @@ static gd_tensor *sequence(gd_ctx *ctx, const char *what, gd_dtype dtype, double
         for (int64_t i = 0; i < count; i++) value[i] = first + (double)i * step;
         if (last && count > 0) value[count - 1] = *last;
     }
-    gd_tensor *out = gd_cast(wide, dtype);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, gd_cast(wide, dtype));
 }
 
 gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, double step)
@@ -264,7 +259,5 @@ gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
         if (!status) status = gd__record(GD_OP_to_device, &flat, 1, &(gd_attrs){0}, &out, 1);
         if (status) out = NULL;
     }
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }

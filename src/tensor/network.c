@@ -135,10 +135,7 @@ gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int strid
     weight = gd__match_labels("conv2d", x, 1, weight, 1);
     if (weight && bias) bias = gd__match_labels("conv2d", weight, 0, bias, 0);
     bool fits = weight && (bias || !biased);
-    gd_tensor *out = fits ? with_image_axes(convolve(x, weight, bias, &w), x, weight) : NULL;
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, fits ? with_image_axes(convolve(x, weight, bias, &w), x, weight) : NULL);
 }
 
 /* ---- pooling ---- */
@@ -159,10 +156,7 @@ static gd_tensor *pool(const char *what, gd_tensor *x, int size, int stride, int
     gd_tensor *y = reduce(gd__unfold2d(gd__nameless(x), &w, fill), "3", false);
     int64_t down = windows_along(w.height, w.tall, &w), across = windows_along(w.width, w.wide, &w);
     y = gd__reshape(y, 4, (int64_t[]){x->size[0], x->size[1], down, across});
-    y = with_image_axes(y, x, NULL);
-    gd__keep(y);
-    gd_scope_end(ctx);
-    return y;
+    return gd__scope_leave(ctx, with_image_axes(y, x, NULL));
 }
 
 gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding)
@@ -235,10 +229,7 @@ gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_t
     }
     if (weight) out = gd_mul(out, scale);
     if (bias) out = gd_add(out, shift);
-    out = out ? gd__relabel_like(out, x) : NULL;
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out ? gd__relabel_like(out, x) : NULL);
 }
 
 /* ---- lookup ---- */
@@ -266,8 +257,7 @@ gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index)
     gd_tensor *flat = gd__reshape(index, 1, &index->numel);
     gd_tensor *out = flat ? gd_index_select(gd__nameless(table), "0", flat) : NULL;
     out = gd__with_axes(out ? gd__reshape(out, n, size) : NULL, source);
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "embedding");
     return out;
 }
@@ -286,10 +276,7 @@ gd_tensor *gd_dropout(gd_tensor *x, double p)
     gd_tensor *kept = gd_ge(draw, gd_to_device(gd_scalar(ctx, GD_F32, p), device));
     gd_tensor *zero = gd_to_device(gd_scalar(ctx, x->dtype, 0), device);
     gd_tensor *out = gd_where(kept, gd_mul_scalar(gd__nameless(x), 1 / (1 - p)), zero);
-    out = out ? gd__relabel_like(out, x) : NULL;
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out ? gd__relabel_like(out, x) : NULL);
 }
 
 /* ---- losses ---- */
@@ -321,8 +308,7 @@ gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes)
     gd_tensor *index = gd__reshape(classes, 2, (int64_t[]){logits->size[0], 1});
     gd_tensor *likelihood = gd_gather(gd_log_softmax(gd__nameless(logits), "1"), "1", index);
     gd_tensor *out = gd_neg(gd_mean(likelihood, NULL, false));
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "cross_entropy");
     return out;
 }
@@ -334,8 +320,7 @@ gd_tensor *gd_mse(gd_tensor *x, gd_tensor *y)
     gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *out = gd_mean(gd_square(gd_sub(x, y)), NULL, false);
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "mse");
     return out;
 }

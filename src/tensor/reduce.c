@@ -42,9 +42,7 @@ static gd_tensor *reduce_list(gd_op_id op, gd_tensor *x, const int *list, int co
         out = reduce_group(op, out, list[begin], list[end - 1], keep, dtype);
         end = begin;
     }
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 static gd_tensor *reduce(gd_op_id op, gd_tensor *x, const char *axes, bool keep, gd_dtype dtype)
@@ -76,10 +74,7 @@ static gd_tensor *reduce_truth(gd_op_id op, gd_tensor *x, const char *axes, bool
     gd_ctx *ctx = x->head.ctx;
     gd_scope_begin(ctx);
     gd_tensor *truth = x->dtype == GD_BOOL ? x : gd_logical_not(gd_logical_not(x));
-    gd_tensor *out = reduce(op, truth, axes, keep, GD_BOOL);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, reduce(op, truth, axes, keep, GD_BOOL));
 }
 
 gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims)
@@ -99,10 +94,7 @@ static gd_tensor *mean_list(gd_tensor *x, const int *list, int count, bool keep_
     for (int i = 0; i < count; i++) n *= x->size[list[i]];
     gd_scope_begin(ctx);
     gd_tensor *sum = reduce_list(GD_OP_sum, x, list, count, keep_dims, x->dtype);
-    gd_tensor *out = gd_mul_scalar(sum, 1.0 / (double)n);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, gd_mul_scalar(sum, 1.0 / (double)n));
 }
 
 gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims)
@@ -186,9 +178,7 @@ static gd_tensor *extreme(const char *what, gd_op_id op, gd_tensor *x, const cha
         if (!place) out = gd__gather(f.x, f.kept, out);
         out = unfold(&f, x, gd__squeeze(out, f.kept), keep);
     }
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 gd_tensor *gd_max(gd_tensor *x, const char *axes, bool keep_dims)
@@ -222,9 +212,7 @@ gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims)
         out = reduce_group(GD_OP_logsumexp, f.x, f.kept, f.kept, false, x->dtype);
         out = unfold(&f, x, out, keep_dims);
     }
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 /* ---- norms and spread ---- */
@@ -253,8 +241,7 @@ gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
         out = gd_max(gd_abs(x), axes, keep_dims);
     else
         out = gd_pow_scalar(gd_sum(gd_pow_scalar(gd_abs(x), p), axes, keep_dims), 1 / p);
-    gd__keep(out);
-    gd_scope_end(ctx);
+    gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "norm");
     return out;
 }
@@ -273,9 +260,7 @@ gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep
         out = gd_mul_scalar(out, 1 / (n > 0 ? n : 0));
         out = unfold(&f, x, out, keep_dims);
     }
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 /* ---- along one axis ---- */

@@ -98,9 +98,7 @@ gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size)
         memcpy(view->stride, stride, (size_t)ndim * sizeof *stride);
         view = recorded(GD_OP_reshape, x, &(gd_attrs){0}, view);
     }
-    gd__keep(view);
-    gd_scope_end(ctx);
-    return view;
+    return gd__scope_leave(ctx, view);
 }
 
 gd_tensor *gd_reshape(gd_tensor *x, int ndim, const int64_t *shape)
@@ -394,9 +392,7 @@ gd_tensor *gd_flip(gd_tensor *x, const char *axes)
     gd_tensor *out = count < 0 ? NULL : gd__same(x);
     for (int i = 0; i < count && out; i++)
         out = gd__slice(out, list[i], out->size[list[i]] - 1, out->size[list[i]], -1);
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
 
 gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out, int capacity)
@@ -458,7 +454,5 @@ gd_tensor *gd_align(gd_tensor *x, gd_tensor *like)
     if (out) out = with_map(out, like->ndim, map);
     for (int i = 0; i < like->ndim && out; i++)
         if (map[i] < 0 && gd__name(like, i)) out = gd__rename_axis(out, "align", i, gd__name(like, i));
-    gd__keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }

@@ -266,9 +266,7 @@ static gd_tensor *prepared_rows(job *j, gd_tensor *from, gd_tensor *rows, const 
         v = gd__scaling_apply(scaling, v, t->point.recipe.dtype);
     else
         v = gd_contiguous(v);
-    v = gd_keep(gd_to_device(v, t->device));
-    gd_scope_end(t->ctx);
-    return v;
+    return gd__scope_leave(t->ctx, gd_to_device(v, t->device));
 }
 
 static gd_status measure_scales(job *j, gd_tensor *rows)

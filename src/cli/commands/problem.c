@@ -124,9 +124,7 @@ gd_tensor *gd__problem_loss_of(gd_tensor *value)
 gd_tensor *gd__problem_loss(gd_problem *p)
 {
     gd_scope_begin(p->ctx);
-    gd_tensor *loss = gd_keep(gd__problem_loss_of(gd__problem_value(p)));
-    gd_scope_end(p->ctx);
-    return loss;
+    return gd__scope_leave(p->ctx, gd__problem_loss_of(gd__problem_value(p)));
 }
 
 /* ---- two numbers as a plane ---- */

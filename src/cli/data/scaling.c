@@ -67,9 +67,7 @@ gd_tensor *gd__scaling_undo(const gd_scaling *s, gd_tensor *x)
     gd_scope_begin(ctx);
     x = gd_cast(x, GD_F64);
     if (s->mean) x = gd_add(gd_mul(x, s->scale), s->mean);
-    x = gd_keep(x);
-    gd_scope_end(ctx);
-    return x;
+    return gd__scope_leave(ctx, x);
 }
 
 /* ---- options ---- */

@@ -202,8 +202,5 @@ gd_tensor *gd__expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype)
         e->device = r.device;
     }
     gd_scope_begin(e->ctx);
-    gd_tensor *value = run_nodes(&r) ? result(&r) : NULL;
-    gd_keep(value);
-    gd_scope_end(e->ctx);
-    return value;
+    return gd__scope_leave(e->ctx, run_nodes(&r) ? result(&r) : NULL);
 }

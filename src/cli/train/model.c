@@ -141,7 +141,5 @@ gd_tensor *gd__model_call(const gd_model *m, gd_tensor *x, bool training)
     }
     if (m->spec.convs) x = gd_reshape(x, 2, (int64_t[]){rows, -1});
     for (int i = 0; i < m->spec.denses; i++) x = activate(m, gd_module_call(m->layer[at++], x), training);
-    x = gd_keep(gd_module_call(m->layer[at], x));
-    gd_scope_end(ctx);
-    return x;
+    return gd__scope_leave(ctx, gd_module_call(m->layer[at], x));
 }

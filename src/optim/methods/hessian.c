@@ -108,9 +108,7 @@ gd_tensor *gd_hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, doub
         gd_tensor *safe = gd_where(used, divisor, gd_ones_like(divisor));
         turned = gd_where(used, gd_div(turned, safe), gd_zeros_like(turned));
     }
-    gd_tensor *x = gd_keep(gd_matmul(vectors, turned));
-    gd_scope_end(ctx);
-    return x;
+    return gd__scope_leave(ctx, gd_matmul(vectors, turned));
 }
 
 gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor)
@@ -122,9 +120,7 @@ gd_tensor *gd__spectral_product(gd_tensor *m, gd_tensor *b, double floor)
     if (gd_eigh(m, &values, &vectors)) values = vectors = NULL;
     gd_tensor *size = gd_abs(values), *least = gd_mul_scalar(gd_vector_most(size), floor);
     gd_tensor *turned = gd_matmul(gd_transpose(vectors, 0, 1), b);
-    gd_tensor *x = gd_keep(gd_matmul(vectors, gd_mul(gd_maximum(size, least), turned)));
-    gd_scope_end(ctx);
-    return x;
+    return gd__scope_leave(ctx, gd_matmul(vectors, gd_mul(gd_maximum(size, least), turned)));
 }
 
 /* L^-T L^-1 b where H = L L^T, exactly symmetric, is far enough from singular; NULL otherwise. */
@@ -166,7 +162,5 @@ gd_tensor *gd_hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq)
     gd_tensor *x = lstsq ? NULL : by_cholesky(h, b, eps);
     if (!x && !lstsq && !gd_error(ctx)) x = by_lu(h, b, eps);
     if (!x && !gd_error(ctx)) x = gd_hessian_spectral(h, b, NULL, eps, 0);
-    gd_keep(x);
-    gd_scope_end(ctx);
-    return x;
+    return gd__scope_leave(ctx, x);
 }

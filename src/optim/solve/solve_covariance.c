@@ -61,7 +61,5 @@ gd_tensor *gd_covariance(gd_tensor *residuals, gd_tensor *const *params, int cou
     }
     gd__lm_end(&a);
     gd_no_grad_end(ctx);
-    gd_keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }

@@ -545,9 +545,7 @@ static bool fits(const char *what, gd_linop *op, gd_tensor *x)
 
 static gd_tensor *leave(gd_ctx *ctx, gd_tensor *out, gd_tensor *axis)
 {
-    out = gd_keep(axis ? gd__relabel_like(out, axis) : out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, axis ? gd__relabel_like(out, axis) : out);
 }
 
 gd_tensor *gd__linop_matrix(const gd_linop *a, bool *inverse)

@@ -110,9 +110,7 @@ gd_tensor *gd_list_vector(gd_tensor *const *list, int count)
     gd_dtype dtype = gd__list_dtype(list, count);
     if (count != 1) return gd__vector_copy(ctx, list, count, dtype);
     gd_scope_begin(ctx);
-    gd_tensor *vector = gd_keep(gd_cast(gd_reshape(list[0], 1, (int64_t[]){list[0]->numel}), dtype));
-    gd_scope_end(ctx);
-    return vector;
+    return gd__scope_leave(ctx, gd_cast(gd_reshape(list[0], 1, (int64_t[]){list[0]->numel}), dtype));
 }
 
 gd_status gd_list_split(gd_tensor *vector, gd_tensor *const *like, int count, gd_tensor **out)
@@ -214,9 +212,7 @@ gd_tensor *gd_vector_sum(gd_tensor *a, double alpha, gd_tensor *b)
     if (!a || !b) return NULL;
     gd_ctx *ctx = gd_tensor_ctx(a);
     gd_scope_begin(ctx);
-    gd_tensor *sum = gd_keep(gd_add(a, gd_mul_scalar(b, alpha)));
-    gd_scope_end(ctx);
-    return sum;
+    return gd__scope_leave(ctx, gd_add(a, gd_mul_scalar(b, alpha)));
 }
 
 double gd_vector_epsilon(const gd_tensor *a) { return gd_tensor_dtype(a) == GD_F64 ? 0x1p-52 : 0x1p-23; }

@@ -129,9 +129,7 @@ gd_tensor *gd_to_matrices(gd_tensor *x)
     for (int i = 0; i < x->ndim; i++) order[i] = (i + 2) % x->ndim;
     gd_scope_begin(ctx);
     gd_tensor *out = gd_permute(gd_drop_names(x), order);
-    out = gd_keep(gd_reshape(out, 3, (int64_t[]){matrices, x->size[0], x->size[1]}));
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, gd_reshape(out, 3, (int64_t[]){matrices, x->size[0], x->size[1]}));
 }
 
 gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like)
@@ -149,9 +147,7 @@ gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like)
     }
     gd_scope_begin(ctx);
     gd_tensor *out = gd_contiguous(gd_permute(gd_reshape(stack, n, size), order));
-    out = gd_keep(out ? gd__relabel_like(out, like) : NULL);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out ? gd__relabel_like(out, like) : NULL);
 }
 
 /* ---- powers ---- */
@@ -193,7 +189,5 @@ gd_tensor *gd_matrix_power(gd_tensor *stack, double shift, double exponent)
         gd_tensor *p = gd_where(gd_eq(l, gd_zeros_like(l)), gd_zeros_like(l), gd_pow_scalar(l, exponent));
         out = gd_matmul(gd_mul(v, gd_unsqueeze(p, -2, NULL)), gd_transpose(v, -1, -2));
     }
-    gd_keep(out);
-    gd_scope_end(ctx);
-    return out;
+    return gd__scope_leave(ctx, out);
 }
