@@ -209,3 +209,22 @@ void *gd__scope_leave(gd_ctx *ctx, void *object)
     gd_scope_end(ctx);
     return object;
 }
+
+void gd__aside_begin(gd_ctx *ctx)
+{
+    gd_scope_begin(ctx);
+    ctx->grad_off++;
+}
+
+void gd__aside_end(gd_ctx *ctx)
+{
+    if (ctx->grad_off) ctx->grad_off--;
+    gd_scope_end(ctx);
+}
+
+void *gd__aside_leave(gd_ctx *ctx, void *object)
+{
+    gd__keep(object);
+    gd__aside_end(ctx);
+    return object;
+}

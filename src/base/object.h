@@ -55,6 +55,12 @@ void gd__keep(void *object);
 /* Ends the innermost scope and moves an object of it one scope out; returns the object.  NULL is fine. */
 void *gd__scope_leave(gd_ctx *ctx, void *object);
 
+/* A scope in which nothing is recorded for gradients: for numbers on the side. */
+void gd__aside_begin(gd_ctx *ctx);
+void gd__aside_end(gd_ctx *ctx);
+/* Ends it; the object goes out as gd__scope_leave has it. */
+void *gd__aside_leave(gd_ctx *ctx, void *object);
+
 /* Gives the caller a reference of its own: the one the innermost scope held, or a new one.  NULL is fine. */
 void gd__own(void *object);
 /* The same for an object just made: outside every scope its first reference is the caller's already. */

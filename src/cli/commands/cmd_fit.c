@@ -260,12 +260,10 @@ static gd_status move_one(gd_tensor **t, gd_device *device, bool wants_grad)
 {
     if (!*t || gd_tensor_device(*t) == device) return GD_OK;
     gd_ctx *ctx = gd_tensor_ctx(*t);
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *moved = gd_to_device(*t, device);
     if (moved) moved = gd_keep(moved);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     if (!moved || (wants_grad && !gd_require_grad(moved))) return gd_error(ctx);
     gd_release(*t);
     *t = moved;
@@ -339,14 +337,12 @@ static gd_status make_free(gd_fit_job *j)
 static gd_status take_free(gd_fit_job *j)
 {
     gd_status status = GD_OK;
-    gd_scope_begin(j->ctx);
-    gd_no_grad_begin(j->ctx);
+    gd__aside_begin(j->ctx);
     for (int i = 0; i < j->params && !status; i++) {
         gd_tensor *t = gd__bound_value(&j->bound[i], j->free[i]);
         status = t ? gd_assign(j->param[i], t) : gd_error(j->ctx);
     }
-    gd_no_grad_end(j->ctx);
-    gd_scope_end(j->ctx);
+    gd__aside_end(j->ctx);
     return status;
 }
 
@@ -358,16 +354,14 @@ static gd_status save(gd_fit_job *j)
     gd_archive *archive = gd_archive_new(j->ctx);
     if (!archive) return GD_NOMEM;
     gd_status status = GD_OK;
-    gd_scope_begin(j->ctx);
-    gd_no_grad_begin(j->ctx);
+    gd__aside_begin(j->ctx);
     for (int i = 0; i < j->params && !status; i++) status = gd_archive_put(archive, j->name[i], j->param[i]);
     if (j->fit.covariance && !status) status = gd_archive_put(archive, "fit.covariance", j->fit.covariance);
     if (j->fit.standard_errors && !status)
         status = gd_archive_put(archive, "fit.standard_errors", j->fit.standard_errors);
     if (!status) status = gd_archive_set_meta(archive, "model", j->args->argument[0]);
     if (!status) status = gd_archive_save(archive, j->out);
-    gd_no_grad_end(j->ctx);
-    gd_scope_end(j->ctx);
+    gd__aside_end(j->ctx);
     gd_archive_free(archive);
     return status;
 }

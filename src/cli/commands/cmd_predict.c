@@ -212,12 +212,10 @@ static gd_status write_rows(job *j, int64_t at, int64_t end)
     size_t bytes = (size_t)((end - at) * outputs) * sizeof(double);
     double *values = gd__alloc(j->ctx, bytes);
     if (!values) return GD_NOMEM;
-    gd_scope_begin(j->ctx);
-    gd_no_grad_begin(j->ctx);
+    gd__aside_begin(j->ctx);
     gd_tensor *out = predict_rows(j, at, end);
     gd_status status = out ? gd_read_f64(out, values, (end - at) * outputs) : gd_error(j->ctx);
-    gd_no_grad_end(j->ctx);
-    gd_scope_end(j->ctx);
+    gd__aside_end(j->ctx);
     for (int64_t i = 0; i < end - at && !status; i++) {
         (j->json ? json_row : csv_row)(j, values + i * outputs);
         j->done++;
@@ -248,14 +246,12 @@ static gd_status score(job *j)
     gd_checkpoint *c = &j->point;
     bool classes = c->recipe.task == GD_TASK_CLASSIFY;
     gd_metrics m;
-    gd_scope_begin(j->ctx);
-    gd_no_grad_begin(j->ctx);
+    gd__aside_begin(j->ctx);
     gd_tensor *x = gd_to_device(gd__scaling_apply(&c->input, j->data.x, c->recipe.dtype), j->device);
     gd_tensor *y = classes ? j->data.y : gd__scaling_apply(&c->output, j->data.y, c->recipe.dtype);
     y = gd_to_device(y, j->device);
     gd_status status = x && y ? gd__measure(c, x, y, &m) : gd_error(j->ctx);
-    gd_no_grad_end(j->ctx);
-    gd_scope_end(j->ctx);
+    gd__aside_end(j->ctx);
     if (status) return status;
     gd_text *out = &j->cli->out;
     double first = classes ? m.accuracy : m.rmse;

@@ -290,8 +290,7 @@ static gd_status split(job *j, const int64_t *order)
     const gd_scaling *of_y = t->point.recipe.task == GD_TASK_REGRESS ? &t->point.output : NULL;
     t->check_rows = (int64_t)((double)j->data.rows * t->point.recipe.validation);
     t->rows = j->data.rows - t->check_rows;
-    gd_scope_begin(t->ctx);
-    gd_no_grad_begin(t->ctx);
+    gd__aside_begin(t->ctx);
     gd_tensor *learn = gd_from_data(t->ctx, GD_I64, 1, &t->rows, order + t->check_rows);
     gd_tensor *check = gd_from_data(t->ctx, GD_I64, 1, &t->check_rows, order);
     gd_status status = learn && check ? measure_scales(j, learn) : gd_error(t->ctx);
@@ -302,8 +301,7 @@ static gd_status split(job *j, const int64_t *order)
         if (t->check_rows) t->check_y = gd_keep(prepared_rows(j, j->data.y, check, of_y));
         status = gd_error(t->ctx);
     }
-    gd_no_grad_end(t->ctx);
-    gd_scope_end(t->ctx);
+    gd__aside_end(t->ctx);
     return status;
 }
 

@@ -21,16 +21,14 @@ gd_status gd__scaling_measure(gd_tensor *x, gd_standardise how, gd_scaling *out)
     if (how == GD_SCALE_NONE) return GD_OK;
     gd_ctx *ctx = gd_tensor_ctx(x);
     const char *axes = how == GD_SCALE_EACH ? "0" : NULL;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *v = gd_cast(x, GD_F64);
     gd_tensor *mean = gd_mean(v, axes, false);
     gd_tensor *spread = gd_sqrt(gd_mean(gd_square(gd_sub(v, mean)), axes, false));
     gd_tensor *one = gd_ones_like(spread);
     out->mean = gd_keep(gd_copy(mean));
     out->scale = gd_keep(gd_where(gd_gt(spread, gd_zeros_like(spread)), spread, one));
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     if (out->mean && out->scale) return GD_OK;
     gd__scaling_close(out);
     return gd_error(ctx);
@@ -48,16 +46,12 @@ gd_tensor *gd__scaling_apply(const gd_scaling *s, gd_tensor *x, gd_dtype dtype)
     if (!x) return NULL;
     gd_ctx *ctx = gd_tensor_ctx(x);
     gd_dtype within = wide(x);
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     if (s->mean) {
         x = gd_cast(x, within);
         x = gd_div(gd_sub(x, gd_cast(s->mean, within)), gd_cast(s->scale, within));
     }
-    x = gd_keep(gd_contiguous(gd_cast(x, dtype)));
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
-    return x;
+    return gd__aside_leave(ctx, gd_contiguous(gd_cast(x, dtype)));
 }
 
 gd_tensor *gd__scaling_undo(const gd_scaling *s, gd_tensor *x)

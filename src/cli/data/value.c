@@ -215,12 +215,8 @@ static gd_tensor *number_value(reader *r)
     double value = 0;
     if (!read_number(r, &value)) return NULL;
     if (!accept(r, '*')) return expect_end(r) ? gd_scalar(r->ctx, r->dtype, value) : NULL;
-    gd_scope_begin(r->ctx);
-    gd_no_grad_begin(r->ctx);
-    gd_tensor *t = gd_keep(gd_mul_scalar(made_value(r), value));
-    gd_no_grad_end(r->ctx);
-    gd_scope_end(r->ctx);
-    return t;
+    gd__aside_begin(r->ctx);
+    return gd__aside_leave(r->ctx, gd_mul_scalar(made_value(r), value));
 }
 
 /* ---- files ---- */

@@ -131,16 +131,14 @@ static gd_status add_entries(gd_ctx *ctx, gd_archive *to, const gd_archive *from
 {
     gd_status status = GD_OK;
     gd_device *cpu = gd_device_get(ctx, "cpu");
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     for (int64_t i = 0; i < gd_archive_count(from) && !status; i++) {
         gd_tensor *t = gd_archive_get(from, i);
         if (is_best(gd_archive_name(from, i))) continue;
         if (copies) t = gd_tensor_device(t) == cpu ? gd_copy(t) : gd_to_device(t, cpu);
         status = t ? gd_archive_put(to, gd_archive_name(from, i), t) : gd_error(ctx);
     }
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     for (int64_t i = 0; i < gd_archive_meta_count(from) && !status; i++)
         status = gd_archive_set_meta(to, gd_archive_meta_key(from, i), gd_archive_meta_text(from, i));
     return status;
@@ -160,15 +158,13 @@ gd_archive *gd__checkpoint_keep(gd_checkpoint *c, gd_optimizer *optimizer)
 bool gd__checkpoint_kept_finite(gd_ctx *ctx, const gd_archive *kept)
 {
     bool finite = true;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     for (int64_t i = 0; i < gd_archive_count(kept) && finite; i++) {
         if (strncmp(gd_archive_name(kept, i), "model.", 6) != 0) continue;
         gd_tensor *all = gd_all(gd_isfinite(gd_archive_get(kept, i)), NULL, false);
         finite = all && gd_item(all) != 0;
     }
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     return finite;
 }
 

@@ -253,12 +253,10 @@ static gd_tensor *fit_slot(const gd_link *link, gd_tensor *param, gd_tensor *val
 static gd_tensor *own_copy(const gd_link *link, gd_tensor *param, gd_tensor *value)
 {
     gd_ctx *ctx = link->head.ctx;
-    gd_no_grad_begin(ctx);
-    gd_scope_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *copy = gd_copy(fit_slot(link, param, value));
     if (copy) gd__own(copy);
-    gd_scope_end(ctx);
-    gd_no_grad_end(ctx);
+    gd__aside_end(ctx);
     return copy;
 }
 
@@ -266,8 +264,7 @@ static gd_tensor *own_copy(const gd_link *link, gd_tensor *param, gd_tensor *val
 static gd_tensor *first_value(const gd_link *link, gd_tensor *param, const gd_init *init)
 {
     gd_ctx *ctx = link->head.ctx;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *like = init->tensor ? init->tensor : param, *t = NULL;
     switch (init->kind) {
     case GD_INIT_ZEROS: t = gd_zeros_like(like); break;
@@ -276,8 +273,7 @@ static gd_tensor *first_value(const gd_link *link, gd_tensor *param, const gd_in
     case GD_INIT_FUNCTION: t = init->make(init->user, param); break;
     }
     t = t ? own_copy(link, param, t) : NULL;
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     return t;
 }
 
@@ -497,12 +493,10 @@ gd_tensor **gd_link_scratch(gd_link *link, int count)
 gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
 {
     gd_ctx *ctx = t->head.ctx;
-    gd_no_grad_begin(ctx);
-    gd_scope_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *copy = t->storage->device == device ? gd_copy(t) : gd_to_device(t, device);
     if (copy) gd__own(copy);
-    gd_scope_end(ctx);
-    gd_no_grad_end(ctx);
+    gd__aside_end(ctx);
     return copy;
 }
 
@@ -511,12 +505,10 @@ static gd_tensor *converted(gd_tensor *t, gd_device *device, gd_dtype dtype)
 {
     if (t->dtype == dtype) return gd__copy_on(t, device);
     gd_ctx *ctx = t->head.ctx;
-    gd_no_grad_begin(ctx);
-    gd_scope_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *copy = gd_to_device(gd_cast(t, dtype), device);
     gd__own(copy);
-    gd_scope_end(ctx);
-    gd_no_grad_end(ctx);
+    gd__aside_end(ctx);
     return copy;
 }
 

@@ -180,14 +180,12 @@ static gd_status add_piece(const add_job *j, int i, int64_t begin, double sign)
 {
     gd_ctx *ctx = j->w->layout.ctx;
     int64_t left = j->to[i]->numel - begin, n = left < THERE ? left : THERE;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *z = as_tensor(j->w, i, begin, n), *from = piece_of(j->from[i], begin, n),
               *to = piece_of(j->to[i], begin, n), *sum = NULL;
     if (z && from) sum = gd_add(gd_cast(from, gd_tensor_dtype(z)), gd_mul_scalar(z, sign * amount(j, i)));
     gd_status status = sum && to ? gd_assign(to, sum) : gd_error(ctx);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     return status;
 }
 

@@ -323,16 +323,14 @@ static gd_status products_by_operators(dots_job *j, double *sum)
     gd_history *h = j->h;
     gd_ctx *ctx = h->layout.ctx;
     memset(sum, 0, partial_size(h) * sizeof *sum);
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *u = vector_of(h, j->update);
     gd_status status = u ? GD_OK : gd_error(ctx);
     if (!status && j->pair) status = pair_by_operators(j, u, sum);
     if (!status && j->dots) status = times(h, h->s, u, SU, sum);
     if (!status && j->dots) status = times(h, h->y, u, YU, sum);
     gd__release(u);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     return status;
 }
 
@@ -423,8 +421,7 @@ static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
     if (h->pairs)
         sigma = gram_at(h, h->yy, h->pairs - 1, h->pairs - 1) / gram_at(h, h->sy, h->pairs - 1, h->pairs - 1);
     if (!isfinite(sigma) || sigma <= 0 || !isfinite(sy)) return GD_OK;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *s = gd_index(h->s, "0", j->fresh), *y = gd_index(h->y, "0", j->fresh);
     double change = 0;
     gd_status status = s && y ? GD_OK : gd_error(ctx);
@@ -441,8 +438,7 @@ static gd_status damp(dots_job *j, const gd_pair_rules *rules, double *sum)
         if (theta < 1)
             status = gd_assign(y, gd_add(gd_mul_scalar(y, theta), gd_mul_scalar(s, (1 - theta) * sigma)));
     }
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     if (!status) status = gd_error(ctx);
     j->made = true;
     return status || change == 0 ? status : products(j, sum);
@@ -539,8 +535,7 @@ static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
 {
     gd_history *h = j->h;
     gd_ctx *ctx = h->layout.ctx;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *u = vector_of(h, j->update), *sum = gd_mul_scalar(u, j->c);
     if (h->pairs) {
         sum = gd_add(sum, weighted_rows(h, h->s, j->coef));
@@ -548,8 +543,7 @@ static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
     }
     gd_status status = sum ? gd__vector_to_list(&h->layout, sum, out) : gd_error(ctx);
     gd__release(u);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     return status;
 }
 

@@ -78,8 +78,7 @@ static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *co
 {
     double most = 0, length = 0;
     for (int i = 0; i < count; i++) {
-        gd_scope_begin(r->ctx);
-        gd_no_grad_begin(r->ctx);
+        gd__aside_begin(r->ctx);
         gd_tensor *g = gd_drop_names(gd_detach(grads[i]));
         if (r->weighing) {
             gd_tensor *size = gd_abs(gd_drop_names(gd_detach(params[i])));
@@ -88,8 +87,7 @@ static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *co
         gd_tensor *largest = gd_max(gd_abs(g), NULL, false), *norm = gd_norm(g, 2, NULL, false);
         double one = largest ? gd_item(largest) : 0;
         if (norm) length = hypot(length, gd_item(norm));
-        gd_no_grad_end(r->ctx);
-        gd_scope_end(r->ctx);
+        gd__aside_end(r->ctx);
         most = one > most || isnan(one) ? one : most;
     }
     out->gradient = most;
@@ -146,15 +144,13 @@ static gd_status look(run *r, bool gradient, bool known, place *out)
     var.share = &share;
     var.closure = &base;
     var.step = gd_optimizer_steps(r->optimizer);
-    gd_scope_begin(r->ctx);
-    gd_no_grad_begin(r->ctx);
+    gd__aside_begin(r->ctx);
     gd_memo *memo = known ? gd__memo_of(&var) : NULL;
     const gd_point *p = memo ? gd__memo_find(memo) : NULL;
     gd_status status = GD_OK;
     if (known) gradient = gradient && p && (p->graph || gd__memo_has_gradient(memo, p));
     if (!known || (p && p->loss)) status = evaluate(r, &var, gradient && var.count, out);
-    gd_no_grad_end(r->ctx);
-    gd_scope_end(r->ctx);
+    gd__aside_end(r->ctx);
     gd__var_clear(&var);
     gd__free(r->ctx, list, (size_t)r->count * sizeof *list);
     return status;
@@ -175,8 +171,7 @@ static void measure(run *r, double *moved, double *size)
 {
     *moved = *size = 0;
     for (int i = 0; i < r->count; i++) {
-        gd_scope_begin(r->ctx);
-        gd_no_grad_begin(r->ctx);
+        gd__aside_begin(r->ctx);
         gd_tensor *p = gd_detach(r->params[i]);
         gd_tensor *change = gd_norm(gd_sub(p, r->before.value[i]), 2, NULL, false),
                   *all = gd_norm(p, 2, NULL, false);
@@ -184,8 +179,7 @@ static void measure(run *r, double *moved, double *size)
             *moved = hypot(*moved, gd_item(change));
             *size = hypot(*size, gd_item(all));
         }
-        gd_no_grad_end(r->ctx);
-        gd_scope_end(r->ctx);
+        gd__aside_end(r->ctx);
     }
 }
 

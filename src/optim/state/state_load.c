@@ -104,12 +104,10 @@ static gd_status find_unexpected(loading *l)
 /* A copy on the device of the parameters, owned. */
 static gd_tensor *copy_to(loading *l, gd_tensor *t, gd_device *device)
 {
-    gd_scope_begin(l->ctx);
-    gd_no_grad_begin(l->ctx);
+    gd__aside_begin(l->ctx);
     gd_tensor *copy = gd_copy(gd_to_device(t, device));
     if (copy) gd__own(copy);
-    gd_no_grad_end(l->ctx);
-    gd_scope_end(l->ctx);
+    gd__aside_end(l->ctx);
     return copy;
 }
 

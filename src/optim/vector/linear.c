@@ -18,12 +18,10 @@
 static gd_tensor *plain_copy(gd_tensor *t, gd_device *device, gd_dtype dtype)
 {
     gd_ctx *ctx = t->head.ctx;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
+    gd__aside_begin(ctx);
     gd_tensor *out = gd_cast(gd_to_device(gd_drop_names(gd_detach(t)), device), dtype);
     gd__own(out);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
+    gd__aside_end(ctx);
     return out;
 }
 

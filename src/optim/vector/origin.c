@@ -22,12 +22,10 @@ static gd_status origin_new(gd_origin *o, gd_ctx *ctx, gd_tensor *const *params,
 static gd_status copy(gd_origin *o, int i)
 {
     if (o->value[i]) return gd_assign(o->value[i], o->params[i]);
-    gd_scope_begin(o->ctx);
-    gd_no_grad_begin(o->ctx);
+    gd__aside_begin(o->ctx);
     o->value[i] = gd_copy(o->params[i]);
     gd__own(o->value[i]);
-    gd_no_grad_end(o->ctx);
-    gd_scope_end(o->ctx);
+    gd__aside_end(o->ctx);
     return o->value[i] ? GD_OK : gd_error(o->ctx);
 }
 
