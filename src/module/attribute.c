@@ -237,7 +237,7 @@ static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tens
     if (status) return status;
     bool buffer = !gd_dtype_is_float(tensor->dtype) || gd_class_is_no_grad(module->head.cls, name);
     gd_attribute value = {.kind = GD_ATTRIBUTE_TENSOR, .buffer = buffer};
-    value.tensor = gd__converted(tensor, tensor->dtype, module->device);
+    value.tensor = gd__own_copy(tensor, tensor->dtype, module->device);
     if (!value.tensor) return gd__failure(module, GD_NOMEM);
     value.tensor->head.cls = tensor->head.cls;
     gd__put_wants_grad(value.tensor, wants_grad && !value.buffer);

@@ -124,9 +124,6 @@ gd_status gd__glob_check(gd_ctx *ctx, const char *glob);
 
 /* ---- moving ---- */
 
-/* A copy on its own storage with that dtype and device, without history; owned by the caller, outside every scope. */
-gd_tensor *gd__converted(gd_tensor *t, gd_dtype dtype, gd_device *device);
-
 /* An instance as its class's mover makes it for a device (NULL: leave) and dtype (GD_DTYPE_COUNT: leave), or itself.  Owned by
  * the caller; NULL with the error recorded. */
 gd_object *gd__moved_object(gd_object *object, gd_device *device, gd_dtype dtype);

@@ -45,21 +45,6 @@ static bool stays(const gd_tensor *t, target to)
     return dtype_after(t, to) == t->dtype && device_after(t, to) == gd_tensor_device(t);
 }
 
-gd_tensor *gd__converted(gd_tensor *t, gd_dtype dtype, gd_device *device)
-{
-    gd_ctx *ctx = t->head.ctx;
-    if (!gd__local_begin(ctx)) return NULL;
-    gd_no_grad_begin(ctx);
-    gd_tensor *bare = gd_detach(t), *made = bare;
-    if (made && gd_tensor_device(made) != device) made = gd_to_device(made, device);
-    if (made && made->dtype != dtype) made = gd_cast(made, dtype);
-    if (made && made->storage == t->storage) made = gd_copy(made);
-    gd_no_grad_end(ctx);
-    if (made) gd__own(made);
-    gd_scope_end(ctx);
-    return made;
-}
-
 /* The new storage of one tensor of the tree and of its gradient, before anything is changed. */
 typedef struct moved {
     gd_tensor *value, *grad; /* NULL: stays */
@@ -67,11 +52,11 @@ typedef struct moved {
 
 static gd_status prepare_move(gd_tensor *t, target to, moved *out)
 {
-    if (!stays(t, to) && !(out->value = gd__converted(t, dtype_after(t, to), device_after(t, to))))
+    if (!stays(t, to) && !(out->value = gd__own_copy(t, dtype_after(t, to), device_after(t, to))))
         return GD_NOMEM;
     gd_tensor *grad = t->grad;
     if (grad && !stays(grad, to) &&
-        !(out->grad = gd__converted(grad, dtype_after(grad, to), device_after(grad, to))))
+        !(out->grad = gd__own_copy(grad, dtype_after(grad, to), device_after(grad, to))))
         return GD_NOMEM;
     return GD_OK;
 }
@@ -249,7 +234,7 @@ static gd_tensor *snapshot(gd_object *object)
     gd_no_grad_begin(ctx);
     bool stored = object->type == &gd__tensor_type;
     gd_tensor *t = stored ? (gd_tensor *)object : gd_virtual_value((gd_virtual *)object);
-    gd_tensor *copy = t ? gd__converted(t, t->dtype, gd_tensor_device(t)) : NULL;
+    gd_tensor *copy = t ? gd__own_copy(t, t->dtype, gd_tensor_device(t)) : NULL;
     gd_no_grad_end(ctx);
     if (copy) copy->head.cls = t->head.cls;
     gd_scope_end(ctx);

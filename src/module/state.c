@@ -193,7 +193,7 @@ static gd_status match(load *l, int i)
         gd_status status = note_dtype(l->report, name, there, here);
         if (status || !l->options.cast) return status;
     }
-    l->fresh[i] = gd__converted(there, here->dtype, gd_tensor_device(here));
+    l->fresh[i] = gd__own_copy(there, here->dtype, gd_tensor_device(here));
     return l->fresh[i] ? GD_OK : gd__failure(l->module, GD_NOMEM);
 }
 

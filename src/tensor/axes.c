@@ -1,6 +1,7 @@
 /* Axes: names, labels, and the texts that choose them. */
 #include "tensor/tensor.h"
 #include "base/ascii.h"
+#include "tensor/shape.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,23 @@ gd_labels *gd__labels_retain(gd_labels *labels)
 {
     if (labels) labels->refs++;
     return labels;
+}
+
+gd_labels *gd__labels_new(gd_ctx *ctx, int64_t count)
+{
+    gd_labels *labels = gd__calloc(ctx, sizeof *labels);
+    const char **text = labels ? gd__alloc_array(ctx, (size_t)count, sizeof *text) : NULL;
+    if (text)
+        *labels = (gd_labels){.ctx = ctx, .refs = 1, .count = count, .text = text};
+    else
+        gd__free(ctx, labels, sizeof *labels);
+    return text ? labels : NULL;
+}
+
+void gd__labels_put(gd_tensor *t, int axis, gd_labels *labels)
+{
+    gd__labels_release(t->axes ? t->axes->labels[axis] : labels);
+    if (t->axes) t->axes->labels[axis] = labels;
 }
 
 void gd__labels_release(gd_labels *labels)
@@ -48,14 +66,21 @@ gd_status gd__axes_map(gd_tensor *out, const gd_tensor *from, const int *map)
     gd_axes *axes = gd__axes_new(out->head.ctx);
     if (!axes) return GD_NOMEM;
     for (int i = 0; i < out->ndim; i++) {
-        if (map[i] < 0) continue;
-        axes->name[i] = from->axes->name[map[i]];
-        if (out->size[i] == from->size[map[i]])
-            axes->labels[i] = gd__labels_retain(from->axes->labels[map[i]]);
+        int at = map ? map[i] : i;
+        if (at < 0) continue;
+        axes->name[i] = from->axes->name[at];
+        if (out->size[i] == from->size[at]) axes->labels[i] = gd__labels_retain(from->axes->labels[at]);
     }
     gd__axes_release(out->axes);
     out->axes = axes;
     return GD_OK;
+}
+
+gd_tensor *gd__mapped(gd_tensor *out, const gd_tensor *from, const int *map)
+{
+    if (!out || gd__axes_map(out, from, map) == GD_OK) return out;
+    gd_release(out);
+    return NULL;
 }
 
 /* ---- looking ---- */
@@ -205,15 +230,11 @@ int gd__parse_axis(const char *what, const gd_tensor *t, const char *text)
 static gd_tensor *with_axes(gd_tensor *x, gd_axes *axes)
 {
     gd_tensor *out = gd__bare(x);
-    if (!out) {
+    if (out)
+        out->axes = axes;
+    else
         gd__axes_release(axes);
-        return NULL;
-    }
-    out->axes = axes;
-    gd_attrs attrs = {0};
-    if (gd__record(GD_OP_relabel, &x, 1, &attrs, &out, 1) == GD_OK) return out;
-    gd_release(out);
-    return NULL;
+    return gd__recorded(GD_OP_relabel, x, &(gd_attrs){0}, out);
 }
 
 static gd_axes *axes_copy(gd_ctx *ctx, const gd_axes *from)
@@ -322,13 +343,10 @@ static gd_status check_distinct(gd_ctx *ctx, const gd_labels *labels, const char
     return gd_fail(ctx, GD_LABEL, "with_labels: axis %s has the label '%.80s' twice", axis, twice);
 }
 
-static gd_labels *labels_new(gd_ctx *ctx, int64_t count, const char *const *text, const char *axis)
+static gd_labels *interned_labels(gd_ctx *ctx, int64_t count, const char *const *text, const char *axis)
 {
-    gd_labels *labels = gd__calloc(ctx, sizeof *labels);
-    if (!labels) return NULL;
-    *labels = (gd_labels){.ctx = ctx, .refs = 1, .count = count};
-    labels->text = gd__calloc(ctx, (size_t)count * sizeof *labels->text);
-    gd_status status = labels->text ? GD_OK : GD_NOMEM;
+    gd_labels *labels = gd__labels_new(ctx, count);
+    gd_status status = labels ? GD_OK : GD_NOMEM;
     for (int64_t i = 0; i < count && !status; i++) {
         if (!text[i])
             status = gd_fail(ctx, GD_LABEL, "with_labels: label %lld is NULL", (long long)i);
@@ -349,7 +367,8 @@ gd_tensor *gd_with_labels(gd_tensor *x, const char *axis, const char *const *lab
     if (at < 0) return NULL;
     char text[64];
     gd_labels *made = NULL;
-    if (labels && !(made = labels_new(ctx, x->size[at], labels, gd__axis_text(x, at, text)))) return NULL;
+    if (labels && !(made = interned_labels(ctx, x->size[at], labels, gd__axis_text(x, at, text))))
+        return NULL;
     gd_axes *axes = axes_copy(ctx, x->axes);
     if (!axes) {
         gd__labels_release(made);

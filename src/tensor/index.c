@@ -21,18 +21,7 @@ gd_tensor *gd__index_select(gd_tensor *x, int axis, gd_tensor *index, gd_labels 
     memcpy(size, x->size, sizeof size);
     size[axis] = index->numel;
     gd_tensor *out = gd__new_checked(x->storage->device, "index_select", x->dtype, x->ndim, size);
-    if (!out) return NULL;
-    int map[GD_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++) map[i] = i;
-    gd_status status = gd__axes_map(out, x, map);
-    if (!status && out->axes) {
-        gd__labels_release(out->axes->labels[axis]);
-        out->axes->labels[axis] = gd__labels_retain(labels);
-    }
-    if (status) {
-        gd_release(out);
-        return NULL;
-    }
+    if ((out = gd__mapped(out, x, NULL))) gd__labels_put(out, axis, gd__labels_retain(labels));
     return gd__run1(GD_OP_index_select, (gd_tensor *[]){x, index}, 2, &(gd_attrs){.ni = 1, .i = {axis}}, out);
 }
 
@@ -48,17 +37,6 @@ static gd_status put_labels(gd_tensor *out, int axis, gd_labels *labels)
     return status;
 }
 
-static gd_labels *empty_labels(gd_ctx *ctx, int64_t count)
-{
-    gd_labels *labels = gd__calloc(ctx, sizeof *labels);
-    const char **text = labels ? gd__alloc_array(ctx, (size_t)count, sizeof *text) : NULL;
-    if (text)
-        *labels = (gd_labels){.ctx = ctx, .refs = 1, .count = count, .text = text};
-    else
-        gd__free(ctx, labels, sizeof *labels);
-    return text ? labels : NULL;
-}
-
 /* The labels of the picked elements, on an axis of out that has none yet. */
 static gd_status label_picked(gd_tensor *out, gd_tensor *x, int axis, gd_tensor *index)
 {
@@ -66,7 +44,7 @@ static gd_status label_picked(gd_tensor *out, gd_tensor *x, int axis, gd_tensor 
     gd_ctx *ctx = x->head.ctx;
     if (!from) return GD_OK;
     gd_tensor *here = gd_contiguous(gd_to_device(index, gd__cpu(ctx)));
-    if (!here || !(labels = empty_labels(ctx, index->numel))) return gd_error(ctx);
+    if (!here || !(labels = gd__labels_new(ctx, index->numel))) return gd_error(ctx);
     const int64_t *at = (const int64_t *)(const void *)here->data;
     for (int64_t k = 0; k < index->numel; k++) labels->text[k] = from->text[at[k]];
     return put_labels(out, axis, labels);
@@ -111,16 +89,7 @@ gd_tensor *gd__gather(gd_tensor *x, int axis, gd_tensor *index)
 {
     if (!x || !index) return NULL;
     gd_tensor *out = gd__new(x->storage->device, x->dtype, index->ndim, index->size);
-    int map[GD_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++) map[i] = i;
-    if (out && gd__axes_map(out, x, map)) {
-        gd_release(out);
-        return NULL;
-    }
-    if (out && out->axes) {
-        gd__labels_release(out->axes->labels[axis]);
-        out->axes->labels[axis] = NULL;
-    }
+    if ((out = gd__mapped(out, x, NULL))) gd__labels_put(out, axis, NULL);
     return gd__run1(GD_OP_gather, (gd_tensor *[]){x, index}, 2, &(gd_attrs){.ni = 1, .i = {axis}}, out);
 }
 
@@ -186,11 +155,10 @@ static gd_status cat_fits(gd_tensor *const *pieces, int count, int axis, int64_t
 static gd_status join_labels(gd_tensor *out, gd_tensor *const *pieces, int count, int axis)
 {
     if (!out->axes) return GD_OK;
-    gd__labels_release(out->axes->labels[axis]);
-    out->axes->labels[axis] = NULL;
+    gd__labels_put(out, axis, NULL);
     for (int k = 0; k < count; k++)
         if (!gd__labels(pieces[k], axis)) return GD_OK;
-    gd_labels *labels = empty_labels(out->head.ctx, out->size[axis]);
+    gd_labels *labels = gd__labels_new(out->head.ctx, out->size[axis]);
     if (!labels) return GD_NOMEM;
     const char **text = labels->text;
     for (int k = 0; k < count; k++) {
@@ -208,9 +176,8 @@ static gd_tensor *cat_on(gd_tensor *const *pieces, int count, int axis)
     if (cat_fits(pieces, count, axis, &size[axis])) return NULL;
     gd_tensor *out = gd__new_checked(pieces[0]->storage->device, "cat", pieces[0]->dtype, pieces[0]->ndim,
                                      size);
-    int map[GD_MAX_DIMS];
-    for (int i = 0; i < pieces[0]->ndim; i++) map[i] = i;
-    if (out && (gd__axes_map(out, pieces[0], map) || join_labels(out, pieces, count, axis))) {
+    out = gd__mapped(out, pieces[0], NULL);
+    if (out && join_labels(out, pieces, count, axis)) {
         gd_release(out);
         return NULL;
     }
@@ -276,13 +243,7 @@ gd_tensor *gd__embed(gd_tensor *x, const int64_t *size, const int64_t *start, co
     memcpy(attrs.i, start, (size_t)x->ndim * sizeof *start);
     memcpy(attrs.i + x->ndim, step, (size_t)x->ndim * sizeof *step);
     gd_tensor *out = gd__new_checked(x->storage->device, "pad", x->dtype, x->ndim, size);
-    int map[GD_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++) map[i] = i;
-    if (out && gd__axes_map(out, x, map)) {
-        gd_release(out);
-        return NULL;
-    }
-    return gd__run1(GD_OP_embed, &x, 1, &attrs, out);
+    return gd__run1(GD_OP_embed, &x, 1, &attrs, gd__mapped(out, x, NULL));
 }
 
 gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, double value)

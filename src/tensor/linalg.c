@@ -39,9 +39,7 @@ gd_tensor *gd__with_axes(gd_tensor *x, const gd_axis_source *source)
         if (from->size[source[i].axis] == x->size[i])
             axes->labels[i] = gd__labels_retain(gd__labels(from, source[i].axis));
     }
-    if (gd__record(GD_OP_relabel, &x, 1, &(gd_attrs){0}, &view, 1) == GD_OK) return view;
-    gd_release(view);
-    return NULL;
+    return gd__recorded(GD_OP_relabel, x, &(gd_attrs){0}, view);
 }
 
 gd_tensor *gd__match_labels(const char *what, gd_tensor *a, int i, gd_tensor *b, int j)
@@ -309,37 +307,16 @@ static gd_tensor *symmetric(gd_tensor *a)
     return gd_add(half, gd_transpose(half, -1, -2));
 }
 
-/* Sources of the batch axes of a. */
-static void own_batch(gd_tensor *a, gd_axis_source *source)
-{
-    for (int i = 0; i < a->ndim - 2; i++) source[i] = (gd_axis_source){a, i};
-}
-
-/* A result [batch, rows, columns] whose rows (or columns) are those of a, the other axis anonymous. */
-static gd_tensor *with_rows(gd_tensor *x, gd_tensor *a)
+/* A result of a with its batch axes, then its rows (-2), columns (-1) or an anonymous axis (0).  A result with fewer axes has
+ * those in front. */
+static gd_tensor *with_axes_of(gd_tensor *x, gd_tensor *a, int rows, int columns)
 {
     gd_axis_source source[GD_MAX_DIMS];
-    own_batch(a, source);
-    source[a->ndim - 2] = (gd_axis_source){a, a->ndim - 2};
-    source[a->ndim - 1] = (gd_axis_source){NULL, 0};
-    return gd__with_axes(x, source);
-}
-
-static gd_tensor *with_columns(gd_tensor *x, gd_tensor *a)
-{
-    gd_axis_source source[GD_MAX_DIMS];
-    own_batch(a, source);
-    source[a->ndim - 2] = (gd_axis_source){NULL, 0};
-    source[a->ndim - 1] = (gd_axis_source){a, a->ndim - 1};
-    return gd__with_axes(x, source);
-}
-
-/* A result with one number (or, with an axis more, one vector) a matrix. */
-static gd_tensor *with_batch(gd_tensor *x, gd_tensor *a)
-{
-    gd_axis_source source[GD_MAX_DIMS];
-    own_batch(a, source);
-    source[a->ndim - 2] = (gd_axis_source){NULL, 0};
+    int n = a->ndim;
+    for (int i = 0; i < n; i++) {
+        int from = i < n - 2 ? i - n : i == n - 2 ? rows : columns;
+        source[i] = from < 0 ? (gd_axis_source){a, n + from} : (gd_axis_source){NULL, 0};
+    }
     return gd__with_axes(x, source);
 }
 
@@ -365,7 +342,7 @@ gd_tensor *gd_cholesky(gd_tensor *a)
     if (!a || !is_square("cholesky", a)) return NULL;
     gd_ctx *ctx = a->head.ctx;
     gd_scope_begin(ctx);
-    return gd__scope_leave(ctx, with_rows(gd__cholesky(symmetric(a)), a));
+    return gd__scope_leave(ctx, with_axes_of(gd__cholesky(symmetric(a)), a, -2, 0));
 }
 
 gd_tensor *gd_logdet(gd_tensor *a)
@@ -375,88 +352,64 @@ gd_tensor *gd_logdet(gd_tensor *a)
     gd_scope_begin(ctx);
     gd_tensor *bare = gd__nameless(a), *out = NULL;
     if (bare) out = gd__run1(GD_OP_logdet, &bare, 1, &(gd_attrs){0}, room_for("logdet", a, 0, 0, 0));
-    return gd__scope_leave(ctx, with_batch(out, a));
+    return gd__scope_leave(ctx, with_axes_of(out, a, 0, 0));
 }
 
-/* Runs an operator with several results and hands them out, or none of them. */
-static gd_status run_several(gd_op_id op, gd_tensor *in, gd_tensor **out, int count)
+/* The two last axes of a factor: those of a (-2, -1), one as long as the shorter of both, or none. */
+enum { SHORTER = 0, NONE = 1 };
+
+typedef struct factor {
+    int rows, columns;
+} factor;
+
+static int64_t length_of(const gd_tensor *a, int axis)
 {
-    gd_ctx *ctx = in->head.ctx;
+    int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1];
+    return axis == -2 ? m : axis == -1 || n < m ? n : m;
+}
+
+/* Factors of each matrix: all of them leave the scope together, or none. */
+static gd_status factorise(gd_op_id op, gd_tensor *a, const factor *f, gd_tensor **const *to, int count)
+{
+    const char *what = gd__ops[op].name;
+    bool square = op == GD_OP_eigh;
     for (int i = 0; i < count; i++)
-        if (!out[i]) return gd_error(ctx);
-    return gd__run(op, &in, 1, &(gd_attrs){0}, out, count);
-}
-
-/* Ends the scope of an operator with several results: they leave it together. */
-static gd_status hand_out(gd_ctx *ctx, gd_status status, gd_tensor *const *from, gd_tensor **const *to,
-                          int count)
-{
+        if (to[i]) *to[i] = NULL;
+    if (!a) return GD_ARGUMENT;
+    gd_ctx *ctx = a->head.ctx;
+    if (square ? !is_square(what, a) : !has_axes(what, a, 2) || !gd__need_float(what, a))
+        return gd_error(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *in = square ? symmetric(a) : gd__nameless(a), *out[3];
+    gd_status status = in ? GD_OK : gd_error(ctx);
     for (int i = 0; i < count && !status; i++)
-        if (!from[i]) status = gd_error(ctx) ? gd_error(ctx) : GD_INTERNAL;
-    for (int i = 0; i < count; i++) {
-        if (!to[i]) continue;
-        *to[i] = status ? NULL : from[i];
-        gd__keep(*to[i]);
-    }
+        if (!(out[i] = room_for(what, a, f[i].columns == NONE ? 1 : 2, length_of(a, f[i].rows),
+                                length_of(a, f[i].columns))))
+            status = gd_error(ctx);
+    if (!status) status = gd__run(op, &in, 1, &(gd_attrs){0}, out, count);
+    for (int i = 0; i < count && !status; i++)
+        if (!(out[i] = with_axes_of(out[i], a, f[i].rows, f[i].columns))) status = gd_error(ctx);
+    for (int i = 0; i < count && !status; i++)
+        if (to[i]) gd__keep(*to[i] = out[i]);
     gd_scope_end(ctx);
     return status;
 }
 
 gd_status gd_qr(gd_tensor *a, gd_tensor **q, gd_tensor **r)
 {
-    if (q) *q = NULL;
-    if (r) *r = NULL;
-    if (!a || !has_axes("qr", a, 2) || !gd__need_float("qr", a))
-        return a ? gd_error(a->head.ctx) : GD_ARGUMENT;
-    gd_ctx *ctx = a->head.ctx;
-    int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1], k = m < n ? m : n;
-    gd_scope_begin(ctx);
-    gd_tensor *bare = gd__nameless(a), *out[2] = {room_for("qr", a, 2, m, k), room_for("qr", a, 2, k, n)};
-    gd_status status = bare ? run_several(GD_OP_qr, bare, out, 2) : gd_error(ctx);
-    if (!status) {
-        out[0] = with_rows(out[0], a);
-        out[1] = with_columns(out[1], a);
-    }
-    return hand_out(ctx, status, out, (gd_tensor * *[]){q, r}, 2);
+    return factorise(GD_OP_qr, a, (factor[]){{-2, SHORTER}, {SHORTER, -1}}, (gd_tensor * *[]){q, r}, 2);
 }
 
 gd_status gd_eigh(gd_tensor *a, gd_tensor **values, gd_tensor **vectors)
 {
-    if (values) *values = NULL;
-    if (vectors) *vectors = NULL;
-    if (!a || !is_square("eigh", a)) return a ? gd_error(a->head.ctx) : GD_ARGUMENT;
-    gd_ctx *ctx = a->head.ctx;
-    int64_t n = a->size[a->ndim - 1];
-    gd_scope_begin(ctx);
-    gd_tensor *both = symmetric(a), *out[2] = {room_for("eigh", a, 1, n, 0), room_for("eigh", a, 2, n, n)};
-    gd_status status = both ? run_several(GD_OP_eigh, both, out, 2) : gd_error(ctx);
-    if (!status) {
-        out[0] = with_batch(out[0], a);
-        out[1] = with_rows(out[1], a);
-    }
-    return hand_out(ctx, status, out, (gd_tensor * *[]){values, vectors}, 2);
+    return factorise(GD_OP_eigh, a, (factor[]){{SHORTER, NONE}, {-2, SHORTER}},
+                     (gd_tensor * *[]){values, vectors}, 2);
 }
 
 gd_status gd_svd(gd_tensor *a, gd_tensor **u, gd_tensor **s, gd_tensor **vt)
 {
-    if (u) *u = NULL;
-    if (s) *s = NULL;
-    if (vt) *vt = NULL;
-    if (!a || !has_axes("svd", a, 2) || !gd__need_float("svd", a))
-        return a ? gd_error(a->head.ctx) : GD_ARGUMENT;
-    gd_ctx *ctx = a->head.ctx;
-    int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1], k = m < n ? m : n;
-    gd_scope_begin(ctx);
-    gd_tensor *bare = gd__nameless(a);
-    gd_tensor *out[3] = {room_for("svd", a, 2, m, k), room_for("svd", a, 1, k, 0),
-                         room_for("svd", a, 2, k, n)};
-    gd_status status = bare ? run_several(GD_OP_svd, bare, out, 3) : gd_error(ctx);
-    if (!status) {
-        out[0] = with_rows(out[0], a);
-        out[1] = with_batch(out[1], a);
-        out[2] = with_columns(out[2], a);
-    }
-    return hand_out(ctx, status, out, (gd_tensor * *[]){u, s, vt}, 3);
+    return factorise(GD_OP_svd, a, (factor[]){{-2, SHORTER}, {SHORTER, NONE}, {SHORTER, -1}},
+                     (gd_tensor * *[]){u, s, vt}, 3);
 }
 
 /* ---- solving ---- */
@@ -572,9 +525,5 @@ gd_tensor *gd_inverse(gd_tensor *a)
     if (in[0] && in[1])
         out = gd__run1(GD_OP_solve, in, 2, &(gd_attrs){.ni = 1, .i = {1}},
                        room_for("inverse", a, 2, a->size[n - 1], a->size[n - 1]));
-    gd_axis_source source[GD_MAX_DIMS];
-    own_batch(a, source);
-    source[n - 2] = (gd_axis_source){a, n - 1};
-    source[n - 1] = (gd_axis_source){a, n - 2};
-    return gd__scope_leave(ctx, gd__with_axes(out, source));
+    return gd__scope_leave(ctx, with_axes_of(out, a, -1, -2));
 }

@@ -235,6 +235,18 @@ gd_tensor *gd_copy(gd_tensor *t)
 
 gd_tensor *gd_contiguous(gd_tensor *t) { return t && gd__contiguous(t) ? gd__same(t) : gd_copy(t); }
 
+gd_tensor *gd__own_copy(gd_tensor *t, gd_dtype dtype, gd_device *device)
+{
+    gd_ctx *ctx = t->head.ctx;
+    gd__aside_begin(ctx);
+    gd_tensor *made = t->storage->device == device ? t : gd_to_device(t, device);
+    if (made && made->dtype != dtype) made = gd_cast(made, dtype);
+    if (made && made->storage == t->storage) made = gd_copy(made);
+    gd__own(made);
+    gd__aside_end(ctx);
+    return made;
+}
+
 /* CPU and one GPU exchange bytes; GPU to GPU goes over the CPU. */
 gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
 {

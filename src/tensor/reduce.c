@@ -19,11 +19,7 @@ static gd_tensor *reduce_group(gd_op_id op, gd_tensor *x, int first, int last, b
         map[n++] = i;
     }
     gd_tensor *out = gd__new(x->storage->device, dtype, n, size);
-    if (out && gd__axes_map(out, x, map)) {
-        gd_release(out);
-        return NULL;
-    }
-    return gd__run1(op, &x, 1, &attrs, out);
+    return gd__run1(op, &x, 1, &attrs, gd__mapped(out, x, map));
 }
 
 /* Reduces the axes listed in increasing order. */

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* A bare view of x to be reshaped by the caller, then finished by `recorded`. */
-static gd_tensor *recorded(gd_op_id op, gd_tensor *x, const gd_attrs *attrs, gd_tensor *view)
+gd_tensor *gd__recorded(gd_op_id op, gd_tensor *x, const gd_attrs *attrs, gd_tensor *view)
 {
     if (view && gd__record(op, &x, 1, attrs, &view, 1) == GD_OK) return view;
     gd_release(view);
@@ -15,17 +14,12 @@ static gd_tensor *recorded(gd_op_id op, gd_tensor *x, const gd_attrs *attrs, gd_
 gd_tensor *gd__relabel(gd_tensor *x, gd_tensor *from, const int *map)
 {
     if (!x || !from->axes) return x;
-    gd_tensor *view = gd__bare(x);
-    if (view && gd__axes_map(view, from, map)) {
-        gd_release(view);
-        return NULL;
-    }
-    return recorded(GD_OP_relabel, x, &(gd_attrs){0}, view);
+    return gd__recorded(GD_OP_relabel, x, &(gd_attrs){0}, gd__mapped(gd__bare(x), from, map));
 }
 
 gd_tensor *gd__same(gd_tensor *x)
 {
-    return x ? recorded(GD_OP_relabel, x, &(gd_attrs){0}, gd__alias(x)) : NULL;
+    return x ? gd__recorded(GD_OP_relabel, x, &(gd_attrs){0}, gd__alias(x)) : NULL;
 }
 
 gd_tensor *gd__relabel_like(gd_tensor *x, gd_tensor *like)
@@ -33,7 +27,7 @@ gd_tensor *gd__relabel_like(gd_tensor *x, gd_tensor *like)
     if (!x || x->axes == like->axes) return x;
     gd_tensor *view = gd__bare(x);
     if (view) gd__axes_retain(view->axes = like->axes);
-    return recorded(GD_OP_relabel, x, &(gd_attrs){0}, view);
+    return gd__recorded(GD_OP_relabel, x, &(gd_attrs){0}, view);
 }
 
 /* ---- reshape ---- */
@@ -96,7 +90,7 @@ gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size)
         view->ndim = (uint8_t)ndim;
         memcpy(view->size, size, (size_t)ndim * sizeof *size);
         memcpy(view->stride, stride, (size_t)ndim * sizeof *stride);
-        view = recorded(GD_OP_reshape, x, &(gd_attrs){0}, view);
+        view = gd__recorded(GD_OP_reshape, x, &(gd_attrs){0}, view);
     }
     return gd__scope_leave(ctx, view);
 }
@@ -156,11 +150,7 @@ gd_tensor *gd_permute(gd_tensor *x, const int *order)
         view->size[i] = x->size[map[i]];
         view->stride[i] = x->stride[map[i]];
     }
-    if (gd__axes_map(view, x, map)) {
-        gd_release(view);
-        return NULL;
-    }
-    return recorded(GD_OP_permute, x, &attrs, view);
+    return gd__recorded(GD_OP_permute, x, &attrs, gd__mapped(view, x, map));
 }
 
 gd_tensor *gd_transpose(gd_tensor *x, int a, int b)
@@ -201,11 +191,7 @@ static gd_tensor *with_map(gd_tensor *x, int ndim, const int *map)
         view->size[i] = map[i] < 0 ? 1 : x->size[map[i]];
         view->stride[i] = map[i] < 0 ? 1 : x->stride[map[i]];
     }
-    if (gd__axes_map(view, x, map)) {
-        gd_release(view);
-        return NULL;
-    }
-    return recorded(GD_OP_reshape, x, &(gd_attrs){0}, view);
+    return gd__recorded(GD_OP_reshape, x, &(gd_attrs){0}, gd__mapped(view, x, map));
 }
 
 gd_tensor *gd__squeeze(gd_tensor *x, int axis)
@@ -275,8 +261,7 @@ gd_tensor *gd_expand(gd_tensor *x, int ndim, const int64_t *shape)
         view->stride[i] = new != old || i < shift ? 0 : x->stride[i - shift];
     }
     view->numel = numel;
-    if (!status) status = gd__axes_map(view, x, map);
-    if (!status) return recorded(GD_OP_expand, x, &(gd_attrs){0}, view);
+    if (!status) return gd__recorded(GD_OP_expand, x, &(gd_attrs){0}, gd__mapped(view, x, map));
     gd_release(view);
     return NULL;
 }
@@ -292,27 +277,16 @@ gd_tensor *gd__slice(gd_tensor *x, int axis, int64_t start, int64_t count, int64
     if (count > 0) view->data += start * x->stride[axis] * (int64_t)gd__item_size(x);
     view->numel = 1;
     for (int i = 0; i < view->ndim; i++) view->numel *= view->size[i];
-    int map[GD_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++) map[i] = i;
-    gd_status status = gd__axes_map(view, x, map);
+    view = gd__mapped(view, x, NULL);
     /* a cut axis keeps the labels of its elements */
-    gd_labels *labels = gd__labels(x, axis);
-    if (!status && labels) {
-        gd_labels *cut = gd__calloc(x->head.ctx, sizeof *cut);
-        const char **text = cut ? gd__alloc(x->head.ctx, (size_t)count * sizeof *text) : NULL;
-        if (text) {
-            *cut = (gd_labels){.ctx = x->head.ctx, .refs = 1, .count = count, .text = text};
-            for (int64_t k = 0; k < count; k++) text[k] = labels->text[start + k * step];
-            gd__labels_release(view->axes->labels[axis]);
-            view->axes->labels[axis] = cut;
-        } else {
-            gd__free(x->head.ctx, cut, sizeof *cut);
-            status = GD_NOMEM;
-        }
+    gd_labels *labels = view ? gd__labels(x, axis) : NULL, *cut = NULL;
+    if (labels && !(cut = gd__labels_new(x->head.ctx, count))) {
+        gd_release(view);
+        return NULL;
     }
-    if (!status) return recorded(GD_OP_slice, x, &(gd_attrs){.ni = 3, .i = {axis, start, step}}, view);
-    gd_release(view);
-    return NULL;
+    for (int64_t k = 0; k < count && cut; k++) cut->text[k] = labels->text[start + k * step];
+    if (cut) gd__labels_put(view, axis, cut);
+    return gd__recorded(GD_OP_slice, x, &(gd_attrs){.ni = 3, .i = {axis, start, step}}, view);
 }
 
 /* Python's rules: negative ends count from the back, ends beyond the axis are cut to it. */
@@ -351,10 +325,8 @@ static gd_tensor *at_place(gd_tensor *x, int axis, int64_t place)
         view->stride[i] = x->stride[map[i]];
         view->numel *= view->size[i];
     }
-    gd_status status = gd__axes_map(view, x, map);
-    if (!status) return recorded(GD_OP_slice, x, &(gd_attrs){.ni = 4, .i = {axis, place, 1, 1}}, view);
-    gd_release(view);
-    return NULL;
+    gd_attrs attrs = {.ni = 4, .i = {axis, place, 1, 1}};
+    return gd__recorded(GD_OP_slice, x, &attrs, gd__mapped(view, x, map));
 }
 
 gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index)

@@ -17,6 +17,8 @@ gd_tensor *gd__index_add(gd_tensor *zeros, int axis, gd_tensor *index, gd_tensor
 gd_tensor *gd__reshape(gd_tensor *x, int ndim, const int64_t *size);
 /* Strides that show t's elements as `size` without moving them; false if that cannot be. */
 bool gd__view_strides(const gd_tensor *t, int ndim, const int64_t *size, int64_t *stride);
+/* A view of x, made by the caller, with its history: the view, which is released where that fails, or NULL. */
+gd_tensor *gd__recorded(gd_op_id op, gd_tensor *x, const gd_attrs *attrs, gd_tensor *view);
 /* Another look at x: what operators return that have nothing to do. */
 gd_tensor *gd__same(gd_tensor *x);
 /* x without names; x itself if it has none. */

@@ -91,8 +91,11 @@ void gd__swap_storage(gd_tensor *t, gd_tensor *with);
 gd_axes *gd__axes_new(gd_ctx *ctx);
 void gd__axes_retain(gd_axes *axes);
 void gd__axes_release(gd_axes *axes);
+gd_labels *gd__labels_new(gd_ctx *ctx, int64_t count); /* texts not set yet */
 gd_labels *gd__labels_retain(gd_labels *labels);
 void gd__labels_release(gd_labels *labels);
+/* Labels (consumed; NULL: none) for one axis of a tensor whose axes are its own; nothing where it has none. */
+void gd__labels_put(gd_tensor *t, int axis, gd_labels *labels);
 /* Sets *twice to a label that occurs more than once, or NULL. */
 gd_status gd__labels_repeat(const gd_labels *labels, const char **twice);
 static inline const char *gd__name(const gd_tensor *t, int axis)
@@ -103,8 +106,10 @@ static inline gd_labels *gd__labels(const gd_tensor *t, int axis)
 {
     return t->axes ? t->axes->labels[axis] : NULL;
 }
-/* Gives out axes of `from`: out axis i is from axis map[i], or anonymous where map[i] < 0. */
+/* Gives out axes of `from`: out axis i is from axis map[i] (NULL: i), or anonymous where map[i] < 0. */
 gd_status gd__axes_map(gd_tensor *out, const gd_tensor *from, const int *map);
+/* The same; out, which is released where that fails, or NULL. */
+gd_tensor *gd__mapped(gd_tensor *out, const gd_tensor *from, const int *map);
 
 /* Axis numbers of a text ("k", "-1", "h, w"; NULL or "": all) in increasing order; returns the count or -1. */
 int gd__parse_axes(const char *what, const gd_tensor *t, const char *text, int out[GD_MAX_DIMS]);
@@ -158,6 +163,9 @@ gd_tensor *gd__piece_view(const gd_tensor *t, int64_t k);
 /* Are the rows or the columns of the last two axes adjacent in memory, and apart from each other?  Then a product reads
  * them where they lie.  With `write`: rows only. */
 bool gd__matrix_in_place(const gd_tensor *t, bool write);
+
+/* A copy on its own storage with that dtype and device, without history; owned by the caller, outside every scope. */
+gd_tensor *gd__own_copy(gd_tensor *t, gd_dtype dtype, gd_device *device);
 
 /* Strided copy with cast and broadcast of src into dst (same device). */
 gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);

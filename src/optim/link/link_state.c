@@ -490,28 +490,6 @@ gd_tensor **gd_link_scratch(gd_link *link, int count)
 
 /* ---- following parameters to other devices and dtypes ---- */
 
-gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
-{
-    gd_ctx *ctx = t->head.ctx;
-    gd__aside_begin(ctx);
-    gd_tensor *copy = t->storage->device == device ? gd_copy(t) : gd_to_device(t, device);
-    if (copy) gd__own(copy);
-    gd__aside_end(ctx);
-    return copy;
-}
-
-/* A copy with that device and dtype; new, owned. */
-static gd_tensor *converted(gd_tensor *t, gd_device *device, gd_dtype dtype)
-{
-    if (t->dtype == dtype) return gd__copy_on(t, device);
-    gd_ctx *ctx = t->head.ctx;
-    gd__aside_begin(ctx);
-    gd_tensor *copy = gd_to_device(gd_cast(t, dtype), device);
-    gd__own(copy);
-    gd__aside_end(ctx);
-    return copy;
-}
-
 /* What vectors of parameters of a dtype are computed in. */
 static gd_dtype wide(gd_dtype dtype) { return dtype == GD_F64 ? GD_F64 : GD_F32; }
 
@@ -533,7 +511,7 @@ gd_status gd__slots_follow(gd_link *link, gd_entry *e)
         gd_tensor *t = e->slot[k];
         gd_dtype dtype = t ? slot_dtype_after(link, e, k) : e->dtype;
         if (!t || (t->storage->device == device && t->dtype == dtype)) continue;
-        gd_tensor *moved = converted(t, device, dtype);
+        gd_tensor *moved = gd__own_copy(t, dtype, device);
         if (!moved) return gd_error(link->head.ctx);
         gd__entry_put(link, e, k, moved, e->fresh[k]);
     }
@@ -572,8 +550,8 @@ static gd_status globals_follow(gd_optimizer *o, gd_link *link)
         gd_tensor *t = link->global[i]->tensor;
         bool stays = !t || some_param_is_on(o, t->storage->device), cast = t && is_of_vectors(o, t);
         if (stays && (!cast || o->vectors == gd__vectors_dtype(o))) continue;
-        gd_tensor *moved = converted(t, stays ? t->storage->device : o->param[0].tensor->storage->device,
-                                     cast ? gd__vectors_dtype(o) : t->dtype);
+        gd_tensor *moved = gd__own_copy(t, cast ? gd__vectors_dtype(o) : t->dtype,
+                                        stays ? t->storage->device : o->param[0].tensor->storage->device);
         if (!moved) return gd_error(o->ctx);
         gd__release(t);
         link->global[i]->tensor = moved;

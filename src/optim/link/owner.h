@@ -98,7 +98,10 @@ struct gd_optimizer {
 /* An error while a step is under way, or parameters are there to evaluate with. */
 gd_status gd__not_stepping(gd_optimizer *optimizer, const char *what);
 /* A copy on a device; new, owned. */
-gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device);
+static inline gd_tensor *gd__copy_on(gd_tensor *t, gd_device *device)
+{
+    return gd__own_copy(t, t->dtype, device);
+}
 /* What vectors of all parameters are computed in: f64 where one of them is f64, else f32. */
 gd_dtype gd__vectors_dtype(const gd_optimizer *optimizer);
 /* Brings state to the devices and dtypes that parameters have been moved to; it stays where it is when that fails. */

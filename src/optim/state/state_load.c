@@ -101,16 +101,6 @@ static gd_status find_unexpected(loading *l)
     return GD_OK;
 }
 
-/* A copy on the device of the parameters, owned. */
-static gd_tensor *copy_to(loading *l, gd_tensor *t, gd_device *device)
-{
-    gd__aside_begin(l->ctx);
-    gd_tensor *copy = gd_copy(gd_to_device(t, device));
-    if (copy) gd__own(copy);
-    gd__aside_end(l->ctx);
-    return copy;
-}
-
 static gd_device *usual_device(const loading *l)
 {
     return l->o->count ? l->o->param[0].tensor->storage->device : gd__cpu(l->ctx);
@@ -317,7 +307,7 @@ static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entr
         if (slot < 0 || !t) continue;
         check_slot(l, link, slot, t, e->param);
         gd__release(e->slot[slot]);
-        e->slot[slot] = copy_to(l, t, e->param->storage->device);
+        e->slot[slot] = gd__copy_on(t, e->param->storage->device);
         if (!e->slot[slot]) return gd_error(l->ctx);
     }
     return GD_OK;
@@ -373,7 +363,7 @@ static gd_status read_globals(loading *l, gd_link *with, const char *path, const
         if (!name) return gd__state_malformed(l->ctx, "a list of tensors");
         gd_tensor *t = take_tensor(l, NULL, path, name);
         if (!t) continue;
-        gd_tensor *copy = copy_to(l, t, usual_device(l));
+        gd_tensor *copy = gd__copy_on(t, usual_device(l));
         gd_status status = copy ? gd_link_set_global_tensor(with, name, copy) : gd_error(l->ctx);
         gd__release(copy);
         if (status) return status;
@@ -517,7 +507,7 @@ static gd_status read_attributes(loading *l)
         for (size_t i = 0; i < json_array_size(tensors); i++) {
             const char *with = json_string_value(json_array_get(tensors, i));
             gd_tensor *t = with && !strcmp(with, name) ? take_tensor(l, NULL, "attribute", name) : NULL;
-            if (t && !a->tensor && !(a->tensor = copy_to(l, t, usual_device(l)))) return gd_error(l->ctx);
+            if (t && !a->tensor && !(a->tensor = gd__copy_on(t, usual_device(l)))) return gd_error(l->ctx);
         }
     }
     return GD_OK;

@@ -22,10 +22,7 @@ static gd_status origin_new(gd_origin *o, gd_ctx *ctx, gd_tensor *const *params,
 static gd_status copy(gd_origin *o, int i)
 {
     if (o->value[i]) return gd_assign(o->value[i], o->params[i]);
-    gd__aside_begin(o->ctx);
-    o->value[i] = gd_copy(o->params[i]);
-    gd__own(o->value[i]);
-    gd__aside_end(o->ctx);
+    o->value[i] = gd__own_copy(o->params[i], o->params[i]->dtype, o->params[i]->storage->device);
     return o->value[i] ? GD_OK : gd_error(o->ctx);
 }
 
