@@ -11,8 +11,8 @@
  *         return GD_OK;
  *     }
  *
- * A dense matrix over all parameters (or one a parameter) is changed in place by every new pair; a method is one function that
- * changes it (GD_DENSE_LINK). */
+ * A dense matrix over all parameters (or one a parameter), or a diagonal, is changed in place by every new pair; a method is
+ * little more than one function that changes it (GD_DENSE_LINK). */
 #ifndef GRADUS_QUASI_NEWTON_H
 #define GRADUS_QUASI_NEWTON_H
 
@@ -85,12 +85,13 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
     .state_bytes = gd_limited_memory_bytes, .step = NAME##_step, .update = NAME##_update, \
     .apply = NAME##_apply, .hessian = NAME##_hessian
 
-/* ---- a dense matrix ---- */
+/* ---- a dense matrix or a diagonal ---- */
 
 /*   inverse   the matrix is the inverse Hessian H: update = H u
  *   otherwise it is the Hessian B:                 update = B^-1 u; where B is singular the update stays as it is
  *
- * State, with the first parameter of the matrix: matrix [n, n], previous_params and previous_update [n], pairs taken. */
+ * State, with the first parameter of the matrix: matrix [n, n], of a diagonal [n], previous_params and previous_update [n], pairs
+ * taken. */
 
 #define GD_DENSE_FIELDS_(scale, scale_kind, restart, restart_kind)                                         \
     {.name = "init_scale",                                                                                 \
@@ -117,35 +118,50 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
         GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),       \
         GD_CONCAT_PARAMS("one matrix for all parameters; false: one for each")
 
-#define GD_DENSE_FIELDS     GD_DENSE_FIELDS_("auto", GD_SET_STRING, NULL, GD_SET_NONE)
-#define GD_DENSE_INVERSE(d) GD_FLAG("inverse", d, "keep the inverse Hessian")
-#define GD_DENSE_INNER      GD_INNER("links that change the update before the matrix does")
+#define GD_DENSE_FIELDS GD_DENSE_FIELDS_("auto", GD_SET_STRING, NULL, GD_SET_NONE)
+#define GD_DENSE_INVERSE(d) \
+    GD_FLAG("inverse", d, "keep the inverse Hessian; false: the Hessian, changed the same way")
+#define GD_DENSE_INNER GD_INNER("links that change the update before the matrix does")
 #define GD_DENSE_SLOTS \
     {"matrix", 0}, {"previous_params", GD_SLOT_ONLINE}, { "previous_update", GD_SLOT_ONLINE }
 
 /* The matrix and the new pair. */
 typedef struct gd_dense {
     gd_link *link;
+    gd_var *var;
     gd_tensor *key; /* whose state it is */
     gd_tensor *matrix;
     gd_tensor *s, *y, *z; /* [n]; z is room for the method */
+    gd_tensor *u;         /* [n], read only: the update now; before the step it was u - y */
     double sy, tol;
     double weight; /* of changes: 1 - beta */
     bool inverse;
     bool taken; /* the pair changed the matrix */
     int64_t n;
+    int64_t pairs; /* before this one, since the matrix was made anew */
 } gd_dense;
 
 /* Takes the pair into the matrix, or leaves it out. */
 typedef gd_status (*gd_dense_fn)(gd_dense *d);
 
-/* The operations of such a link. */
-GD_NODISCARD gd_status gd_dense_update(gd_link *link, gd_var *var, gd_dense_fn fn);
-GD_NODISCARD gd_status gd_dense_apply(gd_link *link, gd_var *var);
-gd_linop *gd_dense_hessian(gd_link *link, gd_var *var); /* new */
-int64_t gd_dense_bytes(const gd_link *link, gd_tensor *const *params, int count);
+typedef struct gd_dense_method {
+    gd_dense_fn pair;
+    gd_dense_fn
+        restart; /* every restart_interval (auto: n) steps, in place of a pair; NULL: the matrix is made anew, auto n + 1 */
+    bool diagonal;
+    bool hessian;     /* without the setting `inverse`: the matrix is the Hessian; false: its inverse */
+    bool unsymmetric; /* as a Hessian it is seen by its symmetric part */
+} gd_dense_method;
 
-/* For methods: out = A x or A^T x; x y; A += a x x^T + b (x z^T + z x^T) + c z z^T; A += a x z^T; A *= factor; x += a z.
+/* The operations of such a link. */
+GD_NODISCARD gd_status gd_dense_update(gd_link *link, gd_var *var, const gd_dense_method *method);
+GD_NODISCARD gd_status gd_dense_apply(gd_link *link, gd_var *var, const gd_dense_method *method);
+gd_linop *gd_dense_hessian(gd_link *link, gd_var *var, const gd_dense_method *method); /* new */
+/* For gd_link_class.state_bytes: every slot but GD_PAIR_SLOTS is an [n, n] matrix; a diagonal and those. */
+int64_t gd_dense_bytes(const gd_link *link, gd_tensor *const *params, int count);
+int64_t gd_diagonal_bytes(const gd_link *link, gd_tensor *const *params, int count);
+
+/* For methods: out = A x or A^T x; x y; A += a x x^T + b (x z^T + z x^T) + c z z^T; A += a x z^T; A *= factor; A += a I; x += a z.
  * x, y, z and out are vectors of gd_dense, or like them. */
 GD_NODISCARD gd_status gd_dense_times(gd_dense *d, gd_tensor *x, gd_tensor *out);
 GD_NODISCARD gd_status gd_dense_times_transposed(gd_dense *d, gd_tensor *x, gd_tensor *out);
@@ -154,20 +170,43 @@ GD_NODISCARD gd_status gd_dense_rank_two(gd_dense *d, gd_tensor *x, gd_tensor *z
                                          double c);
 GD_NODISCARD gd_status gd_dense_outer(gd_dense *d, double a, gd_tensor *x, gd_tensor *z);
 GD_NODISCARD gd_status gd_dense_scale(gd_dense *d, double factor);
+GD_NODISCARD gd_status gd_dense_shift(gd_dense *d, double a);
 GD_NODISCARD gd_status gd_dense_add(gd_dense *d, gd_tensor *x, double a, gd_tensor *z);
+/* A becomes the value, shaped like it. */
+GD_NODISCARD gd_status gd_dense_set(gd_dense *d, gd_tensor *value);
+/* out = A^-1 x; x where A is singular. */
+GD_NODISCARD gd_status gd_dense_solve(gd_dense *d, gd_tensor *x, gd_tensor *out);
+/* d->matrix becomes the one that is kept in this slot, the identity when the first pair comes; "matrix" is the one that makes
+ * updates, and the one that must be there in the end. */
+GD_NODISCARD gd_status gd_dense_use(gd_dense *d, const char *slot);
 
 /* The class of a method: static gd_status NAME_pair(gd_dense *d), with arrays `fields`, `slots` {GD_DENSE_SLOTS} and `scalars`
- * {GD_DENSE_SCALAR}. */
+ * {GD_DENSE_SCALAR}; further members of its gd_dense_method may follow the name. */
 #define GD_DENSE_SCALAR "pairs"
-#define GD_DENSE_LINK(NAME)                                    \
-    static gd_status NAME##_update(gd_link *link, gd_var *var) \
-    {                                                          \
-        return gd_dense_update(link, var, NAME##_pair);        \
+#define GD_DENSE_LINK(NAME, ...)                                                     \
+    static const gd_dense_method NAME##_method = {.pair = NAME##_pair, __VA_ARGS__}; \
+    static gd_status NAME##_update(gd_link *link, gd_var *var)                       \
+    {                                                                                \
+        return gd_dense_update(link, var, &NAME##_method);                           \
+    }                                                                                \
+    static gd_status NAME##_apply(gd_link *link, gd_var *var)                        \
+    {                                                                                \
+        return gd_dense_apply(link, var, &NAME##_method);                            \
+    }                                                                                \
+    static gd_linop *NAME##_hessian(gd_link *link, gd_var *var)                      \
+    {                                                                                \
+        return gd_dense_hessian(link, var, &NAME##_method);                          \
     }
-#define GD_DENSE_CLASS(NAME)                                                                                \
-    .name = #NAME, .family = "quasi_newton", .spread = GD_SPREAD_WHOLE, GD_FIELDS(fields), GD_SLOTS(slots), \
-    GD_SCALARS(scalars), .state_bytes = gd_dense_bytes, .update = NAME##_update, .apply = gd_dense_apply,   \
-    .hessian = gd_dense_hessian
+#define GD_DENSE_OPERATIONS(NAME)                                                           \
+    .name = #NAME, .spread = GD_SPREAD_WHOLE, GD_SCALARS(scalars), .update = NAME##_update, \
+    .apply = NAME##_apply, .hessian = NAME##_hessian
+#define GD_DENSE_COST "a few products of an [n, n] matrix with vectors a step, for n elements"
+#define GD_DENSE_CLASS(NAME)                                                                 \
+    GD_DENSE_OPERATIONS(NAME), .family = "quasi_newton", GD_FIELDS(fields), GD_SLOTS(slots), \
+                               .state_bytes = gd_dense_bytes, .cost = GD_DENSE_COST
+#define GD_DIAGONAL_CLASS(NAME, FIELDS)                                                      \
+    GD_DENSE_OPERATIONS(NAME), .family = "quasi_newton", GD_FIELDS(FIELDS), GD_SLOTS(slots), \
+                               .state_bytes = gd_diagonal_bytes, .cost = "a few dot products; three vectors"
 
 #ifdef __cplusplus
 }

@@ -326,7 +326,7 @@ static gd_linop *no_pairs_yet(gd_link *link, const gd_pairs *p, gd_tensor *s, gd
     return NULL;
 }
 
-GIVES(gd_dense_hessian, more.bfgs, world.var)
+GIVES(gd_dense_hessian, more.bfgs, world.var, &(gd_dense_method){.unsymmetric = true})
 GIVES(gd_limited_memory_hessian, more.lbfgs, world.var, &(gd_limited_memory){.hessian = no_pairs_yet})
 
 static void own_gd_krylov_at(void)

@@ -19,8 +19,8 @@ typedef struct moment_of {
     double loss;
     const double *p, *g;
     double *u;
-    double s[8][N]; /* what elements keep from step to step; zeros at first */
-    double k[8];    /* numbers that are kept; zeros at first */
+    double s[16][N]; /* what elements keep from step to step; zeros at first */
+    double k[8];     /* numbers that are kept; zeros at first */
 } moment_of;
 
 typedef void (*reference_fn)(moment_of *x);

@@ -11,9 +11,14 @@
 typedef struct inside {
     gd_dense seen;
     gd_layout layout;
+    const gd_dense_method *method;
 } inside;
 
 static const gd_layout *layout_of(const gd_dense *d) { return &((const inside *)d)->layout; }
+static const gd_dense_method *method_of(const gd_dense *d) { return ((const inside *)d)->method; }
+
+/* Elements of the matrix. */
+static int64_t extent_of(const gd_dense *d) { return method_of(d)->diagonal ? d->n : d->n * d->n; }
 
 #define ROWS 32 /* of a task */
 
@@ -177,6 +182,33 @@ gd_status gd_dense_scale(gd_dense *d, double factor)
     return GD_OK;
 }
 
+/* The diagonal of a matrix, seen in place. */
+static gd_tensor *diagonal_of(gd_dense *d)
+{
+    return gd__slice(gd__reshape(d->matrix, 1, &d->matrix->numel), 0, 0, d->n, d->n + 1);
+}
+
+gd_status gd_dense_shift(gd_dense *d, double a)
+{
+    if (!d || !d->matrix) return refused(NULL, NULL);
+    gd_ctx *ctx = layout_of(d)->ctx;
+    if (gd_error(ctx)) return gd_error(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *diagonal = diagonal_of(d), *sum = gd_add_scalar(diagonal, d->weight * a);
+    gd_status status = assigned(d, diagonal, sum);
+    gd_scope_end(ctx);
+    d->taken = true;
+    return status;
+}
+
+gd_status gd_dense_set(gd_dense *d, gd_tensor *value)
+{
+    if (!d || !d->matrix || !value) return refused(value, value);
+    if (d->weight != 1) value = gd_vector_sum(gd_mul_scalar(d->matrix, 1 - d->weight), d->weight, value);
+    d->taken = true;
+    return assigned(d, d->matrix, value);
+}
+
 gd_status gd_dense_add(gd_dense *d, gd_tensor *x, double a, gd_tensor *z)
 {
     if (!d || !d->matrix || !x || !z) return refused(x, z);
@@ -200,6 +232,10 @@ static void identity_row(row_job *j, int64_t row)
 /* The matrix becomes value times the identity. */
 static gd_status set_identity(gd_dense *d, double value)
 {
+    if (method_of(d)->diagonal) {
+        *gd_link_scalar(d->link, d->key, "pairs") = 0;
+        return gd_fill(d->matrix, value);
+    }
     if (plain(d)) {
         row_job j = {.d = d, .c = {value}, .fn = identity_row};
         each_row(&j);
@@ -207,7 +243,7 @@ static gd_status set_identity(gd_dense *d, double value)
         *gd_link_scalar(d->link, d->key, "pairs") = 0;
         return GD_OK;
     }
-    gd_tensor *diagonal = gd__slice(gd__reshape(d->matrix, 1, &d->matrix->numel), 0, 0, d->n, d->n + 1);
+    gd_tensor *diagonal = diagonal_of(d);
     gd_status status = gd_fill(d->matrix, 0);
     if (!status) status = diagonal ? gd_fill(diagonal, value) : gd_error(layout_of(d)->ctx);
     *gd_link_scalar(d->link, d->key, "pairs") = 0;
@@ -231,32 +267,54 @@ static double pair_scale(gd_dense *d)
     return automatic && isfinite(scale) && scale > 0 ? scale : first_scale(d);
 }
 
-static gd_status make_matrix(gd_dense *d)
+/* A new matrix in a slot.  Borrowed. */
+static gd_tensor *make_matrix(gd_dense *d, const char *slot)
 {
-    gd_ctx *ctx = layout_of(d)->ctx;
-    gd_tensor *m = gd__layout_tensor(layout_of(d), 2, (int64_t[]){d->n, d->n});
-    gd_status status = m ? gd_link_set_state(d->link, d->key, "matrix", m) : gd_error(ctx);
+    gd_tensor *m = gd__layout_tensor(layout_of(d), method_of(d)->diagonal ? 1 : 2, (int64_t[]){d->n, d->n});
+    gd_status status = m ? gd_link_set_state(d->link, d->key, slot, m) : gd_error(layout_of(d)->ctx);
     gd__release(m);
-    d->matrix = status ? NULL : gd_link_state(d->link, d->key, "matrix");
-    if (!status && !d->matrix) status = gd_error(ctx);
-    return status ? status : set_identity(d, first_scale(d));
+    return status ? NULL : gd_link_state(d->link, d->key, slot);
 }
 
-static gd_status dense_open(inside *in, gd_link *link, gd_tensor *const *params, int count)
+/* What is in a slot; *anew: it was made. */
+static gd_tensor *matrix_in(gd_dense *d, const char *slot, bool *anew)
+{
+    gd_tensor *m = gd_link_has_state(d->link, d->key, slot) ? gd_link_state(d->link, d->key, slot) : NULL;
+    *anew = !m || m->numel != extent_of(d);
+    return *anew ? make_matrix(d, slot) : m;
+}
+
+gd_status gd_dense_use(gd_dense *d, const char *slot)
+{
+    if (!d || !d->matrix || !slot) return refused(NULL, NULL);
+    bool anew;
+    gd_tensor *other = matrix_in(d, slot, &anew);
+    if (!other) return gd_error(layout_of(d)->ctx);
+    d->matrix = other;
+    if (!strcmp(slot, "matrix") || (!anew && d->pairs > 0)) return GD_OK;
+    gd_status status = set_identity(d, 1);
+    *gd_link_scalar(d->link, d->key, "pairs") = (double)d->pairs;
+    return status;
+}
+
+static gd_status dense_open(inside *in, gd_link *link, gd_var *var, const gd_dense_method *method,
+                            gd_tensor *const *params, int count)
 {
     gd_dense *d = &in->seen;
     gd_ctx *ctx = gd_link_ctx(link);
     double beta = gd_link_real(link, "beta", NULL);
-    *in = (inside){.seen = {.link = link, .key = params[0], .tol = gd_link_real(link, "tol", NULL)}};
+    bool anew = false;
+    *in = (inside){
+        .seen = {.link = link, .var = var, .key = params[0], .tol = gd_link_real(link, "tol", NULL)},
+        .method = method};
     d->weight = isnan(beta) ? 1 : 1 - beta;
-    d->inverse = !gd_link_has_field(link, "inverse") || gd_link_flag(link, "inverse");
+    d->inverse = gd_link_has_field(link, "inverse") ? gd_link_flag(link, "inverse") : !method->hessian;
     gd_status status = gd__layout_init(&in->layout, ctx, params, count);
     if (status) return status;
     d->n = layout_of(d)->total;
-    if (!gd_link_scalar(link, d->key, "pairs")) return gd_error(ctx);
-    if (gd_link_has_state(link, d->key, "matrix")) d->matrix = gd_link_state(link, d->key, "matrix");
-    if (!d->matrix || d->matrix->numel != d->n * d->n) status = make_matrix(d);
-    return status;
+    if (!gd_link_scalar(link, d->key, "pairs") || !(d->matrix = matrix_in(d, "matrix", &anew)))
+        return gd_error(ctx);
+    return anew ? set_identity(d, first_scale(d)) : GD_OK;
 }
 
 static void dense_close(inside *in)
@@ -291,10 +349,13 @@ static gd_status difference(gd_dense *d, const char *slot, gd_tensor *const *lis
 
 /* ---- update ---- */
 
-static int64_t restart_interval(const gd_dense *d)
+/* A method with a restart of its own counts steps between them, the others all. */
+static bool restarts(const gd_dense *d)
 {
     const gd_setting *s = gd_link_get(d->link, "restart_interval", NULL);
-    return s->kind == GD_SET_STRING ? d->n + 1 : s->kind == GD_SET_REAL ? (int64_t)s->real : 0;
+    bool own = method_of(d)->restart != NULL;
+    int64_t every = s->kind == GD_SET_STRING ? d->n + !own : s->kind == GD_SET_REAL ? (int64_t)s->real : 0;
+    return every > 0 && (d->link->step + !own) % every == 0;
 }
 
 static double largest(gd_dense *d, gd_tensor *x)
@@ -304,34 +365,46 @@ static double largest(gd_dense *d, gd_tensor *x)
     return most ? gd_item(most) : NAN;
 }
 
-static gd_status take_pair(gd_dense *d, gd_dense_fn fn)
+/* What the method does; what it makes on the way goes. */
+static gd_status asked(gd_dense *d, gd_dense_fn fn)
 {
+    gd_scope_begin(layout_of(d)->ctx);
+    gd_status status = fn(d);
+    gd_scope_end(layout_of(d)->ctx);
+    return status;
+}
+
+static gd_status take_pair(gd_dense *d)
+{
+    const gd_dense_method *method = method_of(d);
     double s = largest(d, d->s), y = largest(d, d->y);
-    int64_t interval = restart_interval(d);
     double *pairs = gd_link_scalar(d->link, d->key, "pairs");
     d->sy = gd_dense_dot(d, d->s, d->y);
     if (!isfinite(s) || !isfinite(y) || !isfinite(d->sy)) return gd_error(layout_of(d)->ctx);
-    if (interval && (d->link->step + 1) % interval == 0) return set_identity(d, pair_scale(d));
+    d->pairs = (int64_t)*pairs;
+    if (restarts(d)) return method->restart ? asked(d, method->restart) : set_identity(d, pair_scale(d));
     if (s < gd_link_real(d->link, "ptol", NULL))
         return gd_link_flag(d->link, "ptol_restart") ? set_identity(d, first_scale(d)) : GD_OK;
     if (y < gd_link_real(d->link, "gtol", NULL)) return GD_OK;
     gd_status status = *pairs == 0 ? set_identity(d, pair_scale(d)) : GD_OK;
     if (!status && !(d->z = gd__layout_tensor(layout_of(d), 1, &d->n))) status = gd_error(layout_of(d)->ctx);
-    if (!status) status = fn(d);
+    if (!status) status = asked(d, method->pair);
     /* a first pair that was left out gives no scale either, unless it could have */
     if (d->taken || d->sy > 0 || *pairs > 0) *pairs += 1;
     return status;
 }
 
-static gd_status update_group(gd_link *link, gd_tensor *const *params, gd_tensor *const *update, int count,
-                              gd_dense_fn fn)
+static gd_status update_group(gd_link *link, gd_var *var, gd_tensor *const *params, gd_tensor *const *update,
+                              int count, const gd_dense_method *method)
 {
     inside d;
     bool first_s = true, first_y = true;
-    gd_status status = dense_open(&d, link, params, count);
+    gd_status status = dense_open(&d, link, var, method, params, count);
     if (!status) status = difference(&d.seen, "previous_params", params, &d.seen.s, &first_s);
     if (!status) status = difference(&d.seen, "previous_update", update, &d.seen.y, &first_y);
-    if (!status && !first_s && !first_y) status = take_pair(&d.seen, fn);
+    if (!status && !(d.seen.u = gd_link_state(link, d.seen.key, "previous_update")))
+        status = gd_error(gd_link_ctx(link));
+    if (!status && !first_s && !first_y) status = take_pair(&d.seen);
     dense_close(&d);
     return status;
 }
@@ -342,22 +415,32 @@ static int group_size(gd_link *link, gd_var *var)
     return gd_link_flag(link, "concat_params") ? gd_var_count(var) : 1;
 }
 
-/* The matrix, and both ends of the pair as vectors. */
-int64_t gd_dense_bytes(const gd_link *link, gd_tensor *const *params, int count)
+/* So many matrices, and so many vectors. */
+static int64_t bytes_of(const gd_link *link, gd_tensor *const *params, int count, int matrices, int vectors)
 {
     if (!link || !params || count < 1) return 0;
     int64_t bytes = 0;
     int each = gd_link_flag(link, "concat_params") ? count : 1;
     for (int i = 0; i < count; i += each) {
         int64_t n, item = gd__vector_item(params + i, each, &n);
-        bytes += (n * n + 2 * n) * item;
+        bytes += (matrices * n * n + vectors * n) * item;
     }
     return bytes;
 }
 
-gd_status gd_dense_update(gd_link *link, gd_var *var, gd_dense_fn fn)
+int64_t gd_dense_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
-    if (!link || !var || !fn)
+    return link ? bytes_of(link, params, count, gd_link_class_of(link)->slot_count - 2, 2) : 0;
+}
+
+int64_t gd_diagonal_bytes(const gd_link *link, gd_tensor *const *params, int count)
+{
+    return bytes_of(link, params, count, 0, 3);
+}
+
+gd_status gd_dense_update(gd_link *link, gd_var *var, const gd_dense_method *method)
+{
+    if (!link || !var || !method || !method->pair)
         return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var), "dense: no link, step or method");
     gd_tensor *const *params = gd_var_params(var), *const *update = gd_var_read_update(var);
     int count = gd_var_count(var), each = group_size(link, var);
@@ -365,16 +448,24 @@ gd_status gd_dense_update(gd_link *link, gd_var *var, gd_dense_fn fn)
     gd_status status = GD_OK;
     bool due = link->step % (int64_t)gd_link_real(link, "update_freq", NULL) == 0;
     for (int i = 0; i < count && due && !status; i += each)
-        status = update_group(link, params + i, update + i, each, fn);
+        status = update_group(link, var, params + i, update + i, each, method);
     if (!status) link->step++;
     return status;
 }
 
 /* ---- apply ---- */
 
-/* B x = u, or u itself where there is no solution. */
+/* u / b; an element that b has none of stays. */
+static gd_tensor *divided(gd_tensor *u, gd_tensor *b)
+{
+    gd_tensor *none = gd_eq(b, gd_zeros_like(b));
+    return gd_div(u, gd_where(none, gd_ones_like(b), b));
+}
+
+/* A^-1 u, or u itself where there is none. */
 static gd_tensor *solved(gd_dense *d, gd_tensor *u)
 {
+    if (method_of(d)->diagonal) return divided(u, d->matrix);
     gd_ctx *ctx = layout_of(d)->ctx;
     gd_linop *b = gd_linop_dense(d->matrix);
     gd_tensor *x = b ? gd_linop_solve(b, u) : NULL;
@@ -384,29 +475,36 @@ static gd_tensor *solved(gd_dense *d, gd_tensor *u)
     return u;
 }
 
+gd_status gd_dense_solve(gd_dense *d, gd_tensor *x, gd_tensor *out)
+{
+    if (!d || !d->matrix || !x || !out) return refused(x, out);
+    return assigned(d, out, solved(d, x));
+}
+
 static gd_status multiply(gd_dense *d, gd_tensor *const *u, gd_tensor **out)
 {
     gd_ctx *ctx = layout_of(d)->ctx;
     gd_scope_begin(ctx);
     gd_tensor *from = gd__layout_tensor(layout_of(d), 1, &d->n), *to = NULL;
     gd_status status = from ? gd__list_to_vector(layout_of(d), u, from) : gd_error(ctx);
-    if (!status && d->inverse) {
+    bool product = d->inverse && !method_of(d)->diagonal;
+    if (!status && product) {
         to = gd__layout_tensor(layout_of(d), 1, &d->n);
         status = to ? gd_dense_times(d, from, to) : gd_error(ctx);
-    } else if (!status && !(to = solved(d, from)))
+    } else if (!status && !(to = d->inverse ? gd_mul(d->matrix, from) : solved(d, from)))
         status = gd_error(ctx);
     if (!status) status = gd__vector_to_list(layout_of(d), to, out);
-    if (d->inverse) gd__release(to);
+    if (product) gd__release(to);
     gd__release(from);
     gd_scope_end(ctx);
     return status;
 }
 
-static gd_status apply_group(gd_link *link, gd_tensor *const *params, gd_tensor *const *u, int count,
-                             gd_tensor **out)
+static gd_status apply_group(gd_link *link, const gd_dense_method *method, gd_tensor *const *params,
+                             gd_tensor *const *u, int count, gd_tensor **out)
 {
     inside d;
-    gd_status status = dense_open(&d, link, params, count);
+    gd_status status = dense_open(&d, link, NULL, method, params, count);
     bool none = !status && *gd_link_scalar(link, d.seen.key, "pairs") == 0;
     double sum = 0;
     if (none && gd_link_flag(link, "scale_first")) status = gd__list_sum(&d.layout, u, &sum);
@@ -420,9 +518,10 @@ static gd_status apply_group(gd_link *link, gd_tensor *const *params, gd_tensor 
     return status;
 }
 
-gd_status gd_dense_apply(gd_link *link, gd_var *var)
+gd_status gd_dense_apply(gd_link *link, gd_var *var, const gd_dense_method *method)
 {
-    if (!link || !var) return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var), "dense: no link or step");
+    if (!link || !var || !method)
+        return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var), "dense: no link, step or method");
     gd_ctx *ctx = gd_var_ctx(var);
     gd_tensor *const *params = gd_var_params(var), *const *u = gd_var_read_update(var);
     int count = gd_var_count(var), each = group_size(link, var);
@@ -437,14 +536,23 @@ gd_status gd_dense_apply(gd_link *link, gd_var *var)
     gd_status status = inner ? gd__link_transform(inner, list, params, gd_var_grad(var), var, count) : GD_OK;
     if (inner) u = list;
     for (int i = 0; i < count && !status; i += each)
-        status = apply_group(link, params + i, u + i, each, out + i);
+        status = apply_group(link, method, params + i, u + i, each, out + i);
     for (int i = 0; i < count && inner; i++) gd__release(list[i]);
     return status ? status : gd_var_set_update(var, out);
 }
 
-gd_linop *gd_dense_hessian(gd_link *link, gd_var *var)
+/* The matrix as an operator. */
+static gd_linop *operator_of(gd_dense *d)
 {
-    if (!link || !var) return NULL;
+    gd_tensor *m = d->matrix;
+    if (method_of(d)->diagonal) return gd_linop_diagonal(d->inverse ? divided(gd_ones_like(m), m) : m);
+    if (method_of(d)->unsymmetric) m = gd_mul_scalar(gd_add(m, gd_transpose(m, 0, 1)), 0.5);
+    return d->inverse ? gd_linop_dense_inverse(m) : gd_linop_dense(m);
+}
+
+gd_linop *gd_dense_hessian(gd_link *link, gd_var *var, const gd_dense_method *method)
+{
+    if (!link || !var || !method) return NULL;
     int count = gd_var_count(var);
     if (group_size(link, var) < count)
         return gd__refuse(gd_var_ctx(var), GD_NOT_IMPLEMENTED,
@@ -452,8 +560,9 @@ gd_linop *gd_dense_hessian(gd_link *link, gd_var *var)
                           gd_link_class_of(link)->name);
     inside d;
     gd_linop *op = NULL;
-    if (!dense_open(&d, link, gd_var_params(var), count))
-        op = d.seen.inverse ? gd_linop_dense_inverse(d.seen.matrix) : gd_linop_dense(d.seen.matrix);
+    gd_scope_begin(gd_var_ctx(var));
+    if (!dense_open(&d, link, var, method, gd_var_params(var), count)) op = operator_of(&d.seen);
     dense_close(&d);
+    gd_scope_end(gd_var_ctx(var));
     return op;
 }
