@@ -156,14 +156,14 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
     X(neg)                                                                                               \
     X(abs)                                                                                               \
     X(sign)                                                                                              \
-    X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) X(atan) X(tanh) X(sigmoid)     \
-        X(softplus) X(relu) X(gelu) X(erf) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) \
-            X(logical_not)
+    X(sqrt) X(rsqrt) X(exp) X(expm1) X(log) X(log1p) X(log2) X(log10) X(sin) X(cos) X(tan) X(asin)       \
+        X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(sigmoid) X(softplus) X(relu) X(gelu) X(erf) X(erfc)    \
+            X(lgamma) X(square) X(reciprocal) X(floor) X(ceil) X(round) X(isfinite) X(logical_not)
 #define GD_BINARY_LIST(X)                                                                           \
     X(add)                                                                                          \
     X(sub)                                                                                          \
     X(mul)                                                                                          \
-    X(div) X(pow) X(atan2) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
+    X(div) X(pow) X(atan2) X(mod) X(minimum) X(maximum) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) \
         X(logical_or) X(logical_xor)
 /* clang-format on */
 
@@ -177,6 +177,10 @@ GD_BINARY_LIST(GD_BINARY_PROTOTYPE)
 gd_tensor *gd_add_scalar(gd_tensor *x, double value);
 gd_tensor *gd_mul_scalar(gd_tensor *x, double value);
 gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent);
+/* The derivative of order `order` (0 to 20) of the digamma function, which is the slope of lgamma. */
+gd_tensor *gd_polygamma(gd_tensor *x, int order);
+/* Bessel function of the first kind of a whole order, -1000 to 1000. */
+gd_tensor *gd_bessel_j(gd_tensor *x, int order);
 gd_tensor *gd_clamp(gd_tensor *x, double low, double high); /* infinities for no bound */
 gd_tensor *gd_where(gd_tensor *condition, gd_tensor *a, gd_tensor *b);
 gd_tensor *gd_fma(gd_tensor *a, gd_tensor *b, gd_tensor *c);       /* a * b + c, rounded once */

@@ -28,6 +28,9 @@ static void set_sum(gd_pullback *p, int k, gd_tensor *grad)
 
 static gd_tensor *one_minus(gd_tensor *t) { return gd_add_scalar(gd_neg(t), 1); }
 
+/* Without cancellation where x is near 1 or -1. */
+static gd_tensor *one_minus_square(gd_tensor *x) { return gd_mul(one_minus(x), gd_add_scalar(x, 1)); }
+
 static gd_tensor *zeros_of(gd_tensor *t) { return t ? gd_zeros_like(t) : NULL; }
 
 UNARY_RULE(neg, gd_neg(G))
@@ -37,13 +40,21 @@ UNARY_RULE(exp, gd_mul(G, Y))
 UNARY_RULE(expm1, gd_mul(G, gd_add_scalar(Y, 1)))
 UNARY_RULE(log, gd_div(G, X))
 UNARY_RULE(log1p, gd_div(G, gd_add_scalar(X, 1)))
+UNARY_RULE(log2, gd_div(gd_mul_scalar(G, 1.4426950408889634), X))
+UNARY_RULE(log10, gd_div(gd_mul_scalar(G, 0.43429448190325182), X))
 UNARY_RULE(sin, gd_mul(G, gd_cos(X)))
 UNARY_RULE(cos, gd_neg(gd_mul(G, gd_sin(X))))
 UNARY_RULE(tan, gd_mul(G, gd_add_scalar(gd_square(Y), 1)))
+UNARY_RULE(asin, gd_div(G, gd_sqrt(one_minus_square(X))))
+UNARY_RULE(acos, gd_neg(gd_div(G, gd_sqrt(one_minus_square(X)))))
 UNARY_RULE(atan, gd_div(G, gd_add_scalar(gd_square(X), 1)))
+UNARY_RULE(sinh, gd_mul(G, gd_cosh(X)))
+UNARY_RULE(cosh, gd_mul(G, gd_sinh(X)))
 UNARY_RULE(tanh, gd_mul(G, one_minus(gd_square(Y))))
 UNARY_RULE(softplus, gd_mul(G, gd_sigmoid(X)))
 UNARY_RULE(erf, gd_mul(G, gd_mul_scalar(gd_exp(gd_neg(gd_square(X))), 1.1283791670955126)))
+UNARY_RULE(erfc, gd_mul(G, gd_mul_scalar(gd_exp(gd_neg(gd_square(X))), -1.1283791670955126)))
+UNARY_RULE(lgamma, gd_mul(G, gd_polygamma(X, 0)))
 UNARY_RULE(square, gd_mul(gd_mul_scalar(G, 2), X))
 UNARY_RULE(add_scalar, G)
 UNARY_RULE(mul_scalar, gd_mul_scalar(G, gd__attr_f(p, 0)))
@@ -88,6 +99,15 @@ RULE(pow_scalar)
         gd__set(p, 0, zeros_of(G));
     else
         gd__set(p, 0, gd_mul(G, gd_mul_scalar(gd_pow_scalar(X, e - 1), e)));
+}
+
+RULE(polygamma) { gd__set(p, 0, gd_mul(G, gd_polygamma(X, (int)gd__attr_f(p, 0) + 1))); }
+
+RULE(bessel_j)
+{
+    int n = (int)gd__attr_f(p, 0);
+    gd_tensor *x = X, *twice = gd_sub(gd_bessel_j(x, n - 1), gd_bessel_j(x, n + 1));
+    gd__set(p, 0, gd_mul(G, gd_mul_scalar(twice, 0.5)));
 }
 
 RULE(clamp)
@@ -142,6 +162,13 @@ RULE(atan2)
     gd_tensor *a = A, *b = B, *over = gd_div(G, gd_add(gd_square(a), gd_square(b)));
     if (gd__need(p, 0)) set_sum(p, 0, gd_mul(over, b));
     if (gd__need(p, 1)) set_sum(p, 1, gd_neg(gd_mul(over, a)));
+}
+
+/* a - b floor(a / b) */
+RULE(mod)
+{
+    if (gd__need(p, 0)) set_sum(p, 0, G);
+    if (gd__need(p, 1)) set_sum(p, 1, gd_neg(gd_mul(G, gd_floor(gd_div(A, B)))));
 }
 
 /* Equal operands: the gradient goes to the left one. */

@@ -3,6 +3,7 @@
  * Anonymous operands meet from the right as in NumPy.  With names, the operands are first brought into one order by
  * recorded views (permute, unsqueeze, label order), so that gradients find their way back by themselves; after that the
  * same right-aligned broadcast serves. */
+#include "base/special.h"
 #include "tensor/elementwise.h"
 #include "tensor/device.h"
 #include "tensor/linalg.h"
@@ -380,6 +381,25 @@ gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent)
 {
     return gd__unary(GD_OP_pow_scalar, x, &(gd_attrs){.nf = 1, .f = {exponent}});
 }
+
+/* An operator with a whole number for a setting. */
+static gd_tensor *of_order(gd_op_id op, gd_tensor *x, int order, int least, int most)
+{
+    if (!x) return NULL;
+    if (order < least || order > most) {
+        (void)gd_fail(x->head.ctx, GD_VALUE, "%s: the order is %d, it may be %d to %d", gd__ops[op].name,
+                      order, least, most);
+        return NULL;
+    }
+    return gd__unary(op, x, &(gd_attrs){.nf = 1, .f = {order}});
+}
+
+gd_tensor *gd_polygamma(gd_tensor *x, int order)
+{
+    return of_order(GD_OP_polygamma, x, order, 0, GD_POLYGAMMA_ORDERS);
+}
+
+gd_tensor *gd_bessel_j(gd_tensor *x, int order) { return of_order(GD_OP_bessel_j, x, order, -1000, 1000); }
 
 gd_tensor *gd_clamp(gd_tensor *x, double low, double high)
 {

@@ -90,6 +90,69 @@ static bool whole(long double x) { return x == rintl(x); }
     }
 SCALAR_CASES(SCALAR_FUNCTIONS)
 
+/* ---- special functions: name, variant, operands, domain, call, what it is; errors of the C library's are larger ---- */
+
+#define SPECIAL_CASES(X)                                          \
+    X(log2, , 1, POSITIVE, gd_log2(in[0]), log2l(x))              \
+    X(log10, , 1, POSITIVE, gd_log10(in[0]), log10l(x))           \
+    X(asin, , 1, INSIDE, gd_asin(in[0]), asinl(x))                \
+    X(acos, , 1, INSIDE, gd_acos(in[0]), acosl(x))                \
+    X(sinh, , 1, ANY, gd_sinh(in[0]), sinhl(x))                   \
+    X(cosh, , 1, ANY, gd_cosh(in[0]), coshl(x))                   \
+    X(erfc, , 1, ANY, gd_erfc(in[0]), erfcl(x))                   \
+    X(lgamma, , 1, POSITIVE, gd_lgamma(in[0]), lgammal(x))        \
+    X(bessel_j, , 1, ANY, gd_bessel_j(in[0], 0), j0l(x))          \
+    X(bessel_j, _three, 1, ANY, gd_bessel_j(in[0], 3), jnl(3, x)) \
+    X(mod, , 2, ANY, gd_mod(in[0], in[1]), x - y * floorl(x / y))
+
+#define SPECIAL_FUNCTIONS(name, variant, operands, domain, call, expression) \
+    ELEMENT(name##variant, expression)                                       \
+    static void ref_##name##variant(const array *in, array *out)             \
+    {                                                                        \
+        ref_map(in, operands, value_##name##variant, out);                   \
+    }                                                                        \
+    static gd_tensor *apply_##name##variant(gd_ctx *ctx, gd_tensor *const *in) { return (void)ctx, call; }
+SPECIAL_CASES(SPECIAL_FUNCTIONS)
+
+/* ---- polygamma: its sum over poles, the tail by Euler and Maclaurin ---- */
+
+/* f(y) = y^-p: what sum_{k >= 0} f(y + k) is but for its integral. */
+static long double tail(long double y, int p)
+{
+    long double slope = p / 12.0L / y, third = (long double)p * (p + 1) * (p + 2) / 720 / (y * y * y);
+    return powl(y, -p) * (0.5L + slope - third);
+}
+
+#define POLES 300
+static long double digamma_sum(long double x)
+{
+    long double sum = -0.57721566490153286060651209L + logl((POLES + x) / (POLES + 1));
+    for (int k = 0; k < POLES; k++) sum += 1 / (k + 1.0L) - 1 / (k + x);
+    return sum + tail(POLES + 1, 1) - tail(POLES + x, 1);
+}
+
+static long double trigamma_sum(long double x)
+{
+    long double sum = 0;
+    for (int k = 0; k < POLES; k++) sum += 1 / ((k + x) * (k + x));
+    return sum + 1 / (POLES + x) + tail(POLES + x, 2);
+}
+
+/* Errors are small beside what the sum is made of: digamma has a zero at 1.46. */
+#define POLYGAMMA_CASE(variant, order, sum)                                                     \
+    ELEMENT(polygamma##variant, sum(x))                                                         \
+    ELEMENT(polygamma##variant##_scale, 2 + fabsl(sum(x)))                                      \
+    static void ref_polygamma##variant(const array *in, array *out)                             \
+    {                                                                                           \
+        ref_map_scaled(in, 1, value_polygamma##variant, value_polygamma##variant##_scale, out); \
+    }                                                                                           \
+    static gd_tensor *apply_polygamma##variant(gd_ctx *ctx, gd_tensor *const *in)               \
+    {                                                                                           \
+        return (void)ctx, gd_polygamma(in[0], order);                                           \
+    }
+POLYGAMMA_CASE(_zero, 0, digamma_sum)
+POLYGAMMA_CASE(_one, 1, trigamma_sum)
+
 /* ---- two operands: name, domains, dtypes, order, what it is ---- */
 
 #define BINARY_CASES(X)                                           \
@@ -155,6 +218,18 @@ TERNARY_FUNCTIONS(lerp, x + z * (y - x), fabsl(x) + fabsl(z) * (fabsl(x) + fabsl
 
 /* ---- the table ---- */
 
+#define SPECIAL_ROW(title, variant, count, domain, call, expression)  \
+    {.name = sizeof #variant > 1 ? #title "/" #variant : #title,      \
+     .op = GD_OP_##title,                                             \
+     .apply = apply_##title##variant,                                 \
+     .reference = ref_##title##variant,                               \
+     .operands = count,                                               \
+     .in = {ELEMENTS(domain, "row=2 col=1"), ELEMENTS(ANY, "col=3")}, \
+     .dtypes = FLOATS,                                                \
+     .order = 2,                                                      \
+     .error = 8,                                                      \
+     .scramble = count == 2},
+
 #define UNARY_ROW(title, domain, allowed, derivatives, expression) \
     {.name = #title,                                               \
      .op = GD_OP_##title,                                          \
@@ -184,27 +259,28 @@ TERNARY_FUNCTIONS(lerp, x + z * (y - x), fabsl(x) + fabsl(z) * (fabsl(x) + fabsl
      .order = derivatives,                                                 \
      .scramble = true},
 
-static const op_case rows[] = {
-    UNARY_CASES(UNARY_ROW) SCALAR_CASES(SCALAR_ROW) BINARY_CASES(BINARY_ROW){.name = "tan/small",
-                                                                             .op = GD_OP_tan,
-                                                                             .apply = apply_small_tan,
-                                                                             .reference = ref_small_tan,
-                                                                             .operands = 1,
-                                                                             .in = {ELEMENTS(ANY, NULL)},
-                                                                             .dtypes = FLOATS,
-                                                                             .order = 2,
-                                                                             .error = 4},
-    {.name = "mul/self",
-     .op = GD_OP_mul,
-     .apply = apply_mul_self,
-     .reference = ref_mul_self,
-     .operands = 1,
-     .in = {ELEMENTS(ANY, NULL)},
-     .dtypes = NUMBERS,
-     .order = 2},
-    TERNARY_ROW(where, TRUTH, EVERYTHING),
-    TERNARY_ROW(fma, ANY, FLOATS),
-    TERNARY_ROW(lerp, ANY, FLOATS),
-};
+static const op_case rows[] = {UNARY_CASES(UNARY_ROW) SCALAR_CASES(SCALAR_ROW)
+                                   BINARY_CASES(BINARY_ROW){.name = "tan/small",
+                                                            .op = GD_OP_tan,
+                                                            .apply = apply_small_tan,
+                                                            .reference = ref_small_tan,
+                                                            .operands = 1,
+                                                            .in = {ELEMENTS(ANY, NULL)},
+                                                            .dtypes = FLOATS,
+                                                            .order = 2,
+                                                            .error = 4},
+                               {.name = "mul/self",
+                                .op = GD_OP_mul,
+                                .apply = apply_mul_self,
+                                .reference = ref_mul_self,
+                                .operands = 1,
+                                .in = {ELEMENTS(ANY, NULL)},
+                                .dtypes = NUMBERS,
+                                .order = 2},
+                               TERNARY_ROW(where, TRUTH, EVERYTHING),
+                               TERNARY_ROW(fma, ANY, FLOATS),
+                               TERNARY_ROW(lerp, ANY, FLOATS),
+                               SPECIAL_CASES(SPECIAL_ROW) SPECIAL_ROW(polygamma, _zero, 1, POSITIVE, , )
+                                   SPECIAL_ROW(polygamma, _one, 1, POSITIVE, , )};
 
 const op_case_table elementwise_cases = {rows, COUNT_OF(rows)};

@@ -25,6 +25,7 @@ typedef enum domain {
     ANY,       /* distinct, in [-2, 2], none near 0 */
     POSITIVE,  /* distinct, in [0.3, 2.3] */
     ABOVE_ONE, /* in [-0.7, 2], for log1p */
+    INSIDE,    /* distinct, in [-0.8, 0.8], for asin */
     FEW,       /* -1, 0 or 1 */
     WITH_ZERO, /* as ANY, the first element 0 */
     GRID,      /* multiples of 1/64 */

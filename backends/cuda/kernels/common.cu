@@ -56,12 +56,20 @@ FUNCTION(d_exp, expf(x), exp(x))
 FUNCTION(d_expm1, expm1f(x), expm1(x))
 FUNCTION(d_log, logf(x), log(x))
 FUNCTION(d_log1p, log1pf(x), log1p(x))
+FUNCTION(d_log2, log2f(x), log2(x))
+FUNCTION(d_log10, log10f(x), log10(x))
 FUNCTION(d_sin, sinf(x), sin(x))
 FUNCTION(d_cos, cosf(x), cos(x))
 FUNCTION(d_tan, tanf(x), tan(x))
+FUNCTION(d_asin, asinf(x), asin(x))
+FUNCTION(d_acos, acosf(x), acos(x))
 FUNCTION(d_atan, atanf(x), atan(x))
+FUNCTION(d_sinh, sinhf(x), sinh(x))
+FUNCTION(d_cosh, coshf(x), cosh(x))
 FUNCTION(d_tanh, tanhf(x), tanh(x))
 FUNCTION(d_erf, erff(x), erf(x))
+FUNCTION(d_erfc, erfcf(x), erfc(x))
+FUNCTION(d_lgamma, (float)lgamma((double)x), lgamma(x))
 FUNCTION(d_floor, floorf(x), floor(x))
 FUNCTION(d_ceil, ceilf(x), ceil(x))
 FUNCTION(d_round, rintf(x), rint(x))
@@ -90,6 +98,55 @@ __device__ inline double d_clamp(double x, const double *f) { return x < f[0] ? 
 __device__ inline i64 d_clamp(i64 x, const double *f) { return (double)x < f[0] ? (i64)ceil(f[0]) : (double)x > f[1] ? (i64)floor(f[1]) : x; }
 template <class C> __device__ inline C d_min(C x, C y) { return x != x ? x : y < x || y != y ? y : x; }
 template <class C> __device__ inline C d_max(C x, C y) { return x != x ? x : y > x || y != y ? y : x; }
+
+__device__ inline double d_mod(double x, double y)
+{
+    double r = fmod(x, y);
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
+
+/* As gd__polygamma of base/special.c: recurrence up to where the expansion at infinity holds. */
+__device__ inline double d_cot_derivative(int n, double t)
+{
+    double p[22] = {0, 1}, c = cos(t) / sin(t), value = 0;
+    for (int k = 0; k < n; k++) {
+        double next[22] = {0};
+        for (int i = 1; i <= k + 1; i++) {
+            next[i - 1] -= i * p[i];
+            next[i + 1] -= i * p[i];
+        }
+        for (int i = 0; i <= k + 2 && i < 22; i++) p[i] = next[i];
+    }
+    for (int i = n + 1 < 22 ? n + 1 : 21; i >= 0; i--) value = value * c + p[i];
+    return value;
+}
+
+__device__ inline double d_polygamma(int n, double x)
+{
+    const double bernoulli[12] = {1.0 / 6,       -1.0 / 30,       1.0 / 42,       -1.0 / 30,
+                                  5.0 / 66,      -691.0 / 2730,   7.0 / 6,        -3617.0 / 510,
+                                  43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
+    const double pi = 3.14159265358979323846, infinity = 1.0 / 0.0;
+    if (x == infinity) return n ? 0 : x;
+    if (!(x > -infinity) || (x <= 0 && x == floor(x))) return infinity - infinity;
+    double mirrored = 0, outer = 1;
+    if (x < 0) {
+        mirrored = pow(pi, n + 1) * d_cot_derivative(n, pi * (x - floor(x)));
+        outer = n % 2 ? -1 : 1;
+        x = 1 - x;
+    }
+    double below = 0, tail = 0, factorial = 1; /* (n - 1)!, at least 1 */
+    for (int i = 2; i < n; i++) factorial *= i;
+    for (; x < 15 + n; x += 1) below += pow(x, -(n + 1));
+    for (int k = 12; k >= 1; k--) {
+        double rising = n ? 1 : 1.0 / (2 * k);
+        for (int i = 2 * k + 1; i < 2 * k + n; i++) rising *= i;
+        tail = (tail + bernoulli[k - 1] * rising) / (x * x);
+    }
+    if (n == 0) return log(x) - 0.5 / x - tail - below - mirrored;
+    double value = (factorial + factorial * n * 0.5 / x + tail) / pow(x, n) + factorial * n * below;
+    return outer * (n % 2 ? value : -value) - mirrored;
+}
 
 #define EACH(i, n) \
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x, step_ = (i64)gridDim.x * blockDim.x; i < (n); i += step_)

@@ -1,4 +1,5 @@
 /* Vector kernels: one plain loop an operator and compute type, compiled once for every instruction set. */
+#include "base/special.h"
 #include "base/vmath.h"
 #include "tensor/cpu/cpu.h"
 
@@ -78,10 +79,16 @@ FLOAT1(exp, gd__exp_f32(x), exp(x))
 FLOAT1(expm1, gd__expm1_f32(x), expm1(x))
 FLOAT1(log, gd__log_f32(x), log(x))
 FLOAT1(log1p, (float)log1p((double)x), log1p(x))
+FLOAT1(log2, (float)log2((double)x), log2(x))
+FLOAT1(log10, (float)log10((double)x), log10(x))
 FLOAT1(sin, (float)sin((double)x), sin(x))
 FLOAT1(cos, (float)cos((double)x), cos(x))
 FLOAT1(tan, (float)tan((double)x), tan(x))
+FLOAT1(asin, (float)asin((double)x), asin(x))
+FLOAT1(acos, (float)acos((double)x), acos(x))
 FLOAT1(atan, (float)atan((double)x), atan(x))
+FLOAT1(sinh, (float)sinh((double)x), sinh(x))
+FLOAT1(cosh, (float)cosh((double)x), cosh(x))
 FLOAT1(tanh, gd__tanh_f32(x), tanh(x))
 FLOAT1(sigmoid, gd__sigmoid_f32(x), gd__sigmoid_f64(x))
 FLOAT1(softplus, gd__softplus_f32(x), gd__softplus_f64(x))
@@ -89,6 +96,10 @@ SAME1(relu, x < 0 ? 0 : x)
 LOOP(relu_i64, int64_t, int64_t, x < 0 ? 0 : x)
 FLOAT1(gelu, gd__gelu_f32(x), gd__gelu_f64(x))
 FLOAT1(erf, erff(x), erf(x))
+FLOAT1(erfc, (float)erfc((double)x), erfc(x))
+FLOAT1(lgamma, (float)gd__lgamma((double)x), gd__lgamma(x))
+FLOAT1(polygamma, (float)gd__polygamma((int)f[0], (double)x), gd__polygamma((int)f[0], x))
+FLOAT1(bessel_j, (float)jn((int)f[0], (double)x), jn((int)f[0], x))
 /* x times the slope of gelu at y: Phi(y) + y phi(y) */
 FLOAT2(gelu_grad, x *(0.5f * erfcf(-0.70710678f * y) + 0.39894228f * y * gd__exp_f32(-0.5f * y * y)),
        x *(0.5 * erfc(-0.70710678118654752 * y) + 0.39894228040143268 * y * exp(-0.5 * y * y)))
@@ -129,6 +140,7 @@ LOOP2(mul_i64, int64_t, int64_t, U(x) * U(y))
 SAME2(div, x / y)
 FLOAT2(pow, (float)pow((double)x, (double)y), pow(x, y))
 FLOAT2(atan2, (float)atan2((double)x, (double)y), atan2(x, y))
+FLOAT2(mod, (float)gd__mod((double)x, (double)y), gd__mod(x, y))
 /* NaN wins on either side */
 SAME2(minimum, x != x ? x : y < x || y != y ? y : x)
 LOOP2(minimum_i64, int64_t, int64_t, y < x ? y : x)

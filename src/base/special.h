@@ -1,0 +1,14 @@
+/* Special functions that the C library lacks, or has with a global variable.  Each is one function for every instruction
+ * set: the same bits everywhere. */
+#ifndef GD_BASE_SPECIAL_H
+#define GD_BASE_SPECIAL_H
+
+#define GD_POLYGAMMA_ORDERS 20 /* the highest order */
+
+double gd__lgamma(double x); /* log |Gamma(x)| */
+/* The derivative of order 0 to GD_POLYGAMMA_ORDERS of the digamma function; NaN at its poles 0, -1, -2, ... */
+double gd__polygamma(int order, double x);
+/* The remainder with the sign of y, as Python's x % y. */
+double gd__mod(double x, double y);
+
+#endif
