@@ -107,6 +107,21 @@ static void functions_have_their_usual_values(void **state)
     check("expm1(x)", 1.0137527074704766);
     check("log1p(x)", 0.5306282510621704);
     check("erf(x)", 0.6778011938374184);
+    check("erfc(x)", 0.3221988061625816);
+    check("erfc(10)", 2.088487583762545e-45);
+    check("sinh(x)", 0.7585837018395334);
+    check("cosh(x)", 1.2551690056309432);
+    check("asin(x)", 0.775397496610753);
+    check("acos(x)", 0.7953988301841436);
+    check("log10(1000)", 3);
+    check("log10(x)", -0.15490195998574317);
+    check("log2(x)", -0.5145731728297583);
+    check("lgamma(x)", 0.2608672465316666);
+    check("digamma(x)", -1.220023553697935);
+    check("besselj(0, x)", 0.8812008886074053);
+    check("besselj(1, y)", -0.5220232474146604);
+    check("-5 % 3", 1);
+    check("y % x", 0.09999999999999987); /* as Python */
     check("sign(y)", -1);
     check("floor(y)", -2);
     check("sum(v)", 2);
@@ -211,6 +226,61 @@ static void arrays_meet_as_in_numpy(void **state)
     assert_values(value_of("[x, 2, y]"), 0.7, 2, -1.3);
     assert_shape(value_of("[[1, x], [y, 2], [0, 0]]"), 3, 2);
     assert_values(value_of("[v, 2*v]"), 1, -2, 3, 2, -4, 6);
+}
+
+static void conditions_choose(void **state)
+{
+    (void)state;
+    check("x > 0 ? 2 : 3", 2);
+    check("y > 0 ? 1 : x > 0 ? 2 : 3", 2);
+    check("(x < 0 ? 1 : 2) + 1", 3);
+    check("sum(v > 0 && v < 2 ? 10 : v)", 11);
+    check("x > 0 && !(y > 0)", 1);
+    check("0 || y", 1);
+    check("1 + 1 == 2 && 2 > 1", 1);
+    check("!x == 0", 1);
+    check("[4, 5, 6][(1 > 2 ? 1 : 2)]", 6);
+}
+
+static void sums_over_ranges_stand_for_their_terms(void **state)
+{
+    (void)state;
+    check("sum(k=1..4, k^2)", 30);
+    check("prod(k = 1..5, k)", 120);
+    check("sum(k=0..2, v[k] * x^k)", 1 * 1 + -2 * 0.7 + 3 * 0.49);
+    check("sum(k=3..1, 1/0)", 0);
+    check("sum(k=-1..1, k)", 0);
+    check("n = 3; sum(k=1..n, sum(j=1..k, j))", 10);
+    check("sum(k=1..(1+1), k) + sum(v)", 5);
+    check("k = 7; sum(k=1..2, k) + k", 10);
+}
+
+static void functions_of_ones_own_see_what_stands_before_them(void **state)
+{
+    (void)state;
+    check("f(t) = t^2; f(3) + f(1)", 10);
+    check("decay(t, k) = exp(-k*t); 2 * decay(1, 0)", 2);
+    check("a = 2; f(t) = a*t; a = 5; f(1) + a", 7);
+    check("f(y) = y; g(x) = f(x) + x; g(1) + y", 2 - 1.3);
+    check("f(k) = sum(i=1..k, i); f(3)", 6);
+    check("f(t) = t # a comment; with a semicolon\n + 1; f(1)", 2);
+    check("f(u) = v[u]; f(2)", 3);
+}
+
+static void definitions_of_a_file_have_places_in_it(void **state)
+{
+    (void)state;
+    const char *defined = "# shapes\nhalf = 0.5;\nbell(t, w) = exp(-half*(t/w)^2)\n";
+    gd_expr *e = gd__expr_parse_with(ctx, defined, "shapes.gd", "bell(0, 2) + half", names, NAMES);
+    assert_non_null(e);
+    gd__expr_free(e);
+    assert_null(gd__expr_parse_with(ctx, defined, "shapes.gd", "bell(0)", names, NAMES));
+    assert_error(ctx, GD_PARSE, "expression: column 1: bell takes 2 arguments, 1 given");
+    assert_null(gd__expr_parse_with(ctx, "a = 1;\n f(t) = t +* 2;", "shapes.gd", "f(1)", names, NAMES));
+    assert_error(ctx, GD_PARSE, "shapes.gd: line 2, column 12: a number, a name or '(' expected, '*' found");
+    assert_null(gd__expr_parse_with(ctx, "1 + 2", "shapes.gd", "x", names, NAMES));
+    assert_error(ctx, GD_PARSE,
+                 "shapes.gd: line 1, column 1: 'name =' or 'name(x, ...) =' expected, '1' found");
 }
 
 static void comparisons_count_as_numbers(void **state)
@@ -360,6 +430,10 @@ static void gradients_flow_through_every_form(void **state)
         "h = A @ B; g = h + T(h); sum(g * g, 1)",
         "cumsum(v) + square(v) + prod(v) + erf(v) + gelu(v)",
         "max(v, 0.5 * v, x)",
+        "sinh(x) * cosh(y) + asin(0.5 * x) - acos(0.3 * y) + log10(x) * log2(x) + erfc(y) + lgamma(x) * digamma(x)",
+        "besselj(0, v) + besselj(2, x) + v % 0.7 + x % y",
+        "v > 0 && x > 0 ? v^3 : sin(v)",
+        "f(t, k) = k * t^2; f(x, y) + sum(j=1..3, v[j-1] * f(x, j))",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         gd_scope_begin(ctx);
@@ -395,7 +469,7 @@ static void mistakes_are_pointed_at(void **state)
     refused("1 + 2)", "expression: column 6: an operator expected, ')' found");
     refused("2 x", "expression: column 3: an operator expected, 'x' found");
     refused("x ** 2", "expression: column 3: '**' is not known, a power is '^'");
-    refused("1 < 2 < 3", "expression: column 7: comparisons do not chain; write (a < b) * (b < c)");
+    refused("1 < 2 < 3", "expression: column 7: comparisons do not chain; write a < b && b < c");
     refused("v[x]", "expression: column 3: an index must be a whole number");
     refused("v[0.5]", "expression: column 3: an index must be a whole number");
     refused("v[0", "expression: column 4: ',' or ']' expected, the end found");
@@ -416,7 +490,25 @@ static void mistakes_are_pointed_at(void **state)
     refused("a = 3;", "expression: column 7: the value is missing: only bindings");
     refused("1; 2", "expression: column 4: only the last expression may have no name");
     refused("v[0] = 3", "expression: column 6: only a name can be bound with '='; equality is '=='");
-    refused("x & y", "expression: column 3: an operator expected, '&' found");
+    refused("x & y", "expression: column 3: '&' is not known, write '&&'");
+    refused("x ? y", "expression: column 6: ':' expected, the end found");
+    refused("v[x > 0 ? 1 : 2]", "expression: column 3: an index must be a whole number");
+    refused("besselj(x, 1)", "expression: column 9: the order must be a whole number");
+    refused("besselj(2000, x)", "expression: column 9: the order is 2000, it may be -1000 to 1000");
+    refused("sum(k=1..x, k)", "expression: column 10: an end of a range must be a whole number");
+    refused("sum(k=1:3, k)", "expression: column 8: '..' expected, ':' found");
+    refused("sum(k=1..3)", "expression: column 11: ',' expected, ')' found");
+    refused("sum(k=1..3, k", "expression: column 14: ')' expected, the end found");
+    refused("k + sum(k=1..3, k)", "expression: column 1: unknown name 'k'");
+    refused("sum(i=1..200, sum(j=1..200, i*j))",
+            "expression: column 15: sums and functions of one's own stand for more than 20000 terms");
+    refused("f(x) = q; 1", "expression: column 8: unknown name 'q'");
+    refused("f(t) = t + y; f(1, 2)", "expression: column 15: f takes 1 argument, 2 given");
+    refused("f(t) = f(t - 1); f(3)", "expression: column 8: unknown function 'f'");
+    refused("exp(t) = t; exp(1)", "expression: column 1: 'exp' is a function of the language");
+    refused("f(t) = t", "expression: column 9: the value is missing: only definitions");
+    refused("decay(t) = exp(-t); deacy(2)",
+            "expression: column 21: unknown function 'deacy', did you mean 'decay'?");
     refused("`abc", "expression: column 1: no closing '`'");
     refused("``", "expression: column 1: an empty name");
     refused("x + \xC3\xA9", "expression: column 5: a number, a name or '(' expected, the byte 0xC3 found");
@@ -524,7 +616,8 @@ static void every_allocation_may_fail(void **state)
 {
     (void)state;
     const char *text =
-        "h = tanh(A @ B) + [x, y]; where(h > 0.1, h^2, -h) + sum(v, axis=0) * 2 + max(v[1:]) + pi";
+        "h = tanh(A @ B) + [x, y]; f(t) = t^2; where(h > 0.1, h^2, -h) + sum(v, axis=0) * 2 + max(v[1:]) + pi + "
+        "sum(k=1..3, f(k * x))";
     for (int64_t k = 1;; k++) {
         memory m = {0};
         gd_ctx *own = context(&m, 1, NULL);
@@ -579,6 +672,10 @@ int main(void)
         TEST(bindings_name_parts),
         TEST(indices_choose_elements_and_ranges),
         TEST(arrays_meet_as_in_numpy),
+        TEST(conditions_choose),
+        TEST(sums_over_ranges_stand_for_their_terms),
+        TEST(functions_of_ones_own_see_what_stands_before_them),
+        TEST(definitions_of_a_file_have_places_in_it),
         TEST(comparisons_count_as_numbers),
         TEST(recorded_problems_have_their_recorded_values),
         TEST(variables_are_found_where_none_are_given),

@@ -98,6 +98,24 @@ static void wrong_usage_ends_with_2(void **state)
     fails("plot", 2, "TRACE.jsonl... is missing");
 }
 
+static void functions_of_ones_own_come_from_a_file(void **state)
+{
+    (void)state;
+    put("shapes.gd", "# shapes\nbell(t, m, w) = exp(-0.5*((t-m)/w)^2);\n");
+    works("eval 'bell(2, 2, 1)' --def shapes.gd");
+    assert_non_null(strstr(out, "value  1"));
+    put("bell.csv",
+        "t,y\n-2,0.27067056647322541\n-1,1.2130613194252668\n0,2\n1,1.2130613194252668\n2,0.27067056647322541\n");
+    works("fit 'a*bell(t, 0, w)' bell.csv --param a=1 --param w=0.8 --def shapes.gd --json");
+    assert_non_null(strstr(out, "\"converged\": true"));
+    fails("eval 'bell(2)' --def shapes.gd", 2, "bell takes 3 arguments, 1 given");
+    fails("eval '1' --def nowhere.gd", 2, "nowhere.gd");
+    put("broken.gd", "f(t) = t +;\n");
+    fails("eval 'f(1)' --def broken.gd", 2, "broken.gd: line 1, column 11");
+    fails("fit 'a*bell(t, 0, w)' bell.csv --param a=1 --param w=1 --def shapes.gd --out shapes.gd", 2,
+          "shapes.gd");
+}
+
 /* ---- eval ---- */
 
 static void eval_prints_value_and_gradient(void **state)
@@ -566,6 +584,7 @@ int main(void)
         PROGRAM_TEST(wrong_usage_ends_with_2),
         PROGRAM_TEST(eval_prints_value_and_gradient),
         PROGRAM_TEST(broken_inputs_of_eval_are_named),
+        PROGRAM_TEST(functions_of_ones_own_come_from_a_file),
         PROGRAM_TEST(minimize_takes_steps_and_writes_the_trace),
         PROGRAM_TEST(minimize_stops_when_told),
         PROGRAM_TEST(schedules_change_settings_with_the_step),

@@ -1,5 +1,6 @@
 /* gradus fit: nonlinear least squares on a table. */
 #include "cli/files.h"
+#include "cli/commands/problem.h"
 #include "cli/commands/fit.h"
 #include "cli/commands/student.h"
 #include "cli/data/value.h"
@@ -23,6 +24,7 @@ static const gd_option options[] = {
     GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
+    GD_DEF_OPTION,
     GD_OUTPUT("plot", "data and fitted curve, as .svg or .png"),
     GD_OUTPUT("out", "parameters, standard errors and covariance, as .safetensors"),
     GD_SWITCH(
@@ -169,7 +171,7 @@ static gd_status read_model(gd_fit_job *j)
 {
     for (int i = 0; i < gd__csv_columns(j->csv); i++) j->name[j->params + i] = gd__csv_name(j->csv, i);
     j->names = j->params + gd__csv_columns(j->csv);
-    j->model = gd__expr_parse(j->ctx, j->args->argument[0], j->name, j->names);
+    j->model = gd__problem_expression(j->ctx, j->args, j->args->argument[0], j->name, j->names);
     if (!j->model) return gd_error(j->ctx);
     for (int i = 0; i < j->names; i++) {
         if (i < j->params && !gd__expr_uses(j->model, i))

@@ -4,16 +4,28 @@
 #include "base/suggest.h"
 
 static const gd_option options[] = {
-    GD_SWITCH("functions", "the functions of expressions"),
+    GD_SWITCH("functions", "the operators and functions of expressions"),
     GD_SWITCH("manual", "the manual page, in roff"),
     GD_SWITCH("completions", "the completions for bash"),
     {0},
 };
 
+static const char operators[] =
+    "operators, from loosest to tightest:\n"
+    "  c ? a : b          a where c holds, else b (both are computed)\n"
+    "  a || b  a && b     either, both; what is not 0 holds\n"
+    "  < <= > >= == !=    compare; the result counts as 0 and 1\n"
+    "  + -  * / % @       % is the remainder with the sign of the divisor, @ the matrix product\n"
+    "  -x !x  x^y         powers to the right: -x^2 is -(x^2)\n"
+    "  x[0] x[-1,2] x[1:5]  [a, b]   indices and ranges as in Python; a list\n"
+    "  name = ...; f(x, k) = ...;    names and functions of one's own, before the value; --def FILE for many\n"
+    "  pi e inf                      numbers\n\nfunctions:\n";
+
 static void print_functions(gd_text *out)
 {
     const char *name, *help;
-    for (int i = 0; (name = gd__expr_function(i, &help)); i++) gd__text_put(out, "%-12s %s\n", name, help);
+    gd__text_put(out, "%s", operators);
+    for (int i = 0; (name = gd__expr_function(i, &help)); i++) gd__text_put(out, "  %-12s %s\n", name, help);
 }
 
 static int run_help(gd_cli *cli, const gd_args *args)

@@ -1,4 +1,5 @@
 /* Problems; see problem.h. */
+#include "file/file.h"
 #include "cli/commands/problem.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
@@ -79,6 +80,29 @@ static gd_status read_values(gd_problem *p, const gd_args *args, const char *con
     return status;
 }
 
+gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
+                                int count)
+{
+    const char *path = gd__args_get(args, "def");
+    if (!path) return gd__expr_parse(ctx, text, names, count);
+    void *bytes = NULL;
+    size_t size = 0;
+    if (gd__file_read_all(ctx, path, GD_EXPR_MAX_TEXT, &bytes, &size)) return NULL;
+    char *defined = gd__alloc(ctx, size + 1);
+    gd_expr *e = NULL;
+    if (defined) {
+        if (size) memcpy(defined, bytes, size);
+        defined[size] = 0;
+        if (memchr(defined, 0, size))
+            (void)gd_fail(ctx, GD_FORMAT, "--def %.200s: a byte 0 is no text", path);
+        else
+            e = gd__expr_parse_with(ctx, defined, path, text, names, count);
+        gd__free(ctx, defined, size + 1);
+    }
+    gd__free(ctx, bytes, size);
+    return e;
+}
+
 gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, const char *expr,
                            const char *const *params, int count)
 {
@@ -91,7 +115,7 @@ gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, cons
     if (!p->name || !p->value) return GD_NOMEM;
     status = read_values(p, args, params, count);
     if (status) return status;
-    p->expr = gd__expr_parse(ctx, expr, p->name, p->count);
+    p->expr = gd__problem_expression(ctx, args, expr, p->name, p->count);
     if (!p->expr) return gd_error(ctx);
     for (int i = 0; i < p->count; i++) {
         if (i >= p->params)

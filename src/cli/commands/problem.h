@@ -9,11 +9,15 @@
 #include "cli/data/value.h"
 
 /* The options that describe one, for the tables of the commands. */
-#define GD_DATA_OPTIONS                                                                         \
-    GD_VALUES("data", "a constant of the expression; values as for --param"), GD_TABLE_OPTIONS, \
-        GD_OPTION("dtype", "f32|f64", "number type of the computation (f64)"),                  \
-        GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),                                 \
-        GD_OPTION("seed", "N", "of the random numbers (0)"),                                    \
+#define GD_DEF_OPTION                \
+    GD_PATH_OPTION(                  \
+        "def", "FILE", GD_PATH_READ, \
+        "functions of one's own for the expression: lines 'decay(t, k) = exp(-k*t);'; # begins a comment")
+#define GD_DATA_OPTIONS                                                                          \
+    GD_VALUES("data", "a constant of the expression; values as for --param"), GD_DEF_OPTION,     \
+        GD_TABLE_OPTIONS, GD_OPTION("dtype", "f32|f64", "number type of the computation (f64)"), \
+        GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),                                  \
+        GD_OPTION("seed", "N", "of the random numbers (0)"),                                     \
         GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it")
 #define GD_PARAM_OPTION                                                                                    \
     GD_VALUES("param",                                                                                     \
@@ -32,7 +36,11 @@ typedef struct gd_problem {
     gd_value_tables tables; /* how @file.csv is read */
 } gd_problem;
 
-/* Reads --param, --data, the options of tables (ARGUMENT where no value is one), --dtype, --device and --seed of args.  params: what to use in place of --param ("p=[0,0]", ...), or
+/* An expression in the names, with what --def of args defines.  New; NULL with the error recorded. */
+gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
+                                int count);
+
+/* Reads --param, --data, --def, the options of tables (ARGUMENT where no value is one), --dtype, --device and --seed of args.  params: what to use in place of --param ("p=[0,0]", ...), or
  * NULL.  gd__problem_close also after a failure. */
 GD_NODISCARD gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, const char *expr,
                                         const char *const *params, int count);

@@ -9,13 +9,21 @@
  *
  * Bindings `name = expr;` come first, the last expression is the value.  From loosest to tightest:
  *
+ *   c ? a : b            a where c holds, else b; to the right
+ *   ||                   either; what is not 0 holds
+ *   &&                   both
  *   < <= > >= == !=      compare; the result counts as 0 and 1 in arithmetic
  *   + -
- *   * / @                @ is the matrix product
- *   -x +x
+ *   * / % @              % is the remainder with the sign of the divisor, @ the matrix product
+ *   -x +x !x
  *   x^y                  to the right: 2^3^2 is 2^9, -x^2 is -(x^2), 2^-1 is 0.5
  *   x[0] x[-1,2] x[1:5]  whole numbers and ranges start:stop:step, as in Python
  *   f(x, ...)  [a, b]    calls (gd__expr_function lists them); a list stacks its parts along a new first axis
+ *
+ * sum(k = 1..3, a[k] * x^k) and prod(...) stand for their terms, both ends included.  Functions of one's own come before
+ * their use and see what stands before them: `decay(t, k) = exp(-k * t); a * decay(t, b)`.  # begins a comment.
+ *
+ * Both sides of c ? a : b are computed; where the slope of the one not chosen is infinite or NaN, so is the gradient.
  *
  * Names are letters, digits and _, or any text between backquotes.  pi, e and inf are numbers unless a variable has that
  * name.  Arrays meet as in NumPy.  Numbers are folded when the text is read and equal parts are computed once. */
@@ -34,6 +42,9 @@ typedef struct gd_expr gd_expr;
  * becomes a variable.  New; NULL with PARSE recorded: "expression: column 9: unknown function 'expp', did you mean
  * 'exp'?" */
 gd_expr *gd__expr_parse(gd_ctx *ctx, const char *text, const char *const *names, int count);
+/* With functions and bindings from a file, `name(x, ...) = ...;` and `name = ...;`, in front. */
+gd_expr *gd__expr_parse_with(gd_ctx *ctx, const char *defined, const char *file, const char *text,
+                             const char *const *names, int count);
 void gd__expr_free(gd_expr *e); /* NULL is fine */
 
 /* The variables: those given, or those found.  Borrowed. */

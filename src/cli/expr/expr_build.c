@@ -1,14 +1,16 @@
 /* Building the program of an expression: constant folding, cheaper forms of common operations, equal parts once. */
 #include "cli/expr/expr_program.h"
+#include "base/special.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LOOK_BACK 128 /* how many nodes back an equal one is searched */
 
 /* Room for `more` items in an array that knows its size in bytes. */
-static bool room(gd_expr *e, void *array, size_t *bytes, int count, int more, size_t item)
+bool gd__expr_room(gd_expr *e, void *array, size_t *bytes, int count, int more, size_t item)
 {
     void **block = array;
     size_t need = ((size_t)count + (size_t)more) * item;
@@ -24,9 +26,9 @@ static bool room(gd_expr *e, void *array, size_t *bytes, int count, int more, si
 
 int gd__expr_add_variable(gd_expr *e, const char *name, size_t length)
 {
-    if (!room(e, &e->name, &e->name_bytes, e->variables, 1, sizeof *e->name) ||
-        !room(e, &e->used, &e->used_bytes, e->variables, 1, sizeof *e->used) ||
-        !room(e, &e->fixed, &e->fixed_bytes, e->variables, 1, sizeof *e->fixed))
+    if (!gd__expr_room(e, &e->name, &e->name_bytes, e->variables, 1, sizeof *e->name) ||
+        !gd__expr_room(e, &e->used, &e->used_bytes, e->variables, 1, sizeof *e->used) ||
+        !gd__expr_room(e, &e->fixed, &e->fixed_bytes, e->variables, 1, sizeof *e->fixed))
         return -1;
     char *copy = gd__alloc(e->ctx, length + 1);
     if (!copy) return -1;
@@ -59,9 +61,9 @@ int gd__expr_add(gd_expr *e, gd_expr_node node, const int *operand, int operands
     node.integers = integers;
     for (int i = e->nodes; i-- > 0 && i >= e->nodes - LOOK_BACK;)
         if (same_node(e, &e->node[i], &node, operand, integer)) return i;
-    if (!room(e, &e->node, &e->node_bytes, e->nodes, 1, sizeof *e->node) ||
-        !room(e, &e->operand, &e->operand_bytes, e->operands, operands, sizeof *e->operand) ||
-        !room(e, &e->integer, &e->integer_bytes, e->integers, integers, sizeof *e->integer))
+    if (!gd__expr_room(e, &e->node, &e->node_bytes, e->nodes, 1, sizeof *e->node) ||
+        !gd__expr_room(e, &e->operand, &e->operand_bytes, e->operands, operands, sizeof *e->operand) ||
+        !gd__expr_room(e, &e->integer, &e->integer_bytes, e->integers, integers, sizeof *e->integer))
         return -1;
     node.first = e->operands;
     node.integer = e->integers;
@@ -112,7 +114,7 @@ int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, double (*fold)(dou
     return gd__expr_add(e, node, &x, 1, NULL, 0);
 }
 
-static int scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double value)
+int gd__expr_scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double value)
 {
     gd_expr_node node;
     memset(&node, 0, sizeof node);
@@ -138,8 +140,9 @@ int gd__expr_function_node(gd_expr *e, int at, gd_expr_binary fn, int a, int b)
 static const struct {
     char op;
     gd_expr_binary fn;
-} operators[] = {{'+', gd_add}, {'-', gd_sub}, {'*', gd_mul}, {'/', gd_div}, {'^', gd_pow}, {'@', gd_matmul},
-                 {'<', gd_lt},  {'>', gd_gt},  {'l', gd_le},  {'g', gd_ge},  {'=', gd_eq},  {'!', gd_ne}};
+} operators[] = {{'+', gd_add},    {'-', gd_sub}, {'*', gd_mul},         {'/', gd_div},        {'^', gd_pow},
+                 {'@', gd_matmul}, {'%', gd_mod}, {'&', gd_logical_and}, {'|', gd_logical_or}, {'<', gd_lt},
+                 {'>', gd_gt},     {'l', gd_le},  {'g', gd_ge},          {'=', gd_eq},         {'!', gd_ne}};
 
 static gd_expr_binary operator_fn(char op)
 {
@@ -155,7 +158,10 @@ static bool fold_binary(char op, double a, double b, double *out)
     case '-': *out = a - b; return true;
     case '*': *out = a * b; return true;
     case '/': *out = a / b; return true;
+    case '%': *out = gd__mod(a, b); return true;
     case '^': *out = pow(a, b); return true;
+    case '&': *out = a != 0 && b != 0; return true;
+    case '|': *out = a != 0 || b != 0; return true;
     case '<': *out = a < b; return true;
     case '>': *out = a > b; return true;
     case 'l': *out = a <= b; return true;
@@ -177,15 +183,16 @@ static bool reciprocal_is_exact(double x)
 static int with_number(gd_expr *e, int at, char op, int x, double value)
 {
     switch (op) {
-    case '+': return scalar_node(e, at, gd_add_scalar, x, value);
-    case '-': return scalar_node(e, at, gd_add_scalar, x, -value);
-    case '*': return scalar_node(e, at, gd_mul_scalar, x, value);
-    case '/': return reciprocal_is_exact(value) ? scalar_node(e, at, gd_mul_scalar, x, 1 / value) : -1;
+    case '+': return gd__expr_scalar_node(e, at, gd_add_scalar, x, value);
+    case '-': return gd__expr_scalar_node(e, at, gd_add_scalar, x, -value);
+    case '*': return gd__expr_scalar_node(e, at, gd_mul_scalar, x, value);
+    case '/':
+        return reciprocal_is_exact(value) ? gd__expr_scalar_node(e, at, gd_mul_scalar, x, 1 / value) : -1;
     case '^':
         if (value == 2) return gd__expr_unary_node(e, at, gd_square, NULL, x);
         if (value == 0.5) return gd__expr_unary_node(e, at, gd_sqrt, NULL, x);
         if (value == -1) return gd__expr_unary_node(e, at, gd_reciprocal, NULL, x);
-        return scalar_node(e, at, gd_pow_scalar, x, value);
+        return gd__expr_scalar_node(e, at, gd_pow_scalar, x, value);
     default: return -1;
     }
 }
@@ -206,11 +213,26 @@ int gd__expr_binary_node(gd_expr *e, int at, char op, int a, int b)
 
 /* ---- finishing ---- */
 
-int gd__expr_column(const gd_expr *e, int at)
+/* Characters of the line from `from` to `at`, from 1. */
+static int column(const char *text, int from, int at)
 {
     int column = 1;
-    for (int i = 0; i < at && e->text[i]; i++) column += (e->text[i] & 0xC0) != 0x80;
+    for (int i = from; i < at && text[i]; i++) column += (text[i] & 0xC0) != 0x80;
     return column;
+}
+
+const char *gd__expr_place(const gd_expr *e, int at, char out[GD_EXPR_PLACE])
+{
+    int line = 1, begin = 0;
+    if (at >= (int)e->own) {
+        (void)snprintf(out, GD_EXPR_PLACE, "expression: column %d", column(e->text, (int)e->own, at));
+        return out;
+    }
+    for (int i = 0; i < at; i++)
+        if (e->text[i] == '\n') line++, begin = i + 1;
+    (void)snprintf(out, GD_EXPR_PLACE, "%.100s: line %d, column %d", e->file ? e->file : "definitions", line,
+                   column(e->text, begin, at));
+    return out;
 }
 
 /* Nodes that the root needs, renumbered to stand without gaps. */

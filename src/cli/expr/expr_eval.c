@@ -151,8 +151,8 @@ static void locate(const gd_expr *e, int at)
     char text[800];
     (void)snprintf(text, sizeof text, "%s", status ? gd_error_text(ctx) : "no value");
     gd_clear_error(ctx);
-    (void)gd_fail(ctx, status ? status : GD_INTERNAL, "expression: column %d: %s", gd__expr_column(e, at),
-                  text);
+    char place[GD_EXPR_PLACE];
+    (void)gd_fail(ctx, status ? status : GD_INTERNAL, "%s: %s", gd__expr_place(e, at, place), text);
 }
 
 /* ---- all nodes ---- */

@@ -9,14 +9,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_LIST 1024 /* parts of a list literal */
-#define MAX_CALL 16   /* arguments of a call; each function says its own limit */
+#define MAX_LIST   1024  /* parts of a list literal */
+#define MAX_CALL   16    /* arguments of a call; each function says its own limit */
+#define MAX_COPIES 20000 /* bodies of sums and of functions of one's own that are read in all */
 
 typedef struct binding {
     const char *name;
     size_t length;
     int node;
 } binding;
+
+/* name(argument, ...) = body; the body is read anew at every call. */
+typedef struct function {
+    const char *name; /* interned */
+    const char *argument[MAX_CALL];
+    size_t argument_length[MAX_CALL];
+    int arguments;
+    size_t begin, end; /* of the body in the text */
+    int bindings;      /* that there were before it */
+} function;
 
 typedef struct parser {
     gd_expr *e;
@@ -27,9 +38,16 @@ typedef struct parser {
     binding *binding;
     int bindings;
     size_t binding_bytes;
+    int hidden_from, hidden_to; /* bindings that a body does not see: those of its caller */
+    function *function;
+    int functions, visible; /* a body sees the functions before its own */
+    size_t function_bytes;
+    int copies;
 } parser;
 
-static int comparison(parser *p);
+static int expression(parser *p);
+static int either(parser *p);
+static int primary(parser *p);
 
 /* ---- errors ---- */
 
@@ -40,7 +58,8 @@ static int GD_PRINTF(3, 4) fail_at(parser *p, size_t at, const char *format, ...
     va_start(args, format);
     (void)gd__vformat(text, sizeof text, format, args);
     va_end(args);
-    (void)gd_fail(p->e->ctx, GD_PARSE, "expression: column %d: %s", gd__expr_column(p->e, (int)at), text);
+    char place[GD_EXPR_PLACE];
+    (void)gd_fail(p->e->ctx, GD_PARSE, "%s: %s", gd__expr_place(p->e, (int)at, place), text);
     return -1;
 }
 
@@ -66,7 +85,11 @@ static int expected(parser *p, const char *what)
 
 static void skip_space(parser *p)
 {
-    while (p->at < p->size && strchr(" \t\r\n", p->text[p->at])) p->at++;
+    for (bool comment = false; p->at < p->size; p->at++) {
+        char c = p->text[p->at];
+        comment = c == '#' || (comment && c != '\n'); /* to the end of its line */
+        if (!comment && c != ' ' && c != '\t' && c != '\r' && c != '\n') break;
+    }
 }
 
 static char peek(parser *p)
@@ -144,7 +167,8 @@ static int unknown_name(parser *p, size_t at, const char *name, size_t length)
 static int resolve(parser *p, size_t at, const char *name, size_t length)
 {
     for (int i = p->bindings; i-- > 0;)
-        if (p->binding[i].length == length && !memcmp(p->binding[i].name, name, length))
+        if ((i < p->hidden_from || i >= p->hidden_to) && p->binding[i].length == length &&
+            !memcmp(p->binding[i].name, name, length))
             return p->binding[i].node;
     int variable = find_variable(p->e, name, length);
     for (size_t i = 0; i < sizeof constants / sizeof *constants && variable < 0; i++)
@@ -171,7 +195,7 @@ static bool whole_number(parser *p, const char *what, int64_t *value)
     (void)peek(p);
     size_t at = p->at;
     double number;
-    int node = comparison(p);
+    int node = either(p); /* a ':' after it belongs to a range */
     if (node < 0) return false;
     if (!gd__expr_value(p->e, node, &number) || number != floor(number) || fabs(number) > 9e15) {
         (void)fail_at(p, at, "%s must be a whole number", what);
@@ -272,7 +296,7 @@ static bool read_arguments(parser *p, arguments *a)
         (void)peek(p);
         if (a->count == MAX_CALL) return fail_at(p, p->at, "more than %d arguments", MAX_CALL) >= 0;
         a->at[a->count] = p->at;
-        if ((a->node[a->count] = comparison(p)) < 0) return false;
+        if ((a->node[a->count] = expression(p)) < 0) return false;
         a->count++;
     } while (accept(p, ','));
     return accept(p, ')') || expected(p, "',' or ')'") >= 0;
@@ -328,6 +352,8 @@ static int reduce_node(parser *p, const gd_expr_call *call, gd_expr_node node, a
     return gd__expr_add(p->e, node, a->node, 1, NULL, 0);
 }
 
+static gd_tensor *bessel(gd_tensor *x, double order) { return gd_bessel_j(x, (int)order); }
+
 static int norm_node(parser *p, gd_expr_node node, const arguments *a)
 {
     node.op = EXPR_NORM;
@@ -336,6 +362,15 @@ static int norm_node(parser *p, gd_expr_node node, const arguments *a)
     if (a->count == 2 && (!gd__expr_value(p->e, a->node[1], &node.number) || !(node.number > 0)))
         return fail_at(p, a->at[1], "the order of a norm must be a positive number");
     return gd__expr_add(p->e, node, a->node, 1, NULL, 0);
+}
+
+static int bessel_node(parser *p, int at, const arguments *a)
+{
+    int64_t order;
+    if (!argument_number(p, a, 0, "the order", &order)) return -1;
+    if (order < -1000 || order > 1000)
+        return fail_at(p, a->at[0], "the order is %lld, it may be -1000 to 1000", (long long)order);
+    return gd__expr_scalar_node(p->e, at, bessel, a->node[1], (double)order);
 }
 
 static int call_node(parser *p, const gd_expr_call *call, int at, arguments *a)
@@ -354,6 +389,7 @@ static int call_node(parser *p, const gd_expr_call *call, int at, arguments *a)
     case CALL_NORM: return norm_node(p, node, a);
     case CALL_TRANSPOSE: node.op = EXPR_TRANSPOSE; return gd__expr_add(p->e, node, a->node, 1, NULL, 0);
     case CALL_RESHAPE: return reshape_node(p, node, a);
+    case CALL_BESSEL: return bessel_node(p, at, a);
     case CALL_WHERE: node.op = EXPR_WHERE; return gd__expr_add(p->e, node, a->node, 3, NULL, 0);
     }
     return -1;
@@ -365,16 +401,138 @@ static bool takes_axis(const gd_expr_call *call, int count)
            (call->kind == CALL_EXTREME && count == 1);
 }
 
-static int function_call(parser *p, size_t at, const char *name, size_t length)
+/* ---- bodies that are read more than once ---- */
+
+static bool add_binding(parser *p, const char *name, size_t length, int node);
+
+static bool count_copy(parser *p, size_t at)
 {
-    const gd_expr_call *call = gd__expr_find_call(name, length);
-    if (!call) {
-        char hint[GD_HINT_SIZE];
-        gd__expr_suggest_call(name, length, hint);
-        return fail_at(p, at, "unknown function '%.*s'%s", length > 60 ? 60 : (int)length, name, hint);
+    if (++p->copies <= MAX_COPIES) return true;
+    return fail_at(p, at, "sums and functions of one's own stand for more than %d terms", MAX_COPIES) >= 0;
+}
+
+/* An end of a range a..b: digits, a name or what stands in parentheses; "1..5" must not be read as 1. and .5 */
+static bool range_end(parser *p, int64_t *value)
+{
+    bool negative = accept(p, '-');
+    char c = peek(p);
+    size_t at = p->at;
+    double number = 0;
+    if (digit(c)) {
+        for (; p->at < p->size && digit(p->text[p->at]); p->at++)
+            number = 10 * number + (p->text[p->at] - '0');
+    } else {
+        int node = primary(p);
+        if (node < 0) return false;
+        if (!gd__expr_value(p->e, node, &number)) number = NAN;
     }
+    if (number != floor(number) || !(fabs(number) <= 1e9))
+        return fail_at(p, at, "an end of a range must be a whole number") >= 0;
+    *value = (int64_t)(negative ? -number : number);
+    return true;
+}
+
+/* `k = ` of sum(k = 1..5, a[k] * x^k), not `axis =`. */
+static bool range_name(parser *p, const char **name, size_t *length)
+{
+    size_t begin = p->at;
+    if (read_name(p, name, length) && !same(*name, *length, "axis") && accept(p, '=') && peek(p) != '=')
+        return true;
+    p->at = begin;
+    return false;
+}
+
+/* The body once for every k; p stands before it, and after it in the end. */
+static int body_over(parser *p, size_t at, char op, binding k, int64_t first, int64_t last)
+{
+    size_t body = p->at;
+    int sum = gd__expr_number(p->e, (int)at, op == '*');
+    int64_t i = first;
+    do { /* an empty range is read once, too: what stands after it must be found */
+        p->at = body;
+        k.node = gd__expr_number(p->e, (int)at, (double)i);
+        if (k.node < 0 || !count_copy(p, at) || !add_binding(p, k.name, k.length, k.node)) return -1;
+        int term = expression(p);
+        p->bindings--;
+        if (term < 0) return -1;
+        if (i <= last) sum = i == first ? term : gd__expr_binary_node(p->e, (int)at, op, sum, term);
+    } while (sum >= 0 && i++ < last);
+    return sum;
+}
+
+static int sum_over(parser *p, size_t at, char op, const char *name, size_t length)
+{
+    int64_t first, last;
+    if (!range_end(p, &first)) return -1;
+    if (!accept(p, '.') || !accept(p, '.')) return expected(p, "'..'");
+    if (!range_end(p, &last)) return -1;
+    if (!accept(p, ',')) return expected(p, "','");
+    if (!enter(p)) return -1;
+    int node = body_over(p, at, op, (binding){name, length, -1}, first, last);
+    p->depth--;
+    return node < 0 || accept(p, ')') ? node : expected(p, "')'");
+}
+
+static const function *find_function(const parser *p, const char *name, size_t length)
+{
+    for (int i = p->visible; i-- > 0;)
+        if (same(name, length, p->function[i].name)) return &p->function[i];
+    return NULL;
+}
+
+/* The body of f with nodes for its arguments. */
+static int expand(parser *p, size_t at, const function *f, const int *node)
+{
+    parser caller = *p;
+    for (int i = 0; i < f->arguments; i++)
+        if (!add_binding(p, f->argument[i], f->argument_length[i], node[i])) return -1;
+    p->hidden_from = f->bindings;
+    p->hidden_to = caller.bindings;
+    p->visible = (int)(f - p->function);
+    p->at = f->begin;
+    p->size = f->end;
+    int value = count_copy(p, at) && enter(p) ? expression(p) : -1;
+    if (value >= 0 && peek(p)) value = expected(p, "an operator or ';'");
+    p->at = caller.at;
+    p->size = caller.size;
+    p->depth = caller.depth;
+    p->bindings = caller.bindings;
+    p->hidden_from = caller.hidden_from;
+    p->hidden_to = caller.hidden_to;
+    p->visible = caller.visible;
+    return value;
+}
+
+static int own_call(parser *p, size_t at, const function *f)
+{
     arguments a;
     if (!enter(p) || !read_arguments(p, &a)) return -1;
+    p->depth--;
+    if (a.axis) return fail_at(p, at, "%.60s takes no axis", f->name);
+    if (a.count != f->arguments)
+        return fail_at(p, at, "%.60s takes %d argument%s, %d given", f->name, f->arguments,
+                       f->arguments == 1 ? "" : "s", a.count);
+    return expand(p, at, f, a.node);
+}
+
+static int function_call(parser *p, size_t at, const char *name, size_t length)
+{
+    const function *own = find_function(p, name, length);
+    if (own) return own_call(p, at, own);
+    const gd_expr_call *call = gd__expr_find_call(name, length);
+    if (!call) {
+        gd_suggest nearest = gd__suggest(name, length);
+        for (int i = 0; i < p->visible; i++) gd__suggest_try(&nearest, p->function[i].name);
+        char hint[GD_HINT_SIZE];
+        gd__expr_suggest_call(&nearest, hint);
+        return fail_at(p, at, "unknown function '%.*s'%s", length > 60 ? 60 : (int)length, name, hint);
+    }
+    const char *index;
+    size_t index_length;
+    if (call->over && range_name(p, &index, &index_length))
+        return sum_over(p, at, call->over, index, index_length);
+    arguments a;
+    if (gd_error(p->e->ctx) || !enter(p) || !read_arguments(p, &a)) return -1;
     p->depth--;
     if (a.count < call->least || a.count > call->most) {
         if (call->least == call->most)
@@ -409,7 +567,7 @@ static int list(parser *p, size_t at)
             element = grown;
             capacity *= 2;
         }
-        if ((element[count++] = comparison(p)) < 0) goto done;
+        if ((element[count++] = expression(p)) < 0) goto done;
     } while (accept(p, ','));
     if (!accept(p, ']')) {
         (void)expected(p, "',' or ']'");
@@ -438,7 +596,7 @@ static int primary(parser *p)
         return gd__expr_number(p->e, (int)at, value);
     }
     if (accept(p, '(')) {
-        int node = comparison(p);
+        int node = expression(p);
         if (node < 0) return -1;
         return accept(p, ')') ? node : expected(p, "')'");
     }
@@ -461,6 +619,7 @@ static int postfix(parser *p)
 }
 
 static double negative(double x) { return -x; }
+static double is_zero(double x) { return x == 0; }
 
 static int unary(parser *p);
 
@@ -480,10 +639,11 @@ static int unary(parser *p)
     size_t at = p->at;
     if (!enter(p)) return -1;
     int node;
-    if (c == '-' || c == '+') {
+    if (c == '-' || c == '+' || (c == '!' && after(p) != '=')) {
         p->at++;
         node = unary(p);
         if (node >= 0 && c == '-') node = gd__expr_unary_node(p->e, (int)at, gd_neg, negative, node);
+        if (node >= 0 && c == '!') node = gd__expr_unary_node(p->e, (int)at, gd_logical_not, is_zero, node);
     } else {
         node = power(p);
     }
@@ -494,7 +654,7 @@ static int unary(parser *p)
 static int product(parser *p)
 {
     int node = unary(p);
-    for (char c; node >= 0 && ((c = peek(p)) == '*' || c == '/' || c == '@');) {
+    for (char c; node >= 0 && ((c = peek(p)) == '*' || c == '/' || c == '%' || c == '@');) {
         size_t at = p->at++;
         if (c == '*' && p->at < p->size && p->text[p->at] == '*')
             return fail_at(p, at, "'**' is not known, a power is '^'");
@@ -529,7 +689,6 @@ static char comparison_sign(parser *p)
 
 static int comparison(parser *p)
 {
-    if (!enter(p)) return -1;
     int node = sum(p);
     (void)peek(p);
     size_t at = p->at;
@@ -539,24 +698,59 @@ static int comparison(parser *p)
         (void)peek(p);
         at = p->at;
         if (node >= 0 && comparison_sign(p))
-            return fail_at(p, at, "comparisons do not chain; write (a < b) * (b < c)");
+            return fail_at(p, at, "comparisons do not chain; write a < b && b < c");
     }
-    p->depth--;
     return node;
+}
+
+/* a && b && ..., a || b || ... */
+static int joined(parser *p, char sign, int (*tighter)(parser *))
+{
+    int node = tighter(p);
+    while (node >= 0 && peek(p) == sign) {
+        size_t at = p->at++;
+        if (p->at >= p->size || p->text[p->at] != sign)
+            return fail_at(p, at, "'%c' is not known, write '%c%c'", sign, sign, sign);
+        p->at++;
+        node = gd__expr_binary_node(p->e, (int)at, sign, node, tighter(p));
+    }
+    return node;
+}
+
+static int both(parser *p) { return joined(p, '&', comparison); }
+static int either(parser *p) { return joined(p, '|', both); }
+
+/* condition ? a : b, to the right; a condition that is known chooses now. */
+static int expression(parser *p)
+{
+    if (!enter(p)) return -1;
+    int condition = either(p);
+    if (condition < 0 || peek(p) != '?') {
+        p->depth--;
+        return condition;
+    }
+    size_t at = p->at++;
+    int a = expression(p);
+    if (a < 0) return -1;
+    if (!accept(p, ':')) return expected(p, "':'");
+    int b = expression(p);
+    if (b < 0) return -1;
+    p->depth--;
+    double known;
+    if (gd__expr_value(p->e, condition, &known)) return known != 0 ? a : b;
+    gd_expr_node node;
+    memset(&node, 0, sizeof node);
+    node.op = EXPR_WHERE;
+    node.at = (int)at;
+    return gd__expr_add(p->e, node, (int[]){condition, a, b}, 3, NULL, 0);
 }
 
 /* ---- statements ---- */
 
 static bool add_binding(parser *p, const char *name, size_t length, int node)
 {
-    size_t need = ((size_t)p->bindings + 1) * sizeof *p->binding;
-    if (need > p->binding_bytes) {
-        size_t bytes = p->binding_bytes ? p->binding_bytes * 2 : 8 * sizeof *p->binding;
-        binding *grown = gd__realloc(p->e->ctx, p->binding, p->binding_bytes, bytes);
-        if (!grown) return false;
-        p->binding = grown;
-        p->binding_bytes = bytes;
-    }
+    if (!gd__expr_room(p->e, &p->binding, &p->binding_bytes, p->bindings, 1, sizeof *p->binding))
+        return false;
     p->binding[p->bindings++] = (binding){name, length, node};
     return true;
 }
@@ -573,14 +767,102 @@ static bool binding_name(parser *p, const char **name, size_t *length)
     return false;
 }
 
+/* `name(a, b) =` at the current place, but not `f(x) == y`: a function of one's own begins. */
+static bool definition_head(parser *p, function *f)
+{
+    size_t begin = p->at, length;
+    const char *name;
+    memset(f, 0, sizeof *f);
+    bool is = read_name(p, &name, &length) && accept(p, '(');
+    do {
+        is = is && f->arguments < MAX_CALL &&
+             read_name(p, &f->argument[f->arguments], &f->argument_length[f->arguments]);
+        f->arguments++;
+    } while (is && accept(p, ','));
+    if (is && accept(p, ')') && peek(p) == '=' && after(p) != '=') {
+        p->at++;
+        f->name = gd__intern(p->e->ctx, name, length);
+        return true;
+    }
+    p->at = begin;
+    return false;
+}
+
+/* Where the ';' after the current place is, or the end. */
+static size_t body_end(const parser *p)
+{
+    char inside = 0; /* of a name in backquotes or of a comment */
+    size_t at = p->at;
+    for (; at < p->size; at++) {
+        char c = p->text[at];
+        if (inside ? c == inside : c == '`' || c == '#')
+            inside = inside ? 0 : c == '#' ? '\n' : c;
+        else if (!inside && c == ';')
+            break;
+    }
+    return at;
+}
+
+/* A body is read once where it stands, so that what is wrong in it is said even if nobody calls it. */
+static bool try_body(parser *p, size_t at, const function *f)
+{
+    int node[MAX_CALL];
+    if (p->open) return true; /* unknown names are variables of the caller's */
+    for (int i = 0; i < f->arguments; i++) node[i] = gd__expr_number(p->e, (int)at, 1);
+    return expand(p, at, f, node) >= 0;
+}
+
+static bool define(parser *p, size_t at, function f)
+{
+    f.begin = p->at;
+    f.end = p->at = body_end(p);
+    f.bindings = p->bindings;
+    if (!f.name) return false;
+    if (gd__expr_find_call(f.name, strlen(f.name)))
+        return fail_at(p, at, "'%.60s' is a function of the language", f.name) >= 0;
+    if (!gd__expr_room(p->e, &p->function, &p->function_bytes, p->functions, 1, sizeof f)) return false;
+    p->function[p->functions++] = f;
+    p->visible = p->functions;
+    return try_body(p, at, &p->function[p->functions - 1]);
+}
+
+/* What a file of definitions has: functions and bindings, with ';' between them. */
+static bool definitions(parser *p)
+{
+    while (peek(p)) {
+        size_t at = p->at, length;
+        const char *name;
+        function f;
+        if (definition_head(p, &f)) {
+            if (!define(p, at, f)) return false;
+        } else if (binding_name(p, &name, &length)) {
+            int node = expression(p);
+            if (node < 0 || !add_binding(p, name, length, node)) return false;
+        } else {
+            return gd_error(p->e->ctx) ? false : expected(p, "'name =' or 'name(x, ...) ='") >= 0;
+        }
+        if (!accept(p, ';') && peek(p)) return expected(p, "an operator or ';'") >= 0;
+    }
+    return true;
+}
+
 static int statements(parser *p)
 {
     for (;;) {
+        (void)peek(p);
+        function f;
+        size_t at = p->at;
+        if (definition_head(p, &f)) {
+            if (!define(p, at, f)) return -1;
+            if (!accept(p, ';') || !peek(p))
+                return fail_at(p, p->at, "the value is missing: only definitions");
+            continue;
+        }
         const char *name;
         size_t length;
         bool binds = binding_name(p, &name, &length);
         if (gd_error(p->e->ctx)) return -1;
-        int node = comparison(p);
+        int node = expression(p);
         if (node < 0) return -1;
         if (binds) {
             if (!accept(p, ';')) return expected(p, peek(p) ? "an operator or ';'" : "';' and the value");
@@ -601,19 +883,39 @@ static int statements(parser *p)
 
 gd_expr *gd__expr_parse(gd_ctx *ctx, const char *text, const char *const *names, int count)
 {
+    return gd__expr_parse_with(ctx, "", NULL, text, names, count);
+}
+
+gd_expr *gd__expr_parse_with(gd_ctx *ctx, const char *defined, const char *file, const char *text,
+                             const char *const *names, int count)
+{
     gd_expr *e = gd__calloc(ctx, sizeof *e);
     if (!e) return NULL;
     e->ctx = ctx;
-    parser p = {.e = e, .text = text, .size = strlen(text), .open = !names};
+    e->own = strlen(defined);
+    e->file = file ? gd__intern(ctx, file, strlen(file)) : NULL;
+    parser p = {.e = e, .size = e->own + strlen(text), .open = !names};
     int root = -1;
-    bool ok = !gd_error(ctx) && (e->text = gd__strdup(ctx, text));
+    bool ok = !gd_error(ctx) && (e->text = gd__alloc(ctx, p.size + 1));
+    if (ok) {
+        memcpy(e->text, defined, e->own);
+        memcpy(e->text + e->own, text, p.size - e->own + 1);
+        p.text = e->text;
+    }
     for (int i = 0; ok && i < count && names; i++)
         ok = gd__expr_add_variable(e, names[i], strlen(names[i])) >= 0;
-    if (ok && p.size > GD_EXPR_MAX_TEXT)
+    if (ok && p.size > GD_EXPR_MAX_TEXT) {
         (void)gd_fail(ctx, GD_PARSE, "expression: %zu bytes, at most %d are read", p.size, GD_EXPR_MAX_TEXT);
-    else if (ok)
-        root = statements(&p);
+    } else if (ok) {
+        size_t size = p.size;
+        p.size = e->own;
+        ok = definitions(&p);
+        p.at = e->own;
+        p.size = size;
+        root = ok ? statements(&p) : -1;
+    }
     gd__free(ctx, p.binding, p.binding_bytes);
+    gd__free(ctx, p.function, p.function_bytes);
     if (root >= 0 && gd__expr_finish(e, root) == GD_OK) return e;
     gd__expr_free(e);
     return NULL;

@@ -55,7 +55,9 @@ enum { PLACE_RANGE, PLACE_START, PLACE_STOP, PLACE_STEP, PLACE_SIZE };
 
 struct gd_expr {
     gd_ctx *ctx;
-    char *text;
+    char *text;       /* definitions, then the expression */
+    size_t own;       /* where the expression begins */
+    const char *file; /* that the definitions are from; interned */
     gd_expr_node *node;
     int nodes;
     size_t node_bytes;
@@ -86,7 +88,8 @@ typedef enum gd_expr_kind {
     CALL_NORM,
     CALL_TRANSPOSE,
     CALL_RESHAPE,
-    CALL_WHERE
+    CALL_WHERE,
+    CALL_BESSEL
 } gd_expr_kind;
 
 typedef struct gd_expr_call {
@@ -99,6 +102,7 @@ typedef struct gd_expr_call {
     gd_expr_along along;
     double (*fold)(double); /* of a number */
     const char *help;
+    char over; /* sum(k = 1..5, ...): how terms are joined; 0: it takes no range */
 } gd_expr_call;
 
 /* ---- building; a node number, or -1 with the error recorded (which an operand of -1 stands for too) ---- */
@@ -110,11 +114,16 @@ int gd__expr_variable_node(gd_expr *e, int at, int variable);
 int gd__expr_add(gd_expr *e, gd_expr_node node, const int *operand, int operands, const int64_t *integer,
                  int integers);
 int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, double (*fold)(double), int x);
-/* op: + - * / ^ @ < > and l for <=, g for >=, = for ==, ! for != */
+/* op: + - * / % ^ @ & | < > and l for <=, g for >=, = for ==, ! for != */
 int gd__expr_binary_node(gd_expr *e, int at, char op, int a, int b);
+int gd__expr_scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double value);
 int gd__expr_function_node(gd_expr *e, int at, gd_expr_binary fn, int a, int b);
-/* The place as a person counts it: characters, not bytes, from 1. */
-int gd__expr_column(const gd_expr *e, int at);
+/* The place as a person counts it, characters, not bytes, from 1: "expression: column 9", or of the file of definitions
+ * "decay.gd: line 2, column 9".  Returns out. */
+#define GD_EXPR_PLACE 160
+const char *gd__expr_place(const gd_expr *e, int at, char out[GD_EXPR_PLACE]);
+/* Room for `more` items in an array that knows its size in bytes. */
+bool gd__expr_room(gd_expr *e, void *array, size_t *bytes, int count, int more, size_t item);
 /* Is it a number? */
 bool gd__expr_value(const gd_expr *e, int node, double *value);
 /* Drops what the root does not need; the root becomes the last node. */
@@ -123,6 +132,7 @@ gd_status gd__expr_finish(gd_expr *e, int root);
 /* ---- functions ---- */
 
 const gd_expr_call *gd__expr_find_call(const char *name, size_t length);
-void gd__expr_suggest_call(const char *name, size_t length, char hint[GD_HINT_SIZE]);
+/* ", did you mean 'exp'?": the nearest of those tried already and of the functions. */
+void gd__expr_suggest_call(gd_suggest *nearest, char hint[GD_HINT_SIZE]);
 
 #endif
