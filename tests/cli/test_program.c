@@ -109,7 +109,7 @@ static void functions_of_ones_own_come_from_a_file(void **state)
     works("fit 'a*bell(t, 0, w)' bell.csv --param a=1 --param w=0.8 --def shapes.gd --json");
     assert_non_null(strstr(out, "\"converged\": true"));
     fails("eval 'bell(2)' --def shapes.gd", 2, "bell takes 3 arguments, 1 given");
-    fails("eval '1' --def nowhere.gd", 2, "nowhere.gd");
+    fails("eval 1 --def nowhere.gd", 1, "nowhere.gd");
     put("broken.gd", "f(t) = t +;\n");
     fails("eval 'f(1)' --def broken.gd", 2, "broken.gd: line 1, column 11");
     fails("fit 'a*bell(t, 0, w)' bell.csv --param a=1 --param w=1 --def shapes.gd --out shapes.gd", 2,
