@@ -10,12 +10,12 @@ _gradus()
     fi
     case $command in
     minimize)
-        options='--help --param --chain --group --schedule --steps --until --trace --plot --out --json --data --separator --no-header --encoding --dtype --device --seed --threads'
-        files=' --trace --plot --out '
+        options='--help --param --chain --group --schedule --steps --until --trace --plot --out --json --data --def --separator --no-header --encoding --dtype --device --seed --threads'
+        files=' --trace --plot --out --def '
         ;;
     fit)
-        options='--help --y --param --weights --sigma --bound --chain --steps --plot --out --json --separator --no-header --encoding --device --seed --threads'
-        files=' --plot --out '
+        options='--help --y --param --weights --sigma --bound --chain --steps --def --plot --out --json --separator --no-header --encoding --device --seed --threads'
+        files=' --def --plot --out '
         ;;
     train)
         options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --no-header --encoding --dtype --device --seed --threads'
@@ -26,8 +26,8 @@ _gradus()
         files=' --out --target '
         ;;
     eval)
-        options='--help --param --data --separator --no-header --encoding --dtype --device --seed --threads --hessian --check --json'
-        files=' '
+        options='--help --param --data --def --separator --no-header --encoding --dtype --device --seed --threads --hessian --check --json'
+        files=' --def '
         ;;
     links)
         options='--help --search --json'
@@ -38,8 +38,8 @@ _gradus()
         files=' '
         ;;
     plot)
-        options='--help --out --expr --path --y --x --scale --label --title --dark --data --separator --no-header --encoding --dtype --device --seed --threads'
-        files=' --out '
+        options='--help --out --expr --path --y --x --scale --label --title --dark --data --def --separator --no-header --encoding --dtype --device --seed --threads'
+        files=' --out --def '
         ;;
     bench)
         options='--help --device --list --json'

@@ -704,7 +704,7 @@ static int comparison(parser *p)
 }
 
 /* a && b && ..., a || b || ... */
-static int joined(parser *p, char sign, int (*tighter)(parser *))
+static int joined_by(parser *p, char sign, int (*tighter)(parser *))
 {
     int node = tighter(p);
     while (node >= 0 && peek(p) == sign) {
@@ -717,8 +717,8 @@ static int joined(parser *p, char sign, int (*tighter)(parser *))
     return node;
 }
 
-static int both(parser *p) { return joined(p, '&', comparison); }
-static int either(parser *p) { return joined(p, '|', both); }
+static int both(parser *p) { return joined_by(p, '&', comparison); }
+static int either(parser *p) { return joined_by(p, '|', both); }
 
 /* condition ? a : b, to the right; a condition that is known chooses now. */
 static int expression(parser *p)
