@@ -265,8 +265,9 @@ static void add_pass(pass_list *list, gd_pass_kind kind, int level, uint16_t alo
     pass->level = level;
     pass->along = along;
     pass->last = kind == GD_PASS_STORE;
+    if (kind == GD_PASS_ALONG) pass->sum[pass->sums++] = leader; /* the tiles are its */
     for (int32_t i = 0; kind == GD_PASS_ALONG && i < list->p->count; i++)
-        if (follows(list->p, leader, i)) pass->sum[pass->sums++] = i;
+        if (i != leader && follows(list->p, leader, i)) pass->sum[pass->sums++] = i;
 }
 
 static bool prepares(const gd_program *p, int level, uint16_t along)

@@ -293,9 +293,9 @@ static void follow(gd_ctx *ctx, const char *chain, formula next, const int64_t *
 
 static void links_along_axes_follow_their_formulas(void **state)
 {
-    static const int64_t small[][4] = {{1, 1, 1, 1}, {9, 1, 1, 1}, {6, 5, 1, 1}, {5, 6, 1, 1},
-                                       {4, 3, 5, 1}, {2, 7, 3, 4}, {7, 1, 5, 1}, {1, 8, 1, 1}};
-    static const int axes[] = {0, 1, 2, 2, 3, 4, 3, 2};
+    static const int64_t small[][4] = {{1, 1, 1, 1}, {9, 1, 1, 1}, {6, 5, 1, 1}, {5, 6, 1, 1}, {4, 3, 5, 1},
+                                       {2, 7, 3, 4}, {7, 1, 5, 1}, {1, 8, 1, 1}, {3, 4, 5, 1}};
+    static const int axes[] = {0, 1, 2, 2, 3, 4, 3, 2, 3};
     for (int k = 0; k < COUNT_OF(small); k++) {
         follow(CTX(state), "centralize(dim=-1, min_size=4) | lr(0.1)", centralize_last, small[k], axes[k]);
         follow(CTX(state), "agc(0.05) | lr(0.1)", agc_units, small[k], axes[k]);
