@@ -26,4 +26,18 @@ const gd_dialect cuda_dialect = {
     .give = "            give<%d>(p%d + i, a%d, left);\n",
     .join = "        block_join<%s>((double)r%d, &L.partial[b * %d + %d]);\n",
     .tail = "    }\n}\n",
+    .look = "            look<%d, %d, %uu, %uu>(a%d, p%d, L.size + c.member * %d, c.start + i, left);\n",
+    .tile_head = "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
+                 "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
+                 "        const Tile c = ((const Tile *)L.chunk)[b];\n",
+    .lanes = "        const Lanes l = lanes_of<%d>(c.n);\n"
+             "        const i64 column = (i64)l.lane * %d;\n",
+    .rows =
+        "        for (i64 r = l.group; r - l.group < c.rows; r += l.groups) {\n"
+        "            const i64 i = c.first + r * c.columns + column;\n"
+        "            const int left = r >= c.rows || column >= c.n ? 0 : c.n - column < %d ? (int)(c.n - column) : %d;\n",
+    .join_row = "            row_join<%s>((double)q%d, l, r < c.rows, "
+                "&L.along[L.along_at[c.member * %d + %d] + c.rows_at + r * c.row_step]);\n",
+    .join_column = "            column_join<%s>((double)q%d[k], l, column + k < c.n, "
+                   "&L.along[L.along_at[c.member * %d + %d] + c.columns_at + column + k]);\n",
 };

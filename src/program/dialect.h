@@ -12,6 +12,16 @@
  *     join                      a reduction of the block, into L.partial
  *   tail
  *
+ * What a pass reads of a coarser space it looks up for each of its elements (look).  One that reduces along axes walks over
+ * tiles instead (gd_table_tile): `lanes` of a block's threads stand side by side in a row, groups of them in different rows.
+ *
+ *   tile_head                   as head; c is a tile
+ *     lanes                     where a thread stands, l, and the column it begins with
+ *     rows                      over the rows of the tile, a row a group; take and so on as above
+ *       join_row                what a row adds up to, into L.along
+ *     join_column               what a column does, into L.along
+ *   tail
+ *
  * A backend that brings a dialect also has program and launch in its table; one that has neither gets its programs from the
  * interpreter. */
 #ifndef GD_PROGRAM_DIALECT_H
@@ -37,22 +47,38 @@ typedef struct gd_dialect {
     const char *give;                      /* the same */
     const char *join; /* %s: "true" for a maximum, "false" for a sum; %d: number, columns, number */
     const char *tail;
+    const char
+        *look; /* %d: width, axes of the program; %u: the space's, the array's; %d: array twice, axes */
+    const char *tile_head, *lanes, *rows; /* of the function %s; their %d are the width */
+    const char *join_row;                 /* %s: "true" for a maximum; %d: number of the sum, sums, number */
+    const char *join_column;              /* %s, %d: the same; number, sums, number */
 } gd_dialect;
 
 /* ---- what kernels get ---- */
 
 #define GD_LAUNCH_COMMON 96 /* most uniform values that go with a launch */
 #define GD_DEVICE_TABLES 16 /* most tables whose reductions are joined on the device */
+#define GD_TILE_LANES    32 /* most threads in a row of a tile */
 
 typedef struct gd_table_chunk {
     int64_t start, n, member;
 } gd_table_chunk;
+
+/* Rows of `columns` elements from `first` on, of which n: the sum of row r goes to rows_at + r * row_step of the partial
+ * results of its sum, that of column k to columns_at + k.  start is 0. */
+typedef struct gd_table_tile {
+    int64_t start, n, member;
+    int64_t first, rows, columns, rows_at, row_step, columns_at;
+} gd_table_tile;
 
 typedef struct gd_table_launch {
     const void *chunk;
     int64_t chunks;
     const void *pointer, *input, *reduced;
     void *partial;
+    const void *size;     /* [members, axes] */
+    void *along;          /* partial results along axes */
+    const void *along_at; /* [members, sums] where they begin */
     double common[GD_LAUNCH_COMMON];
 } gd_table_launch;
 
@@ -64,6 +90,20 @@ typedef struct gd_join_launch {
     int64_t members, reductions, number, column, columns;
     int max;
 } gd_join_launch;
+
+/* Where partial results of a member lie: [others, steps, columns] from `at` on. */
+typedef struct gd_along_place {
+    int64_t at, columns, steps;
+} gd_along_place;
+
+/* join_along: the partial results of a sum along axes -> array `array` of every member.  chunk: of the results. */
+typedef struct gd_along_launch {
+    const void *chunk;
+    int64_t chunks;
+    const void *place, *along, *pointer, *size;
+    int64_t arrays, array, axes, others, kept;
+    int max, wide; /* wide: results are f64 */
+} gd_along_launch;
 
 /* join_all, one block: all members of all tables together, and the result back to each. */
 typedef struct gd_join_all_launch {

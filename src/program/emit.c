@@ -147,17 +147,17 @@ bool gd__walk_sums(const gd_pass_walk *w, int r)
     return w->p->instr[w->p->reduction[w->pass->reduction[r]]].op == GD_I_SUM;
 }
 
-void gd__write_joined(const gd_pass_walk *w, int r, const char *to, const char *from, char *line)
+void gd__write_joined(const gd_pass_walk *w, bool adds, const char *to, const char *from, char *line)
 {
     char operand[3][GD_WORD] = {"", "", ""};
     snprintf(operand[0], GD_WORD, "%s", to);
     snprintf(operand[1], GD_WORD, "%s", from);
-    gd__write_expression(w, gd__walk_sums(w, r) ? GD_I_ADD : GD_I_MAX, operand, line);
+    gd__write_expression(w, adds ? GD_I_ADD : GD_I_MAX, operand, line);
 }
 
-void gd__write_nothing(const gd_pass_walk *w, int r, char *word)
+void gd__write_nothing(const gd_pass_walk *w, bool adds, char *word)
 {
-    gd__write_literal(w, gd__walk_sums(w, r) ? 0 : -INFINITY, word);
+    gd__write_literal(w, adds ? 0 : -INFINITY, word);
 }
 
 /* One more value for lane k of every reduction. */
@@ -167,7 +167,7 @@ static void put_lanes(const gd_pass_walk *w, const char *indent)
         char lane[GD_WORD], value[GD_WORD], line[GD_LINE];
         snprintf(lane, sizeof lane, "r%d[k]", r);
         gd__write_operand(w, w->p->instr[w->p->reduction[w->pass->reduction[r]]].a, value);
-        gd__write_joined(w, r, lane, value, line);
+        gd__write_joined(w, gd__walk_sums(w, r), lane, value, line);
         gd__text_put(w->out, "%sr%d[k] = %s;\n", indent, r, line);
     }
 }
@@ -179,7 +179,7 @@ static void put_results(const gd_pass_walk *w)
         char lane[GD_WORD], other[GD_WORD], line[GD_LINE];
         snprintf(lane, sizeof lane, "r%d[k]", r);
         snprintf(other, sizeof other, "r%d[k + width]", r);
-        gd__write_joined(w, r, lane, other, line);
+        gd__write_joined(w, gd__walk_sums(w, r), lane, other, line);
         gd__text_put(w->out,
                      "    for (int width = %d; width; width /= 2)\n"
                      "        for (int k = 0; k < width; k++) r%d[k] = %s;\n"
@@ -194,7 +194,7 @@ static void put_lane_loops(const gd_pass_walk *w)
     const char *type = w->d->type[w->type];
     for (int r = 0; r < w->pass->reductions; r++) {
         char word[GD_WORD];
-        gd__write_nothing(w, r, word);
+        gd__write_nothing(w, gd__walk_sums(w, r), word);
         gd__text_put(w->out, "    %s r%d[%d];\n    for (int k = 0; k < %d; k++) r%d[k] = %s;\n", type, r,
                      GD_LANES, GD_LANES, r, word);
     }

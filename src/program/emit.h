@@ -24,11 +24,11 @@ void gd__write_literal(const gd_pass_walk *w, double value, char *word);
 void gd__write_operand(const gd_pass_walk *w, int32_t instr, char *word);
 /* The expression of an instruction with operands for a, b, c and functions of the walk's type. */
 void gd__write_expression(const gd_pass_walk *w, unsigned op, char (*operand)[GD_WORD], char *line);
-/* Joins the value `from` to `to` as the r-th reduction of the pass does. */
-void gd__write_joined(const gd_pass_walk *w, int r, const char *to, const char *from, char *line);
-/* What the r-th reduction of the pass begins with, as a literal. */
-void gd__write_nothing(const gd_pass_walk *w, int r, char *word);
-bool gd__walk_sums(const gd_pass_walk *w, int r); /* and does not look for the largest */
+/* Joins the value `from` to `to`: adds them, or finds the larger one. */
+void gd__write_joined(const gd_pass_walk *w, bool adds, const char *to, const char *from, char *line);
+/* What a reduction begins with, as a literal. */
+void gd__write_nothing(const gd_pass_walk *w, bool adds, char *word);
+bool gd__walk_sums(const gd_pass_walk *w, int r); /* does the r-th reduction of the pass add? */
 /* The lines that compute the values of element `at`, and those that store them. */
 void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at);
 void gd__put_stores(const gd_pass_walk *w, const char *indent, const char *at);

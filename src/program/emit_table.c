@@ -116,45 +116,55 @@ static void put_uniforms(const gd_pass_walk *w, bool common_settings)
     }
 }
 
+static bool is_view(const gd_pass_walk *w, int k) { return w->pass->views >> k & 1; }
+
+/* Arrays in memory that the pass reads or writes; what it adds up along axes it only computes. */
+static bool is_piece(const gd_pass_walk *w, int k)
+{
+    uint32_t touched = w->pass->loads | (w->pass->sums ? 0 : w->pass->stores);
+    return touched >> k & 1 && w->p->array[k].kind != GD_ARRAY_RANDOM;
+}
+
 static void put_pieces(const gd_pass_walk *w)
 {
     for (int k = 0; k < w->p->arrays; k++) {
-        if (!((w->pass->loads | w->pass->stores) >> k & 1) || w->p->array[k].kind == GD_ARRAY_RANDOM)
-            continue;
+        if (!is_piece(w, k)) continue;
         const char *memory = w->d->memory[w->p->array[k].dtype];
-        gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d] + c.start;\n", memory, k,
-                     memory, w->p->arrays, k);
+        gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d]%s;\n", memory, k, memory,
+                     w->p->arrays, k, is_view(w, k) ? "" : " + c.start");
     }
 }
 
 /* Elements of a thread at a time: 16 bytes of the smallest kind, twice as many in passes that only add up. */
-static int piece_width(const gd_pass_walk *w)
+int gd__table_width(const gd_program *p, const gd_pass *pass)
 {
     size_t least = 8;
-    for (int k = 0; k < w->p->arrays; k++) {
-        bool used = (w->pass->loads | w->pass->stores) >> k & 1;
-        size_t item = gd_dtype_size(w->p->array[k].dtype);
+    for (int k = 0; k < p->arrays; k++) {
+        bool used = (pass->loads | pass->stores) >> k & 1;
+        size_t item = gd_dtype_size(p->array[k].dtype);
         if (used && item < least) least = item;
     }
-    return (least == 2 ? 8 : 4) * (w->pass->last ? 1 : 2);
+    return (least == 2 ? 8 : 4) * (pass->last || pass->sums ? 1 : 2);
 }
 
 static void put_joined(const gd_pass_walk *w)
 {
     for (int r = 0; r < w->pass->reductions; r++) {
+        const gd_instr *in = &w->p->instr[w->p->reduction[w->pass->reduction[r]]];
         char so_far[GD_WORD], value[GD_WORD], line[GD_LINE];
         snprintf(so_far, sizeof so_far, "r%d", r);
-        gd__write_operand(w, w->p->instr[w->p->reduction[w->pass->reduction[r]]].a, value);
-        gd__write_joined(w, r, so_far, value, line);
+        gd__write_operand(w, in->a, value);
+        gd__write_joined(w, in->op == GD_I_SUM, so_far, value, line);
         gd__text_put(w->out, "                if (k < left) r%d = %s;\n", r, line);
     }
 }
 
-/* A piece begins with an even element, so that pairs of numbers are not torn. */
+/* A piece begins with an even element, so that pairs of numbers are not torn; but for rows of tiles. */
 static void put_randoms(const gd_pass_walk *w, int width)
 {
     gd_pass_walk wide = *w;
     wide.type = GD_ELEMENT_F64;
+    bool torn = w->pass->sums > 0;
     for (int r = 0; r < w->pass->randoms; r++) {
         const gd_instr *in = &w->p->instr[w->pass->random[r]];
         gd_stream s = gd__stream(w->p, in, 0, 0);
@@ -164,31 +174,47 @@ static void put_randoms(const gd_pass_walk *w, int width)
         write_uniform(&wide, in->a, key);
         write_uniform(&wide, in->b, step);
         gd__text_put(w->out,
-                     "%s            for (int k = 0; k < %d; k += 2) {\n"
+                     "%s            for (int k = 0; k < %d; k += %d) {\n"
                      "                uint32_t word[4];\n"
                      "                double pair[2];\n"
                      "                gd__philox_at((uint64_t)%s, (uint64_t)(c.start + i + k) / 2, "
                      "(uint64_t)%d << 32 | (uint32_t)(uint64_t)%s, word);\n"
-                     "                gd__random_pair(%d, %s, word, pair);\n"
-                     "                a%d[k] = (%s)pair[0];\n"
-                     "                a%d[k + 1] = (%s)pair[1];\n"
-                     "            }\n",
-                     w->d->unroll, width, key, (int)(s.high >> 32), step, s.kind, scale, (int)in->index, type,
-                     (int)in->index, type);
+                     "                gd__random_pair(%d, %s, word, pair);\n",
+                     w->d->unroll, width, torn ? 1 : 2, key, (int)(s.high >> 32), step, s.kind, scale);
+        if (torn)
+            gd__text_put(w->out, "                a%d[k] = (%s)pair[(c.start + i + k) & 1];\n",
+                         (int)in->index, type);
+        else
+            gd__text_put(w->out,
+                         "                a%d[k] = (%s)pair[0];\n                a%d[k + 1] = (%s)pair[1];\n",
+                         (int)in->index, type, (int)in->index, type);
+        gd__text_put(w->out, "            }\n");
     }
+}
+
+/* The elements of every array that the pass reads, and room for what it writes. */
+static void put_taken(const gd_pass_walk *w, int width)
+{
+    const gd_program *p = w->p;
+    for (int k = 0; k < p->arrays; k++) {
+        bool random = p->array[k].kind == GD_ARRAY_RANDOM && w->pass->loads >> k & 1;
+        if (!is_piece(w, k) && !random) continue;
+        gd__text_put(w->out, "            %s a%d[%d];\n", w->d->memory[p->array[k].dtype], k, width);
+        if (random || !(w->pass->loads >> k & 1)) continue;
+        if (is_view(w, k))
+            gd__text_put(w->out, w->d->look, width, p->axes, (unsigned)w->pass->along,
+                         (unsigned)(p->array[k].along & w->pass->along), k, k, p->axes);
+        else
+            gd__text_put(w->out, w->d->take, width, k, k);
+    }
+    put_randoms(w, width);
 }
 
 static void put_piece_loop(const gd_pass_walk *w)
 {
-    int width = piece_width(w);
+    int width = gd__table_width(w->p, w->pass);
     gd__text_put(w->out, w->d->loop, width, width, width, width);
-    for (int k = 0; k < w->p->arrays; k++) {
-        if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
-        gd__text_put(w->out, "            %s a%d[%d];\n", w->d->memory[w->p->array[k].dtype], k, width);
-        if (w->pass->loads >> k & 1 && w->p->array[k].kind != GD_ARRAY_RANDOM)
-            gd__text_put(w->out, w->d->take, width, k, k);
-    }
-    put_randoms(w, width);
+    put_taken(w, width);
     gd__text_put(w->out, "%s            for (int k = 0; k < %d; k++) {\n", w->d->unroll, width);
     gd__put_values(w, "                ", "k");
     gd__put_stores(w, "                ", "k");
@@ -199,23 +225,102 @@ static void put_piece_loop(const gd_pass_walk *w)
     gd__text_put(w->out, "        }\n");
 }
 
+static void put_reductions(const gd_pass_walk *w)
+{
+    for (int r = 0; r < w->pass->reductions; r++) {
+        char word[GD_WORD];
+        gd__write_nothing(w, gd__walk_sums(w, r), word);
+        gd__text_put(w->out, "        %s r%d = %s;\n", w->d->type[w->type], r, word);
+    }
+    put_piece_loop(w);
+    for (int r = 0; r < w->pass->reductions; r++)
+        gd__text_put(w->out, w->d->join, gd__walk_sums(w, r) ? "false" : "true", r, w->pass->reductions, r);
+}
+
+/* ---- along axes ---- */
+
+typedef struct table_sum {
+    bool adds; /* and does not look for the largest */
+    bool columns;
+    int32_t operand;
+} table_sum;
+
+static table_sum table_sum_of(const gd_pass_walk *w, int s)
+{
+    const gd_instr *in = &w->p->instr[w->pass->sum[s]];
+    return (table_sum){
+        .adds = in->op == GD_I_SUM_ALONG, .columns = gd__tiling(w->p, in).columns_kept, .operand = in->a};
+}
+
+/* One more value for the sum of a row, or of one of a thread's columns. */
+static void put_sums(const gd_pass_walk *w)
+{
+    for (int s = 0; s < w->pass->sums; s++) {
+        table_sum sum = table_sum_of(w, s);
+        char so_far[GD_WORD], value[GD_WORD], line[GD_LINE];
+        snprintf(so_far, sizeof so_far, sum.columns ? "q%d[k]" : "q%d", s);
+        gd__write_operand(w, sum.operand, value);
+        gd__write_joined(w, sum.adds, so_far, value, line);
+        gd__text_put(w->out, "                if (k < left) %s = %s;\n", so_far, line);
+    }
+}
+
+static void put_begun(const gd_pass_walk *w, bool columns, int width)
+{
+    for (int s = 0; s < w->pass->sums; s++) {
+        table_sum sum = table_sum_of(w, s);
+        char word[GD_WORD];
+        gd__write_nothing(w, sum.adds, word);
+        if (sum.columns != columns) continue;
+        if (columns)
+            gd__text_put(w->out, "        %s q%d[%d];\n%s        for (int k = 0; k < %d; k++) q%d[k] = %s;\n",
+                         w->d->type[w->type], s, width, w->d->unroll, width, s, word);
+        else
+            gd__text_put(w->out, "            %s q%d = %s;\n", w->d->type[w->type], s, word);
+    }
+}
+
+static void put_ended(const gd_pass_walk *w, bool columns, int width)
+{
+    for (int s = 0; s < w->pass->sums; s++) {
+        table_sum sum = table_sum_of(w, s);
+        if (sum.columns != columns) continue;
+        if (columns) gd__text_put(w->out, "%s        for (int k = 0; k < %d; k++)\n", w->d->unroll, width);
+        gd__text_put(w->out, columns ? w->d->join_column : w->d->join_row, sum.adds ? "false" : "true", s,
+                     w->pass->sums, s);
+    }
+}
+
+static void put_tile_loop(const gd_pass_walk *w)
+{
+    int width = gd__table_width(w->p, w->pass);
+    gd__text_put(w->out, w->d->lanes, width, width);
+    put_begun(w, true, width);
+    gd__text_put(w->out, w->d->rows, width, width);
+    put_begun(w, false, width);
+    put_taken(w, width);
+    gd__text_put(w->out, "%s            for (int k = 0; k < %d; k++) {\n", w->d->unroll, width);
+    gd__put_values(w, "                ", "k");
+    put_sums(w);
+    gd__text_put(w->out, "            }\n");
+    put_ended(w, false, width);
+    gd__text_put(w->out, "        }\n");
+    put_ended(w, true, width);
+}
+
 void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *d, const char *name,
                     bool common_settings, gd_text *out)
 {
     gd_pass_walk w = gd__walk_begin(p, pass, d, out);
     gd__put_lines(out, d->prelude);
     if (pass->randoms) gd__put_lines(out, rng_text);
-    gd__text_put(out, d->head, name);
+    gd__text_put(out, pass->sums ? d->tile_head : d->head, name);
     put_uniforms(&w, common_settings);
     put_pieces(&w);
-    for (int r = 0; r < pass->reductions; r++) {
-        char word[GD_WORD];
-        gd__write_nothing(&w, r, word);
-        gd__text_put(out, "        %s r%d = %s;\n", d->type[w.type], r, word);
-    }
-    put_piece_loop(&w);
-    for (int r = 0; r < pass->reductions; r++)
-        gd__text_put(out, d->join, gd__walk_sums(&w, r) ? "false" : "true", r, pass->reductions, r);
+    if (pass->sums)
+        put_tile_loop(&w);
+    else
+        put_reductions(&w);
     gd__text_put(out, "%s", d->tail);
 }
 

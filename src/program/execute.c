@@ -15,8 +15,7 @@
 
 static bool on_cpu(const gd_exec *x) { return x->device == x->device->ctx->cpu; }
 
-/* Sums along axes are not written in a dialect yet: the host does them on copies. */
-bool gd__exec_by_host(const gd_exec *x) { return on_cpu(x) || !x->device->backend->program || x->p->axes; }
+bool gd__exec_by_host(const gd_exec *x) { return on_cpu(x) || !x->device->backend->program; }
 
 /* ---- making ---- */
 
@@ -47,8 +46,7 @@ static int64_t space_numel(const gd_exec *x, int m, uint16_t along)
     return gd__axes_numel(x->p, x->size ? x->size + m * x->p->axes : NULL, along, x->numel[m]);
 }
 
-/* Cuts members into chunks and collects small ones into tasks. */
-static gd_status make_work(const gd_exec *x, int64_t size, uint16_t along, gd_work *w)
+gd_status gd__work_make(const gd_exec *x, int64_t size, uint16_t along, gd_work *w)
 {
     gd_ctx *ctx = x->device->ctx;
     for (int m = 0; m < x->members; m++) w->chunks += (space_numel(x, m, along) + size - 1) / size;
@@ -72,7 +70,7 @@ static gd_status make_work(const gd_exec *x, int64_t size, uint16_t along, gd_wo
 
 static bool needs_buffer(const gd_pass *pass) { return pass->randoms || pass->views || pass->sums; }
 
-static const gd_work *work_of(const gd_exec *x, int i)
+const gd_work *gd__work_of(const gd_exec *x, int i)
 {
     const gd_pass *pass = &x->pass[i];
     if (pass->sums || pass->along != x->p->full) return &x->own[i];
@@ -89,7 +87,7 @@ static gd_status make_rooms(gd_exec *x)
         if (scalars > x->scalar_room) x->scalar_room = scalars;
         size_t bytes = gd__buffer_bytes(&x->pass[i]);
         if (bytes > x->buffer_bytes) x->buffer_bytes = bytes;
-        int64_t partials = work_of(x, i)->chunks * x->pass[i].reductions;
+        int64_t partials = gd__work_of(x, i)->chunks * x->pass[i].reductions;
         if (partials > x->partial_room) x->partial_room = partials;
     }
     x->pointer = gd__calloc(ctx, members * arrays * sizeof *x->pointer);
@@ -108,7 +106,7 @@ static gd_status make_rooms(gd_exec *x)
 gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size)
 {
     bool cpu = gd__exec_by_host(x);
-    int64_t chunk = cpu ? CHUNK : DEVICE_CHUNK;
+    int64_t chunk = cpu ? CHUNK : DEVICE_CHUNK, sum_chunk = cpu ? SUM_CHUNK : DEVICE_SUM_CHUNK;
     uint16_t full = x->p->full;
     x->members = members;
     x->numel = numel;
@@ -117,19 +115,19 @@ gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *siz
     for (int i = 0; i < x->passes && cpu; i++)
         if (x->pass[i].last && needs_buffer(&x->pass[i])) chunk = SUM_CHUNK;
     x->own = gd__calloc(x->device->ctx, (size_t)x->passes * sizeof *x->own);
-    gd_status status = x->own ? make_work(x, chunk, full, &x->last) : GD_NOMEM;
-    if (!status && x->p->levels) status = make_work(x, cpu ? SUM_CHUNK : DEVICE_SUM_CHUNK, full, &x->reduce);
+    gd_status status = x->own ? gd__work_make(x, chunk, full, &x->last) : GD_NOMEM;
+    if (!status && x->p->levels) status = gd__work_make(x, sum_chunk, full, &x->reduce);
     for (int i = 0; i < x->passes && !status; i++) {
         const gd_pass *pass = &x->pass[i];
         if (pass->sums)
             status = gd__tiles_make(x, pass, &x->own[i]);
         else if (pass->along != full)
-            status = make_work(x, SUM_CHUNK, pass->along, &x->own[i]);
+            status = gd__work_make(x, sum_chunk, pass->along, &x->own[i]);
     }
     return status ? status : make_rooms(x);
 }
 
-static void work_free(gd_ctx *ctx, gd_work *w)
+void gd__work_free(gd_ctx *ctx, gd_work *w)
 {
     gd__free(ctx, w->chunk, (size_t)w->chunks * sizeof *w->chunk);
     gd__free(ctx, w->task, (size_t)(w->chunks + 1) * sizeof *w->task);
@@ -142,10 +140,10 @@ void gd__exec_free(gd_exec *x)
     size_t passes = (size_t)x->passes, reductions = (size_t)x->p->reductions;
     gd__device_table_free(x);
     gd__axes_free(x);
-    for (size_t i = 0; x->own && i < passes; i++) work_free(ctx, &x->own[i]);
+    for (size_t i = 0; x->own && i < passes; i++) gd__work_free(ctx, &x->own[i]);
     gd__free(ctx, x->own, passes * sizeof *x->own);
-    work_free(ctx, &x->last);
-    work_free(ctx, &x->reduce);
+    gd__work_free(ctx, &x->last);
+    gd__work_free(ctx, &x->reduce);
     gd__free(ctx, x->numel, members * sizeof *x->numel);
     gd__free(ctx, x->pass, passes * sizeof *x->pass);
     gd__free(ctx, x->kernel, passes * sizeof *x->kernel);
@@ -399,7 +397,7 @@ static gd_status run_on_copies(pass_run *r)
 
 static gd_status walk_pass(gd_exec *x, int i)
 {
-    pass_run r = {.x = x, .pass = &x->pass[i], .kernel = x->kernel[i], .work = work_of(x, i)};
+    pass_run r = {.x = x, .pass = &x->pass[i], .kernel = x->kernel[i], .work = gd__work_of(x, i)};
     fill_scalars(x, r.pass);
     if (!on_cpu(x)) return run_on_copies(&r);
     run_all_tasks(x->device->ctx, &r);
@@ -430,7 +428,7 @@ static double join_chunks(gd_exec *x, const gd_pass *pass, int k, int64_t first,
 static void join_on_cpu(gd_exec *x, int i)
 {
     const gd_pass *pass = &x->pass[i];
-    const gd_work *work = work_of(x, i);
+    const gd_work *work = gd__work_of(x, i);
     for (int k = 0; k < pass->reductions; k++) {
         int number = pass->reduction[k], op = x->p->instr[x->p->reduction[number]].op;
         int64_t c = 0;
@@ -475,7 +473,7 @@ static gd_status run_pass(gd_exec *x, int i, gd_launches *list, gd_exec_run *run
     if (!does_something(pass)) return GD_OK;
     if (!gd__exec_by_host(x)) {
         gd_status status = gd__device_pass(x, i, list);
-        return status || !pass->reductions ? status : gd__device_join(x, i, list);
+        return status ? status : gd__device_join(x, i, list);
     }
     if (pass->sums) (void)gd__partials_place(x, pass, x->along_at);
     gd_status status = walk_pass(x, i);
@@ -514,10 +512,14 @@ static gd_status join_members(gd_exec_set *set, int level)
 static gd_status join_level(gd_exec_set *set, int level, gd_launches *list)
 {
     const gd_program *p = set->table[0].p;
+    gd_status status = GD_OK;
     bool any = false;
-    for (int k = 0; over_all(p, k) >= 0; k++) any = any || over_all_instr(p, k)->level == level + 1;
-    if (!any) return GD_OK;
-    return set->device ? gd__device_join_all(set->table, set->tables, level, list) : join_members(set, level);
+    for (int k = 0; over_all(p, k) >= 0 && !status; k++) {
+        if (over_all_instr(p, k)->level != level + 1) continue;
+        any = true;
+        if (set->device) status = gd__device_join_all(set->table, set->tables, over_all(p, k), list);
+    }
+    return any && !set->device ? join_members(set, level) : status;
 }
 
 /* Launches are collected where one device does all of them. */

@@ -88,6 +88,10 @@ gd_status gd__exec_passes(gd_exec *x, bool interpret);
  * NULL where it has none), become the table's, also on failure. */
 gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size);
 void gd__exec_free(gd_exec *x);
+/* The members cut into chunks of `size` elements of a space, small ones collected into tasks.  Also after a failure: free. */
+gd_status gd__work_make(const gd_exec *x, int64_t size, uint16_t along, gd_work *w);
+void gd__work_free(gd_ctx *ctx, gd_work *w);
+const gd_work *gd__work_of(const gd_exec *x, int pass);
 /* Before the passes of any table are made: programs that reduce over all members do so at the same level. */
 void gd__execs_align(gd_exec_set *set);
 /* To be called when all tables of a set are there: NOT_IMPLEMENTED where a reduction over all members meets tables that
@@ -117,8 +121,16 @@ gd_status gd__exec_fetch_stored(gd_exec *x);
 /* Room between passes, and its end. */
 gd_status gd__axes_rooms(gd_exec *x);
 void gd__axes_free(gd_exec *x);
+/* Where what passes leave for each other lies from `scratch` on. */
+void gd__scratch_place(gd_exec *x, char *scratch);
 /* The tiles of a pass that reduces along axes. */
 gd_status gd__tiles_make(const gd_exec *x, const gd_pass *pass, gd_work *w);
+/* Those of a device as its kernels read them; with the places of partial results (gd_along_place) of its sum s. */
+struct gd_table_tile;
+struct gd_along_place;
+void gd__tiles_table(const gd_exec *x, const gd_pass *pass, const gd_work *w, struct gd_table_tile *tile);
+void gd__along_places(const gd_exec *x, const gd_pass *pass, int s, const int64_t *at,
+                      struct gd_along_place *place);
 /* What a thread needs for a pass beside memory. */
 size_t gd__buffer_bytes(const gd_pass *pass);
 /* Where the partial results of a pass begin (at NULL: only how many there are). */
@@ -138,11 +150,11 @@ bool gd__join_along(gd_exec *x, const gd_pass *pass);
 
 void gd__device_table_free(gd_exec *x);
 /* These start kernels; with a list they are only noted there, for gd__launch_all. */
-gd_status gd__device_pass(gd_exec *x, int level, gd_launches *list);
-/* Joins the chunks of each member. */
-gd_status gd__device_join(gd_exec *x, int level, gd_launches *list);
-/* Joins the members of all tables, which are on one device, where a reduction is over all. */
-gd_status gd__device_join_all(gd_exec *table, int tables, int level, gd_launches *list);
+gd_status gd__device_pass(gd_exec *x, int pass, gd_launches *list);
+/* Joins the chunks of each member, and what a pass made along axes. */
+gd_status gd__device_join(gd_exec *x, int pass, gd_launches *list);
+/* Joins the members of all tables, which are on one device, in reduction r of each. */
+gd_status gd__device_join_all(gd_exec *table, int tables, int r, gd_launches *list);
 /* Starts what was noted; with a graph, as one. */
 gd_status gd__launch_all(gd_device *device, gd_launches *list, void **graph);
 void gd__launches_free(gd_ctx *ctx, gd_launches *list);

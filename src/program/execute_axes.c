@@ -9,15 +9,17 @@
  *   makes     a number a row, lane by lane       a number a column, row by row
  *   joined    tile by tile along the row         block of rows by block of rows */
 #include "program/execute.h"
+#include "program/dialect.h"
 #include "program/element.h"
 
 #include <math.h>
 #include <string.h>
 
-#define WIDTH     4096   /* most elements of a kernel call, and columns of a tile */
-#define TILE      65536  /* elements of a tile where rows are reduced */
-#define TALL_TILE 131072 /* and where columns are */
-#define MOST_ROWS 256    /* that are added one after the other */
+#define WIDTH       4096   /* most elements of a kernel call, and columns of a tile */
+#define TILE        65536  /* elements of a tile where rows are reduced */
+#define TALL_TILE   131072 /* and where columns are */
+#define MOST_ROWS   256    /* that are added one after the other */
+#define DEVICE_TILE 16384  /* elements of a tile on a device */
 
 typedef struct tiles {
     int64_t blocks, rows, columns; /* of the space */
@@ -40,8 +42,11 @@ static tiles tiles_of(const gd_exec *x, const gd_pass *pass, int member)
     gd_tiling t = gd__tiling(x->p, &x->p->instr[pass->sum[0]]);
     tiles s = {.columns = product(x, member, t.inner), .rows = product(x, member, t.next)};
     s.blocks = product(x, member, pass->along & ~(unsigned)(t.inner | t.next));
-    s.width = clamp(s.columns, 1, WIDTH);
-    s.height = t.columns_kept ? clamp(TALL_TILE / s.width, 1, MOST_ROWS) : clamp(TILE / s.width, 1, TILE);
+    bool host = gd__exec_by_host(x);
+    s.width = clamp(s.columns, 1, host ? WIDTH : GD_TILE_LANES * gd__table_width(x->p, pass));
+    s.height = !host            ? clamp(DEVICE_TILE / s.width, 1, DEVICE_TILE)
+               : t.columns_kept ? clamp(TALL_TILE / s.width, 1, MOST_ROWS)
+                                : clamp(TILE / s.width, 1, TILE);
     s.heights = (s.rows + s.height - 1) / s.height;
     s.widths = (s.columns + s.width - 1) / s.width;
     return s;
@@ -102,6 +107,36 @@ int64_t gd__partials_place(const gd_exec *x, const gd_pass *pass, int64_t *at)
             used += partials(x, pass, s, m);
         }
     return used;
+}
+
+/* ---- tiles of a device ---- */
+
+void gd__tiles_table(const gd_exec *x, const gd_pass *pass, const gd_work *w, gd_table_tile *tile)
+{
+    for (int64_t k = 0; k < w->chunks; k++) {
+        const gd_chunk *c = &w->chunk[k];
+        tiles t = tiles_of(x, pass, c->member);
+        int64_t block = c->row / t.rows, height = c->row % t.rows / t.height;
+        tile[k] = (gd_table_tile){.n = c->n,
+                                  .member = c->member,
+                                  .first = c->start,
+                                  .rows = c->rows,
+                                  .columns = t.columns,
+                                  .rows_at = c->row * t.widths + c->column / t.width,
+                                  .row_step = t.widths,
+                                  .columns_at = (block * t.heights + height) * t.columns + c->column};
+    }
+}
+
+void gd__along_places(const gd_exec *x, const gd_pass *pass, int s, const int64_t *at, gd_along_place *place)
+{
+    bool kept = gd__tiling(x->p, &x->p->instr[pass->sum[s]]).columns_kept;
+    for (int m = 0; m < x->members; m++) {
+        tiles t = tiles_of(x, pass, m);
+        place[m] = (gd_along_place){.at = at[s * x->members + m],
+                                    .columns = kept ? t.columns : 1,
+                                    .steps = kept ? t.heights : t.widths};
+    }
 }
 
 /* ---- what a kernel reads ---- */
@@ -349,18 +384,24 @@ gd_status gd__axes_rooms(gd_exec *x)
         if (results > x->joined_room) x->joined_room = results;
     }
     x->along_places = (size_t)sums * (size_t)x->members;
+    if (!gd__exec_by_host(x)) return GD_OK; /* all of it is on the device */
     x->along = gd__alloc_array(ctx, (size_t)x->along_room, sizeof *x->along);
     x->along_at = gd__alloc_array(ctx, x->along_places, sizeof *x->along_at);
     x->joined = gd__alloc_array(ctx, (size_t)x->joined_room, sizeof *x->joined);
     x->scratch = gd__calloc(ctx, x->scratch_bytes);
     if (!x->along || !x->along_at || !x->joined || !x->scratch) return GD_NOMEM;
-    char *at = x->scratch;
+    gd__scratch_place(x, x->scratch);
+    return GD_OK;
+}
+
+void gd__scratch_place(gd_exec *x, char *scratch)
+{
+    int arrays = x->p->arrays;
     for (int i = 0; i < x->members * arrays; i++) {
         size_t bytes = scratch_bytes(x, i / arrays, i % arrays);
-        if (x->p->array[i % arrays].kind == GD_ARRAY_SCRATCH) x->pointer[i] = at;
-        at += bytes;
+        if (x->p->array[i % arrays].kind == GD_ARRAY_SCRATCH) x->pointer[i] = scratch;
+        scratch += bytes;
     }
-    return GD_OK;
 }
 
 void gd__axes_free(gd_exec *x)

@@ -2,8 +2,10 @@
  *
  * The tables (chunks, pointers, inputs) lie on the device and are sent again only when they change; what is the same for
  * all members goes with the launch.  Nothing waits for the device, except programs that keep scalars.
+ * Along axes a kernel leaves partial results a tile, and another one a sum joins them.
  * A set whose tables are all on one device collects its launches first: they can then run as one graph. */
 #include "program/dialect.h"
+#include "program/element.h"
 #include "program/execute.h"
 
 #include <math.h>
@@ -17,6 +19,7 @@ struct gd_device_start {
         gd_table_launch pass;
         gd_join_launch join;
         gd_join_all_launch all;
+        gd_along_launch along;
     } args;
 };
 
@@ -28,14 +31,29 @@ typedef struct mirror {
     bool known;
 } mirror;
 
+/* A sum along axes: where its partial results and its results are. */
+typedef struct device_sum {
+    mirror chunks, place;
+    int64_t count; /* of the chunks */
+} device_sum;
+
+typedef struct device_pass {
+    void *kernel;
+    int32_t common[GD_LAUNCH_COMMON]; /* instructions whose values go with the launch */
+    int common_count;
+    mirror chunks;
+    mirror first;    /* where it reduces: the first chunk of every member */
+    mirror along_at; /* along axes: where the partial results of every member and sum begin */
+    device_sum *sum; /* [sums] */
+    int sums;
+} device_pass;
+
 struct gd_device_table {
-    void **kernel;                       /* one a pass */
-    int32_t (*common)[GD_LAUNCH_COMMON]; /* one list a pass: what goes with the launch */
-    int *common_count;
-    void *join_chunks, *join_all;
-    mirror last_chunks, reduce_chunks, first, pointer, input;
-    void *partial, *reduced;
-    size_t partial_bytes, reduced_bytes;
+    device_pass *pass; /* [passes] */
+    void *join_chunks, *join_all, *join_along;
+    mirror pointer, input, size;
+    void *partial, *reduced, *along, *scratch;
+    size_t partial_bytes, reduced_bytes, along_bytes, scratch_bytes;
     bool common_settings;
     int passes;
     int columns; /* of the table of inputs */
@@ -43,6 +61,8 @@ struct gd_device_table {
     double *row; /* [members, columns] */
     size_t row_bytes;
 };
+
+#define RESULTS 64 /* of a sum along axes that a block joins */
 
 /* ---- memory ---- */
 
@@ -66,18 +86,36 @@ static void mirror_free(gd_device *device, mirror *m)
     gd__free(device->ctx, m->sent, m->bytes);
 }
 
+static void pass_free(gd_device *device, device_pass *pass)
+{
+    mirror_free(device, &pass->chunks);
+    mirror_free(device, &pass->first);
+    mirror_free(device, &pass->along_at);
+    for (int s = 0; s < pass->sums; s++) {
+        mirror_free(device, &pass->sum[s].chunks);
+        mirror_free(device, &pass->sum[s].place);
+    }
+    gd__free(device->ctx, pass->sum, (size_t)pass->sums * sizeof *pass->sum);
+}
+
 void gd__device_table_free(gd_exec *x)
 {
     gd_device_table *u = x->on_device;
     if (!u) return;
     gd_device *device = x->device;
-    mirror *const all[] = {&u->last_chunks, &u->reduce_chunks, &u->first, &u->pointer, &u->input};
-    for (int i = 0; i < 5; i++) mirror_free(device, all[i]);
-    if (u->partial) device->backend->free(device, u->partial, u->partial_bytes);
-    if (u->reduced) device->backend->free(device, u->reduced, u->reduced_bytes);
-    gd__free(device->ctx, u->kernel, (size_t)u->passes * sizeof *u->kernel);
-    gd__free(device->ctx, u->common, (size_t)u->passes * sizeof *u->common);
-    gd__free(device->ctx, u->common_count, (size_t)u->passes * sizeof *u->common_count);
+    for (int i = 0; u->pass && i < u->passes; i++) pass_free(device, &u->pass[i]);
+    mirror *const all[] = {&u->pointer, &u->input, &u->size};
+    for (int i = 0; i < 3; i++) mirror_free(device, all[i]);
+    const struct {
+        void *block;
+        size_t bytes;
+    } rooms[] = {{u->partial, u->partial_bytes},
+                 {u->reduced, u->reduced_bytes},
+                 {u->along, u->along_bytes},
+                 {u->scratch, u->scratch_bytes}};
+    for (int i = 0; i < 4; i++)
+        if (rooms[i].block) device->backend->free(device, rooms[i].block, rooms[i].bytes);
+    gd__free(device->ctx, u->pass, (size_t)u->passes * sizeof *u->pass);
     gd__free(device->ctx, u->row, u->row_bytes);
     gd__free(device->ctx, u, sizeof *u);
     x->on_device = NULL;
@@ -97,41 +135,55 @@ static bool same_settings(const gd_exec *x)
     return true;
 }
 
-static gd_status list_common(gd_exec *x, gd_device_table *u, int level)
+static gd_status list_common(gd_exec *x, gd_device_table *u, int i)
 {
     int32_t list[GD_MAX_INSTRS];
-    int count = gd__table_common(x->p, &x->pass[level], u->common_settings, list);
+    int count = gd__table_common(x->p, &x->pass[i], u->common_settings, list);
     if (count > GD_LAUNCH_COMMON)
         return gd_fail(x->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
-    memcpy(u->common[level], list, (size_t)count * sizeof *list);
-    u->common_count[level] = count;
+    memcpy(u->pass[i].common, list, (size_t)count * sizeof *list);
+    u->pass[i].common_count = count;
     return GD_OK;
+}
+
+/* NULL, with the error recorded: a kernel of a source that has been written. */
+static void *kernel_of(gd_device *device, const gd_text *text, const char *name)
+{
+    return text->failed ? NULL : device->backend->program(device, text->data, name);
+}
+
+static gd_status make_joins(gd_exec *x, gd_device_table *u)
+{
+    gd_text text = {.ctx = x->device->ctx};
+    gd__emit_joins(x->device->backend->dialect, &text);
+    bool good = true;
+    if (x->p->reductions) {
+        u->join_chunks = kernel_of(x->device, &text, "join_chunks");
+        u->join_all = u->join_chunks ? kernel_of(x->device, &text, "join_all") : NULL;
+        good = u->join_all != NULL;
+    }
+    if (good && x->along_places) {
+        u->join_along = kernel_of(x->device, &text, "join_along");
+        good = u->join_along != NULL;
+    }
+    gd__text_free(&text);
+    return good ? GD_OK : gd_error(x->device->ctx) ? gd_error(x->device->ctx) : GD_NOMEM;
 }
 
 static gd_status make_kernels(gd_exec *x, gd_device_table *u)
 {
     gd_ctx *ctx = x->device->ctx;
     gd_status status = GD_OK;
-    for (int level = 0; level < u->passes && !status; level++) status = list_common(x, u, level);
-    for (int level = 0; level < u->passes && !status; level++) {
+    for (int i = 0; i < u->passes && !status; i++) status = list_common(x, u, i);
+    for (int i = 0; i < u->passes && !status; i++) {
         gd_text text = {.ctx = ctx};
-        gd__emit_table(x->p, &x->pass[level], x->device->backend->dialect, "rule_pass", u->common_settings,
+        gd__emit_table(x->p, &x->pass[i], x->device->backend->dialect, "rule_pass", u->common_settings,
                        &text);
-        u->kernel[level] = text.failed ? NULL
-                                       : x->device->backend->program(x->device, text.data, "rule_pass");
-        if (!u->kernel[level]) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+        u->pass[i].kernel = kernel_of(x->device, &text, "rule_pass");
+        if (!u->pass[i].kernel) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
         gd__text_free(&text);
     }
-    if (!status && u->passes > 1) {
-        gd_text text = {.ctx = ctx};
-        gd__emit_joins(x->device->backend->dialect, &text);
-        u->join_chunks = text.failed ? NULL
-                                     : x->device->backend->program(x->device, text.data, "join_chunks");
-        u->join_all = text.failed ? NULL : x->device->backend->program(x->device, text.data, "join_all");
-        if (!u->join_chunks || !u->join_all) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-        gd__text_free(&text);
-    }
-    return status;
+    return status || u->passes == 1 ? status : make_joins(x, u);
 }
 
 static gd_status send_chunks(gd_exec *x, mirror *m, const gd_work *work)
@@ -148,26 +200,103 @@ static gd_status send_chunks(gd_exec *x, mirror *m, const gd_work *work)
     return status;
 }
 
-/* first[m]: the first chunk of member m in the reducing passes. */
-static gd_status send_first(gd_exec *x, gd_device_table *u)
+/* first[m]: the first chunk of member m. */
+static gd_status send_first(gd_exec *x, mirror *there, const gd_work *work)
 {
     gd_ctx *ctx = x->device->ctx;
     size_t bytes = (size_t)(x->members + 1) * sizeof(int64_t);
     int64_t *first = gd__alloc(ctx, bytes), c = 0;
     if (!first) return GD_NOMEM;
     for (int m = 0; m <= x->members; m++) {
-        while (c < x->reduce.chunks && x->reduce.chunk[c].member < m) c++;
+        while (c < work->chunks && work->chunk[c].member < m) c++;
         first[m] = c;
     }
-    gd_status status = mirror_send(x->device, &u->first, first, bytes);
+    gd_status status = mirror_send(x->device, there, first, bytes);
     gd__free(ctx, first, bytes);
     return status;
+}
+
+static gd_status send_tiles(gd_exec *x, mirror *m, const gd_pass *pass, const gd_work *work)
+{
+    gd_ctx *ctx = x->device->ctx;
+    size_t bytes = (size_t)work->chunks * sizeof(gd_table_tile);
+    gd_table_tile *list = gd__alloc(ctx, bytes);
+    if (!list) return GD_NOMEM;
+    gd__tiles_table(x, pass, work, list);
+    gd_status status = mirror_send(x->device, m, list, bytes);
+    gd__free(ctx, list, bytes);
+    return status;
+}
+
+/* The results of sum s of a pass, cut into chunks, and where their partial results begin: at[s, members]. */
+static gd_status send_sum(gd_exec *x, const gd_pass *pass, device_sum *sum, int s, const int64_t *at)
+{
+    gd_ctx *ctx = x->device->ctx;
+    size_t bytes = (size_t)x->members * sizeof(gd_along_place);
+    gd_along_place *place = gd__alloc(ctx, bytes);
+    gd_work work = {0};
+    gd_status status = place ? gd__work_make(x, RESULTS, x->p->instr[pass->sum[s]].along, &work) : GD_NOMEM;
+    if (!status) gd__along_places(x, pass, s, at, place);
+    if (!status) status = send_chunks(x, &sum->chunks, &work);
+    if (!status) status = mirror_send(x->device, &sum->place, place, bytes);
+    sum->count = work.chunks;
+    gd__work_free(ctx, &work);
+    gd__free(ctx, place, bytes);
+    return status;
+}
+
+static gd_status send_sums(gd_exec *x, const gd_pass *pass, device_pass *on)
+{
+    gd_ctx *ctx = x->device->ctx;
+    size_t sums = (size_t)pass->sums, count = sums * (size_t)x->members;
+    int64_t *at = gd__alloc(ctx, 2 * count * sizeof *at), *turned = at ? at + count : NULL;
+    on->sum = gd__calloc(ctx, sums * sizeof *on->sum);
+    on->sums = on->sum ? pass->sums : 0;
+    gd_status status = at && on->sum ? GD_OK : GD_NOMEM;
+    if (!status) (void)gd__partials_place(x, pass, at);
+    for (size_t i = 0; i < count && !status; i++)
+        turned[i % (size_t)x->members * sums + i / (size_t)x->members] = at[i];
+    if (!status) status = mirror_send(x->device, &on->along_at, turned, count * sizeof *turned);
+    for (int s = 0; s < pass->sums && !status; s++) status = send_sum(x, pass, &on->sum[s], s, at);
+    gd__free(ctx, at, 2 * count * sizeof *at);
+    return status;
+}
+
+static gd_status send_pass(gd_exec *x, int i)
+{
+    const gd_pass *pass = &x->pass[i];
+    const gd_work *work = gd__work_of(x, i);
+    device_pass *on = &x->on_device->pass[i];
+    gd_status status = pass->sums ? send_tiles(x, &on->chunks, pass, work)
+                                  : send_chunks(x, &on->chunks, work);
+    if (!status && pass->reductions) status = send_first(x, &on->first, work);
+    return status || !pass->sums ? status : send_sums(x, pass, on);
 }
 
 static gd_status make_room(gd_device *device, size_t bytes, void **room)
 {
     *room = device->backend->alloc(device, bytes ? bytes : 1);
     return *room ? GD_OK : gd_error(device->ctx) ? gd_error(device->ctx) : GD_NOMEM;
+}
+
+/* For what reductions leave, and passes for each other. */
+static gd_status make_rooms(gd_exec *x, gd_device_table *u)
+{
+    gd_status status = GD_OK;
+    if (x->p->reductions) {
+        u->partial_bytes = (size_t)x->partial_room * sizeof(double);
+        u->reduced_bytes = (size_t)x->members * (size_t)x->p->reductions * sizeof(double);
+        status = make_room(x->device, u->partial_bytes, &u->partial);
+        if (!status) status = make_room(x->device, u->reduced_bytes, &u->reduced);
+    }
+    if (status || !x->p->axes) return status;
+    u->along_bytes = (size_t)x->along_room * sizeof(double);
+    u->scratch_bytes = x->scratch_bytes;
+    status = make_room(x->device, u->along_bytes, &u->along);
+    if (!status) status = make_room(x->device, u->scratch_bytes, &u->scratch);
+    if (!status) gd__scratch_place(x, u->scratch);
+    size_t sizes = (size_t)x->members * (size_t)x->p->axes * sizeof *x->size;
+    return status ? status : mirror_send(x->device, &u->size, x->size, sizes);
 }
 
 static gd_status make(gd_exec *x)
@@ -180,22 +309,11 @@ static gd_status make(gd_exec *x)
     u->common_settings = same_settings(x);
     u->columns = gd__table_inputs(x->p, u->common_settings, u->column);
     u->row_bytes = (size_t)x->members * (size_t)u->columns * sizeof *u->row;
-    u->kernel = gd__calloc(ctx, (size_t)u->passes * sizeof *u->kernel);
-    u->common = gd__calloc(ctx, (size_t)u->passes * sizeof *u->common);
-    u->common_count = gd__calloc(ctx, (size_t)u->passes * sizeof *u->common_count);
+    u->pass = gd__calloc(ctx, (size_t)u->passes * sizeof *u->pass);
     u->row = gd__alloc(ctx, u->row_bytes);
-    bool room = u->kernel && u->common && u->common_count && u->row;
-    gd_status status = room ? make_kernels(x, u) : GD_NOMEM;
-    if (!status) status = send_chunks(x, &u->last_chunks, &x->last);
-    if (!status && x->p->levels) {
-        status = send_chunks(x, &u->reduce_chunks, &x->reduce);
-        if (!status) status = send_first(x, u);
-        u->partial_bytes = (size_t)x->partial_room * sizeof(double);
-        u->reduced_bytes = (size_t)x->members * (size_t)x->p->reductions * sizeof(double);
-        if (!status) status = make_room(x->device, u->partial_bytes, &u->partial);
-        if (!status) status = make_room(x->device, u->reduced_bytes, &u->reduced);
-    }
-    return status;
+    gd_status status = u->pass && u->row ? make_kernels(x, u) : GD_NOMEM;
+    for (int i = 0; i < x->passes && !status; i++) status = send_pass(x, i);
+    return status ? status : make_rooms(x, u);
 }
 
 /* What is the same for all tensors goes with each launch: the table is for what differs. */
@@ -250,41 +368,72 @@ static gd_status start(gd_device *device, gd_launches *list, gd_device_start *s,
     return device->backend->launch(device, &s->launch);
 }
 
-gd_status gd__device_pass(gd_exec *x, int level, gd_launches *list)
+gd_status gd__device_pass(gd_exec *x, int i, gd_launches *list)
 {
     gd_device_table *u = x->on_device;
-    const gd_pass *pass = &x->pass[level];
-    const mirror *chunks = pass->last ? &u->last_chunks : &u->reduce_chunks;
-    const gd_work *work = pass->last ? &x->last : &x->reduce;
+    const device_pass *on = &u->pass[i];
+    const gd_work *work = gd__work_of(x, i);
     gd_device_start own, *s = next_start(x->device->ctx, list, &own);
     if (!s) return GD_NOMEM;
     gd_table_launch *a = &s->args.pass;
-    *a = (gd_table_launch){.chunk = chunks->device,
+    *a = (gd_table_launch){.chunk = on->chunks.device,
                            .chunks = work->chunks,
                            .pointer = u->pointer.device,
                            .input = u->input.device,
                            .reduced = u->reduced,
-                           .partial = u->partial};
+                           .partial = u->partial,
+                           .size = u->size.device,
+                           .along = u->along,
+                           .along_at = on->along_at.device};
     /* reductions are not among the common ones: zeros stand in for them */
-    gd__program_uniforms(x->p, level, x->input, x->reduced, x->value);
-    for (int k = 0; k < u->common_count[level]; k++) a->common[k] = x->value[u->common[level][k]];
+    gd__program_uniforms(x->p, x->pass[i].level, x->input, x->reduced, x->value);
+    for (int k = 0; k < on->common_count; k++) a->common[k] = x->value[on->common[k]];
     return start(
         x->device, list, s,
-        (gd_launch){
-            .kernel = u->kernel[level], .bytes = sizeof *a, .threads = THREADS, .blocks = work->chunks});
+        (gd_launch){.kernel = on->kernel, .bytes = sizeof *a, .threads = THREADS, .blocks = work->chunks});
 }
 
-gd_status gd__device_join(gd_exec *x, int level, gd_launches *list)
+static gd_status join_sum(gd_exec *x, int i, int s, gd_launches *list)
 {
     gd_device_table *u = x->on_device;
-    const gd_pass *pass = &x->pass[level];
+    const device_sum *sum = &u->pass[i].sum[s];
+    const gd_instr *in = &x->p->instr[x->pass[i].sum[s]];
+    gd_tiling t = gd__tiling(x->p, in);
+    gd_device_start own, *begin = next_start(x->device->ctx, list, &own);
+    if (!begin) return GD_NOMEM;
+    unsigned others = x->pass[i].along & ~(unsigned)(t.inner | (t.columns_kept ? t.next : 0));
+    begin->args.along = (gd_along_launch){.chunk = sum->chunks.device,
+                                          .chunks = sum->count,
+                                          .place = sum->place.device,
+                                          .along = u->along,
+                                          .pointer = u->pointer.device,
+                                          .size = u->size.device,
+                                          .arrays = x->p->arrays,
+                                          .array = in->place,
+                                          .axes = x->p->axes,
+                                          .others = others,
+                                          .kept = in->along,
+                                          .max = in->op == GD_I_MAXIMUM_ALONG,
+                                          .wide = x->p->compute == GD_F64};
+    return start(x->device, list, begin,
+                 (gd_launch){.kernel = u->join_along,
+                             .bytes = sizeof(gd_along_launch),
+                             .threads = THREADS,
+                             .blocks = sum->count});
+}
+
+gd_status gd__device_join(gd_exec *x, int i, gd_launches *list)
+{
+    gd_device_table *u = x->on_device;
+    const gd_pass *pass = &x->pass[i];
     gd_status status = GD_OK;
+    for (int k = 0; k < pass->sums && !status; k++) status = join_sum(x, i, k, list);
     for (int k = 0; k < pass->reductions && !status; k++) {
         gd_device_start own, *s = next_start(x->device->ctx, list, &own);
         if (!s) return GD_NOMEM;
         s->args.join = (gd_join_launch){.partial = u->partial,
                                         .reduced = u->reduced,
-                                        .first = u->first.device,
+                                        .first = u->pass[i].first.device,
                                         .members = x->members,
                                         .reductions = x->p->reductions,
                                         .number = pass->reduction[k],
@@ -301,31 +450,24 @@ gd_status gd__device_join(gd_exec *x, int level, gd_launches *list)
     return status;
 }
 
-gd_status gd__device_join_all(gd_exec *table, int tables, int level, gd_launches *list)
+gd_status gd__device_join_all(gd_exec *table, int tables, int r, gd_launches *list)
 {
     const gd_program *p = table->p;
-    const gd_pass *pass = &table->pass[level];
-    gd_status status = GD_OK;
-    for (int k = 0; k < pass->reductions && !status; k++) {
-        const gd_instr *in = &p->instr[p->reduction[pass->reduction[k]]];
-        if (in->extent != GD_ALL) continue;
-        gd_device_start own, *s = next_start(table->device->ctx, list, &own);
-        if (!s) return GD_NOMEM;
-        s->args.all = (gd_join_all_launch){.tables = tables,
-                                           .reductions = p->reductions,
-                                           .number = pass->reduction[k],
-                                           .max = in->op == GD_I_MAXIMUM};
-        for (int i = 0; i < tables; i++) {
-            s->args.all.reduced[i] = table[i].on_device->reduced;
-            s->args.all.members[i] = table[i].members;
-        }
-        status = start(table->device, list, s,
-                       (gd_launch){.kernel = table->on_device->join_all,
-                                   .bytes = sizeof(gd_join_all_launch),
-                                   .threads = THREADS,
-                                   .blocks = 1});
+    gd_device_start own, *s = next_start(table->device->ctx, list, &own);
+    if (!s) return GD_NOMEM;
+    s->args.all = (gd_join_all_launch){.tables = tables,
+                                       .reductions = p->reductions,
+                                       .number = r,
+                                       .max = p->instr[p->reduction[r]].op == GD_I_MAXIMUM};
+    for (int i = 0; i < tables; i++) {
+        s->args.all.reduced[i] = table[i].on_device->reduced;
+        s->args.all.members[i] = table[i].members;
     }
-    return status;
+    return start(table->device, list, s,
+                 (gd_launch){.kernel = table->on_device->join_all,
+                             .bytes = sizeof(gd_join_all_launch),
+                             .threads = THREADS,
+                             .blocks = 1});
 }
 
 #define DIRECT 64

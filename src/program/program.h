@@ -244,7 +244,9 @@ void gd__emit_c_names(gd_text *out);
 struct gd_dialect;
 void gd__emit_table(const gd_program *p, const gd_pass *pass, const struct gd_dialect *d, const char *name,
                     bool common_settings, gd_text *out);
-/* A source of its own: the kernels join_chunks and join_all. */
+/* Elements that a thread of such a kernel has at a time. */
+int gd__table_width(const gd_program *p, const gd_pass *pass);
+/* A source of its own: the kernels join_chunks, join_all and join_along. */
 void gd__emit_joins(const struct gd_dialect *d, gd_text *out);
 /* The uniform instructions whose values the host hands to that kernel, in order; their number. */
 int gd__table_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);

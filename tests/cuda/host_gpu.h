@@ -221,13 +221,14 @@ static inline gd_status host_launch(gd_device *device, const gd_launch *launch)
     if (host_fails(device, GD_DEVICE, "launch")) return GD_DEVICE;
     if (!k->entry) host_translate_waiting(gpu);
     gpu->launches++;
-    /* join_all waits for all its threads in the middle */
-    k->entry(launch->args, launch->blocks, strcmp(k->name, "join_all") ? launch->threads : 1);
+    /* in these the threads wait for each other */
+    bool waits = !strcmp(k->name, "join_all") || !strcmp(k->name, "join_along");
+    k->entry(launch->args, launch->blocks, waits ? 1 : launch->threads);
     return GD_OK;
 }
 
 /* As the driver does: a graph has arguments of its own, which are replaced before it runs. */
-#define HOST_NODES 16
+#define HOST_NODES 64
 typedef struct host_graph {
     gd_launch launch[HOST_NODES];
     int count;

@@ -7,7 +7,7 @@
 #include "base/kernel_cache.h"
 #include "dialect.h"
 #include "optim/step/optimizer.h"
-#include "program/program.h"
+#include "program/axes_property.h"
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
 
@@ -182,7 +182,7 @@ static gd_status compile_pass(void *user, const gd_program *p, const gd_pass *pa
     return GD_OK;
 }
 
-/* The lines of src/optim/plan/builtin.def, and the same chains for halves. */
+/* The lines of src/optim/plan/builtin.def, the same chains for halves, and some programs with axes. */
 static void built_in_chains_compile(void **state)
 {
     (void)state;
@@ -206,6 +206,18 @@ static void built_in_chains_compile(void **state)
             assert_int_equal(gd__plan_programs(ctx, all->chain, half, compile_pass, all), GD_OK);
     }
     fclose(list);
+    uint64_t random = 3;
+    all->chain = "a program with axes";
+    for (int k = 0; k < 6; k++) {
+        axes_case *a = random_axes_case(ctx, &random, k % 2);
+        for (int i = 0; i < gd__program_passes(a->p); i++) {
+            gd_pass pass;
+            gd__program_pass(a->p, i, &pass);
+            assert_int_equal(compile_pass(all, a->p, &pass), GD_OK);
+        }
+        free(a->p);
+        free(a);
+    }
     gd_text joins = {.ctx = ctx};
     gd__emit_joins(&cuda_dialect, &joins);
     all->failures += !compiles("joins", joins.data, ARCHITECTURE);

@@ -25,6 +25,15 @@ static void optimizers_step_as_on_the_cpu(void **state)
     end_context(ctx, NULL);
 }
 
+static void links_along_axes_step_as_on_the_cpu(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    assert_int_equal(run_axes_trials(ctx, gpu_of(ctx)), 0);
+    end_context(ctx, NULL);
+}
+
 static void steps_have_the_same_bits_in_every_run(void **state)
 {
     (void)state;
@@ -235,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_step_as_on_the_cpu),
+        cmocka_unit_test(links_along_axes_step_as_on_the_cpu),
         cmocka_unit_test(steps_have_the_same_bits_in_every_run),
         cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
         cmocka_unit_test(state_and_checkpoints_go_from_device_to_device),

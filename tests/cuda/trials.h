@@ -73,6 +73,9 @@ static inline void put_chain(uint64_t *state, char *out, size_t size)
 #define PARAMS 4
 
 static const int64_t param_sizes[PARAMS] = {3, 5000, 1, 40};
+/* two of them are matrices, so that links along axes have some */
+static const int64_t param_shapes[PARAMS][2] = {{3}, {10, 500}, {1}, {5, 8}};
+static const int param_ndim[PARAMS] = {1, 2, 1, 2};
 
 /* Parameters, some on a device and some not, and an optimizer over them. */
 typedef struct trial {
@@ -107,10 +110,10 @@ static inline void make_trial(trial *t, gd_ctx *ctx, gd_device *gpu, const char 
         gd_device *device = places[i] == 'g' ? gpu : gd_device_get(ctx, "cpu");
         double *value = room((size_t)param_sizes[i], sizeof *value);
         for (int64_t k = 0; k < param_sizes[i]; k++) value[k] = random_unit(&state) - 0.5;
-        t->param[i] = gd_to_device(gd_from_f64(ctx, dtype, 1, &param_sizes[i], value), device);
+        t->param[i] = gd_to_device(gd_from_f64(ctx, dtype, param_ndim[i], param_shapes[i], value), device);
         t->param[i] = gd_require_grad(gd_detach(t->param[i]));
         for (int64_t k = 0; k < param_sizes[i]; k++) value[k] = random_unit(&state) * 3;
-        t->goal[i] = gd_to_device(gd_from_f64(ctx, dtype, 1, &param_sizes[i], value), device);
+        t->goal[i] = gd_to_device(gd_from_f64(ctx, dtype, param_ndim[i], param_shapes[i], value), device);
         free(value);
         char name[16];
         snprintf(name, sizeof name, "p%d", i);
@@ -218,6 +221,7 @@ static inline void all_replays_agree(gd_ctx *ctx, gd_device *gpu)
     replays_agree(ctx, gpu, "clip_norm(1) | adam | weight_decay(0.01) | lr(0.1)", "ssss");
     replays_agree(ctx, gpu, "clip_norm(1) | adam(amsgrad=true) | lr(0.1)", "sdsb"); /* several programs */
     replays_agree(ctx, gpu, "normalize | nag | lr(0.1)", "bsbs");
+    replays_agree(ctx, gpu, "centralize(dim=1) | adafactor | lr(0.1)", "sdss"); /* along axes */
 }
 
 /* What cannot be captured is said, and steps go on as they were. */
@@ -368,7 +372,89 @@ static const trial_row trial_rows[] = {
     {"normalize | nag | lr(0.1)", "ggcg", "dddd", 1e-12},
     {"rmsprop | lr(0.1)", "gggg", "bsbs", 1e-2},
     {"adam(amsgrad=true) | clip_value(0.5) | lr(0.1)", "gggg", "dddd", 1e-12},
+    {"centralize(dim=1) | adam | lr(0.1)", "gggg", "ssss", 1e-5},
+    {"centralize(dim=0) | clip_norm(1, dim=1) | lr(0.1)", "gggg", "dddd", 1e-12},
+    {"clip_norm(1, dim=\"global\") | normalize(dim=0) | adam | lr(0.1)", "gcgg", "dddd", 1e-12},
+    {"agc | adam | lr(0.1)", "gggg", "sdsd", 1e-5},
+    {"adafactor | lr(0.1)", "gggg", "ssss", 1e-5},
+    {"clip_norm(1) | adafactor | centralize(dim=-1) | lr(0.1)", "gggg", "bsdb", 3e-2},
 };
+
+/* ---- along axes ---- */
+
+static const int64_t axes_shapes[][3] = {{300, 70, 1}, {2, 900, 1}, {900, 3, 1}, {6, 50, 8}, {130, 260, 1}};
+static const char *const axes_chains[] = {"centralize(dim=0)",
+                                          "centralize(dim=1)",
+                                          "centralize(dim=[0, 2])",
+                                          "clip_norm(0.1, dim=1)",
+                                          "clip_norm(0.1, dim=0) | clip_norm(1)",
+                                          "normalize(dim=1)",
+                                          "normalize(ord=inf, dim=0)",
+                                          "agc | adam",
+                                          "adafactor"};
+
+/* Three steps over all shapes at once on a device; parameters as the CPU finds them go to got. */
+static inline void axes_steps(gd_ctx *ctx, gd_device *device, const char *chain, gd_dtype dtype, array *got)
+{
+    uint64_t state = 9;
+    gd_tensor *p[COUNT_OF(axes_shapes)];
+    gd_scope_begin(ctx);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    assert_non_null(o);
+    for (int i = 0; i < COUNT_OF(axes_shapes); i++) {
+        int ndim = axes_shapes[i][2] == 1 ? 2 : 3;
+        int64_t n = axes_shapes[i][0] * axes_shapes[i][1] * axes_shapes[i][2];
+        double *value = room((size_t)n, sizeof *value);
+        gd_tensor *pair[2];
+        for (int k = 0; k < 2; k++) {
+            for (int64_t e = 0; e < n; e++) value[e] = random_unit(&state) - 0.4;
+            pair[k] = gd_to_device(gd_from_f64(ctx, dtype, ndim, axes_shapes[i], value), device);
+        }
+        free(value);
+        char name[16];
+        snprintf(name, sizeof name, "p%d", i);
+        p[i] = gd_require_grad(gd_detach(pair[0]));
+        assert_int_equal(gd_optimizer_add(o, name, p[i]), GD_OK);
+        assert_int_equal(gd_set_grad(p[i], pair[1]), GD_OK);
+    }
+    int64_t before = device->host_calls;
+    for (int step = 0; step < 3; step++) assert_int_equal(gd_optimizer_step(o, NULL, NULL), GD_OK);
+    /* nothing of it is left to the host, where the device has a compiler */
+    if (device->backend->program) assert_int_equal(device->host_calls - before, 0);
+    for (int i = 0; i < COUNT_OF(axes_shapes); i++) {
+        got[i] = array_of(p[i]);
+        gd_zero_grad(p[i]);
+    }
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    assert_no_error(ctx);
+}
+
+/* The number of chains whose steps are not those of the CPU. */
+static inline int run_axes_trials(gd_ctx *ctx, gd_device *gpu)
+{
+    int failures = 0;
+    for (int c = 0; c < 2 * COUNT_OF(axes_chains); c++) {
+        array want[COUNT_OF(axes_shapes)], got[COUNT_OF(axes_shapes)];
+        gd_dtype dtype = c % 2 ? GD_F64 : GD_F32;
+        bool good = true;
+        axes_steps(ctx, gd_device_get(ctx, "cpu"), axes_chains[c / 2], dtype, want);
+        axes_steps(ctx, gpu, axes_chains[c / 2], dtype, got);
+        for (int i = 0; i < COUNT_OF(axes_shapes); i++) {
+            for (int64_t e = 0; e < want[i].numel && good; e++) {
+                long double x = want[i].v[e], y = got[i].v[e];
+                good = fabsl(x - y) <= (dtype == GD_F64 ? 1e-11L : 2e-4L) * (1 + fabsl(x));
+                if (!good)
+                    print_error("%s, %s, p%d[%lld]: %.17Lg and %.17Lg\n", axes_chains[c / 2],
+                                gd_dtype_name(dtype), i, (long long)e, x, y);
+            }
+            array_free(&want[i]);
+            array_free(&got[i]);
+        }
+        failures += !good;
+    }
+    return failures;
+}
 
 /* All rows, and some random chains; the number of those that differ. */
 static inline int run_trials(gd_ctx *ctx, gd_device *gpu, int random_chains)

@@ -2,7 +2,7 @@
  * shape.  They run through the executor, as sums along axes are its own; the fuzzer and the replay of its corpus check that
  *   - every executor gives the same bits: interpreters of all instruction sets, kernels of the compiler, copies of a device
  *     whose memory the host may not touch;
- *   - where no sum can round (small whole numbers in f64), they are those of an evaluator that knows nothing of passes. */
+ *   - where no sum can round (small whole numbers), they are those of an evaluator that knows nothing of passes. */
 #ifndef GD_TESTS_PROGRAM_AXES_PROPERTY_H
 #define GD_TESTS_PROGRAM_AXES_PROPERTY_H
 
@@ -66,7 +66,10 @@ static inline void choose_axes_leaves(axes_case *a, choices *c)
         }
         if (k == 0 || choose(c, 4)) add_load(p, at);
     }
-    for (int k = 0; k < uniforms; k++) add_uniform(p);
+    for (int k = 0; k < uniforms; k++) {
+        add_uniform(p);
+        if (k % 2) p->uniform[p->uniforms - 1].kind = GD_U_SCALAR; /* one a member */
+    }
     for (int k = choose(c, 3); k > 0 && !a->whole; k--) add_random(p, (gd_random_kind)choose(c, 3), k);
     a->room = GD_MAX_ARRAYS - p->arrays;
 }
@@ -159,7 +162,7 @@ static inline bool choose_axes_case(axes_case *a, gd_ctx *ctx, gd_dtype compute,
     int length = 1 + choose(c, choose(c, 2) ? GD_MAX_INSTRS : 60);
     choose_shape(a, c, length);
     a->whole = choose(c, 3) == 0;
-    *p = (gd_program){.ctx = ctx, .compute = a->whole ? GD_F64 : compute};
+    *p = (gd_program){.ctx = ctx, .compute = compute};
     p->full = gd__axes_full(a->ndim, a->size[0]);
     c->gather = choose(c, GD_MAX_INSTRS);
     choose_axes_leaves(a, c);
@@ -173,6 +176,23 @@ static inline bool choose_axes_case(axes_case *a, gd_ctx *ctx, gd_dtype compute,
     assert_int_equal(gd_error(ctx), GD_OVERFLOW);
     gd_clear_error(ctx);
     return false;
+}
+
+/* One that has axes, of up to 100 instructions, of whole numbers or not.  Free its p, then itself. */
+static inline axes_case *random_axes_case(gd_ctx *ctx, uint64_t *state, bool whole)
+{
+    axes_case *a = malloc(sizeof *a);
+    gd_program *both = malloc(2 * sizeof *both);
+    assert_true(a && both);
+    for (bool good = false; !good;) {
+        uint8_t bytes[32];
+        for (int i = 0; i < COUNT_OF(bytes); i++) bytes[i] = (uint8_t)pick(state, 256);
+        choices c = {.data = bytes, .size = sizeof bytes, .state = random_bits(state)};
+        *a = (axes_case){.p = both, .own = both + 1};
+        good = choose_axes_case(a, ctx, pick(state, 2) ? GD_F32 : GD_F64, &c) && a->whole == whole &&
+               a->p->axes && a->p->count < 100;
+    }
+    return a;
 }
 
 /* ---- running ---- */
@@ -216,13 +236,14 @@ static inline void free_axes_run(axes_run *r)
     for (int m = 0; m < AXES_MEMBERS; m++) free_tensors(&r->member[m]);
 }
 
-/* Uniform inputs of a member; keys and steps of random numbers are whole. */
+/* Uniform inputs of a member, most of them the same for all; keys and steps of random numbers are whole. */
 static inline void axes_inputs(const axes_case *a, int m, double *input)
 {
-    uint64_t seed = 5 + (uint64_t)m;
     for (int u = 0; u < a->p->uniforms; u++) {
         const gd_uniform *f = &a->p->uniform[u];
-        bool random = f->kind == GD_U_KEY || (u && f[-1].kind == GD_U_KEY);
+        bool random = f->kind == GD_U_KEY || (u && f[-1].kind == GD_U_KEY),
+             own = f->kind == GD_U_KEY || f->kind == GD_U_SCALAR;
+        uint64_t seed = 5 + 100 * (uint64_t)u + (own ? (uint64_t)m : 0);
         input[u] = random ? (double)random_below(&seed, 1000) : axes_number(a, &seed);
     }
 }
@@ -234,16 +255,16 @@ static inline gd_status turned_copy(char *to, const char *from, size_t bytes)
     return GD_OK;
 }
 
-static inline gd_status turned_upload(gd_device *device, void *to, const void *host, size_t bytes)
+static inline gd_status turned_upload(gd_device *device, void *to, const void *from, size_t bytes)
 {
     (void)device;
-    return turned_copy(to, host, bytes);
+    return turned_copy(to, from, bytes);
 }
 
-static inline gd_status turned_download(gd_device *device, void *host, const void *from, size_t bytes)
+static inline gd_status turned_download(gd_device *device, void *to, const void *from, size_t bytes)
 {
     (void)device;
-    return turned_copy(host, from, bytes);
+    return turned_copy(to, from, bytes);
 }
 
 static const gd_backend turned_backend = {
@@ -266,8 +287,9 @@ static inline void fill_table(const axes_case *a, gd_exec *x, axes_run *r)
     }
 }
 
-/* One run of the whole program by the executor, over both members. */
-static inline axes_run run_axes(const axes_case *a, gd_ctx *ctx, gd_device *device, bool interpret)
+/* One run of the whole program by the executor, over both members; only_send: all but the run itself. */
+static inline axes_run run_axes(const axes_case *a, gd_ctx *ctx, gd_device *device, bool interpret,
+                                bool only_send)
 {
     axes_run r = make_axes_run(a);
     int table_of[AXES_MEMBERS] = {0}, member_of[AXES_MEMBERS] = {0, 1};
@@ -293,10 +315,10 @@ static inline axes_run run_axes(const axes_case *a, gd_ctx *ctx, gd_device *devi
     assert_int_equal(gd__exec_members(&x, AXES_MEMBERS, numel, size), GD_OK);
     assert_int_equal(gd__execs_join(&set), GD_OK);
     fill_table(a, &x, &r);
-    bool turned = device != ctx->cpu;
+    bool turned = device->backend == &turned_backend;
     if (turned) turn_over(x.p, &r);
     assert_int_equal(gd__exec_send(&x), GD_OK);
-    assert_int_equal(gd__execs_run(&set, &(gd_exec_run){0}), GD_OK);
+    if (!only_send) assert_int_equal(gd__execs_run(&set, &(gd_exec_run){0}), GD_OK);
     if (turned) turn_over(x.p, &r);
     for (int m = 0; m < AXES_MEMBERS; m++)
         for (int k = 0; k < x.p->reductions; k++) r.reduced[m][k] = x.reduced[m * x.p->reductions + k];
@@ -323,7 +345,7 @@ typedef struct axes_values {
     const axes_case *a;
     double *value[AXES_MEMBERS]; /* [instructions, elements] */
     double *sum;                 /* [elements] */
-    bool exact;                  /* no value has left the whole numbers that f64 holds */
+    bool exact;                  /* no value is so large that a sum of such could round */
 } axes_values;
 
 /* The place of element i on the axes of a mask. */
@@ -402,7 +424,7 @@ static inline void evaluate_instr(axes_values *v, axes_run *r, int32_t i)
             else if (in->op == GD_I_UNIFORM)
                 to[e] = input[in->index];
             else if (in->op == GD_I_LOAD)
-                to[e] = get_number(r->member[m].array[in->index], GD_F64,
+                to[e] = get_number(r->member[m].array[in->index], a->own->compute,
                                    place_on(a, m, a->own->array[in->index].along, e));
             else if (sums)
                 to[e] = v->sum[place_on(a, m, in->along, e)];
@@ -410,7 +432,7 @@ static inline void evaluate_instr(axes_values *v, axes_run *r, int32_t i)
                 to[e] = whole_op(in->op, v->value[m][in->a * n + e],
                                  in->b < 0 ? 0 : v->value[m][in->b * n + e],
                                  in->c < 0 ? 0 : v->value[m][in->c * n + e]);
-            v->exact = v->exact && fabs(to[e]) < 0x1p40;
+            v->exact = v->exact && fabs(to[e]) < (a->own->compute == GD_F64 ? 0x1p40 : 0x1p12);
         }
         if (n && gd__is_reduction(in->op)) all = in->op == GD_I_SUM ? all + to[0] : fmax(all, to[0]);
     }
@@ -437,15 +459,15 @@ static inline const char *evaluator_fault(const axes_case *a, const axes_run *go
         for (int k = 0; k < a->own->arrays; k++) {
             int32_t store = a->own->array[k].store;
             for (int64_t e = 0, n = shape_numel(a, m); store >= 0 && e < n; e++)
-                set_number(r.member[m].array[k], GD_F64, place_on(a, m, a->own->array[k].along, e),
+                set_number(r.member[m].array[k], a->own->compute, place_on(a, m, a->own->array[k].along, e),
                            v.value[m][store * n + e]);
         }
     bool same = true;
     for (int m = 0; m < AXES_MEMBERS && v.exact; m++)
         for (int k = 0; k < a->own->arrays; k++)
             for (int64_t e = 0; shape_numel(a, m) && e < r.member[m].count[k]; e++) {
-                double x = get_number(r.member[m].array[k], GD_F64, e),
-                       y = get_number(got->member[m].array[k], GD_F64, e);
+                double x = get_number(r.member[m].array[k], a->own->compute, e),
+                       y = get_number(got->member[m].array[k], a->own->compute, e);
                 if (x == y || !same) continue;
                 same = false;
                 print_error("member %d, array %d, element %lld: %g, not %g\n", m, k, (long long)e, y, x);
@@ -480,12 +502,12 @@ static inline const char *axes_runs_fault(const axes_case *a, gd_ctx *const *ctx
                                           gd_ctx *compiler)
 {
     const char *fault = NULL;
-    axes_run want = run_axes(a, ctx[0], gd_device_get(ctx[0], "cpu"), true), got;
+    axes_run want = run_axes(a, ctx[0], gd_device_get(ctx[0], "cpu"), true, false), got;
     for (int k = 1; k < contexts + 2 && !fault; k++) {
         gd_ctx *own = k < contexts ? ctx[k] : k == contexts ? ctx[0] : compiler;
         gd_device turned = {.backend = &turned_backend, .ctx = own, .name = "turned"};
         if (!own) continue;
-        got = run_axes(a, own, k == contexts ? &turned : gd_device_get(own, "cpu"), k <= contexts);
+        got = run_axes(a, own, k == contexts ? &turned : gd_device_get(own, "cpu"), k <= contexts, false);
         if (!same_axes_runs(a, &want, &got))
             fault = k < contexts    ? "instruction sets give other bits"
                     : k == contexts ? "copies of a device give other bits"

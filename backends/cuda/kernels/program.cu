@@ -8,6 +8,12 @@ struct Chunk {
     i64 member;
 };
 
+struct Tile {
+    i64 start, n;
+    i64 member;
+    i64 first, rows, columns, rows_at, row_step, columns_at;
+};
+
 #define COMMON 96
 struct Launch {
     const Chunk *chunk;
@@ -15,6 +21,9 @@ struct Launch {
     char *const *pointer;
     const double *input, *reduced;
     double *partial;
+    const i64 *size;
+    double *along;
+    const i64 *along_at;
     double common[COMMON];
 };
 
@@ -89,13 +98,106 @@ template <int W, class T> __device__ inline void give(T *to, const T *from, int 
     }
 }
 
+/* The axes of a space that lie innermost and are kept or not alike. */
+constexpr unsigned inner_axes(int axes, unsigned space, unsigned kept)
+{
+    int g = axes - 1;
+    while (!(space >> g & 1)) g--;
+    const unsigned like = kept >> g & 1;
+    unsigned inner = 0;
+    for (; g >= 0 && (!(space >> g & 1) || (kept >> g & 1) == like); g--) inner |= 1u << g & space;
+    return inner;
+}
+
+/* The number of a row among those that differ along KEPT. */
+template <int AXES, unsigned OTHERS, unsigned KEPT> __device__ inline i64 row_among(const i64 *size, i64 row)
+{
+    if ((KEPT & OTHERS) == OTHERS) return row;
+    if (!(KEPT & OTHERS)) return 0;
+    i64 among = 0, step = 1;
+#pragma unroll
+    for (int g = AXES - 1; g >= 0; g--) {
+        if (!(OTHERS >> g & 1)) continue;
+        if (KEPT >> g & 1) {
+            among += row % size[g] * step;
+            step *= size[g];
+        }
+        row /= size[g];
+    }
+    return among;
+}
+
+/* W elements of an array that has only the axes KEPT of the SPACE, from element `at` of the space on. */
+template <int W, int AXES, unsigned SPACE, unsigned KEPT, class T>
+__device__ inline void look(T *to, const T *from, const i64 *size, i64 at, int left)
+{
+    constexpr unsigned inner = inner_axes(AXES, SPACE, KEPT);
+    constexpr bool differs = (inner & KEPT) != 0;
+    i64 columns = 1;
+#pragma unroll
+    for (int g = 0; g < AXES; g++)
+        if (inner >> g & 1) columns *= size[g];
+    if (!left) columns = 1; /* none: there may be none */
+    /* one division for all of them, and of 32 bits where they suffice */
+    i64 row = (at | columns) >> 32 ? at / columns : (i64)((unsigned)at / (unsigned)columns), column = at - row * columns;
+    i64 first = row_among<AXES, (SPACE & ~inner), KEPT>(size, left ? row : 0) * (differs ? columns : 1);
+#pragma unroll
+    for (int k = 0; k < W; k++) {
+        to[k] = k < left ? from[differs ? first + column : first] : (T)0;
+        if (k + 1 < left && ++column == columns) {
+            column = 0;
+            first = row_among<AXES, (SPACE & ~inner), KEPT>(size, ++row) * (differs ? columns : 1);
+        }
+    }
+}
+
 template <bool MAX> __device__ inline double join_two(double a, double b)
 {
     if (!MAX) return a + b;
     return a != a ? a : (b > a) | (b != b) ? b : a;
 }
 
+/* Where a thread stands in a tile of n columns: `lanes` of them side by side in a row, W columns each. */
+struct Lanes {
+    int lane, lanes, group, groups;
+};
+template <int W> __device__ inline Lanes lanes_of(i64 n)
+{
+    int lanes = 1;
+    while (lanes * W < n && lanes < 32 && lanes < (int)blockDim.x) lanes *= 2;
+    return {(int)threadIdx.x % lanes, lanes, (int)threadIdx.x / lanes, (int)blockDim.x / lanes};
+}
+
 #ifndef GD_HOST_SHIM
+/* The lanes of a row together; the first one has it. */
+template <bool MAX> __device__ inline double lanes_joined(double v, const Lanes &l)
+{
+    for (int width = l.lanes / 2; width; width /= 2)
+        v = join_two<MAX>(v, __shfl_down_sync(0xffffffffu, v, width, l.lanes));
+    return v;
+}
+
+template <bool MAX> __device__ inline void row_join(double v, const Lanes &l, bool inside, double *out)
+{
+    v = lanes_joined<MAX>(v, l);
+    if (inside && l.lane == 0) *out = v;
+}
+
+/* One number a lane, of the threads that have it in all groups. */
+template <bool MAX> __device__ inline void column_join(double v, const Lanes &l, bool inside, double *out)
+{
+    __shared__ double room[256];
+    room[threadIdx.x] = v;
+    __syncthreads();
+    for (int width = (int)blockDim.x / 2; width >= l.lanes; width /= 2) {
+        if ((int)threadIdx.x < width)
+            room[threadIdx.x] = join_two<MAX>(room[threadIdx.x], room[threadIdx.x + width]);
+        __syncthreads();
+    }
+    if (inside && l.group == 0) *out = room[threadIdx.x];
+    __syncthreads();
+}
+
 /* One number a block, always joined in the same order. */
 template <bool MAX> __device__ inline void block_join(double v, double *out)
 {
@@ -111,6 +213,15 @@ template <bool MAX> __device__ inline void block_join(double v, double *out)
 }
 #else
 /* Threads run one after the other: each joins its number to what those before it left. */
+template <bool MAX> inline double lanes_joined(double v, const Lanes &) { return v; } /* started with one */
+template <bool MAX> inline void row_join(double v, const Lanes &l, bool inside, double *out)
+{
+    if (inside) *out = l.lane == 0 ? v : join_two<MAX>(*out, v);
+}
+template <bool MAX> inline void column_join(double v, const Lanes &l, bool inside, double *out)
+{
+    if (inside) *out = l.group == 0 ? v : join_two<MAX>(*out, v);
+}
 template <bool MAX> inline void block_join(double v, double *out)
 {
     *out = threadIdx.x == 0 ? v : join_two<MAX>(*out, v);
@@ -163,5 +274,63 @@ extern "C" __global__ void join_all(const JoinAll J)
     for (int g = 0; g < (int)J.groups; g++)
         for (i64 m = threadIdx.x; m < J.members[g]; m += blockDim.x)
             J.reduced[g][m * J.reductions + J.number] = result;
+}
+
+/* A result of a sum along axes for every row of threads: its partial results lie at [others, steps, columns], those of the
+ * others that are not kept belong to it. */
+struct AlongPlace {
+    i64 at, columns, steps;
+};
+struct JoinAlong {
+    const Chunk *chunk;
+    i64 chunks;
+    const AlongPlace *place;
+    const double *along;
+    char *const *pointer;
+    const i64 *size;
+    i64 arrays, array, axes, others, kept;
+    int max, wide;
+};
+
+__device__ inline i64 partial_of(const JoinAlong &J, const i64 *size, const AlongPlace &p, i64 result, i64 j)
+{
+    i64 kept = result / p.columns, other = j / p.steps, at = 0, step = 1;
+    for (int g = (int)J.axes - 1; g >= 0; g--) {
+        if (!(J.others >> g & 1)) continue;
+        i64 *from = J.kept >> g & 1 ? &kept : &other;
+        at += *from % size[g] * step;
+        *from /= size[g];
+        step *= size[g];
+    }
+    return p.at + (at * p.steps + j % p.steps) * p.columns + result % p.columns;
+}
+
+template <bool MAX> __device__ inline void join_results(const JoinAlong &J, const Chunk &c)
+{
+    const Lanes l = lanes_of<1>(32);
+    const AlongPlace p = J.place[c.member];
+    const i64 *size = J.size + c.member * J.axes;
+    char *to = J.pointer[c.member * J.arrays + J.array];
+    i64 terms = p.steps;
+    for (int g = 0; g < (int)J.axes; g++)
+        if ((J.others & ~J.kept) >> g & 1) terms *= size[g];
+    for (i64 r = l.group; r - l.group < c.n; r += l.groups) {
+        double v = MAX ? -infinity_f64 : 0.0;
+        for (i64 j = l.lane; r < c.n && j < terms; j += l.lanes)
+            v = join_two<MAX>(v, J.along[partial_of(J, size, p, c.start + r, j)]);
+        v = lanes_joined<MAX>(v, l);
+        if (r >= c.n || l.lane) continue;
+        if (J.wide) ((double *)to)[c.start + r] = v;
+        else ((float *)to)[c.start + r] = (float)v;
+    }
+}
+
+extern "C" __global__ void join_along(const JoinAlong J)
+{
+    for (i64 b = blockIdx.x; b < J.chunks; b += gridDim.x) {
+        const Chunk c = J.chunk[b];
+        if (J.max) join_results<true>(J, c);
+        else join_results<false>(J, c);
+    }
 }
 #endif
