@@ -5,7 +5,7 @@ _gradus()
     local command=${COMP_WORDS[1]} options= files=
     COMPREPLY=()
     if [[ $COMP_CWORD -eq 1 ]]; then
-        COMPREPLY=($(compgen -W '--help --version minimize fit train predict eval links explain plot bench devices help' -- "$word"))
+        COMPREPLY=($(compgen -W '--help --version minimize fit compare train predict eval links explain plot bench devices help' -- "$word"))
         return
     fi
     case $command in
@@ -14,8 +14,12 @@ _gradus()
         files=' --trace --plot --out --def '
         ;;
     fit)
-        options='--help --y --param --weights --sigma --bound --chain --steps --def --plot --out --json --separator --no-header --encoding --device --seed --threads'
+        options='--help --y --param --weights --sigma --absolute-sigma --bound --chain --steps --def --plot --out --json --separator --no-header --encoding --device --seed --threads'
         files=' --def --plot --out '
+        ;;
+    compare)
+        options='--help --json'
+        files=' '
         ;;
     train)
         options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --no-header --encoding --dtype --device --seed --threads'

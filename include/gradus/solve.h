@@ -127,6 +127,7 @@ typedef struct gd_fit_options {
     const char *const
         *names;         /* of the parameters, for the sentence about them; borrowed; NULL: p0, p1, ... */
     int64_t weightless; /* residuals of weight 0 among them: they do not count in dof; 0 */
+    double sigma; /* of a residual, where it is known: covariance and profiles go by it; 0: that of the fit */
 } gd_fit_options;
 
 gd_fit_options gd_fit_defaults(void); /* as the comments above say */
@@ -142,7 +143,7 @@ typedef struct gd_fit_result {
     int64_t free;           /* parameters that are not at an active bound */
     int64_t rank;           /* of the Jacobian of the free parameters at the end */
     double sigma;           /* sqrt(rss / dof), NAN for dof <= 0 */
-    /* sigma^2 (J^T J)^-1 over the free parameters, 0 for those at an active bound, [n, n] f64 over all parameters in their
+    /* sigma^2 (J^T J)^-1, sigma that of the options if given, over the free parameters, 0 for those at an active bound, [n, n] f64 over all parameters in their
      * order; new or NULL */
     gd_tensor *covariance;
     /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine, NAN at an active bound; new or NULL */
@@ -174,7 +175,7 @@ gd_tensor *gd_covariance(gd_tensor *residuals, gd_tensor *const *params, int cou
                          double sigma);
 
 /* The profile interval of one element after a fit with the same arguments: the others are fitted again under their bounds
- * with it held, and the interval ends where the sum of squares has risen by (t sigma)^2.  t: of Student's distribution with
+ * with it held, and the interval ends where the sum of squares has risen by (t sigma)^2, sigma that of the options if given.  t: of Student's distribution with
  * fit->dof degrees of freedom.  An end at a bound is the bound, one that nothing limits is infinite; an element at an active
  * bound has its interval on the inner side.  The parameters stay as they were, unless a lower sum of squares was found on the
  * way: then *better is true (better may be NULL), they are there, and the fit should be done again.  INDEX, and what the

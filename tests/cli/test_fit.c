@@ -2,7 +2,7 @@
 #include "program.h"
 
 #include "cli/commands/bound.h"
-#include "cli/commands/student.h"
+#include "cli/commands/distribution.h"
 
 static memory counted;
 static gd_ctx *ctx;
@@ -44,6 +44,26 @@ static void quantiles_agree_with_tables(void **state)
     }
     assert_true(isinf(gd__student_quantile(0.95, 0)));
     assert_true(isinf(gd__student_quantile(0.95, -3)));
+}
+
+static void near(double value, double want, double tolerance)
+{
+    if (!(fabs(value - want) <= tolerance * fabs(want))) fail_msg("%.17g, want %.17g", value, want);
+}
+
+/* Chi-square with 2 and 4 degrees of freedom and F with 2 in front have closed forms. */
+static void tails_agree_with_closed_forms(void **state)
+{
+    (void)state;
+    near(gd__normal_quantile(0.95), 1.959963984540054, 1e-12);
+    near(gd__chi_square_tail(3.841458820694124, 1), 0.05, 1e-12);
+    near(gd__f_tail(4.964602743730714, 1, 10), 0.05, 1e-12);
+    assert_true(gd__chi_square_tail(0, 3) == 1 && gd__f_tail(0, 3, 4) == 1);
+    for (double x = 0.01; x < 300; x *= 1.7) {
+        near(gd__chi_square_tail(x, 2), exp(-x / 2), 1e-12);
+        near(gd__chi_square_tail(x, 4), exp(-x / 2) * (1 + x / 2), 1e-12);
+        near(gd__f_tail(x, 2, 7), pow(1 + 2 * x / 7, -3.5), 1e-11);
+    }
 }
 
 /* ---- bounds ---- */
@@ -305,6 +325,86 @@ static void rows_of_weight_zero_do_not_count(void **state)
     fails("fit 'b*x' none.csv --param b=0 --weights w", 1, "none.csv: all weights are 0");
 }
 
+/* y = b x with known sigma: b = sum(xy/s^2) / sum(x^2/s^2), its error the root of 1 / sum(x^2/s^2). */
+static void known_deviations_are_taken_as_they_are(void **state)
+{
+    (void)state;
+    put("known.csv", "x,y,s\n1,2.5,0.5\n2,3.5,1\n4,8.5,2\n5,9,1\n");
+    const double x[] = {1, 2, 4, 5}, y[] = {2.5, 3.5, 8.5, 9}, s[] = {0.5, 1, 2, 1};
+    double xx = 0, xy = 0, chi = 0, weights = 0;
+    for (int i = 0; i < 4; i++) xx += x[i] * x[i] / (s[i] * s[i]), xy += x[i] * y[i] / (s[i] * s[i]);
+    for (int i = 0; i < 4; i++) chi += pow((y[i] - xy / xx * x[i]) / s[i], 2), weights -= 2 * log(s[i]);
+    works("fit 'b*x' known.csv --sigma s --absolute-sigma --param b=1 --json");
+    check("params", "b", xy / xx, 1e-12);
+    check("stderr", "b", 1 / sqrt(xx), 1e-12);
+    check("", "rss", chi, 1e-12);
+    check("", "chi_square_p", erfc(sqrt(chi / 2)) + sqrt(2 * chi / M_PI) * exp(-chi / 2),
+          1e-12); /* 3 degrees */
+    double likelihood = -0.5 * (4 * (log(2 * M_PI) + 1 - log(4) + log(chi)) - weights);
+    check("", "log_likelihood", likelihood, 1e-12);
+    check("", "aic", -2 * likelihood + 4, 1e-12);
+    check("", "aicc", -2 * likelihood + 4 + 12, 1e-12);
+    check("", "bic", -2 * likelihood + 2 * log(4), 1e-12);
+    works("fit 'b*x' known.csv --sigma s --absolute-sigma --param b=1");
+    assert_non_null(strstr(out, "chi-square "));
+    works("fit 'b*x' known.csv --sigma s --param b=1 --json"); /* ratios only: scaled by what is left */
+    check("stderr", "b", sqrt(chi / 3 / xx), 1e-12);
+    assert_non_null(strstr(out, "\"chi_square_p\": null"));
+    put("two.csv", "x,y,s\n1,2.5,0.5\n"); /* no degrees of freedom: the error is known all the same */
+    works("fit 'b*x' two.csv --sigma s --absolute-sigma --param b=1 --json");
+    check("stderr", "b", 0.5, 1e-12);
+    fails("fit 'b*x' known.csv --absolute-sigma --param b=1", 2,
+          "--absolute-sigma says something of --sigma");
+}
+
+static void covariance_and_correlation_are_printed(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works("fit 'p[0] + b*x' line.csv --param p=[0] --param b=0 --json");
+    assert_non_null(strstr(out, "\"names\": [\"p[0]\", \"b\"]"));
+    const char *at = strstr(out, "\"covariance\": [[");
+    assert_non_null(at);
+    double c[4], r[4];
+    assert_int_equal(sscanf(at, "\"covariance\": [[%lf, %lf], [%lf, %lf]]", c, c + 1, c + 2, c + 3), 4);
+    near(c[0], LINE_SA * LINE_SA, 1e-6);
+    near(c[3], LINE_SB * LINE_SB, 1e-6);
+    near(c[1], c[2], 1e-12);
+    at = strstr(out, "\"correlation\": [[");
+    assert_int_equal(sscanf(at, "\"correlation\": [[%lf, %lf], [%lf, %lf]]", r, r + 1, r + 2, r + 3), 4);
+    near(r[1], c[1] / sqrt(c[0] * c[3]), 1e-12);
+    put("far.csv", "x,y\n100,1\n101,2.1\n102,2.9\n103,4\n");
+    works("fit 'a + b*x' far.csv --param a=0 --param b=0");
+    assert_non_null(strstr(out, "correlated: a, b -0.99"));
+}
+
+static void two_fits_of_the_same_rows_are_compared(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works("fit 'a + 0*x' line.csv --param a=0 --out small.safetensors");
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --out large.safetensors");
+    works("fit 'm*exp(n*x)' line.csv --param m=1 --param n=0.1 --out other.safetensors");
+    works("compare small.safetensors large.safetensors --json");
+    /* one slope: F is the square of its t */
+    check("", "f", pow(LINE_B / LINE_SB, 2), 1e-6);
+    double p = json_number("p");
+    works("compare large.safetensors small.safetensors --json");
+    assert_true(json_number("p") == p);
+    works("compare small.safetensors large.safetensors");
+    assert_non_null(strstr(out, "F-test of A inside B"));
+    works("compare other.safetensors large.safetensors");
+    assert_non_null(strstr(out, "no F-test: both have as many parameters"));
+    works("compare small.safetensors other.safetensors");
+    assert_non_null(strstr(out, "not a special case"));
+    put("other.csv", "x,y\n1,2\n2,3\n3,5\n4,4\n5,8\n");
+    works("fit 'a + b*x' other.csv --param a=0 --param b=0 --out elsewhere.safetensors");
+    fails("compare small.safetensors elsewhere.safetensors", 2, "compare: the fits are of different data");
+    fails("compare small.safetensors line.csv", 1, "line.csv");
+    works("minimize '(x-1)^2' --param x=0 --out point.safetensors");
+    fails("compare small.safetensors point.safetensors", 1, "point.safetensors: no 'fit.rss'");
+}
+
 static void a_constant_y_has_no_r2(void **state)
 {
     (void)state;
@@ -411,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(quantiles_agree_with_tables),
+        TEST(tails_agree_with_closed_forms),
         TEST(bounds_are_read_either_way_round),
         TEST(malformed_bounds_are_pointed_at),
         TEST(bounded_values_come_back_from_free_ones),
@@ -422,6 +523,9 @@ int main(void)
         TEST(a_fit_that_is_not_determined_fails_after_printing_all),
         TEST(the_default_limit_is_a_failure_and_one_asked_for_is_not),
         TEST(rows_of_weight_zero_do_not_count),
+        TEST(known_deviations_are_taken_as_they_are),
+        TEST(covariance_and_correlation_are_printed),
+        TEST(two_fits_of_the_same_rows_are_compared),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
         TEST(one_row_is_fitted_without_errors_to_give),

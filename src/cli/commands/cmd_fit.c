@@ -1,8 +1,9 @@
 /* gradus fit: nonlinear least squares on a table. */
+#include "base/number.h"
 #include "cli/files.h"
 #include "cli/commands/problem.h"
 #include "cli/commands/fit.h"
-#include "cli/commands/student.h"
+#include "cli/commands/distribution.h"
 #include "cli/data/value.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
@@ -21,6 +22,9 @@ static const gd_option options[] = {
     GD_VALUES("param", "a parameter and where it starts; values as for gradus minimize"),
     GD_OPTION("weights", "COLUMN", "weights of the squared residuals; rows of weight 0 are left out"),
     GD_OPTION("sigma", "COLUMN", "standard deviations of y: residuals are divided by them"),
+    GD_SWITCH("absolute-sigma",
+              "--sigma are the standard deviations, not only their ratios: errors are not scaled by "
+              "the residuals, and a chi-square test is made"),
     GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
@@ -29,8 +33,8 @@ static const gd_option options[] = {
     GD_OUTPUT("out", "parameters, standard errors and covariance, as .safetensors"),
     GD_SWITCH(
         "json",
-        "print one JSON object: params, stderr, interval, active, undetermined, rss, sigma, r2, dof, points, steps, evals, "
-        "stop, reason"),
+        "print one JSON object: params, stderr, interval, active, undetermined, names, covariance, correlation, rss, sigma, "
+        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, steps, evals, stop, reason"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of random starts (0)"),
@@ -107,6 +111,10 @@ static gd_status read_scale(gd_fit_job *j)
     const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
     if (weights && sigma)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --weights and --sigma say the same: give one");
+    j->absolute = gd__args_has(j->args, "absolute-sigma");
+    if (j->absolute && !sigma)
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "fit: --absolute-sigma says something of --sigma, which is not given");
     if (!weights && !sigma) return GD_OK;
     j->scale = named_column(j, weights ? weights : sigma);
     if (!j->scale) return gd_error(j->ctx);
@@ -350,6 +358,28 @@ static gd_status take_free(gd_fit_job *j)
 
 /* ---- saving ---- */
 
+/* What gradus compare reads. */
+static gd_status save_numbers(const gd_fit_job *j, gd_archive *archive)
+{
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"fit.rss", j->fit.rss},
+                   {"fit.dof", (double)j->fit.dof},
+                   {"fit.points", (double)j->fit.residuals},
+                   {"fit.free", (double)j->fit.free},
+                   {"fit.active", (double)(j->elements - j->fit.free)},
+                   {"fit.log_likelihood", j->numbers.log_likelihood}};
+    char text[40];
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !status; i++) {
+        (void)gd__format(text, sizeof text, "%.17g", numbers[i].value);
+        status = gd_archive_set_meta(archive, numbers[i].key, text);
+    }
+    (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)j->numbers.rows);
+    return status ? status : gd_archive_set_meta(archive, "fit.rows", text);
+}
+
 /* Parameters, and what there is of their spread. */
 static gd_status save(gd_fit_job *j)
 {
@@ -362,6 +392,7 @@ static gd_status save(gd_fit_job *j)
     if (j->fit.standard_errors && !status)
         status = gd_archive_put(archive, "fit.standard_errors", j->fit.standard_errors);
     if (!status) status = gd_archive_set_meta(archive, "model", j->args->argument[0]);
+    if (!status && isfinite(j->numbers.aic)) status = save_numbers(j, archive);
     if (!status) status = gd_archive_save(archive, j->out);
     gd__aside_end(j->ctx);
     gd_archive_free(archive);
@@ -516,7 +547,7 @@ static gd_status solve(gd_fit_job *j, gd_fit_options *o)
                        "fit: the model or its derivatives are not finite where the parameters start");
     if (j->stopping) return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     if (!gd__interrupt_pending()) save_slow(j);
-    j->t = gd__student_quantile(LEVEL, (double)j->fit.dof);
+    j->t = j->absolute ? gd__normal_quantile(LEVEL) : gd__student_quantile(LEVEL, (double)j->fit.dof);
     return GD_OK;
 }
 
@@ -531,6 +562,7 @@ static gd_status fit(gd_fit_job *j)
     o.low = j->bounded ? j->low : NULL;
     o.high = j->bounded ? j->high : NULL;
     o.names = j->name;
+    o.sigma = j->absolute ? 1 : 0;
     const char *device = gd__args_get(j->args, "device");
     if (device) status = move(j, device);
     if (status) return status;
@@ -549,7 +581,10 @@ static gd_status fit(gd_fit_job *j)
                        (long long)j->fit.solve.steps, j->out ? "" : ", nothing saved without --out");
     }
     if (!status && device) status = move(j, "cpu"); /* what comes after is tables and drawings */
-    if (!status) j->r2 = r_squared(j);
+    if (!status) {
+        j->r2 = r_squared(j);
+        gd__fit_judge(j);
+    }
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* gradus fit, in parts: cmd_fit.c reads and fits, fit_report.c prints, fit_draw.c draws. */
+/* gradus fit, in parts: cmd_fit.c reads and fits, fit_statistics.c judges, fit_report.c prints, fit_draw.c draws. */
 #ifndef GD_CLI_COMMANDS_FIT_H
 #define GD_CLI_COMMANDS_FIT_H
 
@@ -12,6 +12,16 @@
 #include "gradus/solve.h"
 
 #define GD_FIT_PARAMS 256 /* the most parameters */
+
+/* How well a model does beside others; R's logLik, AIC and BIC of nls. */
+typedef struct gd_fit_numbers {
+    double log_likelihood, aic, aicc, bic; /* INFINITY: too few points */
+    double p;                              /* of chi-square; NAN without --absolute-sigma */
+    uint64_t rows;                         /* the same for fits of the same rows */
+} gd_fit_numbers;
+
+/* free: parameters that are not at an active bound. */
+gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points);
 
 typedef struct gd_fit_job {
     gd_cli *cli;
@@ -37,6 +47,8 @@ typedef struct gd_fit_job {
     gd_fit_result fit;
     gd_meter meter;
     double t, r2;
+    bool absolute; /* --sigma are standard deviations as they are */
+    gd_fit_numbers numbers;
     const char *plot, *out;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
     double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
@@ -47,6 +59,9 @@ typedef struct gd_fit_job {
 
 /* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
 gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params);
+
+/* Fills job->numbers. */
+void gd__fit_judge(gd_fit_job *j);
 
 /* Why it stopped, in words; borrowed from the job, or static. */
 const char *gd__fit_stop_text(const gd_fit_job *j);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Why it stopped, in words. */
 const char *gd__fit_stop_text(const gd_fit_job *j)
@@ -20,6 +21,14 @@ typedef struct row {
     bool active, flat; /* at an active bound; not determined */
 } row;
 
+static void name_of(const gd_fit_job *j, int param, int64_t element, char out[96])
+{
+    if (gd_ndim(j->param[param]) == 0)
+        (void)snprintf(out, 96, "%.80s", j->name[param]);
+    else
+        (void)snprintf(out, 96, "%.60s[%lld]", j->name[param], (long long)element);
+}
+
 /* One element; `at` counts elements over all parameters. */
 static row make_row(const gd_fit_job *j, int param, int64_t element, int64_t at)
 {
@@ -29,11 +38,16 @@ static row make_row(const gd_fit_job *j, int param, int64_t element, int64_t at)
                .high = j->interval[2 * at + 1],
                .active = j->active[at] != 0,
                .flat = j->flat[at] != 0};
-    if (gd_ndim(j->param[param]) == 0)
-        (void)snprintf(out.name, sizeof out.name, "%.80s", j->name[param]);
-    else
-        (void)snprintf(out.name, sizeof out.name, "%.60s[%lld]", j->name[param], (long long)element);
+    name_of(j, param, element, out.name);
     return out;
+}
+
+/* The name of element `at` of all. */
+static void element_name(const gd_fit_job *j, int64_t at, char out[96])
+{
+    int param = 0;
+    for (; at >= gd_numel(j->param[param]); param++) at -= gd_numel(j->param[param]);
+    name_of(j, param, at, out);
 }
 
 static void each_row(gd_fit_job *j, void (*put)(gd_fit_job *j, const row *r, bool *first))
@@ -72,6 +86,66 @@ static void put_notes(gd_fit_job *j)
                      j->weightless > 1 ? "s" : "");
 }
 
+static void put_criteria(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    const gd_fit_numbers *n = &j->numbers;
+    if (isfinite(n->p * n->log_likelihood))
+        gd__text_put(out, "chi-square %.6g, reduced %.6g, p = %.4g\n", j->fit.rss,
+                     j->fit.rss / (double)j->fit.dof, n->p);
+    if (isfinite(n->aicc)) gd__text_put(out, "AIC %.6g, AICc %.6g, BIC %.6g\n", n->aic, n->aicc, n->bic);
+}
+
+/* ---- the covariance ---- */
+
+/* Of two elements, or the covariance itself; NAN where a parameter has none. */
+static double covariance_of(const gd_fit_job *j, int64_t a, int64_t b, bool correlation)
+{
+    const double *c = gd_data(j->fit.covariance);
+    double value = c[a * j->elements + b];
+    if (!correlation) return value;
+    double scale = sqrt(c[a * j->elements + a]) * sqrt(c[b * j->elements + b]);
+    return isfinite(scale) && scale > 0 ? value / scale : NAN;
+}
+
+#define CORRELATED 0.9 /* pairs from here on are named */
+#define PAIRS      10  /* at most */
+
+/* The pairs that can hardly be told apart. */
+static void put_correlations(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    int shown = 0;
+    if (!j->fit.covariance) return;
+    for (int64_t a = 0; a < j->elements; a++)
+        for (int64_t b = a + 1; b < j->elements; b++) {
+            double c = covariance_of(j, a, b, true);
+            if (!(fabs(c) >= CORRELATED) || shown == PAIRS) continue;
+            char first[96], second[96];
+            element_name(j, a, first);
+            element_name(j, b, second);
+            gd__text_put(out, "%s%s, %s %.4f", shown++ ? "; " : "correlated: ", first, second, c);
+        }
+    if (shown) gd__text_char(out, '\n');
+}
+
+/* "covariance": [[...]] */
+static void put_matrix(gd_fit_job *j, bool *first, const char *key, bool correlation)
+{
+    gd_text *out = &j->cli->out;
+    gd__json_key(out, first, key);
+    if (!j->fit.covariance) {
+        gd__text_add(out, "null");
+        return;
+    }
+    for (int64_t a = 0; a < j->elements; a++)
+        for (int64_t b = 0; b < j->elements; b++) {
+            gd__text_add(out, b ? ", " : a ? "], [" : "[[");
+            gd__json_number(out, covariance_of(j, a, b, correlation));
+        }
+    gd__text_add(out, "]]");
+}
+
 void gd__fit_print_table(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
@@ -88,7 +162,9 @@ void gd__fit_print_table(gd_fit_job *j)
     else
         gd__text_put(out, "R2 %.6f", j->r2);
     gd__text_put(out, ", sum of squares %.8g, %lld points\n", j->fit.rss, (long long)j->fit.residuals);
+    put_criteria(j);
     put_notes(j);
+    put_correlations(j);
     gd__text_put(out, "%lld steps, %lld evaluations, %.3g s: %s\n", (long long)solve->steps,
                  (long long)solve->evals, solve->seconds, gd__fit_stop_text(j));
 }
@@ -148,6 +224,13 @@ static void put_active(gd_fit_job *j, const row *r, bool *first)
     put_flat(j, &as_flat, first);
 }
 
+static void put_name(gd_fit_job *j, const row *r, bool *first)
+{
+    row any = *r;
+    any.flat = true;
+    put_flat(j, &any, first);
+}
+
 /* "key": [names] of the elements that put takes. */
 static void put_names(gd_fit_job *j, bool *first, const char *key,
                       void (*put)(gd_fit_job *j, const row *r, bool *first))
@@ -170,20 +253,28 @@ void gd__fit_print_json(gd_fit_job *j)
     }
     put_names(j, &first, "active", put_active);
     put_names(j, &first, "undetermined", put_flat);
-    enum { R2 = 2 };
-    const char *const names[] = {"rss", "sigma", "r2", "dof", "points", "rank", "steps", "evals", "seconds"};
+    put_names(j, &first, "names", put_name);
+    put_matrix(j, &first, "covariance", false);
+    put_matrix(j, &first, "correlation", true);
+    const char *const names[] = {"rss", "sigma", "r2",  "dof",          "points", "rank",  "log_likelihood",
+                                 "aic", "aicc",  "bic", "chi_square_p", "steps",  "evals", "seconds"};
     const double numbers[] = {j->fit.rss,
                               j->fit.sigma,
                               j->r2,
                               (double)j->fit.dof,
                               (double)j->fit.residuals,
                               (double)j->fit.rank,
+                              j->numbers.log_likelihood,
+                              j->numbers.aic,
+                              j->numbers.aicc,
+                              j->numbers.bic,
+                              j->numbers.p,
                               (double)j->fit.solve.steps,
                               (double)j->fit.solve.evals,
                               j->fit.solve.seconds};
-    for (int k = 0; k < 9; k++) {
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         gd__json_key(out, &first, names[k]);
-        if (k == R2 && isnan(j->r2))
+        if (isnan(numbers[k]) && (!strcmp(names[k], "r2") || !strcmp(names[k], "chi_square_p")))
             gd__text_add(out, "null");
         else
             gd__json_number(out, numbers[k]);

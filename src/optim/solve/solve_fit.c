@@ -486,7 +486,8 @@ static gd_status covariance(gd_lsq *p, gd_fit_result *result)
 {
     bool flat = p->reason == GD_STOP_UNDETERMINED;
     int64_t rank = flat ? gd__lm_rank(&p->model, GD_FLAT_SINGULAR) : p->model.rank;
-    result->covariance = gd__lm_covariance(&p->model, rank, result->sigma * result->sigma);
+    double sigma = p->options->sigma > 0 ? p->options->sigma : result->sigma;
+    result->covariance = gd__lm_covariance(&p->model, rank, sigma * sigma);
     gd_tensor *variances = result->covariance ? gd_diagonal(result->covariance) : NULL;
     gd_status status = variances ? gd_read_f64(variances, p->s, p->n) : gd_error(p->ctx);
     gd_release(variances);

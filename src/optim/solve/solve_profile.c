@@ -145,6 +145,7 @@ gd_status gd_fit_profile(gd_tensor *const *params, int count, gd_tensor *(*resid
                  .element = element,
                  .rss = fit->rss,
                  .rise = fit->sigma * fit->sigma * t * t};
+    if (options && options->sigma > 0) q.rise = options->sigma * options->sigma * t * t;
     gd_status status = begin(&q, options ? options : &defaults);
     if (!status) {
         interval[0] = q.from;

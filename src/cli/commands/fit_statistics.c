@@ -1,0 +1,46 @@
+/* What a fit says beside its parameters: how likely the data are, and what two fits of the same data say of each other. */
+#include "cli/commands/distribution.h"
+#include "cli/commands/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The logarithm of the likelihood of normal errors whose standard deviation is estimated, too; for weighted rows w the same
+ * number R's logLik gives. */
+static double log_likelihood(const gd_fit_job *j)
+{
+    double n = (double)j->fit.residuals, weights = 0;
+    const double *scale = j->scale ? gd_data(j->scale) : NULL;
+    for (int64_t i = 0; scale && i < gd_numel(j->scale); i++) weights += 2 * log(scale[i]);
+    return -0.5 * (n * (log(2 * 3.14159265358979323846) + 1 - log(n) + log(j->fit.rss)) - weights);
+}
+
+/* Of the rows that were fitted: FNV-1a over their values and factors. */
+static uint64_t rows_hash(const gd_fit_job *j)
+{
+    uint64_t hash = 14695981039346656037u;
+    gd_tensor *const column[] = {j->y, j->scale};
+    for (int k = 0; k < 2; k++) {
+        const unsigned char *byte = column[k] ? gd_data(column[k]) : NULL;
+        for (int64_t i = 0; byte && i < gd_numel(column[k]) * (int64_t)sizeof(double); i++)
+            hash = (hash ^ byte[i]) * 1099511628211u;
+    }
+    return hash;
+}
+
+gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points)
+{
+    double k = free + 1; /* the standard deviation counts */
+    gd_fit_numbers out = {.log_likelihood = log_likelihood,
+                          .aic = -2 * log_likelihood + 2 * k,
+                          .bic = -2 * log_likelihood + k * log(points)};
+    out.aicc = points - k - 1 > 0 ? out.aic + 2 * k * (k + 1) / (points - k - 1) : INFINITY;
+    return out;
+}
+
+void gd__fit_judge(gd_fit_job *j)
+{
+    j->numbers = gd__fit_numbers(log_likelihood(j), (double)j->fit.free, (double)j->fit.residuals);
+    j->numbers.rows = rows_hash(j);
+    j->numbers.p = j->absolute && j->fit.dof > 0 ? gd__chi_square_tail(j->fit.rss, (double)j->fit.dof) : NAN;
+}
