@@ -213,6 +213,18 @@ typedef struct gd_slot {
     unsigned flags;
 } gd_slot;
 
+/* A slot for each axis that a parameter may have, and their names. */
+#define GD_AXIS_NAMES(name)                                                                    \
+    {                                                                                          \
+        name "_0", name "_1", name "_2", name "_3", name "_4", name "_5", name "_6", name "_7" \
+    }
+#define GD_AXIS_SLOTS(name)                                                                         \
+    {name "_0", 0}, {name "_1", 0}, {name "_2", 0}, {name "_3", 0}, {name "_4", 0}, {name "_5", 0}, \
+        {name "_6", 0},                                                                             \
+    {                                                                                               \
+        name "_7", 0                                                                                \
+    }
+
 /* A transform of lists of tensors: what update and apply of a tensor-wise link see.  All borrowed.  With concat_params
  * there is one of each: all elements as a vector. */
 typedef struct gd_transform {

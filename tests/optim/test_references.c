@@ -7,6 +7,7 @@
 #include "reference_matrix.h"
 #include "reference_misc.h"
 #include "reference_ops.h"
+#include "reference_psgd.h"
 #include "reference_quasi_newton.h"
 
 #include <ctype.h>
@@ -108,6 +109,7 @@ static const struct {
     {matrix_references, COUNT_OF(matrix_references), false},
     {misc_references, COUNT_OF(misc_references), false},
     {ops_references, COUNT_OF(ops_references), false},
+    {psgd_references, COUNT_OF(psgd_references), false},
     {quasi_newton_references, COUNT_OF(quasi_newton_references), true},
 };
 
@@ -134,6 +136,9 @@ static const struct {
     {"randomized_fdm", "optim/gradient_estimates"},
     {"print_loss", "optim/ops"},
     {"print_update", "optim/ops"},
+    {"psgd_dense_newton", "optim/psgd"},
+    {"psgd_kron_newton", "optim/psgd"},
+    {"psgd_lra_newton", "optim/psgd"},
     {"randn", "optim/ops"},
     {"random_step_size", "optim/rule_random"},
     {"random_sample", "optim/ops"},

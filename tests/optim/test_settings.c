@@ -55,6 +55,9 @@ static const situation situations[] = {
     {"newton_cg", "h", "newton_cg(hvp_method=\"forward\")", 0},
     {"newton", "h", "newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
     {"inverse_free_newton", "h", "inverse_free_newton(hessian_method=\"gfd_forward\") | lr(0.5)", 0},
+    {"psgd_dense_newton", "h", "psgd_dense_newton(hvp_method=\"forward\") | lr(0.5)", 0},
+    {"psgd_kron_newton", "h", "psgd_kron_newton(hvp_method=\"forward\") | lr(0.5)", 0},
+    {"psgd_lra_newton", "h", "psgd_lra_newton(hvp_method=\"forward\") | lr(0.5)", 0},
     {"laplacian_smoothing", "sigma", "laplacian_smoothing(min_numel=0) | lr(0.5)", 0},
     {"soap", "decay", "soap(precond_freq=1) | lr(0.5)", 0},
     {"radam", "eps", "radam | lr(0.01)", 0},
@@ -486,8 +489,8 @@ static void scheduled_in_the_text(const gd_link_class *cls, const gd_field *f, c
     c.value = acting(cls, f, chain, &usual);
     run r = open_run(chain);
     OK(gd__visit_links(gd_optimizer_chain(r.o), "", find_usual, &s));
-    gd_schedule schedule = f->integer || isnan(s.usual) ? gd_schedule_constant(c.value.real)
-                                                        : gd_schedule_linear(s.usual, c.value.real, 3);
+    gd_schedule schedule = f->integer || !isfinite(s.usual) ? gd_schedule_constant(c.value.real)
+                                                            : gd_schedule_linear(s.usual, c.value.real, 3);
     s.schedule = &schedule;
     (void)gd_schedule_print(&schedule, printed, sizeof printed);
     OK(gd_optimizer_schedule(r.o, 0, f->name, printed));

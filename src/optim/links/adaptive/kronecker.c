@@ -19,19 +19,8 @@
 
 #include <math.h>
 
-static const char *const factor_name[] = {"factor_0", "factor_1", "factor_2", "factor_3",
-                                          "factor_4", "factor_5", "factor_6", "factor_7"};
-static const char *const basis_name[] = {"basis_0", "basis_1", "basis_2", "basis_3",
-                                         "basis_4", "basis_5", "basis_6", "basis_7"};
-#define EIGHT(name)                                                                                 \
-    {name "_0", 0}, {name "_1", 0}, {name "_2", 0}, {name "_3", 0}, {name "_4", 0}, {name "_5", 0}, \
-        {name "_6", 0},                                                                             \
-    {                                                                                               \
-        name "_7", 0                                                                                \
-    }
-
-_Static_assert(GD_MAX_DIMS == 8, "a name for each axis");
-
+static const char *const factor_name[GD_MAX_DIMS] = GD_AXIS_NAMES("factor");
+static const char *const basis_name[GD_MAX_DIMS] = GD_AXIS_NAMES("basis");
 /* ---- axes ---- */
 
 /* How a tensor is seen: its axes in the order of their sizes, the first `merged` of them as one. */
@@ -221,7 +210,7 @@ static const gd_field shampoo_fields[] = {
     GD_REAL("adagrad_eps", 1e-8, 0, INFINITY, "added to the root where there is no factor"),
     GD_INNER("acts on the update before the factors do"),
 };
-static const gd_slot shampoo_slots[] = {{"squares", 0}, EIGHT("factor"), EIGHT("basis")};
+static const gd_slot shampoo_slots[] = {{"squares", 0}, GD_AXIS_SLOTS("factor"), GD_AXIS_SLOTS("basis")};
 static const char *const shampoo_scalars[] = {"step"};
 
 /* The power of the factors of a tensor. */
@@ -363,7 +352,7 @@ static const gd_field soap_fields[] = {
     GD_FLAG("bias_correction", true, "as Adam's"),
 };
 static const gd_slot soap_slots[] = {
-    {"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}, EIGHT("factor"), EIGHT("basis")};
+    {"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}, GD_AXIS_SLOTS("factor"), GD_AXIS_SLOTS("basis")};
 static const char *const soap_scalars[] = {"step"};
 
 static gd_tensor *averaged(const gd_transform *t, int i, const char *beta, gd_tensor *old, gd_tensor *x)
@@ -584,7 +573,7 @@ static const gd_field basis_fields[] = {
     FOLDING_FIELDS(4096),
     GD_INNER("acts on the update first: the factors are of what it gives"),
 };
-static const gd_slot basis_slots[] = {EIGHT("factor"), EIGHT("basis")};
+static const gd_slot basis_slots[] = {GD_AXIS_SLOTS("factor"), GD_AXIS_SLOTS("basis")};
 
 /* Which tensors have a basis and squares that are finite: those that the chain may see. */
 static gd_status choose(const gd_transform *t, gd_tensor **turned)
