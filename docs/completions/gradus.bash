@@ -10,11 +10,11 @@ _gradus()
     fi
     case $command in
     minimize)
-        options='--help --param --chain --group --schedule --steps --until --trace --plot --out --json --data --def --separator --no-header --encoding --dtype --device --seed --threads'
+        options='--help --param --chain --group --schedule --steps --until --trace --plot --out --json --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads'
         files=' --trace --plot --out --def '
         ;;
     fit)
-        options='--help --y --param --weights --sigma --absolute-sigma --bound --chain --steps --def --plot --out --json --separator --no-header --encoding --device --seed --threads'
+        options='--help --y --param --fix --weights --sigma --absolute-sigma --bound --exclude --missing --derive --chain --steps --def --plot --out --json --separator --decimal --no-header --encoding --device --seed --threads'
         files=' --def --plot --out '
         ;;
     compare)
@@ -22,15 +22,15 @@ _gradus()
         files=' '
         ;;
     train)
-        options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --no-header --encoding --dtype --device --seed --threads'
+        options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --decimal --no-header --encoding --dtype --device --seed --threads'
         files=' --target --out --resume --trace --events '
         ;;
     predict)
-        options='--help --out --probabilities --score --target --json --separator --no-header --encoding --device --threads'
+        options='--help --out --probabilities --score --target --json --separator --decimal --no-header --encoding --device --threads'
         files=' --out --target '
         ;;
     eval)
-        options='--help --param --data --def --separator --no-header --encoding --dtype --device --seed --threads --hessian --check --json'
+        options='--help --param --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads --hessian --check --json'
         files=' --def '
         ;;
     links)
@@ -38,11 +38,11 @@ _gradus()
         files=' '
         ;;
     explain)
-        options='--help --size --dtype --device --separator --no-header --encoding --source'
+        options='--help --size --dtype --device --separator --decimal --no-header --encoding --source'
         files=' '
         ;;
     plot)
-        options='--help --out --expr --path --y --x --scale --label --title --dark --data --def --separator --no-header --encoding --dtype --device --seed --threads'
+        options='--help --out --expr --path --y --x --scale --label --title --dark --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads'
         files=' --out --def '
         ;;
     bench)

@@ -146,14 +146,15 @@ static void cells_that_are_no_numbers_are_named(void **state)
     (void)state;
     static const struct {
         const char *cell, *error;
-    } cases[] = {{"abc", "data.csv: line 7, column 'x': 'abc' is not a number"},
-                 {"", "data.csv: line 7, column 'x': the cell is empty"},
-                 {"nan", "data.csv: line 7, column 'x': 'nan' stands for a missing number"},
-                 {"inf", "data.csv: line 7, column 'x': 'inf' is not finite"},
-                 {"1e999", "data.csv: line 7, column 'x': '1e999' is not finite"},
-                 {"\"1,5\"",
-                  "data.csv: line 7, column 'x': '1,5' is not a number (decimals are written with a point)"},
-                 {"0x12", "data.csv: line 7, column 'x': '0x12' is not a number"}};
+    } cases[] = {
+        {"abc", "data.csv: line 7, column 'x': 'abc' is not a number"},
+        {"", "data.csv: line 7, column 'x': the cell is empty"},
+        {"nan", "data.csv: line 7, column 'x': 'nan' stands for a missing number"},
+        {"inf", "data.csv: line 7, column 'x': 'inf' is not finite"},
+        {"1e999", "data.csv: line 7, column 'x': '1e999' is not finite"},
+        {"\"1,5\"",
+         "data.csv: line 7, column 'x': '1,5' is not a number (--decimal comma if this is a decimal comma)"},
+        {"0x12", "data.csv: line 7, column 'x': '0x12' is not a number"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
         double v[8];

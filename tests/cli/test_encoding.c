@@ -142,7 +142,7 @@ static void an_encoding_of_no_table_is_refused(void **state)
     fails("explain 'lr(1)' --no-header", 2, "explain: --no-header: no value is a table");
     works("minimize 'sum((a-1)^2)' --param a=@d.csv --out x.safetensors");
     fails("train x.safetensors:a --target x.safetensors:a --model linear --epochs 1 --encoding latin1", 2,
-          "x.safetensors:a is no table: --separator, --no-header and --encoding say nothing here");
+          "x.safetensors:a is no table: --separator, --decimal, --no-header and --encoding say nothing here");
     works("train x.safetensors:a --target x.safetensors:a --model linear --epochs 1");
 }
 

@@ -405,6 +405,77 @@ static void two_fits_of_the_same_rows_are_compared(void **state)
     fails("compare small.safetensors point.safetensors", 1, "point.safetensors: no 'fit.rss'");
 }
 
+static void rows_are_left_out_by_condition_and_where_cells_are_missing(void **state)
+{
+    (void)state;
+    put("gaps.csv", "x,y,other\n1,2,1\n2,,1\n3,6,1\n4,100,1\n5,NA,1\n6,12,\n");
+    fails("fit 'b*x' gaps.csv --param b=1", 1, "line 3, column 'y': the cell is empty");
+    works("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude 'x > 3 && y > 50' --json");
+    check("params", "b", 2, 1e-12);
+    check("", "points", 3, 0); /* a gap in a column that nothing needs is none */
+    works("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude 'y == 100'");
+    assert_non_null(strstr(out, "2 rows with missing cells left out"));
+    assert_non_null(strstr(out, "1 row excluded"));
+    assert_int_equal(gradus("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude 'x > 50'"), 0);
+    assert_non_null(strstr(err, "--exclude 'x > 50': no row is like that"));
+    fails("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude '1 > 0'", 2, "is not one condition a row");
+    fails("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude 'x > 0'", 1, "no row is left to fit");
+    fails("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude 'z > 0'", 2, "unknown name 'z'");
+    fails("fit 'b*x' gaps.csv --param b=1 --missing maybe", 2, "'maybe' is none of");
+}
+
+static void constants_are_held_and_quantities_derived(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works(
+        "fit 'a + m*b*x' line.csv --param a=0 --param b=0 --fix m=2 --derive 'slope=m*b' --derive 'cut=-a/(m*b)' --json");
+    check("params", "b", LINE_B / 2, 1e-9);
+    check("slope", "value", LINE_B, 1e-9);
+    check("slope", "stderr", LINE_SB, 1e-6);
+    /* of -a/b: (da/a - db/b) a/b, with the covariance of a line */
+    const char *at = strstr(out, "\"covariance\": [[");
+    double c[4];
+    assert_int_equal(sscanf(at, "\"covariance\": [[%lf, %lf], [%lf, %lf]]", c, c + 1, c + 2, c + 3), 4);
+    double ga = -1 / LINE_B, gb = LINE_A / (LINE_B * LINE_B) * 2; /* by b/2 */
+    check("cut", "value", -LINE_A / LINE_B, 1e-9);
+    check("cut", "stderr", sqrt(ga * ga * c[0] + 2 * ga * gb * c[1] + gb * gb * c[3]), 1e-6);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --derive 'slope=b'");
+    assert_non_null(strstr(out, "\nslope "));
+    fails("fit 'a*x' line.csv --param a=1 --fix c=2", 2, "--fix c: the model does not use it");
+    fails("fit 'a*x' line.csv --param a=1 --fix a=2", 2, "--fix: 'a' is there already");
+    fails("fit 'a*x' line.csv --param a=1 --fix x=2", 2, "--fix: 'x' is also a column of line.csv");
+    fails("fit 'a*x' line.csv --param a=1 --derive 'q=x*a'", 2,
+          "--derive q: 'x' is a column; parameters only");
+    fails("fit 'a*x' line.csv --param a=1 --derive 'q'", 2, "--derive: NAME=EXPRESSION expected");
+    fails("fit 'a*x' line.csv --param a=1 --derive 'q=[a,a]'", 2, "--derive q: 2 numbers, one is wanted");
+}
+
+static void tables_of_blanks_and_of_decimal_commas_are_read(void **state)
+{
+    (void)state;
+    put("blanks.txt", "  x   y\n  1   3.5\n\t2  5.5 \n 3\t7.5\n");
+    works("fit 'a + b*x' blanks.txt --param a=0 --param b=0 --json");
+    check("params", "b", 2, 1e-12);
+    check("params", "a", 1.5, 1e-12);
+    put("comma.csv", "x;y\n1;3,5\n2;5,5\n3;7,5\n");
+    fails("fit 'a + b*x' comma.csv --param a=0 --param b=0", 1, "'3,5' is not a number (--decimal comma");
+    works("fit 'a + b*x' comma.csv --param a=0 --param b=0 --decimal comma --json");
+    check("params", "a", 1.5, 1e-12);
+    put("both.txt", "x y\n1 3,5\n2 5,5\n3 7,5\n");
+    works("fit 'a + b*x' both.txt --param a=0 --param b=0 --decimal comma --json");
+    check("params", "b", 2, 1e-12);
+    put("thousand.csv", "x;y\n1;1.000\n2;2.000\n");
+    fails("fit 'b*x' thousand.csv --param b=1 --decimal comma", 1,
+          "'1.000' is not a number (--decimal comma was asked");
+    fails("fit 'b*x' comma.csv --param b=1 --decimal comma --separator ,", 2, "are both a comma");
+    put("blanks.csv", "x y\n1 2\n3 4\n");
+    works("eval 'sum(y)' --data y=@blanks.csv:y");
+    assert_non_null(strstr(out, "6"));
+    put("words.csv", "name of thing\n1\n2\n"); /* one column whose name has blanks */
+    works("eval 'sum(v)' --data 'v=@words.csv:name of thing'");
+}
+
 static void a_constant_y_has_no_r2(void **state)
 {
     (void)state;
@@ -526,6 +597,9 @@ int main(void)
         TEST(known_deviations_are_taken_as_they_are),
         TEST(covariance_and_correlation_are_printed),
         TEST(two_fits_of_the_same_rows_are_compared),
+        TEST(rows_are_left_out_by_condition_and_where_cells_are_missing),
+        TEST(constants_are_held_and_quantities_derived),
+        TEST(tables_of_blanks_and_of_decimal_commas_are_read),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
         TEST(one_row_is_fitted_without_errors_to_give),

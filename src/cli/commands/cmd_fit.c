@@ -20,12 +20,16 @@
 static const gd_option options[] = {
     GD_OPTION("y", "COLUMN", "what the model is to give (y)"),
     GD_VALUES("param", "a parameter and where it starts; values as for gradus minimize"),
+    GD_VALUES("fix", "a constant of the model, held: values as for --param"),
     GD_OPTION("weights", "COLUMN", "weights of the squared residuals; rows of weight 0 are left out"),
     GD_OPTION("sigma", "COLUMN", "standard deviations of y: residuals are divided by them"),
     GD_SWITCH("absolute-sigma",
               "--sigma are the standard deviations, not only their ratios: errors are not scaled by "
               "the residuals, and a chi-square test is made"),
     GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
+    GD_REPEATED("exclude", "CONDITION", "leave out the rows where it holds: 'x > 3 && y < 0'"),
+    GD_OPTION("missing", "error|drop", "what rows with missing cells are (error)"),
+    GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
     GD_DEF_OPTION,
@@ -34,7 +38,7 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: params, stderr, interval, active, undetermined, names, covariance, correlation, rss, sigma, "
-        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, steps, evals, stop, reason"),
+        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, steps, evals, stop, reason"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of random starts (0)"),
@@ -44,24 +48,49 @@ static const gd_option options[] = {
 
 /* ---- reading ---- */
 
-static gd_status read_param(gd_fit_job *j, const char *spec)
+/* NAME=VALUE of an option: a name that is not there yet and its value. */
+static gd_tensor *read_value(gd_fit_job *j, const char *option, const char *spec, const char **name)
 {
     const char *equals = strchr(spec, '=');
-    if (!equals || equals == spec)
-        return gd_fail(j->ctx, GD_ARGUMENT, "--param: NAME=VALUE expected, '%.60s' found", spec);
-    const char *name = gd__intern(j->ctx, spec, (size_t)(equals - spec));
-    if (!name) return GD_NOMEM;
+    if (!equals || equals == spec) {
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: NAME=VALUE expected, '%.60s' found", option, spec);
+        return NULL;
+    }
+    if (!(*name = gd__intern(j->ctx, spec, (size_t)(equals - spec)))) return NULL;
+    bool again = false;
+    for (int i = 0; i < j->params; i++) again = again || j->name[i] == *name;
+    for (int i = j->params + gd__csv_columns(j->csv); i < j->names; i++) again = again || j->name[i] == *name;
+    if (again) {
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is there already", option, *name);
+        return NULL;
+    }
+    if (gd__csv_find(j->csv, *name) >= 0) {
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is also a column of %s", option, *name,
+                      gd__csv_source(j->csv));
+        return NULL;
+    }
+    char what[100];
+    (void)snprintf(what, sizeof what, "--%s %.80s", option, *name);
+    return gd__value_parse(j->ctx, what, equals + 1, GD_F64, &j->tables);
+}
+
+/* A constant of the model, behind the columns. */
+static gd_status read_fixed(gd_fit_job *j, const char *spec)
+{
+    const char *name;
+    gd_tensor *t = read_value(j, "fix", spec, &name);
+    if (!t) return gd_error(j->ctx);
+    j->name[j->names] = name;
+    j->value[j->names++] = t;
+    return GD_OK;
+}
+
+static gd_status read_param(gd_fit_job *j, const char *spec)
+{
+    const char *name;
     if (j->params == GD_FIT_PARAMS)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: more than %d parameters", GD_FIT_PARAMS);
-    for (int i = 0; i < j->params; i++)
-        if (j->name[i] == name)
-            return gd_fail(j->ctx, GD_ARGUMENT, "--param: '%.60s' is there already", name);
-    if (gd__csv_find(j->csv, name) >= 0)
-        return gd_fail(j->ctx, GD_ARGUMENT, "--param: '%.60s' is also a column of %s", name,
-                       gd__csv_source(j->csv));
-    char what[100];
-    (void)snprintf(what, sizeof what, "--param %.80s", name);
-    gd_tensor *t = gd__value_parse(j->ctx, what, equals + 1, GD_F64, &j->tables);
+    gd_tensor *t = read_value(j, "param", spec, &name);
     if (!t) return gd_error(j->ctx);
     j->name[j->params] = name;
     j->param[j->params++] = t;
@@ -90,21 +119,6 @@ static gd_status read_bound(gd_fit_job *j, const char *text)
                    gd__suggest_hint(&nearest, hint));
 }
 
-/* A column as a vector. */
-static gd_tensor *column(gd_fit_job *j, int index)
-{
-    gd_tensor *t = gd_empty(j->ctx, GD_F64, 1, (int64_t[]){gd__csv_rows(j->csv)});
-    if (t && gd__csv_numbers(j->csv, index, false, gd_data_mut(t)) == GD_OK) return t;
-    gd_release(t);
-    return NULL;
-}
-
-static gd_tensor *named_column(gd_fit_job *j, const char *name)
-{
-    int index = gd__csv_column(j->csv, name);
-    return index < 0 ? NULL : column(j, index);
-}
-
 /* Factors of the residuals: roots of weights, or one over sigma. */
 static gd_status read_scale(gd_fit_job *j)
 {
@@ -116,7 +130,7 @@ static gd_status read_scale(gd_fit_job *j)
         return gd_fail(j->ctx, GD_ARGUMENT,
                        "fit: --absolute-sigma says something of --sigma, which is not given");
     if (!weights && !sigma) return GD_OK;
-    j->scale = named_column(j, weights ? weights : sigma);
+    j->scale = gd__fit_column(j, weights ? weights : sigma);
     if (!j->scale) return gd_error(j->ctx);
     double *v = gd_data_mut(j->scale);
     for (int64_t i = 0; i < gd__csv_rows(j->csv); i++) {
@@ -129,45 +143,13 @@ static gd_status read_scale(gd_fit_job *j)
     return GD_OK;
 }
 
-/* The rows whose factor is not 0. */
-static gd_tensor *kept_rows(const gd_fit_job *j, gd_tensor *t, int64_t rows)
-{
-    gd_tensor *out = gd_empty(j->ctx, GD_F64, 1, &rows);
-    if (!out) return NULL;
-    const double *from = gd_data(t), *scale = gd_data(j->scale);
-    double *to = gd_data_mut(out);
-    for (int64_t i = 0; i < gd_numel(t); i++)
-        if (scale[i] != 0) *to++ = from[i];
-    return out;
-}
-
-static gd_status keep_rows(const gd_fit_job *j, gd_tensor **t, int64_t rows)
-{
-    gd_tensor *kept = *t ? kept_rows(j, *t, rows) : NULL;
-    if (*t && !kept) return gd_error(j->ctx);
-    gd_release(*t);
-    *t = kept;
-    return GD_OK;
-}
-
-/* Rows of weight 0 say nothing: not to the loss, and not to the degrees of freedom. */
-static gd_status leave_out(gd_fit_job *j)
-{
-    const double *scale = j->scale ? gd_data(j->scale) : NULL;
-    int64_t rows = 0;
-    for (int64_t i = 0; scale && i < gd_numel(j->scale); i++) rows += scale[i] != 0;
-    if (!scale || rows == gd_numel(j->scale)) return GD_OK;
-    if (!rows) return gd_fail(j->ctx, GD_FORMAT, "%s: all weights are 0", gd__csv_source(j->csv));
-    j->weightless = gd_numel(j->scale) - rows;
-    gd_status status = keep_rows(j, &j->y, rows);
-    for (int i = j->params; i < j->names && !status; i++) status = keep_rows(j, &j->value[i], rows);
-    return status ? status : keep_rows(j, &j->scale, rows);
-}
-
 static gd_status read_table(gd_fit_job *j)
 {
+    int drop = 0;
     gd_status status = gd__csv_options(j->args, &j->tables.csv);
+    if (!status) status = gd__args_choice(j->args, "missing", "error drop", &drop);
     if (status) return status;
+    j->drop_missing = drop;
     j->csv = gd__csv_load(j->ctx, j->args->argument[1], &j->tables.csv);
     if (!j->csv) return gd_error(j->ctx);
     if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
@@ -179,13 +161,22 @@ static gd_status read_model(gd_fit_job *j)
 {
     for (int i = 0; i < gd__csv_columns(j->csv); i++) j->name[j->params + i] = gd__csv_name(j->csv, i);
     j->names = j->params + gd__csv_columns(j->csv);
+    gd_status status = GD_OK;
+    int at = 0;
+    for (const char *spec; !status && (spec = gd__args_next(j->args, "fix", &at));)
+        status = read_fixed(j, spec);
+    if (status) return status;
     j->model = gd__problem_expression(j->ctx, j->args, j->args->argument[0], j->name, j->names);
     if (!j->model) return gd_error(j->ctx);
+    int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
         if (i < j->params && !gd__expr_uses(j->model, i))
             return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: the model does not use it", j->name[i]);
-        if (i < j->params || !gd__expr_uses(j->model, i)) continue;
-        if (!(j->value[i] = column(j, i - j->params))) return gd_error(j->ctx);
+        if (i >= columns && !gd__expr_uses(j->model, i))
+            return gd_fail(j->ctx, GD_ARGUMENT, "--fix %.60s: the model does not use it", j->name[i]);
+        if (i >= columns) gd__expr_fix(j->model, i);
+        if (i < j->params || i >= columns || !gd__expr_uses(j->model, i)) continue;
+        if (!(j->value[i] = gd__fit_column(j, j->name[i]))) return gd_error(j->ctx);
         gd__expr_fix(j->model, i);
     }
     return GD_OK;
@@ -255,9 +246,10 @@ static gd_status prepare_fit(gd_fit_job *j)
     for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at));)
         status = read_bound(j, text);
     const char *y = gd__args_get(j->args, "y");
-    if (!status && !(j->y = named_column(j, y ? y : "y"))) status = gd_error(j->ctx);
+    if (!status && !(j->y = gd__fit_column(j, y ? y : "y"))) status = gd_error(j->ctx);
     if (!status) status = read_scale(j);
-    if (!status) status = leave_out(j);
+    if (!status) status = gd__fit_choose_rows(j);
+    if (!status) status = gd__fit_read_derived(j);
     if (!status) status = make_element_room(j);
     for (int i = 0; i < j->params && !status; i++)
         if (!gd_require_grad(j->param[i])) status = gd_error(j->ctx);
@@ -584,6 +576,7 @@ static gd_status fit(gd_fit_job *j)
     if (!status) {
         j->r2 = r_squared(j);
         gd__fit_judge(j);
+        status = gd__fit_derive(j);
     }
     return status;
 }
@@ -605,6 +598,7 @@ static void close_job(gd_fit_job *j)
     gd__free(j->ctx, j->param, j->name_bytes);
     gd__free(j->ctx, j->bound, j->bound_bytes);
     if (j->x) gd__free(j->ctx, j->x, element_bytes(j));
+    if (j->csv) gd__free(j->ctx, j->drop, j->drop ? (size_t)gd__csv_rows(j->csv) : 0);
     gd__csv_free(j->csv);
 }
 

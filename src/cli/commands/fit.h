@@ -11,7 +11,17 @@
 #include "cli/data/value.h"
 #include "gradus/solve.h"
 
-#define GD_FIT_PARAMS 256 /* the most parameters */
+#define GD_FIT_PARAMS  256 /* the most parameters */
+#define GD_FIT_DERIVED 64  /* the most derived quantities */
+
+/* Why a row is not fitted. */
+enum { GD_ROW_MISSING = 1, GD_ROW_EXCLUDED = 2, GD_ROW_WEIGHTLESS = 4 };
+
+/* --derive NAME=EXPRESSION */
+typedef struct gd_derived {
+    const char *name, *text;
+    double value, error;
+} gd_derived;
 
 /* How well a model does beside others; R's logLik, AIC and BIC of nls. */
 typedef struct gd_fit_numbers {
@@ -30,8 +40,8 @@ typedef struct gd_fit_job {
     gd_csv *csv;
     gd_value_tables tables; /* how tables are read */
     gd_expr *model;
-    const char **name; /* parameters, then columns */
-    gd_tensor **value; /* what the model sees: parameters, columns */
+    const char **name; /* parameters, then columns, then what --fix holds */
+    gd_tensor **value; /* what the model sees, in that order */
     gd_tensor **param; /* owned */
     gd_tensor **free;  /* what a chain changes instead of bounded parameters; NULL without one */
     gd_bound *bound;
@@ -40,7 +50,12 @@ typedef struct gd_fit_job {
     /* values, bounds, standard errors (NAN: none), at an active bound, not determined: [elements] each; intervals: [elements,
      * 2]; one block */
     double *x, *low, *high, *error, *active, *flat, *interval;
-    int64_t weightless, steps; /* rows left out; the most steps */
+    bool drop_missing;                     /* --missing drop */
+    unsigned char *drop;                   /* of each row of the table: why it is left out, or 0 */
+    int64_t weightless, missing, excluded; /* rows left out */
+    int64_t steps;                         /* the most */
+    gd_derived derived[GD_FIT_DERIVED];
+    int derived_count;
     int params, names;
     size_t name_bytes, bound_bytes;
     gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
@@ -59,6 +74,15 @@ typedef struct gd_fit_job {
 
 /* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
 gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params);
+
+/* A column of the table as a vector.  New. */
+gd_tensor *gd__fit_column(gd_fit_job *j, const char *name);
+/* Takes the rows that are not to be fitted out of y, scale and the columns. */
+GD_NODISCARD gd_status gd__fit_choose_rows(gd_fit_job *j);
+
+/* --derive: before the fit the texts, after it values and errors. */
+GD_NODISCARD gd_status gd__fit_read_derived(gd_fit_job *j);
+GD_NODISCARD gd_status gd__fit_derive(gd_fit_job *j);
 
 /* Fills job->numbers. */
 void gd__fit_judge(gd_fit_job *j);

@@ -10,7 +10,7 @@
 static int only_column(const gd_fit_job *j)
 {
     int found = -1;
-    for (int i = j->params; i < j->names; i++) {
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
         if (!gd__expr_uses(j->model, i)) continue;
         if (found >= 0) return -1;
         found = i;

@@ -81,9 +81,16 @@ static void put_notes(gd_fit_job *j)
     if (j->fit.free < j->elements)
         gd__text_add(out, "at a bound: intervals from the bound inwards, by profile; errors of the others "
                           "with these held\n");
-    if (j->weightless)
-        gd__text_put(out, "%lld row%s of weight 0 left out\n", (long long)j->weightless,
-                     j->weightless > 1 ? "s" : "");
+    const struct {
+        int64_t rows;
+        const char *why;
+    } left[] = {{j->weightless, "of weight 0 left out"},
+                {j->missing, "with missing cells left out"},
+                {j->excluded, "excluded"}};
+    for (int i = 0; i < 3; i++)
+        if (left[i].rows)
+            gd__text_put(out, "%lld row%s %s\n", (long long)left[i].rows, left[i].rows > 1 ? "s" : "",
+                         left[i].why);
 }
 
 static void put_criteria(gd_fit_job *j)
@@ -104,6 +111,7 @@ static double covariance_of(const gd_fit_job *j, int64_t a, int64_t b, bool corr
     const double *c = gd_data(j->fit.covariance);
     double value = c[a * j->elements + b];
     if (!correlation) return value;
+    if (a == b) return isfinite(value) && value > 0 ? 1 : NAN;
     double scale = sqrt(c[a * j->elements + a]) * sqrt(c[b * j->elements + b]);
     return isfinite(scale) && scale > 0 ? value / scale : NAN;
 }
@@ -129,6 +137,27 @@ static void put_correlations(gd_fit_job *j)
     if (shown) gd__text_char(out, '\n');
 }
 
+/* "derived": {"thalf": {"value": ..., "stderr": ..., "interval": [...]}} */
+static void put_derived(gd_fit_job *j, bool *first)
+{
+    gd_text *out = &j->cli->out;
+    bool inner = true;
+    gd__json_key(out, first, "derived");
+    gd__text_char(out, '{');
+    for (int i = 0; i < j->derived_count; i++) {
+        const gd_derived *d = &j->derived[i];
+        const double number[] = {d->value, d->error, d->value - j->t * d->error, d->value + j->t * d->error};
+        static const char *const before[] = {"{\"value\": ", ", \"stderr\": ", ", \"interval\": [", ", "};
+        gd__json_key(out, &inner, d->name);
+        for (int k = 0; k < 4; k++) {
+            gd__text_add(out, before[k]);
+            gd__json_number(out, number[k]);
+        }
+        gd__text_add(out, "]}");
+    }
+    gd__text_char(out, '}');
+}
+
 /* "covariance": [[...]] */
 static void put_matrix(gd_fit_job *j, bool *first, const char *key, bool correlation)
 {
@@ -152,6 +181,12 @@ void gd__fit_print_table(gd_fit_job *j)
     const gd_solve_result *solve = &j->fit.solve;
     gd__text_put(out, "%-16s %16s %14s   %s\n", "parameter", "value", "std. error", "95 % interval");
     each_row(j, put_line);
+    if (j->derived_count) gd__text_add(out, "derived\n");
+    for (int i = 0; i < j->derived_count; i++) {
+        const gd_derived *d = &j->derived[i];
+        gd__text_put(out, "%-16s %16.8g %14.4g   %.6g .. %.6g\n", d->name, d->value, d->error,
+                     d->value - j->t * d->error, d->value + j->t * d->error);
+    }
     if (j->fit.dof > 0)
         gd__text_put(out, "\nresidual standard deviation %.6g with %lld degrees of freedom\n", j->fit.sigma,
                      (long long)j->fit.dof);
@@ -254,6 +289,7 @@ void gd__fit_print_json(gd_fit_job *j)
     put_names(j, &first, "active", put_active);
     put_names(j, &first, "undetermined", put_flat);
     put_names(j, &first, "names", put_name);
+    put_derived(j, &first);
     put_matrix(j, &first, "covariance", false);
     put_matrix(j, &first, "correlation", true);
     const char *const names[] = {"rss", "sigma", "r2",  "dof",          "points", "rank",  "log_likelihood",

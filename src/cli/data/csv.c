@@ -32,6 +32,7 @@ struct gd_csv {
     size_t name_bytes;
     gd_name_index index; /* of the names */
     int columns;
+    char decimal;
 };
 
 /* ---- scanning ---- */
@@ -97,11 +98,19 @@ static void pass_line_end(scan *s)
     s->line++;
 }
 
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
 static void skip_blanks(scan *s)
 {
-    while (s->at < s->end && (s->data[s->at] == ' ' || s->data[s->at] == '\t') &&
-           s->data[s->at] != s->separator)
+    while (s->at < s->end && is_blank(s->data[s->at]) &&
+           (s->separator == ' ' || s->data[s->at] != s->separator))
         s->at++;
+}
+
+static bool at_separator(const scan *s)
+{
+    char c = s->data[s->at];
+    return s->separator == ' ' ? is_blank(c) : c == s->separator;
 }
 
 /* The text between quotes moves down onto the opening one, at s->at; *end is its new end, s->at is left behind the closing
@@ -133,19 +142,21 @@ static gd_status read_cell(scan *s)
     if (s->at < s->end && s->data[s->at] == '"') {
         gd_status status = unquote(s, &end);
         if (status) return status;
-        skip_blanks(s);
-        if (!at_line_end(s) && s->data[s->at] != s->separator)
+        if (s->separator != ' ') skip_blanks(s);
+        if (!at_line_end(s) && !at_separator(s))
             return bad_table(s->csv, s->line, "text follows a closing quote");
     } else {
-        while (!at_line_end(s) && s->data[s->at] != s->separator) s->at++;
-        for (end = s->at; end > begin && (s->data[end - 1] == ' ' || s->data[end - 1] == '\t');) end--;
+        while (!at_line_end(s) && !at_separator(s)) s->at++;
+        for (end = s->at; end > begin && is_blank(s->data[end - 1]);) end--;
     }
     /* the NUL may fall on the separator, so that is passed first */
     s->more = !at_line_end(s);
-    if (s->more)
-        s->at++;
-    else
-        pass_line_end(s);
+    if (s->more) s->at++;
+    if (s->more && s->separator == ' ') { /* blanks at the end of a line separate nothing */
+        skip_blanks(s);
+        s->more = !at_line_end(s);
+    }
+    if (!s->more) pass_line_end(s);
     s->data[end] = 0;
     return add_cell(s->csv, begin);
 }
@@ -183,17 +194,45 @@ static gd_status read_row(scan *s)
 
 /* ---- the first line ---- */
 
-/* The most frequent of , ; and tab outside quotes on the line at s->at; a comma where there is none. */
-static char find_separator(const scan *s)
+/* The words of the first or second line at s->at; 0 where a line has quotes or is not there. */
+static size_t words(const scan *s, int line)
+{
+    size_t count = 0, i = s->at;
+    for (; line && i < s->end; i++) line -= s->data[i] == '\n';
+    for (bool inside = false; i < s->end && s->data[i] != '\n'; i++) {
+        if (s->data[i] == '"') return 0;
+        bool blank = is_blank(s->data[i]) || s->data[i] == '\r';
+        count += !blank && !inside;
+        inside = !blank;
+    }
+    return count;
+}
+
+/* Tabs and spaces beside each other on the first line: both are blanks. */
+static bool is_mixed(const scan *s)
+{
+    for (size_t i = s->at; i + 1 < s->end && s->data[i + 1] != '\n'; i++)
+        if ((s->data[i] == '\t' && s->data[i + 1] == ' ') || (s->data[i] == ' ' && s->data[i + 1] == '\t'))
+            return true;
+    return false;
+}
+
+/* Blanks; else the most frequent of , ; and tab outside quotes on the line at s->at; a comma where there is none. */
+static char find_separator(const scan *s, bool decimal_comma)
 {
     size_t count[3] = {0};
     bool in_quotes = false;
     for (size_t i = s->at; i < s->end && (in_quotes || s->data[i] != '\n'); i++) {
         char c = s->data[i];
         if (c == '"') in_quotes = !in_quotes;
-        if (!in_quotes) count[0] += c == ',', count[1] += c == ';', count[2] += c == '\t';
+        if (!in_quotes) count[0] += c == ',' && !decimal_comma, count[1] += c == ';', count[2] += c == '\t';
     }
-    return count[1] > count[0] && count[1] >= count[2] ? ';' : count[2] > count[0] ? '\t' : ',';
+    if (!count[0] && !count[1] && (!count[2] || is_mixed(s)) && words(s, 0) > 1 && words(s, 0) == words(s, 1))
+        return ' ';
+    return count[1] > count[0] && count[1] >= count[2] ? ';'
+           : count[2] > count[0]                       ? '\t'
+           : decimal_comma                             ? ';'
+                                                       : ',';
 }
 
 /* Line ends that other programs write; what is no text at all is refused. */
@@ -283,7 +322,7 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
     bool ascii = is_ascii(csv->data, size);
     skip_preamble(&s);
     if (s.at >= s.end) return gd_fail(csv->ctx, GD_FORMAT, "%s: the file is empty", csv->source);
-    if (!s.separator) s.separator = find_separator(&s);
+    if (!s.separator) s.separator = find_separator(&s, options->decimal == ',');
     status = read_row(&s);
     if (!status) status = name_columns(csv, !options->no_header);
     while (!status && s.at < s.end)
@@ -305,6 +344,7 @@ static gd_csv *parse_text(gd_ctx *ctx, const char *source, char *data, size_t si
     csv->ctx = ctx;
     csv->data = data;
     csv->block = block;
+    csv->decimal = options->decimal;
     csv->source = gd__strdup(ctx, source);
     if (csv->source && scan_all(csv, size, options) == GD_OK) {
         /* rows of the header: its cells stay in front, so rows are counted from behind it */
@@ -445,8 +485,15 @@ static bool is_missing(const char *cell)
 }
 
 /* 1: a number; 0: missing; -1: neither. */
-static int cell_number(const char *cell, double *value)
+static int cell_number(const gd_csv *csv, const char *cell, double *value)
 {
+    char with_point[64];
+    if (csv->decimal == ',' && strchr(cell, '.')) return -1; /* of thousands, perhaps */
+    if (csv->decimal == ',' && strchr(cell, ',') && strlen(cell) < sizeof with_point) {
+        strcpy(with_point, cell);
+        *strchr(with_point, ',') = '.';
+        cell = with_point;
+    }
     if (gd__is_number(cell, strlen(cell), true, value)) return isnan(*value) ? 0 : 1;
     *value = NAN;
     return is_missing(cell) ? 0 : -1;
@@ -455,7 +502,7 @@ static int cell_number(const char *cell, double *value)
 static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind)
 {
     const char *cell = gd__csv_cell(csv, row, column);
-    const char *comma = kind < 0 ? strchr(cell, ',') : NULL;
+    const char *comma = kind < 0 && !csv->decimal ? strchr(cell, ',') : NULL;
     return gd_fail(csv->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %s%.60s%s%s", csv->source,
                    (long long)csv->line[row], csv->name[column], *cell ? "'" : "",
                    *cell ? cell : "the cell is empty",
@@ -463,13 +510,15 @@ static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind
                    : kind < 0  ? "' is not a number"
                    : kind == 0 ? "' stands for a missing number"
                                : "' is not finite",
-                   comma ? " (decimals are written with a point)" : "");
+                   comma                               ? " (--decimal comma if this is a decimal comma)"
+                   : csv->decimal && strchr(cell, '.') ? " (--decimal comma was asked for)"
+                                                       : "");
 }
 
 gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out)
 {
     for (int64_t row = 0; row < gd__csv_rows(csv); row++) {
-        int kind = cell_number(gd__csv_cell(csv, row, column), &out[row]);
+        int kind = cell_number(csv, gd__csv_cell(csv, row, column), &out[row]);
         if (kind == 1 && isfinite(out[row])) continue;
         if (kind < 0 || !missing) return cell_error(csv, row, column, kind);
     }
@@ -480,7 +529,7 @@ bool gd__csv_is_numeric(const gd_csv *csv, int column)
 {
     double value;
     for (int64_t row = 0; row < gd__csv_rows(csv); row++)
-        if (cell_number(gd__csv_cell(csv, row, column), &value) < 0) return false;
+        if (cell_number(csv, gd__csv_cell(csv, row, column), &value) < 0) return false;
     return true;
 }
 

@@ -5,8 +5,8 @@
  *   gd__csv_numbers(csv, y, false, values);                error: "data.csv: line 7, column 'x': 'abc' is not a number"
  *   gd__csv_free(csv);
  *
- * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line; line
- * ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
+ * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line, or
+ * blanks, where the first two lines have as many words and none of the others; line ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
  * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; every row has as
  * many cells.  Memory: the file, 8 bytes a cell, 16 a row. */
 #ifndef GD_CLI_DATA_CSV_H
@@ -18,7 +18,8 @@
 typedef struct gd_csv gd_csv;
 
 typedef struct gd_csv_options {
-    char separator; /* 0: found from the first line */
+    char separator; /* 0: found from the first lines; ' ': any number of blanks */
+    char decimal;   /* ',': decimals are written 1,5; 0: with a point */
     bool no_header; /* the columns are called c1, c2, ... */
     gd_encoding encoding;
 } gd_csv_options;

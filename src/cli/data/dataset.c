@@ -297,10 +297,11 @@ static gd_status open_arrays(gd_dataset *d, const gd_data_request *q)
         if (!(d->x = column)) return gd_error(d->ctx);
     }
     gd_status status = q->target ? read_array_target(d, q, &tables) : GD_OK;
-    bool asked = q->csv.separator || q->csv.no_header || q->csv.encoding != GD_UTF8;
+    bool asked = q->csv.separator || q->csv.decimal || q->csv.no_header || q->csv.encoding != GD_UTF8;
     if (!status && asked && !tables.used)
         return gd_fail(d->ctx, GD_ARGUMENT,
-                       "%s is no table: --separator, --no-header and --encoding say nothing here", q->path);
+                       "%s is no table: --separator, --decimal, --no-header and --encoding say nothing here",
+                       q->path);
     return status;
 }
 

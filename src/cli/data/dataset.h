@@ -44,12 +44,14 @@ bool gd__dataset_is_table(const char *path);
 /* ---- the options that describe one ---- */
 
 #define GD_TABLE_OPTIONS                                                                              \
-    GD_OPTION("separator", "C", "of a table: , ; or tab (found from the first line)"),                \
+    GD_OPTION("separator", "C",                                                                       \
+              "of a table: , ; tab or space, any number of them (found from the first lines)"),       \
+        GD_OPTION("decimal", "point|comma", "how the table writes decimals: 1.5 or 1,5 (point)"),     \
         GD_SWITCH("no-header", "the table's first line is data; the columns are called c1, c2, ..."), \
         GD_OPTION("encoding", "utf-8|latin1|windows-1252|utf-16",                                     \
                   "of the table's text (utf-8, or utf-16 where the file begins with its mark)")
 
-/* --separator, --no-header and --encoding. */
+/* --separator, --decimal, --no-header and --encoding. */
 GD_NODISCARD gd_status gd__csv_options(const gd_args *args, gd_csv_options *out);
 /* ARGUMENT: one of them is given, and no table was read. */
 GD_NODISCARD gd_status gd__csv_options_used(const gd_args *args, bool used);

@@ -71,19 +71,25 @@ gd_status gd__csv_options(const gd_args *args, gd_csv_options *out)
     const char *separator = gd__args_get(args, "separator");
     *out = (gd_csv_options){.no_header = gd__args_has(args, "no-header")};
     if (separator && !strcmp(separator, "tab")) separator = "\t";
+    if (separator && !strcmp(separator, "space")) separator = " ";
     if (separator && strlen(separator) != 1)
         return gd_fail(args->ctx, GD_ARGUMENT, "%s: --separator: '%.20s' is not one character",
                        args->command->name, separator);
     if (separator) out->separator = separator[0];
-    int encoding = GD_UTF8;
-    gd_status status = gd__args_choice(args, "encoding", GD_ENCODINGS, &encoding);
+    int encoding = GD_UTF8, comma = 0;
+    gd_status status = gd__args_choice(args, "decimal", "point comma", &comma);
+    if (!status && comma && out->separator == ',')
+        status = gd_fail(args->ctx, GD_ARGUMENT, "%s: --separator and --decimal are both a comma",
+                         args->command->name);
+    if (comma) out->decimal = ',';
+    if (!status) status = gd__args_choice(args, "encoding", GD_ENCODINGS, &encoding);
     out->encoding = (gd_encoding)encoding;
     return status;
 }
 
 gd_status gd__csv_options_used(const gd_args *args, bool used)
 {
-    static const char *const names[] = {"separator", "no-header", "encoding"};
+    static const char *const names[] = {"separator", "decimal", "no-header", "encoding"};
     for (size_t i = 0; i < sizeof names / sizeof *names && !used; i++)
         if (gd__args_has(args, names[i]))
             return gd_fail(args->ctx, GD_ARGUMENT, "%s: --%s: no value is a table, as @file.csv would be",

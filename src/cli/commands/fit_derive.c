@@ -1,0 +1,105 @@
+/* Quantities derived from fitted parameters, --derive 'thalf=log(2)/b': value and standard error to first order,
+ * sqrt(g' C g) with the gradient g by the parameters and their covariance C. */
+#include "cli/commands/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+static double error_of(const gd_fit_job *j, const double *g)
+{
+    const double *c = j->fit.covariance ? gd_data(j->fit.covariance) : NULL;
+    double sum = c ? 0 : NAN;
+    for (int64_t a = 0; a < j->elements && c; a++)
+        for (int64_t b = 0; b < j->elements; b++)
+            if (g[a] != 0 && g[b] != 0) sum += g[a] * c[a * j->elements + b] * g[b];
+    return sqrt(sum);
+}
+
+/* The gradient by all elements of the parameters, 0 for those it does not depend on. */
+static gd_status gradient(gd_fit_job *j, gd_expr *e, gd_tensor *value, double *g)
+{
+    int64_t at = 0;
+    for (int i = 0; i < j->params; at += gd_numel(j->param[i++])) {
+        gd_tensor *grad = NULL;
+        if (!gd__expr_uses(e, i)) continue;
+        gd_status status = gd_grad(value, NULL, &j->param[i], 1, GD_RETAIN_GRAPH, &grad);
+        if (!status && grad) status = gd_read_f64(grad, g + at, gd_numel(grad));
+        if (status) return status;
+    }
+    return GD_OK;
+}
+
+/* Its value where the parameters are, one number; in the innermost scope. */
+static gd_tensor *value_of(gd_fit_job *j, gd_expr *e, const gd_derived *d)
+{
+    for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
+    gd_tensor *value = gd__expr_eval(e, j->value, GD_F64);
+    if (value && gd_numel(value) != 1) {
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "--derive %.60s: %lld numbers, one is wanted", d->name,
+                      (long long)gd_numel(value));
+        return NULL;
+    }
+    return value;
+}
+
+static gd_status derive(gd_fit_job *j, gd_derived *d, double *g)
+{
+    memset(g, 0, (size_t)j->elements * sizeof *g);
+    gd_expr *e = gd__problem_expression(j->ctx, j->args, d->text, j->name, j->names);
+    if (!e) return gd_error(j->ctx);
+    gd_scope_begin(j->ctx);
+    gd_tensor *value = value_of(j, e, d);
+    gd_status status = value ? GD_OK : gd_error(j->ctx);
+    if (!status) d->value = gd_item(value);
+    if (!status && gd_requires_grad(value)) status = gradient(j, e, value, g);
+    gd_scope_end(j->ctx);
+    gd__expr_free(e);
+    if (!status) d->error = error_of(j, g);
+    return status;
+}
+
+/* What is wrong with it is said before the fit, not after. */
+static gd_status check_derived(gd_fit_job *j, const gd_derived *d)
+{
+    gd_expr *e = gd__problem_expression(j->ctx, j->args, d->text, j->name, j->names);
+    if (!e) return gd_error(j->ctx);
+    gd_status status = GD_OK;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++)
+        if (gd__expr_uses(e, i))
+            status = gd_fail(j->ctx, GD_ARGUMENT, "--derive %.60s: '%.60s' is a column; parameters only",
+                             d->name, j->name[i]);
+    gd_scope_begin(j->ctx);
+    if (!status && !value_of(j, e, d)) status = gd_error(j->ctx);
+    gd_scope_end(j->ctx);
+    gd__expr_free(e);
+    return status;
+}
+
+gd_status gd__fit_read_derived(gd_fit_job *j)
+{
+    int at = 0;
+    for (const char *spec; (spec = gd__args_next(j->args, "derive", &at));) {
+        const char *equals = strchr(spec, '=');
+        if (!equals || equals == spec || equals[1] == '=' || !equals[1])
+            return gd_fail(j->ctx, GD_ARGUMENT, "--derive: NAME=EXPRESSION expected, '%.60s' found", spec);
+        if (j->derived_count == GD_FIT_DERIVED)
+            return gd_fail(j->ctx, GD_ARGUMENT, "--derive: more than %d", GD_FIT_DERIVED);
+        gd_derived *d = &j->derived[j->derived_count];
+        *d = (gd_derived){.name = gd__intern(j->ctx, spec, (size_t)(equals - spec)), .text = equals + 1};
+        if (!d->name) return GD_NOMEM;
+        gd_status status = check_derived(j, d);
+        if (status) return status;
+        j->derived_count++;
+    }
+    return GD_OK;
+}
+
+gd_status gd__fit_derive(gd_fit_job *j)
+{
+    size_t bytes = (size_t)j->elements * sizeof(double);
+    double *g = j->derived_count ? gd__alloc(j->ctx, bytes) : NULL;
+    gd_status status = j->derived_count && !g ? GD_NOMEM : GD_OK;
+    for (int i = 0; i < j->derived_count && !status; i++) status = derive(j, &j->derived[i], g);
+    gd__free(j->ctx, g, bytes);
+    return status;
+}
