@@ -1,4 +1,4 @@
-/* gen_links: writes the public header gradus/links.h, typed options for every built-in link, to the standard output.
+/* gen_links: writes the public header gradus/links.h, typed options for every built-in link and preset, to the standard output.
  *
  * Run by the build (cmake/Library.cmake), linked from the library's objects: what it knows of a link is its list of fields,
  * the same that parser, range checks and help use. */
@@ -136,6 +136,19 @@ static const char *stem(const gd_link_class *c)
     return strcmp(c->name, "sequential") ? c->name : "sequential_link";
 }
 
+/* Those that gradus/presets.h has already: their options have the same members. */
+static bool is_known(const gd_link_class *c) { return !strcmp(c->name, "sgd") || !strcmp(c->name, "adamw"); }
+
+static void put_options(const gd_link_class *c, const char *n)
+{
+    printf("typedef struct gd_%s_options {\n", n);
+    for (int i = 0; i < c->field_count; i++) put_member(&c->fields[i]);
+    printf("} gd_%s_options;\nstatic inline gd_%s_options gd_%s_defaults(void)\n{\n    gd_%s_options o;\n", n,
+           n, n, n);
+    for (int i = 0; i < c->field_count; i++) put_default(&c->fields[i]);
+    printf("    return o;\n}\n");
+}
+
 static void put_link(const gd_link_class *c)
 {
     const char *n = stem(c);
@@ -146,13 +159,9 @@ static void put_link(const gd_link_class *c)
                n, c->name);
         return;
     }
-    printf("typedef struct gd_%s_options {\n", n);
-    for (int i = 0; i < c->field_count; i++) put_member(&c->fields[i]);
-    printf("} gd_%s_options;\nstatic inline gd_%s_options gd_%s_defaults(void)\n{\n    gd_%s_options o;\n", n,
-           n, n, n);
-    for (int i = 0; i < c->field_count; i++) put_default(&c->fields[i]);
+    if (!is_known(c)) put_options(c, n);
     printf(
-        "    return o;\n}\nstatic inline gd_link *gd_%s_new(gd_ctx *ctx, const gd_%s_options *options) /* new */\n{\n"
+        "static inline gd_link *gd_%s_new(gd_ctx *ctx, const gd_%s_options *options) /* new */\n{\n"
         "    const gd_%s_options o = options ? *options : gd_%s_defaults();\n    const gd_link_option list[] = {\n",
         n, n, n, n);
     for (int i = 0; i < c->field_count; i++) put_option(&c->fields[i]);
@@ -165,7 +174,7 @@ static void put_link(const gd_link_class *c)
 }
 
 static const char opening[] =
-    "/* gradus/links.h: every built-in link with typed options.  Made by tools/gen_links.c from the links' lists of fields.\n"
+    "/* gradus/links.h: every built-in link and preset with typed options.  Made by tools/gen_links.c from the links' lists of fields.\n"
     " *\n"
     " *     gd_adam_options o = gd_adam_defaults();\n"
     " *     o.beta1 = 0.8;\n"
@@ -177,7 +186,7 @@ static const char opening[] =
     " * gd_NAME_new gives a new link; NULL, and recorded by name: VALUE or TYPE of an option, ARGUMENT where one is missing. */\n"
     "#ifndef GRADUS_LINKS_H\n"
     "#define GRADUS_LINKS_H\n\n"
-    "#include \"gradus/link.h\"\n\n"
+    "#include \"gradus/link.h\"\n#include \"gradus/presets.h\"\n\n"
     "#include <math.h>\n\n"
     "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
 
@@ -187,6 +196,9 @@ int main(void)
     const gd_link_class *const *all = gd_link_classes(&count);
     fputs(opening, stdout);
     for (int i = 0; i < count; i++) put_link(all[i]);
+    int presets = 0;
+    const gd_link_class *const *preset = gd_link_presets(&presets);
+    for (int i = 0; i < presets; i++) put_link(preset[i]);
     printf(
         "/* Every link with options, X(adam), and every one without.  The options of one are GD_OPTIONS_OF_adam(X): X(form,\n"
         " * member), the forms being number, flag, open, string, child, children, operand and any. */\n#define GD_LINKS(X)");
@@ -195,6 +207,8 @@ int main(void)
     printf("\n#define GD_LINKS_WITHOUT_OPTIONS(X)");
     for (int i = 0; i < count; i++)
         if (!all[i]->field_count) printf(" X(%s)", stem(all[i]));
+    printf("\n/* Every preset: gd_NAME_new makes its chain. */\n#define GD_PRESETS(X)");
+    for (int i = 0; i < presets; i++) printf(" X(%s)", stem(preset[i]));
     printf("\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     return ferror(stdout) || fflush(stdout) ? 1 : 0;
 }

@@ -409,7 +409,7 @@ static inline gd_link_option gd_children_option(const char *field, gd_link *cons
     const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, children, NULL, count};
     return o;
 }
-/* A link of a class that the context knows, with these settings and the defaults of the rest: what gradus/links.h does for
+/* A link of a class that the context knows, or the chain of a preset, with these settings and the defaults of the rest: what gradus/links.h does for
  * every built-in link with typed options.  Children are consumed, also on failure.  New; NULL with ATTRIBUTE, TYPE or VALUE
  * recorded for a setting, ARGUMENT where one that is needed was not given or a child is NULL. */
 gd_link *gd_link_with(gd_ctx *ctx, const char *name, const gd_link_option *options, int count);

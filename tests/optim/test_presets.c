@@ -201,6 +201,21 @@ static void other_value(const gd_field *f, char *out, size_t size)
     }
 }
 
+/* The names people know, whether links or presets: each is a chain as it stands. */
+static void the_usual_names_are_chains_on_their_own(void **s)
+{
+    (void)s;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    static const char *const names[] = {"adafactor", "adagrad", "adam", "adamw", "lamb",          "lars",
+                                        "muon",      "nadamw",  "sgd",  "soap",  "schedule_free", "shampoo"};
+    for (int i = 0; i < COUNT_OF(names); i++) {
+        gd_link *chain = gd_chain(ctx, names[i]);
+        if (!chain) fail_msg("%s: %s", names[i], gd_error_text(ctx));
+        gd_link_release(chain);
+    }
+    gd_ctx_free(ctx);
+}
+
 /* Every setting of every preset reaches the chain: with all others away from their defaults too, so that those which
  * matter together (dampening with momentum) do. */
 static void every_setting_of_every_preset_acts(void **s)
@@ -268,6 +283,7 @@ int main(void)
         cmocka_unit_test(adamw_takes_where_eps_is_added),
         cmocka_unit_test(a_preset_prints_as_the_chain_it_is),
         cmocka_unit_test(a_preset_in_a_text_is_its_chain),
+        cmocka_unit_test(the_usual_names_are_chains_on_their_own),
         cmocka_unit_test(every_setting_of_every_preset_acts),
         cmocka_unit_test(a_user_has_presets_too),
     };

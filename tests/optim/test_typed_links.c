@@ -101,6 +101,7 @@ static bool is_set(const gd_link_class *cls, int field, int which)
         return gd_##name##_new(own, which == NOTHING ? NULL : &o);                \
     }
 GD_LINKS(MAKE)
+GD_PRESETS(MAKE)
 
 #define MAKE_PLAIN(name)                                                          \
     static gd_link *make_##name(gd_ctx *own, const gd_link_class *cls, int which) \
@@ -115,12 +116,16 @@ static const struct {
     gd_link *(*make)(gd_ctx *c, const gd_link_class *cls, int which);
 } made[] = {
 #define ROW(name) {#name, make_##name},
-    GD_LINKS(ROW) GD_LINKS_WITHOUT_OPTIONS(ROW)};
+    GD_LINKS(ROW) GD_LINKS_WITHOUT_OPTIONS(ROW) GD_PRESETS(ROW)};
 
 static const gd_link_class *class_of(int row)
 {
     bool layer = !strcmp(made[row].name, "sequential_link"); /* gd_sequential_new makes a module */
     const gd_link_class *cls = gd_link_class_find(layer ? "sequential" : made[row].name);
+    int count = 0;
+    const gd_link_class *const *preset = gd_link_presets(&count);
+    for (int i = 0; i < count && !cls; i++)
+        if (!strcmp(preset[i]->name, made[row].name)) cls = preset[i];
     assert_non_null(cls);
     return cls;
 }
@@ -135,11 +140,13 @@ static void assert_same_text(gd_link *a, gd_link *b)
     assert_string_equal(left, right);
 }
 
-static void every_link_has_typed_options(void **state)
+static void every_link_and_preset_has_typed_options(void **state)
 {
     (void)state;
-    int count = 0;
+    int count = 0, presets = 0;
     (void)gd_link_classes(&count);
+    (void)gd_link_presets(&presets);
+    count += presets;
     assert_int_equal(COUNT_OF(made), count);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < i; k++) assert_string_not_equal(class_of(i)->name, made[k].name);
@@ -261,7 +268,7 @@ static void options_of_an_optimizer_train_like_its_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_link_has_typed_options, start, stop),
+        cmocka_unit_test_setup_teardown(every_link_and_preset_has_typed_options, start, stop),
         cmocka_unit_test_setup_teardown(defaults_are_those_of_the_chain_text, start, stop),
         cmocka_unit_test_setup_teardown(every_option_prints_like_the_setting_in_a_chain_text, start, stop),
         cmocka_unit_test_setup_teardown(a_wrong_option_is_refused_by_name_and_links_among_them_are_released,

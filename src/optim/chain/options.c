@@ -1,5 +1,6 @@
 /* Links from options: the same checks as from text. */
 #include "gradus/chain.h"
+#include "optim/chain/preset.h"
 #include "optim/link/classes.h"
 #include "optim/link/link.h"
 
@@ -36,11 +37,22 @@ static gd_status check_whole(gd_link *link)
     return link->cls->check ? link->cls->check(link) : GD_OK;
 }
 
+/* The chain that a preset stands for, in place of its settings. */
+static gd_link *expanded(gd_link *settings)
+{
+    gd_text text = {.ctx = settings->head.ctx};
+    gd__preset_expand(settings, &text);
+    gd_link *chain = text.failed ? NULL : gd_chain(text.ctx, text.data);
+    gd__text_free(&text);
+    gd_link_release(settings);
+    return chain;
+}
+
 gd_link *gd_link_with(gd_ctx *ctx, const char *name, const gd_link_option *options, int count)
 {
     if (!ctx || !name) return (void)gd__null(ctx, "link: the name of a class is NULL"), NULL;
     const gd_link_class *cls = gd__find_class(ctx, name);
-    gd_link *link = cls ? gd_link_new(ctx, cls) : NULL;
+    gd_link *link = cls ? gd__link_new(ctx, cls) : NULL;
     if (!cls) (void)gd_fail(ctx, GD_ATTRIBUTE, "link '%s' unknown", name);
     gd_status status = link ? GD_OK : GD_ARGUMENT;
     for (int i = 0; options && i < count; i++) {
@@ -52,7 +64,7 @@ gd_link *gd_link_with(gd_ctx *ctx, const char *name, const gd_link_option *optio
             gd_link_release(options[i].children ? options[i].children[k] : options[i].child);
     }
     if (!status) status = check_whole(link);
-    if (!status) return link;
+    if (!status) return cls->preset ? expanded(link) : link;
     gd_link_release(link);
     return NULL;
 }

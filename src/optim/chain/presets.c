@@ -1,24 +1,16 @@
 /* Presets with typed settings: the same chains as the texts "sgd(...)" and "adamw(...)". */
 #include "gradus/presets.h"
-#include "base/text.h"
-
-static gd_link *from_text(gd_text *text)
-{
-    gd_link *chain = text->failed ? NULL : gd_chain(text->ctx, text->data);
-    gd__text_free(text);
-    return chain;
-}
 
 gd_sgd_options gd_sgd_defaults(void) { return (gd_sgd_options){.lr = 1e-3}; }
 
 gd_link *gd_sgd(gd_ctx *ctx, const gd_sgd_options *given)
 {
-    if (!ctx) return NULL;
     gd_sgd_options o = given ? *given : gd_sgd_defaults();
-    gd_text text = {.ctx = ctx};
-    gd__text_put(&text, "sgd(%.17g, %.17g, %.17g, %.17g, %s)", o.lr, o.momentum, o.dampening, o.weight_decay,
-                 o.nesterov ? "true" : "false");
-    return from_text(&text);
+    const gd_link_option list[] = {gd_number_option("lr", o.lr), gd_number_option("momentum", o.momentum),
+                                   gd_number_option("dampening", o.dampening),
+                                   gd_number_option("weight_decay", o.weight_decay),
+                                   gd_flag_option("nesterov", o.nesterov)};
+    return gd_link_with(ctx, "sgd", list, sizeof list / sizeof *list);
 }
 
 gd_adamw_options gd_adamw_defaults(void)

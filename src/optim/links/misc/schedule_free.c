@@ -10,7 +10,7 @@
 #include <math.h>
 
 static const gd_field fields[] = {
-    GD_CHILD_NEEDED("modules", "the chain whose steps are averaged"),
+    GD_CHILD("modules", "the chain whose steps are averaged; none: gradient descent"),
     GD_REAL("lr", 1, 0, INFINITY, "learning rate; where it changes, later steps weigh by its square"),
     GD_REAL("beta", 0.9, 1e-3, 1, "share of the average in where gradients are taken"),
 };
@@ -33,7 +33,8 @@ static gd_value schedule_free_rule(gd_rule *r, gd_value u)
 {
     gd_value one = gd_rule_const(r, 1), y = gd_rule_param(r), lr = gd_rule_setting(r, "lr"),
              beta = gd_rule_setting(r, "beta");
-    gd_value step = gd_rule_mul(r, lr, gd_rule_child(r, "modules", u)), c = share_of_step(r, lr);
+    if (gd_rule_has_child(r, "modules")) u = gd_rule_child(r, "modules", u);
+    gd_value step = gd_rule_mul(r, lr, u), c = share_of_step(r, lr);
     gd_value z = gd_rule_state_or(r, "z", y), to_z = gd_rule_mul(r, c, gd_rule_sub(r, y, z));
     gd_rule_set(r, "z", gd_rule_sub(r, z, step));
     gd_value part = gd_rule_sub(r, one, gd_rule_mul(r, beta, gd_rule_sub(r, one, c)));
