@@ -97,6 +97,12 @@ void gd__free(gd_ctx *ctx, void *block, size_t size);
 char *gd__strdup(gd_ctx *ctx, const char *text);
 void gd__strfree(gd_ctx *ctx, char *text);
 
+/* Room for `need` bytes in an array, given as the address of its pointer, that has *bytes: where that is too little it moves to a
+ * block at least twice as large. */
+bool gd__grow(gd_ctx *ctx, void *array, size_t *bytes, size_t need);
+/* Room for one item more in an array of `count` that has room for *capacity. */
+bool gd__reserve(gd_ctx *ctx, void *array, int count, int *capacity, size_t item);
+
 /* count * size, or NULL with OVERFLOW recorded. */
 void *gd__alloc_array(gd_ctx *ctx, size_t count, size_t size);
 

@@ -156,6 +156,30 @@ void *gd__realloc(gd_ctx *ctx, void *old, size_t old_size, size_t new_size)
     return block;
 }
 
+bool gd__grow(gd_ctx *ctx, void *array, size_t *bytes, size_t need)
+{
+    if (need <= *bytes) return true;
+    void *block;
+    memcpy(&block, array, sizeof block); /* a pointer of any type */
+    size_t grown = *bytes * 2 > need ? *bytes * 2 : need < 256 ? 256 : need;
+    if (!(block = gd__realloc(ctx, block, *bytes, grown))) return false;
+    memcpy(array, &block, sizeof block);
+    *bytes = grown;
+    return true;
+}
+
+bool gd__reserve(gd_ctx *ctx, void *array, int count, int *capacity, size_t item)
+{
+    if (count < *capacity) return true;
+    int wanted = *capacity ? *capacity * 2 : 4;
+    void *block;
+    memcpy(&block, array, sizeof block);
+    if (!(block = gd__realloc(ctx, block, (size_t)*capacity * item, (size_t)wanted * item))) return false;
+    memcpy(array, &block, sizeof block);
+    *capacity = wanted;
+    return true;
+}
+
 void *gd__alloc_array(gd_ctx *ctx, size_t count, size_t size)
 {
     size_t bytes;

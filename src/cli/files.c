@@ -35,13 +35,7 @@ static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit,
                           size_t *block)
 {
     for (;;) {
-        if (*size + 1 >= *block) {
-            size_t grown = *block ? *block * 2 : FIRST_BLOCK;
-            char *next = gd__realloc(ctx, *data, *block, grown);
-            if (!next) return GD_NOMEM;
-            *data = next;
-            *block = grown;
-        }
+        if (!gd__grow(ctx, data, block, *size ? *size + 2 : FIRST_BLOCK)) return GD_NOMEM;
         int64_t got = ctx->files.read(ctx->files.user, fd, *data + *size, *block - *size - 1);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return gd__io_error(ctx, path, "read", errno);

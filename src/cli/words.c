@@ -10,15 +10,8 @@ gd_status gd__words_add(gd_ctx *ctx, gd_words *w, const char *text, size_t lengt
 {
     const char *word = gd__intern(ctx, text, length);
     if (!word) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-    size_t need = ((size_t)w->count + 1) * sizeof *w->word;
     if (w->count == INT_MAX - 1) return gd_fail(ctx, GD_OVERFLOW, "too many names");
-    if (need > w->bytes) {
-        size_t bytes = w->bytes ? w->bytes * 2 : 16 * sizeof *w->word;
-        const char **grown = gd__realloc(ctx, w->word, w->bytes, bytes);
-        if (!grown) return GD_NOMEM;
-        w->word = grown;
-        w->bytes = bytes;
-    }
+    if (!gd__grow(ctx, &w->word, &w->bytes, ((size_t)w->count + 1) * sizeof *w->word)) return GD_NOMEM;
     w->word[w->count++] = word;
     return GD_OK;
 }

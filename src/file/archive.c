@@ -22,7 +22,7 @@ struct gd_archive {
     size_t *bucket; /* open addressing: 1 + slot number, 0 is free; at most half full */
     size_t buckets;
     meta *meta;
-    size_t meta_count, meta_capacity;
+    size_t meta_count, meta_bytes;
 };
 
 /* ---- names ---- */
@@ -103,7 +103,7 @@ void gd_archive_free(gd_archive *archive)
     }
     gd__free(ctx, archive->slot, archive->capacity * sizeof *archive->slot);
     gd__free(ctx, archive->bucket, archive->buckets * sizeof *archive->bucket);
-    gd__free(ctx, archive->meta, archive->meta_capacity * sizeof *archive->meta);
+    gd__free(ctx, archive->meta, archive->meta_bytes);
     gd__free(ctx, archive, sizeof *archive);
 }
 
@@ -171,13 +171,8 @@ static void remove_meta(gd_archive *archive, meta *m)
 static gd_status add_meta(gd_archive *archive, const char *key, const char *text)
 {
     gd_ctx *ctx = archive->ctx;
-    if (archive->meta_count == archive->meta_capacity) {
-        size_t old = archive->meta_capacity, capacity = old ? old * 2 : 8;
-        meta *grown = gd__realloc(ctx, archive->meta, old * sizeof *grown, capacity * sizeof *grown);
-        if (!grown) return GD_NOMEM;
-        archive->meta = grown;
-        archive->meta_capacity = capacity;
-    }
+    size_t need = (archive->meta_count + 1) * sizeof *archive->meta;
+    if (!gd__grow(ctx, &archive->meta, &archive->meta_bytes, need)) return GD_NOMEM;
     meta added = {gd__strdup(ctx, key), gd__strdup(ctx, text)};
     if (!added.key || !added.text) {
         gd__strfree(ctx, added.key);

@@ -21,19 +21,6 @@ bool gd__is_name(const char *text)
 
 bool gd__is_identifier(const char *text) { return gd__is_name(text) && !(*text >= '0' && *text <= '9'); }
 
-bool gd__reserve(gd_ctx *ctx, void *array, int count, int *capacity, size_t item)
-{
-    if (count < *capacity) return true;
-    void *old, *grown;
-    memcpy(&old, array, sizeof old);
-    int wanted = *capacity ? *capacity * 2 : 4;
-    grown = gd__realloc(ctx, old, (size_t)*capacity * item, (size_t)wanted * item);
-    if (!grown) return false;
-    memcpy(array, &grown, sizeof grown);
-    *capacity = wanted;
-    return true;
-}
-
 const char *gd__next_name(const char **text, size_t *length)
 {
     const char *at = *text;
@@ -65,7 +52,7 @@ static void registry_free(gd_ctx *ctx, void *data)
         next = cls->next;
         class_free(ctx, cls);
     }
-    gd__free(ctx, registry->by_id, registry->by_id_capacity * sizeof *registry->by_id);
+    gd__free(ctx, registry->by_id, registry->by_id_bytes);
     gd__free(ctx, registry->builtin, (size_t)registry->builtin_capacity * sizeof *registry->builtin);
     gd__free(ctx, registry->cache, registry->cache_capacity * sizeof *registry->cache);
     gd__free(ctx, registry, sizeof *registry);
@@ -73,13 +60,8 @@ static void registry_free(gd_ctx *ctx, void *data)
 
 static bool reserve_id(gd_ctx *ctx, gd_registry *registry)
 {
-    if (registry->class_count < registry->by_id_capacity) return true;
-    size_t old = registry->by_id_capacity, wanted = old ? old * 2 : 32;
-    const gd_class **by_id = gd__realloc(ctx, registry->by_id, old * sizeof *by_id, wanted * sizeof *by_id);
-    if (!by_id) return false;
-    registry->by_id = by_id;
-    registry->by_id_capacity = wanted;
-    return true;
+    size_t need = (registry->class_count + 1) * sizeof *registry->by_id;
+    return gd__grow(ctx, &registry->by_id, &registry->by_id_bytes, need);
 }
 
 /* Makes a class of checked bases and puts it into the registry. */

@@ -64,7 +64,7 @@ struct gd_registry {
     gd_class *classes; /* newest first */
     uint32_t class_count;
     const gd_class **by_id; /* by_id[id - 1] */
-    size_t by_id_capacity;
+    size_t by_id_bytes;
     gd_class *core[GD_CORE_COUNT];
     gd_layer_class *builtin; /* classes of the layers, made on first use */
     int builtin_count, builtin_capacity;
@@ -107,9 +107,6 @@ gd_status gd__kwargs_check(gd_ctx *ctx, const char *what, const gd_kwargs *kwarg
  * digit. */
 bool gd__is_name(const char *text);
 bool gd__is_identifier(const char *text);
-
-/* Makes room for one more item in a growing array; false with NOMEM recorded. */
-bool gd__reserve(gd_ctx *ctx, void *array, int count, int *capacity, size_t item);
 
 /* The next name of a list such as "a, b"; advances *text; its length in *length.  NULL at the end. */
 const char *gd__next_name(const char **text, size_t *length);

@@ -241,13 +241,7 @@ static double number(const json_t *value)
 
 static bool grow(rows *r)
 {
-    if ((r->count + 1) * sizeof *r->row <= r->bytes) return true;
-    size_t bytes = r->bytes ? r->bytes * 2 : 256 * sizeof *r->row;
-    void *grown = gd__realloc(r->trace->ctx, r->row, r->bytes, bytes);
-    if (!grown) return false;
-    r->row = grown;
-    r->bytes = bytes;
-    return true;
+    return gd__grow(r->trace->ctx, &r->row, &r->bytes, (r->count + 1) * sizeof *r->row);
 }
 
 /* Collects the numbers of all parameters as long as there are at most two. */

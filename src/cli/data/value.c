@@ -76,13 +76,7 @@ static bool read_number(reader *r, double *value)
 
 static bool add_item(reader *r, double value)
 {
-    if ((r->items + 1) * sizeof *r->item > r->bytes) {
-        size_t bytes = r->bytes ? r->bytes * 2 : 256;
-        double *grown = gd__realloc(r->ctx, r->item, r->bytes, bytes);
-        if (!grown) return false;
-        r->item = grown;
-        r->bytes = bytes;
-    }
+    if (!gd__grow(r->ctx, &r->item, &r->bytes, (r->items + 1) * sizeof *r->item)) return false;
     r->item[r->items++] = value;
     return true;
 }

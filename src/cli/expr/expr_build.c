@@ -12,16 +12,7 @@
 /* Room for `more` items in an array that knows its size in bytes. */
 bool gd__expr_room(gd_expr *e, void *array, size_t *bytes, int count, int more, size_t item)
 {
-    void **block = array;
-    size_t need = ((size_t)count + (size_t)more) * item;
-    if (need <= *bytes) return true;
-    size_t grown = *bytes ? *bytes * 2 : 8 * item;
-    if (grown < need) grown = need;
-    void *next = gd__realloc(e->ctx, *block, *bytes, grown);
-    if (!next) return false;
-    *block = next;
-    *bytes = grown;
-    return true;
+    return gd__grow(e->ctx, array, bytes, ((size_t)count + (size_t)more) * item);
 }
 
 int gd__expr_add_variable(gd_expr *e, const char *name, size_t length)

@@ -72,13 +72,7 @@ static void crossing(const grid *g, int e, double out[2])
 
 static bool add_point(grid *g, int e)
 {
-    if ((g->points + 1) * 2 * sizeof *g->xy > g->xy_bytes) {
-        size_t bytes = g->xy_bytes ? g->xy_bytes * 2 : 4096;
-        double *grown = gd__realloc(g->ctx, g->xy, g->xy_bytes, bytes);
-        if (!grown) return false;
-        g->xy = grown;
-        g->xy_bytes = bytes;
-    }
+    if (!gd__grow(g->ctx, &g->xy, &g->xy_bytes, (g->points + 1) * 2 * sizeof *g->xy)) return false;
     crossing(g, e, g->xy + 2 * g->points++);
     g->done[e] = true;
     return true;

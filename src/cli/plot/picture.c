@@ -50,22 +50,10 @@ void gd__picture_free(gd_picture *p)
     gd__free(p->ctx, p, sizeof *p);
 }
 
-static bool room(gd_ctx *ctx, void *array, size_t *bytes, size_t need)
-{
-    void **block = array;
-    if (need <= *bytes) return true;
-    size_t grown = *bytes * 2 > need ? *bytes * 2 : need + 1024;
-    void *next = gd__realloc(ctx, *block, *bytes, grown);
-    if (!next) return false;
-    *block = next;
-    *bytes = grown;
-    return true;
-}
-
 static gd_drawing *add(gd_picture *p, gd_drawing shape, const double *xy, size_t points)
 {
-    if (!p || !room(p->ctx, &p->shape, &p->shape_bytes, (p->shapes + 1) * sizeof *p->shape) ||
-        !room(p->ctx, &p->xy, &p->xy_bytes, (p->numbers + 2 * points) * sizeof *p->xy))
+    if (!p || !gd__grow(p->ctx, &p->shape, &p->shape_bytes, (p->shapes + 1) * sizeof *p->shape) ||
+        !gd__grow(p->ctx, &p->xy, &p->xy_bytes, (p->numbers + 2 * points) * sizeof *p->xy))
         return NULL;
     shape.first = p->numbers;
     shape.points = points;

@@ -121,18 +121,8 @@ static double *copy_numbers(gd_plot *p, const double *from, size_t count)
 /* Takes s over. */
 static void add_series(gd_plot *p, series s, const char *label)
 {
-    size_t need = (p->items + 1) * sizeof s;
     if (label && !(s.label = gd__strdup(p->ctx, label))) p->failed = true;
-    if (need > p->item_bytes && !p->failed) {
-        size_t bytes = p->item_bytes ? p->item_bytes * 2 : 8 * sizeof s;
-        series *grown = gd__realloc(p->ctx, p->item, p->item_bytes, bytes);
-        if (grown) {
-            p->item = grown;
-            p->item_bytes = bytes;
-        } else {
-            p->failed = true;
-        }
-    }
+    p->failed = p->failed || !gd__grow(p->ctx, &p->item, &p->item_bytes, (p->items + 1) * sizeof s);
     if (p->failed) {
         free_series(p->ctx, &s);
         return;
@@ -302,13 +292,8 @@ static bool clip(const gd_plot *p, double a[2], double b[2])
 
 static bool keep_point(gd_plot *p, const double *at)
 {
-    if ((p->points + 1) * 2 * sizeof(double) > p->scratch_bytes) {
-        size_t bytes = p->scratch_bytes ? p->scratch_bytes * 2 : 8192;
-        double *grown = gd__realloc(p->ctx, p->scratch, p->scratch_bytes, bytes);
-        if (!grown) return false;
-        p->scratch = grown;
-        p->scratch_bytes = bytes;
-    }
+    size_t need = (p->points + 1) * 2 * sizeof *p->scratch;
+    if (!gd__grow(p->ctx, &p->scratch, &p->scratch_bytes, need)) return false;
     memcpy(p->scratch + 2 * p->points++, at, 2 * sizeof *at);
     return true;
 }

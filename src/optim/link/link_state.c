@@ -52,13 +52,7 @@ gd_entry *gd__entry(gd_link *link, gd_tensor *param)
     gd_entry *found = gd__entry_find(link, param);
     if (found) return found;
     gd_ctx *ctx = link->head.ctx;
-    if (link->entries == link->entry_capacity) {
-        size_t old = (size_t)link->entry_capacity, capacity = old ? old * 2 : 4;
-        gd_entry **list = gd__realloc(ctx, link->entry, old * sizeof *list, capacity * sizeof *list);
-        if (!list) return NULL;
-        link->entry = list;
-        link->entry_capacity = (int)capacity;
-    }
+    if (!gd__reserve(ctx, &link->entry, link->entries, &link->entry_capacity, sizeof *link->entry)) return NULL;
     gd_entry *e = gd__table_reserve(ctx, &link->table) ? NULL : gd__entry_new(link, param);
     if (!e) return NULL;
     gd__table_put(&link->table, param, link->entries);
