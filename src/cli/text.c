@@ -103,10 +103,35 @@ void gd__json_string(gd_text *t, const char *utf8)
     gd__text_char(t, '"');
 }
 
-void gd__json_key(gd_text *t, bool *first, const char *key)
+/* ---- JSON objects ---- */
+
+void gd__json_comma(gd_text *t)
 {
-    if (!*first) gd__text_add(t, ", ");
-    *first = false;
+    char last = t->used ? t->data[t->used - 1] : '{';
+    if (last != '{' && last != '[') gd__text_add(t, ", ");
+}
+
+void gd__json_key(gd_text *t, const char *key)
+{
+    gd__json_comma(t);
     gd__json_string(t, key);
     gd__text_add(t, ": ");
+}
+
+void gd__json_put_number(gd_text *t, const char *key, double value)
+{
+    gd__json_key(t, key);
+    gd__json_number(t, value);
+}
+
+void gd__json_put_whole(gd_text *t, const char *key, int64_t value)
+{
+    gd__json_key(t, key);
+    gd__text_put(t, "%lld", (long long)value);
+}
+
+void gd__json_put_string(gd_text *t, const char *key, const char *utf8)
+{
+    gd__json_key(t, key);
+    gd__json_string(t, utf8);
 }

@@ -23,7 +23,13 @@ void gd__text_clear(gd_text *t);
  * "-Infinity", as in the JSON form of protocol buffers. */
 void gd__json_number(gd_text *t, double value);
 void gd__json_string(gd_text *t, const char *utf8);
-void gd__json_key(gd_text *t, bool *first, const char *key); /* the comma, if one is due, and "key": */
+/* The comma that is due unless an object or a list has just begun. */
+void gd__json_comma(gd_text *t);
+/* Members of an object: the comma and "key":, and the value. */
+void gd__json_key(gd_text *t, const char *key);
+void gd__json_put_number(gd_text *t, const char *key, double value);
+void gd__json_put_whole(gd_text *t, const char *key, int64_t value);
+void gd__json_put_string(gd_text *t, const char *key, const char *utf8);
 
 /* ---- data on a terminal ----
  * Names and texts that came from files and command lines may hold control characters, and a terminal obeys them.  All that the

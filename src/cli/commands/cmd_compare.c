@@ -131,20 +131,14 @@ static void json_compared(gd_text *out, const fit_file fit[2], const verdict *v)
 {
     gd__text_add(out, "{\"fits\": [");
     for (int k = 0; k < 2; k++) {
-        bool first = true;
         gd__text_add(out, k ? ", {" : "{");
-        gd__json_key(out, &first, "model");
-        gd__json_string(out, fit[k].model);
-        for (int i = 0; i < LINES; i++) {
-            gd__json_key(out, &first, lines[i].key);
-            gd__json_number(out, number_of(&fit[k], i));
-        }
+        gd__json_put_string(out, "model", fit[k].model);
+        for (int i = 0; i < LINES; i++) gd__json_put_number(out, lines[i].key, number_of(&fit[k], i));
         gd__text_char(out, '}');
     }
-    gd__text_put(out, "], \"nested\": %s, \"f\": ", v->no ? "false" : "true");
-    gd__json_number(out, v->f);
-    gd__text_add(out, ", \"p\": ");
-    gd__json_number(out, v->p);
+    gd__text_put(out, "], \"nested\": %s", v->no ? "false" : "true");
+    gd__json_put_number(out, "f", v->f);
+    gd__json_put_number(out, "p", v->p);
     gd__text_put(out, ", \"active\": %s}\n", fit[0].active > 0 || fit[1].active > 0 ? "true" : "false");
 }
 

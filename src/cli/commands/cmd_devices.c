@@ -14,10 +14,9 @@ static const gd_option options[] = {
 static void add_device(gd_text *out, bool json, const char *name, const char *text)
 {
     if (json) {
-        gd__text_add(out, "{\"name\": ");
-        gd__json_string(out, name);
-        gd__text_add(out, ", \"description\": ");
-        gd__json_string(out, text);
+        gd__text_char(out, '{');
+        gd__json_put_string(out, "name", name);
+        gd__json_put_string(out, "description", text);
         gd__text_char(out, '}');
     } else {
         gd__text_put(out, "%-8s %s\n", name, text);

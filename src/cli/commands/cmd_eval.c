@@ -47,23 +47,19 @@ static gd_status evaluate(gd_problem *p, const gd_args *args, results *r)
 
 static gd_status print_json(gd_text *out, const gd_problem *p, const results *r)
 {
-    bool first = true;
     gd__text_char(out, '{');
-    gd__json_key(out, &first, "value");
+    gd__json_key(out, "value");
     gd_status status = gd__json_tensor(out, r->value);
-    gd__json_key(out, &first, "loss");
-    gd__json_number(out, gd_item(r->loss));
-    gd__json_key(out, &first, "gradient");
+    gd__json_put_number(out, "loss", gd_item(r->loss));
+    gd__json_key(out, "gradient");
     gd__text_char(out, '{');
-    first = true;
     for (int i = 0; i < p->params && !status; i++) {
-        gd__json_key(out, &first, p->name[i]);
+        gd__json_key(out, p->name[i]);
         status = gd__json_tensor(out, r->gradient[i]);
     }
     gd__text_char(out, '}');
-    first = false;
     if (r->hessian && !status) {
-        gd__json_key(out, &first, "hessian");
+        gd__json_key(out, "hessian");
         status = gd__json_tensor(out, r->hessian);
     }
     gd__text_add(out, "}\n");

@@ -130,54 +130,46 @@ static void describe(gd_text *out, const gd_link_class *c)
     gd__text_char(out, '\n');
 }
 
+/* A member whose text is written into `value`, which is empty again after it. */
+static void put_value(gd_text *out, const char *key, gd_text *value)
+{
+    gd__json_put_string(out, key, gd__text_string(value));
+    out->failed = out->failed || value->failed;
+    gd__text_clear(value);
+}
+
 static void add_field(gd_text *out, const gd_field *f)
 {
-    bool first = true;
     gd_text value = gd__text(out->ctx);
     gd__text_char(out, '{');
-    gd__json_key(out, &first, "name");
-    gd__json_string(out, f->name);
-    gd__json_key(out, &first, "kind");
+    gd__json_put_string(out, "name", f->name);
     kind(&value, f);
-    gd__json_string(out, gd__text_string(&value));
-    gd__text_clear(&value);
-    gd__json_key(out, &first, "default");
+    put_value(out, "kind", &value);
     fallback(&value, f);
-    gd__json_string(out, gd__text_string(&value));
-    gd__json_key(out, &first, "help");
-    gd__json_string(out, f->help ? f->help : "");
+    put_value(out, "default", &value);
+    gd__json_put_string(out, "help", f->help ? f->help : "");
     gd__text_char(out, '}');
-    out->failed = out->failed || value.failed;
     gd__text_free(&value);
 }
 
 static void add_class(gd_text *out, const gd_link_class *c)
 {
-    bool first = true;
     const char *const keys[] = {"name", "family", "summary", "formula", "paper", "preset", "cost"};
     const char *const texts[] = {c->name, c->family, c->summary, c->formula, c->paper, c->preset, cost_of(c)};
     gd_text value = gd__text(out->ctx);
     gd__text_char(out, '{');
-    for (int i = 0; i < 7; i++) {
-        gd__json_key(out, &first, keys[i]);
-        gd__json_string(out, texts[i] ? texts[i] : "");
-    }
+    for (int i = 0; i < 7; i++) gd__json_put_string(out, keys[i], texts[i] ? texts[i] : "");
     char text[40];
-    gd__json_key(out, &first, "state");
     state_of(&value, c);
-    gd__json_string(out, gd__text_string(&value));
-    gd__text_clear(&value);
-    gd__json_key(out, &first, "example");
+    put_value(out, "state", &value);
     example(&value, c);
-    gd__json_string(out, gd__text_string(&value));
-    out->failed = out->failed || value.failed;
+    put_value(out, "example", &value);
     gd__text_free(&value);
-    gd__json_key(out, &first, "spread");
-    gd__json_string(out, spread_of(c, text));
-    gd__json_key(out, &first, "settings");
+    gd__json_put_string(out, "spread", spread_of(c, text));
+    gd__json_key(out, "settings");
     gd__text_char(out, '[');
     for (int i = 0; i < c->field_count; i++) {
-        if (i) gd__text_add(out, ", ");
+        gd__json_comma(out);
         add_field(out, &c->fields[i]);
     }
     gd__text_add(out, "]}");

@@ -349,30 +349,21 @@ static const char *why(const job *j) { return j->stopped ? j->stopped : gd_stop_
 static gd_status print_json(job *j)
 {
     gd_text *out = &j->cli->out;
-    bool first = true;
     gd_status status = GD_OK;
     gd__text_char(out, '{');
-    gd__json_key(out, &first, "loss");
-    gd__json_number(out, j->result.loss);
-    gd__json_key(out, &first, "gradient_norm");
-    gd__json_number(out, j->result.gradient_norm);
-    gd__json_key(out, &first, "steps");
-    gd__text_put(out, "%lld", (long long)j->result.steps);
-    gd__json_key(out, &first, "evals");
-    gd__text_put(out, "%lld", (long long)j->result.evals);
-    gd__json_key(out, &first, "converged");
+    gd__json_put_number(out, "loss", j->result.loss);
+    gd__json_put_number(out, "gradient_norm", j->result.gradient_norm);
+    gd__json_put_whole(out, "steps", j->result.steps);
+    gd__json_put_whole(out, "evals", j->result.evals);
+    gd__json_key(out, "converged");
     gd__text_add(out, converged(j) ? "true" : "false");
-    gd__json_key(out, &first, "stopped");
-    gd__json_string(out, stopped_by(j));
-    gd__json_key(out, &first, "reason");
-    gd__json_string(out, why(j));
-    gd__json_key(out, &first, "seconds");
-    gd__json_number(out, j->result.seconds);
-    gd__json_key(out, &first, "params");
+    gd__json_put_string(out, "stopped", stopped_by(j));
+    gd__json_put_string(out, "reason", why(j));
+    gd__json_put_number(out, "seconds", j->result.seconds);
+    gd__json_key(out, "params");
     gd__text_char(out, '{');
-    first = true;
     for (int i = 0; i < j->problem.params && !status; i++) {
-        gd__json_key(out, &first, j->problem.name[i]);
+        gd__json_key(out, j->problem.name[i]);
         status = gd__json_tensor(out, j->problem.value[i]);
     }
     gd__text_add(out, "}}\n");

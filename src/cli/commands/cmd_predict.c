@@ -159,9 +159,10 @@ static void csv_row(job *j, const double *v)
 static void json_header(job *j)
 {
     const gd_recipe *r = &j->point.recipe;
-    gd__text_put(&j->text, "{\"task\": \"%s\", \"target\": ", gd__task_name(r->task));
-    gd__json_string(&j->text, column_name(r));
-    gd__text_add(&j->text, ", \"classes\": ");
+    gd__text_char(&j->text, '{');
+    gd__json_put_string(&j->text, "task", gd__task_name(r->task));
+    gd__json_put_string(&j->text, "target", column_name(r));
+    gd__json_key(&j->text, "classes");
     gd__words_print(&j->text, &r->classes);
     gd__text_add(&j->text, ", \"predictions\": [");
 }
@@ -173,10 +174,9 @@ static void json_row(job *j, const double *v)
     if (j->done) gd__text_add(out, ", ");
     if (r->task == GD_TASK_CLASSIFY) {
         int64_t best = best_of(v, r->outputs);
-        gd__text_add(out, "{\"class\": ");
-        gd__json_string(out, r->classes.word[best]);
-        gd__text_add(out, ", \"probability\": ");
-        gd__json_number(out, v[best]);
+        gd__text_char(out, '{');
+        gd__json_put_string(out, "class", r->classes.word[best]);
+        gd__json_put_number(out, "probability", v[best]);
         if (j->probabilities) gd__text_add(out, ", \"probabilities\": [");
         for (int64_t i = 0; i < r->outputs && j->probabilities; i++) {
             if (i) gd__text_add(out, ", ");
@@ -254,23 +254,14 @@ static gd_status score(job *j)
     gd__aside_end(j->ctx);
     if (status) return status;
     gd_text *out = &j->cli->out;
-    double first = classes ? m.accuracy : m.rmse;
     if (!j->json) {
-        gd__text_put(out, "%lld rows: loss %.6g, ", (long long)j->data.rows, m.loss);
-        if (classes)
-            gd__text_put(out, "accuracy %.2f %%\n", 100 * m.accuracy);
-        else
-            gd__text_put(out, "rmse %.6g, R2 %.6f\n", m.rmse, m.r2);
+        gd__text_put(out, "%lld rows: ", (long long)j->data.rows);
+        gd__metrics_print(out, c->recipe.task, &m);
         return GD_OK;
     }
-    gd__text_put(out, "{\"rows\": %lld, \"loss\": ", (long long)j->data.rows);
-    gd__json_number(out, m.loss);
-    gd__text_add(out, classes ? ", \"accuracy\": " : ", \"rmse\": ");
-    gd__json_number(out, first);
-    if (!classes) {
-        gd__text_add(out, ", \"r2\": ");
-        gd__json_number(out, m.r2);
-    }
+    gd__text_char(out, '{');
+    gd__json_put_whole(out, "rows", j->data.rows);
+    gd__json_metrics(out, c->recipe.task, &m);
     gd__text_add(out, "}\n");
     return GD_OK;
 }

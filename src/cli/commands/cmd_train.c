@@ -423,11 +423,8 @@ static gd_status measure_end(job *j)
 
 static void print_metrics(gd_text *out, gd_task task, const char *where, const gd_metrics *m)
 {
-    gd__text_put(out, "%s: loss %.6g, ", where, m->loss);
-    if (task == GD_TASK_CLASSIFY)
-        gd__text_put(out, "accuracy %.2f %%\n", 100 * m->accuracy);
-    else
-        gd__text_put(out, "rmse %.6g, R2 %.6f\n", m->rmse, m->r2);
+    gd__text_put(out, "%s: ", where);
+    gd__metrics_print(out, task, m);
 }
 
 static void print_text(job *j)
@@ -449,16 +446,9 @@ static void print_text(job *j)
 
 static void json_metrics(gd_text *out, gd_task task, const char *where, const gd_metrics *m)
 {
-    bool first = false;
-    gd__json_key(out, &first, where);
-    gd__text_add(out, "{\"loss\": ");
-    gd__json_number(out, m->loss);
-    gd__text_add(out, task == GD_TASK_CLASSIFY ? ", \"accuracy\": " : ", \"rmse\": ");
-    gd__json_number(out, task == GD_TASK_CLASSIFY ? m->accuracy : m->rmse);
-    if (task == GD_TASK_REGRESS) {
-        gd__text_add(out, ", \"r2\": ");
-        gd__json_number(out, m->r2);
-    }
+    gd__json_key(out, where);
+    gd__text_char(out, '{');
+    gd__json_metrics(out, task, m);
     gd__text_char(out, '}');
 }
 
@@ -477,21 +467,18 @@ static void print_json(job *j)
                    {"best_epoch", t->point.progress.best_epoch},
                    {"steps", gd_optimizer_steps(t->optimizer)},
                    {"evals", gd_optimizer_evals(t->optimizer)}};
-    bool first = false;
-    gd__text_put(out, "{\"task\": \"%s\", \"model\": ", gd__task_name(r->task));
-    gd__json_string(out, r->model);
-    gd__json_key(out, &first, "chain");
-    gd__json_string(out, r->chain);
+    gd__text_char(out, '{');
+    gd__json_put_string(out, "task", gd__task_name(r->task));
+    gd__json_put_string(out, "model", r->model);
+    gd__json_put_string(out, "chain", r->chain);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        gd__text_put(out, ", \"%s\": %lld", numbers[i].key, (long long)numbers[i].value);
+        gd__json_put_whole(out, numbers[i].key, numbers[i].value);
     json_metrics(out, r->task, "training", &j->trained);
     if (t->check_x) json_metrics(out, r->task, "validation", &t->checked);
-    gd__json_key(out, &first, "classes");
+    gd__json_key(out, "classes");
     gd__words_print(out, &r->classes);
-    gd__json_key(out, &first, "stopped");
-    gd__json_string(out, t->stopped);
-    gd__json_key(out, &first, "seconds");
-    gd__json_number(out, t->seconds);
+    gd__json_put_string(out, "stopped", t->stopped);
+    gd__json_put_number(out, "seconds", t->seconds);
     gd__text_add(out, "}\n");
 }
 

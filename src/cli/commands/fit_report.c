@@ -50,21 +50,19 @@ static void element_name(const gd_fit_job *j, int64_t at, char out[96])
     name_of(j, param, at, out);
 }
 
-static void each_row(gd_fit_job *j, void (*put)(gd_fit_job *j, const row *r, bool *first))
+static void each_row(gd_fit_job *j, void (*put)(gd_fit_job *j, const row *r))
 {
     int64_t at = 0;
-    bool first = true;
     for (int i = 0; i < j->params; i++)
         for (int64_t k = 0; k < gd_numel(j->param[i]); k++, at++) {
             row r = make_row(j, i, k, at);
-            put(j, &r, &first);
+            put(j, &r);
         }
 }
 
-static void put_line(gd_fit_job *j, const row *r, bool *first)
+static void put_line(gd_fit_job *j, const row *r)
 {
     char error[32];
-    (void)first;
     (void)gd__format(error, sizeof error,
                      r->active         ? "at its bound"
                      : isnan(r->error) ? "-"
@@ -138,17 +136,16 @@ static void put_correlations(gd_fit_job *j)
 }
 
 /* "derived": {"thalf": {"value": ..., "stderr": ..., "interval": [...]}} */
-static void put_derived(gd_fit_job *j, bool *first)
+static void put_derived(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
-    bool inner = true;
-    gd__json_key(out, first, "derived");
+    gd__json_key(out, "derived");
     gd__text_char(out, '{');
     for (int i = 0; i < j->derived_count; i++) {
         const gd_derived *d = &j->derived[i];
         const double number[] = {d->value, d->error, d->value - j->t * d->error, d->value + j->t * d->error};
         static const char *const before[] = {"{\"value\": ", ", \"stderr\": ", ", \"interval\": [", ", "};
-        gd__json_key(out, &inner, d->name);
+        gd__json_key(out, d->name);
         for (int k = 0; k < 4; k++) {
             gd__text_add(out, before[k]);
             gd__json_number(out, number[k]);
@@ -159,10 +156,10 @@ static void put_derived(gd_fit_job *j, bool *first)
 }
 
 /* "covariance": [[...]] */
-static void put_matrix(gd_fit_job *j, bool *first, const char *key, bool correlation)
+static void put_matrix(gd_fit_job *j, const char *key, bool correlation)
 {
     gd_text *out = &j->cli->out;
-    gd__json_key(out, first, key);
+    gd__json_key(out, key);
     if (!j->fit.covariance) {
         gd__text_add(out, "null");
         return;
@@ -227,12 +224,11 @@ static void put_figure(gd_text *out, figure what, const row *r)
 static void put_figures(gd_fit_job *j, figure what)
 {
     gd_text *out = &j->cli->out;
-    bool first = true;
     int64_t at = 0;
     gd__text_char(out, '{');
     for (int i = 0; i < j->params; i++) {
         bool list = gd_ndim(j->param[i]) > 0;
-        gd__json_key(out, &first, j->name[i]);
+        gd__json_key(out, j->name[i]);
         if (list) gd__text_char(out, '[');
         for (int64_t k = 0; k < gd_numel(j->param[i]); k++, at++) {
             row r = make_row(j, i, k, at);
@@ -244,33 +240,26 @@ static void put_figures(gd_fit_job *j, figure what)
     gd__text_char(out, '}');
 }
 
-static void put_flat(gd_fit_job *j, const row *r, bool *first)
+static void put_name(gd_fit_job *j, const row *r)
 {
-    if (!r->flat) return;
-    if (!*first) gd__text_add(&j->cli->out, ", ");
-    *first = false;
+    gd__json_comma(&j->cli->out);
     gd__json_string(&j->cli->out, r->name);
 }
 
-static void put_active(gd_fit_job *j, const row *r, bool *first)
+static void put_flat(gd_fit_job *j, const row *r)
 {
-    row as_flat = *r;
-    as_flat.flat = r->active;
-    put_flat(j, &as_flat, first);
+    if (r->flat) put_name(j, r);
 }
 
-static void put_name(gd_fit_job *j, const row *r, bool *first)
+static void put_active(gd_fit_job *j, const row *r)
 {
-    row any = *r;
-    any.flat = true;
-    put_flat(j, &any, first);
+    if (r->active) put_name(j, r);
 }
 
 /* "key": [names] of the elements that put takes. */
-static void put_names(gd_fit_job *j, bool *first, const char *key,
-                      void (*put)(gd_fit_job *j, const row *r, bool *first))
+static void put_names(gd_fit_job *j, const char *key, void (*put)(gd_fit_job *j, const row *r))
 {
-    gd__json_key(&j->cli->out, first, key);
+    gd__json_key(&j->cli->out, key);
     gd__text_char(&j->cli->out, '[');
     each_row(j, put);
     gd__text_char(&j->cli->out, ']');
@@ -279,19 +268,18 @@ static void put_names(gd_fit_job *j, bool *first, const char *key,
 void gd__fit_print_json(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
-    bool first = true;
     static const char *const keys[] = {"params", "stderr", "interval"};
     gd__text_char(out, '{');
     for (int k = 0; k < 3; k++) {
-        gd__json_key(out, &first, keys[k]);
+        gd__json_key(out, keys[k]);
         put_figures(j, (figure)k);
     }
-    put_names(j, &first, "active", put_active);
-    put_names(j, &first, "undetermined", put_flat);
-    put_names(j, &first, "names", put_name);
-    put_derived(j, &first);
-    put_matrix(j, &first, "covariance", false);
-    put_matrix(j, &first, "correlation", true);
+    put_names(j, "active", put_active);
+    put_names(j, "undetermined", put_flat);
+    put_names(j, "names", put_name);
+    put_derived(j);
+    put_matrix(j, "covariance", false);
+    put_matrix(j, "correlation", true);
     const char *const names[] = {"rss", "sigma", "r2",  "dof",          "points", "rank",  "log_likelihood",
                                  "aic", "aicc",  "bic", "chi_square_p", "steps",  "evals", "seconds"};
     const double numbers[] = {j->fit.rss,
@@ -309,17 +297,15 @@ void gd__fit_print_json(gd_fit_job *j)
                               (double)j->fit.solve.evals,
                               j->fit.solve.seconds};
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-        gd__json_key(out, &first, names[k]);
+        gd__json_key(out, names[k]);
         if (isnan(numbers[k]) && (!strcmp(names[k], "r2") || !strcmp(names[k], "chi_square_p")))
             gd__text_add(out, "null");
         else
             gd__json_number(out, numbers[k]);
     }
-    gd__json_key(out, &first, "converged");
+    gd__json_key(out, "converged");
     gd__text_add(out, j->fit.solve.converged ? "true" : "false");
-    gd__json_key(out, &first, "stop");
-    gd__json_string(out, gd_stop_name(j->fit.solve.reason));
-    gd__json_key(out, &first, "reason");
-    gd__json_string(out, gd__fit_stop_text(j));
+    gd__json_put_string(out, "stop", gd_stop_name(j->fit.solve.reason));
+    gd__json_put_string(out, "reason", gd__fit_stop_text(j));
     gd__text_add(out, "}\n");
 }

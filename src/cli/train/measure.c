@@ -67,3 +67,23 @@ gd_status gd__measure(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_met
     }
     return GD_OK;
 }
+
+void gd__metrics_print(gd_text *out, gd_task task, const gd_metrics *m)
+{
+    gd__text_put(out, "loss %.6g, ", m->loss);
+    if (task == GD_TASK_CLASSIFY)
+        gd__text_put(out, "accuracy %.2f %%\n", 100 * m->accuracy);
+    else
+        gd__text_put(out, "rmse %.6g, R2 %.6f\n", m->rmse, m->r2);
+}
+
+void gd__json_metrics(gd_text *out, gd_task task, const gd_metrics *m)
+{
+    gd__json_put_number(out, "loss", m->loss);
+    if (task == GD_TASK_CLASSIFY) {
+        gd__json_put_number(out, "accuracy", m->accuracy);
+        return;
+    }
+    gd__json_put_number(out, "rmse", m->rmse);
+    gd__json_put_number(out, "r2", m->r2);
+}

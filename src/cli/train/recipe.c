@@ -15,65 +15,43 @@ const char *gd__standardise_name(gd_standardise how) { return standardise_names[
 
 /* ---- writing ---- */
 
-static void put_text(gd_text *out, const char *key, const char *text)
-{
-    bool first = false;
-    gd__json_key(out, &first, key);
-    gd__json_string(out, text);
-}
-
-static void put_whole(gd_text *out, const char *key, int64_t value)
-{
-    bool first = false;
-    gd__json_key(out, &first, key);
-    gd__text_put(out, "%" PRId64, value);
-}
-
-static void put_number(gd_text *out, const char *key, double value)
-{
-    bool first = false;
-    gd__json_key(out, &first, key);
-    gd__json_number(out, value);
-}
-
 static void put_words(gd_text *out, const char *key, const gd_words *words)
 {
-    bool first = false;
-    gd__json_key(out, &first, key);
+    gd__json_key(out, key);
     gd__words_print(out, words);
 }
 
 void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state *p)
 {
     gd__text_add(out, "{\"version\": 1");
-    put_text(out, "task", gd__task_name(r->task));
-    put_text(out, "dtype", gd_dtype_name(r->dtype));
-    put_text(out, "model", r->model);
-    put_text(out, "chain", r->chain);
+    gd__json_put_string(out, "task", gd__task_name(r->task));
+    gd__json_put_string(out, "dtype", gd_dtype_name(r->dtype));
+    gd__json_put_string(out, "model", r->model);
+    gd__json_put_string(out, "chain", r->chain);
     put_words(out, "groups", &r->groups);
     put_words(out, "schedules", &r->schedules);
-    put_text(out, "target", r->target);
+    gd__json_put_string(out, "target", r->target);
     put_words(out, "features", &r->features);
     put_words(out, "ignored", &r->ignored);
     put_words(out, "classes", &r->classes);
     gd__text_add(out, ", \"row\": [");
     for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%" PRId64, i ? ", " : "", r->row[i]);
     gd__text_char(out, ']');
-    put_whole(out, "outputs", r->outputs);
-    put_whole(out, "batch", r->batch);
-    put_whole(out, "seed", r->seed);
-    put_whole(out, "epochs", r->epochs);
-    put_whole(out, "patience", r->patience);
-    put_number(out, "validation", r->validation);
-    put_text(out, "standardise", gd__standardise_name(r->standardise));
+    gd__json_put_whole(out, "outputs", r->outputs);
+    gd__json_put_whole(out, "batch", r->batch);
+    gd__json_put_whole(out, "seed", r->seed);
+    gd__json_put_whole(out, "epochs", r->epochs);
+    gd__json_put_whole(out, "patience", r->patience);
+    gd__json_put_number(out, "validation", r->validation);
+    gd__json_put_string(out, "standardise", gd__standardise_name(r->standardise));
     gd__text_put(out, ", \"data\": \"%016" PRIx64 "\"", r->data);
-    put_whole(out, "epoch", p->epoch);
-    put_whole(out, "at", p->at);
-    put_number(out, "loss_sum", p->loss_sum);
-    put_number(out, "last_loss", p->last_loss);
-    put_number(out, "best_loss", p->best_loss);
-    put_whole(out, "best_epoch", p->best_epoch);
-    put_whole(out, "bad", p->bad);
+    gd__json_put_whole(out, "epoch", p->epoch);
+    gd__json_put_whole(out, "at", p->at);
+    gd__json_put_number(out, "loss_sum", p->loss_sum);
+    gd__json_put_number(out, "last_loss", p->last_loss);
+    gd__json_put_number(out, "best_loss", p->best_loss);
+    gd__json_put_whole(out, "best_epoch", p->best_epoch);
+    gd__json_put_whole(out, "bad", p->bad);
     gd__text_char(out, '}');
 }
 

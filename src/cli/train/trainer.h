@@ -18,6 +18,9 @@ typedef struct gd_metrics {
 
 /* Over standardised rows on the model's device: y are classes, or standardised numbers. */
 GD_NODISCARD gd_status gd__measure(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_metrics *out);
+/* A line, and members of a JSON object. */
+void gd__metrics_print(gd_text *out, gd_task task, const gd_metrics *m);
+void gd__json_metrics(gd_text *out, gd_task task, const gd_metrics *m);
 
 typedef struct gd_trainer {
     gd_cli *cli;

@@ -52,7 +52,8 @@ gd_entry *gd__entry(gd_link *link, gd_tensor *param)
     gd_entry *found = gd__entry_find(link, param);
     if (found) return found;
     gd_ctx *ctx = link->head.ctx;
-    if (!gd__reserve(ctx, &link->entry, link->entries, &link->entry_capacity, sizeof *link->entry)) return NULL;
+    if (!gd__reserve(ctx, &link->entry, link->entries, &link->entry_capacity, sizeof *link->entry))
+        return NULL;
     gd_entry *e = gd__table_reserve(ctx, &link->table) ? NULL : gd__entry_new(link, param);
     if (!e) return NULL;
     gd__table_put(&link->table, param, link->entries);
