@@ -134,109 +134,87 @@ static gd_status run_all(gd_ctx *ctx, problems *j, int64_t *bad, int64_t *info)
     return status;
 }
 
-/* Iterative methods: not finite, or did not converge. */
-static gd_status run_iteration(gd_ctx *ctx, const char *what, problems *j)
+/* What an operator does with each matrix; functions for f32 and f64. */
+typedef struct method {
+    one_fn one[2];
+    size_t (*bytes[2])(problems *p); /* of work; NULL: none */
+    int64_t most;                    /* rows or columns, the smaller of them */
+    /* of a matrix that cannot be: "not positive definite (leading minor 2 of ...)"; NULL: an iteration that may not end */
+    const char *fault, *part, *tail;
+} method;
+
+#define BOTH(name)             \
+    {                          \
+        name##_f32, name##_f64 \
+    }
+
+static gd_status failed(gd_ctx *ctx, const char *what, const method *m, int64_t bad, int64_t info)
 {
-    int64_t bad, info;
-    gd_status status = run_all(ctx, j, &bad, &info);
-    if (status || bad < 0) return status;
+    if (m->fault)
+        return gd_fail(ctx, GD_SINGULAR, "%s: the matrix is %s (%s %lld of batch %lld%s)", what, m->fault,
+                       m->part, (long long)info, (long long)bad, m->tail);
     if (info == NOT_FINITE)
         return gd_fail(ctx, GD_VALUE, "%s: matrix %lld of the batch holds NaN or infinity", what,
                        (long long)bad);
     return gd_fail(ctx, GD_VALUE, "%s: no convergence for matrix %lld of the batch", what, (long long)bad);
 }
 
+static gd_status run_method(gd_device *device, const gd_call *call, const method *m)
+{
+    problems j = problems_of(call);
+    bool wide = call->out[0]->dtype == GD_F64, inverse = call->op == GD_OP_solve && call->attrs->i[0];
+    const char *what = inverse ? "inverse" : gd__ops[call->op].name;
+    int64_t bad, info;
+    /* the determinant of an empty matrix is 1 */
+    if (j.batches == 0 || (j.k == 0 && call->op != GD_OP_logdet)) return GD_OK;
+    gd_status status = small_enough(device->ctx, what, &j, m->most);
+    if (status) return status;
+    j.one = m->one[wide];
+    j.bytes = m->bytes[wide] ? m->bytes[wide](&j) : 0;
+    status = run_all(device->ctx, &j, &bad, &info);
+    return status || bad < 0 ? status : failed(device->ctx, what, m, bad, info);
+}
+
 /* ---- kernels ---- */
 
 gd_status gd__cpu_cholesky(gd_device *device, const gd_call *call)
 {
-    problems j = problems_of(call);
-    int64_t bad, info;
-    if (call->out[0]->numel == 0) return GD_OK;
-    gd_status status = small_enough(device->ctx, "cholesky", &j, INT_MAX);
-    j.one = call->out[0]->dtype == GD_F64 ? cholesky_f64 : cholesky_f32;
-    if (!status) status = run_all(device->ctx, &j, &bad, &info);
-    if (status || bad < 0) return status;
-    return gd_fail(device->ctx, GD_SINGULAR,
-                   "cholesky: the matrix is not positive definite (leading minor %lld of batch %lld)",
-                   (long long)info, (long long)bad);
+    static const method m = {BOTH(cholesky), {0}, INT_MAX, "not positive definite", "leading minor", ""};
+    return run_method(device, call, &m);
 }
 
 gd_status gd__cpu_solve(gd_device *device, const gd_call *call)
 {
-    problems j = problems_of(call);
-    bool wide = call->out[0]->dtype == GD_F64;
-    int64_t bad, info;
-    const char *what = call->attrs->i[0] ? "inverse" : "solve";
-    if (j.n == 0 || j.batches == 0) return GD_OK;
-    gd_status status = small_enough(device->ctx, what, &j, INT_MAX);
-    j.one = wide ? solve_f64 : solve_f32;
-    j.bytes = wide ? lu_bytes_f64(j.n) : lu_bytes_f32(j.n);
-    if (!status) status = run_all(device->ctx, &j, &bad, &info);
-    if (status || bad < 0) return status;
-    return gd_fail(device->ctx, GD_SINGULAR, "%s: the matrix is singular (pivot %lld of batch %lld is zero)",
-                   what, (long long)info, (long long)bad);
+    static const method m = {BOTH(solve), BOTH(lu_bytes), INT_MAX, "singular", "pivot", " is zero"};
+    return run_method(device, call, &m);
 }
 
 gd_status gd__cpu_logdet(gd_device *device, const gd_call *call)
 {
-    problems j = problems_of(call);
-    bool wide = call->out[0]->dtype == GD_F64;
-    int64_t bad, info;
-    if (j.batches == 0) return GD_OK;
-    gd_status status = small_enough(device->ctx, "logdet", &j, INT_MAX);
-    j.one = wide ? logdet_f64 : logdet_f32;
-    j.bytes = wide ? lu_bytes_f64(j.n) : lu_bytes_f32(j.n);
-    return status ? status : run_all(device->ctx, &j, &bad, &info);
+    static const method m = {BOTH(logdet), BOTH(lu_bytes), INT_MAX, NULL, NULL, NULL};
+    return run_method(device, call, &m);
 }
 
 gd_status gd__cpu_triangular_solve(gd_device *device, const gd_call *call)
 {
-    problems j = problems_of(call);
-    int64_t bad, info;
-    if (j.n == 0 || j.batches == 0) return GD_OK;
-    gd_status status = small_enough(device->ctx, "triangular_solve", &j, INT_MAX);
-    j.one = call->out[0]->dtype == GD_F64 ? triangular_f64 : triangular_f32;
-    if (!status) status = run_all(device->ctx, &j, &bad, &info);
-    if (status || bad < 0) return status;
-    return gd_fail(device->ctx, GD_SINGULAR,
-                   "triangular_solve: the matrix is singular (diagonal %lld of batch %lld is zero)",
-                   (long long)info, (long long)bad);
+    static const method m = {BOTH(triangular), {0}, INT_MAX, "singular", "diagonal", " is zero"};
+    return run_method(device, call, &m);
 }
 
 gd_status gd__cpu_qr(gd_device *device, const gd_call *call)
 {
-    problems j = problems_of(call);
-    bool wide = call->out[0]->dtype == GD_F64;
-    int64_t bad, info;
-    if (j.k == 0 || j.batches == 0) return GD_OK;
-    gd_status status = small_enough(device->ctx, "qr", &j, INT_MAX);
-    if (status) return status;
-    j.one = wide ? qr_f64 : qr_f32;
-    j.bytes = wide ? qr_bytes_f64(&j) : qr_bytes_f32(&j);
-    return run_all(device->ctx, &j, &bad, &info);
+    static const method m = {BOTH(qr), BOTH(qr_bytes), INT_MAX, NULL, NULL, NULL};
+    return run_method(device, call, &m);
 }
 
 gd_status gd__cpu_eigh(gd_device *device, const gd_call *call)
 {
-    problems j = problems_of(call);
-    bool wide = call->out[0]->dtype == GD_F64;
-    if (j.n == 0 || j.batches == 0) return GD_OK;
-    gd_status status = small_enough(device->ctx, "eigh", &j, ITERATION_MAX);
-    if (status) return status;
-    j.one = wide ? eigh_f64 : eigh_f32;
-    j.bytes = wide ? eigh_bytes_f64(&j) : eigh_bytes_f32(&j);
-    return run_iteration(device->ctx, "eigh", &j);
+    static const method m = {BOTH(eigh), BOTH(eigh_bytes), ITERATION_MAX, NULL, NULL, NULL};
+    return run_method(device, call, &m);
 }
 
 gd_status gd__cpu_svd(gd_device *device, const gd_call *call)
 {
-    problems j = problems_of(call);
-    bool wide = call->out[0]->dtype == GD_F64;
-    if (j.k == 0 || j.batches == 0) return GD_OK;
-    gd_status status = small_enough(device->ctx, "svd", &j, ITERATION_MAX);
-    if (status) return status;
-    j.one = wide ? svd_f64 : svd_f32;
-    j.bytes = wide ? svd_bytes_f64(&j) : svd_bytes_f32(&j);
-    return run_iteration(device->ctx, "svd", &j);
+    static const method m = {BOTH(svd), BOTH(svd_bytes), ITERATION_MAX, NULL, NULL, NULL};
+    return run_method(device, call, &m);
 }

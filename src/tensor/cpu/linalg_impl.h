@@ -97,7 +97,10 @@ typedef struct LOCAL(lu) {
     int *pivot;
 } LOCAL(lu);
 
-static size_t LOCAL(lu_bytes)(int64_t n) { return (size_t)(n * n) * sizeof(REAL) + (size_t)n * sizeof(int); }
+static size_t LOCAL(lu_bytes)(problems *p)
+{
+    return (size_t)(p->n * p->n) * sizeof(REAL) + (size_t)p->n * sizeof(int);
+}
 
 /* Factors a copy of matrix b; 0, or the number of the first zero pivot. */
 static int64_t LOCAL(factor)(const problems *p, int64_t b, char *work, LOCAL(lu) * f)

@@ -326,14 +326,31 @@ gd_status gd__cpu_cumsum(gd_device *device, const gd_call *call)
     return GD_OK;
 }
 
+/* ---- elements as f64 ---- */
+
+static double element(const view *v, const char *data, int64_t i)
+{
+    return v->type == GD_AS_F32 ? (double)((const float *)(const void *)data)[i]
+                                : ((const double *)(const void *)data)[i];
+}
+
+static void put_number(const view *v, char *to, int64_t i, double x)
+{
+    if (v->type == GD_AS_F32)
+        ((float *)(void *)to)[i] = (float)x;
+    else
+        ((double *)(void *)to)[i] = x;
+}
+
+static void put_element(const view *v, int64_t i, double x) { put_number(v, v->out, i, x); }
+
 /* ---- exponentials of rows ---- */
 
 static double row_max(const view *v, const char *row, int64_t count)
 {
     double best = -INFINITY;
     for (int64_t i = 0; i < count; i++) {
-        double x = v->type == GD_AS_F32 ? (double)((const float *)(const void *)row)[i]
-                                        : ((const double *)(const void *)row)[i];
+        double x = element(v, row, i);
         if (x != x) return x;
         if (x > best) best = x;
     }
@@ -390,10 +407,8 @@ static void one_exp_row(const view *v, int64_t o)
     double log_sum = log(exp_row(v, row, count, shift, NULL)) + shift, f[2] = {-log_sum, 0};
     if (v->op == GD_OP_log_softmax)
         v->vec->map[GD_OP_add_scalar][v->type](out, row, NULL, NULL, v->reduced, f);
-    else if (v->type == GD_AS_F32)
-        *(float *)(void *)out = (float)log_sum;
     else
-        *(double *)(void *)out = log_sum;
+        put_number(v, out, 0, log_sum);
 }
 
 static void exp_rows(void *arg, int64_t task)
@@ -452,20 +467,6 @@ gd_status gd__cpu_softmax(gd_device *device, const gd_call *call) { return expon
 gd_status gd__cpu_log_softmax(gd_device *device, const gd_call *call) { return exponentials(device, call); }
 
 /* ---- rows and their gradients: each row in f64, elements `inner` apart ---- */
-
-static double element(const view *v, const char *data, int64_t i)
-{
-    return v->type == GD_AS_F32 ? (double)((const float *)(const void *)data)[i]
-                                : ((const double *)(const void *)data)[i];
-}
-
-static void put_element(const view *v, int64_t i, double x)
-{
-    if (v->type == GD_AS_F32)
-        ((float *)(void *)v->out)[i] = (float)x;
-    else
-        ((double *)(void *)v->out)[i] = x;
-}
 
 #define EACH_ELEMENT(v, first, i) \
     for (int64_t i = first, last_ = (first) + (v)->reduced * (v)->inner; i < last_; i += (v)->inner)
@@ -552,14 +553,6 @@ typedef struct norm {
     const char *weight, *bias, *stats; /* stats: mean and rate of each row */
     char *out, *more;                  /* more: stats, or the second sums */
 } norm;
-
-static void put_number(const view *v, char *to, int64_t i, double x)
-{
-    if (v->type == GD_AS_F32)
-        ((float *)(void *)to)[i] = (float)x;
-    else
-        ((double *)(void *)to)[i] = x;
-}
 
 static void norm_rows(void *arg, int64_t task)
 {
