@@ -53,7 +53,7 @@ static void registry_free(gd_ctx *ctx, void *data)
         class_free(ctx, cls);
     }
     gd__free(ctx, registry->by_id, registry->by_id_bytes);
-    gd__free(ctx, registry->builtin, (size_t)registry->builtin_capacity * sizeof *registry->builtin);
+    gd__free(ctx, registry->layer, (size_t)registry->layer_capacity * sizeof *registry->layer);
     gd__free(ctx, registry->cache, registry->cache_capacity * sizeof *registry->cache);
     gd__free(ctx, registry, sizeof *registry);
 }
@@ -132,19 +132,18 @@ gd_class *gd_class_functional(gd_ctx *ctx) { return core_class(ctx, GD_CORE_FUNC
 
 gd_class *gd_class_module(gd_ctx *ctx) { return core_class(ctx, GD_CORE_MODULE); }
 
-gd_class *gd__builtin_class(gd_ctx *ctx, const void *key, gd_class *(*make)(gd_ctx *ctx))
+gd_class *gd__layer_class(gd_ctx *ctx, const char *name, gd_handler forward)
 {
     gd_registry *registry = gd__registry(ctx);
     if (!registry) return NULL;
-    for (int i = 0; i < registry->builtin_count; i++)
-        if (registry->builtin[i].key == key) return registry->builtin[i].cls;
-    /* `make` may ask for other built-in classes, so the place is reserved after it */
-    gd_class *cls = make(ctx);
-    if (!cls || !gd__reserve(ctx, &registry->builtin, registry->builtin_count, &registry->builtin_capacity,
-                             sizeof *registry->builtin))
+    for (int i = 0; i < registry->layer_count; i++)
+        if (!strcmp(registry->layer[i]->name, name)) return registry->layer[i];
+    gd_class *cls = gd_class_new(ctx, name, &registry->core[GD_CORE_MODULE], 1);
+    if (!cls || gd_register(cls, registry->core[GD_CORE_TENSOR], forward, NULL) ||
+        !gd__reserve(ctx, &registry->layer, registry->layer_count, &registry->layer_capacity,
+                     sizeof *registry->layer))
         return NULL;
-    registry->builtin[registry->builtin_count++] = (gd_layer_class){key, cls};
-    return cls;
+    return registry->layer[registry->layer_count++] = cls;
 }
 
 /* ---- making and looking ---- */

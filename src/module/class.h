@@ -55,19 +55,14 @@ typedef enum gd_core_class {
     GD_CORE_COUNT
 } gd_core_class;
 
-typedef struct gd_layer_class {
-    const void *key;
-    gd_class *cls;
-} gd_layer_class;
-
 struct gd_registry {
     gd_class *classes; /* newest first */
     uint32_t class_count;
     const gd_class **by_id; /* by_id[id - 1] */
     size_t by_id_bytes;
     gd_class *core[GD_CORE_COUNT];
-    gd_layer_class *builtin; /* classes of the layers, made on first use */
-    int builtin_count, builtin_capacity;
+    gd_class **layer; /* classes of the layers, made on first use */
+    int layer_count, layer_capacity;
     gd_dispatch_entry *cache;
     size_t cache_count, cache_capacity; /* capacity is a power of two */
     /* modules */
@@ -84,8 +79,8 @@ gd_registry *gd__registry(gd_ctx *ctx);
 /* Class of any object, never NULL for a live one. */
 const gd_class *gd__class_of(const gd_object *object);
 
-/* A class of the library made once a context: found by `key` or made by `make`, which may register functions for it. */
-gd_class *gd__builtin_class(gd_ctx *ctx, const void *key, gd_class *(*make)(gd_ctx *ctx));
+/* The class of a layer, made when it is first asked for: below Module, and its modules are called on tensors. */
+gd_class *gd__layer_class(gd_ctx *ctx, const char *name, gd_handler forward);
 
 /* The order of a new class with these bases into cls->order (C3). */
 gd_status gd__linearise(gd_class *cls, gd_class *const *bases, int count);

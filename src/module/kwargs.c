@@ -46,72 +46,57 @@ static const char *kind_name(gd_argument_kind kind)
     return names[kind];
 }
 
-/* The argument of a name if it is of the kind; *status says what went wrong. */
-static const gd_argument *of_kind(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name,
-                                  gd_argument_kind kind, const void *out, gd_status *status)
+/* Sets *out, of `size` bytes, to the value of the argument where there is one; TYPE where it is of another kind. */
+static gd_status take_value(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, gd_argument_kind kind,
+                            void *out, size_t size)
 {
-    const gd_argument *found = ctx && name && out ? gd_kwargs_find(kwargs, name) : NULL;
-    *status = ctx && name && out ? GD_OK : gd__null(ctx, "keyword: its name or the place for it is NULL");
-    if (!found || found->kind == kind) return found;
-    *status = gd_fail(ctx, GD_TYPE, "keyword '%s' must be %s, got %s", name, kind_name(kind),
-                      kind_name(found->kind));
-    return NULL;
+    if (!ctx || !name || !out) return gd__null(ctx, "keyword: its name or the place for it is NULL");
+    const gd_argument *found = gd_kwargs_find(kwargs, name);
+    if (found && found->kind != kind)
+        return gd_fail(ctx, GD_TYPE, "keyword '%s' must be %s, got %s", name, kind_name(kind),
+                       kind_name(found->kind));
+    if (found) memcpy(out, &found->as, size); /* all members of the union begin where it does */
+    return GD_OK;
 }
 
 gd_status gd_kwargs_int(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, int64_t *out)
 {
-    gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_INT, out, &status);
-    if (found) *out = found->as.integer;
-    return status;
+    return take_value(ctx, kwargs, name, GD_ARGUMENT_INT, out, sizeof *out);
 }
 
 gd_status gd_kwargs_real(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, double *out)
 {
     const gd_argument *whole = gd_kwargs_find(kwargs, name);
-    if (ctx && out && whole && whole->kind == GD_ARGUMENT_INT) {
-        *out = (double)whole->as.integer;
-        return GD_OK;
-    }
-    gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_REAL, out, &status);
-    if (found) *out = found->as.real;
-    return status;
+    if (!ctx || !out || !whole || whole->kind != GD_ARGUMENT_INT)
+        return take_value(ctx, kwargs, name, GD_ARGUMENT_REAL, out, sizeof *out);
+    *out = (double)whole->as.integer;
+    return GD_OK;
 }
 
 gd_status gd_kwargs_string(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, const char **out)
 {
-    gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_STRING, out, &status);
-    if (found) *out = found->as.string;
-    return status;
+    return take_value(ctx, kwargs, name, GD_ARGUMENT_STRING, out, sizeof *out);
 }
 
 gd_status gd_kwargs_pointer(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, void **out)
 {
-    gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_POINTER, out, &status);
-    if (found) *out = found->as.pointer;
-    return status;
+    return take_value(ctx, kwargs, name, GD_ARGUMENT_POINTER, out, sizeof *out);
 }
 
 gd_status gd_kwargs_object(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, gd_object **out)
 {
-    gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_OBJECT, out, &status);
-    if (found) *out = found->as.object;
-    return status;
+    return take_value(ctx, kwargs, name, GD_ARGUMENT_OBJECT, out, sizeof *out);
 }
 
 gd_status gd_kwargs_tensor(gd_ctx *ctx, const gd_kwargs *kwargs, const char *name, gd_tensor **out)
 {
-    gd_status status;
-    const gd_argument *found = of_kind(ctx, kwargs, name, GD_ARGUMENT_OBJECT, out, &status);
-    if (!found) return status;
-    if (found->as.object && found->as.object->type != &gd__tensor_type)
+    gd_object *object = NULL;
+    gd_status status = gd_kwargs_object(ctx, kwargs, name, out ? &object : NULL);
+    if (status || !gd_kwargs_find(kwargs, name)) return status;
+    if (object && object->type != &gd__tensor_type)
         return gd_fail(ctx, GD_TYPE, "keyword '%s' must be a tensor, got %s", name,
-                       gd__class_of(found->as.object)->name);
-    *out = (gd_tensor *)found->as.object;
+                       gd__class_of(object)->name);
+    *out = (gd_tensor *)object;
     return GD_OK;
 }
 

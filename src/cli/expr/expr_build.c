@@ -66,22 +66,25 @@ int gd__expr_add(gd_expr *e, gd_expr_node node, const int *operand, int operands
     return e->nodes++;
 }
 
-int gd__expr_number(gd_expr *e, int at, double value)
+gd_expr_node gd__expr_node(gd_expr_op op, int at)
 {
     gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.op = EXPR_NUMBER;
+    memset(&node, 0, sizeof node); /* also what lies between: nodes are compared as bytes */
+    node.op = (uint8_t)op;
     node.at = at;
+    return node;
+}
+
+int gd__expr_number(gd_expr *e, int at, double value)
+{
+    gd_expr_node node = gd__expr_node(EXPR_NUMBER, at);
     node.number = value;
     return gd__expr_add(e, node, NULL, 0, NULL, 0);
 }
 
 int gd__expr_variable_node(gd_expr *e, int at, int variable)
 {
-    gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.op = EXPR_VARIABLE;
-    node.at = at;
+    gd_expr_node node = gd__expr_node(EXPR_VARIABLE, at);
     node.u.variable = variable;
     return gd__expr_add(e, node, NULL, 0, NULL, 0);
 }
@@ -97,20 +100,14 @@ int gd__expr_unary_node(gd_expr *e, int at, gd_expr_unary fn, double (*fold)(dou
 {
     double value;
     if (fold && gd__expr_value(e, x, &value)) return gd__expr_number(e, at, fold(value));
-    gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.op = EXPR_UNARY;
-    node.at = at;
+    gd_expr_node node = gd__expr_node(EXPR_UNARY, at);
     node.u.unary = fn;
     return gd__expr_add(e, node, &x, 1, NULL, 0);
 }
 
 int gd__expr_scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double value)
 {
-    gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.op = EXPR_SCALAR;
-    node.at = at;
+    gd_expr_node node = gd__expr_node(EXPR_SCALAR, at);
     node.number = value;
     node.u.scalar = fn;
     return gd__expr_add(e, node, &x, 1, NULL, 0);
@@ -118,10 +115,7 @@ int gd__expr_scalar_node(gd_expr *e, int at, gd_expr_scalar fn, int x, double va
 
 int gd__expr_function_node(gd_expr *e, int at, gd_expr_binary fn, int a, int b)
 {
-    gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.op = EXPR_BINARY;
-    node.at = at;
+    gd_expr_node node = gd__expr_node(EXPR_BINARY, at);
     node.u.binary = fn;
     return gd__expr_add(e, node, (int[]){a, b}, 2, NULL, 0);
 }

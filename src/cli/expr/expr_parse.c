@@ -239,10 +239,7 @@ static int index_of(parser *p, int x, size_t at)
         count++;
     } while (accept(p, ','));
     if (!accept(p, ']')) return expected(p, "',' or ']'");
-    gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.op = EXPR_INDEX;
-    node.at = (int)at;
+    gd_expr_node node = gd__expr_node(EXPR_INDEX, (int)at);
     return gd__expr_add(p->e, node, &x, 1, places, count * PLACE_SIZE);
 }
 
@@ -375,9 +372,7 @@ static int bessel_node(parser *p, int at, const arguments *a)
 
 static int call_node(parser *p, const gd_expr_call *call, int at, arguments *a)
 {
-    gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.at = at;
+    gd_expr_node node = gd__expr_node(EXPR_NUMBER, at);
     switch (call->kind) {
     case CALL_UNARY: return gd__expr_unary_node(p->e, at, call->unary, call->fold, a->node[0]);
     case CALL_BINARY: return gd__expr_function_node(p->e, at, call->binary, a->node[0], a->node[1]);

@@ -107,6 +107,7 @@ typedef struct gd_expr_call {
 
 /* ---- building; a node number, or -1 with the error recorded (which an operand of -1 stands for too) ---- */
 
+gd_expr_node gd__expr_node(gd_expr_op op, int at);
 int gd__expr_number(gd_expr *e, int at, double value);
 int gd__expr_add_variable(gd_expr *e, const char *name, size_t length);
 int gd__expr_variable_node(gd_expr *e, int at, int variable);

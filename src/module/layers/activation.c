@@ -37,13 +37,7 @@ static gd_object *activation_forward(gd_object *self, gd_object *argument, const
     return gd__refuse(self->ctx, GD_VALUE, "activation: '%s' is unknown", function);
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Activation", activation_forward); }
-
-gd_class *gd_class_activation(gd_ctx *ctx)
-{
-    static const char key = 'a';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_activation(gd_ctx *ctx) { return gd__layer_class(ctx, "Activation", activation_forward); }
 
 gd_module *gd_activation_new(gd_ctx *ctx, const char *function)
 {

@@ -56,20 +56,14 @@ static gd_object *attention_forward(gd_object *self, gd_object *argument, const 
     int64_t size, heads, causal;
     if (gd_module_get_int(m, "size", &size) || gd_module_get_int(m, "heads", &heads) ||
         gd_module_get_int(m, "causal", &causal) || gd_kwargs_only(ctx, kwargs, "causal") ||
-        gd_kwargs_int(ctx, kwargs, "causal", &causal) || check_input(ctx, x, size) || !gd__local_begin(ctx))
+        gd_kwargs_int(ctx, kwargs, "causal", &causal) || check_input(ctx, x, size))
         return NULL;
     gd_tensor *flat = gd_reshape(x, 3, (int64_t[]){-1, gd_size(x, -2), size});
     gd_tensor *y = gd_reshape(heads_of(m, flat, heads, causal != 0), x->ndim, x->size);
-    return gd_tensor_object(gd__local_end(ctx, gd__relabel_like(y, x)));
+    return gd_tensor_object(gd__relabel_like(y, x));
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Attention", attention_forward); }
-
-gd_class *gd_class_attention(gd_ctx *ctx)
-{
-    static const char key = 't';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_attention(gd_ctx *ctx) { return gd__layer_class(ctx, "Attention", attention_forward); }
 
 static gd_status fill(gd_module *m, int64_t size, int64_t heads, const gd_attention_options *o)
 {

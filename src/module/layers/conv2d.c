@@ -16,20 +16,14 @@ static gd_object *conv2d_forward(gd_object *self, gd_object *argument, const gd_
     gd_ctx *ctx = self->ctx;
     int64_t stride, padding;
     if (gd_kwargs_only(ctx, kwargs, NULL) || gd_module_get_int(m, "stride", &stride) ||
-        gd_module_get_int(m, "padding", &padding) || !gd__local_begin(ctx))
+        gd_module_get_int(m, "padding", &padding))
         return NULL;
     gd_tensor *y = gd_conv2d((gd_tensor *)argument, gd_module_get_tensor(m, "weight"),
                              gd__optional(m, "bias"), (int)stride, (int)padding);
-    return gd_tensor_object(gd__local_end(ctx, y));
+    return gd_tensor_object(y);
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Conv2d", conv2d_forward); }
-
-gd_class *gd_class_conv2d(gd_ctx *ctx)
-{
-    static const char key = 'c';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_conv2d(gd_ctx *ctx) { return gd__layer_class(ctx, "Conv2d", conv2d_forward); }
 
 static gd_status fill(gd_module *m, int64_t inputs, int64_t outputs, int64_t kernel,
                       const gd_conv2d_options *o)

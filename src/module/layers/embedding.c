@@ -6,19 +6,12 @@ gd_embedding_options gd_embedding_defaults(void) { return (gd_embedding_options)
 static gd_object *embedding_forward(gd_object *self, gd_object *argument, const gd_kwargs *kwargs, void *user)
 {
     (void)user;
-    gd_ctx *ctx = self->ctx;
-    if (gd_kwargs_only(ctx, kwargs, NULL) || !gd__local_begin(ctx)) return NULL;
-    gd_tensor *y = gd_embedding(gd_module_get_tensor((gd_module *)self, "weight"), (gd_tensor *)argument);
-    return gd_tensor_object(gd__local_end(ctx, y));
+    if (gd_kwargs_only(self->ctx, kwargs, NULL)) return NULL;
+    gd_tensor *weight = gd_module_get_tensor((gd_module *)self, "weight");
+    return gd_tensor_object(gd_embedding(weight, (gd_tensor *)argument));
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Embedding", embedding_forward); }
-
-gd_class *gd_class_embedding(gd_ctx *ctx)
-{
-    static const char key = 'e';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_embedding(gd_ctx *ctx) { return gd__layer_class(ctx, "Embedding", embedding_forward); }
 
 gd_module *gd_embedding_new(gd_ctx *ctx, int64_t count, int64_t size, const gd_embedding_options *options)
 {

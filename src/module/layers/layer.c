@@ -1,13 +1,6 @@
 /* What the layers share: classes, initial values, children. */
 #include "module/layers/layer.h"
 
-gd_class *gd__layer_class(gd_ctx *ctx, const char *name, gd_handler forward)
-{
-    gd_class *base = gd_class_module(ctx);
-    gd_class *cls = base ? gd_class_new(ctx, name, &base, 1) : NULL;
-    return cls && !gd_register(cls, gd_class_tensor(ctx), forward, NULL) ? cls : NULL;
-}
-
 gd_status gd__layer_size(gd_ctx *ctx, const char *layer, const char *what, int64_t size)
 {
     if (size >= 1) return GD_OK;

@@ -6,9 +6,6 @@
 #include "module/module.h"
 #include "tensor/shape.h"
 
-/* A class below Module whose modules are called on tensors. */
-gd_class *gd__layer_class(gd_ctx *ctx, const char *name, gd_handler forward);
-
 /* VALUE, naming the layer and the size, unless it is at least 1. */
 gd_status gd__layer_size(gd_ctx *ctx, const char *layer, const char *what, int64_t size);
 

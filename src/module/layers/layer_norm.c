@@ -22,20 +22,13 @@ static gd_object *layer_norm_forward(gd_object *self, gd_object *argument, const
     if (gd_size(x, -1) != size)
         return gd__refuse(ctx, GD_SHAPE, "layer_norm: the last axis has %lld elements, expected %lld",
                           (long long)gd_size(x, -1), (long long)size);
-    if (!gd__local_begin(ctx)) return NULL;
     /* on a bare tensor, so that the anonymous weight meets the last axis whatever its name */
     gd_tensor *bare = x->axes ? gd_drop_names(x) : x;
     gd_tensor *y = gd_layer_norm(bare, "-1", gd__optional(m, "weight"), gd__optional(m, "bias"), eps);
-    return gd_tensor_object(gd__local_end(ctx, gd__relabel_like(y, x)));
+    return gd_tensor_object(gd__relabel_like(y, x));
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "LayerNorm", layer_norm_forward); }
-
-gd_class *gd_class_layer_norm(gd_ctx *ctx)
-{
-    static const char key = 'n';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_layer_norm(gd_ctx *ctx) { return gd__layer_class(ctx, "LayerNorm", layer_norm_forward); }
 
 gd_module *gd_layer_norm_new(gd_ctx *ctx, int64_t size, const gd_layer_norm_options *options)
 {

@@ -24,27 +24,15 @@ static gd_object *linear_forward(gd_object *self, gd_object *argument, const gd_
     (void)user;
     gd_module *m = (gd_module *)self;
     gd_tensor *x = (gd_tensor *)argument;
-    gd_ctx *ctx = self->ctx;
-    if (gd_kwargs_only(ctx, kwargs, NULL) || !gd__local_begin(ctx)) return NULL;
+    if (gd_kwargs_only(self->ctx, kwargs, NULL)) return NULL;
     gd_tensor *weight = gd_module_get_tensor(m, "weight"), *bias = gd__optional(m, "bias");
     const char *axis = weight ? gd_axis_name(weight, 1) : NULL;
-    gd_tensor *y;
-    if (is_plain(x, weight, bias)) {
-        y = gd__linear(x, weight, bias);
-    } else {
-        y = axis ? gd_contract(x, weight, axis) : gd_matmul(x, gd_transpose(weight, 0, 1));
-        if (bias) y = gd_add(y, bias);
-    }
-    return gd_tensor_object(gd__local_end(ctx, y));
+    if (is_plain(x, weight, bias)) return gd_tensor_object(gd__linear(x, weight, bias));
+    gd_tensor *y = axis ? gd_contract(x, weight, axis) : gd_matmul(x, gd_transpose(weight, 0, 1));
+    return gd_tensor_object(bias ? gd_add(y, bias) : y);
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Linear", linear_forward); }
-
-gd_class *gd_class_linear(gd_ctx *ctx)
-{
-    static const char key = 'l';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_linear(gd_ctx *ctx) { return gd__layer_class(ctx, "Linear", linear_forward); }
 
 gd_module *gd_linear_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, const gd_linear_options *options)
 {

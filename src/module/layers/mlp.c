@@ -16,7 +16,7 @@ static gd_object *mlp_forward(gd_object *self, gd_object *argument, const gd_kwa
     int64_t layers;
     const char *activation;
     if (gd_kwargs_only(ctx, kwargs, NULL) || gd_module_get_int(m, "layers", &layers) ||
-        gd_module_get_string(m, "activation", &activation) || !gd__local_begin(ctx))
+        gd_module_get_string(m, "activation", &activation))
         return NULL;
     gd_tensor *x = (gd_tensor *)argument;
     for (int64_t i = 0; i < layers && x; i++) {
@@ -25,16 +25,10 @@ static gd_object *mlp_forward(gd_object *self, gd_object *argument, const gd_kwa
         x = gd_module_call(gd_module_get_module(m, name), x);
         if (i + 1 < layers) x = gd__activate(activation, x);
     }
-    return gd_tensor_object(gd__local_end(ctx, x));
+    return gd_tensor_object(x);
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "MLP", mlp_forward); }
-
-gd_class *gd_class_mlp(gd_ctx *ctx)
-{
-    static const char key = 'm';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_mlp(gd_ctx *ctx) { return gd__layer_class(ctx, "MLP", mlp_forward); }
 
 static gd_status fill(gd_module *m, const int64_t *sizes, int count, const gd_mlp_options *o)
 {

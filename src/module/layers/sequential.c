@@ -15,24 +15,18 @@ static gd_object *sequential_forward(gd_object *self, gd_object *argument, const
 {
     (void)user;
     gd_module *m = (gd_module *)self;
-    gd_ctx *ctx = self->ctx;
-    if (gd_kwargs_only(ctx, kwargs, NULL) || !gd__local_begin(ctx)) return NULL;
-    gd_tensor *x = (gd_tensor *)argument;
-    for (int64_t i = 0, count = length(m); i < count && x; i++) {
+    if (gd_kwargs_only(self->ctx, kwargs, NULL)) return NULL;
+    int64_t count = length(m);
+    gd_tensor *x = count ? (gd_tensor *)argument : gd__another_handle((gd_tensor *)argument);
+    for (int64_t i = 0; i < count && x; i++) {
         char name[24];
         snprintf(name, sizeof name, "%lld", (long long)i);
         x = gd_module_call(gd_module_get_module(m, name), x);
     }
-    return gd_tensor_object(gd__local_end(ctx, x));
+    return gd_tensor_object(x);
 }
 
-static gd_class *make_class(gd_ctx *ctx) { return gd__layer_class(ctx, "Sequential", sequential_forward); }
-
-gd_class *gd_class_sequential(gd_ctx *ctx)
-{
-    static const char key = 's';
-    return gd__builtin_class(ctx, &key, make_class);
-}
+gd_class *gd_class_sequential(gd_ctx *ctx) { return gd__layer_class(ctx, "Sequential", sequential_forward); }
 
 gd_status gd_sequential_add(gd_module *sequential, gd_module *module)
 {
