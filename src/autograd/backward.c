@@ -75,26 +75,12 @@ gd_tensor *gd__room(const gd_pullback *p, int k)
 
 /* ---- who wants what ---- */
 
-static bool asked_for(const gd_walk *w, const gd_tensor *t)
-{
-    if (!w->input) return t->leaf_grad && !t->node;
-    for (int i = 0; i < w->inputs; i++)
-        if (w->input[i] == t) return true;
-    return false;
-}
-
-/* True when a gradient of t leads anywhere. */
-static bool leads_on(const gd_walk *w, const gd_tensor *t)
-{
-    return t->node ? w->item[t->node->slot].useful : asked_for(w, t);
-}
-
 static void mark_useful(gd_walk *w)
 {
     for (size_t i = w->count; i-- > 0;) {
         gd_visit *e = &w->item[i];
         if (e->output) continue;
-        for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = leads_on(w, e->node->in[k]);
+        for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = gd__leads_on(w, e->node->in[k]);
         for (int k = 0; k < w->inputs && !e->useful; k++) e->useful = w->input[k]->node == e->node;
     }
 }
@@ -170,7 +156,7 @@ static gd_status apply_rule(gd_walk *w, gd_visit *e)
     gd_tensor **grad = set + nin;
     for (int k = 0; k < nin; k++) {
         set[k] = NULL;
-        need[k] = leads_on(w, node->in[k]);
+        need[k] = gd__leads_on(w, node->in[k]);
     }
     gd_status status = check_versions(node);
     gd_scope_begin(ctx);
@@ -245,7 +231,7 @@ static gd_status start(gd_walk *w, gd_tensor *output, gd_tensor *seed)
     gd_tensor *g = seed_of(output, seed);
     if (!g) return gd_error(w->ctx) ? gd_error(w->ctx) : GD_NOMEM;
     if (!output->node) { /* a leaf: the seed is its gradient, in memory of its own */
-        g = asked_for(w, output) ? gd_copy(g) : NULL;
+        g = gd__asked_for(w, output) ? gd_copy(g) : NULL;
         return g ? deliver(w, output, g) : gd_error(w->ctx);
     }
     const gd_node *spent;

@@ -46,21 +46,13 @@ static bool has_rule(const gd_node *node)
 
 /* ---- the walk ---- */
 
-static bool leads_on(const gd_walk *w, const gd_tensor *t)
-{
-    if (t->node) return w->item[t->node->slot].useful;
-    for (int i = 0; i < w->inputs; i++)
-        if (w->input[i] == t) return true;
-    return false;
-}
-
 /* Marks what leads to an input; NOT_IMPLEMENTED where that has no batched rule, or changed in place. */
 static gd_status mark_useful(gd_walk *w)
 {
     for (size_t i = w->count; i-- > 0;) {
         gd_visit *e = &w->item[i];
         if (e->output) continue;
-        for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = leads_on(w, e->node->in[k]);
+        for (int k = 0; k < e->node->nin && !e->useful; k++) e->useful = gd__leads_on(w, e->node->in[k]);
         if (!e->useful) continue;
         if (!has_rule(e->node) || gd__changed(e->node) >= 0) return GD_NOT_IMPLEMENTED;
     }
@@ -154,7 +146,7 @@ static gd_status pass_on(batch *b, const gd_node *node, gradient *g, int at)
     gd_status status = GD_OK;
     bool passed = false;
     for (int k = 0; k < node->nin && !status; k++) {
-        if (!leads_on(&b->w, node->in[k])) continue;
+        if (!gd__leads_on(&b->w, node->in[k])) continue;
         gd_batch_step step = {.node = node, .result = g->of, .k = k, .rows = b->rows, .limit = b->limit};
         gd_part q = g->part[at];
         status = gd__batch_rules[node->op](&step, &q);

@@ -34,6 +34,20 @@ int gd__changed(const gd_node *node);
 /* Can derivatives be taken through the graph of t: nothing that is needed was freed or changed since it was made? */
 bool gd__graph_intact(const gd_tensor *t);
 
+static inline bool gd__asked_for(const gd_walk *w, const gd_tensor *t)
+{
+    if (!w->input) return t->leaf_grad && !t->node;
+    for (int i = 0; i < w->inputs; i++)
+        if (w->input[i] == t) return true;
+    return false;
+}
+
+/* True when a gradient of t leads anywhere. */
+static inline bool gd__leads_on(const gd_walk *w, const gd_tensor *t)
+{
+    return t->node ? w->item[t->node->slot].useful : gd__asked_for(w, t);
+}
+
 /* *sum += g; takes its own reference of g. */
 GD_NODISCARD gd_status gd__accumulate(gd_tensor **sum, gd_tensor *g);
 

@@ -58,6 +58,12 @@ void gd__text_append(gd_text *t, const char *data, size_t size)
 
 void gd__text_add(gd_text *t, const char *added) { gd__text_append(t, added, strlen(added)); }
 
+void gd__text_comma(gd_text *t)
+{
+    char last = t->used ? t->data[t->used - 1] : '{';
+    if (last != '{' && last != '[') gd__text_add(t, ", ");
+}
+
 void gd__text_number(gd_text *text, uint64_t number)
 {
     char digits[24];

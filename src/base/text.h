@@ -15,6 +15,7 @@ typedef struct gd_text {
 
 void gd__text_put(gd_text *text, const char *format, ...) GD_PRINTF(2, 3);
 void gd__text_add(gd_text *text, const char *added);
+void gd__text_comma(gd_text *text); /* of JSON: ", " unless an object or a list has just begun */
 void gd__text_append(gd_text *text, const char *data, size_t size);
 void gd__text_number(gd_text *text, uint64_t number);
 void gd__text_quote(gd_text *text, const char *string); /* as a JSON string; must be UTF-8 */

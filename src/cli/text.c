@@ -105,15 +105,9 @@ void gd__json_string(gd_text *t, const char *utf8)
 
 /* ---- JSON objects ---- */
 
-void gd__json_comma(gd_text *t)
-{
-    char last = t->used ? t->data[t->used - 1] : '{';
-    if (last != '{' && last != '[') gd__text_add(t, ", ");
-}
-
 void gd__json_key(gd_text *t, const char *key)
 {
-    gd__json_comma(t);
+    gd__text_comma(t);
     gd__json_string(t, key);
     gd__text_add(t, ": ");
 }

@@ -23,8 +23,6 @@ void gd__text_clear(gd_text *t);
  * "-Infinity", as in the JSON form of protocol buffers. */
 void gd__json_number(gd_text *t, double value);
 void gd__json_string(gd_text *t, const char *utf8);
-/* The comma that is due unless an object or a list has just begun. */
-void gd__json_comma(gd_text *t);
 /* Members of an object: the comma and "key":, and the value. */
 void gd__json_key(gd_text *t, const char *key);
 void gd__json_put_number(gd_text *t, const char *key, double value);

@@ -115,6 +115,8 @@ struct gd_named {
 };
 
 gd_named *gd__named_new(gd_ctx *ctx); /* new */
+/* Gives up what an item holds. */
+void gd__named_item_end(gd_ctx *ctx, const gd_named_item *item);
 /* Adds `object` as prefix + name, registered as prefix + registered_prefix + name; takes a reference. */
 gd_named_item *gd__named_add(gd_named *named, const char *prefix, const char *registered_prefix,
                              const char *name, void *object);

@@ -285,9 +285,7 @@ static void drop_references(gd_named *all)
             all->item[kept++] = item;
             continue;
         }
-        if (item.registered != item.name) gd__strfree(all->head.ctx, item.registered);
-        gd__strfree(all->head.ctx, item.name);
-        gd__release(item.object);
+        gd__named_item_end(all->head.ctx, &item);
     }
     all->count = kept;
 }

@@ -67,16 +67,18 @@ gd_status gd__walk(gd_module *root, gd_visitor fn, void *user)
 
 /* ---- lists ---- */
 
+void gd__named_item_end(gd_ctx *ctx, const gd_named_item *item)
+{
+    if (item->registered != item->name) gd__strfree(ctx, item->registered);
+    gd__strfree(ctx, item->name);
+    gd__release(item->object);
+}
+
 static void named_destroy(void *object)
 {
     gd_named *named = object;
     gd_ctx *ctx = named->head.ctx;
-    for (int i = 0; i < named->count; i++) {
-        gd_named_item *item = &named->item[i];
-        if (item->registered != item->name) gd__strfree(ctx, item->registered);
-        gd__strfree(ctx, item->name);
-        gd__release(item->object);
-    }
+    for (int i = 0; i < named->count; i++) gd__named_item_end(ctx, &named->item[i]);
     gd__free(ctx, named->item, (size_t)named->capacity * sizeof *named->item);
     gd__free(ctx, named->tensors, (size_t)named->tensors_capacity * sizeof *named->tensors);
     gd__free(ctx, named, sizeof *named);
@@ -114,12 +116,11 @@ gd_named_item *gd__named_add(gd_named *named, const char *prefix, const char *re
     gd_named_item item = {.object = object};
     item.name = join(ctx, prefix, "", name);
     item.registered = *registered_prefix ? join(ctx, prefix, registered_prefix, name) : item.name;
+    gd__retain(object);
     if (!item.name || !item.registered) {
-        if (item.registered != item.name) gd__strfree(ctx, item.registered);
-        gd__strfree(ctx, item.name);
+        gd__named_item_end(ctx, &item);
         return NULL;
     }
-    gd__retain(object);
     named->tensors[named->count] = item.object->type == &gd__tensor_type ? object : NULL;
     named->item[named->count] = item;
     return &named->item[named->count++];
@@ -140,11 +141,8 @@ static gd_status take(const collection *c, gd_module *module, const char *prefix
     item->module = module;
     item->attribute = a;
     if (!c->glob || gd_glob_match(c->glob, item->name)) return GD_OK;
-    gd_ctx *ctx = c->named->head.ctx;
     c->named->count--;
-    if (item->registered != item->name) gd__strfree(ctx, item->registered);
-    gd__strfree(ctx, item->name);
-    gd__release(object);
+    gd__named_item_end(c->named->head.ctx, item);
     return GD_OK;
 }
 

@@ -169,7 +169,7 @@ static void add_class(gd_text *out, const gd_link_class *c)
     gd__json_key(out, "settings");
     gd__text_char(out, '[');
     for (int i = 0; i < c->field_count; i++) {
-        gd__json_comma(out);
+        gd__text_comma(out);
         add_field(out, &c->fields[i]);
     }
     gd__text_add(out, "]}");

@@ -242,7 +242,7 @@ static void put_figures(gd_fit_job *j, figure what)
 
 static void put_name(gd_fit_job *j, const row *r)
 {
-    gd__json_comma(&j->cli->out);
+    gd__text_comma(&j->cli->out);
     gd__json_string(&j->cli->out, r->name);
 }
 

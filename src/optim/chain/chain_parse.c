@@ -36,16 +36,9 @@ static void links_free(gd_ctx *ctx, links *l)
 /* The link is consumed, also on failure. */
 static gd_status links_add(gd_ctx *ctx, links *l, gd_link *link)
 {
-    if (l->count == l->capacity) {
-        int capacity = l->capacity ? 2 * l->capacity : 8;
-        gd_link **item = gd__realloc(ctx, l->item, (size_t)l->capacity * sizeof *item,
-                                     (size_t)capacity * sizeof *item);
-        if (!item) {
-            gd_link_release(link);
-            return GD_NOMEM;
-        }
-        l->item = item;
-        l->capacity = capacity;
+    if (!gd__reserve(ctx, &l->item, l->count, &l->capacity, sizeof *l->item)) {
+        gd_link_release(link);
+        return GD_NOMEM;
     }
     l->item[l->count++] = link;
     return GD_OK;

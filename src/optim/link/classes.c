@@ -78,14 +78,7 @@ static gd_status registry_add(gd_ctx *ctx, const gd_link_class *cls)
 {
     registry *r = gd__extension(ctx, &registry_key, registry_new, registry_free);
     if (!r) return GD_NOMEM;
-    if (r->count == r->capacity) {
-        int capacity = r->capacity ? 2 * r->capacity : 8;
-        const gd_link_class **item = gd__realloc(ctx, r->item, (size_t)r->capacity * sizeof *item,
-                                                 (size_t)capacity * sizeof *item);
-        if (!item) return GD_NOMEM;
-        r->item = item;
-        r->capacity = capacity;
-    }
+    if (!gd__reserve(ctx, &r->item, r->count, &r->capacity, sizeof *r->item)) return GD_NOMEM;
     r->item[r->count++] = cls;
     return GD_OK;
 }

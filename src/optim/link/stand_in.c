@@ -37,21 +37,12 @@ void gd__stand_ins_free(gd_link *link)
     link->stand_ins = link->stand_in_room = 0;
 }
 
-static gd_status room_for_block(gd_link *link)
-{
-    if (link->stand_ins < link->stand_in_room) return GD_OK;
-    size_t old = (size_t)link->stand_in_room, room = old ? 2 * old : 4, size = sizeof *link->stand_in;
-    gd_stand_in *list = gd__realloc(link->head.ctx, link->stand_in, old * size, room * size);
-    if (!list) return GD_NOMEM;
-    link->stand_in = list;
-    link->stand_in_room = (int)room;
-    return GD_OK;
-}
-
 gd_status gd__stand_ins_add(gd_link *link, gd_tensor *param, gd_tensor **tensor, int count)
 {
     gd_ctx *ctx = link->head.ctx;
-    gd_status status = room_for_block(link);
+    gd_status status = GD_OK;
+    if (!gd__reserve(ctx, &link->stand_in, link->stand_ins, &link->stand_in_room, sizeof *link->stand_in))
+        status = GD_NOMEM;
     for (int k = 0; k < count && !status; k++) {
         status = gd__table_reserve(ctx, &link->standing);
         if (!status) gd__table_put(&link->standing, tensor[k], link->stand_ins);

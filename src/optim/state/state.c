@@ -57,7 +57,7 @@ static void put_setting(gd_text *t, const gd_setting *s)
     case GD_SET_LIST:
         gd__text_add(t, "[");
         for (int i = 0; i < s->list_count; i++) {
-            if (i) gd__text_add(t, ", ");
+            gd__text_comma(t);
             put_real(t, s->list[i]);
         }
         gd__text_add(t, "]");
@@ -66,12 +66,15 @@ static void put_setting(gd_text *t, const gd_setting *s)
     }
 }
 
-/* ", " before all members but the first, then the key. */
-static void put_key(gd_text *t, bool *any, const char *key)
+static void put_name(gd_text *t, const char *name)
 {
-    if (*any) gd__text_add(t, ", ");
-    *any = true;
-    gd__text_quote(t, key);
+    gd__text_comma(t);
+    gd__text_quote(t, name);
+}
+
+static void put_key(gd_text *t, const char *key)
+{
+    put_name(t, key);
     gd__text_add(t, ": ");
 }
 
@@ -104,7 +107,6 @@ typedef struct saving {
     gd_archive *archive;
     const char *prefix;
     gd_text text, name;
-    bool any_link;
     gd_table standing; /* from stand-ins to their names */
     char **stand_in;
     int stand_ins, stand_in_room;
@@ -112,11 +114,10 @@ typedef struct saving {
 
 static void put_settings(gd_text *t, const gd_link *link, const gd_setting *value)
 {
-    bool any = false;
     gd__text_add(t, "{");
     for (int i = 0; i < link->cls->field_count; i++) {
         if (!value[i].kind || value[i].kind == GD_SET_CHAIN) continue;
-        put_key(t, &any, link->cls->fields[i].name);
+        put_key(t, link->cls->fields[i].name);
         if (value[i].schedule) {
             gd__text_add(t, "{\"schedule\": ");
             put_schedule(t, value[i].schedule);
@@ -130,23 +131,17 @@ static void put_settings(gd_text *t, const gd_link *link, const gd_setting *valu
 static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_entry *e, const char *param)
 {
     gd_status status = GD_OK;
-    bool any = false;
     gd__text_add(&s->text, "\"slots\": [");
     for (int k = 0; k < link->cls->slot_count && !status; k++) {
         if (!e->slot[k]) continue;
-        if (any) gd__text_add(&s->text, ", ");
-        any = true;
-        gd__text_quote(&s->text, link->cls->slots[k].name);
+        put_name(&s->text, link->cls->slots[k].name);
         status = gd__state_name(&s->name, s->prefix, param, path, link->cls->slots[k].name);
         if (!status) status = gd_archive_put(s->archive, s->name.data, e->slot[k]);
     }
-    any = false;
     gd__text_add(&s->text, "], \"fresh\": [");
     for (int k = 0; k < link->cls->slot_count; k++) {
         if (!e->slot[k] || !e->fresh[k]) continue;
-        if (any) gd__text_add(&s->text, ", ");
-        any = true;
-        gd__text_quote(&s->text, link->cls->slots[k].name);
+        put_name(&s->text, link->cls->slots[k].name);
     }
     gd__text_add(&s->text, "]");
     return status;
@@ -154,12 +149,11 @@ static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_
 
 static gd_status put_entry(saving *s, gd_link *link, const char *path, const gd_entry *e, const char *param)
 {
-    bool any = false;
     gd__text_add(&s->text, "{");
     gd_status status = put_slots(s, link, path, e, param);
     gd__text_add(&s->text, ", \"scalars\": {");
     for (int k = 0; k < link->cls->scalar_count; k++) {
-        put_key(&s->text, &any, link->cls->scalars[k]);
+        put_key(&s->text, link->cls->scalars[k]);
         put_real(&s->text, e->scalar[k]);
     }
     gd__text_add(&s->text, "}");
@@ -174,19 +168,15 @@ static gd_status put_entry(saving *s, gd_link *link, const char *path, const gd_
 static gd_status put_globals(saving *s, const gd_link *link, const char *path)
 {
     gd_status status = GD_OK;
-    bool any = false;
     gd__text_add(&s->text, "\"globals\": {");
     for (int i = 0; i < link->globals; i++) {
-        put_key(&s->text, &any, link->global[i]->name);
+        put_key(&s->text, link->global[i]->name);
         put_real(&s->text, link->global[i]->value);
     }
-    any = false;
     gd__text_add(&s->text, "}, \"tensors\": [");
     for (int i = 0; i < link->globals && !status; i++) {
         if (!link->global[i]->tensor) continue;
-        if (any) gd__text_add(&s->text, ", ");
-        any = true;
-        gd__text_quote(&s->text, link->global[i]->name);
+        put_name(&s->text, link->global[i]->name);
         status = gd__state_name(&s->name, s->prefix, NULL, path, link->global[i]->name);
         if (!status) status = gd_archive_put(s->archive, s->name.data, link->global[i]->tensor);
     }
@@ -204,13 +194,8 @@ static const char *name_of(const saving *s, const gd_tensor *t)
 static gd_status name_stand_in(saving *s, const gd_tensor *t, const char *of, const char *path, int k)
 {
     gd_ctx *ctx = s->o->ctx;
-    if (s->stand_ins == s->stand_in_room) {
-        size_t old = (size_t)s->stand_in_room, room = old ? 2 * old : 8, size = sizeof *s->stand_in;
-        char **list = gd__realloc(ctx, s->stand_in, old * size, room * size);
-        if (!list) return GD_NOMEM;
-        s->stand_in = list;
-        s->stand_in_room = (int)room;
-    }
+    if (!gd__reserve(ctx, &s->stand_in, s->stand_ins, &s->stand_in_room, sizeof *s->stand_in))
+        return GD_NOMEM;
     s->name.used = 0;
     gd__text_put(&s->name, "%s%s%s#%d", of ? of : "", of ? "/" : "", path, k);
     if (s->name.failed || gd__table_reserve(ctx, &s->standing)) return GD_NOMEM;
@@ -229,13 +214,13 @@ static void put_shape(gd_text *t, const gd_tensor *tensor)
 static gd_status put_stand_ins(saving *s, const gd_link *link, const char *path)
 {
     gd_status status = GD_OK;
-    bool any = false;
     gd__text_add(&s->text, ", \"stand_ins\": [");
     for (int i = 0; i < link->stand_ins && !status; i++) {
         const gd_stand_in *block = &link->stand_in[i];
         const char *of = block->param ? name_of(s, block->param) : NULL;
         if (block->param && !of) continue; /* of tensors that are not the optimizer's */
-        gd__text_put(&s->text, "%s{\"of\": ", any ? ", " : "");
+        gd__text_comma(&s->text);
+        gd__text_add(&s->text, "{\"of\": ");
         if (of)
             gd__text_quote(&s->text, of);
         else
@@ -248,7 +233,6 @@ static gd_status put_stand_ins(saving *s, const gd_link *link, const char *path)
             status = name_stand_in(s, block->tensor[k], of, path, k);
         }
         gd__text_add(&s->text, "]}");
-        any = true;
     }
     gd__text_add(&s->text, "]");
     return status;
@@ -258,8 +242,7 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
 {
     saving *s = user;
     if (!*path) return GD_OK; /* the chain itself remembers nothing */
-    bool any = false;
-    put_key(&s->text, &s->any_link, path);
+    put_key(&s->text, path);
     gd__text_put(&s->text, "{\"step\": %" PRId64 ", \"settings\": ", link->step);
     put_settings(&s->text, link, link->value);
     if (link->seeded) {
@@ -275,7 +258,7 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
         /* states that somebody else keeps are not the optimizer's */
         const char *name = name_of(s, link->entry[i]->param);
         if (!name) continue;
-        put_key(&s->text, &any, name);
+        put_key(&s->text, name);
         status = put_entry(s, link, path, link->entry[i], name);
     }
     gd__text_add(&s->text, "}}");
@@ -286,11 +269,10 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
 
 static void put_params(saving *s)
 {
-    bool any = false;
     gd__text_add(&s->text, "\"params\": {");
     for (int i = 0; i < s->o->count; i++) {
         const gd_param *p = &s->o->param[i];
-        put_key(&s->text, &any, p->name);
+        put_key(&s->text, p->name);
         gd__text_add(&s->text, "{");
         put_shape(&s->text, p->tensor);
         gd__text_put(&s->text, ", \"group\": %d}", p->group);
@@ -300,17 +282,15 @@ static void put_params(saving *s)
 
 static void put_group(gd_text *t, const gd_group *g)
 {
-    bool any = false;
     gd__text_add(t, "{\"settings\": {");
     for (int i = 0; i < g->settings; i++) {
-        put_key(t, &any, g->setting[i].key);
+        put_key(t, g->setting[i].key);
         put_setting(t, &g->setting[i].value);
     }
-    any = false;
     gd__text_add(t, "}, \"schedules\": {");
     for (int i = 0; i < g->settings; i++) {
         if (!g->setting[i].value.schedule) continue;
-        put_key(t, &any, g->setting[i].key);
+        put_key(t, g->setting[i].key);
         put_schedule(t, g->setting[i].value.schedule);
     }
     gd__text_add(t, "}}");
@@ -319,20 +299,16 @@ static void put_group(gd_text *t, const gd_group *g)
 static gd_status put_attributes(saving *s)
 {
     gd_status status = GD_OK;
-    bool any = false;
     gd__text_add(&s->text, "\"attributes\": {");
     for (int i = 0; i < s->o->attrs; i++) {
-        put_key(&s->text, &any, s->o->attr[i].name);
+        put_key(&s->text, s->o->attr[i].name);
         put_real(&s->text, s->o->attr[i].value);
     }
-    any = false;
     gd__text_add(&s->text, "}, \"attribute_tensors\": [");
     for (int i = 0; i < s->o->attrs && !status; i++) {
         const gd_attr *a = &s->o->attr[i];
         if (!a->tensor) continue;
-        if (any) gd__text_add(&s->text, ", ");
-        any = true;
-        gd__text_quote(&s->text, a->name);
+        put_name(&s->text, a->name);
         status = gd__state_name(&s->name, s->prefix, NULL, "attribute", a->name);
         if (!status) status = gd_archive_put(s->archive, s->name.data, a->tensor);
     }
@@ -367,7 +343,7 @@ static gd_status put_all(saving *s)
     put_params(s);
     gd__text_add(t, ", \"groups\": [");
     for (int g = 0; g < o->groups && !status; g++) {
-        if (g) gd__text_add(t, ", ");
+        gd__text_comma(t);
         put_group(t, &o->group[g]);
     }
     gd__text_add(t, "], \"all\": ");

@@ -34,13 +34,7 @@ typedef struct matching {
 
 static gd_status add_node(gd_ctx *ctx, nodes *list, node n)
 {
-    if (list->count == list->room) {
-        size_t old = (size_t)list->room, room = old ? 2 * old : 8;
-        node *item = gd__realloc(ctx, list->item, old * sizeof *item, room * sizeof *item);
-        if (!item) return GD_NOMEM;
-        list->item = item;
-        list->room = (int)room;
-    }
+    if (!gd__reserve(ctx, &list->item, list->count, &list->room, sizeof *list->item)) return GD_NOMEM;
     n.pair = -1;
     list->item[list->count++] = n;
     return GD_OK;
