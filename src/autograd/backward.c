@@ -7,8 +7,6 @@
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
 
-#include <string.h>
-
 const gd_rule_fn gd__rules[GD_OP_COUNT] = {
 #define OP(name, ...)  gd__grad_##name,
 #define OP0(name, ...) NULL,

@@ -10,7 +10,6 @@
 #include "autograd/batch.h"
 #include "autograd/batch_rules.h"
 #include "autograd/walk.h"
-#include "gradus/autograd.h"
 #include "tensor/shape.h"
 
 #include <string.h>

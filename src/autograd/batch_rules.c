@@ -1,6 +1,5 @@
 #include "autograd/batch_rules.h"
 #include "autograd/rules.h"
-#include "tensor/linalg.h"
 
 #include <string.h>
 

@@ -5,8 +5,6 @@
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
 
-#include <string.h>
-
 /* Fresh leaves on the storage of the inputs; NULL on failure.  Freed by leaves_free. */
 static gd_tensor **leaves_of(gd_ctx *ctx, gd_tensor *const *inputs, int count)
 {

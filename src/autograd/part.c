@@ -1,5 +1,4 @@
 #include "autograd/part.h"
-#include "gradus/autograd.h"
 #include "tensor/shape.h"
 
 #include <string.h>

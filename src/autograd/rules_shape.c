@@ -1,8 +1,6 @@
 /* Gradient rules of reductions and shape operators. */
 #include "autograd/rules.h"
 
-#include <string.h>
-
 #define RULE(name) void gd__grad_##name(gd_pullback *p)
 #define G          gd__g(p)
 

@@ -9,8 +9,6 @@
  * at or below F; those become stale and are searched again when they are next asked for. */
 #include "module/class.h"
 
-#include <string.h>
-
 static inline uint64_t pair_key(const gd_class *object_class, const gd_class *functional)
 {
     return (uint64_t)object_class->id << 32 | functional->id;

@@ -2,7 +2,6 @@
 #include "module/module.h"
 #include "tensor/shape.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- life ---- */

@@ -3,7 +3,6 @@
 #include "module/module.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* ---- freezing ---- */
 

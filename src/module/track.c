@@ -2,8 +2,6 @@
 #include "module/track.h"
 #include "module/module.h"
 
-#include <string.h>
-
 void gd__tracker_push(gd_ctx *ctx, gd_tracker *tracker)
 {
     gd_registry *registry = gd__registry(ctx); /* exists: there is a module */

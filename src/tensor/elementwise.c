@@ -7,9 +7,7 @@
 #include "tensor/elementwise.h"
 #include "tensor/device.h"
 #include "tensor/linalg.h"
-#include "tensor/shape.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- meeting by name ---- */

@@ -1,9 +1,6 @@
 /* Operators that a backend does not have: their operands are copied to the host, the plain kernels run, and the results are
  * copied back.  Slow and right; gd_device_host_calls counts them. */
 #include "tensor/device.h"
-#include "tensor/shape.h"
-
-#include <string.h>
 
 #define MOST_DIRECT 16
 

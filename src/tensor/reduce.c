@@ -1,6 +1,5 @@
 /* Reductions.  A kernel sees its operand as [outer, reduced, inner]; axes that are not neighbours are reduced group by
  * group from the right. */
-#include "tensor/elementwise.h"
 #include "tensor/shape.h"
 
 #include <math.h>

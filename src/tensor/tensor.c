@@ -6,7 +6,6 @@
 #include "tensor/item.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define INLINE_BYTES 64 /* data up to this size lies in the same block as its storage */

@@ -5,8 +5,6 @@
 #include "gradus/autograd.h"
 #include "gradus/optim.h"
 
-#include <string.h>
-
 static const gd_option options[] = {
     GD_PATH_OPTION("size", "VALUE", GD_PATH_READ_VALUE,
                    "a parameter to explain it for, as zeros(20000,1000) (zeros(1000,1000))"),

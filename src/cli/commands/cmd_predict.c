@@ -1,9 +1,7 @@
 /* gradus predict: what a trained model says about new rows. */
 #include "cli/files.h"
 #include "cli/train/trainer.h"
-#include "gradus/autograd.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,9 +3,7 @@
 #include "cli/files.h"
 #include "cli/train/trainer.h"
 #include "cli/commands/tuning.h"
-#include "gradus/autograd.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

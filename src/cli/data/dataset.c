@@ -7,8 +7,6 @@
 #include "optim/text/scan.h"
 #include "base/suggest.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

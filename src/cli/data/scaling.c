@@ -1,6 +1,5 @@
 /* Standardising, and the options of data sets; see dataset.h. */
 #include "cli/data/dataset.h"
-#include "gradus/autograd.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "base/number.h"
 #include "cli/data/gzip.h"
 #include "cli/data/idx.h"
-#include "cli/text.h"
 #include "gradus/autograd.h"
 #include "gradus/file.h"
 #include "file/file.h"

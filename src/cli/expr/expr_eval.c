@@ -2,7 +2,6 @@
 #include "cli/expr/expr_program.h"
 
 #include <stdio.h>
-#include <string.h>
 
 int gd__expr_variables(const gd_expr *e) { return e->variables; }
 

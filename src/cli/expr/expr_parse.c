@@ -1,7 +1,6 @@
 /* Reading an expression: recursive descent, one function a level of precedence; see expr.h for the language. */
 #include "cli/expr/expr_program.h"
 #include "base/number.h"
-#include "cli/text.h"
 #include "base/suggest.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 /* Writing PNG: a header, the rows packed by zlib (or stored as they are where there is none), an end. */
 #include "cli/plot/picture.h"
 
-#include <string.h>
-
 #ifdef GD_HAVE_ZLIB
 #include <zlib.h>
 #endif

@@ -3,7 +3,6 @@
 #include "base/number.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A coordinate with at most two decimals and no trailing zeros. */

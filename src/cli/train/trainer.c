@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define GRACE 5  /* seconds from a signal to the end of its step */
 #define RETRY 5  /* seconds after which a save that failed is tried again */

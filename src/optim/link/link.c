@@ -4,7 +4,6 @@
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- classes ---- */

@@ -1,5 +1,4 @@
 /* What links remember: state a parameter, link-wide state, random numbers. */
-#include "gradus/autograd.h"
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
 #include "tensor/elementwise.h"

@@ -3,7 +3,6 @@
  * Children take them for parameters: what they keep is keyed by them.  They belong to the link, which knows what each stands
  * in for: settings in force are those of the parameter, and state is saved under the parameter's and the link's name. */
 #include "optim/link/owner.h"
-#include "tensor/elementwise.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Dense quasi-Newton links: what all methods share. */
 #include "gradus/quasi_newton.h"
-#include "gradus/autograd.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 #include "tensor/shape.h"

@@ -2,7 +2,6 @@
 #include "gradus/estimate.h"
 #include "optim/step/optimizer.h"
 
-#include <math.h>
 #include <string.h>
 
 static const gd_difference formulas[] = {

@@ -1,5 +1,4 @@
 /* Random directions that are never stored, derivatives along them, and what links make of these. */
-#include "gradus/autograd.h"
 #include "gradus/estimate.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"

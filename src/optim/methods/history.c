@@ -8,10 +8,8 @@
  * products with it, and one for the combination.  All of it is state of the link: s_history, y_history, gram, pairs,
  * newest, and a parameter's previous_params and previous_update. */
 #include "gradus/quasi_newton.h"
-#include "gradus/autograd.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
-#include "tensor/shape.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* The programs of a chain without an optimizer: what the build emits into the library, and what tests look at. */
 #include "optim/plan/run.h"
 
-#include <string.h>
-
 typedef gd_status (*visit_fn)(void *user, const gd_program *p, const gd_pass *pass);
 
 static gd_status visit_passes(gd_ctx *ctx, gd_program *p, visit_fn visit, void *user)

@@ -7,8 +7,6 @@
  * one, costs a leg and nothing else.  Points that reach a bound are put on it bit for bit. */
 #include "base/ctx.h"
 #include "optim/solve/solve_fit.h"
-#include "tensor/shape.h"
-#include "tensor/tensor.h"
 
 #include <float.h>
 #include <math.h>

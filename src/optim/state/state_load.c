@@ -2,15 +2,11 @@
  *
  * Everything is read and checked into twins: links of the same classes that nobody runs.  Only when all of it fits do
  * twins and links swap what they hold, which cannot fail. */
-#include "gradus/autograd.h"
 #include "module/report.h"
-#include "base/number.h"
 #include "base/json.h"
 #include "optim/text/setting.h"
 #include "optim/state/state.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct twin {

@@ -5,7 +5,6 @@
 #include "tensor/device.h"
 #include "tensor/shape.h"
 
-#include <math.h>
 #include <string.h>
 
 #define SPAN    16384 /* elements of a task; part of the results: sums are added span by span */

@@ -4,7 +4,6 @@
 #include "gradus/list.h"
 
 #include "base/ctx.h"
-#include "gradus/autograd.h"
 #include "optim/vector/jacobian.h"
 #include "tensor/tensor.h"
 

@@ -2,7 +2,6 @@
 #include "optim/vector/origin.h"
 
 #include "base/ctx.h"
-#include "gradus/autograd.h"
 #include "tensor/tensor.h"
 
 static size_t origin_bytes(const gd_origin *o)

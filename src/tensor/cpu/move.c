@@ -1,8 +1,6 @@
 /* Kernels that fill, place and pick elements. */
-#include "base/vmath.h"
 #include "tensor/cpu/cpu.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- fill ---- */
