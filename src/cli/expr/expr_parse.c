@@ -732,10 +732,7 @@ static int expression(parser *p)
     p->depth--;
     double known;
     if (gd__expr_value(p->e, condition, &known)) return known != 0 ? a : b;
-    gd_expr_node node;
-    memset(&node, 0, sizeof node);
-    node.op = EXPR_WHERE;
-    node.at = (int)at;
+    gd_expr_node node = gd__expr_node(EXPR_WHERE, (int)at);
     return gd__expr_add(p->e, node, (int[]){condition, a, b}, 3, NULL, 0);
 }
 
