@@ -54,10 +54,16 @@ typedef void (*gd_block_reduce_fn)(void *lanes, const void *x, int64_t n);
 /* Numbers first, first + 1, ... of a stream, first being even; o has room for an even number of them. */
 typedef void (*gd_block_random_fn)(void *o, const gd_stream *stream, int64_t first, int64_t n);
 
-/* One result a row of n, in sixteen lanes; to out[0], out[step], ... */
+/* One result a row of n, in sixteen lanes; to out[0], out[step], ...  x has room for sixteen more. */
 typedef void (*gd_block_rows_fn)(double *out, int64_t step, const void *x, int64_t rows, int64_t n);
-/* Joins every row to the one result of all. */
+/* Joins every row to the one result of all; result and x have room for sixteen more. */
 typedef void (*gd_block_columns_fn)(void *result, const void *x, int64_t rows, int64_t n);
+
+/* Results of one partial result each; false when one is not finite. */
+typedef bool (*gd_block_results_fn)(void *to, const double *x, int64_t n);
+/* Items from[0], from[1], ..., `columns` of each, n in all, of which the first begins with number `column`; to has room for
+ * sixteen more. */
+typedef void (*gd_block_spread_fn)(void *to, const void *from, int64_t columns, int64_t column, int64_t n);
 
 typedef struct gd_block_table {
     gd_block_fn op[GD_ELEMENT_TYPES][GD_I_COUNT];
@@ -67,6 +73,8 @@ typedef struct gd_block_table {
     gd_block_random_fn random[GD_ELEMENT_TYPES];
     gd_block_rows_fn rows[GD_ELEMENT_TYPES][2]; /* sum, maximum */
     gd_block_columns_fn columns[GD_ELEMENT_TYPES][2];
+    gd_block_results_fn results[GD_ELEMENT_TYPES][2];
+    gd_block_spread_fn spread[3]; /* of 2, 4 and 8 bytes */
 } gd_block_table;
 
 extern const gd_block_table gd__blocks_base;

@@ -276,11 +276,21 @@ static void run_piece(const void *user, const gd_chunk *piece, char *buffer, cha
 static void run_chunk(const pass_run *r, int64_t c, char *buffer)
 {
     const gd_chunk *chunk = &r->work->chunk[c];
-    if (r->pass->sums)
+    if (r->pass->sums) {
         gd__run_tile(r->x, r->pass, chunk, buffer, run_piece, r);
-    else
-        run_kernel(r, chunk, buffer, NULL,
-                   r->pass->reductions ? r->x->partial + c * r->pass->reductions : NULL);
+        return;
+    }
+    if (r->pass->reductions) {
+        run_kernel(r, chunk, buffer, NULL, r->x->partial + c * r->pass->reductions);
+        return;
+    }
+    gd_chunk piece = *chunk;
+    for (int64_t most = buffer ? GD_PIECE : chunk->n; piece.start < chunk->start + chunk->n;
+         piece.start += most) {
+        int64_t left = chunk->start + chunk->n - piece.start;
+        piece.n = left < most ? left : most;
+        run_kernel(r, &piece, buffer, NULL, NULL);
+    }
 }
 
 static void run_task(void *arg, int64_t task)

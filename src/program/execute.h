@@ -118,6 +118,9 @@ gd_status gd__exec_fetch_stored(gd_exec *x);
 
 /* ---- along axes ---- */
 
+#define GD_PIECE \
+    1024 /* elements worth a call of a kernel: what is made for them stays in the first-level cache */
+
 /* Room between passes, and its end. */
 gd_status gd__axes_rooms(gd_exec *x);
 void gd__axes_free(gd_exec *x);

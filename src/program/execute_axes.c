@@ -15,11 +15,13 @@
 #include <math.h>
 #include <string.h>
 
-#define WIDTH       4096   /* most elements of a kernel call, and columns of a tile */
-#define TILE        65536  /* elements of a tile where rows are reduced */
-#define TALL_TILE   131072 /* and where columns are */
-#define MOST_ROWS   256    /* that are added one after the other */
-#define DEVICE_TILE 16384  /* elements of a tile on a device */
+#define WIDTH 4096 /* most elements of a kernel call, and columns of a tile */
+#define BUFFER \
+    (WIDTH * sizeof(double) + GD_LANES * sizeof(double)) /* room for them, and for whole vectors at the end */
+#define TILE        65536                                /* elements of a tile where rows are reduced */
+#define TALL_TILE   131072                               /* and where columns are */
+#define MOST_ROWS   256                                  /* that are added one after the other */
+#define DEVICE_TILE 16384                                /* elements of a tile on a device */
 
 typedef struct tiles {
     int64_t blocks, rows, columns; /* of the space */
@@ -87,7 +89,7 @@ static size_t item_of(const gd_exec *x) { return gd_dtype_size(x->p->compute); }
 size_t gd__buffer_bytes(const gd_pass *pass)
 {
     int buffers = pass->randoms + __builtin_popcount(pass->views) + 2 * pass->sums;
-    return (size_t)buffers * WIDTH * sizeof(double);
+    return (size_t)buffers * BUFFER;
 }
 
 /* Partial results of a sum of a pass for a member. */
@@ -159,19 +161,16 @@ static int64_t row_among(const gd_exec *x, int member, unsigned others, unsigned
     return among;
 }
 
-/* Doubling what is there already: the C library copies faster than a loop over items. */
-static void repeat(char *to, const char *item, size_t size, int64_t n)
+/* A row of `columns` again and again, n items from column `column` on: doubling what is there already. */
+static void repeat_row(char *to, const char *row, size_t size, int64_t columns, int64_t column, int64_t n)
 {
-    size_t bytes = (size_t)n * size, done = size;
-    if (!n) return;
-    if (size == 4 && n < 48) { /* short rows: a call costs more than it copies */
-        uint32_t v;
-        memcpy(&v, item, 4);
-        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, &v, 4);
-        return;
-    }
-    memcpy(to, item, size);
-    for (; done < bytes; done *= 2) memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+    size_t bytes = (size_t)n * size, whole = (size_t)columns * size, first = whole - (size_t)column * size;
+    if (first > bytes) first = bytes;
+    memcpy(to, row + (size_t)column * size, first);
+    size_t rest = bytes - first, begin = rest < (size_t)column * size ? rest : (size_t)column * size;
+    memcpy(to + first, row, begin);
+    for (size_t done = first + begin; done < bytes; done *= 2)
+        memcpy(to + done, to, done < bytes - done ? done : bytes - done);
 }
 
 /* Elements start, start + 1, ... of an array of a coarser space, as if it had all axes of the pass. */
@@ -183,16 +182,26 @@ static void make_view(const gd_exec *x, const gd_pass *pass, int member, int arr
     while (!(space >> g & 1)) g--;
     bool differs = kept >> g & 1;
     for (; g >= 0 && (!(space >> g & 1) || (kept >> g & 1) == differs); g--) inner |= 1u << g & space;
+    unsigned others = space & ~inner;
     size_t size = gd_dtype_size(x->p->array[array].dtype);
     int64_t columns = product(x, member, inner), row = start / columns, column = start % columns;
     const char *from = x->pointer[member * x->p->arrays + array];
+    if (differs && !(kept & others)) {
+        repeat_row(to, from, size, columns, column, n);
+        return;
+    }
+    gd_block_spread_fn spread = gd__blocks(x->p->ctx)->spread[size / 4];
+    if (!differs && (kept & others) == others) {
+        spread(to, from + (size_t)row * size, columns, column, n);
+        return;
+    }
     for (int64_t done = 0, length; done < n; done += length, row++, column = 0) {
         length = columns - column < n - done ? columns - column : n - done;
-        int64_t at = row_among(x, member, space & ~inner, kept, row) * (differs ? columns : 1);
+        int64_t at = row_among(x, member, others, kept, row) * (differs ? columns : 1);
         if (differs)
             memcpy(to + (size_t)done * size, from + (size_t)(at + column) * size, (size_t)length * size);
         else
-            repeat(to + (size_t)done * size, from + (size_t)at * size, size, length);
+            spread(to + (size_t)done * size, from + (size_t)at * size, length, 0, length);
     }
 }
 
@@ -201,7 +210,7 @@ char *gd__make_inputs(const gd_exec *x, const gd_pass *pass, int member, int64_t
 {
     const gd_program *p = x->p;
     int type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
-    for (int k = 0; k < pass->randoms; k++, buffer += WIDTH * sizeof(double)) {
+    for (int k = 0; k < pass->randoms; k++, buffer += BUFFER) {
         const gd_instr *in = &p->instr[pass->random[k]];
         const double *key = scalar + pass->used_count + 2 * k;
         gd_stream stream = gd__stream(p, in, key[0], key[1]);
@@ -212,7 +221,7 @@ char *gd__make_inputs(const gd_exec *x, const gd_pass *pass, int member, int64_t
         if (!(pass->views >> k & 1)) continue;
         make_view(x, pass, member, k, start, n, buffer);
         array[k] = buffer;
-        buffer += WIDTH * sizeof(double);
+        buffer += BUFFER;
     }
     return buffer;
 }
@@ -285,12 +294,12 @@ void gd__run_tile(const gd_exec *x, const gd_pass *pass, const gd_chunk *tile, c
     tile_run r = {.x = x, .pass = pass, .tile = tile, .shape = tiles_of(x, pass, tile->member)};
     for (int s = 0; s < pass->sums; s++) {
         r.operand[s] = buffer;
-        r.result[s] = buffer + WIDTH * sizeof(double);
+        r.result[s] = buffer + BUFFER;
         fill_with(x, r.result[s], tile->n, nothing_of(x->p->instr[pass->sum[s]].op));
-        buffer += 2 * WIDTH * sizeof(double);
+        buffer += 2 * BUFFER;
     }
     /* whole rows lie one after the other: as many as fit at a time */
-    int64_t most = tile->n == r.shape.columns ? clamp(WIDTH / tile->n, 1, tile->rows) : 1;
+    int64_t most = tile->n == r.shape.columns ? clamp(GD_PIECE / tile->n, 1, tile->rows) : 1;
     for (int64_t done = 0; done < tile->rows; done += most) {
         int64_t rows = tile->rows - done < most ? tile->rows - done : most;
         gd_chunk piece = {.member = tile->member, .n = rows * tile->n};
@@ -334,6 +343,14 @@ static void join_columns(const gd_exec *x, const gd_pass *pass, const gd_instr *
     }
 }
 
+/* A row a result, and a tile a row: partial results are results. */
+static bool is_joined(const gd_exec *x, const gd_pass *pass, const gd_instr *in, int member)
+{
+    gd_tiling own = gd__tiling(x->p, in);
+    unsigned others = pass->along & ~(unsigned)own.inner;
+    return !own.columns_kept && tiles_of(x, pass, member).widths == 1 && (in->along & others) == others;
+}
+
 bool gd__join_along(gd_exec *x, const gd_pass *pass)
 {
     bool finite = true;
@@ -341,19 +358,17 @@ bool gd__join_along(gd_exec *x, const gd_pass *pass)
         int s = i / x->members, m = i % x->members;
         const gd_instr *in = &x->p->instr[pass->sum[s]];
         int64_t results = product(x, m, in->along);
+        gd_block_results_fn finish =
+            gd__blocks(x->p->ctx)->results[x->p->compute == GD_F64][in->op == GD_I_MAXIMUM_ALONG];
         char *to = x->pointer[m * x->p->arrays + in->place];
-        for (int64_t k = 0; k < results; k++) x->joined[k] = nothing_of(in->op);
-        if (gd__tiling(x->p, in).columns_kept)
-            join_columns(x, pass, in, m, x->along + x->along_at[i]);
-        else
-            join_rows(x, pass, in, m, x->along + x->along_at[i]);
-        for (int64_t k = 0; k < results; k++) {
-            finite = finite && (isfinite(x->joined[k]) || !x->numel[m]);
-            if (x->p->compute == GD_F64)
-                ((double *)(void *)to)[k] = x->joined[k];
-            else
-                ((float *)(void *)to)[k] = (float)x->joined[k];
+        const double *from = x->along + x->along_at[i];
+        if (!is_joined(x, pass, in, m)) {
+            for (int64_t k = 0; k < results; k++) x->joined[k] = nothing_of(in->op);
+            (gd__tiling(x->p, in).columns_kept ? join_columns : join_rows)(x, pass, in, m, from);
+            from = x->joined;
         }
+        bool good = finish(to, from, results);
+        finite = finite && (good || !x->numel[m]);
     }
     return finite;
 }

@@ -469,6 +469,7 @@ static void exhaust(const scenario *s, bool all_after, int64_t stride)
     bits arrival;
     finite_otherwise = false;
     fails_well(s, 0, false, &arrival, &requests);
+    stride *= test_share();
     if (requests / stride > MOST) stride = requests / MOST;
     for (int64_t k = first_failure; fails_well(s, k, all_after, &arrival, &ignored); k += stride)
         assert_true(k < 100000);

@@ -21,6 +21,12 @@ __attribute__((constructor)) static void take_locale(void)
     exit(77);
 }
 
+int test_share(void)
+{
+    const char *share = getenv("GD_TEST_SHARE");
+    return share ? atoi(share) : 1;
+}
+
 /* Puts the thread into the C locale; returns the one it was in, for uselocale. */
 static locale_t enter_c_locale(void)
 {

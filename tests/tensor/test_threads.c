@@ -90,7 +90,7 @@ static void compare_variants(gd_dtype dtype, layout first, layout last)
 {
     gd_ctx *ctx[COUNT_OF(variants)];
     for (int v = 0; v < COUNT_OF(variants); v++) ctx[v] = context(NULL, variants[v].threads, variants[v].isa);
-    for (int k = 0; k < op_case_count(); k++) {
+    for (int k = 0; k < op_case_count(); k += test_share()) {
         const op_case *c = op_case_at(k);
         for (layout l = first; l <= last; l++) {
             if (!case_has_layout(c, l) || !(c->dtypes >> dtype & 1)) continue;
@@ -250,7 +250,7 @@ static void every_task_runs_once(void **state)
     gd_ctx *ctx = context(NULL, 4, NULL);
     static tally t;
     t.ctx = ctx;
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < 300; round += test_share()) {
         int64_t tasks = round % 40 + (round == 299) * 960;
         memset((void *)t.count, 0, sizeof t.count);
         t.nested = round % 3 == 0 && tasks > 7;

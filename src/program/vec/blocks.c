@@ -54,11 +54,33 @@
         memcpy(lanes, lane, sizeof lane);                                  \
     }
 
-#define ROWS(NAME, begin, expression)                                                                  \
+/* Sixteen short rows side by side: each has its elements joined in the order in which lanes are. */
+#define SHORT_ROWS(NAME, begin, expression)                                      \
+    static void JOIN(NAME, SUFFIX)(double *out, int64_t step, const T *x, int n) \
+    {                                                                            \
+        T lane[GD_LANES][GD_LANES];                                              \
+        for (int k = 0; k < n; k++)                                              \
+            for (int r = 0; r < GD_LANES; r++) {                                 \
+                T a = begin, b = x[r * n + k];                                   \
+                lane[k][r] = expression;                                         \
+            }                                                                    \
+        for (int width = GD_LANES / 2; width; width /= 2)                        \
+            for (int k = 0; k < width && k + width < n; k++)                     \
+                for (int r = 0; r < GD_LANES; r++) {                             \
+                    T a = lane[k][r], b = lane[k + width][r];                    \
+                    lane[k][r] = expression;                                     \
+                }                                                                \
+        for (int r = 0; r < GD_LANES; r++) out[r * step] = (double)lane[0][r];   \
+    }
+
+#define ROWS(NAME, SHORT, begin, expression)                                                           \
     static void JOIN(NAME, SUFFIX)(double *out, int64_t step, const void *x_, int64_t rows, int64_t n) \
     {                                                                                                  \
         const T *x = x_;                                                                               \
-        for (int64_t r = 0; r < rows; r++, x += n) {                                                   \
+        int64_t r = 0;                                                                                 \
+        for (; n <= GD_LANES && n > 0 && r + GD_LANES <= rows; r += GD_LANES, x += GD_LANES * n)       \
+            JOIN(SHORT, SUFFIX)(out + r * step, step, x, (int)n);                                      \
+        for (; r < rows; r++, x += n) {                                                                \
             T lane[GD_LANES];                                                                          \
             int64_t i = 0;                                                                             \
             for (int k = 0; k < GD_LANES; k++) lane[k] = begin;                                        \
@@ -67,9 +89,9 @@
                     T a = lane[k], b = x[i + k];                                                       \
                     lane[k] = expression;                                                              \
                 }                                                                                      \
-            for (int k = 0; i + k < n; k++) {                                                          \
-                T a = lane[k], b = x[i + k];                                                           \
-                lane[k] = expression;                                                                  \
+            for (int k = 0; i < n && k < GD_LANES; k++) {                                              \
+                T a = lane[k], b = x[i + k], both = expression;                                        \
+                lane[k] = k < n - i ? both : a;                                                        \
             }                                                                                          \
             for (int width = GD_LANES / 2; width; width /= 2)                                          \
                 for (int k = 0; k < width; k++) {                                                      \
@@ -80,16 +102,57 @@
         }                                                                                              \
     }
 
+/* Few columns: a vector of them stays in registers, and what it has beyond the last one is thrown away. */
 #define COLUMNS(NAME, expression)                                                         \
     static void JOIN(NAME, SUFFIX)(void *result, const void *x_, int64_t rows, int64_t n) \
     {                                                                                     \
         T *restrict o = result;                                                           \
         const T *x = x_;                                                                  \
-        for (int64_t r = 0; r < rows; r++, x += n)                                        \
+        for (int64_t at = 0; n < 4 * GD_LANES && at < n; at += GD_LANES) {                \
+            T lane[GD_LANES];                                                             \
+            for (int k = 0; k < GD_LANES; k++) lane[k] = o[at + k];                       \
+            for (int64_t r = 0; r < rows; r++)                                            \
+                for (int k = 0; k < GD_LANES; k++) {                                      \
+                    T a = lane[k], b = x[r * n + at + k];                                 \
+                    lane[k] = expression;                                                 \
+                }                                                                         \
+            for (int k = 0; k < GD_LANES; k++) o[at + k] = lane[k];                       \
+        }                                                                                 \
+        for (int64_t r = 0; n >= 4 * GD_LANES && r < rows; r++, x += n)                   \
             for (int64_t i = 0; i < n; i++) {                                             \
                 T a = o[i], b = x[i];                                                     \
                 o[i] = expression;                                                        \
             }                                                                             \
+    }
+
+/* Items, `columns` of each, from column `column` of the first on; the last vector may go beyond the end. */
+#define SPREAD(NAME, type)                                                                     \
+    static void NAME(void *to_, const void *from_, int64_t columns, int64_t column, int64_t n) \
+    {                                                                                          \
+        type *to = to_;                                                                        \
+        const type *from = from_;                                                              \
+        for (int64_t done = -column; done < n; done += columns, from++) {                      \
+            int64_t end = done + columns < n ? done + columns : n, at = done < 0 ? 0 : done;   \
+            for (; at < end; at += GD_LANES)                                                   \
+                for (int k = 0; k < GD_LANES; k++) to[at + k] = *from;                         \
+        }                                                                                      \
+    }
+SPREAD(spread_2, uint16_t)
+SPREAD(spread_4, uint32_t)
+SPREAD(spread_8, uint64_t)
+
+/* x - x is 0 but for what is not finite: no branch in the loop. */
+#define RESULTS(NAME, begin, expression)                                  \
+    static bool JOIN(NAME, SUFFIX)(void *to_, const double *x, int64_t n) \
+    {                                                                     \
+        T *restrict to = to_;                                             \
+        int64_t wrong = 0;                                                \
+        for (int64_t i = 0; i < n; i++) {                                 \
+            double a = begin, b = x[i], v = expression;                   \
+            wrong |= v - v != 0;                                          \
+            to[i] = (T)v;                                                 \
+        }                                                                 \
+        return !wrong;                                                    \
     }
 
 /* Blocks of the generator side by side: the compiler makes vectors of them. */
@@ -121,21 +184,25 @@ static void stream_words(const gd_stream *s, uint64_t first, uint32_t (*restrict
         }                                                                                                \
     }
 
-#define ALL_LOOPS                                                               \
-    GD_ELEMENT_LIST(LOOP)                                                       \
-    CONVERT(load_f32, T, float, x)                                              \
-    CONVERT(load_f64, T, double, x)                                             \
-    CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))                           \
-    CONVERT(load_bf16, T, uint16_t, gd__bf16_to_f32(x))                         \
-    CONVERT(store_f32, float, T, x)                                             \
-    CONVERT(store_f64, double, T, x)                                            \
-    CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))                   \
-    CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x))                 \
-    REDUCE(sum, a + b)                                                          \
-    REDUCE(maximum, a != a ? a : ((b > a) | (b != b)) ? b : a)                  \
-    ROWS(sum_rows, 0, a + b)                                                    \
-    ROWS(maximum_rows, (T)-INFINITY, a != a ? a : ((b > a) | (b != b)) ? b : a) \
-    COLUMNS(sum_columns, a + b)                                                 \
+#define ALL_LOOPS                                                                              \
+    GD_ELEMENT_LIST(LOOP)                                                                      \
+    CONVERT(load_f32, T, float, x)                                                             \
+    CONVERT(load_f64, T, double, x)                                                            \
+    CONVERT(load_f16, T, uint16_t, gd__f16_to_f32(x))                                          \
+    CONVERT(load_bf16, T, uint16_t, gd__bf16_to_f32(x))                                        \
+    CONVERT(store_f32, float, T, x)                                                            \
+    CONVERT(store_f64, double, T, x)                                                           \
+    CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))                                  \
+    CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x))                                \
+    REDUCE(sum, a + b)                                                                         \
+    REDUCE(maximum, a != a ? a : ((b > a) | (b != b)) ? b : a)                                 \
+    SHORT_ROWS(sum_short, 0, a + b)                                                            \
+    SHORT_ROWS(maximum_short, (T)-INFINITY, a != a ? a : ((b > a) | (b != b)) ? b : a)         \
+    ROWS(sum_rows, sum_short, 0, a + b)                                                        \
+    ROWS(maximum_rows, maximum_short, (T)-INFINITY, a != a ? a : ((b > a) | (b != b)) ? b : a) \
+    RESULTS(sum_results, 0, a + b)                                                             \
+    RESULTS(maximum_results, -INFINITY, a != a ? a : ((b > a) | (b != b)) ? b : a)             \
+    COLUMNS(sum_columns, a + b)                                                                \
     COLUMNS(maximum_columns, a != a ? a : ((b > a) | (b != b)) ? b : a)
 
 #define SUFFIX     _f32
@@ -187,5 +254,7 @@ const gd_block_table JOIN(gd__blocks_, GD_ISA) = {
     .maximum = {maximum_f32, maximum_f64},
     .random = {random_numbers_f32, random_numbers_f64},
     .rows = {{sum_rows_f32, maximum_rows_f32}, {sum_rows_f64, maximum_rows_f64}},
+    .results = {{sum_results_f32, maximum_results_f32}, {sum_results_f64, maximum_results_f64}},
+    .spread = {spread_2, spread_4, spread_8},
     .columns = {{sum_columns_f32, maximum_columns_f32}, {sum_columns_f64, maximum_columns_f64}},
 };
