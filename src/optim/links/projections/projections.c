@@ -145,6 +145,7 @@ static gd_status real_step(gd_link *link, gd_var *var)
     const gd_link_class gd_link_##link_name = {                        \
         .name = #link_name,                                            \
         .family = "projections",                                       \
+        .spread = GD_SPREAD_WHOLE,                                     \
         .summary = what,                                               \
         .formula = text,                                               \
         .cost = cost_text,                                             \
@@ -165,6 +166,7 @@ PROJECTION(scalar_projection, "a chain over every element as a tensor of its own
 const gd_link_class gd_link_to = {
     .name = "to",
     .family = "projections",
+    .spread = GD_SPREAD_WHOLE,
     .summary = "a chain over copies of another dtype or on another device",
     .formula = "modules(u as dtype), cast back",
     .cost = "that of the chain; a copy of the parameters, copies of gradient and update both ways",
@@ -178,6 +180,7 @@ const gd_link_class gd_link_to = {
 const gd_link_class gd_link_view_as_real = {
     .name = "view_as_real",
     .family = "projections",
+    .spread = GD_SPREAD_WHOLE,
     .summary =
         "a chain over complex parameters as real ones; there are no complex dtypes: the chain itself, with a warning",
     .formula = "modules(u)",
