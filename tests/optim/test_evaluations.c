@@ -119,6 +119,8 @@ static const struct {
     {"mezo", RANDOM},
     {"randomized_fdm", RANDOM},
     {"rdsa", RANDOM},
+    {"sixth_order_3p",
+     "its last gradient comes without a Hessian: where no step is left, the next step begins there and wants one"},
     {"spsa", RANDOM},
 };
 

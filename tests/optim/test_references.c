@@ -9,6 +9,7 @@
 #include "reference_ops.h"
 #include "reference_psgd.h"
 #include "reference_quasi_newton.h"
+#include "reference_second_order.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -111,6 +112,7 @@ static const struct {
     {ops_references, COUNT_OF(ops_references), false},
     {psgd_references, COUNT_OF(psgd_references), false},
     {quasi_newton_references, COUNT_OF(quasi_newton_references), true},
+    {second_order_references, COUNT_OF(second_order_references), true},
 };
 
 static void links_follow_their_references(void **state)
@@ -133,6 +135,7 @@ static const struct {
     {"loss_scale", "optim/nonfinite"},
     {"mezo", "optim/gradient_estimates"},
     {"noise_sign", "optim/ops"},
+    {"nystrom_pcg", "optim/second_order"},
     {"randomized_fdm", "optim/gradient_estimates"},
     {"print_loss", "optim/ops"},
     {"print_update", "optim/ops"},

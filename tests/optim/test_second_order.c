@@ -4,6 +4,7 @@
 #include "optim/vector/jacobian.h"
 #include "optim/problem.h"
 
+#include <stdio.h>
 #include <unistd.h>
 #include <math.h>
 
@@ -451,6 +452,130 @@ static void an_operator_without_a_batched_rule_is_taken_one_by_one(void **state)
     end_context(ctx, NULL);
 }
 
+/* ---- sketches ---- */
+
+static void nystrom_pcg_reaches_the_newton_step(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"nystrom_pcg(1, tol=1e-13, reg=0)",
+                                         "nystrom_pcg(2, tol=1e-13, reg=0)",
+                                         "nystrom_pcg(9, tol=1e-13, reg=0, seed=3)"};
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        double x[3], want[] = {QUADRATIC_MINIMUM};
+        problem q = problem_open(chains[i], quadratic, 3, (double[]){2, -1, 3});
+        problem_steps(&q, 1);
+        read_point(&q, x);
+        for (int k = 0; k < 3; k++) assert_near(x[k], want[k], 1e-10);
+        problem_close(&q);
+    }
+}
+
+/* (a x)^2 + (b x)^2: the Hessian has rank 2. */
+static gd_tensor *of_rank_two(gd_tensor *p)
+{
+    gd_tensor *a = gd_add(item(p, 0), gd_mul_scalar(item(p, 2), 2)), *b = gd_sub(item(p, 1), item(p, 3));
+    return gd_add(gd_square(a), gd_mul_scalar(gd_square(b), 3));
+}
+
+/* H = 2 a a^T + 6 b b^T with orthogonal a, b of lengths sqrt(5) and sqrt(2); g = H x.  The step is g / (L + reg) along each. */
+static void a_sketch_as_large_as_the_rank_is_exact(void **state)
+{
+    (void)state;
+    double start[] = {1, 2, -1, 0.5}, x[4], ax = start[0] + 2 * start[2], bx = start[1] - start[3];
+    double a = 2 * ax / (10 + 0.25), b = 6 * bx / (12 + 0.25);
+    double want[] = {1 - a, 2 - b, -1 - 2 * a, 0.5 + b};
+    for (int seed = 1; seed <= 5; seed++) {
+        char chain[80];
+        snprintf(chain, sizeof chain, "nystrom_sketch_and_solve(2, reg=0.25, seed=%d)", seed);
+        problem q = problem_open(chain, of_rank_two, 4, start);
+        problem_steps(&q, 1);
+        read_point(&q, x);
+        for (int k = 0; k < 4; k++) assert_near(x[k], want[k], 1e-5);
+        problem_close(&q);
+    }
+}
+
+/* The step of rsn is the minimum of a quadratic in the subspace: what is left of the gradient is orthogonal to the step. */
+static void a_subspace_step_leaves_no_slope_along_it(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"orthonormal", "gaussian", "common_directions", "mixed"};
+    for (size_t i = 0; i < 4; i++)
+        for (int steps = 1; steps < 4; steps++) {
+            char chain[80];
+            double before[3], x[3];
+            snprintf(chain, sizeof chain, "rsn(2, sketch_type=\"%s\", seed=7)", types[i]);
+            problem q = problem_open(chain, quadratic, 3, (double[]){2, -1, 3});
+            problem_steps(&q, steps - 1);
+            read_point(&q, before);
+            problem_steps(&q, 1);
+            read_point(&q, x);
+            double g[] = {2 * x[0] + x[1] - 1, 4 * x[1] + x[0] - x[2], 9 * x[2] - x[1]}, along = 0;
+            for (int k = 0; k < 3; k++) along += g[k] * (x[k] - before[k]);
+            assert_near(along, 0, 1e-9);
+            problem_close(&q);
+        }
+}
+
+static void the_same_seed_gives_the_same_steps(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"rsn(1, seed=5)", "nystrom_sketch_and_solve(1, reg=9, seed=5)",
+                                         "nystrom_pcg(1, maxiter=1, seed=5)"};
+    for (size_t i = 0; i < 3; i++) {
+        double x[2][3];
+        for (int k = 0; k < 2; k++) {
+            problem q = problem_open(chains[i], quadratic, 3, (double[]){2, -1, 3});
+            gd_seed(q.ctx, (uint64_t)k);
+            problem_steps(&q, 3);
+            read_point(&q, x[k]);
+            problem_close(&q);
+        }
+        assert_memory_equal(x[0], x[1], sizeof x[0]);
+    }
+}
+
+/* ---- order ---- */
+
+/* x^2/2 + y^2 + x y/2 + x^3/3 + x^2 y + y^3/5 + x^4: the minimum near which steps are measured is 0. */
+static gd_tensor *with_higher_terms(gd_tensor *p)
+{
+    gd_tensor *x = item(p, 0), *y = item(p, 1);
+    gd_tensor *even = gd_add(
+        gd_mul_scalar(gd_square(x), 0.5),
+        gd_add(gd_square(y), gd_add(gd_mul_scalar(gd_mul(x, y), 0.5), gd_square(gd_square(x)))));
+    gd_tensor *odd = gd_add(gd_mul_scalar(gd_mul(gd_square(x), x), 1.0 / 3),
+                            gd_add(gd_mul(gd_square(x), y), gd_mul_scalar(gd_mul(gd_square(y), y), 0.2)));
+    return gd_add(even, odd);
+}
+
+static double left_from(const char *chain, double distance)
+{
+    double x[2], zero[2] = {0, 0};
+    problem q = problem_open(chain, with_higher_terms, 2, (double[]){0.6 * distance, -0.8 * distance});
+    problem_steps(&q, 1);
+    read_point(&q, x);
+    problem_close(&q);
+    return norm_between(x, zero, 2);
+}
+
+static void halving_the_distance_divides_what_is_left_by_two_to_the_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *chain;
+        double order;
+    } all[] = {{"newton", 2},
+               {"two_point_newton", 3},
+               {"sixth_order_3p", 6},
+               {"sixth_order_3pm2", 6},
+               {"sixth_order_5p", 6}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        double order = log2(left_from(all[i].chain, 0.02) / left_from(all[i].chain, 0.01));
+        if (!(fabs(order - all[i].order) < 0.4)) fail_msg("%s is of order %g", all[i].chain, order);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +600,11 @@ int main(void)
         cmocka_unit_test(saved_runs_go_on_bit_for_bit),
         cmocka_unit_test(batched_passes_agree_with_single_ones),
         cmocka_unit_test(an_operator_without_a_batched_rule_is_taken_one_by_one),
+        cmocka_unit_test(nystrom_pcg_reaches_the_newton_step),
+        cmocka_unit_test(a_sketch_as_large_as_the_rank_is_exact),
+        cmocka_unit_test(a_subspace_step_leaves_no_slope_along_it),
+        cmocka_unit_test(the_same_seed_gives_the_same_steps),
+        cmocka_unit_test(halving_the_distance_divides_what_is_left_by_two_to_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

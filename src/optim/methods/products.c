@@ -31,7 +31,7 @@ static void ask_for_graph(const products *p)
     /* inner links that move the parameters, even there and back, would leave the history of another point behind */
     if (evaluates(gd_link_child(p->link, "inner"))) return;
     if (p->method != GD_HVP_AUTOGRAD || !gd_var_has_closure(p->var) || gd_var_has_grad(p->var)) return;
-    if (!gd__var_gives_products(p->var)) (void)gd_var_grad_graph(p->var);
+    if (!gd__var_gives_products(p->var) && gd__var_has_graph(p->var)) (void)gd_var_grad_graph(p->var);
 }
 
 static gd_tensor *multiply(void *user, gd_tensor *x)

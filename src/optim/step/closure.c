@@ -693,6 +693,22 @@ bool gd__var_gives_products(const gd_var *var)
     return var->closure && !var->closure->below && var->closure->objective->hvp;
 }
 
+/* A closure that a link changed other than by operators has no graph: products are differences of its gradients. */
+bool gd__var_has_graph(const gd_var *var)
+{
+    const gd_closure *c = var->closure;
+    while (c && c->below && c->eval == reformulate_eval) c = c->below;
+    return c && !c->below;
+}
+
+/* Of unit vectors: wide enough for gradients that are estimates themselves. */
+static double difference_step(const gd_var *var)
+{
+    double eps = 0;
+    for (int i = 0; i < var->count; i++) eps = fmax(eps, gd_vector_epsilon(var->params[i]));
+    return sqrt(sqrt(eps));
+}
+
 static gd_status owned_products(gd_var *var, gd_hvp_method method, double h, bool normalize,
                                 gd_tensor *const *v, gd_tensor **out)
 {
@@ -705,7 +721,8 @@ static gd_status owned_products(gd_var *var, gd_hvp_method method, double h, boo
         return gd_fail(var->ctx, GD_STATE, "a Hessian-vector product needs a step with an objective");
     if (method == GD_HVP_AUTOGRAD && gd__var_gives_products(var))
         return hvp_callback(var, var->closure->objective, v, out);
-    if (method == GD_HVP_AUTOGRAD) return hvp_autograd(var, v, out);
+    if (method == GD_HVP_AUTOGRAD && gd__var_has_graph(var)) return hvp_autograd(var, v, out);
+    if (method == GD_HVP_AUTOGRAD) method = GD_HVP_CENTRAL, normalize = true, h = difference_step(var);
     if (!(h > 0))
         return gd_fail(var->ctx, GD_VALUE, "a Hessian-vector product by differences needs a step above 0");
     double norm = normalize ? norm_of(v, var->count) : 1;
@@ -729,7 +746,7 @@ gd_status gd_var_hvp(gd_var *var, gd_hvp_method method, double h, bool normalize
     return status ? status : gd__give_out(var->ctx, out, var->count);
 }
 
-/* Row i = H e_i, from the objective's own products; unit and list are room for e_i. */
+/* Row i = H e_i, from the objective's own products or from differences; unit and list are room for e_i. */
 static gd_status row_by_product(gd_var *var, const gd_layout *l, gd_tensor *unit, gd_tensor **list,
                                 gd_tensor *matrix, int64_t i)
 {
@@ -738,7 +755,7 @@ static gd_status row_by_product(gd_var *var, const gd_layout *l, gd_tensor *unit
     gd_tensor *one = gd_slice(unit, "0", i, i + 1, 1), *row = gd_index(matrix, "0", i);
     gd_status status = one && row ? gd_fill(one, 1) : gd_error(ctx);
     if (!status) status = gd__vector_to_list(l, unit, list);
-    if (!status) status = hvp_callback(var, var->closure->objective, list, out);
+    if (!status) status = owned_products(var, GD_HVP_AUTOGRAD, 0, false, list, out);
     if (status) return status;
     status = gd__list_to_vector(l, out, row);
     for (int k = 0; k < var->count; k++) gd__release(out[k]);
@@ -779,7 +796,7 @@ gd_tensor *gd_var_hessian(gd_var *var)
         return NULL;
     }
     if (!var->count) return NULL;
-    if (gd__var_gives_products(var)) return hessian_by_products(var);
+    if (gd__var_gives_products(var) || !gd__var_has_graph(var)) return hessian_by_products(var);
     if (gd__var_need_grad(var, true)) return NULL;
     return gd__derivative_rows(var->grad, var->count, var->params, var->count);
 }

@@ -104,6 +104,7 @@ gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_
 /* On failure everything is released and NULL. */
 /* True when the objective itself has products with its Hessian, and no link has changed it. */
 bool gd__var_gives_products(const gd_var *var);
+bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
 /* A var over some of the parameters of another, in their order: evaluates the other's closure and takes the gradients of its
