@@ -137,15 +137,21 @@ gd_status gd_line_descend(gd_line *of)
 
 /* ---- trials ---- */
 
-/* Moves the parameters to x - a u. */
-static gd_status go_to(inside *line, double a)
+/* Moves the parameters to x - a u; *there is false where that is not finite: nothing is evaluated there.  Steps of one update
+ * and less are not looked at: they would need an update at the edge of what numbers can hold. */
+static gd_status go_to(inside *line, double a, bool *there)
 {
+    double most = 0;
+    *there = true;
     if (!line->start.kept) {
         gd_status status = gd__origin_keep(&line->start, line->layout.ctx, line->params, line->layout.count);
         if (status) return status;
     }
-    line->seen.evals++;
-    return gd__list_move(&line->layout, line->params, line->start.value, line->update, a);
+    gd_status status = gd__list_move(&line->layout, line->params, line->start.value, line->update, a);
+    if (!status && fabs(a) > 1) status = gd__list_largest(&line->layout, line->params, &most);
+    *there = isfinite(most);
+    if (*there) line->seen.evals++;
+    return status;
 }
 
 static void note(inside *line, const gd_trial *t)
@@ -157,9 +163,10 @@ gd_status gd_line_value(gd_line *of, double a, double *value)
 {
     inside *line = inside_of(of);
     if (!line || !value) return GD_ARGUMENT;
-    gd_trial t = {.a = a, .slope = NAN};
-    gd_status status = go_to(line, a);
-    if (!status) status = gd_var_evaluate_at(line->seen.var, &t.f);
+    gd_trial t = {.a = a, .f = INFINITY, .slope = NAN};
+    bool there;
+    gd_status status = go_to(line, a, &there);
+    if (!status && there) status = gd_var_evaluate_at(line->seen.var, &t.f);
     if (!isfinite(t.f)) t.f = INFINITY;
     line->seen.var->share->no_number = !isfinite(t.f);
     note(line, &t);
@@ -173,9 +180,11 @@ gd_status gd_line_try(gd_line *of, double a, gd_trial *t)
     if (!line || !t) return GD_ARGUMENT;
     *t = (gd_trial){.a = a, .f = INFINITY, .slope = NAN};
     gd_tensor *loss = NULL;
-    gd_status status = go_to(line, a);
-    if (!status) status = gd__var_evaluate(line->seen.var, &loss, line->grads);
-    if (status) return status;
+    bool there;
+    gd_status status = go_to(line, a, &there);
+    if (!status && there) status = gd__var_evaluate(line->seen.var, &loss, line->grads);
+    if (!there) line->seen.var->share->no_number = true;
+    if (status || !there) return status;
     status = gd__list_dot(&line->layout, line->grads, line->update, &t->slope);
     t->slope = -t->slope;
     t->f = gd_item(loss);
