@@ -87,7 +87,7 @@ static int by_hash(const void *a, const void *b)
 static void put_table(gd_text *out, const table *all)
 {
     gd__text_put(out, "/* Kernels of common chains, made by tools/gen_builtin.c. */\n"
-                      "#include \"base/vmath.h\"\n"
+                      "#include \"base/narrow.h\"\n"
                       "#include \"program/program.h\"\n\n"
                       "#define JOIN2(a, b) a##b\n"
                       "#define JOIN(a, b) JOIN2(a, b)\n\n");

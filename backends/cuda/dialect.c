@@ -11,7 +11,7 @@ static const char *const joins[] = {"#define JOINS", NULL};
 const gd_dialect cuda_dialect = {
     .type = {"float", "double"},
     .suffix = {"_f32", "_f64"},
-    .memory = {"float", "double", "u16", "u16"},
+    .memory = {"float", "double", "u16", "u16", "u8"},
     .load = {"%s", "%s", "half_to_float(%s)", "bf16_to_float(%s)"},
     .store = {"%s", "%s", "float_to_half(%s)", "float_to_bf16(%s)"},
     .prelude = program_text,
@@ -19,14 +19,20 @@ const gd_dialect cuda_dialect = {
     .head = "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
             "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
             "        const Chunk c = L.chunk[b];\n",
-    .loop = "        for (i64 i = (i64)threadIdx.x * %d; i < c.n; i += (i64)blockDim.x * %d) {\n"
-            "            const int left = c.n - i < %d ? (int)(c.n - i) : %d;\n",
+    .loop = "        for (i64 i = (i64)threadIdx.x * %s; i < c.n; i += (i64)blockDim.x * %s) {\n"
+            "            const int left = c.n - i < %s ? (int)(c.n - i) : %s;\n",
+    /* a warp has a block: it goes on as long as one of its threads has an element */
+    .coded_loop =
+        "        for (i64 i = (i64)threadIdx.x * %s; i < (c.n + 255 & ~255ll); i += (i64)blockDim.x * %s) {\n"
+        "            const int left = c.n - i < %s ? (int)(c.n - i) : %s;\n",
+    .coded_width = "CODED_WIDTH",
+    .largest = "warp_largest(%s)",
     .unroll = "#pragma unroll\n",
-    .take = "            take<%d>(a%d, p%d + i, left);\n",
-    .give = "            give<%d>(p%d + i, a%d, left);\n",
+    .take = "            take<%s>(a%d, p%d + i, left);\n",
+    .give = "            give<%s>(p%d + i, a%d, left);\n",
     .join = "        block_join<%s>((double)r%d, &L.partial[b * %d + %d]);\n",
     .tail = "    }\n}\n",
-    .look = "            look<%d, %d, %uu, %uu>(a%d, p%d, L.size + c.member * %d, c.start + i, left);\n",
+    .look = "            look<%s, %d, %uu, %uu>(a%d, p%d, L.size + c.member * %d, c.start + i, left);\n",
     .tile_head = "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
                  "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
                  "        const Tile c = ((const Tile *)L.chunk)[b];\n",

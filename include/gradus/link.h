@@ -181,6 +181,10 @@ typedef struct gd_field {
  *   GD_CONCAT_PARAMS  of functions of tensors whose class says concat_params: whether all parameters are one vector
  *   GD_POWER          the power of a second moment, a square by default: gd_rule_power(r, x, gd_rule_number(r, "pow"))
  *   GD_SEED           gd_link_random draws from a stream of the link's own
+ *   GD_STATE_IN       of rules with state: what it is kept in.  "auto": the optimizer's state dtype (gd_optimizer_state_dtype);
+ *                     "f32"; "bf16", "f16": rounded by chance; "8bit": codes of eight bits, in blocks of 256 with a scale each
+ *                     (parameters of fewer than 4096 elements: f32).  Every rule whose state is not all GD_SLOT_EXACT has
+ *                     it; GD_WIDE_STATE_IN where all the rest is GD_SLOT_WIDE
  * A setting "lr" of the last link is what gd_var_last_lrs tells the link before it. */
 #define GD_POWER                                                                                        \
     {                                                                                                   \
@@ -191,17 +195,22 @@ typedef struct gd_field {
 #define GD_INNER(h)         GD_CHILD("inner", h)
 #define GD_CONCAT_PARAMS(h) GD_FLAG("concat_params", true, h)
 #define GD_SEED(h)          GD_INT_OR_NONE("seed", -9e15, 9e15, h)
+#define GD_STATE_IN         GD_CHOICE("state", "auto", "auto|f32|bf16|f16|8bit", "what the state is kept in")
+#define GD_WIDE_STATE_IN    GD_CHOICE("state", "auto", "auto|f32|bf16|f16", "what the state is kept in")
 #define GD_TARGET                                                                                          \
     GD_CHOICE("target", "update", "update|grad|closure|params_direct|params_difference|update_difference", \
               "what the link reads and sets")
 
 /* ---- classes ---- */
 
-/* A state slot: a tensor a parameter.  Rules keep theirs in the optimizer's state dtype (gd_optimizer_state_dtype). */
+/* A state slot: a tensor a parameter.  Rules keep theirs as the setting GD_STATE_IN says, or else in the optimizer's state dtype
+ * (gd_optimizer_state_dtype). */
 enum {
     GD_SLOT_SQUARE =
         8, /* means of squares (with a setting GD_POWER: of that power): links that turn the space of the update turn
               it as such */
+    GD_SLOT_WIDE = 16,     /* also read as a tensor (gd_link_state): never codes of eight bits */
+    GD_SLOT_POSITIVE = 32, /* never negative, as squares are: codes of eight bits are all for such numbers */
     GD_SLOT_PARTIAL =
         4, /* a rule may give it the parameter's shape without some axes (gd_rule_slot_without) */
     GD_SLOT_ONLINE = 1, /* depends on the previous evaluation: forgotten by reset_for_online */

@@ -58,8 +58,10 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain);
 void gd_optimizer_free(gd_optimizer *optimizer); /* with its chain and state; NULL is fine */
 gd_ctx *gd_optimizer_ctx(const gd_optimizer *optimizer);
 gd_link *gd_optimizer_chain(const gd_optimizer *optimizer); /* borrowed */
-/* The dtype of the state of element-wise links, before there is any: GD_BF16 halves it.  GD_DTYPE_COUNT, the default:
- * f64 for f64 parameters, else f32.  Arithmetic is in f32 (f64 for f64 parameters) in any case. */
+/* What element-wise links keep their state in unless their own setting "state" says otherwise, before there is any: GD_BF16 and
+ * GD_F16, rounded by chance, halve it; GD_U8 stands for codes of eight bits in blocks of 256 (parameters of fewer than 4096
+ * elements: f32).  GD_DTYPE_COUNT, the default: f64 for f64 parameters, else f32.  Arithmetic is in f32 (f64 for f64 parameters)
+ * in any case.  docs/state.md compares them. */
 GD_NODISCARD gd_status gd_optimizer_state_dtype(gd_optimizer *optimizer, gd_dtype dtype);
 
 /* Adds one parameter to the first group, under a name that checkpoints use (unique).  The optimizer holds a reference.

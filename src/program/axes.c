@@ -386,6 +386,7 @@ static void mark_stores(const gd_program *p, gd_pass *pass, bool *read)
         if (!wanted) continue;
         read[a->store] = true;
         pass->stores |= 1u << k;
+        if (a->by_chance) pass->chance[pass->chances++] = k;
     }
 }
 

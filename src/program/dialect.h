@@ -30,25 +30,30 @@
 #include <stdint.h>
 
 #define GD_DIALECT_TYPES  2 /* f32, f64 */
-#define GD_DIALECT_DTYPES 4 /* f32, f64, f16, bf16 */
+#define GD_DIALECT_DTYPES 5 /* f32, f64, f16, bf16, codes */
 
 typedef struct gd_dialect {
     const char *type[GD_DIALECT_TYPES];    /* of values */
     const char *suffix[GD_DIALECT_TYPES];  /* of functions and constants: _T in element.h */
     const char *memory[GD_DIALECT_DTYPES]; /* elements of an array */
-    const char *load[GD_DIALECT_DTYPES];   /* an element, %s, as f32 or f64 */
-    const char *store[GD_DIALECT_DTYPES];  /* a value, %s, as an element */
+    const char *load[GD_DIALECT_DTYPES];   /* an element, %s, as f32 or f64; not of codes */
+    const char *store[GD_DIALECT_DTYPES];  /* a value, %s, as an element; not of codes */
     const char *const *prelude;            /* lines before every kernel, NULL-terminated */
     const char *const *joins;              /* lines before them in the source of join_chunks and join_all */
     const char *head;                      /* of the function %s */
-    const char *loop;                      /* its four %d are the width */
-    const char *unroll;                    /* before the loop over the elements of a piece */
-    const char *take;                      /* %d: width, number of the array twice */
-    const char *give;                      /* the same */
-    const char *join; /* %s: "true" for a maximum, "false" for a sum; %d: number, columns, number */
+    const char *loop;                      /* its four %s are the width */
+    const char *
+        coded_loop; /* the same for passes that write codes: threads that share a block stay together, `left` may be
+                                negative */
+    const char *coded_width; /* elements of a thread in such passes */
+    const char *largest;     /* a size of codes, %s, becomes the largest of all threads of its block */
+    const char *unroll;      /* before the loop over the elements of a piece */
+    const char *take;        /* %s, %d: width, number of the array twice */
+    const char *give;        /* the same */
+    const char *join;        /* %s: "true" for a maximum, "false" for a sum; %d: number, columns, number */
     const char *tail;
     const char
-        *look; /* %d: width, axes of the program; %u: the space's, the array's; %d: array twice, axes */
+        *look; /* %s, %d: width, axes of the program; %u: the space's, the array's; %d: array twice, axes */
     const char *tile_head, *lanes, *rows; /* of the function %s; their %d are the width */
     const char *join_row;                 /* %s: "true" for a maximum; %d: number of the sum, sums, number */
     const char *join_column;              /* %s, %d: the same; number, sums, number */

@@ -50,6 +50,11 @@ enum { GD_ELEMENT_F32, GD_ELEMENT_F64, GD_ELEMENT_TYPES };
 
 typedef void (*gd_block_fn)(void *o, const void *a, const void *b, const void *c, int64_t n);
 typedef void (*gd_block_convert_fn)(void *to, const void *from, int64_t n);
+/* The same to halves, rounded by chance: element i is number first + i of its tensor. */
+typedef void (*gd_block_chance_fn)(void *to, const void *from, int64_t n, double drawn, int64_t first);
+/* Codes of one block: to numbers of the compute type; from f32, with their scale. */
+typedef void (*gd_block_decode_fn)(void *to, const void *code, float scale, int64_t n);
+typedef void (*gd_block_code_fn)(const float *from, int n, float *scale, uint8_t *code);
 typedef void (*gd_block_reduce_fn)(void *lanes, const void *x, int64_t n);
 /* Numbers first, first + 1, ... of a stream, first being even; o has room for an even number of them. */
 typedef void (*gd_block_random_fn)(void *o, const gd_stream *stream, int64_t first, int64_t n);
@@ -69,6 +74,9 @@ typedef struct gd_block_table {
     gd_block_fn op[GD_ELEMENT_TYPES][GD_I_COUNT];
     gd_block_convert_fn load[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
     gd_block_convert_fn store[GD_ELEMENT_TYPES][GD_ELEMENT_DTYPES];
+    gd_block_chance_fn by_chance[GD_ELEMENT_TYPES][2];                   /* f16, bf16 */
+    gd_block_decode_fn decode[GD_ELEMENT_TYPES][2];                      /* signed, positive */
+    gd_block_code_fn code[2];                                            /* the same */
     gd_block_reduce_fn sum[GD_ELEMENT_TYPES], maximum[GD_ELEMENT_TYPES]; /* into sixteen lanes */
     gd_block_random_fn random[GD_ELEMENT_TYPES];
     gd_block_rows_fn rows[GD_ELEMENT_TYPES][2]; /* sum, maximum */

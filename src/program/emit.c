@@ -1,12 +1,15 @@
 /* The emitter: writes a pass as a function.
  *
- *   void NAME(int64_t n, char *const *array, const double *scalar, double *out)
+ *   void NAME(int64_t start, int64_t n, char *const *array, const double *scalar, double *out)
  *   {
  *       const float *restrict a0 = (const float *)array[0];     arrays that the pass touches
  *       const float s0 = (float)scalar[0];                      uniform values, in the compute type
  *       for (int64_t i = 0; i < n; i++) {
  *           const float v0 = a0[i];                             one line an instruction; vector code after the compiler
  *           ...
+ *
+ * Arrays of codes (base/narrow.h) are worked on block by block: their numbers go into a buffer y0, the loop runs over the block,
+ * and what it left in the buffer becomes codes again.  Memory is still walked over once.
  *
  * Values are numbered in the order of the pass, so that equal kernels have equal text whatever program they come from.
  * The walk over instructions is the same for all languages; a dialect says how types, loads and stores are written. */
@@ -17,7 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vmath_text.h" /* base/vmath.h, made by cmake/EmbedText.cmake */
+#include "narrow_text.h" /* base/narrow.h and base/vmath.h, made by cmake/EmbedText.cmake */
+#include "vmath_text.h"
 
 /* ---- words ---- */
 
@@ -99,13 +103,40 @@ static void write_cast(const gd_pass_walk *w, int to, int from, const char *valu
 /* The type in which an array is converted: halves go through f32. */
 static int type_of(gd_dtype dtype) { return dtype == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32; }
 
+bool gd__is_coded(const gd_pass_walk *w, int array) { return w->p->array[array].dtype == GD_U8; }
+
+bool gd__has_codes(const gd_pass_walk *w, uint32_t arrays)
+{
+    for (int k = 0; k < w->p->arrays; k++)
+        if (arrays >> k & 1 && gd__is_coded(w, k)) return true;
+    return false;
+}
+
+const char *gd__code_kind(const gd_pass_walk *w, int array)
+{
+    return w->p->array[array].positive ? "positive" : "signed";
+}
+
+const char *gd__memory_word(const gd_pass_walk *w, int array)
+{
+    return w->d->memory[gd__is_coded(w, array) ? GD_DIALECT_DTYPES - 1 : w->p->array[array].dtype];
+}
+
 static void write_load(const gd_pass_walk *w, int array, const char *at, char *line, size_t size)
 {
     gd_dtype dtype = w->p->array[array].dtype;
     char element[GD_WORD], value[2 * GD_WORD];
     snprintf(element, sizeof element, "a%d[%s]", array, at);
-    snprintf(value, sizeof value, w->d->load[dtype], element);
-    write_cast(w, w->type, type_of(dtype), value, line, size);
+    if (!gd__is_coded(w, array))
+        snprintf(value, sizeof value, w->d->load[dtype], element);
+    else if (w->blocks)
+        snprintf(value, sizeof value, "y%d[%s]", array, w->blocks);
+    else
+        snprintf(value, sizeof value, "c%d * gd__value_%s(%s)", array, gd__code_kind(w, array), element);
+    char whole[2 * GD_WORD + 2];
+    bool product = gd__is_coded(w, array) && !w->blocks && w->type != type_of(dtype);
+    snprintf(whole, sizeof whole, product ? "(%s)" : "%s", value);
+    write_cast(w, w->type, type_of(dtype), whole, line, size);
 }
 
 void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at)
@@ -127,15 +158,28 @@ void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at)
     }
 }
 
+static void write_store(const gd_pass_walk *w, int k, const char *at, const char *value, char *line)
+{
+    const gd_array *a = &w->p->array[k];
+    if (a->by_chance)
+        snprintf(line, GD_LINE, "gd__f32_to_%s_by_chance(%s, gd__noise_bits(z%d, (uint32_t)(%s%s)))",
+                 gd_dtype_name(a->dtype), value, k, w->first, at);
+    else
+        snprintf(line, GD_LINE, w->d->store[a->dtype], value);
+}
+
 void gd__put_stores(const gd_pass_walk *w, const char *indent, const char *at)
 {
     for (int k = 0; k < w->p->arrays; k++) {
         if (!(w->pass->stores >> k & 1)) continue;
-        gd_dtype dtype = w->p->array[k].dtype;
         char word[GD_WORD], value[2 * GD_WORD], line[GD_LINE];
         gd__write_operand(w, w->p->array[k].store, word);
-        write_cast(w, type_of(dtype), w->type, word, value, sizeof value);
-        snprintf(line, sizeof line, w->d->store[dtype], value);
+        write_cast(w, type_of(w->p->array[k].dtype), w->type, word, value, sizeof value);
+        if (gd__is_coded(w, k)) {
+            gd__text_put(w->out, "%sy%d[%s] = %s;\n", indent, k, w->blocks ? w->blocks : at, value);
+            continue;
+        }
+        write_store(w, k, at, value, line);
         gd__text_put(w->out, "%sa%d[%s] = %s;\n", indent, k, at, line);
     }
 }
@@ -188,6 +232,15 @@ static void put_results(const gd_pass_walk *w)
     }
 }
 
+/* Scales of the block that element `at` is in; lanes, of which blocks have a whole number, all have the same. */
+static void put_scales(const gd_pass_walk *w, const char *indent, const char *at)
+{
+    for (int k = 0; k < w->p->arrays; k++)
+        if (w->pass->loads >> k & 1 && gd__is_coded(w, k))
+            gd__text_put(w->out, "%sconst float c%d = %s < n ? h%d[-((start + %s) >> 8)] : 0.0f;\n", indent,
+                         k, at, k, at);
+}
+
 /* Sixteen lanes, each taking every sixteenth element: the order of sums does not depend on the width of vectors. */
 static void put_lane_loops(const gd_pass_walk *w)
 {
@@ -200,22 +253,59 @@ static void put_lane_loops(const gd_pass_walk *w)
     }
     gd__text_put(w->out,
                  "    int64_t i = 0;\n"
-                 "    for (; i + %d <= n; i += %d)\n"
-                 "        for (int k = 0; k < %d; k++) {\n",
-                 GD_LANES, GD_LANES, GD_LANES);
+                 "    for (; i + %d <= n; i += %d) {\n",
+                 GD_LANES, GD_LANES);
+    put_scales(w, "        ", "i");
+    gd__text_put(w->out, "        for (int k = 0; k < %d; k++) {\n", GD_LANES);
     gd__put_values(w, "            ", "i + k");
     put_lanes(w, "            ");
-    gd__text_put(w->out, "        }\n    for (int k = 0; i + k < n; k++) {\n        NO_VECTOR;\n");
+    gd__text_put(w->out, "        }\n    }\n");
+    put_scales(w, "    ", "i");
+    gd__text_put(w->out, "    for (int k = 0; i + k < n; k++) {\n        NO_VECTOR;\n");
     gd__put_values(w, "        ", "i + k");
     put_lanes(w, "        ");
     gd__text_put(w->out, "    }\n");
     put_results(w);
 }
 
-static void put_loops(const gd_pass_walk *w)
+/* A block of codes after the other, or what is left of one. */
+static void put_block_loops(gd_pass_walk *w)
+{
+    uint32_t coded = 0;
+    for (int k = 0; k < w->p->arrays; k++)
+        if (gd__is_coded(w, k)) coded |= 1u << k;
+    gd__text_put(w->out, "    (void)out;\n"
+                         "    for (int64_t b = 0, m; b < n; b += m) {\n"
+                         "        m = 256 - ((start + b) & 255);\n"
+                         "        m = m < n - b ? m : n - b;\n");
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!((w->pass->loads | w->pass->stores) & coded & 1u << k)) continue;
+        gd__text_put(w->out, "        float y%d[256];\n", k);
+        if (w->pass->loads >> k & 1)
+            gd__text_put(w->out,
+                         "        gd__value_block_%s(a%d + b, (int)m, h%d[-((start + b) >> 8)], y%d);\n",
+                         gd__code_kind(w, k), k, k, k);
+    }
+    gd__text_put(w->out, "        INDEPENDENT\n        for (int64_t i = b; i < b + m; i++) {\n");
+    w->blocks = "i - b";
+    gd__put_values(w, "            ", "i");
+    gd__put_stores(w, "            ", "i");
+    w->blocks = NULL;
+    gd__text_put(w->out, "        }\n");
+    for (int k = 0; k < w->p->arrays; k++)
+        if (w->pass->stores & coded & 1u << k)
+            gd__text_put(w->out,
+                         "        gd__code_block_%s(y%d, (int)m, &h%d[-((start + b) >> 8)], a%d + b);\n",
+                         gd__code_kind(w, k), k, k, k);
+    gd__text_put(w->out, "    }\n");
+}
+
+static void put_loops(gd_pass_walk *w)
 {
     if (w->pass->reductions) {
         put_lane_loops(w);
+    } else if (gd__has_codes(w, w->pass->loads | w->pass->stores)) {
+        put_block_loops(w);
     } else {
         gd__text_put(w->out, "    (void)out;\n    INDEPENDENT\n    for (int64_t i = 0; i < n; i++) {\n");
         gd__put_values(w, "        ", "i");
@@ -228,7 +318,7 @@ static void put_loops(const gd_pass_walk *w)
 static const gd_dialect c_dialect = {
     .type = {"float", "double"},
     .suffix = {"_f32", "_f64"},
-    .memory = {"float", "double", "uint16_t", "uint16_t"},
+    .memory = {"float", "double", "uint16_t", "uint16_t", "uint8_t"},
     .load = {"%s", "%s", "gd__f16_to_f32(%s)", "gd__bf16_to_f32(%s)"},
     .store = {"%s", "%s", "gd__f32_to_f16(%s)", "gd__f32_to_bf16(%s)"},
 };
@@ -237,7 +327,7 @@ static const gd_dialect c_dialect = {
 
 gd_pass_walk gd__walk_begin(const gd_program *p, const gd_pass *pass, const gd_dialect *d, gd_text *out)
 {
-    gd_pass_walk w = {.p = p, .pass = pass, .d = d, .out = out};
+    gd_pass_walk w = {.p = p, .pass = pass, .d = d, .out = out, .first = "start + "};
     int values = 0;
     w.type = p->compute == GD_F64 ? GD_ELEMENT_F64 : GD_ELEMENT_F32;
     for (int i = 0; i < p->count; i++)
@@ -251,11 +341,16 @@ static void put_inputs(const gd_pass_walk *w)
     const char *type = w->d->type[w->type];
     for (int k = 0; k < w->p->arrays; k++) {
         if (!((w->pass->loads | w->pass->stores) >> k & 1)) continue;
-        const char *constant = w->pass->stores >> k & 1 ? "" : "const ",
-                   *memory = w->d->memory[w->p->array[k].dtype];
-        gd__text_put(w->out, "    %s%s *restrict a%d = (%s%s *)array[%d];\n", constant, memory, k, constant,
-                     memory, k);
+        const char *constant = w->pass->stores >> k & 1 ? "" : "const ", *memory = gd__memory_word(w, k);
+        bool coded = gd__is_coded(w, k);
+        gd__text_put(w->out, "    %s%s *restrict a%d = (%s%s *)array[%d]%s;\n", constant, memory, k, constant,
+                     memory, k, coded ? " + start" : "");
+        if (coded) gd__text_put(w->out, "    float *const h%d = (float *)(void *)array[%d] - 1;\n", k, k);
     }
+    for (int c = 0; c < w->pass->chances; c++)
+        gd__text_put(w->out, "    const gd_noise z%d = gd__noise_of(scalar[%d], start);\n",
+                     (int)w->pass->chance[c], gd__chances_at(w->pass) + c);
+    gd__text_put(w->out, "    (void)start;\n");
     if (!w->pass->used_count) gd__text_put(w->out, "    (void)scalar;\n");
     for (int k = 0; k < w->pass->used_count; k++)
         gd__text_put(w->out, "    const %s s%d = (%s)scalar[%d];\n", type, k, type, k);
@@ -264,7 +359,9 @@ static void put_inputs(const gd_pass_walk *w)
 void gd__emit_c(const gd_program *p, const gd_pass *pass, const char *name, gd_text *out)
 {
     gd_pass_walk w = gd__walk_begin(p, pass, &c_dialect, out);
-    gd__text_put(out, "void %s(int64_t n, char *const *array, const double *scalar, double *out)\n{\n", name);
+    gd__text_put(
+        out, "void %s(int64_t start, int64_t n, char *const *array, const double *scalar, double *out)\n{\n",
+        name);
     put_inputs(&w);
     put_loops(&w);
 }
@@ -318,6 +415,7 @@ void gd__put_lines(gd_text *out, const char *const *line)
 void gd__emit_c_prelude(gd_text *out)
 {
     gd__put_lines(out, vmath_text);
+    gd__put_lines(out, narrow_text);
     gd__emit_c_names(out);
 }
 

@@ -12,6 +12,8 @@ typedef struct gd_pass_walk {
     gd_text *out;
     int type;                      /* of the computation */
     int16_t number[GD_MAX_INSTRS]; /* of the value or scalar an instruction becomes */
+    const char *first; /* what is added to the index of an element for its number in the tensor: "start + " */
+    const char *blocks; /* the index into the buffers of codes; NULL: codes are read one by one */
 } gd_pass_walk;
 
 #define GD_WORD 48  /* longest operand: a number */
@@ -29,9 +31,17 @@ void gd__write_joined(const gd_pass_walk *w, bool adds, const char *to, const ch
 /* What a reduction begins with, as a literal. */
 void gd__write_nothing(const gd_pass_walk *w, bool adds, char *word);
 bool gd__walk_sums(const gd_pass_walk *w, int r); /* does the r-th reduction of the pass add? */
-/* The lines that compute the values of element `at`, and those that store them. */
+/* The lines that compute the values of element `at`, and those that store them.  Codes are not stored but left as f32 in yK[],
+ * rounding by chance takes the key zK and the number start + at. */
 void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at);
 void gd__put_stores(const gd_pass_walk *w, const char *indent, const char *at);
+/* The name of an array's elements in memory. */
+const char *gd__memory_word(const gd_pass_walk *w, int array);
+/* Is an array one of codes?  Is one of these? */
+bool gd__is_coded(const gd_pass_walk *w, int array);
+bool gd__has_codes(const gd_pass_walk *w, uint32_t arrays);
+/* "signed" or "positive". */
+const char *gd__code_kind(const gd_pass_walk *w, int array);
 void gd__put_lines(gd_text *out, const char *const *line);
 
 #endif

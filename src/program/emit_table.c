@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#include "rng_text.h" /* base/rng.h, made by cmake/EmbedText.cmake */
+#include "narrow_text.h" /* base/narrow.h and base/rng.h, made by cmake/EmbedText.cmake */
+#include "rng_text.h"
 
 /* Where the uniform values that a pass needs come from. */
 typedef enum origin {
@@ -46,6 +47,7 @@ static void find_origins(const gd_program *p, const gd_pass *pass, bool common_s
     for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
     for (int k = 0; k < pass->randoms; k++)
         wanted[p->instr[pass->random[k]].a] = wanted[p->instr[pass->random[k]].b] = true;
+    for (int k = 0; k < pass->chances; k++) wanted[p->array[pass->chance[k]].chance] = true;
     for (int i = p->count; i-- > 0;) {
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
@@ -129,9 +131,17 @@ static void put_pieces(const gd_pass_walk *w)
 {
     for (int k = 0; k < w->p->arrays; k++) {
         if (!is_piece(w, k)) continue;
-        const char *memory = w->d->memory[w->p->array[k].dtype];
+        const char *memory = gd__memory_word(w, k);
         gd__text_put(w->out, "        %s *p%d = (%s *)L.pointer[c.member * %d + %d]%s;\n", memory, k, memory,
                      w->p->arrays, k, is_view(w, k) ? "" : " + c.start");
+        if (gd__is_coded(w, k))
+            gd__text_put(w->out, "        float *h%d = (float *)L.pointer[c.member * %d + %d] - 1;\n", k,
+                         w->p->arrays, k);
+    }
+    for (int c = 0; c < w->pass->chances; c++) {
+        int k = w->pass->chance[c];
+        gd__text_put(w->out, "        const gd_noise z%d = gd__noise_of(x%d, c.start);\n", k,
+                     (int)w->p->array[k].chance);
     }
 }
 
@@ -144,7 +154,7 @@ int gd__table_width(const gd_program *p, const gd_pass *pass)
         size_t item = gd_dtype_size(p->array[k].dtype);
         if (used && item < least) least = item;
     }
-    return (least == 2 ? 8 : 4) * (pass->last || pass->sums ? 1 : 2);
+    return (least <= 2 ? 8 : 4) * (pass->last || pass->sums ? 1 : 2);
 }
 
 static void put_joined(const gd_pass_walk *w)
@@ -160,7 +170,7 @@ static void put_joined(const gd_pass_walk *w)
 }
 
 /* A piece begins with an even element, so that pairs of numbers are not torn; but for rows of tiles. */
-static void put_randoms(const gd_pass_walk *w, int width)
+static void put_randoms(const gd_pass_walk *w, const char *width)
 {
     gd_pass_walk wide = *w;
     wide.type = GD_ELEMENT_F64;
@@ -174,7 +184,7 @@ static void put_randoms(const gd_pass_walk *w, int width)
         write_uniform(&wide, in->a, key);
         write_uniform(&wide, in->b, step);
         gd__text_put(w->out,
-                     "%s            for (int k = 0; k < %d; k += %d) {\n"
+                     "%s            for (int k = 0; k < %s; k += %d) {\n"
                      "                uint32_t word[4];\n"
                      "                double pair[2];\n"
                      "                gd__philox_at((uint64_t)%s, (uint64_t)(c.start + i + k) / 2, "
@@ -193,13 +203,13 @@ static void put_randoms(const gd_pass_walk *w, int width)
 }
 
 /* The elements of every array that the pass reads, and room for what it writes. */
-static void put_taken(const gd_pass_walk *w, int width)
+static void put_taken(const gd_pass_walk *w, const char *width)
 {
     const gd_program *p = w->p;
     for (int k = 0; k < p->arrays; k++) {
         bool random = p->array[k].kind == GD_ARRAY_RANDOM && w->pass->loads >> k & 1;
         if (!is_piece(w, k) && !random) continue;
-        gd__text_put(w->out, "            %s a%d[%d];\n", w->d->memory[p->array[k].dtype], k, width);
+        gd__text_put(w->out, "            %s a%d[%s];\n", gd__memory_word(w, k), k, width);
         if (random || !(w->pass->loads >> k & 1)) continue;
         if (is_view(w, k))
             gd__text_put(w->out, w->d->look, width, p->axes, (unsigned)w->pass->along,
@@ -210,18 +220,58 @@ static void put_taken(const gd_pass_walk *w, int width)
     put_randoms(w, width);
 }
 
+/* Scales of codes that are read: of the block that a piece is in, or a tile's element k. */
+static void put_scales(const gd_pass_walk *w, const char *indent, const char *there, const char *at)
+{
+    for (int k = 0; k < w->p->arrays; k++)
+        if (gd__is_coded(w, k) && w->pass->loads >> k & 1)
+            gd__text_put(w->out, "%sconst float c%d = %s ? h%d[-((c.start + %s) >> 8)] : 0.0f;\n", indent, k,
+                         there, k, at);
+}
+
+/* What the loop left in y becomes codes: every thread of a block knows its largest, one writes the scale. */
+static void put_codes(const gd_pass_walk *w, int k, const char *width)
+{
+    const char *kind = gd__code_kind(w, k);
+    char largest[GD_WORD], line[GD_LINE];
+    snprintf(largest, sizeof largest, "t%d", k);
+    snprintf(line, sizeof line, w->d->largest, largest);
+    gd__text_put(w->out,
+                 "            uint32_t t%d = 0;\n"
+                 "%s            for (int k = 0; k < %s; k++) {\n"
+                 "                const uint32_t size = k < left ? gd__code_size_%s(y%d[k]) : 0;\n"
+                 "                t%d = size > t%d ? size : t%d;\n"
+                 "            }\n"
+                 "            t%d = %s;\n"
+                 "            const float d%d = gd__code_scale(t%d), e%d = gd__code_inverse(d%d);\n"
+                 "            if (left > 0 && ((c.start + i) & 255) == 0) h%d[-((c.start + i) >> 8)] = d%d;\n"
+                 "%s            for (int k = 0; k < %s; k++) a%d[k] = (%s)gd__code_%s(y%d[k] * e%d);\n",
+                 k, w->d->unroll, width, kind, k, k, k, k, k, line, k, k, k, k, k, k, w->d->unroll, width, k,
+                 gd__memory_word(w, k), kind, k, k);
+}
+
 static void put_piece_loop(const gd_pass_walk *w)
 {
-    int width = gd__table_width(w->p, w->pass);
-    gd__text_put(w->out, w->d->loop, width, width, width, width);
+    bool codes = gd__has_codes(w, w->pass->stores);
+    char number[GD_WORD];
+    const char *width = codes ? w->d->coded_width : number;
+    snprintf(number, sizeof number, "%d", gd__table_width(w->p, w->pass));
+    gd__text_put(w->out, codes ? w->d->coded_loop : w->d->loop, width, width, width, width);
+    put_scales(w, "            ", "left > 0", "i");
     put_taken(w, width);
-    gd__text_put(w->out, "%s            for (int k = 0; k < %d; k++) {\n", w->d->unroll, width);
+    for (int k = 0; k < w->p->arrays; k++)
+        if (w->pass->stores >> k & 1 && gd__is_coded(w, k))
+            gd__text_put(w->out, "            float y%d[%s];\n", k, width);
+    gd__text_put(w->out, "%s            for (int k = 0; k < %s; k++) {\n", w->d->unroll, width);
     gd__put_values(w, "                ", "k");
     gd__put_stores(w, "                ", "k");
     put_joined(w);
     gd__text_put(w->out, "            }\n");
-    for (int k = 0; k < w->p->arrays; k++)
-        if (w->pass->stores >> k & 1) gd__text_put(w->out, w->d->give, width, k, k);
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!(w->pass->stores >> k & 1)) continue;
+        if (gd__is_coded(w, k)) put_codes(w, k, width);
+        gd__text_put(w->out, w->d->give, width, k, k);
+    }
     gd__text_put(w->out, "        }\n");
 }
 
@@ -298,8 +348,11 @@ static void put_tile_loop(const gd_pass_walk *w)
     put_begun(w, true, width);
     gd__text_put(w->out, w->d->rows, width, width);
     put_begun(w, false, width);
-    put_taken(w, width);
+    char number[GD_WORD];
+    snprintf(number, sizeof number, "%d", width);
+    put_taken(w, number);
     gd__text_put(w->out, "%s            for (int k = 0; k < %d; k++) {\n", w->d->unroll, width);
+    put_scales(w, "                ", "k < left", "i + k");
     gd__put_values(w, "                ", "k");
     put_sums(w);
     gd__text_put(w->out, "            }\n");
@@ -313,7 +366,9 @@ void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *
 {
     gd_pass_walk w = gd__walk_begin(p, pass, d, out);
     gd__put_lines(out, d->prelude);
+    w.first = "c.start + i + ";
     if (pass->randoms) gd__put_lines(out, rng_text);
+    if (pass->chances || gd__has_codes(&w, pass->loads | pass->stores)) gd__put_lines(out, narrow_text);
     gd__text_put(out, pass->sums ? d->tile_head : d->head, name);
     put_uniforms(&w, common_settings);
     put_pieces(&w);

@@ -1,4 +1,5 @@
 /* Executing programs on the CPU, and what is common to all devices; see execute.h. */
+#include "base/narrow.h"
 #include "program/dialect.h"
 #include "program/element.h"
 #include "program/execute.h"
@@ -83,7 +84,7 @@ static gd_status make_rooms(gd_exec *x)
     size_t members = (size_t)x->members, arrays = (size_t)x->p->arrays, uniforms = (size_t)x->p->uniforms;
     size_t reductions = (size_t)x->p->reductions;
     for (int i = 0; i < x->passes; i++) {
-        int scalars = x->pass[i].used_count + 2 * x->pass[i].randoms;
+        int scalars = gd__chances_at(&x->pass[i]) + x->pass[i].chances;
         if (scalars > x->scalar_room) x->scalar_room = scalars;
         size_t bytes = gd__buffer_bytes(&x->pass[i]);
         if (bytes > x->buffer_bytes) x->buffer_bytes = bytes;
@@ -257,15 +258,16 @@ static void run_kernel(const pass_run *r, const gd_chunk *chunk, char *buffer, c
     char *array[GD_MAX_ARRAYS];
     memcpy(array, x->pointer + chunk->member * arrays, (size_t)arrays * sizeof *array);
     for (int k = 0; chunk->start && k < arrays; k++) /* most members are one chunk */
-        if (array[k]) array[k] += chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype);
+        if (array[k] && x->p->array[k].dtype != GD_U8)
+            array[k] += chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype);
     const double *scalar = x->scalar + (int64_t)chunk->member * x->scalar_room;
     if (buffer)
         (void)gd__make_inputs(x, r->pass, chunk->member, chunk->start, chunk->n, scalar, buffer, array);
     for (int s = 0; s < r->pass->sums; s++) array[x->p->instr[r->pass->sum[s]].place] = operand[s];
     if (r->kernel)
-        r->kernel(chunk->n, array, scalar, out);
+        r->kernel(chunk->start, chunk->n, array, scalar, out);
     else
-        gd__interpret(x->p, r->pass, chunk->n, array, scalar, out);
+        gd__interpret(x->p, r->pass, chunk->start, chunk->n, array, scalar, out);
 }
 
 static void run_piece(const void *user, const gd_chunk *piece, char *buffer, char *const *operand)
@@ -329,7 +331,7 @@ static void fill_scalars(gd_exec *x, const gd_pass *pass)
 {
     const gd_program *p = x->p;
     bool stores = pass->last && x->stores_scalars;
-    if (!pass->used_count && !pass->randoms && !stores) return;
+    if (!pass->used_count && !pass->randoms && !pass->chances && !stores) return;
     for (int m = 0; m < x->members; m++) {
         const double *input = x->input + m * p->uniforms, *reduced = x->reduced + m * p->reductions;
         if (m == 0 || !same_numbers(input, input - p->uniforms, p->uniforms) ||
@@ -342,6 +344,8 @@ static void fill_scalars(gd_exec *x, const gd_pass *pass)
             scalar[pass->used_count + 2 * k] = x->value[in->a];
             scalar[pass->used_count + 2 * k + 1] = x->value[in->b];
         }
+        for (int k = 0; k < pass->chances; k++)
+            scalar[gd__chances_at(pass) + k] = x->value[p->array[pass->chance[k]].chance];
         for (int u = 0; stores && u < p->uniforms; u++)
             if (p->uniform[u].store >= 0) x->stored[m * p->uniforms + u] = x->value[p->uniform[u].store];
     }
@@ -356,7 +360,15 @@ static size_t bytes_of(const gd_exec *x, int i)
 {
     int arrays = x->p->arrays;
     const gd_array *a = &x->p->array[i % arrays];
+    if (a->dtype == GD_U8) return (size_t)gd__coded_bytes(x->numel[i / arrays]);
     return (size_t)space_numel(x, i / arrays, a->along) * gd_dtype_size(a->dtype);
+}
+
+/* Those of them that lie before the pointer. */
+static size_t bytes_before(const gd_exec *x, int i)
+{
+    bool coded = x->p->array[i % x->p->arrays].dtype == GD_U8;
+    return coded ? (size_t)gd__coded_before(x->numel[i / x->p->arrays]) : 0;
 }
 
 static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy)
@@ -367,8 +379,10 @@ static gd_status fetch_copies(const gd_exec *x, const gd_pass *pass, char **copy
         size_t bytes = bytes_of(x, i);
         if (!((pass->loads | pass->stores) >> k & 1) || !bytes || is_own(&x->p->array[k])) continue;
         if (!(copy[i] = gd__alloc(x->device->ctx, bytes))) return GD_NOMEM;
+        size_t before = bytes_before(x, i);
         if (pass->loads >> k & 1)
-            status = x->device->backend->download(x->device, copy[i], x->pointer[i], bytes);
+            status = x->device->backend->download(x->device, copy[i], x->pointer[i] - before, bytes);
+        copy[i] += before;
     }
     return status;
 }
@@ -378,7 +392,8 @@ static gd_status send_copies(const gd_exec *x, const gd_pass *pass, char **copy)
     gd_status status = GD_OK;
     for (int i = 0; i < x->members * x->p->arrays && !status; i++)
         if (copy[i] && pass->stores >> i % x->p->arrays & 1)
-            status = x->device->backend->upload(x->device, x->pointer[i], copy[i], bytes_of(x, i));
+            status = x->device->backend->upload(x->device, x->pointer[i] - bytes_before(x, i),
+                                                copy[i] - bytes_before(x, i), bytes_of(x, i));
     return status;
 }
 
@@ -400,7 +415,8 @@ static gd_status run_on_copies(pass_run *r)
         status = send_copies(x, r->pass, copy);
         x->device->host_calls++;
     }
-    for (size_t i = 0; copy && i < count; i++) gd__free(ctx, copy[i], bytes_of(x, (int)i));
+    for (size_t i = 0; copy && i < count; i++)
+        if (copy[i]) gd__free(ctx, copy[i] - bytes_before(x, (int)i), bytes_of(x, (int)i));
     gd__free(ctx, copy, count * sizeof *copy);
     return status;
 }

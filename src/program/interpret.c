@@ -2,6 +2,7 @@
  *
  * Values live in slots of a buffer on the stack: one for every uniform value (filled once), and for element values as
  * many as are alive at a time.  The more slots, the shorter the blocks. */
+#include "base/narrow.h"
 #include "program/element.h"
 
 #include <math.h>
@@ -22,10 +23,13 @@ typedef struct machine {
     int type; /* GD_ELEMENT_F32 or F64 */
     int slots;
     int64_t block;
+    int64_t start; /* number of the first element in its tensor */
+    const double *chance;
     int16_t slot[GD_MAX_INSTRS];      /* -1: none, the value is the array itself */
     const void *value[GD_MAX_INSTRS]; /* in the current block */
     _Alignas(64) char lane[GD_MAX_REDUCTIONS][GD_LANES * sizeof(double)];
     _Alignas(64) char buffer[BUFFER];
+    float coded[GD_MAX_ARRAYS][GD_CODED_BLOCK]; /* numbers of a block that become codes when it is full */
 } machine;
 
 gd_isa gd__isa(const gd_ctx *ctx)
@@ -129,6 +133,21 @@ static void fill(machine *m, void *o, int64_t n, double value)
         for (int64_t i = 0; i < n; i++) ((double *)o)[i] = value;
 }
 
+static bool writes_codes(const machine *m)
+{
+    for (int k = 0; k < m->p->arrays; k++)
+        if (m->pass->stores >> k & 1 && m->p->array[k].dtype == GD_U8) return true;
+    return false;
+}
+
+/* Blocks of which a whole number makes one of codes. */
+static int64_t part_of_coded(int64_t block)
+{
+    int64_t part = GD_CODED_BLOCK;
+    while (part > block && part > GD_LANES) part /= 2;
+    return part;
+}
+
 /* As long as fits, a multiple of the lanes; no longer than n takes, as uniform values are filled in for a whole block.
  * Rounding up comes first and what fits last: a block that is longer than its slot would write past the buffer. */
 static int64_t block_for(const machine *m, int64_t n)
@@ -139,7 +158,8 @@ static int64_t block_for(const machine *m, int64_t n)
     if (block < MIN_BLOCK) block = MIN_BLOCK;
     if (block > n) block = n + GD_LANES - 1;
     if (block > BUFFER / bytes) block = BUFFER / bytes;
-    return block / GD_LANES * GD_LANES;
+    block = block / GD_LANES * GD_LANES;
+    return writes_codes(m) ? part_of_coded(block) : block;
 }
 
 /* ---- running ---- */
@@ -168,6 +188,51 @@ static void prepare(machine *m, const gd_program *p, const gd_pass *pass, int64_
     }
 }
 
+/* The scale of the block of an element: they lie before the codes, backwards. */
+static float *scale_of(char *code, int64_t element)
+{
+    return (float *)(void *)code - 1 - element / GD_CODED_BLOCK;
+}
+
+static void decode(machine *m, int i, char *code, int64_t first, int64_t n, bool positive)
+{
+    size_t size = m->type == GD_ELEMENT_F32 ? sizeof(float) : sizeof(double);
+    char *to = slot_of(m, i);
+    m->value[i] = to;
+    for (int64_t done = 0, part; done < n; done += part) {
+        int64_t at = first + done;
+        part = GD_CODED_BLOCK - at % GD_CODED_BLOCK;
+        part = part < n - done ? part : n - done;
+        m->table->decode[m->type][positive](to + (size_t)done * size, code + at, *scale_of(code, at), part);
+    }
+}
+
+/* Gathers numbers until their block is whole, or `ends` it. */
+static void store_codes(machine *m, int k, char *code, int64_t first, int64_t n, bool ends)
+{
+    const gd_array *a = &m->p->array[k];
+    int64_t at = first % GD_CODED_BLOCK, begin = first - at;
+    m->table->store[m->type][GD_F32](m->coded[k] + at, m->value[a->store], n);
+    if (at + n == GD_CODED_BLOCK || ends)
+        m->table->code[a->positive](m->coded[k], (int)(at + n), scale_of(code, begin),
+                                    (uint8_t *)code + begin);
+}
+
+static void store(machine *m, int k, char *const *array, int64_t start, int64_t n, bool ends)
+{
+    const gd_array *a = &m->p->array[k];
+    char *to = array[k] + start * (int64_t)gd_dtype_size(a->dtype);
+    if (a->dtype == GD_U8) {
+        store_codes(m, k, array[k], m->start + start, n, ends);
+    } else if (a->by_chance) {
+        int c = 0;
+        while (m->pass->chance[c] != k) c++;
+        m->table->by_chance[m->type][a->dtype == GD_BF16](to, m->value[a->store], n, m->chance[c],
+                                                          m->start + start);
+    } else
+        m->table->store[m->type][a->dtype](to, m->value[a->store], n);
+}
+
 static void run_instr(machine *m, int i, char *const *array, int64_t start, int64_t n)
 {
     const gd_instr *in = &m->p->instr[i];
@@ -180,12 +245,16 @@ static void run_instr(machine *m, int i, char *const *array, int64_t start, int6
         return;
     }
     gd_dtype dtype = m->p->array[read].dtype;
+    if (dtype == GD_U8) {
+        decode(m, i, array[read], m->start + start, n, m->p->array[read].positive);
+        return;
+    }
     const char *from = array[read] + start * (int64_t)gd_dtype_size(dtype);
     m->value[i] = m->slot[i] < 0 ? (const void *)from : slot_of(m, i);
     if (m->slot[i] >= 0) m->table->load[m->type][dtype](slot_of(m, i), from, n);
 }
 
-static void run_block(machine *m, char *const *array, int64_t start, int64_t n)
+static void run_block(machine *m, char *const *array, int64_t start, int64_t n, bool ends)
 {
     const gd_program *p = m->p;
     for (int i = 0; i < p->count; i++)
@@ -195,12 +264,8 @@ static void run_block(machine *m, char *const *array, int64_t start, int64_t n)
         gd_block_reduce_fn reduce = in->op == GD_I_SUM ? m->table->sum[m->type] : m->table->maximum[m->type];
         reduce(m->lane[r], m->value[in->a], n);
     }
-    for (int k = 0; k < p->arrays; k++) {
-        if (!(m->pass->stores >> k & 1)) continue;
-        gd_dtype dtype = p->array[k].dtype;
-        char *to = array[k] + start * (int64_t)gd_dtype_size(dtype);
-        m->table->store[m->type][dtype](to, m->value[p->array[k].store], n);
-    }
+    for (int k = 0; k < p->arrays; k++)
+        if (m->pass->stores >> k & 1) store(m, k, array, start, n, ends);
 }
 
 /* Joins the sixteen lanes pairwise: 8 + 8, 4 + 4, ... */
@@ -216,13 +281,17 @@ static double join_lanes(machine *m, int r, bool sum)
     return m->type == GD_ELEMENT_F32 ? (double)*(float *)(void *)m->lane[r] : *(double *)(void *)m->lane[r];
 }
 
-void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array,
+void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t start, int64_t n, char *const *array,
                    const double *scalar, double *out)
 {
     machine m;
     prepare(&m, p, pass, n, scalar);
-    for (int64_t start = 0; start < n; start += m.block)
-        run_block(&m, array, start, n - start < m.block ? n - start : m.block);
+    m.start = start;
+    m.chance = scalar ? scalar + gd__chances_at(pass) : NULL;
+    for (int64_t at = 0; at < n; at += m.block) {
+        bool ends = n - at <= m.block;
+        run_block(&m, array, at, ends ? n - at : m.block, ends);
+    }
     for (int r = 0; r < pass->reductions; r++)
         out[r] = join_lanes(&m, r, p->instr[p->reduction[pass->reduction[r]]].op == GD_I_SUM);
 }

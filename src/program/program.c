@@ -154,8 +154,13 @@ static const char *check_array(const gd_program *p, int k)
 {
     const gd_array *array = &p->array[k];
     if ((unsigned)array->kind > GD_ARRAY_OUTPUT) return "is of an unknown kind";
-    if (array->dtype != GD_F32 && array->dtype != GD_F64 && array->dtype != GD_F16 && array->dtype != GD_BF16)
+    if (!gd_dtype_is_float(array->dtype) && array->dtype != GD_U8)
         return "has a dtype that programs do not compute with";
+    if (array->dtype == GD_U8 && (array->kind != GD_ARRAY_STATE || array->along != p->full))
+        return "cannot hold codes";
+    if (array->by_chance &&
+        (array->chance < 0 || array->chance >= p->count || !p->instr[array->chance].uniform))
+        return "is rounded by what is not there";
     if (array->store < -1 || array->store >= p->count) return "stores what is not there";
     bool loaded = false;
     for (int i = 0; i < p->count; i++)

@@ -78,8 +78,12 @@ typedef enum gd_array_kind {
 
 typedef struct gd_array {
     gd_array_kind kind;
-    gd_dtype dtype; /* in memory */
-    void *owner;    /* STATE: whose it is; never looked into here */
+    gd_dtype dtype; /* in memory; GD_U8: codes of eight bits, see base/narrow.h */
+    bool positive;  /* of codes: for numbers that are never negative */
+    bool
+        by_chance; /* halves are rounded by chance, from the uniform instruction `chance` in [0, 1), and not to nearest */
+    int32_t chance;
+    void *owner; /* STATE: whose it is; never looked into here */
     int slot;
     int32_t store;    /* instruction whose value is written by the last pass, -1: only read */
     bool loaded;      /* a LOAD reads it */
@@ -153,13 +157,15 @@ gd_status gd__program_verify(const gd_program *p);
 
 /* ---- one pass, as kernels see it ----
  *
- * A kernel runs n consecutive elements of one tensor:
- *   array[k]   pointer to the first of the n elements of array k (arrays a pass does not touch may be NULL)
- *   scalar[k]  value of uniform instruction number used[k] for this tensor, in f64; elements use it in the compute type
+ * A kernel runs n consecutive elements of one tensor, from number `start` of them on; where it writes codes, whole blocks:
+ *   array[k]   pointer to the first of the n elements of array k (arrays a pass does not touch may be NULL); of codes: to that
+ *              of the first element of the tensor
+ *   scalar[k]  value of uniform instruction number used[k] for this tensor, in f64; elements use it in the compute type;
+ *              from gd__chances_at on: those that round by chance
  *   out[k]     partial result of the k-th reduction of this pass (sums in sixteen lanes as reduce.c does), f64; of no
  *              elements: 0 for a sum, -infinity for a maximum
  * Reductions are combined by the caller over fixed chunks, so that results do not depend on threads. */
-typedef void (*gd_kernel_fn)(int64_t n, char *const *array, const double *scalar, double *out);
+typedef void (*gd_kernel_fn)(int64_t start, int64_t n, char *const *array, const double *scalar, double *out);
 
 typedef enum gd_pass_kind {
     GD_PASS_PREPARE, /* leaves values of its space where finer passes read them */
@@ -185,7 +191,12 @@ typedef struct gd_pass {
     int randoms;
     int32_t random
         [GD_MAX_ARRAYS]; /* RANDOM instructions: their arrays, among the loads, are made for every chunk */
+    int chances;
+    int32_t chance[GD_MAX_ARRAYS]; /* arrays it stores that are rounded by chance */
 } gd_pass;
+
+/* Where in the scalars of a pass those begin that round by chance: after keys and steps of random numbers. */
+static inline int gd__chances_at(const gd_pass *pass) { return pass->used_count + 2 * pass->randoms; }
 
 /* A stream of random numbers: element i of a tensor has the i-th whatever runs the program. */
 #define GD_RANDOM_KINDS 4
@@ -226,7 +237,7 @@ void gd__program_uniforms(const gd_program *p, int level, const double *input, c
 /* ---- executors ---- */
 
 /* The reference: blocks of elements, one instruction at a time.  Same contract as a kernel. */
-void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t n, char *const *array,
+void gd__interpret(const gd_program *p, const gd_pass *pass, int64_t start, int64_t n, char *const *array,
                    const double *scalar, double *out);
 
 /* Hash of the emitted text, which is equal for passes whose kernels are equal: links and settings do not enter. */

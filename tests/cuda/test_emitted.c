@@ -43,12 +43,26 @@ static gd_status copy_build(void *user, const gd_program *p, const gd_pass *pass
     return GD_OK;
 }
 
+/* Every second array of codes is for numbers that are never negative. */
+static void keep_in(gd_program *p, int k, gd_dtype dtype)
+{
+    gd_array *a = &p->array[k];
+    a->dtype = dtype;
+    a->positive = k % 2;
+    if (dtype != GD_F16 && dtype != GD_BF16) return;
+    a->by_chance = true;
+    a->chance = p->count;
+    p->uniform[p->uniforms] = (gd_uniform){.kind = GD_U_DRAW, .index = 2 * (500 + k), .store = -1};
+    p->instr[p->count++] = (gd_instr){
+        .op = GD_I_UNIFORM, .uniform = 1, .place = -1, .a = -1, .b = -1, .c = -1, .index = p->uniforms++};
+}
+
 /* The program of a random chain; NULL when the settings do not go together. */
 static gd_program *chain_program(gd_ctx *ctx, uint64_t *state, int k, char *text, size_t size)
 {
     static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
-    static const gd_dtype states[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
-    gd_dtype dtype = dtypes[k % 7 < 6 ? k % 3 : 3], stored = states[pick(state, 4)];
+    static const gd_dtype states[] = {GD_U8, GD_F64, GD_BF16, GD_F16, GD_U8};
+    gd_dtype dtype = dtypes[k % 7 < 6 ? k % 3 : 3], stored = states[pick(state, COUNT_OF(states))];
     wanted_build w = {.number = pick(state, 3) == 0};
     char chain[300];
     put_chain(state, chain, sizeof chain);
@@ -57,9 +71,9 @@ static gd_program *chain_program(gd_ctx *ctx, uint64_t *state, int k, char *text
         free(w.copy);
         return NULL;
     }
-    bool other = pick(state, 3) == 0; /* state of another dtype, as gd_optimizer_state_dtype gives it */
+    bool other = pick(state, 2) == 0; /* state of another dtype, as the setting 'state' gives it */
     for (int a = 0; a < w.copy->arrays && other; a++)
-        if (w.copy->array[a].kind == GD_ARRAY_STATE) w.copy->array[a].dtype = stored;
+        if (w.copy->array[a].kind == GD_ARRAY_STATE) keep_in(w.copy, a, stored);
     snprintf(text, size, "%s, %s%s%s", chain, gd_dtype_name(dtype), other ? ", state in " : "",
              other ? gd_dtype_name(stored) : "");
     return w.copy;
@@ -108,6 +122,7 @@ static double input_for(const sample *s, uint64_t *state, const gd_uniform *f, i
     double any = s->chain ? 0.05 + 0.9 * random_unit(state) : random_number(state);
     switch (f->kind) {
     case GD_U_STEP: return (double)step;
+    case GD_U_DRAW: return random_unit(state);
     case GD_U_KEY: return (double)(random_bits(state) >> 11);
     case GD_U_NUMEL: return f->index == GD_EACH ? (double)sizes[m] : 10015;
     case GD_U_FRESH: return step == 1 || pick(state, 3) == 0;
@@ -122,7 +137,8 @@ static void fill_inputs(sample *s, uint64_t *state, int64_t step)
     const gd_program *p = g->p;
     for (int u = 0; u < p->uniforms; u++) {
         gd_uniform_kind kind = p->uniform[u].kind;
-        bool each = kind == GD_U_KEY || kind == GD_U_FRESH || kind == GD_U_SCALAR || kind == GD_U_NUMEL ||
+        bool each = kind == GD_U_KEY || (kind == GD_U_DRAW && p->uniform[u].index % 2 == GD_EACH) ||
+                    kind == GD_U_FRESH || kind == GD_U_SCALAR || kind == GD_U_NUMEL ||
                     (kind == GD_U_SETTING && !s->common);
         for (int m = 0; m < MEMBERS; m++)
             g->input[m * p->uniforms + u] = m && !each ? g->input[u]
@@ -133,7 +149,8 @@ static void fill_inputs(sample *s, uint64_t *state, int64_t step)
         s->want[m] = make_tensors(p, sizes[m], seed);
         s->got[m] = make_tensors(p, sizes[m], seed);
         for (int k = 0; k < p->arrays; k++) {
-            for (int64_t i = 0; s->chain && i < sizes[m]; i++) {
+            bool coded = p->array[k].dtype == GD_U8;
+            for (int64_t i = 0; s->chain && !coded && i < sizes[m]; i++) {
                 double x = (random_unit(&seed) - 0.5) * 4;
                 if (p->array[k].kind == GD_ARRAY_STATE) x = x < 0 ? -x : x; /* squares are kept there */
                 set_number(s->want[m].array[k], p->array[k].dtype, i, x);
@@ -150,12 +167,14 @@ static void interpret(sample *s, int level)
 {
     const gd_program *p = s->p;
     const gd_pass *pass = &s->g.pass[level];
-    double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS], out[GD_MAX_REDUCTIONS];
+    double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS + 3 * GD_MAX_ARRAYS],
+           out[GD_MAX_REDUCTIONS];
     for (int m = 0; m < MEMBERS; m++) {
         gd__program_uniforms(p, level, s->g.input + m * p->uniforms, s->reduced[m], value);
         for (int k = 0; k < pass->used_count; k++) scalar[k] = value[pass->used[k]];
         make_randoms(p, pass, value, &s->want[m]);
-        gd__interpret(p, pass, sizes[m], s->want[m].array, scalar, out);
+        put_chances(p, pass, value, scalar);
+        gd__interpret(p, pass, 0, sizes[m], s->want[m].array, scalar, out);
         for (int r = 0; r < pass->reductions; r++) s->reduced[m][pass->reduction[r]] = out[r];
     }
     for (int r = 0; r < pass->reductions; r++) {

@@ -2,6 +2,7 @@
 #ifndef GD_TESTS_OPTIM_RANDOM_PROGRAM_H
 #define GD_TESTS_OPTIM_RANDOM_PROGRAM_H
 
+#include "base/narrow.h"
 #include "support/support.h"
 
 #include <math.h>
@@ -169,6 +170,7 @@ typedef struct tensors {
     char *array[GD_MAX_ARRAYS];
     int64_t count[GD_MAX_ARRAYS]; /* elements: fewer than n where the array has not all axes */
     size_t bytes[GD_MAX_ARRAYS];
+    char *base[GD_MAX_ARRAYS]; /* the block that an array lies in: codes have their scales before them */
 } tensors;
 
 static inline void set_number(char *data, gd_dtype dtype, int64_t i, double value)
@@ -199,9 +201,17 @@ static inline tensors make_member(const gd_program *p, const int64_t *size, int6
         if (p->array[k].kind == GD_ARRAY_SCRATCH) continue; /* the executor's */
         m.count[k] = gd__axes_numel(p, size, p->array[k].along, n);
         m.bytes[k] = (size_t)m.count[k] * gd_dtype_size(p->array[k].dtype);
-        m.array[k] = malloc(m.bytes[k] ? m.bytes[k] : 1);
+        bool coded = p->array[k].dtype == GD_U8;
+        if (coded) m.bytes[k] = (size_t)gd__coded_bytes(n);
+        m.array[k] = m.base[k] = malloc(m.bytes[k] ? m.bytes[k] : 1);
         assert_non_null(m.array[k]);
-        for (int64_t i = 0; i < m.count[k]; i++)
+        if (coded) {
+            for (size_t i = 0; i < m.bytes[k]; i++) m.base[k][i] = (char)random_bits(&seed);
+            m.array[k] += gd__coded_before(n);
+            for (int64_t b = 0; b * GD_CODED_BLOCK < n; b++)
+                set_number(m.array[k], GD_F32, -1 - b, 0.1 + random_unit(&seed));
+        }
+        for (int64_t i = 0; i < m.count[k] && !coded; i++)
             set_number(m.array[k], p->array[k].dtype, i, random_number(&seed));
     }
     return m;
@@ -214,7 +224,7 @@ static inline tensors make_tensors(const gd_program *p, int64_t n, uint64_t seed
 
 static inline void free_tensors(tensors *m)
 {
-    for (int k = 0; k < GD_MAX_ARRAYS; k++) free(m->array[k]);
+    for (int k = 0; k < GD_MAX_ARRAYS; k++) free(m->base[k]);
 }
 
 /* The same bits, but one NaN is as good as another. */
@@ -227,7 +237,11 @@ static inline bool same_tensors(const gd_program *p, const tensors *a, const ten
 {
     for (int k = 0; k < p->arrays; k++) {
         if (p->array[k].kind == GD_ARRAY_RANDOM || !a->bytes[k]) continue;
-        if (!memcmp(a->array[k], b->array[k], a->bytes[k])) continue;
+        if (!memcmp(a->base[k], b->base[k], a->bytes[k])) continue;
+        if (p->array[k].dtype == GD_U8) {
+            print_error("array %d: other codes\n", k);
+            return false;
+        }
         for (int64_t i = 0; i < a->count[k]; i++) {
             double x = get_number(a->array[k], p->array[k].dtype, i),
                    y = get_number(b->array[k], p->array[k].dtype, i);
@@ -256,21 +270,30 @@ static inline void make_randoms(const gd_program *p, const gd_pass *pass, const 
     }
 }
 
+/* What a pass rounds by chance with, behind its other scalars. */
+static inline void put_chances(const gd_program *p, const gd_pass *pass, const double *value, double *scalar)
+{
+    for (int k = 0; k < pass->chances; k++)
+        scalar[gd__chances_at(pass) + k] = value[p->array[pass->chance[k]].chance];
+}
+
 /* Runs all passes over one tensor with a kernel for each pass, NULL: interpreted. */
 static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, tensors *m,
                                const double *input, double *reduced)
 {
-    double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS], out[GD_MAX_REDUCTIONS];
+    double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS + 3 * GD_MAX_ARRAYS],
+           out[GD_MAX_REDUCTIONS];
     for (int level = 0; level <= p->levels; level++) {
         gd_pass pass;
         gd__program_pass(p, level, &pass);
         gd__program_uniforms(p, level, input, reduced, value);
         for (int k = 0; k < pass.used_count; k++) scalar[k] = value[pass.used[k]];
         make_randoms(p, &pass, value, m);
+        put_chances(p, &pass, value, scalar);
         if (kernel && kernel[level])
-            kernel[level](m->n, m->array, scalar, out);
+            kernel[level](0, m->n, m->array, scalar, out);
         else
-            gd__interpret(p, &pass, m->n, m->array, scalar, out);
+            gd__interpret(p, &pass, 0, m->n, m->array, scalar, out);
         for (int r = 0; r < pass.reductions; r++) reduced[pass.reduction[r]] = out[r];
     }
 }

@@ -140,7 +140,7 @@ static bool ask_limited(place *at, double limit, const char *name, char *file, s
     gd_kernel_fn fn = gd__kernel_for(ctx, at->p, &at->pass, &how);
     assert_true(fn != NULL);
     double value = 1e200;
-    fn(1, (char *[]){(char *)&value}, NULL, NULL);
+    fn(0, 1, (char *[]){(char *)&value}, NULL, NULL);
     end_context(ctx, NULL);
     if (name) assert_int_equal(count_files(at->cache, name, file, size), 1);
     return value > 1e200;
@@ -217,7 +217,7 @@ static void kernels_loaded_one_after_the_other_are_not_mixed_up(void **state)
         gd__program_pass(at->p, 0, &at->pass);
         gd_kernel_fn fn = gd__kernel_for(ctx, at->p, &at->pass, &how);
         if (!fn) fail_msg("%s", gd__kernel_trouble(ctx));
-        fn(1, (char *[]){(char *)&value[k]}, NULL, NULL);
+        fn(0, 1, (char *[]){(char *)&value[k]}, NULL, NULL);
         assert_float_equal(value[k], k, 0);
     }
     end_context(ctx, NULL);

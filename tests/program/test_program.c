@@ -194,7 +194,7 @@ static void a_program_that_stores_nothing_has_an_empty_pass(void **state)
     gd__program_pass(p, 0, &pass);
     assert_int_equal(pass.loads | pass.stores, 0);
     tensors t = make_tensors(p, 5, 1), before = make_tensors(p, 5, 1);
-    gd__interpret(p, &pass, 5, t.array, NULL, NULL);
+    gd__interpret(p, &pass, 0, 5, t.array, NULL, NULL);
     assert_true(same_tensors(p, &t, &before));
     free_tensors(&t);
     free_tensors(&before);
@@ -305,7 +305,7 @@ static double interpreted(gd_ctx *ctx, const meaning *m, gd_dtype compute)
     set_number(t.array[0], compute, 0, m->a);
     set_number(t.array[1], compute, 0, m->b);
     set_number(t.array[2], compute, 0, m->c);
-    gd__interpret(p, &pass, 1, t.array, NULL, NULL);
+    gd__interpret(p, &pass, 0, 1, t.array, NULL, NULL);
     double result = get_number(t.array[out], compute, 0);
     free_tensors(&t);
     free(p);

@@ -2,6 +2,7 @@
  * tests/cuda/host_shim.h stands in for what only a GPU has (GD_HOST_SHIM). */
 typedef long long i64;
 typedef unsigned short u16;
+typedef unsigned char u8;
 
 struct Chunk {
     i64 start, n;
@@ -61,16 +62,17 @@ __device__ inline u16 float_to_bf16(float f)
 #define nan_f32 __int_as_float(0x7fc00000)
 #define nan_f64 __longlong_as_double(0x7ff8000000000000LL)
 
-/* W elements of a thread in accesses of 16 bytes; at the end of a tensor, and where it is not aligned, one by one. */
-template <class T> struct alignas(16) Piece { T v[16 / sizeof(T)]; };
+/* W elements of a thread in accesses of 16 bytes, or fewer where they are not as many; at the end of a tensor, and where it is
+ * not aligned, one by one. */
+template <class T, int N> struct alignas(N * sizeof(T)) Piece { T v[N]; };
 
 template <int W, class T> __device__ inline void take(T *to, const T *from, int left)
 {
-    const int n = 16 / sizeof(T);
-    if (left == W && ((unsigned long long)from & 15) == 0) {
+    const int n = 16 / (int)sizeof(T) < W ? 16 / (int)sizeof(T) : W;
+    if (left == W && ((unsigned long long)from & (n * sizeof(T) - 1)) == 0) {
 #pragma unroll
         for (int j = 0; j < W; j += n) {
-            Piece<T> x = *(const Piece<T> *)(from + j);
+            Piece<T, n> x = *(const Piece<T, n> *)(from + j);
 #pragma unroll
             for (int k = 0; k < n; k++) to[j + k] = x.v[k];
         }
@@ -82,14 +84,14 @@ template <int W, class T> __device__ inline void take(T *to, const T *from, int 
 
 template <int W, class T> __device__ inline void give(T *to, const T *from, int left)
 {
-    const int n = 16 / sizeof(T);
-    if (left == W && ((unsigned long long)to & 15) == 0) {
+    const int n = 16 / (int)sizeof(T) < W ? 16 / (int)sizeof(T) : W;
+    if (left == W && ((unsigned long long)to & (n * sizeof(T) - 1)) == 0) {
 #pragma unroll
         for (int j = 0; j < W; j += n) {
-            Piece<T> x;
+            Piece<T, n> x;
 #pragma unroll
             for (int k = 0; k < n; k++) x.v[k] = from[j + k];
-            *(Piece<T> *)(to + j) = x;
+            *(Piece<T, n> *)(to + j) = x;
         }
     } else {
 #pragma unroll
@@ -150,6 +152,23 @@ __device__ inline void look(T *to, const T *from, const i64 *size, i64 at, int l
         }
     }
 }
+
+/* A block of 256 codes belongs to a warp, eight to a thread; on the CPU to one thread. */
+#ifndef GD_HOST_SHIM
+#define CODED_WIDTH 8
+__device__ inline unsigned warp_largest(unsigned v)
+{
+#pragma unroll
+    for (int width = 16; width; width /= 2) {
+        unsigned other = __shfl_xor_sync(0xffffffffu, v, width);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+#else
+#define CODED_WIDTH 256
+inline unsigned warp_largest(unsigned v) { return v; }
+#endif
 
 template <bool MAX> __device__ inline double join_two(double a, double b)
 {

@@ -88,11 +88,23 @@ gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dty
 /* Is t shaped like param without these axes?  And could it be for some, where the class allows it for the slot (-1: for one)? */
 bool gd__shape_without(const gd_tensor *t, const gd_tensor *param, unsigned without);
 bool gd__slot_fits(const gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param);
+/* The same for a slot of a rule that is to be of a dtype; codes always fit, as a group that is not here yet may want them. */
+bool gd__slot_fits_as(const gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param,
+                      gd_dtype dtype);
 /* Bytes of the state that there is; and what a link that is no rule comes to hold, see gd_link_class. */
 int64_t gd__state_held(const gd_link *link);
 int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int count);
-/* The dtype of a slot that rules use. */
-gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param);
+/* The dtype of a slot that rules use for a parameter whose settings are those of key; GD_U8: codes of eight bits (base/narrow.h).
+ * Where it has lost axes (gd_rule_slot_without) there are no codes. */
+gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param, const gd_tensor *key);
+/* What was chosen for all its slots, large enough or not; GD_DTYPE_COUNT: nothing. */
+gd_dtype gd__state_chosen(const gd_link *link, const gd_tensor *key);
+/* A slot of a parameter in another dtype; new, owned.  NULL on failure. */
+gd_tensor *gd__slot_in(gd_link *link, int slot, gd_tensor *t, const gd_tensor *param, gd_dtype dtype);
+/* gd_link_state for a parameter that may have another shape than its key: codes become f32 and stay that until a program runs. */
+gd_tensor *gd__slot_numbers(gd_link *link, gd_tensor *key, const char *name, const gd_tensor *param);
+/* Has a tensor the form of codes for a parameter? */
+bool gd__is_coded_for(const gd_tensor *t, const gd_tensor *param);
 void gd__entries_free(gd_link *link);
 /* State of a parameter goes to its device and dtype. */
 gd_status gd__slots_follow(gd_link *link, gd_entry *e);

@@ -1,4 +1,5 @@
 /* What links remember: state a parameter, link-wide state, random numbers. */
+#include "base/narrow.h"
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
 #include "tensor/elementwise.h"
@@ -119,12 +120,36 @@ void gd__entries_free(gd_link *link)
 
 /* ---- slots ---- */
 
-gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param)
+#define FEWEST_CODED 4096 /* elements: what smaller parameters would save is not worth their digits */
+
+/* What a link's own setting says; GD_DTYPE_COUNT: nothing. */
+static gd_dtype chosen_for(const gd_link *link, const gd_tensor *key)
+{
+    int field = gd__field_index(link->cls, "state");
+    const gd_setting *s = field < 0 ? NULL : gd__resolve(link, field, key);
+    if (!s || s->kind != GD_SET_STRING) return GD_DTYPE_COUNT;
+    return strcmp(s->string, "8bit") ? gd_dtype_from_name(s->string) : GD_U8;
+}
+
+gd_dtype gd__state_chosen(const gd_link *link, const gd_tensor *key)
+{
+    gd_dtype chosen = chosen_for(link, key);
+    return chosen == GD_DTYPE_COUNT && link->optimizer ? link->optimizer->state_dtype : chosen;
+}
+
+gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param, const gd_tensor *key)
 {
     if (link->cls->slots[slot].flags & GD_SLOT_EXACT) return param->dtype;
-    gd_dtype chosen = link->optimizer ? link->optimizer->state_dtype : GD_DTYPE_COUNT;
+    gd_dtype chosen = gd__state_chosen(link, key);
+    bool wide = param->numel < FEWEST_CODED || link->cls->slots[slot].flags & GD_SLOT_WIDE;
+    if (chosen == GD_U8 && wide) chosen = GD_F32;
     if (chosen != GD_DTYPE_COUNT) return chosen;
     return param->dtype == GD_F64 ? GD_F64 : GD_F32;
+}
+
+bool gd__is_coded_for(const gd_tensor *t, const gd_tensor *param)
+{
+    return t->dtype == GD_U8 && t->ndim == 1 && t->size[0] == gd__coded_bytes(param->numel);
 }
 
 void gd__entry_put(gd_link *link, gd_entry *e, int slot, gd_tensor *t, bool fresh)
@@ -155,10 +180,20 @@ bool gd__slot_fits(const gd_link *link, int slot, const gd_tensor *t, const gd_t
     return false;
 }
 
+bool gd__slot_fits_as(const gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param,
+                      gd_dtype dtype)
+{
+    if (gd__is_coded_for(t, param)) return true;
+    if (dtype == GD_U8 && !gd__same_shape(t, param)) dtype = GD_F32; /* without some axes there are none */
+    return t->dtype == dtype && gd__slot_fits(link, slot, t, param);
+}
+
 static gd_tensor *new_without(const gd_tensor *like, gd_dtype dtype, unsigned without)
 {
     int64_t size[GD_MAX_DIMS];
     int n = 0;
+    int64_t coded = gd__coded_bytes(like->numel);
+    if (dtype == GD_U8) return gd__new(like->storage->device, dtype, 1, &coded);
     if (!without) return gd__new_like(like, dtype);
     for (int i = 0; i < like->ndim; i++)
         if (!(without >> i & 1)) size[n++] = like->size[i];
@@ -493,7 +528,7 @@ static gd_dtype slot_dtype_after(const gd_link *link, const gd_entry *e, int slo
 {
     const gd_tensor *t = e->slot[slot], *param = e->param;
     if (e->dtype == param->dtype || !gd_dtype_is_float(t->dtype)) return t->dtype;
-    if (gd__is_rule(link)) return gd__slot_dtype(link, slot, param);
+    if (gd__is_rule(link)) return gd__slot_dtype(link, slot, param, param);
     if (t->dtype == e->dtype && gd__same_shape(t, param)) return param->dtype;
     return t->dtype == wide(e->dtype) ? wide(param->dtype) : t->dtype;
 }

@@ -8,6 +8,7 @@
  *
  * A step done for the first time, done again or captured differs from others in nothing else. */
 #include "optim/plan/plan.h"
+#include "base/narrow.h"
 
 #include <math.h>
 
@@ -112,10 +113,15 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     gd_tensor *slot = e->slot[a->slot];
     if (!slot) slot = gd__entry_slot(a->owner, e, a->slot, a->dtype, param, a->without);
     if (!slot) return GD_NOMEM;
-    if (slot->dtype != a->dtype || !gd__shape_without(slot, param, a->without) ||
-        slot->storage->device != param->storage->device)
-        return stale_state(a, param, slot);
-    *data = slot->data;
+    bool same = gd__is_coded_for(slot, param) || gd__shape_without(slot, param, a->without);
+    if (!same || slot->storage->device != param->storage->device) return stale_state(a, param, slot);
+    if (slot->dtype != a->dtype) { /* another was chosen meanwhile */
+        bool fresh = e->fresh[a->slot];
+        slot = gd__slot_in(a->owner, a->slot, slot, param, a->dtype);
+        if (!slot) return gd_error(param->head.ctx);
+        gd__entry_put(a->owner, e, a->slot, slot, fresh);
+    }
+    *data = (char *)slot->data + (a->dtype == GD_U8 ? gd__coded_before(param->numel) : 0);
     return GD_OK;
 }
 

@@ -333,6 +333,29 @@ static int need_slot(gd_rule *r, const char *name)
     return slot;
 }
 
+/* The array of a slot. */
+static int state_array(gd_rule *r, int slot)
+{
+    gd_dtype dtype = gd__slot_dtype(r->link, slot, r->build->param, r->build->key);
+    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, dtype);
+    if (k >= 0)
+        r->p->array[k].positive = r->link->cls->slots[slot].flags & (GD_SLOT_SQUARE | GD_SLOT_POSITIVE);
+    if (gd__state_chosen(r->link, r->build->key) == GD_U8) r->build->shaped = true; /* not for small ones */
+    return k;
+}
+
+/* Halves that are state, and no copies of something, are rounded by chance; the streams come after those that rules draw. */
+static void store_state(gd_rule *r, int k, gd_value value)
+{
+    gd_array *a = &r->p->array[k];
+    bool half = a->dtype == GD_F16 || a->dtype == GD_BF16;
+    if (half && !(r->link->cls->slots[a->slot].flags & GD_SLOT_EXACT)) {
+        a->chance = uniform_input(r, GD_U_DRAW, r->link, (2 * GD_DRAWS + a->slot) * 2 + GD_EACH);
+        a->by_chance = true; /* -1: the rule has failed */
+    }
+    a->store = value;
+}
+
 gd_value gd_rule_state(gd_rule *r, const char *name)
 {
     int slot = need_slot(r, name);
@@ -342,7 +365,8 @@ gd_value gd_rule_state(gd_rule *r, const char *name)
         if (a->kind == GD_ARRAY_STATE && a->owner == r->link && a->slot == slot && a->store >= 0)
             return a->store;
     }
-    return load(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
+    int k = r->failed ? -1 : state_array(r, slot);
+    return k < 0 ? -1 : load(r, GD_ARRAY_STATE, r->link, slot, r->p->array[k].dtype);
 }
 
 gd_value gd_rule_fresh(gd_rule *r, const char *name)
@@ -360,13 +384,13 @@ void gd_rule_set(gd_rule *r, const char *name, gd_value value)
 {
     int slot = need_slot(r, name);
     if (slot < 0 || value < 0 || r->failed) return;
-    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
+    int k = state_array(r, slot);
     if (k < 0) return;
     uint16_t has = r->p->array[k].along;
     if (gd__axes_union(has, r->p->instr[value].along) != has)
         fail(r, "sets state to something that differs along axes it has not:", name);
     else
-        r->p->array[k].store = value;
+        store_state(r, k, value);
 }
 
 void gd_rule_slot_without(gd_rule *r, const char *name, unsigned axes)
@@ -377,8 +401,9 @@ void gd_rule_slot_without(gd_rule *r, const char *name, unsigned axes)
         fail(r, "state is not declared to be without axes:", name);
         return;
     }
-    int k = array_of(r, GD_ARRAY_STATE, r->link, slot, gd__slot_dtype(r->link, slot, r->build->param));
+    int k = state_array(r, slot);
     if (k < 0) return;
+    if (r->p->array[k].dtype == GD_U8) r->p->array[k].dtype = GD_F32; /* codes are for whole tensors */
     unsigned along = r->p->full & ~axes;
     r->p->array[k].along = (uint16_t)(along ? along : GD_AXIS_ONE);
     r->p->array[k].without = (uint16_t)(axes & ((1u << r->build->param->ndim) - 1));

@@ -280,9 +280,8 @@ static gd_status read_settings(loading *l, const char *path, gd_link *with, gd_s
 static void check_slot(loading *l, gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param)
 {
     char got[256], want[256];
-    if (!link->cls->rule) return;
-    gd_dtype dtype = gd__slot_dtype(link, slot, param);
-    if (gd__slot_fits(link, slot, t, param) && t->dtype == dtype) return;
+    gd_dtype dtype = gd__slot_dtype(link, slot, param, param);
+    if (!link->cls->rule || gd__slot_fits_as(link, slot, t, param, dtype)) return;
     gd__load_note(&l->other, "%s is %s %s here and %s %s in the file", l->name.data + strlen(l->prefix),
                   gd_dtype_name(dtype), gd__shape_text(param, want, sizeof want), gd_dtype_name(t->dtype),
                   gd__shape_text(t, got, sizeof got));

@@ -9,6 +9,7 @@
  *   total: 2 passes, 32 bytes an element and step, 8080 bytes of state
  *
  * The plans are made as a step would make them, without running anything. */
+#include "base/narrow.h"
 #include "base/text.h"
 #include "gradus/autograd.h"
 #include "gradus/projection.h"
@@ -83,7 +84,8 @@ static double bytes_of(const explaining *x, const gd_plan_group *g, uint32_t arr
         double share = p->array[k].along == p->full ? 1
                        : g->numel ? (double)numel_of(x, g, p->array[k].along) / (double)g->numel
                                   : 0;
-        bytes += share * (double)gd_dtype_size(p->array[k].dtype);
+        double scale = p->array[k].dtype == GD_U8 ? 4.0 / GD_CODED_BLOCK : 0;
+        bytes += share * ((double)gd_dtype_size(p->array[k].dtype) + scale);
     }
     return bytes;
 }

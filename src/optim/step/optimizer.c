@@ -347,7 +347,7 @@ static bool has_state(const gd_link *link)
 gd_status gd_optimizer_state_dtype(gd_optimizer *o, gd_dtype dtype)
 {
     if (!o) return GD_ARGUMENT;
-    if (dtype != GD_DTYPE_COUNT && !gd_dtype_is_float(dtype))
+    if (dtype != GD_DTYPE_COUNT && dtype != GD_U8 && !gd_dtype_is_float(dtype))
         return gd_fail(o->ctx, GD_DTYPE, "optimizer: state cannot be %s", gd_dtype_name(dtype));
     if (dtype == o->state_dtype) return GD_OK;
     if (has_state(o->chain))

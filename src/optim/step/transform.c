@@ -460,7 +460,7 @@ static gd_tensor *slot_below(const gd_transform *t, const gd_link *below, const 
 {
     gd_tensor *key = t->call->keys[index];
     if (!gd_link_has_state(below, key, slot)) return NULL;
-    gd_tensor *kept = gd_link_state((gd_link *)below, key, slot);
+    gd_tensor *kept = gd__slot_numbers((gd_link *)below, key, slot, t->call->params[index]);
     return kept && gd__same_shape(kept, t->call->params[index]) ? kept : NULL;
 }
 

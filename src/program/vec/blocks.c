@@ -1,4 +1,5 @@
 /* The interpreter's loops: one for each instruction and compute type, compiled once for every instruction set. */
+#include "base/narrow.h"
 #include "base/rng.h"
 #include "base/vmath.h"
 #include "program/element.h"
@@ -32,6 +33,24 @@
             from_type x = from[i];                                          \
             to[i] = (to_type)(expression);                                  \
         }                                                                   \
+    }
+
+#define BY_CHANCE(NAME, convert)                                                                         \
+    static void JOIN(NAME, SUFFIX)(void *to_, const void *from_, int64_t n, double drawn, int64_t first) \
+    {                                                                                                    \
+        uint16_t *restrict to = to_;                                                                     \
+        const T *from = from_;                                                                           \
+        gd_noise noise = gd__noise_of(drawn, first);                                                     \
+        for (int64_t i = 0; i < n; i++)                                                                  \
+            to[i] = convert((float)from[i], gd__noise_bits(noise, (uint32_t)(first + i)));               \
+    }
+
+#define DECODE(NAME, value)                                                              \
+    static void JOIN(NAME, SUFFIX)(void *to_, const void *code_, float scale, int64_t n) \
+    {                                                                                    \
+        T *restrict to = to_;                                                            \
+        const uint8_t *code = code_;                                                     \
+        for (int64_t i = 0; i < n; i++) to[i] = (T)(scale * value(code[i]));             \
     }
 
 /* Lane k takes elements k, k + 16, ...: n is a multiple of sixteen but for the last block. */
@@ -194,6 +213,10 @@ static void stream_words(const gd_stream *s, uint64_t first, uint32_t (*restrict
     CONVERT(store_f64, double, T, x)                                                           \
     CONVERT(store_f16, uint16_t, T, gd__f32_to_f16((float)x))                                  \
     CONVERT(store_bf16, uint16_t, T, gd__f32_to_bf16((float)x))                                \
+    BY_CHANCE(f16_by_chance, gd__f32_to_f16_by_chance)                                         \
+    BY_CHANCE(bf16_by_chance, gd__f32_to_bf16_by_chance)                                       \
+    DECODE(decode_signed, gd__value_signed)                                                    \
+    DECODE(decode_positive, gd__value_positive)                                                \
     REDUCE(sum, a + b)                                                                         \
     REDUCE(maximum, a != a ? a : ((b > a) | (b != b)) ? b : a)                                 \
     SHORT_ROWS(sum_short, 0, a + b)                                                            \
@@ -241,6 +264,16 @@ RANDOM(random_numbers, 0x1p24)
 ALL_LOOPS
 RANDOM(random_numbers, 0x1p53)
 
+static void code_signed(const float *from, int n, float *scale, uint8_t *code)
+{
+    gd__code_block_signed(from, n, scale, code);
+}
+
+static void code_positive(const float *from, int n, float *scale, uint8_t *code)
+{
+    gd__code_block_positive(from, n, scale, code);
+}
+
 #define OP_F32(NAME, expression) [GD_I_##NAME] = NAME##_f32,
 #define OP_F64(NAME, expression) [GD_I_##NAME] = NAME##_f64,
 
@@ -250,6 +283,9 @@ const gd_block_table JOIN(gd__blocks_, GD_ISA) = {
              {load_f32_f64, load_f64_f64, load_f16_f64, load_bf16_f64}},
     .store = {{store_f32_f32, store_f64_f32, store_f16_f32, store_bf16_f32},
               {store_f32_f64, store_f64_f64, store_f16_f64, store_bf16_f64}},
+    .by_chance = {{f16_by_chance_f32, bf16_by_chance_f32}, {f16_by_chance_f64, bf16_by_chance_f64}},
+    .decode = {{decode_signed_f32, decode_positive_f32}, {decode_signed_f64, decode_positive_f64}},
+    .code = {code_signed, code_positive},
     .sum = {sum_f32, sum_f64},
     .maximum = {maximum_f32, maximum_f64},
     .random = {random_numbers_f32, random_numbers_f64},

@@ -9,6 +9,7 @@ static const gd_field fields[] = {
     GD_REAL("beta1", 0.9, 0, 1, "decay of the average"),
     GD_REAL("beta2", 0.999, 0, 1, "decay of the squared distances from it"),
     GD_REAL("eps", 1e-16, 0, INFINITY, "added to the squares and to their corrected root"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_var", GD_SLOT_SQUARE}};

@@ -7,6 +7,7 @@
 static const gd_field fields[] = {
     GD_REAL("rho", 0.9, 0, 1, "decay of both averages"),
     GD_REAL("eps", 1e-6, 0, INFINITY, "added to both averages under their roots"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"square_avg", GD_SLOT_SQUARE}, {"acc_delta", GD_SLOT_SQUARE}};

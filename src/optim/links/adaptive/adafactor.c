@@ -14,7 +14,9 @@ static const gd_field fields[] = {
     GD_REAL("eps1", 1e-30, 0, INFINITY, "added to squares"),
     GD_REAL("eps2", 1e-3, 0, INFINITY, "least size of a parameter"),
     GD_REAL("clip", 1, 1e-30, INFINITY, "largest root mean square of the update"),
-    GD_FLAG("scale_parameter", true, "steps in sizes of the parameter")};
+    GD_FLAG("scale_parameter", true, "steps in sizes of the parameter"),
+    GD_STATE_IN,
+};
 
 static const gd_slot slots[] = {
     {"row", GD_SLOT_PARTIAL}, {"column", GD_SLOT_PARTIAL}, {"exp_avg_sq", GD_SLOT_SQUARE}};

@@ -10,18 +10,18 @@
 
 #include <math.h>
 
-static const gd_field fields[] = {
-    GD_REAL("lr_decay", 0, 0, INFINITY, "the result is divided by 1 + lr_decay times the step"),
-    GD_REAL("initial_accumulator_value", 0, 0, INFINITY, "where the sum starts"),
-    GD_REAL("eps", 1e-10, 0, INFINITY, "added to the root"),
-    GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of the result"),
-    GD_POWER,
-    GD_FLAG("use_sqrt", true, "divide by the root of the sum, not by the sum"),
-    GD_FLAG("divide", false, "divide the sum by the number of steps"),
-    GD_REAL_OR_NONE("beta", 0, 1, "an average with this decay instead of a sum"),
-    GD_REAL_OR_NONE("decay", 0, 1, "share of the sum that is forgotten before every step"),
-    GD_INNER("acts on the update after it went into the sum"),
-};
+#define FIELDS                                                                                   \
+    GD_REAL("lr_decay", 0, 0, INFINITY, "the result is divided by 1 + lr_decay times the step"), \
+        GD_REAL("initial_accumulator_value", 0, 0, INFINITY, "where the sum starts"),            \
+        GD_REAL("eps", 1e-10, 0, INFINITY, "added to the root"),                                 \
+        GD_REAL("alpha", 1, -INFINITY, INFINITY, "factor of the result"), GD_POWER,              \
+        GD_FLAG("use_sqrt", true, "divide by the root of the sum, not by the sum"),              \
+        GD_FLAG("divide", false, "divide the sum by the number of steps"),                       \
+        GD_REAL_OR_NONE("beta", 0, 1, "an average with this decay instead of a sum"),            \
+        GD_REAL_OR_NONE("decay", 0, 1, "share of the sum that is forgotten before every step"),  \
+        GD_INNER("acts on the update after it went into the sum")
+static const gd_field fields[] = {FIELDS, GD_STATE_IN};
+static const gd_field norm_fields[] = {FIELDS};
 
 static const gd_slot slots[] = {{"accumulator", GD_SLOT_SQUARE}};
 static const char *const scalars[] = {"accumulator"};
@@ -87,7 +87,7 @@ const gd_link_class gd_link_adagrad_norm = {
     .paper = "Ward, Wu & Bottou, AdaGrad stepsizes: sharp convergence over nonconvex landscapes, ICML 2019",
     .cost = "one more pass, for the norm",
     .example = "adagrad_norm | lr(0.1)",
-    GD_FIELDS(fields),
+    GD_FIELDS(norm_fields),
     GD_SCALARS(scalars),
     .rule = adagrad_norm_rule,
 };

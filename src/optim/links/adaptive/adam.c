@@ -23,6 +23,7 @@ static const gd_field fields[] = {
     GD_CHOICE(
         "eps_at", "raw", "raw|corrected",
         "eps is added to the root as it is, or to the root corrected for its start at zero (as PyTorch does)"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {

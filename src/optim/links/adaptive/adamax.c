@@ -8,9 +8,10 @@ static const gd_field fields[] = {
     GD_REAL("beta1", 0.9, 0, 1, "decay of the first moment"),
     GD_REAL("beta2", 0.999, 0, 1, "decay of the maximum"),
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the magnitude of the update"),
+    GD_STATE_IN,
 };
 
-static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_inf", 0}};
+static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_inf", GD_SLOT_POSITIVE}};
 
 static gd_value adamax_rule(gd_rule *r, gd_value u)
 {

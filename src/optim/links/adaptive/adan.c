@@ -10,6 +10,7 @@ static const gd_field fields[] = {
     GD_REAL("beta2", 0.92, 0, 1, "decay of the differences, and their weight"),
     GD_REAL("beta3", 0.99, 0, 1, "decay of the second moment"),
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the corrected root"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {

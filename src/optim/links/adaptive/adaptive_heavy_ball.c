@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-static const gd_field fields[] = {GD_REAL("f_star", 0, -INFINITY, INFINITY, "the minimum of the loss")};
+static const gd_field fields[] = {GD_REAL("f_star", 0, -INFINITY, INFINITY, "the minimum of the loss"),
+                                  GD_STATE_IN};
 
 static const gd_slot slots[] = {{"previous_params", GD_SLOT_EXACT | GD_SLOT_ONLINE},
                                 {"previous_update", GD_SLOT_ONLINE}};

@@ -11,6 +11,7 @@ static const gd_field fields[] = {
     GD_REAL("beta3", 0.9999, 0, 1, "decay of the slow average"),
     GD_REAL("alpha", 5, -INFINITY, INFINITY, "weight of the slow average"),
     GD_REAL("eps", 1e-8, 0, INFINITY, "added to the corrected root"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"exp_avg_fast", 0}, {"exp_avg_slow", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};

@@ -9,6 +9,7 @@ static const gd_field fields[] = {
     GD_REAL("beta1", 0.9, 0, 1, "decay of the average"),
     GD_REAL("beta2", 0.9999, 0, 1, "decay of the second moment"),
     GD_REAL("eps", 1e-6, 0, INFINITY, "least value of the root"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};

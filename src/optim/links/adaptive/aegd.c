@@ -11,9 +11,10 @@
 static const gd_field fields[] = {
     GD_REAL("lr", 0.1, 0, INFINITY, "step size"),
     GD_REAL("c", 1, -INFINITY, INFINITY, "added to the loss to make it positive"),
+    GD_STATE_IN,
 };
 
-static const gd_slot slots[] = {{"energy", 0}};
+static const gd_slot slots[] = {{"energy", GD_SLOT_POSITIVE}};
 
 static gd_value aegd_rule(gd_rule *r, gd_value u)
 {

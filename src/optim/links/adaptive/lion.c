@@ -4,6 +4,7 @@
 static const gd_field fields[] = {
     GD_REAL("beta1", 0.9, 0, 1, "weight of the momentum in the sign"),
     GD_REAL("beta2", 0.99, 0, 1, "decay of the momentum"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"exp_avg", false}};

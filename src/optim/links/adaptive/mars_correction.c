@@ -14,6 +14,7 @@ static const gd_field fields[] = {
      .low = 0,
      .high = INFINITY,
      .help = "largest norm over all parameters; none: any"},
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"previous", GD_SLOT_ONLINE}};

@@ -15,6 +15,7 @@ static const gd_field fields[] = {
     GD_REAL(
         "momentum_decay", 0, 0, INFINITY,
         "0: the momentum is beta1; above: it grows from about half of that at this rate (PyTorch has 0.004)"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};

@@ -18,6 +18,7 @@ static const gd_field fields[] = {
     GD_REAL_OR_NONE("beta3", 0, 1, "decay of the sums for the estimate; none: the root of beta2"),
     GD_REAL("eps", 1e-8, 0, INFINITY, "times d, added to the root"),
     GD_REAL("d0", 1e-6, 1e-300, INFINITY, "first estimate of the distance"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {

@@ -16,6 +16,7 @@ static const gd_field fields[] = {
     GD_CHOICE(
         "eps_at", "corrected", "raw|corrected",
         "eps is added to the root corrected for its start at zero, or to the root as it is (as PyTorch does)"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};

@@ -14,6 +14,7 @@ static const gd_field fields[] = {
     GD_POWER,
     GD_CHOICE("init", "zeros", "zeros|update", "where the averages start"),
     GD_INNER("acts on the update before it is divided"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {

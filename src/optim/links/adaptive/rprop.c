@@ -15,9 +15,10 @@ static const gd_field fields[] = {
     GD_REAL("ub", 50, 0, INFINITY, "largest step size"),
     GD_FLAG("backtrack", true, "take the last step back where the sign turns; false: stay"),
     GD_REAL("alpha", 1, 0, INFINITY, "first step size"),
+    GD_STATE_IN,
 };
 
-static const gd_slot slots[] = {{"previous", 0}, {"magnitude", 0}};
+static const gd_slot slots[] = {{"previous", 0}, {"magnitude", GD_SLOT_POSITIVE}};
 
 static gd_value rprop_rule(gd_rule *r, gd_value u)
 {

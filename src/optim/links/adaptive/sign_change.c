@@ -19,15 +19,18 @@
         GD_REAL("alpha", 1, 0, INFINITY, "first step size")
 #define USE_GRAD GD_FLAG("use_grad", false, "look at the sign of the gradient, not of the update")
 
-static const gd_field mask_fields[] = {GD_TARGET};
-static const gd_field lrs_fields[] = {SIZES, GD_TARGET};
-static const gd_field scale_fields[] = {SIZES, USE_GRAD, GD_TARGET};
+static const gd_field mask_fields[] = {GD_TARGET, GD_STATE_IN};
+static const gd_field lrs_fields[] = {SIZES, GD_TARGET, GD_STATE_IN};
+static const gd_field scale_fields[] = {SIZES, USE_GRAD, GD_TARGET, GD_STATE_IN};
 static const gd_field backtrack_fields[] = {
-    USE_GRAD, GD_FLAG("backtrack", true, "take the last update back where the sign turns; false: 0"),
-    GD_TARGET};
+    USE_GRAD,
+    GD_FLAG("backtrack", true, "take the last update back where the sign turns; false: 0"),
+    GD_TARGET,
+    GD_STATE_IN,
+};
 
 static const gd_slot mask_slots[] = {{"previous", 0}};
-static const gd_slot size_slots[] = {{"previous", 0}, {"step_size", 0}};
+static const gd_slot size_slots[] = {{"previous", 0}, {"step_size", GD_SLOT_POSITIVE}};
 static const gd_slot backtrack_slots[] = {{"previous", 0}, {"previous_update", 0}};
 
 /* 1: the sign of x is that of the step before, -1: it turned, 0: one of them is 0.  x is kept for the next step. */

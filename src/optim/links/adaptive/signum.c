@@ -1,7 +1,7 @@
 /* Signum: the sign of an average of updates (Bernstein et al. 2018).  State: exp_avg.  Element-wise, fuses. */
 #include "gradus/link.h"
 
-static const gd_field fields[] = {GD_REAL("momentum", 0.9, 0, 1, "decay of the average")};
+static const gd_field fields[] = {GD_REAL("momentum", 0.9, 0, 1, "decay of the average"), GD_STATE_IN};
 
 static const gd_slot slots[] = {{"exp_avg", 0}};
 

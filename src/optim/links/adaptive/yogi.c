@@ -11,6 +11,7 @@ static const gd_field fields[] = {
     GD_REAL("eps", 1e-3, 0, INFINITY, "added to the root"),
     GD_REAL("initial_accumulator_value", 0, 0, INFINITY, "where the second moment starts"),
     GD_FLAG("debiased", false, "correct the averages for their start at zero"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}};

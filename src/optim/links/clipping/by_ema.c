@@ -31,14 +31,17 @@ static const gd_field norm_fields[] = {
      .help = "largest growth of the norm of the average in a step; none: any"},
     INIT,
     GD_INNER("acts on the update after the average has taken it"),
+    GD_STATE_IN,
 };
 static const gd_field value_fields[] = {
     GD_REAL("beta", 0.99, 0, 1, "decay of the average"),
     INIT,
     GD_INNER("acts on the update after the average has taken it"),
+    GD_STATE_IN,
 };
 
 static const gd_slot slots[] = {{"ema", 0}};
+static const gd_slot value_slots[] = {{"ema", GD_SLOT_POSITIVE}};
 static const char *const scalars[] = {"norm"};
 
 static gd_value averaged(gd_rule *r, gd_value x)
@@ -126,6 +129,6 @@ const gd_link_class gd_link_clip_value_by_ema = {
     .formula = "m = beta m + (1 - beta) abs(u);  max(-m, min(m, u))",
     .example = "clip_value_by_ema | adam | lr(0.001)",
     GD_FIELDS(value_fields),
-    GD_SLOTS(slots),
+    GD_SLOTS(value_slots),
     .rule = clip_value_rule,
 };

@@ -33,7 +33,7 @@ static const gd_field norm_fields[] = {
     GD_FLAG("parameterwise", true, "norms of each tensor; false: of all together"),
     GD_TARGET,
 };
-static const gd_field value_fields[] = {GROWTH, GD_TARGET};
+static const gd_field value_fields[] = {GROWTH, GD_TARGET, GD_STATE_IN};
 
 static const gd_slot slots[] = {{"previous", 0}};
 static const char *const scalars[] = {"previous"};

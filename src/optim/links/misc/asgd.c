@@ -11,9 +11,10 @@ static const gd_field fields[] = {
     GD_REAL("lambd", 1e-4, 0, INFINITY, "weight decay, and how fast the step size falls"),
     GD_REAL("alpha", 0.75, 0, INFINITY, "power of its fall"),
     GD_REAL("t0", 1e6, 0, INFINITY, "step where averaging begins"),
+    GD_WIDE_STATE_IN,
 };
 
-static const gd_slot slots[] = {{"average", 0}};
+static const gd_slot slots[] = {{"average", GD_SLOT_WIDE}};
 
 static gd_value asgd_rule(gd_rule *r, gd_value u)
 {

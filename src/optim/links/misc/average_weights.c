@@ -14,10 +14,11 @@
     GD_INT("start", 0, 0, 1e15, "steps before the first that counts"), \
         GD_INT("every", 1, 1, 1e15, "steps from one that counts to the next")
 
-static const gd_field ema_fields[] = {GD_REAL("decay", 0.999, 0, 1, "weight of the average so far"), WHEN};
-static const gd_field swa_fields[] = {WHEN};
+static const gd_field ema_fields[] = {GD_REAL("decay", 0.999, 0, 1, "weight of the average so far"), WHEN,
+                                      GD_WIDE_STATE_IN};
+static const gd_field swa_fields[] = {WHEN, GD_WIDE_STATE_IN};
 
-static const gd_slot slots[] = {{"average", 0}};
+static const gd_slot slots[] = {{"average", GD_SLOT_WIDE}};
 static const char *const scalars[] = {"averaged"};
 
 /* The average goes a share of the way to the new parameters; at the first all of it. */

@@ -6,6 +6,7 @@
  * |s| is over all parameters.  State: previous_params, previous_update.  Two passes. */
 #include "gradus/link.h"
 
+static const gd_field fields[] = {GD_STATE_IN};
 static const gd_slot slots[] = {{"previous_params", GD_SLOT_EXACT}, {"previous_update", 0}};
 
 static gd_value hpu_rule(gd_rule *r, gd_value u)
@@ -27,6 +28,7 @@ const gd_link_class gd_link_hpu_estimate = {
     .formula = "s = norm(p - q);  y = u - w;  q = p;  w = u;  y / s where s > 0, else y",
     .cost = "one more pass, for the norm",
     .example = "sub([hpu_estimate | lr(0.01)]) | lr(0.01)",
+    GD_FIELDS(fields),
     GD_SLOTS(slots),
     .rule = hpu_rule,
 };

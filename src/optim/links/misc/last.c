@@ -8,10 +8,15 @@
 
 #define NUMERATOR GD_CHOICE("numerator", "cur", "cur|prev", "what is divided: this update or the last one")
 
-static const gd_field target_fields[] = {GD_TARGET};
-static const gd_field ratio_fields[] = {NUMERATOR, GD_TARGET};
+static const gd_field grad_fields[] = {GD_STATE_IN};
+static const gd_field target_fields[] = {GD_TARGET, GD_STATE_IN};
+static const gd_field ratio_fields[] = {NUMERATOR, GD_TARGET, GD_STATE_IN};
 static const gd_field absolute_fields[] = {
-    NUMERATOR, GD_REAL("eps", 1e-8, 0, INFINITY, "least magnitude to divide by"), GD_TARGET};
+    NUMERATOR,
+    GD_REAL("eps", 1e-8, 0, INFINITY, "least magnitude to divide by"),
+    GD_TARGET,
+    GD_STATE_IN,
+};
 
 static const gd_slot slots[] = {{"previous", 0}};
 
@@ -51,24 +56,24 @@ static gd_value last_absolute_ratio_rule(gd_rule *r, gd_value u)
     return ratio(r, gd_rule_abs(r, u), gd_rule_setting(r, "eps"));
 }
 
-#define LAST(NAME, SUMMARY, FORMULA, EXAMPLE, FIELDS)             \
-    const gd_link_class gd_link_##NAME = {.name = #NAME,          \
-                                          .family = "misc",       \
-                                          .summary = SUMMARY,     \
-                                          .formula = FORMULA,     \
-                                          .example = EXAMPLE,     \
-                                          FIELDS GD_SLOTS(slots), \
+#define LAST(NAME, SUMMARY, FORMULA, EXAMPLE, FIELDS)         \
+    const gd_link_class gd_link_##NAME = {.name = #NAME,      \
+                                          .family = "misc",   \
+                                          .summary = SUMMARY, \
+                                          .formula = FORMULA, \
+                                          .example = EXAMPLE, \
+                                          GD_FIELDS(FIELDS),  \
+                                          GD_SLOTS(slots),    \
                                           .rule = NAME##_rule}
-#define WITH(fields) GD_FIELDS(fields),
 
 LAST(last_difference, "the update less the last one", "x = u - w;  w = u;  x",
-     "add([last_difference | lr(0.9)]) | lr(0.01)", WITH(target_fields));
+     "add([last_difference | lr(0.9)]) | lr(0.01)", target_fields);
 LAST(last_grad_difference, "the gradient less the last one", "x = g - w;  w = g;  x",
-     "add([last_grad_difference | lr(0.9)]) | lr(0.01)", );
+     "add([last_grad_difference | lr(0.9)]) | lr(0.01)", grad_fields);
 LAST(last_product, "the update times the last one", "w_0 = 1;  x = u w;  w = u;  x",
-     "mul([last_product | sign]) | lr(0.01)", WITH(target_fields));
+     "mul([last_product | sign]) | lr(0.01)", target_fields);
 LAST(last_ratio, "the update over the last one", "w_0 = 1;  x = u / w;  w = u;  x",
-     "mul([last_ratio | clip(0.5, 2)]) | lr(0.01)", WITH(ratio_fields));
+     "mul([last_ratio | clip(0.5, 2)]) | lr(0.01)", ratio_fields);
 LAST(last_absolute_ratio, "magnitude of the update over that of the last one",
      "x = abs(u) where t <= 1, else abs(u) / max(w, eps);  w = abs(u);  x",
-     "mul([last_absolute_ratio | clip(0.5, 2)]) | lr(0.01)", WITH(absolute_fields));
+     "mul([last_absolute_ratio | clip(0.5, 2)]) | lr(0.01)", absolute_fields);

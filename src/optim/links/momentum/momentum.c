@@ -15,20 +15,27 @@
         "where the velocity starts: at zero; at the first update, which makes the first step of a sum " \
         "1 + momentum times as long; first: it is the first update without dampening, as in PyTorch's SGD")
 
-static const gd_field heavy_ball_fields[] = {MOMENTUM,
-                                             DAMPENING,
-                                             GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
-                                             GD_FLAG("lerp", false, "an average instead of a sum"),
-                                             INIT("update"),
-                                             GD_TARGET};
-static const gd_field ema_fields[] = {MOMENTUM,
-                                      DAMPENING,
-                                      GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
-                                      GD_FLAG("lerp", true, "an average instead of a sum"),
-                                      INIT("zeros"),
-                                      GD_TARGET};
-static const gd_field nag_fields[] = {MOMENTUM, DAMPENING,
-                                      GD_FLAG("lerp", false, "an average instead of a sum"), GD_TARGET};
+static const gd_field heavy_ball_fields[] = {
+    MOMENTUM,
+    DAMPENING,
+    GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
+    GD_FLAG("lerp", false, "an average instead of a sum"),
+    INIT("update"),
+    GD_TARGET,
+    GD_STATE_IN,
+};
+static const gd_field ema_fields[] = {
+    MOMENTUM,
+    DAMPENING,
+    GD_FLAG("debiased", false, "divide by 1 - momentum^t"),
+    GD_FLAG("lerp", true, "an average instead of a sum"),
+    INIT("zeros"),
+    GD_TARGET,
+    GD_STATE_IN,
+};
+static const gd_field nag_fields[] = {
+    MOMENTUM, DAMPENING, GD_FLAG("lerp", false, "an average instead of a sum"), GD_TARGET, GD_STATE_IN,
+};
 
 static const gd_slot slots[] = {{"velocity", false}};
 

@@ -5,7 +5,10 @@
 #include "gradus/link.h"
 
 static const gd_field fields[] = {
-    GD_REAL("decay", 0, 0, 1, "share of what is kept that is lost at every step"), GD_TARGET};
+    GD_REAL("decay", 0, 0, 1, "share of what is kept that is lost at every step"),
+    GD_TARGET,
+    GD_STATE_IN,
+};
 
 static const gd_slot slots[] = {{"accumulated", 0}};
 static const char *const scalars[] = {"weight"};

@@ -11,10 +11,10 @@
 #define AMSGRAD     GD_FLAG("amsgrad", false, "the largest value so far")
 #define DEBIASED    GD_FLAG("debiased", false, "correct the average for its start at zero")
 
-static const gd_field ema_fields[] = {BETA(0.999), AMSGRAD, GD_POWER};
-static const gd_field sqrt_fields[] = {BETA(0.999), AMSGRAD, DEBIASED, GD_POWER};
-static const gd_field centered_fields[] = {BETA(0.99), AMSGRAD, GD_POWER};
-static const gd_field centered_sqrt_fields[] = {BETA(0.99), AMSGRAD, DEBIASED, GD_POWER};
+static const gd_field ema_fields[] = {BETA(0.999), AMSGRAD, GD_POWER, GD_STATE_IN};
+static const gd_field sqrt_fields[] = {BETA(0.999), AMSGRAD, DEBIASED, GD_POWER, GD_STATE_IN};
+static const gd_field centered_fields[] = {BETA(0.99), AMSGRAD, GD_POWER, GD_STATE_IN};
+static const gd_field centered_sqrt_fields[] = {BETA(0.99), AMSGRAD, DEBIASED, GD_POWER, GD_STATE_IN};
 
 static const gd_slot slots[] = {{"exp_avg_sq", GD_SLOT_SQUARE}, {"max_exp_avg_sq", GD_SLOT_SQUARE}};
 static const gd_slot centered_slots[] = {

@@ -1,0 +1,208 @@
+/* Numbers kept in fewer bits than they are computed in: halves rounded by chance, and codes of eight bits.
+ *
+ * Rounding by chance: up with the probability of the part that is cut off, so that the mean stays what it was and an
+ * average goes on moving by steps far smaller than its last digit.  A finite number never becomes infinite.
+ *
+ * Codes of eight bits (Dettmers, Lewis, Shleifer and Zettlemoyer, 8-bit optimizers via block-wise quantization, ICLR 2022):
+ * blocks of 256 numbers are divided by the largest of them, its sign included, which becomes the code of 1; the
+ * others go to the middle of the cell they lie in, of seven decades with 1, 2, 4 ... 64 equal cells each (numbers that are never
+ * negative: 2, 4 ... 128 cells):
+ *
+ *     code   0    1       2 3           4 5 6 7       ...   64 ... 127    128
+ *     value  0    .55e-6  .325e-5 ...   .2125e-4 ...        .107 ... .993  1        -code is the negative of it; -128 is 1
+ *
+ * A block of zeros is zero bytes.  What is not finite has no code: a NaN becomes 0, an infinity the largest of the block, and
+ * neither changes the others.  Numbers that are never negative do not vanish: below the smallest value they become that,
+ * as a second moment of 0 would make the step of its element far too long.
+ *
+ * In memory, from one pointer both ways:   ... scale 2 | scale 1 | scale 0 | code 0 | code 1 | ...
+ *
+ * Only additions, multiplications, one division a block and comparisons: same bits everywhere.  Emitted programs and kernels of
+ * devices are given this text (GD_RNG_TEXT: without headers). */
+#ifndef GD_BASE_NARROW_H
+#define GD_BASE_NARROW_H
+
+#ifdef GD_RNG_TEXT
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef int int32_t;
+typedef unsigned uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+static inline float gd__bits_f32(uint32_t u) { return __uint_as_float(u); }
+static inline uint32_t gd__f32_bits(float f) { return __float_as_uint(f); }
+#elif !defined GD_BASE_VMATH_H
+#include "base/vmath.h"
+#endif
+
+/* ---- chance ---- */
+
+typedef struct gd_noise {
+    uint32_t a, b;
+} gd_noise;
+
+/* The key of the noise of one array at one step: from a random number in [0, 1), for elements near `first`. */
+static inline gd_noise gd__noise_of(double drawn, int64_t first)
+{
+    uint64_t bits = (uint64_t)(drawn * 9007199254740992.0);
+    gd_noise n = {(uint32_t)bits + (uint32_t)((uint64_t)first >> 32) * 0x9E3779B1u, (uint32_t)(bits >> 21)};
+    return n;
+}
+
+/* 32 random bits of element i: two rounds of multiply and xorshift of the counter, with a key before each. */
+static inline uint32_t gd__noise_bits(gd_noise n, uint32_t i)
+{
+    uint32_t x = i * 0x9E3779B1u + n.a;
+    x = (x ^ x >> 16) * 0x7FEB352Du;
+    x = ((x ^ x >> 15) + n.b) * 0x846CA68Bu;
+    x = (x ^ x >> 13) * 0xC2B2AE35u;
+    return x ^ x >> 16;
+}
+
+static inline uint16_t gd__f32_to_bf16_by_chance(float f, uint32_t noise)
+{
+    uint32_t u = gd__f32_bits(f), a = u & 0x7FFFFFFFu, h = (a + (noise >> 16)) >> 16;
+    h = h > 0x7F7Fu ? 0x7F7Fu : h;
+    h = a == 0x7F800000u ? 0x7F80u : h;
+    h = a > 0x7F800000u ? 0x7FC0u : h;
+    return (uint16_t)(h | (u >> 16 & 0x8000u));
+}
+
+static inline uint16_t gd__f32_to_f16_by_chance(float f, uint32_t noise)
+{
+    uint32_t u = gd__f32_bits(f), a = u & 0x7FFFFFFFu;
+    uint32_t normal = (a - 0x38000000u + (noise >> 19)) >> 13;
+    /* subnormals are whole multiples of 2^-24: sixteen bits more than that */
+    float small = gd__bits_f32(a < 0x38800000u ? a : 0u) * 1099511627776.0f;
+    uint32_t subnormal = (uint32_t)((int32_t)small + (int32_t)(noise >> 16)) >> 16;
+    uint32_t h = a < 0x38800000u ? subnormal : normal;
+    h = a >= 0x477FE000u ? 0x7BFFu : h;
+    h = a == 0x7F800000u ? 0x7C00u : h;
+    h = a > 0x7F800000u ? 0x7E00u : h;
+    return (uint16_t)(h | (u >> 16 & 0x8000u));
+}
+
+/* ---- codes ---- */
+
+#define GD_CODED_BLOCK 256
+
+/* How large a number is beside others of its block: its bits with the sign last, and moved up so that what is not finite comes
+ * last of all.  No choice is made here: the loop that looks for the largest stays one of vectors. */
+static inline uint32_t gd__code_size_signed(float x)
+{
+    uint32_t u = gd__f32_bits(x);
+    return (u << 1 | u >> 31) + 0x01000000u;
+}
+/* what is negative all the same is nothing */
+static inline uint32_t gd__code_size_positive(float x) { return gd__code_size_signed(x < 0.0f ? 0.0f : x); }
+
+/* What a block is divided by, from the largest of its sizes; blocks of subnormals are zero. */
+static inline float gd__code_scale(uint32_t size)
+{
+    uint32_t u = size - 0x01000000u;
+    return size < 0x02000000u ? 0.0f : gd__bits_f32(u >> 1 | u << 31);
+}
+static inline float gd__code_inverse(float scale) { return scale == 0.0f ? 0.0f : 1.0f / scale; }
+
+/* A number between -1 and 1 to its code.  Within a decade the place of a number among all cells is a line; the lines of two
+ * decades meet where these do, each less steep than the one before, so the place is the least of all lines.  What is beyond 1 stays
+ * at the end, NaN is 0. */
+#define GD_CODE_LINE(slope, start) \
+    line = a * (slope) + (start);  \
+    place = line < place ? line : place;
+
+static inline int32_t gd__code_signed(float x)
+{
+    uint32_t u = gd__f32_bits(x), size = u & 0x7FFFFFFFu;
+    size = size > 0x7F800000u ? 0u : size;
+    float a = gd__bits_f32(size), line, place = 128.0f;
+    GD_CODE_LINE(1.11111111e6f, 0.888888889f)
+    GD_CODE_LINE(2.22222222e5f, 1.77777778f)
+    GD_CODE_LINE(4.44444444e4f, 3.55555556f)
+    GD_CODE_LINE(8.88888889e3f, 7.11111111f)
+    GD_CODE_LINE(1.77777778e3f, 14.2222222f)
+    GD_CODE_LINE(3.55555556e2f, 28.4444444f)
+    GD_CODE_LINE(7.11111111e1f, 56.8888889f)
+    /* -1 has no code of its own, as 128 and -128 are the same byte */
+    int32_t code = (int32_t)place, minus = (int32_t)(u >> 31), most = 128 - minus;
+    code = code < most ? code : most;
+    return (code ^ -minus) + minus;
+}
+
+static inline int32_t gd__code_positive(float x)
+{
+    float a = x > 0.0f ? x : 0.0f, line, place = 255.0f;
+    GD_CODE_LINE(2.22222222e6f, 0.777777778f)
+    GD_CODE_LINE(4.44444444e5f, 2.55555556f)
+    GD_CODE_LINE(8.88888889e4f, 6.11111111f)
+    GD_CODE_LINE(1.77777778e4f, 13.2222222f)
+    GD_CODE_LINE(3.55555556e3f, 27.4444444f)
+    GD_CODE_LINE(7.11111111e2f, 55.8888889f)
+    GD_CODE_LINE(1.42222222e2f, 112.777778f)
+    int32_t code = (int32_t)place, least = a > 0.0f ? 1 : 0;
+    return code > least ? code : least;
+}
+#undef GD_CODE_LINE
+
+/* And back: the middles of cells lie on lines that become steeper from decade to decade, of which the largest counts. */
+#define GD_CODE_LINE(slope, start) \
+    line = m * (slope) + (start);  \
+    value = line > value ? line : value;
+
+static inline float gd__value_signed(int32_t code)
+{
+    float byte = (float)code, rest = 256.0f - byte, m = byte < rest ? byte : rest, line, value = 0.0f;
+    GD_CODE_LINE(9e-7f, -3.5e-7f)
+    GD_CODE_LINE(4.5e-6f, -5.75e-6f)
+    GD_CODE_LINE(2.25e-5f, -6.875e-5f)
+    GD_CODE_LINE(1.125e-4f, -7.4375e-4f)
+    GD_CODE_LINE(5.625e-4f, -7.71875e-3f)
+    GD_CODE_LINE(2.8125e-3f, -7.859375e-2f)
+    GD_CODE_LINE(1.40625e-2f, -7.9296875e-1f)
+    value = value < 1.0f ? value : 1.0f;
+    return byte > 128.0f ? -value : value;
+}
+
+static inline float gd__value_positive(int32_t code)
+{
+    float m = (float)code, line, value = 0.0f;
+    GD_CODE_LINE(4.5e-7f, -1.25e-7f)
+    GD_CODE_LINE(2.25e-6f, -4.625e-6f)
+    GD_CODE_LINE(1.125e-5f, -6.3125e-5f)
+    GD_CODE_LINE(5.625e-5f, -7.15625e-4f)
+    GD_CODE_LINE(2.8125e-4f, -7.578125e-3f)
+    GD_CODE_LINE(1.40625e-3f, -7.7890625e-2f)
+    GD_CODE_LINE(7.03125e-3f, -7.89453125e-1f)
+    return value < 1.0f ? value : 1.0f;
+}
+#undef GD_CODE_LINE
+
+/* A block of codes to numbers.  The other way it must be all of a block; codes become bytes only at the end, as a vector of bytes
+ * would be four times as many numbers at a time as there are registers for. */
+#define GD_CODE_BLOCKS(kind)                                                                     \
+    static inline void gd__value_block_##kind(const uint8_t *code, int n, float scale, float *x) \
+    {                                                                                            \
+        for (int i = 0; i < n; i++) x[i] = scale * gd__value_##kind(code[i]);                    \
+    }                                                                                            \
+    static inline void gd__code_block_##kind(const float *x, int n, float *scale, uint8_t *code) \
+    {                                                                                            \
+        uint32_t largest = 0;                                                                    \
+        int32_t wide[GD_CODED_BLOCK];                                                            \
+        for (int i = 0; i < n; i++) {                                                            \
+            uint32_t size = gd__code_size_##kind(x[i]);                                          \
+            largest = size > largest ? size : largest;                                           \
+        }                                                                                        \
+        float by = gd__code_scale(largest), inverse = gd__code_inverse(by);                      \
+        *scale = by;                                                                             \
+        for (int i = 0; i < n; i++) wide[i] = gd__code_##kind(x[i] * inverse);                   \
+        for (int i = 0; i < n; i++) code[i] = (uint8_t)wide[i];                                  \
+    }
+GD_CODE_BLOCKS(signed)
+GD_CODE_BLOCKS(positive)
+#undef GD_CODE_BLOCKS
+
+/* Bytes before and after the pointer to n codes: whole lines of a cache before it. */
+static inline int64_t gd__coded_before(int64_t n) { return ((n + 255) / 256 * 4 + 63) / 64 * 64; }
+static inline int64_t gd__coded_bytes(int64_t n) { return gd__coded_before(n) + n; }
+
+#endif

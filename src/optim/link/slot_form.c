@@ -1,0 +1,70 @@
+/* State that is there when another form is chosen for it: from codes of eight bits to numbers and back.
+ *
+ * Programs read and write state as it lies.  This happens on the host, between two steps at most. */
+#include "base/narrow.h"
+#include "gradus/autograd.h"
+#include "optim/link/owner.h"
+
+/* A tensor on the CPU whose memory is in order; borrowed, or new in the innermost scope. */
+static gd_tensor *on_host(gd_tensor *t)
+{
+    return t ? gd_contiguous(gd_to_device(t, gd__cpu(t->head.ctx))) : NULL;
+}
+
+static gd_tensor *decoded(gd_tensor *t, const gd_tensor *param, bool positive)
+{
+    gd_tensor *codes = on_host(t), *out = gd_zeros(t->head.ctx, GD_F32, param->ndim, param->size);
+    if (!codes || !out) return NULL;
+    const uint8_t *code = (const uint8_t *)codes->data + gd__coded_before(param->numel);
+    const float *scale = (const float *)(const void *)code - 1;
+    float *to = (float *)(void *)out->data;
+    for (int64_t i = 0; i < param->numel; i++) {
+        float value = positive ? gd__value_positive(code[i]) : gd__value_signed(code[i]);
+        to[i] = scale[-(i / GD_CODED_BLOCK)] * value;
+    }
+    return out;
+}
+
+static gd_tensor *coded(gd_tensor *t, bool positive)
+{
+    gd_tensor *numbers = on_host(gd_cast(t, GD_F32));
+    int64_t bytes = gd__coded_bytes(t->numel);
+    gd_tensor *out = gd_zeros(t->head.ctx, GD_U8, 1, &bytes);
+    if (!numbers || !out) return NULL;
+    uint8_t *code = (uint8_t *)out->data + gd__coded_before(t->numel);
+    float *scale = (float *)(void *)code - 1;
+    const float *from = (const float *)(const void *)numbers->data;
+    for (int64_t b = 0; b < t->numel; b += GD_CODED_BLOCK, scale--) {
+        int n = (int)(t->numel - b < GD_CODED_BLOCK ? t->numel - b : GD_CODED_BLOCK);
+        if (positive)
+            gd__code_block_positive(from + b, n, scale, code + b);
+        else
+            gd__code_block_signed(from + b, n, scale, code + b);
+    }
+    return out;
+}
+
+gd_tensor *gd__slot_in(gd_link *link, int slot, gd_tensor *t, const gd_tensor *param, gd_dtype dtype)
+{
+    gd_ctx *ctx = link->head.ctx;
+    bool positive = link->cls->slots[slot].flags & (GD_SLOT_SQUARE | GD_SLOT_POSITIVE);
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    if (gd__is_coded_for(t, param)) t = decoded(t, param, positive);
+    t = t && dtype == GD_U8 ? coded(t, positive) : gd_cast(t, dtype);
+    t = gd_copy(gd_to_device(t, param->storage->device));
+    if (t) gd__own(t);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return t;
+}
+
+gd_tensor *gd__slot_numbers(gd_link *link, gd_tensor *key, const char *name, const gd_tensor *param)
+{
+    gd_tensor *t = gd_link_state(link, key, name);
+    if (!t || !gd__is_coded_for(t, param)) return t;
+    int slot = gd__slot_index(link->cls, name);
+    gd_tensor *numbers = gd__slot_in(link, slot, t, param, GD_F32);
+    if (numbers) gd__entry_put(link, gd__entry_find(link, key), slot, numbers, false);
+    return numbers;
+}
