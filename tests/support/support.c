@@ -2,6 +2,7 @@
 
 /* here those of the C library are meant */
 #undef strtod
+#undef vsnprintf
 #undef fprintf
 
 #include "base/ctx.h"
@@ -57,6 +58,14 @@ double point_strtod(const char *text, char **end)
 int point_snprintf(char *out, size_t size, const char *format, ...)
 {
     POINT(vsnprintf(out, size, format, args));
+}
+
+int point_vsnprintf(char *out, size_t size, const char *format, va_list args)
+{
+    locale_t own = enter_c_locale();
+    int length = vsnprintf(out, size, format, args);
+    uselocale(own);
+    return length;
 }
 
 int point_fprintf(FILE *file, const char *format, ...) { POINT(vfprintf(file, format, args)); }

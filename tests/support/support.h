@@ -95,19 +95,22 @@ int64_t random_below(uint64_t *state, int64_t limit);
 /* What the tests themselves read and write has a decimal point, whatever locale the suite runs in. */
 double point_strtod(const char *text, char **end);
 int point_snprintf(char *out, size_t size, const char *format, ...) GD_PRINTF(3, 4);
+int point_vsnprintf(char *out, size_t size, const char *format, va_list args) GD_PRINTF(3, 0);
 int point_fprintf(FILE *file, const char *format, ...) GD_PRINTF(2, 3);
 int point_fscanf(FILE *file, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 int point_sscanf(const char *text, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 #undef strtod
 #undef snprintf
+#undef vsnprintf
 #undef fprintf
 #undef fscanf
 #undef sscanf
-#define strtod   point_strtod
-#define snprintf point_snprintf
-#define fprintf  point_fprintf
-#define fscanf   point_fscanf
-#define sscanf   point_sscanf
+#define strtod    point_strtod
+#define snprintf  point_snprintf
+#define vsnprintf point_vsnprintf
+#define fprintf   point_fprintf
+#define fscanf    point_fscanf
+#define sscanf    point_sscanf
 
 /* Elements: value to memory (to nearest, ties to even; integers wrap) and back. */
 void encode_item(gd_dtype dtype, long double value, void *out);
