@@ -85,6 +85,11 @@ void plain_touch(plain_pool *pool, unsigned *data, long n);
 /* One pass that reads the first `reads` of these arrays and writes the last `writes` of those. */
 #define PLAIN_STREAMS 12
 void plain_move(plain_pool *pool, unsigned *const *stream, int reads, int writes, long n);
+/* The same, PLAIN_PIECE elements at a time, after each of which something is computed. */
+#define PLAIN_PIECE 4096
+typedef void (*plain_more_fn)(void *arg, long start, long n);
+void plain_move_and(plain_pool *pool, unsigned *const *stream, int reads, int writes, long n,
+                    plain_more_fn more, void *arg);
 void plain_stop(plain_pool *pool);
 
 #endif

@@ -53,6 +53,8 @@ struct plain_pool {
     long steps;
     unsigned *const *stream;
     int reads, writes;
+    plain_more_fn more;
+    void *more_arg;
     atomic_uint sink; /* so that a pass that only reads is not left out */
 };
 
@@ -263,13 +265,37 @@ static void move_part(plain_pool *p, int place)
     move_piece(p, start, end);
 }
 
-void plain_move(plain_pool *p, unsigned *const *stream, int reads, int writes, long n)
+static void move_and_part(plain_pool *p, int place)
+{
+    long start = p->n * place / p->threads & ~1L, end = p->n * (place + 1) / p->threads & ~1L;
+    for (; start < end; start += PLAIN_PIECE) {
+        long n = end - start < PLAIN_PIECE ? end - start : PLAIN_PIECE;
+        move_piece(p, start, start + n);
+        p->more(p->more_arg, start, n);
+    }
+}
+
+static void set_streams(plain_pool *p, unsigned *const *stream, int reads, int writes, long n)
 {
     p->stream = stream;
     p->reads = reads;
     p->writes = writes < reads ? writes : reads;
     p->n = n;
+}
+
+void plain_move(plain_pool *p, unsigned *const *stream, int reads, int writes, long n)
+{
+    set_streams(p, stream, reads, writes, n);
     run_parts(p, move_part);
+}
+
+void plain_move_and(plain_pool *p, unsigned *const *stream, int reads, int writes, long n, plain_more_fn more,
+                    void *arg)
+{
+    set_streams(p, stream, reads, writes, n);
+    p->more = more;
+    p->more_arg = arg;
+    run_parts(p, move_and_part);
 }
 
 void plain_stop(plain_pool *p)
