@@ -137,6 +137,18 @@ static void against_floor(problem *p, const char *name, gd_dtype dtype, const ch
                           .ratio_limit = 1 / 1.15});
 }
 
+/* adam with state in fewer bytes, against those; most: times the floor. */
+static void narrow_state(problem *p, const char *name, const char *chain, double bytes, double speed,
+                         double most)
+{
+    bench_report((report){.name = name,
+                          .value = 1e3 * time_of(p, add_gpt2, GD_F32, chain, 50, false),
+                          .unit = "ms",
+                          .against = "floor of its bytes:",
+                          .other = 1e3 * bytes * 124.439808e6 / speed,
+                          .ratio_limit = 1 / most});
+}
+
 static void report_thousand(problem *p, bool capture, double torch)
 {
     report r = {.name = capture ? "gpu 1000 x 1000, captured" : "gpu the same, 1000 x 1000",
@@ -185,6 +197,8 @@ static void report_steps(problem *p, const double *torch)
                   "floor (24 B a parameter):", 24 * millions * 1e6 / speed);
     report_thousand(p, false, torch ? torch[1] : 0);
     report_thousand(p, true, torch ? torch[1] : 0);
+    narrow_state(p, "gpu adam|lr, bf16 state", "adam(state=\"bf16\") | lr(1e-3)", 20, speed, 1.3);
+    narrow_state(p, "gpu adam|lr, 8-bit state", "adam(state=\"8bit\") | lr(1e-3)", 16.0625, speed, 1.3);
     double two = time_of(p, add_gpt2, GD_F32, "adam | lr(1e-3)", 50, false);
     bench_report((report){.name = "gpu seven links, GPT-2",
                           .value = 1e3 * time_of(p, add_gpt2, GD_F32, SEVEN, 50, false),
