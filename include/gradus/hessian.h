@@ -29,6 +29,10 @@ gd_tensor *gd_link_hessian_matrix(gd_link *link, gd_var *var, double h);
 /* For gd_link_class.state_bytes: one matrix over all parameters. */
 int64_t gd_link_matrix_bytes(const gd_link *link, gd_tensor *const *params, int count);
 
+/* Inside bounds: H with the rows and columns of held elements (0 in the mask, gd_var_free_mask) as those of the identity, so
+ * that solving moves free elements alone.  inverse: H is the inverse of a Hessian, and what is returned the inverse of that one's
+ * free block, 0 elsewhere.  New. */
+gd_tensor *gd_hessian_free(gd_tensor *h, gd_tensor *mask, bool inverse);
 /* H x = b by Cholesky, else LU, else least squares (of least norm, by eigenvalues); lstsq: least squares at once.
  * New; NULL without an error where something is not finite. */
 gd_tensor *gd_hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq);

@@ -33,6 +33,7 @@ typedef struct gd_line {
     gd_var *var;
     double value, slope; /* at 0 */
     double noise;        /* values that differ by less are the same */
+    double most;         /* the longest step inside the bounds, at least 1; INFINITY where there are none */
     gd_trial best;       /* the lowest value seen; a = 0 to begin with */
     int evals;
 } gd_line;
@@ -41,7 +42,8 @@ typedef struct gd_line {
 #define GD_LINE_DESCENT \
     GD_OPEN_FLAG("descent", "replace an update that points uphill; none: only where gd_minimize runs it")
 
-/* phi(0) and its slope, without evaluating what is known.  NULL on failure; end with gd_line_end. */
+/* phi(0) and its slope, without evaluating what is known.  With bounds (gd_var_set_bounds) the update becomes one that stays
+ * inside and points downhill: x - P(x - u), or a part of u, or the same of the gradient.  NULL on failure; end with gd_line_end. */
 gd_line *gd_line_begin(gd_link *link, gd_var *var);
 /* Makes sure that the update points downhill, g u > 1e-8 |g| |u|.  Where it does not, the link before that has a matrix of
  * curvature is asked for a solution with the sizes of its eigenvalues, at least 1e-8 of the largest; without one, or where

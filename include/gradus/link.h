@@ -345,10 +345,14 @@ typedef struct gd_link_class {
     bool
         whole_settings; /* functions of tensors that read their settings once for all parameters, not by key */
     bool
+        own_settings; /* a class with step, update or apply that reads its settings for each parameter: they may differ */
+    bool
         no_child_hessian; /* the children's parameters are not this link's: do not look for a Hessian there */
     bool
         needs_closure; /* evaluates the objective: a step without one is refused, and when one fails the optimizer puts
                            the parameters back */
+    bool
+        moves_params; /* it may move the parameters itself in a step that fails later: the optimizer puts them back */
     bool
         restores_params; /* it needs a closure, but itself brings back parameters that it moved, also when it fails: the
                              optimizer keeps no copy of them */

@@ -36,6 +36,10 @@ typedef struct gd_objective {
         void *user, gd_tensor *const *v,
         gd_tensor *const *out);          /* products with the Hessian, in place of autograd's; may be NULL */
     gd_tensor *(*residuals)(void *user); /* a vector made of operators; may be NULL */
+    /* Constraints, for chains with augmented_lagrangian: numbers or vectors made of operators that are to be 0, and to be at
+     * most 0; may be NULL */
+    gd_tensor *(*equal)(void *user);
+    gd_tensor *(*below)(void *user);
 } gd_objective;
 
 /* What a step did.  Numerical events are data, not errors. */
@@ -48,6 +52,11 @@ typedef struct gd_step_info {
     bool terminate;     /* a termination link says stop */
     int64_t step;       /* steps done, this one included */
     int64_t evals;      /* evaluations so far */
+    double
+        kkt; /* with bounds: the largest element of x - P(x - gradient) where the step began, P being the way into the
+                    bounds; with constraints that of the Lagrangian; NAN: neither, or nothing asked for the gradient */
+    double
+        violation; /* with constraints: the largest |equal| or positive below where the step began; else NAN */
     int detached_params; /* parameters whose module has replaced or deleted them: gd_optimizer_rebind takes the new ones */
 } gd_step_info;
 

@@ -27,6 +27,7 @@ extern "C" {
     X(LOSS, true, "the loss no longer changes")                                 \
     X(LINK, true, "a termination link of the chain said so")                    \
     X(UNDETERMINED, false, "the residuals do not determine all parameters")     \
+    X(INFEASIBLE, false, "no point was found that satisfies the constraints")   \
     X(STUCK, false, "no better point was found")                                \
     X(DIVERGED, false, "the loss falls without end or is no longer finite")     \
     X(MAX_STEPS, false, "the steps are used up")                                \
@@ -56,6 +57,7 @@ typedef struct gd_progress {
     double loss_after;      /* where it ended; NAN where that is not known */
     double gradient_norm;   /* largest element, where it ended if that is known; NAN where it is not known */
     double gradient_length; /* the same gradient's 2-norm; gd_least_squares: NAN */
+    double violation;       /* of constraints, where the step began; NAN without */
     double step_norm;       /* of the change of all parameters */
     double seconds;
     bool
@@ -83,8 +85,11 @@ gd_solve_options gd_solve_defaults(void); /* as the comments above say */
 typedef struct gd_solve_result {
     gd_stop reason;
     bool converged;
-    double loss;          /* at the end */
-    double gradient_norm; /* largest element of the gradient at the end; NAN where nothing asked for one */
+    double loss; /* at the end */
+    /* largest element of the gradient at the end, with bounds of x - P(x - gradient), P being the way into them, with constraints
+     * of the Lagrangian's; NAN where nothing asked for one */
+    double gradient_norm;
+    double violation; /* largest violation of constraints at the end; 0 where there are none */
     int64_t steps, evals;
     double seconds;
 } gd_solve_result;
@@ -97,7 +102,8 @@ typedef struct gd_solve_result {
  * open are taken to be set: searches make sure that their update points downhill (descent), first steps of quasi-Newton
  * links are short (scale_first).  After a search that failed, quasi-Newton and conjugate links start again; steps that fail
  * or are skipped never count as small ones, and some in a row are STUCK, unless the gradient is as small as rounding lets
- * it be: then the loss no longer changes.  None of this with plain: then the parameters end where the last step left them.
+ * it be: then the loss no longer changes.  With constraints the best point is the one of the lowest loss among those that violate
+ * them by no more than the tolerance of augmented_lagrangian, else the one of the least violation.  None of this with plain: then the parameters end where the last step left them.
  * options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,

@@ -65,6 +65,35 @@ GD_NODISCARD gd_status gd_var_set_zero_update(gd_var *var);
 void gd_var_set_loss(gd_var *var, gd_tensor *loss);
 void gd_var_set_loss_approx(gd_var *var, gd_tensor *loss);
 
+/* Bounds of the parameters, from here to the end of the step and in clones; the optimizer keeps them.  One tensor a parameter,
+ * like it or of one element, NULL: none; NULL lists: none at all.  Parameters outside are moved onto them at once, and what
+ * was evaluated there is forgotten.  From then on the first update is the gradient with 0 where a bound holds the element,
+ * searches stay inside, and steps end inside.  SHAPE; VALUE: nothing lies between two of them; STATE: no optimizer. */
+GD_NODISCARD gd_status gd_var_set_bounds(gd_var *var, gd_tensor *const *low, gd_tensor *const *high);
+/* Those of a parameter, f64 on the CPU, of one element or as many as it has; borrowed, NULL: none.  False: neither. */
+bool gd_var_bounds(const gd_var *var, int index, gd_tensor **low, gd_tensor **high);
+/* 1 for free elements, 0 for those that a bound holds where the step begins: at it, with the loss falling beyond it.  One vector
+ * of all parameters, as gd_list_vector makes them.  New; NULL without an error: all are free. */
+gd_tensor *gd_var_free_mask(gd_var *var);
+
+/* The largest element of x - P(x - gradient) where the parameters are, P being the way into the bounds that the optimizer has
+ * for them; without bounds of the gradient.  Evaluates where the gradient is not there.  NAN on failure. */
+double gd_var_kkt(gd_var *var);
+
+/* The constraints of the objective at the current parameters, as vectors, with history where gradients are recorded: *equal is to
+ * be 0, *below at most 0; NULL: there are none.  New. */
+GD_NODISCARD gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_tensor **below);
+/* What became of them, for gd_step_info and gd_minimize, the largest violation and the residual of the
+ * Lagrangian where the step begins; tol: a violation that is allowed; solved: both are small enough; infeasible: no better point will be found. */
+void gd_var_note_constraints(gd_var *var, double violation, double tol, double kkt, bool solved,
+                             bool infeasible);
+/* A changed objective: factor times the loss and fn(user), a number made with operators from the parameters. */
+typedef gd_tensor *(*gd_term_fn)(void *user);
+GD_NODISCARD gd_status gd_var_add_term(gd_var *var, double factor, gd_term_fn fn, void *user);
+/* After a child that ran on a clone: its update, whether to skip it, whether to stop, and who its bounds hold; not loss and
+ * gradient, which may be those of a changed objective. */
+GD_NODISCARD gd_status gd_var_take_update(gd_var *var, gd_var *clone);
+
 /* Evaluates the closure at whatever the parameters are now.  *loss is new; grads NULL: value only; else count new tensors.
  * Does not touch what the var remembers.  A non-finite value is no error. */
 GD_NODISCARD gd_status gd_var_evaluate(gd_var *var, gd_tensor **loss, gd_tensor **grads);

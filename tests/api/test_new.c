@@ -280,6 +280,21 @@ static void own_gd_var_inner_evaluate(void)
     if (!got.failed) note(TENSOR, loss), note(TENSOR, grad);
 }
 
+static void own_gd_var_constraints(void)
+{
+    gd_tensor *equal = NULL, *below = NULL;
+    got.failed = gd_var_constraints(world.var, &equal, &below) != GD_OK;
+    if (!got.failed) note(TENSOR, equal), note(TENSOR, below);
+}
+
+/* Between equal bounds all elements are held. */
+static void own_gd_var_free_mask(void)
+{
+    gd_tensor *const *p = gd_var_params(world.var);
+    got.failed = gd_var_set_bounds(world.var, p, p) != GD_OK;
+    note(TENSOR, got.failed ? NULL : gd_var_free_mask(world.var));
+}
+
 static void own_gd_link_hessian(void)
 {
     gd_linop *hessian = gd_link_update(more.newton, world.var) ? NULL
@@ -469,6 +484,8 @@ static const own_call own_calls[] = {
     {"gd_optimizer_load_report", own_gd_optimizer_load_report},
     {"gd_optimizer_unpack_report", own_gd_optimizer_unpack_report},
     {"gd_var_inner_evaluate", own_gd_var_inner_evaluate},
+    {"gd_var_constraints", own_gd_var_constraints},
+    {"gd_var_free_mask", own_gd_var_free_mask},
     {"gd_link_hessian", own_gd_link_hessian},
     {"gd_link_keyed_apply", own_gd_link_keyed_apply},
     {"gd_states_apply", own_gd_states_apply},
@@ -598,6 +615,7 @@ static gd_status act_in_step(gd_link *link, gd_var *var)
     (void)link;
     world.var = var;
     gd_var_skip_update(var);
+    gd_var_note_constraints(var, 0, 0, 0, true, false);
     act();
     world.var = NULL;
     return GD_OK;
@@ -640,7 +658,7 @@ static void try_in_transform(void)
 static void try_in_step(void)
 {
     gd_optimizer *o = gd_optimizer_new(C, gd_link_new(C, &step_class));
-    gd_objective objective = {.loss = residuals, .user = T};
+    gd_objective objective = {.loss = residuals, .user = T, .equal = residuals, .below = residuals};
     if (gd_optimizer_add(o, "p", T) || gd_optimizer_step(o, &objective, NULL)) complain("the step fails");
     gd_optimizer_free(o);
 }

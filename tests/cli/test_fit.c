@@ -117,23 +117,32 @@ static void malformed_bounds_are_pointed_at(void **state)
     }
 }
 
-static void bounded_values_come_back_from_free_ones(void **state)
+static void bounds_are_of_parameters_and_elements(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"b>-1", "b<4", "-1<b<4"};
-    for (size_t i = 0; i < 3; i++) {
-        gd_bound b = bound(texts[i], "b");
-        gd_tensor *u = gd__bound_free(&b, VECTOR(ctx, -0.5, 0, 3.75));
-        assert_values_near(gd__bound_value(&b, u), 1e-12, -0.5, 0, 3.75);
+    const char *const names[] = {"a", "w"};
+    gd_tensor *const params[] = {VECTOR(ctx, 1, 2), gd_zeros(ctx, GD_F64, 2, (int64_t[]){2, 2})};
+    double low[6], high[6];
+    for (int i = 0; i < 6; i++) low[i] = -INFINITY, high[i] = INFINITY;
+    static const struct {
+        const char *text, *error;
+    } cases[] = {{"w[1,0]>-1", NULL},
+                 {"a<[3,4]", NULL},
+                 {"0<w[0,1]<2", NULL},
+                 {"w[1,0]>0", "--bound: 'w' has one already; write low<w<high"},
+                 {"w[2,0]>0", "--bound: 'w' has no such element"},
+                 {"w[1]>0", "--bound: 'w' has no such element"},
+                 {"a>[1,2,3]", "--bound: 3 numbers for 'a', which has 2 elements"},
+                 {"a[0.5]>0", "--bound: column 6: the number of an element, from 0, and ']' expected"},
+                 {"a[0]>5", "--bound: nothing lies between 5 and 3"},
+                 {"v>0", "--bound: no parameter 'v'"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gd_status status = gd__bounds_read(ctx, cases[i].text, names, params, 2, low, high);
+        assert_int_equal(status, cases[i].error ? GD_PARSE : GD_OK);
+        if (cases[i].error) assert_error(ctx, GD_PARSE, cases[i].error);
     }
-    /* what lies on a bound starts a little inside */
-    gd_bound b = bound("0<b<2", "b");
-    assert_values_near(gd__bound_value(&b, gd__bound_free(&b, VECTOR(ctx, 0, 1, 2))), 1e-12, 0.002, 1, 1.998);
-    assert_int_equal(gd__bound_check(&b, "b", VECTOR(ctx, 0, 2)), GD_OK);
-    assert_int_equal(gd__bound_check(&b, "b", VECTOR(ctx, 1, 2.5)), GD_VALUE);
-    assert_error(ctx, GD_VALUE, "--bound: b starts at 2.5, outside its bound");
-    assert_true(gd__bound_snap(0, 2, 1e-7) == 0 && gd__bound_snap(0, INFINITY, 1e-3) == 1e-3);
-    assert_true(gd__bound_snap(-INFINITY, 5, 5 - 1e-6) == 5);
+    assert_true(low[4] == -1 && high[0] == 3 && high[1] == 4 && low[3] == 0 && high[3] == 2);
+    assert_true(low[2] == -INFINITY && high[5] == INFINITY);
 }
 
 /* ---- the command ---- */
@@ -585,7 +594,7 @@ int main(void)
         TEST(tails_agree_with_closed_forms),
         TEST(bounds_are_read_either_way_round),
         TEST(malformed_bounds_are_pointed_at),
-        TEST(bounded_values_come_back_from_free_ones),
+        TEST(bounds_are_of_parameters_and_elements),
         TEST(a_straight_line_has_its_textbook_answer),
         TEST(a_chain_reaches_the_same_answer),
         TEST(bounds_do_not_change_an_answer_inside),

@@ -129,6 +129,8 @@ static const struct {
 } elsewhere[] = {
     {"adafactor", "optim/rule_axes"},
     {"agc", "optim/rule_axes"},
+    {"augmented_lagrangian", "problems/constrained, optim/constraints"},
+    {"box", "problems/bounds, optim/bounds"},
     {"chain", "optim/chain_classes"},
     {"dropout", "optim/ops"},
     {"gaussian_smoothing", "optim/gradient_estimates"},

@@ -1,12 +1,11 @@
 /* Bounded parameters; see bound.h. */
 #include "cli/commands/bound.h"
+#include "cli/data/value.h"
 #include "cli/text.h"
+#include "base/suggest.h"
 
 #include <math.h>
 #include <string.h>
-
-#define START 1e-3 /* of the measure of near: how far inside a transformation starts at least */
-#define NEAR  1e-6 /* what one has brought so near is meant to be on its bound */
 
 /* ---- reading ---- */
 
@@ -49,6 +48,34 @@ static void set(gd_bound *b, bool low, double value)
         b->has_high = true, b->high = value;
 }
 
+/* [2] or [1,2] behind a name. */
+static bool read_indices(reader *r, gd_bound *b)
+{
+    if (r->text[r->at] != '[') return true;
+    do {
+        double value = -1;
+        r->at++;
+        if (b->indices == 8 || !read_number(r, &value) || !(value >= 0 && value < 1e15)) return false;
+        b->index[b->indices++] = (int64_t)value;
+        if ((double)b->index[b->indices - 1] != value) return false;
+        skip(r);
+    } while (r->text[r->at] == ',');
+    return r->text[r->at++] == ']';
+}
+
+/* The number behind a sign, or the value that stands in its place. */
+static bool read_limit(reader *r, bool only, gd_bound *b, double *value)
+{
+    skip(r);
+    char c = r->text[r->at];
+    if (only && (c == '[' || c == '@')) {
+        b->value = r->text + r->at;
+        r->at += strlen(b->value);
+        return true;
+    }
+    return read_number(r, value);
+}
+
 gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size_t *length, gd_bound *out)
 {
     reader r = {.ctx = ctx, .text = text};
@@ -62,12 +89,14 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
     }
     skip(&r);
     *name = text + r.at;
-    *length = strcspn(*name, " \t<>=");
+    *length = strcspn(*name, " \t<>=[");
     if (!*length) return bad_bound(&r, "a parameter");
     r.at += *length;
+    if (!read_indices(&r, out)) return bad_bound(&r, "the number of an element, from 0, and ']'");
     char sign = read_sign(&r);
     if (!sign && !number_first) return bad_bound(&r, "'<' or '>'");
-    if (sign && !read_number(&r, &value)) return bad_bound(&r, "a number");
+    if (sign && !read_limit(&r, !number_first && !out->indices, out, &value))
+        return bad_bound(&r, "a number");
     if (sign) {
         if (number_first && (sign == '<') != out->has_low)
             return bad_bound(&r, "0 < x < 1: both signs the same way");
@@ -80,62 +109,95 @@ gd_status gd__bound_parse(gd_ctx *ctx, const char *text, const char **name, size
     return GD_OK;
 }
 
-/* ---- transforming ---- */
+/* ---- elements ---- */
 
-/* Where both sides are bounded their distance is the measure of near, else the size of the bound. */
-static double inside(const gd_bound *b, double x)
+/* The elements of a parameter that a bound is of: from *at, as many as returned; 0 where its numbers are none of the parameter. */
+static int64_t elements_of(const gd_bound *b, const gd_tensor *t, int64_t *at)
 {
-    double width = b->has_low && b->has_high ? b->high - b->low : fmax(1, fabs(x));
-    if (b->has_low) x = fmax(x, b->low + START * width);
-    return b->has_high ? fmin(x, b->high - START * width) : x;
+    *at = 0;
+    if (!b->indices) return gd_numel(t);
+    if (b->indices != gd_ndim(t)) return 0;
+    for (int i = 0; i < b->indices; i++) {
+        if (b->index[i] >= gd_size(t, i)) return 0;
+        *at = *at * gd_size(t, i) + b->index[i];
+    }
+    return 1;
 }
 
-static double free_value(const gd_bound *b, double bounded)
+/* A number for every element: those of a value, or one for all. */
+static gd_status limits(const gd_bound *b, const char *name, const gd_tensor *t, double number, double *out,
+                        int64_t count)
 {
-    double x = inside(b, bounded);
-    if (b->has_low && b->has_high) return log((x - b->low) / (b->high - x));
-    return b->has_low ? log(x - b->low) : b->has_high ? log(b->high - x) : x;
+    gd_ctx *ctx = gd_tensor_ctx(t);
+    for (int64_t i = 0; i < count; i++) out[i] = number;
+    if (!b->value) return GD_OK;
+    gd_tensor *v = gd__value_parse(ctx, "--bound", b->value, GD_F64, NULL);
+    gd_status status = v ? GD_OK : gd_error(ctx);
+    if (!status && gd_numel(v) != count)
+        status = gd_fail(ctx, GD_PARSE, "--bound: %lld numbers for '%.60s', which has %lld elements",
+                         (long long)gd_numel(v), name, (long long)count);
+    if (!status) status = gd_read_f64(v, out, count);
+    gd_release(v);
+    return status;
 }
 
-gd_status gd__bound_check(const gd_bound *b, const char *name, gd_tensor *value)
+/* Elements with nothing on this side get their bounds. */
+static gd_status set_side(const gd_bound *b, const char *name, const gd_tensor *t, bool low, double *side)
 {
-    gd_ctx *ctx = gd_tensor_ctx(value);
-    int64_t count = gd_numel(value);
+    gd_ctx *ctx = gd_tensor_ctx(t);
+    int64_t at, count = elements_of(b, t, &at);
+    if (!count && gd_numel(t)) return gd_fail(ctx, GD_PARSE, "--bound: '%.60s' has no such element", name);
     double *v = gd__alloc_array(ctx, (size_t)count + 1, sizeof *v);
-    gd_status status = v ? gd_read_f64(value, v, count) : GD_NOMEM;
-    for (int64_t i = 0; i < count && !status; i++)
-        if ((b->has_low && v[i] < b->low) || (b->has_high && v[i] > b->high))
-            status = gd_fail(ctx, GD_VALUE, "--bound: %.60s starts at %g, outside its bound", name, v[i]);
+    gd_status status = v ? limits(b, name, t, low ? b->low : b->high, v, count) : GD_NOMEM;
+    for (int64_t i = 0; i < count && !status; i++) {
+        if (!isinf(side[at + i]))
+            status = gd_fail(ctx, GD_PARSE, "--bound: '%.60s' has one already; write low<%.60s<high", name,
+                             name);
+        else
+            side[at + i] = v[i];
+    }
     if (v) gd__free(ctx, v, ((size_t)count + 1) * sizeof *v);
     return status;
 }
 
-gd_tensor *gd__bound_free(const gd_bound *b, gd_tensor *value)
+gd_status gd__bounds_read(gd_ctx *ctx, const char *text, const char *const *names, gd_tensor *const *params,
+                          int count, double *low, double *high)
 {
-    gd_ctx *ctx = gd_tensor_ctx(value);
-    gd_tensor *u = gd_zeros_like(value);
-    int64_t count = gd_numel(value);
-    double *v = gd__alloc_array(ctx, (size_t)count + 1, sizeof *v);
-    gd_status status = u && v ? gd_read_f64(value, v, count) : GD_NOMEM;
-    for (int64_t i = 0; i < count && !status; i++) v[i] = free_value(b, v[i]);
-    if (!status) status = gd_write_f64(u, v, count);
-    if (v) gd__free(ctx, v, ((size_t)count + 1) * sizeof *v);
-    if (!status) return u;
-    gd_release(u);
+    const char *name;
+    size_t length;
+    gd_bound b;
+    gd_status status = gd__bound_parse(ctx, text, &name, &length, &b);
+    if (status) return status;
+    gd_suggest nearest = gd__suggest(name, length);
+    for (int i = 0; i < count; low += gd_numel(params[i]), high += gd_numel(params[i]), i++) {
+        gd__suggest_try(&nearest, names[i]);
+        if (strlen(names[i]) != length || memcmp(names[i], name, length) != 0) continue;
+        if (b.has_low) status = set_side(&b, names[i], params[i], true, low);
+        if (b.has_high && !status) status = set_side(&b, names[i], params[i], false, high);
+        for (int64_t k = 0; k < gd_numel(params[i]) && !status; k++)
+            if (!(low[k] <= high[k]))
+                status = gd_fail(ctx, GD_PARSE, "--bound: nothing lies between %g and %g", low[k], high[k]);
+        return status;
+    }
+    char hint[GD_HINT_SIZE];
+    return gd_fail(ctx, GD_PARSE, "--bound: no parameter '%.*s'%s", length > 60 ? 60 : (int)length, name,
+                   gd__suggest_hint(&nearest, hint));
+}
+
+/* ---- a link ---- */
+
+gd_link *gd__bounds_chain(gd_ctx *ctx, gd_link *chain, gd_tensor *const *params, int count, const double *low,
+                          const double *high)
+{
+    gd_link *box = chain ? gd_chain(ctx, "box") : NULL;
+    gd_status status = box ? GD_OK : gd_error(ctx);
+    for (int i = 0; i < count && !status; low += gd_numel(params[i]), high += gd_numel(params[i]), i++) {
+        int n = (int)gd_numel(params[i]);
+        status = gd_link_set_for(box, params[i], "low", gd_setting_list(low, n));
+        if (!status) status = gd_link_set_for(box, params[i], "high", gd_setting_list(high, n));
+    }
+    if (!status) return gd_chain_of(ctx, (gd_link *[]){box, chain}, 2);
+    gd_link_release(box);
+    gd_link_release(chain);
     return NULL;
-}
-
-gd_tensor *gd__bound_value(const gd_bound *b, gd_tensor *u)
-{
-    if (b->has_low && b->has_high)
-        return gd_add_scalar(gd_mul_scalar(gd_sigmoid(u), b->high - b->low), b->low);
-    if (b->has_low) return gd_add_scalar(gd_exp(u), b->low);
-    if (b->has_high) return gd_add_scalar(gd_neg(gd_exp(u)), b->high);
-    return u;
-}
-
-double gd__bound_snap(double low, double high, double x)
-{
-    double near = NEAR * (isfinite(low) && isfinite(high) ? high - low : fmax(1, fabs(x)));
-    return x - low <= near ? low : high - x <= near ? high : x;
 }

@@ -97,26 +97,21 @@ static gd_status read_param(gd_fit_job *j, const char *spec)
     return GD_OK;
 }
 
-static gd_status read_bound(gd_fit_job *j, const char *text)
+static gd_status read_bounds(gd_fit_job *j)
 {
-    const char *name;
-    size_t length;
-    gd_bound bound;
-    gd_status status = gd__bound_parse(j->ctx, text, &name, &length, &bound);
-    if (status) return status;
-    gd_suggest nearest = gd__suggest(name, length);
-    for (int i = 0; i < j->params; i++) {
-        gd__suggest_try(&nearest, j->name[i]);
-        if (strlen(j->name[i]) != length || memcmp(j->name[i], name, length) != 0) continue;
-        if (j->bound[i].has_low || j->bound[i].has_high)
-            return gd_fail(j->ctx, GD_PARSE, "--bound: '%.60s' has one already; write low<%.60s<high",
-                           j->name[i], j->name[i]);
-        j->bound[i] = bound;
-        return gd__bound_check(&bound, j->name[i], j->param[i]);
+    int at = 0;
+    gd_status status = GD_OK;
+    for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at)); j->bounded = true)
+        status = gd__bounds_read(j->ctx, text, j->name, j->param, j->params, j->low, j->high);
+    int64_t k = 0;
+    for (int i = 0; i < j->params && !status; i++) {
+        if (!status) status = gd_read_f64(j->param[i], j->x + k, gd_numel(j->param[i]));
+        for (int64_t end = k + gd_numel(j->param[i]); k < end && !status; k++)
+            if (j->x[k] < j->low[k] || j->x[k] > j->high[k])
+                status = gd_fail(j->ctx, GD_VALUE, "--bound: %.60s starts at %g, outside its bound",
+                                 j->name[i], j->x[k]);
     }
-    char hint[GD_HINT_SIZE];
-    return gd_fail(j->ctx, GD_PARSE, "--bound: no parameter '%.*s'%s", length > 60 ? 60 : (int)length, name,
-                   gd__suggest_hint(&nearest, hint));
+    return status;
 }
 
 /* Factors of the residuals: roots of weights, or one over sigma. */
@@ -186,17 +181,15 @@ static gd_status make_fit_room(gd_fit_job *j)
 {
     size_t count = (size_t)j->args->options + (size_t)gd__csv_columns(j->csv) + 1;
     j->name_bytes = count * sizeof(void *);
-    j->bound_bytes = count * sizeof *j->bound;
     j->name = gd__calloc(j->ctx, j->name_bytes);
     j->value = gd__calloc(j->ctx, j->name_bytes);
     j->param = gd__calloc(j->ctx, j->name_bytes);
-    j->bound = gd__calloc(j->ctx, j->bound_bytes);
-    return j->name && j->value && j->param && j->bound ? GD_OK : GD_NOMEM;
+    return j->name && j->value && j->param ? GD_OK : GD_NOMEM;
 }
 
 static size_t element_bytes(const gd_fit_job *j) { return (size_t)j->elements * 8 * sizeof(double); }
 
-/* Numbers of each element, bounds filled in. */
+/* Numbers of each element. */
 static gd_status make_element_room(gd_fit_job *j)
 {
     j->elements = gd__list_numel(j->param, j->params);
@@ -207,14 +200,10 @@ static gd_status make_element_room(gd_fit_job *j)
     j->active = j->error + j->elements;
     j->flat = j->active + j->elements;
     j->interval = j->flat + j->elements;
-    int64_t at = 0;
-    for (int i = 0; i < j->params; i++)
-        for (int64_t k = 0; k < gd_numel(j->param[i]); k++, at++) {
-            const gd_bound *b = &j->bound[i];
-            j->low[at] = b->has_low ? b->low : -INFINITY;
-            j->high[at] = b->has_high ? b->high : INFINITY;
-            j->bounded = j->bounded || b->has_low || b->has_high;
-        }
+    for (int64_t i = 0; i < j->elements; i++) {
+        j->low[i] = -INFINITY;
+        j->high[i] = INFINITY;
+    }
     return GD_OK;
 }
 
@@ -242,15 +231,13 @@ static gd_status prepare_fit(gd_fit_job *j)
         status = read_param(j, spec);
     if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
     if (!status) status = read_model(j);
-    at = 0;
-    for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at));)
-        status = read_bound(j, text);
+    if (!status) status = make_element_room(j);
+    if (!status) status = read_bounds(j);
     const char *y = gd__args_get(j->args, "y");
     if (!status && !(j->y = gd__fit_column(j, y ? y : "y"))) status = gd_error(j->ctx);
     if (!status) status = read_scale(j);
     if (!status) status = gd__fit_choose_rows(j);
     if (!status) status = gd__fit_read_derived(j);
-    if (!status) status = make_element_room(j);
     for (int i = 0; i < j->params && !status; i++)
         if (!gd_require_grad(j->param[i])) status = gd_error(j->ctx);
     return status;
@@ -285,8 +272,7 @@ static gd_status move(gd_fit_job *j, const char *name)
 
 gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
 {
-    for (int i = 0; i < j->params; i++)
-        j->value[i] = j->free ? gd__bound_value(&j->bound[i], params[i]) : params[i];
+    for (int i = 0; i < j->params; i++) j->value[i] = params[i];
     return gd__expr_eval(j->model, j->value, GD_F64);
 }
 
@@ -296,7 +282,7 @@ static gd_tensor *residuals(void *user)
     gd_fit_job *j = user;
     if (!j->stopping && gd__interrupt_pending())
         return gd__refuse(j->ctx, GD_INTERRUPTED, "fit: interrupted");
-    gd_tensor *difference = gd_sub(gd__fit_model(j, j->free ? j->free : j->param), j->y);
+    gd_tensor *difference = gd_sub(gd__fit_model(j, j->param), j->y);
     return j->scale ? gd_mul(difference, j->scale) : difference;
 }
 
@@ -314,38 +300,6 @@ static double r_squared(gd_fit_job *j)
     mean /= weight;
     for (int64_t i = 0; i < rows; i++) total += (s ? s[i] * s[i] : 1) * (y[i] - mean) * (y[i] - mean);
     return total > 0 ? 1 - j->fit.rss / total : NAN;
-}
-
-/* ---- a chain: it knows nothing of bounds, so it changes free numbers in place of bounded parameters ---- */
-
-static void drop_free(gd_fit_job *j)
-{
-    for (int i = 0; i < j->params && j->free; i++) gd_release(j->free[i]);
-    if (j->free) gd__free(j->ctx, j->free, j->name_bytes);
-    j->free = NULL;
-}
-
-static gd_status make_free(gd_fit_job *j)
-{
-    if (!(j->free = gd__calloc(j->ctx, j->name_bytes))) return GD_NOMEM;
-    for (int i = 0; i < j->params; i++) {
-        j->free[i] = gd__bound_free(&j->bound[i], j->param[i]);
-        if (!j->free[i] || !gd_require_grad(j->free[i])) return gd_error(j->ctx);
-    }
-    return GD_OK;
-}
-
-/* The parameters as the free numbers say. */
-static gd_status take_free(gd_fit_job *j)
-{
-    gd_status status = GD_OK;
-    gd__aside_begin(j->ctx);
-    for (int i = 0; i < j->params && !status; i++) {
-        gd_tensor *t = gd__bound_value(&j->bound[i], j->free[i]);
-        status = t ? gd_assign(j->param[i], t) : gd_error(j->ctx);
-    }
-    gd__aside_end(j->ctx);
-    return status;
 }
 
 /* ---- saving ---- */
@@ -395,8 +349,7 @@ static gd_status save(gd_fit_job *j)
 static void save_slow(gd_fit_job *j)
 {
     if (!j->out || !gd__slow_step(&j->slow)) return;
-    gd_status status = j->free ? take_free(j) : GD_OK;
-    gd__slow_saved(j->ctx, &j->slow, status ? status : save(j));
+    gd__slow_saved(j->ctx, &j->slow, save(j));
 }
 
 static bool report(void *user, const gd_progress *progress)
@@ -428,47 +381,23 @@ static gd_status look(gd_fit_job *j, gd_fit_options *o)
     return gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
 }
 
-/* A chain comes near a bound and not onto it: elements that are as good as there are put on it, and those that it then does not
- * hold are put back. */
-static gd_status look_at_bounds(gd_fit_job *j, gd_fit_options *o)
-{
-    double *on = j->interval; /* not in use yet */
-    bool moved = false, back = false;
-    gd_status status = gd__list_read(j->param, j->params, j->x);
-    for (int64_t i = 0; i < j->elements && !status; i++) {
-        on[i] = gd__bound_snap(j->low[i], j->high[i], j->x[i]);
-        moved = moved || on[i] != j->x[i];
-    }
-    if (!status && moved) status = gd__list_write(j->param, j->params, on);
-    if (!status) status = look(j, o);
-    if (!status && j->fit.active) status = gd_read_f64(j->fit.active, j->active, j->elements);
-    for (int64_t i = 0; i < j->elements && !status && moved; i++)
-        if (on[i] != j->x[i] && j->active[i] == 0) on[i] = j->x[i], back = true;
-    if (!status && back) status = gd__list_write(j->param, j->params, on);
-    return status || !back ? status : look(j, o);
-}
-
 /* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
 static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
 {
     gd_solve_result solved;
     gd_objective objective = {.loss = residuals, .user = j};
     o->solve.gradient_tol = gd_solve_defaults().gradient_tol;
-    gd_status status = j->bounded ? make_free(j) : GD_OK;
-    if (status) return status;
-    status = gd_minimize_link(j->free ? j->free : j->param, j->params, &objective, j->chain, &o->solve,
-                              &solved);
+    if (j->bounded) j->chain = gd__bounds_chain(j->ctx, j->chain, j->param, j->params, j->low, j->high);
+    if (!j->chain) return gd_error(j->ctx);
+    gd_status status = gd_minimize_link(j->param, j->params, &objective, j->chain, &o->solve, &solved);
     j->chain = NULL;
     j->fit.solve = solved;
     j->reached = solved.loss;
     /* also where it failed: the best point is there */
     gd_trouble why = {.status = GD_OK};
     gd__put_aside(j->ctx, status, &why);
-    status = j->free ? take_free(j) : GD_OK;
-    if (status) j->reached = NAN;
-    drop_free(j);
     if (why.status) return gd__tell(j->ctx, &why, NULL, NULL);
-    if (!status) status = j->bounded ? look_at_bounds(j, o) : look(j, o);
+    status = look(j, o);
     if (status) {
         j->fit.solve = solved;
         return status;
@@ -588,7 +517,6 @@ static void close_job(gd_fit_job *j)
     gd_link_release(j->chain);
     gd_fit_result_clear(&j->fit);
     gd__expr_free(j->model);
-    drop_free(j);
     for (int i = 0; i < j->params; i++) gd_release(j->param[i]);
     for (int i = j->params; i < j->names; i++) gd_release(j->value[i]);
     gd_release(j->y);
@@ -596,7 +524,6 @@ static void close_job(gd_fit_job *j)
     gd__free(j->ctx, j->name, j->name_bytes);
     gd__free(j->ctx, j->value, j->name_bytes);
     gd__free(j->ctx, j->param, j->name_bytes);
-    gd__free(j->ctx, j->bound, j->bound_bytes);
     if (j->x) gd__free(j->ctx, j->x, element_bytes(j));
     if (j->csv) gd__free(j->ctx, j->drop, j->drop ? (size_t)gd__csv_rows(j->csv) : 0);
     gd__csv_free(j->csv);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "base/number.h"
 #include "cli/files.h"
+#include "cli/commands/bound.h"
 #include "cli/commands/problem.h"
 #include "cli/data/trace.h"
 #include "cli/commands/tuning.h"
@@ -21,12 +22,18 @@
 static const gd_option options[] = {
     GD_PARAM_OPTION,
     GD_TUNING_OPTIONS(DEFAULT_CHAIN),
+    GD_REPEATED(
+        "bound", "BOUND",
+        "keep a parameter inside, ends included: 'x>0', '0<x<1', 'x[2]<5', 'x>[0,1,2]', 'x<@high.npy'"),
+    GD_REPEATED("equal", "EXPR",
+                "a constraint: this is 0, every element of it; by augmented_lagrangian around the chain"),
+    GD_REPEATED("below", "EXPR", "a constraint: this is at most 0"),
     GD_OPTION(
         "steps", "N",
         "exactly N steps of the chain as written; with --until at most N (until converged, at most 1000)"),
     GD_REPEATED(
         "until", "CONDITION",
-        "stop at one of these too: loss<X, loss_change<X, grad_norm<X, step_norm<X, evals>N, seconds>X"),
+        "stop at one of these too: loss<X, loss_change<X, grad_norm<X, kkt<X, step_norm<X, evals>N, seconds>X"),
     GD_OUTPUT(
         "trace",
         "one JSON object a line and step, the start as step 0: step, loss (before the step), loss_after, "
@@ -36,7 +43,7 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: loss, gradient_norm, steps, evals, converged, stopped, reason, seconds, "
-        "params"),
+        "params; kkt with bounds or constraints, violation and multipliers with constraints"),
     GD_DATA_OPTIONS,
     {0},
 };
@@ -50,6 +57,13 @@ typedef struct kept {
     double loss;
 } kept;
 
+/* The expressions of an option. */
+typedef struct constraints {
+    gd_expr **expr;
+    int count;
+    size_t bytes;
+} constraints;
+
 typedef struct job {
     gd_cli *cli;
     const gd_args *args;
@@ -58,6 +72,8 @@ typedef struct job {
     gd_tracer *tracer;
     gd_until until;
     int64_t steps;
+    constraints equal, below;
+    bool bounded;        /* --bound is given, or constraints are */
     bool exact;          /* steps and nothing else: as many, as the chain says */
     const char *stopped; /* by a condition, or interrupted; else NULL */
     gd_trouble why;      /* the first failure */
@@ -75,6 +91,88 @@ typedef struct job {
 
 /* ---- preparing ---- */
 
+/* The chain, behind a box where --bound is given. */
+static gd_link *bounded_chain(job *j, gd_link *chain)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    gd_problem *p = &j->problem;
+    int64_t n = gd__list_numel(p->value, p->params);
+    size_t bytes = (2 * (size_t)n + 1) * sizeof(double);
+    double *low = gd__alloc(ctx, bytes), *high = low + n;
+    gd_status status = low ? GD_OK : GD_NOMEM;
+    for (int64_t i = 0; i < n && !status; i++) low[i] = -INFINITY, high[i] = INFINITY;
+    int at = 0;
+    for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at));)
+        status = gd__bounds_read(ctx, text, p->name, p->value, p->params, low, high);
+    if (!status)
+        chain = gd__bounds_chain(ctx, chain, p->value, p->params, low, high);
+    else {
+        gd_link_release(chain);
+        chain = NULL;
+    }
+    gd__free(ctx, low, bytes);
+    return chain;
+}
+
+static bool has_link(const gd_link *link, const char *name)
+{
+    if (!strcmp(gd_link_class_of(link)->name, name)) return true;
+    for (int i = 0; i < gd_link_children(link); i++)
+        if (has_link(gd_link_child_at(link, i), name)) return true;
+    return false;
+}
+
+static gd_status read_constraints(job *j, const char *option, constraints *c)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    int at = 0, room = 0;
+    while (gd__args_next(j->args, option, &at)) room++;
+    if (!room) return GD_OK;
+    c->bytes = (size_t)room * sizeof *c->expr;
+    if (!(c->expr = gd__calloc(ctx, c->bytes))) return GD_NOMEM;
+    at = 0;
+    for (const char *text; (text = gd__args_next(j->args, option, &at)); c->count++)
+        if (!(c->expr[c->count] = gd__expr_parse(ctx, text, j->problem.name, j->problem.count)))
+            return gd_error(ctx);
+    return GD_OK;
+}
+
+static void drop_constraints(job *j, constraints *c)
+{
+    for (int i = 0; i < c->count; i++) gd__expr_free(c->expr[i]);
+    gd__free(j->cli->ctx, c->expr, c->bytes);
+}
+
+/* All elements of all of them, one after the other. */
+static gd_tensor *constraint_values(job *j, const constraints *c)
+{
+    gd_tensor *all = NULL;
+    for (int i = 0; i < c->count; i++) {
+        gd_tensor *v = gd__expr_eval(c->expr[i], j->problem.value, j->problem.dtype);
+        int64_t n = v ? gd_numel(v) : 0;
+        v = v ? gd_reshape(gd_drop_names(v), 1, &n) : NULL;
+        all = i && all ? gd_cat((gd_tensor *[]){all, v}, 2, "0") : v;
+        if (!all) return NULL;
+    }
+    return all;
+}
+
+static gd_tensor *equal_values(void *user) { return constraint_values(user, &((job *)user)->equal); }
+static gd_tensor *below_values(void *user) { return constraint_values(user, &((job *)user)->below); }
+
+/* The chain behind the bounds and inside the constraints of the command line. */
+static gd_status add_restrictions(job *j, gd_link **link)
+{
+    bool bounds = gd__args_has(j->args, "bound"), constrained = j->equal.count || j->below.count;
+    if (constrained && !has_link(*link, "augmented_lagrangian")) {
+        const gd_link_option inner = gd_child_option("inner", *link);
+        *link = gd_link_with(j->cli->ctx, "augmented_lagrangian", &inner, 1);
+    }
+    if (*link && bounds) *link = bounded_chain(j, *link);
+    j->bounded = bounds || constrained;
+    return *link ? GD_OK : gd_error(j->cli->ctx);
+}
+
 static gd_status make_optimizer(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
@@ -85,6 +183,7 @@ static gd_status make_optimizer(job *j)
     for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
         status = gd__tune_split(ctx, &link, text);
     if (status) gd_link_release(link);
+    if (!status) status = add_restrictions(j, &link);
     j->optimizer = status ? NULL : gd_optimizer_new(ctx, link);
     if (!j->optimizer) return gd_error(ctx);
     for (int i = 0; i < j->problem.params && !status; i++)
@@ -122,6 +221,8 @@ static gd_status prepare_minimize(job *j)
     if (!status) status = gd__problem_open(&j->problem, ctx, j->args, j->args->argument[0], NULL, 0);
     if (!status && j->problem.params == 0)
         status = gd_fail(ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
+    if (!status) status = read_constraints(j, "equal", &j->equal);
+    if (!status) status = read_constraints(j, "below", &j->below);
     if (!status) status = make_optimizer(j);
     const char *trace = gd__args_get(j->args, "trace");
     if (!status && trace && !(j->tracer = gd__tracer_open(ctx, trace))) status = gd_error(ctx);
@@ -175,6 +276,7 @@ static const char *condition_met(const job *j, const gd_progress *p)
                                      [GD_UNTIL_LOSS_CHANGE] = p->failed ? NAN : change,
                                      [GD_UNTIL_GRAD_NORM] = p->gradient_length,
                                      [GD_UNTIL_STEP_NORM] = p->failed ? NAN : p->step_norm,
+                                     [GD_UNTIL_KKT] = p->gradient_norm,
                                      [GD_UNTIL_EVALS] = (double)p->evals,
                                      [GD_UNTIL_SECONDS] = p->seconds};
     return gd__until_met(&j->until, values);
@@ -296,7 +398,7 @@ static void step_all(job *j)
     o.max_steps = j->steps;
     o.gradient_tol = gradient_tolerance(j);
     o.plain = j->exact;
-    o.look = j->until.uses[GD_UNTIL_GRAD_NORM];
+    o.look = j->until.uses[GD_UNTIL_GRAD_NORM] || j->until.uses[GD_UNTIL_KKT];
     o.callback = after_step;
     o.callback_user = j;
     j->progress = gd__meter_start(j->steps);
@@ -306,7 +408,12 @@ static void step_all(job *j)
     if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
     if (!status) status = start_keeping(j);
     if (!status)
-        status = gd_minimize_with(j->optimizer, &(gd_objective){.loss = value_of, .user = j}, &o, &j->result);
+        status = gd_minimize_with(j->optimizer,
+                                  &(gd_objective){.loss = value_of,
+                                                  .user = j,
+                                                  .equal = j->equal.count ? equal_values : NULL,
+                                                  .below = j->below.count ? below_values : NULL},
+                                  &o, &j->result);
     gd__meter_end(&j->progress);
     (void)gd__interrupted();
     if (status && gd_error(j->cli->ctx) == GD_INTERRUPTED && isfinite(j->result.loss)) {
@@ -329,6 +436,7 @@ static const char *stopped_by(const job *j)
     static const char *const words[GD_STOP_COUNT] = {[GD_STOP_GRADIENT] = "gradient",
                                                      [GD_STOP_LOSS] = "loss",
                                                      [GD_STOP_LINK] = "terminated by a link",
+                                                     [GD_STOP_INFEASIBLE] = "infeasible",
                                                      [GD_STOP_STUCK] = "stuck",
                                                      [GD_STOP_DIVERGED] = "diverged",
                                                      [GD_STOP_NOT_FINITE] = "not finite",
@@ -337,14 +445,48 @@ static const char *stopped_by(const job *j)
     return j->stopped ? j->stopped : word ? word : gd_stop_name(j->result.reason);
 }
 
+static bool constrained(const job *j) { return j->equal.count || j->below.count; }
+
 /* It has stopped for that, or happens to be there. */
 static bool converged(const job *j)
 {
     return (j->result.converged && j->result.reason != GD_STOP_LINK) ||
-           j->result.gradient_norm <= gradient_tolerance(j);
+           (j->result.gradient_norm <= gradient_tolerance(j) && !constrained(j));
 }
 
 static const char *why(const job *j) { return j->stopped ? j->stopped : gd_stop_text(j->result.reason); }
+
+/* Those of --equal, then those of --below. */
+static gd_status print_multipliers(job *j, bool json)
+{
+    gd_text *out = &j->cli->out;
+    gd_tensor *t = gd_optimizer_attr_tensor(j->optimizer, "multipliers"), *equal = NULL;
+    gd_scope_begin(j->cli->ctx);
+    if (j->equal.count) equal = equal_values(j);
+    int64_t n = t ? gd_numel(t) : 0, first = equal ? gd_numel(equal) : 0;
+    gd_scope_end(j->cli->ctx);
+    double *m = gd__alloc_array(j->cli->ctx, (size_t)n + 1, sizeof *m);
+    gd_status status = !m ? GD_NOMEM : t ? gd_read_f64(t, m, n) : gd_error(j->cli->ctx);
+    for (int side = 0; side < 2 && !status; side++) {
+        int64_t from = side ? first : 0, to = side ? n : first;
+        if (json)
+            gd__text_add(out, side ? ", \"below\": [" : "{\"equal\": [");
+        else if (from < to)
+            gd__text_put(out, "multipliers of --%s:", side ? "below" : "equal");
+        for (int64_t i = from; i < to; i++) {
+            if (json && i > from) gd__text_char(out, ',');
+            if (json)
+                gd__json_number(out, m[i]);
+            else
+                gd__text_put(out, " %.7g", m[i]);
+        }
+        if (json) gd__text_char(out, ']');
+        if (!json && from < to) gd__text_char(out, '\n');
+    }
+    if (json) gd__text_char(out, '}');
+    if (m) gd__free(j->cli->ctx, m, ((size_t)n + 1) * sizeof *m);
+    return status;
+}
 
 static gd_status print_json(job *j)
 {
@@ -353,6 +495,12 @@ static gd_status print_json(job *j)
     gd__text_char(out, '{');
     gd__json_put_number(out, "loss", j->result.loss);
     gd__json_put_number(out, "gradient_norm", j->result.gradient_norm);
+    if (j->bounded) gd__json_put_number(out, "kkt", j->result.gradient_norm);
+    if (constrained(j)) {
+        gd__json_put_number(out, "violation", j->result.violation);
+        gd__json_key(out, "multipliers");
+        status = print_multipliers(j, true);
+    }
     gd__json_put_whole(out, "steps", j->result.steps);
     gd__json_put_whole(out, "evals", j->result.evals);
     gd__json_key(out, "converged");
@@ -398,10 +546,13 @@ static gd_status print_text(job *j)
     gd__text_put(out, "loss %.10g after %lld steps, %lld evaluations, %.3g s\n", r->loss, (long long)r->steps,
                  (long long)r->evals, r->seconds);
     gd__text_add(out, converged(j) ? "converged" : "not converged");
-    if (!isnan(r->gradient_norm)) gd__text_put(out, ", gradient %.3g", r->gradient_norm);
+    if (!isnan(r->gradient_norm))
+        gd__text_put(out, ", %s %.3g", j->bounded ? "KKT residual" : "gradient", r->gradient_norm);
+    if (constrained(j)) gd__text_put(out, ", violation %.3g", r->violation);
     gd__text_put(out, ": %s\n", why(j));
     for (int i = 0; i < j->problem.params && !status; i++)
         status = print_param(out, j->problem.name[i], j->problem.value[i]);
+    if (!status && constrained(j)) status = print_multipliers(j, false);
     return status;
 }
 
@@ -447,7 +598,8 @@ static gd_status verdict(job *j)
     gd_stop reason = j->result.reason;
     long long steps = (long long)j->result.steps;
     bool limit = reason == GD_STOP_MAX_STEPS && !gd__args_has(j->args, "steps") && !converged(j);
-    bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_DIVERGED || reason == GD_STOP_NOT_FINITE;
+    bool lost = reason == GD_STOP_STUCK || reason == GD_STOP_INFEASIBLE || reason == GD_STOP_DIVERGED ||
+                reason == GD_STOP_NOT_FINITE;
     bool interrupted = j->stopped && !strcmp(j->stopped, "interrupted");
     if (isfinite(j->result.loss) && !lost && !limit && !interrupted) return GD_OK;
     if (interrupted) return gd_fail(ctx, GD_INTERRUPTED, "interrupted after %lld steps", steps);
@@ -494,6 +646,8 @@ static void close_job(job *j)
     (void)gd__tracer_close(j->tracer);
     stop_keeping(j);
     gd_optimizer_free(j->optimizer);
+    drop_constraints(j, &j->equal);
+    drop_constraints(j, &j->below);
     gd__free(ctx, j->history, j->history_bytes);
     gd__problem_close(&j->problem);
 }
@@ -530,6 +684,7 @@ const gd_command gd__command_minimize = {
     .options = options,
     .examples =
         "gradus minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --plot path.svg\n"
+        "gradus minimize '(x-2)^2+(y-1)^2' --param x=2 --param y=2 --below 'x^2/4+y^2-1' --equal 'x-2*y+1' --bound 'x>0'\n"
         "gradus minimize 'mean((X@W+b-Y)^2)' --param W='zeros(4,2)' --param b='zeros(2)' --data X=@X.npy --data Y=@Y.npy "
         "--chain 'adam | lr(0.1)' --steps 500 --trace run.jsonl\n",
     .least = 1,

@@ -43,8 +43,6 @@ typedef struct gd_fit_job {
     const char **name; /* parameters, then columns, then what --fix holds */
     gd_tensor **value; /* what the model sees, in that order */
     gd_tensor **param; /* owned */
-    gd_tensor **free;  /* what a chain changes instead of bounded parameters; NULL without one */
-    gd_bound *bound;
     bool bounded;
     int64_t elements; /* of all parameters */
     /* values, bounds, standard errors (NAN: none), at an active bound, not determined: [elements] each; intervals: [elements,
@@ -57,7 +55,7 @@ typedef struct gd_fit_job {
     gd_derived derived[GD_FIT_DERIVED];
     int derived_count;
     int params, names;
-    size_t name_bytes, bound_bytes;
+    size_t name_bytes;
     gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
     gd_fit_result fit;
     gd_meter meter;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[GD_UNTIL_COUNT] = {"loss",      "loss_change", "grad_norm",
-                                                  "step_norm", "evals",       "seconds"};
+static const char *const names[GD_UNTIL_COUNT] = {"loss",  "loss_change", "grad_norm", "step_norm",
+                                                  "evals", "seconds",     "kkt"};
 
 static size_t skip(const char *text, size_t at) { return at + strspn(text + at, " \t"); }
 
@@ -29,7 +29,7 @@ static gd_status read_quantity(gd_ctx *ctx, const char *text, size_t *at, gd_qua
     for (int i = 0; i < GD_UNTIL_COUNT; i++) gd__suggest_try(&nearest, names[i]);
     char message[256], hint[GD_HINT_SIZE];
     (void)snprintf(message, sizeof message,
-                   "loss, loss_change, grad_norm, step_norm, evals or seconds expected%s",
+                   "loss, loss_change, grad_norm, step_norm, kkt, evals or seconds expected%s",
                    gd__suggest_hint(&nearest, hint));
     return bad(ctx, *at, message);
 }

@@ -1,7 +1,7 @@
 /* When to stop: "grad_norm<1e-8, loss<=0.1, seconds>30".
  *
  * Quantities, after a step: loss, loss_change (by the step), grad_norm (costs an evaluation a step where nothing else knows
- * it), step_norm (how far the parameters moved), evals, seconds.  A step that failed has no loss_change and no step_norm:
+ * it), kkt (largest element of x - P(x - gradient), P being the way into the bounds; costs the same), step_norm (how far the parameters moved), evals, seconds.  A step that failed has no loss_change and no step_norm:
  * NaN. */
 #ifndef GD_CLI_COMMANDS_UNTIL_H
 #define GD_CLI_COMMANDS_UNTIL_H
@@ -17,6 +17,7 @@ typedef enum gd_quantity {
     GD_UNTIL_STEP_NORM,
     GD_UNTIL_EVALS,
     GD_UNTIL_SECONDS,
+    GD_UNTIL_KKT,
     GD_UNTIL_COUNT
 } gd_quantity;
 

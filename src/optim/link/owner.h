@@ -29,7 +29,9 @@ typedef struct gd_param {
     int group;
     const gd_device *device; /* this and its dtype when its state last followed it */
     gd_dtype dtype;
-    int form; /* when it was last looked at, see optimizer_step.c */
+    int form;              /* when it was last looked at, see optimizer_step.c */
+    gd_tensor *low, *high; /* bounds, f64 on the host, of one element or as many; owned, NULL: none */
+    uint8_t *side;         /* of each element, see step/bounds.h; owned, NULL: it has no bounds */
 } gd_param;
 
 typedef struct gd_attr {
@@ -75,6 +77,8 @@ struct gd_optimizer {
     uint64_t slots;     /* where state lies, and what of it is fresh */
     uint64_t form;      /* which parameters want gradients, dtypes, devices: as found by looking */
     gd_dtype vectors;   /* what vectors of all parameters were computed in then */
+    bool bounded;       /* parameters have bounds */
+    uint64_t sides;     /* counts how often it was worked out which elements their bounds hold */
     bool capture;       /* see gd_optimizer_capture */
     int64_t replays;
     int most_pending; /* links that fit into a program */

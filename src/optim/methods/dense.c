@@ -1,5 +1,7 @@
 /* Dense quasi-Newton links: what all methods share. */
 #include "gradus/quasi_newton.h"
+#include "gradus/hessian.h"
+#include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 #include "tensor/shape.h"
@@ -444,6 +446,7 @@ gd_status gd_dense_update(gd_link *link, gd_var *var, const gd_dense_method *met
     gd_tensor *const *params = gd_var_params(var), *const *update = gd_var_read_update(var);
     int count = gd_var_count(var), each = group_size(link, var);
     if (!update) return gd_error(gd_var_ctx(var));
+    update = gd__bounds_learnt(var, update);
     gd_status status = GD_OK;
     bool due = link->step % (int64_t)gd_link_real(link, "update_freq", NULL) == 0;
     for (int i = 0; i < count && due && !status; i += each)
@@ -462,11 +465,11 @@ static gd_tensor *divided(gd_tensor *u, gd_tensor *b)
 }
 
 /* A^-1 u, or u itself where there is none. */
-static gd_tensor *solved(gd_dense *d, gd_tensor *u)
+static gd_tensor *solved(gd_dense *d, gd_tensor *matrix, gd_tensor *u)
 {
-    if (method_of(d)->diagonal) return divided(u, d->matrix);
+    if (method_of(d)->diagonal) return divided(u, matrix);
     gd_ctx *ctx = layout_of(d)->ctx;
-    gd_linop *b = gd_linop_dense(d->matrix);
+    gd_linop *b = gd_linop_dense(matrix);
     gd_tensor *x = b ? gd_linop_solve(b, u) : NULL;
     gd_linop_release(b);
     if (x || gd_error(ctx) != GD_SINGULAR) return x;
@@ -477,7 +480,22 @@ static gd_tensor *solved(gd_dense *d, gd_tensor *u)
 gd_status gd_dense_solve(gd_dense *d, gd_tensor *x, gd_tensor *out)
 {
     if (!d || !d->matrix || !x || !out) return refused(x, out);
-    return assigned(d, out, solved(d, x));
+    return assigned(d, out, solved(d, d->matrix, x));
+}
+
+/* Some elements are held: the free block of the Hessian. */
+static gd_status multiply_free(gd_dense *d, gd_tensor *const *u, gd_tensor *mask, gd_tensor **out)
+{
+    gd_ctx *ctx = layout_of(d)->ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *block = gd_hessian_free(d->matrix, mask, d->inverse),
+              *from = gd_mul(gd_list_vector(u, layout_of(d)->count), mask),
+              *to = !block || !from ? NULL
+                    : d->inverse    ? gd_matmul(block, from)
+                                    : solved(d, block, from);
+    gd_status status = to ? gd__vector_to_list(layout_of(d), to, out) : gd_error(ctx);
+    gd_scope_end(ctx);
+    return status;
 }
 
 static gd_status multiply(gd_dense *d, gd_tensor *const *u, gd_tensor **out)
@@ -490,7 +508,7 @@ static gd_status multiply(gd_dense *d, gd_tensor *const *u, gd_tensor **out)
     if (!status && product) {
         to = gd__layout_tensor(layout_of(d), 1, &d->n);
         status = to ? gd_dense_times(d, from, to) : gd_error(ctx);
-    } else if (!status && !(to = d->inverse ? gd_mul(d->matrix, from) : solved(d, from)))
+    } else if (!status && !(to = d->inverse ? gd_mul(d->matrix, from) : solved(d, d->matrix, from)))
         status = gd_error(ctx);
     if (!status) status = gd__vector_to_list(layout_of(d), to, out);
     if (product) gd__release(to);
@@ -499,10 +517,11 @@ static gd_status multiply(gd_dense *d, gd_tensor *const *u, gd_tensor **out)
     return status;
 }
 
-static gd_status apply_group(gd_link *link, const gd_dense_method *method, gd_tensor *const *params,
-                             gd_tensor *const *u, int count, gd_tensor **out)
+static gd_status apply_group(gd_link *link, gd_var *var, const gd_dense_method *method,
+                             gd_tensor *const *params, gd_tensor *const *u, int count, gd_tensor **out)
 {
     inside d;
+    gd_tensor *mask = gd__bounds_vector(var, params, count);
     gd_status status = dense_open(&d, link, NULL, method, params, count);
     bool none = !status && *gd_link_scalar(link, d.seen.key, "pairs") == 0;
     double sum = 0;
@@ -511,7 +530,9 @@ static gd_status apply_group(gd_link *link, const gd_dense_method *method, gd_te
         status = gd__list_scaled(&d.layout, u, 1 / sum, out);
     else if (!status) {
         status = gd__list_new(&d.layout, out, false);
-        if (!status) status = multiply(&d.seen, u, out);
+        if (!status)
+            status = mask && !method->diagonal ? multiply_free(&d.seen, u, mask, out)
+                                               : multiply(&d.seen, u, out);
     }
     dense_close(&d);
     return status;
@@ -535,7 +556,7 @@ gd_status gd_dense_apply(gd_link *link, gd_var *var, const gd_dense_method *meth
     gd_status status = inner ? gd__link_transform(inner, list, params, gd_var_grad(var), var, count) : GD_OK;
     if (inner) u = list;
     for (int i = 0; i < count && !status; i += each)
-        status = apply_group(link, method, params + i, u + i, each, out + i);
+        status = apply_group(link, var, method, params + i, u + i, each, out + i);
     for (int i = 0; i < count && inner; i++) gd__release(list[i]);
     return status ? status : gd_var_set_update(var, out);
 }

@@ -79,6 +79,48 @@ gd_tensor *gd_link_hessian_matrix(gd_link *link, gd_var *var, double h)
     return matrix;
 }
 
+/* H - H_A^T H_AA^-1 H_A for the rows A of held elements; H over the free ones alone where H_AA is singular. */
+static gd_tensor *inverse_of_free(gd_tensor *h, gd_tensor *mask)
+{
+    gd_ctx *ctx = gd_tensor_ctx(h);
+    int64_t n = gd_numel(mask), held = 0;
+    double *of = gd__alloc_array(ctx, (size_t)n + 1, sizeof *of);
+    gd_tensor *index = NULL;
+    if (of && !gd_read_f64(mask, of, n)) {
+        for (int64_t i = 0; i < n; i++)
+            if (of[i] == 0) of[held++] = (double)i;
+        index = gd_to_device(gd_from_f64(ctx, GD_I64, 1, &held, of), gd_tensor_device(h));
+    }
+    gd__free(ctx, of, ((size_t)n + 1) * sizeof *of);
+    gd_tensor *rows = gd_index_select(h, "0", index), *corner = gd_index_select(rows, "1", index);
+    gd_tensor *x = corner ? gd_solve(corner, rows) : NULL;
+    if (!x && gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    if (gd_error(ctx)) return NULL;
+    gd_tensor *free_part = x ? gd_sub(h, gd_matmul(gd_transpose(rows, 0, 1), x)) : h;
+    return gd_mul(gd_mul(free_part, mask), gd_unsqueeze(mask, 1, NULL));
+}
+
+gd_tensor *gd_hessian_free(gd_tensor *h, gd_tensor *mask, bool inverse)
+{
+    if (!h || !mask) return gd__null(gd_tensor_ctx(h ? h : mask), "hessian: a matrix or mask is NULL"), NULL;
+    gd_ctx *ctx = gd_tensor_ctx(h);
+    gd_scope_begin(ctx);
+    gd_tensor *out = NULL;
+    mask = gd_cast(mask, gd_tensor_dtype(h));
+    if (inverse)
+        out = mask ? inverse_of_free(h, mask) : NULL;
+    else if (mask) {
+        gd_tensor *eye = gd_to_device(gd_eye(ctx, gd_tensor_dtype(h), gd_size(h, 0), gd_size(h, 0)),
+                                      gd_tensor_device(h));
+        gd_tensor *both = gd_mul(mask, gd_unsqueeze(mask, 1, NULL)),
+                  *one = gd_mul(eye, gd_sub(gd_ones_like(mask), mask));
+        out = gd_add(gd_mul(h, both), one);
+    }
+    gd_keep(out);
+    gd_scope_end(ctx);
+    return out;
+}
+
 /* The `most` largest in size, as a mask; all of them for 0. */
 static gd_tensor *largest(gd_tensor *size, int64_t most)
 {

@@ -8,6 +8,8 @@
  * products with it, and one for the combination.  All of it is state of the link: s_history, y_history, gram, pairs,
  * newest, and a parameter's previous_params and previous_update. */
 #include "gradus/quasi_newton.h"
+#include "gradus/autograd.h"
+#include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 
@@ -644,6 +646,167 @@ static gd_status pairs_of(const gd_history *h, bool with_dots, gd_pairs *p)
     return GD_OK;
 }
 
+/* ---- inside bounds ---- */
+
+/* Products over the free elements: of all rows with each other and with the update. */
+typedef struct free_job {
+    gd_history *h;
+    gd_var *var;
+    gd_tensor *const *update;
+    double *partial; /* [spans][2 pairs][2 pairs + 1] */
+} free_job;
+
+static void copy_free(void *to, const void *from, const uint8_t *side, int64_t n, bool wide)
+{
+    for (int64_t i = 0; i < n && wide; i++)
+        ((double *)to)[i] = side && side[i] ? 0 : ((const double *)from)[i];
+    for (int64_t i = 0; i < n && !wide; i++)
+        ((float *)to)[i] = side && side[i] ? 0 : ((const float *)from)[i];
+}
+
+#define FREE_BYTES 4096 /* of a row: all of them stay in cache */
+
+static void free_piece(const free_job *j, const gd_span *span, double *sum, char *room)
+{
+    const gd_history *h = j->h;
+    const gd_layout *l = &h->layout;
+    int rows = 2 * h->pairs;
+    const uint8_t *side = gd__bounds_sides(j->var, h->params[span->tensor]);
+    if (side) side += span->begin;
+    for (int i = 0; i <= rows; i++) {
+        const void *from = i == rows
+                               ? gd__in_list(l, j->update, span)
+                               : gd__in_vector(l, row_of(h, i % 2 ? h->y : h->s, row_at(h, i / 2)), span);
+        copy_free(room + (size_t)i * FREE_BYTES, from, side, span->size, l->dtype == GD_F64);
+    }
+    for (int i = 0; i < rows; i++) {
+        const void *list[2 * SOME_PAIRS];
+        double two[4 * SOME_PAIRS];
+        for (int at = i; at <= rows; at += 2 * SOME_PAIRS) {
+            int n = rows + 1 - at < 2 * SOME_PAIRS ? rows + 1 - at : 2 * SOME_PAIRS;
+            const char *mine = room + (size_t)i * FREE_BYTES;
+            for (int k = 0; k < n; k++) list[k] = room + (size_t)(at + k) * FREE_BYTES;
+            l->loops->dots(list, n, mine, mine, span->size, two);
+            for (int k = 0; k < n; k++) sum[i * (rows + 1) + at + k] += two[2 * k];
+        }
+    }
+}
+
+static void free_span(void *arg, const gd_span *span, int64_t index)
+{
+    const free_job *j = arg;
+    size_t rows = 2 * (size_t)j->h->pairs, size = rows * (rows + 1);
+    int64_t most = FREE_BYTES / (int64_t)j->h->layout.item;
+    double *block = j->partial + (size_t)index * (size + (rows + 1) * FREE_BYTES / sizeof(double));
+    for (int64_t at = 0; at < span->size; at += most) {
+        gd_span piece = {span->tensor, span->begin + at, span->at + at,
+                         span->size - at < most ? span->size - at : most};
+        free_piece(j, &piece, block, (char *)(block + size));
+    }
+}
+
+static gd_status free_plain(gd_history *h, gd_var *var, gd_tensor *const *update, double *sum)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    size_t rows = 2 * (size_t)h->pairs, size = rows * (rows + 1),
+           each = size + (rows + 1) * FREE_BYTES / sizeof(double),
+           bytes = (size_t)h->layout.spans * each * sizeof(double);
+    free_job j = {.h = h, .var = var, .update = update, .partial = gd__calloc(ctx, bytes)};
+    if (!j.partial) return GD_NOMEM;
+    gd__each_span(&h->layout, free_span, &j);
+    for (int i = 0; i < h->layout.spans; i++)
+        for (size_t k = 0; k < size; k++) sum[k] += j.partial[(size_t)i * each + k];
+    gd__free(ctx, j.partial, bytes);
+    return GD_OK;
+}
+
+/* Elsewhere: rows, and the update below them, times the mask, times themselves. */
+static gd_status free_by_operators(gd_history *h, gd_var *var, gd_tensor *const *update, double *sum)
+{
+    gd_ctx *ctx = h->layout.ctx;
+    int64_t n = h->layout.total, rows = 2 * h->pairs;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *u = vector_of(h, update), *mask = gd_ones(ctx, GD_F64, 1, &n), *s = NULL, *y = NULL;
+    gd_status status = u && mask ? history_matrices(h, &s, &y) : gd_error(ctx);
+    int64_t at = 0;
+    for (int i = 0; i < h->layout.count && !status; i++) {
+        const uint8_t *side = gd__bounds_sides(var, h->params[i]);
+        for (int64_t k = 0; k < h->params[i]->numel; k++, at++)
+            if (side && side[k]) ((double *)(void *)mask->data)[at] = 0;
+    }
+    gd_tensor *pairs = status ? NULL : gd_stack((gd_tensor *[]){s, y}, 2, 1, NULL);
+    pairs = gd_reshape(pairs, 2, (int64_t[]){rows, n});
+    gd_tensor *all = pairs ? gd_cat((gd_tensor *[]){pairs, gd_reshape(u, 2, (int64_t[]){1, n})}, 2, "0")
+                           : NULL;
+    all = all ? gd_mul(all, gd_to_device(gd_cast(mask, h->layout.dtype), h->layout.device)) : NULL;
+    gd_tensor *gram = all ? gd_matmul(gd_slice(all, "0", 0, rows, 1), gd_transpose(all, 0, 1)) : NULL;
+    status = gram ? gd_read_f64(gram, sum, rows * (rows + 1)) : gd_error(ctx);
+    gd__release(u);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* The products of those pairs that have curvature over the free elements; which[k] is the number of the k-th of them. */
+static gd_status free_pairs(gd_history *h, gd_var *var, gd_tensor *const *update, gd_pairs *p, int *which)
+{
+    int n = h->pairs, rows = 2 * n, kept = 0;
+    size_t size = (size_t)rows * (size_t)(rows + 1), square = (size_t)n * (size_t)n;
+    double *sum = gd_link_memory(h->link, (size + 3 * square + 2 * (size_t)n) * sizeof *sum);
+    if (!sum) return gd_error(h->layout.ctx);
+    gd_status status = gd__plain(&h->layout, update) ? free_plain(h, var, update, sum)
+                                                     : free_by_operators(h, var, update, sum);
+    double *ss = sum + size, *sy = ss + square, *yy = sy + square, *su = yy + square, *yu = su + n;
+#define AT(i, j) sum[(i) < (j) ? (i) * (rows + 1) + (j) : (j) * (rows + 1) + (i)]
+    for (int k = 0; k < n; k++)
+        if (AT(2 * k, 2 * k + 1) > 2.3e-16 * AT(2 * k + 1, 2 * k + 1)) which[kept++] = k;
+    for (int i = 0; i < kept; i++) {
+        int a = 2 * which[i];
+        for (int j = 0; j < kept; j++) {
+            int b = 2 * which[j];
+            ss[i * kept + j] = AT(a, b);
+            sy[i * kept + j] = AT(a, b + 1);
+            yy[i * kept + j] = AT(a + 1, b + 1);
+        }
+        su[i] = AT(a, rows);
+        yu[i] = AT(a + 1, rows);
+    }
+#undef AT
+    *p = (gd_pairs){.count = kept, .ss = ss, .sy = sy, .yy = yy, .su = su, .yu = yu};
+    return status;
+}
+
+/* Before there is a pair: the gradient, shortened by what the bounds leave of it; between two bounds each it is as long as it
+ * is, for they limit it. */
+static gd_status first_within(gd_history *h, gd_var *var, gd_tensor *const *update, gd_tensor **out)
+{
+    double sum = var->share->kkt_sum;
+    bool shorten = gd_link_flag(h->link, "scale_first") && !var->share->boxed && sum > 1 && isfinite(sum);
+    return gd__list_scaled(&h->layout, update, shorten ? 1 / sum : 1, out);
+}
+
+/* The direction of the free block of the model: all products are over the free elements alone.  out has room for two lists. */
+static gd_status direction_within(gd_history *h, gd_var *var, const gd_limited_memory *m,
+                                  gd_tensor *const *update, gd_tensor **out)
+{
+    int n = h->pairs, count = h->layout.count;
+    gd_pairs p = {0};
+    double c = 1, *coef = gd_link_memory(h->link, (4 * (size_t)n + 1) * sizeof *coef);
+    int *which = gd_link_memory(h->link, ((size_t)n + 1) * sizeof *which);
+    gd_tensor **free_part = gd_link_scratch(h->link, 2 * count);
+    if (!coef || !which || !free_part) return gd_error(h->layout.ctx);
+    gd_status status = gd__bounds_mask(var, update, free_part);
+    if (!status && n) status = free_pairs(h, var, free_part, &p, which);
+    if (status || !p.count) return status ? status : first_within(h, var, free_part, out);
+    double *cs = coef + 2 * n, *cy = cs + p.count;
+    status = m->direction(h->link, &p, &c, cs, cy);
+    for (int k = 0; k < p.count; k++) coef[which[k]] = cs[k], coef[n + which[k]] = cy[k];
+    gd_tensor **all = free_part + count;
+    if (!status) status = history_combine(h, free_part, c, coef, coef + n, all);
+    return status ? status : gd__bounds_mask(var, all, out);
+}
+
 /* The direction of the method, or before there is a pair the update. */
 static gd_status direction(gd_history *h, const gd_limited_memory *m, gd_tensor *const *update,
                            gd_tensor **out)
@@ -664,8 +827,9 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
                         "limited memory: no link, step or method");
     gd_ctx *ctx = gd_var_ctx(var);
     int count = gd_var_count(var);
-    bool inner = gd_link_child(link, "inner") != NULL;
+    bool inner = gd_link_child(link, "inner") != NULL, bounded = gd__bounded(var);
     gd_tensor *const *u = gd_var_read_update(var);
+    gd_tensor *const *learnt = gd__bounds_learnt(var, u);
     gd_tensor **out = gd_link_scratch(link, 2 * count);
     if (!u || !out) return gd_error(ctx);
     gd_history h;
@@ -673,16 +837,16 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
     gd_pair_rules rules = pair_rules(link);
     bool dots = false;
     if (!status && update && due(link)) {
-        dots = apply && !inner;
-        status = history_update(&h, u, &rules, dots);
+        dots = apply && !inner && !bounded;
+        status = history_update(&h, learnt, &rules, dots);
     }
     if (!status && update) link->step++;
     if (!status && apply && inner) {
         status = through_inner(link, var, u, out + count);
         u = out + count;
     }
-    if (!status && apply && !dots && h.pairs) status = history_dots(&h, u);
-    if (!status && apply) status = direction(&h, m, u, out);
+    if (!status && apply && !dots && h.pairs && !bounded) status = history_dots(&h, u);
+    if (!status && apply) status = bounded ? direction_within(&h, var, m, u, out) : direction(&h, m, u, out);
     for (int i = 0; i < count && u == out + count; i++) gd__release(out[count + i]);
     history_close(&h);
     return status || !apply ? status : gd_var_set_update(var, out);

@@ -4,6 +4,7 @@
 #include "optim/vector/layout.h"
 #include "optim/vector/origin.h"
 #include "optim/methods/hessian.h"
+#include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 
 #include <float.h>
@@ -25,12 +26,139 @@ typedef struct inside {
     gd_tensor **grads; /* room for gradients */
 } inside;
 
+#define DOWNHILL 1e-8 /* least cosine between gradient and update */
+#define FLOOR    1e-8 /* least eigenvalue, by the largest */
+#define AGAIN    20   /* times that a link is asked for an update inside bounds */
+
+/* |H|^-1 g by the matrix of the last link that has one; *made is false where there is none. */
+static gd_status by_curvature(inside *line, bool *made)
+{
+    gd_var *var = line->seen.var;
+    gd_ctx *ctx = line->layout.ctx;
+    *made = false;
+    gd_linop *h = var->curved ? gd_link_hessian(var->curved, var) : NULL;
+    if (!h) return gd_error(ctx) == GD_NOMEM ? GD_NOMEM : (gd_clear_error(ctx), GD_OK);
+    bool inverse = false;
+    gd_tensor *matrix = gd__linop_matrix(h, &inverse), *u = NULL;
+    gd_scope_begin(ctx);
+    gd_tensor *g = gd_list_vector(gd_var_grad(var), line->layout.count), *mask = gd_var_free_mask(var);
+    if (mask && matrix && g) {
+        matrix = gd_hessian_free(matrix, mask, inverse);
+        g = gd_mul(g, gd_cast(mask, gd_tensor_dtype(g)));
+    }
+    if (matrix && g && gd_size(matrix, 0) == gd_numel(g) && gd_vector_finite(matrix))
+        u = inverse ? gd__spectral_product(matrix, g, FLOOR)
+                    : gd_hessian_spectral(matrix, g, "floor", FLOOR, 0);
+    *made = u && gd_vector_finite(u);
+    gd_status status = gd_error(ctx);
+    if (!status && *made) status = gd_var_set_update_vector(var, u);
+    gd_scope_end(ctx);
+    gd_linop_release(h);
+    return status;
+}
+
+/* ---- bounds ---- */
+
+static bool goes_down(const gd_var *var, const gd_within *w)
+{
+    return w->slope > DOWNHILL * w->length * sqrt(var->share->kkt_square);
+}
+
+/* The link that made the update is asked again, with those held that it pushed outwards. */
+static gd_status ask_again(gd_var *var)
+{
+    gd_link *link = var->curved;
+    gd_status status = gd_var_set_update(var, var->given);
+    if (!status) status = gd_link_apply(link, var);
+    var->answered = !status;
+    return status;
+}
+
+/* Down the gradient: a multiple of it, as long as the update was, or a 1-norm of at most 1 where that says nothing. */
+static gd_status down_the_gradient(inside *line, double length, gd_tensor **out, gd_within *w)
+{
+    gd_var *var = line->seen.var;
+    const gd_step_share *share = var->share;
+    double r = sqrt(share->kkt_square), t = length / r;
+    if (!isfinite(t) || t <= 0) t = share->kkt_sum > 1 ? 1 / share->kkt_sum : 1;
+    gd_tensor **scaled = out + line->layout.count;
+    gd_status status = gd__list_scaled(&line->layout, var->grad, t, scaled);
+    var->sides = 0; /* only those are held that the gradient holds */
+    return status ? status : gd__bounds_within(var, scaled, true, out, w);
+}
+
+/* The part of the update up to the first bound. */
+static gd_status up_to_a_bound(inside *line, gd_tensor *const *u, gd_tensor **out, gd_within *w)
+{
+    gd_tensor **whole = out + line->layout.count;
+    gd_status status = gd__bounds_within(line->seen.var, u, false, whole, w);
+    double part = fmin(1, w->most);
+    if (!(part > 0)) w->slope = NAN;
+    w->most /= part;
+    return status ? status : gd__list_scaled(&line->layout, whole, part, out);
+}
+
+/* With the sizes of the eigenvalues of the free block, where there is one. */
+static gd_status by_free_curvature(inside *line, gd_tensor **out, gd_within *w)
+{
+    gd_var *var = line->seen.var;
+    bool made = false;
+    var->sides = 0;
+    gd_status status = by_curvature(line, &made);
+    gd_tensor *const *u = status || !made ? NULL : gd_var_read_update(var);
+    if (!made || status) return status;
+    status = u ? gd__bounds_within(var, u, true, out, w) : gd_error(line->layout.ctx);
+    return status || goes_down(var, w) ? status : up_to_a_bound(line, u, out, w);
+}
+
+/* What the link before made of the gradient, ended inside the bounds; asked again as long as it pushes against one. */
+static gd_status ended_inside(inside *line, gd_tensor *const **u, gd_tensor **out, gd_within *w)
+{
+    gd_var *var = line->seen.var;
+    *u = gd_var_read_update(var);
+    gd_status status = *u ? gd__bounds_within(var, *u, true, out, w) : gd_error(line->layout.ctx);
+    for (int i = 0; i < AGAIN && !status && w->joined && var->answered; i++) {
+        status = ask_again(var);
+        *u = status ? NULL : gd_var_read_update(var);
+        if (!*u) return gd_error(line->layout.ctx);
+        status = gd__bounds_within(var, *u, true, out, w);
+    }
+    return status;
+}
+
+/* The update becomes one that stays inside the bounds and points downhill: with its end moved inside, else up to the first
+ * bound, else by the sizes of the eigenvalues, else down the gradient. */
+static gd_status stay_within(inside *line, bool steepest)
+{
+    gd_var *var = line->seen.var;
+    gd_tensor **out = gd_link_scratch(line->seen.link, 2 * line->layout.count);
+    gd_tensor *const *u = NULL;
+    gd_within w = {.slope = NAN};
+    gd_status status = out ? GD_OK : gd_error(line->layout.ctx);
+    if (!status && !steepest) status = ended_inside(line, &u, out, &w);
+    if (status || !isfinite(var->share->kkt)) return status;
+    double length = w.length;
+    if (!steepest && !goes_down(var, &w)) {
+        status = up_to_a_bound(line, u, out, &w);
+        if (!status && !goes_down(var, &w)) status = by_free_curvature(line, out, &w);
+    }
+    if (!status && !goes_down(var, &w)) status = down_the_gradient(line, length, out, &w);
+    if (!status) status = gd_var_set_update(var, out);
+    line->seen.most = fmax(w.most, 1);
+    return status;
+}
+
 /* The layout is there. */
 static gd_status know_start(inside *line)
 {
     gd_var *var = line->seen.var;
+    line->seen.most = INFINITY;
     /* the gradient first: the loss comes with it */
     gd_tensor *const *grad = gd_var_grad(var);
+    if (grad && gd__bounded(var)) {
+        gd_status within = stay_within(line, false);
+        if (within) return within;
+    }
     line->update = grad ? gd_var_read_update(var) : NULL;
     if (!line->update || !(line->grads = gd_link_scratch(line->seen.link, line->layout.count)))
         return gd_error(line->layout.ctx);
@@ -58,9 +186,6 @@ static inside *inside_of(gd_line *line) { return line && line->var ? (inside *)l
 
 /* ---- descent ---- */
 
-#define DOWNHILL 1e-8 /* least cosine between gradient and update */
-#define FLOOR    1e-8 /* least eigenvalue, by the largest */
-
 /* The update has changed: what is known of the line. */
 static gd_status look_again(inside *line, bool *downhill)
 {
@@ -77,29 +202,6 @@ static gd_status look_again(inside *line, bool *downhill)
                 line->seen.slope > DOWNHILL * sqrt(gg) * sqrt(uu);
     line->seen.slope = -line->seen.slope;
     line->seen.best.slope = line->seen.slope;
-    return status;
-}
-
-/* |H|^-1 g by the matrix of the last link that has one; *made is false where there is none. */
-static gd_status by_curvature(inside *line, bool *made)
-{
-    gd_var *var = line->seen.var;
-    gd_ctx *ctx = line->layout.ctx;
-    *made = false;
-    gd_linop *h = var->curved ? gd_link_hessian(var->curved, var) : NULL;
-    if (!h) return gd_error(ctx) == GD_NOMEM ? GD_NOMEM : (gd_clear_error(ctx), GD_OK);
-    bool inverse = false;
-    gd_tensor *matrix = gd__linop_matrix(h, &inverse), *u = NULL;
-    gd_scope_begin(ctx);
-    gd_tensor *g = gd_list_vector(gd_var_grad(var), line->layout.count);
-    if (matrix && g && gd_size(matrix, 0) == gd_numel(g) && gd_vector_finite(matrix))
-        u = inverse ? gd__spectral_product(matrix, g, FLOOR)
-                    : gd_hessian_spectral(matrix, g, "floor", FLOOR, 0);
-    *made = u && gd_vector_finite(u);
-    gd_status status = gd_error(ctx);
-    if (!status && *made) status = gd_var_set_update_vector(var, u);
-    gd_scope_end(ctx);
-    gd_linop_release(h);
     return status;
 }
 
@@ -124,7 +226,12 @@ gd_status gd_line_descend(gd_line *of)
     bool downhill = true, made = false,
          steepest = line->seen.var->optimizer && line->seen.var->optimizer->steepest;
     if (!isfinite(line->seen.value)) return GD_OK;
-    gd_status status = look_again(line, &downhill);
+    gd_status status = GD_OK;
+    if (gd__bounded(line->seen.var)) {
+        if (steepest) status = stay_within(line, true);
+        return status ? status : look_again(line, &downhill);
+    }
+    status = look_again(line, &downhill);
     if (status || (downhill && !steepest)) return status;
     if (!steepest) status = by_curvature(line, &made);
     if (!status && made) status = look_again(line, &downhill);
@@ -147,7 +254,9 @@ static gd_status go_to(inside *line, double a, bool *there)
         gd_status status = gd__origin_keep(&line->start, line->layout.ctx, line->params, line->layout.count);
         if (status) return status;
     }
-    gd_status status = gd__list_move(&line->layout, line->params, line->start.value, line->update, a);
+    gd_status status = gd__bounded(line->seen.var)
+                           ? gd__bounds_move(line->seen.var, line->start.value, line->update, a)
+                           : gd__list_move(&line->layout, line->params, line->start.value, line->update, a);
     if (!status && fabs(a) > 1) status = gd__list_largest(&line->layout, line->params, &most);
     *there = isfinite(most);
     if (*there) line->seen.evals++;

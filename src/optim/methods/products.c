@@ -34,6 +34,13 @@ static void ask_for_graph(const products *p)
     if (!gd__var_gives_products(p->var) && gd__var_has_graph(p->var)) (void)gd_var_grad_graph(p->var);
 }
 
+/* Inside bounds held elements take no part. */
+static gd_tensor *free_part(const products *p, gd_tensor *x)
+{
+    gd_tensor *mask = gd_var_free_mask(p->var);
+    return mask && x ? gd_mul(x, gd_cast(mask, gd_tensor_dtype(x))) : x;
+}
+
 static gd_tensor *multiply(void *user, gd_tensor *x)
 {
     products *p = user;
@@ -42,11 +49,12 @@ static gd_tensor *multiply(void *user, gd_tensor *x)
     gd_tensor **v = gd_link_scratch(p->link, 2 * count), **hv = v ? v + count : NULL, *out = NULL;
     if (!v) return NULL;
     gd_scope_begin(ctx);
+    x = free_part(p, x);
     if (gd_list_split(x, gd_var_params(p->var), count, v) == GD_OK &&
         gd_var_hvp(p->var, p->method, p->h, true, v, hv) == GD_OK) {
         out = gd_list_vector(hv, count);
         if (out && count == 1) out = gd_copy(out); /* not a view of what is released here */
-        gd_keep(out);
+        gd_keep(out = free_part(p, out));
         for (int i = 0; i < count; i++) gd_release(hv[i]);
     }
     gd_scope_end(ctx);

@@ -1,6 +1,9 @@
 /* Trust regions: the part that all of them share. */
 #include "gradus/trust_region.h"
+#include "gradus/hessian.h"
+#include "optim/step/bounds.h"
 #include "optim/step/var.h"
+#include "optim/vector/linop.h"
 
 #include <math.h>
 
@@ -64,6 +67,38 @@ typedef struct trial {
     bool still;   /* the step is too small to change anything */
 } trial;
 
+/* The proposal, ended inside the bounds. */
+static gd_status bring_inside(gd_trust *t, trial *out)
+{
+    int count = gd_var_count(t->var);
+    gd_within w;
+    gd_tensor **pieces = gd_link_scratch(t->link, count), **inside = gd_link_scratch(t->link, count);
+    gd_status status = pieces && inside ? gd_list_split(out->d, gd_var_params(t->var), count, pieces)
+                                        : gd_error(gd_var_ctx(t->var));
+    if (!status) status = gd__bounds_within(t->var, pieces, true, inside, &w);
+    gd_tensor *d = status ? NULL : gd_list_vector(inside, count);
+    gd_tensor *same = d ? gd_all(gd_eq(d, out->d), NULL, false) : NULL;
+    if (!same) return gd_error(gd_var_ctx(t->var));
+    if (gd_item(same) == 0) {
+        out->d = d;
+        t->hd = NULL; /* of another step */
+        t->less = 0;
+    }
+    return GD_OK;
+}
+
+static gd_status try_trial(gd_trust *t, gd_origin *here, const trial *now, double *there)
+{
+    gd_var *var = t->var;
+    if (!gd__bounded(var)) return gd__var_try(var, here, -1, now->pieces, there, NULL);
+    bool history = var->grad_history;
+    gd_status status = gd__bounds_move(var, here->value, now->pieces, 1);
+    if (!status) status = gd_var_evaluate_at(var, there);
+    gd_status back = gd__origin_return(here);
+    var->grad_history = history && !back;
+    return status ? status : back;
+}
+
 static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit, gd_origin *here, trial *out)
 {
     gd_var *var = t->var;
@@ -77,6 +112,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     if (status) return status;
     out->d = method->propose(t);
     if (!out->d || !gd_vector_finite(out->d)) return gd_error(ctx);
+    if (gd__bounded(var) && (status = bring_inside(t, out))) return status;
     out->still = is_negligible(var, out->d);
     if (out->still) return gd_error(ctx);
     double noise = NOISE * gd_vector_epsilon(t->b) * fabs(loss), decrease = unit * predicted(t, out->d);
@@ -84,7 +120,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     if (!out->pieces) return gd_error(ctx);
     if (!(decrease + noise > 0)) return gd_error(ctx);
     status = gd_list_split(out->d, gd_var_params(var), gd_var_count(var), out->pieces);
-    if (!status) status = gd__var_try(var, here, -1, out->pieces, &there, NULL);
+    if (!status) status = try_trial(t, here, out, &there);
     if (!status) var->share->no_number = !isfinite(there);
     if (!status && isfinite(there)) out->ratio = (loss - there + noise) / (decrease + noise);
     /* a start that is not finite is left for any point that is */
@@ -152,6 +188,22 @@ static gd_status fixed_radius(gd_trust *t, const gd_trust_method *method)
     return gd_var_set_zero_update(t->var);
 }
 
+/* Inside bounds: the free block of the Hessian, and what the update has there. */
+static gd_status restrict_model(gd_trust *t)
+{
+    gd_tensor *mask = t->b && t->hessian ? gd_var_free_mask(t->var) : NULL;
+    if (!mask) return gd_error(gd_var_ctx(t->var));
+    bool inverse = false;
+    gd_tensor *matrix = gd__linop_matrix(t->hessian, &inverse);
+    mask = gd_cast(mask, gd_tensor_dtype(t->b));
+    gd_linop *all = t->hessian;
+    gd_tensor *block = matrix && !inverse ? gd_hessian_free(matrix, mask, false) : NULL;
+    t->hessian = block ? gd_linop_dense(block) : gd_linop_congruent(all, mask);
+    t->b = gd_mul(t->b, mask);
+    gd_linop_release(all);
+    return t->b && t->hessian ? GD_OK : gd_error(gd_var_ctx(t->var));
+}
+
 gd_status gd_trust_apply(gd_link *link, gd_var *var, const gd_trust_method *method)
 {
     if (!link || !var || !method || !method->propose)
@@ -171,7 +223,7 @@ gd_status gd_trust_apply(gd_link *link, gd_var *var, const gd_trust_method *meth
                      !gd_var_has_update(var); /* a gradient for a Hessian of an earlier step */
     t.b = gd_link_update_vector(link, var);
     if (own_scale) t.b = gd_mul_scalar(t.b, 1 / *unit);
-    gd_status status = t.b && t.hessian && unit ? GD_OK : gd_error(ctx);
+    gd_status status = t.b && t.hessian && unit ? restrict_model(&t) : gd_error(ctx);
     if (!status && gd_linop_size(t.hessian) != gd_numel(t.b))
         status = gd_fail(ctx, GD_SHAPE, "%s: the Hessian is of %lld parameters, the update of %lld",
                          gd_link_class_of(link)->name, (long long)gd_linop_size(t.hessian),

@@ -2,6 +2,7 @@
 #include "optim/solve/solve.h"
 
 #include "base/ctx.h"
+#include "optim/step/bounds.h"
 #include "optim/step/memo.h"
 #include "optim/step/optimizer.h"
 
@@ -42,9 +43,10 @@ gd_solve_options gd_solve_defaults(void)
 /* What is known of a point. */
 typedef struct place {
     double loss, gradient, length; /* largest element and 2-norm of the gradient; NAN: not known */
+    double violation;              /* of constraints; 0 without, NAN: not known */
 } place;
 
-static const place nowhere = {NAN, NAN, NAN};
+static const place nowhere = {NAN, NAN, NAN, 0};
 
 /* A run of a chain. */
 typedef struct run {
@@ -59,6 +61,8 @@ typedef struct run {
     double start;                   /* time */
     place began, now, lowest;       /* where the last step began and ended, and the best before */
     int small, failures, endless;   /* steps in a row: below a tolerance, failed, as long as can be */
+    double violation_tol;           /* of the link that looks at constraints */
+    bool constrained, solved, infeasible;
     bool was_endless, at_end, failed, weighing;
     gd_stop reason;
     bool stopped;
@@ -73,8 +77,8 @@ static void stop(run *r, gd_stop reason)
 /* ---- looking ---- */
 
 /* Largest element and 2-norm over a list; both NAN where one element is.  weighing: of g max(|p|, 1). */
-static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *const *params, int count,
-                                  place *out)
+static gd_status measure_list(run *r, gd_tensor *const *grads, gd_tensor *const *params, int count,
+                              place *out)
 {
     double most = 0, length = 0;
     for (int i = 0; i < count; i++) {
@@ -95,19 +99,41 @@ static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *co
     return gd_error(r->ctx);
 }
 
+/* Inside bounds what counts is x - P(x - g). */
+static gd_status measure_gradient(run *r, gd_tensor *const *grads, gd_tensor *const *params, int count,
+                                  place *out)
+{
+    if (!r->optimizer->bounded) return measure_list(r, grads, params, count, out);
+    gd_tensor **list = gd__tensors_new(r->ctx, count);
+    if (!list) return GD_NOMEM;
+    gd_scope_begin(r->ctx);
+    gd_no_grad_begin(r->ctx);
+    gd_status status = gd__bounds_residual(r->optimizer, params, grads, count, list);
+    if (!status) status = measure_list(r, list, params, count, out);
+    gd_no_grad_end(r->ctx);
+    gd_scope_end(r->ctx);
+    gd__free(r->ctx, list, (size_t)count * sizeof *list);
+    return status;
+}
+
 /* The gradient that the step has looked at, and what its searches said. */
 static gd_status watch(void *user, gd_optimizer *optimizer, gd_var *var)
 {
-    (void)optimizer;
     run *r = user;
     r->was_endless = var->share->endless;
     r->at_end = var->share->no_number;
     /* the step began where the last one ended, unless the caller has moved the parameters */
-    if (!isnan(r->now.gradient) && !r->options->callback) {
+    if (!isnan(r->now.gradient) && !r->options->callback && !r->constrained) {
         r->began = r->now;
         return GD_OK;
     }
-    r->began.gradient = r->began.length = NAN;
+    r->began.gradient = var->share->first_kkt;
+    r->began.length = r->constrained ? NAN : sqrt(var->share->kkt_square);
+    r->began.violation = r->constrained ? var->share->violation : 0;
+    r->violation_tol = var->share->violation_tol;
+    r->solved = var->share->solved;
+    r->infeasible = var->share->infeasible;
+    if (optimizer->bounded || r->constrained) return GD_OK;
     return gd_var_has_grad(var) ? measure_gradient(r, var->grad, var->params, var->count, &r->began) : GD_OK;
 }
 
@@ -125,6 +151,7 @@ static gd_status evaluate(run *r, gd_var *var, bool gradient, place *out)
     gd_tensor *loss = NULL, **grads = gradient ? gd__tensors_new(r->ctx, var->count) : NULL;
     gd_status status = gradient && !grads ? GD_NOMEM : gd__var_evaluate(var, &loss, grads);
     if (!status) out->loss = gd_item(loss);
+    if (!status && r->constrained) status = gd__violation(r->ctx, r->objective, &out->violation);
     if (!status && gradient) status = measure_gradient(r, grads, var->params, var->count, out);
     gd__release(loss);
     gd__tensors_free(r->ctx, grads, var->count);
@@ -162,7 +189,8 @@ static gd_status look_after(run *r)
     const gd_memo *memo = r->optimizer->memo;
     bool free = memo && gd__memo_serves(memo, gd_optimizer_steps(r->optimizer) - 1);
     r->now = nowhere;
-    if (!memo && !r->options->look) return GD_OK;
+    /* the gradient that counts is the Lagrangian's, which a link knows and the objective does not */
+    if (r->constrained || (!memo && !r->options->look)) return GD_OK;
     return look(r, true, !free && !r->options->look, &r->now);
 }
 
@@ -183,10 +211,19 @@ static void measure(run *r, double *moved, double *size)
     }
 }
 
+/* By the loss among points that violate no constraint by more than is allowed, else by the violation. */
+static bool better(const run *r, const place *a, const place *b)
+{
+    if (!r->constrained) return a->loss < b->loss;
+    bool good = a->violation <= r->violation_tol, other = b->violation <= r->violation_tol;
+    if (good && other) return a->loss < b->loss;
+    return good || (!other && (a->violation < b->violation || isinf(b->loss)));
+}
+
 /* The loss belongs to the point where the step began. */
 static void remember_best(run *r)
 {
-    if (!(r->began.loss < r->lowest.loss)) return;
+    if (!better(r, &r->began, &r->lowest)) return;
     r->lowest = r->began;
     gd_origin other = r->best;
     r->best = r->before;
@@ -268,17 +305,27 @@ static void check_limits(run *r, const gd_step_info *info)
     if (o->max_seconds > 0 && gd__seconds() - r->start >= o->max_seconds) stop(r, GD_STOP_TIME);
 }
 
+/* What the link that looks at them calls small enough. */
+static void check_constraints(run *r)
+{
+    if (r->options->plain) return;
+    if (r->solved) stop(r, GD_STOP_GRADIENT);
+    if (r->infeasible) stop(r, GD_STOP_INFEASIBLE);
+}
+
 static gd_status check(run *r, const gd_step_info *info, double last, double moved, double size)
 {
     const gd_solve_options *o = r->options;
     gd_status status = GD_OK;
     if (info->terminate) stop(r, GD_STOP_LINK);
-    if (!o->plain && o->gradient_tol > 0 && fmin(r->began.gradient, r->now.gradient) <= o->gradient_tol)
+    if (r->constrained)
+        check_constraints(r);
+    else if (!o->plain && o->gradient_tol > 0 && fmin(r->began.gradient, r->now.gradient) <= o->gradient_tol)
         stop(r, GD_STOP_GRADIENT);
     if (!o->plain && info->step == r->first_step + 1 && info->has_loss && !isfinite(r->began.loss))
         stop(r, GD_STOP_NOT_FINITE);
     if (!o->plain && diverged(r, info)) stop(r, GD_STOP_DIVERGED);
-    if (!o->plain) check_small(r, last, moved, size);
+    if (!o->plain && !r->constrained) check_small(r, last, moved, size);
     if (!o->plain && !r->stopped) status = after_failure(r, moved);
     check_limits(r, info);
     return status;
@@ -293,6 +340,9 @@ static gd_status one_step(run *r)
     double last = r->failed ? NAN : r->began.loss, moved = 0, size = 0;
     gd_status status = gd__origin_keep(&r->before, r->ctx, r->params, r->count);
     if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
+    /* where a link with bounds found it: inside */
+    if (!status && r->optimizer->bounded)
+        status = gd__bounds_clamp(r->optimizer, r->params, r->before.value, r->count, NULL);
     if (status) return status;
     r->began.loss = info.has_loss ? info.loss : NAN;
     r->failed = info.search_failed || info.skipped;
@@ -308,6 +358,7 @@ static gd_status one_step(run *r)
                             .loss_after = r->now.loss,
                             .gradient_norm = known ? r->now.gradient : r->began.gradient,
                             .gradient_length = known ? r->now.length : r->began.length,
+                            .violation = r->constrained ? r->began.violation : NAN,
                             .step_norm = moved,
                             .seconds = gd__seconds() - r->start,
                             .failed = r->failed};
@@ -321,11 +372,16 @@ static gd_status finish(run *r, gd_status status)
     bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
     /* what a chain calls a gradient may be an estimate, for objectives that have none */
     const gd_memo *memo = r->optimizer->memo;
-    bool has = r->objective->loss || r->objective->gradient;
+    bool has = (r->objective->loss || r->objective->gradient) && !r->constrained;
     bool gradient = has && (!steps || (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient)));
     if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
         status = look(r, gradient, false, &r->now);
-    if (plain || r->now.loss <= r->lowest.loss) return status;
+    /* where the last step did not move, it is known what a link found there */
+    if (!r->constrained && (plain || r->now.loss <= r->lowest.loss)) return status;
+    if (r->constrained && (plain || r->reason == GD_STOP_GRADIENT || !better(r, &r->lowest, &r->now))) {
+        r->now.gradient = r->began.gradient;
+        return status;
+    }
     gd_status back = gd__origin_return(&r->best);
     if (!status) status = back;
     if (isfinite(r->lowest.loss)) r->now = r->lowest;
@@ -366,7 +422,8 @@ static void end_run(run *r)
     gd__free(r->ctx, r->params, (size_t)r->count * sizeof *r->params);
 }
 
-static const gd_solve_result failure = {.reason = GD_STOP_ERROR, .loss = NAN, .gradient_norm = NAN};
+static const gd_solve_result failure = {
+    .reason = GD_STOP_ERROR, .loss = NAN, .gradient_norm = NAN, .violation = NAN};
 
 gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const gd_solve_options *options,
                            gd_solve_result *result)
@@ -381,7 +438,8 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
              .options = options ? options : &defaults,
              .began = nowhere,
              .now = nowhere,
-             .lowest = {INFINITY, NAN, NAN},
+             .lowest = {INFINITY, NAN, NAN, INFINITY},
+             .constrained = objective->equal || objective->below,
              .reason = GD_STOP_ERROR};
     gd_status status = gd__not_stepping(o, "minimising");
     if (status) return status;
@@ -395,6 +453,7 @@ gd_status gd_minimize_with(gd_optimizer *o, const gd_objective *objective, const
                                     .converged = !status && gd_stop_converged(r.reason),
                                     .loss = r.now.loss,
                                     .gradient_norm = r.now.gradient,
+                                    .violation = r.now.violation,
                                     .steps = gd_optimizer_steps(o) - r.first_step,
                                     .evals = gd_optimizer_evals(o) - r.first_eval,
                                     .seconds = gd__seconds() - r.start};

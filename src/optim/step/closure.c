@@ -697,7 +697,7 @@ bool gd__var_gives_products(const gd_var *var)
 bool gd__var_has_graph(const gd_var *var)
 {
     const gd_closure *c = var->closure;
-    while (c && c->below && c->eval == reformulate_eval) c = c->below;
+    while (c && c->below && (c->eval == reformulate_eval || c->term)) c = c->below;
     return c && !c->below;
 }
 

@@ -1,5 +1,6 @@
 /* Optimizers: their life, attributes and parameters.  Groups are in groups.c. */
 #include "optim/step/optimizer.h"
+#include "optim/step/bounds.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"
 #include "optim/text/setting.h"
@@ -93,6 +94,7 @@ void gd_optimizer_free(gd_optimizer *o)
         gd__release(o->chain);
     }
     for (int i = 0; i < o->count; i++) {
+        gd__bounds_drop(&o->param[i]);
         gd__release(o->param[i].tensor);
         gd__release(o->param[i].aside);
         gd__strfree(ctx, o->param[i].name);
@@ -257,6 +259,7 @@ void gd__params_truncate(gd_optimizer *o, int count)
 {
     while (o->count > count) {
         gd_param *p = &o->param[--o->count];
+        gd__bounds_drop(p);
         gd__release(p->tensor);
         gd__strfree(o->ctx, p->name);
     }
@@ -275,6 +278,7 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
     if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
     gd_tensor *t = o->param[i].tensor;
     gd__entries_drop(o->chain, t);
+    gd__bounds_drop(&o->param[i]);
     gd__strfree(o->ctx, o->param[i].name);
     memmove(&o->param[i], &o->param[i + 1], (size_t)(o->count - i - 1) * sizeof *o->param);
     o->count--;

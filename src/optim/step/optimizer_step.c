@@ -1,5 +1,6 @@
 /* The step of an optimizer, with and without an objective. */
 #include "optim/step/optimizer.h"
+#include "optim/step/bounds.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"
 #include "optim/step/transform.h"
@@ -132,11 +133,22 @@ static gd_status step_outermost(gd_link *link, gd_var *var)
     return status ? status : gd_link_step(link, var);
 }
 
+/* Constraints that no link has looked at would be broken without a word. */
+static gd_status constraints_are_honoured(const gd_var *var)
+{
+    const gd_objective *objective = var->closure ? gd__objective_of(var) : NULL;
+    if (!objective || (!objective->equal && !objective->below) || !isnan(var->share->violation)) return GD_OK;
+    return gd_fail(
+        var->ctx, GD_STATE,
+        "the objective has constraints, and no link of the chain looks at them: augmented_lagrangian(...) does");
+}
+
 static gd_status run_links(gd_optimizer *o, gd_var *var)
 {
     gd_status status = gd__joins(o->chain, var) ? gd__var_append(var, o->chain, GD_MODE_STEP)
                                                 : gd__each_link(o->chain, var, step_outermost);
-    return status ? status : gd_error(o->ctx); /* what a link recorded and did not return */
+    if (!status) status = gd_error(o->ctx); /* what a link recorded and did not return */
+    return status ? status : constraints_are_honoured(var);
 }
 
 static void free_closures(gd_optimizer *o)
@@ -164,6 +176,8 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
                            .terminate = o->should_terminate,
                            .step = o->step,
                            .evals = o->evals,
+                           .kkt = share->first_kkt,
+                           .violation = share->violation,
                            .detached_params = dropped_params(o)};
     if (!o->first_loss) return;
     info->has_loss = true;
@@ -172,12 +186,13 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
 }
 
 /* Could a link leave the parameters where an evaluation failed? */
-static bool moves_params(const gd_link *link)
+static bool moves_params(const gd_link *link, bool closure)
 {
-    bool moves = link->cls->needs_closure && !link->cls->restores_params;
-    if (moves || !strcmp(gd__target_of(link), "params_direct")) return true;
+    bool moves = closure && ((link->cls->needs_closure && !link->cls->restores_params) ||
+                             !strcmp(gd__target_of(link), "params_direct"));
+    if (moves || link->cls->moves_params) return true;
     for (int i = 0; i < link->children; i++)
-        if (moves_params(link->child[i])) return true;
+        if (moves_params(link->child[i], closure)) return true;
     return false;
 }
 
@@ -194,7 +209,7 @@ static gd_status run_hooks(gd_optimizer *o, gd_var *var)
 static gd_status update_and_hooks(gd_optimizer *o, gd_var *var)
 {
     bool before = o->should_terminate;
-    gd_status status = gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
+    gd_status status = gd_var_finish(var);
     if (status) return status;
     if (!var->closure) o->evals++;
     if (var->terminate >= 0) o->should_terminate = var->terminate;
@@ -235,7 +250,7 @@ static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_opt
 
 static gd_status step_body(gd_optimizer *o, gd_var *var)
 {
-    bool moves = var->closure && moves_params(o->chain);
+    bool moves = moves_params(o->chain, var->closure != NULL);
     gd_status status = moves ? guarded(o, var, links_and_update) : plain_links(o, var);
     if (status) return status;
     o->step++;
@@ -285,7 +300,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
             ctx,
             "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
     if (!o->step) look_at_selections(o, o->chain);
-    gd_step_share share = {.extra = extra};
+    gd_step_share share = {.extra = extra, .first_kkt = NAN, .violation = NAN};
     gd_closure base = {.eval = gd__objective_eval, .objective = objective};
     gd_var var;
     gd__var_init(&var, o, ctx, o->looked.active, count);

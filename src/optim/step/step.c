@@ -133,6 +133,18 @@ static gd_status after_step(gd_link *link, gd_var *var)
     return link->cls->post_step ? link->cls->post_step(link, var) : GD_OK;
 }
 
+/* Inside bounds a search may ask a link with a model of the curvature again, with more elements held.  NULL: it was given
+ * the gradient. */
+static gd_status keep_given(gd_var *var)
+{
+    gd__tensors_free(var->ctx, var->given, var->count);
+    var->given = NULL;
+    if (!gd_var_has_update(var) || var->masked) return GD_OK;
+    if (!gd_var_read_update(var)) return gd_error(var->ctx);
+    var->given = gd__tensors_share(var->ctx, var->update, var->count);
+    return var->given ? GD_OK : GD_NOMEM;
+}
+
 static gd_status step_itself(gd_link *link, gd_var *var)
 {
     if (gd__is_transform(link)) {
@@ -140,9 +152,16 @@ static gd_status step_itself(gd_link *link, gd_var *var)
         return step_target(link, var, gd__target_of(link));
     }
     if (link->cls->hessian) var->curved = link;
-    if (link->cls->step) return link->cls->step(link, var);
-    gd_status status = link->cls->update ? link->cls->update(link, var) : GD_OK;
-    return status || !link->cls->apply ? status : link->cls->apply(link, var);
+    gd_status status = var->bounded && link->cls->hessian ? keep_given(var) : GD_OK;
+    if (status) return status;
+    if (link->cls->step)
+        status = link->cls->step(link, var);
+    else {
+        status = link->cls->update ? link->cls->update(link, var) : GD_OK;
+        if (!status && link->cls->apply) status = link->cls->apply(link, var);
+    }
+    var->answered = !status && var->bounded && link->cls->hessian && !gd_link_child(link, "inner");
+    return status;
 }
 
 bool gd__joins(gd_link *link, const gd_var *var)

@@ -1,5 +1,6 @@
 /* The variable of a step: lazy loss, gradient and update. */
 #include "gradus/autograd.h"
+#include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
@@ -159,8 +160,9 @@ static void clear_lists(gd_var *var)
 {
     gd__tensors_free(var->ctx, var->grad, var->count);
     gd__tensors_free(var->ctx, var->update, var->count);
+    gd__tensors_free(var->ctx, var->given, var->count);
     gd__free(var->ctx, var->last_lrs, (size_t)var->count * sizeof *var->last_lrs);
-    var->grad = var->update = NULL;
+    var->grad = var->update = var->given = NULL;
     var->last_lrs = NULL;
 }
 
@@ -189,6 +191,8 @@ gd_var *gd_var_clone(gd_var *var, bool clone_update, gd_var *parent)
     memcpy(copy, var, GD_VAR_HEAD); /* nothing is pending */
     copy->parent = parent;
     copy->last_lrs = NULL;
+    copy->given = NULL;
+    copy->answered = false;
     copy->is_last = copy->nested_is_last = false;
     gd__retain(copy->loss);
     gd__retain(copy->loss_approx);
@@ -226,6 +230,7 @@ void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
     var->pendings = 0;
     var->params = var->keys = params;
     var->count = count;
+    var->bounded = false; /* the parameters they are of are others */
 }
 
 /* ---- looking ---- */
@@ -599,6 +604,10 @@ static gd_status flush_halves(gd_var *var, gd_sink sink)
 gd_status gd__var_flush(gd_var *var, gd_sink sink)
 {
     if (sink != GD_SINK_PARAMS && !var->pendings) return GD_OK;
+    if (var->bounded && var->update_is_grad) {
+        gd_status status = gd__bounds_first_update(var);
+        if (status) return status;
+    }
     gd_tensor **output = sink == GD_SINK_UPDATE ? gd__tensors_like(var->ctx, var->params, var->count) : NULL;
     if (sink == GD_SINK_UPDATE && !output) return GD_NOMEM;
     gd_status status = run_pending(var, sink, output);
@@ -610,7 +619,7 @@ gd_status gd__var_flush(gd_var *var, gd_sink sink)
     }
     gd__tensors_free(var->ctx, var->update, var->count);
     var->update = output;
-    var->update_is_grad = false;
+    var->update_is_grad = var->masked = var->answered = false;
     var->pendings = 0;
     return GD_OK;
 }
@@ -620,6 +629,7 @@ gd_status gd_var_flush(gd_var *var) { return var ? gd__var_flush(var, GD_SINK_UP
 gd_status gd_var_finish(gd_var *var)
 {
     if (!var) return GD_ARGUMENT;
+    if (var->bounded || (var->optimizer && var->optimizer->bounded)) return gd__bounds_finish(var);
     return gd__var_flush(var, var->skip ? GD_SINK_NOTHING : GD_SINK_PARAMS);
 }
 
@@ -638,6 +648,7 @@ gd_tensor *const *gd_var_read_update(gd_var *var)
     if (!var) return NULL;
     if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
     if (!var->update_is_grad) return var->update;
+    if (var->bounded) return gd__bounds_first_update(var) ? NULL : var->update;
     /* who only reads needs no copy: the gradient itself serves as the first update */
     if (gd__var_need_grad(var, false)) return NULL;
     gd__tensors_free(var->ctx, var->update, var->count);
@@ -689,6 +700,7 @@ gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
     gd__tensors_free(var->ctx, var->update, var->count);
     var->update = list;
     var->update_is_grad = !list;
+    var->masked = var->answered = false;
     return GD_OK;
 }
 
@@ -706,6 +718,7 @@ gd_status gd_var_set_grad(gd_var *var, gd_tensor *const *grad)
     gd__tensors_free(var->ctx, var->grad, var->count);
     var->grad = list;
     var->grad_history = false;
+    var->sides = 0;
     return GD_OK;
 }
 

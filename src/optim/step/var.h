@@ -19,6 +19,8 @@ struct gd_closure {
     gd_reformulate_fn reformulate;
     gd_status (*estimate)(gd_link *link, gd_var *var, gd_tensor **loss, gd_tensor **grads);
     gd_wrap_fn wrap;
+    gd_term_fn term; /* added to factor times the loss */
+    double factor;
     bool scoped; /* wrap makes new tensors, as users' functions do; else owned ones */
     void *user;
     gd_link *link;         /* target = "closure" */
@@ -41,6 +43,12 @@ typedef struct gd_step_share {
     bool flat;      /* a search began where the gradient is 0 */
     bool no_number; /* the last trial of a search was not finite: it went to where the loss ends */
     bool endless;   /* the longest step that a search would take was still downhill */
+    /* bounds: largest element, 1-norm and square of the 2-norm of x - P(x - g) where it was last looked at; where that was
+     * first; and whether every element has two of them */
+    double kkt, kkt_sum, kkt_square, first_kkt;
+    bool boxed;
+    double violation, violation_tol; /* of constraints, see gd_var_note_constraints; NAN: nobody looked */
+    bool solved, infeasible;
 } gd_step_share;
 
 void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */
@@ -63,6 +71,11 @@ struct gd_var {
     double *last_lrs;
     bool grad_history;
     bool update_is_grad; /* no update yet */
+    bool bounded;        /* its parameters have bounds, see bounds.h */
+    bool masked;         /* the update is the gradient, 0 where a bound holds */
+    bool answered;       /* the update is what `curved` made of `given` */
+    uint64_t sides;      /* the optimizer's, when who is held was worked out here; 0: never */
+    gd_tensor **given;   /* bounded: what `curved` was given; owned or NULL */
     bool is_last, nested_is_last, stop, skip, held;
     int8_t terminate; /* -1: nobody said */
     int pendings;
@@ -105,6 +118,10 @@ gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_
 /* True when the objective itself has products with its Hessian, and no link has changed it. */
 bool gd__var_gives_products(const gd_var *var);
 bool gd__var_has_graph(const gd_var *var); /* false: products are differences of gradients */
+/* What the closures are made around; NULL without one. */
+const gd_objective *gd__objective_of(const gd_var *var);
+/* The largest violation of its constraints where the parameters are; 0 where there are none. */
+gd_status gd__violation(gd_ctx *ctx, const gd_objective *objective, double *most);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
 /* A var over some of the parameters of another, in their order: evaluates the other's closure and takes the gradients of its

@@ -53,19 +53,27 @@ static gd_status gauss_newton_update(gd_link *link, gd_var *var)
     return status;
 }
 
+/* J, inside bounds with columns of 0 for what they hold. */
+static gd_tensor *free_columns(const model *m, gd_var *var)
+{
+    gd_tensor *mask = gd_var_free_mask(var);
+    return mask ? gd_mul(m->j, gd_cast(mask, gd_tensor_dtype(m->j))) : m->j;
+}
+
 static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     model *m = gd_link_data(link);
     if (!m->j) return gd_fail(ctx, GD_STATE, "gauss_newton: apply without an update before it");
-    gd_linop *a = gd_linop_gram(m->j, m->r);
+    gd_tensor *j = free_columns(m, var);
+    gd_linop *a = gd_linop_gram(j, m->r);
     gd_linop *sum = a ? gd_linop_shifted(a, gd_link_real(link, "reg", NULL)) : NULL;
     gd_tensor *b = gd_list_vector(gd_var_read_update(var), gd_var_count(var));
     gd_tensor *d = sum && b ? gd_linop_solve(sum, b) : NULL;
     gd_linop_release(sum);
     if (!d && gd_error(ctx) == GD_SINGULAR) {
         gd_clear_error(ctx);
-        d = gd_least_norm(m->j, m->r);
+        d = gd_least_norm(j, m->r);
     }
     if (gd_error(ctx)) return gd_error(ctx);
     if (d && gd_vector_finite(d)) return gd_var_set_update_vector(var, d);
@@ -77,7 +85,7 @@ static gd_status gauss_newton_apply(gd_link *link, gd_var *var)
 static gd_linop *gauss_newton_hessian(gd_link *link, gd_var *var)
 {
     model *m = gd_link_data(link);
-    if (m->j) return gd_linop_gram(m->j, m->r);
+    if (m->j) return gd_linop_gram(free_columns(m, var), m->r);
     (void)gd_fail(gd_var_ctx(var), GD_STATE, "gauss_newton: its Hessian was asked for before an update");
     return NULL;
 }

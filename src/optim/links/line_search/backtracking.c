@@ -73,6 +73,7 @@ static gd_status shrink(gd_line *line, double a, double beta, int *tried, double
     condition c = condition_of(line->link);
     int most = (int)gd_link_real(line->link, "maxiter", NULL);
     *accepted = 0;
+    a = fmin(a, line->most);
     gd_status status = GD_OK;
     for (*tried = 0; *tried < most && *accepted == 0 && !status; (*tried)++) {
         gd_trial t = {.a = a, .slope = NAN};

@@ -326,6 +326,7 @@ static gd_status strong_wolfe_step(gd_link *link, gd_var *var)
         s.sign = -1;
     else if (gd_link_flag(link, "descent"))
         status = gd_line_descend(s.line);
+    s.a_max = fmin(s.a_max, s.line->most);
     gd_trial zero = {.f = s.line->value, .slope = s.sign * s.line->slope};
     double scale = gd_link_kept(link, "scale", 1);
     if (!status && isfinite(zero.f) && isfinite(zero.slope) && zero.slope < 0) {

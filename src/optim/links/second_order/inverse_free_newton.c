@@ -64,6 +64,8 @@ static gd_status inverse_free_apply(gd_link *link, gd_var *var)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     gd_tensor *b = gd_link_update_vector(link, var), *y = gd_link_global_tensor(link, "inverse");
+    gd_tensor *mask = gd_var_free_mask(var);
+    if (y && mask) y = gd_hessian_free(y, mask, true);
     gd_tensor *d = b && y ? gd_matmul(y, b) : NULL;
     if (gd_error(ctx)) return gd_error(ctx);
     if (d && gd_vector_finite(d)) return gd_var_set_update_vector(var, d);

@@ -84,6 +84,8 @@ static gd_tensor *solved(gd_link *link, gd_tensor *h, gd_tensor *b)
 static gd_tensor *newton_step(gd_link *link, gd_var *var)
 {
     gd_tensor *b = gd_link_update_vector(link, var), *h = b ? damped(link) : NULL;
+    gd_tensor *mask = gd_var_free_mask(var);
+    if (h && mask) h = gd_hessian_free(h, mask, false);
     gd_tensor *d = h ? solved(link, h, b) : NULL;
     return d && gd_vector_finite(d) ? d : NULL;
 }

@@ -54,7 +54,7 @@ static gd_status search(gd_link *link, gd_var *var, gd_linop *hessian, gd_tensor
                                        .stop_at_negative = gd_link_flag(link, "npc_terminate")};
     gd_krylov *k = gd_krylov_new(hessian, b, &options);
     if (!k) return gd_error(gd_var_ctx(var));
-    gd_trust t = {.link = link, .var = var, .b = b, .memo = k};
+    gd_trust t = {.link = link, .var = var, .b = b, .hessian = hessian, .memo = k};
     gd_status status = gd_trust_search(&t, &(gd_trust_method){.propose = propose, .boundary = true}, 1);
     gd_krylov_free(k);
     /* the radius has started again from above: nothing moved any more */

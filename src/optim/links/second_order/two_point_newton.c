@@ -35,7 +35,12 @@ static gd_status two_point_step(gd_link *link, gd_var *var)
     gd_ctx *ctx = gd_var_ctx(var);
     bool lstsq = gd_link_flag(link, "lstsq");
     gd_tensor *h = gd_link_hessian_matrix(link, var, 0);
-    gd_tensor *b = h ? gd_list_vector(gd_var_grad(var), gd_var_count(var)) : NULL;
+    gd_tensor *b = h ? gd_list_vector(gd_var_grad(var), gd_var_count(var)) : NULL,
+              *mask = gd_var_free_mask(var);
+    if (b && mask) {
+        h = gd_hessian_free(h, mask, false);
+        b = gd_mul(b, gd_cast(mask, gd_tensor_dtype(b)));
+    }
     gd_tensor *first = b ? gd_hessian_solve(h, b, lstsq) : NULL;
     if (gd_error(ctx)) return gd_error(ctx);
     if (first && gd_vector_finite(first)) {

@@ -1,0 +1,478 @@
+/* Bounds of the parameters of a step; see bounds.h. */
+#include "optim/step/bounds.h"
+#include "optim/vector/layout.h"
+#include "tensor/device.h"
+#include "tensor/elementwise.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define NEAR 1e-8 /* by 1 + |x|: so near a bound is on it, where the residual is not smaller still */
+
+/* ---- numbers of a tensor ---- */
+
+/* The elements of a tensor as f64: where they lie, or a copy. */
+typedef struct numbers {
+    gd_tensor *t;
+    double *v;
+    size_t bytes; /* of the copy; 0: there is none */
+} numbers;
+
+static gd_status numbers_open(numbers *n, gd_tensor *t)
+{
+    gd_ctx *ctx = t->head.ctx;
+    *n = (numbers){.t = t};
+    if (t->dtype == GD_F64 && gd__contiguous(t) && t->storage->device == gd__cpu(ctx)) {
+        n->v = (double *)(void *)t->data;
+        return GD_OK;
+    }
+    n->bytes = ((size_t)t->numel + 1) * sizeof *n->v;
+    n->v = gd__alloc(ctx, n->bytes);
+    gd_status status = n->v ? gd_read_f64(t, n->v, t->numel) : GD_NOMEM;
+    if (status && n->v) {
+        gd__free(ctx, n->v, n->bytes);
+        n->v = NULL;
+    }
+    return status;
+}
+
+/* What was changed goes back to the tensor. */
+static gd_status numbers_write(numbers *n)
+{
+    if (n->bytes) return n->t->numel ? gd_write_f64(n->t, n->v, n->t->numel) : GD_OK;
+    gd__touch(n->t);
+    return GD_OK;
+}
+
+static void numbers_close(numbers *n)
+{
+    if (n->bytes && n->v) gd__free(n->t->head.ctx, n->v, n->bytes);
+}
+
+/* ---- the bounds of a parameter ---- */
+
+/* What a loop over elements needs; without bounds low and high are infinite. */
+typedef struct strip {
+    const double *low, *high;
+    int64_t low_step, high_step; /* 0: one number for all */
+    uint8_t *side;               /* NULL: not known */
+    double eps;                  /* from 1 to the next number of the parameter */
+    int64_t n;
+} strip;
+
+static const double lowest = -INFINITY, highest = INFINITY;
+
+static gd_param *param_of(gd_optimizer *o, const gd_tensor *t)
+{
+    int index = o ? gd__param_index(o, t) : -1;
+    return index < 0 ? NULL : &o->param[index];
+}
+
+static const double *bound_numbers(const gd_tensor *t, const double *none, int64_t *step)
+{
+    *step = t && t->numel > 1;
+    return t ? (const double *)(const void *)t->data : none;
+}
+
+static strip strip_of(gd_optimizer *o, const gd_tensor *t)
+{
+    const gd_param *p = param_of(o, t);
+    strip s = {.n = t->numel,
+               .eps = t->dtype == GD_F64   ? DBL_EPSILON
+                      : t->dtype == GD_F32 ? FLT_EPSILON
+                                           : 0x1p-7};
+    s.low = bound_numbers(p ? p->low : NULL, &lowest, &s.low_step);
+    s.high = bound_numbers(p ? p->high : NULL, &highest, &s.high_step);
+    s.side = p ? p->side : NULL;
+    return s;
+}
+
+static double low_at(const strip *s, int64_t i) { return s->low[i * s->low_step]; }
+static double high_at(const strip *s, int64_t i) { return s->high[i * s->high_step]; }
+
+/* NaN stays. */
+static double clamp_to(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
+
+static double residual_at(const strip *s, int64_t i, double x, double g)
+{
+    return x - clamp_to(x - g, low_at(s, i), high_at(s, i));
+}
+
+void gd__bounds_drop(gd_param *p)
+{
+    gd__release(p->low);
+    gd__release(p->high);
+    if (p->side) gd__free(p->tensor->head.ctx, p->side, (size_t)p->tensor->numel + 1);
+    p->low = p->high = NULL;
+    p->side = NULL;
+}
+
+/* ---- saying them ---- */
+
+/* A bound as the loops read it: f64 on the host, as the parameter's dtype can hold it, owned.  NULL for NULL. */
+static gd_status host_bound(gd_tensor *bound, const gd_tensor *param, gd_tensor **out)
+{
+    gd_ctx *ctx = param->head.ctx;
+    *out = NULL;
+    if (!bound) return GD_OK;
+    if (bound->numel != 1 && !gd__same_shape(bound, param))
+        return gd_fail(ctx, GD_SHAPE, "bounds: a bound has %lld elements, its parameter %lld",
+                       (long long)bound->numel, (long long)param->numel);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_tensor *seen = gd_detach(bound);
+    if (seen && bound->numel != 1) seen = gd__aligned_to("bounds", seen, param);
+    seen = gd_to_device(gd_cast(gd_cast(seen, param->dtype), GD_F64), gd__cpu(ctx));
+    *out = seen ? gd__copy_on(seen, gd__cpu(ctx)) : NULL;
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return *out ? GD_OK : gd_error(ctx);
+}
+
+static gd_status check_bounds(const gd_var *var, int index)
+{
+    strip s = strip_of(var->optimizer, var->params[index]);
+    const char *name = gd_var_param_name(var, index);
+    for (int64_t i = 0; i < s.n; i++)
+        if (!(low_at(&s, i) <= high_at(&s, i)) || low_at(&s, i) == INFINITY || high_at(&s, i) == -INFINITY)
+            return gd_fail(var->ctx, GD_VALUE,
+                           "bounds: parameter '%.60s', element %lld: nothing lies between %g and %g",
+                           name ? name : "", (long long)i, low_at(&s, i), high_at(&s, i));
+    return GD_OK;
+}
+
+/* Bounds that are what they were need no work. */
+static bool same_bound(const gd_tensor *a, const gd_tensor *b)
+{
+    if (!a || !b || a->numel != b->numel) return a == b;
+    return !memcmp(a->data, b->data, (size_t)a->numel * sizeof(double));
+}
+
+static gd_status set_one(gd_var *var, int index, gd_tensor *low, gd_tensor *high)
+{
+    gd_tensor *t = var->params[index];
+    gd_param *p = param_of(var->optimizer, t);
+    gd_tensor *both[2] = {NULL, NULL};
+    if (!p) return gd_fail(var->ctx, GD_STATE, "bounds: parameter %d is none of the optimizer", index);
+    gd_status status = host_bound(low, t, &both[0]);
+    if (!status) status = host_bound(high, t, &both[1]);
+    if (!status && !p->side && !(p->side = gd__calloc(var->ctx, (size_t)t->numel + 1))) status = GD_NOMEM;
+    if (status || (same_bound(both[0], p->low) && same_bound(both[1], p->high))) {
+        gd__release(both[0]);
+        gd__release(both[1]);
+        return status;
+    }
+    gd_tensor *before[2] = {p->low, p->high};
+    p->low = both[0];
+    p->high = both[1];
+    status = check_bounds(var, index);
+    if (status) p->low = before[0], p->high = before[1];
+    gd__release(status ? both[0] : before[0]);
+    gd__release(status ? both[1] : before[1]);
+    return status;
+}
+
+/* What was known belongs to another point. */
+static gd_status forget_evaluation(gd_var *var)
+{
+    gd_var_set_loss(var, NULL);
+    gd_var_set_loss_approx(var, NULL);
+    gd_status status = var->closure ? gd_var_set_grad(var, NULL) : GD_OK;
+    if (!status && var->closure && !gd_var_has_update(var)) status = gd_var_set_update(var, NULL);
+    return status;
+}
+
+gd_status gd_var_set_bounds(gd_var *var, gd_tensor *const *low, gd_tensor *const *high)
+{
+    if (!var) return GD_ARGUMENT;
+    if (!var->optimizer) return gd_fail(var->ctx, GD_STATE, "bounds: there is no optimizer to keep them");
+    bool moved = false;
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->count && !status; i++)
+        status = set_one(var, i, low ? low[i] : NULL, high ? high[i] : NULL);
+    if (status) return status;
+    var->bounded = var->optimizer->bounded = true;
+    var->sides = 0;
+    status = gd__bounds_clamp(var->optimizer, var->params, var->params, var->count, &moved);
+    return status || !moved ? status : forget_evaluation(var);
+}
+
+bool gd_var_bounds(const gd_var *var, int index, gd_tensor **low, gd_tensor **high)
+{
+    const gd_param *p = var && var->bounded && index >= 0 && index < var->count
+                            ? param_of(var->optimizer, var->params[index])
+                            : NULL;
+    if (low) *low = p ? p->low : NULL;
+    if (high) *high = p ? p->high : NULL;
+    return p && (p->low || p->high);
+}
+
+/* ---- who is held ---- */
+
+const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param)
+{
+    if (!var->bounded || !var->sides || var->sides != var->optimizer->sides) return NULL;
+    const gd_param *p = param_of(var->optimizer, param);
+    return p ? p->side : NULL;
+}
+
+/* Residual, and in a second round who is held by it. */
+static void measure(strip *s, const double *x, const double *g, gd_step_share *share)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        double r = fabs(residual_at(s, i, x[i], g[i]));
+        if (!(r <= share->kkt)) share->kkt = r;
+        share->kkt_sum += r;
+        share->kkt_square += r * r;
+        share->boxed = share->boxed && isfinite(low_at(s, i)) && isfinite(high_at(s, i));
+    }
+}
+
+static void hold(strip *s, const double *x, const double *g, double kkt)
+{
+    for (int64_t i = 0; i < s->n && s->side; i++) {
+        double low = low_at(s, i), high = high_at(s, i), near = fmin(NEAR * (1 + fabs(x[i])), kkt);
+        s->side[i] = low == high                       ? 1
+                     : x[i] - low <= near && g[i] > 0  ? 1
+                     : high - x[i] <= near && g[i] < 0 ? 2
+                                                       : 0;
+    }
+}
+
+static gd_status each_pair(gd_var *var, gd_tensor *const *grad, bool holding)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->count && !status; i++) {
+        numbers x = {0}, g = {0};
+        strip s = strip_of(var->optimizer, var->params[i]);
+        status = numbers_open(&x, var->params[i]);
+        if (!status) status = numbers_open(&g, grad[i]);
+        if (!status && holding) hold(&s, x.v, g.v, var->share->kkt);
+        if (!status && !holding) measure(&s, x.v, g.v, var->share);
+        numbers_close(&x);
+        numbers_close(&g);
+    }
+    return status;
+}
+
+gd_status gd__bounds_know(gd_var *var)
+{
+    gd_status status = gd__var_need_grad(var, false);
+    if (status || (var->sides && var->sides == var->optimizer->sides)) return status;
+    gd_step_share *share = var->share;
+    share->kkt = share->kkt_sum = share->kkt_square = 0;
+    share->boxed = true;
+    status = each_pair(var, var->grad, false);
+    if (!status) status = each_pair(var, var->grad, true);
+    if (!status) var->sides = ++var->optimizer->sides;
+    if (!status && isnan(share->first_kkt)) share->first_kkt = share->kkt;
+    return status;
+}
+
+gd_tensor *gd__bounds_vector(gd_var *var, gd_tensor *const *params, int count)
+{
+    bool any = false;
+    int64_t at = 0, n = gd__list_numel(params, count);
+    if (!var->bounded || gd__bounds_know(var)) return NULL;
+    gd_tensor *mask = gd_ones(var->ctx, GD_F64, 1, &n);
+    for (int i = 0; i < count && mask; i++) {
+        const uint8_t *side = gd__bounds_sides(var, params[i]);
+        for (int64_t k = 0; k < params[i]->numel; k++, at++) {
+            if (!side || !side[k]) continue;
+            ((double *)(void *)mask->data)[at] = 0;
+            any = true;
+        }
+    }
+    if (!any) return NULL;
+    return gd_to_device(gd_cast(mask, gd__list_dtype(params, count)), params[0]->storage->device);
+}
+
+gd_tensor *gd_var_free_mask(gd_var *var)
+{
+    return var && var->count ? gd__bounds_vector(var, var->params, var->count) : NULL;
+}
+
+gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out)
+{
+    gd_status status = gd__bounds_know(var);
+    for (int i = 0; i < var->count && !status; i++) {
+        numbers to;
+        const uint8_t *side = gd__bounds_sides(var, var->params[i]);
+        out[i] = gd_copy(from[i]);
+        status = out[i] ? numbers_open(&to, out[i]) : gd_error(var->ctx);
+        if (status) break;
+        for (int64_t k = 0; side && k < out[i]->numel; k++)
+            if (side[k]) to.v[k] = 0;
+        status = numbers_write(&to);
+        numbers_close(&to);
+    }
+    return status;
+}
+
+gd_status gd__bounds_first_update(gd_var *var)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor **list = gd__tensors_new(ctx, var->count);
+    gd_status status = list ? gd__var_need_grad(var, false) : GD_NOMEM;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    if (!status) status = gd__bounds_mask(var, var->grad, list);
+    for (int i = 0; i < var->count && list; i++) {
+        if (status)
+            list[i] = NULL;
+        else
+            gd__own(list[i]);
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (status) {
+        gd__tensors_free(ctx, list, var->count);
+        return status;
+    }
+    gd__tensors_free(ctx, var->update, var->count);
+    var->update = list;
+    var->update_is_grad = false;
+    var->masked = true;
+    return GD_OK;
+}
+
+/* ---- an update inside them ---- */
+
+/* The largest multiple of u with which x - a u stays inside. */
+static double reach_at(const strip *s, int64_t i, double x, double u)
+{
+    double room = u > 0 ? x - low_at(s, i) : high_at(s, i) - x;
+    return u == 0 ? INFINITY : room / fabs(u);
+}
+
+static void bring_within(strip *s, const double *x, const double *g, const double *u, bool project,
+                         double kkt, double *out, gd_within *w)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        double low = low_at(s, i), high = high_at(s, i), v = s->side && s->side[i] ? 0 : u[i], to = x[i] - v;
+        int beyond = to < low ? 1 : to > high ? 2 : 0;
+        double room = beyond == 1 ? x[i] - low : high - x[i];
+        if (beyond && s->side && room <= fmin(NEAR * (1 + fabs(x[i])), kkt)) {
+            s->side[i] = (uint8_t)beyond;
+            w->joined++;
+            v = 0;
+        } else if (beyond && project)
+            v = beyond == 1 ? x[i] - low : x[i] - high;
+        w->most = fmin(w->most,
+                       v != 0 && v == (v > 0 ? x[i] - low : x[i] - high) ? 1 : reach_at(s, i, x[i], v));
+        w->slope += g[i] * v;
+        w->length += v * v;
+        out[i] = v;
+    }
+}
+
+gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_tensor **out,
+                            gd_within *within)
+{
+    *within = (gd_within){.most = INFINITY};
+    gd_status status = gd__bounds_know(var);
+    for (int i = 0; i < var->count && !status; i++) {
+        numbers n[4] = {{0}};
+        strip s = strip_of(var->optimizer, var->params[i]);
+        gd_tensor *of[4] = {var->params[i], var->grad[i], u[i], NULL};
+        out[i] = of[3] = gd_empty_on(u[i]->storage->device, u[i]->dtype, u[i]->ndim, u[i]->size);
+        if (!out[i]) return gd_error(var->ctx);
+        for (int k = 0; k < 4 && !status; k++) status = numbers_open(&n[k], of[k]);
+        if (!status) bring_within(&s, n[0].v, n[1].v, n[2].v, project, var->share->kkt, n[3].v, within);
+        if (!status) status = numbers_write(&n[3]);
+        for (int k = 0; k < 4; k++) numbers_close(&n[k]);
+    }
+    within->length = sqrt(within->length);
+    return status;
+}
+
+/* ---- moving ---- */
+
+/* Within the rounding of the move a bound is meant. */
+static double settle(const strip *s, int64_t i, double x, double step)
+{
+    double low = low_at(s, i), high = high_at(s, i), to = x - step;
+    if (step > 0 && isfinite(low) && to - low <= 2 * s->eps * (fabs(x) + fabs(low))) return low;
+    if (step < 0 && isfinite(high) && high - to <= 2 * s->eps * (fabs(x) + fabs(high))) return high;
+    return clamp_to(to, low, high);
+}
+
+gd_status gd__bounds_move(gd_var *var, gd_tensor *const *x, gd_tensor *const *u, double a)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->count && !status; i++) {
+        numbers from = {0}, by = {0}, to = {0};
+        strip s = strip_of(var->optimizer, var->params[i]);
+        const uint8_t *side = var->share->search_failed || a == 0 ? NULL
+                                                                  : gd__bounds_sides(var, var->params[i]);
+        bool narrow = var->params[i]->dtype != GD_F64;
+        status = numbers_open(&from, x[i]);
+        if (!status) status = numbers_open(&by, u[i]);
+        if (!status) status = numbers_open(&to, var->params[i]);
+        for (int64_t k = 0; k < s.n && !status; k++) {
+            /* rounded as the scaled update is, so that a search and the end of its step meet at the same bits */
+            double step = narrow ? (double)(float)(a * by.v[k]) : a * by.v[k];
+            to.v[k] = !side || !side[k] ? settle(&s, k, from.v[k], step)
+                      : side[k] == 1    ? low_at(&s, k)
+                                        : high_at(&s, k);
+        }
+        if (!status) status = numbers_write(&to);
+        numbers_close(&to);
+        numbers_close(&by);
+        numbers_close(&from);
+    }
+    var->grad_history = false;
+    return status;
+}
+
+gd_status gd__bounds_finish(gd_var *var)
+{
+    gd_status status = gd__var_flush(var, GD_SINK_UPDATE);
+    if (status || var->skip) {
+        if (!status) status = gd__bounds_clamp(var->optimizer, var->params, var->params, var->count, NULL);
+        return status;
+    }
+    gd_tensor *const *update = gd_var_read_update(var);
+    return update ? gd__bounds_move(var, var->params, update, 1) : gd_error(var->ctx);
+}
+
+gd_status gd__bounds_clamp(gd_optimizer *o, gd_tensor *const *params, gd_tensor *const *values, int count,
+                           bool *moved)
+{
+    gd_status status = GD_OK;
+    if (moved) *moved = false;
+    for (int i = 0; i < count && !status; i++) {
+        numbers v;
+        bool any = false;
+        strip s = strip_of(o, params[i]);
+        status = numbers_open(&v, values[i]);
+        for (int64_t k = 0; k < s.n && !status; k++) {
+            double to = clamp_to(v.v[k], low_at(&s, k), high_at(&s, k));
+            any = any || to < v.v[k] || to > v.v[k];
+            v.v[k] = to;
+        }
+        if (!status && any) status = numbers_write(&v);
+        numbers_close(&v);
+        if (moved) *moved = *moved || any;
+    }
+    return status;
+}
+
+gd_status gd__bounds_residual(gd_optimizer *o, gd_tensor *const *params, gd_tensor *const *grads, int count,
+                              gd_tensor **out)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++) {
+        numbers x = {0}, g = {0};
+        strip s = strip_of(o, params[i]);
+        if (!(out[i] = gd_copy(grads[i]))) return gd_error(gd_tensor_ctx(grads[i]));
+        status = numbers_open(&x, params[i]);
+        if (!status) status = numbers_open(&g, out[i]);
+        for (int64_t k = 0; k < s.n && !status; k++) g.v[k] = residual_at(&s, k, x.v[k], g.v[k]);
+        if (!status) status = numbers_write(&g);
+        numbers_close(&g);
+        numbers_close(&x);
+    }
+    return status;
+}

@@ -1,0 +1,55 @@
+/* Bounds of the parameters of a step, and what stays inside them.
+ *
+ * An element is *held* where it lies at a bound (or so near that the step would not tell) and the loss falls beyond it; the
+ * others are free.  Who is held is worked out once a step, from the gradient where it begins, when it is first asked for.  The
+ * first update is the gradient with held elements 0, so links that know nothing of bounds work on the free ones alone; links
+ * with a model of the curvature take its free block; searches go along what gd__bounds_within makes of their update; and every
+ * point a search tries, and the end of a step, come from gd__bounds_move, which puts elements onto their bounds bit for bit. */
+#ifndef GD_OPTIM_STEP_BOUNDS_H
+#define GD_OPTIM_STEP_BOUNDS_H
+
+#include "optim/step/var.h"
+
+/* Is this var's step inside bounds? */
+static inline bool gd__bounded(const gd_var *var) { return var->bounded; }
+/* Works out who is held, and the residual x - P(x - g), unless that is known. */
+GD_NODISCARD gd_status gd__bounds_know(gd_var *var);
+/* The sides of a parameter [numel]: 0 free, 1 held at its low bound, 2 at its high one.  NULL: no bounds, or nothing is known. */
+const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param);
+/* out = from, 0 where held.  New. */
+GD_NODISCARD gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out);
+/* gd_var_free_mask of some of the parameters. */
+gd_tensor *gd__bounds_vector(gd_var *var, gd_tensor *const *params, int count);
+/* What pairs are taken from: whole gradients, whatever is held where they were taken. */
+static inline gd_tensor *const *gd__bounds_learnt(const gd_var *var, gd_tensor *const *update)
+{
+    return var->bounded && var->masked ? var->grad : update;
+}
+/* The update becomes the gradient, 0 where held. */
+GD_NODISCARD gd_status gd__bounds_first_update(gd_var *var);
+
+/* An update inside the bounds. */
+typedef struct gd_within {
+    double slope;   /* g u */
+    double length;  /* |u| */
+    double most;    /* the largest multiple that stays inside */
+    int64_t joined; /* elements at a bound that the update pushes outwards: they are held now */
+} gd_within;
+
+/* out = x - P(x - u), or without project u itself; 0 where held.  New. */
+GD_NODISCARD gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_tensor **out,
+                                         gd_within *within);
+/* params = x - a u inside the bounds: held elements, and what is within rounding of its bound, on it. */
+GD_NODISCARD gd_status gd__bounds_move(gd_var *var, gd_tensor *const *x, gd_tensor *const *u, double a);
+/* The end of a step: the update is subtracted. */
+GD_NODISCARD gd_status gd__bounds_finish(gd_var *var);
+/* Values for these parameters of an optimizer are moved to their bounds; those that are inside stay.  *moved may be NULL. */
+GD_NODISCARD gd_status gd__bounds_clamp(gd_optimizer *optimizer, gd_tensor *const *params,
+                                        gd_tensor *const *values, int count, bool *moved);
+/* x - P(x - g) for each parameter: in out, new. */
+GD_NODISCARD gd_status gd__bounds_residual(gd_optimizer *optimizer, gd_tensor *const *params,
+                                           gd_tensor *const *grads, int count, gd_tensor **out);
+/* Takes the bounds of parameter `index` back. */
+void gd__bounds_drop(gd_param *param);
+
+#endif

@@ -1,0 +1,202 @@
+/* Constraints of the objective, and objectives with a term more. */
+#include "gradus/autograd.h"
+#include "optim/step/bounds.h"
+#include "optim/step/optimizer.h"
+#include "tensor/shape.h"
+
+#include <math.h>
+
+const gd_objective *gd__objective_of(const gd_var *var)
+{
+    const gd_closure *c = var->closure;
+    while (c && c->below) c = c->below;
+    return c ? c->objective : NULL;
+}
+
+/* A number or vector of the caller's as a vector without names. */
+static gd_status one_constraint(gd_ctx *ctx, gd_tensor *(*fn)(void *user), void *user, const char *what,
+                                gd_tensor **out)
+{
+    *out = NULL;
+    if (!fn) return GD_OK;
+    gd_tensor *t = fn(user);
+    if (gd_error(ctx)) return gd_error(ctx);
+    if (!t) return gd_fail(ctx, GD_CALLBACK, "the constraints '%s' returned NULL", what);
+    *out = gd__reshape(gd_drop_names(t), 1, &t->numel);
+    return *out ? GD_OK : gd_error(ctx);
+}
+
+static gd_status both(gd_ctx *ctx, const gd_objective *o, gd_tensor **equal, gd_tensor **below)
+{
+    gd_status status = one_constraint(ctx, o->equal, o->user, "equal", equal);
+    return status ? status : one_constraint(ctx, o->below, o->user, "below", below);
+}
+
+gd_status gd_var_constraints(gd_var *var, gd_tensor **equal, gd_tensor **below)
+{
+    if (!var || !equal || !below) return gd__null(gd_var_ctx(var), "var: the place for constraints is NULL");
+    const gd_objective *o = gd__objective_of(var);
+    *equal = *below = NULL;
+    return o ? both(var->ctx, o, equal, below) : GD_OK;
+}
+
+static double largest(gd_tensor *t)
+{
+    gd_tensor *most = t && t->numel ? gd_vector_most(t) : NULL;
+    return most ? gd_item(most) : 0;
+}
+
+gd_status gd__violation(gd_ctx *ctx, const gd_objective *o, double *most)
+{
+    gd_tensor *equal = NULL, *below = NULL;
+    *most = 0;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_status status = both(ctx, o, &equal, &below);
+    if (!status) {
+        double e = largest(gd_abs(equal)), b = largest(below);
+        *most = isnan(e) || isnan(b) ? NAN : fmax(fmax(e, b), 0);
+        status = gd_error(ctx);
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+void gd_var_note_constraints(gd_var *var, double violation, double tol, double kkt, bool solved,
+                             bool infeasible)
+{
+    if (!var || !var->share) return;
+    var->share->violation = violation;
+    var->share->violation_tol = tol;
+    var->share->solved = solved;
+    var->share->first_kkt = kkt;
+    var->share->infeasible = infeasible;
+}
+
+double gd_var_kkt(gd_var *var)
+{
+    double most = 0;
+    if (!var || gd__var_need_grad(var, false)) return NAN;
+    gd_tensor **out = gd__tensors_new(var->ctx, var->count);
+    if (!out) return NAN;
+    gd_scope_begin(var->ctx);
+    gd_no_grad_begin(var->ctx);
+    gd_status status = gd__bounds_residual(var->optimizer, var->params, var->grad, var->count, out);
+    if (!status) status = gd_list_norm(out, var->count, INFINITY, &most);
+    gd_no_grad_end(var->ctx);
+    gd_scope_end(var->ctx);
+    gd__free(var->ctx, out, (size_t)var->count * sizeof *out);
+    return status ? NAN : most;
+}
+
+gd_status gd_var_take_update(gd_var *var, gd_var *clone)
+{
+    if (!var || !clone) return gd__null(gd_var_ctx(var ? var : clone), "var: there is no clone to take from");
+    gd_tensor *const *update = gd_var_read_update(clone);
+    gd_status status = update ? gd_var_set_update(var, update) : gd_error(var->ctx);
+    var->skip = var->skip || clone->skip;
+    var->bounded = clone->bounded;
+    var->sides = clone->sides;
+    if (clone->terminate >= 0) var->terminate = clone->terminate;
+    return status;
+}
+
+/* ---- an objective with a term more ---- */
+
+/* What the caller's function made, in the dtype of the loss; an error that it recorded fails it. */
+static gd_tensor *term_of(gd_closure *c, gd_ctx *ctx, gd_dtype dtype)
+{
+    gd_tensor *t = c->term(c->user);
+    if (!t && !gd_error(ctx)) (void)gd_fail(ctx, GD_CALLBACK, "a term of the objective is NULL");
+    return gd_error(ctx) ? NULL : gd_cast(t, dtype);
+}
+
+/* The gradients of the term are added to factor times those below, owned. */
+static gd_status add_slopes(gd_closure *c, gd_var *var, gd_tensor *term, gd_tensor **grads)
+{
+    gd_tensor **more = gd__tensors_new(var->ctx, var->count);
+    gd_status status = more ? GD_OK : GD_NOMEM;
+    bool depends = !status && gd_requires_grad(term);
+    if (!status && depends) status = gd_grad(term, NULL, var->params, var->count, 0, more);
+    gd_no_grad_begin(var->ctx);
+    for (int i = 0; i < var->count && !status; i++) {
+        gd_tensor *g = gd_mul_scalar(gd_drop_names(grads[i]), c->factor);
+        if (depends) g = gd_add(g, gd_drop_names(more[i]));
+        g = g ? gd__relabel_like(g, grads[i]) : NULL;
+        if (!g) status = gd_error(var->ctx);
+        if (status) break;
+        gd__own(g);
+        gd__release(grads[i]);
+        grads[i] = g;
+    }
+    gd_no_grad_end(var->ctx);
+    gd__free(var->ctx, more, (size_t)var->count * sizeof *more);
+    return status;
+}
+
+/* With its history: the chain rule is autograd's. */
+static gd_status term_graph(gd_closure *c, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor *below = NULL;
+    gd_status status = gd__closure_eval(c->below, var, GD_EVAL_HISTORY, &below, NULL);
+    if (status) return status;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    gd_tensor *term = term_of(c, ctx, below->dtype),
+              *sum = term ? gd_add(gd_mul_scalar(below, c->factor), term) : NULL;
+    status = sum ? GD_OK : gd_error(ctx);
+    if (!status && grads) status = gd_grad(sum, NULL, var->params, var->count, GD_CREATE_GRAPH, grads);
+    for (int i = 0; grads && i < var->count; i++) {
+        if (status)
+            grads[i] = NULL;
+        else
+            gd__own(grads[i]);
+    }
+    if (!status) gd__own(*loss = sum);
+    gd_enable_grad_end(ctx, previous);
+    gd_scope_end(ctx);
+    gd__release(below);
+    return status;
+}
+
+static gd_status term_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
+{
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) return term_graph(c, var, loss, grads);
+    gd_ctx *ctx = var->ctx;
+    gd_status status = gd__closure_eval(c->below, var, flags, loss, grads);
+    if (status) return status;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    if (!grads) gd_no_grad_begin(ctx);
+    gd_tensor *term = term_of(c, ctx, (*loss)->dtype);
+    status = term ? GD_OK : gd_error(ctx);
+    if (!status && grads) status = add_slopes(c, var, term, grads);
+    gd_enable_grad_end(ctx, previous);
+    gd_no_grad_begin(ctx);
+    gd_tensor *sum = status ? NULL : gd_add(gd_mul_scalar(gd_detach(*loss), c->factor), gd_detach(term));
+    if (!status && !sum) status = gd_error(ctx);
+    if (!status) {
+        gd__own(sum);
+        gd__release(*loss);
+        *loss = sum;
+    }
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd_var_add_term(gd_var *var, double factor, gd_term_fn fn, void *user)
+{
+    if (!var || !fn) return gd__null(gd_var_ctx(var), "var: the function of a term is NULL");
+    if (!var->closure) return gd_fail(var->ctx, GD_STATE, "a term more needs a step with an objective");
+    gd_closure *c = gd__closure_push(var);
+    if (!c) return GD_NOMEM;
+    c->eval = term_eval;
+    c->term = fn;
+    c->factor = factor;
+    c->user = user;
+    var->closure = c;
+    return GD_OK;
+}

@@ -1,0 +1,168 @@
+/* Constraints of an objective: refused where nobody honours them, multipliers as attribute, states that go on after a file. */
+#include "gradus/solve.h"
+#include "optim/optim_support.h"
+
+#include <unistd.h>
+
+typedef struct run {
+    gd_ctx *ctx;
+    gd_optimizer *o;
+    gd_tensor *p;
+} run;
+
+/* (x - 2)^2 + (y - 1)^2 with x - 2 y = -1 and x^2 / 4 + y^2 <= 1 (HS14): multipliers 1.594491, 1.846591. */
+static gd_tensor *at(const run *r, int i) { return gd_slice(r->p, "0", i, i + 1, 1); }
+static gd_tensor *loss(void *user)
+{
+    run *r = user;
+    gd_tensor *to = gd_from_f64(r->ctx, GD_F64, 1, (int64_t[]){2}, (double[]){2, 1});
+    return gd_sum(gd_square(gd_sub(r->p, to)), NULL, false);
+}
+static gd_tensor *equal(void *user)
+{
+    run *r = user;
+    return gd_add_scalar(gd_sub(at(r, 0), gd_mul_scalar(at(r, 1), 2)), 1);
+}
+static gd_tensor *below(void *user)
+{
+    run *r = user;
+    return gd_add_scalar(gd_add(gd_mul_scalar(gd_square(at(r, 0)), 0.25), gd_square(at(r, 1))), -1);
+}
+/* No number is both. */
+static gd_tensor *impossible(void *user)
+{
+    run *r = user;
+    return gd_add_scalar(gd_square(at(r, 0)), 1);
+}
+
+static run open_run(const char *chain)
+{
+    run r = {.ctx = context(NULL, 1, NULL)};
+    r.p = gd_require_grad(gd_from_f64(r.ctx, GD_F64, 1, (int64_t[]){2}, (double[]){2, 2}));
+    r.o = gd_optimizer_new(r.ctx, gd_chain(r.ctx, chain));
+    if (!r.o) fail_msg("%s: %s", chain, gd_error_text(r.ctx));
+    OK(gd_optimizer_add(r.o, "p", r.p));
+    return r;
+}
+
+static void close_run(run *r)
+{
+    gd_optimizer_free(r->o);
+    gd_release(r->p);
+    end_context(r->ctx, NULL);
+}
+
+static gd_objective objective_of(run *r)
+{
+    return (gd_objective){.loss = loss, .user = r, .equal = equal, .below = below};
+}
+
+static void a_chain_that_honours_none_is_refused_and_nothing_moves(void **state)
+{
+    (void)state;
+    double x[2];
+    run r = open_run("adam | lr(0.1)");
+    gd_objective objective = objective_of(&r);
+    assert_int_equal(gd_optimizer_step(r.o, &objective, NULL), GD_STATE);
+    assert_error(
+        r.ctx, GD_STATE,
+        "the objective has constraints, and no link of the chain looks at them: augmented_lagrangian(...) does");
+    OK(gd_read_f64(r.p, x, 2));
+    assert_true(x[0] == 2 && x[1] == 2);
+    close_run(&r);
+}
+
+static void many_chains_may_be_inside(void **state)
+{
+    (void)state;
+    static const char *const inner[] = {"lbfgs | strong_wolfe",
+                                        "newton | strong_wolfe",
+                                        "bfgs | backtracking",
+                                        "trust_cg(newton)",
+                                        "box(-5, 5) | lbfgs | strong_wolfe",
+                                        "newton_cg | strong_wolfe"};
+    for (int i = 0; i < COUNT_OF(inner); i++) {
+        char chain[200];
+        double m[2], x[2];
+        snprintf(chain, sizeof chain, "augmented_lagrangian([%s])", inner[i]);
+        run r = open_run(chain);
+        gd_objective objective = objective_of(&r);
+        gd_solve_result result;
+        OK(gd_minimize_with(r.o, &objective, NULL, &result));
+        OK(gd_read_f64(gd_optimizer_attr_tensor(r.o, "multipliers"), m, 2));
+        OK(gd_read_f64(r.p, x, 2));
+        if (!result.converged || fabs(result.loss - 1.39346498069) > 2e-6 || result.violation > 1e-6 ||
+            fabs(m[0] - 1.594491) > 1e-3 || fabs(m[1] - 1.846591) > 1e-3 || fabs(x[0] - 0.822875655) > 1e-5)
+            fail_msg("%s: %s, %.10g at %g %g, violation %g, multipliers %g %g", chain,
+                     gd_stop_name(result.reason), result.loss, x[0], x[1], result.violation, m[0], m[1]);
+        close_run(&r);
+    }
+}
+
+static void the_step_info_has_violation_and_residual(void **state)
+{
+    (void)state;
+    run r = open_run("augmented_lagrangian([lbfgs | strong_wolfe])");
+    gd_objective objective = objective_of(&r);
+    gd_step_info info;
+    OK(gd_optimizer_step(r.o, &objective, &info));
+    assert_true(info.violation == 4 && info.loss == 1); /* (2, 2): 1 + 4 - 1, and 2 - 4 + 1 */
+    assert_true(info.kkt > 0);
+    for (int i = 0; i < 60; i++) OK(gd_optimizer_step(r.o, &objective, &info));
+    assert_true(info.violation <= 1e-6 && info.kkt <= 1e-5);
+    close_run(&r);
+}
+
+static void constraints_that_cannot_be_met_end_it(void **state)
+{
+    (void)state;
+    run r = open_run("augmented_lagrangian([lbfgs | strong_wolfe])");
+    gd_solve_result result;
+    OK(gd_minimize_with(r.o, &(gd_objective){.loss = loss, .user = &r, .equal = impossible}, NULL, &result));
+    assert_int_equal(result.reason, GD_STOP_INFEASIBLE);
+    assert_false(result.converged);
+    assert_true(fabs(result.violation - 1) < 1e-3);
+    close_run(&r);
+}
+
+static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    static const char chain[] = "augmented_lagrangian([lbfgs | strong_wolfe])";
+    char path[] = "/tmp/gradus_constraints_XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    double middle[2], whole[2], resumed[2];
+    run r = open_run(chain);
+    gd_objective objective = objective_of(&r);
+    for (int i = 0; i < 9; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
+    OK(gd_optimizer_save(r.o, path));
+    OK(gd_read_f64(r.p, middle, 2));
+    for (int i = 0; i < 9; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
+    OK(gd_read_f64(r.p, whole, 2));
+    close_run(&r);
+    r = open_run(chain);
+    objective = objective_of(&r);
+    gd_no_grad_begin(r.ctx);
+    OK(gd_write_f64(r.p, middle, 2));
+    gd_no_grad_end(r.ctx);
+    OK(gd_optimizer_load(r.o, path, true));
+    for (int i = 0; i < 9; i++) OK(gd_optimizer_step(r.o, &objective, NULL));
+    OK(gd_read_f64(r.p, resumed, 2));
+    assert_memory_equal(whole, resumed, sizeof whole);
+    close_run(&r);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_chain_that_honours_none_is_refused_and_nothing_moves),
+        TEST(many_chains_may_be_inside),
+        TEST(the_step_info_has_violation_and_residual),
+        TEST(constraints_that_cannot_be_met_end_it),
+        TEST(saved_and_loaded_it_goes_on_with_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
