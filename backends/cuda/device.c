@@ -154,6 +154,7 @@ static void close_device(gd_device *device)
 
 static const gd_backend backend = {
     .name = "gpu",
+    .dlpack = 2,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .upload = upload,

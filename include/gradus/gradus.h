@@ -6,6 +6,7 @@
 #include "gradus/base.h"
 #include "gradus/chain.h"
 #include "gradus/class.h"
+#include "gradus/dlpack.h"
 #include "gradus/estimate.h"
 #include "gradus/file.h"
 #include "gradus/hessian.h"

@@ -25,6 +25,7 @@ typedef struct gd_backend {
     bool (*has)(gd_op_id op);
     /* Of GD_TAKES_HALVES and GD_TAKES_SMALL: which its kernels take where ops.def says that operators do. */
     uint8_t narrow;
+    int32_t dlpack; /* the number that DLPack has for its memory; 0: none */
     /* Fused programs: how their source is written (program/dialect.h), a kernel made of it, and its run over a table of
      * tensors.  NULL, all of them: the host interprets programs on copies. */
     const struct gd_dialect *dialect;
@@ -63,6 +64,8 @@ struct gd_device {
 gd_status gd__device_run(gd_device *device, const gd_call *call);
 /* The same by the plain kernels, whatever device the tensors say they are on. */
 gd_status gd__plain_run(gd_ctx *ctx, const gd_call *call);
+/* The open device of a context whose memory has that number in DLPack; NULL: none. */
+gd_device *gd__device_of_dlpack(gd_ctx *ctx, int32_t type, int32_t index);
 /* Makes the CPU of a context. */
 void gd__cpu_open(gd_ctx *ctx, gd_device *device);
 

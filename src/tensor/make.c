@@ -50,6 +50,7 @@ gd_status gd_fill(gd_tensor *dst, double value)
 {
     if (!dst) return GD_ARGUMENT;
     gd_ctx *ctx = dst->head.ctx;
+    if (gd__writable("fill", dst)) return gd_error(ctx);
     gd_scope_begin(ctx);
     gd_tensor *one = filled(dst->storage->device, "fill", dst->dtype, 0, NULL, value);
     gd_status status = one ? gd__copy_into(dst, one) : GD_NOMEM;

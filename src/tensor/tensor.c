@@ -37,6 +37,12 @@ static gd_storage *storage_new(gd_device *device, size_t bytes)
 void gd__storage_release(gd_storage *storage)
 {
     if (!storage || --storage->refs) return;
+    if (storage->foreign) {
+        gd_foreign *f = (gd_foreign *)storage;
+        if (f->release) f->release(f->user);
+        gd__free(storage->ctx, f, sizeof *f);
+        return;
+    }
     size_t block = storage_block(storage);
     if (block == sizeof *storage && storage->data && storage->bytes)
         storage->device->backend->free(storage->device, storage->data, storage->bytes);
@@ -46,6 +52,12 @@ void gd__storage_release(gd_storage *storage)
 void gd__touch(gd_tensor *t)
 {
     if (t->storage) t->storage->version = ++t->storage->last;
+}
+
+gd_status gd__writable(const char *what, const gd_tensor *t)
+{
+    if (!t->storage || !t->storage->read_only) return GD_OK;
+    return gd_fail(t->head.ctx, GD_STATE, "%s: the tensor is read-only: its memory is somebody else's", what);
 }
 
 void gd__as_before(gd_tensor *t, uint32_t version)
@@ -192,26 +204,56 @@ bool gd__matrix_in_place(const gd_tensor *t, bool write)
     return !write && (row == 1 || rows <= 1) && column >= rows;
 }
 
-gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size)
+/* May a tensor be like that? */
+static bool checked(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size)
 {
-    if (!device) return NULL;
     gd_ctx *ctx = device->ctx;
     if ((unsigned)dtype >= GD_DTYPE_COUNT)
-        return gd__refuse(ctx, GD_DTYPE, "%s: dtype number %d does not exist", what, (int)dtype);
+        return gd__refuse(ctx, GD_DTYPE, "%s: dtype number %d does not exist", what, (int)dtype) != NULL;
     if (ndim < 0 || ndim > GD_MAX_DIMS || (ndim && !size)) {
         (void)gd_fail(ctx, GD_SHAPE, "%s: %d dimensions; a tensor has 0 to %d", what, ndim, GD_MAX_DIMS);
-        return NULL;
+        return false;
     }
     int64_t numel = 1, bytes;
     for (int i = 0; i < ndim; i++) {
         if (size[i] < 0)
-            return gd__refuse(ctx, GD_SHAPE, "%s: axis %d has size %lld", what, i, (long long)size[i]);
+            return gd__refuse(ctx, GD_SHAPE, "%s: axis %d has size %lld", what, i, (long long)size[i]) !=
+                   NULL;
         if (size[i] && __builtin_mul_overflow(numel, size[i], &numel)) numel = -1;
         if (numel < 0) break;
     }
     if (numel < 0 || __builtin_mul_overflow(numel, (int64_t)gd_dtype_size(dtype), &bytes))
-        return gd__refuse(ctx, GD_OVERFLOW, "%s: the sizes multiply to more than 2^63 bytes", what);
-    return gd__new(device, dtype, ndim, size);
+        return gd__refuse(ctx, GD_OVERFLOW, "%s: the sizes multiply to more than 2^63 bytes", what) != NULL;
+    return true;
+}
+
+gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size)
+{
+    return device && checked(device, what, dtype, ndim, size) ? gd__new(device, dtype, ndim, size) : NULL;
+}
+
+gd_tensor *gd__new_over(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size)
+{
+    return checked(device, what, dtype, ndim, size) ? shell(device->ctx, dtype, ndim, size) : NULL;
+}
+
+gd_status gd__storage_over(gd_tensor *t, gd_device *device, void *data, bool read_only,
+                           void (*release)(void *user), void *user)
+{
+    gd_foreign *f = gd__alloc(t->head.ctx, sizeof *f);
+    if (!f) return GD_NOMEM;
+    *f = (gd_foreign){.storage = {.ctx = t->head.ctx,
+                                  .device = device,
+                                  .data = data,
+                                  .bytes = (size_t)t->numel * gd__item_size(t),
+                                  .refs = 1,
+                                  .foreign = true,
+                                  .read_only = read_only},
+                      .release = release,
+                      .user = user};
+    t->storage = &f->storage;
+    t->data = data;
+    return GD_OK;
 }
 
 gd_tensor *gd__bare(const gd_tensor *t)
@@ -314,7 +356,7 @@ const void *gd_data(const gd_tensor *t)
 
 void *gd_data_mut(gd_tensor *t)
 {
-    if (!gd_data(t)) return NULL;
+    if (!gd_data(t) || gd__writable("data_mut", t)) return NULL;
     gd__touch(t);
     return t->data;
 }
@@ -399,8 +441,9 @@ gd_status gd_assign(gd_tensor *dst, const gd_tensor *src)
 {
     if (!dst || !src) return gd__null(gd_tensor_ctx(dst ? dst : src), "assign: an operand is NULL");
     gd_ctx *ctx = dst->head.ctx;
+    gd_status status = gd__writable("assign", dst);
+    if (status) return status;
     gd_scope_begin(ctx);
-    gd_status status = GD_OK;
     if (gd__may_differ(src, dst)) {
         uint8_t grad_off = ctx->grad_off;
         ctx->grad_off = 1;
@@ -429,6 +472,7 @@ gd_status gd_write_f64(gd_tensor *dst, const double *values, int64_t count)
     if (count != dst->numel)
         return gd_fail(ctx, GD_SHAPE, "write_f64: the tensor has %lld elements, %lld were given",
                        (long long)dst->numel, (long long)count);
+    if (gd__writable("write_f64", dst)) return GD_STATE;
     gd_scope_begin(ctx);
     gd_tensor *src = gd_from_f64(ctx, GD_F64, dst->ndim, dst->size, values);
     if (src && dst->storage->device != ctx->cpu) src = gd_to_device(src, dst->storage->device);

@@ -20,8 +20,17 @@ typedef struct gd_storage {
     uint32_t refs;
     uint32_t version; /* names what is in it: another one after every change in place */
     uint32_t last;    /* the last one given: none is given twice */
+    bool foreign;     /* the bytes are somebody else's: a gd_foreign */
+    bool read_only;   /* nobody may change them */
     /* an inline block for small CPU data follows when data points right behind the struct */
 } gd_storage;
+
+/* Bytes that somebody else owns. */
+typedef struct gd_foreign {
+    gd_storage storage;
+    void (*release)(void *user); /* or NULL */
+    void *user;
+} gd_foreign;
 
 typedef struct gd_labels {
     gd_ctx *ctx;
@@ -61,6 +70,11 @@ gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *s
 /* The same, checked for overflow and bad sizes, error text prefixed with `what`. */
 gd_tensor *gd__new_checked(gd_device *device, const char *what, gd_dtype dtype, int ndim,
                            const int64_t *size);
+/* The same without storage, for gd__storage_over. */
+gd_tensor *gd__new_over(gd_device *device, const char *what, gd_dtype dtype, int ndim, const int64_t *size);
+/* Memory of others becomes the storage of a tensor that has none. */
+gd_status gd__storage_over(gd_tensor *t, gd_device *device, void *data, bool read_only,
+                           void (*release)(void *user), void *user);
 /* Another tensor on the same storage, same shape and axes, no history. */
 gd_tensor *gd__alias(const gd_tensor *t);
 /* An alias without names and labels. */
@@ -74,6 +88,8 @@ gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t);
 void gd__storage_release(gd_storage *storage);
 static inline uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
 void gd__touch(gd_tensor *t); /* it was changed in place */
+/* STATE where nothing may change its elements. */
+gd_status gd__writable(const char *what, const gd_tensor *t);
 /* The storage has again, bit for bit, what it had under a version of before. */
 void gd__as_before(gd_tensor *t, uint32_t version);
 

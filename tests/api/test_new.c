@@ -4,6 +4,7 @@
  * tests/api/some_values.h has stand here.  A function that gives a handle and is neither seen to give something new nor known
  * to lend it, here or by its comment, fails the test, and so does one whose comment says new and that is listed as lending. */
 #include "api/some_values.h"
+#include "tensor/dlpack_support.h"
 
 #include <math.h>
 #include <signal.h>
@@ -198,6 +199,11 @@ static void end_more(void)
     gd_archive_free(more.packed);
 }
 
+/* Nobody's memory: the capsules have no deleter. */
+static double capsule_number[1];
+static dl_versioned a_capsule = {.major = 1, .tensor = {capsule_number, 1, 0, 0, 2, 64, 1, NULL, NULL, 0}};
+static dl_plain a_plain_capsule = {.tensor = {capsule_number, 1, 0, 0, 2, 64, 1, NULL, NULL, 0}};
+
 FILLS(gd_hvp, 1, cubes, NULL, &T, 1, &T, out)
 GIVES(gd_jvp, squares, NULL, &T, 1, &T)
 FILLS(gd_jacobian, 1, squares, NULL, &T, 1, out)
@@ -242,6 +248,8 @@ GIVES(gd_npy_load, C, array_path)
 GIVES(gd_module_export, world.module, "w")
 GIVES(gd_virtual_new, world.module, "another", some_block("gd_virtual_options"))
 GIVES(gd_conv2d_new, C, 2, 2, 2, NULL)
+GIVES(gd_from_dlpack, C, (struct DLManagedTensorVersioned *)&a_capsule)
+GIVES(gd_from_dlpack_unversioned, C, (struct DLManagedTensor *)&a_plain_capsule)
 GIVES(gd_mlp_new, C, (int64_t[]){2, 3, 1}, 3, NULL)
 
 static void own_gd_module_load(void)
@@ -430,6 +438,8 @@ static const own_call own_calls[] = {
     {"gd_jvp", own_gd_jvp},
     {"gd_jacobian", own_gd_jacobian},
     {"gd_hessian", own_gd_hessian},
+    {"gd_from_dlpack", own_gd_from_dlpack},
+    {"gd_from_dlpack_unversioned", own_gd_from_dlpack_unversioned},
     {"gd_squeeze", own_gd_squeeze},
     {"gd_index_select", own_gd_index_select},
     {"gd_index_label", own_gd_index_label},

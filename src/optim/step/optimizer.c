@@ -1,4 +1,5 @@
 /* Optimizers: their life, attributes and parameters.  Groups are in groups.c. */
+#include "gradus/dlpack.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/bounds.h"
 #include "gradus/autograd.h"
@@ -213,6 +214,7 @@ static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
     if (!gd_dtype_is_float(t->dtype))
         return gd_fail(ctx, GD_DTYPE, "optimizer: parameter '%.80s' is %s, not floating", name,
                        gd_dtype_name(t->dtype));
+    if (gd_is_read_only(t)) return gd_fail(ctx, GD_STATE, "optimizer: parameter '%.80s' is read-only", name);
     if (t->node) return gd_fail(ctx, GD_GRAPH, "optimizer: parameter '%.80s' is a result, not a leaf", name);
     if (!gd__contiguous(t))
         return gd_fail(ctx, GD_SHAPE, "optimizer: parameter '%.80s' is not contiguous", name);

@@ -47,6 +47,7 @@ static void cpu_close(gd_device *device) { (void)device; }
 
 static const gd_backend cpu_backend = {
     .name = "cpu",
+    .dlpack = 1,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .upload = cpu_move,

@@ -1,0 +1,51 @@
+/* Memory that somebody else owns, and the exchange format that NumPy, PyTorch, JAX and CuPy speak.
+ *
+ *     float *mine = ...;                                          stays mine; gradus calls done(mine) when it is through
+ *     gd_tensor *t = gd_from_memory(device, GD_F32, 2, (int64_t[]){3, 4}, NULL, mine, 0, done, mine);
+ *
+ *     struct DLManagedTensorVersioned *capsule = gd_to_dlpack(t);             for others: the same bytes
+ *     gd_tensor *u = gd_from_dlpack(ctx, capsule);                            from others: the same bytes
+ *
+ * The structs are those of DLPack 1.x (dlpack.h of that project may be included beside this header); unversioned ones are
+ * what older programs give and take.  What another program writes into shared memory gradus does not notice: a graph that
+ * has recorded the old values computes with the new ones.  A context belongs to one thread at a time, and so does the end of what
+ * it has given out. */
+#ifndef GRADUS_DLPACK_H
+#define GRADUS_DLPACK_H
+
+#include "gradus/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+enum { GD_READ_ONLY = 1 }; /* nothing may change the elements: assigning and steps are refused with STATE */
+
+/* A tensor over memory that somebody else owns, on a device of a context.  strides: in elements, NULL for row-major; 0 and
+ * negative ones are fine.  release(user), where given, is called once when the last tensor over it goes; not where making it
+ * fails.  data: the element with all indices 0, aligned as its dtype is.  New.  ARGUMENT, SHAPE, OVERFLOW. */
+gd_tensor *gd_from_memory(gd_device *device, gd_dtype dtype, int ndim, const int64_t *shape,
+                          const int64_t *strides, void *data, int flags, void (*release)(void *user),
+                          void *user);
+
+/* The tensor of a capsule, which is consumed: its deleter is called when the last tensor over it goes.  Where it fails the capsule
+ * stays the caller's.  New.  DEVICE: memory that no device of this context has; DTYPE: complex numbers and the like. */
+gd_tensor *gd_from_dlpack(gd_ctx *ctx, struct DLManagedTensorVersioned *capsule);
+gd_tensor *gd_from_dlpack_unversioned(gd_ctx *ctx, struct DLManagedTensor *capsule);
+
+/* A capsule over the memory of a tensor: new, ended by its deleter, and the memory stays until then.  NULL with STATE recorded:
+ * the tensor has a history or wants gradients (gd_detach gives one that does not); unversioned and read-only. */
+struct DLManagedTensorVersioned *gd_to_dlpack(gd_tensor *t);
+struct DLManagedTensor *gd_to_dlpack_unversioned(gd_tensor *t);
+
+/* May nothing change its elements? */
+bool gd_is_read_only(const gd_tensor *t);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

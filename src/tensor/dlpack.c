@@ -1,0 +1,250 @@
+/* Memory of others, and DLPack; see gradus/dlpack.h. */
+#include "gradus/dlpack.h"
+#include "tensor/device.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+/* ---- the structs of DLPack 1.x; their layout is the format ---- */
+
+typedef struct dl_tensor {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides; /* strides NULL: row-major */
+    uint64_t byte_offset;
+} dl_tensor;
+
+struct DLManagedTensor {
+    dl_tensor tensor;
+    void *manager;
+    void (*deleter)(struct DLManagedTensor *self);
+};
+
+struct DLManagedTensorVersioned {
+    uint32_t major, minor;
+    void *manager;
+    void (*deleter)(struct DLManagedTensorVersioned *self);
+    uint64_t flags;
+    dl_tensor tensor;
+};
+
+enum { DL_MAJOR = 1, DL_MINOR = 0, DL_READ_ONLY = 1 };
+
+static const struct {
+    uint8_t code, bits;
+    gd_dtype dtype;
+} dtypes[] = {{2, 32, GD_F32}, {2, 64, GD_F64}, {2, 16, GD_F16}, {4, 16, GD_BF16},
+              {0, 32, GD_I32}, {0, 64, GD_I64}, {1, 8, GD_U8},   {6, 8, GD_BOOL}};
+#define DTYPES ((int)(sizeof dtypes / sizeof *dtypes))
+
+/* ---- memory of others ---- */
+
+/* Strides that are given, checked: no element may lie where addresses end. */
+static gd_status set_strides(gd_tensor *t, const int64_t *strides)
+{
+    int64_t reach = 0, size = (int64_t)gd__item_size(t);
+    for (int i = 0; i < t->ndim && strides && t->numel; i++) {
+        int64_t last, bytes;
+        if (__builtin_mul_overflow(t->size[i] - 1, strides[i], &last) ||
+            __builtin_mul_overflow(last < 0 ? -last : last, size, &bytes) ||
+            __builtin_add_overflow(reach, bytes, &reach))
+            return gd_fail(t->head.ctx, GD_OVERFLOW, "from_memory: axis %d reaches further than 2^63 bytes",
+                           i);
+        t->stride[i] = t->size[i] == 1 ? t->stride[i] : strides[i];
+    }
+    return GD_OK;
+}
+
+/* Elements that share their place cannot be changed one by one. */
+static bool overlaps(const gd_tensor *t)
+{
+    for (int i = 0; i < t->ndim; i++)
+        if (t->size[i] > 1 && t->stride[i] == 0) return t->numel > 0;
+    return false;
+}
+
+gd_tensor *gd_from_memory(gd_device *device, gd_dtype dtype, int ndim, const int64_t *shape,
+                          const int64_t *strides, void *data, int flags, void (*release)(void *user),
+                          void *user)
+{
+    if (!device) return NULL;
+    gd_ctx *ctx = device->ctx;
+    if (!device->backend->dlpack) {
+        (void)gd_fail(ctx, GD_DEVICE, "from_memory: %s takes no memory of others", device->name);
+        return NULL;
+    }
+    gd_tensor *t = gd__new_over(device, "from_memory", dtype, ndim, shape);
+    if (!t) return NULL;
+    gd_status status = set_strides(t, strides);
+    if (!status && t->numel && !data) status = gd__null(ctx, "from_memory: the memory is NULL");
+    if (!status && (uintptr_t)data % gd__item_size(t))
+        status = gd_fail(ctx, GD_ARGUMENT, "from_memory: the address is no multiple of %zu, the size of %s",
+                         gd__item_size(t), gd_dtype_name(dtype));
+    if (!status && (flags & ~GD_READ_ONLY))
+        status = gd_fail(ctx, GD_ARGUMENT, "from_memory: unknown flags %d", flags);
+    bool fixed = (flags & GD_READ_ONLY) || overlaps(t);
+    if (!status) status = gd__storage_over(t, device, data, fixed, release, user);
+    if (!status) return t;
+    gd_release(t);
+    return NULL;
+}
+
+bool gd_is_read_only(const gd_tensor *t) { return t && t->storage && t->storage->read_only; }
+
+/* ---- from others ---- */
+
+static gd_device *device_of(gd_ctx *ctx, const dl_tensor *d)
+{
+    gd_device *device = gd__device_of_dlpack(ctx, d->device_type, d->device_id);
+    if (device) return device;
+    (void)gd_fail(
+        ctx, GD_DEVICE,
+        "from_dlpack: memory of DLPack's device type %d, number %d; open that device with gd_device_get first",
+        (int)d->device_type, (int)d->device_id);
+    return NULL;
+}
+
+static bool read_dtype(gd_ctx *ctx, const dl_tensor *d, gd_dtype *dtype)
+{
+    for (int i = 0; i < DTYPES; i++)
+        if (dtypes[i].code == d->code && dtypes[i].bits == d->bits && d->lanes == 1) {
+            *dtype = dtypes[i].dtype;
+            return true;
+        }
+    (void)gd_fail(ctx, GD_DTYPE, "from_dlpack: elements of code %d with %d bits and %d lanes", d->code,
+                  d->bits, d->lanes);
+    return false;
+}
+
+static gd_tensor *taken_over(gd_ctx *ctx, const dl_tensor *d, bool read_only, void (*release)(void *),
+                             void *capsule)
+{
+    gd_dtype dtype;
+    gd_device *device = device_of(ctx, d);
+    if (!device || !read_dtype(ctx, d, &dtype)) return NULL;
+    if (d->ndim < 0 || d->ndim > GD_MAX_DIMS || (d->ndim && !d->shape)) {
+        (void)gd_fail(ctx, GD_SHAPE, "from_dlpack: %d axes, 0 to %d are possible", (int)d->ndim, GD_MAX_DIMS);
+        return NULL;
+    }
+    char *data = d->data;
+    return gd_from_memory(device, dtype, d->ndim, d->shape, d->strides, data ? data + d->byte_offset : NULL,
+                          read_only ? GD_READ_ONLY : 0, release, capsule);
+}
+
+static void end_versioned(void *capsule)
+{
+    struct DLManagedTensorVersioned *c = capsule;
+    if (c->deleter) c->deleter(c);
+}
+
+static void end_unversioned(void *capsule)
+{
+    struct DLManagedTensor *c = capsule;
+    if (c->deleter) c->deleter(c);
+}
+
+gd_tensor *gd_from_dlpack(gd_ctx *ctx, struct DLManagedTensorVersioned *capsule)
+{
+    if (!ctx) return NULL;
+    if (!capsule) {
+        (void)gd__null(ctx, "from_dlpack: the capsule is NULL");
+        return NULL;
+    }
+    if (capsule->major != DL_MAJOR) {
+        (void)gd_fail(ctx, GD_FORMAT, "from_dlpack: version %u of DLPack, %d is known",
+                      (unsigned)capsule->major, DL_MAJOR);
+        return NULL;
+    }
+    return taken_over(ctx, &capsule->tensor, capsule->flags & DL_READ_ONLY, end_versioned, capsule);
+}
+
+gd_tensor *gd_from_dlpack_unversioned(gd_ctx *ctx, struct DLManagedTensor *capsule)
+{
+    if (!ctx) return NULL;
+    if (!capsule) {
+        (void)gd__null(ctx, "from_dlpack: the capsule is NULL");
+        return NULL;
+    }
+    return taken_over(ctx, &capsule->tensor, false, end_unversioned, capsule);
+}
+
+/* ---- for others ---- */
+
+/* What a capsule points to: it holds the tensor. */
+typedef struct lent {
+    gd_tensor *tensor;
+    int64_t shape[GD_MAX_DIMS], strides[GD_MAX_DIMS];
+    union {
+        struct DLManagedTensor plain;
+        struct DLManagedTensorVersioned versioned;
+    } capsule;
+} lent;
+
+static void end_lent(lent *l)
+{
+    gd_ctx *ctx = l->tensor->head.ctx;
+    gd_release(l->tensor);
+    gd__free(ctx, l, sizeof *l);
+}
+
+static void end_plain(struct DLManagedTensor *self) { end_lent(self->manager); }
+static void end_lent_versioned(struct DLManagedTensorVersioned *self) { end_lent(self->manager); }
+
+static lent *lend(gd_tensor *t, dl_tensor **fill, bool versioned)
+{
+    if (!gd__given1("to_dlpack", t)) return NULL;
+    gd_ctx *ctx = t->head.ctx;
+    gd_device *device = gd_tensor_device(t);
+    gd_status status = GD_OK;
+    if (t->node || t->leaf_grad)
+        status = gd_fail(ctx, GD_STATE,
+                         "to_dlpack: the tensor has a history or wants gradients; gd_detach it first");
+    else if (!device || !device->backend->dlpack)
+        status = gd_fail(ctx, GD_DEVICE, "to_dlpack: DLPack has no word for %s", gd_device_name(device));
+    else if (!versioned && gd_is_read_only(t))
+        status = gd_fail(ctx, GD_STATE, "to_dlpack: a read-only tensor needs a versioned capsule");
+    lent *l = status ? NULL : gd__calloc(ctx, sizeof *l);
+    if (!l) return NULL;
+    l->tensor = gd_retain(t);
+    dl_tensor *d = versioned ? &l->capsule.versioned.tensor : &l->capsule.plain.tensor;
+    *d = (dl_tensor){.data = t->data,
+                     .device_type = device->backend->dlpack,
+                     .device_id = device->index,
+                     .ndim = t->ndim,
+                     .lanes = 1,
+                     .shape = l->shape,
+                     .strides = l->strides};
+    for (int i = 0; i < DTYPES; i++)
+        if (dtypes[i].dtype == t->dtype) d->code = dtypes[i].code, d->bits = dtypes[i].bits;
+    memcpy(l->shape, t->size, sizeof l->shape);
+    memcpy(l->strides, t->stride, sizeof l->strides);
+    *fill = d;
+    return l;
+}
+
+struct DLManagedTensorVersioned *gd_to_dlpack(gd_tensor *t)
+{
+    dl_tensor *d;
+    lent *l = lend(t, &d, true);
+    if (!l) return NULL;
+    struct DLManagedTensorVersioned *c = &l->capsule.versioned;
+    c->major = DL_MAJOR;
+    c->minor = DL_MINOR;
+    c->manager = l;
+    c->deleter = end_lent_versioned;
+    c->flags = gd_is_read_only(t) ? DL_READ_ONLY : 0;
+    return c;
+}
+
+struct DLManagedTensor *gd_to_dlpack_unversioned(gd_tensor *t)
+{
+    dl_tensor *d;
+    lent *l = lend(t, &d, false);
+    if (!l) return NULL;
+    l->capsule.plain.manager = l;
+    l->capsule.plain.deleter = end_plain;
+    return &l->capsule.plain;
+}
