@@ -47,6 +47,12 @@ gd_tensor *gd_hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, doub
  * gradient is asked for: products by autograd need it with its history, and so it is evaluated once.  Lives no longer than the
  * step.  New; NULL on failure. */
 gd_linop *gd_link_hessian_products(gd_link *link, gd_var *var);
+/* H v as lists, by the same settings (h may be called fd_h).  Rules that wait run before.  New. */
+GD_NODISCARD gd_status gd_link_hessian_times(gd_link *link, gd_var *var, gd_tensor *const *v,
+                                             gd_tensor **out);
+/* For links that need such products at this step, in pre_step or before they ask for anything: the gradient becomes one with its
+ * history, where the method wants that, also one that is there already (and would change under the hands of update_tensors). */
+GD_NODISCARD gd_status gd_link_expect_products(gd_link *link, gd_var *var);
 
 #ifdef __cplusplus
 }

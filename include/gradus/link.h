@@ -513,6 +513,15 @@ GD_NODISCARD gd_status gd_link_set_global_tensor(gd_link *link, const char *name
 /* Random numbers of this link, shaped like `like` and on its device: from its own stream when it has a GD_SEED setting that
  * is a number, else from the context's.  ARGUMENT: no such kind.  New. */
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like);
+/* The same for a list, with its names and labels, by the name of a distribution: "normal" or "gaussian", "rademacher", "uniform" in
+ * [-1, 1], "sphere" of radius 1 of all elements together.  ARGUMENT: no such name.  New. */
+#define GD_DISTRIBUTIONS "normal|gaussian|rademacher|uniform|sphere"
+GD_NODISCARD gd_status gd_link_random_list(gd_link *link, const char *distribution, gd_tensor *const *like,
+                                           int count, gd_tensor **out);
+/* Is the next step of the link one at which update_tensors runs, by its setting update_freq?  For pre_step. */
+bool gd_link_is_due(const gd_link *link);
+/* Forgets the state of all links of its optimizer but of itself and those around and below it. */
+void gd_link_reset_others(gd_link *link);
 
 /* Zeroed memory for the rest of the step, for anything; and an array of count NULLs.  Borrowed, freed with the innermost
  * scope: that of the step. */

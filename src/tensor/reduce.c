@@ -220,6 +220,12 @@ static gd_tensor *safe_root(gd_tensor *s)
     return gd_where(at_zero, zero, gd_sqrt(gd_where(at_zero, gd_ones_like(s), s)));
 }
 
+/* What squares and sums of a half float are computed in: its own range ends at 65504, its own digits after 256 ones. */
+static gd_tensor *widened(gd_tensor *x)
+{
+    return x->dtype == GD_F16 || x->dtype == GD_BF16 ? gd_cast(x, GD_F32) : x;
+}
+
 gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
 {
     if (!x || !gd__need_float("norm", x)) return NULL;
@@ -227,15 +233,16 @@ gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims)
     if (!(p > 0)) return gd__refuse(ctx, GD_VALUE, "norm: p is %g, must be above 0", p);
     gd_status before = gd_error(ctx);
     gd_scope_begin(ctx);
-    gd_tensor *out;
+    gd_tensor *out, *wide = widened(x);
     if (p == 2)
-        out = safe_root(gd_sum(gd_square(x), axes, keep_dims));
+        out = safe_root(gd_sum(gd_square(wide), axes, keep_dims));
     else if (p == 1)
-        out = gd_sum(gd_abs(x), axes, keep_dims);
+        out = gd_sum(gd_abs(wide), axes, keep_dims);
     else if (isinf(p))
-        out = gd_max(gd_abs(x), axes, keep_dims);
+        out = gd_max(gd_abs(wide), axes, keep_dims);
     else
-        out = gd_pow_scalar(gd_sum(gd_pow_scalar(gd_abs(x), p), axes, keep_dims), 1 / p);
+        out = gd_pow_scalar(gd_sum(gd_pow_scalar(gd_abs(wide), p), axes, keep_dims), 1 / p);
+    if (out && wide != x) out = gd_cast(out, x->dtype);
     gd__scope_leave(ctx, out);
     gd__blame(ctx, before, "norm");
     return out;
@@ -249,10 +256,12 @@ gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep
     gd_tensor *out = NULL;
     gd_scope_begin(ctx);
     if (fold("variance", x, axes, &f)) {
-        gd_tensor *centred = gd_sub(f.x, mean_list(f.x, &f.kept, 1, true)), *square = gd_square(centred);
+        gd_tensor *wide = widened(f.x), *mean = wide ? mean_list(wide, &f.kept, 1, true) : NULL;
+        gd_tensor *square = mean ? gd_square(gd_sub(wide, mean)) : NULL;
         double n = (double)f.x->size[f.kept] - correction;
-        if (square) out = reduce_group(GD_OP_sum, square, f.kept, f.kept, false, x->dtype);
+        if (square) out = reduce_group(GD_OP_sum, square, f.kept, f.kept, false, square->dtype);
         out = gd_mul_scalar(out, 1 / (n > 0 ? n : 0));
+        if (out && wide != f.x) out = gd_cast(out, x->dtype);
         out = unfold(&f, x, out, keep_dims);
     }
     return gd__scope_leave(ctx, out);

@@ -368,6 +368,13 @@ static void own_gd_link_keyed_apply(void)
     if (!got.failed) note(TENSOR, t);
 }
 
+static void own_gd_link_random_list(void)
+{
+    gd_tensor *t = NULL;
+    got.failed = gd_link_random_list(world.link, "sphere", &T, 1, &t) != GD_OK;
+    if (!got.failed) note(TENSOR, t);
+}
+
 /* ---- inside a transform ---- */
 
 static const gd_transform *the_transform;
@@ -498,6 +505,7 @@ static const own_call own_calls[] = {
     {"gd_var_free_mask", own_gd_var_free_mask},
     {"gd_link_hessian", own_gd_link_hessian},
     {"gd_link_keyed_apply", own_gd_link_keyed_apply},
+    {"gd_link_random_list", own_gd_link_random_list},
     {"gd_states_apply", own_gd_states_apply},
     {"gd_transform_child", own_gd_transform_child},
     {"gd_transform_below", own_gd_transform_below},
@@ -635,10 +643,10 @@ static const gd_link_class step_class = {.name = "step_with_calls", .step = act_
 /* A var lives only inside a step, where the library's scope is the outer one. */
 static bool is_of_a_step(const char *name)
 {
-    static const char *const others[] = {"gd_link_hessian",          "gd_link_hessian_matrix",
-                                         "gd_link_hessian_products", "gd_link_update_vector",
-                                         "gd_dense_hessian",         "gd_limited_memory_hessian",
-                                         "gd_directions_estimate",   "gd_directions_estimate_in_place"};
+    static const char *const others[] = {
+        "gd_link_hessian",           "gd_link_hessian_matrix", "gd_link_hessian_products",
+        "gd_link_hessian_times",     "gd_link_update_vector",  "gd_dense_hessian",
+        "gd_limited_memory_hessian", "gd_directions_estimate", "gd_directions_estimate_in_place"};
     return !strncmp(name, "gd_var_", 7) || is_one_of(name, others, COUNT_OF(others));
 }
 

@@ -159,7 +159,53 @@ static void each_by_itself(moment_of *x) { EACH(i) x->u[i] = sign_of(x->u[i]); }
 
 static void momentum(moment_of *x) { EACH(i) x->u[i] = x->s[0][i] = 0.8 * x->s[0][i] + x->u[i]; }
 
+/* H s of the function above: w + 0.9 cos(3 p) on the diagonal, 0.1 everywhere. */
+static void bowl_product(const double *p, const double *s, double *out)
+{
+    double sum = 0;
+    EACH(i) sum += s[i];
+    EACH(i) out[i] = (bowl_weight[i] + 0.9 * cos(3 * p[i])) * s[i] + 0.1 * sum;
+}
+
+/* u = lr g - (s - mu H s), with mu |s| / |y| every `every` steps where that is not 0. */
+static void matrix_momentum(moment_of *x, int every)
+{
+    double s[N], hs[N], y[N];
+    EACH(i)
+    {
+        s[i] = x->t > 1 ? x->p[i] - x->s[0][i] : 0;
+        y[i] = x->g[i] - x->s[1][i];
+        x->s[0][i] = x->p[i];
+        x->s[1][i] = x->g[i];
+    }
+    bowl_product(x->p, s, hs);
+    if (every && x->t > 1 && (x->t - 2) % every == 0) x->k[0] = norm_in(s, 0, N) / norm_in(y, 0, N);
+    EACH(i) x->u[i] = 0.05 * x->u[i] - (s[i] - (every ? x->k[0] : 1) * 0.2 * hs[i]);
+}
+
+static void plain_matrix_momentum(moment_of *x) { matrix_momentum(x, 0); }
+static void adaptive_matrix_momentum(moment_of *x) { matrix_momentum(x, 1); }
+static void seldom_matrix_momentum(moment_of *x) { matrix_momentum(x, 3); }
+
+/* v' = 0.8 v + g; u = 0.03 (g + 0.8 v') + 0.2 v' / |v'| - 0.2 v / |v| + 0.03 0.1 (p + 0.2 v / |v|) */
+static void msam_ahead(moment_of *x)
+{
+    double v[N], before = norm_in(x->s[0], 0, N);
+    EACH(i) v[i] = 0.8 * x->s[0][i] + x->u[i];
+    double now = norm_in(v, 0, N);
+    EACH(i)
+    {
+        double old = before > 0 ? 0.2 * x->s[0][i] / before : 0;
+        x->u[i] = 0.03 * (x->u[i] + 0.8 * v[i]) + 0.2 * v[i] / now - old + 0.003 * (x->p[i] + old);
+        x->s[0][i] = v[i];
+    }
+}
+
 static const reference misc_references[] = {
+    {"msam(0.03, 0.8, 0.2, 0.1, nesterov=true)", msam_ahead, 1},
+    {"matrix_momentum(0.05, 0.2)", plain_matrix_momentum, 1},
+    {"matrix_momentum(0.05, 0.2, adaptive=true)", adaptive_matrix_momentum, 1},
+    {"matrix_momentum(0.05, 0.2, adaptive=true, adapt_freq=3)", seldom_matrix_momentum, 1},
     {"to([add(0.3)], \"f32\")", in_single, 0.05},
     {"vector_projection(normalize)", one_vector, 0.01},
     {"scalar_projection(normalize)", each_by_itself, 0.01},

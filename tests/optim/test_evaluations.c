@@ -116,12 +116,17 @@ static const struct {
 } exceptions[] = {
     {"fdm(target=\"grad\")", "values are all it needs, until a search asks for the gradient where it ends"},
     {"gaussian_smoothing", RANDOM},
+    {"escape_annealing", RANDOM},
+    {"forward_gradient", RANDOM},
+    {"gradient_sampling", RANDOM},
     {"mezo", RANDOM},
+    {"perturb_weights", RANDOM},
     {"randomized_fdm", RANDOM},
     {"rdsa", RANDOM},
     {"sixth_order_3p",
      "its last gradient comes without a Hessian: where no step is left, the next step begins there and wants one"},
     {"spsa", RANDOM},
+    {"weight_dropout", RANDOM},
 };
 
 static bool excepted(const char *chain)

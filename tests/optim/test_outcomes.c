@@ -218,6 +218,7 @@ static bool may_leave(const gd_link_class *cls)
         {"last_ratio", "divides by the last update"},
         {"multistep", "nothing searches along its own steps: they may leave the domain"},
         {"sequential", "the same"},
+        {"weight_dropout", "the gradient where some weights are 0 need not be finite"},
     };
     for (int i = 0; i < COUNT_OF(exceptions); i++)
         if (!strcmp(cls->name, exceptions[i].link)) return true;
@@ -243,9 +244,13 @@ static double noise_of(const run *r, const char *chain, double loss)
     return is_inexact(chain) ? 400 * noise + 32 * r->eps * (sqrt(fabs(loss)) + r->eps) : noise;
 }
 
-/* It shrinks the parameters whatever a search after it finds. */
+/* It changes the parameters whatever a search after it finds, or the search is along another function than the loss. */
 static bool moves_by_itself(const gd_link_class *cls)
 {
+    static const char *const others[] = {"gradient_sampling", "perturb_weights", "random_reinitialize",
+                                         "weight_dropout"};
+    for (int i = 0; i < COUNT_OF(others); i++)
+        if (!strcmp(cls->name, others[i])) return true;
     return cls->target && !strcmp(cls->target, "params_direct");
 }
 
@@ -267,10 +272,14 @@ static void check_step(run *r, const gd_link_class *cls, const char *chain, bool
         complain("%s, %s: a loss that is not finite is not in the step info", chain, r->now->name);
     if (all_finite(before) && r->nowhere && !may_leave(cls))
         complain("%s, %s: evaluated where parameters are not finite", chain, r->now->name);
-    bool says_so = r->info.search_failed || r->info.skipped || !strcmp(cls->name, "gradient_accumulation");
+    /* these two let nothing through while they gather */
+    bool gathers = !strcmp(cls->name, "gradient_accumulation") || !strcmp(cls->name, "svrg");
+    bool says_so = r->info.search_failed || r->info.skipped || gathers;
     if (!start_finite && careful && !says_so)
         complain("%s, %s: the step info says nothing", chain, r->now->name);
-    if (r->now->residuals == flat && careful && moved(r, chain, before, after))
+    /* an estimate of spsa1 has the whole value of the loss in it */
+    bool noisy = !strcmp(cls->name, "spsa1");
+    if (r->now->residuals == flat && careful && !noisy && moved(r, chain, before, after))
         complain("%s: moves on a flat function", chain);
     if (!searches) return;
     double now = loss_now(r);

@@ -127,6 +127,18 @@ static void links_follow_their_references(void **state)
 static const struct {
     const char *link, *suite;
 } elsewhere[] = {
+    {"cd", "optim/changed_objectives"},
+    {"escape_annealing", "optim/changed_objectives"},
+    {"forward_gradient", "optim/changed_objectives"},
+    {"gradient_sampling", "optim/changed_objectives"},
+    {"perturb_weights", "optim/changed_objectives"},
+    {"random_reinitialize", "optim/changed_objectives"},
+    {"spsa1", "optim/changed_objectives"},
+    {"weight_dropout", "optim/changed_objectives"},
+    {"adahessian", "optim/random_curvature"},
+    {"esgd", "optim/random_curvature"},
+    {"random_hvp", "optim/random_curvature"},
+    {"sophia_h", "optim/random_curvature"},
     {"adafactor", "optim/rule_axes"},
     {"agc", "optim/rule_axes"},
     {"augmented_lagrangian", "problems/constrained, optim/constraints"},

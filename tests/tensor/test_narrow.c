@@ -1,5 +1,9 @@
-/* Reductions of small integers: the same numbers as of i64, without a copy as i64. */
+/* Reductions of small integers: the same numbers as of i64, without a copy as i64.  Norms of half floats: rounded once. */
 #include "support/support.h"
+
+#include <math.h>
+
+#define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
 #define ROWS    1031
 #define COLUMNS 2053
@@ -92,8 +96,37 @@ static void small_integers_are_reduced_where_they_lie(void **state)
     }
 }
 
+/* Squares in the dtype itself are not finite from 256 on (f16), and each has an error of its own (bf16). */
+static void norms_of_half_floats_are_rounded_once(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = gd_ctx_new(NULL);
+    gd_scope_begin(ctx);
+    static const gd_dtype dtypes[] = {GD_F16, GD_BF16};
+    double x[600];
+    for (int i = 0; i < 600; i++) x[i] = 256 + i % 37;
+    for (int d = 0; d < 2; d++) {
+        gd_tensor *t = gd_from_f64(ctx, dtypes[d], 1, (int64_t[]){600}, x);
+        double sum = 0, square = 0, cube = 0, spread = 0, v[600];
+        assert_int_equal(gd_read_f64(t, v, 600), GD_OK);
+        for (int i = 0; i < 600; i++) {
+            sum += v[i];
+            square += v[i] * v[i];
+            cube += pow(v[i], 3);
+        }
+        for (int i = 0; i < 600; i++) spread += pow(v[i] - sum / 600, 2);
+        double ulp = dtypes[d] == GD_F16 ? 0x1p-10 : 0x1p-7;
+        assert_near(gd_item(gd_norm(t, 2, NULL, false)) / sqrt(square), 1, ulp / 2);
+        assert_near(gd_item(gd_norm(t, 3, NULL, false)) / cbrt(cube), 1, ulp / 2);
+        assert_near(gd_item(gd_variance(t, NULL, 1, false)) / (spread / 599), 1, ulp / 2);
+    }
+    gd_scope_end(ctx);
+    gd_ctx_free(ctx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(small_integers_are_reduced_where_they_lie)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(small_integers_are_reduced_where_they_lie),
+                                       cmocka_unit_test(norms_of_half_floats_are_rounded_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,9 @@
 #include "optim/link/owner.h"
 #include "optim/text/setting.h"
 #include "tensor/elementwise.h"
+#include "tensor/shape.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -485,6 +487,51 @@ gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
                       like->ndim, like->size);
 }
 
+/* One of a list: uniform numbers are in [0, 1), and names are the likeness's. */
+static gd_tensor *drawn_like(gd_link *link, gd_random_kind kind, gd_tensor *like)
+{
+    gd_tensor *z = gd_link_random(link, kind, like);
+    if (z && kind == GD_RANDOM_UNIFORM) z = gd_add_scalar(gd_mul_scalar(z, 2), -1);
+    return z ? gd__relabel_like(z, like) : NULL;
+}
+
+static gd_status draw_list(gd_link *link, const char *name, gd_tensor *const *like, int count,
+                           gd_tensor **out)
+{
+    bool sphere = !strcmp(name, "sphere"), uniform = !strcmp(name, "uniform");
+    gd_random_kind kind = uniform                       ? GD_RANDOM_UNIFORM
+                          : !strcmp(name, "rademacher") ? GD_RANDOM_SIGN
+                                                        : GD_RANDOM_NORMAL;
+    double square = 0;
+    for (int i = 0; i < count; i++) {
+        if (!(out[i] = drawn_like(link, kind, like[i]))) return gd_error(link->head.ctx);
+        double norm = sphere && gd_numel(out[i]) ? gd_item(gd_norm(gd_drop_names(out[i]), 2, NULL, false))
+                                                 : 0;
+        square += norm * norm;
+    }
+    for (int i = 0; i < count && sphere && square > 0; i++)
+        if (!(out[i] = gd_mul_scalar(out[i], 1 / sqrt(square)))) return gd_error(link->head.ctx);
+    return gd_error(link->head.ctx);
+}
+
+gd_status gd_link_random_list(gd_link *link, const char *distribution, gd_tensor *const *like, int count,
+                              gd_tensor **out)
+{
+    if (!link || !distribution || (count > 0 && (!like || !out)))
+        return gd__null(gd_link_ctx(link), "link: random numbers like NULL");
+    if (!gd__is_choice(GD_DISTRIBUTIONS, distribution))
+        return gd_fail(link->head.ctx, GD_ARGUMENT, "%s: there is no distribution '%.80s'", link->cls->name,
+                       distribution);
+    gd_ctx *ctx = link->head.ctx;
+    gd_no_grad_begin(ctx);
+    gd_scope_begin(ctx);
+    gd_status status = draw_list(link, distribution, like, count, out);
+    for (int i = 0; i < count; i++) out[i] = status ? NULL : gd_keep(out[i]);
+    gd_scope_end(ctx);
+    gd_no_grad_end(ctx);
+    return status ? status : gd_error(ctx);
+}
+
 /* Memory that dies with the innermost scope. */
 typedef struct scratch {
     gd_object head;
@@ -639,4 +686,24 @@ void gd_link_reset_for_online(gd_link *link)
     forget_slots(link, GD_SLOT_ONLINE);
     if (link->cls->reset_for_online) link->cls->reset_for_online(link);
     for (int i = 0; i < link->children; i++) gd_link_reset_for_online(link->child[i]);
+}
+
+static bool is_in(const gd_link *tree, const gd_link *link)
+{
+    bool in = tree == link;
+    for (int i = 0; i < tree->children && !in; i++) in = is_in(tree->child[i], link);
+    return in;
+}
+
+static void reset_but(gd_link *tree, const gd_link *link)
+{
+    if (tree == link) return;
+    if (!is_in(tree, link)) gd_link_reset(tree);
+    for (int i = 0; i < tree->children; i++)
+        if (is_in(tree, link)) reset_but(tree->child[i], link);
+}
+
+void gd_link_reset_others(gd_link *link)
+{
+    if (link && link->optimizer) reset_but(link->optimizer->chain, link);
 }

@@ -25,13 +25,34 @@ static bool evaluates(const gd_link *link)
     return false;
 }
 
-/* Products by autograd need the gradient with its history: asked for first, it is evaluated once. */
-static void ask_for_graph(const products *p)
+static gd_status refused(const gd_link *link, const gd_var *var)
 {
+    return gd__null(link ? gd_link_ctx(link) : gd_var_ctx(var),
+                    "products with the Hessian: the link or the step is NULL");
+}
+
+/* Products by autograd need the gradient with its history: asked for first, it is evaluated once. */
+gd_status gd_link_expect_products(gd_link *link, gd_var *var)
+{
+    if (!link || !var) return refused(link, var);
     /* inner links that move the parameters, even there and back, would leave the history of another point behind */
-    if (evaluates(gd_link_child(p->link, "inner"))) return;
-    if (p->method != GD_HVP_AUTOGRAD || !gd_var_has_closure(p->var) || gd_var_has_grad(p->var)) return;
-    if (!gd__var_gives_products(p->var) && gd__var_has_graph(p->var)) (void)gd_var_grad_graph(p->var);
+    if (evaluates(gd_link_child(link, "inner"))) return GD_OK;
+    if (method_of(link) != GD_HVP_AUTOGRAD || !gd_var_has_closure(var)) return GD_OK;
+    if (gd__var_gives_products(var) || !gd__var_has_graph(var)) return GD_OK;
+    return gd_var_grad_graph(var) ? GD_OK : gd_error(gd_var_ctx(var));
+}
+
+static double step_of(const gd_link *link)
+{
+    const char *name = gd_link_has_field(link, "h") ? "h" : "fd_h";
+    return gd_link_has_field(link, name) ? gd_link_real(link, name, NULL) : 1e-3;
+}
+
+gd_status gd_link_hessian_times(gd_link *link, gd_var *var, gd_tensor *const *v, gd_tensor **out)
+{
+    if (!link || !var) return refused(link, var);
+    gd_status status = gd_var_flush(var);
+    return status ? status : gd_var_hvp(var, method_of(link), step_of(link), true, v, out);
 }
 
 /* Inside bounds held elements take no part. */
@@ -66,9 +87,9 @@ gd_linop *gd_link_hessian_products(gd_link *link, gd_var *var)
     gd_ctx *ctx = gd_var_ctx(var);
     products *p = ctx ? gd_link_memory(link, sizeof *p) : NULL;
     if (!p) return NULL;
-    *p = (products){.link = link, .var = var, .method = method_of(link), .h = 1e-3};
-    if (gd_link_has_field(link, "h")) p->h = gd_link_real(link, "h", NULL);
-    ask_for_graph(p);
+    *p = (products){.link = link, .var = var, .method = method_of(link), .h = step_of(link)};
+    /* one that is there already is evaluated again only for the first product */
+    if (!gd_var_has_grad(var) && gd_link_expect_products(link, var)) return NULL;
     int64_t n = 0;
     for (int i = 0; i < gd_var_count(var); i++) n += gd_numel(gd_var_params(var)[i]);
     return gd_error(ctx) ? NULL : gd_linop_function(ctx, n, multiply, p, NULL);

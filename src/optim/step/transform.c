@@ -25,6 +25,10 @@ static int64_t update_freq_of(const gd_link *link)
     return freq && freq->kind == GD_SET_REAL ? (int64_t)freq->real : 1;
 }
 
+static bool is_due(const gd_link *link) { return link->step % update_freq_of(link) == 0; }
+
+bool gd_link_is_due(const gd_link *link) { return link && is_due(link); }
+
 /* ---- parameters seen as one vector ---- */
 
 static bool concatenates(const gd_link *link)
@@ -181,7 +185,7 @@ static gd_status take_result(const gd_call_args *c, seen *s, gd_tensor **tensors
 static gd_status functions_update(const gd_call_args *c, gd_tensor **tensors)
 {
     gd_link *link = c->link;
-    bool due = link->cls->updates_always || link->step % update_freq_of(link) == 0;
+    bool due = link->cls->updates_always || is_due(link);
     gd_status status = GD_OK;
     if (link->cls->update_tensors && due) {
         seen s;
@@ -326,7 +330,7 @@ static gd_status rule_update(const gd_call_args *c, gd_tensor **tensors)
 {
     gd_link *link = c->link;
     if (!link->cls->update_rule) return GD_OK; /* all of it is in the rule, which counts */
-    if (link->step % update_freq_of(link) == 0) return run_rule(c, GD_MODE_UPDATE, tensors);
+    if (is_due(link)) return run_rule(c, GD_MODE_UPDATE, tensors);
     link->step++;
     return GD_OK;
 }

@@ -137,3 +137,97 @@ const gd_link_class gd_link_asam = {
     .needs_closure = true,
     .restores_params = true,
 };
+
+/* ---- down the momentum ---- */
+
+/* Momentum-SAM: gradients are taken a distance rho down the momentum, without an evaluation more (Becker et al. 2024).
+ *
+ *     v' = momentum v + g;  u = lr v' + rho v' / |v'| - rho v / |v|
+ *
+ * The parameters that are held are the ones moved by rho v / |v|; p + rho v / |v| are those that are meant.  With weight_decay these
+ * decay.  Norms are over all parameters.  msam has its learning rate itself: no lr after it.  msam_objective: the step of a chain,
+ * with its learning rate, in place of lr v'.  nesterov: g + momentum v' in place of v' in the step; lerp: v' is an average.
+ * State: velocity.  A reduction, then one pass. */
+
+#define SETTINGS                                                                                    \
+    GD_REAL("momentum", 0.9, -INFINITY, INFINITY, "weight of the past"),                            \
+        GD_REAL("rho", 0.3, 0, INFINITY, "distance along the momentum"),                            \
+        GD_REAL("weight_decay", 0, -INFINITY, INFINITY, "factor of the parameters that are meant"), \
+        GD_FLAG("nesterov", false, "a look ahead in the step"),                                     \
+        GD_FLAG("lerp", false, "an average instead of a sum")
+
+static const gd_field msam_fields[] = {GD_REAL_NEEDED("lr", -INFINITY, INFINITY, "step size"), SETTINGS};
+static const gd_field objective_fields[] = {
+    GD_CHILD_NEEDED("modules", "the chain of the step, with its learning rate"), SETTINGS};
+
+static const gd_slot slots[] = {{"velocity", 0}};
+
+/* rho v / |v|, 0 for v = 0. */
+static gd_value ahead(gd_rule *r, gd_value v)
+{
+    gd_value norm = gd_rule_norm(r, v, 2, GD_ALL), zero = gd_rule_const(r, 0);
+    gd_value scaled = gd_rule_mul(r, v, gd_rule_div(r, gd_rule_setting(r, "rho"), norm));
+    return gd_rule_where(r, gd_rule_eq(r, norm, zero), zero, scaled);
+}
+
+typedef struct moved {
+    gd_value step; /* the new velocity, with nesterov what lies ahead of it */
+    gd_value way;  /* rho v' / |v'| - rho v / |v|, and the decay */
+} moved;
+
+static moved move(gd_rule *r, gd_value g, gd_value decay)
+{
+    gd_value before = gd_rule_state(r, "velocity"), momentum = gd_rule_setting(r, "momentum");
+    gd_value now = gd_rule_flag(r, "lerp")
+                       ? gd_rule_lerp(r, before, g, gd_rule_sub(r, gd_rule_const(r, 1), momentum))
+                       : gd_rule_add(r, gd_rule_mul(r, before, momentum), g);
+    gd_value old = ahead(r, before), way = gd_rule_sub(r, ahead(r, now), old);
+    gd_value meant = gd_rule_add(r, gd_rule_param(r), old);
+    gd_rule_set(r, "velocity", now);
+    gd_value step = gd_rule_flag(r, "nesterov") ? gd_rule_add(r, g, gd_rule_mul(r, now, momentum)) : now;
+    return (moved){step, gd_rule_add(r, way, gd_rule_mul(r, meant, decay))};
+}
+
+static gd_value msam_rule(gd_rule *r, gd_value g)
+{
+    gd_value lr = gd_rule_setting(r, "lr");
+    moved m = move(r, g, gd_rule_mul(r, lr, gd_rule_setting(r, "weight_decay")));
+    return gd_rule_add(r, gd_rule_mul(r, m.step, lr), m.way);
+}
+
+static gd_value msam_objective_rule(gd_rule *r, gd_value g)
+{
+    moved m = move(r, g, gd_rule_setting(r, "weight_decay"));
+    return gd_rule_add(r, gd_rule_child(r, "modules", g), m.way);
+}
+
+#define PAPER \
+    "Becker, Altrock & Risse, Momentum-SAM: sharpness aware minimization without computational overhead, 2024"
+
+const gd_link_class gd_link_msam = {
+    .name = "msam",
+    .family = "adaptive",
+    .summary = "momentum with the gradient taken down the momentum",
+    .formula =
+        "b = rho v / max(norm(v), 1e-300);  v = momentum v + u;  lr v + rho v / max(norm(v), 1e-300) - b + lr weight_decay (p + b)",
+    .cost = "one more pass, for the norms",
+    .paper = PAPER,
+    .example = "msam(0.01)",
+    GD_FIELDS(msam_fields),
+    GD_SLOTS(slots),
+    .rule = msam_rule,
+};
+
+const gd_link_class gd_link_msam_objective = {
+    .name = "msam_objective",
+    .family = "adaptive",
+    .summary = "a chain with its gradient taken down a momentum",
+    .formula =
+        "b = rho v / max(norm(v), 1e-300);  v = momentum v + u;  modules(u) + rho v / max(norm(v), 1e-300) - b + weight_decay (p + b)",
+    .cost = "one more pass, for the norms",
+    .paper = PAPER,
+    .example = "msam_objective([adam | lr(0.001)])",
+    GD_FIELDS(objective_fields),
+    GD_SLOTS(slots),
+    .rule = msam_objective_rule,
+};

@@ -124,9 +124,13 @@ LOOP(add_scalar_i64, int64_t, int64_t, U(x) + U(to_i64(f[0])))
 FLOAT1(mul_scalar, x *(float)f[0], x *f[0])
 LOOP(mul_scalar_i64, int64_t, int64_t, U(x) * U(to_i64(f[0])))
 FLOAT1(pow_scalar, (float)pow((double)x, f[0]), pow(x, f[0]))
-/* a NaN passes through */
-FLOAT1(clamp, x<(float)f[0] ? (float)f[0] : x>(float) f[1] ? (float)f[1] : x,
-       x<f[0] ? f[0] : x> f[1] ? f[1] : x)
+/* a NaN passes through; the bounds are read before, or the loop would have a branch for the second and be no vector loop */
+static inline float cut_f32(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+static inline double cut_f64(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+FLOAT1(clamp, cut_f32(x, (float)f[0], (float)f[1]), cut_f64(x, f[0], f[1]))
 /* the whole numbers inside the bounds */
 LOOP(clamp_i64, int64_t, int64_t,
      (double)x<f[0] ? to_i64(ceil(f[0])) : (double)x> f[1] ? to_i64(floor(f[1])) : x)
