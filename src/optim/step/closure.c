@@ -693,11 +693,11 @@ bool gd__var_gives_products(const gd_var *var)
     return var->closure && !var->closure->below && var->closure->objective->hvp;
 }
 
-/* A closure that a link changed other than by operators has no graph: products are differences of its gradients. */
+/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures have none: products are differences then. */
 bool gd__var_has_graph(const gd_var *var)
 {
     const gd_closure *c = var->closure;
-    while (c && c->below && (c->eval == reformulate_eval || c->term)) c = c->below;
+    while (c && c->below && !c->wrap && !c->estimate) c = c->below;
     return c && !c->below;
 }
 
