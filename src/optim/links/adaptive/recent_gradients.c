@@ -70,8 +70,9 @@ static gd_tensor *column_of(gd_tensor *x)
 /* A slot [rows, columns], zeros at first. */
 static gd_tensor *matrix_of(const gd_transform *t, int i, const char *slot, int64_t rows, int64_t columns)
 {
-    gd_tensor *like = gd_link_has_state(t->link, t->keys[i], slot) ? NULL
-                                                                   : zeros_for(t->tensors[i], rows, columns);
+    bool there = gd_link_has_state(t->link, t->keys[i], slot);
+    gd_tensor *like = there ? NULL : zeros_for(t->tensors[i], rows, columns);
+    if (!there && !like) return NULL; /* without one it would have the shape of the parameter */
     return gd_link_state_from(t->link, t->keys[i], slot, (gd_init){.kind = GD_INIT_ZEROS, .tensor = like});
 }
 

@@ -16,7 +16,7 @@ static gd_status projected_gradient_method_pair(gd_dense *d)
     return status || !(ypy > d->tol) ? status : gd_dense_rank_two(d, d->z, d->z, -1 / ypy, 0, 0);
 }
 
-GD_DENSE_LINK(projected_gradient_method)
+GD_DENSE_LINK(projected_gradient_method, .diagonal = false)
 
 const gd_link_class gd_link_projected_gradient_method = {
     GD_DENSE_OPERATIONS(projected_gradient_method),

@@ -75,11 +75,11 @@ static gd_status sr1_pair(gd_dense *d)
     return status || fabs(vy) <= least ? status : gd_dense_rank_two(d, x, x, 1 / vy, 0, 0);
 }
 
-GD_DENSE_LINK(bfgs)
-GD_DENSE_LINK(dfp)
-GD_DENSE_LINK(fletcher_vmm)
-GD_DENSE_LINK(horisho)
-GD_DENSE_LINK(sr1)
+GD_DENSE_LINK(bfgs, .diagonal = false)
+GD_DENSE_LINK(dfp, .diagonal = false)
+GD_DENSE_LINK(fletcher_vmm, .diagonal = false)
+GD_DENSE_LINK(horisho, .diagonal = false)
+GD_DENSE_LINK(sr1, .diagonal = false)
 
 const gd_link_class gd_link_bfgs = {
     GD_DENSE_CLASS(bfgs),

@@ -115,10 +115,10 @@ static gd_status shor_r_pair(gd_dense *d)
     return gd_dense_rank_two(d, d->z, d->z, -(1 - alpha * alpha) / yhy, 0, 0);
 }
 
-GD_DENSE_LINK(ssvm)
-GD_DENSE_LINK(new_ssm)
-GD_DENSE_LINK(psb)
-GD_DENSE_LINK(shor_r)
+GD_DENSE_LINK(ssvm, .diagonal = false)
+GD_DENSE_LINK(new_ssm, .diagonal = false)
+GD_DENSE_LINK(psb, .diagonal = false)
+GD_DENSE_LINK(shor_r, .diagonal = false)
 
 /* The loss of a pair's end is kept for the next. */
 static gd_status new_ssm_step(gd_link *link, gd_var *var)
