@@ -18,11 +18,12 @@
 extern "C" {
 #endif
 
-#define GD_HESSIAN_METHOD                                                                               \
-    GD_CHOICE("hessian_method", "autograd",                                                             \
+#define GD_HESSIAN_CHOICE(fallback)                                                                     \
+    GD_CHOICE("hessian_method", fallback,                                                               \
               "autograd|batched_autograd|func|autograd.functional|functional_revrev|functional_fwdrev|" \
               "gfd_forward|gfd_central",                                                                \
               "autograd in all its names, or differences of gradients")
+#define GD_HESSIAN_METHOD GD_HESSIAN_CHOICE("autograd")
 /* The Hessian over all parameters at their values, exactly symmetric, [n, n]: by the link's setting hessian_method where it has
  * one, with h as step of differences.  New. */
 gd_tensor *gd_link_hessian_matrix(gd_link *link, gd_var *var, double h);

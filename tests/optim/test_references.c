@@ -6,6 +6,7 @@
 #include "reference_history.h"
 #include "reference_matrix.h"
 #include "reference_misc.h"
+#include "reference_newton.h"
 #include "reference_ops.h"
 #include "reference_psgd.h"
 #include "reference_quasi_newton.h"
@@ -110,6 +111,7 @@ static const struct {
     {matrix_references, COUNT_OF(matrix_references), false},
     {misc_references, COUNT_OF(misc_references), false},
     {ops_references, COUNT_OF(ops_references), false},
+    {newton_references, COUNT_OF(newton_references), false},
     {psgd_references, COUNT_OF(psgd_references), false},
     {quasi_newton_references, COUNT_OF(quasi_newton_references), true},
     {second_order_references, COUNT_OF(second_order_references), true},
@@ -148,6 +150,7 @@ static const struct {
     {"gaussian_smoothing", "optim/gradient_estimates"},
     {"loss_scale", "optim/nonfinite"},
     {"mezo", "optim/gradient_estimates"},
+    {"natural_gradient", "optim/sketches"},
     {"noise_sign", "optim/ops"},
     {"nystrom_pcg", "optim/second_order"},
     {"randomized_fdm", "optim/gradient_estimates"},
@@ -160,6 +163,7 @@ static const struct {
     {"random_step_size", "optim/rule_random"},
     {"random_sample", "optim/ops"},
     {"rdsa", "optim/gradient_estimates"},
+    {"sg2", "optim/sketches"},
     {"skip_nonfinite", "optim/nonfinite"},
     {"spsa", "optim/gradient_estimates"},
     {"terminate_after_n_evaluations", "optim/termination"},

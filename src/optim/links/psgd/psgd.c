@@ -396,7 +396,12 @@ static gd_status apply_kron(const lesson *of) { return each_batch(of, apply_batc
 static int64_t kron_bytes(const gd_link *link, gd_tensor *const *params, int count)
 {
     int64_t bytes = 0;
-    if (!gd_link_has_field(link, "max_dim")) return gd_link_matrix_bytes(link, params, count);
+    if (!gd_link_has_field(link, "max_dim")) {
+        int64_t matrix = gd_link_matrix_bytes(link, params, count), item = 4;
+        for (int i = 0; i < count; i++)
+            if (dtype_for(params[i]) == GD_F64) item = 8;
+        return matrix ? matrix + item : 0;
+    }
     for (int i = 0; i < count; i++) {
         lesson of = {.link = (gd_link *)link};
         batch b = batch_like(&of, params[i], NULL, 1);
