@@ -18,6 +18,10 @@ static const char *const lines[] = {
     "fit 'a*exp(-b*t)+c' " DATA
     "decay.csv --param a=1.5 --param b=1 --param c=0 --bound 0.25<b<2.5 --json --plot f.svg --out "
     "f.safetensors",
+    "fit 'a*exp(-b*t)' " DATA
+    "decay.csv --param a=1.5 --param b=1 --derive h=log(2)/b --out s.safetensors --json",
+    "compare s.safetensors f.safetensors --json",
+    "compare f.safetensors f.safetensors",
     "train " DATA
     "decay.csv --target y --model 'mlp(3, dropout=0.1)' --epochs 2 --json --chain 'clip_norm(1.5) | adam | "
     "lr(0.01)' --schedule lr=linear(1,0.25,9) --group 'out.*: lr=0.125' --trace e.jsonl --out m.safetensors --events "

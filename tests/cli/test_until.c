@@ -32,9 +32,9 @@ static void mistakes_are_pointed_at(void **state)
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"", "--until: column 1: loss, loss_change, grad_norm, step_norm, evals or seconds expected"},
+        {"", "--until: column 1: loss, loss_change, grad_norm, step_norm, kkt, evals or seconds expected"},
         {"los<1",
-         "--until: column 1: loss, loss_change, grad_norm, step_norm, evals or seconds expected, did you mean 'loss'?"},
+         "--until: column 1: loss, loss_change, grad_norm, step_norm, kkt, evals or seconds expected, did you mean 'loss'?"},
         {"loss", "--until: column 5: '<' or '>' expected"},
         {"loss=1", "--until: column 5: '<' or '>' expected"},
         {"loss<", "--until: column 6: a number expected"},

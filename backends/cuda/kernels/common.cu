@@ -105,6 +105,13 @@ __device__ inline double d_mod(double x, double y)
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
+/* jn() is NaN for negative orders here */
+__device__ inline double d_bessel_j(int n, double x)
+{
+    double y = jn(n < 0 ? -n : n, x);
+    return n < 0 && n % 2 ? -y : y;
+}
+
 /* As gd__polygamma of base/special.c: recurrence up to where the expansion at infinity holds. */
 __device__ inline double d_cot_derivative(int n, double t)
 {

@@ -315,6 +315,7 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
     gd_entry *e = slot < 0 ? NULL : gd__entry(link, param);
     if (!e) return NULL;
     if (!e->slot[slot] || e->fresh[slot]) {
+        if (gd_error(link->head.ctx)) return NULL; /* what init was to have may be missing for that reason */
         gd_tensor *t = first_value(link, param, &init);
         if (!t) return NULL;
         gd__entry_put(link, e, slot, t, false);
@@ -342,6 +343,7 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
     gd_ctx *ctx = link->head.ctx;
     int slot = find_slot(link, name);
     if (slot < 0) return GD_ATTRIBUTE;
+    if (!value && gd_error(ctx)) return gd_error(ctx); /* a value that could not be made is not "none" */
     gd_entry *e = gd__entry(link, param);
     gd_tensor *copy = e && value ? own_copy(link, param, value) : NULL;
     if (!e || (value && !copy)) return gd_error(ctx);
@@ -435,6 +437,7 @@ gd_tensor *gd_link_global_tensor(gd_link *link, const char *name)
 gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *value)
 {
     if (!link || !name) return gd__null(gd_link_ctx(link), "link: the name of a state is NULL");
+    if (!value && gd_error(link->head.ctx)) return gd_error(link->head.ctx);
     gd_global *g = gd__global_find(link, name);
     if (!g && !(g = add_global(link, name))) return GD_NOMEM;
     gd__retain(value);

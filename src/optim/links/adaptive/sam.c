@@ -160,7 +160,8 @@ static const gd_field msam_fields[] = {GD_REAL_NEEDED("lr", -INFINITY, INFINITY,
 static const gd_field objective_fields[] = {
     GD_CHILD_NEEDED("modules", "the chain of the step, with its learning rate"), SETTINGS};
 
-static const gd_slot slots[] = {{"velocity", 0}};
+/* Exact: the parameters lie off where they are meant to be by what it says. */
+static const gd_slot slots[] = {{"velocity", GD_SLOT_EXACT}};
 
 /* rho v / |v|, 0 for v = 0. */
 static gd_value ahead(gd_rule *r, gd_value v)

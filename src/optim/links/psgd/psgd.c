@@ -135,7 +135,8 @@ static gd_status begin_factors(const lesson *of, int i)
         gd_tensor *bound = b.dense[d] ? gd_slice(gd_slice(q, "0", 0, 1, 1), "1", 0, 1, 1)
                                       : gd_slice(gd_diagonal(q), "0", 0, 1, 1);
         if (!b.dense[d]) q = gd_diagonal(q);
-        if (!bound || gd_link_set_state(of->link, of->keys[i], bound_name[d], gd_zeros_like(bound)) ||
+        gd_tensor *none = bound ? gd_zeros_like(bound) : NULL;
+        if (!none || !q || gd_link_set_state(of->link, of->keys[i], bound_name[d], none) ||
             gd_link_set_state(of->link, of->keys[i], factor_name[d], q))
             break;
     }
