@@ -1,10 +1,13 @@
 /* Memory that somebody else owns, and the exchange format that NumPy, PyTorch, JAX and CuPy speak.
  *
- *     float *mine = ...;                                          stays mine; gradus calls done(mine) when it is through
- *     gd_tensor *t = gd_from_memory(device, GD_F32, 2, (int64_t[]){3, 4}, NULL, mine, 0, done, mine);
+ *     float mine[12] = {0};                                       stays mine; with a function to call in place of the last two NULLs
+ *     gd_device *cpu = gd_device_get(ctx, "cpu");                  gradus says when it is through with it
+ *     gd_tensor *t = gd_from_memory(cpu, GD_F32, 2, (int64_t[]){3, 4}, NULL, mine, 0, NULL, NULL);
  *
  *     struct DLManagedTensorVersioned *capsule = gd_to_dlpack(t);             for others: the same bytes
  *     gd_tensor *u = gd_from_dlpack(ctx, capsule);                            from others: the same bytes
+ *     gd_release(u);
+ *     gd_release(t);
  *
  * The structs are those of DLPack 1.x (dlpack.h of that project may be included beside this header); unversioned ones are
  * what older programs give and take.  What another program writes into shared memory gradus does not notice: a graph that

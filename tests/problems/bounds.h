@@ -6,10 +6,12 @@
 #ifndef GD_PROBLEMS_BOUNDS_H
 #define GD_PROBLEMS_BOUNDS_H
 
+#include "base/number.h"
 #include "gradus/tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BOUND_MOST 900
 #define BOUND_DATA 7 /* names of an expression besides x */
@@ -39,17 +41,28 @@ typedef struct bound_problem {
 
 #define NONE -INFINITY
 
+/* In every locale. */
+static inline double number_at(const char *text, char **end)
+{
+    double value = NAN;
+    size_t used;
+    text += strspn(text, " ");
+    used = gd__parse_number(text, strlen(text), true, &value);
+    *end = (char *)(uintptr_t)(text + used);
+    return value;
+}
+
 static inline void bound_fill(const char *text, double none, int n, double *out)
 {
     double value = none;
     int i = 0;
     while (text && *text && i < n) {
         char *end;
-        value = strtod(text, &end);
+        value = number_at(text, &end);
         int times = 1;
         if (*end == '*') {
             times = (int)value;
-            value = strtod(end + 1, &end);
+            value = number_at(end + 1, &end);
         }
         for (; times > 0 && i < n; times--) out[i++] = value;
         text = *end == ',' ? end + 1 : end;
