@@ -9,7 +9,12 @@
  *         for (int i = 0; i < count; i++) out[i] = gd_mul_scalar(tensors[i], 0.5);
  *         return GD_OK;
  *     }
- *     ... and doubles the same with 2 ...
+ *     static gd_status doubles(gd_link *link, gd_tensor *const *tensors, int count, gd_tensor **out)
+ *     {
+ *         (void)link;
+ *         for (int i = 0; i < count; i++) out[i] = gd_mul_scalar(tensors[i], 2);
+ *         return GD_OK;
+ *     }
  *     static const gd_projection half = {.parts = gd_project_each, .project = halves, .unproject = doubles};
  *     static gd_status half_step(gd_link *link, gd_var *var)
  *     {

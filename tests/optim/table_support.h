@@ -2,6 +2,7 @@
 #ifndef GD_TESTS_TABLE_SUPPORT_H
 #define GD_TESTS_TABLE_SUPPORT_H
 
+#include "support/support.h"
 #include "base/number.h"
 #include "gradus/link.h"
 
@@ -70,12 +71,13 @@ static inline void link_text(const gd_link_class *cls, const char *hessian, char
     link_text_of(cls, hessian, "[ema | lr(0.5)]", out, size);
 }
 
-/* Calls fn for every link of the table but `chain`: once, or once for each child with a Hessian. */
+/* Calls fn for every link of the table (of a share of it: every n-th) but `chain`: once, or once for each child with a
+ * Hessian. */
 static inline void each_link_text(void (*fn)(const gd_link_class *cls, const char *text))
 {
     int count = 0;
     const gd_link_class *const *all = gd_link_classes(&count);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i += test_share()) {
         char text[400];
         if (!strcmp(all[i]->name, "chain")) continue;
         for (int k = 0; wants_hessian(all[i]) && k < count; k++) {

@@ -84,10 +84,10 @@ void assert_shape_at(const gd_tensor *t, const int64_t *shape, int ndim, const c
 
 /* ---- numbers ---- */
 
-/* splitmix64: a stream of its own, nothing to do with the library's generator. */
-/* GD_TEST_SHARE=n, set where suites are run once more in another locale: those that loop over hundreds of like cases take
- * every n-th of them. */
+/* GD_TEST_SHARE=n, set where suites are run once more, in another locale, on another device or under a sanitizer: those that
+ * loop over hundreds of like cases take every n-th of them. */
 int test_share(void);
+/* splitmix64: a stream of its own, nothing to do with the library's generator. */
 uint64_t random_bits(uint64_t *state);
 double random_unit(uint64_t *state); /* [0, 1) */
 int64_t random_below(uint64_t *state, int64_t limit);
