@@ -9,9 +9,9 @@
  *         for (int i = 0; i < count; i++) out[i] = gd_mul_scalar(tensors[i], 0.5);
  *         return GD_OK;
  *     }
- *     static gd_status doubles(gd_link *link, gd_tensor *const *tensors, int count, gd_tensor **out)
+ *     static gd_status doubles(gd_link *link, gd_tensor *const *tensors, gd_tensor *const *like, int count, gd_tensor **out)
  *     {
- *         (void)link;
+ *         (void)link, (void)like;
  *         for (int i = 0; i < count; i++) out[i] = gd_mul_scalar(tensors[i], 2);
  *         return GD_OK;
  *     }
