@@ -53,7 +53,6 @@ static gd_status exclude(gd_fit_job *j, const char *text)
         if (holds[i] != 0) hit++, j->drop[i] |= GD_ROW_EXCLUDED;
     gd_no_grad_end(j->ctx);
     gd_scope_end(j->ctx);
-    for (int i = 0; i < gd__csv_columns(j->csv); i++) gd_release(value[i]);
     gd__free(j->ctx, value, bytes);
     if (!status && !hit) gd_warn(j->ctx, "--exclude '%.60s': no row is like that", text);
     return status;
