@@ -36,6 +36,9 @@ typedef struct gd_objective {
         void *user, gd_tensor *const *v,
         gd_tensor *const *out);          /* products with the Hessian, in place of autograd's; may be NULL */
     gd_tensor *(*residuals)(void *user); /* a vector made of operators; may be NULL */
+    /* The losses [k] of k points [k, n] in place of the parameters, all elements of a point in their order, for links that evaluate
+     * many at once (gd_var_evaluate_many); may be NULL */
+    gd_tensor *(*values)(void *user, gd_tensor *points);
     /* Constraints, for chains with augmented_lagrangian: numbers or vectors made of operators that are to be 0, and to be at
      * most 0; may be NULL */
     gd_tensor *(*equal)(void *user);

@@ -103,6 +103,12 @@ GD_NODISCARD gd_status gd_var_evaluate_at(gd_var *var, double *loss);
  * on failure, and count as unchanged: graphs that were recorded before may still be used.  loss may be NULL. */
 GD_NODISCARD gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tensor *const *direction,
                                              double *loss, gd_tensor **grads);
+/* The losses of k points in place of the parameters: points [k, n], a row with all elements of a point in their order, rounded to
+ * what the parameters hold; losses[k], a loss that is not finite being INFINITY, the worst.  By gd_objective.values where that
+ * is given and no link has changed the objective, else the parameters go there one after the other and come back bit for bit, also
+ * on failure; losses are then as they were.  k evaluations, less those whose result gd_minimize remembers; none of them is the
+ * loss of the step.  SHAPE, STATE: no objective. */
+GD_NODISCARD gd_status gd_var_evaluate_many(gd_var *var, gd_tensor *points, double *losses);
 /* The residual vector at the current parameters (the closure returned a vector), new, with history if asked. */
 GD_NODISCARD gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph);
 /* The residuals r [m] and their Jacobian j [m, n] over all parameters, without names and history.  New. */

@@ -5,6 +5,7 @@
 #include "optim/vector/layout.h"
 #include "optim/vector/origin.h"
 #include "optim/vector/linear.h"
+#include "optim/step/many.h"
 #include "optim/step/memo.h"
 #include "optim/step/optimizer.h"
 #include "tensor/shape.h"
@@ -130,6 +131,7 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
 {
     gd_ctx *ctx = var->ctx;
     if (o->value) return o->value(o->user, value);
+    if (o->values) return gd__value_by_values(var, o, value);
     if (!o->gradient) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no value");
     gd_tensor **unused = gd__tensors_new(ctx, var->count);
     gd_status status = unused ? zeros_like_params(var, unused) : GD_NOMEM;
