@@ -129,3 +129,19 @@ void gd__json_put_string(gd_text *t, const char *key, const char *utf8)
     gd__json_key(t, key);
     gd__json_string(t, utf8);
 }
+
+/* ---- CSV ---- */
+
+void gd__csv_put(gd_text *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n") && *text != ' ' && *text != '#') {
+        gd__text_add(out, text);
+        return;
+    }
+    gd__text_char(out, '"');
+    for (const char *s = text; *s; s++) {
+        if (*s == '"') gd__text_char(out, '"');
+        gd__text_char(out, *s);
+    }
+    gd__text_char(out, '"');
+}

@@ -29,6 +29,9 @@ void gd__json_put_number(gd_text *t, const char *key, double value);
 void gd__json_put_whole(gd_text *t, const char *key, int64_t value);
 void gd__json_put_string(gd_text *t, const char *key, const char *utf8);
 
+/* A cell of a table, quoted where it must be. */
+void gd__csv_put(gd_text *out, const char *text);
+
 /* ---- data on a terminal ----
  * Names and texts that came from files and command lines may hold control characters, and a terminal obeys them.  All that the
  * program writes for people goes through here: characters that steer a terminal or the order of writing become \u001b, bytes that

@@ -1,8 +1,8 @@
 /* What `gradus fit` is made of: bounds and Student's t; and the command itself on lines, whose answer is known. */
 #include "program.h"
 
-#include "cli/commands/bound.h"
-#include "cli/commands/distribution.h"
+#include "cli/problem/bound.h"
+#include "cli/fit/distribution.h"
 
 static memory counted;
 static gd_ctx *ctx;
@@ -485,6 +485,97 @@ static void tables_of_blanks_and_of_decimal_commas_are_read(void **state)
     works("eval 'sum(v)' --data 'v=@words.csv:name of thing'");
 }
 
+/* ---- after the fit ---- */
+
+/* Cell of a line of a table of numbers, both from 0; the first line is the names. */
+static double cell(const char *text, int line, int column)
+{
+    for (; line > 0; line--) text = strchr(text, '\n') + 1;
+    for (; column > 0; column--) text = strchr(text, ',') + 1;
+    return strtod(text, NULL);
+}
+
+static void residuals_of_the_fitted_rows_are_written(void **state)
+{
+    (void)state;
+    put("gaps.csv", "x,y,s\n0,1.1,1\n9,,1\n1,2.9,1\n\n2,5.2,2\n3,6.8,2\n4,9.1,1\n");
+    works("fit 'a + b*x' gaps.csv --param a=0 --param b=0 --missing drop --residuals r.csv");
+    slurp("r.csv", out, sizeof out);
+    assert_ptr_equal(strstr(out, "line,x,y,fitted,residual,standardized\n"), out);
+    const double x[] = {0, 1, 2, 3, 4}, y[] = {1.1, 2.9, 5.2, 6.8, 9.1}, lines[] = {2, 4, 6, 7, 8};
+    for (int i = 0; i < 5; i++) {
+        double fitted = LINE_A + LINE_B * x[i], sigma = sqrt(LINE_RSS / 3);
+        const double want[] = {lines[i], x[i], y[i], fitted, y[i] - fitted, (y[i] - fitted) / sigma};
+        for (int k = 0; k < 6; k++)
+            if (!(fabs(cell(out, i + 1, k) - want[k]) < 1e-9))
+                fail_msg("row %d, %d: %g, want %g", i, k, cell(out, i + 1, k), want[k]);
+    }
+    works("fit 'a + b*x' gaps.csv --param a=0 --param b=0 --missing drop --sigma s --residuals r.csv");
+    slurp("r.csv", out, sizeof out);
+    double sigma = sqrt(SIGMA_RSS / 3);
+    assert_true(fabs(cell(out, 3, 5) - (5.2 - SIGMA_A - 2 * SIGMA_B) / 2 / sigma) < 1e-6);
+    fails("fit 'a*x' gaps.csv --param a=1 --residuals gaps.csv", 2, "are the same file");
+}
+
+/* Bands of a straight line from the textbook: s sqrt(1/n + (x - mean)^2 / Sxx), and with 1 more under the root. */
+static void a_saved_fit_predicts_with_its_bands(void **state)
+{
+    (void)state;
+    const double t3 = 3.182446305284263, s = sqrt(LINE_RSS / 3);
+    put("line.csv", line_data);
+    put("new.csv", "z,x,a\n1,10,7\n2,-3.5,7\n");
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --out fit.safetensors");
+    works("predict fit.safetensors new.csv");
+    assert_ptr_equal(strstr(out, "y,confidence_low,confidence_high,prediction_low,prediction_high\n"), out);
+    const double x[] = {10, -3.5};
+    for (int i = 0; i < 2; i++) {
+        double value = LINE_A + LINE_B * x[i], core = 1.0 / 5 + (x[i] - 2) * (x[i] - 2) / 10;
+        const double half[] = {t3 * s * sqrt(core), t3 * s * sqrt(1 + core)};
+        near(cell(out, i + 1, 0), value, 1e-9);
+        for (int k = 0; k < 2; k++) {
+            near(cell(out, i + 1, 1 + 2 * k), value - half[k], 1e-8);
+            near(cell(out, i + 1, 2 + 2 * k), value + half[k], 1e-8);
+        }
+    }
+    works("predict fit.safetensors line.csv --score --json");
+    check("", "r2", LINE_R2, 1e-9);
+    check("", "rmse", sqrt(LINE_RSS / 5), 1e-9);
+    works("predict fit.safetensors line.csv --score --target s");
+    works("predict fit.safetensors new.csv --json --out p.json");
+    fails("predict fit.safetensors new.csv --probabilities", 2,
+          "--probabilities is for models of gradus train");
+    fails("predict fit.safetensors new.csv --device cpu", 2, "--device is for models of gradus train");
+    fails("predict fit.safetensors new.csv --target y", 2, "--target is for --score");
+    fails("predict fit.safetensors new.csv --score", 2, "new.csv: no column 'y'");
+    put("other.csv", "u\n1\n");
+    fails("predict fit.safetensors other.csv", 2, "other.csv: no column 'x'");
+}
+
+/* Functions, constants and deviations come along; where the deviations of new rows are not known there is no band for them. */
+static void what_the_model_needs_is_in_the_saved_fit(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    put("f.gd", "rise(x, k) = k * x; # a function\n");
+    put("new.csv", "x\n5\n");
+    put("known.csv", "x,s\n5,3\n");
+    works(
+        "fit 'p[0] + rise(x, m*p[1])' line.csv --param p=[0,0] --fix m=2 --def f.gd --sigma s --absolute-sigma --out "
+        "fit.safetensors");
+    (void)remove("f.gd");
+    assert_int_equal(gradus("predict fit.safetensors new.csv"), 0);
+    assert_non_null(strstr(err, "no column 's' in new.csv: no prediction bands"));
+    near(cell(out, 1, 0), SIGMA_A + 5 * SIGMA_B, 1e-9);
+    double low = cell(out, 1, 1), value = cell(out, 1, 0);
+    assert_true(isinf(cell(out, 1, 3)) && isinf(cell(out, 1, 4)));
+    works("predict fit.safetensors known.csv");
+    near(cell(out, 1, 1), low, 1e-12);
+    double z = 1.959963984540054, error = (value - low) / z;
+    near(cell(out, 1, 4), value + z * sqrt(error * error + 9), 1e-9);
+    works("minimize '(x-1)^2' --param x=0 --out point.safetensors");
+    fails("predict point.safetensors new.csv", 1, "point.safetensors: not a model of gradus train");
+}
+
 static void a_constant_y_has_no_r2(void **state)
 {
     (void)state;
@@ -609,6 +700,9 @@ int main(void)
         TEST(rows_are_left_out_by_condition_and_where_cells_are_missing),
         TEST(constants_are_held_and_quantities_derived),
         TEST(tables_of_blanks_and_of_decimal_commas_are_read),
+        TEST(residuals_of_the_fitted_rows_are_written),
+        TEST(a_saved_fit_predicts_with_its_bands),
+        TEST(what_the_model_needs_is_in_the_saved_fit),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
         TEST(one_row_is_fitted_without_errors_to_give),

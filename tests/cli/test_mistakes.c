@@ -13,6 +13,7 @@
 static void make_files(void)
 {
     put("good.csv", "x,y\n" GOOD_ROWS);
+    put("long.csv", "x,y\n" GOOD_ROWS GOOD_ROWS GOOD_ROWS GOOD_ROWS GOOD_ROWS);
     put("empty.csv", "");
     put("rowless.csv", "x,y\n");
     put("single.csv", "x,y\n1,2\n");
@@ -40,6 +41,7 @@ static void make_files(void)
                          mkdir("folder.svg", 0777),
                      0);
     works("train good.csv --target y --model linear --epochs 1 --validation 0 --out model.safetensors");
+    works("fit 'a*x' good.csv --param a=1 --out fit.safetensors");
     put("old", "what was there before");
 }
 
@@ -100,6 +102,8 @@ static const char *const table_readers[] = {
     "train % --target y --model linear --epochs 1 --out old --trace new.jsonl --events new_folder",
     "predict model.safetensors % --out old --score",
     "predict model.safetensors % --score",
+    "fit 'a*x' % --y y --param a=1 --residuals old",
+    "predict fit.safetensors % --score",
     "eval 'sum(X)' --data X=@%",
     "plot trace.jsonl --expr 'p[0]*sum(X)' --data X=@% --out new.svg",
 };
@@ -167,6 +171,8 @@ static void absent_columns_and_rows_are_named(void **state)
     refuses("fit 'a*x' rowless.csv --param a=1 --out old", "rowless.csv: no rows");
     refuses("train rowless.csv --target y --out old", "rowless.csv: no rows");
     refuses("predict model.safetensors rowless.csv --out old", "rowless.csv: no rows");
+    refuses("predict fit.safetensors rowless.csv --out old", "rowless.csv: no rows");
+    refuses("predict fit.safetensors other.csv --out old", "other.csv: no column 'x'");
 }
 
 /* One row is little, but not wrong everywhere. */
@@ -269,6 +275,8 @@ static const struct {
     {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --trace %", ".jsonl", true},
     {"fit 'a*x' good.csv --param a=1 --out %", ".safetensors", false},
     {"fit 'a*x' good.csv --param a=1 --plot %", ".svg", true},
+    {"fit 'a*x' good.csv --param a=1 --residuals %", ".csv", true},
+    {"predict fit.safetensors good.csv --out %", ".csv", true},
     {"train good.csv --target y --model linear --epochs 2 --json --out %", ".safetensors", false},
     {"train good.csv --target y --model linear --epochs 2 --json --trace %", ".jsonl", true},
     {"predict model.safetensors good.csv --out %", ".csv", true},
@@ -312,6 +320,7 @@ static void a_disk_that_fills_up_leaves_the_old_file(void **state)
         {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot big.svg", "big.svg"},
         {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot big.png", "big.png"},
         {"fit 'a*x' good.csv --param a=1 --plot big.svg", "big.svg"},
+        {"fit 'a*x' long.csv --param a=1 --residuals big.csv", "big.csv"},
         {"train good.csv --target y --epochs 1 --json --out big.safetensors", "big.safetensors"},
         {"plot trace.jsonl --out big.svg", "big.svg"},
     };

@@ -87,6 +87,18 @@ static void fits_survive(void **state)
     exhaust("fit 'a*x' d.csv --y z --param a=1 --bound 0<a<9 --chain 'lbfgs | strong_wolfe' --steps 2");
 }
 
+static void saved_fits_survive(void **state)
+{
+    (void)state;
+    put("d.csv", ROWS);
+    put("f.gd", "f(x, a) = a*x;");
+    exhaust(
+        "fit 'f(x, a) + k*b' d.csv --y z --param a=1 --param b=1 --fix k=2 --def f.gd --out r.safetensors --residuals r.csv");
+    exhaust("predict r.safetensors d.csv --out p.csv");
+    exhaust("predict r.safetensors d.csv --json");
+    exhaust("predict r.safetensors d.csv --score");
+}
+
 static void pictures_survive(void **state)
 {
     (void)state;
@@ -113,7 +125,8 @@ static void training_survives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PROGRAM_TEST(small_commands_survive), PROGRAM_TEST(expressions_survive), PROGRAM_TEST(fits_survive),
+        PROGRAM_TEST(small_commands_survive), PROGRAM_TEST(expressions_survive),
+        PROGRAM_TEST(fits_survive),           PROGRAM_TEST(saved_fits_survive),
         PROGRAM_TEST(pictures_survive),       PROGRAM_TEST(training_survives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

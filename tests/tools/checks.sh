@@ -29,6 +29,7 @@ refuses check_layers src/optim/links/step_size/lr.c 'static const gd_link_class 
 refuses check_layers src/optim/links/step_size/lr.c '#include "optim/link/link.h"'
 refuses check_layers src/optim/links/line_search/backtracking.c '#include "base/ctx.h"'
 refuses check_layers src/cli/plot/plot.c '#include "cli/data/csv.h"'
+refuses check_layers src/cli/train/measure.c '#include "cli/fit/fit.h"'
 refuses check_layers backends/plain/plain.c '#include "program/program.h"'
 refuses check_backends src/tensor/shape.c 'static const char *const plugin = "libgradus_cuda.so";'
 refuses check_backends src/program/emit.c 'int cuda;'

@@ -1,6 +1,6 @@
 /* gradus compare: which of two fits of the same data is to be preferred. */
-#include "cli/commands/distribution.h"
-#include "cli/commands/fit.h"
+#include "cli/fit/distribution.h"
+#include "cli/fit/fit.h"
 #include "base/number.h"
 
 #include <math.h>

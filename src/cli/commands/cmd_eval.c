@@ -1,6 +1,6 @@
 /* gradus eval: the value and the gradient of an expression. */
 #include "cli/cli.h"
-#include "cli/commands/problem.h"
+#include "cli/problem/problem.h"
 #include "cli/data/trace.h"
 #include "gradus/autograd.h"
 

@@ -1,6 +1,6 @@
 /* gradus explain: what a chain does in a step. */
 #include "cli/cli.h"
-#include "cli/commands/problem.h"
+#include "cli/problem/problem.h"
 #include "cli/data/value.h"
 #include "gradus/autograd.h"
 #include "gradus/optim.h"

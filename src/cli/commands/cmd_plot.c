@@ -1,7 +1,7 @@
 /* gradus plot: pictures of runs. */
 #include "cli/cli.h"
 #include "cli/files.h"
-#include "cli/commands/problem.h"
+#include "cli/problem/problem.h"
 #include "cli/data/trace.h"
 #include "cli/words.h"
 

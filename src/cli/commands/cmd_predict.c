@@ -1,5 +1,6 @@
-/* gradus predict: what a trained model says about new rows. */
+/* gradus predict: what a trained model, or a fit, says about new rows. */
 #include "cli/files.h"
+#include "cli/fit/fit.h"
 #include "cli/train/trainer.h"
 
 #include <stdio.h>
@@ -64,22 +65,16 @@ static gd_status read_data(job *j)
     return status;
 }
 
-static gd_status prepare_predict(job *j)
+static gd_status prepare_predict(job *j, gd_archive *archive)
 {
-    gd_archive *archive = NULL;
     int64_t threads = 0;
     const char *device = gd__args_get(j->args, "device");
     j->json = gd__args_has(j->args, "json");
     j->score = gd__args_has(j->args, "score");
     j->probabilities = gd__args_has(j->args, "probabilities");
-    j->out = gd__args_get(j->args, "out");
     gd_status status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
-    if (!status && j->out && j->score)
-        status = gd_fail(j->ctx, GD_ARGUMENT, "predict: --score prints no predictions for --out");
-    if (!status && j->out) status = gd__check_output(j->ctx, j->out);
     if (!status && !(j->device = gd_device_get(j->ctx, device ? device : "cpu"))) status = gd_error(j->ctx);
-    if (!status) status = gd__checkpoint_load(j->ctx, j->args->argument[0], &j->point, &archive);
-    gd_archive_free(archive);
+    if (!status) status = gd__checkpoint_read(j->ctx, j->args->argument[0], archive, &j->point);
     if (!status && j->probabilities && j->point.recipe.task != GD_TASK_CLASSIFY)
         status = gd_fail(j->ctx, GD_ARGUMENT,
                          "predict: --probabilities is for classes, this model predicts numbers");
@@ -90,21 +85,6 @@ static gd_status prepare_predict(job *j)
 
 /* ---- CSV ---- */
 
-/* A cell, quoted where it must be. */
-static void put_cell(gd_text *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n") && *text != ' ' && *text != '#') {
-        gd__text_add(out, text);
-        return;
-    }
-    gd__text_char(out, '"');
-    for (const char *s = text; *s; s++) {
-        if (*s == '"') gd__text_char(out, '"');
-        gd__text_char(out, *s);
-    }
-    gd__text_char(out, '"');
-}
-
 /* What predicted numbers are called: the target; a file's name says nothing about them. */
 static const char *column_name(const gd_recipe *r) { return r->features.count ? r->target : "prediction"; }
 
@@ -112,19 +92,19 @@ static void csv_header(job *j)
 {
     const gd_recipe *r = &j->point.recipe;
     gd_text *out = &j->text;
-    put_cell(out, column_name(r));
+    gd__csv_put(out, column_name(r));
     if (r->task == GD_TASK_CLASSIFY) gd__text_add(out, ",probability");
     for (int i = 0; i < r->classes.count && j->probabilities; i++) {
         char name[300];
         (void)snprintf(name, sizeof name, "p(%.250s)", r->classes.word[i]);
         gd__text_char(out, ',');
-        put_cell(out, name);
+        gd__csv_put(out, name);
     }
     for (int64_t k = 1; k < r->outputs && r->task == GD_TASK_REGRESS; k++) {
         char name[300];
         (void)snprintf(name, sizeof name, "%.250s_%lld", column_name(r), (long long)k + 1);
         gd__text_char(out, ',');
-        put_cell(out, name);
+        gd__csv_put(out, name);
     }
     gd__text_char(out, '\n');
 }
@@ -143,7 +123,7 @@ static void csv_row(job *j, const double *v)
     gd_text *out = &j->text;
     if (r->task == GD_TASK_CLASSIFY) {
         int64_t best = best_of(v, r->outputs);
-        put_cell(out, r->classes.word[best]);
+        gd__csv_put(out, r->classes.word[best]);
         gd__text_put(out, ",%.9g", v[best]);
         for (int64_t i = 0; i < r->outputs && j->probabilities; i++) gd__text_put(out, ",%.9g", v[i]);
     } else {
@@ -264,32 +244,57 @@ static gd_status score(job *j)
     return GD_OK;
 }
 
+static gd_status check_output(job *j)
+{
+    j->score = gd__args_has(j->args, "score");
+    j->out = gd__args_get(j->args, "out");
+    if (j->out && j->score)
+        return gd_fail(j->ctx, GD_ARGUMENT, "predict: --score prints no predictions for --out");
+    return j->out ? gd__check_output(j->ctx, j->out) : GD_OK;
+}
+
+static gd_status predict_trained(job *j, gd_archive *archive)
+{
+    j->text = gd__text(j->ctx);
+    gd_status status = prepare_predict(j, archive);
+    if (!status) {
+        j->cli->running = true;
+        status = j->score ? score(j) : predict(j);
+    }
+    gd__text_free(&j->text);
+    gd__dataset_close(&j->data);
+    gd__checkpoint_close(&j->point);
+    return status;
+}
+
 static int run_predict(gd_cli *cli, const gd_args *args)
 {
     job j = {
         .cli = cli, .ctx = cli->ctx, .args = args, .point = {.ctx = cli->ctx}, .data = {.ctx = cli->ctx}};
-    j.text = gd__text(cli->ctx);
-    gd_status status = prepare_predict(&j);
-    if (!status) {
-        cli->running = true;
-        status = j.score ? score(&j) : predict(&j);
-    }
-    gd__text_free(&j.text);
-    gd__dataset_close(&j.data);
-    gd__checkpoint_close(&j.point);
+    gd_status status = check_output(&j);
+    gd_archive *archive = status ? NULL : gd_archive_load(cli->ctx, args->argument[0]);
+    if (archive)
+        status = gd__fit_is_saved(archive) ? gd__fit_predict(cli, args, archive)
+                                           : predict_trained(&j, archive);
+    else if (!status)
+        status = gd_error(cli->ctx);
+    gd_archive_free(archive);
     return gd__cli_code(cli, status);
 }
 
 const gd_command gd__command_predict = {
     .name = "predict",
-    .summary = "Predict with a model that gradus train made.",
+    .summary = "Predict with a model that gradus train made, or with a fit.",
     .arguments = "MODEL.safetensors DATA",
     .description =
         "Reads model, standardisation and classes from the file. A table must have the columns the model was trained on, in "
-        "any order; others are ignored. Writes one CSV line a row: the class and its probability, or the number.",
+        "any order; others are ignored. Writes one CSV line a row: the class and its probability, or the number. With what gradus fit --out left: the value of "
+        "the model with its 95 % confidence band (of the curve) and prediction band (of a new measurement); a fit with --sigma "
+        "or --weights wants their column for the latter.",
     .options = options,
     .examples = "gradus predict flowers.safetensors examples/data/flowers.csv --out kinds.csv\n"
-                "gradus predict flowers.safetensors examples/data/flowers.csv --score\n",
+                "gradus predict flowers.safetensors examples/data/flowers.csv --score\n"
+                "gradus predict fit.safetensors new.csv --out bands.csv\n",
     .least = 2,
     .most = 2,
     .reads_from = 1,

@@ -267,6 +267,12 @@ static gd_status load(gd_checkpoint *c, const gd_archive *archive, const char *p
     return status ? status : take_scaling(archive, path, "output", 1, &r->outputs, &c->output);
 }
 
+gd_status gd__checkpoint_read(gd_ctx *ctx, const char *path, const gd_archive *archive, gd_checkpoint *out)
+{
+    *out = (gd_checkpoint){.ctx = ctx};
+    return load(out, archive, path);
+}
+
 gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, gd_checkpoint *out, gd_archive **archive)
 {
     *out = (gd_checkpoint){.ctx = ctx};

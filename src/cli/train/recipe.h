@@ -59,6 +59,9 @@ GD_NODISCARD gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optim
  * gd_archive_free.  FORMAT when it is no checkpoint of gradus train.  gd__checkpoint_close also after a failure. */
 GD_NODISCARD gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, gd_checkpoint *out,
                                            gd_archive **archive);
+/* The same from a file already read. */
+GD_NODISCARD gd_status gd__checkpoint_read(gd_ctx *ctx, const char *path, const gd_archive *archive,
+                                           gd_checkpoint *out);
 
 /* The checkpoint as it is now, but the best parameters, as copies in the CPU's memory.  New: gd_archive_free.  NULL: no memory. */
 gd_archive *gd__checkpoint_keep(gd_checkpoint *c, gd_optimizer *optimizer);

@@ -1,14 +1,21 @@
-/* gradus fit, in parts: cmd_fit.c reads and fits, fit_statistics.c judges, fit_report.c prints, fit_draw.c draws. */
-#ifndef GD_CLI_COMMANDS_FIT_H
-#define GD_CLI_COMMANDS_FIT_H
+/* gradus fit, in parts:
+ *
+ *   read.c         table, parameters, bounds, model; rows.c which rows, derive.c derived quantities
+ *   solve.c        the fit and its intervals
+ *   statistics.c   how well it does
+ *   save.c         what --out leaves; predict.c reads it again
+ *   report.c       what is printed; residuals.c, draw.c files and pictures */
+#ifndef GD_CLI_FIT_FIT_H
+#define GD_CLI_FIT_FIT_H
 
-#include "cli/commands/bound.h"
+#include "cli/problem/bound.h"
 #include "cli/cli.h"
 #include "cli/data/dataset.h"
-#include "cli/commands/problem.h"
+#include "cli/problem/problem.h"
 #include "cli/data/trace.h"
 #include "cli/outcome.h"
 #include "cli/data/value.h"
+#include "gradus/file.h"
 #include "gradus/solve.h"
 
 #define GD_FIT_PARAMS  256 /* the most parameters */
@@ -62,7 +69,7 @@ typedef struct gd_fit_job {
     double t, r2;
     bool absolute; /* --sigma are standard deviations as they are */
     gd_fit_numbers numbers;
-    const char *plot, *out;
+    const char *plot, *out, *residuals;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
     double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
     bool stopping;  /* the solver has heard of a signal */
@@ -70,8 +77,27 @@ typedef struct gd_fit_job {
     gd_slow_save slow;
 } gd_fit_job;
 
+/* Table, parameters, model, rows.  gd__fit_close also after a failure. */
+GD_NODISCARD gd_status gd__fit_read(gd_fit_job *j);
+void gd__fit_close(gd_fit_job *j);
+/* Fits, and fills all that the job says of the fit. */
+GD_NODISCARD gd_status gd__fit_run(gd_fit_job *j);
+/* To job->out. */
+GD_NODISCARD gd_status gd__fit_save(gd_fit_job *j);
+
 /* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
 gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params);
+
+/* The model at the fitted rows, without history.  New. */
+gd_tensor *gd__fit_fitted(gd_fit_job *j);
+/* To job->residuals. */
+GD_NODISCARD gd_status gd__fit_write_residuals(gd_fit_job *j);
+
+/* sqrt(g' C g), C [n, n]; elements that g does not depend on may have any covariance. */
+double gd__fit_error(const double *covariance, int64_t n, const double *g);
+/* Standard errors of values [rows] with history, by the covariance of all elements of the parameters. */
+GD_NODISCARD gd_status gd__fit_band(gd_tensor *values, gd_tensor *const *params, int count,
+                                    const gd_tensor *covariance, double *error);
 
 /* A column of the table as a vector.  New. */
 gd_tensor *gd__fit_column(gd_fit_job *j, const char *name);
@@ -84,6 +110,13 @@ GD_NODISCARD gd_status gd__fit_derive(gd_fit_job *j);
 
 /* Fills job->numbers. */
 void gd__fit_judge(gd_fit_job *j);
+
+/* ---- what --out has left ---- */
+
+/* Is it a file of gradus fit that values can be had from? */
+bool gd__fit_is_saved(const gd_archive *archive);
+/* gradus predict with such a file. */
+GD_NODISCARD gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *archive);
 
 /* Why it stopped, in words; borrowed from the job, or static. */
 const char *gd__fit_stop_text(const gd_fit_job *j);

@@ -1,6 +1,6 @@
 /* Which rows of the table gradus fit takes: not those with missing cells (--missing drop), not those that --exclude names, not
  * those of weight 0. */
-#include "cli/commands/fit.h"
+#include "cli/fit/fit.h"
 
 #include <math.h>
 #include <string.h>

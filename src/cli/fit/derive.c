@@ -1,19 +1,9 @@
 /* Quantities derived from fitted parameters, --derive 'thalf=log(2)/b': value and standard error to first order,
  * sqrt(g' C g) with the gradient g by the parameters and their covariance C. */
-#include "cli/commands/fit.h"
+#include "cli/fit/fit.h"
 
 #include <math.h>
 #include <string.h>
-
-static double error_of(const gd_fit_job *j, const double *g)
-{
-    const double *c = j->fit.covariance ? gd_data(j->fit.covariance) : NULL;
-    double sum = c ? 0 : NAN;
-    for (int64_t a = 0; a < j->elements && c; a++)
-        for (int64_t b = 0; b < j->elements; b++)
-            if (g[a] != 0 && g[b] != 0) sum += g[a] * c[a * j->elements + b] * g[b];
-    return sqrt(sum);
-}
 
 /* The gradient by all elements of the parameters, 0 for those it does not depend on. */
 static gd_status gradient(gd_fit_job *j, gd_expr *e, gd_tensor *value, double *g)
@@ -54,7 +44,8 @@ static gd_status derive(gd_fit_job *j, gd_derived *d, double *g)
     if (!status && gd_requires_grad(value)) status = gradient(j, e, value, g);
     gd_scope_end(j->ctx);
     gd__expr_free(e);
-    if (!status) d->error = error_of(j, g);
+    if (!status)
+        d->error = j->fit.covariance ? gd__fit_error(gd_data(j->fit.covariance), j->elements, g) : NAN;
     return status;
 }
 

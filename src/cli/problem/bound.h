@@ -1,6 +1,6 @@
 /* Bounds of parameters, as commands take them. */
-#ifndef GD_CLI_COMMANDS_BOUND_H
-#define GD_CLI_COMMANDS_BOUND_H
+#ifndef GD_CLI_PROBLEM_BOUND_H
+#define GD_CLI_PROBLEM_BOUND_H
 
 #include "gradus/chain.h"
 

@@ -1,5 +1,5 @@
 /* What gradus fit prints: a table, or one JSON object. */
-#include "cli/commands/fit.h"
+#include "cli/fit/fit.h"
 #include "base/number.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Problems; see problem.h. */
 #include "file/file.h"
-#include "cli/commands/problem.h"
+#include "cli/problem/problem.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
@@ -80,26 +80,34 @@ static gd_status read_values(gd_problem *p, const gd_args *args, const char *con
     return status;
 }
 
+gd_status gd__problem_definitions(gd_ctx *ctx, const gd_args *args, char **text)
+{
+    const char *path = gd__args_get(args, "def");
+    void *bytes = NULL;
+    size_t size = 0;
+    *text = NULL;
+    gd_status status = path ? gd__file_read_all(ctx, path, GD_EXPR_MAX_TEXT, &bytes, &size) : GD_OK;
+    if (status || !path) return status;
+    if (size && memchr(bytes, 0, size))
+        status = gd_fail(ctx, GD_FORMAT, "--def %.200s: a byte 0 is no text", path);
+    else if (!(*text = gd__alloc(ctx, size + 1)))
+        status = GD_NOMEM;
+    else {
+        if (size) memcpy(*text, bytes, size);
+        (*text)[size] = 0;
+    }
+    gd__free(ctx, bytes, size);
+    return status;
+}
+
 gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
                                 int count)
 {
-    const char *path = gd__args_get(args, "def");
-    if (!path) return gd__expr_parse(ctx, text, names, count);
-    void *bytes = NULL;
-    size_t size = 0;
-    if (gd__file_read_all(ctx, path, GD_EXPR_MAX_TEXT, &bytes, &size)) return NULL;
-    char *defined = gd__alloc(ctx, size + 1);
-    gd_expr *e = NULL;
-    if (defined) {
-        if (size) memcpy(defined, bytes, size);
-        defined[size] = 0;
-        if (memchr(defined, 0, size))
-            (void)gd_fail(ctx, GD_FORMAT, "--def %.200s: a byte 0 is no text", path);
-        else
-            e = gd__expr_parse_with(ctx, defined, path, text, names, count);
-        gd__free(ctx, defined, size + 1);
-    }
-    gd__free(ctx, bytes, size);
+    char *defined;
+    if (gd__problem_definitions(ctx, args, &defined)) return NULL;
+    if (!defined) return gd__expr_parse(ctx, text, names, count);
+    gd_expr *e = gd__expr_parse_with(ctx, defined, gd__args_get(args, "def"), text, names, count);
+    gd__strfree(ctx, defined);
     return e;
 }
 

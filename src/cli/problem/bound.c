@@ -1,5 +1,5 @@
 /* Bounded parameters; see bound.h. */
-#include "cli/commands/bound.h"
+#include "cli/problem/bound.h"
 #include "cli/data/value.h"
 #include "cli/text.h"
 #include "base/suggest.h"

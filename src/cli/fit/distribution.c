@@ -1,5 +1,5 @@
 /* Student's t and F by the incomplete beta function, chi-square by the incomplete gamma function. */
-#include "cli/commands/distribution.h"
+#include "cli/fit/distribution.h"
 
 #include "base/special.h"
 

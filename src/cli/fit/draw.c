@@ -1,6 +1,5 @@
 /* What gradus fit draws. */
-#include "cli/commands/fit.h"
-#include "gradus/autograd.h"
+#include "cli/fit/fit.h"
 
 #include <math.h>
 
@@ -18,25 +17,12 @@ static int only_column(const gd_fit_job *j)
     return found;
 }
 
-static gd_tensor *curve_of(void *user, gd_tensor *const *inputs, int count)
+/* Half the width of the band of the curve. */
+static gd_status band(gd_fit_job *j, gd_tensor *curve, double *half)
 {
-    gd_fit_job *j = user;
-    (void)count;
-    return gd_reshape(gd__fit_model(j, inputs), 1, (int64_t[]){-1});
-}
-
-/* Half the width of the band of the curve: t times the root of g C g', with g the derivatives of each point. */
-static gd_status band(gd_fit_job *j, double *half)
-{
-    gd_tensor *jacobian[GD_FIT_PARAMS] = {NULL}, *flat[GD_FIT_PARAMS];
-    gd_status status = gd_jacobian(curve_of, j, j->param, j->params, jacobian);
-    for (int i = 0; i < j->params && !status; i++)
-        flat[i] = gd_reshape(jacobian[i], 2, (int64_t[]){CURVE, gd_numel(j->param[i])});
-    if (status) return status;
-    gd_tensor *g = gd_cat(flat, j->params, "1");
-    gd_tensor *spread = gd_sqrt(gd_sum(gd_mul(gd_matmul(g, j->fit.covariance), g), "1", false));
-    if (!spread) return gd_error(j->ctx);
-    status = gd_read_f64(spread, half, CURVE);
+    curve = gd_reshape(gd_expand(curve, 1, (int64_t[]){CURVE}), 1, (int64_t[]){CURVE});
+    gd_status status = curve ? gd__fit_band(curve, j->param, j->params, j->fit.covariance, half)
+                             : gd_error(j->ctx);
     for (int i = 0; i < CURVE && !status; i++) {
         half[i] *= j->t;
         if (!isfinite(half[i])) status = GD_VALUE; /* parameters that are not determined: no band */
@@ -58,7 +44,7 @@ static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
     gd_tensor *curve = j->value[x] ? gd__fit_model(j, j->param) : NULL;
     gd_status status = curve ? gd_read_f64(j->value[x], xs, CURVE) : gd_error(j->ctx);
     if (!status) status = gd_read_f64(curve, ys, CURVE);
-    bool has_band = !status && j->fit.covariance && isfinite(j->t) && band(j, half) == GD_OK;
+    bool has_band = !status && j->fit.covariance && isfinite(j->t) && band(j, curve, half) == GD_OK;
     if (!status && !has_band) gd_clear_error(j->ctx);
     for (int i = 0; i < CURVE && has_band; i++) low[i] = ys[i] - half[i], high[i] = ys[i] + half[i];
     gd__expr_forget(j->model);
@@ -78,9 +64,7 @@ static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot)
     double ends[2] = {INFINITY, -INFINITY};
     const double *y = gd_data(j->y);
     gd_scope_begin(j->ctx);
-    gd_no_grad_begin(j->ctx);
-    gd_tensor *fitted = gd_copy(gd_expand(gd__fit_model(j, j->param), 1, (int64_t[]){rows}));
-    gd_no_grad_end(j->ctx);
+    gd_tensor *fitted = gd__fit_fitted(j);
     if (fitted) {
         const double *f = gd_data(fitted);
         for (int64_t i = 0; i < rows; i++)

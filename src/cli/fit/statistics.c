@@ -1,6 +1,6 @@
 /* What a fit says beside its parameters: how likely the data are, and what two fits of the same data say of each other. */
-#include "cli/commands/distribution.h"
-#include "cli/commands/fit.h"
+#include "cli/fit/distribution.h"
+#include "cli/fit/fit.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A problem of the command line: an expression in parameters and data. */
-#ifndef GD_CLI_COMMANDS_PROBLEM_H
-#define GD_CLI_COMMANDS_PROBLEM_H
+#ifndef GD_CLI_PROBLEM_PROBLEM_H
+#define GD_CLI_PROBLEM_PROBLEM_H
 
 #include "cli/args.h"
 #include "cli/expr/expr.h"
@@ -36,6 +36,8 @@ typedef struct gd_problem {
     gd_value_tables tables; /* how @file.csv is read */
 } gd_problem;
 
+/* What --def of args defines: *text is new (gd__strfree), or NULL without the option. */
+GD_NODISCARD gd_status gd__problem_definitions(gd_ctx *ctx, const gd_args *args, char **text);
 /* An expression in the names, with what --def of args defines.  New; NULL with the error recorded. */
 gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
                                 int count);

@@ -1,6 +1,6 @@
 /* Distributions that the statistics of a fit need. */
-#ifndef GD_CLI_COMMANDS_DISTRIBUTION_H
-#define GD_CLI_COMMANDS_DISTRIBUTION_H
+#ifndef GD_CLI_FIT_DISTRIBUTION_H
+#define GD_CLI_FIT_DISTRIBUTION_H
 
 /* Student's t: P(T <= t) with that many degrees of freedom. */
 double gd__student_cdf(double t, double dof);

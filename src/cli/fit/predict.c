@@ -1,0 +1,289 @@
+/* gradus predict with a saved fit: the model at new rows, how sure it is of its curve (confidence) and where a new measurement
+ * lies (prediction): value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement. */
+#include "cli/files.h"
+#include "cli/fit/fit.h"
+#include "gradus/autograd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct saved {
+    gd_cli *cli;
+    gd_ctx *ctx;
+    const gd_args *args;
+    const gd_archive *archive;
+    const char *path; /* of the fit */
+    gd_csv *csv;
+    gd_tensor *measured; /* for --score */
+    gd_expr *model;
+    const char *name[2 * GD_FIT_PARAMS]; /* parameters, columns, constants; borrowed from the archive */
+    gd_tensor *value[2 * GD_FIT_PARAMS]; /* owned */
+    int params, columns, names;
+    const char *y;
+    double t, sigma; /* NAN: not known */
+    double *curve, *error,
+        *spread; /* values, their errors, deviations of measurements (NAN: not known), [rows]; one block */
+    int64_t rows;
+} saved;
+
+bool gd__fit_is_saved(const gd_archive *archive)
+{
+    return gd_archive_get_meta(archive, "model") && gd_archive_get_meta(archive, "fit.param.0");
+}
+
+/* ---- what the file says ---- */
+
+static gd_status broken(const saved *s, const char *what)
+{
+    return gd_fail(s->ctx, GD_FORMAT, "predict: %.200s: its %s does not fit the model", s->path, what);
+}
+
+/* A number of the file, NAN where it is not there. */
+static double saved_number(const saved *s, const char *key)
+{
+    const char *text = gd_archive_get_meta(s->archive, key);
+    double value;
+    return text && gd__parse_number(text, strlen(text), true, &value) == strlen(text) ? value : NAN;
+}
+
+/* Names fit.WHAT.0, fit.WHAT.1, ... behind those that are there; how many. */
+static int take_names(saved *s, const char *what)
+{
+    const char *name;
+    char key[40];
+    int count = 0;
+    for (; s->names < 2 * GD_FIT_PARAMS; s->name[s->names++] = name, count++) {
+        (void)snprintf(key, sizeof key, "fit.%s.%d", what, count);
+        if (!(name = gd_archive_get_meta(s->archive, key))) break;
+    }
+    return count;
+}
+
+/* A copy of a tensor of the file; parameters want gradients. */
+static gd_status take_value(saved *s, int i, gd_tensor *t, bool wants_grad)
+{
+    if (!t || gd_tensor_dtype(t) != GD_F64) return broken(s, s->name[i]);
+    s->value[i] = gd_copy(t);
+    return s->value[i] && (!wants_grad || gd_require_grad(s->value[i])) ? GD_OK : gd_error(s->ctx);
+}
+
+static gd_status take_constants(saved *s)
+{
+    gd_status status = GD_OK;
+    for (int64_t i = 0; i < gd_archive_count(s->archive) && !status; i++) {
+        const char *name = gd_archive_name(s->archive, i);
+        if (strncmp(name, "fit.fix.", 8) != 0) continue;
+        if (s->names == 2 * GD_FIT_PARAMS) return broken(s, "list of constants");
+        s->name[s->names++] = name + 8;
+        status = take_value(s, s->names - 1, gd_archive_get(s->archive, i), false);
+    }
+    return status;
+}
+
+static gd_status take_model(saved *s)
+{
+    const char *text = gd_archive_get_meta(s->archive, "model"),
+               *defined = gd_archive_get_meta(s->archive, "fit.def");
+    s->params = take_names(s, "param");
+    gd_status status = GD_OK;
+    for (int i = 0; i < s->params && !status; i++)
+        status = take_value(s, i, gd_archive_find(s->archive, s->name[i]), true);
+    s->columns = take_names(s, "column");
+    if (!status) status = take_constants(s);
+    if (status) return status;
+    s->model = defined ? gd__expr_parse_with(s->ctx, defined, s->path, text, s->name, s->names)
+                       : gd__expr_parse(s->ctx, text, s->name, s->names);
+    s->y = gd_archive_get_meta(s->archive, "fit.y");
+    s->t = saved_number(s, "fit.t");
+    s->sigma = saved_number(s, "fit.sigma");
+    if (!s->model) return gd_error(s->ctx);
+    return s->y ? GD_OK : broken(s, "'fit.y'");
+}
+
+/* ---- new rows ---- */
+
+static gd_tensor *new_column(const saved *s, const char *name)
+{
+    int index = gd__csv_column(s->csv, name);
+    gd_tensor *t = index < 0 ? NULL : gd_empty(s->ctx, GD_F64, 1, &s->rows);
+    if (t && gd__csv_numbers(s->csv, index, false, gd_data_mut(t)) == GD_OK) return t;
+    gd_release(t);
+    return NULL;
+}
+
+/* Standard deviations of new measurements: sigma, by the weights or deviations of the rows where the fit had such a column; not
+ * known where the new table lacks it. */
+static gd_status read_spread(saved *s)
+{
+    const char *weights = gd_archive_get_meta(s->archive, "fit.weights"),
+               *deviations = gd_archive_get_meta(s->archive, "fit.deviations"),
+               *name = weights ? weights : deviations;
+    for (int64_t i = 0; i < s->rows; i++) s->spread[i] = s->sigma;
+    if (!name) return GD_OK;
+    gd_tensor *t = gd__csv_find(s->csv, name) >= 0 ? new_column(s, name) : NULL;
+    if (gd_error(s->ctx)) return gd_error(s->ctx);
+    const double *v = t ? gd_data(t) : NULL;
+    for (int64_t i = 0; i < s->rows; i++) s->spread[i] *= !v ? NAN : weights ? 1 / sqrt(v[i]) : v[i];
+    gd_release(t);
+    if (!v)
+        gd_warn(s->ctx, "predict: no column '%.60s' in %s: no prediction bands", name,
+                gd__csv_source(s->csv));
+    return GD_OK;
+}
+
+static gd_status read_rows(saved *s)
+{
+    gd_csv_options how;
+    gd_status status = gd__csv_options(s->args, &how);
+    if (status) return status;
+    if (!(s->csv = gd__csv_load(s->ctx, s->args->argument[1], &how))) return gd_error(s->ctx);
+    if (!(s->rows = gd__csv_rows(s->csv)))
+        return gd_fail(s->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(s->csv));
+    for (int i = s->params; i < s->params + s->columns; i++)
+        if (!(s->value[i] = new_column(s, s->name[i]))) return gd_error(s->ctx);
+    const char *target = gd__args_get(s->args, "target");
+    if (gd__args_has(s->args, "score") && !(s->measured = new_column(s, target ? target : s->y)))
+        return gd_error(s->ctx);
+    if (!(s->curve = gd__alloc_array(s->ctx, (size_t)s->rows, 3 * sizeof(double)))) return GD_NOMEM;
+    s->error = s->curve + s->rows;
+    s->spread = s->error + s->rows;
+    return read_spread(s);
+}
+
+/* The model at the rows, and its errors where the file has a covariance. */
+static gd_status evaluate(saved *s)
+{
+    gd_tensor *covariance = gd_archive_find(s->archive, "fit.covariance");
+    int64_t n = 0;
+    for (int i = 0; i < s->params; i++) n += gd_numel(s->value[i]);
+    if (covariance && (gd_ndim(covariance) != 2 || gd_size(covariance, 0) != n ||
+                       gd_size(covariance, 1) != n || gd_tensor_dtype(covariance) != GD_F64))
+        return broken(s, "covariance");
+    gd_scope_begin(s->ctx);
+    gd_tensor *curve = gd_expand(gd__expr_eval(s->model, s->value, GD_F64), 1, &s->rows);
+    curve = gd_reshape(curve, 1, &s->rows);
+    gd_status status = curve ? gd_read_f64(curve, s->curve, s->rows) : gd_error(s->ctx);
+    for (int64_t i = 0; i < s->rows; i++) s->error[i] = NAN;
+    if (!status && covariance && gd_requires_grad(curve))
+        status = gd__fit_band(curve, s->value, s->params, covariance, s->error);
+    gd_scope_end(s->ctx);
+    return status;
+}
+
+/* ---- results ---- */
+
+/* Value, ends of confidence, ends of prediction; ends that nothing says are infinite. */
+static void bands(const saved *s, int64_t i, double out[5])
+{
+    const double half[2] = {s->t * s->error[i], s->t * hypot(s->error[i], s->spread[i])};
+    out[0] = s->curve[i];
+    for (int k = 0; k < 4; k++) {
+        double h = isnan(half[k / 2]) ? INFINITY : half[k / 2];
+        out[1 + k] = k % 2 ? out[0] + h : out[0] - h;
+    }
+}
+
+static void put_csv(const saved *s, gd_text *out)
+{
+    gd__csv_put(out, s->y);
+    gd__text_add(out, ",confidence_low,confidence_high,prediction_low,prediction_high\n");
+    for (int64_t i = 0; i < s->rows && !out->failed; i++) {
+        double v[5];
+        bands(s, i, v);
+        for (int k = 0; k < 5; k++) gd__text_put(out, "%s%.17g", k ? "," : "", v[k]);
+        gd__text_char(out, '\n');
+    }
+}
+
+static void put_json(const saved *s, gd_text *out)
+{
+    static const char *const before[] = {"{\"value\": ", ", \"confidence\": [", ", ", "], \"prediction\": [",
+                                         ", "};
+    gd__text_char(out, '{');
+    gd__json_put_string(out, "task", "fit");
+    gd__json_put_string(out, "target", s->y);
+    gd__text_add(out, ", \"predictions\": [");
+    for (int64_t i = 0; i < s->rows && !out->failed; i++) {
+        double v[5];
+        bands(s, i, v);
+        if (i) gd__text_add(out, ", ");
+        for (int k = 0; k < 5; k++) {
+            gd__text_add(out, before[k]);
+            gd__json_number(out, v[k]);
+        }
+        gd__text_add(out, "]}");
+    }
+    gd__text_add(out, "]}\n");
+}
+
+/* --score: how far the model is from what was measured. */
+static void put_score(const saved *s, gd_text *out)
+{
+    const double *y = gd_data(s->measured);
+    double mean = 0, total = 0, rss = 0, rows = (double)s->rows;
+    for (int64_t i = 0; i < s->rows; i++) mean += y[i] / rows;
+    for (int64_t i = 0; i < s->rows; i++)
+        total += (y[i] - mean) * (y[i] - mean), rss += (y[i] - s->curve[i]) * (y[i] - s->curve[i]);
+    const double rmse = sqrt(rss / rows), r2 = total > 0 ? 1 - rss / total : NAN;
+    if (!gd__args_has(s->args, "json")) {
+        gd__text_put(out, "%lld rows: rmse %.6g, R2 %.6f\n", (long long)s->rows, rmse, r2);
+        return;
+    }
+    gd__text_char(out, '{');
+    gd__json_put_whole(out, "rows", s->rows);
+    gd__json_put_number(out, "rmse", rmse);
+    gd__json_put_number(out, "r2", r2);
+    gd__text_add(out, "}\n");
+}
+
+static gd_status put_results(saved *s)
+{
+    const char *path = gd__args_get(s->args, "out");
+    bool json = gd__args_has(s->args, "json");
+    if (s->measured) {
+        put_score(s, &s->cli->out);
+        return GD_OK;
+    }
+    gd_text text = gd__text(s->ctx);
+    (json ? put_json : put_csv)(s, &text);
+    gd_status status = text.failed ? GD_NOMEM : GD_OK;
+    if (!status && path) status = gd__write_output(s->ctx, path, text.data, text.used);
+    s->cli->raw = !json && !path;
+    if (!status && !path) gd__text_append(&s->cli->out, text.data, text.used);
+    gd__text_free(&text);
+    return status;
+}
+
+/* Options that say nothing of a fit. */
+static gd_status check_options(const gd_args *args)
+{
+    static const char *const other[] = {"probabilities", "device"};
+    for (int i = 0; i < 2; i++)
+        if (gd__args_has(args, other[i]))
+            return gd_fail(args->ctx, GD_ARGUMENT,
+                           "predict: --%s is for models of gradus train, %.200s is a fit", other[i],
+                           args->argument[0]);
+    if (gd__args_has(args, "target") && !gd__args_has(args, "score"))
+        return gd_fail(args->ctx, GD_ARGUMENT, "predict: --target is for --score");
+    return GD_OK;
+}
+
+gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *archive)
+{
+    saved s = {.cli = cli, .ctx = cli->ctx, .args = args, .archive = archive, .path = args->argument[0]};
+    gd_status status = check_options(args);
+    if (!status) status = take_model(&s);
+    if (!status) status = read_rows(&s);
+    if (!status) {
+        cli->running = true;
+        status = evaluate(&s);
+    }
+    if (!status) status = put_results(&s);
+    gd__expr_free(s.model);
+    gd_release(s.measured);
+    for (int i = 0; i < s.names; i++) gd_release(s.value[i]);
+    gd__free(s.ctx, s.curve, (size_t)s.rows * 3 * sizeof(double));
+    gd__csv_free(s.csv);
+    return status;
+}

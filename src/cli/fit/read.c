@@ -1,0 +1,204 @@
+/* What gradus fit reads: table, parameters, constants, bounds, weights, model. */
+#include "cli/fit/fit.h"
+#include "gradus/autograd.h"
+#include "optim/vector/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* NAME=VALUE of an option: a name that is not there yet and its value. */
+static gd_tensor *read_value(gd_fit_job *j, const char *option, const char *spec, const char **name)
+{
+    const char *equals = strchr(spec, '=');
+    if (!equals || equals == spec) {
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: NAME=VALUE expected, '%.60s' found", option, spec);
+        return NULL;
+    }
+    if (!(*name = gd__intern(j->ctx, spec, (size_t)(equals - spec)))) return NULL;
+    bool again = false;
+    for (int i = 0; i < j->params; i++) again = again || j->name[i] == *name;
+    for (int i = j->params + gd__csv_columns(j->csv); i < j->names; i++) again = again || j->name[i] == *name;
+    if (again) {
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is there already", option, *name);
+        return NULL;
+    }
+    if (gd__csv_find(j->csv, *name) >= 0) {
+        (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: '%.60s' is also a column of %s", option, *name,
+                      gd__csv_source(j->csv));
+        return NULL;
+    }
+    char what[100];
+    (void)snprintf(what, sizeof what, "--%s %.80s", option, *name);
+    return gd__value_parse(j->ctx, what, equals + 1, GD_F64, &j->tables);
+}
+
+/* A constant of the model, behind the columns. */
+static gd_status read_fixed(gd_fit_job *j, const char *spec)
+{
+    const char *name;
+    gd_tensor *t = read_value(j, "fix", spec, &name);
+    if (!t) return gd_error(j->ctx);
+    j->name[j->names] = name;
+    j->value[j->names++] = t;
+    return GD_OK;
+}
+
+static gd_status read_param(gd_fit_job *j, const char *spec)
+{
+    const char *name;
+    if (j->params == GD_FIT_PARAMS)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: more than %d parameters", GD_FIT_PARAMS);
+    gd_tensor *t = read_value(j, "param", spec, &name);
+    if (!t) return gd_error(j->ctx);
+    j->name[j->params] = name;
+    j->param[j->params++] = t;
+    return GD_OK;
+}
+
+static gd_status read_bounds(gd_fit_job *j)
+{
+    int at = 0;
+    gd_status status = GD_OK;
+    for (const char *text; !status && (text = gd__args_next(j->args, "bound", &at)); j->bounded = true)
+        status = gd__bounds_read(j->ctx, text, j->name, j->param, j->params, j->low, j->high);
+    int64_t k = 0;
+    for (int i = 0; i < j->params && !status; i++) {
+        if (!status) status = gd_read_f64(j->param[i], j->x + k, gd_numel(j->param[i]));
+        for (int64_t end = k + gd_numel(j->param[i]); k < end && !status; k++)
+            if (j->x[k] < j->low[k] || j->x[k] > j->high[k])
+                status = gd_fail(j->ctx, GD_VALUE, "--bound: %.60s starts at %g, outside its bound",
+                                 j->name[i], j->x[k]);
+    }
+    return status;
+}
+
+/* Factors of the residuals: roots of weights, or one over sigma. */
+static gd_status read_scale(gd_fit_job *j)
+{
+    const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
+    if (weights && sigma)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --weights and --sigma say the same: give one");
+    j->absolute = gd__args_has(j->args, "absolute-sigma");
+    if (j->absolute && !sigma)
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "fit: --absolute-sigma says something of --sigma, which is not given");
+    if (!weights && !sigma) return GD_OK;
+    j->scale = gd__fit_column(j, weights ? weights : sigma);
+    if (!j->scale) return gd_error(j->ctx);
+    double *v = gd_data_mut(j->scale);
+    for (int64_t i = 0; i < gd__csv_rows(j->csv); i++) {
+        if (weights ? v[i] < 0 : v[i] <= 0)
+            return gd_fail(j->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %g is not %s",
+                           gd__csv_source(j->csv), (long long)gd__csv_line(j->csv, i),
+                           weights ? weights : sigma, v[i], weights ? "a weight" : "positive");
+        v[i] = weights ? sqrt(v[i]) : 1 / v[i];
+    }
+    return GD_OK;
+}
+
+static gd_status read_table(gd_fit_job *j)
+{
+    int drop = 0;
+    gd_status status = gd__csv_options(j->args, &j->tables.csv);
+    if (!status) status = gd__args_choice(j->args, "missing", "error drop", &drop);
+    if (status) return status;
+    j->drop_missing = drop;
+    j->csv = gd__csv_load(j->ctx, j->args->argument[1], &j->tables.csv);
+    if (!j->csv) return gd_error(j->ctx);
+    if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
+    return GD_OK;
+}
+
+/* The model in parameters and columns; the columns it uses become vectors. */
+static gd_status read_model(gd_fit_job *j)
+{
+    for (int i = 0; i < gd__csv_columns(j->csv); i++) j->name[j->params + i] = gd__csv_name(j->csv, i);
+    j->names = j->params + gd__csv_columns(j->csv);
+    gd_status status = GD_OK;
+    int at = 0;
+    for (const char *spec; !status && (spec = gd__args_next(j->args, "fix", &at));)
+        status = read_fixed(j, spec);
+    if (status) return status;
+    j->model = gd__problem_expression(j->ctx, j->args, j->args->argument[0], j->name, j->names);
+    if (!j->model) return gd_error(j->ctx);
+    int columns = j->params + gd__csv_columns(j->csv);
+    for (int i = 0; i < j->names; i++) {
+        if (i < j->params && !gd__expr_uses(j->model, i))
+            return gd_fail(j->ctx, GD_ARGUMENT, "--param %.60s: the model does not use it", j->name[i]);
+        if (i >= columns && !gd__expr_uses(j->model, i))
+            return gd_fail(j->ctx, GD_ARGUMENT, "--fix %.60s: the model does not use it", j->name[i]);
+        if (i >= columns) gd__expr_fix(j->model, i);
+        if (i < j->params || i >= columns || !gd__expr_uses(j->model, i)) continue;
+        if (!(j->value[i] = gd__fit_column(j, j->name[i]))) return gd_error(j->ctx);
+        gd__expr_fix(j->model, i);
+    }
+    return GD_OK;
+}
+
+static gd_status make_fit_room(gd_fit_job *j)
+{
+    size_t count = (size_t)j->args->options + (size_t)gd__csv_columns(j->csv) + 1;
+    j->name_bytes = count * sizeof(void *);
+    j->name = gd__calloc(j->ctx, j->name_bytes);
+    j->value = gd__calloc(j->ctx, j->name_bytes);
+    j->param = gd__calloc(j->ctx, j->name_bytes);
+    return j->name && j->value && j->param ? GD_OK : GD_NOMEM;
+}
+
+static size_t element_bytes(const gd_fit_job *j) { return (size_t)j->elements * 8 * sizeof(double); }
+
+/* Numbers of each element. */
+static gd_status make_element_room(gd_fit_job *j)
+{
+    j->elements = gd__list_numel(j->param, j->params);
+    if (!(j->x = gd__calloc(j->ctx, element_bytes(j)))) return GD_NOMEM;
+    j->low = j->x + j->elements;
+    j->high = j->low + j->elements;
+    j->error = j->high + j->elements;
+    j->active = j->error + j->elements;
+    j->flat = j->active + j->elements;
+    j->interval = j->flat + j->elements;
+    for (int64_t i = 0; i < j->elements; i++) {
+        j->low[i] = -INFINITY;
+        j->high[i] = INFINITY;
+    }
+    return GD_OK;
+}
+gd_status gd__fit_read(gd_fit_job *j)
+{
+    int at = 0;
+    gd_status status = read_table(j);
+    if (!status) status = make_fit_room(j);
+    for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)
+        status = read_param(j, spec);
+    if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
+    if (!status) status = read_model(j);
+    if (!status) status = make_element_room(j);
+    if (!status) status = read_bounds(j);
+    const char *y = gd__args_get(j->args, "y");
+    if (!status && !(j->y = gd__fit_column(j, y ? y : "y"))) status = gd_error(j->ctx);
+    if (!status) status = read_scale(j);
+    if (!status) status = gd__fit_choose_rows(j);
+    if (!status) status = gd__fit_read_derived(j);
+    for (int i = 0; i < j->params && !status; i++)
+        if (!gd_require_grad(j->param[i])) status = gd_error(j->ctx);
+    return status;
+}
+
+void gd__fit_close(gd_fit_job *j)
+{
+    gd_link_release(j->chain);
+    gd_fit_result_clear(&j->fit);
+    gd__expr_free(j->model);
+    for (int i = 0; i < j->params; i++) gd_release(j->param[i]);
+    for (int i = j->params; i < j->names; i++) gd_release(j->value[i]);
+    gd_release(j->y);
+    gd_release(j->scale);
+    gd__free(j->ctx, j->name, j->name_bytes);
+    gd__free(j->ctx, j->value, j->name_bytes);
+    gd__free(j->ctx, j->param, j->name_bytes);
+    if (j->x) gd__free(j->ctx, j->x, element_bytes(j));
+    if (j->csv) gd__free(j->ctx, j->drop, j->drop ? (size_t)gd__csv_rows(j->csv) : 0);
+    gd__csv_free(j->csv);
+}

@@ -1,0 +1,90 @@
+/* What gradus fit --out leaves: parameters, their spread, and what gradus compare and gradus predict need beside them. */
+#include "cli/fit/fit.h"
+#include "gradus/file.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* What gradus compare reads. */
+static gd_status save_numbers(const gd_fit_job *j, gd_archive *archive)
+{
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{"fit.rss", j->fit.rss},
+                   {"fit.dof", (double)j->fit.dof},
+                   {"fit.points", (double)j->fit.residuals},
+                   {"fit.free", (double)j->fit.free},
+                   {"fit.active", (double)(j->elements - j->fit.free)},
+                   {"fit.log_likelihood", j->numbers.log_likelihood}};
+    char text[40];
+    gd_status status = GD_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !status; i++) {
+        (void)gd__format(text, sizeof text, "%.17g", numbers[i].value);
+        status = gd_archive_set_meta(archive, numbers[i].key, text);
+    }
+    (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)j->numbers.rows);
+    return status ? status : gd_archive_set_meta(archive, "fit.rows", text);
+}
+
+/* fit.param.0, fit.param.1, ...: names in the order of the covariance. */
+static gd_status save_names(gd_archive *archive, const char *what, const char *const *name, int count,
+                            gd_tensor *const *wanted)
+{
+    gd_status status = GD_OK;
+    for (int i = 0, k = 0; i < count && !status; i++) {
+        char key[40];
+        if (!wanted[i]) continue;
+        (void)snprintf(key, sizeof key, "fit.%s.%d", what, k++);
+        status = gd_archive_set_meta(archive, key, name[i]);
+    }
+    return status;
+}
+
+/* What the model needs beside its parameters: definitions, constants, names, and for bands the spread of a value. */
+static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
+{
+    char *defined, text[40];
+    gd_status status = gd__problem_definitions(j->ctx, j->args, &defined);
+    if (!status && defined) status = gd_archive_set_meta(archive, "fit.def", defined);
+    gd__strfree(j->ctx, defined);
+    int columns = gd__csv_columns(j->csv), first = j->params + columns;
+    for (int i = first; i < j->names && !status; i++) {
+        char name[GD_FIT_TEXT];
+        (void)snprintf(name, sizeof name, "fit.fix.%.200s", j->name[i]);
+        status = gd_archive_put(archive, name, j->value[i]);
+    }
+    if (!status) status = save_names(archive, "param", j->name, j->params, j->param);
+    if (!status) status = save_names(archive, "column", j->name + j->params, columns, j->value + j->params);
+    const char *y = gd__args_get(j->args, "y"), *weights = gd__args_get(j->args, "weights"),
+               *sigma = gd__args_get(j->args, "sigma");
+    if (!status) status = gd_archive_set_meta(archive, "fit.y", y ? y : "y");
+    if (!status && weights) status = gd_archive_set_meta(archive, "fit.weights", weights);
+    if (!status && sigma) status = gd_archive_set_meta(archive, "fit.deviations", sigma);
+    const double number[] = {j->t, j->absolute ? 1 : j->fit.sigma};
+    for (int k = 0; k < 2 && !status && j->t > 0; k++) {
+        (void)gd__format(text, sizeof text, "%.17g", number[k]);
+        status = gd_archive_set_meta(archive, k ? "fit.sigma" : "fit.t", text);
+    }
+    return status;
+}
+
+/* Parameters, and what there is of their spread. */
+gd_status gd__fit_save(gd_fit_job *j)
+{
+    gd_archive *archive = gd_archive_new(j->ctx);
+    if (!archive) return GD_NOMEM;
+    gd_status status = GD_OK;
+    gd__aside_begin(j->ctx);
+    for (int i = 0; i < j->params && !status; i++) status = gd_archive_put(archive, j->name[i], j->param[i]);
+    if (j->fit.covariance && !status) status = gd_archive_put(archive, "fit.covariance", j->fit.covariance);
+    if (j->fit.standard_errors && !status)
+        status = gd_archive_put(archive, "fit.standard_errors", j->fit.standard_errors);
+    if (!status) status = gd_archive_set_meta(archive, "model", j->args->argument[0]);
+    if (!status) status = save_model(j, archive);
+    if (!status && isfinite(j->numbers.aic)) status = save_numbers(j, archive);
+    if (!status) status = gd_archive_save(archive, j->out);
+    gd__aside_end(j->ctx);
+    gd_archive_free(archive);
+    return status;
+}

@@ -1,0 +1,234 @@
+/* gradus fit: parameters, their spread and the intervals, by gd_least_squares or a chain. */
+#include "cli/fit/fit.h"
+#include "cli/fit/distribution.h"
+#include "gradus/autograd.h"
+#include "optim/vector/layout.h"
+
+#include <math.h>
+
+#define LEVEL    0.95 /* of the intervals */
+#define RESTARTS 4    /* after an interval has found a better point */
+
+/* ---- the model ---- */
+
+static gd_status move_one(gd_tensor **t, gd_device *device, bool wants_grad)
+{
+    if (!*t || gd_tensor_device(*t) == device) return GD_OK;
+    gd_ctx *ctx = gd_tensor_ctx(*t);
+    gd__aside_begin(ctx);
+    gd_tensor *moved = gd_to_device(*t, device);
+    if (moved) moved = gd_keep(moved);
+    gd__aside_end(ctx);
+    if (!moved || (wants_grad && !gd_require_grad(moved))) return gd_error(ctx);
+    gd_release(*t);
+    *t = moved;
+    return GD_OK;
+}
+
+/* Parameters and columns to a device. */
+static gd_status move(gd_fit_job *j, const char *name)
+{
+    gd_device *device = gd_device_get(j->ctx, name);
+    gd_status status = device ? GD_OK : gd_error(j->ctx);
+    for (int i = 0; i < j->params && !status; i++) status = move_one(&j->param[i], device, true);
+    for (int i = j->params; i < j->names && !status; i++) status = move_one(&j->value[i], device, false);
+    if (!status) status = move_one(&j->y, device, false);
+    return status ? status : move_one(&j->scale, device, false);
+}
+
+gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
+{
+    for (int i = 0; i < j->params; i++) j->value[i] = params[i];
+    return gd__expr_eval(j->model, j->value, GD_F64);
+}
+
+/* A solver that has not heard of a signal need not take its step to the end; one that has, ends where it is. */
+static gd_tensor *residuals(void *user)
+{
+    gd_fit_job *j = user;
+    if (!j->stopping && gd__interrupt_pending())
+        return gd__refuse(j->ctx, GD_INTERRUPTED, "fit: interrupted");
+    gd_tensor *difference = gd_sub(gd__fit_model(j, j->param), j->y);
+    return j->scale ? gd_mul(difference, j->scale) : difference;
+}
+
+/* 1 - rss / sum of squares about the mean, weighted; NAN where y is constant. */
+static double r_squared(gd_fit_job *j)
+{
+    const double *y = gd_data(j->y), *s = j->scale ? gd_data(j->scale) : NULL;
+    double weight = 0, mean = 0, total = 0;
+    int64_t rows = gd_numel(j->y);
+    for (int64_t i = 0; i < rows; i++) {
+        double w = s ? s[i] * s[i] : 1;
+        weight += w;
+        mean += w * y[i];
+    }
+    mean /= weight;
+    for (int64_t i = 0; i < rows; i++) total += (s ? s[i] * s[i] : 1) * (y[i] - mean) * (y[i] - mean);
+    return total > 0 ? 1 - j->fit.rss / total : NAN;
+}
+
+/* A signal may not wait for the end of the next step. */
+static void save_slow(gd_fit_job *j)
+{
+    if (!j->out || !gd__slow_step(&j->slow)) return;
+    gd__slow_saved(j->ctx, &j->slow, gd__fit_save(j));
+}
+
+static bool report(void *user, const gd_progress *progress)
+{
+    gd_fit_job *j = user;
+    gd__meter_show(&j->meter, "step", progress->step, progress->loss);
+    j->stopping = gd__interrupt_pending();
+    if (!j->stopping && isfinite(progress->loss)) save_slow(j);
+    return !j->stopping;
+}
+
+/* Nothing to show while intervals are made, but Ctrl-C is heard. */
+static bool go_on(void *user, const gd_progress *progress)
+{
+    (void)user;
+    (void)progress;
+    return !gd__interrupt_pending();
+}
+
+/* ---- a chain, and what the residuals say where it ended ---- */
+
+/* What the residuals say where the parameters are: every gradient is small enough, so no step is taken. */
+static gd_status look(gd_fit_job *j, gd_fit_options *o)
+{
+    o->solve = gd_solve_defaults();
+    o->solve.gradient_tol = INFINITY;
+    o->polish = o->leave_saddles = false;
+    gd_fit_result_clear(&j->fit);
+    return gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
+}
+
+/* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
+static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
+{
+    gd_solve_result solved;
+    gd_objective objective = {.loss = residuals, .user = j};
+    o->solve.gradient_tol = gd_solve_defaults().gradient_tol;
+    if (j->bounded) j->chain = gd__bounds_chain(j->ctx, j->chain, j->param, j->params, j->low, j->high);
+    if (!j->chain) return gd_error(j->ctx);
+    gd_status status = gd_minimize_link(j->param, j->params, &objective, j->chain, &o->solve, &solved);
+    j->chain = NULL;
+    j->fit.solve = solved;
+    j->reached = solved.loss;
+    /* also where it failed: the best point is there */
+    gd_trouble why = {.status = GD_OK};
+    gd__put_aside(j->ctx, status, &why);
+    if (why.status) return gd__tell(j->ctx, &why, NULL, NULL);
+    status = look(j, o);
+    if (status) {
+        j->fit.solve = solved;
+        return status;
+    }
+    gd_stop reason = j->fit.solve.reason;
+    bool keep = reason == GD_STOP_NOT_FINITE ||
+                (reason == GD_STOP_UNDETERMINED && gd_stop_converged(solved.reason));
+    j->fit.solve = solved;
+    if (keep) j->fit.solve.reason = reason, j->fit.solve.converged = false;
+    return status;
+}
+
+/* ---- intervals ---- */
+
+/* Value plus and minus t standard errors, inside the bounds; at an active bound the profile interval. */
+static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t at, bool *better)
+{
+    double *ends = j->interval + 2 * at;
+    if (j->active[at] != 0)
+        return gd_fit_profile(j->param, j->params, residuals, j, o, &j->fit, at, j->t, ends, better);
+    double margin = isfinite(j->t * j->error[at]) ? j->t * j->error[at] : INFINITY;
+    ends[0] = fmax(j->x[at] - margin, j->low[at]);
+    ends[1] = fmin(j->x[at] + margin, j->high[at]);
+    return GD_OK;
+}
+
+/* What the fit says of each element. */
+static gd_status read_spread(gd_fit_job *j)
+{
+    const gd_fit_result *r = &j->fit;
+    gd_status status = gd__list_read(j->param, j->params, j->x);
+    for (int64_t i = 0; i < j->elements; i++) j->error[i] = NAN, j->active[i] = j->flat[i] = 0;
+    if (!status && r->standard_errors) status = gd_read_f64(r->standard_errors, j->error, j->elements);
+    if (!status && r->active) status = gd_read_f64(r->active, j->active, j->elements);
+    if (!status && r->undetermined) status = gd_read_f64(r->undetermined, j->flat, j->elements);
+    return status;
+}
+
+/* Of all elements, until a profile finds a better point. */
+static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
+{
+    gd_status status = read_spread(j);
+    o->solve = gd_fit_defaults().solve;
+    o->solve.callback = go_on;
+    for (int64_t at = 0; at < j->elements && !status && !*better; at++)
+        status = make_interval(j, o, at, better);
+    return status;
+}
+
+/* ---- fitting ---- */
+
+static gd_status solve(gd_fit_job *j, gd_fit_options *o)
+{
+    j->meter = gd__meter_start(0);
+    j->slow.begun = gd__cli_seconds();
+    gd_fit_result_clear(&j->fit);
+    j->fit.rss = NAN;
+    o->solve.max_steps = j->steps;
+    o->solve.callback = report;
+    o->solve.callback_user = j;
+    gd_status status = j->chain ? fit_by_chain(j, o)
+                                : gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
+    gd__meter_end(&j->meter);
+    if (isfinite(j->fit.rss)) j->reached = j->fit.rss;
+    if (status) return status;
+    if (j->fit.solve.reason == GD_STOP_NOT_FINITE)
+        return gd_fail(j->ctx, GD_VALUE,
+                       "fit: the model or its derivatives are not finite where the parameters start");
+    if (j->stopping) return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
+    if (!gd__interrupt_pending()) save_slow(j);
+    j->t = j->absolute ? gd__normal_quantile(LEVEL) : gd__student_quantile(LEVEL, (double)j->fit.dof);
+    return GD_OK;
+}
+
+gd_status gd__fit_run(gd_fit_job *j)
+{
+    gd_fit_options o = gd_fit_defaults();
+    j->steps = o.solve.max_steps;
+    gd_status status = gd__args_integer(j->args, "steps", 1, INT64_MAX, &j->steps);
+    const char *chain = gd__args_get(j->args, "chain");
+    if (!status && chain && !(j->chain = gd_chain(j->ctx, chain))) status = gd_error(j->ctx);
+    if (status) return status;
+    o.low = j->bounded ? j->low : NULL;
+    o.high = j->bounded ? j->high : NULL;
+    o.names = j->name;
+    o.sigma = j->absolute ? 1 : 0;
+    const char *device = gd__args_get(j->args, "device");
+    if (device) status = move(j, device);
+    if (status) return status;
+    j->cli->running = true;
+    gd__interrupt_catch(GD_GRACE);
+    bool better = true;
+    for (int again = 0; again < RESTARTS && better && !status; again++) {
+        better = false;
+        status = solve(j, &o);
+        if (!status) status = make_intervals(j, &o, &better);
+    }
+    (void)gd__interrupted();
+    if (status && gd_error(j->ctx) == GD_INTERRUPTED) {
+        gd_clear_error(j->ctx);
+        return gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted after %lld steps%s",
+                       (long long)j->fit.solve.steps, j->out ? "" : ", nothing saved without --out");
+    }
+    if (!status && device) status = move(j, "cpu"); /* what comes after is tables and drawings */
+    if (!status) {
+        j->r2 = r_squared(j);
+        gd__fit_judge(j);
+        status = gd__fit_derive(j);
+    }
+    return status;
+}
