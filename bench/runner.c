@@ -119,7 +119,8 @@ void bench_check(gd_ctx *ctx)
 FILE *bench_python(const char *script, int threads)
 {
 #ifdef GD_BENCH_DIR
-    const char *python = getenv("GRADUS_TORCH_PYTHON");
+    bool scipy = !strncmp(script, "scipy", 5);
+    const char *python = getenv(scipy ? "GRADUS_SCIPY_PYTHON" : "GRADUS_TORCH_PYTHON");
     char command[1024];
     (void)snprintf(command, sizeof command, "%s '%s/%s' %d 2>/dev/null", python ? python : "python3",
                    GD_BENCH_DIR, script, threads);

@@ -24,6 +24,24 @@ extern "C" {
 
 /* ---- what is minimised ---- */
 
+/* Residuals given by ranges of rows, for tables that are long: what is made from a range is used and forgotten before the next,
+ * and ranges run side by side on the threads of the context.  Results have the same bits on any number of them. */
+typedef struct gd_rows {
+    int64_t count; /* rows */
+    gd_tensor *const
+        *data;   /* tables on the CPU with `count` rows along their first axis; borrowed; NULL: none */
+    int columns; /* how many tables */
+    void *user;
+    /* What a thread needs for itself, given its context, and its end; NULL: `user` is all.  NULL from open, with the error
+     * recorded in ctx, fails. */
+    void *(*open)(void *user, gd_ctx *ctx);
+    void (*close)(void *state);
+    /* The residuals of the rows from `first` on, as many as data[i] has: any number a row, made with operators.  Parameters and
+     * tables are tensors of one context, that of the thread, and no tensor of another context may meet them; tables have the
+     * names of their axes but no labels.  It may run on several threads at once and draws no random numbers. */
+    gd_tensor *(*residuals)(void *state, gd_tensor *const *params, gd_tensor *const *data, int64_t first);
+} gd_rows;
+
 /* Either `loss`, a function made of operators (a vector means residuals: their sum of squares is minimised), and
  * autograd does the rest; or callbacks that fill numbers themselves.  Callbacks see the parameters where they are and
  * write into tensors like them.  Any of them fails by returning NULL or a status (record why with gd_fail). */
@@ -39,6 +57,9 @@ typedef struct gd_objective {
     /* The losses [k] of k points [k, n] in place of the parameters, all elements of a point in their order, for links that evaluate
      * many at once (gd_var_evaluate_many); may be NULL */
     gd_tensor *(*values)(void *user, gd_tensor *points);
+    /* The same by ranges of rows, borrowed; may be NULL.  Alone it is enough for links that need values, gradients or
+     * Jacobians; beside `loss` Jacobians of many rows are made of it. */
+    const gd_rows *rows;
     /* Constraints, for chains with augmented_lagrangian: numbers or vectors made of operators that are to be 0, and to be at
      * most 0; may be NULL */
     gd_tensor *(*equal)(void *user);

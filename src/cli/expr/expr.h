@@ -59,6 +59,10 @@ void gd__expr_fix(gd_expr *e, int index);
 /* Takes back what was computed from fixed variables; they stay fixed. */
 void gd__expr_forget(gd_expr *e);
 
+/* Is every element of the value made of the same element of the variables marked in `rows`, vectors of one length, and of single
+ * numbers?  values as for gd__expr_eval, those of `rows` may be NULL.  False also where that cannot be told. */
+bool gd__expr_by_rows(gd_expr *e, const bool *rows, gd_tensor *const *values, gd_dtype dtype);
+
 /* The value with values[i] for variable i (NULL where it is not used), all of that dtype and on one device.  New; NULL with
  * the operator's error recorded, its text led by "expression: column N: ". */
 gd_tensor *gd__expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype);

@@ -1,5 +1,6 @@
 /* Evaluating an expression: one loop over its nodes, each a recorded operator. */
 #include "cli/expr/expr_program.h"
+#include "gradus/autograd.h"
 
 #include <stdio.h>
 
@@ -112,7 +113,7 @@ static gd_tensor *chosen(const run *r, const gd_expr_node *n)
 
 static gd_tensor *stacked(const run *r, const gd_expr_node *n)
 {
-    gd_tensor *few[16], **element = few;
+    gd_tensor *few[16] = {NULL}, **element = few;
     size_t bytes = (size_t)n->operands * sizeof *element;
     if (n->operands > 16 && !(element = gd__alloc(r->e->ctx, bytes))) return NULL;
     for (int k = 0; k < n->operands; k++) element[k] = number_operand(r, n, k);
@@ -179,6 +180,69 @@ static bool run_nodes(const run *r)
     return true;
 }
 
+static void begin_run(gd_expr *e, const run *r)
+{
+    if (e->dtype == r->dtype && e->device == r->device) return;
+    gd__expr_forget(e);
+    mark_fixed(e);
+    e->dtype = r->dtype;
+    e->device = r->device;
+}
+
+/* ---- row by row? ---- */
+
+static bool each_alone(const gd_expr_node *n)
+{
+    switch ((gd_expr_op)n->op) {
+    case EXPR_UNARY:
+    case EXPR_SCALAR:
+    case EXPR_WHERE: return true;
+    case EXPR_BINARY: return n->u.binary != gd_matmul && n->u.binary != gd_dot && n->u.binary != gd_solve;
+    default: return false;
+    }
+}
+
+/* What rows do not reach is computed: its shape decides. */
+static bool node_by_rows(const run *r, const bool *rows, bool *is, int i)
+{
+    gd_expr *e = r->e;
+    const gd_expr_node *n = &e->node[i];
+    is[i] = n->op == EXPR_VARIABLE && rows[n->u.variable];
+    if (is[i]) return true;
+    for (int k = 0; k < n->operands; k++) is[i] = is[i] || is[e->operand[n->first + k]];
+    if (!is[i]) {
+        if (!(n->fixed && e->slot[i])) {
+            e->slot[i] = compute(r, n);
+            if (n->fixed) gd_retain(e->slot[i]);
+        }
+        return e->slot[i] != NULL;
+    }
+    bool alone = each_alone(n);
+    for (int k = 0; k < n->operands && alone; k++)
+        alone = is[e->operand[n->first + k]] || gd_ndim(operand(r, n, k)) == 0;
+    return alone;
+}
+
+bool gd__expr_by_rows(gd_expr *e, const bool *rows, gd_tensor *const *values, gd_dtype dtype)
+{
+    if (!e || gd_error(e->ctx)) return false;
+    gd_ctx *ctx = e->ctx;
+    run r = {.e = e, .values = values, .dtype = dtype, .device = device_of(e, values)};
+    bool *is = gd__calloc(ctx, (size_t)e->nodes), by_rows = is != NULL;
+    begin_run(e, &r);
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    for (int i = 0; i < e->nodes && by_rows; i++) by_rows = node_by_rows(&r, rows, is, i);
+    by_rows = by_rows && (is[e->nodes - 1] || gd_ndim(e->slot[e->nodes - 1]) == 0);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    if (is) gd__free(ctx, is, (size_t)e->nodes);
+    gd_clear_error(ctx); /* an evaluation will say it */
+    return by_rows;
+}
+
+/* ---- the value ---- */
+
 /* The value as a tensor of its own, in the dtype of the run. */
 static gd_tensor *result(const run *r)
 {
@@ -194,12 +258,7 @@ gd_tensor *gd__expr_eval(gd_expr *e, gd_tensor *const *values, gd_dtype dtype)
 {
     if (!e || gd_error(e->ctx)) return NULL;
     run r = {.e = e, .values = values, .dtype = dtype, .device = device_of(e, values)};
-    if (e->dtype != dtype || e->device != r.device) {
-        gd__expr_forget(e);
-        mark_fixed(e);
-        e->dtype = dtype;
-        e->device = r.device;
-    }
+    begin_run(e, &r);
     gd_scope_begin(e->ctx);
     return gd__scope_leave(e->ctx, run_nodes(&r) ? result(&r) : NULL);
 }

@@ -339,7 +339,6 @@ static gd_status one_step(run *r)
     gd_step_info info;
     double last = r->failed ? NAN : r->began.loss, moved = 0, size = 0;
     gd_status status = gd__origin_keep(&r->before, r->ctx, r->params, r->count);
-    if (r->optimizer->memo) gd__memo_arrive(r->optimizer->memo);
     if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
     /* where a link with bounds found it: inside */
     if (!status && r->optimizer->bounded)
@@ -373,7 +372,7 @@ static gd_status finish(run *r, gd_status status)
     bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
     /* what a chain calls a gradient may be an estimate, for objectives that have none */
     const gd_memo *memo = r->optimizer->memo;
-    bool has = (r->objective->loss || r->objective->gradient) && !r->constrained;
+    bool has = (r->objective->loss || r->objective->gradient || r->objective->rows) && !r->constrained;
     bool gradient = has && (!steps || (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient)));
     if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
         status = look(r, gradient, false, &r->now);

@@ -18,16 +18,37 @@
 
 #define BENDING      0.1  /* largest acceleration by velocity */
 #define RATIO_TAKEN  1e-4 /* of actual to predicted decrease */
+#define POOR         0.25 /* the same, below which a linear model is */
 #define ATTEMPTS     60
 #define POLISHES     40
-#define NEWTON_LIMIT 256 /* parameters up to which the last steps use the exact Hessian */
+#define NEARLY_HERE  1e-4 /* by the size of the point: where a Hessian serves a Newton step as well */
+#define NEWTON_LIMIT 256  /* parameters up to which the last steps use the exact Hessian */
 
 /* ---- evaluating ---- */
+
+static gd_status count_residuals(gd_lsq *p, int64_t count)
+{
+    if (!p->m || count == p->m) return GD_OK;
+    return gd_fail(p->ctx, GD_SHAPE, "least squares: %lld residuals, before there were %lld",
+                   (long long)count, (long long)p->m);
+}
+
+/* Most points are taken, so that loss and triangle in one pass cost less than a pass for each. */
+static gd_status evaluate_blocks(gd_lsq *p, gd_tensor **out, double *f)
+{
+    gd_status status = gd__blocks_triangle(p->blocks, out, f);
+    p->evals++;
+    if (!isfinite(*f)) *f = NAN;
+    if (!status) status = count_residuals(p, gd__blocks_residuals(p->blocks));
+    if (status) gd__release(*out), *out = NULL;
+    return status;
+}
 
 /* Residuals with history where the parameters are; owned.  *f is NAN where one is not finite. */
 static gd_status evaluate(gd_lsq *p, gd_tensor **out, double *f)
 {
     gd_ctx *ctx = p->ctx;
+    if (p->blocks) return evaluate_blocks(p, out, f);
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     gd_tensor *r = p->fn(p->user);
@@ -37,9 +58,7 @@ static gd_status evaluate(gd_lsq *p, gd_tensor **out, double *f)
     if (!status && !gd_dtype_is_float(r->dtype))
         status = gd_fail(ctx, GD_DTYPE, "least squares: residuals of dtype %s, need a floating one",
                          gd_dtype_name(r->dtype));
-    if (!status && p->m && r->numel != p->m)
-        status = gd_fail(ctx, GD_SHAPE, "least squares: %lld residuals, before there were %lld",
-                         (long long)r->numel, (long long)p->m);
+    if (!status) status = count_residuals(p, r->numel);
     r = status ? NULL : gd__reshape(gd_drop_names(r), 1, &r->numel);
     gd__own(r);
     gd_enable_grad_end(ctx, previous);
@@ -81,11 +100,26 @@ gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r)
     return gd__origin_return(&p->here);
 }
 
+/* A triangle of [J r] is as good as J and r. */
+static gd_status part_triangle(gd_lsq *p, gd_tensor *triangle, gd_tensor **j, gd_tensor **r)
+{
+    gd__aside_begin(p->ctx);
+    gd__own(*j = gd_contiguous(gd_slice(triangle, "1", 0, p->n, 1)));
+    gd__own(*r = gd_contiguous(gd_index(triangle, "1", p->n)));
+    gd__aside_end(p->ctx);
+    if (*j && *r) return GD_OK;
+    gd__release(*j);
+    gd__release(*r);
+    return gd_error(p->ctx);
+}
+
 gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite)
 {
-    gd_tensor *j, *numbers;
-    gd_status status = gd__linear_from(r, p->params, p->count, true, &j, &numbers);
-    if (!status) status = gd__lm_set(&p->model, j, numbers, grow, finite);
+    gd_tensor *j = NULL, *numbers = NULL;
+    gd_status status = p->blocks ? part_triangle(p, r, &j, &numbers)
+                                 : gd__linear_from(r, p->params, p->count, true, &j, &numbers);
+    if (status) return status;
+    status = gd__lm_set(&p->model, j, numbers, grow, finite);
     gd__release(numbers);
     if (!status && *finite) {
         gd__release(p->j);
@@ -99,49 +133,29 @@ gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite)
 
 /* ---- second derivatives ---- */
 
-static gd_tensor *along(gd_tensor *y, gd_tensor *const *params, gd_tensor *const *v, int count,
-                        gd_tensor **grads)
+/* J^T y for y = r''(v, v); false where there is none. */
+static bool second_of_all(gd_lsq *p, const double *direction, double *out)
 {
-    gd_tensor *u = gd_require_grad(gd_zeros_like(y)), *sum = NULL, *out = NULL;
-    if (!u || gd_grad(y, u, params, count, GD_CREATE_GRAPH, grads)) return NULL;
-    for (int i = 0; i < count; i++) {
-        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(grads[i]), v[i]), NULL, false);
-        sum = sum ? gd_add(sum, term) : term;
-    }
-    return sum && gd_grad(sum, NULL, &u, 1, GD_CREATE_GRAPH, &out) == GD_OK ? out : NULL;
+    gd_ctx *ctx = p->ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *y = gd__second_along(p->r, p->params, p->count, direction), *product = NULL;
+    gd_no_grad_begin(ctx);
+    gd_tensor *numbers = gd__numbers(y);
+    if (numbers) product = gd_matmul(gd_transpose(p->j, 0, 1), numbers);
+    gd__release(numbers);
+    bool found = product && gd_read_f64(product, out, p->n) == GD_OK;
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return found;
 }
 
 /* J^T r''(v, v) into out; *finite false where it is of no use. */
 static gd_status second_along(gd_lsq *p, const double *direction, double *out, bool *finite)
 {
-    gd_ctx *ctx = p->ctx;
-    *finite = false;
-    gd_scope_begin(ctx);
-    int previous = gd_enable_grad_begin(ctx);
-    size_t bytes = (size_t)p->count * sizeof(gd_tensor *);
-    gd_tensor **v = gd__calloc(ctx, 2 * bytes), **grads = v ? v + p->count : NULL, *y = NULL;
-    gd_status status = v ? GD_OK : GD_NOMEM;
-    if (!status) status = gd__list_from(p->params, p->count, direction, v);
-    if (!status && gd_requires_grad(p->r)) y = along(p->r, p->params, v, p->count, grads);
-    if (y && gd_requires_grad(y))
-        y = along(y, p->params, v, p->count, grads);
-    else
-        y = NULL; /* linear in the parameters */
-    if (!status) status = gd_error(ctx);
-    gd_no_grad_begin(ctx);
-    if (y && !status) {
-        gd_tensor *numbers = gd__numbers(y),
-                  *product = numbers ? gd_matmul(gd_transpose(p->j, 0, 1), numbers) : NULL;
-        gd__release(numbers);
-        status = product ? gd_read_f64(product, out, p->n) : gd_error(ctx);
-        *finite = !status;
-        for (int64_t i = 0; i < p->n && !status; i++) *finite = *finite && isfinite(out[i]);
-    }
-    gd_no_grad_end(ctx);
-    if (v) gd__free(ctx, v, 2 * bytes);
-    gd_enable_grad_end(ctx, previous);
-    gd_scope_end(ctx);
-    return status;
+    *finite = p->blocks ? gd__blocks_second(p->blocks, direction, out) == GD_OK
+                        : second_of_all(p, direction, out);
+    for (int64_t i = 0; i < p->n && *finite; i++) *finite = isfinite(out[i]);
+    return gd_error(p->ctx);
 }
 
 /* ---- stopping ---- */
@@ -212,6 +226,8 @@ static gd_status propose_step(gd_lsq *p)
     for (int64_t i = 0; i < p->n; i++) p->d[i] = p->s[i] / p->model.scale[i];
     double length = gd__lsq_norm(p->s, NULL, p->n);
     if (!p->options->acceleration || !(length > 0)) return GD_OK;
+    /* of many rows it costs three evaluations, which only a valley that keeps turning is worth */
+    if (p->blocks && p->poor < 2) return GD_OK;
     status = second_along(p, p->d, p->trial, &finite);
     if (status || !finite) return status;
     gd__lm_acceleration(&p->model, p->lambda, p->trial, p->a);
@@ -255,6 +271,7 @@ static gd_status attempt(gd_lsq *p, bool *taken, double *actual)
     if (better) status = gd__lsq_model_from(p, r, true, taken);
     /* a point whose derivatives are not finite is as bad as one whose loss is not */
     if (better && !*taken) ratio = -1, there = INFINITY;
+    p->poor = ratio < POOR ? p->poor + 1 : 0;
     adapt(p, ratio, isfinite(there) ? there : INFINITY, length);
     if (!status && *taken) {
         gd__lsq_settle(p, r, there);
@@ -312,16 +329,30 @@ static gd_tensor *without_fixed(gd_lsq *p, gd_tensor *h)
     return gd_add(gd_mul(h, both), gd_mul(eye, gd_add_scalar(gd_neg(mask), 1)));
 }
 
-gd_tensor *gd__lsq_hessian(gd_lsq *p)
+static size_t curved_size(const gd_lsq *p) { return (size_t)(p->n * (p->n + 1)) * sizeof(double); }
+
+/* Of blocks: the one made last serves where p->x is within that part of its size of the point where it was made. */
+static gd_tensor *hessian_of_blocks(gd_lsq *p, double within)
+{
+    double moved = INFINITY, size = gd__lsq_norm(p->x, p->model.scale, p->n);
+    if (p->hessian) {
+        for (int64_t i = 0; i < p->n; i++) p->trial[i] = p->x[i] - p->curved[i];
+        moved = gd__lsq_norm(p->trial, p->model.scale, p->n);
+    } else if (!(p->hessian = gd__alloc(p->ctx, curved_size(p))))
+        return NULL;
+    p->curved = p->hessian + p->n * p->n;
+    if (!(moved <= within * size)) {
+        if (gd__blocks_hessian(p->blocks, p->hessian)) return NULL;
+        memcpy(p->curved, p->x, (size_t)p->n * sizeof *p->x);
+    }
+    return gd_from_f64(p->ctx, GD_F64, 2, (int64_t[]){p->n, p->n}, p->hessian);
+}
+
+gd_tensor *gd__lsq_hessian(gd_lsq *p, double within)
 {
     gd_ctx *ctx = p->ctx;
-    gd_tensor *out = NULL, **grads = gd__calloc(ctx, (size_t)p->count * sizeof(gd_tensor *));
-    if (!grads) return NULL;
-    int previous = gd_enable_grad_begin(ctx);
-    gd_tensor *half = gd_mul_scalar(gd_sum(gd_square(p->r), NULL, false), 0.5), *h = NULL;
-    if (half && gd_grad(half, NULL, p->params, p->count, GD_CREATE_GRAPH, grads) == GD_OK)
-        h = gd__derivative_rows(grads, p->count, p->params, p->count);
-    gd_enable_grad_end(ctx, previous);
+    gd_tensor *out = NULL,
+              *h = p->blocks ? hessian_of_blocks(p, within) : gd__squares_hessian(p->r, p->params, p->count);
     gd_no_grad_begin(ctx);
     gd_tensor *numbers = gd__numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale);
     if (numbers && scale) {
@@ -331,7 +362,6 @@ gd_tensor *gd__lsq_hessian(gd_lsq *p)
     }
     gd__release(numbers);
     gd_no_grad_end(ctx);
-    gd__free(ctx, grads, (size_t)p->count * sizeof *grads);
     return out;
 }
 
@@ -343,7 +373,7 @@ static gd_status newton_step(gd_lsq *p)
     gd__lm_step(&p->model, INFINITY, &lambda, p->s);
     if (p->n > NEWTON_LIMIT) return GD_OK;
     gd_scope_begin(ctx);
-    gd_tensor *h = gd__lsq_hessian(p), *lower = h ? gd_cholesky(h) : NULL;
+    gd_tensor *h = gd__lsq_hessian(p, NEARLY_HERE), *lower = h ? gd_cholesky(h) : NULL;
     if (lower) {
         for (int64_t i = 0; i < p->n; i++)
             p->trial[i] = p->model.fixed[i] ? 0 : -p->model.gradient[i] / p->model.scale[i];
@@ -431,13 +461,37 @@ static gd_status make_room(gd_lsq *p)
     return GD_OK;
 }
 
+/* All rows as one range, of the caller's own tensors. */
+static gd_tensor *all_rows(void *user)
+{
+    const gd_lsq *p = user;
+    return p->options->rows->residuals(p->state, p->params, p->options->rows->data, 0);
+}
+
+/* Few rows are one block, and fewer than there are parameters have no triangle of their own. */
+static gd_status open_rows(gd_lsq *p)
+{
+    const gd_rows *rows = p->options->rows;
+    if (!rows) return GD_OK;
+    if (rows->count > GD_BLOCK_ROWS && rows->count > p->n) {
+        p->blocks = gd__blocks_new(rows, p->params, p->count);
+        return p->blocks ? GD_OK : gd_error(p->ctx);
+    }
+    gd_status status = gd__blocks_check(p->ctx, rows);
+    if (status) return status;
+    p->state = rows->open ? rows->open(rows->user, p->ctx) : rows->user;
+    p->fn = all_rows;
+    p->user = p;
+    return gd_error(p->ctx);
+}
+
 /* Residuals and model where p->x is. */
 static gd_status look_at_start(gd_lsq *p, bool *finite)
 {
     gd__release(p->r);
     gd_status status = evaluate(p, &p->r, &p->f);
     if (status) return status;
-    p->m = p->r->numel;
+    p->m = p->blocks ? gd__blocks_residuals(p->blocks) : p->r->numel;
     if (p->m == 0 || p->n == 0)
         return gd_fail(p->ctx, GD_SHAPE, "least squares: no residuals or no parameters");
     if (!p->model.scale) status = gd__lm_begin(&p->model, p->ctx, p->m, p->n);
@@ -450,6 +504,7 @@ static gd_status begin(gd_lsq *p)
     p->start = gd__seconds();
     bool finite = false;
     gd_status status = make_room(p);
+    if (!status) status = open_rows(p);
     if (!status) status = gd__list_read(p->params, p->count, p->x);
     if (!status) status = gd__box_begin(p);
     if (!status) status = look_at_start(p, &finite);
@@ -536,6 +591,9 @@ static void end(gd_lsq *p)
     gd__box_end(p);
     gd__release(p->r);
     gd__release(p->j);
+    gd__blocks_free(p->blocks);
+    if (p->fn == all_rows && p->state && p->options->rows->close) p->options->rows->close(p->state);
+    if (p->hessian) gd__free(p->ctx, p->hessian, curved_size(p));
     if (p->x) gd__free(p->ctx, p->x, numbers_size(p));
     gd__origin_free(&p->here);
 }
@@ -583,15 +641,11 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
 {
     gd_fit_options defaults = gd_fit_defaults();
     gd_fit_result unused, *out = result ? result : &unused;
-    *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN, .scale = NAN};
-    if (!params || count <= 0 || !params[0] || !residuals) return GD_ARGUMENT;
+    *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN};
+    if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
+    if (!residuals && !(options && options->rows)) return GD_ARGUMENT;
     gd_status status = gd__lsq_check_params(params[0]->head.ctx, "least squares", params, count);
     if (status) return status;
-    if (options && options->loss != GD_FIT_SQUARES) {
-        status = gd__robust_fit(params, count, residuals, user, options, out);
-        if (!result) gd_fit_result_clear(out);
-        return status;
-    }
     gd_lsq p = {.ctx = params[0]->head.ctx,
                 .params = params,
                 .count = count,

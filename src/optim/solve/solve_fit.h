@@ -3,12 +3,12 @@
  *   solve_fit.c      evaluating, the trust region, the last digits, results
  *   solve_box.c      bounds: which parameters are active, steps inside the box
  *   solve_saddle.c   curvature where a fit stops: saddles are left, what is not determined is said
- *   solve_profile.c  profile intervals
- *   solve_robust.c   losses other than squares, by fits of bent residuals */
+ *   solve_profile.c  profile intervals */
 #ifndef GD_OPTIM_SOLVE_SOLVE_FIT_H
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
 
 #include "optim/solve/solve.h"
+#include "optim/vector/blocks.h"
 #include "optim/vector/layout.h"
 #include "optim/vector/linear.h"
 #include "optim/vector/origin.h"
@@ -23,16 +23,20 @@ typedef struct gd_lsq {
     gd_tensor *const *params;
     int count;
     gd_tensor *(*fn)(void *user);
-    void *user;
+    void *user, *state; /* state: of few rows, what their open gave */
     const gd_fit_options *options;
     int64_t m, n, steps, evals;
     double eps, start;             /* precision of the parameters; clock at the start */
-    gd_tensor *r;                  /* residuals here, with history; owned */
+    gd_blocks *blocks;             /* many rows: passes over them; NULL: the function gives all residuals */
+    gd_tensor *r;                  /* residuals here, with history; of blocks, the triangle of [J r]; owned */
     double f;                      /* their sum of squares */
     gd_tensor *j;                  /* Jacobian here; owned */
     gd_origin here;                /* the point where r was made, kept before another is tried */
     double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
     double *slide;                 /* a direction without slope, [n] */
+    double *hessian;               /* of blocks, [n, n], at `curved`, where a step was polished last */
+    double *curved;                /* [n] */
+    int poor;                      /* attempts in a row that the model did not foresee */
     double *low, *high;            /* bounds [n]; NULL: none */
     bool *fixed;                   /* bounded: left out of the step, [n] */
     signed char *hit;              /* bounded: the step ends at the low (-1) or high (1) bound, [n] */
@@ -58,8 +62,9 @@ gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r);
 /* Jacobian and model from residuals just made; grow, finite: see gd__lm_set. */
 gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite);
 bool gd__lsq_out_of_evals(const gd_lsq *p);
-/* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand. */
-gd_tensor *gd__lsq_hessian(gd_lsq *p);
+/* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand.  within: of many rows, how
+ * far p->x may be from where it was made, by its size. */
+gd_tensor *gd__lsq_hessian(gd_lsq *p, double within);
 
 /* ---- solve_box.c ---- */
 
@@ -89,11 +94,5 @@ gd_status gd__saddle_leave_start(gd_lsq *p);
 gd_status gd__saddle_judge(gd_lsq *p, bool *again);
 /* Is element i not determined, after a stop that says so? */
 bool gd__saddle_flat(const gd_lsq *p, int64_t i);
-
-/* ---- solve_robust.c ---- */
-
-/* gd_least_squares with another loss than squares; the parameters are checked. */
-gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
-                         const gd_fit_options *options, gd_fit_result *result);
 
 #endif

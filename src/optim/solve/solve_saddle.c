@@ -13,6 +13,7 @@
 #include "base/ctx.h"
 #include "gradus/autograd.h"
 #include "optim/solve/solve_fit.h"
+#include "optim/vector/jacobian.h"
 #include "tensor/tensor.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@
 #define FIRST_MOVE 0.1   /* of a search, by the size of the scaled point */
 #define MOVES      16    /* of a search, each a third of the one before */
 #define SLIDE      2     /* how far along a valley another look is taken, by the same size */
+#define HERE       1e-9  /* by the same size: where a Hessian of many rows still is that of the point */
 #define SAME       1e-12 /* what the cosine of equal columns may lack of one */
 #define NAMED      6     /* parameters listed in a sentence */
 
@@ -63,7 +65,7 @@ static gd_status spectrum(gd_tensor *h, int64_t n, double *values, curvature *ou
 static gd_status dense(gd_lsq *p, curvature *out)
 {
     gd_scope_begin(p->ctx);
-    gd_tensor *h = gd__lsq_hessian(p);
+    gd_tensor *h = gd__lsq_hessian(p, HERE);
     gd_no_grad_begin(p->ctx);
     gd_status status = h ? spectrum(h, p->n, p->a, out) : gd_error(p->ctx);
     gd_no_grad_end(p->ctx);
@@ -75,8 +77,8 @@ static gd_status dense(gd_lsq *p, curvature *out)
 
 typedef struct krylov {
     gd_lsq *p;
-    gd_tensor **grads, **v, **product; /* gradient with history, a direction, its product; [count] each */
-    double *basis, *small; /* [LANCZOS + 1, n]; the tridiagonal matrix, at most [LANCZOS, LANCZOS] */
+    gd_tensor **grads, **product; /* gradient with history, its products; [count] each */
+    double *basis, *small;        /* [LANCZOS + 1, n]; the tridiagonal matrix, at most [LANCZOS, LANCZOS] */
     double alpha[LANCZOS], beta[LANCZOS];
 } krylov;
 
@@ -84,22 +86,10 @@ typedef struct krylov {
 static gd_status times(krylov *k, const double *in, double *out)
 {
     gd_lsq *p = k->p;
-    gd_status status = GD_OK;
-    gd_scope_begin(p->ctx);
-    int previous = gd_enable_grad_begin(p->ctx);
-    gd_tensor *sum = NULL;
     for (int64_t i = 0; i < p->n; i++) out[i] = p->model.fixed[i] ? 0 : in[i] / p->model.scale[i];
-    status = gd__list_from(p->params, p->count, out, k->v);
-    for (int i = 0; i < p->count && !status; i++) {
-        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(k->grads[i]), k->v[i]), NULL, false);
-        sum = sum ? gd_add(sum, term) : term;
-    }
-    if (!status) status = sum ? GD_OK : gd_error(p->ctx);
-    if (!status) status = gd_grad(sum, NULL, p->params, p->count, GD_RETAIN_GRAPH, k->product);
-    if (!status) status = gd__list_read(k->product, p->count, out);
+    gd_status status = p->blocks ? gd__blocks_product(p->blocks, out, out)
+                                 : gd__squares_product(k->grads, p->params, p->count, out, k->product, out);
     for (int64_t i = 0; i < p->n; i++) out[i] = p->model.fixed[i] ? 0 : out[i] / p->model.scale[i];
-    gd_enable_grad_end(p->ctx, previous);
-    gd_scope_end(p->ctx);
     return status;
 }
 
@@ -173,7 +163,7 @@ static gd_status walk_valley(krylov *k, curvature *out)
 static gd_status iterate(gd_lsq *p, curvature *out)
 {
     gd_ctx *ctx = p->ctx;
-    size_t list = (size_t)p->count * 3 * sizeof(gd_tensor *), room = (size_t)p->n * (LANCZOS + 1);
+    size_t list = (size_t)p->count * 2 * sizeof(gd_tensor *), room = (size_t)p->n * (LANCZOS + 1);
     krylov k = {.p = p, .grads = gd__calloc(ctx, list)};
     gd_status status = k.grads ? GD_OK : GD_NOMEM;
     if (!status) k.basis = gd__alloc_array(ctx, room + LANCZOS * LANCZOS, sizeof(double));
@@ -181,11 +171,9 @@ static gd_status iterate(gd_lsq *p, curvature *out)
     gd_scope_begin(ctx);
     if (!status) {
         k.small = k.basis + room;
-        k.v = k.grads + p->count;
-        k.product = k.v + p->count;
+        k.product = k.grads + p->count;
         int previous = gd_enable_grad_begin(ctx);
-        gd_tensor *half = gd_mul_scalar(gd_sum(gd_square(p->r), NULL, false), 0.5);
-        status = half ? gd_grad(half, NULL, p->params, p->count, GD_CREATE_GRAPH, k.grads) : gd_error(ctx);
+        if (!p->blocks) status = gd__squares_gradient(p->r, p->params, p->count, k.grads);
         gd_enable_grad_end(ctx, previous);
     }
     if (!status) status = walk_valley(&k, out);

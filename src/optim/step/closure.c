@@ -8,6 +8,7 @@
 #include "optim/step/many.h"
 #include "optim/step/memo.h"
 #include "optim/step/optimizer.h"
+#include "optim/step/residuals.h"
 #include "tensor/shape.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ gd_closure *gd__closure_push(gd_var *var)
 
 /* ---- the objective itself ---- */
 
-static void remember_first(gd_var *var, gd_tensor *loss)
+void gd__remember_first(gd_var *var, gd_tensor *loss)
 {
     gd_optimizer *o = var->optimizer;
     if (o->first_loss) return;
@@ -132,6 +133,7 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
     gd_ctx *ctx = var->ctx;
     if (o->value) return o->value(o->user, value);
     if (o->values) return gd__value_by_values(var, o, value);
+    if (o->rows && !o->gradient) return gd__rows_eval(var, o->rows, value, NULL);
     if (!o->gradient) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no value");
     gd_tensor **unused = gd__tensors_new(ctx, var->count);
     gd_status status = unused ? zeros_like_params(var, unused) : GD_NOMEM;
@@ -142,9 +144,11 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
 
 static gd_status callback_gradient(gd_var *var, const gd_objective *o, double *value, gd_tensor **grads)
 {
-    if (!o->gradient) return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
+    if (!o->gradient && !o->rows)
+        return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
     gd_status status = zeros_like_params(var, grads);
-    return status ? status : o->gradient(o->user, value, grads);
+    if (status) return status;
+    return o->gradient ? o->gradient(o->user, value, grads) : gd__rows_eval(var, o->rows, value, grads);
 }
 
 /* A status without a text gets one; a text without a status is a failure too. */
@@ -206,7 +210,8 @@ static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd
     gd_memo *memo = var->optimizer->memo;
     const gd_objective *o = c->objective;
     if (!p) return eval_now(c, var, flags, loss, grads, NULL);
-    if (!o->loss && !flags && o->gradient && (!o->value || gd__memo_ahead(memo, var)))
+    if (!o->loss && !flags && (o->gradient || o->rows) &&
+        ((!o->value && !o->rows) || gd__memo_ahead(memo, var)))
         return eval_ahead(c, var, p, loss);
     bool keep = gd__memo_wants_graph(memo, var, flags & GD_EVAL_BACKWARD) ||
                 flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY);
@@ -256,7 +261,7 @@ gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **
         bool kept = p && p->graph && gd__graph_intact(p->graph);
         status = kept ? eval_kept(var, p, flags, loss, grads) : eval_new(c, var, p, flags, loss, grads);
     }
-    if (!status) remember_first(var, *loss);
+    if (!status) gd__remember_first(var, *loss);
     return status;
 }
 
@@ -469,21 +474,6 @@ gd_status gd_var_inner_evaluate_at(gd_var *var, double alpha, gd_tensor *const *
     return status;
 }
 
-gd_status gd_var_linearised(gd_var *var, gd_tensor **j, gd_tensor **r)
-{
-    if (!var || !j || !r) return gd__null(gd_var_ctx(var), "var: the place for a Jacobian is NULL");
-    gd_tensor *residuals = NULL, *both[2] = {NULL, NULL};
-    gd_status status = gd_var_residuals(var, &residuals, true);
-    if (status) return status;
-    status = gd__linear_from(residuals, var->params, var->count, false, &both[0], &both[1]);
-    gd_release(residuals);
-    if (!status) status = gd__give_out(var->ctx, both, 2);
-    if (status) return status;
-    *j = both[0];
-    *r = both[1];
-    return GD_OK;
-}
-
 gd_status gd_var_evaluate_at(gd_var *var, double *loss)
 {
     if (!var || !loss) return gd__null(gd_var_ctx(var), "var: the place for the loss is NULL");
@@ -519,71 +509,6 @@ gd_status gd_var_evaluate_moved(gd_var *var, double alpha, gd_tensor *const *dir
     if (!status) status = gd__var_try(var, &here, alpha, direction, loss, grads);
     gd__origin_free(&here);
     return status || !grads ? status : gd__give_out(var->ctx, grads, var->count);
-}
-
-/* What the step returns when residuals were the first evaluation, and what the value here is for later. */
-static gd_status loss_of_residuals(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor *r)
-{
-    bool known = !p || p->loss || o->residuals;
-    if (var->optimizer->first_loss && known) return GD_OK;
-    gd_no_grad_begin(var->ctx);
-    gd_tensor *loss = gd_sum(gd_square(gd_drop_names(gd_detach(r))), NULL, false);
-    gd_no_grad_end(var->ctx);
-    if (!loss) return gd_error(var->ctx);
-    remember_first(var, loss);
-    if (!known) gd__memo_keep(var->optimizer->memo, p, loss, NULL);
-    return GD_OK;
-}
-
-/* Calls the objective.  keep: as in eval_autograd. */
-static gd_tensor *residuals_now(gd_var *var, const gd_objective *o, gd_tensor **keep)
-{
-    gd_ctx *ctx = var->ctx;
-    gd_tensor *r = o->residuals ? o->residuals(o->user) : o->loss ? o->loss(o->user) : NULL;
-    if (gd_error(ctx)) return NULL;
-    if (!r)
-        (void)gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
-    else if (r->ndim == 0)
-        (void)gd_fail(ctx, GD_SHAPE, "a link needs a vector of residuals, the objective returned one number");
-    if (gd_error(ctx)) return NULL;
-    var->optimizer->evals++;
-    if (keep) {
-        gd__release(*keep);
-        gd__own(*keep = r);
-    }
-    return r;
-}
-
-gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
-{
-    if (!var || !residuals) return gd__null(gd_var_ctx(var), "var: the place for the residuals is NULL");
-    gd_ctx *ctx = var->ctx;
-    gd_closure *c = var->closure;
-    *residuals = NULL;
-    if (!c) return gd_fail(ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
-    if (c->below)
-        return gd_fail(ctx, GD_NOT_IMPLEMENTED,
-                       "a link asks for residuals of a closure that another link changed");
-    const gd_objective *o = c->objective;
-    gd_memo *memo = graph ? gd__memo_of(var) : NULL;
-    gd_point *p = memo ? gd__memo_find(memo) : NULL;
-    if (memo && !p) p = gd__memo_place(memo);
-    if (memo) gd__memo_note(memo, p, var, true);
-    gd_tensor **kept = !p ? NULL : o->residuals ? &p->residuals : &p->graph;
-    gd_scope_begin(ctx);
-    int previous = gd_enable_grad_begin(ctx);
-    if (!graph) gd_no_grad_begin(ctx);
-    bool known = kept && *kept && (*kept)->ndim > 0 && gd__graph_intact(*kept);
-    gd_tensor *r = known ? *kept : residuals_now(var, o, kept);
-    if (r) r = gd__reshape(r, 1, &r->numel);
-    gd_enable_grad_end(ctx, previous);
-    gd_status status = r ? loss_of_residuals(var, o, p, r) : gd_error(ctx);
-    if (!status) {
-        gd__own(r);
-        *residuals = r;
-    }
-    gd_scope_end(ctx);
-    return status ? status : gd__give_out(ctx, residuals, 1);
 }
 
 /* ---- Hessian-vector products ---- */

@@ -9,9 +9,26 @@
  * whose derivatives are the columns of J.  New; f64 where one of the parameters is, else f32.  NULL on failure. */
 gd_tensor *gd__jacobian_matrix(gd_tensor *residuals, gd_tensor *const *params, int count);
 
+/* The same as [n, m]: its rows are the columns of the Jacobian. */
+gd_tensor *gd__jacobian_columns(gd_tensor *residuals, gd_tensor *const *params, int count);
+
 /* Rows of d outputs / d params as [m, n], where outputs is a list of tensors with history that count as one vector of m
  * elements.  New. */
 gd_tensor *gd__derivative_rows(gd_tensor *const *outputs, int output_count, gd_tensor *const *params,
                                int count);
+
+/* The second derivative of residuals with history along a direction [n], r''(v, v), like them and without history.  New; NULL
+ * where they are linear along it, or with an error. */
+gd_tensor *gd__second_along(gd_tensor *residuals, gd_tensor *const *params, int count,
+                            const double *direction);
+
+/* Of half the sum of squares of residuals with history: the gradient with history, in the current scope and grad mode; the
+ * Hessian [n, n], new; products of the Hessian with v [n] from that gradient, list: room for `count` tensors; out may
+ * be v. */
+GD_NODISCARD gd_status gd__squares_gradient(gd_tensor *residuals, gd_tensor *const *params, int count,
+                                            gd_tensor **grads);
+gd_tensor *gd__squares_hessian(gd_tensor *residuals, gd_tensor *const *params, int count);
+GD_NODISCARD gd_status gd__squares_product(gd_tensor *const *grads, gd_tensor *const *params, int count,
+                                           const double *v, gd_tensor **list, double *out);
 
 #endif

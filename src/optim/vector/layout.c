@@ -10,7 +10,7 @@
 #define SPAN    16384 /* elements of a task; part of the results: sums are added span by span */
 #define IN_LINE 65536 /* shorter vectors are not worth waking threads for */
 
-static const gd_vector_loops *loops_for(const gd_ctx *ctx, gd_dtype dtype)
+const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype)
 {
     int index = dtype == GD_F64;
     switch (gd__isa(ctx)) {
@@ -83,7 +83,7 @@ gd_status gd__layout_init(gd_layout *l, gd_ctx *ctx, gd_tensor *const *like, int
     l->total = gd__list_numel(like, count);
     l->item = gd_dtype_size(l->dtype);
     l->plain = l->device == gd__cpu(ctx);
-    if (l->plain) l->loops = loops_for(ctx, l->dtype);
+    if (l->plain) l->loops = gd__loops_for(ctx, l->dtype);
     for (int i = 0; i < count && l->plain; i++) l->plain = plain_tensor(l, like[i]);
     return l->plain ? make_spans(l) : GD_OK;
 }

@@ -33,6 +33,8 @@ typedef struct gd_vector_loops {
                      int64_t n);
 } gd_vector_loops;
 
+/* Those of a context's instruction set. */
+const gd_vector_loops *gd__loops_for(const gd_ctx *ctx, gd_dtype dtype);
 /* For f32 and f64, one table an instruction set. */
 extern const gd_vector_loops gd__vector_loops_base[2];
 #ifdef GD_HAVE_AVX2

@@ -5,11 +5,14 @@
 
 #include "base/ctx.h"
 #include "optim/vector/jacobian.h"
+#include "optim/vector/triangle.h"
 #include "tensor/tensor.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+#define TALL 1024 /* rows from which on they are taken in some at a time */
 
 /* ---- Jacobian and residuals ---- */
 
@@ -62,7 +65,19 @@ static gd_tensor *joined(gd_tensor *a, gd_tensor *b)
     return b ? gd_cat((gd_tensor *[]){a, gd_unsqueeze(b, 1, NULL)}, 2, "1") : a;
 }
 
-gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b) { return reduced(joined(a, b), gd_size(a, 1)); }
+/* Many rows of numbers: taken in some at a time. */
+static bool is_tall(gd_tensor *a)
+{
+    return gd_size(a, 0) >= TALL && gd_size(a, 0) > 2 * gd_size(a, 1) && gd_tensor_dtype(a) == GD_F64 &&
+           gd_tensor_device(a) == gd__cpu(gd_tensor_ctx(a));
+}
+
+gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b)
+{
+    if (!a || !is_tall(a)) return reduced(joined(a, b), gd_size(a, 1));
+    gd_tensor *triangle = gd__triangle_of_rows(a, b);
+    return triangle ? gd_slice(triangle, "0", 0, gd_size(a, 1), 1) : NULL;
+}
 
 gd_tensor *gd__damped(gd_tensor *a, gd_tensor *b, double factor, double shift)
 {
@@ -185,7 +200,12 @@ gd_status gd__lm_set(gd_lm_model *a, gd_tensor *j, gd_tensor *r, bool grow, bool
 {
     gd_ctx *ctx = a->ctx;
     gd_scope_begin(ctx);
-    gd_status status = measure(a, j, r, finite);
+    if (is_tall(j)) { /* its triangle has the same norms and products */
+        gd_tensor *triangle = gd__triangle_of_rows(j, r);
+        j = triangle ? gd_contiguous(gd_slice(triangle, "1", 0, a->n, 1)) : NULL;
+        r = j ? gd_contiguous(gd_index(triangle, "1", a->n)) : NULL;
+    }
+    gd_status status = j && r ? measure(a, j, r, finite) : gd_error(ctx);
     if (!status && *finite) {
         rescale(a, grow);
         gd_tensor *scale = gd_from_f64(ctx, GD_F64, 1, &a->n, a->scale);

@@ -70,9 +70,21 @@ static void see(operand *o, const gd_vec_table *vec, const gd_tensor *t, int ndi
     o->constant = o->ndim == 0 || (o->ndim == 1 && o->stride[0] == 0);
 }
 
+/* n times the same element: what is there already is copied behind itself. */
+static void repeat(char *to, const char *from, int64_t n, size_t item)
+{
+    size_t bytes = (size_t)n * item, done = item;
+    memcpy(to, from, item);
+    for (; done < bytes; done *= 2) memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+}
+
 /* n elements spaced by `step` bytes into a dense array. */
 static void collect(char *to, const char *from, int64_t n, int64_t step, size_t item)
 {
+    if (step == 0 && n > 0) {
+        repeat(to, from, n, item);
+        return;
+    }
 #define COLLECT(type) \
     for (int64_t i = 0; i < n; i++) ((type *)(void *)to)[i] = *(const type *)(const void *)(from + i * step)
     switch (item) {

@@ -1,0 +1,195 @@
+/* The residuals of an objective, whole or by ranges of rows, and their Jacobian. */
+#include "optim/step/residuals.h"
+
+#include "autograd/walk.h"
+#include "gradus/autograd.h"
+#include "optim/step/memo.h"
+#include "optim/step/optimizer.h"
+#include "optim/vector/linear.h"
+#include "tensor/shape.h"
+
+#include "optim/vector/blocks.h"
+#include "optim/vector/layout.h"
+
+/* ---- by rows ---- */
+
+static gd_status triangle_here(gd_var *var, const gd_rows *rows, gd_tensor **triangle, double *loss)
+{
+    *triangle = NULL;
+    gd_blocks *b = gd__blocks_new(rows, var->params, var->count);
+    gd_status status = b ? gd__blocks_triangle(b, triangle, loss) : gd_error(var->ctx);
+    gd__blocks_free(b);
+    return status;
+}
+
+static gd_status part(gd_tensor *triangle, gd_dtype dtype, gd_tensor **j, gd_tensor **r)
+{
+    gd_ctx *ctx = triangle->head.ctx;
+    int64_t n = triangle->size[0] - 1;
+    gd__aside_begin(ctx);
+    gd__own(*j = gd_cast(gd_contiguous(gd_slice(triangle, "1", 0, n, 1)), dtype));
+    gd__own(*r = gd_cast(gd_contiguous(gd_index(triangle, "1", n)), dtype));
+    gd__aside_end(ctx);
+    if (*j && *r) return GD_OK;
+    gd__release(*j);
+    gd__release(*r);
+    *j = *r = NULL;
+    return gd_error(ctx);
+}
+
+/* In place of J and r: j [n + 1, n], r [n + 1], with the same products and norms, of the parameters' dtype.  Owned. */
+static gd_status triangle_parts(gd_var *var, const gd_rows *rows, gd_tensor **j, gd_tensor **r, double *loss)
+{
+    gd_tensor *triangle;
+    gd_status status = triangle_here(var, rows, &triangle, loss);
+    if (!status) status = part(triangle, gd__list_dtype(var->params, var->count), j, r);
+    gd__release(triangle);
+    return status;
+}
+
+/* 2 J^T r into the gradients. */
+static gd_status write_gradient(gd_var *var, gd_tensor *triangle, gd_tensor *const *grads)
+{
+    gd_ctx *ctx = var->ctx;
+    int64_t n = triangle->size[0] - 1;
+    double *g = gd__alloc_array(ctx, (size_t)n, sizeof *g);
+    if (!g) return GD_NOMEM;
+    const double *t = gd_data(triangle);
+    for (int64_t j = 0; j < n; j++) {
+        g[j] = 0;
+        for (int64_t i = 0; i <= j; i++) g[j] += 2 * t[i * (n + 1) + j] * t[i * (n + 1) + n];
+    }
+    gd_status status = gd__list_write(grads, var->count, g);
+    gd__free(ctx, g, (size_t)n * sizeof *g);
+    return status;
+}
+
+gd_status gd__rows_eval(gd_var *var, const gd_rows *rows, double *loss, gd_tensor *const *grads)
+{
+    gd_tensor *triangle = NULL;
+    gd_status status;
+    if (grads) {
+        status = triangle_here(var, rows, &triangle, loss);
+        if (!status) status = write_gradient(var, triangle, grads);
+        gd__release(triangle);
+        return status;
+    }
+    gd_blocks *b = gd__blocks_new(rows, var->params, var->count);
+    status = b ? gd__blocks_loss(b, loss) : gd_error(var->ctx);
+    gd__blocks_free(b);
+    return status;
+}
+
+/* Are Jacobians to be made by rows: there is nothing else, or there are many? */
+static bool by_rows(const gd_objective *o)
+{
+    return o->rows && (o->rows->count > GD_BLOCK_ROWS || (!o->loss && !o->residuals));
+}
+
+/* ---- all of them ---- */
+
+/* What the step returns when residuals were the first evaluation, and what the value here is for later. */
+static gd_status loss_of_residuals(gd_var *var, const gd_objective *o, gd_point *p, gd_tensor *r)
+{
+    bool known = !p || p->loss || o->residuals;
+    if (var->optimizer->first_loss && known) return GD_OK;
+    gd_no_grad_begin(var->ctx);
+    gd_tensor *loss = gd_sum(gd_square(gd_drop_names(gd_detach(r))), NULL, false);
+    gd_no_grad_end(var->ctx);
+    if (!loss) return gd_error(var->ctx);
+    gd__remember_first(var, loss);
+    if (!known) gd__memo_keep(var->optimizer->memo, p, loss, NULL);
+    return GD_OK;
+}
+
+/* Calls the objective.  keep: as in eval_autograd. */
+static gd_tensor *residuals_now(gd_var *var, const gd_objective *o, gd_tensor **keep)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor *r = o->residuals ? o->residuals(o->user) : o->loss ? o->loss(o->user) : NULL;
+    if (gd_error(ctx)) return NULL;
+    if (!r)
+        (void)gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective gives no residuals");
+    else if (r->ndim == 0)
+        (void)gd_fail(ctx, GD_SHAPE, "a link needs a vector of residuals, the objective returned one number");
+    if (gd_error(ctx)) return NULL;
+    var->optimizer->evals++;
+    if (keep) {
+        gd__release(*keep);
+        gd__own(*keep = r);
+    }
+    return r;
+}
+
+gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
+{
+    if (!var || !residuals) return gd__null(gd_var_ctx(var), "var: the place for the residuals is NULL");
+    gd_ctx *ctx = var->ctx;
+    gd_closure *c = var->closure;
+    *residuals = NULL;
+    if (!c) return gd_fail(ctx, GD_STATE, "a link asks for residuals, but the step has no objective");
+    if (c->below)
+        return gd_fail(ctx, GD_NOT_IMPLEMENTED,
+                       "a link asks for residuals of a closure that another link changed");
+    const gd_objective *o = c->objective;
+    gd_memo *memo = graph ? gd__memo_of(var) : NULL;
+    gd_point *p = memo ? gd__memo_find(memo) : NULL;
+    if (memo && !p) p = gd__memo_place(memo);
+    if (memo) gd__memo_note(memo, p, var, true);
+    gd_tensor **kept = !p ? NULL : o->residuals ? &p->residuals : &p->graph;
+    gd_scope_begin(ctx);
+    int previous = gd_enable_grad_begin(ctx);
+    if (!graph) gd_no_grad_begin(ctx);
+    bool known = kept && *kept && (*kept)->ndim > 0 && gd__graph_intact(*kept);
+    gd_tensor *r = known ? *kept : residuals_now(var, o, kept);
+    if (r) r = gd__reshape(r, 1, &r->numel);
+    gd_enable_grad_end(ctx, previous);
+    gd_status status = r ? loss_of_residuals(var, o, p, r) : gd_error(ctx);
+    if (!status) {
+        gd__own(r);
+        *residuals = r;
+    }
+    gd_scope_end(ctx);
+    return status ? status : gd__give_out(ctx, residuals, 1);
+}
+
+/* The loss comes with it, and is remembered as that of any evaluation. */
+static gd_status linearised_by_rows(gd_var *var, const gd_rows *rows, gd_tensor **both)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_memo *memo = gd__memo_of(var);
+    gd_point *p = memo ? gd__memo_find(memo) : NULL;
+    if (memo && !p) p = gd__memo_place(memo);
+    if (memo) gd__memo_note(memo, p, var, false);
+    double value;
+    gd_status status = triangle_parts(var, rows, &both[0], &both[1], &value);
+    if (status) return status;
+    var->optimizer->evals++;
+    gd_scope_begin(ctx);
+    gd_tensor *loss = gd_scalar(ctx, GD_F64, value);
+    if (loss) gd__remember_first(var, loss);
+    if (loss && p) gd__memo_keep(memo, p, loss, NULL);
+    gd_scope_end(ctx);
+    if (loss) return GD_OK;
+    gd__release(both[0]);
+    gd__release(both[1]);
+    return gd_error(ctx);
+}
+
+gd_status gd_var_linearised(gd_var *var, gd_tensor **j, gd_tensor **r)
+{
+    if (!var || !j || !r) return gd__null(gd_var_ctx(var), "var: the place for a Jacobian is NULL");
+    gd_tensor *residuals = NULL, *both[2] = {NULL, NULL};
+    const gd_objective *o = var->closure && !var->closure->below ? var->closure->objective : NULL;
+    bool rows = o && by_rows(o);
+    gd_status status = rows ? linearised_by_rows(var, o->rows, both)
+                            : gd_var_residuals(var, &residuals, true);
+    if (status) return status;
+    if (!rows) status = gd__linear_from(residuals, var->params, var->count, false, &both[0], &both[1]);
+    gd_release(residuals);
+    if (!status) status = gd__give_out(var->ctx, both, 2);
+    if (status) return status;
+    *j = both[0];
+    *r = both[1];
+    return GD_OK;
+}

@@ -1,0 +1,12 @@
+/* What closures and residuals share. */
+#ifndef GD_OPTIM_STEP_RESIDUALS_H
+#define GD_OPTIM_STEP_RESIDUALS_H
+
+#include "optim/step/var.h"
+
+/* The sum of squares where the parameters are, and with grads its gradient, written into them. */
+GD_NODISCARD gd_status gd__rows_eval(gd_var *var, const gd_rows *rows, double *loss, gd_tensor *const *grads);
+/* The loss that a step returns, where this is the first. */
+void gd__remember_first(gd_var *var, gd_tensor *loss);
+
+#endif

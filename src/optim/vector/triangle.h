@@ -1,0 +1,26 @@
+/* The triangle of a QR of a matrix with many rows and few columns, taken in a few rows at a time.
+ *
+ *     [ R ]          the rows of a block are turned into the triangle by one reflection a column, which meets one row of R
+ *     [ x ]          and the block: R stays a triangle, Q is never formed, and nothing is squared but for norms
+ *
+ * Rows are cut into stretches that depend on nothing but their number; each has a triangle of its own, and those are joined in
+ * their order: the same bits on any number of threads. */
+#ifndef GD_OPTIM_VECTOR_TRIANGLE_H
+#define GD_OPTIM_VECTOR_TRIANGLE_H
+
+#include "gradus/tensor.h"
+#include "optim/vector/layout.h"
+
+#define GD_STRETCHES 64 /* at most: enough for the threads there are */
+
+/* Triangle [n, n], row by row and zeros below its diagonal, += `rows` rows of n columns, column[j] each, which are used up. */
+void gd__triangle_add(const gd_vector_loops *loops, double *triangle, int64_t n, double *const *column,
+                      int64_t rows);
+/* The first += the second; room: n^2 + n numbers, column: n. */
+void gd__triangle_join(const gd_vector_loops *loops, double *triangle, const double *other, int64_t n,
+                       double *room, double **column);
+
+/* Of [A b] (b NULL: of A) for A [m, n], b [m], f64 on the CPU, m > n: [n + 1, n + 1] or [n, n].  New. */
+gd_tensor *gd__triangle_of_rows(gd_tensor *a, gd_tensor *b);
+
+#endif
