@@ -120,6 +120,27 @@ GD_NODISCARD gd_status gd_minimize_with(gd_optimizer *optimizer, const gd_object
 
 /* ---- nonlinear least squares ---- */
 
+/* What a residual of z scales costs, rho(z): id, name, and the constant at which 5 % of efficiency is lost where errors are normal.
+ * Of small residuals all are squares; from the constant on huber and soft_l1 grow like |z|, cauchy like log |z|, tukey not at
+ * all. */
+#define GD_FIT_LOSS_LIST(X)      \
+    X(SQUARES, "squares", 1)     \
+    X(HUBER, "huber", 1.345)     \
+    X(SOFT_L1, "soft_l1", 1.287) \
+    X(CAUCHY, "cauchy", 2.385)   \
+    X(TUKEY, "tukey", 4.685)
+
+typedef enum gd_fit_loss {
+#define GD_FIT_LOSS_ENUM(id, name, constant) GD_FIT_##id,
+    GD_FIT_LOSS_LIST(GD_FIT_LOSS_ENUM)
+#undef GD_FIT_LOSS_ENUM
+        GD_FIT_LOSS_COUNT
+} gd_fit_loss;
+
+const char *gd_fit_loss_name(gd_fit_loss loss); /* "huber"; static */
+/* How much a residual of z scales counts beside a square: rho'(z) / z, 1 at 0.  NAN for a loss that is none. */
+double gd_fit_loss_weight(gd_fit_loss loss, double z);
+
 typedef struct gd_fit_options {
     gd_solve_options solve;
     double first_radius; /* of the trust region, by the size of the scaled start; 1 */
@@ -134,6 +155,9 @@ typedef struct gd_fit_options {
         *names;         /* of the parameters, for the sentence about them; borrowed; NULL: p0, p1, ... */
     int64_t weightless; /* residuals of weight 0 among them: they do not count in dof; 0 */
     double sigma; /* of a residual, where it is known: covariance and profiles go by it; 0: that of the fit */
+    gd_fit_loss loss; /* SQUARES */
+    /* s of rho(r / s); 0: 1.4826 median|r| m / (m - n) of a Huber fit, m residuals and n free parameters */
+    double loss_scale;
     /* Residuals by ranges of rows, in place of the function (which may be NULL then): memory for a range, not for all; borrowed;
      * NULL: none */
     const gd_rows *rows;
@@ -144,15 +168,17 @@ gd_fit_options gd_fit_defaults(void); /* as the comments above say */
 #define GD_FIT_TEXT 256
 
 typedef struct gd_fit_result {
-    /* its loss is the sum of squares; a residual and its Jacobian are one evaluation; its gradient_norm is the largest element
+    /* its loss is the sum of squares, with another loss 2 s^2 sum rho(r / s); a residual and its Jacobian are one evaluation; its gradient_norm is the largest element
      * of x - P(x - gradient), P being the way into the bounds */
     gd_solve_result solve;
     double rss;             /* sum of squared residuals */
     int64_t residuals, dof; /* number of residuals; those of some weight less the free parameters */
     int64_t free;           /* parameters that are not at an active bound */
     int64_t rank;           /* of the Jacobian of the free parameters at the end */
-    double sigma;           /* sqrt(rss / dof), NAN for dof <= 0 */
-    /* sigma^2 (J^T J)^-1, sigma that of the options if given, over the free parameters, 0 for those at an active bound, [n, n] f64 over all parameters in their
+    double sigma;           /* sqrt(rss / dof), NAN for dof <= 0; with another loss than squares its scale */
+    double scale;           /* of the loss; NAN for squares */
+    /* sigma^2 (J^T J)^-1 (another loss: that of an M-estimator, s^2 A^-1 B A^-1 m / dof with A the Hessian of the loss and B the sum of
+     * psi^2 J J^T), sigma that of the options if given, over the free parameters, 0 for those at an active bound, [n, n] f64 over all parameters in their
      * order; new or NULL */
     gd_tensor *covariance;
     /* roots of its diagonal, [n]; INFINITY for what the residuals do not determine, NAN at an active bound; new or NULL */
@@ -170,7 +196,10 @@ void gd_fit_result_clear(gd_fit_result *result);
  * want gradients): Levenberg-Marquardt in a trust region scaled by the columns of the exact Jacobian (More 1978), by QR and
  * SVD, never through normal equations.  Bounds are kept by an active set.  Fewer residuals than parameters, dependent columns,
  * and trial points that are not finite are all fine.  Where it stops the full Hessian is looked at: saddles are left, and
- * parameters that are not determined end it as UNDETERMINED.  Long tables: see options->rows.  A function that fails leaves the parameters at the best point so far and returns its status. */
+ * parameters that are not determined end it as UNDETERMINED.  With another loss than squares outliers pull less: their scale comes
+ * from Huber fits unless it is given, and tukey starts where huber ends.  VALUE: half of the residuals are 0, or there are too few of them
+ * for a scale.  Long tables: see options->rows.  A function that fails leaves the parameters at the best point so far and returns
+ * its status. */
 GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,
                                         const gd_fit_options *options, gd_fit_result *result);
@@ -188,7 +217,7 @@ gd_tensor *gd_covariance(gd_tensor *residuals, gd_tensor *const *params, int cou
  * fit->dof degrees of freedom.  An end at a bound is the bound, one that nothing limits is infinite; an element at an active
  * bound has its interval on the inner side.  The parameters stay as they were, unless a lower sum of squares was found on the
  * way: then *better is true (better may be NULL), they are there, and the fit should be done again.  INDEX, and what the
- * residuals fail with; INTERRUPTED where the callback stops it. */
+ * residuals fail with; INTERRUPTED where the callback stops it; ARGUMENT for another loss than squares. */
 GD_NODISCARD gd_status gd_fit_profile(gd_tensor *const *params, int count,
                                       gd_tensor *(*residuals)(void *user), void *user,
                                       const gd_fit_options *options, const gd_fit_result *fit,

@@ -54,7 +54,7 @@ typedef struct gd_trust_method {
 GD_NODISCARD gd_status gd_trust_update(gd_link *link, gd_var *var);
 GD_NODISCARD gd_status gd_trust_apply(gd_link *link, gd_var *var, const gd_trust_method *method);
 /* The attempts alone, for a link that has its own model: t with link, var, b and hessian (may be NULL when the method sets
- * hd).  unit as above.  Sets the update. */
+ * hd).  unit as above; a setting init that is none: 1.  Sets the update. */
 GD_NODISCARD gd_status gd_trust_search(gd_trust *t, const gd_trust_method *method, double unit);
 
 #define GD_TRUST_RATIOS(plus, good, bad)                                                                 \

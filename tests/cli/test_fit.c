@@ -576,6 +576,46 @@ static void what_the_model_needs_is_in_the_saved_fit(void **state)
     fails("predict point.safetensors new.csv", 1, "point.safetensors: not a model of gradus train");
 }
 
+/* Numbers of statsmodels: see tests/optim/test_robust.c. */
+static void outliers_pull_less_by_another_loss_and_are_listed(void **state)
+{
+    (void)state;
+    put("rough.csv",
+        "x,y\n0,1.041\n1,1.583\n2,1.836\n3,2.474\n4,5.902\n5,3.483\n6,3.871\n7,4.502\n8,4.996\n9,5.47\n10,3.895\n11,"
+        "6.46\n");
+    works(
+        "fit 'a + b*x' rough.csv --param a=0 --param b=0 --loss tukey:0.04454060126087615 --json --out t.safetensors");
+    check("params", "a", 1.0341100374872734, 1e-12);
+    check("params", "b", 0.4923831283927873, 1e-12);
+    check("", "scale", 0.04454060126087615, 1e-15);
+    assert_non_null(strstr(out, "\"r2\": null"));
+    assert_non_null(strstr(out, "\"aicc\": null"));
+    assert_non_null(strstr(out, "\"loss\": \"tukey\""));
+    assert_non_null(strstr(out, "\"outliers\": [{\"line\": "));
+    works("fit 'a + b*x' rough.csv --param a=0 --param b=0 --loss huber --residuals r.csv");
+    assert_non_null(strstr(out, "more than 3 standard deviations off: line 6 ("));
+    assert_null(strstr(out, "R2"));
+    assert_null(strstr(out, "AIC"));
+    slurp("r.csv", out, sizeof out);
+    assert_non_null(strstr(out, ",standardized,weight\n"));
+    /* huber: weight 1.345 / |z|, or 1 */
+    near(cell(out, 5, 6), 1.345 / fabs(cell(out, 5, 5)), 1e-12);
+    assert_true(cell(out, 1, 6) == 1 || fabs(cell(out, 1, 5)) > 1.345);
+    fails("compare t.safetensors t.safetensors", 2, "t.safetensors: fitted by --loss tukey: no likelihoods");
+    works("predict t.safetensors rough.csv --score");
+    works("fit 'a + b*x' rough.csv --param a=2 --param b=0 --loss cauchy --bound 'a>1.5'");
+    assert_non_null(strstr(out, "nothing is said but the bounds"));
+    fails("fit 'a*x' rough.csv --param a=1 --loss hubert", 2, "'hubert' is none of squares, huber");
+    fails("fit 'a*x' rough.csv --param a=1 --loss huber:", 2,
+          "--loss huber:: the scale is a positive number");
+    fails("fit 'a*x' rough.csv --param a=1 --loss huber:-1", 2, "the scale is a positive number");
+    fails("fit 'a*x' rough.csv --param a=1 --loss squares:2", 2, "squares have no scale");
+    fails("fit 'a*x' rough.csv --param a=1 --loss huber --chain 'lbfgs | strong_wolfe'", 2,
+          "--chain minimises squares");
+    put("few.csv", "x,y\n1,2\n");
+    fails("fit 'a*x' few.csv --param a=1 --loss huber", 1, "say nothing of their scale");
+}
+
 /* Long tables go by ranges of rows, unless the model looks at several rows at once; threads change no bit. */
 static void long_tables_are_fitted_by_ranges_of_rows(void **state)
 {
@@ -589,7 +629,7 @@ static void long_tables_are_fitted_by_ranges_of_rows(void **state)
     }
     assert_int_equal(fclose(f), 0);
     static const char *const models[] = {"a*exp(-b*x)+c", "k*a*exp(-b*x)+c"};
-    static const char *const more[] = {"", " --sigma s", " --weights w",
+    static const char *const more[] = {"", " --sigma s", " --loss huber",
                                        " --chain 'levenberg_marquardt(gauss_newton)'"};
     for (int m = 0; m < 2; m++)
         for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
@@ -745,6 +785,7 @@ int main(void)
         TEST(residuals_of_the_fitted_rows_are_written),
         TEST(a_saved_fit_predicts_with_its_bands),
         TEST(what_the_model_needs_is_in_the_saved_fit),
+        TEST(outliers_pull_less_by_another_loss_and_are_listed),
         TEST(long_tables_are_fitted_by_ranges_of_rows),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),

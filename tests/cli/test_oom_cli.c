@@ -105,6 +105,7 @@ static void saved_fits_survive(void **state)
     put("f.gd", "f(x, a) = a*x;");
     exhaust(
         "fit 'f(x, a) + k*b' d.csv --y z --param a=1 --param b=1 --fix k=2 --def f.gd --out r.safetensors --residuals r.csv");
+    exhaust("fit 'a*x' d.csv --y z --param a=1 --loss huber:9 --steps 1 --json");
     exhaust("predict r.safetensors d.csv --out p.csv");
     exhaust("predict r.safetensors d.csv --json");
     exhaust("predict r.safetensors d.csv --score");

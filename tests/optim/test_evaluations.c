@@ -119,6 +119,8 @@ static const struct {
     {"escape_annealing", RANDOM},
     {"forward_gradient", RANDOM},
     {"gradient_sampling", RANDOM},
+    {"higher_order_newton(trust_method=\"proximal\")",
+     "where there is no graph it takes differences at more points than are remembered: after a search that failed, all again"},
     {"mezo", RANDOM},
     {"perturb_weights", RANDOM},
     {"randomized_fdm", RANDOM},

@@ -174,6 +174,22 @@ static void parameters_that_the_caller_moves_are_evaluated_where_they_are(void *
 
 /* ---- reasons ---- */
 
+/* Where a link moves the parameters before anything is evaluated, an evaluation where a step ends serves nobody. */
+static void a_link_that_moves_the_parameters_first_costs_no_evaluation_more(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_scope_begin(ctx);
+    gd_solve_options o = gd_solve_defaults();
+    o.max_steps = 10;
+    o.plain = true;
+    gd_solve_result r = minimise(ctx, bowl, 1, 1, "direct_weight_decay(0.01) | lr(0.05)", &o);
+    assert_int_equal(r.steps, 10);
+    assert_int_equal(r.evals, 11); /* one a step, and one where the last ends */
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
 static void runs_say_why_they_stop(void **state)
 {
     (void)state;
@@ -391,6 +407,7 @@ int main(void)
         cmocka_unit_test(no_point_is_evaluated_twice),
         cmocka_unit_test(a_noisy_objective_is_asked_again),
         cmocka_unit_test(parameters_that_the_caller_moves_are_evaluated_where_they_are),
+        cmocka_unit_test(a_link_that_moves_the_parameters_first_costs_no_evaluation_more),
         cmocka_unit_test(runs_say_why_they_stop),
         cmocka_unit_test(a_failed_search_satisfies_no_tolerance),
         cmocka_unit_test(a_search_that_fails_for_rounding_has_converged),

@@ -191,7 +191,8 @@ static void assert_no_complaints(void)
 /* Links that only make or change a gradient hand on what is not finite; those of these families do not. */
 static bool never_hands_on_nonsense(const gd_link_class *cls)
 {
-    static const char *const families[] = {"line_search", "trust_region", "second_order", "least_squares"};
+    static const char *const families[] = {"line_search", "trust_region", "second_order", "higher_order",
+                                           "least_squares"};
     for (int i = 0; i < COUNT_OF(families); i++)
         if (!strcmp(cls->family, families[i])) return strcmp(cls->name, "sum_of_squares") != 0;
     return false;

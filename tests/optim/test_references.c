@@ -3,6 +3,7 @@
 #include "optim_support.h"
 #include "reference_adaptive.h"
 #include "reference_bounds.h"
+#include "reference_higher_order.h"
 #include "reference_history.h"
 #include "reference_matrix.h"
 #include "reference_misc.h"
@@ -107,6 +108,7 @@ static const struct {
 } tables[] = {
     {adaptive_references, COUNT_OF(adaptive_references), false},
     {bounds_references, COUNT_OF(bounds_references), false},
+    {higher_order_references, COUNT_OF(higher_order_references), true},
     {history_references, COUNT_OF(history_references), false},
     {matrix_references, COUNT_OF(matrix_references), false},
     {misc_references, COUNT_OF(misc_references), false},

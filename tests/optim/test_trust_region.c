@@ -515,12 +515,69 @@ static void every_allocation_may_fail(void **state)
         {"trust_cg(newton)", false},
         {"dogleg(newton)", false},
         {"cubic_regularization(newton)", false},
+        {"higher_order_newton(3, de_iters=2)", false},
+        {"fdm | higher_order_newton(3)", false},
         {"levenberg_marquardt(newton, y=1)", false},
         {"levenberg_marquardt(gauss_newton)", true},
         {"gauss_newton", true},
     };
     for (int i = 0; i < COUNT_OF(cases); i++)
         for (int64_t k = 1; !runs_out(cases[i].chain, cases[i].residuals, k); k += 1 + k / 100) {}
+}
+
+/* ---- higher orders ---- */
+
+/* A polynomial of fourth order is its own model: in a wide box the first step ends at its minimum. */
+static void a_model_of_fourth_order_minimises_rosenbrock_in_one_step(void **state)
+{
+    (void)state;
+    problem q = problem_open("higher_order_newton(init=100)", rosenbrock, 2, (double[]){-1.2, 1});
+    problem_steps(&q, 1);
+    assert_values_near(q.p, 1e-6, 1, 1);
+    assert_int_equal(q.info.evals, 2);
+    problem_close(&q);
+}
+
+/* p^4 - 2 p^2 + 0.3 p has its minima where 4 p^3 - 4 p + 0.3 = 0: the lower one at -1.0355787, the other at 0.9601494. */
+static gd_tensor *two_wells(gd_tensor *p)
+{
+    gd_tensor *square = gd_square(p);
+    gd_tensor *even = gd_sub(gd_square(square), gd_mul_scalar(square, 2));
+    return gd_sum(gd_add(even, gd_mul_scalar(p, 0.3)), NULL, false);
+}
+
+static void differential_evolution_finds_the_lower_well_of_the_model(void **state)
+{
+    (void)state;
+    problem near = problem_open("higher_order_newton(init=3)", two_wells, 1, (double[]){1.2});
+    problem far = problem_open("higher_order_newton(init=3, de_iters=20)", two_wells, 1, (double[]){1.2});
+    problem_steps(&near, 1);
+    problem_steps(&far, 1);
+    assert_values_near(near.p, 1e-6, 0.9601494);
+    assert_values_near(far.p, 1e-6, -1.0355787);
+    problem_close(&near);
+    problem_close(&far);
+}
+
+static void higher_orders_stay_inside_the_bounds_of_the_parameters(void **state)
+{
+    (void)state;
+    problem q = problem_open("box(-2, 0.5) | higher_order_newton", rosenbrock, 2, (double[]){-1.2, 0.4});
+    problem_steps(&q, 10);
+    /* the minimum of (1 - x)^2 + 100 (y - x^2)^2 with x <= 1/2 */
+    assert_values_near(q.p, 1e-9, 0.5, 0.25);
+    assert_true(gd_at(q.p, (int64_t[]){0}) == 0.5);
+    problem_close(&q);
+}
+
+static void derivatives_that_would_be_too_many_are_refused(void **state)
+{
+    (void)state;
+    double start[40] = {0};
+    problem q = problem_open("higher_order_newton(8)", two_wells, 40, start);
+    assert_int_equal(problem_step(&q), GD_VALUE);
+    expect_error(q.ctx, GD_VALUE, "derivatives of order 8 are too many");
+    problem_close(&q);
 }
 
 int main(void)
@@ -550,6 +607,10 @@ int main(void)
         cmocka_unit_test(dependent_columns_give_the_nearest_solution),
         cmocka_unit_test(residuals_that_are_not_finite_move_nothing),
         cmocka_unit_test(gauss_newton_sets_the_true_loss_and_gradient),
+        cmocka_unit_test(a_model_of_fourth_order_minimises_rosenbrock_in_one_step),
+        cmocka_unit_test(differential_evolution_finds_the_lower_well_of_the_model),
+        cmocka_unit_test(higher_orders_stay_inside_the_bounds_of_the_parameters),
+        cmocka_unit_test(derivatives_that_would_be_too_many_are_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

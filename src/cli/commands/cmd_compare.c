@@ -33,6 +33,10 @@ static gd_status read_fit(gd_ctx *ctx, const char *path, fit_file *f)
 {
     *f = (fit_file){.path = path, .archive = gd_archive_load(ctx, path)};
     if (!f->archive) return gd_error(ctx);
+    const char *loss = gd_archive_get_meta(f->archive, "fit.loss");
+    if (loss)
+        return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted by --loss %.20s: no likelihoods to compare",
+                       path, loss);
     const struct {
         const char *key;
         double *to;

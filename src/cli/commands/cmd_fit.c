@@ -16,6 +16,10 @@ static const gd_option options[] = {
     GD_REPEATED("bound", "BOUND", "keep a parameter inside, ends included: 'b>0', 'b<5', '0<b<1'"),
     GD_REPEATED("exclude", "CONDITION", "leave out the rows where it holds: 'x > 3 && y < 0'"),
     GD_OPTION("missing", "error|drop", "what rows with missing cells are (error)"),
+    GD_OPTION(
+        "loss", "NAME[:SCALE]",
+        "what outliers cost: squares, huber, soft_l1, cauchy or tukey; SCALE is the standard deviation of good residuals "
+        "(found from a Huber fit); errors are then those of an M-estimator, and outliers are listed (squares)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
@@ -28,7 +32,7 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: params, stderr, interval, active, undetermined, names, covariance, correlation, rss, sigma, "
-        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, steps, evals, stop, reason"),
+        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, loss, scale, outliers, steps, evals, stop, reason"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of random starts (0)"),

@@ -40,6 +40,12 @@ typedef struct gd_fit_numbers {
 /* free: parameters that are not at an active bound. */
 gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points);
 
+/* A row far from the curve. */
+typedef struct gd_outlier {
+    int64_t line; /* of the file */
+    double residual, standardized;
+} gd_outlier;
+
 typedef struct gd_fit_job {
     gd_cli *cli;
     const gd_args *args;
@@ -71,6 +77,11 @@ typedef struct gd_fit_job {
     double t, r2;
     bool absolute; /* --sigma are standard deviations as they are */
     gd_fit_numbers numbers;
+    gd_fit_loss loss;
+    double loss_scale;   /* given; 0: to be found */
+    gd_outlier *outlier; /* of a fit by another loss than squares */
+    int64_t outliers;
+    size_t outlier_bytes;
     const char *plot, *out, *residuals;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
     double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
@@ -90,6 +101,12 @@ GD_NODISCARD gd_status gd__fit_save(gd_fit_job *j);
 /* The model at parameters, or at what stands for them in a chain; columns as in job->value. */
 gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params);
 
+/* Calls `see` for each fitted row: the line of the file, its number among the fitted, the value there and y less it. */
+GD_NODISCARD gd_status gd__fit_each_row(gd_fit_job *j, void *user,
+                                        void (*see)(gd_fit_job *j, void *user, int64_t line, int64_t i,
+                                                    double fitted));
+/* The residual of row i by its standard deviation; NAN where nothing says what that is. */
+double gd__fit_standardized(const gd_fit_job *j, int64_t i, double fitted);
 /* The model at the fitted rows, without history.  New. */
 gd_tensor *gd__fit_fitted(gd_fit_job *j);
 /* To job->residuals. */
@@ -113,8 +130,8 @@ GD_NODISCARD gd_status gd__fit_by_rows(gd_fit_job *j);
 GD_NODISCARD gd_status gd__fit_read_derived(gd_fit_job *j);
 GD_NODISCARD gd_status gd__fit_derive(gd_fit_job *j);
 
-/* Fills job->numbers. */
-void gd__fit_judge(gd_fit_job *j);
+/* Fills job->r2 and job->numbers, NAN for another loss than squares, and then the outliers. */
+GD_NODISCARD gd_status gd__fit_judge(gd_fit_job *j);
 
 /* ---- what --out has left ---- */
 

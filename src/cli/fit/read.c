@@ -97,6 +97,33 @@ static gd_status read_scale(gd_fit_job *j)
     return GD_OK;
 }
 
+/* --loss NAME[:SCALE] */
+static gd_status read_loss(gd_fit_job *j)
+{
+    const char *text = gd__args_get(j->args, "loss");
+    if (!text) return GD_OK;
+    size_t length = strcspn(text, ":");
+    int loss = 0;
+    while (loss < GD_FIT_LOSS_COUNT && (strlen(gd_fit_loss_name((gd_fit_loss)loss)) != length ||
+                                        strncmp(text, gd_fit_loss_name((gd_fit_loss)loss), length) != 0))
+        loss++;
+    if (loss == GD_FIT_LOSS_COUNT)
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "fit: --loss: '%.60s' is none of squares, huber, soft_l1, cauchy, tukey", text);
+    j->loss = (gd_fit_loss)loss;
+    const char *scale = text[length] ? text + length + 1 : NULL;
+    if (scale && (!loss || gd__parse_number(scale, strlen(scale), true, &j->loss_scale) != strlen(scale) ||
+                  !*scale || !(j->loss_scale > 0) || isinf(j->loss_scale)))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --loss %.60s: %s", text,
+                       loss ? "the scale is a positive number" : "squares have no scale");
+    if (loss && gd__args_has(j->args, "chain"))
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "fit: --chain minimises squares, --loss %.60s is for the method of fit itself",
+                       gd_fit_loss_name(j->loss));
+    if (loss && !scale && gd__args_has(j->args, "absolute-sigma")) j->loss_scale = 1;
+    return GD_OK;
+}
+
 static gd_status read_table(gd_fit_job *j)
 {
     int drop = 0;
@@ -168,7 +195,8 @@ static gd_status make_element_room(gd_fit_job *j)
 gd_status gd__fit_read(gd_fit_job *j)
 {
     int at = 0;
-    gd_status status = read_table(j);
+    gd_status status = read_loss(j);
+    if (!status) status = read_table(j);
     if (!status) status = make_fit_room(j);
     for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)
         status = read_param(j, spec);
@@ -201,5 +229,6 @@ void gd__fit_close(gd_fit_job *j)
     gd__free(j->ctx, j->row_data, j->row_data ? j->name_bytes : 0);
     if (j->x) gd__free(j->ctx, j->x, element_bytes(j));
     if (j->csv) gd__free(j->ctx, j->drop, j->drop ? (size_t)gd__csv_rows(j->csv) : 0);
+    gd__free(j->ctx, j->outlier, j->outlier_bytes);
     gd__csv_free(j->csv);
 }

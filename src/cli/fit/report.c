@@ -76,7 +76,10 @@ static void put_line(gd_fit_job *j, const row *r)
 static void put_notes(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
-    if (j->fit.free < j->elements)
+    if (j->fit.free < j->elements && j->loss)
+        gd__text_add(out,
+                     "at a bound: nothing is said but the bounds; errors of the others with these held\n");
+    else if (j->fit.free < j->elements)
         gd__text_add(out, "at a bound: intervals from the bound inwards, by profile; errors of the others "
                           "with these held\n");
     const struct {
@@ -89,6 +92,32 @@ static void put_notes(gd_fit_job *j)
         if (left[i].rows)
             gd__text_put(out, "%lld row%s %s\n", (long long)left[i].rows, left[i].rows > 1 ? "s" : "",
                          left[i].why);
+}
+
+#define SHOWN 10 /* outliers, at most */
+
+/* The loss and the rows that it holds for outliers. */
+static void put_loss(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    gd__text_put(out, "loss %s, scale of the residuals %.6g, %lld points\n", gd_fit_loss_name(j->loss),
+                 j->fit.scale, (long long)j->fit.residuals);
+    for (int64_t i = 0; i < j->outliers && i < SHOWN; i++)
+        gd__text_put(out, "%sline %lld (%.3g)",
+                     i ? ", " : "more than 3 standard deviations off: ", (long long)j->outlier[i].line,
+                     j->outlier[i].standardized);
+    if (j->outliers > SHOWN) gd__text_put(out, " and %lld more", (long long)(j->outliers - SHOWN));
+    if (j->outliers) gd__text_char(out, '\n');
+}
+
+static void put_r2(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    if (isnan(j->r2))
+        gd__text_add(out, "R2 not defined for a constant y");
+    else
+        gd__text_put(out, "R2 %.6f", j->r2);
+    gd__text_put(out, ", sum of squares %.8g, %lld points\n", j->fit.rss, (long long)j->fit.residuals);
 }
 
 static void put_criteria(gd_fit_job *j)
@@ -184,16 +213,14 @@ void gd__fit_print_table(gd_fit_job *j)
         gd__text_put(out, "%-16s %16.8g %14.4g   %.6g .. %.6g\n", d->name, d->value, d->error,
                      d->value - j->t * d->error, d->value + j->t * d->error);
     }
-    if (j->fit.dof > 0)
+    if (j->fit.dof > 0 && !j->loss)
         gd__text_put(out, "\nresidual standard deviation %.6g with %lld degrees of freedom\n", j->fit.sigma,
                      (long long)j->fit.dof);
     else
-        gd__text_add(out, "\nno degrees of freedom left: nothing says how sure the values are\n");
-    if (isnan(j->r2))
-        gd__text_add(out, "R2 not defined for a constant y");
-    else
-        gd__text_put(out, "R2 %.6f", j->r2);
-    gd__text_put(out, ", sum of squares %.8g, %lld points\n", j->fit.rss, (long long)j->fit.residuals);
+        gd__text_add(out, j->fit.dof > 0
+                              ? "\n"
+                              : "\nno degrees of freedom left: nothing says how sure the values are\n");
+    (j->loss ? put_loss : put_r2)(j);
     put_criteria(j);
     put_notes(j);
     put_correlations(j);
@@ -265,6 +292,22 @@ static void put_names(gd_fit_job *j, const char *key, void (*put)(gd_fit_job *j,
     gd__text_char(&j->cli->out, ']');
 }
 
+/* "scale": ..., "outliers": [{"line": ..., "residual": ..., "standardized": ...}] */
+static void put_outliers(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    gd__json_put_number(out, "scale", j->fit.scale);
+    gd__text_add(out, ", \"outliers\": [");
+    for (int64_t i = 0; i < j->outliers; i++) {
+        gd__text_add(out, i ? ", {" : "{");
+        gd__json_put_whole(out, "line", j->outlier[i].line);
+        gd__json_put_number(out, "residual", j->outlier[i].residual);
+        gd__json_put_number(out, "standardized", j->outlier[i].standardized);
+        gd__text_char(out, '}');
+    }
+    gd__text_char(out, ']');
+}
+
 void gd__fit_print_json(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
@@ -298,11 +341,13 @@ void gd__fit_print_json(gd_fit_job *j)
                               j->fit.solve.seconds};
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         gd__json_key(out, names[k]);
-        if (isnan(numbers[k]) && (!strcmp(names[k], "r2") || !strcmp(names[k], "chi_square_p")))
+        if (isnan(numbers[k]) && (j->loss || !strcmp(names[k], "r2") || !strcmp(names[k], "chi_square_p")))
             gd__text_add(out, "null");
         else
             gd__json_number(out, numbers[k]);
     }
+    gd__json_put_string(out, "loss", gd_fit_loss_name(j->loss));
+    if (j->loss) put_outliers(j);
     gd__json_key(out, "converged");
     gd__text_add(out, j->fit.solve.converged ? "true" : "false");
     gd__json_put_string(out, "stop", gd_stop_name(j->fit.solve.reason));

@@ -15,19 +15,27 @@ static void put_names(const gd_fit_job *j, gd_text *out)
         gd__text_char(out, ',');
     }
     gd__csv_put(out, y ? y : "y");
-    gd__text_add(out, ",fitted,residual,standardized\n");
+    gd__text_put(out, ",fitted,residual,standardized%s\n", j->loss ? ",weight" : "");
 }
 
-/* standardized: by the standard deviation of the row's residual; empty where nothing says what that is. */
-static void put_row(const gd_fit_job *j, gd_text *out, int64_t i, double fitted)
+double gd__fit_standardized(const gd_fit_job *j, int64_t i, double fitted)
 {
     const double *y = gd_data(j->y), *scale = j->scale ? gd_data(j->scale) : NULL;
-    double sigma = j->absolute ? 1 : j->fit.sigma, residual = y[i] - fitted,
-           standardized = residual * (scale ? scale[i] : 1) / sigma;
+    return (y[i] - fitted) * (scale ? scale[i] : 1) / (j->absolute ? 1 : j->fit.sigma);
+}
+
+static void put_row(gd_fit_job *j, void *user, int64_t line, int64_t i, double fitted)
+{
+    gd_text *out = user;
+    double y = ((const double *)gd_data(j->y))[i], standardized = gd__fit_standardized(j, i, fitted);
+    gd__text_put(out, "%lld,", (long long)line);
     for (int k = j->params; k < j->params + gd__csv_columns(j->csv); k++)
         if (j->value[k]) gd__text_put(out, "%.17g,", ((const double *)gd_data(j->value[k]))[i]);
-    gd__text_put(out, "%.17g,%.17g,%.17g,", y[i], fitted, residual);
+    gd__text_put(out, "%.17g,%.17g,%.17g,", y, fitted, y - fitted);
     if (isfinite(standardized)) gd__text_put(out, "%.17g", standardized);
+    if (j->loss)
+        gd__text_put(out, ",%.17g",
+                     gd_fit_loss_weight(j->loss, standardized * (j->absolute ? 1 / j->fit.scale : 1)));
     gd__text_char(out, '\n');
 }
 
@@ -39,21 +47,23 @@ gd_tensor *gd__fit_fitted(gd_fit_job *j)
     return t;
 }
 
+gd_status gd__fit_each_row(gd_fit_job *j, void *user,
+                           void (*see)(gd_fit_job *j, void *user, int64_t line, int64_t i, double fitted))
+{
+    gd_scope_begin(j->ctx);
+    gd_tensor *fitted = gd__fit_fitted(j);
+    const double *f = fitted ? gd_data(fitted) : NULL;
+    for (int64_t row = 0, i = 0; f && row < gd__csv_rows(j->csv); row++)
+        if (!j->drop[row]) see(j, user, gd__csv_line(j->csv, row), i, f[i]), i++;
+    gd_scope_end(j->ctx);
+    return f ? GD_OK : gd_error(j->ctx);
+}
+
 gd_status gd__fit_write_residuals(gd_fit_job *j)
 {
     gd_text text = gd__text(j->ctx);
-    gd_scope_begin(j->ctx);
-    gd_tensor *fitted = gd__fit_fitted(j);
-    gd_status status = fitted ? GD_OK : gd_error(j->ctx);
-    const double *f = fitted ? gd_data(fitted) : NULL;
-    if (f) put_names(j, &text);
-    for (int64_t row = 0, i = 0; f && row < gd__csv_rows(j->csv) && !text.failed; row++) {
-        if (j->drop[row]) continue;
-        gd__text_put(&text, "%lld,", (long long)gd__csv_line(j->csv, row));
-        put_row(j, &text, i, f[i]);
-        i++;
-    }
-    gd_scope_end(j->ctx);
+    put_names(j, &text);
+    gd_status status = gd__fit_each_row(j, &text, put_row);
     if (!status && text.failed) status = GD_NOMEM;
     if (!status) status = gd__write_output(j->ctx, j->residuals, gd__text_string(&text), text.used);
     gd__text_free(&text);

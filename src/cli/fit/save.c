@@ -59,6 +59,7 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
     const char *y = gd__args_get(j->args, "y"), *weights = gd__args_get(j->args, "weights"),
                *sigma = gd__args_get(j->args, "sigma");
     if (!status) status = gd_archive_set_meta(archive, "fit.y", y ? y : "y");
+    if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_fit_loss_name(j->loss));
     if (!status && weights) status = gd_archive_set_meta(archive, "fit.weights", weights);
     if (!status && sigma) status = gd_archive_set_meta(archive, "fit.deviations", sigma);
     const double number[] = {j->t, j->absolute ? 1 : j->fit.sigma};

@@ -52,22 +52,6 @@ static gd_tensor *residuals(void *user)
     return j->scale ? gd_mul(difference, j->scale) : difference;
 }
 
-/* 1 - rss / sum of squares about the mean, weighted; NAN where y is constant. */
-static double r_squared(gd_fit_job *j)
-{
-    const double *y = gd_data(j->y), *s = j->scale ? gd_data(j->scale) : NULL;
-    double weight = 0, mean = 0, total = 0;
-    int64_t rows = gd_numel(j->y);
-    for (int64_t i = 0; i < rows; i++) {
-        double w = s ? s[i] * s[i] : 1;
-        weight += w;
-        mean += w * y[i];
-    }
-    mean /= weight;
-    for (int64_t i = 0; i < rows; i++) total += (s ? s[i] * s[i] : 1) * (y[i] - mean) * (y[i] - mean);
-    return total > 0 ? 1 - j->fit.rss / total : NAN;
-}
-
 /* A signal may not wait for the end of the next step. */
 static void save_slow(gd_fit_job *j)
 {
@@ -139,6 +123,10 @@ static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
 static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t at, bool *better)
 {
     double *ends = j->interval + 2 * at;
+    if (j->active[at] != 0 && j->loss) { /* nothing is known but the bounds */
+        ends[0] = j->low[at], ends[1] = j->high[at];
+        return GD_OK;
+    }
     if (j->active[at] != 0)
         return gd_fit_profile(j->param, j->params, residuals, j, o, &j->fit, at, j->t, ends, better);
     double margin = isfinite(j->t * j->error[at]) ? j->t * j->error[at] : INFINITY;
@@ -207,6 +195,8 @@ gd_status gd__fit_run(gd_fit_job *j)
     o.high = j->bounded ? j->high : NULL;
     o.names = j->name;
     o.sigma = j->absolute ? 1 : 0;
+    o.loss = j->loss;
+    o.loss_scale = j->loss_scale;
     const char *device = gd__args_get(j->args, "device");
     status = device ? move(j, device) : gd__fit_by_rows(j);
     if (status) return status;
@@ -227,9 +217,8 @@ gd_status gd__fit_run(gd_fit_job *j)
     }
     if (!status && device) status = move(j, "cpu"); /* what comes after is tables and drawings */
     if (!status) {
-        j->r2 = r_squared(j);
-        gd__fit_judge(j);
-        status = gd__fit_derive(j);
+        status = gd__fit_judge(j);
+        if (!status) status = gd__fit_derive(j);
     }
     return status;
 }

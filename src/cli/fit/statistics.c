@@ -38,9 +38,47 @@ gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points
     return out;
 }
 
-void gd__fit_judge(gd_fit_job *j)
+/* 1 - rss / sum of squares about the mean, weighted; NAN where y is constant. */
+static double r_squared(gd_fit_job *j)
 {
+    const double *y = gd_data(j->y), *s = j->scale ? gd_data(j->scale) : NULL;
+    double weight = 0, mean = 0, total = 0;
+    int64_t rows = gd_numel(j->y);
+    for (int64_t i = 0; i < rows; i++) {
+        double w = s ? s[i] * s[i] : 1;
+        weight += w;
+        mean += w * y[i];
+    }
+    mean /= weight;
+    for (int64_t i = 0; i < rows; i++) total += (s ? s[i] * s[i] : 1) * (y[i] - mean) * (y[i] - mean);
+    return total > 0 ? 1 - j->fit.rss / total : NAN;
+}
+
+#define FAR 3 /* standard deviations from the curve: an outlier */
+
+static void note_outlier(gd_fit_job *j, void *user, int64_t line, int64_t i, double fitted)
+{
+    bool *failed = user;
+    double z = gd__fit_standardized(j, i, fitted);
+    if (!(fabs(z) > FAR) || *failed) return;
+    *failed = !gd__grow(j->ctx, &j->outlier, &j->outlier_bytes,
+                        (size_t)(j->outliers + 1) * sizeof *j->outlier);
+    if (!*failed)
+        j->outlier[j->outliers++] = (gd_outlier){line, ((const double *)gd_data(j->y))[i] - fitted, z};
+}
+
+gd_status gd__fit_judge(gd_fit_job *j)
+{
+    bool failed = false;
+    if (j->loss) { /* no likelihood of normal errors, and nothing that comes from it */
+        j->r2 = NAN;
+        j->numbers = (gd_fit_numbers){NAN, NAN, NAN, NAN, NAN, rows_hash(j)};
+        gd_status status = gd__fit_each_row(j, &failed, note_outlier);
+        return failed ? GD_NOMEM : status;
+    }
+    j->r2 = r_squared(j);
     j->numbers = gd__fit_numbers(log_likelihood(j), (double)j->fit.free, (double)j->fit.residuals);
     j->numbers.rows = rows_hash(j);
     j->numbers.p = j->absolute && j->fit.dof > 0 ? gd__chi_square_tail(j->fit.rss, (double)j->fit.dof) : NAN;
+    return GD_OK;
 }

@@ -152,6 +152,7 @@ gd_status gd_trust_search(gd_trust *t, const gd_trust_method *method, double uni
     gd_var *var = t->var;
     gd_ctx *ctx = gd_var_ctx(var);
     double init = gd_link_real(link, "init", NULL), eta = gd_link_real(link, "eta", NULL);
+    if (isnan(init)) init = 1;
     double *radius = gd_link_global(link, "radius", init);
     int count = gd_var_count(var), attempts = (int)gd_link_real(link, "max_attempts", NULL);
     gd_origin here = {0};

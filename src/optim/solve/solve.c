@@ -339,6 +339,7 @@ static gd_status one_step(run *r)
     gd_step_info info;
     double last = r->failed ? NAN : r->began.loss, moved = 0, size = 0;
     gd_status status = gd__origin_keep(&r->before, r->ctx, r->params, r->count);
+    if (r->optimizer->memo) gd__memo_arrive(r->optimizer->memo);
     if (!status) status = gd_optimizer_step(r->optimizer, r->objective, &info);
     /* where a link with bounds found it: inside */
     if (!status && r->optimizer->bounded)

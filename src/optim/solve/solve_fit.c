@@ -641,11 +641,20 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
 {
     gd_fit_options defaults = gd_fit_defaults();
     gd_fit_result unused, *out = result ? result : &unused;
-    *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN};
+    *out = (gd_fit_result){.solve.reason = GD_STOP_ERROR, .sigma = NAN, .rss = NAN, .scale = NAN};
     if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
     if (!residuals && !(options && options->rows)) return GD_ARGUMENT;
     gd_status status = gd__lsq_check_params(params[0]->head.ctx, "least squares", params, count);
     if (status) return status;
+    if (options && options->loss != GD_FIT_SQUARES) {
+        if (!residuals)
+            return gd_fail(params[0]->head.ctx, GD_ARGUMENT,
+                           "least squares: %s needs the function of all residuals, not rows alone",
+                           gd_fit_loss_name(options->loss));
+        status = gd__robust_fit(params, count, residuals, user, options, out);
+        if (!result) gd_fit_result_clear(out);
+        return status;
+    }
     gd_lsq p = {.ctx = params[0]->head.ctx,
                 .params = params,
                 .count = count,

@@ -3,7 +3,8 @@
  *   solve_fit.c      evaluating, the trust region, the last digits, results
  *   solve_box.c      bounds: which parameters are active, steps inside the box
  *   solve_saddle.c   curvature where a fit stops: saddles are left, what is not determined is said
- *   solve_profile.c  profile intervals */
+ *   solve_profile.c  profile intervals
+ *   solve_robust.c   losses other than squares, by fits of bent residuals */
 #ifndef GD_OPTIM_SOLVE_SOLVE_FIT_H
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
 
@@ -94,5 +95,11 @@ gd_status gd__saddle_leave_start(gd_lsq *p);
 gd_status gd__saddle_judge(gd_lsq *p, bool *again);
 /* Is element i not determined, after a stop that says so? */
 bool gd__saddle_flat(const gd_lsq *p, int64_t i);
+
+/* ---- solve_robust.c ---- */
+
+/* gd_least_squares with another loss than squares; the parameters are checked. */
+gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
+                         const gd_fit_options *options, gd_fit_result *result);
 
 #endif

@@ -138,6 +138,9 @@ gd_status gd_fit_profile(gd_tensor *const *params, int count, gd_tensor *(*resid
     if (better) *better = false;
     if (!params || count <= 0 || !params[0] || !fit || !interval) return GD_ARGUMENT;
     if (!residuals && !(options && options->rows)) return GD_ARGUMENT;
+    if (options && options->loss != GD_FIT_SQUARES)
+        return gd_fail(params[0]->head.ctx, GD_ARGUMENT, "profile: intervals are those of squares, not of %s",
+                       gd_fit_loss_name(options->loss));
     profile q = {.ctx = params[0]->head.ctx,
                  .params = params,
                  .count = count,

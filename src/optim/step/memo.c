@@ -25,6 +25,9 @@ struct gd_memo {
     gd_tensor **params; /* owned references */
     gd_tensor **
         seen; /* the same; few on a device: their likeness on the host, as of the last time they were looked at */
+    uint32_t *arrived; /* their versions where the step was called */
+    bool arriving;     /* it has asked for no gradient yet */
+    bool stayed;       /* where it asked first, it was called */
     int count, points;
     gd_point at[POINTS];
     int begin;    /* which of them the current step began with */
@@ -48,7 +51,8 @@ gd_memo *gd__memo_new(gd_ctx *ctx, gd_tensor *const *params, int count, int64_t 
     *m = (gd_memo){.ctx = ctx, .count = count, .step = step - 1, .points = bytes <= FEW ? POINTS : LEAST};
     m->params = gd__tensors_share(ctx, params, count);
     m->seen = gd__tensors_share(ctx, params, count);
-    if (m->params && m->seen) return m;
+    m->arrived = gd__calloc(ctx, (size_t)count * sizeof *m->arrived);
+    if (m->params && m->seen && m->arrived) return m;
     gd__memo_free(m);
     return NULL;
 }
@@ -83,6 +87,7 @@ void gd__memo_free(gd_memo *m)
     }
     gd__tensors_free(m->ctx, m->params, m->count);
     gd__tensors_free(m->ctx, m->seen, m->count);
+    gd__free(m->ctx, m->arrived, (size_t)m->count * sizeof *m->arrived);
     gd__free(m->ctx, m, sizeof *m);
 }
 
@@ -277,6 +282,12 @@ void gd__memo_note(gd_memo *m, const gd_point *p, const gd_var *var, bool graph)
 {
     m->gradients = true;
     m->graphs = m->graphs || graph;
+    if (m->arriving) {
+        m->stayed = true;
+        for (int i = 0; i < m->count; i++)
+            m->stayed = m->stayed && m->arrived[i] == gd__version(m->params[i]);
+        m->arriving = false;
+    }
     if (m->step != var->step) {
         m->eager = m->values <= 1;
         m->values = 0;
@@ -300,4 +311,10 @@ bool gd__memo_ahead(gd_memo *m, const gd_var *var)
 
 bool gd__memo_met_gradients(const gd_memo *m) { return m->gradients; }
 
-bool gd__memo_serves(const gd_memo *m, int64_t step) { return m->step == step; }
+void gd__memo_arrive(gd_memo *m)
+{
+    for (int i = 0; i < m->count; i++) m->arrived[i] = gd__version(m->params[i]);
+    m->arriving = true;
+}
+
+bool gd__memo_serves(const gd_memo *m, int64_t step) { return m->step == step && m->stayed; }

@@ -45,7 +45,10 @@ bool gd__memo_wants_graph(const gd_memo *memo, const gd_var *var, bool gradient)
 /* A value is wanted at a new point, and no graph can be kept: should its gradient be computed too?  Yes for the first trial
  * of a step, while first trials are accepted: the next step begins there, with that gradient. */
 bool gd__memo_ahead(gd_memo *memo, const gd_var *var);
-/* Will the step after this one begin with an evaluation that is remembered?  It will if this one did. */
+/* A step is about to be called where the parameters are now. */
+void gd__memo_arrive(gd_memo *memo);
+/* Will the step after this one begin with an evaluation where this one ends?  It will if this one began with one where it was
+ * called: not where a link moves the parameters first. */
 bool gd__memo_serves(const gd_memo *memo, int64_t step);
 
 #endif
