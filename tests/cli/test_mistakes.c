@@ -42,6 +42,15 @@ static void make_files(void)
                      0);
     works("train good.csv --target y --model linear --epochs 1 --validation 0 --out model.safetensors");
     works("fit 'a*x' good.csv --param a=1 --out fit.safetensors");
+    works("fit 'a*x' good.csv --param a=1 --out small.safetensors");
+    works("fit 'a*x + b' good.csv --param a=1 --param b=0 --out large.safetensors");
+    works("fit 'a*x' good.csv --param a=1 --exclude 'x > 4' --out fewer.safetensors");
+    put("comma.csv", "x;y\n0,5;1,1\n1;2.9\n2;5,2\n");
+    put("holes.csv", "x,y\n1,\n2,\n");
+    put("functions.txt", "twice(x) = 2*x\n");
+    put("broken.txt", "twice(x = 2*x\n");
+    put("endless.txt", "f(x) = f(x) + 1\n");
+    put_bytes("binary.txt", "f(x) = \0\n", 9);
     put("old", "what was there before");
 }
 
@@ -237,6 +246,7 @@ static void broken_arrays_models_and_traces_are_refused(void **state)
 static const char *const commands[] = {
     "minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2",
     "fit 'a*x' good.csv --param a=1",
+    "compare small.safetensors large.safetensors",
     "train good.csv --target y --model linear --epochs 2",
     "predict model.safetensors good.csv",
     "eval '1+1'",
@@ -259,6 +269,94 @@ static void options_that_are_not_there_are_refused(void **state)
         assert_int_equal(gradus(arguments), 2);
         snprintf(arguments, sizeof arguments, "%s --jsn", commands[c]);
         refuses(arguments, "unknown option '--jsn'");
+    }
+}
+
+/* Options that take more than a number: every way to say something that cannot be meant. */
+static void broken_bounds_constraints_and_conditions_are_refused(void **state)
+{
+    (void)state;
+    make_files();
+    static const struct {
+        const char *command, *option, *text;
+    } rows[] = {
+#define MINIMIZE "minimize 'sum(x^2)' --param x=[1,2] --out old --trace new.jsonl "
+#define FIT      "fit 'a*x' good.csv --param a=1 --out old --plot new.svg "
+        {MINIMIZE, "--bound 'y>0'", "--bound: no parameter 'y'"},
+        {MINIMIZE, "--bound x", "--bound: column 2: '<' or '>' expected"},
+        {MINIMIZE, "--bound 'x>'", "--bound: column 3: a number expected"},
+        {MINIMIZE, "--bound 'x>nan'", "--bound: column 3: a number expected"},
+        {MINIMIZE, "--bound ''", "--bound: column 1: a parameter expected"},
+        {MINIMIZE, "--bound '0<x>1'", "both signs the same way"},
+        {MINIMIZE, "--bound '3<x<2'", "--bound: nothing lies between 3 and 2"},
+        {MINIMIZE, "--bound 'x>0 1'", "--bound: column 5: nothing more expected"},
+        {MINIMIZE, "--bound 'x[7]>0'", "--bound: 'x' has no such element"},
+        {MINIMIZE, "--bound 'x[0.5]>0'", "the number of an element, from 0, and ']'"},
+        {MINIMIZE, "--bound 'x>[1,2,3]'", "--bound: 3 numbers for 'x', which has 2 elements"},
+        {MINIMIZE, "--bound 'x>@missing.npy'", "'missing.npy': cannot open"},
+        {MINIMIZE, "--bound 'x>@garbage.npy'", "garbage.npy"},
+        {MINIMIZE, "--bound 'x>0' --bound 'x>1'", "--bound: 'x' has one already; write low<x<high"},
+        {MINIMIZE, "--equal 'y - 1'", "--equal: column 1: unknown name 'y'"},
+        {MINIMIZE, "--equal 'x -'", "--equal: column 4: a number, a name or '(' expected"},
+        {MINIMIZE, "--equal ''", "--equal: column 1"},
+        {MINIMIZE, "--below 'x +'", "--below: column 4"},
+        {MINIMIZE, "--below 'sum(k=1..3, k)'", "--below 'sum(k=1..3, k)': no parameter is in it"},
+        {MINIMIZE, "--equal 1", "--equal '1': no parameter is in it"},
+        {MINIMIZE, "--def missing.txt", "'missing.txt': cannot open"},
+        {MINIMIZE, "--def folder.csv", "'folder.csv': cannot read: Is a directory"},
+        {MINIMIZE, "--def broken.txt", "broken.txt: line 1, column 1"},
+        {MINIMIZE, "--def endless.txt", "endless.txt: line 1, column 8: unknown function 'f'"},
+        {MINIMIZE, "--def binary.txt", "binary.txt: a byte 0 is no text"},
+        {MINIMIZE, "--def functions.txt --below 'thrice(x)'", "--below: column 1: unknown function 'thrice'"},
+        {"eval 'twice(2)' ", "--def broken.txt", "broken.txt: line 1, column 1"},
+        {FIT, "--def broken.txt", "broken.txt: line 1, column 1"},
+        {FIT, "--bound 'b>0'", "--bound: no parameter 'b'"},
+        {FIT, "--bound 'a>5'", "--bound: a starts at 1, outside its bound"},
+        {FIT, "--exclude 'q>1'", "--exclude: column 1: unknown name 'q'"},
+        {FIT, "--exclude 'a>1'", "--exclude: column 1: unknown name 'a'"},
+        {FIT, "--exclude 'x>'", "--exclude: column 3"},
+        {FIT, "--exclude '1>0'", "--exclude: '1>0' is not one condition a row"},
+        {FIT, "--exclude 'x>-1'", "good.csv: no row is left to fit"},
+        {FIT, "--missing maybe", "--missing: 'maybe' is none of: error drop"},
+        {"fit 'a*x' holes.csv --param a=1 --out old ", "--missing drop", "holes.csv: no row is left to fit"},
+        {"fit 'a*x' hole.csv --param a=1 --out old ", "--missing error",
+         "hole.csv: line 3, column 'y': the cell"},
+        {FIT, "--fix b", "--fix: NAME=VALUE expected, 'b' found"},
+        {FIT, "--fix x=1", "--fix: 'x' is also a column of good.csv"},
+        {FIT, "--fix a=1", "--fix: 'a' is there already"},
+        {FIT, "--fix c=1", "--fix c: the model does not use it"},
+        {FIT, "--fix c=@missing.npy", "'missing.npy': cannot open"},
+        {"fit 'a*x+c' good.csv --param a=1 --out old ", "--fix 'c=[1,2]'", "axis 0 has 6 on the left and 2"},
+        {FIT, "--derive b", "--derive: NAME=EXPRESSION expected, 'b' found"},
+        {FIT, "--derive 'b='", "--derive: NAME=EXPRESSION expected, 'b=' found"},
+        {FIT, "--derive 'b=q'", "--derive: column 1: unknown name 'q'"},
+        {FIT, "--derive 'b=x'", "--derive b: 'x' is a column; parameters only"},
+        {FIT, "--derive 'b=[a,a]'", "--derive b: 2 numbers, one is wanted"},
+        {FIT, "--derive 'a=2*a'", "--derive: 'a' is there already"},
+        {FIT, "--derive 'b=a' --derive 'b=2*a'", "--derive: 'b' is there already"},
+        {FIT, "--decimal dot", "--decimal: 'dot' is none of: point comma"},
+        {FIT, "--decimal comma --separator ,", "--separator and --decimal are both a comma"},
+        {"fit 'a*x' comma.csv --param a=1 --out old ", "--decimal comma",
+         "comma.csv: line 3, column 'y': '2.9' is not a number (--decimal comma was asked for)"},
+        {"fit 'a*x' comma.csv --param a=1 --out old ", "", "(--decimal comma if this is a decimal comma)"},
+        {"eval '1+1' ", "--decimal comma", "--decimal: no value is a table"},
+        {FIT, "--absolute-sigma", "--absolute-sigma says something of --sigma, which is not given"},
+        {FIT, "--absolute-sigma --weights x", "--absolute-sigma says something of --sigma"},
+        {"compare small.safetensors ", "", "compare: FIT_A.safetensors FIT_B.safetensors is missing"},
+        {"compare small.safetensors large.safetensors ", "old", "'old' is one argument too many"},
+        {"compare small.safetensors ", "missing.safetensors", "'missing.safetensors': cannot open"},
+        {"compare small.safetensors ", "folder.safetensors", "'folder.safetensors': cannot read"},
+        {"compare small.safetensors ", "garbage.safetensors", "garbage.safetensors"},
+        {"compare small.safetensors ", "empty.safetensors", "empty.safetensors"},
+        {"compare small.safetensors ", "model.safetensors", "model.safetensors: no 'fit.rss'"},
+        {"compare small.safetensors ", "fewer.safetensors", "the fits are of different data: 6 and 5 rows"},
+#undef MINIMIZE
+#undef FIT
+    };
+    for (int i = 0; i < COUNT_OF(rows); i++) {
+        char arguments[1024];
+        snprintf(arguments, sizeof arguments, "%s%s", rows[i].command, rows[i].option);
+        refuses(arguments, rows[i].text);
     }
 }
 
@@ -415,6 +513,7 @@ int main(void)
         PROGRAM_TEST(one_row_ends_well_or_with_a_sentence),
         PROGRAM_TEST(broken_arrays_models_and_traces_are_refused),
         PROGRAM_TEST(options_that_are_not_there_are_refused),
+        PROGRAM_TEST(broken_bounds_constraints_and_conditions_are_refused),
         PROGRAM_TEST(outputs_that_cannot_be_written_are_reported),
         PROGRAM_TEST(a_disk_that_fills_up_leaves_the_old_file),
         PROGRAM_TEST(every_command_reports_a_standard_output_that_fails),

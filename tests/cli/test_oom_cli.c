@@ -111,6 +111,34 @@ static void saved_fits_survive(void **state)
     exhaust("predict r.safetensors d.csv --score");
 }
 
+static void bounds_and_constraints_survive(void **state)
+{
+    (void)state;
+    put("f.txt", "twice(x) = 2*x\n");
+    exhaust(
+        "minimize 'sum((x-3)^2)' --param x=[1,2] --bound '0<x[0]<2' --bound 'x[1]>1.5' --chain 'lbfgs | strong_wolfe' "
+        "--steps 2 --json");
+    exhaust(
+        "minimize 'sum((x-3)^2)' --param x=[1,2] --bound 'x<[2,5]' --chain 'newton | backtracking' --steps 1");
+    exhaust(
+        "minimize 'twice(x)^2 + y^2' --param x=1 --param y=2 --def f.txt --equal 'twice(x) + y - 1' --below 'y - 5' "
+        "--steps 2 --json");
+    exhaust("eval 'twice(a)' --param a=1 --def f.txt");
+}
+
+static void rows_constants_and_derived_quantities_survive(void **state)
+{
+    (void)state;
+    put("d.csv", "x;z;s\n0;1,5;1\n1;0,5;2\n2;;1\n3;4,5;1\n4;6;2\n5;7,5;1\n");
+    exhaust(
+        "fit 'a*x + b + c' d.csv --decimal comma --missing drop --exclude 'x > 4' --y z --param a=1 --param b=1 --fix c=0.5 "
+        "--derive 'half=b/a' --sigma s --absolute-sigma --json --out a.safetensors");
+    exhaust("fit 'a*x' d.csv --decimal comma --missing drop --exclude 'x > 4' --y z --param a=1 --sigma s "
+            "--out b.safetensors");
+    exhaust("compare a.safetensors b.safetensors");
+    exhaust("compare a.safetensors b.safetensors --json");
+}
+
 static void pictures_survive(void **state)
 {
     (void)state;
@@ -140,6 +168,8 @@ int main(void)
         PROGRAM_TEST(small_commands_survive),
         PROGRAM_TEST(expressions_survive),
         PROGRAM_TEST(fits_survive),
+        PROGRAM_TEST(bounds_and_constraints_survive),
+        PROGRAM_TEST(rows_constants_and_derived_quantities_survive),
         PROGRAM_TEST(saved_fits_survive),
         PROGRAM_TEST(fits_of_long_tables_survive),
         PROGRAM_TEST(pictures_survive),

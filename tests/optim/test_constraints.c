@@ -125,6 +125,45 @@ static void constraints_that_cannot_be_met_end_it(void **state)
     close_run(&r);
 }
 
+static gd_tensor *bowl(void *user)
+{
+    run *r = user;
+    return gd_sum(gd_square(r->p), NULL, false);
+}
+
+/* |p|^2 + 1: its least value is where the loss is least too, and every gradient is 0 there. */
+static gd_tensor *bowl_and_one(void *user) { return gd_add_scalar(bowl(user), 1); }
+
+static gd_tensor *no_number(void *user) { return gd_log(gd_neg(bowl_and_one(user))); }
+
+static void nothing_converges_while_a_constraint_is_broken(void **state)
+{
+    (void)state;
+    gd_solve_result result;
+    run r = open_run("augmented_lagrangian([lbfgs | strong_wolfe])");
+    OK(gd_minimize_with(r.o, &(gd_objective){.loss = bowl, .user = &r, .below = bowl_and_one}, NULL,
+                        &result));
+    assert_int_equal(result.reason, GD_STOP_INFEASIBLE);
+    assert_false(result.converged);
+    assert_true(fabs(result.violation - 1) < 1e-6);
+    close_run(&r);
+}
+
+static void a_constraint_that_is_no_number_counts_as_broken(void **state)
+{
+    (void)state;
+    gd_step_info info;
+    gd_solve_result result;
+    run r = open_run("augmented_lagrangian([lbfgs | strong_wolfe])");
+    gd_objective objective = {.loss = bowl, .user = &r, .below = no_number};
+    OK(gd_optimizer_step(r.o, &objective, &info));
+    assert_true(isinf(info.violation));
+    OK(gd_minimize_with(r.o, &objective, NULL, &result));
+    assert_false(result.converged);
+    assert_true(isinf(result.violation));
+    close_run(&r);
+}
+
 static void saved_and_loaded_it_goes_on_with_the_same_bits(void **state)
 {
     (void)state;
@@ -162,6 +201,8 @@ int main(void)
         TEST(many_chains_may_be_inside),
         TEST(the_step_info_has_violation_and_residual),
         TEST(constraints_that_cannot_be_met_end_it),
+        TEST(nothing_converges_while_a_constraint_is_broken),
+        TEST(a_constraint_that_is_no_number_counts_as_broken),
         TEST(saved_and_loaded_it_goes_on_with_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

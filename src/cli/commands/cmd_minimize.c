@@ -131,9 +131,18 @@ static gd_status read_constraints(job *j, const char *option, constraints *c)
     c->bytes = (size_t)room * sizeof *c->expr;
     if (!(c->expr = gd__calloc(ctx, c->bytes))) return GD_NOMEM;
     at = 0;
-    for (const char *text; (text = gd__args_next(j->args, option, &at)); c->count++)
-        if (!(c->expr[c->count] = gd__expr_parse(ctx, text, j->problem.name, j->problem.count)))
-            return gd_error(ctx);
+    for (const char *text; (text = gd__args_next(j->args, option, &at));) {
+        const gd_problem *p = &j->problem;
+        gd_expr *e = c->expr[c->count] = gd__problem_expression(ctx, j->args, option, text, p->name,
+                                                                p->count);
+        if (!e) return gd_error(ctx);
+        c->count++;
+        bool any = false;
+        for (int i = 0; i < p->params; i++) any = any || gd__expr_uses(e, i);
+        if (!any)
+            return gd_fail(ctx, GD_ARGUMENT, "--%s '%.60s': no parameter is in it: nothing can change it",
+                           option, text);
+    }
     return GD_OK;
 }
 

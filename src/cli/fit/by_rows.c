@@ -40,7 +40,8 @@ static void *open_rows(void *user, gd_ctx *ctx)
     row_model *m = gd__calloc(ctx, sizeof *m);
     if (!m) return NULL;
     *m = (row_model){.j = j, .ctx = ctx, .value = gd__calloc(ctx, value_bytes(j))};
-    if (m->value) m->model = gd__problem_expression(ctx, j->args, j->args->argument[0], j->name, j->names);
+    if (m->value)
+        m->model = gd__problem_expression(ctx, j->args, NULL, j->args->argument[0], j->name, j->names);
     bool ok = m->model != NULL;
     for (int i = columns_end(j); i < j->names && ok; i++) {
         ok = (m->value[i] = lent(ctx, j->value[i])) != NULL;

@@ -35,7 +35,7 @@ static gd_tensor *value_of(gd_fit_job *j, gd_expr *e, const gd_derived *d)
 static gd_status derive(gd_fit_job *j, gd_derived *d, double *g)
 {
     memset(g, 0, (size_t)j->elements * sizeof *g);
-    gd_expr *e = gd__problem_expression(j->ctx, j->args, d->text, j->name, j->names);
+    gd_expr *e = gd__problem_expression(j->ctx, j->args, "derive", d->text, j->name, j->names);
     if (!e) return gd_error(j->ctx);
     gd_scope_begin(j->ctx);
     gd_tensor *value = value_of(j, e, d);
@@ -52,7 +52,7 @@ static gd_status derive(gd_fit_job *j, gd_derived *d, double *g)
 /* What is wrong with it is said before the fit, not after. */
 static gd_status check_derived(gd_fit_job *j, const gd_derived *d)
 {
-    gd_expr *e = gd__problem_expression(j->ctx, j->args, d->text, j->name, j->names);
+    gd_expr *e = gd__problem_expression(j->ctx, j->args, "derive", d->text, j->name, j->names);
     if (!e) return gd_error(j->ctx);
     gd_status status = GD_OK;
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv) && !status; i++)
@@ -78,6 +78,10 @@ gd_status gd__fit_read_derived(gd_fit_job *j)
         gd_derived *d = &j->derived[j->derived_count];
         *d = (gd_derived){.name = gd__intern(j->ctx, spec, (size_t)(equals - spec)), .text = equals + 1};
         if (!d->name) return GD_NOMEM;
+        bool again = false;
+        for (int i = 0; i < j->params; i++) again = again || j->name[i] == d->name;
+        for (int i = 0; i < j->derived_count; i++) again = again || j->derived[i].name == d->name;
+        if (again) return gd_fail(j->ctx, GD_ARGUMENT, "--derive: '%.60s' is there already", d->name);
         gd_status status = check_derived(j, d);
         if (status) return status;
         j->derived_count++;

@@ -147,7 +147,7 @@ static gd_status read_model(gd_fit_job *j)
     for (const char *spec; !status && (spec = gd__args_next(j->args, "fix", &at));)
         status = read_fixed(j, spec);
     if (status) return status;
-    j->model = gd__problem_expression(j->ctx, j->args, j->args->argument[0], j->name, j->names);
+    j->model = gd__problem_expression(j->ctx, j->args, NULL, j->args->argument[0], j->name, j->names);
     if (!j->model) return gd_error(j->ctx);
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {

@@ -27,7 +27,7 @@ static gd_tensor *condition(gd_fit_job *j, const char *text, gd_tensor **value)
 {
     const char **name = j->name + j->params; /* columns follow the parameters there */
     int columns = gd__csv_columns(j->csv);
-    gd_expr *e = gd__problem_expression(j->ctx, j->args, text, name, columns);
+    gd_expr *e = gd__problem_expression(j->ctx, j->args, "exclude", text, name, columns);
     bool ok = e != NULL;
     for (int i = 0; i < columns && ok; i++)
         if (gd__expr_uses(e, i)) ok = (value[i] = column(j, i)) != NULL;

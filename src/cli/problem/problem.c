@@ -100,14 +100,27 @@ gd_status gd__problem_definitions(gd_ctx *ctx, const gd_args *args, char **text)
     return status;
 }
 
-gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
-                                int count)
+/* What is wrong with the expression of an option is said of that option. */
+static void blame(gd_ctx *ctx, const char *option)
+{
+    static const char own[] = "expression: ";
+    char text[1024];
+    gd_status status = gd_error(ctx);
+    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
+    if (strncmp(text, own, sizeof own - 1) != 0) return;
+    gd_clear_error(ctx);
+    (void)gd_fail(ctx, status, "--%s: %s", option, text + sizeof own - 1);
+}
+
+gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
+                                const char *const *names, int count)
 {
     char *defined;
     if (gd__problem_definitions(ctx, args, &defined)) return NULL;
-    if (!defined) return gd__expr_parse(ctx, text, names, count);
-    gd_expr *e = gd__expr_parse_with(ctx, defined, gd__args_get(args, "def"), text, names, count);
+    gd_expr *e = defined ? gd__expr_parse_with(ctx, defined, gd__args_get(args, "def"), text, names, count)
+                         : gd__expr_parse(ctx, text, names, count);
     gd__strfree(ctx, defined);
+    if (!e && option) blame(ctx, option);
     return e;
 }
 
@@ -123,7 +136,7 @@ gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, cons
     if (!p->name || !p->value) return GD_NOMEM;
     status = read_values(p, args, params, count);
     if (status) return status;
-    p->expr = gd__problem_expression(ctx, args, expr, p->name, p->count);
+    p->expr = gd__problem_expression(ctx, args, NULL, expr, p->name, p->count);
     if (!p->expr) return gd_error(ctx);
     for (int i = 0; i < p->count; i++) {
         if (i >= p->params)

@@ -38,9 +38,10 @@ typedef struct gd_problem {
 
 /* What --def of args defines: *text is new (gd__strfree), or NULL without the option. */
 GD_NODISCARD gd_status gd__problem_definitions(gd_ctx *ctx, const gd_args *args, char **text);
-/* An expression in the names, with what --def of args defines.  New; NULL with the error recorded. */
-gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
-                                int count);
+/* An expression in the names, with what --def of args defines.  option: whose it is, for errors; NULL: that of the command.
+ * New; NULL with the error recorded. */
+gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
+                                const char *const *names, int count);
 
 /* Reads --param, --data, --def, the options of tables (ARGUMENT where no value is one), --dtype, --device and --seed of args.  params: what to use in place of --param ("p=[0,0]", ...), or
  * NULL.  gd__problem_close also after a failure. */

@@ -270,6 +270,12 @@ static gd_status after_failure(run *r, double moved)
     }
     if (++r->failures == 1) return gd__visit_links(r->optimizer->chain, "", start_again, NULL);
     if (r->failures <= IN_A_ROW) return GD_OK;
+    /* nothing converges where constraints are broken: a point where nothing falls any more is the end of the search for others */
+    if (r->constrained && !(r->began.violation <= r->violation_tol)) {
+        bool still = isfinite(r->began.violation) && r->began.gradient <= r->violation_tol;
+        stop(r, still ? GD_STOP_INFEASIBLE : GD_STOP_STUCK);
+        return GD_OK;
+    }
     bool done = false;
     gd_status status = isnan(r->began.gradient) ? GD_OK : at_rounding(r, &done);
     stop(r, done ? GD_STOP_LOSS : r->at_end ? GD_STOP_DIVERGED : GD_STOP_STUCK);

@@ -55,7 +55,7 @@ gd_status gd__violation(gd_ctx *ctx, const gd_objective *o, double *most)
     gd_status status = both(ctx, o, &equal, &below);
     if (!status) {
         double e = largest(gd_abs(equal)), b = largest(below);
-        *most = isnan(e) || isnan(b) ? NAN : fmax(fmax(e, b), 0);
+        *most = isnan(e) || isnan(b) ? INFINITY : fmax(fmax(e, b), 0);
         status = gd_error(ctx);
     }
     gd_no_grad_end(ctx);
@@ -67,7 +67,7 @@ void gd_var_note_constraints(gd_var *var, double violation, double tol, double k
                              bool infeasible)
 {
     if (!var || !var->share) return;
-    var->share->violation = violation;
+    var->share->violation = isnan(violation) ? INFINITY : violation; /* NaN: nobody looked */
     var->share->violation_tol = tol;
     var->share->solved = solved;
     var->share->first_kkt = kkt;
