@@ -2,7 +2,8 @@
  *
  * A thread moves 16 bytes of an array at a time (take, give); a block joins its reductions in a fixed order (block_join). */
 #include "dialect.h"
-#include "program_text.h" /* kernels/program.cu, made by cmake/EmbedText.cmake */
+#include "codes_text.h" /* kernels/codes.cu and program.cu, made by cmake/EmbedText.cmake */
+#include "program_text.h"
 
 #include <stddef.h>
 
@@ -16,7 +17,12 @@ const gd_dialect cuda_dialect = {
     .store = {"%s", "%s", "float_to_half(%s)", "float_to_bf16(%s)"},
     .prelude = program_text,
     .joins = joins,
-    .head = "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
+    .codes = codes_text,
+    .codes_begin = "    __shared__ Codes codes;\n"
+                   "    codes_begin(codes);\n",
+    .value = "codes.value_%s[%s]",
+    .code = "code_%s(codes, %s)",
+    .head = "extern \"C\" __global__ void __launch_bounds__(BOUNDS) %s(const Launch L)\n{\n%s"
             "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
             "        const Chunk c = L.chunk[b];\n",
     .loop = "        for (i64 i = (i64)threadIdx.x * %s; i < c.n; i += (i64)blockDim.x * %s) {\n"
@@ -33,7 +39,7 @@ const gd_dialect cuda_dialect = {
     .join = "        block_join<%s>((double)r%d, &L.partial[b * %d + %d]);\n",
     .tail = "    }\n}\n",
     .look = "            look<%s, %d, %uu, %uu>(a%d, p%d, L.size + c.member * %d, c.start + i, left);\n",
-    .tile_head = "extern \"C\" __global__ void __launch_bounds__(256) %s(const Launch L)\n{\n"
+    .tile_head = "extern \"C\" __global__ void __launch_bounds__(BOUNDS) %s(const Launch L)\n{\n%s"
                  "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
                  "        const Tile c = ((const Tile *)L.chunk)[b];\n",
     .lanes = "        const Lanes l = lanes_of<%d>(c.n);\n"

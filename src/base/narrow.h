@@ -49,23 +49,22 @@ static inline gd_noise gd__noise_of(double drawn, int64_t first)
     return n;
 }
 
-/* 32 random bits of element i: two rounds of multiply and xorshift of the counter, with a key before each. */
+/* 32 random bits of element i: two rounds of multiply and xorshift of the counter, with a key before each.  Rounding takes the
+ * upper sixteen of them: two arrays that are written together share the word, the second takes it shifted up. */
 static inline uint32_t gd__noise_bits(gd_noise n, uint32_t i)
 {
-    uint32_t x = i * 0x9E3779B1u + n.a;
+    uint32_t x = i + n.a;
     x = (x ^ x >> 16) * 0x7FEB352Du;
     x = ((x ^ x >> 15) + n.b) * 0x846CA68Bu;
-    x = (x ^ x >> 13) * 0xC2B2AE35u;
     return x ^ x >> 16;
 }
 
 static inline uint16_t gd__f32_to_bf16_by_chance(float f, uint32_t noise)
 {
-    uint32_t u = gd__f32_bits(f), a = u & 0x7FFFFFFFu, h = (a + (noise >> 16)) >> 16;
-    h = h > 0x7F7Fu ? 0x7F7Fu : h;
-    h = a == 0x7F800000u ? 0x7F80u : h;
-    h = a > 0x7F800000u ? 0x7FC0u : h;
-    return (uint16_t)(h | (u >> 16 & 0x8000u));
+    uint32_t u = gd__f32_bits(f), a = u & 0x7FFFFFFFu;
+    u += a < 0x7F7F0000u ? noise >> 16 : 0u; /* what follows has no neighbour but infinity */
+    u = a > 0x7F800000u ? 0x7FC00000u : u;
+    return (uint16_t)(u >> 16);
 }
 
 static inline uint16_t gd__f32_to_f16_by_chance(float f, uint32_t noise)
@@ -106,23 +105,47 @@ static inline float gd__code_inverse(float scale) { return scale == 0.0f ? 0.0f 
 
 /* A number between -1 and 1 to its code.  Within a decade the place of a number among all cells is a line; the lines of two
  * decades meet where these do, each less steep than the one before, so the place is the least of all lines.  What is beyond 1 stays
- * at the end, NaN is 0. */
-#define GD_CODE_LINE(slope, start) \
-    line = a * (slope) + (start);  \
-    place = line < place ? line : place;
+ * at the end, NaN is 0.
+ *
+ * Where tables can be looked up, two lines suffice: the square of two that a number lies in, from [2^-31, 2^-29) to [1/2, 2),
+ * contains no more than two decades.  X(n, slope, start): n squares begin in the decade of this line. */
+#define GD_LINES_SIGNED(X)            \
+    X(6, 1.11111111e6f, 0.888888889f) \
+    X(2, 2.22222222e5f, 1.77777778f)  \
+    X(1, 4.44444444e4f, 3.55555556f)  \
+    X(2, 8.88888889e3f, 7.11111111f)  \
+    X(2, 1.77777778e3f, 14.2222222f)  \
+    X(1, 3.55555556e2f, 28.4444444f)  \
+    X(3, 7.11111111e1f, 56.8888889f)
+#define GD_LINES_POSITIVE(X)          \
+    X(6, 2.22222222e6f, 0.777777778f) \
+    X(2, 4.44444444e5f, 2.55555556f)  \
+    X(1, 8.88888889e4f, 6.11111111f)  \
+    X(2, 1.77777778e4f, 13.2222222f)  \
+    X(2, 3.55555556e3f, 27.4444444f)  \
+    X(1, 7.11111111e2f, 55.8888889f)  \
+    X(3, 1.42222222e2f, 112.777778f)
+/* Slopes and starts for every square: the decade that it begins in is at its number, the one that it ends in at the next. */
+#define GD_SQUARES                 17
+#define GD_TIMES_1(v)              v,
+#define GD_TIMES_2(v)              v, v,
+#define GD_TIMES_3(v)              v, v, v,
+#define GD_TIMES_6(v)              v, v, v, v, v, v,
+#define GD_SLOPES(n, slope, start) GD_TIMES_##n(slope)
+#define GD_STARTS(n, slope, start) GD_TIMES_##n(start)
+
+#define GD_LEAST(n, slope, start)            \
+    {                                        \
+        float line = a * (slope) + (start);  \
+        place = line < place ? line : place; \
+    }
 
 static inline int32_t gd__code_signed(float x)
 {
     uint32_t u = gd__f32_bits(x), size = u & 0x7FFFFFFFu;
     size = size > 0x7F800000u ? 0u : size;
-    float a = gd__bits_f32(size), line, place = 128.0f;
-    GD_CODE_LINE(1.11111111e6f, 0.888888889f)
-    GD_CODE_LINE(2.22222222e5f, 1.77777778f)
-    GD_CODE_LINE(4.44444444e4f, 3.55555556f)
-    GD_CODE_LINE(8.88888889e3f, 7.11111111f)
-    GD_CODE_LINE(1.77777778e3f, 14.2222222f)
-    GD_CODE_LINE(3.55555556e2f, 28.4444444f)
-    GD_CODE_LINE(7.11111111e1f, 56.8888889f)
+    float a = gd__bits_f32(size), place = 128.0f;
+    GD_LINES_SIGNED(GD_LEAST)
     /* -1 has no code of its own, as 128 and -128 are the same byte */
     int32_t code = (int32_t)place, minus = (int32_t)(u >> 31), most = 128 - minus;
     code = code < most ? code : most;
@@ -131,60 +154,67 @@ static inline int32_t gd__code_signed(float x)
 
 static inline int32_t gd__code_positive(float x)
 {
-    float a = x > 0.0f ? x : 0.0f, line, place = 255.0f;
-    GD_CODE_LINE(2.22222222e6f, 0.777777778f)
-    GD_CODE_LINE(4.44444444e5f, 2.55555556f)
-    GD_CODE_LINE(8.88888889e4f, 6.11111111f)
-    GD_CODE_LINE(1.77777778e4f, 13.2222222f)
-    GD_CODE_LINE(3.55555556e3f, 27.4444444f)
-    GD_CODE_LINE(7.11111111e2f, 55.8888889f)
-    GD_CODE_LINE(1.42222222e2f, 112.777778f)
+    float a = x > 0.0f ? x : 0.0f, place = 255.0f;
+    GD_LINES_POSITIVE(GD_LEAST)
     int32_t code = (int32_t)place, least = a > 0.0f ? 1 : 0;
     return code > least ? code : least;
 }
-#undef GD_CODE_LINE
 
-/* And back: the middles of cells lie on lines that become steeper from decade to decade, of which the largest counts. */
-#define GD_CODE_LINE(slope, start) \
-    line = m * (slope) + (start);  \
-    value = line > value ? line : value;
+/* And back: the middles of cells lie on lines that become steeper from decade to decade, of which the largest counts.
+ * X(k, slope, start): that of decade k. */
+#define GD_MIDDLES_SIGNED(X)        \
+    X(0, 9e-7f, -3.5e-7f)           \
+    X(1, 4.5e-6f, -5.75e-6f)        \
+    X(2, 2.25e-5f, -6.875e-5f)      \
+    X(3, 1.125e-4f, -7.4375e-4f)    \
+    X(4, 5.625e-4f, -7.71875e-3f)   \
+    X(5, 2.8125e-3f, -7.859375e-2f) \
+    X(6, 1.40625e-2f, -7.9296875e-1f)
+#define GD_MIDDLES_POSITIVE(X)        \
+    X(0, 4.5e-7f, -1.25e-7f)          \
+    X(1, 2.25e-6f, -4.625e-6f)        \
+    X(2, 1.125e-5f, -6.3125e-5f)      \
+    X(3, 5.625e-5f, -7.15625e-4f)     \
+    X(4, 2.8125e-4f, -7.578125e-3f)   \
+    X(5, 1.40625e-3f, -7.7890625e-2f) \
+    X(6, 7.03125e-3f, -7.89453125e-1f)
 
-static inline float gd__value_signed(int32_t code)
+#define GD_LARGEST(k, slope, start)          \
+    {                                        \
+        float line = m * (slope) + (start);  \
+        value = line > value ? line : value; \
+    }
+
+/* Devices make tables of these when they compile (GD_FORMULA: constexpr). */
+#ifdef __cplusplus
+#define GD_FORMULA static constexpr inline
+#else
+#define GD_FORMULA static inline
+#endif
+
+GD_FORMULA float gd__value_signed(int32_t code)
 {
-    float byte = (float)code, rest = 256.0f - byte, m = byte < rest ? byte : rest, line, value = 0.0f;
-    GD_CODE_LINE(9e-7f, -3.5e-7f)
-    GD_CODE_LINE(4.5e-6f, -5.75e-6f)
-    GD_CODE_LINE(2.25e-5f, -6.875e-5f)
-    GD_CODE_LINE(1.125e-4f, -7.4375e-4f)
-    GD_CODE_LINE(5.625e-4f, -7.71875e-3f)
-    GD_CODE_LINE(2.8125e-3f, -7.859375e-2f)
-    GD_CODE_LINE(1.40625e-2f, -7.9296875e-1f)
+    float byte = (float)code, rest = 256.0f - byte, m = byte < rest ? byte : rest, value = 0.0f;
+    GD_MIDDLES_SIGNED(GD_LARGEST)
     value = value < 1.0f ? value : 1.0f;
     return byte > 128.0f ? -value : value;
 }
 
-static inline float gd__value_positive(int32_t code)
+GD_FORMULA float gd__value_positive(int32_t code)
 {
-    float m = (float)code, line, value = 0.0f;
-    GD_CODE_LINE(4.5e-7f, -1.25e-7f)
-    GD_CODE_LINE(2.25e-6f, -4.625e-6f)
-    GD_CODE_LINE(1.125e-5f, -6.3125e-5f)
-    GD_CODE_LINE(5.625e-5f, -7.15625e-4f)
-    GD_CODE_LINE(2.8125e-4f, -7.578125e-3f)
-    GD_CODE_LINE(1.40625e-3f, -7.7890625e-2f)
-    GD_CODE_LINE(7.03125e-3f, -7.89453125e-1f)
+    float m = (float)code, value = 0.0f;
+    GD_MIDDLES_POSITIVE(GD_LARGEST)
     return value < 1.0f ? value : 1.0f;
 }
-#undef GD_CODE_LINE
 
 /* A block of codes to numbers.  The other way it must be all of a block; codes become bytes only at the end, as a vector of bytes
  * would be four times as many numbers at a time as there are registers for. */
 #define GD_CODE_BLOCKS(kind)                                                                     \
-    static inline void gd__value_block_##kind(const uint8_t *code, int n, float scale, float *x) \
+    static inline void gd__value_plain_##kind(const uint8_t *code, int n, float scale, float *x) \
     {                                                                                            \
         for (int i = 0; i < n; i++) x[i] = scale * gd__value_##kind(code[i]);                    \
     }                                                                                            \
-    static inline void gd__code_block_##kind(const float *x, int n, float *scale, uint8_t *code) \
+    static inline void gd__code_plain_##kind(const float *x, int n, float *scale, uint8_t *code) \
     {                                                                                            \
         uint32_t largest = 0;                                                                    \
         int32_t wide[GD_CODED_BLOCK];                                                            \
@@ -200,6 +230,132 @@ static inline float gd__value_positive(int32_t code)
 GD_CODE_BLOCKS(signed)
 GD_CODE_BLOCKS(positive)
 #undef GD_CODE_BLOCKS
+
+#if defined __AVX512BW__ && defined __AVX512VL__ && defined __AVX512DQ__ && !defined __cplusplus && \
+    !defined GD_NO_CODES /* the header takes longer to compile than a program */
+#include <immintrin.h>
+
+/* The same with tables of sixteen numbers in a register, of which an instruction looks sixteen up. */
+
+static inline __mmask16 gd__sixteen_of(int left)
+{
+    return left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+}
+
+/* Numbers on the lines of the decades that their exponents say: 2 for the first. */
+#define GD_SLOPE_OF(k, slope, start) slope,
+#define GD_START_OF(k, slope, start) start,
+static inline __m512 gd__sixteen_middles(__m512 m, __m512 decade, const float *slope, const float *start)
+{
+    __m512i k = _mm512_srli_epi32(_mm512_castps_si512(decade), 23);
+    return _mm512_add_ps(_mm512_mul_ps(m, _mm512_permutexvar_ps(k, _mm512_loadu_ps(slope))),
+                         _mm512_permutexvar_ps(k, _mm512_loadu_ps(start)));
+}
+
+static inline void gd__value_block_signed(const uint8_t *code, int n, float scale, float *x)
+{
+    static const float slope[16] = {GD_MIDDLES_SIGNED(GD_SLOPE_OF) 0.0f},
+                       start[16] = {GD_MIDDLES_SIGNED(GD_START_OF) 1.0f};
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 here = gd__sixteen_of(n - i);
+        __m128i bytes = _mm_maskz_loadu_epi8(here, code + i);
+        __m512 m = _mm512_cvtepi32_ps(_mm512_abs_epi32(_mm512_cvtepi8_epi32(bytes)));
+        __m512 value = gd__sixteen_middles(m, _mm512_add_ps(m, m), slope, start);
+        value = _mm512_mul_ps(_mm512_max_ps(value, _mm512_setzero_ps()), _mm512_set1_ps(scale));
+        __mmask16 minus = _mm_cmpgt_epu8_mask(bytes, _mm_set1_epi8((char)128));
+        value = _mm512_mask_xor_ps(value, minus, value, _mm512_set1_ps(-0.0f));
+        _mm512_mask_storeu_ps(x + i, here, value);
+    }
+}
+
+static inline void gd__value_block_positive(const uint8_t *code, int n, float scale, float *x)
+{
+    static const float slope[16] = {GD_MIDDLES_POSITIVE(GD_SLOPE_OF) 0.0f},
+                       start[16] = {GD_MIDDLES_POSITIVE(GD_START_OF) 1.0f};
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 here = gd__sixteen_of(n - i);
+        __m512 m = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(here, code + i)));
+        __m512 value = gd__sixteen_middles(m, _mm512_add_ps(m, _mm512_set1_ps(1.0f)), slope, start);
+        _mm512_mask_storeu_ps(x + i, here, _mm512_mul_ps(value, _mm512_set1_ps(scale)));
+    }
+}
+
+/* The place of numbers between 2^-31 and 1 among all cells. */
+static inline __m512i gd__sixteen_places(__m512 a, const float *slope, const float *start)
+{
+    __m512i square = _mm512_srli_epi32(_mm512_castps_si512(a), 24);
+    __m512 first = _mm512_add_ps(_mm512_mul_ps(a, _mm512_permutexvar_ps(square, _mm512_loadu_ps(slope))),
+                                 _mm512_permutexvar_ps(square, _mm512_loadu_ps(start)));
+    __m512 second = _mm512_add_ps(_mm512_mul_ps(a, _mm512_permutexvar_ps(square, _mm512_loadu_ps(slope + 1))),
+                                  _mm512_permutexvar_ps(square, _mm512_loadu_ps(start + 1)));
+    return _mm512_cvttps_epi32(_mm512_min_ps(first, second));
+}
+
+static inline __m512 gd__sixteen_between(__m512 x)
+{
+    return _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(0x1p-31f)),
+                         _mm512_set1_ps(1.0f)); /* 2^-31 for a NaN */
+}
+
+static inline void gd__code_block_signed(const float *x, int n, float *scale, uint8_t *code)
+{
+    static const float slope[GD_SQUARES] = {GD_LINES_SIGNED(GD_SLOPES)},
+                       start[GD_SQUARES] = {GD_LINES_SIGNED(GD_STARTS)};
+    __m512 most = _mm512_setzero_ps(), least = most;
+    for (int i = 0; i < n; i += 16) {
+        __m512 v = _mm512_maskz_loadu_ps(gd__sixteen_of(n - i), x + i);
+        most = _mm512_max_ps(v, most); /* what was there, for a NaN */
+        least = _mm512_min_ps(v, least);
+    }
+    float high = _mm512_reduce_max_ps(most), low = _mm512_reduce_min_ps(least), by = high > -low ? high : low;
+    if (by - by != 0.0f) { /* an infinity does not count */
+        gd__code_plain_signed(x, n, scale, code);
+        return;
+    }
+    by = by > -1.17549435e-38f && by < 1.17549435e-38f ? 0.0f : by;
+    *scale = by;
+    const __m512 inverse = _mm512_set1_ps(gd__code_inverse(by));
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 here = gd__sixteen_of(n - i);
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), inverse);
+        __m512i place = gd__sixteen_places(gd__sixteen_between(_mm512_abs_ps(v)), slope, start);
+        __m128i byte = _mm512_cvtepi32_epi8(place);
+        byte = _mm_mask_sub_epi8(byte, _mm512_movepi32_mask(_mm512_castps_si512(v)), _mm_setzero_si128(),
+                                 _mm_min_epu8(byte, _mm_set1_epi8(127)));
+        _mm_mask_storeu_epi8(code + i, here, byte);
+    }
+}
+
+static inline void gd__code_block_positive(const float *x, int n, float *scale, uint8_t *code)
+{
+    static const float slope[GD_SQUARES] = {GD_LINES_POSITIVE(GD_SLOPES)},
+                       start[GD_SQUARES] = {GD_LINES_POSITIVE(GD_STARTS)};
+    __m512 most = _mm512_setzero_ps();
+    for (int i = 0; i < n; i += 16)
+        most = _mm512_max_ps(_mm512_maskz_loadu_ps(gd__sixteen_of(n - i), x + i), most);
+    float by = _mm512_reduce_max_ps(most);
+    if (by - by != 0.0f) {
+        gd__code_plain_positive(x, n, scale, code);
+        return;
+    }
+    by = by < 1.17549435e-38f ? 0.0f : by;
+    *scale = by;
+    const __m512 inverse = _mm512_set1_ps(gd__code_inverse(by));
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 here = gd__sixteen_of(n - i);
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), inverse);
+        __m128i byte = _mm512_cvtepi32_epi8(gd__sixteen_places(gd__sixteen_between(v), slope, start));
+        __mmask16 more = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GT_OQ);
+        byte = _mm_mask_max_epu8(byte, more, byte, _mm_set1_epi8(1));
+        _mm_mask_storeu_epi8(code + i, here, byte);
+    }
+}
+#else
+#define gd__value_block_signed   gd__value_plain_signed
+#define gd__value_block_positive gd__value_plain_positive
+#define gd__code_block_signed    gd__code_plain_signed
+#define gd__code_block_positive  gd__code_plain_positive
+#endif
 
 /* Bytes before and after the pointer to n codes: whole lines of a cache before it. */
 static inline int64_t gd__coded_before(int64_t n) { return ((n + 255) / 256 * 4 + 63) / 64 * 64; }

@@ -128,7 +128,8 @@ static bool agrees(const gd_program *p, const gd_pass *pass, gd_kernel_fn fn)
     double scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS + 3 * GD_MAX_ARRAYS];
     uint64_t state = 2;
     for (int k = 0; k < pass->used_count; k++) scalar[k] = sample_value(&state);
-    for (int k = 0; k < pass->chances; k++) scalar[gd__chances_at(pass) + k] = (k + 1) / 40.0;
+    for (int k = 0; k < pass->chances; k++) /* arrays may share theirs */
+        scalar[gd__chances_at(pass) + k] = (p->array[pass->chance[k]].chance % 39 + 1) / 40.0;
     fill_sample(p, &ours);
     fill_sample(p, &theirs);
     gd__interpret(p, pass, 0, SAMPLE, ours.array, scalar, ours.out);
@@ -460,7 +461,7 @@ static gd_kernel_fn compile(gd_ctx *ctx, kernels *all, const gd_program *p, cons
 {
     if (!find_compiler(ctx, all)) return NULL;
     gd_text source = {.ctx = ctx};
-    gd__emit_c_prelude(&source);
+    gd__emit_c_prelude(p, pass, &source);
     gd__text_put(&source, "%s", body);
     char *copy = gd__strdup(ctx, body);
     order o = {.ctx = ctx, .all = all, .p = p, .pass = pass, .source = source.data};

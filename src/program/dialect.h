@@ -40,7 +40,10 @@ typedef struct gd_dialect {
     const char *store[GD_DIALECT_DTYPES];  /* a value, %s, as an element; not of codes */
     const char *const *prelude;            /* lines before every kernel, NULL-terminated */
     const char *const *joins;              /* lines before them in the source of join_chunks and join_all */
-    const char *head;                      /* of the function %s */
+    const char *const *codes;              /* lines after base/narrow.h in kernels that read or write codes */
+    const char *codes_begin;               /* what such a kernel begins with */
+    const char *value, *code;              /* %s, %s: "signed" or "positive"; a code as f32, an f32 as code */
+    const char *head;                      /* of the function %s; %s: codes_begin, or nothing */
     const char *loop;                      /* its four %s are the width */
     const char *
         coded_loop; /* the same for passes that write codes: threads that share a block stay together, `left` may be
@@ -54,7 +57,7 @@ typedef struct gd_dialect {
     const char *tail;
     const char
         *look; /* %s, %d: width, axes of the program; %u: the space's, the array's; %d: array twice, axes */
-    const char *tile_head, *lanes, *rows; /* of the function %s; their %d are the width */
+    const char *tile_head, *lanes, *rows; /* as head; their %d are the width */
     const char *join_row;                 /* %s: "true" for a maximum; %d: number of the sum, sums, number */
     const char *join_column;              /* %s, %d: the same; number, sums, number */
 } gd_dialect;

@@ -50,8 +50,9 @@ enum { GD_ELEMENT_F32, GD_ELEMENT_F64, GD_ELEMENT_TYPES };
 
 typedef void (*gd_block_fn)(void *o, const void *a, const void *b, const void *c, int64_t n);
 typedef void (*gd_block_convert_fn)(void *to, const void *from, int64_t n);
-/* The same to halves, rounded by chance: element i is number first + i of its tensor. */
-typedef void (*gd_block_chance_fn)(void *to, const void *from, int64_t n, double drawn, int64_t first);
+/* The same to halves, rounded by chance: element i is number first + i of its tensor; by the lower bits where `second`. */
+typedef void (*gd_block_chance_fn)(void *to, const void *from, int64_t n, double drawn, int64_t first,
+                                   bool second);
 /* Codes of one block: to numbers of the compute type; from f32, with their scale. */
 typedef void (*gd_block_decode_fn)(void *to, const void *code, float scale, int64_t n);
 typedef void (*gd_block_code_fn)(const float *from, int n, float *scale, uint8_t *code);

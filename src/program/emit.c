@@ -122,6 +122,13 @@ const char *gd__memory_word(const gd_pass_walk *w, int array)
     return w->d->memory[gd__is_coded(w, array) ? GD_DIALECT_DTYPES - 1 : w->p->array[array].dtype];
 }
 
+static void write_decoded(const gd_pass_walk *w, int array, const char *code, char *value, size_t size)
+{
+    char words[GD_WORD];
+    snprintf(words, sizeof words, w->d->value, gd__code_kind(w, array), code);
+    snprintf(value, size, "c%d * %s", array, words);
+}
+
 static void write_load(const gd_pass_walk *w, int array, const char *at, char *line, size_t size)
 {
     gd_dtype dtype = w->p->array[array].dtype;
@@ -132,7 +139,7 @@ static void write_load(const gd_pass_walk *w, int array, const char *at, char *l
     else if (w->blocks)
         snprintf(value, sizeof value, "y%d[%s]", array, w->blocks);
     else
-        snprintf(value, sizeof value, "c%d * gd__value_%s(%s)", array, gd__code_kind(w, array), element);
+        write_decoded(w, array, element, value, sizeof value);
     char whole[2 * GD_WORD + 2];
     bool product = gd__is_coded(w, array) && !w->blocks && w->type != type_of(dtype);
     snprintf(whole, sizeof whole, product ? "(%s)" : "%s", value);
@@ -158,12 +165,20 @@ void gd__put_values(const gd_pass_walk *w, const char *indent, const char *at)
     }
 }
 
+int gd__noise_number(const gd_pass_walk *w, int array)
+{
+    int c = 0;
+    while (w->p->array[w->pass->chance[c]].chance != w->p->array[array].chance) c++;
+    return w->pass->chance[c];
+}
+
 static void write_store(const gd_pass_walk *w, int k, const char *at, const char *value, char *line)
 {
     const gd_array *a = &w->p->array[k];
     if (a->by_chance)
-        snprintf(line, GD_LINE, "gd__f32_to_%s_by_chance(%s, gd__noise_bits(z%d, (uint32_t)(%s%s)))",
-                 gd_dtype_name(a->dtype), value, k, w->first, at);
+        snprintf(line, GD_LINE, "gd__f32_to_%s_by_chance(%s, gd__noise_bits(z%d, (uint32_t)(%s%s))%s)",
+                 gd_dtype_name(a->dtype), value, gd__noise_number(w, k), w->first, at,
+                 a->second ? " << 16" : "");
     else
         snprintf(line, GD_LINE, w->d->store[a->dtype], value);
 }
@@ -280,7 +295,7 @@ static void put_block_loops(gd_pass_walk *w)
                          "        m = m < n - b ? m : n - b;\n");
     for (int k = 0; k < w->p->arrays; k++) {
         if (!((w->pass->loads | w->pass->stores) & coded & 1u << k)) continue;
-        gd__text_put(w->out, "        float y%d[256];\n", k);
+        gd__text_put(w->out, "        _Alignas(64) float y%d[256];\n", k);
         if (w->pass->loads >> k & 1)
             gd__text_put(w->out,
                          "        gd__value_block_%s(a%d + b, (int)m, h%d[-((start + b) >> 8)], y%d);\n",
@@ -321,6 +336,7 @@ static const gd_dialect c_dialect = {
     .memory = {"float", "double", "uint16_t", "uint16_t", "uint8_t"},
     .load = {"%s", "%s", "gd__f16_to_f32(%s)", "gd__bf16_to_f32(%s)"},
     .store = {"%s", "%s", "gd__f32_to_f16(%s)", "gd__f32_to_bf16(%s)"},
+    .value = "gd__value_%s(%s)",
 };
 
 /* ---- the function ---- */
@@ -348,8 +364,9 @@ static void put_inputs(const gd_pass_walk *w)
         if (coded) gd__text_put(w->out, "    float *const h%d = (float *)(void *)array[%d] - 1;\n", k, k);
     }
     for (int c = 0; c < w->pass->chances; c++)
-        gd__text_put(w->out, "    const gd_noise z%d = gd__noise_of(scalar[%d], start);\n",
-                     (int)w->pass->chance[c], gd__chances_at(w->pass) + c);
+        if (gd__noise_number(w, w->pass->chance[c]) == w->pass->chance[c])
+            gd__text_put(w->out, "    const gd_noise z%d = gd__noise_of(scalar[%d], start);\n",
+                         (int)w->pass->chance[c], gd__chances_at(w->pass) + c);
     gd__text_put(w->out, "    (void)start;\n");
     if (!w->pass->used_count) gd__text_put(w->out, "    (void)scalar;\n");
     for (int k = 0; k < w->pass->used_count; k++)
@@ -398,10 +415,13 @@ void gd__put_lines(gd_text *out, const char *const *line)
     for (; *line; line++) gd__text_put(out, "%s\n", *line);
 }
 
-void gd__emit_c_prelude(gd_text *out)
+void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out)
 {
+    gd_pass_walk w = gd__walk_begin(p, pass, &c_dialect, out);
+    bool codes = gd__has_codes(&w, pass->loads | pass->stores);
     gd__put_lines(out, vmath_text);
-    gd__put_lines(out, narrow_text);
+    if (!codes) gd__text_put(out, "#define GD_NO_CODES\n");
+    if (codes || pass->chances) gd__put_lines(out, narrow_text);
     gd__emit_c_names(out);
 }
 

@@ -140,6 +140,7 @@ static void put_pieces(const gd_pass_walk *w)
     }
     for (int c = 0; c < w->pass->chances; c++) {
         int k = w->pass->chance[c];
+        if (gd__noise_number(w, k) != k) continue;
         gd__text_put(w->out, "        const gd_noise z%d = gd__noise_of(x%d, c.start);\n", k,
                      (int)w->p->array[k].chance);
     }
@@ -233,9 +234,11 @@ static void put_scales(const gd_pass_walk *w, const char *indent, const char *th
 static void put_codes(const gd_pass_walk *w, int k, const char *width)
 {
     const char *kind = gd__code_kind(w, k);
-    char largest[GD_WORD], line[GD_LINE];
+    char largest[GD_WORD], line[GD_LINE], number[GD_WORD], code[GD_LINE];
     snprintf(largest, sizeof largest, "t%d", k);
     snprintf(line, sizeof line, w->d->largest, largest);
+    snprintf(number, sizeof number, "y%d[k] * e%d", k, k);
+    snprintf(code, sizeof code, w->d->code, kind, number);
     gd__text_put(w->out,
                  "            uint32_t t%d = 0;\n"
                  "%s            for (int k = 0; k < %s; k++) {\n"
@@ -245,9 +248,9 @@ static void put_codes(const gd_pass_walk *w, int k, const char *width)
                  "            t%d = %s;\n"
                  "            const float d%d = gd__code_scale(t%d), e%d = gd__code_inverse(d%d);\n"
                  "            if (left > 0 && ((c.start + i) & 255) == 0) h%d[-((c.start + i) >> 8)] = d%d;\n"
-                 "%s            for (int k = 0; k < %s; k++) a%d[k] = (%s)gd__code_%s(y%d[k] * e%d);\n",
+                 "%s            for (int k = 0; k < %s; k++) a%d[k] = (%s)%s;\n",
                  k, w->d->unroll, width, kind, k, k, k, k, k, line, k, k, k, k, k, k, w->d->unroll, width, k,
-                 gd__memory_word(w, k), kind, k, k);
+                 gd__memory_word(w, k), code);
 }
 
 static void put_piece_loop(const gd_pass_walk *w)
@@ -267,11 +270,12 @@ static void put_piece_loop(const gd_pass_walk *w)
     gd__put_stores(w, "                ", "k");
     put_joined(w);
     gd__text_put(w->out, "            }\n");
-    for (int k = 0; k < w->p->arrays; k++) {
-        if (!(w->pass->stores >> k & 1)) continue;
-        if (gd__is_coded(w, k)) put_codes(w, k, width);
-        gd__text_put(w->out, w->d->give, width, k, k);
-    }
+    for (int coded = 0; coded < 2; coded++) /* codes at the end, when others need no registers any more */
+        for (int k = 0; k < w->p->arrays; k++) {
+            if (!(w->pass->stores >> k & 1) || gd__is_coded(w, k) != coded) continue;
+            if (coded) put_codes(w, k, width);
+            gd__text_put(w->out, w->d->give, width, k, k);
+        }
     gd__text_put(w->out, "        }\n");
 }
 
@@ -368,8 +372,10 @@ void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *
     gd__put_lines(out, d->prelude);
     w.first = "c.start + i + ";
     if (pass->randoms) gd__put_lines(out, rng_text);
-    if (pass->chances || gd__has_codes(&w, pass->loads | pass->stores)) gd__put_lines(out, narrow_text);
-    gd__text_put(out, pass->sums ? d->tile_head : d->head, name);
+    bool codes = gd__has_codes(&w, pass->loads | pass->stores);
+    if (pass->chances || codes) gd__put_lines(out, narrow_text);
+    if (codes) gd__put_lines(out, d->codes);
+    gd__text_put(out, pass->sums ? d->tile_head : d->head, name, codes ? d->codes_begin : "");
     put_uniforms(&w, common_settings);
     put_pieces(&w);
     if (pass->sums)

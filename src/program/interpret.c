@@ -228,7 +228,7 @@ static void store(machine *m, int k, char *const *array, int64_t start, int64_t 
         int c = 0;
         while (m->pass->chance[c] != k) c++;
         m->table->by_chance[m->type][a->dtype == GD_BF16](to, m->value[a->store], n, m->chance[c],
-                                                          m->start + start);
+                                                          m->start + start, a->second);
     } else
         m->table->store[m->type][a->dtype](to, m->value[a->store], n);
 }

@@ -83,6 +83,7 @@ typedef struct gd_array {
     bool
         by_chance; /* halves are rounded by chance, from the uniform instruction `chance` in [0, 1), and not to nearest */
     int32_t chance;
+    bool second; /* of two arrays that share the random bits of `chance`: takes the lower ones */
     void *owner; /* STATE: whose it is; never looked into here */
     int slot;
     int32_t store;    /* instruction whose value is written by the last pass, -1: only read */
@@ -245,8 +246,8 @@ uint64_t gd__program_hash(const gd_program *p, const gd_pass *pass);
 
 /* Text that grows.  A failure (no memory) sticks, and is recorded in the context. */
 void gd__emit_c(const gd_program *p, const gd_pass *pass, const char *name, gd_text *out);
-/* What emitted C uses, once a file: the helper functions (base/vmath.h) and the names of functions. */
-void gd__emit_c_prelude(gd_text *out);
+/* What the emitted C of a pass uses: the helper functions (base/vmath.h, narrow.h) and the names of functions. */
+void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out);
 /* Only the names, for a file that includes base/vmath.h. */
 void gd__emit_c_names(gd_text *out);
 

@@ -1,6 +1,7 @@
 /* Numbers in fewer bits, against straight implementations in double: a code book built decade by decade and searched cell by
  * cell, and rounding whose mean is what theory says. */
 #include "base/narrow.h"
+#include "program/element.h"
 #include "support/support.h"
 
 #include <float.h>
@@ -187,6 +188,55 @@ static void zeros_and_subnormals_are_zero_bytes(void **state)
     assert_true(gd__value_positive(0) == 0);
 }
 
+/* Numbers at the ends of decades and of what tables are looked up by, beside others and what is not finite. */
+static float awkward_number(uint64_t *seed)
+{
+    static const float special[] = {0,     1,     0.1f, 1e-2f,   1e-3f,    1e-4f, 1e-5f,
+                                    1e-6f, 1e-7f, 0.5f, 0x1p-3f, 0x1p-31f, 1e-39f};
+    float x = special[random_below(seed, COUNT_OF(special))];
+    int bits = (int)gd__f32_bits(x) + (int)random_below(seed, 5) - 2;
+    if (random_below(seed, 2))
+        x = (float)pow(10, -12 * random_unit(seed));
+    else if (x > 0)
+        x = gd__bits_f32((uint32_t)bits);
+    if (!random_below(seed, 2000)) x = random_below(seed, 2) ? INFINITY : NAN;
+    return random_below(seed, 2) ? -x : x;
+}
+
+static void check_table(const gd_block_table *table, const char *isa)
+{
+    uint64_t seed = 31;
+    for (int i = 0; i < 4000; i++) {
+        float x[256], scale[2] = {7, 8};
+        uint8_t bytes[2][256] = {{0}};
+        int n = i % 3 ? 256 : 1 + (int)random_below(&seed, 256);
+        bool positive = i % 2;
+        for (int k = 0; k < n; k++) x[k] = awkward_number(&seed);
+        table->code[positive](x, n, &scale[0], bytes[0]);
+        (positive ? gd__code_plain_positive : gd__code_plain_signed)(x, n, &scale[1], bytes[1]);
+        assert_memory_equal(&scale[0], &scale[1], sizeof *scale);
+        for (int k = 0; k < 256; k++)
+            if (bytes[0][k] != bytes[1][k])
+                fail_msg("%s: %a of %a has code %d, not %d", isa, (double)x[k], (double)scale[1], bytes[0][k],
+                         bytes[1][k]);
+    }
+}
+
+static void blocks_have_the_same_bytes_in_every_instruction_set(void **state)
+{
+    (void)state;
+    check_table(&gd__blocks_base, "base");
+#ifdef GD_HAVE_AVX2
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        check_table(&gd__blocks_avx2, "avx2");
+#endif
+#ifdef GD_HAVE_AVX512
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq"))
+        check_table(&gd__blocks_avx512, "avx512");
+#endif
+}
+
 /* ---- chance ---- */
 
 #define DRAWS 40000
@@ -198,10 +248,11 @@ typedef float (*widen_fn)(uint16_t h);
  * deviations off happen once in a million. */
 static void check_mean(round_fn round, widen_fn widen, float x, int number)
 {
+    int shift = number % 2 ? 16 : 0; /* what shares the word of another takes its lower bits */
     gd_noise noise = gd__noise_of((number + 0.5) / 1000, 0);
     double sum = 0, low = INFINITY, high = -INFINITY;
     for (uint32_t i = 0; i < DRAWS; i++) {
-        double y = (double)widen(round(x, gd__noise_bits(noise, i)));
+        double y = (double)widen(round(x, gd__noise_bits(noise, i) << shift));
         sum += y - (double)x;
         low = y < low ? y : low;
         high = y > high ? y : high;
@@ -290,6 +341,7 @@ int main(void)
         cmocka_unit_test(blocks_are_off_by_half_a_cell_and_stay_what_they_are),
         cmocka_unit_test(what_is_not_finite_changes_nothing_else_in_its_block),
         cmocka_unit_test(zeros_and_subnormals_are_zero_bytes),
+        cmocka_unit_test(blocks_have_the_same_bytes_in_every_instruction_set),
         cmocka_unit_test(the_mean_of_roundings_is_the_number),
         cmocka_unit_test(what_halves_have_stays_whatever_the_chance),
         cmocka_unit_test(finite_numbers_never_become_infinite),

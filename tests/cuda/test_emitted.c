@@ -51,6 +51,12 @@ static void keep_in(gd_program *p, int k, gd_dtype dtype)
     a->positive = k % 2;
     if (dtype != GD_F16 && dtype != GD_BF16) return;
     a->by_chance = true;
+    a->second = k % 3 == 1;
+    for (int other = 0; a->second && other < k; other++) /* shares the bits of one before it */
+        if (p->array[other].by_chance) {
+            a->chance = p->array[other].chance;
+            return;
+        }
     a->chance = p->count;
     p->uniform[p->uniforms] = (gd_uniform){.kind = GD_U_DRAW, .index = 2 * (500 + k), .store = -1};
     p->instr[p->count++] = (gd_instr){

@@ -40,6 +40,7 @@ __device__ inline u16 float_to_bf16(float f)
     return (u16)((u & 0x7FFFFFFF) > 0x7F800000u ? (u >> 16 | 0x40u) : rounded);
 }
 
+#define BOUNDS 256 /* threads of a kernel over a table, and perhaps how many blocks of them there is room for */
 #define abs_f32 fabsf
 #define abs_f64 fabs
 #define sqrt_f32 sqrtf
@@ -158,6 +159,9 @@ __device__ inline void look(T *to, const T *from, const i64 *size, i64 at, int l
 #define CODED_WIDTH 8
 __device__ inline unsigned warp_largest(unsigned v)
 {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(0xffffffffu, v);
+#endif
 #pragma unroll
     for (int width = 16; width; width /= 2) {
         unsigned other = __shfl_xor_sync(0xffffffffu, v, width);

@@ -56,7 +56,7 @@ gd_status gd__plan_programs(gd_ctx *ctx, const char *text, gd_dtype dtype, visit
     gd_link *chain = gd_chain(ctx, text);
     if (!chain) return gd_error(ctx);
     gd_scope_begin(ctx);
-    gd_tensor *param = gd_zeros(ctx, dtype, 1, (int64_t[]){1});
+    gd_tensor *param = gd_zeros(ctx, dtype, 1, (int64_t[]){4096}); /* codes are for no fewer */
     gd_status status = param ? GD_OK : gd_error(ctx);
     if (!status && !gd__fusable(chain))
         status = gd_fail(ctx, GD_ARGUMENT, "the chain '%.200s' is not element-wise", text);

@@ -344,13 +344,15 @@ static int state_array(gd_rule *r, int slot)
     return k;
 }
 
-/* Halves that are state, and no copies of something, are rounded by chance; the streams come after those that rules draw. */
+/* Halves that are state, and no copies of something, are rounded by chance; the streams come after those that rules draw, one
+ * for two slots. */
 static void store_state(gd_rule *r, int k, gd_value value)
 {
     gd_array *a = &r->p->array[k];
     bool half = a->dtype == GD_F16 || a->dtype == GD_BF16;
     if (half && !(r->link->cls->slots[a->slot].flags & GD_SLOT_EXACT)) {
-        a->chance = uniform_input(r, GD_U_DRAW, r->link, (2 * GD_DRAWS + a->slot) * 2 + GD_EACH);
+        a->chance = uniform_input(r, GD_U_DRAW, r->link, (2 * GD_DRAWS + a->slot / 2) * 2 + GD_EACH);
+        a->second = a->slot % 2;
         a->by_chance = true; /* -1: the rule has failed */
     }
     a->store = value;

@@ -35,14 +35,15 @@
         }                                                                   \
     }
 
-#define BY_CHANCE(NAME, convert)                                                                         \
-    static void JOIN(NAME, SUFFIX)(void *to_, const void *from_, int64_t n, double drawn, int64_t first) \
-    {                                                                                                    \
-        uint16_t *restrict to = to_;                                                                     \
-        const T *from = from_;                                                                           \
-        gd_noise noise = gd__noise_of(drawn, first);                                                     \
-        for (int64_t i = 0; i < n; i++)                                                                  \
-            to[i] = convert((float)from[i], gd__noise_bits(noise, (uint32_t)(first + i)));               \
+#define BY_CHANCE(NAME, convert)                                                                          \
+    static void JOIN(NAME, SUFFIX)(void *to_, const void *from_, int64_t n, double drawn, int64_t first,  \
+                                   bool second)                                                           \
+    {                                                                                                     \
+        uint16_t *restrict to = to_;                                                                      \
+        const T *from = from_;                                                                            \
+        gd_noise noise = gd__noise_of(drawn, first);                                                      \
+        for (int64_t i = 0; i < n; i++)                                                                   \
+            to[i] = convert((float)from[i], gd__noise_bits(noise, (uint32_t)(first + i)) << 16 * second); \
     }
 
 #define DECODE(NAME, value)                                                              \
