@@ -223,6 +223,25 @@ GD_NODISCARD gd_status gd_fit_profile(gd_tensor *const *params, int count,
                                       const gd_fit_options *options, const gd_fit_result *fit,
                                       int64_t element, double t, double *interval, bool *better);
 
+/* ---- intervals by resampling ---- */
+
+/* Fits of data made from the data after a fit with the same arguments: numbers first, ..., first + number - 1 of a series that seed
+ * determines, so several contexts may share the work.  Each draws as many residuals as there are with replacement: rows, or with
+ * of_residuals what is left of them (divided by the root of 1 - leverage) around the fitted values.  out: [number, n] over all elements
+ * of the parameters, NAN for a fit that did not converge.  A loss other than squares keeps the scale of the fit.  The parameters
+ * stay as they were.  ARGUMENT, VALUE: nothing is determined; what the residuals fail with; INTERRUPTED where the callback stops
+ * it. */
+GD_NODISCARD gd_status gd_fit_resample(gd_tensor *const *params, int count,
+                                       gd_tensor *(*residuals)(void *user), void *user,
+                                       const gd_fit_options *options, const gd_fit_result *fit,
+                                       bool of_residuals, uint64_t seed, int64_t first, int64_t number,
+                                       double *out);
+/* Intervals of that level, [n, 2], from such samples [number, n], corrected for bias and acceleration (BCa, Efron 1987).  VALUE: more than a
+ * tenth of the fits did not converge. */
+GD_NODISCARD gd_status gd_fit_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
+                                  void *user, const gd_fit_options *options, const gd_fit_result *fit,
+                                  const double *samples, int64_t number, double level, double *intervals);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,7 +2,7 @@
 #include "program.h"
 
 #include "cli/problem/bound.h"
-#include "cli/fit/distribution.h"
+#include "base/special.h"
 
 static memory counted;
 static gd_ctx *ctx;
@@ -658,6 +658,53 @@ static void long_tables_are_fitted_by_ranges_of_rows(void **state)
         }
 }
 
+/* Puromycin as in tests/optim/test_intervals.c, where the numbers come from; the bootstrap does not depend on threads. */
+static void intervals_are_by_profile_or_bootstrap_on_request(void **state)
+{
+    (void)state;
+    char first[4096];
+    put("rate.csv",
+        "c,y\n0.02,76\n0.02,47\n0.06,97\n0.06,107\n0.11,123\n0.11,139\n0.22,159\n0.22,152\n0.56,191\n0.56,201\n1.10,"
+        "207\n1.10,200\n");
+    works("fit 'V*c/(K+c)' rate.csv --param V=200 --param K=0.05 --intervals profile --json");
+    double low, high;
+    const char *at = strstr(out, "\"interval\": {\"V\": [");
+    assert_non_null(at);
+    assert_int_equal(sscanf(strchr(at, '['), "[%lf, %lf]", &low, &high), 2);
+    near(low, 197.3019329, 1e-7);
+    near(high, 229.2890551, 1e-7);
+    assert_non_null(strstr(out, "\"intervals\": \"profile\""));
+    works(
+        "fit 'V*c/(K+c)' rate.csv --param V=200 --param K=0.05 --intervals bootstrap:300 --threads 1 --seed 5");
+    assert_non_null(strstr(out, "intervals by 300 resampled sets of rows, BCa"));
+    *strstr(out, "steps, ") = 0;
+    snprintf(first, sizeof first, "%s", out);
+    works(
+        "fit 'V*c/(K+c)' rate.csv --param V=200 --param K=0.05 --intervals bootstrap:300 --threads 3 --seed 5");
+    *strstr(out, "steps, ") = 0;
+    assert_string_equal(out, first);
+    works("fit 'V*c/(K+c)' rate.csv --param V=200 --param K=0.05 --intervals bootstrap:300 --seed 6");
+    *strstr(out, "steps, ") = 0;
+    assert_string_not_equal(out, first);
+    works("fit 'V*c/(K+c)' rate.csv --param V=200 --param K=0.05 --intervals bootstrap:residuals:200");
+    assert_non_null(strstr(out, "200 resampled sets of residuals"));
+    works("fit 'V*c/(K+c)' rate.csv --param V=200 --param K=0.05 --loss huber --intervals bootstrap:100");
+    works("fit 'V*c/(K+c)' rate.csv --param V=240 --param K=0.05 --bound 'V>230' --intervals bootstrap:100");
+    assert_non_null(strstr(out, "at its bound   230 .. "));
+    fails("fit 'V*c/(K+c)' rate.csv --param V=1 --param K=1 --intervals bayes", 2,
+          "'bayes' is none of normal, profile");
+    fails("fit 'V*c/(K+c)' rate.csv --param V=1 --param K=1 --intervals profile:3", 2,
+          "'profile:3' is none of");
+    fails("fit 'V*c/(K+c)' rate.csv --param V=1 --param K=1 --intervals bootstrap:7", 2,
+          "'7' is neither a number of resamples");
+    fails("fit 'V*c/(K+c)' rate.csv --param V=1 --param K=1 --intervals bootstrap:", 2, "'' is neither");
+    fails("fit 'V*c/(K+c)' rate.csv --param V=1 --param K=1 --intervals profile --loss huber", 2,
+          "is for squares");
+    put("two.csv", "x,y\n1,2\n2,3\n");
+    fails("fit 'a + b*x' two.csv --param a=1 --param b=1 --intervals bootstrap", 1,
+          "wants more rows than parameters");
+}
+
 static void a_constant_y_has_no_r2(void **state)
 {
     (void)state;
@@ -787,6 +834,7 @@ int main(void)
         TEST(what_the_model_needs_is_in_the_saved_fit),
         TEST(outliers_pull_less_by_another_loss_and_are_listed),
         TEST(long_tables_are_fitted_by_ranges_of_rows),
+        TEST(intervals_are_by_profile_or_bootstrap_on_request),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
         TEST(one_row_is_fitted_without_errors_to_give),

@@ -106,6 +106,9 @@ static void saved_fits_survive(void **state)
     exhaust(
         "fit 'f(x, a) + k*b' d.csv --y z --param a=1 --param b=1 --fix k=2 --def f.gd --out r.safetensors --residuals r.csv");
     exhaust("fit 'a*x' d.csv --y z --param a=1 --loss huber:9 --steps 1 --json");
+    (void)fails_well("fit 'a*x' d.csv --y z --param a=1 --intervals bootstrap:100", 0, false);
+    for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=1 --intervals bootstrap:100", k, false);)
+        k += 97;
     exhaust("predict r.safetensors d.csv --out p.csv");
     exhaust("predict r.safetensors d.csv --json");
     exhaust("predict r.safetensors d.csv --score");

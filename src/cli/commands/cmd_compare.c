@@ -1,5 +1,5 @@
 /* gradus compare: which of two fits of the same data is to be preferred. */
-#include "cli/fit/distribution.h"
+#include "base/special.h"
 #include "cli/fit/fit.h"
 #include "base/number.h"
 

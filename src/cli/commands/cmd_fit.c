@@ -20,6 +20,10 @@ static const gd_option options[] = {
         "loss", "NAME[:SCALE]",
         "what outliers cost: squares, huber, soft_l1, cauchy or tukey; SCALE is the standard deviation of good residuals "
         "(found from a Huber fit); errors are then those of an M-estimator, and outliers are listed (squares)"),
+    GD_OPTION(
+        "intervals", "HOW",
+        "normal (value and standard error), profile (where the sum of squares has risen enough, the other parameters "
+        "fitted again), or bootstrap[:N][:residuals] (N fits of resampled rows, or residuals; BCa; 2000) (normal)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
@@ -32,10 +36,10 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: params, stderr, interval, active, undetermined, names, covariance, correlation, rss, sigma, "
-        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, loss, scale, outliers, steps, evals, stop, reason"),
+        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, intervals, loss, scale, outliers, steps, evals, stop, reason"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
-    GD_OPTION("seed", "N", "of random starts (0)"),
+    GD_OPTION("seed", "N", "of random starts and resamples (0)"),
     GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
     {0},
 };
@@ -57,7 +61,7 @@ static gd_status prepare_fit(gd_fit_job *j)
     int64_t seed = 0, threads = 0;
     gd_status status = gd__args_integer(j->args, "seed", 0, INT64_MAX, &seed);
     if (!status) status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
-    gd_seed(j->ctx, (uint64_t)seed);
+    gd_seed(j->ctx, j->seed = (uint64_t)seed);
     if (!status) status = check_outputs(j);
     return status ? status : gd__fit_read(j);
 }

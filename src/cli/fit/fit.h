@@ -1,7 +1,7 @@
 /* gradus fit, in parts:
  *
  *   read.c         table, parameters, bounds, model; rows.c which rows, derive.c derived quantities
- *   solve.c        the fit and its intervals; by_rows.c residuals of long tables
+ *   solve.c        the fit and its intervals; by_rows.c residuals of long tables, resample.c fits of resampled rows
  *   statistics.c   how well it does
  *   save.c         what --out leaves; predict.c reads it again
  *   report.c       what is printed; residuals.c, draw.c files and pictures */
@@ -39,6 +39,14 @@ typedef struct gd_fit_numbers {
 
 /* free: parameters that are not at an active bound. */
 gd_fit_numbers gd__fit_numbers(double log_likelihood, double free, double points);
+
+/* --intervals */
+typedef enum gd_fit_intervals {
+    GD_INTERVALS_NORMAL,
+    GD_INTERVALS_PROFILE,
+    GD_INTERVALS_BOOTSTRAP
+} gd_fit_intervals;
+extern const char *const gd__fit_intervals[]; /* their names */
 
 /* A row far from the curve. */
 typedef struct gd_outlier {
@@ -82,6 +90,10 @@ typedef struct gd_fit_job {
     gd_outlier *outlier; /* of a fit by another loss than squares */
     int64_t outliers;
     size_t outlier_bytes;
+    gd_fit_intervals intervals;
+    int64_t resamples; /* of a bootstrap */
+    bool of_residuals;
+    uint64_t seed;
     const char *plot, *out, *residuals;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
     double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
@@ -95,6 +107,10 @@ GD_NODISCARD gd_status gd__fit_read(gd_fit_job *j);
 void gd__fit_close(gd_fit_job *j);
 /* Fits, and fills all that the job says of the fit. */
 GD_NODISCARD gd_status gd__fit_run(gd_fit_job *j);
+/* Model less y, by the scale; user is a job. */
+gd_tensor *gd__fit_residuals(void *user);
+/* job->resamples fits of resampled rows, [resamples, elements]. */
+GD_NODISCARD gd_status gd__fit_resample(gd_fit_job *j, const gd_fit_options *o, double *samples);
 /* To job->out. */
 GD_NODISCARD gd_status gd__fit_save(gd_fit_job *j);
 

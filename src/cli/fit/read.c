@@ -124,6 +124,54 @@ static gd_status read_loss(gd_fit_job *j)
     return GD_OK;
 }
 
+const char *const gd__fit_intervals[] = {"normal", "profile", "bootstrap", NULL};
+
+#define RESAMPLES 2000
+#define MOST      1000000
+
+/* :N and :residuals behind bootstrap. */
+static gd_status read_bootstrap(gd_fit_job *j, const char *text)
+{
+    j->resamples = RESAMPLES;
+    for (bool counted = false; *text;) {
+        size_t length = strcspn(++text, ":");
+        double number;
+        if (length == 9 && !memcmp(text, "residuals", 9) && !j->of_residuals)
+            j->of_residuals = true;
+        else if (!counted && length && gd__parse_number(text, length, true, &number) == length &&
+                 number >= 100 && number <= MOST && number == floor(number))
+            j->resamples = (int64_t)number, counted = true;
+        else
+            return gd_fail(
+                j->ctx, GD_ARGUMENT,
+                "fit: --intervals bootstrap: '%.60s' is neither a number of resamples, 100 to %d, nor residuals",
+                text, MOST);
+        text += length;
+    }
+    return GD_OK;
+}
+
+/* --intervals normal|profile|bootstrap[:N][:residuals] */
+static gd_status read_intervals(gd_fit_job *j)
+{
+    const char *text = gd__args_get(j->args, "intervals");
+    size_t length = text ? strcspn(text, ":") : 0;
+    int which = 0;
+    while (
+        text && gd__fit_intervals[which] &&
+        (strlen(gd__fit_intervals[which]) != length || strncmp(text, gd__fit_intervals[which], length) != 0))
+        which++;
+    if (text && (!gd__fit_intervals[which] || (text[length] && which != GD_INTERVALS_BOOTSTRAP)))
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "fit: --intervals: '%.60s' is none of normal, profile, bootstrap[:N][:residuals]",
+                       text);
+    j->intervals = (gd_fit_intervals)which;
+    if (which == GD_INTERVALS_PROFILE && j->loss)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --intervals profile is for squares, not for --loss %s",
+                       gd_fit_loss_name(j->loss));
+    return which == GD_INTERVALS_BOOTSTRAP ? read_bootstrap(j, text + length) : GD_OK;
+}
+
 static gd_status read_table(gd_fit_job *j)
 {
     int drop = 0;
@@ -196,6 +244,7 @@ gd_status gd__fit_read(gd_fit_job *j)
 {
     int at = 0;
     gd_status status = read_loss(j);
+    if (!status) status = read_intervals(j);
     if (!status) status = read_table(j);
     if (!status) status = make_fit_room(j);
     for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)

@@ -76,6 +76,10 @@ static void put_line(gd_fit_job *j, const row *r)
 static void put_notes(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
+    if (j->intervals == GD_INTERVALS_PROFILE) gd__text_add(out, "intervals by profile\n");
+    if (j->intervals == GD_INTERVALS_BOOTSTRAP)
+        gd__text_put(out, "intervals by %lld resampled %s, BCa\n", (long long)j->resamples,
+                     j->of_residuals ? "sets of residuals" : "sets of rows");
     if (j->fit.free < j->elements && j->loss)
         gd__text_add(out,
                      "at a bound: nothing is said but the bounds; errors of the others with these held\n");
@@ -346,6 +350,7 @@ void gd__fit_print_json(gd_fit_job *j)
         else
             gd__json_number(out, numbers[k]);
     }
+    gd__json_put_string(out, "intervals", gd__fit_intervals[j->intervals]);
     gd__json_put_string(out, "loss", gd_fit_loss_name(j->loss));
     if (j->loss) put_outliers(j);
     gd__json_key(out, "converged");

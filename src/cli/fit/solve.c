@@ -1,6 +1,6 @@
 /* gradus fit: parameters, their spread and the intervals, by gd_least_squares or a chain. */
 #include "cli/fit/fit.h"
-#include "cli/fit/distribution.h"
+#include "base/special.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
@@ -43,7 +43,7 @@ gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
 }
 
 /* A solver that has not heard of a signal need not take its step to the end; one that has, ends where it is. */
-static gd_tensor *residuals(void *user)
+gd_tensor *gd__fit_residuals(void *user)
 {
     gd_fit_job *j = user;
     if (!j->stopping && gd__interrupt_pending())
@@ -85,14 +85,14 @@ static gd_status look(gd_fit_job *j, gd_fit_options *o)
     o->solve.gradient_tol = INFINITY;
     o->polish = o->leave_saddles = false;
     gd_fit_result_clear(&j->fit);
-    return gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
+    return gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &j->fit);
 }
 
 /* Steps of a chain over the sum of squares, then the spread of the parameters where they end. */
 static gd_status fit_by_chain(gd_fit_job *j, gd_fit_options *o)
 {
     gd_solve_result solved;
-    gd_objective objective = {.loss = residuals, .user = j, .rows = o->rows};
+    gd_objective objective = {.loss = gd__fit_residuals, .user = j, .rows = o->rows};
     o->solve.gradient_tol = gd_solve_defaults().gradient_tol;
     if (j->bounded) j->chain = gd__bounds_chain(j->ctx, j->chain, j->param, j->params, j->low, j->high);
     if (!j->chain) return gd_error(j->ctx);
@@ -127,8 +127,9 @@ static gd_status make_interval(gd_fit_job *j, const gd_fit_options *o, int64_t a
         ends[0] = j->low[at], ends[1] = j->high[at];
         return GD_OK;
     }
-    if (j->active[at] != 0)
-        return gd_fit_profile(j->param, j->params, residuals, j, o, &j->fit, at, j->t, ends, better);
+    bool determined = j->fit.solve.reason != GD_STOP_UNDETERMINED;
+    if (j->active[at] != 0 || (j->intervals == GD_INTERVALS_PROFILE && determined))
+        return gd_fit_profile(j->param, j->params, gd__fit_residuals, j, o, &j->fit, at, j->t, ends, better);
     double margin = isfinite(j->t * j->error[at]) ? j->t * j->error[at] : INFINITY;
     ends[0] = fmax(j->x[at] - margin, j->low[at]);
     ends[1] = fmin(j->x[at] + margin, j->high[at]);
@@ -147,6 +148,23 @@ static gd_status read_spread(gd_fit_job *j)
     return status;
 }
 
+/* Those of elements that no bound holds, by fits of resampled rows. */
+static gd_status bootstrap(gd_fit_job *j, const gd_fit_options *o)
+{
+    size_t bytes = (size_t)((j->resamples + 2) * j->elements) * sizeof(double);
+    if (j->fit.dof <= 0)
+        return gd_fail(j->ctx, GD_VALUE, "fit: --intervals bootstrap wants more rows than parameters");
+    double *samples = gd__alloc(j->ctx, bytes), *ends = samples ? samples + j->resamples * j->elements : NULL;
+    gd_status status = samples ? gd__fit_resample(j, o, samples) : GD_NOMEM;
+    if (!status)
+        status = gd_fit_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->resamples,
+                            LEVEL, ends);
+    for (int64_t i = 0; i < 2 * j->elements && !status; i++)
+        if (j->active[i / 2] == 0) j->interval[i] = ends[i];
+    gd__free(j->ctx, samples, bytes);
+    return status;
+}
+
 /* Of all elements, until a profile finds a better point. */
 static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
 {
@@ -155,7 +173,8 @@ static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
     o->solve.callback = go_on;
     for (int64_t at = 0; at < j->elements && !status && !*better; at++)
         status = make_interval(j, o, at, better);
-    return status;
+    bool resampled = j->intervals == GD_INTERVALS_BOOTSTRAP && j->fit.solve.reason != GD_STOP_UNDETERMINED;
+    return resampled && !status && !*better ? bootstrap(j, o) : status;
 }
 
 /* ---- fitting ---- */
@@ -170,7 +189,7 @@ static gd_status solve(gd_fit_job *j, gd_fit_options *o)
     o->solve.callback = report;
     o->solve.callback_user = j;
     gd_status status = j->chain ? fit_by_chain(j, o)
-                                : gd_least_squares(j->param, j->params, residuals, j, o, &j->fit);
+                                : gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &j->fit);
     gd__meter_end(&j->meter);
     if (isfinite(j->fit.rss)) j->reached = j->fit.rss;
     if (status) return status;

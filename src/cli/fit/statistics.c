@@ -1,5 +1,5 @@
 /* What a fit says beside its parameters: how likely the data are, and what two fits of the same data say of each other. */
-#include "cli/fit/distribution.h"
+#include "base/special.h"
 #include "cli/fit/fit.h"
 
 #include <math.h>

@@ -44,6 +44,12 @@ static gd_status evaluate_blocks(gd_lsq *p, gd_tensor **out, double *f)
     return status;
 }
 
+gd_status gd__lsq_no_residuals(gd_ctx *ctx)
+{
+    gd_status status = gd_error(ctx);
+    return status ? status : gd_fail(ctx, GD_CALLBACK, "least squares: the function returned NULL");
+}
+
 /* Residuals with history where the parameters are; owned.  *f is NAN where one is not finite. */
 static gd_status evaluate(gd_lsq *p, gd_tensor **out, double *f)
 {
@@ -53,8 +59,7 @@ static gd_status evaluate(gd_lsq *p, gd_tensor **out, double *f)
     int previous = gd_enable_grad_begin(ctx);
     gd_tensor *r = p->fn(p->user);
     p->evals++;
-    gd_status status = r ? GD_OK : gd_error(ctx);
-    if (!r && !status) status = gd_fail(ctx, GD_CALLBACK, "least squares: the function returned NULL");
+    gd_status status = r ? GD_OK : gd__lsq_no_residuals(ctx);
     if (!status && !gd_dtype_is_float(r->dtype))
         status = gd_fail(ctx, GD_DTYPE, "least squares: residuals of dtype %s, need a floating one",
                          gd_dtype_name(r->dtype));

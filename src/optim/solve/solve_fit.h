@@ -4,6 +4,7 @@
  *   solve_box.c      bounds: which parameters are active, steps inside the box
  *   solve_saddle.c   curvature where a fit stops: saddles are left, what is not determined is said
  *   solve_profile.c  profile intervals
+ *   solve_bootstrap.c  intervals by resampling
  *   solve_robust.c   losses other than squares, by fits of bent residuals */
 #ifndef GD_OPTIM_SOLVE_SOLVE_FIT_H
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
@@ -54,6 +55,8 @@ typedef struct gd_lsq {
 
 /* ARGUMENT unless all are floating leaves that want gradients. */
 gd_status gd__lsq_check_params(gd_ctx *ctx, const char *what, gd_tensor *const *params, int count);
+/* Why the user's function gave no residuals. */
+gd_status gd__lsq_no_residuals(gd_ctx *ctx);
 double gd__lsq_norm(const double *v, const double *scale, int64_t n);
 /* Residuals at p->trial, kept in the box and rounded to the parameters' dtype; *r owned.  *f is NAN where one is not finite. */
 gd_status gd__lsq_try(gd_lsq *p, gd_tensor **r, double *f);
@@ -97,6 +100,9 @@ gd_status gd__saddle_judge(gd_lsq *p, bool *again);
 bool gd__saddle_flat(const gd_lsq *p, int64_t i);
 
 /* ---- solve_robust.c ---- */
+
+/* The residuals whose halved squares are s^2 rho(r / s). */
+gd_tensor *gd__bent(gd_fit_loss loss, gd_tensor *r, double scale);
 
 /* gd_least_squares with another loss than squares; the parameters are checked. */
 gd_status gd__robust_fit(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,

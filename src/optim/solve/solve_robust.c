@@ -97,7 +97,7 @@ static gd_tensor *bent_tukey(gd_tensor *r, double k)
     return gd_mul(c, gd_sqrt(sum));
 }
 
-static gd_tensor *bent(gd_fit_loss loss, gd_tensor *r, double scale)
+gd_tensor *gd__bent(gd_fit_loss loss, gd_tensor *r, double scale)
 {
     double k = losses[loss].constant * scale;
     switch (loss) {
@@ -129,7 +129,7 @@ static gd_tensor *bent_residuals(void *user)
 {
     robust *q = user;
     gd_tensor *r = q->fn(q->user);
-    return r ? bent(q->loss, r, q->scale) : NULL;
+    return r ? gd__bent(q->loss, r, q->scale) : NULL;
 }
 
 /* From where the parameters are; the last one is to be right to its last digits. */
@@ -186,7 +186,7 @@ static gd_status read_residuals(robust *q)
     gd_no_grad_begin(q->ctx);
     gd_tensor *r = q->fn(q->user);
     q->evals++;
-    gd_status status = r ? GD_OK : gd_error(q->ctx);
+    gd_status status = r ? GD_OK : gd__lsq_no_residuals(q->ctx);
     if (!status && !q->size) {
         q->m = gd_numel(r);
         q->size = gd__alloc_array(q->ctx, (size_t)q->m, sizeof *q->size);
@@ -250,7 +250,7 @@ static gd_tensor *hessian(robust *q, gd_tensor *r, int64_t n)
 {
     if (n > EXACT_LIMIT) return NULL;
     gd_tensor **grads = gd__calloc(q->ctx, (size_t)q->count * sizeof *grads), *h = NULL;
-    gd_tensor *w = grads ? bent(q->loss, r, q->scale) : NULL;
+    gd_tensor *w = grads ? gd__bent(q->loss, r, q->scale) : NULL;
     gd_tensor *half = gd_mul_scalar(gd_sum(gd_square(w), NULL, false), 0.5);
     if (half && gd_grad(half, NULL, q->params, q->count, GD_CREATE_GRAPH, grads) == GD_OK)
         h = gd__derivative_rows(grads, q->count, q->params, q->count);
@@ -323,7 +323,8 @@ static gd_status spread(robust *q, gd_fit_result *result)
     int previous = gd_enable_grad_begin(ctx);
     gd_tensor *r = q->fn(q->user);
     gd_tensor *flat = r ? gd__reshape(gd_drop_names(r), 1, &r->numel) : NULL;
-    gd_status status = flat ? gd__linear_from(flat, q->params, q->count, true, &j, &numbers) : gd_error(ctx);
+    gd_status status = flat ? gd__linear_from(flat, q->params, q->count, true, &j, &numbers)
+                            : gd__lsq_no_residuals(ctx);
     double *psi = status ? NULL : gd__alloc_array(ctx, (size_t)q->m, 2 * sizeof *psi);
     if (!status) status = psi ? gd_read_f64(numbers, psi, q->m) : GD_NOMEM;
     if (!status) covariance = sandwich(q, flat, j, psi, result);

@@ -1,0 +1,164 @@
+/* gradus fit --intervals bootstrap: fits of resampled rows, shared among contexts on threads of their own.
+ *
+ * A context and its tensors belong to one thread, so each has copies of the columns and its own expression.  Resample k is the same
+ * whoever makes it. */
+#include "cli/fit/fit.h"
+#include "gradus/autograd.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_WORKERS 64
+#define WORTH        64 /* resamples a worker */
+
+typedef struct worker {
+    gd_fit_job job;
+    const gd_fit_options *options;
+    gd_fit_result fit; /* what of it resampling looks at */
+    bool own;          /* the job is a copy in a context of its own */
+    int64_t first, number;
+    double *out;
+    uint64_t seed;
+    bool of_residuals;
+    gd_status status;
+    char text[512];
+} worker;
+
+/* ---- a copy of a job in another context ---- */
+
+static gd_tensor *copy_of(gd_ctx *ctx, gd_tensor *t)
+{
+    int64_t shape[GD_MAX_DIMS];
+    for (int i = 0; i < gd_ndim(t); i++) shape[i] = gd_size(t, i);
+    return gd_from_f64(ctx, GD_F64, gd_ndim(t), shape, gd_data(t));
+}
+
+static gd_status copy_values(gd_fit_job *to, const gd_fit_job *from)
+{
+    gd_ctx *ctx = to->ctx;
+    for (int i = 0; i < to->names; i++) {
+        gd_tensor *t = i < to->params ? from->param[i] : from->value[i];
+        to->name[i] = from->name[i]; /* interned by the other context, which lives longer */
+        if (!t) continue;
+        gd_tensor *copy = copy_of(ctx, t);
+        if (i < to->params)
+            to->param[i] = copy;
+        else
+            to->value[i] = copy;
+        if (!copy || (i < to->params && !gd_require_grad(copy))) return gd_error(ctx);
+    }
+    if (!(to->y = copy_of(ctx, from->y))) return gd_error(ctx);
+    return !from->scale || (to->scale = copy_of(ctx, from->scale)) ? GD_OK : gd_error(ctx);
+}
+
+/* What residuals need, no more. */
+static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
+{
+    gd_options one = gd_options_default();
+    one.threads = 1;
+    gd_ctx *ctx = gd_ctx_new(&one);
+    if (!ctx) return GD_NOMEM;
+    *to = (gd_fit_job){.ctx = ctx, .args = from->args, .params = from->params, .names = from->names};
+    to->name_bytes = from->name_bytes;
+    to->name = gd__calloc(ctx, to->name_bytes);
+    to->value = gd__calloc(ctx, to->name_bytes);
+    to->param = gd__calloc(ctx, to->name_bytes);
+    if (!to->name || !to->value || !to->param) return GD_NOMEM;
+    gd_status status = copy_values(to, from);
+    if (status) return status;
+    to->model = gd__problem_expression(ctx, from->args, NULL, from->args->argument[0], to->name, to->names);
+    for (int i = to->params; i < to->names && to->model; i++)
+        if (to->value[i]) gd__expr_fix(to->model, i);
+    return to->model ? GD_OK : gd_error(ctx);
+}
+
+/* ---- work ---- */
+
+static void *resample(void *user)
+{
+    worker *w = user;
+    gd_fit_job *j = &w->job;
+    if (!w->status)
+        w->status = gd_fit_resample(j->param, j->params, gd__fit_residuals, j, w->options, &w->fit,
+                                    w->of_residuals, w->seed, w->first, w->number, w->out);
+    if (w->status && w->own) (void)snprintf(w->text, sizeof w->text, "%s", gd_error_text(j->ctx));
+    return NULL;
+}
+
+static void end_worker(worker *w)
+{
+    if (!w->own || !w->job.ctx) return;
+    gd_ctx *ctx = w->job.ctx;
+    gd_release(w->fit.active);
+    gd__fit_close(&w->job);
+    gd_ctx_free(ctx);
+}
+
+/* Numbers from..to of the resamples, as equal parts. */
+static void share(worker *w, int count, int64_t number, int64_t n, double *out)
+{
+    for (int i = 0; i < count; i++) {
+        w[i].first = number * i / count;
+        w[i].number = number * (i + 1) / count - w[i].first;
+        w[i].out = out + w[i].first * n;
+    }
+}
+
+/* The work of workers 1, 2, ... on threads, that of 0 here. */
+static void run_all(worker *w, int count)
+{
+    pthread_t thread[MOST_WORKERS];
+    bool started[MOST_WORKERS] = {false};
+    for (int i = 1; i < count; i++) started[i] = pthread_create(&thread[i], NULL, resample, &w[i]) == 0;
+    (void)resample(&w[0]);
+    for (int i = 1; i < count; i++) {
+        if (started[i])
+            (void)pthread_join(thread[i], NULL);
+        else
+            (void)resample(&w[i]); /* no thread to be had */
+    }
+}
+
+static gd_status first_failure(gd_ctx *ctx, const worker *w, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (!w[i].status) continue;
+        if (w[i].own && w[i].status != GD_NOMEM && !gd_error(ctx))
+            (void)gd_fail(ctx, w[i].status, "%s", w[i].text);
+        return w[i].status;
+    }
+    return GD_OK;
+}
+
+gd_status gd__fit_resample(gd_fit_job *j, const gd_fit_options *o, double *samples)
+{
+    int64_t most = j->resamples / WORTH;
+    int count = (int)fmin(fmin(gd_ctx_threads(j->ctx), MOST_WORKERS), fmax((double)most, 1));
+    worker *w = gd__calloc(j->ctx, MOST_WORKERS * sizeof *w);
+    if (!w) return GD_NOMEM;
+    /* what is moved to a device stays with the one context that has it */
+    if (gd_tensor_device(j->y) != gd_device_get(j->ctx, "cpu")) count = 1;
+    w[0].job = *j;
+    w[0].fit = j->fit;
+    for (int i = 1; i < count; i++) {
+        w[i].own = true;
+        if (copy_job(&w[i].job, j) ||
+            !(w[i].fit.active = gd_from_f64(
+                  w[i].job.ctx, GD_F64, 1, &j->elements,
+                  j->active))) { /* too little memory for more: those that are there do all */
+            end_worker(&w[i]);
+            count = i;
+        }
+    }
+    share(w, count, j->resamples, j->elements, samples);
+    for (int i = 0; i < count; i++)
+        w[i].options = o, w[i].fit.scale = j->fit.scale, w[i].seed = j->seed,
+        w[i].of_residuals = j->of_residuals;
+    run_all(w, count);
+    gd_status status = first_failure(j->ctx, w, count);
+    for (int i = 1; i < count; i++) end_worker(&w[i]);
+    gd__free(j->ctx, w, MOST_WORKERS * sizeof *w);
+    return status;
+}
