@@ -127,14 +127,17 @@ static gd_status step_of(run *r)
     return gd_optimizer_step(r->o, &(gd_objective){.loss = objective, .user = r}, &r->info);
 }
 
-static gd_ctx *plain_context(void)
+static gd_ctx *seeded_context(uint64_t seed)
 {
     gd_options options = gd_options_default();
+    options.seed = seed;
     options.threads = 1;
     options.compile = false;
     options.files = quick_files();
     return gd_ctx_new(&options);
 }
+
+static gd_ctx *plain_context(void) { return seeded_context(gd_options_default().seed); }
 
 static run open_run(gd_ctx *ctx, const char *chain, const situation *now, gd_dtype dtype)
 {
@@ -174,7 +177,7 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
 {
     va_list args;
     va_start(args, format);
-    if (complaints++ < 40) {
+    if (complaints++ < 200) {
         vprint_error(format, args);
         print_error("\n");
     }
@@ -447,9 +450,136 @@ static void a_failing_closure_leaves_parameters_and_state_for_every_link(void **
     assert_no_complaints();
 }
 
+/* ---- what docs/outcomes.md says, link by link ---- */
+
+/* Columns of its table but the first, the link, and the last, closures that fail. */
+static const char *const columns[] = {"loss that is not a number",
+                                      "trial points that are not finite",
+                                      "negative curvature everywhere",
+                                      "fewer residuals than parameters",
+                                      "indefinite Hessian",
+                                      "dependent columns",
+                                      "flat function",
+                                      "unbounded function, ever steeper"};
+
+static const situation *situation_called(const char *name)
+{
+    for (int i = 0; i < COUNT_OF(situations); i++)
+        if (!strcmp(situations[i].name, name)) return &situations[i];
+    fail_msg("no situation '%s'", name);
+    return NULL;
+}
+
+static bool evaluates(const gd_link_class *cls)
+{
+    return cls->needs_closure || cls->hessian || cls->uses_loss || !strcmp(cls->name, "box");
+}
+
+/* What comes of three steps, in the words of the table. */
+static const char *outcome_with(const char *chain, const situation *s, uint64_t seed)
+{
+    double before[N], after[N];
+    bool went = false, failed = false, skipped = false, refused = false;
+    run r = open_run(seeded_context(seed), chain, s, GD_F64);
+    double first = loss_now(&r);
+    for (int i = 0; i < 3 && !refused; i++) {
+        read_params(&r, before);
+        refused = step_of(&r) != GD_OK;
+        read_params(&r, after);
+        went = went || moved(&r, chain, before, after);
+        failed = failed || r.info.search_failed;
+        skipped = skipped || r.info.skipped;
+    }
+    gd_clear_error(r.ctx);
+    double last = loss_now(&r);
+    bool finite = all_finite(after);
+    close_run(&r);
+    if (refused) return "refused";
+    if (!finite || (isfinite(first) && isnan(last))) return "not finite";
+    if (!went) return failed ? "failed" : skipped ? "skipped" : "stays";
+    return last < first ? "lower" : last > first ? "higher" : "moves";
+}
+
+/* What is a matter of chance is only a step. */
+static const char *outcome_of(const char *chain, const situation *s)
+{
+    if (!possible(chain, s)) return "needs residuals";
+    const char *one = outcome_with(chain, s, 1);
+    for (uint64_t seed = 2; seed < 6; seed++)
+        if (strcmp(one, outcome_with(chain, s, seed)) != 0) return "moves";
+    return one;
+}
+
+static const char *failure_of(const char *chain)
+{
+    double before[N], after[N];
+    run r = open_run(plain_context(), chain, &situations[0], GD_F64);
+    OK(step_of(&r));
+    int calls = r.calls;
+    OK(step_of(&r));
+    int each = r.calls - calls;
+    read_params(&r, before);
+    r.fail_at = r.calls + (each > 1 ? each : 1); /* the last of as many as the step before had */
+    bool error = step_of(&r) == GD_CALLBACK;
+    read_params(&r, after);
+    gd_clear_error(r.ctx);
+    bool same = !memcmp(before, after, sizeof before), near = !moved(&r, chain, before, after);
+    close_run(&r);
+    return !error ? "none" : same ? "back" : near ? "near" : "moved";
+}
+
+/* The cells of a link as they should be. */
+static void make_cells(const gd_link_class *cls, char *row, size_t size)
+{
+    char text[400], chain[500];
+    link_text(cls, NULL, text, sizeof text);
+    snprintf(chain, sizeof chain, "%s | lr(0.01)", text);
+    size_t used = (size_t)snprintf(row, size, " |");
+    for (int i = 0; i < COUNT_OF(columns); i++)
+        used += (size_t)snprintf(row + used, size - used, " %s |",
+                                 outcome_of(chain, situation_called(columns[i])));
+    snprintf(row + used, size - used, " %s |", failure_of(chain));
+}
+
+/* Has the text a line of a table whose first cell names the link, and whose others are these? */
+static bool has_row(const char *text, const char *name, const char *cells)
+{
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        size_t length = strcspn(line, "\n"), size = strlen(cells);
+        const char *at = *line == '|' ? strstr(line, name) : NULL;
+        if (length > size && at && at < line + length && !strncmp(line + length - size, cells, size))
+            return true;
+    }
+    return false;
+}
+
+static void the_table_of_outcomes_has_every_link_that_evaluates(void **state)
+{
+    (void)state;
+    static char text[1 << 16];
+    char file[1024], row[1024];
+    snprintf(file, sizeof file, "%s/../docs/outcomes.md", GD_TEST_DIR);
+    FILE *f = fopen(file, "r");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    int count = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    for (int i = 0; i < count; i += test_share()) {
+        if (!evaluates(all[i])) continue;
+        char name[80];
+        snprintf(name, sizeof name, "`%s`", all[i]->name);
+        make_cells(all[i], row, sizeof row);
+        if (!has_row(text, name, row)) complain("docs/outcomes.md should have a row\n| %s%s", name, row);
+    }
+    assert_no_complaints();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_table_of_outcomes_has_every_link_that_evaluates),
         TEST(every_link_has_an_outcome_in_every_situation),
         TEST(a_failing_closure_leaves_parameters_and_state_for_every_link),
     };
