@@ -26,6 +26,7 @@
 #include "gradus/quasi_newton.h"
 #include "gradus/rule.h"
 #include "gradus/schedule.h"
+#include "gradus/search.h"
 #include "gradus/solve.h"
 #include "gradus/tensor.h"
 #include "gradus/trust_region.h"

@@ -11,7 +11,7 @@
  * Whoever only uses links finds each with typed options in gradus/links.h.  Links that need numbers (norms of other tensors, line searches, factorisations) define step, or update and apply, and
  * ask the gd_var for loss, gradient and update.  Rules are in gradus/rule.h, the gd_var in gradus/var.h, lists of
  * tensors in gradus/list.h, linear operators in gradus/linop.h; this header includes them.  What whole families of links share
- * has headers of its own: line searches (gradus/line.h), trust regions and Krylov methods (trust_region.h), Hessians
+ * has headers of its own: line searches (gradus/line.h), searches among many minima (search.h), trust regions and Krylov methods (trust_region.h), Hessians
  * (hessian.h), quasi-Newton methods (quasi_newton.h), estimates of gradients (estimate.h). */
 #ifndef GRADUS_LINK_H
 #define GRADUS_LINK_H

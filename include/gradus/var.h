@@ -182,6 +182,9 @@ GD_NODISCARD gd_status gd_var_after_step(gd_var *var, gd_hook_fn fn, void *user)
 /* What happened, for gd_step_info. */
 void gd_var_note_failed_search(gd_var *var);
 void gd_var_note_skipped(gd_var *var);
+/* The step is one of a search among many minima, which says itself when it has ended (gd_var_terminate): that a gradient or a step is
+ * small, or a loss not finite, is no end for gd_minimize. */
+void gd_var_note_search(gd_var *var);
 /* So far: a search that found nothing though there was something to find, or a step that was skipped. */
 bool gd_var_failed(const gd_var *var);
 

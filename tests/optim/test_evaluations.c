@@ -110,11 +110,14 @@ static const char *const tails[] = {"",
 
 /* How chains begin that may ask twice, and why. */
 #define RANDOM "its points are random and many: more than are remembered"
+#define VALUES "values are all it needs, until a search asks for the gradient where it ends"
 
 static const struct {
     const char *begin, *why;
 } exceptions[] = {
-    {"fdm(target=\"grad\")", "values are all it needs, until a search asks for the gradient where it ends"},
+    {"cma_es", VALUES}, /* alone: optim/global_search */
+    {"differential_evolution", VALUES},
+    {"fdm(target=\"grad\")", VALUES},
     {"gaussian_smoothing", RANDOM},
     {"escape_annealing", RANDOM},
     {"forward_gradient", RANDOM},

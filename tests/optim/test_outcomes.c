@@ -251,8 +251,8 @@ static double noise_of(const run *r, const char *chain, double loss)
 /* It changes the parameters whatever a search after it finds, or the search is along another function than the loss. */
 static bool moves_by_itself(const gd_link_class *cls)
 {
-    static const char *const others[] = {"gradient_sampling", "perturb_weights", "random_reinitialize",
-                                         "weight_dropout"};
+    static const char *const others[] = {"basin_hopping",   "gradient_sampling",   "multi_start",
+                                         "perturb_weights", "random_reinitialize", "weight_dropout"};
     for (int i = 0; i < COUNT_OF(others); i++)
         if (!strcmp(cls->name, others[i])) return true;
     return cls->target && !strcmp(cls->target, "params_direct");

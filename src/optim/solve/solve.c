@@ -63,6 +63,7 @@ typedef struct run {
     int small, failures, endless;   /* steps in a row: below a tolerance, failed, as long as can be */
     double violation_tol;           /* of the link that looks at constraints */
     bool constrained, solved, infeasible;
+    bool many_minima; /* a link searches among them, and says when it has ended */
     bool was_endless, at_end, failed, weighing;
     gd_stop reason;
     bool stopped;
@@ -122,6 +123,7 @@ static gd_status watch(void *user, gd_optimizer *optimizer, gd_var *var)
     run *r = user;
     r->was_endless = var->share->endless;
     r->at_end = var->share->no_number;
+    r->many_minima = var->share->many_minima;
     /* the step began where the last one ended, unless the caller has moved the parameters */
     if (!isnan(r->now.gradient) && !r->options->callback && !r->constrained) {
         r->began = r->now;
@@ -287,8 +289,9 @@ static bool diverged(run *r, const gd_step_info *info)
 {
     r->endless = r->was_endless ? r->endless + 1 : 0;
     bool first = info->step == r->first_step + 1;
-    bool lost = (info->has_loss && !first && !isfinite(r->began.loss)) || isinf(r->now.loss);
-    return lost || r->began.loss < UNBOUNDED || r->now.loss < UNBOUNDED || r->endless >= IN_A_ROW;
+    bool lost = (info->has_loss && !first && !isfinite(r->began.loss)) || isinf(r->now.loss) ||
+                r->endless >= IN_A_ROW;
+    return (lost && !r->many_minima) || r->began.loss < UNBOUNDED || r->now.loss < UNBOUNDED;
 }
 
 /* Steps and changes of the loss as small as asked for, some in a row. */
@@ -314,25 +317,33 @@ static void check_limits(run *r, const gd_step_info *info)
 /* What the link that looks at them calls small enough. */
 static void check_constraints(run *r)
 {
-    if (r->options->plain) return;
     if (r->solved) stop(r, GD_STOP_GRADIENT);
     if (r->infeasible) stop(r, GD_STOP_INFEASIBLE);
 }
 
-static gd_status check(run *r, const gd_step_info *info, double last, double moved, double size)
+/* Where the nearest minimum is. */
+static gd_status check_descent(run *r, const gd_step_info *info, double last, double moved, double size)
 {
     const gd_solve_options *o = r->options;
-    gd_status status = GD_OK;
-    if (info->terminate) stop(r, GD_STOP_LINK);
     if (r->constrained)
         check_constraints(r);
-    else if (!o->plain && o->gradient_tol > 0 && fmin(r->began.gradient, r->now.gradient) <= o->gradient_tol)
+    else if (o->gradient_tol > 0 && fmin(r->began.gradient, r->now.gradient) <= o->gradient_tol)
         stop(r, GD_STOP_GRADIENT);
-    if (!o->plain && info->step == r->first_step + 1 && info->has_loss && !isfinite(r->began.loss))
+    if (info->step == r->first_step + 1 && info->has_loss && !isfinite(r->began.loss))
         stop(r, GD_STOP_NOT_FINITE);
-    if (!o->plain && diverged(r, info)) stop(r, GD_STOP_DIVERGED);
-    if (!o->plain && !r->constrained) check_small(r, last, moved, size);
-    if (!o->plain && !r->stopped) status = after_failure(r, moved);
+    if (diverged(r, info)) stop(r, GD_STOP_DIVERGED);
+    if (!r->constrained) check_small(r, last, moved, size);
+    return r->stopped ? GD_OK : after_failure(r, moved);
+}
+
+static gd_status check(run *r, const gd_step_info *info, double last, double moved, double size)
+{
+    gd_status status = GD_OK;
+    if (info->terminate) stop(r, GD_STOP_LINK);
+    if (r->many_minima && !r->options->plain) {
+        if (diverged(r, info)) stop(r, GD_STOP_DIVERGED);
+    } else if (!r->options->plain)
+        status = check_descent(r, info, last, moved, size);
     check_limits(r, info);
     return status;
 }

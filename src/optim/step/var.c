@@ -297,6 +297,10 @@ void gd_var_note_failed_search(gd_var *var)
 {
     if (var) var->share->search_failed = true;
 }
+void gd_var_note_search(gd_var *var)
+{
+    if (var) var->share->many_minima = true;
+}
 void gd_var_note_skipped(gd_var *var)
 {
     if (var) var->share->skipped = true;

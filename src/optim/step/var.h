@@ -49,6 +49,7 @@ typedef struct gd_step_share {
     bool boxed;
     double violation, violation_tol; /* of constraints, see gd_var_note_constraints; NAN: nobody looked */
     bool solved, infeasible;
+    bool many_minima; /* see gd_var_note_search */
 } gd_step_share;
 
 void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds */
