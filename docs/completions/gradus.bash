@@ -14,7 +14,7 @@ _gradus()
         files=' --trace --plot --out --def '
         ;;
     fit)
-        options='--help --y --param --fix --weights --sigma --absolute-sigma --bound --exclude --missing --loss --intervals --derive --chain --steps --def --plot --residuals --out --json --separator --decimal --no-header --encoding --device --seed --threads'
+        options='--help --y --param --fix --weights --sigma --absolute-sigma --bound --exclude --missing --loss --intervals --derive --guess --starts --chain --steps --def --plot --residuals --out --json --separator --decimal --no-header --encoding --device --seed --threads'
         files=' --def --plot --residuals --out '
         ;;
     compare)

@@ -705,6 +705,110 @@ static void intervals_are_by_profile_or_bootstrap_on_request(void **state)
           "wants more rows than parameters");
 }
 
+/* ---- where a fit starts ---- */
+
+/* count rows of x from low to high, y(x) and a little that looks like chance. */
+static void put_curve(const char *name, double (*y)(double), double low, double high, int count, double noise)
+{
+    FILE *f = fopen(name, "w");
+    assert_non_null(f);
+    fprintf(f, "x,y\n");
+    for (int i = 0; i < count; i++) {
+        double x = low + (high - low) * i / (count - 1);
+        fprintf(f, "%.17g,%.17g\n", x, y(x) + noise * (((i * 7919) % 1000) / 499.5 - 1));
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+static double falling(double x) { return 5 * exp(-0.6 * x) + 2; }
+static double rising(double x) { return 3 * (1 - exp(-x / 2.5)); }
+static double powered(double x) { return 0.03 * pow(x, 2.7); }
+static double bell(double x) { return 120 * exp(-pow((x - 417) / 9.5, 2) / 2) + 15; }
+static double dip(double x) { return 100 - 40 / (1 + pow((x - 355) / 4, 2)); }
+static double turn(double x) { return 7 / (1 + exp(-3 * (x - 6.2))) - 2; }
+static double wave(double x) { return 2.5 * sin(2 * M_PI * 1.37 * x + 0.8) + 4; }
+static double straight(double x) { return 1e5 - 3e3 * x; }
+
+/* The same curve in the ways people write it; the parameters' names say nothing. */
+static void starts_are_guessed_for_known_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        double (*y)(double);
+        double low, high, noise;
+        int params;
+        const char *model, *shape, *param;
+        double want;
+    } cases[] = {
+        {falling, 0, 10, 0.05, 3, "p*exp(-q*x)+r", "exponential", "q", 0.6},
+        {falling, 0, 10, 0.05, 3, "p+q*2^(-x/r)", "exponential", "r", 0.6931471805599453 / 0.6},
+        {rising, 0, 10, 0.05, 2, "p*(1-exp(-x/q))", "exponential", "q", 2.5},
+        {powered, 0.1, 10, 0.02, 2, "p*x^q", "power", "q", 2.7},
+        {bell, 300, 500, 2, 4, "p*exp(-(x-q)^2/(2*r^2))+s", "peak", "q", 417},
+        {bell, 300, 500, 2, 4, "p+q/(r*sqrt(2*pi))*exp(-0.5*((x-s)/r)^2)", "peak", "q",
+         120 * 9.5 * 2.5066282746310002},
+        {dip, 300, 500, 0.5, 4, "p+q/(1+((x-r)/s)^2)", "peak", "r", 355},
+        {turn, 0, 10, 0.1, 4, "p/(1+exp(-q*(x-r)))+s", "step", "r", 6.2},
+        {wave, 0, 50, 0.5, 4, "p*sin(2*pi*q*x+r)+s", "sine", "q", 1.37},
+        {wave, 0, 50, 0.5, 4, "p+q*cos(r*x-s)", "sine", "r", 2 * M_PI * 1.37},
+        {straight, 0, 10, 100, 2, "p+q*x", "line", "q", -3e3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char arguments[300];
+        put_curve("c.csv", cases[i].y, cases[i].low, cases[i].high, 300, cases[i].noise);
+        (void)snprintf(arguments, sizeof arguments, "fit '%s' c.csv --guess --param p --param q%.*s --json",
+                       cases[i].model, 10 * (cases[i].params - 2), " --param r --param s");
+        works(arguments);
+        double got = json_number_in("params", cases[i].param);
+        if (!(fabs(fabs(got) - fabs(cases[i].want)) <= 0.02 * fabs(cases[i].want)))
+            fail_msg("%s: %s is %g, want %g", cases[i].model, cases[i].param, got, cases[i].want);
+        (void)snprintf(arguments, sizeof arguments, "\"guess\": \"%s\"", cases[i].shape);
+        if (!strstr(out, arguments)) fail_msg("%s: no %s", cases[i].model, arguments);
+    }
+    put("line.csv", line_data);
+    works("fit 'a + b*x' line.csv --guess --param a=7 --param b --bound 'b>0'");
+    assert_non_null(strstr(out, "start guessed: line"));
+    fails("fit 'a*x + b*s' line.csv --guess --param a --param b", 2, "--guess knows shapes over one column");
+    fails("fit 'a[0]*x' line.csv --guess --param a=[1,2]", 2, "each one number");
+    fails("fit 'a*x' line.csv --param a", 2, "--param: NAME=VALUE expected, 'a' found");
+    fails("fit 'a*x' line.csv --param a --guess --chain 'lbfgs | strong_wolfe'", 2,
+          "--guess is for the method of fit itself");
+    put("two.csv", "x,y\n1,2\n2,3\n");
+    fails("fit 'a*x' two.csv --param a --guess", 2, "--guess wants three rows");
+    fails("fit 'sqrt(-1-a^2)*x' line.csv --param a --guess", 2, "finite for none of the shapes");
+}
+
+/* A sine has a minimum every half turn: from 1 the frequency 5 is out of reach. */
+static void several_starts_find_the_lowest_minimum(void **state)
+{
+    (void)state;
+    char first[4096];
+    FILE *f = fopen("s.csv", "w");
+    assert_non_null(f);
+    fprintf(f, "x,y\n");
+    for (int i = 0; i < 60; i++) fprintf(f, "%g,%.17g\n", 0.1 * i, 2 * sin(5 * 0.1 * i));
+    assert_int_equal(fclose(f), 0);
+    works("fit 'a*sin(w*x)' s.csv --param a=1 --param w=1 --json");
+    assert_true(fabs(json_number_in("params", "w") - 5) > 1);
+    works(
+        "fit 'a*sin(w*x)' s.csv --param a=1 --param w=1 --bound '0<w<10' --bound '0<a<5' --starts 30 --json");
+    check("params", "w", 5, 1e-9);
+    check("params", "a", 2, 1e-9);
+    check("", "starts", 30, 0);
+    assert_true(json_number("agreed") >= 1);
+    works("fit 'a*sin(w*x)' s.csv --param a=1 --param w=1 --starts 30 --seed 4"); /* around the start */
+    assert_non_null(strstr(out, "best of 30 starts, "));
+    *strstr(out, "steps, ") = 0;
+    snprintf(first, sizeof first, "%s", out);
+    works("fit 'a*sin(w*x)' s.csv --param a=1 --param w=1 --starts 30 --seed 4 --threads 1");
+    *strstr(out, "steps, ") = 0;
+    assert_string_equal(out, first);
+    works("fit 'a*sin(w*x)' s.csv --param a=1 --param w=1 --bound '0.1<w<1000' --starts 20 --loss huber:1");
+    fails("fit 'a*x' s.csv --param a=1 --starts 1", 2, "--starts");
+    fails("fit 'a*x' s.csv --param a=1 --starts 3 --chain 'lbfgs | strong_wolfe'", 2,
+          "--starts is for the method of fit itself");
+}
+
 static void a_constant_y_has_no_r2(void **state)
 {
     (void)state;
@@ -835,6 +939,8 @@ int main(void)
         TEST(outliers_pull_less_by_another_loss_and_are_listed),
         TEST(long_tables_are_fitted_by_ranges_of_rows),
         TEST(intervals_are_by_profile_or_bootstrap_on_request),
+        TEST(starts_are_guessed_for_known_shapes),
+        TEST(several_starts_find_the_lowest_minimum),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
         TEST(one_row_is_fitted_without_errors_to_give),

@@ -25,6 +25,13 @@ static const gd_option options[] = {
         "normal (value and standard error), profile (where the sum of squares has risen enough, the other parameters "
         "fitted again), or bootstrap[:N][:residuals] (N fits of resampled rows, or residuals; BCa; 2000) (normal)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
+    GD_SWITCH(
+        "guess",
+        "start where a line, an exponential, a power, a peak, a step or a sine through the data says; parameters are then "
+        "written --param NAME, or with a start that is tried too"),
+    GD_OPTION(
+        "starts", "N",
+        "fit from N points and go on from the best: in the bounds, or a tenth to ten times around the start (1)"),
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
     GD_DEF_OPTION,
@@ -36,7 +43,7 @@ static const gd_option options[] = {
     GD_SWITCH(
         "json",
         "print one JSON object: params, stderr, interval, active, undetermined, names, covariance, correlation, rss, sigma, "
-        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, intervals, loss, scale, outliers, steps, evals, stop, reason"),
+        "r2, dof, points, log_likelihood, aic, aicc, bic, chi_square_p, derived, guess, starts, agreed, intervals, loss, scale, outliers, steps, evals, stop, reason"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of random starts and resamples (0)"),
@@ -129,6 +136,7 @@ const gd_command gd__command_fit = {
     .examples =
         "gradus fit 'a*exp(-b*t)+c' examples/data/decay.csv --y y --param a=1 --param b=1 --param c=0 --plot fit.svg\n"
         "gradus fit 'k*x^n' data.csv --param k=1 --param n=1 --bound 'k>0' --sigma s --json\n"
+        "gradus fit 'h*exp(-(x-m)^2/(2*s^2))+b' peak.csv --guess --param h --param m --param s --param b\n"
         "gradus fit 'a + b*x' data.csv --param a=0 --param b=1 --out fit.safetensors && gradus predict fit.safetensors new.csv\n",
     .least = 2,
     .most = 2,

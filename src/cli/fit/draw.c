@@ -5,18 +5,6 @@
 
 #define CURVE 241 /* points of a drawn curve */
 
-/* The only column that the model uses; -1 if there are none or several. */
-static int only_column(const gd_fit_job *j)
-{
-    int found = -1;
-    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
-        if (!gd__expr_uses(j->model, i)) continue;
-        if (found >= 0) return -1;
-        found = i;
-    }
-    return found;
-}
-
 /* Half the width of the band of the curve. */
 static gd_status band(gd_fit_job *j, gd_tensor *curve, double *half)
 {
@@ -78,7 +66,7 @@ static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot)
 
 gd_status gd__fit_draw(gd_fit_job *j)
 {
-    int x = only_column(j);
+    int x = gd__fit_only_column(j);
     const char *y = gd__args_get(j->args, "y");
     gd_plot *plot = gd__plot_new(j->ctx, j->args->argument[0], x >= 0 ? j->name[x] : "fitted", y ? y : "y");
     if (!plot) return GD_NOMEM;

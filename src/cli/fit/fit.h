@@ -2,6 +2,7 @@
  *
  *   read.c         table, parameters, bounds, model; rows.c which rows, derive.c derived quantities
  *   solve.c        the fit and its intervals; by_rows.c residuals of long tables, resample.c fits of resampled rows
+ *   guess.c, starts.c   where it may start
  *   statistics.c   how well it does
  *   save.c         what --out leaves; predict.c reads it again
  *   report.c       what is printed; residuals.c, draw.c files and pictures */
@@ -94,6 +95,10 @@ typedef struct gd_fit_job {
     int64_t resamples; /* of a bootstrap */
     bool of_residuals;
     uint64_t seed;
+    bool guess;          /* --guess */
+    const char *guessed; /* the shape whose numbers are the start */
+    int64_t starts;      /* --starts; 0: one */
+    int64_t agreed;      /* starts that led to the best */
     const char *plot, *out, *residuals;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
     double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
@@ -107,6 +112,12 @@ GD_NODISCARD gd_status gd__fit_read(gd_fit_job *j);
 void gd__fit_close(gd_fit_job *j);
 /* Fits, and fills all that the job says of the fit. */
 GD_NODISCARD gd_status gd__fit_run(gd_fit_job *j);
+/* --guess: the parameters at numbers of the shape that the data have; ARGUMENT for models over several columns. */
+GD_NODISCARD gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o);
+/* --starts: the parameters where the best of several fits ended. */
+GD_NODISCARD gd_status gd__fit_try_starts(gd_fit_job *j, const gd_fit_options *o);
+/* The only column that the model uses; -1 if there are none or several. */
+int gd__fit_only_column(const gd_fit_job *j);
 /* Model less y, by the scale; user is a job. */
 gd_tensor *gd__fit_residuals(void *user);
 /* job->resamples fits of resampled rows, [resamples, elements]. */

@@ -11,6 +11,8 @@
 static gd_tensor *read_value(gd_fit_job *j, const char *option, const char *spec, const char **name)
 {
     const char *equals = strchr(spec, '=');
+    bool open = !equals && *spec && j->guess && !strcmp(option, "param"); /* its start is to be guessed */
+    if (open) equals = spec + strlen(spec);
     if (!equals || equals == spec) {
         (void)gd_fail(j->ctx, GD_ARGUMENT, "--%s: NAME=VALUE expected, '%.60s' found", option, spec);
         return NULL;
@@ -30,7 +32,7 @@ static gd_tensor *read_value(gd_fit_job *j, const char *option, const char *spec
     }
     char what[100];
     (void)snprintf(what, sizeof what, "--%s %.80s", option, *name);
-    return gd__value_parse(j->ctx, what, equals + 1, GD_F64, &j->tables);
+    return gd__value_parse(j->ctx, what, open ? "1" : equals + 1, GD_F64, &j->tables);
 }
 
 /* A constant of the model, behind the columns. */
@@ -66,7 +68,7 @@ static gd_status read_bounds(gd_fit_job *j)
     for (int i = 0; i < j->params && !status; i++) {
         if (!status) status = gd_read_f64(j->param[i], j->x + k, gd_numel(j->param[i]));
         for (int64_t end = k + gd_numel(j->param[i]); k < end && !status; k++)
-            if (j->x[k] < j->low[k] || j->x[k] > j->high[k])
+            if (!j->guess && (j->x[k] < j->low[k] || j->x[k] > j->high[k]))
                 status = gd_fail(j->ctx, GD_VALUE, "--bound: %.60s starts at %g, outside its bound",
                                  j->name[i], j->x[k]);
     }
@@ -122,6 +124,28 @@ static gd_status read_loss(gd_fit_job *j)
                        gd_fit_loss_name(j->loss));
     if (loss && !scale && gd__args_has(j->args, "absolute-sigma")) j->loss_scale = 1;
     return GD_OK;
+}
+
+int gd__fit_only_column(const gd_fit_job *j)
+{
+    int found = -1;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
+        if (!gd__expr_uses(j->model, i)) continue;
+        if (found >= 0) return -1;
+        found = i;
+    }
+    return found;
+}
+
+/* --starts and --guess */
+static gd_status read_starts(gd_fit_job *j)
+{
+    j->guess = gd__args_has(j->args, "guess");
+    gd_status status = gd__args_integer(j->args, "starts", 2, 100000, &j->starts);
+    if (!status && gd__args_has(j->args, "chain") && (j->starts || j->guess))
+        status = gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for the method of fit itself, not for --chain",
+                         j->guess ? "guess" : "starts");
+    return status;
 }
 
 const char *const gd__fit_intervals[] = {"normal", "profile", "bootstrap", NULL};
@@ -245,6 +269,7 @@ gd_status gd__fit_read(gd_fit_job *j)
     int at = 0;
     gd_status status = read_loss(j);
     if (!status) status = read_intervals(j);
+    if (!status) status = read_starts(j);
     if (!status) status = read_table(j);
     if (!status) status = make_fit_room(j);
     for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)

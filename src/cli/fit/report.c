@@ -76,6 +76,10 @@ static void put_line(gd_fit_job *j, const row *r)
 static void put_notes(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
+    if (j->guess) gd__text_put(out, "start guessed: %s\n", j->guessed);
+    if (j->starts)
+        gd__text_put(out, "best of %lld starts, %lld of them led here\n", (long long)j->starts,
+                     (long long)j->agreed);
     if (j->intervals == GD_INTERVALS_PROFILE) gd__text_add(out, "intervals by profile\n");
     if (j->intervals == GD_INTERVALS_BOOTSTRAP)
         gd__text_put(out, "intervals by %lld resampled %s, BCa\n", (long long)j->resamples,
@@ -350,6 +354,9 @@ void gd__fit_print_json(gd_fit_job *j)
         else
             gd__json_number(out, numbers[k]);
     }
+    if (j->guess) gd__json_put_string(out, "guess", j->guessed);
+    if (j->starts) gd__json_put_whole(out, "starts", j->starts);
+    if (j->starts) gd__json_put_whole(out, "agreed", j->agreed);
     gd__json_put_string(out, "intervals", gd__fit_intervals[j->intervals]);
     gd__json_put_string(out, "loss", gd_fit_loss_name(j->loss));
     if (j->loss) put_outliers(j);

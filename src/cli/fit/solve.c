@@ -217,11 +217,15 @@ gd_status gd__fit_run(gd_fit_job *j)
     o.loss = j->loss;
     o.loss_scale = j->loss_scale;
     const char *device = gd__args_get(j->args, "device");
-    status = device ? move(j, device) : gd__fit_by_rows(j);
+    if (j->guess) status = gd__fit_guess(j, &o);
+    if (!status) status = device ? move(j, device) : gd__fit_by_rows(j);
     if (status) return status;
     o.rows = j->rows.count ? &j->rows : NULL;
     j->cli->running = true;
     gd__interrupt_catch(GD_GRACE);
+    o.solve.max_steps = j->steps;
+    o.solve.callback = go_on;
+    if (j->starts) status = gd__fit_try_starts(j, &o);
     bool better = true;
     for (int again = 0; again < RESTARTS && better && !status; again++) {
         better = false;

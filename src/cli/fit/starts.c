@@ -1,0 +1,105 @@
+/* gradus fit --starts N: fits from several points, the best of them goes on.  The first is the one given; the others are a Latin
+ * hypercube (McKay, Beckman & Conover 1979): each element has one point in every N - 1-th part of its range.  The range is the
+ * bounds where both are there, by powers where they span many; else a tenth to ten times the start, or -1 to 1 around 0. */
+#include "base/rng.h"
+#include "cli/fit/fit.h"
+#include "optim/vector/layout.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SAME   1e-6 /* relative difference of sums of squares that is none */
+#define POWERS 100  /* a range of positive bounds from here on is taken by powers */
+
+/* Number k of the stream that belongs to element i. */
+static double draw_number(const gd_fit_job *j, int64_t i, int64_t k)
+{
+    uint32_t word[4];
+    double pair[2];
+    gd__philox_at(j->seed, (uint64_t)k, (uint64_t)i + 1, word);
+    gd__random_pair(0, 0x1p53, word, pair);
+    return pair[0];
+}
+
+/* Where element i is at part u of its range. */
+static double spread_out(const gd_fit_job *j, int64_t i, double u)
+{
+    double low = j->low[i], high = j->high[i], x = j->x[i];
+    if (isfinite(low) && isfinite(high))
+        return low > 0 && high > POWERS * low ? low * pow(high / low, u) : low + u * (high - low);
+    x = x == 0 ? 2 * u - 1 : x * pow(10, 2 * u - 1);
+    return fmin(fmax(x, low), high);
+}
+
+/* Points 1, 2, ... of the hypercube, [starts - 1, elements]. */
+static void fill_points(const gd_fit_job *j, double *points)
+{
+    int64_t n = j->elements, count = j->starts - 1;
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < count; k++) points[k * n + i] = (double)k;
+        for (int64_t k = count - 1; k > 0; k--) { /* parts in an order by chance */
+            int64_t other = (int64_t)(draw_number(j, i, k) * (double)(k + 1));
+            double kept = points[k * n + i];
+            points[k * n + i] = points[other * n + i];
+            points[other * n + i] = kept;
+        }
+        for (int64_t k = 0; k < count; k++)
+            points[k * n + i] = spread_out(
+                j, i, (points[k * n + i] + draw_number(j, i, count + k)) / (double)count);
+    }
+}
+
+/* A fit from where the parameters are; *cost: what is to be small, NAN where it came to nothing. */
+static gd_status try_start(gd_fit_job *j, const gd_fit_options *o, double *cost)
+{
+    gd_fit_result fit;
+    *cost = NAN;
+    gd_status status = gd_least_squares(j->param, j->params, gd__fit_residuals, j, o, &fit);
+    if (status) return status;
+    if (fit.solve.reason == GD_STOP_CALLER) status = gd_fail(j->ctx, GD_INTERRUPTED, "fit: interrupted");
+    /* losses of other scales are not to be compared, their scales are */
+    if (fit.solve.reason != GD_STOP_NOT_FINITE)
+        *cost = j->loss && !(j->loss_scale > 0) ? fit.scale : fit.solve.loss;
+    gd_fit_result_clear(&fit);
+    return status;
+}
+
+/* The cost of every start; the parameters end at the best. */
+static gd_status try_all(gd_fit_job *j, const gd_fit_options *o, const double *points, double *best,
+                         double *costs)
+{
+    double least = INFINITY;
+    int64_t n = j->elements;
+    gd_status status = GD_OK;
+    memcpy(best, j->x, (size_t)n * sizeof *best);
+    for (int64_t k = 0; k < j->starts && !status; k++) {
+        status = gd__list_write(j->param, j->params, k ? points + (k - 1) * n : j->x);
+        if (!status) status = try_start(j, o, &costs[k]);
+        gd__meter_show(&j->meter, "start", k + 1, costs[k]);
+        if (status || !(costs[k] < least)) continue;
+        least = costs[k];
+        status = gd__list_read(j->param, j->params, best);
+    }
+    for (int64_t k = 0; k < j->starts && !status; k++) j->agreed += costs[k] <= least + SAME * fabs(least);
+    gd_status back = gd__list_write(j->param, j->params, best);
+    return status ? status : back;
+}
+
+gd_status gd__fit_try_starts(gd_fit_job *j, const gd_fit_options *options)
+{
+    gd_fit_options o = *options;
+    size_t bytes = (size_t)(j->starts * (j->elements + 1)) * sizeof(double);
+    double *points = gd__alloc(j->ctx, bytes);
+    if (!points) return GD_NOMEM;
+    double *best = points + (j->starts - 1) * j->elements, *costs = best + j->elements;
+    o.polish = o.covariance = false;
+    gd_status status = gd__list_read(j->param, j->params, j->x);
+    if (!status) {
+        fill_points(j, points);
+        j->meter = gd__meter_start(j->starts);
+        status = try_all(j, &o, points, best, costs);
+        gd__meter_end(&j->meter);
+    }
+    gd__free(j->ctx, points, bytes);
+    return status;
+}
