@@ -161,8 +161,27 @@ BATCH(log_softmax)
     return became(s, p, gd_sub(g, gd_mul(gd_sum(g, axis_text(ATTR(4) + 1, there), true), gd_exp(y))));
 }
 
+/* A vector by an index, of rows that each have one entry: their places in the vector are the index. */
+static gd_status selected_rows(const gd_batch_step *s, gd_part *p)
+{
+    gd_ctx *ctx = s->node->ctx;
+    gd_dtype dtype = p->value->dtype;
+    gd_tensor *index = gd__part_look(p, gd__nameless(s->node->in[1]));
+    gd_tensor *places = gd_to_device(gd_arange(ctx, GD_I64, 0, (double)X->numel, 1), X->storage->device);
+    gd_tensor *there = index && places ? gd_eq(gd_unsqueeze(index, 1, NULL), gd_cast(places, index->dtype))
+                                       : NULL;
+    p->value = there ? gd_mul(gd_unsqueeze(p->value, 1, NULL), gd_cast(there, dtype)) : NULL;
+    p->stride[1] = 0;
+    p->start[0] = 0;
+    p->step[0] = 1;
+    return made(s, p);
+}
+
 BATCH(index_select)
 {
+    bool apart = X->ndim == 1 && p->ndim == 1 && gd__part_lead(p) == 0 &&
+                 (p->stride[0] || p->value->numel == 1);
+    if (apart && X->numel <= gd__batch_most(s->limit, X->numel) / p->value->numel) return selected_rows(s, p);
     if (!is_whole(s, p)) return GD_NOT_IMPLEMENTED;
     int64_t size[GD_MAX_DIMS] = {s->rows};
     memcpy(size + 1, X->size, (size_t)X->ndim * sizeof *size);

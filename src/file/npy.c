@@ -360,6 +360,18 @@ gd_tensor *gd_npy_load(gd_ctx *ctx, const char *path)
     return t;
 }
 
+gd_tensor *gd__npy_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size)
+{
+    size_t at, length;
+    gd_npy npy;
+    gd_status status = gd__npy_prefix(ctx, source, data, size, &at, &length);
+    if (!status) status = gd__npy_header(ctx, source, (const char *)data + at, at, length, size, &npy);
+    gd_tensor *t = status ? NULL : gd_empty(ctx, npy.dtype, npy.ndim, npy.shape);
+    if (t) gd__npy_unpack(&npy, (const char *)data + npy.data_at, gd_data_mut(t));
+    if (t && npy.dtype == GD_BOOL) gd__normalise_bools(gd_data_mut(t), (size_t)npy.count);
+    return t;
+}
+
 size_t gd__npy_print(gd_dtype dtype, int ndim, const int64_t *shape, char out[GD_NPY_WRITTEN])
 {
     static const char *const descr[] = {

@@ -48,6 +48,9 @@ bool gd__npy_is_plain(const gd_npy *npy);
 /* Elements of the file to row-major elements of npy->dtype. */
 void gd__npy_unpack(const gd_npy *npy, const void *data, void *out);
 
+/* The tensor of a whole file in memory; `source` leads the errors.  New. */
+gd_tensor *gd__npy_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size);
+
 /* The bytes before the elements; returns their number, a multiple of 64. */
 size_t gd__npy_print(gd_dtype dtype, int ndim, const int64_t *shape, char out[GD_NPY_WRITTEN]);
 

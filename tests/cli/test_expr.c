@@ -201,6 +201,11 @@ static void indices_choose_elements_and_ranges(void **state)
     assert_values(value_of("A[0,0:2]"), 1, 2);
     assert_values(value_of("A[:,:2]"), 1, 2, 4, 5);
     assert_shape(value_of("A[:,1:2]"), 2, 1);
+    /* by arrays of numbers */
+    assert_values(value_of("v[A[0] - 1]"), 1, -2, 3);
+    assert_values(value_of("v[[2, 0, 2]]"), 3, 1, 3);
+    assert_values(value_of("A[B[:2,0] - 1]"), 1, 2, 3, 4, 5, 6);
+    check("v[floor(x)]", 1);
 }
 
 static void arrays_meet_as_in_numpy(void **state)
@@ -433,6 +438,7 @@ static void gradients_flow_through_every_form(void **state)
         "sinh(x) * cosh(y) + asin(0.5 * x) - acos(0.3 * y) + log10(x) * log2(x) + erfc(y) + lgamma(x) * digamma(x)",
         "besselj(0, v) + besselj(2, x) + v % 0.7 + x % y",
         "v > 0 && x > 0 ? v^3 : sin(v)",
+        "square(v[[2, 0, 2, 1]] * x)",
         "f(t, k) = k * t^2; f(x, y) + sum(j=1..3, v[j-1] * f(x, j))",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -470,7 +476,7 @@ static void mistakes_are_pointed_at(void **state)
     refused("2 x", "expression: column 3: an operator expected, 'x' found");
     refused("x ** 2", "expression: column 3: '**' is not known, a power is '^'");
     refused("1 < 2 < 3", "expression: column 7: comparisons do not chain; write a < b && b < c");
-    refused("v[x]", "expression: column 3: an index must be a whole number");
+    refused("v[x, 0]", "expression: column 3: an index must be a whole number");
     refused("v[0.5]", "expression: column 3: an index must be a whole number");
     refused("v[0", "expression: column 4: ',' or ']' expected, the end found");
     refused("v[]", "expression: column 3: a number, a name or '(' expected, ']' found");

@@ -1,8 +1,10 @@
 /* What `gradus fit` is made of: bounds and Student's t; and the command itself on lines, whose answer is known. */
+#include "cli/data/table.h"
 #include "program.h"
 
 #include "cli/problem/bound.h"
 #include "base/special.h"
+#include "gradus/file.h"
 
 static memory counted;
 static gd_ctx *ctx;
@@ -495,6 +497,107 @@ static double cell(const char *text, int line, int column)
     return strtod(text, NULL);
 }
 
+/* Two lines with one slope: that of the sums about the means of each, and a level for each. */
+static void several_tables_share_parameters_and_have_their_own(void **state)
+{
+    (void)state;
+    static const double y[2][4] = {{1, 2.2, 2.9, 4.1}, {5.2, 5.9, 7.1, 8}};
+    double sxy = 0, mean[2] = {0};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 4; i++) mean[k] += y[k][i] / 4, sxy += (i - 1.5) * y[k][i];
+    double slope = sxy / 10;
+    put("one.csv", "t [s],S [mM]\n0,1\n1,2.2\n2,2.9\n3,4.1\n");
+    put("two.csv", "S [mM],t [s]\n5.2,0\n5.9,1\n7.1,2\n8,3\n");
+    put("both.csv", "t,S,which\n0,1,0\n1,2.2,0\n2,2.9,0\n3,4.1,0\n0,5.2,1\n1,5.9,1\n2,7.1,1\n3,8,1\n");
+    static const char *const commands[] = {
+        "fit 'a[set] + b*t' one.csv two.csv --y S --param 'a[set]=0' --param b=0 --json",
+        "fit 'a[set] + b*t' one.csv two.csv --y 'S [mM]' --param a=[1,2] --param b=0 --json",
+        "fit 'a[which] + b*t' both.csv --y S --param 'a[which]=[5,6]' --param b=0 --json",
+        "fit 'a[which] + b*t' both.csv --y S --param 'a[which]=0' --param b=0 --json --chain "
+        "'levenberg_marquardt(gauss_newton)'"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        works(commands[i]);
+        double tolerance = i == 3 ? 1e-6 : 1e-12;
+        check("params", "b", slope, tolerance);
+        check("params", "a", mean[0] - 1.5 * slope, tolerance);
+        const char *second = strchr(strstr(strstr(out, "\"params\""), "\"a\""), ',') + 1;
+        near(strtod(second, NULL), mean[1] - 1.5 * slope, tolerance);
+        check("", "dof", 5, 0);
+    }
+    works(
+        "fit 'a[set] + b*t' one.csv two.csv --y S --param 'a[set]=0' --param b=0 --plot s.svg --out s.safetensors");
+    slurp("s.svg", out, sizeof out);
+    assert_non_null(strstr(out, "S [mM]"));
+    assert_non_null(strstr(out, "t [s]"));
+    assert_non_null(strstr(out, "set 1"));
+    put("new.csv", "t,set\n10,1\n");
+    works("predict s.safetensors new.csv --out p.csv");
+    slurp("p.csv", out, sizeof out);
+    near(strtod(strchr(out, '\n') + 1, NULL), mean[1] + 8.5 * slope, 1e-9);
+}
+
+/* The files are of numpy.savez and savez_compressed. */
+static void arrays_of_numpy_and_safetensors_are_tables(void **state)
+{
+    (void)state;
+    char command[400];
+    static const char *const files[] = {GD_TEST_DIR "/cli/tables/line.npz",
+                                        GD_TEST_DIR "/cli/tables/line_packed.npz", "line.safetensors"};
+    static const double x[] = {0, 1, 2, 3, 4}, y[] = {1.1, 2.9, 5.2, 6.8, 9.1}, s[] = {1, 1, 2, 2, 1};
+    gd_archive *archive = gd_archive_new(ctx);
+    int64_t five = 5;
+    assert_int_equal(gd_archive_put(archive, "x", gd_from_f64(ctx, GD_F64, 1, &five, x)), GD_OK);
+    assert_int_equal(gd_archive_put(archive, "y", gd_from_f64(ctx, GD_F64, 1, &five, y)), GD_OK);
+    assert_int_equal(gd_archive_put(archive, "s", gd_from_f64(ctx, GD_F32, 1, &five, s)), GD_OK);
+    assert_int_equal(gd_archive_save(archive, "line.safetensors"), GD_OK);
+    gd_archive_free(archive);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        (void)snprintf(command, sizeof command, "fit 'a + b*x' %s --param a=0 --param b=0 --sigma s --json",
+                       files[i]);
+        works(command);
+        check("params", "a", SIGMA_A, 1e-10);
+        check("params", "b", SIGMA_B, 1e-10);
+    }
+    gd_tensor *matrix = gd_transpose(gd_stack((gd_tensor *[]){gd_from_f64(ctx, GD_F64, 1, &five, x),
+                                                              gd_from_f64(ctx, GD_F64, 1, &five, y)},
+                                              2, 0, NULL),
+                                     0, 1);
+    assert_int_equal(gd_npy_save(matrix, "line.npy"), GD_OK);
+    works("fit 'a + b*c1' line.npy --y c2 --param a=0 --param b=0 --json --out line_fit.safetensors");
+    check("params", "a", LINE_A, 1e-10);
+    fails("fit 'a + b*c1' line.npy --y c2 --param a=0 --param b=0 --separator ,", 2, "--separator: ");
+    works("predict line_fit.safetensors line.npy --score");
+}
+
+/* Every prefix, and every byte changed, is refused or read, and nothing worse. */
+static void damaged_archives_of_numpy_are_refused(void **state)
+{
+    (void)state;
+    static const char *const files[] = {GD_TEST_DIR "/cli/tables/line.npz",
+                                        GD_TEST_DIR "/cli/tables/line_packed.npz"};
+    for (size_t k = 0; k < 2; k++) {
+        char bytes[2048];
+        FILE *f = fopen(files[k], "rb");
+        size_t size = fread(bytes, 1, sizeof bytes, f);
+        fclose(f);
+        assert_true(size > 100 && size < sizeof bytes);
+        for (size_t i = 0; i < 2 * size; i += 1 + (size_t)(test_share() > 1)) {
+            bool cut = i >= size;
+            bytes[i % size] ^= cut ? 0 : 0x55;
+            put_bytes("broken.npz", bytes, cut ? i - size : size);
+            const char *paths[] = {"broken.npz"};
+            gd_csv *csv = gd__table_load(ctx, paths, 1, NULL);
+            if (cut) assert_null(csv);
+            double v[5];
+            for (int c = 0; csv && c < gd__csv_columns(csv) && gd__csv_rows(csv) == 5; c++)
+                if (gd__csv_numbers(csv, c, true, v)) gd_clear_error(ctx);
+            gd__csv_free(csv);
+            gd_clear_error(ctx);
+            bytes[i % size] ^= cut ? 0 : 0x55;
+        }
+    }
+}
+
 static void residuals_of_the_fitted_rows_are_written(void **state)
 {
     (void)state;
@@ -860,6 +963,13 @@ static void broken_input_is_named(void **state)
     put("none.csv", "x,y\n");
     put("empty.csv", "");
     put("zero.csv", "x,y,s\n1,2,0\n");
+    put("wide.csv", "x,y\n1,2\n");
+    put("other.csv", "x,y,t\n1,2,0\n");
+    put("second.csv", "s,y,x\n1,2,0\n1,abc,0\n");
+    put("sets.csv", "x,y,set\n1,2,0\n2,3,0\n");
+    put("half.csv", "x,y\n1,2\n0.5,3\n");
+    put("zeros.npz", "PK");
+    works("minimize 'p^2' --param p=1 --out point.safetensors");
     static const char *const tail = " --param a=0 --param b=0";
     static const struct {
         const char *arguments;
@@ -885,7 +995,22 @@ static void broken_input_is_named(void **state)
         {"'a+b*x' line.csv --plot x.gif", 2, "x.gif: a picture ends in .svg or .png"},
         {"'a+b*x' line.csv --separator ab", 2, "--separator: 'ab' is not one character"},
         {"'a+b*log(x-9)' line.csv", 1, "not finite"},
-        {"'a+b*x' line.csv more.csv", 2, "'more.csv' is one argument too many"},
+        {"'a+b*x' line.csv more.csv", 1, "more.csv: cannot open: No such file or directory"},
+        {"'a+b*x' line.csv wide.csv", 1, "wide.csv has 2 columns, line.csv has 3"},
+        {"'a+b*x' line.csv other.csv", 1, "other.csv: no column 's', which line.csv has"},
+        {"'a+b*x' sets.csv sets.csv", 2,
+         "sets.csv has a column 'set', which is to be the number of the file"},
+        {"'a+b*x' line.csv second.csv", 1, "second.csv: line 3, column 'y': 'abc' is not a number"},
+        {"'a+b*x' line.csv line.csv --sigma x", 1, "line.csv: line 2, column 'x': 0 is not positive"},
+        {"'a+b*x+c[set]' line.csv line.csv --param c[set]=[1,2,3]", 2,
+         "--param c: 3 values for the 2 of 'set'"},
+        {"'a+b*x+c[x]' half.csv --param c[x]=1", 1,
+         "half.csv: line 3, column 'x': 0.5 is not the number of a set"},
+        {"'a+b*x+c[q]' line.csv --param c[q]=1", 2, "line.csv: no column 'q'"},
+        {"'a+b*x' line.csv --param c[x=1", 2, "--param: 'NAME[COLUMN]=VALUE' expected"},
+        {"'a+b*x' zeros.npz", 1, "zeros.npz: not an .npz file, or cut off"},
+        {"'a+b*x' point.safetensors", 2,
+         "point.safetensors: 'p' has 0 axes; vectors and matrices are columns"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char arguments[256];
@@ -895,7 +1020,7 @@ static void broken_input_is_named(void **state)
     fails("fit 'x' line.csv", 2, "no --param given");
     fails("fit 'a*x' line.csv --param a=1 --device gpu:77", 1, "device 'gpu:77'");
     fails("fit 'a*x' line.csv --param a=1 --device tpu", 1, "device 'tpu' is not one of 'cpu', 'gpu'");
-    fails("fit 'a*x'", 2, "'MODEL' DATA.csv is missing");
+    fails("fit 'a*x'", 2, "'MODEL' DATA.csv [MORE.csv...] is missing");
 }
 
 /* The shipped data set, as ./dev run shows it: the parameters it was made with lie within their errors. */
@@ -933,6 +1058,9 @@ int main(void)
         TEST(rows_are_left_out_by_condition_and_where_cells_are_missing),
         TEST(constants_are_held_and_quantities_derived),
         TEST(tables_of_blanks_and_of_decimal_commas_are_read),
+        TEST(several_tables_share_parameters_and_have_their_own),
+        TEST(arrays_of_numpy_and_safetensors_are_tables),
+        TEST(damaged_archives_of_numpy_are_refused),
         TEST(residuals_of_the_fitted_rows_are_written),
         TEST(a_saved_fit_predicts_with_its_bands),
         TEST(what_the_model_needs_is_in_the_saved_fit),

@@ -87,6 +87,14 @@ static void fits_survive(void **state)
     exhaust("fit 'a*x' d.csv --y z --param a=1 --bound 0<a<9 --chain 'lbfgs | strong_wolfe' --steps 2");
 }
 
+static void fits_of_several_tables_survive(void **state)
+{
+    (void)state;
+    put("d.csv", "x [s],y\n0,1\n1,0\n2,3\n");
+    exhaust("fit 'a[set]*x' d.csv d.csv --param 'a[set]=1' --steps 1 --plot s.svg");
+    exhaust("fit 'a*x' " GD_TEST_DIR "/cli/tables/line_packed.npz --param a=1 --steps 1");
+}
+
 static void fits_of_long_tables_survive(void **state)
 {
     (void)state;
@@ -177,6 +185,7 @@ int main(void)
         PROGRAM_TEST(rows_constants_and_derived_quantities_survive),
         PROGRAM_TEST(saved_fits_survive),
         PROGRAM_TEST(fits_of_long_tables_survive),
+        PROGRAM_TEST(fits_of_several_tables_survive),
         PROGRAM_TEST(pictures_survive),
         PROGRAM_TEST(training_survives),
     };

@@ -124,10 +124,13 @@ static int run_fit(gd_cli *cli, const gd_args *args)
 const gd_command gd__command_fit = {
     .name = "fit",
     .summary = "Fit a model to a table by nonlinear least squares.",
-    .arguments = "'MODEL' DATA.csv",
+    .arguments = "'MODEL' DATA.csv [MORE.csv...]",
     .description =
         "MODEL is an expression (see `gradus help eval`) in the parameters and the columns of the table; a column whose "
-        "name is no plain word is written between backquotes. Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
+        "name is no plain word is written between backquotes, one with a unit, 'S [mM]', also without it: S. Tables are text, or "
+        ".npy, .npz and .safetensors files, whose vectors are columns. Of several tables the rows are taken together, and the column "
+        "set has the number of the table from 0: `A[set]` in the model and `--param 'A[set]=1'` give each its own A, while other "
+        "parameters are shared. Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
         "parameters with standard errors and 95 % intervals; of a parameter that is held by its bound, the interval from the "
         "bound inwards. Ends with status 1, after all was printed, where the fit is stuck, at the limit of its steps, or where the "
         "data do not determine all parameters: these are named. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the "
@@ -139,7 +142,7 @@ const gd_command gd__command_fit = {
         "gradus fit 'h*exp(-(x-m)^2/(2*s^2))+b' peak.csv --guess --param h --param m --param s --param b\n"
         "gradus fit 'a + b*x' data.csv --param a=0 --param b=1 --out fit.safetensors && gradus predict fit.safetensors new.csv\n",
     .least = 2,
-    .most = 2,
+    .most = 1000,
     .reads_from = 2,
     .run = run_fit,
 };

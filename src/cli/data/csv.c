@@ -4,11 +4,10 @@
  * was), so a cell is an offset:
  *
  *   x;"a ""b""";3\r\n        becomes        x\0a "b"\0...3\0 */
-#include "cli/data/csv.h"
+#include "cli/data/csv_inside.h"
 #include "base/number.h"
 #include "cli/data/gzip.h"
 #include "cli/text.h"
-#include "cli/words.h"
 #include "base/suggest.h"
 
 #include <math.h>
@@ -18,22 +17,6 @@
 
 #define MAX_FILE    ((uint64_t)1 << 36)
 #define MAX_COLUMNS 1000000
-
-struct gd_csv {
-    gd_ctx *ctx;
-    char *source;
-    char *data; /* the cells, with one NUL more than there were bytes */
-    size_t block;
-    size_t *cell; /* offsets into data, row after row */
-    size_t cells, cell_bytes;
-    int64_t *line; /* of each row */
-    size_t lines, line_bytes;
-    const char **name; /* of the columns; interned or in data */
-    size_t name_bytes;
-    gd_name_index index; /* of the names */
-    int columns;
-    char decimal;
-};
 
 /* ---- scanning ---- */
 
@@ -263,19 +246,47 @@ static void skip_preamble(scan *s)
     }
 }
 
+/* The word in front of a unit: S of "S [mM]"; NULL where there is none. */
+static const char *word_of(gd_ctx *ctx, const char *name)
+{
+    size_t length = strlen(name);
+    const char *open = strrchr(name, '[');
+    if (!length || name[length - 1] != ']' || !open || open == name || open + 2 > name + length) return name;
+    while (open > name && is_blank(open[-1])) open--;
+    return open == name ? name : gd__intern(ctx, name, (size_t)(open - name));
+}
+
+gd_status gd__csv_index_names(gd_csv *csv)
+{
+    gd_status status = gd__name_index_build(csv->ctx, csv->name, csv->columns, &csv->index);
+    for (int i = 0; i < csv->columns && !status; i++)
+        if (!(csv->word[i] = word_of(csv->ctx, csv->name[i]))) status = GD_NOMEM;
+    /* a word that two columns share is none of them; nor are words of more columns than a person names */
+    for (int i = 0; i < csv->columns && !status; i++) {
+        if (csv->columns > 1000) csv->word[i] = csv->name[i];
+        bool other = csv->word[i] != csv->name[i] &&
+                     gd__name_index_find(&csv->index, csv->name, csv->word[i]) >= 0;
+        for (int k = 0; k < csv->columns && csv->word[i] != csv->name[i] && !other; k++)
+            other = k != i && word_of(csv->ctx, csv->name[k]) == csv->word[i];
+        if (other) csv->word[i] = csv->name[i];
+    }
+    return status;
+}
+
 /* Names from the first row, which is then taken away, or c1, c2, ... */
 static gd_status name_columns(gd_csv *csv, bool header)
 {
-    csv->name_bytes = (size_t)csv->columns * sizeof *csv->name;
+    csv->name_bytes = 2 * (size_t)csv->columns * sizeof *csv->name;
     csv->name = gd__alloc(csv->ctx, csv->name_bytes);
     if (!csv->name) return GD_NOMEM;
+    csv->word = csv->name + csv->columns;
     for (int i = 0; i < csv->columns; i++) {
         char text[24];
         int length = snprintf(text, sizeof text, "c%d", i + 1);
         csv->name[i] = header ? csv->data + csv->cell[i] : gd__intern(csv->ctx, text, (size_t)length);
         if (!csv->name[i]) return GD_NOMEM;
     }
-    return gd__name_index_build(csv->ctx, csv->name, csv->columns, &csv->index);
+    return gd__csv_index_names(csv);
 }
 
 /* Every cell is UTF-8: other bytes would all look the same to whoever reads the result. */
@@ -392,6 +403,11 @@ gd_csv *gd__csv_load(gd_ctx *ctx, const char *path, const gd_csv_options *option
 void gd__csv_free(gd_csv *csv)
 {
     if (!csv) return;
+    for (int i = 0; csv->number && i < csv->columns; i++) gd_release(csv->number[i]);
+    gd__free(csv->ctx, csv->number, csv->number ? (size_t)csv->columns * sizeof *csv->number : 0);
+    for (int i = 0; csv->part && i < csv->parts; i++) gd__csv_free(csv->part[i]);
+    gd__free(csv->ctx, csv->part, csv->part ? (size_t)csv->parts * sizeof *csv->part : 0);
+    gd__free(csv->ctx, csv->place, csv->place ? (size_t)(csv->parts * csv->columns) * sizeof *csv->place : 0);
     gd__strfree(csv->ctx, csv->source);
     gd__free(csv->ctx, csv->data, csv->block);
     gd__free(csv->ctx, csv->cell, csv->cell_bytes);
@@ -407,16 +423,53 @@ int64_t gd__csv_rows(const gd_csv *csv) { return (int64_t)csv->lines; }
 int gd__csv_columns(const gd_csv *csv) { return csv->columns; }
 const char *gd__csv_name(const gd_csv *csv, int column) { return csv->name[column]; }
 const char *gd__csv_source(const gd_csv *csv) { return csv->source; }
-int64_t gd__csv_line(const gd_csv *csv, int64_t row) { return csv->line[row]; }
+const char *gd__csv_word(const gd_csv *csv, int column) { return csv->word[column]; }
+
+bool gd__csv_is_text(const gd_csv *csv)
+{
+    bool text = csv->data != NULL;
+    for (int i = 0; i < csv->parts; i++) text = text || gd__csv_is_text(csv->part[i]);
+    return text;
+}
+
+/* The part that a row is of; the row becomes one of that part. */
+static int part_of(const gd_csv *csv, int64_t *row)
+{
+    int k = 0;
+    for (; k + 1 < csv->parts && *row >= (int64_t)csv->part[k]->lines; k++)
+        *row -= (int64_t)csv->part[k]->lines;
+    return k;
+}
+
+int64_t gd__csv_line(const gd_csv *csv, int64_t row)
+{
+    int k = part_of(csv, &row);
+    if (csv->parts) return gd__csv_line(csv->part[k], row);
+    return csv->line ? csv->line[row] : row + 1;
+}
+
+const char *gd__csv_source_of(const gd_csv *csv, int64_t row)
+{
+    int k = part_of(csv, &row);
+    return csv->parts ? csv->part[k]->source : csv->source;
+}
 
 const char *gd__csv_cell(const gd_csv *csv, int64_t row, int column)
 {
+    if (csv->parts) {
+        int k = part_of(csv, &row), there = csv->place[k * csv->columns + column];
+        return there < 0 ? "" : gd__csv_cell(csv->part[k], row, there);
+    }
+    if (!csv->data) return "";
     return csv->data + csv->cell[(size_t)row * (size_t)csv->columns + (size_t)column];
 }
 
 int gd__csv_find(const gd_csv *csv, const char *name)
 {
-    return gd__name_index_find(&csv->index, csv->name, name);
+    int found = gd__name_index_find(&csv->index, csv->name, name);
+    for (int i = 0; i < csv->columns && found < 0; i++)
+        if (csv->word[i] != csv->name[i] && !strcmp(csv->word[i], name)) found = i;
+    return found;
 }
 
 static gd_status called_twice(const gd_csv *csv, int column)
@@ -515,8 +568,34 @@ static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind
                                                        : "");
 }
 
+/* A column that is numbers already. */
+static gd_status ready_numbers(const gd_csv *csv, int column, bool missing, double *out)
+{
+    memcpy(out, gd_data(csv->number[column]), csv->lines * sizeof *out);
+    for (size_t i = 0; i < csv->lines; i++)
+        if (!isfinite(out[i]) && !(missing && isnan(out[i])))
+            return gd_fail(csv->ctx, GD_FORMAT, "%s: row %zu of '%.60s': %g is not finite", csv->source,
+                           i + 1, csv->name[column], out[i]);
+    return GD_OK;
+}
+
+static gd_status joined_numbers(const gd_csv *csv, int column, bool missing, double *out)
+{
+    gd_status status = GD_OK;
+    for (int k = 0; k < csv->parts && !status; out += csv->part[k++]->lines) {
+        int there = csv->place[k * csv->columns + column];
+        if (there >= 0)
+            status = gd__csv_numbers(csv->part[k], there, missing, out);
+        else
+            for (size_t i = 0; i < csv->part[k]->lines; i++) out[i] = k;
+    }
+    return status;
+}
+
 gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *out)
 {
+    if (csv->parts) return joined_numbers(csv, column, missing, out);
+    if (csv->number) return ready_numbers(csv, column, missing, out);
     for (int64_t row = 0; row < gd__csv_rows(csv); row++) {
         int kind = cell_number(csv, gd__csv_cell(csv, row, column), &out[row]);
         if (kind == 1 && isfinite(out[row])) continue;
@@ -528,7 +607,7 @@ gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *o
 bool gd__csv_is_numeric(const gd_csv *csv, int column)
 {
     double value;
-    for (int64_t row = 0; row < gd__csv_rows(csv); row++)
+    for (int64_t row = 0; row < gd__csv_rows(csv) && !csv->number; row++)
         if (cell_number(csv, gd__csv_cell(csv, row, column), &value) < 0) return false;
     return true;
 }

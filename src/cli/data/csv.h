@@ -36,6 +36,11 @@ int64_t gd__csv_rows(const gd_csv *csv);
 int gd__csv_columns(const gd_csv *csv);
 const char *gd__csv_name(const gd_csv *csv, int column); /* borrowed */
 const char *gd__csv_source(const gd_csv *csv);           /* borrowed */
+/* The name without its unit: S of "S [mM]", unless another column is S too; gd__csv_find knows both.  Borrowed. */
+const char *gd__csv_word(const gd_csv *csv, int column);
+/* The file that a row is from; borrowed. */
+const char *gd__csv_source_of(const gd_csv *csv, int64_t row);
+bool gd__csv_is_text(const gd_csv *csv); /* or a part of it */
 /* ARGUMENT: two columns have the same name. */
 GD_NODISCARD gd_status gd__csv_check_names(const gd_csv *csv);
 /* The column of a name; -1 with ARGUMENT recorded when there is none or there are two. */
@@ -45,7 +50,7 @@ int gd__csv_find(const gd_csv *csv, const char *name);
 
 /* One cell, borrowed; "" where it is empty. */
 const char *gd__csv_cell(const gd_csv *csv, int64_t row, int column);
-/* The line of the file on which a row begins, counted from 1. */
+/* The line of its file on which a row begins, counted from 1; the row where files have no lines. */
 int64_t gd__csv_line(const gd_csv *csv, int64_t row);
 
 /* The column as numbers in out[0..rows).  Empty cells, NA and NaN become NaN with `missing`, and are errors (FORMAT, with the

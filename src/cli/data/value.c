@@ -286,14 +286,9 @@ static gd_tensor *csv_columns(gd_ctx *ctx, const char *path, const char *inner, 
 static gd_tensor *packed_npy(gd_ctx *ctx, const char *path)
 {
     char *data;
-    size_t size, block, at, length;
-    gd_npy npy;
+    size_t size, block;
     if (gd__read_unpacked(ctx, path, MAX_FILE, gd__npy_total, &data, &size, &block)) return NULL;
-    gd_status status = gd__npy_prefix(ctx, path, data, size, &at, &length);
-    if (!status) status = gd__npy_header(ctx, path, data + at, at, length, size, &npy);
-    gd_tensor *t = status ? NULL : gd_empty(ctx, npy.dtype, npy.ndim, npy.shape);
-    if (t) gd__npy_unpack(&npy, data + npy.data_at, gd_data_mut(t));
-    if (t && npy.dtype == GD_BOOL) gd__normalise_bools(gd_data_mut(t), (size_t)npy.count);
+    gd_tensor *t = gd__npy_tensor(ctx, path, data, size);
     gd__free(ctx, data, block);
     return t;
 }

@@ -18,6 +18,7 @@
  *   -x +x !x
  *   x^y                  to the right: 2^3^2 is 2^9, -x^2 is -(x^2), 2^-1 is 0.5
  *   x[0] x[-1,2] x[1:5]  whole numbers and ranges start:stop:step, as in Python
+ *   x[k]                 an element for each number of an array k
  *   f(x, ...)  [a, b]    calls (gd__expr_function lists them); a list stacks its parts along a new first axis
  *
  * sum(k = 1..3, a[k] * x^k) and prod(...) stand for their terms, both ends included.  Functions of one's own come before

@@ -2,6 +2,7 @@
 #include "cli/expr/expr_program.h"
 #include "gradus/autograd.h"
 
+#include <math.h>
 #include <stdio.h>
 
 int gd__expr_variables(const gd_expr *e) { return e->variables; }
@@ -97,6 +98,33 @@ static gd_tensor *indexed(const run *r, const gd_expr_node *n)
     return t;
 }
 
+/* The numbers of an array as indices. */
+static gd_tensor *whole_numbers(const run *r, gd_tensor *t)
+{
+    gd_ctx *ctx = r->e->ctx;
+    int64_t count = gd_numel(t);
+    size_t bytes = (size_t)count * sizeof(double);
+    double *v = gd__alloc(ctx, bytes);
+    gd_tensor *out = NULL;
+    gd_status status = v ? gd_read_f64(t, v, count) : GD_NOMEM;
+    for (int64_t i = 0; i < count && !status; i++)
+        if (v[i] != floor(v[i]) || fabs(v[i]) > 9e15)
+            status = gd_fail(ctx, GD_INDEX, "an index is a whole number, not %g", v[i]);
+    if (!status) out = gd_from_f64(ctx, GD_I64, 1, &count, v);
+    gd__free(ctx, v, v ? bytes : 0);
+    return out && gd_tensor_device(t) != gd_tensor_device(out) ? gd_to_device(out, gd_tensor_device(t)) : out;
+}
+
+static gd_tensor *gathered(const run *r, const gd_expr_node *n)
+{
+    gd_tensor *x = operand(r, n, 0), *index = number_operand(r, n, 1);
+    if (gd_ndim(index) > 1)
+        return gd__refuse(r->e->ctx, GD_INDEX, "an index has %d axes, one is possible", gd_ndim(index));
+    if (gd_ndim(x) == 0) return gd__refuse(r->e->ctx, GD_INDEX, "an index of a single number");
+    gd_tensor *whole = whole_numbers(r, index), *t = whole ? gd_index_select(x, "0", whole) : NULL;
+    return t && gd_ndim(index) == 0 ? gd_index(t, "0", 0) : t;
+}
+
 static gd_tensor *transposed(gd_tensor *t)
 {
     int order[GD_MAX_DIMS], ndim = gd_ndim(t);
@@ -134,6 +162,7 @@ static gd_tensor *compute(const run *r, const gd_expr_node *n)
     case EXPR_ALONG: return n->u.along(number_operand(r, n, 0), n->axis);
     case EXPR_NORM: return gd_norm(number_operand(r, n, 0), n->number, n->axis, false);
     case EXPR_INDEX: return indexed(r, n);
+    case EXPR_GATHER: return gathered(r, n);
     case EXPR_RESHAPE: return gd_reshape(operand(r, n, 0), n->integers, r->e->integer + n->integer);
     case EXPR_TRANSPOSE: return transposed(operand(r, n, 0));
     case EXPR_WHERE: return chosen(r, n);
@@ -217,6 +246,7 @@ static bool node_by_rows(const run *r, const bool *rows, bool *is, int i)
         }
         return e->slot[i] != NULL;
     }
+    if (n->op == EXPR_GATHER) return !is[e->operand[n->first]] && gd_ndim(operand(r, n, 0)) == 1;
     bool alone = each_alone(n);
     for (int k = 0; k < n->operands && alone; k++)
         alone = is[e->operand[n->first + k]] || gd_ndim(operand(r, n, k)) == 0;

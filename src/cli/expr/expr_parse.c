@@ -228,10 +228,25 @@ static bool read_place(parser *p, int64_t place[PLACE_SIZE])
     return false;
 }
 
+/* x[k] for an array k; 0 where the index is another, and p is as it was. */
+static int element_of_each(parser *p, int x, size_t at)
+{
+    size_t before = p->at;
+    double number;
+    if (peek(p) == ':') return 0;
+    int index = either(p);
+    if (index < 0) return -1;
+    if (!gd__expr_value(p->e, index, &number) && accept(p, ']'))
+        return gd__expr_add(p->e, gd__expr_node(EXPR_GATHER, (int)at), (int[]){x, index}, 2, NULL, 0);
+    p->at = before; /* nodes that nothing needs are dropped in the end */
+    return 0;
+}
+
 static int index_of(parser *p, int x, size_t at)
 {
     int64_t places[GD_MAX_DIMS * PLACE_SIZE];
-    int count = 0;
+    int count = 0, gathered = element_of_each(p, x, at);
+    if (gathered) return gathered;
     do {
         if (count == GD_MAX_DIMS) return fail_at(p, p->at, "more than %d indices", GD_MAX_DIMS);
         if (!read_place(p, places + count * PLACE_SIZE)) return -1;

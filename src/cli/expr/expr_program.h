@@ -26,6 +26,7 @@ typedef enum gd_expr_op {
     EXPR_ALONG,  /* softmax and its like: `axis` is one */
     EXPR_NORM,   /* of order `number` over `axis` */
     EXPR_INDEX,  /* integers: four an axis, see gd_expr_place */
+    EXPR_GATHER, /* elements of the first axis by an array of numbers */
     EXPR_RESHAPE,
     EXPR_TRANSPOSE,
     EXPR_WHERE,

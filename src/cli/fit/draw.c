@@ -64,13 +64,25 @@ static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot)
     return fitted ? GD_OK : gd_error(j->ctx);
 }
 
+/* The name of a column with its unit. */
+static const char *axis_name(const gd_fit_job *j, const char *name)
+{
+    int column = gd__csv_find(j->csv, name);
+    return column < 0 ? name : gd__csv_name(j->csv, column);
+}
+
 gd_status gd__fit_draw(gd_fit_job *j)
 {
-    int x = gd__fit_only_column(j);
+    int x = gd__fit_only_column(j), set = -1;
+    bool sets = x < 0 && gd__fit_has_sets(j, &x, &set);
+    if (!sets) x = gd__fit_only_column(j);
     const char *y = gd__args_get(j->args, "y");
-    gd_plot *plot = gd__plot_new(j->ctx, j->args->argument[0], x >= 0 ? j->name[x] : "fitted", y ? y : "y");
+    gd_plot *plot = gd__plot_new(j->ctx, j->args->argument[0], x >= 0 ? axis_name(j, j->name[x]) : "fitted",
+                                 axis_name(j, y ? y : "y"));
     if (!plot) return GD_NOMEM;
-    gd_status status = x >= 0 ? draw_curve(j, plot, x) : draw_agreement(j, plot);
+    gd_status status = sets     ? gd__fit_draw_sets(j, plot, x, set)
+                       : x >= 0 ? draw_curve(j, plot, x)
+                                : draw_agreement(j, plot);
     if (!status) status = gd__plot_save(plot, j->plot, false);
     gd__plot_free(plot);
     return status;

@@ -19,8 +19,9 @@
 #include "gradus/file.h"
 #include "gradus/solve.h"
 
-#define GD_FIT_PARAMS  256 /* the most parameters */
-#define GD_FIT_DERIVED 64  /* the most derived quantities */
+#define GD_FIT_PARAMS  256   /* the most parameters */
+#define GD_FIT_SETS    10000 /* the most sets of rows with parameters of their own */
+#define GD_FIT_DERIVED 64    /* the most derived quantities */
 
 /* Why a row is not fitted. */
 enum { GD_ROW_MISSING = 1, GD_ROW_EXCLUDED = 2, GD_ROW_WEIGHTLESS = 4 };
@@ -77,6 +78,7 @@ typedef struct gd_fit_job {
     gd_derived derived[GD_FIT_DERIVED];
     int derived_count;
     int params, names;
+    const char *set; /* the column that tells sets of rows apart; interned; NULL: none */
     size_t name_bytes;
     gd_tensor *y, *scale; /* scale: factor of the residuals, or NULL */
     gd_rows rows;         /* of long tables, whose residuals are made by ranges of rows; else without rows */
@@ -172,6 +174,10 @@ const char *gd__fit_stop_text(const gd_fit_job *j);
 void gd__fit_print_table(gd_fit_job *j);
 void gd__fit_print_json(gd_fit_job *j);
 
+/* Does the model use one column beside that of the sets?  Their places among the names. */
+bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set);
+/* Points and curve of each set over column x. */
+GD_NODISCARD gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set);
 /* To job->plot: over one column a curve with its band, else measured over fitted values. */
 GD_NODISCARD gd_status gd__fit_draw(gd_fit_job *j);
 

@@ -2,6 +2,7 @@
  * lies (prediction): value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement. */
 #include "cli/files.h"
 #include "cli/fit/fit.h"
+#include "cli/data/table.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
@@ -137,7 +138,7 @@ static gd_status read_rows(saved *s)
     gd_csv_options how;
     gd_status status = gd__csv_options(s->args, &how);
     if (status) return status;
-    if (!(s->csv = gd__csv_load(s->ctx, s->args->argument[1], &how))) return gd_error(s->ctx);
+    if (!(s->csv = gd__table_load(s->ctx, s->args->argument + 1, 1, &how))) return gd_error(s->ctx);
     if (!(s->rows = gd__csv_rows(s->csv)))
         return gd_fail(s->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(s->csv));
     for (int i = s->params; i < s->params + s->columns; i++)

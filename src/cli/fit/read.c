@@ -1,5 +1,6 @@
 /* What gradus fit reads: table, parameters, constants, bounds, weights, model. */
 #include "cli/fit/fit.h"
+#include "cli/data/table.h"
 #include "gradus/autograd.h"
 #include "optim/vector/layout.h"
 
@@ -46,12 +47,59 @@ static gd_status read_fixed(gd_fit_job *j, const char *spec)
     return GD_OK;
 }
 
+/* How many values a column of numbers from 0 on has. */
+static gd_status count_sets(gd_fit_job *j, const char *name, int64_t *sets)
+{
+    gd_tensor *t = gd__fit_column(j, name);
+    if (!t) return gd_error(j->ctx);
+    const double *v = gd_data(t);
+    gd_status status = GD_OK;
+    *sets = 0;
+    for (int64_t i = 0; i < gd_numel(t) && !status; i++) {
+        if (isnan(v[i])) continue; /* a row that is dropped */
+        if (v[i] < 0 || v[i] != floor(v[i]) || v[i] >= GD_FIT_SETS)
+            status = gd_fail(j->ctx, GD_FORMAT,
+                             "%s: line %lld, column '%.60s': %g is not the number of a set",
+                             gd__csv_source_of(j->csv, i), (long long)gd__csv_line(j->csv, i), name, v[i]);
+        else if ((double)*sets <= v[i])
+            *sets = (int64_t)v[i] + 1;
+    }
+    gd_release(t);
+    return status;
+}
+
+/* 'A[set]=1': an A for every number of the column; one value for all, or one for each. */
+static gd_tensor *read_sets(gd_fit_job *j, const char *spec, const char *open, const char **name)
+{
+    char text[600], column[100];
+    const char *close = strchr(open, ']');
+    int64_t sets = 0;
+    if (!close || close[1] != '=' || close - open > 90 || strlen(spec) >= sizeof text - 1)
+        return gd__refuse(j->ctx, GD_ARGUMENT, "--param: 'NAME[COLUMN]=VALUE' expected, '%.60s' found", spec);
+    (void)snprintf(column, sizeof column, "%.*s", (int)(close - open - 1), open + 1);
+    (void)snprintf(text, sizeof text, "%.*s%s", (int)(open - spec), spec, close + 1);
+    if (count_sets(j, column, &sets)) return NULL;
+    if (!j->set && !(j->set = gd__intern(j->ctx, column, strlen(column)))) return NULL;
+    gd_tensor *t = read_value(j, "param", text, name);
+    if (!t || gd_ndim(t) > 0) {
+        if (!t || (gd_ndim(t) == 1 && gd_numel(t) == sets)) return t;
+        (void)gd_fail(j->ctx, GD_SHAPE, "--param %.60s: %lld values for the %lld of '%.60s'", *name,
+                      (long long)gd_numel(t), (long long)sets, column);
+        gd_release(t);
+        return NULL;
+    }
+    gd_tensor *all = gd_full(j->ctx, GD_F64, 1, &sets, gd_item(t));
+    gd_release(t);
+    return all;
+}
+
 static gd_status read_param(gd_fit_job *j, const char *spec)
 {
-    const char *name;
+    const char *name, *open = strpbrk(spec, "[=");
     if (j->params == GD_FIT_PARAMS)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: more than %d parameters", GD_FIT_PARAMS);
-    gd_tensor *t = read_value(j, "param", spec, &name);
+    bool sets = open && open > spec && *open == '[';
+    gd_tensor *t = sets ? read_sets(j, spec, open, &name) : read_value(j, "param", spec, &name);
     if (!t) return gd_error(j->ctx);
     j->name[j->params] = name;
     j->param[j->params++] = t;
@@ -92,7 +140,7 @@ static gd_status read_scale(gd_fit_job *j)
     for (int64_t i = 0; i < gd__csv_rows(j->csv); i++) {
         if (weights ? v[i] < 0 : v[i] <= 0)
             return gd_fail(j->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %g is not %s",
-                           gd__csv_source(j->csv), (long long)gd__csv_line(j->csv, i),
+                           gd__csv_source_of(j->csv, i), (long long)gd__csv_line(j->csv, i),
                            weights ? weights : sigma, v[i], weights ? "a weight" : "positive");
         v[i] = weights ? sqrt(v[i]) : 1 / v[i];
     }
@@ -203,7 +251,7 @@ static gd_status read_table(gd_fit_job *j)
     if (!status) status = gd__args_choice(j->args, "missing", "error drop", &drop);
     if (status) return status;
     j->drop_missing = drop;
-    j->csv = gd__csv_load(j->ctx, j->args->argument[1], &j->tables.csv);
+    j->csv = gd__table_load(j->ctx, j->args->argument + 1, j->args->arguments - 1, &j->tables.csv);
     if (!j->csv) return gd_error(j->ctx);
     if (!gd__csv_rows(j->csv)) return gd_fail(j->ctx, GD_FORMAT, "%s: no rows", gd__csv_source(j->csv));
     return GD_OK;
@@ -212,7 +260,7 @@ static gd_status read_table(gd_fit_job *j)
 /* The model in parameters and columns; the columns it uses become vectors. */
 static gd_status read_model(gd_fit_job *j)
 {
-    for (int i = 0; i < gd__csv_columns(j->csv); i++) j->name[j->params + i] = gd__csv_name(j->csv, i);
+    for (int i = 0; i < gd__csv_columns(j->csv); i++) j->name[j->params + i] = gd__csv_word(j->csv, i);
     j->names = j->params + gd__csv_columns(j->csv);
     gd_status status = GD_OK;
     int at = 0;
@@ -274,8 +322,11 @@ gd_status gd__fit_read(gd_fit_job *j)
     if (!status) status = make_fit_room(j);
     for (const char *spec; !status && (spec = gd__args_next(j->args, "param", &at));)
         status = read_param(j, spec);
+    if (!status && j->args->arguments > 2 && !j->set && !(j->set = gd__intern(j->ctx, "set", 3)))
+        status = GD_NOMEM;
     if (!status && !j->params) status = gd_fail(j->ctx, GD_ARGUMENT, "fit: no --param given: nothing to fit");
     if (!status) status = read_model(j);
+    if (!status) status = gd__csv_options_used(j->args, j->tables.used || gd__csv_is_text(j->csv));
     if (!status) status = make_element_room(j);
     if (!status) status = read_bounds(j);
     const char *y = gd__args_get(j->args, "y");

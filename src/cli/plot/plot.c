@@ -154,6 +154,13 @@ void gd__plot_points(gd_plot *p, const char *label, const double *x, const doubl
     add_curve(p, POINTS, label, x, y, NULL, count);
 }
 
+void gd__plot_same_colour(gd_plot *p)
+{
+    if (!p || p->failed || p->items < 2) return;
+    p->item[p->items - 1].ink = p->item[p->items - 2].ink;
+    p->inks--;
+}
+
 void gd__plot_path(gd_plot *p, const char *label, const double *x, const double *y, size_t count)
 {
     add_curve(p, PATH, label, x, y, NULL, count);

@@ -29,6 +29,8 @@ void gd__plot_limits(gd_plot *plot, double x0, double x1, double y0, double y1);
 /* label NULL: not in the legend. */
 void gd__plot_line(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
 void gd__plot_points(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
+/* What was added last gets the colour of what was added before it. */
+void gd__plot_same_colour(gd_plot *plot);
 /* A line with a ring at its start, a dot at each step and a star at its end. */
 void gd__plot_path(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
 /* The area between two curves. */

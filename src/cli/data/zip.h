@@ -1,0 +1,11 @@
+/* Archives of NumPy: zip files of npy files, as numpy.savez and savez_compressed write them. */
+#ifndef GD_CLI_DATA_ZIP_H
+#define GD_CLI_DATA_ZIP_H
+
+#include "gradus/file.h"
+
+/* All arrays by their names, without ".npy".  New; NULL with FORMAT (not such a file, damaged, larger than 4 GB, packed in a way
+ * that is not known), or what the arrays or reading fail with. */
+gd_archive *gd__npz_load(gd_ctx *ctx, const char *path);
+
+#endif

@@ -1,0 +1,79 @@
+/* The picture of a fit over sets of rows: points and curve of each set in its own colour. */
+#include "cli/fit/fit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CURVE 241 /* points of a drawn curve */
+#define DRAWN 12  /* sets: more could not be told apart */
+
+bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set)
+{
+    *x = *set = -1;
+    for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
+        if (!gd__expr_uses(j->model, i)) continue;
+        if (j->set && !strcmp(j->name[i], j->set) && *set < 0)
+            *set = i;
+        else if (*x < 0)
+            *x = i;
+        else
+            return false;
+    }
+    return *x >= 0 && *set >= 0;
+}
+
+/* Rows of set k one after the other in px, py; their number. */
+static size_t rows_of_set(const gd_fit_job *j, int x, int set, double k, double *px, double *py)
+{
+    const double *v = gd_data(j->value[x]), *y = gd_data(j->y), *s = gd_data(j->value[set]);
+    size_t count = 0;
+    for (int64_t i = 0; i < gd_numel(j->y); i++)
+        if (s[i] == k) px[count] = v[i], py[count++] = y[i];
+    return count;
+}
+
+/* The model over the range of the points of set k. */
+static gd_status curve_of_set(gd_fit_job *j, int x, int set, double k, const double *px, size_t count,
+                              double *xs, double *ys)
+{
+    gd_tensor *data = j->value[x], *sets = j->value[set];
+    double first = INFINITY, last = -INFINITY;
+    for (size_t i = 0; i < count; i++) first = fmin(first, px[i]), last = fmax(last, px[i]);
+    gd_scope_begin(j->ctx);
+    j->value[x] = gd_linspace(j->ctx, GD_F64, first, last, CURVE);
+    j->value[set] = gd_full(j->ctx, GD_F64, 1, (int64_t[]){CURVE}, k);
+    gd__expr_forget(j->model);
+    gd_tensor *curve = j->value[x] && j->value[set] ? gd__fit_model(j, j->param) : NULL;
+    gd_status status = curve ? gd_read_f64(j->value[x], xs, CURVE) : gd_error(j->ctx);
+    if (!status) status = gd_read_f64(curve, ys, CURVE);
+    gd__expr_forget(j->model);
+    j->value[x] = data;
+    j->value[set] = sets;
+    gd_scope_end(j->ctx);
+    return status;
+}
+
+gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set)
+{
+    int64_t rows = gd_numel(j->y);
+    const double *s = gd_data(j->value[set]);
+    double xs[CURVE], ys[CURVE], most = 0, *px = gd__alloc_array(j->ctx, (size_t)rows, 2 * sizeof *px);
+    if (!px) return GD_NOMEM;
+    gd_status status = GD_OK;
+    for (int64_t i = 0; i < rows; i++) most = fmax(most, s[i]);
+    if (most >= DRAWN) gd_warn(j->ctx, "--plot: the first %d of %g sets are drawn", DRAWN, most + 1);
+    for (int k = 0; k <= (int)fmin(most, DRAWN - 1) && !status; k++) {
+        char label[80];
+        size_t count = rows_of_set(j, x, set, k, px, px + rows);
+        if (!count) continue;
+        (void)snprintf(label, sizeof label, "%.40s %d", j->set, k);
+        status = curve_of_set(j, x, set, k, px, count, xs, ys);
+        if (status) break;
+        gd__plot_points(plot, label, px, px + rows, count);
+        gd__plot_line(plot, NULL, xs, ys, CURVE);
+        gd__plot_same_colour(plot);
+    }
+    gd__free(j->ctx, px, (size_t)rows * 2 * sizeof *px);
+    return status;
+}
