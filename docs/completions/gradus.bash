@@ -10,7 +10,7 @@ _gradus()
     fi
     case $command in
     minimize)
-        options='--help --param --chain --group --schedule --bound --equal --below --steps --until --trace --plot --out --json --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads'
+        options='--help --param --chain --group --schedule --bound --equal --below --starts --gradient --steps --until --trace --plot --out --json --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads'
         files=' --trace --plot --out --def '
         ;;
     fit)
