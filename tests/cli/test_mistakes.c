@@ -379,6 +379,7 @@ static const struct {
     {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --trace %", ".jsonl", true},
     {"fit 'a*x' good.csv --param a=1 --out %", ".safetensors", false},
     {"fit 'a*x' good.csv --param a=1 --plot %", ".svg", true},
+    {"fit 'a*x' good.csv --param a=1 --plot %", ".pdf", true},
     {"fit 'a*x' good.csv --param a=1 --residuals %", ".csv", true},
     {"predict fit.safetensors good.csv --out %", ".csv", true},
     {"train good.csv --target y --model linear --epochs 2 --json --out %", ".safetensors", false},

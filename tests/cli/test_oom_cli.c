@@ -119,6 +119,8 @@ static void saved_fits_survive(void **state)
         k += 97;
     exhaust("fit 'a*x' d.csv --y z --param a=1 --starts 2 --steps 1");
     for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a --guess --steps 1", k, false);) k += 41;
+    for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=1 --plot p.pdf --log y", k, false);)
+        k += 7;
     exhaust("predict r.safetensors d.csv --out p.csv");
     exhaust("predict r.safetensors d.csv --json");
     exhaust("predict r.safetensors d.csv --score");

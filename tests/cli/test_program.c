@@ -450,7 +450,7 @@ static void failed_runs_and_wrong_usage_of_minimize(void **state)
     fails("minimize " ROSENBROCK " --until 'lss<1'", 2, "--until: column 1: ");
     fails("minimize " ROSENBROCK " --steps -1", 2, "--steps: '-1' is not a whole number from 0");
     fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --group lr", 2, "--group: GLOB: KEY=VALUE expected");
-    fails("minimize " ROSENBROCK " --plot x.gif", 2, "x.gif: a picture ends in .svg or .png");
+    fails("minimize " ROSENBROCK " --plot x.gif", 2, "x.gif: a picture ends in .svg, .png or .pdf");
     fails("minimize " ROSENBROCK " --plot nowhere/x.svg", 1, "nowhere/x.svg: cannot write");
     fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --trace nowhere/x.jsonl", 1,
           "nowhere/x.jsonl: cannot open");
@@ -535,7 +535,7 @@ static void broken_traces_leave_no_picture(void **state)
     fails("plot text.jsonl --out t.svg", 1, "text.jsonl: line 1: ");
     fails("plot . --out t.svg", 1, ".: cannot read: Is a directory");
     fails("plot one.jsonl --path --out t.svg", 1, "a path wants two numbers as parameters in every line");
-    fails("plot a.jsonl --out t.gif", 2, "t.gif: a picture ends in .svg or .png");
+    fails("plot a.jsonl --out t.gif", 2, "t.gif: a picture ends in .svg, .png or .pdf");
     fails("plot a.jsonl --out nowhere/t.svg", 1, "nowhere/t.svg: cannot write: No such file or directory");
     fails("plot a.jsonl --expr 'q[0]' --out t.svg", 2, "unknown name 'q'");
     fails("plot a.jsonl --expr 'p[0]' --out t.svg --scale odd", 2,

@@ -46,7 +46,8 @@ static const gd_option options[] = {
         "trace",
         "one JSON object a line and step, the start as step 0: step, loss (before the step), loss_after, "
         "evals, params (after it)"),
-    GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as .svg or .png"),
+    GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as " GD_PICTURES),
+    GD_DARK_OPTION,
     GD_OUTPUT("out", "the parameters, as .safetensors"),
     GD_SWITCH(
         "json",
@@ -242,6 +243,8 @@ static gd_status check_outputs(job *j)
     gd_status status = GD_OK;
     j->plot = gd__args_get(j->args, "plot");
     j->out = gd__args_get(j->args, "out");
+    if (!j->plot && gd__args_has(j->args, "dark"))
+        status = gd_fail(ctx, GD_ARGUMENT, "minimize: --dark is for --plot, which is not given");
     if (j->plot) status = gd__plot_check_path(ctx, j->plot);
     if (j->plot && !status) status = gd__check_output(ctx, j->plot);
     if (j->out && !status) status = gd__check_file(ctx, j->out);
@@ -665,7 +668,7 @@ static gd_status draw(job *j)
         gd__plot_log(plot, false, gd__spans_decades(y, j->count, &low, &high));
         gd__plot_line(plot, chain_text(j), x, y, j->count);
     }
-    if (!status) status = gd__plot_save(plot, j->plot, false);
+    if (!status) status = gd__plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
     gd__plot_free(plot);
     gd__free(ctx, x, bytes);
     gd__free(ctx, y, bytes);

@@ -101,6 +101,7 @@ typedef struct gd_fit_job {
     const char *guessed; /* the shape whose numbers are the start */
     int64_t starts;      /* --starts; 0: one */
     int64_t agreed;      /* starts that led to the best */
+    bool log[2];         /* axes of the picture */
     const char *plot, *out, *residuals;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
     double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
