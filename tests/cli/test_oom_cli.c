@@ -141,6 +141,9 @@ static void bounds_and_constraints_survive(void **state)
     exhaust("eval 'twice(a)' --param a=1 --def f.txt");
     exhaust("minimize 'x^2' --param x=1 --bound '-2<x<2' --starts 2 --chain 'lr(0.1)' --steps 2");
     exhaust("minimize 'x^2' --param x=1 --gradient none --chain 'cma_es(population=4)' --steps 1 --json");
+    exhaust("minimize 'x^2' --param x=1 --chain 'adam | lr(0.1)' --steps 1 --save s.safetensors");
+    exhaust(
+        "minimize 'x^2' --param x=1 --chain 'adam | lr(0.1)' --steps 1 --resume s.safetensors --save t.safetensors");
     exhaust("minimize 'x^2' --param x=1 --gradient differences --chain 'lr(0.1)' --steps 1");
 }
 

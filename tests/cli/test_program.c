@@ -437,6 +437,34 @@ static void minimize_looks_for_the_lowest_of_many_minima(void **state)
     assert_true(json_number("x") != x);
 }
 
+/* Ten steps, and five that are saved and five that go on. */
+static void minimize_goes_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"adam | lr(warmup(3, 0.1))", "lbfgs | strong_wolfe",
+                                         "box(-3, 3) | cma_es", "box(-3, 3) | differential_evolution(8)",
+                                         "multi_start([lbfgs | strong_wolfe], steps=3)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        char command[300];
+        double x[2], loss[2];
+        snprintf(command, sizeof command, "minimize " ROSENBROCK " --chain '%s' --steps 10 --json",
+                 chains[i]);
+        works(command);
+        x[0] = json_number("p");
+        loss[0] = json_number("loss");
+        for (int part = 0; part < 2; part++) {
+            snprintf(command, sizeof command,
+                     "minimize " ROSENBROCK " --chain '%s' --steps 5 --json --%s run.safetensors", chains[i],
+                     part ? "resume" : "save");
+            works(command);
+        }
+        x[1] = json_number("p");
+        loss[1] = json_number("loss");
+        if (x[0] != x[1] || loss[0] != loss[1])
+            fail_msg("%s: %.17g at once, %.17g in two parts", chains[i], loss[0], loss[1]);
+    }
+}
+
 static void failed_runs_and_wrong_usage_of_minimize(void **state)
 {
     (void)state;
@@ -644,6 +672,7 @@ int main(void)
         PROGRAM_TEST(some_parameters_have_a_schedule_and_a_groups_value_wins),
         PROGRAM_TEST(minimize_draws),
         PROGRAM_TEST(minimize_looks_for_the_lowest_of_many_minima),
+        PROGRAM_TEST(minimize_goes_on_with_the_same_bits),
         PROGRAM_TEST(failed_runs_and_wrong_usage_of_minimize),
         PROGRAM_TEST(links_are_listed_and_explained),
         PROGRAM_TEST(chains_are_explained),

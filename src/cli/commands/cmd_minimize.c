@@ -4,6 +4,7 @@
 #include "cli/files.h"
 #include "cli/problem/bound.h"
 #include "cli/problem/problem.h"
+#include "cli/problem/run_state.h"
 #include "cli/data/trace.h"
 #include "cli/commands/tuning.h"
 #include "cli/commands/until.h"
@@ -49,6 +50,12 @@ static const gd_option options[] = {
     GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as " GD_PICTURES),
     GD_DARK_OPTION,
     GD_OUTPUT("out", "the parameters, as .safetensors"),
+    GD_PATH_OPTION("save", "FILE", GD_PATH_WRITE_CONTINUED,
+                   "all that going on with --resume needs, as .safetensors"),
+    GD_PATH_OPTION(
+        "resume", "FILE", GD_PATH_CONTINUE,
+        "go on from such a file with its parameters and optimizer; after --steps with the same bits as if never "
+        "stopped; also the default of --save"),
     GD_SWITCH(
         "json",
         "print one JSON object: loss, gradient_norm, steps, evals, converged, stopped, reason, seconds, "
@@ -96,7 +103,7 @@ typedef struct job {
     gd_solve_result result;
     double last_loss;
     gd_meter progress;
-    const char *plot, *out;
+    const char *plot, *out, *save;
     double (*history)[4]; /* step, loss, x, y */
     size_t count, history_bytes;
     bool plane;
@@ -248,6 +255,9 @@ static gd_status check_outputs(job *j)
     if (j->plot) status = gd__plot_check_path(ctx, j->plot);
     if (j->plot && !status) status = gd__check_output(ctx, j->plot);
     if (j->out && !status) status = gd__check_file(ctx, j->out);
+    j->save = gd__args_get(j->args, "save");
+    if (!j->save) j->save = gd__args_get(j->args, "resume");
+    if (j->save && !status) status = gd__check_file(ctx, j->save);
     return status;
 }
 
@@ -286,6 +296,8 @@ static gd_status prepare_minimize(job *j)
     if (!status) status = read_constraints(j, "below", &j->below);
     if (!status) status = check_options(j);
     if (!status) status = make_optimizer(j);
+    const char *resume = gd__args_get(j->args, "resume");
+    if (!status && resume) status = gd__run_load(&j->problem, j->optimizer, j->args->argument[0], resume);
     const char *trace = gd__args_get(j->args, "trace");
     if (!status && trace && !(j->tracer = gd__tracer_open(ctx, trace))) status = gd_error(ctx);
     char axis[2][80];
@@ -310,9 +322,8 @@ static gd_tensor *value_of(void *user)
 static gd_status number_of(void *user, double *loss)
 {
     job *j = user;
-    gd_tensor *v = value_of(j);
-    if (v && gd_ndim(v)) v = gd_sum(gd_square(gd_drop_names(v)), NULL, false);
-    *loss = v ? gd_item(v) : NAN;
+    gd_tensor *v = value_of(j), *number = v ? gd__problem_loss_of(v) : NULL;
+    *loss = number ? gd_item(number) : NAN;
     return gd_error(j->cli->ctx);
 }
 
@@ -714,6 +725,8 @@ static gd_status finish_minimize(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     gd__put_aside(ctx, save_end(j), &j->why);
+    if (j->save && !j->lost && isfinite(j->result.loss))
+        gd__put_aside(ctx, gd__run_save(&j->problem, j->optimizer, j->args->argument[0], j->save), &j->why);
     gd__put_aside(ctx, gd__tracer_close(j->tracer), &j->why);
     j->tracer = NULL;
     if (j->plot && !j->lost) gd__put_aside(ctx, draw(j), &j->why);
