@@ -14,8 +14,8 @@ _gradus()
         files=' --trace --plot --out --save --resume --def '
         ;;
     fit)
-        options='--help --y --param --fix --weights --sigma --absolute-sigma --bound --exclude --missing --loss --intervals --derive --guess --starts --chain --steps --def --plot --log --dark --residuals --out --json --separator --decimal --no-header --encoding --device --seed --threads'
-        files=' --def --plot --residuals --out '
+        options='--help --y --param --fix --weights --sigma --absolute-sigma --bound --exclude --missing --loss --intervals --derive --guess --starts --chain --steps --def --plot --log --dark --export --residuals --out --json --separator --decimal --no-header --encoding --device --seed --threads'
+        files=' --def --plot --export --residuals --out '
         ;;
     compare)
         options='--help --json'

@@ -396,6 +396,8 @@ static const struct {
     {"fit 'a*x' good.csv --param a=1 --plot %", ".svg", true},
     {"fit 'a*x' good.csv --param a=1 --plot %", ".pdf", true},
     {"fit 'a*x' good.csv --param a=1 --residuals %", ".csv", true},
+    {"fit 'a*x' good.csv --param a=1 --export %", ".c", true},
+    {"fit 'a*x' good.csv --param a=1 --export %", ".tex", true},
     {"predict fit.safetensors good.csv --out %", ".csv", true},
     {"train good.csv --target y --model linear --epochs 2 --json --out %", ".safetensors", false},
     {"train good.csv --target y --model linear --epochs 2 --json --trace %", ".jsonl", true},

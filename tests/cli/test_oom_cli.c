@@ -121,6 +121,9 @@ static void saved_fits_survive(void **state)
     for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a --guess --steps 1", k, false);) k += 41;
     for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=1 --plot p.pdf --log y", k, false);)
         k += 7;
+    for (int64_t k = 1;
+         fails_well("fit 'a*x' d.csv --y z --param a=1 --export f.c --export f.py --export f.tex", k, false);)
+        k += 5;
     exhaust("predict r.safetensors d.csv --out p.csv");
     exhaust("predict r.safetensors d.csv --json");
     exhaust("predict r.safetensors d.csv --score");

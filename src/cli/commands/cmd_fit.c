@@ -40,6 +40,8 @@ static const gd_option options[] = {
         "data, fitted curve, its band and that of new measurements, residuals; more than 20000 points as a density; as " GD_PICTURES),
     GD_OPTION("log", "x|y|xy", "logarithmic axes of the picture"),
     GD_DARK_OPTION,
+    {"export", "FILE", "the fitted function as .c, .py or .tex; may be given several times", true,
+     GD_PATH_WRITE},
     GD_OUTPUT("residuals", "each fitted row with fitted value, residual and standardized residual, as .csv"),
     GD_OUTPUT(
         "out",
@@ -84,7 +86,8 @@ static gd_status prepare_fit(gd_fit_job *j)
     if (!status) status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
     gd_seed(j->ctx, j->seed = (uint64_t)seed);
     if (!status) status = check_outputs(j);
-    return status ? status : gd__fit_read(j);
+    if (!status) status = gd__fit_read(j);
+    return status ? status : gd__fit_export(j, true);
 }
 
 /* A fit that did not end where it should: everything is printed, then this is the error. */
@@ -117,6 +120,7 @@ static gd_status finish_fit(gd_fit_job *j, gd_status status)
         saved = !status;
         gd__put_aside(j->ctx, status, &j->why);
     }
+    if (done) gd__put_aside(j->ctx, gd__fit_export(j, false), &j->why);
     if (done && j->residuals) gd__put_aside(j->ctx, gd__fit_write_residuals(j), &j->why);
     if (done && j->plot) gd__put_aside(j->ctx, gd__fit_draw(j), &j->why);
     if (done) gd__put_aside(j->ctx, print(j), &j->why);

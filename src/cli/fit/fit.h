@@ -5,7 +5,7 @@
  *   guess.c, starts.c   where it may start
  *   statistics.c   how well it does
  *   save.c         what --out leaves; predict.c reads it again
- *   report.c       what is printed; residuals.c, draw.c files and pictures */
+ *   report.c       what is printed; residuals.c, export.c, draw.c files and pictures */
 #ifndef GD_CLI_FIT_FIT_H
 #define GD_CLI_FIT_FIT_H
 
@@ -169,6 +169,9 @@ GD_NODISCARD gd_status gd__fit_judge(gd_fit_job *j);
 bool gd__fit_is_saved(const gd_archive *archive);
 /* gradus predict with such a file. */
 GD_NODISCARD gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *archive);
+
+/* --export: the fitted function as C, Python or LaTeX; with `check` only whether it can be, before the fit. */
+GD_NODISCARD gd_status gd__fit_export(gd_fit_job *j, bool check);
 
 /* Why it stopped, in words; borrowed from the job, or static. */
 const char *gd__fit_stop_text(const gd_fit_job *j);
