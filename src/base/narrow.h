@@ -241,7 +241,7 @@ GD_CODE_BLOCKS(positive)
 
 static inline __mmask16 gd__sixteen_of(int left)
 {
-    return left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+    return (__mmask16)(left >= 16 ? 0xFFFFu : (1u << left) - 1);
 }
 
 /* Numbers on the lines of the decades that their exponents say: 2 for the first. */
