@@ -33,9 +33,13 @@ static decay open_decay(gd_ctx *ctx, bool line, int64_t rows, const double *t, c
 {
     decay d = {.line = line};
     const double start[] = {0, line ? 0 : 3, 1};
-    for (int i = 0; i < 3; i++) d.p[i] = gd_require_grad(gd_scalar(ctx, GD_F64, start[i]));
-    d.t = gd_from_f64(ctx, GD_F64, 1, &rows, t);
-    d.y = gd_from_f64(ctx, GD_F64, 1, &rows, y);
+    /* GD_TEST_DEVICE=gpu: there, or as plain/robust on the device of backends/plain */
+    const char *name = getenv("GD_TEST_DEVICE");
+    gd_device *device = gd_device_get(ctx, name ? name : "cpu");
+    for (int i = 0; i < 3; i++)
+        d.p[i] = gd_require_grad(gd_to_device(gd_scalar(ctx, GD_F64, start[i]), device));
+    d.t = gd_to_device(gd_from_f64(ctx, GD_F64, 1, &rows, t), device);
+    d.y = gd_to_device(gd_from_f64(ctx, GD_F64, 1, &rows, y), device);
     return d;
 }
 
@@ -178,7 +182,7 @@ static void a_bound_that_holds_leaves_the_errors_of_the_others(void **state)
         if (held) o.low = low, o.high = high;
         if (!held) {
             gd_release(d.p[2]);
-            d.p[2] = gd_scalar(ctx, GD_F64, 0.5);
+            d.p[2] = gd_to_device(gd_scalar(ctx, GD_F64, 0.5), gd_tensor_device(d.t));
         }
         assert_int_equal(gd_least_squares(d.p, held ? 3 : 2, residuals, &d, &o, &r), GD_OK);
         assert_int_equal(gd_read_f64(r.standard_errors, errors[held], held ? 3 : 2), GD_OK);
@@ -225,6 +229,7 @@ static void what_has_no_scale_is_said(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
+    if (getenv("GD_TEST_DEVICE")) skip(); /* its plugin is loaded anew for each context */
     bool failed = true;
     for (int64_t k = 1; failed; k += k < 30 ? 1 : 83) {
         memory m = {0};

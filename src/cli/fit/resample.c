@@ -22,6 +22,7 @@ typedef struct worker {
     double *out;
     uint64_t seed;
     bool of_residuals;
+    int workers; /* of all */
     gd_status status;
     char text[512];
 } worker;
@@ -60,7 +61,11 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
     one.threads = 1;
     gd_ctx *ctx = gd_ctx_new(&one);
     if (!ctx) return GD_NOMEM;
-    *to = (gd_fit_job){.ctx = ctx, .args = from->args, .params = from->params, .names = from->names};
+    *to = (gd_fit_job){.ctx = ctx,
+                       .args = from->args,
+                       .params = from->params,
+                       .names = from->names,
+                       .elements = from->elements};
     to->name_bytes = from->name_bytes;
     to->name = gd__calloc(ctx, to->name_bytes);
     to->value = gd__calloc(ctx, to->name_bytes);
@@ -76,13 +81,26 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
 
 /* ---- work ---- */
 
+#define PARTS 100 /* that progress is shown in */
+
+/* Numbers first, ..., of the worker's part. */
+static gd_status resample_some(worker *w, int64_t first, int64_t number)
+{
+    gd_fit_job *j = &w->job;
+    return gd_fit_resample(j->param, j->params, gd__fit_residuals, j, w->options, &w->fit, w->of_residuals,
+                           w->seed, w->first + first, number, w->out + first * j->elements);
+}
+
+/* All of it; the worker of the job's own context shows how far all of them are, about. */
 static void *resample(void *user)
 {
     worker *w = user;
     gd_fit_job *j = &w->job;
-    if (!w->status)
-        w->status = gd_fit_resample(j->param, j->params, gd__fit_residuals, j, w->options, &w->fit,
-                                    w->of_residuals, w->seed, w->first, w->number, w->out);
+    int64_t some = w->own ? w->number : w->number / PARTS + 1;
+    for (int64_t done = 0; done < w->number && !w->status; done += some) {
+        w->status = resample_some(w, done, some < w->number - done ? some : w->number - done);
+        if (!w->own) gd__meter_show(&j->meter, "resample", (done + some) * w->workers, j->fit.rss);
+    }
     if (w->status && w->own) (void)snprintf(w->text, sizeof w->text, "%s", gd_error_text(j->ctx));
     return NULL;
 }
@@ -142,6 +160,7 @@ gd_status gd__fit_resample(gd_fit_job *j, const gd_fit_options *o, double *sampl
     if (gd_tensor_device(j->y) != gd_device_get(j->ctx, "cpu")) count = 1;
     w[0].job = *j;
     w[0].fit = j->fit;
+    w[0].job.meter = gd__meter_start(j->resamples);
     for (int i = 1; i < count; i++) {
         w[i].own = true;
         if (copy_job(&w[i].job, j) ||
@@ -154,9 +173,10 @@ gd_status gd__fit_resample(gd_fit_job *j, const gd_fit_options *o, double *sampl
     }
     share(w, count, j->resamples, j->elements, samples);
     for (int i = 0; i < count; i++)
-        w[i].options = o, w[i].fit.scale = j->fit.scale, w[i].seed = j->seed,
+        w[i].workers = count, w[i].options = o, w[i].fit.scale = j->fit.scale, w[i].seed = j->seed,
         w[i].of_residuals = j->of_residuals;
     run_all(w, count);
+    gd__meter_end(&w[0].job.meter);
     gd_status status = first_failure(j->ctx, w, count);
     for (int i = 1; i < count; i++) end_worker(&w[i]);
     gd__free(j->ctx, w, MOST_WORKERS * sizeof *w);

@@ -255,7 +255,7 @@ static gd_tensor *hessian(robust *q, gd_tensor *r, int64_t n)
     if (half && gd_grad(half, NULL, q->params, q->count, GD_CREATE_GRAPH, grads) == GD_OK)
         h = gd__derivative_rows(grads, q->count, q->params, q->count);
     gd__free(q->ctx, grads, (size_t)q->count * sizeof *grads);
-    return h ? gd_cast(gd_detach(h), GD_F64) : NULL;
+    return h ? gd_to_device(gd_cast(gd_detach(h), GD_F64), gd_device_get(q->ctx, "cpu")) : NULL;
 }
 
 /* a over the free elements, scaled, with the identity in place of the others. */
