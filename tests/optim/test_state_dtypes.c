@@ -17,12 +17,14 @@ static int slots_to_choose_for(const gd_link_class *cls)
     return n;
 }
 
-static const gd_field *state_field(const gd_link_class *cls)
+static const gd_field *field_named(const gd_link_class *cls, const char *name)
 {
     for (int i = 0; i < cls->field_count; i++)
-        if (!strcmp(cls->fields[i].name, "state")) return &cls->fields[i];
+        if (!strcmp(cls->fields[i].name, name)) return &cls->fields[i];
     return NULL;
 }
+
+static const gd_field *state_field(const gd_link_class *cls) { return field_named(cls, "state"); }
 
 static void exactly_rules_with_state_have_the_setting(void **state)
 {
@@ -252,6 +254,55 @@ static void every_link_has_the_same_bits_however_it_runs(void **state)
 {
     (void)state;
     each_link_text(check_link);
+}
+
+/* The text of a link with the state of an ema in it in another form; false: there is none. */
+static bool with_state_of_child(const char *text, const char *in, char *out, size_t size)
+{
+    for (const char *at = text; (at = strstr(at, "ema")); at++) {
+        bool whole = at > text && strchr("(=[ ", at[-1]) && at[3] && strchr(" ,)]", at[3]);
+        if (!whole) continue;
+        snprintf(out, size, "%.*sema(state=\"%s\")%s | lr(0.01)", (int)(at - text), text, in, at + 3);
+        return true;
+    }
+    return false;
+}
+
+static int wrappers;
+
+static void check_child(const gd_link_class *cls, const char *text)
+{
+    static const char *const in[] = {"8bit+feedback", "8bit", "bf16"};
+    char chain[600];
+    for (int i = 0; i < (cls ? 1 : COUNT_OF(in)); i++) {
+        if (!with_state_of_child(text, in[i], chain, sizeof chain)) return;
+        gd_ctx *one = open_context(1, false), *two = open_context(2, false);
+        gd_scope_begin(one);
+        gd_scope_begin(two);
+        gd_archive *want = run_in(one, chain, GD_F32, false, true);
+        assert_same(want, run_in(two, chain, GD_F32, false, false), chain, "two threads");
+        /* another link with a seed of its own draws other numbers from the context */
+        if (!cls || !field_named(cls, "seed"))
+            assert_same(want, interrupted(one, chain, GD_F32), chain, "going on");
+        gd_archive_free(want);
+        gd_scope_end(one);
+        gd_scope_end(two);
+        end_context(one, NULL);
+        end_context(two, NULL);
+    }
+    wrappers++;
+}
+
+/* Wrappers that turn the state of their child (soap_basis, ggt_basis), hand it to stand-ins or run it now and then. */
+static void a_child_keeps_narrow_state_in_every_wrapper(void **state)
+{
+    (void)state;
+    wrappers = 0;
+    each_link_text(check_child);
+    check_child(NULL, "soap_basis([ema | rmsprop(state=\"8bit\")], precond_freq=2)");
+    check_child(NULL, "ggt_basis([ema | rmsprop(state=\"8bit\")], 4)");
+    print_message("%d wrappers\n", wrappers);
+    assert_true(wrappers * test_share() > 20);
 }
 
 static void halves_have_the_same_bits_compiled(void **state)
@@ -590,6 +641,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(exactly_rules_with_state_have_the_setting),
         TEST(every_link_has_the_same_bits_however_it_runs),
+        TEST(a_child_keeps_narrow_state_in_every_wrapper),
         TEST(halves_have_the_same_bits_compiled),
         TEST(codes_are_read_by_every_pass),
         TEST(large_parameters_have_codes_and_small_ones_f32),

@@ -202,7 +202,8 @@ bool gd__slot_fits_as(const gd_link *link, int slot, const gd_tensor *t, const g
                       gd_dtype dtype)
 {
     if (gd__is_coded_for(t, param)) return true;
-    if (dtype == GD_U8 && !gd__same_shape(t, param)) dtype = GD_F32; /* without some axes there are none */
+    if (dtype == GD_U8)
+        dtype = GD_F32; /* without some axes there are none; others become codes when a program runs */
     return t->dtype == dtype && gd__slot_fits(link, slot, t, param);
 }
 
