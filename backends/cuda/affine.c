@@ -1,8 +1,8 @@
-/* x w^T + b by cuBLASLt, which adds the bias while the product is still in registers.  The first algorithm it proposes for a
+/* x w^T + b and beta c + alpha a b by cuBLASLt, which adds while the product is still in registers.  The first algorithm it proposes for a
  * shape is kept, so that a shape is computed the same way every time.  Where the library is not there, or has none for a
  * shape or dtype: a product and a sum.
  *
- * Rows are columns to the library: out^T = w x^T + b, b along the rows of out^T. */
+ * Rows are columns to the library: out^T = w x^T + b, b along the rows of out^T; out^T = beta c^T + alpha b^T a^T. */
 #include "plugin.h"
 
 #include <string.h>
@@ -10,9 +10,15 @@
 #define PLANS     64
 #define WORKSPACE ((size_t)32 << 20)
 
-typedef struct plan {
-    int64_t rows, inputs, outputs;
+/* What is computed: out [batch, rows, outputs] from [batch, rows, inputs] and the other. */
+typedef struct shape {
+    int64_t batch, rows, inputs, outputs;
     gd_dtype dtype;
+    bool adds; /* to another matrix, and w is [inputs, outputs]; else a bias, and it is [outputs, inputs] */
+} shape;
+
+typedef struct plan {
+    shape shape;
     bool usable;
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t w, x, out;
@@ -34,7 +40,7 @@ static void plan_free(const cuda_api *api, plan *p)
     if (p->w) (void)api->cublasLtMatrixLayoutDestroy(p->w);
     if (p->x) (void)api->cublasLtMatrixLayoutDestroy(p->x);
     if (p->out) (void)api->cublasLtMatrixLayoutDestroy(p->out);
-    *p = (plan){.rows = 0};
+    *p = (plan){.usable = false};
 }
 
 void cuda_affine_free(gd_device *device)
@@ -54,26 +60,55 @@ static cudaDataType_t type_of(gd_dtype dtype)
     return dtype == GD_F32 ? CUDA_R_32F : dtype == GD_F16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
+/* A matrix of columns x rows numbers, one after the other in a batch. */
+static cublasStatus_t lay_out(const cuda_api *api, const shape *s, int64_t columns, int64_t rows,
+                              cublasLtMatrixLayout_t *layout)
+{
+    int32_t batch = (int32_t)s->batch;
+    int64_t step = columns * rows;
+    cublasStatus_t code = api->cublasLtMatrixLayoutCreate(layout, type_of(s->dtype), (uint64_t)columns,
+                                                          (uint64_t)rows, columns);
+    if (code || batch == 1) return code;
+    code = api->cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                                 sizeof batch);
+    if (code) return code;
+    return api->cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                                                 sizeof step);
+}
+
+/* The bias, and that w is turned. */
+static cublasStatus_t with_bias(const cuda_api *api, cublasLtMatmulDesc_t product)
+{
+    cublasOperation_t turn = CUBLAS_OP_T;
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    cublasStatus_t code = api->cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &turn,
+                                                              sizeof turn);
+    if (code) return code;
+    return api->cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                               sizeof epilogue);
+}
+
 static cublasStatus_t describe(const cuda_state *s, plan *p)
 {
     const cuda_api *api = &s->api;
-    cudaDataType_t type = type_of(p->dtype);
-    cublasOperation_t turn = CUBLAS_OP_T;
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    bool fast = s->tf32 && p->dtype == GD_F32;
+    const shape *sh = &p->shape;
+    bool fast = s->tf32 && sh->dtype == GD_F32;
     cublasStatus_t code = api->cublasLtMatmulDescCreate(
         &p->product, fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (!code && !sh->adds) code = with_bias(api, p->product);
     if (!code)
-        code = api->cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &turn,
-                                                   sizeof turn);
-    if (!code)
-        code = api->cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                                   sizeof epilogue);
-    uint64_t inputs = (uint64_t)p->inputs, outputs = (uint64_t)p->outputs, rows = (uint64_t)p->rows;
-    if (!code) code = api->cublasLtMatrixLayoutCreate(&p->w, type, inputs, outputs, p->inputs);
-    if (!code) code = api->cublasLtMatrixLayoutCreate(&p->x, type, inputs, rows, p->inputs);
-    if (!code) code = api->cublasLtMatrixLayoutCreate(&p->out, type, outputs, rows, p->outputs);
+        code = lay_out(api, sh, sh->adds ? sh->outputs : sh->inputs, sh->adds ? sh->inputs : sh->outputs,
+                       &p->w);
+    if (!code) code = lay_out(api, sh, sh->inputs, sh->rows, &p->x);
+    if (!code) code = lay_out(api, sh, sh->outputs, sh->rows, &p->out);
     return code;
+}
+
+static cublasStatus_t set_bias(const cuda_api *api, const plan *p, const void *bias)
+{
+    if (p->shape.adds) return CUBLAS_STATUS_SUCCESS;
+    return api->cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                               sizeof bias);
 }
 
 static cublasStatus_t choose(const cuda_state *s, const cuda_affine *a, plan *p, const void *bias)
@@ -83,8 +118,7 @@ static cublasStatus_t choose(const cuda_state *s, const cuda_affine *a, plan *p,
     cublasLtMatmulHeuristicResult_t found;
     size_t room = WORKSPACE;
     int count = 0;
-    cublasStatus_t code = api->cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                              &bias, sizeof bias);
+    cublasStatus_t code = set_bias(api, p, bias);
     if (!code) code = api->cublasLtMatmulPreferenceCreate(&preference);
     if (!code)
         code = api->cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -98,26 +132,23 @@ static cublasStatus_t choose(const cuda_state *s, const cuda_affine *a, plan *p,
     return code;
 }
 
-static bool fits(const plan *p, const gd_call *call)
+static bool fits(const plan *p, const shape *s)
 {
-    const gd_tensor *x = call->in[0], *w = call->in[1];
-    return p->rows == x->size[0] && p->inputs == w->size[1] && p->outputs == w->size[0] &&
-           p->dtype == x->dtype;
+    const shape *q = &p->shape;
+    return q->batch == s->batch && q->rows == s->rows && q->inputs == s->inputs && q->outputs == s->outputs &&
+           q->dtype == s->dtype && q->adds == s->adds;
 }
 
 /* The plan of a shape; one that is not usable where the library has no way to do it. */
-static plan *plan_for(cuda_state *s, const gd_call *call)
+static plan *plan_for(cuda_state *s, const shape *sh, const void *bias)
 {
     cuda_affine *a = s->affine;
     for (int i = 0; i < a->plans; i++)
-        if (fits(&a->plan[i], call)) return &a->plan[i];
+        if (fits(&a->plan[i], sh)) return &a->plan[i];
     plan *p = &a->plan[a->plans < PLANS ? a->plans++ : a->next++ % PLANS];
     plan_free(&s->api, p);
-    p->rows = call->in[0]->size[0];
-    p->inputs = call->in[1]->size[1];
-    p->outputs = call->in[1]->size[0];
-    p->dtype = call->in[0]->dtype;
-    if (!describe(s, p)) (void)choose(s, a, p, call->in[2]->data);
+    p->shape = *sh;
+    if (!describe(s, p)) (void)choose(s, a, p, bias);
     return p;
 }
 
@@ -169,26 +200,63 @@ static gd_status product_and_sum(gd_device *device, const gd_call *call)
     return status ? status : cuda_map(device, &sum);
 }
 
-gd_status cuda_linear(gd_device *device, const gd_call *call)
+/* A usable plan, or NULL: then it is done in other ways, unless the context has an error. */
+static plan *usable_plan(gd_device *device, const shape *sh, const void *bias)
+{
+    bool here = sh->dtype != GD_F64 && sh->inputs && sh->batch <= INT32_MAX && open_library(device);
+    plan *p = here && !device->ctx->status ? plan_for(cuda_of(device), sh, bias) : NULL;
+    return p && p->usable ? p : NULL;
+}
+
+/* beta c + alpha x w with c in its own memory. */
+static gd_status run_plan(gd_device *device, const plan *p, const void *w, const void *x, const void *c,
+                          void *out, float alpha, float beta)
 {
     cuda_state *s = cuda_of(device);
-    gd_tensor *out = call->out[0];
-    if (out->numel == 0) return GD_OK;
-    bool here = out->dtype != GD_F64 && call->in[0]->numel && open_library(device);
-    if (device->ctx->status) return device->ctx->status;
-    plan *p = here ? plan_for(s, call) : NULL;
-    if (!p || !p->usable) return product_and_sum(device, call);
-    const void *bias = call->in[2]->data;
-    float one = 1, zero = 0;
-    cublasStatus_t code = s->api.cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                                &bias, sizeof bias);
-    if (!code)
-        code = s->api.cublasLtMatmul(s->affine->handle, p->product, &one, call->in[1]->data, p->w,
-                                     call->in[0]->data, p->x, &zero, out->data, p->out, out->data, p->out,
-                                     &p->algorithm, s->affine->workspace, WORKSPACE, s->stream);
+    cublasStatus_t code = s->api.cublasLtMatmul(s->affine->handle, p->product, &alpha, w, p->w, x, p->x,
+                                                &beta, c, p->out, out, p->out, &p->algorithm,
+                                                s->affine->workspace, WORKSPACE, s->stream);
     if (!code) return GD_OK;
     return device->host->fail(device->ctx, GD_DEVICE, "%s: cublasLtMatmul failed (status %d)", device->name,
                               (int)code);
+}
+
+gd_status cuda_linear(gd_device *device, const gd_call *call)
+{
+    const gd_tensor *x = call->in[0], *w = call->in[1];
+    gd_tensor *out = call->out[0];
+    const void *bias = call->in[2]->data;
+    if (out->numel == 0) return GD_OK;
+    shape sh = {1, x->size[0], w->size[1], w->size[0], x->dtype, false};
+    plan *p = usable_plan(device, &sh, bias);
+    if (device->ctx->status) return device->ctx->status;
+    if (!p) return product_and_sum(device, call);
+    cublasStatus_t code = set_bias(&cuda_of(device)->api, p, bias);
+    if (code) return cuda_blas_fail(device, "cublasLtMatmulDescSetAttribute", code);
+    return run_plan(device, p, w->data, x->data, out->data, out->data, 1, 0);
+}
+
+/* in = c, a, b; attributes: beta, alpha.  c is in order. */
+gd_status cuda_addmm(gd_device *device, const gd_call *call)
+{
+    const gd_tensor *c = call->in[0], *a = call->in[1], *b = call->in[2];
+    gd_tensor *out = call->out[0];
+    int n = out->ndim;
+    if (out->numel == 0) return GD_OK;
+    int64_t rows = out->size[n - 2], columns = out->size[n - 1];
+    shape sh = {out->numel / (rows * columns), rows, a->size[n - 1], columns, out->dtype, true};
+    bool dense = cuda_is_dense(a) && cuda_is_dense(b);
+    plan *p = dense ? usable_plan(device, &sh, NULL) : NULL;
+    if (device->ctx->status) return device->ctx->status;
+    if (p)
+        return run_plan(device, p, b->data, a->data, c->data, out->data, (float)call->attrs->f[1],
+                        (float)call->attrs->f[0]);
+    gd_status status = cuda_copy_strided(device, out, c);
+    gd_call times = *call;
+    times.op = GD_OP_matmul;
+    times.nin = 2;
+    times.in = call->in + 1;
+    return status ? status : cuda_multiply(device, &times, call->attrs->f[1], call->attrs->f[0]);
 }
 
 /* ---- its gradient ---- */

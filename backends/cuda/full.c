@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LIST 32 /* addresses of a kernel that takes many */
+
 /* As struct Args in full.cu. */
 typedef struct full_args {
     int64_t n;
@@ -19,6 +21,7 @@ typedef struct full_args {
     int64_t size[8], from[8], to[8];
     int *trouble;
     int op;
+    const void *list[LIST];
 } full_args;
 
 static const char *const kernel_names[] = {
@@ -35,7 +38,8 @@ static const char *const kernel_families[] = {
 size_t cuda_full_source(cuda_full_kernel kernel, gd_dtype dtype, gd_dtype from, char *text, size_t size)
 {
     char source_dtype[32] = "";
-    if (kernel == CUDA_FULL_copy_strided || kernel == CUDA_FULL_sum_rows || kernel == CUDA_FULL_sum_columns)
+    if (kernel == CUDA_FULL_copy_strided || kernel == CUDA_FULL_copy_dense || kernel == CUDA_FULL_sum_rows ||
+        kernel == CUDA_FULL_sum_columns)
         snprintf(source_dtype, sizeof source_dtype, "#define SRC %d\n", (int)from);
     int n = snprintf(text, size, "%s\n#define DT %d\n#define %s\n%s%s%s", common_text, (int)dtype,
                      kernel_families[kernel], source_dtype,
@@ -79,6 +83,12 @@ static gd_status fill_with(gd_device *device, gd_tensor *out, double value)
     return go(device, CUDA_FULL_fill, out->dtype, out->dtype, &a, BY_THREAD);
 }
 
+gd_status cuda_split(gd_device *device, const void *in, void *high, void *low, int64_t n)
+{
+    full_args a = {.n = n, .in = {in}, .out = high, .more = low};
+    return go(device, CUDA_FULL_split, GD_F32, GD_F32, &a, BY_THREAD);
+}
+
 /* ---- copies ---- */
 
 bool cuda_is_dense(const gd_tensor *t)
@@ -109,9 +119,20 @@ static bool in_pieces(full_args *a, gd_dtype dtype)
     return true;
 }
 
+/* In order on both sides, in wholes of four. */
+static bool converts_in_order(const gd_tensor *dst, const gd_tensor *src)
+{
+    return dst->numel == src->numel && dst->numel % 4 == 0 && cuda_is_dense(dst) && cuda_is_dense(src) &&
+           (((uintptr_t)dst->data | (uintptr_t)src->data) & 31) == 0;
+}
+
 gd_status cuda_copy_strided(gd_device *device, gd_tensor *dst, const gd_tensor *src)
 {
     if (dst->numel == 0) return GD_OK;
+    if (dst->dtype != src->dtype && converts_in_order(dst, src)) {
+        full_args flat = {.n = dst->numel / 4, .in = {src->data}, .out = dst->data};
+        return go(device, CUDA_FULL_copy_dense, dst->dtype, src->dtype, &flat, BY_THREAD);
+    }
     if (dst->dtype == src->dtype && dst->numel == src->numel && cuda_is_dense(dst) && cuda_is_dense(src)) {
         CUDA_TRY(device, cuMemcpyDtoDAsync_v2(
                              (CUdeviceptr)(uintptr_t)dst->data, (CUdeviceptr)(uintptr_t)src->data,
@@ -166,11 +187,40 @@ static gd_status embed(gd_device *device, const gd_call *call)
     return status ? status : copy_to_window(device, &window, x);
 }
 
+/* Pieces of one size that come to lie one after the other. */
+static bool are_blocks(const gd_call *call, int axis)
+{
+    const gd_tensor *out = call->out[0], *first = call->in[0];
+    uintptr_t places = (uintptr_t)out->data | (uintptr_t)first->numel * gd_dtype_size(first->dtype);
+    for (int d = 0; d < axis; d++)
+        if (out->size[d] != 1) return false;
+    for (int k = 0; k < call->nin; k++) {
+        if (call->in[k]->numel != first->numel || !cuda_is_dense(call->in[k])) return false;
+        places |= (uintptr_t)call->in[k]->data;
+    }
+    return call->nin > 1 && !(places & 15) && out->numel / 4 < UINT32_MAX && cuda_is_dense(out);
+}
+
+static gd_status cat_blocks(gd_device *device, const gd_call *call)
+{
+    gd_tensor *out = call->out[0];
+    int64_t bytes = call->in[0]->numel * (int64_t)gd_dtype_size(out->dtype);
+    gd_status status = GD_OK;
+    for (int first = 0; first < call->nin && !status; first += LIST) {
+        int count = call->nin - first < LIST ? call->nin - first : LIST;
+        full_args a = {.n = count * (bytes / 16), .out = out->data + first * bytes, .i = {bytes / 16}};
+        for (int k = 0; k < count; k++) a.list[k] = call->in[first + k]->data;
+        status = go(device, CUDA_FULL_copy_list, GD_F32, GD_F32, &a, BY_THREAD);
+    }
+    return status;
+}
+
 static gd_status cat(gd_device *device, const gd_call *call)
 {
     gd_tensor *out = call->out[0], window = *out;
     int axis = (int)call->attrs->i[0];
     gd_status status = GD_OK;
+    if (are_blocks(call, axis)) return cat_blocks(device, call);
     for (int k = 0; k < call->nin && !status; k++) {
         window.size[axis] = call->in[k]->size[axis];
         window.numel = call->in[k]->numel;
@@ -183,39 +233,93 @@ static gd_status cat(gd_device *device, const gd_call *call)
 /* ---- reductions ---- */
 
 #define COLUMN_ROWS 128
-#define ROW_CHUNK   65536
+#define ROW_CHUNK   16384
 
 /* Halves are summed in f32. */
 static gd_dtype wide(gd_dtype dtype) { return dtype == GD_F16 || dtype == GD_BF16 ? GD_F32 : dtype; }
 
-/* Sums chunks into a temporary until one is left. */
-static gd_status sum_into(gd_device *device, const void *in, void *out, int64_t outer, int64_t reduced,
-                          int64_t inner, gd_dtype from, gd_dtype dtype)
+/* One reduction on its way: kernels, the dtypes of what is read, of partial results and of the result. */
+typedef struct reduction {
+    gd_device *device;
+    cuda_full_kernel rows, columns;
+    gd_dtype from, between, to;
+    int64_t outer, inner, flag, whole;
+    const void *values; /* of places: what they are places of */
+} reduction;
+
+/* Joins chunks into a temporary until one is left. */
+static gd_status reduce_into(const reduction *r, const void *in, void *out, int64_t reduced)
 {
-    int64_t chunk = inner == 1 ? ROW_CHUNK : COLUMN_ROWS, chunks = (reduced + chunk - 1) / chunk;
-    int64_t groups = inner == 1 ? 1 : (inner + 31) / 32;
-    gd_dtype to = chunks > 1 ? wide(dtype) : dtype;
-    size_t bytes = (size_t)(outer * chunks * inner) * gd_dtype_size(to);
-    void *room = chunks > 1 ? cuda_alloc(device, bytes) : out;
+    int64_t chunk = r->inner == 1 ? ROW_CHUNK : COLUMN_ROWS, chunks = (reduced + chunk - 1) / chunk;
+    int64_t groups = r->inner == 1 ? 1 : (r->inner + 31) / 32;
+    bool last = chunks == 1, places = r->values != NULL;
+    gd_dtype to = last ? r->to : r->between;
+    size_t bytes = (size_t)(r->outer * chunks * r->inner) * gd_dtype_size(to);
+    void *room = last ? out : cuda_alloc(r->device, bytes);
     if (!room) return GD_NOMEM;
-    full_args a = {
-        .n = outer * chunks * groups, .in = {in}, .out = room, .i = {reduced, inner, chunk, chunks, groups}};
-    gd_status status = go(device, inner == 1 ? CUDA_FULL_sum_rows : CUDA_FULL_sum_columns, to, from, &a,
+    full_args a = {.n = r->outer * chunks * groups,
+                   .in = {places ? r->values : in, places && in != r->values ? in : NULL},
+                   .out = room,
+                   .i = {reduced, r->inner, chunk, chunks, groups, r->flag, r->whole}};
+    gd_status status = go(r->device, r->inner == 1 ? r->rows : r->columns, places ? r->from : to, r->from, &a,
                           BY_BLOCK);
-    if (chunks > 1) {
-        if (!status) status = sum_into(device, room, out, outer, chunks, inner, to, dtype);
-        cuda_free(device, room, bytes);
-    }
+    if (last) return status;
+    reduction next = *r;
+    if (!places) next.from = to;
+    if (!status) status = reduce_into(&next, room, out, chunks);
+    cuda_free(r->device, room, bytes);
     return status;
+}
+
+static gd_status reduce(gd_device *device, const gd_call *call, reduction r, double of_nothing)
+{
+    const int64_t *i = call->attrs->i;
+    gd_tensor *x = call->in[0], *out = call->out[0];
+    if (out->numel == 0) return GD_OK;
+    if (i[1] == 0) return fill_with(device, out, of_nothing);
+    r.device = device;
+    r.from = x->dtype;
+    r.outer = i[0];
+    r.whole = i[1];
+    r.inner = i[2];
+    return reduce_into(&r, x->data, out->data, i[1]);
 }
 
 static gd_status sum(gd_device *device, const gd_call *call)
 {
-    const int64_t *i = call->attrs->i;
-    gd_tensor *out = call->out[0];
-    if (out->numel == 0) return GD_OK;
-    if (i[1] == 0) return fill_with(device, out, 0);
-    return sum_into(device, call->in[0]->data, out->data, i[0], i[1], i[2], call->in[0]->dtype, out->dtype);
+    gd_dtype to = call->out[0]->dtype;
+    reduction r = {
+        .rows = CUDA_FULL_sum_rows, .columns = CUDA_FULL_sum_columns, .between = wide(to), .to = to};
+    return reduce(device, call, r, 0);
+}
+
+static gd_status prod(gd_device *device, const gd_call *call)
+{
+    gd_dtype to = call->out[0]->dtype;
+    reduction r = {.rows = CUDA_FULL_prod_rows, .columns = CUDA_FULL_prod_columns, .between = to, .to = to};
+    return reduce(device, call, r, 1);
+}
+
+static gd_status truth(gd_device *device, const gd_call *call)
+{
+    bool any = call->op == GD_OP_any;
+    reduction r = {.rows = CUDA_FULL_truth_rows,
+                   .columns = CUDA_FULL_truth_columns,
+                   .between = GD_BOOL,
+                   .to = GD_BOOL,
+                   .flag = any};
+    return reduce(device, call, r, !any);
+}
+
+static gd_status extreme(gd_device *device, const gd_call *call)
+{
+    reduction r = {.rows = CUDA_FULL_extreme_rows,
+                   .columns = CUDA_FULL_extreme_columns,
+                   .between = GD_I64,
+                   .to = GD_I64,
+                   .flag = call->op == GD_OP_argmin,
+                   .values = call->in[0]->data};
+    return reduce(device, call, r, 0);
 }
 
 /* Kernels with a thread a result; `flag` is their last number. */
@@ -403,11 +507,11 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_cat: return cat(device, call);
     case GD_OP_tri: return tri(device, call);
     case GD_OP_sum: return sum(device, call);
-    case GD_OP_prod: return by_result(device, call, CUDA_FULL_prod, 0);
-    case GD_OP_argmax: return by_result(device, call, CUDA_FULL_arg_extreme, 0);
-    case GD_OP_argmin: return by_result(device, call, CUDA_FULL_arg_extreme, 1);
-    case GD_OP_any: return by_result(device, call, CUDA_FULL_truth, 1);
-    case GD_OP_all: return by_result(device, call, CUDA_FULL_truth, 0);
+    case GD_OP_prod: return prod(device, call);
+    case GD_OP_argmax:
+    case GD_OP_argmin: return extreme(device, call);
+    case GD_OP_any:
+    case GD_OP_all: return truth(device, call);
     case GD_OP_cumsum: return by_result(device, call, CUDA_FULL_cumsum, call->attrs->i[5]);
     case GD_OP_logsumexp: return by_row(device, call, CUDA_FULL_exponentials, 0);
     case GD_OP_softmax: return by_row(device, call, CUDA_FULL_exponentials, 1);
@@ -425,6 +529,7 @@ gd_status cuda_full(gd_device *device, const gd_call *call)
     case GD_OP_unfold2d:
     case GD_OP_fold2d: return windows(device, call);
     case GD_OP_matmul: return cuda_matmul(device, call);
+    case GD_OP_addmm: return cuda_addmm(device, call);
     case GD_OP_linear: return cuda_linear(device, call);
     case GD_OP_linear_grad: return cuda_linear_grad(device, call);
     case GD_OP_cholesky:

@@ -96,6 +96,7 @@ typedef struct map_args {
     const void *in[3];
     void *out;
     double f[2];
+    bool wide[3];
 } map_args;
 
 size_t cuda_map_source(gd_op_id op, int nin, gd_dtype first, gd_dtype dtype, gd_dtype out, char *text,
@@ -145,6 +146,18 @@ static void merge(map_args *a, int nin)
     a->ndim = n;
 }
 
+/* One axis as a matrix of one row. */
+static void one_row(map_args *a, int nin)
+{
+    a->ndim = 2;
+    a->size[1] = a->size[0];
+    a->size[0] = 1;
+    for (int j = 0; j < nin; j++) {
+        a->stride[j][1] = a->stride[j][0];
+        a->stride[j][0] = 0;
+    }
+}
+
 gd_status cuda_map(gd_device *device, const gd_call *call)
 {
     gd_tensor *out = call->out[0];
@@ -167,7 +180,10 @@ gd_status cuda_map(gd_device *device, const gd_call *call)
     for (int j = 0; j < call->nin; j++)
         contiguous = contiguous && (a.ndim == 0 || (a.ndim == 1 && a.stride[j][0] == 1));
     CUfunction f = NULL;
-    /* a matrix with a vector along its rows or columns: four neighbours share the arithmetic of their place */
+    /* a matrix with a vector along its rows or columns, or a number: four neighbours share the arithmetic of their place */
+    if (a.ndim == 1) one_row(&a, call->nin);
+    for (int j = 0; j < call->nin; j++)
+        a.wide[j] = a.stride[j][1] == 1 && a.stride[j][0] % 4 == 0 && ((uintptr_t)a.in[j] & 31) == 0;
     bool rows = a.ndim == 2 && a.size[1] % 4 == 0 && a.n < INT32_MAX && ((uintptr_t)out->data & 31) == 0;
     int layout = contiguous ? CONTIGUOUS : rows ? ROWS : STRIDED;
     gd_status status = map_kernel(device, call, layout, &f);

@@ -45,7 +45,7 @@
     X(L, cublasLtCreate) X(L, cublasLtDestroy) X(L, cublasLtMatmul) X(L, cublasLtMatmulDescCreate)                    \
     X(L, cublasLtMatmulDescDestroy) X(L, cublasLtMatmulDescSetAttribute) X(L, cublasLtMatrixLayoutCreate)             \
     X(L, cublasLtMatrixLayoutDestroy) X(L, cublasLtMatmulPreferenceCreate) X(L, cublasLtMatmulPreferenceDestroy)      \
-    X(L, cublasLtMatmulPreferenceSetAttribute) X(L, cublasLtMatmulAlgoGetHeuristic)                                   \
+    X(L, cublasLtMatrixLayoutSetAttribute) X(L, cublasLtMatmulPreferenceSetAttribute) X(L, cublasLtMatmulAlgoGetHeuristic)                                   \
     X(S, cusolverDnCreate) X(S, cusolverDnDestroy) X(S, cusolverDnSetStream)                                          \
     X(S, cusolverDnSpotrf_bufferSize) X(S, cusolverDnDpotrf_bufferSize) X(S, cusolverDnSpotrf)                        \
     X(S, cusolverDnDpotrf) X(S, cusolverDnSgetrf_bufferSize) X(S, cusolverDnDgetrf_bufferSize)                        \
@@ -70,11 +70,13 @@ typedef struct cuda_api {
 /* clang-format off */
 #define CUDA_FULL_KERNELS(X)                                                                        \
     X(sum_columns, SUMS) X(sum_rows, SUMS)                                                          \
-    X(prod, RESULTS) X(arg_extreme, RESULTS) X(truth, RESULTS) X(cumsum, RESULTS)                   \
+    X(prod_columns, REDUCTIONS) X(prod_rows, REDUCTIONS) X(truth_columns, REDUCTIONS)               \
+    X(truth_rows, REDUCTIONS) X(extreme_columns, REDUCTIONS) X(extreme_rows, REDUCTIONS)            \
+    X(cumsum, RESULTS)                                                                              \
     X(exponentials, EXPONENTIALS) X(softmax_grad, EXPONENTIALS) X(standardize, EXPONENTIALS)        \
     X(standardize_grad, EXPONENTIALS) X(layer_norm, EXPONENTIALS) X(layer_norm_grad, EXPONENTIALS)  \
     X(layer_norm_sums, EXPONENTIALS) X(layer_norm_join, EXPONENTIALS) X(copy_pieces, PIECES)        \
-    X(copy_strided, COPIES) X(fill, FILLS) X(tri, FILLS) X(places, PLACES_OF)                        \
+    X(copy_list, PIECES) X(copy_strided, COPIES) X(copy_dense, COPIES) X(split, SPLITS) X(fill, FILLS) X(tri, FILLS) X(places, PLACES_OF)                        \
     X(index_select, PLACES) X(gather, PLACES) X(add_at, PLACES) X(add_rows, PLACES)                 \
     X(random_numbers, RANDOM)                                                                       \
     X(unfold2d, WINDOWS) X(fold2d, WINDOWS) X(integer_product, PRODUCTS)
@@ -173,6 +175,11 @@ gd_status cuda_full(gd_device *device, const gd_call *call);
 gd_status cuda_integer_product(gd_device *device, const gd_call *call, const void *a, const int64_t *a_stride,
                                const void *b, const int64_t *b_stride);
 gd_status cuda_matmul(gd_device *device, const gd_call *call);
+/* beta out + alpha times the product; another beta than 0 only where out is in order and there is something to sum. */
+gd_status cuda_multiply(gd_device *device, const gd_call *call, double alpha, double beta);
+/* The nearest bf16 of each of n floats, and that of what is left. */
+gd_status cuda_split(gd_device *device, const void *in, void *high, void *low, int64_t n);
+gd_status cuda_addmm(gd_device *device, const gd_call *call);
 void cuda_places_free(gd_device *device);
 /* Writes n addresses to the device's memory: those of elements of a strided batch, steps in bytes. */
 gd_status cuda_write_places(gd_device *device, void *to, int64_t n, const char *base, int ndim,

@@ -187,8 +187,15 @@ static cudaDataType_t type_of(gd_dtype dtype)
                              : CUDA_R_16BF;
 }
 
+/* One call of the library: beta result + alpha times what lies at these addresses. */
+typedef struct factors {
+    const char *left, *right;
+    double alpha, beta;
+    cudaDataType_t type; /* of both */
+} factors;
+
 /* out^T = right^T left^T */
-static gd_status gemm(product *p)
+static gd_status gemm(product *p, const factors *f)
 {
     gd_device *device = p->device;
     cuda_state *s = cuda_of(device);
@@ -198,22 +205,21 @@ static gd_status gemm(product *p)
     const gd_tensor *out = &p->result.t;
     int64_t rows = out->size[out->ndim - 2], columns = out->size[out->ndim - 1],
             inner = p->left.t.size[out->ndim - 1];
-    const char *a = p->right.t.data, *b = p->left.t.data;
+    const char *a = f->right, *b = f->left;
     char *c = p->result.t.data;
-    cudaDataType_t type = type_of(dtype);
+    cudaDataType_t type = f->type, result = type_of(dtype);
+    cublasComputeType_t compute = dtype == GD_F64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
     cublasOperation_t op_a = p->right.matrix.turned ? CUBLAS_OP_T : CUBLAS_OP_N,
                       op_b = p->left.matrix.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasComputeType_t compute = dtype == GD_F64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
-    float one32 = 1, zero32 = 0;
-    double one64 = 1, zero64 = 0;
-    const void *one = dtype == GD_F64 ? (void *)&one64 : (void *)&one32,
-               *zero = dtype == GD_F64 ? (void *)&zero64 : (void *)&zero32;
+    float alpha32 = (float)f->alpha, beta32 = (float)f->beta;
+    const void *alpha = dtype == GD_F64 ? (const void *)&f->alpha : &alpha32,
+               *beta = dtype == GD_F64 ? (const void *)&f->beta : &beta32;
     cublasStatus_t code;
     if (p->plain) {
         int64_t step[3] = {0};
         for (int k = 0; k < 3 && p->batch.ndim; k++) step[k] = p->batch.step[k][0] / item;
-        code = s->api.cublasGemmStridedBatchedEx_64(s->blas, op_a, op_b, columns, rows, inner, one, a, type,
-                                                    lda, step[1], b, type, ldb, step[0], zero, c, type, ldc,
+        code = s->api.cublasGemmStridedBatchedEx_64(s->blas, op_a, op_b, columns, rows, inner, alpha, a, type,
+                                                    lda, step[1], b, type, ldb, step[0], beta, c, result, ldc,
                                                     step[2], p->batch.count, compute, CUBLAS_GEMM_DEFAULT);
         return code ? cuda_blas_fail(device, "cublasGemmStridedBatchedEx", code) : GD_OK;
     }
@@ -221,10 +227,72 @@ static gd_status gemm(product *p)
     const void *const *bs = as ? list_of(device, &p->batch, 0, b) : NULL;
     void *const *cs = bs ? list_of(device, &p->batch, 2, c) : NULL;
     if (!cs) return device->ctx->status ? device->ctx->status : GD_NOMEM;
-    code = s->api.cublasGemmBatchedEx_64(s->blas, op_a, op_b, columns, rows, inner, one, as, type, lda, bs,
-                                         type, ldb, zero, cs, type, ldc, p->batch.count, compute,
+    code = s->api.cublasGemmBatchedEx_64(s->blas, op_a, op_b, columns, rows, inner, alpha, as, type, lda, bs,
+                                         type, ldb, beta, cs, result, ldc, p->batch.count, compute,
                                          CUBLAS_GEMM_DEFAULT);
     return code ? cuda_blas_fail(device, "cublasGemmBatchedEx", code) : GD_OK;
+}
+
+/* ---- in a hurry: sums of products of parts ---- */
+
+#define SPLIT_LEAST 1e8 /* multiply-adds from which three products on tensor cores take less time than one */
+
+/* Its numbers are one piece of memory, in any order: parts of them may lie in another as they do. */
+static bool is_block(const gd_tensor *t)
+{
+    int64_t reach = 1;
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->stride[i] < 0) return false;
+        reach += (t->size[i] - 1) * t->stride[i];
+    }
+    return reach == t->numel;
+}
+
+static bool worth_splitting(const product *p)
+{
+    const gd_tensor *out = &p->result.t;
+    double inner = (double)p->left.t.size[out->ndim - 1];
+    return p->call->attrs->ni && p->call->attrs->i[0] && out->dtype == GD_F32 && p->plain &&
+           cuda_of(p->device)->major >= 8 && is_block(&p->left.t) && is_block(&p->right.t) &&
+           (double)out->numel * inner >= SPLIT_LEAST;
+}
+
+/* High and low parts of an operand, one after the other. */
+static char *split_parts(gd_device *device, const gd_tensor *t)
+{
+    size_t bytes = (size_t)t->numel * sizeof(uint16_t);
+    char *parts = cuda_alloc(device, 2 * bytes);
+    if (!parts || !cuda_split(device, t->data, parts, parts + bytes, t->numel)) return parts;
+    cuda_free(device, parts, 2 * bytes);
+    return NULL;
+}
+
+/* low high + high low + high high */
+static gd_status split_gemm(product *p)
+{
+    gd_device *device = p->device;
+    const gd_tensor *l = &p->left.t, *r = &p->right.t;
+    size_t left_bytes = (size_t)l->numel * sizeof(uint16_t),
+           right_bytes = (size_t)r->numel * sizeof(uint16_t);
+    bool same = l->data == r->data && l->numel == r->numel;
+    char *left = split_parts(device, l), *right = left && !same ? split_parts(device, r) : left;
+    gd_status status = right ? GD_OK : device->ctx->status ? device->ctx->status : GD_NOMEM;
+    factors f[3] = {{left + left_bytes, right, 1, 0, CUDA_R_16BF},
+                    {left, right + right_bytes, 1, 1, CUDA_R_16BF},
+                    {left, right, 1, 1, CUDA_R_16BF}};
+    for (int k = 0; k < 3 && !status; k++) status = gemm(p, &f[k]);
+    if (right && !same) cuda_free(device, right, 2 * right_bytes);
+    if (left) cuda_free(device, left, 2 * left_bytes);
+    return status;
+}
+
+static gd_status library_product(product *p, double alpha, double beta)
+{
+    gd_status status = cuda_need_blas(p->device);
+    if (status) return status;
+    if (worth_splitting(p) && alpha == 1 && beta == 0) return split_gemm(p);
+    factors f = {p->left.t.data, p->right.t.data, alpha, beta, type_of(p->result.t.dtype)};
+    return gemm(p, &f);
 }
 
 /* Batch, row and column steps of an operand in elements. */
@@ -236,7 +304,7 @@ static void strides_of(const product *p, const operand *o, int which, int64_t st
     stride[2] = o->t.stride[n - 1];
 }
 
-static gd_status multiply(product *p)
+static gd_status multiply(product *p, double alpha, double beta)
 {
     gd_device *device = p->device;
     gd_tensor *out = &p->result.t;
@@ -247,10 +315,7 @@ static gd_status multiply(product *p)
     }
     gd_status status = prepare(p);
     if (status) return status;
-    if (gd_dtype_is_float(out->dtype)) {
-        status = cuda_need_blas(device);
-        return status ? status : gemm(p);
-    }
+    if (gd_dtype_is_float(out->dtype)) return library_product(p, alpha, beta);
     int64_t left[3], right[3];
     strides_of(p, &p->left, 0, left);
     strides_of(p, &p->right, 1, right);
@@ -259,7 +324,9 @@ static gd_status multiply(product *p)
     return cuda_integer_product(device, &dense, p->left.t.data, left, p->right.t.data, right);
 }
 
-gd_status cuda_matmul(gd_device *device, const gd_call *call)
+gd_status cuda_matmul(gd_device *device, const gd_call *call) { return cuda_multiply(device, call, 1, 0); }
+
+gd_status cuda_multiply(gd_device *device, const gd_call *call, double alpha, double beta)
 {
     product p = {.device = device,
                  .call = call,
@@ -267,7 +334,7 @@ gd_status cuda_matmul(gd_device *device, const gd_call *call)
                  .right.t = *call->in[1],
                  .result.t = *call->out[0]};
     if (call->out[0]->numel == 0) return GD_OK;
-    gd_status status = multiply(&p);
+    gd_status status = multiply(&p, alpha, beta);
     if (!status && p.result.copy) status = cuda_copy_strided(device, call->out[0], &p.result.t);
     operand_free(device, &p.left);
     operand_free(device, &p.right);

@@ -1,9 +1,9 @@
 /* gradus/matrices.h: for links that compute with matrices: the matrices of one size of all parameters go through a product
  * or a factorisation together.
  *
- *     static gd_tensor *squares(void *user, gd_tensor *stack, int kind)         [k, n, n] -> [k, n, n]
+ *     static gd_tensor *squares(void *user, gd_tensor *stack, const int *entry, int entries)     [k, n, n] -> [k, n, n]
  *     {
- *         (void)user, (void)kind;
+ *         (void)user, (void)entry, (void)entries;
  *         return gd_matmul(stack, stack);
  *     }
  *     static gd_status square_all(gd_tensor **matrices, int count)
@@ -19,8 +19,9 @@
 extern "C" {
 #endif
 
-/* What is made of a stack: another one with as many entries along axis 0, borrowed or new; NULL on failure. */
-typedef gd_tensor *(*gd_stack_fn)(void *user, gd_tensor *stack, int kind);
+/* What is made of a stack: another one with as many matrices along axis 0, borrowed or new; NULL on failure.  entry: which
+ * entries of the list lie in it, one after the other. */
+typedef gd_tensor *(*gd_stack_fn)(void *user, gd_tensor *stack, const int *entry, int entries);
 /* Of the entry with that index in the list: only those with one number go together. */
 typedef int (*gd_stack_kind_fn)(void *user, int index);
 
@@ -36,6 +37,9 @@ GD_NODISCARD gd_status gd_map_stacked(gd_tensor **stacks, int count, gd_stack_ki
 gd_tensor *gd_to_matrices(gd_tensor *x);
 /* The way back: a stack with shape, names and labels of `like`, contiguous.  New. */
 gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like);
+
+/* x with the names and labels of `like`, contiguous.  New.  SHAPE: another shape. */
+gd_tensor *gd_named_like(gd_tensor *x, gd_tensor *like);
 
 /* Symmetric matrices [k, n, n] as V diag(l) V^T: l [k, n], ascending, and V [k, n, n], new.  Matrices with a number that is not
  * finite get NaN, the others are as without them (gd_eigh fails there). */

@@ -237,7 +237,13 @@ gd_tensor *gd_align(gd_tensor *x, gd_tensor *like);
 
 /* ---- linear algebra; matrices are the last two axes, the others are batches ---- */
 
-gd_tensor *gd_matmul(gd_tensor *a, gd_tensor *b);                     /* as NumPy's @, batches broadcast */
+gd_tensor *gd_matmul(gd_tensor *a, gd_tensor *b); /* as NumPy's @, batches broadcast */
+/* beta c + alpha a b: one call of the library of products where c has the shape of a b, nothing has names and all are of one
+ * dtype, and the operators one after the other else. */
+gd_tensor *gd_addmm(gd_tensor *c, gd_tensor *a, gd_tensor *b, double beta, double alpha);
+/* a b in a hurry: large products of f32 may be sums of three products of bf16 parts, summed in f32, where a device is fast at
+ * those; off by up to about 2^-15 of |a| |b| instead of 2^-22.  Elsewhere as gd_matmul.  Its gradients are plain products. */
+gd_tensor *gd_matmul_fast(gd_tensor *a, gd_tensor *b);
 gd_tensor *gd_contract(gd_tensor *a, gd_tensor *b, const char *axes); /* sums products over named axes */
 /* "ij,jk->ik" with one letter an axis, or "batch i j, batch j k -> batch i k" with names. */
 gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count);

@@ -193,21 +193,27 @@ BATCH(index_select)
 
 /* ---- products ---- */
 
-/* Stacks of matrices. */
-static gd_status stacked_product(const gd_batch_step *s, gd_part *p)
+/* The part of one factor of a product, the other one being on its right or left. */
+static gd_status product_part(const gd_batch_step *s, gd_part *p, gd_tensor *other, bool right)
 {
-    if (!is_whole(s, p)) return GD_NOT_IMPLEMENTED;
-    gd_tensor *other = gd_transpose(gd__nameless(s->node->in[1 - s->k]), -1, -2);
-    return became(s, p, s->k == 0 ? gd_matmul(p->value, other) : gd_matmul(other, p->value));
+    other = gd__nameless(other);
+    if (X->ndim > 2) { /* stacks of matrices */
+        if (!is_whole(s, p)) return GD_NOT_IMPLEMENTED;
+        other = gd_transpose(other, -1, -2);
+        return became(s, p, right ? gd_matmul(p->value, other) : gd_matmul(other, p->value));
+    }
+    int64_t most = gd__batch_most(s->limit, X->numel);
+    return right ? gd__part_of_right_product(p, s->result, gd_transpose(other, 0, 1), most)
+                 : gd__part_of_left_product(p, s->result, other, most);
 }
 
-BATCH(matmul)
+BATCH(matmul) { return product_part(s, p, s->node->in[1 - s->k], s->k == 0); }
+
+BATCH(addmm)
 {
-    if (X->ndim > 2) return stacked_product(s, p);
-    gd_tensor *other = gd__nameless(s->node->in[1 - s->k]);
-    int64_t most = gd__batch_most(s->limit, X->numel);
-    return s->k == 0 ? gd__part_of_right_product(p, s->result, gd_transpose(other, 0, 1), most)
-                     : gd__part_of_left_product(p, s->result, other, most);
+    p->value = gd_mul_scalar(p->value, s->node->f[s->k > 0]);
+    if (!p->value) return gd_error(s->node->ctx);
+    return s->k == 0 ? met(s, p, p->value) : product_part(s, p, s->node->in[3 - s->k], s->k == 1);
 }
 
 /* x w^T and a bias */

@@ -75,6 +75,16 @@ RULE(matmul)
     gd__set(p, 1, turned ? T(product_there(room ? T(room) : NULL, T(g), a)) : product_there(room, T(a), g));
 }
 
+/* Y = beta C + alpha A B */
+RULE(addmm)
+{
+    gd_tensor *g = gd__g(p);
+    double beta = gd__attr_f(p, 0), alpha = gd__attr_f(p, 1);
+    if (gd__need(p, 0)) gd__set(p, 0, gd_mul_scalar(g, beta));
+    if (gd__need(p, 1)) gd__set(p, 1, gd_mul_scalar(times(g, T(gd__in(p, 2))), alpha));
+    if (gd__need(p, 2)) gd__set(p, 2, gd_mul_scalar(times(T(gd__in(p, 1)), g), alpha));
+}
+
 /* Y = X W^T + b */
 RULE(linear)
 {

@@ -207,6 +207,62 @@ gd_status gd__linear_grad(gd_tensor *g, gd_tensor *x, gd_tensor *w, gd_tensor *g
     return gd__run(GD_OP_linear_grad, (gd_tensor *[]){g, x, w}, 3, &(gd_attrs){0}, grad, 3);
 }
 
+static bool one_kind(const gd_tensor *a, const gd_tensor *b)
+{
+    return a->dtype == b->dtype && a->storage->device == b->storage->device;
+}
+
+/* Matrices with nothing to broadcast, to name or to convert. */
+static bool plain_factors(const gd_tensor *a, const gd_tensor *b)
+{
+    int n = a->ndim;
+    if (a->axes || b->axes || n < 2 || b->ndim != n) return false;
+    for (int i = 0; i < n - 2; i++)
+        if (a->size[i] != b->size[i]) return false;
+    return one_kind(a, b) && gd_dtype_is_float(a->dtype) && a->size[n - 1] == b->size[n - 2];
+}
+
+gd_tensor *gd_matmul_fast(gd_tensor *a, gd_tensor *b)
+{
+    if (!gd__given2("matmul_fast", a, b) || !gd__can_multiply("matmul_fast", a, b)) return NULL;
+    if (!plain_factors(a, b)) return gd_matmul(a, b);
+    int64_t size[GD_MAX_DIMS];
+    memcpy(size, a->size, sizeof size);
+    size[a->ndim - 1] = b->size[b->ndim - 1];
+    gd_tensor *out = gd__new_checked(a->storage->device, "matmul_fast", a->dtype, a->ndim, size);
+    return gd__run1(GD_OP_matmul, (gd_tensor *[]){a, b}, 2, &(gd_attrs){.ni = 1, .i = {1}}, out);
+}
+
+/* c is of the product's shape and kind, which is a sum of something: the library can add to it. */
+static bool adds_in_place(const gd_tensor *c, const gd_tensor *a, const gd_tensor *b)
+{
+    int n = a->ndim;
+    if (!plain_factors(a, b) || c->axes || c->ndim != n || !one_kind(a, c) || !a->size[n - 1]) return false;
+    for (int i = 0; i < n - 1; i++)
+        if (c->size[i] != a->size[i]) return false;
+    return c->size[n - 1] == b->size[n - 1];
+}
+
+gd_tensor *gd_addmm(gd_tensor *c, gd_tensor *a, gd_tensor *b, double beta, double alpha)
+{
+    if (!gd__given("addmm", (gd_tensor *[]){c, a, b}, 3)) return NULL;
+    gd_ctx *ctx = c->head.ctx;
+    gd_status before = gd_error(ctx);
+    gd_scope_begin(ctx);
+    gd_tensor *out = NULL;
+    if (adds_in_place(c, a, b)) {
+        out = gd__new_checked(a->storage->device, "addmm", a->dtype, c->ndim, c->size);
+        gd_tensor *flat = out ? gd_contiguous(c) : NULL;
+        if (flat)
+            out = gd__run1(GD_OP_addmm, (gd_tensor *[]){flat, a, b}, 3,
+                           &(gd_attrs){.nf = 2, .f = {beta, alpha}}, out);
+    } else
+        out = gd_add(gd_mul_scalar(c, beta), gd_mul_scalar(gd_matmul(a, b), alpha));
+    gd__scope_leave(ctx, out);
+    gd__blame(ctx, before, "addmm");
+    return out;
+}
+
 /* One matrix for the whole batch on the right: the rows of all batches are one tall matrix. */
 static gd_tensor *tall_product(gd_tensor *a, gd_tensor *b)
 {

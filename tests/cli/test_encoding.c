@@ -183,7 +183,7 @@ static void many_columns_are_found_in_no_time(void **state)
     works("predict m.safetensors d.csv");
     clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
-    if (seconds > 5) fail_msg("%g s", seconds);
+    if (seconds > 5 * test_share()) fail_msg("%g s", seconds); /* more under a sanitizer */
 }
 
 /* ---- terminals ---- */

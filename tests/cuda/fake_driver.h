@@ -512,6 +512,12 @@ static cublasStatus_t fake_cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 {
     return (void)l, fake_lt_gone();
 }
+static cublasStatus_t fake_cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
+                                                            cublasLtMatrixLayoutAttribute_t a,
+                                                            const void *value, size_t size)
+{
+    return (void)l, (void)a, (void)value, (void)size, fake_blas();
+}
 static cublasStatus_t fake_cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *made)
 {
     return fake_lt_new((void **)made);
@@ -702,6 +708,7 @@ static void fake_fill(cuda_api *api)
         .cublasLtMatmulDescSetAttribute = fake_cublasLtMatmulDescSetAttribute,
         .cublasLtMatrixLayoutCreate = fake_cublasLtMatrixLayoutCreate,
         .cublasLtMatrixLayoutDestroy = fake_cublasLtMatrixLayoutDestroy,
+        .cublasLtMatrixLayoutSetAttribute = fake_cublasLtMatrixLayoutSetAttribute,
         .cublasLtMatmulPreferenceCreate = fake_cublasLtMatmulPreferenceCreate,
         .cublasLtMatmulPreferenceDestroy = fake_cublasLtMatmulPreferenceDestroy,
         .cublasLtMatmulPreferenceSetAttribute = fake_cublasLtMatmulPreferenceSetAttribute,

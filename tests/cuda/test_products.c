@@ -191,9 +191,41 @@ static void products_of_views_are_right_on_the_gpu(void **state)
     if (!there) skip();
 }
 
+/* Large enough to be made of parts where a device does that: within 2^-15 of the sum of products of absolute values, and in the
+ * ways that operands may lie. */
+static void fast_products_are_near_on(gd_device *device, gd_ctx *ctx)
+{
+    int64_t shape[3] = {2, 640, 512};
+    gd_scope_begin(ctx);
+    gd_seed(ctx, 3);
+    gd_tensor *x = gd_randn(ctx, GD_F32, 3, shape), *wide = gd_cast(x, GD_F64);
+    gd_tensor *on = gd_to_device(x, device), *turned = gd_transpose(on, 1, 2);
+    gd_tensor *exact = gd_matmul(wide, gd_transpose(wide, 1, 2)), *size = gd_abs(wide);
+    size = gd_matmul(size, gd_transpose(size, 1, 2));
+    gd_tensor *other = gd_to_device(gd_mul_scalar(x, 1), device); /* the same numbers elsewhere */
+    gd_tensor *made[2] = {gd_matmul_fast(on, turned), gd_matmul_fast(on, gd_transpose(other, 1, 2))};
+    for (int k = 0; k < 2; k++) {
+        gd_tensor *off = gd_abs(
+            gd_sub(gd_cast(gd_to_device(made[k], gd_device_get(ctx, "cpu")), GD_F64), exact));
+        assert_no_error(ctx);
+        assert_true(gd_item(gd_max(gd_div(off, size), NULL, false)) < 0x1p-15);
+    }
+    gd_scope_end(ctx);
+}
+
+static void fast_products_are_near(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    fast_products_are_near_on(gd_device_get(ctx, "cpu"), ctx);
+    if (gd_gpu_count(ctx) > 0) fast_products_are_near_on(gd_device_get(ctx, "gpu"), ctx);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_views_are_right_on_the_cpu),
+                                       cmocka_unit_test(fast_products_are_near),
                                        cmocka_unit_test(products_of_views_are_right_on_the_gpu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,22 +6,19 @@
 
 /* ---- stacks ---- */
 
-static int calls, matrices_seen;
+static int calls, matrices_seen, entries_seen;
 
-/* Every matrix times its transpose, plus the kind. */
-static gd_tensor *square_of(void *user, gd_tensor *stack, int kind)
+/* Every matrix times its transpose, plus the kind of the first entry. */
+static gd_tensor *square_of(void *user, gd_tensor *stack, const int *entry, int entries)
 {
-    (void)user;
+    const int *kinds = user;
     calls++;
+    entries_seen += entries;
     matrices_seen += (int)gd_size(stack, 0);
-    return gd_add_scalar(gd_matmul(stack, gd_transpose(stack, 1, 2)), kind);
+    return gd_add_scalar(gd_matmul(stack, gd_transpose(stack, 1, 2)), kinds ? kinds[entry[0]] : 0);
 }
 
-static int odd(void *user, int index)
-{
-    (void)user;
-    return index % 2;
-}
+static int odd(void *user, int index) { return ((const int *)user)[index]; }
 
 static gd_tensor *numbers(gd_ctx *ctx, int ndim, const int64_t *shape, double first)
 {
@@ -35,10 +32,11 @@ static void stacks_of_one_size_go_through_one_call(void **state)
     gd_ctx *ctx = CTX(state);
     gd_tensor *list[4] = {numbers(ctx, 3, (int64_t[]){1, 2, 2}, 1), numbers(ctx, 3, (int64_t[]){2, 1, 2}, 0),
                           NULL, numbers(ctx, 3, (int64_t[]){2, 2, 2}, 1)};
-    calls = matrices_seen = 0;
+    calls = matrices_seen = entries_seen = 0;
     OK(gd_map_stacked(list, 4, NULL, square_of, NULL));
     assert_int_equal(calls, 2);
     assert_int_equal(matrices_seen, 5);
+    assert_int_equal(entries_seen, 3);
     assert_null(list[2]);
     assert_values(list[0], 5, 11, 11, 25);
     assert_values(list[1], 1, 13);
@@ -51,16 +49,16 @@ static void kinds_keep_stacks_apart(void **state)
     gd_tensor *list[3];
     for (int i = 0; i < 3; i++) list[i] = numbers(ctx, 3, (int64_t[]){1, 1, 1}, 2 + i);
     calls = 0;
-    OK(gd_map_stacked(list, 3, odd, square_of, NULL));
+    OK(gd_map_stacked(list, 3, odd, square_of, (int[]){0, 1, 0}));
     assert_int_equal(calls, 2);
     assert_values(list[0], 4);
     assert_values(list[1], 10);
     assert_values(list[2], 16);
 }
 
-static gd_tensor *one_too_few(void *user, gd_tensor *stack, int kind)
+static gd_tensor *one_too_few(void *user, gd_tensor *stack, const int *entry, int entries)
 {
-    (void)user, (void)kind;
+    (void)user, (void)entry, (void)entries;
     return gd_slice(stack, "0", 1, gd_size(stack, 0), 1);
 }
 
@@ -358,8 +356,9 @@ static void singular_factors_give_finite_updates(void **state)
         for (int i = 0; i < 400; i++) step_with(o, p, g);
         double x[12];
         OK(gd_read_f64(p, x, 12));
-        for (int i = 0; i < 12; i++) /* psgd goes on learning along directions that no gradient has */
-            if (!(k % 2 ? isfinite(x[i]) && (fabs(x[i] - x[0]) < 1e-6 || strstr(keepers[k / 2], "psgd"))
+        /* along directions that no gradient has soap divides rounding errors by eps: 1e-8 a step; psgd goes on learning */
+        for (int i = 0; i < 12; i++)
+            if (!(k % 2 ? isfinite(x[i]) && (fabs(x[i] - x[0]) < 1e-5 || strstr(keepers[k / 2], "psgd"))
                         : x[i] == 1))
                 fail_msg("%s: element %d is %g, the first %g", keepers[k / 2], i, x[i], x[0]);
         gd_optimizer_free(o);

@@ -38,6 +38,7 @@ static void reshaped(array *a, int ndim, const int64_t *size)
 }
 
 APPLY2(matmul, gd_matmul(a, b))
+APPLY2(matmul_fast, gd_matmul_fast(gd__nameless(a), gd__nameless(b)))
 static void ref_product(const array *in, array *out) { ref_matmul(&in[0], &in[1], out); }
 
 /* A vector from the left counts as a row, from the right as a column. */
@@ -121,6 +122,19 @@ static void ref_contract(const array *in, array *out)
 
 /* Three operands, a repeated letter and a sum over what is left: sum over i of a[i, i] b[i, j], times all
  * of c. */
+static gd_tensor *apply_addmm(gd_ctx *ctx, gd_tensor *const *in)
+{
+    return (void)ctx, gd_addmm(gd__nameless(in[0]), gd__nameless(in[1]), gd__nameless(in[2]), -0.75, 2.5);
+}
+static void ref_addmm(const array *in, array *out)
+{
+    ref_matmul(&in[1], &in[2], out);
+    for (int64_t i = 0; i < out->numel; i++) {
+        out->v[i] = -0.75L * in[0].v[i] + 2.5L * out->v[i];
+        if (out->scale) out->scale[i] = 0.75L * fabsl(in[0].v[i]) + 2.5L * out->scale[i];
+    }
+}
+
 static gd_tensor *apply_einsum_trace(gd_ctx *ctx, gd_tensor *const *in)
 {
     return (void)ctx, gd_einsum("ii,ij,k->j", in, 3);
@@ -385,6 +399,21 @@ static const op_case rows[] = {
             SHAPES(ANY, "k=5", NULL, "k=0", "k=1", "k=120000"), NUMBERS),
     PRODUCT("outer", mul, outer, ref_outer, SHAPES(ANY, "row=2", NULL, "row=0", "row=1", "row=300"),
             SHAPES(ANY, "col=3", NULL, "col=3", "col=1", "col=400"), NUMBERS),
+    {.name = "addmm",
+     .op = GD_OP_addmm,
+     .apply = apply_addmm,
+     .reference = ref_addmm,
+     .operands = 3,
+     .in = {SHAPES(ANY, "row=2 col=2", "batch=2 row=2 col=2", "row=0 col=3", "row=1 col=1",
+                   "row=300 col=100"),
+            SHAPES(ANY, "row=2 k=3", "batch=2 row=2 k=3", "row=0 k=2", "row=1 k=1", "row=300 k=200"),
+            SHAPES(ANY, "k=3 col=2", "batch=2 k=3 col=2", "k=2 col=3", "k=1 col=1", "k=200 col=100")},
+     .dtypes = FLOATS,
+     .order = 2,
+     .error = 10},
+    PRODUCT("matmul_fast", matmul, matmul_fast, ref_product,
+            SHAPES(ANY, "row=2 k=3", NULL, "row=0 k=3", "row=1 k=1", "row=300 k=200"),
+            SHAPES(ANY, "k=3 col=2", NULL, "k=3 col=2", "k=1 col=1", "k=200 col=100"), NUMBERS),
     {.name = "matmul/heads",
      .op = GD_OP_matmul,
      .apply = apply_heads,

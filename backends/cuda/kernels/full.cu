@@ -13,109 +13,160 @@ struct Args {
     i64 size[8], from[8], to[8]; /* strided copies */
     int *trouble;
     int op;
+    const void *list[32]; /* addresses of pieces */
 };
 
-#ifdef SUMS
-/* ---- sums over [outer, reduced, inner] in chunks of rows, always in the same order; from SRC to DT ---- */
-typedef Memory<SRC>::type S;
+#if defined(SUMS) || defined(REDUCTIONS)
+/* ---- reductions over [outer, reduced, inner] in chunks of rows, always in the same order.  R says what is joined: none() is
+ * joined with nothing, at() an element, put() stores the value of a chunk.
+ * i: reduced, inner, chunk, chunks, groups of columns; then what R asks for ---- */
 
-/* inner > 1: a block adds `chunk` rows of 32 neighbouring columns, eight rows at a time.
- * i: reduced, inner, chunk, chunks, groups of columns */
-extern "C" __global__ void sum_columns(const Args A)
+/* inner > 1: a block joins `chunk` rows of 32 neighbouring columns, eight rows at a time. */
+template <class R> __device__ inline void reduce_columns(const Args &A)
 {
-    __shared__ C part[8][33];
+    __shared__ typename R::V part[8][33];
     i64 reduced = A.i[0], inner = A.i[1], chunk = A.i[2], chunks = A.i[3], groups = A.i[4];
     int lane = threadIdx.x & 31, row = threadIdx.x >> 5;
     for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
         i64 g = b % groups, c = b / groups % chunks, o = b / groups / chunks, column = g * 32 + lane;
         i64 first = c * chunk, last = first + chunk < reduced ? first + chunk : reduced;
-        const S *x = (const S *)A.in[0] + o * reduced * inner + column;
-        C sum = 0;
+        typename R::V v = R::none(A);
         if (column < inner) {
 #pragma unroll 4
-            for (i64 r = first + row; r < last; r += 8) sum += load<SRC>(x[r * inner]);
+            for (i64 r = first + row; r < last; r += 8) v = R::join(A, v, R::at(A, o, r, column));
         }
-        part[row][lane] = sum;
+        part[row][lane] = v;
         __syncthreads();
         if (row == 0 && column < inner) {
-            for (int k = 1; k < 8; k++) sum += part[k][lane];
-            ((M *)A.out)[(o * chunks + c) * inner + column] = store<DT>(sum);
+            for (int k = 1; k < 8; k++) v = R::join(A, v, part[k][lane]);
+            R::put(A, (o * chunks + c) * inner + column, v);
         }
         __syncthreads();
     }
 }
 
-/* inner == 1: a block adds one chunk of one row. */
-extern "C" __global__ void sum_rows(const Args A)
+/* inner == 1: a block joins one chunk of one row. */
+template <class R> __device__ inline void reduce_rows(const Args &A)
 {
-    __shared__ C part[256];
+    __shared__ typename R::V part[256];
     i64 reduced = A.i[0], chunk = A.i[2], chunks = A.i[3];
     for (i64 b = blockIdx.x; b < A.n; b += gridDim.x) {
         i64 c = b % chunks, o = b / chunks, first = c * chunk;
         i64 last = first + chunk < reduced ? first + chunk : reduced;
-        const S *x = (const S *)A.in[0] + o * reduced;
-        C sum = 0;
-        for (i64 r = first + threadIdx.x; r < last; r += 256) sum += load<SRC>(x[r]);
-        part[threadIdx.x] = sum;
+        typename R::V v = R::none(A);
+        for (i64 r = first + threadIdx.x; r < last; r += 256) v = R::join(A, v, R::at(A, o, r, 0));
+        part[threadIdx.x] = v;
         __syncthreads();
         for (int width = 128; width; width /= 2) {
-            if (threadIdx.x < width) part[threadIdx.x] += part[threadIdx.x + width];
+            if (threadIdx.x < width) part[threadIdx.x] = R::join(A, part[threadIdx.x], part[threadIdx.x + width]);
             __syncthreads();
         }
-        if (threadIdx.x == 0) ((M *)A.out)[b] = store<DT>(part[0]);
+        if (threadIdx.x == 0) R::put(A, b, part[0]);
         __syncthreads();
     }
 }
 
+#define PLACE(A, o, r, column) (((o) * (A).i[0] + (r)) * (A).i[1] + (column))
+#define REDUCTION(name, R)                                                            \
+    extern "C" __global__ void name##_columns(const Args A) { reduce_columns<R>(A); } \
+    extern "C" __global__ void name##_rows(const Args A) { reduce_rows<R>(A); }
+#endif
+
+#ifdef SUMS
+/* From SRC to DT. */
+struct Sum {
+    typedef C V;
+    static __device__ C none(const Args &) { return 0; }
+    static __device__ C join(const Args &, C a, C b) { return a + b; }
+    static __device__ C at(const Args &A, i64 o, i64 r, i64 column)
+    {
+        return load<SRC>(((const typename Memory<SRC>::type *)A.in[0])[PLACE(A, o, r, column)]);
+    }
+    static __device__ void put(const Args &A, i64 at, C v) { ((M *)A.out)[at] = store<DT>(v); }
+};
+REDUCTION(sum, Sum)
+#endif
+
+#ifdef REDUCTIONS
+struct Product {
+    typedef C V;
+    static __device__ C none(const Args &) { return 1; }
+    static __device__ C join(const Args &, C a, C b) { return a * b; }
+    static __device__ C at(const Args &A, i64 o, i64 r, i64 column) { return load<DT>(((const M *)A.in[0])[PLACE(A, o, r, column)]); }
+    static __device__ void put(const Args &A, i64 at, C v) { ((M *)A.out)[at] = store<DT>(v); }
+};
+REDUCTION(prod, Product)
+
+/* i[5]: any, else all; bytes */
+struct Truth {
+    typedef bool V;
+    static __device__ bool none(const Args &A) { return !A.i[5]; }
+    static __device__ bool join(const Args &A, bool a, bool b) { return A.i[5] ? a || b : a && b; }
+    static __device__ bool at(const Args &A, i64 o, i64 r, i64 column) { return ((const u8 *)A.in[0])[PLACE(A, o, r, column)] != 0; }
+    static __device__ void put(const Args &A, i64 at, bool v) { ((u8 *)A.out)[at] = v; }
+};
+REDUCTION(truth, Truth)
+
+/* Where the largest is, i[5]: the smallest; the first of equal ones, the first NaN before all.  Of all i[6] elements, or of those
+ * whose places are in in[1]. */
+struct Best {
+    C value;
+    i64 place; /* -1: none */
+};
+struct Extreme {
+    typedef Best V;
+    static __device__ Best none(const Args &) { return {0, -1}; }
+    static __device__ bool before(const Args &A, const Best &a, const Best &b)
+    {
+        if (b.place < 0 || a.place < 0) return b.place < 0;
+        bool a_nan = a.value != a.value, b_nan = b.value != b.value;
+        if (a_nan != b_nan) return a_nan;
+        if (a_nan || a.value == b.value) return a.place < b.place;
+        return A.i[5] ? a.value < b.value : a.value > b.value;
+    }
+    static __device__ Best join(const Args &A, Best a, Best b) { return before(A, a, b) ? a : b; }
+    static __device__ Best at(const Args &A, i64 o, i64 r, i64 column)
+    {
+        i64 place = A.in[1] ? ((const i64 *)A.in[1])[PLACE(A, o, r, column)] : r;
+        return {load<DT>(((const M *)A.in[0])[(o * A.i[6] + place) * A.i[1] + column]), place};
+    }
+    static __device__ void put(const Args &A, i64 at, Best v) { ((i64 *)A.out)[at] = v.place; }
+};
+REDUCTION(extreme, Extreme)
+#endif
+
+#ifdef SPLITS
+__device__ inline void part_in_two(float x, u16 *high, u16 *low)
+{
+    u16 h = float_to_bf16(x);
+    if ((h & 0x7fff) == 0x7f80) h = (u16)(__float_as_uint(x) >> 16); /* rounded up to infinity, or it */
+    float rest = x - bf16_to_float(h);
+    *high = h;
+    *low = rest == rest ? float_to_bf16(rest) : 0;
+}
+
+/* x is nearly out + more, both bf16; what is not finite stays whole.  All are at multiples of 16 bytes. */
+extern "C" __global__ void split(const Args A)
+{
+    struct alignas(16) From { float v[4]; };
+    struct alignas(8) To { u16 v[4]; };
+    i64 wide = A.n / 4;
+    EACH(t, wide)
+    {
+        From x = ((const From *)A.in[0])[t];
+        To high, low;
+#pragma unroll
+        for (int k = 0; k < 4; k++) part_in_two(x.v[k], &high.v[k], &low.v[k]);
+        ((To *)A.out)[t] = high;
+        ((To *)A.more)[t] = low;
+    }
+    for (i64 t = wide * 4 + threadIdx.x; blockIdx.x == 0 && t < A.n; t += blockDim.x)
+        part_in_two(((const float *)A.in[0])[t], (u16 *)A.out + t, (u16 *)A.more + t);
+}
 #endif
 
 #ifdef RESULTS
 /* ---- one result a thread: i = outer, reduced, inner ---- */
-
-extern "C" __global__ void prod(const Args A)
-{
-    EACH(t, A.n)
-    {
-        i64 o = t / A.i[2], k = t % A.i[2];
-        const C *x = (const C *)A.in[0] + o * A.i[1] * A.i[2] + k;
-        C p = 1;
-        for (i64 r = 0; r < A.i[1]; r++) p *= x[r * A.i[2]];
-        ((C *)A.out)[t] = p;
-    }
-}
-
-/* i[3]: lowest instead of highest */
-extern "C" __global__ void arg_extreme(const Args A)
-{
-    EACH(t, A.n)
-    {
-        i64 o = t / A.i[2], k = t % A.i[2], place = 0;
-        const C *x = (const C *)A.in[0] + o * A.i[1] * A.i[2] + k;
-        C best = A.i[1] ? x[0] : (C)0;
-        for (i64 r = 1; r < A.i[1] && best == best; r++) {
-            C y = x[r * A.i[2]];
-            if (y != y || (A.i[3] ? y < best : y > best)) {
-                best = y;
-                place = r;
-            }
-        }
-        ((i64 *)A.out)[t] = place;
-    }
-}
-
-/* i[3]: any, else all; bytes */
-extern "C" __global__ void truth(const Args A)
-{
-    EACH(t, A.n)
-    {
-        i64 o = t / A.i[2], k = t % A.i[2];
-        const u8 *x = (const u8 *)A.in[0] + o * A.i[1] * A.i[2] + k;
-        bool any = A.i[3], result = !any;
-        for (i64 r = 0; r < A.i[1]; r++)
-            if ((x[r * A.i[2]] != 0) == any) result = any;
-        ((u8 *)A.out)[t] = result;
-    }
-}
 
 /* i[3]: from the end */
 extern "C" __global__ void cumsum(const Args A)
@@ -429,14 +480,39 @@ extern "C" __global__ void copy_pieces(const Args A)
         ((Piece *)A.out)[to] = ((const Piece *)A.in[0])[from];
     }
 }
+
+/* Pieces of i[0] times 16 bytes from anywhere, one after the other. */
+extern "C" __global__ void copy_list(const Args A)
+{
+    struct alignas(16) Piece { unsigned v[4]; };
+    unsigned each = (unsigned)A.i[0];
+    EACH(t, A.n)
+    {
+        unsigned piece = (unsigned)t / each, at = (unsigned)t - piece * each;
+        ((Piece *)A.out)[t] = ((const Piece *)A.list[piece])[at];
+    }
+}
 #endif
 
 #ifdef COPIES
 /* ---- copies: out[to] = cast(in[from]) over a common shape ---- */
 
-extern "C" __global__ void copy_strided(const Args A)
+__device__ inline M converted(Memory<SRC>::type x)
 {
     typedef Compute<SRC>::type S;
+    S v = load<SRC>(x);
+    C w;
+    if (SRC < 4 && DT >= 4 && DT != 7) { /* towards zero, cut to the range; NaN becomes 0 */
+        double d = (double)v;
+        w = (C)(d >= 9223372036854775807.0 ? 0x7fffffffffffffffLL
+                : d <= -9223372036854775808.0 ? (-0x7fffffffffffffffLL - 1) : d != d ? 0 : (i64)d);
+    } else if (DT == 7) w = (C)(v != 0);
+    else w = (C)v;
+    return store<DT>(w);
+}
+
+extern "C" __global__ void copy_strided(const Args A)
+{
     EACH(t, A.n)
     {
         i64 rest = t, from = 0, to = 0;
@@ -453,15 +529,22 @@ extern "C" __global__ void copy_strided(const Args A)
             from += k * A.from[d];
             to += k * A.to[d];
         }
-        S v = load<SRC>(((const Memory<SRC>::type *)A.in[0])[from]);
-        C w;
-        if (SRC < 4 && DT >= 4 && DT != 7) { /* towards zero, cut to the range; NaN becomes 0 */
-            double x = (double)v;
-            w = (C)(x >= 9223372036854775807.0 ? 0x7fffffffffffffffLL
-                    : x <= -9223372036854775808.0 ? (-0x7fffffffffffffffLL - 1) : x != x ? 0 : (i64)x);
-        } else if (DT == 7) w = (C)(v != 0);
-        else w = (C)v;
-        ((M *)A.out)[to] = store<DT>(w);
+        ((M *)A.out)[to] = converted(((const Memory<SRC>::type *)A.in[0])[from]);
+    }
+}
+
+/* Everything in order: four numbers a thread. */
+extern "C" __global__ void copy_dense(const Args A)
+{
+    struct alignas(sizeof(Memory<SRC>::type) * 4) From { Memory<SRC>::type v[4]; };
+    struct alignas(sizeof(M) * 4) To { M v[4]; };
+    EACH(t, A.n)
+    {
+        From x = ((const From *)A.in[0])[t];
+        To y;
+#pragma unroll
+        for (int k = 0; k < 4; k++) y.v[k] = converted(x.v[k]);
+        ((To *)A.out)[t] = y;
     }
 }
 #endif

@@ -13,6 +13,7 @@ struct Args {
     const void *in[3];
     void *out;
     double f[2];
+    bool wide[3]; /* rows: four neighbours of an operand are one aligned piece */
 };
 
 __device__ inline O element(F a, M b, M c, const double *f)
@@ -26,7 +27,7 @@ __device__ inline O element(F a, M b, M c, const double *f)
 }
 
 /* Same shape, contiguous: WIDE elements a thread in 16-byte pieces of the widest operand. */
-#define WIDE 4
+#define WIDE (sizeof(M) == 2 && sizeof(O) == 2 ? 8 : 4)
 extern "C" __global__ void map_contiguous(const Args A)
 {
     const F *a = (const F *)A.in[0];
@@ -53,23 +54,34 @@ extern "C" __global__ void map_contiguous(const Args A)
     }
 }
 
+template <class T> struct alignas(sizeof(T) * 4) Four { T v[4]; };
+
+template <class T> __device__ inline Four<T> four(const T *p, i64 step, bool wide)
+{
+    if (wide) return *(const Four<T> *)p;
+    Four<T> out;
+#pragma unroll
+    for (int k = 0; k < 4; k++) out.v[k] = p[k * step];
+    return out;
+}
+
 /* Two axes, the last a multiple of four: four neighbours of a row a thread. */
 extern "C" __global__ void map_rows(const Args A)
 {
-    struct alignas(sizeof(O) * 4) VO { O v[4]; };
     unsigned columns = (unsigned)A.size[1];
     EACH(i, A.n / 4)
     {
         unsigned first = (unsigned)i * 4, row = first / columns, column = first - row * columns;
-        const F *a = (const F *)A.in[0] + row * A.stride[0][0] + column * A.stride[0][1];
-        const M *b = (const M *)A.in[1] + (NIN > 1 ? row * A.stride[1][0] + column * A.stride[1][1] : 0);
-        const M *c = (const M *)A.in[2] + (NIN > 2 ? row * A.stride[2][0] + column * A.stride[2][1] : 0);
-        VO vo;
+#define PLACE(j) (row * A.stride[j][0] + column * A.stride[j][1])
+        Four<F> a = four((const F *)A.in[0] + PLACE(0), A.stride[0][1], A.wide[0]);
+        Four<M> b, c;
+        if (NIN > 1) b = four((const M *)A.in[1] + PLACE(1), A.stride[1][1], A.wide[1]);
+        if (NIN > 2) c = four((const M *)A.in[2] + PLACE(2), A.stride[2][1], A.wide[2]);
+        Four<O> out;
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            vo.v[k] = element(a[k * A.stride[0][1]], NIN > 1 ? b[k * A.stride[1][1]] : (M)0,
-                              NIN > 2 ? c[k * A.stride[2][1]] : (M)0, A.f);
-        ((VO *)A.out)[i] = vo;
+            out.v[k] = element(a.v[k], NIN > 1 ? b.v[k] : (M)0, NIN > 2 ? c.v[k] : (M)0, A.f);
+        ((Four<O> *)A.out)[i] = out;
     }
 }
 

@@ -12,7 +12,7 @@
 /* A list on its way: what fn made of the entries so far. */
 typedef struct mapping {
     gd_tensor **stacks, **part, **made;
-    int *kind, count;
+    int *kind, *entry, count;
     gd_stack_fn fn;
     void *user;
 } mapping;
@@ -56,11 +56,14 @@ static gd_status map_alike(mapping *m, int first)
         m->part[j] = m->stacks[j];
         whole += m->stacks[j]->size[0];
     }
-    for (int j = first; j < m->count; j++)
-        if (m->part[j] && !(m->part[m->count + parts++] = gd_drop_names(m->part[j]))) return gd_error(ctx);
+    for (int j = first; j < m->count; j++) {
+        if (!m->part[j]) continue;
+        m->entry[parts] = j;
+        if (!(m->part[m->count + parts++] = gd_drop_names(m->part[j]))) return gd_error(ctx);
+    }
     gd_tensor **list = m->part + m->count;
     gd_tensor *all = parts == 1 ? list[0] : gd_cat(list, parts, "0");
-    gd_tensor *made = all ? m->fn(m->user, all, m->kind[first]) : NULL;
+    gd_tensor *made = all ? m->fn(m->user, all, m->entry, parts) : NULL;
     if (!made)
         return gd_error(ctx) ? gd_error(ctx) : gd_fail(ctx, GD_CALLBACK, "map_stacked: nothing was made");
     return share_out(m, made, first, whole);
@@ -101,12 +104,13 @@ gd_status gd_map_stacked(gd_tensor **stacks, int count, gd_stack_kind_fn kind, g
     gd_ctx *ctx = any->head.ctx;
     gd_status status = all_are_stacks(stacks, count);
     if (status) return status;
-    size_t entry = 3 * sizeof(gd_tensor *) + sizeof(int), n = (size_t)count;
+    size_t entry = 3 * sizeof(gd_tensor *) + 2 * sizeof(int), n = (size_t)count;
     gd_tensor **room = gd__alloc_array(ctx, n, entry);
     if (!room) return GD_NOMEM;
     mapping m = {
         .stacks = stacks, .part = room, .made = room + 2 * n, .count = count, .fn = fn, .user = user};
     m.kind = (int *)(void *)(room + 3 * n);
+    m.entry = m.kind + n;
     for (int i = 0; i < count; i++) {
         room[i] = m.made[i] = NULL;
         m.kind[i] = kind && stacks[i] ? kind(user, i) : 0;
@@ -147,6 +151,21 @@ gd_tensor *gd_from_matrices(gd_tensor *stack, gd_tensor *like)
     }
     gd_scope_begin(ctx);
     gd_tensor *out = gd_contiguous(gd_permute(gd_reshape(stack, n, size), order));
+    return gd__scope_leave(ctx, out ? gd__relabel_like(out, like) : NULL);
+}
+
+gd_tensor *gd_named_like(gd_tensor *x, gd_tensor *like)
+{
+    if (!gd__given2("named_like", x, like)) return NULL;
+    gd_ctx *ctx = x->head.ctx;
+    bool same = x->ndim == like->ndim;
+    for (int i = 0; i < x->ndim && same; i++) same = x->size[i] == like->size[i];
+    char one[256], other[256];
+    if (!same)
+        return gd__refuse(ctx, GD_SHAPE, "named_like: shapes %s and %s", gd__shape_text(x, one, sizeof one),
+                          gd__shape_text(like, other, sizeof other));
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd_contiguous(gd_drop_names(x));
     return gd__scope_leave(ctx, out ? gd__relabel_like(out, like) : NULL);
 }
 

@@ -301,6 +301,49 @@ gd_status gd__cpu_matmul(gd_device *device, const gd_call *call)
     return status ? status : run_product(device->ctx, &p, c->dtype);
 }
 
+/* ---- sums with products ---- */
+
+#define PIECE 65536 /* numbers of a task */
+
+typedef struct blend {
+    const gd_tensor *c, *out;
+    double beta, alpha;
+} blend;
+
+#define BLEND(name, real)                                                                       \
+    static void name(const blend *b, int64_t first, int64_t last)                               \
+    {                                                                                           \
+        const real *c = (const real *)(const void *)b->c->data;                                 \
+        real *out = (real *)(void *)b->out->data, beta = (real)b->beta, alpha = (real)b->alpha; \
+        for (int64_t i = first; i < last; i++) out[i] = beta * c[i] + alpha * out[i];           \
+    }
+BLEND(blend_f32, float)
+BLEND(blend_f64, double)
+
+static void blend_piece(void *arg, int64_t task)
+{
+    const blend *b = arg;
+    int64_t first = task * PIECE, last = smaller(first + PIECE, b->out->numel);
+    if (b->out->dtype == GD_F32)
+        blend_f32(b, first, last);
+    else
+        blend_f64(b, first, last);
+}
+
+/* beta c + alpha a b, with c in order. */
+gd_status gd__cpu_addmm(gd_device *device, const gd_call *call)
+{
+    gd_call times = *call;
+    times.op = GD_OP_matmul;
+    times.nin = 2;
+    times.in = call->in + 1;
+    times.attrs = &(gd_attrs){0};
+    gd_status status = gd__cpu_matmul(device, &times);
+    blend b = {call->in[0], call->out[0], call->attrs->f[0], call->attrs->f[1]};
+    if (!status) gd__parallel(device->ctx, pieces(b.out->numel, PIECE), blend_piece, &b);
+    return status;
+}
+
 /* x w^T + b: x [rows, in], w [out, in], b [out]. */
 gd_status gd__cpu_linear(gd_device *device, const gd_call *call)
 {

@@ -12,7 +12,8 @@
  * Axes of one element and those longer than max_dim have no factor.  A tensor without any (also a vector with
  * precondition_1d=false) gets Adagrad's scaling, or plain Adam's.
  *
- * Factors of one size are multiplied and factored together.  Factors that are not finite any more, because the gradient was
+ * Tensors of one shape, as they are seen, go through every product together, and factors of one size are factored together.
+ * Products are made in a hurry (gd_matmul_fast).  Factors that are not finite any more, because the gradient was
  * not or its products overflow, are not taken: the state is as before that step, and the update is handed on as it comes. */
 #include "gradus/link.h"
 #include "gradus/matrices.h"
@@ -45,12 +46,27 @@ static void order_axes(folding *f, const gd_tensor *x)
     }
 }
 
+/* The two shortest axes become one; else all stay where they are, and no element moves. */
+static bool some_merge(const gd_tensor *x, double most)
+{
+    int64_t least[2] = {INT64_MAX, INT64_MAX};
+    for (int i = 0; i < gd_ndim(x); i++) {
+        int64_t size = gd_size(x, i);
+        if (size < least[0]) {
+            least[1] = least[0];
+            least[0] = size;
+        } else if (size < least[1])
+            least[1] = size;
+    }
+    return gd_ndim(x) > 1 && (double)least[0] * (double)least[1] <= most;
+}
+
 static folding fold(const gd_link *link, const gd_tensor *x, const gd_tensor *key)
 {
     folding f = {.axes = gd_ndim(x)};
     double most = gd_link_real(link, "max_dim", key);
-    bool merge = flag_of(link, "merge_small", key);
     for (int i = 0; i < f.axes; i++) f.order[i] = i;
+    bool merge = flag_of(link, "merge_small", key) && some_merge(x, most);
     if (merge) order_axes(&f, x);
     bool open = merge; /* the first axis still takes others */
     for (int i = 0; i < f.axes; i++) {
@@ -73,9 +89,12 @@ static folding fold(const gd_link *link, const gd_tensor *x, const gd_tensor *ke
 
 static gd_dtype dtype_of(const gd_tensor *x) { return gd_tensor_dtype(x) == GD_F64 ? GD_F64 : GD_F32; }
 
+/* A stack of one: [1, n], the elements in the order of the axes. */
+static gd_tensor *row_of(gd_tensor *x) { return x ? gd_reshape(x, 2, (int64_t[]){1, gd_numel(x)}) : NULL; }
+
 static gd_tensor *folded(const folding *f, gd_tensor *x)
 {
-    return gd_cast(gd_reshape(gd_permute(gd_drop_names(x), f->order), f->ndim, f->size), dtype_of(x));
+    return gd_cast(row_of(gd_permute(gd_drop_names(x), f->order)), dtype_of(x));
 }
 
 /* In the shape that it came from. */
@@ -90,100 +109,225 @@ static gd_tensor *unfolded(const folding *f, gd_tensor *u, const gd_tensor *like
     return gd_permute(gd_reshape(u, f->axes, size), back);
 }
 
-static gd_status unfold(const folding *f, gd_tensor *u, gd_tensor *into)
+/* Replaces a tensor of the update. */
+static gd_status hand_on(const gd_transform *t, int i, gd_tensor *u)
 {
-    u = unfolded(f, u, into);
-    return u ? gd_assign(into, u) : gd_error(gd_tensor_ctx(into));
+    gd_tensor *old = t->tensors[i], *next = u ? gd_named_like(gd_cast(u, gd_tensor_dtype(old)), old) : NULL;
+    if (!next) return gd_error(gd_link_ctx(t->link));
+    t->tensors[i] = next;
+    return GD_OK;
 }
 
-/* Axis 0 of x [a, b, c] times m (NULL: as it is) and moved to the end: [b, c, a]. */
-static gd_tensor *turn(const folding *f, gd_tensor *x, int first, gd_tensor *m)
+/* ---- tensors that go together ---- */
+
+/* Tensors of one folding whose settings are the same. */
+typedef struct group {
+    const gd_transform *t;
+    const int *entry;
+    int count;
+    folding f;
+} group;
+
+static group group_of(const gd_transform *t, const int *entry, int count)
 {
-    int64_t size[GD_MAX_DIMS], rows = f->size[first];
-    for (int i = 0; i < f->ndim; i++) size[i] = f->size[(first + 1 + i) % f->ndim];
-    gd_tensor *flat = gd_transpose(gd_reshape(x, 2, (int64_t[]){rows, gd_numel(x) / rows}), 0, 1);
-    return gd_reshape(m ? gd_matmul(flat, m) : flat, f->ndim, size);
+    return (group){t, entry, count, fold(t->link, t->tensors[entry[0]], t->keys[entry[0]])};
+}
+
+static gd_tensor *key_of(const group *g, int k) { return g->t->keys[g->entry[k]]; }
+static double setting(const group *g, const char *name)
+{
+    return gd_link_real(g->t->link, name, key_of(g, 0));
+}
+
+static bool same_number(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+
+static bool same_shape(const folding *a, const folding *b)
+{
+    bool same = a->ndim == b->ndim;
+    for (int d = 0; d < a->ndim && same; d++) same = a->size[d] == b->size[d];
+    return same;
+}
+
+static bool alike(const gd_transform *t, int i, int k)
+{
+    folding a = fold(t->link, t->tensors[i], t->keys[i]), b = fold(t->link, t->tensors[k], t->keys[k]);
+    if (!same_shape(&a, &b)) return false;
+    const gd_link_class *cls = gd_link_class_of(t->link);
+    for (int n = 0; n < cls->field_count; n++)
+        if (cls->fields[n].kinds & (GD_SET_REAL | GD_SET_BOOL) &&
+            !same_number(gd_link_real(t->link, cls->fields[n].name, t->keys[i]),
+                         gd_link_real(t->link, cls->fields[n].name, t->keys[k])))
+            return false;
+    const double *one = gd_link_scalar(t->link, t->keys[i], "step"),
+                 *other = gd_link_scalar(t->link, t->keys[k], "step");
+    return one && other && *one == *other;
+}
+
+/* The first tensor of the same shape with the same settings and as many steps: those go together. */
+static int first_alike(void *user, int index)
+{
+    int k = 0;
+    while (k < index && !alike(user, index, k)) k++;
+    return k;
+}
+
+/* What fn makes of the tensors that have factors, in place of the entries of x: stacks of one. */
+static gd_status map_folded(const gd_transform *t, gd_tensor **x, gd_stack_fn fn)
+{
+    return gd_map_stacked(x, t->count, first_alike, fn, (void *)t);
+}
+
+/* The state of a slot of all of a group as one stack: of matrices, or of rows. */
+static gd_tensor *stacked_state(const group *g, const char *slot, gd_init init, bool matrices)
+{
+    gd_tensor **list = gd_link_scratch(g->t->link, g->count);
+    for (int k = 0; k < g->count && list; k++) {
+        gd_tensor *state = gd_link_state_from(g->t->link, key_of(g, k), slot, init);
+        if (!(list[k] = matrices ? gd_unsqueeze(state, 0, NULL) : row_of(state))) return NULL;
+    }
+    return !list ? NULL : g->count == 1 ? list[0] : gd_cat(list, g->count, "0");
+}
+
+static gd_status keep_stacked(const group *g, const char *slot, gd_tensor *stack)
+{
+    gd_ctx *ctx = gd_link_ctx(g->t->link);
+    for (int k = 0; k < g->count && stack; k++) {
+        gd_tensor *state = gd_link_state(g->t->link, key_of(g, k), slot), *value = gd_index(stack, "0", k);
+        if (!state || !value || gd_assign(state, gd_reshape(value, gd_ndim(state), gd_shape(state))))
+            return gd_error(ctx);
+    }
+    return gd_error(ctx);
+}
+
+/* Axis d of tensors in rows times m [k, n, n], NULL: as it is. */
+static gd_tensor *turn(const folding *f, gd_tensor *x, int d, gd_tensor *m)
+{
+    if (!m) return x;
+    int64_t k = gd_size(x, 0), row = gd_numel(x) / k, n = f->size[d], before = 1;
+    for (int i = 0; i < d; i++) before *= f->size[i];
+    int64_t after = row / n / before;
+    gd_tensor *t = gd_transpose(m, 1, 2);
+    if (after == 1)
+        x = gd_matmul_fast(gd_reshape(x, 3, (int64_t[]){k, before, n}), m);
+    else if (before == 1)
+        x = gd_matmul_fast(t, gd_reshape(x, 3, (int64_t[]){k, n, after}));
+    else
+        x = gd_matmul(gd_unsqueeze(t, 1, NULL), gd_reshape(x, 4, (int64_t[]){k, before, n, after}));
+    return gd_reshape(x, 2, (int64_t[]){k, row});
 }
 
 /* Every axis times the state of that name, where there is one; back: times its transpose. */
-static gd_tensor *times_all(const gd_transform *t, int i, const folding *f, gd_tensor *x,
-                            const char *const *name, bool back)
+static gd_tensor *times_all(const group *g, gd_tensor *x, const char *const *name, bool back)
 {
-    for (int d = 0; d < f->ndim && x && f->any; d++) {
+    for (int d = 0; d < g->f.ndim && x && g->f.any; d++) {
         gd_tensor *m = NULL;
-        if (f->factor[d] && gd_link_has_state(t->link, t->keys[i], name[d]))
-            m = gd_link_state(t->link, t->keys[i], name[d]);
-        x = turn(f, x, d, back && m ? gd_transpose(m, 0, 1) : m);
+        if (g->f.factor[d] && gd_link_has_state(g->t->link, key_of(g, 0), name[d])) {
+            m = stacked_state(g, name[d], (gd_init){.kind = GD_INIT_ZEROS}, true);
+            if (!m) return NULL;
+        }
+        x = turn(&g->f, x, d, back && m ? gd_transpose(m, 1, 2) : m);
     }
     return x;
 }
 
+static gd_tensor *into_basis(void *user, gd_tensor *stack, const int *entry, int entries)
+{
+    group g = group_of(user, entry, entries);
+    return times_all(&g, stack, basis_name, false);
+}
+
+static gd_tensor *out_of_basis(void *user, gd_tensor *stack, const int *entry, int entries)
+{
+    group g = group_of(user, entry, entries);
+    return times_all(&g, stack, basis_name, true);
+}
+
 /* ---- factors ---- */
 
-/* x with axis d first, as a stack of one matrix. */
+/* Rows of tensors with axis d first, as matrices; no element moves where d is the first or the last. */
 static gd_tensor *along(const folding *f, gd_tensor *x, int d)
 {
-    int order[GD_MAX_DIMS];
-    for (int i = 0; i < f->ndim; i++) order[i] = i == 0 ? d : i <= d ? i - 1 : i;
-    return gd_reshape(gd_permute(x, order), 3, (int64_t[]){1, f->size[d], gd_numel(x) / f->size[d]});
+    int64_t k = gd_size(x, 0), before = 1, n = f->size[d];
+    for (int i = 0; i < d; i++) before *= f->size[i];
+    int64_t after = gd_numel(x) / k / n / before;
+    if (after == 1) return gd_transpose(gd_reshape(x, 3, (int64_t[]){k, before, n}), 1, 2);
+    if (before > 1) x = gd_permute(gd_reshape(x, 4, (int64_t[]){k, before, n, after}), (int[]){0, 2, 1, 3});
+    return gd_reshape(x, 3, (int64_t[]){k, n, before * after});
 }
 
-static gd_tensor *gram(void *user, gd_tensor *stack, int kind)
+/* The way from a to b, by that share. */
+static gd_tensor *mean_of(gd_tensor *a, gd_tensor *b, double share)
 {
-    (void)user, (void)kind;
-    return gd_matmul(stack, gd_transpose(stack, 1, 2));
+    if (!a || gd_numel(a) == 0) return a;
+    gd_tensor *one = gd_index(gd_reshape(a, 1, (int64_t[]){gd_numel(a)}), "0", 0);
+    return gd_lerp(a, b, gd_full_like(one, share));
 }
 
-/* What an average or sum becomes; where that is not finite it stays. */
-static gd_tensor *gathered(const gd_link *link, const gd_tensor *key, const char *beta_name, gd_tensor *old,
-                           gd_tensor *more)
+/* What an average or sum becomes; where that is not finite, looking along the axes, it stays. */
+static gd_tensor *gathered(const group *g, const char *beta_name, gd_tensor *old, gd_tensor *more,
+                           const char *axes)
 {
-    double beta = gd_link_real(link, beta_name, key);
-    double decay = gd_link_has_field(link, "decay") ? gd_link_real(link, "decay", key) : NAN;
+    double beta = setting(g, beta_name);
+    double decay = gd_link_has_field(g->t->link, "decay") ? setting(g, "decay") : NAN;
     gd_tensor *next = isnan(decay) ? old : gd_mul_scalar(old, decay);
-    next = isnan(beta) ? gd_add(next, more)
-                       : gd_add(gd_mul_scalar(next, beta), gd_mul_scalar(more, 1 - beta));
-    return next ? gd_where(gd_all(gd_isfinite(next), NULL, false), next, old) : NULL;
+    next = isnan(beta) ? gd_add(next, more) : mean_of(next, more, 1 - beta);
+    return next ? gd_where(gd_all(gd_isfinite(next), axes, axes != NULL), next, old) : NULL;
 }
 
 static gd_tensor *identity(void *user, gd_tensor *param)
 {
     gd_tensor *like = user;
     (void)param;
-    int64_t n = gd_size(like, 0);
+    int64_t n = gd_size(like, 1);
     return gd_to_device(gd_eye(gd_tensor_ctx(like), gd_tensor_dtype(like), n, n), gd_tensor_device(like));
 }
 
-static gd_status gather_into(const gd_transform *t, int i, const char *slot, const char *beta,
-                             gd_tensor *more, bool one)
+/* Shampoo's begin as the identity, soap's as zeros. */
+static gd_status gather_factor(const group *g, int d, gd_tensor *x)
 {
-    gd_init init = {
-        .kind = one ? GD_INIT_FUNCTION : GD_INIT_ZEROS, .tensor = more, .make = identity, .user = more};
-    gd_tensor *old = gd_link_state_from(t->link, t->keys[i], slot, init);
-    gd_tensor *next = old ? gathered(t->link, t->keys[i], beta, old, more) : NULL;
-    return next ? gd_assign(old, next) : gd_error(gd_link_ctx(t->link));
+    bool shampoo = !gd_link_has_field(g->t->link, "shampoo_beta");
+    gd_tensor *m = along(&g->f, x, d), *more = m ? gd_matmul_fast(m, gd_transpose(m, 1, 2)) : NULL;
+    if (!more) return gd_error(gd_link_ctx(g->t->link));
+    gd_init init = {.kind = shampoo ? GD_INIT_FUNCTION : GD_INIT_ZEROS,
+                    .tensor = gd_index(more, "0", 0),
+                    .make = identity,
+                    .user = more};
+    gd_tensor *old = stacked_state(g, factor_name[d], init, true);
+    gd_tensor *next = old ? gathered(g, shampoo ? "beta" : "shampoo_beta", old, more, "1, 2") : NULL;
+    return next ? keep_stacked(g, factor_name[d], next) : gd_error(gd_link_ctx(g->t->link));
 }
 
-/* Adds the products of all tensors to their factors, which begin as the identity (one) or as zeros.  stack: an entry for each
- * axis of each tensor, left as the factors as stacks of one. */
-static gd_status gather_all(const gd_transform *t, gd_tensor **stack, const char *beta, bool one)
+static gd_tensor *gather_group(void *user, gd_tensor *stack, const int *entry, int entries)
 {
-    gd_ctx *ctx = gd_link_ctx(t->link);
-    for (int i = 0; i < t->count; i++) {
+    group g = group_of(user, entry, entries);
+    for (int d = 0; d < g.f.ndim; d++)
+        if (g.f.factor[d] && gather_factor(&g, d, stack)) return NULL;
+    return stack;
+}
+
+/* Tensors as stacks of one: all, or those that have factors. */
+static gd_tensor **fold_all(const gd_transform *t, bool all)
+{
+    gd_tensor **x = gd_link_scratch(t->link, t->count);
+    for (int i = 0; i < t->count && x; i++) {
         folding f = fold(t->link, t->tensors[i], t->keys[i]);
-        gd_tensor *x = f.any ? folded(&f, t->tensors[i]) : NULL;
-        for (int d = 0; d < f.ndim; d++)
-            if (f.factor[d] && !(stack[i * GD_MAX_DIMS + d] = along(&f, x, d))) return gd_error(ctx);
+        if ((all || f.any) && !(x[i] = folded(&f, t->tensors[i]))) return NULL;
     }
-    gd_status status = gd_map_stacked(stack, t->count * GD_MAX_DIMS, NULL, gram, NULL);
+    return x;
+}
+
+/* Adds the products of all tensors to their factors.  stack: an entry for each axis of each tensor, left as the factors as
+ * stacks of one. */
+static gd_status gather_all(const gd_transform *t, gd_tensor **stack)
+{
+    gd_tensor **x = fold_all(t, false);
+    gd_status status = x ? map_folded(t, x, gather_group) : gd_error(gd_link_ctx(t->link));
     for (int k = 0; k < t->count * GD_MAX_DIMS && !status; k++) {
-        if (!stack[k]) continue;
-        const char *slot = factor_name[k % GD_MAX_DIMS];
-        gd_tensor *more = gd_squeeze(stack[k], "0");
-        status = more ? gather_into(t, k / GD_MAX_DIMS, slot, beta, more, one) : gd_error(ctx);
-        gd_tensor *factor = status ? NULL : gd_link_state(t->link, t->keys[k / GD_MAX_DIMS], slot);
-        stack[k] = gd_unsqueeze(factor, 0, NULL);
-        if (!status && !stack[k]) status = gd_error(ctx);
+        int i = k / GD_MAX_DIMS, d = k % GD_MAX_DIMS;
+        folding f = fold(t->link, t->tensors[i], t->keys[i]);
+        if (d >= f.ndim || !f.factor[d]) continue;
+        stack[k] = gd_unsqueeze(gd_link_state(t->link, t->keys[i], factor_name[d]), 0, NULL);
+        if (!stack[k]) status = gd_error(gd_link_ctx(t->link));
     }
     return status;
 }
@@ -213,27 +357,28 @@ static const gd_field shampoo_fields[] = {
 static const gd_slot shampoo_slots[] = {{"squares", 0}, GD_AXIS_SLOTS("factor"), GD_AXIS_SLOTS("basis")};
 static const char *const shampoo_scalars[] = {"step"};
 
-/* The power of the factors of a tensor. */
-static double exponent_of(const gd_transform *t, int i)
+/* Factors go together whatever the shapes of their tensors are: the first with the same power and regularisation. */
+static double root_of(const gd_transform *t, int i)
 {
     double root = gd_link_real(t->link, "exp_override", t->keys[i]);
-    return -1 / (isnan(root) ? 2 * fold(t->link, t->tensors[i], t->keys[i]).ndim : root);
+    return isnan(root) ? 2 * fold(t->link, t->tensors[i], t->keys[i]).ndim : root;
 }
 
-/* The first tensor with the same power and regularisation: those go together. */
-static int first_alike(void *user, int index)
+static int root_alike(void *user, int index)
 {
     const gd_transform *t = user;
     int i = index / GD_MAX_DIMS, k = 0;
-    double exponent = exponent_of(t, i), reg = gd_link_real(t->link, "reg", t->keys[i]);
-    while (k < i && (exponent_of(t, k) != exponent || gd_link_real(t->link, "reg", t->keys[k]) != reg)) k++;
+    double reg = gd_link_real(t->link, "reg", t->keys[i]);
+    while (k < i && (root_of(t, k) != root_of(t, i) || gd_link_real(t->link, "reg", t->keys[k]) != reg)) k++;
     return k;
 }
 
-static gd_tensor *inverse_roots(void *user, gd_tensor *stack, int kind)
+static gd_tensor *inverse_roots(void *user, gd_tensor *stack, const int *entry, int entries)
 {
     const gd_transform *t = user;
-    return gd_matrix_power(stack, gd_link_real(t->link, "reg", t->keys[kind]), exponent_of(t, kind));
+    int i = entry[0] / GD_MAX_DIMS;
+    (void)entries;
+    return gd_matrix_power(stack, gd_link_real(t->link, "reg", t->keys[i]), -1 / root_of(t, i));
 }
 
 /* Leaves the factors in the stack that are due. */
@@ -250,17 +395,21 @@ static gd_status take_due(const gd_transform *t, gd_tensor **stack)
 
 static gd_status add_squares(const gd_transform *t, int i)
 {
-    gd_tensor *g = gd_cast(t->tensors[i], dtype_of(t->tensors[i])), *more = g ? gd_square(g) : NULL;
-    return more ? gather_into(t, i, "squares", "beta", more, false) : gd_error(gd_link_ctx(t->link));
+    gd_tensor *x = gd_cast(t->tensors[i], dtype_of(t->tensors[i])), *more = x ? gd_square(x) : NULL;
+    if (!more) return gd_error(gd_link_ctx(t->link));
+    group g = group_of(t, &i, 1);
+    gd_init zeros = {.kind = GD_INIT_ZEROS, .tensor = more};
+    gd_tensor *old = gd_link_state_from(t->link, t->keys[i], "squares", zeros);
+    gd_tensor *next = old ? gathered(&g, "beta", old, more, NULL) : NULL;
+    return next ? gd_assign(old, next) : gd_error(gd_link_ctx(t->link));
 }
 
 static gd_status shampoo_update(const gd_transform *t)
 {
     gd_tensor **stack = gd_link_scratch(t->link, t->count * GD_MAX_DIMS);
-    gd_status status = stack ? gather_all(t, stack, "beta", true) : gd_error(gd_link_ctx(t->link));
+    gd_status status = stack ? gather_all(t, stack) : gd_error(gd_link_ctx(t->link));
     if (!status) status = take_due(t, stack);
-    if (!status)
-        status = gd_map_stacked(stack, t->count * GD_MAX_DIMS, first_alike, inverse_roots, (void *)t);
+    if (!status) status = gd_map_stacked(stack, t->count * GD_MAX_DIMS, root_alike, inverse_roots, (void *)t);
     for (int k = 0; k < t->count * GD_MAX_DIMS && !status; k++)
         if (stack[k])
             status = gd_link_set_state(t->link, t->keys[k / GD_MAX_DIMS], basis_name[k % GD_MAX_DIMS],
@@ -278,20 +427,16 @@ static gd_status scale_like_adagrad(const gd_transform *t, int i)
     double eps = gd_link_real(t->link, "adagrad_eps", t->keys[i]);
     gd_tensor *u = gd_cast(t->tensors[i], dtype_of(t->tensors[i]));
     u = gd_div(u, gd_add_scalar(gd_sqrt(squares), eps));
-    return u ? gd_assign(t->tensors[i], u) : gd_error(gd_link_ctx(t->link));
+    return hand_on(t, i, u);
 }
 
 static gd_status shampoo_apply(const gd_transform *t)
 {
-    gd_status status = GD_OK;
+    gd_tensor **x = fold_all(t, false);
+    gd_status status = x ? map_folded(t, x, into_basis) : gd_error(gd_link_ctx(t->link));
     for (int i = 0; i < t->count && !status; i++) {
         folding f = fold(t->link, t->tensors[i], t->keys[i]);
-        if (!f.any) {
-            status = scale_like_adagrad(t, i);
-            continue;
-        }
-        gd_tensor *u = times_all(t, i, &f, folded(&f, t->tensors[i]), basis_name, false);
-        status = u ? unfold(&f, u, t->tensors[i]) : gd_error(gd_link_ctx(t->link));
+        status = f.any ? hand_on(t, i, unfolded(&f, x[i], t->tensors[i])) : scale_like_adagrad(t, i);
     }
     return status;
 }
@@ -329,6 +474,7 @@ const gd_link_class gd_link_shampoo = {
     GD_SCALARS(shampoo_scalars),
     .update_tensors = shampoo_update,
     .apply_tensors = shampoo_apply,
+    .reads_only = true,
     .state_bytes = shampoo_bytes,
     .spread = GD_SPREAD_TENSOR,
     .updates_always = true,
@@ -355,37 +501,32 @@ static const gd_slot soap_slots[] = {
     {"exp_avg", 0}, {"exp_avg_sq", GD_SLOT_SQUARE}, GD_AXIS_SLOTS("factor"), GD_AXIS_SLOTS("basis")};
 static const char *const soap_scalars[] = {"step"};
 
-static gd_tensor *averaged(const gd_transform *t, int i, const char *beta, gd_tensor *old, gd_tensor *x)
+static double soap_scale(const group *g, double step)
 {
-    double keep = gd_link_real(t->link, beta, t->keys[i]);
-    return gd_add(gd_mul_scalar(old, keep), gd_mul_scalar(x, 1 - keep));
-}
-
-static double soap_scale(const gd_transform *t, int i, double step)
-{
-    double alpha = gd_link_real(t->link, "alpha", t->keys[i]);
-    if (!flag_of(t->link, "bias_correction", t->keys[i])) return alpha;
-    double one = 1 - pow(gd_link_real(t->link, "beta1", t->keys[i]), step);
-    double two = 1 - pow(gd_link_real(t->link, "beta2", t->keys[i]), step);
+    double alpha = setting(g, "alpha");
+    if (setting(g, "bias_correction") == 0) return alpha;
+    double one = 1 - pow(setting(g, "beta1"), step), two = 1 - pow(setting(g, "beta2"), step);
     return alpha * sqrt(two) / one;
 }
 
-/* Adam in the basis of the factors: the update of x, and the moments after it. */
-static gd_tensor *adam_in_basis(const gd_transform *t, int i, const folding *f, gd_tensor *x, double step)
+/* Adam in the basis of the factors, in which both moments are kept: the updates of tensors x, and their moments after it. */
+static gd_tensor *adam_in_basis(const group *g, gd_tensor *x, double step)
 {
-    gd_init zeros = {.kind = GD_INIT_ZEROS, .tensor = x};
-    gd_tensor *m = gd_link_state_from(t->link, t->keys[i], "exp_avg", zeros);
-    gd_tensor *v = gd_link_state_from(t->link, t->keys[i], "exp_avg_sq", zeros);
-    gd_tensor *turned = times_all(t, i, f, x, basis_name, false);
+    gd_tensor *one = gd_reshape(gd_index(x, "0", 0), g->f.ndim, g->f.size);
+    gd_init zeros = {.kind = GD_INIT_ZEROS, .tensor = one};
+    gd_tensor *m = one ? stacked_state(g, "exp_avg", zeros, false) : NULL;
+    gd_tensor *v = one ? stacked_state(g, "exp_avg_sq", zeros, false) : NULL;
+    gd_tensor *turned = times_all(g, x, basis_name, false);
     if (!m || !v || !turned) return NULL;
-    gd_tensor *next_m = averaged(t, i, "beta1", m, x),
-              *next_v = averaged(t, i, "beta2", v, gd_square(turned));
-    gd_tensor *sure = next_v ? gd_all(gd_isfinite(next_v), NULL, false) : NULL;
-    if (!sure || gd_assign(m, gd_where(sure, next_m, m)) || gd_assign(v, gd_where(sure, next_v, v)))
+    gd_tensor *next_m = mean_of(m, turned, 1 - setting(g, "beta1")),
+              *next_v = mean_of(v, gd_square(turned), 1 - setting(g, "beta2"));
+    gd_tensor *sure = next_v ? gd_all(gd_isfinite(next_v), "1", true) : NULL;
+    if (!sure || keep_stacked(g, "exp_avg", gd_where(sure, next_m, m)) ||
+        keep_stacked(g, "exp_avg_sq", gd_where(sure, next_v, v)))
         return NULL;
-    gd_tensor *root = gd_add_scalar(gd_sqrt(next_v), gd_link_real(t->link, "eps", t->keys[i]));
-    gd_tensor *u = gd_div(times_all(t, i, f, next_m, basis_name, false), root);
-    return gd_mul_scalar(times_all(t, i, f, u, basis_name, true), soap_scale(t, i, step));
+    gd_tensor *root = gd_add_scalar(gd_sqrt(next_v), setting(g, "eps"));
+    gd_tensor *u = gd_div(next_m, root);
+    return gd_mul_scalar(times_all(g, u, basis_name, true), soap_scale(g, step));
 }
 
 /* [n] -> [n, n]: column r is the unit vector of the r-th largest, equal ones as they stand. */
@@ -423,14 +564,21 @@ static gd_status turn_below(const gd_transform *t, int i, const folding *f, gd_l
     return status ? status : gd_error(gd_link_ctx(below));
 }
 
+/* A moment of soap itself with every axis times its matrix. */
+static gd_status turn_moment(const gd_transform *t, int i, const folding *f, const char *slot,
+                             gd_tensor *const *m)
+{
+    gd_tensor *kept = gd_link_state(t->link, t->keys[i], slot), *x = kept ? row_of(kept) : NULL;
+    for (int d = 0; d < f->ndim && x; d++) x = turn(f, x, d, m[d]);
+    return x ? gd_assign(kept, gd_reshape(x, gd_ndim(kept), gd_shape(kept))) : gd_error(gd_link_ctx(t->link));
+}
+
 /* Second moments, soap's own or those of a chain, in the order that vectors of their bases come to have. */
 static gd_status follow_order(const gd_transform *t, int i, const folding *f, gd_tensor *const *order)
 {
     gd_link *chain = gd_link_child(t->link, "basis_opt");
     if (chain) return turn_below(t, i, f, chain, order, true);
-    gd_tensor *v = gd_link_state(t->link, t->keys[i], "exp_avg_sq"), *moved = v;
-    for (int d = 0; d < f->ndim && moved; d++) moved = turn(f, moved, d, order[d]);
-    return moved ? gd_assign(v, moved) : gd_error(gd_link_ctx(t->link));
+    return turn_moment(t, i, f, "exp_avg_sq", order);
 }
 
 /* One step of the power method from the bases of a tensor, their vectors in the order of what they say of the factors, in which
@@ -442,38 +590,42 @@ static gd_status power_step(const gd_transform *t, int i, const folding *f, gd_t
         if (!f->factor[d]) continue;
         gd_tensor *basis = gd_link_state(t->link, t->keys[i], basis_name[d]);
         gd_tensor *product = gd_matmul(gd_squeeze(stack[d], "0"), basis);
-        order[d] = product ? descending(gd_sum(gd_mul(basis, product), "0", false)) : NULL;
-        stack[d] = order[d] ? gd_unsqueeze(gd_matmul(product, order[d]), 0, NULL) : NULL;
+        order[d] = product ? gd_unsqueeze(descending(gd_sum(gd_mul(basis, product), "0", false)), 0, NULL)
+                           : NULL;
+        stack[d] = order[d] ? gd_matmul(gd_unsqueeze(product, 0, NULL), order[d]) : NULL;
         if (!stack[d]) return gd_error(gd_link_ctx(t->link));
     }
     return follow_order(t, i, f, order);
 }
 
-/* First moments of a chain from the bases that are there to those in stack. */
+/* First moments, soap's own or those of a chain, from the bases that are there to those in stack. */
 static gd_status follow_bases(const gd_transform *t, int i, gd_tensor *const *stack)
 {
     gd_link *chain = gd_link_child(t->link, "basis_opt");
     folding f = fold(t->link, t->tensors[i], t->keys[i]);
     gd_tensor *between[GD_MAX_DIMS] = {NULL};
-    for (int d = 0; d < f.ndim && chain; d++) {
+    bool any = false;
+    for (int d = 0; d < f.ndim; d++) {
         if (!stack[d]) continue;
-        gd_tensor *old = gd_link_state(t->link, t->keys[i], basis_name[d]);
-        between[d] = gd_matmul(gd_transpose(old, 0, 1), gd_squeeze(stack[d], "0"));
+        any = true;
+        gd_tensor *old = gd_unsqueeze(gd_link_state(t->link, t->keys[i], basis_name[d]), 0, NULL);
+        between[d] = gd_matmul(gd_transpose(old, 1, 2), stack[d]);
         if (!between[d]) return gd_error(gd_link_ctx(t->link));
     }
-    return chain ? turn_below(t, i, &f, chain, between, false) : GD_OK;
+    if (!any) return GD_OK;
+    return chain ? turn_below(t, i, &f, chain, between, false) : turn_moment(t, i, &f, "exp_avg", between);
 }
 
-static gd_tensor *eigenvectors(void *user, gd_tensor *stack, int kind)
+static gd_tensor *eigenvectors(void *user, gd_tensor *stack, const int *entry, int entries)
 {
-    (void)user, (void)kind;
+    (void)user, (void)entry, (void)entries;
     gd_tensor *values = NULL, *vectors = NULL;
     return gd_finite_eigh(stack, &values, &vectors) ? NULL : gd_flip(vectors, "2");
 }
 
-static gd_tensor *orthonormal(void *user, gd_tensor *stack, int kind)
+static gd_tensor *orthonormal(void *user, gd_tensor *stack, const int *entry, int entries)
 {
-    (void)user, (void)kind;
+    (void)user, (void)entry, (void)entries;
     gd_tensor *q = NULL, *r = NULL;
     return gd_qr(stack, &q, &r) ? NULL : q;
 }
@@ -504,13 +656,12 @@ static gd_status renew_bases(const gd_transform *t, gd_tensor *const *factor, bo
 }
 
 /* The first step only fills the factors: its update is the gradient, bounded. */
-static gd_tensor *soap_update(const gd_transform *t, int i)
+static gd_tensor *soap_updates(void *user, gd_tensor *stack, const int *entry, int entries)
 {
-    double *step = gd_link_scalar(t->link, t->keys[i], "step");
-    folding f = fold(t->link, t->tensors[i], t->keys[i]);
-    gd_tensor *x = folded(&f, t->tensors[i]);
-    if (!step || !x) return NULL;
-    return *step > 0 ? adam_in_basis(t, i, &f, x, *step) : gd_clamp(x, -0.1, 0.1);
+    group g = group_of(user, entry, entries);
+    double *step = gd_link_scalar(g.t->link, key_of(&g, 0), "step");
+    if (!step) return NULL;
+    return *step > 0 ? adam_in_basis(&g, stack, *step) : gd_clamp(stack, -0.1, 0.1);
 }
 
 /* After the updates were made in the bases of before, which do not know this gradient: factors, bases, and the updates into
@@ -519,12 +670,12 @@ static gd_status finish_step(const gd_transform *t, gd_tensor *const *update)
 {
     int entries = t->count * GD_MAX_DIMS;
     gd_tensor **room = gd_link_scratch(t->link, 2 * entries);
-    gd_status status = room ? gather_all(t, room, "shampoo_beta", false) : gd_error(gd_link_ctx(t->link));
+    gd_status status = room ? gather_all(t, room) : gd_error(gd_link_ctx(t->link));
     if (!status) status = renew_bases(t, room, true, room + entries);
     if (!status) status = renew_bases(t, room, false, room + entries);
     for (int i = 0; i < t->count && !status; i++) {
         folding f = fold(t->link, t->tensors[i], t->keys[i]);
-        status = unfold(&f, update[i], t->tensors[i]);
+        status = hand_on(t, i, unfolded(&f, update[i], t->tensors[i]));
         *gd_link_scalar(t->link, t->keys[i], "step") += 1;
     }
     return status;
@@ -532,11 +683,9 @@ static gd_status finish_step(const gd_transform *t, gd_tensor *const *update)
 
 static gd_status soap_apply(const gd_transform *t)
 {
-    gd_tensor **update = gd_link_scratch(t->link, t->count);
-    if (!update) return gd_error(gd_link_ctx(t->link));
-    for (int i = 0; i < t->count; i++)
-        if (!(update[i] = soap_update(t, i))) return gd_error(gd_link_ctx(t->link));
-    return finish_step(t, update);
+    gd_tensor **update = fold_all(t, true);
+    gd_status status = update ? map_folded(t, update, soap_updates) : gd_error(gd_link_ctx(t->link));
+    return status ? status : finish_step(t, update);
 }
 
 static int64_t soap_bytes(const gd_link *link, gd_tensor *const *params, int count)
@@ -560,6 +709,7 @@ const gd_link_class gd_link_soap = {
     GD_SLOTS(soap_slots),
     GD_SCALARS(soap_scalars),
     .apply_tensors = soap_apply,
+    .reads_only = true,
     .state_bytes = soap_bytes,
     .spread = GD_SPREAD_TENSOR,
 };
@@ -597,24 +747,27 @@ static gd_status choose(const gd_transform *t, gd_tensor **turned)
 static gd_status soap_basis_apply(const gd_transform *t)
 {
     gd_ctx *ctx = gd_link_ctx(t->link);
-    gd_tensor **update = gd_link_scratch(t->link, 2 * t->count), **turned = update + t->count;
-    for (int i = 0; i < t->count && update; i++) {
+    gd_tensor **update = fold_all(t, true), **turned = update ? gd_link_scratch(t->link, t->count) : NULL;
+    for (int i = 0; i < t->count && turned; i++) {
         double *step = gd_link_scalar(t->link, t->keys[i], "step");
-        folding f = fold(t->link, t->tensors[i], t->keys[i]);
-        gd_tensor *x = folded(&f, t->tensors[i]);
-        update[i] = step && *step == 0 ? gd_clamp(x, -0.1, 0.1) : x;
-        if (!step || !update[i]) return gd_error(ctx);
-        if (*step == 0 || gd_numel(x) == 0) continue;
-        if (!(turned[i] = unfolded(&f, times_all(t, i, &f, x, basis_name, false), t->tensors[i])))
-            return gd_error(ctx);
+        if (step && *step == 0 && !(update[i] = gd_clamp(update[i], -0.1, 0.1))) return gd_error(ctx);
+        if (!step) return gd_error(ctx);
+        if (*step > 0 && gd_numel(update[i])) turned[i] = update[i];
     }
-    gd_status status = update ? choose(t, turned) : gd_error(ctx);
+    gd_status status = turned ? map_folded(t, turned, into_basis) : gd_error(ctx);
+    for (int i = 0; i < t->count && !status; i++) {
+        folding f = fold(t->link, t->tensors[i], t->keys[i]);
+        if (turned[i] && !(turned[i] = unfolded(&f, turned[i], t->tensors[i]))) status = gd_error(ctx);
+    }
+    if (!status) status = choose(t, turned);
     if (!status) status = gd_transform_child(t, "basis_opt", turned);
     for (int i = 0; i < t->count && !status; i++) {
         folding f = fold(t->link, t->tensors[i], t->keys[i]);
-        if (turned[i]) update[i] = times_all(t, i, &f, folded(&f, turned[i]), basis_name, true);
-        if (!update[i]) status = gd_error(ctx);
+        if (turned[i] && !(turned[i] = folded(&f, turned[i]))) status = gd_error(ctx);
     }
+    if (!status) status = map_folded(t, turned, out_of_basis);
+    for (int i = 0; i < t->count && !status; i++)
+        if (turned[i]) update[i] = turned[i];
     return status ? status : finish_step(t, update);
 }
 
@@ -639,6 +792,7 @@ const gd_link_class gd_link_soap_basis = {
     GD_SLOTS(basis_slots),
     GD_SCALARS(soap_scalars),
     .apply_tensors = soap_basis_apply,
+    .reads_only = true,
     .state_bytes = soap_basis_bytes,
     .spread = GD_SPREAD_TENSOR,
 };

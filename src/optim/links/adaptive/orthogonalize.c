@@ -2,8 +2,8 @@
  *
  * The first two axes of a tensor are the matrix, the others count matrices; tensors with fewer axes go through as they are.
  * With X = U S V^T, method "svd" gives U V^T; "newton-schulz" drives every singular value s / norm(X) into about [0.7, 1.2]
- * by ns_steps times s -> a s + b s^3 + c s^5, products only.  It does so in bf16 as published, products summed in f32, and
- * with precision="full" in f32 (f64 for f64).
+ * by ns_steps times s -> a s + b s^3 + c s^5, products only.  It does so in bf16 as published, products summed in f32 (matrices
+ * of 65536 numbers and more add to them before they round), and with precision="full" in f32 (f64 for f64).
  *
  * No state.  Cost: for r x c with r <= c, ns_steps products of 4 r^2 c + 2 r^3 flops; matrices of one size are one batch.
  * A matrix with a number that is not finite becomes NaN, the others are not touched by it; a zero matrix stays zero.
@@ -40,24 +40,44 @@ static gd_tensor *dual_corrected(gd_tensor *u, gd_tensor *g)
 
 /* ---- Newton-Schulz ---- */
 
+#define LARGE 65536 /* numbers of a matrix from which sums are made while products are still in registers */
+
+/* beta c + alpha a b.  Small matrices round after every operator, as those that wrote the iteration down first; large ones
+ * once. */
+static gd_tensor *sum_with_product(gd_tensor *c, gd_tensor *a, gd_tensor *b, double beta, double alpha)
+{
+    if (gd_size(b, 1) * gd_size(b, 2) >= LARGE) return gd_addmm(c, a, b, beta, alpha);
+    gd_tensor *left = alpha == 1 ? a : gd_mul_scalar(a, alpha);
+    return gd_add(gd_mul_scalar(c, beta), gd_matmul(left, b));
+}
+
 /* One iteration of a stack [k, r, c] with r <= c: (a + b A + c A^2) X with A = X X^T. */
 static gd_tensor *iterate(gd_tensor *x)
 {
     gd_ctx *ctx = gd_tensor_ctx(x);
     gd_scope_begin(ctx);
     gd_tensor *a = gd_matmul(x, gd_transpose(x, -1, -2));
-    gd_tensor *b = gd_add(gd_mul_scalar(a, -4.7750), gd_matmul(gd_mul_scalar(a, 2.0315), a));
-    gd_tensor *out = gd_keep(gd_add(gd_mul_scalar(x, 3.4445), gd_matmul(b, x)));
+    gd_tensor *b = a ? sum_with_product(a, a, a, -4.7750, 2.0315) : NULL;
+    gd_tensor *out = b ? gd_keep(sum_with_product(x, b, x, 3.4445, 1)) : NULL;
     gd_scope_end(ctx);
     return out;
 }
 
+/* x / (norm + 1e-7) in the given dtype.  Small matrices are rounded first, as by those that wrote the iteration down; large
+ * ones once. */
+static gd_tensor *normalised(gd_tensor *x, gd_dtype dtype)
+{
+    gd_dtype wide = dtype == GD_F64 ? GD_F64 : GD_F32; /* squares in bf16 would lose what the sum is for */
+    bool large = gd_size(x, 1) * gd_size(x, 2) >= LARGE;
+    x = gd_cast(x, large ? wide : dtype);
+    gd_tensor *norm = gd_sqrt(gd_sum(gd_square(gd_cast(x, wide)), "1, 2", true));
+    if (!large) norm = gd_cast(norm, dtype);
+    return gd_cast(gd_div(x, gd_add_scalar(norm, 1e-7)), dtype);
+}
+
 static gd_tensor *newton_schulz(gd_tensor *x, int steps, gd_dtype dtype)
 {
-    x = gd_cast(x, dtype);
-    gd_dtype wide = dtype == GD_F64 ? GD_F64 : GD_F32; /* squares in bf16 would lose what the sum is for */
-    gd_tensor *norm = gd_cast(gd_norm(gd_cast(x, wide), 2, "1, 2", true), dtype);
-    x = gd_div(x, gd_add_scalar(norm, 1e-7));
+    x = normalised(x, dtype);
     for (int i = 0; i < steps && x; i++) {
         gd_tensor *next = iterate(x);
         gd_release(x); /* large, and else there until the step ends */
@@ -104,9 +124,10 @@ static int kind_of(void *user, int index)
 }
 
 /* A stack [k, r, c]: the shorter side first. */
-static gd_tensor *orthogonal(void *user, gd_tensor *stack, int kind)
+static gd_tensor *orthogonal(void *user, gd_tensor *stack, const int *entry, int entries)
 {
-    (void)user;
+    (void)entries;
+    int kind = kind_of(user, entry[0]);
     gd_dtype own = gd_tensor_dtype(stack), wide = own == GD_F64 ? GD_F64 : GD_F32;
     bool tall = gd_size(stack, 1) > gd_size(stack, 2);
     if (tall) stack = gd_transpose(stack, 1, 2);

@@ -141,10 +141,10 @@ static gd_status keep_gradient(const gd_transform *t, int i, int64_t h)
 /* ---- eigenvectors ---- */
 
 /* [k, h, h] -> [k, h, h + 1]: rows V^T L^(-1/2), the largest first, and L behind them; zeros for those that are left out. */
-static gd_tensor *turns(void *user, gd_tensor *stack, int kind)
+static gd_tensor *turns(void *user, gd_tensor *stack, const int *entry, int entries)
 {
     const gd_link *link = user;
-    (void)kind;
+    (void)entry, (void)entries;
     gd_tensor *l = NULL, *v = NULL;
     if (gd_finite_eigh(stack, &l, &v)) return NULL;
     int64_t h = gd_size(stack, 1), most = (int64_t)number(link, "truncate", (double)h);
