@@ -179,10 +179,10 @@ static gd_status fit_resample(bootstrap *b, const gd_fit_options *o, uint64_t se
     b->change = gd_from_f64(b->ctx, GD_F64, 1, &b->m, b->drawn);
     gd_status status = b->change ? gd__list_write(b->params, b->count, b->best) : gd_error(b->ctx);
     if (!status) status = gd_least_squares(b->params, b->count, changed_residuals, b, o, &result);
+    gd_stop reason = status ? GD_STOP_ERROR : result.solve.reason;
+    if (!status) gd_fit_result_clear(&result); /* its tensors belong to this scope */
     gd_scope_end(b->ctx);
     if (status) return status;
-    gd_stop reason = result.solve.reason;
-    gd_fit_result_clear(&result);
     if (reason == GD_STOP_CALLER) return GD_INTERRUPTED;
     status = gd__list_read(b->params, b->count, out);
     /* one that cannot be trusted says so */
