@@ -47,7 +47,7 @@ typedef void (*bench_fn)(void *arg);
 
 /* Median time of one call in seconds, over repeats that fill about a third of a second each. */
 double bench_time(bench_fn fn, void *arg);
-/* Medians of two functions measured in turn, so that a busy machine disturbs both alike. */
+/* Medians of two functions measured in turn, so that a busy machine disturbs both alike; fewer times where both are steady. */
 void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time,
                    double *other_time);
 

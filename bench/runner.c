@@ -70,6 +70,8 @@ static double per_call(bench_fn fn, void *arg, long calls)
 }
 
 #define REPEATS 15
+#define FEWEST  5    /* that may be enough */
+#define SPREAD  0.02 /* of the middle half of them, where they are */
 
 double bench_time(bench_fn fn, void *arg)
 {
@@ -80,17 +82,27 @@ double bench_time(bench_fn fn, void *arg)
     return bench_median(took, REPEATS);
 }
 
+static bool is_stable(const double *took, int count)
+{
+    double sorted[REPEATS];
+    if (count < FEWEST) return false;
+    memcpy(sorted, took, (size_t)count * sizeof *took);
+    double median = bench_median(sorted, count);
+    return sorted[count - 1 - count / 4] - sorted[count / 4] < SPREAD * median;
+}
+
 void bench_compare(bench_fn ours, void *our_arg, bench_fn other, void *other_arg, double *our_time,
                    double *other_time)
 {
     double first[REPEATS], second[REPEATS];
     long a = calls_for(ours, our_arg, 0.05), b = calls_for(other, other_arg, 0.05);
-    for (int r = 0; r < REPEATS; r++) {
-        first[r] = per_call(ours, our_arg, a);
-        second[r] = per_call(other, other_arg, b);
+    int count = 0;
+    while (count < REPEATS && !(is_stable(first, count) && is_stable(second, count))) {
+        first[count] = per_call(ours, our_arg, a);
+        second[count++] = per_call(other, other_arg, b);
     }
-    *our_time = bench_median(first, REPEATS);
-    *other_time = bench_median(second, REPEATS);
+    *our_time = bench_median(first, count);
+    *other_time = bench_median(second, count);
 }
 
 /* ---- contexts ---- */

@@ -10,12 +10,12 @@ _gradus()
     fi
     case $command in
     minimize)
-        options='--help --param --chain --group --schedule --bound --equal --below --steps --until --trace --plot --out --json --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads'
-        files=' --trace --plot --out --def '
+        options='--help --param --chain --group --schedule --bound --equal --below --starts --gradient --steps --until --trace --plot --dark --out --save --resume --json --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads'
+        files=' --trace --plot --out --save --resume --def '
         ;;
     fit)
-        options='--help --y --param --fix --weights --sigma --absolute-sigma --bound --exclude --missing --loss --intervals --derive --guess --starts --chain --steps --def --plot --residuals --out --json --separator --decimal --no-header --encoding --device --seed --threads'
-        files=' --def --plot --residuals --out '
+        options='--help --y --param --fix --weights --sigma --absolute-sigma --bound --exclude --missing --loss --intervals --derive --guess --starts --chain --steps --def --plot --log --dark --export --residuals --out --json --separator --decimal --no-header --encoding --device --seed --threads'
+        files=' --def --plot --export --residuals --out '
         ;;
     compare)
         options='--help --json'

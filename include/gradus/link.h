@@ -183,7 +183,8 @@ typedef struct gd_field {
  *   GD_SEED           gd_link_random draws from a stream of the link's own
  *   GD_STATE_IN       of rules with state: what it is kept in.  "auto": the optimizer's state dtype (gd_optimizer_state_dtype);
  *                     "f32"; "bf16", "f16": rounded by chance; "8bit": codes of eight bits, in blocks of 256 with a scale each
- *                     (parameters of fewer than 4096 elements: f32).  Every rule whose state is not all GD_SLOT_EXACT has
+ *                     (parameters of fewer than 4096 elements: f32); "8bit+feedback": what these leave out is kept too, in codes of
+ *                     its own.  Every rule whose state is not all GD_SLOT_EXACT has
  *                     it; GD_WIDE_STATE_IN where all the rest is GD_SLOT_WIDE
  * A setting "lr" of the last link is what gd_var_last_lrs tells the link before it. */
 #define GD_POWER                                                                                        \
@@ -195,8 +196,9 @@ typedef struct gd_field {
 #define GD_INNER(h)         GD_CHILD("inner", h)
 #define GD_CONCAT_PARAMS(h) GD_FLAG("concat_params", true, h)
 #define GD_SEED(h)          GD_INT_OR_NONE("seed", -9e15, 9e15, h)
-#define GD_STATE_IN         GD_CHOICE("state", "auto", "auto|f32|bf16|f16|8bit", "what the state is kept in")
-#define GD_WIDE_STATE_IN    GD_CHOICE("state", "auto", "auto|f32|bf16|f16", "what the state is kept in")
+#define GD_STATE_IN \
+    GD_CHOICE("state", "auto", "auto|f32|bf16|f16|8bit|8bit+feedback", "what the state is kept in")
+#define GD_WIDE_STATE_IN GD_CHOICE("state", "auto", "auto|f32|bf16|f16", "what the state is kept in")
 #define GD_TARGET                                                                                          \
     GD_CHOICE("target", "update", "update|grad|closure|params_direct|params_difference|update_difference", \
               "what the link reads and sets")

@@ -37,7 +37,7 @@ typedef struct gd_search {
 } gd_search;
 
 /* Reads parameters, bounds and what the link kept; other parameters than before: the link is reset.  gd_minimize is told that
- * this is no search for the nearest minimum (gd_var_note_search). */
+ * this is no search for the nearest minimum (gd_var_note_search).  NOT_IMPLEMENTED: the objective has constraints. */
 GD_NODISCARD gd_status gd_search_begin(gd_search *s, gd_link *link, gd_var *var);
 /* The loss where the parameters are becomes that of the step: known where they are at the lowest point, else evaluated. */
 GD_NODISCARD gd_status gd_search_here(gd_search *s);

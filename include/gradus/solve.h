@@ -25,7 +25,7 @@ extern "C" {
     X(GRADIENT, true, "the gradient is as small as asked for")                  \
     X(STEP, true, "the steps are as small as asked for")                        \
     X(LOSS, true, "the loss no longer changes")                                 \
-    X(LINK, true, "a termination link of the chain said so")                    \
+    X(LINK, true, "a link of the chain said so")                                \
     X(UNDETERMINED, false, "the residuals do not determine all parameters")     \
     X(INFEASIBLE, false, "no point was found that satisfies the constraints")   \
     X(STUCK, false, "no better point was found")                                \

@@ -46,6 +46,8 @@ typedef struct gd_trust {
 typedef struct gd_trust_method {
     /* The step for t->radius, new; NULL without an error: none for this radius, try a smaller one. */
     gd_tensor *(*propose)(gd_trust *t);
+    /* The same where the parameters have bounds, with low <= d <= high; NULL: what propose gives is ended inside them. */
+    gd_tensor *(*propose_within)(gd_trust *t, gd_tensor *low, gd_tensor *high);
     void (*end)(gd_trust *t); /* after the last attempt; may be NULL */
     bool boundary; /* the link has a setting boundary_tol: the radius grows only after steps to the edge */
 } gd_trust_method;
@@ -97,6 +99,20 @@ gd_krylov *gd_krylov_new(gd_linop *a, gd_tensor *b, const gd_krylov_options *opt
 /* The point of the path inside the ball (radius INFINITY: its end), and its product with A (shift included).  New. */
 GD_NODISCARD gd_status gd_krylov_at(gd_krylov *k, double radius, gd_tensor **x, gd_tensor **ax);
 void gd_krylov_free(gd_krylov *k); /* NULL is fine */
+
+/* ---- a model in a box and a ball ---- */
+
+/* For -b d + d H d / 2 with low <= d <= high, element by element (NULL: none), and norm(d) <= radius, which 0 satisfies.  *hd, where
+ * it is wanted, is H d.  New.
+ *
+ * The generalised Cauchy point: on the path P(t b), P the way into the box, where the model falls by at least 1 % of what its slope
+ * says and longer steps are no better (More & Toraldo 1991). */
+gd_tensor *gd_cauchy_point(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
+                           gd_tensor **hd);
+/* From there by conjugate gradients over the elements that no bound holds, projected into the box, until their gradient is at most
+ * `tolerance`, the ball ends it, or `most` products are made (Lin & More 1999).  Negative curvature is followed to the edge. */
+gd_tensor *gd_projected_cg(gd_linop *h, gd_tensor *b, gd_tensor *low, gd_tensor *high, double radius,
+                           double tolerance, int64_t most, gd_tensor **hd);
 
 #ifdef __cplusplus
 }

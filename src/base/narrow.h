@@ -15,6 +15,8 @@
  * neither changes the others.  Numbers that are never negative do not vanish: below the smallest value they become that,
  * as a second moment of 0 would make the step of its element far too long.
  *
+ * With feedback, what the codes leave out is kept in codes of its own, and added when they are read.
+ *
  * In memory, from one pointer both ways:   ... scale 2 | scale 1 | scale 0 | code 0 | code 1 | ...
  *
  * Only additions, multiplications, one division a block and comparisons: same bits everywhere.  Emitted programs and kernels of
@@ -239,7 +241,7 @@ GD_CODE_BLOCKS(positive)
 
 static inline __mmask16 gd__sixteen_of(int left)
 {
-    return left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
+    return (__mmask16)(left >= 16 ? 0xFFFFu : (1u << left) - 1);
 }
 
 /* Numbers on the lines of the decades that their exponents say: 2 for the first. */
@@ -357,8 +359,25 @@ static inline void gd__code_block_positive(const float *x, int n, float *scale, 
 #define gd__code_block_positive  gd__code_plain_positive
 #endif
 
+/* What the codes of a block leave out. */
+#define GD_REST_BLOCK(kind)                                                                           \
+    static inline void gd__rest_block_##kind(const float *x, int n, float scale, const uint8_t *code, \
+                                             float *rest)                                             \
+    {                                                                                                 \
+        gd__value_block_##kind(code, n, scale, rest);                                                 \
+        for (int i = 0; i < n; i++) rest[i] = x[i] - rest[i];                                         \
+    }
+GD_REST_BLOCK(signed)
+GD_REST_BLOCK(positive)
+#undef GD_REST_BLOCK
+
 /* Bytes before and after the pointer to n codes: whole lines of a cache before it. */
 static inline int64_t gd__coded_before(int64_t n) { return ((n + 255) / 256 * 4 + 63) / 64 * 64; }
 static inline int64_t gd__coded_bytes(int64_t n) { return gd__coded_before(n) + n; }
+/* With feedback, codes of what the first ones leave out begin there, and this is all of both. */
+static inline int64_t gd__rest_begins(int64_t n) { return (gd__coded_bytes(n) + 63) / 64 * 64; }
+static inline int64_t gd__fed_back_bytes(int64_t n) { return gd__rest_begins(n) + gd__coded_bytes(n); }
+/* A number that is never negative is not with what its code left out either, however roughly that is kept. */
+#define GD_LEAST_OF_POSITIVE 0.25f
 
 #endif

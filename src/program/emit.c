@@ -190,6 +190,7 @@ void gd__put_stores(const gd_pass_walk *w, const char *indent, const char *at)
         char word[GD_WORD], value[2 * GD_WORD], line[GD_LINE];
         gd__write_operand(w, w->p->array[k].store, word);
         write_cast(w, type_of(w->p->array[k].dtype), w->type, word, value, sizeof value);
+        if (w->p->array[k].rest_of) continue; /* known when there are codes */
         if (gd__is_coded(w, k)) {
             gd__text_put(w->out, "%sy%d[%s] = %s;\n", indent, k, w->blocks ? w->blocks : at, value);
             continue;
@@ -307,11 +308,16 @@ static void put_block_loops(gd_pass_walk *w)
     gd__put_stores(w, "            ", "i");
     w->blocks = NULL;
     gd__text_put(w->out, "        }\n");
-    for (int k = 0; k < w->p->arrays; k++)
-        if (w->pass->stores & coded & 1u << k)
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!(w->pass->stores & coded & 1u << k)) continue;
+        int of = w->p->array[k].rest_of - 1;
+        if (of >= 0)
             gd__text_put(w->out,
-                         "        gd__code_block_%s(y%d, (int)m, &h%d[-((start + b) >> 8)], a%d + b);\n",
-                         gd__code_kind(w, k), k, k, k);
+                         "        gd__rest_block_%s(y%d, (int)m, h%d[-((start + b) >> 8)], a%d + b, y%d);\n",
+                         gd__code_kind(w, of), of, of, of, k);
+        gd__text_put(w->out, "        gd__code_block_%s(y%d, (int)m, &h%d[-((start + b) >> 8)], a%d + b);\n",
+                     gd__code_kind(w, k), k, k, k);
+    }
     gd__text_put(w->out, "    }\n");
 }
 

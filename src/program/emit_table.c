@@ -230,9 +230,21 @@ static void put_scales(const gd_pass_walk *w, const char *indent, const char *th
                          there, k, at);
 }
 
+/* What the codes of another array left out. */
+static void put_rest(const gd_pass_walk *w, int of, int k, const char *width)
+{
+    char code[GD_WORD], value[GD_LINE];
+    snprintf(code, sizeof code, "a%d[k]", of);
+    snprintf(value, sizeof value, w->d->value, gd__code_kind(w, of), code);
+    gd__text_put(w->out, "%s            for (int k = 0; k < %s; k++) y%d[k] = y%d[k] - d%d * %s;\n",
+                 w->d->unroll, width, k, of, of, value);
+}
+
 /* What the loop left in y becomes codes: every thread of a block knows its largest, one writes the scale. */
 static void put_codes(const gd_pass_walk *w, int k, const char *width)
 {
+    int of = w->p->array[k].rest_of - 1;
+    if (of >= 0) put_rest(w, of, k, width);
     const char *kind = gd__code_kind(w, k);
     char largest[GD_WORD], line[GD_LINE], number[GD_WORD], code[GD_LINE];
     snprintf(largest, sizeof largest, "t%d", k);

@@ -208,14 +208,20 @@ static void decode(machine *m, int i, char *code, int64_t first, int64_t n, bool
 }
 
 /* Gathers numbers until their block is whole, or `ends` it. */
-static void store_codes(machine *m, int k, char *code, int64_t first, int64_t n, bool ends)
+static void store_codes(machine *m, int k, char *const *array, int64_t first, int64_t n, bool ends)
 {
     const gd_array *a = &m->p->array[k];
+    char *code = array[k], *other = a->rest_of ? array[a->rest_of - 1] : NULL;
     int64_t at = first % GD_CODED_BLOCK, begin = first - at;
     m->table->store[m->type][GD_F32](m->coded[k] + at, m->value[a->store], n);
-    if (at + n == GD_CODED_BLOCK || ends)
-        m->table->code[a->positive](m->coded[k], (int)(at + n), scale_of(code, begin),
-                                    (uint8_t *)code + begin);
+    if (at + n != GD_CODED_BLOCK && !ends) return;
+    if (other) { /* whose codes are there by now */
+        float value[GD_CODED_BLOCK];
+        bool positive = m->p->array[a->rest_of - 1].positive;
+        m->table->decode[GD_ELEMENT_F32][positive](value, other + begin, *scale_of(other, begin), at + n);
+        for (int64_t i = 0; i < at + n; i++) m->coded[k][i] -= value[i];
+    }
+    m->table->code[a->positive](m->coded[k], (int)(at + n), scale_of(code, begin), (uint8_t *)code + begin);
 }
 
 static void store(machine *m, int k, char *const *array, int64_t start, int64_t n, bool ends)
@@ -223,7 +229,7 @@ static void store(machine *m, int k, char *const *array, int64_t start, int64_t 
     const gd_array *a = &m->p->array[k];
     char *to = array[k] + start * (int64_t)gd_dtype_size(a->dtype);
     if (a->dtype == GD_U8) {
-        store_codes(m, k, array[k], m->start + start, n, ends);
+        store_codes(m, k, array, m->start + start, n, ends);
     } else if (a->by_chance) {
         int c = 0;
         while (m->pass->chance[c] != k) c++;

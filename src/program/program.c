@@ -158,6 +158,10 @@ static const char *check_array(const gd_program *p, int k)
         return "has a dtype that programs do not compute with";
     if (array->dtype == GD_U8 && (array->kind != GD_ARRAY_STATE || array->along != p->full))
         return "cannot hold codes";
+    if (array->rest_of < 0 || array->rest_of > k ||
+        (array->rest_of && p->array[array->rest_of - 1].rest != k + 1) ||
+        (array->rest_of && array->store != p->array[array->rest_of - 1].store))
+        return "holds the rest of another array";
     if (array->by_chance &&
         (array->chance < 0 || array->chance >= p->count || !p->instr[array->chance].uniform))
         return "is rounded by what is not there";
@@ -173,7 +177,7 @@ static const char *check_array(const gd_program *p, int k)
         const gd_array *other = &p->array[j];
         bool state = array->kind >= GD_ARRAY_STATE && array->kind < GD_ARRAY_OUTPUT;
         if (other->kind == array->kind &&
-            (!state || (other->owner == array->owner && other->slot == array->slot)))
+            (!state || (other->owner == array->owner && other->slot == array->slot && !array->rest_of)))
             return "is there twice";
     }
     return NULL;

@@ -80,6 +80,8 @@ typedef struct gd_array {
     gd_array_kind kind;
     gd_dtype dtype; /* in memory; GD_U8: codes of eight bits, see base/narrow.h */
     bool positive;  /* of codes: for numbers that are never negative */
+    int rest,
+        rest_of; /* of codes: the array that holds what these leave out, and whose it is; numbers from 1 on, 0: none */
     bool
         by_chance; /* halves are rounded by chance, from the uniform instruction `chance` in [0, 1), and not to nearest */
     int32_t chance;

@@ -233,6 +233,8 @@ GIVES(gd_linop_scaled, gd_linop_retain(world.linop), 2)
 GIVES(gd_linop_shifted, gd_linop_retain(world.linop), 2)
 GIVES(gd_linop_composed, gd_linop_retain(world.linop), gd_linop_retain(world.linop))
 GIVES(gd_linop_matvec, world.linop, more.vector)
+GIVES(gd_cauchy_point, world.linop, more.vector, NULL, NULL, 1, NULL)
+GIVES(gd_projected_cg, world.linop, more.vector, NULL, NULL, 1, 1e-6, 10, NULL)
 GIVES(gd_linop_rmatvec, world.linop, more.vector)
 GIVES(gd_linop_solve, world.linop, more.vector)
 GIVES(gd_linop_congruent, world.linop, more.vector)
@@ -474,6 +476,8 @@ static const own_call own_calls[] = {
     {"gd_linop_shifted", own_gd_linop_shifted},
     {"gd_linop_composed", own_gd_linop_composed},
     {"gd_linop_matvec", own_gd_linop_matvec},
+    {"gd_cauchy_point", own_gd_cauchy_point},
+    {"gd_projected_cg", own_gd_projected_cg},
     {"gd_linop_rmatvec", own_gd_linop_rmatvec},
     {"gd_linop_solve", own_gd_linop_solve},
     {"gd_linop_congruent", own_gd_linop_congruent},

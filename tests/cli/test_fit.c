@@ -941,6 +941,43 @@ static void tables_and_pictures_are_made(void **state)
     works("fit 'a + b*c1' bare.csv --y c2 --param a=0 --param b=0 --no-header --json");
 }
 
+/* The curve lies over the points, bands under them; long tables make no large files. */
+static void pictures_show_errors_bands_and_residuals(void **state)
+{
+    (void)state;
+    put("line.csv", line_data);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --plot fit.svg");
+    slurp("fit.svg", out, sizeof out);
+    const char *band = strstr(out, "95 % of new measurements"),
+               *circle = strstr(out, "<circle class=\"a i4\""),
+               *curve = strstr(out, "<path class=\"l i5\" stroke-width=\"2\"");
+    assert_true(band && circle && curve && strstr(out, ">residual</text>"));
+    assert_true(strstr(out, "fill-opacity=\"0.22\"") < circle && circle < curve);
+    works("fit 'a + b*x' line.csv --param a=0 --param b=0 --sigma s --plot bars.svg --dark");
+    slurp("bars.svg", out, sizeof out);
+    assert_non_null(strstr(out, "<path class=\"l i4\" stroke-width=\"1.2\""));
+    assert_null(strstr(out, "new measurements"));
+    assert_null(strstr(out, "prefers-color-scheme"));
+    works("fit 'a*exp(b*x)' line.csv --param a=1 --param b=0.1 --plot log.pdf --log y");
+    works("fit 'a*s + b*x' line.csv --param a=0 --param b=0 --plot two.pdf --dark");
+    slurp("two.pdf", out, sizeof out);
+    assert_memory_equal(out, "%PDF", 4);
+    put_curve("many.csv", falling, 0, 10, 60000, 0.5);
+    works("fit 'a*exp(-b*x)+c' many.csv --param a=4 --param b=1 --param c=0 --plot many.svg");
+    struct stat info;
+    assert_int_equal(stat("many.svg", &info), 0);
+    if (info.st_size > 500000) fail_msg("%ld bytes", (long)info.st_size);
+    fails("fit 'a*x' line.csv --param a=1 --log x", 2, "--log is for --plot");
+    fails("fit 'a*x' line.csv --param a=1 --dark", 2, "--dark is for --plot");
+    fails("fit 'a*x' line.csv --param a=1 --plot p.svg --log z", 2, "'z' is none of");
+    put("below.csv", "x,y\n-1,2\n1,3\n2,5\n");
+    assert_int_equal(gradus("fit 'a*x' below.csv --param a=1 --plot p.svg --log x"), 1);
+    assert_non_null(strstr(err, "-1 has no place on a logarithmic x axis"));
+    assert_non_null(strstr(out, "parameter")); /* the fit is not lost for its picture */
+    works("minimize '(x-1)^2' --param x=0 --plot run.pdf --dark");
+    fails("minimize '(x-1)^2' --param x=0 --dark", 2, "--dark is for --plot");
+}
+
 static void one_row_is_fitted_without_errors_to_give(void **state)
 {
     (void)state;
@@ -992,7 +1029,7 @@ static void broken_input_is_named(void **state)
         {"'a+b*x' line.csv --bound 'b>1'", 2, "--bound: b starts at 0, outside its bound"},
         {"'a+b*x' line.csv --sigma s --weights s", 2, "--weights and --sigma say the same"},
         {"'a+b*x' zero.csv --sigma s", 1, "zero.csv: line 2, column 's': 0 is not positive"},
-        {"'a+b*x' line.csv --plot x.gif", 2, "x.gif: a picture ends in .svg or .png"},
+        {"'a+b*x' line.csv --plot x.gif", 2, "x.gif: a picture ends in .svg, .png or .pdf"},
         {"'a+b*x' line.csv --separator ab", 2, "--separator: 'ab' is not one character"},
         {"'a+b*log(x-9)' line.csv", 1, "not finite"},
         {"'a+b*x' line.csv more.csv", 1, "more.csv: cannot open: No such file or directory"},
@@ -1071,6 +1108,7 @@ int main(void)
         TEST(several_starts_find_the_lowest_minimum),
         TEST(a_constant_y_has_no_r2),
         TEST(tables_and_pictures_are_made),
+        TEST(pictures_show_errors_bands_and_residuals),
         TEST(one_row_is_fitted_without_errors_to_give),
         TEST(broken_input_is_named),
         TEST(the_shipped_decay_is_recovered),

@@ -41,6 +41,8 @@ static void make_files(void)
                          mkdir("folder.svg", 0777),
                      0);
     works("train good.csv --target y --model linear --epochs 1 --validation 0 --out model.safetensors");
+    works("minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 1 --save run.safetensors");
+    works("minimize 'x^2*y^2' --param x=1 --data y=1 --chain 'lr(0.1)' --steps 1 --save two.safetensors");
     works("fit 'a*x' good.csv --param a=1 --out fit.safetensors");
     works("fit 'a*x' good.csv --param a=1 --out small.safetensors");
     works("fit 'a*x + b' good.csv --param a=1 --param b=0 --out large.safetensors");
@@ -302,6 +304,24 @@ static void broken_bounds_constraints_and_conditions_are_refused(void **state)
         {MINIMIZE, "--below 'x +'", "--below: column 4"},
         {MINIMIZE, "--below 'sum(k=1..3, k)'", "--below 'sum(k=1..3, k)': no parameter is in it"},
         {MINIMIZE, "--equal 1", "--equal '1': no parameter is in it"},
+        {MINIMIZE, "--starts 0", "--starts: '0' is not a whole number from 1 to 1000000"},
+        {MINIMIZE, "--starts many", "--starts: 'many' is not a whole number from 1"},
+        {MINIMIZE, "--starts 3 --below 'sum(x)'", "--starts does not go with --equal and --below"},
+        {MINIMIZE, "--resume missing.safetensors", "missing.safetensors"},
+        {MINIMIZE, "--resume garbage.safetensors", "garbage.safetensors"},
+        {MINIMIZE, "--resume empty.safetensors", "empty.safetensors"},
+        {MINIMIZE, "--resume fit.safetensors", "fit.safetensors: "},
+        {MINIMIZE, "--resume run.safetensors", "run.safetensors: a run of another expression, 'x^2'"},
+        {"minimize 'x^2*y^2' --param y=1 --data x=1 --out old ", "--resume two.safetensors",
+         "two.safetensors: the run has no parameter 'y'"},
+        {"minimize 'x^2' --param x=[1,2] --out old ", "--resume run.safetensors",
+         "run.safetensors: the run has a parameter 'x' of another shape"},
+        {"minimize 'x^2' --param x=1 --chain 'adam | lr(0.1)' --out old ", "--resume run.safetensors",
+         "link"},
+        {MINIMIZE, "--save nowhere/run.safetensors", "nowhere/run.safetensors: cannot write"},
+        {MINIMIZE, "--gradient rough", "--gradient: 'rough' is none of: exact differences none"},
+        {MINIMIZE, "--gradient none --equal 'sum(x)'", "--equal and --below need gradients"},
+        {MINIMIZE, "--gradient none --until 'grad_norm<1'", "--until asks for the gradient"},
         {MINIMIZE, "--def missing.txt", "'missing.txt': cannot open"},
         {MINIMIZE, "--def folder.csv", "'folder.csv': cannot read: Is a directory"},
         {MINIMIZE, "--def broken.txt", "broken.txt: line 1, column 1"},
@@ -368,12 +388,16 @@ static const struct {
     bool direct; /* a device may be written to */
 } writers[] = {
     {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --out %", ".safetensors", false},
+    {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --save %", ".safetensors", false},
     {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot %", ".svg", true},
     {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --plot %", ".png", true},
     {"minimize 'x^2' --param x=1 --chain 'lr(0.1)' --steps 2 --trace %", ".jsonl", true},
     {"fit 'a*x' good.csv --param a=1 --out %", ".safetensors", false},
     {"fit 'a*x' good.csv --param a=1 --plot %", ".svg", true},
+    {"fit 'a*x' good.csv --param a=1 --plot %", ".pdf", true},
     {"fit 'a*x' good.csv --param a=1 --residuals %", ".csv", true},
+    {"fit 'a*x' good.csv --param a=1 --export %", ".c", true},
+    {"fit 'a*x' good.csv --param a=1 --export %", ".tex", true},
     {"predict fit.safetensors good.csv --out %", ".csv", true},
     {"train good.csv --target y --model linear --epochs 2 --json --out %", ".safetensors", false},
     {"train good.csv --target y --model linear --epochs 2 --json --trace %", ".jsonl", true},

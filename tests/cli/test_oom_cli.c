@@ -119,6 +119,11 @@ static void saved_fits_survive(void **state)
         k += 97;
     exhaust("fit 'a*x' d.csv --y z --param a=1 --starts 2 --steps 1");
     for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a --guess --steps 1", k, false);) k += 41;
+    for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=1 --plot p.pdf --log y", k, false);)
+        k += 7;
+    for (int64_t k = 1;
+         fails_well("fit 'a*x' d.csv --y z --param a=1 --export f.c --export f.py --export f.tex", k, false);)
+        k += 5;
     exhaust("predict r.safetensors d.csv --out p.csv");
     exhaust("predict r.safetensors d.csv --json");
     exhaust("predict r.safetensors d.csv --score");
@@ -137,6 +142,12 @@ static void bounds_and_constraints_survive(void **state)
         "minimize 'twice(x)^2 + y^2' --param x=1 --param y=2 --def f.txt --equal 'twice(x) + y - 1' --below 'y - 5' "
         "--steps 2 --json");
     exhaust("eval 'twice(a)' --param a=1 --def f.txt");
+    exhaust("minimize 'x^2' --param x=1 --bound '-2<x<2' --starts 2 --chain 'lr(0.1)' --steps 2");
+    exhaust("minimize 'x^2' --param x=1 --gradient none --chain 'cma_es(population=4)' --steps 1 --json");
+    exhaust("minimize 'x^2' --param x=1 --chain 'adam | lr(0.1)' --steps 1 --save s.safetensors");
+    exhaust(
+        "minimize 'x^2' --param x=1 --chain 'adam | lr(0.1)' --steps 1 --resume s.safetensors --save t.safetensors");
+    exhaust("minimize 'x^2' --param x=1 --gradient differences --chain 'lr(0.1)' --steps 1");
 }
 
 static void rows_constants_and_derived_quantities_survive(void **state)

@@ -220,7 +220,7 @@ static seen render(gd_plot *plot)
     gd_picture *picture = gd__plot_render(plot);
     assert_non_null(picture);
     gd_text svg = gd__text(ctx);
-    assert_int_equal(gd__picture_svg(picture, &svg), GD_OK);
+    assert_int_equal(gd__picture_svg(picture, false, &svg), GD_OK);
     seen s = look(svg.data);
     gd__text_free(&svg);
     gd_text png = gd__text(ctx);
@@ -276,7 +276,7 @@ static void zeros_stand_at_the_foot_of_a_logarithmic_axis(void **state)
         gd__plot_line(plot, NULL, x, k ? reaches : other, 4);
         gd_picture *picture = gd__plot_render(plot);
         gd_text svg = gd__text(ctx);
-        assert_int_equal(gd__picture_svg(picture, &svg), GD_OK);
+        assert_int_equal(gd__picture_svg(picture, false, &svg), GD_OK);
         seen s = look(svg.data);
         lowest[k] = s.y1;
         /* the x axis has 0.0; a plain 0 is the foot of the other */
@@ -346,7 +346,7 @@ static void long_lines_are_thinned_without_losing_peaks(void **state)
     gd__plot_line(plot, NULL, x, y, count);
     gd_picture *picture = gd__plot_render(plot);
     gd_text svg = gd__text(ctx);
-    assert_int_equal(gd__picture_svg(picture, &svg), GD_OK);
+    assert_int_equal(gd__picture_svg(picture, false, &svg), GD_OK);
     assert_true(svg.used < 100000);
     seen s = look(svg.data);
     assert_true(s.y0 < 60); /* the peak is near the top */
@@ -406,6 +406,137 @@ static void png_chunks_have_the_right_check_sums(void **state)
     gd__text_free(&png);
 }
 
+/* ---- many points, bars, panels, PDF ---- */
+
+static gd_text svg_of(gd_plot *plot, bool dark)
+{
+    gd_picture *picture = gd__plot_render(plot);
+    gd_text svg = gd__text(ctx);
+    assert_non_null(picture);
+    assert_int_equal(gd__picture_svg(picture, dark, &svg), GD_OK);
+    gd__picture_free(picture);
+    return svg;
+}
+
+static int count_of(const char *text, const char *what)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++) count++;
+    return count;
+}
+
+static void many_points_are_a_density(void **state)
+{
+    (void)state;
+    enum { COUNT = 200000 };
+    double *x = malloc(COUNT * sizeof *x), *y = malloc(COUNT * sizeof *y);
+    uint64_t random = 3;
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = random_unit(&random);
+        y[i] = x[i] + random_unit(&random) * random_unit(&random);
+    }
+    gd_plot *plot = gd__plot_new(ctx, "", "", "");
+    gd__plot_points(plot, NULL, x, y, COUNT);
+    gd_text svg = svg_of(plot, false);
+    assert_null(strstr(svg.data, "<circle"));
+    for (const char *at = svg.data; (at = strstr(at, "h4v4h-4z"));) { /* each cell, from its corner on */
+        double left, top;
+        while (*at != 'M') at--;
+        assert_int_equal(sscanf(at, "M%lf %lf", &left, &top), 2);
+        assert_true(left >= 15 && left + 4 <= 785 && top >= 15 && top + 4 <= 490);
+        at = strstr(at, "h4v4h-4z") + 8;
+    }
+    if (svg.used > 400000) fail_msg("%zu bytes", svg.used);
+    /* shades from pale to full */
+    assert_true(count_of(svg.data, "fill-opacity") >= 4);
+    const char *full = strstr(svg.data, "<path class=\"a i4\" d=\"M");
+    assert_non_null(full);
+    gd__text_free(&svg);
+    gd__plot_free(plot);
+    /* 20000 are drawn one by one */
+    plot = gd__plot_new(ctx, "", "", "");
+    gd__plot_points(plot, NULL, x, y, 20000);
+    assert_int_equal(render(plot).circles, 20000);
+    gd__plot_free(plot);
+    free(x);
+    free(y);
+}
+
+static void errors_have_bars_and_panels_lie_below(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3}, y[] = {1, 4, 2}, half[] = {0.5, 6, 0.1};
+    gd_plot *plot = gd__plot_new(ctx, "t", "", "y"), *panel = gd__plot_new(ctx, "", "x", "left");
+    gd__plot_errors(plot, "data", x, y, half, 3);
+    gd__plot_points(panel, NULL, x, half, 3);
+    gd__plot_below(plot, panel);
+    gd_text svg = svg_of(plot, false);
+    seen s = look(svg.data);
+    assert_int_equal(s.circles, 7); /* three, three below, one in the legend */
+    assert_int_equal(count_of(svg.data, "stroke-width=\"1.2\""), 3);
+    assert_non_null(strstr(svg.data, "height=\"650\""));
+    assert_true(s.y1 > 500 && s.y1 <= 640 && s.x0 >= 15 && s.x1 <= 785);
+    assert_non_null(strstr(svg.data, ">-2</text>")); /* 4 - 6 is on the axis */
+    gd__text_free(&svg);
+    gd__plot_free(plot);
+    /* on a logarithmic axis a bar that goes below 0 reaches the foot */
+    plot = gd__plot_new(ctx, "", "", "");
+    gd__plot_log(plot, false, true);
+    gd__plot_errors(plot, NULL, x, y, half, 3);
+    (void)render(plot);
+    gd__plot_free(plot);
+}
+
+static void a_dark_svg_is_dark_for_every_reader(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2}, y[] = {1, 2};
+    gd_plot *plot = gd__plot_new(ctx, "t", "x", "y");
+    gd__plot_line(plot, "y", x, y, 2);
+    gd_text light = svg_of(plot, false), dark = svg_of(plot, true);
+    assert_non_null(strstr(light.data, "prefers-color-scheme"));
+    assert_null(strstr(dark.data, "prefers-color-scheme"));
+    assert_non_null(strstr(dark.data, ".a.i0{fill:#16181d}"));
+    gd__text_free(&light);
+    gd__text_free(&dark);
+    gd__plot_free(plot);
+}
+
+/* The table at the end says where each object begins, and the stream is as long as it says. */
+static void a_pdf_has_its_objects_where_it_says(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3}, y[] = {1, 4, 2}, half[] = {0.5, 1, 0.1};
+    gd_plot *plot = gd__plot_new(ctx, "a (b) \\ c", "x", "y");
+    gd__plot_band(plot, "band", x, y, x, 3);
+    gd__plot_errors(plot, "data", x, y, half, 3);
+    gd__plot_path(plot, "path", x, y, 3);
+    gd_picture *picture = gd__plot_render(plot);
+    gd_text pdf = gd__text(ctx);
+    gd__text_add(&pdf, "in front");
+    assert_int_equal(gd__picture_pdf(picture, true, &pdf), GD_OK);
+    const char *data = pdf.data + 8, *table = strstr(data, "xref\n");
+    size_t size = pdf.used - 8;
+    assert_memory_equal(data, "%PDF-1.", 7);
+    assert_memory_equal(data + size - 6, "%%EOF\n", 6);
+    int count = 0;
+    assert_int_equal(sscanf(table, "xref\n0 %d", &count), 1);
+    assert_int_equal(count, 5);
+    for (int k = 1; k < count; k++) {
+        const char *line = strstr(table, "0000000000 65535 f \n") + 20 * k;
+        char want[16];
+        snprintf(want, sizeof want, "%d 0 obj\n", k);
+        assert_memory_equal(data + strtol(line, NULL, 10), want, strlen(want));
+    }
+    assert_int_equal(strtol(strstr(data, "startxref\n") + 10, NULL, 10), table - data);
+    long length = strtol(strstr(data, "/Length ") + 8, NULL, 10);
+    assert_memory_equal(strstr(data, "stream\n") + 7 + length, "endstream", 9);
+    for (const char *c = data; *c; c++) assert_true(*c == '\n' || (*c >= ' ' && *c < 127));
+    gd__text_free(&pdf);
+    gd__picture_free(picture);
+    gd__plot_free(plot);
+}
+
 static void files_are_written_by_their_ending(void **state)
 {
     (void)state;
@@ -413,7 +544,7 @@ static void files_are_written_by_their_ending(void **state)
     gd_plot *plot = gd__plot_new(ctx, "t", "x", "y");
     gd__plot_line(plot, "y", x, y, 2);
     assert_int_equal(gd__plot_save(plot, "/tmp/gradus_plot.gif", false), GD_ARGUMENT);
-    assert_error(ctx, GD_ARGUMENT, "/tmp/gradus_plot.gif: a picture ends in .svg or .png");
+    assert_error(ctx, GD_ARGUMENT, "/tmp/gradus_plot.gif: a picture ends in .svg, .png or .pdf");
     assert_int_equal(gd__plot_save(plot, "/nowhere/plot.svg", false), GD_IO);
     gd_clear_error(ctx);
     char path[64];
@@ -435,10 +566,15 @@ static void every_allocation_may_fail(void **state)
         gd__plot_contours(plot, 0, 4, 3, 0, 4, 3, z);
         gd__plot_line(plot, "l", x, y, 3);
         gd__plot_path(plot, "p", x, y, 3);
-        gd_picture *picture = gd__plot_render(plot);
+        gd__plot_errors(plot, "e", x, y, x, 3);
+        gd_plot *panel = gd__plot_new(own, "", "x", "left");
+        gd__plot_points(panel, NULL, x, y, 3);
+        if (panel) gd__plot_below(plot, panel);
+        gd_picture *picture = panel ? gd__plot_render(plot) : NULL;
         gd_text out = gd__text(own);
-        gd_status status = picture ? gd__picture_svg(picture, &out) : GD_NOMEM;
+        gd_status status = picture ? gd__picture_svg(picture, false, &out) : GD_NOMEM;
         if (!status) status = gd__picture_png(picture, true, 0.25, &out);
+        if (!status) status = gd__picture_pdf(picture, true, &out);
         bool done = !m.failed;
         assert_true(done == (status == GD_OK));
         if (!done) assert_int_equal(gd_error(own), GD_NOMEM);
@@ -467,6 +603,10 @@ int main(void)
         TEST(long_lines_are_thinned_without_losing_peaks),
         TEST(long_texts_are_cut_and_strange_ones_harmless),
         TEST(png_chunks_have_the_right_check_sums),
+        TEST(many_points_are_a_density),
+        TEST(errors_have_bars_and_panels_lie_below),
+        TEST(a_dark_svg_is_dark_for_every_reader),
+        TEST(a_pdf_has_its_objects_where_it_says),
         TEST(files_are_written_by_their_ending),
         TEST(every_allocation_may_fail),
     };

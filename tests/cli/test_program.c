@@ -394,16 +394,91 @@ static void minimize_draws(void **state)
     assert_non_null(strstr(out, "x = ["));
 }
 
+/* Two wells, the lower one at the left; 4 x (x^2 - 1) + 0.3 = 0 at both. */
+#define WELLS "'(x^2-1)^2+0.3*x' --param x=1 --bound '-2<x<2' "
+
+static double slope_of_wells(void)
+{
+    double x = json_number("x");
+    return 4 * x * (x * x - 1) + 0.3;
+}
+
+static void minimize_looks_for_the_lowest_of_many_minima(void **state)
+{
+    (void)state;
+    static const char *const searches[] = {
+        "--starts 8",      "--starts 8 --gradient differences",
+        "--chain cma_es",  "--chain differential_evolution",
+        "--gradient none", "--chain 'basin_hopping([lbfgs | strong_wolfe], 30)'"};
+    works("minimize " WELLS "--json");
+    assert_true(json_number("x") > 0.9 && fabs(slope_of_wells()) < 1e-6);
+    for (int i = 0; i < COUNT_OF(searches); i++) {
+        char command[300];
+        snprintf(command, sizeof command, "minimize " WELLS "%s --json", searches[i]);
+        works(command);
+        if (!(json_number("x") < -1) || !(fabs(slope_of_wells()) < 1e-4))
+            fail_msg("%s: %s", searches[i], out);
+        assert_non_null(strstr(out, "\"reason\": \"the lowest of "));
+    }
+    works("minimize " WELLS "--starts 8");
+    assert_non_null(strstr(out, ": the lowest of 8 starts\n"));
+    works("minimize 'abs(x-1)+floor(y)^2' --param x=5 --param y=3 --gradient none");
+    assert_non_null(strstr(out, "\nended: the lowest of 6 runs\n"));
+    /* a limit is told as what stopped it */
+    works("minimize " WELLS "--chain cma_es --until 'evals>100'");
+    assert_non_null(strstr(out, "not converged"));
+    assert_non_null(strstr(out, "evals>100"));
+    /* random numbers follow from the seed */
+    works("minimize " WELLS "--chain 'cma_es(restarts=0)' --steps 5 --seed 3 --json");
+    double x = json_number("x");
+    works("minimize " WELLS "--chain 'cma_es(restarts=0)' --steps 5 --seed 3 --json");
+    assert_true(json_number("x") == x);
+    works("minimize " WELLS "--chain 'cma_es(restarts=0)' --steps 5 --seed 4 --json");
+    assert_true(json_number("x") != x);
+}
+
+/* Ten steps, and five that are saved and five that go on. */
+static void minimize_goes_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {"adam | lr(warmup(3, 0.1))", "lbfgs | strong_wolfe",
+                                         "box(-3, 3) | cma_es", "box(-3, 3) | differential_evolution(8)",
+                                         "multi_start([lbfgs | strong_wolfe], steps=3)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        char command[300];
+        double x[2], loss[2];
+        snprintf(command, sizeof command, "minimize " ROSENBROCK " --chain '%s' --steps 10 --json",
+                 chains[i]);
+        works(command);
+        x[0] = json_number("p");
+        loss[0] = json_number("loss");
+        for (int part = 0; part < 2; part++) {
+            snprintf(command, sizeof command,
+                     "minimize " ROSENBROCK " --chain '%s' --steps 5 --json --%s run.safetensors", chains[i],
+                     part ? "resume" : "save");
+            works(command);
+        }
+        x[1] = json_number("p");
+        loss[1] = json_number("loss");
+        if (x[0] != x[1] || loss[0] != loss[1])
+            fail_msg("%s: %.17g at once, %.17g in two parts", chains[i], loss[0], loss[1]);
+    }
+}
+
 static void failed_runs_and_wrong_usage_of_minimize(void **state)
 {
     (void)state;
     fails("minimize " ROSENBROCK " --chain 'adm | lr(1)'", 2,
           "chain: column 1: link 'adm' unknown, did you mean 'adam'?");
     fails("minimize '1+1'", 2, "no --param given");
+    fails("minimize " ROSENBROCK " --gradient none --chain 'adam | lr(0.1)'", 1,
+          "the objective has no gradient");
+    fails("minimize " ROSENBROCK " --chain cma_es --below 'sum(p)'", 1,
+          "cma_es: it searches inside bounds, not under constraints");
     fails("minimize " ROSENBROCK " --until 'lss<1'", 2, "--until: column 1: ");
     fails("minimize " ROSENBROCK " --steps -1", 2, "--steps: '-1' is not a whole number from 0");
     fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --group lr", 2, "--group: GLOB: KEY=VALUE expected");
-    fails("minimize " ROSENBROCK " --plot x.gif", 2, "x.gif: a picture ends in .svg or .png");
+    fails("minimize " ROSENBROCK " --plot x.gif", 2, "x.gif: a picture ends in .svg, .png or .pdf");
     fails("minimize " ROSENBROCK " --plot nowhere/x.svg", 1, "nowhere/x.svg: cannot write");
     fails("minimize " ROSENBROCK " --chain 'lr(0.0001)' --trace nowhere/x.jsonl", 1,
           "nowhere/x.jsonl: cannot open");
@@ -488,7 +563,7 @@ static void broken_traces_leave_no_picture(void **state)
     fails("plot text.jsonl --out t.svg", 1, "text.jsonl: line 1: ");
     fails("plot . --out t.svg", 1, ".: cannot read: Is a directory");
     fails("plot one.jsonl --path --out t.svg", 1, "a path wants two numbers as parameters in every line");
-    fails("plot a.jsonl --out t.gif", 2, "t.gif: a picture ends in .svg or .png");
+    fails("plot a.jsonl --out t.gif", 2, "t.gif: a picture ends in .svg, .png or .pdf");
     fails("plot a.jsonl --out nowhere/t.svg", 1, "nowhere/t.svg: cannot write: No such file or directory");
     fails("plot a.jsonl --expr 'q[0]' --out t.svg", 2, "unknown name 'q'");
     fails("plot a.jsonl --expr 'p[0]' --out t.svg --scale odd", 2,
@@ -596,6 +671,8 @@ int main(void)
         PROGRAM_TEST(a_schedule_reaches_a_link_that_is_no_rule),
         PROGRAM_TEST(some_parameters_have_a_schedule_and_a_groups_value_wins),
         PROGRAM_TEST(minimize_draws),
+        PROGRAM_TEST(minimize_looks_for_the_lowest_of_many_minima),
+        PROGRAM_TEST(minimize_goes_on_with_the_same_bits),
         PROGRAM_TEST(failed_runs_and_wrong_usage_of_minimize),
         PROGRAM_TEST(links_are_listed_and_explained),
         PROGRAM_TEST(chains_are_explained),

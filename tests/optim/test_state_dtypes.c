@@ -241,12 +241,12 @@ static void check_link(const gd_link_class *cls, const char *text)
 {
     char chain[600];
     if (!state_field(cls)) return;
-    for (int i = 0; i < COUNT_OF(forms); i++) {
-        if (!strstr(state_field(cls)->choices, forms[i])) continue;
+    bool narrow = strstr(state_field(cls)->choices, "8bit");
+    for (int i = 0; i < (narrow ? 3 : 2); i++) {
         with_state(text, forms[i], chain, sizeof chain);
-        check_bits(chain, GD_F32, !strcmp(forms[i], "8bit"));
+        check_bits(chain, GD_F32, i == 2);
     }
-    with_state(text, strstr(state_field(cls)->choices, "8bit") ? "8bit" : "bf16", chain, sizeof chain);
+    with_state(text, narrow ? "8bit+feedback" : "bf16", chain, sizeof chain);
     check_bits(chain, GD_F64, false);
 }
 
@@ -318,7 +318,9 @@ static void codes_are_read_by_every_pass(void **state)
 {
     (void)state;
     check_bits("adam(state=\"8bit\") | clip_norm(1, dim=\"global\") | lr(0.01)", GD_F32, true);
-    check_bits("adam(state=\"8bit\") | centralize(dim=0) | lr(0.01)", GD_F32, true);
+    check_bits("adam(state=\"8bit+feedback\") | centralize(dim=0) | lr(0.01)", GD_F32, true);
+    check_bits("adam(amsgrad=true, state=\"8bit+feedback\") | clip_norm(1, dim=\"global\") | lr(0.01)",
+               GD_F32, true);
     check_bits("adam(state=\"8bit\") | clip_norm(1, dim=1) | heavy_ball(state=\"8bit\") | lr(0.01)", GD_F64,
                true);
 }
@@ -380,7 +382,8 @@ static void explain_counts_the_bytes(void **state)
     } rows[] = {{"adam | lr(0.1)", "28 bytes an element"},
                 {"adam(state=\"bf16\") | lr(0.1)", "20 bytes an element"},
                 {"adam(state=\"f16\") | lr(0.1)", "state: 4 bytes an element"},
-                {"adam(state=\"8bit\") | lr(0.1)", "state: 2.031 bytes an element"}};
+                {"adam(state=\"8bit\") | lr(0.1)", "state: 2.031 bytes an element"},
+                {"adam(state=\"8bit+feedback\") | lr(0.1)", "state: 4.062 bytes an element"}};
     gd_ctx *ctx = open_context(1, false);
     for (int i = 0; i < COUNT_OF(rows); i++) {
         gd_scope_begin(ctx);
@@ -424,8 +427,9 @@ static void groups_and_the_optimizer_choose_too(void **state)
 static void another_form_may_be_chosen_on_the_way(void **state)
 {
     (void)state;
-    static const char *const way[] = {"f32", "8bit", "bf16", "8bit", "f16", "auto"};
-    static const gd_dtype want[] = {GD_F32, GD_U8, GD_BF16, GD_U8, GD_F16, GD_F32};
+    static const char *const way[] = {"f32",  "8bit",          "bf16", "8bit+feedback",
+                                      "8bit", "8bit+feedback", "f16",  "auto"};
+    static const gd_dtype want[] = {GD_F32, GD_U8, GD_BF16, GD_U8, GD_U8, GD_U8, GD_F16, GD_F32};
     gd_ctx *ctx = open_context(1, false);
     gd_scope_begin(ctx);
     run r = open_run(ctx, "adam | lr(0)", GD_F32);
@@ -442,7 +446,8 @@ static void another_form_may_be_chosen_on_the_way(void **state)
     const float *last = (const float *)(const void *)slot_of(&r, 0, 3, "exp_avg")->data;
     const float *p = gd_data(r.p[3]), *t = gd_data(r.target[3]);
     for (int i = 0; i < 5001; i++) {
-        double g = 7 * ((double)p[i] - (double)t[i]), want_now = g + ((double)first[i] - g) * pow(0.9, 6);
+        double g = 7 * ((double)p[i] - (double)t[i]),
+               want_now = g + ((double)first[i] - g) * pow(0.9, COUNT_OF(way));
         assert_true(fabs((double)last[i] - want_now) < 0.2);
     }
     free(first);
@@ -456,6 +461,8 @@ static void mistakes_are_named(void **state)
     (void)state;
     gd_ctx *ctx = open_context(1, false);
     assert_null(gd_chain(ctx, "adam(state=\"int4\") | lr(0.1)"));
+    expect_error(ctx, GD_PARSE, "state");
+    assert_null(gd_chain(ctx, "adam(state=\"bf16+feedback\") | lr(0.1)"));
     expect_error(ctx, GD_PARSE, "state");
     assert_null(gd_chain(ctx, "ema_weights(state=\"8bit\")"));
     expect_error(ctx, GD_PARSE, "state");
@@ -479,8 +486,8 @@ static gd_tensor *fit_loss(void *user)
     return gd_sum(gd_square(gd_sub(gd_tanh(gd_matmul(x, f->w)), y)), NULL, false);
 }
 
-/* A layer of 64 to 80 units fits noisy targets of such a layer, batch by batch: the loss after 200 steps. */
-static double loss_after(const char *chain)
+/* A layer of 64 to 80 units fits noisy targets of such a layer, batch by batch or all at a time: the loss after 200 steps. */
+static double loss_after(const char *chain, bool batches)
 {
     gd_ctx *ctx = open_context(1, false);
     gd_scope_begin(ctx);
@@ -497,7 +504,7 @@ static double loss_after(const char *chain)
     OK(gd_optimizer_add(o, "w", f.w));
     gd_objective objective = {.loss = fit_loss, .user = &f};
     for (int i = 0; i < 200; i++) {
-        f.first = 32 * random_below(&seed, 8);
+        f.first = batches ? 32 * random_below(&seed, 8) : -1;
         OK(gd_optimizer_step(o, &objective, NULL));
     }
     f.first = -1;
@@ -521,13 +528,27 @@ static void losses_are_nearly_those_of_f32(void **state)
     for (int i = 0; i < COUNT_OF(rows); i++) {
         char chain[200];
         snprintf(chain, sizeof chain, "%s | %s", rows[i].link, rows[i].lr);
-        double wide = loss_after(chain);
+        double wide = loss_after(chain, true);
         for (int k = 0; k < COUNT_OF(forms); k++) {
             snprintf(chain, sizeof chain, "%s(state=\"%s\") | %s", rows[i].link, forms[k], rows[i].lr);
-            double narrow = loss_after(chain);
+            double narrow = loss_after(chain, true);
             if (!(fabs(narrow - wide) <= 0.03 * wide)) fail_msg("%s: %g, with f32 %g", chain, narrow, wide);
         }
     }
+}
+
+/* Without noise, what codes leave out is lost step after step; given back, it is not. */
+static void feedback_follows_f32_where_codes_fall_behind(void **state)
+{
+    (void)state;
+    double wide = loss_after("lion | lr(0.001)", false),
+           codes = loss_after("lion(state=\"8bit\") | lr(0.001)", false),
+           fed = loss_after("lion(state=\"8bit+feedback\") | lr(0.001)", false);
+    assert_true(codes > 1.1 * wide);
+    if (!(fabs(fed - wide) <= 0.002 * wide)) fail_msg("with feedback %g, with f32 %g", fed, wide);
+    wide = loss_after("adam | lr(0.01)", false);
+    fed = loss_after("adam(state=\"8bit+feedback\") | lr(0.01)", false);
+    if (!(fabs(fed - wide) <= 0.002 * wide)) fail_msg("with feedback %g, with f32 %g", fed, wide);
 }
 
 /* An average of halves rounded to nearest stops moving where a step is below half of its last digit; by chance it goes on. */
@@ -599,7 +620,7 @@ static bool steps_with_codes(gd_ctx *ctx)
     gd_optimizer *o = chain ? gd_optimizer_new(ctx, chain) : NULL;
     bool done = p && o && gd_optimizer_add(o, "p", p) == GD_OK;
     for (int i = 0; i < 3 && done; i++) {
-        static const char *const way[] = {"8bit", "bf16", "8bit"};
+        static const char *const way[] = {"8bit", "bf16", "8bit+feedback"};
         done = gd_link_set_string(gd_link_child_at(gd_optimizer_chain(o), 0), "state", way[i]) == GD_OK;
         gd_tensor *g = done ? gd_ones_like(p) : NULL;
         done = g && gd_set_grad(p, g) == GD_OK && gd_optimizer_step(o, NULL, NULL) == GD_OK;
@@ -630,6 +651,7 @@ int main(void)
         TEST(another_form_may_be_chosen_on_the_way),
         TEST(mistakes_are_named),
         TEST(losses_are_nearly_those_of_f32),
+        TEST(feedback_follows_f32_where_codes_fall_behind),
         TEST(small_steps_are_not_lost),
         TEST(one_nan_leaves_the_rest_of_its_block_alone),
         TEST(every_allocation_may_fail),

@@ -1,5 +1,6 @@
 /* Trust regions: the radius and its rules, each method against the definition of its step, rejected and impossible trial
  * points, children without a Hessian. */
+#include "gradus/trust_region.h"
 #include "optim/problem.h"
 #include <math.h>
 
@@ -517,12 +518,164 @@ static void every_allocation_may_fail(void **state)
         {"cubic_regularization(newton)", false},
         {"higher_order_newton(3, de_iters=2)", false},
         {"fdm | higher_order_newton(3)", false},
+        {"box(-2, 0.5) | trust_cg(newton)", false},
         {"levenberg_marquardt(newton, y=1)", false},
         {"levenberg_marquardt(gauss_newton)", true},
         {"gauss_newton", true},
     };
     for (int i = 0; i < COUNT_OF(cases); i++)
         for (int64_t k = 1; !runs_out(cases[i].chain, cases[i].residuals, k); k += 1 + k / 100) {}
+}
+
+/* ---- a model in a box and a ball ---- */
+
+#define WIDTH 4
+
+typedef struct boxed {
+    double h[WIDTH * WIDTH], b[WIDTH], low[WIDTH], high[WIDTH];
+} boxed;
+
+static double model_value(const boxed *q, const double *d)
+{
+    double value = 0;
+    for (int i = 0; i < WIDTH; i++) {
+        value -= q->b[i] * d[i];
+        for (int j = 0; j < WIDTH; j++) value += 0.5 * d[i] * q->h[i * WIDTH + j] * d[j];
+    }
+    return value;
+}
+
+/* A random definite matrix, vector, and box around 0. */
+static boxed random_model(uint64_t *seed)
+{
+    boxed q;
+    double a[WIDTH * WIDTH];
+    for (int i = 0; i < WIDTH * WIDTH; i++) a[i] = 2 * random_unit(seed) - 1;
+    for (int i = 0; i < WIDTH; i++) {
+        q.b[i] = 4 * random_unit(seed) - 2;
+        q.low[i] = -random_unit(seed);
+        q.high[i] = random_unit(seed);
+        for (int j = 0; j < WIDTH; j++) {
+            q.h[i * WIDTH + j] = i == j ? 0.1 : 0;
+            for (int k = 0; k < WIDTH; k++) q.h[i * WIDTH + j] += a[i * WIDTH + k] * a[j * WIDTH + k];
+        }
+    }
+    return q;
+}
+
+/* The minimum in the box by coordinate descent, which is exact for each element. */
+static void minimum_in_box(const boxed *q, double *d)
+{
+    for (int i = 0; i < WIDTH; i++) d[i] = 0;
+    for (int round = 0; round < 20000; round++)
+        for (int i = 0; i < WIDTH; i++) {
+            double rest = q->b[i];
+            for (int j = 0; j < WIDTH; j++)
+                if (j != i) rest -= q->h[i * WIDTH + j] * d[j];
+            d[i] = fmax(q->low[i], fmin(q->high[i], rest / q->h[i * WIDTH + i]));
+        }
+}
+
+typedef struct boxed_tensors {
+    gd_linop *h;
+    gd_tensor *b, *low, *high;
+} boxed_tensors;
+
+static boxed_tensors tensors_of(gd_ctx *ctx, const boxed *q)
+{
+    int64_t n = WIDTH;
+    return (boxed_tensors){gd_linop_dense(gd_from_f64(ctx, GD_F64, 2, (int64_t[]){n, n}, q->h)),
+                           gd_from_f64(ctx, GD_F64, 1, &n, q->b), gd_from_f64(ctx, GD_F64, 1, &n, q->low),
+                           gd_from_f64(ctx, GD_F64, 1, &n, q->high)};
+}
+
+static void projected_conjugate_gradients_find_the_minimum_in_the_box(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    uint64_t seed = 7;
+    for (int k = 0; k < 200; k++) {
+        gd_scope_begin(ctx);
+        boxed q = random_model(&seed);
+        boxed_tensors t = tensors_of(ctx, &q);
+        double want[WIDTH], got[WIDTH], product[WIDTH];
+        gd_tensor *hd = NULL, *d = gd_projected_cg(t.h, t.b, t.low, t.high, INFINITY, 1e-12, 1000, &hd);
+        minimum_in_box(&q, want);
+        assert_int_equal(gd_read_f64(d, got, WIDTH) | gd_read_f64(hd, product, WIDTH), GD_OK);
+        for (int i = 0; i < WIDTH; i++) {
+            double hd_i = 0;
+            for (int j = 0; j < WIDTH; j++) hd_i += q.h[i * WIDTH + j] * got[j];
+            assert_near(got[i], want[i], 1e-9);
+            assert_near(product[i], hd_i, 1e-12);
+        }
+        gd_linop_release(t.h);
+        gd_scope_end(ctx);
+    }
+    end_context(ctx, NULL);
+}
+
+/* In the box and in the ball, lower than 0 by what is promised, and no higher than a fine walk along the path up to the same length; then
+ * projected conjugate gradients are lower still, inside both. */
+static void the_cauchy_point_is_on_the_projected_path(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    uint64_t seed = 11;
+    for (int k = 0; k < 200; k++) {
+        gd_scope_begin(ctx);
+        boxed q = random_model(&seed);
+        if (k % 4 == 3) /* indefinite */
+            for (int i = 0; i < WIDTH; i++) q.h[i * WIDTH + i] -= 1.5;
+        boxed_tensors t = tensors_of(ctx, &q);
+        double radius = k % 2 ? 0.3 : 10, d[WIDTH], e[WIDTH], along = 0, norm = 0, length = 0;
+        gd_tensor *cauchy = gd_cauchy_point(t.h, t.b, t.low, t.high, radius, NULL);
+        gd_tensor *further = gd_projected_cg(t.h, t.b, t.low, t.high, radius, 1e-10, 100, NULL);
+        assert_int_equal(gd_read_f64(cauchy, d, WIDTH) | gd_read_f64(further, e, WIDTH), GD_OK);
+        double reach = 0; /* the t of the path */
+        for (int i = 0; i < WIDTH; i++) {
+            assert_true(d[i] >= q.low[i] && d[i] <= q.high[i] && e[i] >= q.low[i] && e[i] <= q.high[i]);
+            along += q.b[i] * d[i], norm = hypot(norm, d[i]), length = hypot(length, e[i]);
+            reach = fmax(reach, d[i] / q.b[i]);
+        }
+        for (int i = 0; i < WIDTH; i++)
+            assert_near(d[i], fmax(q.low[i], fmin(q.high[i], reach * q.b[i])), 1e-12);
+        assert_true(norm <= radius * (1 + 1e-12) && length <= radius * (1 + 1e-12));
+        assert_true(along > 0 && model_value(&q, d) <= -0.01 * along);
+        assert_true(model_value(&q, e) <= model_value(&q, d) + 1e-14);
+        gd_linop_release(t.h);
+        gd_scope_end(ctx);
+    }
+    end_context(ctx, NULL);
+}
+
+/* A chained quadratic: half of the elements end at a bound. */
+static gd_tensor *pulled_out(gd_tensor *p)
+{
+    double centre[20];
+    int64_t n = gd_numel(p);
+    for (int i = 0; i < n; i++) centre[i] = 2 * sin(0.9 * i);
+    gd_tensor *away = gd_sub(p, gd_from_f64(gd_tensor_ctx(p), GD_F64, 1, &n, centre));
+    gd_tensor *step = gd_sub(gd_slice(p, "0", 1, n, 1), gd_slice(p, "0", 0, n - 1, 1));
+    return gd_add(gd_sum(gd_square(away), NULL, false), gd_sum(gd_square(step), NULL, false));
+}
+
+static void a_quadratic_between_bounds_takes_a_trust_region_one_step(void **state)
+{
+    (void)state;
+    static const char *const chains[] = {
+        "box(-0.5, 0.5) | trust_cg(newton, init=100)",
+        "box(-0.5, 0.5) | newton_cg_steihaug(init=100, hvp_method=\"autograd\")"};
+    double start[20] = {0}, first[20];
+    for (int c = 0; c < COUNT_OF(chains); c++) {
+        problem q = problem_open(chains[c], pulled_out, 20, start);
+        problem_steps(&q, 2);
+        assert_true(q.info.kkt < 1e-6); /* where the second began: the first ended at the solution */
+        double x[20];
+        read_point(&q, x);
+        for (int i = 0; i < 20 && c; i++) assert_near(x[i], first[i], 1e-6);
+        memcpy(first, x, sizeof x);
+        problem_close(&q);
+    }
 }
 
 /* ---- higher orders ---- */
@@ -607,6 +760,9 @@ int main(void)
         cmocka_unit_test(dependent_columns_give_the_nearest_solution),
         cmocka_unit_test(residuals_that_are_not_finite_move_nothing),
         cmocka_unit_test(gauss_newton_sets_the_true_loss_and_gradient),
+        cmocka_unit_test(projected_conjugate_gradients_find_the_minimum_in_the_box),
+        cmocka_unit_test(the_cauchy_point_is_on_the_projected_path),
+        cmocka_unit_test(a_quadratic_between_bounds_takes_a_trust_region_one_step),
         cmocka_unit_test(a_model_of_fourth_order_minimises_rosenbrock_in_one_step),
         cmocka_unit_test(differential_evolution_finds_the_lower_well_of_the_model),
         cmocka_unit_test(higher_orders_stay_inside_the_bounds_of_the_parameters),

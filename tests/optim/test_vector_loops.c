@@ -247,6 +247,25 @@ static void sums_of_one_vector(void **state)
     check_all(check_sums, 3);
 }
 
+static void check_free(const gd_vector_loops *loops, const vectors *m, int64_t n, double *out)
+{
+    uint8_t block[MOST + 1], *side = block + 1; /* at any address */
+    void *o = m->row[0];
+    const void *x = m->row[1];
+    for (int64_t i = 0; i < MOST; i++) side[i] = (uint8_t)(i * i % 7 < 3 ? 0 : i % 3);
+    double behind = n < MOST ? at(m, o, n) : 0;
+    loops->free_part(o, x, side, n);
+    for (int64_t i = 0; i < n; i++) assert_true(at(m, o, i) == (side[i] ? 0 : at(m, x, i)));
+    assert_true(n == MOST || at(m, o, n) == behind);
+    out[0] = 0;
+}
+
+static void parts_that_are_free(void **state)
+{
+    (void)state;
+    check_all(check_free, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +273,7 @@ int main(void)
         cmocka_unit_test(combinations_of_rows),
         cmocka_unit_test(new_pairs),
         cmocka_unit_test(sums_of_one_vector),
+        cmocka_unit_test(parts_that_are_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

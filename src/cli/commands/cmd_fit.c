@@ -35,7 +35,13 @@ static const gd_option options[] = {
     GD_OPTION("chain", "CHAIN", "another method: links joined by |, see gradus links (Levenberg-Marquardt)"),
     GD_OPTION("steps", "N", "the most steps (1000)"),
     GD_DEF_OPTION,
-    GD_OUTPUT("plot", "data and fitted curve, as .svg or .png"),
+    GD_OUTPUT(
+        "plot",
+        "data, fitted curve, its band and that of new measurements, residuals; more than 20000 points as a density; as " GD_PICTURES),
+    GD_OPTION("log", "x|y|xy", "logarithmic axes of the picture"),
+    GD_DARK_OPTION,
+    {"export", "FILE", "the fitted function as .c, .py or .tex; may be given several times", true,
+     GD_PATH_WRITE},
     GD_OUTPUT("residuals", "each fitted row with fitted value, residual and standardized residual, as .csv"),
     GD_OUTPUT(
         "out",
@@ -57,7 +63,17 @@ static gd_status check_outputs(gd_fit_job *j)
     j->plot = gd__args_get(j->args, "plot");
     j->out = gd__args_get(j->args, "out");
     j->residuals = gd__args_get(j->args, "residuals");
-    if (j->plot) status = gd__plot_check_path(j->ctx, j->plot);
+    static const char *const of_plot[] = {"log", "dark"};
+    for (int i = 0; i < 2 && !j->plot; i++)
+        if (gd__args_has(j->args, of_plot[i]))
+            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for --plot, which is not given", of_plot[i]);
+    if (gd__args_has(j->args, "log")) {
+        int axes = 0;
+        status = gd__args_choice(j->args, "log", "x y xy", &axes);
+        j->log[0] = axes != 1;
+        j->log[1] = axes != 0;
+    }
+    if (j->plot && !status) status = gd__plot_check_path(j->ctx, j->plot);
     if (j->plot && !status) status = gd__check_output(j->ctx, j->plot);
     if (j->residuals && !status) status = gd__check_output(j->ctx, j->residuals);
     return j->out && !status ? gd__check_file(j->ctx, j->out) : status;
@@ -70,7 +86,8 @@ static gd_status prepare_fit(gd_fit_job *j)
     if (!status) status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
     gd_seed(j->ctx, j->seed = (uint64_t)seed);
     if (!status) status = check_outputs(j);
-    return status ? status : gd__fit_read(j);
+    if (!status) status = gd__fit_read(j);
+    return status ? status : gd__fit_export(j, true);
 }
 
 /* A fit that did not end where it should: everything is printed, then this is the error. */
@@ -103,6 +120,7 @@ static gd_status finish_fit(gd_fit_job *j, gd_status status)
         saved = !status;
         gd__put_aside(j->ctx, status, &j->why);
     }
+    if (done) gd__put_aside(j->ctx, gd__fit_export(j, false), &j->why);
     if (done && j->residuals) gd__put_aside(j->ctx, gd__fit_write_residuals(j), &j->why);
     if (done && j->plot) gd__put_aside(j->ctx, gd__fit_draw(j), &j->why);
     if (done) gd__put_aside(j->ctx, print(j), &j->why);

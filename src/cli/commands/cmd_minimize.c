@@ -4,6 +4,7 @@
 #include "cli/files.h"
 #include "cli/problem/bound.h"
 #include "cli/problem/problem.h"
+#include "cli/problem/run_state.h"
 #include "cli/data/trace.h"
 #include "cli/commands/tuning.h"
 #include "cli/commands/until.h"
@@ -17,7 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_CHAIN "lbfgs | strong_wolfe"
+#define DEFAULT_CHAIN  "lbfgs | strong_wolfe"
+#define BY_LOSSES_ONLY "cma_es" /* where gradients are not wanted */
 
 static const gd_option options[] = {
     GD_PARAM_OPTION,
@@ -29,6 +31,13 @@ static const gd_option options[] = {
                 "a constraint: this is 0, every element of it; by augmented_lagrangian around the chain"),
     GD_REPEATED("below", "EXPR", "a constraint: this is at most 0"),
     GD_OPTION(
+        "starts", "N",
+        "so many starts, the given one and others spread between the bounds, without bounds around it: the lowest minimum "
+        "counts; by multi_start around the chain (1)"),
+    GD_OPTION("gradient", "HOW",
+              "exact, by differences of losses, or none: losses alone, by the chain " BY_LOSSES_ONLY
+              " unless --chain says another (exact)"),
+    GD_OPTION(
         "steps", "N",
         "exactly N steps of the chain as written; with --until at most N (until converged, at most 1000)"),
     GD_REPEATED(
@@ -38,8 +47,15 @@ static const gd_option options[] = {
         "trace",
         "one JSON object a line and step, the start as step 0: step, loss (before the step), loss_after, "
         "evals, params (after it)"),
-    GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as .svg or .png"),
+    GD_OUTPUT("plot", "the loss, or for two parameters their path over contours, as " GD_PICTURES),
+    GD_DARK_OPTION,
     GD_OUTPUT("out", "the parameters, as .safetensors"),
+    GD_PATH_OPTION("save", "FILE", GD_PATH_WRITE_CONTINUED,
+                   "all that going on with --resume needs, as .safetensors"),
+    GD_PATH_OPTION(
+        "resume", "FILE", GD_PATH_CONTINUE,
+        "go on from such a file with its parameters and optimizer; after --steps with the same bits as if never "
+        "stopped; also the default of --save"),
     GD_SWITCH(
         "json",
         "print one JSON object: loss, gradient_norm, steps, evals, converged, stopped, reason, seconds, "
@@ -57,6 +73,8 @@ typedef struct kept {
     double loss;
 } kept;
 
+enum { EXACT, DIFFERENCES, NONE };
+
 /* The expressions of an option. */
 typedef struct constraints {
     gd_expr **expr;
@@ -71,11 +89,13 @@ typedef struct job {
     gd_optimizer *optimizer;
     gd_tracer *tracer;
     gd_until until;
-    int64_t steps;
+    int64_t steps, starts;
+    int gradient; /* one of the enum */
     constraints equal, below;
     bool bounded;        /* --bound is given, or constraints are */
     bool exact;          /* steps and nothing else: as many, as the chain says */
     const char *stopped; /* by a condition, or interrupted; else NULL */
+    char ended[80];      /* what a search says at its end */
     gd_trouble why;      /* the first failure */
     bool lost;           /* it left no result to show */
     kept kept;
@@ -83,13 +103,19 @@ typedef struct job {
     gd_solve_result result;
     double last_loss;
     gd_meter progress;
-    const char *plot, *out;
+    const char *plot, *out, *save;
     double (*history)[4]; /* step, loss, x, y */
     size_t count, history_bytes;
     bool plane;
 } job;
 
 /* ---- preparing ---- */
+
+static const char *chain_text(const job *j)
+{
+    const char *given = gd__args_get(j->args, "chain");
+    return given ? given : j->gradient == NONE ? BY_LOSSES_ONLY : DEFAULT_CHAIN;
+}
 
 /* The chain, behind a box where --bound is given. */
 static gd_link *bounded_chain(job *j, gd_link *chain)
@@ -146,6 +172,8 @@ static gd_status read_constraints(job *j, const char *option, constraints *c)
     return GD_OK;
 }
 
+static bool constrained(const job *j) { return j->equal.count || j->below.count; }
+
 static void drop_constraints(job *j, constraints *c)
 {
     for (int i = 0; i < c->count; i++) gd__expr_free(c->expr[i]);
@@ -172,21 +200,31 @@ static gd_tensor *below_values(void *user) { return constraint_values(user, &((j
 /* The chain behind the bounds and inside the constraints of the command line. */
 static gd_status add_restrictions(job *j, gd_link **link)
 {
-    bool bounds = gd__args_has(j->args, "bound"), constrained = j->equal.count || j->below.count;
-    if (constrained && !has_link(*link, "augmented_lagrangian")) {
+    bool bounds = gd__args_has(j->args, "bound"), limits = constrained(j);
+    if (j->gradient == DIFFERENCES)
+        *link = gd_chain_of(
+            j->cli->ctx,
+            (gd_link *[]){gd_chain(j->cli->ctx, j->problem.dtype == GD_F64 ? "fdm(h=1e-5)" : "fdm(h=5e-3)"),
+                          *link},
+            2);
+    if (*link && limits && !has_link(*link, "augmented_lagrangian")) {
         const gd_link_option inner = gd_child_option("inner", *link);
         *link = gd_link_with(j->cli->ctx, "augmented_lagrangian", &inner, 1);
     }
+    if (*link && j->starts > 1) {
+        const gd_link_option both[] = {gd_child_option("inner", *link),
+                                       gd_number_option("n", (double)j->starts)};
+        *link = gd_link_with(j->cli->ctx, "multi_start", both, 2);
+    }
     if (*link && bounds) *link = bounded_chain(j, *link);
-    j->bounded = bounds || constrained;
+    j->bounded = bounds || limits;
     return *link ? GD_OK : gd_error(j->cli->ctx);
 }
 
 static gd_status make_optimizer(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
-    const char *chain = gd__args_get(j->args, "chain");
-    gd_link *link = gd_chain(ctx, chain ? chain : DEFAULT_CHAIN);
+    gd_link *link = gd_chain(ctx, chain_text(j));
     gd_status status = link ? GD_OK : gd_error(ctx);
     int at = 0;
     for (const char *text; !status && (text = gd__args_next(j->args, "group", &at));)
@@ -212,17 +250,41 @@ static gd_status check_outputs(job *j)
     gd_status status = GD_OK;
     j->plot = gd__args_get(j->args, "plot");
     j->out = gd__args_get(j->args, "out");
+    if (!j->plot && gd__args_has(j->args, "dark"))
+        status = gd_fail(ctx, GD_ARGUMENT, "minimize: --dark is for --plot, which is not given");
     if (j->plot) status = gd__plot_check_path(ctx, j->plot);
     if (j->plot && !status) status = gd__check_output(ctx, j->plot);
     if (j->out && !status) status = gd__check_file(ctx, j->out);
+    j->save = gd__args_get(j->args, "save");
+    if (!j->save) j->save = gd__args_get(j->args, "resume");
+    if (j->save && !status) status = gd__check_file(ctx, j->save);
     return status;
+}
+
+/* What the options ask for together. */
+static gd_status check_options(job *j)
+{
+    gd_ctx *ctx = j->cli->ctx;
+    bool asks = j->until.uses[GD_UNTIL_GRAD_NORM] || j->until.uses[GD_UNTIL_KKT];
+    if (constrained(j) && j->starts > 1)
+        return gd_fail(ctx, GD_ARGUMENT, "minimize: --starts does not go with --equal and --below");
+    if (constrained(j) && j->gradient == NONE)
+        return gd_fail(ctx, GD_ARGUMENT,
+                       "minimize: --equal and --below need gradients, --gradient none gives none");
+    if (asks && j->gradient == NONE)
+        return gd_fail(ctx, GD_ARGUMENT,
+                       "minimize: --until asks for the gradient, --gradient none gives none");
+    return GD_OK;
 }
 
 static gd_status prepare_minimize(job *j)
 {
     int at = 0;
     gd_ctx *ctx = j->cli->ctx;
-    gd_status status = gd__args_integer(j->args, "steps", 0, INT64_MAX, &j->steps);
+    gd_status status = gd__args_integer(j->args, "starts", 1, 1000000, &j->starts);
+    if (!status) status = gd__args_choice(j->args, "gradient", "exact differences none", &j->gradient);
+    j->steps *= j->starts;
+    if (!status) status = gd__args_integer(j->args, "steps", 0, INT64_MAX, &j->steps);
     for (const char *text; !status && (text = gd__args_next(j->args, "until", &at));)
         status = gd__until_parse(ctx, text, &j->until);
     j->exact = gd__args_has(j->args, "steps") && (!j->until.count || j->steps == 0);
@@ -232,7 +294,10 @@ static gd_status prepare_minimize(job *j)
         status = gd_fail(ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
     if (!status) status = read_constraints(j, "equal", &j->equal);
     if (!status) status = read_constraints(j, "below", &j->below);
+    if (!status) status = check_options(j);
     if (!status) status = make_optimizer(j);
+    const char *resume = gd__args_get(j->args, "resume");
+    if (!status && resume) status = gd__run_load(&j->problem, j->optimizer, j->args->argument[0], resume);
     const char *trace = gd__args_get(j->args, "trace");
     if (!status && trace && !(j->tracer = gd__tracer_open(ctx, trace))) status = gd_error(ctx);
     char axis[2][80];
@@ -251,6 +316,15 @@ static gd_tensor *value_of(void *user)
         return NULL;
     }
     return gd__problem_value(&j->problem);
+}
+
+/* The same as a number, for links that may not have more. */
+static gd_status number_of(void *user, double *loss)
+{
+    job *j = user;
+    gd_tensor *v = value_of(j), *number = v ? gd__problem_loss_of(v) : NULL;
+    *loss = number ? gd_item(number) : NAN;
+    return gd_error(j->cli->ctx);
 }
 
 /* A row for the plot: where the parameters are, and their loss, NAN until it is known. */
@@ -300,10 +374,9 @@ static gd_status save(job *j, gd_tensor *const *values, double loss)
     gd_status status = GD_OK;
     for (int i = 0; i < j->problem.params && !status; i++)
         status = gd_archive_put(archive, j->problem.name[i], values[i]);
-    const char *chain = gd__args_get(j->args, "chain");
     (void)gd__format(number, sizeof number, "%.17g", loss);
     if (!status) status = gd_archive_set_meta(archive, "expression", j->args->argument[0]);
-    if (!status) status = gd_archive_set_meta(archive, "chain", chain ? chain : DEFAULT_CHAIN);
+    if (!status) status = gd_archive_set_meta(archive, "chain", chain_text(j));
     if (!status && !isnan(loss)) status = gd_archive_set_meta(archive, "loss", number);
     if (!status) status = gd_archive_save(archive, j->out);
     gd_archive_free(archive);
@@ -418,7 +491,8 @@ static void step_all(job *j)
     if (!status) status = start_keeping(j);
     if (!status)
         status = gd_minimize_with(j->optimizer,
-                                  &(gd_objective){.loss = value_of,
+                                  &(gd_objective){.loss = j->gradient == NONE ? NULL : value_of,
+                                                  .value = j->gradient == NONE ? number_of : NULL,
                                                   .user = j,
                                                   .equal = j->equal.count ? equal_values : NULL,
                                                   .below = j->below.count ? below_values : NULL},
@@ -454,8 +528,6 @@ static const char *stopped_by(const job *j)
     return j->stopped ? j->stopped : word ? word : gd_stop_name(j->result.reason);
 }
 
-static bool constrained(const job *j) { return j->equal.count || j->below.count; }
-
 /* It has stopped for that, or happens to be there. */
 static bool converged(const job *j)
 {
@@ -463,7 +535,20 @@ static bool converged(const job *j)
            (j->result.gradient_norm <= gradient_tolerance(j) && !constrained(j));
 }
 
-static const char *why(const job *j) { return j->stopped ? j->stopped : gd_stop_text(j->result.reason); }
+/* A search among many minima says how far it got. */
+static const char *why(job *j)
+{
+    double starts = gd_optimizer_attr(j->optimizer, "starts", NAN),
+           restarts = gd_optimizer_attr(j->optimizer, "restarts", NAN);
+    if (j->stopped) return j->stopped;
+    if (j->result.reason != GD_STOP_LINK || (isnan(starts) && isnan(restarts)))
+        return gd_stop_text(j->result.reason);
+    if (!isnan(starts))
+        (void)gd__format(j->ended, sizeof j->ended, "the lowest of %.0f starts", starts);
+    else
+        (void)gd__format(j->ended, sizeof j->ended, "the lowest of %.0f runs", restarts);
+    return j->ended;
+}
 
 /* Those of --equal, then those of --below. */
 static gd_status print_multipliers(job *j, bool json)
@@ -554,7 +639,9 @@ static gd_status print_text(job *j)
     gd_status status = GD_OK;
     gd__text_put(out, "loss %.10g after %lld steps, %lld evaluations, %.3g s\n", r->loss, (long long)r->steps,
                  (long long)r->evals, r->seconds);
-    gd__text_add(out, converged(j) ? "converged" : "not converged");
+    gd__text_add(out, converged(j)                               ? "converged"
+                      : r->reason == GD_STOP_LINK && !j->stopped ? "ended"
+                                                                 : "not converged");
     if (!isnan(r->gradient_norm))
         gd__text_put(out, ", %s %.3g", j->bounded ? "KKT residual" : "gradient", r->gradient_norm);
     if (constrained(j)) gd__text_put(out, ", violation %.3g", r->violation);
@@ -580,20 +667,19 @@ static gd_status draw(job *j)
     size_t bytes = (j->count + 1) * sizeof(double);
     double *x = column(j, j->plane ? 2 : 0), *y = column(j, j->plane ? 3 : 1), box[4];
     if (j->plane) (void)gd__problem_is_plane(&j->problem, axis);
-    const char *chain = gd__args_get(j->args, "chain");
     gd_plot *plot = gd__plot_new(ctx, j->args->argument[0], axis[0], axis[1]);
     gd_status status = x && y && plot ? GD_OK : GD_NOMEM;
     if (!status && j->plane) {
         gd__plane_box(x, y, j->count, box);
         gd__plot_limits(plot, box[0], box[1], box[2], box[3]);
         status = gd__problem_contours(&j->problem, plot, box);
-        gd__plot_path(plot, chain ? chain : DEFAULT_CHAIN, x, y, j->count);
+        gd__plot_path(plot, chain_text(j), x, y, j->count);
     } else if (!status) {
         double low = INFINITY, high = 0;
         gd__plot_log(plot, false, gd__spans_decades(y, j->count, &low, &high));
-        gd__plot_line(plot, chain ? chain : DEFAULT_CHAIN, x, y, j->count);
+        gd__plot_line(plot, chain_text(j), x, y, j->count);
     }
-    if (!status) status = gd__plot_save(plot, j->plot, false);
+    if (!status) status = gd__plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
     gd__plot_free(plot);
     gd__free(ctx, x, bytes);
     gd__free(ctx, y, bytes);
@@ -639,6 +725,8 @@ static gd_status finish_minimize(job *j)
 {
     gd_ctx *ctx = j->cli->ctx;
     gd__put_aside(ctx, save_end(j), &j->why);
+    if (j->save && !j->lost && isfinite(j->result.loss))
+        gd__put_aside(ctx, gd__run_save(&j->problem, j->optimizer, j->args->argument[0], j->save), &j->why);
     gd__put_aside(ctx, gd__tracer_close(j->tracer), &j->why);
     j->tracer = NULL;
     if (j->plot && !j->lost) gd__put_aside(ctx, draw(j), &j->why);
@@ -666,6 +754,7 @@ static int run_minimize(gd_cli *cli, const gd_args *args)
     job j = {.cli = cli,
              .args = args,
              .steps = DEFAULT_STEPS,
+             .starts = 1,
              .problem = {.ctx = cli->ctx},
              .last_loss = NAN,
              .kept = {.loss = INFINITY},
@@ -695,7 +784,9 @@ const gd_command gd__command_minimize = {
         "gradus minimize '(1-p[0])^2 + 100*(p[1]-p[0]^2)^2' --param p=[-1.1,2.5] --plot path.svg\n"
         "gradus minimize '(x-2)^2+(y-1)^2' --param x=2 --param y=2 --below 'x^2/4+y^2-1' --equal 'x-2*y+1' --bound 'x>0'\n"
         "gradus minimize 'mean((X@W+b-Y)^2)' --param W='zeros(4,2)' --param b='zeros(2)' --data X=@X.npy --data Y=@Y.npy "
-        "--chain 'adam | lr(0.1)' --steps 500 --trace run.jsonl\n",
+        "--chain 'adam | lr(0.1)' --steps 500 --trace run.jsonl\n"
+        "gradus minimize '20+sum(x^2-10*cos(2*pi*x))' --param x=[3,-4] --bound '-5.12<x<5.12' --starts 20\n"
+        "gradus minimize 'abs(x-1)+floor(y)^2' --param x=5 --param y=3 --gradient none\n",
     .least = 1,
     .most = 1,
     .run = run_minimize,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const gd_option options[] = {
-    GD_OUTPUT("out", "the picture, .svg or .png (the name of the first trace, with .svg)"),
+    GD_OUTPUT("out", "the picture, " GD_PICTURES " (the name of the first trace, with .svg)"),
     GD_OPTION("expr", "EXPR", "draw the path of two parameters over contours of this expression"),
     GD_SWITCH("path", "draw the path of two parameters, without contours"),
     GD_REPEATED("y", "KEY",
@@ -21,7 +21,7 @@ static const gd_option options[] = {
     GD_REPEATED("label", "TEXT",
                 "name of a run in the legend, in the order of the traces (their file names)"),
     GD_OPTION("title", "TEXT", "above the picture"),
-    GD_SWITCH("dark", "dark paper in a .png; an .svg follows the system of its reader"),
+    GD_DARK_OPTION,
     GD_DATA_OPTIONS,
     {0},
 };

@@ -24,6 +24,8 @@
  * sum(k = 1..3, a[k] * x^k) and prod(...) stand for their terms, both ends included.  Functions of one's own come before
  * their use and see what stands before them: `decay(t, k) = exp(-k * t); a * decay(t, b)`.  # begins a comment.
  *
+ * ode("x' = -k*x", x0, t) and ode_stiff(...) solve differential equations; see expr_ode.h.
+ *
  * Both sides of c ? a : b are computed; where the slope of the one not chosen is infinite or NaN, so is the gradient.
  *
  * Names are letters, digits and _, or any text between backquotes.  pi, e and inf are numbers unless a variable has that

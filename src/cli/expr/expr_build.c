@@ -260,6 +260,8 @@ void gd__expr_free(gd_expr *e)
     gd__expr_forget(e);
     gd_ctx *ctx = e->ctx;
     for (int i = 0; i < e->variables; i++) gd__strfree(ctx, e->name[i]);
+    for (int i = 0; i < e->odes; i++) gd__expr_ode_free(e->ode[i]);
+    gd__free(ctx, e->ode, e->ode_bytes);
     gd__strfree(ctx, e->text);
     gd__free(ctx, e->node, e->node_bytes);
     gd__free(ctx, e->operand, e->operand_bytes);

@@ -150,6 +150,18 @@ static gd_tensor *stacked(const run *r, const gd_expr_node *n)
     return t;
 }
 
+static gd_tensor *solution(const run *r, const gd_expr_node *n)
+{
+    const gd_expr_ode *o = r->e->ode[r->e->integer[n->integer]];
+    size_t bytes = (size_t)n->operands * sizeof(gd_tensor *);
+    gd_tensor **value = gd__alloc(r->e->ctx, bytes), *t = NULL;
+    bool ok = value != NULL;
+    for (int k = 0; k < n->operands && ok; k++) ok = (value[k] = number_operand(r, n, k)) != NULL;
+    if (ok) t = gd__expr_ode_solve(o, value[0], value[1], value[2], value + 3, r->dtype);
+    gd__free(r->e->ctx, value, value ? bytes : 0);
+    return t;
+}
+
 static gd_tensor *compute(const run *r, const gd_expr_node *n)
 {
     switch ((gd_expr_op)n->op) {
@@ -167,6 +179,7 @@ static gd_tensor *compute(const run *r, const gd_expr_node *n)
     case EXPR_TRANSPOSE: return transposed(operand(r, n, 0));
     case EXPR_WHERE: return chosen(r, n);
     case EXPR_STACK: return stacked(r, n);
+    case EXPR_ODE: return solution(r, n);
     }
     return NULL;
 }

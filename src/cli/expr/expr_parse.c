@@ -399,6 +399,7 @@ static int call_node(parser *p, const gd_expr_call *call, int at, arguments *a)
     case CALL_TRANSPOSE: node.op = EXPR_TRANSPOSE; return gd__expr_add(p->e, node, a->node, 1, NULL, 0);
     case CALL_RESHAPE: return reshape_node(p, node, a);
     case CALL_BESSEL: return bessel_node(p, at, a);
+    case CALL_ODE: break; /* read in another way */
     case CALL_WHERE: node.op = EXPR_WHERE; return gd__expr_add(p->e, node, a->node, 3, NULL, 0);
     }
     return -1;
@@ -524,6 +525,74 @@ static int own_call(parser *p, size_t at, const function *f)
     return expand(p, at, f, a.node);
 }
 
+/* ---- differential equations ---- */
+
+/* The text between quotes that comes next; its length, or -1. */
+static int read_text(parser *p, const char **text)
+{
+    if (!accept(p, '"')) return expected(p, "equations between \"quotes\"");
+    const char *begin = p->text + p->at, *end = memchr(begin, '"', p->size - p->at);
+    if (!end) return fail_at(p, p->at - 1, "a quote is never closed");
+    *text = begin;
+    p->at += (size_t)(end - begin) + 1;
+    return (int)(end - begin);
+}
+
+/* Its error told at a place of ours. */
+static int told_at(parser *p, size_t at)
+{
+    gd_ctx *ctx = p->e->ctx;
+    char text[400];
+    if (gd_error(ctx) == GD_NOMEM) return -1;
+    (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
+    gd_clear_error(ctx);
+    return fail_at(p, at, "ode: %s", text);
+}
+
+static gd_expr_ode *read_equations(parser *p, const char *text, int length, bool stiff)
+{
+    gd_expr *e = p->e;
+    char *definitions = gd__alloc(e->ctx, e->own + 1);
+    if (!definitions) return NULL;
+    memcpy(definitions, e->text, e->own);
+    definitions[e->own] = 0;
+    gd_expr_ode *o = gd__expr_ode_parse(e->ctx, definitions, text, (size_t)length, stiff);
+    gd__free(e->ctx, definitions, e->own + 1);
+    if (o && gd__expr_room(e, &e->ode, &e->ode_bytes, e->odes, 1, sizeof *e->ode))
+        return e->ode[e->odes++] = o;
+    gd__expr_ode_free(o);
+    return NULL;
+}
+
+/* ode("x' = -k*x", x0, t) or ode("x' = -k*x", x0, t, t0) */
+static int ode_call(parser *p, size_t at, bool stiff)
+{
+    int node[3 + MAX_CALL], count = 3;
+    arguments a;
+    int64_t which = p->e->odes;
+    (void)peek(p);
+    size_t inside = p->at;
+    const char *text = NULL;
+    int length = read_text(p, &text);
+    if (length < 0) return -1;
+    const gd_expr_ode *o = read_equations(p, text, length, stiff);
+    if (!o) return told_at(p, inside);
+    if (!accept(p, ',')) return expected(p, "',' and the start values");
+    if (!enter(p) || !read_arguments(p, &a)) return -1;
+    p->depth--;
+    if (a.axis || a.count < 2 || a.count > 3)
+        return fail_at(p, at, "ode takes equations, start values, times and perhaps the time of the start");
+    if (gd__expr_ode_names(o) > MAX_CALL) return fail_at(p, inside, "ode: more than %d names", MAX_CALL);
+    for (int i = 0; i < 2; i++) node[i] = a.node[i];
+    node[2] = a.count > 2 ? a.node[2] : gd__expr_number(p->e, (int)at, 0);
+    for (int i = 0; i < gd__expr_ode_names(o); i++) {
+        const char *name = gd__expr_ode_name(o, i);
+        node[count] = resolve(p, inside, name, strlen(name));
+        if (node[count++] < 0) return -1;
+    }
+    return gd__expr_add(p->e, gd__expr_node(EXPR_ODE, (int)at), node, count, &which, 1);
+}
+
 static int function_call(parser *p, size_t at, const char *name, size_t length)
 {
     const function *own = find_function(p, name, length);
@@ -536,6 +605,7 @@ static int function_call(parser *p, size_t at, const char *name, size_t length)
         gd__expr_suggest_call(&nearest, hint);
         return fail_at(p, at, "unknown function '%.*s'%s", length > 60 ? 60 : (int)length, name, hint);
     }
+    if (call->kind == CALL_ODE) return ode_call(p, at, length > 3);
     const char *index;
     size_t index_length;
     if (call->over && range_name(p, &index, &index_length))

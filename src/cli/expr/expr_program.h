@@ -8,6 +8,7 @@
 #define GD_CLI_EXPR_EXPR_PROGRAM_H
 
 #include "cli/expr/expr.h"
+#include "cli/expr/expr_ode.h"
 #include "base/suggest.h"
 
 typedef gd_tensor *(*gd_expr_unary)(gd_tensor *);
@@ -30,7 +31,8 @@ typedef enum gd_expr_op {
     EXPR_RESHAPE,
     EXPR_TRANSPOSE,
     EXPR_WHERE,
-    EXPR_STACK
+    EXPR_STACK,
+    EXPR_ODE /* start values, times, start, values of its names; integers: which */
 } gd_expr_op;
 
 typedef struct gd_expr_node {
@@ -73,6 +75,9 @@ struct gd_expr {
     bool *fixed;
     int variables;
     size_t name_bytes, used_bytes, fixed_bytes;
+    gd_expr_ode **ode; /* differential equations */
+    int odes;
+    size_t ode_bytes;
     gd_tensor **slot; /* one a node; those of fixed nodes hold a reference once computed */
     size_t slot_bytes;
     gd_dtype dtype; /* that the fixed slots were computed with */
@@ -90,7 +95,8 @@ typedef enum gd_expr_kind {
     CALL_TRANSPOSE,
     CALL_RESHAPE,
     CALL_WHERE,
-    CALL_BESSEL
+    CALL_BESSEL,
+    CALL_ODE /* its first argument is a text */
 } gd_expr_kind;
 
 typedef struct gd_expr_call {

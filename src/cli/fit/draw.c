@@ -1,67 +1,135 @@
-/* What gradus fit draws. */
+/* What gradus fit draws: data with their errors, the curve over them with its band and that of new measurements, and in a panel
+ * below what is left of each row. */
 #include "cli/fit/fit.h"
 
 #include <math.h>
 
 #define CURVE 241 /* points of a drawn curve */
 
-/* Half the width of the band of the curve. */
-static gd_status band(gd_fit_job *j, gd_tensor *curve, double *half)
+enum { DATA, FIT, MEASURED = 7 }; /* inks */
+
+/* Standard errors of the curve; VALUE where parameters are not determined. */
+static gd_status band(gd_fit_job *j, gd_tensor *curve, double *error)
 {
     curve = gd_reshape(gd_expand(curve, 1, (int64_t[]){CURVE}), 1, (int64_t[]){CURVE});
-    gd_status status = curve ? gd__fit_band(curve, j->param, j->params, j->fit.covariance, half)
+    gd_status status = curve ? gd__fit_band(curve, j->param, j->params, j->fit.covariance, error)
                              : gd_error(j->ctx);
-    for (int i = 0; i < CURVE && !status; i++) {
-        half[i] *= j->t;
-        if (!isfinite(half[i])) status = GD_VALUE; /* parameters that are not determined: no band */
-    }
+    for (int i = 0; i < CURVE && !status; i++)
+        if (!isfinite(error[i])) status = GD_VALUE;
     return status;
 }
 
-/* The curve over the range of the one column, with its band, under the points. */
+/* value -+ t sqrt(error^2 + spread^2) */
+static void put_band(const gd_fit_job *j, gd_plot *plot, int ink, const char *label, const double *x,
+                     const double *value, const double *error, double spread)
+{
+    double low[CURVE], high[CURVE];
+    for (int i = 0; i < CURVE; i++) {
+        double half = j->t * hypot(error[i], spread);
+        low[i] = value[i] - half, high[i] = value[i] + half;
+    }
+    gd__plot_ink(plot, ink);
+    gd__plot_band(plot, label, x, low, high, CURVE);
+}
+
+/* Where the curve is drawn: even steps on the axis. */
+static gd_tensor *places(const gd_fit_job *j, const gd_tensor *data)
+{
+    const double *v = gd_data(data);
+    double first = INFINITY, last = -INFINITY, x[CURVE];
+    for (int64_t i = 0; i < gd_numel(data); i++)
+        if (!j->log[0] || v[i] > 0) first = fmin(first, v[i]), last = fmax(last, v[i]);
+    for (int i = 0; i < CURVE; i++) {
+        double part = (double)i / (CURVE - 1);
+        x[i] = j->log[0] ? first * pow(last / first, part) : first + part * (last - first);
+    }
+    return gd_from_f64(j->ctx, GD_F64, 1, (int64_t[]){CURVE}, x);
+}
+
+/* Data over x: with bars where --sigma says how long they are. */
+static gd_status put_data(gd_fit_job *j, gd_plot *plot, const double *x)
+{
+    size_t rows = (size_t)gd_numel(j->y);
+    bool bars = gd__args_has(j->args, "sigma");
+    double *half = bars ? gd__alloc_array(j->ctx, rows, sizeof *half) : NULL;
+    if (bars && !half) return GD_NOMEM;
+    for (size_t i = 0; i < rows && bars; i++) half[i] = 1 / ((const double *)gd_data(j->scale))[i];
+    gd__plot_ink(plot, DATA);
+    gd__plot_errors(plot, "data", x, gd_data(j->y), half, rows);
+    gd__free(j->ctx, half, rows * sizeof *half);
+    return GD_OK;
+}
+
+/* The curve over the range of the one column. */
 static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
 {
-    double xs[CURVE], ys[CURVE], half[CURVE], low[CURVE], high[CURVE];
+    double xs[CURVE], ys[CURVE], error[CURVE];
     gd_tensor *data = j->value[x];
-    const double *v = gd_data(data);
-    double first = INFINITY, last = -INFINITY;
-    for (int64_t i = 0; i < gd_numel(data); i++) first = fmin(first, v[i]), last = fmax(last, v[i]);
     gd_scope_begin(j->ctx);
-    j->value[x] = gd_linspace(j->ctx, GD_F64, first, last, CURVE);
+    j->value[x] = places(j, data);
     gd__expr_forget(j->model);
     gd_tensor *curve = j->value[x] ? gd__fit_model(j, j->param) : NULL;
     gd_status status = curve ? gd_read_f64(j->value[x], xs, CURVE) : gd_error(j->ctx);
     if (!status) status = gd_read_f64(curve, ys, CURVE);
-    bool has_band = !status && j->fit.covariance && isfinite(j->t) && band(j, curve, half) == GD_OK;
+    bool has_band = !status && j->fit.covariance && isfinite(j->t) && band(j, curve, error) == GD_OK;
     if (!status && !has_band) gd_clear_error(j->ctx);
-    for (int i = 0; i < CURVE && has_band; i++) low[i] = ys[i] - half[i], high[i] = ys[i] + half[i];
     gd__expr_forget(j->model);
     j->value[x] = data;
     gd_scope_end(j->ctx);
     if (status) return status;
-    if (has_band) gd__plot_band(plot, "95 % band of the curve", xs, low, high, CURVE);
+    /* rows of other weights have other bands */
+    if (has_band && !j->scale && isfinite(j->fit.sigma))
+        put_band(j, plot, MEASURED, "95 % of new measurements", xs, ys, error, j->fit.sigma);
+    if (has_band) put_band(j, plot, FIT, "95 % band of the curve", xs, ys, error, 0);
+    status = put_data(j, plot, gd_data(data));
+    gd__plot_ink(plot, FIT);
     gd__plot_line(plot, "fit", xs, ys, CURVE);
-    gd__plot_points(plot, "data", v, gd_data(j->y), (size_t)gd_numel(j->y));
-    return GD_OK;
+    return status;
 }
 
 /* Several columns: measured over fitted values, with the line where they agree. */
-static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot)
+static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot, const double *fitted)
 {
-    int64_t rows = gd_numel(j->y);
     double ends[2] = {INFINITY, -INFINITY};
     const double *y = gd_data(j->y);
-    gd_scope_begin(j->ctx);
-    gd_tensor *fitted = gd__fit_fitted(j);
-    if (fitted) {
-        const double *f = gd_data(fitted);
-        for (int64_t i = 0; i < rows; i++)
-            ends[0] = fmin(ends[0], fmin(y[i], f[i])), ends[1] = fmax(ends[1], fmax(y[i], f[i]));
-        gd__plot_line(plot, "agreement", ends, ends, 2);
-        gd__plot_points(plot, "data", f, y, (size_t)rows);
+    for (int64_t i = 0; i < gd_numel(j->y); i++)
+        ends[0] = fmin(ends[0], fmin(y[i], fitted[i])), ends[1] = fmax(ends[1], fmax(y[i], fitted[i]));
+    gd_status status = put_data(j, plot, fitted);
+    gd__plot_ink(plot, FIT);
+    gd__plot_line(plot, "agreement", ends, ends, 2);
+    return status;
+}
+
+/* What is left of each row, over x or over the fitted values. */
+static gd_status draw_residuals(gd_fit_job *j, gd_plot *plot, const double *x, const double *fitted,
+                                const char *name)
+{
+    size_t rows = (size_t)gd_numel(j->y);
+    const double *y = gd_data(j->y);
+    double *left = gd__alloc_array(j->ctx, rows, sizeof *left), ends[2] = {INFINITY, -INFINITY};
+    gd_plot *panel = left ? gd__plot_new(j->ctx, "", name, "residual") : NULL;
+    for (size_t i = 0; i < rows && panel; i++) {
+        left[i] = y[i] - fitted[i];
+        if (!j->log[0] || x[i] > 0) ends[0] = fmin(ends[0], x[i]), ends[1] = fmax(ends[1], x[i]);
     }
-    gd_scope_end(j->ctx);
-    return fitted ? GD_OK : gd_error(j->ctx);
+    gd__plot_ink(panel, DATA);
+    gd__plot_points(panel, NULL, x, left, rows);
+    gd__plot_ink(panel, FIT);
+    gd__plot_line(panel, NULL, ends, (const double[]){0, 0}, 2);
+    gd_status status = panel ? GD_OK : GD_NOMEM;
+    gd__plot_below(plot, panel);
+    gd__free(j->ctx, left, rows * sizeof *left);
+    return status;
+}
+
+/* Numbers below 0 have no place on a logarithmic axis. */
+static gd_status check_log(gd_fit_job *j, const char *axis, const double *v, bool log)
+{
+    for (int64_t i = 0; i < gd_numel(j->y) && log; i++)
+        if (v[i] < 0)
+            return gd_fail(j->ctx, GD_VALUE, "fit: --log: %g has no place on a logarithmic %s axis", v[i],
+                           axis);
+    return GD_OK;
 }
 
 /* The name of a column with its unit. */
@@ -77,13 +145,21 @@ gd_status gd__fit_draw(gd_fit_job *j)
     bool sets = x < 0 && gd__fit_has_sets(j, &x, &set);
     if (!sets) x = gd__fit_only_column(j);
     const char *y = gd__args_get(j->args, "y");
-    gd_plot *plot = gd__plot_new(j->ctx, j->args->argument[0], x >= 0 ? axis_name(j, j->name[x]) : "fitted",
-                                 axis_name(j, y ? y : "y"));
-    if (!plot) return GD_NOMEM;
-    gd_status status = sets     ? gd__fit_draw_sets(j, plot, x, set)
-                       : x >= 0 ? draw_curve(j, plot, x)
-                                : draw_agreement(j, plot);
-    if (!status) status = gd__plot_save(plot, j->plot, false);
+    gd_scope_begin(j->ctx);
+    gd_tensor *fitted = gd__fit_fitted(j);
+    gd_plot *plot = fitted ? gd__plot_new(j->ctx, j->args->argument[0], "", axis_name(j, y ? y : "y")) : NULL;
+    gd_status status = plot ? GD_OK : gd_error(j->ctx) ? gd_error(j->ctx) : GD_NOMEM;
+    const double *f = fitted ? gd_data(fitted) : NULL, *xs = x >= 0 ? gd_data(j->value[x]) : f;
+    gd__plot_log(plot, j->log[0], j->log[1]);
+    if (!status) status = check_log(j, "x", xs, j->log[0]);
+    if (!status) status = check_log(j, "y", gd_data(j->y), j->log[1]);
+    if (!status)
+        status = sets     ? gd__fit_draw_sets(j, plot, x, set)
+                 : x >= 0 ? draw_curve(j, plot, x)
+                          : draw_agreement(j, plot, f);
+    if (!status) status = draw_residuals(j, plot, xs, f, x >= 0 ? axis_name(j, j->name[x]) : "fitted");
+    if (!status) status = gd__plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
     gd__plot_free(plot);
+    gd_scope_end(j->ctx);
     return status;
 }

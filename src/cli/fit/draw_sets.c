@@ -70,9 +70,10 @@ gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set)
         (void)snprintf(label, sizeof label, "%.40s %d", j->set, k);
         status = curve_of_set(j, x, set, k, px, count, xs, ys);
         if (status) break;
+        gd__plot_ink(plot, k);
         gd__plot_points(plot, label, px, px + rows, count);
+        gd__plot_ink(plot, k);
         gd__plot_line(plot, NULL, xs, ys, CURVE);
-        gd__plot_same_colour(plot);
     }
     gd__free(j->ctx, px, (size_t)rows * 2 * sizeof *px);
     return status;

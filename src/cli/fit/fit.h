@@ -5,7 +5,7 @@
  *   guess.c, starts.c   where it may start
  *   statistics.c   how well it does
  *   save.c         what --out leaves; predict.c reads it again
- *   report.c       what is printed; residuals.c, draw.c files and pictures */
+ *   report.c       what is printed; residuals.c, export.c, draw.c files and pictures */
 #ifndef GD_CLI_FIT_FIT_H
 #define GD_CLI_FIT_FIT_H
 
@@ -101,6 +101,7 @@ typedef struct gd_fit_job {
     const char *guessed; /* the shape whose numbers are the start */
     int64_t starts;      /* --starts; 0: one */
     int64_t agreed;      /* starts that led to the best */
+    bool log[2];         /* axes of the picture */
     const char *plot, *out, *residuals;
     gd_link *chain; /* NULL: Levenberg-Marquardt */
     double reached; /* the sum of squares where the parameters are; NAN: not known to be finite */
@@ -168,6 +169,9 @@ GD_NODISCARD gd_status gd__fit_judge(gd_fit_job *j);
 bool gd__fit_is_saved(const gd_archive *archive);
 /* gradus predict with such a file. */
 GD_NODISCARD gd_status gd__fit_predict(gd_cli *cli, const gd_args *args, const gd_archive *archive);
+
+/* --export: the fitted function as C, Python or LaTeX; with `check` only whether it can be, before the fit. */
+GD_NODISCARD gd_status gd__fit_export(gd_fit_job *j, bool check);
 
 /* Why it stopped, in words; borrowed from the job, or static. */
 const char *gd__fit_stop_text(const gd_fit_job *j);

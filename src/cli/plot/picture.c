@@ -80,8 +80,32 @@ void gd__picture_marks(gd_picture *p, int ink, gd_mark_shape shape, double radiu
                        size_t points)
 {
     if (points)
-        (void)add(p, (gd_drawing){.kind = GD_DRAW_MARKS, .ink = (uint8_t)ink, .mark = shape, .size = radius},
+        (void)add(
+            p,
+            (gd_drawing){
+                .kind = GD_DRAW_MARKS, .ink = (uint8_t)ink, .mark = shape, .size = radius, .opacity = 1},
+            xy, points);
+}
+
+void gd__picture_cells(gd_picture *p, int ink, double opacity, double half, const double *xy, size_t points)
+{
+    if (points)
+        (void)add(p,
+                  (gd_drawing){.kind = GD_DRAW_MARKS,
+                               .ink = (uint8_t)ink,
+                               .mark = GD_MARK_SQUARE,
+                               .size = half,
+                               .opacity = opacity},
                   xy, points);
+}
+
+void gd__star(const double *centre, double radius, double corner[20])
+{
+    for (int i = 0; i < 10; i++) {
+        double angle = M_PI * i / 5, r = i % 2 ? 0.45 * radius : radius;
+        corner[2 * i] = centre[0] + r * sin(angle);
+        corner[2 * i + 1] = centre[1] - r * cos(angle);
+    }
 }
 
 void gd__picture_text(gd_picture *p, int ink, double size, double x, double y, int anchor, bool upwards,
@@ -104,5 +128,5 @@ static void no_stroke(void *user, const double *xy, size_t points) { (void)user,
 
 double gd__text_width(const char *utf8, double size)
 {
-    return 1.12 * size * gd__font_strokes(utf8, no_stroke, NULL);
+    return GD_TEXT_SPACE * size * gd__font_strokes(utf8, no_stroke, NULL);
 }

@@ -18,6 +18,7 @@
 
 #define WIDTH       800.0
 #define HEIGHT      500.0
+#define PANEL       150.0 /* of a plot below another */
 #define MARGIN      18.0
 #define TITLE_SIZE  18.0
 #define LABEL_SIZE  15.0
@@ -27,6 +28,9 @@
 #define SWATCH      26.0
 #define MARK_RADIUS 3.2
 #define LARGEST     8e307
+#define CROWD       20000 /* points, from here on a density */
+#define CELL        4.0
+#define SHADES      8
 
 typedef enum series_kind { LINE, POINTS, PATH, BAND, CONTOURS } series_kind;
 
@@ -55,6 +59,8 @@ struct gd_plot {
     size_t items, item_bytes;
     int inks;
     axis axis[2];
+    double top, bottom; /* of its part of the picture */
+    gd_plot *below;     /* owned */
     bool failed;
     gd_picture *picture; /* while rendering */
     double *scratch;     /* points of the line being drawn */
@@ -68,6 +74,7 @@ gd_plot *gd__plot_new(gd_ctx *ctx, const char *title, const char *x_label, const
     gd_plot *p = gd__calloc(ctx, sizeof *p);
     if (!p) return NULL;
     p->ctx = ctx;
+    p->bottom = HEIGHT;
     p->title = gd__strdup(ctx, title);
     p->label[0] = gd__strdup(ctx, x_label);
     p->label[1] = gd__strdup(ctx, y_label);
@@ -87,6 +94,7 @@ static void free_series(gd_ctx *ctx, series *s)
 void gd__plot_free(gd_plot *p)
 {
     if (!p) return;
+    gd__plot_free(p->below);
     for (size_t i = 0; i < p->items; i++) free_series(p->ctx, &p->item[i]);
     gd__free(p->ctx, p->item, p->item_bytes);
     gd__free(p->ctx, p->scratch, p->scratch_bytes);
@@ -101,6 +109,11 @@ void gd__plot_log(gd_plot *p, bool x, bool y)
     if (!p) return;
     p->axis[0].log = x;
     p->axis[1].log = y;
+}
+
+void gd__plot_ink(gd_plot *p, int ink)
+{
+    if (p) p->inks = ink;
 }
 
 void gd__plot_limits(gd_plot *p, double x0, double x1, double y0, double y1)
@@ -127,9 +140,7 @@ static void add_series(gd_plot *p, series s, const char *label)
         free_series(p->ctx, &s);
         return;
     }
-    s.ink = GD_INK_SERIES + p->inks % GD_SERIES_INKS;
-    /* the first ink is too near to those of the levels */
-    p->inks++;
+    s.ink = GD_INK_SERIES + p->inks++ % GD_SERIES_INKS;
     p->item[p->items++] = s;
 }
 
@@ -154,11 +165,18 @@ void gd__plot_points(gd_plot *p, const char *label, const double *x, const doubl
     add_curve(p, POINTS, label, x, y, NULL, count);
 }
 
-void gd__plot_same_colour(gd_plot *p)
+void gd__plot_errors(gd_plot *p, const char *label, const double *x, const double *y, const double *half,
+                     size_t count)
 {
-    if (!p || p->failed || p->items < 2) return;
-    p->item[p->items - 1].ink = p->item[p->items - 2].ink;
-    p->inks--;
+    add_curve(p, POINTS, label, x, y, half, count);
+}
+
+void gd__plot_below(gd_plot *p, gd_plot *panel)
+{
+    if (p && panel && !p->below)
+        p->below = panel;
+    else
+        gd__plot_free(panel);
 }
 
 void gd__plot_path(gd_plot *p, const char *label, const double *x, const double *y, size_t count)
@@ -237,7 +255,9 @@ static void find_ranges(gd_plot *p)
             bool shown = isfinite(s->x[k]) && isfinite(s->y[k]);
             if (!x->given && shown) widen(x, s->x[k]);
             if (!y->given) widen(y, s->y[k]);
-            if (!y->given && s->y2) widen(y, s->y2[k]);
+            if (!y->given && s->y2 && s->kind == BAND) widen(y, s->y2[k]);
+            for (int side = -1; side < 2 && !y->given && s->y2 && s->kind == POINTS; side += 2)
+                widen(y, s->y[k] + side * s->y2[k]);
         }
         for (int k = 0; k < 2 && s->kind == CONTOURS; k++) {
             if (!x->given) widen(x, s->box[k]);
@@ -410,6 +430,65 @@ static void draw_marks(gd_plot *p, const series *s, gd_mark_shape shape, double 
     p->points = 0;
 }
 
+/* Bars of errors, under their points. */
+static void draw_bars(gd_plot *p, const series *s)
+{
+    for (size_t i = 0; i < s->count && s->y2; i++) {
+        double low = s->y[i] - s->y2[i], foot = p->axis[1].log && !(low > 0) ? p->axis[1].low : low;
+        if (!placeable(p, s->x[i], s->y[i]) || !isfinite(s->y2[i])) continue;
+        double x = place(&p->axis[0], s->x[i]), from[2] = {x, place(&p->axis[1], foot)},
+               to[2] = {x, place(&p->axis[1], s->y[i] + s->y2[i])};
+        draw_segment(p, s->ink, 1.2, from, to);
+        flush_line(p, s->ink, 1.2);
+    }
+}
+
+/* How many points lie in each cell of the frame. */
+static uint32_t *count_cells(gd_plot *p, const series *s, int columns, int rows, uint32_t *most)
+{
+    uint32_t *cell = gd__calloc(p->ctx, (size_t)columns * (size_t)rows * sizeof *cell);
+    *most = 0;
+    for (size_t i = 0; i < s->count && cell; i++) {
+        if (!placeable(p, s->x[i], s->y[i])) continue;
+        double at[2] = {place(&p->axis[0], s->x[i]), place(&p->axis[1], s->y[i])};
+        int across = (int)((at[0] - p->axis[0].from) / CELL), down = (int)((at[1] - p->axis[1].to) / CELL);
+        if (!inside(p, at) || across >= columns || down >= rows) continue;
+        uint32_t *here = &cell[down * columns + across];
+        if (++*here > *most) *most = *here;
+    }
+    return cell;
+}
+
+/* Too many points to draw each: the logarithm of how many lie in a cell is how dark it is. */
+static void draw_density(gd_plot *p, const series *s)
+{
+    int columns = (int)((p->axis[0].to - p->axis[0].from) / CELL) + 1,
+        rows = (int)((p->axis[1].from - p->axis[1].to) / CELL) + 1;
+    uint32_t most, *cell = count_cells(p, s, columns, rows, &most);
+    for (int shade = 1; shade <= SHADES && cell && most; shade++) {
+        for (int i = 0; i < columns * rows; i++) {
+            double share = cell[i] ? log1p(cell[i]) / log1p(most) : 0;
+            if ((int)ceil(share * SHADES) != shade) continue;
+            double at[2] = {fmin(p->axis[0].from + (i % columns + 0.5) * CELL, p->axis[0].to - CELL / 2),
+                            fmin(p->axis[1].to + (i / columns + 0.5) * CELL, p->axis[1].from - CELL / 2)};
+            (void)keep_point(p, at);
+        }
+        gd__picture_cells(p->picture, s->ink, 0.12 + 0.88 * shade / SHADES, CELL / 2, p->scratch, p->points);
+        p->points = 0;
+    }
+    gd__free(p->ctx, cell, (size_t)columns * (size_t)rows * sizeof *cell);
+}
+
+static void draw_points(gd_plot *p, const series *s)
+{
+    if (s->count > CROWD) {
+        draw_density(p, s);
+        return;
+    }
+    draw_bars(p, s);
+    draw_marks(p, s, GD_MARK_DISC, s->count > CROWD / 20 ? 0.5 * MARK_RADIUS : MARK_RADIUS, 0, s->count);
+}
+
 static void draw_path(gd_plot *p, const series *s)
 {
     draw_line(p, s, 2);
@@ -426,6 +505,7 @@ static void draw_band(gd_plot *p, const series *s)
         for (size_t k = 0; k < s->count; k++) {
             size_t i = side ? s->count - 1 - k : k;
             double v = side ? s->y2[i] : s->y[i];
+            if (y->log && v <= 0) v = y->low;
             if (!placeable(p, s->x[i], v)) continue;
             double at[2] = {fmin(fmax(place(x, s->x[i]), x->from), x->to),
                             fmin(fmax(place(y, v), y->to), y->from)};
@@ -489,7 +569,7 @@ static void draw_series(gd_plot *p, const series *s)
 {
     switch (s->kind) {
     case LINE: draw_line(p, s, 2); break;
-    case POINTS: draw_marks(p, s, GD_MARK_DISC, MARK_RADIUS, 0, s->count); break;
+    case POINTS: draw_points(p, s); break;
     case PATH: draw_path(p, s); break;
     case BAND: draw_band(p, s); break;
     case CONTOURS: draw_contours(p, s); break;
@@ -593,12 +673,12 @@ static void mark_zero(axis *a)
 static void lay_out(gd_plot *p)
 {
     axis *x = &p->axis[0], *y = &p->axis[1];
-    double top = MARGIN;
+    double top = p->top + MARGIN;
     if (*p->title) top += TITLE_SIZE + 10;
     y->to = legend(p, top, false);
-    y->from = HEIGHT - MARGIN - TICK_LENGTH - TICK_SIZE - 6 - (*p->label[0] ? LABEL_SIZE + 8 : 0);
-    if (y->to > y->from - 120) y->to = y->from - 120;
-    gd__ticks(&y->ticks, y->low, y->high, y->log, (int)((y->from - y->to) / 55));
+    y->from = p->bottom - MARGIN - TICK_LENGTH - TICK_SIZE - 6 - (*p->label[0] ? LABEL_SIZE + 8 : 0);
+    if (y->to > y->from - 60) y->to = y->from - 60;
+    gd__ticks(&y->ticks, y->low, y->high, y->log, (int)fmax((y->from - y->to) / 55, 3));
     mark_zero(y);
     x->from = MARGIN + (*p->label[1] ? LABEL_SIZE + 8 : 0) + widest(&y->ticks) + TICK_LENGTH + 4;
     x->to = WIDTH - MARGIN;
@@ -635,29 +715,51 @@ static void draw_frame(gd_plot *p)
     const axis *x = &p->axis[0], *y = &p->axis[1];
     double frame[10] = {x->from, y->from, x->to, y->from, x->to, y->to, x->from, y->to, x->from, y->from};
     gd__picture_line(p->picture, GD_INK_AXIS, 1, false, frame, 5);
-    fitted_text(p, TITLE_SIZE, MARGIN, MARGIN + 0.8 * TITLE_SIZE, -1, false, p->title, WIDTH - 2 * MARGIN);
-    fitted_text(p, LABEL_SIZE, (x->from + x->to) / 2, HEIGHT - MARGIN, 0, false, p->label[0],
+    fitted_text(p, TITLE_SIZE, MARGIN, p->top + MARGIN + 0.8 * TITLE_SIZE, -1, false, p->title,
+                WIDTH - 2 * MARGIN);
+    fitted_text(p, LABEL_SIZE, (x->from + x->to) / 2, p->bottom - MARGIN, 0, false, p->label[0],
                 x->to - x->from);
     fitted_text(p, LABEL_SIZE, MARGIN + 0.8 * LABEL_SIZE, (y->from + y->to) / 2, 0, true, p->label[1],
                 y->from - y->to);
-    (void)legend(p, MARGIN + (*p->title ? TITLE_SIZE + 10 : 0), true);
+    (void)legend(p, p->top + MARGIN + (*p->title ? TITLE_SIZE + 10 : 0), true);
 }
 
 /* ---- the whole ---- */
 
-gd_picture *gd__plot_render(gd_plot *p)
+static void draw_plot(gd_plot *p, gd_picture *picture)
 {
-    if (!p || p->failed || gd_error(p->ctx)) return NULL;
-    p->picture = gd__picture_new(p->ctx, WIDTH, HEIGHT);
-    if (!p->picture) return NULL;
-    find_ranges(p);
-    lay_out(p);
+    p->picture = picture;
     draw_ticks(p, &p->axis[0], 0);
     draw_ticks(p, &p->axis[1], 1);
     for (size_t i = 0; i < p->items; i++) draw_series(p, &p->item[i]);
     draw_frame(p);
-    gd_picture *picture = p->picture;
     p->picture = NULL;
+}
+
+/* The panel below gets the x axis of the plot; their frames begin and end at the same places. */
+static void lay_out_below(gd_plot *p, gd_plot *panel)
+{
+    axis *above = &p->axis[0], *x = &panel->axis[0];
+    panel->top = HEIGHT - MARGIN;
+    panel->bottom = HEIGHT + PANEL;
+    *x = (axis){
+        .log = above->log, .zero = above->zero, .given = true, .low = above->low, .high = above->high};
+    find_ranges(panel);
+    lay_out(panel);
+    above->from = x->from = fmax(above->from, x->from);
+    above->to = x->to = fmin(above->to, x->to);
+}
+
+gd_picture *gd__plot_render(gd_plot *p)
+{
+    if (!p || p->failed || (p->below && p->below->failed) || gd_error(p->ctx)) return NULL;
+    gd_picture *picture = gd__picture_new(p->ctx, WIDTH, p->below ? HEIGHT + PANEL : HEIGHT);
+    if (!picture) return NULL;
+    find_ranges(p);
+    lay_out(p);
+    if (p->below) lay_out_below(p, p->below);
+    draw_plot(p, picture);
+    if (p->below) draw_plot(p->below, picture);
     if (!gd_error(p->ctx)) return picture;
     gd__picture_free(picture);
     return NULL;
@@ -671,8 +773,8 @@ static bool ends_with(const char *path, const char *end)
 
 gd_status gd__plot_check_path(gd_ctx *ctx, const char *path)
 {
-    if (ends_with(path, ".svg") || ends_with(path, ".png")) return GD_OK;
-    return gd_fail(ctx, GD_ARGUMENT, "%s: a picture ends in .svg or .png", path);
+    if (ends_with(path, ".svg") || ends_with(path, ".png") || ends_with(path, ".pdf")) return GD_OK;
+    return gd_fail(ctx, GD_ARGUMENT, "%s: a picture ends in .svg, .png or .pdf", path);
 }
 
 gd_status gd__plot_save(gd_plot *p, const char *path, bool dark)
@@ -683,8 +785,9 @@ gd_status gd__plot_save(gd_plot *p, const char *path, bool dark)
     gd_picture *picture = gd__plot_render(p);
     if (!picture) return gd_error(p->ctx) ? gd_error(p->ctx) : GD_NOMEM;
     gd_text bytes = gd__text(p->ctx);
-    status = ends_with(path, ".svg") ? gd__picture_svg(picture, &bytes)
-                                     : gd__picture_png(picture, dark, 2, &bytes);
+    status = ends_with(path, ".svg")   ? gd__picture_svg(picture, dark, &bytes)
+             : ends_with(path, ".pdf") ? gd__picture_pdf(picture, dark, &bytes)
+                                       : gd__picture_png(picture, dark, 2, &bytes);
     if (!status) status = gd__write_output(p->ctx, path, gd__text_string(&bytes), bytes.used);
     gd__text_free(&bytes);
     gd__picture_free(picture);

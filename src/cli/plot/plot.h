@@ -3,7 +3,7 @@
  *   gd_plot *plot = gd__plot_new(ctx, "Rosenbrock", "step", "loss");
  *   gd__plot_log(plot, false, true);
  *   gd__plot_line(plot, "adam", steps, losses, n);
- *   gd__plot_save(plot, "run.svg", false);            .svg or .png
+ *   gd__plot_save(plot, "run.svg", false);            .svg, .png or .pdf
  *   gd__plot_free(plot);
  *
  * Data is copied.  Points that are not finite, or negative on a logarithmic axis, break a line; zeros stand at the foot of a
@@ -26,11 +26,15 @@ bool gd__spans_decades(const double *values, size_t count, double *low, double *
 /* Limits of the axes; without, the data decides. */
 void gd__plot_limits(gd_plot *plot, double x0, double x1, double y0, double y1);
 
+/* The next series has the ink of this number; without, each has one of its own. */
+void gd__plot_ink(gd_plot *plot, int ink);
 /* label NULL: not in the legend. */
 void gd__plot_line(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
+/* More than 20000 of them are drawn as a density: cells, the darker the more points lie there. */
 void gd__plot_points(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
-/* What was added last gets the colour of what was added before it. */
-void gd__plot_same_colour(gd_plot *plot);
+/* Points with bars from y - half to y + half. */
+void gd__plot_errors(gd_plot *plot, const char *label, const double *x, const double *y, const double *half,
+                     size_t count);
 /* A line with a ring at its start, a dot at each step and a star at its end. */
 void gd__plot_path(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
 /* The area between two curves. */
@@ -40,12 +44,15 @@ void gd__plot_band(gd_plot *plot, const char *label, const double *x, const doub
 void gd__plot_contours(gd_plot *plot, double x0, double x1, int columns, double y0, double y1, int rows,
                        const double *z);
 
+/* Another plot over the same x, below; it is consumed. */
+void gd__plot_below(gd_plot *plot, gd_plot *panel);
+
 /* The picture.  New. */
 gd_picture *gd__plot_render(gd_plot *plot);
-/* Writes .svg or .png by the ending of the path; `dark` is for .png (an SVG follows its reader).  ARGUMENT for another
- * ending. */
+/* Writes .svg, .png or .pdf by the ending of the path, on dark paper or not; an SVG that is not asked to be dark follows its
+ * reader.  ARGUMENT for another ending. */
 GD_NODISCARD gd_status gd__plot_save(gd_plot *plot, const char *path, bool dark);
-/* Is the ending one of the two?  Otherwise ARGUMENT. */
+/* Is the ending one of these?  Otherwise ARGUMENT. */
 GD_NODISCARD gd_status gd__plot_check_path(gd_ctx *ctx, const char *path);
 
 /* ---- ticks (ticks.c) ---- */

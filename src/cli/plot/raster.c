@@ -201,12 +201,17 @@ static void area(canvas *c, const double *xy, size_t points, double opacity)
 static void star(canvas *c, const gd_drawing *s, const double *xy)
 {
     double corner[20];
-    for (int i = 0; i < 10; i++) {
-        double angle = M_PI * i / 5, r = i % 2 ? 0.45 * s->size : s->size;
-        corner[2 * i] = xy[0] + r * sin(angle);
-        corner[2 * i + 1] = xy[1] - r * cos(angle);
-    }
+    gd__star(xy, s->size, corner);
     area(c, corner, 10, 1);
+}
+
+static void square(canvas *c, const double *at, double half)
+{
+    double top = clamp(at[1] - half, 0, c->height), bottom = clamp(at[1] + half, 0, c->height);
+    touch(c, to_int(floor(at[0] - half), 0, c->width), (int)top, to_int(ceil(at[0] + half), 0, c->width),
+          (int)ceil(bottom));
+    for (int y = (int)top; y < bottom; y++)
+        span(c, y, at[0] - half, at[0] + half, fmin(bottom, y + 1) - fmax(top, y));
 }
 
 static void marks(canvas *c, const gd_drawing *s, const double *xy)
@@ -217,10 +222,12 @@ static void marks(canvas *c, const gd_drawing *s, const double *xy)
             segment(c, at, at, s->size * c->scale);
         else if (s->mark == GD_MARK_RING)
             ring(c, at, s->size * c->scale, c->scale);
+        else if (s->mark == GD_MARK_SQUARE)
+            square(c, at, s->size * c->scale);
         else
             star(c, s, xy + 2 * i);
     }
-    lay(c, 1);
+    lay(c, s->opacity);
 }
 
 /* ---- letters ---- */

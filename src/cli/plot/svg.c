@@ -2,7 +2,6 @@
 #include "cli/plot/picture.h"
 #include "base/number.h"
 
-#include <math.h>
 #include <string.h>
 
 /* A coordinate with at most two decimals and no trailing zeros. */
@@ -74,18 +73,37 @@ static void area(gd_text *out, const gd_drawing *s, const double *xy)
 static void star(gd_text *out, const gd_drawing *s, const double *xy)
 {
     double corner[20];
-    for (int i = 0; i < 10; i++) {
-        double angle = M_PI * i / 5, r = i % 2 ? 0.45 * s->size : s->size;
-        corner[2 * i] = xy[0] + r * sin(angle);
-        corner[2 * i + 1] = xy[1] - r * cos(angle);
-    }
+    gd__star(xy, s->size, corner);
     gd__text_put(out, "<path class=\"a i%d\" d=\"", s->ink);
     points(out, corner, 10);
     gd__text_add(out, "Z\"/>\n");
 }
 
+/* One path for all: a density has thousands. */
+static void squares(gd_text *out, const gd_drawing *s, const double *xy)
+{
+    gd__text_put(out, "<path class=\"a i%d\"", s->ink);
+    if (s->opacity < 1) attribute(out, "fill-opacity", s->opacity);
+    gd__text_add(out, " d=\"");
+    for (size_t i = 0; i < s->points; i++) {
+        points(out, (const double[]){xy[2 * i] - s->size, xy[2 * i + 1] - s->size}, 1);
+        gd__text_char(out, 'h');
+        coordinate(out, 2 * s->size);
+        gd__text_char(out, 'v');
+        coordinate(out, 2 * s->size);
+        gd__text_char(out, 'h');
+        coordinate(out, -2 * s->size);
+        gd__text_char(out, 'z');
+    }
+    gd__text_add(out, "\"/>\n");
+}
+
 static void marks(gd_text *out, const gd_drawing *s, const double *xy)
 {
+    if (s->mark == GD_MARK_SQUARE) {
+        squares(out, s, xy);
+        return;
+    }
     for (size_t i = 0; i < s->points; i++) {
         if (s->mark == GD_MARK_STAR) {
             star(out, s, xy + 2 * i);
@@ -130,19 +148,22 @@ static void ink_rules(gd_text *out, const bool *used, bool dark)
     }
 }
 
-static void style(gd_text *out, const bool *used)
+static void style(gd_text *out, const bool *used, bool dark)
 {
     gd__text_add(out, "<style>\n"
                       "text{font-family:Helvetica,Arial,\"Liberation Sans\",sans-serif}\n"
                       ".l{fill:none;stroke-linejoin:round;stroke-linecap:round}\n"
                       ".r{fill:none;stroke-width:2}\n");
-    ink_rules(out, used, false);
-    gd__text_add(out, "@media (prefers-color-scheme:dark){\n");
-    ink_rules(out, used, true);
-    gd__text_add(out, "}\n</style>\n");
+    ink_rules(out, used, dark);
+    if (!dark) {
+        gd__text_add(out, "@media (prefers-color-scheme:dark){\n");
+        ink_rules(out, used, true);
+        gd__text_add(out, "}\n");
+    }
+    gd__text_add(out, "</style>\n");
 }
 
-gd_status gd__picture_svg(const gd_picture *p, gd_text *out)
+gd_status gd__picture_svg(const gd_picture *p, bool dark, gd_text *out)
 {
     bool used[GD_INK_COUNT] = {[GD_INK_PAPER] = true};
     for (size_t i = 0; i < p->shapes; i++) used[p->shape[i].ink] = true;
@@ -150,7 +171,7 @@ gd_status gd__picture_svg(const gd_picture *p, gd_text *out)
                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
                  "viewBox=\"0 0 %.0f %.0f\">\n",
                  p->width, p->height, p->width, p->height);
-    style(out, used);
+    style(out, used, dark);
     gd__text_put(out, "<rect class=\"a i%d\" width=\"%.0f\" height=\"%.0f\"/>\n", GD_INK_PAPER, p->width,
                  p->height);
     for (size_t i = 0; i < p->shapes; i++) {

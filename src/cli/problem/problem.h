@@ -13,6 +13,9 @@
     GD_PATH_OPTION(                  \
         "def", "FILE", GD_PATH_READ, \
         "functions of one's own for the expression: lines 'decay(t, k) = exp(-k*t);'; # begins a comment")
+#define GD_PICTURES ".svg, .png or .pdf"
+#define GD_DARK_OPTION \
+    GD_SWITCH("dark", "the picture on dark paper; without, an .svg follows the system of its reader")
 #define GD_DATA_OPTIONS                                                                          \
     GD_VALUES("data", "a constant of the expression; values as for --param"), GD_DEF_OPTION,     \
         GD_TABLE_OPTIONS, GD_OPTION("dtype", "f32|f64", "number type of the computation (f64)"), \

@@ -99,12 +99,16 @@ int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int co
 gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param, const gd_tensor *key);
 /* What was chosen for all its slots, large enough or not; GD_DTYPE_COUNT: nothing. */
 gd_dtype gd__state_chosen(const gd_link *link, const gd_tensor *key);
-/* A slot of a parameter in another dtype; new, owned.  NULL on failure. */
-gd_tensor *gd__slot_in(gd_link *link, int slot, gd_tensor *t, const gd_tensor *param, gd_dtype dtype);
+/* Are codes to come with what they leave out? */
+bool gd__state_feedback(const gd_link *link, const gd_tensor *key);
+/* A slot of a parameter in another dtype, codes with what they leave out or without; new, owned.  NULL on failure. */
+gd_tensor *gd__slot_in(gd_link *link, int slot, gd_tensor *t, const gd_tensor *param, gd_dtype dtype,
+                       bool feedback);
 /* gd_link_state for a parameter that may have another shape than its key: codes become f32 and stay that until a program runs. */
 gd_tensor *gd__slot_numbers(gd_link *link, gd_tensor *key, const char *name, const gd_tensor *param);
-/* Has a tensor the form of codes for a parameter? */
+/* Has a tensor the form of codes for a parameter?  Of those with what they leave out? */
 bool gd__is_coded_for(const gd_tensor *t, const gd_tensor *param);
+bool gd__is_fed_back(const gd_tensor *t, const gd_tensor *param);
 void gd__entries_free(gd_link *link);
 /* State of a parameter goes to its device and dtype. */
 gd_status gd__slots_follow(gd_link *link, gd_entry *e);

@@ -124,13 +124,23 @@ void gd__entries_free(gd_link *link)
 
 #define FEWEST_CODED 4096 /* elements: what smaller parameters would save is not worth their digits */
 
-/* What a link's own setting says; GD_DTYPE_COUNT: nothing. */
-static gd_dtype chosen_for(const gd_link *link, const gd_tensor *key)
+/* What a link's own setting says; "": nothing. */
+static const char *form_for(const gd_link *link, const gd_tensor *key)
 {
     int field = gd__field_index(link->cls, "state");
     const gd_setting *s = field < 0 ? NULL : gd__resolve(link, field, key);
-    if (!s || s->kind != GD_SET_STRING) return GD_DTYPE_COUNT;
-    return strcmp(s->string, "8bit") ? gd_dtype_from_name(s->string) : GD_U8;
+    return s && s->kind == GD_SET_STRING ? s->string : "";
+}
+
+bool gd__state_feedback(const gd_link *link, const gd_tensor *key)
+{
+    return !strcmp(form_for(link, key), "8bit+feedback");
+}
+
+static gd_dtype chosen_for(const gd_link *link, const gd_tensor *key)
+{
+    const char *form = form_for(link, key);
+    return strncmp(form, "8bit", 4) ? gd_dtype_from_name(form) : GD_U8;
 }
 
 gd_dtype gd__state_chosen(const gd_link *link, const gd_tensor *key)
@@ -151,7 +161,13 @@ gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param, c
 
 bool gd__is_coded_for(const gd_tensor *t, const gd_tensor *param)
 {
-    return t->dtype == GD_U8 && t->ndim == 1 && t->size[0] == gd__coded_bytes(param->numel);
+    return t->dtype == GD_U8 && t->ndim == 1 &&
+           (t->size[0] == gd__coded_bytes(param->numel) || gd__is_fed_back(t, param));
+}
+
+bool gd__is_fed_back(const gd_tensor *t, const gd_tensor *param)
+{
+    return t->dtype == GD_U8 && t->ndim == 1 && t->size[0] == gd__fed_back_bytes(param->numel);
 }
 
 void gd__entry_put(gd_link *link, gd_entry *e, int slot, gd_tensor *t, bool fresh)
@@ -191,11 +207,11 @@ bool gd__slot_fits_as(const gd_link *link, int slot, const gd_tensor *t, const g
     return t->dtype == dtype && gd__slot_fits(link, slot, t, param);
 }
 
-static gd_tensor *new_without(const gd_tensor *like, gd_dtype dtype, unsigned without)
+static gd_tensor *new_without(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback)
 {
     int64_t size[GD_MAX_DIMS];
     int n = 0;
-    int64_t coded = gd__coded_bytes(like->numel);
+    int64_t coded = feedback ? gd__fed_back_bytes(like->numel) : gd__coded_bytes(like->numel);
     if (dtype == GD_U8) return gd__new(like->storage->device, dtype, 1, &coded);
     if (!without) return gd__new_like(like, dtype);
     for (int i = 0; i < like->ndim; i++)
@@ -209,7 +225,7 @@ gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, 
     if (e->slot[slot]) return e->slot[slot];
     gd_ctx *ctx = link->head.ctx;
     gd_scope_begin(ctx);
-    gd_tensor *t = new_without(like, dtype, without);
+    gd_tensor *t = new_without(like, dtype, without, gd__state_feedback(link, e->param));
     if (t && gd_fill(t, 0)) t = NULL;
     if (t) {
         gd__own(t);

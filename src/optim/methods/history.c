@@ -656,14 +656,6 @@ typedef struct free_job {
     double *partial; /* [spans][2 pairs][2 pairs + 1] */
 } free_job;
 
-static void copy_free(void *to, const void *from, const uint8_t *side, int64_t n, bool wide)
-{
-    for (int64_t i = 0; i < n && wide; i++)
-        ((double *)to)[i] = side && side[i] ? 0 : ((const double *)from)[i];
-    for (int64_t i = 0; i < n && !wide; i++)
-        ((float *)to)[i] = side && side[i] ? 0 : ((const float *)from)[i];
-}
-
 #define FREE_BYTES 4096 /* of a row: all of them stay in cache */
 
 static void free_piece(const free_job *j, const gd_span *span, double *sum, char *room)
@@ -677,17 +669,21 @@ static void free_piece(const free_job *j, const gd_span *span, double *sum, char
         const void *from = i == rows
                                ? gd__in_list(l, j->update, span)
                                : gd__in_vector(l, row_of(h, i % 2 ? h->y : h->s, row_at(h, i / 2)), span);
-        copy_free(room + (size_t)i * FREE_BYTES, from, side, span->size, l->dtype == GD_F64);
+        if (side)
+            l->loops->free_part(room + (size_t)i * FREE_BYTES, from, side, span->size);
+        else
+            memcpy(room + (size_t)i * FREE_BYTES, from, (size_t)span->size * l->item);
     }
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < rows; i += 2) {
         const void *list[2 * SOME_PAIRS];
         double two[4 * SOME_PAIRS];
         for (int at = i; at <= rows; at += 2 * SOME_PAIRS) {
             int n = rows + 1 - at < 2 * SOME_PAIRS ? rows + 1 - at : 2 * SOME_PAIRS;
-            const char *mine = room + (size_t)i * FREE_BYTES;
+            const char *s = room + (size_t)i * FREE_BYTES, *y = s + FREE_BYTES;
+            double *of = sum + i * (rows + 1) + at;
             for (int k = 0; k < n; k++) list[k] = room + (size_t)(at + k) * FREE_BYTES;
-            l->loops->dots(list, n, mine, mine, span->size, two);
-            for (int k = 0; k < n; k++) sum[i * (rows + 1) + at + k] += two[2 * k];
+            l->loops->dots(list, n, s, y, span->size, two);
+            for (int k = 0; k < n; k++) of[k] += two[2 * k], of[rows + 1 + k] += two[2 * k + 1];
         }
     }
 }

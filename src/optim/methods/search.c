@@ -2,6 +2,7 @@
 #include "gradus/search.h"
 
 #include "base/ctx.h"
+#include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 
 #include <math.h>
@@ -84,6 +85,15 @@ static void read_kept(gd_search *s)
     s->best_loss = INFINITY;
 }
 
+/* The lowest loss is not the best there: which point is would have to be decided by its violation first. */
+static gd_status refuse_constraints(const gd_link *link, const gd_var *var)
+{
+    const gd_objective *o = gd_var_has_closure(var) ? gd__objective_of(var) : NULL;
+    if (!o || (!o->equal && !o->below)) return GD_OK;
+    return gd_fail(gd_link_ctx(link), GD_NOT_IMPLEMENTED,
+                   "%s: it searches inside bounds, not under constraints", gd_link_class_of(link)->name);
+}
+
 gd_status gd_search_begin(gd_search *s, gd_link *link, gd_var *var)
 {
     if (!s || !link || !var)
@@ -91,7 +101,8 @@ gd_status gd_search_begin(gd_search *s, gd_link *link, gd_var *var)
     *s = (gd_search){.link = link, .var = var, .n = gd__list_numel(gd_var_params(var), gd_var_count(var))};
     gd_var_note_search(var);
     double *room = gd_search_numbers(s, 5 * s->n);
-    gd_status status = room ? gd_var_flush(var) : gd_error(gd_link_ctx(link));
+    gd_status status = room ? refuse_constraints(link, var) : gd_error(gd_link_ctx(link));
+    if (!status) status = gd_var_flush(var);
     if (status) return status;
     s->x = room;
     s->low = room + s->n;

@@ -67,6 +67,37 @@ typedef struct trial {
     bool still;   /* the step is too small to change anything */
 } trial;
 
+/* One side of what d may be: p less the other bound; NULL without an error: there is none. */
+static gd_tensor *side_of(gd_trust *t, bool low)
+{
+    gd_ctx *ctx = gd_var_ctx(t->var);
+    int64_t n = gd_numel(t->b), at = 0;
+    double *x = gd_link_memory(t->link, (size_t)n * sizeof *x);
+    bool any = false;
+    for (int k = 0; k < gd_var_count(t->var) && x; k++) {
+        gd_tensor *p = gd_var_params(t->var)[k], *bound[2];
+        int64_t numel = gd_numel(p);
+        (void)gd_var_bounds(t->var, k, &bound[0], &bound[1]);
+        gd_tensor *other = bound[low];
+        if (numel && gd_read_f64(p, x + at, numel)) return NULL;
+        for (int64_t i = 0; i < numel; i++, at++) {
+            const double *v = other ? gd_data(other) : NULL;
+            x[at] = !v ? low ? -INFINITY : INFINITY : x[at] - v[gd_numel(other) > 1 ? i : 0];
+            any = any || v;
+        }
+    }
+    if (!x || !any) return NULL;
+    gd_tensor *side = gd_cast(gd_from_f64(ctx, GD_F64, 1, &n, x), gd_tensor_dtype(t->b));
+    return side ? gd_to_device(side, gd_tensor_device(t->b)) : NULL;
+}
+
+static gd_tensor *proposal(gd_trust *t, const gd_trust_method *method)
+{
+    if (!gd__bounded(t->var) || !method->propose_within) return method->propose(t);
+    gd_tensor *low = side_of(t, true), *high = side_of(t, false);
+    return gd_error(gd_var_ctx(t->var)) ? NULL : method->propose_within(t, low, high);
+}
+
 /* The proposal, ended inside the bounds. */
 static gd_status bring_inside(gd_trust *t, trial *out)
 {
@@ -110,7 +141,7 @@ static gd_status attempt(gd_trust *t, const gd_trust_method *method, double unit
     t->inside = false;
     gd_status status = gd_error(ctx);
     if (status) return status;
-    out->d = method->propose(t);
+    out->d = proposal(t, method);
     if (!out->d || !gd_vector_finite(out->d)) return gd_error(ctx);
     if (gd__bounded(var) && (status = bring_inside(t, out))) return status;
     out->still = is_negligible(var, out->d);

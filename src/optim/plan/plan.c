@@ -62,7 +62,7 @@ static bool same_array(const gd_array *a, const gd_array *b)
     return a->kind == b->kind && a->dtype == b->dtype && a->owner == b->owner && a->slot == b->slot &&
            a->store == b->store && a->along == b->along && a->without == b->without &&
            a->positive == b->positive && a->by_chance == b->by_chance && a->chance == b->chance &&
-           a->second == b->second;
+           a->second == b->second && a->rest == b->rest && a->rest_of == b->rest_of;
 }
 
 static bool same_uniform(const gd_uniform *a, const gd_uniform *b)

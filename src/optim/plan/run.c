@@ -115,13 +115,15 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     if (!slot) return GD_NOMEM;
     bool same = gd__is_coded_for(slot, param) || gd__shape_without(slot, param, a->without);
     if (!same || slot->storage->device != param->storage->device) return stale_state(a, param, slot);
-    if (slot->dtype != a->dtype) { /* another was chosen meanwhile */
-        bool fresh = e->fresh[a->slot];
-        slot = gd__slot_in(a->owner, a->slot, slot, param, a->dtype);
+    bool feedback = a->rest || a->rest_of;
+    if (slot->dtype != a->dtype || (a->dtype == GD_U8 && gd__is_fed_back(slot, param) != feedback)) {
+        bool fresh = e->fresh[a->slot]; /* another was chosen meanwhile */
+        slot = gd__slot_in(a->owner, a->slot, slot, param, a->dtype, feedback);
         if (!slot) return gd_error(param->head.ctx);
         gd__entry_put(a->owner, e, a->slot, slot, fresh);
     }
-    *data = (char *)slot->data + (a->dtype == GD_U8 ? gd__coded_before(param->numel) : 0);
+    *data = (char *)slot->data + (a->rest_of ? gd__rest_begins(param->numel) : 0) +
+            (a->dtype == GD_U8 ? gd__coded_before(param->numel) : 0);
     return GD_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  * Equal instructions are made once.  Arithmetic on uniform values is uniform, so bias corrections and the like cost
  * nothing an element.  A failure (unknown name, too large a program) is recorded once and every later call returns -1. */
+#include "base/narrow.h"
 #include "optim/rule/build.h"
 
 #include <float.h>
@@ -135,15 +136,19 @@ static int array_of(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_
     return p->arrays++;
 }
 
-static gd_value load(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_dtype dtype)
+static gd_value load_array(gd_rule *r, int k)
 {
-    int k = !r || r->failed ? -1 : array_of(r, kind, link, slot, dtype);
     if (k < 0) return -1;
     r->p->array[k].loaded = true;
     gd_instr i = instr(GD_I_LOAD, -1, -1, -1);
     i.index = k;
     i.along = r->p->array[k].along;
     return emit(r, i);
+}
+
+static gd_value load(gd_rule *r, gd_array_kind kind, gd_link *link, int slot, gd_dtype dtype)
+{
+    return load_array(r, !r || r->failed ? -1 : array_of(r, kind, link, slot, dtype));
 }
 
 static int need_field(gd_rule *r, const char *name)
@@ -344,6 +349,38 @@ static int state_array(gd_rule *r, int slot)
     return k;
 }
 
+/* With feedback, codes have an array for what they leave out; -1 where there is none, or no room. */
+static int rest_array(gd_rule *r, int k)
+{
+    gd_array *a = &r->p->array[k];
+    if (a->rest) return a->rest - 1;
+    if (a->dtype != GD_U8 || !gd__state_feedback(r->link, r->build->key)) return -1;
+    if (r->p->arrays == GD_MAX_ARRAYS) {
+        too_large(r, "arrays");
+        return -1;
+    }
+    gd_array rest = {.kind = GD_ARRAY_STATE,
+                     .dtype = GD_U8,
+                     .owner = a->owner,
+                     .slot = a->slot,
+                     .rest_of = k + 1,
+                     .store = -1,
+                     .along = r->p->full};
+    r->p->array[r->p->arrays++] = rest;
+    a->rest = r->p->arrays;
+    return a->rest - 1;
+}
+
+static gd_value load_state(gd_rule *r, int k)
+{
+    int rest = rest_array(r, k);
+    gd_value code = load_array(r, k), left = rest < 0 || r->failed ? -1 : load_array(r, rest);
+    if (left < 0) return code;
+    gd_value sum = gd_rule_add(r, code, left);
+    if (!r->p->array[k].positive) return sum;
+    return gd_rule_max(r, sum, gd_rule_mul(r, code, gd_rule_const(r, (double)GD_LEAST_OF_POSITIVE)));
+}
+
 /* Halves that are state, and no copies of something, are rounded by chance; the streams come after those that rules draw, one
  * for two slots. */
 static void store_state(gd_rule *r, int k, gd_value value)
@@ -356,6 +393,8 @@ static void store_state(gd_rule *r, int k, gd_value value)
         a->by_chance = true; /* -1: the rule has failed */
     }
     a->store = value;
+    int rest = rest_array(r, k);
+    if (rest >= 0) r->p->array[rest].store = value;
 }
 
 gd_value gd_rule_state(gd_rule *r, const char *name)
@@ -368,7 +407,7 @@ gd_value gd_rule_state(gd_rule *r, const char *name)
             return a->store;
     }
     int k = r->failed ? -1 : state_array(r, slot);
-    return k < 0 ? -1 : load(r, GD_ARRAY_STATE, r->link, slot, r->p->array[k].dtype);
+    return k < 0 ? -1 : load_state(r, k);
 }
 
 gd_value gd_rule_fresh(gd_rule *r, const char *name)

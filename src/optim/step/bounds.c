@@ -217,39 +217,40 @@ const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param)
     return p ? p->side : NULL;
 }
 
-/* Residual, and in a second round who is held by it. */
-static void measure(strip *s, const double *x, const double *g, gd_step_share *share)
+/* Residuals of all elements, and how far off the furthest is that is held. */
+typedef struct residuals {
+    double kkt, sum, square, furthest;
+    bool boxed;
+} residuals;
+
+/* Who is held, where held is what lies nearer than `most` to its bound, too; and the residual. */
+static void hold(strip *s, const double *x, const double *g, double most, residuals *all)
 {
+    residuals r = *all;
     for (int64_t i = 0; i < s->n; i++) {
-        double r = fabs(residual_at(s, i, x[i], g[i]));
-        if (!(r <= share->kkt)) share->kkt = r;
-        share->kkt_sum += r;
-        share->kkt_square += r * r;
-        share->boxed = share->boxed && isfinite(low_at(s, i)) && isfinite(high_at(s, i));
+        double low = low_at(s, i), high = high_at(s, i), one = fabs(x[i] - clamp_to(x[i] - g[i], low, high));
+        if (!(one <= r.kkt)) r.kkt = one;
+        r.sum += one;
+        r.square += one * one;
+        r.boxed = r.boxed && low > -INFINITY && high < INFINITY;
+        double off = g[i] > 0 ? x[i] - low : high - x[i], near = NEAR * (1 + fabs(x[i]));
+        bool held = (g[i] > 0 || g[i] < 0) && off <= (most < near ? most : near);
+        if (held && off > r.furthest && low != high) r.furthest = off;
+        if (s->side) s->side[i] = low == high ? 1 : !held ? 0 : g[i] > 0 ? 1 : 2;
     }
+    *all = r;
 }
 
-static void hold(strip *s, const double *x, const double *g, double kkt)
-{
-    for (int64_t i = 0; i < s->n && s->side; i++) {
-        double low = low_at(s, i), high = high_at(s, i), near = fmin(NEAR * (1 + fabs(x[i])), kkt);
-        s->side[i] = low == high                       ? 1
-                     : x[i] - low <= near && g[i] > 0  ? 1
-                     : high - x[i] <= near && g[i] < 0 ? 2
-                                                       : 0;
-    }
-}
-
-static gd_status each_pair(gd_var *var, gd_tensor *const *grad, bool holding)
+static gd_status each_pair(gd_var *var, gd_tensor *const *grad, double most, residuals *r)
 {
     gd_status status = GD_OK;
+    *r = (residuals){.boxed = true};
     for (int i = 0; i < var->count && !status; i++) {
         numbers x = {0}, g = {0};
         strip s = strip_of(var->optimizer, var->params[i]);
         status = numbers_open(&x, var->params[i]);
         if (!status) status = numbers_open(&g, grad[i]);
-        if (!status && holding) hold(&s, x.v, g.v, var->share->kkt);
-        if (!status && !holding) measure(&s, x.v, g.v, var->share);
+        if (!status) hold(&s, x.v, g.v, most, r);
         numbers_close(&x);
         numbers_close(&g);
     }
@@ -261,10 +262,14 @@ gd_status gd__bounds_know(gd_var *var)
     gd_status status = gd__var_need_grad(var, false);
     if (status || (var->sides && var->sides == var->optimizer->sides)) return status;
     gd_step_share *share = var->share;
-    share->kkt = share->kkt_sum = share->kkt_square = 0;
-    share->boxed = true;
-    status = each_pair(var, var->grad, false);
-    if (!status) status = each_pair(var, var->grad, true);
+    residuals r;
+    status = each_pair(var, var->grad, INFINITY, &r);
+    /* the residual is known only now: once more where somebody is held from further away than it is large */
+    if (!status && !(r.furthest <= r.kkt)) status = each_pair(var, var->grad, r.kkt, &r);
+    share->kkt = r.kkt;
+    share->kkt_sum = r.sum;
+    share->kkt_square = r.square;
+    share->boxed = r.boxed;
     if (!status) var->sides = ++var->optimizer->sides;
     if (!status && isnan(share->first_kkt)) share->first_kkt = share->kkt;
     return status;
@@ -339,32 +344,28 @@ gd_status gd__bounds_first_update(gd_var *var)
 
 /* ---- an update inside them ---- */
 
-/* The largest multiple of u with which x - a u stays inside. */
-static double reach_at(const strip *s, int64_t i, double x, double u)
-{
-    double room = u > 0 ? x - low_at(s, i) : high_at(s, i) - x;
-    return u == 0 ? INFINITY : room / fabs(u);
-}
-
 static void bring_within(strip *s, const double *x, const double *g, const double *u, bool project,
                          double kkt, double *out, gd_within *w)
 {
+    gd_within all = *w;
     for (int64_t i = 0; i < s->n; i++) {
         double low = low_at(s, i), high = high_at(s, i), v = s->side && s->side[i] ? 0 : u[i], to = x[i] - v;
         int beyond = to < low ? 1 : to > high ? 2 : 0;
         double room = beyond == 1 ? x[i] - low : high - x[i];
         if (beyond && s->side && room <= fmin(NEAR * (1 + fabs(x[i])), kkt)) {
             s->side[i] = (uint8_t)beyond;
-            w->joined++;
+            all.joined++;
             v = 0;
         } else if (beyond && project)
             v = beyond == 1 ? x[i] - low : x[i] - high;
-        w->most = fmin(w->most,
-                       v != 0 && v == (v > 0 ? x[i] - low : x[i] - high) ? 1 : reach_at(s, i, x[i], v));
-        w->slope += g[i] * v;
-        w->length += v * v;
+        /* the largest multiple of v with which x - a v stays inside: divided only where it is the least so far */
+        double left = v > 0 ? x[i] - low : high - x[i];
+        if (v != 0 && left < all.most * fabs(v)) all.most = left == fabs(v) ? 1 : left / fabs(v);
+        all.slope += g[i] * v;
+        all.length += v * v;
         out[i] = v;
     }
+    *w = all;
 }
 
 gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_tensor **out,

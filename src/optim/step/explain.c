@@ -50,7 +50,9 @@ static const char *array_name(const explaining *x, const gd_array *a)
     case GD_ARRAY_INPUT: return x->input_is_grad ? "gradient" : "update";
     case GD_ARRAY_PARAM: return "parameter";
     case GD_ARRAY_GRAD: return "gradient";
-    case GD_ARRAY_STATE: return ((const gd_link *)a->owner)->cls->slots[a->slot].name;
+    case GD_ARRAY_STATE:
+        return a->rest_of ? "what its codes leave out"
+                          : ((const gd_link *)a->owner)->cls->slots[a->slot].name;
     case GD_ARRAY_HOLE: return "result of a child";
     case GD_ARRAY_SCRATCH: return "values along axes";
     case GD_ARRAY_RANDOM: return "random numbers";

@@ -22,6 +22,8 @@ typedef struct gd_vector_loops {
     void (*dots)(const void *const *rows, int count, const void *x, const void *y, int64_t n, double *out);
     void (*move)(void *o, const void *x, const void *u, double a, int64_t n); /* o = x - a u */
     void (*scale)(void *o, const void *x, double a, int64_t n);
+    void (*free_part)(void *o, const void *x, const uint8_t *side,
+                      int64_t n); /* o = x, 0 where side is not */
     /* s = p - before_p, y = g - before_g, then before = now; most: the largest magnitudes of s and y; far: NULL, or where s
      * and y go too, not through the caches: addresses that are a multiple of 64 */
     void (*pair)(void *s, void *y, void *before_p, void *before_g, const void *p, const void *g, int64_t n,

@@ -5,6 +5,9 @@
 #include "program/element.h"
 
 #include <float.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
@@ -74,14 +77,48 @@
         memcpy(lanes, lane, sizeof lane);                                  \
     }
 
+/* Sixteen rows of n: number k of each in column[k]. */
+#define TURNED(NAME, type)                                                            \
+    static void NAME(type(*restrict column)[GD_LANES], const type *restrict x, int n) \
+    {                                                                                 \
+        for (int k = 0; k < n; k++)                                                   \
+            for (int r = 0; r < GD_LANES; r++) column[k][r] = x[r * n + k];           \
+    }
+TURNED(turned_f64, double)
+#ifdef __AVX512F__
+TURNED(turned_rows, float)
+#define FEW 5
+/* Few are looked for in all vectors of the rows: element e lies in lane e % 16 of vector e / 16. */
+static void turned_f32(float (*restrict column)[GD_LANES], const float *restrict x, int n)
+{
+    const __m512i row = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i first = _mm512_mullo_epi32(_mm512_set1_epi32(n), row);
+    if (n > FEW) {
+        turned_rows(column, x, n);
+        return;
+    }
+    for (int k = 0; k < n; k++) {
+        __m512i e = _mm512_add_epi32(first, _mm512_set1_epi32(k)), vector = _mm512_srli_epi32(e, 4);
+        __m512 all = _mm512_setzero_ps();
+        for (int j = 0; j < n; j++)
+            all = _mm512_mask_permutexvar_ps(all, _mm512_cmpeq_epi32_mask(vector, _mm512_set1_epi32(j)), e,
+                                             _mm512_loadu_ps(x + GD_LANES * j));
+        _mm512_storeu_ps(column[k], all);
+    }
+}
+#else
+TURNED(turned_f32, float)
+#endif
+
 /* Sixteen short rows side by side: each has its elements joined in the order in which lanes are. */
 #define SHORT_ROWS(NAME, begin, expression)                                      \
     static void JOIN(NAME, SUFFIX)(double *out, int64_t step, const T *x, int n) \
     {                                                                            \
         T lane[GD_LANES][GD_LANES];                                              \
+        JOIN(turned, SUFFIX)(lane, x, n);                                        \
         for (int k = 0; k < n; k++)                                              \
             for (int r = 0; r < GD_LANES; r++) {                                 \
-                T a = begin, b = x[r * n + k];                                   \
+                T a = begin, b = lane[k][r];                                     \
                 lane[k][r] = expression;                                         \
             }                                                                    \
         for (int width = GD_LANES / 2; width; width /= 2)                        \
@@ -146,20 +183,49 @@
     }
 
 /* Items, `columns` of each, from column `column` of the first on; the last vector may go beyond the end. */
-#define SPREAD(NAME, type)                                                                     \
+#define SPREAD(NAME, type, many)                                                               \
     static void NAME(void *to_, const void *from_, int64_t columns, int64_t column, int64_t n) \
     {                                                                                          \
         type *to = to_;                                                                        \
         const type *from = from_;                                                              \
         for (int64_t done = -column; done < n; done += columns, from++) {                      \
+            int64_t rows = columns < GD_LANES && done >= 0                                     \
+                               ? many(to + done, from, (int)columns, (n - done) / columns)     \
+                               : 0;                                                            \
+            done += rows * columns;                                                            \
+            from += rows;                                                                      \
+            if (done >= n) break;                                                              \
             int64_t end = done + columns < n ? done + columns : n, at = done < 0 ? 0 : done;   \
             for (; at < end; at += GD_LANES)                                                   \
                 for (int k = 0; k < GD_LANES; k++) to[at + k] = *from;                         \
         }                                                                                      \
     }
-SPREAD(spread_2, uint16_t)
-SPREAD(spread_4, uint32_t)
-SPREAD(spread_8, uint64_t)
+/* Sixteen rows of fewer than sixteen at a time; how many it did. */
+#define NONE(to, from, columns, rows) 0
+#ifdef __AVX512F__
+static int64_t spread_many(uint32_t *to, const uint32_t *from, int columns, int64_t rows)
+{
+    __m512i row[GD_LANES];
+    int64_t r = 0;
+    if (rows < GD_LANES) return 0;
+    for (int j = 0; j < columns; j++) {
+        uint32_t of[GD_LANES];
+        for (int k = 0; k < GD_LANES; k++) of[k] = (uint32_t)(GD_LANES * j + k) / (uint32_t)columns;
+        row[j] = _mm512_loadu_si512(of);
+    }
+    for (; r + GD_LANES <= rows; r += GD_LANES, to += GD_LANES * columns) {
+        __m512i all = _mm512_loadu_si512(from + r);
+        for (int j = 0; j < columns; j++)
+            _mm512_storeu_si512(to + GD_LANES * j, _mm512_permutexvar_epi32(row[j], all));
+    }
+    return r;
+}
+#else
+#define spread_many NONE
+#endif
+SPREAD(spread_2, uint16_t, NONE)
+SPREAD(spread_4, uint32_t, spread_many)
+SPREAD(spread_8, uint64_t, NONE)
 
 /* x - x is 0 but for what is not finite: no branch in the loop. */
 #define RESULTS(NAME, begin, expression)                                  \

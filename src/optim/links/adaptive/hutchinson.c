@@ -194,7 +194,8 @@ static gd_tensor *sophia_update(const gd_transform *t, int i, double steps)
     gd_link *link = t->link;
     gd_tensor *key = t->keys[i], *m = averaged_update(t, i), *h = m ? known(t, i, "diagonal") : NULL;
     double most = gd_link_real(link, "clip", key);
-    gd_tensor *scaled = gd_mul_scalar(h, gd_link_real(link, "precond_scale", key));
+    double scale = gd_link_real(link, "precond_scale", key);
+    gd_tensor *scaled = scale == 1 ? h : gd_mul_scalar(h, scale);
     gd_tensor *size = scaled ? gd_clamp(scaled, gd_link_real(link, "eps", key), INFINITY) : NULL;
     return gd_clamp(gd_div(m, size), -most, most);
 }

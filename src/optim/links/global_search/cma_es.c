@@ -29,7 +29,7 @@ static const gd_field fields[] = {
 };
 
 #define REDRAWS   10    /* of a point outside the bounds */
-#define SAME      1e-12 /* losses that differ by less, by their size, are equal */
+#define SAME      1e-9  /* losses that differ by less, by their size, are equal */
 #define TINY      1e-11 /* a deviation, by the size of the element, that is none */
 #define CONDITION 1e14  /* of a matrix that is no use any more */
 

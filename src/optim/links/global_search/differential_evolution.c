@@ -66,12 +66,17 @@ static void find_lowest(population *p)
         if (p->loss[i] < p->loss[p->lowest]) p->lowest = i;
 }
 
+static gd_status keep_count(population *p)
+{
+    gd_status status = gd_link_keep(p->s.link, "restarts", p->restarts);
+    return status ? status : gd_var_set_attr(p->s.var, "restarts", p->restarts);
+}
+
 static gd_status keep_population(population *p)
 {
     gd_status status = gd_search_keep(&p->s, "population", p->count * p->n, p->x);
     if (!status) status = gd_search_keep(&p->s, "losses", p->count, p->loss);
-    if (!status) status = gd_link_keep(p->s.link, "restarts", p->restarts);
-    return status ? status : gd_var_set_attr(p->s.var, "restarts", p->restarts);
+    return status ? status : keep_count(p);
 }
 
 /* with_start: the first member is where the parameters are, and is known. */
@@ -185,8 +190,7 @@ static gd_status generation(population *p)
     find_lowest(p);
     bool again = known && is_one_point(p);
     if (again) p->restarts++;
-    if (p->restarts > gd_link_real(s->link, "restarts", NULL))
-        return gd_link_keep(s->link, "restarts", p->restarts);
+    if (p->restarts > gd_link_real(s->link, "restarts", NULL)) return keep_count(p);
     gd_status status = known && !again ? evolve(p) : populate(p, !known);
     return status ? status : keep_population(p);
 }

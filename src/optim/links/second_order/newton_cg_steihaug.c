@@ -38,6 +38,19 @@ static gd_tensor *propose(gd_trust *t)
     return gd_krylov_at(t->memo, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
 }
 
+/* Inside bounds: conjugate gradients projected into them. */
+static gd_tensor *propose_within(gd_trust *t, gd_tensor *low, gd_tensor *high)
+{
+    gd_link *link = t->link;
+    gd_linop *h = gd_linop_shifted(gd_linop_retain(t->hessian), gd_link_real(link, "reg", NULL));
+    double tolerance = gd_link_kept(link, "tol_factor", 1) * gd_link_real(link, "tol", NULL);
+    int64_t most = gd_link_is_none(link, "maxiter") ? gd_numel(t->b)
+                                                    : (int64_t)gd_link_real(link, "maxiter", NULL);
+    gd_tensor *d = h ? gd_projected_cg(h, t->b, low, high, t->radius, tolerance, most, &t->hd) : NULL;
+    gd_linop_release(h);
+    return d;
+}
+
 /* b is finite. */
 static gd_status search(gd_link *link, gd_var *var, gd_linop *hessian, gd_tensor *b)
 {
@@ -55,7 +68,8 @@ static gd_status search(gd_link *link, gd_var *var, gd_linop *hessian, gd_tensor
     gd_krylov *k = gd_krylov_new(hessian, b, &options);
     if (!k) return gd_error(gd_var_ctx(var));
     gd_trust t = {.link = link, .var = var, .b = b, .hessian = hessian, .memo = k};
-    gd_status status = gd_trust_search(&t, &(gd_trust_method){.propose = propose, .boundary = true}, 1);
+    const gd_trust_method method = {.propose = propose, .propose_within = propose_within, .boundary = true};
+    gd_status status = gd_trust_search(&t, &method, 1);
     gd_krylov_free(k);
     /* the radius has started again from above: nothing moved any more */
     bool collapsed = gd_link_kept(link, "radius", 1) > t.radius && before > 0;

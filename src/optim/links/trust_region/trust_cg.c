@@ -1,7 +1,7 @@
 /* Trust region by truncated conjugate gradients (Steihaug 1983, Toint 1981).
  *
  * Conjugate gradients on H d = b from 0.  Where they leave the region, or meet negative curvature, the step ends at the
- * edge.  Only products with H are used.  Cost: at most maxiter products a step, whatever the number of attempts. */
+ * edge.  Inside bounds they are projected into the box (Lin & More 1999).  Only products with H are used.  Cost: at most maxiter products a step, whatever the number of attempts. */
 #include "gradus/trust_region.h"
 
 #include <math.h>
@@ -28,16 +28,25 @@ static const gd_field fields[] = {
     GD_TRUST_INNER,
 };
 
+static double tolerance_of(gd_trust *t)
+{
+    return gd_link_real(t->link, "cg_tol", NULL) * fmin(1, gd_vector_norm(t->b));
+}
+
+static int64_t most_of(const gd_trust *t)
+{
+    bool all = gd_link_is_none(t->link, "maxiter");
+    return all ? 4 * gd_numel(t->b) : (int64_t)gd_link_real(t->link, "maxiter", NULL);
+}
+
 static gd_krylov *path_of(gd_trust *t)
 {
     if (t->memo) return t->memo;
-    bool all = gd_link_is_none(t->link, "maxiter");
-    const gd_krylov_options options = {
-        .tolerance = gd_link_real(t->link, "cg_tol", NULL) * fmin(1, gd_vector_norm(t->b)),
-        .shift = gd_link_real(t->link, "reg", NULL),
-        .least = (int64_t)gd_link_real(t->link, "miniter", NULL),
-        .most = all ? 4 * gd_numel(t->b) : (int64_t)gd_link_real(t->link, "maxiter", NULL),
-        .kept_most = KEPT};
+    const gd_krylov_options options = {.tolerance = tolerance_of(t),
+                                       .shift = gd_link_real(t->link, "reg", NULL),
+                                       .least = (int64_t)gd_link_real(t->link, "miniter", NULL),
+                                       .most = most_of(t),
+                                       .kept_most = KEPT};
     return t->memo = gd_krylov_new(t->hessian, t->b, &options);
 }
 
@@ -48,11 +57,24 @@ static gd_tensor *propose(gd_trust *t)
     return k && gd_krylov_at(k, t->radius, &d, &t->hd) == GD_OK ? d : NULL;
 }
 
+/* Inside bounds: conjugate gradients projected into them. */
+static gd_tensor *propose_within(gd_trust *t, gd_tensor *low, gd_tensor *high)
+{
+    gd_linop *h = gd_linop_shifted(gd_linop_retain(t->hessian), gd_link_real(t->link, "reg", NULL));
+    gd_tensor *d = h ? gd_projected_cg(h, t->b, low, high, t->radius, tolerance_of(t), most_of(t), &t->hd)
+                     : NULL;
+    gd_linop_release(h);
+    return d;
+}
+
 static void forget(gd_trust *t) { gd_krylov_free(t->memo); }
 
 static gd_status trust_cg_apply(gd_link *link, gd_var *var)
 {
-    return gd_trust_apply(link, var, &(gd_trust_method){.propose = propose, .end = forget, .boundary = true});
+    return gd_trust_apply(
+        link, var,
+        &(gd_trust_method){
+            .propose = propose, .propose_within = propose_within, .end = forget, .boundary = true});
 }
 
 const gd_link_class gd_link_trust_cg = {

@@ -114,6 +114,22 @@ static void NAME(scale)(void *o_, const void *x_, double a_, int64_t n)
     for (int64_t i = 0; i < n; i++) o[i] = a * x[i];
 }
 
+static void NAME(free_part)(void *o_, const void *x_, const uint8_t *side, int64_t n)
+{
+    enum { WIDTH = 64 / sizeof(T) };
+    typedef uint8_t flags __attribute__((vector_size(WIDTH), aligned(1), may_alias));
+    T *o = o_;
+    const T *x = x_;
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        NAME(bits) held = __builtin_convertvector(*(const flags *)(const void *)(side + i), NAME(bits)), kept;
+        memcpy(&kept, x + i, sizeof kept);
+        kept &= held == 0;
+        memcpy(o + i, &kept, sizeof kept);
+    }
+    for (; i < n; i++) o[i] = side[i] ? 0 : x[i];
+}
+
 static double NAME(most_of)(NAME(bits) * lanes)
 {
     __typeof__((*lanes)[0]) most = 0;

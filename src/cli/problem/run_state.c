@@ -1,0 +1,85 @@
+/* Runs that go on later; see run_state.h.
+ *
+ *   expression           meta: what was minimised, as it was written
+ *   parameter/NAME       where the last step ended
+ *   optimizer/...        as gd_optimizer_pack has it */
+#include "cli/problem/run_state.h"
+
+#include "gradus/autograd.h"
+#include "gradus/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OPTIMIZER "optimizer/"
+
+static void name_in_file(const char *name, char *out, size_t size)
+{
+    (void)snprintf(out, size, "parameter/%s", name);
+}
+
+gd_status gd__run_save(const gd_problem *p, gd_optimizer *o, const char *expression, const char *path)
+{
+    gd_archive *archive = gd_archive_new(p->ctx);
+    gd_status status = archive ? gd_archive_set_meta(archive, "expression", expression) : GD_NOMEM;
+    for (int i = 0; i < p->params && !status; i++) {
+        char name[256];
+        name_in_file(p->name[i], name, sizeof name);
+        status = gd_archive_put(archive, name, p->value[i]);
+    }
+    if (!status) status = gd_optimizer_pack(o, archive, OPTIMIZER);
+    if (!status) status = gd_archive_save(archive, path);
+    gd_archive_free(archive);
+    return status;
+}
+
+static const char *meta_of(const gd_archive *archive, const char *key)
+{
+    for (int64_t i = 0; i < gd_archive_meta_count(archive); i++)
+        if (!strcmp(gd_archive_meta_key(archive, i), key)) return gd_archive_meta_text(archive, i);
+    return NULL;
+}
+
+static bool same_sizes(const gd_tensor *a, const gd_tensor *b)
+{
+    bool same = gd_ndim(a) == gd_ndim(b);
+    for (int i = 0; i < gd_ndim(a) && same; i++) same = gd_size(a, i) == gd_size(b, i);
+    return same;
+}
+
+/* All of them are there, before one is changed. */
+static gd_status check_file(const gd_problem *p, const gd_archive *archive, const char *expression,
+                            const char *path)
+{
+    const char *of = meta_of(archive, "expression");
+    if (!of) return gd_fail(p->ctx, GD_VALUE, "%s: no run of minimize that --save has written", path);
+    if (strcmp(of, expression) != 0)
+        return gd_fail(p->ctx, GD_VALUE, "%s: a run of another expression, '%.200s'", path, of);
+    for (int i = 0; i < p->params; i++) {
+        char name[256];
+        name_in_file(p->name[i], name, sizeof name);
+        const gd_tensor *t = gd_archive_find(archive, name);
+        if (!t) return gd_fail(p->ctx, GD_VALUE, "%s: the run has no parameter '%.80s'", path, p->name[i]);
+        if (!same_sizes(t, p->value[i]))
+            return gd_fail(p->ctx, GD_VALUE, "%s: the run has a parameter '%.80s' of another shape", path,
+                           p->name[i]);
+    }
+    return GD_OK;
+}
+
+gd_status gd__run_load(gd_problem *p, gd_optimizer *o, const char *expression, const char *path)
+{
+    gd_ctx *ctx = p->ctx;
+    gd_archive *archive = gd_archive_load(ctx, path);
+    gd_status status = archive ? check_file(p, archive, expression, path) : gd_error(ctx);
+    if (!status) status = gd_optimizer_unpack(o, archive, OPTIMIZER, true);
+    gd_no_grad_begin(ctx);
+    for (int i = 0; i < p->params && !status; i++) {
+        char name[256];
+        name_in_file(p->name[i], name, sizeof name);
+        status = gd_assign(p->value[i], gd_archive_find(archive, name));
+    }
+    gd_no_grad_end(ctx);
+    gd_archive_free(archive);
+    return status;
+}
