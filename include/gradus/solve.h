@@ -104,7 +104,8 @@ typedef struct gd_solve_result {
  * or are skipped never count as small ones, and some in a row are STUCK, unless the gradient is as small as rounding lets
  * it be: then the loss no longer changes.  With constraints the best point is the one of the lowest loss among those that violate
  * them by no more than the tolerance of augmented_lagrangian, else the one of the least violation.  None of this with plain: then the parameters end where the last step left them.
- * options NULL: the defaults; result may be NULL. */
+ * A chain that searches among many minima (cma_es, multi_start and the like) says itself when it has ended, LINK; gradients and
+ * steps that are small or fail do not end it.  options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,
                                    gd_solve_result *result);

@@ -452,6 +452,32 @@ static void starts_and_hops_end_in_the_lower_well(void **state)
     }
 }
 
+/* A bowl around 0 with a deep hole beside it. */
+static double hole(const double *x)
+{
+    double square = x[1] * x[1] + x[2] * x[2], beside = pow(x[0] - 1, 2) + square;
+    return x[0] * x[0] + square - 2 * exp(-30 * beside);
+}
+
+/* A generation may see the hole while its run goes to the bowl: the end is at a minimum all the same. */
+static void cma_es_ends_at_a_minimum(void **state)
+{
+    (void)state;
+    static const double start[N] = {0.25, 0.5, -0.5};
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        open_world("cma_es(restarts=0)", hole, start);
+        gd_seed(w.ctx, seed);
+        gd_solve_options o = gd_solve_defaults();
+        gd_solve_result r;
+        OK(gd_minimize_with(w.o, &by_value, &o, &r));
+        double x[N];
+        read_params(x);
+        if (r.reason != GD_STOP_LINK || (fabs(x[0]) > 1e-4 && fabs(x[0] - 0.98347) > 1e-4))
+            fail_msg("seed %d: %s at %g, loss %g", (int)seed, gd_stop_name(r.reason), x[0], r.loss);
+        close_world();
+    }
+}
+
 /* A minimum that is higher is never accepted at temperature 0, and mostly at a high one. */
 static void hops_are_accepted_by_metropolis(void **state)
 {
@@ -594,6 +620,7 @@ int main(void)
         TEST(the_loss_of_a_step_is_that_of_the_lowest_point_before),
         TEST(no_point_is_outside_the_bounds_and_a_fixed_element_stays),
         TEST(starts_and_hops_end_in_the_lower_well),
+        TEST(cma_es_ends_at_a_minimum),
         TEST(hops_are_accepted_by_metropolis),
         TEST(on_a_flat_function_nothing_moves_and_the_search_ends),
         TEST(a_function_without_end_is_said_to_be_one),

@@ -11,7 +11,9 @@
  *
  * A point outside the bounds is drawn again, a few times, then reflected.  A run ends where losses no longer differ, or points, or C
  * is no matrix to compute with; the next begins anywhere between the bounds (around the start) with `growth` times as many points
- * (IPOP).  After `restarts` of them the link says stop.
+ * (IPOP).  A run that saw a lowest point and ended at a higher one is followed by one from there, with a tenth of sigma, which is no
+ * restart.  After
+ * `restarts` of them the link says stop.
  *
  * State: mean, both paths, C, its eigenvectors and roots of eigenvalues; start and best; numbers of the run. */
 #include "gradus/matrices.h"
@@ -41,6 +43,7 @@ typedef struct run {
     double *weight, *y, *point, *loss; /* y, point: [lambda, n] */
     int64_t *order;
     double sigma, generation, restarts, still, level; /* level: lowest loss of the last generation */
+    double seen;                                      /* the lowest point so far is of this run */
     double mu_w, c_s, d_s, c_c, c_1, c_mu, length;
 } run;
 
@@ -78,7 +81,7 @@ static void begin_run(run *r, const double *mean)
     memset(r->c, 0, 2 * (size_t)(n * n) * sizeof *r->c);
     for (int64_t i = 0; i < n; i++) r->c[i * n + i] = r->basis[i * n + i] = r->axis[i] = 1;
     r->sigma = gd_link_real(r->s.link, "sigma", NULL);
-    r->generation = r->still = 0;
+    r->generation = r->still = r->seen = 0;
     r->level = INFINITY;
 }
 
@@ -110,6 +113,7 @@ static gd_status open_run(run *r, gd_link *link)
     r->generation = gd_link_kept(link, "generation", 0);
     r->still = gd_link_kept(link, "still", 0);
     r->level = gd_link_kept(link, "level", INFINITY);
+    r->seen = gd_link_kept(link, "seen", 0);
     if (!known || !(r->sigma > 0)) begin_run(r, s->x);
     return gd_error(gd_link_ctx(link));
 }
@@ -128,6 +132,7 @@ static gd_status keep_run(run *r)
     if (!status) status = gd_link_keep(s->link, "generation", r->generation);
     if (!status) status = gd_link_keep(s->link, "still", r->still);
     if (!status) status = gd_link_keep(s->link, "level", r->level);
+    if (!status) status = gd_link_keep(s->link, "seen", r->seen);
     return status ? status : gd_link_keep(s->link, "restarts", r->restarts);
 }
 
@@ -286,10 +291,15 @@ static bool is_over(run *r)
 
 static gd_status next_run(run *r)
 {
-    double *from = gd_search_numbers(&r->s, r->n);
-    gd_status status = from ? gd_search_spread(&r->s, 1, from) : gd_error(gd_link_ctx(r->s.link));
-    if (!status) begin_run(r, from);
-    r->restarts++;
+    gd_search *s = &r->s;
+    bool left = r->seen != 0 && s->best_loss < r->level - SAME * fmax(fabs(s->best_loss), fabs(r->level));
+    double *from = gd_search_numbers(s, r->n);
+    gd_status status = from ? gd_search_spread(s, 1, from) : gd_error(gd_link_ctx(s->link));
+    if (!status) begin_run(r, left ? s->best : from);
+    if (left)
+        r->sigma /= 10;
+    else
+        r->restarts++;
     return status;
 }
 
@@ -298,9 +308,11 @@ static gd_status generation(run *r)
     gd_search *s = &r->s;
     double *d = gd_search_numbers(s, r->n);
     bool good = true;
+    double before = s->best_loss;
     gd_status status = d ? sample(r) : gd_error(gd_link_ctx(s->link));
     if (!status) status = gd_search_evaluate(s, r->lambda, r->point, r->loss);
     if (status) return status;
+    if (s->best_loss < before) r->seen = 1;
     sort_points(r);
     learn(r, d);
     status = turn(r, &good);
