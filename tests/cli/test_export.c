@@ -8,9 +8,10 @@
 static const double places[ROWS] = {-2.5, -1, -0.25, 0, 0.5, 1.75, 3};
 
 /* Functions over arrays and those that C and Python lack. */
-static const char *const without_form[] = {"besselj", "digamma", "sum",       "mean",        "prod",    "dot",
-                                           "norm",    "softmax", "logsumexp", "log_softmax", "cumsum",  "T",
-                                           "reshape", "solve",   "inverse",   "logdet",      "diagonal"};
+static const char *const without_form[] = {"besselj", "digamma",  "sum",     "mean",      "prod",
+                                           "dot",     "norm",     "softmax", "logsumexp", "log_softmax",
+                                           "cumsum",  "T",        "reshape", "solve",     "inverse",
+                                           "logdet",  "diagonal", "ode",     "ode_stiff"};
 
 static bool is_without(const char *name)
 {

@@ -4,11 +4,10 @@
  * (Shampine 1986).  ode_stiff: the Rosenbrock method of order 4 with an error of order 3 and Shampine's parameters (ACM TOMS 8,
  * 1982), which ends a step at every time that is asked for.
  *
- * Steps of ode are made of recorded operators, so derivatives of any order are those of the very steps that were accepted: loss and
- * gradient belong together to rounding.  Only the choice of step sizes looks at numbers.  A stiff step needs the Jacobian by
- * the states, whose graph would reach back to the start each time: there every step is recorded alone, its derivatives carry the
- * sensitivities of the states on, S := dy'/dy S + dy'/dp, and the result is linear in the parameters by them: exact first
- * derivatives, second ones 0.  Where the solution blows up, or would take more
+ * Every step is recorded alone, from leaves of its own; its derivatives carry the sensitivities of the states on, S := dy'/dy S +
+ * dy'/dp, and the result is linear in the parameters by them: the first derivatives are exactly those of the accepted steps,
+ * so loss and gradient belong together to rounding; second ones are 0.  Only the choice of step sizes looks at numbers, and
+ * memory is that of a step.  Where the solution blows up, or would take more
  * steps than anybody waits for, what is beyond is NaN: a fit takes that as a point not to go to. */
 #include "cli/expr/expr_ode.h"
 #include "gradus/autograd.h"
@@ -160,14 +159,19 @@ typedef struct flow {
     gd_dtype dtype;
     gd_tensor *const *values; /* of the names */
     gd_tensor **room;         /* of the variables of a side */
-    gd_tensor *y, *f;         /* here, and the right side here; [states] */
-    gd_tensor *times;         /* [points], in the order of `point` */
+    gd_tensor *y, *f;         /* where a step begins, and the right side there; [states] */
     point *point;
-    int64_t points, next; /* all on this side of the start; the first not reached yet */
-    gd_tensor **piece;    /* states at some of the points, [.., states], in their order */
-    int pieces;
+    int64_t points, next;         /* all on this side of the start; the first not reached yet */
     double t, h, end, at[STATES]; /* numbers of y */
     double factor;                /* the most that a step may grow */
+    /* Sensitivities of the states by what they may depend on: the start, then the names, all elements of those that want
+     * gradients. */
+    gd_tensor **leaf, **grad; /* of the names; of all */
+    int leaves;
+    int64_t wide;                        /* elements of all; 0: nothing wants gradients */
+    bool moving;                         /* the times want gradients */
+    double *sens, *after;                /* [states, wide] now and after the step */
+    double *value, *rate, *slope, *part; /* [points, states] twice, [points, states, wide]; a row of a step */
 } flow;
 
 static gd_tensor *numbers(const flow *w, int64_t rows, int64_t columns, const double *v)
@@ -235,20 +239,18 @@ static const double between[4][STAGES] = {
     {-12715105075.0 / 11282082432, 0, 87487479700.0 / 32700410799, -10690763975.0 / 1880347072,
      701980252875.0 / 199316789632, -1453857185.0 / 822651844, 69997945.0 / 29380423}};
 
-/* The states at points first .. next, all inside the step. */
-static gd_tensor *interpolated(const flow *w, gd_tensor *stages, int64_t first, int64_t last)
+/* The states inside the step that begins at y. */
+static gd_tensor *interpolated(const flow *w, gd_tensor *stages, double time)
 {
-    gd_tensor *part = gd_mul_scalar(gd_add_scalar(gd_slice(w->times, "0", first, last, 1), -w->t), 1 / w->h);
-    gd_tensor *two = part ? gd_square(part) : NULL;
-    if (!two) return NULL;
-    gd_tensor *powers = gd_stack((gd_tensor *[]){part, two, gd_mul(two, part), gd_square(two)}, 4, 1, NULL);
-    gd_tensor *shares = gd_matmul(powers, numbers(w, 4, STAGES, &between[0][0]));
-    return gd_add(gd_mul_scalar(gd_matmul(shares, stages), w->h), w->y);
+    double part = (time - w->t) / w->h, share[STAGES] = {0};
+    for (int i = 0; i < STAGES; i++)
+        for (int k = 4; k-- > 0;) share[i] = part * (share[i] + between[k][i]);
+    for (int i = 0; i < STAGES; i++) share[i] *= w->h;
+    return gd_add(w->y, gd_matmul(numbers(w, STAGES, 0, share), stages));
 }
 
-/* A step of size h; *error by what is allowed.  *there and *slope: where it ends; *stages: for the points inside. */
-static gd_status dormand_prince(flow *w, double *error, double *there, gd_tensor **y, gd_tensor **slope,
-                                gd_tensor **stages)
+/* A step of size h; *error by what is allowed.  *there: where it ends; *stages: for the points inside. */
+static gd_status dormand_prince(flow *w, double *error, double *there, gd_tensor **y, gd_tensor **stages)
 {
     int states = w->o->states;
     gd_tensor *k[STAGES] = {w->f};
@@ -265,7 +267,6 @@ static gd_status dormand_prince(flow *w, double *error, double *there, gd_tensor
         if (status) return status;
         for (int i = 0; i < states; i++) wrong[i] += w->h * errors[s] * v[i];
     }
-    *slope = k[STAGES - 1];
     gd_status status = gd_read_f64(*y, there, states);
     *stages = status ? NULL : gd_stack(k, STAGES, 0, NULL);
     *error = size_of(w, wrong, there);
@@ -367,31 +368,6 @@ static gd_status first_step(flow *w)
     return status;
 }
 
-static gd_status keep_piece(flow *w, gd_tensor *piece)
-{
-    if (piece) w->piece[w->pieces++] = piece;
-    return piece ? GD_OK : gd_error(w->ctx);
-}
-
-/* What is beyond is not known. */
-static gd_status give_up(flow *w)
-{
-    int64_t left = w->points - w->next;
-    w->next = w->points;
-    return keep_piece(w, gd_full(w->ctx, w->dtype, 2, (int64_t[]){left, w->o->states}, NAN));
-}
-
-/* The points that the step has passed. */
-static gd_status take_points(flow *w, gd_tensor *stages, bool last)
-{
-    int64_t first = w->next;
-    double end = w->t + w->h;
-    while (w->next < w->points &&
-           (last || (w->h > 0 ? w->point[w->next].time <= end : w->point[w->next].time >= end)))
-        w->next++;
-    return w->next == first ? GD_OK : keep_piece(w, interpolated(w, stages, first, w->next));
-}
-
 /* After a step that was not good enough; true where it becomes too short. */
 static bool shorten(flow *w, double error, double power)
 {
@@ -400,258 +376,195 @@ static bool shorten(flow *w, double error, double power)
     return fabs(w->h) < 16 * DBL_EPSILON * fmax(fabs(w->t), DBL_MIN / DBL_EPSILON);
 }
 
-/* One attempt; true where there is no sense in another. */
-static gd_status attempt(flow *w, bool *hopeless)
+/* ---- sensitivities ---- */
+
+/* The derivatives of a number of a step, by its states and by the names: part[0 .. states) and behind. */
+static gd_status differentiate(flow *w, gd_tensor *one)
 {
-    gd_tensor *y = NULL, *slope = NULL, *stages = NULL;
-    double error = INFINITY, there[STATES];
-    bool last = fabs(w->h) >= fabs(w->end - w->t);
-    if (last) w->h = w->end - w->t;
-    gd_status status = dormand_prince(w, &error, there, &y, &slope, &stages);
-    if (status) return status;
-    if (!(error <= 1)) {
-        *hopeless = shorten(w, error, -0.2);
-        return GD_OK;
-    }
-    status = take_points(w, stages, last);
-    w->t = last ? w->end : w->t + w->h;
-    w->h *= fmin(fmax(0.9 * pow(error, -0.2), 0.2), w->factor);
-    w->factor = 10;
-    w->y = y;
-    w->f = slope;
-    memcpy(w->at, there, sizeof w->at);
-    return status;
-}
-
-/* From the start through all points on one side of it. */
-static gd_status integrate(flow *w)
-{
-    bool hopeless = false;
-    gd_status status = GD_OK;
-    while (w->next < w->points && w->point[w->next].time == w->t) w->next++;
-    if (w->next) {
-        gd_tensor *one = gd_reshape(w->y, 2, (int64_t[]){1, w->o->states});
-        status = keep_piece(w, one ? gd_expand(one, 2, (int64_t[]){w->next, w->o->states}) : NULL);
-    }
-    if (status || w->next == w->points) return status;
-    w->end = w->point[w->points - 1].time;
-    if (!(w->f = right_side_at(w, w->y, w->t))) return gd_error(w->ctx);
-    status = first_step(w);
-    for (int i = 0; i < STEPS && !status && w->next < w->points && !hopeless; i++)
-        status = attempt(w, &hopeless);
-    return status || w->next == w->points ? status : give_up(w);
-}
-
-/* ---- stiff: steps recorded alone ---- */
-
-/* Sensitivities of the states by what they may depend on: the start, then the names, all elements of those that want gradients. */
-typedef struct stiff {
-    flow w;
-    gd_tensor **leaf, **grad; /* of the names; of all */
-    int leaves;
-    int64_t wide;        /* elements of all; 0: nothing wants gradients */
-    double *sens, *next; /* [states, wide] now and after the step */
-    double *value, *slope,
-        *part; /* [points, states], [points, states, wide] in the order of the points; [a row of both] */
-} stiff;
-
-/* Row i of the derivatives of a step, by its states and by the names: part[0 .. states) and behind. */
-static gd_status row_of_step(stiff *q, gd_tensor *y, int i)
-{
-    gd_ctx *ctx = q->w.ctx;
-    int states = q->w.o->states;
-    gd_tensor *one = gd_index(y, "0", i);
-    if (!one) return gd_error(ctx);
-    q->leaf[q->leaves] = q->w.y;
-    gd_status status = gd_grad(one, NULL, q->leaf, q->leaves + 1, GD_RETAIN_GRAPH | GD_ALLOW_UNUSED, q->grad);
-    double *to = q->part + states;
-    for (int k = 0; k <= q->leaves && !status; k++) {
-        int64_t size = gd_numel(q->leaf[k]);
-        double *into = k == q->leaves ? q->part : to;
+    int states = w->o->states;
+    bool moves = gd_requires_grad(one);
+    w->leaf[w->leaves] = w->y;
+    for (int k = 0; k <= w->leaves; k++) w->grad[k] = NULL;
+    gd_status status = moves ? gd_grad(one, NULL, w->leaf, w->leaves + 1, GD_RETAIN_GRAPH | GD_ALLOW_UNUSED,
+                                       w->grad)
+                             : GD_OK;
+    double *to = w->part + states;
+    for (int k = 0; k <= w->leaves && !status; k++) {
+        int64_t size = gd_numel(w->leaf[k]);
+        double *into = k == w->leaves ? w->part : to;
         memset(into, 0, (size_t)size * sizeof *into);
-        if (q->grad[k]) status = gd_read_f64(q->grad[k], into, size);
-        if (k < q->leaves) to += size;
+        if (w->grad[k]) status = gd_read_f64(w->grad[k], into, size);
+        if (k < w->leaves) to += size;
     }
     return status;
 }
 
-/* S := dy'/dy S + [0, dy'/dp]; the first columns are the start's. */
-static gd_status carry_on(stiff *q, gd_tensor *y)
+/* The sensitivities of states y of the step, [states, wide]: dy/dy0 S + [0, dy/dp]; the first columns are the start's. */
+static gd_status carry(flow *w, gd_tensor *y, double *out)
 {
-    int states = q->w.o->states;
+    int states = w->o->states;
     gd_status status = GD_OK;
-    for (int i = 0; i < states && !status; i++) {
-        double *row = q->next + i * q->wide;
-        status = row_of_step(q, y, i);
-        for (int64_t k = 0; k < q->wide && !status; k++) {
-            row[k] = k < states ? 0 : q->part[k];
-            for (int s = 0; s < states; s++) row[k] += q->part[s] * q->sens[s * q->wide + k];
+    for (int i = 0; i < states && !status && w->wide; i++) {
+        double *row = out + i * w->wide;
+        gd_tensor *one = gd_index(y, "0", i);
+        status = one ? differentiate(w, one) : gd_error(w->ctx);
+        for (int64_t k = 0; k < w->wide && !status; k++) {
+            row[k] = k < states ? 0 : w->part[k];
+            for (int s = 0; s < states; s++) row[k] += w->part[s] * w->sens[s * w->wide + k];
         }
     }
-    double *swap = q->sens;
-    q->sens = q->next;
-    q->next = swap;
     return status;
 }
 
-/* One attempt in a scope of its own. */
-static gd_status stiff_attempt(stiff *q, bool *hopeless)
+/* Point `next` lies at y, whose sensitivities are `from`, or are found. */
+static gd_status note_point(flow *w, gd_tensor *y, const double *from)
 {
-    flow *w = &q->w;
-    double error = INFINITY, there[STATES], target = w->point[w->next].time, wanted = w->h;
-    bool last = fabs(w->h) >= fabs(target - w->t);
-    if (last) w->h = target - w->t;
-    gd_tensor *y = NULL;
+    int64_t states = w->o->states, place = w->next * states;
+    double *slope = w->slope + place * w->wide;
+    gd_status status = gd_read_f64(y, w->value + place, states);
+    gd_tensor *f = w->moving ? right_side_at(w, y, w->point[w->next].time) : NULL;
+    if (w->moving && !status) status = f ? gd_read_f64(f, w->rate + place, states) : gd_error(w->ctx);
+    if (!status && from && w->wide) memcpy(slope, from, (size_t)(states * w->wide) * sizeof *slope);
+    if (!status && !from) status = carry(w, y, slope);
+    w->next++;
+    return status;
+}
+
+/* ---- steps, each recorded alone ---- */
+
+/* The points that a step to y at `end` has passed. */
+static gd_status note_points(flow *w, gd_tensor *y, gd_tensor *stages, double end)
+{
     gd_status status = GD_OK;
-    w->y = gd_require_grad(numbers(w, w->o->states, 0, w->at));
-    w->f = w->y ? right_side_at(w, w->y, w->t) : NULL;
-    status = w->f ? rosenbrock(w, &error, there, &y) : gd_error(w->ctx);
+    while (w->next < w->points && !status) {
+        double time = w->point[w->next].time;
+        if (time == end)
+            status = note_point(w, y, w->after);
+        else if (stages && (w->h > 0 ? time < end : time > end)) {
+            gd_tensor *inside = interpolated(w, stages, time);
+            status = inside ? note_point(w, inside, NULL) : gd_error(w->ctx);
+        } else
+            break;
+    }
+    return status;
+}
+
+/* One attempt; true where there is no sense in another.  A stiff step ends at every point. */
+static gd_status attempt(flow *w, bool *hopeless)
+{
+    double error = INFINITY, there[STATES], target = w->o->stiff ? w->point[w->next].time : w->end;
+    double wanted = w->h, power = w->o->stiff ? -0.25 : -0.2;
+    bool last = fabs(w->h) >= fabs(target - w->t);
+    gd_tensor *y = NULL, *stages = NULL;
+    if (last) w->h = target - w->t;
+    double end = last ? target : w->t + w->h;
+    gd_status status = w->o->stiff ? rosenbrock(w, &error, there, &y)
+                                   : dormand_prince(w, &error, there, &y, &stages);
     if (status == GD_SINGULAR) gd_clear_error(w->ctx), status = GD_OK, error = INFINITY;
     if (status) return status;
     if (!(error <= 1)) {
-        *hopeless = shorten(w, error, -0.25);
+        *hopeless = shorten(w, error, power);
         return GD_OK;
     }
-    if (q->wide) status = carry_on(q, y);
-    double size = w->h * fmin(fmax(0.9 * pow(error, -0.25), 0.2), w->factor);
-    w->t = last ? target : w->t + w->h;
+    status = carry(w, y, w->after);
+    if (!status) status = note_points(w, y, stages, end);
+    double size = w->h * fmin(fmax(0.9 * pow(error, power), 0.2), w->factor), *swap = w->sens;
+    w->sens = w->after;
+    w->after = swap;
+    w->t = end;
     w->h = last && fabs(wanted) > fabs(size) ? wanted : size;
     w->factor = 10;
     memcpy(w->at, there, sizeof w->at);
     return status;
 }
 
-/* The points that lie where the solution is now. */
-static void note_points(stiff *q, int64_t offset)
+/* The start as a leaf with its right side, then something from there. */
+static gd_status from_here(flow *w, gd_status (*then)(flow *w, bool *hopeless), bool *hopeless)
 {
-    flow *w = &q->w;
-    int states = w->o->states;
-    for (; w->next < w->points && w->point[w->next].time == w->t; w->next++) {
-        int64_t row = offset + w->next;
-        memcpy(q->value + row * states, w->at, (size_t)states * sizeof(double));
-        if (q->wide)
-            memcpy(q->slope + row * states * q->wide, q->sens, (size_t)(states * q->wide) * sizeof(double));
-    }
-}
-
-/* As integrate, with numbers. */
-static gd_status stiff_integrate(stiff *q, int64_t offset)
-{
-    flow *w = &q->w;
-    bool hopeless = false;
-    gd_status status = GD_OK;
-    memset(q->sens, 0, (size_t)(w->o->states * q->wide) * sizeof(double));
-    for (int s = 0; s < w->o->states && q->wide; s++) q->sens[s * q->wide + s] = 1;
-    note_points(q, offset);
-    for (int i = 0; i < STEPS && !status && w->next < w->points && !hopeless; i++) {
-        gd_scope_begin(w->ctx);
-        int previous = gd_enable_grad_begin(w->ctx);
-        w->end = w->point[w->points - 1].time;
-        if (!i) {
-            w->y = numbers(w, w->o->states, 0, w->at);
-            w->f = w->y ? right_side_at(w, w->y, w->t) : NULL;
-            status = w->f ? first_step(w) : gd_error(w->ctx);
-        }
-        if (!status) status = stiff_attempt(q, &hopeless);
-        gd_enable_grad_end(w->ctx, previous);
-        gd_scope_end(w->ctx);
-        if (!status) note_points(q, offset);
-    }
-    for (int64_t i = (offset + w->next) * w->o->states; i < (offset + w->points) * w->o->states; i++)
-        q->value[i] = NAN;
-    for (int64_t i = (offset + w->next) * w->o->states * q->wide;
-         i < (offset + w->points) * w->o->states * q->wide; i++)
-        q->slope[i] = 0;
+    gd_scope_begin(w->ctx);
+    int previous = gd_enable_grad_begin(w->ctx);
+    w->y = gd_require_grad(numbers(w, w->o->states, 0, w->at));
+    w->f = w->y ? right_side_at(w, w->y, w->t) : NULL;
+    gd_status status = w->f ? then(w, hopeless) : gd_error(w->ctx);
+    gd_enable_grad_end(w->ctx, previous);
+    gd_scope_end(w->ctx);
     return status;
 }
 
-/* Zeros with the history of the start and the names, [wide]. */
-static gd_tensor *differences(const stiff *q, gd_tensor *x0)
+static gd_status begin(flow *w, bool *hopeless)
 {
-    gd_tensor **term = q->grad;
+    gd_status status = first_step(w);
+    (void)hopeless;
+    while (w->next < w->points && !status && w->point[w->next].time == w->t)
+        status = note_point(w, w->y, w->sens);
+    return status;
+}
+
+/* From the start through all points on one side of it; what cannot be reached is NaN. */
+static gd_status integrate(flow *w)
+{
+    bool hopeless = false;
+    int64_t states = w->o->states;
+    memset(w->sens, 0, (size_t)(states * w->wide) * sizeof(double));
+    for (int s = 0; s < states && w->wide; s++) w->sens[s * w->wide + s] = 1;
+    w->end = w->point[w->points - 1].time;
+    gd_status status = from_here(w, begin, &hopeless);
+    for (int i = 0; i < STEPS && !status && w->next < w->points && !hopeless; i++)
+        status = from_here(w, attempt, &hopeless);
+    for (int64_t i = w->next * states; i < w->points * states; i++) w->value[i] = w->rate[i] = NAN;
+    for (int64_t i = w->next * states * w->wide; i < w->points * states * w->wide; i++) w->slope[i] = 0;
+    return status;
+}
+
+/* ---- results ---- */
+
+/* Zeros with the history of the start and the names, [wide]. */
+static gd_tensor *differences(const flow *w, gd_tensor *const *values, gd_tensor *x0)
+{
+    gd_tensor **term = w->grad;
     term[0] = gd_sub(x0, gd_detach(x0));
-    for (int k = 0, n = 0; n < q->w.o->names; n++) {
-        gd_tensor *t = q->w.values[n];
+    for (int k = 0, n = 0; n < w->o->names; n++) {
+        gd_tensor *t = values[n];
         if (!gd_requires_grad(t)) continue;
         term[++k] = gd_reshape(gd_sub(t, gd_detach(t)), 1, (int64_t[]){gd_numel(t)});
         if (!term[k]) return NULL;
     }
-    return term[0] ? gd_cat(term, q->leaves + 1, "0") : NULL;
+    return term[0] ? gd_cat(term, w->leaves + 1, "0") : NULL;
 }
 
-/* Values [points, states] from numbers and their slopes. */
-static gd_tensor *with_slopes(const stiff *q, gd_tensor *x0, int64_t points)
+/* Values [points, states] from numbers, linear in what they depend on. */
+static gd_tensor *with_slopes(const flow *w, gd_tensor *const *values, gd_tensor *x0, gd_tensor *times,
+                              int64_t points)
 {
-    const flow *w = &q->w;
-    int64_t all = points * w->o->states;
-    gd_tensor *v = numbers(w, all, 0, q->value);
-    if (q->wide && v) {
-        gd_tensor *by = differences(q, x0), *slope = numbers(w, all, q->wide, q->slope);
+    int64_t states = w->o->states, all = points * states;
+    gd_tensor *v = numbers(w, all, 0, w->value);
+    if (w->wide && v) {
+        gd_tensor *by = differences(w, values, x0), *slope = numbers(w, all, w->wide, w->slope);
         v = by && slope ? gd_add(v, gd_matmul(slope, by)) : NULL;
     }
-    return v ? gd_reshape(v, 2, (int64_t[]){points, w->o->states}) : NULL;
+    v = v ? gd_reshape(v, 2, (int64_t[]){points, states}) : NULL;
+    if (!w->moving || !v) return v;
+    gd_tensor *moved_by = gd_unsqueeze(gd_sub(times, gd_detach(times)), 1, NULL);
+    gd_tensor *rate = gd_reshape(numbers(w, all, 0, w->rate), 2, (int64_t[]){points, states});
+    return moved_by && rate ? gd_add(v, gd_mul(rate, moved_by)) : NULL;
 }
 
-/* The names as leaves of their own; q->leaf has room for all and one more. */
-static gd_status make_leaves(stiff *q, gd_tensor *x0, gd_tensor **values)
+/* The names as leaves of their own. */
+static gd_status make_leaves(flow *w, gd_tensor *x0, gd_tensor *const *values, gd_tensor **own)
 {
     bool any = gd_requires_grad(x0);
-    q->wide = q->w.o->states;
-    for (int n = 0; n < q->w.o->names; n++) {
-        gd_tensor *t = q->w.values[n];
-        values[n] = t;
-        if (!gd_requires_grad(t)) continue;
+    w->wide = w->o->states;
+    for (int n = 0; n < w->o->names; n++) {
+        own[n] = values[n];
+        if (!gd_requires_grad(values[n])) continue;
         any = true;
-        if (!(values[n] = gd_require_grad(gd_copy(gd_detach(t))))) return gd_error(q->w.ctx);
-        q->leaf[q->leaves++] = values[n];
-        q->wide += gd_numel(t);
+        if (!(own[n] = gd_require_grad(gd_copy(gd_detach(values[n]))))) return gd_error(w->ctx);
+        w->leaf[w->leaves++] = own[n];
+        w->wide += gd_numel(values[n]);
     }
-    if (!any) q->wide = 0;
+    if (!any) w->wide = 0;
+    w->values = own;
     return GD_OK;
-}
-
-/* Both sides of the start. */
-static gd_tensor *stiff_both_ways(stiff *q, point *list, int64_t before, int64_t count, gd_tensor *x0,
-                                  double t0, gd_tensor **values)
-{
-    gd_tensor *const *given = q->w.values;
-    gd_status status = make_leaves(q, x0, values);
-    if (status) return NULL;
-    int64_t states = q->w.o->states, per = q->wide;
-    size_t room = (size_t)(count * states * (1 + per) + 2 * states * per + states + per + 1);
-    double *block = gd__alloc_array(q->w.ctx, room, sizeof *block);
-    if (!block) return NULL;
-    q->value = block;
-    q->slope = q->value + count * states;
-    q->sens = q->slope + count * states * per;
-    q->next = q->sens + states * per;
-    q->part = q->next + states * per;
-    q->w.values = values;
-    for (int side = 0; side < 2 && !status; side++) {
-        flow *w = &q->w;
-        int64_t first = side ? before : 0, last = side ? count : before;
-        w->t = t0;
-        w->next = 0;
-        w->point = list + first;
-        w->points = last - first;
-        status = gd_read_f64(x0, w->at, states);
-        if (!status && w->points) status = stiff_integrate(q, first);
-    }
-    q->w.values = given;
-    gd_tensor *out = status ? NULL : with_slopes(q, x0, count);
-    gd__free(q->w.ctx, block, room * sizeof *block);
-    return out;
-}
-
-static gd_tensor *solve_stiff(flow *w, point *list, int64_t before, int64_t count, gd_tensor *x0, double t0)
-{
-    size_t bytes = 3 * (size_t)(w->o->names + 2) * sizeof(gd_tensor *);
-    gd_tensor **lists = gd__calloc(w->ctx, bytes);
-    if (!lists) return NULL;
-    stiff q = {.w = *w, .leaf = lists, .grad = lists + w->o->names + 2};
-    gd_tensor *out = stiff_both_ways(&q, list, before, count, x0, t0, lists + 2 * (w->o->names + 2));
-    gd__free(w->ctx, lists, bytes);
-    return out;
 }
 
 /* ---- points ---- */
@@ -675,57 +588,80 @@ static gd_tensor *in_order(const flow *w, gd_tensor *all, const point *list, int
     return w->o->states == 1 ? gd_index(all, "1", 0) : gd_transpose(all, 0, 1);
 }
 
-/* Both sides of the start: points before it backwards from it, the others forwards. */
-static gd_tensor *both_ways(flow *w, point *list, int64_t count, gd_tensor *t, int64_t *room, gd_tensor *x0,
-                            double t0)
+/* Points before the start backwards from it, the others forwards. */
+static gd_status both_ways(flow *w, point *list, int64_t count, gd_tensor *x0, double t0)
 {
-    int64_t before = 0;
+    int64_t before = 0, states = w->o->states;
+    gd_status status = GD_OK;
     while (before < count && list[before].time < t0) before++;
     for (int64_t i = 0, k = before - 1; i < k; i++, k--) {
         point other = list[i];
         list[i] = list[k];
         list[k] = other;
     }
-    if (w->o->stiff) return solve_stiff(w, list, before, count, x0, t0);
-    for (int64_t i = 0; i < count; i++) room[i] = list[i].row;
-    gd_tensor *sorted = gd_index_select(t, "0", gd_from_data(w->ctx, GD_I64, 1, &count, room));
-    if (!sorted) return NULL;
-    gd_status status = GD_OK;
     for (int side = 0; side < 2 && !status; side++) {
+        flow part = *w;
         int64_t first = side ? before : 0, last = side ? count : before;
-        w->y = x0;
-        w->t = t0;
-        w->next = 0;
-        w->point = list + first;
-        w->points = last - first;
-        w->times = gd_slice(sorted, "0", first, last, 1);
-        status = gd_read_f64(x0, w->at, w->o->states);
-        if (!status && w->points) status = integrate(w);
+        part.t = t0;
+        part.point = list + first;
+        part.points = last - first;
+        part.value += first * states;
+        part.rate += first * states;
+        part.slope += first * states * w->wide;
+        status = gd_read_f64(x0, part.at, states);
+        if (!status && part.points) status = integrate(&part);
     }
-    return status ? NULL : gd_cat(w->piece, w->pieces, "0");
+    return status;
 }
 
-static gd_tensor *solve(flow *w, gd_tensor *x0, gd_tensor *t, double t0)
+/* Numbers of all points in one block. */
+static gd_tensor *solve_points(flow *w, gd_tensor *const *values, gd_tensor *x0, gd_tensor *t, double t0,
+                               point *list, int64_t *room)
+{
+    int64_t count = gd_numel(t), states = w->o->states;
+    size_t doubles = (size_t)(count * states * (2 + w->wide) + 2 * states * w->wide + states + w->wide + 1);
+    double *block = gd__alloc_array(w->ctx, doubles, sizeof *block);
+    if (!block) return NULL;
+    w->value = block;
+    w->rate = w->value + count * states;
+    w->slope = w->rate + count * states;
+    w->sens = w->slope + count * states * w->wide;
+    w->after = w->sens + states * w->wide;
+    w->part = w->after + states * w->wide;
+    gd_status status = both_ways(w, list, count, x0, t0);
+    for (int64_t i = 0; i < count; i++) room[i] = list[i].row;
+    gd_tensor *times = !status && w->moving
+                           ? gd_index_select(t, "0", gd_from_data(w->ctx, GD_I64, 1, &count, room))
+                           : t;
+    gd_tensor *out = status || !times
+                         ? NULL
+                         : in_order(w, with_slopes(w, values, x0, times, count), list, count, room);
+    gd__free(w->ctx, block, doubles * sizeof *block);
+    return out;
+}
+
+static gd_tensor *solve(flow *w, gd_tensor *const *values, gd_tensor *x0, gd_tensor *t, double t0)
 {
     gd_ctx *ctx = w->ctx;
-    int64_t count = gd_numel(t);
-    size_t lists = (size_t)count * (sizeof(point) + sizeof(int64_t) + sizeof(gd_tensor *)) + 64;
-    char *block = gd__alloc(ctx, lists);
-    double *time = gd__alloc_array(ctx, (size_t)count, sizeof *time);
-    size_t bytes = (size_t)(w->o->most + 1) * sizeof(gd_tensor *);
-    w->room = gd__calloc(ctx, bytes);
+    int64_t count = gd_numel(t), names = w->o->names + 2;
+    size_t bytes = (size_t)count * (sizeof(point) + sizeof(int64_t) + sizeof(double)),
+           lists = (size_t)(3 * names + w->o->most + 1) * sizeof(gd_tensor *);
+    point *list = gd__alloc(ctx, bytes);
+    w->leaf = gd__calloc(ctx, lists);
     gd_tensor *out = NULL;
-    if (block && time && w->room && !gd_read_f64(t, time, count)) {
-        point *list = (point *)(void *)block;
+    if (list && w->leaf) {
         int64_t *room = (int64_t *)(void *)(list + count);
-        w->piece = (gd_tensor **)(void *)(room + count);
+        double *time = (double *)(void *)(room + count);
+        w->grad = w->leaf + names;
+        w->room = w->grad + 2 * names;
+        gd_status status = gd_read_f64(t, time, count);
         for (int64_t i = 0; i < count; i++) list[i] = (point){time[i], i};
         qsort(list, (size_t)count, sizeof *list, earlier);
-        out = in_order(w, both_ways(w, list, count, t, room, x0, t0), list, count, room);
+        if (!status) status = make_leaves(w, x0, values, w->grad + names);
+        if (!status) out = solve_points(w, values, x0, t, t0, list, room);
     }
-    gd__free(ctx, block, block ? lists : 0);
-    gd__free(ctx, time, time ? (size_t)count * sizeof *time : 0);
-    gd__free(ctx, w->room, w->room ? bytes : 0);
+    gd__free(ctx, list, list ? bytes : 0);
+    gd__free(ctx, w->leaf, w->leaf ? lists : 0);
     return out;
 }
 
@@ -733,7 +669,7 @@ gd_tensor *gd__expr_ode_solve(const gd_expr_ode *o, gd_tensor *x0, gd_tensor *t,
                               gd_tensor *const *values, gd_dtype dtype)
 {
     gd_ctx *ctx = o->ctx;
-    flow w = {.o = o, .ctx = ctx, .dtype = dtype, .values = values};
+    flow w = {.o = o, .ctx = ctx, .dtype = dtype, .moving = gd_requires_grad(t)};
     if (gd_tensor_device(t) != gd_device_get(ctx, "cpu"))
         return gd__refuse(ctx, GD_DEVICE, "ode: on the CPU only");
     if (gd_ndim(t) > 1 || gd_ndim(t0) != 0)
@@ -744,11 +680,9 @@ gd_tensor *gd__expr_ode_solve(const gd_expr_ode *o, gd_tensor *x0, gd_tensor *t,
                           (long long)gd_numel(x0));
     if (gd_requires_grad(t0))
         return gd__refuse(ctx, GD_ARGUMENT, "ode: the time of the start may not depend on parameters");
-    if (o->stiff && gd_requires_grad(t))
-        return gd__refuse(ctx, GD_ARGUMENT, "ode_stiff: the times may not depend on parameters");
     if (gd_numel(t) == 0) return gd__refuse(ctx, GD_SHAPE, "ode: no times");
     gd_tensor *start = gd_reshape(x0, 1, (int64_t[]){o->states});
     gd_tensor *times = gd_reshape(t, 1, (int64_t[]){gd_numel(t)});
-    gd_tensor *out = start && times ? solve(&w, start, times, gd_item(t0)) : NULL;
+    gd_tensor *out = start && times ? solve(&w, values, start, times, gd_item(t0)) : NULL;
     return out && gd_ndim(t) == 0 ? gd_index(out, o->states == 1 ? "0" : "1", 0) : out;
 }
