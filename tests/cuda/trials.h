@@ -221,6 +221,7 @@ static inline void all_replays_agree(gd_ctx *ctx, gd_device *gpu)
     replays_agree(ctx, gpu, "clip_norm(1) | adam | weight_decay(0.01) | lr(0.1)", "ssss");
     replays_agree(ctx, gpu, "clip_norm(1) | adam(amsgrad=true) | lr(0.1)", "sdsb"); /* several programs */
     replays_agree(ctx, gpu, "normalize | nag | lr(0.1)", "bsbs");
+    replays_agree(ctx, gpu, "adam(state=\"8bit\") | lr(0.1)", "ssss");
     replays_agree(ctx, gpu, "centralize(dim=1) | adafactor | lr(0.1)", "sdss"); /* along axes */
 }
 
@@ -375,6 +376,11 @@ static const trial_row trial_rows[] = {
     {"centralize(dim=1) | adam | lr(0.1)", "gggg", "ssss", 1e-5},
     {"clip_norm(1, dim=\"global\") | normalize(dim=0) | adam | lr(0.1)", "gcgg", "dddd", 1e-12},
     {"clip_norm(1) | adafactor | centralize(dim=-1) | lr(0.1)", "gggg", "bsdb", 3e-2},
+    /* narrow state has the same bits everywhere, and what is computed from it without functions too */
+    {"adam(state=\"8bit\") | lr(0.1)", "gggg", "ssss", 0},
+    {"adam(state=\"8bit+feedback\") | weight_decay(0.01) | lr(0.1)", "gggg", "sdss", 0},
+    {"adam(state=\"bf16\") | lr(0.1)", "gggg", "ssss", 0},
+    {"heavy_ball(state=\"f16\") | lr(0.1)", "gggg", "ssds", 0},
 };
 
 /* ---- along axes ---- */

@@ -161,13 +161,14 @@ __device__ inline unsigned warp_largest(unsigned v)
 {
 #if __CUDA_ARCH__ >= 800
     return __reduce_max_sync(0xffffffffu, v);
-#endif
+#else
 #pragma unroll
     for (int width = 16; width; width /= 2) {
         unsigned other = __shfl_xor_sync(0xffffffffu, v, width);
         v = other > v ? other : v;
     }
     return v;
+#endif
 }
 #else
 #define CODED_WIDTH 256
