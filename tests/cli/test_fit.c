@@ -513,8 +513,8 @@ static void several_tables_share_parameters_and_have_their_own(void **state)
         "fit 'a[set] + b*t' one.csv two.csv --y S --param 'a[set]=0' --param b=0 --json",
         "fit 'a[set] + b*t' one.csv two.csv --y 'S [mM]' --param a=[1,2] --param b=0 --json",
         "fit 'a[which] + b*t' both.csv --y S --param 'a[which]=[5,6]' --param b=0 --json",
-        "fit 'a[which] + b*t' both.csv --y S --param 'a[which]=0' --param b=0 --json --chain "
-        "'levenberg_marquardt(gauss_newton)'"};
+        ("fit 'a[which] + b*t' both.csv --y S --param 'a[which]=0' --param b=0 --json --chain "
+         "'levenberg_marquardt(gauss_newton)'")};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         works(commands[i]);
         double tolerance = i == 3 ? 1e-6 : 1e-12;
