@@ -4,7 +4,7 @@
 #define CODES
 /* coding takes longer than memory does with fewer warps at a time */
 #undef BOUNDS
-#define BOUNDS 256, 3
+#define BOUNDS 256, 4
 
 struct alignas(16) CodeLines {
     float slope[2], start[2];
