@@ -263,6 +263,14 @@ gd_tensor *gd_addmm(gd_tensor *c, gd_tensor *a, gd_tensor *b, double beta, doubl
     return out;
 }
 
+gd_status gd__add_product(gd_tensor *c, gd_tensor *a, gd_tensor *b, double alpha)
+{
+    gd_attrs attrs = {.nf = 2, .f = {1, alpha}};
+    gd_status status = gd__execute(GD_OP_addmm, (gd_tensor *[]){c, a, b}, 3, &attrs, &c, 1);
+    gd__touch(c);
+    return status;
+}
+
 /* One matrix for the whole batch on the right: the rows of all batches are one tall matrix. */
 static gd_tensor *tall_product(gd_tensor *a, gd_tensor *b)
 {

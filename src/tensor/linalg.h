@@ -23,6 +23,9 @@ bool gd__can_multiply(const char *what, const gd_tensor *a, const gd_tensor *b);
 /* The operator itself: nameless [..., m, k] and [..., k, n] with equal batch sizes. */
 gd_tensor *gd__product(gd_tensor *a, gd_tensor *b);
 /* The same written to `out`, a view or new, which is returned (released on failure; NULL: NULL). */
+/* c += alpha a b where c lies, without memory of its size: matrices of one dtype, f32 or f64, c contiguous and with nothing to
+ * remember for gradients. */
+gd_status gd__add_product(gd_tensor *c, gd_tensor *a, gd_tensor *b, double alpha);
 gd_tensor *gd__product_into(gd_tensor *out, gd_tensor *a, gd_tensor *b);
 /* x w^T + b in one operator: x [..., in], w [out, in], b [out], of one dtype and without names. */
 gd_tensor *gd__linear(gd_tensor *x, gd_tensor *w, gd_tensor *b);

@@ -4,6 +4,7 @@
 #include "optim/table_support.h"
 
 #include "gradus/quasi_newton.h"
+#include "tensor/device.h"
 
 #include <math.h>
 
@@ -109,6 +110,71 @@ static void dense_matrices_are_changed_in_place(void **state)
     assert_true(seen >= 15);
 }
 
+/* The largest block that was asked for on the device. */
+static struct {
+    gd_backend backend;
+    const gd_backend *real;
+    size_t largest;
+} watched;
+
+static void *watched_alloc(gd_device *device, size_t bytes)
+{
+    if (bytes > watched.largest) watched.largest = bytes;
+    return watched.real->alloc(device, bytes);
+}
+
+static gd_tensor *weighed(void *user)
+{
+    gd_tensor *const *of = user;
+    return gd_sum(gd_mul(of[1], gd_square(gd_add_scalar(of[0], -1))), NULL, false);
+}
+
+static void a_pair_takes_no_matrix_on(gd_device *device, gd_ctx *ctx, const char *name)
+{
+    char chain[120];
+    double w[MANY];
+    for (int i = 0; i < MANY; i++) w[i] = weight(i);
+    snprintf(chain, sizeof chain, "probe_a(child=%s) | lr(0.05)", name);
+    gd_scope_begin(ctx);
+    gd_tensor *of[2] = {gd_to_device(gd_zeros(ctx, GD_F64, 1, (int64_t[]){MANY}), device),
+                        gd_to_device(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){MANY}, w), device)};
+    of[0] = gd_require_grad(gd_detach(of[0]));
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    OK(gd_optimizer_add(o, "p", of[0]));
+    gd_objective objective = {.loss = weighed, .user = of};
+    for (int i = 0; i < 7; i++) {
+        if (i == 4) watched.largest = 0;
+        OK(gd_optimizer_step(o, &objective, NULL));
+    }
+    if (watched.largest >= MANY * MANY * sizeof(double))
+        fail_msg("%s: a pair takes a block of %zu bytes on the device", name, watched.largest);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+}
+
+static void dense_matrices_are_changed_in_place_on_a_device(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    if (!gd_gpu_count(ctx)) {
+        end_context(ctx, NULL);
+        skip();
+    }
+    gd_device *device = gd_device_get(ctx, "gpu");
+    OK(gd_link_class_register(ctx, &probe_a_class));
+    watched.real = device->backend;
+    watched.backend = *device->backend;
+    watched.backend.alloc = watched_alloc;
+    device->backend = &watched.backend;
+    int count = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    probe = (probes){.a = learn_only};
+    for (int i = 0; i < count; i++)
+        if (has_matrix(all[i])) a_pair_takes_no_matrix_on(device, ctx, all[i]->name);
+    device->backend = watched.real;
+    end_context(ctx, NULL);
+}
+
 /* ---- limited memory ---- */
 
 /* After the history is full, a step writes one row of each ring, the next one, where it lies. */
@@ -187,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(dense_matrices_are_changed_in_place),
+        TEST(dense_matrices_are_changed_in_place_on_a_device),
         TEST(histories_are_rings),
         TEST(methods_by_products_never_have_a_matrix),
     };

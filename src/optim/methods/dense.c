@@ -4,6 +4,8 @@
 #include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
+#include "tensor/linalg.h"
+#include "tensor/op.h"
 #include "tensor/shape.h"
 
 #include <string.h>
@@ -132,8 +134,9 @@ double gd_dense_dot(gd_dense *d, gd_tensor *x, gd_tensor *y)
 static gd_status add_outer(gd_dense *d, gd_tensor *x, gd_tensor *z, double a)
 {
     if (a == 0) return GD_OK;
-    gd_tensor *product = gd_outer(x, z);
-    return product ? gd_add_into(d->matrix, product, a) : gd_error(layout_of(d)->ctx);
+    gd_tensor *column = gd__reshape(x, 2, (int64_t[]){d->n, 1}),
+              *row = gd__reshape(z, 2, (int64_t[]){1, d->n});
+    return column && row ? gd__add_product(d->matrix, column, row, a) : gd_error(layout_of(d)->ctx);
 }
 
 gd_status gd_dense_rank_two(gd_dense *d, gd_tensor *x, gd_tensor *z, double a, double b, double c)
@@ -154,8 +157,8 @@ gd_status gd_dense_rank_two(gd_dense *d, gd_tensor *x, gd_tensor *z, double a, d
     gd_tensor *middle = gd_from_f64(layout_of(d)->ctx, layout_of(d)->dtype, 2, (int64_t[]){2, 2},
                                     (double[]){a, b, b, c});
     gd_tensor *right = gd_matmul(gd_to_device(middle, layout_of(d)->device), both);
-    gd_tensor *sum = gd_matmul(gd_transpose(both, 0, 1), right);
-    return sum ? gd_add_into(d->matrix, sum, w) : gd_error(layout_of(d)->ctx);
+    return right ? gd__add_product(d->matrix, gd_transpose(both, 0, 1), right, w)
+                 : gd_error(layout_of(d)->ctx);
 }
 
 gd_status gd_dense_outer(gd_dense *d, double a, gd_tensor *x, gd_tensor *z)
@@ -176,7 +179,12 @@ gd_status gd_dense_scale(gd_dense *d, double factor)
     if (gd_error(layout_of(d)->ctx)) return gd_error(layout_of(d)->ctx);
     factor = 1 + d->weight * (factor - 1);
     d->taken = true;
-    if (!plain(d)) return assigned(d, d->matrix, gd_mul_scalar(d->matrix, factor));
+    if (!plain(d)) {
+        gd_attrs by = {.nf = 1, .f = {factor}};
+        gd_status status = gd__execute(GD_OP_mul_scalar, &d->matrix, 1, &by, &d->matrix, 1);
+        gd__touch(d->matrix);
+        return status;
+    }
     row_job j = {.d = d, .c = {factor}, .fn = scale_row};
     each_row(&j);
     gd__touch(d->matrix);

@@ -330,17 +330,49 @@ static void blend_piece(void *arg, int64_t task)
         blend_f64(b, first, last);
 }
 
+static gd_status times(gd_device *device, gd_tensor *a, gd_tensor *b, gd_tensor *out)
+{
+    gd_call call = {GD_OP_matmul, 2, 1, (gd_tensor *[]){a, b}, &out, &(gd_attrs){0}};
+    return gd__cpu_matmul(device, &call);
+}
+
+static void add_up(gd_device *device, blend *b)
+{
+    gd__parallel(device->ctx, pieces(b->c->numel, PIECE), blend_piece, b);
+}
+
+#define SLAB 64 /* rows of a matrix that is added to where it lies */
+
+/* The same matrix is c and the result: some rows at a time. */
+static gd_status add_in_place(gd_device *device, const gd_call *call)
+{
+    gd_tensor a = *call->in[1], c = *call->out[0];
+    int64_t rows = c.size[0], n = c.size[1], item = (int64_t)gd__item_size(&c);
+    gd_tensor *room = gd__new(device, c.dtype, 2, (int64_t[]){smaller(rows, SLAB), n});
+    if (!room) return GD_NOMEM;
+    gd_status status = GD_OK;
+    for (int64_t row = 0; row < rows && !status; row += SLAB) {
+        a.data = call->in[1]->data + row * a.stride[0] * item;
+        c.data = call->out[0]->data + row * n * item;
+        a.size[0] = c.size[0] = room->size[0] = smaller(SLAB, rows - row);
+        a.numel = a.size[0] * a.size[1];
+        c.numel = room->numel = c.size[0] * n;
+        status = times(device, &a, call->in[2], room);
+        blend b = {&c, room, call->attrs->f[0], call->attrs->f[1]};
+        if (!status) add_up(device, &b);
+        if (!status) memcpy(c.data, room->data, (size_t)(c.numel * item));
+    }
+    gd__release(room);
+    return status;
+}
+
 /* beta c + alpha a b, with c in order. */
 gd_status gd__cpu_addmm(gd_device *device, const gd_call *call)
 {
-    gd_call times = *call;
-    times.op = GD_OP_matmul;
-    times.nin = 2;
-    times.in = call->in + 1;
-    times.attrs = &(gd_attrs){0};
-    gd_status status = gd__cpu_matmul(device, &times);
+    if (call->in[0]->data == call->out[0]->data && call->out[0]->ndim == 2) return add_in_place(device, call);
+    gd_status status = times(device, call->in[1], call->in[2], call->out[0]);
     blend b = {call->in[0], call->out[0], call->attrs->f[0], call->attrs->f[1]};
-    if (!status) gd__parallel(device->ctx, pieces(b.out->numel, PIECE), blend_piece, &b);
+    if (!status) add_up(device, &b);
     return status;
 }
 
