@@ -514,7 +514,7 @@ static void set_random(gd_link *link, const gd_field *f, uint64_t *seed, int dep
     do kind = 1u << random_below(seed, 6);
     while (!(f->kinds & kind) || (kind == GD_SET_CHAIN && depth > 3 && f->kinds != GD_SET_CHAIN));
     char string[64];
-    double list[3] = {1, 0, 2};
+    double list[3] = {1, f->low > 0 ? f->low : 0, 2};
     gd_status status = GD_OK;
     if (kind == GD_SET_REAL) status = gd_link_set_real(link, f->name, random_number(seed, f));
     if (kind == GD_SET_BOOL) status = gd_link_set_bool(link, f->name, random_below(seed, 2));
