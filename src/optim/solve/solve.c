@@ -5,6 +5,7 @@
 #include "optim/step/bounds.h"
 #include "optim/step/memo.h"
 #include "optim/step/optimizer.h"
+#include "optim/vector/layout.h"
 
 #include <float.h>
 #include <math.h>
@@ -77,18 +78,32 @@ static void stop(run *r, gd_stop reason)
 
 /* ---- looking ---- */
 
+/* The same in loops over lists, without a tensor: every step looks. */
+static gd_status measure_plain(run *r, gd_tensor *const *grads, int count, place *out)
+{
+    gd_layout l;
+    double square = 0;
+    gd_status status = gd__layout_init(&l, r->ctx, grads, count);
+    if (status) return status;
+    gd__aside_begin(r->ctx);
+    status = gd__list_largest(&l, grads, &out->gradient);
+    if (!status) status = gd__list_dot(&l, grads, grads, &square);
+    gd__aside_end(r->ctx);
+    gd__layout_free(&l);
+    out->length = isnan(out->gradient) ? NAN : sqrt(square);
+    return status;
+}
+
 /* Largest element and 2-norm over a list; both NAN where one element is.  weighing: of g max(|p|, 1). */
 static gd_status measure_list(run *r, gd_tensor *const *grads, gd_tensor *const *params, int count,
                               place *out)
 {
+    if (!r->weighing) return measure_plain(r, grads, count, out);
     double most = 0, length = 0;
     for (int i = 0; i < count; i++) {
         gd__aside_begin(r->ctx);
-        gd_tensor *g = gd_drop_names(gd_detach(grads[i]));
-        if (r->weighing) {
-            gd_tensor *size = gd_abs(gd_drop_names(gd_detach(params[i])));
-            g = gd_mul(g, gd_maximum(size, gd_ones_like(size)));
-        }
+        gd_tensor *size = gd_abs(gd_drop_names(gd_detach(params[i])));
+        gd_tensor *g = gd_mul(gd_drop_names(gd_detach(grads[i])), gd_maximum(size, gd_ones_like(size)));
         gd_tensor *largest = gd_max(gd_abs(g), NULL, false), *norm = gd_norm(g, 2, NULL, false);
         double one = largest ? gd_item(largest) : 0;
         if (norm) length = hypot(length, gd_item(norm));
