@@ -197,7 +197,7 @@ gd_device *gd_device_get(gd_ctx *ctx, const char *name)
 gd_device *gd__device_of_dlpack(gd_ctx *ctx, int32_t type, int32_t index)
 {
     devices *all = devices_of(ctx);
-    if (all && type == all->cpu.backend->dlpack) return &all->cpu;
+    if (all && type == all->cpu.backend->dlpack) return gd__cpu(ctx);
     for (int i = 0; all && i < ROWS && index >= 0 && index < MOST_DEVICES; i++) {
         gd_device *device = &all->plugin[i].device[index];
         if (device->backend && device->backend->dlpack && device->backend->dlpack == type) return device;

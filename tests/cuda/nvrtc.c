@@ -256,9 +256,9 @@ static gd_status counting_run(gd_device *device, const gd_call *call)
 static bool sampled(int k, gd_dtype dtype)
 {
     switch (dtype) {
-    case GD_F32:
+    case GD_F32: return true;
     case GD_F64:
-    case GD_I64: return true;
+    case GD_I64:
     case GD_BF16: return k % 2 == 0;
     default: return k % 4 == 0;
     }

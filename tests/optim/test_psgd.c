@@ -62,7 +62,7 @@ static void the_dense_matrix_becomes_the_inverse_of_the_absolute_hessian(void **
 {
     gd_ctx *ctx = CTX(state);
     static const double values[2][5] = {{0.5, 1, 2, 3, 4}, {1, -2, 0.7, -0.5, 1.5}};
-    for (int k = 0; k < 2 * COUNT_OF(geometries); k++) {
+    for (int k = 0; k < 2 * COUNT_OF(geometries); k += test_share()) {
         const double *l = values[k % 2],
                      size[5] = {fabs(l[0]), fabs(l[1]), fabs(l[2]), fabs(l[3]), fabs(l[4])};
         quadratic q = {.left = with_eigenvalues(ctx, 5, l, 3)};
@@ -81,7 +81,7 @@ static void the_dense_matrix_becomes_the_inverse_of_the_absolute_hessian(void **
 static void factors_become_those_of_a_hessian_that_is_a_product(void **state)
 {
     gd_ctx *ctx = CTX(state);
-    for (int k = 0; k < COUNT_OF(geometries); k++) {
+    for (int k = 0; k < COUNT_OF(geometries); k += test_share()) {
         quadratic q = {.left = with_eigenvalues(ctx, 3, (double[]){0.5, 1, 2}, 3),
                        .right = with_eigenvalues(ctx, 2, (double[]){1, 3}, 4)};
         char text[100];
@@ -171,7 +171,7 @@ static gd_optimizer *whitened(gd_ctx *ctx, const char *text, gd_tensor *left, gd
 static void factors_whiten_gradients(void **state)
 {
     gd_ctx *ctx = CTX(state);
-    for (int k = 0; k < COUNT_OF(geometries); k++) {
+    for (int k = 0; k < COUNT_OF(geometries); k += test_share()) {
         gd_tensor *left = with_eigenvalues(ctx, 3, (double[]){0.5, 1, 2}, 3),
                   *right = with_eigenvalues(ctx, 2, (double[]){1, 2}, 4), *param = NULL;
         char text[120];

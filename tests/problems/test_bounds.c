@@ -208,7 +208,7 @@ static void every_kind_of_chain_stays_inside_and_gets_there(void **state)
         {"lbfgs | backtracking", 28},
         {"newton_cg_steihaug(hvp_method=\"autograd\")", 30},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int i = 0; i < COUNT_OF(cases); i += test_share())
         assert_true(run_all(cases[i].chain).solved >= cases[i].least);
 }
 

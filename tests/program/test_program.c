@@ -510,7 +510,7 @@ static void values_alive_at_a_time_have_room_for_any_number_of_elements(void **s
     (void)state;
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_program *p = new_program();
-    for (int width = 1; 2 * width + 2 <= GD_MAX_INSTRS; width++)
+    for (int width = 1; 2 * width + 2 <= GD_MAX_INSTRS; width += test_share())
         for (int64_t n = 1; n <= 49; n += 8) {
             make_wide(p, ctx, width % 2 ? GD_F32 : GD_F64, width);
             assert_int_equal(gd__program_verify(p), GD_OK);

@@ -53,6 +53,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         gd_release(copy);
     }
     gd_release(t);
-    if (deleted != (t ? 1 : 0)) abort();
+    if (deleted != (t ? 1 : 0) || gd_error(ctx)) abort();
     return 0;
 }

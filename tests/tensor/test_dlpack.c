@@ -44,6 +44,25 @@ static void a_tensor_over_memory_is_that_memory(void **state)
     end_context(ctx, NULL);
 }
 
+/* Nothing was made in the context before. */
+static void the_first_tensor_may_come_from_elsewhere(void **state)
+{
+    (void)state;
+    double numbers[2] = {1, 2};
+    int deleted = 0;
+    dl_versioned c = {.major = 1,
+                      .deleter = count_deleted,
+                      .manager = &deleted,
+                      .tensor = {numbers, 1, 0, 1, 2, 64, 1, (int64_t[]){2}, NULL, 0}};
+    gd_ctx *ctx = gd_ctx_new(NULL);
+    gd_tensor *t = gd_from_dlpack(ctx, (struct DLManagedTensorVersioned *)&c);
+    assert_ptr_equal(gd_data(t), numbers);
+    assert_int_equal(gd_error(ctx), GD_OK);
+    gd_release(t);
+    assert_int_equal(deleted, 1);
+    gd_ctx_free(ctx);
+}
+
 static void strides_of_others_are_kept(void **state)
 {
     (void)state;
@@ -257,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tensor_over_memory_is_that_memory),
+        cmocka_unit_test(the_first_tensor_may_come_from_elsewhere),
         cmocka_unit_test(strides_of_others_are_kept),
         cmocka_unit_test(what_cannot_be_is_refused_and_nothing_released),
         cmocka_unit_test(read_only_memory_is_never_written),
