@@ -22,11 +22,11 @@ _gradus()
         files=' '
         ;;
     train)
-        options='--help --target --task --model --chain --group --schedule --epochs --batch --validation --patience --standardise --out --resume --save-every --trace --events --json --features --ignore --shape --separator --decimal --no-header --encoding --dtype --device --seed --threads'
+        options='--help --target --task --model --chain --group --schedule --loss --class-weights --epochs --batch --validation --patience --stop-on --time --standardise --out --resume --save-every --trace --events --json --features --ignore --text --shape --separator --decimal --no-header --encoding --dtype --device --seed --threads'
         files=' --target --out --resume --trace --events '
         ;;
     predict)
-        options='--help --out --probabilities --score --target --json --separator --decimal --no-header --encoding --device --threads'
+        options='--help --out --proba --probabilities --score --target --json --separator --decimal --no-header --encoding --device --threads'
         files=' --out --target '
         ;;
     eval)

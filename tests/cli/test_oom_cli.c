@@ -184,6 +184,14 @@ static void training_survives(void **state)
     exhaust("predict m.safetensors d.csv --probabilities --out p.csv");
     exhaust("predict m.safetensors d.csv --score --json");
     exhaust("train d.csv --target z --ignore y --model linear --epochs 1 --json");
+    put("mixed.csv", "w,d,n,y\nu,2024-01-02,1,0.5\nv,2024-01-09,,1.5\nu,,3,2.5\n,2024-01-05,4,0.5\n");
+    exhaust("train mixed.csv --target y --validation 0 --model linear --epochs 1 --out x.safetensors");
+    exhaust("predict x.safetensors mixed.csv --out p.csv");
+    FILE *f = fopen("many.csv", "w");
+    fprintf(f, "w,y\n");
+    for (int i = 0; i < 104; i++) fprintf(f, "w%d,%d.5\n", i % 52, i);
+    fclose(f);
+    for (int64_t k = 1; fails_well("train many.csv --target y --model linear --epochs 1", k, false);) k += 11;
 }
 
 int main(void)

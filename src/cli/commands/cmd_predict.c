@@ -10,7 +10,8 @@
 
 static const gd_option options[] = {
     GD_OUTPUT("out", "the predictions, as .csv (standard output)"),
-    GD_SWITCH("probabilities", "a column for the probability of each class"),
+    GD_SWITCH("proba", "a column for the probability of each class"),
+    GD_SWITCH("probabilities", "the same"),
     GD_SWITCH("score",
               "compare with the target, and print how good the model is in place of the predictions"),
     GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
@@ -39,7 +40,7 @@ typedef struct job {
 
 static gd_status read_data(job *j)
 {
-    const gd_recipe *r = &j->point.recipe;
+    gd_recipe *r = &j->point.recipe;
     const char *target = gd__args_get(j->args, "target"), *path = j->args->argument[1];
     bool table = gd__dataset_is_table(path);
     if (target && !j->score) return gd_fail(j->ctx, GD_ARGUMENT, "predict: --target is for --score");
@@ -52,6 +53,7 @@ static gd_status read_data(job *j)
                                              : r->target,
                          .task = r->task,
                          .features = &r->features,
+                         .columns = &r->columns,
                          .classes = &r->classes,
                          .row_axes = r->row_axes};
     memcpy(q.row, r->row, sizeof q.row);
@@ -59,6 +61,7 @@ static gd_status read_data(job *j)
     if (!status && table && !r->features.count)
         status = gd_fail(j->ctx, GD_MISMATCH, "%s: the model was trained on arrays, not on a table", path);
     if (!status) status = gd__dataset_open(j->ctx, &q, &j->data);
+    if (!status) status = gd__dataset_encode(&j->data, &r->columns, NULL, 0);
     if (!status && j->score && r->task == GD_TASK_REGRESS && gd_size(j->data.y, 1) != r->outputs)
         status = gd_fail(j->ctx, GD_SHAPE, "%s: %lld numbers a row, the model predicts %lld", q.target,
                          (long long)gd_size(j->data.y, 1), (long long)r->outputs);
@@ -71,7 +74,7 @@ static gd_status prepare_predict(job *j, gd_archive *archive)
     const char *device = gd__args_get(j->args, "device");
     j->json = gd__args_has(j->args, "json");
     j->score = gd__args_has(j->args, "score");
-    j->probabilities = gd__args_has(j->args, "probabilities");
+    j->probabilities = gd__args_has(j->args, "proba") || gd__args_has(j->args, "probabilities");
     gd_status status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
     if (!status && !(j->device = gd_device_get(j->ctx, device ? device : "cpu"))) status = gd_error(j->ctx);
     if (!status) status = gd__checkpoint_read(j->ctx, j->args->argument[0], archive, &j->point);
@@ -178,10 +181,8 @@ static gd_tensor *predict_rows(job *j, int64_t at, int64_t end)
 {
     gd_checkpoint *c = &j->point;
     gd_tensor *x = gd__scaling_apply(&c->input, gd_slice(j->data.x, "0", at, end, 1), c->recipe.dtype);
-    gd_tensor *out = gd__model_call(&c->model, gd_to_device(x, j->device), false);
-    out = gd_to_device(out, gd_device_get(j->ctx, "cpu"));
-    return c->recipe.task == GD_TASK_CLASSIFY ? gd_softmax(gd_cast(out, GD_F64), "1")
-                                              : gd__scaling_undo(&c->output, out);
+    gd_tensor *out = gd_to_device(gd__answer(c, gd_to_device(x, j->device)), gd_device_get(j->ctx, "cpu"));
+    return c->recipe.task == GD_TASK_CLASSIFY ? gd_exp(out) : out;
 }
 
 static gd_status write_rows(job *j, int64_t at, int64_t end)
@@ -222,11 +223,13 @@ static gd_status predict(job *j)
 static gd_status score(job *j)
 {
     gd_checkpoint *c = &j->point;
-    bool classes = c->recipe.task == GD_TASK_CLASSIFY;
+    static const gd_scaling as_it_is;
+    bool classes = c->recipe.task == GD_TASK_CLASSIFY, poisson = c->recipe.loss.kind == GD_LOSS_POISSON;
     gd_metrics m;
     gd__aside_begin(j->ctx);
     gd_tensor *x = gd_to_device(gd__scaling_apply(&c->input, j->data.x, c->recipe.dtype), j->device);
-    gd_tensor *y = classes ? j->data.y : gd__scaling_apply(&c->output, j->data.y, c->recipe.dtype);
+    gd_tensor *y = classes ? j->data.y
+                           : gd__scaling_apply(poisson ? &as_it_is : &c->output, j->data.y, c->recipe.dtype);
     y = gd_to_device(y, j->device);
     gd_status status = x && y ? gd__measure(c, x, y, &m) : gd_error(j->ctx);
     gd__aside_end(j->ctx);
@@ -239,7 +242,7 @@ static gd_status score(job *j)
     }
     gd__text_char(out, '{');
     gd__json_put_whole(out, "rows", j->data.rows);
-    gd__json_metrics(out, c->recipe.task, &m);
+    gd__json_metrics(out, &m);
     gd__text_add(out, "}\n");
     return GD_OK;
 }
@@ -288,7 +291,7 @@ const gd_command gd__command_predict = {
     .arguments = "MODEL.safetensors DATA",
     .description =
         "Reads model, standardisation and classes from the file. A table must have the columns the model was trained on, in "
-        "any order; others are ignored. Writes one CSV line a row: the class and its probability, or the number. With what gradus fit --out left: the value of "
+        "any order; others are ignored, words that it has not learnt are none of those it has, what is missing is filled as in training. Writes one CSV line a row: the class and its probability, or the number. With what gradus fit --out left: the value of "
         "the model with its 95 % confidence band (of the curve) and prediction band (of a new measurement); a fit with --sigma "
         "or --weights wants their column for the latter.",
     .options = options,

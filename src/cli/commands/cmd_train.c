@@ -14,16 +14,28 @@
 static const gd_option options[] = {
     GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
                    "what is to be predicted: a column of the table; for arrays, a file with as many rows"),
-    GD_OPTION("task", "auto|classify|regress",
-              "classes or numbers (auto: classes for text and whole-number types of arrays, else numbers)"),
+    GD_OPTION("task", "auto|class|regress",
+              "classes or numbers (auto: classes for text, for at most 20 whole numbers that are each there "
+              "in five rows and for whole-number types of arrays, else numbers)"),
     GD_OPTION("model", "MODEL",
               "linear, mlp(64, 64, activation=tanh, dropout=0.1) or conv(16, 32, kernel=3, pool=2, dense=64) "
               "(" DEFAULT_MODEL ")"),
     GD_TUNING_OPTIONS(DEFAULT_CHAIN),
+    GD_OPTION(
+        "loss", "LOSS",
+        "cross_entropy; squares, absolute, huber:D, quantile:Q (of standardised numbers) or poisson (of "
+        "counts) (cross_entropy for classes, squares for numbers)"),
+    GD_OPTION(
+        "class-weights", "balanced|CLASS=W,...",
+        "how much a row of a class counts in the loss; balanced: all classes alike; others 1 (all rows alike)"),
     GD_OPTION("epochs", "N", "passes over the data (20)"),
     GD_OPTION("batch", "N", "rows a step; 0: all (32)"),
     GD_OPTION("validation", "SHARE", "of the rows, kept apart to judge by (0.1)"),
-    GD_OPTION("patience", "N", "stop when the validation loss has not improved for N epochs; 0: never (0)"),
+    GD_OPTION("patience", "N", "stop when --stop-on has not improved for N epochs; 0: never (0)"),
+    GD_OPTION(
+        "stop-on", "METRIC",
+        "of the validation, for the best epoch and --patience: loss, accuracy, f1, auc, rmse, mae or r2 (loss)"),
+    GD_OPTION("time", "SECONDS", "stop after so long; --resume goes on (any time)"),
     GD_OPTION(
         "standardise", "auto|none|each|all",
         "to mean 0 and deviation 1: each number of a row, or all alike (auto: each; all for rows with several axes)"),
@@ -36,8 +48,10 @@ static const gd_option options[] = {
     GD_OUTPUT("trace", "one JSON object a line and epoch: step, epoch, evals, loss, val_loss, ..."),
     GD_PATH_OPTION("events", "FOLDER", GD_PATH_FOLDER, "the same numbers as an event file for TensorBoard"),
     GD_SWITCH("json", "print one JSON object"),
-    GD_REPEATED("features", "COLUMNS", "to learn from, joined by commas (all but the target)"),
+    GD_REPEATED("features", "COLUMNS",
+                "to learn from, joined by commas (all but the target and columns that only number the rows)"),
     GD_REPEATED("ignore", "COLUMNS", "not to learn from, joined by commas"),
+    GD_REPEATED("text", "COLUMNS", "numbers that are names, as postcodes are: taken as words"),
     GD_OPTION("shape", "SIZES", "of a row, as 28,28 or 3,32,32, for conv"),
     GD_TABLE_OPTIONS,
     GD_OPTION("dtype", "f32|f64", "number type of the model (f32)"),
@@ -53,6 +67,8 @@ typedef struct job {
     const char *resume;
     gd_archive *archive; /* of --resume */
     gd_dataset data;
+    int64_t *order; /* its rows: those to validate with, then those to learn from */
+    size_t order_bytes;
     gd_metrics trained; /* of the model in the end, on what it learnt from */
 } job;
 
@@ -171,6 +187,61 @@ static gd_status set_model(job *j, gd_model_spec *spec)
     return status;
 }
 
+/* A loss of numbers says that the target is numbers. */
+static gd_status set_loss(job *j, int *task)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    const char *text = gd__args_get(j->args, "loss");
+    gd_loss before = r->loss;
+    gd_status status = text ? gd__loss_parse(j->t.ctx, text, &r->loss) : GD_OK;
+    if (status || !text) return status;
+    bool classes = r->loss.kind == GD_LOSS_CROSS_ENTROPY;
+    if (j->resume && (before.kind != r->loss.kind || before.number != r->loss.number)) {
+        gd_text has = gd__text(j->t.ctx);
+        gd__loss_print(&has, &before);
+        status = has.failed ? GD_NOMEM : differs(j, "loss", has.data, text);
+        gd__text_free(&has);
+        return status;
+    }
+    if (*task && classes != (*task == GD_TASK_CLASSIFY))
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --loss %.60s is for %s, --task says %s", text,
+                       classes ? "classes" : "numbers", classes ? "numbers" : "classes");
+    *task = classes ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
+    return GD_OK;
+}
+
+/* A text that cannot change in a resumed run. */
+static gd_status set_text(job *j, const char *option, const char **value)
+{
+    const char *given = gd__args_get(j->args, option);
+    if (given && j->resume && strcmp(given, *value) != 0) return differs(j, option, *value, given);
+    if (given && !(*value = gd__intern(j->t.ctx, given, strlen(given)))) return GD_NOMEM;
+    return GD_OK;
+}
+
+static gd_status set_stop_on(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    int k = 0;
+    gd_status status = gd__args_choice(j->args, "stop-on", "loss accuracy f1 auc rmse mae r2", &k);
+    if (status || !gd__args_has(j->args, "stop-on")) return status;
+    if (!(r->validation > 0))
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --stop-on %s wants rows to validate with",
+                       gd__metric[k].name);
+    return set_text(j, "stop-on", &r->stop_on);
+}
+
+/* class is the word, classify an older one. */
+static gd_status set_task(job *j, int *task)
+{
+    static const char *const names[] = {"auto", "class", "regress"};
+    int before = *task;
+    gd_status status = gd__args_choice(j->args, "task", "auto class regress classify", task);
+    if (*task == 3) *task = GD_TASK_CLASSIFY;
+    if (status || !j->resume || *task == before) return status;
+    return differs(j, "task", names[before], gd__args_get(j->args, "task"));
+}
+
 /* What depends on neither data nor model. */
 static gd_status set_settings(job *j, int *task, int *standardise, gd_model_spec *spec)
 {
@@ -185,12 +256,16 @@ static gd_status set_settings(job *j, int *task, int *standardise, gd_model_spec
     if (!status) status = set_words(j, "schedule", false, gd__tune_print_schedule, &r->schedules);
     if (!status) status = set_words(j, "features", true, NULL, &r->features);
     if (!status) status = set_words(j, "ignore", true, NULL, &r->ignored);
+    if (!status) status = set_words(j, "text", true, NULL, &r->text);
     if (!status) status = set_whole(j, "batch", 0, &r->batch);
     if (!status) status = set_whole(j, "seed", 0, &r->seed);
     if (!status) status = gd__args_real(j->args, "validation", 0, 0.9, &r->validation);
     if (!status && j->resume && r->validation != validation)
         status = number_differs(j, "validation", validation);
-    if (!status) status = set_choice(j, "task", "auto classify regress", task);
+    if (!status) status = set_task(j, task);
+    if (!status) status = set_loss(j, task);
+    if (!status) status = set_text(j, "class-weights", &r->class_weights);
+    if (!status) status = set_stop_on(j);
     if (!status) status = set_choice(j, "standardise", "none each all auto", standardise);
     /* these may change */
     if (!status) status = gd__args_integer(j->args, "epochs", 0, INT64_MAX / 4, &r->epochs);
@@ -216,6 +291,8 @@ static gd_status read_data(job *j, gd_task task)
                          .task = task,
                          .features = &r->features,
                          .ignored = &r->ignored,
+                         .text = &r->text,
+                         .columns = &r->columns,
                          .classes = &r->classes};
     gd_status status = gd__csv_options(j->args, &q.csv);
     if (!status) status = gd__shape_option(j->args, &q.row_axes, q.row);
@@ -233,6 +310,22 @@ static gd_status copy_words(gd_ctx *ctx, const gd_words *from, gd_words *to)
     for (int i = 0; i < from->count && !status; i++)
         status = gd__words_add(ctx, to, from->word[i], strlen(from->word[i]));
     return status;
+}
+
+/* Which rows are for what; then the table is numbers, learnt from those to learn from. */
+static gd_status split_and_encode(job *j)
+{
+    gd_trainer *t = &j->t;
+    gd_recipe *r = &t->point.recipe;
+    gd_dataset *d = &j->data;
+    if (!j->resume) r->stratified = d->task == GD_TASK_CLASSIFY;
+    gd_classes classes = {.of = r->stratified ? gd_data(d->y) : NULL, .count = d->classes.count};
+    j->order_bytes = (size_t)d->rows * sizeof *j->order;
+    if (!(j->order = gd__alloc(t->ctx, j->order_bytes))) return GD_NOMEM;
+    gd_status status = gd__split_rows(t->ctx, j->order, d->rows, r->seed, r->validation, &classes,
+                                      &t->check_rows);
+    t->rows = d->rows - t->check_rows;
+    return status ? status : gd__dataset_encode(d, &r->columns, j->order + t->check_rows, t->rows);
 }
 
 /* What the data says about the recipe; for a checkpoint, is it the same data? */
@@ -254,6 +347,41 @@ static gd_status describe_data(job *j)
     return status ? status : copy_words(j->t.ctx, &j->data.classes, &r->classes);
 }
 
+/* ---- what depends on the task ---- */
+
+static gd_status check_counts(job *j)
+{
+    const double *y = gd_data(j->data.y);
+    double sum = 0;
+    for (int64_t i = 0; i < gd_numel(j->data.y); i++) {
+        sum += y[i];
+        if (y[i] < 0)
+            return gd_fail(j->t.ctx, GD_VALUE, "%s: row %lld of '%.60s' is %g: poisson wants counts from 0",
+                           j->args->argument[0], (long long)(i / gd_size(j->data.y, 1)) + 1,
+                           j->t.point.recipe.target, y[i]);
+    }
+    return sum > 0 ? GD_OK
+                   : gd_fail(j->t.ctx, GD_VALUE, "%s: every count of '%.60s' is 0", j->args->argument[0],
+                             j->t.point.recipe.target);
+}
+
+/* Are loss, weights and metric those of the task? */
+static gd_status check_task(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    bool classes = r->task == GD_TASK_CLASSIFY;
+    const gd_metric *metric = gd__metric_find(r->stop_on);
+    if (!j->resume && !gd__args_has(j->args, "loss"))
+        r->loss.kind = classes ? GD_LOSS_CROSS_ENTROPY : GD_LOSS_SQUARES;
+    if (metric->task && metric->task != r->task)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --stop-on %s is for %s", r->stop_on,
+                       classes ? "numbers, the target is classes" : "classes, the target is numbers");
+    if (*r->class_weights && !classes)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --class-weights is for classes, the target is numbers");
+    if (j->resume || (!*r->class_weights && r->loss.kind != GD_LOSS_POISSON)) return GD_OK;
+    return classes ? gd__class_weights(&j->t.point, j->data.y) : check_counts(j);
+}
+
 /* Some rows, standardised where they are numbers, on the device.  New. */
 static gd_tensor *prepared_rows(job *j, gd_tensor *from, gd_tensor *rows, const gd_scaling *scaling)
 {
@@ -267,55 +395,59 @@ static gd_tensor *prepared_rows(job *j, gd_tensor *from, gd_tensor *rows, const 
     return gd__scope_leave(t->ctx, gd_to_device(v, t->device));
 }
 
+static gd_tensor *on_device(gd_trainer *t, gd_tensor *from)
+{
+    return gd_to_device(gd_cast(from, t->point.recipe.dtype), t->device);
+}
+
 static gd_status measure_scales(job *j, gd_tensor *rows)
 {
     gd_checkpoint *c = &j->t.point;
     if (j->resume) return GD_OK;
     gd_tensor *x = gd_index_select(j->data.x, "0", rows), *y = gd_index_select(j->data.y, "0", rows);
     if (!x || !y) return gd_error(j->t.ctx);
-    gd_status status = gd__scaling_measure(x, c->recipe.standardise, &c->input);
-    if (!status && c->recipe.task == GD_TASK_REGRESS && c->recipe.standardise != GD_SCALE_NONE)
+    const gd_columns *columns = &c->recipe.columns;
+    gd_status status = columns->count && c->recipe.row_axes == 1
+                           ? gd__columns_scaling(columns, x, c->recipe.standardise, &c->input)
+                           : gd__scaling_measure(x, c->recipe.standardise, &c->input);
+    if (!status && c->recipe.loss.kind == GD_LOSS_POISSON)
+        status = gd__scaling_of_rates(y, &c->output);
+    else if (!status && c->recipe.task == GD_TASK_REGRESS && c->recipe.standardise != GD_SCALE_NONE)
         status = gd__scaling_measure(y, GD_SCALE_EACH, &c->output);
     gd_tensor *const kept[] = {c->input.mean, c->input.scale, c->output.mean, c->output.scale};
     for (int i = 0; i < 4; i++) (void)gd_keep(kept[i]);
     return status;
 }
 
-/* Shuffled rows: the first ones to validate with, the others to learn from. */
-static gd_status split(job *j, const int64_t *order)
+/* The rows to learn from and those to validate with. */
+static gd_status make_rows(job *j)
 {
     gd_trainer *t = &j->t;
-    const gd_scaling *of_y = t->point.recipe.task == GD_TASK_REGRESS ? &t->point.output : NULL;
-    t->check_rows = (int64_t)((double)j->data.rows * t->point.recipe.validation);
-    t->rows = j->data.rows - t->check_rows;
+    static const gd_scaling as_it_is;
+    bool poisson = t->point.recipe.loss.kind == GD_LOSS_POISSON;
+    const gd_scaling *of_y = t->point.recipe.task != GD_TASK_REGRESS ? NULL
+                             : poisson                               ? &as_it_is
+                                                                     : &t->point.output;
     gd__aside_begin(t->ctx);
-    gd_tensor *learn = gd_from_data(t->ctx, GD_I64, 1, &t->rows, order + t->check_rows);
-    gd_tensor *check = gd_from_data(t->ctx, GD_I64, 1, &t->check_rows, order);
+    gd_tensor *learn = gd_from_data(t->ctx, GD_I64, 1, &t->rows, j->order + t->check_rows);
+    gd_tensor *check = gd_from_data(t->ctx, GD_I64, 1, &t->check_rows, j->order);
     gd_status status = learn && check ? measure_scales(j, learn) : gd_error(t->ctx);
     if (!status) {
         t->x = gd_keep(prepared_rows(j, j->data.x, learn, &t->point.input));
         t->y = gd_keep(prepared_rows(j, j->data.y, learn, of_y));
         if (t->check_rows) t->check_x = gd_keep(prepared_rows(j, j->data.x, check, &t->point.input));
         if (t->check_rows) t->check_y = gd_keep(prepared_rows(j, j->data.y, check, of_y));
+        if (t->point.weight) t->weight = gd_keep(on_device(t, t->point.weight));
+        if (poisson) t->offset = gd_keep(on_device(t, t->point.output.mean));
         status = gd_error(t->ctx);
     }
     gd__aside_end(t->ctx);
-    return status;
-}
-
-static gd_status split_data(job *j)
-{
-    size_t bytes = (size_t)j->data.rows * sizeof(int64_t);
-    int64_t *order = gd__alloc(j->t.ctx, bytes);
-    if (!order) return GD_NOMEM;
-    gd__shuffle(order, j->data.rows, j->t.point.recipe.seed, 0);
-    gd_status status = split(j, order);
-    gd__free(j->t.ctx, order, bytes);
     /* without a validation a run that failed leaves its best model for predict; going on goes on from the last one */
-    if (!j->t.check_rows) gd__checkpoint_free_copies(&j->t.point, &j->t.point.best);
+    if (!t->check_rows) gd__checkpoint_free_copies(&t->point, &t->point.best);
     gd_release(j->data.x);
     gd_release(j->data.y);
     j->data.x = j->data.y = NULL;
+    gd__frame_close(&j->data.frame);
     return status;
 }
 
@@ -351,7 +483,9 @@ static gd_status check_outputs(job *j)
     if (!t->out) t->out = j->resume;
     t->quiet = gd__args_has(j->args, "json");
     t->save_every = 60;
+    t->time = INFINITY;
     gd_status status = t->out ? gd__check_file(t->ctx, t->out) : GD_OK;
+    if (!status) status = gd__args_real(j->args, "time", 0, most, &t->time);
     return status ? status : gd__args_real(j->args, "save-every", 0, most, &t->save_every);
 }
 
@@ -376,8 +510,11 @@ static gd_status prepare_model(job *j)
     int task = (int)r->task, standardise = j->resume ? (int)r->standardise : 3;
     gd_status status = set_settings(j, &task, &standardise, &spec);
     if (!status) status = read_data(j, (gd_task)task);
+    if (!status) status = split_and_encode(j);
     if (!status) status = describe_data(j);
+    if (!status) status = check_task(j);
     if (status) return status;
+    spec.columns = &r->columns;
     r->standardise = standardise < 3    ? (gd_standardise)standardise
                      : r->row_axes == 1 ? GD_SCALE_EACH
                                         : GD_SCALE_ALL;
@@ -397,12 +534,19 @@ static gd_status prepare_train(job *j)
     gd_status status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
     if (!status && !(t->device = gd_device_get(t->ctx, device ? device : "cpu"))) status = gd_error(t->ctx);
     if (!status) status = check_outputs(j);
-    t->point.recipe = (gd_recipe){.batch = 32, .validation = 0.1, .epochs = 20, .dtype = GD_F32};
+    t->point.recipe = (gd_recipe){.columns = {.ctx = t->ctx},
+                                  .class_weights = "",
+                                  .stop_on = "loss",
+                                  .seeds = 1,
+                                  .batch = 32,
+                                  .validation = 0.1,
+                                  .epochs = 20,
+                                  .dtype = GD_F32};
     t->point.progress = (gd_progress_state){.last_loss = NAN, .best_loss = INFINITY};
     if (!status && j->resume) status = gd__checkpoint_load(t->ctx, j->resume, &t->point, &j->archive);
     if (!status) status = prepare_model(j);
     if (!status) status = make_optimizer(j);
-    if (!status) status = split_data(j);
+    if (!status) status = make_rows(j);
     return status ? status : open_records(j);
 }
 
@@ -442,11 +586,11 @@ static void print_text(job *j)
     if (t->out) gd__text_put(out, "%s\n", t->out);
 }
 
-static void json_metrics(gd_text *out, gd_task task, const char *where, const gd_metrics *m)
+static void json_metrics(gd_text *out, const char *where, const gd_metrics *m)
 {
     gd__json_key(out, where);
     gd__text_char(out, '{');
-    gd__json_metrics(out, task, m);
+    gd__json_metrics(out, m);
     gd__text_char(out, '}');
 }
 
@@ -471,13 +615,35 @@ static void print_json(job *j)
     gd__json_put_string(out, "chain", r->chain);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         gd__json_put_whole(out, numbers[i].key, numbers[i].value);
-    json_metrics(out, r->task, "training", &j->trained);
-    if (t->check_x) json_metrics(out, r->task, "validation", &t->checked);
+    json_metrics(out, "training", &j->trained);
+    if (t->check_x) json_metrics(out, "validation", &t->checked);
     gd__json_key(out, "classes");
     gd__words_print(out, &r->classes);
+    gd__json_key(out, "features");
+    gd__words_print(out, &r->features);
+    gd__json_key(out, "ids");
+    gd__words_print(out, &j->data.ids);
     gd__json_put_string(out, "stopped", t->stopped);
     gd__json_put_number(out, "seconds", t->seconds);
     gd__text_add(out, "}\n");
+}
+
+/* One line for each column that is no plain number, and one for those left out. */
+static void describe_columns(gd_text *out, const gd_dataset *d, const gd_recipe *r)
+{
+    for (int i = 0; i < r->columns.count; i++) {
+        const gd_column *c = &r->columns.column[i];
+        if (c->kind == GD_COLUMN_NUMBER && !c->missing) continue;
+        gd__text_add(out, "  ");
+        gd__text_plain(out, r->features.word[i], strlen(r->features.word[i]), false);
+        gd__column_describe(out, c);
+        gd__text_char(out, '\n');
+    }
+    for (int i = 0; i < d->ids.count; i++) {
+        gd__text_add(out, "  ");
+        gd__text_plain(out, d->ids.word[i], strlen(d->ids.word[i]), false);
+        gd__text_add(out, ": left out, it only numbers the rows (--features takes it)\n");
+    }
 }
 
 /* What is learnt from what, in front of the lines about epochs. */
@@ -489,10 +655,12 @@ static void introduce(job *j)
     if (t->quiet) return;
     if (r->task == GD_TASK_CLASSIFY) gd__text_put(out, "%d classes of ", r->classes.count);
     gd__text_plain(out, r->target, strlen(r->target) < 60 ? strlen(r->target) : 60, false);
-    gd__text_add(out, " from rows of ");
+    gd__text_add(out, j->data.guessed ? " (--task regress if they are quantities) from rows of "
+                                      : " from rows of ");
     for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%lld", i ? " x " : "", (long long)r->row[i]);
     gd__text_put(out, "; %lld rows to learn from, %lld to validate\n", (long long)t->rows,
                  (long long)t->check_rows);
+    describe_columns(out, &j->data, r);
     gd__text_put(out, "%s with %lld parameters; %s\n", r->model,
                  (long long)gd__model_parameters(&t->point.model), r->chain);
 }
@@ -533,6 +701,7 @@ static int run_train(gd_cli *cli, const gd_args *args)
     }
     if (!status) status = finish_train(&j);
     gd_archive_free(j.archive);
+    gd__free(cli->ctx, j.order, j.order_bytes);
     gd__dataset_close(&j.data);
     gd__trainer_close(&j.t);
     return gd__cli_code(cli, status);
@@ -543,7 +712,10 @@ const gd_command gd__command_train = {
     .summary = "Train a model on a table or on arrays.",
     .arguments = "DATA",
     .description =
-        "DATA is a CSV table, or rows as an npy, IDX or safetensors (FILE:NAME) file; gzip too. Ctrl-C, SIGTERM and SIGHUP "
+        "DATA is a CSV table, or rows as an npy, IDX or safetensors (FILE:NAME) file; gzip too. Columns of words become one "
+        "number a word (more than 50 words: numbers that are learnt), ISO dates and times days since 1970 with sine and cosine of "
+        "the part of the year, the week and the day; missing cells (empty, NA, NaN) the median, with a number that marks them; "
+        "columns that only number the rows are left out. Ctrl-C, SIGTERM and SIGHUP "
         "save and end; --resume goes on. A run that fails saves what it has; after a step without a finite loss that "
         "is the best model. `gradus predict` uses the model; with a validation it is that of the best epoch. Parameters "
         "are called conv0.weight, dense0.weight, dense0.bias, ..., out.weight, out.bias.",

@@ -604,6 +604,11 @@ gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *o
     return GD_OK;
 }
 
+int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value)
+{
+    return cell_number(csv, gd__csv_cell(csv, row, column), value);
+}
+
 bool gd__csv_is_numeric(const gd_csv *csv, int column)
 {
     double value;

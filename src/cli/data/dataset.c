@@ -1,5 +1,5 @@
 /* Reading data sets; see dataset.h. */
-#include "cli/data/dataset.h"
+#include "cli/data/columns.h"
 #include "cli/data/idx.h"
 #include "cli/data/value.h"
 #include "file/file.h"
@@ -7,10 +7,12 @@
 #include "optim/text/scan.h"
 #include "base/suggest.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_CLASSES 100000
+#define FEW_CLASSES 20 /* so many whole numbers, each in five rows, are classes */
 
 /* ---- classes ---- */
 
@@ -100,14 +102,6 @@ typedef struct table {
     size_t feature_bytes;
 } table;
 
-/* Is the first cell of a column no number?  Then the column is text; otherwise a later one that is none is a mistake. */
-static bool begins_with_text(const gd_csv *csv, int column)
-{
-    const char *first = gd__csv_cell(csv, 0, column);
-    double value;
-    return *first && !gd__is_number(first, strlen(first), true, &value);
-}
-
 /* The columns asked for, in that order. */
 static gd_status find_wanted(gd_dataset *d, const gd_data_request *q, table *t)
 {
@@ -122,7 +116,7 @@ static gd_status find_wanted(gd_dataset *d, const gd_data_request *q, table *t)
     return GD_OK;
 }
 
-/* All columns but the target and those ignored.  Numbers must be told apart by their names afterwards. */
+/* All columns but the target and those ignored.  They must be told apart by their names afterwards. */
 static gd_status find_others(gd_dataset *d, const gd_data_request *q, table *t)
 {
     int columns = gd__csv_columns(t->csv);
@@ -132,13 +126,6 @@ static gd_status find_others(gd_dataset *d, const gd_data_request *q, table *t)
         ignored[gd__csv_find(t->csv, q->ignored->word[i])] = true;
     for (int i = 0; i < columns && !status; i++)
         if (i != t->target && !ignored[i]) t->feature[t->features++] = i;
-    for (int i = 0; i < t->features && !status; i++) {
-        const char *name = gd__csv_name(t->csv, t->feature[i]);
-        if (begins_with_text(t->csv, t->feature[i]))
-            status = gd_fail(d->ctx, GD_FORMAT,
-                             "%s: column '%.60s' holds text; leave it out with --ignore '%.60s'", q->path,
-                             name, name);
-    }
     gd__free(d->ctx, ignored, (size_t)columns * sizeof *ignored);
     return status;
 }
@@ -151,11 +138,52 @@ static gd_status find_columns(gd_dataset *d, const gd_data_request *q, table *t)
     gd_status status = wanted ? find_wanted(d, q, t) : find_others(d, q, t);
     if (!status && !t->features)
         status = gd_fail(d->ctx, GD_ARGUMENT, "%s: no column is left to learn from", q->path);
-    for (int i = 0; i < t->features && !status; i++) {
-        const char *name = gd__csv_name(t->csv, t->feature[i]);
-        status = gd__words_add(d->ctx, &d->features, name, strlen(name));
-    }
     return status;
+}
+
+/* The kinds that are known: those of the encoding, or of --text. */
+static gd_status known_kinds(gd_dataset *d, const gd_data_request *q, const table *t, gd_cells *kind)
+{
+    for (int i = 0; i < t->features; i++)
+        kind[i] = q->columns && q->columns->count ? gd__column_cells(&q->columns->column[i]) : GD_CELLS_FOUND;
+    for (int k = 0; q->text && k < q->text->count; k++) {
+        int column = gd__csv_column(t->csv, q->text->word[k]), i = 0;
+        if (column < 0) return gd_error(d->ctx);
+        while (i < t->features && t->feature[i] != column) i++;
+        if (i == t->features && column != t->target)
+            return gd_fail(d->ctx, GD_ARGUMENT, "--text '%.60s': nothing is learnt from that column",
+                           q->text->word[k]);
+        if (i < t->features && kind[i] == GD_CELLS_FOUND) kind[i] = GD_CELLS_WORDS;
+    }
+    return GD_OK;
+}
+
+/* Columns that only number the rows say nothing about other rows, unless they were asked for or there are no others. */
+static gd_status drop_ids(gd_dataset *d, const gd_data_request *q)
+{
+    gd_status status = GD_OK;
+    bool asked = q->features && q->features->count;
+    for (int i = d->frame.count - 1; i >= 0 && !asked && d->frame.count > 1 && !status; i--) {
+        if (!gd__frame_is_id(&d->frame, i)) continue;
+        const char *name = d->frame.column[i].name;
+        status = gd__words_add(d->ctx, &d->ids, name, strlen(name));
+        gd__frame_drop(&d->frame, i);
+    }
+    for (int i = 0; i < d->frame.count && !status; i++)
+        status = gd__words_add(d->ctx, &d->features, d->frame.column[i].name,
+                               strlen(d->frame.column[i].name));
+    return status;
+}
+
+static gd_status read_features(gd_dataset *d, const gd_data_request *q, const table *t)
+{
+    size_t bytes = (size_t)t->features * sizeof(gd_cells);
+    gd_cells *kind = gd__alloc(d->ctx, bytes);
+    if (!kind) return GD_NOMEM;
+    gd_status status = known_kinds(d, q, t, kind);
+    if (!status) status = gd__frame_read(d->ctx, t->csv, t->feature, t->features, kind, &d->frame);
+    gd__free(d->ctx, kind, bytes);
+    return status ? status : drop_ids(d, q);
 }
 
 static const char *cell_of(void *user, int64_t row)
@@ -175,23 +203,58 @@ static gd_status check_cells(const gd_dataset *d, const table *t)
     return GD_OK;
 }
 
-static gd_status read_target(gd_dataset *d, const gd_data_request *q, table *t)
+/* Few whole numbers, each of them often: more likely names of classes than a quantity. */
+static bool few_whole_numbers(const double *v, int64_t rows)
+{
+    double seen[FEW_CLASSES];
+    int count = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        int k = 0;
+        while (k < count && seen[k] != v[i]) k++;
+        if (v[i] != floor(v[i]) || k == FEW_CLASSES) return false;
+        if (k == count) seen[count++] = v[i];
+    }
+    return rows >= 5 * (int64_t)count;
+}
+
+static bool is_named_text(const gd_data_request *q, const char *name)
+{
+    return q->text && gd__words_find(q->text, name) >= 0;
+}
+
+/* Are the cells of the target numbers?  Not where most of them are something else; where a few are, these are mistakes. */
+static bool target_is_numeric(const gd_dataset *d, const gd_data_request *q, const table *t)
+{
+    int64_t numbers = 0;
+    double value;
+    if (is_named_text(q, gd__csv_name(t->csv, t->target))) return false;
+    for (int64_t i = 0; i < d->rows; i++) numbers += gd__csv_number(t->csv, i, t->target, &value) >= 0;
+    return q->task == GD_TASK_CLASSIFY ? numbers == d->rows : 2 * numbers > d->rows;
+}
+
+static gd_status number_target(gd_dataset *d, const gd_data_request *q, table *t)
 {
     bool known = q->classes && q->classes->count;
-    d->task = q->task ? q->task : begins_with_text(t->csv, t->target) ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
-    bool numeric = d->task == GD_TASK_REGRESS || gd__csv_is_numeric(t->csv, t->target);
-    gd_status status = check_cells(d, t);
-    if (status) return status;
-    if (d->task == GD_TASK_CLASSIFY && !numeric) return label_all(d, q->path, NULL, cell_of, t, known);
     gd_tensor *y = gd__csv_tensor(t->csv, &t->target, 1);
     if (!y) return gd_error(d->ctx);
+    d->guessed = !q->task && few_whole_numbers(gd_data(y), d->rows);
+    d->task = q->task ? q->task : d->guessed ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
     if (d->task == GD_TASK_REGRESS) {
         d->y = y;
         return GD_OK;
     }
-    status = label_all(d, q->path, gd_data(y), NULL, NULL, known);
+    gd_status status = label_all(d, q->path, gd_data(y), NULL, NULL, known);
     gd_release(y);
     return status;
+}
+
+static gd_status read_target(gd_dataset *d, const gd_data_request *q, table *t)
+{
+    gd_status status = check_cells(d, t);
+    if (status) return status;
+    if (q->task == GD_TASK_REGRESS || target_is_numeric(d, q, t)) return number_target(d, q, t);
+    d->task = GD_TASK_CLASSIFY;
+    return label_all(d, q->path, NULL, cell_of, t, q->classes && q->classes->count);
 }
 
 static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
@@ -206,7 +269,7 @@ static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
     t->feature_bytes = room * sizeof *t->feature;
     if (!(t->feature = gd__alloc(d->ctx, t->feature_bytes))) return GD_NOMEM;
     gd_status status = find_columns(d, q, t);
-    if (!status && !(d->x = gd__csv_tensor(t->csv, t->feature, t->features))) status = gd_error(d->ctx);
+    if (!status) status = read_features(d, q, t);
     if (!status && q->target) status = read_target(d, q, t);
     return status;
 }
@@ -306,18 +369,43 @@ static gd_status open_arrays(gd_dataset *d, const gd_data_request *q)
 /* ---- both ---- */
 
 /* Rows as the shape asked for. */
-static gd_status reshape_rows(gd_dataset *d, const gd_data_request *q)
+static gd_status reshape_rows(gd_dataset *d)
 {
     int64_t shape[GD_MAX_DIMS + 1] = {d->rows}, wanted = 1, have = gd_numel(d->x) / d->rows;
-    for (int i = 0; i < q->row_axes; i++) wanted *= shape[i + 1] = q->row[i];
+    for (int i = 0; i < d->row_axes; i++) wanted *= shape[i + 1] = d->row[i];
     if (wanted != have)
-        return gd_fail(d->ctx, GD_SHAPE, "%s: rows have %lld numbers, %lld are wanted", q->path,
+        return gd_fail(d->ctx, GD_SHAPE, "%s: rows have %lld numbers, %lld are wanted", d->path,
                        (long long)have, (long long)wanted);
-    gd_tensor *x = gd_reshape(d->x, q->row_axes + 1, shape);
+    gd_tensor *x = gd_reshape(d->x, d->row_axes + 1, shape);
     if (!x) return gd_error(d->ctx);
     gd_release(d->x);
     d->x = x;
     return GD_OK;
+}
+
+/* A model that learnt no median knows nothing to put in a hole. */
+static gd_status check_holes(const gd_dataset *d, const gd_columns *columns)
+{
+    for (int i = 0; i < columns->count; i++)
+        for (int64_t row = 0; row < d->rows && isnan(columns->column[i].median); row++)
+            if (isnan(d->frame.column[i].value[row]))
+                return gd_fail(d->ctx, GD_FORMAT, "%s: row %lld, column '%.60s': missing", d->path,
+                               (long long)row + 1, d->frame.column[i].name);
+    return GD_OK;
+}
+
+gd_status gd__dataset_encode(gd_dataset *d, gd_columns *columns, const int64_t *rows, int64_t count)
+{
+    if (!d->frame.count) return GD_OK;
+    gd_status status = columns->count ? check_holes(d, columns)
+                                      : gd__columns_learn(d->ctx, &d->frame, rows, count, columns);
+    if (!status && d->row_axes > 1 && columns->codes)
+        status = gd_fail(d->ctx, GD_SHAPE, "%s: rows with a column of many words have no shape", d->path);
+    if (status) return status;
+    gd_release(d->x);
+    if (!(d->x = gd__columns_apply(columns, &d->frame)))
+        return gd_error(d->ctx) ? gd_error(d->ctx) : GD_NOMEM;
+    return d->row_axes ? reshape_rows(d) : GD_OK;
 }
 
 bool gd__dataset_is_table(const char *path)
@@ -330,18 +418,21 @@ bool gd__dataset_is_table(const char *path)
 
 gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *q, gd_dataset *d)
 {
-    *d = (gd_dataset){.ctx = ctx};
+    *d = (gd_dataset){.ctx = ctx, .path = q->path, .row_axes = q->row_axes, .frame = {.ctx = ctx}};
+    memcpy(d->row, q->row, sizeof d->row);
     gd_status status = GD_OK;
     for (int i = 0; q->classes && i < q->classes->count && !status; i++)
         status = gd__words_add(ctx, &d->classes, q->classes->word[i], strlen(q->classes->word[i]));
     if (!status) status = gd__dataset_is_table(q->path) ? open_table(d, q) : open_arrays(d, q);
-    return !status && q->row_axes ? reshape_rows(d, q) : status;
+    return !status && d->x && d->row_axes ? reshape_rows(d) : status;
 }
 
 void gd__dataset_close(gd_dataset *d)
 {
     gd_release(d->x);
     gd_release(d->y);
+    gd__frame_close(&d->frame);
+    gd__words_free(d->ctx, &d->ids);
     gd__words_free(d->ctx, &d->features);
     gd__words_free(d->ctx, &d->classes);
     *d = (gd_dataset){.ctx = d->ctx};

@@ -5,20 +5,23 @@
 #ifndef GD_CLI_DATA_DATASET_H
 #define GD_CLI_DATA_DATASET_H
 
-#include "cli/data/csv.h"
-#include "cli/words.h"
+#include "cli/data/frame.h"
 #include "gradus/tensor.h"
 
 typedef enum gd_task { GD_TASK_AUTO, GD_TASK_CLASSIFY, GD_TASK_REGRESS } gd_task;
 
+typedef struct gd_columns gd_columns; /* columns.h */
+
 /* What to read. */
 typedef struct gd_data_request {
     const char *path;
-    const char *target;       /* a column, or for arrays a file; NULL: none */
-    gd_task task;             /* AUTO: classes for text and whole-number types, else numbers */
-    const gd_words *features; /* columns; none: all but the target and those ignored */
+    const char *target; /* a column, or for arrays a file; NULL: none */
+    gd_task task;       /* AUTO: classes for text, few whole numbers and whole-number types, else numbers */
+    const gd_words *features; /* columns; none: all but the target, those ignored, and ids */
     const gd_words *ignored;
-    const gd_words *classes; /* none: those found, in order; else others are an error */
+    const gd_words *text;      /* columns that are words, whatever they look like; NULL: none */
+    const gd_columns *columns; /* how the features become numbers; NULL or empty: that is to be learnt */
+    const gd_words *classes;   /* none: those found, in order; else others are an error */
     gd_csv_options csv;
     int row_axes; /* a row's shape, for rows of as many numbers; 0: as they are */
     int64_t row[GD_MAX_DIMS];
@@ -26,16 +29,26 @@ typedef struct gd_data_request {
 
 typedef struct gd_dataset {
     gd_ctx *ctx;
-    gd_tensor *x; /* [rows, row...], in the file's dtype (f64 for a table) */
-    gd_tensor *y; /* classes: i64 [rows]; numbers: f64 [rows, outputs]; NULL without a target */
-    gd_task task; /* AUTO without a target */
+    const char *path;
+    gd_frame frame; /* of a table, before it is numbers */
+    gd_words ids;   /* columns left out because they only number the rows */
+    gd_tensor *x;   /* [rows, row...], in the file's dtype (f64 for a table, from gd__dataset_encode on) */
+    gd_tensor *y;   /* classes: i64 [rows]; numbers: f64 [rows, outputs]; NULL without a target */
+    gd_task task;   /* AUTO without a target */
+    bool guessed;   /* the task was found from few whole numbers */
     gd_words features, classes;
     int64_t rows;
+    int row_axes; /* as asked for */
+    int64_t row[GD_MAX_DIMS];
 } gd_dataset;
 
 /* Reads it.  Errors name file, line and column.  gd__dataset_close also after a failure. */
 GD_NODISCARD gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *request, gd_dataset *out);
 void gd__dataset_close(gd_dataset *data);
+/* Makes x of a table, which has none before: columns are learnt from some rows (NULL: all) where there are none, and x has the
+ * shape asked for.  Again: a new x. */
+GD_NODISCARD gd_status gd__dataset_encode(gd_dataset *data, gd_columns *columns, const int64_t *rows,
+                                          int64_t count);
 /* A number that tells other data apart. */
 GD_NODISCARD gd_status gd__dataset_sum(const gd_dataset *data, uint64_t *sum);
 /* Is it a table, by its name? */
@@ -68,6 +81,8 @@ typedef struct gd_scaling {
 
 /* Mean and standard deviation of each number of a row, or of all together; a deviation of 0 counts as 1. */
 GD_NODISCARD gd_status gd__scaling_measure(gd_tensor *x, gd_standardise how, gd_scaling *out);
+/* For counts of which the logarithm of the rate is predicted: that of their mean, and a deviation of 1. */
+GD_NODISCARD gd_status gd__scaling_of_rates(gd_tensor *y, gd_scaling *out);
 void gd__scaling_close(gd_scaling *scaling);
 /* Standardised and cast; in f64 on the way unless the values are of few bits.  New. */
 gd_tensor *gd__scaling_apply(const gd_scaling *scaling, gd_tensor *x, gd_dtype dtype);

@@ -1,6 +1,7 @@
 /* Standardising, and the options of data sets; see dataset.h. */
 #include "cli/data/dataset.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Numbers of few bits are exact in f32. */
@@ -33,6 +34,20 @@ gd_status gd__scaling_measure(gd_tensor *x, gd_standardise how, gd_scaling *out)
     return gd_error(ctx);
 }
 
+gd_status gd__scaling_of_rates(gd_tensor *y, gd_scaling *out)
+{
+    gd_ctx *ctx = gd_tensor_ctx(y);
+    *out = (gd_scaling){0};
+    gd__aside_begin(ctx);
+    gd_tensor *mean = gd_mean(gd_cast(y, GD_F64), "0", false);
+    out->mean = gd_keep(gd_log(gd_clamp(mean, 1e-6, INFINITY)));
+    out->scale = gd_keep(gd_ones_like(mean));
+    gd__aside_end(ctx);
+    if (out->mean && out->scale) return GD_OK;
+    gd__scaling_close(out);
+    return gd_error(ctx);
+}
+
 void gd__scaling_close(gd_scaling *s)
 {
     gd_release(s->mean);
@@ -48,7 +63,9 @@ gd_tensor *gd__scaling_apply(const gd_scaling *s, gd_tensor *x, gd_dtype dtype)
     gd__aside_begin(ctx);
     if (s->mean) {
         x = gd_cast(x, within);
-        x = gd_div(gd_sub(x, gd_cast(s->mean, within)), gd_cast(s->scale, within));
+        gd_device *device = gd_tensor_device(x);
+        gd_tensor *mean = gd_to_device(s->mean, device), *scale = gd_to_device(s->scale, device);
+        x = gd_div(gd_sub(x, gd_cast(mean, within)), gd_cast(scale, within));
     }
     return gd__aside_leave(ctx, gd_contiguous(gd_cast(x, dtype)));
 }
@@ -59,7 +76,8 @@ gd_tensor *gd__scaling_undo(const gd_scaling *s, gd_tensor *x)
     gd_ctx *ctx = gd_tensor_ctx(x);
     gd_scope_begin(ctx);
     x = gd_cast(x, GD_F64);
-    if (s->mean) x = gd_add(gd_mul(x, s->scale), s->mean);
+    gd_device *device = gd_tensor_device(x);
+    if (s->mean) x = gd_add(gd_mul(x, gd_to_device(s->scale, device)), gd_to_device(s->mean, device));
     return gd__scope_leave(ctx, x);
 }
 

@@ -10,9 +10,12 @@ void gd__checkpoint_close(gd_checkpoint *c)
 {
     for (int i = 0; c->best && i < c->params; i++) gd_release(c->best[i]);
     gd__free(c->ctx, c->best, (size_t)c->params * sizeof *c->best);
+    for (int k = 0; k < c->members; k++) gd__model_close(&c->member[k]);
+    gd__free(c->ctx, c->member, (size_t)c->members * sizeof *c->member);
     gd__model_close(&c->model);
     gd__scaling_close(&c->input);
     gd__scaling_close(&c->output);
+    gd_release(c->weight);
     gd__recipe_free(c->ctx, &c->recipe);
     *c = (gd_checkpoint){.ctx = c->ctx};
 }
@@ -57,6 +60,7 @@ gd_status gd__checkpoint_take_best(gd_checkpoint *c)
 gd_status gd__checkpoint_move(gd_checkpoint *c, gd_device *device)
 {
     gd_status status = gd_module_to_device(c->model.module, device);
+    for (int k = 0; k < c->members && !status; k++) status = gd_module_to_device(c->member[k].module, device);
     for (int i = 0; c->best && i < c->params && !status; i++) {
         gd_tensor *moved = gd_to_device(c->best[i], device);
         if (!moved) return gd_error(c->ctx);
@@ -65,6 +69,36 @@ gd_status gd__checkpoint_move(gd_checkpoint *c, gd_device *device)
     }
     return status;
 }
+
+/* ---- other models ---- */
+
+static gd_status open_member(gd_checkpoint *c)
+{
+    const gd_recipe *r = &c->recipe;
+    size_t bytes = (size_t)c->members * sizeof *c->member;
+    gd_model *member = gd__realloc(c->ctx, c->member, bytes, bytes + sizeof *member);
+    if (!member) return GD_NOMEM;
+    c->member = member;
+    member[c->members] = (gd_model){0};
+    return gd__model_open(c->ctx, &c->model.spec, r->row_axes, r->row, r->outputs, r->dtype,
+                          &member[c->members++]);
+}
+
+gd_status gd__checkpoint_add_member(gd_checkpoint *c)
+{
+    gd_status status = open_member(c);
+    gd_named *from = status ? NULL : gd_module_parameters(c->model.module, NULL);
+    gd_named *to = from ? gd_module_parameters(c->member[c->members - 1].module, NULL) : NULL;
+    if (!status && !to) status = gd_error(c->ctx);
+    for (int64_t i = 0; to && i < gd_named_count(to) && !status; i++)
+        status = gd_assign(gd_named_tensor(to, i), gd_named_tensor(from, i));
+    gd_named_release(to);
+    gd_named_release(from);
+    return status;
+}
+
+static gd_status take(const gd_archive *archive, const char *path, const char *group, const char *name,
+                      gd_tensor *to);
 
 /* ---- saving ---- */
 
@@ -88,9 +122,26 @@ static gd_status put_parameters(gd_checkpoint *c, gd_archive *archive, bool best
     return status;
 }
 
+/* Parameters of the k-th member under names of its own, out of the archive or into it. */
+static gd_status exchange_member(gd_checkpoint *c, int k, gd_archive *to, const gd_archive *from,
+                                 const char *path)
+{
+    char group[24];
+    gd_named *all = gd_module_parameters(c->member[k].module, NULL);
+    gd_status status = all ? GD_OK : gd_error(c->ctx);
+    (void)snprintf(group, sizeof group, "member%d", k + 1);
+    for (int64_t i = 0; all && i < gd_named_count(all) && !status; i++)
+        status = to ? put(to, group, gd_named_name(all, i), gd_named_tensor(all, i))
+                    : take(from, path, group, gd_named_name(all, i), gd_named_tensor(all, i));
+    gd_named_release(all);
+    return status;
+}
+
 static gd_status put_all(gd_checkpoint *c, gd_archive *archive)
 {
     gd_status status = put_parameters(c, archive, false);
+    for (int k = 0; k < c->members && !status; k++) status = exchange_member(c, k, archive, NULL, NULL);
+    if (!status) status = put(archive, "class", "weight", c->weight);
     if (!status) status = put(archive, "input", "mean", c->input.mean);
     if (!status) status = put(archive, "input", "scale", c->input.scale);
     if (!status) status = put(archive, "output", "mean", c->output.mean);
@@ -248,6 +299,16 @@ static bool sizes_agree(const gd_archive *archive, const gd_recipe *r, const gd_
     return gd__model_numbers(spec, r->row_axes, r->row, r->outputs) == numbers;
 }
 
+static gd_status take_weight(gd_checkpoint *c, const gd_archive *archive, const char *path)
+{
+    gd_tensor *stored = gd_archive_find(archive, "class.weight");
+    if (!stored) return GD_OK;
+    if (gd_tensor_dtype(stored) != GD_F64 || gd_ndim(stored) != 1 || gd_size(stored, 0) != c->recipe.outputs)
+        return gd_fail(c->ctx, GD_FORMAT, "%s: tensor 'class.weight' does not fit", path);
+    c->weight = gd_copy(stored);
+    return c->weight ? GD_OK : gd_error(c->ctx);
+}
+
 static gd_status load(gd_checkpoint *c, const gd_archive *archive, const char *path)
 {
     const char *text = gd_archive_get_meta(archive, "train");
@@ -259,10 +320,16 @@ static gd_status load(gd_checkpoint *c, const gd_archive *archive, const char *p
         gd_clear_error(c->ctx);
         status = gd_fail(c->ctx, GD_FORMAT, "%s: its model '%.60s' cannot be read", path, r->model);
     }
+    if (!status) spec.columns = &r->columns;
     if (!status && !sizes_agree(archive, r, &spec))
         status = gd_fail(c->ctx, GD_FORMAT, "%s: its tensors do not fit its model", path);
     if (!status) status = gd__model_open(c->ctx, &spec, r->row_axes, r->row, r->outputs, r->dtype, &c->model);
     if (!status) status = take_parameters(c, archive, path);
+    for (int64_t k = 1; k < r->seeds && !status; k++) {
+        status = open_member(c);
+        if (!status) status = exchange_member(c, c->members - 1, NULL, archive, path);
+    }
+    if (!status) status = take_weight(c, archive, path);
     if (!status) status = take_scaling(archive, path, "input", r->row_axes, r->row, &c->input);
     return status ? status : take_scaling(archive, path, "output", 1, &r->outputs, &c->output);
 }

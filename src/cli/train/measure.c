@@ -1,38 +1,110 @@
-/* How good a model is; see trainer.h. */
-#include "cli/train/trainer.h"
+/* How good a model is; see metrics.h. */
+#include "cli/train/metrics.h"
 #include "gradus/autograd.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 #define ROWS 1024 /* at a time; a fixed number, so that sums are the same each time */
 
+const gd_metric gd__metric[GD_METRICS] = {
+    {"loss", GD_TASK_AUTO, false, offsetof(gd_metrics, loss)},
+    {"accuracy", GD_TASK_CLASSIFY, true, offsetof(gd_metrics, accuracy)},
+    {"f1", GD_TASK_CLASSIFY, true, offsetof(gd_metrics, f1)},
+    {"auc", GD_TASK_CLASSIFY, true, offsetof(gd_metrics, auc)},
+    {"rmse", GD_TASK_REGRESS, false, offsetof(gd_metrics, rmse)},
+    {"mae", GD_TASK_REGRESS, false, offsetof(gd_metrics, mae)},
+    {"r2", GD_TASK_REGRESS, true, offsetof(gd_metrics, r2)},
+    {"below", GD_TASK_REGRESS, true, offsetof(gd_metrics, below)},
+};
+
+const gd_metric *gd__metric_find(const char *name)
+{
+    for (int i = 0; i < GD_METRICS; i++)
+        if (!strcmp(gd__metric[i].name, name)) return &gd__metric[i];
+    return NULL;
+}
+
+/* ---- answers ---- */
+
+/* One model's: logarithms of probabilities, or numbers in their own units. */
+static gd_tensor *answer_of(const gd_checkpoint *c, const gd_model *model, gd_tensor *x)
+{
+    gd_tensor *out = gd_cast(gd__model_call(model, x, false), GD_F64);
+    if (c->recipe.task == GD_TASK_CLASSIFY) return gd_log_softmax(out, "1");
+    out = gd__scaling_undo(&c->output, out);
+    return c->recipe.loss.kind == GD_LOSS_POISSON ? gd_exp(out) : out;
+}
+
+gd_tensor *gd__answer(const gd_checkpoint *c, gd_tensor *x)
+{
+    bool classes = c->recipe.task == GD_TASK_CLASSIFY;
+    gd_scope_begin(c->ctx);
+    gd_tensor *sum = answer_of(c, &c->model, x);
+    if (c->members && classes) sum = gd_exp(sum);
+    for (int k = 0; k < c->members; k++) {
+        gd_tensor *one = answer_of(c, &c->member[k], x);
+        sum = gd_add(sum, classes ? gd_exp(one) : one);
+    }
+    if (c->members) sum = gd_mul_scalar(sum, 1.0 / (c->members + 1));
+    if (c->members && classes) sum = gd_log(sum);
+    return gd__scope_leave(c->ctx, sum);
+}
+
+/* ---- sums ---- */
+
 typedef struct sums {
-    double loss, right, square; /* square: of errors in the numbers' own units */
+    double loss, right, square, absolute, below;
 } sums;
 
 static double number(gd_tensor *t) { return t ? gd_item(t) : NAN; }
+static double total(gd_tensor *t) { return number(gd_sum(t, NULL, false)); }
 
-static void add_classes(gd_tensor *out, gd_tensor *y, double rows, sums *s)
+/* Numbers to predict in their own units. */
+static gd_tensor *own_numbers(const gd_checkpoint *c, gd_tensor *y)
 {
-    s->loss += rows * number(gd_cross_entropy(out, y));
-    s->right += number(gd_sum(gd_cast(gd_eq(gd_argmax(out, "1", false), y), GD_F64), NULL, false));
+    y = gd_cast(y, GD_F64);
+    return c->recipe.loss.kind == GD_LOSS_POISSON ? y : gd__scaling_undo(&c->output, y);
 }
 
-static void add_numbers(const gd_checkpoint *c, gd_tensor *out, gd_tensor *y, double rows, sums *s)
+static void add_classes(const gd_checkpoint *c, gd_tensor *answer, gd_tensor *y, double rows, sums *s)
 {
-    gd_tensor *error = gd_cast(gd_sub(out, y), GD_F64);
-    s->loss += rows * number(gd_mean(gd_square(error), NULL, false));
-    if (c->output.scale) error = gd_mul(error, gd_to_device(c->output.scale, gd_tensor_device(error)));
-    s->square += number(gd_sum(gd_square(error), NULL, false));
+    gd_tensor *weight = c->weight ? gd_to_device(c->weight, gd_tensor_device(answer)) : NULL;
+    s->loss += rows * number(gd__loss(&c->recipe.loss, answer, y, weight));
+    s->right += total(gd_cast(gd_eq(gd_argmax(answer, "1", false), y), GD_F64));
+}
+
+static void add_numbers(const gd_checkpoint *c, gd_tensor *answer, gd_tensor *y, double rows, sums *s)
+{
+    bool poisson = c->recipe.loss.kind == GD_LOSS_POISSON;
+    gd_tensor *own = own_numbers(c, y), *error = gd_sub(own, answer);
+    gd_tensor *given = poisson ? gd_log(answer) : gd__scaling_apply(&c->output, answer, GD_F64);
+    s->loss += rows * number(gd__loss(&c->recipe.loss, given, gd_cast(y, GD_F64), NULL));
+    s->square += total(gd_square(error));
+    s->absolute += total(gd_abs(error));
+    if (c->recipe.loss.kind == GD_LOSS_QUANTILE) s->below += total(gd_cast(gd_le(own, answer), GD_F64));
 }
 
 /* Squares about the mean of each output, in the numbers' own units. */
 static double total_square(const gd_checkpoint *c, gd_tensor *y)
 {
-    y = gd_cast(y, GD_F64);
-    gd_tensor *off = gd_sub(y, gd_mean(y, "0", true));
-    if (c->output.scale) off = gd_mul(off, gd_to_device(c->output.scale, gd_tensor_device(off)));
-    return number(gd_sum(gd_square(off), NULL, false));
+    gd_tensor *own = own_numbers(c, y);
+    return total(gd_square(gd_sub(own, gd_mean(own, "0", true))));
+}
+
+static void conclude(const gd_checkpoint *c, const sums *s, double rows, double square, gd_metrics *out)
+{
+    double numbers = rows * (double)c->recipe.outputs;
+    out->loss = s->loss / rows;
+    if (c->recipe.task == GD_TASK_CLASSIFY) {
+        out->accuracy = s->right / rows;
+        return;
+    }
+    out->rmse = sqrt(s->square / numbers);
+    out->mae = s->absolute / numbers;
+    out->r2 = 1 - s->square / square;
+    if (c->recipe.loss.kind == GD_LOSS_QUANTILE) out->below = s->below / numbers;
 }
 
 gd_status gd__measure(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_metrics *out)
@@ -40,50 +112,44 @@ gd_status gd__measure(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_met
     int64_t rows = gd_size(x, 0);
     bool classes = c->recipe.task == GD_TASK_CLASSIFY;
     sums s = {0};
-    *out = (gd_metrics){NAN, NAN, NAN, NAN};
+    *out = (gd_metrics){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     gd_no_grad_begin(c->ctx);
     for (int64_t at = 0; at < rows && !gd_error(c->ctx); at += ROWS) {
         int64_t end = at + ROWS < rows ? at + ROWS : rows;
         gd_scope_begin(c->ctx);
-        gd_tensor *result = gd__model_call(&c->model, gd_slice(x, "0", at, end, 1), false);
-        gd_tensor *wanted = gd_slice(y, "0", at, end, 1);
-        if (classes)
-            add_classes(result, wanted, (double)(end - at), &s);
-        else
-            add_numbers(c, result, wanted, (double)(end - at), &s);
+        gd_tensor *answer = gd__answer(c, gd_slice(x, "0", at, end, 1)),
+                  *wanted = gd_slice(y, "0", at, end, 1);
+        (classes ? add_classes : add_numbers)(c, answer, wanted, (double)(end - at), &s);
         gd_scope_end(c->ctx);
     }
     gd_scope_begin(c->ctx);
-    double total = classes ? NAN : total_square(c, y);
+    double square = classes ? NAN : total_square(c, y);
     gd_scope_end(c->ctx);
     gd_no_grad_end(c->ctx);
     if (gd_error(c->ctx)) return gd_error(c->ctx);
-    out->loss = s.loss / (double)rows;
-    if (classes) {
-        out->accuracy = s.right / (double)rows;
-    } else {
-        out->rmse = sqrt(s.square / (double)(rows * c->recipe.outputs));
-        out->r2 = 1 - s.square / total;
-    }
+    conclude(c, &s, (double)rows, square, out);
     return GD_OK;
 }
+
+/* ---- for people and programs ---- */
 
 void gd__metrics_print(gd_text *out, gd_task task, const gd_metrics *m)
 {
     gd__text_put(out, "loss %.6g, ", m->loss);
     if (task == GD_TASK_CLASSIFY)
-        gd__text_put(out, "accuracy %.2f %%\n", 100 * m->accuracy);
+        gd__text_put(out, "accuracy %.2f %%", 100 * m->accuracy);
     else
-        gd__text_put(out, "rmse %.6g, R2 %.6f\n", m->rmse, m->r2);
+        gd__text_put(out, "rmse %.6g, R2 %.6f", m->rmse, m->r2);
+    if (!isnan(m->f1)) gd__text_put(out, ", F1 %.4f", m->f1);
+    if (!isnan(m->auc)) gd__text_put(out, ", AUC %.4f", m->auc);
+    if (!isnan(m->below)) gd__text_put(out, ", %.2f %% not above", 100 * m->below);
+    gd__text_char(out, '\n');
 }
 
-void gd__json_metrics(gd_text *out, gd_task task, const gd_metrics *m)
+void gd__json_metrics(gd_text *out, const gd_metrics *m)
 {
-    gd__json_put_number(out, "loss", m->loss);
-    if (task == GD_TASK_CLASSIFY) {
-        gd__json_put_number(out, "accuracy", m->accuracy);
-        return;
+    for (int i = 0; i < GD_METRICS; i++) {
+        double value = gd__metric_of(&gd__metric[i], m);
+        if (i == 0 || !isnan(value)) gd__json_put_number(out, gd__metric[i].name, value);
     }
-    gd__json_put_number(out, "rmse", m->rmse);
-    gd__json_put_number(out, "r2", m->r2);
 }

@@ -18,9 +18,52 @@ static gd_status add_layer(gd_model *m, int *count, const char *kind, int number
     return GD_OK;
 }
 
+/* ---- codes ---- */
+
+static int64_t codes_of(const gd_model_spec *s) { return s->columns ? s->columns->codes : 0; }
+
+/* A table for each code.  What it gives is as large as standardised numbers, whatever its size. */
+static gd_status add_embeddings(gd_ctx *ctx, gd_model *m, gd_dtype dtype, int64_t *inputs)
+{
+    int64_t codes = codes_of(&m->spec);
+    gd_embedding_options o = gd_embedding_defaults();
+    o.dtype = dtype;
+    if (codes && !(m->embed = gd__calloc(ctx, (size_t)codes * sizeof *m->embed))) return GD_NOMEM;
+    m->embeds = codes;
+    for (int64_t k = 0; k < codes; k++) {
+        const gd_column *c = gd__columns_code(m->spec.columns, k);
+        char name[24];
+        o.std = 1 / sqrt((double)c->size);
+        (void)snprintf(name, sizeof name, "embed%d", (int)k);
+        gd_status status = gd__add_child(m->module, name,
+                                         gd_embedding_new(ctx, c->words.count + 1, c->size, &o));
+        if (status) return status;
+        m->embed[k] = gd_module_get_module(m->module, name);
+        *inputs += c->size - 1; /* in place of the code */
+    }
+    return GD_OK;
+}
+
+/* [rows, numbers + codes] becomes [rows, numbers + what the tables give]. */
+static gd_tensor *look_up(const gd_model *m, gd_tensor *x)
+{
+    int64_t numbers = m->spec.columns->numbers, codes = m->spec.columns->codes;
+    gd_tensor *all = numbers ? gd_slice(x, "1", 0, numbers, 1) : NULL;
+    for (int64_t k = 0; k < codes; k++) {
+        gd_tensor *code = gd_cast(gd_detach(gd_index(x, "1", numbers + k)), GD_I64);
+        gd_tensor *found = gd_module_call(m->embed[k], code);
+        all = numbers || k ? gd_cat((gd_tensor *[]){all, found}, 2, "1") : found;
+    }
+    return all;
+}
+
+/* ---- all layers ---- */
+
 /* Rows as [channels, height, width]. */
 static gd_status shape_images(gd_ctx *ctx, gd_model *m, int row_axes, const int64_t *row)
 {
+    if (codes_of(&m->spec))
+        return gd_fail(ctx, GD_SHAPE, "model: conv wants numbers, and the table has a column of many words");
     if (row_axes != 2 && row_axes != 3)
         return gd_fail(
             ctx, GD_SHAPE,
@@ -61,7 +104,8 @@ static gd_status fill(gd_ctx *ctx, gd_model *m, int64_t inputs, int64_t outputs,
     int count = 0;
     gd_linear_options o = gd_linear_defaults();
     o.dtype = dtype;
-    gd_status status = m->spec.convs ? add_convolutions(ctx, m, dtype, &count, &inputs) : GD_OK;
+    gd_status status = m->spec.convs ? add_convolutions(ctx, m, dtype, &count, &inputs)
+                                     : add_embeddings(ctx, m, dtype, &inputs);
     for (int i = 0; i < m->spec.denses && !status; i++) {
         status = add_layer(m, &count, "dense", i, gd_linear_new(ctx, inputs, m->spec.dense[i], &o));
         inputs = m->spec.dense[i];
@@ -84,8 +128,10 @@ gd_status gd__model_open(gd_ctx *ctx, const gd_model_spec *spec, int row_axes, c
 
 void gd__model_close(gd_model *m)
 {
+    if (m->embed) gd__free(gd_module_ctx(m->module), m->embed, (size_t)m->embeds * sizeof *m->embed);
     gd_module_release(m->module);
     m->module = NULL;
+    m->embed = NULL;
 }
 
 int64_t gd__model_parameters(const gd_model *m)
@@ -101,6 +147,11 @@ double gd__model_numbers(const gd_model_spec *s, int row_axes, const int64_t *ro
 {
     double inputs = 1, numbers = 0, channels = row_axes == 3 ? (double)row[0] : 1;
     for (int i = 0; i < row_axes; i++) inputs *= (double)row[i];
+    for (int64_t k = 0; k < codes_of(s); k++) {
+        const gd_column *c = gd__columns_code(s->columns, k);
+        inputs += (double)c->size - 1;
+        numbers += (double)c->size * (c->words.count + 1.0);
+    }
     if (s->convs) {
         if (row_axes != 2 && row_axes != 3) return NAN;
         int64_t height = row[row_axes - 2], width = row[row_axes - 1];
@@ -134,6 +185,7 @@ gd_tensor *gd__model_call(const gd_model *m, gd_tensor *x, bool training)
     int at = 0, pool = (int)m->spec.pool;
     gd_scope_begin(ctx);
     x = gd_reshape(x, m->row_axes + 1, shape);
+    if (m->embed) x = look_up(m, x);
     for (int i = 0; i < m->spec.convs; i++) {
         x = activate(m, gd_module_call(m->layer[at++], x), training);
         if (x && pools(&m->spec, gd_size(x, 2), gd_size(x, 3))) x = gd_max_pool2d(x, pool, pool, 0);

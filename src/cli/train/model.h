@@ -6,11 +6,11 @@
  *
  * conv: for each number a convolution to so many channels that keeps height and width, the activation and a max pool; then
  * dense layers.  Every model ends in a linear layer to as many outputs as the data has.  Layers are called conv0, ..., dense0,
- * ..., out: names for --group. */
+ * ..., out: names for --group.  Where rows have codes (columns.h), tables embed0, ... turn each into numbers first. */
 #ifndef GD_CLI_TRAIN_MODEL_H
 #define GD_CLI_TRAIN_MODEL_H
 
-#include "cli/text.h"
+#include "cli/data/columns.h"
 #include "gradus/module.h"
 
 #define GD_MODEL_SIZES  16      /* numbers of a list */
@@ -22,6 +22,7 @@ typedef struct gd_model_spec {
     int64_t kernel, pool;
     double dropout;
     char activation[16];
+    const gd_columns *columns; /* what a row is; borrowed, NULL: numbers only.  No part of the text */
 } gd_model_spec;
 
 /* Reads the text.  PARSE: "model: column 5: ..." */
@@ -33,7 +34,9 @@ typedef struct gd_model {
     gd_model_spec spec;
     gd_module *module;                        /* owns the layers */
     gd_module *layer[2 * GD_MODEL_SIZES + 1]; /* convolutions, dense layers, the last; borrowed */
-    int64_t row[GD_MAX_DIMS];                 /* a row of the data as the first layer sees it */
+    gd_module **embed;                        /* of each code, borrowed */
+    int64_t embeds;
+    int64_t row[GD_MAX_DIMS]; /* a row of the data as the first layer sees it */
     int row_axes;
 } gd_model;
 

@@ -1,5 +1,5 @@
 /* The text of a checkpoint; see recipe.h. */
-#include "cli/train/recipe.h"
+#include "cli/train/metrics.h"
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -21,18 +21,33 @@ static void put_words(gd_text *out, const char *key, const gd_words *words)
     gd__words_print(out, words);
 }
 
+static void put_loss(gd_text *out, const gd_loss *loss)
+{
+    gd__json_key(out, "loss");
+    gd__text_char(out, '"');
+    gd__loss_print(out, loss);
+    gd__text_char(out, '"');
+}
+
 void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state *p)
 {
-    gd__text_add(out, "{\"version\": 1");
+    gd__text_add(out, "{\"version\": 2");
     gd__json_put_string(out, "task", gd__task_name(r->task));
     gd__json_put_string(out, "dtype", gd_dtype_name(r->dtype));
     gd__json_put_string(out, "model", r->model);
     gd__json_put_string(out, "chain", r->chain);
+    put_loss(out, &r->loss);
+    gd__json_put_string(out, "class_weights", r->class_weights);
+    gd__json_put_string(out, "stop_on", r->stop_on);
+    gd__json_put_whole(out, "seeds", r->seeds);
     put_words(out, "groups", &r->groups);
     put_words(out, "schedules", &r->schedules);
     gd__json_put_string(out, "target", r->target);
     put_words(out, "features", &r->features);
     put_words(out, "ignored", &r->ignored);
+    put_words(out, "text", &r->text);
+    gd__json_key(out, "columns");
+    gd__columns_print(out, &r->columns);
     put_words(out, "classes", &r->classes);
     gd__text_add(out, ", \"row\": [");
     for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%" PRId64, i ? ", " : "", r->row[i]);
@@ -43,6 +58,7 @@ void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state 
     gd__json_put_whole(out, "epochs", r->epochs);
     gd__json_put_whole(out, "patience", r->patience);
     gd__json_put_number(out, "validation", r->validation);
+    gd__json_put_whole(out, "stratified", r->stratified);
     gd__json_put_string(out, "standardise", gd__standardise_name(r->standardise));
     gd__text_put(out, ", \"data\": \"%016" PRIx64 "\"", r->data);
     gd__json_put_whole(out, "epoch", p->epoch);
@@ -62,6 +78,7 @@ typedef struct reader {
     const char *source;
     const json_t *object;
     gd_status status;
+    int64_t version;
 } reader;
 
 static const json_t *member(reader *r, const char *key)
@@ -117,16 +134,64 @@ static int get_choice(reader *r, const char *key, const char *const *names, int 
     return 0;
 }
 
+/* What a reader of a part says is said with the file's name. */
+static void read_part(reader *r, const char *key, gd_status status)
+{
+    r->status = status;
+    if (status != GD_FORMAT) return;
+    gd_clear_error(r->ctx);
+    r->status = GD_OK;
+    bad(r, key);
+}
+
 static void get_words(reader *r, const char *key, gd_words *out)
 {
     const json_t *list = member(r, key);
+    if (!r->status) read_part(r, key, gd__words_read(r->ctx, list, out));
+}
+
+/* Files of version 1 have what was there then. */
+static void get_loss(reader *r, gd_recipe *out)
+{
+    out->loss.kind = out->task == GD_TASK_CLASSIFY ? GD_LOSS_CROSS_ENTROPY : GD_LOSS_SQUARES;
+    out->class_weights = "";
+    out->stop_on = "loss";
+    out->seeds = 1;
+    if (r->version == 1) return;
+    const char *loss = get_text(r, "loss");
+    out->class_weights = get_text(r, "class_weights");
+    out->stop_on = get_text(r, "stop_on");
+    out->seeds = get_whole(r, "seeds", 1, 1000);
     if (r->status) return;
-    r->status = gd__words_read(r->ctx, list, out);
-    if (r->status == GD_FORMAT) {
+    if (!gd__metric_find(out->stop_on)) bad(r, "stop_on");
+    if (gd__loss_parse(r->ctx, loss, &out->loss)) {
         gd_clear_error(r->ctx);
-        r->status = GD_OK;
-        bad(r, key);
+        bad(r, "loss");
     }
+    if ((out->loss.kind == GD_LOSS_CROSS_ENTROPY) != (out->task == GD_TASK_CLASSIFY)) bad(r, "loss");
+}
+
+/* Files of version 1 knew nothing but numbers. */
+static void get_columns(reader *r, gd_recipe *out)
+{
+    if (r->status) return;
+    if (r->version == 1) {
+        r->status = gd__columns_numbers(r->ctx, out->features.count, &out->columns);
+        return;
+    }
+    get_words(r, "text", &out->text);
+    const json_t *list = member(r, "columns");
+    if (r->status) return;
+    read_part(r, "columns", gd__columns_read(r->ctx, list, &out->columns));
+    if (!r->status && out->columns.count != out->features.count) bad(r, "columns");
+}
+
+/* The numbers of a row are those that its columns give. */
+static bool row_fits(const gd_recipe *r)
+{
+    int64_t numbers = 1;
+    for (int i = 0; i < r->row_axes; i++) numbers *= r->row[i];
+    return !r->columns.count || numbers == r->columns.numbers + r->columns.codes;
 }
 
 static void get_row(reader *r, gd_recipe *out)
@@ -153,19 +218,23 @@ static void read_recipe(reader *r, gd_recipe *out)
     if (out->dtype != GD_F32 && out->dtype != GD_F64) bad(r, "dtype");
     out->model = get_text(r, "model");
     out->chain = get_text(r, "chain");
+    get_loss(r, out);
     get_words(r, "groups", &out->groups);
     get_words(r, "schedules", &out->schedules);
     out->target = get_text(r, "target");
     get_words(r, "features", &out->features);
     get_words(r, "ignored", &out->ignored);
     get_words(r, "classes", &out->classes);
+    get_columns(r, out);
     get_row(r, out);
+    if (!r->status && !row_fits(out)) bad(r, "row");
     out->outputs = get_whole(r, "outputs", 1, INT64_C(1) << 40);
     out->batch = get_whole(r, "batch", 0, INT64_MAX);
     out->seed = get_whole(r, "seed", 0, INT64_MAX);
     out->epochs = get_whole(r, "epochs", 0, INT64_MAX / 2);
     out->patience = get_whole(r, "patience", 0, INT64_MAX / 2);
     out->validation = get_number(r, "validation");
+    out->stratified = r->version > 1 && get_whole(r, "stratified", 0, 1);
     out->standardise = (gd_standardise)get_choice(r, "standardise", standardise_names, 3);
     const char *sum = get_text(r, "data");
     int used = 0;
@@ -189,7 +258,7 @@ static void read_progress(reader *r, gd_progress_state *out)
 gd_status gd__recipe_parse(gd_ctx *ctx, const char *source, const char *text, gd_recipe *recipe,
                            gd_progress_state *progress)
 {
-    *recipe = (gd_recipe){0};
+    *recipe = (gd_recipe){.columns = {.ctx = ctx}};
     *progress = (gd_progress_state){0};
     json_t *object = gd__json_read(text, strlen(text), NULL);
     reader r = {.ctx = ctx, .source = source, .object = object};
@@ -197,7 +266,7 @@ gd_status gd__recipe_parse(gd_ctx *ctx, const char *source, const char *text, gd
         json_decref(object);
         return gd_fail(ctx, GD_FORMAT, "%s: its description is not JSON", source);
     }
-    (void)get_whole(&r, "version", 1, 1);
+    r.version = get_whole(&r, "version", 1, 2);
     read_recipe(&r, recipe);
     read_progress(&r, progress);
     json_decref(object);
@@ -206,7 +275,8 @@ gd_status gd__recipe_parse(gd_ctx *ctx, const char *source, const char *text, gd
 
 void gd__recipe_free(gd_ctx *ctx, gd_recipe *r)
 {
-    gd_words *const lists[] = {&r->groups, &r->schedules, &r->features, &r->ignored, &r->classes};
+    gd_words *const lists[] = {&r->groups, &r->schedules, &r->features, &r->ignored, &r->text, &r->classes};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) gd__words_free(ctx, lists[i]);
+    gd__columns_close(&r->columns);
     *r = (gd_recipe){0};
 }

@@ -3,7 +3,9 @@
  * A checkpoint is one safetensors file:
  *
  *   tensors    model.NAME, best.NAME               parameters now, and where the validation was best
+ *              memberK.NAME                        those of further models, made with other seeds
  *              input.mean, input.scale             standardisation; output.mean, output.scale of numbers to predict
+ *              class.weight                        of each class in the loss
  *              optimizer/...                       state of the links, see src/optim/state/state.c
  *   metadata   "train"                             recipe and progress, as JSON
  *              "optimizer/optimizer"               of the links
@@ -12,7 +14,8 @@
 #ifndef GD_CLI_TRAIN_RECIPE_H
 #define GD_CLI_TRAIN_RECIPE_H
 
-#include "cli/data/dataset.h"
+#include "cli/data/columns.h"
+#include "cli/train/loss.h"
 #include "cli/train/model.h"
 #include "gradus/optim.h"
 
@@ -21,12 +24,18 @@ typedef struct gd_recipe {
     gd_task task;
     gd_dtype dtype;
     const char *model, *chain, *target;
-    gd_words groups, schedules, features, ignored, classes;
+    const char *class_weights; /* as asked for; "": none */
+    const char *stop_on;       /* the metric of the best epoch */
+    gd_loss loss;
+    int64_t seeds; /* models whose answers are averaged */
+    gd_words groups, schedules, features, ignored, text, classes;
+    gd_columns columns; /* how the features of a table become numbers; none for arrays */
     int row_axes;
     int64_t row[GD_MAX_DIMS];
     int64_t outputs, batch, seed;
     int64_t epochs, patience; /* patience 0: no early stopping */
     double validation;        /* share of the rows */
+    bool stratified;          /* of each class alike */
     gd_standardise standardise;
     uint64_t data; /* gd__dataset_sum */
 } gd_recipe;
@@ -46,7 +55,10 @@ typedef struct gd_checkpoint {
     gd_recipe recipe;
     gd_progress_state progress;
     gd_scaling input, output;
+    gd_tensor *weight; /* of each class in the loss, f64; NULL: all alike */
     gd_model model;
+    gd_model *member; /* further ones, made with other seeds */
+    int members;
     gd_tensor **best; /* copies of the parameters, in their order; NULL: none */
     int params;
 } gd_checkpoint;
@@ -70,6 +82,13 @@ bool gd__checkpoint_kept_finite(gd_ctx *ctx, const gd_archive *kept);
 /* Writes it as a file, with the progress of that time and the best parameters of now. */
 GD_NODISCARD gd_status gd__checkpoint_save_kept(gd_checkpoint *c, const gd_archive *kept,
                                                 const gd_progress_state *then, const char *path);
+
+/* Sets the weights of classes by the recipe's words: "balanced" (rows / (classes * rows of the class)) or CLASS=WEIGHT,...
+ * ARGUMENT: a class that is not there, or no number above 0. */
+GD_NODISCARD gd_status gd__class_weights(gd_checkpoint *c, gd_tensor *y);
+
+/* Adds the model as it is to the members of an ensemble. */
+GD_NODISCARD gd_status gd__checkpoint_add_member(gd_checkpoint *c);
 
 /* Moves parameters and their copies. */
 GD_NODISCARD gd_status gd__checkpoint_move(gd_checkpoint *c, gd_device *device);

@@ -4,27 +4,12 @@
 #include "gradus/autograd.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #define GRACE 5  /* seconds from a signal to the end of its step */
 #define RETRY 5  /* seconds after which a save that failed is tried again */
 #define LINES 20 /* about so many lines about epochs on standard output */
-
-/* ---- order ---- */
-
-void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream)
-{
-    /* a key of its own, so that no number serves twice: the context's generator has the seed itself */
-    uint64_t key = (uint64_t)seed ^ UINT64_C(0x5368756666C3A921), first = (uint64_t)stream << 40;
-    for (int64_t i = 0; i < count; i++) order[i] = i;
-    for (int64_t i = count - 1; i > 0; i--) {
-        uint32_t word[4];
-        gd__philox(key, first + (uint64_t)i, word);
-        int64_t k = (int64_t)(gd__unit_f64(word[0], word[1]) * (double)(i + 1)), swapped = order[i];
-        order[i] = order[k];
-        order[k] = swapped;
-    }
-}
 
 /* ---- one step ---- */
 
@@ -32,8 +17,8 @@ static gd_tensor *batch_loss(void *user)
 {
     gd_trainer *t = user;
     gd_tensor *out = gd__model_call(&t->point.model, t->batch_x, true);
-    return t->point.recipe.task == GD_TASK_CLASSIFY ? gd_cross_entropy(out, t->batch_y)
-                                                    : gd_mse(out, t->batch_y);
+    if (t->offset) out = gd_add(out, t->offset);
+    return gd__loss(&t->point.recipe.loss, out, t->batch_y, t->weight);
 }
 
 /* The rows order[at..at + count) of x and y. */
@@ -240,12 +225,29 @@ static gd_status tell(gd_trainer *t)
     return gd__cli_flush(t->cli);
 }
 
+/* The number of the last epoch that is to become small. */
+static gd_status standing(gd_trainer *t, double *out)
+{
+    const gd_metric *metric = gd__metric_find(t->point.recipe.stop_on);
+    *out = t->point.progress.last_loss;
+    if (!t->check_x) return GD_OK;
+    bool by_class = metric->at == offsetof(gd_metrics, f1) || metric->at == offsetof(gd_metrics, auc);
+    gd_report report = {.ctx = t->ctx};
+    gd_status status = by_class ? gd__report_make(&t->point, t->check_x, t->check_y, &report) : GD_OK;
+    if (by_class) t->checked.f1 = report.mean_f1, t->checked.auc = report.mean_auc;
+    gd__report_close(&report);
+    *out = (metric->more ? -1 : 1) * gd__metric_of(metric, &t->checked);
+    return status;
+}
+
 /* Is this epoch the best so far?  Then its parameters are kept: if they are judged by other rows as what the run gives, else for
  * the case that the run fails. */
 static gd_status judge(gd_trainer *t)
 {
     gd_progress_state *p = &t->point.progress;
-    double loss = t->check_x ? t->checked.loss : p->last_loss;
+    double loss;
+    gd_status status = standing(t, &loss);
+    if (status) return status;
     if (!(loss < p->best_loss)) {
         p->bad++;
         if (t->point.recipe.patience && p->bad >= t->point.recipe.patience)
@@ -283,7 +285,7 @@ static gd_status run_epoch(gd_trainer *t)
     gd_progress_state *p = &t->point.progress;
     int64_t batch = t->point.recipe.batch ? t->point.recipe.batch : t->rows;
     gd_status status = GD_OK;
-    gd__shuffle(t->order, t->rows, t->point.recipe.seed, p->epoch + 1);
+    gd__shuffle(t->order, t->rows, t->point.recipe.seed + t->shift, p->epoch + 1);
     while (p->at < t->rows && !status && !t->stopped) {
         int64_t count = p->at + batch < t->rows ? batch : t->rows - p->at;
         gd_step_info info = {.loss = NAN};
@@ -296,6 +298,7 @@ static gd_status run_epoch(gd_trainer *t)
                        (long long)t->point.recipe.epochs);
         gd__meter_show(&t->meter, "step", info.step, p->loss_sum / (double)p->at);
         if (info.terminate) t->stopped = "a link of the chain said so";
+        if (gd__cli_seconds() - t->begun > t->time) t->stopped = "time is up";
         if (gd__interrupted()) t->stopped = "interrupted";
     }
     return status || p->at < t->rows ? status : end_epoch(t);
@@ -310,13 +313,12 @@ gd_status gd__trainer_run(gd_trainer *t)
     t->meter = gd__meter_start(r->epochs < INT64_MAX / steps ? r->epochs * steps : 0);
     t->meter.first = gd_optimizer_steps(t->optimizer);
     gd__interrupt_catch(GRACE);
-    double begun = gd__cli_seconds();
-    t->saved = begun;
+    t->saved = t->begun = gd__cli_seconds();
     gd_status status = GD_OK;
     if (r->patience && t->point.progress.bad >= r->patience) t->stopped = "no better for some epochs";
     while (t->point.progress.epoch < r->epochs && !t->stopped && !status) status = run_epoch(t);
     gd__meter_end(&t->meter);
-    t->seconds = gd__cli_seconds() - begun;
+    t->seconds = gd__cli_seconds() - t->begun;
     if (!t->stopped) t->stopped = "epochs";
     return save_end(t, status);
 }
@@ -330,6 +332,8 @@ void gd__trainer_close(gd_trainer *t)
     gd_release(t->y);
     gd_release(t->check_x);
     gd_release(t->check_y);
+    gd_release(t->weight);
+    gd_release(t->offset);
     for (int k = 0; k < 2; k++) gd_archive_free(t->kept[k]);
     gd__checkpoint_free_copies(&t->point, &t->lowest);
     gd__free(t->ctx, t->order, t->order_bytes);

@@ -7,20 +7,9 @@
 
 #include "cli/cli.h"
 #include "cli/train/events.h"
-#include "cli/train/recipe.h"
+#include "cli/train/metrics.h"
+#include "cli/train/split.h"
 #include "cli/data/trace.h"
-
-typedef struct gd_metrics {
-    double loss;     /* cross entropy, or mean square of the standardised numbers */
-    double accuracy; /* of classes */
-    double rmse, r2; /* of numbers, in their own units */
-} gd_metrics;
-
-/* Over standardised rows on the model's device: y are classes, or standardised numbers. */
-GD_NODISCARD gd_status gd__measure(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_metrics *out);
-/* A line, and members of a JSON object. */
-void gd__metrics_print(gd_text *out, gd_task task, const gd_metrics *m);
-void gd__json_metrics(gd_text *out, gd_task task, const gd_metrics *m);
 
 typedef struct gd_trainer {
     gd_cli *cli;
@@ -29,9 +18,12 @@ typedef struct gd_trainer {
     gd_device *device;
     gd_optimizer *optimizer;
     gd_tensor *x, *y;             /* to learn from, standardised */
+    gd_tensor *weight, *offset;   /* of the loss: of each class; of the logarithm of a rate; NULL: none */
     gd_tensor *check_x, *check_y; /* to validate with; NULL: none */
     int64_t rows, check_rows;
     double save_every; /* seconds */
+    double time;       /* seconds that the run may take; INFINITY: any */
+    int64_t shift;     /* added to the seed of the order: members of an ensemble have their own */
     const char *out;   /* the checkpoint; NULL: none */
     gd_tracer *tracer; /* NULL: none */
     gd_events *events;
@@ -54,12 +46,9 @@ typedef struct gd_trainer {
     int64_t *order; /* rows of this epoch */
     size_t order_bytes;
     gd_tensor *batch_x, *batch_y; /* during a step */
-    double saved;
+    double begun, saved;
     gd_meter meter;
 } gd_trainer;
-
-/* order[0..count) becomes a permutation of 0 .. count - 1, a function of seed and stream alone. */
-void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream);
 
 /* Trains to the last epoch, an early stop, a termination link or Ctrl-C, and saves.  When something fails on the way (VALUE: the
  * loss is not finite; IO: a record or standard output cannot be written), what there is to save is saved first: the checkpoint

@@ -1,0 +1,38 @@
+/* Columns of a table before they are numbers to learn from: numbers, words or dates, with holes.
+ *
+ * What a column is, is found from all of its cells: numbers, where each is one or missing; dates, where each is one (date.h); else
+ * words.  A column of which most are numbers and some are not is a mistake that is named, unless it is said to be words. */
+#ifndef GD_CLI_DATA_FRAME_H
+#define GD_CLI_DATA_FRAME_H
+
+#include "cli/data/csv.h"
+#include "cli/words.h"
+
+typedef enum gd_cells { GD_CELLS_FOUND, GD_CELLS_NUMBERS, GD_CELLS_WORDS, GD_CELLS_DATES } gd_cells;
+
+typedef struct gd_frame_column {
+    const char *name; /* interned */
+    gd_cells kind;
+    double *value; /* numbers; places among the words; seconds of dates; NAN: missing */
+    gd_words words;
+    bool day, clock; /* of dates: what they have */
+} gd_frame_column;
+
+typedef struct gd_frame {
+    gd_ctx *ctx;
+    gd_frame_column *column;
+    int count, room;
+    int64_t rows;
+} gd_frame;
+
+/* Reads columns; kind NULL: all are found.  FORMAT names line and column.  gd__frame_close also after a failure. */
+GD_NODISCARD gd_status gd__frame_read(gd_ctx *ctx, const gd_csv *csv, const int *columns, int count,
+                                      const gd_cells *kind, gd_frame *out);
+void gd__frame_close(gd_frame *frame);
+/* Takes a column out. */
+void gd__frame_drop(gd_frame *frame, int column);
+/* Does the column only number the rows: words of which none is there twice, or whole numbers that go up or down from row to row,
+ * but not by equal steps other than one, in at least 20 rows? */
+bool gd__frame_is_id(const gd_frame *frame, int column);
+
+#endif

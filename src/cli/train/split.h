@@ -1,0 +1,25 @@
+/* Which rows are learnt from, which are kept apart.  All of it is a function of the seed, the number of rows and their classes, so
+ * that runs with other models, chains or encodings are judged by the same rows. */
+#ifndef GD_CLI_TRAIN_SPLIT_H
+#define GD_CLI_TRAIN_SPLIT_H
+
+#include "base/ctx.h"
+
+typedef struct gd_classes {
+    const int64_t *of; /* class of each row; NULL: none, or they do not matter */
+    int64_t count;
+} gd_classes;
+
+/* order[0..count) becomes a permutation of 0 .. count - 1, a function of seed and stream alone. */
+void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream);
+/* The same with the rows of each class one after the other: every k-th of them are a sample of all classes alike. */
+GD_NODISCARD gd_status gd__shuffle_classes(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed,
+                                           const gd_classes *classes);
+/* Rows to judge by come first, *apart of them, about `share` of each class; a class with a single row keeps it for learning. */
+GD_NODISCARD gd_status gd__split_rows(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, double share,
+                                      const gd_classes *classes, int64_t *apart);
+/* The rows of fold k of `folds` come first, *apart of them: every row is in one fold, each has about as many of a class. */
+GD_NODISCARD gd_status gd__split_fold(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, int64_t folds,
+                                      int64_t k, const gd_classes *classes, int64_t *apart);
+
+#endif
