@@ -1,0 +1,23 @@
+"""Labelled tensors, autograd, modules and optimizers composed of links.
+
+    import gradus as gd
+
+    x = gd.tensor([1.0, 2.0, 3.0]).require_grad()
+    loss = (x ** 2).sum()
+    loss.backward()
+    x.grad                                             # tensor([2, 4, 6])
+
+    optimizer = gd.Optimizer([x], gd.m.clip_norm(1) | gd.m.adam() | gd.m.lr(1e-3))
+    optimizer.step(lambda: (x ** 2).sum())
+
+Everything is done by the C library; NumPy, PyTorch and JAX are imported only where they are used.
+"""
+from ._core import *  # noqa: F401,F403  operators, errors, Tensor, Context
+from ._core import __version__ as __version__
+from ._tensor import Device as Device, arange as arange, bf16 as bf16, bool_ as bool_, devices as devices
+from ._tensor import enable_grad as enable_grad, eye as eye, f16 as f16, f32 as f32, f64 as f64, i32 as i32, i64 as i64
+from ._tensor import load as load, load_meta as load_meta, no_grad as no_grad, save as save, tensor as tensor, u8 as u8
+from ._optim import Chain as Chain, Optimizer as Optimizer
+from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, VirtualTensor as VirtualTensor
+from ._module import no_grad_tensors as no_grad_tensors, register as register
+from . import m as m

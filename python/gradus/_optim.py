@@ -1,0 +1,217 @@
+"""Chains and optimizers."""
+from __future__ import annotations
+
+import html
+import math
+from typing import Any, Callable, Iterable, Mapping, Sequence
+
+from . import _core
+from ._core import Tensor
+
+NONE, REAL, BOOL, STRING, LIST, CHAIN = 1, 2, 4, 8, 16, 32  # kinds of settings, gradus/link.h
+
+
+class Chain:
+    """Links joined by |: Chain("adam | lr(1e-3)"), or from gradus.m.  Its text is what the library prints."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __init__(self, text: "str | Chain") -> None:
+        object.__setattr__(self, "text", _core.check_chain(str(text)))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a chain does not change")
+
+    def __or__(self, other: "Chain | str") -> "Chain":
+        if not isinstance(other, (Chain, str)):
+            return NotImplemented
+        return Chain(f"{self.text} | {other}")
+
+    def __ror__(self, other: str) -> "Chain":
+        return Chain(f"{other} | {self.text}") if isinstance(other, str) else NotImplemented
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Chain({self.text!r})"
+
+    def _repr_html_(self) -> str:
+        return " | ".join(f"<code>{html.escape(link)}</code>" for link in self.text.split(" | "))
+
+    def __eq__(self, other: object) -> bool:
+        return self.text == other.text if isinstance(other, Chain) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> Any:
+        return (Chain, (self.text,))
+
+
+# ---- links as functions ----
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "-inf" if value < 0 else "inf"
+    return repr(value)
+
+
+def _value_text(link: str, name: str, kinds: int, value: Any) -> str:
+    """A value as chain text."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Chain):
+        return f"[{value.text}]"
+    if isinstance(value, str):
+        if kinds & STRING:
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'
+        return f"[{value}]" if kinds & CHAIN and not kinds & REAL else value  # a chain, or a schedule
+    if isinstance(value, (int, float)):
+        return _number(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_number(v) for v in value) + "]"
+    if hasattr(value, "__float__"):
+        return _number(float(value))
+    raise TypeError(f"{link}: '{name}' cannot be {value!r}")
+
+
+def _link_doc(table: Mapping[str, Any]) -> str:
+    lines = [f"{table['summary']}.", ""]
+    if table["formula"]:
+        lines += ["    " + part.strip() for part in table["formula"].split(";") if part.strip()] + [""]
+    for name, kinds, needed, default, low, high, whole, choices, variadic, help_text in table["fields"]:
+        says = [choices.replace("|", ", ")] if choices else []
+        if kinds & REAL and (math.isfinite(low) or math.isfinite(high)):
+            says.append(f"{low:g} to {high:g}")
+        says.append("must be given" if needed else f"default {default!r}" if not variadic else "any number of them")
+        lines.append(f"{name}: {help_text or ''} ({'; '.join(says)})")
+    for key, title in (("paper", "Paper"), ("cost", "Cost"), ("example", "Example")):
+        if table[key]:
+            lines.append(f"{title}: {table[key]}")
+    return "\n".join(lines)
+
+
+def make_link(name: str) -> Callable[..., Chain] | None:
+    """The function of a link or preset; None where there is none."""
+    import inspect
+
+    table = _core.link_table(name)
+    if table is None:
+        return None
+    fields = table["fields"]
+    kinds = {f[0]: f[1] for f in fields}
+    many = next((i for i, f in enumerate(fields) if f[8]), None)  # takes all that is left by position
+
+    def link(*args: Any, **settings: Any) -> Chain:
+        if many is None and len(args) > len(fields):
+            raise TypeError(f"{name}() has {len(fields)} settings, {len(args)} were given")
+        parts = []
+        for i, value in enumerate(args):
+            field = fields[i if many is None else min(i, many)][0]
+            if field in settings:
+                raise TypeError(f"{name}(): '{field}' is given twice")
+            parts.append(_value_text(name, field, kinds[field], value))
+        for key, value in settings.items():
+            if key not in kinds:
+                import difflib
+
+                near = difflib.get_close_matches(key, kinds, 1)
+                raise TypeError(f"{name}() has no setting '{key}'" + (f", did you mean '{near[0]}'?" if near else ""))
+            parts.append(f"{key}={_value_text(name, key, kinds[key], value)}")
+        return Chain(f"{name}({', '.join(parts)})" if parts else name)
+
+    P = inspect.Parameter
+    parameters, seen_default, after_many = [], False, False
+    for f in fields:
+        if f[8]:
+            parameters = [P(q.name, P.POSITIONAL_ONLY, default=q.default) for q in parameters]
+            parameters.append(P(f[0], P.VAR_POSITIONAL))
+            after_many = True
+            continue
+        seen_default = seen_default or not f[2]
+        kind = P.KEYWORD_ONLY if after_many else P.POSITIONAL_OR_KEYWORD
+        parameters.append(P(f[0], kind, default=f[3] if not f[2] or (seen_default and not after_many) else P.empty))
+    link.__name__ = link.__qualname__ = name
+    link.__module__ = "gradus.m"
+    link.__doc__ = _link_doc(table)
+    link.__signature__ = inspect.Signature(parameters, return_annotation=Chain)  # type: ignore[attr-defined]
+    return link
+
+
+# ---- optimizers ----
+
+def _settings_text(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={_value_text('group', key, REAL, value)}" for key, value in settings.items())
+
+
+class Optimizer(_core._Optimizer):
+    """Steps of a chain over parameters.
+
+    params  a Module, a Tensor, tensors, tensors by name, or groups with settings of their own:
+            [{"params": [w], "lr": 0.1}, {"params": [b]}]
+    chain   text or links: "clip_norm(1) | adam | lr(1e-3)", m.adam() | m.lr(1e-3)
+
+    step(closure) evaluates closure() as often as the links ask for; step() uses the gradients of backward()."""
+
+    def __init__(self, params: Any, chain: "Chain | str") -> None:
+        from ._module import Module
+
+        self._params = params
+        groups = _groups_of(params, Module)
+        first = next((p for group in groups for p in group[1].values()), None) if not isinstance(params, Module) else None
+        super().__init__(params._context if isinstance(params, Module) else first.context if first is not None
+                         else _core.current_context(), str(chain))
+        if isinstance(params, Module):
+            self.add_module(params)
+        for number, (settings, tensors) in enumerate(groups):
+            if number == 0 and not settings:
+                for name, p in tensors.items():
+                    self.add(name, p)
+            else:
+                self.add_group(tuple(tensors), tuple(tensors.values()), settings or None)
+
+    def group(self, selection: str, **settings: Any) -> "Optimizer":
+        """Gives the parameters that a selection matches ("*.bias", "axes>=2") settings of their own."""
+        self.regroup(selection, _settings_text(settings))
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Optimizer {self.chain}: {len(self.parameters)} parameters, {self.steps} steps>"
+
+    def _repr_html_(self) -> str:
+        return f"{Chain(self.chain)._repr_html_()}<br>{len(self.parameters)} parameters, {self.steps} steps"
+
+
+def _named(tensors: Any, count: int) -> dict[str, Tensor]:
+    if isinstance(tensors, Tensor):
+        tensors = [tensors]
+    if isinstance(tensors, Mapping):
+        return dict(tensors)
+    named: dict[str, Tensor] = {}
+    for p in tensors:
+        name, p = p if isinstance(p, tuple) else (f"p{count + len(named)}", p)
+        if not isinstance(p, Tensor):
+            raise TypeError(f"Optimizer: a parameter is a Tensor, not {type(p).__name__}")
+        named[name] = p
+    return named
+
+
+def _groups_of(params: Any, module_type: type) -> list[tuple[str, dict[str, Tensor]]]:
+    """[(settings, tensors by name)]"""
+    if isinstance(params, module_type):
+        return []
+    if not isinstance(params, (Tensor, Mapping)):
+        params = list(params)
+        if params and isinstance(params[0], Mapping):
+            groups: list[tuple[str, dict[str, Tensor]]] = []
+            for group in params:
+                if "params" not in group:
+                    raise KeyError("Optimizer: a group is a dict with 'params' and settings")
+                settings = {k: v for k, v in group.items() if k != "params"}
+                groups.append((_settings_text(settings), _named(group["params"], sum(len(g[1]) for g in groups))))
+            return groups
+    return [("", _named(params, 0))]

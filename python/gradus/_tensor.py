@@ -1,0 +1,205 @@
+"""What of tensors is written in Python: nothing that is called often."""
+from __future__ import annotations
+
+import html
+import os
+from types import TracebackType
+from typing import Any, Callable, Iterator, Mapping, TypeVar
+
+from . import _core
+from ._core import Context, Tensor
+
+f32, f64, f16, bf16, i32, i64, u8, bool_ = "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool"
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+class Device(str):
+    """A device by kind and number: Device("cpu"), Device("gpu", 1).  A text such as "gpu:1" serves as well."""
+
+    def __new__(cls, kind: str, index: int | None = None) -> "Device":
+        return super().__new__(cls, kind if index is None else f"{kind}:{index}")
+
+    def __repr__(self) -> str:
+        return f"Device({str(self)!r})"
+
+
+def devices() -> list[str]:
+    """The devices there are: "cpu" and every GPU."""
+    return ["cpu", *(f"gpu:{i}" for i in range(_core.gpu_count()))]
+
+
+# ---- making ----
+
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: str | None = None) -> Tensor:
+    """start, start + step, ... below stop; arange(n) counts from 0.  Whole numbers give i64."""
+    if stop is None:
+        start, stop = 0, start
+    whole = all(isinstance(x, int) for x in (start, stop, step))
+    return _core._arange(start, stop, step, dtype or ("i64" if whole else "f64"))
+
+
+def eye(rows: int, columns: int | None = None, dtype: str = "f64") -> Tensor:
+    """Ones on the diagonal."""
+    return _core._eye(rows, rows if columns is None else columns, dtype)
+
+
+def tensor(data: Any, dtype: Any = None, axes: Any = None, labels: Any = None, requires_grad: bool = False,
+           device: str | None = None) -> Tensor:
+    """A tensor of its own from numbers, nested lists, NumPy arrays, buffers, or anything with __dlpack__.
+
+    axes    a name for each axis: "batch, feature" or ("batch", None)
+    labels  the labels of each axis, {axis: [...]}
+    Floats give f64, whole numbers i64 and flags bool, arrays keep their dtype.  asarray() shares memory instead."""
+    t = _core.tensor(data, dtype)
+    if device is not None:
+        t = t.to(device=device)
+    if axes is not None:
+        t = t.rename(axes if isinstance(axes, str) else ", ".join("_" if a is None else a for a in axes))
+    for axis, names in (labels or {}).items():
+        t = t.with_labels(axis, list(names))
+    if requires_grad or axes is not None or labels:
+        t = t.detach()  # a leaf
+    return t.require_grad() if requires_grad else t
+
+
+# ---- modes ----
+
+class no_grad:
+    """with no_grad(): operators record nothing.  A decorator too."""
+
+    def __init__(self) -> None:
+        self._contexts: list[Context] = []
+
+    def __enter__(self) -> None:
+        self._contexts.append(_core._no_grad_begin())
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        _core._no_grad_end(self._contexts.pop())
+
+    def __call__(self, fn: Fn) -> Fn:
+        import functools
+
+        @functools.wraps(fn)
+        def inside(*args: Any, **keywords: Any) -> Any:
+            with no_grad():
+                return fn(*args, **keywords)
+        return inside  # type: ignore[return-value]
+
+
+class enable_grad:
+    """with enable_grad(): operators record again, also inside no_grad."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Context, int]] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_core._enable_grad_begin())
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        _core._enable_grad_end(*self._before.pop())
+
+
+# ---- files ----
+
+def save(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], meta: Mapping[str, str] | None = None) -> None:
+    """Writes tensors by name, with axis names and labels, to a safetensors file: whole or not at all."""
+    _core._save(path, dict(tensors), dict(meta or {}))
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """Reads a safetensors file, or a .npy file as {"": tensor}."""
+    return _core._load(path)[0]
+
+
+def load_meta(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The texts in a safetensors file."""
+    return _core._load(path)[1]
+
+
+# ---- methods of Tensor ----
+
+def numpy(self: Tensor) -> Any:
+    """A NumPy array over the same memory: what one changes, the other sees.  Tensors on a GPU, of bf16 or with a history
+    have none: to("cpu"), to("f32"), detach() give such."""
+    import numpy as np
+
+    return np.from_dlpack(self)
+
+
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    """For numpy.asarray."""
+    array = self.detach().numpy()
+    if dtype is not None and array.dtype != dtype:
+        if copy is False:
+            raise ValueError("another dtype needs a copy")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def __iter__(self: Tensor) -> Iterator[Tensor]:
+    return (self[i] for i in range(len(self)))
+
+
+def sel(self: Tensor, **at: Any) -> Tensor:
+    """Elements by names of axes: x.sel(row="up", column=0), x.sel(time=slice(10, 20))."""
+    for axis, index in at.items():
+        place = self.axes.index(axis) if axis in self.axes else None
+        if place is None:
+            raise _core.AxisError(f"sel: there is no axis '{axis}'; the axes are {', '.join(map(str, self.axes))}")
+        self = self[(slice(None),) * place + (index,)]
+    return self
+
+
+def clone(self: Tensor) -> Tensor:
+    """A copy with its own memory; gradients flow through."""
+    return self.copy()
+
+
+def __reduce__(self: Tensor) -> Any:
+    x = self.detach().to("cpu")
+    wide = x.to("f32") if x.dtype == "bf16" else x
+    return (_restore, (wide.tolist() if x.size == 0 else _bytes_of(wide), wide.dtype, x.dtype, x.shape, x.axes, x.labels,
+                       self.requires_grad and self.is_leaf))
+
+
+def _bytes_of(x: Tensor) -> bytes:
+    return _core._bytes(x)
+
+
+def _restore(data: Any, stored: str, dtype: str, shape: tuple[int, ...], axes: Any, labels: Any, grad: bool) -> Tensor:
+    t = _core._from_bytes(data, stored, shape) if isinstance(data, bytes) else _core.zeros(shape, stored)
+    return tensor(t.to(dtype), axes=axes if any(axes) else None,
+                  labels={i: names for i, names in enumerate(labels) if names is not None}, requires_grad=grad)
+
+
+def __deepcopy__(self: Tensor, memo: Any) -> Tensor:
+    if not self.is_leaf:
+        raise _core.GraphError("deepcopy: only tensors without a history can be copied so; detach() gives one")
+    t = self.detach().copy()
+    return t.require_grad() if self.requires_grad else t
+
+
+def _repr_html_(self: Tensor) -> str:
+    """A table of the last two axes for notebooks; text where there are more, or many elements."""
+    if self.ndim not in (1, 2) or self.size > 400 or self.size == 0:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+    rows = self.detach().to("cpu").tolist() if self.ndim == 2 else [self.detach().to("cpu").tolist()]
+    names, labels = self.axes, self.labels
+    cell = (lambda v: html.escape(f"{v:.6g}" if isinstance(v, float) else str(v)))
+    head = labels[-1] or range(self.shape[-1])
+    side = (labels[0] or range(self.shape[0])) if self.ndim == 2 else [""]
+    corner = " \\ ".join(n or "" for n in names) if any(names) else ""
+    out = [f"<table><caption>{html.escape(self.dtype)} {html.escape(str(list(self.shape)))}</caption>",
+           f"<tr><th>{html.escape(corner)}</th>" + "".join(f"<th>{html.escape(str(h))}</th>" for h in head) + "</tr>"]
+    for label, row in zip(side, rows):
+        out.append(f"<tr><th>{html.escape(str(label))}</th>" + "".join(f"<td>{cell(v)}</td>" for v in row) + "</tr>")
+    return "".join(out) + "</table>"
+
+
+def __format__(self: Tensor, spec: str) -> str:
+    return format(self.item() if spec and self.size == 1 else repr(self), spec if self.size == 1 else "")
+
+
+for _method in (numpy, __array__, __iter__, sel, clone, __reduce__, __deepcopy__, _repr_html_, __format__):
+    setattr(Tensor, _method.__name__, _method)

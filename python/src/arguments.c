@@ -1,0 +1,338 @@
+/* Arguments of generated operators: a table of parameters says what each is. */
+#include "operators.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int held(gd_py_call *call, PyObject *o) /* takes the reference */
+{
+    if (call->held_count == GD_PY_MOST_PARAMETERS) {
+        Py_DECREF(o);
+        PyErr_SetString(PyExc_SystemError, "more operands than parameters");
+        return 0;
+    }
+    call->held[call->held_count++] = o;
+    return 1;
+}
+
+gd_tensor *gd_py_operand(gd_py_call *call, PyObject *o, const gd_tensor *like)
+{
+    if (gd_py_is_tensor(o)) return gd_py_tensor_of(o);
+    if (PyFloat_Check(o) || PyLong_Check(o)) {
+        gd_tensor *t = gd_py_number(call->context->ctx, o, like);
+        if (!t) return PyErr_Occurred() ? NULL : (gd_tensor *)gd_py_raise(call->context);
+        if (call->made_count < GD_PY_MOST_PARAMETERS) call->made[call->made_count++] = t;
+        return t;
+    }
+    PyObject *made = PyObject_TypeCheck(o, gd_py.virtual_type)
+                         ? gd_py_virtual_value(o)
+                         : gd_py_make(call->context, o, GD_DTYPE_COUNT, 1);
+    return made && held(call, made) ? gd_py_tensor_of(made) : NULL;
+}
+
+void gd_py_call_clear(gd_py_call *call)
+{
+    for (int i = 0; i < call->made_count; i++) gd_release(call->made[i]);
+    for (int i = 0; i < call->held_count; i++) Py_DECREF(call->held[i]);
+    for (int i = 0; i < call->count; i++)
+        if (call->value[i].list) PyMem_Free(call->value[i].list);
+    call->made_count = call->held_count = call->count = 0;
+}
+
+/* ---- one value ---- */
+
+static int wrong(const gd_py_call *call, int k, const char *what, PyObject *o)
+{
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "%s: '%s' must be %s, not %R", call->name, call->parameter[k].name,
+                     what, (PyObject *)Py_TYPE(o));
+    }
+    return 0;
+}
+
+int gd_py_axes(PyObject *o, const char **text, char *buffer, size_t size)
+{
+    size_t used = 0;
+    *text = NULL;
+    if (o == Py_None) return 1;
+    if (PyUnicode_Check(o)) return (*text = PyUnicode_AsUTF8AndSize(o, NULL)) != NULL;
+    if (PyLong_Check(o)) {
+        snprintf(buffer, size, "%ld", PyLong_AsLong(o));
+        *text = buffer;
+        return !PyErr_Occurred();
+    }
+    if (!PyTuple_Check(o) && !PyList_Check(o)) return 0;
+    Py_ssize_t n = PySequence_Size(o);
+    buffer[0] = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        char number[24];
+        const char *one = NULL;
+        PyObject *item = PySequence_GetItem(o, i);
+        int fine = item && !PyTuple_Check(item) && !PyList_Check(item) && item != Py_None &&
+                   gd_py_axes(item, &one, number, sizeof number);
+        if (fine) used += (size_t)snprintf(buffer + used, size - used, "%s%s", i ? ", " : "", one);
+        Py_XDECREF(item);
+        if (!fine) return 0;
+        if (used >= size) {
+            (void)gd_py_fail(GD_AXIS, "the names of the axes are too long together");
+            return 0;
+        }
+    }
+    *text = n ? buffer : NULL;
+    return 1;
+}
+
+/* Whole numbers from a number or a sequence of them; how many, or -1 with an exception. */
+static int whole_numbers(gd_py_call *call, int k, PyObject *o, int64_t *out)
+{
+    if (PyIndex_Check(o)) {
+        PyObject *whole = PyNumber_Index(o);
+        if (whole) out[0] = PyLong_AsLongLong(whole);
+        Py_XDECREF(whole);
+        return PyErr_Occurred() ? -1 : 1;
+    }
+    Py_ssize_t n = PySequence_Check(o) ? PySequence_Size(o) : -1;
+    if (n < 0) return wrong(call, k, "a whole number or a sequence of them", o) - 1;
+    if (n > GD_MAX_DIMS) {
+        (void)gd_py_fail(GD_SHAPE, "%s: '%s' has %zd numbers, at most %d axes are possible", call->name,
+                         call->parameter[k].name, n, GD_MAX_DIMS);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(o, i), *whole = item ? PyNumber_Index(item) : NULL;
+        if (whole) out[i] = PyLong_AsLongLong(whole);
+        Py_XDECREF(item);
+        Py_XDECREF(whole);
+        if (PyErr_Occurred()) return wrong(call, k, "a sequence of whole numbers", o) - 1;
+    }
+    return (int)n;
+}
+
+/* As many numbers as the first operand has axes. */
+static int numbers_of_axes(gd_py_call *call, int k, PyObject *o)
+{
+    gd_py_value *v = &call->value[k];
+    const gd_tensor *x = call->value[0].t;
+    v->count = whole_numbers(call, k, o, v->size);
+    if (v->count < 0) return 0;
+    if (v->count != gd_ndim(x)) {
+        (void)gd_py_fail(GD_SHAPE, "%s: '%s' has %d numbers for a tensor with %d axes", call->name,
+                         call->parameter[k].name, v->count, gd_ndim(x));
+        return 0;
+    }
+    for (int i = 0; i < v->count; i++) {
+        int64_t axis = v->size[i];
+        v->order[i] = axis < INT32_MIN || axis > INT32_MAX ? INT32_MIN : (int)axis;
+    }
+    return 1;
+}
+
+static int read_tensors(gd_py_call *call, int k, PyObject *o)
+{
+    gd_py_value *v = &call->value[k];
+    if (!PyTuple_Check(o) && !PyList_Check(o)) return wrong(call, k, "a list or tuple of tensors", o);
+    Py_ssize_t n = PySequence_Size(o);
+    gd_tensor **list = PyMem_Calloc((size_t)n + 1, sizeof *list);
+    if (!list) return PyErr_NoMemory() != NULL;
+    v->list = list;
+    v->count = (int)n;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(o, i); /* the list has it too */
+        int fine = item && gd_py_is_tensor(item);
+        if (item && !fine) (void)wrong(call, k, "a list or tuple of tensors", item);
+        list[i] = fine ? gd_py_tensor_of(item) : NULL;
+        if (list[i] && !call->context) call->context = ((gd_py_tensor *)item)->head.owner;
+        Py_XDECREF(item);
+        if (!list[i]) return 0;
+        call->elements += gd_numel(list[i]);
+    }
+    return 1;
+}
+
+static int read_texts(gd_py_call *call, int k, PyObject *o)
+{
+    gd_py_value *v = &call->value[k];
+    if (!PyTuple_Check(o) && !PyList_Check(o)) return wrong(call, k, "a list or tuple of texts", o);
+    Py_ssize_t n = PySequence_Size(o);
+    const char **list = PyMem_Calloc((size_t)n + 1, sizeof *list);
+    if (!list) return PyErr_NoMemory() != NULL;
+    v->list = (void *)list;
+    v->count = (int)n;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(o, i);
+        if (item && PyUnicode_Check(item)) list[i] = PyUnicode_AsUTF8AndSize(item, NULL);
+        if (item && !list[i]) (void)wrong(call, k, "a list or tuple of texts", item);
+        Py_XDECREF(item);
+        if (!list[i]) return 0;
+    }
+    return 1;
+}
+
+static int read_whole(gd_py_call *call, int k, PyObject *o)
+{
+    gd_py_value *v = &call->value[k];
+    PyObject *whole = PyNumber_Index(o);
+    if (whole) v->integer = PyLong_AsLongLong(whole);
+    Py_XDECREF(whole);
+    if (PyErr_Occurred()) return wrong(call, k, "a whole number", o);
+    if (call->parameter[k].kind == GD_PY_LONG || (v->integer >= INT32_MIN && v->integer <= INT32_MAX))
+        return 1;
+    (void)gd_py_fail(GD_VALUE, "%s: '%s' is %lld, which is too large", call->name, call->parameter[k].name,
+                     (long long)v->integer);
+    return 0;
+}
+
+static int read_value(gd_py_call *call, int k, PyObject *o)
+{
+    gd_py_value *v = &call->value[k];
+    switch (call->parameter[k].kind) {
+    case GD_PY_REAL:
+        v->real = PyFloat_AsDouble(o);
+        return v->real == -1.0 && PyErr_Occurred() ? wrong(call, k, "a number", o) : 1;
+    case GD_PY_INT:
+    case GD_PY_LONG: return read_whole(call, k, o);
+    case GD_PY_BOOL: v->integer = PyObject_IsTrue(o); return v->integer >= 0;
+    case GD_PY_AXES:
+        return gd_py_axes(o, &v->text, v->buffer, sizeof v->buffer) ||
+               wrong(call, k, "an axis: a name, a number, a tuple of them or None", o);
+    case GD_PY_TEXT_OR_NONE:
+        if (o == Py_None) return 1;
+        /* fallthrough */
+    case GD_PY_TEXT:
+        if (!PyUnicode_Check(o)) return wrong(call, k, "a text", o);
+        return (v->text = PyUnicode_AsUTF8AndSize(o, NULL)) != NULL;
+    case GD_PY_SHAPE: return (v->count = whole_numbers(call, k, o, v->size)) >= 0;
+    case GD_PY_ORDER:
+    case GD_PY_SIZES: return numbers_of_axes(call, k, o);
+    case GD_PY_DTYPE: return (v->integer = gd_py_dtype(o)) != GD_DTYPE_COUNT;
+    case GD_PY_TEXTS: return read_texts(call, k, o);
+    case GD_PY_DEVICE:
+        if (!PyUnicode_Check(o)) return wrong(call, k, "a device such as 'gpu:0'", o);
+        v->device = gd_device_get(call->context->ctx, PyUnicode_AsUTF8AndSize(o, NULL));
+        return v->device || gd_py_raise(call->context);
+    default: return 1;
+    }
+}
+
+/* ---- all of them ---- */
+
+static int place_of(const gd_py_call *call, PyObject *name)
+{
+    for (int k = 0; k < call->count; k++)
+        if (PyUnicode_CompareWithASCIIString(name, call->parameter[k].name) == 0) return k;
+    return -1;
+}
+
+/* Which argument is for which parameter. */
+static int place_arguments(const gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                           PyObject *names, PyObject **given)
+{
+    int first = self != NULL;
+    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    if (self) given[0] = self;
+    if (n + first > call->count) {
+        PyErr_Format(PyExc_TypeError, "%s() takes %d arguments, %zd were given", call->name,
+                     call->count - first, n);
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) given[i + first] = args[i];
+    for (Py_ssize_t i = 0; i < named; i++) {
+        PyObject *name = PyTuple_GetItem(names, i);
+        int k = place_of(call, name);
+        if (k < 0 || given[k]) {
+            PyErr_Format(PyExc_TypeError, k < 0 ? "%s() has no argument '%U'" : "%s(): '%U' is given twice",
+                         call->name, name);
+            return 0;
+        }
+        given[k] = args[n + i];
+    }
+    for (int k = 0; k < call->count; k++) {
+        if (given[k] || !call->parameter[k].needed) continue;
+        PyErr_Format(PyExc_TypeError, "%s() needs '%s'", call->name, call->parameter[k].name);
+        return 0;
+    }
+    return 1;
+}
+
+static int is_tensor_kind(gd_py_kind kind) { return kind == GD_PY_TENSOR || kind == GD_PY_TENSOR_OR_NONE; }
+
+/* The first operand that is a tensor already: numbers take its dtype, everything its context. */
+static gd_tensor *leading(gd_py_call *call, PyObject *const *given)
+{
+    gd_tensor *lead = NULL;
+    for (int k = call->count; k-- > 0;) {
+        if (!is_tensor_kind(call->parameter[k].kind) || !given[k] || !gd_py_is_tensor(given[k])) continue;
+        gd_tensor *t = gd_py_tensor_of(given[k]);
+        if (!t) return NULL;
+        /* a condition says nothing about the numbers that are chosen from */
+        if (!lead || gd_tensor_dtype(t) != GD_BOOL) lead = t;
+        call->context = ((gd_py_tensor *)given[k])->head.owner;
+    }
+    return lead;
+}
+
+int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    PyObject *given[GD_PY_MOST_PARAMETERS] = {NULL};
+    if (!place_arguments(call, self, args, n, names, given)) return 0;
+    gd_tensor *lead = leading(call, given);
+    if (!lead && PyErr_Occurred()) return 0;
+    if (!call->context && !(call->context = gd_py_current())) return 0;
+    for (int k = 0; k < call->count; k++) {
+        gd_py_value *v = &call->value[k];
+        gd_py_kind kind = call->parameter[k].kind;
+        v->t = NULL, v->text = NULL, v->list = NULL, v->device = NULL, v->count = 0;
+        if (!given[k] || (kind == GD_PY_TENSOR_OR_NONE && given[k] == Py_None)) {
+            v->real = call->parameter[k].fallback;
+            v->integer = is_tensor_kind(kind) || kind == GD_PY_REAL ? 0
+                                                                    : (int64_t)call->parameter[k].fallback;
+            continue;
+        }
+        int fine;
+        if (is_tensor_kind(kind)) {
+            fine = (v->t = gd_py_operand(call, given[k], lead)) != NULL;
+            if (fine) call->elements += gd_numel(v->t);
+        } else
+            fine = kind == GD_PY_TENSORS ? read_tensors(call, k, given[k]) : read_value(call, k, given[k]);
+        if (!fine) {
+            for (int rest = k + 1; rest < call->count; rest++) call->value[rest].list = NULL;
+            gd_py_call_clear(call);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+PyObject *gd_py_finish(gd_py_call *call, gd_tensor *result)
+{
+    gd_py_context *c = call->context;
+    PyObject *o = gd_py_new_tensor(c, result);
+    gd_py_call_clear(call);
+    return o;
+}
+
+PyObject *gd_py_finish_tuple(gd_py_call *call, gd_status status, gd_tensor *const *result, int count)
+{
+    gd_py_context *c = call->context;
+    PyObject *o = status ? gd_py_raise(c) : gd_py_tuple_of(c, result, count);
+    gd_py_call_clear(call);
+    return o;
+}
+
+int gd_py_labels_fit(gd_py_call *call, int place)
+{
+    const gd_tensor *x = call->value[0].t;
+    const char *text = call->value[1].text;
+    int axis = text ? gd_axis_find(x, text) : -1;
+    if (axis < 0 && text && (*text == '-' || (*text >= '0' && *text <= '9')))
+        axis = (int)strtol(text, NULL, 10);
+    else if (axis < 0)
+        return 1; /* no such axis: the library says so */
+    int64_t size = gd_size(x, axis);
+    if (size < 0 || size == call->value[place].count) return 1;
+    (void)gd_py_fail(GD_LABEL, "%s: %d labels for an axis of %lld elements", call->name,
+                     call->value[place].count, (long long)size);
+    gd_py_call_clear(call);
+    return 0;
+}

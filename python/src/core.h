@@ -1,0 +1,256 @@
+/* The extension gradus._core: what its files share.
+ *
+ *   context.c   contexts, who may use them, errors and warnings      tensor.c   the type Tensor and its operators
+ *   make.c      tensors from lists and buffers, and back             index.c    x[...]
+ *   arguments.c arguments of the generated operators (gen_python)    exchange.c DLPack
+ *   autograd.c  derivatives                                          optim.c    Optimizer
+ *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
+ *   file.c      files and bytes                                      core.c     the module, tables of the library
+ *
+ * Written against CPython's limited API of 3.11: one file for every version from that on.
+ *
+ * Threads.  A context is for one thread at a time.  Short calls hold the interpreter's lock all the way, which is lock
+ * enough.  Long ones (steps, large operators) let it go: they take the context for their thread first (gd_py_begin), and
+ * others who want it wait in gd_py_enter.  A tensor that another thread drops meanwhile is released when the context is
+ * free again.
+ *
+ * Scopes.  Functions of the user that the library calls run in a scope of the library, which owns what is made in them.
+ * A tensor that Python still holds when its function returns gets a reference of its own then (gd_py_callback_end); one
+ * that is dropped earlier goes at once. */
+#ifndef GD_PYTHON_CORE_H
+#define GD_PYTHON_CORE_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030b0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#ifdef Py_GIL_DISABLED
+#error "gradus needs an interpreter with its lock: free-threaded builds have no stable ABI yet"
+#endif
+
+#include <gradus/gradus.h>
+
+#include <stdlib.h>
+
+/* Slots and method tables take functions as void pointers. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
+#define GD_PY_LARGE 32768 /* elements from which an operator lets the interpreter's lock go */
+
+typedef struct gd_py_handle gd_py_handle;
+
+/* Text that a link or the library wants shown, kept until Python may be called. */
+typedef struct gd_py_message {
+    struct gd_py_message *next;
+    int is_warning;
+    char text[];
+} gd_py_message;
+
+typedef struct gd_py_grave {
+    struct gd_py_grave *next;
+    void (*end)(void *);
+    void *object;
+} gd_py_grave;
+
+typedef struct gd_py_context {
+    PyObject_HEAD gd_ctx *ctx; /* NULL: closed */
+    gd_ctx *lingering;         /* closed, but somebody still holds memory of it through DLPack */
+    gd_py_handle *handles;     /* everything of it that Python holds, newest first */
+    unsigned long owner;       /* the thread that uses it without the interpreter's lock; 0: none */
+    int depth;                 /* how often it does */
+    int callbacks;             /* functions of the user that run now, one inside the other */
+    PyThread_type_lock lock;
+    gd_py_grave *graves;     /* dropped while another thread had the context */
+    gd_py_message *messages; /* newest first */
+    PyObject *classes;       /* addresses of gd_class by name, see module.c */
+    PyObject *raised;        /* an exception that a function of the user left with, until the call is back */
+} gd_py_context;
+
+/* The head of every object that belongs to a context. */
+struct gd_py_handle {
+    PyObject_HEAD gd_py_context *owner; /* a reference */
+    gd_py_handle *next, *previous;
+    void (*drop)(gd_py_handle *); /* the context is closed: forget what is in it */
+    int16_t depth;                /* callbacks around its making */
+    int16_t in_scope;             /* the library's scope has the only reference */
+};
+
+typedef struct gd_py_tensor {
+    gd_py_handle head;
+    gd_tensor *t; /* NULL: its context is closed */
+} gd_py_tensor;
+
+/* Everything that the extension has one of; an interpreter more is refused. */
+typedef struct gd_py_state {
+    PyObject *module;
+    PyTypeObject *context_type, *tensor_type, *optimizer_type, *module_type, *virtual_type, *archive_type;
+    PyObject *error[GD_STATUS_COUNT]; /* [0]: gradus.Error */
+    PyObject *warning;
+    gd_py_context *current; /* where new tensors are made */
+    PyObject *empty_tuple;
+} gd_py_state;
+extern gd_py_state gd_py;
+
+/* ---- context.c ---- */
+
+int gd_py_add_context(PyObject *module);
+/* The context for what is new, made at its first use; borrowed, NULL with an exception. */
+gd_py_context *gd_py_current(void);
+/* Before each use: false with an exception where it is closed.  Waits while another thread has it. */
+int gd_py_wait(gd_py_context *c);
+static inline int gd_py_enter(gd_py_context *c)
+{
+    return c->ctx && !c->owner && !c->graves ? 1 : gd_py_wait(c);
+}
+/* Lets the interpreter's lock go and takes it again. */
+PyThreadState *gd_py_begin(gd_py_context *c);
+void gd_py_end(gd_py_context *c, PyThreadState *state);
+/* In a function that the library calls: takes the interpreter's lock; before it returns: gives it back. */
+PyGILState_STATE gd_py_callback_begin(gd_py_context *c);
+void gd_py_callback_end(gd_py_context *c, PyGILState_STATE state);
+/* A Python function failed: keeps its exception and records CALLBACK. */
+void gd_py_keep_exception(gd_py_context *c);
+/* Raises what the context has recorded, or the exception a function of the user left; always NULL. */
+PyObject *gd_py_raise(gd_py_context *c);
+/* Shows messages; false with an exception where a warning is an error. */
+int gd_py_flush(gd_py_context *c);
+static inline int gd_py_done(gd_py_context *c) { return c->messages ? gd_py_flush(c) : 1; }
+/* Raises a status with a text of our own; always NULL. */
+PyObject *gd_py_fail(gd_status status, const char *format, ...);
+int gd_py_add_errors(PyObject *module);
+
+/* Sets a reference that may be there. */
+static inline void gd_py_set(PyObject **slot, PyObject *value)
+{
+    PyObject *before = *slot;
+    *slot = value;
+    Py_XDECREF(before);
+}
+
+/* Joins and leaves the list of the context. */
+void gd_py_join(gd_py_context *c, void *handle, void (*drop)(gd_py_handle *));
+void gd_py_leave(void *handle);
+/* Something that was given away has ended: frees a closed context with its last one. */
+void gd_py_linger(gd_py_context *c);
+/* Ends a thing of the context now, or when no other thread has it. */
+void gd_py_release(gd_py_context *c, void (*end)(void *), void *object);
+
+/* ---- tensor.c ---- */
+
+int gd_py_add_tensor(PyObject *module);
+/* A Tensor for a result of the library: takes the reference (or the scope's); NULL raises what was recorded. */
+PyObject *gd_py_new_tensor(gd_py_context *c, gd_tensor *t);
+/* A Tensor for one that something else owns. */
+PyObject *gd_py_borrowed_tensor(gd_py_context *c, gd_tensor *t);
+static inline int gd_py_is_tensor(PyObject *o)
+{
+    return Py_TYPE(o) == gd_py.tensor_type || PyObject_TypeCheck(o, gd_py.tensor_type);
+}
+/* The tensor in it; NULL with an exception where its context is closed. */
+gd_tensor *gd_py_tensor_of(PyObject *o);
+/* A number for an operator with `like`; 0 with an exception where it does not fit the dtype. */
+gd_tensor *gd_py_number(gd_ctx *ctx, PyObject *o, const gd_tensor *like);
+PyObject *gd_py_tuple_of(gd_py_context *c, gd_tensor *const *t, int count);
+
+/* ---- make.c, index.c, exchange.c ---- */
+
+gd_dtype gd_py_dtype(PyObject *o); /* GD_DTYPE_COUNT with an exception */
+PyObject *gd_py_dtype_text(gd_dtype dtype);
+/* A Tensor of lists, numbers, buffers or what has __dlpack__; dtype GD_DTYPE_COUNT: as they are.  New. */
+PyObject *gd_py_make(gd_py_context *c, PyObject *data, gd_dtype dtype, int share);
+PyObject *gd_py_tolist(gd_py_tensor *self);
+PyObject *gd_py_item(gd_py_tensor *self);
+PyObject *gd_py_subscript(PyObject *self, PyObject *key);
+int gd_py_assign_subscript(PyObject *self, PyObject *key, PyObject *value);
+PyObject *gd_py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
+PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
+extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
+    gd_py_file_functions[];
+
+/* ---- arguments.c ---- */
+
+typedef enum gd_py_kind {
+    GD_PY_TENSOR,
+    GD_PY_TENSOR_OR_NONE,
+    GD_PY_REAL,
+    GD_PY_INT,
+    GD_PY_LONG,
+    GD_PY_BOOL,
+    GD_PY_AXES,
+    GD_PY_TEXT,
+    GD_PY_TEXT_OR_NONE,
+    GD_PY_SHAPE, /* any number of sizes */
+    GD_PY_ORDER, /* a number an axis */
+    GD_PY_SIZES, /* a size an axis */
+    GD_PY_TENSORS,
+    GD_PY_DTYPE,
+    GD_PY_TEXTS,
+    GD_PY_DEVICE
+} gd_py_kind;
+
+typedef struct gd_py_parameter {
+    const char *name;
+    gd_py_kind kind;
+    int needed;
+    double fallback; /* of numbers and flags; dtypes: its number */
+} gd_py_parameter;
+
+#define GD_PY_MOST_PARAMETERS 8
+
+typedef struct gd_py_value {
+    gd_tensor *t;
+    double real;
+    int64_t integer;
+    const char *text;
+    int count;
+    int64_t size[GD_MAX_DIMS];
+    int order[GD_MAX_DIMS];
+    void *list; /* freed with the rest */
+    gd_device *device;
+    char buffer[96];
+} gd_py_value;
+
+/* Arguments of a call, read and converted. */
+typedef struct gd_py_call {
+    const char *name;
+    const gd_py_parameter *parameter;
+    int count;
+    gd_py_context *context;
+    int64_t elements;
+    PyThreadState *thread;
+    gd_tensor *made[GD_PY_MOST_PARAMETERS]; /* from numbers and lists: released at the end */
+    int made_count;
+    PyObject *held[GD_PY_MOST_PARAMETERS];
+    int held_count;
+    gd_py_value value[GD_PY_MOST_PARAMETERS];
+} gd_py_call;
+
+/* self NULL: a function.  False with an exception. */
+int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+/* After the call: the result as a Tensor. */
+PyObject *gd_py_finish(gd_py_call *call, gd_tensor *result);
+PyObject *gd_py_finish_tuple(gd_py_call *call, gd_status status, gd_tensor *const *result, int count);
+/* Any object as a tensor for an operand: in `held` or `made` where that must be undone.  NULL with an exception. */
+gd_tensor *gd_py_operand(gd_py_call *call, PyObject *o, const gd_tensor *like);
+void gd_py_call_clear(gd_py_call *call);
+/* "name", 1, (0, "row") or None as the text the library takes. */
+int gd_py_axes(PyObject *o, const char **text, char *buffer, size_t size);
+
+/* ---- generated ---- */
+
+extern PyMethodDef gd_py_operator_functions[], gd_py_operator_methods[];
+
+/* ---- optim.c, module.c ---- */
+
+int gd_py_add_optimizer(PyObject *module);
+int gd_py_add_module_type(PyObject *module);
+/* The module in an object of the base type; NULL with an exception. */
+gd_module *gd_py_module_of(PyObject *o);
+PyObject *gd_py_virtual_value(PyObject *o); /* of a VirtualTensor; new */
+
+/* Gives PyType_FromModuleAndSpec's type to the module under its last name. */
+PyTypeObject *gd_py_add_type(PyObject *module, PyType_Spec *spec, PyObject *bases);
+
+#endif

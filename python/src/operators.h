@@ -1,0 +1,24 @@
+/* What generated operators use beside core.h. */
+#ifndef GD_PYTHON_OPERATORS_H
+#define GD_PYTHON_OPERATORS_H
+
+#include "core.h"
+
+/* The values are set by gd_py_read: clearing all of them would cost more than a small operator does. */
+static inline void gd_py_call_init(gd_py_call *call, const char *name, const gd_py_parameter *parameter,
+                                   int count)
+{
+    call->name = name;
+    call->parameter = parameter;
+    call->count = count;
+    call->context = NULL;
+    call->elements = 0;
+    call->made_count = call->held_count = 0;
+}
+
+PyObject *gd_py_unary(gd_tensor *(*fn)(gd_tensor *), PyObject *o);
+PyObject *gd_py_binary(gd_tensor *(*fn)(gd_tensor *, gd_tensor *), PyObject *a, PyObject *b, int heavy);
+/* with_labels: as many labels as the axis has elements; false with an exception, the call cleared. */
+int gd_py_labels_fit(gd_py_call *call, int place);
+
+#endif

@@ -1,0 +1,733 @@
+/* The type Tensor: a handle on a tensor of the library.  Operators by name are generated (tools/gen_python). */
+#include "operators.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- making and ending handles ---- */
+
+static void end_tensor(void *t) { gd_release(t); }
+
+static void drop_tensor(gd_py_handle *h)
+{
+    gd_py_tensor *self = (gd_py_tensor *)h;
+    gd_release(self->t);
+    self->t = NULL;
+}
+
+static PyObject *wrap(gd_py_context *c, gd_tensor *t, int in_scope)
+{
+    gd_py_tensor *self = PyObject_New(gd_py_tensor, gd_py.tensor_type);
+    if (!self) {
+        gd_release(t);
+        return NULL;
+    }
+    self->t = t;
+    gd_py_join(c, self, drop_tensor);
+    self->head.in_scope = (int16_t)in_scope;
+    return (PyObject *)self;
+}
+
+PyObject *gd_py_new_tensor(gd_py_context *c, gd_tensor *t)
+{
+    if (!t) return gd_py_raise(c);
+    PyObject *result = wrap(c, t, c->callbacks > 0);
+    if (!c->messages || gd_py_flush(c)) return result;
+    Py_XDECREF(result);
+    return NULL;
+}
+
+PyObject *gd_py_borrowed_tensor(gd_py_context *c, gd_tensor *t) { return wrap(c, gd_retain(t), 0); }
+
+static void tensor_dealloc(PyObject *o)
+{
+    gd_py_tensor *self = (gd_py_tensor *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    if (self->t) gd_py_release(self->head.owner, end_tensor, self->t);
+    gd_py_leave(self);
+    if (type == gd_py.tensor_type)
+        PyObject_Free(o);
+    else
+        ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
+    Py_DECREF(type);
+}
+
+gd_tensor *gd_py_tensor_of(PyObject *o)
+{
+    gd_py_tensor *self = (gd_py_tensor *)o;
+    if (!self->head.owner || !self->t) {
+        (void)gd_py_fail(GD_STATE, "the context of this tensor is closed");
+        return NULL;
+    }
+    return gd_py_enter(self->head.owner) ? self->t : NULL;
+}
+
+PyObject *gd_py_tuple_of(gd_py_context *c, gd_tensor *const *t, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; i < count; i++) {
+        PyObject *item = tuple ? gd_py_new_tensor(c, t[i]) : NULL;
+        if (!item || PyTuple_SetItem(tuple, i, item) < 0) Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* ---- numbers beside tensors ---- */
+
+/* Of the dtype of `like`; a fraction beside whole numbers does not fit, and neither does any number but a flag beside bool. */
+gd_tensor *gd_py_number(gd_ctx *ctx, PyObject *o, const gd_tensor *like)
+{
+    double value = PyFloat_AsDouble(o);
+    if (value == -1.0 && PyErr_Occurred()) return NULL;
+    gd_dtype dtype = like               ? gd_tensor_dtype(like)
+                     : PyFloat_Check(o) ? GD_F64
+                     : PyBool_Check(o)  ? GD_BOOL
+                                        : GD_I64;
+    if (dtype == GD_BOOL && !PyBool_Check(o)) {
+        (void)gd_py_fail(GD_DTYPE, "a number beside a tensor of dtype bool; cast the tensor");
+        return NULL;
+    }
+    if (!gd_dtype_is_float(dtype) && value != floor(value)) {
+        (void)gd_py_fail(GD_DTYPE, "%R beside a tensor of dtype %s; cast the tensor", o,
+                         gd_dtype_name(dtype));
+        return NULL;
+    }
+    if (dtype == GD_I64 && PyLong_Check(o)) {
+        int64_t whole = PyLong_AsLongLong(o);
+        if (whole == -1 && PyErr_Occurred()) return NULL;
+        return gd_from_data(ctx, GD_I64, 0, NULL, &whole);
+    }
+    return gd_scalar(ctx, dtype, value);
+}
+
+static int is_number(PyObject *o) { return PyFloat_Check(o) || PyLong_Check(o); }
+
+/* ---- operators between two ---- */
+
+typedef gd_tensor *(*two_fn)(gd_tensor *, gd_tensor *);
+typedef gd_tensor *(*scalar_fn)(gd_tensor *, double);
+
+static PyObject *run_two(gd_py_context *c, two_fn fn, gd_tensor *a, gd_tensor *b, int heavy)
+{
+    if (gd_numel(a) + gd_numel(b) < (heavy ? GD_PY_LARGE / 32 : GD_PY_LARGE))
+        return gd_py_new_tensor(c, fn(a, b));
+    PyThreadState *state = gd_py_begin(c);
+    gd_tensor *result = fn(a, b);
+    gd_py_end(c, state);
+    return gd_py_new_tensor(c, result);
+}
+
+/* Whatever else may stand beside a tensor: arrays, virtual tensors. */
+static PyObject *run_converted(two_fn fn, PyObject *a, PyObject *b, int heavy)
+{
+    gd_py_call call = {.name = "operator"};
+    PyObject *own = gd_py_is_tensor(a) ? a : gd_py_is_tensor(b) ? b : NULL;
+    if (!own) Py_RETURN_NOTIMPLEMENTED; /* both are virtual: they ask for their values */
+    gd_tensor *like = gd_py_tensor_of(own);
+    if (!like) return NULL;
+    call.context = ((gd_py_tensor *)own)->head.owner;
+    gd_tensor *x = gd_py_operand(&call, a, like), *y = x ? gd_py_operand(&call, b, like) : NULL;
+    PyObject *result = NULL;
+    if (x && y)
+        result = run_two(call.context, fn, x, y, heavy);
+    else if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
+        PyErr_Clear();
+        result = Py_NotImplemented;
+        Py_INCREF(result);
+    }
+    gd_py_call_clear(&call);
+    return result;
+}
+
+static PyObject *with_number(two_fn fn, PyObject *a, PyObject *b)
+{
+    PyObject *own = gd_py_is_tensor(a) ? a : b, *number = own == a ? b : a;
+    gd_tensor *t = gd_py_tensor_of(own);
+    if (!t) return NULL;
+    gd_py_context *c = ((gd_py_tensor *)own)->head.owner;
+    gd_tensor *n = gd_py_number(c->ctx, number, t);
+    if (!n) return PyErr_Occurred() ? NULL : gd_py_raise(c);
+    PyObject *result = run_two(c, fn, own == a ? t : n, own == a ? n : t, 0);
+    gd_release(n);
+    return result;
+}
+
+PyObject *gd_py_binary(two_fn fn, PyObject *a, PyObject *b, int heavy)
+{
+    if (Py_TYPE(a) == gd_py.tensor_type && Py_TYPE(b) == gd_py.tensor_type) {
+        gd_tensor *x = gd_py_tensor_of(a), *y = x ? gd_py_tensor_of(b) : NULL;
+        return y ? run_two(((gd_py_tensor *)a)->head.owner, fn, x, y, heavy) : NULL;
+    }
+    if (!heavy && (is_number(a) || is_number(b))) return with_number(fn, a, b);
+    return run_converted(fn, a, b, heavy);
+}
+
+/* A number on the right that the library has an operator for. */
+static PyObject *with_scalar(scalar_fn scalar, double factor, two_fn fn, PyObject *a, PyObject *b)
+{
+    if (gd_py_is_tensor(a) && (PyFloat_Check(b) || PyLong_Check(b))) {
+        gd_tensor *x = gd_py_tensor_of(a);
+        if (!x) return NULL;
+        gd_dtype dtype = gd_tensor_dtype(x);
+        if (!gd_dtype_is_float(dtype)) return with_number(fn, a, b);
+        double value = PyFloat_AsDouble(b);
+        if (value == -1.0 && PyErr_Occurred()) return NULL;
+        gd_py_context *c = ((gd_py_tensor *)a)->head.owner;
+        if (gd_numel(x) < GD_PY_LARGE) return gd_py_new_tensor(c, scalar(x, factor * value));
+        PyThreadState *state = gd_py_begin(c);
+        gd_tensor *result = scalar(x, factor * value);
+        gd_py_end(c, state);
+        return gd_py_new_tensor(c, result);
+    }
+    return gd_py_binary(fn, a, b, 0);
+}
+
+static PyObject *tensor_add(PyObject *a, PyObject *b)
+{
+    return gd_py_is_tensor(a) ? with_scalar(gd_add_scalar, 1, gd_add, a, b)
+                              : with_scalar(gd_add_scalar, 1, gd_add, b, a);
+}
+static PyObject *tensor_sub(PyObject *a, PyObject *b) { return with_scalar(gd_add_scalar, -1, gd_sub, a, b); }
+static PyObject *tensor_mul(PyObject *a, PyObject *b)
+{
+    return gd_py_is_tensor(a) ? with_scalar(gd_mul_scalar, 1, gd_mul, a, b)
+                              : with_scalar(gd_mul_scalar, 1, gd_mul, b, a);
+}
+static PyObject *tensor_div(PyObject *a, PyObject *b) { return gd_py_binary(gd_div, a, b, 0); }
+static PyObject *tensor_mod(PyObject *a, PyObject *b) { return gd_py_binary(gd_mod, a, b, 0); }
+static PyObject *tensor_matmul(PyObject *a, PyObject *b) { return gd_py_binary(gd_matmul, a, b, 1); }
+static PyObject *tensor_pow(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None) return gd_py_fail(GD_NOT_IMPLEMENTED, "pow: a tensor has no third argument");
+    return with_scalar(gd_pow_scalar, 1, gd_pow, a, b);
+}
+
+static gd_tensor *floor_of_quotient(gd_tensor *a, gd_tensor *b)
+{
+    gd_tensor *quotient = gd_div(a, b), *result = gd_floor(quotient);
+    gd_release(quotient);
+    return result;
+}
+static PyObject *tensor_floor_div(PyObject *a, PyObject *b)
+{
+    return gd_py_binary(floor_of_quotient, a, b, 0);
+}
+static PyObject *tensor_and(PyObject *a, PyObject *b) { return gd_py_binary(gd_logical_and, a, b, 0); }
+static PyObject *tensor_or(PyObject *a, PyObject *b) { return gd_py_binary(gd_logical_or, a, b, 0); }
+static PyObject *tensor_xor(PyObject *a, PyObject *b) { return gd_py_binary(gd_logical_xor, a, b, 0); }
+
+static PyObject *tensor_compare(PyObject *a, PyObject *b, int how)
+{
+    static const two_fn fn[] = {
+        [Py_LT] = gd_lt, [Py_LE] = gd_le, [Py_EQ] = gd_eq, [Py_NE] = gd_ne, [Py_GT] = gd_gt, [Py_GE] = gd_ge};
+    if (b == Py_None || PyUnicode_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+    return gd_py_binary(fn[how], a, b, 0);
+}
+
+/* ---- operators on one ---- */
+
+PyObject *gd_py_unary(gd_tensor *(*fn)(gd_tensor *), PyObject *o)
+{
+    gd_tensor *t = gd_py_tensor_of(o);
+    gd_py_context *c = ((gd_py_tensor *)o)->head.owner;
+    if (!t) return NULL;
+    if (gd_numel(t) < GD_PY_LARGE) return gd_py_new_tensor(c, fn(t));
+    PyThreadState *state = gd_py_begin(c);
+    gd_tensor *result = fn(t);
+    gd_py_end(c, state);
+    return gd_py_new_tensor(c, result);
+}
+static PyObject *tensor_neg(PyObject *o) { return gd_py_unary(gd_neg, o); }
+static PyObject *tensor_abs(PyObject *o) { return gd_py_unary(gd_abs, o); }
+static PyObject *tensor_invert(PyObject *o) { return gd_py_unary(gd_logical_not, o); }
+static PyObject *tensor_pos(PyObject *o)
+{
+    Py_INCREF(o);
+    return o;
+}
+
+static int one_number(PyObject *o, double *value)
+{
+    gd_tensor *t = gd_py_tensor_of(o);
+    if (!t) return 0;
+    *value = gd_item(t);
+    if (!gd_error(((gd_py_tensor *)o)->head.owner->ctx)) return 1;
+    (void)gd_py_raise(((gd_py_tensor *)o)->head.owner);
+    return 0;
+}
+static int tensor_bool(PyObject *o)
+{
+    double value;
+    return one_number(o, &value) ? value != 0 : -1;
+}
+static PyObject *tensor_float(PyObject *o)
+{
+    double value;
+    return one_number(o, &value) ? PyFloat_FromDouble(value) : NULL;
+}
+static PyObject *tensor_int(PyObject *o)
+{
+    PyObject *item = gd_py_item((gd_py_tensor *)o), *whole = item ? PyNumber_Long(item) : NULL;
+    Py_XDECREF(item);
+    return whole;
+}
+static PyObject *tensor_as_index(PyObject *o)
+{
+    gd_tensor *t = gd_py_tensor_of(o);
+    if (!t) return NULL;
+    if (gd_dtype_is_float(gd_tensor_dtype(t)) || gd_numel(t) != 1)
+        return gd_py_fail(GD_TYPE, "only a tensor with one whole number can be an index");
+    return tensor_int(o);
+}
+
+static Py_ssize_t tensor_length(PyObject *o)
+{
+    gd_tensor *t = gd_py_tensor_of(o);
+    if (!t) return -1;
+    if (gd_ndim(t)) return (Py_ssize_t)gd_size(t, 0);
+    (void)gd_py_fail(GD_TYPE, "a tensor without axes has no length");
+    return -1;
+}
+
+static Py_hash_t tensor_hash(PyObject *o)
+{
+    uintptr_t bits = (uintptr_t)((gd_py_tensor *)o)->t;
+    Py_hash_t hash = (Py_hash_t)(bits >> 4 | bits << (8 * sizeof bits - 4));
+    return hash == -1 ? -2 : hash;
+}
+
+/* ---- what a tensor is ---- */
+
+#define TENSOR_OR_RETURN(o)                             \
+    gd_tensor *t = gd_py_tensor_of(o);                  \
+    if (!t) return NULL;                                \
+    gd_py_context *c = ((gd_py_tensor *)o)->head.owner; \
+    (void)c
+
+static PyObject *get_shape(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    int n = gd_ndim(t);
+    PyObject *shape = PyTuple_New(n);
+    for (int i = 0; i < n && shape; i++) {
+        PyObject *size = PyLong_FromLongLong(gd_shape(t)[i]);
+        if (!size || PyTuple_SetItem(shape, i, size) < 0) Py_CLEAR(shape);
+    }
+    return shape;
+}
+static PyObject *get_strides(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    int n = gd_ndim(t);
+    PyObject *strides = PyTuple_New(n);
+    for (int i = 0; i < n && strides; i++) {
+        PyObject *stride = PyLong_FromLongLong(gd_strides(t)[i]);
+        if (!stride || PyTuple_SetItem(strides, i, stride) < 0) Py_CLEAR(strides);
+    }
+    return strides;
+}
+static PyObject *get_ndim(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyLong_FromLong(gd_ndim(t));
+}
+static PyObject *get_size(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyLong_FromLongLong(gd_numel(t));
+}
+static PyObject *get_dtype(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return gd_py_dtype_text(gd_tensor_dtype(t));
+}
+static PyObject *get_device(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyUnicode_FromString(gd_device_name(gd_tensor_device(t)));
+}
+static PyObject *get_axes(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    int n = gd_ndim(t);
+    PyObject *names = PyTuple_New(n);
+    for (int i = 0; i < n && names; i++) {
+        const char *name = gd_axis_name(t, i);
+        PyObject *item = name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
+        if (!item || PyTuple_SetItem(names, i, item) < 0) Py_CLEAR(names);
+    }
+    return names;
+}
+
+static PyObject *labels_of(const gd_tensor *t, int axis)
+{
+    if (gd_size(t, axis) && !gd_axis_label(t, axis, 0)) return Py_NewRef(Py_None);
+    PyObject *labels = PyTuple_New((Py_ssize_t)gd_size(t, axis));
+    for (int64_t k = 0; k < gd_size(t, axis) && labels; k++) {
+        const char *text = gd_axis_label(t, axis, k);
+        PyObject *item = PyUnicode_FromString(text ? text : "");
+        if (!item || PyTuple_SetItem(labels, (Py_ssize_t)k, item) < 0) Py_CLEAR(labels);
+    }
+    return labels;
+}
+static PyObject *get_labels(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    int n = gd_ndim(t);
+    PyObject *all = PyTuple_New(n);
+    for (int i = 0; i < n && all; i++) {
+        PyObject *labels = labels_of(t, i);
+        if (!labels || PyTuple_SetItem(all, i, labels) < 0) Py_CLEAR(all);
+    }
+    return all;
+}
+
+static PyObject *get_grad(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    gd_tensor *grad = gd_grad_of(t);
+    if (!grad) Py_RETURN_NONE;
+    return gd_py_borrowed_tensor(c, grad);
+}
+static int set_grad(PyObject *o, PyObject *value, void *unused)
+{
+    (void)unused;
+    gd_tensor *t = gd_py_tensor_of(o), *grad = NULL;
+    if (!t) return -1;
+    if (!value || value == Py_None) {
+        gd_zero_grad(t);
+        return 0;
+    }
+    if (!gd_py_is_tensor(value)) {
+        PyErr_Format(PyExc_TypeError, "grad: a Tensor or None is needed, not %R", (PyObject *)Py_TYPE(value));
+        return -1;
+    }
+    if (!(grad = gd_py_tensor_of(value))) return -1;
+    if (gd_set_grad(t, grad) == GD_OK) return 0;
+    (void)gd_py_raise(((gd_py_tensor *)o)->head.owner);
+    return -1;
+}
+static PyObject *get_requires_grad(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyBool_FromLong(gd_requires_grad(t));
+}
+static int set_requires_grad(PyObject *o, PyObject *value, void *unused)
+{
+    (void)unused;
+    gd_tensor *t = gd_py_tensor_of(o);
+    int on = value ? PyObject_IsTrue(value) : 0;
+    if (!t || on < 0) return -1;
+    if (gd_set_requires_grad(t, on) == GD_OK) return 0;
+    (void)gd_py_raise(((gd_py_tensor *)o)->head.owner);
+    return -1;
+}
+static PyObject *get_is_leaf(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyBool_FromLong(gd_is_leaf(t));
+}
+static PyObject *get_is_read_only(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyBool_FromLong(gd_is_read_only(t));
+}
+static PyObject *get_is_contiguous(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyBool_FromLong(gd_is_contiguous(t));
+}
+static PyObject *get_context(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return Py_NewRef((PyObject *)c);
+}
+static PyObject *get_pointer(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    return PyLong_FromVoidPtr(t);
+}
+static PyObject *get_transposed(PyObject *o, void *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    int n = gd_ndim(t), order[GD_MAX_DIMS];
+    for (int i = 0; i < n; i++) order[i] = n - 1 - i;
+    return gd_py_new_tensor(c, gd_permute(t, order));
+}
+static PyObject *get_none(PyObject *o, void *unused)
+{
+    (void)o, (void)unused;
+    Py_RETURN_NONE;
+}
+
+static PyGetSetDef tensor_values[] = {
+    {"shape", get_shape, NULL, "The sizes of the axes.", NULL},
+    {"strides", get_strides, NULL, "Elements from one index to the next, an axis each.", NULL},
+    {"ndim", get_ndim, NULL, "How many axes it has.", NULL},
+    {"size", get_size, NULL, "How many elements it has.", NULL},
+    {"dtype", get_dtype, NULL, "'f32', 'f64', 'f16', 'bf16', 'i32', 'i64', 'u8' or 'bool'.", NULL},
+    {"device", get_device, NULL, "'cpu' or 'gpu:0'.", NULL},
+    {"axes", get_axes, NULL, "The names of the axes; None for one without.", NULL},
+    {"labels", get_labels, NULL, "For each axis the labels of its elements, or None.", NULL},
+    {"grad", get_grad, set_grad, "The gradient that backward() left, or None.", NULL},
+    {"requires_grad", get_requires_grad, set_requires_grad, "Does it want gradients, or depend on what does?",
+     NULL},
+    {"is_leaf", get_is_leaf, NULL, "Has it no history?", NULL},
+    {"is_read_only", get_is_read_only, NULL, "May nothing change its elements?", NULL},
+    {"is_contiguous", get_is_contiguous, NULL, "Do its elements lie row by row without gaps?", NULL},
+    {"context", get_context, NULL, "The context it belongs to.", NULL},
+    {"T", get_transposed, NULL, "The axes in the opposite order.", NULL},
+    {"_handle", get_pointer, NULL, "Address of the gd_tensor, for extensions.", NULL},
+    {"__array_ufunc__", get_none, NULL, "NumPy leaves its operators with tensors to the tensors.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+/* ---- methods that no operator is ---- */
+
+static PyObject *tensor_item(PyObject *o, PyObject *unused)
+{
+    (void)unused;
+    return gd_py_item((gd_py_tensor *)o);
+}
+static PyObject *tensor_tolist(PyObject *o, PyObject *unused)
+{
+    (void)unused;
+    return gd_py_tolist((gd_py_tensor *)o);
+}
+
+static PyObject *tensor_repr(PyObject *o)
+{
+    if (!((gd_py_tensor *)o)->t) return PyUnicode_FromString("tensor(of a closed context)");
+    TENSOR_OR_RETURN(o);
+    int need = gd_format(t, NULL, 0);
+    char *text = PyMem_Malloc((size_t)need + 1);
+    if (!text) return PyErr_NoMemory();
+    (void)gd_format(t, text, (size_t)need + 1);
+    PyObject *result = PyUnicode_FromFormat(
+        "tensor(%s%s%s%s)", text, strcmp(gd_device_name(gd_tensor_device(t)), "cpu") ? ", " : "",
+        strcmp(gd_device_name(gd_tensor_device(t)), "cpu") ? gd_device_name(gd_tensor_device(t)) : "",
+        gd_requires_grad(t) ? ", requires_grad" : "");
+    PyMem_Free(text);
+    return result;
+}
+
+static PyObject *tensor_backward(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const gd_py_parameter parameter[] = {{"self", GD_PY_TENSOR, 1, 0},
+                                                {"seed", GD_PY_TENSOR_OR_NONE, 0, 0},
+                                                {"retain_graph", GD_PY_BOOL, 0, 0},
+                                                {"create_graph", GD_PY_BOOL, 0, 0}};
+    gd_py_call call = {.name = "backward", .parameter = parameter, .count = 4};
+    if (!gd_py_read(&call, o, args, n, names)) return NULL;
+    int flags = (call.value[2].integer ? GD_RETAIN_GRAPH : 0) | (call.value[3].integer ? GD_CREATE_GRAPH : 0);
+    gd_py_context *c = call.context;
+    gd_status status = gd_backward(call.value[0].t, call.value[1].t, flags);
+    gd_py_call_clear(&call);
+    if (status) return gd_py_raise(c);
+    if (!gd_py_done(c)) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *tensor_zero_grad(PyObject *o, PyObject *unused)
+{
+    (void)unused;
+    TENSOR_OR_RETURN(o);
+    gd_zero_grad(t);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tensor_assign(PyObject *o, PyObject *value)
+{
+    TENSOR_OR_RETURN(o);
+    gd_py_call call = {.name = "assign", .context = c};
+    gd_tensor *source = gd_py_operand(&call, value, t);
+    gd_status status = source ? gd_assign(t, source) : GD_OK;
+    gd_py_call_clear(&call);
+    if (!source) return NULL;
+    if (status) return gd_py_raise(c);
+    return Py_NewRef(o);
+}
+
+static PyObject *tensor_require_grad(PyObject *o, PyObject *const *args, Py_ssize_t n)
+{
+    int on = n ? PyObject_IsTrue(args[0]) : 1;
+    TENSOR_OR_RETURN(o);
+    if (on < 0) return NULL;
+    if (gd_set_requires_grad(t, on)) return gd_py_raise(c);
+    return Py_NewRef(o);
+}
+
+static PyObject *tensor_split(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const gd_py_parameter parameter[] = {
+        {"self", GD_PY_TENSOR, 1, 0}, {"size", GD_PY_INT, 1, 0}, {"axis", GD_PY_AXES, 1, 0}};
+    gd_py_call call = {.name = "split", .parameter = parameter, .count = 3};
+    if (!gd_py_read(&call, o, args, n, names)) return NULL;
+    gd_tensor *t = call.value[0].t, **piece = NULL;
+    const char *text = call.value[2].text;
+    int64_t size = call.value[1].integer;
+    int axis = text ? gd_axis_find(t, text) : -1;
+    if (axis < 0 && text) axis = (int)strtol(text, NULL, 10);
+    int64_t length = gd_size(t, axis), pieces = size > 0 && length > 0 ? (length + size - 1) / size : 1;
+    gd_py_context *c = call.context;
+    PyObject *result = NULL;
+    if (!(piece = PyMem_Calloc((size_t)pieces, sizeof *piece)))
+        (void)PyErr_NoMemory();
+    else if (gd_split(t, text, size, piece, (int)pieces))
+        (void)gd_py_raise(c);
+    else
+        result = gd_py_tuple_of(c, piece, (int)pieces);
+    PyMem_Free(piece);
+    gd_py_call_clear(&call);
+    return result;
+}
+
+/* to("gpu"), to("f32"), to(device="cpu", dtype="f64"): another tensor, or another look at this one where nothing changes. */
+static PyObject *tensor_to(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    TENSOR_OR_RETURN(o);
+    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    gd_tensor *result = gd_retain(t);
+    for (Py_ssize_t i = 0; i < n + named && result; i++) {
+        const char *key = i < n ? NULL : PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i - n), NULL);
+        const char *text = PyUnicode_Check(args[i]) ? PyUnicode_AsUTF8AndSize(args[i], NULL) : NULL;
+        int is_device = key ? !strcmp(key, "device")
+                            : text && (!strncmp(text, "cpu", 3) || !strncmp(text, "gpu", 3));
+        gd_tensor *next = NULL;
+        if (args[i] == Py_None) continue;
+        if (key && !is_device && strcmp(key, "dtype")) {
+            gd_release(result);
+            return PyErr_Format(PyExc_TypeError, "to() has no argument '%s', only device and dtype", key);
+        }
+        if (is_device) {
+            gd_device *device = text ? gd_device_get(c->ctx, text) : NULL;
+            if (text)
+                next = gd_to_device(result, device);
+            else
+                PyErr_Format(PyExc_TypeError, "to: a device is a text such as 'gpu:0', not %R", args[i]);
+        } else {
+            gd_dtype dtype = gd_py_dtype(args[i]);
+            if (dtype != GD_DTYPE_COUNT) next = gd_cast(result, dtype);
+        }
+        gd_release(result);
+        result = next;
+        if (!result && PyErr_Occurred()) return NULL;
+    }
+    if (result == t) { /* nothing to do: a handle of its own */
+        gd_release(result);
+        return gd_py_borrowed_tensor(c, t);
+    }
+    return gd_py_new_tensor(c, result);
+}
+
+static PyMethodDef tensor_methods[] = {
+    {"item", tensor_item, METH_NOARGS, "item()\n--\n\nIts one element as a Python number."},
+    {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nAll elements in lists, one a level an axis."},
+    {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS,
+     "backward(seed=None, retain_graph=False, create_graph=False)\n--\n\n"
+     "Adds the gradient of this tensor to .grad of every leaf that it depends on.  Without a seed it must have one element."},
+    {"zero_grad", tensor_zero_grad, METH_NOARGS, "zero_grad()\n--\n\nForgets the gradient."},
+    {"assign", tensor_assign, METH_O,
+     "assign(value)\n--\n\nSets the elements in place: value is broadcast and cast; axes meet by name.  Returns the tensor."},
+    {"require_grad", (PyCFunction)(void (*)(void))tensor_require_grad, METH_FASTCALL,
+     "require_grad(on=True, /)\n--\n\nMarks a leaf as wanting gradients, in place.  Returns the tensor."},
+    {"split", (PyCFunction)(void (*)(void))tensor_split, METH_FASTCALL | METH_KEYWORDS,
+     "split(size, axis)\n--\n\nPieces of that size along an axis, the last maybe shorter; views."},
+    {"to", (PyCFunction)(void (*)(void))tensor_to, METH_FASTCALL | METH_KEYWORDS,
+     "to(*device_or_dtype, device=None, dtype=None)\n--\n\nThe tensor on another device or with another dtype."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))gd_py_dlpack, METH_FASTCALL | METH_KEYWORDS,
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule over the same memory."},
+    {"__dlpack_device__", gd_py_dlpack_device, METH_NOARGS,
+     "__dlpack_device__()\n--\n\nKind and number of its device."},
+    {NULL, NULL, 0, NULL}};
+
+/* Tensor(data, dtype=None): as gradus.tensor, and what subclasses are made by. */
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"data", "dtype", NULL};
+    PyObject *data, *dtype = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:Tensor", names, &data, &dtype)) return NULL;
+    gd_dtype kind = dtype == Py_None ? GD_DTYPE_COUNT : gd_py_dtype(dtype);
+    if (kind == GD_DTYPE_COUNT && dtype != Py_None) return NULL;
+    gd_py_context *c = gd_py_current();
+    PyObject *made = c ? gd_py_make(c, data, kind, 0) : NULL;
+    if (!made || type == gd_py.tensor_type) return made;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    gd_py_tensor *self = (gd_py_tensor *)alloc(type, 0);
+    if (self) {
+        self->t = gd_retain(((gd_py_tensor *)made)->t);
+        gd_py_join(c, self, drop_tensor);
+    }
+    Py_DECREF(made);
+    return (PyObject *)self;
+}
+
+static PyType_Slot tensor_slots[] = {
+    {Py_tp_doc, "Tensor(data, dtype=None)\n--\n\nA tensor with named and labelled axes, and its gradient."},
+    {Py_tp_new, tensor_new},
+    {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_repr, tensor_repr},
+    {Py_tp_hash, tensor_hash},
+    {Py_tp_richcompare, tensor_compare},
+    {Py_tp_getset, tensor_values},
+    {Py_tp_methods, NULL}, /* set by gd_py_add_tensor: ours and the generated ones */
+    {Py_nb_add, tensor_add},
+    {Py_nb_subtract, tensor_sub},
+    {Py_nb_multiply, tensor_mul},
+    {Py_nb_true_divide, tensor_div},
+    {Py_nb_floor_divide, tensor_floor_div},
+    {Py_nb_remainder, tensor_mod},
+    {Py_nb_power, tensor_pow},
+    {Py_nb_matrix_multiply, tensor_matmul},
+    {Py_nb_and, tensor_and},
+    {Py_nb_or, tensor_or},
+    {Py_nb_xor, tensor_xor},
+    {Py_nb_negative, tensor_neg},
+    {Py_nb_positive, tensor_pos},
+    {Py_nb_absolute, tensor_abs},
+    {Py_nb_invert, tensor_invert},
+    {Py_nb_bool, tensor_bool},
+    {Py_nb_float, tensor_float},
+    {Py_nb_int, tensor_int},
+    {Py_nb_index, tensor_as_index},
+    {Py_mp_length, tensor_length},
+    {Py_mp_subscript, gd_py_subscript},
+    {Py_mp_ass_subscript, gd_py_assign_subscript},
+    {0, NULL}};
+static PyType_Spec tensor_spec = {"gradus.Tensor", sizeof(gd_py_tensor), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, tensor_slots};
+
+static size_t methods_in(const PyMethodDef *methods)
+{
+    size_t n = 0;
+    while (methods[n].ml_name) n++;
+    return n;
+}
+
+int gd_py_add_tensor(PyObject *module)
+{
+    size_t own = methods_in(tensor_methods), made = methods_in(gd_py_operator_methods);
+    PyMethodDef *all = PyMem_Calloc(own + made + 1, sizeof *all); /* lives as long as the type */
+    if (!all) return PyErr_NoMemory() != NULL;
+    memcpy(all, gd_py_operator_methods, made * sizeof *all);
+    memcpy(all + made, tensor_methods, own * sizeof *all);
+    for (PyType_Slot *slot = tensor_slots; slot->slot; slot++)
+        if (slot->slot == Py_tp_methods) slot->pfunc = all;
+    return (gd_py.tensor_type = gd_py_add_type(module, &tensor_spec, NULL)) != NULL;
+}

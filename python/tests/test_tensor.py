@@ -1,0 +1,148 @@
+"""Tensors: making, looking, operators between tensors and numbers, indexing, errors."""
+import numpy as np
+import pytest
+
+import gradus as gd
+
+
+def test_lists_keep_their_kind_of_number():
+    assert gd.tensor([1.0, 2]).dtype == "f64"
+    assert gd.tensor([1, 2]).dtype == "i64"
+    assert gd.tensor([True, False]).dtype == "bool"
+    assert gd.tensor([[1, 2], [3, 4]], dtype="f32").tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert gd.tensor(2**53 + 1).item() == 2**53 + 1
+    assert gd.tensor([]).shape == (0,)
+
+
+@pytest.mark.parametrize("data, kind", [([[1, 2], [3]], gd.ShapeError), ([1, [2]], gd.ShapeError), (["a"], TypeError),
+                                        ([[[[[[[[[1]]]]]]]]], gd.ShapeError), (object(), NotImplementedError)])
+def test_what_is_no_tensor_is_refused(data, kind):
+    with pytest.raises(kind):
+        gd.tensor(data)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "uint8", "bool", "int8", "int16", "uint16",
+                                   "uint32", "uint64", ">f8", ">f4", ">i4", ">i2"])
+def test_arrays_of_every_kind_come_over_as_copies(dtype):
+    source = np.arange(24).reshape(2, 3, 4).astype(dtype)[:, ::-1, 1:]
+    t = gd.tensor(source)
+    before = source.tolist()
+    assert t.shape == source.shape and t.tolist() == before
+    source[...] = 0
+    assert t.tolist() == before
+
+
+def test_a_number_beyond_i64_is_refused():
+    with pytest.raises(gd.OutOfBoundsError):
+        gd.tensor(np.array([2**63], dtype="uint64"))
+
+
+def test_memory_is_shared_with_numpy_both_ways():
+    array = np.arange(6.0).reshape(2, 3)
+    t = gd.asarray(array)
+    array[0, 1] = 10
+    assert t[0, 1].item() == 10
+    back = t.numpy()
+    back[1, 2] = -1
+    assert array[1, 2] == -1 and t[1, 2].item() == -1
+    t[0] = 7
+    assert array[0].tolist() == [7, 7, 7]
+
+
+def test_read_only_arrays_stay_as_they_are():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    t = gd.asarray(array)
+    assert t.is_read_only
+    with pytest.raises(gd.StateError):
+        t[0] = 1
+    assert not t.numpy().flags.writeable
+
+
+def test_an_array_keeps_the_tensor_s_memory_alive():
+    array = gd.arange(5.0).numpy()
+    del_me = [gd.zeros(1000) for _ in range(10)]
+    assert array.tolist() == [0, 1, 2, 3, 4] and del_me
+
+
+def test_numbers_take_the_tensor_s_dtype():
+    x = gd.tensor([1.0, 2.0], dtype="f32")
+    for y in (x + 1, 1 + x, x - 1, 1 - x, x * 2, 2 * x, x / 2, 2 / x, x**2, 2**x, x % 2, x // 2):
+        assert y.dtype == "f32"
+    assert (1 - x).tolist() == [0, -1]
+    assert (2 / x).tolist() == [2, 1]
+    assert (2**x).tolist() == [2, 4]
+    assert (gd.tensor([1, 2]) + 1).tolist() == [2, 3]
+    with pytest.raises(gd.DtypeError, match="0.5"):
+        gd.tensor([1, 2]) + 0.5
+    with pytest.raises(gd.DtypeError, match="cast one of them"):
+        x + gd.tensor([1.0, 2.0])
+
+
+def test_numpy_arrays_stand_on_either_side():
+    x, a = gd.tensor([1.0, 2.0]), np.array([10.0, 20.0])
+    assert isinstance(a + x, gd.Tensor) and (a + x).tolist() == [11, 22]
+    assert (x - a).tolist() == [-9, -18] and (a - x).tolist() == [9, 18]
+    assert np.asarray(x).tolist() == [1, 2]
+
+
+def test_axes_meet_by_name_and_labels_by_label():
+    a = gd.tensor([[1.0, 2.0], [3.0, 4.0]], axes=("row", "col"), labels={"row": ["up", "down"]})
+    assert a["up"].tolist() == [1, 2] and a[:, 0].tolist() == [1, 3] and a["down", 1].item() == 4
+    assert a.sum("row").axes == ("col",)
+    assert (a + gd.tensor([10.0, 20.0], axes="row")).tolist() == [[11, 12], [23, 24]]
+    assert a.sel(col=1, row="up").item() == 2
+    with pytest.raises(gd.LabelError, match="left"):
+        a["left"]
+    with pytest.raises(KeyError):
+        a["left"]
+    with pytest.raises(gd.AxisError):
+        a.sum("depth")
+
+
+KEYS = [0, -1, slice(None), slice(1, 3), slice(None, None, -1), slice(3, 0, -2), slice(5, 1), (1, 2), (slice(None), 1), (..., 0),
+        (0, ...), (None, 0), (slice(None), None, slice(1, None)), [0, 2], (slice(None), [3, 0, 0]), (1, slice(None, None, 2), -1)]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_indexing_is_numpy_s(key):
+    array = np.arange(60.0).reshape(3, 4, 5)
+    assert gd.tensor(array)[key].tolist() == array[key].tolist()
+
+
+def test_masks_choose_elements():
+    array = np.arange(12.0).reshape(3, 4)
+    t = gd.tensor(array)
+    assert t[t > 5].tolist() == array[array > 5].tolist()
+    assert t[gd.tensor([True, False, True])].tolist() == array[[True, False, True]].tolist()
+
+
+@pytest.mark.parametrize("key, kind", [(3, IndexError), ((0, 0, 0), IndexError), ("x", KeyError), (1.5, TypeError)])
+def test_wrong_indices_say_so(key, kind):
+    with pytest.raises(kind):
+        gd.zeros((3, 4))[key]
+
+
+def test_gradients():
+    x = gd.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x**3).sum().backward()
+    assert x.grad.tolist() == [3, 12, 27]
+    assert gd.grad((x**2).sum(), x).tolist() == [2, 4, 6]
+    assert gd.hessian(lambda x: (x**3).sum(), x.detach()).tolist() == [[6, 0, 0], [0, 12, 0], [0, 0, 18]]
+    assert gd.hvp(lambda x: (x**3).sum(), x.detach(), gd.ones(3)).tolist() == [6, 12, 18]
+    assert gd.jacobian(lambda x: x * 2, gd.ones(2)).tolist() == [[2, 0], [0, 2]]
+    with gd.no_grad():
+        assert not (x * 2).requires_grad
+    assert (x * 2).requires_grad
+
+
+def test_an_error_in_a_function_comes_out_as_it_was_raised():
+    class Mine(Exception):
+        pass
+
+    def fails(x):
+        raise Mine("here")
+
+    with pytest.raises(Mine, match="here"):
+        gd.hessian(fails, gd.ones(2))
+    assert gd.ones(2).sum().item() == 2
