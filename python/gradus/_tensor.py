@@ -203,3 +203,5 @@ def __format__(self: Tensor, spec: str) -> str:
 
 for _method in (numpy, __array__, __iter__, sel, clone, __reduce__, __deepcopy__, _repr_html_, __format__):
     setattr(Tensor, _method.__name__, _method)
+
+Tensor.__array_ufunc__ = None  # NumPy leaves operators with tensors to the tensors

@@ -471,11 +471,6 @@ static PyObject *get_transposed(PyObject *o, void *unused)
     for (int i = 0; i < n; i++) order[i] = n - 1 - i;
     return gd_py_new_tensor(c, gd_permute(t, order));
 }
-static PyObject *get_none(PyObject *o, void *unused)
-{
-    (void)o, (void)unused;
-    Py_RETURN_NONE;
-}
 
 static PyGetSetDef tensor_values[] = {
     {"shape", get_shape, NULL, "The sizes of the axes.", NULL},
@@ -495,7 +490,6 @@ static PyGetSetDef tensor_values[] = {
     {"context", get_context, NULL, "The context it belongs to.", NULL},
     {"T", get_transposed, NULL, "The axes in the opposite order.", NULL},
     {"_handle", get_pointer, NULL, "Address of the gd_tensor, for extensions.", NULL},
-    {"__array_ufunc__", get_none, NULL, "NumPy leaves its operators with tensors to the tensors.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 /* ---- methods that no operator is ---- */
