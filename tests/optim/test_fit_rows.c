@@ -224,13 +224,13 @@ static void bounds_hold_for_many_rows_and_have_a_profile(void **state)
 
 /* ---- what passes give ---- */
 
-/* The Hessian of half the sum of squares of a line is J^T J, its product what it should be; a decay has second derivatives. */
+/* Of half the sum of squares: what second derivatives add to the Hessian, and products of both parts together. */
 static void passes_agree_with_closed_forms(void **state)
 {
     (void)state;
     table t = open_table(NULL, 2, decay, 3, (double[]){1.5, 0.9, 0.2}, ROWS);
     const double *x = gd_data(t.data[0]), *y = gd_data(t.data[1]), v[3] = {0.3, -0.5, 0.7};
-    long double h[3][3] = {{0}}, bent[3] = {0}, loss = 0;
+    long double h[3][3] = {{0}}, curved[3][3] = {{0}}, bent[3] = {0}, loss = 0;
     for (int i = 0; i < ROWS; i++) {
         long double e = expl(-0.9 * (long double)x[i]), r = 1.5L * e + 0.2 - y[i];
         long double j[3] = {e, -1.5L * x[i] * e, 1}, second[2] = {-x[i] * e, 1.5L * x[i] * x[i] * e};
@@ -240,16 +240,17 @@ static void passes_agree_with_closed_forms(void **state)
             bent[k] += j[k] * along;
             for (int l = 0; l < 3; l++) h[k][l] += j[k] * j[l];
         }
-        h[0][1] += r * second[0];
-        h[1][0] += r * second[0];
-        h[1][1] += r * second[1];
+        curved[0][1] += r * second[0];
+        curved[1][1] += r * second[1];
     }
+    curved[1][0] = curved[0][1];
+    for (int k = 0; k < 9; k++) h[k / 3][k % 3] += curved[k / 3][k % 3];
     gd_blocks *b = gd__blocks_new(rows_of(&t), t.p, 3);
     double got[9], f;
     assert_int_equal(gd__blocks_loss(b, &f), GD_OK);
     assert_near(f, loss, 1e-12 * (double)loss);
-    assert_int_equal(gd__blocks_hessian(b, got), GD_OK);
-    for (int k = 0; k < 9; k++) assert_near(got[k], h[k / 3][k % 3], 1e-11 * fabs((double)h[0][0]));
+    assert_int_equal(gd__blocks_curvature(b, got), GD_OK);
+    for (int k = 0; k < 9; k++) assert_near(got[k], curved[k / 3][k % 3], 1e-11 * fabs((double)h[0][0]));
     assert_int_equal(gd__blocks_second(b, v, got), GD_OK);
     for (int k = 0; k < 3; k++) assert_near(got[k], bent[k], 1e-11 * fabs((double)bent[1]));
     assert_int_equal(gd__blocks_product(b, v, got), GD_OK);

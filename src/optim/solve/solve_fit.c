@@ -136,6 +136,15 @@ gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite)
     return status;
 }
 
+gd_status gd__lsq_model_here(gd_lsq *p, bool *finite)
+{
+    *finite = true;
+    if (!p->fresh) return gd__lsq_model_from(p, p->r, false, finite);
+    gd_status status = p->current ? GD_OK : gd__lm_rescale(&p->model);
+    p->current = !status;
+    return status;
+}
+
 /* ---- second derivatives ---- */
 
 /* J^T y for y = r''(v, v); false where there is none. */
@@ -337,32 +346,41 @@ static gd_tensor *without_fixed(gd_lsq *p, gd_tensor *h)
 static size_t curved_size(const gd_lsq *p) { return (size_t)(p->n * (p->n + 1)) * sizeof(double); }
 
 /* Of blocks: the one made last serves where p->x is within that part of its size of the point where it was made. */
-static gd_tensor *hessian_of_blocks(gd_lsq *p, double within)
+static gd_tensor *curvature_of_blocks(gd_lsq *p, double within)
 {
     double moved = INFINITY, size = gd__lsq_norm(p->x, p->model.scale, p->n);
-    if (p->hessian) {
+    if (p->bend) {
         for (int64_t i = 0; i < p->n; i++) p->trial[i] = p->x[i] - p->curved[i];
         moved = gd__lsq_norm(p->trial, p->model.scale, p->n);
-    } else if (!(p->hessian = gd__alloc(p->ctx, curved_size(p))))
+    } else if (!(p->bend = gd__alloc(p->ctx, curved_size(p))))
         return NULL;
-    p->curved = p->hessian + p->n * p->n;
+    p->curved = p->bend + p->n * p->n;
     if (!(moved <= within * size)) {
-        if (gd__blocks_hessian(p->blocks, p->hessian)) return NULL;
+        if (gd__blocks_curvature(p->blocks, p->bend)) return NULL;
         memcpy(p->curved, p->x, (size_t)p->n * sizeof *p->x);
     }
-    return gd_from_f64(p->ctx, GD_F64, 2, (int64_t[]){p->n, p->n}, p->hessian);
+    return gd_from_f64(p->ctx, GD_F64, 2, (int64_t[]){p->n, p->n}, p->bend);
+}
+
+/* J^T J, scaled, from the triangle of the model. */
+static gd_tensor *squared_triangle(const gd_lsq *p)
+{
+    gd_tensor *both = gd_from_f64(p->ctx, GD_F64, 2, (int64_t[]){p->model.k, p->n + 1}, p->model.triangle);
+    gd_tensor *a = both ? gd_slice(both, "1", 0, p->n, 1) : NULL;
+    return a ? gd_matmul(gd_transpose(a, 0, 1), a) : NULL;
 }
 
 gd_tensor *gd__lsq_hessian(gd_lsq *p, double within)
 {
     gd_ctx *ctx = p->ctx;
-    gd_tensor *out = NULL,
-              *h = p->blocks ? hessian_of_blocks(p, within) : gd__squares_hessian(p->r, p->params, p->count);
+    gd_tensor *out = NULL, *h = p->blocks ? curvature_of_blocks(p, within)
+                                          : gd__squares_curvature(p->r, p->params, p->count);
     gd_no_grad_begin(ctx);
-    gd_tensor *numbers = gd__numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale);
-    if (numbers && scale) {
+    gd_tensor *numbers = gd__numbers(h), *scale = gd_from_f64(ctx, GD_F64, 1, &p->n, p->model.scale),
+              *square = squared_triangle(p);
+    if (numbers && scale && square) {
         out = gd_div(gd_div(numbers, scale), gd_unsqueeze(scale, 1, NULL));
-        out = gd_mul_scalar(gd_add(out, gd_transpose(out, 0, 1)), 0.5);
+        out = gd_add(square, gd_mul_scalar(gd_add(out, gd_transpose(out, 0, 1)), 0.5));
         if (p->model.free < p->n) out = without_fixed(p, out);
     }
     gd__release(numbers);
@@ -413,7 +431,7 @@ static gd_status polish(gd_lsq *p)
     double last = INFINITY;
     for (int i = 0; i < POLISHES && !status && !gd__lsq_out_of_evals(p); i++) {
         if (i) p->steps++;
-        if ((status = gd__lsq_model_from(p, p->r, false, &finite)) || !finite) break;
+        if ((status = gd__lsq_model_here(p, &finite)) || !finite) break;
         if ((status = gd__box_free(p)) || p->model.rank < p->model.free) break;
         if ((status = newton_step(p))) break;
         double size = gd__lsq_norm(p->x, p->model.scale, p->n),
@@ -598,7 +616,7 @@ static void end(gd_lsq *p)
     gd__release(p->j);
     gd__blocks_free(p->blocks);
     if (p->fn == all_rows && p->state && p->options->rows->close) p->options->rows->close(p->state);
-    if (p->hessian) gd__free(p->ctx, p->hessian, curved_size(p));
+    if (p->bend) gd__free(p->ctx, p->bend, curved_size(p));
     if (p->x) gd__free(p->ctx, p->x, numbers_size(p));
     gd__origin_free(&p->here);
 }

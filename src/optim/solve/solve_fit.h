@@ -36,12 +36,12 @@ typedef struct gd_lsq {
     gd_origin here;                /* the point where r was made, kept before another is tried */
     double *x, *trial, *s, *a, *d; /* here, a trial point, scaled step, acceleration, step; [n] */
     double *slide;                 /* a direction without slope, [n] */
-    double *hessian;               /* of blocks, [n, n], at `curved`, where a step was polished last */
-    double *curved;                /* [n] */
-    int poor;                      /* attempts in a row that the model did not foresee */
-    double *low, *high;            /* bounds [n]; NULL: none */
-    bool *fixed;                   /* bounded: left out of the step, [n] */
-    signed char *hit;              /* bounded: the step ends at the low (-1) or high (1) bound, [n] */
+    double *bend;       /* of blocks, the sum of r r'', [n, n], at `curved`, where it was asked for last */
+    double *curved;     /* [n] */
+    int poor;           /* attempts in a row that the model did not foresee */
+    double *low, *high; /* bounds [n]; NULL: none */
+    bool *fixed;        /* bounded: left out of the step, [n] */
+    signed char *hit;   /* bounded: the step ends at the low (-1) or high (1) bound, [n] */
     gd_lm_model model;
     double radius, lambda, decrease, slope; /* the last two as the model predicts for s */
     gd_stop reason;
@@ -65,6 +65,8 @@ void gd__lsq_settle(gd_lsq *p, gd_tensor *r, double f);
 gd_status gd__lsq_go_back(gd_lsq *p, gd_tensor *r);
 /* Jacobian and model from residuals just made; grow, finite: see gd__lm_set. */
 gd_status gd__lsq_model_from(gd_lsq *p, gd_tensor *r, bool grow, bool *finite);
+/* The model where p->x is, scaled by the columns there. */
+gd_status gd__lsq_model_here(gd_lsq *p, bool *finite);
 bool gd__lsq_out_of_evals(const gd_lsq *p);
 /* Half the Hessian of the sum of squares, scaled, as [n, n] f64; new, or NULL where it is not at hand.  within: of many rows, how
  * far p->x may be from where it was made, by its size. */

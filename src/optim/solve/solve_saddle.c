@@ -62,12 +62,28 @@ static gd_status spectrum(gd_tensor *h, int64_t n, double *values, curvature *ou
     return GD_OK;
 }
 
+/* Does even h less a part of its size, the most that flat may mean, have a root?  Then all its eigenvalues are above that part, and
+ * by how much nobody asks: a twentieth of the cost of knowing them. */
+static gd_status certain(gd_tensor *h, int64_t n, curvature *out)
+{
+    gd_ctx *ctx = gd_tensor_ctx(h);
+    gd_tensor *size = gd_norm(h, 2, NULL, false);
+    double most = size ? gd_item(size) : NAN;
+    gd_tensor *shift = isfinite(most) ? gd_mul_scalar(gd_eye(ctx, GD_F64, n, n), GD_FLAT_CURVED * most)
+                                      : NULL;
+    out->known = shift && gd_cholesky(gd_sub(h, shift)) != NULL;
+    out->least = out->most = most;
+    if (gd_error(ctx) == GD_SINGULAR) gd_clear_error(ctx);
+    return gd_error(ctx);
+}
+
 static gd_status dense(gd_lsq *p, curvature *out)
 {
     gd_scope_begin(p->ctx);
     gd_tensor *h = gd__lsq_hessian(p, HERE);
     gd_no_grad_begin(p->ctx);
-    gd_status status = h ? spectrum(h, p->n, p->a, out) : gd_error(p->ctx);
+    gd_status status = h ? certain(h, p->n, out) : gd_error(p->ctx);
+    if (!status && !out->known) status = spectrum(h, p->n, p->a, out);
     gd_no_grad_end(p->ctx);
     gd_scope_end(p->ctx);
     return status;
@@ -255,7 +271,7 @@ static gd_status look_here(gd_lsq *p, curvature *out)
 {
     bool finite = true;
     out->known = false;
-    gd_status status = p->fresh && p->current ? GD_OK : gd__lsq_model_from(p, p->r, false, &finite);
+    gd_status status = gd__lsq_model_here(p, &finite);
     if (!status && finite) status = gd__box_free(p);
     return status || !finite || p->model.free == 0 ? status : measure(p, out);
 }
@@ -422,15 +438,11 @@ static gd_status tell(gd_lsq *p)
 /* ---- the judgement ---- */
 
 /* A stop far from stationary: the loss seems not to change because what was tried is too short to change it. */
-static bool is_early(const gd_lsq *p)
+static bool is_early(gd_lsq *p)
 {
-    const gd_lm_model *a = &p->model;
-    double inside = 0, step = 0;
-    for (int64_t i = 0; i < a->rank; i++) {
-        inside += a->c[i] * a->c[i];
-        step = hypot(step, a->c[i] / a->values[i]);
-    }
-    return inside > 1e-6 * p->f && step > 1e-3 * gd__lsq_norm(p->x, a->scale, p->n);
+    double inside, step;
+    gd__lm_full(&p->model, &inside, &step);
+    return inside > 1e-6 * p->f && step > 1e-3 * gd__lsq_norm(p->x, p->model.scale, p->n);
 }
 
 static bool may_leave(const gd_lsq *p) { return p->options->leave_saddles && p->escapes < ESCAPES; }

@@ -346,11 +346,11 @@ static gd_status take_second(const pass *p, member *w, gd_tensor *r, double *sum
     return status;
 }
 
-static gd_status take_hessian(const pass *p, member *w, gd_tensor *r, double *sum)
+static gd_status take_curvature(const pass *p, member *w, gd_tensor *r, double *sum)
 {
     const gd_blocks *b = p->b;
     if (!gd_requires_grad(r)) return GD_OK;
-    gd_tensor *h = numbers(gd__squares_hessian(r, w->param, b->count));
+    gd_tensor *h = numbers(gd__squares_curvature(r, w->param, b->count));
     if (!h) return gd_error(w->ctx);
     add_numbers(sum, gd_data(h), b->n * b->n);
     return GD_OK;
@@ -387,9 +387,9 @@ gd_status gd__blocks_second(gd_blocks *b, const double *v, double *out)
     return add_up(&p, out);
 }
 
-gd_status gd__blocks_hessian(gd_blocks *b, double *out)
+gd_status gd__blocks_curvature(gd_blocks *b, double *out)
 {
-    pass p = {.b = b, .take = take_hessian, .graph = true, .room = (size_t)(b->n * b->n)};
+    pass p = {.b = b, .take = take_curvature, .graph = true, .room = (size_t)(b->n * b->n)};
     return add_up(&p, out);
 }
 

@@ -31,8 +31,9 @@ GD_NODISCARD gd_status gd__blocks_loss(gd_blocks *b, double *loss);
 GD_NODISCARD gd_status gd__blocks_triangle(gd_blocks *b, gd_tensor **triangle, double *loss);
 /* J^T r''(v, v), [n]. */
 GD_NODISCARD gd_status gd__blocks_second(gd_blocks *b, const double *v, double *out);
-/* The Hessian of half the sum of squares, [n, n], and its product with v, [n]; out may be v. */
-GD_NODISCARD gd_status gd__blocks_hessian(gd_blocks *b, double *out);
+/* What the Hessian of half the sum of squares is beside J^T J, the sum of r r'', [n, n]. */
+GD_NODISCARD gd_status gd__blocks_curvature(gd_blocks *b, double *out);
+/* The product of the whole Hessian with v, [n]; out may be v. */
 GD_NODISCARD gd_status gd__blocks_product(gd_blocks *b, const double *v, double *out);
 
 #endif

@@ -138,14 +138,16 @@ gd_status gd__squares_gradient(gd_tensor *residuals, gd_tensor *const *params, i
     return half ? gd_grad(half, NULL, params, count, GD_CREATE_GRAPH, grads) : gd_error(residuals->head.ctx);
 }
 
-gd_tensor *gd__squares_hessian(gd_tensor *residuals, gd_tensor *const *params, int count)
+gd_tensor *gd__squares_curvature(gd_tensor *residuals, gd_tensor *const *params, int count)
 {
     gd_ctx *ctx = residuals->head.ctx;
     gd_tensor **grads = gd__calloc(ctx, (size_t)count * sizeof *grads), *out = NULL;
     if (!grads) return NULL;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
-    if (!gd__squares_gradient(residuals, params, count, grads))
+    /* J^T u at u = r, whose derivatives with u held are the sum of r r'' */
+    gd_tensor *u = gd_detach(residuals);
+    if (u && !gd_grad(residuals, u, params, count, GD_CREATE_GRAPH, grads))
         out = gd_keep(gd__derivative_rows(grads, count, params, count));
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);

@@ -22,12 +22,13 @@ gd_tensor *gd__derivative_rows(gd_tensor *const *outputs, int output_count, gd_t
 gd_tensor *gd__second_along(gd_tensor *residuals, gd_tensor *const *params, int count,
                             const double *direction);
 
-/* Of half the sum of squares of residuals with history: the gradient with history, in the current scope and grad mode; the
- * Hessian [n, n], new; products of the Hessian with v [n] from that gradient, list: room for `count` tensors; out may
- * be v. */
+/* Of half the sum of squares of residuals with history: the gradient with history, in the current scope and grad mode; what
+ * its Hessian is beside J^T J, the sum of r r'', [n, n], new (where parameters bend residuals apart from each other it is mostly
+ * zeros, which J^T J is not: the graph of both together would hide that); products of the Hessian with v [n] from that gradient,
+ * list: room for `count` tensors; out may be v. */
 GD_NODISCARD gd_status gd__squares_gradient(gd_tensor *residuals, gd_tensor *const *params, int count,
                                             gd_tensor **grads);
-gd_tensor *gd__squares_hessian(gd_tensor *residuals, gd_tensor *const *params, int count);
+gd_tensor *gd__squares_curvature(gd_tensor *residuals, gd_tensor *const *params, int count);
 GD_NODISCARD gd_status gd__squares_product(gd_tensor *const *grads, gd_tensor *const *params, int count,
                                            const double *v, gd_tensor **list, double *out);
 

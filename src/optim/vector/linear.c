@@ -12,7 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-#define TALL 1024 /* rows from which on they are taken in some at a time */
+#define TALL  1024  /* rows from which on they are taken in some at a time */
+#define LARGE 32768 /* numbers from which on */
+#define FEW   16    /* parameters whose SVD costs next to nothing */
 
 /* ---- Jacobian and residuals ---- */
 
@@ -68,8 +70,8 @@ static gd_tensor *joined(gd_tensor *a, gd_tensor *b)
 /* Many rows of numbers: taken in some at a time. */
 static bool is_tall(gd_tensor *a)
 {
-    return gd_size(a, 0) >= TALL && gd_size(a, 0) > 2 * gd_size(a, 1) && gd_tensor_dtype(a) == GD_F64 &&
-           gd_tensor_device(a) == gd__cpu(gd_tensor_ctx(a));
+    return (gd_size(a, 0) >= TALL || gd_numel(a) >= LARGE) && gd_size(a, 0) > 2 * gd_size(a, 1) &&
+           gd_tensor_dtype(a) == GD_F64 && gd_tensor_device(a) == gd__cpu(gd_tensor_ctx(a));
 }
 
 gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b)
@@ -118,13 +120,14 @@ gd_status gd__lm_begin(gd_lm_model *a, gd_ctx *ctx, int64_t m, int64_t n)
     a->vt = a->c + a->k;
     a->triangle = a->vt + a->k * n;
     a->work = a->triangle + a->k * (n + 1);
-    return GD_OK;
+    return n > FEW && m >= n ? gd__direct_begin(&a->direct, ctx, n) : GD_OK;
 }
 
 void gd__lm_end(gd_lm_model *a)
 {
     if (a->scale) gd__free(a->ctx, a->scale, room(a));
     if (a->fixed) gd__free(a->ctx, a->fixed, (size_t)a->n * sizeof *a->fixed);
+    gd__direct_end(&a->direct);
     a->scale = NULL;
     a->fixed = NULL;
 }
@@ -169,6 +172,7 @@ static gd_status decompose_work(gd_lm_model *a)
 int64_t gd__lm_rank(const gd_lm_model *a, double tolerance)
 {
     int64_t rank = 0;
+    if (a->is_direct) return a->free;
     while (rank < a->k && a->values[rank] > tolerance * a->values[0]) rank++;
     return rank;
 }
@@ -181,6 +185,9 @@ gd_status gd__lm_restrict(gd_lm_model *a, const bool *fixed, const double *s)
         a->fixed[j] = fixed && fixed[j];
         a->free -= a->fixed[j];
     }
+    a->rank = a->free;
+    a->is_direct = a->direct.factor && gd__direct_set(&a->direct, a->triangle, n, a->fixed, s);
+    if (a->is_direct) return GD_OK;
     for (int64_t i = 0; i < a->k; i++) {
         const double *row = a->triangle + i * (n + 1);
         double *right = a->work + a->k * n + i;
@@ -200,7 +207,8 @@ gd_status gd__lm_set(gd_lm_model *a, gd_tensor *j, gd_tensor *r, bool grow, bool
 {
     gd_ctx *ctx = a->ctx;
     gd_scope_begin(ctx);
-    if (is_tall(j)) { /* its triangle has the same norms and products */
+    bool tall = is_tall(j);
+    if (tall) { /* its triangle has the same norms and products */
         gd_tensor *triangle = gd__triangle_of_rows(j, r);
         j = triangle ? gd_contiguous(gd_slice(triangle, "1", 0, a->n, 1)) : NULL;
         r = j ? gd_contiguous(gd_index(triangle, "1", a->n)) : NULL;
@@ -210,7 +218,9 @@ gd_status gd__lm_set(gd_lm_model *a, gd_tensor *j, gd_tensor *r, bool grow, bool
         rescale(a, grow);
         gd_tensor *scale = gd_from_f64(ctx, GD_F64, 1, &a->n, a->scale);
         gd_tensor *scaled = scale ? gd_div(j, scale) : NULL;
-        status = scaled ? read_all(gd__triangle(scaled, r), a->triangle, a->k * (a->n + 1)) : gd_error(ctx);
+        gd_tensor *triangle = !scaled ? NULL : tall ? joined(scaled, r) : gd__triangle(scaled, r);
+        if (tall && triangle) triangle = gd_slice(triangle, "0", 0, a->n, 1); /* it is one already */
+        status = triangle ? read_all(triangle, a->triangle, a->k * (a->n + 1)) : gd_error(ctx);
         if (!status) status = gd__lm_restrict(a, NULL, NULL);
         if (!status) status = read_all(gd_matmul(gd_transpose(j, 0, 1), r), a->gradient, a->n);
     }
@@ -218,10 +228,21 @@ gd_status gd__lm_set(gd_lm_model *a, gd_tensor *j, gd_tensor *r, bool grow, bool
     return status;
 }
 
+gd_status gd__lm_rescale(gd_lm_model *a)
+{
+    for (int64_t j = 0; j < a->n; j++) {
+        double before = a->scale[j];
+        if (a->columns[j] > 0) a->scale[j] = a->columns[j];
+        for (int64_t i = 0; i < a->k; i++) a->triangle[i * (a->n + 1) + j] *= before / a->scale[j];
+    }
+    return gd__lm_restrict(a, NULL, NULL);
+}
+
 /* |s(lambda)| and, where asked, its derivative. */
-static double norm_at(const gd_lm_model *a, double lambda, double *slope)
+static double norm_at(gd_lm_model *a, double lambda, double *slope)
 {
     double sum = 0, change = 0;
+    if (a->is_direct) return gd__direct_step(&a->direct, lambda, slope);
     int64_t used = lambda > 0 ? a->k : a->rank;
     for (int64_t i = 0; i < used; i++) {
         double d = a->values[i] * a->values[i] + lambda, q = a->values[i] * a->c[i] / d;
@@ -234,10 +255,10 @@ static double norm_at(const gd_lm_model *a, double lambda, double *slope)
 }
 
 /* lambda with |s(lambda)| within a tenth of the radius: Newton on a reciprocal, inside a bracket (More 1978). */
-static double damping(const gd_lm_model *a, double radius, double guess)
+static double damping(gd_lm_model *a, double radius, double guess)
 {
-    double low = 0, high = 0, lambda = guess;
-    for (int64_t i = 0; i < a->k; i++) high = hypot(high, a->values[i] * a->c[i]);
+    double low = 0, high = a->is_direct ? gd__direct_gradient(&a->direct) : 0, lambda = guess;
+    for (int64_t i = 0; i < a->k && !a->is_direct; i++) high = hypot(high, a->values[i] * a->c[i]);
     high /= radius;
     if (!(lambda > low && lambda < high)) lambda = fmax(lambda, 1e-3 * high);
     if (!(lambda < high)) lambda = 0.5 * high;
@@ -254,10 +275,21 @@ static double damping(const gd_lm_model *a, double radius, double guess)
     return lambda;
 }
 
-void gd__lm_step(const gd_lm_model *a, double radius, double *lambda, double *s)
+/* Numbers of the free parameters to their places among all, and back. */
+static void spread_out(const gd_lm_model *a, const double *free, double *all)
+{
+    for (int64_t j = 0; j < a->n; j++) all[j] = a->fixed[j] ? 0 : *free++;
+}
+
+void gd__lm_step(gd_lm_model *a, double radius, double *lambda, double *s)
 {
     double full = norm_at(a, 0, NULL);
     *lambda = full <= 1.1 * radius ? 0 : damping(a, radius, *lambda);
+    if (a->is_direct) {
+        (void)gd__direct_step(&a->direct, *lambda, NULL);
+        spread_out(a, a->direct.x, s);
+        return;
+    }
     memset(s, 0, (size_t)a->n * sizeof *s);
     for (int64_t i = 0; i < (*lambda > 0 ? a->k : a->rank); i++) {
         double q = -a->values[i] * a->c[i] / (a->values[i] * a->values[i] + *lambda);
@@ -265,8 +297,22 @@ void gd__lm_step(const gd_lm_model *a, double radius, double *lambda, double *s)
     }
 }
 
-void gd__lm_acceleration(const gd_lm_model *a, double lambda, const double *jty, double *out)
+/* The same from the triangle: a->work has room. */
+static void direct_acceleration(gd_lm_model *a, double lambda, const double *jty, double *out)
 {
+    double *x = a->work;
+    for (int64_t j = 0; j < a->n; j++)
+        if (!a->fixed[j]) *x++ = -0.5 * jty[j] / a->scale[j];
+    gd__direct_solve(&a->direct, lambda, a->work);
+    spread_out(a, a->work, out);
+}
+
+void gd__lm_acceleration(gd_lm_model *a, double lambda, const double *jty, double *out)
+{
+    if (a->is_direct) {
+        direct_acceleration(a, lambda, jty, out);
+        return;
+    }
     memset(out, 0, (size_t)a->n * sizeof *out);
     for (int64_t i = 0; i < (lambda > 0 ? a->k : a->rank); i++) {
         const double *v = a->vt + i * a->n;
@@ -280,7 +326,8 @@ void gd__lm_acceleration(const gd_lm_model *a, double lambda, const double *jty,
 void gd__lm_predict(const gd_lm_model *a, double lambda, double *decrease, double *bent)
 {
     *decrease = *bent = 0;
-    for (int64_t i = 0; i < (lambda > 0 ? a->k : a->rank); i++) {
+    if (a->is_direct) gd__direct_predict(&a->direct, decrease, bent);
+    for (int64_t i = 0; i < (a->is_direct ? 0 : lambda > 0 ? a->k : a->rank); i++) {
         double d = a->values[i] * a->values[i], y = d * a->c[i] / (d + lambda);
         *decrease += y * (2 * a->c[i] - y);
         *bent += y * y;
@@ -298,6 +345,21 @@ void gd__lm_predict_for(const gd_lm_model *a, const double *s, double *decrease,
         bent += sum * sum;
     }
     *decrease = -2 * *slope - bent;
+}
+
+void gd__lm_full(gd_lm_model *a, double *decrease, double *length)
+{
+    *decrease = *length = 0;
+    if (a->is_direct) {
+        double bent;
+        *length = gd__direct_step(&a->direct, 0, NULL);
+        gd__direct_predict(&a->direct, decrease, &bent);
+        return;
+    }
+    for (int64_t i = 0; i < a->rank; i++) {
+        *decrease += a->c[i] * a->c[i];
+        *length = hypot(*length, a->c[i] / a->values[i]);
+    }
 }
 
 bool gd__lm_undetermined(const gd_lm_model *a, int64_t rank, int64_t j)
@@ -319,12 +381,25 @@ double gd__lm_alike(const gd_lm_model *a, int64_t i, int64_t j)
     return left > 0 && right > 0 ? fabs(dot) / (sqrt(left) * sqrt(right)) : 0;
 }
 
+/* (J^T J)^-1 over the free parameters, [n, n]. */
+static void direct_covariance(const gd_lm_model *a, double *out)
+{
+    for (int64_t i = 0, k = 0; i < a->n; i++) {
+        if (a->fixed[i]) continue;
+        for (int64_t j = 0, l = 0; j < a->n; j++)
+            if (!a->fixed[j])
+                out[i * a->n + j] = gd__direct_covariance(&a->direct, k, l++) / (a->scale[i] * a->scale[j]);
+        k++;
+    }
+}
+
 gd_tensor *gd__lm_covariance(const gd_lm_model *a, int64_t rank, double variance)
 {
     size_t bytes = (size_t)(a->n * a->n) * sizeof(double);
     double *out = gd__calloc(a->ctx, bytes);
     if (!out) return NULL;
-    for (int64_t i = 0; i < rank; i++) {
+    if (a->is_direct) direct_covariance(a, out);
+    for (int64_t i = 0; i < (a->is_direct ? 0 : rank); i++) {
         const double *v = a->vt + i * a->n;
         double w = 1 / (a->values[i] * a->values[i]);
         for (int64_t j = 0; j < a->n; j++)

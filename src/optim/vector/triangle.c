@@ -18,22 +18,38 @@ static double norm_with(const gd_vector_loops *loops, double alpha, double *x, i
     return hypot(alpha, most * sqrt(squares));
 }
 
-/* A reflection a column: v = (1, x / v0) with H (alpha, x) = (beta, 0), H = I - tau v v^T. */
+/* The reflection of column k: v = (1, x / v0) with H (alpha, x) = (beta, 0), H = I - tau v v^T. */
+static void reflect(const gd_vector_loops *loops, double *triangle, int64_t n, double *const *column,
+                    int64_t k, int64_t rows)
+{
+    double *r = triangle + k * n, *x = column[k], alpha = r[k], norm = norm_with(loops, alpha, x, rows);
+    /* zeros, or too small to be felt, or to be divided by */
+    if (norm == fabs(alpha) || norm < 4 * DBL_MIN) return;
+    double beta = alpha > 0 ? -norm : norm, v0 = alpha - beta, tau = -v0 / beta;
+    loops->scale(x, x, 1 / v0, rows);
+    r[k] = beta;
+    for (int64_t j = k + 1; j < n; j++) {
+        double w = tau * (r[j] + loops->dot(x, column[j], rows));
+        r[j] -= w;
+        loops->move(column[j], column[j], x, w, rows);
+    }
+}
+
 void gd__triangle_add(const gd_vector_loops *loops, double *triangle, int64_t n, double *const *column,
                       int64_t rows)
 {
-    for (int64_t k = 0; k < n; k++) {
-        double *r = triangle + k * n, *x = column[k], alpha = r[k], norm = norm_with(loops, alpha, x, rows);
-        /* zeros, or too small to be felt, or to be divided by */
-        if (norm == fabs(alpha) || norm < 4 * DBL_MIN) continue;
-        double beta = alpha > 0 ? -norm : norm, v0 = alpha - beta, tau = -v0 / beta;
-        loops->scale(x, x, 1 / v0, rows);
-        r[k] = beta;
-        for (int64_t j = k + 1; j < n; j++) {
-            double w = tau * (r[j] + loops->dot(x, column[j], rows));
-            r[j] -= w;
-            loops->move(column[j], column[j], x, w, rows);
-        }
+    for (int64_t k = 0; k < n; k++) reflect(loops, triangle, n, column, k, rows);
+}
+
+void gd__triangle_damp(const gd_vector_loops *loops, double *triangle, int64_t n, double *room,
+                       double **column, double by)
+{
+    memset(room, 0, (size_t)(n * n) * sizeof *room);
+    for (int64_t j = 0; j < n; j++) column[j] = room + j * n;
+    /* row k of the diagonal is zeros in all columns before: k + 1 rows have something in column k */
+    for (int64_t k = 0; k + 1 < n; k++) {
+        column[k][k] = by;
+        reflect(loops, triangle, n, column, k, k + 1);
     }
 }
 

@@ -16,6 +16,9 @@
 /* Triangle [n, n], row by row and zeros below its diagonal, += `rows` rows of n columns, column[j] each, which are used up. */
 void gd__triangle_add(const gd_vector_loops *loops, double *triangle, int64_t n, double *const *column,
                       int64_t rows);
+/* += `by` times the identity, as rows below all columns but the last; room: n^2 numbers, column: n. */
+void gd__triangle_damp(const gd_vector_loops *loops, double *triangle, int64_t n, double *room,
+                       double **column, double by);
 /* The first += the second; room: n^2 + n numbers, column: n. */
 void gd__triangle_join(const gd_vector_loops *loops, double *triangle, const double *other, int64_t n,
                        double *room, double **column);
