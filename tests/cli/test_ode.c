@@ -2,25 +2,7 @@
  * differences, fits, mistakes. */
 #include "cli/expr/expr.h"
 #include "gradus/autograd.h"
-#include "program.h"
-
-static memory counted;
-static gd_ctx *ctx;
-
-static int start(void **state)
-{
-    if (enter_folder(state)) return -1;
-    ctx = context(&counted, 1, NULL);
-    gd_scope_begin(ctx);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    gd_scope_end(ctx);
-    end_context(ctx, &counted);
-    return leave_folder(state);
-}
+#include "in_context.h"
 
 static const char *const names[] = {"k", "x0", "s"};
 enum { NAMES = 3 };
@@ -246,8 +228,6 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     fail_each_allocation(1, solves);
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
 
 int main(void)
 {
