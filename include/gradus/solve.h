@@ -205,6 +205,28 @@ GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,
                                         const gd_fit_options *options, gd_fit_result *result);
 
+#define GD_DISTANCE_COLUMNS 8
+
+/* Measured points, and a curve or surface that should go through them. */
+typedef struct gd_distance {
+    /* At columns like x: one number a row, [rows] f64, made with operators from them and from parameters; a row of it depends on the
+     * same row of the columns alone. */
+    gd_tensor *(*equation)(void *user, gd_tensor *const *x);
+    void *user;
+    gd_tensor *const *x; /* columns as they were measured, f64 [rows] each; borrowed */
+    gd_tensor *const
+        *sigma; /* their standard deviations: [rows], or one number for all; 0: exact; borrowed */
+    int count;  /* of columns, GD_DISTANCE_COLUMNS at most */
+    bool
+        implicit; /* true: the curve is where the equation is 0; false: the equation, too, has an error, of standard deviation 1 */
+} gd_distance;
+
+/* Orthogonal distance regression: the distance of each point from the curve, with a sign, in standard deviations of the point, [rows]
+ * with history in the parameters.  As residuals of gd_least_squares they make a fit with errors in x, y = f(x; p) being the equation
+ * (f - y) / sigma_y, or with `implicit` a fit of F(x, y; p) = 0.  Derivatives to second order are exact, so covariances are those of the fit of
+ * parameters and points together.  NaN in rows where the equation is not finite.  New.  ARGUMENT, SHAPE, CALLBACK. */
+gd_tensor *gd_distances(const gd_distance *d);
+
 /* The covariance of parameters (floating leaves that want gradients) from residuals with history, wherever they come from: sigma^2
  * (J^T J)^-1, [n, n] f64 over all elements of the parameters in their order, by QR and SVD of the exact Jacobian J.  sigma: standard
  * deviation of a residual; NAN: sqrt(rss / (m - elements not fixed)), NAN itself for too few residuals m.  fixed: [n], elements that

@@ -426,6 +426,23 @@ static void own_gd_covariance(void)
     if (c) note(TENSOR, c);
 }
 
+static gd_tensor *some_equation(void *user, gd_tensor *const *x)
+{
+    (void)user;
+    return gd_square(x[0]);
+}
+
+static void own_gd_distances(void)
+{
+    gd_scope_begin(C);
+    gd_tensor *x = gd_ones(C, GD_F64, 1, (int64_t[]){3}), *d = NULL;
+    gd_distance points = {.equation = some_equation, .x = &x, .sigma = &x, .count = 1};
+    if (x) d = gd_keep(gd_distances(&points));
+    gd_scope_end(C);
+    got.failed = !d;
+    if (d) note(TENSOR, d);
+}
+
 /* Results that hold tensors: those of a fit. */
 static void own_gd_least_squares(void)
 {
@@ -471,6 +488,7 @@ static const own_call own_calls[] = {
     {"gd_linop_low_rank", own_gd_linop_low_rank},
     {"gd_linop_gram", own_gd_linop_gram},
     {"gd_covariance", own_gd_covariance},
+    {"gd_distances", own_gd_distances},
     {"gd_map_stacked", own_gd_map_stacked},
     {"gd_linop_scaled", own_gd_linop_scaled},
     {"gd_linop_shifted", own_gd_linop_shifted},

@@ -5,7 +5,8 @@
  *   solve_saddle.c   curvature where a fit stops: saddles are left, what is not determined is said
  *   solve_profile.c  profile intervals
  *   solve_bootstrap.c  intervals by resampling
- *   solve_robust.c   losses other than squares, by fits of bent residuals */
+ *   solve_robust.c   losses other than squares, by fits of bent residuals
+ *   solve_distance.c distances of points from a curve, as residuals where x has errors */
 #ifndef GD_OPTIM_SOLVE_SOLVE_FIT_H
 #define GD_OPTIM_SOLVE_SOLVE_FIT_H
 
