@@ -22,12 +22,12 @@ _gradus()
         files=' '
         ;;
     train)
-        options='--help --target --task --model --chain --group --schedule --loss --class-weights --epochs --batch --validation --patience --stop-on --time --standardise --out --resume --save-every --trace --events --json --features --ignore --text --shape --separator --decimal --no-header --encoding --dtype --device --seed --threads'
-        files=' --target --out --resume --trace --events '
+        options='--help --target --task --model --chain --group --schedule --loss --class-weights --epochs --batch --validation --patience --stop-on --time --standardise --folds --seeds --importance --find-lr --plot --roc --calibration --dark --out --resume --save-every --trace --events --json --features --ignore --text --shape --separator --decimal --no-header --encoding --dtype --device --seed --threads'
+        files=' --target --plot --roc --calibration --out --resume --trace --events '
         ;;
     predict)
-        options='--help --out --proba --probabilities --score --target --json --separator --decimal --no-header --encoding --device --threads'
-        files=' --out --target '
+        options='--help --out --proba --probabilities --score --target --roc --calibration --dark --json --separator --decimal --no-header --encoding --device --threads'
+        files=' --out --target --roc --calibration '
         ;;
     eval)
         options='--help --param --data --def --separator --decimal --no-header --encoding --dtype --device --seed --threads --hessian --check --json'

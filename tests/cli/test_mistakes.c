@@ -14,6 +14,7 @@ static void make_files(void)
 {
     put("good.csv", "x,y\n" GOOD_ROWS);
     put("long.csv", "x,y\n" GOOD_ROWS GOOD_ROWS GOOD_ROWS GOOD_ROWS GOOD_ROWS);
+    put("kinds.csv", "x,k\n1,a\n2,b\n3,a\n4,b\n5,a\n6,b\n7,a\n8,b\n");
     put("empty.csv", "");
     put("rowless.csv", "x,y\n");
     put("single.csv", "x,y\n1,2\n");
@@ -401,6 +402,10 @@ static const struct {
     {"predict fit.safetensors good.csv --out %", ".csv", true},
     {"train good.csv --target y --model linear --epochs 2 --json --out %", ".safetensors", false},
     {"train good.csv --target y --model linear --epochs 2 --json --trace %", ".jsonl", true},
+    {"train kinds.csv --target k --model linear --epochs 1 --validation 0.5 --json --roc %", ".svg", true},
+    {"train kinds.csv --target k --model linear --epochs 1 --validation 0.5 --json --calibration %", ".pdf",
+     true},
+    {"train long.csv --target y --model linear --json --find-lr --plot %", ".svg", true},
     {"predict model.safetensors good.csv --out %", ".csv", true},
     {"plot trace.jsonl --out %", ".svg", true},
     {"plot trace.jsonl --out %", ".png", true},

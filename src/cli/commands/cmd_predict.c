@@ -1,6 +1,7 @@
 /* gradus predict: what a trained model, or a fit, says about new rows. */
 #include "cli/files.h"
 #include "cli/fit/fit.h"
+#include "cli/plot/plot.h"
 #include "cli/train/trainer.h"
 
 #include <stdio.h>
@@ -16,6 +17,10 @@ static const gd_option options[] = {
               "compare with the target, and print how good the model is in place of the predictions"),
     GD_PATH_OPTION("target", "COLUMN|FILE", GD_PATH_READ_ROWS,
                    "for --score, what the model was to predict (the column it was trained on)"),
+    GD_OUTPUT("roc", "with --score: the ROC curves of the classes, as .svg, .png or .pdf"),
+    GD_OUTPUT("calibration",
+              "with --score: how often answers are right against how sure they are, as .svg, .png or .pdf"),
+    GD_SWITCH("dark", "pictures on dark paper"),
     GD_SWITCH("json", "print one JSON object: predictions, or with --score loss, accuracy or rmse and r2"),
     GD_TABLE_OPTIONS,
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
@@ -81,6 +86,9 @@ static gd_status prepare_predict(job *j, gd_archive *archive)
     if (!status && j->probabilities && j->point.recipe.task != GD_TASK_CLASSIFY)
         status = gd_fail(j->ctx, GD_ARGUMENT,
                          "predict: --probabilities is for classes, this model predicts numbers");
+    if (!status && j->point.recipe.task != GD_TASK_CLASSIFY &&
+        (gd__args_has(j->args, "roc") || gd__args_has(j->args, "calibration")))
+        status = gd_fail(j->ctx, GD_ARGUMENT, "predict: --roc and --calibration are for classes");
     if (!status) status = gd__checkpoint_take_best(&j->point);
     if (!status) status = gd__checkpoint_move(&j->point, j->device);
     return status ? status : read_data(j);
@@ -220,6 +228,36 @@ static gd_status predict(job *j)
 
 /* ---- scoring ---- */
 
+static void print_score(job *j, const gd_metrics *m, const gd_report *report)
+{
+    gd_text *out = &j->cli->out;
+    const gd_recipe *r = &j->point.recipe;
+    if (!j->json) {
+        gd__text_put(out, "%lld rows: ", (long long)j->data.rows);
+        gd__metrics_print(out, r->task, m);
+        if (report->p) gd__report_print(out, report, &r->classes);
+        return;
+    }
+    gd__text_char(out, '{');
+    gd__json_put_whole(out, "rows", j->data.rows);
+    gd__json_metrics(out, m);
+    if (report->p) gd__json_report(out, report, &r->classes);
+    gd__text_add(out, "}\n");
+}
+
+/* Class by class, with the pictures asked for. */
+static gd_status report_classes(job *j, gd_tensor *x, gd_tensor *y, gd_metrics *m, gd_report *report)
+{
+    const gd_words *names = &j->point.recipe.classes;
+    const char *roc = gd__args_get(j->args, "roc"), *calibration = gd__args_get(j->args, "calibration");
+    bool dark = gd__args_has(j->args, "dark");
+    gd_status status = gd__report_make(&j->point, x, y, report);
+    m->f1 = report->mean_f1;
+    m->auc = report->mean_auc;
+    if (!status && roc) status = gd__report_roc(report, names, roc, dark);
+    return !status && calibration ? gd__report_calibration(report, names, calibration, dark) : status;
+}
+
 static gd_status score(job *j)
 {
     gd_checkpoint *c = &j->point;
@@ -231,20 +269,31 @@ static gd_status score(job *j)
     gd_tensor *y = classes ? j->data.y
                            : gd__scaling_apply(poisson ? &as_it_is : &c->output, j->data.y, c->recipe.dtype);
     y = gd_to_device(y, j->device);
+    gd_report report = {.ctx = j->ctx};
     gd_status status = x && y ? gd__measure(c, x, y, &m) : gd_error(j->ctx);
+    if (!status && classes) status = report_classes(j, x, y, &m, &report);
     gd__aside_end(j->ctx);
-    if (status) return status;
-    gd_text *out = &j->cli->out;
-    if (!j->json) {
-        gd__text_put(out, "%lld rows: ", (long long)j->data.rows);
-        gd__metrics_print(out, c->recipe.task, &m);
-        return GD_OK;
+    if (!status) print_score(j, &m, &report);
+    gd__report_close(&report);
+    return status;
+}
+
+static gd_status check_pictures(job *j)
+{
+    static const char *const names[] = {"roc", "calibration", "dark"};
+    gd_status status = GD_OK;
+    bool any = false;
+    for (int i = 0; i < 3 && !status; i++) {
+        const char *path = gd__args_get(j->args, names[i]);
+        if (!gd__args_has(j->args, names[i])) continue;
+        if (!j->score || (i == 2 && !any))
+            return gd_fail(j->ctx, GD_ARGUMENT, "predict: --%s is for %s", names[i],
+                           i < 2 ? "--score" : "--roc and --calibration");
+        any = true;
+        status = path ? gd__plot_check_path(j->ctx, path) : GD_OK;
+        if (!status && path) status = gd__check_output(j->ctx, path);
     }
-    gd__text_char(out, '{');
-    gd__json_put_whole(out, "rows", j->data.rows);
-    gd__json_metrics(out, &m);
-    gd__text_add(out, "}\n");
-    return GD_OK;
+    return status;
 }
 
 static gd_status check_output(job *j)
@@ -253,6 +302,8 @@ static gd_status check_output(job *j)
     j->out = gd__args_get(j->args, "out");
     if (j->out && j->score)
         return gd_fail(j->ctx, GD_ARGUMENT, "predict: --score prints no predictions for --out");
+    gd_status status = check_pictures(j);
+    if (status) return status;
     return j->out ? gd__check_output(j->ctx, j->out) : GD_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/train/split.h"
 #include "base/rng.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream)
@@ -82,17 +83,31 @@ static bool is_sampled(const void *user, int64_t i)
 gd_status gd__split_rows(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, double share,
                          const gd_classes *classes, int64_t *apart)
 {
-    size_t bytes = (size_t)count * sizeof *order;
     gd_status status = gd__shuffle_classes(ctx, order, count, seed, classes);
-    int64_t *before = status ? NULL : gd__alloc(ctx, bytes);
+    return status ? status : gd__split_more(ctx, order, count, share, classes, apart);
+}
+
+gd_status gd__split_more(gd_ctx *ctx, int64_t *order, int64_t count, double share, const gd_classes *classes,
+                         int64_t *apart)
+{
+    size_t bytes = (size_t)count * sizeof *order;
+    int64_t *before = gd__alloc(ctx, bytes);
     if (!before) return GD_NOMEM;
     memcpy(before, order, bytes);
     sample s = {
         .count = count, .wanted = (int64_t)((double)count * share), .order = before, .classes = classes};
-    status = bring_forward(ctx, order, count, is_sampled, &s, apart);
+    gd_status status = bring_forward(ctx, order, count, is_sampled, &s, apart);
     gd__free(ctx, before, bytes);
     return status;
 }
+
+static int compare_rows(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void gd__sort_rows(int64_t *rows, int64_t count) { qsort(rows, (size_t)count, sizeof *rows, compare_rows); }
 
 typedef struct fold {
     int64_t folds, k;

@@ -18,6 +18,11 @@ GD_NODISCARD gd_status gd__shuffle_classes(gd_ctx *ctx, int64_t *order, int64_t 
 /* Rows to judge by come first, *apart of them, about `share` of each class; a class with a single row keeps it for learning. */
 GD_NODISCARD gd_status gd__split_rows(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, double share,
                                       const gd_classes *classes, int64_t *apart);
+/* Rows as the file has them: what is learnt from the same rows is the same, however they were chosen. */
+void gd__sort_rows(int64_t *rows, int64_t count);
+/* The same of rows in such an order already. */
+GD_NODISCARD gd_status gd__split_more(gd_ctx *ctx, int64_t *order, int64_t count, double share,
+                                      const gd_classes *classes, int64_t *apart);
 /* The rows of fold k of `folds` come first, *apart of them: every row is in one fold, each has about as many of a class. */
 GD_NODISCARD gd_status gd__split_fold(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, int64_t folds,
                                       int64_t k, const gd_classes *classes, int64_t *apart);

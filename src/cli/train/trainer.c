@@ -304,12 +304,38 @@ static gd_status run_epoch(gd_trainer *t)
     return status || p->at < t->rows ? status : end_epoch(t);
 }
 
+/* Room for the order of the rows, which may be others than before. */
+static gd_status make_order(gd_trainer *t)
+{
+    gd__free(t->ctx, t->order, t->order_bytes);
+    t->order_bytes = (size_t)t->rows * sizeof *t->order;
+    t->order = gd__alloc(t->ctx, t->order_bytes);
+    if (t->order) return GD_OK;
+    t->order_bytes = 0;
+    return GD_NOMEM;
+}
+
+gd_status gd__trainer_step(gd_trainer *t, gd_step_info *info)
+{
+    gd_progress_state *p = &t->point.progress;
+    int64_t batch = t->point.recipe.batch ? t->point.recipe.batch : t->rows;
+    if (p->at >= t->rows) p->epoch++, p->at = 0;
+    if (!p->at) {
+        gd_status status = make_order(t);
+        if (status) return status;
+        gd__shuffle(t->order, t->rows, t->point.recipe.seed + t->shift, p->epoch + 1);
+    }
+    int64_t count = p->at + batch < t->rows ? batch : t->rows - p->at;
+    gd_status status = one_step(t, count, info);
+    p->at += count;
+    return status;
+}
+
 gd_status gd__trainer_run(gd_trainer *t)
 {
     const gd_recipe *r = &t->point.recipe;
     int64_t batch = r->batch ? r->batch : t->rows, steps = (t->rows + batch - 1) / batch;
-    t->order_bytes = (size_t)t->rows * sizeof *t->order;
-    if (!(t->order = gd__alloc(t->ctx, t->order_bytes))) return GD_NOMEM;
+    if (make_order(t)) return GD_NOMEM;
     t->meter = gd__meter_start(r->epochs < INT64_MAX / steps ? r->epochs * steps : 0);
     t->meter.first = gd_optimizer_steps(t->optimizer);
     gd__interrupt_catch(GRACE);

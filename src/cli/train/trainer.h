@@ -54,6 +54,9 @@ typedef struct gd_trainer {
  * loss is not finite; IO: a record or standard output cannot be written), what there is to save is saved first: the checkpoint
  * as it is, or after a step that failed one of shortly before, with the best model of all.  A save in between that fails is a warning and tried again. */
 GD_NODISCARD gd_status gd__trainer_run(gd_trainer *t);
+/* One step, over the rows that are next in the order of the epoch; after the last ones the next epoch begins.  Nothing is
+ * measured, told or saved. */
+GD_NODISCARD gd_status gd__trainer_step(gd_trainer *t, gd_step_info *info);
 void gd__trainer_close(gd_trainer *t);
 
 #endif

@@ -1,0 +1,46 @@
+/* A run of gradus train as its command has it: options, recipe, data.  cmd_train.c says what is run. */
+#ifndef GD_CLI_COMMANDS_TRAIN_JOB_H
+#define GD_CLI_COMMANDS_TRAIN_JOB_H
+
+#include "cli/commands/tuning.h"
+#include "cli/train/trainer.h"
+
+#define GD_TRAIN_CHAIN "adam | lr(1e-3)"
+#define GD_TRAIN_MODEL "mlp(64, 64)"
+
+typedef struct gd_train_job {
+    gd_trainer t;
+    const gd_args *args;
+    const char *resume;
+    gd_archive *archive; /* of --resume */
+    gd_dataset data;
+    gd_model_spec spec;
+    int standardise; /* 3: the data decides */
+    int64_t *order;  /* the rows of the data: those to validate with, then those to learn from */
+    size_t order_bytes;
+    gd_metrics trained;   /* of the model in the end, on what it learnt from */
+    gd_report report;     /* of the validation, for classes */
+    int64_t folds, seeds; /* 0, 1: neither */
+    gd_words changed;     /* what a resumed run does in another way, for people */
+} gd_train_job;
+
+/* The recipe from options, or from the checkpoint where they are not given (train_recipe.c).  task and standardise are told for the
+ * data to decide where they are automatic. */
+GD_NODISCARD gd_status gd__train_settings(gd_train_job *j, int *task, int *standardise);
+/* ARGUMENT: an option is another than the checkpoint was made with. */
+gd_status gd__train_differs(const gd_train_job *j, const char *option, const char *has, const char *given);
+
+/* Options, recipe and data (train_prepare.c). */
+GD_NODISCARD gd_status gd__train_open(gd_train_job *j);
+void gd__train_close(gd_train_job *j);
+/* Makes model, optimizer and tensors for some rows: the table is encoded and scaled by those to learn from.  What was made before
+ * is forgotten. */
+GD_NODISCARD gd_status gd__train_begin(gd_train_job *j, const int64_t *learn, int64_t rows,
+                                       const int64_t *check, int64_t check_rows);
+/* The same with a model made by another seed. */
+GD_NODISCARD gd_status gd__train_again(gd_train_job *j, int64_t shift);
+/* Some rows of the data as the model takes them, on its device.  *x and *y are new. */
+GD_NODISCARD gd_status gd__train_rows(gd_train_job *j, const int64_t *rows, int64_t count, gd_tensor **x,
+                                      gd_tensor **y);
+
+#endif

@@ -1,0 +1,375 @@
+/* Data, model and optimizer of gradus train; see train_job.h. */
+#include "cli/commands/train_job.h"
+#include "cli/files.h"
+#include "cli/train/resume.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef gd_train_job job;
+
+/* ---- data ---- */
+
+static gd_status read_data(job *j, gd_task task)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    const char *path = j->args->argument[0], *target = gd__args_get(j->args, "target");
+    bool table = gd__dataset_is_table(path);
+    if (!target && !j->resume)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --target is missing: %s",
+                       table ? "the column to predict" : "a file with what to predict for each row");
+    if (target && j->resume && table && strcmp(target, r->target) != 0)
+        return gd__train_differs(j, "target", r->target, target);
+    if (target && !(r->target = gd__intern(j->t.ctx, target, strlen(target)))) return GD_NOMEM;
+    gd_data_request q = {.path = path,
+                         .target = r->target,
+                         .task = task,
+                         .features = &r->features,
+                         .ignored = &r->ignored,
+                         .text = &r->text,
+                         .columns = &r->columns,
+                         .classes = &r->classes};
+    gd_status status = gd__csv_options(j->args, &q.csv);
+    if (!status) status = gd__shape_option(j->args, &q.row_axes, q.row);
+    if (!status && !q.row_axes && j->resume) {
+        q.row_axes = r->row_axes;
+        memcpy(q.row, r->row, sizeof q.row);
+    }
+    return status ? status : gd__dataset_open(j->t.ctx, &q, &j->data);
+}
+
+static gd_status copy_words(gd_ctx *ctx, const gd_words *from, gd_words *to)
+{
+    gd_status status = GD_OK;
+    gd__words_free(ctx, to);
+    for (int i = 0; i < from->count && !status; i++)
+        status = gd__words_add(ctx, to, from->word[i], strlen(from->word[i]));
+    return status;
+}
+
+/* What the data says about the recipe; for a checkpoint, is it the same data? */
+static gd_status describe_data(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    uint64_t sum = 0;
+    gd_status status = gd__dataset_sum(&j->data, &sum);
+    if (!status && j->resume && sum != r->data)
+        status = gd_fail(j->t.ctx, GD_MISMATCH, "%s: not the data that %s was trained on",
+                         j->args->argument[0], j->resume);
+    if (status || j->resume) return status;
+    r->data = sum;
+    r->task = j->data.task;
+    r->row_axes = gd_ndim(j->data.x) - 1;
+    memcpy(r->row, gd_shape(j->data.x) + 1, (size_t)r->row_axes * sizeof *r->row);
+    r->outputs = r->task == GD_TASK_CLASSIFY ? j->data.classes.count : gd_size(j->data.y, 1);
+    status = copy_words(j->t.ctx, &j->data.features, &r->features);
+    return status ? status : copy_words(j->t.ctx, &j->data.classes, &r->classes);
+}
+
+/* ---- what depends on the task ---- */
+
+static gd_status check_counts(job *j)
+{
+    const double *y = gd_data(j->data.y);
+    double sum = 0;
+    for (int64_t i = 0; i < gd_numel(j->data.y); i++) {
+        sum += y[i];
+        if (y[i] < 0)
+            return gd_fail(j->t.ctx, GD_FORMAT, "%s: row %lld of '%.60s' is %g: poisson wants counts from 0",
+                           j->args->argument[0], (long long)(i / gd_size(j->data.y, 1)) + 1,
+                           j->t.point.recipe.target, y[i]);
+    }
+    return sum > 0 ? GD_OK
+                   : gd_fail(j->t.ctx, GD_FORMAT, "%s: every count of '%.60s' is 0", j->args->argument[0],
+                             j->t.point.recipe.target);
+}
+
+/* Are loss, weights and metric those of the task? */
+static gd_status check_task(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    bool classes = r->task == GD_TASK_CLASSIFY;
+    const gd_metric *metric = gd__metric_find(r->stop_on);
+    if (!j->resume && !gd__args_has(j->args, "loss"))
+        r->loss.kind = classes ? GD_LOSS_CROSS_ENTROPY : GD_LOSS_SQUARES;
+    if (metric->task && metric->task != r->task)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --stop-on %s is for %s", r->stop_on,
+                       classes ? "numbers, the target is classes" : "classes, the target is numbers");
+    if (*r->class_weights && !classes)
+        return gd_fail(j->t.ctx, GD_ARGUMENT, "train: --class-weights is for classes, the target is numbers");
+    if (j->resume || (!*r->class_weights && r->loss.kind != GD_LOSS_POISSON)) return GD_OK;
+    return classes ? gd__class_weights(&j->t.point, j->data.y) : check_counts(j);
+}
+
+/* ---- rows ---- */
+
+/* Some rows, standardised where they are numbers, on the device.  New. */
+static gd_tensor *prepared_rows(job *j, gd_tensor *from, gd_tensor *rows, const gd_scaling *scaling)
+{
+    gd_trainer *t = &j->t;
+    gd_scope_begin(t->ctx);
+    gd_tensor *v = gd_index_select(from, "0", rows);
+    if (scaling)
+        v = gd__scaling_apply(scaling, v, t->point.recipe.dtype);
+    else
+        v = gd_contiguous(v);
+    return gd__scope_leave(t->ctx, gd_to_device(v, t->device));
+}
+
+static gd_tensor *on_device(gd_trainer *t, gd_tensor *from)
+{
+    gd__aside_begin(t->ctx);
+    return gd__aside_leave(t->ctx, gd_to_device(gd_cast(from, t->point.recipe.dtype), t->device));
+}
+
+static gd_status measure_scales(job *j, gd_tensor *rows)
+{
+    gd_checkpoint *c = &j->t.point;
+    if (j->resume) return GD_OK;
+    gd_tensor *x = gd_index_select(j->data.x, "0", rows), *y = gd_index_select(j->data.y, "0", rows);
+    if (!x || !y) return gd_error(j->t.ctx);
+    const gd_columns *columns = &c->recipe.columns;
+    gd_status status = columns->count && c->recipe.row_axes == 1
+                           ? gd__columns_scaling(columns, x, c->recipe.standardise, &c->input)
+                           : gd__scaling_measure(x, c->recipe.standardise, &c->input);
+    if (!status && c->recipe.loss.kind == GD_LOSS_POISSON)
+        status = gd__scaling_of_rates(y, &c->output);
+    else if (!status && c->recipe.task == GD_TASK_REGRESS && c->recipe.standardise != GD_SCALE_NONE)
+        status = gd__scaling_measure(y, GD_SCALE_EACH, &c->output);
+    gd_tensor *const kept[] = {c->input.mean, c->input.scale, c->output.mean, c->output.scale};
+    for (int i = 0; i < 4; i++) (void)gd_keep(kept[i]);
+    return status;
+}
+
+gd_status gd__train_rows(job *j, const int64_t *rows, int64_t count, gd_tensor **x, gd_tensor **y)
+{
+    static const gd_scaling as_it_is;
+    gd_checkpoint *c = &j->t.point;
+    const gd_scaling *of_y = c->recipe.task != GD_TASK_REGRESS        ? NULL
+                             : c->recipe.loss.kind == GD_LOSS_POISSON ? &as_it_is
+                                                                      : &c->output;
+    gd__aside_begin(c->ctx);
+    gd_tensor *index = gd_from_data(c->ctx, GD_I64, 1, &count, rows);
+    *x = gd_keep(prepared_rows(j, j->data.x, index, &c->input));
+    *y = gd_keep(prepared_rows(j, j->data.y, index, of_y));
+    gd__aside_end(c->ctx);
+    return *x && *y ? GD_OK : gd_error(c->ctx);
+}
+
+/* The rows to learn from, which say how numbers are scaled, and those to validate with. */
+static gd_status make_rows(job *j, const int64_t *learn, const int64_t *check)
+{
+    gd_trainer *t = &j->t;
+    gd__aside_begin(t->ctx);
+    gd_tensor *index = gd_from_data(t->ctx, GD_I64, 1, &t->rows, learn);
+    gd_status status = index ? measure_scales(j, index) : gd_error(t->ctx);
+    gd__aside_end(t->ctx);
+    if (!status) status = gd__train_rows(j, learn, t->rows, &t->x, &t->y);
+    if (!status && t->check_rows) status = gd__train_rows(j, check, t->check_rows, &t->check_x, &t->check_y);
+    if (!status && t->point.weight && !(t->weight = on_device(t, t->point.weight))) status = gd_error(t->ctx);
+    if (!status && t->point.recipe.loss.kind == GD_LOSS_POISSON &&
+        !(t->offset = on_device(t, t->point.output.mean)))
+        status = gd_error(t->ctx);
+    /* without a validation a run that failed leaves its best model for predict; going on goes on from the last one */
+    if (!t->check_rows) gd__checkpoint_free_copies(&t->point, &t->point.best);
+    return status;
+}
+
+/* ---- a run ---- */
+
+static gd_status make_optimizer(job *j)
+{
+    gd_trainer *t = &j->t;
+    const gd_recipe *r = &t->point.recipe;
+    gd_link *chain = gd_chain(t->ctx, r->chain);
+    gd_status status = chain ? GD_OK : gd_error(t->ctx);
+    for (int i = 0; i < r->groups.count && !status; i++)
+        status = gd__tune_split(t->ctx, &chain, r->groups.word[i]);
+    if (status) gd_link_release(chain);
+    t->optimizer = status ? NULL : gd_optimizer_new(t->ctx, chain);
+    if (!t->optimizer) return gd_error(t->ctx);
+    status = gd_optimizer_add_module(t->optimizer, t->point.model.module, NULL, NULL);
+    for (int i = 0; i < r->groups.count && !status; i++)
+        status = gd__tune_group(t->optimizer, r->groups.word[i]);
+    for (int i = 0; i < r->schedules.count && !status; i++)
+        status = gd__tune_schedule(t->optimizer, r->schedules.word[i]);
+    if (!status && j->archive)
+        status = gd__optimizer_resume(t->optimizer, j->archive, "optimizer/", j->changed.count > 0);
+    gd_archive_free(j->archive);
+    j->archive = NULL;
+    return status;
+}
+
+/* Seeds the generator and makes a model, unless the checkpoint has one. */
+static gd_status make_model(job *j)
+{
+    gd_trainer *t = &j->t;
+    const gd_recipe *r = &t->point.recipe;
+    gd_status status = GD_OK;
+    j->spec.columns = &r->columns;
+    if (!j->resume) {
+        gd_seed(t->ctx, (uint64_t)(r->seed + t->shift));
+        status = gd__model_open(t->ctx, &j->spec, r->row_axes, r->row, r->outputs, r->dtype, &t->point.model);
+    }
+    if (!status) status = gd__checkpoint_move(&t->point, t->device);
+    return status ? status : make_optimizer(j);
+}
+
+/* Model, optimizer and what they have learnt. */
+static void forget_model(job *j)
+{
+    gd_trainer *t = &j->t;
+    gd__checkpoint_free_copies(&t->point, &t->point.best);
+    gd_optimizer_free(t->optimizer);
+    t->optimizer = NULL;
+    gd__model_close(&t->point.model);
+    t->point.progress = (gd_progress_state){.last_loss = NAN, .best_loss = INFINITY};
+    t->stopped = NULL;
+    t->trained_rows = 0;
+}
+
+static void forget_rows(job *j)
+{
+    gd_trainer *t = &j->t;
+    gd_tensor **all[] = {&t->x, &t->y, &t->check_x, &t->check_y, &t->weight, &t->offset};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        gd_release(*all[i]);
+        *all[i] = NULL;
+    }
+    gd__scaling_close(&t->point.input);
+    gd__scaling_close(&t->point.output);
+    gd__columns_close(&t->point.recipe.columns);
+}
+
+gd_status gd__train_begin(job *j, const int64_t *learn, int64_t rows, const int64_t *check,
+                          int64_t check_rows)
+{
+    gd_trainer *t = &j->t;
+    gd_recipe *r = &t->point.recipe;
+    if (t->x) {
+        forget_model(j);
+        forget_rows(j);
+    }
+    t->rows = rows;
+    t->check_rows = check_rows;
+    gd_status status = gd__dataset_encode(&j->data, &r->columns, learn, rows);
+    if (!status) status = describe_data(j);
+    if (!status) status = check_task(j);
+    if (status) return status;
+    if (j->standardise >= 0)
+        r->standardise = j->standardise < 3 ? (gd_standardise)j->standardise
+                         : r->row_axes == 1 ? GD_SCALE_EACH
+                                            : GD_SCALE_ALL;
+    status = make_model(j);
+    return status ? status : make_rows(j, learn, check);
+}
+
+gd_status gd__train_again(job *j, int64_t shift)
+{
+    forget_model(j);
+    j->t.shift = shift;
+    return make_model(j);
+}
+
+/* ---- preparing ---- */
+
+static gd_status check_outputs(job *j)
+{
+    gd_trainer *t = &j->t;
+    double most = 1e9;
+    t->out = gd__args_get(j->args, "out");
+    if (!t->out) t->out = j->resume;
+    t->quiet = gd__args_has(j->args, "json") || j->folds || j->seeds > 1;
+    t->save_every = 60;
+    t->time = INFINITY;
+    gd_status status = t->out ? gd__check_file(t->ctx, t->out) : GD_OK;
+    if (!status) status = gd__args_real(j->args, "time", 0, most, &t->time);
+    return status ? status : gd__args_real(j->args, "save-every", 0, most, &t->save_every);
+}
+
+static gd_status open_records(job *j)
+{
+    gd_trainer *t = &j->t;
+    const char *trace = gd__args_get(j->args, "trace"), *folder = gd__args_get(j->args, "events");
+    if (trace)
+        t->tracer = j->resume ? gd__tracer_resume(t->ctx, trace, gd_optimizer_steps(t->optimizer))
+                              : gd__tracer_open(t->ctx, trace);
+    if (trace && !t->tracer) return gd_error(t->ctx);
+    if (folder && !(t->events = gd__events_open(t->ctx, folder))) return gd_error(t->ctx);
+    return GD_OK;
+}
+
+/* Which rows are for what. */
+static gd_status split_data(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    gd_dataset *d = &j->data;
+    if (!j->resume) r->stratified = d->task == GD_TASK_CLASSIFY;
+    gd_classes classes = {.of = r->stratified ? gd_data(d->y) : NULL, .count = d->classes.count};
+    j->order_bytes = (size_t)d->rows * sizeof *j->order;
+    if (!(j->order = gd__alloc(d->ctx, j->order_bytes))) return GD_NOMEM;
+    int64_t *apart = &j->t.check_rows;
+    gd_status status = gd__split_rows(d->ctx, j->order, d->rows, r->seed, r->validation, &classes, apart);
+    if (status) return status;
+    gd__sort_rows(j->order, *apart);
+    gd__sort_rows(j->order + *apart, d->rows - *apart);
+    return GD_OK;
+}
+
+/* The recipe from options or checkpoint, then the data, then the model. */
+static gd_status open_data(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    int task = (int)r->task;
+    j->standardise = j->resume ? (int)r->standardise : 3;
+    gd_status status = gd__train_settings(j, &task, &j->standardise);
+    if (!status) status = read_data(j, (gd_task)task);
+    if (!status) status = split_data(j);
+    if (status || j->folds) return status;
+    int64_t apart = j->t.check_rows;
+    status = gd__train_begin(j, j->order + apart, j->data.rows - apart, j->order, apart);
+    gd_release(j->data.x);
+    gd_release(j->data.y);
+    j->data.x = j->data.y = NULL;
+    gd__frame_close(&j->data.frame);
+    return status;
+}
+
+gd_status gd__train_open(job *j)
+{
+    gd_trainer *t = &j->t;
+    int64_t threads = 0;
+    const char *device = gd__args_get(j->args, "device");
+    j->resume = gd__args_get(j->args, "resume");
+    gd_status status = gd__args_integer(j->args, "threads", 1, 1024, &threads);
+    if (!status && !(t->device = gd_device_get(t->ctx, device ? device : "cpu"))) status = gd_error(t->ctx);
+    if (!status) status = gd__args_integer(j->args, "folds", 2, 1000, &j->folds);
+    if (!status) status = gd__args_integer(j->args, "seeds", 1, 1000, &j->seeds);
+    if (!status) status = check_outputs(j);
+    t->point.recipe = (gd_recipe){.columns = {.ctx = t->ctx},
+                                  .class_weights = "",
+                                  .stop_on = "loss",
+                                  .seeds = 1,
+                                  .batch = 32,
+                                  .validation = 0.1,
+                                  .epochs = 20,
+                                  .dtype = GD_F32};
+    t->point.progress = (gd_progress_state){.last_loss = NAN, .best_loss = INFINITY};
+    if (!status && j->resume) status = gd__checkpoint_load(t->ctx, j->resume, &t->point, &j->archive);
+    if (!status && t->point.recipe.seeds > 1)
+        status = gd_fail(t->ctx, GD_ARGUMENT, "%s holds %lld models of other seeds: they cannot go on",
+                         j->resume, (long long)t->point.recipe.seeds);
+    if (!status) status = open_data(j);
+    return status || j->folds ? status : open_records(j);
+}
+
+void gd__train_close(job *j)
+{
+    gd_ctx *ctx = j->t.ctx;
+    gd_archive_free(j->archive);
+    gd__free(ctx, j->order, j->order_bytes);
+    gd__words_free(ctx, &j->changed);
+    gd__report_close(&j->report);
+    gd__dataset_close(&j->data);
+    gd__trainer_close(&j->t);
+}
