@@ -21,3 +21,4 @@ from ._optim import Chain as Chain, Optimizer as Optimizer
 from ._module import Functional as Functional, LoadReport as LoadReport, Module as Module, VirtualTensor as VirtualTensor
 from ._module import no_grad_tensors as no_grad_tensors, register as register
 from . import m as m
+from ._solve import CurveFit as CurveFit, Fit as Fit, Result as Result, curve_fit as curve_fit, fit as fit, minimize as minimize

@@ -1,16 +1,20 @@
 """Functionals, modules and virtual tensors."""
 from __future__ import annotations
 
-import html
-import os
-from typing import Any, Callable, ClassVar, Iterator, NamedTuple, TypeVar
+from collections import namedtuple
 
 from . import _core
 from ._core import Tensor
 from ._tensor import Device
 
-F = TypeVar("F", bound=Callable[..., Any])
-M = TypeVar("M", bound="type[Module]")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from typing import Any, Callable, ClassVar, Iterator, NamedTuple, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+    M = TypeVar("M", bound="type[Module]")
+
 TENSOR_PARAM_PREFIX = "tensor:"
 TENSOR_BUFFER_PREFIX = "buffer:"
 
@@ -261,23 +265,26 @@ class Module(Functional, _core._Module):
         return "\n".join(self._lines("", 0))
 
     def _repr_html_(self) -> str:
+        import html
+
         return f"<pre>{html.escape(repr(self))}</pre>"
 
 
-class LoadReport(NamedTuple):
-    """What a load did: how many tensors were set, and names that did not match."""
+if TYPE_CHECKING:
+    class LoadReport(NamedTuple):
+        loaded: int
+        missing: list[str]
+        unexpected: list[str]
+        shape: list[str]
+        dtype: list[str]
 
-    loaded: int
-    missing: list[str]
-    unexpected: list[str]
-    shape: list[str]
-    dtype: list[str]
-
-
-class VirtualTensorAttributes(NamedTuple):
-    """Names of the attributes that a virtual tensor adds to its owner."""
-
-    ref: str
+    class VirtualTensorAttributes(NamedTuple):
+        ref: str
+else:
+    LoadReport = namedtuple("LoadReport", "loaded missing unexpected shape dtype")
+    LoadReport.__doc__ = "What a load did: how many tensors were set, and names that did not match."
+    VirtualTensorAttributes = namedtuple("VirtualTensorAttributes", "ref")
+    VirtualTensorAttributes.__doc__ = "Names of the attributes that a virtual tensor adds to its owner."
 
 
 class VirtualTensor(_core._Virtual):

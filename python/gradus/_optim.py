@@ -1,12 +1,14 @@
 """Chains and optimizers."""
 from __future__ import annotations
 
-import html
-import math
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from math import isfinite, isinf
 
 from . import _core
 from ._core import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Mapping
 
 NONE, REAL, BOOL, STRING, LIST, CHAIN = 1, 2, 4, 8, 16, 32  # kinds of settings, gradus/link.h
 
@@ -38,6 +40,8 @@ class Chain:
         return f"Chain({self.text!r})"
 
     def _repr_html_(self) -> str:
+        import html
+
         return " | ".join(f"<code>{html.escape(link)}</code>" for link in self.text.split(" | "))
 
     def __eq__(self, other: object) -> bool:
@@ -53,7 +57,7 @@ class Chain:
 # ---- links as functions ----
 
 def _number(value: float) -> str:
-    if math.isinf(value):
+    if isinf(value):
         return "-inf" if value < 0 else "inf"
     return repr(value)
 
@@ -85,7 +89,7 @@ def _link_doc(table: Mapping[str, Any]) -> str:
         lines += ["    " + part.strip() for part in table["formula"].split(";") if part.strip()] + [""]
     for name, kinds, needed, default, low, high, whole, choices, variadic, help_text in table["fields"]:
         says = [choices.replace("|", ", ")] if choices else []
-        if kinds & REAL and (math.isfinite(low) or math.isfinite(high)):
+        if kinds & REAL and (isfinite(low) or isfinite(high)):
             says.append(f"{low:g} to {high:g}")
         says.append("must be given" if needed else f"default {default!r}" if not variadic else "any number of them")
         lines.append(f"{name}: {help_text or ''} ({'; '.join(says)})")
@@ -189,7 +193,7 @@ class Optimizer(_core._Optimizer):
 def _named(tensors: Any, count: int) -> dict[str, Tensor]:
     if isinstance(tensors, Tensor):
         tensors = [tensors]
-    if isinstance(tensors, Mapping):
+    if isinstance(tensors, dict):
         return dict(tensors)
     named: dict[str, Tensor] = {}
     for p in tensors:
@@ -204,9 +208,9 @@ def _groups_of(params: Any, module_type: type) -> list[tuple[str, dict[str, Tens
     """[(settings, tensors by name)]"""
     if isinstance(params, module_type):
         return []
-    if not isinstance(params, (Tensor, Mapping)):
+    if not isinstance(params, (Tensor, dict)):
         params = list(params)
-        if params and isinstance(params[0], Mapping):
+        if params and isinstance(params[0], dict):
             groups: list[tuple[str, dict[str, Tensor]]] = []
             for group in params:
                 if "params" not in group:

@@ -1,17 +1,18 @@
 """What of tensors is written in Python: nothing that is called often."""
 from __future__ import annotations
 
-import html
-import os
-from types import TracebackType
-from typing import Any, Callable, Iterator, Mapping, TypeVar
-
 from . import _core
 from ._core import Context, Tensor
 
-f32, f64, f16, bf16, i32, i64, u8, bool_ = "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool"
+TYPE_CHECKING = False  # typing is not loaded for annotations: they are only read by checkers
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+    from typing import Any, Callable, Iterator, Mapping, TypeVar
 
-Fn = TypeVar("Fn", bound=Callable[..., Any])
+    Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+f32, f64, f16, bf16, i32, i64, u8, bool_ = "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool"
 
 
 class Device(str):
@@ -182,6 +183,8 @@ def __deepcopy__(self: Tensor, memo: Any) -> Tensor:
 
 def _repr_html_(self: Tensor) -> str:
     """A table of the last two axes for notebooks; text where there are more, or many elements."""
+    import html
+
     if self.ndim not in (1, 2) or self.size > 400 or self.size == 0:
         return f"<pre>{html.escape(repr(self))}</pre>"
     rows = self.detach().to("cpu").tolist() if self.ndim == 2 else [self.detach().to("cpu").tolist()]

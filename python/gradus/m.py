@@ -7,10 +7,12 @@ Settings have the names, order and defaults of the chain text; help(m.adam) show
 takes a number takes a schedule as text, too: m.lr("warmup(100, cosine(0.1, 0.001, 1000))")."""
 from __future__ import annotations
 
-from typing import Any, Callable
-
 from . import _core
 from ._optim import Chain, make_link
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 
 def __getattr__(name: str) -> Callable[..., Chain]:

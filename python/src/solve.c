@@ -1,4 +1,320 @@
-/* gd_minimize and gd_least_squares with Python functions. */
+/* gd_minimize and gd_least_squares with Python functions: the parts of gradus.minimize and gradus.curve_fit that are C. */
 #include "core.h"
 
-PyMethodDef gd_py_solve_functions[] = {{NULL, NULL, 0, NULL}};
+#include <math.h>
+#include <string.h>
+
+/* ---- the functions of the user ---- */
+
+typedef struct functions {
+    gd_py_context *c;
+    PyObject *loss, *equal, *below, *callback;
+    PyObject *last[3]; /* what they returned last: alive until the solver is back */
+} functions;
+
+static gd_tensor *ask(functions *f, PyObject *fn, PyObject **last)
+{
+    PyGILState_STATE state = gd_py_callback_begin(f->c);
+    PyObject *value = PyErr_CheckSignals() < 0 ? NULL : PyObject_CallNoArgs(fn);
+    gd_tensor *t = NULL;
+    if (value && !gd_py_is_tensor(value)) {
+        PyErr_Format(PyExc_TypeError, "the function must return a Tensor made of its arguments, not %R",
+                     (PyObject *)Py_TYPE(value));
+        Py_CLEAR(value);
+    }
+    if (value)
+        t = ((gd_py_tensor *)value)->t;
+    else
+        gd_py_keep_exception(f->c);
+    gd_py_set(last, value);
+    gd_py_callback_end(f->c, state);
+    return t;
+}
+static gd_tensor *ask_loss(void *user)
+{
+    functions *f = user;
+    return ask(f, f->loss, &f->last[0]);
+}
+static gd_tensor *ask_equal(void *user)
+{
+    functions *f = user;
+    return ask(f, f->equal, &f->last[1]);
+}
+static gd_tensor *ask_below(void *user)
+{
+    functions *f = user;
+    return ask(f, f->below, &f->last[2]);
+}
+
+static PyObject *progress_dict(const gd_progress *p)
+{
+    return Py_BuildValue("{sLsLsdsdsdsdsdsd}", "step", (long long)p->step, "evals", (long long)p->evals, "loss", p->loss,
+                         "loss_after", p->loss_after, "gradient_norm", p->gradient_norm, "violation", p->violation, "step_norm",
+                         p->step_norm, "seconds", p->seconds);
+}
+
+/* After every step: Ctrl-C, and the callback, which stops by returning True or raising StopIteration. */
+static bool after_step(void *user, const gd_progress *progress)
+{
+    functions *f = user;
+    PyGILState_STATE state = gd_py_callback_begin(f->c);
+    int go_on = PyErr_CheckSignals() == 0;
+    if (go_on && f->callback != Py_None) {
+        PyObject *seen = progress_dict(progress);
+        PyObject *answer = seen ? PyObject_CallFunctionObjArgs(f->callback, seen, NULL) : NULL;
+        Py_XDECREF(seen);
+        go_on = answer && answer != Py_True;
+        Py_XDECREF(answer);
+        if (!answer && PyErr_ExceptionMatches(PyExc_StopIteration)) PyErr_Clear();
+    }
+    if (PyErr_Occurred()) gd_py_keep_exception(f->c);
+    gd_py_callback_end(f->c, state);
+    return go_on;
+}
+
+static void functions_clear(functions *f)
+{
+    for (int i = 0; i < 3; i++) Py_CLEAR(f->last[i]);
+}
+
+/* ---- parameters and bounds ---- */
+
+typedef struct parameters {
+    gd_tensor **t;
+    int count;
+    gd_py_context *c;
+    double *low, *high; /* of all elements, NULL: none */
+    int64_t elements;
+} parameters;
+
+static void parameters_clear(parameters *p)
+{
+    PyMem_Free(p->t);
+    PyMem_Free(p->low);
+    PyMem_Free(p->high);
+}
+
+static double *numbers(PyObject *list, int64_t count)
+{
+    double *out = PyMem_Calloc((size_t)count + 1, sizeof *out);
+    if (!out) return (double *)PyErr_NoMemory();
+    for (int64_t i = 0; i < count; i++) {
+        PyObject *item = PySequence_GetItem(list, (Py_ssize_t)i);
+        out[i] = item ? PyFloat_AsDouble(item) : 0;
+        Py_XDECREF(item);
+        if (PyErr_Occurred()) {
+            PyMem_Free(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+/* tensors: a tuple; low and high: None, or as many numbers as there are elements. */
+static int read_parameters(parameters *p, PyObject *tensors, PyObject *low, PyObject *high)
+{
+    *p = (parameters){.count = (int)PyTuple_Size(tensors)};
+    p->t = PyMem_Calloc((size_t)p->count + 1, sizeof *p->t);
+    int fine = p->t != NULL;
+    for (int i = 0; i < p->count && fine; i++) {
+        PyObject *item = PyTuple_GetItem(tensors, i);
+        fine = gd_py_is_tensor(item) && (p->t[i] = gd_py_tensor_of(item));
+        if (!fine) break;
+        p->c = ((gd_py_tensor *)item)->head.owner;
+        p->elements += gd_numel(p->t[i]);
+    }
+    if (fine && low != Py_None)
+        fine = (p->low = numbers(low, p->elements)) && (p->high = numbers(high, p->elements));
+    if (fine && p->count) return 1;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "at least one tensor is needed as parameter");
+    parameters_clear(p);
+    return 0;
+}
+
+/* The chain, behind a box where there are bounds; NULL with an error recorded. */
+static gd_link *bounded_chain(const parameters *p, const char *text)
+{
+    gd_link *chain = gd_chain(p->c->ctx, text), *box = chain && p->low ? gd_chain(p->c->ctx, "box") : NULL;
+    gd_status status = GD_OK;
+    int64_t at = 0;
+    if (!chain || !p->low) return chain;
+    for (int i = 0; i < p->count && box && !status; i++) {
+        int n = (int)gd_numel(p->t[i]);
+        status = gd_link_set_for(box, p->t[i], "low", gd_setting_list(p->low + at, n));
+        if (!status) status = gd_link_set_for(box, p->t[i], "high", gd_setting_list(p->high + at, n));
+        at += n;
+    }
+    if (box && !status) return gd_chain_of(p->c->ctx, (gd_link *[]){box, chain}, 2);
+    gd_link_release(box);
+    gd_link_release(chain);
+    return NULL;
+}
+
+/* ---- options and results ---- */
+
+static int read_number(PyObject *options, const char *name, double *out)
+{
+    PyObject *value = PyDict_GetItemString(options, name);
+    if (!value || value == Py_None) return 1;
+    *out = PyFloat_AsDouble(value);
+    return !(*out == -1.0 && PyErr_Occurred());
+}
+static int read_count(PyObject *options, const char *name, int64_t *out)
+{
+    PyObject *value = PyDict_GetItemString(options, name);
+    if (!value || value == Py_None) return 1;
+    *out = PyLong_AsLongLong(value);
+    return !PyErr_Occurred();
+}
+static int read_flag(PyObject *options, const char *name, bool *out)
+{
+    PyObject *value = PyDict_GetItemString(options, name);
+    if (!value || value == Py_None) return 1;
+    int yes = PyObject_IsTrue(value);
+    *out = yes > 0;
+    return yes >= 0;
+}
+
+static int read_solve_options(PyObject *options, gd_solve_options *o)
+{
+    int64_t patience = o->patience;
+    int fine = read_count(options, "max_steps", &o->max_steps) && read_count(options, "max_evals", &o->max_evals) &&
+               read_number(options, "max_seconds", &o->max_seconds) && read_number(options, "gradient_tol", &o->gradient_tol) &&
+               read_number(options, "step_tol", &o->step_tol) && read_number(options, "loss_tol", &o->loss_tol) &&
+               read_count(options, "patience", &patience) && read_flag(options, "noisy", &o->noisy) &&
+               read_flag(options, "plain", &o->plain);
+    o->patience = (int)patience;
+    return fine;
+}
+
+static PyObject *solve_dict(const gd_solve_result *r)
+{
+    return Py_BuildValue("{sssssNsdsdsdsLsLsd}", "stop", gd_stop_name(r->reason), "message", gd_stop_text(r->reason), "success",
+                         PyBool_FromLong(r->converged), "loss", r->loss, "gradient_norm", r->gradient_norm, "violation",
+                         r->violation, "steps", (long long)r->steps, "evals", (long long)r->evals, "seconds", r->seconds);
+}
+
+/* An exception of the user's that stopped it without an error of the library: Ctrl-C, or out of the callback. */
+static int was_raised(gd_py_context *c)
+{
+    PyObject *raised = c->raised;
+    if (!raised) return 0;
+    c->raised = NULL;
+    PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
+    Py_DECREF(raised);
+    gd_clear_error(c->ctx);
+    return 1;
+}
+
+/* minimize(tensors, loss, chain, low, high, equal, below, callback, options) */
+static PyObject *minimize(PyObject *module, PyObject *args)
+{
+    PyObject *tensors, *low, *high, *options, *result = NULL;
+    const char *chain;
+    functions f = {0};
+    parameters p;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OsOOOOOO!:_minimize", &PyTuple_Type, &tensors, &f.loss, &chain, &low, &high, &f.equal,
+                          &f.below, &f.callback, &PyDict_Type, &options) ||
+        !read_parameters(&p, tensors, low, high))
+        return NULL;
+    f.c = p.c;
+    gd_solve_options o = gd_solve_defaults();
+    o.callback = after_step;
+    o.callback_user = &f;
+    gd_objective objective = {.user = &f,
+                              .loss = ask_loss,
+                              .equal = f.equal == Py_None ? NULL : ask_equal,
+                              .below = f.below == Py_None ? NULL : ask_below};
+    gd_solve_result r;
+    if (read_solve_options(options, &o)) {
+        gd_link *link = bounded_chain(&p, chain);
+        gd_status status = GD_PARSE;
+        if (link) {
+            PyThreadState *state = gd_py_begin(p.c);
+            status = gd_minimize_link(p.t, p.count, &objective, link, &o, &r);
+            gd_py_end(p.c, state);
+        }
+        if (!was_raised(p.c)) result = status ? gd_py_raise(p.c) : solve_dict(&r);
+    }
+    functions_clear(&f);
+    parameters_clear(&p);
+    if (result && !gd_py_done(p.c)) Py_CLEAR(result);
+    return result;
+}
+
+/* ---- least squares ---- */
+
+static int read_fit_options(PyObject *options, gd_fit_options *o)
+{
+    PyObject *loss = PyDict_GetItemString(options, "loss");
+    const char *name = loss && PyUnicode_Check(loss) ? PyUnicode_AsUTF8AndSize(loss, NULL) : "squares";
+    int found = 0;
+    for (int i = 0; name && i < GD_FIT_LOSS_COUNT; i++)
+        if (!strcmp(name, gd_fit_loss_name((gd_fit_loss)i))) o->loss = (gd_fit_loss)i, found = 1;
+    if (!found) return gd_py_fail(GD_VALUE, "there is no loss '%s': squares, huber, soft_l1, cauchy, tukey", name) != NULL;
+    return read_solve_options(options, &o->solve) && read_number(options, "sigma", &o->sigma) &&
+           read_number(options, "loss_scale", &o->loss_scale) && read_count(options, "weightless", &o->weightless);
+}
+
+/* A tensor of a result as an object, or None; takes the reference. */
+static PyObject *result_tensor(gd_py_context *c, gd_tensor **t)
+{
+    PyObject *o = *t ? gd_py_new_tensor(c, *t) : Py_NewRef(Py_None);
+    *t = NULL;
+    return o;
+}
+
+static PyObject *fit_dict(gd_py_context *c, gd_fit_result *r)
+{
+    PyObject *dict = solve_dict(&r->solve);
+    PyObject *more = Py_BuildValue("{sdsLsLsLsLsdsdsNsNsNsNss}", "rss", r->rss, "residuals", (long long)r->residuals, "dof",
+                                   (long long)r->dof, "free", (long long)r->free, "rank", (long long)r->rank, "sigma", r->sigma,
+                                   "scale", r->scale, "covariance", result_tensor(c, &r->covariance), "standard_errors",
+                                   result_tensor(c, &r->standard_errors), "active", result_tensor(c, &r->active), "undetermined",
+                                   result_tensor(c, &r->undetermined), "says", r->says);
+    if (dict && (!more || PyDict_Update(dict, more) < 0)) Py_CLEAR(dict);
+    Py_XDECREF(more);
+    return dict;
+}
+
+/* least_squares(tensors, residuals, low, high, names, callback, options) */
+static PyObject *least_squares(PyObject *module, PyObject *args)
+{
+    PyObject *tensors, *low, *high, *names, *options, *result = NULL;
+    functions f = {0};
+    parameters p;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OOOO!OO!:_least_squares", &PyTuple_Type, &tensors, &f.loss, &low, &high, &PyTuple_Type, &names,
+                          &f.callback, &PyDict_Type, &options) ||
+        !read_parameters(&p, tensors, low, high))
+        return NULL;
+    f.c = p.c;
+    gd_fit_options o = gd_fit_defaults();
+    const char **name = PyMem_Calloc((size_t)p.count + 1, sizeof *name);
+    int fine = name && PyTuple_Size(names) == p.count && read_fit_options(options, &o);
+    for (int i = 0; i < p.count && fine; i++) fine = (name[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL)) != NULL;
+    o.solve.callback = after_step;
+    o.solve.callback_user = &f;
+    o.low = p.low;
+    o.high = p.high;
+    o.names = name;
+    gd_fit_result r = {0};
+    if (fine) {
+        PyThreadState *state = gd_py_begin(p.c);
+        gd_status status = gd_least_squares(p.t, p.count, ask_loss, &f, &o, &r);
+        gd_py_end(p.c, state);
+        if (!was_raised(p.c)) result = status ? gd_py_raise(p.c) : fit_dict(p.c, &r);
+        gd_fit_result_clear(&r);
+    } else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a name for each parameter is needed");
+    PyMem_Free((void *)name);
+    functions_clear(&f);
+    parameters_clear(&p);
+    if (result && !gd_py_done(p.c)) Py_CLEAR(result);
+    return result;
+}
+
+PyMethodDef gd_py_solve_functions[] = {{"_minimize", minimize, METH_VARARGS, NULL},
+                                       {"_least_squares", least_squares, METH_VARARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};

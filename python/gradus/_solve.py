@@ -1,0 +1,342 @@
+"""minimize, curve_fit and fit: whole runs in one call."""
+from __future__ import annotations
+
+from math import inf, isfinite, nan, sqrt
+
+from . import _core
+from ._core import Tensor
+from ._tensor import tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, Mapping, Sequence
+
+
+class Result(dict):  # type: ignore[type-arg]
+    """A dict whose entries are attributes too, as SciPy's results are."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the result has no '{name}': it has {', '.join(self)}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
+
+    def __repr__(self) -> str:
+        width = max(map(len, self), default=0)
+        return "\n".join(f"{key:>{width}}: {value!r}" for key, value in self.items())
+
+
+# ---- parameters of any form ----
+
+class _Point:
+    """x0 as tensors to optimise, and back."""
+
+    def __init__(self, x0: Any, dtype: str | None) -> None:
+        self.form = "dict" if isinstance(x0, dict) else "tuple" if isinstance(x0, tuple) else "one"
+        parts = list(x0.values()) if self.form == "dict" else list(x0) if self.form == "tuple" else [x0]
+        self.names = [str(n) for n in x0] if self.form == "dict" else [f"p{i}" for i in range(len(parts))] if len(parts) > 1 else ["x"]
+        self.arrays = [type(p).__module__.split(".")[0] == "numpy" for p in parts]
+        self.tensors = []
+        for part in parts:
+            t = part.detach().copy() if isinstance(part, Tensor) else tensor(part)
+            t = t.to(dtype or (t.dtype if t.dtype in ("f32", "f64") else "f64"))
+            self.tensors.append((t.copy() if isinstance(part, Tensor) else t).detach().require_grad())
+
+    def call(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:
+        if self.form == "dict":
+            named = dict(zip(self.names, self.tensors))
+            return lambda: _as_tensor(fn(**named, **({"args": args} if args else {})))
+        tensors = tuple(self.tensors)
+        return lambda: _as_tensor(fn(*tensors, *args))
+
+    def value(self) -> Any:
+        out = [t.detach().copy() for t in self.tensors]
+        shown = [t.numpy() if is_array else t for t, is_array in zip(out, self.arrays)]
+        return dict(zip(self.names, shown)) if self.form == "dict" else tuple(shown) if self.form == "tuple" else shown[0]
+
+    def bounds(self, bounds: Any) -> tuple[Any, Any]:
+        """Low and high of every element: one pair for all, a pair an element, or {name: pair}."""
+        if bounds is None:
+            return None, None
+        if hasattr(bounds, "lb"):  # scipy.optimize.Bounds
+            bounds = (bounds.lb, bounds.ub)
+        sizes = [t.size for t in self.tensors]
+        if isinstance(bounds, dict):
+            unknown = [n for n in bounds if n not in self.names]
+            if unknown:
+                raise KeyError(f"bounds: there is no parameter '{unknown[0]}'")
+            pairs = [bounds.get(n, (None, None)) for n in self.names]
+            low = [v for p, n in zip(pairs, sizes) for v in _spread(p[0], n, -inf)]
+            return low, [v for p, n in zip(pairs, sizes) for v in _spread(p[1], n, inf)]
+        bounds, total = list(bounds), sum(sizes)
+        if all(_is_pair(b) for b in bounds) and len(bounds) == total and not (total == 2 and _is_pair(bounds, total)):
+            return [_number(b[0], -inf) for b in bounds], [_number(b[1], inf) for b in bounds]
+        if len(bounds) == 2:
+            return _spread(bounds[0], total, -inf), _spread(bounds[1], total, inf)
+        raise ValueError(f"bounds: a pair (low, high), or {total} of them, one for each element, not {len(bounds)}")
+
+
+def _is_pair(b: Any, total: int = 0) -> bool:
+    return isinstance(b, (tuple, list)) and len(b) == 2 and all(v is None or isinstance(v, (int, float)) for v in b)
+
+
+def _number(value: Any, otherwise: float) -> float:
+    return otherwise if value is None else float(value)
+
+
+def _spread(value: Any, count: int, otherwise: float) -> list[float]:
+    if value is None or isinstance(value, (int, float)):
+        return [_number(value, otherwise)] * count
+    flat = tensor(value).to("f64").reshape(-1).tolist()
+    if len(flat) == 1:
+        return flat * count
+    if len(flat) != count:
+        raise ValueError(f"bounds: {len(flat)} numbers for {count} elements")
+    return flat
+
+
+def _as_tensor(value: Any) -> Any:
+    return value.value if hasattr(value, "_reference") else value
+
+
+def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_wolfe", *, args: tuple[Any, ...] = (),
+             bounds: Any = None, equal: Callable[..., Tensor] | None = None, below: Callable[..., Tensor] | None = None,
+             callback: Callable[[dict[str, Any]], Any] | None = None, dtype: str | None = None, max_steps: int = 1000,
+             max_evals: int | None = None, max_seconds: float | None = None, gradient_tol: float | None = None,
+             step_tol: float | None = None, loss_tol: float | None = None, patience: int | None = None,
+             noisy: bool = False, plain: bool = False) -> Result:
+    """Minimises fun, a function made of operators, from x0.
+
+    x0       a tensor, array, list or number: fun(x); a tuple of them: fun(x, y, ...); a dict: fun(**x)
+    chain    links: "lbfgs | strong_wolfe", m.newton() | m.backtracking(), "cma_es", ...
+    bounds   (low, high) for all, a list of pairs, one an element, or {name: (low, high)}
+    equal, below   constraints, functions that are to be 0, and to be at most 0
+    callback is given the progress after each step; it stops the run by returning True or raising StopIteration
+
+    A vector counts as residuals: the sum of their squares is minimised.  The result has x, fun, success, message, stop, nit,
+    nfev, gradient_norm, violation, seconds.  x is the best point that was evaluated.  Ctrl-C, and what fun raises, comes out
+    of here."""
+    point = _Point(x0, dtype)
+    low, high = point.bounds(bounds)
+    text = str(chain)
+    if (equal or below) and "augmented_lagrangian" not in text:
+        text = f"augmented_lagrangian([{text}])"
+    options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "gradient_tol": gradient_tol,
+               "step_tol": step_tol, "loss_tol": loss_tol, "patience": patience, "noisy": noisy, "plain": plain}
+    if dtype == "f32" or any(t.dtype == "f32" for t in point.tensors):
+        options["gradient_tol"] = 1e-4 if gradient_tol is None else gradient_tol
+    r = _core._minimize(tuple(point.tensors), point.call(fun, args), text, low, high,
+                        point.call(equal, args) if equal else None, point.call(below, args) if below else None, callback, options)
+    return Result(x=point.value(), fun=r["loss"], success=r["success"], message=r["message"], stop=r["stop"], nit=r["steps"],
+                  nfev=r["evals"], gradient_norm=r["gradient_norm"], violation=r["violation"], seconds=r["seconds"])
+
+
+# ---- fits ----
+
+class CurveFit(Result):
+    """What curve_fit found; unpacks as SciPy's does: popt, pcov = curve_fit(...)."""
+
+    def __iter__(self) -> Iterator[Any]:  # popt, pcov
+        return iter((self["popt"], self["pcov"]))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __repr__(self) -> str:
+        lines = [f"{'parameter':<16}{'value':>16}{'std. error':>16}"]
+        for name, value, error in zip(self["names"], self["popt"].tolist(), self["stderr"].tolist()):
+            lines.append(f"{name:<16}{value:>16.8g}{error:>16.4g}")
+        lines.append(f"residual standard deviation {self['sigma']:.6g} with {self['dof']} degrees of freedom")
+        return "\n".join(lines + [f"{self['nit']} steps, {self['nfev']} evaluations: {self['message']}"])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{v:.8g}</td><td>{e:.4g}</td></tr>" for n, v, e in
+                       zip(self["names"], self["popt"].tolist(), self["stderr"].tolist()))
+        return f"<table><tr><th>parameter</th><th>value</th><th>std. error</th></tr>{rows}</table>"
+
+
+def _parameter_names(f: Callable[..., Any], given: Any) -> list[str]:
+    import inspect
+
+    parameters = list(inspect.signature(f).parameters.values())[1:]
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if given is None:
+        if not names or len(names) != len(parameters):
+            raise ValueError("curve_fit: p0 is needed where the function does not name its parameters")
+        return names
+    return names if len(names) == given else [f"p{i}" for i in range(given)]
+
+
+def curve_fit(f: Callable[..., Tensor], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, absolute_sigma: bool = False,
+              bounds: Any = None, *, loss: str = "squares", loss_scale: float = 0.0, max_steps: int = 1000,
+              callback: Callable[[dict[str, Any]], Any] | None = None) -> CurveFit:
+    """Fits f(x, a, b, ...), made of operators, to data by nonlinear least squares with exact Jacobians.
+
+    p0        where the parameters start, a number each; all 1 where it is not given
+    sigma     standard deviations of ydata; absolute_sigma: not only their ratios
+    bounds    (low, high), numbers or lists, or {name: (low, high)}
+    loss      squares, huber, soft_l1, cauchy or tukey: what outliers cost
+
+    Gives popt and pcov, and by name stderr, sigma, rss, dof, r2, names, success, message, nit, nfev."""
+    x = xdata if isinstance(xdata, tuple) else tensor(xdata) if not isinstance(xdata, Tensor) else xdata
+    y = tensor(ydata).to("f64")
+    if not isinstance(x, tuple) and x.dtype != "f64":
+        x = x.to("f64")
+    if isinstance(x, tuple):
+        x = tuple(tensor(part).to("f64") for part in x)
+    start = None if p0 is None else [float(v) for v in p0]
+    names = _parameter_names(f, None if start is None else len(start))
+    point = _Point({name: value for name, value in zip(names, start or [1.0] * len(names))}, "f64")
+    low, high = point.bounds(bounds)
+    error = None if sigma is None else tensor(sigma).to("f64")
+    params = tuple(point.tensors)
+
+    def residuals() -> Tensor:
+        r = f(x, *params) - y
+        return r if error is None else r / error
+
+    options = {"max_steps": max_steps, "loss": loss, "loss_scale": loss_scale, "sigma": 1.0 if absolute_sigma else 0.0}
+    r = _core._least_squares(params, residuals, low, high, tuple(names), callback, options)
+    popt = _core.stack([p.detach() for p in params])
+    mean = y.mean().item()
+    total = ((y - mean) if error is None else (y - mean) / error).square().sum().item()
+    return CurveFit(popt=popt, pcov=r["covariance"], stderr=r["standard_errors"], names=names, rss=r["rss"], sigma=r["sigma"],
+                    dof=r["dof"], r2=1 - r["rss"] / total if total > 0 else nan, success=r["success"], message=r["says"] or r["message"],
+                    stop=r["stop"], nit=r["steps"], nfev=r["evals"], rank=r["rank"],
+                    params=dict(zip(names, popt.tolist())))
+
+
+class Picture:
+    """A picture as SVG: shown in notebooks, written by save()."""
+
+    def __init__(self, svg: str) -> None:
+        self.svg = svg
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: Any) -> None:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(self.svg)
+
+    def __repr__(self) -> str:
+        return f"<Picture, {len(self.svg)} bytes of SVG>"
+
+
+class Fit(Result):
+    """What fit found: params, stderr, interval by name, rss, sigma, r2, aic, ..., and the report as text."""
+
+    def __repr__(self) -> str:
+        return str(self["report"])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{_shown(v)}</td><td>{_shown(self['stderr'][n])}</td></tr>"
+                       for n, v in self["params"].items())
+        return f"<table><tr><th>parameter</th><th>value</th><th>std. error</th></tr>{rows}</table>"
+
+    def plot(self) -> Picture:
+        """Data, fitted curve with its band, and residuals."""
+        return Picture(_run_fit(*self["_call"], plot=True)["svg"])
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, (int, float)) else str(value)
+
+
+def _columns(table: Any, folder: str) -> str:
+    """The path of a table the program reads."""
+    import os
+
+    if isinstance(table, (str, os.PathLike)):
+        return os.fspath(table)
+    if hasattr(table, "dtype") and getattr(table.dtype, "names", None):  # a structured array
+        table = {name: table[name] for name in table.dtype.names}
+    elif hasattr(table, "columns") and hasattr(table, "__getitem__") and not isinstance(table, dict):  # pandas, polars
+        table = {str(name): table[name].to_numpy() for name in table.columns}
+    if not isinstance(table, dict):
+        raise TypeError("fit: a table is a path, a dict of columns, a data frame or a structured array")
+    path = os.path.join(folder, "table.safetensors")
+    from ._tensor import save
+
+    save(path, {str(name): tensor(values) for name, values in table.items()})
+    return path
+
+
+def _option(key: str, value: Any) -> list[str]:
+    name = "--" + key.replace("_", "-")
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [name]
+    if isinstance(value, dict):
+        return [w for k, v in value.items() for w in (name, k if v is None else f"{k}={_literal(v)}")]
+    if isinstance(value, (list, tuple)):
+        return [w for v in value for w in (name, str(v))]
+    return [name, str(value)]
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        return repr(value)
+    items = value.tolist() if hasattr(value, "tolist") else list(value)
+    return "[" + ",".join(_literal(v) for v in items) + "]" if isinstance(items, list) else repr(items)
+
+
+def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False) -> dict[str, Any]:
+    import json
+    import os
+    import subprocess
+    import tempfile
+
+    from .__main__ import program
+
+    with tempfile.TemporaryDirectory(prefix="gradus-") as folder:
+        words = ["fit", model, _columns(table, folder)]
+        for key, value in options.items():
+            words += _option(key, value)
+        picture = os.path.join(folder, "fit.svg")
+        if plot:
+            words += ["--plot", picture]
+        done = {}
+        for form in ([], ["--json"]):
+            run = subprocess.run([program(), *words, *form], capture_output=True, text=True)
+            if run.returncode not in (0, 1) or not run.stdout.strip():
+                text = run.stderr.strip().removeprefix("gradus: ")
+                raise _core.ParseError(text) if run.returncode == 2 else _core.Error(text)
+            if plot:
+                with open(picture, encoding="utf-8") as f:
+                    return {"svg": f.read()}
+            done[form[0] if form else "report"] = run.stdout
+        result = json.loads(done["--json"])
+        result["report"] = done["report"].strip("\n")
+        return dict(result)
+
+
+def fit(model: str, table: Any, y: str = "y", params: Any = None, **options: Any) -> Fit:
+    """Fits an expression of parameters and columns to a table, as the program `gradus fit` does.
+
+        fit("a*exp(-b*t)+c", {"t": t, "y": y}, params={"a": 1, "b": 1, "c": 0}).plot()
+
+    table    a path (.csv, .npy, .npz, .safetensors), a dict of columns, a data frame, a structured array
+    y        the column that the model is to give
+    params   where parameters start, {name: value}; a list of names with guess=True
+    options  those of `gradus fit`: sigma="s", bound=["b>0"], loss="huber", intervals="profile", guess=True, derive={...}, ..."""
+    given = params if isinstance(params, dict) else {name: None for name in params or ()}
+    settings = {"y": y, "param": given, **options}
+    result = _run_fit(model, table, settings)
+    stop = {"success": result["converged"], "message": result["reason"], "nit": result["steps"], "nfev": result["evals"]}
+    fitted = Fit({**result, **stop})
+    fitted["_call"] = (model, table, settings)
+    return fitted

@@ -1,0 +1,102 @@
+"""minimize, curve_fit and fit."""
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gradus as gd
+
+DECAY = Path(__file__).resolve().parents[2] / "examples" / "data" / "decay.csv"
+
+
+def rosenbrock(x):
+    return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+@pytest.mark.parametrize("x0", [[-1.1, 2.5], np.array([-1.1, 2.5]), gd.tensor([-1.1, 2.5])], ids=["list", "array", "tensor"])
+def test_a_minimum_is_found_and_has_the_form_of_its_start(x0):
+    r = gd.minimize(rosenbrock, x0)
+    assert r.success and r["success"] and r.fun < 1e-15
+    assert isinstance(r.x, np.ndarray) == isinstance(x0, np.ndarray)
+    assert np.allclose(np.asarray(r.x), [1, 1], atol=1e-7)
+    assert r.nfev >= r.nit > 0 and "gradient" in r.message
+
+
+def test_several_parameters_by_place_and_by_name():
+    r = gd.minimize(lambda a, b: (a - 3) ** 2 + (b + 1).square().sum(), (0.0, [0.0, 5.0]))
+    assert r.x[0].item() == pytest.approx(3) and r.x[1].tolist() == pytest.approx([-1, -1])
+    r = gd.minimize(lambda a, b: (a - 3) ** 2 + (b + 1) ** 2, {"b": 2.0, "a": 2.0})
+    assert r.x["a"].item() == pytest.approx(3) and r.x["b"].item() == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("bounds", [(-2, 0.5), [(None, 0.5), (-10, None)], {"x": (None, [0.5, 10])}])
+def test_bounds_hold(bounds):
+    r = gd.minimize(rosenbrock, [-1.0, 0.2], bounds=bounds)
+    assert r.success and r.x.tolist() == pytest.approx([0.5, 0.25], abs=1e-6)
+
+
+def test_constraints_hold():
+    r = gd.minimize(lambda x: x.sum(), [0.5, 0.0], equal=lambda x: (x * x).sum() - 2)
+    assert r.x.tolist() == pytest.approx([-1, -1], abs=1e-5) and r.violation < 1e-5
+
+
+def test_a_callback_sees_the_run_and_stops_it():
+    seen = []
+    r = gd.minimize(rosenbrock, [-1.1, 2.5], callback=lambda p: seen.append(p["loss"]) or len(seen) == 3)
+    assert len(seen) == 3 and r.stop == "CALLER" and not r.success
+
+    def stop(progress):
+        raise StopIteration
+    assert gd.minimize(rosenbrock, [-1.1, 2.5], callback=stop).nit == 1
+
+
+def test_what_the_function_raises_comes_out():
+    def fails(x):
+        raise LookupError("inside")
+    with pytest.raises(LookupError, match="inside"):
+        gd.minimize(fails, [1.0])
+    with pytest.raises(TypeError, match="Tensor"):
+        gd.minimize(lambda x: 1.0, [1.0])
+    with pytest.raises(KeyboardInterrupt):
+        gd.minimize(rosenbrock, [-1.1, 2.5], callback=lambda p: (_ for _ in ()).throw(KeyboardInterrupt()))
+    with pytest.raises(gd.ParseError, match="adm"):
+        gd.minimize(rosenbrock, [1.0, 1.0], "adm")
+    assert gd.minimize(rosenbrock, [-1.1, 2.5]).success
+
+
+def decay_columns():
+    with open(DECAY) as f:
+        rows = list(csv.DictReader(f))
+    return {key: np.array([float(row[key]) for row in rows]) for key in ("t", "y")}
+
+
+# of scipy.optimize.curve_fit on the same table
+DECAY_PARAMS, DECAY_ERRORS = [5.0316881420, 0.5074135460, 1.0034745197], [0.0572649156, 0.0128061971, 0.0265067030]
+
+
+def test_a_curve_is_fitted_as_scipy_fits_it():
+    table = decay_columns()
+    popt, pcov = fitted = gd.curve_fit(lambda t, a, b, c: a * gd.exp(-b * t) + c, table["t"], table["y"], p0=[1, 1, 0])
+    assert popt.tolist() == pytest.approx(DECAY_PARAMS, rel=1e-8)
+    assert np.sqrt(np.diag(pcov)).tolist() == pytest.approx(DECAY_ERRORS, rel=1e-6)
+    assert fitted.params["b"] == popt[1].item() and fitted.success and "std. error" in repr(fitted)
+    assert gd.curve_fit(lambda t, a, b, c: a * gd.exp(-b * t) + c, table["t"], table["y"]).popt.tolist() == pytest.approx(
+        DECAY_PARAMS, rel=1e-7)
+    held = gd.curve_fit(lambda t, a, b, c: a * gd.exp(-b * t) + c, table["t"], table["y"], [1, 1, 0], bounds={"a": (0, 4)})
+    assert held.params["a"] == 4
+
+
+def test_an_expression_is_fitted_to_a_table():
+    table = decay_columns()
+    r = gd.fit("a*exp(-b*t)+c", table, params={"a": 1, "b": 1, "c": 0})
+    assert list(r.params.values()) == pytest.approx(DECAY_PARAMS, rel=1e-8)
+    assert list(r.stderr.values()) == pytest.approx(DECAY_ERRORS, rel=1e-6)
+    assert "parameter" in repr(r) and "<table>" in r._repr_html_()
+    assert r.plot().svg.startswith(("<svg", "<?xml"))
+    same = gd.fit("a*exp(-b*t)+c", DECAY, params=["a", "b", "c"], guess=True, bound=["b>0"])
+    assert same.params == pytest.approx(r.params, rel=1e-7)
+    with pytest.raises(gd.ParseError, match="unknown name 'b'"):
+        gd.fit("a*exp(-b*t)", table, params={"a": 1})
+    assert math.isfinite(r.r2)
