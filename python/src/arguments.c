@@ -224,13 +224,29 @@ static int place_of(const gd_py_call *call, PyObject *name)
     return -1;
 }
 
+/* reshape(2, 3): numbers at the end that are one parameter, as a tuple that the call holds. */
+static PyObject *joined(gd_py_call *call, PyObject *const *args, Py_ssize_t n)
+{
+    gd_py_kind kind = call->parameter[call->count - 1].kind;
+    if (kind != GD_PY_SHAPE && kind != GD_PY_ORDER) return NULL;
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; i < n && tuple; i++)
+        if (PyTuple_SetItem(tuple, i, Py_NewRef(args[i])) < 0) Py_CLEAR(tuple);
+    return tuple && held(call, tuple) ? tuple : NULL;
+}
+
 /* Which argument is for which parameter. */
-static int place_arguments(const gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n,
+static int place_arguments(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n,
                            PyObject *names, PyObject **given)
 {
     int first = self != NULL;
     Py_ssize_t named = names ? PyTuple_Size(names) : 0;
     if (self) given[0] = self;
+    if (n + first > call->count) {
+        Py_ssize_t before = call->count - 1 - first;
+        given[call->count - 1] = before < 0 || named ? NULL : joined(call, args + before, n - before);
+        if (given[call->count - 1]) n = before;
+    }
     if (n + first > call->count) {
         PyErr_Format(PyExc_TypeError, "%s() takes %d arguments, %zd were given", call->name,
                      call->count - first, n);
@@ -275,10 +291,13 @@ static gd_tensor *leading(gd_py_call *call, PyObject *const *given)
 int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     PyObject *given[GD_PY_MOST_PARAMETERS] = {NULL};
-    if (!place_arguments(call, self, args, n, names, given)) return 0;
-    gd_tensor *lead = leading(call, given);
-    if (!lead && PyErr_Occurred()) return 0;
-    if (!call->context && !(call->context = gd_py_current())) return 0;
+    int placed = place_arguments(call, self, args, n, names, given);
+    gd_tensor *lead = placed ? leading(call, given) : NULL;
+    if (!placed || (!lead && PyErr_Occurred()) || (!call->context && !(call->context = gd_py_current()))) {
+        call->count = 0; /* no value is there yet */
+        gd_py_call_clear(call);
+        return 0;
+    }
     for (int k = 0; k < call->count; k++) {
         gd_py_value *v = &call->value[k];
         gd_py_kind kind = call->parameter[k].kind;

@@ -48,9 +48,9 @@ static gd_tensor *ask_below(void *user)
 
 static PyObject *progress_dict(const gd_progress *p)
 {
-    return Py_BuildValue("{sLsLsdsdsdsdsdsd}", "step", (long long)p->step, "evals", (long long)p->evals, "loss", p->loss,
-                         "loss_after", p->loss_after, "gradient_norm", p->gradient_norm, "violation", p->violation, "step_norm",
-                         p->step_norm, "seconds", p->seconds);
+    return Py_BuildValue("{sLsLsdsdsdsdsdsd}", "step", (long long)p->step, "evals", (long long)p->evals,
+                         "loss", p->loss, "loss_after", p->loss_after, "gradient_norm", p->gradient_norm,
+                         "violation", p->violation, "step_norm", p->step_norm, "seconds", p->seconds);
 }
 
 /* After every step: Ctrl-C, and the callback, which stops by returning True or raising StopIteration. */
@@ -178,20 +178,23 @@ static int read_flag(PyObject *options, const char *name, bool *out)
 static int read_solve_options(PyObject *options, gd_solve_options *o)
 {
     int64_t patience = o->patience;
-    int fine = read_count(options, "max_steps", &o->max_steps) && read_count(options, "max_evals", &o->max_evals) &&
-               read_number(options, "max_seconds", &o->max_seconds) && read_number(options, "gradient_tol", &o->gradient_tol) &&
-               read_number(options, "step_tol", &o->step_tol) && read_number(options, "loss_tol", &o->loss_tol) &&
-               read_count(options, "patience", &patience) && read_flag(options, "noisy", &o->noisy) &&
-               read_flag(options, "plain", &o->plain);
+    int fine = read_count(options, "max_steps", &o->max_steps) &&
+               read_count(options, "max_evals", &o->max_evals) &&
+               read_number(options, "max_seconds", &o->max_seconds) &&
+               read_number(options, "gradient_tol", &o->gradient_tol) &&
+               read_number(options, "step_tol", &o->step_tol) &&
+               read_number(options, "loss_tol", &o->loss_tol) && read_count(options, "patience", &patience) &&
+               read_flag(options, "noisy", &o->noisy) && read_flag(options, "plain", &o->plain);
     o->patience = (int)patience;
     return fine;
 }
 
 static PyObject *solve_dict(const gd_solve_result *r)
 {
-    return Py_BuildValue("{sssssNsdsdsdsLsLsd}", "stop", gd_stop_name(r->reason), "message", gd_stop_text(r->reason), "success",
-                         PyBool_FromLong(r->converged), "loss", r->loss, "gradient_norm", r->gradient_norm, "violation",
-                         r->violation, "steps", (long long)r->steps, "evals", (long long)r->evals, "seconds", r->seconds);
+    return Py_BuildValue("{sssssNsdsdsdsLsLsd}", "stop", gd_stop_name(r->reason), "message",
+                         gd_stop_text(r->reason), "success", PyBool_FromLong(r->converged), "loss", r->loss,
+                         "gradient_norm", r->gradient_norm, "violation", r->violation, "steps",
+                         (long long)r->steps, "evals", (long long)r->evals, "seconds", r->seconds);
 }
 
 /* An exception of the user's that stopped it without an error of the library: Ctrl-C, or out of the callback. */
@@ -214,8 +217,8 @@ static PyObject *minimize(PyObject *module, PyObject *args)
     functions f = {0};
     parameters p;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OsOOOOOO!:_minimize", &PyTuple_Type, &tensors, &f.loss, &chain, &low, &high, &f.equal,
-                          &f.below, &f.callback, &PyDict_Type, &options) ||
+    if (!PyArg_ParseTuple(args, "O!OsOOOOOO!:_minimize", &PyTuple_Type, &tensors, &f.loss, &chain, &low,
+                          &high, &f.equal, &f.below, &f.callback, &PyDict_Type, &options) ||
         !read_parameters(&p, tensors, low, high))
         return NULL;
     f.c = p.c;
@@ -252,9 +255,12 @@ static int read_fit_options(PyObject *options, gd_fit_options *o)
     int found = 0;
     for (int i = 0; name && i < GD_FIT_LOSS_COUNT; i++)
         if (!strcmp(name, gd_fit_loss_name((gd_fit_loss)i))) o->loss = (gd_fit_loss)i, found = 1;
-    if (!found) return gd_py_fail(GD_VALUE, "there is no loss '%s': squares, huber, soft_l1, cauchy, tukey", name) != NULL;
+    if (!found)
+        return gd_py_fail(GD_VALUE, "there is no loss '%s': squares, huber, soft_l1, cauchy, tukey", name) !=
+               NULL;
     return read_solve_options(options, &o->solve) && read_number(options, "sigma", &o->sigma) &&
-           read_number(options, "loss_scale", &o->loss_scale) && read_count(options, "weightless", &o->weightless);
+           read_number(options, "loss_scale", &o->loss_scale) &&
+           read_count(options, "weightless", &o->weightless);
 }
 
 /* A tensor of a result as an object, or None; takes the reference. */
@@ -268,11 +274,12 @@ static PyObject *result_tensor(gd_py_context *c, gd_tensor **t)
 static PyObject *fit_dict(gd_py_context *c, gd_fit_result *r)
 {
     PyObject *dict = solve_dict(&r->solve);
-    PyObject *more = Py_BuildValue("{sdsLsLsLsLsdsdsNsNsNsNss}", "rss", r->rss, "residuals", (long long)r->residuals, "dof",
-                                   (long long)r->dof, "free", (long long)r->free, "rank", (long long)r->rank, "sigma", r->sigma,
-                                   "scale", r->scale, "covariance", result_tensor(c, &r->covariance), "standard_errors",
-                                   result_tensor(c, &r->standard_errors), "active", result_tensor(c, &r->active), "undetermined",
-                                   result_tensor(c, &r->undetermined), "says", r->says);
+    PyObject *more = Py_BuildValue(
+        "{sdsLsLsLsLsdsdsNsNsNsNss}", "rss", r->rss, "residuals", (long long)r->residuals, "dof",
+        (long long)r->dof, "free", (long long)r->free, "rank", (long long)r->rank, "sigma", r->sigma, "scale",
+        r->scale, "covariance", result_tensor(c, &r->covariance), "standard_errors",
+        result_tensor(c, &r->standard_errors), "active", result_tensor(c, &r->active), "undetermined",
+        result_tensor(c, &r->undetermined), "says", r->says);
     if (dict && (!more || PyDict_Update(dict, more) < 0)) Py_CLEAR(dict);
     Py_XDECREF(more);
     return dict;
@@ -285,15 +292,16 @@ static PyObject *least_squares(PyObject *module, PyObject *args)
     functions f = {0};
     parameters p;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OOOO!OO!:_least_squares", &PyTuple_Type, &tensors, &f.loss, &low, &high, &PyTuple_Type, &names,
-                          &f.callback, &PyDict_Type, &options) ||
+    if (!PyArg_ParseTuple(args, "O!OOOO!OO!:_least_squares", &PyTuple_Type, &tensors, &f.loss, &low, &high,
+                          &PyTuple_Type, &names, &f.callback, &PyDict_Type, &options) ||
         !read_parameters(&p, tensors, low, high))
         return NULL;
     f.c = p.c;
     gd_fit_options o = gd_fit_defaults();
     const char **name = PyMem_Calloc((size_t)p.count + 1, sizeof *name);
     int fine = name && PyTuple_Size(names) == p.count && read_fit_options(options, &o);
-    for (int i = 0; i < p.count && fine; i++) fine = (name[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL)) != NULL;
+    for (int i = 0; i < p.count && fine; i++)
+        fine = (name[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL)) != NULL;
     o.solve.callback = after_step;
     o.solve.callback_user = &f;
     o.low = p.low;
