@@ -297,7 +297,7 @@ class VirtualTensor(_core._Virtual):
     materializer  a function of the owner, dtype and device, or the name of a method of the owner with dtype and device
     dtype, device lie in a buffer `_NAME_ref` that follows to(); the value is cast to them
     persist       is that buffer part of the state dict?
-    memoise       keep the value while nothing it read through the owner has changed
+    memoise       keep the value while no parameter or buffer of the owner has changed
 
     Where a tensor is expected, a virtual tensor is its value: net.square + 1, net.square.sum()."""
 

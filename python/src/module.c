@@ -409,6 +409,7 @@ typedef struct py_virtual {
     PyObject *fn;     /* or */
     PyObject *method; /* the name of one */
     PyObject *owner;  /* a weak reference */
+    int memoise;
 } py_virtual;
 
 static void end_tie(void *user) { free(user); }
@@ -443,18 +444,28 @@ static PyObject *compute(const py_virtual *self, gd_dtype dtype, gd_device *devi
     return value;
 }
 
+/* The library sees what is read through its module; Python's attributes are read past it.  So a value that is kept depends on
+ * every parameter and buffer of the owner. */
+static void read_all(gd_module *owner)
+{
+    gd_named *lists[] = {gd_module_parameters(owner, NULL), gd_module_buffers(owner, NULL)};
+    for (int l = 0; l < 2; l++)
+        for (int64_t i = 0; i < gd_named_count(lists[l]); i++)
+            (void)gd_module_get_tensor(owner, gd_named_name(lists[l], i));
+}
+
 static gd_tensor *materialize(gd_module *owner, gd_dtype dtype, gd_device *device, void *user)
 {
     tie *tied = user;
     gd_py_context *c = tied->c;
     gd_tensor *t = NULL;
-    (void)owner;
     PyGILState_STATE locked = gd_py_callback_begin(c);
     py_virtual *self = tied->object;
     if (!self)
         (void)gd_fail(c->ctx, GD_STATE, "this virtual tensor is gone");
     else {
         Py_INCREF((PyObject *)self);
+        if (self->memoise) read_all(owner);
         PyObject *value = compute(self, dtype, device);
         if (value) {
             t = ((gd_py_tensor *)value)->t;
@@ -561,6 +572,7 @@ static int virtual_init(PyObject *o, PyObject *args, PyObject *keywords)
     }
     if (c->callbacks) (void)gd_virtual_retain(self->v);
     self->tie = tied;
+    self->memoise = memoise;
     gd_py_join(c, self, drop_virtual);
     return 0;
 }
