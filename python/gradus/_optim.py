@@ -129,7 +129,8 @@ def make_link(name: str) -> Callable[..., Chain] | None:
         return Chain(f"{name}({', '.join(parts)})" if parts else name)
 
     P = inspect.Parameter
-    parameters, seen_default, after_many = [], False, False
+    parameters: list[inspect.Parameter] = []
+    seen_default = after_many = False
     for f in fields:
         if f[8]:
             parameters = [P(q.name, P.POSITIONAL_ONLY, default=q.default) for q in parameters]

@@ -1,7 +1,7 @@
 """minimize, curve_fit and fit: whole runs in one call."""
 from __future__ import annotations
 
-from math import inf, isfinite, nan, sqrt
+from math import inf, nan
 
 from . import _core
 from ._core import Tensor
@@ -9,7 +9,7 @@ from ._tensor import tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Iterator, Mapping, Sequence
+    from typing import Any, Callable, Iterator
 
 
 class Result(dict):  # type: ignore[type-arg]
@@ -93,7 +93,7 @@ def _number(value: Any, otherwise: float) -> float:
 def _spread(value: Any, count: int, otherwise: float) -> list[float]:
     if value is None or isinstance(value, (int, float)):
         return [_number(value, otherwise)] * count
-    flat = tensor(value).to("f64").reshape(-1).tolist()
+    flat: list[float] = tensor(value).to("f64").reshape(-1).tolist()
     if len(flat) == 1:
         return flat * count
     if len(flat) != count:
@@ -246,7 +246,8 @@ class Fit(Result):
 
     def plot(self) -> Picture:
         """Data, fitted curve with its band, and residuals."""
-        return Picture(_run_fit(*self["_call"], plot=True)["svg"])
+        model, table, settings = self["_call"]
+        return Picture(_run_fit(model, table, settings, plot=True)["svg"])
 
 
 def _shown(value: Any) -> str:

@@ -189,7 +189,9 @@ def _repr_html_(self: Tensor) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
     rows = self.detach().to("cpu").tolist() if self.ndim == 2 else [self.detach().to("cpu").tolist()]
     names, labels = self.axes, self.labels
-    cell = (lambda v: html.escape(f"{v:.6g}" if isinstance(v, float) else str(v)))
+
+    def cell(v: Any) -> str:
+        return html.escape(f"{v:.6g}" if isinstance(v, float) else str(v))
     head = labels[-1] or range(self.shape[-1])
     side = (labels[0] or range(self.shape[0])) if self.ndim == 2 else [""]
     corner = " \\ ".join(n or "" for n in names) if any(names) else ""

@@ -30,4 +30,4 @@ def __dir__() -> list[str]:
     return sorted({*_core.link_names(), *(k for k in globals() if k.startswith("__"))})
 
 
-__all__: Any = list(_core.link_names())
+__all__ = list(_core.link_names())

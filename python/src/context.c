@@ -463,8 +463,8 @@ static PyObject *context_closed(PyObject *self, void *unused)
 
 static PyMethodDef context_methods[] = {
     {"close", close_context, METH_NOARGS,
-     "close()\n--\n\nEnds the context and everything in it; what is used afterwards raises StateError."},
-    {"use", use_context, METH_NOARGS, "use()\n--\n\nNew tensors are made in this context from now on."},
+     "close($self)\n--\n\nEnds the context and everything in it; what is used afterwards raises StateError."},
+    {"use", use_context, METH_NOARGS, "use($self)\n--\n\nNew tensors are made in this context from now on."},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef context_values[] = {

@@ -416,34 +416,37 @@ static PyGetSetDef optimizer_values[] = {
 
 #define KEYWORDS(fn) (PyCFunction)(void (*)(void)) fn, METH_VARARGS | METH_KEYWORDS
 static PyMethodDef optimizer_methods[] = {
-    {"add", optimizer_add, METH_VARARGS, "add(name, tensor, /)\n--\n\nAdds a parameter to the first group."},
+    {"add", optimizer_add, METH_VARARGS,
+     "add($self, name, tensor, /)\n--\n\nAdds a parameter to the first group."},
     {"add_group", optimizer_add_group, METH_VARARGS,
-     "add_group(names, tensors, settings=None, /)\n--\n\nAdds a group with settings of its own: 'lr=0.1, momentum=0.5'."},
+     "add_group($self, names, tensors, settings=None, /)\n--\n\nAdds a group with settings of its own: 'lr=0.1, momentum=0.5'."},
     {"add_module", optimizer_add_module, METH_VARARGS,
-     "add_module(module, glob=None, settings=None, /)\n--\n\nAdds the parameters of a module whose names match."},
+     "add_module($self, module, glob=None, settings=None, /)\n--\n\nAdds the parameters of a module whose names match."},
     {"rebind", optimizer_rebind, METH_O,
-     "rebind(module, /)\n--\n\nTakes the tensors that the module has now for the parameters of their names."},
+     "rebind($self, module, /)\n--\n\nTakes the tensors that the module has now for the parameters of their names."},
     {"regroup", optimizer_regroup, METH_VARARGS,
-     "regroup(selection, settings, /)\n--\n\nGives the parameters that match settings of their own: regroup('*.bias', 'lr=0.1')."},
-    {"remove", optimizer_remove, METH_VARARGS, "remove(name, /)\n--\n\nForgets a parameter and its state."},
+     "regroup($self, selection, settings, /)\n--\n\nGives the parameters that match settings of their own: regroup('*.bias', 'lr=0.1')."},
+    {"remove", optimizer_remove, METH_VARARGS,
+     "remove($self, name, /)\n--\n\nForgets a parameter and its state."},
     {"set", KEYWORDS(optimizer_set),
-     "set(key, value, group=-1)\n--\n\nA setting of every link that has it: a number, or a schedule as text: "
+     "set($self, key, value, group=-1)\n--\n\nA setting of every link that has it: a number, or a schedule as text: "
      "'warmup(100, cosine(0.1, 0.001, 1000))'."},
-    {"unset", KEYWORDS(optimizer_unset), "unset(key, group=-1)\n--\n\nTakes a setting or schedule back."},
+    {"unset", KEYWORDS(optimizer_unset),
+     "unset($self, key, group=-1)\n--\n\nTakes a setting or schedule back."},
     {"step", (PyCFunction)(void (*)(void))optimizer_step, METH_FASTCALL | METH_KEYWORDS,
-     "step(closure=None)\n--\n\n"
+     "step($self, closure=None)\n--\n\n"
      "One step.  closure() computes the loss from the parameters; without one the gradients of backward() are used.  Returns the "
      "first loss of the step, or None.  What the closure raises comes out of here, with the parameters as before."},
     {"zero_grad", optimizer_zero_grad, METH_NOARGS,
-     "zero_grad()\n--\n\nForgets the gradients on the parameters."},
-    {"reset", optimizer_reset, METH_NOARGS, "reset()\n--\n\nForgets all state; the parameters stay."},
+     "zero_grad($self)\n--\n\nForgets the gradients on the parameters."},
+    {"reset", optimizer_reset, METH_NOARGS, "reset($self)\n--\n\nForgets all state; the parameters stay."},
     {"evaluate", optimizer_evaluate, METH_O,
-     "evaluate(on, /)\n--\n\nSets the parameters to what links recommend to evaluate with (averages), and with False back."},
+     "evaluate($self, on, /)\n--\n\nSets the parameters to what links recommend to evaluate with (averages), and with False back."},
     {"save", optimizer_save, METH_O,
-     "save(path, /)\n--\n\nWrites all state but the parameters to a safetensors file."},
-    {"load", KEYWORDS(optimizer_load), "load(path, strict=True)\n--\n\nReads what save() wrote."},
+     "save($self, path, /)\n--\n\nWrites all state but the parameters to a safetensors file."},
+    {"load", KEYWORDS(optimizer_load), "load($self, path, strict=True)\n--\n\nReads what save() wrote."},
     {"explain", KEYWORDS(optimizer_explain),
-     "explain(source=False)\n--\n\nHow a step runs: passes over memory, state, cost."},
+     "explain($self, source=False)\n--\n\nHow a step runs: passes over memory, state, cost."},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot optimizer_slots[] = {{Py_tp_doc, "The optimizer of the library; see gradus.Optimizer."},

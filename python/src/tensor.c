@@ -631,24 +631,25 @@ static PyObject *tensor_to(PyObject *o, PyObject *const *args, Py_ssize_t n, PyO
 }
 
 static PyMethodDef tensor_methods[] = {
-    {"item", tensor_item, METH_NOARGS, "item()\n--\n\nIts one element as a Python number."},
-    {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nAll elements in lists, one a level an axis."},
+    {"item", tensor_item, METH_NOARGS, "item($self)\n--\n\nIts one element as a Python number."},
+    {"tolist", tensor_tolist, METH_NOARGS,
+     "tolist($self)\n--\n\nAll elements in lists, one a level an axis."},
     {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS,
-     "backward(seed=None, retain_graph=False, create_graph=False)\n--\n\n"
+     "backward($self, seed=None, retain_graph=False, create_graph=False)\n--\n\n"
      "Adds the gradient of this tensor to .grad of every leaf that it depends on.  Without a seed it must have one element."},
-    {"zero_grad", tensor_zero_grad, METH_NOARGS, "zero_grad()\n--\n\nForgets the gradient."},
+    {"zero_grad", tensor_zero_grad, METH_NOARGS, "zero_grad($self)\n--\n\nForgets the gradient."},
     {"assign", tensor_assign, METH_O,
-     "assign(value)\n--\n\nSets the elements in place: value is broadcast and cast; axes meet by name.  Returns the tensor."},
+     "assign($self, value, /)\n--\n\nSets the elements in place: value is broadcast and cast; axes meet by name.  Returns the tensor."},
     {"require_grad", (PyCFunction)(void (*)(void))tensor_require_grad, METH_FASTCALL,
-     "require_grad(on=True, /)\n--\n\nMarks a leaf as wanting gradients, in place.  Returns the tensor."},
+     "require_grad($self, on=True, /)\n--\n\nMarks a leaf as wanting gradients, in place.  Returns the tensor."},
     {"split", (PyCFunction)(void (*)(void))tensor_split, METH_FASTCALL | METH_KEYWORDS,
-     "split(size, axis)\n--\n\nPieces of that size along an axis, the last maybe shorter; views."},
+     "split($self, size, axis)\n--\n\nPieces of that size along an axis, the last maybe shorter; views."},
     {"to", (PyCFunction)(void (*)(void))tensor_to, METH_FASTCALL | METH_KEYWORDS,
-     "to(*device_or_dtype, device=None, dtype=None)\n--\n\nThe tensor on another device or with another dtype."},
+     "to($self, *device_or_dtype, device=None, dtype=None)\n--\n\nThe tensor on another device or with another dtype."},
     {"__dlpack__", (PyCFunction)(void (*)(void))gd_py_dlpack, METH_FASTCALL | METH_KEYWORDS,
-     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule over the same memory."},
+     "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule over the same memory."},
     {"__dlpack_device__", gd_py_dlpack_device, METH_NOARGS,
-     "__dlpack_device__()\n--\n\nKind and number of its device."},
+     "__dlpack_device__($self)\n--\n\nKind and number of its device."},
     {NULL, NULL, 0, NULL}};
 
 /* Tensor(data, dtype=None): as gradus.tensor, and what subclasses are made by. */

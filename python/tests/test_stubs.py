@@ -1,0 +1,71 @@
+"""Type stubs: mypy --strict finds nothing in the package and in a program that uses it; stubtest compares them with what runs."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import gradus as gd
+
+PACKAGE = Path(gd.__file__).parent
+USER = '''
+import gradus as gd
+from gradus import m
+
+class Net(gd.Module):
+    no_grad_tensors = {"mask"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = gd.randn((3, 2)).require_grad()
+
+x: gd.Tensor = gd.tensor([1.0, 2.0]) + 1
+y: gd.Tensor = x.sum("row", keep_dims=True).exp() @ x[0, "up", ...]
+z: gd.Tensor = gd.where(x > 0, x, 0.0).reshape(2, 3)
+q, r = gd.qr(x)
+chain: gd.Chain = m.clip_norm(1) | m.adam(beta1=0.8) | m.lr(1e-3)
+loss: float | None = gd.Optimizer(Net(), chain).step(lambda: (x * x).sum())
+result: gd.Result = gd.minimize(lambda x: x.sum(), [1.0], chain)
+try:
+    pass
+except (gd.ShapeError, gd.Error):
+    pass
+'''
+WRONG = '''
+import gradus as gd
+gd.m.adam(beta9=1)
+gd.tensor([1]).sum(keepdims=True)
+gd.nonsense
+'''
+
+
+def mypy(*words, cwd=None):
+    run = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=cwd,
+                         env={**os.environ, "MYPYPATH": str(PACKAGE.parent)})
+    return run.returncode, run.stdout + run.stderr
+
+
+def test_the_package_is_strictly_typed(tmp_path):
+    status, said = mypy("mypy", "--strict", "--cache-dir", str(PACKAGE.parent / "mypy_cache"), "-p", "gradus", cwd=PACKAGE.parent)
+    assert status == 0, said
+
+
+def test_a_program_is_checked_against_the_stubs(tmp_path):
+    (tmp_path / "user.py").write_text(USER)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    cache = ("--cache-dir", str(PACKAGE.parent / "mypy_cache"))
+    status, said = mypy("mypy", "--strict", *cache, "user.py", cwd=tmp_path)
+    assert status == 0, said
+    status, said = mypy("mypy", "--strict", *cache, "wrong.py", cwd=tmp_path)
+    for line in (3, 4, 5):
+        assert f"wrong.py:{line}: error" in said
+
+
+def test_the_stubs_are_what_runs(tmp_path):
+    status, said = mypy("mypy.stubtest", "--concise", "gradus._core", "gradus.m", cwd=tmp_path)
+    assert status == 0, said
+
+
+def test_every_link_of_the_table_has_its_stub():
+    text = (PACKAGE / "m.pyi").read_text()
+    for name in gd.link_names():
+        assert f"def {name}(" in text
