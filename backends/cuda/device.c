@@ -1,4 +1,5 @@
-/* Plugin entry and copies.  All work goes to one stream a device; only reads on the host wait for it. */
+/* Plugin entry, streams and copies.  All work goes to one stream a device, its own or the caller's; only reads on the host
+ * wait for it. */
 #include "plugin.h"
 #include "dialect.h"
 
@@ -97,6 +98,37 @@ static gd_status sync_device(gd_device *device)
     return check_trouble(device);
 }
 
+/* cuBLAS and cuSOLVER have been told where to queue when they were made. */
+static gd_status tell_libraries(gd_device *device, CUstream stream)
+{
+    cuda_state *s = cuda_of(device);
+    cublasStatus_t code = s->blas ? s->api.cublasSetStream_v2(s->blas, stream) : CUBLAS_STATUS_SUCCESS;
+    if (code != CUBLAS_STATUS_SUCCESS) return cuda_blas_fail(device, "cublasSetStream", code);
+    if (s->solver && s->api.cusolverDnSetStream(s->solver, stream) != CUSOLVER_STATUS_SUCCESS)
+        return device->host->fail(device->ctx, GD_DEVICE, "%s: cusolverDnSetStream failed", device->name);
+    return GD_OK;
+}
+
+/* The new stream waits for the old one, so that memory of the pool that was given back there may be used here. */
+static gd_status use_stream(gd_device *device, void *stream)
+{
+    cuda_state *s = cuda_of(device);
+    if (s->stream == (CUstream)stream) return GD_OK;
+    gd_status status = cuda_enter(device);
+    if (status) return status;
+    if (!s->switched) CUDA_TRY(device, cuEventCreate(&s->switched, CU_EVENT_DISABLE_TIMING));
+    CUDA_TRY(device, cuEventRecord(s->switched, s->stream));
+    CUDA_TRY(device, cuStreamWaitEvent((CUstream)stream, s->switched, 0));
+    status = tell_libraries(device, (CUstream)stream);
+    if (status)
+        (void)!tell_libraries(device, s->stream);
+    else
+        s->stream = (CUstream)stream;
+    return status;
+}
+
+static void *stream_of(const gd_device *device) { return ((const cuda_state *)device->state)->stream; }
+
 static gd_status run(gd_device *device, const gd_call *call)
 {
     gd_status status = cuda_enter(device);
@@ -136,7 +168,9 @@ static void close_device(gd_device *device)
     cuda_state *s = cuda_of(device);
     if (!s) return;
     if (s->context) (void)s->api.cuCtxSetCurrent(s->context);
-    if (s->stream) (void)s->api.cuStreamSynchronize(s->stream);
+    if (s->own) (void)s->api.cuStreamSynchronize(s->stream);
+    s->stream = s->own; /* the caller's, if it was in use, may end before what follows is done */
+    if (s->switched) (void)s->api.cuEventDestroy_v2(s->switched);
     cuda_side_free(device);
     if (s->blas) (void)s->api.cublasDestroy_v2(s->blas);
     if (s->solver) (void)s->api.cusolverDnDestroy(s->solver);
@@ -145,7 +179,7 @@ static void close_device(gd_device *device)
     cuda_modules_free(device);
     cuda_pool_empty(device);
     if (s->trouble) (void)s->api.cuMemFreeAsync(s->trouble, s->stream);
-    if (s->stream) (void)s->api.cuStreamDestroy_v2(s->stream);
+    if (s->own) (void)s->api.cuStreamDestroy_v2(s->own);
     if (s->context) (void)s->api.cuDevicePrimaryCtxRelease_v2(s->device);
     cuda_api_close(&s->api);
     device->host->free(device->ctx, s, sizeof *s);
@@ -160,6 +194,8 @@ static const gd_backend backend = {
     .upload = upload,
     .download = download,
     .sync = sync_device,
+    .use_stream = use_stream,
+    .stream = stream_of,
     .run = run,
     .has = cuda_has,
     .narrow = GD_TAKES_HALVES,
@@ -224,7 +260,8 @@ static gd_status open_context(gd_device *device)
 static gd_status open_stream(gd_device *device)
 {
     cuda_state *s = cuda_of(device);
-    CUDA_TRY(device, cuStreamCreate(&s->stream, CU_STREAM_NON_BLOCKING));
+    CUDA_TRY(device, cuStreamCreate(&s->own, CU_STREAM_NON_BLOCKING));
+    s->stream = s->own;
     /* freed memory stays in the pool */
     CUmemoryPool pool;
     CUDA_TRY(device, cuDeviceGetDefaultMemPool(&pool, s->device));

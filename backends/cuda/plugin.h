@@ -111,7 +111,8 @@ typedef struct cuda_state {
     cuda_api api;
     CUdevice device;
     CUcontext context;
-    CUstream stream;
+    CUstream own, stream; /* made here; in use, which may be the caller's */
+    CUevent switched;     /* made when another stream is first used */
     int major, minor, processors;
     cublasHandle_t blas; /* made when first needed */
     cuda_side side;      /* likewise */

@@ -3,7 +3,8 @@
  *
  * Its memory lies in an arena whose pages are closed to the process but while the device itself works on them: whoever
  * reads or writes a tensor's data without asking the device dies with a signal, as on a GPU.  Operators run on the host's
- * plain kernels with their pages open; a few it does not have, so that the host runs them on copies; programs likewise. */
+ * plain kernels with their pages open; a few it does not have, so that the host runs them on copies; programs likewise.
+ * A stream is a number (int64_t) of the caller's that the device raises with each piece of work. */
 #define _GNU_SOURCE
 #include "tensor/device.h"
 
@@ -26,6 +27,7 @@ typedef struct plain_state {
     char *arena;
     size_t used; /* of the arena; blocks behind that were never given out */
     hole *free[CLASSES];
+    int64_t own, *stream; /* pieces of work queued on its own stream; the one in use */
 } plain_state;
 
 static plain_state *state_of(gd_device *device) { return device->state; }
@@ -75,9 +77,11 @@ static void plain_free(gd_device *device, void *data, size_t bytes)
     s->free[class] = h;
 }
 
+static void queue(gd_device *device) { ++*state_of(device)->stream; }
+
 static gd_status upload(gd_device *device, void *to, const void *host, size_t bytes)
 {
-    (void)device;
+    queue(device);
     guard(to, bytes, PROT_READ | PROT_WRITE);
     memcpy(to, host, bytes);
     guard(to, bytes, PROT_NONE);
@@ -86,7 +90,7 @@ static gd_status upload(gd_device *device, void *to, const void *host, size_t by
 
 static gd_status download(gd_device *device, void *host, const void *from, size_t bytes)
 {
-    (void)device;
+    queue(device);
     guard(from, bytes, PROT_READ);
     memcpy(host, from, bytes);
     guard(from, bytes, PROT_NONE);
@@ -99,6 +103,15 @@ static gd_status plain_sync(gd_device *device)
     return GD_OK;
 }
 
+static gd_status use_stream(gd_device *device, void *stream)
+{
+    if (!stream) return device->host->fail(device->ctx, GD_ARGUMENT, "%s: the stream is NULL", device->name);
+    state_of(device)->stream = stream;
+    return GD_OK;
+}
+
+static void *stream_of(const gd_device *device) { return ((const plain_state *)device->state)->stream; }
+
 static void guard_operands(const gd_call *call, int protection)
 {
     for (int i = 0; i < call->nin + call->nout; i++) {
@@ -109,6 +122,7 @@ static void guard_operands(const gd_call *call, int protection)
 
 static gd_status plain_run(gd_device *device, const gd_call *call)
 {
+    queue(device);
     guard_operands(call, PROT_READ | PROT_WRITE);
     gd_status status = device->host->plain(device->ctx, call);
     guard_operands(call, PROT_NONE);
@@ -155,6 +169,8 @@ static const gd_backend backend = {
     .upload = upload,
     .download = download,
     .sync = plain_sync,
+    .use_stream = use_stream,
+    .stream = stream_of,
     .run = plain_run,
     .has = plain_has,
     .close = plain_close,
@@ -188,6 +204,7 @@ gd_status gd_plugin_open(gd_device *device)
     plain_state *s = device->host->alloc(device->ctx, sizeof *s);
     if (!s) return GD_NOMEM;
     *s = (plain_state){.used = 0};
+    s->stream = &s->own;
     s->arena = mmap(NULL, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s->arena == MAP_FAILED) {
         device->host->free(device->ctx, s, sizeof *s);

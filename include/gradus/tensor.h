@@ -64,6 +64,13 @@ bool gd_gpu_describe(gd_ctx *ctx, int index, char *text, size_t size);
 int64_t gd_device_host_calls(const gd_device *device);
 /* Waits until all queued work of the device is done. */
 gd_status gd_device_sync(gd_device *device);
+/* From now on the device queues its work on a stream of the caller's, on a GPU a cudaStream_t or CUstream of its primary context (NULL
+ * there: CUDA's default stream), behind what it has queued so far and what the caller queued there: nobody waits.  The
+ * stream stays the caller's and must live until another is used or the context ends.  The same one again costs nothing.
+ * DEVICE: a device without streams, such as the CPU. */
+GD_NODISCARD gd_status gd_device_use_stream(gd_device *device, void *stream);
+/* The stream it queues on, to go back to it; its own in the beginning.  Borrowed; NULL without streams. */
+void *gd_device_stream(const gd_device *device);
 
 /* ---- references ---- */
 

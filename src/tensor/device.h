@@ -20,6 +20,9 @@ typedef struct gd_backend {
     gd_status (*upload)(gd_device *device, void *to, const void *host, size_t bytes);
     gd_status (*download)(gd_device *device, void *host, const void *from, size_t bytes);
     gd_status (*sync)(gd_device *device);
+    /* Goes on with another stream, behind what is queued on the one so far; and which that is.  NULL, both: it has none. */
+    gd_status (*use_stream)(gd_device *device, void *stream);
+    void *(*stream)(const gd_device *device);
     gd_status (*run)(gd_device *device, const gd_call *call);
     /* False for an operator that run does not have: the host runs it on copies (on_host.c).  NULL: it has all. */
     bool (*has)(gd_op_id op);

@@ -209,4 +209,17 @@ const char *gd_device_name(const gd_device *device) { return device ? device->na
 
 gd_status gd_device_sync(gd_device *device) { return device ? device->backend->sync(device) : GD_ARGUMENT; }
 
+gd_status gd_device_use_stream(gd_device *device, void *stream)
+{
+    if (!device) return GD_ARGUMENT;
+    if (!device->backend->use_stream)
+        return gd_fail(device->ctx, GD_DEVICE, "use_stream: %s has no streams", device->name);
+    return device->backend->use_stream(device, stream);
+}
+
+void *gd_device_stream(const gd_device *device)
+{
+    return device && device->backend->stream ? device->backend->stream(device) : NULL;
+}
+
 int64_t gd_device_host_calls(const gd_device *device) { return device ? device->host_calls : 0; }

@@ -399,9 +399,50 @@ static void gradients_of_large_layers_are_made_side_by_side(void **state)
     }
 }
 
+/* The new stream waits for the old one, libraries follow, and where any of that fails the old one stays in use. */
+static void work_goes_to_the_stream_of_the_caller(void **state)
+{
+    (void)state;
+    gd_device gpu;
+    gd_ctx *ctx = open_only_gpu(cached_context(NULL, cache.path), &gpu);
+    void *own = gd_device_stream(&gpu), *callers = &fake.callers;
+    gd_scope_begin(ctx);
+    gd_tensor *g = gd_empty_on(&gpu, GD_F32, 2, (int64_t[]){8, 8});
+    assert_non_null(gd__product(g, g)); /* opens cuBLAS */
+    assert_non_null(gd_cholesky(g));    /* and cuSOLVER */
+    for (int64_t k = 1;; k++) {
+        fake.fail_at = fake.calls + k;
+        int64_t meetings = fake.meetings;
+        gd_status status = gd_device_use_stream(&gpu, callers);
+        bool done = fake.calls < fake.fail_at;
+        fake.fail_at = 0;
+        assert_int_equal(status, done ? GD_OK : gd_error(ctx));
+        assert_ptr_equal(gd_device_stream(&gpu), done ? callers : own);
+        assert_ptr_equal(fake.blas, gd_device_stream(&gpu));
+        assert_ptr_equal(fake.solver, gd_device_stream(&gpu));
+        if (done) assert_int_equal(fake.meetings - meetings, 1);
+        gd_clear_error(ctx);
+        if (done) break;
+    }
+    int64_t calls = fake.calls, launches = fake.launches;
+    assert_int_equal(gd_device_use_stream(&gpu, callers), GD_OK); /* nothing to do */
+    assert_int_equal(fake.calls, calls);
+    assert_non_null(gd_exp(g));
+    assert_true(fake.launches > launches);
+    assert_int_equal(fake.on_callers, fake.launches - launches);
+    assert_int_equal(gd_device_use_stream(&gpu, own), GD_OK);
+    assert_non_null(gd_exp(g));
+    assert_int_equal(fake.on_callers, fake.launches - launches - 1);
+    assert_int_equal(gd_device_use_stream(&gpu, callers),
+                     GD_OK); /* and is in use when the device is closed */
+    gd_scope_end(ctx);
+    close_only_gpu(ctx, &gpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_goes_to_the_stream_of_the_caller),
         cmocka_unit_test(kernels_are_compiled_once),
         cmocka_unit_test(errors_name_what_is_wrong),
         cmocka_unit_test(graphs_are_made_once_and_updated),

@@ -146,8 +146,39 @@ static void operators_agree_with_the_cpu(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* A stream of the device of backends/plain is a number that counts its work; on a GPU the default stream serves. */
+static void work_goes_to_the_stream_of_the_caller(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_device *gpu = gpu_of(ctx);
+    if (!gpu) {
+        end_context(ctx, NULL);
+        skip();
+    }
+    int64_t work = 0;
+    char what[200];
+    bool plain = gd_gpu_describe(ctx, 0, what, sizeof what) && strstr(what, "plain");
+    void *own = gd_device_stream(gpu), *callers = plain ? &work : NULL;
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_to_device(VECTOR(ctx, 1, 2, 3), gpu);
+    assert_int_equal(gd_device_use_stream(gpu, callers), GD_OK);
+    assert_ptr_equal(gd_device_stream(gpu), callers);
+    gd_tensor *y = gd_mul_scalar(gd_neg(x), 2);
+    assert_true(work > 0 || !plain);
+    assert_int_equal(gd_device_use_stream(gpu, own), GD_OK);
+    work = 0;
+    gd_tensor *z = gd_add(gd_neg(y), x); /* behind what was queued there */
+    double sum = gd_item(gd_sum(z, NULL, false));
+    assert_true(sum == 18);
+    assert_int_equal(work, 0);
+    gd_scope_end(ctx);
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(operators_agree_with_the_cpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(operators_agree_with_the_cpu),
+                                       cmocka_unit_test(work_goes_to_the_stream_of_the_caller)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

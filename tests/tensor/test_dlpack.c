@@ -250,6 +250,18 @@ static void tensors_with_a_history_are_not_lent(void **state)
     end_context(ctx, NULL);
 }
 
+static void the_cpu_has_no_streams(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    gd_device *cpu = gd_device_get(ctx, "cpu");
+    assert_null(gd_device_stream(cpu));
+    assert_int_equal(gd_device_use_stream(cpu, ctx), GD_DEVICE);
+    assert_string_equal(gd_error_text(ctx), "use_stream: cpu has no streams");
+    gd_clear_error(ctx);
+    end_context(ctx, NULL);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -285,6 +297,7 @@ int main(void)
         cmocka_unit_test(capsules_end_by_their_deleter),
         cmocka_unit_test(capsules_of_others_are_taken_or_left),
         cmocka_unit_test(tensors_with_a_history_are_not_lent),
+        cmocka_unit_test(the_cpu_has_no_streams),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
