@@ -30,8 +30,8 @@ bool gd_requires_grad(
 bool gd_is_leaf(const gd_tensor *t);
 
 /* The accumulated gradient of a leaf, or NULL; borrowed.  gd_set_grad copies nothing, it takes a reference, but where the
- * names or labels of the gradient stand in another order: then it is a copy in the order of t.  AXIS, LABEL, SHAPE, DEVICE
- * when it does not fit. */
+ * names or labels of the gradient stand in another order: then it is a copy in the order of t.  It may be of another floating dtype, and
+ * lie in memory in any way.  AXIS, LABEL, SHAPE, DEVICE when it does not fit. */
 gd_tensor *gd_grad_of(const gd_tensor *t);
 gd_status gd_set_grad(gd_tensor *t, gd_tensor *grad);
 void gd_zero_grad(gd_tensor *t); /* forgets the gradient */

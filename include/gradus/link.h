@@ -504,6 +504,11 @@ GD_NODISCARD gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const 
 double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name); /* 0 on first use */
 /* Updates of the link so far: of rules and functions of tensors. */
 int64_t gd_link_steps(const gd_link *link);
+/* Those that a parameter was part of, which is what its rule counts for it (gd_rule_step): fewer where it was added later, frozen,
+ * or had no gradient and was left out.  Setting them is for state that comes from elsewhere; other parameters keep theirs.  VALUE: fewer
+ * than none. */
+int64_t gd_link_steps_of(const gd_link *link, const gd_tensor *param);
+GD_NODISCARD gd_status gd_link_set_steps_of(gd_link *link, gd_tensor *param, int64_t steps);
 /* Link-wide state, by any name; saved with the optimizer.  The address holds until the link is reset. */
 double *gd_link_global(gd_link *link, const char *name, double first);
 /* The same by value: `first` where nothing was kept yet; and kept. */

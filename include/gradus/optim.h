@@ -93,12 +93,14 @@ gd_ctx *gd_optimizer_ctx(const gd_optimizer *optimizer);
 gd_link *gd_optimizer_chain(const gd_optimizer *optimizer); /* borrowed */
 /* What element-wise links keep their state in unless their own setting "state" says otherwise, before there is any: GD_BF16 and
  * GD_F16, rounded by chance, halve it; GD_U8 stands for codes of eight bits in blocks of 256 (parameters of fewer than 4096
- * elements: f32).  GD_DTYPE_COUNT, the default: f64 for f64 parameters, else f32.  Arithmetic is in f32 (f64 for f64 parameters)
+ * elements, or not in the order of their axes: f32).  GD_DTYPE_COUNT, the default: f64 for f64 parameters, else f32.  Arithmetic is in f32 (f64 for f64 parameters)
  * in any case.  docs/state.md compares them. */
 GD_NODISCARD gd_status gd_optimizer_state_dtype(gd_optimizer *optimizer, gd_dtype dtype);
 
 /* Adds one parameter to the first group, under a name that checkpoints use (unique).  The optimizer holds a reference.
- * Parameters are contiguous leaves of a floating dtype; those that do not want gradients are skipped by steps. */
+ * Parameters are leaves of a floating dtype; those that do not want gradients are skipped by steps.  Their elements fill
+ * their memory (SHAPE: it has gaps), in the order of their axes or another (channels last): element-wise links go through memory as it
+ * lies, without copies where the gradient lies the same way, and sums over it have the last digits of that order. */
 GD_NODISCARD gd_status gd_optimizer_add(gd_optimizer *optimizer, const char *name, gd_tensor *param);
 /* A group with settings of its own: "lr=0.1, momentum=0.5" (NULL: none).  Gives its number in *group if not NULL. */
 GD_NODISCARD gd_status gd_optimizer_add_group(gd_optimizer *optimizer, const char *const *names,
@@ -170,6 +172,10 @@ typedef struct gd_step_extra {
 } gd_step_extra;
 GD_NODISCARD gd_status gd_optimizer_step_with(gd_optimizer *optimizer, const gd_objective *objective,
                                               const gd_step_extra *extra, gd_step_info *info);
+/* From now on (or, with on false, no longer) a step without an objective leaves parameters that have no gradient out, where it
+ * else takes zeros for it: neither they nor their state, their step counts or what weight decay would do to them change, and norms
+ * over all parameters are over the others.  Links that have one vector of all parameters (lbfgs) begin anew when it gets another length. */
+GD_NODISCARD gd_status gd_optimizer_skip_missing(gd_optimizer *optimizer, bool on);
 /* From now on (or, with on false, no longer) a step without an objective runs as one CUDA graph: made at its first run,
  * replayed after that with the step counts and settings of the day, the same bits as without.  Gradients may lie in other
  * memory each time; what gathering them costs the host is saved too where they stay, that is, are written in place.  For

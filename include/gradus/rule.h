@@ -28,15 +28,15 @@ typedef int32_t gd_value;
 gd_value gd_rule_const(gd_rule *r, double value);
 gd_value gd_rule_largest(gd_rule *r); /* the largest finite number of the parameter's dtype */
 gd_value gd_rule_setting(gd_rule *r, const char *name); /* REAL settings; per parameter */
-gd_value gd_rule_step(gd_rule *r);                      /* applications of this link, from 1 */
-gd_value gd_rule_numel(gd_rule *r);                     /* elements of the tensor */
+gd_value gd_rule_step(gd_rule *r);  /* applications of this link to this parameter, from 1 */
+gd_value gd_rule_numel(gd_rule *r); /* elements of the tensor */
 gd_value gd_rule_param(gd_rule *r);
 gd_value gd_rule_grad(gd_rule *r); /* the gradient, whatever the update has become */
 gd_value gd_rule_loss(gd_rule *r); /* needs .uses_loss in the class */
 
 /* Random numbers, one an element, new ones every step: the same whatever device, number of threads or way of running.  They
  * follow from the seed (the link's where it has a GD_SEED setting that is a number, else the context's), the link's place in
- * the chain, the parameter's name, the link's steps and how many times its rule has asked before. */
+ * the chain, the parameter's name, its steps and how many times its rule has asked before. */
 gd_value gd_rule_random(gd_rule *r, gd_random_kind kind);
 
 /* Settings that decide what the rule looks like: read when the program is built, once for each set of values. */

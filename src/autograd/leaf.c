@@ -46,7 +46,7 @@ static gd_status check_gradient(const gd_tensor *t, const gd_tensor *grad)
 {
     if (!grad) return GD_OK;
     char a[256], b[256];
-    if (!gd__same_shape(t, grad) || t->dtype != grad->dtype)
+    if (!gd__same_shape(t, grad) || !gd_dtype_is_float(grad->dtype))
         return gd_fail(t->head.ctx, GD_SHAPE, "set_grad: %s %s is no gradient of %s %s",
                        gd_dtype_name(grad->dtype), gd__shape_text(grad, a, sizeof a), gd_dtype_name(t->dtype),
                        gd__shape_text(t, b, sizeof b));

@@ -13,34 +13,36 @@ typedef enum origin {
     DEVICE   /* differs between tensors, or comes from a reduction: computed by the kernel */
 } origin;
 
-static bool input_differs(const gd_uniform *u, bool common_settings)
+static bool input_differs(const gd_uniform *u, int common)
 {
     return u->kind == GD_U_FRESH || u->kind == GD_U_SCALAR || u->kind == GD_U_KEY ||
            (u->kind == GD_U_DRAW && u->index % 2 == GD_EACH) || u->kind == GD_U_SIZE ||
-           (u->kind == GD_U_NUMEL && u->index == GD_EACH) || (u->kind == GD_U_SETTING && !common_settings);
+           (u->kind == GD_U_NUMEL && u->index == GD_EACH) ||
+           (u->kind == GD_U_SETTING && !(common & GD_COMMON_SETTINGS)) ||
+           (u->kind == GD_U_STEP && !(common & GD_COMMON_STEPS));
 }
 
-int gd__table_inputs(const gd_program *p, bool common_settings, int32_t *list)
+int gd__table_inputs(const gd_program *p, int common, int32_t *list)
 {
     int count = 0;
     for (int u = 0; u < p->uniforms; u++)
-        if (input_differs(&p->uniform[u], common_settings)) list[count++] = u;
+        if (input_differs(&p->uniform[u], common)) list[count++] = u;
     return count;
 }
 
-static bool differs(const gd_program *p, const gd_instr *in, bool common_settings)
+static bool differs(const gd_program *p, const gd_instr *in, int common)
 {
     return gd__is_reduction(in->op) ||
-           (in->op == GD_I_UNIFORM && input_differs(&p->uniform[in->index], common_settings));
+           (in->op == GD_I_UNIFORM && input_differs(&p->uniform[in->index], common));
 }
 
-static void find_origins(const gd_program *p, const gd_pass *pass, bool common_settings, origin *from)
+static void find_origins(const gd_program *p, const gd_pass *pass, int common, origin *from)
 {
     bool wanted[GD_MAX_INSTRS] = {false};
     for (int i = 0; i < p->count; i++) {
         const gd_instr *in = &p->instr[i];
         const int32_t operand[3] = {in->a, in->b, in->c};
-        bool device = differs(p, in, common_settings);
+        bool device = differs(p, in, common);
         for (int k = 0; k < gd__opcode_operands(in->op); k++) device = device || from[operand[k]] == DEVICE;
         from[i] = !in->uniform || in->op == GD_I_CONST ? NOWHERE : device ? DEVICE : HOST;
     }
@@ -57,11 +59,11 @@ static void find_origins(const gd_program *p, const gd_pass *pass, bool common_s
     }
 }
 
-int gd__table_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list)
+int gd__table_common(const gd_program *p, const gd_pass *pass, int common, int32_t *list)
 {
     origin from[GD_MAX_INSTRS];
     int count = 0;
-    find_origins(p, pass, common_settings, from);
+    find_origins(p, pass, common, from);
     for (int i = 0; i < p->count; i++)
         if (from[i] == HOST) list[count++] = i;
     return count;
@@ -78,7 +80,7 @@ static void write_uniform(const gd_pass_walk *wide, int32_t i, char *word)
         snprintf(word, GD_WORD, "x%d", (int)i); /* not u: u16 is a type */
 }
 
-static void put_device_uniform(const gd_pass_walk *wide, bool common_settings, int32_t i)
+static void put_device_uniform(const gd_pass_walk *wide, int common, int32_t i)
 {
     const gd_program *p = wide->p;
     const gd_instr *in = &p->instr[i];
@@ -87,7 +89,7 @@ static void put_device_uniform(const gd_pass_walk *wide, bool common_settings, i
         snprintf(line, sizeof line, "L.reduced[c.member * %d + %d]", p->reductions, (int)in->index);
     } else if (in->op == GD_I_UNIFORM) {
         int32_t list[GD_MAX_UNIFORMS];
-        int columns = gd__table_inputs(p, common_settings, list), k = 0;
+        int columns = gd__table_inputs(p, common, list), k = 0;
         while (list[k] != in->index) k++;
         snprintf(line, sizeof line, "L.input[c.member * %d + %d]", columns, k);
     } else {
@@ -100,15 +102,15 @@ static void put_device_uniform(const gd_pass_walk *wide, bool common_settings, i
 }
 
 /* Uniform values as doubles x0, x1, ... by instruction number; those that elements read in the compute type. */
-static void put_uniforms(const gd_pass_walk *w, bool common_settings)
+static void put_uniforms(const gd_pass_walk *w, int common)
 {
     origin from[GD_MAX_INSTRS];
     gd_pass_walk wide = *w;
     wide.type = GD_ELEMENT_F64;
-    find_origins(w->p, w->pass, common_settings, from);
+    find_origins(w->p, w->pass, common, from);
     for (int i = 0, k = 0; i < w->p->count; i++) {
         if (from[i] == HOST) gd__text_put(w->out, "        const double x%d = L.common[%d];\n", i, k++);
-        if (from[i] == DEVICE) put_device_uniform(&wide, common_settings, i);
+        if (from[i] == DEVICE) put_device_uniform(&wide, common, i);
     }
     const char *type = w->d->type[w->type];
     for (int k = 0; k < w->pass->used_count; k++) {
@@ -378,7 +380,7 @@ static void put_tile_loop(const gd_pass_walk *w)
 }
 
 void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *d, const char *name,
-                    bool common_settings, gd_text *out)
+                    int common, gd_text *out)
 {
     gd_pass_walk w = gd__walk_begin(p, pass, d, out);
     gd__put_lines(out, d->prelude);
@@ -388,7 +390,7 @@ void gd__emit_table(const gd_program *p, const gd_pass *pass, const gd_dialect *
     if (pass->chances || codes) gd__put_lines(out, narrow_text);
     if (codes) gd__put_lines(out, d->codes);
     gd__text_put(out, pass->sums ? d->tile_head : d->head, name, codes ? d->codes_begin : "");
-    put_uniforms(&w, common_settings);
+    put_uniforms(&w, common);
     put_pieces(&w);
     if (pass->sums)
         put_tile_loop(&w);

@@ -54,7 +54,7 @@ struct gd_device_table {
     mirror pointer, input, size;
     void *partial, *reduced, *along, *scratch;
     size_t partial_bytes, reduced_bytes, along_bytes, scratch_bytes;
-    bool common_settings;
+    int common; /* what all members have the same, see program.h */
     int passes;
     int columns; /* of the table of inputs */
     int32_t column[GD_MAX_UNIFORMS];
@@ -123,10 +123,10 @@ void gd__device_table_free(gd_exec *x)
 
 /* ---- making ---- */
 
-static bool same_settings(const gd_exec *x)
+static bool same_inputs(const gd_exec *x, gd_uniform_kind kind)
 {
     for (int u = 0; u < x->p->uniforms; u++) {
-        if (x->p->uniform[u].kind != GD_U_SETTING) continue;
+        if (x->p->uniform[u].kind != kind) continue;
         for (int m = 1; m < x->members; m++) {
             double a = x->input[u], b = x->input[m * x->p->uniforms + u];
             if (a != b && !(isnan(a) && isnan(b))) return false;
@@ -135,10 +135,16 @@ static bool same_settings(const gd_exec *x)
     return true;
 }
 
+static int common_of(const gd_exec *x)
+{
+    return (same_inputs(x, GD_U_SETTING) ? GD_COMMON_SETTINGS : 0) |
+           (same_inputs(x, GD_U_STEP) ? GD_COMMON_STEPS : 0);
+}
+
 static gd_status list_common(gd_exec *x, gd_device_table *u, int i)
 {
     int32_t list[GD_MAX_INSTRS];
-    int count = gd__table_common(x->p, &x->pass[i], u->common_settings, list);
+    int count = gd__table_common(x->p, &x->pass[i], u->common, list);
     if (count > GD_LAUNCH_COMMON)
         return gd_fail(x->device->ctx, GD_INTERNAL, "a program has %d scalars, too many for a launch", count);
     memcpy(u->pass[i].common, list, (size_t)count * sizeof *list);
@@ -177,8 +183,7 @@ static gd_status make_kernels(gd_exec *x, gd_device_table *u)
     for (int i = 0; i < u->passes && !status; i++) status = list_common(x, u, i);
     for (int i = 0; i < u->passes && !status; i++) {
         gd_text text = {.ctx = ctx};
-        gd__emit_table(x->p, &x->pass[i], x->device->backend->dialect, "rule_pass", u->common_settings,
-                       &text);
+        gd__emit_table(x->p, &x->pass[i], x->device->backend->dialect, "rule_pass", u->common, &text);
         u->pass[i].kernel = kernel_of(x->device, &text, "rule_pass");
         if (!u->pass[i].kernel) status = gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
         gd__text_free(&text);
@@ -306,8 +311,8 @@ static gd_status make(gd_exec *x)
     if (!u) return GD_NOMEM;
     x->on_device = u;
     u->passes = x->passes;
-    u->common_settings = same_settings(x);
-    u->columns = gd__table_inputs(x->p, u->common_settings, u->column);
+    u->common = common_of(x);
+    u->columns = gd__table_inputs(x->p, u->common, u->column);
     u->row_bytes = (size_t)x->members * (size_t)u->columns * sizeof *u->row;
     u->pass = gd__calloc(ctx, (size_t)u->passes * sizeof *u->pass);
     u->row = gd__alloc(ctx, u->row_bytes);
@@ -328,7 +333,7 @@ static gd_status send_inputs(gd_exec *x, gd_device_table *u)
 gd_status gd__exec_send(gd_exec *x)
 {
     if (gd__exec_by_host(x)) return GD_OK;
-    if (x->on_device && x->on_device->common_settings != same_settings(x)) gd__device_table_free(x);
+    if (x->on_device && x->on_device->common != common_of(x)) gd__device_table_free(x);
     gd_status status = x->on_device ? GD_OK : make(x);
     if (status) {
         gd__device_table_free(x);

@@ -97,7 +97,7 @@ typedef struct gd_array {
 /* Where a uniform input comes from. */
 typedef enum gd_uniform_kind {
     GD_U_SETTING, /* setting `index` of its owner */
-    GD_U_STEP,    /* runs of its owner, this one included */
+    GD_U_STEP,    /* runs of its owner over this tensor, this one included */
     GD_U_NUMEL,   /* elements of this tensor (GD_EACH) or of all (GD_ALL, index 1) */
     GD_U_FRESH,   /* 1 when slot `index` of its owner was made for this run */
     GD_U_SCALAR,  /* scalar `index` of its owner for this tensor */
@@ -253,19 +253,20 @@ void gd__emit_c_prelude(const gd_program *p, const gd_pass *pass, gd_text *out);
 /* Only the names, for a file that includes base/vmath.h. */
 void gd__emit_c_names(gd_text *out);
 
-/* The same pass as the source of a kernel over a table of tensors, in the words of a backend (dialect.h).  common_settings:
- * every tensor has the same settings, so what depends on them alone is computed by the host. */
+/* What every tensor of a table has the same: what depends on that alone is computed by the host. */
+enum { GD_COMMON_SETTINGS = 1, GD_COMMON_STEPS = 2, GD_COMMON_ALL = 3 };
+/* The same pass as the source of a kernel over a table of tensors, in the words of a backend (dialect.h). */
 struct gd_dialect;
 void gd__emit_table(const gd_program *p, const gd_pass *pass, const struct gd_dialect *d, const char *name,
-                    bool common_settings, gd_text *out);
+                    int common, gd_text *out);
 /* Elements that a thread of such a kernel has at a time. */
 int gd__table_width(const gd_program *p, const gd_pass *pass);
 /* A source of its own: the kernels join_chunks, join_all and join_along. */
 void gd__emit_joins(const struct gd_dialect *d, gd_text *out);
 /* The uniform instructions whose values the host hands to that kernel, in order; their number. */
-int gd__table_common(const gd_program *p, const gd_pass *pass, bool common_settings, int32_t *list);
+int gd__table_common(const gd_program *p, const gd_pass *pass, int common, int32_t *list);
 /* The uniform inputs that differ between tensors: the columns of the table on the device, a row a tensor. */
-int gd__table_inputs(const gd_program *p, bool common_settings, int32_t *list);
+int gd__table_inputs(const gd_program *p, int common, int32_t *list);
 
 typedef enum gd_executor { GD_EXEC_INTERPRETER, GD_EXEC_BUILT_IN, GD_EXEC_COMPILED } gd_executor;
 

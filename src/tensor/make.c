@@ -248,6 +248,17 @@ gd_tensor *gd__own_copy(gd_tensor *t, gd_dtype dtype, gd_device *device)
     return made;
 }
 
+gd_tensor *gd__copy_laid(const gd_tensor *t, const gd_tensor *like)
+{
+    gd_ctx *ctx = t->head.ctx;
+    gd__aside_begin(ctx);
+    gd_tensor *made = gd__new_laid(like, t->dtype);
+    if (made && gd__copy_into(made, t)) made = NULL;
+    gd__own(made);
+    gd__aside_end(ctx);
+    return made;
+}
+
 /* CPU and one GPU exchange bytes; GPU to GPU goes over the CPU. */
 gd_tensor *gd_to_device(gd_tensor *t, gd_device *device)
 {

@@ -281,6 +281,15 @@ gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype)
     return n;
 }
 
+gd_tensor *gd__new_laid(const gd_tensor *t, gd_dtype dtype)
+{
+    gd_tensor *n = gd__new_like(t, dtype);
+    bool other = n && !gd__contiguous(t) && gd__dense(t);
+    for (int i = 0; other && i < t->ndim; i++)
+        if (t->size[i] != 1) n->stride[i] = t->stride[i];
+    return n;
+}
+
 gd_tensor *gd_retain(gd_tensor *t)
 {
     gd__user_retain(t);
@@ -335,6 +344,22 @@ bool gd__contiguous(const gd_tensor *t)
     int64_t step = 1;
     for (int i = t->ndim; i-- > 0;) {
         if (t->size[i] != 1 && t->stride[i] != step) return t->numel == 0;
+        step *= t->size[i];
+    }
+    return true;
+}
+
+/* Axis after axis, the one whose steps are as long as what was found so far. */
+bool gd__dense(const gd_tensor *t)
+{
+    if (gd__contiguous(t)) return true;
+    unsigned left = 0;
+    for (int i = 0; i < t->ndim; i++) left |= (unsigned)(t->size[i] != 1) << i;
+    for (int64_t step = 1; left;) {
+        int i = 0;
+        while (i < t->ndim && !(left >> i & 1 && t->stride[i] == step)) i++;
+        if (i == t->ndim) return false;
+        left &= ~(1u << i);
         step *= t->size[i];
     }
     return true;

@@ -85,6 +85,9 @@ gd_tensor *gd__new_like(const gd_tensor *t, gd_dtype dtype);
 /* New dense tensor shaped like t, without names, its axes in memory in the order of t's strides. */
 gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t);
 
+/* New tensor shaped like t (axes too), whose elements lie in memory as t's where that has no gaps, else row-major. */
+gd_tensor *gd__new_laid(const gd_tensor *t, gd_dtype dtype);
+
 void gd__storage_release(gd_storage *storage);
 static inline uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
 void gd__touch(gd_tensor *t); /* it was changed in place */
@@ -145,6 +148,15 @@ static inline bool gd__same_shape(const gd_tensor *a, const gd_tensor *b)
     return same;
 }
 bool gd__contiguous(const gd_tensor *t);
+/* Do its elements fill their memory, the axes in whatever order? */
+bool gd__dense(const gd_tensor *t);
+/* Do the elements of two tensors of one shape lie in the same order, with the same gaps? */
+static inline bool gd__laid_alike(const gd_tensor *a, const gd_tensor *b)
+{
+    for (int i = 0; i < a->ndim; i++)
+        if (a->stride[i] != b->stride[i] && a->size[i] != 1) return a->numel == 0;
+    return true;
+}
 void gd__row_major(int ndim, const int64_t *size, int64_t *stride);
 gd_device *gd__cpu(gd_ctx *ctx);
 
@@ -182,6 +194,10 @@ bool gd__matrix_in_place(const gd_tensor *t, bool write);
 
 /* A copy on its own storage with that dtype and device, without history; owned by the caller, outside every scope. */
 gd_tensor *gd__own_copy(gd_tensor *t, gd_dtype dtype, gd_device *device);
+
+/* A copy of its dtype and device that lies in memory as `like`, which has its shape and no gaps; owned by the caller, outside every
+ * scope. */
+gd_tensor *gd__copy_laid(const gd_tensor *t, const gd_tensor *like);
 
 /* Strided copy with cast and broadcast of src into dst (same device). */
 gd_status gd__copy_into(gd_tensor *dst, const gd_tensor *src);

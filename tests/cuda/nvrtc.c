@@ -160,12 +160,12 @@ typedef struct emitted {
     const char *chain;
 } emitted;
 
-/* Settings of their own change only where scalars come from: some of those are enough. */
+/* Settings and step counts of their own change only where scalars come from: some of those are enough. */
 
 static gd_status compile_pass(void *user, const gd_program *p, const gd_pass *pass)
 {
     emitted *all = user;
-    for (int common = 1; common >= (all->chains % 4 != 0); common--) {
+    for (int common = GD_COMMON_ALL; common >= (all->chains % 4 ? 1 : 0); common -= GD_COMMON_ALL) {
         gd_text text = {.ctx = p->ctx}, hash = {.hash_only = true};
         gd__emit_table(p, pass, &cuda_dialect, "rule_pass", common, &hash);
         bool seen = false;
@@ -176,7 +176,7 @@ static gd_status compile_pass(void *user, const gd_program *p, const gd_pass *pa
         gd__emit_table(p, pass, &cuda_dialect, "rule_pass", common, &text);
         assert_false(text.failed);
         all->failures += !compiles(all->chain, text.data,
-                                   common && p->compute == GD_F32 ? ARCHITECTURE : VIRTUAL);
+                                   common == GD_COMMON_ALL && p->compute == GD_F32 ? ARCHITECTURE : VIRTUAL);
         gd__text_free(&text);
     }
     return GD_OK;

@@ -376,6 +376,18 @@ static void replayed_steps_have_the_bits_of_eager_ones(void **unused)
     end_context(ctx, NULL);
 }
 
+static void parameters_count_their_own_steps_and_lie_as_they_like(void **unused)
+{
+    (void)unused;
+    if (!host_can_compile()) skip();
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    host_gpu *gpu = host_gpu_open(ctx);
+    all_skips_agree(ctx, &gpu->device);
+    all_layouts_agree(ctx, &gpu->device);
+    host_gpu_close(gpu);
+    end_context(ctx, NULL);
+}
+
 static void state_and_checkpoints_go_from_device_to_device(void **unused)
 {
     (void)unused;
@@ -477,6 +489,7 @@ int main(void)
         cmocka_unit_test(optimizers_step_as_on_the_cpu),
         cmocka_unit_test(links_along_axes_step_as_on_the_cpu),
         cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
+        cmocka_unit_test(parameters_count_their_own_steps_and_lie_as_they_like),
         cmocka_unit_test(state_and_checkpoints_go_from_device_to_device),
         cmocka_unit_test(a_step_without_closure_waits_for_nothing),
         cmocka_unit_test(a_refused_step_can_be_done_again),

@@ -64,6 +64,16 @@ static void replayed_steps_have_the_bits_of_eager_ones(void **state)
     end_context(ctx, NULL);
 }
 
+static void parameters_count_their_own_steps_and_lie_as_they_like(void **state)
+{
+    (void)state;
+    need_gpu();
+    gd_ctx *ctx = context(NULL, 2, NULL);
+    all_skips_agree(ctx, gpu_of(ctx));
+    all_layouts_agree(ctx, gpu_of(ctx));
+    end_context(ctx, NULL);
+}
+
 static void state_and_checkpoints_go_from_device_to_device(void **state)
 {
     (void)state;
@@ -247,6 +257,7 @@ int main(void)
         cmocka_unit_test(links_along_axes_step_as_on_the_cpu),
         cmocka_unit_test(steps_have_the_same_bits_in_every_run),
         cmocka_unit_test(replayed_steps_have_the_bits_of_eager_ones),
+        cmocka_unit_test(parameters_count_their_own_steps_and_lie_as_they_like),
         cmocka_unit_test(state_and_checkpoints_go_from_device_to_device),
         cmocka_unit_test(random_numbers_are_those_of_the_cpu),
         cmocka_unit_test(attention_agrees_with_the_cpu),

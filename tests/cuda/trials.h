@@ -227,6 +227,88 @@ static inline void all_replays_agree(gd_ctx *ctx, gd_device *gpu)
     replays_agree(ctx, gpu, "centralize(dim=1) | adafactor | lr(0.1)", "sdss"); /* along axes */
 }
 
+/* Parameters whose gradients come every step, every second, every third ...: each with its own count of steps, as on the CPU. */
+static inline bool skips_agree(gd_ctx *ctx, gd_device *gpu, const char *chain, const char *dtypes,
+                               bool capture)
+{
+    trial t[2];
+    bool good = true;
+    gd_scope_begin(ctx);
+    for (int k = 0; k < 2; k++) {
+        make_trial(&t[k], ctx, gpu, chain, k ? "gggg" : "cccc", dtypes);
+        assert_int_equal(gd_optimizer_skip_missing(t[k].optimizer, true), GD_OK);
+        if (k && capture) assert_int_equal(gd_optimizer_capture(t[k].optimizer, true), GD_OK);
+    }
+    for (int step = 0; step < 7 && good; step++) {
+        for (int k = 0; k < 2 && good; k++) {
+            trial_gradients(&t[k]);
+            for (int i = 0; i < PARAMS; i++)
+                if (step % (i + 1)) gd_zero_grad(t[k].param[i]);
+            good = gd_optimizer_step(t[k].optimizer, NULL, NULL) == GD_OK;
+        }
+        good = good && trials_agree(&t[0], &t[1], 1e-5);
+        if (!good) print_error("%s (%s), step %d: %s\n", chain, dtypes, step, gd_error_text(ctx));
+    }
+    for (int k = 0; k < 2; k++) {
+        gd_optimizer_zero_grad(t[k].optimizer);
+        gd_optimizer_free(t[k].optimizer);
+    }
+    gd_scope_end(ctx);
+    return good;
+}
+
+static inline void all_skips_agree(gd_ctx *ctx, gd_device *gpu)
+{
+    assert_true(skips_agree(ctx, gpu, "clip_norm(1) | adam | weight_decay(0.01) | lr(0.1)", "ssss", false));
+    assert_true(skips_agree(ctx, gpu, "adam | lr(0.1)", "sdss", false));
+    assert_true(skips_agree(ctx, gpu, "adam | lr(0.1)", "ssss", true));
+}
+
+/* Parameters and gradients whose columns are neighbours in memory, as on the CPU with rows. */
+static inline bool layouts_agree(gd_ctx *ctx, gd_device *gpu, const char *chain)
+{
+    gd_optimizer *o[2];
+    gd_tensor *p[2], *g[2];
+    bool good = true;
+    gd_scope_begin(ctx);
+    gd_tensor *start = gd_rand(ctx, GD_F32, 2, (int64_t[]){300, 40}),
+              *slope = gd_rand(ctx, GD_F32, 2, (int64_t[]){300, 40});
+    for (int k = 0; k < 2; k++) {
+        gd_device *device = k ? gpu : gd_device_get(ctx, "cpu");
+        o[k] = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+        p[k] = k ? gd_detach(
+                       gd_transpose(gd_to_device(gd_contiguous(gd_transpose(start, 0, 1)), device), 0, 1))
+                 : gd_copy(start);
+        g[k] = k ? gd_detach(
+                       gd_transpose(gd_to_device(gd_contiguous(gd_transpose(slope, 0, 1)), device), 0, 1))
+                 : gd_copy(slope);
+        gd_require_grad(p[k]);
+        assert_int_equal(gd_is_contiguous(p[k]), !k);
+        assert_int_equal(gd_optimizer_add(o[k], "p", p[k]), GD_OK);
+        assert_int_equal(gd_set_grad(p[k], g[k]), GD_OK);
+    }
+    for (int step = 0; step < 4 && good; step++)
+        for (int k = 0; k < 2 && good; k++) good = gd_optimizer_step(o[k], NULL, NULL) == GD_OK;
+    array x = array_of(p[0]), y = array_of(p[1]);
+    for (int64_t i = 0; i < x.numel && good; i++) good = fabsl(x.v[i] - y.v[i]) <= 1e-5;
+    if (!good) print_error("%s: %s\n", chain, gd_error_text(ctx));
+    array_free(&x);
+    array_free(&y);
+    for (int k = 0; k < 2; k++) {
+        gd_zero_grad(p[k]);
+        gd_optimizer_free(o[k]);
+    }
+    gd_scope_end(ctx);
+    return good;
+}
+
+static inline void all_layouts_agree(gd_ctx *ctx, gd_device *gpu)
+{
+    assert_true(layouts_agree(ctx, gpu, "clip_norm(1) | adam | weight_decay(0.01) | lr(0.1)"));
+    assert_true(layouts_agree(ctx, gpu, "adafactor | lr(0.1)")); /* along axes: on copies */
+    assert_true(layouts_agree(ctx, gpu, "adam(state=\"8bit\") | lr(0.1)"));
+}
+
 /* What cannot be captured is said, and steps go on as they were. */
 static inline void captures_are_refused(gd_ctx *ctx, gd_device *gpu)
 {

@@ -113,7 +113,7 @@ static inline const char *emission_fault(gd_ctx *ctx, const gd_program *p)
         gd_text text = {.ctx = ctx};
         gd__program_pass(p, level, &pass);
         gd__emit_c(p, &pass, "f", &text);
-        gd__emit_table(p, &pass, &cuda_dialect, "f", level % 2, &text);
+        gd__emit_table(p, &pass, &cuda_dialect, "f", level % (GD_COMMON_ALL + 1), &text);
         if (gd_error(ctx) || !text.used) return "emitting fails";
         gd__text_free(&text);
     }

@@ -14,6 +14,8 @@ typedef struct gd_entry {
     gd_tensor **slot;  /* one a declared slot, NULL until used */
     bool *fresh;       /* a rule's slot was made and not written yet */
     double *scalar;    /* one a declared scalar */
+    int64_t missed;    /* applications of the link that it was no part of */
+    int64_t seen;      /* the last one it was part of, where that was looked at */
     gd_setting *local; /* one a field, kind 0: not set; NULL: none */
 } gd_entry;
 
@@ -47,9 +49,12 @@ struct gd_link {
     int stand_ins, stand_in_room;
     gd_table standing; /* from tensors to numbers of the stand-ins they are of */
     int64_t step;      /* applications so far */
+    bool uneven;       /* some parameters may have missed some of them */
+    bool unlisted;     /* loaded without entries: those made for the next application have missed none */
     gd_rng rng;
     bool seeded;
     bool reads_grad, reads_loss; /* its rule asked for them, though its class does not say so */
+    bool reads_step;             /* its rule asked for the step count */
     bool owned;                  /* has a parent or an optimizer */
     struct {                     /* of it and all below, as of a structure of the optimizer */
         bool fuses, needs_grad, needs_loss;
@@ -77,6 +82,13 @@ void gd__entry_drop(gd_link *link, const gd_tensor *param);
 void gd__entries_drop(gd_link *link, const gd_tensor *param);                /* also below the link */
 void gd__entries_rekey(gd_link *link, const gd_tensor *old, gd_tensor *now); /* the same; needs no memory */
 bool gd__any_local(const gd_link *link); /* does it, or one below, have settings of single parameters? */
+/* Applications of the link that a parameter was part of. */
+static inline int64_t gd__entry_steps(const gd_link *link, const gd_entry *e)
+{
+    return link->step - e->missed;
+}
+/* After an application to some parameters, `keys`: the others have missed it. */
+void gd__entries_miss(gd_link *link, gd_tensor *const *keys, int count);
 /* An entry that is in no link yet, and its end. */
 gd_entry *gd__entry_new(gd_link *link, gd_tensor *param);
 void gd__entry_free(gd_link *link, gd_entry *e);

@@ -60,7 +60,48 @@ gd_entry *gd__entry(gd_link *link, gd_tensor *param)
     if (!e) return NULL;
     gd__table_put(&link->table, param, link->entries);
     link->entry[link->entries++] = e;
+    e->missed = link->unlisted ? 0 : link->step;
+    link->uneven = link->uneven || e->missed;
     return e;
+}
+
+static void look_for_missed(gd_link *link)
+{
+    link->uneven = false;
+    for (int i = 0; i < link->entries; i++) link->uneven = link->uneven || link->entry[i]->missed;
+}
+
+int64_t gd_link_steps_of(const gd_link *link, const gd_tensor *param)
+{
+    const gd_entry *e = link && param ? gd__entry_find(link, param) : NULL;
+    if (e) return gd__entry_steps(link, e);
+    return link && (!link->reads_step || link->unlisted) ? link->step : 0;
+}
+
+gd_status gd_link_set_steps_of(gd_link *link, gd_tensor *param, int64_t steps)
+{
+    if (!link || !param) return gd__null(gd_link_ctx(link), "link: the steps of a parameter that is NULL");
+    if (steps < 0)
+        return gd_fail(link->head.ctx, GD_VALUE, "%s: %lld steps of a parameter", link->cls->name,
+                       (long long)steps);
+    gd_entry *e = gd__entry(link, param);
+    if (!e) return gd_error(link->head.ctx);
+    int64_t more = steps > link->step ? steps - link->step : 0;
+    for (int i = 0; i < link->entries; i++) link->entry[i]->missed += more;
+    link->step += more;
+    e->missed = link->step - steps;
+    look_for_missed(link);
+    return GD_OK;
+}
+
+void gd__entries_miss(gd_link *link, gd_tensor *const *keys, int count)
+{
+    for (int i = 0; i < count; i++) {
+        gd_entry *e = gd__entry_find(link, keys[i]);
+        if (e) e->seen = link->step;
+    }
+    for (int i = 0; i < link->entries; i++) link->entry[i]->missed += link->entry[i]->seen != link->step;
+    look_for_missed(link);
 }
 
 void gd__entry_drop(gd_link *link, const gd_tensor *param)
@@ -153,7 +194,9 @@ gd_dtype gd__slot_dtype(const gd_link *link, int slot, const gd_tensor *param, c
 {
     if (link->cls->slots[slot].flags & GD_SLOT_EXACT) return param->dtype;
     gd_dtype chosen = gd__state_chosen(link, key);
-    bool wide = param->numel < FEWEST_CODED || link->cls->slots[slot].flags & GD_SLOT_WIDE;
+    /* blocks of codes are of neighbours in memory: a file of them would be read in another order */
+    bool wide = param->numel < FEWEST_CODED || link->cls->slots[slot].flags & GD_SLOT_WIDE ||
+                !gd__contiguous(param);
     if (chosen == GD_U8 && wide) chosen = GD_F32;
     if (chosen != GD_DTYPE_COUNT) return chosen;
     return param->dtype == GD_F64 ? GD_F64 : GD_F32;
@@ -213,7 +256,7 @@ static gd_tensor *new_without(const gd_tensor *like, gd_dtype dtype, unsigned wi
     int n = 0;
     int64_t coded = feedback ? gd__fed_back_bytes(like->numel) : gd__coded_bytes(like->numel);
     if (dtype == GD_U8) return gd__new(like->storage->device, dtype, 1, &coded);
-    if (!without) return gd__new_like(like, dtype);
+    if (!without) return gd__new_laid(like, dtype);
     for (int i = 0; i < like->ndim; i++)
         if (!(without >> i & 1)) size[n++] = like->size[i];
     return gd__new(like->storage->device, dtype, n, size);
@@ -690,12 +733,14 @@ void gd_link_reset(gd_link *link)
 {
     if (!link) return;
     forget_slots(link, 0);
-    for (int i = 0; i < link->entries; i++)
+    for (int i = 0; i < link->entries; i++) {
         memset(link->entry[i]->scalar, 0, (size_t)link->cls->scalar_count * sizeof(double));
+        link->entry[i]->missed = link->entry[i]->seen = 0;
+    }
     gd__globals_free(link);
     gd__stand_ins_reset(link);
     link->step = 0;
-    link->seeded = false;
+    link->seeded = link->uneven = link->unlisted = false;
     if (link->cls->reset) link->cls->reset(link);
     for (int i = 0; i < link->children; i++) gd_link_reset(link->child[i]);
 }

@@ -80,6 +80,7 @@ struct gd_optimizer {
     bool bounded;       /* parameters have bounds */
     uint64_t sides;     /* counts how often it was worked out which elements their bounds hold */
     bool capture;       /* see gd_optimizer_capture */
+    bool skips_missing; /* see gd_optimizer_skip_missing */
     int64_t replays;
     int most_pending; /* links that fit into a program */
     struct {
@@ -87,6 +88,7 @@ struct gd_optimizer {
         gd_tensor **grad;   /* theirs, borrowed; behind them in the same block */
         int count, room;
         bool streams;                /* every gradient is there, and programs can read it as it is */
+        bool skips;                  /* those without a gradient are not in it */
         uint64_t changes, structure; /* the counts when it was so */
     } looked;                        /* what was found when the parameters were last looked at */
     gd_plan *plans;

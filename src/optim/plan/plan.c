@@ -187,10 +187,10 @@ static gd_status list_counted(gd_plan *plan, gd_link *link, gd_mode mode)
     gd_status status = GD_OK;
     if (!chain && (mode == GD_MODE_STEP || (mode == GD_MODE_UPDATE) == (link->cls->update_rule != NULL))) {
         size_t n = (size_t)plan->counts, size = sizeof *plan->counted;
-        gd_link **list = gd__realloc(plan->set.ctx, plan->counted, n * size, (n + 1) * size);
+        gd_counted *list = gd__realloc(plan->set.ctx, plan->counted, n * size, (n + 1) * size);
         if (!list) return GD_NOMEM;
         plan->counted = list;
-        list[plan->counts++] = link;
+        list[plan->counts++] = (gd_counted){.link = link};
     }
     if (!chain && mode == GD_MODE_UPDATE) return GD_OK; /* the rule, which runs the children, does not run */
     for (int i = 0; i < link->children && !status; i++)
@@ -203,7 +203,7 @@ static gd_status list_counted(gd_plan *plan, gd_link *link, gd_mode mode)
 static bool is_counted(const gd_plan *plan, const gd_uniform *f)
 {
     for (int i = 0; i < plan->counts; i++)
-        if ((f->kind == GD_U_STEP || f->kind == GD_U_DRAW) && f->owner == plan->counted[i]) return true;
+        if ((f->kind == GD_U_STEP || f->kind == GD_U_DRAW) && f->owner == plan->counted[i].link) return true;
     return false;
 }
 
@@ -219,7 +219,7 @@ static gd_status bind_member(gd_plan_group *g, int m, gd_tensor *key)
     }
     for (int u = 0; u < p->uniforms; u++) {
         const gd_uniform *f = &p->uniform[u];
-        if (f->kind != GD_U_FRESH && f->kind != GD_U_SCALAR) continue;
+        if (f->kind != GD_U_FRESH && f->kind != GD_U_SCALAR && f->kind != GD_U_STEP) continue;
         gd_entry *e = gd__entry(f->owner, key);
         if (!e) return GD_NOMEM;
         g->uniform_entry[m * p->uniforms + u] = e;
@@ -273,7 +273,25 @@ static gd_param_signature signature(const gd_run_args *args, int i)
                                 .numel = p->numel,
                                 .device = p->storage->device,
                                 .dtypes = (int)p->dtype | (int)args->input[i]->dtype << 8 |
-                                          (int)(args->grad ? args->grad[i]->dtype : 0) << 16};
+                                          (int)(args->grad ? args->grad[i]->dtype : 0) << 16 |
+                                          (int)gd__contiguous(p) << 24};
+}
+
+/* Is what a program makes of an element another where the element lies elsewhere? */
+static bool tells_places(const gd_program *p)
+{
+    bool tells = p->axes > 0;
+    for (int k = 0; k < p->arrays && !tells; k++)
+        tells = p->array[k].kind == GD_ARRAY_RANDOM || p->array[k].by_chance;
+    return tells;
+}
+
+static bool must_be_in_order(const gd_run_args *args, const gd_plan *plan)
+{
+    bool must = false;
+    for (int i = 0; i < args->count && !must; i++)
+        must = !gd__contiguous(args->params[i]) && tells_places(plan->set.table[plan->set.table_of[i]].p);
+    return must;
 }
 
 static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
@@ -289,6 +307,7 @@ static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
     if (!set->table || !set->table_of || !set->member_of || !plan->params || !plan->group) return GD_NOMEM;
     for (int i = 0; i < args->count; i++) plan->params[i] = signature(args, i);
     gd_status status = sort_members(args, plan);
+    if (!status) plan->in_order = must_be_in_order(args, plan);
     if (!status) gd__execs_align(set);
     for (int i = 0; i < args->pendings && !status; i++)
         status = list_counted(plan, args->pending[i].link, args->pending[i].mode);
@@ -318,6 +337,23 @@ gd_plan *gd__plan_look(const gd_run_args *args)
     return NULL;
 }
 
+/* Who is served by the links that count.  A rule in two halves counts in the first, where perhaps only the second reads it:
+ * its parameters are noted before. */
+static gd_status serve(const gd_run_args *args, gd_plan *plan)
+{
+    for (int i = 0; i < plan->counts; i++) {
+        gd_counted *c = &plan->counted[i];
+        for (int k = 0; k < args->count; k++) {
+            gd_tensor *key = args->keys[k];
+            bool noted = c->link->cls->update_rule ? gd__entry(c->link, key) != NULL
+                                                   : gd__entry_find(c->link, key) != NULL;
+            if (!noted && c->link->cls->update_rule) return GD_NOMEM;
+            c->served += noted;
+        }
+    }
+    return GD_OK;
+}
+
 static gd_plan *plan_new(const gd_run_args *args)
 {
     gd_plan *plan = gd__plan_look(args);
@@ -326,6 +362,7 @@ static gd_plan *plan_new(const gd_run_args *args)
     /* in the order of parameters: how they are grouped leaves no trace in the links */
     for (int i = 0; !status && i < args->count; i++)
         status = bind_member(&plan->group[plan->set.table_of[i]], plan->set.member_of[i], args->keys[i]);
+    if (!status) status = serve(args, plan);
     if (!status) status = gd__execs_join(&plan->set);
     if (!status) return plan;
     if (plan) plan_free(args->ctx, plan);

@@ -26,6 +26,12 @@ typedef struct gd_param_signature {
     int dtypes;
 } gd_param_signature;
 
+/* A link whose step count a run raises, and how many of the parameters it keeps something for. */
+typedef struct gd_counted {
+    gd_link *link;
+    int served;
+} gd_counted;
+
 struct gd_plan {
     gd_plan *next;
     int pendings, holes, count;
@@ -33,13 +39,15 @@ struct gd_plan {
     bool input_is_grad;
     gd_link *child; /* the run makes the input of this child, which is no rule */
     gd_param_signature *params;
-    gd_link **counted; /* whose step counts a run raises */
+    gd_counted *counted; /* whose step counts a run raises */
     int counts;
     gd_exec_set set;      /* table k runs group k; room for count */
     gd_plan_group *group; /* the same */
     /* the counts of the optimizer, and of changes to leaves, when this was last right; 0: it never was */
     uint64_t structure, form, numbers, slots, changes;
     bool fresh; /* as of `slots`: there is state that was never written */
+    bool
+        in_order; /* its programs tell axes or places apart, and parameters do not lie in the order of their axes */
     gd_pending pending[GD_MAX_PENDING];
 };
 

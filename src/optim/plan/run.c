@@ -60,6 +60,14 @@ static double step_count(const gd_plan_group *g, int u)
     return count < 1 ? 1 : (double)count;
 }
 
+/* The same for a parameter that may have missed some. */
+static double own_step_count(const gd_plan_group *g, int u, int m)
+{
+    const gd_entry *e = g->uniform_entry[m * g->run->p->uniforms + u];
+    int64_t count = gd__entry_steps(g->run->p->uniform[u].owner, e) + g->ahead[u];
+    return count < 1 ? 1 : (double)count;
+}
+
 /* A random number of a tensor, or one that is the same for all; streams of elements count from the other end. */
 static double drawn(const gd_run_args *args, const gd_plan_group *g, int u, int m)
 {
@@ -71,10 +79,11 @@ static double drawn(const gd_run_args *args, const gd_plan_group *g, int u, int 
     return gd__unit_f64(word[0], word[1]);
 }
 
-/* Scalars, and keys of random numbers, which follow the seed of the context too. */
+/* Scalars, step counts, and keys of random numbers, which follow the seed of the context too. */
 static double input_of_member(const gd_run_args *args, const gd_plan_group *g, int u, int m)
 {
     const gd_uniform *f = &g->run->p->uniform[u];
+    if (f->kind == GD_U_STEP) return own_step_count(g, u, m);
     if (f->kind == GD_U_DRAW) return drawn(args, g, u, m);
     if (f->kind == GD_U_KEY) return gd__link_key(f->owner, args->keys[g->position[m]], g->position[m]);
     return g->uniform_entry[m * g->run->p->uniforms + u]->scalar[f->index];
@@ -86,8 +95,9 @@ static bool fill_step(const gd_run_args *args, gd_plan_group *g)
     bool differ = false;
     for (int i = 0; i < g->every_steps; i++) {
         int u = g->every_step[i];
-        gd_uniform_kind kind = g->run->p->uniform[u].kind;
-        bool own = kind == GD_U_SCALAR || kind == GD_U_KEY || kind == GD_U_DRAW;
+        const gd_uniform *f = &g->run->p->uniform[u];
+        gd_uniform_kind kind = f->kind;
+        bool own = kind == GD_U_STEP ? ((const gd_link *)f->owner)->uneven : kind != GD_U_LOSS;
         double same = kind == GD_U_STEP ? step_count(g, u) : args->loss;
         for (int m = 0; m < g->members; m++)
             g->run->input[m * g->run->p->uniforms + u] = own ? input_of_member(args, g, u, m) : same;
@@ -119,6 +129,12 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     if (slot->dtype != a->dtype || (a->dtype == GD_U8 && gd__is_fed_back(slot, param) != feedback)) {
         bool fresh = e->fresh[a->slot]; /* another was chosen meanwhile */
         slot = gd__slot_in(a->owner, a->slot, slot, param, a->dtype, feedback);
+        if (!slot) return gd_error(param->head.ctx);
+        gd__entry_put(a->owner, e, a->slot, slot, fresh);
+    }
+    if (a->dtype != GD_U8 && !a->without && !gd__laid_alike(slot, param)) { /* loaded, or made by hand */
+        bool fresh = e->fresh[a->slot];
+        slot = gd__copy_laid(slot, param);
         if (!slot) return gd_error(param->head.ctx);
         gd__entry_put(a->owner, e, a->slot, slot, fresh);
     }
@@ -255,6 +271,17 @@ static gd_status settle_scalars(gd_plan_group *g)
     return status;
 }
 
+static void count_runs(const gd_run_args *args, const gd_plan *plan)
+{
+    for (int i = 0; i < plan->counts; i++) {
+        gd_link *link = plan->counted[i].link;
+        link->step++;
+        link->unlisted = false;
+        bool asked = link->reads_step || link->cls->update_rule;
+        if (asked && link->entries > plan->counted[i].served) gd__entries_miss(link, args->keys, args->count);
+    }
+}
+
 static gd_status settle(const gd_run_args *args, gd_plan *plan)
 {
     gd_status status = GD_OK;
@@ -262,8 +289,95 @@ static gd_status settle(const gd_run_args *args, gd_plan *plan)
         if (plan->fresh) settle_slots(&plan->group[i]);
         if (!status && plan->set.table[i].stores_scalars) status = settle_scalars(&plan->group[i]);
     }
-    for (int i = 0; i < plan->counts; i++) plan->counted[i]->step++;
+    count_runs(args, plan);
     for (int i = 0; args->sink == GD_SINK_PARAMS && i < args->count; i++) gd__touch(args->params[i]);
+    return status;
+}
+
+static gd_status run_plan(const gd_run_args *args, gd_plan *plan, gd_link **child)
+{
+    gd_status status = refresh(args, plan);
+    if (!status) status = run_set(args, plan);
+    if (!status && plan->child)
+        *child = plan->child;
+    else if (!status)
+        status = settle(args, plan);
+    return status;
+}
+
+/* ---- parameters that do not lie in the order of their axes ---- */
+
+/* An owned tensor of the same elements in the order of the axes. */
+static gd_tensor *ordered(gd_tensor *t)
+{
+    if (!gd__contiguous(t)) return gd__own_copy(t, t->dtype, t->storage->device);
+    gd__retain(t);
+    return t;
+}
+
+/* Such a list in place of another; NULL stays. */
+static gd_status in_order(gd_ctx *ctx, gd_tensor *const **list, int count)
+{
+    if (!*list) return GD_OK;
+    gd_tensor **copies = gd__calloc(ctx, (size_t)count * sizeof *copies);
+    if (!copies) return GD_NOMEM;
+    for (int i = 0; i < count; i++)
+        if (!(copies[i] = ordered((*list)[i]))) {
+            while (i-- > 0) gd__release(copies[i]);
+            gd__free(ctx, copies, (size_t)count * sizeof *copies);
+            return gd_error(ctx);
+        }
+    *list = copies;
+    return GD_OK;
+}
+
+static gd_status back_again(gd_tensor *const *to, gd_tensor *const *from, int count)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; to && i < count && !status; i++)
+        if (to[i] != from[i]) status = gd__copy_into(to[i], from[i]);
+    return status;
+}
+
+static void end_copies(gd_ctx *ctx, gd_tensor *const *list, gd_tensor *const *of, int count)
+{
+    if (!list || list == of) return;
+    for (int i = 0; i < count; i++) gd__release(list[i]);
+    gd__free(ctx, (gd_tensor **)(uintptr_t)list, (size_t)count * sizeof *list);
+}
+
+#define MOST_LISTS 16
+
+/* Where elements must be found in the order of their axes: all of it on copies, which go back. */
+static gd_status run_in_order(const gd_run_args *args, gd_plan *plan, gd_link **child)
+{
+    gd_run_args copy = *args;
+    gd_tensor *const *hole[MOST_LISTS];
+    int n = args->count, holes = args->holes;
+    if (holes > MOST_LISTS)
+        return gd_fail(args->ctx, GD_INTERNAL, "a rule has %d children that are no rules", holes);
+    for (int i = 0; i < holes; i++) hole[i] = args->hole[i];
+    copy.hole = hole;
+    copy.leaves = false;
+    gd_status status = in_order(args->ctx, &copy.params, n);
+    if (!status) status = in_order(args->ctx, &copy.input, n);
+    if (!status && args->grad == args->input)
+        copy.grad = copy.input;
+    else if (!status)
+        status = in_order(args->ctx, &copy.grad, n);
+    if (!status) status = in_order(args->ctx, &copy.output, n);
+    for (int i = 0; i < holes && !status; i++) status = in_order(args->ctx, &hole[i], n);
+    if (!status) status = run_plan(&copy, plan, child);
+    if (!status) status = back_again(args->output, copy.output, n);
+    if (!status && args->sink == GD_SINK_PARAMS) {
+        status = back_again(args->params, copy.params, n);
+        for (int i = 0; i < n; i++) gd__touch(args->params[i]);
+    }
+    for (int i = 0; i < holes; i++) end_copies(args->ctx, hole[i], args->hole[i], n);
+    if (copy.grad != copy.input) end_copies(args->ctx, copy.grad, args->grad, n);
+    end_copies(args->ctx, copy.input, args->input, n);
+    end_copies(args->ctx, copy.output, args->output, n);
+    end_copies(args->ctx, copy.params, args->params, n);
     return status;
 }
 
@@ -278,12 +392,7 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     if (plan->child && !child)
         status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule",
                          plan->child->cls->name);
-    if (!status) status = refresh(args, plan);
-    if (!status) status = run_set(args, plan);
-    if (!status && plan->child)
-        *child = plan->child;
-    else if (!status)
-        status = settle(args, plan);
+    if (!status) status = plan->in_order ? run_in_order(args, plan, child) : run_plan(args, plan, child);
     if (!args->optimizer) gd__plans_free(ctx, plan);
     return status;
 }

@@ -167,7 +167,11 @@ gd_value gd_rule_setting(gd_rule *r, const char *name)
     return uniform_input(r, GD_U_SETTING, r->link, field);
 }
 
-gd_value gd_rule_step(gd_rule *r) { return uniform_input(r, GD_U_STEP, r ? r->link : NULL, 0); }
+gd_value gd_rule_step(gd_rule *r)
+{
+    if (r) r->link->reads_step = true;
+    return uniform_input(r, GD_U_STEP, r ? r->link : NULL, 0);
+}
 
 gd_value gd_rule_numel(gd_rule *r) { return uniform_input(r, GD_U_NUMEL, NULL, GD_EACH); }
 

@@ -157,6 +157,7 @@ static gd_status put_entry(saving *s, gd_link *link, const char *path, const gd_
         put_real(&s->text, e->scalar[k]);
     }
     gd__text_add(&s->text, "}");
+    if (e->missed) gd__text_put(&s->text, ", \"missed\": %" PRId64, e->missed);
     if (e->local) {
         gd__text_add(&s->text, ", \"local\": ");
         put_settings(&s->text, link, e->local);

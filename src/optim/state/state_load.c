@@ -335,6 +335,9 @@ static gd_status read_entry(loading *l, gd_link *link, gd_link *with, const char
         else if (!gd__state_read_real(item, &e->scalar[k]))
             return gd__state_malformed(l->ctx, "a number");
     }
+    e->missed = json_integer_value(json_object_get(j, "missed"));
+    if (e->missed < 0 || e->missed > with->step) return gd__state_malformed(l->ctx, "a count of steps");
+    with->uneven = with->uneven || e->missed;
     if (!local) return GD_OK;
     e->local = gd__calloc(l->ctx, (size_t)link->cls->field_count * sizeof *e->local);
     if (!e->local) return GD_NOMEM;
@@ -386,6 +389,7 @@ static gd_status read_link(void *user, gd_link *link, const char *place)
     if (!status && !json_is_object(params)) status = gd__state_malformed(l->ctx, "the state of a link");
     if (status) return status;
     with->step = json_integer_value(json_object_get(j, "step"));
+    with->unlisted = !json_object_size(params);
     with->seeded = gd__state_read_generator(json_object_get(j, "generator"), &with->rng);
     json_object_foreach(params, name, item)
     {
@@ -568,6 +572,8 @@ static void swap_link(gd_link *a, gd_link *b)
     SWAP(a->stand_in_room, b->stand_in_room);
     SWAP(a->standing, b->standing);
     SWAP(a->step, b->step);
+    SWAP(a->uneven, b->uneven);
+    SWAP(a->unlisted, b->unlisted);
     SWAP(a->rng, b->rng);
     SWAP(a->seeded, b->seeded);
     if (a->cls->unpack) SWAP(a->data, b->data);
@@ -589,6 +595,8 @@ static void keep_entries(const loading *l, gd_link *link, gd_link *old)
             old->entry[left++] = e;
             continue;
         }
+        e->missed += link->step - old->step; /* it has taken as many steps as before */
+        link->uneven = link->uneven || e->missed;
         link->entry[link->entries++] = e;
         link->locals += e->local != NULL;
     }

@@ -212,14 +212,14 @@ static gd_status copy_param(gd_memo *m, gd_point *p, int i)
 {
     gd_tensor *now = m->seen[i], *t = p->copy[i];
     bool fits = t && t->dtype == now->dtype && t->numel == now->numel &&
-                t->storage->device == now->storage->device;
+                t->storage->device == now->storage->device && gd__laid_alike(t, now);
     if (fits && t->storage->device != gd__cpu(m->ctx)) return gd_assign(t, now);
     if (fits) {
         if (t->numel) memcpy(t->data, now->data, bytes_of(t));
         return GD_OK;
     }
     gd__release(t);
-    p->copy[i] = gd__copy_on(now, now->storage->device);
+    p->copy[i] = gd__copy_laid(now, now);
     return p->copy[i] ? GD_OK : gd_error(m->ctx);
 }
 

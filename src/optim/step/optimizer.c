@@ -148,6 +148,14 @@ gd_status gd_optimizer_zero_grad_in_place(gd_optimizer *o)
     return status;
 }
 
+gd_status gd_optimizer_skip_missing(gd_optimizer *o, bool on)
+{
+    if (!o) return GD_ARGUMENT;
+    gd_status status = gd__not_stepping(o, "skipping parameters");
+    if (!status) o->skips_missing = on;
+    return status;
+}
+
 void gd_optimizer_reset(gd_optimizer *o)
 {
     if (!o) return;
@@ -216,8 +224,8 @@ static gd_status check_param(gd_optimizer *o, const char *name, gd_tensor *t)
                        gd_dtype_name(t->dtype));
     if (gd_is_read_only(t)) return gd_fail(ctx, GD_STATE, "optimizer: parameter '%.80s' is read-only", name);
     if (t->node) return gd_fail(ctx, GD_GRAPH, "optimizer: parameter '%.80s' is a result, not a leaf", name);
-    if (!gd__contiguous(t))
-        return gd_fail(ctx, GD_SHAPE, "optimizer: parameter '%.80s' is not contiguous", name);
+    if (!gd__dense(t))
+        return gd_fail(ctx, GD_SHAPE, "optimizer: parameter '%.80s' has gaps in its memory", name);
     for (int i = 0; i < o->count; i++)
         if (!strcmp(o->param[i].name, name))
             return gd_fail(ctx, GD_ARGUMENT, "optimizer: there is already a parameter '%.80s'", name);

@@ -15,21 +15,14 @@
 static int form_of(const gd_tensor *t)
 {
     gd_dtype grad = t->grad ? t->grad->dtype : GD_DTYPE_COUNT;
-    return (int)t->dtype | (int)grad << 8 | (int)t->leaf_grad << 16;
+    return (int)t->dtype | (int)grad << 8 | (int)t->leaf_grad << 16 | (int)gd__contiguous(t) << 17;
 }
 
-/* There, contiguous and like its parameter. */
+/* There, like its parameter and lying in memory as that does. */
 static bool can_stream(const gd_tensor *grad, const gd_tensor *t)
 {
-    if (!grad || grad->ndim != t->ndim || grad->dtype != t->dtype || gd__may_differ(grad, t) ||
-        grad->storage->device != t->storage->device)
-        return false;
-    int64_t step = 1;
-    for (int i = t->ndim; i-- > 0;) {
-        if (grad->size[i] != t->size[i] || (grad->stride[i] != step && t->size[i] != 1)) return false;
-        step *= t->size[i];
-    }
-    return true;
+    return grad && gd__same_shape(grad, t) && gd_dtype_is_float(grad->dtype) && !gd__may_differ(grad, t) &&
+           grad->storage->device == t->storage->device && gd__laid_alike(grad, t);
 }
 
 static gd_status room_to_look(gd_optimizer *o)
@@ -47,9 +40,10 @@ static gd_status room_to_look(gd_optimizer *o)
 
 /* Which parameters want gradients, and which they have.  That a list is another one is found here; that it is not may be known
  * from the counts of changes, and then a thousand small tensors need not be looked at. */
-static gd_status look_at_params(gd_optimizer *o)
+static gd_status look_at_params(gd_optimizer *o, bool skips)
 {
-    bool known = o->looked.changes == o->ctx->changes && o->looked.structure == o->structure;
+    bool known = o->looked.changes == o->ctx->changes && o->looked.structure == o->structure &&
+                 o->looked.skips == skips;
     if (known && !o->always_look) return GD_OK;
     gd_status status = room_to_look(o);
     if (status) return status;
@@ -62,7 +56,7 @@ static gd_status look_at_params(gd_optimizer *o)
         moved |= t->storage->device != p->device || t->dtype != p->dtype;
         formed |= form != p->form;
         p->form = form;
-        if (!t->leaf_grad) continue;
+        if (!t->leaf_grad || (skips && !t->grad)) continue;
         other |= o->looked.grad[count] != t->grad;
         o->looked.active[count] = t;
         o->looked.grad[count++] = t->grad;
@@ -72,6 +66,7 @@ static gd_status look_at_params(gd_optimizer *o)
     o->form += moved || formed;
     o->looked.count = count;
     o->looked.streams = streams;
+    o->looked.skips = skips;
     status = moved ? gd__state_follow(o) : GD_OK;
     if (status) return status;
     o->looked.changes = o->ctx->changes;
@@ -258,7 +253,7 @@ static gd_status step_body(gd_optimizer *o, gd_var *var)
     return status;
 }
 
-static gd_status begin_step(gd_optimizer *o)
+static gd_status begin_step(gd_optimizer *o, bool skips)
 {
     if (gd_error(o->ctx)) return gd_error(o->ctx);
     gd_status status = gd__not_stepping(o, "a step");
@@ -267,7 +262,7 @@ static gd_status begin_step(gd_optimizer *o)
     if (status) return status;
     gd__release(o->first_loss);
     o->first_loss = NULL;
-    return look_at_params(o);
+    return look_at_params(o, skips);
 }
 
 /* A selection that tells no parameter from another is hardly what was meant. */
@@ -290,12 +285,12 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
 {
     if (!o) return GD_ARGUMENT;
     gd_ctx *ctx = o->ctx;
-    gd_status status = begin_step(o);
+    gd_status status = begin_step(o, o->skips_missing && !objective);
     if (!status && !o->count)
         status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
     if (status) return status;
     int count = o->looked.count;
-    if (!count && !o->step)
+    if (!count && !o->step && !o->looked.skips)
         gd_warn(
             ctx,
             "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");

@@ -235,7 +235,7 @@ static gd_status run_with_holes(const gd_call_args *c, gd_run_args *args, gd_ten
                              c->link->cls->name);
         if (!status) status = gd__transform_with(child, *out, c);
         gd_tensor **flat = NULL;
-        if (!status && !gd__tensors_contiguous(ctx, *out, args->count, &flat)) status = gd_error(ctx);
+        if (!status && !gd__tensors_laid(ctx, *out, args->params, args->count, &flat)) status = gd_error(ctx);
         if (status) break;
         if (flat) gd__tensors_free(ctx, *out, args->count);
         hole[args->holes++] = flat ? flat : *out;
@@ -257,8 +257,8 @@ static gd_status check_rule_call(const gd_call_args *c, gd_tensor **tensors, boo
     if (status) return status;
     if (uses_grad && !c->grads) return gd_fail(ctx, GD_ARGUMENT, "%s: needs the gradients", name);
     for (int i = 0; i < c->count && !status; i++)
-        if (!gd__contiguous(c->params[i]))
-            status = gd_fail(ctx, GD_SHAPE, "%s: parameter %d is not contiguous", name, i);
+        if (!gd__dense(c->params[i]))
+            status = gd_fail(ctx, GD_SHAPE, "%s: parameter %d has gaps in its memory", name, i);
     return status;
 }
 
@@ -272,9 +272,9 @@ static gd_status run_rule_with(const gd_call_args *c, gd_mode mode, bool uses_gr
     gd_tensor **flat = NULL, **flat_grads = NULL, **out = NULL;
     gd_tensor **grads = uses_grad ? gd__tensors_share(ctx, c->grads, c->count) : NULL;
     if (uses_grad && !grads) status = GD_NOMEM;
-    gd_tensor *const *input = status ? NULL : gd__tensors_contiguous(ctx, tensors, c->count, &flat);
+    gd_tensor *const *input = status ? NULL : gd__tensors_laid(ctx, tensors, c->params, c->count, &flat);
     if (!status && grads) status = gd__fit_like(ctx, c->link->cls->name, grads, c->params, c->count);
-    gd_tensor *const *grad = status ? NULL : gd__tensors_contiguous(ctx, grads, c->count, &flat_grads);
+    gd_tensor *const *grad = status ? NULL : gd__tensors_laid(ctx, grads, c->params, c->count, &flat_grads);
     if (!status && (!input || (grads && !grad))) status = gd_error(ctx);
     gd_run_args args = {.ctx = ctx,
                         .optimizer = c->link->optimizer,

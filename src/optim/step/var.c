@@ -45,25 +45,22 @@ gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count)
     return list;
 }
 
-gd_tensor *const *gd__tensors_contiguous(gd_ctx *ctx, gd_tensor *const *t, int count, gd_tensor ***copies)
+gd_tensor *const *gd__tensors_laid(gd_ctx *ctx, gd_tensor *const *t, gd_tensor *const *params, int count,
+                                   gd_tensor ***copies)
 {
     int i = 0;
     *copies = NULL;
-    while (t && i < count && gd__contiguous(t[i])) i++;
+    while (t && i < count && gd__laid_alike(t[i], params[i])) i++;
     if (!t || i == count) return t;
     gd_tensor **list = gd__tensors_share(ctx, t, count);
-    gd_no_grad_begin(ctx);
-    gd_scope_begin(ctx);
     for (; list && i < count; i++) {
-        if (gd__contiguous(t[i])) continue;
+        if (gd__laid_alike(t[i], params[i])) continue;
         gd__release(list[i]);
-        gd__own(list[i] = gd_copy(t[i]));
+        list[i] = gd__copy_laid(t[i], params[i]);
         if (list[i]) continue;
         gd__tensors_free(ctx, list, count);
         list = NULL;
     }
-    gd_scope_end(ctx);
-    gd_no_grad_end(ctx);
     return *copies = list;
 }
 
@@ -72,7 +69,7 @@ gd_tensor **gd__tensors_like(gd_ctx *ctx, gd_tensor *const *t, int count)
     gd_tensor **list = gd__tensors_new(ctx, count);
     gd_scope_begin(ctx);
     for (int i = 0; list && i < count; i++) {
-        gd__own(list[i] = gd__new_like(t[i], t[i]->dtype));
+        gd__own(list[i] = gd__new_laid(t[i], t[i]->dtype));
         if (list[i]) continue;
         gd__tensors_free(ctx, list, count);
         list = NULL;
@@ -533,9 +530,10 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
     }
     gd_tensor *const *input = leaves ? var->leaf_grad : var->update_is_grad ? var->grad : var->update;
     gd_tensor **flat = NULL, **flat_grad = NULL;
-    if (!leaves) input = gd__tensors_contiguous(var->ctx, input, var->count, &flat);
+    if (!leaves) input = gd__tensors_laid(var->ctx, input, var->params, var->count, &flat);
     gd_tensor *const *grad = var->update_is_grad ? input : var->grad;
-    if (uses_grad && grad != input) grad = gd__tensors_contiguous(var->ctx, grad, var->count, &flat_grad);
+    if (uses_grad && grad != input)
+        grad = gd__tensors_laid(var->ctx, grad, var->params, var->count, &flat_grad);
     if (!input || (uses_grad && !grad)) status = gd_error(var->ctx);
     gd_run_args args = {.ctx = var->ctx,
                         .optimizer = var->optimizer,

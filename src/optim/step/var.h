@@ -104,9 +104,10 @@ void gd__var_clear(gd_var *var);
 gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* Owned copies of all in a new list, without history; NULL with the error recorded. */
 gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count);
-/* What kernels, which stream contiguous memory, can read instead: t itself, or where one is not so *copies, a list of owned
- * tensors and else NULL.  NULL for NULL, or with the error recorded. */
-gd_tensor *const *gd__tensors_contiguous(gd_ctx *ctx, gd_tensor *const *t, int count, gd_tensor ***copies);
+/* What kernels, which stream memory in the order of the parameters' elements, can read instead: t itself, or where one does not lie
+ * as its parameter *copies, a list of owned tensors and else NULL.  NULL for NULL, or with the error recorded. */
+gd_tensor *const *gd__tensors_laid(gd_ctx *ctx, gd_tensor *const *t, gd_tensor *const *params, int count,
+                                   gd_tensor ***copies);
 /* Owned, uninitialised tensors like these in a new list; NULL with the error recorded. */
 gd_tensor **gd__tensors_like(gd_ctx *ctx, gd_tensor *const *t, int count);
 /* Brings the entries of an owned list into the order of their parameters' names and labels, then checks them as below. */
