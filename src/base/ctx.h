@@ -54,6 +54,7 @@ struct gd_ctx {
     } scope;
     uint64_t sequence; /* numbers graph nodes in the order they are made */
     uint64_t pass;     /* numbers graph traversals */
+    uint64_t layouts;  /* changes of the order in which a tensor's elements lie */
     uint64_t changes;  /* of gradients on leaves, of who wants them, of the memory of tensors; from 1 */
     gd_rng rng;
     gd_thread_pool *workers;

@@ -83,6 +83,7 @@ void gd__put_wants_grad(gd_tensor *t, bool on)
 void gd__swap_storage(gd_tensor *t, gd_tensor *with)
 {
     gd_tensor old = *t;
+    t->head.ctx->layouts += !gd__laid_alike(t, with);
     t->dtype = with->dtype;
     t->data = with->data;
     t->storage = with->storage;

@@ -87,10 +87,10 @@ struct gd_optimizer {
         gd_tensor **active; /* parameters that want gradients */
         gd_tensor **grad;   /* theirs, borrowed; behind them in the same block */
         int count, room;
-        bool streams;                /* every gradient is there, and programs can read it as it is */
-        bool skips;                  /* those without a gradient are not in it */
-        uint64_t changes, structure; /* the counts when it was so */
-    } looked;                        /* what was found when the parameters were last looked at */
+        bool streams;                         /* every gradient is there, and programs can read it as it is */
+        bool skips;                           /* those without a gradient are not in it */
+        uint64_t changes, layouts, structure; /* the counts when it was so */
+    } looked;                                 /* what was found when the parameters were last looked at */
     gd_plan *plans;
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */

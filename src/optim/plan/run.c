@@ -277,8 +277,8 @@ static void count_runs(const gd_run_args *args, const gd_plan *plan)
         gd_link *link = plan->counted[i].link;
         link->step++;
         link->unlisted = false;
-        bool asked = link->reads_step || link->cls->update_rule;
-        if (asked && link->entries > plan->counted[i].served) gd__entries_miss(link, args->keys, args->count);
+        if (link->entries > plan->counted[i].served && (link->reads_step || link->cls->update_rule))
+            gd__entries_miss(link, args->keys, args->count);
     }
 }
 
@@ -291,17 +291,6 @@ static gd_status settle(const gd_run_args *args, gd_plan *plan)
     }
     count_runs(args, plan);
     for (int i = 0; args->sink == GD_SINK_PARAMS && i < args->count; i++) gd__touch(args->params[i]);
-    return status;
-}
-
-static gd_status run_plan(const gd_run_args *args, gd_plan *plan, gd_link **child)
-{
-    gd_status status = refresh(args, plan);
-    if (!status) status = run_set(args, plan);
-    if (!status && plan->child)
-        *child = plan->child;
-    else if (!status)
-        status = settle(args, plan);
     return status;
 }
 
@@ -348,36 +337,49 @@ static void end_copies(gd_ctx *ctx, gd_tensor *const *list, gd_tensor *const *of
 
 #define MOST_LISTS 16
 
-/* Where elements must be found in the order of their axes: all of it on copies, which go back. */
-static gd_status run_in_order(const gd_run_args *args, gd_plan *plan, gd_link **child)
-{
-    gd_run_args copy = *args;
+/* What a run has in place of its arguments where elements must be found in the order of their axes: copies, which go back. */
+typedef struct in_order_run {
+    gd_run_args args;
     gd_tensor *const *hole[MOST_LISTS];
+} in_order_run;
+
+static gd_status order_lists(const gd_run_args *args, in_order_run *run)
+{
+    gd_run_args *copy = &run->args;
     int n = args->count, holes = args->holes;
+    *copy = *args;
+    copy->leaves = false;
+    copy->hole = run->hole;
     if (holes > MOST_LISTS)
         return gd_fail(args->ctx, GD_INTERNAL, "a rule has %d children that are no rules", holes);
-    for (int i = 0; i < holes; i++) hole[i] = args->hole[i];
-    copy.hole = hole;
-    copy.leaves = false;
-    gd_status status = in_order(args->ctx, &copy.params, n);
-    if (!status) status = in_order(args->ctx, &copy.input, n);
+    for (int i = 0; i < holes; i++) run->hole[i] = args->hole[i];
+    gd_status status = in_order(args->ctx, &copy->params, n);
+    if (!status) status = in_order(args->ctx, &copy->input, n);
     if (!status && args->grad == args->input)
-        copy.grad = copy.input;
+        copy->grad = copy->input;
     else if (!status)
-        status = in_order(args->ctx, &copy.grad, n);
-    if (!status) status = in_order(args->ctx, &copy.output, n);
-    for (int i = 0; i < holes && !status; i++) status = in_order(args->ctx, &hole[i], n);
-    if (!status) status = run_plan(&copy, plan, child);
-    if (!status) status = back_again(args->output, copy.output, n);
+        status = in_order(args->ctx, &copy->grad, n);
+    if (!status) status = in_order(args->ctx, &copy->output, n);
+    for (int i = 0; i < holes && !status; i++) status = in_order(args->ctx, &run->hole[i], n);
+    return status;
+}
+
+/* Ends the copies; where all went well the results are in their places. */
+static gd_status put_back(const gd_run_args *args, in_order_run *run, gd_status status)
+{
+    gd_run_args *copy = &run->args;
+    int n = args->count;
+    if (!status) status = back_again(args->output, copy->output, n);
     if (!status && args->sink == GD_SINK_PARAMS) {
-        status = back_again(args->params, copy.params, n);
+        status = back_again(args->params, copy->params, n);
         for (int i = 0; i < n; i++) gd__touch(args->params[i]);
     }
-    for (int i = 0; i < holes; i++) end_copies(args->ctx, hole[i], args->hole[i], n);
-    if (copy.grad != copy.input) end_copies(args->ctx, copy.grad, args->grad, n);
-    end_copies(args->ctx, copy.input, args->input, n);
-    end_copies(args->ctx, copy.output, args->output, n);
-    end_copies(args->ctx, copy.params, args->params, n);
+    for (int i = 0; i < args->holes && i < MOST_LISTS; i++)
+        end_copies(args->ctx, run->hole[i], args->hole[i], n);
+    if (copy->grad != copy->input) end_copies(args->ctx, copy->grad, args->grad, n);
+    end_copies(args->ctx, copy->input, args->input, n);
+    end_copies(args->ctx, copy->output, args->output, n);
+    end_copies(args->ctx, copy->params, args->params, n);
     return status;
 }
 
@@ -392,7 +394,19 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     if (plan->child && !child)
         status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule",
                          plan->child->cls->name);
-    if (!status) status = plan->in_order ? run_in_order(args, plan, child) : run_plan(args, plan, child);
+    in_order_run other;
+    const gd_run_args *run = args;
+    if (plan->in_order && !status) {
+        status = order_lists(args, &other);
+        run = &other.args;
+    }
+    if (!status) status = refresh(run, plan);
+    if (!status) status = run_set(run, plan);
+    if (!status && plan->child)
+        *child = plan->child;
+    else if (!status)
+        status = settle(run, plan);
+    if (run != args) status = put_back(args, &other, status);
     if (!args->optimizer) gd__plans_free(ctx, plan);
     return status;
 }

@@ -15,14 +15,18 @@
 static int form_of(const gd_tensor *t)
 {
     gd_dtype grad = t->grad ? t->grad->dtype : GD_DTYPE_COUNT;
-    return (int)t->dtype | (int)grad << 8 | (int)t->leaf_grad << 16 | (int)gd__contiguous(t) << 17;
+    return (int)t->dtype | (int)grad << 8 | (int)t->leaf_grad << 16;
 }
 
 /* There, like its parameter and lying in memory as that does. */
 static bool can_stream(const gd_tensor *grad, const gd_tensor *t)
 {
-    return grad && gd__same_shape(grad, t) && gd_dtype_is_float(grad->dtype) && !gd__may_differ(grad, t) &&
-           grad->storage->device == t->storage->device && gd__laid_alike(grad, t);
+    if (!grad || grad->ndim != t->ndim || grad->storage->device != t->storage->device ||
+        gd__may_differ(grad, t) || (grad->dtype != t->dtype && !gd_dtype_is_float(grad->dtype)))
+        return false;
+    for (int i = t->ndim; i-- > 0;)
+        if (grad->size[i] != t->size[i] || (grad->stride[i] != t->stride[i] && t->size[i] != 1)) return false;
+    return true;
 }
 
 static gd_status room_to_look(gd_optimizer *o)
@@ -40,14 +44,11 @@ static gd_status room_to_look(gd_optimizer *o)
 
 /* Which parameters want gradients, and which they have.  That a list is another one is found here; that it is not may be known
  * from the counts of changes, and then a thousand small tensors need not be looked at. */
-static gd_status look_at_params(gd_optimizer *o, bool skips)
+static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skips, bool known)
 {
-    bool known = o->looked.changes == o->ctx->changes && o->looked.structure == o->structure &&
-                 o->looked.skips == skips;
-    if (known && !o->always_look) return GD_OK;
     gd_status status = room_to_look(o);
     if (status) return status;
-    bool moved = false, formed = false, other = false, streams = true;
+    bool moved = false, formed = o->looked.layouts != o->ctx->layouts, other = false, streams = true;
     int count = 0;
     for (int i = 0; i < o->count; i++) {
         gd_param *p = &o->param[i];
@@ -70,8 +71,16 @@ static gd_status look_at_params(gd_optimizer *o, bool skips)
     status = moved ? gd__state_follow(o) : GD_OK;
     if (status) return status;
     o->looked.changes = o->ctx->changes;
+    o->looked.layouts = o->ctx->layouts;
     o->looked.structure = o->structure;
     return GD_OK;
+}
+
+static gd_status look_at_params(gd_optimizer *o, bool skips)
+{
+    bool known = o->looked.changes == o->ctx->changes && o->looked.structure == o->structure &&
+                 o->looked.skips == skips;
+    return known && !o->always_look ? GD_OK : look_again(o, skips, known);
 }
 
 /* Without an objective: what gd_backward left, zeros where it left nothing. */
