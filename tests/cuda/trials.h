@@ -267,8 +267,8 @@ static inline void all_skips_agree(gd_ctx *ctx, gd_device *gpu)
 /* Parameters and gradients whose columns are neighbours in memory, as on the CPU with rows. */
 static inline bool layouts_agree(gd_ctx *ctx, gd_device *gpu, const char *chain)
 {
-    gd_optimizer *o[2];
-    gd_tensor *p[2], *g[2];
+    gd_optimizer *o[2] = {NULL};
+    gd_tensor *p[2] = {NULL}, *g[2] = {NULL};
     bool good = true;
     gd_scope_begin(ctx);
     gd_tensor *start = gd_rand(ctx, GD_F32, 2, (int64_t[]){300, 40}),
