@@ -60,7 +60,7 @@ gd_entry *gd__entry(gd_link *link, gd_tensor *param)
     if (!e) return NULL;
     gd__table_put(&link->table, param, link->entries);
     link->entry[link->entries++] = e;
-    e->missed = link->unlisted ? 0 : link->step;
+    e->missed = gd__is_rule(link) && !link->unlisted ? link->step : 0; /* only rules count for each */
     link->uneven = link->uneven || e->missed;
     return e;
 }
