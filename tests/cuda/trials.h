@@ -7,6 +7,7 @@
 #include "tensor/device.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "gradus/chain.h"
 #include "gradus/link.h"
@@ -339,7 +340,8 @@ static inline void captures_are_refused(gd_ctx *ctx, gd_device *gpu)
 static inline void checkpoints_cross(gd_ctx *ctx, gd_device *gpu, const char *chain, double tolerance)
 {
     static const char *const places[2] = {"cccc", "gggg"};
-    const char *path = "crossing.safetensors";
+    char path[64]; /* suites with these tests may run side by side in one folder */
+    snprintf(path, sizeof path, "crossing.%ld.safetensors", (long)getpid());
     for (int from = 0; from < 2; from++) {
         trial stays, before, after;
         gd_scope_begin(ctx);
