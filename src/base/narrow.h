@@ -237,121 +237,134 @@ GD_CODE_BLOCKS(positive)
     !defined GD_NO_CODES /* the header takes longer to compile than a program */
 #include <immintrin.h>
 
-/* The same with tables of sixteen numbers in a register, of which an instruction looks sixteen up. */
+/* The same with tables of sixteen numbers in a register, of which an instruction looks sixteen up.  What is left of a block after
+ * whole vectors goes through masks: on some processors a masked store of bytes takes as long as all the rest. */
 
-static inline __mmask16 gd__sixteen_of(int left)
-{
-    return (__mmask16)(left >= 16 ? 0xFFFFu : (1u << left) - 1);
-}
+static inline __mmask16 gd__mask_of(int left) { return (__mmask16)((1u << left) - 1); }
 
-/* Numbers on the lines of the decades that their exponents say: 2 for the first. */
-#define GD_SLOPE_OF(k, slope, start) slope,
-#define GD_START_OF(k, slope, start) start,
-static inline __m512 gd__sixteen_middles(__m512 m, __m512 decade, const float *slope, const float *start)
+/* Numbers on the lines of the decades that exponents say, in tables by their last four bits. */
+#define GD_SLOPE_OF(k, slope, start) [((k) + GD_FIRST) & 15] = slope,
+#define GD_START_OF(k, slope, start) [((k) + GD_FIRST) & 15] = start,
+static inline __m512 gd__middles(__m512 m, __m512 decade, const float *slope, const float *start)
 {
     __m512i k = _mm512_srli_epi32(_mm512_castps_si512(decade), 23);
     return _mm512_add_ps(_mm512_mul_ps(m, _mm512_permutexvar_ps(k, _mm512_loadu_ps(slope))),
                          _mm512_permutexvar_ps(k, _mm512_loadu_ps(start)));
 }
 
-static inline void gd__value_block_signed(const uint8_t *code, int n, float scale, float *x)
+/* 1/2 more than codes of 0 and 1 has the exponents 126 and 127.  -128 is 1: its sign turns -1 over. */
+#define GD_FIRST 15
+static inline __m512 gd__values_signed(__m128i codes, float scale)
 {
-    static const float slope[16] = {GD_MIDDLES_SIGNED(GD_SLOPE_OF) 0.0f},
-                       start[16] = {GD_MIDDLES_SIGNED(GD_START_OF) 1.0f};
-    for (int i = 0; i < n; i += 16) {
-        __mmask16 here = gd__sixteen_of(n - i);
-        __m128i bytes = _mm_maskz_loadu_epi8(here, code + i);
-        __m512 m = _mm512_cvtepi32_ps(_mm512_abs_epi32(_mm512_cvtepi8_epi32(bytes)));
-        __m512 value = gd__sixteen_middles(m, _mm512_add_ps(m, m), slope, start);
-        value = _mm512_mul_ps(_mm512_max_ps(value, _mm512_setzero_ps()), _mm512_set1_ps(scale));
-        __mmask16 minus = _mm_cmpgt_epu8_mask(bytes, _mm_set1_epi8((char)128));
-        value = _mm512_mask_xor_ps(value, minus, value, _mm512_set1_ps(-0.0f));
-        _mm512_mask_storeu_ps(x + i, here, value);
-    }
+    static const float slope[16] = {GD_MIDDLES_SIGNED(GD_SLOPE_OF)},
+                       start[16] = {GD_MIDDLES_SIGNED(GD_START_OF)[6] = -1.0f};
+    __m512 code = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes)), m = _mm512_abs_ps(code);
+    __m512 value = gd__middles(m, _mm512_add_ps(m, _mm512_set1_ps(0.5f)), slope, start);
+    return _mm512_xor_ps(_mm512_mul_ps(value, _mm512_set1_ps(scale)), _mm512_and_ps(code, _mm512_set1_ps(-0.0f)));
+}
+#undef GD_FIRST
+
+/* 1 more than codes of 1 and 2 has the exponent 128. */
+#define GD_FIRST 0
+static inline __m512 gd__values_positive(__m128i codes, float scale)
+{
+    static const float slope[16] = {GD_MIDDLES_POSITIVE(GD_SLOPE_OF)},
+                       start[16] = {GD_MIDDLES_POSITIVE(GD_START_OF)[7] = 1.0f};
+    __m512 m = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes));
+    __m512 value = gd__middles(m, _mm512_add_ps(m, _mm512_set1_ps(1.0f)), slope, start);
+    return _mm512_mul_ps(value, _mm512_set1_ps(scale));
+}
+#undef GD_FIRST
+
+/* The place of numbers from 2^-31 on among all cells.  Where a decade begins within a square of two, what is added to the bits
+ * carries those beyond it into the next square. */
+#define GD_CARRY(square, bits) [square] = (((square) + 49u) << 24) - (bits)
+static inline __m512 gd__places(__m512 a, const float *slope, const float *start)
+{
+    static const uint32_t carry[16] = {GD_CARRY(5, 0x358637BDu),   /* 1e-6f */
+                                       GD_CARRY(7, 0x3727C5ACu),   /* 1e-5f */
+                                       GD_CARRY(8, 0x38D1B717u),   /* 1e-4f */
+                                       GD_CARRY(10, 0x3A83126Fu),  /* 1e-3f */
+                                       GD_CARRY(12, 0x3C23D70Au),  /* 1e-2f */
+                                       GD_CARRY(13, 0x3DCCCCCDu)}; /* 1e-1f */
+    __m512i bits = _mm512_castps_si512(a);
+    bits = _mm512_add_epi32(bits, _mm512_permutexvar_epi32(_mm512_srli_epi32(bits, 24), _mm512_loadu_si512(carry)));
+    __m512i k = _mm512_srli_epi32(bits, 24);
+    return _mm512_add_ps(_mm512_mul_ps(a, _mm512_permutexvar_ps(k, _mm512_loadu_ps(slope))),
+                         _mm512_permutexvar_ps(k, _mm512_loadu_ps(start)));
 }
 
-static inline void gd__value_block_positive(const uint8_t *code, int n, float scale, float *x)
-{
-    static const float slope[16] = {GD_MIDDLES_POSITIVE(GD_SLOPE_OF) 0.0f},
-                       start[16] = {GD_MIDDLES_POSITIVE(GD_START_OF) 1.0f};
-    for (int i = 0; i < n; i += 16) {
-        __mmask16 here = gd__sixteen_of(n - i);
-        __m512 m = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(here, code + i)));
-        __m512 value = gd__sixteen_middles(m, _mm512_add_ps(m, _mm512_set1_ps(1.0f)), slope, start);
-        _mm512_mask_storeu_ps(x + i, here, _mm512_mul_ps(value, _mm512_set1_ps(scale)));
-    }
-}
-
-/* The place of numbers between 2^-31 and 1 among all cells. */
-static inline __m512i gd__sixteen_places(__m512 a, const float *slope, const float *start)
-{
-    __m512i square = _mm512_srli_epi32(_mm512_castps_si512(a), 24);
-    __m512 first = _mm512_add_ps(_mm512_mul_ps(a, _mm512_permutexvar_ps(square, _mm512_loadu_ps(slope))),
-                                 _mm512_permutexvar_ps(square, _mm512_loadu_ps(start)));
-    __m512 second = _mm512_add_ps(_mm512_mul_ps(a, _mm512_permutexvar_ps(square, _mm512_loadu_ps(slope + 1))),
-                                  _mm512_permutexvar_ps(square, _mm512_loadu_ps(start + 1)));
-    return _mm512_cvttps_epi32(_mm512_min_ps(first, second));
-}
-
-static inline __m512 gd__sixteen_between(__m512 x)
-{
-    return _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(0x1p-31f)),
-                         _mm512_set1_ps(1.0f)); /* 2^-31 for a NaN */
-}
-
-static inline void gd__code_block_signed(const float *x, int n, float *scale, uint8_t *code)
+/* What is less than 2^-31, or no number, is at the beginning. */
+static inline __m128i gd__codes_signed(__m512 v)
 {
     static const float slope[GD_SQUARES] = {GD_LINES_SIGNED(GD_SLOPES)},
                        start[GD_SQUARES] = {GD_LINES_SIGNED(GD_STARTS)};
-    __m512 most = _mm512_setzero_ps(), least = most;
-    for (int i = 0; i < n; i += 16) {
-        __m512 v = _mm512_maskz_loadu_ps(gd__sixteen_of(n - i), x + i);
-        most = _mm512_max_ps(v, most); /* what was there, for a NaN */
-        least = _mm512_min_ps(v, least);
-    }
-    float high = _mm512_reduce_max_ps(most), low = _mm512_reduce_min_ps(least), by = high > -low ? high : low;
-    if (by - by != 0.0f) { /* an infinity does not count */
-        gd__code_plain_signed(x, n, scale, code);
-        return;
-    }
-    by = by > -1.17549435e-38f && by < 1.17549435e-38f ? 0.0f : by;
-    *scale = by;
-    const __m512 inverse = _mm512_set1_ps(gd__code_inverse(by));
-    for (int i = 0; i < n; i += 16) {
-        __mmask16 here = gd__sixteen_of(n - i);
-        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), inverse);
-        __m512i place = gd__sixteen_places(gd__sixteen_between(_mm512_abs_ps(v)), slope, start);
-        __m128i byte = _mm512_cvtepi32_epi8(place);
-        byte = _mm_mask_sub_epi8(byte, _mm512_movepi32_mask(_mm512_castps_si512(v)), _mm_setzero_si128(),
-                                 _mm_min_epu8(byte, _mm_set1_epi8(127)));
-        _mm_mask_storeu_epi8(code + i, here, byte);
-    }
+    /* the larger of both without its sign: 11 */
+    __m512 place = gd__places(_mm512_range_ps(v, _mm512_set1_ps(0x1p-31f), 11), slope, start);
+    place = _mm512_or_ps(place, _mm512_and_ps(v, _mm512_set1_ps(-0.0f)));
+    return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(_mm512_max_ps(place, _mm512_set1_ps(-127.0f))));
 }
 
-static inline void gd__code_block_positive(const float *x, int n, float *scale, uint8_t *code)
+static inline __m128i gd__codes_positive(__m512 v)
 {
     static const float slope[GD_SQUARES] = {GD_LINES_POSITIVE(GD_SLOPES)},
                        start[GD_SQUARES] = {GD_LINES_POSITIVE(GD_STARTS)};
-    __m512 most = _mm512_setzero_ps();
-    for (int i = 0; i < n; i += 16)
-        most = _mm512_max_ps(_mm512_maskz_loadu_ps(gd__sixteen_of(n - i), x + i), most);
-    float by = _mm512_reduce_max_ps(most);
-    if (by - by != 0.0f) {
-        gd__code_plain_positive(x, n, scale, code);
-        return;
-    }
-    by = by < 1.17549435e-38f ? 0.0f : by;
-    *scale = by;
-    const __m512 inverse = _mm512_set1_ps(gd__code_inverse(by));
-    for (int i = 0; i < n; i += 16) {
-        __mmask16 here = gd__sixteen_of(n - i);
-        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), inverse);
-        __m128i byte = _mm512_cvtepi32_epi8(gd__sixteen_places(gd__sixteen_between(v), slope, start));
-        __mmask16 more = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GT_OQ);
-        byte = _mm_mask_max_epu8(byte, more, byte, _mm_set1_epi8(1));
-        _mm_mask_storeu_epi8(code + i, here, byte);
-    }
+    __m512 place = gd__places(_mm512_max_ps(v, _mm512_set1_ps(0x1p-31f)), slope, start);
+    __mmask16 more = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GT_OQ);
+    return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(_mm512_mask_max_ps(place, more, place, _mm512_set1_ps(1.0f))));
 }
+
+/* The number of a block furthest from zero; of those never negative, the largest.  A NaN does not count. */
+static inline float gd__furthest_signed(const float *x, int n)
+{
+    __m512 most = _mm512_setzero_ps(), least = most;
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        most = _mm512_max_ps(_mm512_loadu_ps(x + i), most); /* what was there, for a NaN */
+        least = _mm512_min_ps(_mm512_loadu_ps(x + i), least);
+    }
+    __m512 rest = _mm512_maskz_loadu_ps(gd__mask_of(n - i), x + i);
+    float high = _mm512_reduce_max_ps(_mm512_max_ps(rest, most)), low = _mm512_reduce_min_ps(_mm512_min_ps(rest, least));
+    return high > -low ? high : low;
+}
+static inline float gd__furthest_positive(const float *x, int n)
+{
+    __m512 most = _mm512_setzero_ps();
+    int i = 0;
+    for (; i + 16 <= n; i += 16) most = _mm512_max_ps(_mm512_loadu_ps(x + i), most);
+    return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_maskz_loadu_ps(gd__mask_of(n - i), x + i), most));
+}
+
+#define GD_CODE_BLOCKS(kind)                                                                             \
+    static inline void gd__value_block_##kind(const uint8_t *code, int n, float scale, float *x)         \
+    {                                                                                                    \
+        int i = 0;                                                                                       \
+        for (; i + 16 <= n; i += 16)                                                                     \
+            _mm512_storeu_ps(x + i, gd__values_##kind(_mm_loadu_si128((const __m128i *)(code + i)), scale)); \
+        __mmask16 left = gd__mask_of(n - i);                                                             \
+        if (left) _mm512_mask_storeu_ps(x + i, left, gd__values_##kind(_mm_maskz_loadu_epi8(left, code + i), scale)); \
+    }                                                                                                    \
+    static inline void gd__code_block_##kind(const float *x, int n, float *scale, uint8_t *code)         \
+    {                                                                                                    \
+        float by = gd__furthest_##kind(x, n);                                                            \
+        if (by - by != 0.0f) { /* an infinity does not count */                                          \
+            gd__code_plain_##kind(x, n, scale, code);                                                    \
+            return;                                                                                      \
+        }                                                                                                \
+        by = by > -1.17549435e-38f && by < 1.17549435e-38f ? 0.0f : by;                                  \
+        *scale = by;                                                                                     \
+        const __m512 inverse = _mm512_set1_ps(gd__code_inverse(by));                                     \
+        int i = 0;                                                                                       \
+        for (; i + 16 <= n; i += 16)                                                                     \
+            _mm_storeu_si128((__m128i *)(code + i), gd__codes_##kind(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse))); \
+        __mmask16 left = gd__mask_of(n - i);                                                             \
+        if (left)                                                                                        \
+            _mm_mask_storeu_epi8(code + i, left,                                                         \
+                                 gd__codes_##kind(_mm512_mul_ps(_mm512_maskz_loadu_ps(left, x + i), inverse))); \
+    }
+GD_CODE_BLOCKS(signed)
+GD_CODE_BLOCKS(positive)
+#undef GD_CODE_BLOCKS
 #else
 #define gd__value_block_signed   gd__value_plain_signed
 #define gd__value_block_positive gd__value_plain_positive
