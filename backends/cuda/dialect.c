@@ -21,7 +21,7 @@ const gd_dialect cuda_dialect = {
     .codes_begin = "    __shared__ Codes codes;\n"
                    "    codes_begin(codes);\n",
     .value = "codes.value_%s[%s]",
-    .code = "code_%s(codes, %s)",
+    .code = "            code_%s<%s>(codes, a%d, y%d, e%d);\n",
     .head = "extern \"C\" __global__ void __launch_bounds__(BOUNDS) %s(const Launch L)\n{\n%s"
             "    for (i64 b = blockIdx.x; b < L.chunks; b += gridDim.x) {\n"
             "        const Chunk c = L.chunk[b];\n",
@@ -30,9 +30,21 @@ const gd_dialect cuda_dialect = {
     /* a warp has a block: it goes on as long as one of its threads has an element */
     .coded_loop =
         "        for (i64 i = (i64)threadIdx.x * %s; i < (c.n + 255 & ~255ll); i += (i64)blockDim.x * %s) {\n"
-        "            const int left = c.n - i < %s ? (int)(c.n - i) : %s;\n",
+        "            const int left = c.n - i < %s ? (int)(c.n - i) : %s;\n"
+        "            const bool whole = even && left == CODED_WIDTH;\n",
+    .even = " && is_even<%s>(p%d)",
+    .ahead = "        auto ahead = [&](i64 i) {\n"
+             "            const int left = c.n - i < %s ? (int)(c.n - i) : %s;\n"
+             "            const bool whole = even && left == %s;\n",
+    .room_ahead = "        Ahead<%s, %s> b%d;\n",
+    .take_ahead = "            b%d.take(p%d + i, left, whole);\n",
+    .arrive = "            b%d.arrive(a%d);\n",
+    .begin_ahead = "        };\n"
+                   "        ahead((i64)threadIdx.x * %s);\n",
+    .go_ahead = "            ahead(i + (i64)blockDim.x * %s);\n",
+    .coded_give = "            give<%s>(p%d + i, a%d, left, whole);\n",
     .coded_width = "CODED_WIDTH",
-    .largest = "warp_largest(%s)",
+    .largest = "largest_%s<%s>(y%d, left)",
     .unroll = "#pragma unroll\n",
     .take = "            take<%s>(a%d, p%d + i, left);\n",
     .give = "            give<%s>(p%d + i, a%d, left);\n",

@@ -42,18 +42,28 @@ typedef struct gd_dialect {
     const char *const *joins;              /* lines before them in the source of join_chunks and join_all */
     const char *const *codes;              /* lines after base/narrow.h in kernels that read or write codes */
     const char *codes_begin;               /* what such a kernel begins with */
-    const char *value, *code;              /* %s, %s: "signed" or "positive"; a code as f32, an f32 as code */
+    const char *value;                     /* %s, %s: "signed" or "positive", a code; as f32 */
     const char *head;                      /* of the function %s; %s: codes_begin, or nothing */
     const char *loop;                      /* its four %s are the width */
-    const char *
-        coded_loop; /* the same for passes that write codes: threads that share a block stay together, `left` may be
-                                negative */
+    /* Passes that write codes: threads that share a block stay together, `left` may be negative, and what is read of the
+     * next piece is on its way while one is worked on. */
     const char *coded_width; /* elements of a thread in such passes */
-    const char *largest;     /* a size of codes, %s, becomes the largest of all threads of its block */
-    const char *unroll;      /* before the loop over the elements of a piece */
-    const char *take;        /* %s, %d: width, number of the array twice */
-    const char *give;        /* the same */
-    const char *join;        /* %s: "true" for a maximum, "false" for a sum; %d: number, columns, number */
+    const char *even;        /* %s, %d: width, number of an array: and it may be moved in whole pieces */
+    const char *ahead;       /* opens what reads the piece at i; its three %s are the width */
+    const char *room_ahead; /* %s, %s, %d: memory word, width, number of an array: what is read of it ahead */
+    const char *take_ahead; /* %d: number of the array twice */
+    const char *arrive;     /* the same: what was read ahead becomes elements */
+    const char *begin_ahead; /* closes it and reads a thread's first piece; %s: width */
+    const char *coded_loop;  /* its four %s are the width */
+    const char *go_ahead;    /* reads the next piece; %s: width */
+    const char *
+        largest; /* %s, %s, %d: kind, width, array: the largest size of a block's numbers, in all its threads */
+    const char *code;       /* %s, %s, %d: kind, width, array three times: numbers become codes */
+    const char *coded_give; /* as give */
+    const char *unroll;     /* before the loop over the elements of a piece */
+    const char *take;       /* %s, %d: width, number of the array twice */
+    const char *give;       /* the same */
+    const char *join;       /* %s: "true" for a maximum, "false" for a sum; %d: number, columns, number */
     const char *tail;
     const char
         *look; /* %s, %d: width, axes of the program; %u: the space's, the array's; %d: array twice, axes */
@@ -64,9 +74,11 @@ typedef struct gd_dialect {
 
 /* ---- what kernels get ---- */
 
-#define GD_LAUNCH_COMMON 96 /* most uniform values that go with a launch */
-#define GD_DEVICE_TABLES 16 /* most tables whose reductions are joined on the device */
-#define GD_TILE_LANES    32 /* most threads in a row of a tile */
+#define GD_LAUNCH_COMMON 96  /* most uniform values that go with a launch */
+#define GD_DEVICE_TABLES 16  /* most tables whose reductions are joined on the device */
+#define GD_TILE_LANES    32  /* most threads in a row of a tile */
+#define GD_THREADS       256 /* of a block */
+#define GD_CODED_THREADS 128 /* of one that reads or writes codes */
 
 typedef struct gd_table_chunk {
     int64_t start, n, member;

@@ -160,6 +160,14 @@ int gd__table_width(const gd_program *p, const gd_pass *pass)
     return (least <= 2 ? 8 : 4) * (pass->last || pass->sums ? 1 : 2);
 }
 
+int gd__table_threads(const gd_program *p, const gd_pass *pass)
+{
+    bool codes = false;
+    for (int k = 0; k < p->arrays; k++)
+        codes = codes || ((pass->loads | pass->stores) >> k & 1 && p->array[k].dtype == GD_U8);
+    return codes ? GD_CODED_THREADS : GD_THREADS;
+}
+
 static void put_joined(const gd_pass_walk *w)
 {
     for (int r = 0; r < w->pass->reductions; r++) {
@@ -205,6 +213,43 @@ static void put_randoms(const gd_pass_walk *w, const char *width)
     }
 }
 
+static bool is_read_ahead(const gd_pass_walk *w, int k)
+{
+    return gd__has_codes(w, w->pass->stores) && is_piece(w, k) && w->pass->loads >> k & 1 && !is_view(w, k);
+}
+
+/* What a thread reads of arrays whose codes take long is on its way while it works on the piece before. */
+static void put_ahead(const gd_pass_walk *w, const char *width)
+{
+    gd__text_put(w->out, "        const bool even = true");
+    for (int k = 0; k < w->p->arrays; k++)
+        if (is_piece(w, k) && !is_view(w, k)) gd__text_put(w->out, w->d->even, width, k);
+    gd__text_put(w->out, ";\n");
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!is_read_ahead(w, k)) continue;
+        gd__text_put(w->out, w->d->room_ahead, gd__memory_word(w, k), width, k);
+        if (gd__is_coded(w, k)) gd__text_put(w->out, "        float o%d;\n", k);
+    }
+    gd__text_put(w->out, w->d->ahead, width, width, width);
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!is_read_ahead(w, k)) continue;
+        gd__text_put(w->out, w->d->take_ahead, k, k);
+        if (gd__is_coded(w, k))
+            gd__text_put(w->out, "            o%d = left > 0 ? h%d[-((c.start + i) >> 8)] : 0.0f;\n", k, k);
+    }
+    gd__text_put(w->out, w->d->begin_ahead, width);
+}
+
+static void put_arrived(const gd_pass_walk *w, const char *width)
+{
+    for (int k = 0; k < w->p->arrays; k++) {
+        if (!is_read_ahead(w, k)) continue;
+        gd__text_put(w->out, w->d->arrive, k, k);
+        if (gd__is_coded(w, k)) gd__text_put(w->out, "            const float c%d = o%d;\n", k, k);
+    }
+    gd__text_put(w->out, w->d->go_ahead, width);
+}
+
 /* The elements of every array that the pass reads, and room for what it writes. */
 static void put_taken(const gd_pass_walk *w, const char *width)
 {
@@ -213,7 +258,7 @@ static void put_taken(const gd_pass_walk *w, const char *width)
         bool random = p->array[k].kind == GD_ARRAY_RANDOM && w->pass->loads >> k & 1;
         if (!is_piece(w, k) && !random) continue;
         gd__text_put(w->out, "            %s a%d[%s];\n", gd__memory_word(w, k), k, width);
-        if (random || !(w->pass->loads >> k & 1)) continue;
+        if (random || !(w->pass->loads >> k & 1) || is_read_ahead(w, k)) continue;
         if (is_view(w, k))
             gd__text_put(w->out, w->d->look, width, p->axes, (unsigned)w->pass->along,
                          (unsigned)(p->array[k].along & w->pass->along), k, k, p->axes);
@@ -248,23 +293,14 @@ static void put_codes(const gd_pass_walk *w, int k, const char *width)
     int of = w->p->array[k].rest_of - 1;
     if (of >= 0) put_rest(w, of, k, width);
     const char *kind = gd__code_kind(w, k);
-    char largest[GD_WORD], line[GD_LINE], number[GD_WORD], code[GD_LINE];
-    snprintf(largest, sizeof largest, "t%d", k);
-    snprintf(line, sizeof line, w->d->largest, largest);
-    snprintf(number, sizeof number, "y%d[k] * e%d", k, k);
-    snprintf(code, sizeof code, w->d->code, kind, number);
-    gd__text_put(w->out,
-                 "            uint32_t t%d = 0;\n"
-                 "%s            for (int k = 0; k < %s; k++) {\n"
-                 "                const uint32_t size = k < left ? gd__code_size_%s(y%d[k]) : 0;\n"
-                 "                t%d = size > t%d ? size : t%d;\n"
-                 "            }\n"
-                 "            t%d = %s;\n"
-                 "            const float d%d = gd__code_scale(t%d), e%d = gd__code_inverse(d%d);\n"
-                 "            if (left > 0 && ((c.start + i) & 255) == 0) h%d[-((c.start + i) >> 8)] = d%d;\n"
-                 "%s            for (int k = 0; k < %s; k++) a%d[k] = (%s)%s;\n",
-                 k, w->d->unroll, width, kind, k, k, k, k, k, line, k, k, k, k, k, k, w->d->unroll, width, k,
-                 gd__memory_word(w, k), code);
+    char largest[GD_LINE];
+    snprintf(largest, sizeof largest, w->d->largest, kind, width, k);
+    gd__text_put(
+        w->out,
+        "            const float d%d = gd__code_scale(%s), e%d = gd__code_inverse(d%d);\n"
+        "            if (left > 0 && ((c.start + i) & 255) == 0) h%d[-((c.start + i) >> 8)] = d%d;\n",
+        k, largest, k, k, k, k);
+    gd__text_put(w->out, w->d->code, kind, width, k, k, k);
 }
 
 static void put_piece_loop(const gd_pass_walk *w)
@@ -273,9 +309,11 @@ static void put_piece_loop(const gd_pass_walk *w)
     char number[GD_WORD];
     const char *width = codes ? w->d->coded_width : number;
     snprintf(number, sizeof number, "%d", gd__table_width(w->p, w->pass));
+    if (codes) put_ahead(w, width);
     gd__text_put(w->out, codes ? w->d->coded_loop : w->d->loop, width, width, width, width);
-    put_scales(w, "            ", "left > 0", "i");
+    if (!codes) put_scales(w, "            ", "left > 0", "i");
     put_taken(w, width);
+    if (codes) put_arrived(w, width);
     for (int k = 0; k < w->p->arrays; k++)
         if (w->pass->stores >> k & 1 && gd__is_coded(w, k))
             gd__text_put(w->out, "            float y%d[%s];\n", k, width);
@@ -288,7 +326,7 @@ static void put_piece_loop(const gd_pass_walk *w)
         for (int k = 0; k < w->p->arrays; k++) {
             if (!(w->pass->stores >> k & 1) || gd__is_coded(w, k) != coded) continue;
             if (coded) put_codes(w, k, width);
-            gd__text_put(w->out, w->d->give, width, k, k);
+            gd__text_put(w->out, codes ? w->d->coded_give : w->d->give, width, k, k);
         }
     gd__text_put(w->out, "        }\n");
 }

@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#define THREADS 256
-
 struct gd_device_start {
     gd_launch launch;
     union {
@@ -393,9 +391,11 @@ gd_status gd__device_pass(gd_exec *x, int i, gd_launches *list)
     /* reductions are not among the common ones: zeros stand in for them */
     gd__program_uniforms(x->p, x->pass[i].level, x->input, x->reduced, x->value);
     for (int k = 0; k < on->common_count; k++) a->common[k] = x->value[on->common[k]];
-    return start(
-        x->device, list, s,
-        (gd_launch){.kernel = on->kernel, .bytes = sizeof *a, .threads = THREADS, .blocks = work->chunks});
+    return start(x->device, list, s,
+                 (gd_launch){.kernel = on->kernel,
+                             .bytes = sizeof *a,
+                             .threads = gd__table_threads(x->p, &x->pass[i]),
+                             .blocks = work->chunks});
 }
 
 static gd_status join_sum(gd_exec *x, int i, int s, gd_launches *list)
@@ -423,7 +423,7 @@ static gd_status join_sum(gd_exec *x, int i, int s, gd_launches *list)
     return start(x->device, list, begin,
                  (gd_launch){.kernel = u->join_along,
                              .bytes = sizeof(gd_along_launch),
-                             .threads = THREADS,
+                             .threads = GD_THREADS,
                              .blocks = sum->count});
 }
 
@@ -449,7 +449,7 @@ gd_status gd__device_join(gd_exec *x, int i, gd_launches *list)
         status = start(x->device, list, s,
                        (gd_launch){.kernel = u->join_chunks,
                                    .bytes = sizeof(gd_join_launch),
-                                   .threads = THREADS,
+                                   .threads = GD_THREADS,
                                    .blocks = x->members});
     }
     return status;
@@ -471,7 +471,7 @@ gd_status gd__device_join_all(gd_exec *table, int tables, int r, gd_launches *li
     return start(table->device, list, s,
                  (gd_launch){.kernel = table->on_device->join_all,
                              .bytes = sizeof(gd_join_all_launch),
-                             .threads = THREADS,
+                             .threads = GD_THREADS,
                              .blocks = 1});
 }
 

@@ -261,6 +261,8 @@ void gd__emit_table(const gd_program *p, const gd_pass *pass, const struct gd_di
                     int common, gd_text *out);
 /* Elements that a thread of such a kernel has at a time. */
 int gd__table_width(const gd_program *p, const gd_pass *pass);
+/* Threads of a block of it. */
+int gd__table_threads(const gd_program *p, const gd_pass *pass);
 /* A source of its own: the kernels join_chunks, join_all and join_along. */
 void gd__emit_joins(const struct gd_dialect *d, gd_text *out);
 /* The uniform instructions whose values the host hands to that kernel, in order; their number. */

@@ -67,10 +67,16 @@ __device__ inline u16 float_to_bf16(float f)
  * not aligned, one by one. */
 template <class T, int N> struct alignas(N * sizeof(T)) Piece { T v[N]; };
 
-template <int W, class T> __device__ inline void take(T *to, const T *from, int left)
+template <int W, class T> __device__ inline bool is_even(const T *at)
 {
     const int n = 16 / (int)sizeof(T) < W ? 16 / (int)sizeof(T) : W;
-    if (left == W && ((unsigned long long)from & (n * sizeof(T) - 1)) == 0) {
+    return ((unsigned long long)at & (n * sizeof(T) - 1)) == 0;
+}
+
+template <int W, class T> __device__ inline void take(T *to, const T *from, int left, bool whole)
+{
+    const int n = 16 / (int)sizeof(T) < W ? 16 / (int)sizeof(T) : W;
+    if (whole) {
 #pragma unroll
         for (int j = 0; j < W; j += n) {
             Piece<T, n> x = *(const Piece<T, n> *)(from + j);
@@ -83,10 +89,15 @@ template <int W, class T> __device__ inline void take(T *to, const T *from, int 
     }
 }
 
-template <int W, class T> __device__ inline void give(T *to, const T *from, int left)
+template <int W, class T> __device__ inline void take(T *to, const T *from, int left)
+{
+    take<W>(to, from, left, left == W && is_even<W>(from));
+}
+
+template <int W, class T> __device__ inline void give(T *to, const T *from, int left, bool whole)
 {
     const int n = 16 / (int)sizeof(T) < W ? 16 / (int)sizeof(T) : W;
-    if (left == W && ((unsigned long long)to & (n * sizeof(T) - 1)) == 0) {
+    if (whole) {
 #pragma unroll
         for (int j = 0; j < W; j += n) {
             Piece<T, n> x;
@@ -99,6 +110,11 @@ template <int W, class T> __device__ inline void give(T *to, const T *from, int 
         for (int k = 0; k < W; k++)
             if (k < left) to[k] = from[k];
     }
+}
+
+template <int W, class T> __device__ inline void give(T *to, const T *from, int left)
+{
+    give<W>(to, from, left, left == W && is_even<W>(to));
 }
 
 /* The axes of a space that lie innermost and are kept or not alike. */
