@@ -164,8 +164,8 @@ static inline int32_t gd__code_positive(float x)
 
 /* And back: the middles of cells lie on lines that become steeper from decade to decade, of which the largest counts.
  * X(k, slope, start): that of decade k. */
-#define GD_MIDDLES_SIGNED(X)        \
-    X(0, 9e-7f, -3.5e-7f)           \
+#define GD_MIDDLES_SIGNED(X) X(0, 9e-7f, -3.5e-7f) GD_LATER_SIGNED(X)
+#define GD_LATER_SIGNED(X)          \
     X(1, 4.5e-6f, -5.75e-6f)        \
     X(2, 2.25e-5f, -6.875e-5f)      \
     X(3, 1.125e-4f, -7.4375e-4f)    \
@@ -243,8 +243,8 @@ GD_CODE_BLOCKS(positive)
 static inline __mmask16 gd__mask_of(int left) { return (__mmask16)((1u << left) - 1); }
 
 /* Numbers on the lines of the decades that exponents say, in tables by their last four bits. */
-#define GD_SLOPE_OF(k, slope, start) [((k) + GD_FIRST) & 15] = slope,
-#define GD_START_OF(k, slope, start) [((k) + GD_FIRST) & 15] = start,
+#define GD_SLOPE_OF(k, slope, start) slope,
+#define GD_START_OF(k, slope, start) start,
 static inline __m512 gd__middles(__m512 m, __m512 decade, const float *slope, const float *start)
 {
     __m512i k = _mm512_srli_epi32(_mm512_castps_si512(decade), 23);
@@ -253,42 +253,51 @@ static inline __m512 gd__middles(__m512 m, __m512 decade, const float *slope, co
 }
 
 /* 1/2 more than codes of 0 and 1 has the exponents 126 and 127.  -128 is 1: its sign turns -1 over. */
-#define GD_FIRST 15
 static inline __m512 gd__values_signed(__m128i codes, float scale)
 {
-    static const float slope[16] = {GD_MIDDLES_SIGNED(GD_SLOPE_OF)},
-                       start[16] = {GD_MIDDLES_SIGNED(GD_START_OF)[6] = -1.0f};
+    static const float slope[16] = {GD_LATER_SIGNED(GD_SLOPE_OF) 0, 0, 0, 0, 0, 0, 0, 0, 0, 9e-7f},
+                       start[16] = {GD_LATER_SIGNED(GD_START_OF) - 1, 0, 0, 0, 0, 0, 0, 0, 0, -3.5e-7f};
     __m512 code = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes)), m = _mm512_abs_ps(code);
     __m512 value = gd__middles(m, _mm512_add_ps(m, _mm512_set1_ps(0.5f)), slope, start);
-    return _mm512_xor_ps(_mm512_mul_ps(value, _mm512_set1_ps(scale)), _mm512_and_ps(code, _mm512_set1_ps(-0.0f)));
+    return _mm512_xor_ps(_mm512_mul_ps(value, _mm512_set1_ps(scale)),
+                         _mm512_and_ps(code, _mm512_set1_ps(-0.0f)));
 }
-#undef GD_FIRST
 
 /* 1 more than codes of 1 and 2 has the exponent 128. */
-#define GD_FIRST 0
 static inline __m512 gd__values_positive(__m128i codes, float scale)
 {
-    static const float slope[16] = {GD_MIDDLES_POSITIVE(GD_SLOPE_OF)},
-                       start[16] = {GD_MIDDLES_POSITIVE(GD_START_OF)[7] = 1.0f};
+    static const float slope[16] = {GD_MIDDLES_POSITIVE(GD_SLOPE_OF) 0},
+                       start[16] = {GD_MIDDLES_POSITIVE(GD_START_OF) 1};
     __m512 m = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes));
     __m512 value = gd__middles(m, _mm512_add_ps(m, _mm512_set1_ps(1.0f)), slope, start);
     return _mm512_mul_ps(value, _mm512_set1_ps(scale));
 }
-#undef GD_FIRST
 
 /* The place of numbers from 2^-31 on among all cells.  Where a decade begins within a square of two, what is added to the bits
  * carries those beyond it into the next square. */
-#define GD_CARRY(square, bits) [square] = (((square) + 49u) << 24) - (bits)
+#define GD_CARRY(square, bits) (((square) + 49u) << 24) - (bits)
 static inline __m512 gd__places(__m512 a, const float *slope, const float *start)
 {
-    static const uint32_t carry[16] = {GD_CARRY(5, 0x358637BDu),   /* 1e-6f */
-                                       GD_CARRY(7, 0x3727C5ACu),   /* 1e-5f */
-                                       GD_CARRY(8, 0x38D1B717u),   /* 1e-4f */
-                                       GD_CARRY(10, 0x3A83126Fu),  /* 1e-3f */
-                                       GD_CARRY(12, 0x3C23D70Au),  /* 1e-2f */
-                                       GD_CARRY(13, 0x3DCCCCCDu)}; /* 1e-1f */
+    /* 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1 */
+    static const uint32_t carry[16] = {0,
+                                       0,
+                                       0,
+                                       0,
+                                       0,
+                                       GD_CARRY(5, 0x358637BDu),
+                                       0,
+                                       GD_CARRY(7, 0x3727C5ACu),
+                                       GD_CARRY(8, 0x38D1B717u),
+                                       0,
+                                       GD_CARRY(10, 0x3A83126Fu),
+                                       0,
+                                       GD_CARRY(12, 0x3C23D70Au),
+                                       GD_CARRY(13, 0x3DCCCCCDu),
+                                       0,
+                                       0};
     __m512i bits = _mm512_castps_si512(a);
-    bits = _mm512_add_epi32(bits, _mm512_permutexvar_epi32(_mm512_srli_epi32(bits, 24), _mm512_loadu_si512(carry)));
+    bits = _mm512_add_epi32(bits,
+                            _mm512_permutexvar_epi32(_mm512_srli_epi32(bits, 24), _mm512_loadu_si512(carry)));
     __m512i k = _mm512_srli_epi32(bits, 24);
     return _mm512_add_ps(_mm512_mul_ps(a, _mm512_permutexvar_ps(k, _mm512_loadu_ps(slope))),
                          _mm512_permutexvar_ps(k, _mm512_loadu_ps(start)));
@@ -311,7 +320,8 @@ static inline __m128i gd__codes_positive(__m512 v)
                        start[GD_SQUARES] = {GD_LINES_POSITIVE(GD_STARTS)};
     __m512 place = gd__places(_mm512_max_ps(v, _mm512_set1_ps(0x1p-31f)), slope, start);
     __mmask16 more = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GT_OQ);
-    return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(_mm512_mask_max_ps(place, more, place, _mm512_set1_ps(1.0f))));
+    return _mm512_cvtepi32_epi8(
+        _mm512_cvttps_epi32(_mm512_mask_max_ps(place, more, place, _mm512_set1_ps(1.0f))));
 }
 
 /* The number of a block furthest from zero; of those never negative, the largest.  A NaN does not count. */
@@ -324,7 +334,8 @@ static inline float gd__furthest_signed(const float *x, int n)
         least = _mm512_min_ps(_mm512_loadu_ps(x + i), least);
     }
     __m512 rest = _mm512_maskz_loadu_ps(gd__mask_of(n - i), x + i);
-    float high = _mm512_reduce_max_ps(_mm512_max_ps(rest, most)), low = _mm512_reduce_min_ps(_mm512_min_ps(rest, least));
+    float high = _mm512_reduce_max_ps(_mm512_max_ps(rest, most)),
+          low = _mm512_reduce_min_ps(_mm512_min_ps(rest, least));
     return high > -low ? high : low;
 }
 static inline float gd__furthest_positive(const float *x, int n)
@@ -335,32 +346,36 @@ static inline float gd__furthest_positive(const float *x, int n)
     return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_maskz_loadu_ps(gd__mask_of(n - i), x + i), most));
 }
 
-#define GD_CODE_BLOCKS(kind)                                                                             \
-    static inline void gd__value_block_##kind(const uint8_t *code, int n, float scale, float *x)         \
-    {                                                                                                    \
-        int i = 0;                                                                                       \
-        for (; i + 16 <= n; i += 16)                                                                     \
+#define GD_CODE_BLOCKS(kind)                                                                                 \
+    static inline void gd__value_block_##kind(const uint8_t *code, int n, float scale, float *x)             \
+    {                                                                                                        \
+        int i = 0;                                                                                           \
+        for (; i + 16 <= n; i += 16)                                                                         \
             _mm512_storeu_ps(x + i, gd__values_##kind(_mm_loadu_si128((const __m128i *)(code + i)), scale)); \
-        __mmask16 left = gd__mask_of(n - i);                                                             \
-        if (left) _mm512_mask_storeu_ps(x + i, left, gd__values_##kind(_mm_maskz_loadu_epi8(left, code + i), scale)); \
-    }                                                                                                    \
-    static inline void gd__code_block_##kind(const float *x, int n, float *scale, uint8_t *code)         \
-    {                                                                                                    \
-        float by = gd__furthest_##kind(x, n);                                                            \
-        if (by - by != 0.0f) { /* an infinity does not count */                                          \
-            gd__code_plain_##kind(x, n, scale, code);                                                    \
-            return;                                                                                      \
-        }                                                                                                \
-        by = by > -1.17549435e-38f && by < 1.17549435e-38f ? 0.0f : by;                                  \
-        *scale = by;                                                                                     \
-        const __m512 inverse = _mm512_set1_ps(gd__code_inverse(by));                                     \
-        int i = 0;                                                                                       \
-        for (; i + 16 <= n; i += 16)                                                                     \
-            _mm_storeu_si128((__m128i *)(code + i), gd__codes_##kind(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse))); \
-        __mmask16 left = gd__mask_of(n - i);                                                             \
-        if (left)                                                                                        \
-            _mm_mask_storeu_epi8(code + i, left,                                                         \
-                                 gd__codes_##kind(_mm512_mul_ps(_mm512_maskz_loadu_ps(left, x + i), inverse))); \
+        __mmask16 left = gd__mask_of(n - i);                                                                 \
+        if (left)                                                                                            \
+            _mm512_mask_storeu_ps(x + i, left,                                                               \
+                                  gd__values_##kind(_mm_maskz_loadu_epi8(left, code + i), scale));           \
+    }                                                                                                        \
+    static inline void gd__code_block_##kind(const float *x, int n, float *scale, uint8_t *code)             \
+    {                                                                                                        \
+        float by = gd__furthest_##kind(x, n);                                                                \
+        if (by - by != 0.0f) { /* an infinity does not count */                                              \
+            gd__code_plain_##kind(x, n, scale, code);                                                        \
+            return;                                                                                          \
+        }                                                                                                    \
+        by = by > -1.17549435e-38f && by < 1.17549435e-38f ? 0.0f : by;                                      \
+        *scale = by;                                                                                         \
+        const __m512 inverse = _mm512_set1_ps(gd__code_inverse(by));                                         \
+        int i = 0;                                                                                           \
+        for (; i + 16 <= n; i += 16)                                                                         \
+            _mm_storeu_si128((__m128i *)(code + i),                                                          \
+                             gd__codes_##kind(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse)));              \
+        __mmask16 left = gd__mask_of(n - i);                                                                 \
+        if (left)                                                                                            \
+            _mm_mask_storeu_epi8(                                                                            \
+                code + i, left,                                                                              \
+                gd__codes_##kind(_mm512_mul_ps(_mm512_maskz_loadu_ps(left, x + i), inverse)));               \
     }
 GD_CODE_BLOCKS(signed)
 GD_CODE_BLOCKS(positive)
