@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define ROWS  1000000
 #define PEAKS 50
@@ -121,6 +122,33 @@ static bool scipy_times(double *rows, double *few)
     return pclose(out) == 0 && sscanf(line, "%lf %lf", rows, few) == 2;
 }
 
+/* The default of gradus minimize beside L-BFGS-B on the problems of the tests, which a program of theirs evaluates. */
+static void compare_evaluations(void)
+{
+#ifdef GD_BENCH_PROBLEMS
+    char line[128] = "";
+    int all = 0, ours = 0, theirs = 0;
+    double ratio = 0;
+    (void)setenv("GRADUS_PROBLEMS", GD_BENCH_PROBLEMS, 1);
+    FILE *out = bench_python("scipy_problems.py", 1);
+    if (!out) return;
+    if (!fgets(line, sizeof line, out)) line[0] = 0;
+    if (pclose(out) != 0 || sscanf(line, "%d %d %d %lf", &all, &ours, &theirs, &ratio) != 4) return;
+    char name[96];
+    (void)snprintf(name, sizeof name, "minimize, evaluations on %d problems", all);
+    bench_report((report){.name = name, .value = ratio, .unit = "x", .limit = 1.2});
+    bench_report((report){.name = "minimize, problems solved",
+                          .value = ours,
+                          .unit = "",
+                          .against = "SciPy L-BFGS-B",
+                          .other = theirs,
+                          .limit = 0});
+    if (ours < theirs)
+        bench_report(
+            (report){.name = "fewer are solved than by SciPy", .value = 1, .limit = 0.5, .unit = ""});
+#endif
+}
+
 void bench_shell(void)
 {
     curve one, two, few;
@@ -153,5 +181,6 @@ void bench_shell(void)
                           .against = name,
                           .other = 1e3 * peaks_time,
                           .ratio_limit = live ? 1 : 0});
+    if (live) compare_evaluations();
     if (!live) bench_report((report){.name = "SciPy is not there (GRADUS_SCIPY_PYTHON)", .unit = ""});
 }

@@ -82,6 +82,9 @@ typedef struct gd_solve_options {
 
 gd_solve_options gd_solve_defaults(void); /* as the comments above say */
 
+/* The chain that serves where nothing is known of a problem: that of gd_minimize without one, and of gradus minimize. */
+#define GD_DEFAULT_CHAIN "lbfgs | strong_wolfe"
+
 typedef struct gd_solve_result {
     gd_stop reason;
     bool converged;
@@ -105,7 +108,7 @@ typedef struct gd_solve_result {
  * it be: then the loss no longer changes.  With constraints the best point is the one of the lowest loss among those that violate
  * them by no more than the tolerance of augmented_lagrangian, else the one of the least violation.  None of this with plain: then the parameters end where the last step left them.
  * A chain that searches among many minima (cma_es, multi_start and the like) says itself when it has ended, LINK; gradients and
- * steps that are small or fail do not end it.  options NULL: the defaults; result may be NULL. */
+ * steps that are small or fail do not end it.  chain NULL: GD_DEFAULT_CHAIN; options NULL: the defaults; result may be NULL. */
 GD_NODISCARD gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *objective,
                                    const char *chain, const gd_solve_options *options,
                                    gd_solve_result *result);

@@ -1,59 +1,7 @@
 /* Chains with a line search on all unconstrained problems: MGH's sums of squares and those of CUTE. */
-#include "cli/expr/expr.h"
-#include "cli/data/value.h"
-#include "gradus/optim.h"
-#include "gradus/solve.h"
-#include "problems/cute.h"
-#include "problems/mgh.h"
-#include "support/support.h"
+#include "problems/unconstrained.h"
 
-#define COUNT (MGH_COUNT + (int)CUTE_COUNT)
-
-/* One of either set. */
-typedef struct instance {
-    const char *name;
-    const mgh_problem *mgh; /* or NULL */
-    const cute_problem *cute;
-    gd_expr *expression;
-    gd_tensor *x;
-    int64_t calls;
-} instance;
-
-static gd_tensor *value(void *user)
-{
-    instance *i = user;
-    i->calls++;
-    return i->mgh ? i->mgh->residuals(i->x, i->mgh->n, i->mgh->m)
-                  : gd__expr_eval(i->expression, &i->x, GD_F64);
-}
-
-static instance open_instance(gd_ctx *ctx, int number)
-{
-    if (number < MGH_COUNT) {
-        const mgh_problem *p = &mgh_problems[number];
-        double x[MGH_MOST];
-        p->start(x, p->n);
-        gd_tensor *start = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){p->n}, x);
-        return (instance){.name = p->name, .mgh = p, .x = gd_require_grad(start)};
-    }
-    const cute_problem *p = &cute_problems[number - MGH_COUNT];
-    instance i = {.name = p->name, .cute = p};
-    i.expression = gd__expr_parse(ctx, p->expression, (const char *[]){"x"}, 1);
-    i.x = gd_require_grad(gd__value_parse(ctx, "start", p->start, GD_F64, NULL));
-    assert_no_error(ctx);
-    return i;
-}
-
-/* Within 1e-4 of a known minimum; within 1e-8 where that is 0. */
-static bool solved(const instance *i, double loss)
-{
-    if (i->mgh) return mgh_solved(i->mgh, loss);
-    for (int k = 0; k < 3 && !isnan(i->cute->minimum[k]); k++) {
-        double least = i->cute->minimum[k];
-        if (fabs(loss - least) <= (least == 0 ? 1e-8 : 1e-4 * fabs(least))) return true;
-    }
-    return false;
-}
+#define COUNT SMALL_COUNT
 
 typedef struct score {
     int solved, claimed; /* claimed: said to have converged without being solved */
@@ -67,12 +15,12 @@ static void run_one(int number, const char *chain, const gd_solve_options *optio
     gd_ctx *ctx = context(NULL, 1, NULL);
     gd_scope_begin(ctx);
     instance i = open_instance(ctx, number);
-    gd_objective objective = {.loss = value, .user = &i};
+    gd_objective objective = {.loss = instance_value, .user = &i};
     gd_solve_result r;
-    gd_status status = gd_minimize(&i.x, 1, &objective, chain, options, &r);
+    gd_status status = gd_minimize(i.value, 1, &objective, chain, options, &r);
     assert_no_error(ctx);
     assert_int_equal(status, GD_OK);
-    bool good = solved(&i, r.loss);
+    bool good = instance_solved(&i, r.loss);
     s->solved += good;
     s->claimed += !good && r.converged;
     s->evals += r.evals;
@@ -81,7 +29,7 @@ static void run_one(int number, const char *chain, const gd_solve_options *optio
                       good ? "      " : "NOT AT", r.loss, (long long)r.steps, (long long)r.evals,
                       gd_stop_name(r.reason));
     gd_scope_end(ctx);
-    gd__expr_free(i.expression);
+    close_instance(&i);
     end_context(ctx, NULL);
 }
 

@@ -523,6 +523,6 @@ gd_status gd_minimize(gd_tensor *const *params, int count, const gd_objective *o
     if (result) *result = failure;
     if (!params || count <= 0 || !params[0]) return GD_ARGUMENT;
     gd_ctx *ctx = gd_tensor_ctx(params[0]);
-    gd_link *link = gd_chain(ctx, chain);
+    gd_link *link = gd_chain(ctx, chain ? chain : GD_DEFAULT_CHAIN);
     return link ? gd_minimize_link(params, count, objective, link, options, result) : gd_error(ctx);
 }
