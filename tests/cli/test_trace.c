@@ -87,7 +87,9 @@ static void written_traces_are_read_back(void **state)
     assert_non_null(trace.x);
     for (int i = 0; i < 2000; i++) {
         assert_true(trace.step[i] == i + 1 && trace.evals[i] == 2 * (i + 1));
-        assert_true(i == 4 ? isnan(trace.loss[i]) : trace.loss[i] == 1.0 / (double)(3 * (i + 1)));
+        /* of its parameters: that of the next step; where nobody knows it, its own */
+        int of = i == 1999 || i == 3 ? i + 1 : i + 2;
+        assert_true(trace.loss[i] == 1.0 / (double)(3 * of));
         assert_true(trace.x[i] == 1.0 / (double)(i + 1) && trace.y[i] == i + 1);
     }
     gd__trace_free(&trace);
@@ -118,10 +120,10 @@ static void the_start_is_step_0(void **state)
         gd_scope_begin(ctx);
         gd_tensor *p = VECTOR(ctx, 3, 4);
         assert_int_equal(gd__tracer_start(tracer, &name, &p, 1), GD_OK);
-        assert_int_equal(gd_fill(p, 1), GD_OK);
+        if (steps) assert_int_equal(gd_fill(p, 1), GD_OK);
         gd_trace_numbers first = {1, 25, 2, 1};
         if (steps) assert_int_equal(gd__tracer_step(tracer, &first, &name, &p, 1), GD_OK);
-        assert_int_equal(gd__tracer_start_loss(tracer, 25), GD_OK);
+        assert_int_equal(gd__tracer_last(tracer, 25, &name, &p, 1), GD_OK);
         gd_scope_end(ctx);
         assert_int_equal(gd__tracer_close(tracer), GD_OK);
         size_t size;

@@ -3,6 +3,8 @@
 #include "base/number.h"
 #include "cli/files.h"
 #include "cli/problem/bound.h"
+#include "cli/problem/condition.h"
+#include "cli/problem/constraints.h"
 #include "cli/problem/problem.h"
 #include "cli/problem/run_state.h"
 #include "cli/data/trace.h"
@@ -18,12 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_CHAIN  "lbfgs | strong_wolfe"
 #define BY_LOSSES_ONLY "cma_es" /* where gradients are not wanted */
 
 static const gd_option options[] = {
     GD_PARAM_OPTION,
-    GD_TUNING_OPTIONS(DEFAULT_CHAIN),
+    GD_TUNING_OPTIONS(GD_DEFAULT_CHAIN),
     GD_REPEATED(
         "bound", "BOUND",
         "keep a parameter inside, ends included: 'x>0', '0<x<1', 'x[2]<5', 'x>[0,1,2]', 'x<@high.npy'"),
@@ -34,8 +35,8 @@ static const gd_option options[] = {
         "starts", "N",
         "so many starts, the given one and others spread between the bounds, without bounds around it: the lowest minimum "
         "counts; by multi_start around the chain (1)"),
-    GD_OPTION("gradient", "HOW",
-              "exact, by differences of losses, or none: losses alone, by the chain " BY_LOSSES_ONLY
+    GD_OPTION("gradient", "exact|differences|none",
+              "by differences of losses, or none: losses alone, by the chain " BY_LOSSES_ONLY
               " unless --chain says another (exact)"),
     GD_OPTION(
         "steps", "N",
@@ -58,13 +59,14 @@ static const gd_option options[] = {
         "stopped; also the default of --save"),
     GD_SWITCH(
         "json",
-        "print one JSON object: loss, gradient_norm, steps, evals, converged, stopped, reason, seconds, "
+        "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, reason, seconds, "
         "params; kkt with bounds or constraints, violation and multipliers with constraints"),
     GD_DATA_OPTIONS,
     {0},
 };
 
 #define DEFAULT_STEPS 1000
+#define FEW           16 /* numbers: their whole Hessian costs nothing */
 
 /* Of steps as they are: the point of the lowest loss, for --out, should the last one have none. */
 typedef struct kept {
@@ -75,13 +77,6 @@ typedef struct kept {
 
 enum { EXACT, DIFFERENCES, NONE };
 
-/* The expressions of an option. */
-typedef struct constraints {
-    gd_expr **expr;
-    int count;
-    size_t bytes;
-} constraints;
-
 typedef struct job {
     gd_cli *cli;
     const gd_args *args;
@@ -91,7 +86,7 @@ typedef struct job {
     gd_until until;
     int64_t steps, starts;
     int gradient; /* one of the enum */
-    constraints equal, below;
+    gd_constraints equal, below;
     bool bounded;        /* --bound is given, or constraints are */
     bool exact;          /* steps and nothing else: as many, as the chain says */
     const char *stopped; /* by a condition, or interrupted; else NULL */
@@ -101,6 +96,7 @@ typedef struct job {
     kept kept;
     gd_slow_save slow;
     gd_solve_result result;
+    double condition; /* of the Hessian at the end; NAN: not known */
     double last_loss;
     gd_meter progress;
     const char *plot, *out, *save;
@@ -114,7 +110,7 @@ typedef struct job {
 static const char *chain_text(const job *j)
 {
     const char *given = gd__args_get(j->args, "chain");
-    return given ? given : j->gradient == NONE ? BY_LOSSES_ONLY : DEFAULT_CHAIN;
+    return given ? given : j->gradient == NONE ? BY_LOSSES_ONLY : GD_DEFAULT_CHAIN;
 }
 
 /* The chain, behind a box where --bound is given. */
@@ -148,54 +144,19 @@ static bool has_link(const gd_link *link, const char *name)
     return false;
 }
 
-static gd_status read_constraints(job *j, const char *option, constraints *c)
-{
-    gd_ctx *ctx = j->cli->ctx;
-    int at = 0, room = 0;
-    while (gd__args_next(j->args, option, &at)) room++;
-    if (!room) return GD_OK;
-    c->bytes = (size_t)room * sizeof *c->expr;
-    if (!(c->expr = gd__calloc(ctx, c->bytes))) return GD_NOMEM;
-    at = 0;
-    for (const char *text; (text = gd__args_next(j->args, option, &at));) {
-        const gd_problem *p = &j->problem;
-        gd_expr *e = c->expr[c->count] = gd__problem_expression(ctx, j->args, option, text, p->name,
-                                                                p->count);
-        if (!e) return gd_error(ctx);
-        c->count++;
-        bool any = false;
-        for (int i = 0; i < p->params; i++) any = any || gd__expr_uses(e, i);
-        if (!any)
-            return gd_fail(ctx, GD_ARGUMENT, "--%s '%.60s': no parameter is in it: nothing can change it",
-                           option, text);
-    }
-    return GD_OK;
-}
-
 static bool constrained(const job *j) { return j->equal.count || j->below.count; }
 
-static void drop_constraints(job *j, constraints *c)
+static gd_tensor *equal_values(void *user)
 {
-    for (int i = 0; i < c->count; i++) gd__expr_free(c->expr[i]);
-    gd__free(j->cli->ctx, c->expr, c->bytes);
+    job *j = user;
+    return gd__constraints_values(&j->problem, &j->equal);
 }
 
-/* All elements of all of them, one after the other. */
-static gd_tensor *constraint_values(job *j, const constraints *c)
+static gd_tensor *below_values(void *user)
 {
-    gd_tensor *all = NULL;
-    for (int i = 0; i < c->count; i++) {
-        gd_tensor *v = gd__expr_eval(c->expr[i], j->problem.value, j->problem.dtype);
-        int64_t n = v ? gd_numel(v) : 0;
-        v = v ? gd_reshape(gd_drop_names(v), 1, &n) : NULL;
-        all = i && all ? gd_cat((gd_tensor *[]){all, v}, 2, "0") : v;
-        if (!all) return NULL;
-    }
-    return all;
+    job *j = user;
+    return gd__constraints_values(&j->problem, &j->below);
 }
-
-static gd_tensor *equal_values(void *user) { return constraint_values(user, &((job *)user)->equal); }
-static gd_tensor *below_values(void *user) { return constraint_values(user, &((job *)user)->below); }
 
 /* The chain behind the bounds and inside the constraints of the command line. */
 static gd_status add_restrictions(job *j, gd_link **link)
@@ -292,8 +253,8 @@ static gd_status prepare_minimize(job *j)
     if (!status) status = gd__problem_open(&j->problem, ctx, j->args, j->args->argument[0], NULL, 0);
     if (!status && j->problem.params == 0)
         status = gd_fail(ctx, GD_ARGUMENT, "minimize: no --param given: nothing to change");
-    if (!status) status = read_constraints(j, "equal", &j->equal);
-    if (!status) status = read_constraints(j, "below", &j->below);
+    if (!status) status = gd__constraints_read(&j->problem, j->args, "equal", &j->equal);
+    if (!status) status = gd__constraints_read(&j->problem, j->args, "below", &j->below);
     if (!status) status = check_options(j);
     if (!status) status = make_optimizer(j);
     const char *resume = gd__args_get(j->args, "resume");
@@ -508,7 +469,16 @@ static void step_all(job *j)
     gd__put_aside(j->cli->ctx, status, &j->why);
     set_history(j, j->result.loss);
     if (!j->lost && j->tracer)
-        gd__put_aside(j->cli->ctx, gd__tracer_start_loss(j->tracer, j->result.loss), &j->why);
+        gd__put_aside(j->cli->ctx, gd__tracer_last(j->tracer, j->result.loss, p->name, p->value, p->params),
+                      &j->why);
+}
+
+/* At the minimum, where it is one of the loss alone: no more than a small part of the run's own work, or of that of a few numbers. */
+static gd_status estimate_condition(job *j)
+{
+    int64_t few = gd__list_numel(j->problem.value, j->problem.params) <= FEW ? FEW : j->result.evals / 4;
+    if (j->bounded || j->gradient != EXACT || !isfinite(j->result.loss)) return GD_OK;
+    return gd__problem_condition(&j->problem, few, &j->condition);
 }
 
 /* ---- results ---- */
@@ -589,6 +559,7 @@ static gd_status print_json(job *j)
     gd__text_char(out, '{');
     gd__json_put_number(out, "loss", j->result.loss);
     gd__json_put_number(out, "gradient_norm", j->result.gradient_norm);
+    gd__json_put_number(out, "condition_estimate", j->condition);
     if (j->bounded) gd__json_put_number(out, "kkt", j->result.gradient_norm);
     if (constrained(j)) {
         gd__json_put_number(out, "violation", j->result.violation);
@@ -646,6 +617,7 @@ static gd_status print_text(job *j)
         gd__text_put(out, ", %s %.3g", j->bounded ? "KKT residual" : "gradient", r->gradient_norm);
     if (constrained(j)) gd__text_put(out, ", violation %.3g", r->violation);
     gd__text_put(out, ": %s\n", why(j));
+    if (!isnan(j->condition)) gd__text_put(out, "condition %.2g (estimate)\n", j->condition);
     for (int i = 0; i < j->problem.params && !status; i++)
         status = print_param(out, j->problem.name[i], j->problem.value[i]);
     if (!status && constrained(j)) status = print_multipliers(j, false);
@@ -730,6 +702,7 @@ static gd_status finish_minimize(job *j)
     gd__put_aside(ctx, gd__tracer_close(j->tracer), &j->why);
     j->tracer = NULL;
     if (j->plot && !j->lost) gd__put_aside(ctx, draw(j), &j->why);
+    if (!j->lost && !j->why.status) gd__put_aside(ctx, estimate_condition(j), &j->why);
     if (!j->lost) gd__put_aside(ctx, print(j), &j->why);
     if (!j->why.status) gd__put_aside(ctx, verdict(j), &j->why);
     if (j->why.status && !j->lost) gd__put_aside(ctx, gd__cli_flush(j->cli), &j->why);
@@ -743,8 +716,8 @@ static void close_job(job *j)
     (void)gd__tracer_close(j->tracer);
     stop_keeping(j);
     gd_optimizer_free(j->optimizer);
-    drop_constraints(j, &j->equal);
-    drop_constraints(j, &j->below);
+    gd__constraints_free(ctx, &j->equal);
+    gd__constraints_free(ctx, &j->below);
     gd__free(ctx, j->history, j->history_bytes);
     gd__problem_close(&j->problem);
 }
@@ -758,6 +731,7 @@ static int run_minimize(gd_cli *cli, const gd_args *args)
              .problem = {.ctx = cli->ctx},
              .last_loss = NAN,
              .kept = {.loss = INFINITY},
+             .condition = NAN,
              .result = {.loss = NAN, .gradient_norm = NAN}};
     gd_status status = prepare_minimize(&j);
     if (!status) {

@@ -92,7 +92,8 @@ struct gd_tracer {
     gd_ctx *ctx;
     char *path;
     gd_text buffer;
-    gd_text start; /* the parameters of step 0, until its loss is known */
+    gd_text held; /* the parameters of a line whose loss is not known yet: that of the next step is */
+    gd_trace_numbers numbers; /* the rest of it */
     int fd;
     bool regular;
     off_t whole; /* bytes of whole lines in the file */
@@ -103,7 +104,7 @@ static gd_tracer *open_trace(gd_ctx *ctx, const char *path, int flags, off_t who
     gd_tracer *t = gd__calloc(ctx, sizeof *t);
     if (!t) return NULL;
     *t = (gd_tracer){
-        .ctx = ctx, .buffer = gd__text(ctx), .start = gd__text(ctx), .fd = -1, .path = gd__strdup(ctx, path)};
+        .ctx = ctx, .buffer = gd__text(ctx), .held = gd__text(ctx), .fd = -1, .path = gd__strdup(ctx, path)};
     if (t->path) {
         struct stat info;
         t->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
@@ -170,25 +171,42 @@ static gd_status write_lines(gd_tracer *t)
     return GD_OK;
 }
 
-gd_status gd__tracer_start(gd_tracer *t, const char *const *names, gd_tensor *const *params, int count)
+/* The line that is held gets its loss; NAN: nobody knows it. */
+static gd_status release_line(gd_tracer *t, double loss)
 {
-    return put_params(&t->start, names, params, count);
+    if (!t->held.used) return GD_OK;
+    *(t->numbers.step ? &t->numbers.loss_after : &t->numbers.loss) = loss;
+    put_numbers(&t->buffer, &t->numbers);
+    gd__text_add(&t->buffer, t->held.data);
+    gd__text_clear(&t->held);
+    return t->buffer.failed ? GD_NOMEM : GD_OK;
 }
 
-gd_status gd__tracer_start_loss(gd_tracer *t, double loss)
+gd_status gd__tracer_start(gd_tracer *t, const char *const *names, gd_tensor *const *params, int count)
 {
-    if (!t->start.used) return GD_OK;
-    put_numbers(&t->buffer, &(gd_trace_numbers){.loss = loss, .loss_after = NAN});
-    gd__text_add(&t->buffer, t->start.data);
-    gd__text_clear(&t->start);
-    return t->buffer.failed ? GD_NOMEM : GD_OK;
+    t->numbers = (gd_trace_numbers){.loss_after = NAN};
+    return put_params(&t->held, names, params, count);
+}
+
+gd_status gd__tracer_last(gd_tracer *t, double loss, const char *const *names, gd_tensor *const *params,
+                          int count)
+{
+    gd_text here = gd__text(t->ctx);
+    gd_status status = t->held.used ? put_params(&here, names, params, count) : GD_OK;
+    bool same = t->held.used && !status && !strcmp(here.data, t->held.data);
+    gd__text_free(&here);
+    return status ? status : release_line(t, same ? loss : NAN);
 }
 
 gd_status gd__tracer_step(gd_tracer *t, const gd_trace_numbers *numbers, const char *const *names,
                           gd_tensor *const *params, int count)
 {
-    gd_status status = gd__tracer_start_loss(t, numbers->loss);
-    if (!status) status = gd__trace_line(&t->buffer, numbers, names, params, count);
+    gd_status status = release_line(t, numbers->loss);
+    if (!status && isnan(numbers->loss_after)) {
+        t->numbers = *numbers;
+        status = put_params(&t->held, names, params, count);
+    } else if (!status)
+        status = gd__trace_line(&t->buffer, numbers, names, params, count);
     return status ? status : t->buffer.used >= KEEP ? write_lines(t) : GD_OK;
 }
 
@@ -202,11 +220,12 @@ gd_status gd__tracer_flush(gd_tracer *t) { return write_lines(t); }
 gd_status gd__tracer_close(gd_tracer *t)
 {
     if (!t) return GD_OK;
-    gd_status status = t->fd >= 0 ? write_lines(t) : GD_OK;
+    gd_status status = t->numbers.step ? release_line(t, NAN) : GD_OK;
+    if (t->fd >= 0 && !status) status = write_lines(t);
     if (t->fd >= 0 && close(t->fd) != 0 && errno != EINTR && !status)
         status = gd__io_error(t->ctx, t->path, "write", errno);
     gd__text_free(&t->buffer);
-    gd__text_free(&t->start);
+    gd__text_free(&t->held);
     gd__strfree(t->ctx, t->path);
     gd__free(t->ctx, t, sizeof *t);
     return status;

@@ -1,6 +1,6 @@
 /* Traces: one JSON object a line and step, {"step":1,"loss":L,"loss_after":M,"evals":E,"params":{"p":[...]}}.
  *
- * loss is where the step began, loss_after and params are where it ended; loss_after is left out where it is not known.
+ * loss is where the step began, loss_after and params are where it ended; loss_after is left out where nobody ever knew it.
  * Step 0 is the start, with its loss. */
 #ifndef GD_CLI_DATA_TRACE_H
 #define GD_CLI_DATA_TRACE_H
@@ -27,12 +27,15 @@ gd_status gd__json_tensor(gd_text *out, const gd_tensor *t);
 typedef struct gd_tracer gd_tracer;
 
 gd_tracer *gd__tracer_open(gd_ctx *ctx, const char *path); /* new; NULL with IO recorded */
-/* Where a run begins: written as step 0 before the first step, whose loss is its too, or with the loss that is said. */
+/* Where a run begins: written as step 0 before the first step, whose loss is its too.  A step whose loss_after is not known waits
+ * for the loss of the next in the same way. */
 GD_NODISCARD gd_status gd__tracer_start(gd_tracer *t, const char *const *names, gd_tensor *const *params,
                                         int count);
-GD_NODISCARD gd_status gd__tracer_start_loss(gd_tracer *t, double loss);
 GD_NODISCARD gd_status gd__tracer_step(gd_tracer *t, const gd_trace_numbers *numbers,
                                        const char *const *names, gd_tensor *const *params, int count);
+/* The end of a run: what waits gets the loss, if the parameters are still those of its line. */
+GD_NODISCARD gd_status gd__tracer_last(gd_tracer *t, double loss, const char *const *names,
+                                       gd_tensor *const *params, int count);
 /* Opens a trace to go on after a step: lines of later steps, and half a line at the end, are dropped.  A file that is not
  * there is made.  FORMAT for a file that is no trace. */
 gd_tracer *gd__tracer_resume(gd_ctx *ctx, const char *path, int64_t step);

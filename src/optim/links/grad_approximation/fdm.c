@@ -45,8 +45,9 @@ static gd_status estimate(gd_link *link, gd_var *var, gd_tensor **loss, gd_tenso
     gd_ctx *ctx = gd_var_ctx(var);
     const gd_difference *d = gd_link_difference(link);
     double h = gd_link_real(link, "h", NULL), f0 = NAN;
-    gd_status status = d->at[0] == 0 ? gd_var_inner_evaluate(var, loss, NULL) : GD_OK;
-    if (!status && *loss) f0 = gd_item(*loss);
+    /* first, also where the formula does without: the loss of a step is that of its first evaluation */
+    gd_status status = gd_var_inner_evaluate(var, loss, NULL);
+    if (!status) f0 = gd_item(*loss);
     for (int i = 0; i < gd_var_count(var) && !status; i++) {
         gd_tensor *x = gd_var_params(var)[i];
         if (!(grads[i] = gd_zeros_like(x))) status = gd_error(ctx);

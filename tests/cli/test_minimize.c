@@ -1,0 +1,160 @@
+/* gradus minimize: its trace, its summary, and what it says of names. */
+#include "program.h"
+
+#define ROSENBROCK "minimize '(1-x)^2 + 100*(y-x^2)^2' --param x=-1.2 --param y=1 "
+
+static double rosenbrock(double x, double y) { return (1 - x) * (1 - x) + 100 * (y - x * x) * (y - x * x); }
+
+static bool near(double a, double b) { return fabs(a - b) <= 1e-9 * (1 + fabs(b)); }
+
+/* ---- traces ---- */
+
+static const char *const runs[] = {
+    "",
+    "--chain 'adam | lr(0.1)' --steps 6",
+    "--chain 'newton | strong_wolfe'",
+    "--chain 'polak_ribiere | backtracking' --steps 30",
+    "--chain 'trust_cg(newton)'",
+    "--chain 'lookahead([adam | lr(0.1)])' --steps 12",
+    "--chain 'ema_weights | adam | lr(0.1)' --steps 5",
+    "--chain 'svrg(3) | lr(0.001)' --steps 6",
+    "--chain 'basin_hopping([lbfgs | strong_wolfe])' --steps 40",
+    "--gradient differences", /* the loss of a step was that of a point beside it */
+    "--gradient none --steps 20",
+    "--bound 'x<0.5'",
+    "--below 'x+y-1'", /* lines had no loss of their own */
+    "--starts 3",
+    "--until 'grad_norm<1e-3'",
+    "--steps 0",
+};
+
+/* Every line has the loss of its parameters, and begins where the line before ended; the start is step 0. */
+static void lines_of_a_trace_belong_together(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char command[400], line[1000];
+        snprintf(command, sizeof command, ROSENBROCK "--trace t.jsonl %s", runs[i]);
+        works(command);
+        FILE *f = fopen("t.jsonl", "r");
+        double last = NAN;
+        long lines = 0;
+        for (; fgets(line, sizeof line, f); lines++) {
+            const char *after = strstr(line, "\"loss_after\":"), *params = strstr(line, "\"params\":{\"x\":");
+            const char *y = strstr(line, "\"y\":"), *loss = strstr(line, "\"loss\":");
+            assert_true(loss && params && y && strtol(line + 8, NULL, 10) == lines);
+            double here = rosenbrock(strtod(params + 14, NULL), strtod(y + 4, NULL));
+            double before = strtod(loss + 7, NULL), own = after ? strtod(after + 13, NULL) : NAN;
+            if (lines == 0 ? !near(before, here) || after : !near(own, here) || !near(before, last))
+                fail_msg("%s: line %ld: %sthe loss there is %.17g, before %.17g", command, lines, line, here,
+                         last);
+            last = here;
+        }
+        fclose(f);
+        assert_true(lines > (strcmp(runs[i], "--steps 0") ? 2 : 0));
+    }
+}
+
+/* ---- the summary ---- */
+
+/* Eigenvalues are known: of a diagonal quadratic its coefficients, of Rosenbrock's function at (1, 1) those of [802, -400; -400, 200],
+ * of the chain (x_1)^2 + sum (x_i - x_(i+1))^2 + (x_n)^2 2 (2 - 2 cos(k pi / (n + 1))). */
+static void the_condition_is_that_of_the_hessian(void **state)
+{
+    (void)state;
+    double root = sqrt(602.0 * 602 / 4 + 400.0 * 400), pi = acos(-1);
+    static const struct {
+        const char *arguments;
+        double tolerance;
+    } cases[] = {
+        {"minimize 'x^2 + 3*y^2' --param x=1 --param y=2 --json", 1e-9},
+        {ROSENBROCK "--json", 1e-3},
+        {"minimize 'x[0]^2 + sum((x[1:]-x[:-1])^2) + x[-1]^2' --param x='ones(12)' --json", 1e-6},
+        {"minimize 'x^2 + 3*y^2' --param x=1 --param y=2 --json --dtype f32", 1e-4},
+        {"minimize 'x[0]^2 + sum((x[1:]-x[:-1])^2) + x[-1]^2' --param x='ones(100)' --json", 1},
+    };
+    double want[] = {3, (501 + root) / (501 - root), 0, 3, 0};
+    for (int k = 2; k < 5; k += 2) {
+        double n = k == 2 ? 12 : 100;
+        want[k] = (2 - 2 * cos(n * pi / (n + 1))) / (2 - 2 * cos(pi / (n + 1)));
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        works(cases[i].arguments);
+        double got = json_number("condition_estimate");
+        /* from below: the estimate of many numbers may be less */
+        if (!(got <= want[i] * (1 + 1e-3)) || !(got >= want[i] * (1 - cases[i].tolerance)) ||
+            got < 3 * (1 - 1e-3))
+            fail_msg("%s: %.9g, want %.9g", cases[i].arguments, got, want[i]);
+    }
+    works("minimize '(x-y)^2' --param x=1 --param y=0");
+    assert_non_null(strstr(out, "\ncondition inf (estimate)\n"));
+    works("minimize 'x^2 + 3*y^2' --param x=1 --param y=2");
+    assert_non_null(strstr(out, "\ncondition 3 (estimate)\n"));
+    assert_true(strstr(out, "converged, gradient ") &&
+                strstr(out, ": the gradient is as small as asked for"));
+}
+
+/* Where it would be that of another problem, or cost more than the run. */
+static void no_condition_is_said_where_none_is_known(void **state)
+{
+    (void)state;
+    static const char *const without[] = {"--bound 'x<0.5'", "--below 'x+y-1'", "--gradient none --steps 5",
+                                          "--gradient differences", NULL};
+    for (int i = 0; without[i]; i++) {
+        char command[400];
+        snprintf(command, sizeof command, ROSENBROCK "--json %s", without[i]);
+        works(command);
+        assert_non_null(strstr(out, "\"condition_estimate\": \"NaN\""));
+    }
+    works("minimize 'sum(x^2)' --param x='ones(1000)' --steps 1 --chain 'lr(0.1)'");
+    assert_null(strstr(out, "condition"));
+}
+
+/* ---- names ---- */
+
+static void an_unknown_name_lists_what_there_is(void **state)
+{
+    (void)state;
+    put("t.csv", "t,y,other one\n0,1,2\n1,2,3\n");
+    fails(
+        "fit 'a*exp(-k*t)' t.csv --param a=1", 2,
+        "column 8: unknown name 'k'; parameters: a; columns: t, y, other one; --param k=1 makes it a parameter, "
+        "--fix k=1 a constant");
+    fails("fit 'a*exp(-rat*t)' t.csv --param a=1 --fix rate=1", 2,
+          "unknown name 'rat', did you mean 'rate'?; parameters: a; constants: rate; columns: t");
+    fails("fit 'a*t' t.csv --param a=1 --exclude 'q>1'", 2,
+          "--exclude: column 1: unknown name 'q'; columns: t, y");
+    assert_null(strstr(err, "--param"));
+    fails(
+        "minimize 'x^2+q' --param x=1 --data z=1", 2,
+        "unknown name 'q'; parameters: x; constants: z; --param q=1 makes it a parameter, --data q=1 a constant");
+    fails(ROSENBROCK "--equal 'x-q'", 2,
+          "--equal: column 3: unknown name 'q'; parameters: x, y; --param q=1");
+    fails("eval 'q'", 2, "unknown name 'q'; --param q=1 makes it a parameter");
+}
+
+/* Of many only some, and no more than a line of the error holds. */
+static void many_names_are_listed_in_part(void **state)
+{
+    (void)state;
+    FILE *f = fopen("wide.csv", "w");
+    for (int i = 0; i < 2000; i++) fprintf(f, "%sa_column_with_a_long_name_%d", i ? "," : "", i);
+    fputc('\n', f);
+    for (int i = 0; i < 2000; i++) fprintf(f, "%s1", i ? "," : "");
+    fputc('\n', f);
+    fclose(f);
+    fails("fit 'a*q' wide.csv --y a_column_with_a_long_name_0 --param a=1", 2,
+          "a_column_with_a_long_name_11 and 1988 more; --param q=1 makes it a parameter");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PROGRAM_TEST(lines_of_a_trace_belong_together),
+        PROGRAM_TEST(the_condition_is_that_of_the_hessian),
+        PROGRAM_TEST(no_condition_is_said_where_none_is_known),
+        PROGRAM_TEST(an_unknown_name_lists_what_there_is),
+        PROGRAM_TEST(many_names_are_listed_in_part),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
