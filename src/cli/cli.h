@@ -19,9 +19,11 @@ int gd__cli_code(const gd_cli *cli, gd_status status);
 GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 
 /* Every command, in the order of --help: cmd_NAME.c defines gd__command_NAME (bench/command.c that of bench). */
-#define GD_COMMANDS(X) \
-    X(minimize)        \
-    X(fit) X(compare) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(bench) X(devices) X(help)
+#define GD_COMMANDS(X)                                                                             \
+    X(minimize)                                                                                    \
+    X(fit)                                                                                         \
+    X(compare) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(bench) X(devices) X(help) \
+        X(complete)
 
 #define GD_COMMAND_EXTERN(name) extern const gd_command gd__command_##name;
 GD_COMMANDS(GD_COMMAND_EXTERN)
@@ -60,7 +62,10 @@ typedef struct gd_meter {
 } gd_meter;
 
 gd_meter gd__meter_start(int64_t total);
-/* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", at most ten times a second.  unit: "step", "epoch". */
+/* For a file of so many bytes (0: not known), whose name stands in front; counted in MB. */
+gd_meter gd__meter_of_file(const char *path, int64_t bytes);
+/* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", after the first second and at most ten times a second.  unit:
+ * "step", "epoch".  loss NAN: "120/500 rows  340 rows/s  1.1 s left", unit: "rows", "MB". */
 void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss);
 /* Takes the line away. */
 void gd__meter_end(gd_meter *p);

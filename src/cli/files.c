@@ -1,16 +1,19 @@
 /* Whole files; see files.h. */
 #include "cli/files.h"
+#include "cli/cli.h"
 #include "file/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define FIRST_BLOCK ((size_t)1 << 16)
+#define AT_A_TIME   ((size_t)1 << 24) /* between looks at the clock */
 
 gd_status gd__io_error(gd_ctx *ctx, const char *path, const char *action, int code)
 {
@@ -31,12 +34,15 @@ static int open_input(gd_ctx *ctx, const char *path)
 }
 
 /* Reads to the end into a block that doubles. */
-static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit, char **data, size_t *size,
-                          size_t *block)
+static gd_status read_all(gd_ctx *ctx, const char *path, int fd, uint64_t limit, gd_meter *meter, char **data,
+                          size_t *size, size_t *block)
 {
     for (;;) {
+        gd__meter_show(meter, "MB", (int64_t)(*size >> 20), NAN);
         if (!gd__grow(ctx, data, block, *size ? *size + 2 : FIRST_BLOCK)) return GD_NOMEM;
-        int64_t got = ctx->files.read(ctx->files.user, fd, *data + *size, *block - *size - 1);
+        size_t room = *block - *size - 1;
+        int64_t got = ctx->files.read(ctx->files.user, fd, *data + *size,
+                                      room < AT_A_TIME ? room : AT_A_TIME);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return gd__io_error(ctx, path, "read", errno);
         if (got == 0) break;
@@ -60,7 +66,10 @@ gd_status gd__read_input(gd_ctx *ctx, const char *path, uint64_t limit, char **d
     int64_t known = ctx->files.size(ctx->files.user, fd);
     if (known > 0 && (uint64_t)known <= limit && (*data = gd__alloc(ctx, (size_t)known + 2)))
         *block = (size_t)known + 2;
-    gd_status status = gd_error(ctx) ? gd_error(ctx) : read_all(ctx, path, fd, limit, data, size, block);
+    gd_meter meter = gd__meter_of_file(path, known > 0 ? known : 0);
+    gd_status status = gd_error(ctx) ? gd_error(ctx)
+                                     : read_all(ctx, path, fd, limit, &meter, data, size, block);
+    gd__meter_end(&meter);
     if (fd != STDIN_FILENO) (void)ctx->files.close(ctx->files.user, fd);
     if (status) {
         gd__free(ctx, *data, *block);

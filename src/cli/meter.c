@@ -1,14 +1,18 @@
-/* A line on the terminal that says how far a run is. */
+/* A line on the terminal that says how far a run is: of every run that takes longer than a second, and of none in a pipe, a file or a
+ * terminal that cannot take a line back.  It has no colours. */
 #include "cli/cli.h"
 #include "base/number.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #define INTERVAL 0.1
+#define PATIENCE 1.0 /* seconds before the first line */
 
 double gd__cli_seconds(void)
 {
@@ -22,7 +26,15 @@ gd_meter gd__meter_start(int64_t total)
     const char *terminal = getenv("TERM");
     double now = gd__cli_seconds();
     bool on = isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
-    return (gd_meter){.on = on, .total = total, .begun = now, .shown = now};
+    return (gd_meter){.on = on, .total = total, .begun = now, .shown = now + PATIENCE - INTERVAL};
+}
+
+gd_meter gd__meter_of_file(const char *path, int64_t bytes)
+{
+    gd_meter meter = gd__meter_start(bytes >> 20);
+    const char *name = strrchr(path, '/');
+    (void)snprintf(meter.note, sizeof meter.note, "%.40s: ", name ? name + 1 : path);
+    return meter;
 }
 
 /* "12 s", "3 min 20 s", "1 h 5 min" */
@@ -39,13 +51,32 @@ static void duration(char *out, size_t size, double seconds)
         (void)snprintf(out, size, "%ld h %ld min", s / 3600, s % 3600 / 60);
 }
 
-static void put_line(gd_meter *p, const char *text)
+/* Columns of the terminal, of which the last stays free: a line that wraps could not be taken back. */
+static int columns(void)
 {
-    int width = (int)strlen(text);
+    struct winsize size = {.ws_col = 0};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
+static void put_line(gd_meter *p, char *text)
+{
+    int width = (int)strlen(text), room = columns();
+    if (width > room) text[width = room] = 0;
     int blank = p->width > width ? p->width - width : 0;
     (void)fprintf(stderr, "\r%s%*s", text, blank, "");
     (void)fflush(stderr);
     p->width = width;
+}
+
+/* "step 120/500  loss 0.01", or without a loss "120/500 MB". */
+static void count_text(const gd_meter *p, const char *unit, int64_t done, double loss, char *out, size_t size)
+{
+    char of[32] = "";
+    if (p->total) (void)snprintf(of, sizeof of, "/%lld", (long long)p->total);
+    if (isnan(loss))
+        (void)snprintf(out, size, "%lld%s %s", (long long)done, of, unit);
+    else
+        (void)gd__format(out, size, "%s %lld%s  loss %.6g", unit, (long long)done, of, loss);
 }
 
 void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
@@ -55,15 +86,16 @@ void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
     if (now - p->shown < INTERVAL) return;
     p->shown = now;
     double elapsed = now - p->begun, rate = elapsed > 0 ? (double)(done - p->first) / elapsed : 0;
-    char of[32] = "", left[64] = "", line[256];
-    if (p->total) (void)snprintf(of, sizeof of, "/%lld", (long long)p->total);
-    if (p->total && rate > 0) {
+    char count[96], left[64] = "", line[256];
+    if (p->total && rate > 0 && done <= p->total) {
         char time_left[40];
         duration(time_left, sizeof time_left, (double)(p->total - done) / rate);
         (void)snprintf(left, sizeof left, "  %s left", time_left);
     }
-    (void)gd__format(line, sizeof line, "%s%s %lld%s  loss %.6g  %.*f %ss/s%s", p->note, unit,
-                     (long long)done, of, loss, rate < 10 ? 2 : 0, rate, unit, left);
+    count_text(p, unit, done, loss, count, sizeof count);
+    const char *plural = isnan(loss) ? "" : "s";
+    (void)gd__format(line, sizeof line, "%s%s  %.*f %s%s/s%s", p->note, count, rate < 10 ? 2 : 0, rate, unit,
+                     plural, left);
     put_line(p, line);
 }
 

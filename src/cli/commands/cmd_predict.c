@@ -4,6 +4,7 @@
 #include "cli/plot/plot.h"
 #include "cli/train/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -215,8 +216,12 @@ static gd_status predict(job *j)
 {
     gd_status status = GD_OK;
     (j->json ? json_header : csv_header)(j);
-    for (int64_t at = 0; at < j->data.rows && !status; at += ROWS)
+    gd_meter meter = gd__meter_start(j->data.rows);
+    for (int64_t at = 0; at < j->data.rows && !status; at += ROWS) {
         status = write_rows(j, at, at + ROWS < j->data.rows ? at + ROWS : j->data.rows);
+        gd__meter_show(&meter, "rows", j->done, NAN);
+    }
+    gd__meter_end(&meter);
     if (j->json) gd__text_add(&j->text, "]}\n");
     if (status) return status;
     if (j->text.failed) return GD_NOMEM;

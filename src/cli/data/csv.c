@@ -6,6 +6,7 @@
  *   x;"a ""b""";3\r\n        becomes        x\0a "b"\0...3\0 */
 #include "cli/data/csv_inside.h"
 #include "base/number.h"
+#include "cli/cli.h"
 #include "cli/data/gzip.h"
 #include "cli/text.h"
 #include "base/suggest.h"
@@ -325,6 +326,8 @@ static bool is_ascii(const char *data, size_t size)
     return !(all & UINT64_C(0x8080808080808080));
 }
 
+#define SOME_ROWS 4096 /* between looks at the clock */
+
 static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *options)
 {
     scan s = {.csv = csv, .data = csv->data, .end = size, .line = 1, .separator = options->separator};
@@ -336,8 +339,13 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
     if (!s.separator) s.separator = find_separator(&s, options->decimal == ',');
     status = read_row(&s);
     if (!status) status = name_columns(csv, !options->no_header);
-    while (!status && s.at < s.end)
-        if (!empty_line(&s)) status = read_row(&s);
+    gd_meter meter = gd__meter_of_file(csv->source, (int64_t)size);
+    while (!status && s.at < s.end) {
+        if (empty_line(&s)) continue;
+        status = read_row(&s);
+        if (csv->lines % SOME_ROWS == 0) gd__meter_show(&meter, "MB", (int64_t)(s.at >> 20), NAN);
+    }
+    gd__meter_end(&meter);
     return status || ascii ? status : check_utf8(csv, options);
 }
 

@@ -185,8 +185,16 @@ static void bands(const saved *s, int64_t i, double out[5])
     }
 }
 
+static gd_meter start_writing(const saved *s)
+{
+    gd_meter meter = gd__meter_start(s->rows);
+    (void)snprintf(meter.note, sizeof meter.note, "writing ");
+    return meter;
+}
+
 static void put_csv(const saved *s, gd_text *out)
 {
+    gd_meter meter = start_writing(s);
     gd__csv_put(out, s->y);
     gd__text_add(out, ",confidence_low,confidence_high,prediction_low,prediction_high\n");
     for (int64_t i = 0; i < s->rows && !out->failed; i++) {
@@ -194,13 +202,16 @@ static void put_csv(const saved *s, gd_text *out)
         bands(s, i, v);
         for (int k = 0; k < 5; k++) gd__text_put(out, "%s%.17g", k ? "," : "", v[k]);
         gd__text_char(out, '\n');
+        gd__meter_show(&meter, "rows", i + 1, NAN);
     }
+    gd__meter_end(&meter);
 }
 
 static void put_json(const saved *s, gd_text *out)
 {
     static const char *const before[] = {"{\"value\": ", ", \"confidence\": [", ", ", "], \"prediction\": [",
                                          ", "};
+    gd_meter meter = start_writing(s);
     gd__text_char(out, '{');
     gd__json_put_string(out, "task", "fit");
     gd__json_put_string(out, "target", s->y);
@@ -214,7 +225,9 @@ static void put_json(const saved *s, gd_text *out)
             gd__json_number(out, v[k]);
         }
         gd__text_add(out, "]}");
+        gd__meter_show(&meter, "rows", i + 1, NAN);
     }
+    gd__meter_end(&meter);
     gd__text_add(out, "]}\n");
 }
 

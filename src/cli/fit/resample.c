@@ -81,7 +81,7 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
 
 /* ---- work ---- */
 
-#define PARTS 100 /* that progress is shown in */
+#define SOME 64 /* at a time: as often progress is shown */
 
 /* Numbers first, ..., of the worker's part. */
 static gd_status resample_some(worker *w, int64_t first, int64_t number)
@@ -96,7 +96,7 @@ static void *resample(void *user)
 {
     worker *w = user;
     gd_fit_job *j = &w->job;
-    int64_t some = w->own ? w->number : w->number / PARTS + 1;
+    int64_t some = w->own ? w->number : SOME;
     for (int64_t done = 0; done < w->number && !w->status; done += some) {
         w->status = resample_some(w, done, some < w->number - done ? some : w->number - done);
         if (!w->own) gd__meter_show(&j->meter, "resample", (done + some) * w->workers, j->fit.rss);

@@ -171,8 +171,12 @@ static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
     gd_status status = read_spread(j);
     o->solve = gd_fit_defaults().solve;
     o->solve.callback = go_on;
-    for (int64_t at = 0; at < j->elements && !status && !*better; at++)
+    j->meter = gd__meter_start(j->elements);
+    for (int64_t at = 0; at < j->elements && !status && !*better; at++) {
         status = make_interval(j, o, at, better);
+        gd__meter_show(&j->meter, "intervals", at + 1, NAN);
+    }
+    gd__meter_end(&j->meter);
     bool resampled = j->intervals == GD_INTERVALS_BOOTSTRAP && j->fit.solve.reason != GD_STOP_UNDETERMINED;
     return resampled && !status && !*better ? bootstrap(j, o) : status;
 }
