@@ -38,4 +38,6 @@ endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/docs/completions/gradus.bash)
     install(FILES docs/completions/gradus.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         RENAME gradus)
+    install(FILES docs/completions/gradus.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _gradus)
+    install(FILES docs/completions/gradus.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()

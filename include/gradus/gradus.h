@@ -21,6 +21,7 @@
 #include "gradus/matrices.h"
 #include "gradus/module.h"
 #include "gradus/optim.h"
+#include "gradus/plugin.h"
 #include "gradus/presets.h"
 #include "gradus/projection.h"
 #include "gradus/quasi_newton.h"

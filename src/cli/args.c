@@ -7,7 +7,7 @@
 
 /* ---- reading ---- */
 
-static const gd_option *find(const gd_command *command, const char *name, size_t length)
+const gd_option *gd__option_find(const gd_command *command, const char *name, size_t length)
 {
     for (const gd_option *o = command->options; o->name; o++)
         if (strlen(o->name) == length && !memcmp(o->name, name, length)) return o;
@@ -30,7 +30,7 @@ static gd_status read_option(gd_args *a, int argc, char *const *argv, int *at)
 {
     const char *name = argv[*at] + 2, *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
-    const gd_option *o = find(a->command, name, length);
+    const gd_option *o = gd__option_find(a->command, name, length);
     if (!o && length == 4 && !memcmp(name, "help", 4) && !equals) {
         a->help = true;
         return GD_OK;

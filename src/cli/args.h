@@ -59,6 +59,13 @@ typedef struct gd_option {
         name, "NAME=VALUE", help, true, GD_PATH_READ_VALUE \
     }
 
+/* Wherever a chain is taken; gd__cli_dispatch loads it. */
+#define GD_PLUGIN_OPTION                                                                                     \
+    {                                                                                                        \
+        "plugin", "FILE", "a shared library with links of one's own, see gradus/plugin.h; repeatable", true, \
+            GD_PATH_READ                                                                                     \
+    }
+
 typedef struct gd_cli gd_cli;
 typedef struct gd_args gd_args;
 
@@ -71,6 +78,7 @@ typedef struct gd_command {
     const char *examples; /* lines "command\n", at least one */
     int least, most;      /* arguments that are no options */
     int reads_from;       /* arguments from this one on, counted from 1, are files; 0: none */
+    bool hidden;          /* not for people: no help lists it */
     int (*run)(gd_cli *cli, const gd_args *args); /* the exit code */
 } gd_command;
 
@@ -97,6 +105,9 @@ GD_NODISCARD gd_status gd__paths_check(const gd_args *args);
 /* The same for an output that no option names. */
 GD_NODISCARD gd_status gd__paths_check_output(const gd_args *args, const char *path);
 
+/* The option of a name, which need not end there; NULL: the command has none. */
+const gd_option *gd__option_find(const gd_command *command, const char *name, size_t length);
+
 bool gd__args_has(const gd_args *args, const char *name);
 /* The value given last; NULL: not given. */
 const char *gd__args_get(const gd_args *args, const char *name);
@@ -116,8 +127,13 @@ GD_NODISCARD gd_status gd__args_choice(const gd_args *args, const char *name, co
 
 void gd__help_command(gd_text *out, const gd_command *command);
 void gd__help_all(gd_text *out, const gd_command *const *commands);
-/* The manual page in roff, the completions for bash. */
+/* The manual page in roff. */
 void gd__help_manual(gd_text *out, const gd_command *const *commands);
-void gd__help_completions(gd_text *out, const gd_command *const *commands);
+/* The shells that completions are for, ended by NULL, and the script for one of them, by its number. */
+extern const char *const gd__shells[];
+void gd__help_completions(gd_text *out, int shell);
+/* What `gradus` alone says, and the commands in it, ended by NULL: each runs as it is. */
+extern const char *const gd__to_try[];
+void gd__help_start(gd_text *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* From the words of the command line to a command and an exit code. */
 #include "cli/cli.h"
-#include "gradus/version.h"
+#include "gradus/plugin.h"
 #include "base/suggest.h"
 
 #include <errno.h>
@@ -75,6 +75,15 @@ static void complain(const gd_ctx *ctx, int code)
     say("", gd_error(ctx) ? gd_error_text(ctx) : code == GD_EXIT_FAILED ? "out of memory" : "failed");
 }
 
+static gd_status load_plugins(gd_cli *cli, const gd_args *args)
+{
+    gd_status status = GD_OK;
+    int at = 0;
+    for (const char *path; !status && (path = gd__args_next(args, "plugin", &at));)
+        status = gd_link_plugin_load(cli->ctx, path);
+    return status;
+}
+
 static int run_command(gd_cli *cli, const gd_command *command, int argc, char *const *argv)
 {
     gd_args args;
@@ -85,7 +94,7 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
     } else if (args.help) {
         gd__help_command(&cli->out, command);
         code = GD_EXIT_DONE;
-    } else if ((status = gd__paths_check(&args))) {
+    } else if ((status = gd__paths_check(&args)) || (status = load_plugins(cli, &args))) {
         code = gd__cli_code(cli, status);
     } else {
         code = command->run(cli, &args);
@@ -97,7 +106,8 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
 static int unknown_command(gd_cli *cli, const char *name)
 {
     gd_suggest nearest = gd__suggest(name, strlen(name));
-    for (const gd_command *const *c = gd__commands; *c; c++) gd__suggest_try(&nearest, (*c)->name);
+    for (const gd_command *const *c = gd__commands; *c; c++)
+        if (!(*c)->hidden) gd__suggest_try(&nearest, (*c)->name);
     char hint[GD_HINT_SIZE];
     (void)gd_fail(cli->ctx, GD_ARGUMENT, "unknown command '%.60s'%s%s", name,
                   gd__suggest_hint(&nearest, hint), nearest.best ? "" : "; see gradus --help");
@@ -108,8 +118,8 @@ int gd__cli_dispatch(gd_cli *cli, int argc, char *const *argv)
 {
     const char *word = argc ? argv[0] : "";
     if (!argc) {
-        (void)gd_fail(cli->ctx, GD_ARGUMENT, "no command given; see gradus --help");
-        return GD_EXIT_USAGE;
+        gd__help_start(&cli->out);
+        return GD_EXIT_DONE;
     }
     if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
         gd__help_all(&cli->out, gd__commands);

@@ -19,11 +19,10 @@ int gd__cli_code(const gd_cli *cli, gd_status status);
 GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 
 /* Every command, in the order of --help: cmd_NAME.c defines gd__command_NAME (bench/command.c that of bench). */
-#define GD_COMMANDS(X)                                                                             \
-    X(minimize)                                                                                    \
-    X(fit)                                                                                         \
-    X(compare) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(bench) X(devices) X(help) \
-        X(complete)
+#define GD_COMMANDS(X) \
+    X(minimize)        \
+    X(fit)             \
+    X(compare) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(bench) X(devices) X(help) X(complete)
 
 #define GD_COMMAND_EXTERN(name) extern const gd_command gd__command_##name;
 GD_COMMANDS(GD_COMMAND_EXTERN)

@@ -77,12 +77,14 @@ void gd__help_all(gd_text *out, const gd_command *const *commands)
     gd__text_add(out, "usage: gradus COMMAND [ARGUMENTS] [OPTIONS]\n\n"
                       "Minimise, fit and train differentiable things.\n\ncommands:\n");
     for (const gd_command *const *c = commands; *c; c++) {
+        if ((*c)->hidden) continue;
         gd__text_put(out, "  %-10s", (*c)->name);
         wrapped(out, (*c)->summary, 12, 12);
     }
     gd__text_add(out, "\ngradus COMMAND --help explains a command, with examples.\n\nexamples:\n");
     size_t length;
     for (const gd_command *const *c = commands; *c; c++) {
+        if ((*c)->hidden) continue;
         (void)next_line((*c)->examples, &length);
         gd__text_put(out, "  %.*s\n", (int)length, (*c)->examples);
     }
@@ -148,7 +150,8 @@ void gd__help_manual(gd_text *out, const gd_command *const *commands)
                       ".SH NAME\ngradus \\- minimise, fit and train differentiable things\n"
                       ".SH SYNOPSIS\n.B gradus\n\\fICOMMAND\\fR [\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n"
                       ".SH COMMANDS\n");
-    for (const gd_command *const *c = commands; *c; c++) manual_command(out, *c);
+    for (const gd_command *const *c = commands; *c; c++)
+        if (!(*c)->hidden) manual_command(out, *c);
     gd__text_add(
         out,
         ".SH EXIT STATUS\n0: done.  1: the run failed, for minimize also when it got stuck, diverged or had not converged at the "
@@ -159,41 +162,88 @@ void gd__help_manual(gd_text *out, const gd_command *const *commands)
 
 /* ---- completions ---- */
 
-static void completion_words(gd_text *out, const gd_command *c, bool files)
+/* The scripts ask the program, so that they know the links, columns and files of the moment.  ":files" in its answer asks for
+ * names of files; a word such as X=@da is completed behind the '@'. */
+static const char *const scripts[] = {
+    "# bash completion for gradus.  Made by: gradus help --completions bash\n"
+    "_gradus()\n{\n"
+    "    local line word=${COMP_WORDS[COMP_CWORD]} name\n"
+    "    COMPREPLY=()\n"
+    "    compopt -o nosort 2>/dev/null\n"
+    "    while IFS= read -r line; do\n"
+    "        if [[ $line != :files ]]; then\n"
+    "            line=${line%%$'\\t'*}\n"
+    "            [[ $line == *= || $line == *'(' ]] && compopt -o nospace 2>/dev/null\n"
+    "            COMPREPLY+=(\"$line\")\n"
+    "            continue\n"
+    "        fi\n"
+    "        [[ $word == = ]] && word=\n"
+    "        name= && [[ $word == *@* ]] && name=${word%%@*}@\n"
+    "        compopt -o filenames 2>/dev/null\n"
+    "        while IFS= read -r line; do COMPREPLY+=(\"$name$line\"); done < <(compgen -f -- \"${word#\"$name\"}\")\n"
+    "    done < <(\"${COMP_WORDS[0]/#\\~/$HOME}\" complete bash \"$COMP_CWORD\" -- \"${COMP_WORDS[@]}\" 2>/dev/null)\n"
+    "}\n"
+    "complete -F _gradus gradus\n",
+    "#compdef gradus\n"
+    "# zsh completion for gradus.  Made by: gradus help --completions zsh\n"
+    "_gradus()\n{\n"
+    "    local line files= tab=$'\\t'\n"
+    "    local -a names shown open\n"
+    "    for line in \"${(@f)$(${~words[1]} complete zsh $((CURRENT - 1)) -- \"${(@Q)words[1,CURRENT]}\" 2>/dev/null)}\"; do\n"
+    "        if [[ $line == :files ]]; then\n"
+    "            files=1\n"
+    "        elif [[ -n $line ]]; then\n"
+    "            names+=(\"${line%%$tab*}\")\n"
+    "            shown+=(\"${line/$tab/  -- }\")\n"
+    "        fi\n"
+    "    done\n"
+    "    if [[ -n $files ]]; then\n"
+    "        [[ $PREFIX == *@* ]] && compset -P '*@'\n"
+    "        _files\n"
+    "    fi\n"
+    "    (( $#names )) && compadd -l -S '' -d shown -- \"${names[@]}\"\n"
+    "}\n"
+    "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _gradus \"$@\"; else compdef _gradus gradus; fi\n",
+    "# fish completion for gradus.  Made by: gradus help --completions fish\n"
+    "function __gradus_complete\n"
+    "    set -l before (commandline -opc)\n"
+    "    set -l word (commandline -ct)\n"
+    "    for line in ($before[1] complete fish (count $before) -- $before \"$word\" 2>/dev/null)\n"
+    "        if test \"$line\" = :files\n"
+    "            set -l name (string match -r '^[^@]*@' -- $word)\n"
+    "            __fish_complete_path (string replace -r '^[^@]*@' '' -- $word) | string replace -r '^' -- \"$name\"\n"
+    "        else\n"
+    "            echo $line\n"
+    "        end\n"
+    "    end\n"
+    "end\n"
+    "complete -c gradus -f -a '(__gradus_complete)'\n",
+};
+
+#define SHELLS (sizeof scripts / sizeof *scripts)
+
+const char *const gd__shells[] = {"bash", "zsh", "fish", NULL};
+
+void gd__help_completions(gd_text *out, int shell)
 {
-    for (const gd_option *o = c->options; o->name; o++) {
-        bool file = o->value && (strstr(o->value, "FILE") || strstr(o->value, "FOLDER"));
-        if (files && file) gd__text_put(out, " --%s", o->name);
-        if (!files) gd__text_put(out, " --%s", o->name);
-    }
+    if (shell >= 0 && shell < (int)SHELLS) gd__text_add(out, scripts[shell]);
 }
 
-void gd__help_completions(gd_text *out, const gd_command *const *commands)
+/* ---- the start ---- */
+
+const char *const gd__to_try[] = {
+    "gradus minimize '(1-x)^2 + 100*(y-x^2)^2' --param x=-1.2 --param y=1",
+    "printf 'x,y\\n0,1.1\\n1,2.9\\n2,5.2\\n3,6.9\\n' | gradus fit 'a + b*x' - --param a=0 --param b=1",
+    "gradus eval 'sum(exp(-x^2))' --param x=[0,0.5,1]",
+    "gradus links --search 'line search'",
+    "gradus explain 'clip_norm(1) | adam | lr(0.001)'",
+    NULL,
+};
+
+void gd__help_start(gd_text *out)
 {
-    gd__text_add(out, "# bash completion for gradus.  Made by: gradus help --completions\n"
-                      "_gradus()\n{\n"
-                      "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-                      "    local command=${COMP_WORDS[1]} options= files=\n"
-                      "    COMPREPLY=()\n"
-                      "    if [[ $COMP_CWORD -eq 1 ]]; then\n"
-                      "        COMPREPLY=($(compgen -W '--help --version");
-    for (const gd_command *const *c = commands; *c; c++) gd__text_put(out, " %s", (*c)->name);
-    gd__text_add(out, "' -- \"$word\"))\n        return\n    fi\n    case $command in\n");
-    for (const gd_command *const *c = commands; *c; c++) {
-        gd__text_put(out, "    %s)\n        options='--help", (*c)->name);
-        completion_words(out, *c, false);
-        gd__text_add(out, "'\n        files='");
-        completion_words(out, *c, true);
-        gd__text_add(out, " '\n        ;;\n");
-    }
-    gd__text_add(out, "    esac\n"
-                      "    if [[ $word == -* ]]; then\n"
-                      "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-                      "    elif [[ $word == *=@* ]]; then\n"
-                      "        local name=${word%%@*}@\n"
-                      "        COMPREPLY=($(compgen -f -P \"$name\" -- \"${word#*@}\"))\n"
-                      "    elif [[ $before != --* || $files == *\" $before \"* ]]; then\n"
-                      "        COMPREPLY=($(compgen -f -- \"$word\"))\n"
-                      "    fi\n}\n"
-                      "complete -o filenames -F _gradus gradus\n");
+    gd__text_add(out, "gradus minimises, fits and trains. Five things to try:\n\n");
+    for (const char *const *line = gd__to_try; *line; line++) gd__text_put(out, "  %s\n", *line);
+    gd__text_add(out,
+                 "\ngradus --help lists the commands; gradus COMMAND --help explains one, with examples.\n");
 }

@@ -58,7 +58,8 @@ static void small_commands_survive(void **state)
     exhaust("--help");
     exhaust("--version");
     exhaust("help --manual");
-    exhaust("help --completions");
+    exhaust("help --completions bash");
+    exhaust("complete bash 2 -- gradus minimize --c");
     exhaust("help --functions");
     exhaust("devices --json");
     exhaust("bench --list");

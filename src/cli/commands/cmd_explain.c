@@ -11,6 +11,7 @@ static const gd_option options[] = {
     GD_OPTION("dtype", "f32|f64", "its number type (f32)"),
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_TABLE_OPTIONS,
+    GD_PLUGIN_OPTION,
     GD_SWITCH("source", "also the source of the fused programs"),
     {0},
 };

@@ -6,7 +6,8 @@
 static const gd_option options[] = {
     GD_SWITCH("functions", "the operators and functions of expressions"),
     GD_SWITCH("manual", "the manual page, in roff"),
-    GD_SWITCH("completions", "the completions for bash"),
+    GD_OPTION("completions", "bash|zsh|fish",
+              "the completions for a shell, to be sourced or put where it looks"),
     {0},
 };
 
@@ -30,6 +31,9 @@ static void print_functions(gd_text *out)
 
 static int run_help(gd_cli *cli, const gd_args *args)
 {
+    int shell = 0;
+    gd_status status = gd__args_choice(args, "completions", "bash zsh fish", &shell);
+    if (status) return gd__cli_code(cli, status);
     const gd_command *command = args->arguments ? gd__command_find(args->argument[0]) : NULL;
     if (args->arguments && !command) {
         gd_suggest nearest = gd__suggest(args->argument[0], __builtin_strlen(args->argument[0]));
@@ -43,7 +47,7 @@ static int run_help(gd_cli *cli, const gd_args *args)
     else if (gd__args_has(args, "manual"))
         gd__help_manual(&cli->out, gd__commands);
     else if (gd__args_has(args, "completions"))
-        gd__help_completions(&cli->out, gd__commands);
+        gd__help_completions(&cli->out, shell);
     else if (command)
         gd__help_command(&cli->out, command);
     else
@@ -57,7 +61,7 @@ const gd_command gd__command_help = {
     .arguments = "[COMMAND]",
     .description = "",
     .options = options,
-    .examples = "gradus help eval\ngradus help --functions\n",
+    .examples = "gradus help eval\ngradus help --functions\neval \"$(gradus help --completions bash)\"\n",
     .most = 1,
     .run = run_help,
 };

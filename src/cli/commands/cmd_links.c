@@ -1,7 +1,8 @@
 /* gradus links: what there is to make chains of. */
 #include "cli/cli.h"
 #include "base/ascii.h"
-#include "gradus/link.h"
+#include "optim/chain/elsewhere.h"
+#include "optim/link/classes.h"
 #include "base/suggest.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 
 static const gd_option options[] = {
     GD_OPTION("search", "TEXT", "only those whose name, summary, formula or paper has the text"),
+    GD_PLUGIN_OPTION,
     GD_SWITCH("json", "print one JSON object"),
     {0},
 };
@@ -222,15 +224,13 @@ static void print_table(gd_text *out, const gd_link_class *const *classes, int c
 
 static gd_status list(gd_cli *cli, const char *search, bool json)
 {
-    int count, presets, kept = 0;
-    const gd_link_class *const *all = gd_link_classes(&count), *const *preset = gd_link_presets(&presets);
-    size_t bytes = (size_t)(count + presets + 1) * sizeof *all;
+    int count = 0, kept = 0;
+    while (gd__class_at(cli->ctx, count)) count++;
+    size_t bytes = (size_t)(count + 1) * sizeof(gd_link_class *);
     const gd_link_class **chosen = gd__alloc(cli->ctx, bytes);
     if (!chosen) return GD_NOMEM;
     for (int i = 0; i < count; i++)
-        if (wanted(all[i], search)) chosen[kept++] = all[i];
-    for (int i = 0; i < presets; i++)
-        if (wanted(preset[i], search)) chosen[kept++] = preset[i];
+        if (wanted(gd__class_at(cli->ctx, i), search)) chosen[kept++] = gd__class_at(cli->ctx, i);
     qsort(chosen, (size_t)kept, sizeof *chosen, by_family);
     print_table(&cli->out, chosen, kept, json);
     gd__free(cli->ctx, chosen, bytes);
@@ -240,7 +240,7 @@ static gd_status list(gd_cli *cli, const char *search, bool json)
 
 static gd_status show(gd_cli *cli, const char *name, bool json)
 {
-    const gd_link_class *c = gd_link_class_find(name);
+    const gd_link_class *c = gd__find_class(cli->ctx, name);
     if (c) {
         if (json)
             add_class(&cli->out, c);
@@ -249,12 +249,12 @@ static gd_status show(gd_cli *cli, const char *name, bool json)
         if (json) gd__text_char(&cli->out, '\n');
         return GD_OK;
     }
-    int count, presets;
-    const gd_link_class *const *all = gd_link_classes(&count), *const *preset = gd_link_presets(&presets);
+    char hint[GD_HINT_SIZE], chain[GD_ELSEWHERE_SIZE];
+    size_t length;
+    if (gd__elsewhere(name, &length, chain))
+        return gd_fail(cli->ctx, GD_ARGUMENT, "links: link '%.60s' unknown: here it is %s", name, chain);
     gd_suggest nearest = gd__suggest(name, strlen(name));
-    for (int i = 0; i < count; i++) gd__suggest_try(&nearest, all[i]->name);
-    for (int i = 0; i < presets; i++) gd__suggest_try(&nearest, preset[i]->name);
-    char hint[GD_HINT_SIZE];
+    for (int i = 0; (c = gd__class_at(cli->ctx, i)); i++) gd__suggest_try(&nearest, c->name);
     return gd_fail(cli->ctx, GD_ARGUMENT, "links: link '%.60s' unknown%s", name,
                    gd__suggest_hint(&nearest, hint));
 }

@@ -17,7 +17,8 @@
             "schedule", "[GLOB: ]KEY=SCHEDULE",                                                            \
             "a setting that changes with the step: 'lr=warmup(100, cosine(0.1, 0.001, 1000))'; constant, " \
             "linear, cosine, cosine_restarts, exponential, polynomial, step, multistep, one_cycle, wsd; "  \
-            "a group's own value wins, and 'w*: lr=...' is for the parameters whose names match")
+            "a group's own value wins, and 'w*: lr=...' is for the parameters whose names match"),         \
+        GD_PLUGIN_OPTION
 
 /* The chain of an optimizer that is to be made: where a group has chain=[...], its parameters go through that one and the rest
  * through *chain, which is consumed.  On failure *chain may be NULL. */

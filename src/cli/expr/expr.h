@@ -45,6 +45,7 @@ typedef struct gd_expr gd_expr;
  * becomes a variable.  New; NULL with PARSE recorded: "expression: column 9: unknown function 'expp', did you mean
  * 'exp'?" */
 gd_expr *gd__expr_parse(gd_ctx *ctx, const char *text, const char *const *names, int count);
+#define GD_EXPR_UNKNOWN "unknown name '" /* so begins, behind the column, the error about one */
 /* With functions and bindings from a file, `name(x, ...) = ...;` and `name = ...;`, in front. */
 gd_expr *gd__expr_parse_with(gd_ctx *ctx, const char *defined, const char *file, const char *text,
                              const char *const *names, int count);

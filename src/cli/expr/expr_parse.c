@@ -115,7 +115,7 @@ static int unknown_name(gd_expr_parser *p, size_t at, const char *name, size_t l
     gd_suggest nearest = gd__suggest(name, length);
     for (int i = 0; i < p->e->variables; i++) gd__suggest_try(&nearest, p->e->name[i]);
     char hint[GD_HINT_SIZE];
-    return gd__parser_fail(p, at, "unknown name '%.*s'%s", shown, name, gd__suggest_hint(&nearest, hint));
+    return gd__parser_fail(p, at, GD_EXPR_UNKNOWN "%.*s'%s", shown, name, gd__suggest_hint(&nearest, hint));
 }
 
 /* Bindings first, the latest of a name; then variables; then constants. */

@@ -100,16 +100,70 @@ gd_status gd__problem_definitions(gd_ctx *ctx, const gd_args *args, char **text)
     return status;
 }
 
-/* What is wrong with the expression of an option is said of that option. */
-static void blame(gd_ctx *ctx, const char *option)
+/* Was the name given by this option? */
+static bool is_given_by(const gd_args *args, const char *option, const char *name)
+{
+    size_t length = strlen(name);
+    int at = 0;
+    for (const char *spec; (spec = gd__args_next(args, option, &at));)
+        if (!strncmp(spec, name, length) && strchr("=[", spec[length])) return true;
+    return false;
+}
+
+static bool has_option(const gd_args *args, const char *name)
+{
+    return gd__option_find(args->command, name, strlen(name));
+}
+
+#define MOST_NAMED 12 /* names of a kind that are listed */
+
+/* "; parameters: a, b"; kind 0: those of --param, 1: of --data and --fix, 2: all others, which are columns. */
+static int list_names(gd_text *out, const gd_args *args, const char *const *names, int count, int kind)
+{
+    static const char *const titles[] = {"; parameters: ", "; constants: ", "; columns: "};
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        int own = is_given_by(args, "param", names[i])                                        ? 0
+                  : is_given_by(args, "data", names[i]) || is_given_by(args, "fix", names[i]) ? 1
+                                                                                              : 2;
+        if (own != kind || found++ >= MOST_NAMED) continue;
+        gd__text_put(out, "%s%.40s", found == 1 ? titles[kind] : ", ", names[i]);
+    }
+    if (found > MOST_NAMED) gd__text_put(out, " and %d more", found - MOST_NAMED);
+    return found;
+}
+
+/* What there is, and what would make the name known: nothing where an option takes columns only. */
+static void advise(gd_text *out, const gd_args *args, const char *option, const char *name,
+                   const char *const *names, int count)
+{
+    int params = list_names(out, args, names, count, 0), length = (int)strcspn(name, "'");
+    (void)list_names(out, args, names, count, 1);
+    (void)list_names(out, args, names, count, 2);
+    const char *constant = has_option(args, "fix") ? "fix" : has_option(args, "data") ? "data" : NULL;
+    bool open = has_option(args, "param") && (params || !option);
+    if (open) gd__text_put(out, "; --param %.*s=1 makes it a parameter", length, name);
+    if (open && constant) gd__text_put(out, ", --%s %.*s=1 a constant", constant, length, name);
+}
+
+/* What is wrong with an expression is said of its option, and of a name that is unknown what there is in its place. */
+static void explain_failure(gd_ctx *ctx, const gd_args *args, const char *option, const char *const *names,
+                            int count)
 {
     static const char own[] = "expression: ";
     char text[1024];
     gd_status status = gd_error(ctx);
     (void)snprintf(text, sizeof text, "%s", gd_error_text(ctx));
-    if (strncmp(text, own, sizeof own - 1) != 0) return;
+    const char *unknown = strstr(text, ": " GD_EXPR_UNKNOWN), *said = text;
+    bool blame = option && !strncmp(text, own, sizeof own - 1);
+    if (status != GD_PARSE || (!blame && !unknown)) return;
+    gd_text advice = gd__text(ctx);
     gd_clear_error(ctx);
-    (void)gd_fail(ctx, status, "--%s: %s", option, text + sizeof own - 1);
+    if (blame) said += sizeof own - 1;
+    if (unknown) advise(&advice, args, option, unknown + 2 + strlen(GD_EXPR_UNKNOWN), names, count);
+    (void)gd_fail(ctx, status, "%s%s%s%s%.600s", blame ? "--" : "", blame ? option : "", blame ? ": " : "",
+                  said, gd__text_string(&advice));
+    gd__text_free(&advice);
 }
 
 gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
@@ -120,7 +174,7 @@ gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *op
     gd_expr *e = defined ? gd__expr_parse_with(ctx, defined, gd__args_get(args, "def"), text, names, count)
                          : gd__expr_parse(ctx, text, names, count);
     gd__strfree(ctx, defined);
-    if (!e && option) blame(ctx, option);
+    if (!e) explain_failure(ctx, args, option, names, count);
     return e;
 }
 

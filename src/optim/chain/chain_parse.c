@@ -10,11 +10,13 @@
  * takes.  Links are collected flat: brackets and the name `chain` only splice.  A link that is in a chain cannot be moved
  * into another one, so the chain itself is made last. */
 #include "gradus/chain.h"
+#include "optim/chain/elsewhere.h"
 #include "optim/chain/preset.h"
 #include "optim/link/classes.h"
 #include "optim/link/link.h"
 #include "optim/text/scan.h"
 #include "optim/text/setting.h"
+#include "base/number.h"
 #include "base/suggest.h"
 
 #include <string.h>
@@ -232,18 +234,36 @@ static gd_status set_value(gd_scan *s, call *c, const gd_field *field, value *v)
     return gd_link_set(c->link, field->name, v->setting);
 }
 
+/* A name that is no setting of the class; it may be a link, which adam(lr=0.1) has elsewhere as a setting. */
+static gd_status unknown_setting(gd_scan *s, size_t begin, const gd_link_class *cls, const char *name)
+{
+    char where[GD_WHERE_SIZE];
+    double number;
+    const char *given = s->text + s->at + strspn(s->text + s->at, " =");
+    size_t length = gd__parse_number(given, strlen(given), false, &number);
+    bool rate = gd__is_rate(name, strlen(name));
+    const char *link = rate ? "lr" : name;
+    if (rate && gd__field_index(cls, link) >= 0)
+        return gd__scan_fail(s, begin, "%s has no setting '%s', did you mean '%s'?", cls->name, name, link);
+    if (!gd__find_class(s->ctx, link))
+        return gd__no_such_field(s->ctx, gd__scan_where(s, begin, where), cls, name);
+    return gd__scan_fail(s, begin, "%s has no setting '%s', which is a link: write %s | %s(%.*s)", cls->name,
+                         name, cls->name, link, length && length < 40 ? (int)length : 3,
+                         length && length < 40 ? given : "...");
+}
+
 /* The field that a `name =` stands for; takes both. */
 static gd_status named_field(gd_scan *s, call *c, int *field)
 {
     size_t begin = s->at;
-    char name[GD_NAME_SIZE], where[GD_WHERE_SIZE];
+    char name[GD_NAME_SIZE];
     gd_status status = gd__scan_name(s, name);
     if (status) return status;
     *field = gd__field_index(c->cls, name);
     if (*field < 0 && !strcmp(name, "schedule") && c->cls->field_count &&
         c->cls->fields[0].kinds & GD_SET_REAL)
         *field = 0; /* lr(schedule=...) */
-    if (*field < 0) return gd__no_such_field(s->ctx, gd__scan_where(s, begin, where), c->cls, name);
+    if (*field < 0) return unknown_setting(s, begin, c->cls, name);
     if (c->cls->fields[*field].variadic)
         return gd__scan_fail(s, begin, "%s: %s are given by position", c->cls->name, name);
     if (c->given >> *field & 1) return gd__scan_fail(s, begin, "%s: %s is given twice", c->cls->name, name);
@@ -298,8 +318,18 @@ static gd_status parse_arguments(gd_scan *s, call *c)
 
 /* ---- links and chains ---- */
 
+/* A name that another system has. */
+static gd_status known_elsewhere(gd_scan *s, size_t at, size_t length, const char *chain)
+{
+    return gd__scan_fail(s, at, "link '%.*s' unknown: write %s", (int)(length < 60 ? length : 60),
+                         s->text + at, chain);
+}
+
 static gd_status unknown_link(gd_scan *s, size_t at, const char *name)
 {
+    char chain[GD_ELSEWHERE_SIZE];
+    size_t length;
+    if (gd__elsewhere(s->text + at, &length, chain)) return known_elsewhere(s, at, length, chain);
     gd_suggest nearest = gd__suggest(name, strlen(name));
     const gd_link_class *cls;
     for (int i = 0; (cls = gd__class_at(s->ctx, i)); i++) gd__suggest_try(&nearest, cls->name);
@@ -336,6 +366,27 @@ static gd_status add_expanded(gd_scan *s, size_t at, const gd_link *settings, li
     return status;
 }
 
+/* Behind the link that begins there neither '|' nor an end: `lr 0.1`, `lr = 0.1`, and names such as newton-cg. */
+static gd_status check_behind(gd_scan *s, size_t begin)
+{
+    char next = gd__scan_peek(s), chain[GD_ELSEWHERE_SIZE];
+    if (!next || strchr("|,])", next)) return GD_OK;
+    const char *name = s->text + begin;
+    size_t own = gd__name_length(name), length = 0, given;
+    if (gd__elsewhere(name, &length, chain) && length > own) return known_elsewhere(s, begin, length, chain);
+    size_t place = s->at;
+    if (gd__scan_take(s, '=')) (void)gd__scan_peek(s);
+    double number;
+    bool bare = begin + own + strspn(name + own, " ") == place;
+    const char *behind = s->text + s->at;
+    given = bare ? gd__parse_number(behind, strlen(behind), false, &number) : 0;
+    if (given && given < 40)
+        return gd__scan_fail(s, place, "settings stand in parentheses: write %.*s(%.*s)", (int)own, name,
+                             (int)given, behind);
+    s->at = place;
+    return GD_OK; /* whoever reads on says what it expected */
+}
+
 static gd_status parse_link(gd_scan *s, links *out)
 {
     (void)gd__scan_peek(s);
@@ -352,6 +403,7 @@ static gd_status parse_link(gd_scan *s, links *out)
     }
     if (!(c.link = gd__link_new(s->ctx, c.cls))) return GD_NOMEM;
     status = parse_arguments(s, &c);
+    if (!status) status = check_behind(s, begin);
     if (!status && gd__link_needs(c.link))
         status = gd__scan_fail(s, begin, "%s: needs '%s'", c.cls->name, gd__link_needs(c.link));
     if (!status) status = check_together(s, begin, &c);

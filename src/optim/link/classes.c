@@ -74,23 +74,36 @@ const gd_link_class *gd__find_class(gd_ctx *ctx, const char *name)
     return NULL;
 }
 
-static gd_status registry_add(gd_ctx *ctx, const gd_link_class *cls)
+/* A class that makes sense and has a name of its own, or is there already. */
+static gd_status check_new(gd_ctx *ctx, const gd_link_class *cls)
+{
+    gd_status status = gd__class_check(ctx, cls);
+    const gd_link_class *known = status ? cls : gd__find_class(ctx, cls->name);
+    if (!known || known == cls) return status;
+    return gd_fail(ctx, GD_ARGUMENT, "link class '%s': there is one of that name", cls->name);
+}
+
+gd_status gd__classes_add(gd_ctx *ctx, const gd_link_class *const *classes, int count)
 {
     registry *r = gd__extension(ctx, &registry_key, registry_new, registry_free);
     if (!r) return GD_NOMEM;
-    if (!gd__reserve(ctx, &r->item, r->count, &r->capacity, sizeof *r->item)) return GD_NOMEM;
-    r->item[r->count++] = cls;
-    return GD_OK;
+    int before = r->count;
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++) {
+        status = check_new(ctx, classes[i]);
+        if (status || gd__find_class(ctx, classes[i]->name)) continue;
+        if (gd__reserve(ctx, &r->item, r->count, &r->capacity, sizeof *r->item))
+            r->item[r->count++] = classes[i];
+        else
+            status = GD_NOMEM;
+    }
+    if (status) r->count = before;
+    return status;
 }
 
 gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls)
 {
-    gd_status status = gd__class_check(ctx, cls);
-    if (status) return status;
-    const gd_link_class *known = gd__find_class(ctx, cls->name);
-    if (known == cls) return GD_OK;
-    if (known) return gd_fail(ctx, GD_ARGUMENT, "link class '%s': there is one of that name", cls->name);
-    return registry_add(ctx, cls);
+    return ctx ? gd__classes_add(ctx, &cls, 1) : GD_ARGUMENT;
 }
 
 /* ---- does a class make sense? ---- */

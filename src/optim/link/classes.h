@@ -18,6 +18,8 @@
 const gd_link_class *gd__find_class(gd_ctx *ctx, const char *name);
 /* Class number `index`, built-in ones first; NULL past the end. */
 const gd_link_class *gd__class_at(gd_ctx *ctx, int index);
+/* Registers some, all or none; the arrays stay the caller's. */
+gd_status gd__classes_add(gd_ctx *ctx, const gd_link_class *const *classes, int count);
 /* Does the class make sense?  ARGUMENT, or VALUE or TYPE for a default that the field itself does not take. */
 gd_status gd__class_check(gd_ctx *ctx, const gd_link_class *cls);
 

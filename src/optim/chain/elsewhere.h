@@ -1,0 +1,26 @@
+/* Names of methods in other systems; see elsewhere.def. */
+#ifndef GD_OPTIM_CHAIN_ELSEWHERE_H
+#define GD_OPTIM_CHAIN_ELSEWHERE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define GD_ELSEWHERE_SIZE 128
+
+typedef struct gd_elsewhere {
+    const char *name, *chain, *rate;
+} gd_elsewhere;
+
+/* The rows; NULL past the end. */
+const gd_elsewhere *gd__elsewhere_at(int index);
+
+/* The chain for the call that a text begins with: "adam | lr(0.1)" for "torch.optim.Adam(lr=0.1) ...".  *length: bytes of
+ * the name.  False: no system that we know has it. */
+bool gd__elsewhere(const char *text, size_t *length, char out[GD_ELSEWHERE_SIZE]);
+/* Does the name of an argument stand for a learning rate? */
+bool gd__is_rate(const char *name, size_t length);
+/* The learning rate in the parentheses that a text begins with, by its name or as the first argument; bytes of the number,
+ * 0: there is none. */
+size_t gd__rate_given(const char *text, const char **number);
+
+#endif
