@@ -115,6 +115,9 @@ static void saved_fits_survive(void **state)
     exhaust(
         "fit 'f(x, a) + k*b' d.csv --y z --param a=1 --param b=1 --fix k=2 --def f.gd --out r.safetensors --residuals r.csv");
     exhaust("fit 'a*x' d.csv --y z --param a=1 --loss huber:9 --steps 1 --json");
+    for (int64_t k = 1;
+         fails_well("fit 'a*x = z' d.csv --param a=1 --x-errors z=2 --steps 1 --plot e.svg", k, false);)
+        k += 37;
     (void)fails_well("fit 'a*x' d.csv --y z --param a=1 --intervals bootstrap:100", 0, false);
     for (int64_t k = 1; fails_well("fit 'a*x' d.csv --y z --param a=1 --intervals bootstrap:100", k, false);)
         k += 97;

@@ -37,6 +37,9 @@ static gd_status read_fit(gd_ctx *ctx, const char *path, fit_file *f)
     if (loss)
         return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted by --loss %.20s: no likelihoods to compare",
                        path, loss);
+    if (gd_archive_get_meta(f->archive, "fit.noise"))
+        return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted with errors in x: no likelihoods to compare",
+                       path);
     const struct {
         const char *key;
         double *to;

@@ -10,6 +10,10 @@ static const gd_option options[] = {
     GD_VALUES("fix", "a constant of the model, held: values as for --param"),
     GD_OPTION("weights", "COLUMN", "weights of the squared residuals; rows of weight 0 are left out"),
     GD_OPTION("sigma", "COLUMN", "standard deviations of y: residuals are divided by them"),
+    GD_REPEATED(
+        "x-errors", "[NAME=]COLUMN|NUMBER",
+        "standard deviations of a column of the model, beside those of y (--sigma, or 1): the sum of squared distances from the "
+        "curve is minimised (orthogonal distance regression); NAME= where the model has several columns"),
     GD_SWITCH("absolute-sigma",
               "--sigma are the standard deviations, not only their ratios: errors are not scaled by "
               "the residuals, and a chi-square test is made"),
@@ -149,7 +153,9 @@ const gd_command gd__command_fit = {
         "name is no plain word is written between backquotes, one with a unit, 'S [mM]', also without it: S. Tables are text, or "
         ".npy, .npz and .safetensors files, whose vectors are columns. Of several tables the rows are taken together, and the column "
         "set has the number of the table from 0: `A[set]` in the model and `--param 'A[set]=1'` give each its own A, while other "
-        "parameters are shared. Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
+        "parameters are shared. `y = MODEL` names the column as --y does; any other equation, 'x^2/a^2 + y^2/b^2 = 1', is an implicit model: all "
+        "its columns have errors, of standard deviation 1 unless --x-errors says another, and distances from its curve are minimised. "
+        "Levenberg-Marquardt with exact Jacobians, or --chain. Prints the "
         "parameters with standard errors and 95 % intervals; of a parameter that is held by its bound, the interval from the "
         "bound inwards. Ends with status 1, after all was printed, where the fit is stuck, at the limit of its steps, or where the "
         "data do not determine all parameters: these are named. Ctrl-C, SIGTERM, SIGHUP or an output that fails end it with the "
@@ -157,6 +163,7 @@ const gd_command gd__command_fit = {
     .options = options,
     .examples =
         "gradus fit 'a*exp(-b*t)+c' examples/data/decay.csv --y y --param a=1 --param b=1 --param c=0 --plot fit.svg\n"
+        "gradus fit '(x-p)^2 + (y-q)^2 = r^2' points.csv --param p=0 --param q=0 --param r=1 --plot circle.svg\n"
         "gradus fit 'k*x^n' data.csv --param k=1 --param n=1 --bound 'k>0' --sigma s --json\n"
         "gradus fit 'h*exp(-(x-m)^2/(2*s^2))+b' peak.csv --guess --param h --param m --param s --param b\n"
         "gradus fit 'a + b*x' data.csv --param a=0 --param b=1 --out fit.safetensors && gradus predict fit.safetensors new.csv\n",

@@ -49,6 +49,17 @@ gd_expr *gd__expr_parse(gd_ctx *ctx, const char *text, const char *const *names,
 /* With functions and bindings from a file, `name(x, ...) = ...;` and `name = ...;`, in front. */
 gd_expr *gd__expr_parse_with(gd_ctx *ctx, const char *defined, const char *file, const char *text,
                              const char *const *names, int count);
+/* What the text may end with. */
+typedef enum gd_expr_form {
+    GD_EXPR_VALUE,    /* an expression */
+    GD_EXPR_EQUATION, /* or an equation, `a = b`, whose value is a - b */
+    GD_EXPR_RIGHT     /* or the value of a name, `name = b`: b */
+} gd_expr_form;
+
+gd_expr *gd__expr_parse_form(gd_ctx *ctx, const char *defined, const char *file, const char *text,
+                             const char *const *names, int count, gd_expr_form form);
+/* Was it an equation?  Then *left is the name that its left side is, interned, or NULL. */
+bool gd__expr_is_equation(const gd_expr *e, const char **left);
 void gd__expr_free(gd_expr *e); /* NULL is fine */
 
 /* The variables: those given, or those found.  Borrowed. */

@@ -637,6 +637,28 @@ static bool definitions(gd_expr_parser *p)
     return true;
 }
 
+/* `name = node` at the end of the text. */
+static int left_name(gd_expr_parser *p, size_t at, const char *name, size_t length, int node)
+{
+    gd_expr *e = p->e;
+    int left = gd__parser_resolve(p, at, name, length);
+    if (left < 0 || p->form == GD_EXPR_RIGHT) return left < 0 ? -1 : node;
+    e->equation = true;
+    if (!(e->left = gd__intern(e->ctx, name, length))) return -1;
+    return gd__expr_binary_node(e, (int)at, '-', left, node);
+}
+
+/* `left = ` what follows. */
+static int equation(gd_expr_parser *p, int left)
+{
+    size_t at = p->at++;
+    int right = gd__parser_expression(p);
+    if (right < 0) return -1;
+    if (gd__parser_peek(p)) return gd__parser_expected(p, "an operator");
+    p->e->equation = true;
+    return gd__expr_binary_node(p->e, (int)at, '-', left, right);
+}
+
 static int statements(gd_expr_parser *p)
 {
     for (;;) {
@@ -655,6 +677,8 @@ static int statements(gd_expr_parser *p)
         if (gd_error(p->e->ctx)) return -1;
         int node = gd__parser_expression(p);
         if (node < 0) return -1;
+        if (binds && p->form != GD_EXPR_VALUE && !gd__parser_peek(p))
+            return left_name(p, at, name, length, node);
         if (binds) {
             if (!gd__parser_accept(p, ';'))
                 return gd__parser_expected(p,
@@ -668,6 +692,7 @@ static int statements(gd_expr_parser *p)
         (void)gd__parser_peek(p);
         if (p->at >= p->size) return node;
         if (more) return gd__parser_fail(p, p->at, "only the last expression may have no name");
+        if (p->text[p->at] == '=' && p->form == GD_EXPR_EQUATION) return equation(p, node);
         if (p->text[p->at] == '=')
             return gd__parser_fail(p, p->at, "only a name can be bound with '='; equality is '=='");
         return gd__parser_expected(p, "an operator");
@@ -682,12 +707,24 @@ gd_expr *gd__expr_parse(gd_ctx *ctx, const char *text, const char *const *names,
 gd_expr *gd__expr_parse_with(gd_ctx *ctx, const char *defined, const char *file, const char *text,
                              const char *const *names, int count)
 {
+    return gd__expr_parse_form(ctx, defined, file, text, names, count, GD_EXPR_VALUE);
+}
+
+bool gd__expr_is_equation(const gd_expr *e, const char **left)
+{
+    *left = e->left;
+    return e->equation;
+}
+
+gd_expr *gd__expr_parse_form(gd_ctx *ctx, const char *defined, const char *file, const char *text,
+                             const char *const *names, int count, gd_expr_form form)
+{
     gd_expr *e = gd__calloc(ctx, sizeof *e);
     if (!e) return NULL;
     e->ctx = ctx;
     e->own = strlen(defined);
     e->file = file ? gd__intern(ctx, file, strlen(file)) : NULL;
-    gd_expr_parser p = {.e = e, .size = e->own + strlen(text), .open = !names};
+    gd_expr_parser p = {.e = e, .size = e->own + strlen(text), .open = !names, .form = form};
     int root = -1;
     bool ok = !gd_error(ctx) && (e->text = gd__alloc(ctx, p.size + 1));
     if (ok) {

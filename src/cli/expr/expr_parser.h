@@ -33,6 +33,7 @@ typedef struct gd_expr_parser {
     size_t at, size;
     int depth;
     bool open; /* unknown names become variables */
+    gd_expr_form form;
     gd_expr_binding *binding;
     int bindings;
     size_t binding_bytes;

@@ -61,6 +61,8 @@ struct gd_expr {
     char *text;       /* definitions, then the expression */
     size_t own;       /* where the expression begins */
     const char *file; /* that the definitions are from; interned */
+    bool equation;
+    const char *left; /* the name on the left side of an equation, interned; NULL: something else */
     gd_expr_node *node;
     int nodes;
     size_t node_bytes;

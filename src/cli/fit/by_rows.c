@@ -40,8 +40,7 @@ static void *open_rows(void *user, gd_ctx *ctx)
     row_model *m = gd__calloc(ctx, sizeof *m);
     if (!m) return NULL;
     *m = (row_model){.j = j, .ctx = ctx, .value = gd__calloc(ctx, value_bytes(j))};
-    if (m->value)
-        m->model = gd__problem_expression(ctx, j->args, NULL, j->args->argument[0], j->name, j->names);
+    if (m->value) m->model = gd__problem_form(ctx, j->args, j->args->argument[0], j->name, j->names, j->form);
     bool ok = m->model != NULL;
     for (int i = columns_end(j); i < j->names && ok; i++) {
         ok = (m->value[i] = lent(ctx, j->value[i])) != NULL;
@@ -64,12 +63,11 @@ static gd_tensor *range_residuals(void *state, gd_tensor *const *params, gd_tens
     for (int i = 0; i < j->params; i++) m->value[i] = params[i];
     for (int i = j->params; i < columns_end(j); i++)
         if (j->value[i]) m->value[i] = data[used++];
-    gd_tensor *difference = gd_sub(gd__expr_eval(m->model, m->value, GD_F64), data[used]);
-    return j->scale ? gd_mul(difference, data[used + 1]) : difference;
+    gd_tensor *y = data[used++], *scale = j->scale ? data[used++] : NULL;
+    return gd__fit_off_curve(j, m->model, m->value, data + used, y, scale);
 }
 
-/* Does the model look at one row at a time? */
-static bool rows_apart(gd_fit_job *j)
+bool gd__fit_rows_apart(gd_fit_job *j)
 {
     bool *rows = gd__calloc(j->ctx, (size_t)j->names);
     if (!rows) return false;
@@ -82,7 +80,7 @@ static bool rows_apart(gd_fit_job *j)
 
 gd_status gd__fit_by_rows(gd_fit_job *j)
 {
-    if (gd_numel(j->y) <= GD_BLOCK_ROWS || !rows_apart(j)) return gd_error(j->ctx);
+    if (gd_numel(j->y) <= GD_BLOCK_ROWS || !gd__fit_rows_apart(j)) return gd_error(j->ctx);
     if (!(j->row_data = gd__calloc(j->ctx, j->name_bytes))) return GD_NOMEM;
     j->rows = (gd_rows){.count = gd_numel(j->y),
                         .data = j->row_data,
@@ -94,5 +92,6 @@ gd_status gd__fit_by_rows(gd_fit_job *j)
         if (j->value[i]) j->row_data[j->rows.columns++] = j->value[i];
     j->row_data[j->rows.columns++] = j->y;
     if (j->scale) j->row_data[j->rows.columns++] = j->scale;
+    for (int k = 0; k < j->noisy; k++) j->row_data[j->rows.columns++] = j->noise[k];
     return GD_OK;
 }

@@ -78,7 +78,7 @@ static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
     gd_scope_end(j->ctx);
     if (status) return status;
     /* rows of other weights have other bands */
-    if (has_band && !j->scale && isfinite(j->fit.sigma))
+    if (has_band && !j->scale && !j->noisy && isfinite(j->fit.sigma))
         put_band(j, plot, MEASURED, "95 % of new measurements", xs, ys, error, j->fit.sigma);
     if (has_band) put_band(j, plot, FIT, "95 % band of the curve", xs, ys, error, 0);
     status = put_data(j, plot, gd_data(data));
@@ -132,8 +132,7 @@ static gd_status check_log(gd_fit_job *j, const char *axis, const double *v, boo
     return GD_OK;
 }
 
-/* The name of a column with its unit. */
-static const char *axis_name(const gd_fit_job *j, const char *name)
+const char *gd__fit_axis_name(const gd_fit_job *j, const char *name)
 {
     int column = gd__csv_find(j->csv, name);
     return column < 0 ? name : gd__csv_name(j->csv, column);
@@ -141,13 +140,14 @@ static const char *axis_name(const gd_fit_job *j, const char *name)
 
 gd_status gd__fit_draw(gd_fit_job *j)
 {
+    if (!j->y_name) return gd__fit_draw_equation(j);
     int x = gd__fit_only_column(j), set = -1;
     bool sets = x < 0 && gd__fit_has_sets(j, &x, &set);
     if (!sets) x = gd__fit_only_column(j);
-    const char *y = gd__args_get(j->args, "y");
     gd_scope_begin(j->ctx);
     gd_tensor *fitted = gd__fit_fitted(j);
-    gd_plot *plot = fitted ? gd__plot_new(j->ctx, j->args->argument[0], "", axis_name(j, y ? y : "y")) : NULL;
+    gd_plot *plot = fitted ? gd__plot_new(j->ctx, j->args->argument[0], "", gd__fit_axis_name(j, j->y_name))
+                           : NULL;
     gd_status status = plot ? GD_OK : gd_error(j->ctx) ? gd_error(j->ctx) : GD_NOMEM;
     const double *f = fitted ? gd_data(fitted) : NULL, *xs = x >= 0 ? gd_data(j->value[x]) : f;
     gd__plot_log(plot, j->log[0], j->log[1]);
@@ -157,7 +157,8 @@ gd_status gd__fit_draw(gd_fit_job *j)
         status = sets     ? gd__fit_draw_sets(j, plot, x, set)
                  : x >= 0 ? draw_curve(j, plot, x)
                           : draw_agreement(j, plot, f);
-    if (!status) status = draw_residuals(j, plot, xs, f, x >= 0 ? axis_name(j, j->name[x]) : "fitted");
+    if (!status)
+        status = draw_residuals(j, plot, xs, f, x >= 0 ? gd__fit_axis_name(j, j->name[x]) : "fitted");
     if (!status) status = gd__plot_save(plot, j->plot, gd__args_has(j->args, "dark"));
     gd__plot_free(plot);
     gd_scope_end(j->ctx);

@@ -254,9 +254,8 @@ static gd_status put_latex_constant(export *x, int i, gd_tensor *t)
 static gd_status write_latex(export *x)
 {
     gd_text *out = &x->text;
-    const char *y = gd__args_get(x->j->args, "y");
     char name[NAME];
-    latex_name(name, y ? y : "y");
+    latex_name(name, x->j->y_name);
     gd__text_add(out, "% ");
     put_comment(x, x->j->args->argument[0]);
     gd__text_add(out, ", fitted to ");

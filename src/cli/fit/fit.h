@@ -1,6 +1,7 @@
 /* gradus fit, in parts:
  *
  *   read.c         table, parameters, bounds, model; rows.c which rows, derive.c derived quantities
+ *   noise.c        equations, columns with errors, and what a residual is
  *   solve.c        the fit and its intervals; by_rows.c residuals of long tables, resample.c fits of resampled rows
  *   guess.c, starts.c   where it may start
  *   statistics.c   how well it does
@@ -63,6 +64,13 @@ typedef struct gd_fit_job {
     gd_csv *csv;
     gd_value_tables tables; /* how tables are read */
     gd_expr *model;
+    gd_expr_form form;  /* how its text is read */
+    const char *y_name; /* the column that it is to give; NULL: it is an equation, and y is 0 */
+    int noisy; /* columns with errors: their places among the names, and standard deviations [rows] */
+    int noisy_at[GD_DISTANCE_COLUMNS];
+    gd_tensor *noise[GD_DISTANCE_COLUMNS];
+    const double
+        *distance;     /* of each fitted row, while gd__fit_each_row goes over them; NULL: y less fitted */
     const char **name; /* parameters, then columns, then what --fix holds */
     gd_tensor **value; /* what the model sees, in that order */
     gd_tensor **param; /* owned */
@@ -150,9 +158,19 @@ GD_NODISCARD gd_status gd__fit_band(gd_tensor *values, gd_tensor *const *params,
 
 /* A column of the table as a vector.  New. */
 gd_tensor *gd__fit_column(gd_fit_job *j, const char *name);
+/* The model from its text, and what it is a model of. */
+GD_NODISCARD gd_status gd__fit_read_form(gd_fit_job *j);
+/* --x-errors, and those of the columns of an equation; after the columns are there. */
+GD_NODISCARD gd_status gd__fit_read_noise(gd_fit_job *j);
+bool gd__fit_is_noisy(const gd_fit_job *j, int place);
+/* Residuals: the model less y, by the scale, or where columns have errors the distances from its curve. */
+gd_tensor *gd__fit_off_curve(const gd_fit_job *j, gd_expr *model, gd_tensor **value, gd_tensor *const *noise,
+                             gd_tensor *y, gd_tensor *scale);
 /* Takes the rows that are not to be fitted out of y, scale and the columns. */
 GD_NODISCARD gd_status gd__fit_choose_rows(gd_fit_job *j);
 
+/* Does the model look at one row at a time? */
+bool gd__fit_rows_apart(gd_fit_job *j);
 /* Fills job->rows where the table is long and the model looks at one row at a time. */
 GD_NODISCARD gd_status gd__fit_by_rows(gd_fit_job *j);
 
@@ -182,6 +200,10 @@ void gd__fit_print_json(gd_fit_job *j);
 bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set);
 /* Points and curve of each set over column x. */
 GD_NODISCARD gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set);
+/* The name of a column with its unit; borrowed. */
+const char *gd__fit_axis_name(const gd_fit_job *j, const char *name);
+/* An equation of two columns: the points, and the curve where it holds. */
+GD_NODISCARD gd_status gd__fit_draw_equation(gd_fit_job *j);
 /* To job->plot: over one column a curve with its band, else measured over fitted values. */
 GD_NODISCARD gd_status gd__fit_draw(gd_fit_job *j);
 

@@ -452,11 +452,14 @@ gd_status gd__fit_guess(gd_fit_job *j, const gd_fit_options *o)
     d.y = d.x + d.count;
     double *work = d.y + d.count;
     sort_rows(j, x, (pair *)(void *)work, &d);
+    int noisy = j->noisy;
+    j->noisy = 0; /* shapes are found by what lies above and below */
     gd_status status = d.count < 3 || !(d.span > 0)
                            ? gd_fail(j->ctx, GD_VALUE,
                                      "fit: --guess wants three rows and more than one value of '%.60s'",
                                      j->name[x])
                            : guess_on_few(j, o, x, &d, work);
+    j->noisy = noisy;
     gd__free(j->ctx, d.x, bytes);
     return status;
 }

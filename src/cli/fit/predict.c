@@ -18,8 +18,9 @@ typedef struct saved {
     gd_csv *csv;
     gd_tensor *measured; /* for --score */
     gd_expr *model;
-    const char *name[2 * GD_FIT_PARAMS]; /* parameters, columns, constants; borrowed from the archive */
-    gd_tensor *value[2 * GD_FIT_PARAMS]; /* owned */
+    /* parameters, columns, constants; borrowed from the archive; behind them the y of 'y = f', which has no value */
+    const char *name[2 * GD_FIT_PARAMS + 1];
+    gd_tensor *value[2 * GD_FIT_PARAMS + 1]; /* owned */
     int params, columns, names;
     const char *y;
     double t, sigma; /* NAN: not known */
@@ -93,9 +94,13 @@ static gd_status take_model(saved *s)
     s->columns = take_names(s, "column");
     if (!status) status = take_constants(s);
     if (status) return status;
-    s->model = defined ? gd__expr_parse_with(s->ctx, defined, s->path, text, s->name, s->names)
-                       : gd__expr_parse(s->ctx, text, s->name, s->names);
     s->y = gd_archive_get_meta(s->archive, "fit.y");
+    if (!s->y && gd_archive_get_meta(s->archive, "fit.noise"))
+        return gd_fail(s->ctx, GD_VALUE, "predict: %.200s is a fit of an equation: there is no y to predict",
+                       s->path);
+    s->name[s->names] = s->y ? s->y : "";
+    s->model = gd__expr_parse_form(s->ctx, defined ? defined : "", defined ? s->path : NULL, text, s->name,
+                                   s->names + 1, GD_EXPR_RIGHT);
     s->t = saved_number(s, "fit.t");
     s->sigma = saved_number(s, "fit.sigma");
     if (!s->model) return gd_error(s->ctx);
@@ -120,8 +125,10 @@ static gd_status read_spread(saved *s)
     const char *weights = gd_archive_get_meta(s->archive, "fit.weights"),
                *deviations = gd_archive_get_meta(s->archive, "fit.deviations"),
                *name = weights ? weights : deviations;
-    for (int64_t i = 0; i < s->rows; i++) s->spread[i] = s->sigma;
-    if (!name) return GD_OK;
+    bool noisy = gd_archive_get_meta(s->archive, "fit.noise") != NULL;
+    for (int64_t i = 0; i < s->rows; i++) s->spread[i] = noisy ? NAN : s->sigma;
+    if (noisy) gd_warn(s->ctx, "predict: the fit has errors in x: no prediction bands");
+    if (!name || noisy) return GD_OK;
     gd_tensor *t = gd__csv_find(s->csv, name) >= 0 ? new_column(s, name) : NULL;
     if (gd_error(s->ctx)) return gd_error(s->ctx);
     const double *v = t ? gd_data(t) : NULL;

@@ -130,9 +130,10 @@ static gd_status read_scale(gd_fit_job *j)
     if (weights && sigma)
         return gd_fail(j->ctx, GD_ARGUMENT, "fit: --weights and --sigma say the same: give one");
     j->absolute = gd__args_has(j->args, "absolute-sigma");
-    if (j->absolute && !sigma)
+    if (j->absolute && !(j->y_name ? sigma : gd__args_get(j->args, "x-errors")))
         return gd_fail(j->ctx, GD_ARGUMENT,
-                       "fit: --absolute-sigma says something of --sigma, which is not given");
+                       "fit: --absolute-sigma says something of --%s, which is not given",
+                       j->y_name ? "sigma" : "x-errors");
     if (!weights && !sigma) return GD_OK;
     j->scale = gd__fit_column(j, weights ? weights : sigma);
     if (!j->scale) return gd_error(j->ctx);
@@ -267,8 +268,7 @@ static gd_status read_model(gd_fit_job *j)
     for (const char *spec; !status && (spec = gd__args_next(j->args, "fix", &at));)
         status = read_fixed(j, spec);
     if (status) return status;
-    j->model = gd__problem_expression(j->ctx, j->args, NULL, j->args->argument[0], j->name, j->names);
-    if (!j->model) return gd_error(j->ctx);
+    if ((status = gd__fit_read_form(j))) return status;
     int columns = j->params + gd__csv_columns(j->csv);
     for (int i = 0; i < j->names; i++) {
         if (i < j->params && !gd__expr_uses(j->model, i))
@@ -278,14 +278,17 @@ static gd_status read_model(gd_fit_job *j)
         if (i >= columns) gd__expr_fix(j->model, i);
         if (i < j->params || i >= columns || !gd__expr_uses(j->model, i)) continue;
         if (!(j->value[i] = gd__fit_column(j, j->name[i]))) return gd_error(j->ctx);
-        gd__expr_fix(j->model, i);
     }
+    if ((status = gd__fit_read_noise(j))) return status;
+    for (int i = j->params; i < columns; i++)
+        if (j->value[i] && !gd__fit_is_noisy(j, i)) gd__expr_fix(j->model, i);
     return GD_OK;
 }
 
 static gd_status make_fit_room(gd_fit_job *j)
 {
-    size_t count = (size_t)j->args->options + (size_t)gd__csv_columns(j->csv) + 1;
+    /* parameters, columns, constants; or of rows the columns, y, their factors and errors */
+    size_t count = (size_t)j->args->options + (size_t)gd__csv_columns(j->csv) + 2 + GD_DISTANCE_COLUMNS;
     j->name_bytes = count * sizeof(void *);
     j->name = gd__calloc(j->ctx, j->name_bytes);
     j->value = gd__calloc(j->ctx, j->name_bytes);
@@ -329,8 +332,9 @@ gd_status gd__fit_read(gd_fit_job *j)
     if (!status) status = gd__csv_options_used(j->args, j->tables.used || gd__csv_is_text(j->csv));
     if (!status) status = make_element_room(j);
     if (!status) status = read_bounds(j);
-    const char *y = gd__args_get(j->args, "y");
-    if (!status && !(j->y = gd__fit_column(j, y ? y : "y"))) status = gd_error(j->ctx);
+    int64_t rows = status ? 0 : gd__csv_rows(j->csv);
+    if (!status) j->y = j->y_name ? gd__fit_column(j, j->y_name) : gd_zeros(j->ctx, GD_F64, 1, &rows);
+    if (!status && !j->y) status = gd_error(j->ctx);
     if (!status) status = read_scale(j);
     if (!status) status = gd__fit_choose_rows(j);
     if (!status) status = gd__fit_read_derived(j);
@@ -348,6 +352,7 @@ void gd__fit_close(gd_fit_job *j)
     for (int i = j->params; i < j->names; i++) gd_release(j->value[i]);
     gd_release(j->y);
     gd_release(j->scale);
+    for (int k = 0; k < j->noisy; k++) gd_release(j->noise[k]);
     gd__free(j->ctx, j->name, j->name_bytes);
     gd__free(j->ctx, j->value, j->name_bytes);
     gd__free(j->ctx, j->param, j->name_bytes);

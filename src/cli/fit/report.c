@@ -80,6 +80,11 @@ static void put_notes(gd_fit_job *j)
     if (j->starts)
         gd__text_put(out, "best of %lld starts, %lld of them led here\n", (long long)j->starts,
                      (long long)j->agreed);
+    if (j->noisy) {
+        gd__text_add(out, "distances from the curve, with errors in ");
+        for (int k = 0; k < j->noisy; k++) gd__text_put(out, "%s%s", k ? ", " : "", j->name[j->noisy_at[k]]);
+        gd__text_char(out, '\n');
+    }
     if (j->intervals == GD_INTERVALS_PROFILE) gd__text_add(out, "intervals by profile\n");
     if (j->intervals == GD_INTERVALS_BOOTSTRAP)
         gd__text_put(out, "intervals by %lld resampled %s, BCa\n", (long long)j->resamples,
@@ -121,6 +126,11 @@ static void put_loss(gd_fit_job *j)
 static void put_r2(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
+    if (j->noisy) {
+        gd__text_put(out, "sum of squared distances %.8g, %lld points\n", j->fit.rss,
+                     (long long)j->fit.residuals);
+        return;
+    }
     if (isnan(j->r2))
         gd__text_add(out, "R2 not defined for a constant y");
     else
@@ -132,7 +142,7 @@ static void put_criteria(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
     const gd_fit_numbers *n = &j->numbers;
-    if (isfinite(n->p * n->log_likelihood))
+    if (isfinite(n->p) && !j->loss)
         gd__text_put(out, "chi-square %.6g, reduced %.6g, p = %.4g\n", j->fit.rss,
                      j->fit.rss / (double)j->fit.dof, n->p);
     if (isfinite(n->aicc)) gd__text_put(out, "AIC %.6g, AICc %.6g, BIC %.6g\n", n->aic, n->aicc, n->bic);
@@ -349,7 +359,8 @@ void gd__fit_print_json(gd_fit_job *j)
                               j->fit.solve.seconds};
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
         gd__json_key(out, names[k]);
-        if (isnan(numbers[k]) && (j->loss || !strcmp(names[k], "r2") || !strcmp(names[k], "chi_square_p")))
+        if (isnan(numbers[k]) &&
+            (j->loss || j->noisy || !strcmp(names[k], "r2") || !strcmp(names[k], "chi_square_p")))
             gd__text_add(out, "null");
         else
             gd__json_number(out, numbers[k]);

@@ -50,6 +50,10 @@ static gd_status copy_values(gd_fit_job *to, const gd_fit_job *from)
             to->value[i] = copy;
         if (!copy || (i < to->params && !gd_require_grad(copy))) return gd_error(ctx);
     }
+    for (; to->noisy < from->noisy; to->noisy++) {
+        to->noisy_at[to->noisy] = from->noisy_at[to->noisy];
+        if (!(to->noise[to->noisy] = copy_of(ctx, from->noise[to->noisy]))) return gd_error(ctx);
+    }
     if (!(to->y = copy_of(ctx, from->y))) return gd_error(ctx);
     return !from->scale || (to->scale = copy_of(ctx, from->scale)) ? GD_OK : gd_error(ctx);
 }
@@ -63,6 +67,7 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
     if (!ctx) return GD_NOMEM;
     *to = (gd_fit_job){.ctx = ctx,
                        .args = from->args,
+                       .y_name = from->y_name,
                        .params = from->params,
                        .names = from->names,
                        .elements = from->elements};
@@ -73,9 +78,9 @@ static gd_status copy_job(gd_fit_job *to, const gd_fit_job *from)
     if (!to->name || !to->value || !to->param) return GD_NOMEM;
     gd_status status = copy_values(to, from);
     if (status) return status;
-    to->model = gd__problem_expression(ctx, from->args, NULL, from->args->argument[0], to->name, to->names);
+    to->model = gd__problem_form(ctx, from->args, from->args->argument[0], to->name, to->names, from->form);
     for (int i = to->params; i < to->names && to->model; i++)
-        if (to->value[i]) gd__expr_fix(to->model, i);
+        if (to->value[i] && !gd__fit_is_noisy(to, i)) gd__expr_fix(to->model, i);
     return to->model ? GD_OK : gd_error(ctx);
 }
 

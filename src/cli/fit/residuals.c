@@ -7,20 +7,23 @@
 
 static void put_names(const gd_fit_job *j, gd_text *out)
 {
-    const char *y = gd__args_get(j->args, "y");
     gd__text_add(out, "line,");
     for (int i = j->params; i < j->params + gd__csv_columns(j->csv); i++) {
         if (!j->value[i]) continue;
         gd__csv_put(out, j->name[i]);
         gd__text_char(out, ',');
     }
-    gd__csv_put(out, y ? y : "y");
-    gd__text_put(out, ",fitted,residual,standardized%s\n", j->loss ? ",weight" : "");
+    if (j->y_name) {
+        gd__csv_put(out, j->y_name);
+        gd__text_add(out, ",fitted,residual,");
+    }
+    gd__text_put(out, "%sstandardized%s\n", j->noisy ? "distance," : "", j->loss ? ",weight" : "");
 }
 
 double gd__fit_standardized(const gd_fit_job *j, int64_t i, double fitted)
 {
     const double *y = gd_data(j->y), *scale = j->scale ? gd_data(j->scale) : NULL;
+    if (j->distance) return -j->distance[i] / (j->absolute ? 1 : j->fit.sigma);
     return (y[i] - fitted) * (scale ? scale[i] : 1) / (j->absolute ? 1 : j->fit.sigma);
 }
 
@@ -31,7 +34,8 @@ static void put_row(gd_fit_job *j, void *user, int64_t line, int64_t i, double f
     gd__text_put(out, "%lld,", (long long)line);
     for (int k = j->params; k < j->params + gd__csv_columns(j->csv); k++)
         if (j->value[k]) gd__text_put(out, "%.17g,", ((const double *)gd_data(j->value[k]))[i]);
-    gd__text_put(out, "%.17g,%.17g,%.17g,", y, fitted, y - fitted);
+    if (j->y_name) gd__text_put(out, "%.17g,%.17g,%.17g,", y, fitted, y - fitted);
+    if (j->distance) gd__text_put(out, "%.17g,", -j->distance[i]);
     if (isfinite(standardized)) gd__text_put(out, "%.17g", standardized);
     if (j->loss)
         gd__text_put(out, ",%.17g",
@@ -52,9 +56,14 @@ gd_status gd__fit_each_row(gd_fit_job *j, void *user,
 {
     gd_scope_begin(j->ctx);
     gd_tensor *fitted = gd__fit_fitted(j);
-    const double *f = fitted ? gd_data(fitted) : NULL;
+    gd_no_grad_begin(j->ctx);
+    gd_tensor *distance = fitted && j->noisy ? gd_copy(gd__fit_residuals(j)) : NULL;
+    gd_no_grad_end(j->ctx);
+    const double *f = fitted && (distance || !j->noisy) ? gd_data(fitted) : NULL;
+    j->distance = distance ? gd_data(distance) : NULL;
     for (int64_t row = 0, i = 0; f && row < gd__csv_rows(j->csv); row++)
         if (!j->drop[row]) see(j, user, gd__csv_line(j->csv, row), i, f[i]), i++;
+    j->distance = NULL;
     gd_scope_end(j->ctx);
     return f ? GD_OK : gd_error(j->ctx);
 }

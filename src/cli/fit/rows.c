@@ -109,6 +109,7 @@ gd_status gd__fit_choose_rows(gd_fit_job *j)
     mark(j, j->y, GD_ROW_MISSING, is_nan);
     mark(j, j->scale, GD_ROW_MISSING, is_nan);
     mark(j, j->scale, GD_ROW_WEIGHTLESS, is_zero);
+    for (int k = 0; k < j->noisy; k++) mark(j, j->noise[k], GD_ROW_MISSING, is_nan);
     int columns = gd__csv_columns(j->csv);
     for (int i = 0; i < columns; i++) mark(j, j->value[j->params + i], GD_ROW_MISSING, is_nan);
     int64_t rows = count_rows(j);
@@ -118,5 +119,6 @@ gd_status gd__fit_choose_rows(gd_fit_job *j)
                        j->missing || j->excluded ? "no row is left to fit" : "all weights are 0");
     status = keep_rows(j, &j->y, rows);
     for (int i = 0; i < columns && !status; i++) status = keep_rows(j, &j->value[j->params + i], rows);
+    for (int k = 0; k < j->noisy && !status; k++) status = keep_rows(j, &j->noise[k], rows);
     return status ? status : keep_rows(j, &j->scale, rows);
 }

@@ -56,9 +56,9 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
     }
     if (!status) status = save_names(archive, "param", j->name, j->params, j->param);
     if (!status) status = save_names(archive, "column", j->name + j->params, columns, j->value + j->params);
-    const char *y = gd__args_get(j->args, "y"), *weights = gd__args_get(j->args, "weights"),
-               *sigma = gd__args_get(j->args, "sigma");
-    if (!status) status = gd_archive_set_meta(archive, "fit.y", y ? y : "y");
+    const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
+    if (!status && j->y_name) status = gd_archive_set_meta(archive, "fit.y", j->y_name);
+    if (!status && j->noisy) status = gd_archive_set_meta(archive, "fit.noise", j->name[j->noisy_at[0]]);
     if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_fit_loss_name(j->loss));
     if (!status && weights) status = gd_archive_set_meta(archive, "fit.weights", weights);
     if (!status && sigma) status = gd_archive_set_meta(archive, "fit.deviations", sigma);

@@ -32,6 +32,7 @@ static gd_status move(gd_fit_job *j, const char *name)
     gd_status status = device ? GD_OK : gd_error(j->ctx);
     for (int i = 0; i < j->params && !status; i++) status = move_one(&j->param[i], device, true);
     for (int i = j->params; i < j->names && !status; i++) status = move_one(&j->value[i], device, false);
+    for (int k = 0; k < j->noisy && !status; k++) status = move_one(&j->noise[k], device, false);
     if (!status) status = move_one(&j->y, device, false);
     return status ? status : move_one(&j->scale, device, false);
 }
@@ -48,8 +49,8 @@ gd_tensor *gd__fit_residuals(void *user)
     gd_fit_job *j = user;
     if (!j->stopping && gd__interrupt_pending())
         return gd__refuse(j->ctx, GD_INTERRUPTED, "fit: interrupted");
-    gd_tensor *difference = gd_sub(gd__fit_model(j, j->param), j->y);
-    return j->scale ? gd_mul(difference, j->scale) : difference;
+    for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
+    return gd__fit_off_curve(j, j->model, j->value, j->noise, j->y, j->scale);
 }
 
 /* A signal may not wait for the end of the next step. */

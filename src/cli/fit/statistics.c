@@ -64,7 +64,8 @@ static void note_outlier(gd_fit_job *j, void *user, int64_t line, int64_t i, dou
     *failed = !gd__grow(j->ctx, &j->outlier, &j->outlier_bytes,
                         (size_t)(j->outliers + 1) * sizeof *j->outlier);
     if (!*failed)
-        j->outlier[j->outliers++] = (gd_outlier){line, ((const double *)gd_data(j->y))[i] - fitted, z};
+        j->outlier[j->outliers++] = (gd_outlier){
+            line, j->distance ? -j->distance[i] : ((const double *)gd_data(j->y))[i] - fitted, z};
 }
 
 gd_status gd__fit_judge(gd_fit_job *j)
@@ -76,9 +77,16 @@ gd_status gd__fit_judge(gd_fit_job *j)
         gd_status status = gd__fit_each_row(j, &failed, note_outlier);
         return failed ? GD_NOMEM : status;
     }
+    j->numbers = (gd_fit_numbers){NAN, NAN, NAN, NAN, NAN, rows_hash(j)};
+    j->numbers.p = j->absolute && j->fit.dof > 0 ? gd__chi_square_tail(j->fit.rss, (double)j->fit.dof) : NAN;
+    if (j->noisy) { /* the points are unknowns too: no likelihood that others could be compared with */
+        j->r2 = NAN;
+        return GD_OK;
+    }
+    double p = j->numbers.p;
     j->r2 = r_squared(j);
     j->numbers = gd__fit_numbers(log_likelihood(j), (double)j->fit.free, (double)j->fit.residuals);
     j->numbers.rows = rows_hash(j);
-    j->numbers.p = j->absolute && j->fit.dof > 0 ? gd__chi_square_tail(j->fit.rss, (double)j->fit.dof) : NAN;
+    j->numbers.p = p;
     return GD_OK;
 }

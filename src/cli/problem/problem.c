@@ -166,16 +166,28 @@ static void explain_failure(gd_ctx *ctx, const gd_args *args, const char *option
     gd__text_free(&advice);
 }
 
-gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
-                                const char *const *names, int count)
+static gd_expr *read_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
+                                const char *const *names, int count, gd_expr_form form)
 {
     char *defined;
     if (gd__problem_definitions(ctx, args, &defined)) return NULL;
-    gd_expr *e = defined ? gd__expr_parse_with(ctx, defined, gd__args_get(args, "def"), text, names, count)
-                         : gd__expr_parse(ctx, text, names, count);
+    gd_expr *e = gd__expr_parse_form(ctx, defined ? defined : "", defined ? gd__args_get(args, "def") : NULL,
+                                     text, names, count, form);
     gd__strfree(ctx, defined);
     if (!e) explain_failure(ctx, args, option, names, count);
     return e;
+}
+
+gd_expr *gd__problem_form(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
+                          int count, gd_expr_form form)
+{
+    return read_expression(ctx, args, NULL, text, names, count, form);
+}
+
+gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
+                                const char *const *names, int count)
+{
+    return read_expression(ctx, args, option, text, names, count, GD_EXPR_VALUE);
 }
 
 gd_status gd__problem_open(gd_problem *p, gd_ctx *ctx, const gd_args *args, const char *expr,

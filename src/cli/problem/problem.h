@@ -43,6 +43,8 @@ typedef struct gd_problem {
 GD_NODISCARD gd_status gd__problem_definitions(gd_ctx *ctx, const gd_args *args, char **text);
 /* An expression in the names, with what --def of args defines.  option: whose it is, for errors; NULL: that of the command.
  * New; NULL with the error recorded. */
+gd_expr *gd__problem_form(gd_ctx *ctx, const gd_args *args, const char *text, const char *const *names,
+                          int count, gd_expr_form form);
 gd_expr *gd__problem_expression(gd_ctx *ctx, const gd_args *args, const char *option, const char *text,
                                 const char *const *names, int count);
 

@@ -1,0 +1,185 @@
+/* Models that are equations, and columns with errors of their own (--x-errors): residuals are then distances from the curve. */
+#include "cli/fit/fit.h"
+#include "base/number.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the form of the model ---- */
+
+/* `y = f` with a column y that f does not use is the model f of that column. */
+static gd_status read_left(gd_fit_job *j, const char *left, const char *given)
+{
+    int column = left ? gd__csv_find(j->csv, left) : -1;
+    if (column < 0) return GD_OK;
+    gd_expr *right = gd__problem_form(j->ctx, j->args, j->args->argument[0], j->name, j->names,
+                                      GD_EXPR_RIGHT);
+    if (!right) return gd_error(j->ctx);
+    bool is_model = !gd__expr_uses(right, j->params + column);
+    gd__expr_free(is_model ? j->model : right);
+    if (!is_model) return GD_OK;
+    j->model = right;
+    j->form = GD_EXPR_RIGHT;
+    j->y_name = left;
+    if (given && strcmp(given, left) != 0)
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: the model gives '%.60s', --y says '%.60s': give one", left,
+                       given);
+    return GD_OK;
+}
+
+gd_status gd__fit_read_form(gd_fit_job *j)
+{
+    const char *left, *given = gd__args_get(j->args, "y");
+    j->form = GD_EXPR_EQUATION;
+    j->model = gd__problem_form(j->ctx, j->args, j->args->argument[0], j->name, j->names, j->form);
+    if (!j->model) return gd_error(j->ctx);
+    if (!gd__expr_is_equation(j->model, &left)) {
+        j->y_name = given ? given : "y";
+        return GD_OK;
+    }
+    gd_status status = read_left(j, left, given);
+    if (status || j->y_name) return status;
+    static const char *const of_y[] = {"y", "sigma", "export", "guess", "log"};
+    for (size_t i = 0; i < sizeof of_y / sizeof *of_y; i++)
+        if (gd__args_has(j->args, of_y[i]))
+            return gd_fail(j->ctx, GD_ARGUMENT, "fit: --%s is for models of a y, this one is an equation",
+                           of_y[i]);
+    return GD_OK;
+}
+
+/* ---- standard deviations of columns ---- */
+
+/* A column of the table, or the same number for all rows. */
+static gd_tensor *read_deviations(gd_fit_job *j, const char *name, const char *text)
+{
+    double number;
+    int64_t rows = gd__csv_rows(j->csv);
+    bool is_number = *text && gd__parse_number(text, strlen(text), true, &number) == strlen(text);
+    gd_tensor *t = is_number ? gd_full(j->ctx, GD_F64, 1, &rows, number) : gd__fit_column(j, text);
+    const double *v = t ? gd_data(t) : NULL;
+    for (int64_t i = 0; v && i < rows; i++) {
+        if (!(v[i] < 0) && !isinf(v[i])) continue;
+        if (is_number)
+            (void)gd_fail(j->ctx, GD_ARGUMENT, "--x-errors %.60s: %g is not a standard deviation", name,
+                          v[i]);
+        else
+            (void)gd_fail(j->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': %g is not a standard deviation",
+                          gd__csv_source_of(j->csv, i), (long long)gd__csv_line(j->csv, i), text, v[i]);
+        gd_release(t);
+        return NULL;
+    }
+    return t;
+}
+
+static gd_status add_noise(gd_fit_job *j, int place, const char *text)
+{
+    if (j->noisy == GD_DISTANCE_COLUMNS)
+        return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: more than %d columns", GD_DISTANCE_COLUMNS);
+    gd_tensor *t = read_deviations(j, j->name[place], text);
+    if (!t) return gd_error(j->ctx);
+    j->noisy_at[j->noisy] = place;
+    j->noise[j->noisy++] = t;
+    return GD_OK;
+}
+
+bool gd__fit_is_noisy(const gd_fit_job *j, int place)
+{
+    for (int k = 0; k < j->noisy; k++)
+        if (j->noisy_at[k] == place) return true;
+    return false;
+}
+
+/* NAME=COLUMN or NAME=NUMBER; of a model of one column without NAME=. */
+static gd_status read_noise(gd_fit_job *j, const char *spec)
+{
+    const char *equals = strchr(spec, '='), *text = equals ? equals + 1 : spec;
+    int place = gd__fit_only_column(j);
+    if (equals) {
+        const char *name = gd__intern(j->ctx, spec, (size_t)(equals - spec));
+        int column = name ? gd__csv_column(j->csv, name) : -1;
+        if (column < 0) return gd_error(j->ctx);
+        place = j->params + column;
+    }
+    if (place < 0)
+        return gd_fail(
+            j->ctx, GD_ARGUMENT,
+            "--x-errors: NAME=COLUMN or NAME=NUMBER expected, '%.60s' does not say whose errors these are",
+            spec);
+    if (!gd__expr_uses(j->model, place) || (j->set && !strcmp(j->name[place], j->set)))
+        return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors %.60s: the model does not use it", j->name[place]);
+    if (gd__fit_is_noisy(j, place))
+        return gd_fail(j->ctx, GD_ARGUMENT, "--x-errors: '%.60s' is there already", j->name[place]);
+    return add_noise(j, place, text);
+}
+
+/* All exact? */
+static bool is_silent(const gd_fit_job *j)
+{
+    for (int k = 0; k < j->noisy; k++) {
+        const double *v = gd_data(j->noise[k]);
+        for (int64_t i = 0; i < gd_numel(j->noise[k]); i++)
+            if (v[i] != 0) return false;
+    }
+    return true;
+}
+
+gd_status gd__fit_read_noise(gd_fit_job *j)
+{
+    int at = 0, end = j->params + gd__csv_columns(j->csv);
+    gd_status status = GD_OK;
+    for (const char *spec; !status && (spec = gd__args_next(j->args, "x-errors", &at));)
+        status = read_noise(j, spec);
+    for (int i = j->params; i < end && !status && !j->y_name; i++)
+        if (gd__expr_uses(j->model, i) && !gd__fit_is_noisy(j, i) && !(j->set && !strcmp(j->name[i], j->set)))
+            status = add_noise(j, i, "1");
+    if (status || (!j->noisy && j->y_name)) return status;
+    if (!j->noisy || is_silent(j))
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       j->y_name ? "--x-errors: all are 0: leave them out"
+                                 : "fit: an equation whose columns are all exact has nothing to fit");
+    int used = 0;
+    for (int i = j->params; i < end; i++) used += j->value[i] != NULL;
+    if (!j->y_name && used != 2 && gd__args_has(j->args, "plot"))
+        return gd_fail(j->ctx, GD_ARGUMENT, "fit: --plot draws equations of two columns, this one has %d",
+                       used);
+    if (!gd__fit_rows_apart(j))
+        return gd_fail(j->ctx, GD_ARGUMENT,
+                       "fit: errors in columns are for models that look at one row at a time");
+    return GD_OK;
+}
+
+/* ---- residuals ---- */
+
+typedef struct curve {
+    const gd_fit_job *j;
+    gd_expr *model;
+    gd_tensor **value, *y, *scale;
+} curve;
+
+/* The model less y, by the scale, where the noisy columns are x. */
+static gd_tensor *off_curve(void *user, gd_tensor *const *x)
+{
+    const curve *c = user;
+    for (int k = 0; k < c->j->noisy; k++) c->value[c->j->noisy_at[k]] = x[k];
+    gd_tensor *f = gd__expr_eval(c->model, c->value, GD_F64);
+    if (!c->j->y_name) return f;
+    f = gd_sub(f, c->y);
+    return c->scale ? gd_mul(f, c->scale) : f;
+}
+
+gd_tensor *gd__fit_off_curve(const gd_fit_job *j, gd_expr *model, gd_tensor **value, gd_tensor *const *noise,
+                             gd_tensor *y, gd_tensor *scale)
+{
+    curve c = {j, model, value, y, scale};
+    if (!j->noisy) return off_curve(&c, NULL);
+    gd_tensor *x[GD_DISTANCE_COLUMNS];
+    for (int k = 0; k < j->noisy; k++) x[k] = value[j->noisy_at[k]];
+    gd_tensor *out = gd_distances(&(gd_distance){.equation = off_curve,
+                                                 .user = &c,
+                                                 .x = x,
+                                                 .sigma = noise,
+                                                 .count = j->noisy,
+                                                 .implicit = !j->y_name});
+    for (int k = 0; k < j->noisy; k++) value[j->noisy_at[k]] = x[k];
+    return !j->y_name && scale ? gd_mul(out, scale) : out;
+}
