@@ -182,5 +182,6 @@ void bench_shell(void)
                           .other = 1e3 * peaks_time,
                           .ratio_limit = live ? 1 : 0});
     if (live) compare_evaluations();
+    bench_train();
     if (!live) bench_report((report){.name = "SciPy is not there (GRADUS_SCIPY_PYTHON)", .unit = ""});
 }

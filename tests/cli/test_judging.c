@@ -331,7 +331,7 @@ static void time_may_be_limited(void **state)
 static void a_resumed_run_may_change_its_chain_and_says_so(void **state)
 {
     (void)state;
-    works(FLOWERS "--epochs 2 --out a.safetensors --json");
+    works(FLOWERS "--epochs 2 --chain 'adam | lr(1e-3)' --out a.safetensors --json");
     double steps = json_number("steps");
     assert_int_equal(system("cp a.safetensors b.safetensors; cp a.safetensors c.safetensors"), 0);
     /* a rate of zero: the steps count, the model stays */

@@ -25,10 +25,14 @@ static const gd_option options[] = {
     GD_OPTION(
         "class-weights", "balanced|CLASS=W,...",
         "how much a row of a class counts in the loss; balanced: all classes alike; others 1 (all rows alike)"),
-    GD_OPTION("epochs", "N", "passes over the data (20)"),
+    GD_OPTION(
+        "epochs", "N",
+        "passes over the data (100, for more than 20,000 rows fewer, at least 20; with --time any number)"),
     GD_OPTION("batch", "N", "rows a step; 0: all (32)"),
     GD_OPTION("validation", "SHARE", "of the rows, kept apart to judge by (0.1)"),
-    GD_OPTION("patience", "N", "stop when --stop-on has not improved for N epochs; 0: never (0)"),
+    GD_OPTION(
+        "patience", "N",
+        "stop when --stop-on has not improved for N epochs; 0: never (20; 0 with --epochs, --time or without a validation)"),
     GD_OPTION(
         "stop-on", "METRIC",
         "of the validation, for the best epoch and --patience: loss, accuracy, f1, auc, rmse, mae or r2 (loss)"),

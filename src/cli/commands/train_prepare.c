@@ -62,6 +62,11 @@ static gd_status describe_data(job *j)
     r->row_axes = gd_ndim(j->data.x) - 1;
     memcpy(r->row, gd_shape(j->data.x) + 1, (size_t)r->row_axes * sizeof *r->row);
     r->outputs = r->task == GD_TASK_CLASSIFY ? j->data.classes.count : gd_size(j->data.y, 1);
+    if (r->epochs < 0) {
+        r->epochs = GD_TRAIN_ROWS / j->data.rows;
+        if (r->epochs < GD_TRAIN_LEAST) r->epochs = GD_TRAIN_LEAST;
+        if (r->epochs > GD_TRAIN_EPOCHS) r->epochs = GD_TRAIN_EPOCHS;
+    }
     status = copy_words(j->t.ctx, &j->data.features, &r->features);
     return status ? status : copy_words(j->t.ctx, &j->data.classes, &r->classes);
 }
@@ -352,7 +357,7 @@ gd_status gd__train_open(job *j)
                                   .seeds = 1,
                                   .batch = 32,
                                   .validation = 0.1,
-                                  .epochs = 20,
+                                  .epochs = -1, /* the data decides */
                                   .dtype = GD_F32};
     t->point.progress = (gd_progress_state){.last_loss = NAN, .best_loss = INFINITY};
     if (!status && j->resume) status = gd__checkpoint_load(t->ctx, j->resume, &t->point, &j->archive);

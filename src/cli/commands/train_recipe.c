@@ -191,6 +191,16 @@ static gd_status set_task(job *j, int *task)
     return gd__train_differs(j, "task", names[before], gd__args_get(j->args, "task"));
 }
 
+/* A run that is told no end ends where the validation says so; one that is told how long takes all of it. */
+static void default_length(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    if (gd__args_has(j->args, "epochs")) return;
+    bool timed = gd__args_has(j->args, "time");
+    if (timed) r->epochs = INT64_MAX / 4;
+    if (!timed && r->validation > 0) r->patience = GD_TRAIN_PATIENCE;
+}
+
 /* What depends on neither data nor model. */
 gd_status gd__train_settings(job *j, int *task, int *standardise)
 {
@@ -218,6 +228,7 @@ gd_status gd__train_settings(job *j, int *task, int *standardise)
     if (!status) status = set_choice(j, "standardise", "none each all auto", standardise);
     /* these may change */
     if (!status) status = gd__args_integer(j->args, "epochs", 0, INT64_MAX / 4, &r->epochs);
+    if (!status && !j->resume) default_length(j);
     if (!status) status = gd__args_integer(j->args, "patience", 0, INT64_MAX / 4, &r->patience);
     return status;
 }
