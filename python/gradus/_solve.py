@@ -301,7 +301,7 @@ def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False
     import subprocess
     import tempfile
 
-    from .__main__ import program
+    from .__main__ import environment, program
 
     with tempfile.TemporaryDirectory(prefix="gradus-") as folder:
         words = ["fit", model, _columns(table, folder)]
@@ -312,7 +312,7 @@ def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False
             words += ["--plot", picture]
         done = {}
         for form in ([], ["--json"]):
-            run = subprocess.run([program(), *words, *form], capture_output=True, text=True)
+            run = subprocess.run([program(), *words, *form], capture_output=True, text=True, env=environment())
             if run.returncode not in (0, 1) or not run.stdout.strip():
                 text = run.stderr.strip().removeprefix("gradus: ")
                 raise _core.ParseError(text) if run.returncode == 2 else _core.Error(text)
