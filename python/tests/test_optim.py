@@ -1,0 +1,143 @@
+"""Chains as text and as objects, optimizers over tensors and modules."""
+import inspect
+import json
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import gradus as gd
+from gradus import m
+
+
+def parameter(*values):
+    return gd.tensor(list(values), requires_grad=True)
+
+
+# ---- chains ----
+
+def test_links_join_to_the_text_of_the_library():
+    chain = m.clip_norm(1) | m.adam(beta1=0.8) | m.lr(1e-3)
+    assert str(chain) == "clip_norm(1) | adam(beta1=0.8) | lr(0.001)"
+    assert chain == gd.Chain("clip_norm(1) | adam(beta1=0.8) | lr(1e-3)")
+    assert str("adam" | m.lr(0.1)) == "adam | lr(0.1)" and str(m.adam() | "lr(0.1)") == "adam | lr(0.1)"
+    assert "<code>adam(beta1=0.8)</code>" in chain._repr_html_()
+
+
+def test_values_of_every_kind_are_written():
+    assert str(m.adam(inner=m.clip_value(1), amsgrad=True)) == "adam(amsgrad=true, inner=clip_value(1))"
+    assert str(m.multistep(m.adam() | m.lr(0.1), 3)) == str(gd.Chain("multistep([adam | lr(0.1)], 3)"))
+    assert "cosine" in str(m.lr("cosine(0.1, 0.001, 1000)"))
+    assert str(m.box(0, [1, 2])) == str(gd.Chain("box(0, [1, 2])"))
+    assert str(m.online(m.adam(), m.lr(0.1) | m.clip_value(1))) == str(gd.Chain("online(adam, [lr(0.1) | clip_value(1)])"))
+    assert str(m.adamw(lr=0.1)) == str(gd.Chain("adamw(lr=0.1)"))
+
+
+@pytest.mark.parametrize("wrong, kind, says", [
+    (lambda: m.adm, AttributeError, "did you mean 'adam'"), (lambda: m.adam(beta=1), TypeError, "no setting 'beta'"),
+    (lambda: m.adam(2.0), gd.Error, "beta1"), (lambda: m.adam(0.9, beta1=0.8), TypeError, "twice"), (lambda: m.lr(object()), TypeError, "lr"),
+    (lambda: gd.Chain("adam |"), gd.ParseError, "column"), (lambda: gd.Chain("adm"), gd.ParseError, "did you mean 'adam'"),
+    (lambda: m.lr(1, 2, 3), TypeError, "settings")])
+def test_mistakes_are_told(wrong, kind, says):
+    with pytest.raises(kind, match=says):
+        wrong()
+
+
+@pytest.mark.parametrize("name", gd.link_names())
+def test_every_link_is_there_with_signature_and_documentation(name):
+    fn, table = getattr(m, name), gd.link_table(name)
+    assert name in dir(m) and fn.__doc__ and table["summary"] in fn.__doc__
+    parameters = inspect.signature(fn).parameters
+    assert list(parameters) == [f[0] for f in table["fields"]]
+    if not any(f[2] for f in table["fields"]) and not any(f[8] for f in table["fields"]):
+        assert isinstance(fn(), gd.Chain)
+    if table["example"]:
+        assert gd.Chain(table["example"])
+
+
+# ---- steps ----
+
+def test_gradients_of_backward_or_of_a_closure_give_the_same():
+    a, b = parameter(1.0, -2.0), parameter(1.0, -2.0)
+    one, two = gd.Optimizer([a], "adam | lr(0.1)"), gd.Optimizer([b], "adam | lr(0.1)")
+    for _ in range(5):
+        one.zero_grad()
+        loss = (a**2).sum()
+        loss.backward()
+        assert one.step() is None
+        assert two.step(lambda: (b**2).sum()) == loss.item()
+    assert a.tolist() == b.tolist() and one.steps == 5 and two.info["step"] == 5
+
+
+def test_numbers_are_those_of_the_program(tmp_path):
+    x = parameter(-1.1, 2.5)
+    optimizer = gd.Optimizer(x, "clip_norm(1) | adam | lr(0.05)")
+    losses = [optimizer.step(lambda: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2) for _ in range(20)]
+    trace = tmp_path / "run.jsonl"
+    subprocess.run([sys.executable, "-m", "gradus", "minimize", "(1-p[0])^2 + 100*(p[1]-p[0]^2)^2", "--param", "p=[-1.1,2.5]", "--chain",
+                    "clip_norm(1) | adam | lr(0.05)", "--steps", "20", "--trace", str(trace)], check=True, capture_output=True)
+    rows = [row for row in map(json.loads, trace.read_text().splitlines()) if row["step"]]
+    assert losses == pytest.approx([row["loss"] for row in rows], rel=1e-12)
+    assert x.tolist() == pytest.approx(rows[-1]["params"]["p"], rel=1e-12)
+
+
+def test_groups_have_settings_of_their_own():
+    a, b = parameter(1.0), parameter(1.0)
+    optimizer = gd.Optimizer([{"params": [a]}, {"params": {"b": b}, "lr": 0.5}], "lr(0.1)")
+    optimizer.step(lambda: a.sum() + b.sum())
+    assert (a.item(), b.item()) == (pytest.approx(0.9), pytest.approx(0.5)) and optimizer.groups == 2
+    optimizer.set("lr", 0.2)
+    optimizer.step(lambda: a.sum() + b.sum())
+    assert a.item() == pytest.approx(0.7)
+    optimizer.set("lr", "linear(1, 0, 4)")
+    with pytest.raises(gd.Error, match="momentun"):
+        optimizer.set("momentun", 1.0)
+
+    class Net(gd.Module):
+        pass
+    net = Net()
+    net.w, net.bias = parameter(1.0), parameter(1.0)
+    optimizer = gd.Optimizer(net, "lr(0.1)").group("bias", lr=0.0)
+    optimizer.step(lambda: net.w.sum() + net.bias.sum())
+    assert (net.w.item(), net.bias.item()) == (pytest.approx(0.9), 1.0)
+
+
+@pytest.mark.parametrize("params, kind", [([], gd.StateError), ([1.0], TypeError), ([gd.tensor([1])], gd.Error), ([{"lr": 1}], KeyError)])
+def test_what_is_no_parameter_is_refused(params, kind):
+    with pytest.raises(kind):
+        gd.Optimizer(params, "lr(0.1)").step()
+
+
+def test_state_goes_to_disk_and_on(tmp_path):
+    def run(steps, path=None, resume=None):
+        x = parameter(1.0, 2.0) if resume is None else gd.tensor(resume, requires_grad=True)
+        optimizer = gd.Optimizer({"x": x}, "adam | lr(0.1)")
+        if resume is not None:
+            optimizer.load(path)
+        for _ in range(steps):
+            optimizer.step(lambda: (x**4).sum())
+        if path and resume is None:
+            optimizer.save(path)
+        return x.tolist()
+    half = run(5, tmp_path / "state")
+    assert run(5, tmp_path / "state", half) == run(10)
+
+
+def test_warnings_and_lines_of_links_are_python_s(capsys):
+    x = gd.tensor([1.0])
+    with pytest.warns(gd.GradusWarning):
+        gd.Optimizer([x], "lr(0.1)").step(lambda: (x**2).sum())
+    y = parameter(1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(gd.GradusWarning):
+            gd.Optimizer([x], "lr(0.1)").step(lambda: (x**2).sum())
+    gd.Optimizer([y], "print_loss | lr(0.1)" if "print_loss" in gd.link_names() else "lr(0.1)").step(lambda: (y**2).sum())
+
+
+def test_explain_and_repr():
+    x = parameter(1.0)
+    optimizer = gd.Optimizer([x], "clip_norm(1) | adam | lr(0.1)")
+    assert "pass" in optimizer.explain() and "clip_norm(1) | adam | lr(0.1)" in repr(optimizer)
+    assert list(optimizer.parameters) == ["p0"] and optimizer.evaluations == 0 and not optimizer.should_terminate
