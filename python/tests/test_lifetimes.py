@@ -187,6 +187,7 @@ def resident():
         return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps freed memory for a while")
 def test_memory_is_flat_over_many_steps():
     x = gd.ones((64, 64)).require_grad()
     optimizer = gd.Optimizer([x], "clip_norm(1) | adam | lr(1e-3)")

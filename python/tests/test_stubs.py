@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import gradus as gd
 
 PACKAGE = Path(gd.__file__).parent
+pytestmark = pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="mypy runs no C of ours")
 USER = '''
 import gradus as gd
 from gradus import m
