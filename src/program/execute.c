@@ -101,7 +101,9 @@ static gd_status make_rooms(gd_exec *x)
     x->buffer = gd__alloc(ctx, (size_t)ctx->threads * x->buffer_bytes);
     bool all = x->pointer && x->input && x->reduced && x->scalar && x->stored && x->value && x->partial &&
                x->buffer;
-    return all ? gd__axes_rooms(x) : GD_NOMEM;
+    if (!all) return GD_NOMEM;
+    gd__program_list_uniforms(x->p, x->pass, x->passes, &x->needed, x->value);
+    return gd__axes_rooms(x);
 }
 
 gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size)
@@ -336,7 +338,7 @@ static void fill_scalars(gd_exec *x, const gd_pass *pass)
         const double *input = x->input + m * p->uniforms, *reduced = x->reduced + m * p->reductions;
         if (m == 0 || !same_numbers(input, input - p->uniforms, p->uniforms) ||
             !same_numbers(reduced, reduced - p->reductions, p->reductions))
-            gd__program_uniforms(p, pass->level, input, reduced, x->value);
+            gd__program_uniforms(&x->needed, pass->level, input, reduced, x->value);
         double *scalar = x->scalar + (int64_t)m * x->scalar_room;
         for (int k = 0; k < pass->used_count; k++) scalar[k] = x->value[pass->used[k]];
         for (int k = 0; k < pass->randoms; k++) {

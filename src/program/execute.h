@@ -54,6 +54,7 @@ typedef struct gd_exec {
     double *scalar;  /* [members, scalar_room] */
     double *stored;  /* [members, uniforms] what the program makes of scalars that are kept, after a run */
     double *value;   /* [instructions] */
+    gd_uniform_list needed;
     double *partial; /* [chunks, reductions of a pass] */
     char *buffer;    /* [threads, buffer_bytes] what a thread makes of a chunk that is not in memory */
     int scalar_room;

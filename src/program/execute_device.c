@@ -389,7 +389,7 @@ gd_status gd__device_pass(gd_exec *x, int i, gd_launches *list)
                            .along = u->along,
                            .along_at = on->along_at.device};
     /* reductions are not among the common ones: zeros stand in for them */
-    gd__program_uniforms(x->p, x->pass[i].level, x->input, x->reduced, x->value);
+    gd__program_uniforms(&x->needed, x->pass[i].level, x->input, x->reduced, x->value);
     for (int k = 0; k < on->common_count; k++) a->common[k] = x->value[on->common[k]];
     return start(x->device, list, s,
                  (gd_launch){.kernel = on->kernel,

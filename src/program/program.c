@@ -58,21 +58,58 @@ static double uniform_value(unsigned op, double a, double b, double c)
     }
 }
 
-void gd__program_uniforms(const gd_program *p, int level, const double *input, const double *reduced,
-                          double *value)
+/* Wants what a uniform instruction that is wanted is computed from. */
+static void want_operands(const gd_program *p, bool *wanted)
 {
+    for (int i = p->count; i-- > 0;) {
+        const gd_instr *in = &p->instr[i];
+        const int32_t operand[3] = {in->a, in->b, in->c};
+        bool here = wanted[i] && in->uniform && !gd__is_reduction(in->op);
+        for (int k = 0; here && k < gd__opcode_operands(in->op); k++) wanted[operand[k]] = true;
+    }
+}
+
+void gd__program_list_uniforms(const gd_program *p, const gd_pass *pass, int passes, gd_uniform_list *list,
+                               double *value)
+{
+    bool wanted[GD_MAX_INSTRS];
+    memset(wanted, !pass, sizeof wanted);
+    for (int i = 0; i < passes; i++, pass++) {
+        for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
+        for (int k = 0; k < pass->randoms; k++)
+            wanted[p->instr[pass->random[k]].a] = wanted[p->instr[pass->random[k]].b] = true;
+        for (int k = 0; k < pass->chances; k++) wanted[p->array[pass->chance[k]].chance] = true;
+    }
+    for (int u = 0; u < p->uniforms; u++)
+        if (p->uniform[u].store >= 0) wanted[p->uniform[u].store] = true;
+    want_operands(p, wanted);
+    list->count = 0;
     for (int i = 0; i < p->count; i++) {
         const gd_instr *in = &p->instr[i];
-        if (!in->uniform || in->level > level) continue;
         if (in->op == GD_I_CONST)
             value[i] = in->imm;
-        else if (in->op == GD_I_UNIFORM)
-            value[i] = input[in->index];
-        else if (gd__is_reduction(in->op))
-            value[i] = reduced[in->index];
+        else if (in->uniform && wanted[i]) /* operands that it does not have may be anything */
+            list->item[list->count++] = (gd_uniform_item){.op = (uint8_t)in->op,
+                                                          .level = (uint8_t)in->level,
+                                                          .to = (int16_t)i,
+                                                          .index = (int16_t)in->index,
+                                                          .a = (int16_t)(in->a < 0 ? 0 : in->a),
+                                                          .b = (int16_t)(in->b < 0 ? 0 : in->b),
+                                                          .c = (int16_t)(in->c < 0 ? 0 : in->c)};
+    }
+}
+
+void gd__program_uniforms(const gd_uniform_list *list, int level, const double *input, const double *reduced,
+                          double *value)
+{
+    for (const gd_uniform_item *u = list->item; u < list->item + list->count; u++) {
+        if (u->level > level) continue;
+        if (u->op == GD_I_UNIFORM)
+            value[u->to] = input[u->index];
+        else if (gd__is_reduction(u->op))
+            value[u->to] = reduced[u->index];
         else
-            value[i] = uniform_value(in->op, in->a < 0 ? 0 : value[in->a], in->b < 0 ? 0 : value[in->b],
-                                     in->c < 0 ? 0 : value[in->c]);
+            value[u->to] = uniform_value(u->op, value[u->a], value[u->b], value[u->c]);
     }
 }
 

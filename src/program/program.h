@@ -232,9 +232,20 @@ typedef struct gd_tiling {
 } gd_tiling;
 gd_tiling gd__tiling(const gd_program *p, const gd_instr *in);
 
-/* Runs the uniform instructions up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of
- * earlier reductions (by number); value: one f64 an instruction, filled for uniform ones. */
-void gd__program_uniforms(const gd_program *p, int level, const double *input, const double *reduced,
+typedef struct gd_uniform_item {
+    uint8_t op, level;
+    int16_t to, index, a, b, c;
+} gd_uniform_item;
+typedef struct gd_uniform_list {
+    int count;
+    gd_uniform_item item[GD_MAX_INSTRS];
+} gd_uniform_list;
+/* The uniform instructions that passes need (NULL: all of them); constants are put into `value`, one f64 an instruction. */
+void gd__program_list_uniforms(const gd_program *p, const gd_pass *pass, int passes, gd_uniform_list *list,
+                               double *value);
+/* Runs those listed up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of earlier
+ * reductions (by number). */
+void gd__program_uniforms(const gd_uniform_list *list, int level, const double *input, const double *reduced,
                           double *value);
 
 /* ---- executors ---- */

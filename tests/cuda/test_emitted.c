@@ -176,7 +176,7 @@ static void interpret(sample *s, int level)
     double value[GD_MAX_INSTRS] = {0}, scalar[GD_MAX_UNIFORMS + GD_MAX_INSTRS + 3 * GD_MAX_ARRAYS],
            out[GD_MAX_REDUCTIONS];
     for (int m = 0; m < MEMBERS; m++) {
-        gd__program_uniforms(p, level, s->g.input + m * p->uniforms, s->reduced[m], value);
+        all_uniforms(p, level, s->g.input + m * p->uniforms, s->reduced[m], value);
         for (int k = 0; k < pass->used_count; k++) scalar[k] = value[pass->used[k]];
         make_randoms(p, pass, value, &s->want[m]);
         put_chances(p, pass, value, scalar);

@@ -277,6 +277,14 @@ static inline void put_chances(const gd_program *p, const gd_pass *pass, const d
         scalar[gd__chances_at(pass) + k] = value[p->array[pass->chance[k]].chance];
 }
 
+static inline void all_uniforms(const gd_program *p, int level, const double *input, const double *reduced,
+                                double *value)
+{
+    gd_uniform_list all;
+    gd__program_list_uniforms(p, NULL, 0, &all, value);
+    gd__program_uniforms(&all, level, input, reduced, value);
+}
+
 /* Runs all passes over one tensor with a kernel for each pass, NULL: interpreted. */
 static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, tensors *m,
                                const double *input, double *reduced)
@@ -286,7 +294,7 @@ static inline void run_program(const gd_program *p, const gd_kernel_fn *kernel, 
     for (int level = 0; level <= p->levels; level++) {
         gd_pass pass;
         gd__program_pass(p, level, &pass);
-        gd__program_uniforms(p, level, input, reduced, value);
+        all_uniforms(p, level, input, reduced, value);
         for (int k = 0; k < pass.used_count; k++) scalar[k] = value[pass.used[k]];
         make_randoms(p, &pass, value, m);
         put_chances(p, &pass, value, scalar);

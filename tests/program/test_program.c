@@ -323,7 +323,7 @@ static double uniform(gd_ctx *ctx, const meaning *m)
     int32_t at = add_op(p, m->op, in[0], n > 1 ? in[1] : -1, n > 2 ? in[2] : -1);
     assert_int_equal(gd__program_verify(p), GD_OK);
     double value[8];
-    gd__program_uniforms(p, 0, (double[]){m->a, m->b, m->c}, NULL, value);
+    all_uniforms(p, 0, (double[]){m->a, m->b, m->c}, NULL, value);
     double result = value[at];
     free(p);
     return result;
@@ -435,7 +435,7 @@ static void plain_run(const gd_program *p, tensors *t, const double *input, doub
     for (int level = 0; level <= p->levels; level++) {
         gd_pass pass;
         gd__program_pass(p, level, &pass);
-        gd__program_uniforms(p, level, input, reduced, uniforms);
+        all_uniforms(p, level, input, reduced, uniforms);
         make_randoms(p, &pass, uniforms, t);
         double lane[GD_MAX_REDUCTIONS][16];
         for (int r = 0; r < p->reductions; r++)

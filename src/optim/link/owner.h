@@ -91,6 +91,10 @@ struct gd_optimizer {
         bool skips;                           /* those without a gradient are not in it */
         uint64_t changes, layouts, structure; /* the counts when it was so */
     } looked;                                 /* what was found when the parameters were last looked at */
+    struct {
+        uint64_t structure; /* as of which */
+        bool without, with_closure;
+    } moves; /* a failing step could leave parameters elsewhere */
     gd_plan *plans;
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */

@@ -190,14 +190,24 @@ static void report(gd_optimizer *o, const gd_step_share *share, gd_step_info *in
 }
 
 /* Could a link leave the parameters where an evaluation failed? */
-static bool moves_params(const gd_link *link, bool closure)
+static bool link_moves(const gd_link *link, bool closure)
 {
     bool moves = closure && ((link->cls->needs_closure && !link->cls->restores_params) ||
                              !strcmp(gd__target_of(link), "params_direct"));
     if (moves || link->cls->moves_params) return true;
     for (int i = 0; i < link->children; i++)
-        if (moves_params(link->child[i], closure)) return true;
+        if (link_moves(link->child[i], closure)) return true;
     return false;
+}
+
+static bool moves_params(gd_optimizer *o, bool closure)
+{
+    if (o->moves.structure != o->structure) {
+        o->moves.without = link_moves(o->chain, false);
+        o->moves.with_closure = link_moves(o->chain, true);
+        o->moves.structure = o->structure;
+    }
+    return closure ? o->moves.with_closure : o->moves.without;
 }
 
 static gd_status run_hooks(gd_optimizer *o, gd_var *var)
@@ -254,7 +264,7 @@ static gd_status guarded(gd_optimizer *o, gd_var *var, gd_status (*stage)(gd_opt
 
 static gd_status step_body(gd_optimizer *o, gd_var *var)
 {
-    bool moves = moves_params(o->chain, var->closure != NULL);
+    bool moves = moves_params(o, var->closure != NULL);
     gd_status status = moves ? guarded(o, var, links_and_update) : plain_links(o, var);
     if (status) return status;
     o->step++;
