@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "cli/cli.h"
 #include "cli/data/gzip.h"
+#include "cli/data/widths.h"
 #include "cli/text.h"
 #include "base/suggest.h"
 
@@ -27,7 +28,8 @@ typedef struct scan {
     size_t at, end;
     int64_t line;
     char separator;
-    bool more; /* another cell follows on the line */
+    bool more;        /* another cell follows on the line */
+    gd_widths widths; /* of a separator GD_CSV_WIDTHS */
 } scan;
 
 static gd_status GD_PRINTF(3, 4) bad_table(const gd_csv *csv, int64_t line, const char *format, ...);
@@ -156,9 +158,30 @@ static bool empty_line(scan *s)
     return true;
 }
 
+/* A line whose cells are where the columns are. */
+static gd_status read_fixed_row(scan *s)
+{
+    gd_csv *csv = s->csv;
+    size_t from = s->at, first = csv->cells, length;
+    gd_status status = add_line(csv, s->line);
+    while (!at_line_end(s)) s->at++;
+    size_t size = s->at - from;
+    pass_line_end(s); /* a NUL may fall on it */
+    csv->columns = s->widths.columns;
+    for (int i = 0; i < csv->columns && !status; i++) status = add_cell(csv, from);
+    /* from the right: a NUL stands behind what is still to be found */
+    for (int i = csv->columns; i-- > 0 && !status;) {
+        size_t begin = from + gd__widths_cell(&s->widths, i, s->data + from, size, &length);
+        csv->cell[first + (size_t)i] = begin;
+        s->data[begin + length] = 0;
+    }
+    return status;
+}
+
 static gd_status read_row(scan *s)
 {
     gd_csv *csv = s->csv;
+    if (s->separator == GD_CSV_WIDTHS) return read_fixed_row(s);
     size_t first = csv->cells;
     int64_t line = s->line;
     gd_status status = add_line(csv, line);
@@ -217,6 +240,15 @@ static char find_separator(const scan *s, bool decimal_comma)
            : count[2] > count[0]                       ? '\t'
            : decimal_comma                             ? ';'
                                                        : ',';
+}
+
+/* Cells that stand under each other, where that was asked for, or where blanks, or no separator at all, do not explain the lines. */
+static gd_status find_widths(scan *s, char asked)
+{
+    if (asked ? asked != GD_CSV_WIDTHS : s->separator == '\t' || s->separator == ';') return GD_OK;
+    gd_status status = gd__widths_find(s->csv->ctx, s->data + s->at, s->end - s->at, asked, &s->widths);
+    if (s->widths.columns) s->separator = GD_CSV_WIDTHS;
+    return status;
 }
 
 /* Line ends that other programs write; what is no text at all is refused. */
@@ -337,7 +369,8 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
     skip_preamble(&s);
     if (s.at >= s.end) return gd_fail(csv->ctx, GD_FORMAT, "%s: the file is empty", csv->source);
     if (!s.separator) s.separator = find_separator(&s, options->decimal == ',');
-    status = read_row(&s);
+    status = find_widths(&s, options->separator);
+    if (!status) status = read_row(&s);
     if (!status) status = name_columns(csv, !options->no_header);
     gd_meter meter = gd__meter_of_file(csv->source, (int64_t)size);
     while (!status && s.at < s.end) {
@@ -346,6 +379,7 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
         if (csv->lines % SOME_ROWS == 0) gd__meter_show(&meter, "MB", (int64_t)(s.at >> 20), NAN);
     }
     gd__meter_end(&meter);
+    gd__widths_free(csv->ctx, &s.widths);
     return status || ascii ? status : check_utf8(csv, options);
 }
 

@@ -6,7 +6,7 @@
  *   gd__csv_free(csv);
  *
  * Quotes as in RFC 4180 ("a ""b""", separators and line ends inside); separator , ; or tab, found from the first line, or
- * blanks, where the first two lines have as many words and none of the others; line ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
+ * blanks, where the first two lines have as many words and none of the others, or none where cells stand under each other and some are empty (widths.h); line ends LF or CRLF; text is UTF-8, or converted to it (encoding.h); a mark at the start is skipped, and so are empty lines and, before the first row, lines that begin
  * with #.  Spaces around cells without quotes are dropped.  The first line has the names of the columns; every row has as
  * many cells.  Memory: the file, 8 bytes a cell, 16 a row. */
 #ifndef GD_CLI_DATA_CSV_H
@@ -17,8 +17,11 @@
 
 typedef struct gd_csv gd_csv;
 
+#define GD_CSV_WIDTHS 1
+
 typedef struct gd_csv_options {
-    char separator; /* 0: found from the first lines; ' ': any number of blanks */
+    char
+        separator; /* 0: found from the lines; ' ': any number of blanks; GD_CSV_WIDTHS: none, cells stand under each other */
     char decimal;   /* ',': decimals are written 1,5; 0: with a point */
     bool no_header; /* the columns are called c1, c2, ... */
     gd_encoding encoding;

@@ -58,7 +58,8 @@ bool gd__dataset_is_table(const char *path);
 
 #define GD_TABLE_OPTIONS                                                                              \
     GD_OPTION("separator", "C",                                                                       \
-              "of a table: , ; tab or space, any number of them (found from the first lines)"),       \
+              "of a table: , ; tab, space (any number of them), or width: none, cells stand under "   \
+              "each other and may be empty (found from the lines)"),                                  \
         GD_OPTION("decimal", "point|comma", "how the table writes decimals: 1.5 or 1,5 (point)"),     \
         GD_SWITCH("no-header", "the table's first line is data; the columns are called c1, c2, ..."), \
         GD_OPTION("encoding", "utf-8|latin1|windows-1252|utf-16",                                     \

@@ -85,12 +85,15 @@ gd_tensor *gd__scaling_undo(const gd_scaling *s, gd_tensor *x)
 
 gd_status gd__csv_options(const gd_args *args, gd_csv_options *out)
 {
+    static const char widths[] = {GD_CSV_WIDTHS, 0};
     const char *separator = gd__args_get(args, "separator");
     *out = (gd_csv_options){.no_header = gd__args_has(args, "no-header")};
     if (separator && !strcmp(separator, "tab")) separator = "\t";
     if (separator && !strcmp(separator, "space")) separator = " ";
+    if (separator && !strcmp(separator, "width")) separator = widths;
     if (separator && strlen(separator) != 1)
-        return gd_fail(args->ctx, GD_ARGUMENT, "%s: --separator: '%.20s' is not one character",
+        return gd_fail(args->ctx, GD_ARGUMENT,
+                       "%s: --separator: '%.20s' is not one character, tab, space or width",
                        args->command->name, separator);
     if (separator) out->separator = separator[0];
     int encoding = GD_UTF8, comma = 0;
