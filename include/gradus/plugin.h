@@ -2,10 +2,11 @@
  *
  *     static gd_value twice(gd_rule *r, gd_value u) { return gd_rule_mul(r, u, gd_rule_const(r, 2)); }
  *     static const gd_link_class twice_class = {.name = "twice", .summary = "doubles the update", .rule = twice};
- *     GD_LINK_PLUGIN(&twice_class)
  *
- *     cc -shared -fPIC -o twice.so twice.c
- *     gradus minimize 'x^2' --param x=1 --plugin twice.so --chain 'twice | lr(0.1)' --steps 10
+ * and, at file level, GD_LINK_PLUGIN(&twice_class) are twice.c; at a shell
+ *
+ *   cc -shared -fPIC -o twice.so twice.c
+ *   gradus minimize 'x^2' --param x=1 --plugin twice.so --chain 'twice | lr(0.1)' --steps 10
  *
  * The library takes gd_ functions from the program that loads it; it need not be linked with libgradus. */
 #ifndef GRADUS_PLUGIN_H
