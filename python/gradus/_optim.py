@@ -5,6 +5,7 @@ from math import isfinite, isinf
 
 from . import _core
 from ._core import Tensor
+from ._links import definitions, known_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class Chain:
     text: str
 
     def __init__(self, text: "str | Chain") -> None:
+        if definitions:
+            known_in(_core.current_context())
         object.__setattr__(self, "text", _core.check_chain(str(text)))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -103,7 +106,7 @@ def make_link(name: str) -> Callable[..., Chain] | None:
     """The function of a link or preset; None where there is none."""
     import inspect
 
-    table = _core.link_table(name)
+    table = definitions[name].table() if name in definitions else _core.link_table(name)
     if table is None:
         return None
     fields = table["fields"]
@@ -168,8 +171,10 @@ class Optimizer(_core._Optimizer):
         self._params = params
         groups = _groups_of(params, Module)
         first = next((p for group in groups for p in group[1].values()), None) if not isinstance(params, Module) else None
-        super().__init__(params._context if isinstance(params, Module) else first.context if first is not None
-                         else _core.current_context(), str(chain))
+        context = params._context if isinstance(params, Module) else first.context if first is not None else _core.current_context()
+        if definitions:
+            known_in(context)
+        super().__init__(context, str(chain))
         if isinstance(params, Module):
             self.add_module(params)
         for number, (settings, tensors) in enumerate(groups):

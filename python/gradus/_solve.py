@@ -5,6 +5,7 @@ from math import inf, nan
 
 from . import _core
 from ._core import Tensor
+from ._links import definitions, known_in
 from ._tensor import tensor
 
 TYPE_CHECKING = False
@@ -125,6 +126,8 @@ def minimize(fun: Callable[..., Tensor], x0: Any, chain: Any = "lbfgs | strong_w
     point = _Point(x0, dtype)
     low, high = point.bounds(bounds)
     text = str(chain)
+    if definitions:
+        known_in(point.tensors[0].context)
     if (equal or below) and "augmented_lagrangian" not in text:
         text = f"augmented_lagrangian([{text}])"
     options = {"max_steps": max_steps, "max_evals": max_evals, "max_seconds": max_seconds, "gradient_tol": gradient_tol,

@@ -405,6 +405,7 @@ void gd_py_linger(gd_py_context *c)
     if (!c->lingering || gd_ctx_live(c->lingering)) return;
     gd_ctx_free(c->lingering);
     c->lingering = NULL;
+    gd_py_free_links(c);
 }
 
 static PyObject *close_context(PyObject *self, PyObject *unused)

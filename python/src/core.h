@@ -5,7 +5,8 @@
  *   arguments.c arguments of the generated operators (gen_python)    exchange.c DLPack
  *   autograd.c  derivatives                                          optim.c    Optimizer
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
- *   file.c      files and bytes                                      core.c     the module, tables of the library
+ *   file.c      files and bytes                                      links.c    links and rules in Python
+ *   core.c      the module, tables of the library
  *
  * Written against CPython's limited API of 3.11: one file for every version from that on.
  *
@@ -63,6 +64,7 @@ typedef struct gd_py_context {
     PyThread_type_lock lock;
     gd_py_grave *graves;     /* dropped while another thread had the context */
     gd_py_message *messages; /* newest first */
+    void *links;             /* classes made in Python, see links.c */
     PyObject *classes;       /* addresses of gd_class by name, see module.c */
     PyObject *raised;        /* an exception that a function of the user left with, until the call is back */
 } gd_py_context;
@@ -131,6 +133,8 @@ static inline void gd_py_set(PyObject **slot, PyObject *value)
 /* Joins and leaves the list of the context. */
 void gd_py_join(gd_py_context *c, void *handle, void (*drop)(gd_py_handle *));
 void gd_py_leave(void *handle);
+/* Of a context that has ended: the classes of links made in Python. */
+void gd_py_free_links(gd_py_context *c);
 /* Something that was given away has ended: frees a closed context with its last one. */
 void gd_py_linger(gd_py_context *c);
 /* Ends a thing of the context now, or when no other thread has it. */
@@ -167,7 +171,7 @@ PyObject *gd_py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
-    gd_py_file_functions[];
+    gd_py_file_functions[], gd_py_link_functions[];
 
 /* ---- arguments.c ---- */
 

@@ -1,0 +1,377 @@
+/* Links and rules written in Python: classes of the library whose functions call Python.
+ *
+ * A class lives as long as its context.  A rule is told nothing but itself, so each has a C function of its own out of a
+ * fixed supply; a link of tensors finds its Python object through its class. */
+#include "core.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct py_class {
+    gd_link_class cls; /* first: the library gives this address back */
+    gd_py_context *c;
+    PyObject *object; /* the function of a rule; update and apply of a link of tensors */
+    struct py_class *next;
+    int field_count, slot_count;
+    gd_field fields[16];
+    gd_slot slots[16];
+    char *strings[64];
+    int string_count;
+} py_class;
+
+/* ---- rules ---- */
+
+static const char *const rule_name = "gradus.rule", *const rule_ended = "gradus.rule.ended";
+
+/* Calls the function with the rule as a capsule that ends with the call. */
+static gd_value run_rule(py_class *p, gd_rule *r, gd_value update)
+{
+    PyGILState_STATE state = gd_py_callback_begin(p->c);
+    gd_value result = -1;
+    PyObject *capsule = PyCapsule_New(r, rule_name, NULL);
+    PyObject *value = capsule ? PyObject_CallFunction(p->object, "Oi", capsule, (int)update) : NULL;
+    if (value) result = (gd_value)PyLong_AsLong(value);
+    if (PyErr_Occurred()) {
+        gd_py_keep_exception(p->c);
+        result = -1;
+    }
+    if (capsule) (void)PyCapsule_SetName(capsule, rule_ended);
+    Py_XDECREF(capsule);
+    Py_XDECREF(value);
+    gd_py_callback_end(p->c, state);
+    return result;
+}
+
+#define RULES 64
+static py_class *rule_of[RULES];
+#define EIGHT(X, a) X(a##0) X(a##1) X(a##2) X(a##3) X(a##4) X(a##5) X(a##6) X(a##7)
+#define ALL_RULES(X) \
+    EIGHT(X, 00) EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03) EIGHT(X, 04) EIGHT(X, 05) EIGHT(X, 06) EIGHT(X, 07)
+#define RULE_FUNCTION(n) \
+    static gd_value rule_##n(gd_rule *r, gd_value update) { return run_rule(rule_of[n], r, update); }
+ALL_RULES(RULE_FUNCTION)
+#define RULE_ENTRY(n) rule_##n,
+static gd_value (*const rule_functions[RULES])(gd_rule *, gd_value) = {ALL_RULES(RULE_ENTRY)};
+
+typedef struct one_name {
+    const char *name;
+    gd_value (*fn)(gd_rule *, gd_value);
+} one_name;
+typedef struct two_name {
+    const char *name;
+    gd_value (*fn)(gd_rule *, gd_value, gd_value);
+} two_name;
+#define ONE_NAME(n) {#n, gd_rule_##n},
+static const one_name ones[] = {GD_RULE_UNARY(ONE_NAME){"bias", gd_rule_bias}};
+static const two_name twos[] = {GD_RULE_BINARY(ONE_NAME)};
+#define ONES ((int)(sizeof ones / sizeof *ones))
+#define TWOS ((int)(sizeof twos / sizeof *twos))
+
+/* Names of X(not ) have a blank behind them. */
+static int is_called(const char *own, const char *name)
+{
+    size_t n = strlen(name);
+    return !strncmp(own, name, n) && (!own[n] || own[n] == ' ');
+}
+
+static PyObject *value_or_raise(gd_value v) { return PyLong_FromLong(v); }
+
+static PyObject *call_by_text(gd_rule *r, const char *name, PyObject *args)
+{
+    const char *text;
+    int a = 0, b = 0;
+    if (!PyArg_ParseTuple(args, "s|ii", &text, &a, &b)) return NULL;
+    if (!strcmp(name, "setting")) return value_or_raise(gd_rule_setting(r, text));
+    if (!strcmp(name, "state")) return value_or_raise(gd_rule_state(r, text));
+    if (!strcmp(name, "state_or")) return value_or_raise(gd_rule_state_or(r, text, a));
+    if (!strcmp(name, "fresh")) return value_or_raise(gd_rule_fresh(r, text));
+    if (!strcmp(name, "average")) return value_or_raise(gd_rule_average(r, text, a, b));
+    if (!strcmp(name, "flag")) return PyBool_FromLong(gd_rule_flag(r, text));
+    gd_rule_set(r, text, a);
+    Py_RETURN_NONE;
+}
+
+static PyObject *call_by_values(gd_rule *r, const char *name, PyObject *args)
+{
+    int a = 0, b = 0, c = 0;
+    if (!PyArg_ParseTuple(args, "|iii", &a, &b, &c)) return NULL;
+    for (int i = 0; i < ONES; i++)
+        if (is_called(ones[i].name, name)) return value_or_raise(ones[i].fn(r, a));
+    for (int i = 0; i < TWOS; i++)
+        if (is_called(twos[i].name, name)) return value_or_raise(twos[i].fn(r, a, b));
+    if (!strcmp(name, "where")) return value_or_raise(gd_rule_where(r, a, b, c));
+    if (!strcmp(name, "lerp")) return value_or_raise(gd_rule_lerp(r, a, b, c));
+    if (!strcmp(name, "clamp")) return value_or_raise(gd_rule_clamp(r, a, b, c));
+    if (!strcmp(name, "sum")) return value_or_raise(gd_rule_sum(r, a, b ? GD_ALL : GD_EACH));
+    if (!strcmp(name, "max_over")) return value_or_raise(gd_rule_max_over(r, a, b ? GD_ALL : GD_EACH));
+    if (!strcmp(name, "random")) return value_or_raise(gd_rule_random(r, (gd_random_kind)a));
+    if (!strcmp(name, "param")) return value_or_raise(gd_rule_param(r));
+    if (!strcmp(name, "grad")) return value_or_raise(gd_rule_grad(r));
+    if (!strcmp(name, "step")) return value_or_raise(gd_rule_step(r));
+    if (!strcmp(name, "numel")) return value_or_raise(gd_rule_numel(r));
+    return PyErr_Format(PyExc_AttributeError, "rules have no '%s'", name);
+}
+
+/* _rule_call(rule, name, arguments): values are numbers. */
+static PyObject *rule_call(PyObject *module, PyObject *all)
+{
+    static const char *const by_text[] = {"setting", "state", "state_or", "set", "fresh", "average", "flag"};
+    PyObject *capsule, *args;
+    const char *name;
+    (void)module;
+    if (!PyArg_ParseTuple(all, "OsO!:_rule_call", &capsule, &name, &PyTuple_Type, &args)) return NULL;
+    if (!PyCapsule_IsValid(capsule, rule_name))
+        return gd_py_fail(GD_STATE, "a value of a rule is used after the rule was made");
+    gd_rule *r = PyCapsule_GetPointer(capsule, rule_name);
+    for (size_t i = 0; i < sizeof by_text / sizeof *by_text; i++)
+        if (!strcmp(name, by_text[i])) return call_by_text(r, name, args);
+    if (!strcmp(name, "const")) {
+        double number;
+        return PyArg_ParseTuple(args, "d", &number) ? value_or_raise(gd_rule_const(r, number)) : NULL;
+    }
+    if (!strcmp(name, "norm")) {
+        int a, everywhere;
+        double p;
+        if (!PyArg_ParseTuple(args, "idp", &a, &p, &everywhere)) return NULL;
+        return value_or_raise(gd_rule_norm(r, a, p, everywhere ? GD_ALL : GD_EACH));
+    }
+    return call_by_values(r, name, args);
+}
+
+/* ---- links of tensors ---- */
+
+static const char *const transform_name = "gradus.transform", *const transform_ended =
+                                                                  "gradus.transform.ended";
+
+static PyObject *list_of(gd_py_context *c, gd_tensor *const *t, int count)
+{
+    PyObject *list = t ? PyList_New(count) : Py_NewRef(Py_None);
+    for (int i = 0; t && i < count && list; i++) {
+        PyObject *item = gd_py_borrowed_tensor(c, t[i]);
+        if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* What apply returned becomes the update: tensors made here belong to the scope, others are copied, for later links may write
+ * into them. */
+static int take_results(const gd_transform *t, PyObject *result)
+{
+    if (result == Py_None) return 1;
+    if ((!PyList_Check(result) && !PyTuple_Check(result)) || PySequence_Size(result) != t->count) {
+        PyErr_Format(PyExc_TypeError, "apply: a list of %d tensors is needed, or None", t->count);
+        return 0;
+    }
+    for (int i = 0; i < t->count; i++) {
+        PyObject *item = PySequence_GetItem(result, i);
+        gd_py_tensor *tensor = (gd_py_tensor *)item;
+        int fine = item && gd_py_is_tensor(item) && tensor->t;
+        if (fine) t->tensors[i] = tensor->head.in_scope ? tensor->t : gd_copy(tensor->t);
+        if (item && !fine) PyErr_SetString(PyExc_TypeError, "apply: a list of tensors is needed");
+        Py_XDECREF(item);
+        if (!fine || !t->tensors[i]) return 0;
+    }
+    return 1;
+}
+
+static gd_status run_tensors(const gd_transform *t, const char *what, int takes)
+{
+    py_class *p = (py_class *)(uintptr_t)gd_link_class_of(t->link);
+    gd_py_context *c = p->c;
+    PyGILState_STATE state = gd_py_callback_begin(c);
+    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)t, transform_name, NULL), *result = NULL;
+    PyObject *tensors = list_of(c, t->tensors, t->count), *params = list_of(c, t->params, t->count);
+    PyObject *grads = list_of(c, t->grads, t->count),
+             *loss = t->loss ? gd_py_borrowed_tensor(c, t->loss) : Py_NewRef(Py_None);
+    if (capsule && tensors && params && grads && loss)
+        result = PyObject_CallMethod(p->object, what, "OOOOO", capsule, tensors, params, grads, loss);
+    if (result && takes && !take_results(t, result)) Py_CLEAR(result);
+    gd_status status = result ? GD_OK : GD_CALLBACK;
+    if (!result) gd_py_keep_exception(c);
+    if (capsule) (void)PyCapsule_SetName(capsule, transform_ended);
+    PyObject *seen[] = {capsule, tensors, params, grads, loss};
+    for (int i = 0; i < 5; i++) Py_XDECREF(seen[i]);
+    gd_py_callback_end(c, state);
+    state = PyGILState_Ensure(); /* results now have references of their own: the scope keeps its */
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return status;
+}
+static gd_status update_tensors(const gd_transform *t) { return run_tensors(t, "_update", 0); }
+static gd_status apply_tensors(const gd_transform *t) { return run_tensors(t, "_apply", 1); }
+
+static const gd_transform *transform_of(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, transform_name)) return PyCapsule_GetPointer(capsule, transform_name);
+    (void)gd_py_fail(GD_STATE, "a transform is used after its step");
+    return NULL;
+}
+
+/* State of the i-th tensor, zeros at first; the library owns it and it is changed in place. */
+static PyObject *transform_state(PyObject *module, PyObject *args)
+{
+    PyObject *capsule;
+    const char *slot;
+    int i;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Ois:state", &capsule, &i, &slot)) return NULL;
+    const gd_transform *t = transform_of(capsule);
+    if (!t) return NULL;
+    if (i < 0 || i >= t->count)
+        return gd_py_fail(GD_INDEX, "state: there are %d tensors, not %d", t->count, i + 1);
+    gd_py_context *c = ((const py_class *)(uintptr_t)gd_link_class_of(t->link))->c;
+    gd_tensor *state = gd_link_state(t->link, t->keys[i], slot);
+    return state ? gd_py_borrowed_tensor(c, state) : gd_py_raise(c);
+}
+
+/* A setting in force for the i-th tensor. */
+static PyObject *transform_setting(PyObject *module, PyObject *args)
+{
+    PyObject *capsule;
+    const char *name;
+    int i;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Ois:setting", &capsule, &i, &name)) return NULL;
+    const gd_transform *t = transform_of(capsule);
+    if (!t) return NULL;
+    if (i < 0 || i >= t->count)
+        return gd_py_fail(GD_INDEX, "setting: there are %d tensors, not %d", t->count, i + 1);
+    gd_py_context *c = ((const py_class *)(uintptr_t)gd_link_class_of(t->link))->c;
+    const gd_setting *s = gd_link_get(t->link, name, t->keys[i]);
+    if (!s) return gd_py_raise(c);
+    if (s->kind == GD_SET_BOOL) return PyBool_FromLong(s->real != 0);
+    if (s->kind == GD_SET_STRING) return PyUnicode_FromString(s->string);
+    return s->kind == GD_SET_REAL ? PyFloat_FromDouble(s->real) : Py_NewRef(Py_None);
+}
+
+static PyObject *transform_steps(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    const gd_transform *t = transform_of(capsule);
+    return t ? PyLong_FromLongLong(gd_link_steps(t->link)) : NULL;
+}
+
+/* ---- registering ---- */
+
+static const char *kept(py_class *p, PyObject *text)
+{
+    const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    char *copy = s && p->string_count < 64 ? strdup(s) : NULL;
+    if (copy) p->strings[p->string_count++] = copy;
+    return copy;
+}
+
+static void class_free(py_class *p)
+{
+    for (int i = 0; i < p->string_count; i++) free(p->strings[i]);
+    for (int i = 0; i < RULES; i++)
+        if (rule_of[i] == p) rule_of[i] = NULL;
+    Py_XDECREF(p->object);
+    free(p);
+}
+
+void gd_py_free_links(gd_py_context *c)
+{
+    while (c->links) {
+        py_class *p = c->links;
+        c->links = p->next;
+        class_free(p);
+    }
+}
+
+static int add_field(py_class *p, PyObject *name, PyObject *value)
+{
+    gd_field *f = &p->fields[p->field_count];
+    if (p->field_count == 16) return PyErr_Format(PyExc_ValueError, "a link has at most 16 settings") != NULL;
+    *f = (gd_field){.name = kept(p, name), .low = -INFINITY, .high = INFINITY, .help = "a setting"};
+    if (!f->name) return 0;
+    p->field_count++;
+    if (PyBool_Check(value)) {
+        f->kinds = GD_SET_BOOL;
+        f->fallback = gd_setting_bool(value == Py_True);
+    } else if (PyUnicode_Check(value)) {
+        f->kinds = GD_SET_STRING;
+        f->fallback = gd_setting_string(kept(p, value));
+        return f->fallback.string != NULL;
+    } else {
+        f->kinds = GD_SET_REAL;
+        f->fallback = gd_setting_real(PyFloat_AsDouble(value));
+    }
+    return !PyErr_Occurred();
+}
+
+static int add_rule_function(py_class *p)
+{
+    for (int i = 0; i < RULES; i++) {
+        if (rule_of[i]) continue;
+        rule_of[i] = p;
+        p->cls.rule = rule_functions[i];
+        return 1;
+    }
+    return gd_py_fail(GD_STATE, "at most %d rules can be made in Python", RULES) != NULL;
+}
+
+static int fill_class(py_class *p, PyObject *fields, PyObject *slots, int is_rule, int has_update,
+                      int uses_grad)
+{
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(fields, &at, &name, &value))
+        if (!add_field(p, name, value)) return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(slots); i++) {
+        if (i == 16) return PyErr_Format(PyExc_ValueError, "a link has at most 16 slots") != NULL;
+        p->slots[p->slot_count++] = (gd_slot){kept(p, PyTuple_GetItem(slots, i)), 0};
+        if (!p->slots[i].name) return PyErr_Format(PyExc_TypeError, "names of state are texts") != NULL;
+    }
+    p->cls.fields = p->field_count ? p->fields : NULL;
+    p->cls.field_count = p->field_count;
+    p->cls.slots = p->slot_count ? p->slots : NULL;
+    p->cls.slot_count = p->slot_count;
+    p->cls.uses_grad = uses_grad != 0;
+    if (is_rule) return add_rule_function(p);
+    p->cls.apply_tensors = apply_tensors;
+    if (has_update) p->cls.update_tensors = update_tensors;
+    return 1;
+}
+
+/* _register_link(context, name, summary, object, settings, slots, is_rule, has_update, uses_grad); what is there already stays. */
+static PyObject *register_link(PyObject *module, PyObject *args)
+{
+    PyObject *context, *name, *summary, *object, *fields, *slots;
+    int is_rule, has_update, uses_grad;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!UUOO!O!ppp:_register_link", gd_py.context_type, &context, &name, &summary,
+                          &object, &PyDict_Type, &fields, &PyTuple_Type, &slots, &is_rule, &has_update,
+                          &uses_grad))
+        return NULL;
+    gd_py_context *c = (gd_py_context *)context;
+    if (!gd_py_enter(c)) return NULL;
+    for (py_class *p = c->links; p; p = p->next)
+        if (p->object == object) Py_RETURN_NONE;
+    py_class *p = calloc(1, sizeof *p);
+    if (!p) return PyErr_NoMemory();
+    p->c = c;
+    p->object = Py_NewRef(object);
+    p->cls.name = kept(p, name);
+    p->cls.family = "python";
+    p->cls.summary = kept(p, summary);
+    if (!p->cls.name || !p->cls.summary || !fill_class(p, fields, slots, is_rule, has_update, uses_grad)) {
+        class_free(p);
+        return NULL;
+    }
+    if (gd_link_class_register(c->ctx, &p->cls)) {
+        class_free(p);
+        return gd_py_raise(c);
+    }
+    p->next = c->links;
+    c->links = p;
+    Py_RETURN_NONE;
+}
+
+PyMethodDef gd_py_link_functions[] = {{"_register_link", register_link, METH_VARARGS, NULL},
+                                      {"_rule_call", rule_call, METH_VARARGS, NULL},
+                                      {"_transform_state", transform_state, METH_VARARGS, NULL},
+                                      {"_transform_setting", transform_setting, METH_VARARGS, NULL},
+                                      {"_transform_steps", transform_steps, METH_O, NULL},
+                                      {NULL, NULL, 0, NULL}};
