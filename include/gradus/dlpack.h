@@ -34,6 +34,11 @@ gd_tensor *gd_from_memory(gd_device *device, gd_dtype dtype, int ndim, const int
                           const int64_t *strides, void *data, int flags, void (*release)(void *user),
                           void *user);
 
+/* Gives a leaf the memory, dtype and device of another tensor of its shape; who holds the leaf (an optimizer, with its state; a
+ * module) goes on with it.  Counts as a change in place.  Its gradient is forgotten.  GRAPH: one of them is a result; SHAPE;
+ * STATE: the memory is read-only and the leaf wants gradients. */
+GD_NODISCARD gd_status gd_take_memory(gd_tensor *leaf, gd_tensor *of);
+
 /* The tensor of a capsule, which is consumed: its deleter is called when the last tensor over it goes.  Where it fails the capsule
  * stays the caller's.  New.  DEVICE: memory that no device of this context has; DTYPE: complex numbers and the like. */
 gd_tensor *gd_from_dlpack(gd_ctx *ctx, struct DLManagedTensorVersioned *capsule);

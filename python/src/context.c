@@ -263,18 +263,27 @@ int gd_py_wait(gd_py_context *c)
     return 1;
 }
 
+void gd_py_own(gd_py_context *c)
+{
+    if (c->depth++) return;
+    c->owner = PyThread_get_thread_ident();
+    PyThread_acquire_lock(c->lock, WAIT_LOCK);
+}
+
 PyThreadState *gd_py_begin(gd_py_context *c)
 {
-    if (!c->depth++) {
-        c->owner = PyThread_get_thread_ident();
-        PyThread_acquire_lock(c->lock, WAIT_LOCK);
-    }
+    gd_py_own(c);
     return PyEval_SaveThread();
 }
 
 void gd_py_end(gd_py_context *c, PyThreadState *state)
 {
     PyEval_RestoreThread(state);
+    gd_py_disown(c);
+}
+
+void gd_py_disown(gd_py_context *c)
+{
     if (--c->depth) return;
     c->owner = 0;
     PyThread_release_lock(c->lock);

@@ -4,6 +4,7 @@
  *   make.c      tensors from lists and buffers, and back             index.c    x[...]
  *   arguments.c arguments of the generated operators (gen_python)    exchange.c DLPack
  *   autograd.c  derivatives                                          optim.c    Optimizer
+ *   torch.c     memory of PyTorch, torch_state.c what links keep for it
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
  *   file.c      files and bytes                                      links.c    links and rules in Python
  *   core.c      the module, tables of the library
@@ -108,6 +109,9 @@ static inline int gd_py_enter(gd_py_context *c)
 /* Lets the interpreter's lock go and takes it again. */
 PyThreadState *gd_py_begin(gd_py_context *c);
 void gd_py_end(gd_py_context *c, PyThreadState *state);
+/* Takes the context for this thread while the interpreter's lock stays: for calls in which Python code of others may run. */
+void gd_py_own(gd_py_context *c);
+void gd_py_disown(gd_py_context *c);
 /* In a function that the library calls: takes the interpreter's lock; before it returns: gives it back. */
 PyGILState_STATE gd_py_callback_begin(gd_py_context *c);
 void gd_py_callback_end(gd_py_context *c, PyGILState_STATE state);
@@ -249,6 +253,7 @@ extern PyMethodDef gd_py_operator_functions[], gd_py_operator_methods[];
 /* ---- optim.c, module.c ---- */
 
 int gd_py_add_optimizer(PyObject *module);
+int gd_py_add_borrower(PyObject *module); /* torch.c */
 int gd_py_add_module_type(PyObject *module);
 /* The module in an object of the base type; NULL with an exception. */
 gd_module *gd_py_module_of(PyObject *o);

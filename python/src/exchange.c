@@ -1,17 +1,10 @@
 /* DLPack: the memory of other libraries' arrays, and ours for them. */
 #include "core.h"
+#include "dl_tensor.h"
 
 #include <string.h>
 
 /* The structs of DLPack 1.x; their layout is the format. */
-typedef struct dl_tensor {
-    void *data;
-    int32_t device_type, device_id, ndim;
-    uint8_t code, bits;
-    uint16_t lanes;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
-} dl_tensor;
 struct DLManagedTensor {
     dl_tensor tensor;
     void *manager;

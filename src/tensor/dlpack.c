@@ -94,6 +94,27 @@ gd_tensor *gd_from_memory(gd_device *device, gd_dtype dtype, int ndim, const int
 
 bool gd_is_read_only(const gd_tensor *t) { return t && t->storage && t->storage->read_only; }
 
+gd_status gd_take_memory(gd_tensor *t, gd_tensor *of)
+{
+    if (!t || !of) return gd__null(gd_tensor_ctx(t ? t : of), "take_memory: a tensor is NULL");
+    gd_ctx *ctx = t->head.ctx;
+    char a[256], b[256];
+    if (of->head.ctx != ctx) return gd_fail(ctx, GD_ARGUMENT, "take_memory: a tensor of another context");
+    if (t->node || of->node) return gd_fail(ctx, GD_GRAPH, "take_memory: a tensor is a result, not a leaf");
+    if (!gd__same_shape(t, of))
+        return gd_fail(ctx, GD_SHAPE, "take_memory: the memory is for %s, the tensor is %s",
+                       gd__shape_text(of, a, sizeof a), gd__shape_text(t, b, sizeof b));
+    if (t->leaf_grad && (gd_is_read_only(of) || !gd_dtype_is_float(of->dtype)))
+        return gd_fail(ctx, GD_STATE, "take_memory: the tensor wants gradients, the memory is %s",
+                       gd_is_read_only(of) ? "read-only" : gd_dtype_name(of->dtype));
+    gd_tensor *look = gd__bare(of);
+    if (!look) return gd_error(ctx);
+    gd__swap_storage(t, look);
+    gd__put_grad(t, NULL);
+    gd_release(look);
+    return GD_OK;
+}
+
 /* ---- from others ---- */
 
 static gd_device *device_of(gd_ctx *ctx, const dl_tensor *d)

@@ -5,6 +5,8 @@
 #include "support/support.h"
 #include "tensor/dlpack_support.h"
 
+#include <math.h>
+
 /* The recorded error has that text somewhere; it is cleared. */
 static void says(gd_ctx *ctx, gd_status status, const char *text)
 {
@@ -250,6 +252,38 @@ static void tensors_with_a_history_are_not_lent(void **state)
     end_context(ctx, NULL);
 }
 
+/* Somebody has put a parameter elsewhere: the optimizer goes on there, with its state. */
+static void a_leaf_takes_other_memory(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    double here[3] = {1, 2, 3}, there[3] = {1, 2, 3}, slope[3] = {1, -1, 2};
+    gd_tensor *p = gd_require_grad(over(ctx, 1, (int64_t[]){3}, NULL, here, 0));
+    gd_tensor *q = over(ctx, 1, (int64_t[]){3}, NULL, there, 0),
+              *g = over(ctx, 1, (int64_t[]){3}, NULL, slope, 0);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "heavy_ball(0.9, ema_init=\"zeros\") | lr(0.1)"));
+    assert_int_equal(gd_optimizer_add(o, "p", p), GD_OK);
+    assert_int_equal(gd_set_grad(p, g), GD_OK);
+    assert_int_equal(gd_optimizer_step(o, NULL, NULL), GD_OK);
+    memcpy(there, here, sizeof there);
+    released = 0;
+    assert_int_equal(gd_take_memory(p, q), GD_OK);
+    assert_int_equal(released, 1);
+    assert_ptr_equal(gd_data(p), there);
+    assert_null(gd_grad_of(p));
+    assert_int_equal(gd_set_grad(p, g), GD_OK);
+    assert_int_equal(gd_optimizer_step(o, NULL, NULL), GD_OK);
+    assert_true(here[0] == 1 - 0.1 && fabs(there[0] - (1 - 0.1 - 0.1 * 1.9)) < 1e-15);
+    gd_tensor *short_one = VECTOR(ctx, 1, 2), *counts = INDEX(ctx, 1, 2, 3);
+    assert_int_equal(gd_take_memory(p, short_one), GD_SHAPE);
+    says(ctx, GD_SHAPE, "the memory is for [2], the tensor is [3]");
+    assert_int_equal(gd_take_memory(p, counts), GD_STATE);
+    says(ctx, GD_STATE, "wants gradients, the memory is i64");
+    gd_optimizer_free(o);
+    gd_release(p), gd_release(q), gd_release(g), gd_release(short_one), gd_release(counts);
+    end_context(ctx, NULL);
+}
+
 static void the_cpu_has_no_streams(void **state)
 {
     (void)state;
@@ -297,6 +331,7 @@ int main(void)
         cmocka_unit_test(capsules_end_by_their_deleter),
         cmocka_unit_test(capsules_of_others_are_taken_or_left),
         cmocka_unit_test(tensors_with_a_history_are_not_lent),
+        cmocka_unit_test(a_leaf_takes_other_memory),
         cmocka_unit_test(the_cpu_has_no_streams),
         cmocka_unit_test(every_allocation_may_fail),
     };

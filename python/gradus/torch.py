@@ -1,0 +1,379 @@
+"""Chains of gradus as optimizers of PyTorch.
+
+    import torch, gradus.torch
+
+    optimizer = gradus.torch.Optimizer(model.parameters(), "clip_norm(1) | adam | lr(1e-3)")
+    loss.backward()
+    optimizer.step()
+
+Parameters and gradients are used where they lie.  Groups are read at every step, so that torch's schedulers work; state
+dicts have torch's format, and those of torch's own Adam and AdamW load.  Parameters without a gradient are left out of a step.
+A step inside torch.compile is a break of its graph; graphs of CUDA cannot record one.
+"""
+from __future__ import annotations
+
+import inspect
+import json
+import warnings
+from collections import defaultdict
+from typing import Any, Callable
+
+import torch  # type: ignore[import-not-found, unused-ignore]
+from torch.optim import optimizer as _base  # type: ignore[import-not-found, unused-ignore]
+
+from . import _core
+from ._optim import Chain
+
+__all__ = ["Optimizer"]
+
+# what schedulers, torch and its wrappers put into groups for themselves
+_OTHERS = {"params", "param_names", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
+           "foreach", "fused", "maximize", "capturable", "differentiable"}
+
+
+class _Link:
+    """A link of the chain: its number among all, parents first."""
+
+    def __init__(self, number: int, row: tuple[str, str, tuple[str, ...], dict[str, float], bool, bool]) -> None:
+        self.number = number
+        self.path, self.name, self.slots, self.numbers, self.needs_closure, self.uses_loss = row
+
+
+class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
+    """Steps of a chain over parameters of PyTorch.
+
+    params    as for any optimizer of torch: tensors, pairs of name and tensor, or groups
+    chain     text or links: "clip_norm(1) | adam | lr(1e-3)", gradus.m.adam() | gradus.m.lr(1e-3)
+    settings  numbers for all groups: lr=1e-3, betas=(0.9, 0.99)
+
+    A group has every number of the chain: lr (1 where the chain has no such link: it scales the update), betas, momentum
+    and the rest by their names, or as LINK.name where several links have one.
+
+    step(closure) evaluates as often as the links ask for.  closure() computes the loss and its gradients; one that takes
+    `backward` is called with False where the loss alone is wanted, and chains that need products with the Hessian get
+    those of torch's autograd."""
+
+    def __init__(self, params: Any, chain: "Chain | str", *, foreach: bool | None = None, fused: bool | None = None,
+                 capturable: bool = False, differentiable: bool = False, **settings: Any) -> None:
+        del foreach, fused  # everything is
+        if capturable or differentiable:
+            raise ValueError("gradus.torch: capturable and differentiable steps are not possible")
+        text = _with_lr(str(Chain(chain)))
+        self._chain = text
+        self._core = _core._Optimizer(_core.current_context(), text)
+        self._lent = _core._Borrower(self._core, torch.Tensor, torch.autograd.graph.increment_version)
+        self._links = [_Link(i, row) for i, row in enumerate(self._lent.links())]
+        self._keys, defaults = _group_keys(self._links)
+        self._slots = _slot_names(self._links)
+        self._needs_closure = any(link.needs_closure for link in self._links)
+        self._uses_loss = any(link.uses_loss for link in self._links)
+        self._pushed: list[dict[str, Any]] = []
+        self._group_numbers: list[int] = []
+        self._first: list[int] = []
+        self._names: list[str] = []
+        self._warned: set[str] = set()
+        self._on_gpu = False
+        self._conventions: dict[Any, bool] = {}
+        own = dict(defaults)
+        for key, value in settings.items():
+            self._check_key(key)
+            if key not in self._keys:
+                raise TypeError(f"gradus.torch: the chain '{text}' has no setting '{key}'")
+            defaults[key] = value
+        self._own = own
+        super().__init__(params, defaults)
+
+    # ---- groups ----
+
+    def _check_key(self, key: str) -> None:
+        shared = [k for k in self._keys if k.endswith("." + key)]
+        if key not in self._keys and shared:
+            raise ValueError(f"gradus.torch: several links have '{key}'; say one of {', '.join(shared)}")
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        for key in param_group:
+            self._check_key(key)
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        try:
+            names = group.get("param_names") or [f"p{len(self._names) + i}" for i in range(len(group["params"]))]
+            number = self._lent.add(tuple(names), tuple(group["params"]))
+        except BaseException:
+            self.param_groups.pop()
+            raise
+        self._first.append(len(self._names))
+        self._names += names
+        self._group_numbers.append(number)
+        self._pushed.append(dict(self._own))
+        self._on_gpu = self._on_gpu or any(p.is_cuda for p in group["params"])
+        self._push(len(self.param_groups) - 1)
+
+    def _push(self, g: int) -> None:
+        """What has changed in a group goes to the links."""
+        group, pushed = self.param_groups[g], self._pushed[g]
+        for key, value in group.items():
+            if key in pushed:
+                if value is pushed[key] or value == pushed[key]:
+                    continue
+                self._set(g, key, value)
+                pushed[key] = float(value) if isinstance(value, torch.Tensor) else value
+            elif key not in _OTHERS and key not in self._warned:
+                self._warned.add(key)
+                warnings.warn(f"gradus.torch: no link of '{self._chain}' has '{key}'; it stays in the group and does nothing",
+                              stacklevel=3)
+
+    def _set(self, g: int, key: str, value: Any) -> None:
+        places = self._keys[key]
+        values = tuple(value) if key == "betas" else (value,) * len(places)
+        if len(values) != len(places):
+            raise ValueError(f"gradus.torch: '{key}' is {len(places)} numbers, got {value!r}")
+        for (link, field, alone), number in zip(places, values):
+            if alone:
+                self._core.set(field, float(number), group=self._group_numbers[g])
+            else:
+                last = self._first[g] + len(self.param_groups[g]["params"])
+                self._lent.set(link, field, float(number), self._first[g], last)
+
+    # ---- steps ----
+
+    param_groups: list[dict[str, Any]]
+
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
+        """One step; with a closure the loss of its first evaluation."""
+        if (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _base._global_optimizer_pre_hooks
+                or _base._global_optimizer_post_hooks or torch.autograd.profiler._is_profiler_enabled):
+            return _hooked_step(self, closure)
+        return self._step(closure)
+
+    setattr(step, "hooked", True)  # torch would wrap it, which costs 8 us a step
+
+    def _step(self, closure: Callable[..., Any] | None = None) -> Any:
+        for g in range(len(self.param_groups)):
+            self._push(g)
+        if self._on_gpu and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("gradus.torch: a graph of CUDA that torch records cannot hold a step")
+        lists = [group["params"] for group in self.param_groups]
+        if closure is None:
+            self._lent.step(lists)
+            return None
+        if self._needs_closure:
+            return self._minimize(lists, closure)
+        with torch.enable_grad():
+            loss = closure()
+        known = loss.detach() if self._uses_loss and isinstance(loss, torch.Tensor) else None
+        self._lent.step(lists, known)
+        return loss
+
+    def _takes_backward(self, closure: Callable[..., Any]) -> bool:
+        key = getattr(closure, "__code__", closure)
+        if key not in self._conventions:
+            try:
+                self._conventions[key] = "backward" in inspect.signature(closure).parameters
+            except (TypeError, ValueError):
+                self._conventions[key] = False
+        return self._conventions[key]
+
+    def _minimize(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any]) -> Any:
+        first: list[Any] = []
+        params = [p for list_ in lists for p in list_]
+        takes = self._takes_backward(closure)
+
+        def evaluate(backward: bool) -> float:
+            with torch.enable_grad():
+                loss = closure() if backward or not takes else closure(backward=False)
+            if not first:
+                first.append(loss)
+            return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+
+        def products(vectors: list[Any]) -> list[torch.Tensor]:
+            with torch.enable_grad():
+                slopes = torch.autograd.grad(closure(backward=False), params, create_graph=True, allow_unused=True)
+                pairs = [(s, _torch_of(v, p)) for s, v, p in zip(slopes, vectors, params) if s is not None and s.requires_grad]
+                out = torch.autograd.grad([s for s, _ in pairs], params, [v for _, v in pairs],
+                                          allow_unused=True) if pairs else [None] * len(params)
+            return [torch.zeros_like(p) if h is None else h for h, p in zip(out, params)]
+
+        self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None)
+        return first[0] if first else None
+
+    # ---- state ----
+
+    @property
+    def state(self) -> Any:
+        """What the links keep, a dict a parameter: `step`, and tensors on the memory of their slots."""
+        all_: defaultdict[torch.Tensor, dict[str, Any]] = defaultdict(dict)
+        if "_lent" not in self.__dict__:
+            return all_
+        for i, p in enumerate(p for group in self.param_groups for p in group["params"]):
+            kept: dict[str, Any] = {}
+            steps = 0
+            for (number, slot), key in self._slots.items():
+                value = self._lent.state(number, i, slot)
+                if value is not None:
+                    steps = max(steps, self._lent.steps_of(number, i))
+                    kept[key] = _torch_of(value, p)
+            if kept:
+                all_[p] = {"step": torch.tensor(float(steps)), **kept}
+        return all_
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        pass  # torch empties it where an optimizer is made; loading goes through load_state_dict
+
+    def state_dict(self) -> dict[str, Any]:
+        """In torch's format.  What belongs to no parameter is in the first group as text, under "gradus"."""
+        saved: dict[str, Any] = super().state_dict()
+        text, tensors = self._lent.pack()
+        saved["param_groups"][0]["gradus"] = text
+        for name, t in tensors.items():
+            if self._place_of(name) is None:
+                saved["state"].setdefault(0, {})["gradus/" + name] = torch.from_dlpack(t)
+        return saved
+
+    def _place_of(self, name: str) -> tuple[int, str] | None:
+        """The parameter and key of PARAM/PATH/SLOT; None for what belongs to no parameter."""
+        parts = name.rsplit("/", 2)
+        if len(parts) != 3 or parts[0] not in self._names:
+            return None
+        for (number, slot), key in self._slots.items():
+            if slot == parts[2] and self._links[number].path == parts[1]:
+                return self._names.index(parts[0]), key
+        return None
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        groups = [{k: v for k, v in g.items() if k != "gradus"} for g in state_dict["param_groups"]]
+        text = state_dict["param_groups"][0].get("gradus") if state_dict["param_groups"] else None
+        kept = state_dict["state"]
+        names = [n for g in self.param_groups for n in g.get("param_names") or []]
+        before = self.param_groups
+        super().load_state_dict({**state_dict, "state": {}, "param_groups": groups})
+        saved_ids = [i for g in groups for i in g["params"]]
+        saved_names = [n for g in groups for n in g.get("param_names") or []]
+        if len(names) == len(saved_names) == len(saved_ids) and set(names) == set(saved_names):
+            here = {i: names.index(n) for i, n in zip(saved_ids, saved_names)}
+        else:
+            here = {i: k for k, i in enumerate(saved_ids)}
+        try:
+            if text is None:
+                self._take_torch_state(kept, here)
+            else:
+                old = saved_names if len(saved_names) == len(saved_ids) else [f"p{k}" for k in range(len(saved_ids))]
+                self._take_state(text, kept, here, dict(zip(old, (self._names[here[i]] for i in saved_ids))))
+        except BaseException:
+            self.param_groups = before
+            raise
+        for g, group in enumerate(self.param_groups):
+            for key, value in self.defaults.items():
+                group.setdefault(key, value)
+            self._pushed[g] = {key: None for key in self._pushed[g]}
+            self._push(g)
+
+    def _take_state(self, text: str, kept: dict[Any, Any], here: dict[int, int], renamed: dict[str, str]) -> None:
+        meta = json.loads(text)
+        for holder in [meta, *meta["links"].values()]:
+            holder["params"] = {renamed.get(n, n): v for n, v in holder["params"].items()}
+        tensors = {}
+        back = {key: place for place, key in self._slots.items()}
+        for saved, entries in kept.items():
+            for key, value in entries.items() if saved in here else ():
+                if key.startswith("gradus/"):
+                    tensors[key[7:]] = _gradus_of(value)
+                elif key in back and isinstance(value, torch.Tensor):
+                    number, slot = back[key]
+                    tensors[f"{self._names[here[saved]]}/{self._links[number].path}/{slot}"] = _gradus_of(value)
+        self._lent.unpack(json.dumps(meta), tensors)
+
+    def _take_torch_state(self, kept: dict[Any, Any], here: dict[int, int]) -> None:
+        """What an optimizer of torch has saved: slots by their names, and the count of steps."""
+        back = {key: place for place, key in self._slots.items()}
+        for saved, entries in kept.items():
+            for key, value in entries.items() if saved in here else ():
+                if key == "step":
+                    for number in {number for number, _ in self._slots}:
+                        self._lent.set_steps_of(number, here[saved], int(float(value)))
+                elif key in back and isinstance(value, torch.Tensor):
+                    self._lent.set_state(back[key][0], here[saved], back[key][1], _gradus_of(value))
+                elif value is not None and key not in self._warned:
+                    self._warned.add(key)
+                    warnings.warn(f"gradus.torch: no link of '{self._chain}' keeps '{key}'; it is left out", stacklevel=4)
+
+    # ---- copies ----
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"chain": self._chain, "defaults": self.defaults, "param_groups": self.param_groups, "saved": self.state_dict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "chain" not in state:  # from load_state_dict
+            self.param_groups = state["param_groups"]
+            return
+        known = {k: v for k, v in state["defaults"].items() if k != "differentiable"}
+        Optimizer.__init__(self, [dict(g) for g in state["param_groups"]], state["chain"], **known)
+        self.load_state_dict(state["saved"])
+
+    def __repr__(self) -> str:
+        return f"gradus.torch.Optimizer({self._chain!r}): {len(self._names)} parameters in {len(self.param_groups)} groups"
+
+
+_hooked_step = torch.optim.Optimizer.profile_hook_step(Optimizer._step)
+
+
+# ---- the numbers of a chain ----
+
+def _with_lr(text: str) -> str:
+    """Where no link is the learning rate of the whole update, one more is."""
+    rows = _links_of(text)
+    having = [row for row in rows if "lr" in row.numbers]
+    last = [row for row in rows if row.path and "." not in row.path][-1]
+    return text if len(having) == 1 or (having and last.name == "lr") else text + " | lr(1)"
+
+
+def _links_of(text: str) -> list[_Link]:
+    probe = _core._Optimizer(_core.current_context(), text)
+    lent = _core._Borrower(probe, torch.Tensor, torch.autograd.graph.increment_version)
+    return [_Link(i, row) for i, row in enumerate(lent.links())]
+
+
+def _group_keys(links: list[_Link]) -> tuple[dict[str, list[tuple[int, str, bool]]], dict[str, Any]]:
+    """Keys of groups: the links and fields they set, and whether that field is nobody else's; their values."""
+    keys: dict[str, list[tuple[int, str, bool]]] = {}
+    values: dict[str, Any] = {}
+    having: dict[str, list[_Link]] = defaultdict(list)
+    for link in links:
+        for field in link.numbers:
+            having[field].append(link)
+    last = [link for link in links if link.path and "." not in link.path][-1]
+    for field, all_ in having.items():
+        for link in all_:
+            alone = len(all_) == 1
+            plain = alone or (field == "lr" and link is last)
+            same = [other for other in all_ if other.name == link.name]
+            key = field if plain else f"{link.name}.{field}" if len(same) == 1 else f"{link.path}.{field}"
+            keys[key] = [(link.number, field, alone)]
+            values[key] = link.numbers[field]
+    if "beta1" in keys and "beta2" in keys:
+        keys["betas"] = keys.pop("beta1") + keys.pop("beta2")
+        values["betas"] = (values.pop("beta1"), values.pop("beta2"))
+    return keys, values
+
+
+def _slot_names(links: list[_Link]) -> dict[tuple[int, str], str]:
+    count: dict[str, int] = defaultdict(int)
+    for link in links:
+        for slot in link.slots:
+            count[slot] += 1
+    return {(link.number, slot): slot if count[slot] == 1 else f"{link.path}.{slot}" for link in links for slot in link.slots}
+
+
+# ---- tensors ----
+
+def _torch_of(value: Any, like: torch.Tensor) -> torch.Tensor:
+    """A tensor of torch on the same memory; pairs of numbers where the parameter is complex."""
+    t = torch.from_dlpack(value)
+    return torch.view_as_complex(t) if like.is_complex() and t.dim() == like.dim() + 1 and t.is_floating_point() else t
+
+
+def _gradus_of(value: torch.Tensor) -> Any:
+    value = value.detach()
+    if value.is_complex():
+        value = torch.view_as_real(value)
+    return _core.from_dlpack(value)

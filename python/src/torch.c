@@ -1,0 +1,577 @@
+/* Optimizers over memory of another library: what gradus.torch stands on.
+ *
+ * A _Borrower belongs to a _Optimizer.  Its parameters are objects of a type that has DLPack's table of C functions
+ * (__dlpack_c_exchange_api__): looking at one costs no Python call.  Every step looks at each of them again: who is another object,
+ * lies elsewhere or has another dtype than before gets its parameter put there (gd_take_memory).  Gradients are looked at,
+ * used and forgotten.  The other library is told what was changed (its counter of versions), and on a GPU work goes to its
+ * stream. */
+#include "torch.h"
+
+#include <gradus/dlpack.h>
+#include <string.h>
+
+enum { DL_CPU = 1, DL_CUDA = 2, DL_PINNED = 3, DL_MANAGED = 13 };
+
+/* ---- looking ---- */
+
+static int refuse(const char *name, const char *what)
+{
+    (void)PyErr_Format(gd_py.error[GD_ARGUMENT], "gradus.torch: parameter '%s' %s", name, what);
+    return 0;
+}
+
+static int read_dtype(const dl_tensor *d, gd_dtype *dtype)
+{
+    int bits = d->code == 5 ? d->bits / 2 : d->bits; /* complex numbers are pairs */
+    *dtype = d->code == 4 && bits == 16     ? GD_BF16
+             : d->code != 2 && d->code != 5 ? GD_DTYPE_COUNT
+             : bits == 32                   ? GD_F32
+             : bits == 64                   ? GD_F64
+             : bits == 16 && d->code == 2   ? GD_F16
+                                            : GD_DTYPE_COUNT;
+    return d->lanes == 1 && *dtype != GD_DTYPE_COUNT;
+}
+
+/* False with an exception that names the parameter. */
+static int look(const py_borrower *self, PyObject *object, PyObject *name, int is_grad, form *f)
+{
+    dl_tensor d;
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (!text) return 0;
+    if (Py_TYPE(object) != (PyTypeObject *)self->type &&
+        !PyObject_TypeCheck(object, (PyTypeObject *)self->type))
+        return refuse(text, is_grad ? "has a gradient that is no tensor" : "is no tensor");
+    if (self->api->look(object, &d) < 0) {
+        if (PyErr_ExceptionMatches(PyExc_MemoryError)) return 0;
+        PyErr_Clear();
+        return refuse(text,
+                      is_grad ? "has a gradient whose memory cannot be looked at (sparse, or of a subclass)"
+                              : "has memory that cannot be looked at (sparse, quantized, or of a subclass)");
+    }
+    int pairs = d.code == 5;
+    if (d.ndim + pairs > GD_MAX_DIMS) return refuse(text, "has more axes than 8");
+    if (!read_dtype(&d, &f->dtype))
+        return refuse(text, is_grad ? "has a gradient of no floating dtype" : "has no floating dtype");
+    int64_t numel = 1, scale = pairs ? 2 : 1;
+    f->ndim = d.ndim + pairs;
+    for (int i = d.ndim; i-- > 0;) {
+        f->shape[i] = d.shape[i];
+        f->stride[i] = scale * (d.strides ? d.strides[i] : numel);
+        numel *= d.shape[i];
+    }
+    if (pairs) f->shape[d.ndim] = 2, f->stride[d.ndim] = 1;
+    if (d.device_type != DL_CPU && d.device_type != DL_PINNED && d.device_type != DL_CUDA &&
+        d.device_type != DL_MANAGED)
+        return refuse(text, "is on a device that gradus has not");
+    f->device = d.device_type == DL_CUDA || d.device_type == DL_MANAGED ? d.device_id : -1;
+    f->data = d.data ? (char *)d.data + d.byte_offset : NULL;
+    if (!f->data && numel) return refuse(text, "has no memory of its own (a wrapper, fake or meta tensor)");
+    return 1;
+}
+
+static int same_form(const form *a, const form *b)
+{
+    if (a->data != b->data || a->dtype != b->dtype || a->device != b->device || a->ndim != b->ndim) return 0;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i] || a->stride[i] != b->stride[i]) return 0;
+    return 1;
+}
+
+/* New, or NULL with the error recorded. */
+static gd_tensor *tensor_over(gd_ctx *ctx, const form *f)
+{
+    char name[16] = "cpu";
+    if (f->device >= 0) PyOS_snprintf(name, sizeof name, "gpu:%d", (int)f->device);
+    gd_device *device = gd_device_get(ctx, name);
+    return device ? gd_from_memory(device, f->dtype, f->ndim, f->shape, f->stride, f->data, 0, NULL, NULL)
+                  : NULL;
+}
+
+/* ---- the type ---- */
+
+gd_optimizer *gd_py_borrower_optimizer(py_borrower *self)
+{
+    PyObject *address = self->optimizer ? PyObject_GetAttrString(self->optimizer, "_handle") : NULL;
+    gd_optimizer *o = address ? PyLong_AsVoidPtr(address) : NULL;
+    Py_XDECREF(address);
+    if (!o && !PyErr_Occurred()) (void)gd_py_fail(GD_STATE, "this optimizer has not been made");
+    return o;
+}
+
+static void forget_params(py_borrower *self)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if (self->param[i].t) gd_release(self->param[i].t);
+        self->param[i].t = NULL;
+    }
+}
+static void drop_borrower(gd_py_handle *h) { forget_params((py_borrower *)h); }
+
+static void end_tensor(void *t) { gd_release(t); }
+
+static int borrower_traverse(PyObject *o, visitproc visit, void *arg)
+{
+    py_borrower *self = (py_borrower *)o;
+    Py_VISIT(Py_TYPE(o));
+    Py_VISIT(self->optimizer);
+    Py_VISIT(self->type);
+    Py_VISIT(self->touch);
+    for (Py_ssize_t i = 0; i < self->count; i++) Py_VISIT(self->param[i].object);
+    return 0;
+}
+
+static int borrower_clear(PyObject *o)
+{
+    py_borrower *self = (py_borrower *)o;
+    Py_CLEAR(self->optimizer);
+    Py_CLEAR(self->type);
+    Py_CLEAR(self->touch);
+    Py_CLEAR(self->grad);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        Py_CLEAR(self->param[i].object);
+        Py_CLEAR(self->param[i].name);
+        if (self->param[i].t && self->head.owner)
+            gd_py_release(self->head.owner, end_tensor, self->param[i].t);
+        self->param[i].t = NULL;
+    }
+    self->count = 0;
+    return 0;
+}
+
+static void borrower_dealloc(PyObject *o)
+{
+    py_borrower *self = (py_borrower *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
+    (void)borrower_clear(o);
+    PyMem_Free(self->param);
+    gd_py_leave(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
+    Py_DECREF(type);
+}
+
+/* The table of the other library's type; NULL with an exception. */
+static const dl_exchange *find_api(PyObject *type)
+{
+    PyObject *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
+    const dl_exchange *api = capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api")
+                                 ? PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
+                                 : NULL;
+    Py_XDECREF(capsule);
+    while (api && api->major > 1) api = api->older;
+    if (api && api->look && api->stream) return api;
+    PyErr_Clear();
+    (void)gd_py_fail(
+        GD_NOT_IMPLEMENTED,
+        "gradus.torch needs a PyTorch whose tensors have __dlpack_c_exchange_api__ (2.10 or later)");
+    return NULL;
+}
+
+/* _Borrower(optimizer, type, touch) */
+static int borrower_init(PyObject *o, PyObject *args, PyObject *keywords)
+{
+    py_borrower *self = (py_borrower *)o;
+    PyObject *optimizer, *type, *touch;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "O!O!O:_Borrower", gd_py.optimizer_type, &optimizer, &PyType_Type, &type,
+                          &touch))
+        return -1;
+    if (self->optimizer) return gd_py_fail(GD_STATE, "this object is made already") ? 0 : -1;
+    if (!(self->api = find_api(type))) return -1;
+    self->grad = PyUnicode_InternFromString("grad");
+    self->optimizer = Py_NewRef(optimizer);
+    self->type = Py_NewRef(type);
+    self->touch = Py_NewRef(touch);
+    gd_optimizer *made = self->grad ? gd_py_borrower_optimizer(self) : NULL;
+    PyObject *context = made ? PyObject_GetAttrString(optimizer, "context") : NULL;
+    if (!context) return -1;
+    gd_py_join((gd_py_context *)context, self, drop_borrower);
+    Py_DECREF(context);
+    if (!gd_optimizer_skip_missing(made, true)) return 0;
+    (void)gd_py_raise(self->head.owner);
+    return -1;
+}
+
+/* ---- parameters ---- */
+
+static int make_room(py_borrower *self, Py_ssize_t more)
+{
+    if (self->count + more <= self->room) return 1;
+    Py_ssize_t room = 2 * (self->count + more);
+    borrowed *list = PyMem_Realloc(self->param, (size_t)room * sizeof *list);
+    if (!list) return PyErr_NoMemory() != NULL;
+    self->param = list;
+    self->room = room;
+    return 1;
+}
+
+PyObject *gd_py_raise_for(gd_py_context *c, PyObject *name)
+{
+    gd_status status = gd_error(c->ctx);
+    PyErr_Format(gd_py.error[status ? status : GD_NOMEM], "gradus.torch: parameter '%U': %s", name,
+                 status ? gd_error_text(c->ctx) : "out of memory");
+    gd_clear_error(c->ctx);
+    return NULL;
+}
+
+/* add(names, tensors): a group more; its number. */
+static PyObject *borrower_add(PyObject *o, PyObject *args)
+{
+    PyObject *names, *tensors, *result = NULL;
+    BORROWER_OR_RETURN(o);
+    if (!PyArg_ParseTuple(args, "O!O!:add", &PyTuple_Type, &names, &PyTuple_Type, &tensors)) return NULL;
+    Py_ssize_t n = PyTuple_Size(tensors), made = 0;
+    int group = 0;
+    if (PyTuple_Size(names) != n) return gd_py_fail(GD_ARGUMENT, "add: as many names as tensors are needed");
+    if (!make_room(self, n)) return NULL;
+    gd_tensor **t = PyMem_Calloc((size_t)n + 1, sizeof *t);
+    const char **text = PyMem_Calloc((size_t)n + 1, sizeof *text);
+    int fine = t && text;
+    for (; made < n && fine; made++) {
+        borrowed *b = &self->param[self->count + made];
+        *b = (borrowed){.object = PyTuple_GetItem(tensors, made), .name = PyTuple_GetItem(names, made)};
+        text[made] = PyUnicode_AsUTF8AndSize(b->name, NULL);
+        fine = text[made] && look(self, b->object, b->name, 0, &b->at);
+        t[made] = fine ? tensor_over(c->ctx, &b->at) : NULL;
+        if (fine && !t[made]) fine = gd_py_raise_for(c, b->name) != NULL;
+        if (fine && gd_set_requires_grad(t[made], true)) fine = gd_py_raise_for(c, b->name) != NULL;
+        if (!fine && t[made]) gd_release(t[made]);
+        if (!fine) break;
+        b->t = t[made];
+    }
+    if (fine && gd_optimizer_add_group(optimizer, text, t, (int)n, NULL, &group))
+        fine = gd_py_raise(c) != NULL;
+    for (Py_ssize_t i = 0; i < made; i++) {
+        if (fine) {
+            Py_INCREF(self->param[self->count + i].object);
+            Py_INCREF(self->param[self->count + i].name);
+        } else
+            gd_release(t[i]);
+    }
+    if (fine) {
+        self->count += n;
+        result = PyLong_FromLong(group);
+    } else if (!PyErr_Occurred())
+        PyErr_NoMemory();
+    PyMem_Free(t);
+    PyMem_Free((void *)text);
+    return result;
+}
+
+/* Is it where it was?  If not, the parameter is put where it is now. */
+static int follow(py_borrower *self, borrowed *b, PyObject *object)
+{
+    form now;
+    gd_py_context *c = self->head.owner;
+    if (!look(self, object, b->name, 0, &now)) return 0;
+    if (!same_form(&now, &b->at)) {
+        gd_tensor *t = tensor_over(c->ctx, &now);
+        gd_status status = t ? gd_take_memory(b->t, t) : gd_error(c->ctx);
+        if (t) gd_release(t);
+        if (status || !t) return gd_py_raise_for(c, b->name) != NULL;
+        b->at = now;
+    }
+    if (object != b->object) {
+        Py_INCREF(object);
+        gd_py_set(&b->object, object);
+    }
+    return 1;
+}
+
+/* All of them, from the lists of the groups. */
+static int follow_all(py_borrower *self, PyObject *groups)
+{
+    Py_ssize_t at = 0, lists = PyList_Check(groups) ? PyList_Size(groups) : -1;
+    for (Py_ssize_t g = 0; g < lists; g++) {
+        PyObject *list = PyList_GetItem(groups, g);
+        Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1;
+        for (Py_ssize_t i = 0; i < n; i++, at++) {
+            if (at == self->count) break;
+            if (!follow(self, &self->param[at], PyList_GetItem(list, i))) return 0;
+        }
+        if (n < 0) lists = -1;
+    }
+    if (lists >= 0 && at == self->count) return 1;
+    return gd_py_fail(
+               GD_STATE,
+               "gradus.torch: the groups have other parameters than were added; add_param_group adds some") !=
+           NULL;
+}
+
+/* ---- steps ---- */
+
+/* Its work goes where the other library's goes. */
+static int follow_streams(py_borrower *self)
+{
+    gd_py_context *c = self->head.owner;
+    int32_t last = -1;
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        int32_t device = self->param[i].at.device;
+        void *stream = NULL;
+        if (device < 0 || device == last) continue;
+        last = device;
+        if (self->api->stream(DL_CUDA, device, &stream) < 0) return 0;
+        if (gd_device_use_stream(gd_tensor_device(self->param[i].t), stream)) return gd_py_raise(c) != NULL;
+    }
+    return 1;
+}
+
+/* The gradient of a parameter, or NULL: a reference in *held as long as it is used. */
+static int take_gradient(py_borrower *self, borrowed *b, PyObject **held, gd_tensor **grad)
+{
+    form at;
+    *grad = NULL;
+    *held = PyObject_GetAttr(b->object, self->grad);
+    if (!*held) return 0;
+    if (*held == Py_None) return 1;
+    if (!look(self, *held, b->name, 1, &at)) return 0;
+    *grad = tensor_over(self->head.owner->ctx, &at);
+    return *grad ? 1 : gd_py_raise_for(self->head.owner, b->name) != NULL;
+}
+
+static int set_gradients(py_borrower *self, PyObject **held, PyObject *changed)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        borrowed *b = &self->param[i];
+        gd_tensor *grad;
+        if (!take_gradient(self, b, &held[i], &grad)) return 0;
+        if (!grad) continue;
+        gd_status status = gd_set_grad(b->t, grad);
+        gd_release(grad);
+        if (status) return gd_py_raise_for(self->head.owner, b->name) != NULL;
+        if (PyList_Append(changed, b->object) < 0) return 0;
+    }
+    return 1;
+}
+
+/* The other library hears that the parameters were changed. */
+static int tell(py_borrower *self, PyObject *changed)
+{
+    if (!PyList_Size(changed)) return 1;
+    PyObject *done = PyObject_CallFunctionObjArgs(self->touch, changed, NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+static PyObject *all_objects(py_borrower *self)
+{
+    PyObject *list = PyList_New(self->count);
+    for (Py_ssize_t i = 0; i < self->count && list; i++)
+        if (PyList_SetItem(list, i, Py_NewRef(self->param[i].object)) < 0) Py_CLEAR(list);
+    return list;
+}
+
+static gd_status run_step(py_borrower *self, gd_optimizer *optimizer, const gd_objective *objective,
+                          gd_tensor *loss)
+{
+    gd_py_context *c = self->head.owner;
+    gd_step_extra extra = {.loss = loss};
+    PyThreadState *state = gd_py_begin(c);
+    gd_status status = gd_optimizer_step_with(optimizer, objective, loss ? &extra : NULL, NULL);
+    gd_py_end(c, state);
+    return status;
+}
+
+/* The loss that is known already, or NULL in *t. */
+static int take_loss(py_borrower *self, PyObject *loss, gd_tensor **t)
+{
+    form at;
+    *t = NULL;
+    if (!loss || loss == Py_None) return 1;
+    PyObject *name = PyUnicode_FromString("loss");
+    int fine = name && look(self, loss, name, 0, &at);
+    Py_XDECREF(name);
+    if (fine) *t = tensor_over(self->head.owner->ctx, &at);
+    return *t ? 1 : fine ? gd_py_raise(self->head.owner) != NULL : 0;
+}
+
+/* With the gradients that are there; those who get another value are appended to `changed`. */
+static int step_with_gradients(py_borrower *self, gd_optimizer *optimizer, PyObject *loss, PyObject *changed)
+{
+    PyObject **held = PyMem_Calloc((size_t)self->count + 1, sizeof *held);
+    gd_tensor *known = NULL;
+    if (!held) return PyErr_NoMemory() != NULL;
+    int fine = set_gradients(self, held, changed) && take_loss(self, loss, &known);
+    if (fine && run_step(self, optimizer, NULL, known)) fine = gd_py_raise(self->head.owner) != NULL;
+    if (known) gd_release(known);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        gd_zero_grad(self->param[i].t);
+        Py_XDECREF(held[i]);
+    }
+    PyMem_Free(held);
+    return fine;
+}
+
+/* step(groups, loss=None) */
+static PyObject *borrower_step(PyObject *o, PyObject *const *args, Py_ssize_t n)
+{
+    BORROWER_OR_RETURN(o);
+    if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "step: the lists of parameters and the loss");
+    PyObject *changed = PyList_New(0);
+    if (!changed) return NULL;
+    gd_py_own(c);
+    int fine = follow_all(self, args[0]) && follow_streams(self) &&
+               step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, changed);
+    gd_py_disown(c);
+    fine = fine && tell(self, changed) && gd_py_done(c);
+    Py_DECREF(changed);
+    if (!fine) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- closures ---- */
+
+/* The loss that a function of the user gives. */
+static int call_for_loss(py_borrower *self, PyObject *fn, double *loss)
+{
+    PyObject *changed = all_objects(self);
+    int fine = changed && PyErr_CheckSignals() == 0 && tell(self, changed);
+    PyObject *value = fine ? PyObject_CallNoArgs(fn) : NULL;
+    Py_XDECREF(changed);
+    *loss = value ? PyFloat_AsDouble(value) : 0;
+    fine = value && !(*loss == -1 && PyErr_Occurred());
+    Py_XDECREF(value);
+    return fine;
+}
+
+static gd_status call_value(void *user, double *loss)
+{
+    py_borrower *self = user;
+    gd_py_context *c = self->head.owner;
+    PyGILState_STATE state = gd_py_callback_begin(c);
+    int fine = call_for_loss(self, self->value, loss);
+    if (!fine) gd_py_keep_exception(c);
+    gd_py_callback_end(c, state);
+    return fine ? GD_OK : GD_CALLBACK;
+}
+
+/* A gradient that is not there is zeros. */
+static int copy_gradient(py_borrower *self, borrowed *b, gd_tensor *to)
+{
+    PyObject *held = NULL;
+    gd_tensor *grad;
+    int fine = take_gradient(self, b, &held, &grad);
+    if (fine && (grad ? gd_assign(to, grad) : gd_fill(to, 0)))
+        fine = gd_py_raise_for(self->head.owner, b->name) != NULL;
+    if (fine && grad) gd_release(grad);
+    Py_XDECREF(held);
+    return fine;
+}
+
+static gd_status call_gradient(void *user, double *loss, gd_tensor *const *grads)
+{
+    py_borrower *self = user;
+    gd_py_context *c = self->head.owner;
+    PyGILState_STATE state = gd_py_callback_begin(c);
+    int fine = call_for_loss(self, self->gradient, loss);
+    for (Py_ssize_t i = 0; i < self->count && fine; i++)
+        fine = copy_gradient(self, &self->param[i], grads[i]);
+    if (!fine) gd_py_keep_exception(c);
+    gd_py_callback_end(c, state);
+    return fine ? GD_OK : GD_CALLBACK;
+}
+
+/* hvp(vectors) gives the products as a list of tensors of the other library. */
+static int call_for_products(py_borrower *self, gd_tensor *const *v, gd_tensor *const *out)
+{
+    gd_py_context *c = self->head.owner;
+    PyObject *list = PyList_New(self->count), *products = NULL;
+    int fine = list != NULL;
+    for (Py_ssize_t i = 0; i < self->count && fine; i++) {
+        PyObject *one = gd_py_borrowed_tensor(c, v[i]);
+        fine = one && PyList_SetItem(list, i, one) == 0;
+    }
+    if (fine) products = PyObject_CallFunctionObjArgs(self->hvp, list, NULL);
+    fine = products && PyList_Check(products) && PyList_Size(products) == self->count;
+    for (Py_ssize_t i = 0; i < self->count && fine; i++) {
+        form at;
+        borrowed *b = &self->param[i];
+        fine = look(self, PyList_GetItem(products, i), b->name, 1, &at);
+        gd_tensor *t = fine ? tensor_over(c->ctx, &at) : NULL;
+        if (fine && (!t || gd_assign(out[i], t))) fine = gd_py_raise_for(c, b->name) != NULL;
+        if (t) gd_release(t);
+    }
+    Py_XDECREF(list);
+    Py_XDECREF(products);
+    return fine;
+}
+
+static gd_status call_hvp(void *user, gd_tensor *const *v, gd_tensor *const *out)
+{
+    py_borrower *self = user;
+    gd_py_context *c = self->head.owner;
+    PyGILState_STATE state = gd_py_callback_begin(c);
+    int fine = call_for_products(self, v, out);
+    if (!fine && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "gradus.torch: products are a list of tensors, one a parameter");
+    if (!fine) gd_py_keep_exception(c);
+    gd_py_callback_end(c, state);
+    return fine ? GD_OK : GD_CALLBACK;
+}
+
+/* minimize(groups, value, gradient, hvp): a step whose links evaluate. */
+static PyObject *borrower_minimize(PyObject *o, PyObject *args)
+{
+    PyObject *groups, *value, *gradient, *hvp;
+    BORROWER_OR_RETURN(o);
+    if (!PyArg_ParseTuple(args, "OOOO:minimize", &groups, &value, &gradient, &hvp)) return NULL;
+    if (self->value) return gd_py_fail(GD_STATE, "gradus.torch: a step is under way");
+    self->value = value, self->gradient = gradient, self->hvp = hvp;
+    gd_objective objective = {.user = self,
+                              .value = call_value,
+                              .gradient = call_gradient,
+                              .hvp = hvp == Py_None ? NULL : call_hvp};
+    Py_INCREF(o);
+    gd_py_own(c);
+    int fine = follow_all(self, groups) && follow_streams(self);
+    if (fine && run_step(self, optimizer, &objective, NULL)) fine = gd_py_raise(c) != NULL;
+    gd_py_disown(c);
+    self->value = self->gradient = self->hvp = NULL;
+    PyObject *changed = fine ? all_objects(self) : NULL;
+    fine = changed && tell(self, changed) && gd_py_done(c);
+    Py_XDECREF(changed);
+    Py_DECREF(o);
+    if (!fine) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- the type's table ---- */
+
+static PyMethodDef borrower_methods[] = {
+    {"add", borrower_add, METH_VARARGS, "add($self, names, tensors, /)\n--\n\nA group of parameters more."},
+    {"step", (PyCFunction)(void (*)(void))borrower_step, METH_FASTCALL,
+     "step($self, groups, loss=None, /)\n--\n\nA step with the gradients that are on the parameters."},
+    {"minimize", borrower_minimize, METH_VARARGS,
+     "minimize($self, groups, value, gradient, hvp, /)\n--\n\nA step whose links evaluate the objective."},
+    {"links", gd_py_borrower_links, METH_NOARGS, "links($self, /)\n--\n\nWhat is known of every link."},
+    {"state", gd_py_borrower_state, METH_VARARGS,
+     "state($self, link, parameter, slot, /)\n--\n\nThe memory of a slot."},
+    {"set_state", gd_py_borrower_set_state, METH_VARARGS,
+     "set_state($self, link, parameter, slot, value, /)\n--\n\nA copy into a slot."},
+    {"steps_of", gd_py_borrower_steps_of, METH_VARARGS,
+     "steps_of($self, link, parameter, /)\n--\n\nSteps that a parameter was part of."},
+    {"set_steps_of", gd_py_borrower_set_steps_of, METH_VARARGS,
+     "set_steps_of($self, link, parameter, steps, /)\n--\n\nSets them."},
+    {"set", gd_py_borrower_set, METH_VARARGS,
+     "set($self, link, field, value, first, last, /)\n--\n\nA number of one link for some parameters."},
+    {"pack", gd_py_borrower_pack, METH_NOARGS, "pack($self, /)\n--\n\nText and tensors of the state."},
+    {"unpack", gd_py_borrower_unpack, METH_VARARGS,
+     "unpack($self, text, tensors, /)\n--\n\nTakes them back."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot borrower_slots[] = {{Py_tp_doc, "Steps over memory of another library; see gradus.torch."},
+                                       {Py_tp_init, borrower_init},
+                                       {Py_tp_dealloc, borrower_dealloc},
+                                       {Py_tp_traverse, borrower_traverse},
+                                       {Py_tp_clear, borrower_clear},
+                                       {Py_tp_methods, borrower_methods},
+                                       {0, NULL}};
+static PyType_Spec borrower_spec = {"gradus._core._Borrower", sizeof(py_borrower), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, borrower_slots};
+
+int gd_py_add_borrower(PyObject *module)
+{
+    PyObject *type = (PyObject *)gd_py_add_type(module, &borrower_spec, NULL);
+    Py_XDECREF(type);
+    return type != NULL;
+}

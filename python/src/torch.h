@@ -1,0 +1,65 @@
+/* The inside of a _Borrower: see torch.c. */
+#ifndef GD_PYTHON_TORCH_H
+#define GD_PYTHON_TORCH_H
+
+#include "core.h"
+#include "dl_tensor.h"
+
+/* DLPack's table of functions; its layout is the format. */
+typedef struct dl_exchange {
+    uint32_t major, minor;
+    void *older;
+    void *allocate, *give, *take;
+    int (*look)(void *object, dl_tensor *out);
+    int (*stream)(int32_t device_type, int32_t device_id, void **stream);
+} dl_exchange;
+
+/* What a tensor of the other library is. */
+typedef struct form {
+    char *data;
+    gd_dtype dtype;
+    int32_t device; /* -1: the CPU; else the number of a GPU */
+    int ndim;
+    int64_t shape[GD_MAX_DIMS], stride[GD_MAX_DIMS];
+} form;
+
+typedef struct borrowed {
+    PyObject *object; /* as of the last look; a reference */
+    PyObject *name;
+    gd_tensor *t; /* over its memory; a reference */
+    form at;
+} borrowed;
+
+typedef struct py_borrower {
+    gd_py_handle head;
+    PyObject *optimizer, *type, *touch, *grad; /* references; the last is the name of the attribute */
+    const dl_exchange *api;
+    borrowed *param;
+    Py_ssize_t count, room;
+    PyObject *value, *gradient, *hvp; /* of the step under way; borrowed */
+} py_borrower;
+
+/* The optimizer it belongs to; NULL with an exception where its context is closed. */
+gd_optimizer *gd_py_borrower_optimizer(py_borrower *self);
+
+#define BORROWER_OR_RETURN(object)                            \
+    py_borrower *self = (py_borrower *)(object);              \
+    gd_optimizer *optimizer = gd_py_borrower_optimizer(self); \
+    if (!optimizer) return NULL;                              \
+    gd_py_context *c = self->head.owner;                      \
+    (void)c
+
+/* Raises what the library says, with the name of the parameter before it; always NULL. */
+PyObject *gd_py_raise_for(gd_py_context *c, PyObject *name);
+
+/* torch_state.c */
+PyObject *gd_py_borrower_links(PyObject *o, PyObject *unused);
+PyObject *gd_py_borrower_state(PyObject *o, PyObject *args);
+PyObject *gd_py_borrower_set_state(PyObject *o, PyObject *args);
+PyObject *gd_py_borrower_steps_of(PyObject *o, PyObject *args);
+PyObject *gd_py_borrower_set_steps_of(PyObject *o, PyObject *args);
+PyObject *gd_py_borrower_set(PyObject *o, PyObject *args);
+PyObject *gd_py_borrower_pack(PyObject *o, PyObject *unused);
+PyObject *gd_py_borrower_unpack(PyObject *o, PyObject *args);
+
+#endif
