@@ -60,6 +60,12 @@ static void small_commands_survive(void **state)
     exhaust("help --manual");
     exhaust("help --completions bash");
     exhaust("complete bash 2 -- gradus minimize --c");
+    FILE *f = fopen("few.csv", "wb");
+    fputs(ROWS, f);
+    fclose(f);
+    exhaust("complete zsh 5 -- gradus fit a*b*x few.csv --param a");
+    exhaust("complete fish 4 -- gradus train few.csv --ignore x,z");
+    exhaust("complete fish 4 -- gradus minimize x --chain adam(b");
     exhaust("help --functions");
     exhaust("devices --json");
     exhaust("bench --list");

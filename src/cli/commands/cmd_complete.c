@@ -7,6 +7,7 @@
  * files too.  Everything comes from the tables of the program, from links that are there (plugins on the line too) and from the
  * file that is on the line.  Whatever is wrong there is no error here: there are no candidates then. */
 #include "cli/cli.h"
+#include "cli/commands/until.h"
 #include "cli/data/table.h"
 #include "cli/expr/expr.h"
 #include "cli/words.h"
@@ -123,16 +124,23 @@ static void offer_unknown(line *l, size_t from)
     if (gd_error(ctx) != GD_NOMEM) gd_clear_error(ctx);
 }
 
-/* The words of "f32|f64" or "normal|profile|bootstrap[:N]". */
+/* The words of "f32|f64", "huber:D|poisson", "linear|mlp(N, ...)": capitals stand for what the user writes. */
 static void offer_choices(line *l, const char *choices, size_t from)
 {
     char word[64];
-    while (*choices) {
-        size_t length = strcspn(choices, "|"), kept = strcspn(choices, "|[");
+    for (const char *end; *choices; choices = end + (*end == '|')) {
+        end = choices + strcspn(choices, "|");
+        size_t kept = strcspn(choices, "|[ABCDEFGHIJKLMNOPQRSTUVWXYZ");
         (void)snprintf(word, sizeof word, "%.*s", (int)kept, choices);
-        offer(l, l->word, from, word, "", NULL);
-        choices += length + (choices[length] == '|');
+        if (kept) offer(l, l->word, from, word, "", NULL);
     }
+}
+
+static void offer_conditions(line *l, size_t from)
+{
+    const char *name;
+    for (int i = 0; (name = gd__until_name(i)); i++)
+        offer(l, l->word, from, name, !strcmp(name, "evals") || !strcmp(name, "seconds") ? ">" : "<", NULL);
 }
 
 /* ---- what an option or an argument takes ---- */
@@ -154,6 +162,8 @@ static void offer_value(line *l, const gd_option *o, size_t from)
         offer_words(l, &l->params, from, "", "parameter");
     else if (!strcmp(o->name, "device"))
         offer_choices(l, "cpu|gpu", from);
+    else if (!strcmp(o->name, "until"))
+        offer_conditions(l, comma ? (size_t)(comma + 1 - l->word) : from);
     else if (!strncmp(v, "COLUMN", 6))
         offer_words(l, &l->columns, comma && v[6] == 'S' ? (size_t)(comma + 1 - l->word) : from, "",
                     "column");

@@ -21,11 +21,11 @@ static const gd_option options[] = {
     GD_REPEATED("exclude", "CONDITION", "leave out the rows where it holds: 'x > 3 && y < 0'"),
     GD_OPTION("missing", "error|drop", "what rows with missing cells are (error)"),
     GD_OPTION(
-        "loss", "NAME[:SCALE]",
+        "loss", "squares|huber|soft_l1|cauchy|tukey[:SCALE]",
         "what outliers cost: squares, huber, soft_l1, cauchy or tukey; SCALE is the standard deviation of good residuals "
         "(found from a Huber fit); errors are then those of an M-estimator, and outliers are listed (squares)"),
     GD_OPTION(
-        "intervals", "HOW",
+        "intervals", "normal|profile|bootstrap[:N][:residuals]",
         "normal (value and standard error), profile (where the sum of squares has risen enough, the other parameters "
         "fitted again), or bootstrap[:N][:residuals] (N fits of resampled rows, or residuals; BCa; 2000) (normal)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),

@@ -14,12 +14,12 @@ static const gd_option options[] = {
     GD_OPTION("task", "auto|class|regress",
               "classes or numbers (auto: classes for text, for at most 20 whole numbers that are each there "
               "in five rows and for whole-number types of arrays, else numbers)"),
-    GD_OPTION("model", "MODEL",
+    GD_OPTION("model", "linear|mlp(N, ...)|conv(N, ...)",
               "linear, mlp(64, 64, activation=tanh, dropout=0.1) or conv(16, 32, kernel=3, pool=2, dense=64) "
               "(" GD_TRAIN_MODEL ")"),
     GD_TUNING_OPTIONS(GD_TRAIN_CHAIN),
     GD_OPTION(
-        "loss", "LOSS",
+        "loss", "cross_entropy|squares|absolute|huber:D|quantile:Q|poisson",
         "cross_entropy; squares, absolute, huber:D, quantile:Q (of standardised numbers) or poisson (of "
         "counts) (cross_entropy for classes, squares for numbers)"),
     GD_OPTION(
@@ -34,7 +34,7 @@ static const gd_option options[] = {
         "patience", "N",
         "stop when --stop-on has not improved for N epochs; 0: never (20; 0 with --epochs, --time or without a validation)"),
     GD_OPTION(
-        "stop-on", "METRIC",
+        "stop-on", "loss|accuracy|f1|auc|rmse|mae|r2",
         "of the validation, for the best epoch and --patience: loss, accuracy, f1, auc, rmse, mae or r2 (loss)"),
     GD_OPTION("time", "SECONDS", "stop after so long; --resume goes on (any time)"),
     GD_OPTION(

@@ -9,6 +9,11 @@
 static const char *const names[GD_UNTIL_COUNT] = {"loss",  "loss_change", "grad_norm", "step_norm",
                                                   "evals", "seconds",     "kkt"};
 
+const char *gd__until_name(int quantity)
+{
+    return quantity >= 0 && quantity < GD_UNTIL_COUNT ? names[quantity] : NULL;
+}
+
 static size_t skip(const char *text, size_t at) { return at + strspn(text + at, " \t"); }
 
 static gd_status bad(gd_ctx *ctx, size_t at, const char *text)

@@ -32,6 +32,8 @@ typedef struct gd_until {
     bool uses[GD_UNTIL_COUNT];
 } gd_until;
 
+/* "loss"; static.  NULL past the end. */
+const char *gd__until_name(int quantity);
 /* Adds the conditions of a text.  PARSE: "--until: column 5: ..." */
 GD_NODISCARD gd_status gd__until_parse(gd_ctx *ctx, const char *text, gd_until *until);
 /* The text of the first condition that holds, NULL if none does.  NaN fulfils nothing. */
