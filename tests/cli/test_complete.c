@@ -67,6 +67,7 @@ static const struct {
     {"gradus fit 'a*t' decay.csv --intervals ''", 5, {"normal", "profile", "bootstrap"}, {NULL}},
     {"gradus train decay.csv --model ''", 4, {"linear", "mlp(", "conv("}, {NULL}},
     {"gradus train decay.csv --class-weights ''", 4, {"balanced"}, {""}},
+    {"gradus fit 'a*t' decay.csv --x-errors t=si", 5, {"t=signal", "t=sigma"}, {"signal"}},
     {"gradus fit 'a*t' broken.csv --y ''", 5, {NULL}, {"t"}},
     {"gradus fit 'a*t' . --y ''", 5, {NULL}, {"t"}},
     {"gradus fit 'a*(' decay.csv --param ''", 5, {NULL}, {"a="}},
@@ -107,7 +108,7 @@ static void every_option_is_offered_with_its_values(void **state)
         for (const gd_option *o = (*c)->options; o->name; o++) {
             bool named = o->value && (strchr(o->value, '|') || !strcmp(o->value, "CHAIN")) &&
                          !strstr(o->value, "FILE"),
-                 columns = o->value && !strncmp(o->value, "COLUMN", 6) && (table || data);
+                 columns = o->value && strstr(o->value, "COLUMN") && (table || data);
             if (!named && !columns) continue;
             snprintf(command, sizeof command, "complete fish %d -- gradus %s %s --%s ''", table ? 5 : 4,
                      (*c)->name, table ? "'a*t' decay.csv" : "decay.csv", o->name);

@@ -151,6 +151,15 @@ static void offer_commands(line *l, size_t from)
         if (!(*c)->hidden) offer(l, l->word, from, (*c)->name, "", (*c)->summary);
 }
 
+/* Behind the last comma of COLUMNS, behind the '=' of [NAME=]COLUMN. */
+static size_t column_start(const line *l, const char *value, size_t from)
+{
+    const char *mark = strstr(value, "COLUMNS") ? strrchr(l->word + from, ',')
+                       : strstr(value, "=]")    ? strchr(l->word + from, '=')
+                                                : NULL;
+    return mark ? (size_t)(mark + 1 - l->word) : from;
+}
+
 static void offer_value(line *l, const gd_option *o, size_t from)
 {
     const char *v = o->value, *comma = strrchr(l->word + from, ','), *at_sign = strchr(l->word + from, '@');
@@ -164,9 +173,8 @@ static void offer_value(line *l, const gd_option *o, size_t from)
         offer_choices(l, "cpu|gpu", from);
     else if (!strcmp(o->name, "until"))
         offer_conditions(l, comma ? (size_t)(comma + 1 - l->word) : from);
-    else if (!strncmp(v, "COLUMN", 6))
-        offer_words(l, &l->columns, comma && v[6] == 'S' ? (size_t)(comma + 1 - l->word) : from, "",
-                    "column");
+    else if (strstr(v, "COLUMN"))
+        offer_words(l, &l->columns, column_start(l, v, from), "", "column");
     else if (!strcmp(v, "CHAIN"))
         offer_links(l, from);
     else if (strstr(v, "EXPR") || !strcmp(o->name, "exclude"))
