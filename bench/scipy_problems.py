@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the vectors are short
+
 import numpy
 import scipy
 from scipy.optimize import minimize
