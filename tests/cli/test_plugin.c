@@ -92,6 +92,35 @@ static void a_plugin_is_taken_whole_or_not_at_all(void **state)
     }
 }
 
+/* docs/plugins.md: its source compiles, without libgradus, and its commands run. */
+static void the_how_to_is_so(void **state)
+{
+    (void)state;
+    static char page[1 << 14];
+    char command[2048];
+    slurp(GD_TEST_DIR "/../docs/plugins.md", page, sizeof page);
+    char *code = strstr(page, "```c\n"), *end = code ? strstr(code, "\n```") : NULL;
+    assert_true(code && end);
+    put_bytes("above.c", code + 5, (size_t)(end + 1 - code - 5));
+    assert_int_equal(symlink(GD_CLI, "gradus"), 0);
+    int commands = 0;
+    char *shown = end + 4;
+    for (char *line = shown; (line = strstr(line, "\n    "));) {
+        line += 5;
+        int length = (int)strcspn(line, "\n");
+        bool compiles = !strncmp(line, "cc ", 3);
+        snprintf(command, sizeof command, "PATH=.:$PATH; { %.*s\n} >tried.txt 2>said.txt", length, line);
+        if (compiles)
+            snprintf(command, sizeof command, "%s -I " GD_TEST_DIR "/../include %.*s\n",
+                     getenv("CC") ? getenv("CC") : "cc", length - 3, line + 3);
+        if (system(command) != 0) fail_msg("%s", command);
+        commands++;
+    }
+    assert_int_equal(commands, 4);
+    slurp("tried.txt", out, sizeof out);
+    assert_non_null(strstr(out, "loss "));
+}
+
 static void allocations_may_fail(void **state)
 {
     (void)state;
@@ -120,6 +149,7 @@ int main(void)
         PROGRAM_TEST(a_plugin_may_be_given_twice_and_lie_in_the_folder),
         PROGRAM_TEST(broken_plugins_are_named),
         PROGRAM_TEST(a_plugin_is_taken_whole_or_not_at_all),
+        PROGRAM_TEST(the_how_to_is_so),
         PROGRAM_TEST(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -476,7 +476,7 @@ static void step_all(job *j)
 /* At the minimum, where it is one of the loss alone: no more than a small part of the run's own work, or of that of a few numbers. */
 static gd_status estimate_condition(job *j)
 {
-    int64_t few = gd__list_numel(j->problem.value, j->problem.params) <= FEW ? FEW : j->result.evals / 4;
+    int64_t few = gd__list_numel(j->problem.value, j->problem.params) <= FEW ? FEW : j->result.evals / 8;
     if (j->bounded || j->gradient != EXACT || !isfinite(j->result.loss)) return GD_OK;
     return gd__problem_condition(&j->problem, few, &j->condition);
 }
