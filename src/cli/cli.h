@@ -56,8 +56,11 @@ typedef struct gd_meter {
     int64_t total; /* 0: not known */
     int64_t first; /* how many were done when it began */
     double begun, shown;
-    char note[48]; /* in front of the line */
-    int width;     /* of the line that stands there */
+    char note[48];    /* in front of the line */
+    const char *unit; /* what was shown last, or would have been; NULL: nothing */
+    int64_t done;
+    double loss;
+    int width; /* of the line that stands there */
 } gd_meter;
 
 gd_meter gd__meter_start(int64_t total);
@@ -66,6 +69,8 @@ gd_meter gd__meter_of_file(const char *path, int64_t bytes);
 /* Shows "step 120/500  loss 0.0123  340 steps/s  1.1 s left", after the first second and at most ten times a second.  unit:
  * "step", "epoch".  loss NAN: "120/500 rows  340 rows/s  1.1 s left", unit: "rows", "MB". */
 void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss);
+/* The same as before, at a later time: from inside of what is counted.  NULL is fine. */
+void gd__meter_again(gd_meter *p);
 /* Takes the line away. */
 void gd__meter_end(gd_meter *p);
 

@@ -79,9 +79,17 @@ static void count_text(const gd_meter *p, const char *unit, int64_t done, double
         (void)gd__format(out, size, "%s %lld%s  loss %.6g", unit, (long long)done, of, loss);
 }
 
+void gd__meter_again(gd_meter *p)
+{
+    if (p && p->unit) gd__meter_show(p, p->unit, p->done, p->loss);
+}
+
 void gd__meter_show(gd_meter *p, const char *unit, int64_t done, double loss)
 {
     if (!p->on) return;
+    p->unit = unit;
+    p->done = done;
+    p->loss = loss;
     double now = gd__cli_seconds();
     if (now - p->shown < INTERVAL) return;
     p->shown = now;
@@ -103,4 +111,5 @@ void gd__meter_end(gd_meter *p)
 {
     if (p->on && p->width) (void)fprintf(stderr, "\r%*s\r", p->width, "");
     p->width = 0;
+    p->unit = NULL;
 }

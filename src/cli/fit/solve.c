@@ -69,11 +69,11 @@ static bool report(void *user, const gd_progress *progress)
     return !j->stopping;
 }
 
-/* Nothing to show while intervals are made, but Ctrl-C is heard. */
+/* Inside an interval or a start: how many are done is known, and Ctrl-C is heard. */
 static bool go_on(void *user, const gd_progress *progress)
 {
-    (void)user;
     (void)progress;
+    gd__meter_again(user);
     return !gd__interrupt_pending();
 }
 
@@ -172,7 +172,9 @@ static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
     gd_status status = read_spread(j);
     o->solve = gd_fit_defaults().solve;
     o->solve.callback = go_on;
+    o->solve.callback_user = &j->meter;
     j->meter = gd__meter_start(j->elements);
+    gd__meter_show(&j->meter, "intervals", 0, NAN);
     for (int64_t at = 0; at < j->elements && !status && !*better; at++) {
         status = make_interval(j, o, at, better);
         gd__meter_show(&j->meter, "intervals", at + 1, NAN);
@@ -230,6 +232,7 @@ gd_status gd__fit_run(gd_fit_job *j)
     gd__interrupt_catch(GD_GRACE);
     o.solve.max_steps = j->steps;
     o.solve.callback = go_on;
+    o.solve.callback_user = &j->meter;
     if (j->starts) status = gd__fit_try_starts(j, &o);
     bool better = true;
     for (int again = 0; again < RESTARTS && better && !status; again++) {
