@@ -175,7 +175,7 @@ PyObject *gd_py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 PyObject *gd_py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object);
 extern PyMethodDef gd_py_make_functions[], gd_py_autograd_functions[], gd_py_solve_functions[],
-    gd_py_file_functions[], gd_py_link_functions[];
+    gd_py_file_functions[], gd_py_link_functions[], gd_py_timing_functions[];
 
 /* ---- arguments.c ---- */
 
@@ -253,7 +253,8 @@ extern PyMethodDef gd_py_operator_functions[], gd_py_operator_methods[];
 /* ---- optim.c, module.c ---- */
 
 int gd_py_add_optimizer(PyObject *module);
-int gd_py_add_borrower(PyObject *module); /* torch.c */
+int gd_py_add_borrower(PyObject *module);      /* torch.c */
+gd_optimizer *gd_py_optimizer_of(PyObject *o); /* NULL with an exception */
 int gd_py_add_module_type(PyObject *module);
 /* The module in an object of the base type; NULL with an exception. */
 gd_module *gd_py_module_of(PyObject *o);

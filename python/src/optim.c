@@ -51,7 +51,7 @@ static void drop_optimizer(gd_py_handle *h)
     self->optimizer = NULL;
 }
 
-static gd_optimizer *optimizer_of(PyObject *o)
+gd_optimizer *gd_py_optimizer_of(PyObject *o)
 {
     py_optimizer *self = (py_optimizer *)o;
     if (!self->optimizer) {
@@ -64,7 +64,7 @@ static gd_optimizer *optimizer_of(PyObject *o)
 }
 
 #define OPTIMIZER_OR_RETURN(o)                            \
-    gd_optimizer *optimizer = optimizer_of(o);            \
+    gd_optimizer *optimizer = gd_py_optimizer_of(o);      \
     if (!optimizer) return NULL;                          \
     gd_py_context *c = ((py_optimizer *)(o))->head.owner; \
     (void)c

@@ -163,9 +163,15 @@ PyObject *gd_py_binary(two_fn fn, PyObject *a, PyObject *b, int heavy)
     return run_converted(fn, a, b, heavy);
 }
 
+static inline int both_tensors(PyObject *a, PyObject *b)
+{
+    return Py_TYPE(a) == gd_py.tensor_type && Py_TYPE(b) == gd_py.tensor_type;
+}
+
 /* A number on the right that the library has an operator for. */
 static PyObject *with_scalar(scalar_fn scalar, double factor, two_fn fn, PyObject *a, PyObject *b)
 {
+    if (both_tensors(a, b)) return gd_py_binary(fn, a, b, 0);
     if (gd_py_is_tensor(a) && (PyFloat_Check(b) || PyLong_Check(b))) {
         gd_tensor *x = gd_py_tensor_of(a);
         if (!x) return NULL;
