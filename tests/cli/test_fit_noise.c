@@ -32,6 +32,7 @@ static void check_york(void)
     check("", "dof", 8, 0);
     assert_non_null(strstr(out, "\"aic\": null"));
     assert_non_null(strstr(out, "\"r2\": null"));
+    assert_non_null(strstr(out, "\"x_errors\": [\"x\"]"));
 }
 
 static void a_line_through_points_with_errors_is_yorks(void **state)

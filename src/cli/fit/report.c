@@ -326,6 +326,18 @@ static void put_outliers(gd_fit_job *j)
     gd__text_char(out, ']');
 }
 
+/* "x_errors": [columns] */
+static void put_noisy(gd_fit_job *j)
+{
+    gd_text *out = &j->cli->out;
+    gd__json_key(out, "x_errors");
+    for (int k = 0; k < j->noisy; k++) {
+        gd__text_add(out, k ? ", " : "[");
+        gd__json_string(out, j->name[j->noisy_at[k]]);
+    }
+    gd__text_char(out, ']');
+}
+
 void gd__fit_print_json(gd_fit_job *j)
 {
     gd_text *out = &j->cli->out;
@@ -370,6 +382,7 @@ void gd__fit_print_json(gd_fit_job *j)
     if (j->starts) gd__json_put_whole(out, "agreed", j->agreed);
     gd__json_put_string(out, "intervals", gd__fit_intervals[j->intervals]);
     gd__json_put_string(out, "loss", gd_fit_loss_name(j->loss));
+    if (j->noisy) put_noisy(j);
     if (j->loss) put_outliers(j);
     gd__json_key(out, "converged");
     gd__text_add(out, j->fit.solve.converged ? "true" : "false");
