@@ -33,7 +33,10 @@ gd_meter gd__meter_of_file(const char *path, int64_t bytes)
 {
     gd_meter meter = gd__meter_start(bytes >> 20);
     const char *name = strrchr(path, '/');
-    (void)snprintf(meter.note, sizeof meter.note, "%.40s: ", name ? name + 1 : path);
+    (void)snprintf(meter.note, sizeof meter.note, "%.40s: ",
+                   !strcmp(path, "-") ? "standard input"
+                   : name             ? name + 1
+                                      : path);
     return meter;
 }
 

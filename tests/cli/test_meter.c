@@ -98,7 +98,7 @@ static const struct {
      {"start ", "/100000", " starts/s  ", " left"}},
     {"train t.csv --target y --task regress --epochs 1000000", {"step ", " steps/s  ", " left"}},
     {"{ cat t.csv; for i in 1 2 3 4 5 6 7; do sleep 0.3; echo 1,3; done; } | fit 'a+b*x' - --param a=1 --param b=0",
-     {"-: 0 MB  ", " MB/s"}},
+     {"standard input: 0 MB  ", " MB/s"}},
 };
 
 #define LASTING (sizeof lasting / sizeof *lasting)
