@@ -27,7 +27,7 @@ from ._optim import Chain
 __all__ = ["Optimizer"]
 
 # what schedulers, torch and its wrappers put into groups for themselves
-_OTHERS = {"params", "param_names", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
+_OTHERS = {"params", "param_names", "chain", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
            "foreach", "fused", "maximize", "capturable", "differentiable"}
 
 

@@ -654,3 +654,87 @@ def test_threads_take_turns():
         other = net(torch.float, seed)
         train(other, gt.Optimizer(other.parameters(), ADAM), 30)
         assert distance(m, other) <= 1e-6
+
+
+# ---- torch's own table ----
+
+def torch_table():
+    """torch.testing's table of optimizers and their configurations; it wants a package that is of no use here."""
+    import sys
+    import types
+    import unittest
+
+    sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
+    if not hasattr(sys.modules["expecttest"], "TestCase"):
+        sys.modules["expecttest"].TestCase = unittest.TestCase
+    try:
+        from torch.testing._internal.common_optimizers import optim_db
+    except ImportError as e:
+        pytest.skip(f"torch.testing is not whole: {e}")
+    return optim_db
+
+
+def chain_of(name, s):
+    """The chain that is an optimizer of torch with these settings; a reason where there is none."""
+    def get(key, default):
+        value = s.get(key, default)
+        return float(value) if isinstance(value, torch.Tensor) else value
+
+    lr, decay = get("lr", None), get("weight_decay", 1e-2 if name == "AdamW" else 0)
+    apart = name == "AdamW" or get("decoupled_weight_decay", False)
+    b1, b2 = get("betas", (0.9, 0.999))
+    usual = {"SGD": 1e-3, "Adadelta": 1.0, "Adagrad": 1e-2, "Adamax": 2e-3, "NAdam": 2e-3, "RMSprop": 1e-2, "Rprop": 1e-2, "ASGD": 1e-2}
+    lr = usual.get(name, 1e-3) if lr is None else lr
+    eps = get("eps", {"Adadelta": 1e-6, "Adagrad": 1e-10}.get(name, 1e-8))
+    if name in ("Adam", "AdamW"):
+        own = f'adam({b1}, {b2}, eps={eps}, eps_at="corrected", amsgrad={str(get("amsgrad", False)).lower()})'
+    elif name == "SGD":
+        m, nag = get("momentum", 0), get("nesterov", False)
+        own = f"nag({m})" if nag else f'heavy_ball({m}, dampening={get("dampening", 0)}, ema_init="first")' if m else None
+    elif name == "Adadelta":
+        own = f'adadelta({get("rho", 0.9)}, eps={eps})'
+    elif name == "Adagrad":
+        if get("lr_decay", 0):
+            return None, "its decay begins a step later than that of our adagrad"
+        own = f'adagrad(initial_accumulator_value={get("initial_accumulator_value", 0)}, eps={eps})'
+    elif name == "Adamax":
+        own = f"adamax({b1}, {b2}, eps={eps})"
+    elif name == "NAdam":
+        own = f'nadam({b1}, {b2}, eps={eps}, momentum_decay={get("momentum_decay", 4e-3)})'
+    elif name == "RAdam":
+        own = f'radam({b1}, {b2}, eps={eps}, eps_at="raw")'
+    elif name == "RMSprop":
+        own = f'rmsprop({get("alpha", 0.99)}, eps={eps}, centered={str(get("centered", False)).lower()})'
+        own += f' | heavy_ball({get("momentum", 0)}, ema_init="zeros")' if get("momentum", 0) else ""
+    elif name == "Rprop":
+        (down, up), (low, high) = get("etas", (0.5, 1.2)), get("step_sizes", (1e-6, 50))
+        own, lr = f"rprop({up}, {down}, lb={low}, ub={high}, backtrack=false, alpha={lr})", 1
+    elif name == "ASGD":
+        own = f'asgd({lr}, {get("lambd", 1e-4)}, {get("alpha", 0.75)}, {get("t0", 1e6)})'
+    else:
+        return None, {"Adafactor": "clips and scales otherwise than ours", "LBFGS": "iterates inside a step, with another search",
+                      "Muon": "rounds its products to bf16", "SparseAdam": "takes sparse gradients only"}[name]
+    links = ["mul(-1)"] * bool(get("maximize", False)) + [f"weight_decay({decay})"] * bool(decay and not apart) + [own] * bool(own)
+    links += [f"weight_decay({decay})"] * bool(decay and apart) + [f"lr({lr})"] * (name != "ASGD")
+    return " | ".join(links), None
+
+
+def test_torchs_table_of_optimizers_agrees():
+    compared, left_out = 0, {}
+    for info in torch_table():
+        name = info.optim_cls.__name__
+        for row in info.optim_inputs_func(device="cpu", dtype=torch.float64):
+            chain, why = chain_of(name, row.kwargs)
+            if chain is None:
+                left_out.setdefault(name, set()).add(why)
+                continue
+            a, b = net(), net()
+            train(a, info.optim_cls(a.parameters(), **row.kwargs), 50)
+            train(b, gt.Optimizer(b.parameters(), chain), 50)
+            # torch keeps the product of nadam's momenta and the step size of asgd in f32
+            most = max(p.abs().max().item() for p in a.parameters())  # uphill they grow
+            tolerance = (1e-7 if name in ("NAdam", "ASGD") else 1e-12) * max(1, most)
+            assert distance(a, b) <= tolerance, (name, row.kwargs, chain)
+            compared += 1
+    print(compared, "configurations agree; left out:", left_out)
+    assert compared > 50 and set(left_out) == {"Adafactor", "Adagrad", "LBFGS", "Muon", "SparseAdam"}
