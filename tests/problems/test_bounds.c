@@ -125,6 +125,7 @@ static double start_gradient(gd_ctx *ctx, instance *i)
 typedef struct score {
     int solved, claimed;
     double log_ratio;
+    int ran;
     int64_t evals, theirs;
 } score;
 
@@ -168,13 +169,15 @@ static void run_one(const bound_problem *p, const char *chain, score *s)
     end_context(ctx, NULL);
 }
 
+/* Where suites are run once more, a third of the problems. */
 static score run_all(const char *chain)
 {
     score s = {0};
-    for (int i = 0; i < BOUND_COUNT; i++) run_one(&bound_problems[i], chain, &s);
+    for (int i = 0; i<BOUND_COUNT; i += test_share()> 1 ? 3 : 1, s.ran++)
+        run_one(&bound_problems[i], chain, &s);
     print_message(
         "%s: %d of %d solved, geometric mean of evaluations by L-BFGS-B's %.3f, sums %lld and %lld\n", chain,
-        s.solved, BOUND_COUNT, exp(s.log_ratio / (s.solved ? s.solved : 1)), (long long)s.evals,
+        s.solved, s.ran, exp(s.log_ratio / (s.solved ? s.solved : 1)), (long long)s.evals,
         (long long)s.theirs);
     return s;
 }
@@ -183,8 +186,8 @@ static void the_default_chain_solves_all_with_at_most_1_2_of_their_evaluations(v
 {
     (void)state;
     score s = run_all(CHAIN);
-    assert_int_equal(s.solved, BOUND_COUNT);
-    assert_true(exp(s.log_ratio / s.solved) <= 1.2);
+    assert_int_equal(s.solved, s.ran);
+    if (s.ran == BOUND_COUNT) assert_true(exp(s.log_ratio / s.solved) <= 1.2);
 }
 
 /* Those that are left end at other points where the residual is 0: EXPLIN and EXPQUAD have many. */
@@ -208,8 +211,10 @@ static void every_kind_of_chain_stays_inside_and_gets_there(void **state)
         {"lbfgs | backtracking", 28},
         {"newton_cg_steihaug(hvp_method=\"autograd\")", 30},
     };
-    for (int i = 0; i < COUNT_OF(cases); i += test_share())
-        assert_true(run_all(cases[i].chain).solved >= cases[i].least);
+    for (int i = 0; i < COUNT_OF(cases); i += test_share()) {
+        score s = run_all(cases[i].chain);
+        assert_true(s.ran - s.solved <= BOUND_COUNT - cases[i].least);
+    }
 }
 
 int main(void)
