@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static gd_ctx *ctx;
     if (!ctx) ctx = gd_ctx_new(NULL);
     if (!size) return 0;
-    gd_csv_options options = {.separator = ",;\t\0"[data[0] >> 1 & 3],
+    gd_csv_options options = {.separator = data[0] & 8 ? GD_CSV_WIDTHS : ",;\t\0"[data[0] >> 1 & 3],
                               .no_header = data[0] & 1,
                               .encoding = (gd_encoding)(data[0] >> 6)};
     gd_csv *csv = gd__csv_parse(ctx, "data.csv", data + 1, size - 1, &options);

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = malloc(size + 1);
     if (size) memcpy(text, data, size);
     text[size] = 0;
-    gd_expr *e = gd__expr_parse(ctx, text, names, NAMES);
+    gd_expr *e = gd__expr_parse_form(ctx, "", NULL, text, names, NAMES, GD_EXPR_EQUATION);
     if ((e != NULL) != (gd_error(ctx) == GD_OK)) abort();
     gd_scope_begin(ctx);
     gd_tensor *t = e ? gd__expr_eval(e, values, GD_F64) : NULL;

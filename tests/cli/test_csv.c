@@ -85,6 +85,8 @@ static void tables_of_fixed_width_have_empty_cells(void **state)
     check("x   note\n1   it rains\n2\n3   dry\n", "x|note\n1|it rains\n2|\n3|dry\n");
     check_with(&asked, "S [mM]   v, corrected\n1.5      2\n2.5\n", "S [mM]|v, corrected\n1.5|2\n2.5|\n");
     check_with(&asked, "a\n1\n2\n", "a\n1\n2\n");
+    assert_null(parse(" \r \n", &asked));
+    assert_error(ctx, GD_FORMAT, "data.csv: line 1: nothing but blanks");
     check_with(&bare, "1.5   2\n      3\n", "c1|c2\n1.5|2\n|3\n");
     /* columns that lie under no words, free lines, names with blanks */
     refused("x y z\n1 2 3\n10 20 30\n5 6\n", "data.csv: line 4: 2 cells, but line 1 has 3");
@@ -251,7 +253,8 @@ static void read_table(gd_ctx *own, const corpus_file *file)
 {
     if (!file->size) return;
     const char *text = (const char *)file->data;
-    gd_csv_options options = {.separator = ",;\t\0"[text[0] >> 1 & 3], .no_header = text[0] & 1};
+    gd_csv_options options = {.separator = text[0] & 8 ? GD_CSV_WIDTHS : ",;\t\0"[text[0] >> 1 & 3],
+                              .no_header = text[0] & 1};
     gd_csv *csv = gd__csv_parse(own, "data.csv", text + 1, file->size - 1, &options);
     assert_true((csv != NULL) == (gd_error(own) == GD_OK));
     for (int i = 0; csv && i < gd__csv_columns(csv); i++) (void)gd__csv_is_numeric(csv, i);

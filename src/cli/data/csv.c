@@ -248,6 +248,7 @@ static gd_status find_widths(scan *s, char asked)
     if (asked ? asked != GD_CSV_WIDTHS : s->separator == '\t' || s->separator == ';') return GD_OK;
     gd_status status = gd__widths_find(s->csv->ctx, s->data + s->at, s->end - s->at, asked, &s->widths);
     if (s->widths.columns) s->separator = GD_CSV_WIDTHS;
+    if (!status && asked && !s->widths.columns) status = bad_table(s->csv, s->line, "nothing but blanks");
     return status;
 }
 
