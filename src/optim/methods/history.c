@@ -7,25 +7,13 @@
  * Everything that follows happens in the small space of these products: an update costs one reading of the history for the
  * products with it, and one for the combination.  All of it is state of the link: s_history, y_history, gram, pairs,
  * newest, and a parameter's previous_params and previous_update. */
-#include "gradus/quasi_newton.h"
-#include "gradus/autograd.h"
+#include "optim/methods/history.h"
+
 #include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
-#include "optim/vector/layout.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef struct gd_history {
-    gd_link *link;
-    gd_layout layout;
-    gd_tensor *const *params;
-    int most, rows, pairs, newest;
-    gd_tensor *s, *y, *gram; /* borrowed from the link */
-    double *ss, *sy, *yy;    /* [rows][rows] inside gram */
-    double *s_dots, *y_dots; /* products of the rows with the update, by row */
-    bool uses_ss;            /* products s s, and s y both ways, are kept too */
-} gd_history;
 
 /* What decides whether a pair is taken. */
 typedef struct gd_pair_rules {
@@ -34,11 +22,9 @@ typedef struct gd_pair_rules {
     char damping; /* 0: none, 'p' Powell, 'd' double */
 } gd_pair_rules;
 
-/* Row of the k-th pair, the oldest being 0. */
-static int row_at(const gd_history *h, int k) { return (h->newest + 1 + (h->rows - h->pairs) + k) % h->rows; }
 static double gram_at(const gd_history *h, const double *m, int i, int j)
 {
-    return m[row_at(h, i) * h->rows + row_at(h, j)];
+    return m[gd__history_row(h, i) * h->rows + gd__history_row(h, j)];
 }
 
 /* ---- opening ---- */
@@ -107,11 +93,6 @@ static void history_close(gd_history *h)
     gd__layout_free(&h->layout);
 }
 
-static char *row_of(const gd_history *h, gd_tensor *matrix, int row)
-{
-    return matrix->data + (size_t)row * (size_t)h->layout.total * h->layout.item;
-}
-
 /* ---- products ---- */
 
 /* What one reading of the history gives.  Sums of a span: for each row its products with u (the update), y and s (the new
@@ -128,7 +109,6 @@ typedef struct dots_job {
     double *partial; /* [spans][rows * PRODUCTS + 2] */
 } dots_job;
 
-#define SOME_PAIRS 32 /* looked at together */
 #define LONG_BYTES ((size_t)1 << 25)
 
 static size_t partial_size(const gd_history *h) { return (size_t)h->rows * PRODUCTS + 2; }
@@ -148,15 +128,15 @@ static const void *row_piece(const piece_job *w, bool y, int row)
 {
     const gd_history *h = w->j->h;
     if (w->j->pair && row == w->j->fresh) return y ? w->y : w->s;
-    return gd__in_vector(&h->layout, row_of(h, y ? h->y : h->s, row), &w->span);
+    return gd__in_vector(&h->layout, gd__history_at(h, y ? h->y : h->s, row), &w->span);
 }
 
 /* Adds the products of some rows with x and y; `of` says which those are for s, and for y it is YU more. */
 static void add_products(const piece_job *w, const int *row, int count, const void *x, int of_x,
                          const void *y, int of_y)
 {
-    const void *list[2 * SOME_PAIRS] = {NULL};
-    double two[4 * SOME_PAIRS];
+    const void *list[2 * GD_SOME_PAIRS] = {NULL};
+    double two[4 * GD_SOME_PAIRS];
     for (int i = 0; i < 2 * count; i++) list[i] = row_piece(w, i % 2, row[i / 2]);
     w->j->h->layout.loops->dots(list, 2 * count, x, y, w->span.size, two);
     for (int i = 0; i < 2 * count; i++) {
@@ -188,8 +168,8 @@ static void make_pair(piece_job *w, char room[2][GD_PIECE_BYTES])
     const gd_history *h = j->h;
     const gd_layout *l = &h->layout;
     int64_t n = w->span.size;
-    void *row[2] = {gd__in_vector(l, row_of(h, h->s, j->fresh), &w->span),
-                    gd__in_vector(l, row_of(h, h->y, j->fresh), &w->span)};
+    void *row[2] = {gd__in_vector(l, gd__history_at(h, h->s, j->fresh), &w->span),
+                    gd__in_vector(l, gd__history_at(h, h->y, j->fresh), &w->span)};
     bool far = is_long(l) && !j->made && ((uintptr_t)row[0] | (uintptr_t)row[1]) % 64 == 0;
     void *s = far ? room[0] : row[0], *y = far ? room[1] : row[1];
     double *most = w->partial + h->rows * PRODUCTS, here[2];
@@ -210,17 +190,17 @@ static void piece_products(piece_job *w)
     const dots_job *j = w->j;
     const gd_history *h = j->h;
     _Alignas(64) char room[2][GD_PIECE_BYTES];
-    int row[SOME_PAIRS], count = 0;
+    int row[GD_SOME_PAIRS], count = 0;
     if (j->pair) {
         make_pair(w, room);
         row[count++] = j->fresh;
     }
     for (int k = j->oldest; k < h->pairs; k++) {
-        if (count == SOME_PAIRS) {
+        if (count == GD_SOME_PAIRS) {
             some_products(w, row, count);
             count = 0;
         }
-        row[count++] = row_at(h, k);
+        row[count++] = gd__history_row(h, k);
     }
     if (count) some_products(w, row, count);
 }
@@ -270,7 +250,7 @@ static gd_status times(const gd_history *h, gd_tensor *matrix, gd_tensor *x, int
     return status;
 }
 
-static gd_tensor *vector_of(const gd_history *h, gd_tensor *const *list)
+gd_tensor *gd__history_vector(const gd_history *h, gd_tensor *const *list)
 {
     gd_tensor *v = gd__layout_tensor(&h->layout, 1, &h->layout.total);
     if (v && gd__list_to_vector(&h->layout, list, v)) {
@@ -284,7 +264,8 @@ static gd_tensor *vector_of(const gd_history *h, gd_tensor *const *list)
 static gd_status write_pair(dots_job *j, gd_tensor *u, gd_tensor *s, gd_tensor *y)
 {
     gd_history *h = j->h;
-    gd_tensor *p = vector_of(h, h->params), *bp = vector_of(h, j->before_p), *bu = vector_of(h, j->before_u);
+    gd_tensor *p = gd__history_vector(h, h->params), *bp = gd__history_vector(h, j->before_p),
+              *bu = gd__history_vector(h, j->before_u);
     gd_status status = p && bp && bu ? gd_assign(s, gd_sub(p, bp)) : gd_error(h->layout.ctx);
     if (!status) status = gd_assign(y, gd_sub(u, bu));
     for (int i = 0; i < h->layout.count && !status; i++) {
@@ -324,7 +305,7 @@ static gd_status products_by_operators(dots_job *j, double *sum)
     gd_ctx *ctx = h->layout.ctx;
     memset(sum, 0, partial_size(h) * sizeof *sum);
     gd__aside_begin(ctx);
-    gd_tensor *u = vector_of(h, j->update);
+    gd_tensor *u = gd__history_vector(h, j->update);
     gd_status status = u ? GD_OK : gd_error(ctx);
     if (!status && j->pair) status = pair_by_operators(j, u, sum);
     if (!status && j->dots) status = times(h, h->s, u, SU, sum);
@@ -368,7 +349,7 @@ static void set_gram(double *m, int rows, int i, int j, double value, bool symme
 static void keep_products(gd_history *h, const dots_job *j, const double *sum)
 {
     for (int k = 0; k <= h->pairs; k++) {
-        int row = k < h->pairs ? row_at(h, k) : j->fresh;
+        int row = k < h->pairs ? gd__history_row(h, k) : j->fresh;
         const double *of = sum + row * PRODUCTS;
         set_gram(h->sy, h->rows, row, j->fresh, of[SY], false);
         set_gram(h->yy, h->rows, row, j->fresh, of[YY], true);
@@ -507,14 +488,14 @@ static void combine_span(void *arg, const gd_span *span, int64_t index)
     void *out = gd__in_list(l, j->out, span);
     const void *from = gd__in_list(l, j->update, span);
     double c = j->c;
-    bool past = is_long(l) && h->pairs <= SOME_PAIRS;
-    for (int at = 0; at == 0 || at < 2 * h->pairs; at += 2 * SOME_PAIRS) {
-        const void *rows[2 * SOME_PAIRS];
+    bool past = is_long(l) && h->pairs <= GD_SOME_PAIRS;
+    for (int at = 0; at == 0 || at < 2 * h->pairs; at += 2 * GD_SOME_PAIRS) {
+        const void *rows[2 * GD_SOME_PAIRS];
         int n = 0;
-        for (; n < 2 * SOME_PAIRS && at + n < 2 * h->pairs; n++) {
+        for (; n < 2 * GD_SOME_PAIRS && at + n < 2 * h->pairs; n++) {
             bool y = at + n >= h->pairs;
-            int row = row_at(h, y ? at + n - h->pairs : at + n);
-            rows[n] = gd__in_vector(l, row_of(h, y ? h->y : h->s, row), span);
+            int row = gd__history_row(h, y ? at + n - h->pairs : at + n);
+            rows[n] = gd__in_vector(l, gd__history_at(h, y ? h->y : h->s, row), span);
         }
         l->loops->combine(out, from, c, rows, j->coef + at, n, span->size, past);
         from = out;
@@ -527,7 +508,7 @@ static gd_tensor *weighted_rows(const gd_history *h, gd_tensor *matrix, const do
 {
     gd_ctx *ctx = h->layout.ctx;
     gd_tensor *w = gd_zeros(ctx, GD_F64, 1, (int64_t[]){h->rows});
-    for (int k = 0; w && k < h->pairs; k++) ((double *)(void *)w->data)[row_at(h, k)] = coef[k];
+    for (int k = 0; w && k < h->pairs; k++) ((double *)(void *)w->data)[gd__history_row(h, k)] = coef[k];
     return gd_matmul(gd_to_device(gd_cast(w, h->layout.dtype), h->layout.device), matrix);
 }
 
@@ -536,7 +517,7 @@ static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
     gd_history *h = j->h;
     gd_ctx *ctx = h->layout.ctx;
     gd__aside_begin(ctx);
-    gd_tensor *u = vector_of(h, j->update), *sum = gd_mul_scalar(u, j->c);
+    gd_tensor *u = gd__history_vector(h, j->update), *sum = gd_mul_scalar(u, j->c);
     if (h->pairs) {
         sum = gd_add(sum, weighted_rows(h, h->s, j->coef));
         sum = gd_add(sum, weighted_rows(h, h->y, j->coef + h->pairs));
@@ -547,8 +528,8 @@ static gd_status combine_by_operators(combine_job *j, gd_tensor **out)
     return status;
 }
 
-static gd_status history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
-                                 const double *cy, gd_tensor **out)
+gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
+                              const double *cy, gd_tensor **out)
 {
     gd_ctx *ctx = h->layout.ctx;
     size_t n = (size_t)h->pairs;
@@ -569,11 +550,11 @@ static gd_status history_combine(gd_history *h, gd_tensor *const *update, double
     return status;
 }
 
-static gd_status history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y)
+gd_status gd__history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y)
 {
     gd_ctx *ctx = h->layout.ctx;
     gd_tensor *order = gd_zeros(ctx, GD_I64, 1, (int64_t[]){h->pairs});
-    for (int k = 0; order && k < h->pairs; k++) ((int64_t *)(void *)order->data)[k] = row_at(h, k);
+    for (int k = 0; order && k < h->pairs; k++) ((int64_t *)(void *)order->data)[k] = gd__history_row(h, k);
     order = order ? gd_to_device(order, h->layout.device) : NULL;
     *s = gd_index_select(h->s, "0", order);
     *y = gd_index_select(h->y, "0", order);
@@ -633,9 +614,9 @@ static gd_status pairs_of(const gd_history *h, bool with_dots, gd_pairs *p)
     if (!room) return gd_error(h->layout.ctx);
     double *ss = room, *sy = ss + square, *yy = sy + square, *su = yy + square, *yu = su + n;
     for (int i = 0; i < n; i++) {
-        int row = row_at(h, i);
+        int row = gd__history_row(h, i);
         for (int j = 0; j < n; j++) {
-            int at = row * h->rows + row_at(h, j);
+            int at = row * h->rows + gd__history_row(h, j);
             ss[i * n + j] = h->ss[at];
             sy[i * n + j] = h->sy[at];
             yy[i * n + j] = h->yy[at];
@@ -644,163 +625,6 @@ static gd_status pairs_of(const gd_history *h, bool with_dots, gd_pairs *p)
     }
     *p = (gd_pairs){.count = n, .ss = ss, .sy = sy, .yy = yy, .su = su, .yu = yu};
     return GD_OK;
-}
-
-/* ---- inside bounds ---- */
-
-/* Products over the free elements: of all rows with each other and with the update. */
-typedef struct free_job {
-    gd_history *h;
-    gd_var *var;
-    gd_tensor *const *update;
-    double *partial; /* [spans][2 pairs][2 pairs + 1] */
-} free_job;
-
-#define FREE_BYTES 4096 /* of a row: all of them stay in cache */
-
-static void free_piece(const free_job *j, const gd_span *span, double *sum, char *room)
-{
-    const gd_history *h = j->h;
-    const gd_layout *l = &h->layout;
-    int rows = 2 * h->pairs;
-    const uint8_t *side = gd__bounds_sides(j->var, h->params[span->tensor]);
-    if (side) side += span->begin;
-    for (int i = 0; i <= rows; i++) {
-        const void *from = i == rows
-                               ? gd__in_list(l, j->update, span)
-                               : gd__in_vector(l, row_of(h, i % 2 ? h->y : h->s, row_at(h, i / 2)), span);
-        if (side)
-            l->loops->free_part(room + (size_t)i * FREE_BYTES, from, side, span->size);
-        else
-            memcpy(room + (size_t)i * FREE_BYTES, from, (size_t)span->size * l->item);
-    }
-    for (int i = 0; i < rows; i += 2) {
-        const void *list[2 * SOME_PAIRS];
-        double two[4 * SOME_PAIRS];
-        for (int at = i; at <= rows; at += 2 * SOME_PAIRS) {
-            int n = rows + 1 - at < 2 * SOME_PAIRS ? rows + 1 - at : 2 * SOME_PAIRS;
-            const char *s = room + (size_t)i * FREE_BYTES, *y = s + FREE_BYTES;
-            double *of = sum + i * (rows + 1) + at;
-            for (int k = 0; k < n; k++) list[k] = room + (size_t)(at + k) * FREE_BYTES;
-            l->loops->dots(list, n, s, y, span->size, two);
-            for (int k = 0; k < n; k++) of[k] += two[2 * k], of[rows + 1 + k] += two[2 * k + 1];
-        }
-    }
-}
-
-static void free_span(void *arg, const gd_span *span, int64_t index)
-{
-    const free_job *j = arg;
-    size_t rows = 2 * (size_t)j->h->pairs, size = rows * (rows + 1);
-    int64_t most = FREE_BYTES / (int64_t)j->h->layout.item;
-    double *block = j->partial + (size_t)index * (size + (rows + 1) * FREE_BYTES / sizeof(double));
-    for (int64_t at = 0; at < span->size; at += most) {
-        gd_span piece = {span->tensor, span->begin + at, span->at + at,
-                         span->size - at < most ? span->size - at : most};
-        free_piece(j, &piece, block, (char *)(block + size));
-    }
-}
-
-static gd_status free_plain(gd_history *h, gd_var *var, gd_tensor *const *update, double *sum)
-{
-    gd_ctx *ctx = h->layout.ctx;
-    size_t rows = 2 * (size_t)h->pairs, size = rows * (rows + 1),
-           each = size + (rows + 1) * FREE_BYTES / sizeof(double),
-           bytes = (size_t)h->layout.spans * each * sizeof(double);
-    free_job j = {.h = h, .var = var, .update = update, .partial = gd__calloc(ctx, bytes)};
-    if (!j.partial) return GD_NOMEM;
-    gd__each_span(&h->layout, free_span, &j);
-    for (int i = 0; i < h->layout.spans; i++)
-        for (size_t k = 0; k < size; k++) sum[k] += j.partial[(size_t)i * each + k];
-    gd__free(ctx, j.partial, bytes);
-    return GD_OK;
-}
-
-/* Elsewhere: rows, and the update below them, times the mask, times themselves. */
-static gd_status free_by_operators(gd_history *h, gd_var *var, gd_tensor *const *update, double *sum)
-{
-    gd_ctx *ctx = h->layout.ctx;
-    int64_t n = h->layout.total, rows = 2 * h->pairs;
-    gd_scope_begin(ctx);
-    gd_no_grad_begin(ctx);
-    gd_tensor *u = vector_of(h, update), *mask = gd_ones(ctx, GD_F64, 1, &n), *s = NULL, *y = NULL;
-    gd_status status = u && mask ? history_matrices(h, &s, &y) : gd_error(ctx);
-    int64_t at = 0;
-    for (int i = 0; i < h->layout.count && !status; i++) {
-        const uint8_t *side = gd__bounds_sides(var, h->params[i]);
-        for (int64_t k = 0; k < h->params[i]->numel; k++, at++)
-            if (side && side[k]) ((double *)(void *)mask->data)[at] = 0;
-    }
-    gd_tensor *pairs = status ? NULL : gd_stack((gd_tensor *[]){s, y}, 2, 1, NULL);
-    pairs = gd_reshape(pairs, 2, (int64_t[]){rows, n});
-    gd_tensor *all = pairs ? gd_cat((gd_tensor *[]){pairs, gd_reshape(u, 2, (int64_t[]){1, n})}, 2, "0")
-                           : NULL;
-    all = all ? gd_mul(all, gd_to_device(gd_cast(mask, h->layout.dtype), h->layout.device)) : NULL;
-    gd_tensor *gram = all ? gd_matmul(gd_slice(all, "0", 0, rows, 1), gd_transpose(all, 0, 1)) : NULL;
-    status = gram ? gd_read_f64(gram, sum, rows * (rows + 1)) : gd_error(ctx);
-    gd__release(u);
-    gd_no_grad_end(ctx);
-    gd_scope_end(ctx);
-    return status;
-}
-
-/* The products of those pairs that have curvature over the free elements; which[k] is the number of the k-th of them. */
-static gd_status free_pairs(gd_history *h, gd_var *var, gd_tensor *const *update, gd_pairs *p, int *which)
-{
-    int n = h->pairs, rows = 2 * n, kept = 0;
-    size_t size = (size_t)rows * (size_t)(rows + 1), square = (size_t)n * (size_t)n;
-    double *sum = gd_link_memory(h->link, (size + 3 * square + 2 * (size_t)n) * sizeof *sum);
-    if (!sum) return gd_error(h->layout.ctx);
-    gd_status status = gd__plain(&h->layout, update) ? free_plain(h, var, update, sum)
-                                                     : free_by_operators(h, var, update, sum);
-    double *ss = sum + size, *sy = ss + square, *yy = sy + square, *su = yy + square, *yu = su + n;
-#define AT(i, j) sum[(i) < (j) ? (i) * (rows + 1) + (j) : (j) * (rows + 1) + (i)]
-    for (int k = 0; k < n; k++)
-        if (AT(2 * k, 2 * k + 1) > 2.3e-16 * AT(2 * k + 1, 2 * k + 1)) which[kept++] = k;
-    for (int i = 0; i < kept; i++) {
-        int a = 2 * which[i];
-        for (int j = 0; j < kept; j++) {
-            int b = 2 * which[j];
-            ss[i * kept + j] = AT(a, b);
-            sy[i * kept + j] = AT(a, b + 1);
-            yy[i * kept + j] = AT(a + 1, b + 1);
-        }
-        su[i] = AT(a, rows);
-        yu[i] = AT(a + 1, rows);
-    }
-#undef AT
-    *p = (gd_pairs){.count = kept, .ss = ss, .sy = sy, .yy = yy, .su = su, .yu = yu};
-    return status;
-}
-
-/* Before there is a pair: the gradient, shortened by what the bounds leave of it; between two bounds each it is as long as it
- * is, for they limit it. */
-static gd_status first_within(gd_history *h, gd_var *var, gd_tensor *const *update, gd_tensor **out)
-{
-    double sum = var->share->kkt_sum;
-    bool shorten = gd_link_flag(h->link, "scale_first") && !var->share->boxed && sum > 1 && isfinite(sum);
-    return gd__list_scaled(&h->layout, update, shorten ? 1 / sum : 1, out);
-}
-
-/* The direction of the free block of the model: all products are over the free elements alone.  out has room for two lists. */
-static gd_status direction_within(gd_history *h, gd_var *var, const gd_limited_memory *m,
-                                  gd_tensor *const *update, gd_tensor **out)
-{
-    int n = h->pairs, count = h->layout.count;
-    gd_pairs p = {0};
-    double c = 1, *coef = gd_link_memory(h->link, (4 * (size_t)n + 1) * sizeof *coef);
-    int *which = gd_link_memory(h->link, ((size_t)n + 1) * sizeof *which);
-    gd_tensor **free_part = gd_link_scratch(h->link, 2 * count);
-    if (!coef || !which || !free_part) return gd_error(h->layout.ctx);
-    gd_status status = gd__bounds_mask(var, update, free_part);
-    if (!status && n) status = free_pairs(h, var, free_part, &p, which);
-    if (status || !p.count) return status ? status : first_within(h, var, free_part, out);
-    double *cs = coef + 2 * n, *cy = cs + p.count;
-    status = m->direction(h->link, &p, &c, cs, cy);
-    for (int k = 0; k < p.count; k++) coef[which[k]] = cs[k], coef[n + which[k]] = cy[k];
-    gd_tensor **all = free_part + count;
-    if (!status) status = history_combine(h, free_part, c, coef, coef + n, all);
-    return status ? status : gd__bounds_mask(var, all, out);
 }
 
 /* The direction of the method, or before there is a pair the update. */
@@ -812,7 +636,7 @@ static gd_status direction(gd_history *h, const gd_limited_memory *m, gd_tensor 
     double c = 1, *cs = gd_link_memory(h->link, 2 * (size_t)h->pairs * sizeof *cs);
     gd_status status = cs ? pairs_of(h, true, &p) : gd_error(h->layout.ctx);
     if (!status) status = m->direction(h->link, &p, &c, cs, cs + h->pairs);
-    return status ? status : history_combine(h, update, c, cs, cs + h->pairs, out);
+    return status ? status : gd__history_combine(h, update, c, cs, cs + h->pairs, out);
 }
 
 static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool apply,
@@ -842,7 +666,8 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
         u = out + count;
     }
     if (!status && apply && !dots && h.pairs && !bounded) status = history_dots(&h, u);
-    if (!status && apply) status = bounded ? direction_within(&h, var, m, u, out) : direction(&h, m, u, out);
+    if (!status && apply)
+        status = bounded ? gd__history_direction_within(&h, var, m, u, out) : direction(&h, m, u, out);
     for (int i = 0; i < count && u == out + count; i++) gd__release(out[count + i]);
     history_close(&h);
     return status || !apply ? status : gd_var_set_update(var, out);
@@ -875,7 +700,7 @@ gd_linop *gd_limited_memory_hessian(gd_link *link, gd_var *var, const gd_limited
     gd_status status = history_open(&h, link, var, method->uses_ss);
     if (!status && !h.pairs)
         op = history_identity(&h);
-    else if (!status && !pairs_of(&h, false, &p) && !history_matrices(&h, &s, &y))
+    else if (!status && !pairs_of(&h, false, &p) && !gd__history_matrices(&h, &s, &y))
         op = method->hessian(link, &p, s, y);
     history_close(&h);
     gd_scope_end(ctx);

@@ -1,0 +1,44 @@
+/* What history.c keeps and combines, for the part of it that works inside bounds (history_bounds.c). */
+#ifndef GD_OPTIM_METHODS_HISTORY_H
+#define GD_OPTIM_METHODS_HISTORY_H
+
+#include "gradus/autograd.h"
+#include "gradus/quasi_newton.h"
+#include "optim/vector/layout.h"
+
+#define GD_SOME_PAIRS 32 /* looked at together */
+
+typedef struct gd_history {
+    gd_link *link;
+    gd_layout layout;
+    gd_tensor *const *params;
+    int most, rows, pairs, newest;
+    gd_tensor *s, *y, *gram; /* borrowed from the link */
+    double *ss, *sy, *yy;    /* [rows][rows] inside gram */
+    double *s_dots, *y_dots; /* products of the rows with the update, by row */
+    bool uses_ss;            /* products s s, and s y both ways, are kept too */
+} gd_history;
+
+/* Row of the k-th pair, the oldest being 0. */
+static inline int gd__history_row(const gd_history *h, int k)
+{
+    return (h->newest + 1 + (h->rows - h->pairs) + k) % h->rows;
+}
+static inline char *gd__history_at(const gd_history *h, gd_tensor *matrix, int row)
+{
+    return matrix->data + (size_t)row * (size_t)h->layout.total * h->layout.item;
+}
+
+/* A list as one vector; NULL with the error recorded. */
+gd_tensor *gd__history_vector(const gd_history *h, gd_tensor *const *list);
+/* The pairs in their order. */
+gd_status gd__history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y);
+/* c times the update and coefficients times the rows. */
+gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
+                              const double *cy, gd_tensor **out);
+
+/* The direction of the free block of the model: all products are over the free elements alone.  out has room for two lists. */
+gd_status gd__history_direction_within(gd_history *h, gd_var *var, const gd_limited_memory *m,
+                                       gd_tensor *const *update, gd_tensor **out);
+
+#endif
