@@ -141,6 +141,28 @@ def test_every_link_has_the_bits_of_the_same_chain_in_c():
     assert tried > 120
 
 
+def test_links_and_rules_of_ones_own_step_torchs_parameters():
+    @gd.rule(state=["average"])
+    def torch_signed(r, update, beta=0.9):
+        return r.sign(r.average("average", update, beta))
+
+    @gd.link
+    class torch_centre:
+        def apply(self, t):
+            return [u - u.mean() for u in t.tensors]
+
+    chain = torch_centre() | torch_signed(beta=0.8) | gd.m.lr(0.1)
+    torch.manual_seed(5)
+    start, slopes = torch.randn(4, 3), [torch.randn(4, 3) for _ in range(5)]
+    p, q = torch.nn.Parameter(start.clone()), gd.tensor(start.numpy().copy()).require_grad()
+    a, b = gt.Optimizer([p], chain), gd.Optimizer([q], chain)
+    for slope in slopes:
+        p.grad, q.grad = slope.clone(), gd.tensor(slope.numpy().copy())
+        a.step(), b.step()
+    assert torch.equal(p.detach(), torch.from_dlpack(q.detach())) and a.param_groups[0]["beta"] == 0.8
+    assert a.state[p]["average"].shape == (4, 3)
+
+
 # ---- memory ----
 
 def test_parameters_are_changed_in_place_and_versions_raised():
@@ -654,6 +676,99 @@ def test_threads_take_turns():
         other = net(torch.float, seed)
         train(other, gt.Optimizer(other.parameters(), ADAM), 30)
         assert distance(m, other) <= 1e-6
+
+
+# ---- GPUs ----
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available() or not gd._core.gpu_count(), reason="no GPU")
+
+
+def on_gpu(model):
+    return model.cuda()
+
+
+def gpu_loss(model):
+    p = next(model.parameters())
+    return ((model(X.to(p)) - Y.to(p)) ** 2).mean()
+
+
+def gpu_train(model, optimizer, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        gpu_loss(model).backward()
+        optimizer.step()
+
+
+@gpu
+@pytest.mark.parametrize("stream", [False, True], ids=["default stream", "a stream of its own"])
+def test_steps_on_a_gpu_agree_with_torch(stream):
+    a, b = on_gpu(net()), on_gpu(net())
+    with torch.cuda.stream(torch.cuda.Stream() if stream else torch.cuda.default_stream()):
+        torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
+        gpu_train(a, O.AdamW(a.parameters(), lr=1e-2, weight_decay=0.1), 20)
+        gpu_train(b, gt.Optimizer(b.parameters(), ADAMW), 20)
+        torch.cuda.synchronize()
+    assert distance(a, b) <= 1e-12
+
+
+@gpu
+def test_a_parameter_without_gradient_on_a_gpu_counts_its_own_steps():
+    a, b = on_gpu(net()), on_gpu(net())
+    oa, ob = O.AdamW(a.parameters(), lr=1e-2, weight_decay=0.1), gt.Optimizer(b.parameters(), ADAMW)
+    for step in range(12):
+        for model, optimizer in ((a, oa), (b, ob)):
+            optimizer.zero_grad()
+            gpu_loss(model).backward()
+            for k, p in enumerate(model.parameters()):
+                if step % (k + 1):
+                    p.grad = None
+            optimizer.step()
+    assert distance(a, b) <= 1e-12
+
+
+@gpu
+def test_state_goes_to_a_gpu_and_back():
+    model = net()
+    optimizer = gt.Optimizer(model.parameters(), ADAM)
+    train(model, optimizer, 3)
+    other = on_gpu(net())
+    other.load_state_dict(model.state_dict())
+    there = gt.Optimizer(other.parameters(), ADAM)
+    there.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    gpu_train(other, there, 3), train(model, optimizer, 3)
+    assert distance(model, other.cpu()) <= 1e-12
+    gpu_train(other, there, 1)  # and its state has followed it
+
+
+@gpu
+def test_no_step_waits_for_the_gpu():
+    model = on_gpu(net(torch.float))
+    optimizer = gt.Optimizer(model.parameters(), "clip_norm(1) | adam | lr(1e-3)")
+    gpu_train(model, optimizer, 3)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(1 << 28)  # the GPU is busy for a while
+    import time
+
+    begin = time.perf_counter()
+    for _ in range(20):
+        optimizer.step()
+    queued = time.perf_counter() - begin
+    torch.cuda.synchronize()
+    assert queued < 0.5 * (time.perf_counter() - begin)
+
+
+@gpu
+def test_a_recorded_graph_is_refused():
+    model = on_gpu(net(torch.float))
+    optimizer = gt.Optimizer(model.parameters(), ADAM)
+    gpu_train(model, optimizer, 1)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    with pytest.raises(RuntimeError, match="cannot hold a step"):
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            optimizer.step()
 
 
 # ---- torch's own table ----
