@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define BENDING      0.1  /* largest acceleration by velocity */
+#define STRAIGHT     1e-4 /* steps by the size of the point, up to which acceleration is nothing */
 #define RATIO_TAKEN  1e-4 /* of actual to predicted decrease */
 #define POOR         0.25 /* the same, below which a linear model is */
 #define ATTEMPTS     60
@@ -239,7 +240,9 @@ static gd_status propose_step(gd_lsq *p)
     if (status) return status;
     for (int64_t i = 0; i < p->n; i++) p->d[i] = p->s[i] / p->model.scale[i];
     double length = gd__lsq_norm(p->s, NULL, p->n);
-    if (!p->options->acceleration || !(length > 0)) return GD_OK;
+    /* it is of the square of the step, so that a short one is as good without */
+    bool straight = length <= STRAIGHT * gd__lsq_norm(p->x, p->model.scale, p->n);
+    if (!p->options->acceleration || !(length > 0) || straight) return GD_OK;
     /* of many rows it costs three evaluations, which only a valley that keeps turning is worth */
     if (p->blocks && p->poor < 2) return GD_OK;
     status = second_along(p, p->d, p->trial, &finite);
