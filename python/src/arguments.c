@@ -209,7 +209,7 @@ static int read_value(gd_py_call *call, int k, PyObject *o)
     case GD_PY_TEXTS: return read_texts(call, k, o);
     case GD_PY_DEVICE:
         if (!PyUnicode_Check(o)) return wrong(call, k, "a device such as 'gpu:0'", o);
-        v->device = gd_device_get(call->context->ctx, PyUnicode_AsUTF8AndSize(o, NULL));
+        v->device = gd_py_device(call->context, PyUnicode_AsUTF8AndSize(o, NULL));
         return v->device || gd_py_raise(call->context);
     default: return 1;
     }
@@ -320,7 +320,9 @@ int gd_py_read(gd_py_call *call, PyObject *self, PyObject *const *args, Py_ssize
             return 0;
         }
     }
-    return 1;
+    if (gd_py_enter(call->context)) return 1; /* again: reading them may have run Python code */
+    gd_py_call_clear(call);
+    return 0;
 }
 
 PyObject *gd_py_finish(gd_py_call *call, gd_tensor *result)

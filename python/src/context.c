@@ -331,6 +331,24 @@ void gd_py_callback_end(gd_py_context *c, PyGILState_STATE state)
     PyGILState_Release(state);
 }
 
+/* ---- devices ---- */
+
+static void look_for_cuda(void)
+{
+    gd_py.looked_for_cuda = 1;
+    PyObject *module = PyImport_ImportModule("gradus._cuda");
+    PyObject *paths = module ? PyObject_CallMethod(module, "preload", NULL) : NULL;
+    if (!paths) PyErr_Clear(); /* then the system's libraries serve, or the library says what is missing */
+    Py_XDECREF(module);
+    Py_XDECREF(paths);
+}
+
+gd_device *gd_py_device(gd_py_context *c, const char *name)
+{
+    if (name && !strncmp(name, "gpu", 3) && !gd_py.looked_for_cuda) look_for_cuda();
+    return gd_device_get(c->ctx, name ? name : "");
+}
+
 /* ---- the list of a context ---- */
 
 void gd_py_join(gd_py_context *c, void *handle, void (*drop)(gd_py_handle *))

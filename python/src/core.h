@@ -92,6 +92,7 @@ typedef struct gd_py_state {
     PyObject *warning;
     gd_py_context *current; /* where new tensors are made */
     PyObject *empty_tuple;
+    int looked_for_cuda; /* in NVIDIA's packages */
 } gd_py_state;
 extern gd_py_state gd_py;
 
@@ -133,6 +134,9 @@ static inline void gd_py_set(PyObject **slot, PyObject *value)
     *slot = value;
     Py_XDECREF(before);
 }
+
+/* The device of a text; for the first GPU NVIDIA's packages are looked for.  NULL with an error recorded. */
+gd_device *gd_py_device(gd_py_context *c, const char *name);
 
 /* Joins and leaves the list of the context. */
 void gd_py_join(gd_py_context *c, void *handle, void (*drop)(gd_py_handle *));

@@ -127,7 +127,7 @@ static int take_tensor(walk *w, PyObject *key)
     gd_py_call call = {.name = "index", .context = w->c};
     gd_tensor *index = gd_py_operand(&call, key, NULL);
     char axis[12];
-    int fine = index != NULL;
+    int fine = index != NULL && gd_py_enter(w->c);
     w->views = 0;
     if (fine && gd_tensor_dtype(index) == GD_BOOL)
         fine = take_mask(w, index);

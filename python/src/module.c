@@ -235,7 +235,7 @@ static PyObject *to_device(PyObject *o, PyObject *args)
     const char *name;
     MODULE_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "s:_to_device", &name)) return NULL;
-    gd_device *device = gd_device_get(c->ctx, name);
+    gd_device *device = gd_py_device(c, name);
     return device ? done(c, gd_module_to_device(m, device)) : gd_py_raise(c);
 }
 
@@ -546,7 +546,7 @@ static int virtual_init(PyObject *o, PyObject *args, PyObject *keywords)
     if (dtype != Py_None && (options.dtype = gd_py_dtype(dtype)) == GD_DTYPE_COUNT) return -1;
     if (device != Py_None) {
         const char *text = PyUnicode_Check(device) ? PyUnicode_AsUTF8AndSize(device, NULL) : "";
-        if (!(options.device = gd_device_get(c->ctx, text))) return gd_py_raise(c) ? 0 : -1;
+        if (!(options.device = gd_py_device(c, text))) return gd_py_raise(c) ? 0 : -1;
     }
     self->owner = PyWeakref_NewRef(owner, NULL);
     tie *tied = malloc(sizeof *tied);
@@ -644,7 +644,7 @@ static PyObject *virtual_to(PyObject *o, PyObject *args)
     VIRTUAL_OR_RETURN(o);
     if (!PyArg_ParseTuple(args, "Oz:_to", &dtype, &name)) return NULL;
     if (dtype != Py_None && (kind = gd_py_dtype(dtype)) == GD_DTYPE_COUNT) return NULL;
-    if (name && !(device = gd_device_get(c->ctx, name))) return gd_py_raise(c);
+    if (name && !(device = gd_py_device(c, name))) return gd_py_raise(c);
     return done(c, gd_virtual_to(v, kind, device));
 }
 static PyObject *virtual_attach(PyObject *o, PyObject *unused)

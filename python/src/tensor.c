@@ -129,7 +129,7 @@ static PyObject *run_converted(two_fn fn, PyObject *a, PyObject *b, int heavy)
     call.context = ((gd_py_tensor *)own)->head.owner;
     gd_tensor *x = gd_py_operand(&call, a, like), *y = x ? gd_py_operand(&call, b, like) : NULL;
     PyObject *result = NULL;
-    if (x && y)
+    if (x && y && gd_py_enter(call.context))
         result = run_two(call.context, fn, x, y, heavy);
     else if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
         PyErr_Clear();
@@ -616,7 +616,7 @@ static PyObject *tensor_to(PyObject *o, PyObject *const *args, Py_ssize_t n, PyO
             return PyErr_Format(PyExc_TypeError, "to() has no argument '%s', only device and dtype", key);
         }
         if (is_device) {
-            gd_device *device = text ? gd_device_get(c->ctx, text) : NULL;
+            gd_device *device = text ? gd_py_device(c, text) : NULL;
             if (text)
                 next = gd_to_device(result, device);
             else

@@ -235,6 +235,33 @@ def test_threads_share_a_context_one_at_a_time():
     assert live() == before - 1
 
 
+def test_arguments_that_run_python_code_do_not_let_two_threads_in():
+    x = gd.ones(200_000)
+
+    class Slow:
+        """Gives the interpreter's lock away while it is converted."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **keywords):
+            threading.Event().wait(0.001)
+            return self.array.__dlpack__(**keywords)
+
+    failures, slow = [], Slow(np.ones(200_000))
+
+    def work():
+        for _ in range(20):
+            if (gd.add(x, slow) + slow)[7].item() != 3.0:
+                failures.append(1)
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
 def test_a_tensor_dropped_by_another_thread_during_a_step_goes_afterwards():
     before = live()
     x = gd.ones(10).require_grad()
@@ -323,7 +350,8 @@ def test_pickles_and_copies():
 
 def test_nothing_is_imported_that_is_not_used():
     code = "import sys, gradus; print([m for m in ('numpy', 'torch', 'jax', 'typing', 're') if m in sys.modules])"
-    run = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    folder = os.path.dirname(os.path.dirname(gd.__file__))
+    run = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": folder})
     assert run.stdout.strip() == "[]", run.stderr
 
 

@@ -146,3 +146,28 @@ def test_an_error_in_a_function_comes_out_as_it_was_raised():
     with pytest.raises(Mine, match="here"):
         gd.hessian(fails, gd.ones(2))
     assert gd.ones(2).sum().item() == 2
+
+
+def test_cuda_libraries_of_packages_are_loaded_before_the_plugin_asks(tmp_path, monkeypatch):
+    import ctypes
+    import ctypes.util
+    import shutil
+    import sys
+
+    from gradus import _cuda
+
+    folder = tmp_path / "nvidia" / "cuda_nvrtc" / "lib"
+    folder.mkdir(parents=True)
+    (tmp_path / "nvidia" / "cublas" / "lib").mkdir(parents=True)
+    (tmp_path / "nvidia" / "cublas" / "lib" / "libcublas.so.12").write_text("not a library")
+    some = next(line.split()[-1] for line in open("/proc/self/maps") if "libm.so" in line or "libm-" in line)
+    shutil.copy(some, folder / "libnvrtc.so.12")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert _cuda.preload() == [str(folder / "libnvrtc.so.12")]
+
+
+def test_a_device_that_is_not_there_is_told():
+    with pytest.raises(gd.DeviceError, match="gpu:63"):
+        gd.ones(2).to("gpu:63")
+    with pytest.raises(gd.DeviceError):
+        gd.ones(2).to(device="abacus")
