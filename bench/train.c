@@ -1,5 +1,6 @@
-/* gradus train against scikit-learn's networks, both with default settings. */
+/* gradus train against scikit-learn's networks, both with default settings; the reading of a table against pandas. */
 #include "bench.h"
+#include "cli/data/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +35,88 @@ static void report_set(const char *name, double difference, double error, double
                           .ratio_limit = 3});
 }
 
+/* ---- reading ---- */
+
+#define ROWS    1000000
+#define COLUMNS 12
+
+/* About 110 MB of numbers. */
+static bool make_table(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    uint32_t seed = 1;
+    if (!f) return false;
+    for (int k = 0; k < COLUMNS; k++) fprintf(f, "x%d,", k);
+    fprintf(f, "y\n");
+    for (int i = 0; i < ROWS; i++) {
+        for (int k = 0; k < COLUMNS; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            fprintf(f, "%.6f,", (seed >> 8) / 4194304.0 - 2);
+        }
+        fprintf(f, "%d\n", i % 3);
+    }
+    return fclose(f) == 0;
+}
+
+typedef struct reading {
+    gd_ctx *ctx;
+    gd_stream s;
+    gd_dataset data;
+    gd_columns columns;
+} reading;
+
+static void read_all(void *arg)
+{
+    reading *r = arg;
+    for (int64_t k = 0; k < r->s.blocks; k++) {
+        gd_tensor *x, *y;
+        if (gd__stream_read(&r->s, k, &r->columns, &r->data, &x, &y)) bench_check(r->ctx);
+        gd_release(x);
+        gd_release(y);
+    }
+}
+
+static double time_reading(const char *path)
+{
+    reading r = {.ctx = bench_context(1)};
+    gd_data_request q = {.path = path, .target = "y", .task = GD_TASK_REGRESS};
+    if (gd__stream_open(r.ctx, &q, &r.s) || gd__stream_sample(&r.s, &q, (int64_t[]){0}, 1, &r.data) ||
+        gd__dataset_encode(&r.data, &r.columns, NULL, 0) ||
+        gd__stream_survey(&r.s, &r.data, &r.columns, false))
+        bench_check(r.ctx);
+    double seconds = bench_time(read_all, &r);
+    gd__stream_close(&r.s);
+    gd__columns_close(&r.columns);
+    gd__dataset_close(&r.data);
+    gd_ctx_free(r.ctx);
+    return seconds;
+}
+
+static void compare_reading(void)
+{
+    char path[64], line[128] = "";
+    double theirs = 0;
+    (void)snprintf(path, sizeof path, "/tmp/gradus_bench_%ld.csv", (long)getpid());
+    (void)setenv("GRADUS_TABLE", path, 1);
+    if (make_table(path)) {
+        double ours = time_reading(path);
+        FILE *out = bench_python("scipy_csv.py", 1);
+        if (out && !fgets(line, sizeof line, out)) line[0] = 0;
+        bool live = out && pclose(out) == 0 && sscanf(line, "%lf", &theirs) == 1;
+        bench_report((report){.name = "a table of 1M rows, 13 columns, read in blocks",
+                              .value = 1e3 * ours,
+                              .unit = "ms",
+                              .against = live ? "pandas" : NULL,
+                              .other = 1e3 * theirs,
+                              .ratio_limit = live ? 1.5 : 0});
+    }
+    (void)remove(path);
+}
+
 void bench_train(void)
 {
+    compare_reading();
+
     char program[1100], line[256], name[64];
     double difference, error, ours, theirs;
     int sets = 0;

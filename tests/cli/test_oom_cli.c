@@ -195,6 +195,7 @@ static void training_survives(void **state)
     exhaust("predict m.safetensors d.csv --score --json");
     exhaust("train d.csv --target z --ignore y --model linear --epochs 1 --json");
     /* of what is done again and again every seventh or so */
+    put("mixed.csv", "w,d,n,y\nu,2024-01-02,1,0.5\nv,2024-01-09,,1.5\nu,,3,2.5\n,2024-01-05,4,0.5\n");
     static const char *const others[] = {
         "train d.csv --target y --model linear --epochs 1 --folds 2 --validation 0 --json",
         "train d.csv --target y --model linear --epochs 1 --seeds 2 --validation 0 --out e.safetensors",
@@ -205,12 +206,13 @@ static void training_survives(void **state)
         "train d.csv --target y --model linear --find-lr --plot l.svg",
         "predict m.safetensors d.csv --score --roc r.svg --calibration c.svg",
         "train d.csv --resume m.safetensors --epochs 3 --chain 'adam | lr(0.1)' --out n.safetensors",
+        "train d.csv --target y --stream --model linear --epochs 1",
+        "train mixed.csv --target y --stream --model linear --epochs 1",
     };
     for (int i = 0; i < COUNT_OF(others); i++) {
         (void)fails_well(others[i], 0, false);
         for (int64_t k = 1 + i; fails_well(others[i], k, false);) k += i == 5 ? 53 : 7;
     }
-    put("mixed.csv", "w,d,n,y\nu,2024-01-02,1,0.5\nv,2024-01-09,,1.5\nu,,3,2.5\n,2024-01-05,4,0.5\n");
     exhaust("train mixed.csv --target y --validation 0 --model linear --epochs 1 --out x.safetensors");
     exhaust("predict x.safetensors mixed.csv --out p.csv");
     FILE *f = fopen("many.csv", "w");

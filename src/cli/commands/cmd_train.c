@@ -66,6 +66,10 @@ static const gd_option options[] = {
                 "to learn from, joined by commas (all but the target and columns that only number the rows)"),
     GD_REPEATED("ignore", "COLUMNS", "not to learn from, joined by commas"),
     GD_REPEATED("text", "COLUMNS", "numbers that are names, as postcodes are: taken as words"),
+    GD_SWITCH(
+        "stream",
+        "read the data in blocks that are shuffled, every epoch anew, instead of into memory: CSV, npy, safetensors "
+        "(tables of more than a sixteenth of the memory always)"),
     GD_OPTION("shape", "SIZES", "of a row, as 28,28 or 3,32,32, for conv"),
     GD_TABLE_OPTIONS,
     GD_OPTION("dtype", "f32|f64", "number type of the model (f32)"),
@@ -269,6 +273,9 @@ void gd__train_introduce(job *j)
     for (int i = 0; i < r->row_axes; i++) gd__text_put(out, "%s%lld", i ? " x " : "", (long long)r->row[i]);
     gd__text_put(out, "; %lld rows to learn from, %lld to validate\n", (long long)t->rows,
                  (long long)t->check_rows);
+    if (j->stream)
+        gd__text_put(out, "  read in %lld blocks; columns and scales are those of %lld rows\n",
+                     (long long)gd__train_stream_blocks(j), (long long)j->data.rows);
     describe_columns(out, &j->data, r);
     gd__text_put(out, "%s with %lld parameters; %s\n", r->model,
                  (long long)gd__model_parameters(&t->point.model), r->chain);

@@ -14,6 +14,8 @@
 #define GD_TRAIN_ROWS     2000000 /* about so many rows in all, but at least */
 #define GD_TRAIN_LEAST    20      /* epochs */
 
+typedef struct gd_train_stream gd_train_stream; /* train_stream.c */
+
 typedef struct gd_train_job {
     gd_trainer t;
     const gd_args *args;
@@ -24,10 +26,11 @@ typedef struct gd_train_job {
     int standardise; /* 3: the data decides */
     int64_t *order;  /* the rows of the data: those to validate with, then those to learn from */
     size_t order_bytes;
-    gd_metrics trained;   /* of the model in the end, on what it learnt from */
-    gd_report report;     /* of the validation, for classes */
-    int64_t folds, seeds; /* 0, 1: neither */
-    gd_words changed;     /* what a resumed run does in another way, for people */
+    gd_metrics trained;      /* of the model in the end, on what it learnt from */
+    gd_report report;        /* of the validation, for classes */
+    int64_t folds, seeds;    /* 0, 1: neither */
+    gd_train_stream *stream; /* NULL: the data is in memory */
+    gd_words changed;        /* what a resumed run does in another way, for people */
 } gd_train_job;
 
 /* The recipe from options, or from the checkpoint where they are not given (train_recipe.c).  task and standardise are told for the
@@ -48,5 +51,17 @@ GD_NODISCARD gd_status gd__train_again(gd_train_job *j, int64_t shift);
 /* Some rows of the data as the model takes them, on its device.  *x and *y are new. */
 GD_NODISCARD gd_status gd__train_rows(gd_train_job *j, const int64_t *rows, int64_t count, gd_tensor **x,
                                       gd_tensor **y);
+
+/* ---- data in blocks (train_stream.c) ---- */
+
+/* Opens the data, learns its columns and classes, and leaves a sample of it in j->data. */
+GD_NODISCARD gd_status gd__train_stream_open(gd_train_job *j, const gd_data_request *request);
+/* Once the trainer has begun with the sample: the rows to validate with, and pools to learn from. */
+GD_NODISCARD gd_status gd__train_stream_begin(gd_train_job *j);
+void gd__train_stream_close(gd_train_job *j);
+/* Rows of all blocks, blocks, a number that tells other files apart. */
+int64_t gd__train_stream_rows(const gd_train_job *j);
+int64_t gd__train_stream_blocks(const gd_train_job *j);
+uint64_t gd__train_stream_sum(const gd_train_job *j);
 
 #endif

@@ -371,6 +371,7 @@ static gd_status scan_all(gd_csv *csv, size_t size, const gd_csv_options *option
     if (s.at >= s.end) return gd_fail(csv->ctx, GD_FORMAT, "%s: the file is empty", csv->source);
     if (!s.separator) s.separator = find_separator(&s, options->decimal == ',');
     status = find_widths(&s, options->separator);
+    csv->separator = s.separator;
     if (!status) status = read_row(&s);
     if (!status) status = name_columns(csv, !options->no_header);
     gd_meter meter = gd__meter_of_file(csv->source, (int64_t)size);
@@ -572,7 +573,7 @@ int gd__csv_column(const gd_csv *csv, const char *name)
 
 /* ---- numbers ---- */
 
-static bool is_missing(const char *cell)
+bool gd__csv_is_missing(const char *cell)
 {
     static const char *const words[] = {"", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL", "-nan"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -580,8 +581,7 @@ static bool is_missing(const char *cell)
     return false;
 }
 
-/* 1: a number; 0: missing; -1: neither. */
-static int cell_number(const gd_csv *csv, const char *cell, double *value)
+int gd__csv_text_number(const gd_csv *csv, const char *cell, double *value)
 {
     char with_point[64];
     if (csv->decimal == ',' && strchr(cell, '.')) return -1; /* of thousands, perhaps */
@@ -592,7 +592,7 @@ static int cell_number(const gd_csv *csv, const char *cell, double *value)
     }
     if (gd__is_number(cell, strlen(cell), true, value)) return isnan(*value) ? 0 : 1;
     *value = NAN;
-    return is_missing(cell) ? 0 : -1;
+    return gd__csv_is_missing(cell) ? 0 : -1;
 }
 
 static gd_status cell_error(const gd_csv *csv, int64_t row, int column, int kind)
@@ -640,7 +640,7 @@ gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *o
     if (csv->parts) return joined_numbers(csv, column, missing, out);
     if (csv->number) return ready_numbers(csv, column, missing, out);
     for (int64_t row = 0; row < gd__csv_rows(csv); row++) {
-        int kind = cell_number(csv, gd__csv_cell(csv, row, column), &out[row]);
+        int kind = gd__csv_text_number(csv, gd__csv_cell(csv, row, column), &out[row]);
         if (kind == 1 && isfinite(out[row])) continue;
         if (kind < 0 || !missing) return cell_error(csv, row, column, kind);
     }
@@ -649,14 +649,14 @@ gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *o
 
 int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value)
 {
-    return cell_number(csv, gd__csv_cell(csv, row, column), value);
+    return gd__csv_text_number(csv, gd__csv_cell(csv, row, column), value);
 }
 
 bool gd__csv_is_numeric(const gd_csv *csv, int column)
 {
     double value;
     for (int64_t row = 0; row < gd__csv_rows(csv) && !csv->number; row++)
-        if (cell_number(csv, gd__csv_cell(csv, row, column), &value) < 0) return false;
+        if (gd__csv_text_number(csv, gd__csv_cell(csv, row, column), &value) < 0) return false;
     return true;
 }
 

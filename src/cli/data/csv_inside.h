@@ -19,13 +19,15 @@ struct gd_csv {
     size_t name_bytes;
     gd_name_index index; /* of the names */
     int columns;
-    char decimal;
+    char separator, decimal;
     gd_tensor **number; /* of each column, f64 [rows]; owned; NULL: text */
     gd_csv **part;      /* tables that this one is made of; owned */
     int parts;
     int *place; /* [parts, columns]: of a column in a part; -1: the number of the part */
 };
 
+/* A cell by the table's decimals: 1: a number; 0: missing; -1: neither. */
+int gd__csv_text_number(const gd_csv *csv, const char *cell, double *value);
 /* Names are in csv->name: makes words and index of them. */
 GD_NODISCARD gd_status gd__csv_index_names(gd_csv *csv);
 

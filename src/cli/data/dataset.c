@@ -237,6 +237,7 @@ static gd_status number_target(gd_dataset *d, const gd_data_request *q, table *t
     bool known = q->classes && q->classes->count;
     gd_tensor *y = gd__csv_tensor(t->csv, &t->target, 1);
     if (!y) return gd_error(d->ctx);
+    d->numeric = true;
     d->guessed = !q->task && few_whole_numbers(gd_data(y), d->rows);
     d->task = q->task ? q->task : d->guessed ? GD_TASK_CLASSIFY : GD_TASK_REGRESS;
     if (d->task == GD_TASK_REGRESS) {
@@ -259,7 +260,6 @@ static gd_status read_target(gd_dataset *d, const gd_data_request *q, table *t)
 
 static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
 {
-    t->csv = gd__csv_load(d->ctx, q->path, &q->csv);
     if (!t->csv) return gd_error(d->ctx);
     d->rows = gd__csv_rows(t->csv);
     if (!d->rows) return gd_fail(d->ctx, GD_FORMAT, "%s: no rows", q->path);
@@ -274,9 +274,10 @@ static gd_status read_table(gd_dataset *d, const gd_data_request *q, table *t)
     return status;
 }
 
-static gd_status open_table(gd_dataset *d, const gd_data_request *q)
+/* csv is consumed; NULL: reading it failed. */
+static gd_status open_table(gd_dataset *d, const gd_data_request *q, gd_csv *csv)
 {
-    table t = {.target = -1};
+    table t = {.target = -1, .csv = csv};
     gd_status status = read_table(d, q, &t);
     gd__csv_free(t.csv);
     gd__free(d->ctx, t.feature, t.feature_bytes);
@@ -285,15 +286,15 @@ static gd_status open_table(gd_dataset *d, const gd_data_request *q)
 
 /* ---- arrays ---- */
 
-static gd_status check_finite(gd_dataset *d, const char *path, gd_tensor *t)
+gd_status gd__dataset_check_finite(gd_ctx *ctx, const char *path, gd_tensor *t)
 {
     if (!gd_dtype_is_float(gd_tensor_dtype(t))) return GD_OK;
-    gd_scope_begin(d->ctx);
+    gd_scope_begin(ctx);
     gd_tensor *all = gd_all(gd_isfinite(t), NULL, false);
     bool finite = all && gd_item(all) != 0;
-    gd_scope_end(d->ctx);
-    if (gd_error(d->ctx)) return gd_error(d->ctx);
-    return finite ? GD_OK : gd_fail(d->ctx, GD_FORMAT, "%s: holds numbers that are not finite", path);
+    gd_scope_end(ctx);
+    if (gd_error(ctx)) return gd_error(ctx);
+    return finite ? GD_OK : gd_fail(ctx, GD_FORMAT, "%s: holds numbers that are not finite", path);
 }
 
 static gd_tensor *load_array(gd_dataset *d, const char *path, gd_value_tables *tables)
@@ -304,7 +305,7 @@ static gd_tensor *load_array(gd_dataset *d, const char *path, gd_value_tables *t
     if (gd_ndim(t) == 0) status = gd_fail(d->ctx, GD_FORMAT, "%s: one number is not rows", path);
     if (!status && gd_size(t, 0) == 0) status = gd_fail(d->ctx, GD_FORMAT, "%s: no rows", path);
     if (!status && gd_numel(t) == 0) status = gd_fail(d->ctx, GD_FORMAT, "%s: rows without numbers", path);
-    if (!status) status = check_finite(d, path, t);
+    if (!status) status = gd__dataset_check_finite(d->ctx, path, t);
     if (!status) return t;
     gd_release(t);
     return NULL;
@@ -416,15 +417,41 @@ bool gd__dataset_is_table(const char *path)
     return !npy && !gd__idx_is_path(path) && !strstr(path, ".safetensors");
 }
 
-gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *q, gd_dataset *d)
+static gd_status begin_dataset(gd_ctx *ctx, const gd_data_request *q, gd_dataset *d)
 {
-    *d = (gd_dataset){.ctx = ctx, .path = q->path, .row_axes = q->row_axes, .frame = {.ctx = ctx}};
+    *d = (gd_dataset){
+        .ctx = ctx, .path = q->path, .target = q->target, .row_axes = q->row_axes, .frame = {.ctx = ctx}};
     memcpy(d->row, q->row, sizeof d->row);
     gd_status status = GD_OK;
     for (int i = 0; q->classes && i < q->classes->count && !status; i++)
         status = gd__words_add(ctx, &d->classes, q->classes->word[i], strlen(q->classes->word[i]));
-    if (!status) status = gd__dataset_is_table(q->path) ? open_table(d, q) : open_arrays(d, q);
-    return !status && d->x && d->row_axes ? reshape_rows(d) : status;
+    return status;
+}
+
+gd_status gd__dataset_shape(gd_dataset *d) { return d->x && d->row_axes ? reshape_rows(d) : GD_OK; }
+
+gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *q, gd_dataset *d)
+{
+    gd_status status = begin_dataset(ctx, q, d);
+    if (status) return status;
+    status = gd__dataset_is_table(q->path) ? open_table(d, q, gd__csv_load(ctx, q->path, &q->csv))
+                                           : open_arrays(d, q);
+    return status ? status : gd__dataset_shape(d);
+}
+
+gd_status gd__dataset_open_text(gd_ctx *ctx, const gd_data_request *q, const char *text, size_t size,
+                                gd_dataset *d)
+{
+    gd_status status = begin_dataset(ctx, q, d);
+    return status ? status : open_table(d, q, gd__csv_parse(ctx, q->path, text, size, &q->csv));
+}
+
+gd_status gd__dataset_open_target(gd_ctx *ctx, const gd_data_request *q, int64_t rows, gd_dataset *d)
+{
+    gd_value_tables tables = {.csv = q->csv};
+    gd_status status = begin_dataset(ctx, q, d);
+    d->rows = rows;
+    return status ? status : read_array_target(d, q, &tables);
 }
 
 void gd__dataset_close(gd_dataset *d)

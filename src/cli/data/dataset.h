@@ -29,12 +29,13 @@ typedef struct gd_data_request {
 
 typedef struct gd_dataset {
     gd_ctx *ctx;
-    const char *path;
+    const char *path, *target;
     gd_frame frame; /* of a table, before it is numbers */
     gd_words ids;   /* columns left out because they only number the rows */
     gd_tensor *x;   /* [rows, row...], in the file's dtype (f64 for a table, from gd__dataset_encode on) */
     gd_tensor *y;   /* classes: i64 [rows]; numbers: f64 [rows, outputs]; NULL without a target */
     gd_task task;   /* AUTO without a target */
+    bool numeric;   /* what is to be predicted is numbers, also where they are classes */
     bool guessed;   /* the task was found from few whole numbers */
     gd_words features, classes;
     int64_t rows;
@@ -45,6 +46,15 @@ typedef struct gd_dataset {
 /* Reads it.  Errors name file, line and column.  gd__dataset_close also after a failure. */
 GD_NODISCARD gd_status gd__dataset_open(gd_ctx *ctx, const gd_data_request *request, gd_dataset *out);
 void gd__dataset_close(gd_dataset *data);
+/* The same from a table's text. */
+GD_NODISCARD gd_status gd__dataset_open_text(gd_ctx *ctx, const gd_data_request *request, const char *text,
+                                             size_t size, gd_dataset *out);
+/* What is to be predicted for so many rows of an array, without them. */
+GD_NODISCARD gd_status gd__dataset_open_target(gd_ctx *ctx, const gd_data_request *request, int64_t rows,
+                                               gd_dataset *out);
+/* Gives rows of an array the shape asked for. */
+GD_NODISCARD gd_status gd__dataset_shape(gd_dataset *data);
+GD_NODISCARD gd_status gd__dataset_check_finite(gd_ctx *ctx, const char *path, gd_tensor *t);
 /* Makes x of a table, which has none before: columns are learnt from some rows (NULL: all) where there are none, and x has the
  * shape asked for.  Again: a new x. */
 GD_NODISCARD gd_status gd__dataset_encode(gd_dataset *data, gd_columns *columns, const int64_t *rows,

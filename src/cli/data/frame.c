@@ -1,7 +1,6 @@
 /* Columns as they are; see frame.h. */
 #include "cli/data/frame.h"
 #include "cli/data/date.h"
-#include "base/table.h"
 
 #include <math.h>
 #include <string.h>
@@ -49,52 +48,57 @@ static gd_status find_kind(gd_ctx *ctx, const gd_csv *csv, int column, gd_cells 
 /* ---- reading ---- */
 
 /* Words are interned: the same word is the same place in memory. */
-static gd_status place_of(gd_ctx *ctx, gd_table *places, gd_words *words, const char *cell, double *out)
+gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *c, const char *cell,
+                         double *out)
 {
+    *out = NAN;
+    if (gd__csv_is_missing(cell)) return GD_OK;
     const char *word = gd__intern(ctx, cell, strlen(cell));
     if (!word) return GD_NOMEM;
-    int place = gd__table_find(places, word);
-    gd_status status = place < 0 ? gd__table_reserve(ctx, places) : GD_OK;
-    if (place < 0 && !status && !(status = gd__words_add(ctx, words, word, strlen(word))))
-        gd__table_put(places, word, place = words->count - 1);
+    int place = gd__table_find(&places->table, word);
+    gd_status status = place < 0 ? gd__table_reserve(ctx, &places->table) : GD_OK;
+    if (place < 0 && !status && !(status = gd__words_add(ctx, &c->words, word, strlen(word))))
+        gd__table_put(&places->table, word, place = c->words.count - 1);
     *out = place;
     return status;
 }
 
+void gd__frame_places_free(gd_ctx *ctx, gd_word_places *places) { gd__table_free(ctx, &places->table); }
+
+bool gd__frame_date(gd_frame_column *c, const char *cell, double *out)
+{
+    gd_date date;
+    *out = NAN;
+    if (gd__csv_is_missing(cell)) return true;
+    bool any = c->day || c->clock;
+    if (!gd__date_parse(cell, &date) || (any && date.day != c->day)) return false;
+    *out = date.seconds;
+    c->day = date.day;
+    c->clock |= date.clock;
+    return true;
+}
+
 static gd_status read_words(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame_column *out)
 {
-    gd_table places = {0};
+    gd_word_places places = {0};
     gd_status status = GD_OK;
     int64_t rows = gd__csv_rows(csv);
-    for (int64_t row = 0; row < rows && !status; row++) {
-        double number;
-        out->value[row] = NAN;
-        if (gd__csv_number(csv, row, column, &number) != 0)
-            status = place_of(ctx, &places, &out->words, gd__csv_cell(csv, row, column), &out->value[row]);
-    }
-    gd__table_free(ctx, &places);
+    for (int64_t row = 0; row < rows && !status; row++)
+        status = gd__frame_word(ctx, &places, out, gd__csv_cell(csv, row, column), &out->value[row]);
+    gd__frame_places_free(ctx, &places);
     return status;
 }
 
 static gd_status read_dates(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame_column *out)
 {
     int64_t rows = gd__csv_rows(csv);
-    bool any = false;
     for (int64_t row = 0; row < rows; row++) {
         const char *cell = gd__csv_cell(csv, row, column);
-        double number;
-        gd_date date;
-        out->value[row] = NAN;
-        if (gd__csv_number(csv, row, column, &number) == 0) continue;
-        if (!gd__date_parse(cell, &date) || (any && date.day != out->day))
+        if (!gd__frame_date(out, cell, &out->value[row]))
             return gd_fail(ctx, GD_FORMAT, "%s: line %lld, column '%.60s': '%.60s' is not a %s",
                            gd__csv_source(csv), (long long)gd__csv_line(csv, row), out->name, cell,
-                           any && !out->day ? "time as in 13:45"
-                                            : "date as in 2024-02-29 or 2024-02-29T13:45");
-        any = true;
-        out->value[row] = date.seconds;
-        out->day = date.day;
-        out->clock |= date.clock;
+                           out->clock && !out->day ? "time as in 13:45"
+                                                   : "date as in 2024-02-29 or 2024-02-29T13:45");
     }
     return GD_OK;
 }
@@ -110,14 +114,11 @@ static gd_status read_numbers(gd_frame *f, const gd_csv *csv, int column, gd_fra
     return status;
 }
 
-static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_cells kind, gd_frame_column *out)
+static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_frame_column *out)
 {
     const char *name = gd__csv_name(csv, column);
-    out->kind = kind;
-    out->name = gd__intern(f->ctx, name, strlen(name));
-    out->value = gd__alloc_array(f->ctx, (size_t)f->rows, sizeof *out->value);
-    if (!out->name || !out->value) return gd_error(f->ctx) ? gd_error(f->ctx) : GD_NOMEM;
-    gd_status status = kind == GD_CELLS_FOUND ? find_kind(f->ctx, csv, column, &out->kind) : GD_OK;
+    if (!(out->name = gd__intern(f->ctx, name, strlen(name)))) return GD_NOMEM;
+    gd_status status = out->kind == GD_CELLS_FOUND ? find_kind(f->ctx, csv, column, &out->kind) : GD_OK;
     if (status) return status;
     switch (out->kind) {
     case GD_CELLS_WORDS: return read_words(f->ctx, csv, column, out);
@@ -126,22 +127,32 @@ static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_cell
     }
 }
 
-gd_status gd__frame_read(gd_ctx *ctx, const gd_csv *csv, const int *columns, int count, const gd_cells *kind,
-                         gd_frame *out)
+gd_status gd__frame_new(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count, gd_frame *out)
 {
-    *out = (gd_frame){.ctx = ctx, .rows = gd__csv_rows(csv)};
+    *out = (gd_frame){.ctx = ctx, .rows = rows, .row_room = rows > 0 ? rows : 1};
     out->column = gd__calloc(ctx, (size_t)count * sizeof *out->column);
     if (!out->column) return GD_NOMEM;
     out->count = out->room = count;
-    gd_status status = GD_OK;
-    for (int i = 0; i < count && !status; i++)
-        status = read_column(out, csv, columns[i], kind ? kind[i] : GD_CELLS_FOUND, &out->column[i]);
+    for (int i = 0; i < count; i++) {
+        gd_frame_column *c = &out->column[i];
+        if (kind) c->kind = kind[i];
+        c->value = gd__alloc_array(ctx, (size_t)out->row_room, sizeof *c->value);
+        if (!c->value) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+    }
+    return GD_OK;
+}
+
+gd_status gd__frame_read(gd_ctx *ctx, const gd_csv *csv, const int *columns, int count, const gd_cells *kind,
+                         gd_frame *out)
+{
+    gd_status status = gd__frame_new(ctx, gd__csv_rows(csv), kind, count, out);
+    for (int i = 0; i < count && !status; i++) status = read_column(out, csv, columns[i], &out->column[i]);
     return status;
 }
 
 static void close_column(gd_frame *f, gd_frame_column *c)
 {
-    gd__free(f->ctx, c->value, c->value ? (size_t)f->rows * sizeof *c->value : 0);
+    gd__free(f->ctx, c->value, c->value ? (size_t)f->row_room * sizeof *c->value : 0);
     gd__words_free(f->ctx, &c->words);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/data/csv.h"
 #include "cli/words.h"
+#include "base/table.h"
 
 typedef enum gd_cells { GD_CELLS_FOUND, GD_CELLS_NUMBERS, GD_CELLS_WORDS, GD_CELLS_DATES } gd_cells;
 
@@ -22,13 +23,31 @@ typedef struct gd_frame {
     gd_ctx *ctx;
     gd_frame_column *column;
     int count, room;
-    int64_t rows;
+    int64_t rows, row_room;
 } gd_frame;
+
+/* Where the words of a column are among them. */
+typedef struct gd_word_places {
+    gd_table table;
+} gd_word_places;
 
 /* Reads columns; kind NULL: all are found.  FORMAT names line and column.  gd__frame_close also after a failure. */
 GD_NODISCARD gd_status gd__frame_read(gd_ctx *ctx, const gd_csv *csv, const int *columns, int count,
                                       const gd_cells *kind, gd_frame *out);
 void gd__frame_close(gd_frame *frame);
+
+/* ---- for readers of their own (scan.h) ---- */
+
+/* Columns of those kinds with room for so many rows. */
+GD_NODISCARD gd_status gd__frame_new(gd_ctx *ctx, int64_t rows, const gd_cells *kind, int count,
+                                     gd_frame *out);
+/* A cell of a column of words, of dates: *out is what the column has for it.  False: it is no date, or of another kind than those
+ * before. */
+GD_NODISCARD gd_status gd__frame_word(gd_ctx *ctx, gd_word_places *places, gd_frame_column *column,
+                                      const char *cell, double *out);
+bool gd__frame_date(gd_frame_column *column, const char *cell, double *out);
+void gd__frame_places_free(gd_ctx *ctx, gd_word_places *places);
+
 /* Takes a column out. */
 void gd__frame_drop(gd_frame *frame, int column);
 /* Does the column only number the rows: words of which none is there twice, or whole numbers that go up or down from row to row,

@@ -59,6 +59,7 @@ void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state 
     gd__json_put_whole(out, "patience", r->patience);
     gd__json_put_number(out, "validation", r->validation);
     gd__json_put_whole(out, "stratified", r->stratified);
+    gd__json_put_whole(out, "stream", r->stream);
     gd__json_put_string(out, "standardise", gd__standardise_name(r->standardise));
     gd__text_put(out, ", \"data\": \"%016" PRIx64 "\"", r->data);
     gd__json_put_whole(out, "epoch", p->epoch);
@@ -235,6 +236,7 @@ static void read_recipe(reader *r, gd_recipe *out)
     out->patience = get_whole(r, "patience", 0, INT64_MAX / 2);
     out->validation = get_number(r, "validation");
     out->stratified = r->version > 1 && get_whole(r, "stratified", 0, 1);
+    out->stream = r->version > 1 && get_whole(r, "stream", 0, 1);
     out->standardise = (gd_standardise)get_choice(r, "standardise", standardise_names, 3);
     const char *sum = get_text(r, "data");
     int used = 0;

@@ -36,6 +36,7 @@ typedef struct gd_recipe {
     int64_t epochs, patience; /* patience 0: no early stopping */
     double validation;        /* share of the rows */
     bool stratified;          /* of each class alike */
+    bool stream;              /* read in blocks */
     gd_standardise standardise;
     uint64_t data; /* gd__dataset_sum */
 } gd_recipe;

@@ -32,10 +32,11 @@ static gd_status pick_batch(gd_trainer *t, int64_t at, int64_t count)
     return t->batch_x && t->batch_y ? GD_OK : gd_error(t->ctx);
 }
 
-static gd_status one_step(gd_trainer *t, int64_t count, gd_step_info *info)
+/* at: in the order of the rows in memory */
+static gd_status one_step(gd_trainer *t, int64_t at, int64_t count, gd_step_info *info)
 {
     gd_scope_begin(t->ctx);
-    gd_status status = pick_batch(t, t->point.progress.at, count);
+    gd_status status = pick_batch(t, at, count);
     if (!status)
         status = gd_optimizer_step(t->optimizer, &(gd_objective){.loss = batch_loss, .user = t}, info);
     t->batch_x = t->batch_y = NULL;
@@ -280,16 +281,29 @@ static gd_status end_epoch(gd_trainer *t)
 
 /* ---- the run ---- */
 
-static gd_status run_epoch(gd_trainer *t)
+/* Room for the order of the rows, which may be others than before. */
+static gd_status make_order(gd_trainer *t, int64_t rows)
+{
+    if (t->order_bytes == (size_t)rows * sizeof *t->order) return GD_OK;
+    gd__free(t->ctx, t->order, t->order_bytes);
+    t->order_bytes = (size_t)rows * sizeof *t->order;
+    t->order = gd__alloc(t->ctx, t->order_bytes);
+    if (t->order) return GD_OK;
+    t->order_bytes = 0;
+    return GD_NOMEM;
+}
+
+/* The rows in memory, `first` of the epoch being before them, in an order of their own. */
+static gd_status run_rows(gd_trainer *t, int64_t first, int64_t rows, int64_t stream)
 {
     gd_progress_state *p = &t->point.progress;
-    int64_t batch = t->point.recipe.batch ? t->point.recipe.batch : t->rows;
-    gd_status status = GD_OK;
-    gd__shuffle(t->order, t->rows, t->point.recipe.seed + t->shift, p->epoch + 1);
-    while (p->at < t->rows && !status && !t->stopped) {
-        int64_t count = p->at + batch < t->rows ? batch : t->rows - p->at;
+    int64_t batch = t->point.recipe.batch ? t->point.recipe.batch : rows;
+    gd_status status = make_order(t, rows);
+    if (!status) gd__shuffle(t->order, rows, t->point.recipe.seed + t->shift, stream);
+    while (p->at < first + rows && !status && !t->stopped) {
+        int64_t at = p->at - first, count = at + batch < rows ? batch : rows - at;
         gd_step_info info = {.loss = NAN};
-        status = one_step(t, count, &info);
+        status = one_step(t, at, count, &info);
         if (status) break;
         p->at += count;
         p->loss_sum += info.loss * (double)count;
@@ -301,32 +315,47 @@ static gd_status run_epoch(gd_trainer *t)
         if (gd__cli_seconds() - t->begun > t->time) t->stopped = "time is up";
         if (gd__interrupted()) t->stopped = "interrupted";
     }
-    return status || p->at < t->rows ? status : end_epoch(t);
+    return status;
 }
 
-/* Room for the order of the rows, which may be others than before. */
-static gd_status make_order(gd_trainer *t)
+/* Pool by pool; those that a resumed run has behind it are not read. */
+static gd_status run_pools(gd_trainer *t)
 {
-    gd__free(t->ctx, t->order, t->order_bytes);
-    t->order_bytes = (size_t)t->rows * sizeof *t->order;
-    t->order = gd__alloc(t->ctx, t->order_bytes);
-    if (t->order) return GD_OK;
-    t->order_bytes = 0;
-    return GD_NOMEM;
+    const gd_feed *feed = t->feed;
+    int64_t epoch = t->point.progress.epoch, first = 0;
+    gd_status status = GD_OK;
+    for (int64_t k = 0; k < feed->pools && !status && !t->stopped; k++) {
+        int64_t rows = feed->rows(feed->user, epoch, k);
+        if (t->point.progress.at < first + rows) {
+            gd_release(t->x);
+            gd_release(t->y);
+            status = feed->load(feed->user, epoch, k, &t->x, &t->y);
+            if (!status) status = run_rows(t, first, rows, (epoch + 1) * feed->pools + k);
+        }
+        first += rows;
+    }
+    return status;
+}
+
+static gd_status run_epoch(gd_trainer *t)
+{
+    const gd_progress_state *p = &t->point.progress;
+    gd_status status = t->feed ? run_pools(t) : run_rows(t, 0, t->rows, p->epoch + 1);
+    return status || p->at < t->rows ? status : end_epoch(t);
 }
 
 gd_status gd__trainer_step(gd_trainer *t, gd_step_info *info)
 {
     gd_progress_state *p = &t->point.progress;
-    int64_t batch = t->point.recipe.batch ? t->point.recipe.batch : t->rows;
-    if (p->at >= t->rows) p->epoch++, p->at = 0;
+    int64_t rows = gd_size(t->x, 0), batch = t->point.recipe.batch ? t->point.recipe.batch : rows;
+    if (p->at >= rows) p->epoch++, p->at = 0;
     if (!p->at) {
-        gd_status status = make_order(t);
+        gd_status status = make_order(t, rows);
         if (status) return status;
-        gd__shuffle(t->order, t->rows, t->point.recipe.seed + t->shift, p->epoch + 1);
+        gd__shuffle(t->order, rows, t->point.recipe.seed + t->shift, p->epoch + 1);
     }
-    int64_t count = p->at + batch < t->rows ? batch : t->rows - p->at;
-    gd_status status = one_step(t, count, info);
+    int64_t count = p->at + batch < rows ? batch : rows - p->at;
+    gd_status status = one_step(t, p->at, count, info);
     p->at += count;
     return status;
 }
@@ -335,7 +364,6 @@ gd_status gd__trainer_run(gd_trainer *t)
 {
     const gd_recipe *r = &t->point.recipe;
     int64_t batch = r->batch ? r->batch : t->rows, steps = (t->rows + batch - 1) / batch;
-    if (make_order(t)) return GD_NOMEM;
     t->meter = gd__meter_start(r->epochs < INT64_MAX / steps ? r->epochs * steps : 0);
     t->meter.first = gd_optimizer_steps(t->optimizer);
     gd__interrupt_catch(GRACE);

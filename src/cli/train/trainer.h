@@ -11,6 +11,15 @@
 #include "cli/train/split.h"
 #include "cli/data/trace.h"
 
+/* Rows that are not all in memory: an epoch is pools of them, one at a time. */
+typedef struct gd_feed {
+    void *user;
+    int64_t pools;
+    int64_t (*rows)(void *user, int64_t epoch, int64_t pool);
+    /* x and y are new. */
+    gd_status (*load)(void *user, int64_t epoch, int64_t pool, gd_tensor **x, gd_tensor **y);
+} gd_feed;
+
 typedef struct gd_trainer {
     gd_cli *cli;
     gd_ctx *ctx;
@@ -21,11 +30,12 @@ typedef struct gd_trainer {
     gd_tensor *weight, *offset;   /* of the loss: of each class; of the logarithm of a rate; NULL: none */
     gd_tensor *check_x, *check_y; /* to validate with; NULL: none */
     int64_t rows, check_rows;
-    double save_every; /* seconds */
-    double time;       /* seconds that the run may take; INFINITY: any */
-    int64_t shift;     /* added to the seed of the order: members of an ensemble have their own */
-    const char *out;   /* the checkpoint; NULL: none */
-    gd_tracer *tracer; /* NULL: none */
+    const gd_feed *feed; /* NULL: x and y are all rows; else they are a pool */
+    double save_every;   /* seconds */
+    double time;         /* seconds that the run may take; INFINITY: any */
+    int64_t shift;       /* added to the seed of the order: members of an ensemble have their own */
+    const char *out;     /* the checkpoint; NULL: none */
+    gd_tracer *tracer;   /* NULL: none */
     gd_events *events;
     bool quiet; /* no line an epoch on standard output */
 
