@@ -1,6 +1,6 @@
 /* gradus train against scikit-learn's networks, both with default settings; the reading of a table against pandas. */
 #include "bench.h"
-#include "cli/data/stream.h"
+#include "cli/rows/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static bool make_table(const char *path)
 
 typedef struct reading {
     gd_ctx *ctx;
-    gd_stream s;
+    gd_row_stream s;
     gd_dataset data;
     gd_columns columns;
 } reading;

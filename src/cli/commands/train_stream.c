@@ -3,7 +3,7 @@
  * Blocks are shuffled among each other every epoch, and POOL of them at a time are in memory, whose rows are shuffled: neighbours in the
  * file seldom meet in a batch, and memory does not depend on the file. */
 #include "cli/commands/train_job.h"
-#include "cli/data/stream.h"
+#include "cli/rows/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef gd_train_job job;
 
 struct gd_train_stream {
     job *j;
-    gd_stream s;
+    gd_row_stream s;
     gd_feed feed;
     int64_t *block; /* those to validate with, then those to learn from */
     int64_t *next;  /* those to learn from in the order of an epoch */

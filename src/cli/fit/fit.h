@@ -12,7 +12,7 @@
 
 #include "cli/problem/bound.h"
 #include "cli/cli.h"
-#include "cli/data/dataset.h"
+#include "cli/rows/dataset.h"
 #include "cli/problem/problem.h"
 #include "cli/data/trace.h"
 #include "cli/outcome.h"

@@ -5,7 +5,7 @@
 #include "cli/args.h"
 #include "cli/expr/expr.h"
 #include "cli/plot/plot.h"
-#include "cli/data/dataset.h"
+#include "cli/rows/dataset.h"
 #include "cli/data/value.h"
 
 /* The options that describe one, for the tables of the commands. */

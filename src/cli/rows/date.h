@@ -1,6 +1,6 @@
 /* Dates and times as ISO 8601 writes them. */
-#ifndef GD_CLI_DATA_DATE_H
-#define GD_CLI_DATA_DATE_H
+#ifndef GD_CLI_ROWS_DATE_H
+#define GD_CLI_ROWS_DATE_H
 
 #include "gradus/base.h"
 

@@ -1,5 +1,5 @@
 /* Dates; see date.h. */
-#include "cli/data/date.h"
+#include "cli/rows/date.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Fast reading; see scan.h. */
-#include "cli/data/scan.h"
+#include "cli/rows/scan.h"
 #include "base/number.h"
 #include "cli/data/csv_inside.h"
 #include "cli/text.h"
@@ -9,7 +9,7 @@
 
 typedef struct scanner {
     gd_ctx *ctx;
-    const gd_layout *layout;
+    const gd_table_layout *layout;
     const char *at, *end;
     int64_t line;
     int *slot; /* of each column of a row: its place among those wanted, -1: none */
@@ -188,7 +188,7 @@ static gd_status scan_plain(scanner *s, const int *wanted, const gd_cells *kind,
 }
 
 /* Text with quotes: as any table. */
-static gd_status scan_quoted(gd_ctx *ctx, const gd_layout *layout, const char *text, size_t size,
+static gd_status scan_quoted(gd_ctx *ctx, const gd_table_layout *layout, const char *text, size_t size,
                              int64_t first_line, const int *wanted, const gd_cells *kind, int count,
                              gd_frame *out)
 {
@@ -206,7 +206,7 @@ static gd_status scan_quoted(gd_ctx *ctx, const gd_layout *layout, const char *t
     return status;
 }
 
-gd_status gd__scan_rows(gd_ctx *ctx, const gd_layout *layout, const char *text, size_t size,
+gd_status gd__scan_rows(gd_ctx *ctx, const gd_table_layout *layout, const char *text, size_t size,
                         int64_t first_line, const int *wanted, const gd_cells *kind, int count, gd_frame *out)
 {
     *out = (gd_frame){.ctx = ctx};

@@ -1,5 +1,5 @@
 /* Classes; see labels.h. */
-#include "cli/data/labels.h"
+#include "cli/rows/labels.h"
 #include "base/number.h"
 #include "optim/text/scan.h"
 
@@ -9,7 +9,7 @@
 
 #define MOST 100000
 
-static gd_status add_name(gd_labels *l, const char *name)
+static gd_status add_name(gd_class_names *l, const char *name)
 {
     const char *word = gd__intern(l->ctx, name, strlen(name));
     if (!word) return GD_NOMEM;
@@ -21,7 +21,7 @@ static gd_status add_name(gd_labels *l, const char *name)
     return status;
 }
 
-gd_status gd__labels_add(gd_labels *l, const gd_frame_column *c, int64_t rows)
+gd_status gd__labels_add(gd_class_names *l, const gd_frame_column *c, int64_t rows)
 {
     gd_status status = GD_OK;
     for (int k = 0; k < c->words.count && !status; k++) status = add_name(l, c->words.word[k]);
@@ -52,7 +52,7 @@ static int by_letters(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-gd_status gd__labels_take(gd_labels *l, bool numeric, gd_words *out)
+gd_status gd__labels_take(gd_class_names *l, bool numeric, gd_words *out)
 {
     if (l->names.count < 2)
         return gd_fail(l->ctx, GD_FORMAT, "every row is of class '%.60s': nothing to tell apart",
@@ -64,7 +64,7 @@ gd_status gd__labels_take(gd_labels *l, bool numeric, gd_words *out)
     return GD_OK;
 }
 
-void gd__labels_close(gd_labels *l)
+void gd__labels_close(gd_class_names *l)
 {
     gd__table_free(l->ctx, &l->seen);
     gd__words_free(l->ctx, &l->names);

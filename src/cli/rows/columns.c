@@ -1,5 +1,5 @@
 /* Columns as numbers; see columns.h. */
-#include "cli/data/columns.h"
+#include "cli/rows/columns.h"
 #include "base/json.h"
 
 #include <math.h>

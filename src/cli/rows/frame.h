@@ -2,8 +2,8 @@
  *
  * What a column is, is found from all of its cells: numbers, where each is one or missing; dates, where each is one (date.h); else
  * words.  A column of which most are numbers and some are not is a mistake that is named, unless it is said to be words. */
-#ifndef GD_CLI_DATA_FRAME_H
-#define GD_CLI_DATA_FRAME_H
+#ifndef GD_CLI_ROWS_FRAME_H
+#define GD_CLI_ROWS_FRAME_H
 
 #include "cli/data/csv.h"
 #include "cli/words.h"

@@ -1,5 +1,5 @@
 /* Arrays in ranges of rows; see stream.h. */
-#include "cli/data/stream_array.h"
+#include "cli/rows/stream_array.h"
 #include "cli/data/idx.h"
 #include "cli/data/value.h"
 #include "file/npy.h"
@@ -20,13 +20,13 @@ typedef struct array {
     char path[4096]; /* of the file alone */
 } array;
 
-void gd__stream_close_array(gd_stream *s)
+void gd__stream_close_array(gd_row_stream *s)
 {
     gd__free(s->ctx, s->array, s->array ? sizeof(array) : 0);
     s->array = NULL;
 }
 
-static gd_status read_npy(gd_stream *s, array *a)
+static gd_status read_npy(gd_row_stream *s, array *a)
 {
     char first[GD_NPY_PREFIX];
     size_t at, length, had = s->size < sizeof first ? (size_t)s->size : sizeof first;
@@ -50,8 +50,8 @@ static gd_status read_npy(gd_stream *s, array *a)
     return GD_OK;
 }
 
-static gd_status choose_entry(gd_stream *s, const gd_safetensors *file, const char *inner, uint64_t data_at,
-                              array *a)
+static gd_status choose_entry(gd_row_stream *s, const gd_safetensors *file, const char *inner,
+                              uint64_t data_at, array *a)
 {
     for (size_t i = 0; i < file->count; i++) {
         const gd_safetensors_entry *e = &file->entry[i];
@@ -71,7 +71,7 @@ static gd_status choose_entry(gd_stream *s, const gd_safetensors *file, const ch
                            file->count);
 }
 
-static gd_status read_safetensors(gd_stream *s, const char *inner, array *a)
+static gd_status read_safetensors(gd_row_stream *s, const char *inner, array *a)
 {
     char first[8];
     size_t length;
@@ -92,7 +92,7 @@ static gd_status read_safetensors(gd_stream *s, const char *inner, array *a)
 }
 
 /* Ranges of about GD_BLOCK bytes, of small files a 64th. */
-static gd_status cut_rows(gd_stream *s, const array *a)
+static gd_status cut_rows(gd_row_stream *s, const array *a)
 {
     uint64_t row = (uint64_t)s->row_numbers * a->item;
     int64_t rows = (int64_t)(GD_BLOCK / (row ? row : 1)), most = s->rows / 64;
@@ -107,7 +107,7 @@ static gd_status cut_rows(gd_stream *s, const array *a)
     return status;
 }
 
-gd_status gd__stream_open_array(gd_stream *s, const gd_data_request *q)
+gd_status gd__stream_open_array(gd_row_stream *s, const gd_data_request *q)
 {
     array *a = s->array = gd__calloc(s->ctx, sizeof *a);
     if (!a) return GD_NOMEM;
@@ -133,7 +133,7 @@ gd_status gd__stream_open_array(gd_stream *s, const gd_data_request *q)
 }
 
 /* The rows of a block, [rows, ...] in the array's dtype.  New. */
-static gd_tensor *read_rows(gd_stream *s, int64_t k)
+static gd_tensor *read_rows(gd_row_stream *s, int64_t k)
 {
     const array *a = s->array;
     const gd_block *b = &s->block[k];
@@ -161,7 +161,7 @@ static gd_tensor *read_rows(gd_stream *s, int64_t k)
     return x;
 }
 
-gd_status gd__stream_read_array(gd_stream *s, int64_t k, gd_tensor **x, gd_tensor **y)
+gd_status gd__stream_read_array(gd_row_stream *s, int64_t k, gd_tensor **x, gd_tensor **y)
 {
     const gd_block *b = &s->block[k];
     if (!(*x = read_rows(s, k))) return gd_error(s->ctx) ? gd_error(s->ctx) : GD_NOMEM;
@@ -171,7 +171,7 @@ gd_status gd__stream_read_array(gd_stream *s, int64_t k, gd_tensor **x, gd_tenso
     return *y ? gd__dataset_check_finite(s->ctx, s->path, *x) : gd_error(s->ctx);
 }
 
-gd_status gd__stream_sample_array(gd_stream *s, const gd_data_request *q, const int64_t *blocks,
+gd_status gd__stream_sample_array(gd_row_stream *s, const gd_data_request *q, const int64_t *blocks,
                                   int64_t count, gd_dataset *out)
 {
     gd_tensor *piece[2][GD_SAMPLE_BLOCKS] = {{0}};

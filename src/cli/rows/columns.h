@@ -8,11 +8,11 @@
  *
  * What is missing is the median of the rows learnt from (of words: none of them, of cycles 0), and where those had holes another
  * number says so: 1 for missing.  A row has all numbers in the order of the columns, then the codes. */
-#ifndef GD_CLI_DATA_COLUMNS_H
-#define GD_CLI_DATA_COLUMNS_H
+#ifndef GD_CLI_ROWS_COLUMNS_H
+#define GD_CLI_ROWS_COLUMNS_H
 
-#include "cli/data/dataset.h"
-#include "cli/data/frame.h"
+#include "cli/rows/dataset.h"
+#include "cli/rows/frame.h"
 
 #define GD_ONE_HOT 50
 

@@ -1,5 +1,5 @@
 /* Reading data sets; see dataset.h. */
-#include "cli/data/columns.h"
+#include "cli/rows/columns.h"
 #include "cli/data/idx.h"
 #include "cli/data/value.h"
 #include "file/file.h"

@@ -2,10 +2,10 @@
  *
  *   table     a CSV file: columns are features, one is the target
  *   arrays    an npy, IDX or safetensors file with one row an entry of the first axis; the target is a file too */
-#ifndef GD_CLI_DATA_DATASET_H
-#define GD_CLI_DATA_DATASET_H
+#ifndef GD_CLI_ROWS_DATASET_H
+#define GD_CLI_ROWS_DATASET_H
 
-#include "cli/data/frame.h"
+#include "cli/rows/frame.h"
 #include "gradus/tensor.h"
 
 typedef enum gd_task { GD_TASK_AUTO, GD_TASK_CLASSIFY, GD_TASK_REGRESS } gd_task;

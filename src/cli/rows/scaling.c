@@ -1,5 +1,5 @@
 /* Standardising, and the options of data sets; see dataset.h. */
-#include "cli/data/dataset.h"
+#include "cli/rows/dataset.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Data sets in blocks; see stream.h. */
-#include "cli/data/stream.h"
+#include "cli/rows/stream.h"
 #include "cli/data/csv_inside.h"
-#include "cli/data/stream_array.h"
+#include "cli/rows/stream_array.h"
 #include "cli/files.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 /* ---- the file ---- */
 
-gd_status gd__stream_bytes(gd_stream *s, uint64_t at, size_t size, char *out)
+gd_status gd__stream_bytes(gd_row_stream *s, uint64_t at, size_t size, char *out)
 {
     for (size_t done = 0; done < size;) {
         ssize_t got = pread(s->file, out + done, size - done, (off_t)(at + done));
@@ -26,12 +26,12 @@ gd_status gd__stream_bytes(gd_stream *s, uint64_t at, size_t size, char *out)
 }
 
 /* Room for a block and the NUL behind it. */
-static gd_status room_for(gd_stream *s, size_t size)
+static gd_status room_for(gd_row_stream *s, size_t size)
 {
     return gd__grow(s->ctx, &s->text, &s->text_bytes, size + 1) ? GD_OK : GD_NOMEM;
 }
 
-gd_status gd__stream_open_file(gd_stream *s)
+gd_status gd__stream_open_file(gd_row_stream *s)
 {
     struct stat about;
     s->file = open(s->path, O_RDONLY | O_CLOEXEC);
@@ -45,7 +45,7 @@ gd_status gd__stream_open_file(gd_stream *s)
     return GD_OK;
 }
 
-gd_status gd__stream_add_block(gd_stream *s, gd_block block)
+gd_status gd__stream_add_block(gd_row_stream *s, gd_block block)
 {
     if (!gd__grow(s->ctx, &s->block, &s->block_bytes, ((size_t)s->blocks + 1) * sizeof block))
         return GD_NOMEM;
@@ -77,7 +77,7 @@ static size_t last_row_end(const char *text, size_t size, int64_t *lines)
 }
 
 /* The header and what comes before it: from its own lines, with as many rows as are in the first piece. */
-static gd_status read_head(gd_stream *s, const gd_data_request *q, uint64_t *at, int64_t *line)
+static gd_status read_head(gd_row_stream *s, const gd_data_request *q, uint64_t *at, int64_t *line)
 {
     size_t size = s->size < GD_BLOCK ? (size_t)s->size : GD_BLOCK;
     int64_t lines;
@@ -93,21 +93,23 @@ static gd_status read_head(gd_stream *s, const gd_data_request *q, uint64_t *at,
     if (!s->head) return gd_error(s->ctx);
     if (!gd__csv_rows(s->head)) return gd_fail(s->ctx, GD_FORMAT, "%s: no rows", s->path);
     if (s->head->separator == GD_CSV_WIDTHS)
-        return gd_fail(s->ctx, GD_ARGUMENT, "%s: cells that stand under each other cannot be streamed, only those between separators",
-                       s->path);
+        return gd_fail(
+            s->ctx, GD_ARGUMENT,
+            "%s: cells that stand under each other cannot be streamed, only those between separators",
+            s->path);
     *line = gd__csv_line(s->head, 0);
     const char *from = s->text;
     for (int64_t i = 1; i < *line; i++) from = strchr(from, '\n') + 1;
     *at = (uint64_t)(from - s->text);
-    s->layout = (gd_layout){.source = s->head->source,
-                            .separator = s->head->separator,
-                            .decimal = s->head->decimal,
-                            .columns = s->head->columns,
-                            .name = s->head->name};
+    s->layout = (gd_table_layout){.source = s->head->source,
+                                  .separator = s->head->separator,
+                                  .decimal = s->head->decimal,
+                                  .columns = s->head->columns,
+                                  .name = s->head->name};
     return GD_OK;
 }
 
-static gd_status cut_table(gd_stream *s, uint64_t at, int64_t line)
+static gd_status cut_table(gd_row_stream *s, uint64_t at, int64_t line)
 {
     size_t size = (size_t)((s->size - at) / 64);
     size = size < GD_SMALL_BLOCK ? GD_SMALL_BLOCK : size > GD_BLOCK ? GD_BLOCK : size;
@@ -139,8 +141,8 @@ static gd_status cut_table(gd_stream *s, uint64_t at, int64_t line)
 /* ---- the sample ---- */
 
 /* The lines of the header and some blocks as one text, read as any table. */
-static gd_status sample_table(gd_stream *s, const gd_data_request *q, const int64_t *blocks, int64_t count,
-                              gd_dataset *out)
+static gd_status sample_table(gd_row_stream *s, const gd_data_request *q, const int64_t *blocks,
+                              int64_t count, gd_dataset *out)
 {
     size_t head = (size_t)s->block[0].at, size = head, at = head;
     for (int64_t i = 0; i < count; i++) size += s->block[blocks[i]].size + 1;
@@ -157,7 +159,7 @@ static gd_status sample_table(gd_stream *s, const gd_data_request *q, const int6
     return status;
 }
 
-gd_status gd__stream_sample(gd_stream *s, const gd_data_request *q, const int64_t *blocks, int64_t count,
+gd_status gd__stream_sample(gd_row_stream *s, const gd_data_request *q, const int64_t *blocks, int64_t count,
                             gd_dataset *out)
 {
     return s->table ? sample_table(s, q, blocks, count, out)
@@ -166,7 +168,7 @@ gd_status gd__stream_sample(gd_stream *s, const gd_data_request *q, const int64_
 
 /* ---- all rows ---- */
 
-static gd_status want_columns(gd_stream *s, const gd_dataset *d, const gd_columns *columns)
+static gd_status want_columns(gd_row_stream *s, const gd_dataset *d, const gd_columns *columns)
 {
     s->wanted_count = d->features.count + 1;
     s->wanted = gd__alloc(s->ctx, (size_t)s->wanted_count * sizeof *s->wanted);
@@ -182,7 +184,7 @@ static gd_status want_columns(gd_stream *s, const gd_dataset *d, const gd_column
     return s->wanted[s->wanted_count - 1] < 0 ? gd_error(s->ctx) : GD_OK;
 }
 
-static gd_status scan_block(gd_stream *s, int64_t k, int first, gd_frame *out)
+static gd_status scan_block(gd_row_stream *s, int64_t k, int first, gd_frame *out)
 {
     const gd_block *b = &s->block[k];
     gd_status status = room_for(s, b->size);
@@ -194,7 +196,7 @@ static gd_status scan_block(gd_stream *s, int64_t k, int first, gd_frame *out)
 }
 
 /* Labels of a block: a hole is an error that names its row. */
-static gd_status check_target(const gd_stream *s, int64_t k, const gd_frame *f, const gd_frame_column *y)
+static gd_status check_target(const gd_row_stream *s, int64_t k, const gd_frame *f, const gd_frame_column *y)
 {
     for (int64_t i = 0; i < f->rows; i++)
         if (!(y->value[i] == y->value[i]))
@@ -204,10 +206,10 @@ static gd_status check_target(const gd_stream *s, int64_t k, const gd_frame *f, 
     return GD_OK;
 }
 
-gd_status gd__stream_survey(gd_stream *s, gd_dataset *d, const gd_columns *columns, bool known)
+gd_status gd__stream_survey(gd_row_stream *s, gd_dataset *d, const gd_columns *columns, bool known)
 {
     if (!s->table) return GD_OK;
-    gd_labels labels = {.ctx = s->ctx};
+    gd_class_names labels = {.ctx = s->ctx};
     gd_status status = want_columns(s, d, columns);
     s->rows = 0;
     for (int64_t k = 0; k < s->blocks && !status; k++) {
@@ -227,7 +229,7 @@ gd_status gd__stream_survey(gd_stream *s, gd_dataset *d, const gd_columns *colum
 
 /* ---- one block ---- */
 
-static gd_tensor *block_target(gd_stream *s, const gd_frame *f, const gd_dataset *d)
+static gd_tensor *block_target(gd_row_stream *s, const gd_frame *f, const gd_dataset *d)
 {
     const gd_frame_column *y = &f->column[f->count - 1];
     if (d->task == GD_TASK_REGRESS) return gd_from_f64(s->ctx, GD_F64, 2, (int64_t[]){f->rows, 1}, y->value);
@@ -239,7 +241,7 @@ static gd_tensor *block_target(gd_stream *s, const gd_frame *f, const gd_dataset
     return NULL;
 }
 
-static gd_status read_table_block(gd_stream *s, int64_t k, const gd_columns *columns, const gd_dataset *d,
+static gd_status read_table_block(gd_row_stream *s, int64_t k, const gd_columns *columns, const gd_dataset *d,
                                   gd_tensor **x, gd_tensor **y)
 {
     gd_frame f;
@@ -255,7 +257,7 @@ static gd_status read_table_block(gd_stream *s, int64_t k, const gd_columns *col
     return status;
 }
 
-gd_status gd__stream_read(gd_stream *s, int64_t k, const gd_columns *columns, const gd_dataset *d,
+gd_status gd__stream_read(gd_row_stream *s, int64_t k, const gd_columns *columns, const gd_dataset *d,
                           gd_tensor **x, gd_tensor **y)
 {
     *x = *y = NULL;
@@ -270,9 +272,9 @@ gd_status gd__stream_read(gd_stream *s, int64_t k, const gd_columns *columns, co
 
 /* ---- opening ---- */
 
-gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *q, gd_stream *s)
+gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *q, gd_row_stream *s)
 {
-    *s = (gd_stream){.ctx = ctx, .path = q->path, .file = -1, .table = gd__dataset_is_table(q->path)};
+    *s = (gd_row_stream){.ctx = ctx, .path = q->path, .file = -1, .table = gd__dataset_is_table(q->path)};
     size_t length = strlen(q->path);
     bool packed = length > 3 && !strcmp(q->path + length - 3, ".gz");
     if (packed || !strcmp(q->path, "-"))
@@ -286,7 +288,7 @@ gd_status gd__stream_open(gd_ctx *ctx, const gd_data_request *q, gd_stream *s)
     return status ? status : cut_table(s, at, line);
 }
 
-void gd__stream_close(gd_stream *s)
+void gd__stream_close(gd_row_stream *s)
 {
     if (s->file > 0) (void)close(s->file);
     gd__csv_free(s->head);
@@ -296,5 +298,5 @@ void gd__stream_close(gd_stream *s)
     gd__free(s->ctx, s->text, s->text_bytes);
     gd_release(s->y);
     gd__stream_close_array(s);
-    *s = (gd_stream){.ctx = s->ctx, .file = -1};
+    *s = (gd_row_stream){.ctx = s->ctx, .file = -1};
 }

@@ -1,6 +1,6 @@
 /* Columns as they are; see frame.h. */
-#include "cli/data/frame.h"
-#include "cli/data/date.h"
+#include "cli/rows/frame.h"
+#include "cli/rows/date.h"
 
 #include <math.h>
 #include <string.h>
