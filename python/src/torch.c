@@ -54,6 +54,7 @@ static int look(const py_borrower *self, PyObject *object, PyObject *name, int i
         return refuse(text, is_grad ? "has a gradient of no floating dtype" : "has no floating dtype");
     int64_t numel = 1, scale = pairs ? 2 : 1;
     f->ndim = d.ndim + pairs;
+    f->pairs = pairs;
     for (int i = d.ndim; i-- > 0;) {
         f->shape[i] = d.shape[i];
         f->stride[i] = scale * (d.strides ? d.strides[i] : numel);
@@ -85,6 +86,21 @@ static gd_tensor *tensor_over(gd_ctx *ctx, const form *f)
     gd_device *device = gd_device_get(ctx, name);
     return device ? gd_from_memory(device, f->dtype, f->ndim, f->shape, f->stride, f->data, 0, NULL, NULL)
                   : NULL;
+}
+
+/* A parameter must be what lies in memory. */
+static int is_plain(PyObject *object, PyObject *name)
+{
+    static const char *const views[] = {"is_conj", "is_neg"};
+    for (int i = 0; i < 2; i++) {
+        PyObject *said = PyObject_CallMethod(object, views[i], NULL);
+        int is_view = said ? PyObject_IsTrue(said) : -1;
+        Py_XDECREF(said);
+        if (is_view < 0) return 0;
+        const char *text = is_view ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+        if (is_view) return refuse(text ? text : "?", "is a conjugate or negative view");
+    }
+    return 1;
 }
 
 /* ---- the type ---- */
@@ -231,7 +247,7 @@ static PyObject *borrower_add(PyObject *o, PyObject *args)
         borrowed *b = &self->param[self->count + made];
         *b = (borrowed){.object = PyTuple_GetItem(tensors, made), .name = PyTuple_GetItem(names, made)};
         text[made] = PyUnicode_AsUTF8AndSize(b->name, NULL);
-        fine = text[made] && look(self, b->object, b->name, 0, &b->at);
+        fine = text[made] && look(self, b->object, b->name, 0, &b->at) && is_plain(b->object, b->name);
         t[made] = fine ? tensor_over(c->ctx, &b->at) : NULL;
         if (fine && !t[made]) fine = gd_py_raise_for(c, b->name) != NULL;
         if (fine && gd_set_requires_grad(t[made], true)) fine = gd_py_raise_for(c, b->name) != NULL;
@@ -265,6 +281,7 @@ static int follow(py_borrower *self, borrowed *b, PyObject *object)
     gd_py_context *c = self->head.owner;
     if (!look(self, object, b->name, 0, &now)) return 0;
     if (!same_form(&now, &b->at)) {
+        if (!is_plain(object, b->name)) return 0;
         gd_tensor *t = tensor_over(c->ctx, &now);
         gd_status status = t ? gd_take_memory(b->t, t) : gd_error(c->ctx);
         if (t) gd_release(t);
@@ -316,7 +333,25 @@ static int follow_streams(py_borrower *self)
     return 1;
 }
 
-/* The gradient of a parameter, or NULL: a reference in *held as long as it is used. */
+static int same_strides(const form *a, const form *b)
+{
+    int same = a->ndim == b->ndim;
+    for (int i = 0; i < a->ndim && same; i++) same = a->stride[i] == b->stride[i] || a->shape[i] == 1;
+    return same;
+}
+
+/* What an object gives when a method of it is called, in its place. */
+static int replace_by(PyObject **object, const char *method)
+{
+    PyObject *name = PyUnicode_FromString(method);
+    PyObject *now = name ? PyObject_CallMethodObjArgs(*object, name, NULL) : NULL;
+    Py_XDECREF(name);
+    if (now) gd_py_set(object, now);
+    return now != NULL;
+}
+
+/* The gradient of a parameter, or NULL: a reference in *held as long as it is used.  Views that are conjugate or negative are not what
+ * lies in memory: the first are complex, the second strided parts of such, and both have copies that are. */
 static int take_gradient(py_borrower *self, borrowed *b, PyObject **held, gd_tensor **grad)
 {
     form at;
@@ -325,6 +360,10 @@ static int take_gradient(py_borrower *self, borrowed *b, PyObject **held, gd_ten
     if (!*held) return 0;
     if (*held == Py_None) return 1;
     if (!look(self, *held, b->name, 1, &at)) return 0;
+    bool view = at.pairs || !same_strides(&at, &b->at);
+    if (view && (!replace_by(held, "resolve_conj") || !replace_by(held, "resolve_neg") ||
+                 !look(self, *held, b->name, 1, &at)))
+        return 0;
     *grad = tensor_over(self->head.owner->ctx, &at);
     return *grad ? 1 : gd_py_raise_for(self->head.owner, b->name) != NULL;
 }
@@ -453,7 +492,7 @@ static int copy_gradient(py_borrower *self, borrowed *b, gd_tensor *to)
     int fine = take_gradient(self, b, &held, &grad);
     if (fine && (grad ? gd_assign(to, grad) : gd_fill(to, 0)))
         fine = gd_py_raise_for(self->head.owner, b->name) != NULL;
-    if (fine && grad) gd_release(grad);
+    if (grad) gd_release(grad);
     Py_XDECREF(held);
     return fine;
 }

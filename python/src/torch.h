@@ -20,6 +20,7 @@ typedef struct form {
     gd_dtype dtype;
     int32_t device; /* -1: the CPU; else the number of a GPU */
     int ndim;
+    int pairs; /* complex numbers, as an axis of two */
     int64_t shape[GD_MAX_DIMS], stride[GD_MAX_DIMS];
 } form;
 

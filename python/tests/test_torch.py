@@ -253,6 +253,19 @@ def test_complex_parameters_are_pairs():
     assert ob.state[b]["exp_avg"].dtype == torch.complex128
 
 
+def test_conjugate_and_negative_gradients_are_what_they_stand_for():
+    z, r = torch.nn.Parameter(torch.ones(2, dtype=torch.complex64)), torch.nn.Parameter(torch.ones(2))
+    optimizer = gt.Optimizer([z, r], "lr(0.5)")
+    slope = torch.tensor([1 + 1j, 2 - 4j])
+    z.grad, r.grad = slope.conj(), slope.conj().imag
+    assert z.grad.is_conj() and r.grad.is_neg()
+    optimizer.step()
+    assert torch.equal(z.detach(), 1 - 0.5 * slope.conj().resolve_conj())
+    assert torch.equal(r.detach(), 1 - 0.5 * torch.tensor([-1.0, 4.0]))
+    with pytest.raises(ValueError, match="'p0' is a conjugate or negative view"):
+        gt.Optimizer([torch.ones(2, dtype=torch.complex64).conj().requires_grad_()], "lr(1)")
+
+
 def test_parameters_may_move_and_change_their_dtype():
     model = net(torch.float)
     optimizer = gt.Optimizer(model.parameters(), ADAM)
