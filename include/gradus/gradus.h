@@ -33,5 +33,6 @@
 #include "gradus/trust_region.h"
 #include "gradus/var.h"
 #include "gradus/version.h"
+#include "gradus/world.h"
 
 #endif

@@ -30,11 +30,11 @@ static void locked_warn(void *user, const char *text)
     pthread_mutex_unlock(&team->lock);
 }
 
-static gd_ctx *new_member(gd_team *team)
+static gd_ctx *new_member(gd_team *team, int threads)
 {
     gd_ctx *ctx = team->ctx;
     gd_options o = gd_options_default();
-    o.threads = 1;
+    o.threads = threads;
     o.pool = ctx->pool_on;
     o.compile = false;
     o.isa = ctx->isa;
@@ -45,18 +45,28 @@ static gd_ctx *new_member(gd_team *team)
     return gd_ctx_new(&o);
 }
 
-gd_team *gd__team_new(gd_ctx *ctx, int64_t most)
+/* At least `least` members of `room`, or NULL. */
+static gd_team *make_team(gd_ctx *ctx, int least, int room, int threads)
 {
-    int room = most < 1 ? 1 : most < ctx->threads ? (int)most : ctx->threads;
     gd_team *team = gd__calloc(ctx, team_bytes(room));
     if (!team) return NULL;
     team->ctx = ctx;
     team->room = room;
     pthread_mutex_init(&team->lock, NULL);
-    while (team->count < room && (team->member[team->count] = new_member(team))) team->count++;
-    if (team->count) return team;
+    while (team->count < room && (team->member[team->count] = new_member(team, threads))) team->count++;
+    if (team->count >= least) return team;
     gd__team_free(team);
     return gd__refuse(ctx, GD_NOMEM, "out of memory: no context for a thread");
+}
+
+gd_team *gd__team_new(gd_ctx *ctx, int64_t most)
+{
+    return make_team(ctx, 1, most < 1 ? 1 : most < ctx->threads ? (int)most : ctx->threads, 1);
+}
+
+gd_team *gd__team_of(gd_ctx *ctx, int count)
+{
+    return make_team(ctx, count, count, ctx->threads > count ? ctx->threads / count : 1);
 }
 
 void gd__team_free(gd_team *team)

@@ -4,7 +4,7 @@
  *     gd__team_run(team, fn, arg);            fn(arg, i) once for every member, each on one thread at a time
  *     gd__team_free(team);
  *
- * Members have one thread each, and take their memory where ctx does. */
+ * Members take their memory where ctx does. */
 #ifndef GD_BASE_TEAM_H
 #define GD_BASE_TEAM_H
 
@@ -12,8 +12,11 @@
 
 typedef struct gd_team gd_team;
 
-/* With as many members as ctx has threads, `most` at most; fewer where there is no memory for all.  New; NULL with NOMEM. */
+/* With as many members as ctx has threads, `most` at most, each with one; fewer where there is no memory for all.  New; NULL
+ * with NOMEM. */
 gd_team *gd__team_new(gd_ctx *ctx, int64_t most);
+/* With that many members, among whom the threads of ctx are shared out, for threads of the caller's own.  New; NULL with NOMEM. */
+gd_team *gd__team_of(gd_ctx *ctx, int count);
 void gd__team_free(gd_team *team); /* NULL is fine; what the members own must be gone */
 int gd__team_count(const gd_team *team);
 gd_ctx *gd__team_member(const gd_team *team, int i); /* borrowed */

@@ -77,6 +77,22 @@ void gd__cpu_open(gd_ctx *ctx, gd_device *device);
     ((uint64_t)sizeof(gd_tensor) ^ (uint64_t)sizeof(gd_ctx) << 12 ^ (uint64_t)sizeof(gd_backend) << 26 ^ \
      (uint64_t)sizeof(gd_call) << 34 ^ (uint64_t)sizeof(gd_host) << 42 ^ (uint64_t)GD_OP_COUNT << 50)
 
+/* ---- plugins of any kind ---- */
+
+typedef enum gd_plugin_kind { GD_PLUGIN_DEVICE, GD_PLUGIN_WORLD } gd_plugin_kind;
+
+typedef struct gd_plugin_found {
+    void *symbol;      /* NULL: not there */
+    const char *title; /* NULL: plugins.def has no such row */
+    const char *why;   /* it is not there */
+} gd_plugin_found;
+
+/* The name of the index-th plugin of a kind; NULL behind the last. */
+const char *gd__plugin_name(gd_plugin_kind kind, int index);
+/* Loads a plugin, if that has not been done, and looks for a symbol; records no error. */
+gd_plugin_found gd__plugin_symbol(gd_ctx *ctx, gd_plugin_kind kind, const char *name, const char *symbol);
+const gd_host *gd__plugin_host(void);
+
 /* What a plugin exports as `gd_plugin_open`: fills *device (index set) or records an error. */
 typedef gd_status (*gd_plugin_open_fn)(gd_device *device);
 typedef int (*gd_plugin_count_fn)(gd_ctx *ctx);

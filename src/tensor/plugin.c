@@ -1,4 +1,4 @@
-/* The devices of a context: the CPU, which is built in, and those that plugins bring; see plugins.def. */
+/* The plugins of a context, see plugins.def, and its devices: the CPU, which is built in, and those that plugins bring. */
 #define _GNU_SOURCE /* dladdr, secure_getenv */
 #include "tensor/device.h"
 
@@ -11,11 +11,12 @@
 #define MOST_DEVICES 16 /* of a plugin */
 
 typedef struct plugin_row {
-    const char *device, *file, *variable, *title;
+    gd_plugin_kind kind;
+    const char *name, *file, *variable, *title;
 } plugin_row;
 
 static const plugin_row rows[] = {
-#define PLUGIN(device, file, variable, title) {device, file, variable, title},
+#define PLUGIN(kind, name, file, variable, title) {GD_PLUGIN_##kind, name, file, variable, title},
 #include "tensor/plugins.def"
 #undef PLUGIN
 };
@@ -109,15 +110,31 @@ static void *symbol_of(plugin *p, const char *name)
     return symbol;
 }
 
-/* ---- the GPUs ---- */
-
-static plugin *gpus_of(gd_ctx *ctx)
+static plugin *plugin_of(gd_ctx *ctx, gd_plugin_kind kind, const char *name)
 {
     devices *all = ctx ? devices_of(ctx) : NULL;
     for (int i = 0; all && i < ROWS; i++)
-        if (!strcmp(rows[i].device, "gpu")) return &all->plugin[i];
+        if (rows[i].kind == kind && !strcmp(rows[i].name, name)) return &all->plugin[i];
     return NULL;
 }
+
+const char *gd__plugin_name(gd_plugin_kind kind, int index)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].kind == kind && index-- == 0) return rows[i].name;
+    return NULL;
+}
+
+gd_plugin_found gd__plugin_symbol(gd_ctx *ctx, gd_plugin_kind kind, const char *name, const char *symbol)
+{
+    plugin *p = plugin_of(ctx, kind, name);
+    if (!p) return (gd_plugin_found){0};
+    return (gd_plugin_found){symbol_of(p, symbol), p->row->title, p->why};
+}
+
+/* ---- the GPUs ---- */
+
+static plugin *gpus_of(gd_ctx *ctx) { return plugin_of(ctx, GD_PLUGIN_DEVICE, "gpu"); }
 
 int gd_gpu_count(gd_ctx *ctx)
 {
@@ -148,6 +165,8 @@ static const gd_host host = {.layout = GD_PLUGIN_LAYOUT,
                              .ops = gd__ops,
                              .plain = gd__plain_run};
 
+const gd_host *gd__plugin_host(void) { return &host; }
+
 static gd_device *open_device(gd_ctx *ctx, plugin *p, int index)
 {
     gd_device *device = &p->device[index];
@@ -155,11 +174,11 @@ static gd_device *open_device(gd_ctx *ctx, plugin *p, int index)
     void *symbol = symbol_of(p, "gd_plugin_open");
     if (!symbol)
         return gd__refuse(ctx, GD_DEVICE, "device '%s:%d': the %s plugin could not be loaded (%s)",
-                          p->row->device, index, p->row->title, p->why);
+                          p->row->name, index, p->row->title, p->why);
     gd_plugin_open_fn open;
     memcpy(&open, &symbol, sizeof open);
     *device = (gd_device){.ctx = ctx, .index = index, .host = &host};
-    snprintf(device->name, sizeof device->name, "%s:%d", p->row->device, index);
+    snprintf(device->name, sizeof device->name, "%s:%d", p->row->name, index);
     if (open(device) == GD_OK) return device;
     device->backend = NULL;
     return NULL;
@@ -183,7 +202,8 @@ gd_device *gd_device_get(gd_ctx *ctx, const char *name)
     devices *all = devices_of(ctx);
     char known[256] = "'cpu'";
     for (int i = 0; all && i < ROWS; i++) {
-        const char *kind = rows[i].device;
+        const char *kind = rows[i].name;
+        if (rows[i].kind != GD_PLUGIN_DEVICE) continue;
         int index = number_behind(name, kind);
         if (index >= 0) return open_device(ctx, &all->plugin[i], index);
         size_t used = strlen(known);

@@ -32,6 +32,8 @@ static struct {
     gd_states *states;
     gd_var *var;
     gd_rule *rule;
+    gd_world *alone;
+    gd_grains *grains;
     bool lends; /* what is counted is lent, not given */
 } world;
 
@@ -54,6 +56,12 @@ static gd_linop *some_gd_linop(void) { return world.lends ? world.linop : gd_lin
 static gd_states *some_gd_states(void) { return world.states; }
 static gd_var *some_gd_var(void) { return world.var; }
 static gd_rule *some_gd_rule(void) { return world.rule; }
+static gd_world *some_gd_world(void) { return world.alone; }
+static gd_grains *some_gd_grains(void) { return world.grains; }
+static gd_exchange *some_gd_exchange(void)
+{
+    return gd_world_start(world.alone, &(gd_collective){.kind = GD_BARRIER});
+}
 
 /* Arrays have room and entries for more than the counts that some_number gives. */
 enum { SOME_LENGTH = 4, SOME_BLOCKS = 8, SOME_BYTES = 8192 };
@@ -138,6 +146,7 @@ static void *some_block(const char *type)
     IS(gd_plateau, gd_plateau_start(1, 0.5, 1))
     IS(gd_link_class, *gd_link_class_find("lr"))
     IS(gd_virtual_options, gd_virtual_defaults())
+    IS(gd_world_options, gd_world_defaults())
 #undef IS
     if (!strcmp(type, "gd_virtual_options")) ((gd_virtual_options *)block)->fn = some_materializer;
     if (!strcmp(type, "int64_t"))
@@ -168,11 +177,15 @@ static void make_world(memory *m)
     world.optimizer = gd_optimizer_new(ctx, gd_chain(ctx, "heavy_ball(0.9) | lr(0.1)"));
     failed |= gd_optimizer_add(world.optimizer, "p", world.tensor);
     world.linop = gd_linop_dense(world.tensor);
+    world.alone = gd_world_open(ctx, "self", NULL);
+    world.grains = gd_grains_new(world.alone, world.tensor, 1);
     if (failed || gd_error(ctx)) fail_msg("%s", gd_error_text(ctx));
 }
 
 static void end_world(void)
 {
+    gd_grains_free(world.grains);
+    gd_world_free(world.alone);
     gd_linop_release(world.linop);
     gd_optimizer_free(world.optimizer);
     gd_states_free(world.states);

@@ -26,6 +26,9 @@ typedef enum kind {
     OPTIMIZER,
     STATES,
     VAR,
+    WORLD,
+    EXCHANGE,
+    GRAINS,
     OTHER
 } kind;
 
@@ -58,7 +61,10 @@ static void note(kind k, void *handle)
              : LINOP, gd_optimizer *   \
              : OPTIMIZER, gd_states *  \
              : STATES, gd_var *        \
-             : VAR, default            \
+             : VAR, gd_world *         \
+             : WORLD, gd_exchange *    \
+             : EXCHANGE, gd_grains *   \
+             : GRAINS, default         \
              : OTHER)
 
 static void end_handle(kind k, void *handle)
@@ -76,6 +82,9 @@ static void end_handle(kind k, void *handle)
     case OPTIMIZER: gd_optimizer_free(handle); break;
     case STATES: gd_states_free(handle); break;
     case VAR: gd_var_free(handle); break;
+    case WORLD: gd_world_free(handle); break;
+    case EXCHANGE: (void)!gd_world_wait(handle); break;
+    case GRAINS: gd_grains_free(handle); break;
     case OTHER: break;
     }
 }
@@ -226,6 +235,7 @@ GIVES(gd_cross_entropy, T, more.index)
 GIVES(gd_where, more.mask, T, T)
 GIVES(gd_gather, T, "0", more.indices)
 GIVES(gd_scatter_add, T, "0", more.indices, T)
+GIVES(gd_world_open, C, "self", NULL)
 GIVES(gd_linop_diagonal, more.vector)
 GIVES(gd_linop_low_rank, T, more.vector)
 GIVES(gd_linop_gram, T, more.vector)
@@ -484,6 +494,7 @@ static const own_call own_calls[] = {
     {"gd_where", own_gd_where},
     {"gd_gather", own_gd_gather},
     {"gd_scatter_add", own_gd_scatter_add},
+    {"gd_world_open", own_gd_world_open},
     {"gd_linop_diagonal", own_gd_linop_diagonal},
     {"gd_linop_low_rank", own_gd_linop_low_rank},
     {"gd_linop_gram", own_gd_linop_gram},

@@ -1,0 +1,443 @@
+/* The collectives: what is checked before, which messages each stage has, and what becomes of them. */
+#include "base/vmath.h"
+#include "world/world.h"
+
+#include <string.h>
+
+/* Elements [*from, *from + *count) of `total` are slice s; cut at multiples of 16, so that vectors stay whole. */
+static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
+{
+    int size = k->world->end.size;
+    int64_t total = k->host->numel, blocks = (total + 15) / 16;
+    if (k->what.kind == GD_REDUCE_SCATTER) { /* a stretch each, of equal length */
+        *count = total / size;
+        *from = *count * s;
+        return;
+    }
+    gd__share(s, size, blocks, from, count);
+    int64_t end = (*from + *count) * 16;
+    *from *= 16;
+    *count = (end < total ? end : total) - (*from < total ? *from : total);
+}
+
+static bool sums_up(const gd_exchange *k)
+{
+    return k->what.kind == GD_ALL_REDUCE || k->what.kind == GD_REDUCE_SCATTER;
+}
+
+/* Does the transport add by itself? */
+static bool by_transport(const gd_exchange *k)
+{
+    return k->what.kind == GD_ALL_REDUCE && k->what.how == GD_REDUCE_FAST && !k->what.grains &&
+           k->world->end.size > 1 && k->world->end.transport->sum && k->partial == k->what.tensor->dtype;
+}
+
+static int64_t grains_of(const gd_exchange *k)
+{
+    return k->what.grains ? k->what.grains->total : k->world->end.size;
+}
+
+static void subtrees_of(const gd_exchange *k, int rank, gd_tree *tree)
+{
+    int64_t first, count;
+    gd__share(rank, k->world->end.size, grains_of(k), &first, &count);
+    gd__tree_of(tree, grains_of(k), first, count);
+}
+
+/* ---- before ---- */
+
+static gd_status check_tensor(gd_ctx *ctx, const char *what, gd_tensor *t, bool written)
+{
+    if (!t) return gd__null(ctx, "world: the tensor is NULL");
+    if (t->head.ctx != ctx)
+        return gd_fail(ctx, GD_ARGUMENT, "%s: the tensor is of another context than the world", what);
+    if (!t->storage) return gd_fail(ctx, GD_ARGUMENT, "%s: the tensor has no elements of its own", what);
+    return written ? gd__writable(what, t) : GD_OK;
+}
+
+static gd_status check_out(gd_exchange *k, const char *what)
+{
+    const gd_tensor *t = k->what.tensor, *out = k->what.out;
+    int64_t size = k->world->end.size;
+    bool gather = k->what.kind == GD_ALL_GATHER;
+    int64_t whole = gather ? out->numel : t->numel, part = gather ? t->numel : out->numel;
+    if (out->dtype != t->dtype)
+        return gd_fail(k->world->ctx, GD_DTYPE, "%s: the result is %s and the tensor %s", what,
+                       gd_dtype_name(out->dtype), gd_dtype_name(t->dtype));
+    if (whole == part * size) return GD_OK;
+    return gd_fail(k->world->ctx, GD_SHAPE,
+                   "%s: the tensor has %lld elements, the result %lld, with %lld ranks", what,
+                   (long long)t->numel, (long long)out->numel, (long long)size);
+}
+
+static gd_status check_grains(const gd_exchange *k)
+{
+    const gd_grains *g = k->what.grains;
+    const gd_tensor *t = k->what.tensor;
+    bool fits = g->world == k->world && t->dtype == g->dtype && t->ndim == g->ndim;
+    for (int i = 0; fits && i < t->ndim; i++) fits = t->size[i] == g->size[i];
+    if (!fits)
+        return gd_fail(k->world->ctx, GD_SHAPE,
+                       "grains: the result has another shape, dtype or world than the sum");
+    if (g->added == g->count) return GD_OK;
+    return gd_fail(k->world->ctx, GD_STATE, "grains: %lld of the %lld grains of rank %d are there",
+                   (long long)g->added, (long long)g->count, k->world->end.rank);
+}
+
+static gd_status check(gd_exchange *k)
+{
+    gd_ctx *ctx = k->world->ctx;
+    const gd_collective *c = &k->what;
+    const char *what = gd__collective_name((int)c->kind);
+    bool has_out = c->kind == GD_ALL_GATHER || c->kind == GD_REDUCE_SCATTER;
+    if ((unsigned)c->kind > GD_ALL_REDUCE)
+        return gd_fail(ctx, GD_VALUE, "world: there is no collective %d", (int)c->kind);
+    if (c->kind == GD_BARRIER) return GD_OK;
+    gd_status status = check_tensor(ctx, what, c->tensor, !has_out);
+    if (!status && has_out) status = check_tensor(ctx, what, c->out, true);
+    if (!status && has_out) status = check_out(k, what);
+    if (!status && c->grains)
+        status = c->kind == GD_ALL_REDUCE ? check_grains(k)
+                                          : gd_fail(ctx, GD_ARGUMENT, "%s: it takes no grains", what);
+    if (status) return status;
+    if (c->kind == GD_BROADCAST && (c->root < 0 || c->root >= k->world->end.size))
+        return gd_fail(ctx, GD_VALUE, "broadcast: there is no rank %d among %d", c->root, k->world->end.size);
+    k->partial = gd__partial_dtype(c->tensor->dtype);
+    if (sums_up(k) && k->partial == GD_DTYPE_COUNT)
+        return gd_fail(ctx, GD_DTYPE, "%s: there are no sums of %s", what, gd_dtype_name(c->tensor->dtype));
+    return GD_OK;
+}
+
+/* ---- memory ---- */
+
+static bool in_place(gd_ctx *ctx, const gd_tensor *t)
+{
+    return t->storage->device == gd__cpu(ctx) && gd__contiguous(t);
+}
+
+/* The tensor itself where its memory can be used, else a copy in row-major order on the CPU. */
+static gd_tensor *reachable(gd_ctx *ctx, gd_tensor *t)
+{
+    if (!in_place(ctx, t)) return gd__on_host(t, t->dtype);
+    gd__retain(t);
+    return t;
+}
+
+static gd_tensor *new_owned(gd_device *device, const gd_tensor *like)
+{
+    gd_ctx *ctx = device->ctx;
+    gd__aside_begin(ctx);
+    gd_tensor *t = gd__new(device, like->dtype, like->ndim, like->size);
+    gd__own(t);
+    gd__aside_end(ctx);
+    return t;
+}
+
+/* This rank's tensor as its only grain. */
+static bool take_tensor(gd_exchange *k)
+{
+    gd_tensor *sum = k->host;
+    if (k->partial != k->what.tensor->dtype || k->what.kind == GD_REDUCE_SCATTER)
+        sum = gd__on_host(k->what.tensor, k->partial); /* sums are made in it */
+    else
+        gd__retain(sum);
+    subtrees_of(k, k->world->end.rank, &k->own);
+    k->own.node[0].sum = sum;
+    return sum != NULL;
+}
+
+/* Only once all ranks agree: the grains are empty then. */
+static void take_grains(gd_exchange *k)
+{
+    gd_grains *g = k->what.grains;
+    if (!g) return;
+    k->own = g->tree;
+    g->tree.count = 0;
+    g->added = 0;
+}
+
+/* Room for the messages of a stage and for the slices of other ranks. */
+static bool make_inbox(gd_exchange *k)
+{
+    const gd_endpoint *e = &k->world->end;
+    int64_t from, count, subtrees = 0;
+    gd_tree tree;
+    slice_of(k, e->rank, &from, &count);
+    for (int r = 0; r < e->size; r++) {
+        if (r == e->rank) continue;
+        subtrees_of(k, r, &tree);
+        subtrees += tree.count;
+    }
+    k->inbox_bytes = (size_t)(subtrees * count) * gd_dtype_size(k->partial);
+    if (k->inbox_bytes && !(k->inbox = gd__alloc(e->ctx, k->inbox_bytes))) return false;
+    subtrees_of(k, e->rank, &tree);
+    size_t need = (size_t)(subtrees + (int64_t)tree.count * (e->size - 1)), room = (size_t)k->room;
+    if (need <= room) return true;
+    gd_message *more = gd__realloc(e->ctx, k->message, room * sizeof *more, need * sizeof *more);
+    if (!more) return false;
+    k->message = more;
+    k->room = (int)need;
+    return true;
+}
+
+static bool make_memory(gd_exchange *k)
+{
+    gd_ctx *ctx = k->world->ctx;
+    gd_tensor *t = k->what.tensor, *out = k->what.out, *result = out ? out : t;
+    if (!(k->host = reachable(ctx, t))) return false;
+    if (out && !(k->host_out = in_place(ctx, out) ? reachable(ctx, out) : new_owned(gd__cpu(ctx), out)))
+        return false;
+    bool elsewhere = result->storage->device != gd__cpu(ctx);
+    if (elsewhere && !gd__contiguous(result) && !(k->twin = new_owned(result->storage->device, result)))
+        return false;
+    if (!sums_up(k) || by_transport(k)) return true;
+    return make_inbox(k) && (k->what.grains || take_tensor(k));
+}
+
+gd_status gd__exchange_prepare(gd_exchange *k)
+{
+    gd_status status = check(k);
+    bool has_out = k->what.kind == GD_ALL_GATHER || k->what.kind == GD_REDUCE_SCATTER;
+    if (status || k->what.kind == GD_BARRIER) {
+        k->what.tensor = k->what.out = NULL;
+        return status;
+    }
+    if (!has_out) k->what.out = NULL;
+    gd__retain(k->what.tensor);
+    if (k->what.out) gd__retain(k->what.out);
+    if (make_memory(k)) return GD_OK;
+    return gd_error(k->world->ctx) ? gd_error(k->world->ctx) : GD_NOMEM;
+}
+
+void gd__exchange_drop_data(gd_exchange *k)
+{
+    for (int i = 0; i < k->own.count; i++) gd__release(k->own.node[i].sum);
+    k->own.count = 0;
+    gd__release(k->host);
+    gd__release(k->host_out);
+    gd__release(k->twin);
+    gd__release(k->what.tensor);
+    gd__release(k->what.out);
+    k->host = k->host_out = k->twin = k->what.tensor = k->what.out = NULL;
+    if (k->inbox) gd__free(k->world->ctx, k->inbox, k->inbox_bytes);
+    k->inbox = NULL;
+}
+
+/* ---- sums ---- */
+
+/* Slices of this rank's subtrees to their owners, those of the others that this rank owns into the inbox. */
+static gd_status post_slices(gd_exchange *k)
+{
+    const gd_endpoint *e = &k->world->end;
+    size_t item = gd_dtype_size(k->partial);
+    int64_t from, count;
+    gd_status status = GD_OK;
+    for (int s = 0; s < e->size; s++) {
+        slice_of(k, s, &from, &count);
+        for (int i = 0; i < k->own.count && !status; i++) {
+            gd_tensor *sum = k->own.node[i].sum;
+            status = gd__message(k, s, true, 2 + i, sum->data + (size_t)from * item, (size_t)count * item);
+        }
+    }
+    slice_of(k, e->rank, &from, &count);
+    char *at = k->inbox;
+    for (int r = 0; r < e->size; r++) {
+        gd_tree tree;
+        subtrees_of(k, r, &tree);
+        for (int i = 0; i < tree.count && r != e->rank && !status; i++, at += (size_t)count * item)
+            status = gd__message(k, r, false, 2 + i, at, (size_t)count * item);
+    }
+    return status;
+}
+
+typedef struct slices {
+    gd_ctx *ctx;
+    gd_dtype dtype;
+    int64_t count;
+} slices;
+
+static void join_slices(void *user, void *left, void *right)
+{
+    const slices *s = user;
+    gd__add_partial(s->ctx, s->dtype, left, right, s->count);
+}
+
+/* The whole tree over this rank's slice, from the subtrees of all in the order of their grains. */
+static const void *finish_slice(gd_exchange *k, int64_t from, int64_t count)
+{
+    const gd_endpoint *e = &k->world->end;
+    slices s = {e->ctx, k->partial, count};
+    size_t item = gd_dtype_size(k->partial);
+    char *at = k->inbox;
+    gd_tree all = {0}, tree;
+    for (int r = 0; r < e->size; r++) {
+        bool own = r == e->rank;
+        subtrees_of(k, r, &tree);
+        for (int i = 0; i < tree.count; i++) {
+            gd_tensor *sum = own ? k->own.node[i].sum : NULL;
+            tree.node[i].sum = own ? sum->data + (size_t)from * item : at;
+            if (!own) at += (size_t)count * item;
+            gd__tree_push(&all, grains_of(k), tree.node[i], join_slices, &s);
+        }
+    }
+    return all.node[0].sum;
+}
+
+/* The only rounding of a sum. */
+static void store(gd_dtype dtype, void *to, const void *sum, int64_t count)
+{
+    const float *f = sum;
+    uint16_t *half = to;
+    if (dtype == GD_F16)
+        for (int64_t i = 0; i < count; i++) half[i] = gd__f32_to_f16(f[i]);
+    else if (dtype == GD_BF16)
+        for (int64_t i = 0; i < count; i++) half[i] = gd__f32_to_bf16(f[i]);
+    else if (to != sum && count)
+        memcpy(to, sum, (size_t)count * gd_dtype_size(dtype));
+}
+
+/* After the slices are there: this rank's goes into the result. */
+static void settle_slice(gd_exchange *k)
+{
+    int64_t from, count;
+    slice_of(k, k->world->end.rank, &from, &count);
+    bool scatter = k->what.kind == GD_REDUCE_SCATTER;
+    gd_tensor *to = scatter ? k->host_out : k->host;
+    if (count)
+        store(to->dtype, to->data + (scatter ? 0 : from) * (int64_t)gd__item_size(to),
+              finish_slice(k, from, count), count);
+}
+
+static gd_status post_result(gd_exchange *k)
+{
+    const gd_endpoint *e = &k->world->end;
+    gd_status status = GD_OK;
+    size_t item = gd__item_size(k->host);
+    for (int r = 0; r < e->size && !status; r++) {
+        int64_t from, count, own, length;
+        slice_of(k, r, &from, &count);
+        slice_of(k, e->rank, &own, &length);
+        status = gd__message(k, r, true, 1, k->host->data + (size_t)own * item, (size_t)length * item);
+        if (!status)
+            status = gd__message(k, r, false, 1, k->host->data + (size_t)from * item, (size_t)count * item);
+    }
+    return status;
+}
+
+static gd_status sum_by_transport(gd_exchange *k)
+{
+    gd_endpoint *e = &k->world->end;
+    if (!k->host->numel) return GD_OK;
+    gd_message *m = &k->message[k->messages++];
+    *m = (gd_message){.from = e->rank, .to = e->rank, .op = k->op, .data = k->host->data};
+    m->bytes = (size_t)k->host->numel * gd__item_size(k->host);
+    return e->transport->sum(e, m, k->host->dtype);
+}
+
+static gd_status post_sum(gd_exchange *k)
+{
+    if (by_transport(k)) return k->stage == GD_FIRST ? sum_by_transport(k) : GD_OK;
+    if (k->stage == GD_FIRST) {
+        take_grains(k);
+        return post_slices(k);
+    }
+    settle_slice(k);
+    return k->what.kind == GD_ALL_REDUCE ? post_result(k) : GD_OK;
+}
+
+/* ---- the others ---- */
+
+/* A binomial tree: relative to the root, rank v hears from v without its lowest bit. */
+static gd_status post_broadcast(gd_exchange *k)
+{
+    const gd_endpoint *e = &k->world->end;
+    int size = e->size, v = (e->rank - k->what.root + size) % size;
+    size_t bytes = (size_t)k->host->numel * gd__item_size(k->host);
+    if (k->stage == GD_FIRST)
+        return v ? gd__message(k, ((v & (v - 1)) + k->what.root) % size, false, 0, k->host->data, bytes)
+                 : GD_OK;
+    gd_status status = GD_OK;
+    for (int bit = 1; bit < size && !(v & bit) && !status; bit *= 2)
+        if (v + bit < size)
+            status = gd__message(k, (v + bit + k->what.root) % size, true, 0, k->host->data, bytes);
+    return status;
+}
+
+static gd_status post_gather(gd_exchange *k)
+{
+    const gd_endpoint *e = &k->world->end;
+    size_t bytes = (size_t)k->host->numel * gd__item_size(k->host);
+    gd_status status = GD_OK;
+    if (k->stage != GD_FIRST) return GD_OK;
+    if (bytes) memcpy(k->host_out->data + (size_t)e->rank * bytes, k->host->data, bytes);
+    for (int r = 0; r < e->size && !status; r++) {
+        status = gd__message(k, r, true, 0, k->host->data, bytes);
+        if (!status) status = gd__message(k, r, false, 0, k->host_out->data + (size_t)r * bytes, bytes);
+    }
+    return status;
+}
+
+gd_status gd__exchange_post(gd_exchange *k)
+{
+    switch (k->what.kind) {
+    case GD_BARRIER: return GD_OK;
+    case GD_BROADCAST: return post_broadcast(k);
+    case GD_ALL_GATHER: return post_gather(k);
+    default: return post_sum(k);
+    }
+}
+
+/* ---- after ---- */
+
+static gd_status upload(gd_exchange *k, gd_tensor *to, const gd_tensor *host)
+{
+    gd_device *device = to->storage->device;
+    gd_tensor *flat = k->twin ? k->twin : to;
+    gd_status status = device->backend->upload(device, flat->data, host->data,
+                                               (size_t)host->numel * gd__item_size(host));
+    return status || flat == to ? status : gd__copy_into(to, flat);
+}
+
+gd_status gd__exchange_deliver(gd_exchange *k)
+{
+    if (k->what.kind == GD_BARRIER) return GD_OK;
+    gd_tensor *to = k->what.out ? k->what.out : k->what.tensor, *host = k->what.out ? k->host_out : k->host;
+    gd_status status = GD_OK;
+    if (to->storage->device != gd__cpu(k->world->ctx))
+        status = to->numel ? upload(k, to, host) : GD_OK;
+    else if (host != to)
+        status = gd__copy_into(to, host);
+    gd__touch(to);
+    return status;
+}
+
+/* ---- one call each ---- */
+
+static gd_status at_once(gd_world *world, const gd_collective *what)
+{
+    gd_exchange *work = gd_world_start(world, what);
+    if (work) return gd_world_wait(work);
+    return world ? gd_error(world->ctx) : GD_ARGUMENT;
+}
+
+gd_status gd_world_all_reduce(gd_world *world, gd_tensor *tensor, gd_reduce how)
+{
+    return at_once(world, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = tensor, .how = how});
+}
+
+gd_status gd_world_reduce_scatter(gd_world *world, gd_tensor *tensor, gd_tensor *out)
+{
+    return at_once(world, &(gd_collective){.kind = GD_REDUCE_SCATTER, .tensor = tensor, .out = out});
+}
+
+gd_status gd_world_all_gather(gd_world *world, gd_tensor *tensor, gd_tensor *out)
+{
+    return at_once(world, &(gd_collective){.kind = GD_ALL_GATHER, .tensor = tensor, .out = out});
+}
+
+gd_status gd_world_broadcast(gd_world *world, gd_tensor *tensor, int root)
+{
+    return at_once(world, &(gd_collective){.kind = GD_BROADCAST, .tensor = tensor, .root = root});
+}
+
+gd_status gd_world_barrier(gd_world *world) { return at_once(world, &(gd_collective){.kind = GD_BARRIER}); }

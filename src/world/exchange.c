@@ -1,0 +1,294 @@
+/* Collectives under way: their stages, waiting, and giving up. */
+#include "base/number.h"
+#include "world/world.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define IDLE_SECONDS 0.05 /* between two looks at the clock */
+
+/* ---- making ---- */
+
+static int roll_room(const gd_world *w) { return w->end.size > 1 ? 2 * w->end.size : 2; }
+
+gd_exchange *gd__exchange_new(gd_world *world)
+{
+    gd_ctx *ctx = world->ctx;
+    gd_exchange *work = gd__calloc(ctx, sizeof *work);
+    if (!work) return NULL;
+    work->world = world;
+    work->room = roll_room(world);
+    work->message = gd__calloc(ctx, (size_t)work->room * sizeof *work->message);
+    work->sheet = gd__calloc(ctx, (size_t)world->end.size * sizeof *work->sheet);
+    if (work->message && work->sheet) return work;
+    gd__exchange_free(work);
+    return NULL;
+}
+
+void gd__exchange_free(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    gd__exchange_drop_data(work);
+    gd__free(w->ctx, work->message, (size_t)work->room * sizeof *work->message);
+    gd__free(w->ctx, work->sheet, (size_t)w->end.size * sizeof *work->sheet);
+    gd__free(w->ctx, work, sizeof *work);
+}
+
+/* ---- messages ---- */
+
+static void clear_messages(gd_exchange *work)
+{
+    for (int i = 0; i < work->messages; i++)
+        if (!work->message[i].done) work->world->end.transport->cancel(&work->world->end, &work->message[i]);
+    work->messages = 0;
+}
+
+gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *data, size_t bytes)
+{
+    gd_endpoint *e = &work->world->end;
+    if (!bytes || peer == e->rank) return GD_OK;
+    if (work->messages == work->room) return gd_fail(e->ctx, GD_INTERNAL, "world: no room for a message");
+    gd_message *m = &work->message[work->messages++];
+    *m = (gd_message){.from = sends ? e->rank : peer,
+                      .to = sends ? peer : e->rank,
+                      .part = part,
+                      .op = work->op,
+                      .data = data,
+                      .bytes = bytes,
+                      .sends = sends};
+    return e->transport->post(e, m);
+}
+
+/* ---- giving up ---- */
+
+static gd_status over(gd_world *w) { return gd_fail(w->ctx, GD_STATE, "%s", w->why); }
+
+static gd_status give_up(gd_world *w)
+{
+    w->over = true;
+    w->end.transport->give_up(&w->end, w->why);
+    return over(w);
+}
+
+static bool given_up(gd_world *w)
+{
+    const char *why = w->over ? NULL : w->end.transport->given_up(&w->end);
+    if (why) {
+        w->over = true;
+        (void)snprintf(w->why, sizeof w->why, "%s", why);
+    }
+    return w->over;
+}
+
+static gd_status left_by(gd_exchange *work, const gd_message *m)
+{
+    gd_world *w = work->world;
+    if (given_up(w)) return over(w); /* and that is why it left */
+    (void)snprintf(w->why, sizeof w->why, "%s: rank %d has left the world",
+                   gd__collective_name((int)work->what.kind), m->sends ? m->to : m->from);
+    return give_up(w);
+}
+
+/* Each rank that something is awaited from, once. */
+static gd_status too_late(gd_exchange *work, double seconds)
+{
+    gd_world *w = work->world;
+    const char *sign = "rank ";
+    int used = gd__format(w->why, sizeof w->why, "%s: rank %d waited %g seconds for ",
+                          gd__collective_name((int)work->what.kind), w->end.rank, seconds);
+    for (int r = 0; r < w->end.size && used < (int)sizeof w->why; r++) {
+        bool missing = false;
+        for (int i = 0; i < work->messages; i++) {
+            const gd_message *m = &work->message[i];
+            missing |= !m->done && (m->sends ? m->to : m->from) == r;
+        }
+        if (!missing) continue;
+        used += snprintf(w->why + used, sizeof w->why - (size_t)used, "%s%d", sign, r);
+        sign = ", rank ";
+    }
+    return give_up(w);
+}
+
+/* ---- stages ---- */
+
+static gd_status post_roll(gd_exchange *work)
+{
+    gd_endpoint *e = &work->world->end;
+    gd_status status = GD_OK;
+    if (e->rank > 0) {
+        status = gd__message(work, 0, true, 0, &work->mine, sizeof work->mine);
+        return status ? status : gd__message(work, 0, false, 1, &work->verdict, sizeof work->verdict);
+    }
+    for (int r = 1; r < e->size && !status; r++)
+        status = gd__message(work, r, false, 0, &work->sheet[r], sizeof *work->sheet);
+    return status;
+}
+
+static gd_status post_verdict(gd_exchange *work)
+{
+    gd_endpoint *e = &work->world->end;
+    gd_status status = GD_OK;
+    if (e->rank > 0) return GD_OK;
+    gd__roll_judge(work);
+    for (int r = 1; r < e->size && !status; r++)
+        status = gd__message(work, r, true, 1, &work->verdict, sizeof work->verdict);
+    return status;
+}
+
+/* All of a stage is done: what is next. */
+static gd_status next_stage(gd_exchange *work)
+{
+    work->messages = 0;
+    if (++work->stage == GD_VERDICT) return post_verdict(work);
+    if (work->stage == GD_FIRST && work->verdict.status) work->stage = GD_FINISHED;
+    if (work->stage == GD_FINISHED)
+        return work->verdict.status
+                   ? gd_fail(work->world->ctx, (gd_status)work->verdict.status, "%s", work->verdict.text)
+                   : gd__exchange_deliver(work);
+    return gd__exchange_post(work);
+}
+
+/* How far it goes without waiting.  *moved: something was done. */
+static gd_status advance(gd_exchange *work, bool *moved)
+{
+    gd_endpoint *e = &work->world->end;
+    while (work->stage < GD_FINISHED) {
+        bool all = true;
+        for (int i = 0; i < work->messages; i++) {
+            gd_message *m = &work->message[i];
+            if (m->done) continue;
+            if (!e->transport->test(e, m)) return left_by(work, m);
+            *moved |= m->done;
+            all &= m->done;
+        }
+        if (!all) return GD_OK;
+        gd_status status = next_stage(work);
+        if (status) return status;
+    }
+    return GD_OK;
+}
+
+static bool disagreed(const gd_exchange *work) { return work->stage == GD_FINISHED && work->verdict.status; }
+
+/* Takes all that are under way a little further; an error of `mine` is told, one of others where they are waited for. */
+static gd_status progress(gd_world *w, const gd_exchange *mine, bool *moved)
+{
+    for (gd_exchange *k = w->first; k; k = k->next) {
+        if (k->stage == GD_FINISHED) continue;
+        gd_status status = advance(k, moved);
+        if (status && (k == mine || w->over)) return status;
+    }
+    return GD_OK;
+}
+
+/* ---- starting and waiting ---- */
+
+static void append(gd_world *w, gd_exchange *work)
+{
+    work->next = NULL;
+    *w->last = work;
+    w->last = &work->next;
+}
+
+static void unlink_exchange(gd_world *w, gd_exchange *work)
+{
+    gd_exchange **at = &w->first;
+    while (*at != work) at = &(*at)->next;
+    *at = work->next;
+    w->last = &w->first;
+    while (*w->last) w->last = &(*w->last)->next;
+}
+
+static gd_exchange *spare_of(gd_world *w)
+{
+    gd_exchange *work = w->spare;
+    w->spare = NULL;
+    return work;
+}
+
+/* It cannot take part: its sheet says why, and the others are not left waiting. */
+static void refuse(gd_exchange *work, gd_status status)
+{
+    gd__exchange_drop_data(work);
+    work->mine.failed = (int32_t)(status ? status : GD_INTERNAL);
+    (void)snprintf(work->mine.name, sizeof work->mine.name, "%s", gd_error_text(work->world->ctx));
+}
+
+gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
+{
+    if (!world) return NULL;
+    if (!what) return gd__none(gd__null(world->ctx, "world: the collective is NULL"));
+    if (given_up(world)) return gd__none(over(world));
+    gd_exchange *work = gd__exchange_new(world);
+    bool made = work != NULL;
+    if (!made && !(work = spare_of(world))) return NULL;
+    work->spare = !made;
+    work->what = *what;
+    work->op = world->ops++;
+    work->stage = GD_ROLL;
+    work->verdict.status = GD_OK;
+    gd__sheet_fill(work);
+    work->what.name = NULL; /* it is on the sheet */
+    if (!made) work->what.tensor = work->what.out = NULL;
+    gd_status status = made ? gd__exchange_prepare(work) : GD_NOMEM;
+    if (status) refuse(work, status);
+    append(world, work);
+    bool moved = false;
+    if (post_roll(work) == GD_OK) (void)progress(world, NULL, &moved);
+    return work;
+}
+
+static void end_exchange(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    clear_messages(work);
+    unlink_exchange(w, work);
+    if (!work->spare) {
+        gd__exchange_free(work);
+        return;
+    }
+    gd__exchange_drop_data(work);
+    w->spare = work;
+}
+
+static double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Rank 0 knows who is missing from the roll: the others leave it the time to say so. */
+static double patience(const gd_exchange *work)
+{
+    bool leaves_it = work->stage == GD_ROLL && work->world->end.rank > 0;
+    return leaves_it ? 2 * work->world->timeout + 1 : work->world->timeout;
+}
+
+static gd_status wait_for(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    double begun = seconds_now();
+    while (work->stage < GD_FINISHED) {
+        bool moved = false;
+        gd_stage before = work->stage;
+        gd_status status = progress(w, work, &moved);
+        if (status) return status;
+        if (work->stage != before || moved) begun = seconds_now();
+        if (work->stage == GD_FINISHED) break;
+        if (given_up(w)) return over(w);
+        if (seconds_now() - begun > patience(work)) return too_late(work, w->timeout);
+        if (!moved) w->end.transport->idle(&w->end, IDLE_SECONDS < w->timeout ? IDLE_SECONDS : w->timeout);
+    }
+    return disagreed(work) ? (gd_status)work->verdict.status : GD_OK;
+}
+
+gd_status gd_world_wait(gd_exchange *work)
+{
+    if (!work) return GD_ARGUMENT;
+    gd_status status = work->world->over && work->stage < GD_FINISHED ? over(work->world) : wait_for(work);
+    if (work->mine.failed) status = (gd_status)work->mine.failed;
+    end_exchange(work);
+    return status;
+}

@@ -1,0 +1,121 @@
+/* Partial sums, and sums over the grains of a batch. */
+#include "tensor/cpu/cpu.h"
+#include "world/world.h"
+
+#include <string.h>
+
+gd_dtype gd__partial_dtype(gd_dtype dtype)
+{
+    switch (dtype) {
+    case GD_F16:
+    case GD_BF16: return GD_F32;
+    case GD_F32:
+    case GD_F64:
+    case GD_I32:
+    case GD_I64: return dtype;
+    default: return GD_DTYPE_COUNT;
+    }
+}
+
+static const gd_vec_table *vectors(gd_ctx *ctx)
+{
+    gd_device *cpu = gd__cpu(ctx);
+    return cpu ? cpu->state : &gd__vec_base;
+}
+
+const char *gd__isa_of(gd_ctx *ctx) { return vectors(ctx)->isa; }
+
+void gd__add_partial(gd_ctx *ctx, gd_dtype dtype, void *to, const void *from, int64_t count)
+{
+    const gd_vec_table *v = vectors(ctx);
+    if (dtype == GD_F32) v->add_f32(to, from, count);
+    if (dtype == GD_F64) v->add_f64(to, from, count);
+    if (dtype == GD_I32) /* wraps */
+        for (int64_t i = 0; i < count; i++) ((uint32_t *)to)[i] += ((const uint32_t *)from)[i];
+    if (dtype == GD_I64)
+        for (int64_t i = 0; i < count; i++) ((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
+}
+
+gd_tensor *gd__on_host(gd_tensor *t, gd_dtype dtype)
+{
+    gd_ctx *ctx = t->head.ctx;
+    gd_device *cpu = gd__cpu(ctx);
+    gd__aside_begin(ctx);
+    gd_tensor *near = cpu && t->storage && t->storage->device != cpu ? gd_to_device(t, cpu) : t;
+    gd_tensor *copy = cpu && near ? gd__new(cpu, dtype, t->ndim, t->size) : NULL;
+    if (copy && gd__copy_into(copy, near)) copy = NULL;
+    gd__own(copy);
+    gd__aside_end(ctx);
+    return copy;
+}
+
+/* ---- grains ---- */
+
+static void drop_sums(gd_grains *g)
+{
+    for (int i = 0; i < g->tree.count; i++) gd__release(g->tree.node[i].sum);
+    g->tree.count = 0;
+    g->added = 0;
+}
+
+gd_grains *gd_grains_new(gd_world *world, const gd_tensor *like, int64_t total)
+{
+    if (!world) return NULL;
+    gd_ctx *ctx = world->ctx;
+    if (!like) return gd__none(gd__null(ctx, "grains: the tensor is NULL"));
+    gd_dtype partial = gd__partial_dtype(like->dtype);
+    if (total < 1)
+        return gd__refuse(ctx, GD_VALUE, "grains: a batch has 1 grain or more, not %lld", (long long)total);
+    if (partial == GD_DTYPE_COUNT)
+        return gd__refuse(ctx, GD_DTYPE, "grains: there are no sums of %s", gd_dtype_name(like->dtype));
+    gd_grains *g = gd__calloc(ctx, sizeof *g);
+    if (!g) return NULL;
+    *g = (gd_grains){
+        .world = world, .dtype = like->dtype, .partial = partial, .ndim = like->ndim, .total = total};
+    memcpy(g->size, like->size, sizeof g->size);
+    gd_world_share(world, total, &g->first, &g->count);
+    return g;
+}
+
+void gd_grains_free(gd_grains *grains)
+{
+    if (!grains) return;
+    drop_sums(grains);
+    gd__free(grains->world->ctx, grains, sizeof *grains);
+}
+
+static void join_tensors(void *user, void *left, void *right)
+{
+    const gd_grains *g = user;
+    gd_tensor *a = left, *b = right;
+    gd__add_partial(g->world->ctx, g->partial, a->data, b->data, a->numel);
+    gd__release(b);
+}
+
+gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
+{
+    if (!grains) return GD_ARGUMENT;
+    gd_ctx *ctx = grains->world->ctx;
+    if (!value) return gd__null(ctx, "grains: the tensor is NULL");
+    bool fits = value->ndim == grains->ndim && value->dtype == grains->dtype;
+    for (int i = 0; fits && i < value->ndim; i++) fits = value->size[i] == grains->size[i];
+    if (!fits)
+        return gd_fail(ctx, GD_SHAPE, "grains: grain %lld has another shape or dtype than the sum",
+                       (long long)(grains->first + grains->added));
+    if (grains->added == grains->count)
+        return gd_fail(ctx, GD_STATE, "grains: rank %d has %lld of %lld grains, and all of them were added",
+                       grains->world->end.rank, (long long)grains->count, (long long)grains->total);
+    gd_tensor *sum = gd__on_host(value, grains->partial);
+    if (!sum) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+    gd_subtree leaf = {.index = grains->first + grains->added++, .sum = sum};
+    gd__tree_push(&grains->tree, grains->total, leaf, join_tensors, grains);
+    return GD_OK;
+}
+
+gd_status gd_grains_sum(gd_grains *grains, gd_tensor *out)
+{
+    if (!grains) return GD_ARGUMENT;
+    gd_collective what = {.kind = GD_ALL_REDUCE, .tensor = out, .grains = grains};
+    gd_exchange *work = gd_world_start(grains->world, &what);
+    return work ? gd_world_wait(work) : gd_error(grains->world->ctx);
+}

@@ -1,0 +1,94 @@
+/* The roll: do all ranks mean the same?  Rank 0 compares what they are about to do and names who differs. */
+#define _GNU_SOURCE
+#include "world/world.h"
+
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *gd__collective_name(int kind)
+{
+    static const char *const names[] = {"barrier", "broadcast", "all_gather", "reduce_scatter", "all_reduce"};
+    return kind >= 0 && kind < (int)(sizeof names / sizeof *names) ? names[kind] : "unknown collective";
+}
+
+static bool sums(const gd_sheet *s) { return s->kind == GD_ALL_REDUCE || s->kind == GD_REDUCE_SCATTER; }
+
+void gd__sheet_fill(gd_exchange *work)
+{
+    const gd_collective *what = &work->what;
+    const gd_world *w = work->world;
+    gd_sheet *s = &work->mine;
+    memset(s, 0, sizeof *s); /* it travels: no padding of ours */
+    s->kind = (int32_t)what->kind;
+    s->root = what->kind == GD_BROADCAST ? what->root : 0;
+    s->how = sums(s) ? (int32_t)what->how : 0;
+    s->total = what->grains ? what->grains->total : 0;
+    if (what->tensor) {
+        s->dtype = (int32_t)what->tensor->dtype;
+        s->ndim = what->tensor->ndim;
+        memcpy(s->size, what->tensor->size, (size_t)s->ndim * sizeof *s->size);
+    }
+    (void)snprintf(s->name, sizeof s->name, "%s", what->name ? what->name : "");
+    if (sums(s) && s->how == GD_REDUCE_EXACT)
+        (void)snprintf(s->machine, sizeof s->machine, "%.20s, C library %.12s", gd__isa_of(w->ctx),
+                       gnu_get_libc_version());
+}
+
+/* "f32 [4, 3] for 'weight'" */
+static const char *sheet_text(const gd_sheet *s, char *buf, size_t size)
+{
+    int used = snprintf(buf, size, "%s",
+                        s->kind == GD_BARRIER ? "nothing" : gd_dtype_name((gd_dtype)s->dtype));
+    for (int i = 0; i < s->ndim && used < (int)size; i++)
+        used += snprintf(buf + used, size - (size_t)used, "%s%lld", i ? ", " : " [", (long long)s->size[i]);
+    if (s->ndim && used < (int)size) used += snprintf(buf + used, size - (size_t)used, "]");
+    if (s->name[0] && used < (int)size)
+        (void)snprintf(buf + used, size - (size_t)used, " for '%.60s'", s->name);
+    return buf;
+}
+
+static bool same_tensor(const gd_sheet *a, const gd_sheet *b)
+{
+    return a->dtype == b->dtype && a->ndim == b->ndim && !memcmp(a->size, b->size, sizeof a->size) &&
+           !strcmp(a->name, b->name);
+}
+
+#define JUDGE(code, ...) ((void)snprintf(v->text, sizeof v->text, __VA_ARGS__), (void)(v->status = (code)))
+
+static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *v)
+{
+    const char *what = gd__collective_name(a->kind);
+    char one[160], other[160];
+    if (a->kind != b->kind)
+        JUDGE(GD_MISMATCH, "world: rank %d is at %s where rank 0 is at %s", rank,
+              gd__collective_name(b->kind), what);
+    else if (!same_tensor(a, b))
+        JUDGE(GD_MISMATCH, "%s: rank %d brings %s, rank 0 %s", what, rank, sheet_text(b, one, sizeof one),
+              sheet_text(a, other, sizeof other));
+    else if (a->root != b->root)
+        JUDGE(GD_MISMATCH, "%s: the root is %d for rank %d and %d for rank 0", what, b->root, rank, a->root);
+    else if (a->how != b->how)
+        JUDGE(GD_MISMATCH, "%s: rank %d asks for a%s sum, rank 0 for a%s one", what, rank,
+              b->how == GD_REDUCE_FAST ? " fast" : "n exact", a->how == GD_REDUCE_FAST ? " fast" : "n exact");
+    else if (a->total != b->total)
+        JUDGE(GD_MISMATCH, "%s: rank %d sums over %lld grains, rank 0 over %lld (0: over ranks)", what, rank,
+              (long long)b->total, (long long)a->total);
+    else if (strcmp(a->machine, b->machine))
+        JUDGE(GD_MISMATCH,
+              "%s: rank %d computes with %s, rank 0 with %s: an exact sum needs the same everywhere", what,
+              rank, b->machine, a->machine);
+}
+
+void gd__roll_judge(gd_exchange *work)
+{
+    gd_verdict *v = &work->verdict;
+    int size = work->world->end.size;
+    memset(v, 0, sizeof *v);
+    work->sheet[0] = work->mine;
+    for (int r = 0; r < size && !v->status; r++)
+        if (work->sheet[r].failed)
+            JUDGE(work->sheet[r].failed, "%s: rank %d cannot take part: %s",
+                  gd__collective_name(work->sheet[r].kind), r, work->sheet[r].name);
+    for (int r = 1; r < size && !v->status; r++) compare(&work->sheet[0], &work->sheet[r], r, v);
+}

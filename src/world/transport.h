@@ -1,0 +1,62 @@
+/* What moves the bytes of a world: messages from one rank to another, nothing else.  Collectives are made of these in
+ * collectives.c, so that every transport gives the same bits; a plugin fills the same table.
+ *
+ * A message and its bytes stay where they are from post until it is done or cancelled.  A send meets the receive that has its
+ * two ranks, its collective and its part; messages between two ranks with the same collective are posted in the order of their
+ * parts on both sides. */
+#ifndef GD_WORLD_TRANSPORT_H
+#define GD_WORLD_TRANSPORT_H
+
+#include "tensor/device.h"
+
+typedef struct gd_message {
+    int from, to;
+    int part;
+    int64_t op; /* number of the collective */
+    void *data;
+    size_t bytes;
+    bool sends; /* it is posted by the rank it is from */
+    bool done;
+    bool busy, taken;        /* the transport's own */
+    uint64_t request;        /* the transport's own */
+    struct gd_message *next; /* the transport's own */
+} gd_message;
+
+typedef struct gd_endpoint gd_endpoint;
+
+typedef struct gd_transport {
+    gd_status (*post)(gd_endpoint *e, gd_message *m);
+    /* Sets m->done when it is.  False: the other rank has left and it will never be. */
+    bool (*test)(gd_endpoint *e, gd_message *m);
+    void (*cancel)(gd_endpoint *e, gd_message *m);
+    /* Adds the tensors of all ranks in place, in any order; done like a message.  NULL: it cannot. */
+    gd_status (*sum)(gd_endpoint *e, gd_message *m, gd_dtype dtype);
+    void (*idle)(gd_endpoint *e, double seconds); /* until something has happened, or that long */
+    /* Nobody can go on: tells the others why.  May end the process. */
+    void (*give_up)(gd_endpoint *e, const char *text);
+    /* Why somebody else has given up; NULL: nobody has. */
+    const char *(*given_up)(gd_endpoint *e);
+    void (*close)(gd_endpoint *e);
+} gd_transport;
+
+/* One rank's end. */
+struct gd_endpoint {
+    const gd_transport *transport;
+    gd_ctx *ctx;
+    const gd_host *host; /* for plugins: fail, alloc, free */
+    uint64_t layout;     /* GD_WORLD_LAYOUT of the library */
+    int rank, size;
+    char about[96]; /* "Open MPI 4.1.4" */
+    void *state;
+};
+
+#define GD_WORLD_LAYOUT                                                                            \
+    (GD_PLUGIN_LAYOUT ^ (uint64_t)sizeof(gd_message) << 8 ^ (uint64_t)sizeof(gd_transport) << 20 ^ \
+     (uint64_t)sizeof(gd_endpoint) << 30)
+
+/* What a plugin exports: `gd_plugin_join` fills transport, rank, size, about and state, or records an error;
+ * `gd_plugin_describe_world` says what it is without joining. */
+typedef gd_status (*gd_plugin_join_fn)(gd_endpoint *e);
+typedef bool (*gd_plugin_describe_world_fn)(char *text, size_t size);
+
+#endif

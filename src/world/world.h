@@ -1,0 +1,123 @@
+/* The inside of a world.
+ *
+ * A collective is a gd_exchange that goes through stages; in each it posts messages and goes on when all are done:
+ *
+ *     ROLL      every rank sends its sheet (what it is about to do) to rank 0, which compares them
+ *     VERDICT   rank 0 tells all: go on, or who disagrees
+ *     FIRST     bytes move (slices of sums to their owners, pieces, down the tree of a broadcast)
+ *     SECOND    finished slices go to all; a broadcast goes further down
+ *
+ * All memory is there before the roll, and a rank that cannot take part says so on its sheet: nobody waits for it in vain. */
+#ifndef GD_WORLD_WORLD_H
+#define GD_WORLD_WORLD_H
+
+#include "gradus/world.h"
+#include "world/transport.h"
+#include "world/tree.h"
+
+/* What a rank is about to do. */
+typedef struct gd_sheet {
+    int64_t size[GD_MAX_DIMS];
+    int64_t total; /* grains */
+    int32_t kind, dtype, ndim, root, how;
+    int32_t failed;   /* gd_status: it cannot take part, `name` says why */
+    char name[120];   /* of what it is about */
+    char machine[48]; /* of exact sums: what computes */
+} gd_sheet;
+
+typedef struct gd_verdict {
+    int32_t status;
+    char text[508];
+} gd_verdict;
+
+typedef enum gd_stage { GD_ROLL, GD_VERDICT, GD_FIRST, GD_SECOND, GD_FINISHED } gd_stage;
+
+struct gd_exchange {
+    gd_world *world;
+    gd_exchange *next; /* started after it */
+    int64_t op;
+    gd_stage stage;
+    bool spare; /* part of the world */
+    gd_collective what;
+    gd_sheet mine, *sheet; /* all of them, at rank 0 */
+    gd_verdict verdict;
+    gd_message *message;
+    int messages, room;
+    /* of the data */
+    gd_tensor *host;     /* `tensor` in row-major order on the CPU: itself, or a copy */
+    gd_tensor *host_out; /* the same of `out` */
+    gd_tensor *twin;     /* on the device, for a result that its tensor has in another order */
+    gd_tree own;         /* sums of this rank's grains, gd_tensor */
+    char *inbox;         /* slices of the others' sums */
+    size_t inbox_bytes;
+    gd_dtype partial; /* dtype of partial sums */
+};
+
+struct gd_world {
+    gd_ctx *ctx;
+    gd_endpoint end;
+    char name[32];
+    double timeout;
+    int64_t ops;
+    gd_exchange *first, **last; /* under way */
+    gd_exchange *spare;         /* for telling that there is no memory */
+    bool over;                  /* given up */
+    char why[512];              /* it was */
+};
+
+struct gd_grains {
+    gd_world *world;
+    gd_dtype dtype, partial;
+    int ndim;
+    int64_t size[GD_MAX_DIMS];
+    int64_t total, first, count, added;
+    gd_tree tree; /* of gd_tensor */
+};
+
+/* ---- world.c ---- */
+
+/* A world over an end that is open; closes the end where that fails. */
+gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_world_options *options);
+/* Which of `total` are a rank's. */
+void gd__share(int rank, int size, int64_t total, int64_t *first, int64_t *count);
+
+/* ---- threads.c ---- */
+
+gd_status gd__run_threads(gd_ctx *ctx, int count, const char *name, const gd_world_options *options,
+                          gd_world_fn fn, void *user);
+extern const gd_transport gd__transport_self;
+
+/* ---- roll.c ---- */
+
+const char *gd__collective_name(int kind);
+void gd__sheet_fill(gd_exchange *work);
+/* Fills the verdict from the sheets of all. */
+void gd__roll_judge(gd_exchange *work);
+
+/* ---- collectives.c: what there is between the roll and the end ---- */
+
+/* Checks what is given and makes all memory for it. */
+gd_status gd__exchange_prepare(gd_exchange *work);
+/* Posts the messages of a stage (FIRST, SECOND), after what has come in the one before is dealt with. */
+gd_status gd__exchange_post(gd_exchange *work);
+/* Writes the result where it belongs. */
+gd_status gd__exchange_deliver(gd_exchange *work);
+void gd__exchange_drop_data(gd_exchange *work);
+
+/* ---- exchange.c ---- */
+
+gd_exchange *gd__exchange_new(gd_world *world);
+void gd__exchange_free(gd_exchange *work);
+gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *data, size_t bytes);
+
+/* ---- grains.c ---- */
+
+/* The dtype that sums of a dtype are made in; GD_DTYPE_COUNT: there are none. */
+gd_dtype gd__partial_dtype(gd_dtype dtype);
+/* to[i] += from[i] */
+void gd__add_partial(gd_ctx *ctx, gd_dtype dtype, void *to, const void *from, int64_t count);
+const char *gd__isa_of(gd_ctx *ctx); /* the instruction set that it computes with */
+/* A copy in row-major order on the CPU, owned by the caller. */
+gd_tensor *gd__on_host(gd_tensor *t, gd_dtype dtype);
+
+#endif

@@ -1,0 +1,149 @@
+/* The world of MPI, started by a launcher: every collective, exact and fast, the same bits as alone, and a rank that is missing.
+ * One launch loops over all cases. */
+#include <gradus/gradus.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CHECK(condition)                                                                          \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            fprintf(stderr, "rank %d, line %d: %s: %s\n", gd_world_rank(w), __LINE__, #condition, \
+                    gd_error_text(gd_world_ctx(w)));                                              \
+            exit(1);                                                                              \
+        }                                                                                         \
+    } while (0)
+
+/* Depends on the order in which it is summed. */
+static double value_of(int64_t grain, int64_t i)
+{
+    uint64_t h = (uint64_t)(grain * 7919 + i * 104729 + 1) * 0x9E3779B97F4A7C15u;
+    return ((double)(h >> 11) / 9007199254740992.0 - 0.5) * (double)(1 << (h % 20));
+}
+
+static gd_tensor *grain_of(gd_ctx *ctx, gd_dtype dtype, int64_t numel, int64_t g)
+{
+    double *x = malloc((size_t)(numel + 1) * sizeof *x);
+    for (int64_t i = 0; i < numel; i++) x[i] = value_of(g, i);
+    gd_tensor *t = gd_from_f64(ctx, dtype, 1, &numel, x);
+    free(x);
+    return t;
+}
+
+static gd_tensor *sum_of(gd_world *w, gd_dtype dtype, int64_t numel, int64_t total)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_tensor *out = gd_zeros(ctx, dtype, 1, &numel);
+    gd_grains *sum = gd_grains_new(w, out, total);
+    int64_t first, count;
+    gd_world_share(w, total, &first, &count);
+    for (int64_t g = first; g < first + count; g++)
+        CHECK(gd_grains_add(sum, grain_of(ctx, dtype, numel, g)) == GD_OK);
+    CHECK(gd_grains_sum(sum, out) == GD_OK);
+    gd_grains_free(sum);
+    return out;
+}
+
+static void same_bits_as_alone(gd_world *w, gd_world *alone)
+{
+    static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16};
+    static const int64_t sizes[] = {0, 1, 17, 40003}, totals[] = {1, 3, 8, 13};
+    for (int d = 0; d < 3; d++)
+        for (int s = 0; s < 4; s++)
+            for (int t = 0; t < 4; t++) {
+                gd_ctx *ctx = gd_world_ctx(w);
+                gd_scope_begin(ctx);
+                gd_tensor *here = sum_of(alone, dtypes[d], sizes[s], totals[t]);
+                gd_tensor *there = sum_of(w, dtypes[d], sizes[s], totals[t]);
+                size_t bytes = (size_t)sizes[s] * gd_dtype_size(dtypes[d]);
+                CHECK(!bytes || !memcmp(gd_data(here), gd_data(there), bytes));
+                gd_scope_end(ctx);
+            }
+}
+
+static void every_collective(gd_world *w)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    int n = gd_world_size(w), rank = gd_world_rank(w);
+    gd_scope_begin(ctx);
+    for (int how = GD_REDUCE_EXACT; how <= GD_REDUCE_FAST; how++)
+        for (int d = 0; d < 3; d++) {
+            static const gd_dtype dtypes[] = {GD_F32, GD_I64, GD_BF16};
+            gd_tensor *x = gd_full(ctx, dtypes[d], 1, (int64_t[]){33}, rank + 1);
+            CHECK(gd_world_all_reduce(w, x, (gd_reduce)how) == GD_OK);
+            CHECK(gd_at(x, (int64_t[]){32}) == n * (n + 1) / 2);
+        }
+    gd_tensor *row = gd_full(ctx, GD_U8, 1, (int64_t[]){2}, rank),
+              *rows = gd_zeros(ctx, GD_U8, 2, (int64_t[]){n, 2});
+    CHECK(gd_world_all_gather(w, row, rows) == GD_OK);
+    for (int r = 0; r < n; r++) CHECK(gd_at(rows, (int64_t[]){r, 1}) == r);
+    gd_tensor *all = gd_arange(ctx, GD_F64, 0, 3 * n, 1), *mine = gd_zeros(ctx, GD_F64, 1, (int64_t[]){3});
+    CHECK(gd_world_reduce_scatter(w, all, mine) == GD_OK);
+    CHECK(gd_at(mine, (int64_t[]){2}) == n * (3 * rank + 2));
+    for (int root = 0; root < n; root++) {
+        gd_tensor *t = gd_full(ctx, GD_F32, 1, (int64_t[]){100000}, rank == root ? 7 : -1);
+        CHECK(gd_world_broadcast(w, t, root) == GD_OK);
+        CHECK(gd_at(t, (int64_t[]){99999}) == 7);
+    }
+    gd_scope_end(ctx);
+}
+
+static void several_under_way(gd_world *w)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_tensor *t[4];
+    gd_exchange *work[4];
+    for (int i = 0; i < 4; i++) {
+        t[i] = gd_full(ctx, GD_F64, 1, (int64_t[]){100000 + i}, i);
+        work[i] = gd_world_start(w, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = t[i], .how = i % 2});
+    }
+    for (int i = 3; i >= 0; i--)
+        CHECK(gd_world_wait(work[i]) == GD_OK && gd_at(t[i], (int64_t[]){99999}) == i * gd_world_size(w));
+    gd_scope_end(ctx);
+}
+
+static void disagreeing(gd_world *w)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    int last = gd_world_size(w) - 1;
+    char want[100];
+    if (!last) return;
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_ones(ctx, GD_F32, 1, (int64_t[]){gd_world_rank(w) == last ? 4 : 3});
+    CHECK(gd_world_all_reduce(w, x, GD_REDUCE_EXACT) == GD_MISMATCH);
+    snprintf(want, sizeof want, "all_reduce: rank %d brings f32 [4], rank 0 f32 [3]", last);
+    CHECK(!strcmp(gd_error_text(ctx), want));
+    gd_clear_error(ctx);
+    gd_scope_end(ctx);
+}
+
+int main(int argc, char **argv)
+{
+    bool missing = argc > 1 && !strcmp(argv[1], "missing");
+    gd_options options = gd_options_default();
+    options.threads = 1;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    gd_world_options o = gd_world_defaults();
+    o.timeout = missing ? 0.5 : 60;
+    gd_world *w = gd_world_open(ctx, "mpi", &o), *alone = gd_world_open(ctx, "self", NULL);
+    if (!w) {
+        fprintf(stderr, "%s\n", gd_error_text(ctx));
+        return 1;
+    }
+    if (missing) {
+        if (gd_world_rank(w) == 2) nanosleep(&(struct timespec){.tv_sec = 20}, NULL);
+        return gd_world_barrier(w) == GD_OK ? 0 : 1;
+    }
+    every_collective(w);
+    several_under_way(w);
+    disagreeing(w);
+    same_bits_as_alone(w, alone);
+    CHECK(gd_world_barrier(w) == GD_OK && !gd_error(ctx));
+    gd_world_free(alone);
+    gd_world_free(w);
+    gd_ctx_free(ctx);
+    return 0;
+}

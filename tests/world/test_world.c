@@ -1,0 +1,409 @@
+/* Collectives and sums over grains in the world of threads, and alone. */
+#include "support/support.h"
+#include "world/tree.h"
+
+#include <gradus/gradus.h>
+#include <math.h>
+#include <time.h>
+
+/* Runs a function in a world of n threads in a context of the test's own, n = 1 ... most. */
+static const char *threads(int n, char name[16])
+{
+    (void)snprintf(name, 16, "threads:%d", n);
+    return name;
+}
+
+static void run_in(gd_ctx *ctx, int n, gd_world_fn fn, void *user)
+{
+    char name[16];
+    gd_status status = gd_world_run(ctx, threads(n, name), NULL, fn, user);
+    if (status) fail_msg("%d ranks: %s", n, gd_error_text(ctx));
+}
+
+#define TRY(call)                    \
+    do {                             \
+        gd_status status_ = (call);  \
+        if (status_) return status_; \
+    } while (0)
+/* In a rank's thread cmocka cannot leave the test. */
+#define EXPECT(ctx, condition) \
+    TRY((condition) ? GD_OK : gd_fail(ctx, GD_INTERNAL, "line %d: %s", __LINE__, #condition))
+
+/* ---- what the collectives do ---- */
+
+static gd_status every_collective(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    int rank = gd_world_rank(w), n = gd_world_size(w);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){3}, (double[]){rank, 1, 10.0 * rank});
+    TRY(gd_world_all_reduce(w, x, GD_REDUCE_EXACT));
+    double ranks = n * (n - 1) / 2.0, *at = gd_data_mut(x);
+    EXPECT(ctx, at[0] == ranks && at[1] == n && at[2] == 10 * ranks);
+
+    gd_tensor *row = gd_full(ctx, GD_I32, 2, (int64_t[]){1, 2}, rank + 1),
+              *rows = gd_zeros(ctx, GD_I32, 2, (int64_t[]){n, 2});
+    TRY(gd_world_all_gather(w, row, rows));
+    const int32_t *got = gd_data(rows);
+    for (int i = 0; i < 2 * n; i++) EXPECT(ctx, got[i] == i / 2 + 1);
+
+    gd_tensor *all = gd_arange(ctx, GD_F32, 0, 5 * n, 1), *mine = gd_zeros(ctx, GD_F32, 1, (int64_t[]){5});
+    TRY(gd_world_reduce_scatter(w, all, mine));
+    const float *part = gd_data(mine);
+    for (int i = 0; i < 5; i++) EXPECT(ctx, part[i] == (float)(n * (5 * rank + i)));
+    EXPECT(ctx, ((const float *)gd_data(all))[1] == 1); /* as it was */
+
+    for (int root = 0; root < n; root++) {
+        gd_tensor *t = gd_full(ctx, GD_F32, 1, (int64_t[]){2}, rank == root ? 7 : -1);
+        TRY(gd_world_broadcast(w, t, root));
+        EXPECT(ctx, ((const float *)gd_data(t))[1] == 7);
+    }
+    TRY(gd_world_barrier(w));
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void collectives_do_what_they_say(void **state)
+{
+    for (int n = 1; n <= 9; n++) run_in(CTX(state), n, every_collective, NULL);
+    assert_int_equal(gd_world_run(CTX(state), "self", NULL, every_collective, NULL), GD_OK);
+}
+
+/* A transposed view is summed and written where it lies. */
+static gd_status strided(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_tensor *m = gd_reshape(gd_arange(ctx, GD_F32, 0, 6, 1), 2, (int64_t[]){2, 3});
+    TRY(gd_world_all_reduce(w, gd_transpose(m, 0, 1), GD_REDUCE_EXACT));
+    const float *at = gd_data(m);
+    for (int i = 0; i < 6; i++) EXPECT(ctx, at[i] == (float)(i * gd_world_size(w)));
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void views_are_summed_in_place(void **state) { run_in(CTX(state), 3, strided, NULL); }
+
+/* Several under way, waited for in another order. */
+static gd_status several(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_tensor *t[4];
+    gd_exchange *work[4];
+    for (int i = 0; i < 4; i++) {
+        t[i] = gd_full(ctx, GD_F64, 1, (int64_t[]){1000 + i}, i);
+        work[i] = gd_world_start(w, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = t[i]});
+    }
+    for (int i = 3; i >= 0; i--) {
+        TRY(gd_world_wait(work[i]));
+        EXPECT(ctx, ((const double *)gd_data(t[i]))[999] == i * gd_world_size(w));
+    }
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void collectives_overlap_and_are_waited_for_in_any_order(void **state)
+{
+    run_in(CTX(state), 4, several, NULL);
+}
+
+/* ---- the tree ---- */
+
+/* The sum over grains [from, to) of a complete tree of that width, as its definition reads. */
+static float tree_sum(const float *x, int64_t from, int64_t width, int64_t total)
+{
+    if (width == 1) return x[from];
+    float left = tree_sum(x, from, width / 2, total);
+    return from + width / 2 < total ? left + tree_sum(x, from + width / 2, width / 2, total) : left;
+}
+
+typedef struct grain_case {
+    gd_dtype dtype;
+    int64_t numel, total;
+    unsigned char *want; /* bytes of the result of one rank */
+} grain_case;
+
+/* Numbers whose sum depends on the order. */
+static double value_of(int64_t grain, int64_t i)
+{
+    return sin((double)(grain * 7919 + i * 104729)) * pow(10, (double)((grain * 31 + i) % 9) - 4);
+}
+
+static gd_tensor *grain_of(gd_ctx *ctx, const grain_case *c, int64_t g)
+{
+    double *x = malloc((size_t)(c->numel + 1) * sizeof *x);
+    for (int64_t i = 0; i < c->numel; i++) x[i] = value_of(g, i);
+    gd_tensor *t = gd_from_f64(ctx, c->dtype, 1, &c->numel, x);
+    free(x);
+    return t;
+}
+
+static gd_status sum_grains(gd_world *w, gd_tensor *out, const grain_case *c)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    int64_t first, count;
+    gd_world_share(w, c->total, &first, &count);
+    gd_grains *sum = gd_grains_new(w, out, c->total);
+    gd_status status = sum ? GD_OK : gd_error(ctx);
+    for (int64_t g = first; g < first + count && !status; g++)
+        status = gd_grains_add(sum, grain_of(ctx, c, g));
+    if (!status) status = gd_grains_sum(sum, out);
+    gd_grains_free(sum);
+    return status;
+}
+
+static gd_status same_bits(gd_world *w, void *user)
+{
+    grain_case *c = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    size_t bytes = (size_t)c->numel * gd_dtype_size(c->dtype);
+    gd_scope_begin(ctx);
+    gd_tensor *out = gd_full(ctx, c->dtype, 1, &c->numel, -1);
+    TRY(sum_grains(w, out, c));
+    if (gd_world_size(w) == 1 && bytes) memcpy(c->want, gd_data(out), bytes);
+    EXPECT(ctx, !bytes || !memcmp(c->want, gd_data(out), bytes));
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void check_one_rank(const grain_case *c)
+{
+    float x[64];
+    int64_t width = 1;
+    while (width < c->total) width *= 2;
+    for (int64_t i = 0; c->dtype == GD_F32 && i < c->numel && i < 50; i++) {
+        for (int64_t g = 0; g < c->total; g++) x[g] = (float)value_of(g, i);
+        float want = tree_sum(x, 0, width, c->total);
+        assert_memory_equal(c->want + 4 * i, &want, 4);
+    }
+}
+
+static void sums_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
+{
+    static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
+    static const int64_t sizes[] = {0, 1, 17, 1031, 40003}, totals[] = {1, 2, 3, 5, 8, 13, 64};
+    for (int d = 0; d < COUNT_OF(dtypes); d++)
+        for (int s = 0; s < COUNT_OF(sizes); s++)
+            for (int t = 0; t < COUNT_OF(totals); t++) {
+                if (sizes[s] > 2000 && (totals[t] != 8 || d > 1)) continue;
+                grain_case c = {.dtype = dtypes[d], .numel = sizes[s], .total = totals[t]};
+                c.want = malloc((size_t)sizes[s] * 8 + 1);
+                for (int n = 1; n <= 8; n++) run_in(CTX(state), n, same_bits, &c);
+                check_one_rank(&c);
+                free(c.want);
+            }
+}
+
+/* Halves: partial sums in f32 keep what sums in bf16 would lose. */
+static gd_status small_ones(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_tensor *t = gd_full(ctx, GD_BF16, 0, NULL, gd_world_rank(w) ? 0.5 : 256);
+    TRY(gd_world_all_reduce(w, t, GD_REDUCE_EXACT));
+    EXPECT(ctx, gd_item(t) == 258); /* 256 + 5 * 0.5 = 258.5, rounded once; 256 + 0.5 is 256 in bf16 */
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void halves_are_summed_in_f32_and_rounded_once(void **state)
+{
+    run_in(CTX(state), 6, small_ones, NULL);
+}
+
+static void a_tree_without_siblings_is_cut_where_the_grains_end(void **state)
+{
+    (void)state;
+    gd_tree t;
+    gd__tree_of(&t, 5, 3, 2); /* grain 3 waits for 2; grain 4 stands for (2, 1) */
+    assert_int_equal(t.count, 2);
+    assert_true(t.node[0].level == 0 && t.node[0].index == 3);
+    assert_true(t.node[1].level == 2 && t.node[1].index == 1);
+    gd__tree_of(&t, 5, 0, 5);
+    assert_true(t.count == 1 && t.node[0].level == 3 && t.node[0].index == 0);
+}
+
+/* ---- mistakes ---- */
+
+typedef struct mistake {
+    gd_status (*make)(gd_world *w); /* what rank 2 does while the others add three f32 */
+    const char *text;
+} mistake;
+
+static gd_status other_shape(gd_world *w)
+{
+    return gd_world_all_reduce(w, gd_ones(gd_world_ctx(w), GD_F32, 1, (int64_t[]){4}), GD_REDUCE_EXACT);
+}
+static gd_status other_dtype(gd_world *w)
+{
+    return gd_world_all_reduce(w, gd_ones(gd_world_ctx(w), GD_F64, 1, (int64_t[]){3}), GD_REDUCE_EXACT);
+}
+static gd_status other_collective(gd_world *w) { return gd_world_barrier(w); }
+static gd_status other_way(gd_world *w)
+{
+    return gd_world_all_reduce(w, gd_ones(gd_world_ctx(w), GD_F32, 1, (int64_t[]){3}), GD_REDUCE_FAST);
+}
+static gd_status no_tensor(gd_world *w) { return gd_world_all_reduce(w, NULL, GD_REDUCE_EXACT); }
+static gd_status no_sum(gd_world *w)
+{
+    return gd_world_all_reduce(w, gd_ones(gd_world_ctx(w), GD_U8, 1, (int64_t[]){3}), GD_REDUCE_EXACT);
+}
+
+static gd_status one_mistake(gd_world *w, void *user)
+{
+    const mistake *m = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_ones(ctx, GD_F32, 1, (int64_t[]){3});
+    gd_status status = gd_world_rank(w) == 2 ? m->make(w) : gd_world_all_reduce(w, x, GD_REDUCE_EXACT);
+    bool told = gd_world_rank(w) == 2 || strstr(gd_error_text(ctx), m->text);
+    if (!status || !told) fprintf(stderr, "%s\n", gd_error_text(ctx));
+    gd_clear_error(ctx);
+    EXPECT(ctx, status && told);
+    EXPECT(ctx, ((const float *)gd_data(x))[0] == 1);
+    TRY(gd_world_all_reduce(w, x, GD_REDUCE_EXACT)); /* the world goes on */
+    EXPECT(ctx, ((const float *)gd_data(x))[0] == 4);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void ranks_that_disagree_are_named_and_the_world_goes_on(void **state)
+{
+    static const mistake mistakes[] = {
+        {other_shape, "all_reduce: rank 2 brings f32 [4], rank 0 f32 [3]"},
+        {other_dtype, "all_reduce: rank 2 brings f64 [3], rank 0 f32 [3]"},
+        {other_collective, "world: rank 2 is at barrier where rank 0 is at all_reduce"},
+        {other_way, "all_reduce: rank 2 asks for a fast sum, rank 0 for an exact one"},
+        {no_tensor, "all_reduce: rank 2 cannot take part: world: the tensor is NULL"},
+        {no_sum, "all_reduce: rank 2 cannot take part: all_reduce: there are no sums of u8"},
+    };
+    for (int i = 0; i < COUNT_OF(mistakes); i++)
+        run_in(CTX(state), 4, one_mistake, (void *)(uintptr_t)&mistakes[i]);
+}
+
+/* Grains that disagree are still there. */
+static gd_status other_grains(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_ones(ctx, GD_F32, 1, (int64_t[]){3});
+    gd_grains *g = gd_grains_new(w, x, 2);
+    gd_status status = gd_grains_sum(g, x); /* nothing was added */
+    gd_clear_error(ctx);
+    if (status == GD_STATE) status = gd_grains_add(g, x);
+    if (!status) status = gd_grains_add(g, x) == GD_STATE ? GD_OK : GD_INTERNAL;
+    gd_clear_error(ctx);
+    if (!status) status = gd_grains_sum(g, x);
+    gd_grains_free(g);
+    TRY(status);
+    EXPECT(ctx, ((const float *)gd_data(x))[2] == 2);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void grains_must_all_be_there_and_no_more(void **state) { run_in(CTX(state), 2, other_grains, NULL); }
+
+static gd_status late(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    if (gd_world_rank(w) == 1 || gd_world_rank(w) == 3)
+        nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 500000000}, NULL);
+    gd_status status = gd_world_barrier(w);
+    bool named = strstr(gd_error_text(ctx), "waited 1 seconds for rank 1, rank 3") != NULL;
+    if (!named) fprintf(stderr, "rank %d: %s\n", gd_world_rank(w), gd_error_text(ctx));
+    EXPECT(ctx, status == GD_STATE && named);
+    gd_clear_error(ctx);
+    EXPECT(ctx, gd_world_barrier(w) == GD_STATE); /* it stays given up */
+    gd_clear_error(ctx);
+    return GD_OK;
+}
+
+static void a_time_out_names_who_is_missing(void **state)
+{
+    gd_status status = gd_world_run(CTX(state), "threads:4", &(gd_world_options){.timeout = 1}, late, NULL);
+    if (status) fail_msg("%s", gd_error_text(CTX(state)));
+}
+
+static gd_status leaves(gd_world *w, void *user)
+{
+    (void)user;
+    if (gd_world_rank(w) == 2) return gd_fail(gd_world_ctx(w), GD_VALUE, "no more of this");
+    return gd_world_barrier(w);
+}
+
+static void a_rank_that_fails_is_not_waited_for(void **state)
+{
+    assert_int_equal(gd_world_run(CTX(state), "threads:4", NULL, leaves, NULL), GD_VALUE);
+    assert_error(CTX(state), GD_VALUE, "rank 2: no more of this");
+}
+
+static void worlds_that_are_not_there_are_one_clear_error(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    assert_null(gd_world_open(ctx, "everything", NULL));
+    assert_error(ctx, GD_VALUE,
+                 "world 'everything' is not one of 'self', 'threads:1' to 'threads:256', 'mpi', 'nccl'");
+    assert_null(gd_world_open(ctx, "threads:0", NULL));
+    assert_error(ctx, GD_VALUE, "world 'threads:0' is not one of");
+    assert_null(gd_world_open(ctx, "threads:2", NULL));
+    assert_error(ctx, GD_STATE, "world 'threads:2': its threads are started by gd_world_run");
+    setenv("GRADUS_NCCL", "/nonexistent.so", 1);
+    assert_null(gd_world_open(ctx, "nccl", NULL));
+    assert_error(ctx, GD_DEVICE, "world 'nccl': the NCCL plugin could not be loaded (/nonexistent.so:");
+    assert_null(gd_world_open(ctx, "self", &(gd_world_options){.timeout = -1}));
+    assert_error(ctx, GD_VALUE, "world: the time-out is above 0, not -1");
+}
+
+/* ---- memory ---- */
+
+static gd_status a_sum(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_tensor *x = gd_ones(ctx, GD_BF16, 1, (int64_t[]){15});
+    gd_status status = gd_world_all_reduce(w, x, GD_REDUCE_EXACT);
+    if (!status) status = sum_grains(w, x, &(grain_case){.dtype = GD_BF16, .numel = 15, .total = 5});
+    gd_scope_end(ctx);
+    return status;
+}
+
+static bool sums_alone(gd_ctx *ctx)
+{
+    return gd_world_run(ctx, "self", NULL, a_sum, NULL) == GD_OK && !gd_error(ctx);
+}
+static bool sums_together(gd_ctx *ctx) { return gd_world_run(ctx, "threads:3", NULL, a_sum, NULL) == GD_OK; }
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    fail_each_allocation(1, sums_alone);
+    fail_each_allocation(1, sums_together);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
+    const struct CMUnitTest tests[] = {
+        TEST(collectives_do_what_they_say),
+        TEST(views_are_summed_in_place),
+        TEST(collectives_overlap_and_are_waited_for_in_any_order),
+        TEST(sums_over_grains_have_the_same_bits_with_1_to_8_ranks),
+        TEST(halves_are_summed_in_f32_and_rounded_once),
+        TEST(a_tree_without_siblings_is_cut_where_the_grains_end),
+        TEST(ranks_that_disagree_are_named_and_the_world_goes_on),
+        TEST(grains_must_all_be_there_and_no_more),
+        TEST(a_time_out_names_who_is_missing),
+        TEST(a_rank_that_fails_is_not_waited_for),
+        TEST(worlds_that_are_not_there_are_one_clear_error),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
