@@ -334,6 +334,18 @@ static PyObject *optimizer_explain(PyObject *o, PyObject *args, PyObject *keywor
     return text_of(c, source ? print_source : print_explain, optimizer);
 }
 
+/* A number or tensor that a link has left for the user; None where there is none. */
+static PyObject *optimizer_attr(PyObject *o, PyObject *args)
+{
+    const char *name;
+    OPTIMIZER_OR_RETURN(o);
+    if (!PyArg_ParseTuple(args, "s:attr", &name)) return NULL;
+    gd_tensor *t = gd_optimizer_attr_tensor(optimizer, name);
+    if (t) return gd_py_borrowed_tensor(c, t);
+    double value = gd_optimizer_attr(optimizer, name, NAN);
+    return isnan(value) ? Py_NewRef(Py_None) : PyFloat_FromDouble(value);
+}
+
 static PyObject *get_chain(PyObject *o, void *unused)
 {
     (void)unused;
@@ -445,6 +457,8 @@ static PyMethodDef optimizer_methods[] = {
     {"save", optimizer_save, METH_O,
      "save($self, path, /)\n--\n\nWrites all state but the parameters to a safetensors file."},
     {"load", KEYWORDS(optimizer_load), "load($self, path, strict=True)\n--\n\nReads what save() wrote."},
+    {"attr", optimizer_attr, METH_VARARGS,
+     "attr($self, name, /)\n--\n\nA number or tensor that a link has left for the user, or None."},
     {"explain", KEYWORDS(optimizer_explain),
      "explain($self, source=False)\n--\n\nHow a step runs: passes over memory, state, cost."},
     {NULL, NULL, 0, NULL}};

@@ -141,3 +141,11 @@ def test_explain_and_repr():
     optimizer = gd.Optimizer([x], "clip_norm(1) | adam | lr(0.1)")
     assert "pass" in optimizer.explain() and "clip_norm(1) | adam | lr(0.1)" in repr(optimizer)
     assert list(optimizer.parameters) == ["p0"] and optimizer.evaluations == 0 and not optimizer.should_terminate
+
+
+def test_what_links_leave_for_the_user_is_read():
+    x = parameter(1.0)
+    optimizer = gd.Optimizer([x], "save_best | lr(0.1)")
+    assert optimizer.attr("best_loss") is None
+    optimizer.step(lambda: (x**2).sum())
+    assert optimizer.attr("best_loss") == 1.0

@@ -174,8 +174,12 @@ def test_an_optimizer_changes_the_module_s_tensors():
     assert set(optimizer.parameters) == {"weight"}
     optimizer.step(lambda: (net.weight**2).sum() / 2)
     assert net.weight.tolist() == [[0.5, 1], [1.5, 2]]
-    net.weight = gd.ones((2, 2)).require_grad()
-    optimizer.rebind(net) if net.weight.axes == ("row", "col") else None
+    net.weight = gd.ones((2, 2)).rename("row, col").detach().require_grad()  # another tensor: the optimizer still has the old one
+    optimizer.step(lambda: (net.weight**2).sum())
+    assert optimizer.info["detached_params"] == 1 and net.weight.tolist() == [[1, 1], [1, 1]]
+    optimizer.rebind(net)
+    optimizer.step(lambda: (net.weight**2).sum() / 2)
+    assert net.weight.tolist() == [[0.5, 0.5], [0.5, 0.5]]
 
 
 def test_state_goes_to_disk_and_back(tmp_path):
