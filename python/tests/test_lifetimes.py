@@ -235,6 +235,19 @@ def test_threads_share_a_context_one_at_a_time():
     assert live() == before - 1
 
 
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps freed memory for a while")
+def test_memory_is_flat_over_a_million_steps():
+    x = gd.tensor([1.0, 2.0], requires_grad=True)
+    x.grad = gd.ones(2)
+    step = gd.Optimizer([x], "clip_norm(1) | adam | lr(1e-6)").step
+    for _ in range(10_000):
+        step()
+    before, objects = resident(), live()
+    for _ in range(1_000_000):
+        step()
+    assert live() == objects and resident() - before < 1 << 20
+
+
 def test_arguments_that_run_python_code_do_not_let_two_threads_in():
     x = gd.ones(200_000)
 
