@@ -147,6 +147,22 @@ static void a_streamed_run_goes_on_with_the_same_bits(void **state)
           "not the data that part.safetensors was trained on");
 }
 
+/* A rate that soon makes things worse: the best epoch is long past when the run goes on, and is not forgotten. */
+static void a_streamed_run_that_goes_on_keeps_its_best_epoch(void **state)
+{
+    (void)state;
+    put_rows("t.csv", 3000, false);
+#define WORSE "train t.csv --target y --stream --model 'mlp(8)' --seed 4 --chain 'adam | lr(0.5)' --json "
+    works(WORSE "--epochs 12 --out whole.safetensors");
+    double best = json_number("best_epoch");
+    works(WORSE "--epochs 9 --out part.safetensors");
+    assert_true(best > 0 && best < 9 && json_number("best_epoch") == best);
+    works("train t.csv --resume part.safetensors --epochs 12 --json");
+    assert_true(json_number("best_epoch") == best);
+    assert_true(same_files("whole.safetensors", "part.safetensors"));
+#undef WORSE
+}
+
 static void arrays_are_streamed(void **state)
 {
     (void)state;
@@ -250,6 +266,7 @@ int main(void)
         cmocka_unit_test(the_fast_reader_gives_the_bits_of_the_other_one),
         PROGRAM_TEST(a_streamed_table_is_learnt_also_where_it_is_sorted),
         PROGRAM_TEST(a_streamed_run_goes_on_with_the_same_bits),
+        PROGRAM_TEST(a_streamed_run_that_goes_on_keeps_its_best_epoch),
         PROGRAM_TEST(arrays_are_streamed),
         PROGRAM_TEST(memory_does_not_grow_with_the_table),
         PROGRAM_TEST(mistakes_far_down_are_named),

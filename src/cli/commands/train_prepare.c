@@ -195,7 +195,7 @@ static gd_status make_rows(job *j, const int64_t *learn, const int64_t *check)
         !(t->offset = on_device(t, t->point.output.mean)))
         status = gd_error(t->ctx);
     /* without a validation a run that failed leaves its best model for predict; going on goes on from the last one */
-    if (!t->check_rows) gd__checkpoint_free_copies(&t->point, &t->point.best);
+    if (!t->check_rows && !j->stream) gd__checkpoint_free_copies(&t->point, &t->point.best);
     return status;
 }
 

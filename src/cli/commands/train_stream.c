@@ -133,6 +133,7 @@ gd_status gd__train_stream_begin(job *j)
     gd_trainer *t = &j->t;
     gd_status status = m->check ? read_blocks(m, m->block, m->check, &t->check_x, &t->check_y) : GD_OK;
     if (status) return status;
+    if (!m->check) gd__checkpoint_free_copies(&t->point, &t->point.best); /* as without blocks */
     t->check_rows = m->check ? gd_size(t->check_x, 0) : 0;
     t->rows = m->s.rows - t->check_rows;
     m->feed = (gd_feed){
