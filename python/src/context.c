@@ -166,16 +166,37 @@ PyObject *gd_py_fail(gd_status status, const char *format, ...)
     return NULL;
 }
 
+/* The library's sentence with Python's names for what it tells to do: detach, not gd_detach. */
+static void in_python(const char *text, char *out, size_t size)
+{
+    static const char flag[] = "GD_RETAIN_GRAPH", python_flag[] = "retain_graph=True";
+    size_t used = 0;
+    for (const char *at = text; *at && used + sizeof python_flag < size;) {
+        int begins = at == text || at[-1] == ' ' || at[-1] == '(';
+        if (begins && !strncmp(at, flag, sizeof flag - 1)) {
+            memcpy(out + used, python_flag, sizeof python_flag - 1);
+            used += sizeof python_flag - 1;
+            at += sizeof flag - 1;
+        } else if (begins && !strncmp(at, "gd_", 3))
+            at += 3;
+        else
+            out[used++] = *at++;
+    }
+    out[used] = 0;
+}
+
 PyObject *gd_py_raise(gd_py_context *c)
 {
+    char text[2048];
     gd_status status = gd_error(c->ctx);
     PyObject *raised = c->raised;
     c->raised = NULL;
     if (raised && status == GD_CALLBACK) {
         PyErr_SetObject((PyObject *)Py_TYPE(raised), raised);
-    } else if (!PyErr_Occurred())
-        PyErr_SetString(gd_py.error[status ? status : GD_NOMEM],
-                        status ? gd_error_text(c->ctx) : "out of memory");
+    } else if (!PyErr_Occurred()) {
+        in_python(status ? gd_error_text(c->ctx) : "out of memory", text, sizeof text);
+        PyErr_SetString(gd_py.error[status ? status : GD_NOMEM], text);
+    }
     Py_XDECREF(raised);
     gd_clear_error(c->ctx);
     return NULL;

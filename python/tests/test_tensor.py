@@ -171,3 +171,13 @@ def test_a_device_that_is_not_there_is_told():
         gd.ones(2).to("gpu:63")
     with pytest.raises(gd.DeviceError):
         gd.ones(2).to(device="abacus")
+
+
+def test_errors_speak_python():
+    x = gd.ones(2).require_grad()
+    with pytest.raises(gd.StateError, match="; detach it first"):
+        x.numpy()
+    loss = (x * x).sum()
+    loss.backward()
+    with pytest.raises(gd.GraphError, match="retain_graph=True"):
+        loss.backward()
