@@ -22,6 +22,7 @@
 #include "gradus/autograd.h"
 #include "gradus/class.h"
 #include "gradus/file.h"
+#include "gradus/world.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -163,6 +164,10 @@ GD_NODISCARD gd_status gd_module_cpu(gd_module *module);
 GD_NODISCARD gd_status gd_module_gpu(gd_module *module, int index);
 /* Casts every floating tensor of the tree to a floating dtype, and the objects that follow: all or nothing.  DTYPE for another dtype. */
 GD_NODISCARD gd_status gd_module_to(gd_module *module, gd_dtype dtype);
+
+/* Gives the modules of all ranks of a world the parameters and buffers of the one of rank `root`, so that all start from the
+ * same.  Ranks whose trees differ in a name, shape or dtype are told which: MISMATCH, and nothing has changed. */
+GD_NODISCARD gd_status gd_module_broadcast(gd_module *module, gd_world *world, int root);
 
 /* ---- virtual tensors: attributes computed when they are read ----
  *

@@ -22,7 +22,8 @@ GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 #define GD_COMMANDS(X) \
     X(minimize)        \
     X(fit)             \
-    X(compare) X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(bench) X(devices) X(help) X(complete)
+    X(compare)         \
+    X(train) X(predict) X(eval) X(links) X(explain) X(plot) X(bench) X(devices) X(world) X(help) X(complete)
 
 #define GD_COMMAND_EXTERN(name) extern const gd_command gd__command_##name;
 GD_COMMANDS(GD_COMMAND_EXTERN)

@@ -413,7 +413,7 @@ gd_status gd__exchange_deliver(gd_exchange *k)
 
 /* ---- one call each ---- */
 
-static gd_status at_once(gd_world *world, const gd_collective *what)
+gd_status gd__world_call(gd_world *world, const gd_collective *what)
 {
     gd_exchange *work = gd_world_start(world, what);
     if (work) return gd_world_wait(work);
@@ -422,22 +422,25 @@ static gd_status at_once(gd_world *world, const gd_collective *what)
 
 gd_status gd_world_all_reduce(gd_world *world, gd_tensor *tensor, gd_reduce how)
 {
-    return at_once(world, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = tensor, .how = how});
+    return gd__world_call(world, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = tensor, .how = how});
 }
 
 gd_status gd_world_reduce_scatter(gd_world *world, gd_tensor *tensor, gd_tensor *out)
 {
-    return at_once(world, &(gd_collective){.kind = GD_REDUCE_SCATTER, .tensor = tensor, .out = out});
+    return gd__world_call(world, &(gd_collective){.kind = GD_REDUCE_SCATTER, .tensor = tensor, .out = out});
 }
 
 gd_status gd_world_all_gather(gd_world *world, gd_tensor *tensor, gd_tensor *out)
 {
-    return at_once(world, &(gd_collective){.kind = GD_ALL_GATHER, .tensor = tensor, .out = out});
+    return gd__world_call(world, &(gd_collective){.kind = GD_ALL_GATHER, .tensor = tensor, .out = out});
 }
 
 gd_status gd_world_broadcast(gd_world *world, gd_tensor *tensor, int root)
 {
-    return at_once(world, &(gd_collective){.kind = GD_BROADCAST, .tensor = tensor, .root = root});
+    return gd__world_call(world, &(gd_collective){.kind = GD_BROADCAST, .tensor = tensor, .root = root});
 }
 
-gd_status gd_world_barrier(gd_world *world) { return at_once(world, &(gd_collective){.kind = GD_BARRIER}); }
+gd_status gd_world_barrier(gd_world *world)
+{
+    return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER});
+}

@@ -115,7 +115,6 @@ gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
 gd_status gd_grains_sum(gd_grains *grains, gd_tensor *out)
 {
     if (!grains) return GD_ARGUMENT;
-    gd_collective what = {.kind = GD_ALL_REDUCE, .tensor = out, .grains = grains};
-    gd_exchange *work = gd_world_start(grains->world, &what);
-    return work ? gd_world_wait(work) : gd_error(grains->world->ctx);
+    return gd__world_call(grains->world,
+                          &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = out, .grains = grains});
 }

@@ -24,6 +24,7 @@ void gd__sheet_fill(gd_exchange *work)
     s->root = what->kind == GD_BROADCAST ? what->root : 0;
     s->how = sums(s) ? (int32_t)what->how : 0;
     s->total = what->grains ? what->grains->total : 0;
+    s->dtype = -1;
     if (what->tensor) {
         s->dtype = (int32_t)what->tensor->dtype;
         s->ndim = what->tensor->ndim;
@@ -38,13 +39,16 @@ void gd__sheet_fill(gd_exchange *work)
 /* "f32 [4, 3] for 'weight'" */
 static const char *sheet_text(const gd_sheet *s, char *buf, size_t size)
 {
+    bool tensor = s->dtype >= 0;
     int used = snprintf(buf, size, "%s",
-                        s->kind == GD_BARRIER ? "nothing" : gd_dtype_name((gd_dtype)s->dtype));
+                        tensor       ? gd_dtype_name((gd_dtype)s->dtype)
+                        : s->name[0] ? ""
+                                     : "nothing");
     for (int i = 0; i < s->ndim && used < (int)size; i++)
         used += snprintf(buf + used, size - (size_t)used, "%s%lld", i ? ", " : " [", (long long)s->size[i]);
     if (s->ndim && used < (int)size) used += snprintf(buf + used, size - (size_t)used, "]");
     if (s->name[0] && used < (int)size)
-        (void)snprintf(buf + used, size - (size_t)used, " for '%.60s'", s->name);
+        (void)snprintf(buf + used, size - (size_t)used, tensor ? " for '%.60s'" : "%.60s", s->name);
     return buf;
 }
 

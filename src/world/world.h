@@ -103,6 +103,8 @@ gd_status gd__exchange_post(gd_exchange *work);
 /* Writes the result where it belongs. */
 gd_status gd__exchange_deliver(gd_exchange *work);
 void gd__exchange_drop_data(gd_exchange *work);
+/* Starts a collective and waits for it. */
+gd_status gd__world_call(gd_world *world, const gd_collective *what);
 
 /* ---- exchange.c ---- */
 

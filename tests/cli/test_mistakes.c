@@ -258,6 +258,7 @@ static const char *const commands[] = {
     "plot trace.jsonl --out picture.svg",
     "bench small",
     "devices",
+    "world",
     "help",
 };
 

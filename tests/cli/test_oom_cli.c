@@ -68,6 +68,8 @@ static void small_commands_survive(void **state)
     exhaust("complete fish 4 -- gradus minimize x --chain adam(b");
     exhaust("help --functions");
     exhaust("devices --json");
+    exhaust("world --json");
+    exhaust("world --join self");
     exhaust("bench --list");
     exhaust("links adam");
     exhaust("links --search momentum --json");

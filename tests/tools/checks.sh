@@ -33,6 +33,9 @@ refuses check_layers src/cli/train/measure.c '#include "cli/fit/fit.h"'
 refuses check_layers backends/plain/plain.c '#include "program/program.h"'
 refuses check_backends src/tensor/shape.c 'static const char *const plugin = "libgradus_cuda.so";'
 refuses check_backends src/program/emit.c 'int cuda;'
+refuses check_backends src/world/world.c '#include <mpi.h>'
+refuses check_layers src/world/world.c '#include "module/module.h"'
+refuses check_layers backends/mpi/mpi.c '#include "world/world.h"'
 refuses_name()
 {
     local i

@@ -361,6 +361,102 @@ static void worlds_that_are_not_there_are_one_clear_error(void **state)
     assert_error(ctx, GD_VALUE, "world: the time-out is above 0, not -1");
 }
 
+/* ---- modules ---- */
+
+/* A network whose numbers are those of its rank's seed. */
+static gd_module *network(gd_ctx *ctx, int64_t hidden)
+{
+    return gd_mlp_new(ctx, (int64_t[]){3, hidden, 2}, 3, NULL);
+}
+
+static gd_status equal_starts(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    int rank = gd_world_rank(w);
+    gd_scope_begin(ctx);
+    gd_module *m = network(ctx, 4);
+    gd_named *all = gd_module_parameters(m, NULL);
+    for (int64_t i = 0; i < gd_named_count(all); i++)
+        TRY(gd_fill(gd_named_tensor(all, i), (double)(10 * i + rank)));
+    TRY(gd_module_broadcast(m, w, 1));
+    for (int64_t i = 0; i < gd_named_count(all); i++) {
+        gd_tensor *sum = gd_max(gd_abs(gd_add_scalar(gd_named_tensor(all, i), -(double)(10 * i + 1))), NULL,
+                                false);
+        EXPECT(ctx, gd_item(sum) == 0);
+    }
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void a_broadcast_module_is_the_same_everywhere(void **state)
+{
+    run_in(CTX(state), 3, equal_starts, NULL);
+}
+
+/* Rank 2's hidden layer is wider. */
+static gd_status other_module(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_module *m = network(ctx, gd_world_rank(w) == 2 ? 5 : 4);
+    gd_tensor *first = gd_named_tensor(gd_module_parameters(m, NULL), 0);
+    TRY(gd_fill(first, gd_world_rank(w)));
+    gd_status status = gd_module_broadcast(m, w, 0);
+    bool told = strstr(gd_error_text(ctx), "module_broadcast: rank 2 brings f32 [") &&
+                strstr(gd_error_text(ctx), "for '") && strstr(gd_error_text(ctx), "rank 0 f32 [");
+    if (!told) fprintf(stderr, "%s\n", gd_error_text(ctx));
+    gd_clear_error(ctx);
+    EXPECT(ctx, status == GD_MISMATCH && told);
+    EXPECT(ctx, gd_item(gd_max(first, NULL, false)) == gd_world_rank(w));
+    gd_module *bare = gd_world_rank(w) == 1 ? gd_linear_new(ctx, 3, 2, NULL) : m;
+    status = gd_module_broadcast(bare, w, 0);
+    told = strstr(gd_error_text(ctx),
+                  "module_broadcast: rank 1 brings a module of 2 parameters and buffers, rank 0 "
+                  "a module of 4 parameters and buffers") != NULL;
+    if (!told) fprintf(stderr, "%s\n", gd_error_text(ctx));
+    gd_clear_error(ctx);
+    EXPECT(ctx, status == GD_MISMATCH && told);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void modules_that_differ_are_named_and_stay_as_they_are(void **state)
+{
+    run_in(CTX(state), 3, other_module, NULL);
+}
+
+/* ---- devices ---- */
+
+/* A transposed view too, which is staged through a second copy there. */
+static gd_status on_device(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_device *gpu = gd_device_get(ctx, "gpu");
+    gd_tensor *m = gd_to_device(gd_reshape(gd_arange(ctx, GD_F32, 0, 6, 1), 2, (int64_t[]){2, 3}), gpu);
+    TRY(gd_world_all_reduce(w, m, GD_REDUCE_EXACT));
+    TRY(gd_world_all_reduce(w, gd_transpose(m, 0, 1), GD_REDUCE_EXACT));
+    gd_tensor *rows = gd_zeros_like(gd_cat((gd_tensor *[]){m, m}, 2, "0"));
+    TRY(gd_world_all_gather(w, m, rows));
+    for (int64_t i = 0; i < 12; i++)
+        EXPECT(ctx, gd_at(rows, (int64_t[]){i / 3, i % 3}) == (double)(4 * (i % 6)) &&
+                        gd_tensor_device(rows) == gpu);
+    TRY(gd_fill(m, gd_world_rank(w)));
+    TRY(gd_world_broadcast(w, m, 1));
+    EXPECT(ctx, gd_at(m, (int64_t[]){1, 2}) == 1);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void tensors_on_a_device_are_staged(void **state)
+{
+    setenv("GRADUS_CUDA", "./libgradus_plain.so", 1);
+    run_in(CTX(state), 2, on_device, NULL);
+}
+
 /* ---- memory ---- */
 
 static gd_status a_sum(gd_world *w, void *user)
@@ -371,6 +467,8 @@ static gd_status a_sum(gd_world *w, void *user)
     gd_tensor *x = gd_ones(ctx, GD_BF16, 1, (int64_t[]){15});
     gd_status status = gd_world_all_reduce(w, x, GD_REDUCE_EXACT);
     if (!status) status = sum_grains(w, x, &(grain_case){.dtype = GD_BF16, .numel = 15, .total = 5});
+    gd_module *m = status ? NULL : network(ctx, 2);
+    if (!status) status = m ? gd_module_broadcast(m, w, 0) : gd_error(ctx);
     gd_scope_end(ctx);
     return status;
 }
@@ -403,6 +501,9 @@ int main(void)
         TEST(a_time_out_names_who_is_missing),
         TEST(a_rank_that_fails_is_not_waited_for),
         TEST(worlds_that_are_not_there_are_one_clear_error),
+        TEST(a_broadcast_module_is_the_same_everywhere),
+        TEST(modules_that_differ_are_named_and_stay_as_they_are),
+        TEST(tensors_on_a_device_are_staged),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

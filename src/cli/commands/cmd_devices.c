@@ -1,6 +1,6 @@
 /* gradus devices: where tensors can be. */
 #include "cli/cli.h"
-#include "gradus/tensor.h"
+#include "gradus/world.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -21,6 +21,17 @@ static void add_device(gd_text *out, bool json, const char *name, const char *te
     } else {
         gd__text_put(out, "%-8s %s\n", name, text);
     }
+}
+
+/* Those that can be opened here, by name. */
+static void add_worlds(gd_cli *cli)
+{
+    char why[600];
+    gd__text_add(&cli->out, "worlds   self, threads:N");
+    for (int i = 0; gd_world_known(i); i++)
+        if (gd_world_describe(cli->ctx, gd_world_known(i), why, sizeof why))
+            gd__text_put(&cli->out, ", %s", gd_world_known(i));
+    gd__text_add(&cli->out, " (gradus world)\n");
 }
 
 static int run_devices(gd_cli *cli, const gd_args *args)
@@ -45,6 +56,7 @@ static int run_devices(gd_cli *cli, const gd_args *args)
         gd__text_add(&cli->out, "]}\n");
     else if (!gpus)
         gd__text_add(&cli->out, "no GPU: its plugin, a driver or a card is missing\n");
+    if (!json) add_worlds(cli);
     return gd__cli_code(cli, cli->out.failed ? GD_NOMEM : GD_OK);
 }
 
