@@ -149,37 +149,40 @@ static gd_status next_stage(gd_exchange *work)
     return gd__exchange_post(work);
 }
 
-/* How far it goes without waiting.  *moved: something was done. */
-static gd_status advance(gd_exchange *work, bool *moved)
+/* Tests what is not done; *all: nothing is left. */
+static gd_status test_messages(gd_exchange *work, bool *all, bool *moved)
 {
     gd_endpoint *e = &work->world->end;
-    while (work->stage < GD_FINISHED) {
-        bool all = true;
-        for (int i = 0; i < work->messages; i++) {
-            gd_message *m = &work->message[i];
-            if (m->done) continue;
-            if (!e->transport->test(e, m)) return left_by(work, m);
-            *moved |= m->done;
-            all &= m->done;
-        }
-        if (!all) return GD_OK;
-        gd_status status = next_stage(work);
-        if (status) return status;
+    *all = true;
+    for (int i = 0; i < work->messages; i++) {
+        gd_message *m = &work->message[i];
+        if (m->done) continue;
+        if (!e->transport->test(e, m)) return left_by(work, m);
+        *moved |= m->done;
+        *all &= m->done;
     }
     return GD_OK;
 }
 
-static bool disagreed(const gd_exchange *work) { return work->stage == GD_FINISHED && work->verdict.status; }
+/* How far it goes without waiting.  *moved: something was done. */
+static void advance(gd_exchange *work, bool *moved)
+{
+    bool all = true;
+    while (work->stage < GD_FINISHED && all) {
+        work->status = test_messages(work, &all, moved);
+        if (!work->status && all) work->status = next_stage(work);
+        if (work->status) work->stage = GD_FINISHED;
+    }
+}
 
-/* Takes all that are under way a little further; an error of `mine` is told, one of others where they are waited for. */
-static gd_status progress(gd_world *w, const gd_exchange *mine, bool *moved)
+/* Takes all that are under way a little further.  Bytes of one move only behind those of the ones started before it, so that all
+ * ranks hand sums to their transport in the same order. */
+static void progress(gd_world *w, bool *moved)
 {
     for (gd_exchange *k = w->first; k; k = k->next) {
-        if (k->stage == GD_FINISHED) continue;
-        gd_status status = advance(k, moved);
-        if (status && (k == mine || w->over)) return status;
+        if (k->stage < GD_FINISHED) advance(k, moved);
+        if (k->stage < GD_FIRST) return;
     }
-    return GD_OK;
 }
 
 /* ---- starting and waiting ---- */
@@ -235,7 +238,9 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
     if (status) refuse(work, status);
     append(world, work);
     bool moved = false;
-    if (post_roll(work) == GD_OK) (void)progress(world, NULL, &moved);
+    work->status = post_roll(work);
+    if (work->status) work->stage = GD_FINISHED;
+    progress(world, &moved);
     return work;
 }
 
@@ -273,15 +278,14 @@ static gd_status wait_for(gd_exchange *work)
     while (work->stage < GD_FINISHED) {
         bool moved = false;
         gd_stage before = work->stage;
-        gd_status status = progress(w, work, &moved);
-        if (status) return status;
+        progress(w, &moved);
         if (work->stage != before || moved) begun = seconds_now();
         if (work->stage == GD_FINISHED) break;
         if (given_up(w)) return over(w);
         if (seconds_now() - begun > patience(work)) return too_late(work, w->timeout);
         if (!moved) w->end.transport->idle(&w->end, IDLE_SECONDS < w->timeout ? IDLE_SECONDS : w->timeout);
     }
-    return disagreed(work) ? (gd_status)work->verdict.status : GD_OK;
+    return work->status;
 }
 
 gd_status gd_world_wait(gd_exchange *work)

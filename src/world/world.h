@@ -37,7 +37,8 @@ struct gd_exchange {
     gd_exchange *next; /* started after it */
     int64_t op;
     gd_stage stage;
-    bool spare; /* part of the world */
+    gd_status status; /* what it ended with */
+    bool spare;       /* part of the world */
     gd_collective what;
     gd_sheet mine, *sheet; /* all of them, at rank 0 */
     gd_verdict verdict;
