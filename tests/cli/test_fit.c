@@ -379,6 +379,8 @@ static void rows_are_left_out_by_condition_and_where_cells_are_missing(void **st
     fails("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude 'x > 0'", 1, "no row is left to fit");
     fails("fit 'b*x' gaps.csv --param b=1 --missing drop --exclude 'z > 0'", 2, "unknown name 'z'");
     fails("fit 'b*x' gaps.csv --param b=1 --missing maybe", 2, "'maybe' is none of");
+    put("endless.csv", "x,y\n1,2\n2,inf\n3,6\n");
+    fails("fit 'b*x' endless.csv --param b=1 --missing drop", 1, "line 3, column 'y': 'inf' is not finite");
 }
 
 static void constants_are_held_and_quantities_derived(void **state)

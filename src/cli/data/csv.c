@@ -642,7 +642,7 @@ gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missing, double *o
     for (int64_t row = 0; row < gd__csv_rows(csv); row++) {
         int kind = gd__csv_text_number(csv, gd__csv_cell(csv, row, column), &out[row]);
         if (kind == 1 && isfinite(out[row])) continue;
-        if (kind < 0 || !missing) return cell_error(csv, row, column, kind);
+        if (kind || !missing) return cell_error(csv, row, column, kind); /* an infinity is not missing */
     }
     return GD_OK;
 }

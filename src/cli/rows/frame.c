@@ -103,17 +103,6 @@ static gd_status read_dates(gd_ctx *ctx, const gd_csv *csv, int column, gd_frame
     return GD_OK;
 }
 
-static gd_status read_numbers(gd_frame *f, const gd_csv *csv, int column, gd_frame_column *out)
-{
-    gd_status status = gd__csv_numbers(csv, column, true, out->value);
-    for (int64_t row = 0; row < f->rows && !status; row++)
-        if (isinf(out->value[row]))
-            status = gd_fail(f->ctx, GD_FORMAT, "%s: line %lld, column '%.60s': '%.60s' is not finite",
-                             gd__csv_source(csv), (long long)gd__csv_line(csv, row), out->name,
-                             gd__csv_cell(csv, row, column));
-    return status;
-}
-
 static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_frame_column *out)
 {
     const char *name = gd__csv_name(csv, column);
@@ -123,7 +112,7 @@ static gd_status read_column(gd_frame *f, const gd_csv *csv, int column, gd_fram
     switch (out->kind) {
     case GD_CELLS_WORDS: return read_words(f->ctx, csv, column, out);
     case GD_CELLS_DATES: return read_dates(f->ctx, csv, column, out);
-    default: return read_numbers(f, csv, column, out);
+    default: return gd__csv_numbers(csv, column, true, out->value);
     }
 }
 
