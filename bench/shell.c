@@ -1,4 +1,4 @@
-/* Fits as the command line makes them, against scipy.optimize.curve_fit with exact Jacobians. */
+/* Fits as the command line makes them, against scipy.optimize.curve_fit and lmfit with exact Jacobians. */
 #include "bench.h"
 #include "gradus/solve.h"
 
@@ -113,13 +113,19 @@ static void close_curve(curve *c)
     gd_ctx_free(c->ctx);
 }
 
-static bool scipy_times(double *rows, double *few)
+/* Seconds over a million rows and over few, by SciPy and by lmfit; 0: it is not there. */
+typedef struct other_times {
+    double rows, few, lmfit_rows, lmfit_few;
+} other_times;
+
+static bool scipy_times(other_times *t)
 {
     char line[128] = "";
     FILE *out = bench_python("scipy_fit.py", 1);
     if (!out) return false;
     if (!fgets(line, sizeof line, out)) line[0] = 0;
-    return pclose(out) == 0 && sscanf(line, "%lf %lf", rows, few) == 2;
+    return pclose(out) == 0 &&
+           sscanf(line, "%lf %lf %lf %lf", &t->rows, &t->few, &t->lmfit_rows, &t->lmfit_few) == 4;
 }
 
 /* The default of gradus minimize beside L-BFGS-B on the problems of the tests, which a program of theirs evaluates. */
@@ -149,10 +155,20 @@ static void compare_evaluations(void)
 #endif
 }
 
+static void against_lmfit(const char *name, double ours, double theirs)
+{
+    bench_report((report){.name = name,
+                          .value = 1e3 * ours,
+                          .unit = "ms",
+                          .against = theirs > 0 ? "lmfit" : NULL,
+                          .other = 1e3 * theirs});
+}
+
 void bench_shell(void)
 {
     curve one, two, few;
-    double alone, both, rows = 0, peaks_time = 0;
+    double alone, both;
+    other_times other = {0};
     open_decay(&one, 1);
     open_decay(&two, 2);
     bench_compare(fit, &one, fit, &two, &alone, &both);
@@ -161,13 +177,13 @@ void bench_shell(void)
     open_peaks(&few);
     double small = bench_time(fit, &few);
     close_curve(&few);
-    bool live = scipy_times(&rows, &peaks_time);
+    bool live = scipy_times(&other);
     const char *name = live ? "scipy.optimize.curve_fit" : NULL; /* SciPy is not there: only our times */
     bench_report((report){.name = "fit, 1M rows, 6 parameters, 2 threads",
                           .value = 1e3 * both,
                           .unit = "ms",
                           .against = name,
-                          .other = 1e3 * rows,
+                          .other = 1e3 * other.rows,
                           .ratio_limit = live ? 1 / 0.7 : 0});
     bench_report((report){.name = "fit, 1M rows, 6 parameters",
                           .value = 1e3 * both,
@@ -179,8 +195,10 @@ void bench_shell(void)
                           .value = 1e3 * small,
                           .unit = "ms",
                           .against = name,
-                          .other = 1e3 * peaks_time,
+                          .other = 1e3 * other.few,
                           .ratio_limit = live ? 1 : 0});
+    against_lmfit("fit, 1M rows, the same", both, other.lmfit_rows);
+    against_lmfit("fit, 50 Gaussians, the same", small, other.lmfit_few);
     if (live) compare_evaluations();
     bench_train();
     if (!live) bench_report((report){.name = "SciPy is not there (GRADUS_SCIPY_PYTHON)", .unit = ""});

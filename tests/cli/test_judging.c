@@ -336,7 +336,8 @@ static void a_resumed_run_may_change_its_chain_and_says_so(void **state)
     assert_int_equal(system("cp a.safetensors b.safetensors; cp a.safetensors c.safetensors"), 0);
     /* a rate of zero: the steps count, the model stays */
     works("train " DATA "flowers.csv --resume a.safetensors --epochs 3 --chain 'adam | lr(0)' --json");
-    assert_non_null(strstr(out, "\"changed\": [\"--chain was adam | lr(1e-3) and is now adam | lr(0)\"]"));
+    assert_non_null(strstr(out, "\"changed\": [\"--chain was adam | lr(1e-3) and is now adam | lr(0)\", "
+                                "\"--epochs was 2 and is now 3\"]"));
     assert_true(json_number("steps") == steps / 2 * 3);
     gd_ctx *ctx = gd_ctx_new(NULL);
     gd_archive *a = gd_archive_load(ctx, "a.safetensors"), *b = gd_archive_load(ctx, "b.safetensors");
@@ -358,8 +359,10 @@ static void a_resumed_run_may_change_its_chain_and_says_so(void **state)
         "flowers.csv --resume c.safetensors --epochs 3 --group 'out.*: lr=0.5' --schedule 'lr=linear(1, 0, 9)'");
     assert_non_null(strstr(out, "--group was [] and is now [\"out.*: lr=0.5\"]\n"));
     /* what it goes on with is what it says from then on */
-    works("train " DATA "flowers.csv --resume c.safetensors --epochs 4 --json");
+    works("train " DATA "flowers.csv --resume c.safetensors --epochs 3 --json");
     assert_non_null(strstr(out, "\"changed\": []"));
+    works("train " DATA "flowers.csv --resume c.safetensors --epochs 4");
+    assert_non_null(strstr(out, "--epochs was 3 and is now 4\n"));
     fails("train " DATA "flowers.csv --resume c.safetensors --chain 'adm'", 2, "link 'adm' unknown");
 }
 

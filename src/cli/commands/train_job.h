@@ -31,6 +31,7 @@ typedef struct gd_train_job {
     int64_t folds, seeds;    /* 0, 1: neither */
     gd_train_stream *stream; /* NULL: the data is in memory */
     gd_words changed;        /* what a resumed run does in another way, for people */
+    bool other_steps;        /* chain, groups or schedules are among it */
 } gd_train_job;
 
 /* The recipe from options, or from the checkpoint where they are not given (train_recipe.c).  task and standardise are told for the

@@ -218,7 +218,7 @@ static gd_status make_optimizer(job *j)
     for (int i = 0; i < r->schedules.count && !status; i++)
         status = gd__tune_schedule(t->optimizer, r->schedules.word[i]);
     if (!status && j->archive)
-        status = gd__optimizer_resume(t->optimizer, j->archive, "optimizer/", j->changed.count > 0);
+        status = gd__optimizer_resume(t->optimizer, j->archive, "optimizer/", j->other_steps);
     gd_archive_free(j->archive);
     j->archive = NULL;
     return status;

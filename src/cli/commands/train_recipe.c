@@ -35,6 +35,18 @@ static gd_status note_change(job *j, const char *option, const char *has, const 
     return status;
 }
 
+/* Numbers that may change. */
+static gd_status set_number(job *j, const char *option, int64_t *value)
+{
+    char has[24], given[24];
+    int64_t before = *value;
+    gd_status status = gd__args_integer(j->args, option, 0, INT64_MAX / 4, value);
+    if (status || !j->resume || *value == before) return status;
+    snprintf(has, sizeof has, "%lld", (long long)before);
+    snprintf(given, sizeof given, "%lld", (long long)*value);
+    return note_change(j, option, has, given);
+}
+
 static gd_status words_differ(job *j, const char *option, const gd_words *has, const gd_words *given,
                               bool may)
 {
@@ -227,8 +239,8 @@ gd_status gd__train_settings(job *j, int *task, int *standardise)
     if (!status) status = set_stop_on(j);
     if (!status) status = set_choice(j, "standardise", "none each all auto", standardise);
     /* these may change */
-    if (!status) status = gd__args_integer(j->args, "epochs", 0, INT64_MAX / 4, &r->epochs);
+    j->other_steps = j->changed.count > 0;
+    if (!status) status = set_number(j, "epochs", &r->epochs);
     if (!status && !j->resume) default_length(j);
-    if (!status) status = gd__args_integer(j->args, "patience", 0, INT64_MAX / 4, &r->patience);
-    return status;
+    return status ? status : set_number(j, "patience", &r->patience);
 }
