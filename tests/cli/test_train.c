@@ -430,7 +430,9 @@ static void a_resumed_run_takes_its_settings_written_in_another_way(void **state
         assert_non_null(strstr(out, "--group was "));
     }
     works(OTHERWISE("chain = [ lion | lr(1.0) ],lr=step(.1,every=3)"));
-    assert_null(strstr(out, " was "));
+    assert_null(strstr(out, "--group was "));
+    assert_null(strstr(out, "--chain was "));
+    assert_null(strstr(out, "--schedule was "));
 #undef OTHERWISE
     works(FLOWERS
           "--epochs 1 --chain 'adam(beta1=0.9) | lr(1e-3)' --group 'out.*: lr=0.5, beta1=0.8' "
@@ -438,7 +440,9 @@ static void a_resumed_run_takes_its_settings_written_in_another_way(void **state
 #define AGAIN "train " DATA "flowers.csv --resume s.safetensors --epochs 2 "
     works(AGAIN "--chain 'adam|lr(0.001)' --group 'out.*:lr=5e-1,beta1=.8' "
                 "--schedule 'eps=linear( 0.00000001, 1e-9,10)' --schedule 'dense0.*: beta2=constant(0.5)'");
-    assert_null(strstr(out, " was "));
+    assert_null(strstr(out, "--group was "));
+    assert_null(strstr(out, "--chain was "));
+    assert_null(strstr(out, "--schedule was "));
     fails(AGAIN "--chain 'adm | lr(0.001)'", 2, "chain: column 1: link 'adm' unknown");
     works(AGAIN
           "--schedule 'eps=linear(1e-8, 1e-9, 11)' --schedule 'dense0.*: beta2=0.5' --out other.safetensors");
