@@ -109,19 +109,8 @@ static gd_tensor *call_function(void *user, gd_tensor *const *inputs, int count)
     }
     PyObject *value = args ? PyObject_Call(f->fn, args, NULL) : NULL;
     Py_XDECREF(args);
-    gd_tensor *t = NULL;
-    if (value && !gd_py_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError, "the function must return a tensor, not %R",
-                     (PyObject *)Py_TYPE(value));
-        Py_CLEAR(value);
-    }
-    if (value)
-        t = ((gd_py_tensor *)value)->t;
-    else
-        gd_py_keep_exception(f->c);
-    PyObject *before = f->last;
-    f->last = value;
-    Py_XDECREF(before);
+    gd_tensor *t = gd_py_returned(f->c, &value, "the function must return a tensor");
+    gd_py_set(&f->last, value);
     gd_py_callback_end(f->c, state);
     return t;
 }

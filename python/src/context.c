@@ -214,6 +214,17 @@ void gd_py_keep_exception(gd_py_context *c)
     (void)gd_fail(c->ctx, GD_CALLBACK, "a Python function failed");
 }
 
+gd_tensor *gd_py_returned(gd_py_context *c, PyObject **value, const char *wanted)
+{
+    if (*value && !gd_py_is_tensor(*value)) {
+        PyErr_Format(PyExc_TypeError, "%s, not %R", wanted, (PyObject *)Py_TYPE(*value));
+        Py_CLEAR(*value);
+    }
+    if (*value) return ((gd_py_tensor *)*value)->t;
+    gd_py_keep_exception(c);
+    return NULL;
+}
+
 /* ---- messages: the library may not be left in the middle, so they wait ---- */
 
 static void keep_message(void *user, const char *text, int is_warning)

@@ -118,6 +118,9 @@ PyGILState_STATE gd_py_callback_begin(gd_py_context *c);
 void gd_py_callback_end(gd_py_context *c, PyGILState_STATE state);
 /* A Python function failed: keeps its exception and records CALLBACK. */
 void gd_py_keep_exception(gd_py_context *c);
+/* The tensor that a function returned, borrowed from *value; else what it raised, or that it is none (`wanted` begins the
+ * sentence), is kept, and both are NULL. */
+gd_tensor *gd_py_returned(gd_py_context *c, PyObject **value, const char *wanted);
 /* Raises what the context has recorded, or the exception a function of the user left; always NULL. */
 PyObject *gd_py_raise(gd_py_context *c);
 /* Shows messages; false with an exception where a warning is an error. */

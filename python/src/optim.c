@@ -25,16 +25,7 @@ static gd_tensor *call_closure(void *user)
     closure *f = user;
     PyGILState_STATE state = gd_py_callback_begin(f->c);
     PyObject *value = PyErr_CheckSignals() < 0 ? NULL : PyObject_CallNoArgs(f->fn);
-    gd_tensor *t = NULL;
-    if (value && !gd_py_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError, "a closure returns the loss as a Tensor, not %R",
-                     (PyObject *)Py_TYPE(value));
-        Py_CLEAR(value);
-    }
-    if (value)
-        t = ((gd_py_tensor *)value)->t;
-    else
-        gd_py_keep_exception(f->c);
+    gd_tensor *t = gd_py_returned(f->c, &value, "a closure returns the loss as a Tensor");
     gd_py_set(&f->last, value);
     gd_py_callback_end(f->c, state);
     return t;

@@ -16,16 +16,7 @@ static gd_tensor *ask(functions *f, PyObject *fn, PyObject **last)
 {
     PyGILState_STATE state = gd_py_callback_begin(f->c);
     PyObject *value = PyErr_CheckSignals() < 0 ? NULL : PyObject_CallNoArgs(fn);
-    gd_tensor *t = NULL;
-    if (value && !gd_py_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError, "the function must return a Tensor made of its arguments, not %R",
-                     (PyObject *)Py_TYPE(value));
-        Py_CLEAR(value);
-    }
-    if (value)
-        t = ((gd_py_tensor *)value)->t;
-    else
-        gd_py_keep_exception(f->c);
+    gd_tensor *t = gd_py_returned(f->c, &value, "the function must return a Tensor made of its arguments");
     gd_py_set(last, value);
     gd_py_callback_end(f->c, state);
     return t;

@@ -21,7 +21,10 @@
  * V - (1 + V U^T) G U with G = A A^T - B B^T; U begins with zeros, V with cosines.
  *
  * Tensors of one shape are computed together.  State: the factors and a bound for each.  They begin with the first h that is
- * finite and not zero; until then, and with numbers that are not finite, the update is handed on and Q stays as it was. */
+ * finite and not zero; until then, and with numbers that are not finite, the update is handed on and Q stays as it was.
+ *
+ * Five links in one long file: they share a lesson, its noise, its bounds and steps, which no link of somebody else wants, and a
+ * link includes public headers only. */
 #include "gradus/hessian.h"
 #include "gradus/matrices.h"
 
