@@ -17,6 +17,7 @@
 #include "gradus/file.h"
 #include "gradus/link.h"
 #include "gradus/module.h"
+#include "gradus/world.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -197,6 +198,46 @@ void gd_optimizer_reset(gd_optimizer *optimizer); /* forgets all state; paramete
  * schedule_free; of several links the last), and with on false back, bit for bit.  Meanwhile steps, saving and changes of
  * the parameters' list are refused, STATE.  Twice the same is once; without such links nothing changes. */
 GD_NODISCARD gd_status gd_optimizer_evaluate(gd_optimizer *optimizer, bool on);
+
+/* ---- several processes ---- */
+
+/* What of an optimizer is kept by one rank each. */
+typedef enum gd_shard {
+    GD_SHARD_NONE,     /* nothing: every rank has all, and does all of a step */
+    GD_SHARD_STATE,    /* state of links, and the work of steps */
+    GD_SHARD_GRADIENTS /* and gradients, once they are summed */
+} gd_shard;
+
+/* Start from gd_distribute_defaults(). */
+typedef struct gd_distribute_options {
+    gd_shard shard;   /* NONE */
+    gd_reduce reduce; /* how the ranks' gradients are summed: EXACT */
+    bool joined;      /* gradients on the parameters are the same on every rank already (false) */
+    int64_t bucket;   /* bytes that travel at a time: 25 MB */
+} gd_distribute_options;
+
+gd_distribute_options gd_distribute_defaults(void);
+
+/* From now on steps of this optimizer are made by all ranks of a world together: every rank calls this, and then every step, with
+ * an optimizer of the same chain over equal parameters.  NULL options are the defaults.  Who sums gradients:
+ *
+ *     gd_optimizer_step(opt, NULL, ..)   the gradients on the parameters are this rank's share (of a mean, each row's by the
+ *                                        number of all rows): the step adds those of all ranks, and leaves the sums there.  With
+ *                                        `joined` it adds nothing: they are sums already (gd_grains_sum)
+ *     with an objective                  it gives every rank the same loss and gradient, as a gd_objective whose batch has this
+ *                                        world does; nothing is added here
+ *
+ * Parameters are the same on all ranks after every step, bit for bit as one process has them that is given the same gradients:
+ * norms and sums over all elements are joined as there.  With STATE and GRADIENTS a rank keeps state for the stretches of
+ * parameters that it owns, cut at multiples of 16384 elements (whole tensors, where a rule reduces along axes), and computes those;
+ * links that are no rules, and what lies on a device, every rank has whole; gd_explain says which.  Saving, loading
+ * and gd_optimizer_evaluate are for all ranks together then too.
+ *
+ * MISMATCH on every rank, by name, where parameters, their shapes, dtypes or order, the chain, options or generators differ.
+ * A rank that fails in a step tells the others: all get its error.  The world is borrowed, and must be there as long as steps
+ * are made; NULL in its place ends it, every rank having all state again. */
+GD_NODISCARD gd_status gd_optimizer_distribute(gd_optimizer *optimizer, gd_world *world,
+                                               const gd_distribute_options *options);
 
 /* ---- looking inside ---- */
 

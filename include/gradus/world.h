@@ -99,7 +99,11 @@ typedef enum gd_collective_kind {
 typedef struct gd_collective {
     gd_collective_kind kind;
     gd_tensor *tensor;
-    gd_tensor *out;    /* of all_gather and reduce_scatter */
+    gd_tensor *out; /* of all_gather and reduce_scatter */
+    const int64_t *
+        cuts; /* of these two: elements cuts[r] ... cuts[r + 1] - 1 of the whole are rank r's, size + 1 numbers, borrowed
+                            until gd_world_wait; NULL: as many for each.  An all_gather without a tensor then has this rank's
+                            stretch of `out` in its place */
     gd_grains *grains; /* all_reduce: the sum over these goes into `tensor`; NULL: over the ranks' tensors */
     gd_reduce how;
     int root; /* of a broadcast */

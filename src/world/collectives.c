@@ -9,6 +9,11 @@ static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
 {
     int size = k->world->end.size;
     int64_t total = k->host->numel, blocks = (total + 15) / 16;
+    if (k->what.cuts) {
+        *from = k->what.cuts[s];
+        *count = k->what.cuts[s + 1] - *from;
+        return;
+    }
     if (k->what.kind == GD_REDUCE_SCATTER) { /* a stretch each, of equal length */
         *count = total / size;
         *from = *count * s;
@@ -55,15 +60,35 @@ static gd_status check_tensor(gd_ctx *ctx, const char *what, gd_tensor *t, bool 
     return written ? gd__writable(what, t) : GD_OK;
 }
 
+/* Do the cuts go from the first element to the last, and is the part as long as this rank's stretch? */
+static gd_status check_cuts(gd_exchange *k, const char *what, int64_t whole, int64_t part)
+{
+    const int64_t *cuts = k->what.cuts;
+    int rank = k->world->end.rank, size = k->world->end.size;
+    bool fits = !cuts[0] && cuts[size] == whole;
+    for (int r = 0; r < size; r++) fits = fits && cuts[r] <= cuts[r + 1];
+    if (!fits)
+        return gd_fail(k->world->ctx, GD_VALUE, "%s: the cuts do not go from 0 to %lld", what,
+                       (long long)whole);
+    if (part == cuts[rank + 1] - cuts[rank]) return GD_OK;
+    return gd_fail(k->world->ctx, GD_SHAPE, "%s: rank %d has %lld elements, the cuts give it %lld", what,
+                   rank, (long long)part, (long long)(cuts[rank + 1] - cuts[rank]));
+}
+
 static gd_status check_out(gd_exchange *k, const char *what)
 {
     const gd_tensor *t = k->what.tensor, *out = k->what.out;
     int64_t size = k->world->end.size;
     bool gather = k->what.kind == GD_ALL_GATHER;
+    if (!t) {
+        int rank = k->world->end.rank;
+        return check_cuts(k, what, out->numel, k->what.cuts[rank + 1] - k->what.cuts[rank]);
+    }
     int64_t whole = gather ? out->numel : t->numel, part = gather ? t->numel : out->numel;
     if (out->dtype != t->dtype)
         return gd_fail(k->world->ctx, GD_DTYPE, "%s: the result is %s and the tensor %s", what,
                        gd_dtype_name(out->dtype), gd_dtype_name(t->dtype));
+    if (k->what.cuts) return check_cuts(k, what, whole, part);
     if (whole == part * size) return GD_OK;
     return gd_fail(k->world->ctx, GD_SHAPE,
                    "%s: the tensor has %lld elements, the result %lld, with %lld ranks", what,
@@ -93,13 +118,15 @@ static gd_status check(gd_exchange *k)
     if ((unsigned)c->kind > GD_ALL_REDUCE)
         return gd_fail(ctx, GD_VALUE, "world: there is no collective %d", (int)c->kind);
     if (c->kind == GD_BARRIER) return GD_OK;
-    gd_status status = check_tensor(ctx, what, c->tensor, !has_out);
+    bool placed = c->kind == GD_ALL_GATHER && c->cuts && !c->tensor;
+    gd_status status = placed ? GD_OK : check_tensor(ctx, what, c->tensor, !has_out);
+    if (!status && c->cuts && !has_out) status = gd_fail(ctx, GD_ARGUMENT, "%s: it takes no cuts", what);
     if (!status && has_out) status = check_tensor(ctx, what, c->out, true);
     if (!status && has_out) status = check_out(k, what);
     if (!status && c->grains)
         status = c->kind == GD_ALL_REDUCE ? check_grains(k)
                                           : gd_fail(ctx, GD_ARGUMENT, "%s: it takes no grains", what);
-    if (status) return status;
+    if (status || placed) return status;
     if (c->kind == GD_BROADCAST && (c->root < 0 || c->root >= k->world->end.size))
         return gd_fail(ctx, GD_VALUE, "broadcast: there is no rank %d among %d", c->root, k->world->end.size);
     k->partial = gd__partial_dtype(c->tensor->dtype);
@@ -184,8 +211,9 @@ static bool make_memory(gd_exchange *k)
 {
     gd_ctx *ctx = k->world->ctx;
     gd_tensor *t = k->what.tensor, *out = k->what.out, *result = out ? out : t;
-    if (!(k->host = reachable(ctx, t))) return false;
-    if (out && !(k->host_out = in_place(ctx, out) ? reachable(ctx, out) : new_owned(gd__cpu(ctx), out)))
+    if (t && !(k->host = reachable(ctx, t))) return false;
+    bool has_contents = in_place(ctx, out ? out : t) || !t;
+    if (out && !(k->host_out = has_contents ? reachable(ctx, out) : new_owned(gd__cpu(ctx), out)))
         return false;
     bool elsewhere = result->storage->device != gd__cpu(ctx);
     if (elsewhere && !gd__contiguous(result) && !(k->twin = new_owned(result->storage->device, result)))
@@ -203,7 +231,7 @@ gd_status gd__exchange_prepare(gd_exchange *k)
         return status;
     }
     if (!has_out) k->what.out = NULL;
-    gd__retain(k->what.tensor);
+    if (k->what.tensor) gd__retain(k->what.tensor);
     if (k->what.out) gd__retain(k->what.out);
     if (make_memory(k)) return GD_OK;
     return gd_error(k->world->ctx) ? gd_error(k->world->ctx) : GD_NOMEM;
@@ -363,16 +391,28 @@ static gd_status post_broadcast(gd_exchange *k)
     return status;
 }
 
+/* Where a rank's stretch of what is gathered lies. */
+static char *stretch_of(const gd_exchange *k, int r, size_t *bytes)
+{
+    size_t item = gd__item_size(k->host_out);
+    int64_t each = k->host_out->numel / k->world->end.size;
+    int64_t from = k->what.cuts ? k->what.cuts[r] : each * r;
+    *bytes = (size_t)(k->what.cuts ? k->what.cuts[r + 1] - from : each) * item;
+    return k->host_out->data + (size_t)from * item;
+}
+
 static gd_status post_gather(gd_exchange *k)
 {
     const gd_endpoint *e = &k->world->end;
-    size_t bytes = (size_t)k->host->numel * gd__item_size(k->host);
+    size_t bytes, length;
     gd_status status = GD_OK;
     if (k->stage != GD_FIRST) return GD_OK;
-    if (bytes) memcpy(k->host_out->data + (size_t)e->rank * bytes, k->host->data, bytes);
+    char *own = stretch_of(k, e->rank, &bytes);
+    if (bytes && k->host) memcpy(own, k->host->data, bytes);
     for (int r = 0; r < e->size && !status; r++) {
-        status = gd__message(k, r, true, 0, k->host->data, bytes);
-        if (!status) status = gd__message(k, r, false, 0, k->host_out->data + (size_t)r * bytes, bytes);
+        char *at = stretch_of(k, r, &length);
+        status = gd__message(k, r, true, 0, own, bytes);
+        if (!status) status = gd__message(k, r, false, 0, at, length);
     }
     return status;
 }

@@ -25,11 +25,14 @@ void gd__sheet_fill(gd_exchange *work)
     s->how = sums(s) ? (int32_t)what->how : 0;
     s->total = what->grains ? what->grains->total : 0;
     s->dtype = -1;
-    if (what->tensor) {
-        s->dtype = (int32_t)what->tensor->dtype;
-        s->ndim = what->tensor->ndim;
-        memcpy(s->size, what->tensor->size, (size_t)s->ndim * sizeof *s->size);
+    /* where stretches differ, the whole is what all have */
+    const gd_tensor *t = what->cuts && what->kind == GD_ALL_GATHER ? what->out : what->tensor;
+    if (t) {
+        s->dtype = (int32_t)t->dtype;
+        s->ndim = t->ndim;
+        memcpy(s->size, t->size, (size_t)s->ndim * sizeof *s->size);
     }
+    for (int r = 0; what->cuts && r <= w->end.size; r++) s->cuts = s->cuts * 31 + what->cuts[r] + 1;
     (void)snprintf(s->name, sizeof s->name, "%s", what->name ? what->name : "");
     if (sums(s) && s->how == GD_REDUCE_EXACT)
         (void)snprintf(s->machine, sizeof s->machine, "%.20s, C library %.12s", gd__isa_of(w->ctx),
@@ -70,6 +73,8 @@ static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *
     else if (!same_tensor(a, b))
         JUDGE(GD_MISMATCH, "%s: rank %d brings %s, rank 0 %s", what, rank, sheet_text(b, one, sizeof one),
               sheet_text(a, other, sizeof other));
+    else if (a->cuts != b->cuts)
+        JUDGE(GD_MISMATCH, "%s: rank %d cuts it elsewhere than rank 0", what, rank);
     else if (a->root != b->root)
         JUDGE(GD_MISMATCH, "%s: the root is %d for rank %d and %d for rank 0", what, b->root, rank, a->root);
     else if (a->how != b->how)

@@ -19,6 +19,7 @@
 typedef struct gd_sheet {
     int64_t size[GD_MAX_DIMS];
     int64_t total; /* grains */
+    int64_t cuts;  /* a number made of them */
     int32_t kind, dtype, ndim, root, how;
     int32_t failed;   /* gd_status: it cannot take part, `name` says why */
     char name[120];   /* of what it is about */

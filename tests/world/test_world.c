@@ -70,6 +70,50 @@ static void collectives_do_what_they_say(void **state)
     assert_int_equal(gd_world_run(CTX(state), "self", NULL, every_collective, NULL), GD_OK);
 }
 
+/* Rank r has r + 1 elements, the last one none. */
+static gd_status uneven(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    int rank = gd_world_rank(w), n = gd_world_size(w);
+    int64_t cuts[10] = {0};
+    for (int r = 0; r < n; r++) cuts[r + 1] = cuts[r] + (r == n - 1 && r ? 0 : r + 1);
+    int64_t all = cuts[n], first = cuts[rank], own = cuts[rank + 1] - first;
+    gd_scope_begin(ctx);
+    gd_tensor *whole = gd_full(ctx, GD_F32, 1, &all, -1), *part = gd_full(ctx, GD_F32, 1, &own, rank + 1);
+    gd_collective gather = {.kind = GD_ALL_GATHER, .tensor = part, .out = whole, .cuts = cuts};
+    TRY(gd_world_wait(gd_world_start(w, &gather)));
+    for (int r = 0; r < n; r++)
+        for (int64_t i = cuts[r]; i < cuts[r + 1]; i++) EXPECT(ctx, gd_at(whole, &i) == r + 1);
+    /* in its place, and back again as sums */
+    TRY(gd_fill(whole, -1));
+    for (int64_t i = first; i < first + own; i++) ((float *)gd_data_mut(whole))[i] = (float)i;
+    gather.tensor = NULL;
+    TRY(gd_world_wait(gd_world_start(w, &gather)));
+    for (int64_t i = 0; i < all; i++) EXPECT(ctx, gd_at(whole, &i) == i);
+    gd_collective scatter = {.kind = GD_REDUCE_SCATTER, .tensor = whole, .out = part, .cuts = cuts};
+    TRY(gd_world_wait(gd_world_start(w, &scatter)));
+    for (int64_t i = 0; i < own; i++) EXPECT(ctx, gd_at(part, &i) == n * (first + i));
+    /* cuts that do not fit, and such as differ */
+    int64_t others[10];
+    memcpy(others, cuts, sizeof others);
+    others[n] = all + 1;
+    gather.cuts = others;
+    EXPECT(ctx, gd_world_wait(gd_world_start(w, &gather)) == GD_VALUE);
+    gd_clear_error(ctx);
+    others[n] = all;
+    if (n > 2 && rank == 1) others[1] = 0;
+    EXPECT(ctx, gd_world_wait(gd_world_start(w, &gather)) == (n > 2 ? GD_MISMATCH : GD_OK));
+    gd_clear_error(ctx);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void stretches_of_other_lengths_are_gathered_and_scattered(void **state)
+{
+    for (int n = 1; n <= 9; n++) run_in(CTX(state), n, uneven, NULL);
+}
+
 /* A transposed view is summed and written where it lies. */
 static gd_status strided(gd_world *w, void *user)
 {
@@ -491,6 +535,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
     const struct CMUnitTest tests[] = {
         TEST(collectives_do_what_they_say),
+        TEST(stretches_of_other_lengths_are_gathered_and_scattered),
         TEST(views_are_summed_in_place),
         TEST(collectives_overlap_and_are_waited_for_in_any_order),
         TEST(sums_over_grains_have_the_same_bits_with_1_to_8_ranks),

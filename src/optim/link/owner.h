@@ -32,6 +32,9 @@ typedef struct gd_param {
     int form;              /* when it was last looked at, see optimizer_step.c */
     gd_tensor *low, *high; /* bounds, f64 on the host, of one element or as many; owned, NULL: none */
     uint8_t *side;         /* of each element, see step/bounds.h; owned, NULL: it has no bounds */
+    int64_t *
+        cut; /* [ranks + 1] elements cut[r] ... cut[r + 1] - 1 are rank r's, see plan/share.h; owned or NULL */
+    int ranks;
 } gd_param;
 
 typedef struct gd_attr {
@@ -41,6 +44,7 @@ typedef struct gd_attr {
 } gd_attr;
 
 typedef struct gd_plan gd_plan;       /* plan/plan.h */
+typedef struct gd_share gd_share;     /* plan/share.h */
 typedef struct gd_closure gd_closure; /* step/var.h */
 
 struct gd_optimizer {
@@ -96,6 +100,7 @@ struct gd_optimizer {
         bool without, with_closure;
     } moves; /* a failing step could leave parameters elsewhere */
     gd_plan *plans;
+    gd_share *share; /* among several processes; NULL: alone */
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */

@@ -2,6 +2,7 @@
 #include "gradus/dlpack.h"
 #include "optim/step/optimizer.h"
 #include "optim/step/bounds.h"
+#include "optim/step/distribute.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"
 #include "optim/text/setting.h"
@@ -84,18 +85,26 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
     return o;
 }
 
+/* What is kept for a parameter besides its name and state. */
+static void param_drop(gd_param *p)
+{
+    gd__bounds_drop(p);
+    gd__free(p->tensor->head.ctx, p->cut, (size_t)(p->ranks + 1) * sizeof *p->cut);
+}
+
 void gd_optimizer_free(gd_optimizer *o)
 {
     if (!o) return;
     gd_ctx *ctx = o->ctx;
     gd__plans_free(ctx, o->plans);
+    gd__share_free(o);
     if (o->chain) {
         (void)!gd__link_adopt(o->chain, NULL);
         o->chain->owned = false;
         gd__release(o->chain);
     }
     for (int i = 0; i < o->count; i++) {
-        gd__bounds_drop(&o->param[i]);
+        param_drop(&o->param[i]);
         gd__release(o->param[i].tensor);
         gd__release(o->param[i].aside);
         gd__strfree(ctx, o->param[i].name);
@@ -269,7 +278,7 @@ void gd__params_truncate(gd_optimizer *o, int count)
 {
     while (o->count > count) {
         gd_param *p = &o->param[--o->count];
-        gd__bounds_drop(p);
+        param_drop(p);
         gd__release(p->tensor);
         gd__strfree(o->ctx, p->name);
     }
@@ -288,7 +297,7 @@ gd_status gd_optimizer_remove(gd_optimizer *o, const char *name)
     if (i == o->count) return gd_fail(o->ctx, GD_ATTRIBUTE, "optimizer: there is no parameter '%.80s'", name);
     gd_tensor *t = o->param[i].tensor;
     gd__entries_drop(o->chain, t);
-    gd__bounds_drop(&o->param[i]);
+    param_drop(&o->param[i]);
     gd__strfree(o->ctx, o->param[i].name);
     memmove(&o->param[i], &o->param[i + 1], (size_t)(o->count - i - 1) * sizeof *o->param);
     o->count--;

@@ -1,6 +1,7 @@
 /* The step of an optimizer, with and without an objective. */
 #include "optim/step/optimizer.h"
 #include "optim/step/bounds.h"
+#include "optim/step/distribute.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"
 #include "optim/step/transform.h"
@@ -274,10 +275,10 @@ static gd_status step_body(gd_optimizer *o, gd_var *var)
 
 static gd_status begin_step(gd_optimizer *o, bool skips)
 {
+    gd_status status = o->share ? gd__share_begin(o) : GD_OK;
     if (gd_error(o->ctx)) return gd_error(o->ctx);
-    gd_status status = gd__not_stepping(o, "a step");
-    if (status) return status;
-    status = gd__settings_begin(o);
+    if (!status) status = gd__not_stepping(o, "a step");
+    if (!status) status = gd__settings_begin(o);
     if (status) return status;
     gd__release(o->first_loss);
     o->first_loss = NULL;
@@ -307,7 +308,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd_status status = begin_step(o, o->skips_missing && !objective);
     if (!status && !o->count)
         status = gd_fail(ctx, GD_STATE, "optimizer: it has no parameters; gd_optimizer_add gives it some");
-    if (status) return status;
+    if (status) return o->share ? gd__share_tell(o, status) : status;
     int count = o->looked.count;
     if (!count && !o->step && !o->looked.skips)
         gd_warn(
@@ -325,6 +326,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
     if (!objective) status = take_grads(&var);
+    if (!status && !objective && o->share) status = gd__share_grads(&var);
     if (!status && count)
         status = step_body(o, &var);
     else if (!status)
@@ -336,7 +338,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
-    return status;
+    return status && o->share ? gd__share_tell(o, status) : status;
 }
 
 gd_status gd_optimizer_step(gd_optimizer *o, const gd_objective *objective, gd_step_info *info)
