@@ -1,8 +1,5 @@
 /* The collectives: what is checked before, which messages each stage has, and what becomes of them. */
-#include "base/vmath.h"
 #include "world/world.h"
-
-#include <string.h>
 
 /* Elements [*from, *from + *count) of `total` are slice s; cut at multiples of 16, so that vectors stay whole. */
 static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
@@ -30,11 +27,19 @@ static bool sums_up(const gd_exchange *k)
     return k->what.kind == GD_ALL_REDUCE || k->what.kind == GD_REDUCE_SCATTER;
 }
 
-/* Does the transport add by itself? */
+/* Does the transport have it of its own? */
 static bool by_transport(const gd_exchange *k)
 {
-    return k->what.kind == GD_ALL_REDUCE && k->what.how == GD_REDUCE_FAST && !k->what.grains &&
-           k->world->end.size > 1 && k->world->end.transport->sum && k->partial == k->what.tensor->dtype;
+    const gd_transport *t = k->world->end.transport;
+    bool on_device = k->at != gd__cpu(k->world->ctx);
+    switch (k->what.kind) {
+    case GD_ALL_REDUCE:
+        return t->sum && k->what.how == GD_REDUCE_FAST && !k->what.grains &&
+               k->partial == k->what.tensor->dtype;
+    case GD_ALL_GATHER: return t->gather && on_device && k->host && !k->what.cuts;
+    case GD_BROADCAST: return t->spread && on_device;
+    default: return false;
+    }
 }
 
 static int64_t grains_of(const gd_exchange *k)
@@ -100,10 +105,15 @@ static gd_status check_grains(const gd_exchange *k)
     const gd_grains *g = k->what.grains;
     const gd_tensor *t = k->what.tensor;
     bool fits = g->world == k->world && t->dtype == g->dtype && t->ndim == g->ndim;
+    const gd_device *cpu = gd__cpu(k->world->ctx), *device = t->storage->device;
+    if (device != g->at && device != cpu && g->at != cpu)
+        return gd_fail(k->world->ctx, GD_DEVICE, "grains: the result is on %s and the sum on %s",
+                       device->name, g->at->name);
     for (int i = 0; fits && i < t->ndim; i++) fits = t->size[i] == g->size[i];
     if (!fits)
         return gd_fail(k->world->ctx, GD_SHAPE,
                        "grains: the result has another shape, dtype or world than the sum");
+    if (g->failed) return g->failed;
     if (g->added == g->count) return GD_OK;
     return gd_fail(k->world->ctx, GD_STATE, "grains: %lld of the %lld grains of rank %d are there",
                    (long long)g->added, (long long)g->count, k->world->end.rank);
@@ -137,24 +147,34 @@ static gd_status check(gd_exchange *k)
 
 /* ---- memory ---- */
 
-static bool in_place(gd_ctx *ctx, const gd_tensor *t)
+/* Where messages find the bytes: all tensors of it are there, or copies of them. */
+static gd_device *place_of(const gd_exchange *k)
 {
-    return t->storage->device == gd__cpu(ctx) && gd__contiguous(t);
+    const gd_tensor *t = k->what.tensor ? k->what.tensor : k->what.out, *out = k->what.out;
+    gd_device *device = t->storage->device;
+    if (k->what.grains) return k->what.grains->at;
+    if (out && out->storage->device != device) return gd__cpu(k->world->ctx);
+    return gd__world_place(k->world, device);
 }
 
-/* The tensor itself where its memory can be used, else a copy in row-major order on the CPU. */
-static gd_tensor *reachable(gd_ctx *ctx, gd_tensor *t)
+static bool in_place(const gd_exchange *k, const gd_tensor *t)
 {
-    if (!in_place(ctx, t)) return gd__on_host(t, t->dtype);
+    return t->storage->device == k->at && gd__contiguous(t);
+}
+
+/* The tensor itself where its memory can be used, else a copy in row-major order. */
+static gd_tensor *reachable(const gd_exchange *k, gd_tensor *t)
+{
+    if (!in_place(k, t)) return gd__copy_at(k->at, t, t->dtype);
     gd__retain(t);
     return t;
 }
 
-static gd_tensor *new_owned(gd_device *device, const gd_tensor *like)
+static gd_tensor *new_owned(gd_device *device, gd_dtype dtype, int ndim, const int64_t *size)
 {
     gd_ctx *ctx = device->ctx;
     gd__aside_begin(ctx);
-    gd_tensor *t = gd__new(device, like->dtype, like->ndim, like->size);
+    gd_tensor *t = gd__new(device, dtype, ndim, size);
     gd__own(t);
     gd__aside_end(ctx);
     return t;
@@ -165,7 +185,7 @@ static bool take_tensor(gd_exchange *k)
 {
     gd_tensor *sum = k->host;
     if (k->partial != k->what.tensor->dtype || k->what.kind == GD_REDUCE_SCATTER)
-        sum = gd__on_host(k->what.tensor, k->partial); /* sums are made in it */
+        sum = gd__copy_at(k->at, k->what.tensor, k->partial); /* sums are made in it */
     else
         gd__retain(sum);
     subtrees_of(k, k->world->end.rank, &k->own);
@@ -195,8 +215,9 @@ static bool make_inbox(gd_exchange *k)
         subtrees_of(k, r, &tree);
         subtrees += tree.count;
     }
-    k->inbox_bytes = (size_t)(subtrees * count) * gd_dtype_size(k->partial);
-    if (k->inbox_bytes && !(k->inbox = gd__alloc(e->ctx, k->inbox_bytes))) return false;
+    if (subtrees > 0 && count > 0 &&
+        !(k->inbox = new_owned(k->at, k->partial, 1, (int64_t[]){subtrees * count})))
+        return false;
     subtrees_of(k, e->rank, &tree);
     size_t need = (size_t)(subtrees + (int64_t)tree.count * (e->size - 1)), room = (size_t)k->room;
     if (need <= room) return true;
@@ -207,16 +228,20 @@ static bool make_inbox(gd_exchange *k)
     return true;
 }
 
+static gd_tensor *new_like(gd_device *device, const gd_tensor *like)
+{
+    return new_owned(device, like->dtype, like->ndim, like->size);
+}
+
 static bool make_memory(gd_exchange *k)
 {
-    gd_ctx *ctx = k->world->ctx;
     gd_tensor *t = k->what.tensor, *out = k->what.out, *result = out ? out : t;
-    if (t && !(k->host = reachable(ctx, t))) return false;
-    bool has_contents = in_place(ctx, out ? out : t) || !t;
-    if (out && !(k->host_out = has_contents ? reachable(ctx, out) : new_owned(gd__cpu(ctx), out)))
-        return false;
-    bool elsewhere = result->storage->device != gd__cpu(ctx);
-    if (elsewhere && !gd__contiguous(result) && !(k->twin = new_owned(result->storage->device, result)))
+    k->at = place_of(k);
+    if (t && !(k->host = reachable(k, t))) return false;
+    bool has_contents = !t || in_place(k, result);
+    if (out && !(k->host_out = has_contents ? reachable(k, out) : new_like(k->at, out))) return false;
+    bool elsewhere = result->storage->device != k->at;
+    if (elsewhere && !gd__contiguous(result) && !(k->twin = new_like(result->storage->device, result)))
         return false;
     if (!sums_up(k) || by_transport(k)) return true;
     return make_inbox(k) && (k->what.grains || take_tensor(k));
@@ -244,11 +269,10 @@ void gd__exchange_drop_data(gd_exchange *k)
     gd__release(k->host);
     gd__release(k->host_out);
     gd__release(k->twin);
+    gd__release(k->inbox);
     gd__release(k->what.tensor);
     gd__release(k->what.out);
-    k->host = k->host_out = k->twin = k->what.tensor = k->what.out = NULL;
-    if (k->inbox) gd__free(k->world->ctx, k->inbox, k->inbox_bytes);
-    k->inbox = NULL;
+    k->host = k->host_out = k->twin = k->inbox = k->what.tensor = k->what.out = NULL;
 }
 
 /* ---- sums ---- */
@@ -268,7 +292,7 @@ static gd_status post_slices(gd_exchange *k)
         }
     }
     slice_of(k, e->rank, &from, &count);
-    char *at = k->inbox;
+    char *at = k->inbox ? k->inbox->data : NULL;
     for (int r = 0; r < e->size; r++) {
         gd_tree tree;
         subtrees_of(k, r, &tree);
@@ -279,24 +303,52 @@ static gd_status post_slices(gd_exchange *k)
 }
 
 typedef struct slices {
-    gd_ctx *ctx;
-    gd_dtype dtype;
+    const gd_exchange *work;
     int64_t count;
+    gd_status status;
 } slices;
+
+/* Some elements of a tensor in row-major order, as a struct of its own that owns nothing. */
+static gd_tensor piece_of(const gd_tensor *t, char *at, int64_t count)
+{
+    gd_tensor piece = *t;
+    piece.ndim = 1;
+    piece.numel = piece.size[0] = count;
+    piece.stride[0] = 1;
+    piece.data = at;
+    piece.axes = NULL;
+    piece.node = NULL;
+    piece.grad = NULL;
+    return piece;
+}
+
+static bool lies_in(const gd_tensor *t, const char *at)
+{
+    return t && at >= t->data && at < t->data + (size_t)t->numel * gd__item_size(t);
+}
+
+/* A slice lies in the inbox or in one of this rank's sums. */
+static gd_tensor slice_at(const gd_exchange *k, char *at, int64_t count)
+{
+    const gd_tensor *whole = k->inbox;
+    for (int i = 0; i < k->own.count && !lies_in(whole, at); i++) whole = k->own.node[i].sum;
+    return piece_of(whole, at, count);
+}
 
 static void join_slices(void *user, void *left, void *right)
 {
-    const slices *s = user;
-    gd__add_partial(s->ctx, s->dtype, left, right, s->count);
+    slices *s = user;
+    gd_tensor to = slice_at(s->work, left, s->count), from = slice_at(s->work, right, s->count);
+    if (!s->status) s->status = gd__add_partial(&to, &from);
 }
 
 /* The whole tree over this rank's slice, from the subtrees of all in the order of their grains. */
-static const void *finish_slice(gd_exchange *k, int64_t from, int64_t count)
+static gd_status finish_slice(gd_exchange *k, int64_t from, int64_t count, gd_tensor *sum_of_all)
 {
     const gd_endpoint *e = &k->world->end;
-    slices s = {e->ctx, k->partial, count};
+    slices s = {.work = k, .count = count};
     size_t item = gd_dtype_size(k->partial);
-    char *at = k->inbox;
+    char *at = k->inbox ? k->inbox->data : NULL;
     gd_tree all = {0}, tree;
     for (int r = 0; r < e->size; r++) {
         bool own = r == e->rank;
@@ -308,32 +360,23 @@ static const void *finish_slice(gd_exchange *k, int64_t from, int64_t count)
             gd__tree_push(&all, grains_of(k), tree.node[i], join_slices, &s);
         }
     }
-    return all.node[0].sum;
+    *sum_of_all = slice_at(k, all.node[0].sum, count);
+    return s.status;
 }
 
-/* The only rounding of a sum. */
-static void store(gd_dtype dtype, void *to, const void *sum, int64_t count)
-{
-    const float *f = sum;
-    uint16_t *half = to;
-    if (dtype == GD_F16)
-        for (int64_t i = 0; i < count; i++) half[i] = gd__f32_to_f16(f[i]);
-    else if (dtype == GD_BF16)
-        for (int64_t i = 0; i < count; i++) half[i] = gd__f32_to_bf16(f[i]);
-    else if (to != sum && count)
-        memcpy(to, sum, (size_t)count * gd_dtype_size(dtype));
-}
-
-/* After the slices are there: this rank's goes into the result. */
-static void settle_slice(gd_exchange *k)
+/* After the slices are there: this rank's goes into the result, which is the only rounding of a sum. */
+static gd_status settle_slice(gd_exchange *k)
 {
     int64_t from, count;
     slice_of(k, k->world->end.rank, &from, &count);
+    if (!count) return GD_OK;
     bool scatter = k->what.kind == GD_REDUCE_SCATTER;
-    gd_tensor *to = scatter ? k->host_out : k->host;
-    if (count)
-        store(to->dtype, to->data + (scatter ? 0 : from) * (int64_t)gd__item_size(to),
-              finish_slice(k, from, count), count);
+    gd_tensor *result = scatter ? k->host_out : k->host, sum;
+    gd_status status = finish_slice(k, from, count, &sum);
+    char *at = result->data + (scatter ? 0 : from) * (int64_t)gd__item_size(result);
+    if (status || at == sum.data) return status;
+    gd_tensor to = piece_of(result, at, count);
+    return gd__copy_into(&to, &sum);
 }
 
 static gd_status post_result(gd_exchange *k)
@@ -352,25 +395,28 @@ static gd_status post_result(gd_exchange *k)
     return status;
 }
 
-static gd_status sum_by_transport(gd_exchange *k)
+static gd_status post_to_transport(gd_exchange *k)
 {
     gd_endpoint *e = &k->world->end;
-    if (!k->host->numel) return GD_OK;
+    if (k->stage != GD_FIRST || !k->host->numel) return GD_OK;
     gd_message *m = &k->message[k->messages++];
-    *m = (gd_message){.from = e->rank, .to = e->rank, .op = k->op, .data = k->host->data};
+    int from = k->what.kind == GD_BROADCAST ? k->what.root : e->rank;
+    *m = (gd_message){.from = from, .to = e->rank, .op = k->op, .data = k->host->data};
+    m->device = k->at;
     m->bytes = (size_t)k->host->numel * gd__item_size(k->host);
-    return e->transport->sum(e, m, k->host->dtype);
+    if (k->what.kind == GD_ALL_GATHER) return e->transport->gather(e, m, k->host_out->data);
+    return k->what.kind == GD_BROADCAST ? e->transport->spread(e, m)
+                                        : e->transport->sum(e, m, k->host->dtype);
 }
 
 static gd_status post_sum(gd_exchange *k)
 {
-    if (by_transport(k)) return k->stage == GD_FIRST ? sum_by_transport(k) : GD_OK;
     if (k->stage == GD_FIRST) {
         take_grains(k);
         return post_slices(k);
     }
-    settle_slice(k);
-    return k->what.kind == GD_ALL_REDUCE ? post_result(k) : GD_OK;
+    gd_status status = settle_slice(k);
+    return status || k->what.kind != GD_ALL_REDUCE ? status : post_result(k);
 }
 
 /* ---- the others ---- */
@@ -408,7 +454,11 @@ static gd_status post_gather(gd_exchange *k)
     gd_status status = GD_OK;
     if (k->stage != GD_FIRST) return GD_OK;
     char *own = stretch_of(k, e->rank, &bytes);
-    if (bytes && k->host) memcpy(own, k->host->data, bytes);
+    if (bytes && k->host) {
+        gd_tensor to = piece_of(k->host_out, own, k->host->numel);
+        gd_tensor from = piece_of(k->host, k->host->data, k->host->numel);
+        status = gd__copy_into(&to, &from);
+    }
     for (int r = 0; r < e->size && !status; r++) {
         char *at = stretch_of(k, r, &length);
         status = gd__message(k, r, true, 0, own, bytes);
@@ -419,8 +469,9 @@ static gd_status post_gather(gd_exchange *k)
 
 gd_status gd__exchange_post(gd_exchange *k)
 {
+    if (k->what.kind == GD_BARRIER) return GD_OK;
+    if (by_transport(k)) return post_to_transport(k);
     switch (k->what.kind) {
-    case GD_BARRIER: return GD_OK;
     case GD_BROADCAST: return post_broadcast(k);
     case GD_ALL_GATHER: return post_gather(k);
     default: return post_sum(k);
@@ -429,12 +480,15 @@ gd_status gd__exchange_post(gd_exchange *k)
 
 /* ---- after ---- */
 
-static gd_status upload(gd_exchange *k, gd_tensor *to, const gd_tensor *host)
+/* The result goes to another device than messages find their bytes on; one of the two is the CPU. */
+static gd_status carry(gd_exchange *k, gd_tensor *to, const gd_tensor *host)
 {
     gd_device *device = to->storage->device;
     gd_tensor *flat = k->twin ? k->twin : to;
-    gd_status status = device->backend->upload(device, flat->data, host->data,
-                                               (size_t)host->numel * gd__item_size(host));
+    size_t bytes = (size_t)host->numel * gd__item_size(host);
+    gd_status status = k->at == gd__cpu(k->world->ctx)
+                           ? device->backend->upload(device, flat->data, host->data, bytes)
+                           : k->at->backend->download(k->at, flat->data, host->data, bytes);
     return status || flat == to ? status : gd__copy_into(to, flat);
 }
 
@@ -443,8 +497,8 @@ gd_status gd__exchange_deliver(gd_exchange *k)
     if (k->what.kind == GD_BARRIER) return GD_OK;
     gd_tensor *to = k->what.out ? k->what.out : k->what.tensor, *host = k->what.out ? k->host_out : k->host;
     gd_status status = GD_OK;
-    if (to->storage->device != gd__cpu(k->world->ctx))
-        status = to->numel ? upload(k, to, host) : GD_OK;
+    if (to->storage->device != k->at)
+        status = to->numel ? carry(k, to, host) : GD_OK;
     else if (host != to)
         status = gd__copy_into(to, host);
     gd__touch(to);

@@ -54,6 +54,7 @@ gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *d
                       .to = sends ? peer : e->rank,
                       .part = part,
                       .op = work->op,
+                      .device = work->stage < GD_FIRST ? NULL : work->at,
                       .data = data,
                       .bytes = bytes,
                       .sends = sends};
@@ -90,10 +91,12 @@ static gd_status left_by(gd_exchange *work, const gd_message *m)
     return give_up(w);
 }
 
-/* Each rank that something is awaited from, once. */
+/* Each rank that something is awaited from, once; where it is not its turn yet, by the one that is. */
 static gd_status too_late(gd_exchange *work, double seconds)
 {
     gd_world *w = work->world;
+    for (gd_exchange *k = w->first; k && work->stage == GD_QUEUED; k = k->next)
+        if (k->stage < GD_FINISHED) work = k;
     const char *sign = "rank ";
     int used = gd__format(w->why, sizeof w->why, "%s: rank %d waited %g seconds for ",
                           gd__collective_name((int)work->what.kind), w->end.rank, seconds);
@@ -116,10 +119,7 @@ static gd_status post_roll(gd_exchange *work)
 {
     gd_endpoint *e = &work->world->end;
     gd_status status = GD_OK;
-    if (e->rank > 0) {
-        status = gd__message(work, 0, true, 0, &work->mine, sizeof work->mine);
-        return status ? status : gd__message(work, 0, false, 1, &work->verdict, sizeof work->verdict);
-    }
+    if (e->rank > 0) return gd__message(work, 0, true, 0, &work->mine, sizeof work->mine);
     for (int r = 1; r < e->size && !status; r++)
         status = gd__message(work, r, false, 0, &work->sheet[r], sizeof *work->sheet);
     return status;
@@ -129,7 +129,7 @@ static gd_status post_verdict(gd_exchange *work)
 {
     gd_endpoint *e = &work->world->end;
     gd_status status = GD_OK;
-    if (e->rank > 0) return GD_OK;
+    if (e->rank > 0) return gd__message(work, 0, false, 1, &work->verdict, sizeof work->verdict);
     gd__roll_judge(work);
     for (int r = 1; r < e->size && !status; r++)
         status = gd__message(work, r, true, 1, &work->verdict, sizeof work->verdict);
@@ -140,7 +140,8 @@ static gd_status post_verdict(gd_exchange *work)
 static gd_status next_stage(gd_exchange *work)
 {
     work->messages = 0;
-    if (++work->stage == GD_VERDICT) return post_verdict(work);
+    if (++work->stage == GD_ROLL) return post_roll(work);
+    if (work->stage == GD_VERDICT) return post_verdict(work);
     if (work->stage == GD_FIRST && work->verdict.status) work->stage = GD_FINISHED;
     if (work->stage == GD_FINISHED)
         return work->verdict.status
@@ -176,12 +177,13 @@ static void advance(gd_exchange *work, bool *moved)
 }
 
 /* Takes all that are under way a little further.  Bytes of one move only behind those of the ones started before it, so that all
- * ranks hand sums to their transport in the same order. */
+ * ranks hand sums to their transport in the same order; rolls need not wait for that, but where messages have no names. */
 static void progress(gd_world *w, bool *moved)
 {
+    bool in_order = w->end.transport->in_order;
     for (gd_exchange *k = w->first; k; k = k->next) {
         if (k->stage < GD_FINISHED) advance(k, moved);
-        if (k->stage < GD_FIRST) return;
+        if (k->stage < (in_order ? GD_FINISHED : GD_FIRST)) return;
     }
 }
 
@@ -229,7 +231,7 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
     work->spare = !made;
     work->what = *what;
     work->op = world->ops++;
-    work->stage = GD_ROLL;
+    work->stage = GD_QUEUED;
     work->verdict.status = GD_OK;
     gd__sheet_fill(work);
     work->what.name = NULL; /* it is on the sheet */
@@ -238,7 +240,7 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
     if (status) refuse(work, status);
     append(world, work);
     bool moved = false;
-    work->status = post_roll(work);
+    if (!world->end.transport->in_order) work->status = next_stage(work);
     if (work->status) work->stage = GD_FINISHED;
     progress(world, &moved);
     return work;
@@ -267,7 +269,7 @@ static double seconds_now(void)
 /* Rank 0 knows who is missing from the roll: the others leave it the time to say so. */
 static double patience(const gd_exchange *work)
 {
-    bool leaves_it = work->stage == GD_ROLL && work->world->end.rank > 0;
+    bool leaves_it = work->stage <= GD_VERDICT && work->world->end.rank > 0;
     return leaves_it ? 2 * work->world->timeout + 1 : work->world->timeout;
 }
 

@@ -25,24 +25,31 @@ static const gd_vec_table *vectors(gd_ctx *ctx)
 
 const char *gd__isa_of(gd_ctx *ctx) { return vectors(ctx)->isa; }
 
-void gd__add_partial(gd_ctx *ctx, gd_dtype dtype, void *to, const void *from, int64_t count)
+/* Addition is the same on every device: IEEE's, or wrapping. */
+gd_status gd__add_partial(gd_tensor *to, gd_tensor *from)
 {
+    gd_ctx *ctx = to->head.ctx;
     const gd_vec_table *v = vectors(ctx);
-    if (dtype == GD_F32) v->add_f32(to, from, count);
-    if (dtype == GD_F64) v->add_f64(to, from, count);
-    if (dtype == GD_I32) /* wraps */
-        for (int64_t i = 0; i < count; i++) ((uint32_t *)to)[i] += ((const uint32_t *)from)[i];
-    if (dtype == GD_I64)
-        for (int64_t i = 0; i < count; i++) ((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
+    int64_t count = to->numel;
+    void *a = to->data;
+    const void *b = from->data;
+    if (to->storage->device != gd__cpu(ctx))
+        return gd__execute(GD_OP_add, (gd_tensor *[]){to, from}, 2, &(gd_attrs){0}, &to, 1);
+    if (to->dtype == GD_F32) v->add_f32(a, b, count);
+    if (to->dtype == GD_F64) v->add_f64(a, b, count);
+    if (to->dtype == GD_I32) /* wraps */
+        for (int64_t i = 0; i < count; i++) ((uint32_t *)a)[i] += ((const uint32_t *)b)[i];
+    if (to->dtype == GD_I64)
+        for (int64_t i = 0; i < count; i++) ((uint64_t *)a)[i] += ((const uint64_t *)b)[i];
+    return GD_OK;
 }
 
-gd_tensor *gd__on_host(gd_tensor *t, gd_dtype dtype)
+gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype)
 {
     gd_ctx *ctx = t->head.ctx;
-    gd_device *cpu = gd__cpu(ctx);
     gd__aside_begin(ctx);
-    gd_tensor *near = cpu && t->storage && t->storage->device != cpu ? gd_to_device(t, cpu) : t;
-    gd_tensor *copy = cpu && near ? gd__new(cpu, dtype, t->ndim, t->size) : NULL;
+    gd_tensor *near = device && t->storage && t->storage->device != device ? gd_to_device(t, device) : t;
+    gd_tensor *copy = device && near ? gd__new(device, dtype, t->ndim, t->size) : NULL;
     if (copy && gd__copy_into(copy, near)) copy = NULL;
     gd__own(copy);
     gd__aside_end(ctx);
@@ -56,6 +63,7 @@ static void drop_sums(gd_grains *g)
     for (int i = 0; i < g->tree.count; i++) gd__release(g->tree.node[i].sum);
     g->tree.count = 0;
     g->added = 0;
+    g->failed = GD_OK;
 }
 
 gd_grains *gd_grains_new(gd_world *world, const gd_tensor *like, int64_t total)
@@ -73,6 +81,7 @@ gd_grains *gd_grains_new(gd_world *world, const gd_tensor *like, int64_t total)
     *g = (gd_grains){
         .world = world, .dtype = like->dtype, .partial = partial, .ndim = like->ndim, .total = total};
     memcpy(g->size, like->size, sizeof g->size);
+    g->at = gd__world_place(world, like->storage ? like->storage->device : gd__cpu(ctx));
     gd_world_share(world, total, &g->first, &g->count);
     return g;
 }
@@ -86,10 +95,9 @@ void gd_grains_free(gd_grains *grains)
 
 static void join_tensors(void *user, void *left, void *right)
 {
-    const gd_grains *g = user;
-    gd_tensor *a = left, *b = right;
-    gd__add_partial(g->world->ctx, g->partial, a->data, b->data, a->numel);
-    gd__release(b);
+    gd_grains *g = user;
+    if (!g->failed) g->failed = gd__add_partial(left, right);
+    gd__release(right);
 }
 
 gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
@@ -105,11 +113,11 @@ gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
     if (grains->added == grains->count)
         return gd_fail(ctx, GD_STATE, "grains: rank %d has %lld of %lld grains, and all of them were added",
                        grains->world->end.rank, (long long)grains->count, (long long)grains->total);
-    gd_tensor *sum = gd__on_host(value, grains->partial);
+    gd_tensor *sum = gd__copy_at(grains->at, value, grains->partial);
     if (!sum) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
     gd_subtree leaf = {.index = grains->first + grains->added++, .sum = sum};
     gd__tree_push(&grains->tree, grains->total, leaf, join_tensors, grains);
-    return GD_OK;
+    return grains->failed;
 }
 
 gd_status gd_grains_sum(gd_grains *grains, gd_tensor *out)

@@ -156,8 +156,10 @@ static void self_give_up(gd_endpoint *e, const char *text) { (void)e, (void)text
 static const char *self_given_up(gd_endpoint *e) { return (void)e, NULL; }
 static void self_close(gd_endpoint *e) { (void)e; }
 
+static bool self_reaches(gd_endpoint *e, const gd_device *device) { return (void)e, device != NULL; }
+
 const gd_transport gd__transport_self = {
-    .give_up = self_give_up, .given_up = self_given_up, .close = self_close};
+    .reaches = self_reaches, .give_up = self_give_up, .given_up = self_given_up, .close = self_close};
 
 /* ---- running ---- */
 

@@ -15,7 +15,8 @@ typedef struct gd_message {
     int64_t op; /* number of the collective */
     void *data;
     size_t bytes;
-    bool sends; /* it is posted by the rank it is from */
+    gd_device *device; /* whose memory that is; NULL: the host's */
+    bool sends;        /* it is posted by the rank it is from */
     bool done;
     bool busy, taken;        /* the transport's own */
     uint64_t request;        /* the transport's own */
@@ -29,8 +30,15 @@ typedef struct gd_transport {
     /* Sets m->done when it is.  False: the other rank has left and it will never be. */
     bool (*test)(gd_endpoint *e, gd_message *m);
     void (*cancel)(gd_endpoint *e, gd_message *m);
-    /* Adds the tensors of all ranks in place, in any order; done like a message.  NULL: it cannot. */
+    /* Collectives of its own, done like a message; NULL: it has none, and they are made of messages.  `sum` adds the tensors of
+     * all ranks in place, in any order; `gather` puts each rank's bytes into `out` in the order of ranks; `spread` gives
+     * those of the rank `from` to all.  The last two are for memory of devices only. */
     gd_status (*sum)(gd_endpoint *e, gd_message *m, gd_dtype dtype);
+    gd_status (*gather)(gd_endpoint *e, gd_message *m, void *out);
+    gd_status (*spread)(gd_endpoint *e, gd_message *m);
+    /* Can the bytes of a message be in its memory?  NULL: in the host's only. */
+    bool (*reaches)(gd_endpoint *e, const gd_device *device);
+    bool in_order; /* messages have no names there: one collective after the other */
     void (*idle)(gd_endpoint *e, double seconds); /* until something has happened, or that long */
     /* Nobody can go on: tells the others why.  May end the process. */
     void (*give_up)(gd_endpoint *e, const char *text);
@@ -45,8 +53,11 @@ struct gd_endpoint {
     gd_ctx *ctx;
     const gd_host *host; /* for plugins: fail, alloc, free */
     uint64_t layout;     /* GD_WORLD_LAYOUT of the library */
+    double timeout;      /* seconds that joining may take */
+    /* For plugins that stand on another: joins the world of that name in `other`. */
+    gd_status (*join)(gd_endpoint *other, gd_ctx *ctx, const char *name);
     int rank, size;
-    char about[96]; /* "Open MPI 4.1.4" */
+    char about[160]; /* "Open MPI 4.1.4" */
     void *state;
 };
 

@@ -33,17 +33,29 @@ gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_worl
 
 /* ---- plugins ---- */
 
-static gd_world *open_plugin(gd_ctx *ctx, const char *name, const gd_world_options *options)
+/* Records what is missing; a plugin may ask for another. */
+static gd_status join_plugin(gd_endpoint *end, gd_ctx *ctx, const char *name)
 {
     gd_plugin_found found = gd__plugin_symbol(ctx, GD_PLUGIN_WORLD, name, "gd_plugin_join");
     if (!found.symbol)
-        return found.title ? gd__refuse(ctx, GD_DEVICE, "world '%s': the %s plugin could not be loaded (%s)",
-                                        name, found.title, found.why)
-                           : NULL;
+        return found.title ? gd_fail(ctx, GD_DEVICE, "world '%s': the %s plugin could not be loaded (%s)",
+                                     name, found.title, found.why)
+                           : gd_error(ctx);
     gd_plugin_join_fn join;
     memcpy(&join, &found.symbol, sizeof join);
-    gd_endpoint end = {.ctx = ctx, .host = gd__plugin_host(), .layout = GD_WORLD_LAYOUT};
-    return join(&end) == GD_OK ? gd__world_over(&end, name, options) : NULL;
+    double timeout = end->timeout;
+    *end = (gd_endpoint){.ctx = ctx,
+                         .host = gd__plugin_host(),
+                         .layout = GD_WORLD_LAYOUT,
+                         .timeout = timeout,
+                         .join = join_plugin};
+    return join(end);
+}
+
+static gd_world *open_plugin(gd_ctx *ctx, const char *name, const gd_world_options *options)
+{
+    gd_endpoint end = {.timeout = options ? options->timeout : gd_world_defaults().timeout};
+    return join_plugin(&end, ctx, name) ? NULL : gd__world_over(&end, name, options);
 }
 
 const char *gd_world_known(int index) { return gd__plugin_name(GD_PLUGIN_WORLD, index); }
@@ -144,6 +156,13 @@ const char *gd_world_name(const gd_world *world) { return world ? world->name : 
 const char *gd_world_about(const gd_world *world) { return world ? world->end.about : NULL; }
 int gd_world_rank(const gd_world *world) { return world ? world->end.rank : -1; }
 int gd_world_size(const gd_world *world) { return world ? world->end.size : 0; }
+
+gd_device *gd__world_place(gd_world *world, gd_device *device)
+{
+    gd_endpoint *e = &world->end;
+    gd_device *cpu = gd__cpu(world->ctx);
+    return device != cpu && e->transport->reaches && e->transport->reaches(e, device) ? device : cpu;
+}
 
 void gd__share(int rank, int size, int64_t total, int64_t *first, int64_t *count)
 {

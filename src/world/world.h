@@ -2,6 +2,7 @@
  *
  * A collective is a gd_exchange that goes through stages; in each it posts messages and goes on when all are done:
  *
+ *     QUEUED    it waits for its turn
  *     ROLL      every rank sends its sheet (what it is about to do) to rank 0, which compares them
  *     VERDICT   rank 0 tells all: go on, or who disagrees
  *     FIRST     bytes move (slices of sums to their owners, pieces, down the tree of a broadcast)
@@ -31,7 +32,7 @@ typedef struct gd_verdict {
     char text[508];
 } gd_verdict;
 
-typedef enum gd_stage { GD_ROLL, GD_VERDICT, GD_FIRST, GD_SECOND, GD_FINISHED } gd_stage;
+typedef enum gd_stage { GD_QUEUED, GD_ROLL, GD_VERDICT, GD_FIRST, GD_SECOND, GD_FINISHED } gd_stage;
 
 struct gd_exchange {
     gd_world *world;
@@ -46,13 +47,13 @@ struct gd_exchange {
     gd_message *message;
     int messages, room;
     /* of the data */
-    gd_tensor *host;     /* `tensor` in row-major order on the CPU: itself, or a copy */
+    gd_device *at;   /* where messages find their bytes: the CPU, or a device that the transport reaches */
+    gd_tensor *host; /* `tensor` in row-major order there: itself, or a copy */
     gd_tensor *host_out; /* the same of `out` */
-    gd_tensor *twin;     /* on the device, for a result that its tensor has in another order */
+    gd_tensor *twin;     /* beside a result that has its elements in another order or place */
     gd_tree own;         /* sums of this rank's grains, gd_tensor */
-    char *inbox;         /* slices of the others' sums */
-    size_t inbox_bytes;
-    gd_dtype partial; /* dtype of partial sums */
+    gd_tensor *inbox;    /* slices of the others' sums */
+    gd_dtype partial;    /* dtype of partial sums */
 };
 
 struct gd_world {
@@ -70,6 +71,8 @@ struct gd_world {
 struct gd_grains {
     gd_world *world;
     gd_dtype dtype, partial;
+    gd_device *at;    /* where the sums are */
+    gd_status failed; /* adding */
     int ndim;
     int64_t size[GD_MAX_DIMS];
     int64_t total, first, count, added;
@@ -80,6 +83,8 @@ struct gd_grains {
 
 /* A world over an end that is open; closes the end where that fails. */
 gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_world_options *options);
+/* Where messages of a device's memory find their bytes: there, or on the CPU. */
+gd_device *gd__world_place(gd_world *world, gd_device *device);
 /* Which of `total` are a rank's. */
 void gd__share(int rank, int size, int64_t total, int64_t *first, int64_t *count);
 
@@ -118,10 +123,10 @@ gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *d
 
 /* The dtype that sums of a dtype are made in; GD_DTYPE_COUNT: there are none. */
 gd_dtype gd__partial_dtype(gd_dtype dtype);
-/* to[i] += from[i] */
-void gd__add_partial(gd_ctx *ctx, gd_dtype dtype, void *to, const void *from, int64_t count);
+/* to[i] += from[i], both in row-major order, where they are. */
+gd_status gd__add_partial(gd_tensor *to, gd_tensor *from);
 const char *gd__isa_of(gd_ctx *ctx); /* the instruction set that it computes with */
-/* A copy in row-major order on the CPU, owned by the caller. */
-gd_tensor *gd__on_host(gd_tensor *t, gd_dtype dtype);
+/* A copy in row-major order on a device, owned by the caller. */
+gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype);
 
 #endif

@@ -501,6 +501,47 @@ static void tensors_on_a_device_are_staged(void **state)
     run_in(CTX(state), 2, on_device, NULL);
 }
 
+/* Where no message has to leave it, sums are made on the device, views and grains too, with the bits that the host has. */
+static gd_status stay_there(gd_world *w, void *user)
+{
+    const grain_case *c = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_device *gpu = gd_device_get(ctx, "gpu"), *cpu = gd_device_get(ctx, "cpu");
+    gd_scope_begin(ctx);
+    gd_tensor *there = gd_to_device(gd_zeros(ctx, c->dtype, 1, &c->numel), gpu);
+    gd_grains *sum = gd_grains_new(w, there, c->total);
+    gd_status status = sum ? GD_OK : gd_error(ctx);
+    for (int64_t g = 0; g < c->total && !status; g++)
+        status = gd_grains_add(sum, gd_to_device(grain_of(ctx, c, g), gpu));
+    if (!status) status = gd_grains_sum(sum, there);
+    gd_grains_free(sum);
+    TRY(status);
+    gd_tensor *here = gd_zeros(ctx, c->dtype, 1, &c->numel);
+    TRY(sum_grains(w, here, c));
+    size_t bytes = (size_t)c->numel * gd_dtype_size(c->dtype);
+    EXPECT(ctx, !memcmp(gd_data(here), gd_data(gd_to_device(there, cpu)), bytes));
+    gd_tensor *m = gd_transpose(gd_reshape(gd_arange(ctx, GD_F32, 0, 6, 1), 2, (int64_t[]){2, 3}), 0, 1);
+    gd_tensor *view = gd_to_device(m, gpu), *all = gd_zeros_like(view);
+    TRY(gd_world_all_reduce(w, view, GD_REDUCE_EXACT));
+    TRY(gd_world_reduce_scatter(w, view, all));
+    TRY(gd_world_all_gather(w, all, view));
+    TRY(gd_world_broadcast(w, view, 0));
+    EXPECT(ctx, gd_at(view, (int64_t[]){2, 1}) == 5 && gd_device_host_calls(gpu) == 0);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void alone_tensors_are_summed_where_they_are(void **state)
+{
+    static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_I64};
+    setenv("GRADUS_CUDA", "./libgradus_plain.so", 1);
+    for (int d = 0; d < COUNT_OF(dtypes); d++) {
+        grain_case c = {.dtype = dtypes[d], .numel = 1031, .total = 5};
+        gd_status status = gd_world_run(CTX(state), "self", NULL, stay_there, &c);
+        if (status) fail_msg("%s: %s", gd_dtype_name(dtypes[d]), gd_error_text(CTX(state)));
+    }
+}
+
 /* ---- memory ---- */
 
 static gd_status a_sum(gd_world *w, void *user)
@@ -549,6 +590,7 @@ int main(void)
         TEST(a_broadcast_module_is_the_same_everywhere),
         TEST(modules_that_differ_are_named_and_stay_as_they_are),
         TEST(tensors_on_a_device_are_staged),
+        TEST(alone_tensors_are_summed_where_they_are),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
