@@ -43,6 +43,31 @@ typedef struct gd_rows {
     gd_tensor *(*residuals)(void *state, gd_tensor *const *params, gd_tensor *const *data, int64_t first);
 } gd_rows;
 
+/* A loss over the rows of a batch, given by ranges of them.  A grain is a fixed number of rows (the last may have fewer); every
+ * grain is evaluated by itself, by the rank of `world` that gd_world_share gives it to, and the gradients and losses of all are added
+ * in one order over their numbers (gd_grains): equal grains give equal bits with any number of ranks, and alone.
+ *
+ *     static gd_tensor *mean_loss(void *user, int64_t first, int64_t count)
+ *     {
+ *         return gd_mean(gd_square(gd_slice(user, "0", first, first + count, 1)), NULL, false);
+ *     }
+ *     gd_batch batch = {.rows = 256, .grain = 32, .user = p, .loss = mean_loss};
+ *     gd_status status = gd_minimize(&p, 1, &(gd_objective){.batch = &batch}, "lbfgs", NULL, NULL);
+ *
+ * Every rank has the same parameters, and a context whose generator is at the same place (gd_seed): inside the function random
+ * operators draw from a stream of the grain and the evaluation.  Where a rank fails all get its error. */
+typedef struct gd_batch {
+    int64_t rows;    /* of the whole batch, on all ranks together */
+    int64_t grain;   /* rows of a grain; 0: all of them */
+    gd_world *world; /* NULL: this process has all grains; borrowed */
+    gd_reduce how;   /* FAST: sums of the ranks in any order, which promises nothing about bits */
+    bool sums; /* `loss` gives sums over its rows; else the mean, which counts by how many rows it has */
+    void *user;
+    /* The loss of some rows of the batch, made of operators: a number, or a vector, which means residuals: the sum of the squares of
+     * all rows is minimised.  It runs once for each grain of this rank, in their order. */
+    gd_tensor *(*loss)(void *user, int64_t first, int64_t count);
+} gd_batch;
+
 /* Either `loss`, a function made of operators (a vector means residuals: their sum of squares is minimised), and
  * autograd does the rest; or callbacks that fill numbers themselves.  Callbacks see the parameters where they are and
  * write into tensors like them.  Any of them fails by returning NULL or a status (record why with gd_fail). */
@@ -61,6 +86,9 @@ typedef struct gd_objective {
     /* The same by ranges of rows, borrowed; may be NULL.  Alone it is enough for links that need values, gradients or
      * Jacobians; beside `loss` Jacobians of many rows are made of it. */
     const gd_rows *rows;
+    /* A loss by ranges of rows in place of all of the above but `hvp`, borrowed: links have its values, gradients and products
+     * with its Hessian, no graph; may be NULL */
+    const gd_batch *batch;
     /* Constraints, for chains with augmented_lagrangian: numbers or vectors made of operators that are to be 0, and to be at
      * most 0; may be NULL */
     gd_tensor *(*equal)(void *user);

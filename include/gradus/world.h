@@ -87,6 +87,9 @@ GD_NODISCARD gd_status gd_world_all_gather(gd_world *world, gd_tensor *tensor, g
 GD_NODISCARD gd_status gd_world_broadcast(gd_world *world, gd_tensor *tensor, int root);
 /* Returns when all are there. */
 GD_NODISCARD gd_status gd_world_barrier(gd_world *world);
+/* The same where each may have failed: brings how its own work went.  Where one of them did, all get the error of the lowest such
+ * rank, which its text names; a rank that failed itself keeps its own error. */
+GD_NODISCARD gd_status gd_world_agree(gd_world *world, gd_status status);
 
 typedef enum gd_collective_kind {
     GD_BARRIER,
@@ -106,7 +109,8 @@ typedef struct gd_collective {
                             stretch of `out` in its place */
     gd_grains *grains; /* all_reduce: the sum over these goes into `tensor`; NULL: over the ranks' tensors */
     gd_reduce how;
-    int root; /* of a broadcast */
+    int root;         /* of a broadcast */
+    gd_status failed; /* what this rank brings could not be made: all get its error, nothing is changed */
     const char
         *name; /* of what it is about, or NULL: ranks must agree, messages say it; borrowed for the call */
 } gd_collective;

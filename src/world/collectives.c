@@ -538,3 +538,8 @@ gd_status gd_world_barrier(gd_world *world)
 {
     return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER});
 }
+
+gd_status gd_world_agree(gd_world *world, gd_status status)
+{
+    return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER, .failed = status});
+}

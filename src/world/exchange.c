@@ -217,7 +217,9 @@ static void refuse(gd_exchange *work, gd_status status)
 {
     gd__exchange_drop_data(work);
     work->mine.failed = (int32_t)(status ? status : GD_INTERNAL);
-    (void)snprintf(work->mine.name, sizeof work->mine.name, "%s", gd_error_text(work->world->ctx));
+    const gd_ctx *ctx = work->world->ctx;
+    (void)snprintf(work->mine.why, sizeof work->mine.why, "%s",
+                   gd_error(ctx) ? gd_error_text(ctx) : gd_status_name(status));
 }
 
 gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
@@ -235,8 +237,8 @@ gd_exchange *gd_world_start(gd_world *world, const gd_collective *what)
     work->verdict.status = GD_OK;
     gd__sheet_fill(work);
     work->what.name = NULL; /* it is on the sheet */
-    if (!made) work->what.tensor = work->what.out = NULL;
-    gd_status status = made ? gd__exchange_prepare(work) : GD_NOMEM;
+    if (!made || what->failed) work->what.tensor = work->what.out = NULL;
+    gd_status status = !made ? GD_NOMEM : what->failed ? what->failed : gd__exchange_prepare(work);
     if (status) refuse(work, status);
     append(world, work);
     bool moved = false;

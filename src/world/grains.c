@@ -100,6 +100,19 @@ static void join_tensors(void *user, void *left, void *right)
     gd__release(right);
 }
 
+gd_status gd__grains_take(gd_grains *grains, gd_tensor *value)
+{
+    if (grains->added == grains->count) {
+        gd__release(value);
+        return gd_fail(grains->world->ctx, GD_STATE,
+                       "grains: rank %d has %lld of %lld grains, and all of them were added",
+                       grains->world->end.rank, (long long)grains->count, (long long)grains->total);
+    }
+    gd_subtree leaf = {.index = grains->first + grains->added++, .sum = value};
+    gd__tree_push(&grains->tree, grains->total, leaf, join_tensors, grains);
+    return grains->failed;
+}
+
 gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
 {
     if (!grains) return GD_ARGUMENT;
@@ -110,14 +123,9 @@ gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
     if (!fits)
         return gd_fail(ctx, GD_SHAPE, "grains: grain %lld has another shape or dtype than the sum",
                        (long long)(grains->first + grains->added));
-    if (grains->added == grains->count)
-        return gd_fail(ctx, GD_STATE, "grains: rank %d has %lld of %lld grains, and all of them were added",
-                       grains->world->end.rank, (long long)grains->count, (long long)grains->total);
     gd_tensor *sum = gd__copy_at(grains->at, value, grains->partial);
     if (!sum) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-    gd_subtree leaf = {.index = grains->first + grains->added++, .sum = sum};
-    gd__tree_push(&grains->tree, grains->total, leaf, join_tensors, grains);
-    return grains->failed;
+    return gd__grains_take(grains, sum);
 }
 
 gd_status gd_grains_sum(gd_grains *grains, gd_tensor *out)

@@ -89,6 +89,15 @@ static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *
               rank, b->machine, a->machine);
 }
 
+/* A barrier that is told of a failure is asked for it: what it says is not about the barrier. */
+static void judge_failure(const gd_sheet *s, int rank, gd_verdict *v)
+{
+    if (s->kind == GD_BARRIER)
+        JUDGE(s->failed, "rank %d: %s", rank, s->why);
+    else
+        JUDGE(s->failed, "%s: rank %d cannot take part: %s", gd__collective_name(s->kind), rank, s->why);
+}
+
 void gd__roll_judge(gd_exchange *work)
 {
     gd_verdict *v = &work->verdict;
@@ -96,8 +105,6 @@ void gd__roll_judge(gd_exchange *work)
     memset(v, 0, sizeof *v);
     work->sheet[0] = work->mine;
     for (int r = 0; r < size && !v->status; r++)
-        if (work->sheet[r].failed)
-            JUDGE(work->sheet[r].failed, "%s: rank %d cannot take part: %s",
-                  gd__collective_name(work->sheet[r].kind), r, work->sheet[r].name);
+        if (work->sheet[r].failed) judge_failure(&work->sheet[r], r, v);
     for (int r = 1; r < size && !v->status; r++) compare(&work->sheet[0], &work->sheet[r], r, v);
 }

@@ -22,8 +22,9 @@ typedef struct gd_sheet {
     int64_t total; /* grains */
     int64_t cuts;  /* a number made of them */
     int32_t kind, dtype, ndim, root, how;
-    int32_t failed;   /* gd_status: it cannot take part, `name` says why */
-    char name[120];   /* of what it is about */
+    int32_t failed; /* gd_status: it cannot take part, `why` */
+    char name[120]; /* of what it is about */
+    char why[400];
     char machine[48]; /* of exact sums: what computes */
 } gd_sheet;
 
@@ -128,5 +129,8 @@ gd_status gd__add_partial(gd_tensor *to, gd_tensor *from);
 const char *gd__isa_of(gd_ctx *ctx); /* the instruction set that it computes with */
 /* A copy in row-major order on a device, owned by the caller. */
 gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype);
+/* As gd_grains_add, of a value that is the caller's own: of the shape, in row-major order where sums are made (`at`) and of the
+ * dtype of partial sums.  Consumed. */
+GD_NODISCARD gd_status gd__grains_take(gd_grains *grains, gd_tensor *value);
 
 #endif

@@ -405,7 +405,8 @@ static gd_status finish(run *r, gd_status status)
     bool plain = r->options->plain, steps = gd_optimizer_steps(r->optimizer) > r->first_step;
     /* what a chain calls a gradient may be an estimate, for objectives that have none */
     const gd_memo *memo = r->optimizer->memo;
-    bool has = (r->objective->loss || r->objective->gradient || r->objective->rows) && !r->constrained;
+    const gd_objective *given = r->objective;
+    bool has = (given->loss || given->gradient || given->rows || given->batch) && !r->constrained;
     bool gradient = has && (!steps || (memo ? gd__memo_met_gradients(memo) : !isnan(r->began.gradient)));
     if (!status && (isnan(r->now.loss) || (gradient && isnan(r->now.gradient))))
         status = look(r, gradient, false, &r->now);

@@ -5,6 +5,7 @@
 #include "optim/vector/layout.h"
 #include "optim/vector/origin.h"
 #include "optim/vector/linear.h"
+#include "optim/step/batch.h"
 #include "optim/step/many.h"
 #include "optim/step/memo.h"
 #include "optim/step/optimizer.h"
@@ -68,9 +69,7 @@ static gd_status hand_over(gd_var *var, gd_tensor *result, bool history, gd_tens
     return GD_OK;
 }
 
-/* What the user's function returned, as one number: residuals become their sum of squares.  An error that it recorded
- * and did not return fails it too. */
-static gd_status as_loss(gd_ctx *ctx, gd_tensor **result)
+gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result)
 {
     if (*result && !gd_error(ctx) && (*result)->ndim > 0) /* a vector of one element is a vector too */
         *result = gd_sum(gd_square(gd_drop_names(*result)), NULL, false);
@@ -92,7 +91,7 @@ static gd_status derive(gd_var *var, gd_tensor *result, int flags, bool keep, gd
 {
     bool history = flags & GD_EVAL_HISTORY, backward = flags & GD_EVAL_BACKWARD,
          graph = flags & GD_EVAL_GRAPH;
-    gd_status status = as_loss(var->ctx, &result);
+    gd_status status = gd__as_loss(var->ctx, &result);
     if (!status && is_of_params(var, result) && !(result = gd_copy(result))) status = gd_error(var->ctx);
     int how = graph ? GD_CREATE_GRAPH : history || keep ? GD_RETAIN_GRAPH : 0;
     if (!status && backward) status = gd_grad(result, NULL, var->params, var->count, how, grads);
@@ -133,6 +132,7 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
     gd_ctx *ctx = var->ctx;
     if (o->value) return o->value(o->user, value);
     if (o->values) return gd__value_by_values(var, o, value);
+    if (o->batch && !o->gradient) return gd__batch_eval(var, o->batch, NULL, value, NULL);
     if (o->rows && !o->gradient) return gd__rows_eval(var, o->rows, value, NULL);
     if (!o->gradient) return gd_fail(ctx, GD_NOT_IMPLEMENTED, "the objective has no value");
     gd_tensor **unused = gd__tensors_new(ctx, var->count);
@@ -144,11 +144,13 @@ static gd_status callback_value(gd_var *var, const gd_objective *o, double *valu
 
 static gd_status callback_gradient(gd_var *var, const gd_objective *o, double *value, gd_tensor **grads)
 {
-    if (!o->gradient && !o->rows)
+    if (!o->gradient && !o->rows && !o->batch)
         return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
     gd_status status = zeros_like_params(var, grads);
     if (status) return status;
-    return o->gradient ? o->gradient(o->user, value, grads) : gd__rows_eval(var, o->rows, value, grads);
+    if (o->gradient) return o->gradient(o->user, value, grads);
+    return o->batch ? gd__batch_eval(var, o->batch, NULL, value, grads)
+                    : gd__rows_eval(var, o->rows, value, grads);
 }
 
 /* A status without a text gets one; a text without a status is a failure too. */
@@ -210,8 +212,8 @@ static gd_status eval_new(gd_closure *c, gd_var *var, gd_point *p, int flags, gd
     gd_memo *memo = var->optimizer->memo;
     const gd_objective *o = c->objective;
     if (!p) return eval_now(c, var, flags, loss, grads, NULL);
-    if (!o->loss && !flags && (o->gradient || o->rows) &&
-        ((!o->value && !o->rows) || gd__memo_ahead(memo, var)))
+    if (!o->loss && !flags && (o->gradient || o->rows || o->batch) &&
+        ((!o->value && !o->rows && !o->batch) || gd__memo_ahead(memo, var)))
         return eval_ahead(c, var, p, loss);
     bool keep = gd__memo_wants_graph(memo, var, flags & GD_EVAL_BACKWARD) ||
                 flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY);
@@ -277,7 +279,7 @@ static gd_status reformulate_graph(gd_closure *c, gd_var *var, gd_tensor **loss,
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
     gd_tensor *result = c->reformulate(c->user, below);
-    status = as_loss(ctx, &result);
+    status = gd__as_loss(ctx, &result);
     if (!status && grads) status = gd_grad(result, NULL, var->params, var->count, GD_CREATE_GRAPH, grads);
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
     if (!status) status = hand_over(var, result, true, loss, grads);
@@ -315,7 +317,7 @@ static gd_status reformulate_eval(gd_closure *c, gd_var *var, int flags, gd_tens
     gd_tensor *leaf = gd__alias(old);
     if (leaf && grads) leaf = gd_require_grad(leaf);
     gd_tensor *result = leaf ? c->reformulate(c->user, leaf) : NULL;
-    status = as_loss(ctx, &result);
+    status = gd__as_loss(ctx, &result);
     if (!status && grads) status = gd_grad(result, NULL, &leaf, 1, 0, &slope);
     gd_enable_grad_end(ctx, previous);
     gd_no_grad_begin(ctx);
@@ -538,6 +540,20 @@ static void own_products(gd_var *var, gd_tensor **out, gd_status status)
     }
 }
 
+gd_status gd__product_along(gd_var *var, gd_tensor *const *grads, gd_tensor *const *v, int flags,
+                            gd_tensor **out)
+{
+    gd_tensor *product = NULL;
+    for (int i = 0; i < var->count; i++) {
+        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(grads[i]), gd_drop_names(v[i])), NULL, false);
+        product = product ? gd_add(product, term) : term;
+    }
+    if (!product) return gd_error(var->ctx);
+    /* a gradient that does not depend on the parameters has no history: the loss is linear */
+    return gd_requires_grad(product) ? gd_grad(product, NULL, var->params, var->count, flags, out)
+                                     : zeros_like_params(var, out);
+}
+
 static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
@@ -545,17 +561,7 @@ static gd_status hvp_autograd(gd_var *var, gd_tensor *const *v, gd_tensor **out)
     if (status) return status;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
-    gd_tensor *product = NULL;
-    for (int i = 0; i < var->count; i++) {
-        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(var->grad[i]), gd_drop_names(v[i])), NULL, false);
-        product = product ? gd_add(product, term) : term;
-    }
-    status = product ? GD_OK : gd_error(ctx);
-    /* a gradient that does not depend on the parameters has no history: the loss is linear */
-    if (!status)
-        status = gd_requires_grad(product)
-                     ? gd_grad(product, NULL, var->params, var->count, GD_RETAIN_GRAPH, out)
-                     : zeros_like_params(var, out);
+    status = gd__product_along(var, var->grad, v, GD_RETAIN_GRAPH, out);
     own_products(var, out, status);
     gd_enable_grad_end(ctx, previous);
     gd_scope_end(ctx);
@@ -600,7 +606,10 @@ static gd_status hvp_callback(gd_var *var, const gd_objective *o, gd_tensor *con
     gd_ctx *ctx = var->ctx;
     gd_scope_begin(ctx);
     gd_status status = zeros_like_params(var, out);
-    if (!status) status = callback_status(ctx, o->hvp(o->user, v, out));
+    double loss;
+    if (!status)
+        status = callback_status(ctx, o->hvp ? o->hvp(o->user, v, out)
+                                             : gd__batch_eval(var, o->batch, v, &loss, out));
     own_products(var, out, status);
     gd_scope_end(ctx);
     return status;
@@ -617,15 +626,18 @@ static gd_status hvp_of_nothing(gd_var *var, gd_tensor **out)
 
 bool gd__var_gives_products(const gd_var *var)
 {
-    return var->closure && !var->closure->below && var->closure->objective->hvp;
+    if (!var->closure || var->closure->below) return false;
+    const gd_objective *o = var->closure->objective;
+    return o->hvp || (o->batch && !o->loss && !o->gradient);
 }
 
-/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures have none: products are differences then. */
+/* Reformulations, terms and parts hand a graph on; wrapped and estimated closures and batches by grains have none: products are
+ * differences then. */
 bool gd__var_has_graph(const gd_var *var)
 {
     const gd_closure *c = var->closure;
     while (c && c->below && !c->wrap && !c->estimate) c = c->below;
-    return c && !c->below;
+    return c && !c->below && (c->objective->loss || !c->objective->batch);
 }
 
 /* Of unit vectors: wide enough for gradients that are estimates themselves. */

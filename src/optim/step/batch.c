@@ -1,0 +1,290 @@
+/* Losses by grains of a batch (gd_batch).
+ *
+ *     rows      [----------------------------------]      a grain: its loss with its graph, its gradients, and it is forgotten
+ *     grains    [-----][-----][-----][-----][-----][]
+ *     ranks     [ 0          ][ 1          ][ 2    ]      each adds its own in the tree of gd_grains; then all ranks join theirs
+ *
+ * The losses travel first, and with them whether a rank has failed: where one has, nobody waits for its gradients.  Gradients go
+ * as buckets of neighbouring parameters, all under way at a time. */
+#include "optim/step/batch.h"
+
+#include "base/rng.h"
+#include "gradus/autograd.h"
+#include "optim/link/owner.h"
+#include "optim/vector/linear.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+#include "world/world.h"
+
+#include <math.h>
+
+#define BUCKET_BYTES (25 << 20)
+
+/* What travels together: numbers of neighbouring parameters, of one dtype and device. */
+typedef struct bucket {
+    int first, count; /* parameters */
+    int64_t numel;
+    gd_dtype dtype; /* of sums */
+    gd_device *device;
+    gd_device *at;     /* where sums are made */
+    gd_grains *grains; /* exact: the sums of this rank */
+    gd_tensor *flat;   /* fast: the sum of this rank; then that of all.  Owned */
+    gd_exchange *work;
+} bucket;
+
+typedef struct run {
+    gd_var *var;
+    const gd_batch *batch;
+    gd_world *world;
+    int64_t total, first, count;
+    gd_tensor *const *v;   /* products with the Hessian along it; NULL: gradients */
+    gd_tensor *const *out; /* NULL: values alone */
+    gd_tensor **slope;     /* of a grain, of its scope */
+    bucket loss, *bucket;  /* room for as many as there are parameters */
+    int buckets;
+} run;
+
+/* ---- buckets ---- */
+
+static gd_tensor *new_flat(const bucket *k, gd_device *device)
+{
+    gd_ctx *ctx = device->ctx;
+    gd__aside_begin(ctx);
+    gd_tensor *t = gd__new(device, k->dtype, 1, &k->numel);
+    gd__own(t);
+    gd__aside_end(ctx);
+    return t;
+}
+
+static gd_status open_bucket(run *r, bucket *k)
+{
+    gd_ctx *ctx = r->var->ctx;
+    k->at = k->device;
+    k->flat = new_flat(k, k->device);
+    gd_status status = k->flat ? gd_fill(k->flat, 0) : gd_error(ctx);
+    if (status || r->batch->how == GD_REDUCE_FAST) return status;
+    k->grains = gd_grains_new(r->world, k->flat, r->total);
+    if (!k->grains) return gd_error(ctx);
+    k->at = k->grains->at;
+    return GD_OK;
+}
+
+static void close_bucket(bucket *k)
+{
+    gd_grains_free(k->grains);
+    gd__release(k->flat);
+}
+
+/* Neighbours of one dtype, until a bucket is full; a parameter is never cut. */
+static gd_status open_buckets(run *r)
+{
+    gd_var *var = r->var;
+    gd_status status = GD_OK;
+    for (int i = 0; i < var->count; i++) {
+        const gd_tensor *p = var->params[i];
+        gd_dtype dtype = gd__partial_dtype(p->dtype);
+        bucket *k = r->buckets ? &r->bucket[r->buckets - 1] : NULL;
+        gd_device *device = p->storage->device;
+        bool joins = k && k->dtype == dtype && k->device == device &&
+                     (k->numel + p->numel) * (int64_t)gd_dtype_size(dtype) <= BUCKET_BYTES;
+        if (!joins) r->bucket[r->buckets++] = (bucket){.first = i, .dtype = dtype, .device = device};
+        k = &r->bucket[r->buckets - 1];
+        k->count++;
+        k->numel += p->numel;
+    }
+    for (int i = 0; i < r->buckets && !status; i++) status = open_bucket(r, &r->bucket[i]);
+    return status;
+}
+
+/* The part of a flat tensor that is a parameter's, in its shape.  Of the scope. */
+static gd_tensor *piece(gd_tensor *flat, int64_t at, const gd_tensor *like)
+{
+    gd_tensor *t = gd_slice(flat, "0", at, at + like->numel, 1);
+    return t ? gd__reshape(t, like->ndim, like->size) : NULL;
+}
+
+/* One grain's; consumed. */
+static gd_status add_flat(bucket *k, gd_tensor *flat)
+{
+    if (k->grains) return gd__grains_take(k->grains, flat);
+    gd_status status = gd__add_partial(k->flat, flat);
+    gd__release(flat);
+    return status;
+}
+
+/* The slopes of a grain into a bucket. */
+static gd_status add_slopes(run *r, bucket *k)
+{
+    gd_ctx *ctx = r->var->ctx;
+    gd_tensor *flat = new_flat(k, k->at);
+    gd_status status = flat ? GD_OK : gd_error(ctx);
+    int64_t at = 0;
+    for (int i = k->first; i < k->first + k->count && !status; i++) {
+        gd_tensor *from = gd_to_device(r->slope[i], k->at), *to = piece(flat, at, r->var->params[i]);
+        status = from && to ? gd__copy_into(to, from) : gd_error(ctx);
+        at += r->var->params[i]->numel;
+    }
+    if (!status) return add_flat(k, flat);
+    gd__release(flat);
+    return status;
+}
+
+/* ---- a grain ---- */
+
+/* The stream of a grain: a function of the context's, which is at another place in every evaluation. */
+static gd_rng stream_of(gd_rng at, int64_t grain)
+{
+    uint32_t w[4];
+    gd__philox_at(at.key, at.counter, (uint64_t)grain + 1, w);
+    return (gd_rng){.key = (uint64_t)w[1] << 32 | w[0]};
+}
+
+/* Gradients of the share of a grain, or the products of its Hessian. */
+static gd_status slopes_of(run *r, gd_tensor *loss, double share)
+{
+    gd_var *var = r->var;
+    gd_tensor *seed = gd_full(var->ctx, loss->dtype, 0, NULL, share);
+    seed = gd_to_device(seed, loss->storage->device);
+    if (!seed) return gd_error(var->ctx);
+    gd_status status = gd_grad(loss, seed, var->params, var->count, r->v ? GD_CREATE_GRAPH : 0, r->slope);
+    return status || !r->v ? status : gd__product_along(var, r->slope, r->v, 0, r->slope);
+}
+
+static gd_status take_grain(run *r, int64_t grain)
+{
+    const gd_batch *b = r->batch;
+    gd_ctx *ctx = r->var->ctx;
+    int64_t at = grain * b->grain, rows = b->rows - at < b->grain ? b->rows - at : b->grain;
+    if (!b->grain) at = 0, rows = b->rows;
+    gd_tensor *loss = b->loss(b->user, at, rows);
+    bool residuals = loss && loss->ndim > 0;
+    double share = b->sums || residuals ? 1 : (double)rows / (double)b->rows;
+    gd_status status = gd__as_loss(ctx, &loss);
+    if (!status && r->out) status = slopes_of(r, loss, share);
+    if (status) return status;
+    gd_no_grad_begin(ctx);
+    gd_tensor *flat = new_flat(&r->loss, r->loss.at);
+    if (flat) *(double *)flat->data = share * gd_item(loss);
+    status = flat ? gd_error(ctx) : GD_NOMEM;
+    if (!status) status = add_flat(&r->loss, flat);
+    for (int i = 0; i < r->buckets && !status; i++) status = add_slopes(r, &r->bucket[i]);
+    gd_no_grad_end(ctx);
+    return status;
+}
+
+/* Those of this rank. */
+static gd_status run_grains(run *r)
+{
+    gd_ctx *ctx = r->var->ctx;
+    gd_rng before = ctx->rng;
+    gd_status status = GD_OK;
+    for (int64_t g = r->first; g < r->first + r->count && !status; g++) {
+        gd_scope_begin(ctx);
+        int previous = gd_enable_grad_begin(ctx);
+        if (!r->out) gd_no_grad_begin(ctx);
+        ctx->rng = stream_of(before, g);
+        status = take_grain(r, g);
+        gd_enable_grad_end(ctx, previous);
+        gd_scope_end(ctx);
+    }
+    ctx->rng = before;
+    return status;
+}
+
+/* ---- all ranks ---- */
+
+static gd_exchange *start_sum(run *r, bucket *k, gd_status failed)
+{
+    return gd_world_start(r->world, &(gd_collective){.kind = GD_ALL_REDUCE,
+                                                     .tensor = k->flat,
+                                                     .grains = k->grains,
+                                                     .how = r->batch->how,
+                                                     .failed = failed});
+}
+
+static gd_status join_loss(run *r, gd_status failed, double *loss)
+{
+    gd_exchange *work = start_sum(r, &r->loss, failed);
+    gd_status status = work ? gd_world_wait(work) : gd_error(r->var->ctx);
+    if (!status) *loss = *(double *)r->loss.flat->data;
+    return failed ? failed : status;
+}
+
+static gd_status deliver(run *r, bucket *k)
+{
+    gd_status status = GD_OK;
+    int64_t at = 0;
+    for (int i = k->first; i < k->first + k->count && !status; i++) {
+        gd_tensor *to = r->out[i], *from = piece(k->flat, at, to);
+        from = from ? gd_to_device(gd_cast(from, to->dtype), to->storage->device) : NULL;
+        status = from ? gd__copy_into(to, from) : gd_error(r->var->ctx);
+        at += to->numel;
+    }
+    return status;
+}
+
+static gd_status join_slopes(run *r)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < r->buckets; i++) r->bucket[i].work = start_sum(r, &r->bucket[i], GD_OK);
+    gd_no_grad_begin(r->var->ctx);
+    for (int i = 0; i < r->buckets; i++) {
+        bucket *k = &r->bucket[i];
+        gd_status one = k->work ? gd_world_wait(k->work) : gd_error(r->var->ctx);
+        if (!status) status = one ? one : deliver(r, k);
+    }
+    gd_no_grad_end(r->var->ctx);
+    return status;
+}
+
+/* ---- an evaluation ---- */
+
+static gd_status check_batch(gd_ctx *ctx, const gd_batch *b)
+{
+    if (!b->loss) return gd_fail(ctx, GD_ARGUMENT, "batch: no function for the loss");
+    if (b->rows < 1) return gd_fail(ctx, GD_SHAPE, "batch: there are %lld rows", (long long)b->rows);
+    if (b->grain < 0) return gd_fail(ctx, GD_VALUE, "batch: a grain of %lld rows", (long long)b->grain);
+    return GD_OK;
+}
+
+static gd_status run_batch(run *r, gd_status checked, double *loss)
+{
+    gd_status status = open_bucket(r, &r->loss);
+    if (status) return gd_world_agree(r->world, status);
+    if (checked) return join_loss(r, checked, loss);
+    if (r->out) status = open_buckets(r);
+    if (!status) status = run_grains(r);
+    status = join_loss(r, status, loss);
+    return status || !r->out ? status : join_slopes(r);
+}
+
+gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, double *loss,
+                         gd_tensor *const *out)
+{
+    gd_ctx *ctx = var->ctx;
+    if (b->world && gd_world_ctx(b->world) != ctx)
+        return gd_fail(ctx, GD_ARGUMENT, "batch: the world is of another context than the parameters");
+    size_t lists = (size_t)var->count * (sizeof(bucket) + sizeof(gd_tensor *));
+    gd_status checked = check_batch(ctx, b);
+    run r = {.var = var,
+             .batch = b,
+             .v = v,
+             .out = out,
+             .total = 1,
+             .loss = {.numel = 1, .dtype = GD_F64, .device = gd__cpu(ctx)}};
+    if (!checked && b->grain) r.total = (b->rows + b->grain - 1) / b->grain;
+    r.world = b->world ? b->world : gd_world_open(ctx, "self", NULL);
+    if (!r.world) return gd_error(ctx);
+    gd_world_share(r.world, r.total, &r.first, &r.count);
+    r.bucket = gd__calloc(ctx, lists);
+    r.slope = r.bucket ? (gd_tensor **)(r.bucket + var->count) : NULL;
+    gd_scope_begin(ctx);
+    gd_status status = r.bucket ? run_batch(&r, checked, loss) : gd_world_agree(r.world, GD_NOMEM);
+    gd_scope_end(ctx);
+    if (!status) ctx->rng.counter++;
+    close_bucket(&r.loss);
+    for (int i = 0; i < r.buckets; i++) close_bucket(&r.bucket[i]);
+    gd__free(ctx, r.bucket, r.bucket ? lists : 0);
+    if (!b->world) gd_world_free(r.world);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* Losses by grains of a batch, and what closures share with them. */
+#ifndef GD_OPTIM_STEP_BATCH_H
+#define GD_OPTIM_STEP_BATCH_H
+
+#include "optim/step/var.h"
+
+/* The loss where the parameters are, over all grains of all ranks.  out (NULL: not wanted), like the parameters: its gradients are
+ * written into them, or with v the products of its Hessian with v. */
+GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_tensor *const *v, double *loss,
+                                      gd_tensor *const *out);
+/* What a user's function returned, as one number: residuals become their sum of squares.  An error that it recorded
+ * and did not return fails it too. */
+GD_NODISCARD gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result);
+/* Gradients, by the parameters, of the product of gradients that have a history with v: new, zeros where the loss is linear.  flags as
+ * gd_grad; out may be grads. */
+GD_NODISCARD gd_status gd__product_along(gd_var *var, gd_tensor *const *grads, gd_tensor *const *v, int flags,
+                                         gd_tensor **out);
+
+#endif

@@ -1,0 +1,425 @@
+/* Losses by grains of a batch: the same bits with any number of ranks, and what they mean alone. */
+#include "support/support.h"
+
+#include <gradus/gradus.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS 37
+#define TRY(call)                    \
+    do {                             \
+        gd_status status_ = (call);  \
+        if (status_) return status_; \
+    } while (0)
+/* In a rank's thread cmocka cannot leave the test. */
+#define EXPECT(ctx, condition) \
+    TRY((condition) ? GD_OK : gd_fail(ctx, GD_INTERNAL, "line %d: %s", __LINE__, #condition))
+
+static void run_in(gd_ctx *ctx, int n, gd_world_fn fn, void *user)
+{
+    char name[16];
+    (void)snprintf(name, sizeof name, "threads:%d", n);
+    gd_status status = gd_world_run(ctx, name, NULL, fn, user);
+    if (status) fail_msg("%d ranks: %s", n, gd_error_text(ctx));
+}
+
+/* ---- a network with dropout ---- */
+
+typedef struct net {
+    gd_tensor *x, *y, *w1, *w2; /* w2 is a half where the case says so */
+    double dropout;
+    int64_t calls;
+} net;
+
+static gd_tensor *mean_loss(void *user, int64_t first, int64_t count)
+{
+    net *n = user;
+    n->calls++;
+    gd_tensor *x = gd_slice(n->x, "0", first, first + count, 1),
+              *y = gd_slice(n->y, "0", first, first + count, 1);
+    gd_tensor *h = gd_tanh(gd_matmul(x, n->w1));
+    if (n->dropout > 0) h = gd_dropout(h, n->dropout);
+    gd_tensor *w2 = gd_cast(n->w2, gd_tensor_dtype(n->x));
+    return gd_mean(gd_square(gd_sub(gd_matmul(h, w2), y)), NULL, false);
+}
+static gd_tensor *whole_loss(void *user) { return mean_loss(user, 0, ROWS); }
+static gd_tensor *sum_loss(void *user, int64_t first, int64_t count)
+{
+    return gd_mul_scalar(mean_loss(user, first, count), (double)count * 2);
+}
+
+static gd_status open_net(gd_ctx *ctx, net *n, gd_dtype dtype, gd_dtype second, double dropout)
+{
+    gd_seed(ctx, 7);
+    *n = (net){.dropout = dropout};
+    n->x = gd_randn(ctx, dtype, 2, (int64_t[]){ROWS, 4});
+    n->y = gd_randn(ctx, dtype, 2, (int64_t[]){ROWS, 2});
+    n->w1 = gd_require_grad(gd_randn(ctx, dtype, 2, (int64_t[]){4, 9}));
+    n->w2 = gd_require_grad(gd_detach(gd_cast(gd_randn(ctx, dtype, 2, (int64_t[]){9, 2}), second)));
+    return n->w2 ? GD_OK : gd_error(ctx);
+}
+
+static gd_optimizer *optimizer_of(gd_ctx *ctx, net *n, const char *chain)
+{
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+    if (o && (gd_optimizer_add(o, "w1", n->w1) || gd_optimizer_add(o, "w2", n->w2))) {
+        gd_optimizer_free(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* ---- the same bits ---- */
+
+typedef struct bits_case {
+    const char *chain;
+    gd_dtype dtype, second;
+    int64_t grain;
+    double dropout;
+    unsigned char want[1024];
+} bits_case;
+
+/* Parameters and losses of some steps, as bytes. */
+static gd_status train_here(gd_world *w, const bits_case *c, unsigned char *out, size_t *used)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    net n;
+    TRY(open_net(ctx, &n, c->dtype, c->second, c->dropout));
+    gd_optimizer *o = optimizer_of(ctx, &n, c->chain);
+    gd_batch batch = {.rows = ROWS, .grain = c->grain, .world = w, .user = &n, .loss = mean_loss};
+    gd_status status = o ? GD_OK : gd_error(ctx);
+    *used = 0;
+    for (int i = 0; i < 4 && !status; i++) {
+        gd_step_info info;
+        status = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, &info);
+        memcpy(out + *used, &info.loss, sizeof info.loss);
+        *used += sizeof info.loss;
+    }
+    gd_tensor *const all[] = {n.w1, n.w2};
+    for (int i = 0; i < 2 && !status; i++) {
+        size_t bytes = (size_t)gd_numel(all[i]) * gd_dtype_size(gd_tensor_dtype(all[i]));
+        memcpy(out + *used, gd_data(all[i]), bytes);
+        *used += bytes;
+    }
+    gd_optimizer_free(o);
+    return status;
+}
+
+static gd_status same_bits(gd_world *w, void *user)
+{
+    bits_case *c = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    unsigned char here[1024];
+    size_t used;
+    gd_scope_begin(ctx);
+    gd_status status = train_here(w, c, here, &used);
+    gd_scope_end(ctx);
+    TRY(status);
+    EXPECT(ctx, used <= sizeof here);
+    if (gd_world_size(w) == 1) memcpy(c->want, here, used);
+    EXPECT(ctx, !memcmp(c->want, here, used));
+    return GD_OK;
+}
+
+static void steps_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
+{
+    bits_case cases[] = {
+        {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_F32, .grain = 5, .dropout = 0.3},
+        {.chain = "adam | lr(0.1)", .dtype = GD_F64, .second = GD_F64, .grain = 5, .dropout = 0.3},
+        {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_BF16, .grain = 1},
+        {.chain = "clip_norm(1) | lr(0.1)", .dtype = GD_F32, .second = GD_F64, .grain = 0, .dropout = 0.3},
+        {.chain = "lbfgs | strong_wolfe", .dtype = GD_F64, .second = GD_F64, .grain = 8},
+        {.chain = "newton_cg | backtracking", .dtype = GD_F64, .second = GD_F64, .grain = 8},
+    };
+    for (int i = 0; i < COUNT_OF(cases); i++)
+        for (int n = 1; n <= 8; n += n < 4 ? 1 : 4) run_in(CTX(state), n, same_bits, &cases[i]);
+}
+
+/* The grain is part of what is computed: another one has other last digits. */
+static void another_grain_may_have_other_bits(void **state)
+{
+    bits_case a = {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_F32, .grain = 5, .dropout = 0.3},
+              b = a;
+    b.grain = 7;
+    run_in(CTX(state), 1, same_bits, &a);
+    run_in(CTX(state), 1, same_bits, &b);
+    assert_memory_not_equal(a.want, b.want, 64);
+}
+
+/* ---- what it means ---- */
+
+typedef struct evaluation {
+    double loss;
+    gd_tensor *w1, *w2; /* after one step of gradient descent, lr 1 */
+} evaluation;
+
+static evaluation evaluate(gd_ctx *ctx, const gd_objective *objective, net *n, const char *chain)
+{
+    gd_step_info info;
+    gd_optimizer *o = optimizer_of(ctx, n, chain);
+    assert_int_equal(gd_optimizer_step(o, objective, &info), GD_OK);
+    gd_optimizer_free(o);
+    return (evaluation){info.loss, n->w1, n->w2};
+}
+
+static void assert_near(gd_tensor *a, gd_tensor *b, double factor)
+{
+    gd_no_grad_begin(gd_tensor_ctx(a));
+    double off = gd_item(gd_max(gd_abs(gd_sub(gd_mul_scalar(a, factor), b)), NULL, false));
+    gd_no_grad_end(gd_tensor_ctx(a));
+    assert_true(off < 1e-13);
+}
+
+/* The sum over grains of share times mean is the mean over all rows, whatever the last grain has. */
+static void grains_add_up_to_the_loss_of_all_rows(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    net n;
+    assert_int_equal(open_net(ctx, &n, GD_F64, GD_F64, 0), GD_OK);
+    evaluation want = evaluate(ctx, &(gd_objective){.loss = whole_loss, .user = &n}, &n, "lr(0.01)");
+    for (int64_t grain = 0; grain < 40; grain += 4) {
+        net m;
+        assert_int_equal(open_net(ctx, &m, GD_F64, GD_F64, 0), GD_OK);
+        gd_batch batch = {.rows = ROWS, .grain = grain, .user = &m, .loss = mean_loss};
+        evaluation got = evaluate(ctx, &(gd_objective){.batch = &batch}, &m, "lr(0.01)");
+        assert_true(fabs(got.loss - want.loss) < 1e-14 * want.loss);
+        assert_near(got.w1, want.w1, 1);
+        assert_near(got.w2, want.w2, 1);
+        assert_int_equal(m.calls, grain ? (ROWS + grain - 1) / grain : 1);
+    }
+}
+
+/* sums: 2 rows times the mean; one step of lr / (2 rows) is one of the mean. */
+static void sums_and_residuals_add_up_without_shares(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    net n, m;
+    char chain[40];
+    (void)snprintf(chain, sizeof chain, "lr(%.17g)", 0.01 / (2 * ROWS));
+    assert_int_equal(open_net(ctx, &n, GD_F64, GD_F64, 0), GD_OK);
+    evaluation want = evaluate(ctx, &(gd_objective){.loss = whole_loss, .user = &n}, &n, "lr(0.01)");
+    assert_int_equal(open_net(ctx, &m, GD_F64, GD_F64, 0), GD_OK);
+    gd_batch batch = {.rows = ROWS, .grain = 6, .user = &m, .loss = sum_loss, .sums = true};
+    evaluation got = evaluate(ctx, &(gd_objective){.batch = &batch}, &m, chain);
+    assert_true(fabs(got.loss - 2 * ROWS * want.loss) < 1e-12 * got.loss);
+    assert_near(got.w1, want.w1, 1);
+}
+
+static gd_tensor *line_residuals(void *user, int64_t first, int64_t count)
+{
+    gd_tensor *p = user;
+    gd_tensor *t = gd_arange(gd_tensor_ctx(p), GD_F64, (double)first, (double)(first + count), 1);
+    gd_tensor *line = gd_add(gd_index(p, "0", 0), gd_mul(gd_index(p, "0", 1), t));
+    return gd_sub(line, gd_add_scalar(gd_mul_scalar(t, 3), -2));
+}
+
+static void residuals_by_grains_are_a_sum_of_squares(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_tensor *p = gd_require_grad(gd_zeros(ctx, GD_F64, 1, (int64_t[]){2}));
+    gd_batch batch = {.rows = 10, .grain = 3, .user = p, .loss = line_residuals};
+    gd_solve_result result;
+    /* newton: the Hessian comes from products grain by grain, and a line is at its minimum after one step */
+    assert_int_equal(gd_minimize(&p, 1, &(gd_objective){.batch = &batch}, "newton", NULL, &result), GD_OK);
+    assert_true(fabs(gd_at(p, (int64_t[]){0}) + 2) < 1e-9 && fabs(gd_at(p, (int64_t[]){1}) - 3) < 1e-9);
+    assert_true(result.loss < 1e-15);
+}
+
+/* ---- random numbers ---- */
+
+typedef struct draws {
+    gd_tensor *p;
+    double first[2][5]; /* of each evaluation and grain */
+    int evaluation, grain;
+} draws;
+
+static gd_tensor *random_loss(void *user, int64_t first, int64_t count)
+{
+    draws *d = user;
+    (void)count;
+    gd_ctx *ctx = gd_tensor_ctx(d->p);
+    gd_tensor *u = gd_rand(ctx, GD_F64, 0, NULL);
+    d->first[d->evaluation][first] = gd_item(u);
+    return gd_mul(u, gd_sum(gd_square(d->p), NULL, false));
+}
+
+static void every_grain_and_evaluation_has_a_stream_of_its_own(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    draws d[2] = {{0}, {0}};
+    for (int k = 0; k < 2; k++) { /* equal seeds, equal numbers; another place, others */
+        gd_seed(ctx, 3);
+        d[k].p = gd_require_grad(gd_ones(ctx, GD_F64, 1, (int64_t[]){2}));
+        gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.1)"));
+        assert_int_equal(gd_optimizer_add(o, "p", d[k].p), GD_OK);
+        gd_batch batch = {.rows = 5, .grain = 1, .user = &d[k], .loss = random_loss};
+        for (; d[k].evaluation < 2; d[k].evaluation++)
+            assert_int_equal(gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL), GD_OK);
+        gd_optimizer_free(o);
+    }
+    const double *all = d[0].first[0];
+    assert_memory_equal(d[0].first, d[1].first, sizeof d[0].first);
+    for (int i = 0; i < 10; i++)
+        for (int k = 0; k < i; k++) assert_true(all[i] != all[k]);
+}
+
+/* ---- failures ---- */
+
+static gd_tensor *fails_late(void *user, int64_t first, int64_t count)
+{
+    if (first >= 30) {
+        (void)gd_fail(gd_tensor_ctx(((net *)user)->x), GD_VALUE, "row %d is broken", (int)first);
+        return NULL;
+    }
+    return mean_loss(user, first, count);
+}
+
+static gd_status one_fails(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    net n;
+    gd_scope_begin(ctx);
+    TRY(open_net(ctx, &n, GD_F64, GD_F64, 0));
+    gd_optimizer *o = optimizer_of(ctx, &n, "adam");
+    double before = gd_at(n.w1, (int64_t[]){0, 0});
+    gd_batch batch = {.rows = ROWS, .grain = 5, .world = w, .user = &n, .loss = fails_late};
+    gd_status status = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL);
+    const char *want = gd_world_rank(w) == 2 ? "row 30 is broken"
+                                             : "rank 2 cannot take part: row 30 is broken";
+    bool told = strstr(gd_error_text(ctx), want) != NULL;
+    if (!told) fprintf(stderr, "rank %d: %s\n", gd_world_rank(w), gd_error_text(ctx));
+    gd_clear_error(ctx);
+    batch.loss = mean_loss; /* and the world goes on */
+    gd_status next = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL);
+    bool stayed = gd_optimizer_steps(o) == 1 && gd_at(n.w1, (int64_t[]){0, 0}) != before;
+    gd_optimizer_free(o);
+    EXPECT(ctx, status == GD_VALUE && told && next == GD_OK && stayed);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void where_one_rank_fails_all_are_told_and_nothing_changes(void **state)
+{
+    run_in(CTX(state), 3, one_fails, NULL);
+}
+
+static void broken_batches_are_refused(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    net n;
+    assert_int_equal(open_net(ctx, &n, GD_F64, GD_F64, 0), GD_OK);
+    gd_optimizer *o = optimizer_of(ctx, &n, "adam");
+    gd_batch bad[] = {{.rows = ROWS, .user = &n},
+                      {.rows = 0, .user = &n, .loss = mean_loss},
+                      {.rows = ROWS, .grain = -1, .user = &n, .loss = mean_loss}};
+    const char *const text[] = {"batch: no function for the loss", "batch: there are 0 rows",
+                                "batch: a grain of -1 rows"};
+    for (int i = 0; i < 3; i++) {
+        assert_true(gd_optimizer_step(o, &(gd_objective){.batch = &bad[i]}, NULL) != GD_OK);
+        assert_error(ctx, gd_error(ctx), text[i]);
+    }
+    gd_optimizer_free(o);
+}
+
+static gd_status agreeing(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    int rank = gd_world_rank(w);
+    TRY(gd_world_agree(w, GD_OK));
+    gd_status mine = rank == 1 ? gd_fail(ctx, GD_IO, "no such file") : GD_OK;
+    gd_status all = gd_world_agree(w, mine);
+    bool told = !strcmp(gd_error_text(ctx), rank == 1 ? "no such file" : "rank 1: no such file");
+    gd_clear_error(ctx);
+    EXPECT(ctx, all == GD_IO && told);
+    return gd_world_agree(w, GD_OK);
+}
+
+static void ranks_agree_on_who_failed(void **state) { run_in(CTX(state), 3, agreeing, NULL); }
+
+/* ---- fast sums ---- */
+
+static gd_status fast_here(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    net n;
+    gd_scope_begin(ctx);
+    TRY(open_net(ctx, &n, GD_F64, GD_F64, 0));
+    gd_optimizer *o = optimizer_of(ctx, &n, "lr(0.1)");
+    gd_batch batch = {
+        .rows = ROWS, .grain = 5, .world = w, .how = GD_REDUCE_FAST, .user = &n, .loss = mean_loss};
+    gd_status status = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL);
+    gd_optimizer_free(o);
+    TRY(status);
+    double *want = user, got = gd_at(n.w1, (int64_t[]){1, 2});
+    if (gd_world_size(w) == 1) *want = got;
+    EXPECT(ctx, fabs(got - *want) < 1e-14);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void fast_sums_differ_by_rounding_alone(void **state)
+{
+    double want;
+    for (int n = 1; n <= 8; n++) run_in(CTX(state), n, fast_here, &want); /* 8 grains: one each */
+}
+
+/* ---- memory ---- */
+
+static gd_status some_steps(gd_world *w, void *user)
+{
+    (void)user;
+    unsigned char out[1024];
+    size_t used;
+    bits_case c = {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_BF16, .grain = 13};
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_scope_begin(ctx);
+    gd_status status = train_here(w, &c, out, &used);
+    gd_scope_end(ctx);
+    return status;
+}
+static bool alone(gd_ctx *ctx)
+{
+    return gd_world_run(ctx, "self", NULL, some_steps, NULL) == GD_OK && !gd_error(ctx);
+}
+static bool together(gd_ctx *ctx) { return gd_world_run(ctx, "threads:2", NULL, some_steps, NULL) == GD_OK; }
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    fail_each_allocation(1, alone);
+    fail_each_allocation(1, together);
+}
+
+static int begin_scoped(void **state)
+{
+    int code = begin_test(state);
+    gd_scope_begin(CTX(state));
+    return code;
+}
+static int end_scoped(void **state)
+{
+    gd_scope_end(CTX(state));
+    return end_test(state);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_scoped, end_scoped)
+    const struct CMUnitTest tests[] = {
+        TEST(steps_over_grains_have_the_same_bits_with_1_to_8_ranks),
+        TEST(another_grain_may_have_other_bits),
+        TEST(grains_add_up_to_the_loss_of_all_rows),
+        TEST(sums_and_residuals_add_up_without_shares),
+        TEST(residuals_by_grains_are_a_sum_of_squares),
+        TEST(every_grain_and_evaluation_has_a_stream_of_its_own),
+        TEST(where_one_rank_fails_all_are_told_and_nothing_changes),
+        TEST(broken_batches_are_refused),
+        TEST(ranks_agree_on_who_failed),
+        TEST(fast_sums_differ_by_rounding_alone),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
