@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/* Flags of gd_backward and gd_grad. */
 enum {
     GD_RETAIN_GRAPH = 1, /* keep the graph for another backward */
     GD_CREATE_GRAPH = 2, /* record the gradient computation itself (implies GD_RETAIN_GRAPH) */
@@ -26,8 +27,8 @@ enum {
 gd_tensor *gd_require_grad(gd_tensor *t);
 gd_status gd_set_requires_grad(gd_tensor *t, bool on);
 bool gd_requires_grad(
-    const gd_tensor *t); /* true for leaves that want gradients and all that depends on them */
-bool gd_is_leaf(const gd_tensor *t);
+    const gd_tensor *t);             /* true for leaves that want gradients and all that depends on them */
+bool gd_is_leaf(const gd_tensor *t); /* it is no result of recorded operators */
 
 /* The accumulated gradient of a leaf, or NULL; borrowed.  gd_set_grad copies nothing, it takes a reference, but where the
  * names or labels of the gradient stand in another order: then it is a copy in the order of t.  It may be of another floating dtype, and

@@ -34,6 +34,7 @@
 extern "C" {
 #endif
 
+/* The compiler warns where a result is not looked at, and checks arguments against a format. */
 #if defined(__GNUC__)
 #define GD_NODISCARD    __attribute__((warn_unused_result))
 #define GD_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -70,6 +71,7 @@ extern "C" {
     X(INTERRUPTED, "interrupted")                        \
     X(INTERNAL, "internal error")
 
+/* What a function that may fail returns: GD_OK, which is 0, or why it failed. */
 typedef enum gd_status {
 #define GD_STATUS_ENUM(name, text) GD_##name,
     GD_STATUS_LIST(GD_STATUS_ENUM)
@@ -80,12 +82,13 @@ typedef enum gd_status {
 /* The name of a status, such as "SHAPE".  Borrowed, static. */
 const char *gd_status_name(gd_status status);
 
-typedef struct gd_ctx gd_ctx;
+typedef struct gd_ctx gd_ctx; /* what everything lives in: memory, threads, random numbers, the first error */
 
 /* The one allocator contract.  new_size 0 frees; old NULL allocates; otherwise resizes.  Memory must be aligned to 64
  * bytes.  Returns NULL when there is no memory (never when freeing).  old_size is what was asked for `old`. */
 typedef void *(*gd_alloc_fn)(void *user, void *old, size_t old_size, size_t new_size);
 
+/* An allocator: the function, and what it is given as `user`. */
 typedef struct gd_allocator {
     gd_alloc_fn fn;
     void *user;
@@ -124,7 +127,7 @@ typedef struct gd_options {
     void *tell_user;
 } gd_options;
 
-gd_options gd_options_default(void);
+gd_options gd_options_default(void); /* what gd_ctx_new(NULL) takes */
 
 /* Makes a context; NULL options are the defaults.  New.  NULL only when there is no memory. */
 gd_ctx *gd_ctx_new(const gd_options *options);
@@ -135,7 +138,7 @@ void gd_ctx_free(gd_ctx *ctx);
 /* Objects (tensors, modules, graphs) of this context that are still alive. */
 int64_t gd_ctx_live(const gd_ctx *ctx);
 
-int gd_ctx_threads(const gd_ctx *ctx);
+int gd_ctx_threads(const gd_ctx *ctx); /* how many it computes with, the calling one included */
 
 /* The first error since the last gd_clear_error, GD_OK if none; the text names operator, axes and sizes. */
 gd_status gd_error(const gd_ctx *ctx);

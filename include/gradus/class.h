@@ -22,9 +22,9 @@
 extern "C" {
 #endif
 
-typedef struct gd_class gd_class;
+typedef struct gd_class gd_class;   /* a runtime class; borrowed, the context owns it */
 typedef struct gd_object gd_object; /* the head of a tensor, a module or an instance */
-typedef struct gd_module gd_module;
+typedef struct gd_module gd_module; /* gradus/module.h */
 
 /* ---- classes ---- */
 
@@ -39,7 +39,7 @@ gd_class *gd_class_functional(gd_ctx *ctx);
 gd_class *gd_class_module(gd_ctx *ctx);
 
 const char *gd_class_name(const gd_class *cls); /* borrowed */
-gd_ctx *gd_class_ctx(const gd_class *cls);
+gd_ctx *gd_class_ctx(const gd_class *cls);      /* borrowed */
 
 /* The method order: the class itself first, Object last; its length in *count.  Borrowed. */
 const gd_class *const *gd_class_order(const gd_class *cls, int *count);
@@ -56,6 +56,7 @@ bool gd_class_is_no_grad(const gd_class *cls, const char *name);
 
 /* ---- keyword arguments: an ordered list of named values, made where it is needed ---- */
 
+/* What an argument holds. */
 typedef enum gd_argument_kind {
     GD_ARGUMENT_INT,
     GD_ARGUMENT_REAL,
@@ -64,6 +65,7 @@ typedef enum gd_argument_kind {
     GD_ARGUMENT_OBJECT
 } gd_argument_kind;
 
+/* A named value; strings, pointers and objects are borrowed. */
 typedef struct gd_argument {
     const char *name;
     gd_argument_kind kind;
@@ -82,12 +84,12 @@ typedef struct gd_kwargs {
     const gd_argument *argument;
 } gd_kwargs;
 
-gd_argument gd_int_argument(const char *name, int64_t value);
-gd_argument gd_real_argument(const char *name, double value);
-gd_argument gd_string_argument(const char *name, const char *value);
-gd_argument gd_pointer_argument(const char *name, void *value);
-gd_argument gd_object_argument(const char *name, gd_object *value);
-gd_argument gd_tensor_argument(const char *name, gd_tensor *value);
+gd_argument gd_int_argument(const char *name, int64_t value);        /* a whole number or a flag */
+gd_argument gd_real_argument(const char *name, double value);        /* a number */
+gd_argument gd_string_argument(const char *name, const char *value); /* a text */
+gd_argument gd_pointer_argument(const char *name, void *value);      /* anything */
+gd_argument gd_object_argument(const char *name, gd_object *value);  /* an object */
+gd_argument gd_tensor_argument(const char *name, gd_tensor *value);  /* a tensor, as an object */
 
 /* gd_invoke(f, x, GD_KWARGS(gd_int_argument("axis", 1), gd_real_argument("scale", 2)));  valid in its block (in C++: in
  * its expression) */
@@ -142,12 +144,12 @@ gd_object *gd_instance_new(gd_class *cls, void *pointer, void (*destroy)(void *p
 /* The struct of an instance; borrowed.  NULL with TYPE recorded for an object that is not one. */
 void *gd_instance_pointer(const gd_object *object);
 
-gd_object *gd_object_retain(gd_object *object); /* one more reference; returns it */
-void gd_object_release(gd_object *object);      /* one less; NULL is fine */
-gd_object *gd_object_keep(gd_object *object);   /* moves it one scope out; returns it */
-gd_ctx *gd_object_ctx(const gd_object *object);
-const gd_class *gd_object_class(const gd_object *object); /* borrowed */
-bool gd_object_is(const gd_object *object, const gd_class *cls);
+gd_object *gd_object_retain(gd_object *object);                  /* one more reference; returns it */
+void gd_object_release(gd_object *object);                       /* one less; NULL is fine */
+gd_object *gd_object_keep(gd_object *object);                    /* moves it one scope out; returns it */
+gd_ctx *gd_object_ctx(const gd_object *object);                  /* borrowed */
+const gd_class *gd_object_class(const gd_object *object);        /* borrowed */
+bool gd_object_is(const gd_object *object, const gd_class *cls); /* is its class cls or below it? */
 
 /* The same thing seen as an object; borrowed.  NULL gives NULL. */
 gd_object *gd_tensor_object(gd_tensor *tensor);

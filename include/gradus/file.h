@@ -40,7 +40,7 @@ void gd_archive_free(gd_archive *archive); /* NULL is fine */
  * not UTF-8 or "__metadata__". */
 GD_NODISCARD gd_status gd_archive_put(gd_archive *archive, const char *name, gd_tensor *tensor);
 
-int64_t gd_archive_count(const gd_archive *archive);
+int64_t gd_archive_count(const gd_archive *archive); /* tensors in it */
 /* The name and the tensor at a position, in the order they were put or stand in the file.  Borrowed; NULL if
  * there is none. */
 const char *gd_archive_name(const gd_archive *archive, int64_t index);

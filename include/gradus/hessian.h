@@ -18,6 +18,7 @@
 extern "C" {
 #endif
 
+/* Settings of links that make a Hessian, for their lists of fields: how it is made. */
 #define GD_HESSIAN_CHOICE(fallback)                                                                     \
     GD_CHOICE("hessian_method", fallback,                                                               \
               "autograd|batched_autograd|func|autograd.functional|functional_revrev|functional_fwdrev|" \
@@ -42,6 +43,7 @@ gd_tensor *gd_hessian_solve(gd_tensor *h, gd_tensor *b, bool lstsq);
  * their sizes, at least the tolerance, and no direction left out.  New. */
 gd_tensor *gd_hessian_spectral(gd_tensor *h, gd_tensor *b, const char *how, double tolerance, int64_t most);
 
+/* The same for products with the Hessian, with the ways that the link knows. */
 #define GD_HVP_CHOICE(fallback, choices) \
     GD_CHOICE("hvp_method", fallback, choices, "products by autograd or by differences of gradients")
 /* Products with the Hessian at the parameters as an operator, by the link's settings hvp_method and h where it has them.  To be made before the

@@ -20,6 +20,7 @@ extern "C" {
 
 /* ---- linear: y = x W^T + b over the last axis, or over a named one ---- */
 
+/* Start from gd_linear_defaults(). */
 typedef struct gd_linear_options {
     bool bias;          /* default true */
     gd_dtype dtype;     /* default f32 */
@@ -27,20 +28,21 @@ typedef struct gd_linear_options {
     const char *output; /* axis name of the result's last axis; NULL: anonymous */
 } gd_linear_options;
 
-gd_linear_options gd_linear_defaults(void);
+gd_linear_options gd_linear_defaults(void); /* as the comments above say */
 /* weight [outputs, inputs] and bias [outputs] are uniform in [-1/sqrt(inputs), 1/sqrt(inputs)). */
 gd_module *gd_linear_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, const gd_linear_options *options);
 gd_class *gd_class_linear(gd_ctx *ctx);
 
 /* ---- conv2d: images [batch, channel, height, width] ---- */
 
+/* Start from gd_conv2d_defaults(). */
 typedef struct gd_conv2d_options {
     int stride, padding; /* default 1, 0 */
     bool bias;           /* default true */
     gd_dtype dtype;      /* default f32 */
 } gd_conv2d_options;
 
-gd_conv2d_options gd_conv2d_defaults(void);
+gd_conv2d_options gd_conv2d_defaults(void); /* as the comments above say */
 /* weight [outputs, inputs, kernel, kernel] and bias [outputs] are uniform in [-b, b), b = 1/sqrt(inputs * kernel^2). */
 gd_module *gd_conv2d_new(gd_ctx *ctx, int64_t inputs, int64_t outputs, int64_t kernel,
                          const gd_conv2d_options *options);
@@ -48,31 +50,34 @@ gd_class *gd_class_conv2d(gd_ctx *ctx);
 
 /* ---- layer_norm: (x - mean) / sqrt(var + eps) * weight + bias over the last axis ---- */
 
+/* Start from gd_layer_norm_defaults(). */
 typedef struct gd_layer_norm_options {
     double eps;     /* default 1e-5 */
     bool affine;    /* default true: has weight and bias */
     gd_dtype dtype; /* default f32 */
 } gd_layer_norm_options;
 
-gd_layer_norm_options gd_layer_norm_defaults(void);
+gd_layer_norm_options gd_layer_norm_defaults(void); /* as the comments above say */
 /* weight [size] is one, bias [size] zero. */
 gd_module *gd_layer_norm_new(gd_ctx *ctx, int64_t size, const gd_layer_norm_options *options);
 gd_class *gd_class_layer_norm(gd_ctx *ctx);
 
 /* ---- embedding: integer index [...] to table rows [..., size] ---- */
 
+/* Start from gd_embedding_defaults(). */
 typedef struct gd_embedding_options {
     double std;     /* default 1 */
     gd_dtype dtype; /* default f32 */
 } gd_embedding_options;
 
-gd_embedding_options gd_embedding_defaults(void);
+gd_embedding_options gd_embedding_defaults(void); /* as the comments above say */
 /* weight [count, size] is normal with mean 0 and standard deviation std. */
 gd_module *gd_embedding_new(gd_ctx *ctx, int64_t count, int64_t size, const gd_embedding_options *options);
 gd_class *gd_class_embedding(gd_ctx *ctx);
 
 /* ---- attention: multi-head self attention over [..., time, size] ---- */
 
+/* Start from gd_attention_defaults(). */
 typedef struct gd_attention_options {
     bool
         causal; /* default false: a position sees only itself and earlier ones; also a keyword (int) of the call */
@@ -80,7 +85,7 @@ typedef struct gd_attention_options {
     gd_dtype dtype; /* default f32 */
 } gd_attention_options;
 
-gd_attention_options gd_attention_defaults(void);
+gd_attention_options gd_attention_defaults(void); /* as the comments above say */
 /* Two linear children: "qkv" [3 * size, size] (queries, keys, values, each split into heads) and "out" [size, size],
  * both with linear's initial values.  VALUE when heads does not divide size. */
 gd_module *gd_attention_new(gd_ctx *ctx, int64_t size, int64_t heads, const gd_attention_options *options);
@@ -94,13 +99,14 @@ gd_class *gd_class_activation(gd_ctx *ctx);
 
 /* ---- mlp: linear layers with an activation between them ---- */
 
+/* Start from gd_mlp_defaults(). */
 typedef struct gd_mlp_options {
     const char *activation; /* default "relu" */
     bool bias;              /* default true */
     gd_dtype dtype;         /* default f32 */
 } gd_mlp_options;
 
-gd_mlp_options gd_mlp_defaults(void);
+gd_mlp_options gd_mlp_defaults(void); /* as the comments above say */
 /* sizes[0] inputs, sizes[count - 1] outputs; children "0", "1", ... are linear with linear's initial values. */
 gd_module *gd_mlp_new(gd_ctx *ctx, const int64_t *sizes, int count, const gd_mlp_options *options);
 gd_class *gd_class_mlp(gd_ctx *ctx);

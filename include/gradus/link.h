@@ -31,6 +31,7 @@ extern "C" {
 
 /* ---- settings ---- */
 
+/* Kinds of values, as bits: a field says which of them it takes. */
 typedef enum gd_setting_kind {
     GD_SET_NONE = 1,
     GD_SET_REAL = 2, /* integers too */
@@ -40,6 +41,7 @@ typedef enum gd_setting_kind {
     GD_SET_CHAIN = 32 /* a child: kept in the link's children, the setting itself has no value */
 } gd_setting_kind;
 
+/* A value of a setting. */
 typedef struct gd_setting {
     gd_setting_kind kind;
     double real; /* REAL, and BOOL as 0 or 1 */
@@ -94,6 +96,9 @@ typedef struct gd_field {
     const char *help;
 } gd_field;
 
+/* Fields of a link, by kind: a number with name, default, range and help; NEEDED: without a default; OR_NONE: none by default;
+ * INT: whole numbers; FLAG: true or false; CHOICE: one of some words; SELECTION: which parameters; CHILD: a chain, CHILDREN: any
+ * number of them. */
 #define GD_REAL(n, d, lo, hi, h)                                                                  \
     {                                                                                             \
         .name = n, .kinds = GD_SET_REAL, .fallback = {.kind = GD_SET_REAL, .real = d}, .low = lo, \
@@ -268,6 +273,8 @@ typedef enum gd_spread {
     GD_SPREAD_WHOLE /* every process does all of it: matrices over all parameters, decisions */
 } gd_spread;
 
+/* What a link is: its settings and state, its texts for help and documentation, and the functions that do its work.  One of the
+ * groups marked Either and Or is filled; everything else may be left out. */
 typedef struct gd_link_class {
     const char *name;
     const char *family;
@@ -389,36 +396,44 @@ typedef struct gd_link_option {
 
 #define GD_OPEN (-1) /* a flag that is left open */
 
+/* Any value but a link. */
 static inline gd_link_option gd_any_option(const char *field, gd_setting value)
 {
     const gd_link_option o = {field, value, NULL, NULL, 0};
     return o;
 }
+/* NAN: none. */
 static inline gd_link_option gd_number_option(const char *field, double value)
 {
     return gd_any_option(field, value == value ? gd_setting_real(value) : gd_setting_none());
 }
+/* True or false. */
 static inline gd_link_option gd_flag_option(const char *field, bool value)
 {
     return gd_any_option(field, gd_setting_bool(value));
 }
+/* 0, 1 or GD_OPEN. */
 static inline gd_link_option gd_open_option(const char *field, int value)
 {
     return gd_any_option(field, value == GD_OPEN ? gd_setting_none() : gd_setting_bool(value != 0));
 }
+/* NULL: none. */
 static inline gd_link_option gd_string_option(const char *field, const char *value)
 {
     return gd_any_option(field, value ? gd_setting_string(value) : gd_setting_none());
 }
+/* A link, consumed; NULL: none. */
 static inline gd_link_option gd_child_option(const char *field, gd_link *child)
 {
     const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, NULL, child, child ? 1 : 0};
     return o;
 }
+/* The link where there is one, else the number. */
 static inline gd_link_option gd_operand_option(const char *field, double number, gd_link *link)
 {
     return link ? gd_child_option(field, link) : gd_number_option(field, number);
 }
+/* Links for a variadic setting, consumed. */
 static inline gd_link_option gd_children_option(const char *field, gd_link *const *children, int count)
 {
     const gd_link_option o = {field, {GD_SET_CHAIN, 0, NULL, NULL, NULL, 0}, children, NULL, count};

@@ -12,15 +12,15 @@
 extern "C" {
 #endif
 
-typedef struct gd_linop gd_linop;
+typedef struct gd_linop gd_linop; /* a linear operator, by a matrix or by products; a counted reference */
 
 /* Tensors that operators are made of are held, not copied.  New; NULL given or failure: NULL.
  * Names and labels of rows and columns stay with the operator: a vector that has them too meets its columns (to solve or
  * transposed: its rows) by them, AXIS or LABEL where it does not fit, and a result has those of the other side.  Without them
  * vectors go by position; functions get and give vectors without. */
 gd_linop *gd_linop_dense(gd_tensor *a);
-gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse); /* the operator whose inverse is given */
-gd_linop *gd_linop_diagonal(gd_tensor *d);
+gd_linop *gd_linop_dense_inverse(gd_tensor *a_inverse);  /* the operator whose inverse is given */
+gd_linop *gd_linop_diagonal(gd_tensor *d);               /* diag(d) */
 gd_linop *gd_linop_low_rank(gd_tensor *u, gd_tensor *s); /* U diag(s) U^T */
 /* J^T J of J [m, n].  Given the residuals r [m] (NULL: none), solving for J^T r, shifted or not, is done as a
  * least-squares problem by QR of J; normal equations are never formed. */
@@ -29,10 +29,11 @@ gd_linop *gd_linop_scaled(gd_linop *a, double factor); /* a is consumed */
 gd_linop *gd_linop_shifted(gd_linop *a, double shift); /* A + shift I; a is consumed */
 gd_linop *gd_linop_composed(gd_linop *a,
                             gd_linop *b); /* A B; both consumed; B's rows are A's columns, in order */
+/* The product of an operator with x; new, NULL: it failed. */
 typedef gd_tensor *(*gd_matvec_fn)(void *user, gd_tensor *x);
 /* Free: freed with the operator, may be NULL. */
 gd_linop *gd_linop_function(gd_ctx *ctx, int64_t n, gd_matvec_fn fn, void *user, void (*free_user)(void *));
-gd_linop *gd_linop_retain(gd_linop *a);
+gd_linop *gd_linop_retain(gd_linop *a);                 /* one more reference */
 void gd_linop_release(gd_linop *a);                     /* NULL is fine */
 int64_t gd_linop_size(const gd_linop *a);               /* n of [n, n] */
 gd_tensor *gd_linop_matvec(gd_linop *a, gd_tensor *x);  /* new */

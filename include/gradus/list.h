@@ -34,8 +34,8 @@ GD_NODISCARD gd_status gd_list_split(gd_tensor *vector, gd_tensor *const *like, 
 /* ---- vectors ---- */
 
 double gd_vector_dot(gd_tensor *a, gd_tensor *b); /* NAN on failure, the error is recorded */
-double gd_vector_norm(gd_tensor *a);
-bool gd_vector_finite(gd_tensor *a);                                /* all of it; false for NULL */
+double gd_vector_norm(gd_tensor *a);              /* the root of the sum of squares; NAN on failure */
+bool gd_vector_finite(gd_tensor *a);              /* all of it; false for NULL */
 gd_tensor *gd_vector_sum(gd_tensor *a, double alpha, gd_tensor *b); /* a + alpha b, new */
 gd_tensor *gd_vector_most(gd_tensor *a); /* the largest element, 0 where there is none, without axes; new */
 double gd_vector_epsilon(const gd_tensor *a); /* distance from 1 to the next number it is computed with */

@@ -28,21 +28,22 @@
 extern "C" {
 #endif
 
+/* Before the last name of a path: what is found must be a parameter, or a buffer. */
 #define GD_PARAMETER_PREFIX "tensor:"
 #define GD_BUFFER_PREFIX    "buffer:"
 
-typedef struct gd_virtual gd_virtual;
-typedef struct gd_named gd_named;
+typedef struct gd_virtual gd_virtual; /* a tensor that is computed when it is read; a counted reference */
+typedef struct gd_named gd_named;     /* a list of tensors or modules by name; a counted reference */
 
 /* ---- modules ---- */
 
 /* Makes an empty module, on the CPU, of a class at or below Module.  New.  TYPE for another class. */
 gd_module *gd_module_new(gd_class *cls);
 
-gd_module *gd_module_retain(gd_module *module); /* one more reference; returns it */
-void gd_module_release(gd_module *module);      /* one less; NULL is fine */
-gd_module *gd_module_keep(gd_module *module);   /* moves it one scope out; returns it */
-gd_ctx *gd_module_ctx(const gd_module *module);
+gd_module *gd_module_retain(gd_module *module);           /* one more reference; returns it */
+void gd_module_release(gd_module *module);                /* one less; NULL is fine */
+gd_module *gd_module_keep(gd_module *module);             /* moves it one scope out; returns it */
+gd_ctx *gd_module_ctx(const gd_module *module);           /* borrowed */
 const gd_class *gd_module_class(const gd_module *module); /* borrowed */
 gd_device *
 gd_module_device(const gd_module *module); /* the device everything assigned is moved to; borrowed */
@@ -66,6 +67,7 @@ GD_NODISCARD gd_status gd_module_set_parameter(gd_module *module, const char *na
  * when the module is itself somewhere in the child. */
 GD_NODISCARD gd_status gd_module_set_module(gd_module *module, const char *name, gd_module *child);
 
+/* The same for numbers. */
 GD_NODISCARD gd_status gd_module_set_int(gd_module *module, const char *name, int64_t value);
 GD_NODISCARD gd_status gd_module_set_real(gd_module *module, const char *name, double value);
 GD_NODISCARD gd_status gd_module_set_string(gd_module *module, const char *name,
@@ -102,6 +104,7 @@ GD_NODISCARD gd_status gd_module_get_string(gd_module *module, const char *name,
                                             const char **out);                                 /* borrowed */
 GD_NODISCARD gd_status gd_module_get_pointer(gd_module *module, const char *name, void **out); /* borrowed */
 
+/* What an attribute is. */
 typedef enum gd_attribute_kind {
     GD_ATTRIBUTE_NONE,
     GD_ATTRIBUTE_TENSOR,
@@ -139,8 +142,8 @@ gd_tensor *gd_named_tensor(const gd_named *named, int64_t index);  /* borrowed; 
 gd_module *gd_named_module(const gd_named *named, int64_t index);  /* borrowed; NULL in a list of tensors */
 gd_tensor *gd_named_find(const gd_named *named, const char *name); /* borrowed; NULL if there is none */
 gd_tensor *const *gd_named_tensors(const gd_named *named);         /* all of them as an array; borrowed */
-gd_named *gd_named_keep(gd_named *named);
-void gd_named_release(gd_named *named);
+gd_named *gd_named_keep(gd_named *named);                          /* moves it one scope out */
+void gd_named_release(gd_named *named);                            /* one reference less; NULL is fine */
 
 /* Does the text match the whole glob? */
 bool gd_glob_match(const char *glob, const char *text);
@@ -183,6 +186,7 @@ GD_NODISCARD gd_status gd_module_broadcast(gd_module *module, gd_world *world, i
  * recorded.  It is told the dtype and device, but what it returns is cast and moved to them anyway. */
 typedef gd_tensor *(*gd_materializer)(gd_module *owner, gd_dtype dtype, gd_device *device, void *user);
 
+/* How a virtual tensor is computed.  Start from gd_virtual_defaults(). */
 typedef struct gd_virtual_options {
     const char *
         method; /* a method of the owner's class, looked up at each read; it gets the keywords dtype (an int) and
@@ -196,7 +200,7 @@ typedef struct gd_virtual_options {
     bool memoise;      /* keep the value while nothing it read through the owner has changed */
 } gd_virtual_options;
 
-gd_virtual_options gd_virtual_defaults(void);
+gd_virtual_options gd_virtual_defaults(void); /* neither method nor function, f32, nothing persists */
 
 /* Makes a virtual tensor and adds "_NAME_ref" to the owner; gd_module_set_virtual makes it readable by name.  New:
  * when its last reference goes, what it added goes too.  The owner is held weakly.
@@ -211,9 +215,9 @@ GD_NODISCARD gd_status gd_module_set_virtual(gd_virtual *virtual_tensor);
 GD_NODISCARD gd_status gd_virtual_create(gd_module *owner, const char *name,
                                          const gd_virtual_options *options);
 
-gd_virtual *gd_virtual_retain(gd_virtual *virtual_tensor);
-void gd_virtual_release(gd_virtual *virtual_tensor);
-gd_virtual *gd_virtual_keep(gd_virtual *virtual_tensor);
+gd_virtual *gd_virtual_retain(gd_virtual *virtual_tensor); /* one more reference */
+void gd_virtual_release(gd_virtual *virtual_tensor);       /* one less; NULL is fine */
+gd_virtual *gd_virtual_keep(gd_virtual *virtual_tensor);   /* moves it one scope out */
 
 const char *gd_virtual_name(const gd_virtual *virtual_tensor);      /* borrowed */
 const char *gd_virtual_reference(const gd_virtual *virtual_tensor); /* "_NAME_ref"; borrowed */
@@ -240,6 +244,7 @@ gd_tensor *gd_virtual_value(gd_virtual *virtual_tensor);
 /* The state as an archive: references to the module's tensors as they are now, not copies.  New: gd_archive_free. */
 gd_archive *gd_module_state(gd_module *module);
 
+/* How strictly a state is loaded; zeroed: everything must match. */
 typedef struct gd_load_options {
     bool partial; /* take what fits: what is missing or unexpected is reported but is no error */
     bool cast;    /* convert other dtypes to the module's */
@@ -250,6 +255,7 @@ gd_load_options gd_load_defaults(void); /* strict, no casts */
 /* What did not match; every list by name. */
 typedef struct gd_load_report gd_load_report;
 
+/* What may not match between a state and a module. */
 typedef enum gd_load_problem {
     GD_LOAD_MISSING,    /* in the module, not in the state */
     GD_LOAD_UNEXPECTED, /* in the state, not in the module */
@@ -266,6 +272,7 @@ GD_NODISCARD gd_status gd_module_load_state(gd_module *module, const gd_archive 
                                             const gd_load_options *options, gd_load_report **report);
 
 int64_t gd_load_report_loaded(const gd_load_report *report); /* how many tensors were set */
+/* How many of that kind. */
 int64_t gd_load_report_count(const gd_load_report *report, gd_load_problem problem);
 const char *gd_load_report_name(const gd_load_report *report, gd_load_problem problem,
                                 int64_t index); /* borrowed */

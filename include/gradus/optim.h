@@ -117,8 +117,8 @@ typedef struct gd_step_info {
 
 /* Takes a chain (consumed, also on failure).  New; NULL for an empty or NULL chain. */
 gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain);
-void gd_optimizer_free(gd_optimizer *optimizer); /* with its chain and state; NULL is fine */
-gd_ctx *gd_optimizer_ctx(const gd_optimizer *optimizer);
+void gd_optimizer_free(gd_optimizer *optimizer);            /* with its chain and state; NULL is fine */
+gd_ctx *gd_optimizer_ctx(const gd_optimizer *optimizer);    /* borrowed */
 gd_link *gd_optimizer_chain(const gd_optimizer *optimizer); /* borrowed */
 /* What element-wise links keep their state in unless their own setting "state" says otherwise, before there is any: GD_BF16 and
  * GD_F16, rounded by chance, halve it; GD_U8 stands for codes of eight bits in blocks of 256 (parameters of fewer than 4096
@@ -163,8 +163,9 @@ GD_NODISCARD gd_status gd_optimizer_remove(gd_optimizer *optimizer, const char *
 /* Its parameters in the order they were added, and its groups. */
 int gd_optimizer_count(const gd_optimizer *optimizer);
 gd_tensor *gd_optimizer_param(const gd_optimizer *optimizer, int index); /* borrowed */
+/* Borrowed; NULL: there is none of that number. */
 const char *gd_optimizer_param_name(const gd_optimizer *optimizer, int index);
-int gd_optimizer_groups(const gd_optimizer *optimizer);
+int gd_optimizer_groups(const gd_optimizer *optimizer); /* how many */
 /* A number for every link that has such a setting, in one group (-1: in all, also those added later; groups lose their
  * own).  It takes the place of a schedule.  A link that has one value for the whole step refuses, at the step, groups that
  * disagree. */
@@ -244,7 +245,7 @@ typedef struct gd_distribute_options {
     int64_t bucket;   /* bytes that travel at a time: 25 MB */
 } gd_distribute_options;
 
-gd_distribute_options gd_distribute_defaults(void);
+gd_distribute_options gd_distribute_defaults(void); /* as the comments above say */
 
 /* From now on steps of this optimizer are made by all ranks of a world together: every rank calls this, and then every step, with
  * an optimizer of the same chain over equal parameters.  NULL options are the defaults.  Who sums gradients:

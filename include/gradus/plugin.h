@@ -31,6 +31,7 @@ typedef struct gd_link_plugin {
 #ifdef __cplusplus
 #define GD_PLUGIN_EXTERN extern "C"
 #else
+/* Before the one definition of a plugin: C linkage in C++ too. */
 #define GD_PLUGIN_EXTERN extern
 #endif
 

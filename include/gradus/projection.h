@@ -30,6 +30,7 @@
 extern "C" {
 #endif
 
+/* A way from tensors like the parameters to stand-ins for them, and back. */
 typedef struct gd_projection {
     /* How many stand-ins a parameter has; NULL: there is one for all parameters together. */
     int64_t (*parts)(const gd_tensor *param);

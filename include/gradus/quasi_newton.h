@@ -24,6 +24,7 @@
 extern "C" {
 #endif
 
+/* A number from 0, or none to switch off what it bounds. */
 #define GD_NUMBER_OR_NONE(n, d, h)                                                                   \
     {                                                                                                \
         .name = n, .kinds = GD_SET_REAL | GD_SET_NONE, .fallback = {.kind = GD_SET_REAL, .real = d}, \
@@ -44,6 +45,7 @@ typedef gd_status (*gd_direction_fn)(gd_link *link, const gd_pairs *p, double *c
 /* The Hessian; s and y are the pairs as rows [count, n].  New. */
 typedef gd_linop *(*gd_pairs_hessian_fn)(gd_link *link, const gd_pairs *p, gd_tensor *s, gd_tensor *y);
 
+/* A method that makes its direction of the last pairs. */
 typedef struct gd_limited_memory {
     gd_direction_fn direction;
     gd_pairs_hessian_fn hessian; /* NULL: it has none */
@@ -57,8 +59,10 @@ GD_NODISCARD gd_status gd_limited_memory_step(gd_link *link, gd_var *var, const 
 GD_NODISCARD gd_status gd_limited_memory_update(gd_link *link, gd_var *var, const gd_limited_memory *method);
 GD_NODISCARD gd_status gd_limited_memory_apply(gd_link *link, gd_var *var, const gd_limited_memory *method);
 gd_linop *gd_limited_memory_hessian(gd_link *link, gd_var *var, const gd_limited_memory *method); /* new */
+/* For gd_link_class.state_bytes. */
 int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, int count);
 
+/* State from which pairs are taken. */
 #define GD_PAIR_SLOTS \
     {"previous_params", GD_SLOT_ONLINE}, { "previous_update", GD_SLOT_ONLINE }
 /* The class of a method NAME, a static gd_limited_memory of that name with _method behind it; its summary, fields and paper come
@@ -118,6 +122,7 @@ int64_t gd_limited_memory_bytes(const gd_link *link, gd_tensor *const *params, i
         GD_OPEN_FLAG("scale_first", "shorten the first step; none: only where gd_minimize runs it"),       \
         GD_CONCAT_PARAMS("one matrix for all parameters; false: one for each")
 
+/* Settings and slots that classes of dense methods have. */
 #define GD_DENSE_FIELDS GD_DENSE_FIELDS_("auto", GD_SET_STRING, NULL, GD_SET_NONE)
 #define GD_DENSE_INVERSE(d) \
     GD_FLAG("inverse", d, "keep the inverse Hessian; false: the Hessian, changed the same way")
@@ -144,6 +149,7 @@ typedef struct gd_dense {
 /* Takes the pair into the matrix, or leaves it out. */
 typedef gd_status (*gd_dense_fn)(gd_dense *d);
 
+/* A method that keeps a matrix and changes it with each pair. */
 typedef struct gd_dense_method {
     gd_dense_fn pair;
     gd_dense_fn

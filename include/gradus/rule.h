@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-typedef struct gd_rule gd_rule;
+typedef struct gd_rule gd_rule; /* what a rule is built in: the program of a pass over memory */
 
 /* A number in a rule: an element of the tensors at hand, or the same for a whole tensor (a setting, a step count, a
  * norm, and all arithmetic on those, which is done once a step in f64).  Negative: the rule failed. */
@@ -30,9 +30,9 @@ gd_value gd_rule_largest(gd_rule *r); /* the largest finite number of the parame
 gd_value gd_rule_setting(gd_rule *r, const char *name); /* REAL settings; per parameter */
 gd_value gd_rule_step(gd_rule *r);  /* applications of this link to this parameter, from 1 */
 gd_value gd_rule_numel(gd_rule *r); /* elements of the tensor */
-gd_value gd_rule_param(gd_rule *r);
-gd_value gd_rule_grad(gd_rule *r); /* the gradient, whatever the update has become */
-gd_value gd_rule_loss(gd_rule *r); /* needs .uses_loss in the class */
+gd_value gd_rule_param(gd_rule *r); /* the parameter */
+gd_value gd_rule_grad(gd_rule *r);  /* the gradient, whatever the update has become */
+gd_value gd_rule_loss(gd_rule *r);  /* needs .uses_loss in the class */
 
 /* Random numbers, one an element, new ones every step: the same whatever device, number of threads or way of running.  They
  * follow from the seed (the link's where it has a GD_SEED setting that is a number, else the context's), the link's place in
@@ -77,15 +77,48 @@ void gd_rule_set_scalar(gd_rule *r, const char *name, gd_value value);
 #define GD_RULE_BINARY(X) \
     X(add)                \
     X(sub) X(mul) X(div) X(min) X(max) X(pow) X(copysign) X(lt) X(le) X(gt) X(ge) X(eq) X(ne) X(and) X(or)
+
+/* Arithmetic of one number.
+ *   neg         -a
+ *   abs         |a|
+ *   sign        -1, 0 or 1
+ *   sqrt        a^(1/2)
+ *   square      a^2
+ *   reciprocal  1 / a
+ *   exp         e^a
+ *   log         ln a
+ *   tanh        tanh a
+ *   floor       the whole number below
+ *   isfinite    1 where a is neither infinite nor NaN
+ *   not         1 where a is 0 */
 #define GD_RULE_UNARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a);
 GD_RULE_UNARY(GD_RULE_UNARY_PROTOTYPE)
 #undef GD_RULE_UNARY_PROTOTYPE
+
+/* Arithmetic of two numbers.
+ *   add       a + b
+ *   sub       a - b
+ *   mul       a b
+ *   div       a / b
+ *   min       the smaller
+ *   max       the larger
+ *   pow       a^b
+ *   copysign  |a| with the sign of b
+ *   lt        a < b
+ *   le        a <= b
+ *   gt        a > b
+ *   ge        a >= b
+ *   eq        a == b
+ *   ne        a != b
+ *   and       a != 0 and b != 0
+ *   or        a != 0 or b != 0 */
 #define GD_RULE_BINARY_PROTOTYPE(name) gd_value gd_rule_##name(gd_rule *r, gd_value a, gd_value b);
 GD_RULE_BINARY(GD_RULE_BINARY_PROTOTYPE)
 #undef GD_RULE_BINARY_PROTOTYPE
-gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b);
-gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight); /* a + weight * (b - a) */
-gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high);
+
+gd_value gd_rule_where(gd_rule *r, gd_value c, gd_value a, gd_value b);      /* a where c is not 0, else b */
+gd_value gd_rule_lerp(gd_rule *r, gd_value a, gd_value b, gd_value weight);  /* a + weight * (b - a) */
+gd_value gd_rule_clamp(gd_rule *r, gd_value x, gd_value low, gd_value high); /* min(max(x, low), high) */
 
 /* |x|^power and its inverse for x >= 0; where power is 1 or 2 without a pow. */
 gd_value gd_rule_power(gd_rule *r, gd_value x, double power);

@@ -16,8 +16,9 @@
 extern "C" {
 #endif
 
-#define GD_SCHEDULE_MILESTONES 16
+#define GD_SCHEDULE_MILESTONES 16 /* at most so many of a multistep schedule */
 
+/* The shapes of schedules; gd_schedule_NAME makes each. */
 typedef enum gd_schedule_kind {
     GD_SCHEDULE_INVALID, /* of a zeroed struct */
     GD_SCHEDULE_CONSTANT,
@@ -43,7 +44,7 @@ typedef struct gd_schedule {
 
 /* In the formulas t is the step and x = min(t / steps, 1); after its last step a schedule keeps its last value. */
 
-gd_schedule gd_schedule_constant(double value);
+gd_schedule gd_schedule_constant(double value); /* the same at every step */
 /* first (1 - x) + last x */
 gd_schedule gd_schedule_linear(double first, double last, int64_t steps);
 /* last + (first - last) (1 + cos(pi x)) / 2        (Loshchilov & Hutter 2017) */
@@ -87,6 +88,7 @@ int gd_schedule_print(const gd_schedule *schedule, char *out, size_t size);
 /* ---- plateau: not a function of the step, but of a measured loss ----
  * Multiplies the value by factor when the loss has not improved for more than `patience` measurements (PyTorch's
  * ReduceLROnPlateau).  All of its state is in the struct: save it to go on later. */
+/* A number that falls by a factor when measurements have stopped falling. */
 typedef struct gd_plateau {
     double value, factor;
     double threshold;           /* an improvement is below best - threshold |best|; 1e-4 */
@@ -96,7 +98,7 @@ typedef struct gd_plateau {
     int64_t bad, cooling;
 } gd_plateau;
 
-gd_plateau gd_plateau_start(double value, double factor, int64_t patience);
+gd_plateau gd_plateau_start(double value, double factor, int64_t patience); /* nothing measured yet */
 /* Takes the next measurement (NaN is no improvement) and returns the value. */
 double gd_plateau_measure(gd_plateau *plateau, double loss);
 

@@ -37,6 +37,7 @@ extern "C" {
     X(NOT_FINITE, false, "the loss or its gradient is not finite at the start") \
     X(ERROR, false, "an error was recorded in the context")
 
+/* Why a solver stopped. */
 typedef enum gd_stop {
 #define GD_STOP_ENUM(name, converged, text) GD_STOP_##name,
     GD_STOP_LIST(GD_STOP_ENUM)
@@ -46,7 +47,7 @@ typedef enum gd_stop {
 
 const char *gd_stop_name(gd_stop reason); /* "GRADIENT"; static */
 const char *gd_stop_text(gd_stop reason); /* static */
-bool gd_stop_converged(gd_stop reason);
+bool gd_stop_converged(gd_stop reason);   /* does this reason mean that a minimum was reached? */
 
 /* ---- stopping rules, for both ---- */
 
@@ -85,6 +86,7 @@ gd_solve_options gd_solve_defaults(void); /* as the comments above say */
 /* The chain that serves where nothing is known of a problem: that of gd_minimize without one, and of gradus minimize. */
 #define GD_DEFAULT_CHAIN "lbfgs | strong_wolfe"
 
+/* Where a solver stopped, and what it took. */
 typedef struct gd_solve_result {
     gd_stop reason;
     bool converged;
@@ -134,6 +136,7 @@ GD_NODISCARD gd_status gd_minimize_with(gd_optimizer *optimizer, const gd_object
     X(CAUCHY, "cauchy", 2.385)   \
     X(TUKEY, "tukey", 4.685)
 
+/* What residuals cost: squares, or something that grows more slowly. */
 typedef enum gd_fit_loss {
 #define GD_FIT_LOSS_ENUM(id, name, constant) GD_FIT_##id,
     GD_FIT_LOSS_LIST(GD_FIT_LOSS_ENUM)
@@ -145,6 +148,7 @@ const char *gd_fit_loss_name(gd_fit_loss loss); /* "huber"; static */
 /* How much a residual of z scales counts beside a square: rho'(z) / z, 1 at 0.  NAN for a loss that is none. */
 double gd_fit_loss_weight(gd_fit_loss loss, double z);
 
+/* How to fit.  Start from gd_fit_defaults(). */
 typedef struct gd_fit_options {
     gd_solve_options solve;
     double first_radius; /* of the trust region, by the size of the scaled start; 1 */
@@ -169,8 +173,9 @@ typedef struct gd_fit_options {
 
 gd_fit_options gd_fit_defaults(void); /* as the comments above say */
 
-#define GD_FIT_TEXT 256
+#define GD_FIT_TEXT 256 /* bytes of gd_fit_result.says */
 
+/* A fit: where it ended and how well that is determined.  End it with gd_fit_result_clear. */
 typedef struct gd_fit_result {
     /* its loss is the sum of squares, with another loss 2 s^2 sum rho(r / s); a residual and its Jacobian are one evaluation; its gradient_norm is the largest element
      * of x - P(x - gradient), P being the way into the bounds */
@@ -208,7 +213,7 @@ GD_NODISCARD gd_status gd_least_squares(gd_tensor *const *params, int count,
                                         gd_tensor *(*residuals)(void *user), void *user,
                                         const gd_fit_options *options, gd_fit_result *result);
 
-#define GD_DISTANCE_COLUMNS 8
+#define GD_DISTANCE_COLUMNS 8 /* columns with errors of their own that a model may have */
 
 /* Measured points, and a curve or surface that should go through them. */
 typedef struct gd_distance {

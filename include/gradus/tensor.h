@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define GD_MAX_DIMS 8
+#define GD_MAX_DIMS 8 /* axes that a tensor may have */
 
 /* Every dtype: name, bytes, kind ('f' floating, 'i' integer, 'b' bool), safetensors name, NumPy descr. */
 #define GD_DTYPE_LIST(X)              \
@@ -32,6 +32,7 @@ extern "C" {
     X(U8, u8, 1, 'i', "U8", "|u1")    \
     X(BOOL, bool, 1, 'b', "BOOL", "|b1")
 
+/* What an element is. */
 typedef enum gd_dtype {
 #define GD_DTYPE_ENUM(NAME, name, bytes, kind, st, np) GD_##NAME,
     GD_DTYPE_LIST(GD_DTYPE_ENUM)
@@ -39,21 +40,21 @@ typedef enum gd_dtype {
         GD_DTYPE_COUNT
 } gd_dtype;
 
-const char *gd_dtype_name(gd_dtype dtype);
-size_t gd_dtype_size(gd_dtype dtype);
-bool gd_dtype_is_float(gd_dtype dtype);
+const char *gd_dtype_name(gd_dtype dtype); /* "f32"; borrowed, static */
+size_t gd_dtype_size(gd_dtype dtype);      /* bytes of an element */
+bool gd_dtype_is_float(gd_dtype dtype);    /* does it have fractions, and gradients? */
 /* GD_DTYPE_COUNT for an unknown name. */
 gd_dtype gd_dtype_from_name(const char *name);
 
-typedef struct gd_tensor gd_tensor;
-typedef struct gd_device gd_device;
+typedef struct gd_tensor gd_tensor; /* an array with names and labels for its axes; a counted reference */
+typedef struct gd_device gd_device; /* where the elements of tensors lie; belongs to the context */
 
 /* ---- devices ---- */
 
 /* The device of a text: "cpu", "gpu", "gpu:1".  Borrowed; NULL with DEVICE recorded when it is not there. */
 gd_device *gd_device_get(gd_ctx *ctx, const char *name);
-const char *gd_device_name(const gd_device *device);
-gd_device *gd_tensor_device(const gd_tensor *t);
+const char *gd_device_name(const gd_device *device); /* "cpu", "gpu:0"; borrowed */
+gd_device *gd_tensor_device(const gd_tensor *t);     /* where t lies; borrowed */
 /* How many GPUs there are (0 without the plugin or a driver; records no error). */
 int gd_gpu_count(gd_ctx *ctx);
 /* What a GPU is, as text: "NVIDIA H200, compute capability 9.0, 139 GiB".  False where there is none of that number; does
@@ -80,15 +81,15 @@ gd_tensor *gd_keep(gd_tensor *t);   /* moves t one scope out; returns t */
 
 /* ---- looking at a tensor ---- */
 
-gd_ctx *gd_tensor_ctx(const gd_tensor *t);
-gd_dtype gd_tensor_dtype(const gd_tensor *t);
-int gd_ndim(const gd_tensor *t);
+gd_ctx *gd_tensor_ctx(const gd_tensor *t);    /* the context it was made in; borrowed */
+gd_dtype gd_tensor_dtype(const gd_tensor *t); /* GD_DTYPE_COUNT for NULL */
+int gd_ndim(const gd_tensor *t);              /* number of axes */
 int64_t gd_size(const gd_tensor *t,
                 int axis); /* negative axes count from the end; -1 if there is no such axis */
 const int64_t *gd_shape(const gd_tensor *t);   /* borrowed */
 const int64_t *gd_strides(const gd_tensor *t); /* borrowed; in elements */
-int64_t gd_numel(const gd_tensor *t);
-bool gd_is_contiguous(const gd_tensor *t);
+int64_t gd_numel(const gd_tensor *t);          /* number of elements */
+bool gd_is_contiguous(const gd_tensor *t);     /* do its elements lie in row-major order without gaps? */
 const char *gd_axis_name(const gd_tensor *t, int axis);                 /* NULL: anonymous; borrowed */
 const char *gd_axis_label(const gd_tensor *t, int axis, int64_t index); /* NULL: no labels; borrowed */
 int gd_axis_find(const gd_tensor *t, const char *name);                 /* -1 if there is none */
@@ -115,31 +116,37 @@ int gd_format(const gd_tensor *t, char *out, size_t size);
 GD_NODISCARD gd_status
 gd_assign(gd_tensor *dst, const gd_tensor *src); /* broadcasts and casts src into dst; axes meet by name,
                                                            labels by label: AXIS, LABEL where they do not */
-GD_NODISCARD gd_status gd_fill(gd_tensor *dst, double value);
+GD_NODISCARD gd_status gd_fill(gd_tensor *dst, double value); /* every element becomes the value */
 GD_NODISCARD gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src,
                                    double alpha); /* dst += alpha * src */
+/* Row-major elements, converted to its dtype. */
 GD_NODISCARD gd_status gd_write_f64(gd_tensor *dst, const double *values, int64_t count);
 
 /* ---- making tensors ---- */
 
+/* Elements of no particular value. */
 gd_tensor *gd_empty(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
+/* The same on a device. */
 gd_tensor *gd_empty_on(gd_device *device, gd_dtype dtype, int ndim, const int64_t *shape);
-gd_tensor *gd_zeros(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
-gd_tensor *gd_ones(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
+gd_tensor *gd_zeros(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape); /* every element 0 */
+gd_tensor *gd_ones(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);  /* every element 1 */
+/* Every element that value. */
 gd_tensor *gd_full(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, double value);
-gd_tensor *gd_zeros_like(const gd_tensor *t);
-gd_tensor *gd_ones_like(const gd_tensor *t);
-gd_tensor *gd_full_like(const gd_tensor *t, double value);
-gd_tensor *gd_scalar(gd_ctx *ctx, gd_dtype dtype, double value);
+gd_tensor *gd_zeros_like(const gd_tensor *t); /* 0 with the shape, names, labels, dtype and device of t */
+gd_tensor *gd_ones_like(const gd_tensor *t);  /* 1 with those of t */
+gd_tensor *gd_full_like(const gd_tensor *t, double value);       /* the value with those of t */
+gd_tensor *gd_scalar(gd_ctx *ctx, gd_dtype dtype, double value); /* one number without axes */
+/* Start, start + step, ... before stop. */
 gd_tensor *gd_arange(gd_ctx *ctx, gd_dtype dtype, double start, double stop, double step);
+/* That many numbers at equal distances, both ends included. */
 gd_tensor *gd_linspace(gd_ctx *ctx, gd_dtype dtype, double first, double last, int64_t count);
-gd_tensor *gd_eye(gd_ctx *ctx, gd_dtype dtype, int64_t rows, int64_t columns);
+gd_tensor *gd_eye(gd_ctx *ctx, gd_dtype dtype, int64_t rows, int64_t columns); /* 1 on the diagonal, else 0 */
 /* Copies row-major elements of that dtype. */
 gd_tensor *gd_from_data(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const void *data);
 gd_tensor *gd_from_f64(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape, const double *data);
 
 /* Random tensors from the context's counter-based generator: the same numbers on any thread count and device. */
-void gd_seed(gd_ctx *ctx, uint64_t seed);
+void gd_seed(gd_ctx *ctx, uint64_t seed); /* starts it again */
 typedef enum gd_random_kind {
     GD_RANDOM_UNIFORM, /* in [0, 1) */
     GD_RANDOM_NORMAL,  /* standard normal */
@@ -147,18 +154,21 @@ typedef enum gd_random_kind {
 } gd_random_kind;
 gd_tensor *gd_rand(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);  /* uniform in [0, 1) */
 gd_tensor *gd_randn(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape); /* standard normal */
+/* -1 or 1, equally likely. */
 gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
 gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count); /* i64 */
 
 gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype); /* another look at t if it has that dtype */
 gd_tensor *gd_copy(gd_tensor *t);                 /* contiguous, own storage; gradients flow through */
 gd_tensor *gd_contiguous(gd_tensor *t);           /* another look at t if it is contiguous */
+/* Another look at t if it is there already; gradients flow through. */
 gd_tensor *gd_to_device(gd_tensor *t, gd_device *device);
 gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
 
 /* ---- element-wise; axes meet by name, anonymous ones from the right as in NumPy ---- */
 
 /* clang-format off */
+/* Operators of one and of two operands: prototypes, tests and the Python package come from these lists. */
 #define GD_UNARY_LIST(X)                                                                                 \
     X(neg)                                                                                               \
     X(abs)                                                                                               \
@@ -174,70 +184,139 @@ gd_tensor *gd_detach(gd_tensor *t); /* the same storage without its history */
         X(logical_or) X(logical_xor)
 /* clang-format on */
 
+/* One operand, element by element.
+ *   neg          -x
+ *   abs          |x|
+ *   sign         -1, 0 or 1
+ *   sqrt         x^(1/2)
+ *   rsqrt        x^(-1/2)
+ *   exp          e^x
+ *   expm1        e^x - 1
+ *   log          ln x
+ *   log1p        ln(1 + x)
+ *   log2         ln x / ln 2
+ *   log10        ln x / ln 10
+ *   sin          sin x
+ *   cos          cos x
+ *   tan          tan x
+ *   asin         arcsin x
+ *   acos         arccos x
+ *   atan         arctan x
+ *   sinh         (e^x - e^-x) / 2
+ *   cosh         (e^x + e^-x) / 2
+ *   tanh         sinh x / cosh x
+ *   sigmoid      1 / (1 + e^-x)
+ *   softplus     ln(1 + e^x)
+ *   relu         max(x, 0)
+ *   gelu         x (1 + erf(x / sqrt 2)) / 2
+ *   erf          2 / sqrt(pi) int_0^x e^(-t^2) dt
+ *   erfc         1 - erf x
+ *   lgamma       ln |Gamma(x)|
+ *   square       x^2
+ *   reciprocal   1 / x
+ *   floor        the whole number below
+ *   ceil         the whole number above
+ *   round        the nearest whole number, halves to even
+ *   isfinite     is it neither infinite nor NaN?
+ *   logical_not  x == 0 */
 #define GD_UNARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *x);
 GD_UNARY_LIST(GD_UNARY_PROTOTYPE)
 #undef GD_UNARY_PROTOTYPE
+
+/* Two operands, element by element.
+ *   add          a + b
+ *   sub          a - b
+ *   mul          a b
+ *   div          a / b
+ *   pow          a^b
+ *   atan2        the angle of (b, a)
+ *   mod          a - b floor(a / b)
+ *   minimum      min(a, b)
+ *   maximum      max(a, b)
+ *   eq           a == b
+ *   ne           a != b
+ *   lt           a < b
+ *   le           a <= b
+ *   gt           a > b
+ *   ge           a >= b
+ *   logical_and  a != 0 and b != 0
+ *   logical_or   a != 0 or b != 0
+ *   logical_xor  (a != 0) != (b != 0) */
 #define GD_BINARY_PROTOTYPE(name) gd_tensor *gd_##name(gd_tensor *a, gd_tensor *b);
 GD_BINARY_LIST(GD_BINARY_PROTOTYPE)
 #undef GD_BINARY_PROTOTYPE
 
-gd_tensor *gd_add_scalar(gd_tensor *x, double value);
-gd_tensor *gd_mul_scalar(gd_tensor *x, double value);
-gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent);
+gd_tensor *gd_add_scalar(gd_tensor *x, double value);    /* x + value */
+gd_tensor *gd_mul_scalar(gd_tensor *x, double value);    /* x value */
+gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent); /* x^exponent */
 /* The derivative of order `order` (0 to 20) of the digamma function, which is the slope of lgamma. */
 gd_tensor *gd_polygamma(gd_tensor *x, int order);
 /* Bessel function of the first kind of a whole order, -1000 to 1000. */
 gd_tensor *gd_bessel_j(gd_tensor *x, int order);
-gd_tensor *gd_clamp(gd_tensor *x, double low, double high); /* infinities for no bound */
+gd_tensor *gd_clamp(gd_tensor *x, double low,
+                    double high); /* min(max(x, low), high); infinities for no bound */
+/* Takes a where the condition is not 0, else b. */
 gd_tensor *gd_where(gd_tensor *condition, gd_tensor *a, gd_tensor *b);
 gd_tensor *gd_fma(gd_tensor *a, gd_tensor *b, gd_tensor *c);       /* a * b + c, rounded once */
 gd_tensor *gd_lerp(gd_tensor *a, gd_tensor *b, gd_tensor *weight); /* a + weight * (b - a) */
 
 /* ---- reductions over axes; with keep_dims a reduced axis stays with size 1 ---- */
 
-gd_tensor *gd_sum(gd_tensor *x, const char *axes, bool keep_dims);
-gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims);
-gd_tensor *gd_prod(gd_tensor *x, const char *axes, bool keep_dims);
-gd_tensor *gd_max(gd_tensor *x, const char *axes, bool keep_dims);
-gd_tensor *gd_min(gd_tensor *x, const char *axes, bool keep_dims);
+gd_tensor *gd_sum(gd_tensor *x, const char *axes, bool keep_dims);    /* sum_i x_i */
+gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims);   /* sum_i x_i / n */
+gd_tensor *gd_prod(gd_tensor *x, const char *axes, bool keep_dims);   /* prod_i x_i */
+gd_tensor *gd_max(gd_tensor *x, const char *axes, bool keep_dims);    /* the largest; NaN wins */
+gd_tensor *gd_min(gd_tensor *x, const char *axes, bool keep_dims);    /* the smallest; NaN wins */
 gd_tensor *gd_argmax(gd_tensor *x, const char *axis, bool keep_dims); /* i64; the first of equals; NaN wins */
-gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims);
-gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims); /* bool */
-gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims);
-gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes, bool keep_dims); /* p > 0 or INFINITY */
+gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims); /* i64; the first of equals; NaN wins */
+gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims);    /* bool: is one of them not 0? */
+gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims);    /* bool: is none of them 0? */
+gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes,
+                   bool keep_dims); /* (sum_i |x_i|^p)^(1/p); p > 0 or INFINITY */
+/* The variance: sum_i (x_i - mean)^2 / (n - correction). */
 gd_tensor *gd_variance(gd_tensor *x, const char *axes, int correction, bool keep_dims);
+/* The logarithm of a sum, ln sum_i e^x_i, without overflow. */
 gd_tensor *gd_logsumexp(gd_tensor *x, const char *axes, bool keep_dims);
-gd_tensor *gd_softmax(gd_tensor *x, const char *axis);
-gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis);
-gd_tensor *gd_cumsum(gd_tensor *x, const char *axis);
+gd_tensor *gd_softmax(gd_tensor *x, const char *axis);     /* e^x_i / sum_j e^x_j */
+gd_tensor *gd_log_softmax(gd_tensor *x, const char *axis); /* x_i - ln sum_j e^x_j */
+gd_tensor *gd_cumsum(gd_tensor *x, const char *axis);      /* sum_(j <= i) x_j */
 
 /* ---- shape: views where possible, never a change of values ---- */
 
 gd_tensor *gd_reshape(gd_tensor *x, int ndim,
-                      const int64_t *shape); /* one size may be -1; drops axis names */
-gd_tensor *gd_permute(gd_tensor *x, const int *order);
-gd_tensor *gd_transpose(gd_tensor *x, int a, int b);
+                      const int64_t *shape);           /* one size may be -1; drops axis names */
+gd_tensor *gd_permute(gd_tensor *x, const int *order); /* axis order[i] of x becomes axis i */
+gd_tensor *gd_transpose(gd_tensor *x, int a, int b);   /* swaps two axes */
 gd_tensor *gd_squeeze(gd_tensor *x, const char *axes); /* NULL: every axis of size 1 */
+/* An axis of size 1 at that position. */
 gd_tensor *gd_unsqueeze(gd_tensor *x, int position, const char *name);
+/* Repeats axes of size 1, without copies. */
 gd_tensor *gd_expand(gd_tensor *x, int ndim, const int64_t *shape);
 gd_tensor *gd_slice(gd_tensor *x, const char *axis, int64_t start, int64_t stop,
                     int64_t step);                                            /* as in Python */
 gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index);           /* drops the axis */
 gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index); /* 1-D integer index */
+/* The element of that label; drops the axis. */
 gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label);
+/* Picks along the axis: out[.., i, ..] = x[.., index[.., i, ..], ..]. */
 gd_tensor *gd_gather(gd_tensor *x, const char *axis, gd_tensor *index);
+/* A copy of x with the values added at index, those that meet add up. */
 gd_tensor *gd_scatter_add(gd_tensor *x, const char *axis, gd_tensor *index, gd_tensor *values);
-gd_tensor *gd_cat(gd_tensor *const *pieces, int count, const char *axis);
+gd_tensor *gd_cat(gd_tensor *const *pieces, int count,
+                  const char *axis); /* one after the other along an axis that is there */
+/* One beside the other along a new axis at that position. */
 gd_tensor *gd_stack(gd_tensor *const *pieces, int count, int position, const char *name);
 /* Cuts into pieces of `size` (the last may be smaller) and stores them in out, which has room for `capacity`. */
 GD_NODISCARD gd_status gd_split(gd_tensor *x, const char *axis, int64_t size, gd_tensor **out, int capacity);
-gd_tensor *gd_flip(gd_tensor *x, const char *axes);
+gd_tensor *gd_flip(gd_tensor *x, const char *axes); /* reverses the order along axes */
+/* `before` and `after` elements of that value at each axis. */
 gd_tensor *gd_pad(gd_tensor *x, const int64_t *before, const int64_t *after, double value);
 
 /* Axis names: one for each axis from the left, "_" for an anonymous one: gd_rename(x, "batch, _, feature"). */
 gd_tensor *gd_rename(gd_tensor *x, const char *names);
-gd_tensor *gd_rename_axis(gd_tensor *x, const char *axis, const char *name);
-gd_tensor *gd_drop_names(gd_tensor *x);
+gd_tensor *gd_rename_axis(gd_tensor *x, const char *axis, const char *name); /* another name for one axis */
+gd_tensor *gd_drop_names(gd_tensor *x); /* all axes anonymous, no labels */
+/* One label for each element of the axis, copied. */
 gd_tensor *gd_with_labels(gd_tensor *x, const char *axis, const char *const *labels);
 /* The axes of x in the order, and labels in the order, of `like`; missing axes appear with size 1. */
 gd_tensor *gd_align(gd_tensor *x, gd_tensor *like);
@@ -254,32 +333,35 @@ gd_tensor *gd_matmul_fast(gd_tensor *a, gd_tensor *b);
 gd_tensor *gd_contract(gd_tensor *a, gd_tensor *b, const char *axes); /* sums products over named axes */
 /* "ij,jk->ik" with one letter an axis, or "batch i j, batch j k -> batch i k" with names. */
 gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count);
-gd_tensor *gd_dot(gd_tensor *a, gd_tensor *b);
-gd_tensor *gd_outer(gd_tensor *a, gd_tensor *b);
-gd_tensor *gd_cholesky(gd_tensor *a); /* lower triangle */
-GD_NODISCARD gd_status gd_qr(gd_tensor *a, gd_tensor **q, gd_tensor **r);
+gd_tensor *gd_dot(gd_tensor *a, gd_tensor *b);                            /* sum_i a_i b_i of two vectors */
+gd_tensor *gd_outer(gd_tensor *a, gd_tensor *b);                          /* a_i b_j */
+gd_tensor *gd_cholesky(gd_tensor *a);                                     /* lower triangle */
+GD_NODISCARD gd_status gd_qr(gd_tensor *a, gd_tensor **q, gd_tensor **r); /* a = q r, reduced */
 GD_NODISCARD gd_status gd_eigh(gd_tensor *a, gd_tensor **values, gd_tensor **vectors); /* ascending */
 GD_NODISCARD gd_status gd_svd(gd_tensor *a, gd_tensor **u, gd_tensor **s,
-                              gd_tensor **vt); /* reduced, descending */
-gd_tensor *gd_solve(gd_tensor *a, gd_tensor *b);
+                              gd_tensor **vt);   /* reduced, descending */
+gd_tensor *gd_solve(gd_tensor *a, gd_tensor *b); /* x with a x = b */
+/* The x with a x = b for a triangular a, or its transpose; unit: with 1 on its diagonal. */
 gd_tensor *gd_triangular_solve(gd_tensor *a, gd_tensor *b, bool lower, bool transpose, bool unit);
-gd_tensor *gd_inverse(gd_tensor *a);
-gd_tensor *gd_logdet(gd_tensor *a); /* log |det a| */
-gd_tensor *gd_tril(gd_tensor *a, int64_t diagonal);
-gd_tensor *gd_triu(gd_tensor *a, int64_t diagonal);
-gd_tensor *gd_diagonal(gd_tensor *a);
+gd_tensor *gd_inverse(gd_tensor *a);                /* a^-1 */
+gd_tensor *gd_logdet(gd_tensor *a);                 /* log |det a| */
+gd_tensor *gd_tril(gd_tensor *a, int64_t diagonal); /* 0 above that diagonal */
+gd_tensor *gd_triu(gd_tensor *a, int64_t diagonal); /* 0 below that diagonal */
+gd_tensor *gd_diagonal(gd_tensor *a);               /* its elements, as a vector */
 
 /* ---- networks; images are [batch, channel, height, width] ---- */
 
 gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int stride,
-                     int padding); /* bias may be NULL */
-gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding);
+                     int padding);                                         /* bias may be NULL */
+gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding); /* the largest of each window */
+/* The mean of each window, padding counted as 0. */
 gd_tensor *gd_avg_pool2d(gd_tensor *x, int size, int stride, int padding);
+/* (x - mean) / sqrt(variance + eps) over the axes, times weight, plus bias; both may be NULL. */
 gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_tensor *bias, double eps);
-gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index);
+gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index);        /* rows of the table */
 gd_tensor *gd_dropout(gd_tensor *x, double p);                      /* 0 <= p < 1; scales by 1 / (1 - p) */
 gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes); /* [n, classes], [n]; the mean */
-gd_tensor *gd_mse(gd_tensor *x, gd_tensor *y);
+gd_tensor *gd_mse(gd_tensor *x, gd_tensor *y);                      /* mean((x - y)^2) */
 
 #ifdef __cplusplus
 }

@@ -30,6 +30,7 @@
 extern "C" {
 #endif
 
+/* A step under way, as the method sees it. */
 typedef struct gd_trust {
     gd_link *link;
     gd_var *var;
@@ -43,6 +44,7 @@ typedef struct gd_trust {
     void *memo;    /* what the method keeps for the attempts of this step: gd_link_memory */
 } gd_trust;
 
+/* How a link with a trust region proposes steps. */
 typedef struct gd_trust_method {
     /* The step for t->radius, new; NULL without an error: none for this radius, try a smaller one. */
     gd_tensor *(*propose)(gd_trust *t);
@@ -59,6 +61,7 @@ GD_NODISCARD gd_status gd_trust_apply(gd_link *link, gd_var *var, const gd_trust
  * hd).  unit as above; a setting init that is none: 1.  Sets the update. */
 GD_NODISCARD gd_status gd_trust_search(gd_trust *t, const gd_trust_method *method, double unit);
 
+/* Settings of links with a trust region, for their lists of fields. */
 #define GD_TRUST_RATIOS(plus, good, bad)                                                                 \
     GD_REAL("eta", 0, 0, INFINITY, "ratio of actual to predicted decrease above which a step is taken"), \
         GD_REAL("nplus", plus, 1, INFINITY, "factor of the radius after a very good step"),              \

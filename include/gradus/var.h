@@ -19,19 +19,19 @@
 extern "C" {
 #endif
 
-typedef struct gd_link gd_link;
-typedef struct gd_var gd_var;
-typedef struct gd_optimizer gd_optimizer;
-typedef struct gd_linop gd_linop;
-typedef struct gd_module gd_module; /* gradus/module.h */
+typedef struct gd_link gd_link;           /* a link or a chain; a counted reference */
+typedef struct gd_var gd_var;             /* what links see of a step; borrowed, ends with it */
+typedef struct gd_optimizer gd_optimizer; /* a chain with its parameters and state */
+typedef struct gd_linop gd_linop;         /* gradus/linop.h */
+typedef struct gd_module gd_module;       /* gradus/module.h */
 
 /* What the step is about.  Borrowed. */
 int gd_var_count(const gd_var *var);
 gd_tensor *const *gd_var_params(const gd_var *var);
 gd_ctx *gd_var_ctx(const gd_var *var);
 gd_optimizer *gd_var_optimizer(const gd_var *var);
-int64_t gd_var_step(const gd_var *var); /* global step, from 0 */
-gd_var *gd_var_parent(const gd_var *var);
+int64_t gd_var_step(const gd_var *var);   /* global step, from 0 */
+gd_var *gd_var_parent(const gd_var *var); /* the var it was cloned from; NULL: the step's own */
 const char *gd_var_param_name(const gd_var *var, int index); /* in its optimizer; NULL: it has none */
 gd_module *gd_var_model(const gd_var *var); /* gd_optimizer_model of its optimizer; NULL: none */
 /* Forgets the gradients on the parameters (not the var's own), or in place sets those that are there to zero. */
@@ -171,6 +171,7 @@ GD_NODISCARD gd_status gd_var_set_attr(gd_var *var, const char *name, double val
 GD_NODISCARD gd_status gd_var_set_attr_tensor(gd_var *var, const char *name, gd_tensor *value);
 double gd_var_storage(const gd_var *var, const char *name, double otherwise);
 gd_tensor *gd_var_storage_tensor(const gd_var *var, const char *name); /* borrowed; NULL if there is none */
+/* For links that come later in the step. */
 GD_NODISCARD gd_status gd_var_set_storage(gd_var *var, const char *name, double value);
 /* The step holds a reference; NULL forgets the tensor. */
 GD_NODISCARD gd_status gd_var_set_storage_tensor(gd_var *var, const char *name, gd_tensor *value);
@@ -190,6 +191,7 @@ bool gd_var_failed(const gd_var *var);
 
 /* ---- Hessian-vector products ---- */
 
+/* How products with the Hessian are made: by autograd, or by one-sided or central differences of gradients. */
 typedef enum gd_hvp_method { GD_HVP_AUTOGRAD, GD_HVP_FORWARD, GD_HVP_CENTRAL } gd_hvp_method;
 /* out[i] = (H v)[i] at the parameters of the step; at others, use a clone whose loss and gradient are forgotten.  The
  * gradient it needs (autograd, forward) becomes the var's.  h: difference step; normalize: v is scaled to norm 1 before

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-typedef struct gd_world gd_world;
+typedef struct gd_world gd_world;       /* the processes or threads that compute together */
 typedef struct gd_exchange gd_exchange; /* a collective under way */
 typedef struct gd_grains gd_grains;     /* a sum over the pieces of a batch */
 
@@ -35,7 +35,7 @@ typedef struct gd_world_options {
     double timeout; /* seconds that a collective waits for others (300) */
 } gd_world_options;
 
-gd_world_options gd_world_defaults(void);
+gd_world_options gd_world_defaults(void); /* what NULL options stand for */
 
 /* Joins the world of a name; NULL options are the defaults.  "self" is this process alone.  Others, such as "mpi", come
  * from plugins: DEVICE where one is not there.  "threads:4" is entered by gd_world_run only: STATE.  New; end it with
@@ -58,7 +58,7 @@ gd_ctx *gd_world_ctx(const gd_world *world);       /* borrowed */
 const char *gd_world_name(const gd_world *world);  /* "threads:4"; borrowed */
 const char *gd_world_about(const gd_world *world); /* what moves its bytes, as text; borrowed */
 int gd_world_rank(const gd_world *world);          /* 0 ... size - 1; -1 for NULL */
-int gd_world_size(const gd_world *world);
+int gd_world_size(const gd_world *world);          /* number of ranks; 0 for NULL */
 
 /* The names of worlds that plugins bring, 0, 1, ...; NULL behind the last.  Borrowed, static. */
 const char *gd_world_known(int index);
@@ -70,6 +70,7 @@ void gd_world_share(const gd_world *world, int64_t total, int64_t *first, int64_
 
 /* ---- collectives ---- */
 
+/* How sums over the ranks are taken. */
 typedef enum gd_reduce {
     GD_REDUCE_EXACT, /* one binary tree over the ranks: the same bits whatever moves them */
     GD_REDUCE_FAST   /* whatever the transport does best: promises nothing about bits */
@@ -91,6 +92,7 @@ GD_NODISCARD gd_status gd_world_barrier(gd_world *world);
  * rank, which its text names; a rank that failed itself keeps its own error. */
 GD_NODISCARD gd_status gd_world_agree(gd_world *world, gd_status status);
 
+/* What ranks do together. */
 typedef enum gd_collective_kind {
     GD_BARRIER,
     GD_BROADCAST,
@@ -99,6 +101,7 @@ typedef enum gd_collective_kind {
     GD_ALL_REDUCE
 } gd_collective_kind;
 
+/* A collective, to be begun or run. */
 typedef struct gd_collective {
     gd_collective_kind kind;
     gd_tensor *tensor;
