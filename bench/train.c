@@ -2,6 +2,7 @@
 #include "bench.h"
 #include "cli/rows/stream.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,38 +77,56 @@ static void read_all(void *arg)
     }
 }
 
+/* The best of three. */
 static double time_reading(const char *path)
 {
-    reading r = {.ctx = bench_context(1)};
+    reading r = {.ctx = bench_context(bench_threads())};
     gd_data_request q = {.path = path, .target = "y", .task = GD_TASK_REGRESS};
     if (gd__stream_open(r.ctx, &q, &r.s) || gd__stream_sample(&r.s, &q, (int64_t[]){0}, 1, &r.data) ||
         gd__dataset_encode(&r.data, &r.columns, NULL, 0) ||
         gd__stream_survey(&r.s, &r.data, &r.columns, false))
         bench_check(r.ctx);
-    double seconds = bench_time(read_all, &r);
+    double best = INFINITY;
+    for (int i = 0; i < 3; i++) {
+        double begin = bench_now();
+        read_all(&r);
+        best = fmin(best, bench_now() - begin);
+    }
     gd__stream_close(&r.s);
     gd__columns_close(&r.columns);
     gd__dataset_close(&r.data);
     gd_ctx_free(r.ctx);
-    return seconds;
+    return best;
 }
 
+/* The best of three by pandas, which takes as many threads as it likes; infinite where it is not there. */
+static double time_pandas(void)
+{
+    char line[128] = "";
+    double seconds;
+    FILE *out = bench_python("scipy_csv.py", bench_threads());
+    if (out && !fgets(line, sizeof line, out)) line[0] = 0;
+    return out && pclose(out) == 0 && sscanf(line, "%lf", &seconds) == 1 ? seconds : INFINITY;
+}
+
+/* In turn, so that both meet the machine as it is. */
 static void compare_reading(void)
 {
-    char path[64], line[128] = "";
-    double theirs = 0;
+    char path[64];
+    double ours = INFINITY, theirs = INFINITY;
     (void)snprintf(path, sizeof path, "/tmp/gradus_bench_%ld.csv", (long)getpid());
     (void)setenv("GRADUS_TABLE", path, 1);
     if (make_table(path)) {
-        double ours = time_reading(path);
-        FILE *out = bench_python("scipy_csv.py", 1);
-        if (out && !fgets(line, sizeof line, out)) line[0] = 0;
-        bool live = out && pclose(out) == 0 && sscanf(line, "%lf", &theirs) == 1;
+        for (int turn = 0; turn < 3; turn++) {
+            ours = fmin(ours, time_reading(path));
+            theirs = fmin(theirs, time_pandas());
+        }
+        bool live = isfinite(theirs);
         bench_report((report){.name = "a table of 1M rows, 13 columns, read in blocks",
                               .value = 1e3 * ours,
                               .unit = "ms",
                               .against = live ? "pandas" : NULL,
-                              .other = 1e3 * theirs,
+                              .other = live ? 1e3 * theirs : 0,
                               .ratio_limit = live ? 1.5 : 0});
     }
     (void)remove(path);

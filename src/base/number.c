@@ -111,17 +111,52 @@ static size_t special_number(const char *s, size_t length, double *value)
     return used + sign;
 }
 
+const double gd__tens[23] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                             1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+__extension__ typedef unsigned __int128 wide;
+
+/* The double nearest to m * 2^exponent, of two the even one; `more`: m is a little larger than its bits say. */
+static double round_wide(wide m, bool more, int exponent)
+{
+    uint64_t high = (uint64_t)(m >> 64);
+    int bits = high ? 128 - __builtin_clzll(high) : 64 - __builtin_clzll((uint64_t)m), drop = bits - 53;
+    if (drop > 0) {
+        wide rest = m & (((wide)1 << drop) - 1), half = (wide)1 << (drop - 1);
+        m >>= drop;
+        m += rest > half || (rest == half && (more || (m & 1)));
+        exponent += drop;
+    }
+    uint64_t power = (uint64_t)(1023 + exponent) << 52;
+    double scale;
+    memcpy(&scale, &power, sizeof scale);
+    return (double)(uint64_t)m * scale;
+}
+
+/* 10^n is 5^n, which has 64 bits at most up to n = 27, and a shift; the product has 128, and so has the quotient with its remainder. */
+bool gd__wide_decimal(uint64_t digits, int64_t exponent, double *value)
+{
+    uint64_t five = 1;
+    if (exponent < -27 || exponent > 27) return false;
+    for (int64_t i = exponent < 0 ? -exponent : exponent; i > 0; i--) five *= 5;
+    if (!digits) {
+        *value = 0;
+    } else if (exponent >= 0) {
+        *value = round_wide((wide)digits * five, false, (int)exponent);
+    } else {
+        int shift = __builtin_clzll(digits); /* at least 64 bits are in the quotient */
+        wide over = (wide)(digits << shift) << 64, quotient = over / five;
+        *value = round_wide(quotient, quotient * five != over, (int)exponent - shift - 64);
+    }
+    return true;
+}
+
 size_t gd__parse_number(const char *text, size_t length, bool special, double *value)
 {
-    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     decimal d = scan_decimal(text, length);
     if (!d.length) return special ? special_number(text, length, value) : 0;
-    /* both factors are exact doubles, so one rounding: correct (Clinger 1990) */
-    if (d.exact && d.mantissa <= (1ull << 53) && d.exponent >= -22 && d.exponent <= 22) {
-        double m = (double)d.mantissa;
-        m = d.exponent < 0 ? m / tens[-d.exponent] : m * tens[d.exponent];
-        *value = d.negative ? -m : m;
+    if (d.exact && gd__decimal(d.mantissa, d.exponent, value)) {
+        if (d.negative) *value = -*value;
         return d.length;
     }
     return slow_number(text, d.length, value) ? d.length : 0;

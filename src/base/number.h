@@ -17,6 +17,18 @@ bool gd__is_number(const char *text, size_t length, bool special, double *value)
 /* All of a NUL-terminated text is one whole number that fits. */
 bool gd__is_integer(const char *text, int64_t *value);
 
+extern const double gd__tens[23]; /* powers of ten that are exact */
+bool gd__wide_decimal(uint64_t digits, int64_t exponent, double *value);
+/* digits * 10^exponent, correctly rounded; false where that takes more than 128 bits. */
+static inline bool gd__decimal(uint64_t digits, int64_t exponent, double *value)
+{
+    if (digits > (UINT64_C(1) << 53) || exponent < -22 || exponent > 22)
+        return gd__wide_decimal(digits, exponent, value);
+    /* both are exact doubles, so one rounding (Clinger 1990) */
+    *value = exponent < 0 ? (double)digits / gd__tens[-exponent] : (double)digits * gd__tens[exponent];
+    return true;
+}
+
 /* snprintf and vsnprintf with a decimal point. */
 int gd__format(char *out, size_t size, const char *format, ...) GD_PRINTF(3, 4);
 int gd__vformat(char *out, size_t size, const char *format, va_list args) GD_PRINTF(3, 0);

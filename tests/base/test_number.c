@@ -89,11 +89,55 @@ static void numbers_have_a_point_in_the_locale_of_a_thread(void **state)
     assert_true(kept);
 }
 
+/* Between two doubles, a little to either side of the middle, and digits of all lengths: strtod of the C library rounds correctly. */
+static void a_number_is_rounded_once(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "9007199254740993",
+        "9007199254740995",
+        "9007199254740993.001",
+        "4503599627370497.5",
+        "4503599627370496.5",
+        "18446744073709551615",
+        "18446744073709551616",
+        "0.500000000000000055",
+        "1000000000000000128e3",
+        "1000000000000000129e3",
+        "9007199254740993e27",
+        "9007199254740993e-27",
+        "36028797018963972e0",
+        "1e27",
+        "1e-27",
+        "0e27",
+    };
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(c_locale);
+    uint64_t seed = 5;
+    for (int i = 0; i < 200000; i++) {
+        char text[64];
+        double value, want;
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        uint64_t digits = (seed ^ seed >> 29) >> (seed >> 58);
+        if (i < COUNT_OF(texts))
+            strcpy(text, texts[i]);
+        else
+            snprintf(text, sizeof text, "%llue%d", (unsigned long long)digits, (int)(seed >> 33) % 31);
+        if (i >= COUNT_OF(texts) && seed >> 40 & 1)
+            snprintf(text, sizeof text, "%llue-%d", (unsigned long long)digits, (int)(seed >> 33 & 31));
+        want = strtod(text, NULL);
+        assert_true(gd__is_number(text, strlen(text), false, &value));
+        if (value != want) fail_msg("%s: %.17g, want %.17g", text, value, want);
+    }
+    (void)uselocale(before);
+    freelocale(c_locale);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_have_a_point_in_the_locale_of_the_program),
         cmocka_unit_test(numbers_have_a_point_in_the_locale_of_a_thread),
+        cmocka_unit_test(a_number_is_rounded_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

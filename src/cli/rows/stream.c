@@ -55,23 +55,15 @@ gd_status gd__stream_add_block(gd_row_stream *s, gd_block block)
 
 /* ---- cutting a table ---- */
 
-/* The end of the last row that ends in text[0..size): behind a line end outside quotes; 0: none does.  *lines: those before it. */
-static size_t last_row_end(const char *text, size_t size, int64_t *lines)
+/* Where the lines of the header and some rows end, of which no separator is known yet: behind a line end with as many quotes before it
+ * as close. */
+static size_t head_end(const char *text, size_t size)
 {
     size_t end = 0;
-    int64_t line = 0;
-    bool quoted = false, any = memchr(text, '"', size) != NULL;
-    *lines = 0;
-    if (!any) {
-        for (end = size; end > 0 && text[end - 1] != '\n';) end--;
-        for (size_t i = 0; i < end; i++) *lines += text[i] == '\n';
-        return end;
-    }
+    bool quoted = false;
     for (size_t i = 0; i < size; i++) {
         if (text[i] == '"') quoted = !quoted;
-        if (text[i] != '\n') continue;
-        line++;
-        if (!quoted) end = i + 1, *lines = line;
+        if (text[i] == '\n' && !quoted) end = i + 1;
     }
     return end;
 }
@@ -80,7 +72,6 @@ static size_t last_row_end(const char *text, size_t size, int64_t *lines)
 static gd_status read_head(gd_row_stream *s, const gd_data_request *q, uint64_t *at, int64_t *line)
 {
     size_t size = s->size < GD_BLOCK ? (size_t)s->size : GD_BLOCK;
-    int64_t lines;
     gd_status status = room_for(s, size);
     if (!status) status = gd__stream_bytes(s, 0, size, s->text);
     if (status) return status;
@@ -88,7 +79,7 @@ static gd_status read_head(gd_row_stream *s, const gd_data_request *q, uint64_t 
     if (size >= 2 &&
         (!memcmp(s->text, "\xff\xfe", 2) || !memcmp(s->text, "\xfe\xff", 2) || q->csv.encoding != GD_UTF8))
         return gd_fail(s->ctx, GD_ARGUMENT, "%s: only UTF-8 can be streamed", s->path);
-    size_t end = size == s->size ? size : last_row_end(s->text, size, &lines);
+    size_t end = size == s->size ? size : head_end(s->text, size);
     s->head = gd__csv_parse(s->ctx, s->path, s->text, end, &q->csv);
     if (!s->head) return gd_error(s->ctx);
     if (!gd__csv_rows(s->head)) return gd_fail(s->ctx, GD_FORMAT, "%s: no rows", s->path);
@@ -120,7 +111,7 @@ static gd_status cut_table(gd_row_stream *s, uint64_t at, int64_t line)
         status = room_for(s, piece);
         if (!status) status = gd__stream_bytes(s, at, piece, s->text);
         if (status) break;
-        end = at + piece == s->size ? piece : last_row_end(s->text, piece, &lines);
+        end = at + piece == s->size ? piece : gd__scan_whole_rows(&s->layout, s->text, piece, &lines);
         if (memchr(s->text, 0, piece))
             return gd_fail(s->ctx, GD_FORMAT, "%s: near line %lld: a zero byte: this is not a text file",
                            s->path, (long long)line);
