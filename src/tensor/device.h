@@ -51,6 +51,7 @@ typedef struct gd_host {
     const gd_op *ops;
     /* The plain kernels, for tensors whose memory the host can reach at the moment. */
     gd_status (*plain)(gd_ctx *ctx, const gd_call *call);
+    gd_device *(*device)(gd_ctx *ctx, const char *name); /* gd_device_get */
 } gd_host;
 
 struct gd_device {

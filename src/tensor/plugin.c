@@ -163,7 +163,8 @@ static const gd_host host = {.layout = GD_PLUGIN_LAYOUT,
                              .alloc = gd__alloc,
                              .free = gd__free,
                              .ops = gd__ops,
-                             .plain = gd__plain_run};
+                             .plain = gd__plain_run,
+                             .device = gd_device_get};
 
 const gd_host *gd__plugin_host(void) { return &host; }
 

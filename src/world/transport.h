@@ -54,8 +54,9 @@ struct gd_endpoint {
     const gd_host *host; /* for plugins: fail, alloc, free */
     uint64_t layout;     /* GD_WORLD_LAYOUT of the library */
     double timeout;      /* seconds that joining may take */
-    /* For plugins that stand on another: joins the world of that name in `other`. */
+    /* For plugins that stand on another: joins the world of that name in `other`; and gd_world_describe. */
     gd_status (*join)(gd_endpoint *other, gd_ctx *ctx, const char *name);
+    bool (*describe)(gd_ctx *ctx, const char *name, char *text, size_t size);
     int rank, size;
     char about[160]; /* "Open MPI 4.1.4" */
     void *state;

@@ -48,7 +48,8 @@ static gd_status join_plugin(gd_endpoint *end, gd_ctx *ctx, const char *name)
                          .host = gd__plugin_host(),
                          .layout = GD_WORLD_LAYOUT,
                          .timeout = timeout,
-                         .join = join_plugin};
+                         .join = join_plugin,
+                         .describe = gd_world_describe};
     return join(end);
 }
 

@@ -1,5 +1,8 @@
-/* The world of MPI, started by a launcher: every collective, exact and fast, the same bits as alone, and a rank that is missing.
- * One launch loops over all cases. */
+/* A program for any world, started by a launcher or not: every collective, exact and fast, the same bits as alone on the host, and
+ * a rank that is missing.  One launch loops over all cases.
+ *
+ *     mpirun -n 3 test_world_ranks mpi
+ *     test_world_ranks nccl gpu                  77: there is no such world or device */
 #include <gradus/gradus.h>
 
 #include <stdio.h>
@@ -23,30 +26,30 @@ static double value_of(int64_t grain, int64_t i)
     return ((double)(h >> 11) / 9007199254740992.0 - 0.5) * (double)(1 << (h % 20));
 }
 
-static gd_tensor *grain_of(gd_ctx *ctx, gd_dtype dtype, int64_t numel, int64_t g)
+static gd_tensor *grain_of(gd_device *device, gd_ctx *ctx, gd_dtype dtype, int64_t numel, int64_t g)
 {
     double *x = malloc((size_t)(numel + 1) * sizeof *x);
     for (int64_t i = 0; i < numel; i++) x[i] = value_of(g, i);
     gd_tensor *t = gd_from_f64(ctx, dtype, 1, &numel, x);
     free(x);
-    return t;
+    return gd_to_device(t, device);
 }
 
-static gd_tensor *sum_of(gd_world *w, gd_dtype dtype, int64_t numel, int64_t total)
+static gd_tensor *sum_of(gd_world *w, gd_device *device, gd_dtype dtype, int64_t numel, int64_t total)
 {
     gd_ctx *ctx = gd_world_ctx(w);
-    gd_tensor *out = gd_zeros(ctx, dtype, 1, &numel);
+    gd_tensor *out = gd_to_device(gd_zeros(ctx, dtype, 1, &numel), device);
     gd_grains *sum = gd_grains_new(w, out, total);
     int64_t first, count;
     gd_world_share(w, total, &first, &count);
     for (int64_t g = first; g < first + count; g++)
-        CHECK(gd_grains_add(sum, grain_of(ctx, dtype, numel, g)) == GD_OK);
+        CHECK(gd_grains_add(sum, grain_of(device, ctx, dtype, numel, g)) == GD_OK);
     CHECK(gd_grains_sum(sum, out) == GD_OK);
     gd_grains_free(sum);
-    return out;
+    return gd_to_device(out, gd_device_get(ctx, "cpu"));
 }
 
-static void same_bits_as_alone(gd_world *w, gd_world *alone, bool quick)
+static void same_bits_as_alone(gd_world *w, gd_world *alone, gd_device *device, bool quick)
 {
     static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16};
     static const int64_t sizes[] = {0, 1, 17, 40003}, totals[] = {1, 3, 8, 13};
@@ -55,15 +58,15 @@ static void same_bits_as_alone(gd_world *w, gd_world *alone, bool quick)
             for (int t = 0; t < 4; t++) {
                 gd_ctx *ctx = gd_world_ctx(w);
                 gd_scope_begin(ctx);
-                gd_tensor *here = sum_of(alone, dtypes[d], sizes[s], totals[t]);
-                gd_tensor *there = sum_of(w, dtypes[d], sizes[s], totals[t]);
+                gd_tensor *here = sum_of(alone, gd_device_get(ctx, "cpu"), dtypes[d], sizes[s], totals[t]);
+                gd_tensor *there = sum_of(w, device, dtypes[d], sizes[s], totals[t]);
                 size_t bytes = (size_t)sizes[s] * gd_dtype_size(dtypes[d]);
                 CHECK(!bytes || !memcmp(gd_data(here), gd_data(there), bytes));
                 gd_scope_end(ctx);
             }
 }
 
-static void every_collective(gd_world *w)
+static void every_collective(gd_world *w, gd_device *device)
 {
     gd_ctx *ctx = gd_world_ctx(w);
     int n = gd_world_size(w), rank = gd_world_rank(w);
@@ -71,19 +74,21 @@ static void every_collective(gd_world *w)
     for (int how = GD_REDUCE_EXACT; how <= GD_REDUCE_FAST; how++)
         for (int d = 0; d < 3; d++) {
             static const gd_dtype dtypes[] = {GD_F32, GD_I64, GD_BF16};
-            gd_tensor *x = gd_full(ctx, dtypes[d], 1, (int64_t[]){33}, rank + 1);
+            gd_tensor *x = gd_to_device(gd_full(ctx, dtypes[d], 1, (int64_t[]){33}, rank + 1), device);
             CHECK(gd_world_all_reduce(w, x, (gd_reduce)how) == GD_OK);
             CHECK(gd_at(x, (int64_t[]){32}) == n * (n + 1) / 2);
         }
-    gd_tensor *row = gd_full(ctx, GD_U8, 1, (int64_t[]){2}, rank),
-              *rows = gd_zeros(ctx, GD_U8, 2, (int64_t[]){n, 2});
+    gd_tensor *row = gd_to_device(gd_full(ctx, GD_U8, 1, (int64_t[]){2}, rank), device),
+              *rows = gd_to_device(gd_zeros(ctx, GD_U8, 2, (int64_t[]){n, 2}), device);
     CHECK(gd_world_all_gather(w, row, rows) == GD_OK);
     for (int r = 0; r < n; r++) CHECK(gd_at(rows, (int64_t[]){r, 1}) == r);
-    gd_tensor *all = gd_arange(ctx, GD_F64, 0, 3 * n, 1), *mine = gd_zeros(ctx, GD_F64, 1, (int64_t[]){3});
+    gd_tensor *all = gd_to_device(gd_arange(ctx, GD_F64, 0, 3 * n, 1), device),
+              *mine = gd_to_device(gd_zeros(ctx, GD_F64, 1, (int64_t[]){3}), device);
     CHECK(gd_world_reduce_scatter(w, all, mine) == GD_OK);
     CHECK(gd_at(mine, (int64_t[]){2}) == n * (3 * rank + 2));
     for (int root = 0; root < n; root++) {
-        gd_tensor *t = gd_full(ctx, GD_F32, 1, (int64_t[]){100000}, rank == root ? 7 : -1);
+        gd_tensor *t = gd_to_device(gd_full(ctx, GD_F32, 1, (int64_t[]){100000}, rank == root ? 7 : -1),
+                                    device);
         CHECK(gd_world_broadcast(w, t, root) == GD_OK);
         CHECK(gd_at(t, (int64_t[]){99999}) == 7);
     }
@@ -91,7 +96,7 @@ static void every_collective(gd_world *w)
 }
 
 /* Fast sums go to MPI in the same order on all ranks, whichever hears first that it may begin. */
-static void several_under_way(gd_world *w, int rounds)
+static void several_under_way(gd_world *w, gd_device *device, int rounds)
 {
     gd_ctx *ctx = gd_world_ctx(w);
     for (int round = 0; round < rounds; round++) {
@@ -99,7 +104,7 @@ static void several_under_way(gd_world *w, int rounds)
         gd_exchange *work[6];
         gd_scope_begin(ctx);
         for (int i = 0; i < 6; i++) {
-            t[i] = gd_full(ctx, GD_F64, 1, (int64_t[]){1000}, i + 1);
+            t[i] = gd_to_device(gd_full(ctx, GD_F64, 1, (int64_t[]){1000}, i + 1), device);
             gd_reduce how = i % 3 == 2 ? GD_REDUCE_EXACT : GD_REDUCE_FAST;
             work[i] = gd_world_start(w, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = t[i], .how = how});
         }
@@ -111,14 +116,15 @@ static void several_under_way(gd_world *w, int rounds)
     }
 }
 
-static void disagreeing(gd_world *w)
+static void disagreeing(gd_world *w, gd_device *device)
 {
     gd_ctx *ctx = gd_world_ctx(w);
     int last = gd_world_size(w) - 1;
     char want[100];
     if (!last) return;
     gd_scope_begin(ctx);
-    gd_tensor *x = gd_ones(ctx, GD_F32, 1, (int64_t[]){gd_world_rank(w) == last ? 4 : 3});
+    gd_tensor *x = gd_to_device(gd_ones(ctx, GD_F32, 1, (int64_t[]){gd_world_rank(w) == last ? 4 : 3}),
+                                device);
     CHECK(gd_world_all_reduce(w, x, GD_REDUCE_EXACT) == GD_MISMATCH);
     snprintf(want, sizeof want, "all_reduce: rank %d brings f32 [4], rank 0 f32 [3]", last);
     CHECK(!strcmp(gd_error_text(ctx), want));
@@ -126,31 +132,56 @@ static void disagreeing(gd_world *w)
     gd_scope_end(ctx);
 }
 
-int main(int argc, char **argv)
+/* What a rank does. */
+typedef struct job {
+    const char *device; /* "gpu"; NULL: on the host */
+    bool quick;         /* for valgrind */
+    bool missing;       /* rank 2 comes too late */
+} job;
+
+static gd_status run_rank(gd_world *w, void *user)
 {
-    bool missing = argc > 1 && !strcmp(argv[1], "missing");
-    bool quick = argc > 1 && !strcmp(argv[1], "quick"); /* for valgrind */
-    gd_options options = gd_options_default();
-    options.threads = 1;
-    gd_ctx *ctx = gd_ctx_new(&options);
-    gd_world_options o = gd_world_defaults();
-    o.timeout = missing ? 0.5 : 60;
-    gd_world *w = gd_world_open(ctx, "mpi", &o), *alone = gd_world_open(ctx, "self", NULL);
-    if (!w) {
-        fprintf(stderr, "%s\n", gd_error_text(ctx));
-        return 1;
-    }
-    if (missing) {
+    const job *j = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_device *device = gd_device_get(ctx, j->device ? j->device : "cpu");
+    gd_world *alone = device ? gd_world_open(ctx, "self", NULL) : NULL;
+    if (!alone) return gd_error(ctx);
+    if (j->missing) {
         if (gd_world_rank(w) == 2) nanosleep(&(struct timespec){.tv_sec = 20}, NULL);
-        return gd_world_barrier(w) == GD_OK ? 0 : 1;
+        gd_world_free(alone);
+        return gd_world_barrier(w);
     }
-    every_collective(w);
-    several_under_way(w, quick ? 3 : 30);
-    disagreeing(w);
-    same_bits_as_alone(w, alone, quick);
+    every_collective(w, device);
+    several_under_way(w, device, j->quick ? 3 : 30);
+    disagreeing(w, device);
+    same_bits_as_alone(w, alone, device, j->quick);
     CHECK(gd_world_barrier(w) == GD_OK && !gd_error(ctx));
     gd_world_free(alone);
-    gd_world_free(w);
+    return GD_OK;
+}
+
+int main(int argc, char **argv)
+{
+    job j = {0};
+    gd_options options = gd_options_default();
+    options.threads = 1;
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], "quick"))
+            j.quick = true;
+        else if (!strcmp(argv[i], "missing"))
+            j.missing = true;
+        else
+            j.device = argv[i];
+    }
+    if (argc < 2) {
+        fprintf(stderr, "test_world_ranks WORLD [DEVICE] [quick] [missing]\n");
+        return 2;
+    }
+    gd_ctx *ctx = gd_ctx_new(&options);
+    gd_world_options o = gd_world_defaults();
+    o.timeout = j.missing ? 0.5 : 60;
+    gd_status status = gd_world_run(ctx, argv[1], &o, run_rank, &j);
+    if (status) fprintf(stderr, "%s\n", gd_error_text(ctx));
     gd_ctx_free(ctx);
-    return 0;
+    return status == GD_DEVICE ? 77 : status != GD_OK;
 }
