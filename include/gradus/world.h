@@ -89,7 +89,8 @@ GD_NODISCARD gd_status gd_world_broadcast(gd_world *world, gd_tensor *tensor, in
 /* Returns when all are there. */
 GD_NODISCARD gd_status gd_world_barrier(gd_world *world);
 /* The same where each may have failed: brings how its own work went.  Where one of them did, all get the error of the lowest such
- * rank, which its text names; a rank that failed itself keeps its own error. */
+ * rank, which its text names; a rank that failed itself keeps its own error.  A failure that all have from the collective before
+ * is not told again. */
 GD_NODISCARD gd_status gd_world_agree(gd_world *world, gd_status status);
 
 /* What ranks do together. */

@@ -88,6 +88,18 @@ gd_status gd__args_parse(gd_ctx *ctx, const gd_command *command, int argc, char 
     return status ? status : check_count(out);
 }
 
+void gd__args_drop_outputs(gd_args *a)
+{
+    int kept = 0;
+    for (int i = 0; i < a->options; i++) {
+        gd_path_role role = a->option[i]->path;
+        if (role == GD_PATH_WRITE || role == GD_PATH_FOLDER) continue;
+        a->option[kept] = a->option[i];
+        a->value[kept++] = a->value[i];
+    }
+    a->options = kept;
+}
+
 void gd__args_free(gd_args *a)
 {
     gd__free(a->ctx, a->argument, a->bytes);

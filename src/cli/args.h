@@ -98,6 +98,8 @@ struct gd_args {
 GD_NODISCARD gd_status gd__args_parse(gd_ctx *ctx, const gd_command *command, int argc, char *const *argv,
                                       gd_args *out);
 void gd__args_free(gd_args *args);
+/* Forgets the options that name outputs, but those that may go on from what they read. */
+void gd__args_drop_outputs(gd_args *args);
 
 /* Refuses (ARGUMENT) an output that is the same file as an input or as another output: by another name, a symbolic or a hard
  * link, or not there yet.  Opens nothing.  What is no regular file (a pipe, /dev/null) may serve twice. */

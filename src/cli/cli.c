@@ -41,6 +41,7 @@ gd_status gd__cli_flush(gd_cli *cli)
 {
     gd_text *out = &cli->out, plain = gd__text(cli->ctx);
     if (out->failed) return GD_NOMEM;
+    if (cli->world && !gd__cli_speaks(cli)) gd__text_clear(out);
     /* a table for another program has its bytes as they are; people get text that no data can disguise */
     bool raw = cli->raw && !isatty(STDOUT_FILENO);
     if (!raw && out->used) {
@@ -96,8 +97,10 @@ static int run_command(gd_cli *cli, const gd_command *command, int argc, char *c
         code = GD_EXIT_DONE;
     } else if ((status = gd__paths_check(&args)) || (status = load_plugins(cli, &args))) {
         code = gd__cli_code(cli, status);
+    } else if (gd__option_find(command, "world", 5) && (status = gd__cli_join(cli, &args))) {
+        code = gd__cli_code(cli, status);
     } else {
-        code = command->run(cli, &args);
+        code = gd__cli_leave(cli, command->run(cli, &args));
     }
     gd__args_free(&args);
     return code;
@@ -148,15 +151,15 @@ static int threads_wanted(int argc, char *const *argv)
 
 static void warn(void *user, const char *text)
 {
-    (void)user;
-    say("warning: ", text);
+    const gd_cli *cli = user;
+    if (gd__cli_speaks(cli)) say("warning: ", text);
 }
 
 /* What links of a chain print (print_loss) stands beside the results, not among them. */
 static void tell(void *user, const char *text)
 {
-    (void)user;
-    (void)fprintf(stderr, "%s\n", text);
+    const gd_cli *cli = user;
+    if (gd__cli_speaks(cli)) (void)fprintf(stderr, "%s\n", text);
 }
 
 /* A standard stream that was closed becomes one that cannot be used: otherwise the first file opened would take its number,
@@ -173,19 +176,26 @@ int gd__cli_main(int argc, char *const *argv)
     /* a closed pipe and a limit on the size of files are errors to report, not to die of */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN);
+    gd_cli cli = {0};
     gd_options options = gd_options_default();
     options.threads = threads_wanted(argc, argv);
     options.warn = warn;
     options.tell = tell;
+    options.warn_user = options.tell_user = &cli;
     gd_ctx *ctx = gd_ctx_new(&options);
     if (!ctx) {
         (void)fputs("gradus: out of memory\n", stderr);
         return GD_EXIT_FAILED;
     }
-    gd_cli cli = {.ctx = ctx, .out = gd__text(ctx)};
+    cli.ctx = ctx;
+    cli.out = gd__text(ctx);
     int code = gd__cli_dispatch(&cli, argc, argv);
     if (code == GD_EXIT_DONE) code = gd__cli_code(&cli, gd__cli_flush(&cli)) ? GD_EXIT_FAILED : GD_EXIT_DONE;
-    if (code) complain(ctx, code);
+    bool speaks = gd__cli_speaks(&cli);
+    if (code && speaks) complain(ctx, code);
+    /* a process that ends with a failure makes launchers end the others: before it, the one that speaks has spoken */
+    if (code && !speaks && !cli.world) code = GD_EXIT_DONE;
+    gd_world_free(cli.world);
     gd__text_free(&cli.out);
     gd_ctx_free(ctx);
     return code;

@@ -3,6 +3,7 @@
 #define GD_CLI_CLI_H
 
 #include "cli/args.h"
+#include "gradus/world.h"
 
 enum { GD_EXIT_DONE = 0, GD_EXIT_FAILED = 1, GD_EXIT_USAGE = 2 };
 
@@ -11,12 +12,30 @@ struct gd_cli {
     gd_text out;  /* goes to standard output when the command returns, or at gd__cli_flush */
     bool raw;     /* out is a table for programs: its bytes are not changed, unless they go to a terminal */
     bool running; /* the command line is understood; from here on an error is a failed run */
+    gd_world *world; /* the processes that work together; NULL: this one alone */
+    bool alone;      /* --world self: though a launcher has started several */
 };
 
 /* The exit code of a status: 0; 2 for what is wrong with the command line; 1 for all else. */
 int gd__cli_code(const gd_cli *cli, gd_status status);
 /* Writes cli->out to standard output.  IO when that is closed or full. */
 GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
+
+/* ---- several processes (join.c) ---- */
+
+/* Wherever gd__cli_join is wanted: commands that have it are joined before they run. */
+#define GD_WORLD_OPTION           \
+    GD_OPTION(                    \
+        "world", "self|mpi|nccl", \
+        "the processes that share the work (those that mpirun or srun has started; self: none of them)")
+
+/* Joins the world of --world, or that of the launcher where it has started several processes.  Ranks above 0 lose the options that
+ * name outputs, but for checkpoints: those are saved by all together. */
+GD_NODISCARD gd_status gd__cli_join(gd_cli *cli, gd_args *args);
+/* After the command: where one rank has failed all have, and one of them tells it.  The exit code. */
+int gd__cli_leave(gd_cli *cli, int code);
+/* Is this the process that writes and complains? */
+bool gd__cli_speaks(const gd_cli *cli);
 
 /* Every command, in the order of --help: cmd_NAME.c defines gd__command_NAME (bench/command.c that of bench). */
 #define GD_COMMANDS(X) \

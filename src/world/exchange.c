@@ -143,6 +143,7 @@ static gd_status next_stage(gd_exchange *work)
     if (++work->stage == GD_ROLL) return post_roll(work);
     if (work->stage == GD_VERDICT) return post_verdict(work);
     if (work->stage == GD_FIRST && work->verdict.status) work->stage = GD_FINISHED;
+    if (work->stage == GD_FINISHED) work->world->told = work->verdict.status != GD_OK;
     if (work->stage == GD_FINISHED)
         return work->verdict.status
                    ? gd_fail(work->world->ctx, (gd_status)work->verdict.status, "%s", work->verdict.text)

@@ -65,6 +65,7 @@ struct gd_world {
     int64_t ops;
     gd_exchange *first, **last; /* under way */
     gd_exchange *spare;         /* for telling that there is no memory */
+    bool told;                  /* the last collective ended with an error that all ranks have */
     bool over;                  /* given up */
     char why[512];              /* it was */
 };

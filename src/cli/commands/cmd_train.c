@@ -76,6 +76,15 @@ static const gd_option options[] = {
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of initial values, order, split and dropout (0)"),
     GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
+    GD_WORLD_OPTION,
+    GD_OPTION(
+        "grain", "ROWS",
+        "rows of a batch that are evaluated at a time; equal grains give equal bits with any number of processes; 0: "
+        "all (0; with several processes an eighth of the batch)"),
+    GD_OPTION("shard", "none|state|gradients",
+              "what of the optimizer each process keeps a part of only: its state, gradients too (none)"),
+    GD_OPTION("reduce", "exact|fast",
+              "sums over processes: in one order, or in any, which promises nothing about bits (exact)"),
     {0},
 };
 
@@ -216,7 +225,9 @@ static gd_status print_json(job *j)
                    {"best_epoch", t->point.progress.best_epoch},
                    {"steps", gd_optimizer_steps(t->optimizer)},
                    {"evals", gd_optimizer_evals(t->optimizer)},
-                   {"seeds", r->seeds}};
+                   {"seeds", r->seeds},
+                   {"grain", r->grain},
+                   {"processes", t->point.world ? gd_world_size(t->point.world) : 1}};
     gd__text_char(out, '{');
     gd__json_put_string(out, "task", gd__task_name(r->task));
     gd__json_put_string(out, "model", r->model);
@@ -259,6 +270,16 @@ static void describe_columns(gd_text *out, const gd_dataset *d, const gd_recipe 
     }
 }
 
+/* Who computes, and how a batch is cut. */
+static void introduce_world(gd_text *out, const gd_trainer *t)
+{
+    const gd_world *w = t->point.world;
+    long long grain = (long long)t->point.recipe.grain;
+    if (w) gd__text_put(out, "%d processes (%s); ", gd_world_size(w), gd_world_about(w));
+    if (grain) gd__text_put(out, "grains of %lld row%s\n", grain, grain == 1 ? "" : "s");
+    if (w && !grain) gd__text_add(out, "each computes all of a batch: --grain shares it\n");
+}
+
 /* In front of the lines about epochs. */
 void gd__train_introduce(job *j)
 {
@@ -279,6 +300,7 @@ void gd__train_introduce(job *j)
     describe_columns(out, &j->data, r);
     gd__text_put(out, "%s with %lld parameters; %s\n", r->model,
                  (long long)gd__model_parameters(&t->point.model), r->chain);
+    introduce_world(out, t);
     for (int i = 0; i < j->changed.count; i++) {
         gd__text_plain(out, j->changed.word[i], strlen(j->changed.word[i]), false);
         gd__text_char(out, '\n');
@@ -344,7 +366,7 @@ static gd_status run_one(job *j)
 static int run_train(gd_cli *cli, const gd_args *args)
 {
     job j = {.args = args,
-             .t = {.cli = cli, .ctx = cli->ctx, .point = {.ctx = cli->ctx}},
+             .t = {.cli = cli, .ctx = cli->ctx, .point = {.ctx = cli->ctx, .world = cli->world}},
              .report = {.ctx = cli->ctx},
              .seeds = 1,
              .data = {.ctx = cli->ctx}};
@@ -371,14 +393,17 @@ const gd_command gd__command_train = {
         "columns that only number the rows are left out. Ctrl-C, SIGTERM and SIGHUP "
         "save and end; --resume goes on. A run that fails saves what it has; after a step without a finite loss that "
         "is the best model. `gradus predict` uses the model; with a validation it is that of the best epoch. Parameters "
-        "are called conv0.weight, dense0.weight, dense0.bias, ..., out.weight, out.bias.",
+        "are called conv0.weight, dense0.weight, dense0.bias, ..., out.weight, out.bias. Started by mpirun or srun as several processes, "
+        "these share every batch by grains, the first one writes and tells; parameters, losses and files have the same bits with any "
+        "number of processes and the same grain, and --resume may have another number.",
     .options = options,
     .examples =
         "gradus train examples/data/flowers.csv --target kind --model 'mlp(32)' --epochs 60 --out flowers.safetensors\n"
         "gradus train examples/data/digits-images.idx3-ubyte.gz --target examples/data/digits-labels.idx1-ubyte.gz "
         "--model 'conv(8, 16)' --chain 'clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(3e-3)'\n"
         "gradus train data.csv --resume model.safetensors --epochs 100\n"
-        "gradus train examples/data/flowers.csv --target kind --folds 5\n",
+        "gradus train examples/data/flowers.csv --target kind --folds 5\n"
+        "mpirun -n 4 gradus train examples/data/flowers.csv --target kind --batch 64 --grain 8\n",
     .least = 1,
     .most = 1,
     .reads_from = 1,

@@ -10,6 +10,7 @@
 #define GD_TRAIN_CHAIN    "adam | lr(0.003) | ema_weights(0.99)"
 #define GD_TRAIN_MODEL    "mlp(100)"
 #define GD_TRAIN_PATIENCE 20
+#define GD_TRAIN_GRAINS   8       /* of a batch, with several processes */
 #define GD_TRAIN_EPOCHS   100     /* of small data; */
 #define GD_TRAIN_ROWS     2000000 /* about so many rows in all, but at least */
 #define GD_TRAIN_LEAST    20      /* epochs */

@@ -4,6 +4,7 @@
 #include "cli/train/resume.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,6 +65,16 @@ static gd_status copy_words(gd_ctx *ctx, const gd_words *from, gd_words *to)
     return status;
 }
 
+/* Ranks that read other files are told so. */
+static gd_status same_data(job *j, uint64_t sum)
+{
+    char name[60];
+    if (!j->t.point.world) return GD_OK;
+    (void)snprintf(name, sizeof name, "data with the sum %016llx", (unsigned long long)sum);
+    gd_exchange *work = gd_world_start(j->t.point.world, &(gd_collective){.kind = GD_BARRIER, .name = name});
+    return work ? gd_world_wait(work) : gd_error(j->t.ctx);
+}
+
 /* What the data says about the recipe; for a checkpoint, is it the same data? */
 static gd_status describe_data(job *j)
 {
@@ -76,6 +87,7 @@ static gd_status describe_data(job *j)
         status = gd_fail(j->t.ctx, GD_MISMATCH, "%s: not the data that %s was trained on",
                          j->args->argument[0], j->resume);
     if (status || j->resume) return status;
+    if ((status = same_data(j, sum))) return status;
     r->data = sum;
     r->task = j->data.task;
     r->row_axes = gd_ndim(j->data.x) - 1;
@@ -221,7 +233,11 @@ static gd_status make_optimizer(job *j)
         status = gd__optimizer_resume(t->optimizer, j->archive, "optimizer/", j->other_steps);
     gd_archive_free(j->archive);
     j->archive = NULL;
-    return status;
+    gd_distribute_options shares = gd_distribute_defaults();
+    shares.shard = t->shard;
+    shares.reduce = t->reduce;
+    gd_world *world = t->point.world;
+    return status || !world ? status : gd_optimizer_distribute(t->optimizer, world, &shares);
 }
 
 /* Seeds the generator and makes a model, unless the checkpoint has one. */
@@ -265,6 +281,14 @@ static void forget_rows(job *j)
     gd__columns_close(&t->point.recipe.columns);
 }
 
+/* The default: several processes find something to do, and as many as there usually are the same. */
+static void set_grain(job *j)
+{
+    gd_recipe *r = &j->t.point.recipe;
+    int64_t batch = r->batch ? r->batch : j->t.rows;
+    if (r->grain < 0) r->grain = j->t.point.world ? (batch + GD_TRAIN_GRAINS - 1) / GD_TRAIN_GRAINS : 0;
+}
+
 gd_status gd__train_begin(job *j, const int64_t *learn, int64_t rows, const int64_t *check,
                           int64_t check_rows)
 {
@@ -284,6 +308,7 @@ gd_status gd__train_begin(job *j, const int64_t *learn, int64_t rows, const int6
         r->standardise = j->standardise < 3 ? (gd_standardise)j->standardise
                          : r->row_axes == 1 ? GD_SCALE_EACH
                                             : GD_SCALE_ALL;
+    set_grain(j);
     status = make_model(j);
     return status ? status : make_rows(j, learn, check);
 }
@@ -306,7 +331,8 @@ static gd_status check_outputs(job *j)
     t->quiet = gd__args_has(j->args, "json") || j->folds || j->seeds > 1;
     t->save_every = 60;
     t->time = INFINITY;
-    gd_status status = t->out ? gd__check_file(t->ctx, t->out) : GD_OK;
+    bool writes = gd__checkpoint_writes(&t->point);
+    gd_status status = t->out && writes ? gd__check_file(t->ctx, t->out) : GD_OK;
     if (!status) status = gd__args_real(j->args, "time", 0, most, &t->time);
     return status ? status : gd__args_real(j->args, "save-every", 0, most, &t->save_every);
 }
@@ -385,11 +411,13 @@ gd_status gd__train_open(job *j)
                                   .stop_on = "loss",
                                   .seeds = 1,
                                   .batch = 32,
+                                  .grain = -1,
                                   .validation = 0.1,
                                   .epochs = -1, /* the data decides */
                                   .dtype = GD_F32};
     t->point.progress = (gd_progress_state){.last_loss = NAN, .best_loss = INFINITY};
     if (!status && j->resume) status = gd__checkpoint_load(t->ctx, j->resume, &t->point, &j->archive);
+    t->point.world = t->cli->world;
     if (!status && t->point.recipe.seeds > 1)
         status = gd_fail(t->ctx, GD_ARGUMENT, "%s holds %lld models of other seeds: they cannot go on",
                          j->resume, (long long)t->point.recipe.seeds);

@@ -213,6 +213,22 @@ static void default_length(job *j)
     if (!timed && r->validation > 0) r->patience = GD_TRAIN_PATIENCE;
 }
 
+/* A resumed run has the grain of its file, unless it is told another; without either the number of processes decides. */
+static gd_status set_world(job *j)
+{
+    static const char *const shared[] = {"shard", "reduce"};
+    int shard = 0, reduce = 0;
+    gd_status status = set_number(j, "grain", &j->t.point.recipe.grain);
+    if (!status) status = gd__args_choice(j->args, "shard", "none state gradients", &shard);
+    if (!status) status = gd__args_choice(j->args, "reduce", "exact fast", &reduce);
+    j->t.shard = (gd_shard)shard;
+    j->t.reduce = (gd_reduce)reduce;
+    for (int i = 0; i < 2 && !status && !j->t.point.world; i++)
+        if (gd__args_has(j->args, shared[i]))
+            gd_warn(j->t.ctx, "train: --%s has no effect: this process is alone", shared[i]);
+    return status;
+}
+
 /* What depends on neither data nor model. */
 gd_status gd__train_settings(job *j, int *task, int *standardise)
 {
@@ -240,6 +256,7 @@ gd_status gd__train_settings(job *j, int *task, int *standardise)
     if (!status) status = set_choice(j, "standardise", "none each all auto", standardise);
     /* these may change */
     j->other_steps = j->changed.count > 0;
+    if (!status) status = set_world(j);
     if (!status) status = set_number(j, "epochs", &r->epochs);
     if (!status && !j->resume) default_length(j);
     return status ? status : set_number(j, "patience", &r->patience);

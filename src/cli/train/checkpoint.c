@@ -168,10 +168,12 @@ gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optimizer, const c
 {
     gd_archive *archive = gd_archive_new(c->ctx);
     gd_status status = archive ? pack(c, optimizer, archive) : GD_NOMEM;
-    if (!status) status = gd_archive_save(archive, path);
+    if (!status && gd__checkpoint_writes(c)) status = gd_archive_save(archive, path);
     gd_archive_free(archive);
-    return status;
+    return c->world ? gd_world_agree(c->world, status) : status;
 }
+
+bool gd__checkpoint_writes(const gd_checkpoint *c) { return !c->world || gd_world_rank(c->world) == 0; }
 
 /* ---- checkpoints in memory ---- */
 
@@ -229,7 +231,7 @@ gd_status gd__checkpoint_save_kept(gd_checkpoint *c, const gd_archive *kept, con
     gd_status status = archive ? add_entries(c->ctx, archive, kept, false) : GD_NOMEM;
     if (!status) status = put_parameters(c, archive, true);
     if (!status) status = put_recipe(c, &progress, archive);
-    if (!status) status = gd_archive_save(archive, path);
+    if (!status && gd__checkpoint_writes(c)) status = gd_archive_save(archive, path);
     gd_archive_free(archive);
     return status;
 }

@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define ROWS 1024 /* at a time; a fixed number, so that sums are the same each time */
-
 const gd_metric gd__metric[GD_METRICS] = {
     {"loss", GD_TASK_AUTO, false, offsetof(gd_metrics, loss)},
     {"accuracy", GD_TASK_CLASSIFY, true, offsetof(gd_metrics, accuracy)},
@@ -107,28 +105,98 @@ static void conclude(const gd_checkpoint *c, const sums *s, double rows, double 
     if (c->recipe.loss.kind == GD_LOSS_QUANTILE) out->below = s->below / numbers;
 }
 
+/* ---- several ranks ---- */
+
+static int64_t pieces_of(int64_t rows) { return (rows + GD_MEASURE_ROWS - 1) / GD_MEASURE_ROWS; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+void gd__measure_share(const gd_checkpoint *c, int64_t rows, int64_t *first, int64_t *count)
+{
+    *first = 0;
+    *count = pieces_of(rows);
+    gd_world_share(c->world, *count, first, count);
+    int64_t end = least((*first + *count) * GD_MEASURE_ROWS, rows);
+    *first = least(*first * GD_MEASURE_ROWS, rows);
+    *count = end - *first;
+}
+
+gd_status gd__measure_join(const gd_checkpoint *c, gd_status failed, double *numbers, int64_t rows,
+                           int64_t each, bool by_piece)
+{
+    if (!c->world) return failed;
+    int64_t size = gd_world_size(c->world), pieces = pieces_of(rows);
+    int64_t total = (by_piece ? pieces : rows) * each, piece = by_piece ? each : GD_MEASURE_ROWS * each;
+    size_t bytes = (size_t)(size + 1) * sizeof(int64_t);
+    int64_t *cuts = gd__alloc(c->ctx, bytes);
+    for (int64_t r = 0; r <= size && cuts; r++) /* as gd_world_share */
+        cuts[r] = least((pieces / size * r + least(r, pieces % size)) * piece, total);
+    gd__aside_begin(c->ctx);
+    gd_tensor *all = cuts && !failed ? gd_from_data(c->ctx, GD_F64, 1, &total, numbers) : NULL;
+    if (!all && !failed) failed = GD_NOMEM;
+    gd_exchange *work = gd_world_start(
+        c->world, &(gd_collective){.kind = GD_ALL_GATHER, .out = all, .cuts = cuts, .failed = failed});
+    gd_status status = work ? gd_world_wait(work) : gd_error(c->ctx);
+    if (!status) status = gd_read_f64(all, numbers, total);
+    gd__aside_end(c->ctx);
+    gd__free(c->ctx, cuts, cuts ? bytes : 0);
+    return failed ? failed : status;
+}
+
+gd_tensor *gd__measured_rows(const gd_checkpoint *c, gd_tensor *x, int64_t rows, int64_t at, int64_t end)
+{
+    int64_t first = 0, count;
+    if (gd_size(x, 0) != rows) gd__measure_share(c, rows, &first, &count);
+    return gd_slice(x, "0", at - first, end - first, 1);
+}
+
+/* ---- all of it ---- */
+
+/* The sums of a piece. */
+static gd_status measure_piece(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, int64_t at, sums *s)
+{
+    int64_t rows = gd_size(y, 0), end = least(at + GD_MEASURE_ROWS, rows);
+    gd_scope_begin(c->ctx);
+    gd_tensor *answer = gd__answer(c, gd__measured_rows(c, x, rows, at, end)),
+              *wanted = gd_slice(y, "0", at, end, 1);
+    bool classes = c->recipe.task == GD_TASK_CLASSIFY;
+    (classes ? add_classes : add_numbers)(c, answer, wanted, (double)(end - at), s);
+    gd_scope_end(c->ctx);
+    return gd_error(c->ctx);
+}
+
+/* In the order of the rows, whoever made them. */
+static void add_pieces(const sums *piece, int64_t count, sums *out)
+{
+    for (int64_t k = 0; k < count; k++) {
+        out->loss += piece[k].loss;
+        out->right += piece[k].right;
+        out->square += piece[k].square;
+        out->absolute += piece[k].absolute;
+        out->below += piece[k].below;
+    }
+}
+
 gd_status gd__measure(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_metrics *out)
 {
-    int64_t rows = gd_size(x, 0);
-    bool classes = c->recipe.task == GD_TASK_CLASSIFY;
-    sums s = {0};
+    int64_t rows = gd_size(y, 0), pieces = pieces_of(rows), first, count;
+    size_t bytes = (size_t)pieces * sizeof(sums);
+    sums s = {0}, *piece = gd__calloc(c->ctx, bytes);
+    gd_status status = piece ? GD_OK : GD_NOMEM;
     *out = (gd_metrics){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    gd__measure_share(c, rows, &first, &count);
     gd_no_grad_begin(c->ctx);
-    for (int64_t at = 0; at < rows && !gd_error(c->ctx); at += ROWS) {
-        int64_t end = at + ROWS < rows ? at + ROWS : rows;
-        gd_scope_begin(c->ctx);
-        gd_tensor *answer = gd__answer(c, gd_slice(x, "0", at, end, 1)),
-                  *wanted = gd_slice(y, "0", at, end, 1);
-        (classes ? add_classes : add_numbers)(c, answer, wanted, (double)(end - at), &s);
-        gd_scope_end(c->ctx);
-    }
+    for (int64_t at = first; at < first + count && !status; at += GD_MEASURE_ROWS)
+        status = measure_piece(c, x, y, at, &piece[at / GD_MEASURE_ROWS]);
     gd_scope_begin(c->ctx);
-    double square = classes ? NAN : total_square(c, y);
+    double square = status || c->recipe.task == GD_TASK_CLASSIFY ? NAN : total_square(c, y);
     gd_scope_end(c->ctx);
     gd_no_grad_end(c->ctx);
-    if (gd_error(c->ctx)) return gd_error(c->ctx);
-    conclude(c, &s, (double)rows, square, out);
-    return GD_OK;
+    if (!status) status = gd_error(c->ctx);
+    status = gd__measure_join(c, status, (double *)piece, rows, sizeof(sums) / sizeof(double), true);
+    if (!status) add_pieces(piece, pieces, &s);
+    gd__free(c->ctx, piece, piece ? bytes : 0);
+    if (!status) conclude(c, &s, (double)rows, square, out);
+    return status;
 }
 
 /* ---- for people and programs ---- */

@@ -4,6 +4,8 @@
 
 #include "cli/train/recipe.h"
 
+#define GD_MEASURE_ROWS 1024 /* at a time; a fixed number, so that sums are the same each time */
+
 /* NAN where a number is not of the task, or not known. */
 typedef struct gd_metrics {
     double loss;     /* what training makes small */
@@ -35,8 +37,18 @@ static inline double gd__metric_of(const gd_metric *metric, const gd_metrics *m)
  * units; of an ensemble the mean (of probabilities).  f64.  New. */
 gd_tensor *gd__answer(const gd_checkpoint *c, gd_tensor *x);
 
-/* Over standardised rows on the model's device: y are classes, standardised numbers or counts. */
+/* Over standardised rows on the model's device: y are classes, standardised numbers or counts.  The ranks of the checkpoint's world
+ * share the rows, GD_MEASURE_ROWS at a time, and all have the result, the same as alone.  x has all rows, or those that
+ * gd__measure_share gives this rank; y has all. */
 GD_NODISCARD gd_status gd__measure(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_metrics *out);
+/* Which of `rows` rows this rank measures. */
+void gd__measure_share(const gd_checkpoint *c, int64_t rows, int64_t *first, int64_t *count);
+/* Numbers that ranks made of the rows that they measure, `each` of every row (of every GD_MEASURE_ROWS rows: by_piece): all
+ * get all, in place.  failed: this rank has not made its own. */
+GD_NODISCARD gd_status gd__measure_join(const gd_checkpoint *c, gd_status failed, double *numbers,
+                                        int64_t rows, int64_t each, bool by_piece);
+/* The rows [at, end) of those that this rank has. */
+gd_tensor *gd__measured_rows(const gd_checkpoint *c, gd_tensor *x, int64_t rows, int64_t at, int64_t end);
 /* A line, and members of a JSON object. */
 void gd__metrics_print(gd_text *out, gd_task task, const gd_metrics *m);
 void gd__json_metrics(gd_text *out, const gd_metrics *m);

@@ -33,6 +33,7 @@ typedef struct gd_recipe {
     int row_axes;
     int64_t row[GD_MAX_DIMS];
     int64_t outputs, batch, seed;
+    int64_t grain; /* rows of a batch that are evaluated at a time; 0: all of them, -1: not decided */
     int64_t epochs, patience; /* patience 0: no early stopping */
     double validation;        /* share of the rows */
     bool stratified;          /* of each class alike */
@@ -53,6 +54,7 @@ typedef struct gd_progress_state {
 /* Everything that is saved. */
 typedef struct gd_checkpoint {
     gd_ctx *ctx;
+    gd_world *world; /* whose ranks measure and save together; NULL: this process alone; borrowed */
     gd_recipe recipe;
     gd_progress_state progress;
     gd_scaling input, output;
@@ -66,8 +68,10 @@ typedef struct gd_checkpoint {
 
 void gd__checkpoint_close(gd_checkpoint *c);
 
-/* Writes the file; optimizer NULL: without its state. */
+/* Writes the file, of several ranks the first; all have the outcome.  optimizer NULL: without its state. */
 GD_NODISCARD gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optimizer, const char *path);
+/* Is this the rank that writes? */
+bool gd__checkpoint_writes(const gd_checkpoint *c);
 /* Reads recipe, progress, standardisation and parameters, and makes the model.  The archive is for gd_optimizer_unpack:
  * gd_archive_free.  FORMAT when it is no checkpoint of gradus train.  gd__checkpoint_close also after a failure. */
 GD_NODISCARD gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, gd_checkpoint *out,

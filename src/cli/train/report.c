@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS           1024 /* at a time */
 #define CLASSES_SHOWN  30
 #define CONFUSED_SHOWN 12
 
@@ -48,16 +47,19 @@ static gd_status take_answers(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y
     gd_tensor *right = gd_contiguous(gd_to_device(y, cpu));
     if (right) memcpy(r->right, gd_data(right), (size_t)r->rows * sizeof *r->right);
     if (!right) status = gd_error(c->ctx);
-    for (int64_t at = 0; at < r->rows && !status; at += ROWS) {
-        int64_t end = at + ROWS < r->rows ? at + ROWS : r->rows;
+    int64_t first, count;
+    gd__measure_share(c, r->rows, &first, &count);
+    for (int64_t at = first; at < first + count && !status; at += GD_MEASURE_ROWS) {
+        int64_t end = at + GD_MEASURE_ROWS < r->rows ? at + GD_MEASURE_ROWS : r->rows;
         gd_scope_begin(c->ctx);
-        gd_tensor *answer = gd_to_device(gd_exp(gd__answer(c, gd_slice(x, "0", at, end, 1))), cpu);
+        gd_tensor *answer = gd_exp(gd__answer(c, gd__measured_rows(c, x, r->rows, at, end)));
+        answer = gd_to_device(answer, cpu);
         status = answer ? gd_read_f64(answer, r->p + at * r->classes, (end - at) * r->classes)
                         : gd_error(c->ctx);
         gd_scope_end(c->ctx);
     }
     gd__aside_end(c->ctx);
-    return status;
+    return gd__measure_join(c, status, r->p, r->rows, r->classes, false);
 }
 
 /* ---- counting ---- */
@@ -141,7 +143,7 @@ static gd_status measure_areas(gd_report *r)
 
 gd_status gd__report_make(const gd_checkpoint *c, gd_tensor *x, gd_tensor *y, gd_report *r)
 {
-    *r = (gd_report){.ctx = c->ctx, .rows = gd_size(x, 0), .classes = c->recipe.outputs};
+    *r = (gd_report){.ctx = c->ctx, .rows = gd_size(y, 0), .classes = c->recipe.outputs};
     gd_status status = open_report(r);
     if (!status) status = take_answers(c, x, y, r);
     if (status) return status;

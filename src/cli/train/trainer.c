@@ -2,6 +2,7 @@
 #include "cli/train/trainer.h"
 #include "cli/outcome.h"
 #include "gradus/autograd.h"
+#include "world/world.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -32,13 +33,34 @@ static gd_status pick_batch(gd_trainer *t, int64_t at, int64_t count)
     return t->batch_x && t->batch_y ? GD_OK : gd_error(t->ctx);
 }
 
+/* Some rows of the batch: those of a grain. */
+static gd_tensor *grain_loss(void *user, int64_t first, int64_t count)
+{
+    gd_trainer *t = user;
+    return pick_batch(t, t->batch_at + first, count) ? NULL : batch_loss(t);
+}
+
+/* Without grains every rank computes all of a batch. */
+static gd_status step_over(gd_trainer *t, int64_t at, int64_t count, gd_step_info *info)
+{
+    gd_batch batch = {.rows = count,
+                      .grain = t->point.recipe.grain,
+                      .world = t->point.world,
+                      .how = t->reduce,
+                      .user = t,
+                      .loss = grain_loss};
+    t->batch_at = at;
+    if (batch.grain) return gd_optimizer_step(t->optimizer, &(gd_objective){.batch = &batch}, info);
+    gd_status status = pick_batch(t, at, count);
+    return status ? status
+                  : gd_optimizer_step(t->optimizer, &(gd_objective){.loss = batch_loss, .user = t}, info);
+}
+
 /* at: in the order of the rows in memory */
 static gd_status one_step(gd_trainer *t, int64_t at, int64_t count, gd_step_info *info)
 {
     gd_scope_begin(t->ctx);
-    gd_status status = pick_batch(t, at, count);
-    if (!status)
-        status = gd_optimizer_step(t->optimizer, &(gd_objective){.loss = batch_loss, .user = t}, info);
+    gd_status status = step_over(t, at, count, info);
     t->batch_x = t->batch_y = NULL;
     gd_scope_end(t->ctx);
     t->broken = status || !isfinite(info->loss);
@@ -46,6 +68,62 @@ static gd_status one_step(gd_trainer *t, int64_t at, int64_t count, gd_step_info
     return gd_fail(t->ctx, GD_VALUE,
                    "train: the loss is %g in epoch %lld, at step %lld; a smaller lr may help", info->loss,
                    (long long)t->point.progress.epoch + 1, (long long)info->step);
+}
+
+/* ---- several ranks ---- */
+
+/* A number of the first rank, in all of them. */
+static gd_status take_first(gd_trainer *t, double *number)
+{
+    if (!t->point.world) return GD_OK;
+    gd__aside_begin(t->ctx);
+    gd_tensor *of_all = gd_scalar(t->ctx, GD_F64, *number);
+    gd_status status = gd_world_broadcast(t->point.world, of_all, 0);
+    if (!status) *number = gd_item(of_all);
+    gd__aside_end(t->ctx);
+    return status;
+}
+
+/* What is done by the clock is done by that of the first rank. */
+static gd_status common_time(gd_trainer *t, double *now)
+{
+    *now = gd__cli_seconds();
+    return take_first(t, now);
+}
+
+/* Is there a reason to stop?  Ranks ask before a step, so that the answer is there after it. */
+typedef struct wish {
+    gd_tensor *wants; /* interrupted, time is up */
+    gd_exchange *work;
+} wish;
+
+static wish ask_to_stop(gd_trainer *t)
+{
+    bool late = gd__cli_seconds() - t->begun > t->time && gd__checkpoint_writes(&t->point);
+    wish w = {0};
+    if (!t->point.world) return w;
+    gd__aside_begin(t->ctx);
+    w.wants = gd_from_data(t->ctx, GD_I64, 1, (int64_t[]){2}, (int64_t[]){gd__interrupt_pending(), late});
+    gd__own(w.wants);
+    gd__aside_end(t->ctx);
+    w.work = gd_world_start(t->point.world, &(gd_collective){.kind = GD_ALL_REDUCE, .tensor = w.wants});
+    return w;
+}
+
+static gd_status stop_if_asked(gd_trainer *t, wish *w)
+{
+    bool late = gd__cli_seconds() - t->begun > t->time, interrupted = gd__interrupted();
+    gd_status status = GD_OK;
+    if (t->point.world) {
+        status = w->work ? gd_world_wait(w->work) : gd_error(t->ctx);
+        const int64_t *wants = status ? NULL : gd_data(w->wants);
+        interrupted = wants && wants[0];
+        late = wants && wants[1];
+        gd__release(w->wants);
+    }
+    if (late) t->stopped = "time is up";
+    if (interrupted) t->stopped = "interrupted";
+    return status;
 }
 
 /* ---- saving ---- */
@@ -79,9 +157,11 @@ static gd_status save(gd_trainer *t)
 /* A save between epochs.  The run is worth more than this one checkpoint: where it fails it is tried again soon. */
 static gd_status save_between(gd_trainer *t)
 {
-    double now = gd__cli_seconds();
-    if (!t->out || now - t->saved <= t->save_every) return GD_OK;
-    gd_status status = flush_records(t);
+    double now;
+    gd_status status = t->out ? common_time(t, &now) : GD_OK;
+    if (status || !t->out || now - t->saved <= t->save_every) return status;
+    status = flush_records(t);
+    if (t->point.world) status = gd_world_agree(t->point.world, status);
     if (status) return status;
     status = save(t);
     if (!t->check_x) gd__checkpoint_free_copies(&t->point, &t->point.best);
@@ -100,22 +180,22 @@ static gd_status save_between(gd_trainer *t)
 
 /* Keeps a checkpoint in memory at the end of an epoch, for the case that a later step fails: often enough to lose little, and
  * seldom enough to cost no more than a twentieth of the time.  Without memory there is none. */
-static void keep_good(gd_trainer *t)
+static gd_status keep_good(gd_trainer *t)
 {
-    double now = gd__cli_seconds();
-    if (!t->out || (t->kept[0] && now - t->kept_time < 20 * t->kept_cost)) return;
+    double now;
+    gd_status status = t->out ? common_time(t, &now) : GD_OK;
+    if (status || !t->out || (t->kept_time > 0 && now - t->kept_time < 20 * t->kept_cost)) return status;
     gd_archive *kept = gd__checkpoint_keep(&t->point, t->optimizer);
-    t->kept_time = gd__cli_seconds();
+    if (!kept) gd_clear_error(t->ctx);
+    status = common_time(t, &t->kept_time);
     t->kept_cost = t->kept_time - now;
-    if (!kept) {
-        gd_clear_error(t->ctx);
-        return;
-    }
+    if (!kept) return status;
     gd_archive_free(t->kept[1]);
     t->kept[1] = t->kept[0];
     t->kept_at[1] = t->kept_at[0];
     t->kept[0] = kept;
     t->kept_at[0] = t->point.progress;
+    return status;
 }
 
 /* Saves what there is; *epoch is that of the model, 0 where a step failed and nothing good is known. */
@@ -154,9 +234,18 @@ static gd_status save_after(gd_trainer *t, const gd_trouble *why)
 static gd_status save_end(gd_trainer *t, gd_status status)
 {
     if (!t->out) return status;
+    gd_world *world = t->point.world;
+    if (!status) status = flush_records(t);
+    if (world) status = gd_world_agree(world, status);
+    if (!status) return save(t);
+    /* a rank that failed may have left: the first saves what it has by itself, which it has where it has all */
+    if (world && (gd_world_rank(world) > 0 || t->shard != GD_SHARD_NONE)) return status;
+    t->point.world = NULL;
     gd_trouble why = {.status = GD_OK};
-    gd__put_aside(t->ctx, status ? status : flush_records(t), &why);
-    return why.status ? save_after(t, &why) : save(t);
+    gd__put_aside(t->ctx, status, &why);
+    status = save_after(t, &why);
+    t->point.world = world;
+    return status;
 }
 
 /* ---- the end of an epoch ---- */
@@ -273,9 +362,10 @@ static gd_status end_epoch(gd_trainer *t)
     if (!status && t->check_x) status = gd__measure(&t->point, t->check_x, t->check_y, &t->checked);
     if (!status) status = judge(t);
     if (!status) status = gd_optimizer_evaluate(t->optimizer, false);
-    if (!status) keep_good(t);
+    if (!status) status = keep_good(t);
     if (!status) status = record(t);
     if (!status) status = tell(t);
+    if (t->point.world) status = gd_world_agree(t->point.world, status);
     return status ? status : save_between(t);
 }
 
@@ -303,7 +393,10 @@ static gd_status run_rows(gd_trainer *t, int64_t first, int64_t rows, int64_t st
     while (p->at < first + rows && !status && !t->stopped) {
         int64_t at = p->at - first, count = at + batch < rows ? batch : rows - at;
         gd_step_info info = {.loss = NAN};
+        wish w = ask_to_stop(t);
         status = one_step(t, at, count, &info);
+        gd_status asked = stop_if_asked(t, &w);
+        if (!status) status = asked;
         if (status) break;
         p->at += count;
         p->loss_sum += info.loss * (double)count;
@@ -311,9 +404,7 @@ static gd_status run_rows(gd_trainer *t, int64_t first, int64_t rows, int64_t st
         (void)snprintf(t->meter.note, sizeof t->meter.note, "epoch %lld/%lld  ", (long long)p->epoch + 1,
                        (long long)t->point.recipe.epochs);
         gd__meter_show(&t->meter, "step", info.step, p->loss_sum / (double)p->at);
-        if (info.terminate) t->stopped = "a link of the chain said so";
-        if (gd__cli_seconds() - t->begun > t->time) t->stopped = "time is up";
-        if (gd__interrupted()) t->stopped = "interrupted";
+        if (info.terminate && !t->stopped) t->stopped = "a link of the chain said so";
     }
     return status;
 }
@@ -366,9 +457,10 @@ gd_status gd__trainer_run(gd_trainer *t)
     int64_t batch = r->batch ? r->batch : t->rows, steps = (t->rows + batch - 1) / batch;
     t->meter = gd__meter_start(r->epochs < INT64_MAX / steps ? r->epochs * steps : 0);
     t->meter.first = gd_optimizer_steps(t->optimizer);
+    t->meter.on = t->meter.on && gd__checkpoint_writes(&t->point);
     gd__interrupt_catch(GRACE);
-    t->saved = t->begun = gd__cli_seconds();
-    gd_status status = GD_OK;
+    t->begun = gd__cli_seconds();
+    gd_status status = common_time(t, &t->saved);
     if (r->patience && t->point.progress.bad >= r->patience) t->stopped = "no better for some epochs";
     while (t->point.progress.epoch < r->epochs && !t->stopped && !status) status = run_epoch(t);
     gd__meter_end(&t->meter);

@@ -26,6 +26,8 @@ typedef struct gd_trainer {
     gd_checkpoint point;
     gd_device *device;
     gd_optimizer *optimizer;
+    gd_reduce reduce; /* of several ranks, see point.world */
+    gd_shard shard;
     gd_tensor *x, *y;             /* to learn from, standardised */
     gd_tensor *weight, *offset;   /* of the loss: of each class; of the logarithm of a rate; NULL: none */
     gd_tensor *check_x, *check_y; /* to validate with; NULL: none */
@@ -55,12 +57,16 @@ typedef struct gd_trainer {
 
     int64_t *order; /* rows of this epoch */
     size_t order_bytes;
-    gd_tensor *batch_x, *batch_y; /* during a step */
+    gd_tensor *batch_x, *batch_y; /* during a step, of it or of a grain */
+    int64_t batch_at;             /* in the order */
     double begun, saved;
     gd_meter meter;
 } gd_trainer;
 
-/* Trains to the last epoch, an early stop, a termination link or Ctrl-C, and saves.  When something fails on the way (VALUE: the
+/* Ranks of a world (point.world) evaluate grains of every batch, decide together when to stop and save, and have the same
+ * parameters, losses and progress; the first one tells and writes.
+ *
+ * Trains to the last epoch, an early stop, a termination link or Ctrl-C, and saves.  When something fails on the way (VALUE: the
  * loss is not finite; IO: a record or standard output cannot be written), what there is to save is saved first: the checkpoint
  * as it is, or after a step that failed one of shortly before, with the best model of all.  A save in between that fails is a warning and tried again. */
 GD_NODISCARD gd_status gd__trainer_run(gd_trainer *t);

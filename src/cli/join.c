@@ -1,0 +1,72 @@
+/* Several processes: who started them, joining their world, and who speaks. */
+#include "base/number.h"
+#include "cli/cli.h"
+#include "cli/outcome.h"
+#include "gradus/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What launchers tell the processes that they start: a name of the rank, and one of how many there are. */
+static const char *const told[][2] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, /* Open MPI */
+    {"PMI_RANK", "PMI_SIZE"},                         /* MPICH and its kin, Slurm's PMI2 */
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"},            /* srun --mpi=pmix */
+    {"PMIX_RANK", "SLURM_NTASKS"},
+};
+
+static int64_t number_of(const char *name)
+{
+    const char *text = getenv(name);
+    int64_t value = -1;
+    return text && gd__is_integer(text, &value) ? value : -1;
+}
+
+/* Processes that a launcher has started; 1: none did. */
+static int64_t launched(int64_t *rank)
+{
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        int64_t size = number_of(told[i][1]);
+        *rank = number_of(told[i][0]);
+        if (*rank >= 0 && size > 1) return size;
+    }
+    *rank = 0;
+    return 1;
+}
+
+bool gd__cli_speaks(const gd_cli *cli)
+{
+    int64_t rank;
+    if (cli->world) return gd_world_rank(cli->world) == 0;
+    (void)launched(&rank);
+    return cli->alone || rank == 0;
+}
+
+/* Its own processes cannot meet: that is told with the way out. */
+static gd_status not_joined(gd_cli *cli, int64_t size)
+{
+    gd_trouble why = {.status = GD_OK};
+    gd__put_aside(cli->ctx, gd_error(cli->ctx), &why);
+    return gd_fail(cli->ctx, why.status, "%s; %lld processes were started, --world self lets each run alone",
+                   why.text, (long long)size);
+}
+
+gd_status gd__cli_join(gd_cli *cli, gd_args *args)
+{
+    int64_t rank, size = launched(&rank);
+    const char *name = gd__args_get(args, "world");
+    cli->alone = name && !strcmp(name, "self");
+    if (cli->alone || (!name && size == 1)) return GD_OK;
+    cli->world = gd_world_open(cli->ctx, name ? name : "mpi", NULL);
+    if (!cli->world) return name ? gd_error(cli->ctx) : not_joined(cli, size);
+    if (gd_world_rank(cli->world) > 0) gd__args_drop_outputs(args);
+    return GD_OK;
+}
+
+int gd__cli_leave(gd_cli *cli, int code)
+{
+    if (!cli->world) return code;
+    gd_status mine = !code ? GD_OK : gd_error(cli->ctx) ? gd_error(cli->ctx) : GD_NOMEM;
+    gd_status status = gd_world_agree(cli->world, mine);
+    return code || !status ? code : GD_EXIT_FAILED;
+}

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""train.py MPIRUN GRADUS: `mpirun -n N gradus train` gives the files of one process, byte for byte.
+
+Number of processes, threads and what is sharded change nothing; a run that was interrupted, or ended early, and goes on with another
+number of processes ends as if never stopped; what a user did wrong is told once.
+"""
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MPIRUN, GRADUS = sys.argv[1:3]
+SECONDS = 120
+
+
+def numbers(count, seed):
+    """Between 0 and 1, from a generator of 64 bits."""
+    state = seed
+    for _ in range(count):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        yield (state >> 40) / 2**24
+
+
+def make_table(path, rows):
+    values = iter(list(numbers(4 * rows, 7)))
+    lines = ["a,b,c,y"]
+    for _ in range(rows):
+        a, b, c, noise = (next(values) for _ in range(4))
+        lines.append(f"{a:.5f},{b:.5f},{c:.5f},{2 * a * b - c * c + 0.1 * noise:.6f}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def make_npy(path, dtype, shape, data):
+    head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (-(len(head) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+
+
+def make_images(folder, rows):
+    pixels = [round(255 * v) for v in numbers(rows * 36, 3)]
+    labels = [int(sum(pixels[36 * i : 36 * i + 18]) > sum(pixels[36 * i + 18 : 36 * i + 36])) for i in range(rows)]
+    make_npy(folder / "images.npy", "|u1", (rows, 6, 6), bytes(pixels))
+    make_npy(folder / "labels.npy", "<i8", (rows,), struct.pack(f"<{rows}q", *labels))
+
+
+def launch(processes, words, **more):
+    command = [GRADUS, "train", *words]
+    if processes > 1:
+        command = [MPIRUN, "-n", str(processes), "--oversubscribe", *command]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **more)
+
+
+def train(processes, out, words):
+    done = launch(processes, [*words, "--out", f"{out}.safetensors", "--trace", f"{out}.jsonl"])
+    if done.returncode:
+        sys.exit(f"{processes} processes, {' '.join(words)}: {done.stdout}{done.stderr}")
+    told = [line for line in done.stdout.splitlines() if "rows/s" not in line and "processes (" not in line]
+    told = [line for line in told if "grains of" not in line and ".safetensors" not in line]
+    return told, Path(f"{out}.safetensors").read_bytes(), Path(f"{out}.jsonl").read_bytes()
+
+
+def expect(condition, text):
+    if not condition:
+        sys.exit(f"train.py: {text}")
+
+
+def same(what, got, want):
+    for name, a, b in zip(("what is told", "the checkpoint", "the trace"), got, want):
+        if a != b:
+            sys.exit(f"{what}: {name} is another than one process has\n{a[:2000]}\n{b[:2000]}")
+
+
+# processes, threads, what is sharded
+LAUNCHES = {
+    "mlp": [(2, 1, "none"), (3, 2, "none"), (8, 1, "none")],
+    "conv": [(2, 2, "none"), (4, 1, "none")],
+}
+WORDS = {
+    "mlp": ["table.csv", "--target", "y", "--model", "mlp(9, dropout=0.2)", "--batch", "500", "--grain", "70", "--validation", "0.4"],
+    "conv": ["images.npy", "--target", "labels.npy", "--model", "conv(4, dense=5)", "--grain", "7", "--stop-on", "auc"],
+}
+
+
+def every_number_of_processes_gives_the_same_files():
+    want = {}
+    for model, launches in LAUNCHES.items():
+        words = [*WORDS[model], "--epochs", "3"]
+        want[model] = train(1, "one", [*words, "--threads", "1"])
+        same(f"{model}, 2 threads", train(1, "two", [*words, "--threads", "2"]), want[model])
+        for processes, threads, shard in launches:
+            more = ["--threads", str(threads), "--shard", shard]
+            got = train(processes, "many", [*words, *more])
+            same(f"{model}, {processes} processes, {' '.join(more)}", got, want[model])
+    return want
+
+
+def going_on_with_another_number_is_never_having_stopped(want):
+    words = [*WORDS["mlp"], "--threads", "1"]
+    train(3, "part", [*words, "--epochs", "1"])
+    _, file, trace = train(2, "part", [*WORDS["mlp"][:3], "--resume", "part.safetensors", "--epochs", "3", "--threads", "1"])
+    same("3 processes, then 2", (None, file, trace), (None, *want[1:]))
+
+
+def children(pid):
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def an_interrupted_run_is_saved_and_goes_on():
+    words = [*WORDS["mlp"], "--epochs", "200", "--threads", "1"]
+    _, file, _ = train(1, "whole", words)
+    command = [MPIRUN, "-n", "3", "--oversubscribe", GRADUS, "train", *words, "--out", "broken.safetensors"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        while not run.stdout.readline().startswith("epoch"):
+            expect(run.poll() is None, "no epoch was told")
+        os.kill(children(run.pid)[1], signal.SIGTERM)  # one of them: all stop after the same step
+        _, error = run.communicate(timeout=SECONDS)
+    expect(error.count("gradus:") == 1 and "gradus: interrupted after" in error, f"interrupted: {error}")
+    going = ["--resume", "broken.safetensors", "--threads", "2"]
+    done = launch(2, [*WORDS["mlp"][:3], *going])
+    expect(done.returncode == 0, f"going on: {done.stderr}")
+    expect(Path("broken.safetensors").read_bytes() == file, "an interrupted run that went on has another end")
+
+
+def a_mistake_is_told_once():
+    for words, text in (
+        (["table.csv", "--target", "z"], "table.csv: no column 'z'"),
+        (["table.csv", "--targt", "y"], "train: unknown option '--targt'"),
+        (["table.csv", "--target", "y", "--out", "missing/x.safetensors"], "missing/x.safetensors: cannot write"),
+        (["table.csv", "--target", "y", "--chain", "lr(1e30)", "--epochs", "2"], "train: the loss is"),
+    ):
+        done = launch(3, words)
+        expect(done.returncode != 0, f"{words}: no failure")
+        expect(done.stderr.count("gradus: ") == 1 and f"gradus: {text}" in done.stderr, f"{words}: {done.stderr}")
+
+
+def a_world_that_is_not_there_is_one_error():
+    done = launch(2, WORDS["mlp"], env={**os.environ, "GRADUS_MPI": "/nonexistent.so"})
+    told = "gradus: world 'mpi': the MPI plugin could not be loaded (/nonexistent.so"
+    expect(done.returncode != 0 and told in done.stderr, done.stderr)
+    expect("2 processes were started, --world self lets each run alone" in done.stderr, done.stderr)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        make_table(Path("table.csv"), 3000)
+        make_images(Path(folder), 300)
+        want = every_number_of_processes_gives_the_same_files()
+        going_on_with_another_number_is_never_having_stopped(want["mlp"])
+        an_interrupted_run_is_saved_and_goes_on()
+        a_mistake_is_told_once()
+        a_world_that_is_not_there_is_one_error()
+
+
+main()
