@@ -24,10 +24,10 @@ GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 /* ---- several processes (join.c) ---- */
 
 /* Wherever gd__cli_join is wanted: commands that have it are joined before they run. */
-#define GD_WORLD_OPTION           \
-    GD_OPTION(                    \
-        "world", "self|mpi|nccl", \
-        "the processes that share the work (those that mpirun or srun has started; self: none of them)")
+#define GD_WORLD_OPTION       \
+    GD_OPTION(                \
+        "world", "self|NAME", \
+        "the processes that share the work (those that mpirun or srun has started; self: none; gradus world lists them)")
 
 /* Joins the world of --world, or that of the launcher where it has started several processes.  Ranks above 0 lose the options that
  * name outputs, but for checkpoints: those are saved by all together. */

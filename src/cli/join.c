@@ -57,7 +57,7 @@ gd_status gd__cli_join(gd_cli *cli, gd_args *args)
     const char *name = gd__args_get(args, "world");
     cli->alone = name && !strcmp(name, "self");
     if (cli->alone || (!name && size == 1)) return GD_OK;
-    cli->world = gd_world_open(cli->ctx, name ? name : "mpi", NULL);
+    cli->world = gd_world_open(cli->ctx, name ? name : gd_world_known(0), NULL);
     if (!cli->world) return name ? gd_error(cli->ctx) : not_joined(cli, size);
     if (gd_world_rank(cli->world) > 0) gd__args_drop_outputs(args);
     return GD_OK;
