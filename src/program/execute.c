@@ -148,6 +148,8 @@ void gd__exec_free(gd_exec *x)
     gd__work_free(ctx, &x->last);
     gd__work_free(ctx, &x->reduce);
     gd__free(ctx, x->numel, members * sizeof *x->numel);
+    gd__free(ctx, x->own_from, members * sizeof *x->own_from);
+    gd__free(ctx, x->own_to, members * sizeof *x->own_to);
     gd__free(ctx, x->pass, passes * sizeof *x->pass);
     gd__free(ctx, x->kernel, passes * sizeof *x->kernel);
     gd__free(ctx, x->how, passes * sizeof *x->how);
@@ -277,9 +279,17 @@ static void run_piece(const void *user, const gd_chunk *piece, char *buffer, cha
     run_kernel(user, piece, buffer, operand, NULL);
 }
 
+/* Chunks along axes are no stretches of elements: their members are run whole or not at all. */
+static bool is_elsewhere(const gd_exec *x, const gd_chunk *chunk)
+{
+    int64_t from = x->own_from[chunk->member], to = x->own_to[chunk->member];
+    return x->p->axes ? from >= to : chunk->start < from || chunk->start >= to;
+}
+
 static void run_chunk(const pass_run *r, int64_t c, char *buffer)
 {
     const gd_chunk *chunk = &r->work->chunk[c];
+    if (r->x->share && is_elsewhere(r->x, chunk)) return;
     if (r->pass->sums) {
         gd__run_tile(r->x, r->pass, chunk, buffer, run_piece, r);
         return;
@@ -453,6 +463,13 @@ static double join_chunks(gd_exec *x, const gd_pass *pass, int k, int64_t first,
     return count ? p[0] : nothing(op);
 }
 
+/* The partial sums of chunks that others have run. */
+static gd_status fetch_partials(gd_exec *x, int i)
+{
+    int64_t count = gd__work_of(x, i)->chunks * x->pass[i].reductions;
+    return count ? x->share->join(x->share->user, x->partial, count) : GD_OK;
+}
+
 static void join_on_cpu(gd_exec *x, int i)
 {
     const gd_pass *pass = &x->pass[i];
@@ -504,7 +521,10 @@ static gd_status run_pass(gd_exec *x, int i, gd_launches *list, gd_exec_run *run
         return status ? status : gd__device_join(x, i, list);
     }
     if (pass->sums) (void)gd__partials_place(x, pass, x->along_at);
+    bool shared = x->share && pass->reductions;
+    if (shared) memset(x->partial, 0, (size_t)x->partial_room * sizeof *x->partial);
     gd_status status = walk_pass(x, i);
+    if (!status && shared) status = fetch_partials(x, i);
     if (status) return status;
     if (pass->reductions) join_on_cpu(x, i);
     bool finite = all_finite(x, pass);
@@ -550,6 +570,19 @@ static gd_status join_level(gd_exec_set *set, int level, gd_launches *list)
     return any && !set->device ? join_members(set, level) : status;
 }
 
+/* Sums along axes are made by one process each. */
+static gd_status agree_on_finite(const gd_exec_set *set, gd_exec_run *run)
+{
+    bool sums = false;
+    for (int i = 0; i < set->tables; i++)
+        for (int k = 0; k < set->table[i].passes; k++) sums = sums || set->table[i].pass[k].sums;
+    double not_finite = run->not_finite;
+    const gd_exec_share *share = set->table[0].share;
+    gd_status status = sums ? share->join(share->user, &not_finite, 1) : GD_OK;
+    run->not_finite = not_finite != 0;
+    return status;
+}
+
 /* Launches are collected where one device does all of them. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 {
@@ -566,6 +599,7 @@ gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
     }
     for (int i = 0; i < set->tables && !status; i++)
         status = run_level(&set->table[i], set->table[i].p->levels, list, run);
+    if (!status && set->tables && set->table[0].share) status = agree_on_finite(set, run);
     if (status || !list) return status;
     status = gd__launch_all(set->device, list, run->replay ? &set->graph : NULL);
     run->replayed = run->replay && set->graph && !status;

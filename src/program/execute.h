@@ -36,6 +36,13 @@ typedef struct gd_launches {
     int count, room;
 } gd_launches;
 
+/* Members of which other processes run other elements. */
+typedef struct gd_exec_share {
+    /* Brings numbers of all processes together, each of which has those of its own elements, and 0 elsewhere. */
+    gd_status (*join)(void *user, double *numbers, int64_t count);
+    void *user;
+} gd_exec_share;
+
 typedef struct gd_exec {
     gd_program *p; /* owned */
     gd_device *device;
@@ -68,6 +75,9 @@ typedef struct gd_exec {
     size_t scratch_bytes, along_places;
     int64_t along_room, joined_room;
     gd_device_table *on_device; /* NULL on the CPU and before the first run */
+    const gd_exec_share
+        *share; /* NULL: this process runs all elements; else, the owner's, of each member ... */
+    int64_t *own_from, *own_to; /* [members] ... these, whole chunks; owned */
 } gd_exec;
 
 typedef struct gd_exec_set {
@@ -89,6 +99,11 @@ gd_status gd__exec_passes(gd_exec *x, bool interpret);
  * NULL where it has none), become the table's, also on failure. */
 gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *size);
 void gd__exec_free(gd_exec *x);
+/* Does this process run something of a member? */
+static inline bool gd__exec_runs(const gd_exec *x, int member)
+{
+    return !x->share || x->own_from[member] < x->own_to[member];
+}
 /* The members cut into chunks of `size` elements of a space, small ones collected into tasks.  Also after a failure: free. */
 gd_status gd__work_make(const gd_exec *x, int64_t size, uint16_t along, gd_work *w);
 void gd__work_free(gd_ctx *ctx, gd_work *w);

@@ -356,6 +356,7 @@ bool gd__join_along(gd_exec *x, const gd_pass *pass)
     bool finite = true;
     for (int i = 0; i < pass->sums * x->members; i++) {
         int s = i / x->members, m = i % x->members;
+        if (!gd__exec_runs(x, m)) continue;
         const gd_instr *in = &x->p->instr[pass->sum[s]];
         int64_t results = product(x, m, in->along);
         gd_block_results_fn finish =

@@ -140,7 +140,7 @@ static gd_status fails_alone(gd_world *w, void *user)
     TRY(make(ctx, "adam | lr(0.1)", &o, p));
     TRY(gd_optimizer_distribute(o, w, NULL));
     if (gd_world_rank(w) == 1) (void)!gd_fail(ctx, GD_CALLBACK, "no such file");
-    EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) != GD_OK);
+    EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) == GD_CALLBACK);
     EXPECT(ctx, strstr(gd_error_text(ctx), "no such file"));
     gd_clear_error(ctx);
     TRY(gd_optimizer_step(o, NULL, NULL));

@@ -9,15 +9,20 @@
 
 /* What a link keeps for one parameter. */
 typedef struct gd_entry {
-    gd_tensor *param;  /* the key; retained, so that the address stays its own */
-    gd_dtype dtype;    /* of the parameter, when its state was made or last followed it */
-    gd_tensor **slot;  /* one a declared slot, NULL until used */
-    bool *fresh;       /* a rule's slot was made and not written yet */
+    gd_tensor *param; /* the key; retained, so that the address stays its own */
+    gd_dtype dtype;   /* of the parameter, when its state was made or last followed it */
+    gd_tensor **slot; /* one a declared slot, NULL until used */
+    bool *fresh;      /* a rule's slot was made and not written yet */
+    uint16_t *
+        apart; /* of a slot: 0, or what the whole is of which the slot has this process's stretch (GD_APART) */
     double *scalar;    /* one a declared scalar */
     int64_t missed;    /* applications of the link that it was no part of */
     int64_t seen;      /* the last one it was part of, where that was looked at */
     gd_setting *local; /* one a field, kind 0: not set; NULL: none */
 } gd_entry;
+
+/* The whole of a slot: its axes that the parameter has and it has not, codes with what they leave out or without. */
+#define GD_APART(without, feedback) ((uint16_t)(1u | (without) << 1 | (unsigned)(feedback) << 15))
 
 /* Tensors that the link's children step over in place of a parameter, see gd__stand_ins. */
 typedef struct gd_stand_in {
@@ -97,6 +102,8 @@ void gd__entry_put(gd_link *link, gd_entry *entry, int slot, gd_tensor *t, bool 
 /* Makes a slot (zeros of dtype, shaped like `like` without some axes) if it is not there. */
 gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *like,
                           unsigned without);
+/* An uninitialised slot for a parameter, new. */
+gd_tensor *gd__slot_new(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback);
 /* Is t shaped like param without these axes?  And could it be for some, where the class allows it for the slot (-1: for one)? */
 bool gd__shape_without(const gd_tensor *t, const gd_tensor *param, unsigned without);
 bool gd__slot_fits(const gd_link *link, int slot, const gd_tensor *t, const gd_tensor *param);

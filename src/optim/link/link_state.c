@@ -24,6 +24,7 @@ void gd__entry_free(gd_link *link, gd_entry *e)
     for (int i = 0; i < cls->slot_count; i++) gd__release(e->slot ? e->slot[i] : NULL);
     gd__free(ctx, e->slot, (size_t)cls->slot_count * sizeof *e->slot);
     gd__free(ctx, e->fresh, (size_t)cls->slot_count * sizeof *e->fresh);
+    gd__free(ctx, e->apart, (size_t)cls->slot_count * sizeof *e->apart);
     gd__free(ctx, e->scalar, (size_t)cls->scalar_count * sizeof *e->scalar);
     if (e->local)
         for (int i = 0; i < cls->field_count; i++) gd__setting_free(ctx, &e->local[i]);
@@ -43,8 +44,9 @@ gd_entry *gd__entry_new(gd_link *link, gd_tensor *param)
     e->dtype = param ? param->dtype : GD_F32;
     e->slot = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->slot);
     e->fresh = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->fresh);
+    e->apart = gd__calloc(ctx, (size_t)cls->slot_count * sizeof *e->apart);
     e->scalar = gd__calloc(ctx, (size_t)cls->scalar_count * sizeof *e->scalar);
-    if (e->slot && e->fresh && e->scalar) return e;
+    if (e->slot && e->fresh && e->apart && e->scalar) return e;
     gd__entry_free(link, e);
     return NULL;
 }
@@ -215,7 +217,10 @@ bool gd__is_fed_back(const gd_tensor *t, const gd_tensor *param)
 
 void gd__entry_put(gd_link *link, gd_entry *e, int slot, gd_tensor *t, bool fresh)
 {
-    if (e->slot[slot] != t) gd__release(e->slot[slot]);
+    if (e->slot[slot] != t) {
+        gd__release(e->slot[slot]);
+        e->apart[slot] = 0;
+    }
     e->slot[slot] = t;
     e->fresh[slot] = fresh;
     if (link->optimizer) link->optimizer->slots++;
@@ -250,7 +255,7 @@ bool gd__slot_fits_as(const gd_link *link, int slot, const gd_tensor *t, const g
     return t->dtype == dtype && gd__slot_fits(link, slot, t, param);
 }
 
-static gd_tensor *new_without(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback)
+gd_tensor *gd__slot_new(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback)
 {
     int64_t size[GD_MAX_DIMS];
     int n = 0;
@@ -268,7 +273,7 @@ gd_tensor *gd__entry_slot(gd_link *link, gd_entry *e, int slot, gd_dtype dtype, 
     if (e->slot[slot]) return e->slot[slot];
     gd_ctx *ctx = link->head.ctx;
     gd_scope_begin(ctx);
-    gd_tensor *t = new_without(like, dtype, without, gd__state_feedback(link, e->param));
+    gd_tensor *t = gd__slot_new(like, dtype, without, gd__state_feedback(link, e->param));
     if (t && gd_fill(t, 0)) t = NULL;
     if (t) {
         gd__own(t);
@@ -380,6 +385,7 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
         if (!t) return NULL;
         gd__entry_put(link, e, slot, t, false);
     }
+    if (e->apart[slot] && link->optimizer->make_whole(link, e, slot)) return NULL;
     return e->slot[slot];
 }
 
@@ -652,7 +658,9 @@ gd_status gd__slots_follow(gd_link *link, gd_entry *e)
         if (!t || (t->storage->device == device && t->dtype == dtype)) continue;
         gd_tensor *moved = gd__own_copy(t, dtype, device);
         if (!moved) return gd_error(link->head.ctx);
+        uint16_t apart = e->apart[k];
         gd__entry_put(link, e, k, moved, e->fresh[k]);
+        e->apart[k] = apart;
     }
     e->dtype = e->param->dtype;
     return GD_OK;

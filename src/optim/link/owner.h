@@ -101,6 +101,8 @@ struct gd_optimizer {
     } moves; /* a failing step could leave parameters elsewhere */
     gd_plan *plans;
     gd_share *share; /* among several processes; NULL: alone */
+    /* Brings the stretches of a slot together; what is apart was made by somebody who has set this. */
+    gd_status (*make_whole)(gd_link *link, gd_entry *entry, int slot);
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */

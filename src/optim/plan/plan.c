@@ -246,6 +246,19 @@ static gd_status bind_entries(const gd_run_args *args, const gd_plan *plan, gd_p
     return GD_OK;
 }
 
+/* What this rank runs of the members. */
+static gd_status own_members(const gd_run_args *args, gd_plan_group *g)
+{
+    gd_exec *x = g->run;
+    x->own_from = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *x->own_from);
+    x->own_to = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *x->own_to);
+    if (!x->own_from || !x->own_to) return GD_NOMEM;
+    for (int m = 0; m < g->members; m++)
+        (void)gd__share_of(args->optimizer, args->keys[g->position[m]], &x->own_from[m], &x->own_to[m]);
+    x->share = &args->optimizer->share->exec;
+    return GD_OK;
+}
+
 static gd_status prepare_group(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
 {
     int axes = g->run->p->axes;
@@ -258,6 +271,7 @@ static gd_status prepare_group(const gd_run_args *args, const gd_plan *plan, gd_
     }
     gd_status status = numel && (size || !axes) ? gd__exec_members(g->run, g->members, numel, size)
                                                 : GD_NOMEM;
+    if (!status && plan->shared) status = own_members(args, g);
     if (!g->run->numel) gd__free(args->ctx, numel, (size_t)g->members * sizeof *numel);
     if (!g->run->numel) gd__free(args->ctx, size, (size_t)(g->members * axes) * sizeof *size);
     return status ? status : bind_entries(args, plan, g);
@@ -294,6 +308,20 @@ static bool must_be_in_order(const gd_run_args *args, const gd_plan *plan)
     return must;
 }
 
+/* Can ranks run a stretch of each?  What lies on a device, and tensors that stand in for parameters, are run by all. */
+static bool is_shared(const gd_run_args *args, const gd_plan *plan)
+{
+    const gd_optimizer *o = args->optimizer;
+    bool shared = gd__shares_state(o);
+    int64_t from, to;
+    for (int i = 0; i < args->count && shared; i++) {
+        const gd_exec *x = &plan->set.table[plan->set.table_of[i]];
+        shared = x->device == args->ctx->cpu && (!x->p->axes || o->share->by_tensor) &&
+                 gd__share_of(o, args->keys[i], &from, &to) && gd__same_shape(args->keys[i], args->params[i]);
+    }
+    return shared;
+}
+
 static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
 {
     gd_ctx *ctx = args->ctx;
@@ -308,6 +336,7 @@ static gd_status fill_plan(const gd_run_args *args, gd_plan *plan)
     for (int i = 0; i < args->count; i++) plan->params[i] = signature(args, i);
     gd_status status = sort_members(args, plan);
     if (!status) plan->in_order = must_be_in_order(args, plan);
+    plan->shared = !status && is_shared(args, plan);
     if (!status) gd__execs_align(set);
     for (int i = 0; i < args->pendings && !status; i++)
         status = list_counted(plan, args->pending[i].link, args->pending[i].mode);

@@ -4,6 +4,7 @@
 
 #include "program/execute.h"
 #include "optim/plan/run.h"
+#include "optim/plan/share.h"
 
 /* Parameters whose programs are equal, and where what their arrays and uniform inputs mean is kept. */
 typedef struct gd_plan_group {
@@ -45,7 +46,8 @@ struct gd_plan {
     gd_plan_group *group; /* the same */
     /* the counts of the optimizer, and of changes to leaves, when this was last right; 0: it never was */
     uint64_t structure, form, numbers, slots, changes;
-    bool fresh; /* as of `slots`: there is state that was never written */
+    bool fresh;  /* as of `slots`: there is state that was never written */
+    bool shared; /* other ranks run other elements, see share.h */
     bool
         in_order; /* its programs tell axes or places apart, and parameters do not lie in the order of their axes */
     gd_pending pending[GD_MAX_PENDING];

@@ -143,12 +143,41 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     return GD_OK;
 }
 
+/* The same of a member that this rank has a stretch of: where the whole would begin. */
+static gd_status own_pointer(const gd_array *a, gd_entry *e, const gd_tensor *param, const gd_exec *x, int m,
+                             char **data)
+{
+    int64_t from = x->own_from[m], to = x->own_to[m];
+    if (to - from == param->numel) {
+        gd_status status = state_pointer(a, e, param, data);
+        e->apart[a->slot] = GD_APART(a->without, gd__is_fed_back(e->slot[a->slot], param));
+        return status;
+    }
+    gd_status status = gd__share_slot(a->owner, e, a->slot, a->dtype, param, a->without, from, to);
+    if (!status)
+        *data = (char *)((uintptr_t)e->slot[a->slot]->data -
+                         (uintptr_t)from * (uintptr_t)gd_dtype_size(a->dtype));
+    return status;
+}
+
 /* True if it was another one. */
 static bool put_pointer(char **place, char *data)
 {
     bool other = *place != data;
     *place = data;
     return other;
+}
+
+/* The state of an array of one member; made if it is not there, and in one piece where this rank runs all of it. */
+static gd_status slot_pointer(const gd_run_args *args, const gd_plan *plan, const gd_plan_group *g, int m,
+                              int k, char **data)
+{
+    const gd_array *a = &g->run->p->array[k];
+    gd_entry *e = g->array_entry[m * g->run->p->arrays + k];
+    const gd_tensor *param = args->params[g->position[m]];
+    if (plan->shared) return own_pointer(a, e, param, g->run, m, data);
+    gd_status status = e->apart[a->slot] ? args->optimizer->make_whole(a->owner, e, a->slot) : GD_OK;
+    return status ? status : state_pointer(a, e, param, data);
 }
 
 /* State that is not there yet is made; *other is set where some lies elsewhere than before. */
@@ -169,7 +198,7 @@ static gd_status fill_state(const gd_run_args *args, gd_plan *plan, gd_plan_grou
         for (int m = 0; m < g->members && !status; m++) {
             int at = m * p->arrays + k;
             char *data = NULL;
-            status = state_pointer(&p->array[k], g->array_entry[at], args->params[g->position[m]], &data);
+            status = slot_pointer(args, plan, g, m, k, &data);
             *other = put_pointer(&g->run->pointer[at], data) || *other;
             plan->fresh = plan->fresh || g->array_entry[at]->fresh[p->array[k].slot];
         }
@@ -294,6 +323,14 @@ static gd_status settle(const gd_run_args *args, gd_plan *plan)
     return status;
 }
 
+/* All ranks get what others have made. */
+static gd_status share_results(const gd_run_args *args, const gd_plan *plan)
+{
+    bool update = args->output && (plan->child || args->sink == GD_SINK_UPDATE);
+    gd_tensor *const *list = update ? args->output : args->sink == GD_SINK_PARAMS ? args->params : NULL;
+    return list ? gd__share_gather(args->optimizer, args->keys, list, args->count) : GD_OK;
+}
+
 /* ---- parameters that do not lie in the order of their axes ---- */
 
 /* An owned tensor of the same elements in the order of the axes. */
@@ -402,6 +439,7 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     }
     if (!status) status = refresh(run, plan);
     if (!status) status = run_set(run, plan);
+    if (!status && plan->shared) status = share_results(run, plan);
     if (!status && plan->child)
         *child = plan->child;
     else if (!status)

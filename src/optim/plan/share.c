@@ -1,9 +1,11 @@
 /* What travels between the ranks of a step. */
 #include "optim/plan/share.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-#define ALONE (1 << 20) /* bytes from which on a tensor travels where it lies */
+#define ALONE  (1 << 20) /* bytes from which on a tensor travels where it lies */
+#define FLYING 4         /* buckets under way at a time */
 
 gd_status gd__share_call(gd_share *share, const gd_collective *what)
 {
@@ -15,9 +17,9 @@ gd_status gd__share_call(gd_share *share, const gd_collective *what)
 gd_status gd__share_tell(gd_optimizer *o, gd_status status)
 {
     gd_share *share = o->share;
-    /* one that cannot be made: its sheet has the error of this context */
     if (!share->told && gd_world_size(share->world) > 1)
-        (void)!gd__share_call(share, &(gd_collective){.kind = (gd_collective_kind)-1, .name = "a step"});
+        (void)!gd__share_call(share,
+                              &(gd_collective){.kind = GD_BARRIER, .failed = status, .name = "a step"});
     return status;
 }
 
@@ -73,5 +75,209 @@ gd_status gd__share_sum(gd_optimizer *o, gd_tensor *const *list, int count)
                               : sum_packed(share, &what, list + i, end - i, numel);
         gd_scope_end(o->ctx);
     }
+    return status;
+}
+
+/* ---- what is in memory, as tensors for collectives ---- */
+
+static gd_tensor *over_memory(gd_ctx *ctx, gd_dtype dtype, void *data, int64_t count)
+{
+    gd_device *cpu = gd__cpu(ctx);
+    gd_tensor *t = cpu ? gd__new_over(cpu, "world", dtype, 1, &count) : NULL;
+    return t && !gd__storage_over(t, cpu, data, false, NULL, NULL) ? t : NULL;
+}
+
+/* As bits: a number and zeros give the number, whatever it is. */
+gd_status gd__share_join(void *user, double *numbers, int64_t count)
+{
+    gd_share *share = user;
+    gd_ctx *ctx = gd_world_ctx(share->world);
+    gd_collective what = {.kind = GD_ALL_REDUCE, .name = "partial sums"};
+    gd_scope_begin(ctx);
+    what.tensor = over_memory(ctx, GD_I64, numbers, count);
+    gd_status status = gd__share_call(share, &what);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* ---- gathering ---- */
+
+/* Some neighbours of a list, of which each rank has a stretch of each: where they lie, or packed rank by rank. */
+typedef struct bucket {
+    gd_exchange *work;
+    gd_tensor *const *key, *const *tensor;
+    int count;
+    int64_t *cuts; /* [ranks + 1] bytes */
+    char *packed;  /* NULL: the only tensor, in its place */
+    size_t bytes;
+} bucket;
+
+typedef struct gathering {
+    gd_optimizer *o;
+    bucket flying[FLYING];
+    int first, count, ranks, rank;
+} gathering;
+
+static const int64_t *cuts_of(const gd_optimizer *o, const gd_tensor *key)
+{
+    return o->param[gd__param_index(o, key)].cut;
+}
+
+/* Between tensors and what is packed: what this rank has goes there, what others have comes from there. */
+static void copy_packed(const gathering *g, const bucket *b, bool unpack)
+{
+    char *at = b->packed;
+    for (int r = 0; r < g->ranks; r++)
+        for (int i = 0; i < b->count; i++) {
+            const int64_t *cut = cuts_of(g->o, b->key[i]);
+            size_t item = gd__item_size(b->tensor[i]), bytes = (size_t)(cut[r + 1] - cut[r]) * item;
+            char *there = b->tensor[i]->data + (size_t)cut[r] * item;
+            if (bytes && (r == g->rank) != unpack) memcpy(unpack ? there : at, unpack ? at : there, bytes);
+            at += bytes;
+        }
+}
+
+static gd_status land(gathering *g)
+{
+    bucket *b = &g->flying[g->first++ % FLYING];
+    gd_status status = b->work ? gd_world_wait(b->work) : gd_error(g->o->ctx);
+    g->count--;
+    g->o->share->told = g->o->share->told || status;
+    if (!status && b->packed) copy_packed(g, b, true);
+    gd__free(g->o->ctx, b->packed, b->bytes);
+    gd__free(g->o->ctx, b->cuts, (size_t)(g->ranks + 1) * sizeof *b->cuts);
+    return status;
+}
+
+static void cut_bucket(const gathering *g, bucket *b)
+{
+    for (int i = 0; i < b->count; i++) {
+        const int64_t *cut = cuts_of(g->o, b->key[i]);
+        int64_t item = (int64_t)gd__item_size(b->tensor[i]);
+        for (int r = 0; r < g->ranks; r++) b->cuts[r + 1] += (cut[r + 1] - cut[r]) * item;
+    }
+    for (int r = 0; r < g->ranks; r++) b->cuts[r + 1] += b->cuts[r];
+}
+
+/* A rank that has no memory starts the collective all the same, which tells the others. */
+static gd_status fly(gathering *g, gd_tensor *const *keys, gd_tensor *const *list, int count, size_t bytes)
+{
+    gd_ctx *ctx = g->o->ctx;
+    gd_status status = g->count == FLYING ? land(g) : GD_OK;
+    if (status) return status;
+    bucket *b = &g->flying[(g->first + g->count++) % FLYING];
+    *b = (bucket){.key = keys, .tensor = list, .count = count, .bytes = bytes};
+    b->cuts = gd__calloc(ctx, (size_t)(g->ranks + 1) * sizeof *b->cuts);
+    if (b->cuts) cut_bucket(g, b);
+    if (b->cuts && count > 1 && (b->packed = gd__alloc(ctx, bytes))) copy_packed(g, b, false);
+    char *data = count > 1 ? b->packed : list[0]->data;
+    gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .name = "stretches"};
+    if (b->cuts && data) what.out = over_memory(ctx, GD_U8, data, (int64_t)bytes);
+    if (!what.out) what.cuts = NULL;
+    b->work = gd_world_start(g->o->share->world, &what);
+    return GD_OK;
+}
+
+gd_status gd__share_gather(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *const *list, int count)
+{
+    gathering g = {.o = o, .ranks = gd_world_size(o->share->world), .rank = gd_world_rank(o->share->world)};
+    gd_status status = GD_OK;
+    gd_scope_begin(o->ctx);
+    for (int i = 0, end; i < count && !status; i = end) {
+        size_t bytes = bytes_of(list[i]);
+        for (end = i + 1; bytes < ALONE && end < count && bytes_of(list[end]) < ALONE &&
+                          bytes + bytes_of(list[end]) <= (size_t)o->share->options.bucket;)
+            bytes += bytes_of(list[end++]);
+        if (bytes) status = fly(&g, keys + i, list + i, end - i, bytes);
+    }
+    while (g.count) {
+        gd_status landed = land(&g);
+        if (!status) status = landed;
+    }
+    gd_scope_end(o->ctx);
+    return status;
+}
+
+/* ---- state in one piece ---- */
+
+/* Bytes of the whole that are each rank's: stretches, or all of it. */
+static void cut_slot(const gd_param *p, const gd_tensor *whole, int64_t *cuts)
+{
+    int64_t bytes = (int64_t)bytes_of(whole), numel = p->tensor->numel;
+    for (int r = 0; r <= p->ranks; r++)
+        cuts[r] = p->cut[r] == numel ? bytes : p->cut[r] * (int64_t)gd__item_size(whole);
+}
+
+/* This rank's part of it, in its place. */
+static gd_status place_own(gd_tensor *whole, const gd_tensor *slot, const int64_t *cuts, int rank)
+{
+    int64_t bytes = cuts[rank + 1] - cuts[rank];
+    if (gd__same_shape(whole, slot)) return gd__copy_into(whole, slot);
+    if (bytes) memcpy(whole->data + cuts[rank], slot->data, (size_t)bytes);
+    return GD_OK;
+}
+
+static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64_t *cuts, gd_tensor **out)
+{
+    gd_share *share = o->share;
+    const gd_param *p = &o->param[gd__param_index(o, e->param)];
+    const gd_tensor *own = e->slot[slot];
+    unsigned apart = e->apart[slot];
+    gd_tensor *whole = gd__slot_new(p->tensor, own->dtype, (apart & 0x7fff) >> 1, apart >> 15);
+    gd_collective what = {.kind = GD_ALL_GATHER, .name = p->name};
+    if (whole && cuts) {
+        cut_slot(p, whole, cuts);
+        if (!place_own(whole, own, cuts, gd_world_rank(share->world)))
+            what.out = over_memory(o->ctx, GD_U8, whole->data, (int64_t)bytes_of(whole));
+        if (what.out) what.cuts = cuts;
+    }
+    *out = whole;
+    return gd__share_call(share, &what); /* without a result: the others are told */
+}
+
+gd_status gd__share_whole(gd_optimizer *o, const gd_entry *e, int slot, gd_tensor **whole)
+{
+    size_t size = (size_t)(gd_world_size(o->share->world) + 1) * sizeof(int64_t);
+    int64_t *cuts = gd__alloc(o->ctx, size);
+    gd_status status = gather_slot(o, e, slot, cuts, whole);
+    gd__free(o->ctx, cuts, size);
+    return status;
+}
+
+gd_status gd__share_make_whole(gd_link *link, gd_entry *e, int slot)
+{
+    gd_optimizer *o = link->optimizer;
+    if (!o->stepping && !o->share->together)
+        return gd_fail(
+            o->ctx, GD_STATE,
+            "%s: state '%s' is kept by several ranks, a stretch each; gd_optimizer_save has all of it",
+            link->cls->name, link->cls->slots[slot].name);
+    gd_tensor *whole = NULL;
+    gd_scope_begin(o->ctx);
+    gd_status status = gd__share_whole(o, e, slot, &whole);
+    if (!status) {
+        gd__own(whole);
+        gd__entry_put(link, e, slot, whole, e->fresh[slot]);
+    }
+    gd_scope_end(o->ctx);
+    return status;
+}
+
+static gd_status make_link_whole(void *user, gd_link *link, const char *path)
+{
+    (void)user, (void)path;
+    gd_status status = GD_OK;
+    for (int i = 0; i < link->entries; i++)
+        for (int k = 0; k < link->cls->slot_count && !status; k++)
+            if (link->entry[i]->apart[k]) status = gd__share_make_whole(link, link->entry[i], k);
+    return status;
+}
+
+gd_status gd__share_make_all_whole(gd_optimizer *o)
+{
+    bool before = o->share->together;
+    o->share->together = true;
+    gd_status status = gd__visit_links(o->chain, "", make_link_whole, NULL);
+    o->share->together = before;
     return status;
 }

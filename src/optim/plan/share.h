@@ -11,6 +11,7 @@
 #define GD_OPTIM_PLAN_SHARE_H
 
 #include "optim/link/owner.h"
+#include "program/execute.h"
 #include "world/world.h"
 
 #define GD_SHARE_BLOCK 16384 /* elements: chunks of every kind of pass end where it does */
@@ -18,14 +19,44 @@
 struct gd_share {
     gd_world *world; /* borrowed */
     gd_distribute_options options;
-    bool told; /* the error of this step is known to all ranks */
+    gd_exec_share exec;
+    bool by_tensor;     /* a rule reduces along axes, or state is coded in blocks: tensors are owned whole */
+    uint64_t structure; /* of the optimizer, when it was seen who owns what */
+    bool told;          /* the error of this step is known to all ranks */
+    bool together;      /* all ranks are in one call: what is apart may be made whole */
 };
 
+/* Are there other ranks to keep a part of the state? */
+static inline bool gd__shares_state(const gd_optimizer *o)
+{
+    return o && o->share && o->share->options.shard != GD_SHARD_NONE && gd_world_size(o->share->world) > 1;
+}
 /* A collective of a step. */
 gd_status gd__share_call(gd_share *share, const gd_collective *what);
 /* A step has failed here: the others, who wait in a collective or come to one, are told.  The status it is given. */
 gd_status gd__share_tell(gd_optimizer *optimizer, gd_status status);
 /* Adds up tensors of all ranks, each in its place; small ones together. */
 gd_status gd__share_sum(gd_optimizer *optimizer, gd_tensor *const *list, int count);
+/* gd_exec_share.join; user is the share. */
+gd_status gd__share_join(void *user, double *numbers, int64_t count);
+/* Every rank gets the stretches that others own of tensors like the parameters `keys`, in their order in memory. */
+gd_status gd__share_gather(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list,
+                           int count);
+/* Brings the stretches of a slot together, for gd_optimizer.make_whole: STATE where this rank may be alone in it. */
+gd_status gd__share_make_whole(gd_link *link, gd_entry *entry, int slot);
+/* All of a slot that is apart, with every rank: *whole is new. */
+gd_status gd__share_whole(gd_optimizer *optimizer, const gd_entry *entry, int slot, gd_tensor **whole);
+/* All that is apart. */
+gd_status gd__share_make_all_whole(gd_optimizer *optimizer);
+
+/* ---- owners.c ---- */
+
+/* Says who owns what of parameters that are new. */
+gd_status gd__share_own(gd_optimizer *optimizer);
+/* What this rank owns of a parameter; false: it is none, or has no owners. */
+bool gd__share_of(const gd_optimizer *optimizer, const gd_tensor *param, int64_t *from, int64_t *to);
+/* A slot of a rule whose rank owns elements [from, to) of its parameter: made, or cut out of the whole. */
+gd_status gd__share_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *param,
+                         unsigned without, int64_t from, int64_t to);
 
 #endif

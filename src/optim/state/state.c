@@ -21,6 +21,7 @@
  * link that changes with the step is {"schedule": "linear(1, 0, 9)"}. */
 #include "optim/state/state.h"
 #include "base/number.h"
+#include "optim/plan/share.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -128,6 +129,18 @@ static void put_settings(gd_text *t, const gd_link *link, const gd_setting *valu
     gd__text_add(t, "}");
 }
 
+/* What several ranks keep comes together at rank 0, whose archive has all; the others' have nothing of it. */
+static gd_status put_apart(saving *s, const gd_entry *e, int slot)
+{
+    gd_tensor *whole = NULL;
+    gd_scope_begin(s->o->ctx);
+    gd_status status = gd__share_whole(s->o, e, slot, &whole);
+    if (!status && !gd_world_rank(s->o->share->world))
+        status = gd_archive_put(s->archive, s->name.data, whole);
+    gd_scope_end(s->o->ctx);
+    return status;
+}
+
 static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_entry *e, const char *param)
 {
     gd_status status = GD_OK;
@@ -136,7 +149,8 @@ static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_
         if (!e->slot[k]) continue;
         put_name(&s->text, link->cls->slots[k].name);
         status = gd__state_name(&s->name, s->prefix, param, path, link->cls->slots[k].name);
-        if (!status) status = gd_archive_put(s->archive, s->name.data, e->slot[k]);
+        if (!status)
+            status = e->apart[k] ? put_apart(s, e, k) : gd_archive_put(s->archive, s->name.data, e->slot[k]);
     }
     gd__text_add(&s->text, "], \"fresh\": [");
     for (int k = 0; k < link->cls->slot_count; k++) {
@@ -382,9 +396,14 @@ gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *pr
 gd_status gd_optimizer_save(gd_optimizer *o, const char *path)
 {
     if (!o) return GD_ARGUMENT;
+    bool shared = gd__shares_state(o);
+    if (shared) o->share->told = false;
     gd_archive *archive = gd_archive_new(o->ctx);
     gd_status status = archive ? gd_optimizer_pack(o, archive, NULL) : GD_NOMEM;
-    if (!status) status = gd_archive_save(archive, path);
+    if (!status && (!shared || !gd_world_rank(o->share->world))) status = gd_archive_save(archive, path);
     gd_archive_free(archive);
-    return status;
+    if (!shared) return status;
+    /* all return when the file is there, or with the error of who failed */
+    if (status) return gd__share_tell(o, status);
+    return gd__share_call(o->share, &(gd_collective){.kind = GD_BARRIER, .name = "saving"});
 }

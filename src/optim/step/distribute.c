@@ -10,48 +10,63 @@ gd_distribute_options gd_distribute_defaults(void) { return (gd_distribute_optio
 
 /* ---- agreeing ---- */
 
-/* Nothing moves: what is on the sheets is compared, and who differs is named. */
-static gd_status agree(gd_world *world, gd_tensor *t, const char *name)
+/* What all ranks must have alike, one name and perhaps tensor after the other. */
+typedef struct agreement {
+    gd_optimizer *o;
+    gd_world *world;
+    const gd_distribute_options *options;
+    bool compares; /* else it is only put into one number */
+    uint64_t number;
+} agreement;
+
+static void mix(agreement *a, const void *data, size_t bytes)
 {
-    return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER, .tensor = t, .name = name});
+    const unsigned char *at = data;
+    while (bytes--) a->number = (a->number ^ *at++) * 0x100000001b3u;
 }
 
-static uint64_t hash_text(const char *text)
+/* Nothing moves: what is on the sheets is compared, and who differs is named. */
+static gd_status agree(agreement *a, gd_tensor *t, const char *name)
 {
-    uint64_t h = 0xcbf29ce484222325u;
-    while (*text) h = (h ^ (unsigned char)*text++) * 0x100000001b3u;
-    return h;
+    if (a->compares)
+        return gd__world_call(a->world, &(gd_collective){.kind = GD_BARRIER, .tensor = t, .name = name});
+    mix(a, name, strlen(name) + 1);
+    if (t) mix(a, &t->dtype, sizeof t->dtype);
+    if (t) mix(a, t->size, (size_t)t->ndim * sizeof *t->size);
+    return GD_OK;
 }
 
 /* Its beginning, and for the rest a number. */
-static gd_status agree_about_chain(gd_optimizer *o, gd_world *world)
+static gd_status agree_about_chain(agreement *a)
 {
-    size_t size = (size_t)gd_link_print(o->chain, NULL, 0) + 1;
-    char *text = gd__alloc(o->ctx, size), name[120];
-    if (!text) return gd_world_broadcast(world, NULL, 0); /* the others are told why */
-    (void)gd_link_print(o->chain, text, size);
-    int most = (int)sizeof name - 40;
-    if ((int)size > most)
-        (void)snprintf(name, sizeof name, "the chain (%08" PRIx32 ") %.60s...", (uint32_t)hash_text(text),
-                       text);
-    else
-        (void)snprintf(name, sizeof name, "the chain %s", text);
-    gd__free(o->ctx, text, size);
-    return agree(world, NULL, name);
+    gd_ctx *ctx = a->o->ctx;
+    size_t size = (size_t)gd_link_print(a->o->chain, NULL, 0) + 1;
+    char *text = gd__alloc(ctx, size), name[120];
+    if (!text) return GD_NOMEM;
+    (void)gd_link_print(a->o->chain, text, size);
+    agreement own = {.number = 0};
+    mix(&own, text, size);
+    bool fits = size < sizeof name - 20;
+    (void)snprintf(name, sizeof name, fits ? "the chain %.90s" : "the chain %.40s... (%08" PRIx32 ")", text,
+                   (uint32_t)own.number);
+    gd__free(ctx, text, size);
+    return agree(a, NULL, name);
 }
 
-static gd_status agree_about_options(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
+static gd_status agree_about_options(agreement *a)
 {
     static const char *const shards[] = {"none", "state", "gradients"};
+    const gd_distribute_options *options = a->options;
     char name[120];
     (void)snprintf(name, sizeof name, "shard %s, reduce %s, bucket %" PRId64 "%s", shards[options->shard],
                    options->reduce == GD_REDUCE_FAST ? "fast" : "exact", options->bucket,
                    options->joined ? ", joined" : "");
-    gd_status status = agree(world, NULL, name);
+    gd_status status = agree(a, NULL, name);
     if (status) return status;
-    (void)snprintf(name, sizeof name, "the generator (gd_seed) %" PRIu64 " at %" PRIu64, o->ctx->rng.key,
-                   o->ctx->rng.counter);
-    return agree(world, NULL, name);
+    const gd_rng *rng = &a->o->ctx->rng;
+    (void)snprintf(name, sizeof name, "the generator (gd_seed) %" PRIu64 " at %" PRIu64, rng->key,
+                   rng->counter);
+    return agree(a, NULL, name);
 }
 
 /* What tells it from others besides shape and dtype. */
@@ -69,23 +84,42 @@ static void name_param(const gd_optimizer *o, int i, char *name, size_t size)
     (void)snprintf(name + used, size - (size_t)used, ", in another order (%" PRIu64 ")", order);
 }
 
-static gd_status agree_about_params(gd_optimizer *o, gd_world *world)
+static gd_status agree_about_params(agreement *a)
 {
     char name[120];
-    (void)snprintf(name, sizeof name, "%d parameters", o->count);
-    gd_status status = agree(world, NULL, name);
-    for (int i = 0; i < o->count && !status; i++) {
-        name_param(o, i, name, sizeof name);
-        status = agree(world, o->param[i].tensor, name);
+    (void)snprintf(name, sizeof name, "%d parameters", a->o->count);
+    gd_status status = agree(a, NULL, name);
+    for (int i = 0; i < a->o->count && !status; i++) {
+        name_param(a->o, i, name, sizeof name);
+        status = agree(a, a->o->param[i].tensor, name);
     }
     return status;
 }
 
-static gd_status agree_about_all(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
+static gd_status agree_about_all(agreement *a)
 {
-    gd_status before = gd_error(o->ctx), status = agree_about_chain(o, world);
-    if (!status) status = agree_about_params(o, world);
-    if (!status) status = agree_about_options(o, world, options);
+    gd_status status = agree_about_chain(a);
+    if (!status) status = agree_about_params(a);
+    return status ? status : agree_about_options(a);
+}
+
+/* One number serves where all agree; where they do not, it is found out about what. */
+static gd_status all_agree(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
+{
+    agreement a = {.o = o, .world = world, .options = options};
+    gd_status before = gd_error(o->ctx), status = agree_about_all(&a);
+    double number = (double)(a.number >> 12), *sums = status ? NULL : &number;
+    gd_tensor *all = NULL;
+    gd_scope_begin(o->ctx);
+    int64_t size = gd_world_size(world);
+    gd_tensor *own = sums ? gd_from_f64(o->ctx, GD_F64, 1, (int64_t[]){1}, sums) : NULL;
+    if (own) all = gd_zeros(o->ctx, GD_F64, 1, &size);
+    status = gd_world_all_gather(world, own, all); /* who has no memory says so here */
+    bool same = !status;
+    for (int64_t r = 0; r < size && same; r++) same = gd_at(all, &r) == number;
+    gd_scope_end(o->ctx);
+    a.compares = true;
+    if (!status && !same) status = agree_about_all(&a);
     gd__blame(o->ctx, before, "distribute");
     return status;
 }
@@ -98,8 +132,8 @@ static gd_status check_options(gd_optimizer *o, const gd_distribute_options *opt
         return gd_fail(o->ctx, GD_VALUE, "distribute: there is no way %d to shard", (int)options->shard);
     if ((unsigned)options->reduce > GD_REDUCE_FAST)
         return gd_fail(o->ctx, GD_VALUE, "distribute: there is no sum of kind %d", (int)options->reduce);
-    if (options->shard != GD_SHARD_NONE)
-        return gd_fail(o->ctx, GD_NOT_IMPLEMENTED, "distribute: state and gradients are not sharded yet");
+    if (options->shard == GD_SHARD_GRADIENTS)
+        return gd_fail(o->ctx, GD_NOT_IMPLEMENTED, "distribute: gradients are not sharded yet");
     if (options->bucket < 1)
         return gd_fail(o->ctx, GD_VALUE, "distribute: a bucket has 1 byte or more, not %" PRId64,
                        options->bucket);
@@ -124,28 +158,44 @@ void gd__share_free(gd_optimizer *o)
     o->share = NULL;
 }
 
-gd_status gd_optimizer_distribute(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
+/* Every rank has all state again, and steps are its own. */
+static gd_status undistribute(gd_optimizer *o)
 {
-    if (!o) return GD_ARGUMENT;
-    gd_distribute_options chosen = options ? *options : gd_distribute_defaults();
-    if (!world) {
+    gd_status status = o->share ? gd__not_stepping(o, "distributing") : GD_OK;
+    if (o->share && !status) status = gd__share_make_all_whole(o);
+    if (o->share && !status) {
         gd__share_free(o);
-        return GD_OK;
+        gd__optimizer_changed(o, true);
     }
-    gd_status status = check_call(o, world, &chosen);
-    gd_share *share = status ? NULL : gd__calloc(o->ctx, sizeof *share);
+    return status;
+}
+
+static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
+{
+    gd_share *share = gd__calloc(o->ctx, sizeof *share);
     /* who cannot take part says so */
-    if (!share) return gd_world_ctx(world) == o->ctx ? gd_world_broadcast(world, NULL, 0) : status;
-    status = agree_about_all(o, world, &chosen);
+    if (!share) return gd_world_agree(world, GD_NOMEM);
+    gd_status status = all_agree(o, world, options);
+    if (!status) status = undistribute(o);
     if (status) {
         gd__free(o->ctx, share, sizeof *share);
         return status;
     }
-    gd__share_free(o);
-    *share = (gd_share){.world = world, .options = chosen};
+    *share = (gd_share){.world = world, .options = *options, .exec = {.join = gd__share_join, .user = share}};
     o->share = share;
+    o->make_whole = gd__share_make_whole;
     gd__optimizer_changed(o, true);
     return GD_OK;
+}
+
+gd_status gd_optimizer_distribute(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
+{
+    if (!o) return GD_ARGUMENT;
+    gd_distribute_options chosen = options ? *options : gd_distribute_defaults();
+    if (!world) return undistribute(o);
+    gd_status status = check_call(o, world, &chosen);
+    if (!status) return take_share(o, world, &chosen);
+    return gd_world_ctx(world) == o->ctx ? gd_world_agree(world, status) : status;
 }
 
 /* ---- steps ---- */
@@ -153,7 +203,7 @@ gd_status gd_optimizer_distribute(gd_optimizer *o, gd_world *world, const gd_dis
 gd_status gd__share_begin(gd_optimizer *o)
 {
     o->share->told = false;
-    return GD_OK;
+    return gd__shares_state(o) && !gd_error(o->ctx) ? gd__share_own(o) : GD_OK;
 }
 
 gd_status gd__share_grads(gd_var *var)

@@ -1,5 +1,6 @@
 /* Parameters to evaluate with: links that keep averages say them, and they take the place of the parameters until those are put
  * back.  The parameters of steps are kept as copies, not computed back: they return bit for bit. */
+#include "optim/plan/share.h"
 #include "optim/step/optimizer.h"
 
 /* What the last of the links says; the parameter itself where none does. */
@@ -56,7 +57,9 @@ gd_status gd_optimizer_evaluate(gd_optimizer *o, bool on)
     if (status) return status;
     gd_no_grad_begin(o->ctx);
     gd_scope_begin(o->ctx);
+    if (o->share) o->share->together = true; /* averages that are kept by several ranks come together */
     for (int i = 0; i < o->count && !status; i++) status = put_in(o, &o->param[i]);
+    if (o->share) o->share->together = false;
     gd_scope_end(o->ctx);
     gd_no_grad_end(o->ctx);
     o->evaluating = true;

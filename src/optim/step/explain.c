@@ -397,6 +397,7 @@ static gd_status put_break(explaining *x, gd_link *link)
         gd__text_add(&x->text, "; a step of its own for each part of the parameters");
     else if (!gd__is_rule(link))
         gd__text_add(&x->text, "; works on whole tensors");
+    if (!gd__is_rule(link) && gd__shares_state(x->o)) gd__text_add(&x->text, "; every rank does all of it");
     if (!gd__is_rule(link)) put_own_state(x, link);
     gd__text_add(&x->text, "\n");
     status = gd__is_rule(link) ? put_lone_rule(x, link) : put_children(x, link);
@@ -448,10 +449,30 @@ static gd_status put_chain(explaining *x)
     return GD_OK;
 }
 
+/* Who keeps what, and what travels in a step. */
+static void put_world(explaining *x)
+{
+    const gd_share *share = x->o->share;
+    static const char *const shards[] = {"nothing is sharded", "state is sharded",
+                                         "state and gradients are sharded"};
+    gd__text_put(&x->text, "world: rank %d of %d in %s, %s", gd_world_rank(share->world),
+                 gd_world_size(share->world), gd_world_name(share->world), shards[share->options.shard]);
+    int64_t own = 0, from, to;
+    for (int i = 0; i < x->count && gd__shares_state(x->o); i++)
+        if (gd__share_of(x->o, x->params[i], &from, &to)) own += to - from;
+    if (gd__shares_state(x->o))
+        gd__text_put(&x->text, " by %s: %" PRId64 " elements here",
+                     share->by_tensor ? "tensors" : "stretches of tensors", own);
+    gd__text_add(&x->text, "\n");
+}
+
 static gd_status explain(explaining *x)
 {
     gd_status status = gather(x);
+    /* later it may be for all ranks together */
+    if (!status && gd__shares_state(x->o) && !x->o->share->structure) status = gd__share_own(x->o);
     if (!status) status = put_chain(x);
+    if (!status && x->o->share) put_world(x);
     if (!status && x->count) {
         status = walk(x, x->o->chain);
         if (!status) status = put_segment(x, GD_SINK_PARAMS);

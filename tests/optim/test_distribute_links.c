@@ -1,0 +1,359 @@
+/* Every link of the table over a world of threads: parameters, state and losses have the bits of one process. */
+#include "support/support.h"
+#include "optim/table_support.h"
+#include "optim/plan/share.h"
+
+#include <gradus/gradus.h>
+#include <unistd.h>
+
+#define STEPS 5
+#define MOST  4 /* parameters */
+
+typedef struct problem {
+    const char *chain;
+    int count, ndim[MOST];
+    int64_t shape[MOST][3];
+} problem;
+
+typedef struct run {
+    const problem *of;
+    gd_optimizer *o;
+    gd_tensor *p[MOST], *centre[MOST];
+} run;
+
+/* What one process has after its steps. */
+typedef struct outcome {
+    gd_status status;
+    char why[300];
+    char *params, *state;
+    size_t params_bytes, state_bytes;
+    double loss[STEPS];
+} outcome;
+
+/* Not a square: curvature differs from place to place. */
+static gd_tensor *loss_of(void *user)
+{
+    const run *r = user;
+    gd_tensor *sum = NULL;
+    for (int i = 0; i < r->of->count; i++) {
+        gd_tensor *d = gd_sub(r->p[i], r->centre[i]), *square = gd_square(d);
+        gd_tensor *part = gd_sum(gd_add(square, gd_mul_scalar(gd_square(square), 0.1 * (i + 1))), NULL,
+                                 false);
+        sum = sum ? gd_add(sum, part) : part;
+    }
+    return sum;
+}
+
+static gd_status fill_random(gd_tensor *t, uint64_t *seed)
+{
+    int64_t n = gd_numel(t);
+    double *values = malloc((size_t)(n + 1) * sizeof *values);
+    for (int64_t i = 0; i < n; i++) values[i] = 2 * random_unit(seed) - 1;
+    gd_status status = gd_write_f64(t, values, n);
+    free(values);
+    return status;
+}
+
+static gd_status open_run(gd_ctx *ctx, const problem *of, run *r)
+{
+    static const char *const names[MOST] = {"a", "b", "c", "d"};
+    uint64_t seed = 77;
+    *r = (run){.of = of};
+    gd_seed(ctx, 3);
+    gd_link *chain = gd_chain(ctx, of->chain);
+    r->o = chain ? gd_optimizer_new(ctx, chain) : NULL;
+    if (!r->o) return gd_error(ctx);
+    r->o->interpret = true; /* a compiler would run for every rank */
+    gd_status status = GD_OK;
+    for (int i = 0; i < of->count && !status; i++) {
+        r->p[i] = gd_require_grad(gd_zeros(ctx, GD_F32, of->ndim[i], of->shape[i]));
+        r->centre[i] = gd_zeros(ctx, GD_F32, of->ndim[i], of->shape[i]);
+        status = fill_random(r->p[i], &seed);
+        if (!status) status = fill_random(r->centre[i], &seed);
+        if (!status) status = gd_optimizer_add(r->o, names[i], r->p[i]);
+    }
+    return status;
+}
+
+static void append(char **all, size_t *used, const void *data, size_t bytes)
+{
+    *all = realloc(*all, *used + bytes + 1);
+    if (bytes) memcpy(*all + *used, data, bytes);
+    *used += bytes;
+}
+
+static gd_status put_state(void *user, gd_link *link, const char *path)
+{
+    outcome *out = user;
+    append(&out->state, &out->state_bytes, path, strlen(path));
+    append(&out->state, &out->state_bytes, &link->step, sizeof link->step);
+    for (int i = 0; i < link->entries; i++) {
+        const gd_entry *e = link->entry[i];
+        append(&out->state, &out->state_bytes, e->scalar,
+               (size_t)link->cls->scalar_count * sizeof *e->scalar);
+        for (int k = 0; k < link->cls->slot_count; k++)
+            if (e->slot[k])
+                append(&out->state, &out->state_bytes, e->slot[k]->data,
+                       (size_t)e->slot[k]->numel * gd_dtype_size(e->slot[k]->dtype));
+    }
+    for (int i = 0; i < link->globals; i++) {
+        const gd_tensor *t = link->global[i]->tensor;
+        append(&out->state, &out->state_bytes, &link->global[i]->value, sizeof(double));
+        if (t) append(&out->state, &out->state_bytes, t->data, (size_t)t->numel * gd_dtype_size(t->dtype));
+    }
+    return GD_OK;
+}
+
+/* `share`: from where on the steps are those of all ranks; NULL: alone. */
+static gd_status steps_of(gd_ctx *ctx, const problem *of, gd_world *w, const gd_distribute_options *options,
+                          outcome *out)
+{
+    run r;
+    gd_scope_begin(ctx);
+    gd_status status = open_run(ctx, of, &r);
+    gd_objective objective = {.loss = loss_of, .user = &r};
+    gd_step_info info = {0};
+    if (!status && w) status = gd_optimizer_distribute(r.o, w, options);
+    for (int i = 0; i < STEPS && !status; i++) {
+        status = gd_optimizer_step(r.o, &objective, &info);
+        out->loss[i] = info.loss;
+    }
+    for (int i = 0; i < of->count && !status; i++)
+        append(&out->params, &out->params_bytes, gd_data(r.p[i]), (size_t)gd_numel(r.p[i]) * sizeof(float));
+    if (!status && w) status = gd_optimizer_distribute(r.o, NULL, NULL); /* all state here again */
+    if (!status) status = gd__visit_links(gd_optimizer_chain(r.o), "", put_state, out);
+    out->status = status;
+    (void)snprintf(out->why, sizeof out->why, "%s", status ? gd_error_text(ctx) : "");
+    gd_optimizer_free(r.o);
+    gd_clear_error(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static void drop(outcome *out)
+{
+    free(out->params);
+    free(out->state);
+    *out = (outcome){0};
+}
+
+/* ---- saved by some ranks, loaded by others ---- */
+
+typedef struct checkpoint {
+    const problem *of;
+    const char *path;
+    gd_distribute_options options;
+    int from, to; /* steps */
+    char *params; /* those saved beside it */
+    const outcome *want;
+} checkpoint;
+
+static gd_status some_steps(gd_world *w, void *user)
+{
+    checkpoint *c = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    run r;
+    gd_scope_begin(ctx);
+    gd_status status = open_run(ctx, c->of, &r);
+    gd_objective objective = {.loss = loss_of, .user = &r};
+    char *at = c->params;
+    for (int i = 0; i < c->of->count && c->from && !status;
+         at += gd_numel(r.p[i++]) * (int64_t)sizeof(float)) {
+        gd_tensor *before = gd_from_data(ctx, GD_F32, c->of->ndim[i], c->of->shape[i], at);
+        gd_no_grad_begin(ctx);
+        status = gd_assign(r.p[i], before);
+        gd_no_grad_end(ctx);
+    }
+    if (!status) status = gd_optimizer_distribute(r.o, w, &c->options);
+    if (!status && c->from) status = gd_optimizer_load(r.o, c->path, true);
+    for (int i = c->from; i < c->to && !status; i++) status = gd_optimizer_step(r.o, &objective, NULL);
+    if (!status && c->to < STEPS) status = gd_optimizer_save(r.o, c->path);
+    outcome got = {0};
+    for (int i = 0; i < c->of->count && !status; i++)
+        append(&got.params, &got.params_bytes, gd_data(r.p[i]), (size_t)gd_numel(r.p[i]) * sizeof(float));
+    if (!status && c->to < STEPS && !gd_world_rank(w)) memcpy(c->params, got.params, got.params_bytes);
+    if (!status && c->to == STEPS) {
+        status = gd_optimizer_distribute(r.o, NULL, NULL);
+        if (!status) status = gd__visit_links(gd_optimizer_chain(r.o), "", put_state, &got);
+        if (!status &&
+            (memcmp(got.params, c->want->params, got.params_bytes) ||
+             got.state_bytes != c->want->state_bytes || memcmp(got.state, c->want->state, got.state_bytes)))
+            status = gd_fail(ctx, GD_INTERNAL, "%s: other bits than never stopping", c->of->chain);
+    }
+    drop(&got);
+    gd_optimizer_free(r.o);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static void run_steps(gd_ctx *ctx, int ranks, checkpoint *c, int from, int to)
+{
+    char name[16];
+    c->from = from;
+    c->to = to;
+    (void)snprintf(name, sizeof name, "threads:%d", ranks);
+    if (gd_world_run(ctx, name, NULL, some_steps, c))
+        fail_msg("%s, steps %d to %d: %s", name, from, to, gd_error_text(ctx));
+}
+
+static void what_n_ranks_saved_m_ranks_load(void **state)
+{
+    static const int sizes[] = {1, 2, 3, 4, 8};
+    static const char *const chains[] = {
+        "clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(0.01)", "adafactor | lr(0.01)",
+        "adam(state=\"8bit\") | noise_sign | lr(0.01)", "adam(state=\"bf16\") | lbfgs | lr(0.01)"};
+    char path[64];
+    (void)snprintf(path, sizeof path, "/tmp/gradus-ranks-%ld.safetensors", (long)getpid());
+    for (int k = 0; k<COUNT_OF(chains); k += test_share()> 1 ? 2 : 1) {
+        problem p = {
+            .chain = chains[k], .count = 3, .ndim = {1, 2, 2}, .shape = {{20}, {150, 120}, {30, 40}}};
+        outcome alone = {0};
+        assert_int_equal(steps_of(CTX(state), &p, NULL, NULL, &alone), GD_OK);
+        checkpoint c = {.of = &p, .path = path, .want = &alone, .options = gd_distribute_defaults()};
+        c.params = malloc(alone.params_bytes);
+        for (int n = 0; n < COUNT_OF(sizes); n++) {
+            c.options.shard = GD_SHARD_STATE;
+            run_steps(CTX(state), sizes[n], &c, 0, 2);
+            for (int m = 0; m < COUNT_OF(sizes); m++) run_steps(CTX(state), sizes[m], &c, 2, STEPS);
+        }
+        free(c.params);
+        drop(&alone);
+    }
+    (void)remove(path);
+}
+
+/* ---- all of them in one launch ---- */
+
+enum { MOST_CASES = 1000 };
+static struct {
+    problem of;
+    char chain[500];
+    outcome alone;
+} cases[MOST_CASES];
+static int count_of_cases;
+static gd_ctx *the_ctx;
+
+static void add_case(const char *text, bool closure, problem p)
+{
+    assert_true(count_of_cases < MOST_CASES);
+    char *chain = cases[count_of_cases].chain;
+    (void)snprintf(chain, sizeof cases->chain, closure ? "%s" : "%s | lr(0.01)", text);
+    p.chain = chain;
+    cases[count_of_cases].of = p;
+    (void)!steps_of(the_ctx, &cases[count_of_cases].of, NULL, NULL, &cases[count_of_cases].alone);
+    count_of_cases++;
+}
+
+static void drop_cases(void)
+{
+    for (int i = 0; i < count_of_cases; i++) drop(&cases[i].alone);
+    count_of_cases = 0;
+}
+
+static bool same_bytes(const char *a, size_t bytes, const char *b, size_t others)
+{
+    return bytes == others && (!bytes || !memcmp(a, b, bytes));
+}
+
+/* What is another than with one process; NULL: nothing. */
+static const char *difference(const outcome *got, const outcome *want)
+{
+    if (got->status != want->status) return "outcome";
+    for (int i = 0; i < STEPS && !got->status; i++)
+        if (memcmp(&got->loss[i], &want->loss[i], sizeof(double))) return "loss";
+    if (!same_bytes(got->params, got->params_bytes, want->params, want->params_bytes)) return "parameters";
+    return same_bytes(got->state, got->state_bytes, want->state, want->state_bytes) ? NULL : "state";
+}
+
+static gd_status run_cases(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    for (int i = 0; i < count_of_cases; i++) {
+        outcome got = {0};
+        (void)!steps_of(ctx, &cases[i].of, w, user, &got);
+        const char *what = difference(&got, &cases[i].alone);
+        gd_status status = what ? gd_fail(ctx, GD_INTERNAL, "%s: another %s (%s)", cases[i].chain, what,
+                                          got.why)
+                                : GD_OK;
+        drop(&got);
+        if (status) return status;
+    }
+    return GD_OK;
+}
+
+static void compare(const int *ranks, int sizes)
+{
+    gd_distribute_options options = gd_distribute_defaults();
+    for (int i = 0; i < sizes; i++)
+        for (int shard = GD_SHARD_STATE; shard <= GD_SHARD_STATE; shard++) {
+            char name[16];
+            options.shard = (gd_shard)shard;
+            (void)snprintf(name, sizeof name, "threads:%d", ranks[i]);
+            if (gd_world_run(the_ctx, name, NULL, run_cases, &options))
+                fail_msg("%s, shard %d: %s", name, shard, gd_error_text(the_ctx));
+        }
+    drop_cases();
+}
+
+/* ---- every link ---- */
+
+/* What it keeps is the time. */
+static bool reads_a_clock(const gd_link_class *cls)
+{
+    return !strcmp(cls->name, "terminate_after_n_seconds");
+}
+
+/* One text a link; which Hessian a child has changes nothing about who does what. */
+static void each_link(void (*fn)(const gd_link_class *cls, const char *text))
+{
+    int count = 0;
+    const gd_link_class *const *all = gd_link_classes(&count);
+    for (int i = 0; i < count; i += test_share()) {
+        char text[400];
+        link_text(all[i], NULL, text, sizeof text);
+        if (strcmp(all[i]->name, "chain")) fn(all[i], text);
+    }
+}
+
+static void few(const gd_link_class *cls, const char *text)
+{
+    problem p = {.count = 3, .ndim = {1, 2, 3}, .shape = {{3}, {2, 3}, {2, 1, 2}}};
+    if (!reads_a_clock(cls)) add_case(text, cls->needs_closure, p);
+}
+
+/* Long enough that several ranks have a stretch of a tensor. */
+static void long_ones(const gd_link_class *cls, const char *text)
+{
+    problem p = {.count = 3, .ndim = {1, 2, 2}, .shape = {{20}, {170, 200}, {30, 40}}};
+    if (cls->rule || cls->update_rule) add_case(text, false, p);
+}
+
+static void every_link_has_the_same_bits_with_1_to_8_ranks(void **state)
+{
+    static const int ranks[] = {1, 2, 3, 4, 8};
+    the_ctx = CTX(state);
+    each_link(few);
+    int failed = 0;
+    for (int i = 0; i < count_of_cases; i++) failed += cases[i].alone.status != GD_OK;
+    assert_in_range(failed, 0, count_of_cases / 20);
+    compare(ranks, COUNT_OF(ranks));
+}
+
+static void every_rule_has_the_same_bits_where_tensors_are_cut(void **state)
+{
+    static const int ranks[] = {3};
+    the_ctx = CTX(state);
+    each_link(long_ones);
+    compare(ranks, COUNT_OF(ranks));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
+    const struct CMUnitTest tests[] = {
+        TEST(what_n_ranks_saved_m_ranks_load),
+        TEST(every_rule_has_the_same_bits_where_tensors_are_cut),
+        TEST(every_link_has_the_same_bits_with_1_to_8_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
