@@ -31,6 +31,10 @@ endforeach()
 configure_file(cmake/gradus.pc.in ${PROJECT_BINARY_DIR}/gradus.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/gradus.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# What the library is built on, for those who must know (SPDX).
+include(cmake/Sbom.cmake)
+install(FILES ${PROJECT_BINARY_DIR}/gradus.spdx.json DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/gradus)
+
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/gradus)
 if(EXISTS ${PROJECT_SOURCE_DIR}/docs/gradus.1)
     install(FILES docs/gradus.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

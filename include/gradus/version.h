@@ -11,7 +11,7 @@ extern "C" {
 
 /* The version of these headers: the build takes it from here.  0.y.z: the interface may change with y. */
 #define GD_VERSION_MAJOR                     0
-#define GD_VERSION_MINOR                     1
+#define GD_VERSION_MINOR                     2
 #define GD_VERSION_PATCH                     0
 #define GD_VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
 #define GD_VERSION_OF(major, minor, patch)   GD_VERSION_TEXT(major, minor, patch)

@@ -82,23 +82,35 @@ static bool load(plugin *p, const char *file)
     return p->handle != NULL;
 }
 
-/* Beside the library's or program's own file and in ../lib from there, then where the loader looks.  The row's variable
- * names another file. */
+#ifndef GD_PLUGIN_DIR
+#define GD_PLUGIN_DIR "" /* where the package of a distribution keeps them */
+#endif
+
+/* A file that is there, but does not load, ends the search: that is the reason to tell. */
+static bool found_in(plugin *p, const char *folder, int length, const char *below)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%.*s%s/%s", length, folder, below, p->row->file);
+    if (access(path, R_OK)) return false;
+    (void)load(p, path);
+    return true;
+}
+
+/* Beside the library's or program's own file and in ../lib from there, where it was installed, then where the loader
+ * looks.  The row's variable names another file. */
 static void *find(plugin *p)
 {
-    static const char *const places[] = {"", "/../lib"};
     const char *file = secure_getenv(p->row->variable), *slash;
-    char path[1024];
     Dl_info self;
     if (p->searched) return p->handle;
     p->searched = true;
-    bool known = dladdr(&devices_key, &self) && self.dli_fname && (slash = strrchr(self.dli_fname, '/'));
-    for (int i = 0; i < 2 && known && !file; i++) {
-        snprintf(path, sizeof path, "%.*s%s/%s", (int)(slash - self.dli_fname), self.dli_fname, places[i],
-                 p->row->file);
-        if (access(path, R_OK) == 0 && load(p, path)) return p->handle;
-        if (p->why[0]) return NULL; /* it is there, but does not load: that is the reason to tell */
+    if (!file && dladdr(&devices_key, &self) && self.dli_fname && (slash = strrchr(self.dli_fname, '/'))) {
+        int length = (int)(slash - self.dli_fname);
+        if (found_in(p, self.dli_fname, length, "") || found_in(p, self.dli_fname, length, "/../lib"))
+            return p->handle;
     }
+    if (!file && GD_PLUGIN_DIR[0] && found_in(p, GD_PLUGIN_DIR, sizeof GD_PLUGIN_DIR - 1, ""))
+        return p->handle;
     (void)load(p, file ? file : p->row->file);
     return p->handle;
 }

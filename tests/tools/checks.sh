@@ -52,7 +52,10 @@ echo 'int x; /* CUDA */' >>"$copy/src/tensor/shape.c"
 "$root/tools/check_backends" "$copy" >/dev/null || { echo "check_backends refuses a comment"; failures=$((failures + 1)); }
 # what is cited is what is built
 part() { sed -n "s/^#define GD_VERSION_$1 *//p" "$root/include/gradus/version.h"; }
-grep -qx "version: $(part MAJOR).$(part MINOR).$(part PATCH)" "$root/CITATION.cff" ||
+version=$(part MAJOR).$(part MINOR).$(part PATCH)
+grep -qx "version: $version" "$root/CITATION.cff" ||
     { echo "CITATION.cff has another version than gradus/version.h"; failures=$((failures + 1)); }
+grep -qx "  \"version\": \"$version\"," "$root/packages/vcpkg/gradus/vcpkg.json" ||
+    { echo "vcpkg.json has another version than gradus/version.h"; failures=$((failures + 1)); }
 [[ $failures -eq 0 ]] && echo "all refused"
 exit $((failures > 0))

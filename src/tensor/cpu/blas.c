@@ -1,5 +1,9 @@
 #include "tensor/cpu/blas.h"
 
+#ifdef GD_BLAS_SHARED
+#include <cblas.h>
+#endif
+
 #if defined GD_HAVE_BLAS && !defined GD_BLAS_SHARED
 
 /* cmake/openblas_glue.c */
@@ -31,11 +35,19 @@ gd_status gd__blas_reserve(gd_ctx *ctx, int64_t tasks)
 
 #else
 
-/* A shared OpenBLAS is used by others too, and does not let itself be looked into. */
+/* A shared OpenBLAS is used by others too, and does not let itself be looked into.  Which of its builds it is, is decided
+ * where the program runs: the sequential one returns wrong products when two threads call it. */
 gd_status gd__blas_reserve(gd_ctx *ctx, int64_t tasks)
 {
-    (void)ctx;
     (void)tasks;
+#ifdef GD_BLAS_SHARED
+    if (!openblas_get_parallel())
+        return gd_fail(ctx, GD_STATE,
+                       "the OpenBLAS that is installed here is the sequential one, which may not be called "
+                       "from several threads: install the one with threads (Debian: libopenblas0-pthread)");
+#else
+    (void)ctx;
+#endif
     return GD_OK;
 }
 

@@ -114,12 +114,13 @@ static gd_status run_all(gd_ctx *ctx, problems *j, int64_t *bad, int64_t *info)
 {
     double work = (double)(j->m * j->n) * (double)(j->k + j->columns) * (double)j->batches;
     j->tasks = work < TASK ? 1 : j->batches < ctx->threads ? j->batches : ctx->threads;
-    if (gd__blas_reserve(ctx, j->tasks)) return GD_NOMEM;
+    gd_status status = gd__blas_reserve(ctx, j->tasks);
+    if (status) return status;
     j->bytes = (j->bytes + 63) / 64 * 64;
     size_t info_bytes = (size_t)j->batches * sizeof *j->info, work_bytes = (size_t)j->tasks * j->bytes;
     j->info = gd__alloc(ctx, info_bytes);
     j->work = j->info && work_bytes ? gd__alloc(ctx, work_bytes) : NULL;
-    gd_status status = j->info && (j->work || !work_bytes) ? GD_OK : GD_NOMEM;
+    status = j->info && (j->work || !work_bytes) ? GD_OK : GD_NOMEM;
     *bad = -1;
     if (!status) {
 #ifdef GD_BLAS_SHARED

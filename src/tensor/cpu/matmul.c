@@ -211,7 +211,8 @@ static gd_status run_product(gd_ctx *ctx, product *p, gd_dtype dtype)
     size_t bytes = (size_t)(p->deep * p->m * p->n) * p->item;
     int64_t tiles = p->down * p->across * p->deep,
             tasks = tiles > 1 ? tiles * p->batches : pieces(p->batches, p->group);
-    if (p->blas && gd__blas_reserve(ctx, tasks)) return GD_NOMEM;
+    gd_status status = p->blas ? gd__blas_reserve(ctx, tasks) : GD_OK;
+    if (status) return status;
     if (p->deep > 1 && !(p->slabs = gd__alloc(ctx, bytes))) return GD_NOMEM;
 #ifdef GD_BLAS_SHARED
     openblas_set_num_threads(1);
