@@ -94,7 +94,11 @@ static inline void *gd__none(gd_status status)
 void *gd__alloc(gd_ctx *ctx, size_t size);
 void *gd__calloc(gd_ctx *ctx, size_t size);
 void *gd__realloc(gd_ctx *ctx, void *old, size_t old_size, size_t new_size);
-void gd__free(gd_ctx *ctx, void *block, size_t size);
+void gd__free_block(gd_ctx *ctx, void *block, size_t size);
+static inline void gd__free(gd_ctx *ctx, void *block, size_t size) /* NULL is fine */
+{
+    if (block) gd__free_block(ctx, block, size);
+}
 char *gd__strdup(gd_ctx *ctx, const char *text);
 void gd__strfree(gd_ctx *ctx, char *text);
 

@@ -123,9 +123,8 @@ void *gd__alloc(gd_ctx *ctx, size_t size)
     return block ? block : fresh(ctx, size);
 }
 
-void gd__free(gd_ctx *ctx, void *block, size_t size)
+void gd__free_block(gd_ctx *ctx, void *block, size_t size)
 {
-    if (!block) return;
     if (size == 0) size = 1;
     int class = ctx->pool_on ? pool_class(size) : -1;
     if (class >= 0) {

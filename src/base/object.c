@@ -63,11 +63,6 @@ gd_status gd__scope_take(void *object)
     return GD_OK;
 }
 
-void gd__retain(void *object)
-{
-    if (object) ((gd_object *)object)->refs++;
-}
-
 /* The highest slot of an object at or below one. */
 static uint32_t highest_slot(const gd_object *object, uint32_t slot)
 {
@@ -88,10 +83,8 @@ static void leave_scope(gd_object *object)
     object->slot = highest_slot(object, slot - 1);
 }
 
-void gd__release(void *object)
+void gd__destroy(gd_object *o)
 {
-    gd_object *o = object;
-    if (!o || --o->refs) return;
     leave_scope(o);
     o->ctx->live--;
     o->type->destroy(o);

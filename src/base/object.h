@@ -41,8 +41,15 @@ void gd__object_init_owned(gd_ctx *ctx, void *object, const gd_object_type *type
  * stays the caller's.  On failure (no memory for the slot) the reference is released.  NULL is fine. */
 gd_status gd__scope_take(void *object);
 
-void gd__retain(void *object);
-void gd__release(void *object); /* NULL is fine */
+static inline void gd__retain(void *object) /* NULL is fine, also below */
+{
+    if (object) ((gd_object *)object)->refs++;
+}
+void gd__destroy(gd_object *object); /* which has no references left */
+static inline void gd__release(void *object)
+{
+    if (object && !--((gd_object *)object)->refs) gd__destroy(object);
+}
 
 /* The same for references of the user.  A release beyond what was retained gives up the first reference, the scope's if
  * a scope has it, so an object may be released early though others (a graph) still hold it. */

@@ -405,4 +405,11 @@ void gd__program_pass(const gd_program *p, int number, gd_pass *pass)
     close_needs(p, pass, read);
     for (int i = 0; i < p->count; i++)
         if (read[i] && p->instr[i].uniform) pass->used[pass->used_count++] = i;
+    int32_t *next = pass->used + pass->used_count;
+    for (int k = 0; k < pass->randoms; k++) {
+        *next++ = p->instr[pass->random[k]].a;
+        *next++ = p->instr[pass->random[k]].b;
+    }
+    for (int k = 0; k < pass->chances; k++) *next++ = p->array[pass->chance[k]].chance;
+    pass->scalars = (int)(next - pass->used);
 }

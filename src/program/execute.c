@@ -84,8 +84,7 @@ static gd_status make_rooms(gd_exec *x)
     size_t members = (size_t)x->members, arrays = (size_t)x->p->arrays, uniforms = (size_t)x->p->uniforms;
     size_t reductions = (size_t)x->p->reductions;
     for (int i = 0; i < x->passes; i++) {
-        int scalars = gd__chances_at(&x->pass[i]) + x->pass[i].chances;
-        if (scalars > x->scalar_room) x->scalar_room = scalars;
+        if (x->pass[i].scalars > x->scalar_room) x->scalar_room = x->pass[i].scalars;
         size_t bytes = gd__buffer_bytes(&x->pass[i]);
         if (bytes > x->buffer_bytes) x->buffer_bytes = bytes;
         int64_t partials = gd__work_of(x, i)->chunks * x->pass[i].reductions;
@@ -115,6 +114,8 @@ gd_status gd__exec_members(gd_exec *x, int members, int64_t *numel, int64_t *siz
     x->numel = numel;
     x->size = size;
     for (int u = 0; u < x->p->uniforms; u++) x->stores_scalars |= x->p->uniform[u].store >= 0;
+    for (int r = 0; r < x->p->reductions; r++)
+        x->reduces_each |= x->p->instr[x->p->reduction[r]].extent == GD_EACH;
     for (int i = 0; i < x->passes && cpu; i++)
         if (x->pass[i].last && needs_buffer(&x->pass[i])) chunk = SUM_CHUNK;
     x->own = gd__calloc(x->device->ctx, (size_t)x->passes * sizeof *x->own);
@@ -235,6 +236,8 @@ static gd_device *only_device(const gd_exec_set *set)
 gd_status gd__execs_join(gd_exec_set *set)
 {
     set->device = only_device(set);
+    for (int i = 0; i < set->tables; i++)
+        if (set->table[i].p->levels > set->levels) set->levels = set->table[i].p->levels;
     for (int i = 1; i < set->tables; i++)
         if (!reduce_alike(set->table[i].p, set->table[0].p))
             return gd_fail(
@@ -250,24 +253,34 @@ typedef struct pass_run {
     const gd_pass *pass;
     gd_kernel_fn kernel;
     const gd_work *work;
+    int64_t scalars;      /* from those of a member to those of the next */
     _Atomic int64_t next; /* task */
 } pass_run;
+
+/* Where a chunk's elements lie: what memory does not hold so is made in the buffer. */
+static char *const *place_arrays(const pass_run *r, const gd_chunk *chunk, const double *scalar, char *buffer,
+                                 char *const *operand, char **array)
+{
+    const gd_exec *x = r->x;
+    int arrays = x->p->arrays;
+    memcpy(array, x->pointer + chunk->member * arrays, (size_t)arrays * sizeof *array);
+    for (int k = 0; chunk->start && k < arrays; k++)
+        if (array[k] && x->p->array[k].dtype != GD_U8)
+            array[k] += chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype);
+    if (buffer)
+        (void)gd__make_inputs(x, r->pass, chunk->member, chunk->start, chunk->n, scalar, buffer, array);
+    for (int s = 0; s < r->pass->sums; s++) array[x->p->instr[r->pass->sum[s]].place] = operand[s];
+    return array;
+}
 
 /* The kernel over one chunk; operand: where a pass along axes leaves what it adds up. */
 static void run_kernel(const pass_run *r, const gd_chunk *chunk, char *buffer, char *const *operand,
                        double *out)
 {
     const gd_exec *x = r->x;
-    int arrays = x->p->arrays;
-    char *array[GD_MAX_ARRAYS];
-    memcpy(array, x->pointer + chunk->member * arrays, (size_t)arrays * sizeof *array);
-    for (int k = 0; chunk->start && k < arrays; k++) /* most members are one chunk */
-        if (array[k] && x->p->array[k].dtype != GD_U8)
-            array[k] += chunk->start * (int64_t)gd_dtype_size(x->p->array[k].dtype);
-    const double *scalar = x->scalar + (int64_t)chunk->member * x->scalar_room;
-    if (buffer)
-        (void)gd__make_inputs(x, r->pass, chunk->member, chunk->start, chunk->n, scalar, buffer, array);
-    for (int s = 0; s < r->pass->sums; s++) array[x->p->instr[r->pass->sum[s]].place] = operand[s];
+    const double *scalar = x->scalar + chunk->member * r->scalars;
+    char *own[GD_MAX_ARRAYS], *const *array = x->pointer + chunk->member * x->p->arrays;
+    if (chunk->start || buffer) array = place_arrays(r, chunk, scalar, buffer, operand, own);
     if (r->kernel)
         r->kernel(chunk->start, chunk->n, array, scalar, out);
     else
@@ -294,15 +307,13 @@ static void run_chunk(const pass_run *r, int64_t c, char *buffer)
         gd__run_tile(r->x, r->pass, chunk, buffer, run_piece, r);
         return;
     }
-    if (r->pass->reductions) {
+    if (r->pass->reductions || !buffer) {
         run_kernel(r, chunk, buffer, NULL, r->x->partial + c * r->pass->reductions);
         return;
     }
     gd_chunk piece = *chunk;
-    for (int64_t most = buffer ? GD_PIECE : chunk->n; piece.start < chunk->start + chunk->n;
-         piece.start += most) {
-        int64_t left = chunk->start + chunk->n - piece.start;
-        piece.n = left < most ? left : most;
+    for (int64_t end = chunk->start + chunk->n; piece.start < end; piece.start += GD_PIECE) {
+        piece.n = end - piece.start < GD_PIECE ? end - piece.start : GD_PIECE;
         run_kernel(r, &piece, buffer, NULL, NULL);
     }
 }
@@ -338,29 +349,56 @@ static bool same_numbers(const double *a, const double *b, int count)
     return true;
 }
 
-/* The uniform part of a pass, member by member; mostly all have the same numbers. */
-static void fill_scalars(gd_exec *x, const gd_pass *pass)
+/* Has a member the same inputs as the one before? */
+static bool like_before(const gd_exec *x, int m)
+{
+    const double *input = x->input + m * x->p->uniforms;
+    return same_numbers(input, input - x->p->uniforms, x->p->uniforms);
+}
+
+gd_status gd__exec_send(gd_exec *x, bool inputs)
+{
+    if (!gd__exec_by_host(x)) return gd__device_send(x);
+    if (!inputs) return GD_OK;
+    x->alike = true;
+    for (int m = 1; m < x->members && x->alike; m++) x->alike = like_before(x, m);
+    if (x->alike) gd__program_uniforms(&x->needed, 0, 0, x->input, x->reduced, x->value);
+    return GD_OK;
+}
+
+static void take_scalars(const gd_exec *x, const gd_pass *pass, double *scalar)
+{
+    for (int k = 0; k < pass->scalars; k++) scalar[k] = x->value[pass->used[k]];
+}
+
+static void fill_members(gd_exec *x, const gd_pass *pass)
 {
     const gd_program *p = x->p;
-    bool stores = pass->last && x->stores_scalars;
-    if (!pass->used_count && !pass->randoms && !pass->chances && !stores) return;
+    int from = x->alike ? x->needed.steady : 0;
     for (int m = 0; m < x->members; m++) {
         const double *input = x->input + m * p->uniforms, *reduced = x->reduced + m * p->reductions;
-        if (m == 0 || !same_numbers(input, input - p->uniforms, p->uniforms) ||
+        if (m == 0 || !(x->alike || like_before(x, m)) ||
             !same_numbers(reduced, reduced - p->reductions, p->reductions))
-            gd__program_uniforms(&x->needed, pass->level, input, reduced, x->value);
-        double *scalar = x->scalar + (int64_t)m * x->scalar_room;
-        for (int k = 0; k < pass->used_count; k++) scalar[k] = x->value[pass->used[k]];
-        for (int k = 0; k < pass->randoms; k++) {
-            const gd_instr *in = &p->instr[pass->random[k]];
-            scalar[pass->used_count + 2 * k] = x->value[in->a];
-            scalar[pass->used_count + 2 * k + 1] = x->value[in->b];
-        }
-        for (int k = 0; k < pass->chances; k++)
-            scalar[gd__chances_at(pass) + k] = x->value[p->array[pass->chance[k]].chance];
-        for (int u = 0; stores && u < p->uniforms; u++)
+            gd__program_uniforms(&x->needed, from, pass->level, input, reduced, x->value);
+        take_scalars(x, pass, x->scalar + (int64_t)m * x->scalar_room);
+        for (int u = 0; pass->last && x->stores_scalars && u < p->uniforms; u++)
             if (p->uniform[u].store >= 0) x->stored[m * p->uniforms + u] = x->value[p->uniform[u].store];
     }
+}
+
+/* The uniform part of a pass.  Mostly all members have the same numbers, and the scalars of the first serve all.  Returns how far
+ * those of members are apart. */
+static int fill_scalars(gd_exec *x, const gd_pass *pass)
+{
+    bool stores = pass->last && x->stores_scalars;
+    if (!pass->scalars && !stores) return 0;
+    if (!x->alike || (x->reduces_each && pass->level) || stores) {
+        fill_members(x, pass);
+        return x->scalar_room;
+    }
+    gd__program_uniforms(&x->needed, x->needed.steady, pass->level, x->input, x->reduced, x->value);
+    take_scalars(x, pass, x->scalar);
+    return 0;
 }
 
 /* ---- copies: a device that cannot run programs has them interpreted here ---- */
@@ -436,7 +474,7 @@ static gd_status run_on_copies(pass_run *r)
 static gd_status walk_pass(gd_exec *x, int i)
 {
     pass_run r = {.x = x, .pass = &x->pass[i], .kernel = x->kernel[i], .work = gd__work_of(x, i)};
-    fill_scalars(x, r.pass);
+    r.scalars = fill_scalars(x, r.pass);
     if (!on_cpu(x)) return run_on_copies(&r);
     run_all_tasks(x->device->ctx, &r);
     return GD_OK;
@@ -586,13 +624,10 @@ static gd_status agree_on_finite(const gd_exec_set *set, gd_exec_run *run)
 /* Launches are collected where one device does all of them. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 {
-    int levels = 0;
     gd_launches *list = set->device ? &set->launches : NULL;
     if (list) list->count = 0;
-    for (int i = 0; i < set->tables; i++)
-        if (set->table[i].p->levels > levels) levels = set->table[i].p->levels;
     gd_status status = GD_OK;
-    for (int level = 0; level < levels && !status; level++) {
+    for (int level = 0; level < set->levels && !status; level++) {
         for (int i = 0; i < set->tables && !status; i++)
             if (level < set->table[i].p->levels) status = run_level(&set->table[i], level, list, run);
         if (!status) status = join_level(set, level, list);
@@ -611,6 +646,6 @@ gd_status gd__exec_fetch_stored(gd_exec *x)
 {
     if (gd__exec_by_host(x) || !x->stores_scalars) return GD_OK;
     gd_status status = gd__device_fetch_reduced(x);
-    if (!status) fill_scalars(x, &x->pass[x->passes - 1]);
+    if (!status) (void)fill_scalars(x, &x->pass[x->passes - 1]);
     return status;
 }

@@ -62,8 +62,10 @@ typedef struct gd_exec {
     double *stored;  /* [members, uniforms] what the program makes of scalars that are kept, after a run */
     double *value;   /* [instructions] */
     gd_uniform_list needed;
-    double *partial; /* [chunks, reductions of a pass] */
-    char *buffer;    /* [threads, buffer_bytes] what a thread makes of a chunk that is not in memory */
+    bool alike;        /* all members have the same inputs, and `value` has what is steady of them */
+    bool reduces_each; /* there are reductions of members, not only over all */
+    double *partial;   /* [chunks, reductions of a pass] */
+    char *buffer;      /* [threads, buffer_bytes] what a thread makes of a chunk that is not in memory */
     int scalar_room;
     bool stores_scalars;
     int64_t partial_room;
@@ -83,7 +85,7 @@ typedef struct gd_exec {
 typedef struct gd_exec_set {
     gd_ctx *ctx;
     gd_exec *table;
-    int tables;
+    int tables, levels;
     int count;                 /* members of all tables, in an order of the owner's: */
     int *table_of, *member_of; /* [count] where each is; reductions over all go in this order */
     gd_device *device;         /* all tables are on this one, which is not the CPU; NULL: they are not */
@@ -124,8 +126,9 @@ typedef struct gd_exec_run {
     bool not_finite; /* out: a reduction over some elements was not finite (looked at on the CPU only) */
 } gd_exec_run;
 
-/* Sends what the owner changed in pointers and inputs to the devices; nothing to do on the CPU. */
-gd_status gd__exec_send(gd_exec *x);
+/* To be called when the owner changed pointers, or inputs other than those that change from run to run and are the same for all
+ * members: goes to the devices, and what follows from inputs alone is worked out. */
+gd_status gd__exec_send(gd_exec *x, bool inputs);
 /* Every pass of every table, reductions joined in between. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run);
 bool gd__exec_by_host(const gd_exec *x); /* on the CPU, or on a device that cannot run programs itself */
@@ -168,6 +171,7 @@ bool gd__join_along(gd_exec *x, const gd_pass *pass);
 /* ---- tables on a device ---- */
 
 void gd__device_table_free(gd_exec *x);
+gd_status gd__device_send(gd_exec *x); /* pointers and inputs */
 /* These start kernels; with a list they are only noted there, for gd__launch_all. */
 gd_status gd__device_pass(gd_exec *x, int pass, gd_launches *list);
 /* Joins the chunks of each member, and what a pass made along axes. */

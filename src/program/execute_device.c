@@ -328,9 +328,8 @@ static gd_status send_inputs(gd_exec *x, gd_device_table *u)
     return u->columns ? mirror_send(x->device, &u->input, u->row, u->row_bytes) : GD_OK;
 }
 
-gd_status gd__exec_send(gd_exec *x)
+gd_status gd__device_send(gd_exec *x)
 {
-    if (gd__exec_by_host(x)) return GD_OK;
     if (x->on_device && x->on_device->common != common_of(x)) gd__device_table_free(x);
     gd_status status = x->on_device ? GD_OK : make(x);
     if (status) {
@@ -389,7 +388,7 @@ gd_status gd__device_pass(gd_exec *x, int i, gd_launches *list)
                            .along = u->along,
                            .along_at = on->along_at.device};
     /* reductions are not among the common ones: zeros stand in for them */
-    gd__program_uniforms(&x->needed, x->pass[i].level, x->input, x->reduced, x->value);
+    gd__program_uniforms(&x->needed, 0, x->pass[i].level, x->input, x->reduced, x->value);
     for (int k = 0; k < on->common_count; k++) a->common[k] = x->value[on->common[k]];
     return start(x->device, list, s,
                  (gd_launch){.kernel = on->kernel,

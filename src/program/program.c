@@ -47,17 +47,6 @@ void gd__program_free(gd_program *p)
 #define largest_T  DBL_MAX
 #define pow_wide   pow
 
-static double uniform_value(unsigned op, double a, double b, double c)
-{
-    switch (op) {
-#define UNIFORM_CASE(NAME, expression) \
-    case GD_I_##NAME: return expression;
-        GD_ELEMENT_LIST(UNIFORM_CASE)
-#undef UNIFORM_CASE
-    default: return 0;
-    }
-}
-
 /* Wants what a uniform instruction that is wanted is computed from. */
 static void want_operands(const gd_program *p, bool *wanted)
 {
@@ -69,47 +58,73 @@ static void want_operands(const gd_program *p, bool *wanted)
     }
 }
 
+/* Does it depend on nothing that changes from run to run?  What its operands do is known. */
+static bool is_steady(const gd_program *p, int i, const bool *steady)
+{
+    const gd_instr *in = &p->instr[i];
+    if (in->op == GD_I_UNIFORM) return !gd__changes_each_run(p->uniform[in->index].kind);
+    const int32_t operand[3] = {in->a, in->b, in->c};
+    bool all = in->uniform && !gd__is_reduction(in->op);
+    for (int k = 0; k < gd__opcode_operands(in->op); k++) all = all && steady[operand[k]];
+    return all;
+}
+
+/* Those of a level that are wanted, of steady ones if there is a list of them; they are wanted no more. */
+static int list_level(const gd_program *p, bool *wanted, const bool *steady, int level, gd_uniform_item *item)
+{
+    int count = 0;
+    for (int i = 0; i < p->count; i++) {
+        const gd_instr *in = &p->instr[i];
+        if (!wanted[i] || in->level != level || (steady && !steady[i])) continue;
+        wanted[i] = false;
+        item[count++] = (gd_uniform_item){.op = (uint8_t)in->op,
+                                          .level = (uint8_t)in->level,
+                                          .to = (int16_t)i,
+                                          .index = (int16_t)in->index,
+                                          /* operands that it does not have may be anything */
+                                          .a = (int16_t)(in->a < 0 ? 0 : in->a),
+                                          .b = (int16_t)(in->b < 0 ? 0 : in->b),
+                                          .c = (int16_t)(in->c < 0 ? 0 : in->c)};
+    }
+    return count;
+}
+
 void gd__program_list_uniforms(const gd_program *p, const gd_pass *pass, int passes, gd_uniform_list *list,
                                double *value)
 {
-    bool wanted[GD_MAX_INSTRS];
+    bool wanted[GD_MAX_INSTRS], steady[GD_MAX_INSTRS];
     memset(wanted, !pass, sizeof wanted);
-    for (int i = 0; i < passes; i++, pass++) {
-        for (int k = 0; k < pass->used_count; k++) wanted[pass->used[k]] = true;
-        for (int k = 0; k < pass->randoms; k++)
-            wanted[p->instr[pass->random[k]].a] = wanted[p->instr[pass->random[k]].b] = true;
-        for (int k = 0; k < pass->chances; k++) wanted[p->array[pass->chance[k]].chance] = true;
-    }
+    for (int i = 0; i < passes; i++, pass++)
+        for (int k = 0; k < pass->scalars; k++) wanted[pass->used[k]] = true;
     for (int u = 0; u < p->uniforms; u++)
         if (p->uniform[u].store >= 0) wanted[p->uniform[u].store] = true;
     want_operands(p, wanted);
-    list->count = 0;
     for (int i = 0; i < p->count; i++) {
-        const gd_instr *in = &p->instr[i];
-        if (in->op == GD_I_CONST)
-            value[i] = in->imm;
-        else if (in->uniform && wanted[i]) /* operands that it does not have may be anything */
-            list->item[list->count++] = (gd_uniform_item){.op = (uint8_t)in->op,
-                                                          .level = (uint8_t)in->level,
-                                                          .to = (int16_t)i,
-                                                          .index = (int16_t)in->index,
-                                                          .a = (int16_t)(in->a < 0 ? 0 : in->a),
-                                                          .b = (int16_t)(in->b < 0 ? 0 : in->b),
-                                                          .c = (int16_t)(in->c < 0 ? 0 : in->c)};
+        if (p->instr[i].op == GD_I_CONST) value[i] = p->instr[i].imm;
+        wanted[i] = wanted[i] && p->instr[i].uniform && p->instr[i].op != GD_I_CONST;
+        steady[i] = is_steady(p, i, steady);
     }
+    int count = list_level(p, wanted, steady, 0, list->item);
+    list->steady = count;
+    for (int level = 0; level <= p->levels; level++)
+        count += list_level(p, wanted, NULL, level, list->item + count);
+    list->item[count] = (gd_uniform_item){.level = UINT8_MAX};
 }
 
-void gd__program_uniforms(const gd_uniform_list *list, int level, const double *input, const double *reduced,
-                          double *value)
+void gd__program_uniforms(const gd_uniform_list *list, int from, int level, const double *input,
+                          const double *reduced, double *value)
 {
-    for (const gd_uniform_item *u = list->item; u < list->item + list->count; u++) {
-        if (u->level > level) continue;
-        if (u->op == GD_I_UNIFORM)
-            value[u->to] = input[u->index];
-        else if (gd__is_reduction(u->op))
-            value[u->to] = reduced[u->index];
-        else
-            value[u->to] = uniform_value(u->op, value[u->a], value[u->b], value[u->c]);
+    for (const gd_uniform_item *u = list->item + from; u->level <= level; u++) {
+        double a = value[u->a], b = value[u->b], c = value[u->c];
+        switch (u->op) {
+        case GD_I_UNIFORM: value[u->to] = input[u->index]; break;
+        case GD_I_SUM:
+        case GD_I_MAXIMUM: value[u->to] = reduced[u->index]; break;
+#define UNIFORM_CASE(NAME, expression) \
+    case GD_I_##NAME: value[u->to] = expression; break;
+            GD_ELEMENT_LIST(UNIFORM_CASE)
+#undef UNIFORM_CASE
+        }
     }
 }
 

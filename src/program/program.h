@@ -185,9 +185,11 @@ typedef struct gd_pass {
     uint32_t views; /* arrays of coarser spaces among the loads */
     int sums;
     int32_t sum[GD_MAX_ARRAYS]; /* instructions of the reductions along axes */
-    int used_count;
-    int32_t used[GD_MAX_UNIFORMS + GD_MAX_INSTRS]; /* uniform instructions that elements of this pass read */
-    bool needed[GD_MAX_INSTRS];                    /* element instructions of this pass */
+    int used_count, scalars;
+    /* uniform instructions that elements of this pass read; up to `scalars`: also keys and steps of its random numbers, and
+     * those that round by chance */
+    int32_t used[GD_MAX_INSTRS + 3 * GD_MAX_ARRAYS];
+    bool needed[GD_MAX_INSTRS]; /* element instructions of this pass */
     int reductions;
     int32_t reduction[GD_MAX_REDUCTIONS]; /* reduction numbers computed by this pass */
     uint32_t loads, stores;               /* bits of arrays */
@@ -237,16 +239,22 @@ typedef struct gd_uniform_item {
     int16_t to, index, a, b, c;
 } gd_uniform_item;
 typedef struct gd_uniform_list {
-    int count;
-    gd_uniform_item item[GD_MAX_INSTRS];
+    int steady; /* so many from the first on depend on nothing that changes from run to run */
+    gd_uniform_item
+        item[GD_MAX_INSTRS + 1]; /* by level, and one behind the last of a level that no pass has */
 } gd_uniform_list;
+/* Does an input of this kind change from run to run where no setting and no memory does? */
+static inline bool gd__changes_each_run(gd_uniform_kind kind)
+{
+    return kind == GD_U_STEP || kind == GD_U_SCALAR || kind >= GD_U_KEY;
+}
 /* The uniform instructions that passes need (NULL: all of them); constants are put into `value`, one f64 an instruction. */
 void gd__program_list_uniforms(const gd_program *p, const gd_pass *pass, int passes, gd_uniform_list *list,
                                double *value);
-/* Runs those listed up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of earlier
- * reductions (by number). */
-void gd__program_uniforms(const gd_uniform_list *list, int level, const double *input, const double *reduced,
-                          double *value);
+/* Runs those listed from number `from` on up to `level` for one tensor.  input: values of the uniform inputs; reduced: results of
+ * earlier reductions (by number). */
+void gd__program_uniforms(const gd_uniform_list *list, int from, int level, const double *input,
+                          const double *reduced, double *value);
 
 /* ---- executors ---- */
 

@@ -49,11 +49,6 @@ void gd__storage_release(gd_storage *storage)
     gd__free(storage->ctx, storage, block);
 }
 
-void gd__touch(gd_tensor *t)
-{
-    if (t->storage) t->storage->version = ++t->storage->last;
-}
-
 gd_status gd__writable(const char *what, const gd_tensor *t)
 {
     if (!t->storage || !t->storage->read_only) return GD_OK;

@@ -90,7 +90,10 @@ gd_tensor *gd__new_laid(const gd_tensor *t, gd_dtype dtype);
 
 void gd__storage_release(gd_storage *storage);
 static inline uint32_t gd__version(const gd_tensor *t) { return t->storage ? t->storage->version : 0; }
-void gd__touch(gd_tensor *t); /* it was changed in place */
+static inline void gd__touch(gd_tensor *t) /* it was changed in place */
+{
+    if (t->storage) t->storage->version = ++t->storage->last;
+}
 /* STATE where nothing may change its elements. */
 gd_status gd__writable(const char *what, const gd_tensor *t);
 /* The storage has again, bit for bit, what it had under a version of before. */

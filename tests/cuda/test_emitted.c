@@ -222,7 +222,7 @@ static bool reductions_agree(const sample *s, int level)
 static bool step_agrees(sample *s)
 {
     gd_exec *g = &s->g;
-    bool good = gd__exec_send(g) == GD_OK;
+    bool good = gd__exec_send(g, true) == GD_OK;
     for (int level = 0; level <= s->p->levels && good; level++) {
         interpret(s, level);
         good = gd__device_pass(g, level, NULL) == GD_OK;
@@ -277,7 +277,7 @@ static void programs_agree_with_the_interpreter(void **unused)
         make_group(s, &gpu->device);
         /* all sources first: one run of the compiler for all */
         fill_inputs(s, &state, 1);
-        assert_int_equal(gd__exec_send(&s->g), GD_OK);
+        assert_int_equal(gd__exec_send(&s->g, true), GD_OK);
         free_memory(s);
     }
     for (int k = 0; k < CHAINS + PROGRAMS; k += test_share()) {

@@ -317,7 +317,7 @@ static inline axes_run run_axes(const axes_case *a, gd_ctx *ctx, gd_device *devi
     fill_table(a, &x, &r);
     bool turned = device->backend == &turned_backend;
     if (turned) turn_over(x.p, &r);
-    assert_int_equal(gd__exec_send(&x), GD_OK);
+    assert_int_equal(gd__exec_send(&x, true), GD_OK);
     if (!only_send) assert_int_equal(gd__execs_run(&set, &(gd_exec_run){0}), GD_OK);
     if (turned) turn_over(x.p, &r);
     for (int m = 0; m < AXES_MEMBERS; m++)

@@ -282,7 +282,7 @@ static inline void all_uniforms(const gd_program *p, int level, const double *in
 {
     gd_uniform_list all;
     gd__program_list_uniforms(p, NULL, 0, &all, value);
-    gd__program_uniforms(&all, level, input, reduced, value);
+    gd__program_uniforms(&all, 0, level, input, reduced, value);
 }
 
 /* Runs all passes over one tensor with a kernel for each pass, NULL: interpreted. */

@@ -21,8 +21,7 @@ static void group_free(gd_ctx *ctx, gd_plan_group *g)
     gd__free(ctx, g->position, members * sizeof *g->position);
     gd__free(ctx, g->array_entry, members * arrays * sizeof *g->array_entry);
     gd__free(ctx, g->uniform_entry, members * uniforms * sizeof *g->uniform_entry);
-    gd__free(ctx, g->ahead, uniforms * sizeof *g->ahead);
-    gd__free(ctx, g->every_step, uniforms * sizeof *g->every_step);
+    gd__free(ctx, g->every_run, uniforms * sizeof *g->every_run);
 }
 
 static void plan_free(gd_ctx *ctx, gd_plan *plan)
@@ -233,15 +232,16 @@ static gd_status bind_entries(const gd_run_args *args, const gd_plan *plan, gd_p
     size_t members = (size_t)g->members, uniforms = (size_t)g->run->p->uniforms;
     g->array_entry = gd__calloc(ctx, members * (size_t)g->run->p->arrays * sizeof *g->array_entry);
     g->uniform_entry = gd__calloc(ctx, members * uniforms * sizeof *g->uniform_entry);
-    g->ahead = gd__calloc(ctx, uniforms * sizeof *g->ahead);
-    g->every_step = gd__alloc_array(ctx, uniforms, sizeof *g->every_step);
-    if (!g->array_entry || !g->uniform_entry || !g->ahead || !g->every_step) return GD_NOMEM;
+    g->every_run = gd__alloc_array(ctx, uniforms, sizeof *g->every_run);
+    if (!g->array_entry || !g->uniform_entry || !g->every_run) return GD_NOMEM;
     for (int u = 0; u < g->run->p->uniforms; u++) {
         const gd_uniform *f = &g->run->p->uniform[u];
-        g->ahead[u] = is_counted(plan, f);
-        if (f->kind == GD_U_STEP || f->kind == GD_U_LOSS || f->kind == GD_U_SCALAR || f->kind == GD_U_KEY ||
-            f->kind == GD_U_DRAW)
-            g->every_step[g->every_steps++] = u;
+        if (gd__changes_each_run(f->kind))
+            g->every_run[g->every_runs++] = (gd_run_input){.kind = f->kind,
+                                                           .uniform = u,
+                                                           .index = f->index,
+                                                           .ahead = is_counted(plan, f),
+                                                           .owner = f->owner};
     }
     return GD_OK;
 }
@@ -387,7 +387,10 @@ static gd_plan *plan_new(const gd_run_args *args)
 {
     gd_plan *plan = gd__plan_look(args);
     gd_status status = plan ? GD_OK : GD_NOMEM;
-    for (int g = 0; !status && g < plan->set.tables; g++) status = prepare_group(args, plan, &plan->group[g]);
+    for (int g = 0; !status && g < plan->set.tables; g++) {
+        status = prepare_group(args, plan, &plan->group[g]);
+        plan->stores = plan->stores || plan->set.table[g].stores_scalars;
+    }
     /* in the order of parameters: how they are grouped leaves no trace in the links */
     for (int i = 0; !status && i < args->count; i++)
         status = bind_member(&plan->group[plan->set.table_of[i]], plan->set.member_of[i], args->keys[i]);

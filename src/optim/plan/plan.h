@@ -6,6 +6,14 @@
 #include "optim/plan/run.h"
 #include "optim/plan/share.h"
 
+/* A uniform input that is filled for every run: a step count, the loss, a scalar, a key, a random number. */
+typedef struct gd_run_input {
+    gd_uniform_kind kind;
+    int uniform, index;
+    bool ahead; /* a step count that this run raises */
+    gd_link *owner;
+} gd_run_input;
+
 /* Parameters whose programs are equal, and where what their arrays and uniform inputs mean is kept. */
 typedef struct gd_plan_group {
     gd_exec *run; /* in the plan's set */
@@ -14,9 +22,9 @@ typedef struct gd_plan_group {
     int64_t numel;
     gd_entry **array_entry;   /* [members, arrays], NULL but for state */
     gd_entry **uniform_entry; /* [members, uniforms], NULL but for what an entry holds */
-    bool *ahead;              /* [uniforms] a step count that this run raises */
-    int *every_step,
-        every_steps; /* uniforms that are filled for every run: step counts, the loss, scalars, keys */
+    gd_run_input *every_run;
+    int every_runs;
+    bool own; /* some of them differ from member to member */
 } gd_plan_group;
 
 /* What makes a plan fit a parameter. */
@@ -48,6 +56,7 @@ struct gd_plan {
     uint64_t structure, form, numbers, slots, changes;
     bool fresh;  /* as of `slots`: there is state that was never written */
     bool shared; /* other ranks run other elements, see share.h */
+    bool stores; /* there are scalars that its programs keep */
     bool
         in_order; /* its programs tell axes or places apart, and parameters do not lie in the order of their axes */
     gd_pending pending[GD_MAX_PENDING];

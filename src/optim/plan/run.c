@@ -53,57 +53,44 @@ static void fill_settings(const gd_run_args *args, const gd_plan *plan, gd_plan_
 }
 
 /* An apply after an update of its own counts as that update did. */
-static double step_count(const gd_plan_group *g, int u)
+static double counted(int64_t steps, const gd_run_input *in)
 {
-    const gd_link *link = g->run->p->uniform[u].owner;
-    int64_t count = link->step + g->ahead[u];
-    return count < 1 ? 1 : (double)count;
-}
-
-/* The same for a parameter that may have missed some. */
-static double own_step_count(const gd_plan_group *g, int u, int m)
-{
-    const gd_entry *e = g->uniform_entry[m * g->run->p->uniforms + u];
-    int64_t count = gd__entry_steps(g->run->p->uniform[u].owner, e) + g->ahead[u];
+    int64_t count = steps + in->ahead;
     return count < 1 ? 1 : (double)count;
 }
 
 /* A random number of a tensor, or one that is the same for all; streams of elements count from the other end. */
-static double drawn(const gd_run_args *args, const gd_plan_group *g, int u, int m)
+static double drawn(const gd_run_args *args, const gd_plan_group *g, const gd_run_input *in, int m)
 {
-    const gd_uniform *f = &g->run->p->uniform[u];
-    bool each = f->index % 2 == GD_EACH;
-    double key = gd__link_key(f->owner, each ? args->keys[g->position[m]] : NULL, each ? g->position[m] : -1);
+    bool each = in->index % 2 == GD_EACH;
+    double key = gd__link_key(in->owner, each ? args->keys[g->position[m]] : NULL,
+                              each ? g->position[m] : -1);
     uint32_t word[4];
-    gd__philox_at((uint64_t)key, (uint64_t)step_count(g, u), ~(uint64_t)f->index, word);
+    gd__philox_at((uint64_t)key, (uint64_t)counted(in->owner->step, in), ~(uint64_t)in->index, word);
     return gd__unit_f64(word[0], word[1]);
 }
 
-/* Scalars, step counts, and keys of random numbers, which follow the seed of the context too. */
-static double input_of_member(const gd_run_args *args, const gd_plan_group *g, int u, int m)
+/* Scalars, step counts where a parameter may have missed some, and keys of random numbers, which follow the seed of the context
+ * too. */
+static double input_of_member(const gd_run_args *args, const gd_plan_group *g, const gd_run_input *in, int m)
 {
-    const gd_uniform *f = &g->run->p->uniform[u];
-    if (f->kind == GD_U_STEP) return own_step_count(g, u, m);
-    if (f->kind == GD_U_DRAW) return drawn(args, g, u, m);
-    if (f->kind == GD_U_KEY) return gd__link_key(f->owner, args->keys[g->position[m]], g->position[m]);
-    return g->uniform_entry[m * g->run->p->uniforms + u]->scalar[f->index];
+    if (in->kind == GD_U_DRAW) return drawn(args, g, in, m);
+    if (in->kind == GD_U_KEY) return gd__link_key(in->owner, args->keys[g->position[m]], g->position[m]);
+    const gd_entry *e = g->uniform_entry[m * g->run->p->uniforms + in->uniform];
+    return in->kind == GD_U_STEP ? counted(gd__entry_steps(in->owner, e), in) : e->scalar[in->index];
 }
 
-/* True if some differ from member to member. */
-static bool fill_step(const gd_run_args *args, gd_plan_group *g)
+static void fill_step(const gd_run_args *args, gd_plan_group *g)
 {
-    bool differ = false;
-    for (int i = 0; i < g->every_steps; i++) {
-        int u = g->every_step[i];
-        const gd_uniform *f = &g->run->p->uniform[u];
-        gd_uniform_kind kind = f->kind;
-        bool own = kind == GD_U_STEP ? ((const gd_link *)f->owner)->uneven : kind != GD_U_LOSS;
-        double same = kind == GD_U_STEP ? step_count(g, u) : args->loss;
-        for (int m = 0; m < g->members; m++)
-            g->run->input[m * g->run->p->uniforms + u] = own ? input_of_member(args, g, u, m) : same;
-        differ = differ || own;
+    int uniforms = g->run->p->uniforms;
+    g->own = false;
+    for (const gd_run_input *in = g->every_run; in < g->every_run + g->every_runs; in++) {
+        bool step = in->kind == GD_U_STEP, own = step ? in->owner->uneven : in->kind != GD_U_LOSS;
+        double *to = g->run->input + in->uniform, same = step ? counted(in->owner->step, in) : args->loss;
+        for (int m = 0; m < g->members; m++, to += uniforms)
+            *to = own ? input_of_member(args, g, in, m) : same;
+        g->own = g->own || own;
     }
-    return differ;
 }
 
 static gd_status stale_state(const gd_array *a, const gd_tensor *param, const gd_tensor *slot)
@@ -232,11 +219,10 @@ static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
     }
 }
 
-static gd_status refresh(const gd_run_args *args, gd_plan *plan)
+static gd_status rewrite(const gd_run_args *args, gd_plan *plan, uint64_t changes)
 {
     gd_status status = GD_OK;
     const gd_optimizer *o = args->optimizer;
-    uint64_t changes = args->leaves ? args->ctx->changes : 0;
     bool numbers = !o || plan->numbers != o->numbers, slots = !o || plan->slots != o->slots;
     bool lists = !changes || plan->changes != changes, always = o && o->always_look;
     bool moved = false, other = false;
@@ -245,13 +231,12 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
         plan->numbers = plan->slots = plan->changes = 0; /* while half of it is done */
     for (int i = 0; i < plan->set.tables && !status; i++) {
         gd_plan_group *g = &plan->group[i];
-        bool send = fill_step(args, g) || numbers || slots || lists;
         if (numbers) fill_settings(args, plan, g);
         /* one number for all parameters, where they have several */
         if (numbers && o && o->stand_ins) status = gd_error(args->ctx);
         if (!status && (slots || always)) status = fill_state(args, plan, g, &moved);
         if (lists || always) fill_lists(args, g, &other);
-        if (!status && send) status = gd__exec_send(g->run);
+        if (!status) status = gd__exec_send(g->run, numbers || slots || g->own);
     }
     if (status || !o) return status;
     if ((moved && !slots) || (other && !lists)) return gd__missed_change(args->ctx);
@@ -259,6 +244,20 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
     plan->slots = o->slots;
     plan->changes = changes;
     return GD_OK;
+}
+
+static gd_status refresh(const gd_run_args *args, gd_plan *plan)
+{
+    const gd_optimizer *o = args->optimizer;
+    uint64_t changes = args->leaves ? args->ctx->changes : 0;
+    bool same = o && plan->numbers == o->numbers && plan->slots == o->slots && changes &&
+                plan->changes == changes && !o->always_look;
+    gd_status status = GD_OK;
+    for (int i = 0; i < plan->set.tables && !status; i++) {
+        fill_step(args, &plan->group[i]);
+        if (same && plan->group[i].own) status = gd__exec_send(plan->group[i].run, true);
+    }
+    return same || status ? status : rewrite(args, plan, changes);
 }
 
 /* ---- running ---- */
@@ -314,7 +313,7 @@ static void count_runs(const gd_run_args *args, const gd_plan *plan)
 static gd_status settle(const gd_run_args *args, gd_plan *plan)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < plan->set.tables; i++) {
+    for (int i = 0; (plan->fresh || plan->stores) && i < plan->set.tables; i++) {
         if (plan->fresh) settle_slots(&plan->group[i]);
         if (!status && plan->set.table[i].stores_scalars) status = settle_scalars(&plan->group[i]);
     }

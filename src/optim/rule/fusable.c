@@ -37,10 +37,8 @@ static gd_needs needs_below(const gd_link *link)
     return n;
 }
 
-/* Both questions are asked at every step, and the answers stay while the optimizer's structure does. */
 static void find_facts(gd_link *link)
 {
-    if (link->optimizer && link->found.structure == link->optimizer->structure) return;
     link->found.fuses = is_fusable(link); /* may find out what rules below read */
     gd_needs needs = needs_below(link);
     link->found.needs_grad = needs.grad;
@@ -48,19 +46,22 @@ static void find_facts(gd_link *link)
     link->found.structure = link->optimizer ? link->optimizer->structure : 0;
 }
 
-bool gd__fusable(gd_link *link)
+/* Both questions are asked at every step, and the answers stay while the optimizer's structure does. */
+static gd_link *facts_of(gd_link *link)
 {
-    find_facts(link);
-    return link->found.fuses;
+    if (!link->optimizer || link->found.structure != link->optimizer->structure) find_facts(link);
+    return link;
 }
+
+bool gd__fusable(gd_link *link) { return facts_of(link)->found.fuses; }
 
 gd_needs gd__rules_need(const gd_pending *pending, int pendings)
 {
     gd_needs n = {0};
     for (int i = 0; i < pendings; i++) {
-        find_facts(pending[i].link);
-        n.grad = n.grad || pending[i].link->found.needs_grad;
-        n.loss = n.loss || pending[i].link->found.needs_loss;
+        const gd_link *link = facts_of(pending[i].link);
+        n.grad = n.grad || link->found.needs_grad;
+        n.loss = n.loss || link->found.needs_loss;
     }
     return n;
 }

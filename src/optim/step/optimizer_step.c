@@ -316,11 +316,14 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
             "optimizer: none of its parameters wants gradients (gd_require_grad), so steps change nothing");
     if (!o->step) look_at_selections(o, o->chain);
     gd_step_share share = {.extra = extra, .first_kkt = NAN, .violation = NAN};
-    gd_closure base = {.eval = gd__objective_eval, .objective = objective};
+    gd_closure base;
     gd_var var;
     gd__var_init(&var, o, ctx, o->looked.active, count);
     var.share = &share;
-    var.closure = objective ? &base : NULL;
+    if (objective) {
+        base = (gd_closure){.eval = gd__objective_eval, .objective = objective};
+        var.closure = &base;
+    }
     if (extra && extra->loss) gd_var_set_loss(&var, extra->loss);
     o->stepping = true;
     gd_scope_begin(ctx);

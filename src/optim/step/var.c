@@ -143,7 +143,7 @@ gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *
 
 void gd__var_init(gd_var *var, gd_optimizer *optimizer, gd_ctx *ctx, gd_tensor *const *params, int count)
 {
-    memset(var, 0, GD_VAR_HEAD);
+    memset(&var->parent, 0, GD_VAR_HEAD - offsetof(gd_var, parent));
     var->ctx = ctx;
     var->optimizer = optimizer;
     var->params = var->keys = params;
@@ -517,40 +517,45 @@ gd_tensor *const *gd_var_grad_graph(gd_var *var)
 
 /* ---- update ---- */
 
+/* The update so far, and the gradient where a rule reads it, as kernels read them. */
+static gd_status find_input(gd_var *var, bool uses_grad, gd_run_args *args, gd_tensor ***flat,
+                            gd_tensor ***flat_grad)
+{
+    bool first = var->update_is_grad;
+    gd_status status = first || uses_grad ? gd__var_need_grad(var, false) : GD_OK;
+    if (status) return status;
+    args->input = gd__tensors_laid(var->ctx, first ? var->grad : var->update, var->params, var->count, flat);
+    if (uses_grad)
+        args->grad = first ? args->input
+                           : gd__tensors_laid(var->ctx, var->grad, var->params, var->count, flat_grad);
+    return args->input && (args->grad || !uses_grad) ? GD_OK : gd_error(var->ctx);
+}
+
 static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output)
 {
-    bool uses_grad = needs.grad, leaves = var->leaf_grad && var->update_is_grad;
-    gd_status status = GD_OK;
-    if (!leaves && (var->update_is_grad || uses_grad)) status = gd__var_need_grad(var, false);
-    if (status) return status;
-    double loss = NAN;
-    if (needs.loss) {
-        loss = gd_var_loss_value(var, false);
-        if (gd_error(var->ctx)) return gd_error(var->ctx);
-    }
-    gd_tensor *const *input = leaves ? var->leaf_grad : var->update_is_grad ? var->grad : var->update;
+    bool leaves = var->leaf_grad && var->update_is_grad;
     gd_tensor **flat = NULL, **flat_grad = NULL;
-    if (!leaves) input = gd__tensors_laid(var->ctx, input, var->params, var->count, &flat);
-    gd_tensor *const *grad = var->update_is_grad ? input : var->grad;
-    if (uses_grad && grad != input)
-        grad = gd__tensors_laid(var->ctx, grad, var->params, var->count, &flat_grad);
-    if (!input || (uses_grad && !grad)) status = gd_error(var->ctx);
     gd_run_args args = {.ctx = var->ctx,
                         .optimizer = var->optimizer,
                         .pending = var->pending,
                         .pendings = var->pendings,
                         .params = var->params,
                         .keys = var->keys,
-                        .input = input,
-                        .grad = uses_grad ? grad : NULL,
+                        .input = var->leaf_grad,
+                        .grad = needs.grad ? var->leaf_grad : NULL,
                         .output = output,
                         .count = var->count,
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
                         .leaves = leaves && !output,
                         .has_loss = needs.loss,
-                        .loss = loss,
+                        .loss = NAN,
                         .not_finite = var->share ? &var->share->not_finite : NULL};
+    gd_status status = leaves ? GD_OK : find_input(var, needs.grad, &args, &flat, &flat_grad);
+    if (!status && needs.loss) {
+        args.loss = gd_var_loss_value(var, false);
+        status = gd_error(var->ctx);
+    }
     if (!status) status = gd__run_rules(&args, NULL);
     gd__tensors_free(var->ctx, flat, var->count);
     gd__tensors_free(var->ctx, flat_grad, var->count);

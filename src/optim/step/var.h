@@ -57,10 +57,11 @@ void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds 
 struct gd_var {
     gd_ctx *ctx;
     gd_optimizer *optimizer;
-    gd_var *parent;
+    int64_t step;
     int count;
     gd_tensor *const *params; /* borrowed */
     gd_tensor *const *keys;   /* whose state links use: the parameters, unless states are given explicitly */
+    gd_var *parent;           /* from here on 0 at first */
     gd_closure *closure;
     gd_tensor *loss, *loss_approx; /* owned */
     gd_tensor **grad;              /* owned array of owned tensors, or NULL */
@@ -68,15 +69,14 @@ struct gd_var {
     gd_tensor *const *leaf_grad; /* borrowed: gradients of leaves for which no list was needed yet, or NULL */
     gd_step_share *share;
     gd_link *curved; /* the last link that ran and has a Hessian; borrowed */
-    int64_t step;
     double *last_lrs;
+    uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
+    gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
     bool grad_history;
     bool update_is_grad; /* no update yet */
     bool bounded;        /* its parameters have bounds, see bounds.h */
     bool masked;         /* the update is the gradient, 0 where a bound holds */
     bool answered;       /* the update is what `curved` made of `given` */
-    uint64_t sides;      /* the optimizer's, when who is held was worked out here; 0: never */
-    gd_tensor **given;   /* bounded: what `curved` was given; owned or NULL */
     bool is_last, nested_is_last, stop, skip, held;
     int8_t terminate; /* -1: nobody said */
     int pendings;
