@@ -25,23 +25,10 @@ static const gd_vec_table *vectors(gd_ctx *ctx)
 
 const char *gd__isa_of(gd_ctx *ctx) { return vectors(ctx)->isa; }
 
-/* Addition is the same on every device: IEEE's, or wrapping. */
+/* Addition is the same on every device and any number of threads: IEEE's, or wrapping. */
 gd_status gd__add_partial(gd_tensor *to, gd_tensor *from)
 {
-    gd_ctx *ctx = to->head.ctx;
-    const gd_vec_table *v = vectors(ctx);
-    int64_t count = to->numel;
-    void *a = to->data;
-    const void *b = from->data;
-    if (to->storage->device != gd__cpu(ctx))
-        return gd__execute(GD_OP_add, (gd_tensor *[]){to, from}, 2, &(gd_attrs){0}, &to, 1);
-    if (to->dtype == GD_F32) v->add_f32(a, b, count);
-    if (to->dtype == GD_F64) v->add_f64(a, b, count);
-    if (to->dtype == GD_I32) /* wraps */
-        for (int64_t i = 0; i < count; i++) ((uint32_t *)a)[i] += ((const uint32_t *)b)[i];
-    if (to->dtype == GD_I64)
-        for (int64_t i = 0; i < count; i++) ((uint64_t *)a)[i] += ((const uint64_t *)b)[i];
-    return GD_OK;
+    return gd__execute(GD_OP_add, (gd_tensor *[]){to, from}, 2, &(gd_attrs){0}, &to, 1);
 }
 
 gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype)

@@ -137,6 +137,50 @@ static void steps_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
 }
 
 /* The grain is part of what is computed: another one has other last digits. */
+/* Large parameters, whose gradients are summed where they lie: two of them have one gradient in one memory. */
+typedef struct pair {
+    gd_tensor *x, *p, *q;
+} pair;
+
+static gd_tensor *pair_loss(void *user, int64_t first, int64_t count)
+{
+    pair *t = user;
+    gd_tensor *x = gd_slice(t->x, "0", first, first + count, 1);
+    return gd_mean(gd_square(gd_matmul(x, gd_add(t->p, t->q))), NULL, false);
+}
+
+static gd_status large_ones(gd_world *w, void *user)
+{
+    enum { SIZE = 150 };
+    gd_ctx *ctx = gd_world_ctx(w);
+    float *want = user;
+    gd_scope_begin(ctx);
+    gd_seed(ctx, 3);
+    pair t = {.x = gd_randn(ctx, GD_F32, 2, (int64_t[]){ROWS, SIZE})};
+    t.p = gd_require_grad(gd_randn(ctx, GD_F32, 2, (int64_t[]){SIZE, SIZE}));
+    t.q = gd_require_grad(gd_detach(gd_copy(t.p)));
+    gd_batch batch = {.rows = ROWS, .grain = 5, .world = w, .user = &t, .loss = pair_loss};
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.1)"));
+    gd_status status = o ? gd_optimizer_add(o, "p", t.p) : gd_error(ctx);
+    if (!status) status = gd_optimizer_add(o, "q", t.q);
+    for (int i = 0; i < 2 && !status; i++)
+        status = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL);
+    gd_optimizer_free(o);
+    TRY(status);
+    size_t bytes = SIZE * SIZE * sizeof *want;
+    if (gd_world_size(w) == 1) memcpy(want, gd_data(t.p), bytes);
+    EXPECT(ctx, !memcmp(gd_data(t.p), gd_data(t.q), bytes) && !memcmp(gd_data(t.p), want, bytes));
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void gradients_of_large_parameters_have_the_same_bits_too(void **state)
+{
+    float *want = malloc(150 * 150 * sizeof *want);
+    for (int n = 1; n <= 5; n++) run_in(CTX(state), n, large_ones, want);
+    free(want);
+}
+
 static void another_grain_may_have_other_bits(void **state)
 {
     bits_case a = {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_F32, .grain = 5, .dropout = 0.3},
@@ -410,6 +454,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_scoped, end_scoped)
     const struct CMUnitTest tests[] = {
         TEST(steps_over_grains_have_the_same_bits_with_1_to_8_ranks),
+        TEST(gradients_of_large_parameters_have_the_same_bits_too),
         TEST(another_grain_may_have_other_bits),
         TEST(grains_add_up_to_the_loss_of_all_rows),
         TEST(sums_and_residuals_add_up_without_shares),

@@ -19,10 +19,13 @@
 #include <math.h>
 
 #define BUCKET_BYTES (25 << 20)
+#define ALONE_BYTES \
+    (1 << 16) /* a parameter as large is a bucket: its gradients need not be copied into one */
 
 /* What travels together: numbers of neighbouring parameters, of one dtype and device. */
 typedef struct bucket {
     int first, count; /* parameters */
+    bool alone;       /* it has one, which is large */
     int64_t numel;
     gd_dtype dtype; /* of sums */
     gd_device *device;
@@ -61,8 +64,8 @@ static gd_status open_bucket(run *r, bucket *k)
     gd_ctx *ctx = r->var->ctx;
     k->at = k->device;
     k->flat = new_flat(k, k->device);
-    gd_status status = k->flat ? gd_fill(k->flat, 0) : gd_error(ctx);
-    if (status || r->batch->how == GD_REDUCE_FAST) return status;
+    if (!k->flat) return gd_error(ctx);
+    if (r->batch->how == GD_REDUCE_FAST) return gd_fill(k->flat, 0);
     k->grains = gd_grains_new(r->world, k->flat, r->total);
     if (!k->grains) return gd_error(ctx);
     k->at = k->grains->at;
@@ -85,9 +88,12 @@ static gd_status open_buckets(run *r)
         gd_dtype dtype = gd__partial_dtype(p->dtype);
         bucket *k = r->buckets ? &r->bucket[r->buckets - 1] : NULL;
         gd_device *device = p->storage->device;
-        bool joins = k && k->dtype == dtype && k->device == device &&
-                     (k->numel + p->numel) * (int64_t)gd_dtype_size(dtype) <= BUCKET_BYTES;
-        if (!joins) r->bucket[r->buckets++] = (bucket){.first = i, .dtype = dtype, .device = device};
+        int64_t item = (int64_t)gd_dtype_size(dtype);
+        bool alone = p->numel * item >= ALONE_BYTES;
+        bool joins = k && !alone && !k->alone && k->dtype == dtype && k->device == device &&
+                     (k->numel + p->numel) * item <= BUCKET_BYTES;
+        if (!joins)
+            r->bucket[r->buckets++] = (bucket){.first = i, .dtype = dtype, .device = device, .alone = alone};
         k = &r->bucket[r->buckets - 1];
         k->count++;
         k->numel += p->numel;
@@ -112,11 +118,23 @@ static gd_status add_flat(bucket *k, gd_tensor *flat)
     return status;
 }
 
+/* The slope of the only parameter of a bucket as it is, where nobody else has its memory; else NULL. */
+static gd_tensor *take_slope(run *r, bucket *k)
+{
+    gd_tensor *slope = r->slope[k->first];
+    bool fits = k->alone && slope->dtype == k->dtype && slope->storage->device == k->at &&
+                slope->storage->refs == 1 && gd__contiguous(slope);
+    gd_tensor *flat = fits ? gd__reshape(slope, 1, &k->numel) : NULL;
+    gd__retain(flat);
+    return flat;
+}
+
 /* The slopes of a grain into a bucket. */
 static gd_status add_slopes(run *r, bucket *k)
 {
     gd_ctx *ctx = r->var->ctx;
-    gd_tensor *flat = new_flat(k, k->at);
+    gd_tensor *taken = take_slope(r, k), *flat = taken ? NULL : new_flat(k, k->at);
+    if (taken) return add_flat(k, taken);
     gd_status status = flat ? GD_OK : gd_error(ctx);
     int64_t at = 0;
     for (int i = k->first; i < k->first + k->count && !status; i++) {
