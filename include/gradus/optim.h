@@ -41,7 +41,15 @@ typedef struct gd_rows {
      * tables are tensors of one context, that of the thread, and no tensor of another context may meet them; tables have the
      * names of their axes but no labels.  It may run on several threads at once and draws no random numbers. */
     gd_tensor *(*residuals)(void *state, gd_tensor *const *params, gd_tensor *const *data, int64_t first);
+    /* Whose ranks share the rows, borrowed; NULL: this process has them all.  `count` is that of all ranks, `data` has the rows that
+     * gd_rows_share gives this one, `first` counts from the first of all.  What ranks make of their rows is joined in the order of the
+     * rows: the same bits with any number of ranks, and where there are more than 1024 rows as alone. */
+    gd_world *world;
 } gd_rows;
+
+/* Which of `count` rows the tables of this rank have: *own of them from *first on.  Rows are cut where gd_rows are: ranks
+ * have multiples of 1024 rows, as alike as that allows.  world NULL: all of them. */
+void gd_rows_share(const gd_world *world, int64_t count, int64_t *first, int64_t *own);
 
 /* A loss over the rows of a batch, given by ranges of them.  A grain is a fixed number of rows (the last may have fewer); every
  * grain is evaluated by itself, by the rank of `world` that gd_world_share gives it to, and the gradients and losses of all are added

@@ -144,6 +144,7 @@ gd_status gd_fail(gd_ctx *ctx, gd_status status, const char *format, ...)
     ctx->status = status;
     va_list args;
     va_start(args, format);
+    ctx->errors++;
     int n = format ? gd__vformat(ctx->error, sizeof ctx->error, format, args) : 0;
     va_end(args);
     if (n <= 0) snprintf(ctx->error, sizeof ctx->error, "%s", status_text(status));

@@ -69,6 +69,7 @@ struct gd_ctx {
     void (*tell)(void *, const char *);
     void *tell_user;
     int64_t warnings;
+    uint64_t errors; /* recorded so far */
     char error[1024];
     char warning[512];
 };

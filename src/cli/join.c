@@ -2,7 +2,7 @@
 #include "base/number.h"
 #include "cli/cli.h"
 #include "cli/outcome.h"
-#include "gradus/world.h"
+#include "world/world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +67,7 @@ int gd__cli_leave(gd_cli *cli, int code)
 {
     if (!cli->world) return code;
     gd_status mine = !code ? GD_OK : gd_error(cli->ctx) ? gd_error(cli->ctx) : GD_NOMEM;
+    if (mine && cli->world->failed) return code; /* all have it from the collective before */
     gd_status status = gd_world_agree(cli->world, mine);
     return code || !status ? code : GD_EXIT_FAILED;
 }

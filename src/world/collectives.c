@@ -541,6 +541,6 @@ gd_status gd_world_barrier(gd_world *world)
 
 gd_status gd_world_agree(gd_world *world, gd_status status)
 {
-    if (world && status && world->told) return status;
+    if (world && status && world->failed && world->told == world->ctx->errors) return status;
     return gd__world_call(world, &(gd_collective){.kind = GD_BARRIER, .failed = status});
 }

@@ -136,6 +136,17 @@ static gd_status post_verdict(gd_exchange *work)
     return status;
 }
 
+/* What the verdict was, once nothing is left to do. */
+static gd_status conclude(gd_exchange *work)
+{
+    gd_world *w = work->world;
+    w->failed = work->verdict.status != GD_OK;
+    if (!w->failed) return gd__exchange_deliver(work);
+    gd_status status = gd_fail(w->ctx, (gd_status)work->verdict.status, "%s", work->verdict.text);
+    w->told = w->ctx->errors;
+    return status;
+}
+
 /* All of a stage is done: what is next. */
 static gd_status next_stage(gd_exchange *work)
 {
@@ -143,11 +154,7 @@ static gd_status next_stage(gd_exchange *work)
     if (++work->stage == GD_ROLL) return post_roll(work);
     if (work->stage == GD_VERDICT) return post_verdict(work);
     if (work->stage == GD_FIRST && work->verdict.status) work->stage = GD_FINISHED;
-    if (work->stage == GD_FINISHED) work->world->told = work->verdict.status != GD_OK;
-    if (work->stage == GD_FINISHED)
-        return work->verdict.status
-                   ? gd_fail(work->world->ctx, (gd_status)work->verdict.status, "%s", work->verdict.text)
-                   : gd__exchange_deliver(work);
+    if (work->stage == GD_FINISHED) return conclude(work);
     return gd__exchange_post(work);
 }
 

@@ -65,7 +65,8 @@ struct gd_world {
     int64_t ops;
     gd_exchange *first, **last; /* under way */
     gd_exchange *spare;         /* for telling that there is no memory */
-    bool told;                  /* the last collective ended with an error that all ranks have */
+    bool failed;                /* the last collective ended with an error that all ranks have; */
+    uint64_t told;              /* its number in the context */
     bool over;                  /* given up */
     char why[512];              /* it was */
 };

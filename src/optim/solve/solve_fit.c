@@ -499,7 +499,10 @@ static gd_status open_rows(gd_lsq *p)
 {
     const gd_rows *rows = p->options->rows;
     if (!rows) return GD_OK;
-    if (rows->count > GD_BLOCK_ROWS && rows->count > p->n) {
+    if (rows->world && rows->count <= p->n)
+        return gd_fail(p->ctx, GD_SHAPE, "least squares: %lld rows of several ranks for %lld parameters",
+                       (long long)rows->count, (long long)p->n);
+    if (rows->world || (rows->count > GD_BLOCK_ROWS && rows->count > p->n)) {
         p->blocks = gd__blocks_new(rows, p->params, p->count);
         return p->blocks ? GD_OK : gd_error(p->ctx);
     }
@@ -676,6 +679,10 @@ gd_status gd_least_squares(gd_tensor *const *params, int count, gd_tensor *(*res
         if (!residuals)
             return gd_fail(params[0]->head.ctx, GD_ARGUMENT,
                            "least squares: %s needs the function of all residuals, not rows alone",
+                           gd_fit_loss_name(options->loss));
+        if (options->rows && options->rows->world)
+            return gd_fail(params[0]->head.ctx, GD_NOT_IMPLEMENTED,
+                           "least squares: %s needs all residuals in one process, not rows of several ranks",
                            gd_fit_loss_name(options->loss));
         status = gd__robust_fit(params, count, residuals, user, options, out);
         if (!result) gd_fit_result_clear(out);

@@ -83,7 +83,7 @@ gd_status gd__rows_eval(gd_var *var, const gd_rows *rows, double *loss, gd_tenso
 /* Are Jacobians to be made by rows: there is nothing else, or there are many? */
 static bool by_rows(const gd_objective *o)
 {
-    return o->rows && (o->rows->count > GD_BLOCK_ROWS || (!o->loss && !o->residuals));
+    return o->rows && (o->rows->count > GD_BLOCK_ROWS || o->rows->world || (!o->loss && !o->residuals));
 }
 
 /* ---- all of them ---- */

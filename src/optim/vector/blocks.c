@@ -8,6 +8,7 @@
 #include "optim/vector/triangle.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
+#include "world/world.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -24,7 +25,6 @@ typedef struct member {
     bool opened;
     double **column; /* [n + 1] */
     int64_t failed;  /* the stretch; -1: none */
-    int64_t residuals;
 } member;
 
 struct gd_blocks {
@@ -33,6 +33,8 @@ struct gd_blocks {
     gd_tensor *const *params;
     int count;
     int64_t n, blocks, stretches, residuals;
+    int64_t own, ours; /* the first stretch of this rank, and how many it has */
+    int64_t first_row; /* of this rank's tables */
     gd_team *team;
     member *member;
     double *x; /* [n] the parameters */
@@ -45,8 +47,8 @@ typedef struct pass {
     gd_status (*take)(const struct pass *p, member *w, gd_tensor *r, double *sum);
     const double *v;
     bool graph;
-    size_t room; /* numbers of a sum */
-    double *sums;
+    size_t room;  /* numbers of a sum */
+    double *sums; /* [stretches, room + 1]; the last: how many residuals it is of */
     _Atomic int64_t next;
     _Atomic bool stop;
 } pass;
@@ -130,8 +132,38 @@ static gd_status make_members(gd_blocks *b)
     return GD_OK;
 }
 
+static int64_t blocks_of(int64_t rows) { return (rows + GD_BLOCK_ROWS - 1) / GD_BLOCK_ROWS; }
+static int64_t stretches_of(int64_t rows)
+{
+    int64_t blocks = blocks_of(rows);
+    return blocks < GD_STRETCHES ? blocks : GD_STRETCHES;
+}
+
+/* The row that a stretch begins with; of the one behind the last: how many there are. */
+static int64_t row_of(int64_t rows, int64_t stretch)
+{
+    int64_t row = blocks_of(rows) * stretch / stretches_of(rows) * GD_BLOCK_ROWS;
+    return row < rows ? row : rows;
+}
+
+void gd_rows_share(const gd_world *world, int64_t count, int64_t *first, int64_t *own)
+{
+    if (!first || !own) return;
+    *first = 0;
+    *own = count > 0 ? count : 0;
+    if (!world || count <= 0) return;
+    int64_t stretch, stretches;
+    gd_world_share(world, stretches_of(count), &stretch, &stretches);
+    *first = row_of(count, stretch);
+    *own = row_of(count, stretch + stretches) - *first;
+}
+
 gd_status gd__blocks_check(gd_ctx *ctx, const gd_rows *rows)
 {
+    int64_t first, own;
+    gd_rows_share(rows->world, rows->count, &first, &own);
+    if (rows->world && gd_world_ctx(rows->world) != ctx)
+        return gd_fail(ctx, GD_ARGUMENT, "rows: the world is of another context than the parameters");
     if (!rows->residuals) return gd_fail(ctx, GD_ARGUMENT, "rows: no function for the residuals");
     if (rows->count <= 0) return gd_fail(ctx, GD_SHAPE, "rows: there are none");
     for (int i = 0; i < rows->columns; i++) {
@@ -139,28 +171,39 @@ gd_status gd__blocks_check(gd_ctx *ctx, const gd_rows *rows)
         if (!t) return gd_fail(ctx, GD_ARGUMENT, "rows: table %d is NULL", i);
         if (t->storage->device != gd__cpu(ctx))
             return gd_fail(ctx, GD_DEVICE, "rows: table %d is not on the CPU", i);
-        if (t->ndim < 1 || t->size[0] != rows->count)
-            return gd_fail(ctx, GD_SHAPE, "rows: table %d has not %lld rows", i, (long long)rows->count);
+        if (t->ndim < 1 || t->size[0] != own)
+            return gd_fail(ctx, GD_SHAPE, "rows: table %d has not %lld rows", i, (long long)own);
     }
     return GD_OK;
 }
 
-gd_blocks *gd__blocks_new(const gd_rows *rows, gd_tensor *const *params, int count)
+static gd_blocks *blocks_here(gd_ctx *ctx, const gd_rows *rows, gd_tensor *const *params, int count)
 {
-    gd_ctx *ctx = params[0]->head.ctx;
     if (gd__blocks_check(ctx, rows)) return NULL;
     gd_blocks *b = gd__calloc(ctx, sizeof *b);
     if (!b) return NULL;
     *b = (gd_blocks){.ctx = ctx, .rows = rows, .params = params, .count = count};
     b->n = gd__list_numel(params, count);
     b->loops = gd__loops_for(ctx, GD_F64);
-    b->blocks = (rows->count + GD_BLOCK_ROWS - 1) / GD_BLOCK_ROWS;
-    b->stretches = b->blocks < GD_STRETCHES ? b->blocks : GD_STRETCHES;
+    b->blocks = blocks_of(rows->count);
+    b->ours = b->stretches = stretches_of(rows->count);
+    gd_world_share(rows->world, b->stretches, &b->own, &b->ours);
+    b->first_row = row_of(rows->count, b->own);
     b->x = gd__alloc_array(ctx, (size_t)b->n, sizeof *b->x);
-    b->team = b->x ? gd__team_new(ctx, b->stretches) : NULL;
+    b->team = b->x ? gd__team_new(ctx, b->ours ? b->ours : 1) : NULL;
     if (b->team && !make_members(b)) return b;
     gd__blocks_free(b);
     return NULL;
+}
+
+/* A rank that cannot begin tells those that would wait for it. */
+gd_blocks *gd__blocks_new(const gd_rows *rows, gd_tensor *const *params, int count)
+{
+    gd_ctx *ctx = params[0]->head.ctx;
+    gd_blocks *b = blocks_here(ctx, rows, params, count);
+    if (!b && rows->world && gd_world_ctx(rows->world) == ctx)
+        (void)!gd_world_agree(rows->world, gd_error(ctx) ? gd_error(ctx) : GD_NOMEM);
+    return b;
 }
 
 void gd__blocks_free(gd_blocks *b)
@@ -187,7 +230,8 @@ static gd_status look_at_rows(const gd_blocks *b, member *w, int64_t first, int6
         memcpy(size, t->size, sizeof size);
         size[0] = rows;
         gd_tensor *view = gd_from_memory(gd__cpu(w->ctx), t->dtype, t->ndim, size, t->stride,
-                                         t->data + first * t->stride[0] * (int64_t)gd__item_size(t),
+                                         t->data + (first - b->first_row) * t->stride[0] *
+                                                       (int64_t)gd__item_size(t),
                                          GD_READ_ONLY, NULL, NULL);
         if (!(w->data[i] = view ? named_like(view, t) : NULL)) return gd_error(w->ctx);
     }
@@ -221,7 +265,7 @@ static gd_status run_block(const pass *p, member *w, int64_t block, double *sum)
     gd_status status = look_at_rows(b, w, first, rows);
     gd_tensor *r = status ? NULL : residuals_of(b, w, first, rows);
     gd_enable_grad_end(w->ctx, previous);
-    if (r) w->residuals += r->numel;
+    if (r) sum[p->room] += (double)r->numel;
     gd_no_grad_begin(w->ctx);
     status = r ? p->take(p, w, r, sum) : gd_error(w->ctx);
     gd_no_grad_end(w->ctx);
@@ -231,17 +275,20 @@ static gd_status run_block(const pass *p, member *w, int64_t block, double *sum)
 
 /* ---- a pass ---- */
 
+static double *sum_of(const pass *p, int64_t stretch) { return p->sums + (size_t)stretch * (p->room + 1); }
+static size_t sums_size(const pass *p) { return (size_t)p->b->stretches * (p->room + 1) * sizeof *p->sums; }
+
 static void run_member(void *arg, int64_t index)
 {
     pass *p = arg;
     gd_blocks *b = p->b;
     member *w = &b->member[index];
     int64_t s;
-    while (!p->stop && (s = p->next++) < b->stretches) {
+    while (!p->stop && (s = p->next++) < b->own + b->ours) {
         int64_t end = b->blocks * (s + 1) / b->stretches;
         gd_status status = GD_OK;
         for (int64_t block = b->blocks * s / b->stretches; block < end && !status; block++)
-            status = run_block(p, w, block, p->sums + (size_t)s * p->room);
+            status = run_block(p, w, block, sum_of(p, s));
         if (!status) continue;
         w->failed = s;
         p->stop = true;
@@ -252,10 +299,8 @@ static void run_member(void *arg, int64_t index)
 static gd_status outcome(gd_blocks *b)
 {
     int first = -1;
-    b->residuals = 0;
     for (int i = 0; i < gd__team_count(b->team); i++) {
         const member *w = &b->member[i];
-        b->residuals += w->residuals;
         if (w->failed >= 0 && (first < 0 || w->failed < b->member[first].failed)) first = i;
     }
     gd_status status = first < 0 ? GD_OK : gd__team_tell(b->team, first);
@@ -263,25 +308,61 @@ static gd_status outcome(gd_blocks *b)
     return status;
 }
 
-/* p->sums [stretches, room] is the caller's to free, also after an error. */
-static gd_status run_pass(pass *p)
+/* The stretches of this rank. */
+static gd_status run_own(pass *p)
 {
     gd_blocks *b = p->b;
     gd_status status = gd__list_read(b->params, b->count, b->x);
     for (int i = 0; i < gd__team_count(b->team) && !status; i++) {
         b->member[i].failed = -1;
-        b->member[i].residuals = 0;
         if (gd__list_write(b->member[i].param, b->count, b->x)) status = gd__team_tell(b->team, i);
     }
-    if (status || !(p->sums = gd__calloc(b->ctx, (size_t)b->stretches * p->room * sizeof *p->sums)))
-        return status ? status : GD_NOMEM;
+    if (status || !(p->sums = gd__calloc(b->ctx, sums_size(p)))) return status ? status : GD_NOMEM;
+    p->next = b->own;
     gd__team_run(b->team, run_member, p);
     return outcome(b);
 }
 
+/* Those of all ranks: what each has made goes to the others. */
+static gd_status gather_sums(pass *p, gd_status failed)
+{
+    gd_blocks *b = p->b;
+    gd_world *world = b->rows->world;
+    int size = gd_world_size(world);
+    int64_t each = (int64_t)p->room + 1, total = b->stretches * each;
+    int64_t *cuts = gd__alloc_array(b->ctx, (size_t)size + 1, sizeof *cuts), first, count = 0;
+    gd__aside_begin(b->ctx);
+    gd_tensor *all = !cuts || failed
+                         ? NULL
+                         : gd_from_memory(gd__cpu(b->ctx), GD_F64, 1, &total, NULL, p->sums, 0, NULL, NULL);
+    if (!all && !failed) failed = GD_NOMEM;
+    for (int r = 0; r < size && cuts; r++) {
+        gd__share(r, size, b->stretches, &first, &count);
+        cuts[r] = first * each;
+        cuts[r + 1] = (first + count) * each;
+    }
+    gd_exchange *work = gd_world_start(
+        world, &(gd_collective){.kind = GD_ALL_GATHER, .out = all, .cuts = cuts, .failed = failed});
+    gd_status status = work ? gd_world_wait(work) : gd_error(b->ctx);
+    gd__aside_end(b->ctx);
+    gd__free(b->ctx, cuts, cuts ? ((size_t)size + 1) * sizeof *cuts : 0);
+    return failed ? failed : status;
+}
+
+/* p->sums is the caller's to free, also after an error. */
+static gd_status run_pass(pass *p)
+{
+    gd_blocks *b = p->b;
+    gd_status status = run_own(p);
+    if (b->rows->world) status = gather_sums(p, status);
+    b->residuals = 0;
+    for (int64_t s = 0; s < b->stretches && !status; s++) b->residuals += (int64_t)sum_of(p, s)[p->room];
+    return status;
+}
+
 static void end_pass(const pass *p)
 {
-    if (p->sums) gd__free(p->b->ctx, p->sums, (size_t)p->b->stretches * p->room * sizeof *p->sums);
+    if (p->sums) gd__free(p->b->ctx, p->sums, sums_size(p));
 }
 
 /* The sum over all stretches. */
@@ -290,7 +371,7 @@ static gd_status add_up(pass *p, double *out)
     gd_status status = run_pass(p);
     for (size_t k = 0; k < p->room && !status; k++) {
         out[k] = 0;
-        for (int64_t s = 0; s < p->b->stretches; s++) out[k] += p->sums[(size_t)s * p->room + k];
+        for (int64_t s = 0; s < p->b->stretches; s++) out[k] += sum_of(p, s)[k];
     }
     end_pass(p);
     return status;
@@ -412,7 +493,7 @@ gd_status gd__blocks_triangle(gd_blocks *b, gd_tensor **triangle, double *loss)
     if (square) {
         double f = 0;
         for (int64_t s = 0; s < b->stretches; s++) {
-            const double *other = p.sums + (size_t)s * p.room;
+            const double *other = sum_of(&p, s);
             f += other[wide * wide];
             if (s) gd__triangle_join(b->loops, p.sums, other, wide, square, b->member[0].column);
         }

@@ -6,7 +6,7 @@
  *
  * Each pass calls the function once a block, takes from its graph what is asked for, and adds it up: inside a stretch in the order
  * of the rows, then the stretches in theirs.  The cut depends on the number of rows alone, so results have the same bits on
- * any number of threads. */
+ * any number of threads.  Ranks of a world have neighbouring stretches each; all gather what was made of them, and join it alike. */
 #ifndef GD_OPTIM_VECTOR_BLOCKS_H
 #define GD_OPTIM_VECTOR_BLOCKS_H
 
