@@ -209,21 +209,27 @@ class Rule:
         return self._one("bias", beta)
 
     def where(self, condition: Any, a: Any, b: Any) -> Value:
+        """a where the condition is not 0, else b."""
         return self._call("where", self._value(condition), self._value(a), self._value(b))
 
     def lerp(self, a: Any, b: Any, weight: Any) -> Value:
+        """a + weight (b - a)."""
         return self._call("lerp", self._value(a), self._value(b), self._value(weight))
 
     def clamp(self, x: Any, low: Any, high: Any) -> Value:
+        """min(max(x, low), high)."""
         return self._call("clamp", self._value(x), self._value(low), self._value(high))
 
     def minimum(self, a: Any, b: Any) -> Value:
+        """The smaller."""
         return self._two("min", a, b)
 
     def maximum(self, a: Any, b: Any) -> Value:
+        """The larger."""
         return self._two("max", a, b)
 
     def copysign(self, a: Any, b: Any) -> Value:
+        """|a| with the sign of b."""
         return self._two("copysign", a, b)
 
     def sum(self, x: Any, all: bool = False) -> Value:
@@ -231,9 +237,11 @@ class Rule:
         return self._call("sum", self._value(x), int(all))
 
     def largest(self, x: Any, all: bool = False) -> Value:
+        """The largest of the tensor, or of all parameters together."""
         return self._call("max_over", self._value(x), int(all))
 
     def norm(self, x: Any, p: float = 2.0, all: bool = False) -> Value:
+        """(sum |x|^p)^(1/p) over the tensor, or over all parameters together."""
         return self._call("norm", self._value(x), float(p), all)
 
     def uniform(self) -> Value:
@@ -241,6 +249,7 @@ class Rule:
         return self._call("random", 0)
 
     def normal(self) -> Value:
+        """A random number of the standard normal distribution an element, new every step."""
         return self._call("random", 1)
 
 

@@ -217,9 +217,11 @@ class Module(Functional, _core._Module):
         return self
 
     def cpu(self) -> "Module":
+        """Moves the whole tree to the CPU."""
         return self.to_device("cpu")
 
     def gpu(self, index: int | None = None) -> "Module":
+        """Moves the whole tree to a GPU."""
         return self.to_device(Device("gpu", index))
 
     def to(self, target: Any) -> "Module":

@@ -17,7 +17,7 @@ NONE, REAL, BOOL, STRING, LIST, CHAIN = 1, 2, 4, 8, 16, 32  # kinds of settings,
 class Chain:
     """Links joined by |: Chain("adam | lr(1e-3)"), or from gradus.m.  Its text is what the library prints."""
 
-    __slots__ = ("text",)
+    __slots__ = {"text": "The chain as the library prints it."}
     text: str
 
     def __init__(self, text: "str | Chain") -> None:

@@ -1,6 +1,6 @@
-"""The Python of docs/python.md and README.md runs as it stands there, one block after the other."""
+"""The Python of README.md and docs/ runs as it stands there, one block after the other, and prints what the pages show."""
 import os
-import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,17 +8,37 @@ import pytest
 import gradus as gd
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "docs"))
+import pages  # noqa: E402
+
+PAGES = {p: [b for b in pages.blocks(p) if b.language == "python" and not b.illustration] for p in pages.pages(ROOT)}
+WITH_TORCH = [p for p, blocks in PAGES.items() if any("import torch" in b.text for b in blocks)]  # python/tests/test_torch_docs.py
+WITHOUT = [p for p, blocks in PAGES.items() if blocks and p not in WITH_TORCH]
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "README.md"])
+def run_page(page, tmp_path, capsys, **names):
+    for block in PAGES[page]:
+        text = block.text.replace("/tmp/", f"{tmp_path}{os.sep}")
+        capsys.readouterr()
+        exec(compile("\n" * block.line + text, str(page), "exec"), names)
+        said = capsys.readouterr().out
+        if block.output and not pages.same(block.output.text, said):
+            if os.environ.get("GD_DOCS_UPDATE"):
+                pages.replace_outputs(page, [(next(b for b in pages.blocks(page) if b.line == block.line), said)])
+                PAGES[page] = [b for b in pages.blocks(page) if b.language == "python" and not b.illustration]
+                return run_page(page, tmp_path, capsys)
+            pytest.fail(f"{block} prints\n{said}")
+
+
+@pytest.mark.parametrize("page", WITHOUT, ids=lambda p: str(p.relative_to(ROOT)))
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.S | re.M)
-    assert blocks
     monkeypatch.chdir(ROOT)
-    names = {}
-    for number, block in enumerate(blocks):
-        block = block.replace("/tmp/", f"{tmp_path}{os.sep}")
-        exec(compile(block, f"{page}, block {number}", "exec"), names)
+    run_page(page, tmp_path, capsys)
+
+
+def test_pages_with_samples_are_found():
+    assert len(WITHOUT) >= 8 and len(WITH_TORCH) >= 2
+    assert sum(b.illustration != "" and b.language == "python" for p in PAGES for b in pages.blocks(p)) == 0
 
 
 def test_the_readme_s_run_comes_down(capsys):

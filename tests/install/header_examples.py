@@ -12,6 +12,8 @@ from pathlib import Path
 
 GIVEN = {  # name: its declaration
     "ctx": "gd_ctx *ctx = NULL;",
+    "opt": "gd_optimizer *opt = NULL;",
+    "t": "gd_tensor *t = NULL;",
     "x": "gd_tensor *x = NULL;",
     "d": "gd_tensor *d = NULL;",
     "w": "gd_tensor *w = NULL;",
@@ -20,6 +22,7 @@ GIVEN = {  # name: its declaration
     "weight": "gd_tensor *weight = NULL;",
     "params": "gd_tensor *params[3] = {NULL};",
     "errors": "double errors[3];",
+    "result": "gd_solve_result result;",
     "step": "int64_t step = 0;",
     "user": "void *user = NULL;",
     "my_struct": "int my_struct = 0;",
@@ -98,4 +101,5 @@ def main():
     return 1 if failed or count < 12 else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

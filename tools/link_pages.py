@@ -1,0 +1,259 @@
+"""A page a link, from what the program says of it (gradus links --json) and from a run of its example over a curved valley."""
+import json
+import math
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import wrap
+
+import header_docs
+
+# The valley: f = (1 - x)^2 + C (y - x^2)^2 from a start on its side, as one number and as residuals.
+C, START, STEPS = 10, (-1.3, 0.4), 100
+LOSS = f"(1-p[0])^2 + {C}*(p[1]-p[0]^2)^2"
+RESIDUALS = f"[1-p[0], {C ** 0.5:.17g}*(p[1]-p[0]^2)]"
+LEFT, RIGHT, BOTTOM, TOP = -1.9, 1.9, -0.9, 2.5
+WIDTH, HEIGHT = 480, 430
+
+FAMILIES = {  # title, where such a link stands in a chain
+    "adaptive": ("Adaptive methods", "After clipping and before `weight_decay` and `lr`: it turns gradients into steps of like size for all parameters. For training with noisy gradients."),
+    "clipping": ("Clipping", "First in a chain, before averages take the gradient up; last, before `lr`, to bound the step itself."),
+    "conjugate_gradient": ("Conjugate gradients", "Before a line search (`strong_wolfe`), for smooth losses without noise and with too many parameters for a matrix."),
+    "constraints": ("Constraints", "Before or around a whole chain, which then steps over what the constraints leave."),
+    "core": ("Building blocks", "Anywhere."),
+    "global_search": ("Global search", "A whole chain of its own, or around one: for losses with many minima and few parameters."),
+    "grad_approximation": ("Estimated gradients", "First: what follows takes the estimate for the gradient. For losses that have none, or one that is noise."),
+    "higher_order": ("Higher orders", "A whole step of its own, for few parameters and smooth losses."),
+    "least_squares": ("Least squares", "For losses that are vectors of residuals, with a trust region around it."),
+    "line_search": ("Line searches", "Last in a chain: takes the update for a direction and looks along it, so no `lr`. After quasi-Newton, Newton or conjugate gradients, for losses without noise."),
+    "misc": ("Other", "See its formula."),
+    "momentum": ("Momentum", "Behind clipping and before `lr`; averages of the updates that come."),
+    "ops": ("Arithmetic", "Anywhere: what optimizers of one's own are made of. Those that take chains as settings combine their results element by element."),
+    "presets": ("Presets", "A name for a whole chain; `gradus explain` shows its links."),
+    "projections": ("Projections", "Around a chain, which then steps in another space than that of the parameters."),
+    "psgd": ("Preconditioned SGD", "Before `lr`, behind momentum: learns a preconditioner from products with the Hessian or from gradients alone."),
+    "quasi_newton": ("Quasi-Newton", "Before a line search or inside a trust region, for smooth losses without noise."),
+    "restarts": ("Restarts", "Around the link whose memory it clears."),
+    "second_order": ("Newton's methods", "Before a line search or inside a trust region; the objective is differentiated twice."),
+    "smoothing": ("Smoothing", "Before the rest of a chain, which sees a smoother loss or update."),
+    "step_size": ("Step sizes", "Last in a chain, or before `lr`: says how long the step is."),
+    "termination": ("Termination", "At the end: changes nothing, and says when to stop."),
+    "trust_region": ("Trust regions", "A whole step: takes the link whose Hessian it uses as its setting, and needs neither `lr` nor a line search."),
+    "variance_reduction": ("Variance reduction", "First: what follows sees a gradient with less noise."),
+    "weight_decay": ("Weight decay", "Behind the adaptive part and before `lr`; before it, it is an L2 penalty on the loss."),
+    "zeroth_order": ("Without gradients", "A whole step of its own, from losses alone."),
+}
+SPREAD = {
+    "flat": "element by element",
+    "tensor": "tensor by tensor",
+    "vector": "all parameters as one vector, element by element but for dot products",
+    "whole": "every process does all of it",
+    "flat, else tensor": "element by element, or with some settings tensor by tensor",
+}
+
+
+# ---- the path ----
+
+def with_lr(chain, factor):
+    """The same chain with another learning rate; None where it has none."""
+    found = re.search(r"\blr(?:\(|=)(-?[0-9.e-]+)", chain)
+    if not found:
+        return chain if factor == 1 else None
+    return chain[: found.start(1)] + f"{float(found.group(1)) * factor:g}" + chain[found.end(1):]
+
+
+def run(gradus, folder, chain, loss):
+    """The points of a run, and the loss where it ends; None where the chain does not run on this."""
+    trace = Path(folder) / "trace.jsonl"
+    trace.unlink(missing_ok=True)
+    subprocess.run([gradus, "minimize", loss, "--param", f"p=[{START[0]},{START[1]}]", "--chain", chain, "--steps", str(STEPS), "--threads", "1",
+                    "--trace", str(trace)], capture_output=True, check=False)
+    if not trace.exists():
+        return None
+    points = []
+    for line in trace.read_text(encoding="utf-8").splitlines():
+        p = json.loads(line)["params"]["p"]
+        if any(isinstance(x, str) or x != x or abs(x) > 50 for x in p):
+            return points, float("inf")
+        points.append(tuple(p))
+    return (points, value(points[-1])) if points else None
+
+
+def value(p):
+    return (1 - p[0]) ** 2 + C * (p[1] - p[0] ** 2) ** 2
+
+
+def path_of(gradus, chain):
+    """(chain, points): with the learning rate of its example, or one that goes further on this function."""
+    best = None
+    with TemporaryDirectory() as folder:
+        for factor in (1, 10, 100, 0.1, 0.01):
+            tried = with_lr(chain, factor)
+            if tried is None:
+                break
+            got = run(gradus, folder, tried, LOSS) or run(gradus, folder, tried, RESIDUALS)
+            if got and (best is None or got[1] < best[2]):
+                best = (tried, *got)
+            if best and best[2] < 0.05 * value(START):
+                break
+    return (best[0], best[1]) if best and len(best[1]) > 1 else None
+
+
+def place(p):
+    return (p[0] - LEFT) / (RIGHT - LEFT) * WIDTH, HEIGHT - (p[1] - BOTTOM) / (TOP - BOTTOM) * HEIGHT
+
+
+def contour(level):
+    """The curve f = level, which has a closed form: y = x^2 +- sqrt((level - (1 - x)^2) / C)."""
+    n, root = 32, level ** 0.5
+    xs = [1 - root * math.cos(math.pi * i / n) for i in range(n + 1)]
+    half = [(x, max(level - (1 - x) ** 2, 0) / C) for x in xs]
+    points = [(x, x * x + h ** 0.5) for x, h in half] + [(x, x * x - h ** 0.5) for x, h in reversed(half)]
+    return "M" + "L".join("{:.0f} {:.0f}".format(*place(p)) for p in points) + "Z"
+
+
+def picture(name, points):
+    rings = "".join(f'<path d="{contour(0.12 * 2.6 ** k)}"/>' for k in range(7))
+    inside = [place(p) for p in points]
+    line = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in inside)
+    dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6"/>' for x, y in inside[1:] if 0 <= x <= WIDTH and 0 <= y <= HEIGHT)
+    sx, sy = place(START)
+    mx, my = place((1, 1))
+    return (f'<svg class="path" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="The path of {name} down a curved valley">'
+            f'<g class="rings">{rings}</g><path class="line" d="{line}"/><g class="dots">{dots}</g>'
+            f'<circle class="start" cx="{sx:.1f}" cy="{sy:.1f}" r="6"/>'
+            f'<path class="goal" d="M{mx - 7:.1f} {my - 7:.1f}l14 14m0 -14l-14 14"/></svg>')
+
+
+# ---- the page ----
+
+def rst(text):
+    """Text with `code` in it."""
+    out = []
+    for i, piece in enumerate(re.split(r"`([^`]+)`", text)):
+        out.append(f"\\ ``{piece}``\\ " if i % 2 else re.sub(r"([\\*|_])", r"\\\1", piece))
+    return "".join(out)
+
+
+def table(rows, widths, header=None):
+    yield from (".. list-table::", f"   :widths: {widths}")
+    if header:
+        yield "   :header-rows: 1"
+    yield ""
+    for row in ([header] if header else []) + rows:
+        for i, cell in enumerate(row):
+            yield ("   * - " if i == 0 else "     - ") + cell
+    yield ""
+
+
+def literal(text):
+    return f"``{text}``" if text else ""
+
+
+def used_by(link, links):
+    """Links whose example has this one."""
+    return [o["name"] for o in links if o is not link and re.search(rf"\b{link['name']}\b", o["example"])][:12]
+
+
+def chain_section(link, links):
+    title, where = FAMILIES[link["family"]]
+    yield from ("In a chain", "----------", "", rst(where), "")
+    rows = [["cost", rst(link["cost"])]] if link["cost"] else []
+    if link["state"]:
+        rows.append(["state", rst(link["state"])])
+    rows.append(["several processes", rst(SPREAD.get(link["spread"], link["spread"]))])
+    rows.append(["example", literal(link["example"])])
+    if link["preset"]:
+        rows.append(["stands for", literal(link["preset"])])
+    others = used_by(link, links)
+    if others:
+        rows.append(["also in examples of", ", ".join(f":doc:`{n}`" for n in others)])
+    yield from table(rows, "25 75")
+
+
+def c_section(name, entry):
+    yield from ("In C", "----", "", "``#include <gradus/links.h>``", "")
+    for d in entry.declarations:
+        if d.kind == "type":
+            yield from (f".. c:type:: {d.names[0]}", "", "   .. code-block:: c", "", *("      " + line for line in d.text.split("\n")), "")
+    for d in entry.declarations:
+        if d.kind == "function":
+            says = "New; NULL options are the defaults." if d.names[0].endswith("_new") else "The settings above."
+            yield from (f".. c:function:: {d.signature}", "", f"   {says}", "")
+
+
+def page(link, links, entry, path):
+    name = link["name"]
+    # no part of the tree at the side, which every page would have to carry
+    yield from (":orphan:", "", name, "=" * max(len(name), 3), "")
+    yield from (f":doc:`Links <index>` / {FAMILIES[link['family']][0].lower()}", "", f"*{rst(link['summary'])}*", "")
+    settings = ", ".join(f"{s['name']}={s['default']}" if s["default"] else s["name"] for s in link["settings"])
+    call = wrap(f"{name}({settings})" if settings else name, 76, subsequent_indent="     ", break_long_words=False, break_on_hyphens=False)
+    yield from (".. code-block:: text", "", *("   " + line for line in call), "")
+    if link["formula"]:
+        yield from ("Formula", "-------", "", ".. code-block:: text", "", *("   " + part for part in re.split(r"(?<=;)\s+", link["formula"])), "")
+    if link["paper"]:
+        yield from (rst(link["paper"]) + ".", "")
+    if path:
+        chain, points = path
+        yield from (".. raw:: html", "", "   <figure class=\"path-figure\">" + picture(name, points) + "</figure>", "")
+        yield from (f"{literal(chain)}: {len(points) - 1} steps down a curved valley, "
+                    f"(1 - x)² + {C} (y - x²)², from the circle; the cross is its minimum.", "")
+    yield from ("Settings", "--------", "")
+    if link["settings"]:
+        rows = [[literal(s["name"]), rst(s["kind"]), literal(s["default"]) or "must be given", rst(s["help"])] for s in link["settings"]]
+        yield from table(rows, "18 24 16 42", ["name", "takes", "default", "what"])
+    else:
+        yield from ("None.", "")
+    yield from chain_section(link, links)
+    yield from ("In Python", "---------", "", f"``gradus.m.{name}({', '.join(s['name'] for s in link['settings'])})``", "")
+    if entry:
+        yield from c_section(name, entry)
+
+
+def index(links):
+    yield from ("Links", "=====", "", f"{len(links)} links that chains are made of, by family. At a shell ``gradus links`` lists them and "
+                "``gradus links NAME`` explains one. :doc:`/concepts/chains` tells how they fuse.", "")
+    for family, (title, where) in FAMILIES.items():
+        mine = [link for link in links if link["family"] == family]
+        if mine:
+            yield from (title, "-" * len(title), "", rst(where), "")
+            yield from table([[f":doc:`{link['name']}`", rst(link["summary"])] for link in mine], "30 70")
+
+
+def undocumented(links):
+    for link in links:
+        if link["family"] not in FAMILIES:
+            yield f"{link['name']}: nobody says where links of the family '{link['family']}' stand in a chain: tools/link_pages.py"
+        for key in ("summary", "formula", "cost", "example", "spread"):
+            if not link[key] and not (link["preset"] and key in ("formula", "cost")):
+                yield f"{link['name']} has no {key}"
+        for setting in link["settings"]:
+            if not setting["help"] or not setting["kind"]:
+                yield f"{link['name']}: nobody says what the setting {setting['name']} is"
+
+
+def all_links(gradus):
+    said = subprocess.run([gradus, "links", "--json"], capture_output=True, text=True, check=True).stdout
+    return sorted(json.loads(said)["links"], key=lambda link: link["name"])
+
+
+def write(gradus, folder, header):
+    """The pages; what is undocumented ends it."""
+    links = all_links(gradus)
+    faults = list(undocumented(links))
+    if faults:
+        raise SystemExit("\n".join(faults))
+    entries = {n: e for e in header_docs.read(header).entries for n in e.names}
+    folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor() as pool:
+        paths = list(pool.map(lambda link: path_of(gradus, link["example"]), links))
+    for link, path in zip(links, paths):
+        entry = entries.get(f"gd_{link['name']}_new")
+        (folder / f"{link['name']}.rst").write_text("\n".join(page(link, links, entry, path)) + "\n", encoding="utf-8")
+    (folder / "index.rst").write_text("\n".join(index(links)) + "\n", encoding="utf-8")
+    without = [link["name"] for link, path in zip(links, paths) if not path]
+    print(f"{len(links)} links, {len(links) - len(without)} with a picture" + (f"; without: {', '.join(without)}" if without else ""))
+    return links
