@@ -4,13 +4,16 @@
                              that compile it, and one without main() is compiled as the body of a function
   ```text                    directly below one of them: what it prints.  Numbers may differ in their last digits, times by any
                              amount, and a line of ... stands for any lines
+  <pre lang="sh">...</pre>   the same in a table of HTML, for samples side by side
   <!-- illustration: why -->  on the line before a block: it is not run.  Such blocks are counted
 """
+import html
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.S | re.M)
+PRE = re.compile(r'^<pre lang="(\w+)">\n(.*?)^</pre>$', re.S | re.M)
 MARK = re.compile(r"<!-- illustration: ([^\n]+?) -->\n\Z")
 TIME = re.compile(r"\b[0-9.]+(?:e[+-]?[0-9]+)? ?(?:s|ms|us|rows/s)\b")
 NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?(?![\w])")
@@ -25,6 +28,7 @@ class Block:
     start: int  # of the text, in the page
     illustration: str = ""
     output: "Block" = None  # what it prints
+    beside: bool = False  # in a table
 
     @property
     def name(self):
@@ -45,6 +49,9 @@ def blocks(page):
             found[-1].output = block
         found.append(block)
         last = match.end()
+    for match in PRE.finditer(text):
+        plain = html.unescape(match.group(2)).replace("\xa0", "")
+        found.append(Block(match.group(1), plain, page, text.count("\n", 0, match.start()) + 1, match.start(2), beside=True))
     return found
 
 

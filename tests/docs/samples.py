@@ -63,13 +63,12 @@ class Runner:
             done = self.run(["./sample"], work)
         return done.returncode, done.stdout
 
-    def page(self, page):
+    def page(self, page, found):
         """Faults, the number of samples, and [(block, what it said)] where a page shows that."""
         faults, count, said = [], 0, []
         work = self.folder / "-".join(page.relative_to(self.root).with_suffix("").parts)
         work.mkdir()
         (work / "examples").symlink_to(self.root / "examples")
-        found = pages.blocks(page)
         for i, block in enumerate(found):
             if block.illustration or block.language not in ("sh", "c"):
                 continue
@@ -122,13 +121,14 @@ def main(arguments):
             found = pages.blocks(page)
             faults += [f"{b}: ```{b.language}: no language that samples are run in; mark it as an illustration"
                        for b in found if b.language not in LANGUAGES and not b.language.startswith("{") and not b.illustration]
-            more, named = check_names(page, public, runner)
+            inside = {n for h in (root / "src").rglob("*.h") for n in re.findall(r"\bgd_\w+", h.read_text(encoding="utf-8"))} \
+                if page.name == "architecture.md" else set()
+            more, named = check_names(page, public | inside, runner)
             faults += more
             names += named
             illustrations += [b for b in found if b.illustration and b.language in ("c", "sh")]
-            if page.name in ELSEWHERE and page.parent in (root, root / "docs"):
-                continue
-            more, samples, said = runner.page(page)
+            elsewhere = page.name in ELSEWHERE and page.parent in (root, root / "docs")
+            more, samples, said = runner.page(page, [b for b in found if b.beside or not elsewhere])
             faults += more
             count += samples
             shown += len(said)
@@ -137,6 +137,9 @@ def main(arguments):
                 pages.replace_outputs(page, wrong)
             else:
                 faults += [f"{b.output}: it prints\n{text}" for b, text in wrong]
+    first = [b.language for b in pages.blocks(root / "README.md") if b.beside and b.line < 50]
+    if sorted(first) != ["c", "python", "sh"]:
+        faults.append(f"the README's first screen does not show shell, C and Python side by side: {first}")
     if not only and len(illustrations) != ILLUSTRATIONS:
         faults.append(f"{len(illustrations)} blocks are not run, ILLUSTRATIONS says {ILLUSTRATIONS}: {', '.join(map(str, illustrations))}")
     print("\n".join(faults) if faults else f"{count} samples, {shown} with what they print, {len(illustrations)} illustrations, {names} names and chains in the text")
