@@ -33,7 +33,7 @@ endif()
 # Built-in fused programs of the common chains, also one copy for each instruction set.  gen_builtin, linked from the
 # objects so far, makes the programs of the chains in builtin.def.  What is generated at build time goes into generated/.
 set(GD_BUILTIN_GENERATED "")
-if(sources AND NOT CMAKE_CROSSCOMPILING)
+if(sources AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR))
     get_property(gd_early_objects GLOBAL PROPERTY GD_OBJECTS)
     add_executable(gen_builtin tools/gen_builtin.c ${gd_early_objects} ${gd_glue_objects})
     set_target_properties(gen_builtin PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/generated)
@@ -52,7 +52,7 @@ if(GD_BUILTIN_GENERATED)
 endif()
 
 # Typed options for every link: the public header gradus/links.h is made from the links' lists of fields.
-if(sources AND NOT CMAKE_CROSSCOMPILING)
+if(sources AND (NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR))
     add_executable(gen_links tools/gen_links.c ${gd_early_objects} ${gd_glue_objects})
     set_target_properties(gen_links PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/generated)
     target_link_libraries(gen_links PRIVATE gd_flags gd_deps ${GD_LINK_PRIVATE} ${GD_LINK_PUBLIC} Threads::Threads)

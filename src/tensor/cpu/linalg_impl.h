@@ -102,6 +102,16 @@ static size_t LOCAL(lu_bytes)(problems *p)
     return (size_t)(p->n * p->n) * sizeof(REAL) + (size_t)p->n * sizeof(int);
 }
 
+#ifdef GD_HAVE_BLAS
+/* Which pivot is zero beside NaN depends on the processor's kernels: such a matrix is not singular, its factors are NaN. */
+static int64_t LOCAL(not_singular)(LOCAL(lu) * f, int64_t n)
+{
+    for (int64_t i = 0; i < n * n; i++) f->a[i] = (REAL)NAN;
+    for (int64_t i = 0; i < n; i++) f->pivot[i] = (int)i + 1;
+    return 0;
+}
+#endif
+
 /* Factors a copy of matrix b; 0, or the number of the first zero pivot. */
 static int64_t LOCAL(factor)(const problems *p, int64_t b, char *work, LOCAL(lu) * f)
 {
@@ -111,7 +121,8 @@ static int64_t LOCAL(factor)(const problems *p, int64_t b, char *work, LOCAL(lu)
     LOCAL(copy)(f->a, LOCAL(at)(p->in[0], b), n * n);
     if (n == 0) return 0;
 #ifdef GD_HAVE_BLAS
-    return LAPACK(getrf)(LAPACK_COL_MAJOR, (int)n, (int)n, f->a, (int)n, f->pivot);
+    int64_t zero = LAPACK(getrf)(LAPACK_COL_MAJOR, (int)n, (int)n, f->a, (int)n, f->pivot);
+    return zero > 0 && !LOCAL(finite)(LOCAL(at)(p->in[0], b), n * n) ? LOCAL(not_singular)(f, n) : zero;
 #else
     return DENSE(getrf)(n, f->a, n, f->pivot);
 #endif
