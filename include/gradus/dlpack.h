@@ -39,6 +39,11 @@ gd_tensor *gd_from_memory(gd_device *device, gd_dtype dtype, int ndim, const int
  * STATE: the memory is read-only and the leaf wants gradients. */
 GD_NODISCARD gd_status gd_take_memory(gd_tensor *leaf, gd_tensor *of);
 
+/* Lets a tensor of gd_from_memory that has no `release` lie at another address from now on, as it is otherwise: cheaper than a new
+ * one where the memory is another at every step, as that of gradients is.  Counts as a change in place.  ARGUMENT: its memory is not
+ * of that kind, or the address is not aligned; STATE: somebody else holds it or its memory. */
+GD_NODISCARD gd_status gd_point_at(gd_tensor *t, void *data);
+
 /* The tensor of a capsule, which is consumed: its deleter is called when the last tensor over it goes.  Where it fails the capsule
  * stays the caller's.  New.  DEVICE: memory that no device of this context has; DTYPE: complex numbers and the like. */
 gd_tensor *gd_from_dlpack(gd_ctx *ctx, struct DLManagedTensorVersioned *capsule);

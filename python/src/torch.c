@@ -14,9 +14,9 @@ enum { DL_CPU = 1, DL_CUDA = 2, DL_PINNED = 3, DL_MANAGED = 13 };
 
 /* ---- looking ---- */
 
-static int refuse(const char *name, const char *what)
+static int refuse(PyObject *name, const char *what)
 {
-    (void)PyErr_Format(gd_py.error[GD_ARGUMENT], "gradus.torch: parameter '%s' %s", name, what);
+    (void)PyErr_Format(gd_py.error[GD_ARGUMENT], "gradus.torch: parameter '%U' %s", name, what);
     return 0;
 }
 
@@ -32,56 +32,80 @@ static int read_dtype(const dl_tensor *d, gd_dtype *dtype)
     return d->lanes == 1 && *dtype != GD_DTYPE_COUNT;
 }
 
-/* False with an exception that names the parameter. */
-static int look(const py_borrower *self, PyObject *object, PyObject *name, int is_grad, form *f)
+static uint32_t kind_of(const dl_tensor *d)
 {
-    dl_tensor d;
-    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (!text) return 0;
-    if (Py_TYPE(object) != (PyTypeObject *)self->type &&
-        !PyObject_TypeCheck(object, (PyTypeObject *)self->type))
-        return refuse(text, is_grad ? "has a gradient that is no tensor" : "is no tensor");
-    if (self->api->look(object, &d) < 0) {
-        if (PyErr_ExceptionMatches(PyExc_MemoryError)) return 0;
-        PyErr_Clear();
-        return refuse(text,
-                      is_grad ? "has a gradient whose memory cannot be looked at (sparse, or of a subclass)"
-                              : "has memory that cannot be looked at (sparse, quantized, or of a subclass)");
-    }
-    int pairs = d.code == 5;
-    if (d.ndim + pairs > GD_MAX_DIMS) return refuse(text, "has more axes than 8");
-    if (!read_dtype(&d, &f->dtype))
-        return refuse(text, is_grad ? "has a gradient of no floating dtype" : "has no floating dtype");
+    return d->code | (uint32_t)d->bits << 8 | (uint32_t)d->lanes << 16;
+}
+
+/* What DLPack says of a tensor, in our words; false with an exception that names the parameter. */
+static int read_form(const dl_tensor *d, PyObject *name, int is_grad, form *f)
+{
+    int pairs = d->code == 5;
+    if (d->ndim + pairs > GD_MAX_DIMS) return refuse(name, "has more axes than 8");
+    if (!read_dtype(d, &f->dtype))
+        return refuse(name, is_grad ? "has a gradient of no floating dtype" : "has no floating dtype");
     int64_t numel = 1, scale = pairs ? 2 : 1;
-    f->ndim = d.ndim + pairs;
+    f->ndim = d->ndim + pairs;
     f->pairs = pairs;
-    for (int i = d.ndim; i-- > 0;) {
-        f->shape[i] = d.shape[i];
-        f->stride[i] = scale * (d.strides ? d.strides[i] : numel);
-        numel *= d.shape[i];
+    for (int i = d->ndim; i-- > 0;) {
+        f->shape[i] = d->shape[i];
+        f->stride[i] = scale * (d->strides ? d->strides[i] : numel);
+        numel *= d->shape[i];
     }
-    if (pairs) f->shape[d.ndim] = 2, f->stride[d.ndim] = 1;
-    if (d.device_type != DL_CPU && d.device_type != DL_PINNED && d.device_type != DL_CUDA &&
-        d.device_type != DL_MANAGED)
-        return refuse(text, "is on a device that gradus has not");
-    f->device = d.device_type == DL_CUDA || d.device_type == DL_MANAGED ? d.device_id : -1;
-    f->data = d.data ? (char *)d.data + d.byte_offset : NULL;
-    if (!f->data && numel) return refuse(text, "has no memory of its own (a wrapper, fake or meta tensor)");
+    if (pairs) f->shape[d->ndim] = 2, f->stride[d->ndim] = 1;
+    if (d->device_type != DL_CPU && d->device_type != DL_PINNED && d->device_type != DL_CUDA &&
+        d->device_type != DL_MANAGED)
+        return refuse(name, "is on a device that gradus has not");
+    f->device_type = d->device_type;
+    f->device_id = d->device_id;
+    f->kind = kind_of(d);
+    f->device = d->device_type == DL_CUDA || d->device_type == DL_MANAGED ? d->device_id : -1;
+    f->data = d->data ? (char *)d->data + d->byte_offset : NULL;
+    if (!f->data && numel) return refuse(name, "has no memory of its own (a wrapper, fake or meta tensor)");
     return 1;
 }
 
-static int same_form(const form *a, const form *b)
+/* Is it as it was, but perhaps for where it lies? */
+static int as_before(const dl_tensor *d, const form *f)
 {
-    if (a->data != b->data || a->dtype != b->dtype || a->device != b->device || a->ndim != b->ndim) return 0;
-    for (int i = 0; i < a->ndim; i++)
-        if (a->shape[i] != b->shape[i] || a->stride[i] != b->stride[i]) return 0;
+    if (kind_of(d) != f->kind || d->device_type != f->device_type || d->device_id != f->device_id ||
+        d->ndim + f->pairs != f->ndim || !d->strides || (!d->data && f->data))
+        return 0;
+    for (int i = 0; i < d->ndim; i++)
+        if (d->shape[i] != f->shape[i] || d->strides[i] * (1 + f->pairs) != f->stride[i]) return 0;
     return 1;
+}
+
+enum { BAD, SAME, OTHER };
+
+/* What an object is now: SAME as it was in *f but for the address, which is put there; OTHER, all put there; or BAD, with an exception
+ * that names the parameter.  Most are the same at every step: nothing is worked out for those. */
+static int look(py_borrower *self, PyObject *object, PyObject *name, int is_grad, form *f)
+{
+    dl_tensor d;
+    if (Py_TYPE(object) != self->seen) {
+        if (!PyObject_TypeCheck(object, (PyTypeObject *)self->type))
+            return refuse(name, is_grad ? "has a gradient that is no tensor" : "is no tensor");
+        self->seen = Py_TYPE(object);
+    }
+    if (self->api->look(object, &d) < 0) {
+        if (PyErr_ExceptionMatches(PyExc_MemoryError)) return BAD;
+        PyErr_Clear();
+        return refuse(name,
+                      is_grad ? "has a gradient whose memory cannot be looked at (sparse, or of a subclass)"
+                              : "has memory that cannot be looked at (sparse, quantized, or of a subclass)");
+    }
+    if (as_before(&d, f)) {
+        f->data = d.data ? (char *)d.data + d.byte_offset : NULL;
+        return SAME;
+    }
+    return read_form(&d, name, is_grad, f) ? OTHER : BAD;
 }
 
 /* New, or NULL with the error recorded. */
 static gd_tensor *tensor_over(gd_ctx *ctx, const form *f)
 {
-    char name[16] = "cpu";
+    char name[24] = "cpu";
     if (f->device >= 0) PyOS_snprintf(name, sizeof name, "gpu:%d", (int)f->device);
     gd_device *device = gd_device_get(ctx, name);
     return device ? gd_from_memory(device, f->dtype, f->ndim, f->shape, f->stride, f->data, 0, NULL, NULL)
@@ -97,8 +121,7 @@ static int is_plain(PyObject *object, PyObject *name)
         int is_view = said ? PyObject_IsTrue(said) : -1;
         Py_XDECREF(said);
         if (is_view < 0) return 0;
-        const char *text = is_view ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        if (is_view) return refuse(text ? text : "?", "is a conjugate or negative view");
+        if (is_view) return refuse(name, "is a conjugate or negative view");
     }
     return 1;
 }
@@ -117,8 +140,10 @@ gd_optimizer *gd_py_borrower_optimizer(py_borrower *self)
 static void forget_params(py_borrower *self)
 {
     for (Py_ssize_t i = 0; i < self->count; i++) {
-        if (self->param[i].t) gd_release(self->param[i].t);
-        self->param[i].t = NULL;
+        borrowed *b = &self->param[i];
+        if (b->t) gd_release(b->t);
+        if (b->grad) gd_release(b->grad);
+        b->t = b->grad = NULL;
     }
 }
 static void drop_borrower(gd_py_handle *h) { forget_params((py_borrower *)h); }
@@ -132,6 +157,7 @@ static int borrower_traverse(PyObject *o, visitproc visit, void *arg)
     Py_VISIT(self->optimizer);
     Py_VISIT(self->type);
     Py_VISIT(self->touch);
+    Py_VISIT(self->getter);
     for (Py_ssize_t i = 0; i < self->count; i++) Py_VISIT(self->param[i].object);
     return 0;
 }
@@ -143,12 +169,15 @@ static int borrower_clear(PyObject *o)
     Py_CLEAR(self->type);
     Py_CLEAR(self->touch);
     Py_CLEAR(self->grad);
+    Py_CLEAR(self->getter);
     for (Py_ssize_t i = 0; i < self->count; i++) {
-        Py_CLEAR(self->param[i].object);
-        Py_CLEAR(self->param[i].name);
-        if (self->param[i].t && self->head.owner)
-            gd_py_release(self->head.owner, end_tensor, self->param[i].t);
-        self->param[i].t = NULL;
+        borrowed *b = &self->param[i];
+        Py_CLEAR(b->object);
+        Py_CLEAR(b->name);
+        Py_CLEAR(b->held);
+        if (b->t && self->head.owner) gd_py_release(self->head.owner, end_tensor, b->t);
+        if (b->grad && self->head.owner) gd_py_release(self->head.owner, end_tensor, b->grad);
+        b->t = b->grad = NULL;
     }
     self->count = 0;
     return 0;
@@ -198,6 +227,9 @@ static int borrower_init(PyObject *o, PyObject *args, PyObject *keywords)
     self->optimizer = Py_NewRef(optimizer);
     self->type = Py_NewRef(type);
     self->touch = Py_NewRef(touch);
+    self->getter = self->grad ? PyObject_GetAttr(type, self->grad) : NULL;
+    if (!self->getter) return -1;
+    self->get = (descrgetfunc)PyType_GetSlot(Py_TYPE(self->getter), Py_tp_descr_get);
     gd_optimizer *made = self->grad ? gd_py_borrower_optimizer(self) : NULL;
     PyObject *context = made ? PyObject_GetAttrString(optimizer, "context") : NULL;
     if (!context) return -1;
@@ -240,6 +272,7 @@ static PyObject *borrower_add(PyObject *o, PyObject *args)
     int group = 0;
     if (PyTuple_Size(names) != n) return gd_py_fail(GD_ARGUMENT, "add: as many names as tensors are needed");
     if (!make_room(self, n)) return NULL;
+    self->seen = NULL;
     gd_tensor **t = PyMem_Calloc((size_t)n + 1, sizeof *t);
     const char **text = PyMem_Calloc((size_t)n + 1, sizeof *text);
     int fine = t && text;
@@ -247,7 +280,7 @@ static PyObject *borrower_add(PyObject *o, PyObject *args)
         borrowed *b = &self->param[self->count + made];
         *b = (borrowed){.object = PyTuple_GetItem(tensors, made), .name = PyTuple_GetItem(names, made)};
         text[made] = PyUnicode_AsUTF8AndSize(b->name, NULL);
-        fine = text[made] && look(self, b->object, b->name, 0, &b->at) && is_plain(b->object, b->name);
+        fine = text[made] && look(self, b->object, b->name, 0, &b->at) != BAD && is_plain(b->object, b->name);
         t[made] = fine ? tensor_over(c->ctx, &b->at) : NULL;
         if (fine && !t[made]) fine = gd_py_raise_for(c, b->name) != NULL;
         if (fine && gd_set_requires_grad(t[made], true)) fine = gd_py_raise_for(c, b->name) != NULL;
@@ -277,10 +310,11 @@ static PyObject *borrower_add(PyObject *o, PyObject *args)
 /* Is it where it was?  If not, the parameter is put where it is now. */
 static int follow(py_borrower *self, borrowed *b, PyObject *object)
 {
-    form now;
+    form now = b->at;
     gd_py_context *c = self->head.owner;
-    if (!look(self, object, b->name, 0, &now)) return 0;
-    if (!same_form(&now, &b->at)) {
+    int seen = look(self, object, b->name, 0, &now);
+    if (seen == BAD) return 0;
+    if (seen == OTHER || now.data != b->at.data) {
         if (!is_plain(object, b->name)) return 0;
         gd_tensor *t = tensor_over(c->ctx, &now);
         gd_status status = t ? gd_take_memory(b->t, t) : gd_error(c->ctx);
@@ -299,6 +333,7 @@ static int follow(py_borrower *self, borrowed *b, PyObject *object)
 static int follow_all(py_borrower *self, PyObject *groups)
 {
     Py_ssize_t at = 0, lists = PyList_Check(groups) ? PyList_Size(groups) : -1;
+    self->seen = self->plain = NULL;
     for (Py_ssize_t g = 0; g < lists; g++) {
         PyObject *list = PyList_GetItem(groups, g);
         Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1;
@@ -350,37 +385,67 @@ static int replace_by(PyObject **object, const char *method)
     return now != NULL;
 }
 
-/* The gradient of a parameter, or NULL: a reference in *held as long as it is used.  Views that are conjugate or negative are not what
- * lies in memory: the first are complex, the second strided parts of such, and both have copies that are. */
-static int take_gradient(py_borrower *self, borrowed *b, PyObject **held, gd_tensor **grad)
+/* Its attribute `grad`, new: at once by the type's own getter where nothing stands before that. */
+static PyObject *gradient_of(py_borrower *self, PyObject *object)
 {
-    form at;
-    *grad = NULL;
-    *held = PyObject_GetAttr(b->object, self->grad);
-    if (!*held) return 0;
-    if (*held == Py_None) return 1;
-    if (!look(self, *held, b->name, 1, &at)) return 0;
-    bool view = at.pairs || !same_strides(&at, &b->at);
-    if (view && (!replace_by(held, "resolve_conj") || !replace_by(held, "resolve_neg") ||
-                 !look(self, *held, b->name, 1, &at)))
-        return 0;
-    *grad = tensor_over(self->head.owner->ctx, &at);
-    return *grad ? 1 : gd_py_raise_for(self->head.owner, b->name) != NULL;
+    PyTypeObject *type = Py_TYPE(object);
+    if (type == self->plain) return self->get(self->getter, object, (PyObject *)type);
+    if (self->get && PyType_GetSlot(type, Py_tp_getattro) == (void *)PyObject_GenericGetAttr) {
+        PyObject *own = PyObject_GetAttr((PyObject *)type, self->grad);
+        if (!own) return NULL;
+        if (own == self->getter) self->plain = type;
+        Py_DECREF(own);
+    }
+    return PyObject_GetAttr(object, self->grad);
 }
 
-static int set_gradients(py_borrower *self, PyObject **held, PyObject *changed)
+/* A tensor over a gradient: that of the last step, put where this one lies, or a new one.  NULL with the error recorded. */
+static gd_tensor *gradient_over(gd_py_context *c, borrowed *b, int seen)
+{
+    if (b->grad && seen == SAME) {
+        if (gd_point_at(b->grad, b->grad_at.data) == GD_OK) return b->grad;
+        gd_clear_error(c->ctx); /* somebody holds it */
+    }
+    if (b->grad) gd_release(b->grad);
+    return b->grad = tensor_over(c->ctx, &b->grad_at);
+}
+
+/* The gradient of a parameter in *grad, borrowed, or NULL; the object is in b->held as long as it is used.  Views that are conjugate or
+ * negative are not what lies in memory: the first are complex, the second strided parts of such, and both have copies that are. */
+static int take_gradient(py_borrower *self, borrowed *b, gd_tensor **grad)
+{
+    *grad = NULL;
+    gd_py_set(&b->held, gradient_of(self, b->object));
+    if (!b->held) return 0;
+    if (b->held == Py_None) return 1;
+    int seen = look(self, b->held, b->name, 1, &b->grad_at);
+    if (seen != BAD && (b->grad_at.pairs || !same_strides(&b->grad_at, &b->at))) {
+        int plain = replace_by(&b->held, "resolve_conj") && replace_by(&b->held, "resolve_neg");
+        seen = plain && look(self, b->held, b->name, 1, &b->grad_at) != BAD ? OTHER : BAD;
+    }
+    if (seen != BAD && !(*grad = gradient_over(self->head.owner, b, seen)))
+        (void)gd_py_raise_for(self->head.owner, b->name);
+    if (!*grad) b->grad_at.kind = 0; /* like nothing that comes */
+    return *grad != NULL;
+}
+
+static int set_gradients(py_borrower *self, PyObject *changed)
 {
     for (Py_ssize_t i = 0; i < self->count; i++) {
         borrowed *b = &self->param[i];
         gd_tensor *grad;
-        if (!take_gradient(self, b, &held[i], &grad)) return 0;
+        if (!take_gradient(self, b, &grad)) return 0;
         if (!grad) continue;
-        gd_status status = gd_set_grad(b->t, grad);
-        gd_release(grad);
-        if (status) return gd_py_raise_for(self->head.owner, b->name) != NULL;
+        if (gd_set_grad(b->t, grad)) return gd_py_raise_for(self->head.owner, b->name) != NULL;
         if (PyList_Append(changed, b->object) < 0) return 0;
     }
     return 1;
+}
+
+static void let_gradient_go(borrowed *b)
+{
+    gd_zero_grad(b->t);
+    Py_CLEAR(b->held);
 }
 
 /* The other library hears that the parameters were changed. */
@@ -414,7 +479,7 @@ static gd_status run_step(py_borrower *self, gd_optimizer *optimizer, const gd_o
 /* The loss that is known already, or NULL in *t. */
 static int take_loss(py_borrower *self, PyObject *loss, gd_tensor **t)
 {
-    form at;
+    form at = {.kind = 0};
     *t = NULL;
     if (!loss || loss == Py_None) return 1;
     PyObject *name = PyUnicode_FromString("loss");
@@ -427,17 +492,11 @@ static int take_loss(py_borrower *self, PyObject *loss, gd_tensor **t)
 /* With the gradients that are there; those who get another value are appended to `changed`. */
 static int step_with_gradients(py_borrower *self, gd_optimizer *optimizer, PyObject *loss, PyObject *changed)
 {
-    PyObject **held = PyMem_Calloc((size_t)self->count + 1, sizeof *held);
     gd_tensor *known = NULL;
-    if (!held) return PyErr_NoMemory() != NULL;
-    int fine = set_gradients(self, held, changed) && take_loss(self, loss, &known);
+    int fine = set_gradients(self, changed) && take_loss(self, loss, &known);
     if (fine && run_step(self, optimizer, NULL, known)) fine = gd_py_raise(self->head.owner) != NULL;
     if (known) gd_release(known);
-    for (Py_ssize_t i = 0; i < self->count; i++) {
-        gd_zero_grad(self->param[i].t);
-        Py_XDECREF(held[i]);
-    }
-    PyMem_Free(held);
+    for (Py_ssize_t i = 0; i < self->count; i++) let_gradient_go(&self->param[i]);
     return fine;
 }
 
@@ -484,16 +543,21 @@ static gd_status call_value(void *user, double *loss)
     return fine ? GD_OK : GD_CALLBACK;
 }
 
-/* A gradient that is not there is zeros. */
+static void forget_gradient(borrowed *b)
+{
+    if (b->grad) gd_release(b->grad);
+    b->grad = NULL;
+}
+
+/* A gradient that is not there is zeros.  The tensor over it belongs to a scope of the step that calls: it cannot stay. */
 static int copy_gradient(py_borrower *self, borrowed *b, gd_tensor *to)
 {
-    PyObject *held = NULL;
     gd_tensor *grad;
-    int fine = take_gradient(self, b, &held, &grad);
+    int fine = take_gradient(self, b, &grad);
     if (fine && (grad ? gd_assign(to, grad) : gd_fill(to, 0)))
         fine = gd_py_raise_for(self->head.owner, b->name) != NULL;
-    if (grad) gd_release(grad);
-    Py_XDECREF(held);
+    forget_gradient(b);
+    Py_CLEAR(b->held);
     return fine;
 }
 
@@ -523,7 +587,7 @@ static int call_for_products(py_borrower *self, gd_tensor *const *v, gd_tensor *
     if (fine) products = PyObject_CallFunctionObjArgs(self->hvp, list, NULL);
     fine = products && PyList_Check(products) && PyList_Size(products) == self->count;
     for (Py_ssize_t i = 0; i < self->count && fine; i++) {
-        form at;
+        form at = {.kind = 0};
         borrowed *b = &self->param[i];
         fine = look(self, PyList_GetItem(products, i), b->name, 1, &at);
         gd_tensor *t = fine ? tensor_over(c->ctx, &at) : NULL;

@@ -19,6 +19,8 @@ typedef struct form {
     char *data;
     gd_dtype dtype;
     int32_t device; /* -1: the CPU; else the number of a GPU */
+    int32_t device_type, device_id;
+    uint32_t kind; /* dtype as DLPack has it: code, bits, lanes */
     int ndim;
     int pairs; /* complex numbers, as an axis of two */
     int64_t shape[GD_MAX_DIMS], stride[GD_MAX_DIMS];
@@ -27,13 +29,20 @@ typedef struct form {
 typedef struct borrowed {
     PyObject *object; /* as of the last look; a reference */
     PyObject *name;
-    gd_tensor *t; /* over its memory; a reference */
-    form at;
+    PyObject *held; /* its gradient, while a step uses it; a reference */
+    gd_tensor *t;   /* over its memory; a reference */
+    gd_tensor *
+        grad; /* over that of the last gradient, of which only the form is of use between steps; a reference or NULL */
+    form at, grad_at;
 } borrowed;
 
 typedef struct py_borrower {
     gd_py_handle head;
     PyObject *optimizer, *type, *touch, *grad; /* references; the last is the name of the attribute */
+    PyObject *getter;                          /* that attribute in the type; a reference */
+    descrgetfunc get;                          /* calls it */
+    PyTypeObject *seen,
+        *plain; /* the last type that was found to be one of theirs; to have that attribute; while a call lasts */
     const dl_exchange *api;
     borrowed *param;
     Py_ssize_t count, room;

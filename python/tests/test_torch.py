@@ -266,6 +266,44 @@ def test_conjugate_and_negative_gradients_are_what_they_stand_for():
         gt.Optimizer([torch.ones(2, dtype=torch.complex64).conj().requires_grad_()], "lr(1)")
 
 
+def test_gradients_that_lie_like_the_last_one_are_still_looked_at():
+    """Another address, another dtype, none, a negative view with the strides of the last: each at its step, and each is let go."""
+    p = torch.nn.Parameter(torch.zeros(2))
+    optimizer = gt.Optimizer([p], "lr(1)")
+    plain, gaps = torch.tensor([1.0, 2.0]), torch.tensor([[1.0, 9.0], [2.0, 9.0]])[:, 0]
+    negative = torch.complex(torch.zeros(2), torch.tensor([4.0, 8.0])).conj().imag
+    assert negative.is_neg() and negative.stride() == gaps.stride() == (2,)
+    total = torch.zeros(2)
+    for slope in (plain, plain.clone(), None, gaps, gaps.clone(), gaps, negative, gaps, plain, 3 * plain):
+        p.grad = slope
+        optimizer.step()
+        total -= 0 if slope is None else slope.resolve_neg()
+        assert torch.equal(p.detach(), total)
+    here, p.grad = weakref.ref(slope), None
+    del slope
+    gc.collect()
+    assert here() is None
+    with pytest.raises(ValueError, match="'p0' has a gradient whose memory cannot be looked at"):
+        p.grad = torch.sparse_coo_tensor([[0]], [1.0], (2,))
+        optimizer.step()
+    p.grad = plain
+    optimizer.step()
+    assert torch.equal(p.detach(), total - plain)
+
+
+def test_an_attribute_grad_of_a_class_of_ones_own_is_asked():
+    class Mine(torch.nn.Parameter):
+        @property
+        def grad(self):
+            return torch.full((2,), 3.0)
+
+    p, q = Mine(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
+    q.grad = torch.ones(2)
+    optimizer = gt.Optimizer([q, p], "lr(1)")
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.full((2,), -3.0)) and torch.equal(q.detach(), -torch.ones(2))
+
+
 def test_parameters_may_move_and_change_their_dtype():
     model = net(torch.float)
     optimizer = gt.Optimizer(model.parameters(), ADAM)

@@ -66,6 +66,15 @@ static bool overlaps(const gd_tensor *t)
     return false;
 }
 
+static gd_status check_address(const gd_tensor *t, const char *what, const void *data)
+{
+    gd_ctx *ctx = t->head.ctx;
+    if (t->numel && !data) return gd_fail(ctx, GD_ARGUMENT, "%s: the memory is NULL", what);
+    if ((uintptr_t)data % gd__item_size(t) == 0) return GD_OK;
+    return gd_fail(ctx, GD_ARGUMENT, "%s: the address is no multiple of %zu, the size of %s", what,
+                   gd__item_size(t), gd_dtype_name(t->dtype));
+}
+
 gd_tensor *gd_from_memory(gd_device *device, gd_dtype dtype, int ndim, const int64_t *shape,
                           const int64_t *strides, void *data, int flags, void (*release)(void *user),
                           void *user)
@@ -79,10 +88,7 @@ gd_tensor *gd_from_memory(gd_device *device, gd_dtype dtype, int ndim, const int
     gd_tensor *t = gd__new_over(device, "from_memory", dtype, ndim, shape);
     if (!t) return NULL;
     gd_status status = set_strides(t, strides);
-    if (!status && t->numel && !data) status = gd__null(ctx, "from_memory: the memory is NULL");
-    if (!status && (uintptr_t)data % gd__item_size(t))
-        status = gd_fail(ctx, GD_ARGUMENT, "from_memory: the address is no multiple of %zu, the size of %s",
-                         gd__item_size(t), gd_dtype_name(dtype));
+    if (!status) status = check_address(t, "from_memory", data);
     if (!status && (flags & ~GD_READ_ONLY))
         status = gd_fail(ctx, GD_ARGUMENT, "from_memory: unknown flags %d", flags);
     bool fixed = (flags & GD_READ_ONLY) || overlaps(t);
@@ -112,6 +118,22 @@ gd_status gd_take_memory(gd_tensor *t, gd_tensor *of)
     gd__swap_storage(t, look);
     gd__put_grad(t, NULL);
     gd_release(look);
+    return GD_OK;
+}
+
+gd_status gd_point_at(gd_tensor *t, void *data)
+{
+    if (!t) return GD_ARGUMENT;
+    gd_storage *s = t->storage;
+    if (!s || !s->foreign || ((gd_foreign *)s)->release || t->node || t->data != s->data)
+        return gd_fail(t->head.ctx, GD_ARGUMENT, "point_at: the tensor lies in memory that is not only lent");
+    if (s->refs != 1 || t->head.refs != 1)
+        return gd_fail(t->head.ctx, GD_STATE, "point_at: somebody else holds the tensor or its memory");
+    gd_status status = check_address(t, "point_at", data);
+    if (status) return status;
+    t->data = s->data = data;
+    gd__touch(t);
+    t->head.ctx->changes++;
     return GD_OK;
 }
 

@@ -284,6 +284,45 @@ static void a_leaf_takes_other_memory(void **state)
     end_context(ctx, NULL);
 }
 
+/* Gradients of somebody else, which lie elsewhere at every step, under one tensor. */
+static void lent_memory_may_be_elsewhere_at_every_step(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    double at[2] = {1, 2}, slope[2][2] = {{1, -1}, {4, 8}};
+    gd_device *cpu = gd_device_get(ctx, "cpu");
+    gd_tensor *p = gd_require_grad(over(ctx, 1, (int64_t[]){2}, NULL, at, 0));
+    gd_tensor *g = gd_from_memory(cpu, GD_F64, 1, (int64_t[]){2}, NULL, slope[0], 0, NULL, NULL);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.5)"));
+    assert_int_equal(gd_optimizer_add(o, "p", p), GD_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gd_point_at(g, slope[i]), GD_OK);
+        assert_int_equal(gd_set_grad(p, g), GD_OK);
+        assert_int_equal(gd_optimizer_step(o, NULL, NULL), GD_OK);
+        assert_int_equal(gd_point_at(g, slope[0]), GD_STATE); /* the leaf has it */
+        says(ctx, GD_STATE, "somebody else holds the tensor or its memory");
+        gd_zero_grad(p);
+    }
+    assert_true(at[0] == 1 - 0.5 - 2 && at[1] == 2 + 0.5 - 4);
+    gd_tensor *view = gd_detach(g);
+    assert_int_equal(gd_point_at(g, slope[0]), GD_STATE);
+    says(ctx, GD_STATE, "somebody else holds the tensor or its memory");
+    gd_release(view);
+    assert_int_equal(gd_point_at(g, (char *)slope + 1), GD_ARGUMENT);
+    says(ctx, GD_ARGUMENT, "point_at: the address is no multiple of 8, the size of f64");
+    assert_int_equal(gd_point_at(g, NULL), GD_ARGUMENT);
+    says(ctx, GD_ARGUMENT, "point_at: the memory is NULL");
+    assert_int_equal(gd_point_at(p, slope), GD_ARGUMENT); /* its owner waits to be called */
+    says(ctx, GD_ARGUMENT, "memory that is not only lent");
+    gd_tensor *own = VECTOR(ctx, 1, 2);
+    assert_int_equal(gd_point_at(own, slope), GD_ARGUMENT);
+    says(ctx, GD_ARGUMENT, "memory that is not only lent");
+    assert_ptr_equal(gd_data(g), slope[1]);
+    gd_optimizer_free(o);
+    gd_release(p), gd_release(g), gd_release(own);
+    end_context(ctx, NULL);
+}
+
 static void the_cpu_has_no_streams(void **state)
 {
     (void)state;
@@ -332,6 +371,7 @@ int main(void)
         cmocka_unit_test(capsules_of_others_are_taken_or_left),
         cmocka_unit_test(tensors_with_a_history_are_not_lent),
         cmocka_unit_test(a_leaf_takes_other_memory),
+        cmocka_unit_test(lent_memory_may_be_elsewhere_at_every_step),
         cmocka_unit_test(the_cpu_has_no_streams),
         cmocka_unit_test(every_allocation_may_fail),
     };
