@@ -136,7 +136,7 @@ void gd__own_made(void *object)
     if (object && ((gd_object *)object)->slot) gd__own(object);
 }
 
-static bool grow_marks(gd_ctx *ctx)
+static __attribute__((noinline)) bool grow_marks(gd_ctx *ctx)
 {
     size_t old = ctx->scope.mark_capacity, *mark = gd__alloc(ctx, 2 * old * sizeof *mark);
     if (!mark) return false;

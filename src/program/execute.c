@@ -336,7 +336,9 @@ static void run_tasks(void *arg, int64_t thread)
 static void run_all_tasks(gd_ctx *ctx, pass_run *r)
 {
     int64_t tasks = r->work->tasks;
-    if (!needs_buffer(r->pass))
+    if (tasks == 1 && !needs_buffer(r->pass))
+        run_task(r, 0);
+    else if (!needs_buffer(r->pass))
         gd__parallel(ctx, tasks, run_task, r);
     else
         gd__parallel(ctx, tasks < ctx->threads ? tasks : ctx->threads, run_tasks, r);

@@ -36,6 +36,10 @@ void gd__program_free(gd_program *p)
 
 /* ---- uniform instructions: once a tensor, in f64 ---- */
 
+/* Powers of step counts end in 0, and no result takes pow longer.  log(a) <= a - 1, and exp(-746) is nearer to 0 than to the
+ * smallest number. */
+static double power(double a, double b) { return a > 0 && a < 1 && (1 - a) * b > 746 ? 0 : pow(a, b); }
+
 #define T          double
 #define abs_T      fabs
 #define sqrt_T     sqrt
@@ -45,7 +49,7 @@ void gd__program_free(gd_program *p)
 #define floor_T    floor
 #define copysign_T copysign
 #define largest_T  DBL_MAX
-#define pow_wide   pow
+#define pow_wide   power
 
 /* Wants what a uniform instruction that is wanted is computed from. */
 static void want_operands(const gd_program *p, bool *wanted)

@@ -121,6 +121,43 @@ static void wrong_rules_are_named(void **state)
     }
 }
 
+/* Numbers are computed once for all tensors where these have the same settings, which may end and begin again. */
+static void settings_that_part_and_meet_again_reach_every_tensor(void **state)
+{
+    (void)state;
+    const double lr[][3] = {{0.1, 0.1, 0.1}, {0.1, 0.1, 0.1}, {0.1, 0.4, 0.1}, {0.1, 0.4, 0.2},
+                            {0.2, 0.2, 0.2}, {0.2, 0.2, 0.2}, {0.3, 0.2, 0.2}, {0.3, 0.3, 0.3}};
+    for (int each = 0; each < 2; each++) { /* also with a number that is another for every tensor: its norm */
+        gd_ctx *ctx = contexts[0];
+        const char *chain = each ? "normalize(1) | weight_decay(0.5) | lr(0.1)"
+                                 : "weight_decay(0.5) | lr(0.1)";
+        gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
+        assert_non_null(o);
+        gd_tensor *p[3];
+        int group[3];
+        double x[3] = {1, 2, 3}, g[3] = {0.5, -1, 4};
+        for (int i = 0; i < 3; i++) {
+            const char *name = (const char *[]){"a", "b", "c"}[i];
+            p[i] = gd_require_grad(gd_from_f64(ctx, GD_F64, 1, (int64_t[]){1}, &x[i]));
+            gd_tensor *grad = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){1}, &g[i]);
+            OK(gd_set_grad(p[i], grad));
+            OK(gd_optimizer_add_group(o, &name, &p[i], 1, "lr=0.1", &group[i]));
+            gd_release(grad);
+            if (each) g[i] /= fabs(g[i]);
+        }
+        for (size_t s = 0; s < sizeof lr / sizeof *lr; s++) {
+            for (int i = 0; i < 3; i++) OK(gd_optimizer_set(o, group[i], "lr", lr[s][i]));
+            OK(gd_optimizer_step(o, NULL, NULL));
+            for (int i = 0; i < 3; i++) {
+                x[i] -= lr[s][i] * (g[i] + 0.5 * x[i]);
+                assert_float_equal(*(const double *)gd_data(p[i]), x[i], 1e-14);
+            }
+        }
+        gd_optimizer_free(o);
+        for (int i = 0; i < 3; i++) gd_release(p[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +166,7 @@ int main(void)
         TEST(parameters_of_several_dtypes_share_a_norm),
         TEST(a_uniform_update_is_rounded_between_links),
         TEST(wrong_rules_are_named),
+        TEST(settings_that_part_and_meet_again_reach_every_tensor),
     };
     return cmocka_run_group_tests(tests, open_contexts, close_contexts);
 }

@@ -666,6 +666,29 @@ static void text_grows_and_remembers_a_failure(void **state)
     end_context(ctx, &m);
 }
 
+/* ---- uniform values ---- */
+
+static void powers_that_are_too_small_are_zero_and_others_those_of_pow(void **state)
+{
+    (void)state;
+    const double base[] = {0.5, 0.9, 0.99, 0.999, 1 - 1e-9, 1e-300, 5e-324,
+                           1,   1.5, 0,    -0.0,  -0.5,     NAN,    INFINITY};
+    gd_uniform_list list = {.item = {{.op = GD_I_POW, .to = 2, .a = 0, .b = 1}, {.level = UINT8_MAX}}};
+    for (size_t i = 0; i < sizeof base / sizeof *base; i++) {
+        double last = log(4.94065645841246544e-324) / log(base[i]); /* about where the result becomes 0 */
+        for (int k = 0; k < 4000; k++) {
+            double exponent = k < 1000   ? k
+                              : k < 2000 ? floor(last) + k - 1500
+                              : k < 3000 ? 746 / (1 - base[i]) + (k - 2500) * 1e-3
+                                         : -pow(1.02, k - 3500);
+            double value[3] = {base[i], exponent, 17}, expected = pow(base[i], exponent);
+            gd__program_uniforms(&list, 0, 0, NULL, NULL, value);
+            if (isnan(expected) ? !isnan(value[2]) : memcmp(&value[2], &expected, sizeof expected))
+                fail_msg("%.17g to the power %.17g: %a, not %a", base[i], exponent, value[2], expected);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -683,6 +706,7 @@ int main(void)
         cmocka_unit_test(hash_is_of_the_kernel_alone),
         cmocka_unit_test(emitted_text_does_not_depend_on_the_locale),
         cmocka_unit_test(text_grows_and_remembers_a_failure),
+        cmocka_unit_test(powers_that_are_too_small_are_zero_and_others_those_of_pow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,10 +48,6 @@ int gd__scalar_index(const gd_link_class *cls, const char *name)
     return -1;
 }
 
-extern const gd_link_class gd_link_chain;
-
-bool gd__is_chain(const gd_link *link) { return link->cls == &gd_link_chain; }
-
 /* ---- life ---- */
 
 static void link_destroy(void *object)

@@ -76,7 +76,8 @@ gd_link *gd__link_new(gd_ctx *ctx, const gd_link_class *cls);
 int gd__field_index(const gd_link_class *cls, const char *name);
 int gd__slot_index(const gd_link_class *cls, const char *name);
 int gd__scalar_index(const gd_link_class *cls, const char *name);
-bool gd__is_chain(const gd_link *link);
+extern const gd_link_class gd_link_chain;
+static inline bool gd__is_chain(const gd_link *link) { return link->cls == &gd_link_chain; }
 
 /* ---- state ---- */
 
@@ -167,9 +168,7 @@ gd_rng *gd__link_rng(gd_link *link);
 double gd__link_key(gd_link *link, const gd_tensor *param, int position);
 /* The link is given to an optimizer, or taken from it (NULL); its children too.  Runs the classes' checks. */
 gd_status gd__link_adopt(gd_link *link, gd_optimizer *optimizer);
-/* True when the link and all below it are element-wise and may be fused. */
-bool gd__fusable(gd_link *link);
-/* The same but for hooks around the link itself, which run outside of programs. */
+/* As gd__fusable (owner.h), but for hooks around the link itself, which run outside of programs. */
 bool gd__fusable_inside(gd_link *link);
 /* A rule serves, not the functions of tensors. */
 bool gd__is_rule(const gd_link *link);

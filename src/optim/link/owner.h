@@ -165,4 +165,14 @@ bool gd__shapes(const gd_link *link, const char *key);
 typedef gd_status (*gd_visit_fn)(void *user, gd_link *link, const char *path);
 gd_status gd__visit_links(gd_link *link, const char *path, gd_visit_fn fn, void *user);
 
+/* What `found` says, found if it is not known: it is asked at every step, and stays while the optimizer's structure does. */
+void gd__find_facts(gd_link *link);
+static inline const gd_link *gd__facts_of(gd_link *link)
+{
+    if (!link->optimizer || link->found.structure != link->optimizer->structure) gd__find_facts(link);
+    return link;
+}
+/* True when the link and all below it are element-wise and may be fused. */
+static inline bool gd__fusable(gd_link *link) { return gd__facts_of(link)->found.fuses; }
+
 #endif

@@ -21,7 +21,6 @@ static void group_free(gd_ctx *ctx, gd_plan_group *g)
     gd__free(ctx, g->position, members * sizeof *g->position);
     gd__free(ctx, g->array_entry, members * arrays * sizeof *g->array_entry);
     gd__free(ctx, g->uniform_entry, members * uniforms * sizeof *g->uniform_entry);
-    gd__free(ctx, g->every_run, uniforms * sizeof *g->every_run);
 }
 
 static void plan_free(gd_ctx *ctx, gd_plan *plan)
@@ -31,6 +30,7 @@ static void plan_free(gd_ctx *ctx, gd_plan *plan)
     gd__execs_free(&plan->set);
     gd__free(ctx, plan->group, count * sizeof *plan->group);
     gd__free(ctx, plan->params, count * sizeof *plan->params);
+    gd__free(ctx, plan->every_run, (size_t)plan->run_room * sizeof *plan->every_run);
     gd__free(ctx, plan->counted, (size_t)plan->counts * sizeof *plan->counted);
     gd__free(ctx, plan->set.table, count * sizeof *plan->set.table);
     gd__free(ctx, plan->set.table_of, count * sizeof *plan->set.table_of);
@@ -226,22 +226,30 @@ static gd_status bind_member(gd_plan_group *g, int m, gd_tensor *key)
     return GD_OK;
 }
 
-static gd_status bind_entries(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
+static gd_status bind_entries(gd_ctx *ctx, gd_plan_group *g)
 {
-    gd_ctx *ctx = args->ctx;
     size_t members = (size_t)g->members, uniforms = (size_t)g->run->p->uniforms;
     g->array_entry = gd__calloc(ctx, members * (size_t)g->run->p->arrays * sizeof *g->array_entry);
     g->uniform_entry = gd__calloc(ctx, members * uniforms * sizeof *g->uniform_entry);
-    g->every_run = gd__alloc_array(ctx, uniforms, sizeof *g->every_run);
-    if (!g->array_entry || !g->uniform_entry || !g->every_run) return GD_NOMEM;
-    for (int u = 0; u < g->run->p->uniforms; u++) {
-        const gd_uniform *f = &g->run->p->uniform[u];
-        if (gd__changes_each_run(f->kind))
-            g->every_run[g->every_runs++] = (gd_run_input){.kind = f->kind,
-                                                           .uniform = u,
-                                                           .index = f->index,
-                                                           .ahead = is_counted(plan, f),
-                                                           .owner = f->owner};
+    return g->array_entry && g->uniform_entry ? GD_OK : GD_NOMEM;
+}
+
+/* What every run fills in a group. */
+static gd_status list_run_inputs(gd_plan *plan, gd_plan_group *g)
+{
+    const gd_program *p = g->run->p;
+    for (int u = 0; u < p->uniforms; u++) {
+        const gd_uniform *f = &p->uniform[u];
+        if (!gd__changes_each_run(f->kind)) continue;
+        if (!gd__reserve(p->ctx, &plan->every_run, plan->every_runs, &plan->run_room,
+                         sizeof *plan->every_run))
+            return GD_NOMEM;
+        plan->every_run[plan->every_runs++] = (gd_run_input){.group = g,
+                                                             .owner = f->owner,
+                                                             .kind = f->kind,
+                                                             .uniform = u,
+                                                             .index = f->index,
+                                                             .ahead = is_counted(plan, f)};
     }
     return GD_OK;
 }
@@ -259,7 +267,7 @@ static gd_status own_members(const gd_run_args *args, gd_plan_group *g)
     return GD_OK;
 }
 
-static gd_status prepare_group(const gd_run_args *args, const gd_plan *plan, gd_plan_group *g)
+static gd_status prepare_group(const gd_run_args *args, gd_plan *plan, gd_plan_group *g)
 {
     int axes = g->run->p->axes;
     int64_t *numel = gd__alloc_array(args->ctx, (size_t)g->members, sizeof *numel), *size = NULL;
@@ -274,7 +282,8 @@ static gd_status prepare_group(const gd_run_args *args, const gd_plan *plan, gd_
     if (!status && plan->shared) status = own_members(args, g);
     if (!g->run->numel) gd__free(args->ctx, numel, (size_t)g->members * sizeof *numel);
     if (!g->run->numel) gd__free(args->ctx, size, (size_t)(g->members * axes) * sizeof *size);
-    return status ? status : bind_entries(args, plan, g);
+    if (!status) status = bind_entries(args->ctx, g);
+    return status ? status : list_run_inputs(plan, g);
 }
 
 /* ---- a plan ---- */
@@ -401,7 +410,7 @@ static gd_plan *plan_new(const gd_run_args *args)
     return NULL;
 }
 
-static bool fits(const gd_plan *plan, const gd_run_args *args)
+static inline bool fits(const gd_plan *plan, const gd_run_args *args)
 {
     if (plan->count != args->count || plan->pendings != args->pendings || plan->holes != args->holes ||
         plan->sink != args->sink || plan->input_is_grad != args->input_is_grad ||
@@ -435,10 +444,10 @@ static void tidy(gd_optimizer *o)
     }
 }
 
-gd_plan *gd__plan_for(const gd_run_args *args)
+/* The plan comes to the front of the list. */
+static __attribute__((noinline)) gd_plan *other_plan(const gd_run_args *args)
 {
     gd_optimizer *o = args->optimizer;
-    if (!o) return plan_new(args);
     gd_plan **at = &o->plans, *plan;
     while (*at && !fits(*at, args)) at = &(*at)->next;
     if ((plan = *at))
@@ -447,7 +456,15 @@ gd_plan *gd__plan_for(const gd_run_args *args)
         tidy(o);
     else
         return NULL;
-    if (args->leaves) plan->form = o->form;
     plan->next = o->plans;
     return o->plans = plan;
+}
+
+gd_plan *gd__plan_for(const gd_run_args *args)
+{
+    gd_optimizer *o = args->optimizer;
+    if (!o) return plan_new(args);
+    gd_plan *plan = o->plans && fits(o->plans, args) ? o->plans : other_plan(args);
+    if (plan && args->leaves) plan->form = o->form;
+    return plan;
 }

@@ -6,14 +6,6 @@
 #include "optim/plan/run.h"
 #include "optim/plan/share.h"
 
-/* A uniform input that is filled for every run: a step count, the loss, a scalar, a key, a random number. */
-typedef struct gd_run_input {
-    gd_uniform_kind kind;
-    int uniform, index;
-    bool ahead; /* a step count that this run raises */
-    gd_link *owner;
-} gd_run_input;
-
 /* Parameters whose programs are equal, and where what their arrays and uniform inputs mean is kept. */
 typedef struct gd_plan_group {
     gd_exec *run; /* in the plan's set */
@@ -22,10 +14,16 @@ typedef struct gd_plan_group {
     int64_t numel;
     gd_entry **array_entry;   /* [members, arrays], NULL but for state */
     gd_entry **uniform_entry; /* [members, uniforms], NULL but for what an entry holds */
-    gd_run_input *every_run;
-    int every_runs;
-    bool own; /* some of them differ from member to member */
 } gd_plan_group;
+
+/* A uniform input that is filled for every run: a step count, the loss, a scalar, a key, a random number. */
+typedef struct gd_run_input {
+    gd_plan_group *group;
+    gd_link *owner;
+    gd_uniform_kind kind;
+    int uniform, index;
+    bool ahead; /* a step count that this run raises */
+} gd_run_input;
 
 /* What makes a plan fit a parameter. */
 typedef struct gd_param_signature {
@@ -49,7 +47,8 @@ struct gd_plan {
     gd_link *child; /* the run makes the input of this child, which is no rule */
     gd_param_signature *params;
     gd_counted *counted; /* whose step counts a run raises */
-    int counts;
+    int counts, every_runs, run_room;
+    gd_run_input *every_run;
     gd_exec_set set;      /* table k runs group k; room for count */
     gd_plan_group *group; /* the same */
     /* the counts of the optimizer, and of changes to leaves, when this was last right; 0: it never was */

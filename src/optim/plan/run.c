@@ -60,11 +60,10 @@ static double counted(int64_t steps, const gd_run_input *in)
 }
 
 /* A random number of a tensor, or one that is the same for all; streams of elements count from the other end. */
-static double drawn(const gd_run_args *args, const gd_plan_group *g, const gd_run_input *in, int m)
+static double drawn(const gd_run_args *args, const gd_run_input *in, int position)
 {
     bool each = in->index % 2 == GD_EACH;
-    double key = gd__link_key(in->owner, each ? args->keys[g->position[m]] : NULL,
-                              each ? g->position[m] : -1);
+    double key = gd__link_key(in->owner, each ? args->keys[position] : NULL, each ? position : -1);
     uint32_t word[4];
     gd__philox_at((uint64_t)key, (uint64_t)counted(in->owner->step, in), ~(uint64_t)in->index, word);
     return gd__unit_f64(word[0], word[1]);
@@ -72,25 +71,29 @@ static double drawn(const gd_run_args *args, const gd_plan_group *g, const gd_ru
 
 /* Scalars, step counts where a parameter may have missed some, and keys of random numbers, which follow the seed of the context
  * too. */
-static double input_of_member(const gd_run_args *args, const gd_plan_group *g, const gd_run_input *in, int m)
+static double input_of_member(const gd_run_args *args, const gd_run_input *in, int m)
 {
-    if (in->kind == GD_U_DRAW) return drawn(args, g, in, m);
-    if (in->kind == GD_U_KEY) return gd__link_key(in->owner, args->keys[g->position[m]], g->position[m]);
+    const gd_plan_group *g = in->group;
+    int position = g->position[m];
+    if (in->kind == GD_U_DRAW) return drawn(args, in, position);
+    if (in->kind == GD_U_KEY) return gd__link_key(in->owner, args->keys[position], position);
     const gd_entry *e = g->uniform_entry[m * g->run->p->uniforms + in->uniform];
     return in->kind == GD_U_STEP ? counted(gd__entry_steps(in->owner, e), in) : e->scalar[in->index];
 }
 
-static void fill_step(const gd_run_args *args, gd_plan_group *g)
+/* True if some differ from member to member. */
+static bool fill_step(const gd_run_args *args, const gd_plan *plan)
 {
-    int uniforms = g->run->p->uniforms;
-    g->own = false;
-    for (const gd_run_input *in = g->every_run; in < g->every_run + g->every_runs; in++) {
+    bool differ = false;
+    for (const gd_run_input *in = plan->every_run, *end = in + plan->every_runs; in < end; in++) {
         bool step = in->kind == GD_U_STEP, own = step ? in->owner->uneven : in->kind != GD_U_LOSS;
-        double *to = g->run->input + in->uniform, same = step ? counted(in->owner->step, in) : args->loss;
-        for (int m = 0; m < g->members; m++, to += uniforms)
-            *to = own ? input_of_member(args, g, in, m) : same;
-        g->own = g->own || own;
+        const gd_exec *x = in->group->run;
+        double *to = x->input + in->uniform, same = step ? counted(in->owner->step, in) : args->loss;
+        for (int m = 0; m < x->members; m++, to += x->p->uniforms)
+            *to = own ? input_of_member(args, in, m) : same;
+        differ = differ || own;
     }
+    return differ;
 }
 
 static gd_status stale_state(const gd_array *a, const gd_tensor *param, const gd_tensor *slot)
@@ -219,7 +222,7 @@ static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
     }
 }
 
-static gd_status rewrite(const gd_run_args *args, gd_plan *plan, uint64_t changes)
+static gd_status rewrite(const gd_run_args *args, gd_plan *plan, uint64_t changes, bool inputs)
 {
     gd_status status = GD_OK;
     const gd_optimizer *o = args->optimizer;
@@ -236,7 +239,7 @@ static gd_status rewrite(const gd_run_args *args, gd_plan *plan, uint64_t change
         if (numbers && o && o->stand_ins) status = gd_error(args->ctx);
         if (!status && (slots || always)) status = fill_state(args, plan, g, &moved);
         if (lists || always) fill_lists(args, g, &other);
-        if (!status) status = gd__exec_send(g->run, numbers || slots || g->own);
+        if (!status) status = gd__exec_send(g->run, numbers || slots || inputs);
     }
     if (status || !o) return status;
     if ((moved && !slots) || (other && !lists)) return gd__missed_change(args->ctx);
@@ -252,12 +255,8 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
     uint64_t changes = args->leaves ? args->ctx->changes : 0;
     bool same = o && plan->numbers == o->numbers && plan->slots == o->slots && changes &&
                 plan->changes == changes && !o->always_look;
-    gd_status status = GD_OK;
-    for (int i = 0; i < plan->set.tables && !status; i++) {
-        fill_step(args, &plan->group[i]);
-        if (same && plan->group[i].own) status = gd__exec_send(plan->group[i].run, true);
-    }
-    return same || status ? status : rewrite(args, plan, changes);
+    bool inputs = fill_step(args, plan);
+    return same && !inputs ? GD_OK : rewrite(args, plan, changes, inputs);
 }
 
 /* ---- running ---- */

@@ -46,7 +46,16 @@ gd_program *gd__build(gd_build *build); /* new; NULL on failure */
 typedef struct gd_needs {
     bool grad, loss;
 } gd_needs;
-gd_needs gd__rules_need(const gd_pending *pending, int pendings);
+static inline gd_needs gd__rules_need(const gd_pending *pending, int pendings)
+{
+    gd_needs n = {0};
+    for (int i = 0; i < pendings; i++) {
+        const gd_link *link = gd__facts_of(pending[i].link);
+        n.grad |= link->found.needs_grad;
+        n.loss |= link->found.needs_loss;
+    }
+    return n;
+}
 /* After a run that failed: true when it showed that the rules read more than was known.  Then *had says what, the error is
  * cleared and the run is to be made again with it. */
 bool gd__rules_need_more(gd_ctx *ctx, const gd_pending *pending, int pendings, gd_needs *had);

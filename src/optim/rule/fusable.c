@@ -37,33 +37,13 @@ static gd_needs needs_below(const gd_link *link)
     return n;
 }
 
-static void find_facts(gd_link *link)
+void gd__find_facts(gd_link *link)
 {
     link->found.fuses = is_fusable(link); /* may find out what rules below read */
     gd_needs needs = needs_below(link);
     link->found.needs_grad = needs.grad;
     link->found.needs_loss = needs.loss;
     link->found.structure = link->optimizer ? link->optimizer->structure : 0;
-}
-
-/* Both questions are asked at every step, and the answers stay while the optimizer's structure does. */
-static gd_link *facts_of(gd_link *link)
-{
-    if (!link->optimizer || link->found.structure != link->optimizer->structure) find_facts(link);
-    return link;
-}
-
-bool gd__fusable(gd_link *link) { return facts_of(link)->found.fuses; }
-
-gd_needs gd__rules_need(const gd_pending *pending, int pendings)
-{
-    gd_needs n = {0};
-    for (int i = 0; i < pendings; i++) {
-        const gd_link *link = facts_of(pending[i].link);
-        n.grad = n.grad || link->found.needs_grad;
-        n.loss = n.loss || link->found.needs_loss;
-    }
-    return n;
 }
 
 bool gd__rules_need_more(gd_ctx *ctx, const gd_pending *pending, int pendings, gd_needs *had)

@@ -251,6 +251,7 @@ static bool is_mixed(const gd_optimizer *o)
 
 gd_status gd__settings_begin(gd_optimizer *o)
 {
+    if (o->settled == o->numbers && !o->scheduled && !o->keys) return GD_OK;
     int64_t step = gd__schedule_step(o);
     if (o->settled != o->numbers) o->scheduled = has_schedule(o->chain);
     if (o->scheduled) run_link(o->chain, step);

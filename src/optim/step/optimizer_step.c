@@ -152,7 +152,7 @@ static gd_status run_links(gd_optimizer *o, gd_var *var)
 {
     gd_status status = gd__joins(o->chain, var) ? gd__var_append(var, o->chain, GD_MODE_STEP)
                                                 : gd__each_link(o->chain, var, step_outermost);
-    if (!status) status = gd_error(o->ctx); /* what a link recorded and did not return */
+    if (!status) status = o->ctx->status; /* what a link recorded and did not return */
     return status ? status : constraints_are_honoured(var);
 }
 
@@ -217,7 +217,7 @@ static gd_status run_hooks(gd_optimizer *o, gd_var *var)
     for (int i = 0; i < var->share->hooks && !status; i++)
         status = var->share->hook[i].fn(var->share->hook[i].user, o, var);
     if (!status && o->watch) status = o->watch(o->watch_user, o, var);
-    return status ? status : gd_error(o->ctx);
+    return status ? status : o->ctx->status;
 }
 
 /* The end of a step: the parameters get their values, and hooks see them. */

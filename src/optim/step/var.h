@@ -56,12 +56,12 @@ void gd__share_clear(gd_ctx *ctx, gd_step_share *share); /* frees what it holds 
 
 struct gd_var {
     gd_ctx *ctx;
+    gd_tensor *const *params; /* borrowed */
     gd_optimizer *optimizer;
+    gd_tensor *const *keys; /* whose state links use: the parameters, unless states are given explicitly */
     int64_t step;
     int count;
-    gd_tensor *const *params; /* borrowed */
-    gd_tensor *const *keys;   /* whose state links use: the parameters, unless states are given explicitly */
-    gd_var *parent;           /* from here on 0 at first */
+    gd_var *parent; /* from here on 0 at first */
     gd_closure *closure;
     gd_tensor *loss, *loss_approx; /* owned */
     gd_tensor **grad;              /* owned array of owned tensors, or NULL */
