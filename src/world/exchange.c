@@ -276,11 +276,14 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Rank 0 knows who is missing from the roll: the others leave it the time to say so. */
+/* Who waits for the one that is missing says so; others wait for those that do, and leave them the time: rank 0 knows who is
+ * missing from the roll, then who waits for slices who has not sent them. */
 static double patience(const gd_exchange *work)
 {
-    bool leaves_it = work->stage <= GD_VERDICT && work->world->end.rank > 0;
-    return leaves_it ? 2 * work->world->timeout + 1 : work->world->timeout;
+    double timeout = work->world->timeout;
+    bool in_roll = work->stage <= GD_VERDICT;
+    if (in_roll && work->world->end.rank == 0) return timeout;
+    return in_roll || work->stage == GD_SECOND ? 2 * timeout + 1 : 1.25 * timeout + 0.25;
 }
 
 static gd_status wait_for(gd_exchange *work)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""kill.py MPIRUN PROGRAM [COUNT [SEED]]: one process of a training is ended at a random moment, COUNT times.
+"""kill.py MPIRUN STEPS GRADUS TABLE [COUNT [SEED]]: one process of a training is ended at a random moment, COUNT times.
 
-PROGRAM is test_world_steps.  Each time the others must be gone within ten seconds, the launcher's sentence or ours must
-name the rank, and the checkpoint must load and have the bits of as many steps that nobody interrupted.  Two more runs have a launcher
-that ends nobody: a rank that is killed under --enable-recovery and one that is only stopped; the time-out names it.
+The training is in turns that of test_world_steps, by which checkpoints can be checked bit for bit, and `gradus train` with shared state.
+Each time the others must be gone within ten seconds, the launcher's sentence or ours must name the rank, and the checkpoint
+must be whole: of test_world_steps it has the bits of as many steps that nobody interrupted, with the other the program goes on
+alone.  More runs have a launcher that ends nobody: a rank that is killed under --enable-recovery and ones that are only
+stopped; the time-out names them.
 """
 import os
 import random
@@ -59,15 +61,23 @@ def wait_until(condition, seconds, what):
         time.sleep(0.005)
 
 
-def start(folder, timeout, *options):
-    """A training that would take minutes, and its processes once it has taken a step."""
+def by_steps(state, timeout):
+    return [STEPS, "train", str(state), "1000000", str(timeout)]
+
+
+def by_gradus(state, _):
+    return [GRADUS, "train", TABLE, "--target", "kind", "--model", "mlp(300)", "--batch", "24", "--epochs", "1000000",
+            "--save-every", "0", "--threads", "1", "--shard", "state", "--out", str(state)]
+
+
+def start(folder, training, timeout, *options):
+    """A training that would take minutes, and its processes once it has saved."""
+    state = folder / "state.safetensors"
     out = open(folder / "out", "w+")
-    run = subprocess.Popen(
-        [MPIRUN, "-n", str(RANKS), "--oversubscribe", *options, PROGRAM, "train", str(folder / "state.safetensors"),
-         "1000000", str(timeout)],
-        stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+    run = subprocess.Popen([MPIRUN, "-n", str(RANKS), "--oversubscribe", *options, *training(state, timeout)],
+                           stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        wait_until(lambda: "step 1\n" in (folder / "out").read_text() or run.poll() is not None, 60, "the first step")
+        wait_until(lambda: state.exists() or run.poll() is not None, 60, "the first step")
         ranks = children_of(run.pid)
         if run.poll() is not None or len(ranks) != RANKS:
             raise Failure("the training did not start:\n" + (folder / "out").read_text())
@@ -87,15 +97,21 @@ def end_all(run, ranks):
     run.wait()
 
 
-def check_state(folder):
+def check_state(folder, training):
     """A process of its own loads it."""
-    found = subprocess.run([PROGRAM, "check", str(folder / "state.safetensors")], capture_output=True, text=True)
+    state = str(folder / "state.safetensors")
+    if training == by_steps:
+        command = [STEPS, "check", state]
+    else:
+        command = [GRADUS, "train", TABLE, "--target", "kind", "--resume", state, "--time", "0.05", "--world", "self", "--threads", "1",
+                   "--out", str(folder / "on.safetensors")]
+    found = subprocess.run(command, capture_output=True, text=True)
     if found.returncode:
         raise Failure(f"the checkpoint is not whole: {found.stdout}{found.stderr}")
 
 
-def one_kill(folder, pause, victim):
-    run, ranks = start(folder, 60)
+def one_kill(folder, training, pause, victim):
+    run, ranks = start(folder, training, 60)
     try:
         time.sleep(pause)
         os.kill(ranks[victim], signal.SIGKILL)
@@ -107,13 +123,14 @@ def one_kill(folder, pause, victim):
     text = (folder / "out").read_text()
     if run.returncode == 0 or not re.search(rf"rank {victim}\b", text):
         raise Failure(f"nothing names rank {victim}:\n{text}")
-    check_state(folder)
-    return bool(list(folder.glob(".gradus-*.tmp"))), took
+    saving = bool(list(folder.glob(".gradus-*.tmp")))  # what a save has left behind; the next one takes it away
+    check_state(folder, training)
+    return saving, took
 
 
 def nobody_kills(folder, sign, victim, *options):
     """The launcher does nothing: the time-out of two seconds says who is missing and ends the others."""
-    run, ranks = start(folder, 2, *options)
+    run, ranks = start(folder, by_steps, 2, *options)
     try:
         os.kill(ranks[victim], sign)
         others = [pid for rank, pid in ranks.items() if rank != victim]
@@ -121,20 +138,21 @@ def nobody_kills(folder, sign, victim, *options):
     finally:
         end_all(run, ranks)
     text = (folder / "out").read_text()
-    if not re.search(rf"gradus: \w+: rank \d+ waited 2 seconds for rank {victim}\b", text):
+    if not re.search(rf"gradus: \w+: rank \d+ waited 2 seconds for rank {victim}\n", text):
         raise Failure(f"no time-out names rank {victim}:\n{text}")
-    check_state(folder)
+    check_state(folder, by_steps)
 
 
 def main():
-    count = int(sys.argv[3]) if len(sys.argv) > 3 else 5
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else int(time.time())
+    count = int(sys.argv[5]) if len(sys.argv) > 5 else 5
+    seed = int(sys.argv[6]) if len(sys.argv) > 6 else int(time.time())
     chance = random.Random(seed)
     longest, saving = 0, 0
     try:
-        for _ in range(count):
+        for i in range(count):
             with tempfile.TemporaryDirectory() as name:
-                during, took = one_kill(Path(name), chance.uniform(0, 0.3), chance.randrange(RANKS))
+                training = by_gradus if i % 2 else by_steps
+                during, took = one_kill(Path(name), training, chance.uniform(0, 0.3), chance.randrange(RANKS))
                 longest, saving = max(longest, took), saving + during
         for sign, options in ((signal.SIGSTOP, ()), (signal.SIGKILL, ("--enable-recovery",))):
             for victim in (0, 2) if sign == signal.SIGSTOP else (1,):
@@ -148,5 +166,5 @@ def main():
     return 0
 
 
-MPIRUN, PROGRAM = sys.argv[1:3]
+MPIRUN, STEPS, GRADUS, TABLE = sys.argv[1:5]
 sys.exit(main())
