@@ -42,7 +42,7 @@ typedef struct gd_rows {
      * names of their axes but no labels.  It may run on several threads at once and draws no random numbers. */
     gd_tensor *(*residuals)(void *state, gd_tensor *const *params, gd_tensor *const *data, int64_t first);
     /* Whose ranks share the rows, borrowed; NULL: this process has them all.  `count` is that of all ranks, `data` has the rows that
-     * gd_rows_share gives this one, `first` counts from the first of all.  What ranks make of their rows is joined in the order of the
+     * gd_rows_share gives this one, or all of them; `first` counts from the first of all.  What ranks make of their rows is joined in the order of the
      * rows: the same bits with any number of ranks, and where there are more than 1024 rows as alone. */
     gd_world *world;
 } gd_rows;

@@ -34,6 +34,10 @@ GD_NODISCARD gd_status gd__cli_flush(gd_cli *cli);
 GD_NODISCARD gd_status gd__cli_join(gd_cli *cli, gd_args *args);
 /* After the command: where one rank has failed all have, and one of them tells it.  The exit code. */
 int gd__cli_leave(gd_cli *cli, int code);
+/* The bits (1, 2) that any rank has, in all of them: what processes decide together, at the same place.  Alone: its own. */
+int gd__cli_any(gd_cli *cli, int bits);
+/* A number of the first rank, in all of them. */
+double gd__cli_first(gd_cli *cli, double number);
 /* Is this the process that writes and complains? */
 bool gd__cli_speaks(const gd_cli *cli);
 

@@ -15,7 +15,7 @@ static const char *const told[][2] = {
     {"PMIX_RANK", "SLURM_NTASKS"},
 };
 
-static int64_t number_of(const char *name)
+static int64_t env_number(const char *name)
 {
     const char *text = getenv(name);
     int64_t value = -1;
@@ -26,8 +26,8 @@ static int64_t number_of(const char *name)
 static int64_t launched(int64_t *rank)
 {
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
-        int64_t size = number_of(told[i][1]);
-        *rank = number_of(told[i][0]);
+        int64_t size = env_number(told[i][1]);
+        *rank = env_number(told[i][0]);
         if (*rank >= 0 && size > 1) return size;
     }
     *rank = 0;
@@ -70,4 +70,26 @@ int gd__cli_leave(gd_cli *cli, int code)
     if (mine && cli->world->failed) return code; /* all have it from the collective before */
     gd_status status = gd_world_agree(cli->world, mine);
     return code || !status ? code : GD_EXIT_FAILED;
+}
+
+int gd__cli_any(gd_cli *cli, int bits)
+{
+    if (!cli->world) return bits;
+    gd__aside_begin(cli->ctx);
+    gd_tensor *of_all = gd_from_data(cli->ctx, GD_I64, 1, (int64_t[]){2}, (int64_t[]){bits & 1, bits >> 1});
+    gd_status status = gd_world_all_reduce(cli->world, of_all, GD_REDUCE_EXACT);
+    const int64_t *count = status ? NULL : gd_data(of_all);
+    if (count) bits = (count[0] > 0) | (count[1] > 0) << 1;
+    gd__aside_end(cli->ctx);
+    return bits;
+}
+
+double gd__cli_first(gd_cli *cli, double number)
+{
+    if (!cli->world) return number;
+    gd__aside_begin(cli->ctx);
+    gd_tensor *of_all = gd_scalar(cli->ctx, GD_F64, number);
+    if (!gd_world_broadcast(cli->world, of_all, 0)) number = gd_item(of_all);
+    gd__aside_end(cli->ctx);
+    return number;
 }

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""train.py MPIRUN GRADUS: `mpirun -n N gradus train` gives the files of one process, byte for byte.
+"""train.py MPIRUN GRADUS: `mpirun -n N gradus train`, `fit` and `minimize` give the files of one process, byte for byte.
 
 Number of processes, threads and what is sharded change nothing; a run that was interrupted, or ended early, and goes on with another
 number of processes ends as if never stopped; what a user did wrong is told once.
 """
+import json
 import os
 import signal
 import struct
@@ -46,8 +47,15 @@ def make_images(folder, rows):
     make_npy(folder / "labels.npy", "<i8", (rows,), struct.pack(f"<{rows}q", *labels))
 
 
-def launch(processes, words, **more):
-    command = [GRADUS, "train", *words]
+def make_matrix(folder, rows):
+    x = list(numbers(3 * rows, 11))
+    y = [x[3 * i] - 2 * x[3 * i + 1] ** 2 + 0.5 * x[3 * i + 2] for i in range(rows)]
+    make_npy(folder / "X.npy", "<f8", (rows, 3), struct.pack(f"<{3 * rows}d", *x))
+    make_npy(folder / "y.npy", "<f8", (rows,), struct.pack(f"<{rows}d", *y))
+
+
+def launch(processes, words, command="train", **more):
+    command = [GRADUS, command, *words]
     if processes > 1:
         command = [MPIRUN, "-n", str(processes), "--oversubscribe", *command]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **more)
@@ -75,8 +83,8 @@ def same(what, got, want):
 
 # processes, threads, what is sharded
 LAUNCHES = {
-    "mlp": [(2, 1, "none"), (3, 2, "none"), (8, 1, "none")],
-    "conv": [(2, 2, "none"), (4, 1, "none")],
+    "mlp": [(2, 1, "state"), (3, 2, "state"), (8, 1, "none")],
+    "conv": [(2, 2, "none"), (4, 1, "state")],
 }
 WORDS = {
     "mlp": ["table.csv", "--target", "y", "--model", "mlp(9, dropout=0.2)", "--batch", "500", "--grain", "70", "--validation", "0.4"],
@@ -102,6 +110,39 @@ def going_on_with_another_number_is_never_having_stopped(want):
     train(3, "part", [*words, "--epochs", "1"])
     _, file, trace = train(2, "part", [*WORDS["mlp"][:3], "--resume", "part.safetensors", "--epochs", "3", "--threads", "1"])
     same("3 processes, then 2", (None, file, trace), (None, *want[1:]))
+
+
+def fits_and_minima_have_the_same_bits():
+    problems = {
+        "fit": ["p*a*b - q*c^2 + r", "table.csv", "--param", "p=1", "--param", "q=0.5", "--param", "r=0", "--intervals", "profile"],
+        "minimize": ["mean((X@w-y)^2)", "--param", "w=zeros(3)", "--data", "X=@X.npy", "--data", "y=@y.npy", "--split", "X,y", "--grain", "90"],
+    }
+    for command, words in problems.items():
+        want = None
+        for processes in (1, 2, 3):
+            done = launch(processes, [*words, "--json", "--out", "found.safetensors"], command)
+            expect(done.returncode == 0 and not done.stderr, f"{command}, {processes} processes: {done.stderr}")
+            told = json.loads(done.stdout)
+            told.pop("seconds", None)
+            got = told, Path("found.safetensors").read_bytes()
+            want = want or got
+            expect(got == want, f"{command}, {processes} processes: {got[0]}, one has {want[0]}")
+    words = problems["minimize"]
+    for instead, text in (
+        (["sqrt(sum((X@w-y)^2))", *words[1:]], "--split: the loss is neither a sum nor a mean over the rows"),
+        ([*words[:-4], "--split", "X,z"], "--split: there is no --data of the name 'z'"),
+        ([*words[:-4], "--split", "X,w"], "--split: there is no --data of the name 'w'"),
+        ([*words[:-4], "--grain", "5"], "minimize: --grain is for --split, which is not given"),
+    ):
+        done = launch(1, instead, "minimize")
+        expect(done.returncode != 0 and f"gradus: {text}" in done.stderr, f"{instead}: {done.stderr}")
+    # sums, and residuals: the loss of all rows at once, but for rounding
+    for loss in ("sum((X@w-y)^2)", "X@w-y", "mean((X@w-y)^2)"):
+        whole, cut = (
+            json.loads(launch(1, [loss, *words[1:-4], *more, "--json"], "minimize").stdout)["loss"]
+            for more in ([], words[-4:])
+        )
+        expect(abs(whole - cut) < 1e-9 * whole, f"{loss}: {cut} by grains, {whole} at once")
 
 
 def children(pid):
@@ -149,6 +190,8 @@ def main():
         make_table(Path("table.csv"), 3000)
         make_images(Path(folder), 300)
         want = every_number_of_processes_gives_the_same_files()
+        make_matrix(Path(folder), 800)
+        fits_and_minima_have_the_same_bits()
         going_on_with_another_number_is_never_having_stopped(want["mlp"])
         an_interrupted_run_is_saved_and_goes_on()
         a_mistake_is_told_once()

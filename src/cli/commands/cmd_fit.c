@@ -59,6 +59,7 @@ static const gd_option options[] = {
     GD_OPTION("device", "NAME", "cpu, gpu or gpu:1 (cpu)"),
     GD_OPTION("seed", "N", "of random starts and resamples (0)"),
     GD_OPTION("threads", "N", "CPU threads (all cores); results do not depend on it"),
+    GD_WORLD_OPTION,
     {0},
 };
 

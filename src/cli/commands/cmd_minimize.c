@@ -5,6 +5,7 @@
 #include "cli/problem/bound.h"
 #include "cli/problem/condition.h"
 #include "cli/problem/constraints.h"
+#include "cli/problem/grains.h"
 #include "cli/problem/problem.h"
 #include "cli/problem/run_state.h"
 #include "cli/data/trace.h"
@@ -62,6 +63,7 @@ static const gd_option options[] = {
         "print one JSON object: loss, gradient_norm, condition_estimate, steps, evals, converged, stopped, reason, seconds, "
         "params; kkt with bounds or constraints, violation and multipliers with constraints"),
     GD_DATA_OPTIONS,
+    GD_SPLIT_OPTIONS,
     {0},
 };
 
@@ -81,6 +83,7 @@ typedef struct job {
     gd_cli *cli;
     const gd_args *args;
     gd_problem problem;
+    gd_problem_grains grains; /* --split */
     gd_optimizer *optimizer;
     gd_tracer *tracer;
     gd_until until;
@@ -218,6 +221,7 @@ static gd_status check_outputs(job *j)
     if (j->out && !status) status = gd__check_file(ctx, j->out);
     j->save = gd__args_get(j->args, "save");
     if (!j->save) j->save = gd__args_get(j->args, "resume");
+    if (!gd__cli_speaks(j->cli)) j->save = NULL;
     if (j->save && !status) status = gd__check_file(ctx, j->save);
     return status;
 }
@@ -232,6 +236,8 @@ static gd_status check_options(job *j)
     if (constrained(j) && j->gradient == NONE)
         return gd_fail(ctx, GD_ARGUMENT,
                        "minimize: --equal and --below need gradients, --gradient none gives none");
+    if (j->gradient == NONE && gd__args_has(j->args, "split"))
+        return gd_fail(ctx, GD_ARGUMENT, "minimize: --split does not go with --gradient none");
     if (asks && j->gradient == NONE)
         return gd_fail(ctx, GD_ARGUMENT,
                        "minimize: --until asks for the gradient, --gradient none gives none");
@@ -256,6 +262,7 @@ static gd_status prepare_minimize(job *j)
     if (!status) status = gd__constraints_read(&j->problem, j->args, "equal", &j->equal);
     if (!status) status = gd__constraints_read(&j->problem, j->args, "below", &j->below);
     if (!status) status = check_options(j);
+    if (!status) status = gd__grains_open(&j->problem, j->cli, j->args, &j->grains);
     if (!status) status = make_optimizer(j);
     const char *resume = gd__args_get(j->args, "resume");
     if (!status && resume) status = gd__run_load(&j->problem, j->optimizer, j->args->argument[0], resume);
@@ -272,7 +279,7 @@ static gd_status prepare_minimize(job *j)
 static gd_tensor *value_of(void *user)
 {
     job *j = user;
-    if (!j->exact && !j->stopped && gd__interrupt_pending()) {
+    if (!j->exact && !j->stopped && !j->cli->world && gd__interrupt_pending()) {
         (void)gd_fail(j->cli->ctx, GD_INTERRUPTED, "interrupted");
         return NULL;
     }
@@ -314,6 +321,7 @@ static void set_history(job *j, double loss)
 /* The condition that holds after this step, if one does.  A step that failed is not a small one. */
 static const char *condition_met(const job *j, const gd_progress *p)
 {
+    double seconds = j->until.uses[GD_UNTIL_SECONDS] ? gd__cli_first(j->cli, p->seconds) : p->seconds;
     bool known = !isnan(p->loss_after);
     double change = known ? fabs(p->loss_after - p->loss) : fabs(p->loss - j->last_loss);
     double values[GD_UNTIL_COUNT] = {[GD_UNTIL_LOSS] = known ? p->loss_after : p->loss,
@@ -322,7 +330,7 @@ static const char *condition_met(const job *j, const gd_progress *p)
                                      [GD_UNTIL_STEP_NORM] = p->failed ? NAN : p->step_norm,
                                      [GD_UNTIL_KKT] = p->gradient_norm,
                                      [GD_UNTIL_EVALS] = (double)p->evals,
-                                     [GD_UNTIL_SECONDS] = p->seconds};
+                                     [GD_UNTIL_SECONDS] = seconds};
     return gd__until_met(&j->until, values);
 }
 
@@ -423,11 +431,12 @@ static bool after_step(void *user, const gd_progress *p)
     /* put aside: what is left to do for the result is done without an error in the context */
     gd__put_aside(j->cli->ctx, record(j, p), &j->why);
     j->stopped = condition_met(j, p);
-    if (gd__interrupt_pending()) j->stopped = "interrupted";
+    int any = gd__cli_any(j->cli, gd__interrupt_pending() | (j->why.status != GD_OK) << 1);
+    if (any & 1) j->stopped = "interrupted";
     if (!j->stopped) save_slow(j, p);
     j->last_loss = p->failed ? NAN : p->loss;
     gd__meter_show(&j->progress, "step", p->step, p->loss);
-    return !j->why.status && !j->stopped;
+    return !(any & 2) && !j->stopped;
 }
 
 /* What counts as no gradient, in numbers of the computation. */
@@ -450,14 +459,14 @@ static void step_all(job *j)
     gd_status status = add_history(j, 0, NAN);
     if (!status && j->tracer) status = gd__tracer_start(j->tracer, p->name, p->value, p->params);
     if (!status) status = start_keeping(j);
-    if (!status)
-        status = gd_minimize_with(j->optimizer,
-                                  &(gd_objective){.loss = j->gradient == NONE ? NULL : value_of,
-                                                  .value = j->gradient == NONE ? number_of : NULL,
-                                                  .user = j,
-                                                  .equal = j->equal.count ? equal_values : NULL,
-                                                  .below = j->below.count ? below_values : NULL},
-                                  &o, &j->result);
+    bool by_grains = j->grains.batch.rows > 0;
+    gd_objective objective = {.loss = j->gradient == NONE || by_grains ? NULL : value_of,
+                              .value = j->gradient == NONE ? number_of : NULL,
+                              .batch = by_grains ? &j->grains.batch : NULL,
+                              .user = j,
+                              .equal = j->equal.count ? equal_values : NULL,
+                              .below = j->below.count ? below_values : NULL};
+    if (!status) status = gd_minimize_with(j->optimizer, &objective, &o, &j->result);
     gd__meter_end(&j->progress);
     (void)gd__interrupted();
     if (status && gd_error(j->cli->ctx) == GD_INTERRUPTED && isfinite(j->result.loss)) {
@@ -719,6 +728,7 @@ static void close_job(job *j)
     gd__constraints_free(ctx, &j->equal);
     gd__constraints_free(ctx, &j->below);
     gd__free(ctx, j->history, j->history_bytes);
+    gd__grains_close(&j->grains);
     gd__problem_close(&j->problem);
 }
 
@@ -760,7 +770,8 @@ const gd_command gd__command_minimize = {
         "gradus minimize 'mean((X@W+b-Y)^2)' --param W='zeros(4,2)' --param b='zeros(2)' --data X=@X.npy --data Y=@Y.npy "
         "--chain 'adam | lr(0.1)' --steps 500 --trace run.jsonl\n"
         "gradus minimize '20+sum(x^2-10*cos(2*pi*x))' --param x=[3,-4] --bound '-5.12<x<5.12' --starts 20\n"
-        "gradus minimize 'abs(x-1)+floor(y)^2' --param x=5 --param y=3 --gradient none\n",
+        "gradus minimize 'abs(x-1)+floor(y)^2' --param x=5 --param y=3 --gradient none\n"
+        "mpirun -n 4 gradus minimize 'mean((X@w-y)^2)' --param w='zeros(4)' --data X=@X.npy --data y=@y.npy --split X,y\n",
     .least = 1,
     .most = 1,
     .run = run_minimize,

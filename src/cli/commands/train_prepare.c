@@ -1,6 +1,7 @@
 /* Data, model and optimizer of gradus train; see train_job.h. */
 #include "cli/commands/train_job.h"
 #include "cli/files.h"
+#include "cli/train/part.h"
 #include "cli/train/resume.h"
 
 #include <math.h>
@@ -206,6 +207,10 @@ static gd_status make_rows(job *j, const int64_t *learn, const int64_t *check)
     if (!status && t->point.recipe.loss.kind == GD_LOSS_POISSON &&
         !(t->offset = on_device(t, t->point.output.mean)))
         status = gd_error(t->ctx);
+    /* what looks at single columns wants whole rows to look at */
+    bool parts = t->point.world && t->point.recipe.grain && !j->stream &&
+                 !gd__args_has(j->args, "importance");
+    if (!status && parts) status = gd__part_keep(t);
     /* without a validation a run that failed leaves its best model for predict; going on goes on from the last one */
     if (!t->check_rows && !j->stream) gd__checkpoint_free_copies(&t->point, &t->point.best);
     return status;
@@ -276,6 +281,7 @@ static void forget_rows(job *j)
         gd_release(*all[i]);
         *all[i] = NULL;
     }
+    gd__part_free(t);
     gd__scaling_close(&t->point.input);
     gd__scaling_close(&t->point.output);
     gd__columns_close(&t->point.recipe.columns);

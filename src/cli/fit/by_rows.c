@@ -58,7 +58,7 @@ static gd_tensor *range_residuals(void *state, gd_tensor *const *params, gd_tens
     gd_fit_job *j = m->j;
     int used = 0;
     (void)first;
-    if (!j->stopping && gd__interrupt_pending())
+    if (!j->stopping && !j->cli->world && gd__interrupt_pending())
         return gd__refuse(m->ctx, GD_INTERRUPTED, "fit: interrupted");
     for (int i = 0; i < j->params; i++) m->value[i] = params[i];
     for (int i = j->params; i < columns_end(j); i++)
@@ -80,9 +80,16 @@ bool gd__fit_rows_apart(gd_fit_job *j)
 
 gd_status gd__fit_by_rows(gd_fit_job *j)
 {
-    if (gd_numel(j->y) <= GD_BLOCK_ROWS || !gd__fit_rows_apart(j)) return gd_error(j->ctx);
+    bool apart = gd_numel(j->y) > GD_BLOCK_ROWS && gd__fit_rows_apart(j);
+    if (!apart && j->cli->world && !gd_error(j->ctx))
+        gd_warn(
+            j->ctx,
+            "fit: every process computes all rows: more than %d, of a model that looks at one at a time, are shared",
+            GD_BLOCK_ROWS);
+    if (!apart) return gd_error(j->ctx);
     if (!(j->row_data = gd__calloc(j->ctx, j->name_bytes))) return GD_NOMEM;
     j->rows = (gd_rows){.count = gd_numel(j->y),
+                        .world = j->cli->world,
                         .data = j->row_data,
                         .user = j,
                         .open = open_rows,

@@ -47,7 +47,11 @@ gd_tensor *gd__fit_model(gd_fit_job *j, gd_tensor *const *params)
 gd_tensor *gd__fit_residuals(void *user)
 {
     gd_fit_job *j = user;
-    if (!j->stopping && gd__interrupt_pending())
+    bool alone =
+        !j->cli ||
+        !j->cli
+             ->world; /* processes end between two steps, together; threads with a copy of the job have no cli */
+    if (alone && !j->stopping && gd__interrupt_pending())
         return gd__refuse(j->ctx, GD_INTERRUPTED, "fit: interrupted");
     for (int i = 0; i < j->params; i++) j->value[i] = j->param[i];
     return gd__fit_off_curve(j, j->model, j->value, j->noise, j->y, j->scale);
@@ -64,7 +68,7 @@ static bool report(void *user, const gd_progress *progress)
 {
     gd_fit_job *j = user;
     gd__meter_show(&j->meter, "step", progress->step, progress->loss);
-    j->stopping = gd__interrupt_pending();
+    j->stopping = gd__cli_any(j->cli, gd__interrupt_pending());
     if (!j->stopping && isfinite(progress->loss)) save_slow(j);
     return !j->stopping;
 }
@@ -75,6 +79,13 @@ static bool go_on(void *user, const gd_progress *progress)
     (void)progress;
     gd__meter_again(user);
     return !gd__interrupt_pending();
+}
+
+/* The same of all processes: they end at the same place. */
+static bool all_go_on(void *user, const gd_progress *progress)
+{
+    gd_fit_job *j = user;
+    return !gd__cli_any(j->cli, !go_on(&j->meter, progress));
 }
 
 /* ---- a chain, and what the residuals say where it ended ---- */
@@ -156,7 +167,10 @@ static gd_status bootstrap(gd_fit_job *j, const gd_fit_options *o)
     if (j->fit.dof <= 0)
         return gd_fail(j->ctx, GD_VALUE, "fit: --intervals bootstrap wants more rows than parameters");
     double *samples = gd__alloc(j->ctx, bytes), *ends = samples ? samples + j->resamples * j->elements : NULL;
-    gd_status status = samples ? gd__fit_resample(j, o, samples) : GD_NOMEM;
+    gd_fit_options each = *o; /* on threads, where a process asks nobody else */
+    each.solve.callback = go_on;
+    each.solve.callback_user = &j->meter;
+    gd_status status = samples ? gd__fit_resample(j, &each, samples) : GD_NOMEM;
     if (!status)
         status = gd_fit_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->resamples,
                             LEVEL, ends);
@@ -171,8 +185,8 @@ static gd_status make_intervals(gd_fit_job *j, gd_fit_options *o, bool *better)
 {
     gd_status status = read_spread(j);
     o->solve = gd_fit_defaults().solve;
-    o->solve.callback = go_on;
-    o->solve.callback_user = &j->meter;
+    o->solve.callback = all_go_on;
+    o->solve.callback_user = j;
     j->meter = gd__meter_start(j->elements);
     gd__meter_show(&j->meter, "intervals", 0, NAN);
     for (int64_t at = 0; at < j->elements && !status && !*better; at++) {
@@ -231,8 +245,8 @@ gd_status gd__fit_run(gd_fit_job *j)
     j->cli->running = true;
     gd__interrupt_catch(GD_GRACE);
     o.solve.max_steps = j->steps;
-    o.solve.callback = go_on;
-    o.solve.callback_user = &j->meter;
+    o.solve.callback = all_go_on;
+    o.solve.callback_user = j;
     if (j->starts) status = gd__fit_try_starts(j, &o);
     bool better = true;
     for (int again = 0; again < RESTARTS && better && !status; again++) {

@@ -1,5 +1,6 @@
 /* The training loop; see trainer.h. */
 #include "cli/train/trainer.h"
+#include "cli/train/part.h"
 #include "cli/outcome.h"
 #include "gradus/autograd.h"
 #include "world/world.h"
@@ -27,7 +28,7 @@ static gd_status pick_batch(gd_trainer *t, int64_t at, int64_t count)
 {
     gd_no_grad_begin(t->ctx);
     gd_tensor *rows = gd_to_device(gd_from_data(t->ctx, GD_I64, 1, &count, t->order + at), t->device);
-    t->batch_x = gd_index_select(t->x, "0", rows);
+    t->batch_x = t->parted ? gd__part_rows(t, at, count) : gd_index_select(t->x, "0", rows);
     t->batch_y = gd_index_select(t->y, "0", rows);
     gd_no_grad_end(t->ctx);
     return t->batch_x && t->batch_y ? GD_OK : gd_error(t->ctx);
@@ -390,6 +391,7 @@ static gd_status run_rows(gd_trainer *t, int64_t first, int64_t rows, int64_t st
     int64_t batch = t->point.recipe.batch ? t->point.recipe.batch : rows;
     gd_status status = make_order(t, rows);
     if (!status) gd__shuffle(t->order, rows, t->point.recipe.seed + t->shift, stream);
+    if (!status) status = gd__part_take(t, rows);
     while (p->at < first + rows && !status && !t->stopped) {
         int64_t at = p->at - first, count = at + batch < rows ? batch : rows - at;
         gd_step_info info = {.loss = NAN};
@@ -438,12 +440,14 @@ static gd_status run_epoch(gd_trainer *t)
 gd_status gd__trainer_step(gd_trainer *t, gd_step_info *info)
 {
     gd_progress_state *p = &t->point.progress;
-    int64_t rows = gd_size(t->x, 0), batch = t->point.recipe.batch ? t->point.recipe.batch : rows;
+    int64_t rows = gd_size(t->y, 0), batch = t->point.recipe.batch ? t->point.recipe.batch : rows;
     if (p->at >= rows) p->epoch++, p->at = 0;
     if (!p->at) {
         gd_status status = make_order(t, rows);
         if (status) return status;
         gd__shuffle(t->order, rows, t->point.recipe.seed + t->shift, p->epoch + 1);
+        status = gd__part_take(t, rows);
+        if (status) return status;
     }
     int64_t count = p->at + batch < rows ? batch : rows - p->at;
     gd_status status = one_step(t, p->at, count, info);
@@ -478,6 +482,7 @@ void gd__trainer_close(gd_trainer *t)
     gd_release(t->y);
     gd_release(t->check_x);
     gd_release(t->check_y);
+    gd__part_free(t);
     gd_release(t->weight);
     gd_release(t->offset);
     for (int k = 0; k < 2; k++) gd_archive_free(t->kept[k]);

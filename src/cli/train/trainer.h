@@ -59,6 +59,10 @@ typedef struct gd_trainer {
     size_t order_bytes;
     gd_tensor *batch_x, *batch_y; /* during a step, of it or of a grain */
     int64_t batch_at;             /* in the order */
+    bool parted; /* x and check_x are the part of this rank, and rows come every epoch (part.h): */
+    gd_tensor *taken;
+    int64_t *place;
+    size_t place_bytes;
     double begun, saved;
     gd_meter meter;
 } gd_trainer;

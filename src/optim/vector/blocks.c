@@ -171,7 +171,7 @@ gd_status gd__blocks_check(gd_ctx *ctx, const gd_rows *rows)
         if (!t) return gd_fail(ctx, GD_ARGUMENT, "rows: table %d is NULL", i);
         if (t->storage->device != gd__cpu(ctx))
             return gd_fail(ctx, GD_DEVICE, "rows: table %d is not on the CPU", i);
-        if (t->ndim < 1 || t->size[0] != own)
+        if (t->ndim < 1 || (t->size[0] != own && t->size[0] != rows->count))
             return gd_fail(ctx, GD_SHAPE, "rows: table %d has not %lld rows", i, (long long)own);
     }
     return GD_OK;
@@ -229,9 +229,9 @@ static gd_status look_at_rows(const gd_blocks *b, member *w, int64_t first, int6
         int64_t size[GD_MAX_DIMS];
         memcpy(size, t->size, sizeof size);
         size[0] = rows;
+        int64_t at = t->size[0] == b->rows->count ? first : first - b->first_row;
         gd_tensor *view = gd_from_memory(gd__cpu(w->ctx), t->dtype, t->ndim, size, t->stride,
-                                         t->data + (first - b->first_row) * t->stride[0] *
-                                                       (int64_t)gd__item_size(t),
+                                         t->data + at * t->stride[0] * (int64_t)gd__item_size(t),
                                          GD_READ_ONLY, NULL, NULL);
         if (!(w->data[i] = view ? named_like(view, t) : NULL)) return gd_error(w->ctx);
     }

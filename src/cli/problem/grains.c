@@ -1,0 +1,158 @@
+/* Rows by grains; see grains.h. */
+#include "cli/problem/grains.h"
+
+#include "cli/words.h"
+#include "gradus/autograd.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GRAINS 8 /* of all rows, with several processes */
+
+/* The expression over some rows. */
+static gd_tensor *value_of_rows(void *user, int64_t first, int64_t count)
+{
+    gd_problem_grains *g = user;
+    gd_problem *p = g->problem;
+    for (int i = 0; i < p->count; i++) {
+        g->value[i] = p->value[i];
+        if (g->cut[i]) g->value[i] = gd_slice(p->value[i], "0", first, first + count, 1);
+        if (!g->value[i]) return NULL;
+    }
+    return gd__expr_eval(g->expr, g->value, p->dtype);
+}
+
+void gd__grains_close(gd_problem_grains *g)
+{
+    if (!g->problem) return;
+    gd_ctx *ctx = g->problem->ctx;
+    gd__expr_free(g->expr);
+    gd__free(ctx, g->value, g->value ? g->bytes : 0);
+    gd__free(ctx, g->cut, g->cut ? g->bytes : 0);
+    *g = (gd_problem_grains){0};
+}
+
+/* ---- what is cut ---- */
+
+static gd_status cut(gd_problem_grains *g, const char *name)
+{
+    gd_problem *p = g->problem;
+    int i = p->params;
+    while (i < p->count && strcmp(p->name[i], name) != 0) i++;
+    if (i == p->count)
+        return gd_fail(p->ctx, GD_ARGUMENT, "--split: there is no --data of the name '%.60s'", name);
+    const gd_tensor *t = p->value[i];
+    if (gd_ndim(t) == 0)
+        return gd_fail(p->ctx, GD_SHAPE, "--split: '%.60s' is one number: it has no rows", name);
+    if (g->batch.rows && gd_size(t, 0) != g->batch.rows)
+        return gd_fail(p->ctx, GD_SHAPE, "--split: '%.60s' has %lld rows, others have %lld", name,
+                       (long long)gd_size(t, 0), (long long)g->batch.rows);
+    if (gd_size(t, 0) == 0) return gd_fail(p->ctx, GD_SHAPE, "--split: '%.60s' has no rows", name);
+    g->batch.rows = gd_size(t, 0);
+    g->cut[i] = true;
+    return GD_OK;
+}
+
+static gd_status cut_all(gd_problem_grains *g, const gd_args *args)
+{
+    gd_words names = {0};
+    gd_status status = gd__words_of_option(args, "split", true, &names);
+    for (int i = 0; i < names.count && !status; i++) status = cut(g, names.word[i]);
+    gd__words_free(g->problem->ctx, &names);
+    return status;
+}
+
+static gd_status read_again(gd_problem_grains *g, const gd_args *args)
+{
+    gd_problem *p = g->problem;
+    g->expr = gd__problem_expression(p->ctx, args, NULL, args->argument[0], p->name, p->count);
+    for (int i = p->params; i < p->count && g->expr; i++)
+        if (!g->cut[i]) gd__expr_fix(g->expr, i);
+    return g->expr ? GD_OK : gd_error(p->ctx);
+}
+
+/* ---- what it means ---- */
+
+static double loss_number(gd_tensor *value)
+{
+    gd_tensor *loss = gd__problem_loss_of(value);
+    return loss ? gd_item(loss) : NAN;
+}
+
+/* Is the loss of all rows the sum of those of the grains, or their mean?  It is asked where the parameters start. */
+static gd_status find_meaning(gd_problem_grains *g)
+{
+    gd_problem *p = g->problem;
+    gd_batch *b = &g->batch;
+    double sum = 0, mean = 0, near = p->dtype == GD_F64 ? 1e-9 : 1e-4, size = 0;
+    gd_scope_begin(p->ctx);
+    gd_no_grad_begin(p->ctx);
+    gd_tensor *value = gd__problem_value(p);
+    bool vector = value && gd_ndim(value) > 0;
+    double whole = loss_number(value);
+    for (int64_t at = 0; at < b->rows && !gd_error(p->ctx); at += b->grain) {
+        int64_t rows = b->rows - at < b->grain ? b->rows - at : b->grain;
+        gd_scope_begin(p->ctx);
+        double one = loss_number(value_of_rows(g, at, rows));
+        gd_scope_end(p->ctx);
+        sum += one;
+        mean += one * (double)rows / (double)b->rows;
+        size += fabs(one);
+    }
+    gd_no_grad_end(p->ctx);
+    gd_scope_end(p->ctx);
+    if (gd_error(p->ctx)) return gd_error(p->ctx);
+    if (!isfinite(whole))
+        return gd_fail(p->ctx, GD_VALUE, "--split: the loss is %g where the parameters start", whole);
+    bool adds = fabs(sum - whole) <= near * size, averages = fabs(mean - whole) <= near * size && !vector;
+    if (adds && averages && size == 0 && b->grain < b->rows)
+        return gd_fail(
+            p->ctx, GD_VALUE,
+            "--split: the loss is 0 in all rows at the start: whether it is a sum or a mean cannot be seen");
+    if (!adds && !averages)
+        return gd_fail(
+            p->ctx, GD_VALUE,
+            "--split: the loss is neither a sum nor a mean over the rows: %.6g at the start, the grains have %.6g or "
+            "%.6g",
+            whole, sum, mean);
+    b->sums = !averages;
+    return GD_OK;
+}
+
+/* ---- options ---- */
+
+/* What has no effect is said. */
+static gd_status without_split(gd_cli *cli, const gd_args *args)
+{
+    if (gd__args_has(args, "grain"))
+        return gd_fail(cli->ctx, GD_ARGUMENT, "minimize: --grain is for --split, which is not given");
+    if (cli->world)
+        gd_warn(cli->ctx, "minimize: every process computes all of it: --split NAMES shares rows of data");
+    return GD_OK;
+}
+
+gd_status gd__grains_open(gd_problem *p, gd_cli *cli, const gd_args *args, gd_problem_grains *out)
+{
+    *out = (gd_problem_grains){.problem = p};
+    if (!gd__args_has(args, "split")) return without_split(cli, args);
+    gd_batch *b = &out->batch;
+    out->bytes = (size_t)p->count * sizeof *out->value;
+    out->value = gd__calloc(p->ctx, out->bytes);
+    out->cut = gd__calloc(p->ctx, out->bytes);
+    gd_status status = out->value && out->cut ? cut_all(out, args) : GD_NOMEM;
+    if (!status && cli->world) b->grain = (b->rows + GRAINS - 1) / GRAINS;
+    if (!status) status = gd__args_integer(args, "grain", 0, INT64_MAX, &b->grain);
+    if (status) return status;
+    if (!b->grain) {
+        b->rows = 0;
+        if (!cli->world)
+            gd_warn(p->ctx,
+                    "minimize: --split has no effect: this process is alone, and there is no --grain");
+        return GD_OK;
+    }
+    b->world = cli->world;
+    b->user = out;
+    b->loss = value_of_rows;
+    status = read_again(out, args);
+    return status ? status : find_meaning(out);
+}
