@@ -267,11 +267,16 @@ GD_NODISCARD gd_status gd_fit_resample(gd_tensor *const *params, int count,
                                        const gd_fit_options *options, const gd_fit_result *fit,
                                        bool of_residuals, uint64_t seed, int64_t first, int64_t number,
                                        double *out);
-/* Intervals of that level, [n, 2], from such samples [number, n], corrected for bias and acceleration (BCa, Efron 1987).  VALUE: more than a
- * tenth of the fits did not converge. */
+/* Intervals of that level, [n, 2], from such samples [number, n], corrected for bias and acceleration (BCa, Efron 1987).  Of few rows
+ * they are too narrow: gd_fit_bca_level.  VALUE: more than a tenth of the fits did not converge. */
 GD_NODISCARD gd_status gd_fit_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user),
                                   void *user, const gd_fit_options *options, const gd_fit_result *fit,
                                   const double *samples, int64_t number, double level, double *intervals);
+/* The level to ask gd_fit_bca for where intervals are to hold the truth as often as `level` says: fits of resampled rows spread by
+ * sqrt(dof / rows) of what the data do, and their quantiles know nothing of degrees of freedom, so the normal quantile z is replaced by
+ * t sqrt(rows / dof), for resampled residuals, which have the spread of the errors, by t (Hesterberg 2015, the expanded percentile).
+ * `level` itself for dof <= 0, and what is no level as it is. */
+double gd_fit_bca_level(const gd_fit_result *fit, bool of_residuals, double level);
 
 #ifdef __cplusplus
 }

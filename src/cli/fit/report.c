@@ -87,8 +87,9 @@ static void put_notes(gd_fit_job *j)
     }
     if (j->intervals == GD_INTERVALS_PROFILE) gd__text_add(out, "intervals by profile\n");
     if (j->intervals == GD_INTERVALS_BOOTSTRAP)
-        gd__text_put(out, "intervals by %lld resampled %s, BCa\n", (long long)j->resamples,
-                     j->of_residuals ? "sets of residuals" : "sets of rows");
+        gd__text_put(out, "intervals by %lld resampled %s, BCa, for %lld degrees of freedom\n",
+                     (long long)j->resamples, j->of_residuals ? "sets of residuals" : "sets of rows",
+                     (long long)j->fit.dof);
     if (j->fit.free < j->elements && j->loss)
         gd__text_add(out,
                      "at a bound: nothing is said but the bounds; errors of the others with these held\n");

@@ -173,7 +173,7 @@ static gd_status bootstrap(gd_fit_job *j, const gd_fit_options *o)
     gd_status status = samples ? gd__fit_resample(j, &each, samples) : GD_NOMEM;
     if (!status)
         status = gd_fit_bca(j->param, j->params, gd__fit_residuals, j, o, &j->fit, samples, j->resamples,
-                            LEVEL, ends);
+                            gd_fit_bca_level(&j->fit, j->of_residuals, LEVEL), ends);
     for (int64_t i = 0; i < 2 * j->elements && !status; i++)
         if (j->active[i / 2] == 0) j->interval[i] = ends[i];
     gd__free(j->ctx, samples, bytes);

@@ -283,6 +283,14 @@ static void interval_of(const bootstrap *b, int64_t element, double *sorted, int
     }
 }
 
+double gd_fit_bca_level(const gd_fit_result *fit, bool of_residuals, double level)
+{
+    if (!fit || fit->dof <= 0 || !(level > 0 && level < 1)) return level;
+    double dof = (double)fit->dof, rows = dof + (double)fit->free;
+    double z = gd__student_quantile(level, dof) * (of_residuals ? 1 : sqrt(rows / dof));
+    return fmin(erf(z * sqrt(0.5)), 1 - 0x1p-53); /* 1 is no level */
+}
+
 gd_status gd_fit_bca(gd_tensor *const *params, int count, gd_tensor *(*residuals)(void *user), void *user,
                      const gd_fit_options *options, const gd_fit_result *fit, const double *samples,
                      int64_t number, double level, double *intervals)
