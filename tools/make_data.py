@@ -3,6 +3,7 @@
 
   decay.csv     t, y            y = 5 exp(-0.5 t) + 1, noise 0.08
   peaks.csv     x, y, sigma     two Gaussian peaks on an exponential background; the noise sigma grows with y
+  rates.csv     c, v, sv        v = 10 c / (2 + c), noise sv; what is written for c is off by 0.3
   flowers.csv   four lengths and a label of three kinds; the kinds overlap a little
   spirals.csv   x, y, arm       three arms that no straight line tells apart
   digits-images.idx3-ubyte.gz, digits-labels.idx1-ubyte.gz
@@ -24,6 +25,11 @@ def write_csv(path, header, rows):
 def decay(rng):
     times = [0.25 * i for i in range(41)]
     return [(t, 5 * math.exp(-0.5 * t) + 1 + rng.gauss(0, 0.08)) for t in times]
+
+
+def rates(rng):
+    concentrations = [0.4 * 1.28**i for i in range(16)]
+    return [(c + rng.gauss(0, 0.3), 10 * c / (2 + c) + rng.gauss(0, 0.35), 0.35) for c in concentrations]
 
 
 def peaks(rng):
@@ -99,6 +105,7 @@ def main(folder):
     rng.shuffle(labels)
     write_idx(folder / "digits-images.idx3-ubyte.gz", (1000, 8, 8), b"".join(digit_picture(rng, d) for d in labels))
     write_idx(folder / "digits-labels.idx1-ubyte.gz", (1000,), bytes(labels))
+    write_csv(folder / "rates.csv", ("c", "v", "sv"), rates(rng))
 
 
 main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "examples" / "data")

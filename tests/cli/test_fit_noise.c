@@ -181,10 +181,86 @@ static void the_left_side_may_name_the_column(void **state)
     near(strtod(strchr(out, '\n'), NULL), LINE_A + 10 * LINE_B, 1e-9);
     works("fit 'z = a + b*x' line.csv --param a=0 --param b=1 --y z");
     fails("fit 'z = a + b*x' line.csv --param a=0 --param b=1 --y x", 2, "the model gives 'z', --y says 'x'");
-    works("fit 'z = a + b*x' line.csv --param a=0 --param b=1 --x-errors 0.5 --out n.safetensors");
-    assert_int_equal(gradus("predict n.safetensors new.csv"), 0);
-    assert_non_null(strstr(err, "the fit has errors in x: no prediction bands"));
+}
+
+/* ---- bands and pictures ---- */
+
+/* Half of the confidence and of the prediction interval in the first row of a prediction. */
+static void halves(double *confidence, double *prediction)
+{
+    double v[5];
+    const char *row = strchr(out, '\n');
+    assert_true(row && sscanf(row + 1, "%lf,%lf,%lf,%lf,%lf", &v[0], &v[1], &v[2], &v[3], &v[4]) == 5);
+    near((v[1] + v[2]) / 2, v[0], 1e-9);
+    near((v[3] + v[4]) / 2, v[0], 1e-9);
+    *confidence = (v[2] - v[1]) / 2;
+    *prediction = (v[4] - v[3]) / 2;
+}
+
+/* A new measurement is as uncertain as its y, and as its x is where the curve is steep. */
+static void predictions_have_bands_for_errors_in_x(void **state)
+{
+    (void)state;
+    const double t3 = 3.182446305284263, t8 = 2.306004135204166;
+    double confidence, prediction;
+    put("line.csv", "x,z\n0,1.1\n1,2.9\n2,5.2\n3,6.8\n4,9.1\n");
+    put("new.csv", "x\n10\n");
+    works("fit 'z = a + b*x' line.csv --param a=0 --param b=1 --x-errors 0.5 --out n.safetensors --json");
+    double b = json_number_in("params", "b"), sigma = json_number("sigma");
+    works("predict n.safetensors new.csv");
+    assert_string_equal(err, "");
+    halves(&confidence, &prediction);
+    near(sqrt(prediction * prediction - confidence * confidence), t3 * sigma * hypot(1, 0.5 * b), 1e-8);
+    /* of a curve with errors in columns: slope -b a exp(-b x) */
+    put("york.csv", york);
+    works(
+        "fit 'a*exp(-b*x)' york.csv --param a=6 --param b=0.1 --sigma sy --x-errors x=sx --out y.safetensors --json");
+    double a = json_number_in("params", "a");
+    b = json_number_in("params", "b"), sigma = json_number("sigma");
+    put("new.csv", "x,sx,sy\n3,0.4,0.2\n");
+    works("predict y.safetensors new.csv");
+    halves(&confidence, &prediction);
+    near(sqrt(prediction * prediction - confidence * confidence),
+         t8 * sigma * hypot(0.2, 0.4 * a * b * exp(-3 * b)), 1e-8);
+    put("bare.csv", "x,sy\n3,0.2\n");
+    assert_int_equal(gradus("predict y.safetensors bare.csv"), 0);
+    assert_non_null(strstr(err, "no column 'sx' in bare.csv: no prediction bands"));
     assert_non_null(strstr(out, ",-inf,inf\n"));
+}
+
+static int bars_in(const char *path)
+{
+    static char text[1 << 18];
+    int bars = 0;
+    slurp(path, text, sizeof text);
+    for (const char *at = text; (at = strstr(at, "stroke-width=\"1.2\"")); at++) bars++;
+    return strstr(text, "95 % of new measurements") ? 1000 + bars : bars;
+}
+
+static void pictures_have_bars_across_and_bands_for_errors_in_x(void **state)
+{
+    (void)state;
+    put("york.csv", york);
+    put("line.csv", line_data);
+    put("e.csv", ellipse);
+    works("fit 'a + b*x' york.csv" LINE " --plot p.svg");
+    assert_int_equal(bars_in("p.svg"), 10);
+    works("fit 'a + b*x' york.csv" LINE " --x-errors sx --plot p.svg");
+    assert_int_equal(bars_in("p.svg"), 20);
+    works("fit 'a + b*x' york.csv --param a=5 --param b=-0.5 --x-errors sx --plot p.svg");
+    assert_int_equal(bars_in("p.svg"), 10);
+    /* the same errors in all rows: a band for new measurements, 5 points */
+    works("fit 'a + b*x' line.csv --param a=0 --param b=1 --x-errors 0.5 --plot p.svg");
+    assert_int_equal(bars_in("p.svg"), 1000 + 5);
+    works(ELLIPSE " --plot p.svg");
+    assert_int_equal(bars_in("p.svg"), 0);
+    works(ELLIPSE " --x-errors x=0.1 --x-errors y=0.1 --plot p.svg");
+    assert_int_equal(bars_in("p.svg"), 40);
+    works(
+        "fit 'a[set] + b*x' york.csv york.csv --param 'a[set]=5' --param b=-0.5 --x-errors x=sx --sigma sy --plot p.svg");
+    assert_int_equal(bars_in("p.svg"), 40);
+    works("fit 'a + b*x' york.csv" LINE " --x-errors sx --plot p.pdf --dark");
+    works("fit 'a + b*x' york.csv" LINE " --x-errors sx --plot p.png");
 }
 
 /* ---- what is refused ---- */
@@ -240,6 +316,8 @@ int main(void)
         TEST(an_ellipse_is_fitted_and_drawn),
         TEST(an_equation_with_one_exact_column_is_an_ordinary_fit),
         TEST(the_left_side_may_name_the_column),
+        TEST(predictions_have_bands_for_errors_in_x),
+        TEST(pictures_have_bars_across_and_bands_for_errors_in_x),
         TEST(mistakes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

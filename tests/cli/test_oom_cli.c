@@ -139,6 +139,13 @@ static void saved_fits_survive(void **state)
     exhaust("predict r.safetensors d.csv --out p.csv");
     exhaust("predict r.safetensors d.csv --json");
     exhaust("predict r.safetensors d.csv --score");
+    (void)fails_well(
+        "fit 'a*x' d.csv --y z --param a=1 --x-errors 1 --steps 1 --plot e.svg --out n.safetensors", 0,
+        false);
+    for (int64_t k = 1;
+         fails_well("fit 'a*x' d.csv --y z --param a=1 --x-errors 1 --steps 1 --plot e.svg", k, false);)
+        k += 17;
+    exhaust("predict n.safetensors d.csv");
 }
 
 static void bounds_and_constraints_survive(void **state)

@@ -467,7 +467,7 @@ static void errors_have_bars_and_panels_lie_below(void **state)
     (void)state;
     const double x[] = {1, 2, 3}, y[] = {1, 4, 2}, half[] = {0.5, 6, 0.1};
     gd_plot *plot = gd__plot_new(ctx, "t", "", "y"), *panel = gd__plot_new(ctx, "", "x", "left");
-    gd__plot_errors(plot, "data", x, y, half, 3);
+    gd__plot_errors(plot, "data", x, y, NULL, half, 3);
     gd__plot_points(panel, NULL, x, half, 3);
     gd__plot_below(plot, panel);
     gd_text svg = svg_of(plot, false);
@@ -482,8 +482,44 @@ static void errors_have_bars_and_panels_lie_below(void **state)
     /* on a logarithmic axis a bar that goes below 0 reaches the foot */
     plot = gd__plot_new(ctx, "", "", "");
     gd__plot_log(plot, false, true);
-    gd__plot_errors(plot, NULL, x, y, half, 3);
+    gd__plot_errors(plot, NULL, x, y, NULL, half, 3);
     (void)render(plot);
+    gd__plot_free(plot);
+}
+
+/* Lines of width 1.2 that go from left to right. */
+static int bars_across(const char *svg)
+{
+    int across = 0;
+    double x0, y0, x1, y1;
+    for (const char *at = svg; (at = strstr(at, "<path")); at++) {
+        const char *end = strchr(at, '>'), *line = strstr(at, " d=\"M"),
+                   *width = strstr(at, "stroke-width=\"1.2\"");
+        if (!line || !width || line > end || width > end) continue;
+        if (sscanf(line + 5, "%lf %lfL%lf %lf", &x0, &y0, &x1, &y1) == 4) across += y0 == y1 && x1 > x0;
+    }
+    return across;
+}
+
+static void errors_in_x_have_bars_that_lie(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3}, y[] = {1, 4, 2}, across[] = {0.5, 6, 0.1}, up[] = {0.5, 0.5, NAN};
+    gd_plot *plot = gd__plot_new(ctx, "t", "x", "y");
+    gd__plot_errors(plot, "data", x, y, across, up, 3);
+    gd_text svg = svg_of(plot, false);
+    assert_int_equal(count_of(svg.data, "stroke-width=\"1.2\""), 5); /* one upright bar is not known */
+    assert_int_equal(bars_across(svg.data), 3);
+    assert_non_null(strstr(svg.data, ">-4</text>")); /* 2 - 6 is on the axis */
+    gd__text_free(&svg);
+    gd__plot_free(plot);
+    /* on a logarithmic axis a bar that goes below 0 reaches its left end */
+    plot = gd__plot_new(ctx, "", "", "");
+    gd__plot_log(plot, true, false);
+    gd__plot_errors(plot, NULL, x, y, across, NULL, 3);
+    svg = svg_of(plot, false);
+    assert_int_equal(bars_across(svg.data), 3);
+    gd__text_free(&svg);
     gd__plot_free(plot);
 }
 
@@ -509,7 +545,7 @@ static void a_pdf_has_its_objects_where_it_says(void **state)
     const double x[] = {1, 2, 3}, y[] = {1, 4, 2}, half[] = {0.5, 1, 0.1};
     gd_plot *plot = gd__plot_new(ctx, "a (b) \\ c", "x", "y");
     gd__plot_band(plot, "band", x, y, x, 3);
-    gd__plot_errors(plot, "data", x, y, half, 3);
+    gd__plot_errors(plot, "data", x, y, NULL, half, 3);
     gd__plot_path(plot, "path", x, y, 3);
     gd_picture *picture = gd__plot_render(plot);
     gd_text pdf = gd__text(ctx);
@@ -566,7 +602,7 @@ static void every_allocation_may_fail(void **state)
         gd__plot_contours(plot, 0, 4, 3, 0, 4, 3, z);
         gd__plot_line(plot, "l", x, y, 3);
         gd__plot_path(plot, "p", x, y, 3);
-        gd__plot_errors(plot, "e", x, y, x, 3);
+        gd__plot_errors(plot, "e", x, y, y, x, 3);
         gd_plot *panel = gd__plot_new(own, "", "x", "left");
         gd__plot_points(panel, NULL, x, y, 3);
         if (panel) gd__plot_below(plot, panel);
@@ -605,6 +641,7 @@ int main(void)
         TEST(png_chunks_have_the_right_check_sums),
         TEST(many_points_are_a_density),
         TEST(errors_have_bars_and_panels_lie_below),
+        TEST(errors_in_x_have_bars_that_lie),
         TEST(a_dark_svg_is_dark_for_every_reader),
         TEST(a_pdf_has_its_objects_where_it_says),
         TEST(files_are_written_by_their_ending),

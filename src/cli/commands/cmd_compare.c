@@ -37,7 +37,7 @@ static gd_status read_fit(gd_ctx *ctx, const char *path, fit_file *f)
     if (loss)
         return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted by --loss %.20s: no likelihoods to compare",
                        path, loss);
-    if (gd_archive_get_meta(f->archive, "fit.noise"))
+    if (gd_archive_get_meta(f->archive, "fit.noise.0"))
         return gd_fail(ctx, GD_VALUE, "compare: %.200s: fitted with errors in x: no likelihoods to compare",
                        path);
     const struct {

@@ -13,7 +13,8 @@ static const gd_option options[] = {
     GD_REPEATED(
         "x-errors", "[NAME=]COLUMN|NUMBER",
         "standard deviations of a column of the model, beside those of y (--sigma, or 1): the sum of squared distances from the "
-        "curve is minimised (orthogonal distance regression); NAME= where the model has several columns"),
+        "curve is minimised (orthogonal distance regression); NAME= where the model has several columns; --plot has bars for them, and bands of new "
+        "measurements where they are the same in all rows"),
     GD_SWITCH("absolute-sigma",
               "--sigma are the standard deviations, not only their ratios: errors are not scaled by "
               "the residuals, and a chi-square test is made"),
@@ -27,7 +28,8 @@ static const gd_option options[] = {
     GD_OPTION(
         "intervals", "normal|profile|bootstrap[:N][:residuals]",
         "normal (value and standard error), profile (where the sum of squares has risen enough, the other parameters "
-        "fitted again), or bootstrap[:N][:residuals] (N fits of resampled rows, or residuals; BCa; 2000) (normal)"),
+        "fitted again), or bootstrap[:N][:residuals] (N fits of resampled rows, or residuals; BCa, wider by Student's "
+        "quantile as few rows want it; 2000) (normal)"),
     GD_REPEATED("derive", "NAME=EXPR", "a quantity of the parameters with its error: 'thalf=log(2)/b'"),
     GD_SWITCH(
         "guess",

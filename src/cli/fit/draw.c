@@ -1,6 +1,7 @@
 /* What gradus fit draws: data with their errors, the curve over them with its band and that of new measurements, and in a panel
  * below what is left of each row. */
 #include "cli/fit/fit.h"
+#include "gradus/autograd.h"
 
 #include <math.h>
 
@@ -19,13 +20,35 @@ static gd_status band(gd_fit_job *j, gd_tensor *curve, double *error)
     return status;
 }
 
+/* What all rows have; NAN where they differ. */
+static double common(const double *v, int64_t rows)
+{
+    for (int64_t i = 1; i < rows; i++)
+        if (v[i] != v[0]) return NAN;
+    return rows ? v[0] : NAN;
+}
+
+/* Standard deviations of a new measurement along the curve: of y, and of x times the slope.  False: rows differ in theirs, so that there
+ * is no one band for all. */
+static bool measured_spread(const gd_fit_job *j, gd_tensor *curve, int place, double *spread)
+{
+    const double *noise = gd__fit_noise_of(j, place), unit = j->absolute ? 1 : j->fit.sigma;
+    int64_t rows = gd_numel(j->y);
+    double of_y = j->scale ? 1 / common(gd_data(j->scale), rows) : 1, errors[CURVE];
+    for (int i = 0; i < CURVE; i++) spread[i] = 0, errors[i] = noise ? common(noise, rows) : 0;
+    if (!isfinite(of_y * unit * errors[0])) return false;
+    if (noise && gd__fit_noise_in_y(curve, j->value[place], errors, spread)) return false;
+    for (int i = 0; i < CURVE; i++) spread[i] = unit * hypot(of_y, spread[i]);
+    return true;
+}
+
 /* value -+ t sqrt(error^2 + spread^2) */
 static void put_band(const gd_fit_job *j, gd_plot *plot, int ink, const char *label, const double *x,
-                     const double *value, const double *error, double spread)
+                     const double *value, const double *error, const double *spread)
 {
     double low[CURVE], high[CURVE];
     for (int i = 0; i < CURVE; i++) {
-        double half = j->t * hypot(error[i], spread);
+        double half = j->t * hypot(error[i], spread ? spread[i] : 0);
         low[i] = value[i] - half, high[i] = value[i] + half;
     }
     gd__plot_ink(plot, ink);
@@ -46,42 +69,53 @@ static gd_tensor *places(const gd_fit_job *j, const gd_tensor *data)
     return gd_from_f64(j->ctx, GD_F64, 1, (int64_t[]){CURVE}, x);
 }
 
-/* Data over x: with bars where --sigma says how long they are. */
-static gd_status put_data(gd_fit_job *j, gd_plot *plot, const double *x)
+gd_status gd__fit_bars(const gd_fit_job *j, double **half)
 {
     size_t rows = (size_t)gd_numel(j->y);
-    bool bars = gd__args_has(j->args, "sigma");
-    double *half = bars ? gd__alloc_array(j->ctx, rows, sizeof *half) : NULL;
-    if (bars && !half) return GD_NOMEM;
-    for (size_t i = 0; i < rows && bars; i++) half[i] = 1 / ((const double *)gd_data(j->scale))[i];
+    *half = NULL;
+    if (!gd__args_has(j->args, "sigma")) return GD_OK;
+    if (!(*half = gd__alloc_array(j->ctx, rows, sizeof **half))) return GD_NOMEM;
+    for (size_t i = 0; i < rows; i++) (*half)[i] = 1 / ((const double *)gd_data(j->scale))[i];
+    return GD_OK;
+}
+
+/* Data over x: with bars where --sigma, and of the column at `place` --x-errors, say how long they are. */
+static gd_status put_data(gd_fit_job *j, gd_plot *plot, const double *x, int place)
+{
+    size_t rows = (size_t)gd_numel(j->y);
+    double *half;
+    gd_status status = gd__fit_bars(j, &half);
+    if (status) return status;
     gd__plot_ink(plot, DATA);
-    gd__plot_errors(plot, "data", x, gd_data(j->y), half, rows);
-    gd__free(j->ctx, half, rows * sizeof *half);
+    gd__plot_errors(plot, "data", x, gd_data(j->y), place < 0 ? NULL : gd__fit_noise_of(j, place), half,
+                    rows);
+    gd__free(j->ctx, half, half ? rows * sizeof *half : 0);
     return GD_OK;
 }
 
 /* The curve over the range of the one column. */
 static gd_status draw_curve(gd_fit_job *j, gd_plot *plot, int x)
 {
-    double xs[CURVE], ys[CURVE], error[CURVE];
+    double xs[CURVE], ys[CURVE], error[CURVE], spread[CURVE];
     gd_tensor *data = j->value[x];
     gd_scope_begin(j->ctx);
     j->value[x] = places(j, data);
     gd__expr_forget(j->model);
+    if (gd__fit_noise_of(j, x)) j->value[x] = gd_require_grad(j->value[x]);
     gd_tensor *curve = j->value[x] ? gd__fit_model(j, j->param) : NULL;
     gd_status status = curve ? gd_read_f64(j->value[x], xs, CURVE) : gd_error(j->ctx);
     if (!status) status = gd_read_f64(curve, ys, CURVE);
     bool has_band = !status && j->fit.covariance && isfinite(j->t) && band(j, curve, error) == GD_OK;
-    if (!status && !has_band) gd_clear_error(j->ctx);
+    bool has_spread = has_band && measured_spread(j, curve, x, spread);
+    if (!status && gd_error(j->ctx) == GD_NOMEM) status = GD_NOMEM;
+    if (!status) gd_clear_error(j->ctx); /* a picture without what is not known */
     gd__expr_forget(j->model);
     j->value[x] = data;
     gd_scope_end(j->ctx);
     if (status) return status;
-    /* rows of other weights have other bands */
-    if (has_band && !j->scale && !j->noisy && isfinite(j->fit.sigma))
-        put_band(j, plot, MEASURED, "95 % of new measurements", xs, ys, error, j->fit.sigma);
-    if (has_band) put_band(j, plot, FIT, "95 % band of the curve", xs, ys, error, 0);
-    status = put_data(j, plot, gd_data(data));
+    if (has_spread) put_band(j, plot, MEASURED, "95 % of new measurements", xs, ys, error, spread);
+    if (has_band) put_band(j, plot, FIT, "95 % band of the curve", xs, ys, error, NULL);
+    status = put_data(j, plot, gd_data(data), x);
     gd__plot_ink(plot, FIT);
     gd__plot_line(plot, "fit", xs, ys, CURVE);
     return status;
@@ -94,7 +128,7 @@ static gd_status draw_agreement(gd_fit_job *j, gd_plot *plot, const double *fitt
     const double *y = gd_data(j->y);
     for (int64_t i = 0; i < gd_numel(j->y); i++)
         ends[0] = fmin(ends[0], fmin(y[i], fitted[i])), ends[1] = fmax(ends[1], fmax(y[i], fitted[i]));
-    gd_status status = put_data(j, plot, fitted);
+    gd_status status = put_data(j, plot, fitted, -1);
     gd__plot_ink(plot, FIT);
     gd__plot_line(plot, "agreement", ends, ends, 2);
     return status;

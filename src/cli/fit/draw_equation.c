@@ -87,7 +87,8 @@ gd_status gd__fit_draw_equation(gd_fit_job *j)
     take_range(&f, 0, x);
     take_range(&f, 1, y);
     gd__plot_ink(f.plot, 0);
-    gd__plot_points(f.plot, "data", gd_data(x), gd_data(y), (size_t)gd_numel(x));
+    gd__plot_errors(f.plot, "data", gd_data(x), gd_data(y), gd__fit_noise_of(j, f.column[0]),
+                    gd__fit_noise_of(j, f.column[1]), (size_t)gd_numel(x));
     gd_status status = draw_curve_of(j, &f);
     if (!status) status = gd__plot_save(f.plot, j->plot, gd__args_has(j->args, "dark"));
     gd__plot_free(f.plot);

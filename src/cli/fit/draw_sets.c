@@ -23,13 +23,20 @@ bool gd__fit_has_sets(const gd_fit_job *j, int *x, int *set)
     return *x >= 0 && *set >= 0;
 }
 
-/* Rows of set k one after the other in px, py; their number. */
-static size_t rows_of_set(const gd_fit_job *j, int x, int set, double k, double *px, double *py)
+enum { X, Y, ACROSS, UP, PARTS }; /* of a point: where it is, and half of its bars */
+
+/* Rows of set k one after the other; their number. */
+static size_t rows_of_set(const gd_fit_job *j, int set, double k, const double *const *from,
+                          double *const *to)
 {
-    const double *v = gd_data(j->value[x]), *y = gd_data(j->y), *s = gd_data(j->value[set]);
+    const double *s = gd_data(j->value[set]);
     size_t count = 0;
-    for (int64_t i = 0; i < gd_numel(j->y); i++)
-        if (s[i] == k) px[count] = v[i], py[count++] = y[i];
+    for (int64_t i = 0; i < gd_numel(j->y); i++) {
+        if (s[i] != k) continue;
+        for (int part = 0; part < PARTS; part++)
+            if (from[part]) to[part][count] = from[part][i];
+        count++;
+    }
     return count;
 }
 
@@ -58,23 +65,28 @@ gd_status gd__fit_draw_sets(gd_fit_job *j, gd_plot *plot, int x, int set)
 {
     int64_t rows = gd_numel(j->y);
     const double *s = gd_data(j->value[set]);
-    double xs[CURVE], ys[CURVE], most = 0, *px = gd__alloc_array(j->ctx, (size_t)rows, 2 * sizeof *px);
+    double xs[CURVE], ys[CURVE], most = 0, *half,
+                                 *px = gd__alloc_array(j->ctx, (size_t)rows, PARTS * sizeof *px);
     if (!px) return GD_NOMEM;
-    gd_status status = GD_OK;
+    double *const to[PARTS] = {px, px + rows, px + 2 * rows, px + 3 * rows};
+    gd_status status = gd__fit_bars(j, &half);
+    const double *const from[PARTS] = {gd_data(j->value[x]), gd_data(j->y), gd__fit_noise_of(j, x), half};
     for (int64_t i = 0; i < rows; i++) most = fmax(most, s[i]);
     if (most >= DRAWN) gd_warn(j->ctx, "--plot: the first %d of %g sets are drawn", DRAWN, most + 1);
     for (int k = 0; k <= (int)fmin(most, DRAWN - 1) && !status; k++) {
         char label[80];
-        size_t count = rows_of_set(j, x, set, k, px, px + rows);
+        size_t count = rows_of_set(j, set, k, from, to);
         if (!count) continue;
         (void)snprintf(label, sizeof label, "%.40s %d", j->set, k);
         status = curve_of_set(j, x, set, k, px, count, xs, ys);
         if (status) break;
         gd__plot_ink(plot, k);
-        gd__plot_points(plot, label, px, px + rows, count);
+        gd__plot_errors(plot, label, px, to[Y], from[ACROSS] ? to[ACROSS] : NULL, half ? to[UP] : NULL,
+                        count);
         gd__plot_ink(plot, k);
         gd__plot_line(plot, NULL, xs, ys, CURVE);
     }
-    gd__free(j->ctx, px, (size_t)rows * 2 * sizeof *px);
+    gd__free(j->ctx, half, half ? (size_t)rows * sizeof *half : 0);
+    gd__free(j->ctx, px, (size_t)rows * PARTS * sizeof *px);
     return status;
 }

@@ -68,6 +68,8 @@ typedef struct gd_fit_job {
     const char *y_name; /* the column that it is to give; NULL: it is an equation, and y is 0 */
     int noisy; /* columns with errors: their places among the names, and standard deviations [rows] */
     int noisy_at[GD_DISTANCE_COLUMNS];
+    int noisy_given; /* by --x-errors, the first ones; others are those of an equation, as large as each other */
+    const char *noise_text[GD_DISTANCE_COLUMNS]; /* a column or a number */
     gd_tensor *noise[GD_DISTANCE_COLUMNS];
     const double
         *distance;     /* of each fitted row, while gd__fit_each_row goes over them; NULL: y less fitted */
@@ -163,6 +165,12 @@ GD_NODISCARD gd_status gd__fit_read_form(gd_fit_job *j);
 /* --x-errors, and those of the columns of an equation; after the columns are there. */
 GD_NODISCARD gd_status gd__fit_read_noise(gd_fit_job *j);
 bool gd__fit_is_noisy(const gd_fit_job *j, int place);
+/* The errors of a column that --x-errors gives, [rows]; NULL: none. */
+const double *gd__fit_noise_of(const gd_fit_job *j, int place);
+/* What one standard deviation of errors in x does to each of values [rows], which have their history: slope times error. */
+GD_NODISCARD gd_status gd__fit_noise_in_y(gd_tensor *values, gd_tensor *x, const double *errors, double *out);
+/* Bars of the rows' y where --sigma says how long they are: new, [rows], freed by gd__free; NULL with OK: none. */
+GD_NODISCARD gd_status gd__fit_bars(const gd_fit_job *j, double **half);
 /* Residuals: the model less y, by the scale, or where columns have errors the distances from its curve. */
 gd_tensor *gd__fit_off_curve(const gd_fit_job *j, gd_expr *model, gd_tensor **value, gd_tensor *const *noise,
                              gd_tensor *y, gd_tensor *scale);

@@ -1,6 +1,7 @@
 /* Models that are equations, and columns with errors of their own (--x-errors): residuals are then distances from the curve. */
 #include "cli/fit/fit.h"
 #include "base/number.h"
+#include "gradus/autograd.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,6 +79,7 @@ static gd_status add_noise(gd_fit_job *j, int place, const char *text)
     gd_tensor *t = read_deviations(j, j->name[place], text);
     if (!t) return gd_error(j->ctx);
     j->noisy_at[j->noisy] = place;
+    j->noise_text[j->noisy] = text;
     j->noise[j->noisy++] = t;
     return GD_OK;
 }
@@ -87,6 +89,24 @@ bool gd__fit_is_noisy(const gd_fit_job *j, int place)
     for (int k = 0; k < j->noisy; k++)
         if (j->noisy_at[k] == place) return true;
     return false;
+}
+
+const double *gd__fit_noise_of(const gd_fit_job *j, int place)
+{
+    for (int k = 0; k < j->noisy_given; k++)
+        if (j->noisy_at[k] == place) return gd_data(j->noise[k]);
+    return NULL;
+}
+
+gd_status gd__fit_noise_in_y(gd_tensor *values, gd_tensor *x, const double *errors, double *out)
+{
+    gd_tensor *slope = NULL;
+    int64_t rows = gd_numel(values);
+    /* a value depends on its own x alone, so the gradient of their sum has all slopes */
+    gd_status status = gd_grad(gd_sum(values, NULL, false), NULL, &x, 1, GD_RETAIN_GRAPH, &slope);
+    if (!status) status = gd_read_f64(slope, out, rows);
+    for (int64_t i = 0; i < rows && !status; i++) out[i] *= errors[i];
+    return status;
 }
 
 /* NAME=COLUMN or NAME=NUMBER; of a model of one column without NAME=. */
@@ -129,6 +149,7 @@ gd_status gd__fit_read_noise(gd_fit_job *j)
     gd_status status = GD_OK;
     for (const char *spec; !status && (spec = gd__args_next(j->args, "x-errors", &at));)
         status = read_noise(j, spec);
+    j->noisy_given = j->noisy;
     for (int i = j->params; i < end && !status && !j->y_name; i++)
         if (gd__expr_uses(j->model, i) && !gd__fit_is_noisy(j, i) && !(j->set && !strcmp(j->name[i], j->set)))
             status = add_noise(j, i, "1");

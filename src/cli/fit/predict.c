@@ -1,5 +1,6 @@
 /* gradus predict with a saved fit: the model at new rows, how sure it is of its curve (confidence) and where a new measurement
- * lies (prediction): value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement. */
+ * lies (prediction): value -+ t sqrt(g' C g) and value -+ t sqrt(g' C g + s^2), s the standard deviation of a measurement, with
+ * errors in x the root of sy^2 + (f' sx)^2. */
 #include "cli/files.h"
 #include "cli/fit/fit.h"
 #include "cli/data/table.h"
@@ -95,7 +96,7 @@ static gd_status take_model(saved *s)
     if (!status) status = take_constants(s);
     if (status) return status;
     s->y = gd_archive_get_meta(s->archive, "fit.y");
-    if (!s->y && gd_archive_get_meta(s->archive, "fit.noise"))
+    if (!s->y && gd_archive_get_meta(s->archive, "fit.noise.0"))
         return gd_fail(s->ctx, GD_VALUE, "predict: %.200s is a fit of an equation: there is no y to predict",
                        s->path);
     s->name[s->names] = s->y ? s->y : "";
@@ -118,6 +119,14 @@ static gd_tensor *new_column(const saved *s, const char *name)
     return NULL;
 }
 
+/* A column that the fit had; NULL without an error, but with a word, where the new table lacks it. */
+static gd_tensor *old_column(const saved *s, const char *name)
+{
+    if (gd__csv_find(s->csv, name) >= 0) return new_column(s, name);
+    gd_warn(s->ctx, "predict: no column '%.60s' in %s: no prediction bands", name, gd__csv_source(s->csv));
+    return NULL;
+}
+
 /* Standard deviations of new measurements: sigma, by the weights or deviations of the rows where the fit had such a column; not
  * known where the new table lacks it. */
 static gd_status read_spread(saved *s)
@@ -125,19 +134,53 @@ static gd_status read_spread(saved *s)
     const char *weights = gd_archive_get_meta(s->archive, "fit.weights"),
                *deviations = gd_archive_get_meta(s->archive, "fit.deviations"),
                *name = weights ? weights : deviations;
-    bool noisy = gd_archive_get_meta(s->archive, "fit.noise") != NULL;
-    for (int64_t i = 0; i < s->rows; i++) s->spread[i] = noisy ? NAN : s->sigma;
-    if (noisy) gd_warn(s->ctx, "predict: the fit has errors in x: no prediction bands");
-    if (!name || noisy) return GD_OK;
-    gd_tensor *t = gd__csv_find(s->csv, name) >= 0 ? new_column(s, name) : NULL;
+    for (int64_t i = 0; i < s->rows; i++) s->spread[i] = s->sigma;
+    if (!name) return GD_OK;
+    gd_tensor *t = old_column(s, name);
     if (gd_error(s->ctx)) return gd_error(s->ctx);
     const double *v = t ? gd_data(t) : NULL;
     for (int64_t i = 0; i < s->rows; i++) s->spread[i] *= !v ? NAN : weights ? 1 / sqrt(v[i]) : v[i];
     gd_release(t);
-    if (!v)
-        gd_warn(s->ctx, "predict: no column '%.60s' in %s: no prediction bands", name,
-                gd__csv_source(s->csv));
     return GD_OK;
+}
+
+/* ---- errors in x ---- */
+
+/* Column and errors of fit.noise.K, NAME=COLUMN or NAME=NUMBER: the place of the column, its errors in the new rows (new; NULL without an
+ * error: not known); -1: there is no such K. */
+static int saved_noise(const saved *s, int k, gd_tensor **errors)
+{
+    char key[40];
+    (void)snprintf(key, sizeof key, "fit.noise.%d", k);
+    const char *text = gd_archive_get_meta(s->archive, key), *equals = text ? strchr(text, '=') : NULL;
+    double number;
+    *errors = NULL;
+    for (int i = s->params; equals && i < s->params + s->columns; i++) {
+        size_t length = (size_t)(equals - text);
+        if (strlen(s->name[i]) != length || memcmp(s->name[i], text, length) != 0) continue;
+        *errors = gd__is_number(equals + 1, strlen(equals + 1), false, &number)
+                      ? gd_full(s->ctx, GD_F64, 1, &s->rows, number)
+                      : old_column(s, equals + 1);
+        return i;
+    }
+    return -1;
+}
+
+/* Adds to the spread of new measurements what errors in x do to them. */
+static gd_status add_noise_of_x(saved *s, gd_tensor *curve)
+{
+    gd_tensor *errors;
+    double *more = gd__alloc_array(s->ctx, (size_t)s->rows, sizeof *more);
+    gd_status status = more ? GD_OK : GD_NOMEM;
+    for (int k = 0, at; !status && (at = saved_noise(s, k, &errors)) >= 0; k++) {
+        status = gd_error(s->ctx);
+        if (!status && errors) status = gd__fit_noise_in_y(curve, s->value[at], gd_data(errors), more);
+        for (int64_t i = 0; i < s->rows && !status; i++)
+            s->spread[i] = errors ? hypot(s->spread[i], s->sigma * more[i]) : NAN;
+        gd_release(errors);
+    }
+    gd__free(s->ctx, more, (size_t)s->rows * sizeof *more);
+    return status;
 }
 
 static gd_status read_rows(saved *s)
@@ -169,12 +212,15 @@ static gd_status evaluate(saved *s)
                        gd_size(covariance, 1) != n || gd_tensor_dtype(covariance) != GD_F64))
         return broken(s, "covariance");
     gd_scope_begin(s->ctx);
+    bool noisy = gd_archive_get_meta(s->archive, "fit.noise.0") != NULL;
+    for (int i = s->params; i < s->params + s->columns && noisy; i++) (void)gd_require_grad(s->value[i]);
     gd_tensor *curve = gd_expand(gd__expr_eval(s->model, s->value, GD_F64), 1, &s->rows);
     curve = gd_reshape(curve, 1, &s->rows);
     gd_status status = curve ? gd_read_f64(curve, s->curve, s->rows) : gd_error(s->ctx);
     for (int64_t i = 0; i < s->rows; i++) s->error[i] = NAN;
     if (!status && covariance && gd_requires_grad(curve))
         status = gd__fit_band(curve, s->value, s->params, covariance, s->error);
+    if (!status && noisy) status = add_noise_of_x(s, curve);
     gd_scope_end(s->ctx);
     return status;
 }

@@ -41,6 +41,18 @@ static gd_status save_names(gd_archive *archive, const char *what, const char *c
     return status;
 }
 
+/* fit.noise.K: NAME=COLUMN or NAME=NUMBER, as --x-errors has it. */
+static gd_status save_noise(const gd_fit_job *j, gd_archive *archive, int k)
+{
+    char key[40];
+    gd_text text = gd__text(j->ctx);
+    (void)snprintf(key, sizeof key, "fit.noise.%d", k);
+    gd__text_put(&text, "%s=%s", j->name[j->noisy_at[k]], j->noise_text[k]);
+    gd_status status = text.failed ? GD_NOMEM : gd_archive_set_meta(archive, key, text.data);
+    gd__text_free(&text);
+    return status;
+}
+
 /* What the model needs beside its parameters: definitions, constants, names, and for bands the spread of a value. */
 static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
 {
@@ -58,7 +70,7 @@ static gd_status save_model(const gd_fit_job *j, gd_archive *archive)
     if (!status) status = save_names(archive, "column", j->name + j->params, columns, j->value + j->params);
     const char *weights = gd__args_get(j->args, "weights"), *sigma = gd__args_get(j->args, "sigma");
     if (!status && j->y_name) status = gd_archive_set_meta(archive, "fit.y", j->y_name);
-    if (!status && j->noisy) status = gd_archive_set_meta(archive, "fit.noise", j->name[j->noisy_at[0]]);
+    for (int k = 0; k < j->noisy && !status; k++) status = save_noise(j, archive, k);
     if (!status && j->loss) status = gd_archive_set_meta(archive, "fit.loss", gd_fit_loss_name(j->loss));
     if (!status && weights) status = gd_archive_set_meta(archive, "fit.weights", weights);
     if (!status && sigma) status = gd_archive_set_meta(archive, "fit.deviations", sigma);

@@ -38,7 +38,8 @@ typedef struct series {
     series_kind kind;
     char *label;
     int ink;
-    double *x, *y, *y2; /* y2: upper edge of a band; z of contours is in y */
+    double *x, *y;   /* z of contours is in y */
+    double *x2, *y2; /* of points: half of their bars; y2 of a band: its upper edge */
     size_t count, count2;
     double box[4]; /* of contours: x0 x1 y0 y1 */
     int columns, rows;
@@ -88,6 +89,7 @@ static void free_series(gd_ctx *ctx, series *s)
     gd__strfree(ctx, s->label);
     gd__free(ctx, s->x, s->count * sizeof *s->x);
     gd__free(ctx, s->y, s->count2 * sizeof *s->y);
+    gd__free(ctx, s->x2, s->count * sizeof *s->x2);
     gd__free(ctx, s->y2, s->count * sizeof *s->y2);
 }
 
@@ -145,30 +147,31 @@ static void add_series(gd_plot *p, series s, const char *label)
 }
 
 static void add_curve(gd_plot *p, series_kind kind, const char *label, const double *x, const double *y,
-                      const double *y2, size_t count)
+                      const double *x2, const double *y2, size_t count)
 {
     if (!p || p->failed) return;
     series s = {.kind = kind, .count = count, .count2 = count};
     s.x = copy_numbers(p, x, count);
     s.y = copy_numbers(p, y, count);
+    if (x2) s.x2 = copy_numbers(p, x2, count);
     if (y2) s.y2 = copy_numbers(p, y2, count);
     add_series(p, s, label);
 }
 
 void gd__plot_line(gd_plot *p, const char *label, const double *x, const double *y, size_t count)
 {
-    add_curve(p, LINE, label, x, y, NULL, count);
+    add_curve(p, LINE, label, x, y, NULL, NULL, count);
 }
 
 void gd__plot_points(gd_plot *p, const char *label, const double *x, const double *y, size_t count)
 {
-    add_curve(p, POINTS, label, x, y, NULL, count);
+    add_curve(p, POINTS, label, x, y, NULL, NULL, count);
 }
 
-void gd__plot_errors(gd_plot *p, const char *label, const double *x, const double *y, const double *half,
-                     size_t count)
+void gd__plot_errors(gd_plot *p, const char *label, const double *x, const double *y, const double *across,
+                     const double *up, size_t count)
 {
-    add_curve(p, POINTS, label, x, y, half, count);
+    add_curve(p, POINTS, label, x, y, across, up, count);
 }
 
 void gd__plot_below(gd_plot *p, gd_plot *panel)
@@ -181,13 +184,13 @@ void gd__plot_below(gd_plot *p, gd_plot *panel)
 
 void gd__plot_path(gd_plot *p, const char *label, const double *x, const double *y, size_t count)
 {
-    add_curve(p, PATH, label, x, y, NULL, count);
+    add_curve(p, PATH, label, x, y, NULL, NULL, count);
 }
 
 void gd__plot_band(gd_plot *p, const char *label, const double *x, const double *low, const double *high,
                    size_t count)
 {
-    add_curve(p, BAND, label, x, low, high, count);
+    add_curve(p, BAND, label, x, low, NULL, high, count);
 }
 
 void gd__plot_contours(gd_plot *p, double x0, double x1, int columns, double y0, double y1, int rows,
@@ -201,18 +204,6 @@ void gd__plot_contours(gd_plot *p, double x0, double x1, int columns, double y0,
 }
 
 /* ---- ranges ---- */
-
-bool gd__spans_decades(const double *values, size_t count, double *low, double *high)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (values[i] < 0) *low = -INFINITY;
-        if (isfinite(values[i]) && values[i] > 0) {
-            *low = fmin(*low, values[i]);
-            *high = fmax(*high, values[i]);
-        }
-    }
-    return *low > 0 && *high > 100 * *low;
-}
 
 static void widen(axis *a, double v)
 {
@@ -256,8 +247,10 @@ static void find_ranges(gd_plot *p)
             if (!x->given && shown) widen(x, s->x[k]);
             if (!y->given) widen(y, s->y[k]);
             if (!y->given && s->y2 && s->kind == BAND) widen(y, s->y2[k]);
-            for (int side = -1; side < 2 && !y->given && s->y2 && s->kind == POINTS; side += 2)
-                widen(y, s->y[k] + side * s->y2[k]);
+            for (int side = -1; side < 2 && s->kind == POINTS; side += 2) {
+                if (!x->given && shown && s->x2) widen(x, s->x[k] + side * s->x2[k]);
+                if (!y->given && s->y2) widen(y, s->y[k] + side * s->y2[k]);
+            }
         }
         for (int k = 0; k < 2 && s->kind == CONTOURS; k++) {
             if (!x->given) widen(x, s->box[k]);
@@ -430,14 +423,18 @@ static void draw_marks(gd_plot *p, const series *s, gd_mark_shape shape, double 
     p->points = 0;
 }
 
-/* Bars of errors, under their points. */
-static void draw_bars(gd_plot *p, const series *s)
+/* Bars of errors along an axis, under their points. */
+static void draw_bars(gd_plot *p, const series *s, int along)
 {
-    for (size_t i = 0; i < s->count && s->y2; i++) {
-        double low = s->y[i] - s->y2[i], foot = p->axis[1].log && !(low > 0) ? p->axis[1].low : low;
-        if (!placeable(p, s->x[i], s->y[i]) || !isfinite(s->y2[i])) continue;
-        double x = place(&p->axis[0], s->x[i]), from[2] = {x, place(&p->axis[1], foot)},
-               to[2] = {x, place(&p->axis[1], s->y[i] + s->y2[i])};
+    const axis *a = &p->axis[along];
+    const double *middle = along ? s->y : s->x, *half = along ? s->y2 : s->x2;
+    for (size_t i = 0; i < s->count && half; i++) {
+        double low = middle[i] - half[i], foot = a->log && !(low > 0) ? a->low : low;
+        if (!placeable(p, s->x[i], s->y[i]) || !isfinite(half[i])) continue;
+        double from[2] = {place(&p->axis[0], s->x[i]), place(&p->axis[1], s->y[i])},
+               to[2] = {from[0], from[1]};
+        from[along] = place(a, foot);
+        to[along] = place(a, middle[i] + half[i]);
         draw_segment(p, s->ink, 1.2, from, to);
         flush_line(p, s->ink, 1.2);
     }
@@ -485,7 +482,7 @@ static void draw_points(gd_plot *p, const series *s)
         draw_density(p, s);
         return;
     }
-    draw_bars(p, s);
+    for (int along = 0; along < 2; along++) draw_bars(p, s, along);
     draw_marks(p, s, GD_MARK_DISC, s->count > CROWD / 20 ? 0.5 * MARK_RADIUS : MARK_RADIUS, 0, s->count);
 }
 

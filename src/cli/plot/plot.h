@@ -20,9 +20,6 @@ gd_plot *gd__plot_new(gd_ctx *ctx, const char *title, const char *x_label, const
 void gd__plot_free(gd_plot *plot); /* NULL is fine */
 
 void gd__plot_log(gd_plot *plot, bool x, bool y);
-/* Is a logarithmic axis better for these numbers?  Yes where none is negative and the positive ones span more than two
- * powers of ten.  Begin with *low = INFINITY and *high = 0 and call it for each list; the last answer is for all. */
-bool gd__spans_decades(const double *values, size_t count, double *low, double *high);
 /* Limits of the axes; without, the data decides. */
 void gd__plot_limits(gd_plot *plot, double x0, double x1, double y0, double y1);
 
@@ -32,9 +29,9 @@ void gd__plot_ink(gd_plot *plot, int ink);
 void gd__plot_line(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
 /* More than 20000 of them are drawn as a density: cells, the darker the more points lie there. */
 void gd__plot_points(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
-/* Points with bars from y - half to y + half. */
-void gd__plot_errors(gd_plot *plot, const char *label, const double *x, const double *y, const double *half,
-                     size_t count);
+/* Points with bars from x - across to x + across and from y - up to y + up; NULL: none. */
+void gd__plot_errors(gd_plot *plot, const char *label, const double *x, const double *y, const double *across,
+                     const double *up, size_t count);
 /* A line with a ring at its start, a dot at each step and a star at its end. */
 void gd__plot_path(gd_plot *plot, const char *label, const double *x, const double *y, size_t count);
 /* The area between two curves. */
@@ -67,6 +64,10 @@ typedef struct gd_ticks {
 
 /* Round values inside [low, high], about `wanted` of them, with labels that tell them apart. */
 void gd__ticks(gd_ticks *out, double low, double high, bool log, int wanted);
+
+/* Is a logarithmic axis better for these numbers?  Yes where none is negative and the positive ones span more than two
+ * powers of ten.  Begin with *low = INFINITY and *high = 0 and call it for each list; the last answer is for all. */
+bool gd__spans_decades(const double *values, size_t count, double *low, double *high);
 
 /* ---- contours (contour.c) ---- */
 

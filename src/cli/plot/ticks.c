@@ -112,3 +112,15 @@ void gd__ticks(gd_ticks *out, double low, double high, bool log, int wanted)
     else
         linear_ticks(out, low, high, wanted);
 }
+
+bool gd__spans_decades(const double *values, size_t count, double *low, double *high)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] < 0) *low = -INFINITY;
+        if (isfinite(values[i]) && values[i] > 0) {
+            *low = fmin(*low, values[i]);
+            *high = fmax(*high, values[i]);
+        }
+    }
+    return *low > 0 && *high > 100 * *low;
+}

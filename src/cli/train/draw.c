@@ -129,7 +129,7 @@ gd_status gd__report_calibration(const gd_report *r, const gd_words *names, cons
         (void)snprintf(label, sizeof label, "is %.60s, with 95 %% bars", names->word[1]);
     else
         (void)snprintf(label, sizeof label, "the answer is right, with 95 %% bars");
-    gd__plot_errors(plot, label, sure, right, half, bins);
+    gd__plot_errors(plot, label, sure, right, NULL, half, bins);
     put_diagonal(plot);
     return save(plot, GD_OK, path, dark);
 }
