@@ -165,6 +165,9 @@ static void compare_steps(void)
     }
     report_shared("784-256-10, 2 processes", t, modes);
     report_shared("adam, 8M parameters, 2 processes", adam, adam_modes);
+    if (run_ranks(1, "adam 8000000", adam) > 0)
+        bench_report(
+            (report){.name = "adam, 8M parameters, 1 process", .value = 1e3 * adam[0], .unit = "ms"});
     double torch = torch_time();
     bench_report((report){.name = torch > 0 ? "784-256-10, 2 processes, state shared"
                                             : "784-256-10, 2 processes (no PyTorch: GRADUS_TORCH_PYTHON)",

@@ -165,7 +165,7 @@ static gd_status run_method(gd_device *device, const gd_call *call, const method
     problems j = problems_of(call);
     bool wide = call->out[0]->dtype == GD_F64, inverse = call->op == GD_OP_solve && call->attrs->i[0];
     const char *what = inverse ? "inverse" : gd__ops[call->op].name;
-    int64_t bad, info;
+    int64_t bad, info = 0;
     /* the determinant of an empty matrix is 1 */
     if (j.batches == 0 || (j.k == 0 && call->op != GD_OP_logdet)) return GD_OK;
     gd_status status = small_enough(device->ctx, what, &j, m->most);
