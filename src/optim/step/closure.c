@@ -269,8 +269,14 @@ gd_status gd__objective_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **
 
 /* ---- reformulations: L' = f(L) ---- */
 
-/* With a graph the chain rule is autograd's. */
-static gd_status reformulate_graph(gd_closure *c, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+static gd_tensor *reformulated(gd_closure *c, gd_tensor *below)
+{
+    gd_tensor *result = c->reformulate(c->user, below);
+    return gd__as_loss(below->head.ctx, &result) ? NULL : result;
+}
+
+gd_status gd__closure_graph(gd_closure *c, gd_var *var, gd_tensor *(*make)(gd_closure *c, gd_tensor *below),
+                            gd_tensor **loss, gd_tensor **grads)
 {
     gd_ctx *ctx = var->ctx;
     gd_tensor *below = NULL;
@@ -278,8 +284,8 @@ static gd_status reformulate_graph(gd_closure *c, gd_var *var, gd_tensor **loss,
     if (status) return status;
     gd_scope_begin(ctx);
     int previous = gd_enable_grad_begin(ctx);
-    gd_tensor *result = c->reformulate(c->user, below);
-    status = gd__as_loss(ctx, &result);
+    gd_tensor *result = make(c, below);
+    status = result ? GD_OK : gd_error(ctx);
     if (!status && grads) status = gd_grad(result, NULL, var->params, var->count, GD_CREATE_GRAPH, grads);
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
     if (!status) status = hand_over(var, result, true, loss, grads);
@@ -306,7 +312,8 @@ static gd_status scale_grads(gd_var *var, gd_tensor *slope, gd_tensor **grads)
 /* Without one: g' = f'(L) g. */
 static gd_status reformulate_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
-    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) return reformulate_graph(c, var, loss, grads);
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY))
+        return gd__closure_graph(c, var, reformulated, loss, grads);
     gd_ctx *ctx = var->ctx;
     gd_status status = gd__closure_eval(c->below, var, flags, loss, grads);
     if (status) return status;

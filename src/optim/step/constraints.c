@@ -135,35 +135,15 @@ static gd_status add_slopes(gd_closure *c, gd_var *var, gd_tensor *term, gd_tens
     return status;
 }
 
-/* With its history: the chain rule is autograd's. */
-static gd_status term_graph(gd_closure *c, gd_var *var, gd_tensor **loss, gd_tensor **grads)
+static gd_tensor *with_term(gd_closure *c, gd_tensor *below)
 {
-    gd_ctx *ctx = var->ctx;
-    gd_tensor *below = NULL;
-    gd_status status = gd__closure_eval(c->below, var, GD_EVAL_HISTORY, &below, NULL);
-    if (status) return status;
-    gd_scope_begin(ctx);
-    int previous = gd_enable_grad_begin(ctx);
-    gd_tensor *term = term_of(c, ctx, below->dtype),
-              *sum = term ? gd_add(gd_mul_scalar(below, c->factor), term) : NULL;
-    status = sum ? GD_OK : gd_error(ctx);
-    if (!status && grads) status = gd_grad(sum, NULL, var->params, var->count, GD_CREATE_GRAPH, grads);
-    for (int i = 0; grads && i < var->count; i++) {
-        if (status)
-            grads[i] = NULL;
-        else
-            gd__own(grads[i]);
-    }
-    if (!status) gd__own(*loss = sum);
-    gd_enable_grad_end(ctx, previous);
-    gd_scope_end(ctx);
-    gd__release(below);
-    return status;
+    gd_tensor *term = term_of(c, below->head.ctx, below->dtype);
+    return term ? gd_add(gd_mul_scalar(below, c->factor), term) : NULL;
 }
 
 static gd_status term_eval(gd_closure *c, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads)
 {
-    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) return term_graph(c, var, loss, grads);
+    if (flags & (GD_EVAL_GRAPH | GD_EVAL_HISTORY)) return gd__closure_graph(c, var, with_term, loss, grads);
     gd_ctx *ctx = var->ctx;
     gd_status status = gd__closure_eval(c->below, var, flags, loss, grads);
     if (status) return status;

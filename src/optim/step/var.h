@@ -126,6 +126,9 @@ const gd_objective *gd__objective_of(const gd_var *var);
 gd_status gd__violation(gd_ctx *ctx, const gd_objective *objective, double *most);
 gd_status gd__closure_eval(gd_closure *closure, gd_var *var, int flags, gd_tensor **loss, gd_tensor **grads);
 gd_closure *gd__closure_push(gd_var *var);
+/* Loss and gradients with their graph, by autograd's chain rule, of what `make` makes of the loss below: new, or NULL. */
+gd_status gd__closure_graph(gd_closure *c, gd_var *var, gd_tensor *(*make)(gd_closure *c, gd_tensor *below),
+                            gd_tensor **loss, gd_tensor **grads);
 /* A var over some of the parameters of another, in their order: evaluates the other's closure and takes the gradients of its
  * own. */
 gd_status gd__closure_part(gd_var *part, gd_var *whole);
