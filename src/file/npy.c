@@ -252,16 +252,9 @@ gd_status gd__npy_total(gd_ctx *ctx, const char *source, const char *data, size_
     return status;
 }
 
-gd_status gd__npy_parse(gd_ctx *ctx, const void *data, size_t size, gd_npy *npy)
-{
-    size_t at = 0, length = 0;
-    gd_status status = gd__npy_prefix(ctx, "npy", data, size, &at, &length);
-    return status ? status : gd__npy_header(ctx, "npy", (const char *)data + at, at, length, size, npy);
-}
-
 /* ---- elements ---- */
 
-bool gd__npy_is_plain(const gd_npy *npy)
+static bool npy_is_plain(const gd_npy *npy)
 {
     return !npy->swap && (!npy->fortran || npy->ndim < 2) && npy->item == gd_dtype_size(npy->dtype);
 }
@@ -310,7 +303,7 @@ static gd_status read_elements(gd_file_reader *reader, const gd_npy *npy, gd_ten
     if (!size) return GD_OK;
     void *out = gd_data_mut(t);
     if (!out) return GD_DEVICE;
-    if (gd__npy_is_plain(npy)) {
+    if (npy_is_plain(npy)) {
         gd_status status = gd__file_read(reader, out, size);
         if (!status && npy->kind == 'b') gd__normalise_bools(out, size);
         return status;

@@ -39,12 +39,6 @@ GD_NODISCARD gd_status gd__npy_header(gd_ctx *ctx, const char *source, const cha
 GD_NODISCARD gd_status gd__npy_total(gd_ctx *ctx, const char *source, const char *data, size_t size,
                                      uint64_t *total);
 
-/* Both, for a whole file in memory. */
-GD_NODISCARD gd_status gd__npy_parse(gd_ctx *ctx, const void *data, size_t size, gd_npy *npy);
-
-/* True when the elements in the file are those of the tensor, byte for byte. */
-bool gd__npy_is_plain(const gd_npy *npy);
-
 /* Elements of the file to row-major elements of npy->dtype. */
 void gd__npy_unpack(const gd_npy *npy, const void *data, void *out);
 

@@ -2,7 +2,7 @@
  *
  *   cmake --preset fuzz && cmake --build --preset fuzz
  *   build/fuzz/fuzz/fuzz_npy -max_len=512 NEW_FOLDER tests/file/corpus/npy */
-#include "file/npy.h"
+#include "file/from_memory.h"
 
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static gd_ctx *ctx;
     if (!ctx) ctx = gd_ctx_new(NULL);
     gd_npy npy;
-    gd_status status = gd__npy_parse(ctx, data, size, &npy);
+    gd_status status = parse_npy(ctx, data, size, &npy);
     if ((status == GD_OK) != (gd_error(ctx) == GD_OK)) abort();
     gd_clear_error(ctx);
     if (status) return 0;

@@ -7,7 +7,7 @@
  * every dtype and shape used below, and gives equal arrays of equal dtype. */
 #include "file_context.h"
 #include "gradus/file.h"
-#include "file/npy.h"
+#include "file/from_memory.h"
 #include "support/corpus.h"
 
 #include <math.h>
@@ -57,8 +57,7 @@ static void headers_that_numpy_writes_are_read_in_every_version(void **state)
         for (int version = 1; version <= 3; version++) {
             gd_npy npy;
             assert_int_equal(
-                gd__npy_parse(ctx, file, build(version, wellformed[i].header, wellformed[i].data), &npy),
-                GD_OK);
+                parse_npy(ctx, file, build(version, wellformed[i].header, wellformed[i].data), &npy), GD_OK);
             assert_int_equal(npy.dtype, wellformed[i].dtype);
             assert_int_equal(npy.ndim, wellformed[i].ndim);
             assert_int_equal(npy.shape[npy.ndim - 1], wellformed[i].last);
@@ -120,7 +119,7 @@ static void malformed_headers_are_refused_with_the_reason(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
         gd_npy npy;
-        assert_true(gd__npy_parse(ctx, file, build(1, malformed[i].header, malformed[i].data), &npy));
+        assert_true(parse_npy(ctx, file, build(1, malformed[i].header, malformed[i].data), &npy));
         expect_error(ctx, malformed[i].status, malformed[i].text);
     }
 }
@@ -131,27 +130,27 @@ static void what_comes_before_the_header_is_checked(void **state)
     gd_npy npy;
     size_t size = build(1, HEADER("'<f4'", "False", "(1,)"), 4);
     for (size_t cut = 0; cut < size; cut++) {
-        assert_int_equal(gd__npy_parse(ctx, file, cut, &npy), GD_FORMAT);
+        assert_int_equal(parse_npy(ctx, file, cut, &npy), GD_FORMAT);
         expect_error(ctx, GD_FORMAT, cut < 10 ? "npy: not a NumPy file" : "npy: cut off");
     }
     for (int i = 0; i < 6; i++) {
         file[i] ^= 1;
-        assert_int_equal(gd__npy_parse(ctx, file, size, &npy), GD_FORMAT);
+        assert_int_equal(parse_npy(ctx, file, size, &npy), GD_FORMAT);
         expect_error(ctx, GD_FORMAT, "npy: not a NumPy file");
         file[i] ^= 1;
     }
     size = build(4, "{}", 0);
-    assert_int_equal(gd__npy_parse(ctx, file, size, &npy), GD_FORMAT);
+    assert_int_equal(parse_npy(ctx, file, size, &npy), GD_FORMAT);
     expect_error(ctx, GD_FORMAT, "npy version 4.0, known are 1.0, 2.0 and 3.0");
     size = build(2, "{}", 0);
-    assert_int_equal(gd__npy_parse(ctx, file, 11, &npy), GD_FORMAT);
+    assert_int_equal(parse_npy(ctx, file, 11, &npy), GD_FORMAT);
     expect_error(ctx, GD_FORMAT, "cut off in the header");
     file[11] = 1;
-    assert_int_equal(gd__npy_parse(ctx, file, size, &npy), GD_FORMAT);
+    assert_int_equal(parse_npy(ctx, file, size, &npy), GD_FORMAT);
     expect_error(ctx, GD_FORMAT, "a header of 16777218 bytes, at most 1000000 are read");
     file[11] = 0;
     file[10] = 1;
-    assert_int_equal(gd__npy_parse(ctx, file, size, &npy), GD_FORMAT);
+    assert_int_equal(parse_npy(ctx, file, size, &npy), GD_FORMAT);
     expect_error(ctx, GD_FORMAT, "cut off in the header");
 }
 
@@ -172,7 +171,7 @@ static void the_largest_written_header_fits_and_is_aligned(void **state)
 static void parse_and_unpack(gd_ctx *own, const corpus_file *found)
 {
     gd_npy npy;
-    gd_status status = gd__npy_parse(own, found->data, found->size, &npy);
+    gd_status status = parse_npy(own, found->data, found->size, &npy);
     assert_int_equal(status, gd_error(own));
     gd_clear_error(own);
     if (status) return;
