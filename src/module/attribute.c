@@ -48,7 +48,9 @@ static gd_status wrong_kind(const gd_module *module, const gd_attribute *a, cons
                    gd__place(module, place), a->name, kind_text(a->kind), wanted);
 }
 
-gd_module *gd__attribute_holder(gd_module *module, const char *path, const char **name)
+/* Follows a path and the prefixes to the module that holds the attribute and its plain name.  NULL with the error
+ * recorded when a module on the way is not there. */
+static gd_module *attribute_holder(gd_module *module, const char *path, const char **name)
 {
     if (!module) return NULL;
     if (!path)
@@ -92,7 +94,7 @@ static void note_registered(gd_module *module, const char *name)
 static gd_attribute *look(gd_module **module, const char *path)
 {
     const char *name;
-    *module = gd__attribute_holder(*module, path, &name);
+    *module = attribute_holder(*module, path, &name);
     if (!*module) return NULL;
     note_registered(*module, name);
     gd_attribute *a = find_registered(*module, name);
@@ -209,7 +211,7 @@ gd_status gd__attribute_put(gd_module *module, const char *name, const gd_attrib
 static gd_status put_at(gd_module *module, const char *path, const gd_attribute *value)
 {
     const char *name;
-    gd_module *holder = gd__attribute_holder(module, path, &name);
+    gd_module *holder = attribute_holder(module, path, &name);
     return holder ? gd__attribute_put(holder, name, value) : gd__failure(module, GD_ATTRIBUTE);
 }
 
@@ -247,7 +249,7 @@ static gd_status put_tensor(gd_module *module, const char *name, gd_tensor *tens
 gd_status gd_module_set_tensor(gd_module *module, const char *path, gd_tensor *tensor)
 {
     const char *name;
-    gd_module *holder = gd__attribute_holder(module, path, &name);
+    gd_module *holder = attribute_holder(module, path, &name);
     if (!holder) return gd__failure(module, GD_ATTRIBUTE);
     return put_tensor(holder, name, tensor, tensor && gd_requires_grad(tensor));
 }
@@ -255,7 +257,7 @@ gd_status gd_module_set_tensor(gd_module *module, const char *path, gd_tensor *t
 gd_status gd_module_set_parameter(gd_module *module, const char *path, gd_tensor *tensor)
 {
     const char *name;
-    gd_module *holder = gd__attribute_holder(module, path, &name);
+    gd_module *holder = attribute_holder(module, path, &name);
     if (!holder) return gd__failure(module, GD_ATTRIBUTE);
     gd_status status = check_tensor(holder, name, tensor);
     if (status) return status;
@@ -317,7 +319,7 @@ static gd_status put_module(gd_module *module, const char *name, gd_module *chil
 gd_status gd_module_set_module(gd_module *module, const char *path, gd_module *child)
 {
     const char *name;
-    gd_module *holder = gd__attribute_holder(module, path, &name);
+    gd_module *holder = attribute_holder(module, path, &name);
     return holder ? put_module(holder, name, child) : gd__failure(module, GD_ATTRIBUTE);
 }
 
@@ -366,7 +368,7 @@ static gd_status put_object(gd_module *module, const char *name, gd_object *obje
 gd_status gd_module_set_object(gd_module *module, const char *path, gd_object *object)
 {
     const char *name;
-    gd_module *holder = gd__attribute_holder(module, path, &name);
+    gd_module *holder = attribute_holder(module, path, &name);
     return holder ? put_object(holder, name, object) : gd__failure(module, GD_ATTRIBUTE);
 }
 
@@ -457,7 +459,7 @@ gd_status gd_module_get_pointer(gd_module *module, const char *path, void **out)
 gd_status gd_module_delete(gd_module *module, const char *path)
 {
     const char *name;
-    gd_module *holder = gd__attribute_holder(module, path, &name);
+    gd_module *holder = attribute_holder(module, path, &name);
     if (!holder) return gd__failure(module, GD_ATTRIBUTE);
     gd_attribute *a = gd__attribute_find(holder, name);
     if (!a) {

@@ -72,10 +72,6 @@ void gd__weak_release(gd_weak *weak);
 /* The attribute of a plain name (no path, no prefix), or NULL. */
 gd_attribute *gd__attribute_find(const gd_module *module, const char *name);
 
-/* Follows a path and the prefixes to the module that holds the attribute and its plain name.  NULL with the error
- * recorded when a module on the way is not there. */
-gd_module *gd__attribute_holder(gd_module *module, const char *path, const char **name);
-
 /* Puts a value into the attribute of a plain name: consumed on success.  Only kind and value of `value` are read. */
 gd_status gd__attribute_put(gd_module *module, const char *name, const gd_attribute *value);
 
@@ -114,12 +110,8 @@ struct gd_named {
     int count, capacity, tensors_capacity;
 };
 
-gd_named *gd__named_new(gd_ctx *ctx); /* new */
 /* Gives up what an item holds. */
 void gd__named_item_end(gd_ctx *ctx, const gd_named_item *item);
-/* Adds `object` as prefix + name, registered as prefix + registered_prefix + name; takes a reference. */
-gd_named_item *gd__named_add(gd_named *named, const char *prefix, const char *registered_prefix,
-                             const char *name, void *object);
 
 /* PARSE for a glob with a set that does not end. */
 gd_status gd__glob_check(gd_ctx *ctx, const char *glob);

@@ -86,7 +86,7 @@ static void named_destroy(void *object)
 
 static const gd_object_type named_type = {"Named", named_destroy};
 
-gd_named *gd__named_new(gd_ctx *ctx)
+static gd_named *named_new(gd_ctx *ctx)
 {
     gd_named *named = gd__calloc(ctx, sizeof *named);
     if (!named) return NULL;
@@ -106,8 +106,9 @@ static char *join(gd_ctx *ctx, const char *a, const char *b, const char *c)
     return text;
 }
 
-gd_named_item *gd__named_add(gd_named *named, const char *prefix, const char *registered_prefix,
-                             const char *name, void *object)
+/* Adds `object` as prefix + name, registered as prefix + registered_prefix + name; takes a reference. */
+static gd_named_item *named_add(gd_named *named, const char *prefix, const char *registered_prefix,
+                                const char *name, void *object)
 {
     gd_ctx *ctx = named->head.ctx;
     if (!gd__reserve(ctx, &named->item, named->count, &named->capacity, sizeof *named->item)) return NULL;
@@ -136,7 +137,7 @@ typedef struct collection {
 static gd_status take(const collection *c, gd_module *module, const char *prefix, const char *registered,
                       const char *name, void *object, const gd_attribute *a)
 {
-    gd_named_item *item = gd__named_add(c->named, prefix, registered, name, object);
+    gd_named_item *item = named_add(c->named, prefix, registered, name, object);
     if (!item) return GD_NOMEM;
     item->module = module;
     item->attribute = a;
@@ -175,7 +176,7 @@ gd_named *gd__list(gd_module *root, int wanted, const char *glob)
 {
     if (!root || gd__glob_check(root->head.ctx, glob)) return NULL;
     gd__note_listing(root);
-    gd_named *named = gd__named_new(root->head.ctx);
+    gd_named *named = named_new(root->head.ctx);
     if (!named) return NULL;
     if (gd__walk(root, collect, &(collection){named, wanted, glob}) == GD_OK) return named;
     gd__release(named);

@@ -268,7 +268,8 @@ static gd_status merge_axes(gd_tensor *out, gd_tensor *const *in, int nin)
     return GD_OK;
 }
 
-gd_tensor *gd__broadcast_result(const char *what, gd_tensor *const *in, int nin, gd_dtype dtype)
+/* An empty tensor of the broadcast shape of all operands (right-aligned), with their axes merged. */
+static gd_tensor *broadcast_result(const char *what, gd_tensor *const *in, int nin, gd_dtype dtype)
 {
     bool same = true;
     for (int k = 0; k < nin; k++) same = same && !in[k]->axes && gd__same_shape(in[0], in[k]);
@@ -314,7 +315,7 @@ static bool dtype_fits(gd_op_id op, const gd_tensor *t)
 
 static const gd_attrs no_attrs;
 
-gd_tensor *gd__unary(gd_op_id op, gd_tensor *x, const gd_attrs *attrs)
+static gd_tensor *unary(gd_op_id op, gd_tensor *x, const gd_attrs *attrs)
 {
     if (!x || !dtype_fits(op, x)) return NULL;
     gd_tensor *out = gd__new_like(x, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : x->dtype);
@@ -330,7 +331,7 @@ gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
     if (named) gd_scope_begin(ctx);
     gd_tensor *in[2] = {a, b}, *out = NULL;
     if (!named || gd__meet(what, &in[0], &in[1]) == GD_OK) {
-        out = gd__broadcast_result(what, in, 2, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : a->dtype);
+        out = broadcast_result(what, in, 2, gd__ops[op].kind == GD_KIND_TEST ? GD_BOOL : a->dtype);
         out = gd__run1(op, in, 2, &no_attrs, out);
     }
     if (named) {
@@ -339,7 +340,7 @@ gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b)
     return out;
 }
 
-gd_tensor *gd__ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
+static gd_tensor *ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
 {
     const char *what = gd__ops[op].name;
     gd_tensor *in[3] = {a, b, c}, *out = NULL;
@@ -352,14 +353,14 @@ gd_tensor *gd__ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c)
     gd_scope_begin(ctx);
     gd_status status = GD_OK;
     if (a->axes || b->axes || c->axes) status = meet(what, in, 3);
-    if (!status) out = gd__broadcast_result(what, in, 3, b->dtype);
+    if (!status) out = broadcast_result(what, in, 3, b->dtype);
     return gd__scope_leave(ctx, status ? NULL : gd__run1(op, in, 3, &no_attrs, out));
 }
 
 /* ---- public ---- */
 
 #define UNARY(name) \
-    gd_tensor *gd_##name(gd_tensor *x) { return gd__unary(GD_OP_##name, x, &no_attrs); }
+    gd_tensor *gd_##name(gd_tensor *x) { return unary(GD_OP_##name, x, &no_attrs); }
 GD_UNARY_LIST(UNARY)
 #define BINARY(name) \
     gd_tensor *gd_##name(gd_tensor *a, gd_tensor *b) { return gd__binary(GD_OP_##name, a, b); }
@@ -367,17 +368,17 @@ GD_BINARY_LIST(BINARY)
 
 gd_tensor *gd_add_scalar(gd_tensor *x, double value)
 {
-    return gd__unary(GD_OP_add_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
+    return unary(GD_OP_add_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
 }
 
 gd_tensor *gd_mul_scalar(gd_tensor *x, double value)
 {
-    return gd__unary(GD_OP_mul_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
+    return unary(GD_OP_mul_scalar, x, &(gd_attrs){.nf = 1, .f = {value}});
 }
 
 gd_tensor *gd_pow_scalar(gd_tensor *x, double exponent)
 {
-    return gd__unary(GD_OP_pow_scalar, x, &(gd_attrs){.nf = 1, .f = {exponent}});
+    return unary(GD_OP_pow_scalar, x, &(gd_attrs){.nf = 1, .f = {exponent}});
 }
 
 /* An operator with a whole number for a setting. */
@@ -389,7 +390,7 @@ static gd_tensor *of_order(gd_op_id op, gd_tensor *x, int order, int least, int 
                       order, least, most);
         return NULL;
     }
-    return gd__unary(op, x, &(gd_attrs){.nf = 1, .f = {order}});
+    return unary(op, x, &(gd_attrs){.nf = 1, .f = {order}});
 }
 
 gd_tensor *gd_polygamma(gd_tensor *x, int order)
@@ -403,19 +404,19 @@ gd_tensor *gd_clamp(gd_tensor *x, double low, double high)
 {
     if (!x) return NULL;
     if (!(low <= high)) return gd__refuse(x->head.ctx, GD_VALUE, "clamp: low %g is above high %g", low, high);
-    return gd__unary(GD_OP_clamp, x, &(gd_attrs){.nf = 2, .f = {low, high}});
+    return unary(GD_OP_clamp, x, &(gd_attrs){.nf = 2, .f = {low, high}});
 }
 
 gd_tensor *gd_where(gd_tensor *condition, gd_tensor *a, gd_tensor *b)
 {
-    return gd__ternary(GD_OP_where, condition, a, b);
+    return ternary(GD_OP_where, condition, a, b);
 }
 
-gd_tensor *gd_fma(gd_tensor *a, gd_tensor *b, gd_tensor *c) { return gd__ternary(GD_OP_fma, a, b, c); }
+gd_tensor *gd_fma(gd_tensor *a, gd_tensor *b, gd_tensor *c) { return ternary(GD_OP_fma, a, b, c); }
 
 gd_tensor *gd_lerp(gd_tensor *a, gd_tensor *b, gd_tensor *weight)
 {
-    return gd__ternary(GD_OP_lerp, a, b, weight);
+    return ternary(GD_OP_lerp, a, b, weight);
 }
 
 gd_status gd_add_into(gd_tensor *dst, const gd_tensor *src, double alpha)

@@ -17,11 +17,7 @@ static inline bool gd__may_differ(const gd_tensor *x, const gd_tensor *like)
 {
     return x->axes != like->axes && x->axes && like->axes;
 }
-/* An empty tensor of the broadcast shape of all operands (right-aligned), with their axes merged. */
-gd_tensor *gd__broadcast_result(const char *what, gd_tensor *const *in, int nin, gd_dtype dtype);
 
-gd_tensor *gd__unary(gd_op_id op, gd_tensor *x, const gd_attrs *attrs);
 gd_tensor *gd__binary(gd_op_id op, gd_tensor *a, gd_tensor *b);
-gd_tensor *gd__ternary(gd_op_id op, gd_tensor *a, gd_tensor *b, gd_tensor *c);
 
 #endif

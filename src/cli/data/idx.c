@@ -58,7 +58,8 @@ static gd_status idx_total(gd_ctx *ctx, const char *source, const char *data, si
     return status;
 }
 
-gd_status gd__idx_parse(gd_ctx *ctx, const char *source, const void *data, size_t size, gd_idx *out)
+/* Reads the header; FORMAT (with `source` in front) when it is malformed or the elements are not exactly the rest. */
+static gd_status idx_parse(gd_ctx *ctx, const char *source, const void *data, size_t size, gd_idx *out)
 {
     bool known;
     gd_status status = parse_header(ctx, source, data, size, out, &known);
@@ -89,7 +90,8 @@ static void unpack_one(const gd_idx *idx, const unsigned char *from, void *to, s
     }
 }
 
-void gd__idx_unpack(const gd_idx *idx, const void *elements, void *out)
+/* The elements of a parsed file as out->dtype. */
+static void idx_unpack(const gd_idx *idx, const void *elements, void *out)
 {
     size_t width = gd_dtype_size(idx->dtype), count = (size_t)idx->count;
     if (width == 1) {
@@ -106,9 +108,9 @@ void gd__idx_unpack(const gd_idx *idx, const void *elements, void *out)
 static gd_tensor *plain_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size)
 {
     gd_idx idx;
-    if (gd__idx_parse(ctx, source, data, size, &idx)) return NULL;
+    if (idx_parse(ctx, source, data, size, &idx)) return NULL;
     gd_tensor *t = gd_empty(ctx, idx.dtype, idx.ndim, idx.shape);
-    if (t) gd__idx_unpack(&idx, (const char *)data + idx.data_at, gd_data_mut(t));
+    if (t) idx_unpack(&idx, (const char *)data + idx.data_at, gd_data_mut(t));
     return t;
 }
 

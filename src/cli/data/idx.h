@@ -14,12 +14,6 @@ typedef struct gd_idx {
     size_t data_at;
 } gd_idx;
 
-/* Reads the header; FORMAT (with `source` in front) when it is malformed or the elements are not exactly the rest. */
-GD_NODISCARD gd_status gd__idx_parse(gd_ctx *ctx, const char *source, const void *data, size_t size,
-                                     gd_idx *out);
-/* The elements of a parsed file as out->dtype. */
-void gd__idx_unpack(const gd_idx *idx, const void *elements, void *out);
-
 /* Bytes of an IDX file, gzip or not.  New. */
 gd_tensor *gd__idx_tensor(gd_ctx *ctx, const char *source, const void *data, size_t size, size_t limit);
 gd_tensor *gd__idx_load(gd_ctx *ctx, const char *path);

@@ -84,7 +84,7 @@ static inline uint64_t marks(const char *s, const char *end, char a, char b, cha
 #endif
 }
 
-int64_t gd__count_line_ends(const char *text, size_t size)
+static int64_t count_line_ends(const char *text, size_t size)
 {
     int64_t lines = 0;
     for (const char *end = text + size; (text = memchr(text, '\n', (size_t)(end - text))); text++) lines++;
@@ -142,7 +142,7 @@ static const char *pass_quotes(const table *t, const char *at, int64_t *line)
     for (at++; at < t->end; at++) {
         const char *quote = memchr(at, '"', (size_t)(t->end - at));
         if (!quote) return NULL;
-        *line += gd__count_line_ends(at, (size_t)(quote - at));
+        *line += count_line_ends(at, (size_t)(quote - at));
         at = quote + 1;
         if (at >= t->end || *at != '"') return at;
     }
@@ -481,7 +481,7 @@ static int cut(const table *t, int64_t first_line, piece *out, int64_t *lines)
         if (k < count && (from < at || !(end = memchr(from, '\n', (size_t)(t->end - from))))) continue;
         end += end < t->end;
         out[made++] = (piece){.t = t, .at = at, .end = end, .line = first_line + line, .row = line};
-        line += gd__count_line_ends(at, (size_t)(end - at));
+        line += count_line_ends(at, (size_t)(end - at));
         at = end;
     }
     *lines = line + 1; /* the last one may have no end */
@@ -530,7 +530,7 @@ static gd_status name_cell(namer *n, int column, int64_t row, fault *f)
                      .cell = from,
                      .length = length,
                      .column = column,
-                     .line = n->first_line + gd__count_line_ends(n->t->text, (size_t)(from - n->t->text))};
+                     .line = n->first_line + count_line_ends(n->t->text, (size_t)(from - n->t->text))};
     return GD_OK;
 }
 
@@ -623,7 +623,7 @@ size_t gd__scan_whole_rows(const gd_table_layout *layout, const char *text, size
     *lines = 0;
     if (!t.quotes) {
         while (end > 0 && text[end - 1] != '\n') end--;
-        *lines = gd__count_line_ends(text, end);
+        *lines = count_line_ends(text, end);
         return end;
     }
     piece p = {.t = &t, .at = text, .end = t.end};

@@ -23,6 +23,5 @@ GD_NODISCARD gd_status gd__scan_rows(gd_ctx *ctx, const gd_table_layout *layout,
 
 /* How much of text[0..size) is whole rows, each with its line end: 0 where the first one goes on.  *lines: theirs. */
 size_t gd__scan_whole_rows(const gd_table_layout *layout, const char *text, size_t size, int64_t *lines);
-int64_t gd__count_line_ends(const char *text, size_t size);
 
 #endif

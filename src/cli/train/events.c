@@ -52,7 +52,8 @@ static void masked_crc(gd_text *out, const void *data, size_t size)
     little_endian(out, (uint32_t)((crc >> 15 | crc << 17) + 0xA282EAD8u), 4);
 }
 
-void gd__tfrecord(gd_text *out, const void *data, size_t size)
+/* Appends one record: length, its check sum, the bytes, their check sum. */
+static void tfrecord(gd_text *out, const void *data, size_t size)
 {
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)size >> 8 * i);
@@ -143,7 +144,7 @@ static gd_status add_record(gd_events *e, int64_t step, const char *tag, double 
     gd__text_clear(&e->message);
     gd__event_message(&e->message, now(), step, tag, value);
     if (e->message.failed) return GD_NOMEM;
-    gd__tfrecord(&e->buffer, e->message.data, e->message.used);
+    tfrecord(&e->buffer, e->message.data, e->message.used);
     return e->buffer.failed ? GD_NOMEM : e->buffer.used >= KEEP ? gd__events_flush(e) : GD_OK;
 }
 

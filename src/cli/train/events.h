@@ -24,8 +24,6 @@ const char *gd__events_path(const gd_events *events); /* borrowed */
 
 /* ---- the format ---- */
 
-/* Appends one record: length, its check sum, the bytes, their check sum. */
-void gd__tfrecord(gd_text *out, const void *data, size_t size);
 /* Appends the Event message with a scalar, or with the version where tag is NULL. */
 void gd__event_message(gd_text *out, double wall_time, int64_t step, const char *tag, double value);
 /* CRC-32C (Castagnoli). */

@@ -11,7 +11,7 @@ static const char *const task_names[] = {"auto", "classify", "regress"};
 static const char *const standardise_names[] = {"none", "each", "all"};
 
 const char *gd__task_name(gd_task task) { return task_names[task]; }
-const char *gd__standardise_name(gd_standardise how) { return standardise_names[how]; }
+static const char *standardise_name(gd_standardise how) { return standardise_names[how]; }
 
 /* ---- writing ---- */
 
@@ -61,7 +61,7 @@ void gd__recipe_print(gd_text *out, const gd_recipe *r, const gd_progress_state 
     gd__json_put_number(out, "validation", r->validation);
     gd__json_put_whole(out, "stratified", r->stratified);
     gd__json_put_whole(out, "stream", r->stream);
-    gd__json_put_string(out, "standardise", gd__standardise_name(r->standardise));
+    gd__json_put_string(out, "standardise", standardise_name(r->standardise));
     gd__text_put(out, ", \"data\": \"%016" PRIx64 "\"", r->data);
     gd__json_put_whole(out, "epoch", p->epoch);
     gd__json_put_whole(out, "at", p->at);

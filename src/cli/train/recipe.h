@@ -114,6 +114,5 @@ GD_NODISCARD gd_status gd__recipe_parse(gd_ctx *ctx, const char *source, const c
 void gd__recipe_free(gd_ctx *ctx, gd_recipe *recipe);
 
 const char *gd__task_name(gd_task task);
-const char *gd__standardise_name(gd_standardise how);
 
 #endif

@@ -36,8 +36,9 @@ static gd_status sort_by_class(gd_ctx *ctx, int64_t *order, int64_t count, const
     return sorted ? GD_OK : GD_NOMEM;
 }
 
-gd_status gd__shuffle_classes(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed,
-                              const gd_classes *classes)
+/* The same with the rows of each class one after the other: every k-th of them are a sample of all classes alike. */
+static gd_status shuffle_classes(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed,
+                                 const gd_classes *classes)
 {
     gd__shuffle(order, count, seed, 0);
     return classes->of ? sort_by_class(ctx, order, count, classes) : GD_OK;
@@ -83,7 +84,7 @@ static bool is_sampled(const void *user, int64_t i)
 gd_status gd__split_rows(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, double share,
                          const gd_classes *classes, int64_t *apart)
 {
-    gd_status status = gd__shuffle_classes(ctx, order, count, seed, classes);
+    gd_status status = shuffle_classes(ctx, order, count, seed, classes);
     return status ? status : gd__split_more(ctx, order, count, share, classes, apart);
 }
 
@@ -122,6 +123,6 @@ static bool is_in_fold(const void *user, int64_t i)
 gd_status gd__split_fold(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, int64_t folds, int64_t k,
                          const gd_classes *classes, int64_t *apart)
 {
-    gd_status status = gd__shuffle_classes(ctx, order, count, seed, classes);
+    gd_status status = shuffle_classes(ctx, order, count, seed, classes);
     return status ? status : bring_forward(ctx, order, count, is_in_fold, &(fold){folds, k}, apart);
 }

@@ -12,9 +12,6 @@ typedef struct gd_classes {
 
 /* order[0..count) becomes a permutation of 0 .. count - 1, a function of seed and stream alone. */
 void gd__shuffle(int64_t *order, int64_t count, int64_t seed, int64_t stream);
-/* The same with the rows of each class one after the other: every k-th of them are a sample of all classes alike. */
-GD_NODISCARD gd_status gd__shuffle_classes(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed,
-                                           const gd_classes *classes);
 /* Rows to judge by come first, *apart of them, about `share` of each class; a class with a single row keeps it for learning. */
 GD_NODISCARD gd_status gd__split_rows(gd_ctx *ctx, int64_t *order, int64_t count, int64_t seed, double share,
                                       const gd_classes *classes, int64_t *apart);

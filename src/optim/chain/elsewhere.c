@@ -46,7 +46,9 @@ bool gd__is_rate(const char *name, size_t length)
     return false;
 }
 
-size_t gd__rate_given(const char *text, const char **number)
+/* The learning rate in the parentheses that a text begins with, by its name or as the first argument; bytes of the number,
+ * 0: there is none. */
+static size_t rate_given(const char *text, const char **number)
 {
     double value;
     int depth = 0;
@@ -87,7 +89,7 @@ bool gd__elsewhere(const char *text, size_t *length, char out[GD_ELSEWHERE_SIZE]
     for (int i = 0; i < ROWS; i++) {
         if (strcmp(rows[i].name, name) != 0) continue;
         const char *rate = rows[i].rate;
-        size_t given = text[end] == '(' ? gd__rate_given(text + end, &rate) : 0;
+        size_t given = text[end] == '(' ? rate_given(text + end, &rate) : 0;
         put_rate(&rows[i], rate, given ? given : strlen(rate), out);
         *length = end;
         return true;

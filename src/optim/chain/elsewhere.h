@@ -19,8 +19,5 @@ const gd_elsewhere *gd__elsewhere_at(int index);
 bool gd__elsewhere(const char *text, size_t *length, char out[GD_ELSEWHERE_SIZE]);
 /* Does the name of an argument stand for a learning rate? */
 bool gd__is_rate(const char *name, size_t length);
-/* The learning rate in the parentheses that a text begins with, by its name or as the first argument; bytes of the number,
- * 0: there is none. */
-size_t gd__rate_given(const char *text, const char **number);
 
 #endif

@@ -133,7 +133,6 @@ void gd__entries_free(gd_link *link);
 /* State of a parameter goes to its device and dtype. */
 gd_status gd__slots_follow(gd_link *link, gd_entry *e);
 void gd__globals_free(gd_link *link);
-gd_global *gd__global_find(const gd_link *link, const char *name);
 
 /* ---- stand-ins: children that step over other tensors than the parameters ---- */
 

@@ -430,7 +430,7 @@ double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
 
 /* ---- link-wide state ---- */
 
-gd_global *gd__global_find(const gd_link *link, const char *name)
+static gd_global *global_find(const gd_link *link, const char *name)
 {
     for (int i = 0; name && i < link->globals; i++)
         if (!strcmp(link->global[i]->name, name)) return link->global[i];
@@ -469,14 +469,14 @@ void gd__globals_free(gd_link *link)
 double *gd_link_global(gd_link *link, const char *name, double first)
 {
     if (!link || !name) return gd__none(gd__null(gd_link_ctx(link), "link: the name of a state is NULL"));
-    gd_global *g = gd__global_find(link, name);
+    gd_global *g = global_find(link, name);
     if (!g && (g = add_global(link, name))) g->value = first;
     return g ? &g->value : NULL;
 }
 
 double gd_link_kept(const gd_link *link, const char *name, double first)
 {
-    const gd_global *g = link ? gd__global_find(link, name) : NULL;
+    const gd_global *g = link ? global_find(link, name) : NULL;
     return g ? g->value : first;
 }
 
@@ -490,13 +490,13 @@ gd_status gd_link_keep(gd_link *link, const char *name, double value)
 
 bool gd_link_has_global(const gd_link *link, const char *name)
 {
-    return link && gd__global_find(link, name) != NULL;
+    return link && global_find(link, name) != NULL;
 }
 
 gd_tensor *gd_link_global_tensor(gd_link *link, const char *name)
 {
     if (!link) return NULL;
-    gd_global *g = gd__global_find(link, name);
+    gd_global *g = global_find(link, name);
     return g ? g->tensor : NULL;
 }
 
@@ -504,7 +504,7 @@ gd_status gd_link_set_global_tensor(gd_link *link, const char *name, gd_tensor *
 {
     if (!link || !name) return gd__null(gd_link_ctx(link), "link: the name of a state is NULL");
     if (!value && gd_error(link->head.ctx)) return gd_error(link->head.ctx);
-    gd_global *g = gd__global_find(link, name);
+    gd_global *g = global_find(link, name);
     if (!g && !(g = add_global(link, name))) return GD_NOMEM;
     gd__retain(value);
     gd__release(g->tensor);

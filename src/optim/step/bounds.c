@@ -257,7 +257,8 @@ static gd_status each_pair(gd_var *var, gd_tensor *const *grad, double most, res
     return status;
 }
 
-gd_status gd__bounds_know(gd_var *var)
+/* Works out who is held, and the residual x - P(x - g), unless that is known. */
+static gd_status bounds_know(gd_var *var)
 {
     gd_status status = gd__var_need_grad(var, false);
     if (status || (var->sides && var->sides == var->optimizer->sides)) return status;
@@ -279,7 +280,7 @@ gd_tensor *gd__bounds_vector(gd_var *var, gd_tensor *const *params, int count)
 {
     bool any = false;
     int64_t at = 0, n = gd__list_numel(params, count);
-    if (!var->bounded || gd__bounds_know(var)) return NULL;
+    if (!var->bounded || bounds_know(var)) return NULL;
     gd_tensor *mask = gd_ones(var->ctx, GD_F64, 1, &n);
     for (int i = 0; i < count && mask; i++) {
         const uint8_t *side = gd__bounds_sides(var, params[i]);
@@ -300,7 +301,7 @@ gd_tensor *gd_var_free_mask(gd_var *var)
 
 gd_status gd__bounds_mask(gd_var *var, gd_tensor *const *from, gd_tensor **out)
 {
-    gd_status status = gd__bounds_know(var);
+    gd_status status = bounds_know(var);
     for (int i = 0; i < var->count && !status; i++) {
         numbers to;
         const uint8_t *side = gd__bounds_sides(var, var->params[i]);
@@ -372,7 +373,7 @@ gd_status gd__bounds_within(gd_var *var, gd_tensor *const *u, bool project, gd_t
                             gd_within *within)
 {
     *within = (gd_within){.most = INFINITY};
-    gd_status status = gd__bounds_know(var);
+    gd_status status = bounds_know(var);
     for (int i = 0; i < var->count && !status; i++) {
         numbers n[4] = {{0}};
         strip s = strip_of(var->optimizer, var->params[i]);

@@ -12,8 +12,6 @@
 
 /* Is this var's step inside bounds? */
 static inline bool gd__bounded(const gd_var *var) { return var->bounded; }
-/* Works out who is held, and the residual x - P(x - g), unless that is known. */
-GD_NODISCARD gd_status gd__bounds_know(gd_var *var);
 /* The sides of a parameter [numel]: 0 free, 1 held at its low bound, 2 at its high one.  NULL: no bounds, or nothing is known. */
 const uint8_t *gd__bounds_sides(const gd_var *var, const gd_tensor *param);
 /* out = from, 0 where held.  New. */

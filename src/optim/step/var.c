@@ -91,8 +91,9 @@ gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count)
     return status ? gd_error(ctx) : GD_OK;
 }
 
-gd_status gd__check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
-                         int count)
+/* SHAPE unless every tensor is shaped like its parameter and on its device. */
+static gd_status check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
+                            int count)
 {
     for (int i = 0; i < count; i++) {
         char got[256], want[256];
@@ -133,7 +134,7 @@ gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *
     gd_status status = GD_OK;
     for (int i = 0; i < count && !status; i++)
         if (t[i] && gd__may_differ(t[i], params[i])) status = align_one(ctx, what, &t[i], params[i]);
-    return status ? status : gd__check_like(ctx, what, t, params, count);
+    return status ? status : check_like(ctx, what, t, params, count);
 }
 
 /* ---- life ---- */

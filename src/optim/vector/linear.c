@@ -92,7 +92,8 @@ gd_tensor *gd__damped(gd_tensor *a, gd_tensor *b, double factor, double shift)
     return reduced(gd_cat((gd_tensor *[]){rows, gd_mul_scalar(below, sqrt(shift))}, 2, "0"), n);
 }
 
-gd_status gd__decompose(gd_tensor *a, gd_tensor *b, gd_tensor **values, gd_tensor **vt, gd_tensor **c)
+/* A = U diag(values) V^T, c = U^T b.  New. */
+static gd_status decompose(gd_tensor *a, gd_tensor *b, gd_tensor **values, gd_tensor **vt, gd_tensor **c)
 {
     gd_tensor *u = NULL;
     gd_status status = a && b ? gd_svd(a, &u, values, vt) : gd_error((a ? a : b)->head.ctx);
@@ -161,7 +162,7 @@ static gd_status decompose_work(gd_lm_model *a)
     gd_tensor *values = NULL, *vt = NULL, *c = NULL;
     gd_tensor *matrix = gd_from_f64(a->ctx, GD_F64, 2, (int64_t[]){a->k, a->n}, a->work);
     gd_tensor *right = gd_from_f64(a->ctx, GD_F64, 1, &a->k, a->work + a->k * a->n);
-    gd_status status = matrix && right ? gd__decompose(matrix, right, &values, &vt, &c) : gd_error(a->ctx);
+    gd_status status = matrix && right ? decompose(matrix, right, &values, &vt, &c) : gd_error(a->ctx);
     if (!status) status = read_all(values, a->values, a->k);
     if (!status) status = read_all(vt, a->vt, a->k * a->n);
     if (!status) status = read_all(c, a->c, a->k);
@@ -421,7 +422,7 @@ gd_tensor *gd_least_norm(gd_tensor *a, gd_tensor *b)
     gd_ctx *ctx = gd_tensor_ctx(a);
     gd_tensor *s = NULL, *vt = NULL, *c = NULL, *x = NULL;
     gd_scope_begin(ctx);
-    if (gd_vector_finite(a) && !gd__decompose(a, b, &s, &vt, &c)) {
+    if (gd_vector_finite(a) && !decompose(a, b, &s, &vt, &c)) {
         gd_tensor *most = gd_vector_most(s);
         double eps = gd_vector_epsilon(a) * (double)(gd_size(a, 0) + gd_size(a, 1));
         double least = most ? eps * gd_item(most) : 0;

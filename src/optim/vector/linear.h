@@ -22,9 +22,6 @@ gd_tensor *gd__triangle(gd_tensor *a, gd_tensor *b);
 /* That of [sqrt(factor) A, b / sqrt(factor)] over [sqrt(shift) I, 0]: with it T x = t is (factor A^T A + shift I) x = A^T b.  A, b may
  * themselves be a triangle. */
 gd_tensor *gd__damped(gd_tensor *a, gd_tensor *b, double factor, double shift);
-/* A = U diag(values) V^T, c = U^T b.  New. */
-GD_NODISCARD gd_status gd__decompose(gd_tensor *a, gd_tensor *b, gd_tensor **values, gd_tensor **vt,
-                                     gd_tensor **c);
 
 /* ---- the model of gd_least_squares, in parameters scaled by the columns of J ----
  *

@@ -51,8 +51,6 @@ static inline int gd__compute_type(gd_dtype dtype)
 
 /* Element-wise execution of MAP and TEST operators. */
 gd_status gd__cpu_map(gd_device *device, const gd_call *call);
-/* Copies elements in row-major order of t, starting at `start`, as t's compute type (plain array). */
-void gd__cpu_read(const gd_vec_table *vec, const gd_tensor *t, int64_t start, int64_t n, void *out);
 
 /* Work below this many elements is not worth a second thread. */
 #define GD_GRAIN 32768

@@ -233,17 +233,6 @@ gd_status gd__cpu_map(gd_device *device, const gd_call *call)
     return GD_OK;
 }
 
-void gd__cpu_read(const gd_vec_table *vec, const gd_tensor *t, int64_t start, int64_t n, void *out)
-{
-    operand o;
-    see(&o, vec, t, t->ndim, t->size, false);
-    size_t item = gd__compute_type(t->dtype) == GD_AS_F32 ? 4 : 8;
-    for (int64_t done = 0; done < n; done += BLOCK) {
-        int64_t k = n - done < BLOCK ? n - done : BLOCK;
-        read_block(&o, start + done, k, (char *)out + (size_t)done * item, item);
-    }
-}
-
 /* ---- copies: strided to strided, with cast and broadcast ---- */
 
 typedef struct copy_job {
