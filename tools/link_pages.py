@@ -89,7 +89,7 @@ def path_of(gradus, chain):
     """(chain, points): with the learning rate of its example, or one that goes further on this function."""
     best = None
     with TemporaryDirectory() as folder:
-        for factor in (1, 10, 100, 0.1, 0.01):
+        for factor in (1, 10, 100, 0.1, 0.01, 1e-3, 1e-4):
             tried = with_lr(chain, factor)
             if tried is None:
                 break
@@ -107,7 +107,7 @@ def place(p):
 
 def contour(level):
     """The curve f = level, which has a closed form: y = x^2 +- sqrt((level - (1 - x)^2) / C)."""
-    n, root = 32, level ** 0.5
+    n, root = 48, level ** 0.5
     xs = [1 - root * math.cos(math.pi * i / n) for i in range(n + 1)]
     half = [(x, max(level - (1 - x) ** 2, 0) / C) for x in xs]
     points = [(x, x * x + h ** 0.5) for x, h in half] + [(x, x * x - h ** 0.5) for x, h in reversed(half)]
@@ -251,7 +251,8 @@ def write(gradus, folder, header):
     with ThreadPoolExecutor() as pool:
         paths = list(pool.map(lambda link: path_of(gradus, link["example"]), links))
     for link, path in zip(links, paths):
-        entry = entries.get(f"gd_{link['name']}_new")
+        # `sequential` is gd_sequential_link_new: the other name is a layer's
+        entry = entries.get(f"gd_{link['name']}_new") or entries.get(f"gd_{link['name']}_link_new")
         (folder / f"{link['name']}.rst").write_text("\n".join(page(link, links, entry, path)) + "\n", encoding="utf-8")
     (folder / "index.rst").write_text("\n".join(index(links)) + "\n", encoding="utf-8")
     without = [link["name"] for link, path in zip(links, paths) if not path]

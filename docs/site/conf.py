@@ -14,6 +14,8 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#56b4e9", "color-brand-content": "#56b4e9"},
 }
 html_copy_source = False
+smartquotes = False  # "batch" is a string
+toc_object_entries = False  # a thousand functions in the tree beside every page take half of the time
 html_show_sphinx = False
 html_last_updated_fmt = None
 copybutton_exclude = ".linenos, .gp, .go"
