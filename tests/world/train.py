@@ -110,6 +110,12 @@ def going_on_with_another_number_is_never_having_stopped(want):
     train(3, "part", [*words, "--epochs", "1"])
     _, file, trace = train(2, "part", [*WORDS["mlp"][:3], "--resume", "part.safetensors", "--epochs", "3", "--threads", "1"])
     same("3 processes, then 2", (None, file, trace), (None, *want[1:]))
+    # a run of one process that knew no grain: each computes whole batches
+    words = [*WORDS["conv"][:5], "--threads", "1"]
+    whole = train(1, "whole", [*words, "--epochs", "2"])
+    train(1, "part", [*words, "--epochs", "1"])
+    _, file, trace = train(2, "part", [*words[:3], "--resume", "part.safetensors", "--epochs", "2", "--threads", "1"])
+    same("1 process, then 2", (None, file, trace), (None, *whole[1:]))
 
 
 def fits_and_minima_have_the_same_bits():
@@ -119,7 +125,7 @@ def fits_and_minima_have_the_same_bits():
     }
     for command, words in problems.items():
         want = None
-        for processes in (1, 2, 3):
+        for processes in (1, 3):
             done = launch(processes, [*words, "--json", "--out", "found.safetensors"], command)
             expect(done.returncode == 0 and not done.stderr, f"{command}, {processes} processes: {done.stderr}")
             told = json.loads(done.stdout)
@@ -169,7 +175,6 @@ def a_mistake_is_told_once():
     for words, text in (
         (["table.csv", "--target", "z"], "table.csv: no column 'z'"),
         (["table.csv", "--targt", "y"], "train: unknown option '--targt'"),
-        (["table.csv", "--target", "y", "--out", "missing/x.safetensors"], "missing/x.safetensors: cannot write"),
         (["table.csv", "--target", "y", "--chain", "lr(1e30)", "--epochs", "2"], "train: the loss is"),
     ):
         done = launch(3, words)
