@@ -77,8 +77,8 @@ typedef enum gd_reduce {
 } gd_reduce;
 
 /* Each rank's tensor becomes the sum of all: f32, f64, f16 and bf16 (summed in f32, rounded once), i32, i64; others are DTYPE.
- * Tensors on a device are staged through the host.  Exact sums are refused between processes that compute with other
- * instruction sets or C libraries: MISMATCH. */
+ * Tensors on a device are staged through the host, but for worlds that reach it ("self", "nccl").  Exact sums are refused between
+ * processes that compute with other instruction sets or C libraries: MISMATCH. */
 GD_NODISCARD gd_status gd_world_all_reduce(gd_world *world, gd_tensor *tensor, gd_reduce how);
 /* `out`, with 1/size of the elements of `tensor`, becomes this rank's stretch of the sum of all `tensor`s, exact. */
 GD_NODISCARD gd_status gd_world_reduce_scatter(gd_world *world, gd_tensor *tensor, gd_tensor *out);
