@@ -242,13 +242,13 @@ GD_NODISCARD gd_status gd_optimizer_evaluate(gd_optimizer *optimizer, bool on);
 typedef enum gd_shard {
     GD_SHARD_NONE,     /* nothing: every rank has all, and does all of a step */
     GD_SHARD_STATE,    /* state of links, and the work of steps */
-    GD_SHARD_GRADIENTS /* and gradients, once they are summed */
+    GD_SHARD_GRADIENTS /* and gradients that gd_backward makes */
 } gd_shard;
 
 /* Start from gd_distribute_defaults(). */
 typedef struct gd_distribute_options {
     gd_shard shard;   /* NONE */
-    gd_reduce reduce; /* how the ranks' gradients are summed: EXACT */
+    gd_reduce reduce; /* how the ranks' gradients are summed: EXACT, which GRADIENTS always are */
     bool joined;      /* gradients on the parameters are the same on every rank already (false) */
     int64_t bucket;   /* bytes that travel at a time: 25 MB */
 } gd_distribute_options;
@@ -260,7 +260,9 @@ gd_distribute_options gd_distribute_defaults(void); /* as the comments above say
  *
  *     gd_optimizer_step(opt, NULL, ..)   the gradients on the parameters are this rank's share (of a mean, each row's by the
  *                                        number of all rows): the step adds those of all ranks, and leaves the sums there.  With
- *                                        `joined` it adds nothing: they are sums already (gd_grains_sum)
+ *                                        `joined` it adds nothing: they are sums already (gd_grains_sum).  With GRADIENTS they leave
+ *                                        the parameters in gd_backward, as soon as each is complete, are summed on the way, and
+ *                                        used up by the step
  *     with an objective                  it gives every rank the same loss and gradient, as a gd_objective whose batch has this
  *                                        world does; nothing is added here
  *
@@ -270,6 +272,7 @@ gd_distribute_options gd_distribute_defaults(void); /* as the comments above say
  * links that are no rules, and what lies on a device, every rank has whole; gd_explain says which.  Saving, loading
  * and gd_optimizer_evaluate are for all ranks together then too.
  *
+ * NOT_IMPLEMENTED at steps with GRADIENTS: parameters on a device, gd_optimizer_skip_missing.
  * MISMATCH on every rank, by name, where parameters, their shapes, dtypes or order, the chain, options or generators differ.
  * A rank that fails in a step tells the others: all get its error.  The world is borrowed, and must be there as long as steps
  * are made; NULL in its place ends it, every rank having all state again. */

@@ -2,6 +2,7 @@
  *
  * All nodes the output depends on are visited, the latest first, and each hands the gradient of its outputs on to its inputs
  * by its rule.  A split may have a room: one tensor for the gradients of its pieces, lent to the rules that make them. */
+#include "autograd/ready.h"
 #include "autograd/rules.h"
 #include "autograd/walk.h"
 #include "tensor/device.h"
@@ -191,11 +192,14 @@ static gd_status walk_back(gd_walk *w)
     gd_status status = GD_OK;
     for (size_t i = 0; i < w->count && !status; i += w->item[i].node->nout) {
         gd_visit *e = &w->item[i];
-        if (!e->useful || !arrived(e)) continue;
-        status = collect_inner(w, e);
-        if (!status) status = apply_rule(w, e);
-        for (int k = 0; k < e->node->nout; k++) let_go(&e[k].grad);
-        let_go(&e->room);
+        if (!e->useful) continue;
+        if (arrived(e)) {
+            status = collect_inner(w, e);
+            if (!status) status = apply_rule(w, e);
+            for (int k = 0; k < e->node->nout; k++) let_go(&e[k].grad);
+            let_go(&e->room);
+        }
+        if (w->waiting && !status) status = gd__ready_done(w, e->node);
     }
     /* free the graph last: nodes are reached through their users' inputs */
     if (!retain && !status) {
@@ -241,6 +245,7 @@ static gd_status start(gd_walk *w, gd_tensor *output, gd_tensor *seed)
             gd__ops[spent->op].name);
     if (status) return status;
     mark_useful(w);
+    if (w->ctx->ready && !w->input && (status = gd__ready_count(w))) return status;
     status = gd__accumulate(&w->item[output->node->slot + output->output].grad, g);
     return status ? status : walk_back(w);
 }
@@ -254,6 +259,7 @@ static gd_status run(gd_walk *w, gd_tensor *output, gd_tensor *seed)
     gd_scope_begin(ctx);
     gd_status status = start(w, output, seed);
     gd__walk_free(w);
+    gd__ready_free(w);
     gd_scope_end(ctx);
     ctx->grad_off = grad_off;
     return status;

@@ -24,6 +24,8 @@ typedef struct gd_walk {
     gd_tensor **result;
     int inputs;
     int flags; /* of gd_backward */
+    struct gd_waiting
+        *waiting; /* where somebody wants to know when leaves are complete, see ready.c; else NULL */
 } gd_walk;
 
 /* Finds the nodes.  One whose graph was freed stops it: *spent, and GD_GRAPH without a message. */

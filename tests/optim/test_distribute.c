@@ -98,6 +98,141 @@ static void gradients_of_all_ranks_are_added_in_one_order(void **state)
     run_in(CTX(state), 3, sums_gradients, &options);
 }
 
+/* ---- memory ---- */
+
+static _Atomic int64_t live;
+
+static void *counted(void *user, void *old, size_t old_size, size_t size)
+{
+    (void)user;
+    void *block = size ? aligned_alloc(64, (size + 63) & ~(size_t)63) : NULL;
+    if (size && !block) return NULL;
+    if (size && old) memcpy(block, old, old_size < size ? old_size : size);
+    free(old);
+    live += (int64_t)size - (old ? (int64_t)old_size : 0);
+    return block;
+}
+
+enum { LARGE = 4 };
+static const int64_t wide[LARGE][2] = {{1000, 400}, {300, 1000}, {1, 500}, {700, 500}};
+
+typedef struct held {
+    gd_distribute_options options;
+    int64_t bytes; /* state and gradients of all ranks between steps */
+} held;
+
+static gd_tensor *squares(gd_tensor *const *p)
+{
+    gd_tensor *sum = NULL;
+    for (int i = 0; i < LARGE; i++) {
+        gd_tensor *part = gd_sum(gd_square(p[i]), NULL, false);
+        sum = sum ? gd_add(sum, part) : part;
+    }
+    return sum;
+}
+
+static gd_status hold(gd_world *w, void *user)
+{
+    held *h = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_tensor *p[LARGE];
+    static const char *const names[LARGE] = {"a", "b", "c", "d"};
+    gd_scope_begin(ctx);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "clip_norm(1, dim=\"global\") | adam | lr(0.1)"));
+    for (int i = 0; i < LARGE; i++) {
+        p[i] = gd_require_grad(gd_full(ctx, GD_F32, 2, wide[i], 0.5));
+        TRY(gd_optimizer_add(o, names[i], p[i]));
+    }
+    TRY(gd_optimizer_distribute(o, w, &h->options));
+    TRY(gd_world_barrier(w));
+    if (!gd_world_rank(w)) h->bytes = -live;
+    TRY(gd_world_barrier(w));
+    for (int step = 0; step < 2; step++) {
+        gd_scope_begin(ctx);
+        gd_optimizer_zero_grad(o);
+        TRY(gd_backward(squares(p), NULL, 0));
+        gd_scope_end(ctx);
+        TRY(gd_optimizer_step(o, NULL, NULL));
+    }
+    TRY(gd_world_barrier(w));
+    if (!gd_world_rank(w)) h->bytes += live;
+    TRY(gd_world_barrier(w));
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static int64_t held_by(const char *world, gd_shard shard)
+{
+    live = 0;
+    gd_options options = gd_options_default();
+    options.allocator.fn = counted;
+    options.pool = false;
+    options.threads = 1;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    held h = {.options = gd_distribute_defaults()};
+    h.options.shard = shard;
+    h.options.bucket = 100000;
+    if (gd_world_run(ctx, world, NULL, hold, &h)) fail_msg("%s: %s", world, gd_error_text(ctx));
+    gd_ctx_free(ctx);
+    assert_int_equal(live, 0);
+    return h.bytes;
+}
+
+static void four_ranks_hold_a_quarter_of_state_and_gradients_each(void **state)
+{
+    (void)state;
+    int64_t elements = 0, alone = held_by("self", GD_SHARD_NONE);
+    for (int i = 0; i < LARGE; i++) elements += wide[i][0] * wide[i][1];
+    assert_true(alone >= 12 * elements); /* two moments and a gradient */
+    int64_t state_only = held_by("threads:4", GD_SHARD_STATE),
+            both = held_by("threads:4", GD_SHARD_GRADIENTS);
+    if ((double)both / 4 > 0.27 * (double)alone)
+        fail_msg("a rank of 4 holds %.3f of the %lld bytes of one", (double)both / 4 / (double)alone,
+                 (long long)alone);
+    assert_true((double)state_only / 4 <= (0.27 * 8 + 4) / 12 * (double)alone);
+    assert_true((double)held_by("threads:4", GD_SHARD_NONE) / 4 >= 0.99 * (double)alone);
+}
+
+/* ---- a gradient that is complete leaves its parameter ---- */
+
+static gd_status accumulate(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    gd_scope_begin(ctx);
+    TRY(make(ctx, "lr(1)", &o, p));
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_GRADIENTS;
+    options.bucket = 1000;
+    TRY(gd_optimizer_distribute(o, w, &options));
+    /* of two passes before a step both count; p[2] is an operand twice, p[1] has none in the second */
+    gd_tensor *first = gd_add(gd_sum(gd_mul(p[2], p[2]), NULL, false), gd_sum(p[1], NULL, false));
+    TRY(gd_backward(first, NULL, 0));
+    EXPECT(ctx, !gd_grad_of(p[2]) && !gd_grad_of(p[1]));
+    TRY(gd_backward(gd_sum(p[2], NULL, false), NULL, 0));
+    TRY(gd_optimizer_step(o, NULL, NULL));
+    double n = gd_world_size(w);
+    EXPECT(ctx, ((const float *)gd_data(p[0]))[4] == 0.5F);
+    EXPECT(ctx, ((const float *)gd_data(p[1]))[39999] == (float)(1.5 - n));
+    EXPECT(ctx, ((const float *)gd_data(p[2]))[2] == (float)(2.5 - n * (2 * 2.5 + 1)));
+    /* the step has used them up; what is not wanted is forgotten */
+    TRY(gd_backward(gd_sum(p[0], NULL, false), NULL, 0));
+    gd_optimizer_zero_grad(o);
+    TRY(gd_optimizer_step(o, NULL, NULL));
+    EXPECT(ctx, ((const float *)gd_data(p[0]))[4] == 0.5F);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void gradients_leave_their_parameters_when_they_are_complete(void **state)
+{
+    for (int n = 2; n <= 4; n++) run_in(CTX(state), n, accumulate, NULL);
+}
+
 /* ---- ranks that disagree ---- */
 
 static gd_status differ(gd_world *w, void *user)
@@ -154,13 +289,100 @@ static void a_rank_that_fails_in_a_step_tells_the_others(void **state)
     run_in(CTX(state), 3, fails_alone, NULL);
 }
 
+/* ---- decisions ---- */
+
+/* All make as many steps, and have the same time in their state. */
+static gd_status by_the_clock(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    gd_scope_begin(ctx);
+    TRY(make(ctx, "lr(0.1) | terminate_after_n_seconds(0.03)", &o, p));
+    TRY(gd_optimizer_distribute(o, w, NULL));
+    int64_t steps = 0;
+    double time = 0;
+    while (!gd_optimizer_should_terminate(o) && steps < 100000) {
+        TRY(gd_optimizer_step(o, NULL, NULL));
+        steps++;
+    }
+    gd_tensor *all = gd_full(ctx, GD_F64, 1, (int64_t[]){2}, (double)steps);
+    time = gd_link_kept(gd_link_child_at(gd_optimizer_chain(o), 1), "seconds", 0);
+    ((double *)gd_data_mut(all))[1] = time;
+    TRY(gd_world_broadcast(w, all, 0));
+    EXPECT(ctx,
+           ((const double *)gd_data(all))[0] == (double)steps && ((const double *)gd_data(all))[1] == time);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void ranks_decide_the_same_by_the_time(void **state) { run_in(CTX(state), 3, by_the_clock, NULL); }
+
+/* ---- memory that is not there ---- */
+
+static gd_status some_steps(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    const gd_distribute_options *options = user;
+    gd_tensor *p[2];
+    gd_scope_begin(ctx);
+    gd_optimizer *o = gd_optimizer_new(
+        ctx, gd_chain(ctx, "clip_norm(1, dim=\"global\") | adam | lbfgs | lr(0.1)"));
+    gd_status status = gd_error(ctx);
+    for (int i = 0; i < 2 && !status; i++) {
+        int64_t length = i ? 17000 : 3;
+        p[i] = gd_require_grad(gd_full(ctx, GD_F32, 1, &length, 1));
+        status = gd_optimizer_add(o, i ? "a" : "b", p[i]);
+    }
+    status = gd_world_agree(w, status);
+    if (!status) status = gd_optimizer_distribute(o, w, options);
+    bool there = !status;
+    if (there)
+        status = gd_backward(
+            gd_add(gd_sum(gd_square(p[0]), NULL, false), gd_sum(gd_square(p[1]), NULL, false)), NULL, 0);
+    if (there) status = gd_optimizer_step(o, NULL, NULL); /* which tells of an error before */
+    if (!status) status = gd_optimizer_distribute(o, NULL, NULL);
+    if (status && !gd_error(ctx)) status = gd_fail(ctx, GD_INTERNAL, "an error without text");
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static bool shares_state(gd_ctx *ctx)
+{
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_STATE;
+    return gd_world_run(ctx, "threads:2", NULL, some_steps, &options) == GD_OK;
+}
+
+static bool shares_gradients(gd_ctx *ctx)
+{
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_GRADIENTS;
+    options.bucket = 40000;
+    return gd_world_run(ctx, "threads:2", NULL, some_steps, &options) == GD_OK;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    fail_each_allocation(1, shares_state);
+    fail_each_allocation(1, shares_gradients);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
     const struct CMUnitTest tests[] = {
         TEST(gradients_of_all_ranks_are_added_in_one_order),
+        TEST(four_ranks_hold_a_quarter_of_state_and_gradients_each),
+        TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
         TEST(a_rank_that_fails_in_a_step_tells_the_others),
+        TEST(ranks_decide_the_same_by_the_time),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,8 @@ typedef struct gd_param {
     int64_t *
         cut; /* [ranks + 1] elements cut[r] ... cut[r + 1] - 1 are rank r's, see plan/share.h; owned or NULL */
     int ranks;
+    gd_tensor *own_grad; /* what this rank owns of its gradient, see plan/scatter.c; owned or NULL ... */
+    bool summed;         /* ... and it has that of this step, or comes to have it */
 } gd_param;
 
 typedef struct gd_attr {

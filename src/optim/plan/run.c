@@ -133,20 +133,24 @@ static gd_status state_pointer(const gd_array *a, gd_entry *e, const gd_tensor *
     return GD_OK;
 }
 
-/* The same of a member that this rank has a stretch of: where the whole would begin. */
+/* Of elements from `first` on. */
+static char *where_whole_begins(char *data, int64_t first, gd_dtype dtype)
+{
+    return (char *)((uintptr_t)data - (uintptr_t)first * (uintptr_t)gd_dtype_size(dtype));
+}
+
+/* The same of a member that this rank has a stretch of. */
 static gd_status own_pointer(const gd_array *a, gd_entry *e, const gd_tensor *param, const gd_exec *x, int m,
                              char **data)
 {
     int64_t from = x->own_from[m], to = x->own_to[m];
     if (to - from == param->numel) {
         gd_status status = state_pointer(a, e, param, data);
-        e->apart[a->slot] = GD_APART(a->without, gd__is_fed_back(e->slot[a->slot], param));
+        if (!status) e->apart[a->slot] = GD_APART(a->without, gd__is_fed_back(e->slot[a->slot], param));
         return status;
     }
     gd_status status = gd__share_slot(a->owner, e, a->slot, a->dtype, param, a->without, from, to);
-    if (!status)
-        *data = (char *)((uintptr_t)e->slot[a->slot]->data -
-                         (uintptr_t)from * (uintptr_t)gd_dtype_size(a->dtype));
+    if (!status) *data = where_whole_begins(e->slot[a->slot]->data, from, a->dtype);
     return status;
 }
 
@@ -216,9 +220,14 @@ static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
 {
     int arrays = g->run->p->arrays;
     for (int k = 0; k < arrays; k++) {
-        gd_tensor *const *list = list_of(args, &g->run->p->array[k]);
-        for (int m = 0; list && m < g->members; m++)
-            *other = put_pointer(&g->run->pointer[m * arrays + k], list[g->position[m]]->data) || *other;
+        const gd_array *a = &g->run->p->array[k];
+        gd_tensor *const *list = list_of(args, a);
+        bool stretches = args->stretches && (a->kind == GD_ARRAY_INPUT || a->kind == GD_ARRAY_GRAD);
+        for (int m = 0; list && m < g->members; m++) {
+            char *data = list[g->position[m]]->data;
+            if (stretches) data = where_whole_begins(data, g->run->own_from[m], a->dtype);
+            *other = put_pointer(&g->run->pointer[m * arrays + k], data) || *other;
+        }
     }
 }
 
@@ -429,6 +438,9 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     if (plan->child && !child)
         status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule",
                          plan->child->cls->name);
+    if (args->stretches && !plan->shared && !status)
+        status = gd_fail(ctx, GD_INTERNAL,
+                         "a plan that every rank runs whole is given stretches of gradients");
     in_order_run other;
     const gd_run_args *run = args;
     if (plan->in_order && !status) {

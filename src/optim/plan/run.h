@@ -22,8 +22,9 @@ typedef struct gd_run_args {
     int count;
     gd_sink sink;
     bool input_is_grad;
-    bool leaves;   /* parameters and input are those that the optimizer found when it last looked */
-    bool has_loss; /* a rule is known to read the loss, and it is there */
+    bool leaves;    /* parameters and input are those that the optimizer found when it last looked */
+    bool stretches; /* input and gradient have what this rank owns of the parameters, see share.h */
+    bool has_loss;  /* a rule is known to read the loss, and it is there */
     double loss;
     bool *not_finite; /* set when a norm or sum is not finite; may be NULL */
 } gd_run_args;

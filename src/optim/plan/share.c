@@ -80,7 +80,7 @@ gd_status gd__share_sum(gd_optimizer *o, gd_tensor *const *list, int count)
 
 /* ---- what is in memory, as tensors for collectives ---- */
 
-static gd_tensor *over_memory(gd_ctx *ctx, gd_dtype dtype, void *data, int64_t count)
+gd_tensor *gd__share_memory(gd_ctx *ctx, gd_dtype dtype, void *data, int64_t count)
 {
     gd_device *cpu = gd__cpu(ctx);
     gd_tensor *t = cpu ? gd__new_over(cpu, "world", dtype, 1, &count) : NULL;
@@ -94,7 +94,7 @@ gd_status gd__share_join(void *user, double *numbers, int64_t count)
     gd_ctx *ctx = gd_world_ctx(share->world);
     gd_collective what = {.kind = GD_ALL_REDUCE, .name = "partial sums"};
     gd_scope_begin(ctx);
-    what.tensor = over_memory(ctx, GD_I64, numbers, count);
+    what.tensor = gd__share_memory(ctx, GD_I64, numbers, count);
     gd_status status = gd__share_call(share, &what);
     gd_scope_end(ctx);
     return status;
@@ -172,7 +172,7 @@ static gd_status fly(gathering *g, gd_tensor *const *keys, gd_tensor *const *lis
     if (b->cuts && count > 1 && (b->packed = gd__alloc(ctx, bytes))) copy_packed(g, b, false);
     char *data = count > 1 ? b->packed : list[0]->data;
     gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .name = "stretches"};
-    if (b->cuts && data) what.out = over_memory(ctx, GD_U8, data, (int64_t)bytes);
+    if (b->cuts && data) what.out = gd__share_memory(ctx, GD_U8, data, (int64_t)bytes);
     if (!what.out) what.cuts = NULL;
     b->work = gd_world_start(g->o->share->world, &what);
     return GD_OK;
@@ -228,7 +228,7 @@ static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64
     if (whole && cuts) {
         cut_slot(p, whole, cuts);
         if (!place_own(whole, own, cuts, gd_world_rank(share->world)))
-            what.out = over_memory(o->ctx, GD_U8, whole->data, (int64_t)bytes_of(whole));
+            what.out = gd__share_memory(o->ctx, GD_U8, whole->data, (int64_t)bytes_of(whole));
         if (what.out) what.cuts = cuts;
     }
     *out = whole;
@@ -237,6 +237,12 @@ static gd_status gather_slot(gd_optimizer *o, const gd_entry *e, int slot, int64
 
 gd_status gd__share_whole(gd_optimizer *o, const gd_entry *e, int slot, gd_tensor **whole)
 {
+    const gd_device *cpu = gd__cpu(o->ctx);
+    if (e->slot[slot]->storage->device != cpu || e->param->storage->device != cpu)
+        return gd_fail(
+            o->ctx, GD_NOT_IMPLEMENTED,
+            "state that is kept by several ranks cannot follow its parameter to a device: end it with "
+            "gd_optimizer_distribute before");
     size_t size = (size_t)(gd_world_size(o->share->world) + 1) * sizeof(int64_t);
     int64_t *cuts = gd__alloc(o->ctx, size);
     gd_status status = gather_slot(o, e, slot, cuts, whole);

@@ -16,14 +16,17 @@
 
 #define GD_SHARE_BLOCK 16384 /* elements: chunks of every kind of pass end where it does */
 
+typedef struct gd_scatter gd_scatter; /* scatter.c */
+
 struct gd_share {
     gd_world *world; /* borrowed */
     gd_distribute_options options;
     gd_exec_share exec;
-    bool by_tensor;     /* a rule reduces along axes, or state is coded in blocks: tensors are owned whole */
-    uint64_t structure; /* of the optimizer, when it was seen who owns what */
-    bool told;          /* the error of this step is known to all ranks */
-    bool together;      /* all ranks are in one call: what is apart may be made whole */
+    bool by_tensor;      /* a rule reduces along axes, or state is coded in blocks: tensors are owned whole */
+    uint64_t structure;  /* of the optimizer, when it was seen who owns what */
+    bool told;           /* the error of this step is known to all ranks */
+    bool together;       /* all ranks are in one call: what is apart may be made whole */
+    gd_scatter *scatter; /* of GD_SHARD_GRADIENTS; NULL: gradients are whole */
 };
 
 /* Are there other ranks to keep a part of the state? */
@@ -48,6 +51,23 @@ gd_status gd__share_make_whole(gd_link *link, gd_entry *entry, int slot);
 gd_status gd__share_whole(gd_optimizer *optimizer, const gd_entry *entry, int slot, gd_tensor **whole);
 /* All that is apart. */
 gd_status gd__share_make_all_whole(gd_optimizer *optimizer);
+
+/* Memory as a tensor for collectives; of the innermost scope. */
+gd_tensor *gd__share_memory(gd_ctx *ctx, gd_dtype dtype, void *data, int64_t count);
+
+/* ---- scatter.c: gradients of which every rank keeps what it owns ---- */
+
+/* From now on backward passes hand the gradients of parameters on; and their end. */
+gd_scatter *gd__scatter_new(gd_optimizer *optimizer);
+void gd__scatter_free(gd_optimizer *optimizer);
+/* Waits for those of a step: list[i] is borrowed, this rank's stretch of the gradient of params[i]. */
+gd_status gd__scatter_take(gd_optimizer *optimizer, gd_tensor *const *params, int count,
+                           gd_tensor *const **list);
+/* They are used up, or not wanted. */
+void gd__scatter_forget(gd_optimizer *optimizer);
+/* Whole gradients from stretches: an owned list.  NULL with the error recorded. */
+gd_tensor **gd__scatter_whole(gd_optimizer *optimizer, gd_tensor *const *params, gd_tensor *const *stretches,
+                              int count);
 
 /* ---- owners.c ---- */
 

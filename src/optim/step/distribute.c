@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 gd_distribute_options gd_distribute_defaults(void) { return (gd_distribute_options){.bucket = 25 << 20}; }
 
@@ -132,8 +133,10 @@ static gd_status check_options(gd_optimizer *o, const gd_distribute_options *opt
         return gd_fail(o->ctx, GD_VALUE, "distribute: there is no way %d to shard", (int)options->shard);
     if ((unsigned)options->reduce > GD_REDUCE_FAST)
         return gd_fail(o->ctx, GD_VALUE, "distribute: there is no sum of kind %d", (int)options->reduce);
-    if (options->shard == GD_SHARD_GRADIENTS)
-        return gd_fail(o->ctx, GD_NOT_IMPLEMENTED, "distribute: gradients are not sharded yet");
+    if (options->shard == GD_SHARD_GRADIENTS && options->reduce == GD_REDUCE_FAST)
+        return gd_fail(o->ctx, GD_VALUE, "distribute: sums of sharded gradients are exact, not fast");
+    if (options->shard == GD_SHARD_GRADIENTS && options->joined)
+        return gd_fail(o->ctx, GD_VALUE, "distribute: gradients that are joined already are not sharded");
     if (options->bucket < 1)
         return gd_fail(o->ctx, GD_VALUE, "distribute: a bucket has 1 byte or more, not %" PRId64,
                        options->bucket);
@@ -154,6 +157,7 @@ static gd_status check_call(gd_optimizer *o, gd_world *world, const gd_distribut
 
 void gd__share_free(gd_optimizer *o)
 {
+    if (o->share) gd__scatter_free(o);
     gd__free(o->ctx, o->share, sizeof *o->share);
     o->share = NULL;
 }
@@ -185,7 +189,11 @@ static gd_status take_share(gd_optimizer *o, gd_world *world, const gd_distribut
     o->share = share;
     o->make_whole = gd__share_make_whole;
     gd__optimizer_changed(o, true);
-    return GD_OK;
+    if (options->shard != GD_SHARD_GRADIENTS || gd_world_size(world) == 1) return GD_OK;
+    share->scatter = gd__scatter_new(o);
+    status = gd_world_agree(world, share->scatter ? GD_OK : GD_NOMEM);
+    if (status) gd__share_free(o);
+    return status;
 }
 
 gd_status gd_optimizer_distribute(gd_optimizer *o, gd_world *world, const gd_distribute_options *options)
@@ -200,15 +208,53 @@ gd_status gd_optimizer_distribute(gd_optimizer *o, gd_world *world, const gd_dis
 
 /* ---- steps ---- */
 
+/* Gradients are where their parameters are, and there for all. */
+static gd_status check_scatter(const gd_optimizer *o)
+{
+    if (o->skips_missing)
+        return gd_fail(o->ctx, GD_NOT_IMPLEMENTED,
+                       "step: parameters without gradients cannot be skipped where gradients are sharded");
+    for (int i = 0; i < o->count; i++)
+        if (o->param[i].tensor->storage->device != gd__cpu(o->ctx))
+            return gd_fail(o->ctx, GD_NOT_IMPLEMENTED,
+                           "step: '%.80s' is on a device, where gradients are not sharded", o->param[i].name);
+    return GD_OK;
+}
+
 gd_status gd__share_begin(gd_optimizer *o)
 {
     o->share->told = false;
-    return gd__shares_state(o) && !gd_error(o->ctx) ? gd__share_own(o) : GD_OK;
+    if (!gd__shares_state(o) || gd_error(o->ctx)) return GD_OK;
+    gd_status status = o->share->scatter ? check_scatter(o) : GD_OK;
+    return status ? status : gd__share_own(o);
 }
 
 gd_status gd__share_grads(gd_var *var)
 {
-    const gd_share *share = var->optimizer->share;
-    if (share->options.joined) return GD_OK;
-    return gd__share_sum(var->optimizer, var->grad ? var->grad : var->leaf_grad, var->count);
+    gd_optimizer *o = var->optimizer;
+    if (!o->share->scatter) {
+        if (o->share->options.joined) return GD_OK;
+        return gd__share_sum(o, var->grad ? var->grad : var->leaf_grad, var->count);
+    }
+    gd_status status = gd__scatter_take(o, var->params, var->count, &var->leaf_grad);
+    var->stretches = true;
+    return status;
+}
+
+/* ---- decisions ---- */
+
+gd_status gd_var_seconds(gd_var *var, double *seconds)
+{
+    if (!var || !seconds) return gd__null(gd_var_ctx(var), "var: the place for the time is NULL");
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    gd_share *share = var->optimizer ? var->optimizer->share : NULL;
+    if (!share || gd_world_size(share->world) == 1) return GD_OK;
+    gd_collective what = {.kind = GD_BROADCAST, .name = "the time"};
+    gd_scope_begin(var->ctx);
+    what.tensor = gd__share_memory(var->ctx, GD_F64, seconds, 1);
+    gd_status status = gd__share_call(share, &what);
+    gd_scope_end(var->ctx);
+    return status;
 }

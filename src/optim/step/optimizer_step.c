@@ -328,7 +328,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     o->stepping = true;
     gd_scope_begin(ctx);
     gd_no_grad_begin(ctx);
-    if (!objective) status = take_grads(&var);
+    if (!objective && !(o->share && o->share->scatter)) status = take_grads(&var);
     if (!status && !objective && o->share) status = gd__share_grads(&var);
     if (!status && count)
         status = step_body(o, &var);
@@ -341,6 +341,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
+    if (!objective && o->share) gd__scatter_forget(o);
     return status && o->share ? gd__share_tell(o, status) : status;
 }
 

@@ -1,5 +1,6 @@
 /* The variable of a step: lazy loss, gradient and update. */
 #include "gradus/autograd.h"
+#include "optim/plan/share.h"
 #include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 #include "tensor/device.h"
@@ -496,8 +497,12 @@ double gd_var_loss_value(gd_var *var, bool backward)
 gd_status gd__var_need_grad(gd_var *var, bool history)
 {
     if (var->leaf_grad) {
-        if (!(var->grad = gd__tensors_share(var->ctx, var->leaf_grad, var->count))) return GD_NOMEM;
+        var->grad = var->stretches
+                        ? gd__scatter_whole(var->optimizer, var->params, var->leaf_grad, var->count)
+                        : gd__tensors_share(var->ctx, var->leaf_grad, var->count);
+        if (!var->grad) return gd_error(var->ctx) ? gd_error(var->ctx) : GD_NOMEM;
         var->leaf_grad = NULL;
+        var->stretches = false;
     }
     if (var->grad && (!history || var->grad_history)) return GD_OK;
     if (!history) return gd_var_loss(var, true) ? GD_OK : gd_error(var->ctx);
@@ -549,6 +554,7 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
                         .leaves = leaves && !output,
+                        .stretches = leaves && var->stretches,
                         .has_loss = needs.loss,
                         .loss = NAN,
                         .not_finite = var->share ? &var->share->not_finite : NULL};

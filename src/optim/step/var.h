@@ -72,6 +72,7 @@ struct gd_var {
     double *last_lrs;
     uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
     gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
+    bool stretches;    /* of leaf_grad this rank has what it owns, see plan/share.h */
     bool grad_history;
     bool update_is_grad; /* no update yet */
     bool bounded;        /* its parameters have bounds, see bounds.h */

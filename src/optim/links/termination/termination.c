@@ -3,7 +3,6 @@
 #include "gradus/optim.h"
 
 #include <math.h>
-#include <time.h>
 
 typedef gd_status (*criterion_fn)(gd_link *link, gd_var *var, bool *stop);
 
@@ -62,10 +61,9 @@ static gd_status after_steps(gd_link *link, gd_var *var, bool *stop)
 /* Time spent before a checkpoint counts. */
 static gd_status after_seconds(gd_link *link, gd_var *var, bool *stop)
 {
-    (void)var;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, *last = gd_link_data(link);
+    double time, *last = gd_link_data(link);
+    gd_status status = gd_var_seconds(var, &time);
+    if (status) return status;
     double spent = gd_link_kept(link, "seconds", 0) + (*last > 0 ? time - *last : 0);
     *last = time;
     *stop = spent >= gd_link_real(link, "seconds", NULL);

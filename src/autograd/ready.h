@@ -1,0 +1,24 @@
+/* Being told in gd_backward that the gradient of a leaf is complete: nothing more of this pass arrives at it, while other
+ * leaves still wait for theirs.  Whoever is told may take the gradient away. */
+#ifndef GD_AUTOGRAD_READY_H
+#define GD_AUTOGRAD_READY_H
+
+#include "autograd/walk.h"
+
+/* The caller's own memory, while it is added. */
+typedef struct gd_ready {
+    gd_status (*fn)(void *user, gd_tensor *leaf); /* where it fails the pass does */
+    void *user;
+    struct gd_ready *next;
+} gd_ready;
+
+void gd__ready_add(gd_ctx *ctx, gd_ready *ready);
+void gd__ready_remove(gd_ctx *ctx, gd_ready *ready); /* one that was not added: nothing */
+
+/* Before a pass: how often each leaf is an operand of what leads on. */
+gd_status gd__ready_count(gd_walk *w);
+/* A node has handed on what it has. */
+gd_status gd__ready_done(gd_walk *w, const gd_node *node);
+void gd__ready_free(gd_walk *w);
+
+#endif
