@@ -1,9 +1,9 @@
 /* Reverse mode: what is accumulated where, lives of graphs, changes in place, deep and wide graphs. */
-#include "autograd/graph_support.h"
-
 #include "tensor/device.h"
 #include "tensor/linalg.h"
 #include "tensor/shape.h"
+
+#include "autograd/graph_support.h"
 
 #include <math.h>
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 /* Views look at the same memory: no copies, changes are seen through all of them, strides are right. */
-#include "support/own_context.h"
-
 #include "tensor/tensor.h"
+
+#include "support/own_context.h"
 
 static gd_tensor *counting(int64_t rows, int64_t columns)
 {
