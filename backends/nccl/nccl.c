@@ -32,9 +32,8 @@ static gd_status settled(gd_endpoint *e, const char *what, ncclResult_t code)
     double begun = nccl_seconds();
     while (code == ncclInProgress) {
         if (nccl_seconds() - begun > e->timeout) {
-            (void)snprintf(s->why, sizeof s->why,
-                           "world 'nccl': %s: rank %d waited %g seconds for the others", what, e->rank,
-                           e->timeout);
+            (void)snprintf(s->why, sizeof s->why, "world 'nccl': %s: rank %d waited %lld ms for the others",
+                           what, e->rank, (long long)(1e3 * e->timeout));
             return broken(e, GD_STATE);
         }
         ncclResult_t asked = s->api.ncclCommGetAsyncError(s->comm, &code);

@@ -65,7 +65,7 @@ static gd_status agree_about_options(agreement *a)
     gd_status status = agree(a, NULL, name);
     if (status) return status;
     const gd_rng *rng = &a->o->ctx->rng;
-    (void)snprintf(name, sizeof name, "the generator (gd_seed) %" PRIu64 " at %" PRIu64, rng->key,
+    (void)snprintf(name, sizeof name, "the generator (gd_seed) %" PRIu64 " place %" PRIu64, rng->key,
                    rng->counter);
     return agree(a, NULL, name);
 }
