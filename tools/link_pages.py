@@ -64,6 +64,12 @@ def with_lr(chain, factor):
     return chain[: found.start(1)] + f"{float(found.group(1)) * factor:g}" + chain[found.end(1):]
 
 
+def example_of(link):
+    """Its example; of a preset that is nothing but its name, with the learning rate that it has by default."""
+    rate = next((s["default"] for s in link["settings"] if s["name"] == "lr"), "")
+    return f"{link['name']}(lr={rate})" if link["example"] == link["name"] and rate else link["example"]
+
+
 def run(gradus, folder, chain, loss):
     """The points of a run, and the loss where it ends; None where the chain does not run on this."""
     trace = Path(folder) / "trace.jsonl"
@@ -249,7 +255,7 @@ def write(gradus, folder, header):
     entries = {n: e for e in header_docs.read(header).entries for n in e.names}
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor() as pool:
-        paths = list(pool.map(lambda link: path_of(gradus, link["example"]), links))
+        paths = list(pool.map(lambda link: path_of(gradus, example_of(link)), links))
     for link, path in zip(links, paths):
         # `sequential` is gd_sequential_link_new: the other name is a layer's
         entry = entries.get(f"gd_{link['name']}_new") or entries.get(f"gd_{link['name']}_link_new")
