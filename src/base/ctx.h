@@ -97,9 +97,10 @@ void *gd__alloc(gd_ctx *ctx, size_t size);
 void *gd__calloc(gd_ctx *ctx, size_t size);
 void *gd__realloc(gd_ctx *ctx, void *old, size_t old_size, size_t new_size);
 void gd__free_block(gd_ctx *ctx, void *block, size_t size);
-static inline void gd__free(gd_ctx *ctx, void *block, size_t size) /* NULL is fine */
+/* NULL is fine. */
+static inline void gd__free(gd_ctx *owner, void *block, size_t size)
 {
-    if (block) gd__free_block(ctx, block, size);
+    if (block) gd__free_block(owner, block, size);
 }
 char *gd__strdup(gd_ctx *ctx, const char *text);
 void gd__strfree(gd_ctx *ctx, char *text);
