@@ -376,6 +376,9 @@ const gd_link_class *const *gd_link_presets(int *count);
 GD_NODISCARD gd_status gd_link_class_register(gd_ctx *ctx, const gd_link_class *cls);
 /* How a link spreads with the settings it has, its children aside; 0 for NULL. */
 gd_spread gd_link_spread(const gd_link *link);
+/* May a process run the link, children and all, over its own pieces of tensors and know nothing of the others?  It is a
+ * rule with no norm or other sum over elements and no random numbers.  False for NULL, and where its rule cannot be made. */
+bool gd_link_is_local(gd_link *link);
 /* "flat", "tensor", "vector", "whole". */
 const char *gd_spread_name(gd_spread spread);
 

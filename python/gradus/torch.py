@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 import warnings
 from collections import defaultdict
 from typing import Any, Callable
@@ -34,9 +35,9 @@ _OTHERS = {"params", "param_names", "chain", "initial_lr", "max_lr", "min_lr", "
 class _Link:
     """A link of the chain: its number among all, parents first."""
 
-    def __init__(self, number: int, row: tuple[str, str, tuple[str, ...], dict[str, float], bool, bool]) -> None:
+    def __init__(self, number: int, row: tuple[str, str, tuple[str, ...], dict[str, float], bool, bool, bool]) -> None:
         self.number = number
-        self.path, self.name, self.slots, self.numbers, self.needs_closure, self.uses_loss = row
+        self.path, self.name, self.slots, self.numbers, self.needs_closure, self.uses_loss, self.is_local = row
 
 
 class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
@@ -72,7 +73,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         self._first: list[int] = []
         self._names: list[str] = []
         self._warned: set[str] = set()
-        self._on_gpu = False
+        self._on_gpu = self._has_shards = False
         self._conventions: dict[Any, bool] = {}
         own = dict(defaults)
         for key, value in settings.items():
@@ -97,7 +98,9 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         group = self.param_groups[-1]
         try:
             names = group.get("param_names") or [f"p{len(self._names) + i}" for i in range(len(group["params"]))]
-            number = self._lent.add(tuple(names), tuple(group["params"]))
+            for name, p in zip(names, group["params"]):
+                self._check_shards(name, p)
+            number = self._lent.add(tuple(names), tuple(map(_local_of, group["params"])))
         except BaseException:
             self.param_groups.pop()
             raise
@@ -107,6 +110,20 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         self._pushed.append(dict(self._own))
         self._on_gpu = self._on_gpu or any(p.is_cuda for p in group["params"])
         self._push(len(self.param_groups) - 1)
+
+    def _check_shards(self, name: str, p: torch.Tensor) -> None:
+        """Pieces of tensors are enough for some links only."""
+        if not _is_distributed(p):
+            return
+        self._has_shards = True
+        if any(placement.is_partial() for placement in p.placements):
+            raise ValueError(f"gradus.torch: parameter '{name}' is a sum that its processes have not made yet")
+        cut = any(not placement.is_replicate() and p.device_mesh.size(i) > 1 for i, placement in enumerate(p.placements))
+        alone = [link for link in self._links if not link.is_local and link.path and (link.needs_closure or not any(
+            other.path.startswith(link.path + ".") and not other.is_local for other in self._links))]
+        if cut and alone:
+            raise ValueError(f"gradus.torch: parameter '{name}' is spread over processes, and '{alone[0].name}' needs more than the piece "
+                             "that is here: norms and sums are not joined")
 
     def _push(self, g: int) -> None:
         """What has changed in a group goes to the links."""
@@ -153,6 +170,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         if self._on_gpu and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("gradus.torch: a graph of CUDA that torch records cannot hold a step")
         lists = [group["params"] for group in self.param_groups]
+        if self._has_shards:
+            return self._step_of_shards(lists, closure)
         if closure is None:
             self._lent.step(lists)
             return None
@@ -162,6 +181,31 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             loss = closure()
         known = loss.detach() if self._uses_loss and isinstance(loss, torch.Tensor) else None
         self._lent.step(lists, known)
+        return loss
+
+    def _step_of_shards(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None) -> Any:
+        """The pieces that are here get the pieces of gradients; what holds them hears of the change too."""
+        if self._needs_closure:
+            raise RuntimeError("gradus.torch: a chain that evaluates takes no distributed tensors")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        known = loss.detach() if self._uses_loss and isinstance(loss, torch.Tensor) else None
+        spread = [p for list_ in lists for p in list_ if _is_distributed(p)]
+        changed = [p for p in spread if p.grad is not None]
+        try:
+            for p in changed:
+                g = p.grad
+                if _is_distributed(g) and (g.placements != p.placements or g.device_mesh != p.device_mesh):
+                    g = g.redistribute(p.device_mesh, p.placements)
+                _local_of(p).grad = _local_of(g)
+            self._lent.step([[_local_of(p) for p in list_] for list_ in lists], known)
+        finally:
+            for p in changed:
+                _local_of(p).grad = None
+        if changed:
+            torch.autograd.graph.increment_version(changed)
         return loss
 
     def _takes_backward(self, closure: Callable[..., Any]) -> bool:
@@ -270,8 +314,12 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
 
     def _take_state(self, text: str, kept: dict[Any, Any], here: dict[int, int], renamed: dict[str, str]) -> None:
         meta = json.loads(text)
+        local = [_local_of(p) for g in self.param_groups for p in g["params"]]
         for holder in [meta, *meta["links"].values()]:
             holder["params"] = {renamed.get(n, n): v for n, v in holder["params"].items()}
+        for name, row in meta["params"].items() if self._has_shards else ():  # cut in other pieces where it was saved
+            if name in self._names:
+                row["shape"] = list(local[self._names.index(name)].shape)
         tensors = {}
         back = {key: place for place, key in self._slots.items()}
         for saved, entries in kept.items():
@@ -366,14 +414,29 @@ def _slot_names(links: list[_Link]) -> dict[tuple[int, str], str]:
 
 # ---- tensors ----
 
+def _is_distributed(t: Any) -> bool:
+    """A DTensor: there is none before its module is imported."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(t, module.DTensor)
+
+
+def _local_of(t: Any) -> Any:
+    """What this process has of a tensor."""
+    return t._local_tensor if _is_distributed(t) else t
+
+
 def _torch_of(value: Any, like: torch.Tensor) -> torch.Tensor:
     """A tensor of torch on the same memory; pairs of numbers where the parameter is complex."""
     t = torch.from_dlpack(value)
+    if _is_distributed(like):
+        whole = t.shape == _local_of(like).shape
+        return type(like).from_local(t, like.device_mesh, like.placements, run_check=False, shape=like.shape,
+                                     stride=like.stride()) if whole else t
     return torch.view_as_complex(t) if like.is_complex() and t.dim() == like.dim() + 1 and t.is_floating_point() else t
 
 
 def _gradus_of(value: torch.Tensor) -> Any:
-    value = value.detach()
+    value = _local_of(value.detach())
     if value.is_complex():
         value = torch.view_as_real(value)
     return _core.from_dlpack(value)

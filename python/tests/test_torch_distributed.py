@@ -85,17 +85,66 @@ def checkpoint(rank, folder):
     near(other, alone())
 
 
+def fsdp(rank, folder):
+    """fully_shard: links that work on pieces do; versions are raised on the piece and on what holds it; others are refused by name."""
+    import gradus.torch as gt
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (2,))
+
+    def sharded():
+        model = net()
+        for layer in (model[0], model[2]):
+            fully_shard(layer, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+
+    model = sharded()
+    optimizer = gt.Optimizer(model.named_parameters(), CHAIN)
+    p = model[0].weight
+    version, outer = p._local_tensor._version, p._version
+    train(model, optimizer, range(3), rank)
+    assert p._local_tensor._version > version and p._version > outer and p._local_tensor.grad is None
+    assert p._local_tensor.shape == (4, 6) and optimizer.state[p]["exp_avg"].shape == (8, 6)
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    other = sharded()
+    fresh = gt.Optimizer(other.named_parameters(), CHAIN)
+    weights, state = get_state_dict(other, fresh)
+    saved = {"model": weights, "optimizer": state}
+    dcp.load(saved, checkpoint_id=folder)
+    set_state_dict(other, fresh, model_state_dict=saved["model"], optim_state_dict=saved["optimizer"])
+    train(other, fresh, range(3, 6), rank)
+    for mine, want in zip(other.parameters(), alone()):
+        assert (mine.full_tensor() - want).abs().max() <= 1e-12
+    for chain, who in (("clip_norm(1) | adam | lr(1e-2)", "clip_norm"), ("adam | lbfgs | lr(1)", "lbfgs"), ("nag | orthogonalize | lr(1)", "orthogonalize"),
+                       ("adafactor | lr(1)", "adafactor"), ("adam | dropout | lr(1)", "dropout")):
+        try:
+            gt.Optimizer(other.named_parameters(), chain)
+        except ValueError as e:
+            assert f"parameter '0.weight' is spread over processes, and '{who}' needs more" in str(e)
+        else:
+            raise AssertionError(f"{chain} was taken")
+    whole = [torch.distributed.tensor.distribute_tensor(torch.ones(4), mesh, [torch.distributed.tensor.Replicate()]).requires_grad_()]
+    plain = gt.Optimizer(whole, "clip_norm(1) | lr(1)")  # all of it is here
+    whole[0].grad = torch.distributed.tensor.distribute_tensor(torch.full((4,), 5.0), mesh, [torch.distributed.tensor.Replicate()])
+    plain.step()
+    assert torch.allclose(whole[0].to_local(), torch.full((4,), 0.5))
+
+
 def process(rank, port, name, folder):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE="2")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
     try:
-        {"ddp": ddp, "zero": zero, "checkpoint": checkpoint}[name](rank, folder)
+        {"ddp": ddp, "zero": zero, "checkpoint": checkpoint, "fsdp": fsdp}[name](rank, folder)
     finally:
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("name", ["ddp", "zero", "checkpoint"])
+@pytest.mark.parametrize("name", ["ddp", "zero", "checkpoint", "fsdp"])
 def test_two_processes_train_as_one(name):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

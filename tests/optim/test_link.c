@@ -1,5 +1,6 @@
 /* Links: settings in three levels, state, children, generators, Hessians. */
 #include "optim/optim_support.h"
+#include <gradus/dlpack.h>
 
 static gd_link *top(const problem *x, int i) { return gd_link_child_at(gd_optimizer_chain(x->o), i); }
 
@@ -463,9 +464,71 @@ static void a_link_spreads_as_its_settings_make_it(void **state)
     end_context(ctx, NULL);
 }
 
+enum { PIECE = 3, WHOLE = 8 };
+
+/* Steps of a chain over elements [first, last) of a vector, whose gradients are known; false where it does not step. */
+static bool step_piece(gd_ctx *ctx, const char *text, int first, int last, double *at)
+{
+    double slope[WHOLE];
+    int64_t shape[1] = {last - first};
+    gd_device *cpu = gd_device_get(ctx, "cpu");
+    gd_tensor *p = gd_require_grad(gd_from_memory(cpu, GD_F64, 1, shape, NULL, at + first, 0, NULL, NULL));
+    gd_tensor *g = gd_from_memory(cpu, GD_F64, 1, shape, NULL, slope + first, 0, NULL, NULL);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, text));
+    gd_status status = gd_optimizer_add(o, "p", p);
+    for (int step = 0; step < 6 && !status; step++) {
+        for (int i = 0; i < WHOLE; i++) slope[i] = sin(1.7 * i + step) * (i + 1);
+        status = gd_set_grad(p, g);
+        if (!status) status = gd_optimizer_step(o, NULL, NULL);
+    }
+    gd_clear_error(ctx);
+    gd_optimizer_free(o);
+    gd_release(p), gd_release(g);
+    return !status;
+}
+
+/* What says that it works on pieces has the bits of the whole on them; all classes are asked. */
+static void a_link_that_is_local_steps_pieces_as_it_steps_the_whole(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    int count, tried = 0;
+    const gd_link_class *const *classes = gd_link_classes(&count);
+    for (int i = 0; i < count; i++) {
+        gd_link *link = gd_chain(ctx, classes[i]->name);
+        bool local = gd_link_is_local(link);
+        gd_link_release(link);
+        gd_clear_error(ctx);
+        double whole[WHOLE] = {1, -2, 3, -4, 5, -6, 7, -8}, pieces[WHOLE];
+        memcpy(pieces, whole, sizeof pieces);
+        if (!local || !step_piece(ctx, classes[i]->name, 0, WHOLE, whole)) continue;
+        assert_true(step_piece(ctx, classes[i]->name, 0, PIECE, pieces));
+        assert_true(step_piece(ctx, classes[i]->name, PIECE, WHOLE, pieces));
+        if (memcmp(whole, pieces, sizeof whole)) fail_msg("%s is another one on pieces", classes[i]->name);
+        tried++;
+    }
+    assert_true(tried > 60);
+    static const char *const others[] = {"clip_norm(1)",
+                                         "dropout",
+                                         "adafactor",
+                                         "lbfgs",
+                                         "newton",
+                                         "adam | clip_norm(1)",
+                                         "split(\"axes>=2\", normalize, adam)"};
+    for (int i = 0; i < COUNT_OF(others); i++) {
+        gd_link *link = gd_chain(ctx, others[i]);
+        assert_non_null(link);
+        if (gd_link_is_local(link)) fail_msg("%s needs more than a piece", others[i]);
+        gd_link_release(link);
+    }
+    assert_false(gd_link_is_local(NULL));
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_link_that_is_local_steps_pieces_as_it_steps_the_whole),
         cmocka_unit_test(every_link_says_how_it_spreads_over_processes),
         cmocka_unit_test(a_link_spreads_as_its_settings_make_it),
         CASE(a_setting_comes_from_link_then_group_then_single_parameters),

@@ -13,8 +13,8 @@ static bool reduces_all(const gd_program *p)
     return false;
 }
 
-/* A program that cannot be made is none that fuses: whoever runs the chain by itself finds out why. */
-static bool joins_others(gd_link *link, gd_tensor *param)
+/* New, or NULL, with no error: whoever runs the chain by itself finds out why. */
+static gd_program *program_of(gd_link *link, gd_tensor *param)
 {
     gd_ctx *ctx = link->head.ctx;
     gd_pending pending = {.link = link, .mode = GD_MODE_STEP};
@@ -31,8 +31,15 @@ static bool joins_others(gd_link *link, gd_tensor *param)
     gd_program *p;
     do p = gd__build(&build);
     while (!p && gd__rules_need_more(ctx, &pending, 1, &needs));
-    bool joins = p && !reduces_all(p);
     if (!p) gd_clear_error(ctx);
+    return p;
+}
+
+/* A program that cannot be made is none that fuses. */
+static bool joins_others(gd_link *link, gd_tensor *param)
+{
+    gd_program *p = program_of(link, param);
+    bool joins = p && !reduces_all(p);
     gd__program_free(p);
     return joins;
 }
@@ -71,4 +78,38 @@ bool gd__parts_fuse(gd_link *link)
     link->found.parts_fuse = look_at_parts(link);
     link->found.parts = o ? o->structure : 0;
     return link->found.parts_fuse;
+}
+
+/* ---- pieces of tensors ---- */
+
+/* Does an element need nothing but what lies at its place? */
+static bool stays_in_place(const gd_program *p)
+{
+    bool stays = p && !p->reductions && !p->axes;
+    for (int k = 0; stays && k < p->arrays; k++)
+        stays = p->array[k].kind != GD_ARRAY_RANDOM && !p->array[k].by_chance;
+    for (int u = 0; stays && u < p->uniforms; u++) stays = p->uniform[u].kind != GD_U_NUMEL;
+    return stays;
+}
+
+static bool rule_is_local(gd_link *link)
+{
+    gd_ctx *ctx = link->head.ctx;
+    gd_scope_begin(ctx);
+    gd_tensor *one = gd_zeros(ctx, GD_F32, 1, (int64_t[]){1});
+    gd_program *p = one ? program_of(link, one) : NULL;
+    bool local = stays_in_place(p);
+    gd__program_free(p);
+    gd_scope_end(ctx);
+    if (!one) gd_clear_error(ctx);
+    return local;
+}
+
+bool gd_link_is_local(gd_link *link)
+{
+    if (!link) return false;
+    bool local = gd__is_chain(link) || (gd__is_rule(link) && gd_link_spread(link) == GD_SPREAD_FLAT);
+    for (int i = 0; local && i < link->children; i++) local = gd_link_is_local(link->child[i]);
+    /* what chooses among children or calls them is a rule too; what it does with them is in its program */
+    return local && (gd__is_chain(link) || rule_is_local(link));
 }
