@@ -30,15 +30,16 @@ int gd_var_count(const gd_var *var);
 gd_tensor *const *gd_var_params(const gd_var *var);
 gd_ctx *gd_var_ctx(const gd_var *var);
 gd_optimizer *gd_var_optimizer(const gd_var *var);
-int64_t gd_var_step(const gd_var *var); /* global step, from 0 */
-/* Seconds since some moment, for links that decide by the time.  Where several ranks make the step, all are given those of
- * the first: they decide the same. */
-GD_NODISCARD gd_status gd_var_seconds(gd_var *var, double *seconds);
+int64_t gd_var_step(const gd_var *var);   /* global step, from 0 */
 gd_var *gd_var_parent(const gd_var *var); /* the var it was cloned from; NULL: the step's own */
 const char *gd_var_param_name(const gd_var *var, int index); /* in its optimizer; NULL: it has none */
 gd_module *gd_var_model(const gd_var *var); /* gd_optimizer_model of its optimizer; NULL: none */
 /* Forgets the gradients on the parameters (not the var's own), or in place sets those that are there to zero. */
 GD_NODISCARD gd_status gd_var_zero_grad(gd_var *var, bool in_place);
+
+/* Seconds since some moment, for links that decide by the time.  Where several ranks make the step, all are given those of
+ * the first: they decide the same. */
+GD_NODISCARD gd_status gd_var_seconds(gd_var *var, double *seconds);
 
 /* Loss, gradient and update at the current parameters; computed when first asked for, borrowed, NULL on failure.  Do
  * not call at perturbed parameters. */
