@@ -208,7 +208,7 @@ static const dl_exchange *find_api(PyObject *type)
     PyErr_Clear();
     (void)gd_py_fail(
         GD_NOT_IMPLEMENTED,
-        "gradus.torch needs a PyTorch whose tensors have __dlpack_c_exchange_api__ (2.10 or later)");
+        "gradus.torch needs a PyTorch whose tensors have __dlpack_c_exchange_api__ (2.11 has it)");
     return NULL;
 }
 
