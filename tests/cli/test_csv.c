@@ -68,6 +68,11 @@ static void what_other_programs_write_is_read(void **state)
     check("x,y\n \" kept \" , 2\n", "x|y\n kept |2\n");
     check("x,y\n#1,2\n", "x|y\n#1|2\n");
     check("x\ty\n\t2\n", "x|y\n|2\n");
+    /* a unit belongs to the name before it */
+    check("t [s]  S [mol / l]\n0.5 2\n1 3\n", "t [s]|S [mol / l]\n0.5|2\n1|3\n");
+    check("t S[mM]  v [l]x\n1 2 3\n", "t|S[mM]|v [l]x\n1|2|3\n");
+    check("[a] b\n1 2\n", "[a]|b\n1|2\n");
+    check("t [s\n1 2\n3 4\n", "t|[s\n1|2\n3|4\n");
 }
 
 /* Cells that stand under each other may be empty; what only looks like it is read as before. */

@@ -120,6 +120,18 @@ static gd_status unquote(scan *s, size_t *end)
     return bad_table(s->csv, begin, "a quote is never closed");
 }
 
+/* Between blanks a name has its unit behind one of them: S [mM]. */
+static void pass_unit(scan *s)
+{
+    scan look = *s;
+    skip_blanks(&look);
+    if (look.at == look.end || look.data[look.at] != '[') return;
+    while (!at_line_end(&look) && look.data[look.at] != ']') look.at++;
+    if (at_line_end(&look)) return;
+    s->at = look.at;
+    while (!at_line_end(s) && !at_separator(s)) s->at++;
+}
+
 /* One cell and what ends it. */
 static gd_status read_cell(scan *s)
 {
@@ -133,6 +145,7 @@ static gd_status read_cell(scan *s)
             return bad_table(s->csv, s->line, "text follows a closing quote");
     } else {
         while (!at_line_end(s) && !at_separator(s)) s->at++;
+        if (s->separator == ' ' && s->csv->lines == 1) pass_unit(s);
         for (end = s->at; end > begin && is_blank(s->data[end - 1]);) end--;
     }
     /* the NUL may fall on the separator, so that is passed first */
@@ -201,18 +214,14 @@ static gd_status read_row(scan *s)
 
 /* ---- the first line ---- */
 
-/* The words of the first or second line at s->at; 0 where a line has quotes or is not there. */
+/* The words of the first or second line at s->at, a unit with the word before it; 0 where a line has quotes or is not there. */
 static size_t words(const scan *s, int line)
 {
-    size_t count = 0, i = s->at;
-    for (; line && i < s->end; i++) line -= s->data[i] == '\n';
-    for (bool inside = false; i < s->end && s->data[i] != '\n'; i++) {
-        if (s->data[i] == '"') return 0;
-        bool blank = is_blank(s->data[i]) || s->data[i] == '\r';
-        count += !blank && !inside;
-        inside = !blank;
-    }
-    return count;
+    size_t from = s->at;
+    for (; line && from < s->end; from++) line -= s->data[from] == '\n';
+    const char *begin = s->data + from, *end = memchr(begin, '\n', s->end - from);
+    size_t size = end ? (size_t)(end - begin) : s->end - from;
+    return memchr(begin, '"', size) ? 0 : gd__header_words(begin, size);
 }
 
 /* Tabs and spaces beside each other on the first line: both are blanks. */

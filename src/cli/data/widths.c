@@ -23,6 +23,20 @@ enum { TOP = 1, BELOW = 2 };
 static bool begins(char c) { return ((unsigned char)c & 0xC0) != 0x80; }
 static bool is_space(char c) { return c == ' ' || c == '\r'; }
 
+size_t gd__header_words(const char *line, size_t size)
+{
+    size_t words = 0;
+    bool inside = false, unit = false;
+    for (size_t i = 0; i < size; i++) {
+        bool blank = is_space(line[i]) || line[i] == '\t';
+        unit = unit || (line[i] == '[' && !inside && words && memchr(line + i, ']', size - i));
+        words += !blank && !inside && !unit;
+        inside = !blank;
+        if (line[i] == ']') unit = false;
+    }
+    return words;
+}
+
 /* One line, without its end. */
 static gd_status see_line(gd_ctx *ctx, places *p, const char *line, size_t size, bool first)
 {
@@ -45,7 +59,7 @@ static gd_status see_line(gd_ctx *ctx, places *p, const char *line, size_t size,
         }
         p->seen[at - 1] |= first ? TOP : BELOW;
     }
-    if (first) p->words = words;
+    if (first) p->words = words = gd__header_words(line, size);
     if (first && words < 2 && !p->asked) p->others = true;
     p->ragged = p->ragged || (words && words != p->words);
     return GD_OK;
