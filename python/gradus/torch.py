@@ -130,7 +130,11 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         group, pushed = self.param_groups[g], self._pushed[g]
         for key, value in group.items():
             if key in pushed:
-                if value is pushed[key] or value == pushed[key]:
+                if value is pushed[key]:
+                    continue
+                if isinstance(value, torch.Tensor) and value.numel() != 1:
+                    raise ValueError(f"gradus.torch: '{key}' of group {g} is a tensor of {value.numel()} numbers, not of one")
+                if value == pushed[key]:
                     continue
                 self._set(g, key, value)
                 pushed[key] = float(value) if isinstance(value, torch.Tensor) else value
