@@ -315,6 +315,7 @@ def test_contexts_run_beside_each_other():
 CTRL_C = """
 import os, signal, sys, threading, time
 import gradus as gd
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests were started in the background
 x0 = [float(i % 7) for i in range(50)]
 def slow(x):
     time.sleep(0.001)

@@ -364,7 +364,8 @@ static bool place_word(piece *p, const cell *c, int column, double *out)
     size_t length = (size_t)(c->end - c->begin), step = 1;
     if (length >= WORD_SIZE) return cell_fault(p, c, column, "is too long a word");
     for (const char *u = c->begin; u < c->end && step; u += step) step = gd__utf8_length(u);
-    if (!step) return cell_fault(p, &(cell){"?", "?" + 1, NULL}, column, "is not UTF-8");
+    static const char hidden[] = "?"; /* what it is would not print */
+    if (!step) return cell_fault(p, &(cell){hidden, &hidden[1], NULL}, column, "is not UTF-8");
     *out = (double)((uint64_t)(c->begin - p->t->text) << WORD_BITS | length);
     return true;
 }

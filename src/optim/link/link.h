@@ -22,7 +22,7 @@ typedef struct gd_entry {
 } gd_entry;
 
 /* The whole of a slot: its axes that the parameter has and it has not, codes with what they leave out or without. */
-#define GD_APART(without, feedback) ((uint16_t)(1u | (without) << 1 | (unsigned)(feedback) << 15))
+#define GD_APART(without, feedback) ((uint16_t)(1u | (unsigned)(without) << 1 | (unsigned)(feedback) << 15))
 
 /* Tensors that the link's children step over in place of a parameter, see gd__stand_ins. */
 typedef struct gd_stand_in {
