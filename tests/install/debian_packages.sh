@@ -7,29 +7,16 @@ folder=$(realpath "$1")
 cd "$(dirname "$0")/../.."
 cache=$(realpath -m "${2:-build/empty_debian}")
 root=$cache/root
-skip()
-{
-    echo "SKIPPED: the packages were not tried in an empty Debian: $1"
-    exit 77
-}
-[[ $(id -u) -eq 0 ]] || skip "that takes root"
-command -v debootstrap >/dev/null || skip "there is no debootstrap (apt-get install debootstrap)"
+what="the packages were not tried in an empty Debian"
+. tests/install/empty_debian.sh
+need_debootstrap
 ls "$folder"/libgradus0_*.deb >/dev/null 2>&1 || skip "there are none in $folder (./dev deb)"
 
 if [[ ! -f $cache/empty.tar ]]; then
     rm -rf "$root"
-    mkdir -p "$cache"
-    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | head -n 1)}
-    debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"} >"$cache/log" 2>&1 ||
-        { tail -n 3 "$cache/log"; skip "debootstrap failed (no network?)"; }
+    make_root
     tar -C "$root" -cf "$cache/empty.part" . && mv "$cache/empty.part" "$cache/empty.tar"
 fi
-
-in_root()
-{
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} \
-        chroot "$root" "$@"
-}
 
 # An empty system with the packages of gradus named, what they depend on, and others from the archive.
 system_with() # GRADUS_PACKAGES [OTHERS...]
@@ -37,7 +24,6 @@ system_with() # GRADUS_PACKAGES [OTHERS...]
     local package files=()
     rm -rf "$root"
     mkdir -p "$root/packages" && tar -C "$root" -xf "$cache/empty.tar"
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
     cp "$folder"/*.deb "$root/packages/"
     cp examples/fit.c examples/data/decay.csv "$root/root/"
     for package in $1; do

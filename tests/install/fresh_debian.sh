@@ -7,18 +7,9 @@ cd "$(dirname "$0")/../.."
 . tests/install/readme_lines.sh
 cache=$(realpath -m "${1:-build/fresh_debian}")
 root=$cache/root
-skip()
-{
-    echo "SKIPPED: the README's install lines were not tried in a fresh Debian: $1"
-    exit 77
-}
-[[ $(id -u) -eq 0 ]] || skip "that takes root"
-command -v debootstrap >/dev/null || skip "there is no debootstrap (apt-get install debootstrap)"
-
-in_root()
-{
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C ${http_proxy:+http_proxy="$http_proxy"} chroot "$root" "$@"
-}
+what="the README's install lines were not tried in a fresh Debian"
+. tests/install/empty_debian.sh
+need_debootstrap
 
 # A copy of what git knows, with the owner of the copy.
 copy_sources() # FOLDER
@@ -32,12 +23,7 @@ copy_sources() # FOLDER
 stamp=$(sha256sum dev | cut -c1-16)
 if [[ ! -f $cache/stamp || $(cat "$cache/stamp") != "$stamp" ]]; then
     rm -rf "$root" "$cache/stamp"
-    mkdir -p "$cache"
-    # from where this system has its own packages
-    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | head -n 1)}
-    debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"} >"$cache/log" 2>&1 ||
-        { tail -3 "$cache/log"; skip "debootstrap failed (no network?)"; }
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    make_root
     mkdir -p "$root/tmp/sources"
     cp dev "$root/tmp/sources/"
     in_root sh -c 'cd /tmp/sources && ./dev deps' >>"$cache/log" 2>&1 || { tail -5 "$cache/log"; exit 1; }

@@ -1,28 +1,11 @@
 /* Losses by grains of a batch: the same bits with any number of ranks, and what they mean alone. */
-#include "support/support.h"
+#include "support/ranks.h"
 
-#include <gradus/gradus.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define ROWS 37
-#define TRY(call)                    \
-    do {                             \
-        gd_status status_ = (call);  \
-        if (status_) return status_; \
-    } while (0)
-/* In a rank's thread cmocka cannot leave the test. */
-#define EXPECT(ctx, condition) \
-    TRY((condition) ? GD_OK : gd_fail(ctx, GD_INTERNAL, "line %d: %s", __LINE__, #condition))
-
-static void run_in(gd_ctx *ctx, int n, gd_world_fn fn, void *user)
-{
-    char name[16];
-    (void)snprintf(name, sizeof name, "threads:%d", n);
-    gd_status status = gd_world_run(ctx, name, NULL, fn, user);
-    if (status) fail_msg("%d ranks: %s", n, gd_error_text(ctx));
-}
 
 /* ---- a network with dropout ---- */
 
@@ -437,21 +420,9 @@ static void every_allocation_may_fail(void **state)
     fail_each_allocation(1, together);
 }
 
-static int begin_scoped(void **state)
-{
-    int code = begin_test(state);
-    gd_scope_begin(CTX(state));
-    return code;
-}
-static int end_scoped(void **state)
-{
-    gd_scope_end(CTX(state));
-    return end_test(state);
-}
-
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_scoped, end_scoped)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_scoped_test, end_scoped_test)
     const struct CMUnitTest tests[] = {
         TEST(steps_over_grains_have_the_same_bits_with_1_to_8_ranks),
         TEST(gradients_of_large_parameters_have_the_same_bits_too),

@@ -1,18 +1,9 @@
 /* Residuals whose rows live on several ranks: fits and chains have the same bits with any number of them. */
-#include "support/support.h"
+#include "support/ranks.h"
 
-#include <gradus/gradus.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define TRY(call)                    \
-    do {                             \
-        gd_status status_ = (call);  \
-        if (status_) return status_; \
-    } while (0)
-#define EXPECT(ctx, condition) \
-    TRY((condition) ? GD_OK : gd_fail(ctx, GD_INTERNAL, "line %d: %s", __LINE__, #condition))
 
 typedef struct table {
     gd_tensor *p[3], *data[2]; /* the rows of this rank */
@@ -101,14 +92,6 @@ static gd_status same_bits(gd_world *w, void *user)
     if (gd_world_size(w) == 1) memcpy(c->want, got, sizeof got);
     EXPECT(ctx, !memcmp(c->want, got, sizeof got));
     return GD_OK;
-}
-
-static void run_in(gd_ctx *ctx, int n, gd_world_fn fn, void *user)
-{
-    char name[16];
-    (void)snprintf(name, sizeof name, "threads:%d", n);
-    gd_status status = gd_world_run(ctx, name, NULL, fn, user);
-    if (status) fail_msg("%d ranks: %s", n, gd_error_text(ctx));
 }
 
 static void fits_over_ranks_have_the_same_bits_with_1_to_8(void **state)
@@ -223,21 +206,9 @@ static void every_allocation_may_fail(void **state)
     fail_each_allocation(1, together);
 }
 
-static int begin_scoped(void **state)
-{
-    int code = begin_test(state);
-    gd_scope_begin(CTX(state));
-    return code;
-}
-static int end_scoped(void **state)
-{
-    gd_scope_end(CTX(state));
-    return end_test(state);
-}
-
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_scoped, end_scoped)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin_scoped_test, end_scoped_test)
     const struct CMUnitTest tests[] = {
         TEST(fits_over_ranks_have_the_same_bits_with_1_to_8),
         TEST(every_row_is_of_one_rank),

@@ -1,33 +1,9 @@
 /* Collectives and sums over grains in the world of threads, and alone. */
-#include "support/support.h"
+#include "support/ranks.h"
 #include "world/tree.h"
 
-#include <gradus/gradus.h>
 #include <math.h>
 #include <time.h>
-
-/* Runs a function in a world of n threads in a context of the test's own, n = 1 ... most. */
-static const char *threads(int n, char name[16])
-{
-    (void)snprintf(name, 16, "threads:%d", n);
-    return name;
-}
-
-static void run_in(gd_ctx *ctx, int n, gd_world_fn fn, void *user)
-{
-    char name[16];
-    gd_status status = gd_world_run(ctx, threads(n, name), NULL, fn, user);
-    if (status) fail_msg("%d ranks: %s", n, gd_error_text(ctx));
-}
-
-#define TRY(call)                    \
-    do {                             \
-        gd_status status_ = (call);  \
-        if (status_) return status_; \
-    } while (0)
-/* In a rank's thread cmocka cannot leave the test. */
-#define EXPECT(ctx, condition) \
-    TRY((condition) ? GD_OK : gd_fail(ctx, GD_INTERNAL, "line %d: %s", __LINE__, #condition))
 
 /* ---- what the collectives do ---- */
 
@@ -170,12 +146,6 @@ typedef struct grain_case {
     int64_t numel, total;
     unsigned char *want; /* bytes of the result of one rank */
 } grain_case;
-
-/* Numbers whose sum depends on the order. */
-static double value_of(int64_t grain, int64_t i)
-{
-    return sin((double)(grain * 7919 + i * 104729)) * pow(10, (double)((grain * 31 + i) % 9) - 4);
-}
 
 static gd_tensor *grain_of(gd_ctx *ctx, const grain_case *c, int64_t g)
 {
