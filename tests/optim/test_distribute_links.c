@@ -1,4 +1,5 @@
-/* Every link of the table over a world of threads: parameters, state and losses have the bits of one process. */
+/* Gradients of backward passes over a world of threads: every rule of the table has the parameters, state and losses of one process.
+ * Links with objectives: tests/world/same_bits.c. */
 #include "support/support.h"
 #include "optim/table_support.h"
 #include "optim/plan/share.h"
@@ -320,12 +321,6 @@ static void compare(const int *ranks, int sizes, gd_shard least, gd_shard most)
 
 /* ---- every link ---- */
 
-/* What it keeps is the time. */
-static bool reads_a_clock(const gd_link_class *cls)
-{
-    return !strcmp(cls->name, "terminate_after_n_seconds");
-}
-
 /* One text a link; which Hessian a child has changes nothing about who does what. */
 static void each_link(void (*fn)(const gd_link_class *cls, const char *text))
 {
@@ -338,28 +333,11 @@ static void each_link(void (*fn)(const gd_link_class *cls, const char *text))
     }
 }
 
-static void few(const gd_link_class *cls, const char *text)
-{
-    problem p = {.count = 3, .ndim = {1, 2, 3}, .shape = {{3}, {2, 3}, {2, 1, 2}}};
-    if (!reads_a_clock(cls)) add_case(text, cls->needs_closure, p);
-}
-
 /* Long enough that several ranks have a stretch of a tensor. */
 static void long_ones(const gd_link_class *cls, const char *text)
 {
     problem p = {.leaves = true, .count = 3, .ndim = {1, 2, 2}, .shape = {{20}, {170, 200}, {30, 40}}};
     if ((cls->rule || cls->update_rule) && !cls->needs_closure) add_case(text, false, p);
-}
-
-static void every_link_has_the_same_bits_with_1_to_8_ranks(void **state)
-{
-    static const int ranks[] = {1, 2, 3, 4, 8};
-    the_ctx = CTX(state);
-    each_link(few);
-    int failed = 0;
-    for (int i = 0; i < count_of_cases; i++) failed += cases[i].alone.status != GD_OK;
-    assert_in_range(failed, 0, count_of_cases / 20);
-    compare(ranks, COUNT_OF(ranks), GD_SHARD_STATE, GD_SHARD_STATE);
 }
 
 static void every_rule_has_the_same_bits_where_tensors_are_cut(void **state)
@@ -376,7 +354,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_n_ranks_saved_m_ranks_load),
         TEST(every_rule_has_the_same_bits_where_tensors_are_cut),
-        TEST(every_link_has_the_same_bits_with_1_to_8_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

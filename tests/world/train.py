@@ -4,6 +4,7 @@
 Number of processes, threads and what is sharded change nothing; a run that was interrupted, or ended early, and goes on with another
 number of processes ends as if never stopped; what a user did wrong is told once.
 """
+import itertools
 import json
 import os
 import signal
@@ -56,7 +57,7 @@ def make_matrix(folder, rows):
 
 def launch(processes, words, command="train", **more):
     command = [GRADUS, command, *words]
-    if processes > 1:
+    if processes > 1 or "--shard" in words:
         command = [MPIRUN, "-n", str(processes), "--oversubscribe", *command]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, **more)
 
@@ -81,11 +82,14 @@ def same(what, got, want):
             sys.exit(f"{what}: {name} is another than one process has\n{a[:2000]}\n{b[:2000]}")
 
 
-# processes, threads, what is sharded
+# processes, threads, what is sharded; with GD_WORLD_ALL all there are
 LAUNCHES = {
-    "mlp": [(2, 1, "state"), (3, 2, "state"), (8, 1, "none")],
-    "conv": [(2, 2, "none"), (4, 1, "state")],
+    "mlp": [(2, 1, "state"), (3, 2, "gradients"), (8, 1, "none")],
+    "conv": [(2, 2, "none"), (4, 1, "gradients"), (3, 1, "state")],
 }
+if os.environ.get("GD_WORLD_ALL"):
+    ALL = list(itertools.product((1, 2, 3, 4, 8), (1, 2), ("none", "state", "gradients")))
+    LAUNCHES = {"mlp": ALL, "conv": ALL}
 WORDS = {
     "mlp": ["table.csv", "--target", "y", "--model", "mlp(9, dropout=0.2)", "--batch", "500", "--grain", "70", "--validation", "0.4"],
     "conv": ["images.npy", "--target", "labels.npy", "--model", "conv(4, dense=5)", "--grain", "7", "--stop-on", "auc"],
