@@ -329,21 +329,21 @@ static int follow(py_borrower *self, borrowed *b, PyObject *object)
     return 1;
 }
 
-/* All of them, from the lists of the groups. */
+/* All of them, from the lists of the groups.  Sizes are asked for anew: a method of the user's may change the lists. */
 static int follow_all(py_borrower *self, PyObject *groups)
 {
-    Py_ssize_t at = 0, lists = PyList_Check(groups) ? PyList_Size(groups) : -1;
+    Py_ssize_t at = 0;
+    int fitting = PyList_Check(groups);
     self->seen = self->plain = NULL;
-    for (Py_ssize_t g = 0; g < lists; g++) {
+    for (Py_ssize_t g = 0; fitting && g < PyList_Size(groups); g++) {
         PyObject *list = PyList_GetItem(groups, g);
-        Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1;
-        for (Py_ssize_t i = 0; i < n; i++, at++) {
-            if (at == self->count) break;
+        fitting = PyList_Check(list);
+        for (Py_ssize_t i = 0; fitting && i < PyList_Size(list); i++, at++) {
+            if (!(fitting = at < self->count)) break;
             if (!follow(self, &self->param[at], PyList_GetItem(list, i))) return 0;
         }
-        if (n < 0) lists = -1;
     }
-    if (lists >= 0 && at == self->count) return 1;
+    if (fitting && at == self->count) return 1;
     return gd_py_fail(
                GD_STATE,
                "gradus.torch: the groups have other parameters than were added; add_param_group adds some") !=

@@ -669,6 +669,16 @@ def test_parameters_that_went_are_missed():
         optimizer.step()
 
 
+def test_parameters_put_into_a_list_by_hand_are_not_passed_over():
+    p, q = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+    optimizer = gt.Optimizer([p], ADAM)
+    optimizer.param_groups[0]["params"].append(q)
+    p.grad, q.grad = torch.ones(2), torch.ones(2)
+    with pytest.raises(gd.StateError, match="add_param_group adds some"):
+        optimizer.step()
+    assert torch.equal(p.detach(), torch.ones(2))
+
+
 # ---- what surrounds a step ----
 
 def test_hooks_run():
