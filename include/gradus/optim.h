@@ -291,8 +291,8 @@ int gd_explain(gd_optimizer *optimizer, bool source, char *out, size_t size);
 /* Everything but the parameters themselves: state of links, their settings and step counts, groups and schedules,
  * counters, attributes, generators (the context's too).  Saving at a step, loading into a fresh optimizer of the same
  * chain over equal parameters and going on gives the same bits as never stopping.  Atomic and durable, see file.h.
- * Where ranks share state (gd_optimizer_distribute) all of them call it: what each has goes to rank 0, which writes the file of
- * one process, having room for all of it meanwhile.  Every rank loads it for itself, whatever their number. */
+ * Where ranks share state (gd_optimizer_distribute) all of them call it: each writes what it keeps into its place of one file, the
+ * file of one process, in a folder that all of them see, else IO.  Every rank loads it for itself, whatever their number. */
 GD_NODISCARD gd_status gd_optimizer_save(gd_optimizer *optimizer, const char *path);
 /* Matches parameters by their names; settings become those of the file.  Strict: links by their places, and what is missing
  * or unexpected is an error too, not only another shape or dtype.  Not strict: links by class and order, so that `adam | lr`
@@ -305,7 +305,7 @@ GD_NODISCARD gd_status gd_optimizer_load_report(gd_optimizer *optimizer, const c
                                                 gd_load_report **report);
 /* The same in an archive, which may hold other things too; prefix (NULL: none) goes before every name.  The archive
  * shares the state's memory: what steps change before it is saved is saved changed.  Where ranks share state all of them call
- * it; only the archive of rank 0 has what is shared. */
+ * it; only the archive of rank 0 has what is shared, and has room for all of it (gd_optimizer_save needs none). */
 GD_NODISCARD gd_status gd_optimizer_pack(gd_optimizer *optimizer, gd_archive *archive, const char *prefix);
 GD_NODISCARD gd_status gd_optimizer_unpack(gd_optimizer *optimizer, const gd_archive *archive,
                                            const char *prefix, bool strict);

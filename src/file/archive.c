@@ -1,29 +1,10 @@
-/* Archives: named tensors and texts, saved as and loaded from safetensors files. */
-#include "gradus/file.h"
+/* Archives: named tensors and texts, loaded from safetensors files.  Saving is in save.c. */
+#include "file/archive.h"
 #include "file/file.h"
 #include "file/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>
-
-typedef struct slot {
-    char *name;
-    gd_tensor *tensor; /* owned, outside every scope */
-} slot;
-
-typedef struct meta {
-    char *key, *text;
-} meta;
-
-struct gd_archive {
-    gd_ctx *ctx;
-    slot *slot;
-    size_t count, capacity;
-    size_t *bucket; /* open addressing: 1 + slot number, 0 is free; at most half full */
-    size_t buckets;
-    meta *meta;
-    size_t meta_count, meta_bytes;
-};
 
 /* ---- names ---- */
 
@@ -43,7 +24,8 @@ static gd_status reserve(gd_archive *archive)
     size_t old = archive->capacity, capacity = old ? old * 2 : 16, buckets = capacity * 2;
     size_t *bucket = gd__calloc(archive->ctx, buckets * sizeof *bucket);
     if (!bucket) return GD_NOMEM;
-    slot *slots = gd__realloc(archive->ctx, archive->slot, old * sizeof *slots, capacity * sizeof *slots);
+    gd_archive_slot *slots = gd__realloc(archive->ctx, archive->slot, old * sizeof *slots,
+                                         capacity * sizeof *slots);
     if (!slots) {
         gd__free(archive->ctx, bucket, buckets * sizeof *bucket);
         return GD_NOMEM;
@@ -75,7 +57,7 @@ static gd_status add(gd_archive *archive, const char *name, gd_tensor *tensor)
         return GD_NOMEM;
     }
     archive->bucket[find_bucket(archive, name)] = archive->count + 1;
-    archive->slot[archive->count++] = (slot){copy, tensor};
+    archive->slot[archive->count++] = (gd_archive_slot){.name = copy, .tensor = tensor};
     return GD_OK;
 }
 
@@ -96,6 +78,8 @@ void gd_archive_free(gd_archive *archive)
     for (size_t i = 0; i < archive->count; i++) {
         gd__strfree(ctx, archive->slot[i].name);
         gd_release(archive->slot[i].tensor);
+        gd__release(archive->slot[i].axes_of);
+        gd__free(ctx, archive->slot[i].whole, sizeof *archive->slot[i].whole);
     }
     for (size_t i = 0; i < archive->meta_count; i++) {
         gd__strfree(ctx, archive->meta[i].key);
@@ -107,7 +91,7 @@ void gd_archive_free(gd_archive *archive)
     gd__free(ctx, archive, sizeof *archive);
 }
 
-gd_status gd_archive_put(gd_archive *archive, const char *name, gd_tensor *tensor)
+static gd_status check_new(const gd_archive *archive, const char *name, const gd_tensor *tensor)
 {
     if (!archive) return GD_ARGUMENT;
     gd_ctx *ctx = archive->ctx;
@@ -119,27 +103,50 @@ gd_status gd_archive_put(gd_archive *archive, const char *name, gd_tensor *tenso
         return gd_fail(ctx, GD_ARGUMENT, "archive_put: the format keeps the name '__metadata__' for itself");
     if (gd_archive_find(archive, name))
         return gd_fail(ctx, GD_ARGUMENT, "archive_put: there is a tensor '%s' already", name);
+    return GD_OK;
+}
+
+gd_status gd_archive_put(gd_archive *archive, const char *name, gd_tensor *tensor)
+{
+    gd_status status = check_new(archive, name, tensor);
+    if (status) return status;
     gd_tensor *detached = take(gd_detach(tensor));
-    if (!detached) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
-    return add(archive, name, detached);
+    if (detached) return add(archive, name, detached);
+    return gd_error(archive->ctx) ? gd_error(archive->ctx) : GD_NOMEM;
+}
+
+gd_status gd__archive_put_part(gd_archive *archive, const char *name, gd_tensor *part,
+                               const gd_archive_whole *whole, gd_tensor *axes_of)
+{
+    gd_archive_whole *copy = gd__alloc(archive->ctx, sizeof *copy);
+    gd_status status = copy ? gd_archive_put(archive, name, part) : GD_NOMEM;
+    if (status) {
+        gd__free(archive->ctx, copy, copy ? sizeof *copy : 0);
+        return status;
+    }
+    gd_archive_slot *s = &archive->slot[archive->count - 1];
+    *copy = *whole;
+    s->whole = copy;
+    if (axes_of) gd__retain(s->axes_of = axes_of);
+    return GD_OK;
 }
 
 int64_t gd_archive_count(const gd_archive *archive) { return archive ? (int64_t)archive->count : 0; }
 
-static const slot *slot_at(const gd_archive *archive, int64_t index)
+static const gd_archive_slot *slot_at(const gd_archive *archive, int64_t index)
 {
     return archive && index >= 0 && (uint64_t)index < archive->count ? &archive->slot[index] : NULL;
 }
 
 const char *gd_archive_name(const gd_archive *archive, int64_t index)
 {
-    const slot *s = slot_at(archive, index);
+    const gd_archive_slot *s = slot_at(archive, index);
     return s ? s->name : NULL;
 }
 
 gd_tensor *gd_archive_get(const gd_archive *archive, int64_t index)
 {
-    const slot *s = slot_at(archive, index);
+    const gd_archive_slot *s = slot_at(archive, index);
     return s ? s->tensor : NULL;
 }
 
@@ -152,14 +159,14 @@ gd_tensor *gd_archive_find(const gd_archive *archive, const char *name)
 
 /* ---- texts ---- */
 
-static meta *find_meta(const gd_archive *archive, const char *key)
+static gd_archive_meta *find_meta(const gd_archive *archive, const char *key)
 {
     for (size_t i = 0; archive && key && i < archive->meta_count; i++)
         if (strcmp(archive->meta[i].key, key) == 0) return &archive->meta[i];
     return NULL;
 }
 
-static void remove_meta(gd_archive *archive, meta *m)
+static void remove_meta(gd_archive *archive, gd_archive_meta *m)
 {
     gd__strfree(archive->ctx, m->key);
     gd__strfree(archive->ctx, m->text);
@@ -173,7 +180,7 @@ static gd_status add_meta(gd_archive *archive, const char *key, const char *text
     gd_ctx *ctx = archive->ctx;
     size_t need = (archive->meta_count + 1) * sizeof *archive->meta;
     if (!gd__grow(ctx, &archive->meta, &archive->meta_bytes, need)) return GD_NOMEM;
-    meta added = {gd__strdup(ctx, key), gd__strdup(ctx, text)};
+    gd_archive_meta added = {gd__strdup(ctx, key), gd__strdup(ctx, text)};
     if (!added.key || !added.text) {
         gd__strfree(ctx, added.key);
         gd__strfree(ctx, added.text);
@@ -193,7 +200,7 @@ gd_status gd_archive_set_meta(gd_archive *archive, const char *key, const char *
                        "archive_set_meta: the key '%s' begins with 'gradus.', which is taken", key);
     if (!gd__is_utf8(key) || (text && !gd__is_utf8(text)))
         return gd_fail(ctx, GD_ARGUMENT, "archive_set_meta: the key or text of '%s' is not UTF-8", key);
-    meta *found = find_meta(archive, key);
+    gd_archive_meta *found = find_meta(archive, key);
     if (!text) {
         if (found) remove_meta(archive, found);
         return GD_OK;
@@ -208,7 +215,7 @@ gd_status gd_archive_set_meta(gd_archive *archive, const char *key, const char *
 
 const char *gd_archive_get_meta(const gd_archive *archive, const char *key)
 {
-    const meta *m = find_meta(archive, key);
+    const gd_archive_meta *m = find_meta(archive, key);
     return m ? m->text : NULL;
 }
 
@@ -225,149 +232,6 @@ const char *gd_archive_meta_key(const gd_archive *archive, int64_t index)
 const char *gd_archive_meta_text(const gd_archive *archive, int64_t index)
 {
     return index >= 0 && index < gd_archive_meta_count(archive) ? archive->meta[index].text : NULL;
-}
-
-/* ---- elements as bytes ---- */
-
-gd_status gd__bytes_of(const gd_tensor *t, gd_bytes *bytes)
-{
-    gd_ctx *ctx = gd_tensor_ctx(t);
-    *bytes = (gd_bytes){.size = (size_t)gd_numel(t) * gd_dtype_size(gd_tensor_dtype(t))};
-    if (bytes->size == 0) return GD_OK;
-    if (gd_is_contiguous(t) && strcmp(gd_device_name(gd_tensor_device(t)), "cpu") == 0) {
-        bytes->data = gd_data(t);
-        return bytes->data ? GD_OK : GD_DEVICE;
-    }
-    bytes->scratch = gd__alloc(ctx, bytes->size);
-    if (!bytes->scratch) return GD_NOMEM;
-    gd_status status = gd_read(t, bytes->scratch, bytes->size);
-    if (status)
-        gd__bytes_free(ctx, bytes);
-    else
-        bytes->data = bytes->scratch;
-    return status;
-}
-
-void gd__bytes_free(gd_ctx *ctx, gd_bytes *bytes)
-{
-    gd__free(ctx, bytes->scratch, bytes->size);
-    *bytes = (gd_bytes){0};
-}
-
-void gd__normalise_bools(void *data, size_t size)
-{
-    unsigned char *byte = data;
-    for (size_t i = 0; i < size; i++) byte[i] = byte[i] != 0;
-}
-
-/* ---- saving ---- */
-
-static bool has_labels(const gd_tensor *t, int axis)
-{
-    return gd_size(t, axis) > 0 && gd_axis_label(t, axis, 0);
-}
-
-/* {"name":"..","labels":["..",..]}, without what the axis does not have; null when it has neither. */
-static gd_status print_axis(gd_text *text, const gd_tensor *t, const char *tensor, int axis)
-{
-    const char *name = gd_axis_name(t, axis);
-    bool labels = has_labels(t, axis);
-    if (!name && !labels) {
-        gd__text_add(text, "null");
-        return GD_OK;
-    }
-    if (name && !gd__is_utf8(name))
-        return gd_fail(text->ctx, GD_VALUE, "save: tensor '%s': the name of axis %d is not UTF-8", tensor,
-                       axis);
-    gd__text_add(text, name ? "{\"name\":" : "{");
-    if (name) gd__text_quote(text, name);
-    if (labels) gd__text_add(text, name ? ",\"labels\":[" : "\"labels\":[");
-    for (int64_t i = 0; labels && i < gd_size(t, axis); i++) {
-        const char *label = gd_axis_label(t, axis, i);
-        if (!gd__is_utf8(label))
-            return gd_fail(text->ctx, GD_VALUE, "save: tensor '%s': label %lld of axis %d is not UTF-8",
-                           tensor, (long long)i, axis);
-        if (i) gd__text_add(text, ",");
-        gd__text_quote(text, label);
-    }
-    gd__text_add(text, labels ? "]}" : "}");
-    return GD_OK;
-}
-
-/* The axes as JSON; no text when none has a name or labels. */
-static gd_status print_axes(gd_text *text, const gd_tensor *t, const char *tensor)
-{
-    bool any = false;
-    for (int i = 0; i < gd_ndim(t); i++) any |= gd_axis_name(t, i) || has_labels(t, i);
-    for (int i = 0; any && i < gd_ndim(t); i++) {
-        gd__text_add(text, i ? "," : "[");
-        gd_status status = print_axis(text, t, tensor, i);
-        if (status) return status;
-    }
-    if (any) gd__text_add(text, "]");
-    return text->failed ? GD_NOMEM : GD_OK;
-}
-
-static gd_status describe(const slot *s, gd_safetensors_item *item, gd_text *axes)
-{
-    *item = (gd_safetensors_item){.name = s->name,
-                                  .dtype = gd_tensor_dtype(s->tensor),
-                                  .ndim = gd_ndim(s->tensor),
-                                  .shape = gd_shape(s->tensor)};
-    gd_bytes bytes;
-    gd_status status = gd__bytes_of(s->tensor, &bytes);
-    if (status) return status;
-    item->sum = gd__tensor_sum(bytes.data, bytes.size, gd_dtype_size(item->dtype));
-    gd__bytes_free(gd_tensor_ctx(s->tensor), &bytes);
-    axes->ctx = gd_tensor_ctx(s->tensor);
-    status = print_axes(axes, s->tensor, s->name);
-    item->axes = axes->data;
-    return status;
-}
-
-/* Header, then the elements in their order. */
-static gd_status write_file(const gd_archive *archive, const char *path, const char *header, size_t size,
-                            const size_t *order)
-{
-    gd_file_writer writer;
-    gd_status status = gd__file_create(archive->ctx, path, &writer);
-    if (status) return status;
-    status = gd__file_write(&writer, header, size);
-    for (size_t i = 0; i < archive->count && !status; i++) {
-        gd_bytes bytes;
-        status = gd__bytes_of(archive->slot[order[i]].tensor, &bytes);
-        if (!status) status = gd__file_write(&writer, bytes.data, bytes.size);
-        gd__bytes_free(archive->ctx, &bytes);
-    }
-    if (!status) return gd__file_commit(&writer);
-    gd__file_discard(&writer);
-    return status;
-}
-
-gd_status gd_archive_save(const gd_archive *archive, const char *path)
-{
-    if (!archive) return GD_ARGUMENT;
-    gd_ctx *ctx = archive->ctx;
-    size_t count = archive->count, meta_count = archive->meta_count, header_size = 0;
-    gd_safetensors_item *item = gd__calloc(ctx, count * sizeof *item);
-    gd_text *axes = gd__calloc(ctx, count * sizeof *axes);
-    gd_safetensors_meta *metas = gd__calloc(ctx, meta_count * sizeof *metas);
-    size_t *order = gd__calloc(ctx, count * sizeof *order);
-    char *header = NULL;
-    gd_status status = item && axes && metas && order ? GD_OK : GD_NOMEM;
-    for (size_t i = 0; i < count && !status; i++) status = describe(&archive->slot[i], &item[i], &axes[i]);
-    for (size_t i = 0; i < meta_count && !status; i++)
-        metas[i] = (gd_safetensors_meta){archive->meta[i].key, archive->meta[i].text};
-    if (!status)
-        status = gd__safetensors_write(ctx, item, count, metas, meta_count, order, &header, &header_size);
-    if (!status) status = write_file(archive, path, header, header_size, order);
-    gd__free(ctx, header, header_size);
-    for (size_t i = 0; axes && i < count && axes[i].ctx; i++) gd__text_free(&axes[i]);
-    gd__free(ctx, axes, count * sizeof *axes);
-    gd__free(ctx, item, count * sizeof *item);
-    gd__free(ctx, metas, meta_count * sizeof *metas);
-    gd__free(ctx, order, count * sizeof *order);
-    return status;
 }
 
 /* ---- loading ---- */

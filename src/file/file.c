@@ -14,11 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEMP_TRIES     100
-#define TEMP_NAME_SIZE 80
-#define NAMES          4096              /* the most of a folder that a save looks at for left-overs */
-#define LINKS          40                /* the most that are followed, as in Linux */
-#define PIECE          ((size_t)1 << 30) /* the most one read or write asks for */
+#define TEMP_TRIES 100
+#define NAMES      4096              /* the most of a folder that a save looks at for left-overs */
+#define LINKS      40                /* the most that are followed, as in Linux */
+#define PIECE      ((size_t)1 << 30) /* the most one read or write asks for */
 
 /* IO with the path, what was tried and what the system said. */
 static gd_status io_error(gd_ctx *ctx, const char *verb, const char *path, const char *action, int code)
@@ -165,7 +164,7 @@ static gd_status open_temp(gd_file_writer *writer)
     gd_ctx *ctx = writer->ctx;
     char *name = writer->temp + strlen(writer->temp);
     for (int attempt = 0; attempt < TEMP_TRIES; attempt++) {
-        snprintf(name, TEMP_NAME_SIZE, ".gradus-%ld-%d-%016" PRIx64 ".tmp", (long)getpid(), attempt,
+        snprintf(name, GD_FILE_TEMP_NAME, ".gradus-%ld-%d-%016" PRIx64 ".tmp", (long)getpid(), attempt,
                  random_bits(writer));
         writer->fd = open_file(ctx, writer->temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
         if (writer->fd >= 0 && lock_temp(writer->fd)) return GD_OK;
@@ -225,7 +224,7 @@ gd_status gd__file_create(gd_ctx *ctx, const char *path, gd_file_writer *writer)
         return io_error(ctx, "save", path, "follow it", strlen(path) < GD_FILE_PATH ? ELOOP : ENAMETOOLONG);
     const char *slash = strrchr(target, '/');
     size_t folder = slash ? (size_t)(slash + 1 - target) : 0;
-    writer->temp_size = folder + TEMP_NAME_SIZE;
+    writer->temp_size = folder + GD_FILE_TEMP_NAME;
     writer->temp = gd__alloc(ctx, writer->temp_size);
     writer->target = writer->temp ? gd__strdup(ctx, target) : NULL;
     gd_status status = writer->target ? GD_OK : GD_NOMEM;
@@ -284,6 +283,47 @@ void gd__file_discard(gd_file_writer *writer)
     close_file(ctx, &writer->fd);
     free_names(writer);
     close_file(ctx, &writer->folder);
+}
+
+/* ---- several writers ---- */
+
+void gd__file_temp_name(const gd_file_writer *writer, char out[GD_FILE_TEMP_NAME])
+{
+    const char *slash = strrchr(writer->temp, '/');
+    memset(out, 0, GD_FILE_TEMP_NAME);
+    (void)snprintf(out, GD_FILE_TEMP_NAME, "%s", slash ? slash + 1 : writer->temp);
+}
+
+gd_status gd__file_join(gd_ctx *ctx, const char *path, const char *temp_name, gd_file_writer *writer)
+{
+    char temp[GD_FILE_PATH + GD_FILE_TEMP_NAME];
+    *writer = (gd_file_writer){.ctx = ctx, .path = path, .fd = -1, .folder = -1};
+    if (!gd__file_target(path, temp)) return io_error(ctx, "save", path, "follow it", ELOOP);
+    char *slash = strrchr(temp, '/');
+    (void)snprintf(slash ? slash + 1 : temp, GD_FILE_TEMP_NAME, "%s", temp_name);
+    writer->fd = open_file(ctx, temp, O_WRONLY, 0);
+    if (writer->fd >= 0) return GD_OK;
+    if (errno != ENOENT) return io_error(ctx, "save", path, "open what another process has begun", errno);
+    return gd_fail(ctx, GD_IO,
+                   "save '%s': what another process has begun there is not seen here: its folder must be the "
+                   "same for all of them",
+                   path);
+}
+
+gd_status gd__file_pass(gd_file_writer *writer, uint64_t bytes)
+{
+    gd_ctx *ctx = writer->ctx;
+    if (!bytes) return GD_OK;
+    if (ctx->files.skip && !ctx->files.skip(ctx->files.user, writer->fd, (int64_t)bytes)) return GD_OK;
+    return io_error(ctx, "save", writer->path, "write in its place", ctx->files.skip ? errno : ENOSYS);
+}
+
+gd_status gd__file_leave(gd_file_writer *writer, gd_status status)
+{
+    if (!status && sync_file(writer->ctx, writer->fd))
+        status = io_error(writer->ctx, "save", writer->path, "write to the disk", errno);
+    close_file(writer->ctx, &writer->fd);
+    return status;
 }
 
 /* ---- reading ---- */

@@ -40,6 +40,19 @@ GD_NODISCARD gd_status gd__file_commit(gd_file_writer *writer);
 /* Removes the temporary file and ends the writer; harmless on one that has ended. */
 void gd__file_discard(gd_file_writer *writer);
 
+/* ---- a file that several processes write: one has created it, and commits it when all have left ---- */
+
+#define GD_FILE_TEMP_NAME 80
+/* What the file is called meanwhile, in its folder; zeros behind it. */
+void gd__file_temp_name(const gd_file_writer *writer, char out[GD_FILE_TEMP_NAME]);
+/* A writer at the beginning of a file that another process creates for the same path.  IO where it is not there. */
+GD_NODISCARD gd_status gd__file_join(gd_ctx *ctx, const char *path, const char *temp_name,
+                                     gd_file_writer *writer);
+/* Goes on without writing: others do. */
+GD_NODISCARD gd_status gd__file_pass(gd_file_writer *writer, uint64_t bytes);
+/* What it has written is on the disk, unless there is an error already, which is returned; ends the writer. */
+GD_NODISCARD gd_status gd__file_leave(gd_file_writer *writer, gd_status status);
+
 typedef struct gd_file_reader {
     gd_ctx *ctx;
     const char *path; /* borrowed: must outlive the reader */

@@ -89,14 +89,32 @@ uint64_t gd__checksum(uint64_t seed, const void *data, size_t size)
     return h;
 }
 
+static uint64_t chunk_sum(const void *data, size_t size, size_t at, size_t step)
+{
+    return gd__checksum(0, (const char *)data + at, size - at < step ? size - at : step);
+}
+
 uint64_t gd__tensor_sum(const void *data, size_t size, size_t item)
 {
     uint64_t sum = 0;
     size_t step = item * GD_CHECKSUM_CHUNK;
     for (size_t at = 0; at < size; at += step) {
-        uint64_t chunk = gd__checksum(0, (const char *)data + at, size - at < step ? size - at : step);
+        uint64_t chunk = chunk_sum(data, size, at, step);
         sum = gd__checksum(sum, &chunk, sizeof chunk);
     }
+    return sum;
+}
+
+void gd__chunk_sums(const void *data, size_t size, size_t item, uint64_t *out)
+{
+    size_t step = item * GD_CHECKSUM_CHUNK;
+    for (size_t at = 0; at < size; at += step) *out++ = chunk_sum(data, size, at, step);
+}
+
+uint64_t gd__sum_of_sums(const uint64_t *chunk, size_t count)
+{
+    uint64_t sum = 0;
+    while (count--) sum = gd__checksum(sum, chunk++, sizeof *chunk);
     return sum;
 }
 
@@ -519,7 +537,7 @@ static const char *format_name(gd_dtype dtype)
     return names[dtype];
 }
 
-static size_t item_bytes(const gd_safetensors_item *item)
+size_t gd__safetensors_bytes(const gd_safetensors_item *item)
 {
     size_t bytes = gd_dtype_size(item->dtype);
     for (int i = 0; i < item->ndim; i++) bytes *= (size_t)item->shape[i]; /* of a tensor: does not overflow */
@@ -577,7 +595,7 @@ static void print_entry(gd_text *text, const gd_safetensors_item *item, size_t o
     gd__text_add(text, "],\"data_offsets\":[");
     gd__text_number(text, offset);
     gd__text_add(text, ",");
-    gd__text_number(text, offset + item_bytes(item));
+    gd__text_number(text, offset + gd__safetensors_bytes(item));
     gd__text_add(text, "]}");
 }
 
@@ -591,7 +609,7 @@ static void print_entries(gd_text *text, const gd_safetensors_item *item, size_t
     }
     for (size_t i = 0; i < count; i++) {
         offset[order[i]] = end;
-        end += item_bytes(&item[order[i]]);
+        end += gd__safetensors_bytes(&item[order[i]]);
     }
     for (size_t i = 0; i < count; i++) print_entry(text, &item[i], offset[i]);
     gd__free(text->ctx, offset, count * sizeof *offset);

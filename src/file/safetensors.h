@@ -33,6 +33,9 @@ uint64_t gd__checksum(uint64_t seed, const void *data, size_t size);
  * its dtype, and the number of processes leaves no trace in a file. */
 #define GD_CHECKSUM_CHUNK 16384
 uint64_t gd__tensor_sum(const void *data, size_t size, size_t item);
+/* The same in two: the checksums of chunks, of a tensor or of a part that begins with one; and what they come to. */
+void gd__chunk_sums(const void *data, size_t size, size_t item, uint64_t *out);
+uint64_t gd__sum_of_sums(const uint64_t *chunk, size_t count);
 void gd__checksum_text(uint64_t sum, char out[GD_SAFETENSORS_SUM_SIZE]);
 
 /* Text that JSON can hold. */
@@ -110,6 +113,8 @@ typedef struct gd_safetensors_item {
     uint64_t sum;
     const char *axes; /* JSON text as in NOTE, NULL: none */
 } gd_safetensors_item;
+
+size_t gd__safetensors_bytes(const gd_safetensors_item *item); /* of its elements */
 
 /* The first 8 + N bytes of a file; the elements follow in the order of `order` (count numbers, filled here).
  * *header is new: gd__free(ctx, *header, *size). */

@@ -1,6 +1,9 @@
 /* Checkpoints of gradus train; see recipe.h. */
 #include "cli/train/recipe.h"
 
+#include "optim/plan/share.h"
+#include "optim/state/state.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -167,8 +170,11 @@ static gd_status pack(gd_checkpoint *c, gd_optimizer *optimizer, gd_archive *arc
 gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optimizer, const char *path)
 {
     gd_archive *archive = gd_archive_new(c->ctx);
-    gd_status status = archive ? pack(c, optimizer, archive) : GD_NOMEM;
-    if (!status && gd__checkpoint_writes(c)) status = gd_archive_save(archive, path);
+    gd_status status = archive ? pack(c, NULL, archive) : GD_NOMEM;
+    if (optimizer && (gd__checkpoint_writes(c) || gd__shares_state(optimizer)))
+        status = gd__optimizer_save_in(optimizer, archive, "optimizer/", path, status);
+    else if (!status && gd__checkpoint_writes(c))
+        status = gd_archive_save(archive, path);
     gd_archive_free(archive);
     return c->world ? gd_world_agree(c->world, status) : status;
 }

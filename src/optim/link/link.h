@@ -103,7 +103,8 @@ void gd__entry_put(gd_link *link, gd_entry *entry, int slot, gd_tensor *t, bool 
 /* Makes a slot (zeros of dtype, shaped like `like` without some axes) if it is not there. */
 gd_tensor *gd__entry_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *like,
                           unsigned without);
-/* An uninitialised slot for a parameter, new. */
+/* Shape of a slot for a parameter, size[GD_MAX_DIMS]: its number of axes.  And one uninitialised, new. */
+int gd__slot_shape(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback, int64_t *size);
 gd_tensor *gd__slot_new(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback);
 /* Is t shaped like param without these axes?  And could it be for some, where the class allows it for the slot (-1: for one)? */
 bool gd__shape_without(const gd_tensor *t, const gd_tensor *param, unsigned without);

@@ -255,15 +255,23 @@ bool gd__slot_fits_as(const gd_link *link, int slot, const gd_tensor *t, const g
     return t->dtype == dtype && gd__slot_fits(link, slot, t, param);
 }
 
+int gd__slot_shape(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback, int64_t *size)
+{
+    int n = 0;
+    if (dtype == GD_U8) {
+        *size = feedback ? gd__fed_back_bytes(like->numel) : gd__coded_bytes(like->numel);
+        return 1;
+    }
+    for (int i = 0; i < like->ndim; i++)
+        if (!(without >> i & 1)) size[n++] = like->size[i];
+    return n;
+}
+
 gd_tensor *gd__slot_new(const gd_tensor *like, gd_dtype dtype, unsigned without, bool feedback)
 {
     int64_t size[GD_MAX_DIMS];
-    int n = 0;
-    int64_t coded = feedback ? gd__fed_back_bytes(like->numel) : gd__coded_bytes(like->numel);
-    if (dtype == GD_U8) return gd__new(like->storage->device, dtype, 1, &coded);
-    if (!without) return gd__new_laid(like, dtype);
-    for (int i = 0; i < like->ndim; i++)
-        if (!(without >> i & 1)) size[n++] = like->size[i];
+    if (dtype != GD_U8 && !without) return gd__new_laid(like, dtype);
+    int n = gd__slot_shape(like, dtype, without, feedback, size);
     return gd__new(like->storage->device, dtype, n, size);
 }
 

@@ -21,6 +21,7 @@
  * link that changes with the step is {"schedule": "linear(1, 0, 9)"}. */
 #include "optim/state/state.h"
 #include "base/number.h"
+#include "file/archive.h"
 #include "optim/plan/share.h"
 
 #include <inttypes.h>
@@ -107,6 +108,8 @@ typedef struct saving {
     gd_optimizer *o;
     gd_archive *archive;
     const char *prefix;
+    bool
+        parts; /* of what several ranks keep this one puts its own; else all of it comes together at rank 0 */
     gd_text text, name;
     gd_table standing; /* from stand-ins to their names */
     char **stand_in;
@@ -129,10 +132,26 @@ static void put_settings(gd_text *t, const gd_link *link, const gd_setting *valu
     gd__text_add(t, "}");
 }
 
+/* This rank's stretch of it. */
+static gd_status put_part(saving *s, const gd_entry *e, int slot)
+{
+    const gd_param *p = &s->o->param[gd__param_index(s->o, e->param)];
+    gd_tensor *own = e->slot[slot];
+    unsigned without = (e->apart[slot] & 0x7fff) >> 1;
+    gd_archive_whole whole;
+    whole.ndim = gd__slot_shape(p->tensor, own->dtype, without, e->apart[slot] >> 15, whole.size);
+    int64_t numel = 1, from = p->cut[gd_world_rank(s->o->share->world)];
+    for (int i = 0; i < whole.ndim; i++) numel *= whole.size[i];
+    whole.first = from == p->tensor->numel ? numel : from;
+    return gd__archive_put_part(s->archive, s->name.data, own, &whole,
+                                without || own->dtype == GD_U8 ? NULL : p->tensor);
+}
+
 /* What several ranks keep comes together at rank 0, whose archive has all; the others' have nothing of it. */
 static gd_status put_apart(saving *s, const gd_entry *e, int slot)
 {
     gd_tensor *whole = NULL;
+    if (s->parts) return put_part(s, e, slot);
     gd_scope_begin(s->o->ctx);
     gd_status status = gd__share_whole(s->o, e, slot, &whole);
     if (!status && !gd_world_rank(s->o->share->world))
@@ -371,14 +390,14 @@ static gd_status put_all(saving *s)
     return status ? status : t->failed ? GD_NOMEM : GD_OK;
 }
 
-gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *prefix)
+static gd_status pack(gd_optimizer *o, gd_archive *archive, const char *prefix, bool parts)
 {
-    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
     if (o->evaluating) return gd__not_stepping(o, "saving"); /* the parameters beside it would be others */
     gd_ctx *ctx = o->ctx;
     saving s = {.o = o,
                 .archive = archive,
                 .prefix = prefix ? prefix : "",
+                .parts = parts,
                 .text = {.ctx = ctx},
                 .name = {.ctx = ctx}};
     gd_status status = put_all(&s);
@@ -393,17 +412,41 @@ gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *pr
     return status;
 }
 
+gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *prefix)
+{
+    if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
+    return pack(o, archive, prefix, false);
+}
+
+/* gd_together.join: as bits, of which all but one rank have zeros. */
+static gd_status join_ranks(void *user, gd_status mine, uint64_t *number, size_t count)
+{
+    gd_share *share = user;
+    gd_ctx *ctx = gd_world_ctx(share->world);
+    gd_collective what = {.kind = count ? GD_ALL_REDUCE : GD_BARRIER, .failed = mine, .name = "saving"};
+    gd_scope_begin(ctx);
+    if (count && !mine) what.tensor = gd__share_memory(ctx, GD_I64, number, (int64_t)count);
+    gd_status status = gd__share_call(share, &what);
+    gd_scope_end(ctx);
+    return status;
+}
+
+gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char *prefix, const char *path,
+                                gd_status status)
+{
+    bool shared = gd__shares_state(o);
+    if (!status) status = pack(o, archive, prefix, shared);
+    if (!shared) return status ? status : gd_archive_save(archive, path);
+    o->share->told = false;
+    gd_together all = {.join = join_ranks, .user = o->share, .first = !gd_world_rank(o->share->world)};
+    return gd__archive_save_together(archive, path, status, &all);
+}
+
 gd_status gd_optimizer_save(gd_optimizer *o, const char *path)
 {
     if (!o) return GD_ARGUMENT;
-    bool shared = gd__shares_state(o);
-    if (shared) o->share->told = false;
     gd_archive *archive = gd_archive_new(o->ctx);
-    gd_status status = archive ? gd_optimizer_pack(o, archive, NULL) : GD_NOMEM;
-    if (!status && (!shared || !gd_world_rank(o->share->world))) status = gd_archive_save(archive, path);
+    gd_status status = gd__optimizer_save_in(o, archive, NULL, path, archive ? GD_OK : GD_NOMEM);
     gd_archive_free(archive);
-    if (!shared) return status;
-    /* all return when the file is there, or with the error of who failed */
-    if (status) return gd__share_tell(o, status);
-    return gd__share_call(o->share, &(gd_collective){.kind = GD_BARRIER, .name = "saving"});
+    return status;
 }
