@@ -102,7 +102,7 @@ static gd_status check_out(gd_exchange *k, const char *what)
 
 static gd_status check_grains(const gd_exchange *k)
 {
-    const gd_grains *g = k->what.grains;
+    gd_grains *g = k->what.grains;
     const gd_tensor *t = k->what.tensor;
     bool fits = g->world == k->world && t->dtype == g->dtype && t->ndim == g->ndim;
     const gd_device *cpu = gd__cpu(k->world->ctx), *device = t->storage->device;
@@ -114,7 +114,7 @@ static gd_status check_grains(const gd_exchange *k)
         return gd_fail(k->world->ctx, GD_SHAPE,
                        "grains: the result has another shape, dtype or world than the sum");
     if (g->failed) return g->failed;
-    if (g->added == g->count) return GD_OK;
+    if (g->added == g->count) return gd__grains_settle(g);
     return gd_fail(k->world->ctx, GD_STATE, "grains: %lld of the %lld grains of rank %d are there",
                    (long long)g->added, (long long)g->count, k->world->end.rank);
 }

@@ -48,29 +48,36 @@ gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype)
 static void drop_sums(gd_grains *g)
 {
     for (int i = 0; i < g->tree.count; i++) gd__release(g->tree.node[i].sum);
-    g->tree.count = 0;
+    for (int i = 0; i < g->waits; i++) gd__release(g->waiting[i]);
+    g->tree.count = g->waits = 0;
     g->added = 0;
     g->failed = GD_OK;
+}
+
+gd_grains *gd__grains_of(gd_world *world, gd_dtype dtype, gd_device *device, int ndim, const int64_t *size,
+                         int64_t total)
+{
+    gd_ctx *ctx = world->ctx;
+    gd_dtype partial = gd__partial_dtype(dtype);
+    if (total < 1)
+        return gd__refuse(ctx, GD_VALUE, "grains: a batch has 1 grain or more, not %lld", (long long)total);
+    if (partial == GD_DTYPE_COUNT)
+        return gd__refuse(ctx, GD_DTYPE, "grains: there are no sums of %s", gd_dtype_name(dtype));
+    gd_grains *g = gd__calloc(ctx, sizeof *g);
+    if (!g) return NULL;
+    *g = (gd_grains){.world = world, .dtype = dtype, .partial = partial, .ndim = ndim, .total = total};
+    memcpy(g->size, size, (size_t)ndim * sizeof *size);
+    g->at = gd__world_place(world, device);
+    gd_world_share(world, total, &g->first, &g->count);
+    return g;
 }
 
 gd_grains *gd_grains_new(gd_world *world, const gd_tensor *like, int64_t total)
 {
     if (!world) return NULL;
-    gd_ctx *ctx = world->ctx;
-    if (!like) return gd__none(gd__null(ctx, "grains: the tensor is NULL"));
-    gd_dtype partial = gd__partial_dtype(like->dtype);
-    if (total < 1)
-        return gd__refuse(ctx, GD_VALUE, "grains: a batch has 1 grain or more, not %lld", (long long)total);
-    if (partial == GD_DTYPE_COUNT)
-        return gd__refuse(ctx, GD_DTYPE, "grains: there are no sums of %s", gd_dtype_name(like->dtype));
-    gd_grains *g = gd__calloc(ctx, sizeof *g);
-    if (!g) return NULL;
-    *g = (gd_grains){
-        .world = world, .dtype = like->dtype, .partial = partial, .ndim = like->ndim, .total = total};
-    memcpy(g->size, like->size, sizeof g->size);
-    g->at = gd__world_place(world, like->storage ? like->storage->device : gd__cpu(ctx));
-    gd_world_share(world, total, &g->first, &g->count);
-    return g;
+    if (!like) return gd__none(gd__null(world->ctx, "grains: the tensor is NULL"));
+    gd_device *device = like->storage ? like->storage->device : gd__cpu(world->ctx);
+    return gd__grains_of(world, like->dtype, device, like->ndim, like->size, total);
 }
 
 void gd_grains_free(gd_grains *grains)
@@ -80,11 +87,89 @@ void gd_grains_free(gd_grains *grains)
     gd__free(grains->world->ctx, grains, sizeof *grains);
 }
 
+/* ---- joining ----
+ * Several grains are joined with the tree in one pass over memory: a block of all of them goes up the tree before the next one
+ * does, so that sums which are summed again are still in a cache. */
+
+#define BLOCK 4096 /* elements */
+
+typedef struct joining {
+    gd_grains *g;
+    const gd_vec_table *vec;
+    int64_t numel;
+} joining;
+
+typedef struct block {
+    const gd_vec_table *vec;
+    bool doubles;
+    int64_t count;
+} block;
+
+static gd_subtree leaf_of(const gd_grains *g, int i, void *sum)
+{
+    return (gd_subtree){.index = g->first + g->added - g->waits + i, .sum = sum};
+}
+
+static void join_numbers(void *user, void *left, void *right)
+{
+    const block *b = user;
+    if (b->doubles)
+        b->vec->add_f64(left, right, b->count);
+    else
+        b->vec->add_f32(left, right, b->count);
+}
+
+static void join_block(void *arg, int64_t index)
+{
+    const joining *j = arg;
+    const gd_grains *g = j->g;
+    int64_t at = index * BLOCK, left = j->numel - at;
+    size_t offset = (size_t)at * gd_dtype_size(g->partial);
+    block b = {.vec = j->vec, .doubles = g->partial == GD_F64, .count = left < BLOCK ? left : BLOCK};
+    gd_tree tree;
+    tree.count = g->tree.count;
+    for (int i = 0; i < tree.count; i++) {
+        tree.node[i] = g->tree.node[i];
+        tree.node[i].sum = ((gd_tensor *)tree.node[i].sum)->data + offset;
+    }
+    for (int i = 0; i < g->waits; i++)
+        gd__tree_push(&tree, g->total, leaf_of(g, i, g->waiting[i]->data + offset), join_numbers, &b);
+}
+
+/* Its numbers are in the left one. */
+static void drop_right(void *user, void *left, void *right)
+{
+    (void)user, (void)left;
+    gd__release(right);
+}
+
 static void join_tensors(void *user, void *left, void *right)
 {
     gd_grains *g = user;
     if (!g->failed) g->failed = gd__add_partial(left, right);
     gd__release(right);
+}
+
+gd_status gd__grains_settle(gd_grains *g)
+{
+    gd_ctx *ctx = g->world->ctx;
+    bool blocks = g->at == gd__cpu(ctx) && (g->partial == GD_F32 || g->partial == GD_F64);
+    joining j = {.g = g, .vec = vectors(ctx), .numel = g->waits ? g->waiting[0]->numel : 0};
+    int64_t count = blocks ? (j.numel + BLOCK - 1) / BLOCK : 0;
+    if (j.numel >= GD_GRAIN)
+        gd__parallel(ctx, count, join_block, &j);
+    else
+        for (int64_t i = 0; i < count; i++) join_block(&j, i);
+    for (int i = 0; i < g->waits; i++)
+        gd__tree_push(&g->tree, g->total, leaf_of(g, i, g->waiting[i]), blocks ? drop_right : join_tensors,
+                      g);
+    g->waits = 0;
+    return g->failed;
+}
+
+gd_tensor *gd__grains_room(gd_grains *g)
+{
+    return !gd__grains_settle(g) && g->tree.count ? g->tree.node[0].sum : NULL;
 }
 
 gd_status gd__grains_take(gd_grains *grains, gd_tensor *value)
@@ -95,9 +180,10 @@ gd_status gd__grains_take(gd_grains *grains, gd_tensor *value)
                        "grains: rank %d has %lld of %lld grains, and all of them were added",
                        grains->world->end.rank, (long long)grains->count, (long long)grains->total);
     }
-    gd_subtree leaf = {.index = grains->first + grains->added++, .sum = value};
-    gd__tree_push(&grains->tree, grains->total, leaf, join_tensors, grains);
-    return grains->failed;
+    grains->waiting[grains->waits++] = value;
+    grains->added++;
+    bool full = grains->waits == GD_GRAINS_WAIT || grains->added == grains->count;
+    return full ? gd__grains_settle(grains) : grains->failed;
 }
 
 gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)

@@ -71,6 +71,8 @@ struct gd_world {
     char why[512];              /* it was */
 };
 
+#define GD_GRAINS_WAIT 4 /* each more saves passes over memory, and has a copy of all numbers */
+
 struct gd_grains {
     gd_world *world;
     gd_dtype dtype, partial;
@@ -80,6 +82,9 @@ struct gd_grains {
     int64_t size[GD_MAX_DIMS];
     int64_t total, first, count, added;
     gd_tree tree; /* of gd_tensor */
+    gd_tensor
+        *waiting[GD_GRAINS_WAIT]; /* the last that were added: they are joined with the tree in one pass */
+    int waits;
 };
 
 /* ---- world.c ---- */
@@ -131,8 +136,16 @@ gd_status gd__add_partial(gd_tensor *to, gd_tensor *from);
 const char *gd__isa_of(gd_ctx *ctx); /* the instruction set that it computes with */
 /* A copy in row-major order on a device, owned by the caller. */
 gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype);
+/* As gd_grains_new, for values of a dtype on a device. */
+gd_grains *gd__grains_of(gd_world *world, gd_dtype dtype, gd_device *device, int ndim, const int64_t *size,
+                         int64_t total);
 /* As gd_grains_add, of a value that is the caller's own: of the shape, in row-major order where sums are made (`at`) and of the
  * dtype of partial sums.  Consumed. */
 GD_NODISCARD gd_status gd__grains_take(gd_grains *grains, gd_tensor *value);
+/* Joins what waits. */
+gd_status gd__grains_settle(gd_grains *grains);
+/* Where a sum over grains of the dtype of partial sums may go without another copy: into this rank's first subtree; NULL: it has
+ * none.  Borrowed; once all grains are there. */
+gd_tensor *gd__grains_room(gd_grains *grains);
 
 #endif

@@ -395,6 +395,30 @@ static void fast_sums_differ_by_rounding_alone(void **state)
 
 /* ---- memory ---- */
 
+#define WIDE (1 << 20)
+
+static gd_tensor *wide_loss(void *user, int64_t first, int64_t count)
+{
+    (void)first, (void)count;
+    return gd_sum(user, NULL, false);
+}
+
+/* The sum over the grains is made in the first one's gradient, and the step reads it there. */
+static void gradients_of_a_batch_are_not_copied(void **state)
+{
+    gd_ctx *ctx = CTX(state);
+    gd_tensor *w = gd_require_grad(gd_zeros(ctx, GD_F32, 1, (int64_t[]){WIDE}));
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "lr(1)"));
+    gd_batch batch = {.rows = 2, .grain = 1, .user = w, .loss = wide_loss};
+    assert_int_equal(gd_optimizer_add(o, "w", w), GD_OK);
+    assert_int_equal(gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL), GD_OK);
+    int64_t before = test_memory()->most = test_memory()->bytes;
+    assert_int_equal(gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL), GD_OK);
+    assert_true(test_memory()->most - before < 4 * WIDE * 5 / 2); /* two gradients and little else */
+    assert_true(gd_at(w, (int64_t[]){WIDE - 1}) == -2);
+    gd_optimizer_free(o);
+}
+
 static gd_status some_steps(gd_world *w, void *user)
 {
     (void)user;
@@ -435,6 +459,7 @@ int main(void)
         TEST(broken_batches_are_refused),
         TEST(ranks_agree_on_who_failed),
         TEST(fast_sums_differ_by_rounding_alone),
+        TEST(gradients_of_a_batch_are_not_copied),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,7 +189,7 @@ static void check_one_rank(const grain_case *c)
     float x[64];
     int64_t width = 1;
     while (width < c->total) width *= 2;
-    for (int64_t i = 0; c->dtype == GD_F32 && i < c->numel && i < 50; i++) {
+    for (int64_t i = 0; c->dtype == GD_F32 && i < c->numel; i += c->numel / 50 + 1) {
         for (int64_t g = 0; g < c->total; g++) x[g] = (float)value_of(g, i);
         float want = tree_sum(x, 0, width, c->total);
         assert_memory_equal(c->want + 4 * i, &want, 4);

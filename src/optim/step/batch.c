@@ -31,7 +31,7 @@ typedef struct bucket {
     gd_device *device;
     gd_device *at;     /* where sums are made */
     gd_grains *grains; /* exact: the sums of this rank */
-    gd_tensor *flat;   /* fast: the sum of this rank; then that of all.  Owned */
+    gd_tensor *flat;   /* fast: the sum of this rank; then, also of grains, that of all.  Owned */
     gd_exchange *work;
 } bucket;
 
@@ -40,10 +40,10 @@ typedef struct run {
     const gd_batch *batch;
     gd_world *world;
     int64_t total, first, count;
-    gd_tensor *const *v;   /* products with the Hessian along it; NULL: gradients */
-    gd_tensor *const *out; /* NULL: values alone */
-    gd_tensor **slope;     /* of a grain, of its scope */
-    bucket loss, *bucket;  /* room for as many as there are parameters */
+    gd_tensor *const *v;  /* products with the Hessian along it; NULL: gradients */
+    bool slopes;          /* else values alone */
+    gd_tensor **slope;    /* of a grain, of its scope */
+    bucket loss, *bucket; /* room for as many as there are parameters */
     int buckets;
 } run;
 
@@ -63,13 +63,25 @@ static gd_status open_bucket(run *r, bucket *k)
 {
     gd_ctx *ctx = r->var->ctx;
     k->at = k->device;
-    k->flat = new_flat(k, k->device);
-    if (!k->flat) return gd_error(ctx);
-    if (r->batch->how == GD_REDUCE_FAST) return gd_fill(k->flat, 0);
-    k->grains = gd_grains_new(r->world, k->flat, r->total);
+    if (r->batch->how == GD_REDUCE_FAST) {
+        k->flat = new_flat(k, k->device);
+        return k->flat ? gd_fill(k->flat, 0) : gd_error(ctx);
+    }
+    k->grains = gd__grains_of(r->world, k->dtype, k->device, 1, &k->numel, r->total);
     if (!k->grains) return gd_error(ctx);
     k->at = k->grains->at;
     return GD_OK;
+}
+
+/* Where the sum over all grains goes: into what is there of them, without another pass over memory. */
+static void room_for_sum(bucket *k)
+{
+    if (k->flat) return;
+    k->flat = k->at == k->device ? gd__grains_room(k->grains) : NULL;
+    if (k->flat)
+        gd__retain(k->flat);
+    else
+        k->flat = new_flat(k, k->device);
 }
 
 static void close_bucket(bucket *k)
@@ -178,7 +190,7 @@ static gd_status take_grain(run *r, int64_t grain)
     bool residuals = loss && loss->ndim > 0;
     double share = b->sums || residuals ? 1 : (double)rows / (double)b->rows;
     gd_status status = gd__as_loss(ctx, &loss);
-    if (!status && r->out) status = slopes_of(r, loss, share);
+    if (!status && r->slopes) status = slopes_of(r, loss, share);
     if (status) return status;
     gd_no_grad_begin(ctx);
     gd_tensor *flat = new_flat(&r->loss, r->loss.at);
@@ -199,7 +211,7 @@ static gd_status run_grains(run *r)
     for (int64_t g = r->first; g < r->first + r->count && !status; g++) {
         gd_scope_begin(ctx);
         int previous = gd_enable_grad_begin(ctx);
-        if (!r->out) gd_no_grad_begin(ctx);
+        if (!r->slopes) gd_no_grad_begin(ctx);
         ctx->rng = stream_of(before, g);
         status = take_grain(r, g);
         gd_enable_grad_end(ctx, previous);
@@ -213,6 +225,7 @@ static gd_status run_grains(run *r)
 
 static gd_exchange *start_sum(run *r, bucket *k, gd_status failed)
 {
+    if (!failed) room_for_sum(k);
     return gd_world_start(r->world, &(gd_collective){.kind = GD_ALL_REDUCE,
                                                      .tensor = k->flat,
                                                      .grains = k->grains,
@@ -228,30 +241,30 @@ static gd_status join_loss(run *r, gd_status failed, double *loss)
     return failed ? failed : status;
 }
 
-static gd_status deliver(run *r, bucket *k)
+/* The slopes of a bucket's parameters: parts of the sum where that serves.  New, of the innermost scope. */
+static gd_status deliver(const run *r, const bucket *k, gd_tensor **out)
 {
-    gd_status status = GD_OK;
+    gd_ctx *ctx = r->var->ctx;
     int64_t at = 0;
-    for (int i = k->first; i < k->first + k->count && !status; i++) {
-        gd_tensor *to = r->out[i], *from = piece(k->flat, at, to);
-        from = from ? gd_to_device(gd_cast(from, to->dtype), to->storage->device) : NULL;
-        status = from ? gd__copy_into(to, from) : gd_error(r->var->ctx);
-        at += to->numel;
+    for (int i = k->first; i < k->first + k->count; i++) {
+        const gd_tensor *like = r->var->params[i];
+        gd_tensor *t = piece(k->flat, at, like);
+        out[i] = t ? gd_cast(t, like->dtype) : NULL;
+        if (!out[i]) return gd_error(ctx);
+        at += like->numel;
     }
-    return status;
+    return GD_OK;
 }
 
 static gd_status join_slopes(run *r)
 {
     gd_status status = GD_OK;
     for (int i = 0; i < r->buckets; i++) r->bucket[i].work = start_sum(r, &r->bucket[i], GD_OK);
-    gd_no_grad_begin(r->var->ctx);
     for (int i = 0; i < r->buckets; i++) {
         bucket *k = &r->bucket[i];
         gd_status one = k->work ? gd_world_wait(k->work) : gd_error(r->var->ctx);
-        if (!status) status = one ? one : deliver(r, k);
+        if (!status) status = one;
     }
-    gd_no_grad_end(r->var->ctx);
     return status;
 }
 
@@ -270,14 +283,13 @@ static gd_status run_batch(run *r, gd_status checked, double *loss)
     gd_status status = open_bucket(r, &r->loss);
     if (status) return gd_world_agree(r->world, status);
     if (checked) return join_loss(r, checked, loss);
-    if (r->out) status = open_buckets(r);
+    if (r->slopes) status = open_buckets(r);
     if (!status) status = run_grains(r);
     status = join_loss(r, status, loss);
-    return status || !r->out ? status : join_slopes(r);
+    return status || !r->slopes ? status : join_slopes(r);
 }
 
-gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, double *loss,
-                         gd_tensor *const *out)
+gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, double *loss, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
     if (b->world && gd_world_ctx(b->world) != ctx)
@@ -287,7 +299,7 @@ gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, do
     run r = {.var = var,
              .batch = b,
              .v = v,
-             .out = out,
+             .slopes = out != NULL,
              .total = 1,
              .loss = {.numel = 1, .dtype = GD_F64, .device = gd__cpu(ctx)}};
     if (!checked && b->grain) r.total = (b->rows + b->grain - 1) / b->grain;
@@ -300,6 +312,9 @@ gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, do
     gd_status status = r.bucket ? run_batch(&r, checked, loss) : gd_world_agree(r.world, GD_NOMEM);
     gd_scope_end(ctx);
     if (!status) ctx->rng.counter++;
+    gd_no_grad_begin(ctx);
+    for (int i = 0; i < r.buckets && !status; i++) status = deliver(&r, &r.bucket[i], out);
+    gd_no_grad_end(ctx);
     close_bucket(&r.loss);
     for (int i = 0; i < r.buckets; i++) close_bucket(&r.bucket[i]);
     gd__free(ctx, r.bucket, r.bucket ? lists : 0);

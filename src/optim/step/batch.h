@@ -4,10 +4,10 @@
 
 #include "optim/step/var.h"
 
-/* The loss where the parameters are, over all grains of all ranks.  out (NULL: not wanted), like the parameters: its gradients are
- * written into them, or with v the products of its Hessian with v. */
+/* The loss where the parameters are, over all grains of all ranks.  out (NULL: not wanted): its gradients, new,
+ * of the innermost scope, or with v the products of its Hessian with v. */
 GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_tensor *const *v, double *loss,
-                                      gd_tensor *const *out);
+                                      gd_tensor **out);
 /* What a user's function returned, as one number: residuals become their sum of squares.  An error that it recorded
  * and did not return fails it too. */
 GD_NODISCARD gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result);

@@ -146,11 +146,10 @@ static gd_status callback_gradient(gd_var *var, const gd_objective *o, double *v
 {
     if (!o->gradient && !o->rows && !o->batch)
         return gd_fail(var->ctx, GD_NOT_IMPLEMENTED, "the objective has no gradient");
+    if (!o->gradient && o->batch) return gd__batch_eval(var, o->batch, NULL, value, grads);
     gd_status status = zeros_like_params(var, grads);
     if (status) return status;
-    if (o->gradient) return o->gradient(o->user, value, grads);
-    return o->batch ? gd__batch_eval(var, o->batch, NULL, value, grads)
-                    : gd__rows_eval(var, o->rows, value, grads);
+    return o->gradient ? o->gradient(o->user, value, grads) : gd__rows_eval(var, o->rows, value, grads);
 }
 
 /* A status without a text gets one; a text without a status is a failure too. */
@@ -612,11 +611,10 @@ static gd_status hvp_callback(gd_var *var, const gd_objective *o, gd_tensor *con
 {
     gd_ctx *ctx = var->ctx;
     gd_scope_begin(ctx);
-    gd_status status = zeros_like_params(var, out);
     double loss;
-    if (!status)
-        status = callback_status(ctx, o->hvp ? o->hvp(o->user, v, out)
-                                             : gd__batch_eval(var, o->batch, v, &loss, out));
+    gd_status status = o->hvp ? zeros_like_params(var, out) : gd__batch_eval(var, o->batch, v, &loss, out);
+    if (!status && o->hvp) status = o->hvp(o->user, v, out);
+    status = callback_status(ctx, status);
     own_products(var, out, status);
     gd_scope_end(ctx);
     return status;
