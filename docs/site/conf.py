@@ -1,6 +1,7 @@
 """Sphinx: how the documentation becomes a site.  tools/make_site puts the pages together and runs it."""
 project = "gradus"
 author = "the authors of gradus"
+copyright = "the gradus authors"
 extensions = ["myst_parser", "sphinx_copybutton"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]

@@ -86,7 +86,7 @@ const gd_link_class gd_link_sign_consistency_mask = {
     .summary = "drops elements whose sign turned",
     .formula = "s = sign(u) w;  w = sign(u);  0 where 0 > s, else u",
     .paper = PAPER,
-    .example = "mul(sign_consistency_mask) | lr(0.01)",
+    .example = "sign_consistency_mask | lr(0.01)",
     GD_FIELDS(mask_fields),
     GD_SLOTS(mask_slots),
     .rule = mask_rule,

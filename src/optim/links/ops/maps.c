@@ -15,7 +15,8 @@
 static const gd_field map_fields[] = {GD_TARGET};
 
 MAP(abs, gd_rule_abs, "magnitude of every element", "abs(u)", "copy_sign([abs | ema]) | lr(0.1)");
-MAP(exp, gd_rule_exp, "exponential of every element", "exp(u)", "mul([negate | abs | exp]) | lr(0.1)");
+MAP(exp, gd_rule_exp, "exponential of every element", "exp(u)",
+    "normalize | mul([abs | negate | exp]) | lr(0.1)");
 MAP(negate, gd_rule_neg, "turns the update round: steps go uphill", "-u", "negate | lr(0.1)");
 MAP(sign, gd_rule_sign, "sign of every element: -1, 0 or 1", "sign(u)", "ema(0.9) | sign | lr(0.001)");
 MAP(sqrt, gd_rule_sqrt, "root of every element, NaN of a negative one", "sqrt(u)",

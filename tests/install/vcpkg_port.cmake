@@ -1,0 +1,128 @@
+# cmake -DWORK=FOLDER [-DLAUNCHER=ccache] -P vcpkg_port.cmake: builds the port of packages/vcpkg as vcpkg would and uses what it
+# installs, where vcpkg itself cannot be had.  The functions of vcpkg that the port calls are stood in for, as their manual says what
+# they do: release and debug are built, configuration files move to share/PORT, and the checks that vcpkg makes of a package are made.
+cmake_minimum_required(VERSION 3.22)
+get_filename_component(TREE "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
+set(PORT gradus)
+set(CURRENT_PACKAGES_DIR "${WORK}/installed")
+set(BUILD_TYPES Release Debug)
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}" "${WORK}/consumer")
+
+function(run)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT status EQUAL 0)
+        message(FATAL_ERROR "${ARGN}\n${output}\nfailed: ${status}")
+    endif()
+    set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+function(prefix_of out type)
+    set(${out} "${CURRENT_PACKAGES_DIR}" PARENT_SCOPE)
+    if(type STREQUAL Debug)
+        set(${out} "${CURRENT_PACKAGES_DIR}/debug" PARENT_SCOPE)
+    endif()
+endfunction()
+
+function(vcpkg_cmake_configure)
+    cmake_parse_arguments(arg "" SOURCE_PATH OPTIONS ${ARGN})
+    foreach(type ${BUILD_TYPES})
+        prefix_of(prefix ${type})
+        run(${CMAKE_COMMAND} -G Ninja -S "${arg_SOURCE_PATH}" -B "${WORK}/${type}" ${arg_OPTIONS} -DCMAKE_BUILD_TYPE=${type}
+            -DCMAKE_INSTALL_PREFIX=${prefix} -DCMAKE_INSTALL_LIBDIR=lib -DBUILD_SHARED_LIBS=OFF -DCMAKE_C_COMPILER_LAUNCHER=${LAUNCHER})
+    endforeach()
+endfunction()
+
+function(vcpkg_cmake_install)
+    foreach(type ${BUILD_TYPES})
+        run(${CMAKE_COMMAND} --build "${WORK}/${type}" --target install)
+    endforeach()
+endfunction()
+
+function(vcpkg_copy_pdbs)
+endfunction()
+
+# Moves to share/PORT, one folder less deep; debug libraries are named relative to the same prefix.
+function(vcpkg_cmake_config_fixup)
+    cmake_parse_arguments(arg "" CONFIG_PATH "" ${ARGN})
+    set(share "${CURRENT_PACKAGES_DIR}/share/${PORT}")
+    file(GLOB files "${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}/*.cmake")
+    if(NOT files)
+        message(FATAL_ERROR "no configuration in ${arg_CONFIG_PATH}")
+    endif()
+    file(GLOB debug_files "${CURRENT_PACKAGES_DIR}/debug/${arg_CONFIG_PATH}/*-debug.cmake")
+    foreach(file ${files} ${debug_files})
+        file(READ "${file}" text)
+        string(REPLACE "\${CMAKE_CURRENT_LIST_DIR}/../../../" "\${CMAKE_CURRENT_LIST_DIR}/../../" text "${text}")
+        string(REPLACE "get_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)\nget_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)\nget_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)"
+            "get_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)\nget_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)" text "${text}")
+        if(file MATCHES "-debug.cmake$")
+            string(REPLACE "\${_IMPORT_PREFIX}/lib" "\${_IMPORT_PREFIX}/debug/lib" text "${text}")
+        endif()
+        if(text MATCHES "${CURRENT_PACKAGES_DIR}")
+            message(FATAL_ERROR "${file} names the folder that it was built in")
+        endif()
+        get_filename_component(name "${file}" NAME)
+        file(WRITE "${share}/${name}" "${text}")
+    endforeach()
+    file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib/cmake" "${CURRENT_PACKAGES_DIR}/debug/lib/cmake")
+endfunction()
+
+function(vcpkg_fixup_pkgconfig)
+    file(GLOB files "${CURRENT_PACKAGES_DIR}/lib/pkgconfig/*.pc")
+    if(NOT files)
+        message(FATAL_ERROR "no file for pkg-config")
+    endif()
+endfunction()
+
+function(vcpkg_copy_tools)
+    cmake_parse_arguments(arg AUTO_CLEAN "" TOOL_NAMES ${ARGN})
+    foreach(tool ${arg_TOOL_NAMES})
+        file(INSTALL "${CURRENT_PACKAGES_DIR}/bin/${tool}" DESTINATION "${CURRENT_PACKAGES_DIR}/tools/${PORT}" USE_SOURCE_PERMISSIONS)
+        file(REMOVE "${CURRENT_PACKAGES_DIR}/bin/${tool}" "${CURRENT_PACKAGES_DIR}/debug/bin/${tool}")
+    endforeach()
+    foreach(folder bin debug/bin)
+        file(GLOB left "${CURRENT_PACKAGES_DIR}/${folder}/*")
+        if(NOT left)
+            file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/${folder}")
+        endif()
+    endforeach()
+endfunction()
+
+function(vcpkg_install_copyright)
+    cmake_parse_arguments(arg "" "" FILE_LIST ${ARGN})
+    file(INSTALL ${arg_FILE_LIST} DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}" RENAME copyright)
+endfunction()
+
+include("${TREE}/packages/vcpkg/gradus/portfile.cmake")
+
+# What vcpkg looks for after a build.
+foreach(wanted include/gradus/gradus.h lib debug/lib share/gradus/copyright share/gradus/usage share/gradus/gradus-config.cmake)
+    if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${wanted}")
+        file(GLOB_RECURSE there RELATIVE "${CURRENT_PACKAGES_DIR}" "${CURRENT_PACKAGES_DIR}/share/gradus/*")
+        message(FATAL_ERROR "the package has no ${wanted}; there is ${there}")
+    endif()
+endforeach()
+foreach(unwanted debug/include debug/share lib/cmake debug/lib/cmake bin debug/bin)
+    if(EXISTS "${CURRENT_PACKAGES_DIR}/${unwanted}")
+        message(FATAL_ERROR "the package has ${unwanted}")
+    endif()
+endforeach()
+
+# The version that the port says is the header's.
+file(READ "${TREE}/packages/vcpkg/gradus/vcpkg.json" manifest)
+string(JSON version GET "${manifest}" version)
+run("${CURRENT_PACKAGES_DIR}/tools/gradus/gradus" --version)
+if(NOT output MATCHES "${version}")
+    message(FATAL_ERROR "the port is of ${version}, the program says ${output}")
+endif()
+
+# The lines of `usage`, in a program of both kinds of build.
+file(WRITE "${WORK}/consumer/CMakeLists.txt" "cmake_minimum_required(VERSION 3.22)\nproject(consumer C)\n"
+    "find_package(gradus CONFIG REQUIRED)\nadd_executable(main ${TREE}/examples/fit.c)\ntarget_link_libraries(main PRIVATE gradus::static)\n")
+foreach(type ${BUILD_TYPES})
+    run(${CMAKE_COMMAND} -G Ninja -S "${WORK}/consumer" -B "${WORK}/consumer/${type}" -DCMAKE_BUILD_TYPE=${type}
+        -DCMAKE_PREFIX_PATH=${CURRENT_PACKAGES_DIR})
+    run(${CMAKE_COMMAND} --build "${WORK}/consumer/${type}")
+    run(${CMAKE_COMMAND} -E chdir "${WORK}/consumer" "${WORK}/consumer/${type}/main")
+endforeach()
+message(STATUS "the port of vcpkg builds, and a program uses it")
