@@ -54,7 +54,7 @@ struct gd_ctx {
     } scope;
     uint64_t sequence; /* numbers graph nodes in the order they are made */
     uint64_t pass;     /* numbers graph traversals */
-    uint64_t layouts;  /* changes of the order in which a tensor's elements lie */
+    uint64_t layouts;  /* changes of dtype, device and order of elements of the memory that a tensor has */
     uint64_t changes;  /* of gradients on leaves, of who wants them, of the memory of tensors; from 1 */
     gd_rng rng;
     gd_thread_pool *workers;
@@ -124,8 +124,7 @@ void *gd__extension_find(gd_ctx *ctx, const void *key);
 /* Runs fn(arg, i) for every i < count on the context's threads and the caller; returns when all are done. */
 void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *arg, int64_t index), void *arg);
 
-/* True when the caller is already inside gd__parallel of this context (nested calls then run inline). */
-gd_status gd__threads_start(gd_ctx *ctx);
+/* Ends the threads; gd__parallel starts them when there is work. */
 void gd__threads_stop(gd_ctx *ctx);
 
 /* The default tables. */

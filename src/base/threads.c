@@ -143,7 +143,7 @@ static void free_pool(gd_ctx *ctx, gd_thread_pool *pool)
     gd__free(ctx, pool, sizeof *pool);
 }
 
-gd_status gd__threads_start(gd_ctx *ctx)
+static gd_status start_threads(gd_ctx *ctx)
 {
     gd_thread_pool *pool = gd__calloc(ctx, sizeof *pool);
     if (!pool) return GD_NOMEM;
@@ -205,7 +205,7 @@ void gd__parallel(gd_ctx *ctx, int64_t count, void (*fn)(void *, int64_t), void 
     if (count > 1 && ctx->workers && !ctx->workers->inside && is_orphan(ctx->workers)) gd__threads_stop(ctx);
     if (count > 1 && ctx->threads > 1 && !ctx->workers) {
         gd_status before = ctx->status;
-        if (gd__threads_start(ctx) && !before) gd_clear_error(ctx); /* no memory for threads: run alone */
+        if (start_threads(ctx) && !before) gd_clear_error(ctx); /* no memory for threads: run alone */
     }
     gd_thread_pool *pool = ctx->workers;
     if (count <= 1 || !pool || !pool->count || pool->inside) {

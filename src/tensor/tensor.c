@@ -62,12 +62,7 @@ void gd__as_before(gd_tensor *t, uint32_t version)
 
 /* ---- what others keep a record of ---- */
 
-void gd__put_grad(gd_tensor *t, gd_tensor *grad)
-{
-    gd__release(t->grad);
-    t->grad = grad;
-    t->head.ctx->changes++;
-}
+void gd__put_grad(gd_tensor *t, gd_tensor *grad) { gd__put_checked_grad(t, grad, gd__can_stream(grad, t)); }
 
 void gd__put_wants_grad(gd_tensor *t, bool on)
 {
@@ -78,14 +73,17 @@ void gd__put_wants_grad(gd_tensor *t, bool on)
 void gd__swap_storage(gd_tensor *t, gd_tensor *with)
 {
     gd_tensor old = *t;
-    t->head.ctx->layouts += !gd__laid_alike(t, with);
+    t->head.ctx->layouts += !gd__laid_alike(t, with) || t->dtype != with->dtype ||
+                            t->storage->device != with->storage->device;
     t->dtype = with->dtype;
     t->data = with->data;
     t->storage = with->storage;
+    t->rows = with->rows;
     memcpy(t->stride, with->stride, sizeof t->stride);
     with->dtype = old.dtype;
     with->data = old.data;
     with->storage = old.storage;
+    with->rows = old.rows;
     memcpy(with->stride, old.stride, sizeof with->stride);
     if (t->storage->last < old.storage->last) t->storage->last = old.storage->last;
     gd__touch(t);
@@ -127,7 +125,7 @@ static gd_tensor *shell(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *si
     }
     t->dtype = dtype;
     t->ndim = (uint8_t)ndim;
-    t->leaf_grad = t->dropped = false;
+    t->leaf_grad = t->dropped = t->streams = t->rows = false;
     t->output = 0;
     t->data = NULL;
     t->storage = NULL;
@@ -160,6 +158,7 @@ gd_tensor *gd__new(gd_device *device, gd_dtype dtype, int ndim, const int64_t *s
         return NULL;
     }
     t->data = t->storage->data;
+    t->rows = true;
     return t;
 }
 
@@ -175,6 +174,7 @@ gd_tensor *gd__new_laid_like(gd_device *device, const gd_tensor *t)
     }
     for (int i = 0; i < t->ndim; i++) size[i] = t->size[order[i]];
     gd__row_major(t->ndim, size, stride);
+    if (out) out->rows = false;
     for (int i = 0; i < t->ndim && out; i++) out->stride[order[i]] = stride[i];
     return out;
 }
@@ -281,6 +281,7 @@ gd_tensor *gd__new_laid(const gd_tensor *t, gd_dtype dtype)
 {
     gd_tensor *n = gd__new_like(t, dtype);
     bool other = n && !gd__contiguous(t) && gd__dense(t);
+    if (other) n->rows = false;
     for (int i = 0; other && i < t->ndim; i++)
         if (t->size[i] != 1) n->stride[i] = t->stride[i];
     return n;

@@ -50,17 +50,19 @@ struct gd_tensor {
     gd_object head;
     gd_dtype dtype;
     uint8_t ndim;
-    bool leaf_grad : 1; /* a leaf that wants gradients */
-    bool dropped : 1;   /* was an attribute of a module, which has replaced or deleted it since */
-    uint16_t output;    /* which output of its node */
+    bool leaf_grad : 1;  /* a leaf that wants gradients */
+    bool dropped : 1;    /* was an attribute of a module, which has replaced or deleted it since */
+    bool streams : 1;    /* its gradient lies as it does, as of ctx->layouts; see gd__can_stream */
+    bool rows : 1;       /* row-major, known from when it was made; false says nothing */
+    uint16_t output;     /* which output of its node */
+    gd_storage *storage; /* NULL for a ghost: only shape and history, see node.c */
+    char *data; /* up to here one line of the cache: steps over many small tensors wait for little else */
+    gd_tensor *grad;
+    gd_axes *axes;
+    struct gd_node *node;
     int64_t numel;
     int64_t size[GD_MAX_DIMS];
     int64_t stride[GD_MAX_DIMS]; /* in elements */
-    char *data;
-    gd_storage *storage; /* NULL for a ghost: only shape and history, see node.c */
-    gd_axes *axes;
-    struct gd_node *node;
-    gd_tensor *grad;
 };
 
 /* ---- making ---- */
@@ -103,6 +105,14 @@ void gd__as_before(gd_tensor *t, uint32_t version);
 
 /* Its gradient, whose reference it takes; NULL: none. */
 void gd__put_grad(gd_tensor *t, gd_tensor *grad);
+/* The same where gd__can_stream has been asked. */
+static inline void gd__put_checked_grad(gd_tensor *t, gd_tensor *grad, bool streams)
+{
+    gd__release(t->grad);
+    t->grad = grad;
+    t->streams = streams;
+    t->head.ctx->changes++;
+}
 void gd__put_wants_grad(gd_tensor *t, bool on);
 /* Gives `t` the storage, dtype and strides of `with` (same shape), which is left with the old ones.  Counts as a change in
  * place too. */
@@ -144,11 +154,18 @@ const char *gd__shape_text(const gd_tensor *t, char *buf, size_t size);
 /* ---- helpers ---- */
 
 static inline size_t gd__item_size(const gd_tensor *t) { return gd_dtype_size(t->dtype); }
+static inline bool gd__is_float(const gd_tensor *t)
+{
+#define GD_FLOAT_BIT(NAME, name, bytes, kind, st, np) | (unsigned)((kind) == 'f') << GD_##NAME
+    return (0U GD_DTYPE_LIST(GD_FLOAT_BIT)) >> t->dtype & 1;
+#undef GD_FLOAT_BIT
+}
 static inline bool gd__same_shape(const gd_tensor *a, const gd_tensor *b)
 {
-    bool same = a->ndim == b->ndim;
-    for (int i = 0; same && i < a->ndim; i++) same = a->size[i] == b->size[i];
-    return same;
+    if (a->ndim != b->ndim) return false;
+    for (int i = a->ndim; i-- > 0;)
+        if (a->size[i] != b->size[i]) return false;
+    return true;
 }
 bool gd__contiguous(const gd_tensor *t);
 /* Do its elements fill their memory, the axes in whatever order? */
@@ -159,6 +176,14 @@ static inline bool gd__laid_alike(const gd_tensor *a, const gd_tensor *b)
     for (int i = 0; i < a->ndim; i++)
         if (a->stride[i] != b->stride[i] && a->size[i] != 1) return a->numel == 0;
     return true;
+}
+/* Is a gradient there, on the device of its tensor, shaped and named like it, and lying in memory as that does? */
+static inline bool gd__can_stream(const gd_tensor *grad, const gd_tensor *t)
+{
+    if (!grad || grad->storage->device != t->storage->device || !gd__is_float(grad) ||
+        (grad->axes != t->axes && grad->axes && t->axes))
+        return false;
+    return gd__same_shape(grad, t) && ((grad->rows && t->rows) || gd__laid_alike(grad, t));
 }
 void gd__row_major(int ndim, const int64_t *size, int64_t *stride);
 gd_device *gd__cpu(gd_ctx *ctx);

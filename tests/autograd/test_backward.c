@@ -90,6 +90,8 @@ static void gradients_can_be_set_and_must_fit(void **state)
     assert_values(gd_grad_of(x), 8, 9);
     assert_int_equal(gd_set_grad(x, VECTOR(ctx, 1)), GD_SHAPE);
     assert_error(ctx, GD_SHAPE, "set_grad: f64 [1] is no gradient of f64 [2]");
+    assert_int_equal(gd_set_grad(x, gd_zeros(ctx, GD_I64, 1, (int64_t[]){2})), GD_SHAPE);
+    assert_error(ctx, GD_SHAPE, "set_grad: i64 [2] is no gradient of f64 [2]");
     assert_ok(gd_set_grad(x, NULL));
     assert_null(gd_grad_of(x));
 }

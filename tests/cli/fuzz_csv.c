@@ -6,6 +6,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Is every cell of the column a number, or missing? */
+static bool is_numeric(const gd_csv *csv, int column)
+{
+    double value;
+    for (int64_t row = 0; row < gd__csv_rows(csv); row++)
+        if (gd__csv_number(csv, row, column, &value) < 0) return false;
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static gd_ctx *ctx;
@@ -26,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         gd_status lax = gd__csv_numbers(csv, i, true, numbers);
         gd_clear_error(ctx);
         /* what the strict reading takes, the lax one takes; and it takes exactly the numeric columns */
-        if ((!strict && lax) || (lax == GD_OK) != gd__csv_is_numeric(csv, i)) abort();
+        if ((!strict && lax) || (lax == GD_OK) != is_numeric(csv, i)) abort();
         if (i > 2) continue; /* a search goes over all of them */
         (void)gd__csv_column(csv, gd__csv_name(csv, i));
         gd_clear_error(ctx);

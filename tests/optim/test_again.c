@@ -49,10 +49,11 @@ static void close_run(run *r, const memory *m)
     end_context(r->ctx, m);
 }
 
-static void forget_plans(run *r)
+static void forget_everything(run *r)
 {
     gd__plans_free(r->ctx, r->o->plans);
     r->o->plans = NULL;
+    r->o->looked.changes = r->o->looked.layouts = UINT64_MAX;
 }
 
 /* ---- what may happen between two steps ---- */
@@ -86,6 +87,27 @@ static void other_memory(run *r)
     if (gd_grad_of(r->p[1])) gd__swap_storage(gd_grad_of(r->p[1]), grad);
     gd_release(other);
     gd_release(grad);
+}
+
+/* The gradient stays, its elements lie apart from each other now, or are of another dtype. */
+static void swap_gradient(run *r, int k, gd_tensor *with)
+{
+    if (gd_grad_of(r->p[k])) gd__swap_storage(gd_grad_of(r->p[k]), with);
+}
+
+static void a_gradient_gets_memory_with_gaps(run *r)
+{
+    gd_scope_begin(r->ctx);
+    gd_tensor *wide = gd_from_f64(r->ctx, GD_F32, 2, (int64_t[]){2, 2}, (double[]){5, 6, 7, 8});
+    swap_gradient(r, 1, gd_index(wide, "1", 1));
+    gd_scope_end(r->ctx);
+}
+
+static void a_gradient_gets_another_dtype(run *r)
+{
+    gd_scope_begin(r->ctx);
+    swap_gradient(r, 0, gd_cast(row(r, 0.1, -0.3), GD_F64));
+    gd_scope_end(r->ctx);
 }
 
 static void gradient_in_place(run *r) { OK(gd_write_f64(gd_grad_of(r->p[0]), (double[]){7, 8}, 2)); }
@@ -130,6 +152,9 @@ static void (*const events[])(run *) = {
     gradient_in_place,
     a_gradient_that_is_a_view,
     other_memory,
+    a_gradient_gets_memory_with_gaps,
+    another_gradient,
+    a_gradient_gets_another_dtype,
     frozen,
     thawed,
     another_rate,
@@ -168,7 +193,7 @@ static void every_change_between_steps_is_seen(void **state)
         for (int s = 0; s < 4; s++) {
             OK(gd_optimizer_step(kept.o, NULL, &kept.info));
             OK(gd_optimizer_step(looks.o, NULL, &looks.info));
-            forget_plans(&anew);
+            forget_everything(&anew);
             OK(gd_optimizer_step(anew.o, NULL, &anew.info));
             compare(&kept, &anew, e, s);
             compare(&looks, &anew, e, s);
@@ -233,6 +258,20 @@ static void memory_behind_the_back(run *r)
     r->ctx->changes = changes;
 }
 
+static void gaps_behind_the_back(run *r)
+{
+    uint64_t changes = r->ctx->changes, layouts = r->ctx->layouts;
+    a_gradient_gets_memory_with_gaps(r);
+    r->ctx->changes = changes + 1; /* of a gradient, which is another's */
+    r->ctx->layouts = layouts;
+}
+
+static void strides_behind_the_back(run *r)
+{
+    gd_grad_of(r->p[1])->stride[0] = 0;
+    r->ctx->changes++;
+}
+
 static void state_behind_the_back(run *r)
 {
     gd_entry *e = gd__entry_find(gd_link_child_at(gd_optimizer_chain(r->o), 1), r->p[0]);
@@ -242,7 +281,8 @@ static void state_behind_the_back(run *r)
 }
 
 static void (*const secrets[])(run *) = {a_gradient_behind_the_back, frozen_behind_the_back,
-                                         memory_behind_the_back, state_behind_the_back};
+                                         memory_behind_the_back,     gaps_behind_the_back,
+                                         strides_behind_the_back,    state_behind_the_back};
 
 static void a_change_that_was_not_counted_is_an_error_where_steps_always_look(void **state)
 {

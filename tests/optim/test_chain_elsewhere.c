@@ -4,8 +4,18 @@
 #include "optim/chain/elsewhere.h"
 #include "support/own_context.h"
 
+typedef struct elsewhere {
+    const char *name, *chain, *rate;
+} elsewhere;
+
+static const elsewhere table[] = {
+#define ELSEWHERE(name, chain, rate) {name, chain, rate},
+#include "optim/chain/elsewhere.def"
+#undef ELSEWHERE
+};
+
 /* The chain with the default rate in it. */
-static void with_default(const gd_elsewhere *row, char out[GD_ELSEWHERE_SIZE])
+static void with_default(const elsewhere *row, char out[GD_ELSEWHERE_SIZE])
 {
     const char *place = strchr(row->chain, '$');
     if (place)
@@ -18,9 +28,7 @@ static void with_default(const gd_elsewhere *row, char out[GD_ELSEWHERE_SIZE])
 static void every_chain_that_is_suggested_can_be_written(void **state)
 {
     (void)state;
-    const gd_elsewhere *row;
-    int rows = 0;
-    for (; (row = gd__elsewhere_at(rows)); rows++) {
+    for (const elsewhere *row = table; row < table + COUNT_OF(table); row++) {
         char text[GD_ELSEWHERE_SIZE];
         with_default(row, text);
         gd_link *link = gd_chain(ctx, text);
@@ -30,18 +38,17 @@ static void every_chain_that_is_suggested_can_be_written(void **state)
         for (const char *c = row->name; *c; c++)
             if (!(*c >= 'a' && *c <= 'z') && !(*c >= '0' && *c <= '9'))
                 fail_msg("%s: small letters", row->name);
-        for (int k = 0; k < rows; k++) assert_string_not_equal(gd__elsewhere_at(k)->name, row->name);
+        for (const elsewhere *before = table; before < row; before++)
+            assert_string_not_equal(before->name, row->name);
     }
-    assert_null(gd__elsewhere_at(-1));
-    assert_true(rows > 60);
+    assert_true(COUNT_OF(table) > 60);
 }
 
 /* Every row, with a module in front and capitals. */
 static void every_name_is_answered_with_its_chain(void **state)
 {
     (void)state;
-    const gd_elsewhere *row;
-    for (int i = 0; (row = gd__elsewhere_at(i)); i++) {
+    for (const elsewhere *row = table; row < table + COUNT_OF(table); row++) {
         char chain[GD_ELSEWHERE_SIZE], text[80], error[256];
         with_default(row, chain);
         snprintf(text, sizeof text, "some.module.%s", row->name);

@@ -661,14 +661,6 @@ int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value)
     return gd__csv_text_number(csv, gd__csv_cell(csv, row, column), value);
 }
 
-bool gd__csv_is_numeric(const gd_csv *csv, int column)
-{
-    double value;
-    for (int64_t row = 0; row < gd__csv_rows(csv) && !csv->number; row++)
-        if (gd__csv_text_number(csv, gd__csv_cell(csv, row, column), &value) < 0) return false;
-    return true;
-}
-
 gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count)
 {
     int64_t rows = gd__csv_rows(csv);

@@ -63,8 +63,6 @@ GD_NODISCARD gd_status gd__csv_numbers(const gd_csv *csv, int column, bool missi
 int gd__csv_number(const gd_csv *csv, int64_t row, int column, double *value);
 /* Does a cell stand for nothing: empty, NA, NaN, null? */
 bool gd__csv_is_missing(const char *cell);
-/* Is every cell of the column a number, or missing? */
-bool gd__csv_is_numeric(const gd_csv *csv, int column);
 /* Columns (NULL: the first `count`) as an f64 matrix [rows, count].  New. */
 gd_tensor *gd__csv_tensor(const gd_csv *csv, const int *columns, int count);
 

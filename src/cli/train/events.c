@@ -207,5 +207,3 @@ gd_status gd__events_close(gd_events *e)
     gd__free(e->ctx, e, sizeof *e);
     return status;
 }
-
-const char *gd__events_path(const gd_events *e) { return e->path.data; }

@@ -20,7 +20,6 @@ GD_NODISCARD gd_status gd__events_scalar(gd_events *events, const char *tag, int
 GD_NODISCARD gd_status gd__events_flush(gd_events *events);
 /* Writes what is left.  Frees the events also when that fails; NULL is fine. */
 gd_status gd__events_close(gd_events *events);
-const char *gd__events_path(const gd_events *events); /* borrowed */
 
 /* ---- the format ---- */
 

@@ -7,7 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const gd_elsewhere rows[] = {
+typedef struct elsewhere {
+    const char *name, *chain, *rate;
+} elsewhere;
+
+static const elsewhere rows[] = {
 #define ELSEWHERE(name, chain, rate) {name, chain, rate},
 #include "optim/chain/elsewhere.def"
 #undef ELSEWHERE
@@ -15,8 +19,6 @@ static const gd_elsewhere rows[] = {
 
 #define ROWS ((int)(sizeof rows / sizeof *rows))
 #define LONG 40 /* letters of a name that are looked at */
-
-const gd_elsewhere *gd__elsewhere_at(int index) { return index >= 0 && index < ROWS ? &rows[index] : NULL; }
 
 static bool of_name(char c)
 {
@@ -70,7 +72,7 @@ static size_t rate_given(const char *text, const char **number)
 }
 
 /* The chain with the rate in it. */
-static void put_rate(const gd_elsewhere *row, const char *rate, size_t length, char out[GD_ELSEWHERE_SIZE])
+static void put_rate(const elsewhere *row, const char *rate, size_t length, char out[GD_ELSEWHERE_SIZE])
 {
     const char *place = strchr(row->chain, '$');
     if (!place)

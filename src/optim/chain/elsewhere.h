@@ -7,13 +7,6 @@
 
 #define GD_ELSEWHERE_SIZE 128
 
-typedef struct gd_elsewhere {
-    const char *name, *chain, *rate;
-} gd_elsewhere;
-
-/* The rows; NULL past the end. */
-const gd_elsewhere *gd__elsewhere_at(int index);
-
 /* The chain for the call that a text begins with: "adam | lr(0.1)" for "torch.optim.Adam(lr=0.1) ...".  *length: bytes of
  * the name.  False: no system that we know has it. */
 bool gd__elsewhere(const char *text, size_t *length, char out[GD_ELSEWHERE_SIZE]);

@@ -223,10 +223,11 @@ static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
         const gd_array *a = &g->run->p->array[k];
         gd_tensor *const *list = list_of(args, a);
         bool stretches = args->stretches && (a->kind == GD_ARRAY_INPUT || a->kind == GD_ARRAY_GRAD);
-        for (int m = 0; list && m < g->members; m++) {
+        char **place = g->run->pointer + k;
+        for (int m = 0, n = list ? g->members : 0; m < n; m++, place += arrays) {
             char *data = list[g->position[m]]->data;
             if (stretches) data = where_whole_begins(data, g->run->own_from[m], a->dtype);
-            *other = put_pointer(&g->run->pointer[m * arrays + k], data) || *other;
+            *other |= put_pointer(place, data);
         }
     }
 }

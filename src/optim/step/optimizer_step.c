@@ -13,21 +13,9 @@
 /* ---- looking at the parameters ---- */
 
 /* What plans depend on besides what the optimizer counts, but for the device. */
-static int form_of(const gd_tensor *t)
+static inline int form_of(const gd_tensor *t, const gd_tensor *grad)
 {
-    gd_dtype grad = t->grad ? t->grad->dtype : GD_DTYPE_COUNT;
-    return (int)t->dtype | (int)grad << 8 | (int)t->leaf_grad << 16;
-}
-
-/* There, like its parameter and lying in memory as that does. */
-static bool can_stream(const gd_tensor *grad, const gd_tensor *t)
-{
-    if (!grad || grad->ndim != t->ndim || grad->storage->device != t->storage->device ||
-        gd__may_differ(grad, t) || (grad->dtype != t->dtype && !gd_dtype_is_float(grad->dtype)))
-        return false;
-    for (int i = t->ndim; i-- > 0;)
-        if (grad->size[i] != t->size[i] || (grad->stride[i] != t->stride[i] && t->size[i] != 1)) return false;
-    return true;
+    return (int)t->dtype | (int)(grad ? grad->dtype : GD_DTYPE_COUNT) << 8 | (int)t->leaf_grad << 16;
 }
 
 static gd_status room_to_look(gd_optimizer *o)
@@ -43,6 +31,19 @@ static gd_status room_to_look(gd_optimizer *o)
     return GD_OK;
 }
 
+/* What a tensor says about the order of its elements. */
+static bool is_as_said(const gd_tensor *t) { return !t || !t->rows || gd__contiguous(t); }
+
+/* What is another only where tensors have got other memory: device and dtype of a parameter (then true), and how its gradient
+ * lies. */
+static bool look_at_memory(const gd_param *p, gd_tensor *t, bool *other)
+{
+    bool streams = gd__can_stream(t->grad, t);
+    *other |= streams != t->streams || !is_as_said(t) || !is_as_said(t->grad);
+    t->streams = streams;
+    return t->storage->device != p->device || t->dtype != p->dtype;
+}
+
 /* Which parameters want gradients, and which they have.  That a list is another one is found here; that it is not may be known
  * from the counts of changes, and then a thousand small tensors need not be looked at. */
 static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skips, bool known)
@@ -50,21 +51,24 @@ static __attribute__((noinline)) gd_status look_again(gd_optimizer *o, bool skip
     gd_status status = room_to_look(o);
     if (status) return status;
     bool moved = false, formed = o->looked.layouts != o->ctx->layouts, other = false, streams = true;
+    bool same_memory = !formed && o->looked.structure == o->structure, laid = false;
+    bool look = !same_memory || o->always_look;
+    gd_tensor **active = o->looked.active, **grads = o->looked.grad;
     int count = 0;
-    for (int i = 0; i < o->count; i++) {
-        gd_param *p = &o->param[i];
-        gd_tensor *t = p->tensor;
-        int form = form_of(t);
-        moved |= t->storage->device != p->device || t->dtype != p->dtype;
+    for (gd_param *p = o->param, *end = p + o->count; p < end; p++) {
+        gd_tensor *t = p->tensor, *grad = t->grad;
+        int form = form_of(t, grad);
+        if (look) moved |= look_at_memory(p, t, &laid);
         formed |= form != p->form;
         p->form = form;
-        if (!t->leaf_grad || (skips && !t->grad)) continue;
-        other |= o->looked.grad[count] != t->grad;
-        o->looked.active[count] = t;
-        o->looked.grad[count++] = t->grad;
-        streams = streams && can_stream(t->grad, t);
+        if (!t->leaf_grad || (skips && !grad)) continue;
+        other |= grads[count] != grad;
+        active[count] = t;
+        grads[count++] = grad;
+        streams &= t->streams;
     }
-    if (known && (moved || formed || other)) return gd__missed_change(o->ctx);
+    if ((known && (moved || formed || other)) || (same_memory && (moved || laid)))
+        return gd__missed_change(o->ctx);
     o->form += moved || formed;
     o->looked.count = count;
     o->looked.streams = streams;
