@@ -84,6 +84,10 @@ GD_NODISCARD gd_status gd_world_all_reduce(gd_world *world, gd_tensor *tensor, g
 GD_NODISCARD gd_status gd_world_reduce_scatter(gd_world *world, gd_tensor *tensor, gd_tensor *out);
 /* `out`, with size times the elements of `tensor` and its dtype, becomes the `tensor`s of all ranks one after the other. */
 GD_NODISCARD gd_status gd_world_all_gather(gd_world *world, gd_tensor *tensor, gd_tensor *out);
+/* Elements cuts[r] ... cuts[r + 1] - 1 of `tensor` go to rank r, and out_cuts[r] ... out_cuts[r + 1] - 1 of `out` come from it: size
+ * + 1 numbers each, from 0 to the last element.  Nothing else travels.  MISMATCH where a rank expects more or less than it is sent. */
+GD_NODISCARD gd_status gd_world_all_to_all(gd_world *world, gd_tensor *tensor, const int64_t *cuts,
+                                           gd_tensor *out, const int64_t *out_cuts);
 /* The tensor of the rank `root` goes to all. */
 GD_NODISCARD gd_status gd_world_broadcast(gd_world *world, gd_tensor *tensor, int root);
 /* Returns when all are there. */
@@ -99,18 +103,20 @@ typedef enum gd_collective_kind {
     GD_BROADCAST,
     GD_ALL_GATHER,
     GD_REDUCE_SCATTER,
-    GD_ALL_REDUCE
+    GD_ALL_REDUCE,
+    GD_ALL_TO_ALL
 } gd_collective_kind;
 
 /* A collective, to be begun or run. */
 typedef struct gd_collective {
     gd_collective_kind kind;
     gd_tensor *tensor;
-    gd_tensor *out; /* of all_gather and reduce_scatter */
+    gd_tensor *out; /* of all_gather, reduce_scatter and all_to_all */
     const int64_t *
-        cuts; /* of these two: elements cuts[r] ... cuts[r + 1] - 1 of the whole are rank r's, size + 1 numbers, borrowed
+        cuts; /* of these: elements cuts[r] ... cuts[r + 1] - 1 of the whole are rank r's, size + 1 numbers, borrowed
                             until gd_world_wait; NULL: as many for each.  An all_gather without a tensor then has this rank's
                             stretch of `out` in its place */
+    const int64_t *out_cuts; /* of all_to_all, as cuts: what of `out` comes from each rank */
     gd_grains *grains; /* all_reduce: the sum over these goes into `tensor`; NULL: over the ranks' tensors */
     gd_reduce how;
     int root;         /* of a broadcast */

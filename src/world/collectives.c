@@ -22,6 +22,12 @@ static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
     *count = (end < total ? end : total) - (*from < total ? *from : total);
 }
 
+static bool has_out(const gd_exchange *k)
+{
+    return k->what.kind == GD_ALL_GATHER || k->what.kind == GD_REDUCE_SCATTER ||
+           k->what.kind == GD_ALL_TO_ALL;
+}
+
 static bool sums_up(const gd_exchange *k)
 {
     return k->what.kind == GD_ALL_REDUCE || k->what.kind == GD_REDUCE_SCATTER;
@@ -65,16 +71,23 @@ static gd_status check_tensor(gd_ctx *ctx, const char *what, gd_tensor *t, bool 
     return written ? gd__writable(what, t) : GD_OK;
 }
 
-/* Do the cuts go from the first element to the last, and is the part as long as this rank's stretch? */
+/* Do they go from the first element to the last? */
+static gd_status check_ends(const gd_exchange *k, const char *what, const int64_t *cuts, int64_t whole)
+{
+    int size = k->world->end.size;
+    bool fits = !cuts[0] && cuts[size] == whole;
+    for (int r = 0; r < size; r++) fits = fits && cuts[r] <= cuts[r + 1];
+    if (fits) return GD_OK;
+    return gd_fail(k->world->ctx, GD_VALUE, "%s: the cuts do not go from 0 to %lld", what, (long long)whole);
+}
+
+/* And is the part as long as this rank's stretch? */
 static gd_status check_cuts(gd_exchange *k, const char *what, int64_t whole, int64_t part)
 {
     const int64_t *cuts = k->what.cuts;
-    int rank = k->world->end.rank, size = k->world->end.size;
-    bool fits = !cuts[0] && cuts[size] == whole;
-    for (int r = 0; r < size; r++) fits = fits && cuts[r] <= cuts[r + 1];
-    if (!fits)
-        return gd_fail(k->world->ctx, GD_VALUE, "%s: the cuts do not go from 0 to %lld", what,
-                       (long long)whole);
+    int rank = k->world->end.rank;
+    gd_status status = check_ends(k, what, cuts, whole);
+    if (status) return status;
     if (part == cuts[rank + 1] - cuts[rank]) return GD_OK;
     return gd_fail(k->world->ctx, GD_SHAPE, "%s: rank %d has %lld elements, the cuts give it %lld", what,
                    rank, (long long)part, (long long)(cuts[rank + 1] - cuts[rank]));
@@ -93,6 +106,14 @@ static gd_status check_out(gd_exchange *k, const char *what)
     if (out->dtype != t->dtype)
         return gd_fail(k->world->ctx, GD_DTYPE, "%s: the result is %s and the tensor %s", what,
                        gd_dtype_name(out->dtype), gd_dtype_name(t->dtype));
+    if (k->what.kind == GD_ALL_TO_ALL) {
+        const int64_t *own = k->what.cuts + k->world->end.rank, *back = k->what.out_cuts + k->world->end.rank;
+        gd_status status = check_ends(k, what, k->what.cuts, t->numel);
+        if (!status) status = check_ends(k, what, k->what.out_cuts, out->numel);
+        if (status || own[1] - own[0] == back[1] - back[0]) return status;
+        return gd_fail(k->world->ctx, GD_MISMATCH, "%s: what rank %d keeps has %lld elements and %lld", what,
+                       k->world->end.rank, (long long)(own[1] - own[0]), (long long)(back[1] - back[0]));
+    }
     if (k->what.cuts) return check_cuts(k, what, whole, part);
     if (whole == part * size) return GD_OK;
     return gd_fail(k->world->ctx, GD_SHAPE,
@@ -124,15 +145,17 @@ static gd_status check(gd_exchange *k)
     gd_ctx *ctx = k->world->ctx;
     const gd_collective *c = &k->what;
     const char *what = gd__collective_name((int)c->kind);
-    bool has_out = c->kind == GD_ALL_GATHER || c->kind == GD_REDUCE_SCATTER;
-    if ((unsigned)c->kind > GD_ALL_REDUCE)
+    bool out = has_out(k), each = c->kind == GD_ALL_TO_ALL;
+    if ((unsigned)c->kind > GD_ALL_TO_ALL)
         return gd_fail(ctx, GD_VALUE, "world: there is no collective %d", (int)c->kind);
     if (c->kind == GD_BARRIER) return GD_OK;
     bool placed = c->kind == GD_ALL_GATHER && c->cuts && !c->tensor;
-    gd_status status = placed ? GD_OK : check_tensor(ctx, what, c->tensor, !has_out);
-    if (!status && c->cuts && !has_out) status = gd_fail(ctx, GD_ARGUMENT, "%s: it takes no cuts", what);
-    if (!status && has_out) status = check_tensor(ctx, what, c->out, true);
-    if (!status && has_out) status = check_out(k, what);
+    gd_status status = placed ? GD_OK : check_tensor(ctx, what, c->tensor, !out);
+    if (!status && each && (!c->cuts || !c->out_cuts))
+        status = gd__null(ctx, "all_to_all: the cuts are NULL");
+    if (!status && c->cuts && !out) status = gd_fail(ctx, GD_ARGUMENT, "%s: it takes no cuts", what);
+    if (!status && out) status = check_tensor(ctx, what, c->out, true);
+    if (!status && out) status = check_out(k, what);
     if (!status && c->grains)
         status = c->kind == GD_ALL_REDUCE ? check_grains(k)
                                           : gd_fail(ctx, GD_ARGUMENT, "%s: it takes no grains", what);
@@ -250,12 +273,11 @@ static bool make_memory(gd_exchange *k)
 gd_status gd__exchange_prepare(gd_exchange *k)
 {
     gd_status status = check(k);
-    bool has_out = k->what.kind == GD_ALL_GATHER || k->what.kind == GD_REDUCE_SCATTER;
     if (status || k->what.kind == GD_BARRIER) {
         k->what.tensor = k->what.out = NULL;
         return status;
     }
-    if (!has_out) k->what.out = NULL;
+    if (!has_out(k)) k->what.out = NULL;
     if (k->what.tensor) gd__retain(k->what.tensor);
     if (k->what.out) gd__retain(k->what.out);
     if (make_memory(k)) return GD_OK;
@@ -467,6 +489,32 @@ static gd_status post_gather(gd_exchange *k)
     return status;
 }
 
+/* Some elements as bytes. */
+static char *elements(const gd_tensor *t, const int64_t *cuts, int r, size_t *bytes)
+{
+    size_t item = gd__item_size(t);
+    *bytes = (size_t)(cuts[r + 1] - cuts[r]) * item;
+    return t->data + (size_t)cuts[r] * item;
+}
+
+static gd_status post_to_each(gd_exchange *k)
+{
+    const gd_endpoint *e = &k->world->end;
+    const int64_t *cuts = k->what.cuts, *out_cuts = k->what.out_cuts;
+    size_t sent, got;
+    if (k->stage != GD_FIRST) return GD_OK;
+    char *own = elements(k->host, cuts, e->rank, &sent), *to = elements(k->host_out, out_cuts, e->rank, &got);
+    gd_tensor from = piece_of(k->host, own, cuts[e->rank + 1] - cuts[e->rank]);
+    gd_tensor stays = piece_of(k->host_out, to, from.numel);
+    gd_status status = sent ? gd__copy_into(&stays, &from) : GD_OK;
+    for (int r = 0; r < e->size && !status; r++) {
+        char *mine = elements(k->host, cuts, r, &sent), *theirs = elements(k->host_out, out_cuts, r, &got);
+        status = gd__message(k, r, true, 0, mine, sent);
+        if (!status) status = gd__message(k, r, false, 0, theirs, got);
+    }
+    return status;
+}
+
 gd_status gd__exchange_post(gd_exchange *k)
 {
     if (k->what.kind == GD_BARRIER) return GD_OK;
@@ -474,6 +522,7 @@ gd_status gd__exchange_post(gd_exchange *k)
     switch (k->what.kind) {
     case GD_BROADCAST: return post_broadcast(k);
     case GD_ALL_GATHER: return post_gather(k);
+    case GD_ALL_TO_ALL: return post_to_each(k);
     default: return post_sum(k);
     }
 }
@@ -527,6 +576,14 @@ gd_status gd_world_reduce_scatter(gd_world *world, gd_tensor *tensor, gd_tensor 
 gd_status gd_world_all_gather(gd_world *world, gd_tensor *tensor, gd_tensor *out)
 {
     return gd__world_call(world, &(gd_collective){.kind = GD_ALL_GATHER, .tensor = tensor, .out = out});
+}
+
+gd_status gd_world_all_to_all(gd_world *world, gd_tensor *tensor, const int64_t *cuts, gd_tensor *out,
+                              const int64_t *out_cuts)
+{
+    return gd__world_call(
+        world, &(gd_collective){
+                   .kind = GD_ALL_TO_ALL, .tensor = tensor, .cuts = cuts, .out = out, .out_cuts = out_cuts});
 }
 
 gd_status gd_world_broadcast(gd_world *world, gd_tensor *tensor, int root)

@@ -8,11 +8,30 @@
 
 const char *gd__collective_name(int kind)
 {
-    static const char *const names[] = {"barrier", "broadcast", "all_gather", "reduce_scatter", "all_reduce"};
+    static const char *const names[] = {"barrier",        "broadcast",  "all_gather",
+                                        "reduce_scatter", "all_reduce", "all_to_all"};
     return kind >= 0 && kind < (int)(sizeof names / sizeof *names) ? names[kind] : "unknown collective";
 }
 
 static bool sums(const gd_sheet *s) { return s->kind == GD_ALL_REDUCE || s->kind == GD_REDUCE_SCATTER; }
+
+/* A number for so many elements from one rank to another. */
+static uint64_t passage(int from, int to, int64_t count)
+{
+    uint64_t h = ((uint64_t)from << 32 | (uint64_t)to) * 0x9E3779B97F4A7C15u + (uint64_t)count;
+    h = (h ^ h >> 29) * 0xBF58476D1CE4E5B9u;
+    return h ^ h >> 32;
+}
+
+/* What it sends less what it expects: over all ranks that comes to nothing. */
+static int64_t balance(const gd_world *w, const gd_collective *what)
+{
+    uint64_t sum = 0;
+    const int64_t *cuts = what->cuts, *out = what->out_cuts;
+    for (int r = 0; r < w->end.size; r++)
+        sum += passage(w->end.rank, r, cuts[r + 1] - cuts[r]) - passage(r, w->end.rank, out[r + 1] - out[r]);
+    return (int64_t)sum;
+}
 
 void gd__sheet_fill(gd_exchange *work)
 {
@@ -30,9 +49,12 @@ void gd__sheet_fill(gd_exchange *work)
     if (t) {
         s->dtype = (int32_t)t->dtype;
         s->ndim = t->ndim;
-        memcpy(s->size, t->size, (size_t)s->ndim * sizeof *s->size);
+        if (what->kind != GD_ALL_TO_ALL) memcpy(s->size, t->size, (size_t)s->ndim * sizeof *s->size);
     }
-    for (int r = 0; what->cuts && r <= w->end.size; r++) s->cuts = s->cuts * 31 + what->cuts[r] + 1;
+    bool each = what->kind == GD_ALL_TO_ALL; /* all have tensors of their own */
+    if (each) s->ndim = 0;
+    if (each && t && what->cuts && what->out_cuts) s->cuts = balance(w, what);
+    for (int r = 0; !each && what->cuts && r <= w->end.size; r++) s->cuts = s->cuts * 31 + what->cuts[r] + 1;
     (void)snprintf(s->name, sizeof s->name, "%s", what->name ? what->name : "");
     if (sums(s) && s->how == GD_REDUCE_EXACT)
         (void)snprintf(s->machine, sizeof s->machine, "%.20s, C library %.12s", gd__isa_of(w->ctx),
@@ -73,7 +95,7 @@ static void compare(const gd_sheet *a, const gd_sheet *b, int rank, gd_verdict *
     else if (!same_tensor(a, b))
         JUDGE(GD_MISMATCH, "%s: rank %d brings %s, rank 0 %s", what, rank, sheet_text(b, one, sizeof one),
               sheet_text(a, other, sizeof other));
-    else if (a->cuts != b->cuts)
+    else if (a->cuts != b->cuts && a->kind != GD_ALL_TO_ALL)
         JUDGE(GD_MISMATCH, "%s: rank %d cuts it elsewhere than rank 0", what, rank);
     else if (a->root != b->root)
         JUDGE(GD_MISMATCH, "%s: the root is %d for rank %d and %d for rank 0", what, b->root, rank, a->root);
@@ -107,4 +129,8 @@ void gd__roll_judge(gd_exchange *work)
     for (int r = 0; r < size && !v->status; r++)
         if (work->sheet[r].failed) judge_failure(&work->sheet[r], r, v);
     for (int r = 1; r < size && !v->status; r++) compare(&work->sheet[0], &work->sheet[r], r, v);
+    uint64_t over = 0;
+    for (int r = 0; r < size; r++) over += (uint64_t)work->sheet[r].cuts;
+    if (!v->status && work->mine.kind == GD_ALL_TO_ALL && over)
+        JUDGE(GD_MISMATCH, "all_to_all: some rank sends more or less than another expects of it");
 }

@@ -172,6 +172,12 @@ void gd__share(int rank, int size, int64_t total, int64_t *first, int64_t *count
     *count = each + (rank < more);
 }
 
+int gd__sharer(int size, int64_t total, int64_t index)
+{
+    int64_t each = total / size, more = total % size, large = more * (each + 1);
+    return (int)(index < large ? index / (each + 1) : more + (index - large) / each);
+}
+
 void gd_world_share(const gd_world *world, int64_t total, int64_t *first, int64_t *count)
 {
     if (!world || !first || !count) return;

@@ -95,6 +95,7 @@ gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_worl
 gd_device *gd__world_place(gd_world *world, gd_device *device);
 /* Which of `total` are a rank's. */
 void gd__share(int rank, int size, int64_t total, int64_t *first, int64_t *count);
+int gd__sharer(int size, int64_t total, int64_t index); /* the rank that has one of them */
 
 /* ---- threads.c ---- */
 

@@ -86,6 +86,19 @@ static void every_collective(gd_world *w, gd_device *device)
               *mine = gd_to_device(gd_zeros(ctx, GD_F64, 1, (int64_t[]){3}), device);
     CHECK(gd_world_reduce_scatter(w, all, mine) == GD_OK);
     CHECK(gd_at(mine, (int64_t[]){2}) == n * (3 * rank + 2));
+    int64_t cuts[65] = {0},
+            out_cuts[65] = {
+                0}; /* rank r has 1000 (r + s) numbers for rank s: nothing from the first to itself */
+    CHECK(n < 65);
+    for (int r = 0; r < n; r++) {
+        cuts[r + 1] = cuts[r] + 1000 * (rank + r);
+        out_cuts[r + 1] = out_cuts[r] + 1000 * (r + rank);
+    }
+    gd_tensor *from = gd_to_device(gd_full(ctx, GD_F32, 1, &cuts[n], rank), device),
+              *to = gd_to_device(gd_full(ctx, GD_F32, 1, &out_cuts[n], -1), device);
+    CHECK(gd_world_all_to_all(w, from, cuts, to, out_cuts) == GD_OK);
+    for (int r = 0; r < n; r++)
+        for (int64_t i = out_cuts[r]; i < out_cuts[r + 1]; i += 999) CHECK(gd_at(to, &i) == r);
     for (int root = 0; root < n; root++) {
         gd_tensor *t = gd_to_device(gd_full(ctx, GD_F32, 1, (int64_t[]){100000}, rank == root ? 7 : -1),
                                     device);

@@ -90,6 +90,56 @@ static void stretches_of_other_lengths_are_gathered_and_scattered(void **state)
     for (int n = 1; n <= 9; n++) run_in(CTX(state), n, uneven, NULL);
 }
 
+/* Rank r sends rank s the numbers 100 r + s, (r + 2 s) % 4 of them. */
+static int64_t lot(int from, int to) { return (from + 2 * to) % 4; }
+
+static gd_status to_each(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    int rank = gd_world_rank(w), n = gd_world_size(w);
+    int64_t cuts[10] = {0}, out_cuts[10] = {0};
+    for (int r = 0; r < n; r++) {
+        cuts[r + 1] = cuts[r] + lot(rank, r);
+        out_cuts[r + 1] = out_cuts[r] + lot(r, rank);
+    }
+    gd_scope_begin(ctx);
+    /* every second of a column: neither lies in one piece */
+    gd_tensor *whole = gd_full(ctx, GD_F32, 1, (int64_t[]){2 * cuts[n]}, -1);
+    gd_tensor *from = gd_slice(whole, "0", 0, 2 * cuts[n], 2);
+    gd_tensor *to = gd_slice(gd_full(ctx, GD_F32, 1, (int64_t[]){2 * out_cuts[n]}, -1), "0", 0,
+                             2 * out_cuts[n], 2);
+    for (int r = 0; r < n; r++)
+        for (int64_t i = cuts[r]; i < cuts[r + 1]; i++)
+            ((float *)gd_data_mut(whole))[2 * i] = (float)(100 * rank + r);
+    TRY(gd_world_all_to_all(w, from, cuts, to, out_cuts));
+    for (int r = 0; r < n; r++)
+        for (int64_t i = out_cuts[r]; i < out_cuts[r + 1]; i++) EXPECT(ctx, gd_at(to, &i) == 100 * r + rank);
+    /* what one expects another does not send: all are told, and nothing has changed */
+    TRY(gd_fill(to, 7));
+    if (rank == n - 1 && n > 1) {
+        for (int r = 1; r <= n; r++) out_cuts[r]++;
+        to = gd_full(ctx, GD_F32, 1, &out_cuts[n], 7);
+    }
+    gd_status status = gd_world_all_to_all(w, from, cuts, to, out_cuts);
+    EXPECT(ctx, status == (n > 1 ? GD_MISMATCH : GD_OK));
+    gd_clear_error(ctx);
+    for (int64_t i = 0; i < out_cuts[n] && n > 1; i++) EXPECT(ctx, gd_at(to, &i) == 7);
+    EXPECT(ctx, gd_world_all_to_all(w, from, cuts, to, NULL) == GD_ARGUMENT);
+    gd_clear_error(ctx);
+    cuts[n]++;
+    EXPECT(ctx, gd_world_all_to_all(w, from, cuts, to, out_cuts) == GD_VALUE);
+    gd_clear_error(ctx);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void every_rank_gets_what_others_have_for_it(void **state)
+{
+    for (int n = 1; n <= 9; n++) run_in(CTX(state), n, to_each, NULL);
+    assert_int_equal(gd_world_run(CTX(state), "self", NULL, to_each, NULL), GD_OK);
+}
+
 /* A transposed view is summed and written where it lies. */
 static gd_status strided(gd_world *w, void *user)
 {
@@ -459,6 +509,11 @@ static gd_status on_device(gd_world *w, void *user)
         EXPECT(ctx, gd_at(rows, (int64_t[]){i / 3, i % 3}) == (double)(4 * (i % 6)) &&
                         gd_tensor_device(rows) == gpu);
     TRY(gd_fill(m, gd_world_rank(w)));
+    gd_tensor *mixed = gd_zeros_like(m); /* its first row goes to the first rank */
+    TRY(gd_world_all_to_all(w, m, (int64_t[]){0, 3, 6},
+                            gd_transpose(gd_reshape(mixed, 2, (int64_t[]){3, 2}), 0, 1),
+                            (int64_t[]){0, 3, 6}));
+    EXPECT(ctx, gd_at(mixed, (int64_t[]){0, 0}) == 0 && gd_at(mixed, (int64_t[]){1, 2}) == 1);
     TRY(gd_world_broadcast(w, m, 1));
     EXPECT(ctx, gd_at(m, (int64_t[]){1, 2}) == 1);
     gd_scope_end(ctx);
@@ -547,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(collectives_do_what_they_say),
         TEST(stretches_of_other_lengths_are_gathered_and_scattered),
+        TEST(every_rank_gets_what_others_have_for_it),
         TEST(views_are_summed_in_place),
         TEST(collectives_overlap_and_are_waited_for_in_any_order),
         TEST(sums_over_grains_have_the_same_bits_with_1_to_8_ranks),

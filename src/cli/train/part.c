@@ -45,105 +45,128 @@ void gd__part_free(gd_trainer *t)
 
 /* ---- an epoch ---- */
 
-/* t->place: of each place in the order, which of the taken rows it is; -1: another rank's.  How many are taken. */
-static int64_t find_places(gd_trainer *t, int64_t rows)
+/* Who brings which rows to whom: a function of the order, the same on every rank. */
+typedef struct passage {
+    int64_t rows, count;      /* of the epoch; of those that are taken here */
+    int64_t *cuts, *out_cuts; /* [ranks + 1]: of rows that leave and come */
+    int64_t *leaves;          /* rows of this rank's part, those for rank 0 first */
+    int64_t *comes;           /* of each taken row the place among those that come */
+    int32_t *taker;           /* of each place in the order */
+} passage;
+
+/* t->place: of each place in the order, which of the taken rows it is; -1: another rank's. */
+static void find_takers(gd_trainer *t, passage *p)
 {
     const gd_recipe *r = &t->point.recipe;
-    int64_t batch = r->batch ? r->batch : rows, count = 0, first, grains;
-    memset(t->place, -1, t->place_bytes);
-    for (int64_t at = 0; at < rows; at += batch) {
-        int64_t length = at + batch < rows ? batch : rows - at;
-        gd_world_share(t->point.world, (length + r->grain - 1) / r->grain, &first, &grains);
-        int64_t end = (first + grains) * r->grain;
-        for (int64_t i = first * r->grain; i < end && i < length; i++) t->place[at + i] = count++;
+    int size = gd_world_size(t->point.world), own = gd_world_rank(t->point.world);
+    int64_t batch = r->batch ? r->batch : p->rows;
+    for (int64_t at = 0; at < p->rows; at += batch) {
+        int64_t length = at + batch < p->rows ? batch : p->rows - at;
+        int64_t grains = (length + r->grain - 1) / r->grain;
+        for (int64_t i = 0; i < length; i++) {
+            int taker = gd__sharer(size, grains, i / r->grain);
+            p->taker[at + i] = taker;
+            t->place[at + i] = taker == own ? p->count++ : -1;
+        }
     }
-    return count;
 }
 
-typedef struct part {
-    int64_t first, count; /* rows of a rank */
-    int64_t found;        /* of them that are taken here */
-    gd_tensor *rows;
-} part;
-
-static part part_of(const gd_trainer *t, int rank, int64_t rows)
+/* The rank whose part has a row, see gd__measure_share. */
+static int keeper_of(const gd_trainer *t, int64_t rows, int64_t row)
 {
-    int64_t pieces = (rows + GD_MEASURE_ROWS - 1) / GD_MEASURE_ROWS, first, count;
-    gd__share(rank, gd_world_size(t->point.world), pieces, &first, &count);
-    int64_t end = (first + count) * GD_MEASURE_ROWS;
-    part p = {.first = first * GD_MEASURE_ROWS < rows ? first * GD_MEASURE_ROWS : rows};
-    p.count = (end < rows ? end : rows) - p.first;
-    return p;
+    int64_t pieces = (rows + GD_MEASURE_ROWS - 1) / GD_MEASURE_ROWS;
+    return gd__sharer(gd_world_size(t->point.world), pieces, row / GD_MEASURE_ROWS);
 }
 
-/* The part of a rank comes; index [most]: room.  to: of each taken row its place among those that came before and these. */
-static gd_status take_from(gd_trainer *t, int rank, int64_t rows, part *p, int64_t *index, int64_t *to,
-                           int64_t *came)
+/* From how many for each rank to where those of each begin. */
+static void add_up(int64_t *cuts, int ranks)
 {
-    gd_ctx *ctx = t->ctx;
-    int64_t shape[GD_MAX_DIMS] = {p->count};
-    memcpy(shape + 1, gd_shape(t->x) + 1, (size_t)(gd_ndim(t->x) - 1) * sizeof *shape);
-    if (!p->count) return GD_OK;
-    bool own = rank == gd_world_rank(t->point.world);
-    gd_scope_begin(ctx); /* the part of a rank is forgotten before the next one comes */
-    gd_tensor *all = own ? t->x : gd_empty_on(t->device, gd_tensor_dtype(t->x), gd_ndim(t->x), shape);
-    gd_status status = gd_world_broadcast(t->point.world, all, rank);
-    for (int64_t i = 0; i < rows && !status; i++) {
-        if (t->place[i] < 0 || t->order[i] < p->first || t->order[i] >= p->first + p->count) continue;
-        index[p->found++] = t->order[i] - p->first;
-        to[t->place[i]] = (*came)++;
+    for (int r = 0; r < ranks; r++) cuts[r + 1] += cuts[r];
+}
+
+/* From where those of each rank end to where they begin. */
+static void begin_again(int64_t *cuts, int ranks)
+{
+    memmove(cuts + 1, cuts, (size_t)ranks * sizeof *cuts);
+    cuts[0] = 0;
+}
+
+/* How many go from here to each rank and come from each; then which, both in the order of the epoch. */
+static void find_rows(const gd_trainer *t, passage *p)
+{
+    int size = gd_world_size(t->point.world), own = gd_world_rank(t->point.world);
+    int64_t first, count;
+    gd__measure_share(&t->point, p->rows, &first, &count);
+    for (int64_t i = 0; i < p->rows; i++) {
+        int keeper = keeper_of(t, p->rows, t->order[i]), taker = p->taker[i];
+        p->cuts[taker + 1] += keeper == own;
+        p->out_cuts[keeper + 1] += taker == own;
     }
-    bool some = !status && p->found;
-    gd_tensor *wanted = some ? gd_to_device(gd_from_data(ctx, GD_I64, 1, &p->found, index), t->device) : NULL;
-    p->rows = gd__scope_leave(ctx, some ? gd_index_select(all, "0", wanted) : NULL);
-    return some && !p->rows ? gd_error(ctx) : status;
-}
-
-/* All that came, in the order in which it is used.  New. */
-static gd_tensor *in_order(gd_trainer *t, const part *parts, int ranks, const int64_t *to, int64_t count)
-{
-    gd_tensor **list = gd__calloc(t->ctx, (size_t)ranks * sizeof *list), *all = NULL;
-    int used = 0;
-    for (int r = 0; list && r < ranks; r++)
-        if (parts[r].rows) list[used++] = parts[r].rows;
-    gd_tensor *index = gd_to_device(gd_from_data(t->ctx, GD_I64, 1, &count, to), t->device);
-    if (list && used) all = gd_index_select(gd_cat(list, used, "0"), "0", index);
-    gd__free(t->ctx, list, list ? (size_t)ranks * sizeof *list : 0);
-    return all;
-}
-
-static gd_status take_all(gd_trainer *t, int64_t rows, int64_t count, part *parts, int64_t *room)
-{
-    int ranks = gd_world_size(t->point.world);
-    int64_t came = 0;
-    gd_status status = GD_OK;
-    for (int r = 0; r < ranks && !status; r++) {
-        parts[r] = part_of(t, r, rows);
-        status = take_from(t, r, rows, &parts[r], room, room + rows, &came);
+    add_up(p->cuts, size);
+    add_up(p->out_cuts, size);
+    for (int64_t i = 0; i < p->rows; i++) {
+        int keeper = keeper_of(t, p->rows, t->order[i]), taker = p->taker[i];
+        if (keeper == own) p->leaves[p->cuts[taker]++] = t->order[i] - first;
+        if (taker == own) p->comes[t->place[i]] = p->out_cuts[keeper]++;
     }
-    if (status || !count) return status;
-    t->taken = gd_keep(in_order(t, parts, ranks, room + rows, count));
+    begin_again(p->cuts, size);
+    begin_again(p->out_cuts, size);
+}
+
+static gd_tensor *selected(gd_trainer *t, gd_tensor *from, const int64_t *index, int64_t count)
+{
+    return gd_index_select(from, "0",
+                           gd_to_device(gd_from_data(t->ctx, GD_I64, 1, &count, index), t->device));
+}
+
+/* Each row goes where it is wanted, once.  status: how it went so far; who fails tells the others. */
+static gd_status pass_rows(gd_trainer *t, passage *p, gd_status status)
+{
+    int64_t shape[GD_MAX_DIMS], width = 1;
+    memcpy(shape, gd_shape(t->x), (size_t)gd_ndim(t->x) * sizeof *shape);
+    for (int i = 1; i < gd_ndim(t->x); i++) width *= shape[i];
+    gd_collective what = {.kind = GD_ALL_TO_ALL, .name = "rows", .failed = status};
+    if (!status) {
+        int size = gd_world_size(t->point.world);
+        what.tensor = selected(t, t->x, p->leaves, p->cuts[size]);
+        shape[0] = p->count;
+        what.out = gd_empty_on(t->device, gd_tensor_dtype(t->x), gd_ndim(t->x), shape);
+        for (int r = 0; r <= size; r++) p->cuts[r] *= width;
+        for (int r = 0; r <= size; r++) p->out_cuts[r] *= width;
+        what.cuts = p->cuts;
+        what.out_cuts = p->out_cuts;
+    }
+    status = gd__world_call(t->point.world, &what);
+    if (status) return status;
+    t->taken = gd_keep(selected(t, what.out, p->comes, p->count));
     return t->taken ? GD_OK : gd_error(t->ctx);
 }
 
 gd_status gd__part_take(gd_trainer *t, int64_t rows)
 {
     if (!t->parted) return GD_OK;
-    size_t lists = 2 * (size_t)rows * sizeof(int64_t),
-           parts = (size_t)gd_world_size(t->point.world) * sizeof(part);
+    gd_ctx *ctx = t->ctx;
+    size_t ranks = (size_t)gd_world_size(t->point.world) + 1;
+    size_t bytes = (2 * ranks + 2 * (size_t)rows) * sizeof(int64_t), takers = (size_t)rows * sizeof(int32_t);
     free_taken(t);
     t->place_bytes = (size_t)rows * sizeof *t->place;
-    t->place = gd__alloc(t->ctx, t->place_bytes);
-    int64_t *room = gd__alloc(t->ctx, lists);
-    part *each = gd__calloc(t->ctx, parts);
-    gd__aside_begin(t->ctx);
-    gd_no_grad_begin(t->ctx);
-    gd_status status = t->place && room && each ? GD_OK : GD_NOMEM;
-    if (!status) status = take_all(t, rows, find_places(t, rows), each, room);
-    gd_no_grad_end(t->ctx);
-    gd__aside_end(t->ctx);
-    gd__free(t->ctx, room, room ? lists : 0);
-    gd__free(t->ctx, each, each ? parts : 0);
+    t->place = gd__alloc(ctx, t->place_bytes);
+    passage p = {.rows = rows, .cuts = gd__calloc(ctx, bytes), .taker = gd__alloc(ctx, takers)};
+    gd_status status = t->place && p.cuts && p.taker ? GD_OK : GD_NOMEM;
+    if (!status) {
+        p.out_cuts = p.cuts + ranks;
+        p.leaves = p.out_cuts + ranks;
+        p.comes = p.leaves + rows;
+        find_takers(t, &p);
+        find_rows(t, &p);
+    }
+    gd__aside_begin(ctx);
+    gd_no_grad_begin(ctx);
+    status = pass_rows(t, &p, status);
+    gd_no_grad_end(ctx);
+    gd__aside_end(ctx);
+    gd__free(ctx, p.cuts, p.cuts ? bytes : 0);
+    gd__free(ctx, p.taker, p.taker ? takers : 0);
     return status;
 }
 

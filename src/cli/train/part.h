@@ -1,6 +1,6 @@
 /* Rows over processes: each keeps a part of what is learnt from and, every epoch, has the rows of its own grains brought.
  *
- *     x            rank 0: [----]  rank 1: [----]  rank 2: [---]     the parts, in turn, go to all; each takes what it needs
+ *     x            rank 0: [----]  rank 1: [----]  rank 2: [---]     the parts; a row goes where it is wanted, once
  *     order        8 3 5 | 0 7 2 | 1 4 6                             the same everywhere: a function of seed and epoch
  *     taken        those of the grains of this rank, in their order: a grain is a slice
  *
