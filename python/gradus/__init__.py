@@ -12,6 +12,11 @@
 
 Everything is done by the C library; NumPy, PyTorch and JAX are imported only where they are used.
 """
+import sys as _sys
+
+if "t" in _sys.abiflags:  # before the extension, whose objects are laid out differently there, is loaded
+    raise ImportError("gradus needs an interpreter with its lock: free-threaded builds have no stable ABI yet")
+
 from ._core import *  # noqa: F401,F403  operators, errors, Tensor, Context
 from ._core import __version__ as __version__
 from ._tensor import Device as Device, arange as arange, bf16 as bf16, bool_ as bool_, devices as devices

@@ -20,16 +20,16 @@ class Result(dict):  # type: ignore[type-arg]
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the result has no '{name}': it has {', '.join(self)}") from None
+            raise AttributeError(f"the result has no '{name}': it has {', '.join(self.keys())}") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self]
+        return [*super().__dir__(), *self.keys()]
 
     def __repr__(self) -> str:
-        width = max(map(len, self), default=0)
+        width = max(map(len, self.keys()), default=0)
         return "\n".join(f"{key:>{width}}: {value!r}" for key, value in self.items())
 
 
@@ -298,6 +298,13 @@ def _literal(value: Any) -> str:
     return "[" + ",".join(_literal(v) for v in items) + "]" if isinstance(items, list) else repr(items)
 
 
+def _in_python(text: str) -> str:
+    """What the program says, with its options as the keywords that they are here."""
+    import re
+
+    return re.sub(r"--([a-z][a-z-]*)", lambda o: {"param": "params"}.get(o[1], o[1].replace("-", "_")) + "=", text)
+
+
 def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False) -> dict[str, Any]:
     import json
     import os
@@ -317,7 +324,7 @@ def _run_fit(model: str, table: Any, options: dict[str, Any], plot: bool = False
         for form in ([], ["--json"]):
             run = subprocess.run([program(), *words, *form], capture_output=True, text=True, env=environment())
             if run.returncode not in (0, 1) or not run.stdout.strip():
-                text = run.stderr.strip().removeprefix("gradus: ")
+                text = _in_python(run.stderr.strip().removeprefix("gradus: "))
                 raise _core.ParseError(text) if run.returncode == 2 else _core.Error(text)
             if plot:
                 with open(picture, encoding="utf-8") as f:

@@ -181,6 +181,51 @@ def __deepcopy__(self: Tensor, memo: Any) -> Tensor:
     return t.require_grad() if self.requires_grad else t
 
 
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _ends(count: int, some: int) -> tuple[range, range]:
+    """The first and the last of a long row, or all."""
+    return (range(some), range(count - some, count)) if count > 2 * some + 2 else (range(count), range(0))
+
+
+def _values(t: Tensor, some: int, indent: str) -> str:
+    """Nested brackets, each line under the first."""
+    if t.ndim == 0:
+        return _shown(t.item())
+    first, last = _ends(t.shape[0], some)
+    if t.ndim == 1:
+        shown = [_shown(v) for part in (first, last) if part for v in t[part.start:part.stop].tolist()]
+    else:
+        shown = [_values(t[i], some, indent + " ") for part in (first, last) for i in part]
+    if last:
+        shown.insert(len(first), "...")
+    between = ", " if t.ndim == 1 else "," + "\n" * (t.ndim - 1) + indent + " "  # a blank line between matrices
+    return "[" + between.join(shown) + "]"
+
+
+def _axis_text(name: str | None, size: int, labels: tuple[str, ...] | None) -> str:
+    text = f"{name}={size}" if name else str(size)
+    if not labels:
+        return text
+    first, last = _ends(size, 5)
+    words = [labels[i] for i in first] + (["..."] if last else []) + [labels[i] for i in last]
+    return f"{text}: {' '.join(words)}"
+
+
+def __repr__(self: Tensor) -> str:
+    try:
+        t = self.detach().to("cpu")
+    except _core.StateError:
+        return "tensor(of a closed context)"
+    # many rows without elements are no row; of many elements fewer are shown
+    values = _values(t, 5 if t.size <= 1000 else 3, " " * 7) if t.size else "[]"
+    axes = ", ".join(map(_axis_text, self.axes, self.shape, self.labels))
+    device = "" if self.device == "cpu" else f", {self.device}"
+    return f"tensor({values}  {self.dtype}[{axes}]{device}{', requires_grad' if self.requires_grad else ''})"
+
+
 def _repr_html_(self: Tensor) -> str:
     """A table of the last two axes for notebooks; text where there are more, or many elements."""
     import html
@@ -190,15 +235,13 @@ def _repr_html_(self: Tensor) -> str:
     rows = self.detach().to("cpu").tolist() if self.ndim == 2 else [self.detach().to("cpu").tolist()]
     names, labels = self.axes, self.labels
 
-    def cell(v: Any) -> str:
-        return html.escape(f"{v:.6g}" if isinstance(v, float) else str(v))
     head = labels[-1] or range(self.shape[-1])
     side = (labels[0] or range(self.shape[0])) if self.ndim == 2 else [""]
     corner = " \\ ".join(n or "" for n in names) if any(names) else ""
     out = [f"<table><caption>{html.escape(self.dtype)} {html.escape(str(list(self.shape)))}</caption>",
            f"<tr><th>{html.escape(corner)}</th>" + "".join(f"<th>{html.escape(str(h))}</th>" for h in head) + "</tr>"]
     for label, row in zip(side, rows):
-        out.append(f"<tr><th>{html.escape(str(label))}</th>" + "".join(f"<td>{cell(v)}</td>" for v in row) + "</tr>")
+        out.append(f"<tr><th>{html.escape(str(label))}</th>" + "".join(f"<td>{_shown(v)}</td>" for v in row) + "</tr>")
     return "".join(out) + "</table>"
 
 
@@ -206,7 +249,7 @@ def __format__(self: Tensor, spec: str) -> str:
     return format(self.item() if spec and self.size == 1 else repr(self), spec if self.size == 1 else "")
 
 
-for _method in (numpy, __array__, __iter__, sel, clone, __reduce__, __deepcopy__, _repr_html_, __format__):
+for _method in (numpy, __array__, __iter__, sel, clone, __reduce__, __deepcopy__, __repr__, _repr_html_, __format__):
     setattr(Tensor, _method.__name__, _method)
 
 Tensor.__array_ufunc__ = None  # NumPy leaves operators with tensors to the tensors

@@ -511,22 +511,6 @@ static PyObject *tensor_tolist(PyObject *o, PyObject *unused)
     return gd_py_tolist((gd_py_tensor *)o);
 }
 
-static PyObject *tensor_repr(PyObject *o)
-{
-    if (!((gd_py_tensor *)o)->t) return PyUnicode_FromString("tensor(of a closed context)");
-    TENSOR_OR_RETURN(o);
-    int need = gd_format(t, NULL, 0);
-    char *text = PyMem_Malloc((size_t)need + 1);
-    if (!text) return PyErr_NoMemory();
-    (void)gd_format(t, text, (size_t)need + 1);
-    PyObject *result = PyUnicode_FromFormat(
-        "tensor(%s%s%s%s)", text, strcmp(gd_device_name(gd_tensor_device(t)), "cpu") ? ", " : "",
-        strcmp(gd_device_name(gd_tensor_device(t)), "cpu") ? gd_device_name(gd_tensor_device(t)) : "",
-        gd_requires_grad(t) ? ", requires_grad" : "");
-    PyMem_Free(text);
-    return result;
-}
-
 static PyObject *tensor_backward(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const gd_py_parameter parameter[] = {{"self", GD_PY_TENSOR, 1, 0},
@@ -683,7 +667,6 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_doc, "Tensor(data, dtype=None)\n--\n\nA tensor with named and labelled axes, and its gradient."},
     {Py_tp_new, tensor_new},
     {Py_tp_dealloc, tensor_dealloc},
-    {Py_tp_repr, tensor_repr},
     {Py_tp_hash, tensor_hash},
     {Py_tp_richcompare, tensor_compare},
     {Py_tp_getset, tensor_values},

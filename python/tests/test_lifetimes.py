@@ -381,3 +381,8 @@ print(interpreters.run_string(i, "try:\\n import gradus\\nexcept ImportError as 
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "main interpreter" in run.stdout + run.stderr or "does not support loading in subinterpreters" in run.stdout + run.stderr, run.stderr
+
+
+def test_a_free_threaded_interpreter_is_refused():
+    run = subprocess.run([sys.executable, "-c", "import sys; sys.abiflags += 't'; import gradus"], capture_output=True, text=True)
+    assert "ImportError: gradus needs an interpreter with its lock: free-threaded builds" in run.stderr

@@ -100,3 +100,15 @@ def test_an_expression_is_fitted_to_a_table():
     with pytest.raises(gd.ParseError, match="unknown name 'b'"):
         gd.fit("a*exp(-b*t)", table, params={"a": 1})
     assert math.isfinite(r.r2)
+
+
+def test_what_a_result_has_not_is_an_attribute_error():
+    fitted = gd.curve_fit(lambda t, a: a * t, [1.0, 2.0, 3.0], [1.0, 2.1, 3.0])
+    assert not hasattr(fitted, "_ipython_display_") and "popt" in dir(fitted)
+    with pytest.raises(AttributeError, match="no 'answer': it has popt, pcov"):
+        fitted.answer
+
+
+def test_what_fit_refuses_is_said_in_keywords():
+    with pytest.raises(gd.ParseError, match="no params= given"):
+        gd.fit("a*x", {"x": [1.0, 2.0], "y": [1.0, 2.0]})

@@ -181,3 +181,34 @@ def test_errors_speak_python():
     loss.backward()
     with pytest.raises(gd.GraphError, match="retain_graph=True"):
         loss.backward()
+
+
+def test_a_repr_shows_values_names_and_labels():
+    x = gd.tensor([[1.0, 2.5], [3.0, float("nan")]], axes=("row", "col"), labels={"row": ["up", "down"]})
+    assert repr(x) == "tensor([[1, 2.5],\n        [3, nan]]  f64[row=2: up down, col=2])"
+    assert repr(gd.ones((2, 1, 2))) == "tensor([[[1, 1]],\n\n        [[1, 1]]]  f64[2, 1, 2])"
+    assert repr(gd.tensor([12345678, -1])) == "tensor([12345678, -1]  i64[2])"  # whole numbers are whole
+    assert repr(gd.tensor([True, False])) == "tensor([True, False]  bool[2])"
+    assert repr(gd.tensor(3.0).require_grad()) == "tensor(3  f64[], requires_grad)"
+    assert repr(gd.ones((2, 0))) == "tensor([]  f64[2, 0])"
+    assert repr(gd.arange(20)) == "tensor([0, 1, 2, 3, 4, ..., 15, 16, 17, 18, 19]  i64[20])"
+    long = gd.ones(15).rename("day").with_labels("day", [f"d{i}" for i in range(15)])
+    assert "f64[day=15: d0 d1 d2 d3 d4 ... d10 d11 d12 d13 d14]" in repr(long)
+    assert len(repr(gd.ones((100,) * 4))) < 20_000
+    html = x._repr_html_()
+    assert "<th>up</th><td>1</td><td>2.5</td>" in html and "row \\ col" in html
+    assert "<pre>" in gd.ones((2, 2, 2))._repr_html_() and "&lt;b&gt;" in gd.ones(1).rename("<b>")._repr_html_()
+
+
+def test_every_status_of_the_library_is_a_class_of_its_own():
+    import pathlib
+    import re
+
+    header = pathlib.Path(__file__).resolve().parents[2] / "include/gradus/base.h"
+    statuses = re.findall(r"X\(([A-Z_]+), \"", header.read_text().split("GD_STATUS_LIST", 1)[1].split("\n\n", 1)[0])
+    classes = [c for c in vars(gd).values() if isinstance(c, type) and issubclass(c, gd.Error) and c is not gd.Error]
+    assert "NOMEM" in statuses and len(set(classes)) == len(statuses) - 1  # all but OK
+    for c in classes:
+        assert c.__mro__[1] is gd.Error and issubclass(c, Exception) and c.__doc__
+    assert issubclass(gd.ShapeError, ValueError) and issubclass(gd.DtypeError, TypeError)
+    assert issubclass(gd.AxisError, KeyError) and issubclass(gd.OutOfMemoryError, MemoryError)
