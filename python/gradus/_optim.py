@@ -152,6 +152,16 @@ def make_link(name: str) -> Callable[..., Chain] | None:
 
 # ---- optimizers ----
 
+def takes_backward(closure: Callable[..., Any]) -> bool:
+    """Is it called with backward=False where the loss alone is wanted?"""
+    import inspect
+
+    try:
+        return "backward" in inspect.signature(closure).parameters
+    except (TypeError, ValueError):
+        return False
+
+
 def _settings_text(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={_value_text('group', key, REAL, value)}" for key, value in settings.items())
 
@@ -163,7 +173,8 @@ class Optimizer(_core._Optimizer):
             [{"params": [w], "lr": 0.1}, {"params": [b]}]
     chain   text or links: "clip_norm(1) | adam | lr(1e-3)", m.adam() | m.lr(1e-3)
 
-    step(closure) evaluates closure() as often as the links ask for; step() uses the gradients of backward()."""
+    step(closure) evaluates closure() as often as the links ask for; step() uses the gradients of backward().  A closure that takes
+    `backward` is called with False where the loss alone is wanted, and else leaves the gradients on the parameters."""
 
     def __init__(self, params: Any, chain: "Chain | str") -> None:
         from ._module import Module

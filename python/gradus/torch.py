@@ -12,53 +12,55 @@ A step inside torch.compile is a break of its graph; graphs of CUDA cannot recor
 """
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 import warnings
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from typing import Any, Callable
 
 import torch  # type: ignore[import-not-found, unused-ignore]
 from torch.optim import optimizer as _base  # type: ignore[import-not-found, unused-ignore]
 
 from . import _core
-from ._optim import Chain
+from ._optim import Chain, takes_backward
 
 __all__ = ["Optimizer"]
 
 # what schedulers, torch and its wrappers put into groups for themselves
 _OTHERS = {"params", "param_names", "chain", "initial_lr", "max_lr", "min_lr", "base_lr", "swa_lr", "max_momentum", "base_momentum",
-           "foreach", "fused", "maximize", "capturable", "differentiable"}
+           "foreach", "fused"}
+# what torch's own optimizers do where it is true
+_REFUSED = {"maximize": "begin the chain with mul(-1)", "capturable": "graphs of CUDA cannot hold a step",
+            "differentiable": "a step has no gradient"}
 
 
 class _Link:
     """A link of the chain: its number among all, parents first."""
 
-    def __init__(self, number: int, row: tuple[str, str, tuple[str, ...], dict[str, float], bool, bool, bool]) -> None:
+    def __init__(self, number: int, row: tuple[str, str, tuple[str, ...], dict[str, float], bool, bool]) -> None:
         self.number = number
-        self.path, self.name, self.slots, self.numbers, self.needs_closure, self.uses_loss, self.is_local = row
+        self.path, self.name, self.slots, self.numbers, self.needs_closure, self.is_local = row
 
 
 class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     """Steps of a chain over parameters of PyTorch.
 
-    params    as for any optimizer of torch: tensors, pairs of name and tensor, or groups
+    params    as for any optimizer of torch: tensors, pairs of name and tensor, or groups; or a module, for all it has
     chain     text or links: "clip_norm(1) | adam | lr(1e-3)", gradus.m.adam() | gradus.m.lr(1e-3)
     settings  numbers for all groups: lr=1e-3, betas=(0.9, 0.99)
 
-    A group has every number of the chain: lr (1 where the chain has no such link: it scales the update), betas, momentum
-    and the rest by their names, or as LINK.name where several links have one.
+    A group has every number of the chain: lr (1 where the chain has no such link: it scales the update; with 0 nothing moves),
+    betas, momentum and the rest by their names, or as LINK.name where several links have one.
 
     step(closure) evaluates as often as the links ask for.  closure() computes the loss and its gradients; one that takes
     `backward` is called with False where the loss alone is wanted, and chains that need products with the Hessian get
     those of torch's autograd."""
 
     def __init__(self, params: Any, chain: "Chain | str", *, foreach: bool | None = None, fused: bool | None = None,
-                 capturable: bool = False, differentiable: bool = False, **settings: Any) -> None:
+                 **settings: Any) -> None:
         del foreach, fused  # everything is
-        if capturable or differentiable:
-            raise ValueError("gradus.torch: capturable and differentiable steps are not possible")
+        for key in _REFUSED:
+            _refuse(key, settings.pop(key, None))
         text = _with_lr(str(Chain(chain)))
         self._chain = text
         self._core = _core._Optimizer(_core.current_context(), text)
@@ -67,12 +69,11 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         self._keys, defaults = _group_keys(self._links)
         self._slots = _slot_names(self._links)
         self._needs_closure = any(link.needs_closure for link in self._links)
-        self._uses_loss = any(link.uses_loss for link in self._links)
         self._pushed: list[dict[str, Any]] = []
         self._group_numbers: list[int] = []
         self._first: list[int] = []
         self._names: list[str] = []
-        self._warned: set[str] = set()
+        self._warned: set[str] = self.__dict__.get("_warned", set())  # a copy's are there already
         self._on_gpu = self._has_shards = False
         self._conventions: dict[Any, bool] = {}
         own = dict(defaults)
@@ -82,7 +83,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                 raise TypeError(f"gradus.torch: the chain '{text}' has no setting '{key}'")
             defaults[key] = value
         self._own = own
-        super().__init__(params, defaults)
+        super().__init__(params.named_parameters() if isinstance(params, torch.nn.Module) else params, defaults)
 
     # ---- groups ----
 
@@ -132,70 +133,118 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             if key in pushed:
                 if value is pushed[key]:
                     continue
+                value = tuple(value) if isinstance(value, list) else value
                 if isinstance(value, torch.Tensor) and value.numel() != 1:
                     raise ValueError(f"gradus.torch: '{key}' of group {g} is a tensor of {value.numel()} numbers, not of one")
                 if value == pushed[key]:
                     continue
-                self._set(g, key, value)
-                pushed[key] = float(value) if isinstance(value, torch.Tensor) else value
-            elif key not in _OTHERS and key not in self._warned:
+                numbers = self._numbers(g, key, value)
+                self._set(g, key, numbers)
+                pushed[key] = numbers if key == "betas" else numbers[0]  # not the object, which may change
+            elif key in _REFUSED:
+                _refuse(key, value)
+            elif key not in _OTHERS and value is not None and value is not False and key not in self._warned:
                 self._warned.add(key)
                 warnings.warn(f"gradus.torch: no link of '{self._chain}' has '{key}'; it stays in the group and does nothing",
                               stacklevel=3)
 
-    def _set(self, g: int, key: str, value: Any) -> None:
-        places = self._keys[key]
-        values = tuple(value) if key == "betas" else (value,) * len(places)
-        if len(values) != len(places):
-            raise ValueError(f"gradus.torch: '{key}' is {len(places)} numbers, got {value!r}")
-        for (link, field, alone), number in zip(places, values):
+    def _numbers(self, g: int, key: str, value: Any) -> tuple[float, ...]:
+        try:
+            numbers = tuple(map(float, value)) if key == "betas" else (float(value),)
+        except (TypeError, ValueError):
+            numbers = ()
+        if len(numbers) != len(self._keys[key]):
+            what = "two numbers" if key == "betas" else "a number"
+            raise ValueError(f"gradus.torch: '{key}' of group {g} is {value!r}, not {what}")
+        return numbers
+
+    def _set(self, g: int, key: str, numbers: tuple[float, ...]) -> None:
+        for (link, field, alone), number in zip(self._keys[key], numbers):
             if alone:
-                self._core.set(field, float(number), group=self._group_numbers[g])
+                self._core.set(field, number, group=self._group_numbers[g])
             else:
                 last = self._first[g] + len(self.param_groups[g]["params"])
-                self._lent.set(link, field, float(number), self._first[g], last)
+                self._lent.set(link, field, number, self._first[g], last)
 
     # ---- steps ----
 
     param_groups: list[dict[str, Any]]
+    _optimizer_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
-    def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """One step; with a closure the loss of its first evaluation."""
+    def step(self, closure: Callable[..., Any] | None = None, loss: torch.Tensor | None = None) -> Any:
+        """One step; with a closure the loss of its first evaluation.  Without one links may be told the loss of the gradients."""
         if (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _base._global_optimizer_pre_hooks
                 or _base._global_optimizer_post_hooks or torch.autograd.profiler._is_profiler_enabled):
-            return _hooked_step(self, closure)
-        return self._step(closure)
+            return _hooked_step(self, closure, loss) if loss is not None else _hooked_step(self, closure)
+        return self._step(closure, loss)
 
     setattr(step, "hooked", True)  # torch would wrap it, which costs 8 us a step
 
-    def _step(self, closure: Callable[..., Any] | None = None) -> Any:
-        for g in range(len(self.param_groups)):
+    def _step(self, closure: Callable[..., Any] | None = None, loss: torch.Tensor | None = None) -> Any:
+        held = []
+        for g, group in enumerate(self.param_groups):
             self._push(g)
+            if self._pushed[g]["lr"] == 0:
+                held += group["params"]
         if self._on_gpu and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("gradus.torch: a graph of CUDA that torch records cannot hold a step")
         lists = [group["params"] for group in self.param_groups]
+        return self._step_of_held(lists, closure, loss, held) if held else self._step_of(lists, closure, loss)
+
+    def _step_of(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: torch.Tensor | None) -> Any:
         if self._has_shards:
-            return self._step_of_shards(lists, closure)
+            return self._step_of_shards(lists, closure, loss)
         if closure is None:
-            self._lent.step(lists)
+            self._lent.step(lists, _known(loss))
             return None
         if self._needs_closure:
             return self._minimize(lists, closure)
         with torch.enable_grad():
             loss = closure()
-        known = loss.detach() if self._uses_loss and isinstance(loss, torch.Tensor) else None
-        self._lent.step(lists, known)
+        self._lent.step(lists, _known(loss))
         return loss
 
-    def _step_of_shards(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None) -> Any:
+    def _step_of_held(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: torch.Tensor | None,
+                      held: list[torch.Tensor]) -> Any:
+        """Where lr is 0 nothing moves, whatever stands behind it, jumps, or is 0 times infinite."""
+        if closure is None and len(held) == len(self._names) and not self.state:
+            return self._make_state(lists)
+        local = [_local_of(p).detach() for p in held if closure is not None or p.grad is not None]
+        before = [p.clone() for p in local]
+        try:
+            return self._step_of(lists, closure, loss)
+        finally:
+            for p, value in zip(local, before):
+                p.copy_(value)
+
+    def _make_state(self, lists: list[list[torch.Tensor]]) -> None:
+        """How torch's checkpoints ask for state to load into: a step with lr 0 and slopes of 0, and none before.  Some links begin to
+        keep what they keep with the second step; those that evaluate get a loss that is 0 everywhere."""
+        params = [p for list_ in lists for p in list_]
+        local = [_local_of(p).detach() for p in params]
+        before = [p.clone() for p in local]
+
+        def nothing(backward: bool = True) -> Any:
+            del backward  # the slopes that are there are those
+            return sum((0 * p).sum() for p in params)
+
+        try:
+            for _ in range(2):
+                self._step_of(lists, nothing if self._needs_closure else None, torch.zeros(()))
+        finally:
+            for p, value in zip(local, before):
+                p.copy_(value)
+
+    def _step_of_shards(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: torch.Tensor | None) -> Any:
         """The pieces that are here get the pieces of gradients; what holds them hears of the change too."""
         if self._needs_closure:
             raise RuntimeError("gradus.torch: a chain that evaluates takes no distributed tensors")
-        loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        known = loss.detach() if self._uses_loss and isinstance(loss, torch.Tensor) else None
+        known = _known(loss)
         spread = [p for list_ in lists for p in list_ if _is_distributed(p)]
         changed = [p for p in spread if p.grad is not None]
         try:
@@ -210,20 +259,21 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                 _local_of(p).grad = None
         if changed:
             torch.autograd.graph.increment_version(changed)
-        return loss
+        return loss if closure is not None else None
 
     def _takes_backward(self, closure: Callable[..., Any]) -> bool:
-        key = getattr(closure, "__code__", closure)
-        if key not in self._conventions:
-            try:
-                self._conventions[key] = "backward" in inspect.signature(closure).parameters
-            except (TypeError, ValueError):
-                self._conventions[key] = False
-        return self._conventions[key]
+        """By its signature, looked at once for all closures of one function; others may differ from one to the next."""
+        code = None if hasattr(closure, "__wrapped__") else getattr(closure, "__code__", None)
+        if code in self._conventions:
+            return self._conventions[code]
+        takes = takes_backward(closure)
+        if code is not None:
+            self._conventions[code] = takes
+        return takes
 
     def _minimize(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any]) -> Any:
         first: list[Any] = []
-        params = [p for list_ in lists for p in list_]
+        free = [p for list_ in lists for p in list_ if p.requires_grad]
         takes = self._takes_backward(closure)
 
         def evaluate(backward: bool) -> float:
@@ -231,18 +281,67 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                 loss = closure() if backward or not takes else closure(backward=False)
             if not first:
                 first.append(loss)
+            if not isinstance(loss, torch.Tensor):
+                if not isinstance(loss, (int, float)):
+                    raise TypeError(f"gradus.torch: a closure returns the loss, not {loss!r}")
+            elif loss.numel() != 1:
+                raise ValueError(f"gradus.torch: a closure returns one number, not a tensor of the shape {tuple(loss.shape)}")
             return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
 
         def products(vectors: list[Any]) -> list[torch.Tensor]:
             with torch.enable_grad():
-                slopes = torch.autograd.grad(closure(backward=False), params, create_graph=True, allow_unused=True)
-                pairs = [(s, _torch_of(v, p)) for s, v, p in zip(slopes, vectors, params) if s is not None and s.requires_grad]
-                out = torch.autograd.grad([s for s, _ in pairs], params, [v for _, v in pairs],
-                                          allow_unused=True) if pairs else [None] * len(params)
-            return [torch.zeros_like(p) if h is None else h for h, p in zip(out, params)]
+                loss = closure(backward=False)
+                if not first:
+                    first.append(loss)
+                slopes = torch.autograd.grad(loss, free, create_graph=True, allow_unused=True)
+                pairs = [(s, _torch_of(v, p)) for s, v, p in zip(slopes, vectors, free) if s is not None and s.requires_grad]
+                out = torch.autograd.grad([s for s, _ in pairs], free, [v for _, v in pairs],
+                                          allow_unused=True) if pairs else [None] * len(free)
+            return [torch.zeros_like(p) if h is None else h for h, p in zip(out, free)]
 
-        self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None)
+        try:
+            self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None)
+        except _core.UnsupportedError as e:
+            if takes or "products" not in str(e):
+                raise
+            raise type(e)(f"gradus.torch: '{self._chain}' needs products with the Hessian: the closure must take backward=True, and "
+                          "with False return the loss before anything is differentiated") from None
         return first[0] if first else None
+
+    # ---- what links leave and say ----
+
+    @property
+    def chain(self) -> str:
+        """The chain as text."""
+        return self._core.chain
+
+    @property
+    def steps(self) -> int:
+        """Steps done."""
+        return self._core.steps
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations of closures that links asked for."""
+        return self._core.evaluations
+
+    @property
+    def should_terminate(self) -> bool:
+        """Has a termination link said stop?"""
+        return self._core.should_terminate
+
+    def attr(self, name: str) -> Any:
+        """A number or tensor that a link has left for the user, or None."""
+        value = self._core.attr(name)
+        return torch.from_dlpack(value) if isinstance(value, _core.Tensor) else value
+
+    def explain(self, source: bool = False) -> str:
+        """How a step runs: passes over memory, state, cost."""
+        return self._core.explain(source)
+
+    def evaluate(self, on: bool) -> None:
+        """Sets the parameters to what links recommend to evaluate with (averages), and with False back."""
+        self._lent.evaluate([[_local_of(p) for p in group["params"]] for group in self.param_groups], bool(on))
 
     # ---- state ----
 
@@ -270,12 +369,18 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
 
     def state_dict(self) -> dict[str, Any]:
         """In torch's format.  What belongs to no parameter is in the first group as text, under "gradus"."""
-        saved: dict[str, Any] = super().state_dict()
+        after, self._optimizer_state_dict_post_hooks = self._optimizer_state_dict_post_hooks, OrderedDict()
+        try:
+            saved: dict[str, Any] = super().state_dict()
+        finally:
+            self._optimizer_state_dict_post_hooks = after
         text, tensors = self._lent.pack()
         saved["param_groups"][0]["gradus"] = text
         for name, t in tensors.items():
             if self._place_of(name) is None:
                 saved["state"].setdefault(0, {})["gradus/" + name] = torch.from_dlpack(t)
+        for hook in after.values():  # they see all of it
+            saved = hook(self, saved) or saved
         return saved
 
     def _place_of(self, name: str) -> tuple[int, str] | None:
@@ -289,6 +394,21 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         return None
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """One of its own, or of an optimizer of torch whose state has the names of the chain's.  What does not fit is refused, and
+        all is as before."""
+        before, self._optimizer_load_state_dict_pre_hooks = self._optimizer_load_state_dict_pre_hooks, OrderedDict()
+        after, self._optimizer_load_state_dict_post_hooks = self._optimizer_load_state_dict_post_hooks, OrderedDict()
+        try:
+            state_dict = state_dict.copy()
+            for hook in before.values():  # they see all of it
+                state_dict = hook(self, state_dict) or state_dict
+            self._load(state_dict)
+        finally:
+            self._optimizer_load_state_dict_pre_hooks, self._optimizer_load_state_dict_post_hooks = before, after
+        for hook in after.values():
+            hook(self)
+
+    def _load(self, state_dict: dict[str, Any]) -> None:
         groups = [{k: v for k, v in g.items() if k != "gradus"} for g in state_dict["param_groups"]]
         text = state_dict["param_groups"][0].get("gradus") if state_dict["param_groups"] else None
         kept = state_dict["state"]
@@ -352,18 +472,25 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     # ---- copies ----
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"chain": self._chain, "defaults": self.defaults, "param_groups": self.param_groups, "saved": self.state_dict()}
+        return {"chain": self._chain, "defaults": self.defaults, "param_groups": self.param_groups, "saved": self.state_dict(),
+                "warned": self._warned}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "chain" not in state:  # from load_state_dict
             self.param_groups = state["param_groups"]
             return
         known = {k: v for k, v in state["defaults"].items() if k != "differentiable"}
+        self._warned = set(state["warned"])
         Optimizer.__init__(self, [dict(g) for g in state["param_groups"]], state["chain"], **known)
         self.load_state_dict(state["saved"])
 
     def __repr__(self) -> str:
         return f"gradus.torch.Optimizer({self._chain!r}): {len(self._names)} parameters in {len(self.param_groups)} groups"
+
+
+def _refuse(key: str, value: Any) -> None:
+    if value:
+        raise ValueError(f"gradus.torch: '{key}' is not possible: {_REFUSED[key]}")
 
 
 _hooked_step = torch.optim.Optimizer.profile_hook_step(Optimizer._step)
@@ -422,6 +549,13 @@ def _is_distributed(t: Any) -> bool:
     """A DTensor: there is none before its module is imported."""
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(t, module.DTensor)
+
+
+def _known(loss: Any) -> torch.Tensor | None:
+    """A loss for links that ask for it."""
+    if loss is None or isinstance(loss, torch.Tensor) and loss.numel() != 1:
+        return None
+    return loss.detach() if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.double)
 
 
 def _local_of(t: Any) -> Any:

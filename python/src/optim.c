@@ -10,6 +10,9 @@ typedef struct py_optimizer {
     gd_step_info info;
     int has_info;
     PyObject *params; /* what it was made with: kept for who asks */
+    PyObject *
+        code; /* of the last closure that was looked at, and whether it takes `backward`; a reference or NULL */
+    int takes_backward;
 } py_optimizer;
 
 /* ---- closures ---- */
@@ -18,6 +21,7 @@ typedef struct closure {
     PyObject *fn;
     gd_py_context *c;
     PyObject *last; /* the loss of the last call: alive until the step is back */
+    gd_optimizer *optimizer;
 } closure;
 
 static gd_tensor *call_closure(void *user)
@@ -29,6 +33,121 @@ static gd_tensor *call_closure(void *user)
     gd_py_set(&f->last, value);
     gd_py_callback_end(f->c, state);
     return t;
+}
+
+/* Closures that take `backward` are callbacks: with False they give the loss alone, else they leave its gradients on the parameters. */
+
+/* New; NULL with an exception. */
+static PyObject *call_without_backward(PyObject *fn)
+{
+    PyObject *keywords = PyErr_CheckSignals() < 0 ? NULL : Py_BuildValue("{sO}", "backward", Py_False);
+    PyObject *value = keywords ? PyObject_Call(fn, gd_py.empty_tuple, keywords) : NULL;
+    Py_XDECREF(keywords);
+    return value;
+}
+
+/* Takes `value` over. */
+static int loss_number(closure *f, PyObject *value, double *loss)
+{
+    int fine = value != NULL, is_tensor = fine && gd_py_is_tensor(value);
+    gd_tensor *t = is_tensor ? gd_py_tensor_of(value) : NULL;
+    if (t && gd_numel(t) != 1) {
+        PyErr_SetString(PyExc_ValueError, "a closure that takes backward returns one number");
+        fine = 0;
+    } else if (fine)
+        *loss = t ? gd_item(t) : PyFloat_AsDouble(value);
+    fine = fine && !PyErr_Occurred();
+    gd_py_set(&f->last, value);
+    if (!fine) gd_py_keep_exception(f->c);
+    return fine;
+}
+
+static gd_status closure_value(void *user, double *loss)
+{
+    closure *f = user;
+    PyGILState_STATE state = gd_py_callback_begin(f->c);
+    int fine = loss_number(f, call_without_backward(f->fn), loss);
+    gd_py_callback_end(f->c, state);
+    return fine ? GD_OK : GD_CALLBACK;
+}
+
+/* The parameters that a step is about: k-th of those that want gradients; NULL: there are no more. */
+static gd_tensor *wanted_param(const gd_optimizer *o, int *at)
+{
+    for (; *at < gd_optimizer_count(o); (*at)++)
+        if (gd_requires_grad(gd_optimizer_param(o, *at))) return gd_optimizer_param(o, (*at)++);
+    return NULL;
+}
+
+static gd_status closure_gradient(void *user, double *loss, gd_tensor *const *grads)
+{
+    closure *f = user;
+    PyGILState_STATE state = gd_py_callback_begin(f->c);
+    int previous = gd_enable_grad_begin(f->c->ctx), at = 0;
+    int fine = loss_number(f, PyErr_CheckSignals() < 0 ? NULL : PyObject_CallNoArgs(f->fn), loss);
+    gd_enable_grad_end(f->c->ctx, previous);
+    gd_py_callback_end(f->c, state);
+    gd_tensor *p;
+    for (int k = 0; fine && (p = wanted_param(f->optimizer, &at)); k++) {
+        gd_tensor *grad = gd_grad_of(p);
+        if (grad && gd_assign(grads[k], grad)) return gd_error(f->c->ctx);
+    }
+    return fine ? GD_OK : GD_CALLBACK;
+}
+
+/* out = gradient of sum(gradient v), the parameters being p[0 .. n). */
+static gd_status product_of(gd_tensor *loss, gd_tensor *const *p, int n, gd_tensor *const *v,
+                            gd_tensor **slope, gd_tensor *const *out)
+{
+    gd_tensor *along = NULL;
+    gd_status status = gd_grad(loss, NULL, p, n, GD_CREATE_GRAPH, slope);
+    for (int i = 0; i < n && !status; i++) {
+        gd_tensor *term = gd_sum(gd_mul(gd_drop_names(slope[i]), gd_drop_names(v[i])), NULL, false);
+        along = along ? gd_add(along, term) : term;
+    }
+    if (status || !gd_requires_grad(along)) return status; /* a linear loss: the zeros that are there */
+    status = gd_grad(along, NULL, p, n, 0, slope);
+    for (int i = 0; i < n && !status; i++) status = gd_assign(out[i], slope[i]);
+    return status;
+}
+
+static gd_status closure_product(void *user, gd_tensor *const *v, gd_tensor *const *out)
+{
+    closure *f = user;
+    gd_ctx *ctx = f->c->ctx;
+    int n = 0, at = 0, count = gd_optimizer_count(f->optimizer);
+    gd_tensor **p = calloc((size_t)count * 2 + 1, sizeof *p);
+    if (!p) return GD_NOMEM;
+    while ((p[n] = wanted_param(f->optimizer, &at))) n++;
+    int previous = gd_enable_grad_begin(ctx);
+    PyGILState_STATE state = gd_py_callback_begin(f->c);
+    PyObject *value = call_without_backward(f->fn);
+    gd_tensor *loss = gd_py_returned(f->c, &value, "a closure returns the loss as a Tensor");
+    gd_py_set(&f->last, value);
+    gd_py_callback_end(f->c, state);
+    gd_status status = loss ? product_of(loss, p, n, v, p + count, out) : GD_CALLBACK;
+    gd_enable_grad_end(ctx, previous);
+    free(p);
+    return status;
+}
+
+/* By its signature; looked at once for all closures of one function. */
+static int takes_backward(py_optimizer *self, PyObject *fn)
+{
+    PyObject *code = PyObject_GetAttrString(fn, "__code__");
+    PyErr_Clear();
+    int known = code && code == self->code;
+    Py_XDECREF(code);
+    if (known) return self->takes_backward;
+    PyObject *module = PyImport_ImportModule("gradus._optim");
+    PyObject *said = module ? PyObject_CallMethod(module, "takes_backward", "O", fn) : NULL;
+    Py_XDECREF(module);
+    int takes = said ? PyObject_IsTrue(said) : -1;
+    Py_XDECREF(said);
+    if (takes < 0 || PyObject_HasAttrString(fn, "__wrapped__")) return takes; /* its code is that of many */
+    gd_py_set(&self->code, PyObject_GetAttrString(fn, "__code__"));
+    PyErr_Clear();
+    return self->takes_backward = takes;
 }
 
 /* ---- the type ---- */
@@ -64,11 +183,13 @@ static int optimizer_traverse(PyObject *o, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(o));
     Py_VISIT(((py_optimizer *)o)->params);
+    Py_VISIT(((py_optimizer *)o)->code);
     return 0;
 }
 static int optimizer_clear(PyObject *o)
 {
     Py_CLEAR(((py_optimizer *)o)->params);
+    Py_CLEAR(((py_optimizer *)o)->code);
     return 0;
 }
 
@@ -220,24 +341,85 @@ static PyObject *optimizer_unset(PyObject *o, PyObject *args, PyObject *keywords
 
 /* ---- steps ---- */
 
+#define MOST_NUMBERS 32
+
+/* What a step was given besides its optimizer. */
+typedef struct given {
+    PyObject *fn, *loss; /* borrowed; None: not given */
+    const char *name[MOST_NUMBERS];
+    double number[MOST_NUMBERS];
+    int count;
+} given;
+
+static int take_argument(given *g, const char *name, PyObject *value)
+{
+    if (!name) return 0;
+    if (!strcmp(name, "closure"))
+        g->fn = value;
+    else if (!strcmp(name, "loss"))
+        g->loss = value;
+    else if (g->count == MOST_NUMBERS)
+        return PyErr_Format(PyExc_TypeError, "step: at most %d numbers for links", MOST_NUMBERS) != NULL;
+    else {
+        g->name[g->count] = name;
+        g->number[g->count] = PyFloat_AsDouble(value);
+        if (PyErr_Occurred())
+            return PyErr_Format(PyExc_TypeError, "step: '%s' is for links, which read numbers, not %R", name,
+                                value) != NULL;
+        g->count++;
+    }
+    return 1;
+}
+
+static int take_arguments(given *g, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    static const char *const by_place[] = {"closure", "loss"};
+    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
+    *g = (given){.fn = Py_None, .loss = Py_None};
+    if (n > 2) return PyErr_Format(PyExc_TypeError, "step() takes a closure and a loss") != NULL;
+    for (Py_ssize_t i = 0; i < n + named; i++) {
+        const char *name = i < n ? by_place[i] : PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i - n), NULL);
+        if (!take_argument(g, name, args[i])) return 0;
+    }
+    if (g->fn == Py_None || PyCallable_Check(g->fn)) return 1;
+    return PyErr_Format(PyExc_TypeError, "step: the closure must be callable, not %R",
+                        (PyObject *)Py_TYPE(g->fn)) != NULL;
+}
+
+/* New in *t, or NULL where no loss was given. */
+static int take_loss(gd_py_context *c, PyObject *loss, gd_tensor **t)
+{
+    *t = NULL;
+    if (loss == Py_None) return 1;
+    gd_tensor *own = gd_py_is_tensor(loss) ? gd_py_tensor_of(loss) : NULL;
+    double number = own ? 0 : PyFloat_AsDouble(loss);
+    if (PyErr_Occurred()) return 0;
+    *t = own ? gd_detach(own) : gd_scalar(c->ctx, GD_F64, number);
+    return *t ? 1 : gd_py_raise(c) != NULL;
+}
+
 static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     py_optimizer *self = (py_optimizer *)o;
-    Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-    if (n + named > 1 || (named && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), "closure")))
-        return PyErr_Format(PyExc_TypeError, "step() takes one argument, closure");
+    given g;
+    gd_tensor *loss;
     OPTIMIZER_OR_RETURN(o);
-    PyObject *fn = n + named ? args[0] : Py_None;
-    if (fn != Py_None && !PyCallable_Check(fn))
-        return PyErr_Format(PyExc_TypeError, "step: the closure must be callable, not %R",
-                            (PyObject *)Py_TYPE(fn));
-    closure f = {fn, c, NULL};
+    if (!take_arguments(&g, args, n, names) || !take_loss(c, g.loss, &loss)) return NULL;
+    closure f = {g.fn, c, NULL, optimizer};
     gd_objective objective = {.user = &f, .loss = call_closure};
+    int takes = g.fn == Py_None ? 0 : takes_backward(self, g.fn);
+    if (takes < 0) return NULL;
+    if (takes)
+        objective = (gd_objective){
+            .user = &f, .value = closure_value, .gradient = closure_gradient, .hvp = closure_product};
+    gd_step_extra extra = {loss, g.name, g.number, g.count};
     gd_step_info info;
     Py_INCREF(o); /* a closure may drop the last reference */
     PyThreadState *state = gd_py_begin(c);
-    gd_status status = gd_optimizer_step(optimizer, fn == Py_None ? NULL : &objective, &info);
+    gd_status status = gd_optimizer_step_with(optimizer, g.fn == Py_None ? NULL : &objective,
+                                              loss || g.count ? &extra : NULL, &info);
     gd_py_end(c, state);
+    if (loss) gd_release(loss);
     Py_XDECREF(f.last);
     self->has_info = !status;
     if (!status) self->info = info;
@@ -437,9 +619,11 @@ static PyMethodDef optimizer_methods[] = {
     {"unset", KEYWORDS(optimizer_unset),
      "unset($self, key, group=-1)\n--\n\nTakes a setting or schedule back."},
     {"step", (PyCFunction)(void (*)(void))optimizer_step, METH_FASTCALL | METH_KEYWORDS,
-     "step($self, closure=None)\n--\n\n"
-     "One step.  closure() computes the loss from the parameters; without one the gradients of backward() are used.  Returns the "
-     "first loss of the step, or None.  What the closure raises comes out of here, with the parameters as before."},
+     "step($self, closure=None, loss=None, **numbers)\n--\n\n"
+     "One step.  closure() computes the loss from the parameters; without one the gradients of backward() are used.  One that takes "
+     "`backward` is called with False where the loss alone is wanted, and else leaves the gradients on the parameters itself.  Links "
+     "may be told a loss that is known, and numbers by name.  Returns the first loss of the step, or None.  What the closure raises "
+     "comes out of here, with the parameters as before."},
     {"zero_grad", optimizer_zero_grad, METH_NOARGS,
      "zero_grad($self)\n--\n\nForgets the gradients on the parameters."},
     {"reset", optimizer_reset, METH_NOARGS, "reset($self)\n--\n\nForgets all state; the parameters stay."},

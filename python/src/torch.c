@@ -500,6 +500,24 @@ static int step_with_gradients(py_borrower *self, gd_optimizer *optimizer, PyObj
     return fine;
 }
 
+/* Which parameters a step that evaluates is about: those that want gradients.  One with gradients on them asks nobody. */
+static int follow_frozen(py_borrower *self, int evaluates)
+{
+    if (!evaluates && !self->has_frozen) return 1;
+    self->has_frozen = 0;
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        borrowed *b = &self->param[i];
+        PyObject *wants = evaluates ? PyObject_GetAttrString(b->object, "requires_grad") : Py_NewRef(Py_True);
+        int yes = wants ? PyObject_IsTrue(wants) : -1;
+        Py_XDECREF(wants);
+        if (yes < 0) return 0;
+        self->has_frozen |= !yes;
+        if (gd_requires_grad(b->t) != yes && gd_set_requires_grad(b->t, yes))
+            return gd_py_raise_for(self->head.owner, b->name) != NULL;
+    }
+    return 1;
+}
+
 /* step(groups, loss=None) */
 static PyObject *borrower_step(PyObject *o, PyObject *const *args, Py_ssize_t n)
 {
@@ -508,11 +526,29 @@ static PyObject *borrower_step(PyObject *o, PyObject *const *args, Py_ssize_t n)
     PyObject *changed = PyList_New(0);
     if (!changed) return NULL;
     gd_py_own(c);
-    int fine = follow_all(self, args[0]) && follow_streams(self) &&
+    int fine = follow_all(self, args[0]) && follow_streams(self) && follow_frozen(self, 0) &&
                step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, changed);
     gd_py_disown(c);
     fine = fine && tell(self, changed) && gd_py_done(c);
     Py_DECREF(changed);
+    if (!fine) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* evaluate(groups, on): the parameters as links recommend them, and back. */
+static PyObject *borrower_evaluate(PyObject *o, PyObject *args)
+{
+    PyObject *groups;
+    int on;
+    BORROWER_OR_RETURN(o);
+    if (!PyArg_ParseTuple(args, "Op:evaluate", &groups, &on)) return NULL;
+    gd_py_own(c);
+    int fine = follow_all(self, groups) && follow_streams(self);
+    if (fine && gd_optimizer_evaluate(optimizer, on)) fine = gd_py_raise(c) != NULL;
+    gd_py_disown(c);
+    PyObject *changed = fine ? all_objects(self) : NULL;
+    fine = changed && tell(self, changed) && gd_py_done(c);
+    Py_XDECREF(changed);
     if (!fine) return NULL;
     Py_RETURN_NONE;
 }
@@ -568,30 +604,32 @@ static gd_status call_gradient(void *user, double *loss, gd_tensor *const *grads
     PyGILState_STATE state = gd_py_callback_begin(c);
     int fine = call_for_loss(self, self->gradient, loss);
     for (Py_ssize_t i = 0; i < self->count && fine; i++)
-        fine = copy_gradient(self, &self->param[i], grads[i]);
+        if (gd_requires_grad(self->param[i].t)) fine = copy_gradient(self, &self->param[i], *grads++);
     if (!fine) gd_py_keep_exception(c);
     gd_py_callback_end(c, state);
     return fine ? GD_OK : GD_CALLBACK;
 }
 
-/* hvp(vectors) gives the products as a list of tensors of the other library. */
+/* hvp(vectors) gives the products as a list of tensors of the other library; both are for the parameters that want gradients. */
 static int call_for_products(py_borrower *self, gd_tensor *const *v, gd_tensor *const *out)
 {
     gd_py_context *c = self->head.owner;
-    PyObject *list = PyList_New(self->count), *products = NULL;
+    PyObject *list = PyList_New(0), *products = NULL;
     int fine = list != NULL;
     for (Py_ssize_t i = 0; i < self->count && fine; i++) {
-        PyObject *one = gd_py_borrowed_tensor(c, v[i]);
-        fine = one && PyList_SetItem(list, i, one) == 0;
+        PyObject *one = gd_requires_grad(self->param[i].t) ? gd_py_borrowed_tensor(c, *v++) : NULL;
+        fine = one ? PyList_Append(list, one) == 0 : !PyErr_Occurred();
+        Py_XDECREF(one);
     }
     if (fine) products = PyObject_CallFunctionObjArgs(self->hvp, list, NULL);
-    fine = products && PyList_Check(products) && PyList_Size(products) == self->count;
-    for (Py_ssize_t i = 0; i < self->count && fine; i++) {
+    fine = products && PyList_Check(products) && PyList_Size(products) == PyList_Size(list);
+    for (Py_ssize_t i = 0, k = 0; i < self->count && fine; i++) {
         form at = {.kind = 0};
         borrowed *b = &self->param[i];
-        fine = look(self, PyList_GetItem(products, i), b->name, 1, &at);
+        if (!gd_requires_grad(b->t)) continue;
+        fine = look(self, PyList_GetItem(products, k), b->name, 1, &at);
         gd_tensor *t = fine ? tensor_over(c->ctx, &at) : NULL;
-        if (fine && (!t || gd_assign(out[i], t))) fine = gd_py_raise_for(c, b->name) != NULL;
+        if (fine && (!t || gd_assign(out[k++], t))) fine = gd_py_raise_for(c, b->name) != NULL;
         if (t) gd_release(t);
     }
     Py_XDECREF(list);
@@ -626,7 +664,7 @@ static PyObject *borrower_minimize(PyObject *o, PyObject *args)
                               .hvp = hvp == Py_None ? NULL : call_hvp};
     Py_INCREF(o);
     gd_py_own(c);
-    int fine = follow_all(self, groups) && follow_streams(self);
+    int fine = follow_all(self, groups) && follow_streams(self) && follow_frozen(self, 1);
     if (fine && run_step(self, optimizer, &objective, NULL)) fine = gd_py_raise(c) != NULL;
     gd_py_disown(c);
     self->value = self->gradient = self->hvp = NULL;
@@ -646,6 +684,8 @@ static PyMethodDef borrower_methods[] = {
      "step($self, groups, loss=None, /)\n--\n\nA step with the gradients that are on the parameters."},
     {"minimize", borrower_minimize, METH_VARARGS,
      "minimize($self, groups, value, gradient, hvp, /)\n--\n\nA step whose links evaluate the objective."},
+    {"evaluate", borrower_evaluate, METH_VARARGS,
+     "evaluate($self, groups, on, /)\n--\n\nThe parameters as links recommend them, and back."},
     {"links", gd_py_borrower_links, METH_NOARGS, "links($self, /)\n--\n\nWhat is known of every link."},
     {"state", gd_py_borrower_state, METH_VARARGS,
      "state($self, link, parameter, slot, /)\n--\n\nThe memory of a slot."},

@@ -46,6 +46,7 @@ typedef struct py_borrower {
     const dl_exchange *api;
     borrowed *param;
     Py_ssize_t count, room;
+    int has_frozen; /* a parameter does not want gradients, as of the last step that evaluated */
     PyObject *value, *gradient, *hvp; /* of the step under way; borrowed */
 } py_borrower;
 

@@ -48,7 +48,7 @@ typedef struct key_check {
     const char *key;
     const gd_setting *value;
     gd_ctx *ctx;
-    int links, open; /* open: without settings of single parameters under that name */
+    int links;
 } key_check;
 
 /* A child, or nothing but a child; some settings are a number or a child. */
@@ -66,7 +66,6 @@ static gd_status check_key(void *user, gd_link *link, const char *path)
     int field = gd__field_index(link->cls, k->key);
     if (field < 0) return GD_OK;
     k->links++;
-    k->open += !gd__has_local(link, field);
     if (k->value->kind == GD_SET_CHAIN || is_child(link, field))
         return gd_fail(k->ctx, GD_TYPE, "group: '%s' of %s is a link, which groups cannot have", k->key,
                        link->cls->name);
@@ -101,13 +100,26 @@ gd_status gd__group_check(gd_optimizer *o, const char *key, const gd_setting *va
     return check_all(o, &k);
 }
 
+/* Links whose setting of that name one parameter meets, those with settings of single parameters aside: of chains over parameters
+ * of their own it goes through one. */
+static int count_met(const gd_link *link, const char *key)
+{
+    int field = gd__field_index(link->cls, key), all = 0, most = 0;
+    for (int i = 0; i < link->children; i++) {
+        int below = count_met(link->child[i], key);
+        all += below;
+        most = below > most ? below : most;
+    }
+    return (field >= 0 && !gd__has_local(link, field)) + (link->cls->part ? most : all);
+}
+
 static gd_status check_group_key(gd_optimizer *o, const char *key, const gd_setting *value)
 {
     key_check k = {.key = key, .value = value, .ctx = o->ctx};
     gd_status status = check_all(o, &k);
-    /* said once a key; several learning rates have had their own warning */
-    if (!status && k.open > 1 && strcmp(key, "lr") && !gd__groups_have(o, key))
-        gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", k.open, key);
+    /* said once a key */
+    int met = status || gd__groups_have(o, key) ? 0 : count_met(o->chain, key);
+    if (met > 1) gd_warn(o->ctx, "group: %d links have a setting '%s'; all of them get it", met, key);
     return status;
 }
 

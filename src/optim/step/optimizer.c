@@ -18,18 +18,6 @@ int gd__param_index(const gd_optimizer *o, const gd_tensor *param)
 
 /* ---- life ---- */
 
-/* Learning rates that one parameter meets: of chains over parameters of their own it goes through one. */
-static int count_lrs(const gd_link *link)
-{
-    int own = gd__field_index(link->cls, "lr") >= 0, all = 0, most = 0;
-    for (int i = 0; i < link->children; i++) {
-        int below = count_lrs(link->child[i]);
-        all += below;
-        most = below > most ? below : most;
-    }
-    return own + (link->cls->part ? most : all);
-}
-
 /* The chain becomes the optimizer's, if it can. */
 static gd_status take_chain(gd_optimizer *o, gd_link *chain)
 {
@@ -77,11 +65,6 @@ gd_optimizer *gd_optimizer_new(gd_ctx *ctx, gd_link *chain)
         gd_optimizer_free(o);
         return NULL;
     }
-    int lrs = count_lrs(chain);
-    if (lrs > 1)
-        gd_warn(ctx,
-                "optimizer: %d links have a learning rate; groups and schedules of 'lr' reach all of them",
-                lrs);
     return o;
 }
 
