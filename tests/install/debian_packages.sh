@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # debian_packages.sh FOLDER [CACHE_DIR]: the packages of FOLDER (./dev deb), each installed in an empty Debian of its own and used as a
-# new user would.  The empty system is made once by debootstrap and kept in CACHE_DIR (build/empty_debian).  Exits with 77, saying why,
+# new user would; the wheel of build/wheel/wheels (./dev wheel) too, where there is one.  The empty system is made once by debootstrap and kept in CACHE_DIR (build/empty_debian).  Exits with 77, saying why,
 # where that cannot be done.  Ends with N passed, M failed.
 set -eu
 folder=$(realpath "$1")
@@ -77,11 +77,27 @@ the_gpu_plugin_is_found() # without a GPU it says that the driver is missing, no
     grep -q 'the NVIDIA driver' "$cache/device"
 }
 
+# Python alone: no compiler, no package of gradus, nothing from a registry.
+the_wheel_runs()
+{
+    system_with "" python3-venv && cp "$1" "$root/root/" &&
+        in_root sh -c 'cd && python3 -m venv v && v/bin/pip install -q --no-index ./gradus*.whl && v/bin/python -c "
+import gradus as gd
+x = gd.minimize(lambda p: ((p - 3.0) ** 2).sum(), [0.0, 0.0])
+print(x, gd.__version__)" && v/bin/gradus fit "a*exp(-b*t)+c" decay.csv --y y --param a=1 --param b=1 --param c=0'
+}
+
 check "gradus: fit at the shell" the_program_fits
 check "libgradus0, libgradus-dev: programs, shared, static and by find_package" programs_are_compiled
 check "python3-gradus: import and fit" python_imports
 check "gradus-mpi: two processes" processes_join
 check "gradus-cuda: the plugin is found" the_gpu_plugin_is_found
+wheel=$(ls -t build/wheel/wheels/gradus-*.whl 2>/dev/null | head -n 1)
+if [[ -n $wheel ]]; then
+    check "the wheel: Python and nothing else" the_wheel_runs "$wheel"
+else
+    echo "no wheel was tried (./dev wheel)"
+fi
 rm -rf "$root"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -24,8 +24,9 @@ make_root()
     cp /etc/resolv.conf "$root/etc/resolv.conf"
 }
 
+# With a /proc of its own, by which programs find the libraries beside them; in a name space, so that nothing is left mounted.
 in_root()
 {
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} \
-        chroot "$root" "$@"
+        unshare -m sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$@"
 }
