@@ -5,7 +5,7 @@ The model, for P parameters in f32 (P4 = 4 P bytes), a batch of R rows, n proces
 second, F operations a second and O seconds of optimizer a parameter:
 
     computing    6 P R / (n F)                                        forward and backward
-    agreeing     2 (n-1) L for each bucket of 25 MB                   rank 0 hears from all and answers
+    agreeing     (n-1) L for each bucket of 25 MB                     all hear from all; of more than 64 rank 0, which answers: twice that
     all_reduce   2 (n-1) L a bucket + 2 P4 (n-1) / (n B)              slices to their owners, results to all
     scatter, gather    half of that each
     optimizer    O P, shared O P / n
@@ -47,7 +47,7 @@ def step_time(i, n, mode):
     size = 4 * count
     buckets = math.ceil(size / 25e6)
     latency, moved = (n - 1) * i["latency_s"], size * (n - 1) / n / i["bytes_a_second"]
-    agreeing, half = 2 * buckets * latency, buckets * latency + moved
+    agreeing, half = (1 if n <= 64 else 2) * buckets * latency, buckets * latency + moved
     computing = 6 * count * rows / n / i["operations_a_second"]
     optimizer = i["optimizer_s_a_parameter"] * count
     if mode == "none":

@@ -1,11 +1,18 @@
 /* The collectives: what is checked before, which messages each stage has, and what becomes of them. */
 #include "world/world.h"
 
+#include <string.h>
+
 /* Elements [*from, *from + *count) of `total` are slice s; cut at multiples of 16, so that vectors stay whole. */
 static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
 {
     int size = k->world->end.size;
     int64_t total = k->host->numel, blocks = (total + 15) / 16;
+    if (k->small) { /* everybody makes all of it */
+        *from = 0;
+        *count = total;
+        return;
+    }
     if (k->what.cuts) {
         *from = k->what.cuts[s];
         *count = k->what.cuts[s + 1] - *from;
@@ -251,6 +258,68 @@ static bool make_inbox(gd_exchange *k)
     return true;
 }
 
+/* ---- a few numbers, on the sheets ---- */
+
+/* Where a rank's stretch of what is gathered lies. */
+static char *stretch_of(const gd_exchange *k, int r, size_t *bytes)
+{
+    size_t item = gd__item_size(k->host_out);
+    int64_t each = k->host_out->numel / k->world->end.size;
+    int64_t from = k->what.cuts ? k->what.cuts[r] : each * r;
+    *bytes = (size_t)(k->what.cuts ? k->what.cuts[r + 1] - from : each) * item;
+    return k->host_out->data + (size_t)from * item;
+}
+
+/* Bytes that a rank brings, from what all agree about. */
+static size_t payload_of(const gd_exchange *k, int rank)
+{
+    size_t bytes = k->host ? (size_t)k->host->numel * gd__item_size(k->host) : 0;
+    if (k->what.kind == GD_BROADCAST) return rank == k->what.root ? bytes : 0;
+    if (k->what.kind == GD_ALL_GATHER) return (void)stretch_of(k, rank, &bytes), bytes;
+    gd_tree tree;
+    if (bytes > GD_PAYLOAD || grains_of(k) > GD_PAYLOAD * (int64_t)k->world->end.size) return GD_PAYLOAD + 1;
+    subtrees_of(k, rank, &tree);
+    return (size_t)tree.count * (size_t)k->host->numel * gd_dtype_size(k->partial);
+}
+
+static bool is_small(const gd_exchange *k)
+{
+    bool fits = gd__all_roll(k->world) && !by_transport(k) && k->what.kind != GD_REDUCE_SCATTER &&
+                k->what.kind != GD_ALL_TO_ALL;
+    for (int r = 0; r < k->world->end.size && fits; r++) fits = payload_of(k, r) <= GD_PAYLOAD;
+    return fits;
+}
+
+static void write_payload(gd_exchange *k)
+{
+    int rank = k->world->end.rank;
+    size_t bytes = payload_of(k, rank);
+    char *to = k->mine.payload, *from = k->host ? k->host->data : NULL;
+    if (!bytes) return;
+    if (k->what.kind == GD_ALL_GATHER && !from) from = stretch_of(k, rank, &bytes);
+    if (!sums_up(k)) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    const gd_tree *own = k->what.grains ? &k->what.grains->tree : &k->own;
+    for (int i = 0; i < own->count; i++, to += bytes / (size_t)own->count)
+        memcpy(to, ((gd_tensor *)own->node[i].sum)->data, bytes / (size_t)own->count);
+}
+
+/* What the others have brought, where it is expected. */
+static void read_payloads(gd_exchange *k)
+{
+    const gd_endpoint *e = &k->world->end;
+    char *at = sums_up(k) && k->inbox ? k->inbox->data : k->host ? k->host->data : NULL;
+    for (int r = 0; r < e->size; r++) {
+        size_t bytes = payload_of(k, r);
+        if (k->what.kind == GD_ALL_GATHER) at = stretch_of(k, r, &bytes);
+        if (r == e->rank || !bytes) continue;
+        memcpy(at, k->sheet[r].payload, bytes);
+        if (sums_up(k)) at += bytes;
+    }
+}
+
 static gd_tensor *new_like(gd_device *device, const gd_tensor *like)
 {
     return new_owned(device, like->dtype, like->ndim, like->size);
@@ -266,8 +335,10 @@ static bool make_memory(gd_exchange *k)
     bool elsewhere = result->storage->device != k->at;
     if (elsewhere && !gd__contiguous(result) && !(k->twin = new_like(result->storage->device, result)))
         return false;
-    if (!sums_up(k) || by_transport(k)) return true;
-    return make_inbox(k) && (k->what.grains || take_tensor(k));
+    k->small = is_small(k);
+    bool made = !sums_up(k) || by_transport(k) || (make_inbox(k) && (k->what.grains || take_tensor(k)));
+    if (made && k->small) write_payload(k);
+    return made;
 }
 
 gd_status gd__exchange_prepare(gd_exchange *k)
@@ -435,10 +506,10 @@ static gd_status post_sum(gd_exchange *k)
 {
     if (k->stage == GD_FIRST) {
         take_grains(k);
-        return post_slices(k);
+        return k->small ? GD_OK : post_slices(k);
     }
     gd_status status = settle_slice(k);
-    return status || k->what.kind != GD_ALL_REDUCE ? status : post_result(k);
+    return status || k->small || k->what.kind != GD_ALL_REDUCE ? status : post_result(k);
 }
 
 /* ---- the others ---- */
@@ -459,16 +530,6 @@ static gd_status post_broadcast(gd_exchange *k)
     return status;
 }
 
-/* Where a rank's stretch of what is gathered lies. */
-static char *stretch_of(const gd_exchange *k, int r, size_t *bytes)
-{
-    size_t item = gd__item_size(k->host_out);
-    int64_t each = k->host_out->numel / k->world->end.size;
-    int64_t from = k->what.cuts ? k->what.cuts[r] : each * r;
-    *bytes = (size_t)(k->what.cuts ? k->what.cuts[r + 1] - from : each) * item;
-    return k->host_out->data + (size_t)from * item;
-}
-
 static gd_status post_gather(gd_exchange *k)
 {
     const gd_endpoint *e = &k->world->end;
@@ -481,7 +542,7 @@ static gd_status post_gather(gd_exchange *k)
         gd_tensor from = piece_of(k->host, k->host->data, k->host->numel);
         status = gd__copy_into(&to, &from);
     }
-    for (int r = 0; r < e->size && !status; r++) {
+    for (int r = 0; r < e->size && !status && !k->small; r++) {
         char *at = stretch_of(k, r, &length);
         status = gd__message(k, r, true, 0, own, bytes);
         if (!status) status = gd__message(k, r, false, 0, at, length);
@@ -519,8 +580,9 @@ gd_status gd__exchange_post(gd_exchange *k)
 {
     if (k->what.kind == GD_BARRIER) return GD_OK;
     if (by_transport(k)) return post_to_transport(k);
+    if (k->small && k->stage == GD_FIRST) read_payloads(k);
     switch (k->what.kind) {
-    case GD_BROADCAST: return post_broadcast(k);
+    case GD_BROADCAST: return k->small ? GD_OK : post_broadcast(k);
     case GD_ALL_GATHER: return post_gather(k);
     case GD_ALL_TO_ALL: return post_to_each(k);
     default: return post_sum(k);

@@ -115,12 +115,20 @@ static gd_status too_late(gd_exchange *work, double seconds)
 
 /* ---- stages ---- */
 
+bool gd__all_roll(const gd_world *w)
+{
+    return w->end.size > 1 && w->end.size <= GD_ROLL_ALL && !w->end.transport->in_order;
+}
+
 static gd_status post_roll(gd_exchange *work)
 {
     gd_endpoint *e = &work->world->end;
     gd_status status = GD_OK;
-    if (e->rank > 0) return gd__message(work, 0, true, 0, &work->mine, sizeof work->mine);
-    for (int r = 1; r < e->size && !status; r++)
+    bool all = gd__all_roll(work->world);
+    for (int r = 0; r < e->size && all && !status; r++)
+        status = gd__message(work, r, true, 0, &work->mine, sizeof work->mine);
+    if (e->rank > 0 && !all) return gd__message(work, 0, true, 0, &work->mine, sizeof work->mine);
+    for (int r = 0; r < e->size && !status; r++)
         status = gd__message(work, r, false, 0, &work->sheet[r], sizeof *work->sheet);
     return status;
 }
@@ -129,9 +137,10 @@ static gd_status post_verdict(gd_exchange *work)
 {
     gd_endpoint *e = &work->world->end;
     gd_status status = GD_OK;
-    if (e->rank > 0) return gd__message(work, 0, false, 1, &work->verdict, sizeof work->verdict);
+    bool all = gd__all_roll(work->world);
+    if (e->rank > 0 && !all) return gd__message(work, 0, false, 1, &work->verdict, sizeof work->verdict);
     gd__roll_judge(work);
-    for (int r = 1; r < e->size && !status; r++)
+    for (int r = 1; r < e->size && !all && !status; r++)
         status = gd__message(work, r, true, 1, &work->verdict, sizeof work->verdict);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The roll: do all ranks mean the same?  Rank 0 compares what they are about to do and names who differs. */
+/* The roll: do all ranks mean the same?  What they are about to do is compared with rank 0's, and who differs named. */
 #define _GNU_SOURCE
 #include "world/world.h"
 
@@ -125,7 +125,7 @@ void gd__roll_judge(gd_exchange *work)
     gd_verdict *v = &work->verdict;
     int size = work->world->end.size;
     memset(v, 0, sizeof *v);
-    work->sheet[0] = work->mine;
+    work->sheet[work->world->end.rank] = work->mine;
     for (int r = 0; r < size && !v->status; r++)
         if (work->sheet[r].failed) judge_failure(&work->sheet[r], r, v);
     for (int r = 1; r < size && !v->status; r++) compare(&work->sheet[0], &work->sheet[r], r, v);

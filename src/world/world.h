@@ -3,10 +3,13 @@
  * A collective is a gd_exchange that goes through stages; in each it posts messages and goes on when all are done:
  *
  *     QUEUED    it waits for its turn
- *     ROLL      every rank sends its sheet (what it is about to do) to rank 0, which compares them
- *     VERDICT   rank 0 tells all: go on, or who disagrees
+ *     ROLL      every rank sends its sheet (what it is about to do) to all, in large worlds to rank 0
+ *     VERDICT   who has all sheets compares them, rank 0 of a large world tells all: go on, or who disagrees
  *     FIRST     bytes move (slices of sums to their owners, pieces, down the tree of a broadcast)
  *     SECOND    finished slices go to all; a broadcast goes further down
+ *
+ * A few numbers travel on the sheets themselves, and nothing moves after the roll: small sums, gathers and broadcasts take one message
+ * from each to each.
  *
  * All memory is there before the roll, and a rank that cannot take part says so on its sheet: nobody waits for it in vain. */
 #ifndef GD_WORLD_WORLD_H
@@ -15,6 +18,9 @@
 #include "gradus/world.h"
 #include "world/transport.h"
 #include "world/tree.h"
+
+#define GD_ROLL_ALL 64  /* ranks up to which sheets go to all */
+#define GD_PAYLOAD  512 /* bytes that travel on a sheet */
 
 /* What a rank is about to do. */
 typedef struct gd_sheet {
@@ -26,6 +32,7 @@ typedef struct gd_sheet {
     char name[120]; /* of what it is about */
     char why[400];
     char machine[48]; /* of exact sums: what computes */
+    char payload[GD_PAYLOAD];
 } gd_sheet;
 
 typedef struct gd_verdict {
@@ -42,6 +49,7 @@ struct gd_exchange {
     gd_stage stage;
     gd_status status; /* what it ended with */
     bool spare;       /* part of the world */
+    bool small;       /* its data are on the sheets */
     gd_collective what;
     gd_sheet mine, *sheet; /* all of them, at rank 0 */
     gd_verdict verdict;
@@ -93,6 +101,8 @@ struct gd_grains {
 gd_world *gd__world_over(const gd_endpoint *end, const char *name, const gd_world_options *options);
 /* Where messages of a device's memory find their bytes: there, or on the CPU. */
 gd_device *gd__world_place(gd_world *world, gd_device *device);
+/* Do sheets go to all ranks? */
+bool gd__all_roll(const gd_world *world);
 /* Which of `total` are a rank's. */
 void gd__share(int rank, int size, int64_t total, int64_t *first, int64_t *count);
 int gd__sharer(int size, int64_t total, int64_t index); /* the rank that has one of them */

@@ -1,39 +1,45 @@
 /* Collectives and sums over grains in the world of threads, and alone. */
 #include "support/ranks.h"
-#include "world/tree.h"
+#include "world/world.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <time.h>
 
 /* ---- what the collectives do ---- */
 
+/* Few numbers travel with the roll, more after it. */
+static const int64_t lengths[] = {1, 700};
+
 static gd_status every_collective(gd_world *w, void *user)
 {
-    (void)user;
+    int64_t length = *(int64_t *)user, last = length - 1;
     gd_ctx *ctx = gd_world_ctx(w);
     int rank = gd_world_rank(w), n = gd_world_size(w);
     gd_scope_begin(ctx);
-    gd_tensor *x = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){3}, (double[]){rank, 1, 10.0 * rank});
+    gd_tensor *x = gd_full(ctx, GD_F64, 2, (int64_t[]){3, length}, 10.0 * rank);
+    TRY(gd_fill(gd_slice(x, "0", 1, 2, 1), 1));
     TRY(gd_world_all_reduce(w, x, GD_REDUCE_EXACT));
-    double ranks = n * (n - 1) / 2.0, *at = gd_data_mut(x);
-    EXPECT(ctx, at[0] == ranks && at[1] == n && at[2] == 10 * ranks);
+    double tens = 5.0 * n * (n - 1), *at = gd_data_mut(x);
+    EXPECT(ctx, at[0] == tens && at[length] == n && at[3 * length - 1] == tens);
 
-    gd_tensor *row = gd_full(ctx, GD_I32, 2, (int64_t[]){1, 2}, rank + 1),
-              *rows = gd_zeros(ctx, GD_I32, 2, (int64_t[]){n, 2});
+    gd_tensor *row = gd_full(ctx, GD_I32, 2, (int64_t[]){1, length}, rank + 1),
+              *rows = gd_zeros(ctx, GD_I32, 2, (int64_t[]){n, length});
     TRY(gd_world_all_gather(w, row, rows));
     const int32_t *got = gd_data(rows);
-    for (int i = 0; i < 2 * n; i++) EXPECT(ctx, got[i] == i / 2 + 1);
+    for (int64_t i = 0; i < n * length; i++) EXPECT(ctx, got[i] == i / length + 1);
 
-    gd_tensor *all = gd_arange(ctx, GD_F32, 0, 5 * n, 1), *mine = gd_zeros(ctx, GD_F32, 1, (int64_t[]){5});
+    gd_tensor *all = gd_arange(ctx, GD_F32, 0, (double)(length * n), 1),
+              *mine = gd_zeros(ctx, GD_F32, 1, (int64_t[]){length});
     TRY(gd_world_reduce_scatter(w, all, mine));
     const float *part = gd_data(mine);
-    for (int i = 0; i < 5; i++) EXPECT(ctx, part[i] == (float)(n * (5 * rank + i)));
-    EXPECT(ctx, ((const float *)gd_data(all))[1] == 1); /* as it was */
+    for (int64_t i = 0; i < length; i++) EXPECT(ctx, part[i] == (float)(n * (length * rank + i)));
+    EXPECT(ctx, ((const float *)gd_data(all))[last] == (float)last); /* as it was */
 
     for (int root = 0; root < n; root++) {
-        gd_tensor *t = gd_full(ctx, GD_F32, 1, (int64_t[]){2}, rank == root ? 7 : -1);
+        gd_tensor *t = gd_full(ctx, GD_F32, 1, (int64_t[]){length}, rank == root ? 7 : -1);
         TRY(gd_world_broadcast(w, t, root));
-        EXPECT(ctx, ((const float *)gd_data(t))[1] == 7);
+        EXPECT(ctx, ((const float *)gd_data(t))[last] == 7);
     }
     TRY(gd_world_barrier(w));
     gd_scope_end(ctx);
@@ -42,18 +48,87 @@ static gd_status every_collective(gd_world *w, void *user)
 
 static void collectives_do_what_they_say(void **state)
 {
-    for (int n = 1; n <= 9; n++) run_in(CTX(state), n, every_collective, NULL);
-    assert_int_equal(gd_world_run(CTX(state), "self", NULL, every_collective, NULL), GD_OK);
+    for (int i = 0; i < COUNT_OF(lengths); i++) {
+        int64_t length = lengths[i];
+        for (int n = 1; n <= 9; n++) run_in(CTX(state), n, every_collective, &length);
+        assert_int_equal(gd_world_run(CTX(state), "self", NULL, every_collective, &length), GD_OK);
+    }
 }
 
-/* Rank r has r + 1 elements, the last one none. */
+/* Then rank 0 compares the sheets of all. */
+static gd_status one_is_elsewhere(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_tensor *one = gd_scalar(ctx, GD_F32, 1);
+    TRY(gd_world_all_reduce(w, one, GD_REDUCE_EXACT));
+    EXPECT(ctx, gd_item(one) == gd_world_size(w));
+    gd_release(one);
+    gd_status status = gd_world_rank(w) == 40 ? gd_world_agree(w, GD_OK) : gd_world_broadcast(w, NULL, 0);
+    EXPECT(ctx, status && strstr(gd_error_text(ctx), user));
+    gd_clear_error(ctx);
+    return GD_OK;
+}
+
+static void many_ranks_are_compared_by_the_first(void **state)
+{
+    run_in(CTX(state), GD_ROLL_ALL + 1, one_is_elsewhere, "the tensor is NULL");
+}
+
+/* ---- how many messages ---- */
+
+static _Atomic int posted;
+static const gd_transport *below;
+
+static gd_status counting_post(gd_endpoint *e, gd_message *m)
+{
+    if (m->sends) atomic_fetch_add(&posted, 1);
+    return below->post(e, m);
+}
+
+static gd_status count_messages(gd_world *w, void *user)
+{
+    static gd_transport counting;
+    gd_ctx *ctx = gd_world_ctx(w);
+    int n = gd_world_size(w), *sent = user;
+    TRY(gd_world_barrier(w));
+    if (gd_world_rank(w) == 0) {
+        below = w->end.transport;
+        counting = *below;
+        counting.post = counting_post;
+        atomic_store(&posted, 0);
+    }
+    TRY(gd_world_barrier(w));
+    const gd_transport *before = w->end.transport;
+    w->end.transport = &counting;
+    double x[2] = {gd_world_rank(w), 1};
+    gd_tensor *t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, x);
+    gd_status status = gd_world_all_reduce(w, t, GD_REDUCE_EXACT);
+    w->end.transport = before;
+    TRY(status);
+    EXPECT(ctx, gd_at(t, (int64_t[]){0}) == n * (n - 1) / 2.0 && gd_at(t, (int64_t[]){1}) == n);
+    gd_release(t);
+    TRY(gd_world_barrier(w));
+    if (gd_world_rank(w) == 0) *sent = atomic_load(&posted);
+    return GD_OK;
+}
+
+static void a_few_numbers_take_one_message_from_each_to_each(void **state)
+{
+    for (int n = 2; n <= 5; n++) {
+        int sent = 0;
+        run_in(CTX(state), n, count_messages, &sent);
+        assert_int_equal(sent, n * (n - 1));
+    }
+}
+
+/* Rank r has r + 1 elements or as many times more, the last one none. */
 static gd_status uneven(gd_world *w, void *user)
 {
-    (void)user;
     gd_ctx *ctx = gd_world_ctx(w);
+    int64_t times = *(int64_t *)user;
     int rank = gd_world_rank(w), n = gd_world_size(w);
     int64_t cuts[10] = {0};
-    for (int r = 0; r < n; r++) cuts[r + 1] = cuts[r] + (r == n - 1 && r ? 0 : r + 1);
+    for (int r = 0; r < n; r++) cuts[r + 1] = cuts[r] + (r == n - 1 && r ? 0 : (r + 1) * times);
     int64_t all = cuts[n], first = cuts[rank], own = cuts[rank + 1] - first;
     gd_scope_begin(ctx);
     gd_tensor *whole = gd_full(ctx, GD_F32, 1, &all, -1), *part = gd_full(ctx, GD_F32, 1, &own, rank + 1);
@@ -66,7 +141,7 @@ static gd_status uneven(gd_world *w, void *user)
     for (int64_t i = first; i < first + own; i++) ((float *)gd_data_mut(whole))[i] = (float)i;
     gather.tensor = NULL;
     TRY(gd_world_wait(gd_world_start(w, &gather)));
-    for (int64_t i = 0; i < all; i++) EXPECT(ctx, gd_at(whole, &i) == i);
+    for (int64_t i = 0; i < all; i++) EXPECT(ctx, gd_at(whole, &i) == (double)i);
     gd_collective scatter = {.kind = GD_REDUCE_SCATTER, .tensor = whole, .out = part, .cuts = cuts};
     TRY(gd_world_wait(gd_world_start(w, &scatter)));
     for (int64_t i = 0; i < own; i++) EXPECT(ctx, gd_at(part, &i) == n * (first + i));
@@ -87,7 +162,10 @@ static gd_status uneven(gd_world *w, void *user)
 
 static void stretches_of_other_lengths_are_gathered_and_scattered(void **state)
 {
-    for (int n = 1; n <= 9; n++) run_in(CTX(state), n, uneven, NULL);
+    for (int i = 0; i < COUNT_OF(lengths); i++) {
+        int64_t length = lengths[i];
+        for (int n = 1; n <= 9; n++) run_in(CTX(state), n, uneven, &length);
+    }
 }
 
 /* Rank r sends rank s the numbers 100 r + s, (r + 2 s) % 4 of them. */
@@ -249,7 +327,7 @@ static void check_one_rank(const grain_case *c)
 static void sums_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
 {
     static const gd_dtype dtypes[] = {GD_F32, GD_F64, GD_BF16, GD_F16};
-    static const int64_t sizes[] = {0, 1, 17, 1031, 40003}, totals[] = {1, 2, 3, 5, 8, 13, 64};
+    static const int64_t sizes[] = {0, 1, 17, 64, 129, 1031, 40003}, totals[] = {1, 2, 3, 5, 8, 13, 64};
     for (int d = 0; d < COUNT_OF(dtypes); d++)
         for (int s = 0; s < COUNT_OF(sizes); s++)
             for (int t = 0; t < COUNT_OF(totals); t++) {
@@ -601,6 +679,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
     const struct CMUnitTest tests[] = {
         TEST(collectives_do_what_they_say),
+        TEST(many_ranks_are_compared_by_the_first),
+        TEST(a_few_numbers_take_one_message_from_each_to_each),
         TEST(stretches_of_other_lengths_are_gathered_and_scattered),
         TEST(every_rank_gets_what_others_have_for_it),
         TEST(views_are_summed_in_place),
