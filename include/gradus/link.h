@@ -268,7 +268,9 @@ typedef struct gd_transform {
 /* How the work of a link spreads over several processes.  Where its rule serves, a link is FLAT and need not say so. */
 typedef enum gd_spread {
     GD_SPREAD_FLAT = 1, /* element by element: any process may have any piece of a tensor */
-    GD_SPREAD_TENSOR,   /* tensor by tensor: sums along axes, factorisations of a parameter */
+    GD_SPREAD_TENSOR, /* tensor by tensor: sums along axes, factorisations of a parameter.  Functions of tensors are called for
+                         the tensors of one process alone: what they keep is state of parameters, they draw no random
+                         numbers, and results have the dtype of what came in */
     GD_SPREAD_VECTOR, /* all parameters as one vector: element by element but for dot products and evaluations */
     GD_SPREAD_WHOLE /* every process does all of it: matrices over all parameters, decisions */
 } gd_spread;

@@ -90,15 +90,23 @@ static void *counted(void *user, void *old, size_t old_size, size_t size)
 enum { LARGE = 4 };
 static const int64_t wide[LARGE][2] = {{1000, 400}, {300, 1000}, {1, 500}, {700, 500}};
 
+/* As many as a small network has, so that whole ones can be shared out. */
+enum { MATRICES = 12 };
+static const int64_t square[MATRICES][2] = {{90, 90}, {80, 90}, {90, 70}, {60, 90}, {90, 60}, {90, 80},
+                                            {70, 90}, {70, 80}, {80, 70}, {50, 90}, {90, 40}, {1, 80}};
+
 typedef struct held {
+    const char *chain;
+    const int64_t (*shape)[2];
+    int count;
     gd_distribute_options options;
     int64_t bytes; /* state and gradients of all ranks between steps */
 } held;
 
-static gd_tensor *squares(gd_tensor *const *p)
+static gd_tensor *squares(gd_tensor *const *p, int count)
 {
     gd_tensor *sum = NULL;
-    for (int i = 0; i < LARGE; i++) {
+    for (int i = 0; i < count; i++) {
         gd_tensor *part = gd_sum(gd_square(p[i]), NULL, false);
         sum = sum ? gd_add(sum, part) : part;
     }
@@ -109,13 +117,14 @@ static gd_status hold(gd_world *w, void *user)
 {
     held *h = user;
     gd_ctx *ctx = gd_world_ctx(w);
-    gd_tensor *p[LARGE];
-    static const char *const names[LARGE] = {"a", "b", "c", "d"};
+    gd_tensor *p[MATRICES];
     gd_scope_begin(ctx);
-    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "clip_norm(1, dim=\"global\") | adam | lr(0.1)"));
-    for (int i = 0; i < LARGE; i++) {
-        p[i] = gd_require_grad(gd_full(ctx, GD_F32, 2, wide[i], 0.5));
-        TRY(gd_optimizer_add(o, names[i], p[i]));
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, h->chain));
+    for (int i = 0; i < h->count; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "p%d", i);
+        p[i] = gd_require_grad(gd_full(ctx, GD_F32, 2, h->shape[i], 0.5));
+        TRY(gd_optimizer_add(o, name, p[i]));
     }
     TRY(gd_optimizer_distribute(o, w, &h->options));
     TRY(gd_world_barrier(w));
@@ -124,7 +133,7 @@ static gd_status hold(gd_world *w, void *user)
     for (int step = 0; step < 2; step++) {
         gd_scope_begin(ctx);
         gd_optimizer_zero_grad(o);
-        TRY(gd_backward(squares(p), NULL, 0));
+        TRY(gd_backward(squares(p, h->count), NULL, 0));
         gd_scope_end(ctx);
         TRY(gd_optimizer_step(o, NULL, NULL));
     }
@@ -136,7 +145,7 @@ static gd_status hold(gd_world *w, void *user)
     return GD_OK;
 }
 
-static int64_t held_by(const char *world, gd_shard shard)
+static int64_t held_with(const char *world, gd_shard shard, held h)
 {
     live = 0;
     gd_options options = gd_options_default();
@@ -144,13 +153,49 @@ static int64_t held_by(const char *world, gd_shard shard)
     options.pool = false;
     options.threads = 1;
     gd_ctx *ctx = gd_ctx_new(&options);
-    held h = {.options = gd_distribute_defaults()};
+    h.options = gd_distribute_defaults();
     h.options.shard = shard;
     h.options.bucket = 100000;
     if (gd_world_run(ctx, world, NULL, hold, &h)) fail_msg("%s: %s", world, gd_error_text(ctx));
     gd_ctx_free(ctx);
     assert_int_equal(live, 0);
     return h.bytes;
+}
+
+static int64_t held_by(const char *world, gd_shard shard)
+{
+    held h = {.chain = "clip_norm(1, dim=\"global\") | adam | lr(0.1)", .shape = wide, .count = LARGE};
+    return held_with(world, shard, h);
+}
+
+/* A rank's share of what grows with the parameters. */
+static double share_of_matrices(const char *chain, const char *world, gd_shard shard, int ranks)
+{
+    static const int64_t tiny[MATRICES][2] = {{2, 2}, {2, 2}, {2, 2}, {2, 2}, {2, 2}, {2, 2},
+                                              {2, 2}, {2, 2}, {2, 2}, {2, 2}, {2, 2}, {1, 2}};
+    held h = {.chain = chain, .shape = square, .count = MATRICES}, other = h;
+    other.shape = tiny;
+    return (double)(held_with(world, shard, h) - held_with(world, shard, other)) / ranks;
+}
+
+/* Factors, moments and gradients of a tensor are all at its owner: with many tensors of like size that is a quarter. */
+static void four_ranks_hold_a_quarter_where_links_work_on_whole_tensors(void **state)
+{
+    static const char *const chains[] = {"nag(0.9) | shampoo(max_dim=90) | lr(0.1)", "muon(0.1)",
+                                         "clip_norm(1, dim=\"global\") | soap(max_dim=90) | adafactor"};
+    (void)state;
+    double grads = 0;
+    for (int i = 0; i < MATRICES; i++) grads += 4.0 * (double)(square[i][0] * square[i][1]);
+    for (int k = 0; k < COUNT_OF(chains); k++) {
+        double alone = share_of_matrices(chains[k], "self", GD_SHARD_NONE, 1),
+               kept = share_of_matrices(chains[k], "threads:4", GD_SHARD_STATE, 4),
+               both = share_of_matrices(chains[k], "threads:4", GD_SHARD_GRADIENTS, 4);
+        assert_true(alone >= 1.99 * grads); /* at least an average and a gradient */
+        if (both > 0.27 * alone)
+            fail_msg("%s: a rank of 4 holds %.3f of what one does", chains[k], both / alone);
+        if (kept > 0.27 * (alone - grads) + grads)
+            fail_msg("%s: a rank of 4 holds %.3f of what one does", chains[k], kept / alone);
+    }
 }
 
 static void four_ranks_hold_a_quarter_of_state_and_gradients_each(void **state)
@@ -303,7 +348,10 @@ static gd_status some_steps(gd_world *w, void *user)
     gd_tensor *p[2];
     gd_scope_begin(ctx);
     gd_optimizer *o = gd_optimizer_new(
-        ctx, gd_chain(ctx, "clip_norm(1, dim=\"global\") | adam | lbfgs | lr(0.1)"));
+        ctx,
+        gd_chain(
+            ctx,
+            "clip_norm(1, dim=\"global\") | adam | split(\"a\", shampoo(precondition_1d=false)) | lbfgs | lr(0.1)"));
     gd_status status = gd_error(ctx);
     for (int i = 0; i < 2 && !status; i++) {
         int64_t length = i ? 17000 : 3;
@@ -322,6 +370,83 @@ static gd_status some_steps(gd_world *w, void *user)
     gd_optimizer_free(o);
     gd_scope_end(ctx);
     return status;
+}
+
+/* ---- links that cannot be run for some tensors alone ---- */
+
+static gd_status draw(const gd_transform *t)
+{
+    t->tensors[0] = gd_link_random(t->link, GD_RANDOM_NORMAL, t->tensors[0]);
+    return gd_error(gd_link_ctx(t->link));
+}
+
+static gd_status widen(const gd_transform *t)
+{
+    for (int i = 0; i < t->count; i++) t->tensors[i] = gd_cast(t->tensors[i], GD_F64);
+    return gd_error(gd_link_ctx(t->link));
+}
+
+static gd_status refuse(gd_world *w, void *user)
+{
+    static const gd_link_class draws = {
+        .name = "drawing", .apply_tensors = draw, .reads_only = true, .spread = GD_SPREAD_TENSOR};
+    static const gd_link_class widens = {
+        .name = "widening", .apply_tensors = widen, .reads_only = true, .spread = GD_SPREAD_TENSOR};
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_STATE;
+    gd_scope_begin(ctx);
+    TRY(gd_link_class_register(ctx, &draws));
+    TRY(gd_link_class_register(ctx, &widens));
+    TRY(make(ctx, user, &o, p));
+    TRY(gd_optimizer_distribute(o, w, &options));
+    for (int i = 0; i < PARAMS; i++) TRY(set_grad(p[i], gd_world_rank(w), gd_world_size(w)));
+    EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) != GD_OK);
+    EXPECT(ctx, strstr(gd_error_text(ctx), "spreads by tensors, and") != NULL);
+    gd_clear_error(ctx);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void a_link_that_says_it_spreads_by_tensors_and_does_not_is_told_so(void **state)
+{
+    run_in(CTX(state), 2, refuse, "drawing | lr(1)");
+    run_in(CTX(state), 2, refuse, "widening | lr(1)");
+}
+
+/* ---- state of whole tensors, asked for by one rank ---- */
+
+static gd_status ask(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_optimizer *o;
+    gd_tensor *p[PARAMS];
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = GD_SHARD_STATE;
+    gd_scope_begin(ctx);
+    TRY(make(ctx, "shampoo(precondition_1d=false)", &o, p));
+    TRY(gd_optimizer_distribute(o, w, &options));
+    for (int i = 0; i < PARAMS; i++) TRY(set_grad(p[i], gd_world_rank(w), gd_world_size(w)));
+    TRY(gd_optimizer_step(o, NULL, NULL));
+    gd_link *link = gd_optimizer_chain(o);
+    if (gd_link_children(link)) link = gd_link_child_at(link, 0);
+    EXPECT(ctx, !gd_link_state(link, p[1], "squares"));
+    EXPECT(ctx, gd_error(ctx) == GD_STATE && strstr(gd_error_text(ctx), "kept by several ranks"));
+    gd_clear_error(ctx);
+    TRY(gd_optimizer_distribute(o, NULL, NULL));
+    EXPECT(ctx, gd_link_state(link, p[1], "squares") && *gd_link_scalar(link, p[1], "step") == 1);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void state_that_another_rank_keeps_is_refused_until_work_is_no_longer_shared(void **state)
+{
+    run_in(CTX(state), 3, ask, NULL);
 }
 
 static bool shares_state(gd_ctx *ctx)
@@ -352,10 +477,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(gradients_of_all_ranks_are_added_in_one_order),
         TEST(four_ranks_hold_a_quarter_of_state_and_gradients_each),
+        TEST(four_ranks_hold_a_quarter_where_links_work_on_whole_tensors),
         TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
         TEST(a_rank_that_fails_in_a_step_tells_the_others),
         TEST(ranks_decide_the_same_by_the_time),
+        TEST(a_link_that_says_it_spreads_by_tensors_and_does_not_is_told_so),
+        TEST(state_that_another_rank_keeps_is_refused_until_work_is_no_longer_shared),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,12 +224,14 @@ static void what_n_ranks_saved_m_ranks_load(void **state)
     static const int sizes[] = {1, 2, 3, 4, 8};
     static const char *const chains[] = {
         "clip_norm(1, dim=\"global\") | adam | weight_decay(0.01) | lr(0.01)", "adafactor | lr(0.01)",
-        "adam(state=\"8bit\") | noise_sign | lr(0.01)", "adam(state=\"bf16\") | lbfgs | lr(0.01)"};
+        "adam(state=\"8bit\") | noise_sign | lr(0.01)", "adam(state=\"bf16\") | lbfgs | lr(0.01)",
+        "split(\"a\", adam, [nag(0.9) | shampoo(update_freq=2, max_dim=30) | orthogonalize]) | lr(0.01)"};
     char path[64];
     (void)snprintf(path, sizeof path, "/tmp/gradus-ranks-%ld.safetensors", (long)getpid());
     for (int k = 0; k<COUNT_OF(chains); k += test_share()> 1 ? 2 : 1) {
         problem p = {
             .chain = chains[k], .count = 3, .ndim = {1, 2, 2}, .shape = {{20}, {150, 120}, {30, 40}}};
+        if (strstr(chains[k], "shampoo")) p.shape[1][0] = p.shape[1][1] = p.shape[2][0] = 9;
         outcome alone = {0};
         assert_int_equal(steps_of(CTX(state), &p, NULL, NULL, &alone), GD_OK);
         checkpoint c = {.of = &p, .path = path, .want = &alone, .options = gd_distribute_defaults()};
@@ -337,7 +339,9 @@ static void each_link(void (*fn)(const gd_link_class *cls, const char *text))
 static void long_ones(const gd_link_class *cls, const char *text)
 {
     problem p = {.leaves = true, .count = 3, .ndim = {1, 2, 2}, .shape = {{20}, {170, 200}, {30, 40}}};
-    if ((cls->rule || cls->update_rule) && !cls->needs_closure) add_case(text, false, p);
+    bool tensors = cls->spread == GD_SPREAD_TENSOR;
+    if (tensors) p.shape[1][0] = p.shape[1][1] = p.shape[2][0] = 9; /* their work grows with the cube */
+    if ((cls->rule || cls->update_rule || tensors) && !cls->needs_closure) add_case(text, false, p);
 }
 
 static void every_rule_has_the_same_bits_where_tensors_are_cut(void **state)
@@ -348,11 +352,36 @@ static void every_rule_has_the_same_bits_where_tensors_are_cut(void **state)
     compare(ranks, COUNT_OF(ranks), GD_SHARD_NONE, GD_SHARD_GRADIENTS);
 }
 
+/* Rules before and behind links that work on whole tensors, norms over all, other chains for other parameters. */
+static void chains_with_links_over_whole_tensors_have_the_same_bits(void **state)
+{
+    static const int ranks[] = {1, 2, 3, 4, 8};
+    static const char *const chains[] = {
+        "clip_norm(1, dim=\"global\") | nag(0.9) | orthogonalize | clip_norm(1, dim=\"global\") | adam",
+        "muon(0.01)",
+        "split(\"axes>=2\", [clip_norm(1, dim=\"global\") | shampoo(update_freq=2, max_dim=30)], normalize(dim=\"global\"))",
+        "shampoo(inner=heavy_ball, max_dim=30) | dual_norm_correction | adafactor",
+        "adam | orthogonalize(target=\"grad\") | soap(precond_freq=2, max_dim=30) | lbfgs",
+        "graft([orthogonalize | adam]) | adagrad(inner=orthogonalize) | weight_decay(0.01)",
+        "split(\"axes>=2\", [soap(max_dim=30) | lion], [lbfgs | clip_value(1)]) | adam(state=\"8bit\")",
+        "soap_basis(adam, precond_freq=2, max_dim=30) | lion",
+    };
+    problem p = {.count = 4, .ndim = {2, 1, 3, 2}, .shape = {{15, 20}, {17000}, {6, 5, 7}, {12, 30}}};
+    the_ctx = CTX(state);
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        p.leaves = i % 2 == 0 || i == 1;
+        add_case(chains[i], false, p);
+        if (cases[i].alone.status) fail_msg("%s: %s", chains[i], cases[i].alone.why);
+    }
+    compare(ranks, COUNT_OF(ranks), GD_SHARD_STATE, GD_SHARD_GRADIENTS);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin_test, end_test)
     const struct CMUnitTest tests[] = {
         TEST(what_n_ranks_saved_m_ranks_load),
+        TEST(chains_with_links_over_whole_tensors_have_the_same_bits),
         TEST(every_rule_has_the_same_bits_where_tensors_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,17 @@ static void the_chain_of_the_design_takes_two_passes_of_4_and_28_bytes(void **st
         "total: 2 passes, 32 bytes an element and step, 8080 bytes of state\n");
 }
 
+static void how_links_spread_over_processes_is_said(void **state)
+{
+    (void)state;
+    explain("clip_norm(1) | nag | split(\"axes>=2\", [shampoo | adafactor], adam) | lbfgs | lr(0.1)", false);
+    assert_non_null(strstr(text,
+                           "\nover several processes: clip_norm, nag, adam, lr by stretches of tensors; "
+                           "shampoo, adafactor by whole tensors; lbfgs done by each\n"));
+    explain("clip_norm(1) | adam", false);
+    assert_null(strstr(text, "processes"));
+}
+
 static void the_text_is_the_same_after_steps(void **state)
 {
     (void)state;
@@ -247,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_chain_of_the_design_takes_two_passes_of_4_and_28_bytes),
+        TEST(how_links_spread_over_processes_is_said),
         TEST(the_text_is_the_same_after_steps),
         TEST(links_that_cannot_be_fused_are_named_as_breaks),
         TEST(targets_and_children_are_shown),

@@ -15,9 +15,10 @@ typedef struct gd_entry {
     bool *fresh;      /* a rule's slot was made and not written yet */
     uint16_t *
         apart; /* of a slot: 0, or what the whole is of which the slot has this process's stretch (GD_APART) */
-    double *scalar;    /* one a declared scalar */
-    int64_t missed;    /* applications of the link that it was no part of */
-    int64_t seen;      /* the last one it was part of, where that was looked at */
+    bool parted;    /* the rank that owns the parameter has all of it, others nothing, see plan/entries.c */
+    double *scalar; /* one a declared scalar */
+    int64_t missed; /* applications of the link that it was no part of */
+    int64_t seen;   /* the last one it was part of, where that was looked at */
     gd_setting *local; /* one a field, kind 0: not set; NULL: none */
 } gd_entry;
 

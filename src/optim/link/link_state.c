@@ -315,6 +315,13 @@ int64_t gd__state_expected(const gd_link *link, gd_tensor *const *params, int co
     return gd_link_slot_bytes(link->cls->slot_count, params, count);
 }
 
+/* Can this rank use what the link keeps for a parameter?  False with the error recorded. */
+static bool is_here(gd_link *link, gd_entry *e)
+{
+    const gd_optimizer *o = link->optimizer;
+    return e && (!e->parted || !o || o->apart || !o->make_whole(link, e, -1));
+}
+
 /* The number of a slot, -1 with the error recorded. */
 static int find_slot(const gd_link *link, const char *name)
 {
@@ -386,7 +393,7 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
     if (!link) return NULL;
     int slot = find_slot(link, name);
     gd_entry *e = slot < 0 ? NULL : gd__entry(link, param);
-    if (!e) return NULL;
+    if (!is_here(link, e)) return NULL;
     if (!e->slot[slot] || e->fresh[slot]) {
         if (gd_error(link->head.ctx)) return NULL; /* what init was to have may be missing for that reason */
         gd_tensor *t = first_value(link, param, &init);
@@ -399,7 +406,6 @@ gd_tensor *gd_link_state_from(gd_link *link, gd_tensor *param, const char *name,
 
 gd_tensor *gd_link_state(gd_link *link, gd_tensor *param, const char *name)
 {
-    if (!link) return NULL;
     return gd_link_state_from(link, param, name, (gd_init){.kind = GD_INIT_ZEROS});
 }
 
@@ -408,7 +414,7 @@ bool gd_link_has_state(const gd_link *link, const gd_tensor *param, const char *
     if (!link) return false;
     int slot = gd__slot_index(link->cls, name);
     gd_entry *e = slot < 0 ? NULL : gd__entry_find(link, param);
-    return e && e->slot[slot] && !e->fresh[slot];
+    return e && is_here((gd_link *)link, e) && e->slot[slot] && !e->fresh[slot];
 }
 
 gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, gd_tensor *value)
@@ -419,8 +425,9 @@ gd_status gd_link_set_state(gd_link *link, gd_tensor *param, const char *name, g
     if (slot < 0) return GD_ATTRIBUTE;
     if (!value && gd_error(ctx)) return gd_error(ctx); /* a value that could not be made is not "none" */
     gd_entry *e = gd__entry(link, param);
-    gd_tensor *copy = e && value ? own_copy(link, param, value) : NULL;
-    if (!e || (value && !copy)) return gd_error(ctx);
+    bool here = is_here(link, e);
+    gd_tensor *copy = here && value ? own_copy(link, param, value) : NULL;
+    if (!here || (value && !copy)) return gd_error(ctx);
     gd__entry_put(link, e, slot, copy, false);
     return GD_OK;
 }
@@ -433,7 +440,7 @@ double *gd_link_scalar(gd_link *link, gd_tensor *param, const char *name)
         return gd__refuse(link->head.ctx, GD_ATTRIBUTE, "%s declares no scalar '%.80s'", link->cls->name,
                           name);
     gd_entry *e = gd__entry(link, param);
-    return e ? &e->scalar[index] : NULL;
+    return is_here(link, e) ? &e->scalar[index] : NULL;
 }
 
 /* ---- link-wide state ---- */
@@ -560,6 +567,8 @@ double gd__link_key(gd_link *link, const gd_tensor *param, int position)
 gd_tensor *gd_link_random(gd_link *link, gd_random_kind kind, gd_tensor *like)
 {
     if (!link || !like) return gd__none(gd__null(gd_link_ctx(link), "link: random numbers like NULL"));
+    if (link->optimizer && link->optimizer->apart) /* others would not draw as many */
+        return gd__refuse(link->head.ctx, GD_STATE, "%s: spreads by tensors, and draws", link->cls->name);
     return gd__random(like->storage->device, gd__link_rng(link), link->cls->name, kind, like->dtype,
                       like->ndim, like->size);
 }

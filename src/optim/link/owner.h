@@ -35,6 +35,7 @@ typedef struct gd_param {
     int64_t *
         cut; /* [ranks + 1] elements cut[r] ... cut[r + 1] - 1 are rank r's, see plan/share.h; owned or NULL */
     int ranks;
+    bool undivided;      /* one rank owns all of it, whatever its size: a link works on whole tensors */
     gd_tensor *own_grad; /* what this rank owns of its gradient, see plan/scatter.c; owned or NULL ... */
     bool summed;         /* ... and it has that of this step, or comes to have it */
 } gd_param;
@@ -103,8 +104,10 @@ struct gd_optimizer {
     } moves; /* a failing step could leave parameters elsewhere */
     gd_plan *plans;
     gd_share *share; /* among several processes; NULL: alone */
-    /* Brings the stretches of a slot together; what is apart was made by somebody who has set this. */
+    /* Brings the stretches of a slot together, or all of an entry that is parted; what is apart was made by somebody who has
+     * set this. */
     gd_status (*make_whole)(gd_link *link, gd_entry *entry, int slot);
+    bool apart; /* this rank works on the tensors it owns, by itself: nothing can be brought together */
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */
     gd_hook_fn watch;      /* called at the end of every step, NULL: nothing is */

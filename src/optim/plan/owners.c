@@ -8,20 +8,30 @@
 
 /* ---- who owns what ---- */
 
-static bool has_codes(const gd_optimizer *o, const gd_link *link)
+/* Does a link, or one below it, that a parameter goes through want all of it in one place?  Blocks of codes are not cut. */
+static bool wants_whole(const gd_link *link, const gd_tensor *param)
 {
-    bool codes = false;
-    for (int i = 0; i < o->count && !codes; i++) codes = gd__state_chosen(link, o->param[i].tensor) == GD_U8;
-    return codes;
+    if (link->cls->part) {
+        int child = link->cls->part(link, param);
+        return child >= 0 && wants_whole(link->child[child], param);
+    }
+    bool whole = gd_link_spread(link) == GD_SPREAD_TENSOR ||
+                 (gd__is_rule(link) && gd__state_chosen(link, param) == GD_U8);
+    for (int i = 0; i < link->children && !whole; i++) whole = wants_whole(link->child[i], param);
+    return whole;
 }
 
-static gd_status look_at_link(void *user, gd_link *link, const char *path)
+/* True if one that has owners is to be cut elsewhere. */
+static bool look_at_params(gd_optimizer *o)
 {
-    gd_optimizer *o = user;
-    (void)path;
-    bool whole = gd__is_rule(link) && (gd_link_spread(link) == GD_SPREAD_TENSOR || has_codes(o, link));
-    o->share->by_tensor = o->share->by_tensor || whole;
-    return GD_OK;
+    bool changed = false;
+    for (int i = 0; i < o->count; i++) {
+        gd_param *p = &o->param[i];
+        bool before = p->undivided;
+        p->undivided = wants_whole(o->chain, p->tensor);
+        changed = changed || (p->cut && p->undivided != before);
+    }
+    return changed;
 }
 
 typedef struct assigning {
@@ -40,9 +50,9 @@ static int least_loaded(const assigning *a)
 }
 
 /* Of elements in the order of memory; those of another order than the axes' are copied for some programs. */
-static bool goes_whole(const assigning *a, const gd_tensor *t)
+static bool goes_whole(const gd_param *p)
 {
-    return a->o->share->by_tensor || t->numel <= GD_SHARE_BLOCK || !gd__contiguous(t);
+    return p->undivided || p->tensor->numel <= GD_SHARE_BLOCK || !gd__contiguous(p->tensor);
 }
 
 static void give_whole(assigning *a, gd_param *p)
@@ -79,7 +89,7 @@ static gd_status assign(assigning *a, int count)
         p->ranks = a->ranks;
         if (!p->cut)
             status = GD_NOMEM;
-        else if (goes_whole(a, p->tensor))
+        else if (goes_whole(p))
             give_whole(a, p);
         else
             give_blocks(a, p);
@@ -117,11 +127,10 @@ static int list_new(assigning *a)
 gd_status gd__share_own(gd_optimizer *o)
 {
     gd_share *share = o->share;
-    bool before = share->by_tensor;
     if (share->structure == o->structure) return GD_OK;
-    gd_status status = gd__visit_links(o->chain, "", look_at_link, o);
     assigning a = {.o = o, .ranks = gd_world_size(share->world)};
-    if (!status && before != share->by_tensor) { /* they are cut elsewhere now */
+    gd_status status = GD_OK;
+    if (look_at_params(o)) {
         status = gd__share_make_all_whole(o);
         drop_owners(o, -1);
     }
@@ -143,6 +152,51 @@ bool gd__share_of(const gd_optimizer *o, const gd_tensor *param, int64_t *from, 
     *from = p->cut[rank];
     *to = p->cut[rank + 1];
     return true;
+}
+
+int gd__share_owner(const gd_optimizer *o, const gd_tensor *param)
+{
+    int i = gd__param_index(o, param);
+    const gd_param *p = i < 0 ? NULL : &o->param[i];
+    for (int r = 0; p && p->cut && r < p->ranks; r++)
+        if (p->cut[r + 1] - p->cut[r] == p->tensor->numel) return r;
+    return -1;
+}
+
+/* ---- lists ---- */
+
+/* What this rank has of a tensor that lies as its parameter: all of it, nothing, or a copy of its stretch. */
+static gd_tensor *own_of(gd_tensor *t, int64_t from, int64_t to, bool fill)
+{
+    int64_t count = to - from;
+    size_t item = gd__item_size(t);
+    if (count == t->numel && fill) {
+        gd__retain(t);
+        return t;
+    }
+    gd_tensor *own = count == t->numel ? gd__new_laid(t, t->dtype)
+                                       : gd__new(t->storage->device, t->dtype, 1, &count);
+    gd__own(own);
+    if (own && count && fill) memcpy(own->data, t->data + (size_t)from * item, (size_t)count * item);
+    return own;
+}
+
+gd_tensor **gd__share_list(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *const *whole, int count,
+                           bool fill)
+{
+    gd_tensor **list = gd__calloc(o->ctx, (size_t)count * sizeof *list);
+    gd_status status = list ? GD_OK : GD_NOMEM;
+    gd_scope_begin(o->ctx);
+    for (int i = 0; i < count && !status; i++) {
+        int64_t from = 0, to = 0;
+        (void)gd__share_of(o, keys[i], &from, &to);
+        if (!(list[i] = own_of(whole[i], from, to, fill))) status = gd_error(o->ctx);
+    }
+    gd_scope_end(o->ctx);
+    if (!status) return list;
+    for (int i = 0; list && i < count; i++) gd__release(list[i]);
+    gd__free(o->ctx, list, (size_t)count * sizeof *list);
+    return NULL;
 }
 
 /* ---- state of stretches ---- */

@@ -326,9 +326,9 @@ static bool is_shared(const gd_run_args *args, const gd_plan *plan)
     for (int i = 0; i < args->count && shared; i++) {
         const gd_exec *x = &plan->set.table[plan->set.table_of[i]];
         const gd_tensor *t = args->params[i];
-        shared = x->device == args->ctx->cpu && (!x->p->axes || o->share->by_tensor) &&
-                 gd__share_of(o, args->keys[i], &from, &to) && gd__same_shape(args->keys[i], t) &&
-                 (gd__contiguous(t) || to == from || to - from == t->numel);
+        shared = x->device == args->ctx->cpu && gd__share_of(o, args->keys[i], &from, &to) &&
+                 gd__same_shape(args->keys[i], t) &&
+                 ((!x->p->axes && gd__contiguous(t)) || gd__share_owner(o, args->keys[i]) >= 0);
     }
     return shared;
 }

@@ -222,7 +222,9 @@ static void fill_lists(const gd_run_args *args, gd_plan_group *g, bool *other)
     for (int k = 0; k < arrays; k++) {
         const gd_array *a = &g->run->p->array[k];
         gd_tensor *const *list = list_of(args, a);
-        bool stretches = args->stretches && (a->kind == GD_ARRAY_INPUT || a->kind == GD_ARRAY_GRAD);
+        bool stretches = a->kind == GD_ARRAY_INPUT  ? args->stretches
+                         : a->kind == GD_ARRAY_GRAD ? args->stretches && args->input_is_grad
+                                                    : a->kind == GD_ARRAY_OUTPUT && args->keeps;
         char **place = g->run->pointer + k;
         for (int m = 0, n = list ? g->members : 0; m < n; m++, place += arrays) {
             char *data = list[g->position[m]]->data;
@@ -439,9 +441,8 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     if (plan->child && !child)
         status = gd_fail(ctx, GD_INTERNAL, "a rule meets the child '%s', which is no rule",
                          plan->child->cls->name);
-    if (args->stretches && !plan->shared && !status)
-        status = gd_fail(ctx, GD_INTERNAL,
-                         "a plan that every rank runs whole is given stretches of gradients");
+    if ((args->stretches || args->keeps) && !plan->shared && !status)
+        status = gd_fail(ctx, GD_INTERNAL, "a plan that every rank runs whole is given stretches of tensors");
     in_order_run other;
     const gd_run_args *run = args;
     if (plan->in_order && !status) {
@@ -450,7 +451,7 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     }
     if (!status) status = refresh(run, plan);
     if (!status) status = run_set(run, plan);
-    if (!status && plan->shared) status = share_results(run, plan);
+    if (!status && plan->shared && !args->keeps) status = share_results(run, plan);
     if (!status && plan->child)
         *child = plan->child;
     else if (!status)

@@ -295,9 +295,14 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
     for (int i = 0; i < count && !status; i++) {
         int64_t from, to;
         size_t item = gd__item_size(stretches[i]);
+        bool shared = gd__share_of(o, params[i], &from, &to);
+        if (shared && to - from == params[i]->numel) {
+            gd__retain(whole[i] = stretches[i]);
+            continue;
+        }
         gd__own(whole[i] = gd__new_laid(params[i], stretches[i]->dtype));
         if (!whole[i]) status = gd_error(o->ctx);
-        if (!status && gd__share_of(o, params[i], &from, &to) && to > from)
+        if (!status && shared && to > from)
             memcpy(whole[i]->data + (size_t)from * item, stretches[i]->data, (size_t)(to - from) * item);
     }
     if (!status) status = gd__share_gather(o, params, whole, count);

@@ -254,10 +254,11 @@ gd_status gd__share_make_whole(gd_link *link, gd_entry *e, int slot)
 {
     gd_optimizer *o = link->optimizer;
     if (!o->stepping && !o->share->together)
-        return gd_fail(
-            o->ctx, GD_STATE,
-            "%s: state '%s' is kept by several ranks, a stretch each; gd_optimizer_save has all of it",
-            link->cls->name, link->cls->slots[slot].name);
+        return gd_fail(o->ctx, GD_STATE,
+                       "%s: %s%s%s is kept by several ranks, a part each; gd_optimizer_save has all of it",
+                       link->cls->name, slot < 0 ? "what it knows of a parameter" : "state '",
+                       slot < 0 ? "" : link->cls->slots[slot].name, slot < 0 ? "" : "'");
+    if (e->parted) return gd__share_entry(link, e, true);
     gd_tensor *whole = NULL;
     gd_scope_begin(o->ctx);
     gd_status status = gd__share_whole(o, e, slot, &whole);
@@ -273,9 +274,12 @@ static gd_status make_link_whole(void *user, gd_link *link, const char *path)
 {
     (void)user, (void)path;
     gd_status status = GD_OK;
-    for (int i = 0; i < link->entries; i++)
+    for (int i = 0; i < link->entries && !status; i++) {
+        gd_entry *e = link->entry[i];
+        if (e->parted) status = gd__share_entry(link, e, true);
         for (int k = 0; k < link->cls->slot_count && !status; k++)
-            if (link->entry[i]->apart[k]) status = gd__share_make_whole(link, link->entry[i], k);
+            if (e->apart[k]) status = gd__share_make_whole(link, e, k);
+    }
     return status;
 }
 

@@ -22,7 +22,6 @@ struct gd_share {
     gd_world *world; /* borrowed */
     gd_distribute_options options;
     gd_exec_share exec;
-    bool by_tensor;      /* a rule reduces along axes, or state is coded in blocks: tensors are owned whole */
     uint64_t structure;  /* of the optimizer, when it was seen who owns what */
     bool told;           /* the error of this step is known to all ranks */
     bool together;       /* all ranks are in one call: what is apart may be made whole */
@@ -75,8 +74,21 @@ gd_tensor **gd__scatter_whole(gd_optimizer *optimizer, gd_tensor *const *params,
 gd_status gd__share_own(gd_optimizer *optimizer);
 /* What this rank owns of a parameter; false: it is none, or has no owners. */
 bool gd__share_of(const gd_optimizer *optimizer, const gd_tensor *param, int64_t *from, int64_t *to);
+/* The rank that owns all of a parameter; -1: there is none. */
+int gd__share_owner(const gd_optimizer *optimizer, const gd_tensor *param);
+/* What this rank has of tensors that lie as the parameters `keys`: those that it owns whole, stretches, tensors of no elements.
+ * fill: their numbers, not only room.  An owned list; NULL with the error recorded. */
+gd_tensor **gd__share_list(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *whole,
+                           int count, bool fill);
 /* A slot of a rule whose rank owns elements [from, to) of its parameter: made, or cut out of the whole. */
 gd_status gd__share_slot(gd_link *link, gd_entry *entry, int slot, gd_dtype dtype, const gd_tensor *param,
                          unsigned without, int64_t from, int64_t to);
+
+/* ---- entries.c: state of links that work on whole tensors ---- */
+
+/* From now on the rank that owns the parameter has it: the others forget what they have. */
+void gd__share_part(gd_link *link, gd_entry *entry);
+/* Every rank gets it; without bytes numbers and the shapes of slots, which have no memory then. */
+gd_status gd__share_entry(gd_link *link, gd_entry *entry, bool bytes);
 
 #endif

@@ -114,6 +114,7 @@ typedef struct saving {
     gd_table standing; /* from stand-ins to their names */
     char **stand_in;
     int stand_ins, stand_in_room;
+    bool parted; /* what is put now is all of it at the owner of its parameter */
 } saving;
 
 static void put_settings(gd_text *t, const gd_link *link, const gd_setting *value)
@@ -160,6 +161,23 @@ static gd_status put_apart(saving *s, const gd_entry *e, int slot)
     return status;
 }
 
+/* All of it, or nothing where another rank has it. */
+static gd_status put_whole(saving *s, const gd_entry *e, int slot)
+{
+    gd_tensor *own = e->slot[slot];
+    int owner = gd__share_owner(s->o, e->param), rank = gd_world_rank(s->o->share->world);
+    if (!s->parts) return rank ? GD_OK : gd_archive_put(s->archive, s->name.data, own);
+    gd_archive_whole whole = {.ndim = own->ndim, .first = rank > owner ? own->numel : 0};
+    for (int i = 0; i < own->ndim; i++) whole.size[i] = own->size[i];
+    gd_scope_begin(s->o->ctx);
+    if (rank != owner) own = gd__new(gd__cpu(s->o->ctx), own->dtype, 1, (int64_t[]){0});
+    gd_status status = own ? gd__archive_put_part(s->archive, s->name.data, own, &whole,
+                                                  e->slot[slot]->axes ? e->param : NULL)
+                           : gd_error(s->o->ctx);
+    gd_scope_end(s->o->ctx);
+    return status;
+}
+
 static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_entry *e, const char *param)
 {
     gd_status status = GD_OK;
@@ -168,8 +186,10 @@ static gd_status put_slots(saving *s, gd_link *link, const char *path, const gd_
         if (!e->slot[k]) continue;
         put_name(&s->text, link->cls->slots[k].name);
         status = gd__state_name(&s->name, s->prefix, param, path, link->cls->slots[k].name);
-        if (!status)
-            status = e->apart[k] ? put_apart(s, e, k) : gd_archive_put(s->archive, s->name.data, e->slot[k]);
+        if (status) continue;
+        status = s->parted     ? put_whole(s, e, k)
+                 : e->apart[k] ? put_apart(s, e, k)
+                               : gd_archive_put(s->archive, s->name.data, e->slot[k]);
     }
     gd__text_add(&s->text, "], \"fresh\": [");
     for (int k = 0; k < link->cls->slot_count; k++) {
@@ -196,6 +216,17 @@ static gd_status put_entry(saving *s, gd_link *link, const char *path, const gd_
         put_settings(&s->text, link, e->local);
     }
     gd__text_add(&s->text, "}");
+    return status;
+}
+
+/* Of what only the owner of the parameter has, all know the names and shapes while it is put. */
+static gd_status put_parted(saving *s, gd_link *link, const char *path, gd_entry *e, const char *param)
+{
+    gd_status status = gd__share_entry(link, e, !s->parts);
+    s->parted = true;
+    if (!status) status = put_entry(s, link, path, e, param);
+    s->parted = false;
+    gd__share_part(link, e);
     return status;
 }
 
@@ -293,7 +324,8 @@ static gd_status put_link(void *user, gd_link *link, const char *path)
         const char *name = name_of(s, link->entry[i]->param);
         if (!name) continue;
         put_key(&s->text, name);
-        status = put_entry(s, link, path, link->entry[i], name);
+        gd_entry *e = link->entry[i];
+        status = e->parted ? put_parted(s, link, path, e, name) : put_entry(s, link, path, e, name);
     }
     gd__text_add(&s->text, "}}");
     return status;
@@ -435,8 +467,10 @@ gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char
                                 gd_status status)
 {
     bool shared = gd__shares_state(o);
+    if (shared) o->share->told = false;
     if (!status) status = pack(o, archive, prefix, shared);
     if (!shared) return status ? status : gd_archive_save(archive, path);
+    if (status && o->share->told) return status; /* all have it */
     o->share->told = false;
     gd_together all = {.join = join_ranks, .user = o->share, .first = !gd_world_rank(o->share->world)};
     return gd__archive_save_together(archive, path, status, &all);

@@ -270,10 +270,36 @@ static gd_status put_halves(explaining *x, gd_sink sink, size_t before)
 
 static gd_status walk(explaining *x, gd_link *link);
 
+/* Does each rank run the link over the tensors that it owns?  Those of this one go into own, if that is not NULL, and *count. */
+static bool own_params(explaining *x, const gd_link *link, gd_tensor **own)
+{
+    int count = 0;
+    bool shared = gd__shares_state(x->o) && gd__spreads_by_tensors(link);
+    for (int i = 0; i < x->count && shared; i++) {
+        int owner = gd__share_owner(x->o, x->params[i]);
+        shared = owner >= 0;
+        if (own && owner == gd_world_rank(x->o->share->world)) own[count++] = x->params[i];
+    }
+    if (own) own[count] = NULL;
+    return shared;
+}
+
+static int64_t expected_here(explaining *x, const gd_link *link)
+{
+    gd_tensor **own = gd__tensors_new(x->ctx, x->count + 1);
+    int64_t bytes = 0;
+    int count = 0;
+    bool shared = own && own_params(x, link, own);
+    while (shared && own[count]) count++;
+    if (own) bytes = gd__state_expected(link, shared ? own : x->params, shared ? count : x->count);
+    gd__free(x->ctx, own, (size_t)(x->count + 1) * sizeof *own);
+    return bytes;
+}
+
 /* What the link holds, or will once it runs; x counts it. */
 static void put_own_state(explaining *x, const gd_link *link)
 {
-    int64_t held = gd__state_held(link), expected = gd__state_expected(link, x->params, x->count);
+    int64_t held = gd__state_held(link), expected = expected_here(x, link);
     int64_t bytes = held > expected ? held : expected;
     if (!bytes) return;
     gd__text_put(&x->text, "; holds %" PRId64 " bytes of state", bytes);
@@ -397,7 +423,9 @@ static gd_status put_break(explaining *x, gd_link *link)
         gd__text_add(&x->text, "; a step of its own for each part of the parameters");
     else if (!gd__is_rule(link))
         gd__text_add(&x->text, "; works on whole tensors");
-    if (!gd__is_rule(link) && gd__shares_state(x->o)) gd__text_add(&x->text, "; every rank does all of it");
+    if (!gd__is_rule(link) && !link->cls->part && gd__shares_state(x->o))
+        gd__text_add(&x->text, own_params(x, link, NULL) ? "; each rank does the tensors it owns"
+                                                         : "; every rank does all of it");
     if (!gd__is_rule(link)) put_own_state(x, link);
     gd__text_add(&x->text, "\n");
     status = gd__is_rule(link) ? put_lone_rule(x, link) : put_children(x, link);
@@ -460,10 +488,58 @@ static void put_world(explaining *x)
     int64_t own = 0, from, to;
     for (int i = 0; i < x->count && gd__shares_state(x->o); i++)
         if (gd__share_of(x->o, x->params[i], &from, &to)) own += to - from;
-    if (gd__shares_state(x->o))
-        gd__text_put(&x->text, " by %s: %" PRId64 " elements here",
-                     share->by_tensor ? "tensors" : "stretches of tensors", own);
+    if (gd__shares_state(x->o)) gd__text_put(&x->text, ": %" PRId64 " elements here", own);
     gd__text_add(&x->text, "\n");
+}
+
+/* ---- how it spreads ---- */
+
+typedef struct spreading {
+    explaining *x;
+    gd_spread which;
+    int named;
+} spreading;
+
+/* What a link does over several processes: a rule or function may want whole tensors, all else every process does. */
+static gd_spread spread_of(const gd_link *link)
+{
+    if (gd__is_rule(link)) return gd_link_spread(link);
+    return gd__spreads_by_tensors(link) ? GD_SPREAD_TENSOR : GD_SPREAD_WHOLE;
+}
+
+static gd_status put_spread(void *user, gd_link *link, const char *path)
+{
+    spreading *s = user;
+    (void)path;
+    if (gd__is_chain(link) || link->cls->part || spread_of(link) != s->which) return GD_OK;
+    gd__text_put(&s->x->text, "%s%s", s->named++ ? ", " : "", link->cls->name);
+    return GD_OK;
+}
+
+/* Which links cut tensors, which want them whole, and which every process does all of; nothing where all cut. */
+static void put_spreads(explaining *x)
+{
+    static const char *const how[] = {[GD_SPREAD_FLAT] = " by stretches of tensors",
+                                      [GD_SPREAD_TENSOR] = " by whole tensors",
+                                      [GD_SPREAD_VECTOR] = "",
+                                      [GD_SPREAD_WHOLE] = " done by each"};
+    bool any = false, cut = true;
+    size_t begin = x->text.used;
+    gd__text_add(&x->text, "over several processes: ");
+    for (int which = GD_SPREAD_FLAT; which <= GD_SPREAD_WHOLE; which++) {
+        spreading s = {.x = x, .which = (gd_spread)which};
+        size_t before = x->text.used;
+        if (any) gd__text_add(&x->text, "; ");
+        (void)!gd__visit_links(x->o->chain, "", put_spread, &s);
+        if (s.named)
+            gd__text_add(&x->text, how[which]);
+        else
+            x->text.used = before;
+        any = any || s.named;
+        cut = cut && (!s.named || which == GD_SPREAD_FLAT);
+    }
+    gd__text_add(&x->text, "\n");
+    if (cut) x->text.used = begin; /* the usual */
 }
 
 static gd_status explain(explaining *x)
@@ -476,6 +552,7 @@ static gd_status explain(explaining *x)
     if (!status && x->count) {
         status = walk(x, x->o->chain);
         if (!status) status = put_segment(x, GD_SINK_PARAMS);
+        put_spreads(x);
         double each = x->elements ? (double)x->traffic / (double)x->elements : 0;
         gd__text_put(&x->text, "total: %d pass%s, %g bytes an element and step, %" PRId64 " bytes of state\n",
                      x->passes, x->passes == 1 ? "" : "es", each, x->state);

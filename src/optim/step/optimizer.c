@@ -349,7 +349,7 @@ static bool has_state(const gd_link *link)
 {
     for (int i = 0; i < link->entries; i++)
         for (int k = 0; k < link->cls->slot_count; k++)
-            if (link->entry[i]->slot[k]) return true;
+            if (link->entry[i]->slot[k] || link->entry[i]->parted) return true;
     for (int i = 0; i < link->children; i++)
         if (has_state(link->child[i])) return true;
     return false;

@@ -7,7 +7,7 @@
 
 static gd_call_args call_in(gd_link *link, gd_var *var)
 {
-    return (gd_call_args){link, var, var->params, var->keys, var->grad, var->loss, var->count};
+    return (gd_call_args){link, var, var->params, var->keys, var->grad, var->loss, var->count, false, false};
 }
 
 /* What the class says it uses. */
@@ -83,6 +83,24 @@ static gd_status target_params(gd_link *link, gd_var *var, bool direct, gd_tenso
     if (direct) return gd_var_restore_params(var, *list);
     status = differences(var, var->params, *list);
     return status ? status : gd_var_set_update(var, *list);
+}
+
+/* The same over what this rank owns of the update. */
+static gd_status target_own_update(gd_link *link, gd_var *var)
+{
+    gd_tensor *const *update = gd__var_own_update(var);
+    gd_tensor **list = update ? gd__tensors_share(var->ctx, update, var->count) : NULL;
+    if (!list) return gd_error(var->ctx) ? gd_error(var->ctx) : GD_NOMEM;
+    gd_call_args c = call_in(link, var);
+    c.own = true;
+    if (!c.grads) c.grads = var->leaf_grad;
+    c.own_grads = c.grads && c.grads == var->leaf_grad && var->stretches;
+    bool loss = (link->cls->uses_loss || link->reads_loss) && !c.loss;
+    gd_status status = loss && !(c.loss = gd_var_loss(var, false)) ? gd_error(var->ctx) : GD_OK;
+    if (!status) status = gd__call_both(&c, list);
+    if (!status) return gd__var_set_own_update(var, list);
+    gd__tensors_free(var->ctx, list, var->count);
+    return status;
 }
 
 static gd_status step_target(gd_link *link, gd_var *var, const char *target)
@@ -176,6 +194,7 @@ gd_status gd_link_step(gd_link *link, gd_var *var)
     if (!link || !var) return gd__null(gd_link_ctx(link), "link: the variable of the step is NULL");
     if (gd__joins(link, var)) return gd__var_append(var, link, GD_MODE_STEP);
     if (gd__is_chain(link)) return gd__each_link(link, var, gd_link_step);
+    if (gd__keeps_to_own(link, var)) return target_own_update(link, var);
     /* it may ask for gradients, and change those of the leaves */
     gd_status status = var->leaf_grad ? gd__var_need_grad(var, false) : GD_OK;
     if (!status) status = before_step(link, var);
@@ -251,13 +270,18 @@ static gd_status transform(gd_link *link, gd_tensor **tensors, const gd_call_arg
     inner.closure = var ? var->closure : NULL;
     if (var) inner.step = var->step;
     gd_var_set_loss(&inner, c->loss);
-    gd_status status = gd_var_set_update(&inner, tensors);
+    gd_status status = c->own ? gd__var_set_own_update(&inner, gd__tensors_share(ctx, tensors, c->count))
+                              : gd_var_set_update(&inner, tensors);
     if (!status && part && inner.closure) status = gd__closure_part(&inner, c->var);
-    if (!status && c->grads) status = gd_var_set_grad(&inner, c->grads);
+    if (c->own) {
+        inner.leaf_grad = c->grads;
+        inner.stretches = c->own_grads;
+    } else if (!status && c->grads)
+        status = gd_var_set_grad(&inner, c->grads);
     if (!status) status = gd_link_step(link, &inner);
     /* a chain that moved its parameters itself, or holds its step, leaves nothing to subtract */
     if (!status && part && inner.skip) status = gd_var_set_zero_update(&inner);
-    gd_tensor *const *out = status ? NULL : gd_var_read_update(&inner);
+    gd_tensor *const *out = status ? NULL : c->own ? gd__var_own_update(&inner) : gd_var_read_update(&inner);
     if (!status && !out) status = gd_error(ctx);
     for (int i = 0; i < c->count && !status; i++) {
         gd__retain(out[i]);
@@ -285,7 +309,7 @@ gd_status gd__link_transform(gd_link *link, gd_tensor **tensors, gd_tensor *cons
                              gd_tensor *const *grads, gd_var *var, int count)
 {
     gd_tensor *const *keys = var && var->params == params ? var->keys : params;
-    gd_call_args c = {link, var, params, keys, grads, var ? var->loss : NULL, count};
+    gd_call_args c = {link, var, params, keys, grads, var ? var->loss : NULL, count, false, false};
     return gd__transform_with(link, tensors, &c);
 }
 

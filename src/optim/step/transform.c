@@ -31,7 +31,7 @@ bool gd_link_is_due(const gd_link *link) { return link && is_due(link); }
 
 /* ---- parameters seen as one vector ---- */
 
-static bool concatenates(const gd_link *link)
+bool gd__concatenates(const gd_link *link)
 {
     if (!link->cls->concat_params) return false;
     const gd_setting *one = gd__in_force(link, "concat_params");
@@ -95,7 +95,7 @@ static gd_status see_list(gd_ctx *ctx, gd_tensor *const *t, int count, bool one,
 static gd_status see(const gd_call_args *c, gd_tensor *const *tensors, seen *s)
 {
     gd_ctx *ctx = c->link->head.ctx;
-    bool one = concatenates(c->link);
+    bool one = gd__concatenates(c->link);
     *s = (seen){.count = one ? 1 : c->count};
     gd_no_grad_begin(ctx);
     gd_status status = see_list(ctx, tensors, c->count, one, &s->tensors);
@@ -135,13 +135,23 @@ static gd_status update_tensors(const gd_call_args *c, const seen *s)
 /* A function that may write gets tensors that nobody else holds; a vector of all parameters is one already. */
 static gd_status own_entries(const gd_call_args *c, seen *s)
 {
-    if (c->link->cls->reads_only || concatenates(c->link)) return GD_OK;
+    if (c->link->cls->reads_only || gd__concatenates(c->link)) return GD_OK;
     for (int i = 0; i < s->count; i++) {
         gd_tensor *own = gd__copy_on(s->tensors[i], s->tensors[i]->storage->device);
         if (!own) return gd_error(c->link->head.ctx);
         gd__release(s->tensors[i]);
         s->tensors[i] = own;
     }
+    return GD_OK;
+}
+
+/* Other ranks take a tensor to be of the dtype it had. */
+static gd_status keep_dtypes(const gd_link *link, gd_tensor *const *now, gd_tensor *const *before, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (now[i]->dtype != before[i]->dtype)
+            return gd_fail(link->head.ctx, GD_DTYPE, "%s: spreads by tensors, and gives %s for %s",
+                           link->cls->name, gd_dtype_name(now[i]->dtype), gd_dtype_name(before[i]->dtype));
     return GD_OK;
 }
 
@@ -164,6 +174,8 @@ static gd_status apply_tensors(const gd_call_args *c, seen *s)
         gd__release(old[i]);
     }
     if (!status) status = gd__fit_like(ctx, c->link->cls->name, s->tensors, old, s->count);
+    if (!status && c->link->optimizer && c->link->optimizer->apart)
+        status = keep_dtypes(c->link, s->tensors, old, s->count);
     gd_no_grad_end(ctx);
     gd_scope_end(ctx);
     gd__tensors_free(ctx, old, s->count);
@@ -173,7 +185,8 @@ static gd_status apply_tensors(const gd_call_args *c, seen *s)
 /* The result goes back into the owned entries of tensors. */
 static gd_status take_result(const gd_call_args *c, seen *s, gd_tensor **tensors)
 {
-    if (concatenates(c->link)) return split(c->link->head.ctx, s->tensors[0], c->params, c->count, tensors);
+    if (gd__concatenates(c->link))
+        return split(c->link->head.ctx, s->tensors[0], c->params, c->count, tensors);
     for (int i = 0; i < c->count; i++) {
         gd__release(tensors[i]);
         tensors[i] = s->tensors[i];
@@ -182,18 +195,34 @@ static gd_status take_result(const gd_call_args *c, seen *s, gd_tensor **tensors
     return GD_OK;
 }
 
+static gd_status update_these(const gd_call_args *c, gd_tensor **tensors)
+{
+    seen s;
+    gd_status status = see(c, tensors, &s);
+    if (!status) status = update_tensors(c, &s);
+    seen_free(c->link->head.ctx, &s);
+    return status;
+}
+
 static gd_status functions_update(const gd_call_args *c, gd_tensor **tensors)
 {
     gd_link *link = c->link;
     bool due = link->cls->updates_always || is_due(link);
-    gd_status status = GD_OK;
-    if (link->cls->update_tensors && due) {
-        seen s;
-        status = see(c, tensors, &s);
-        if (!status) status = update_tensors(c, &s);
-        seen_free(link->head.ctx, &s);
-    }
+    gd_status status = gd__list_entries(c);
+    if (link->cls->update_tensors && due && !status)
+        status = gd__shares_tensors(c) ? gd__on_own_tensors(c, tensors, false, update_these)
+                                       : update_these(c, tensors);
     if (!status) link->step++;
+    return status;
+}
+
+static gd_status apply_to_these(const gd_call_args *c, gd_tensor **tensors)
+{
+    seen s;
+    gd_status status = see(c, tensors, &s);
+    if (!status) status = apply_tensors(c, &s);
+    if (!status) status = take_result(c, &s, tensors);
+    seen_free(c->link->head.ctx, &s);
     return status;
 }
 
@@ -202,12 +231,9 @@ static gd_status functions_apply(const gd_call_args *c, gd_tensor **tensors)
     gd_link *inner = gd_link_child(c->link, "inner");
     gd_status status = GD_OK;
     if (inner) status = gd__transform_with(inner, tensors, c);
-    seen s = {0};
-    if (!status) status = see(c, tensors, &s);
-    if (!status) status = apply_tensors(c, &s);
-    if (!status) status = take_result(c, &s, tensors);
-    seen_free(c->link->head.ctx, &s);
-    return status;
+    if (status) return status;
+    return gd__shares_tensors(c) ? gd__on_own_tensors(c, tensors, true, apply_to_these)
+                                 : apply_to_these(c, tensors);
 }
 
 /* ---- rules on lists of tensors ---- */
@@ -355,7 +381,9 @@ static gd_status part_apply(const gd_call_args *c, int child, gd_tensor **list, 
                          .keys = keys,
                          .grads = c->grads ? grads : NULL,
                          .loss = c->loss,
-                         .count = count};
+                         .count = count,
+                         .own = c->own,
+                         .own_grads = c->own_grads};
     if (!count) return GD_OK;
     gd_status status = gd__transform_part(c->link->child[child], list, &some);
     for (int i = 0, k = 0; i < n; i++)
@@ -455,7 +483,7 @@ gd_status gd_transform_child(const gd_transform *t, const char *field, gd_tensor
         return gd__null(gd_link_ctx(t ? t->link : NULL), "link: there are no tensors for a child");
     gd_link *child = gd_link_child(t->link, field);
     if (!child || !t->call) return GD_OK;
-    bool one = concatenates(t->link);
+    bool one = gd__concatenates(t->link);
     return one ? child_on_vector(t->call, child, tensors) : child_on_each(t->call, child, tensors);
 }
 
@@ -472,7 +500,7 @@ gd_tensor *gd_transform_below(const gd_transform *t, const gd_link *below, const
 {
     if (!t || !t->call || !below || index < 0 || index >= t->count) return NULL;
     gd_tensor *own = slot_below(t, below, slot, index);
-    if (!concatenates(t->link)) return own ? gd_detach(own) : NULL;
+    if (!gd__concatenates(t->link)) return own ? gd_detach(own) : NULL;
     gd_tensor **list = gd_link_scratch(t->link, t->key_count);
     for (int i = 0; i < t->key_count && list; i++)
         if (!(list[i] = slot_below(t, below, slot, i))) return NULL;
@@ -486,7 +514,7 @@ gd_status gd_transform_set_below(const gd_transform *t, gd_link *below, const ch
         return gd__null(below ? below->head.ctx : gd_tensor_ctx(value),
                         "link: there is no state to set below it");
     if (!t->call) return GD_OK;
-    bool one = concatenates(t->link);
+    bool one = gd__concatenates(t->link);
     int64_t at = 0;
     gd_status status = GD_OK;
     for (int i = one ? 0 : index; i < (one ? t->key_count : index + 1) && !status; i++) {
@@ -543,14 +571,16 @@ gd_status gd_link_keyed_update(gd_link *link, gd_tensor **tensors, gd_tensor *co
                                gd_tensor *const *grads, gd_tensor *loss, int count)
 {
     if (!link) return GD_ARGUMENT;
-    return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, false);
+    return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count, false, false}, tensors,
+                   false);
 }
 
 gd_status gd_link_keyed_apply(gd_link *link, gd_tensor **tensors, gd_tensor *const *params,
                               gd_tensor *const *grads, gd_tensor *loss, int count)
 {
     if (!link) return GD_ARGUMENT;
-    return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count}, tensors, true);
+    return by_hand(&(gd_call_args){link, NULL, params, params, grads, loss, count, false, false}, tensors,
+                   true);
 }
 
 /* ---- states that the caller keeps ----
@@ -609,12 +639,14 @@ gd_status gd_states_update(gd_states *s, gd_tensor **tensors, gd_tensor *const *
                            gd_tensor *const *grads, gd_tensor *loss)
 {
     if (!s) return GD_ARGUMENT;
-    return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, false);
+    return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count, false, false},
+                   tensors, false);
 }
 
 gd_status gd_states_apply(gd_states *s, gd_tensor **tensors, gd_tensor *const *params,
                           gd_tensor *const *grads, gd_tensor *loss)
 {
     if (!s) return GD_ARGUMENT;
-    return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count}, tensors, true);
+    return by_hand(&(gd_call_args){s->link, NULL, params, s->keys, grads, loss, s->count, false, false},
+                   tensors, true);
 }

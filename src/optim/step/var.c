@@ -10,134 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- lists of tensors ---- */
-
-gd_tensor **gd__tensors_new(gd_ctx *ctx, int count)
-{
-    return gd__calloc(ctx, (size_t)count * sizeof(gd_tensor *));
-}
-
-void gd__tensors_free(gd_ctx *ctx, gd_tensor **t, int count)
-{
-    if (!t) return;
-    for (int i = 0; i < count; i++) gd__release(t[i]);
-    gd__free(ctx, t, (size_t)count * sizeof *t);
-}
-
-gd_tensor **gd__tensors_share(gd_ctx *ctx, gd_tensor *const *t, int count)
-{
-    gd_tensor **list = t ? gd__tensors_new(ctx, count) : NULL;
-    for (int i = 0; list && i < count; i++) {
-        gd__retain(t[i]);
-        list[i] = t[i];
-    }
-    return list;
-}
-
-gd_tensor **gd__tensors_copy(gd_ctx *ctx, gd_tensor *const *t, int count)
-{
-    gd_tensor **list = gd__tensors_new(ctx, count);
-    for (int i = 0; list && i < count; i++) {
-        list[i] = gd__copy_on(t[i], t[i]->storage->device);
-        if (list[i]) continue;
-        gd__tensors_free(ctx, list, count);
-        list = NULL;
-    }
-    return list;
-}
-
-gd_tensor *const *gd__tensors_laid(gd_ctx *ctx, gd_tensor *const *t, gd_tensor *const *params, int count,
-                                   gd_tensor ***copies)
-{
-    int i = 0;
-    *copies = NULL;
-    while (t && i < count && gd__laid_alike(t[i], params[i])) i++;
-    if (!t || i == count) return t;
-    gd_tensor **list = gd__tensors_share(ctx, t, count);
-    for (; list && i < count; i++) {
-        if (gd__laid_alike(t[i], params[i])) continue;
-        gd__release(list[i]);
-        list[i] = gd__copy_laid(t[i], params[i]);
-        if (list[i]) continue;
-        gd__tensors_free(ctx, list, count);
-        list = NULL;
-    }
-    return *copies = list;
-}
-
-gd_tensor **gd__tensors_like(gd_ctx *ctx, gd_tensor *const *t, int count)
-{
-    gd_tensor **list = gd__tensors_new(ctx, count);
-    gd_scope_begin(ctx);
-    for (int i = 0; list && i < count; i++) {
-        gd__own(list[i] = gd__new_laid(t[i], t[i]->dtype));
-        if (list[i]) continue;
-        gd__tensors_free(ctx, list, count);
-        list = NULL;
-    }
-    gd_scope_end(ctx);
-    return list;
-}
-
-gd_status gd__give_out(gd_ctx *ctx, gd_tensor **t, int count)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < count; i++) {
-        if (status)
-            gd__release(t[i]);
-        else
-            status = gd__scope_take(t[i]);
-    }
-    for (int i = 0; i < count && status; i++) t[i] = NULL;
-    return status ? gd_error(ctx) : GD_OK;
-}
-
-/* SHAPE unless every tensor is shaped like its parameter and on its device. */
-static gd_status check_like(gd_ctx *ctx, const char *what, gd_tensor *const *t, gd_tensor *const *params,
-                            int count)
-{
-    for (int i = 0; i < count; i++) {
-        char got[256], want[256];
-        if (!t[i]) {
-            gd_status before = gd_error(ctx);
-            return before ? before : gd_fail(ctx, GD_ARGUMENT, "%s: tensor %d is NULL", what, i);
-        }
-        if (!gd__same_shape(t[i], params[i]))
-            return gd_fail(ctx, GD_SHAPE, "%s: tensor %d is %s, its parameter %s", what, i,
-                           gd__shape_text(t[i], got, sizeof got),
-                           gd__shape_text(params[i], want, sizeof want));
-        if (!gd_dtype_is_float(t[i]->dtype))
-            return gd_fail(ctx, GD_DTYPE, "%s: tensor %d is %s, not floating", what, i,
-                           gd_dtype_name(t[i]->dtype));
-        if (t[i]->storage->device != params[i]->storage->device)
-            return gd_fail(ctx, GD_DEVICE, "%s: tensor %d and its parameter are on different devices", what,
-                           i);
-    }
-    return GD_OK;
-}
-
-/* An owned tensor becomes one with the axes and labels of its parameter in their order. */
-static gd_status align_one(gd_ctx *ctx, const char *what, gd_tensor **t, const gd_tensor *param)
-{
-    gd_scope_begin(ctx);
-    gd_tensor *seen = gd__aligned_to(what, *t, param);
-    if (seen && seen != *t) {
-        gd__own(seen);
-        gd__release(*t);
-        *t = seen;
-    }
-    gd_scope_end(ctx);
-    return seen ? GD_OK : gd_error(ctx);
-}
-
-gd_status gd__fit_like(gd_ctx *ctx, const char *what, gd_tensor **t, gd_tensor *const *params, int count)
-{
-    gd_status status = GD_OK;
-    for (int i = 0; i < count && !status; i++)
-        if (t[i] && gd__may_differ(t[i], params[i])) status = align_one(ctx, what, &t[i], params[i]);
-    return status ? status : check_like(ctx, what, t, params, count);
-}
-
 /* ---- life ---- */
 
 /* The pending links stay unwritten: they are most of the bytes. */
@@ -224,7 +96,7 @@ void gd_var_set_params(gd_var *var, gd_tensor *const *params, int count)
 {
     if (!var || (!params && count > 0)) return;
     clear_lists(var);
-    var->grad_history = false;
+    var->grad_history = var->own = false;
     var->update_is_grad = true;
     var->pendings = 0;
     var->params = var->keys = params;
@@ -530,14 +402,17 @@ static gd_status find_input(gd_var *var, bool uses_grad, gd_run_args *args, gd_t
     bool first = var->update_is_grad;
     gd_status status = first || uses_grad ? gd__var_need_grad(var, false) : GD_OK;
     if (status) return status;
-    args->input = gd__tensors_laid(var->ctx, first ? var->grad : var->update, var->params, var->count, flat);
+    args->stretches = !first && var->own;
+    args->input = args->stretches ? var->update
+                                  : gd__tensors_laid(var->ctx, first ? var->grad : var->update, var->params,
+                                                     var->count, flat);
     if (uses_grad)
         args->grad = first ? args->input
                            : gd__tensors_laid(var->ctx, var->grad, var->params, var->count, flat_grad);
     return args->input && (args->grad || !uses_grad) ? GD_OK : gd_error(var->ctx);
 }
 
-static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output)
+static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output, bool keeps)
 {
     bool leaves = var->leaf_grad && var->update_is_grad;
     gd_tensor **flat = NULL, **flat_grad = NULL;
@@ -555,6 +430,7 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .input_is_grad = var->update_is_grad,
                         .leaves = leaves && !output,
                         .stretches = leaves && var->stretches,
+                        .keeps = keeps,
                         .has_loss = needs.loss,
                         .loss = NAN,
                         .not_finite = var->share ? &var->share->not_finite : NULL};
@@ -569,11 +445,11 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
     return status;
 }
 
-static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output)
+static gd_status run_pending(gd_var *var, gd_sink sink, gd_tensor **output, bool keeps)
 {
     gd_needs needs = gd__rules_need(var->pending, var->pendings);
     gd_status status;
-    do status = run_with(var, needs, sink, output);
+    do status = run_with(var, needs, sink, output, keeps);
     while (status && gd__rules_need_more(var->ctx, var->pending, var->pendings, &needs));
     return status;
 }
@@ -615,28 +491,36 @@ static gd_status flush_halves(gd_var *var, gd_sink sink)
     return status ? status : gd__var_flush(var, sink);
 }
 
-gd_status gd__var_flush(gd_var *var, gd_sink sink)
+/* keeps: of the update this rank makes what it owns. */
+static gd_status flush(gd_var *var, gd_sink sink, bool keeps)
 {
+    gd_ctx *ctx = var->ctx;
     if (sink != GD_SINK_PARAMS && !var->pendings) return GD_OK;
     if (var->bounded && var->update_is_grad) {
         gd_status status = gd__bounds_first_update(var);
         if (status) return status;
     }
-    gd_tensor **output = sink == GD_SINK_UPDATE ? gd__tensors_like(var->ctx, var->params, var->count) : NULL;
-    if (sink == GD_SINK_UPDATE && !output) return GD_NOMEM;
-    gd_status status = run_pending(var, sink, output);
+    gd_tensor **output = NULL;
+    if (sink == GD_SINK_UPDATE)
+        output = keeps ? gd__share_list(var->optimizer, var->keys, var->params, var->count, false)
+                       : gd__tensors_like(ctx, var->params, var->count);
+    if (sink == GD_SINK_UPDATE && !output) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+    gd_status status = run_pending(var, sink, output, keeps);
     if (status || sink != GD_SINK_UPDATE) {
-        gd__tensors_free(var->ctx, output, var->count);
+        gd__tensors_free(ctx, output, var->count);
         if (status == GD_OVERFLOW && var->pendings) return flush_halves(var, sink);
         if (!status) var->pendings = 0;
         return status;
     }
-    gd__tensors_free(var->ctx, var->update, var->count);
+    gd__tensors_free(ctx, var->update, var->count);
     var->update = output;
     var->update_is_grad = var->masked = var->answered = false;
+    var->own = keeps;
     var->pendings = 0;
     return GD_OK;
 }
+
+gd_status gd__var_flush(gd_var *var, gd_sink sink) { return flush(var, sink, false); }
 
 gd_status gd_var_flush(gd_var *var) { return var ? gd__var_flush(var, GD_SINK_UPDATE) : GD_ARGUMENT; }
 
@@ -657,10 +541,66 @@ gd_status gd__var_append(gd_var *var, gd_link *link, gd_mode mode)
     return var->optimizer && var->optimizer->no_fusion ? gd__var_flush(var, GD_SINK_UPDATE) : GD_OK;
 }
 
+/* ---- of which a rank has what it owns ---- */
+
+bool gd__var_is_owned(const gd_var *var)
+{
+    const gd_optimizer *o = var->optimizer;
+    bool owned = gd__shares_state(o) && o->stepping && !var->bounded;
+    int64_t from, to;
+    for (int i = 0; i < var->count && owned; i++) {
+        const gd_tensor *t = var->params[i], *key = var->keys[i];
+        owned = t->storage->device == var->ctx->cpu && gd__share_of(o, key, &from, &to) &&
+                gd__same_shape(key, t) && gd__laid_alike(key, t);
+    }
+    return owned;
+}
+
+gd_status gd__var_set_own_update(gd_var *var, gd_tensor **list)
+{
+    if (!list) return gd_error(var->ctx) ? gd_error(var->ctx) : GD_NOMEM;
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = list;
+    var->own = true;
+    var->update_is_grad = var->masked = var->answered = false;
+    return GD_OK;
+}
+
+gd_tensor *const *gd__var_own_update(gd_var *var)
+{
+    if (var->pendings && flush(var, GD_SINK_UPDATE, true)) return NULL;
+    if (var->own) return var->update;
+    bool first = var->update_is_grad, stretches = first && var->leaf_grad && var->stretches;
+    if (stretches) /* gradients that are kept so */
+        return gd__var_set_own_update(var, gd__tensors_share(var->ctx, var->leaf_grad, var->count))
+                   ? NULL
+                   : var->update;
+    if (first && gd__var_need_grad(var, false)) return NULL;
+    gd_tensor **flat = NULL, **own = NULL;
+    gd_tensor *const *whole = gd__tensors_laid(var->ctx, first ? var->grad : var->update, var->params,
+                                               var->count, &flat);
+    if (whole) own = gd__share_list(var->optimizer, var->keys, whole, var->count, true);
+    gd__tensors_free(var->ctx, flat, var->count);
+    return gd__var_set_own_update(var, own) ? NULL : var->update;
+}
+
+/* The others' too. */
+static gd_status gather_update(gd_var *var)
+{
+    if (!var->own) return GD_OK;
+    gd_tensor **whole = gd__scatter_whole(var->optimizer, var->keys, var->update, var->count);
+    if (!whole) return gd_error(var->ctx) ? gd_error(var->ctx) : GD_NOMEM;
+    gd__tensors_free(var->ctx, var->update, var->count);
+    var->update = whole;
+    var->own = false;
+    return GD_OK;
+}
+
 gd_tensor *const *gd_var_read_update(gd_var *var)
 {
     if (!var) return NULL;
     if (var->pendings && gd__var_flush(var, GD_SINK_UPDATE)) return NULL;
+    if (gather_update(var)) return NULL;
     if (!var->update_is_grad) return var->update;
     if (var->bounded) return gd__bounds_first_update(var) ? NULL : var->update;
     /* who only reads needs no copy: the gradient itself serves as the first update */
@@ -714,7 +654,7 @@ gd_status gd_var_set_update(gd_var *var, gd_tensor *const *update)
     gd__tensors_free(var->ctx, var->update, var->count);
     var->update = list;
     var->update_is_grad = !list;
-    var->masked = var->answered = false;
+    var->masked = var->answered = var->own = false;
     return GD_OK;
 }
 

@@ -73,6 +73,7 @@ struct gd_var {
     uint64_t sides;    /* the optimizer's, when who is held was worked out here; 0: never */
     gd_tensor **given; /* bounded: what `curved` was given; owned or NULL */
     bool stretches;    /* of leaf_grad this rank has what it owns, see plan/share.h */
+    bool own;          /* so it is of the update */
     bool grad_history;
     bool update_is_grad; /* no update yet */
     bool bounded;        /* its parameters have bounds, see bounds.h */
@@ -85,6 +86,12 @@ struct gd_var {
 };
 
 gd_status gd__var_flush(gd_var *var, gd_sink sink);
+/* Has every parameter an owner among several ranks, so that what a rank owns of the update can be all it has of it? */
+bool gd__var_is_owned(const gd_var *var);
+/* What this rank owns of the update so far (gd__share_list); borrowed, NULL with the error recorded. */
+gd_tensor *const *gd__var_own_update(gd_var *var);
+/* The update is this, of which this rank has what it owns; takes the list over, also on failure. */
+gd_status gd__var_set_own_update(gd_var *var, gd_tensor **list);
 /* Every link of a chain, or the one that is none. */
 gd_status gd__each_link(gd_link *link, gd_var *var, gd_status (*fn)(gd_link *link, gd_var *var));
 /* May a step of the link wait with others?  Of a chain all of it, unless that is too much for a program. */

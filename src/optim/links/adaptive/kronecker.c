@@ -794,5 +794,5 @@ const gd_link_class gd_link_soap_basis = {
     .apply_tensors = soap_basis_apply,
     .reads_only = true,
     .state_bytes = soap_basis_bytes,
-    .spread = GD_SPREAD_TENSOR,
+    .spread = GD_SPREAD_WHOLE,
 };

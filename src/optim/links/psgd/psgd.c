@@ -765,7 +765,7 @@ const gd_link_class gd_link_psgd_kron_whiten = {
     .formula = "P = Q^T Q, Q the product of a factor for each axis, learned so that P E[g g^T] P = 1;  P u",
     .cost = "products of 10 n d flops and of 6 d^3 for each axis d; a d x d matrix for each",
     .example = "psgd_kron_whiten | lr(0.001)",
-    .spread = GD_SPREAD_TENSOR,
+    .spread = GD_SPREAD_WHOLE, /* noise is drawn for one tensor after the other, from one stream */
 };
 
 const gd_link_class gd_link_psgd_lra_whiten = {

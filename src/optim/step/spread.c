@@ -1,0 +1,132 @@
+/* Links that work tensor by tensor, over several ranks: each runs them over the tensors that it owns and keeps their state.
+ *
+ *     update      [ a ][ b ][   ][   ]    what rank 0 owns of it: a and b are whole, the others' have no elements
+ *     functions   ( a    b )              of tensors, with lists of these alone
+ *     update      [ a ][ b ][   ][   ]    stays so for the rules behind, which run their own elements; parameters are gathered
+ *
+ * Who wants all of the update (gd_var_read_update) gets it gathered. */
+#include "optim/plan/share.h"
+#include "optim/step/transform.h"
+#include "optim/step/var.h"
+#include "tensor/elementwise.h"
+
+#include <string.h>
+
+bool gd__spreads_by_tensors(const gd_link *link)
+{
+    bool spreads = link->cls->apply_tensors && !gd__is_rule(link) && !gd__concatenates(link) &&
+                   gd_link_spread(link) == GD_SPREAD_TENSOR;
+    /* a child in another space has parameters that nobody owns; inner runs before, over all */
+    for (int i = 0; i < link->children && spreads; i++)
+        spreads = !strcmp(link->cls->fields[link->child_field[i]].name, "inner");
+    return spreads;
+}
+
+bool gd__keeps_to_own(gd_link *link, const gd_var *var)
+{
+    if (!gd__shares_state(var->optimizer) || gd__is_chain(link) || gd__fusable(link)) return false;
+    bool serves = link->cls->part || (gd__spreads_by_tensors(link) && !link->children);
+    return serves && !link->cls->pre_step && !link->cls->post_step &&
+           !strcmp(gd__target_of(link), "update") && gd__var_is_owned(var);
+}
+
+bool gd__shares_tensors(const gd_call_args *c)
+{
+    const gd_optimizer *o = c->link->optimizer;
+    bool shared = gd__shares_state(o) && o->stepping && gd__spreads_by_tensors(c->link);
+    for (int i = 0; i < c->count && shared; i++)
+        shared = gd__share_owner(o, c->keys[i]) >= 0 && gd__same_shape(c->keys[i], c->params[i]) &&
+                 gd__laid_alike(c->keys[i], c->params[i]) &&
+                 c->params[i]->storage->device == c->link->head.ctx->cpu;
+    return shared;
+}
+
+gd_status gd__list_entries(const gd_call_args *c)
+{
+    const gd_link_class *cls = c->link->cls;
+    bool keeps = (cls->slot_count || cls->scalar_count) && gd__spreads_by_tensors(c->link);
+    for (int i = 0; i < c->count && keeps; i++)
+        if (!gd__entry(c->link, c->keys[i])) return GD_NOMEM;
+    return GD_OK;
+}
+
+/* Tensors without elements are every rank's. */
+static bool is_own(const gd_optimizer *o, const gd_tensor *key)
+{
+    int64_t from, to;
+    return gd__share_of(o, key, &from, &to) && to - from == key->numel;
+}
+
+static void part_entries(const gd_call_args *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        gd_entry *e = gd__entry_find(c->link, c->keys[i]);
+        if (e && c->keys[i]->numel) gd__share_part(c->link, e);
+    }
+}
+
+/* A result as kernels and other ranks can take it: laid as the parameter. */
+static gd_status lay(const gd_tensor *param, gd_tensor **t)
+{
+    if (gd__laid_alike(*t, param)) return GD_OK;
+    gd_tensor *laid = gd__copy_laid(*t, param);
+    if (!laid) return gd_error(param->head.ctx);
+    gd__release(*t);
+    *t = laid;
+    return GD_OK;
+}
+
+static gd_status gather_results(const gd_call_args *c, gd_tensor **tensors)
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_tensor **whole = gd__scatter_whole(c->link->optimizer, c->keys, tensors, c->count);
+    if (!whole) return gd_error(ctx) ? gd_error(ctx) : GD_NOMEM;
+    for (int i = 0; i < c->count; i++) {
+        gd__release(tensors[i]);
+        tensors[i] = whole[i];
+    }
+    gd__free(ctx, whole, (size_t)c->count * sizeof *whole);
+    return GD_OK;
+}
+
+/* lists: room for four of all. */
+static gd_status run_own(const gd_call_args *c, gd_tensor **tensors, gd_tensor **lists, bool gives,
+                         gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors))
+{
+    gd_optimizer *o = c->link->optimizer;
+    gd_tensor **params = lists + c->count, **keys = params + c->count, **grads = keys + c->count;
+    gd_call_args some = *c;
+    some.params = params;
+    some.keys = keys;
+    if (c->grads) some.grads = grads;
+    some.count = 0;
+    for (int i = 0; i < c->count; i++) {
+        if (!is_own(o, c->keys[i])) continue;
+        lists[some.count] = tensors[i];
+        params[some.count] = c->params[i];
+        keys[some.count] = c->keys[i];
+        if (c->grads) grads[some.count] = c->grads[i];
+        some.count++;
+    }
+    o->apart = true;
+    gd_status status = some.count ? fn(&some, lists) : GD_OK;
+    o->apart = false;
+    for (int i = 0, k = 0; i < c->count; i++) {
+        if (!is_own(o, c->keys[i])) continue;
+        tensors[i] = lists[k++];
+        if (!status && gives) status = lay(c->params[i], &tensors[i]);
+    }
+    return status;
+}
+
+gd_status gd__on_own_tensors(const gd_call_args *c, gd_tensor **tensors, bool gives,
+                             gd_status (*fn)(const gd_call_args *c, gd_tensor **tensors))
+{
+    gd_ctx *ctx = c->link->head.ctx;
+    gd_tensor **lists = gd__calloc(ctx, 4 * (size_t)c->count * sizeof *lists);
+    if (!lists) return GD_NOMEM;
+    part_entries(c);
+    gd_status status = run_own(c, tensors, lists, gives, fn);
+    gd__free(ctx, lists, 4 * (size_t)c->count * sizeof *lists);
+    return status || !gives || c->own ? status : gather_results(c, tensors);
+}
