@@ -443,7 +443,9 @@ static gd_status read_header(gd_safetensors *file, const char *data, size_t leng
 gd_status gd__safetensors_length(gd_ctx *ctx, const char *source, const void *first8, uint64_t file_size,
                                  size_t *length)
 {
-    uint64_t stated = load_word(first8);
+    uint64_t stated = load_word(first8), turned = __builtin_bswap64(stated);
+    if (stated > GD_SAFETENSORS_MAX_HEADER && file_size >= 8 && turned <= file_size - 8)
+        return gd_fail(ctx, GD_FORMAT, "%s: written big-endian: safetensors files are little-endian", source);
     if (stated > GD_SAFETENSORS_MAX_HEADER)
         return gd_fail(ctx, GD_FORMAT, "%s: a header of %" PRIu64 " bytes, at most %u are allowed", source,
                        stated, GD_SAFETENSORS_MAX_HEADER);

@@ -10,6 +10,7 @@
 #include "tensor/item.h"
 #include "program/element.h"
 #include "base/kernel_cache.h"
+#include "base/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -203,7 +203,8 @@ static void add_cpu(gd_digest *d)
 {
     struct utsname system;
     if (uname(&system) == 0) gd__digest_text(d, system.machine);
-    unsigned long capabilities[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+    unsigned long capabilities[2];
+    gd__cpu_features(capabilities);
     gd__digest_add(d, capabilities, sizeof capabilities);
 #if defined(__x86_64__) || defined(__i386__)
     static const unsigned leaf[] = {0, 1, 7, 0xD, 0x80000001, 0x80000002, 0x80000003, 0x80000004};
@@ -249,7 +250,7 @@ static bool find_compiler(const gd_ctx *ctx, kernels *all)
     char real[PATH_MAX];
     if (all->looked) return !all->broken;
     all->looked = all->broken = true;
-    if (getauxval(AT_SECURE)) return note(all, "not compiling in a program with raised privileges");
+    if (gd__is_privileged()) return note(all, "not compiling in a program with raised privileges");
     if (!find_program(ctx->compiler, all->compiler))
         return note(all, "compiler '%s' not found", ctx->compiler);
     if (!realpath(all->compiler, real) || stat(real, &s))

@@ -1,5 +1,6 @@
 /* The plugins of a context, see plugins.def, and its devices: the CPU, which is built in, and those that plugins bring. */
-#define _GNU_SOURCE /* dladdr, secure_getenv */
+#define _GNU_SOURCE /* dladdr */
+#include "base/system.h"
 #include "tensor/device.h"
 
 #include <dlfcn.h>
@@ -100,7 +101,7 @@ static bool found_in(plugin *p, const char *folder, int length, const char *belo
  * looks.  The row's variable names another file. */
 static void *find(plugin *p)
 {
-    const char *file = secure_getenv(p->row->variable), *slash;
+    const char *file = gd__trusted_env(p->row->variable), *slash;
     Dl_info self;
     if (p->searched) return p->handle;
     p->searched = true;

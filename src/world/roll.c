@@ -1,8 +1,7 @@
 /* The roll: do all ranks mean the same?  What they are about to do is compared with rank 0's, and who differs named. */
-#define _GNU_SOURCE
 #include "world/world.h"
+#include "base/system.h"
 
-#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,7 +57,7 @@ void gd__sheet_fill(gd_exchange *work)
     (void)snprintf(s->name, sizeof s->name, "%s", what->name ? what->name : "");
     if (sums(s) && s->how == GD_REDUCE_EXACT)
         (void)snprintf(s->machine, sizeof s->machine, "%.20s, C library %.12s", gd__isa_of(w->ctx),
-                       gnu_get_libc_version());
+                       gd__libc_version());
 }
 
 /* "f32 [4, 3] for 'weight'" */

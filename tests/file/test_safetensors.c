@@ -219,6 +219,14 @@ static void a_length_that_cannot_be_is_refused(void **state)
     expect_error(ctx, GD_FORMAT, "cut off: a header of 100000000 bytes in a file of 10");
 }
 
+/* By a program of a big-endian machine that wrote numbers as they lie in memory. */
+static void a_big_endian_file_is_refused_as_such(void **state)
+{
+    (void)state;
+    assert_null(gd__safetensors_parse(ctx, file, build(__builtin_bswap64(2), "{}", 0)));
+    expect_error(ctx, GD_FORMAT, "written big-endian: safetensors files are little-endian");
+}
+
 /* ---- what gradus adds ---- */
 
 #define OWN(notes, tensors) \
@@ -520,6 +528,7 @@ int main(void)
         cmocka_unit_test(every_dtype_of_the_format_is_recognised),
         cmocka_unit_test(malformed_headers_are_refused_with_the_reason),
         cmocka_unit_test(a_length_that_cannot_be_is_refused),
+        cmocka_unit_test(a_big_endian_file_is_refused_as_such),
         cmocka_unit_test(malformed_notes_are_refused_with_the_reason),
         cmocka_unit_test(axes_are_read_from_the_note),
         cmocka_unit_test(a_checksum_sees_every_change_of_a_byte_and_of_the_length),

@@ -36,6 +36,9 @@ refuses check_backends src/program/emit.c 'int cuda;'
 refuses check_backends src/world/world.c '#include <mpi.h>'
 refuses check_layers src/world/world.c '#include "module/module.h"'
 refuses check_layers backends/mpi/mpi.c '#include "world/world.h"'
+refuses check_portable src/tensor/shape.c 'static void *end(const char *s) { return strchrnul(s, 0); }'
+refuses check_portable src/cli/data/csv.c '#include <endian.h>'
+refuses check_portable include/gradus/tensor.h '#define WHO program_invocation_name'
 refuses_name()
 {
     local i
@@ -50,6 +53,18 @@ refuses_name()
 refuses_name
 echo 'int x; /* CUDA */' >>"$copy/src/tensor/shape.c"
 "$root/tools/check_backends" "$copy" >/dev/null || { echo "check_backends refuses a comment"; failures=$((failures + 1)); }
+# a big-endian processor is refused when configuring, and by the compiler where somebody configures another way
+said=$(cmake -D CMAKE_C_BYTE_ORDER=BIG_ENDIAN -P "$root/cmake/ByteOrder.cmake" 2>&1) &&
+    { echo "a big-endian compiler is accepted"; failures=$((failures + 1)); }
+grep -q 'gradus runs on little-endian processors' <<<"$said" ||
+    { echo "big-endian is refused without the reason: $said"; failures=$((failures + 1)); }
+cmake -D CMAKE_C_BYTE_ORDER=LITTLE_ENDIAN -P "$root/cmake/ByteOrder.cmake" ||
+    { echo "a little-endian compiler is refused"; failures=$((failures + 1)); }
+for file in npy safetensors; do
+    "${CC:-cc}" -std=gnu11 -fsyntax-only -w -U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__ -I"$root/src" -I"$root/include" \
+        "$root/src/file/$file.c" 2>&1 | grep -q 'elements are written as they lie in memory' ||
+        { echo "$file.c compiles for a big-endian processor"; failures=$((failures + 1)); }
+done
 # what is cited is what is built
 part() { sed -n "s/^#define GD_VERSION_$1 *//p" "$root/include/gradus/version.h"; }
 version=$(part MAJOR).$(part MINOR).$(part PATCH)

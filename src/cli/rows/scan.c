@@ -11,7 +11,6 @@
 #include "cli/data/csv_inside.h"
 #include "cli/text.h"
 
-#include <endian.h>
 #include <math.h>
 #include <string.h>
 #ifdef __SSE2__
@@ -217,7 +216,7 @@ static inline uint64_t load_digits(const char *s)
 {
     uint64_t word;
     memcpy(&word, s, sizeof word);
-    return le64toh(word) ^ UINT64_C(0x3030303030303030);
+    return word ^ UINT64_C(0x3030303030303030); /* no other byte order is built for: cmake/ByteOrder.cmake */
 }
 
 /* The upper bit of every byte that is no digit: those above 9, which have it, or have it when 0x76 is added.  What that carries goes to
