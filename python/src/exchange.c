@@ -2,6 +2,8 @@
 #include "core.h"
 #include "dl_tensor.h"
 
+#include <gradus/dlpack.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The structs of DLPack 1.x; their layout is the format. */
@@ -124,7 +126,9 @@ PyObject *gd_py_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
     if (version && PyTuple_Check(version) && PyTuple_Size(version) > 0)
         major = PyLong_AsLong(PyTuple_GetItem(version, 0));
     if (PyErr_Occurred()) return NULL;
-    if (copy == Py_True && !(shown = gd_copy(t))) return gd_py_raise(c);
+    /* who cannot be told that memory is read-only gets other memory, unless that is refused too */
+    int copied = copy == Py_True || (major < 1 && copy != Py_False && gd_is_read_only(t));
+    if (copied && !(shown = gd_copy(t))) return gd_py_raise(c);
     PyObject *capsule = capsule_of(c, shown, major > 0);
     if (shown != t) gd_release(shown);
     if (capsule && strncmp(gd_device_name(gd_tensor_device(t)), "cpu", 3))
@@ -148,6 +152,48 @@ static PyObject *ask_capsule(PyObject *object)
     return capsule;
 }
 
+static void end_fixed(struct DLManagedTensorVersioned *m)
+{
+    end_library_plain(m->manager);
+    free(m); /* of C: the interpreter's lock may not be held */
+}
+
+/* What came in the form without versions, as read-only; NULL with an exception, nothing taken. */
+static struct DLManagedTensorVersioned *fixed_form(struct DLManagedTensor *plain)
+{
+    struct DLManagedTensorVersioned *m = malloc(sizeof *m);
+    if (!m) return (void *)PyErr_NoMemory();
+    *m = (struct DLManagedTensorVersioned){
+        .major = 1, .manager = plain, .deleter = end_fixed, .flags = GD_READ_ONLY, .tensor = plain->tensor};
+    return m;
+}
+
+/* The form without versions cannot say that memory must not be changed.  Arrays of JAX and TensorFlow never change and come in it;
+ * NumPy does not give away in it what may not be changed, and tensors of PyTorch and CuPy may all be. */
+static int may_change(PyObject *object)
+{
+    static const char *const root[] = {"numpy", "torch", "cupy"};
+    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
+    const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
+    int found = PyCapsule_CheckExact(object);
+    for (size_t i = 0; i < sizeof root / sizeof *root && name && !found; i++) {
+        size_t n = strlen(root[i]);
+        found = !strncmp(name, root[i], n) && (name[n] == '.' || !name[n]);
+    }
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return found;
+}
+
+static gd_tensor *take_plain(gd_py_context *c, PyObject *object, struct DLManagedTensor *managed)
+{
+    if (may_change(object)) return gd_from_dlpack_unversioned(c->ctx, managed);
+    struct DLManagedTensorVersioned *fixed = fixed_form(managed);
+    gd_tensor *t = fixed ? gd_from_dlpack(c->ctx, fixed) : NULL;
+    if (!t) free(fixed);
+    return t;
+}
+
 PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object)
 {
     (void)module;
@@ -158,10 +204,9 @@ PyObject *gd_py_from_dlpack(PyObject *module, PyObject *object)
     void *managed = PyCapsule_GetPointer(capsule, versioned ? versioned_name : plain_name);
     PyObject *result = NULL;
     if (managed) {
-        gd_tensor *t = versioned ? gd_from_dlpack(c->ctx, managed)
-                                 : gd_from_dlpack_unversioned(c->ctx, managed);
+        gd_tensor *t = versioned ? gd_from_dlpack(c->ctx, managed) : take_plain(c, object, managed);
         if (t) (void)PyCapsule_SetName(capsule, versioned ? used_versioned : used_plain);
-        result = gd_py_new_tensor(c, t);
+        result = t || !PyErr_Occurred() ? gd_py_new_tensor(c, t) : NULL;
     }
     Py_DECREF(capsule);
     return result;

@@ -59,6 +59,29 @@ def test_read_only_arrays_stay_as_they_are():
     assert not t.numpy().flags.writeable
 
 
+def test_memory_of_which_nobody_says_that_it_may_change_does_not():
+    class Unversioned:
+        """As arrays of JAX are: the form of DLPack without versions, which has no read-only."""
+
+        def __init__(self, t):
+            self.t = t
+
+        def __dlpack__(self, stream=None):
+            return self.t.__dlpack__()
+
+    t = gd.ones(3)
+    taken = gd.from_dlpack(Unversioned(t))
+    assert taken.is_read_only and (taken * 2).tolist() == [2, 2, 2]
+    with pytest.raises(gd.StateError, match="read-only"):
+        taken[0] = 5.0
+    assert t.tolist() == [1, 1, 1] and not gd.from_dlpack(t.__dlpack__()).is_read_only
+    given = gd.from_dlpack(taken.__dlpack__())  # in that form again, which cannot say it: a copy
+    given[0] = 5.0
+    assert given.tolist() == [5, 1, 1] and taken.tolist() == [1, 1, 1]
+    with pytest.raises(gd.Error):
+        taken.__dlpack__(copy=False)
+
+
 def test_an_array_keeps_the_tensor_s_memory_alive():
     array = gd.arange(5.0).numpy()
     del_me = [gd.zeros(1000) for _ in range(10)]
