@@ -397,7 +397,9 @@ static gd_status post_slices(gd_exchange *k)
 
 typedef struct slices {
     const gd_exchange *work;
-    int64_t count;
+    int64_t count, joins; /* elements; joins to come */
+    gd_tensor result;     /* where the last of them goes */
+    bool straight;        /* it can: no dtype is in between */
     gd_status status;
 } slices;
 
@@ -428,21 +430,25 @@ static gd_tensor slice_at(const gd_exchange *k, char *at, int64_t count)
     return piece_of(whole, at, count);
 }
 
-static void join_slices(void *user, void *left, void *right)
+/* In the left one; the last sum goes where it is wanted, without another pass over memory. */
+static void *join_slices(void *user, void *left, void *right)
 {
     slices *s = user;
-    gd_tensor to = slice_at(s->work, left, s->count), from = slice_at(s->work, right, s->count);
-    if (!s->status) s->status = gd__add_partial(&to, &from);
+    gd_tensor a = slice_at(s->work, left, s->count), b = slice_at(s->work, right, s->count);
+    gd_tensor *out = --s->joins || !s->straight ? &a : &s->result;
+    if (!s->status) s->status = gd__add_partial(out, &a, &b);
+    return out->data;
 }
 
-/* The whole tree over this rank's slice, from the subtrees of all in the order of their grains. */
-static gd_status finish_slice(gd_exchange *k, int64_t from, int64_t count, gd_tensor *sum_of_all)
+/* The whole tree over this rank's slice, from the subtrees of all in the order of their grains: where its sum is. */
+static char *finish_slice(gd_exchange *k, int64_t from, slices *s)
 {
     const gd_endpoint *e = &k->world->end;
-    slices s = {.work = k, .count = count};
+    int64_t count = s->count;
     size_t item = gd_dtype_size(k->partial);
     char *at = k->inbox ? k->inbox->data : NULL;
     gd_tree all = {0}, tree;
+    s->joins = k->own.count - 1 + (k->inbox ? k->inbox->numel / count : 0);
     for (int r = 0; r < e->size; r++) {
         bool own = r == e->rank;
         subtrees_of(k, r, &tree);
@@ -450,11 +456,10 @@ static gd_status finish_slice(gd_exchange *k, int64_t from, int64_t count, gd_te
             gd_tensor *sum = own ? k->own.node[i].sum : NULL;
             tree.node[i].sum = own ? sum->data + (size_t)from * item : at;
             if (!own) at += (size_t)count * item;
-            gd__tree_push(&all, grains_of(k), tree.node[i], join_slices, &s);
+            gd__tree_push(&all, grains_of(k), tree.node[i], join_slices, s);
         }
     }
-    *sum_of_all = slice_at(k, all.node[0].sum, count);
-    return s.status;
+    return all.node[0].sum;
 }
 
 /* After the slices are there: this rank's goes into the result, which is the only rounding of a sum. */
@@ -464,12 +469,16 @@ static gd_status settle_slice(gd_exchange *k)
     slice_of(k, k->world->end.rank, &from, &count);
     if (!count) return GD_OK;
     bool scatter = k->what.kind == GD_REDUCE_SCATTER;
-    gd_tensor *result = scatter ? k->host_out : k->host, sum;
-    gd_status status = finish_slice(k, from, count, &sum);
+    const gd_tensor *result = scatter ? k->host_out : k->host;
     char *at = result->data + (scatter ? 0 : from) * (int64_t)gd__item_size(result);
-    if (status || at == sum.data) return status;
-    gd_tensor to = piece_of(result, at, count);
-    return gd__copy_into(&to, &sum);
+    slices s = {.work = k,
+                .count = count,
+                .result = piece_of(result, at, count),
+                .straight = result->dtype == k->partial};
+    char *made = finish_slice(k, from, &s);
+    if (s.status || made == at) return s.status;
+    gd_tensor sum = slice_at(k, made, count);
+    return gd__copy_into(&s.result, &sum);
 }
 
 static gd_status post_result(gd_exchange *k)

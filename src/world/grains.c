@@ -26,9 +26,9 @@ static const gd_vec_table *vectors(gd_ctx *ctx)
 const char *gd__isa_of(gd_ctx *ctx) { return vectors(ctx)->isa; }
 
 /* Addition is the same on every device and any number of threads: IEEE's, or wrapping. */
-gd_status gd__add_partial(gd_tensor *to, gd_tensor *from)
+gd_status gd__add_partial(gd_tensor *out, gd_tensor *a, gd_tensor *b)
 {
-    return gd__execute(GD_OP_add, (gd_tensor *[]){to, from}, 2, &(gd_attrs){0}, &to, 1);
+    return gd__execute(GD_OP_add, (gd_tensor *[]){a, b}, 2, &(gd_attrs){0}, &out, 1);
 }
 
 gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype)
@@ -110,13 +110,14 @@ static gd_subtree leaf_of(const gd_grains *g, int i, void *sum)
     return (gd_subtree){.index = g->first + g->added - g->waits + i, .sum = sum};
 }
 
-static void join_numbers(void *user, void *left, void *right)
+static void *join_numbers(void *user, void *left, void *right)
 {
     const block *b = user;
     if (b->doubles)
         b->vec->add_f64(left, right, b->count);
     else
         b->vec->add_f32(left, right, b->count);
+    return left;
 }
 
 static void join_block(void *arg, int64_t index)
@@ -137,17 +138,19 @@ static void join_block(void *arg, int64_t index)
 }
 
 /* Its numbers are in the left one. */
-static void drop_right(void *user, void *left, void *right)
+static void *drop_right(void *user, void *left, void *right)
 {
-    (void)user, (void)left;
+    (void)user;
     gd__release(right);
+    return left;
 }
 
-static void join_tensors(void *user, void *left, void *right)
+static void *join_tensors(void *user, void *left, void *right)
 {
     gd_grains *g = user;
-    if (!g->failed) g->failed = gd__add_partial(left, right);
+    if (!g->failed) g->failed = gd__add_partial(left, left, right);
     gd__release(right);
+    return left;
 }
 
 gd_status gd__grains_settle(gd_grains *g)

@@ -28,7 +28,7 @@ void gd__tree_push(gd_tree *tree, int64_t total, gd_subtree node, gd_join_fn joi
         if (is_root(n, total)) return;
         if (follows_sibling(tree)) {
             tree->count--;
-            if (join) join(user, n[-1].sum, n->sum);
+            if (join) n[-1].sum = join(user, n[-1].sum, n->sum);
             n--;
         } else if (!has_no_sibling(n, total)) {
             return;

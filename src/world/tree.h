@@ -24,8 +24,8 @@ typedef struct gd_tree {
     gd_subtree node[GD_MOST_SUBTREES];
 } gd_tree;
 
-/* left += right; right is not needed any more. */
-typedef void (*gd_join_fn)(void *user, void *left, void *right);
+/* left + right, and where that is: in the place of one of them, whose other is not needed any more, or elsewhere. */
+typedef void *(*gd_join_fn)(void *user, void *left, void *right);
 
 /* Puts a subtree behind those that are there, and joins what are siblings.  join NULL: sums are not looked at. */
 void gd__tree_push(gd_tree *tree, int64_t total, gd_subtree node, gd_join_fn join, void *user);

@@ -142,8 +142,8 @@ gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *d
 
 /* The dtype that sums of a dtype are made in; GD_DTYPE_COUNT: there are none. */
 gd_dtype gd__partial_dtype(gd_dtype dtype);
-/* to[i] += from[i], both in row-major order, where they are. */
-gd_status gd__add_partial(gd_tensor *to, gd_tensor *from);
+/* out[i] = a[i] + b[i], all in row-major order, where they are; out may be one of them. */
+gd_status gd__add_partial(gd_tensor *out, gd_tensor *a, gd_tensor *b);
 const char *gd__isa_of(gd_ctx *ctx); /* the instruction set that it computes with */
 /* A copy in row-major order on a device, owned by the caller. */
 gd_tensor *gd__copy_at(gd_device *device, gd_tensor *t, gd_dtype dtype);

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define ALONE  (1 << 20) /* bytes from which on a tensor travels where it lies */
+#define ALONE  (1 << 16) /* bytes from which on a tensor travels where it lies */
 #define FLYING 4         /* buckets under way at a time */
 
 gd_status gd__share_call(gd_share *share, const gd_collective *what)

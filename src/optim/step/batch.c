@@ -125,7 +125,7 @@ static gd_tensor *piece(gd_tensor *flat, int64_t at, const gd_tensor *like)
 static gd_status add_flat(bucket *k, gd_tensor *flat)
 {
     if (k->grains) return gd__grains_take(k->grains, flat);
-    gd_status status = gd__add_partial(k->flat, flat);
+    gd_status status = gd__add_partial(k->flat, k->flat, flat);
     gd__release(flat);
     return status;
 }
