@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 class _Definition:
     """A link of Python: its name in chains, and what the library is told of it."""
 
-    def __init__(self, name: str, summary: str, target: Any, settings: dict[str, Any], slots: tuple[str, ...], is_rule: bool,
-                 has_update: bool, uses_grad: bool) -> None:
+    def __init__(self, name: str, summary: str, target: Any, settings: dict[str, Any], slots: tuple[str, ...], is_rule: bool = False,
+                 has_step: bool = False, has_update: bool = False, uses_grad: bool = False, needs_closure: bool = False) -> None:
         self.name, self.summary, self.target, self.settings, self.slots = name, summary, target, settings, slots
-        self.is_rule, self.has_update, self.uses_grad = is_rule, has_update, uses_grad
+        self.traits = is_rule, has_step, has_update, uses_grad, needs_closure
 
     def table(self) -> dict[str, Any]:
         """As _core.link_table gives it for those of the library."""
-        kind = {bool: 4, str: 8}
+        kind = {bool: 4, str: 8, type(None): 33}  # none, or a chain
         fields = tuple((key, kind.get(type(value), 2), False, value, float("-inf"), float("inf"), False, None, False, "a setting")
                        for key, value in self.settings.items())
         return {"name": self.name, "family": "python", "summary": self.summary, "formula": None, "paper": None, "cost": None,
@@ -34,7 +34,7 @@ definitions: dict[str, _Definition] = {}
 def known_in(context: Context) -> None:
     """The context knows every link of Python from here on."""
     for d in definitions.values():
-        _core._register_link(context, d.name, d.summary, d.target, d.settings, d.slots, d.is_rule, d.has_update, d.uses_grad)
+        _core._register_link(context, d.name, d.summary, d.target, d.settings, d.slots, *d.traits)
 
 
 def _defined(name: str, **what: Any) -> Callable[..., Chain]:
@@ -63,8 +63,8 @@ def _summary(target: Any, name: str) -> str:
 
 def _checked(settings: dict[str, Any], name: str) -> dict[str, Any]:
     for key, value in settings.items():
-        if not isinstance(value, (bool, int, float, str)):
-            raise TypeError(f"{name}: the setting '{key}' needs a default that is a number, a flag or a text")
+        if value is not None and not isinstance(value, (bool, int, float, str)):
+            raise TypeError(f"{name}: the setting '{key}' needs a default that is a number, a flag, a text, or None for links")
     return settings
 
 
@@ -276,7 +276,7 @@ def rule(fn: Callable[..., Any] | None = None, *, state: Sequence[str] = ()) -> 
     if any(p.default is p.empty for p in parameters):
         raise TypeError(f"{name}: settings of a rule need defaults")
     settings = _checked({p.name: p.default for p in parameters}, name)
-    if any(isinstance(v, str) for v in settings.values()):
+    if any(v is None or isinstance(v, str) for v in settings.values()):
         raise TypeError(f"{name}: settings of a rule are numbers or flags")
 
     def make(handle: Any, update: int) -> int:
@@ -285,8 +285,7 @@ def rule(fn: Callable[..., Any] | None = None, *, state: Sequence[str] = ()) -> 
                  for key, default in settings.items()}
         return r._value(function(r, Value(r, update), **given))
 
-    return _defined(name, summary=_summary(fn, name), target=make, settings=settings, slots=tuple(state), is_rule=True,
-                    has_update=False, uses_grad=False)
+    return _defined(name, summary=_summary(fn, name), target=make, settings=settings, slots=tuple(state), is_rule=True)
 
 
 # ---- links of tensors ----
@@ -313,9 +312,161 @@ class Transform:
         """A setting in force for a parameter: its group's, its schedule's, or the link's."""
         return _core._transform_setting(self._handle, index, name)
 
+    def child(self, setting: str, tensors: list[Tensor]) -> list[Tensor]:
+        """What the links in that setting make of tensors; the same tensors where there are none."""
+        return _core._transform_child(self._handle, setting, tensors)
 
-def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool = False) -> Any:
-    """A link from a class with apply(self, t) and, if it likes, update(self, t).
+
+class Var:
+    """What step of a link sees: the parameters, loss, gradient and update of a step, and what may come of it."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def _ask(self, name: str, *args: Any) -> Any:
+        return _core._var_call(self._handle, name, args)
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    @property
+    def params(self) -> list[Tensor]:
+        """The parameters."""
+        return list(self._ask("params"))
+
+    @property
+    def names(self) -> list[str]:
+        """Their names in the optimizer."""
+        return list(self._ask("names"))
+
+    @property
+    def current_step(self) -> int:
+        """Steps that the optimizer has done."""
+        return int(self._ask("number"))
+
+    @property
+    def is_last(self) -> bool:
+        """Is it the last link, or the last before lr?"""
+        return bool(self._ask("flags")[0])
+
+    @property
+    def nested_is_last(self) -> bool:
+        """The same for the last of children."""
+        return bool(self._ask("flags")[1])
+
+    @property
+    def last_lrs(self) -> list[float] | None:
+        """The learning rate of each parameter, where the next link is the last lr."""
+        found: list[float] | None = self._ask("last_lrs")
+        return found
+
+    @property
+    def has_closure(self) -> bool:
+        """Was the step given one?"""
+        return bool(self._ask("flags")[2])
+
+    @property
+    def stopped(self) -> bool:
+        """Has a link said stop?"""
+        return bool(self._ask("flags")[3])
+
+    @property
+    def known(self) -> set[str]:
+        """Of "loss", "grad", "update" those that are there: asking for another evaluates."""
+        return {name for name, there in zip(("loss", "grad", "update"), self._ask("flags")[4:]) if there}
+
+    def get_loss(self, backward: bool = True) -> Tensor:
+        """The loss where the step begins, evaluated when first asked for; backward: with the gradient."""
+        found: Tensor = self._ask("get_loss", backward)
+        return found
+
+    def get_grad(self) -> list[Tensor]:
+        """The gradient there."""
+        return list(self._ask("get_grad"))
+
+    def get_update(self) -> list[Tensor]:
+        """The update so far: the gradient where no link has set one."""
+        return list(self._ask("get_update"))
+
+    def set_update(self, update: list[Tensor] | None) -> None:
+        """Another update; None forgets it."""
+        self._ask("set_update", update)
+
+    def set_grad(self, grad: list[Tensor] | None) -> None:
+        """Another gradient; None forgets it."""
+        self._ask("set_grad", grad)
+
+    update = property(get_update, set_update, doc="The update so far; may be set.")
+    grad = property(get_grad, set_grad, doc="The gradient; may be set.")
+
+    def evaluate(self, backward: bool = True) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """Loss and gradients where the parameters are now."""
+        loss, grads = self._ask("evaluate", backward)
+        return loss, grads
+
+    def evaluate_at(self, alpha: float, direction: list[Tensor]) -> float:
+        """The loss at params + alpha direction; the parameters are back afterwards."""
+        return float(self._ask("evaluate_at", alpha, direction))
+
+    def move(self, alpha: float, direction: list[Tensor]) -> None:
+        """params += alpha direction."""
+        self._ask("move", alpha, direction)
+
+    def hvp(self, vectors: list[Tensor]) -> tuple[Tensor, ...]:
+        """Products with the Hessian."""
+        return tuple(self._ask("hvp", vectors))
+
+    def hessian(self) -> Tensor:
+        """The Hessian over all parameters, [n, n]."""
+        found: Tensor = self._ask("hessian")
+        return found
+
+    def stop(self) -> None:
+        """No further links at this level."""
+        self._ask("stop")
+
+    def skip_update(self) -> None:
+        """The parameters stay as they are: the link has set them itself."""
+        self._ask("skip_update")
+
+    def terminate(self, yes: bool = True) -> None:
+        """The optimizer's should_terminate."""
+        self._ask("terminate", yes)
+
+    def set_attr(self, name: str, value: float | Tensor) -> None:
+        """A number or tensor for the user: Optimizer.attr(name)."""
+        self._ask("set_attr", name, value)
+
+    def storage(self, name: str, otherwise: Any = None) -> Any:
+        """What the step was given, or a link before has left."""
+        found = self._ask("storage", name)
+        return otherwise if found is None else found
+
+    def set_storage(self, name: str, value: float | Tensor) -> None:
+        """For links later in the step."""
+        self._ask("set_storage", name, value)
+
+    def state(self, index: int, slot: str) -> Tensor:
+        """A state tensor like the parameter, zeros at first; change it in place: assign()."""
+        found: Tensor = self._ask("state", index, slot)
+        return found
+
+    def setting(self, name: str, index: int = 0) -> Any:
+        """A setting in force for a parameter: its group's, its schedule's, or the link's."""
+        return self._ask("setting", index, name)
+
+    def child(self, setting: str) -> list[Tensor] | None:
+        """The update that the links in that setting make of the one that is there, in a step of theirs; None: there are no links."""
+        found: list[Tensor] | None = self._ask("child", setting)
+        return found
+
+    def after_step(self, fn: "Callable[[Var], Any]") -> None:
+        """fn(var) runs once the parameters of this step are set; where it raises, they are as before the step."""
+        self._ask("after_step", lambda handle: fn(Var(handle)))
+
+
+def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool = False, needs_closure: bool = False) -> Any:
+    """A link from a class with apply(self, t) and, if it likes, update(self, t); or with step(self, var).
 
         @gd.link(state=["average"])
         class my_ema:
@@ -330,15 +481,25 @@ def link(cls: type | None = None, *, state: Sequence[str] = (), uses_grad: bool 
                 return [t.state(i, "average") for i in range(len(t))]
 
     apply returns the new update, a tensor for each of t.tensors, or None where it has changed them in place.  Its state is saved,
-    loaded and moved like any other link's.  One object serves all links of the class: what differs belongs into state."""
+    loaded and moved like any other link's.  One object serves all links of the class: what differs belongs into state.
+
+    A link with step(self, var) may evaluate (needs_closure=True), stop, skip the update, run other links and leave hooks (Var):
+
+        @gd.link
+        class half_of:
+            inner = None                                 # links, given as half_of(inner="adam")
+
+            def step(self, var):
+                var.update = [u * 0.5 for u in var.child("inner") or var.update]"""
     if cls is None:
-        return lambda cls: link(cls, state=state, uses_grad=uses_grad)
-    if not callable(getattr(cls, "apply", None)):
-        raise TypeError(f"{cls.__name__}: a link needs a method apply(self, t)")
+        return lambda cls: link(cls, state=state, uses_grad=uses_grad, needs_closure=needs_closure)
+    has_step = callable(getattr(cls, "step", None))
+    if has_step == callable(getattr(cls, "apply", None)):
+        raise TypeError(f"{cls.__name__}: a link needs a method apply(self, t), or one step(self, var)")
     settings = _checked({k: v for k, v in vars(cls).items() if not k.startswith("_") and not callable(v)}, cls.__name__)
     target = _Target(cls())
     return _defined(cls.__name__, summary=_summary(cls, cls.__name__), target=target, settings=settings, slots=tuple(state),
-                    is_rule=False, has_update=callable(getattr(cls, "update", None)), uses_grad=uses_grad)
+                    has_step=has_step, has_update=callable(getattr(cls, "update", None)), uses_grad=uses_grad, needs_closure=needs_closure)
 
 
 class _Target:
@@ -348,6 +509,10 @@ class _Target:
     def _update(self, *what: Any) -> None:
         with _no_grad():
             self.link.update(Transform(*what))
+
+    def _step(self, handle: Any) -> None:
+        with _no_grad():
+            self.link.step(Var(handle))
 
     def _apply(self, *what: Any) -> Any:
         with _no_grad():

@@ -173,16 +173,17 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
-    def step(self, closure: Callable[..., Any] | None = None, loss: torch.Tensor | None = None) -> Any:
-        """One step; with a closure the loss of its first evaluation.  Without one links may be told the loss of the gradients."""
+    def step(self, closure: Callable[..., Any] | None = None, loss: Any = None, **numbers: float) -> Any:
+        """One step; with a closure the loss of its first evaluation.  Without one links may be told the loss of the gradients, and
+        always numbers by name."""
         if (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _base._global_optimizer_pre_hooks
                 or _base._global_optimizer_post_hooks or torch.autograd.profiler._is_profiler_enabled):
-            return _hooked_step(self, closure, loss) if loss is not None else _hooked_step(self, closure)
-        return self._step(closure, loss)
+            return _hooked_step(self, closure, loss, **numbers) if loss is not None else _hooked_step(self, closure, **numbers)
+        return self._step(closure, loss, **numbers)
 
     setattr(step, "hooked", True)  # torch would wrap it, which costs 8 us a step
 
-    def _step(self, closure: Callable[..., Any] | None = None, loss: torch.Tensor | None = None) -> Any:
+    def _step(self, closure: Callable[..., Any] | None = None, loss: Any = None, **numbers: float) -> Any:
         held = []
         for g, group in enumerate(self.param_groups):
             self._push(g)
@@ -191,30 +192,30 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         if self._on_gpu and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("gradus.torch: a graph of CUDA that torch records cannot hold a step")
         lists = [group["params"] for group in self.param_groups]
-        return self._step_of_held(lists, closure, loss, held) if held else self._step_of(lists, closure, loss)
+        return self._step_of_held(lists, closure, loss, numbers, held) if held else self._step_of(lists, closure, loss, numbers)
 
-    def _step_of(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: torch.Tensor | None) -> Any:
+    def _step_of(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: Any, numbers: dict[str, float]) -> Any:
         if self._has_shards:
-            return self._step_of_shards(lists, closure, loss)
+            return self._step_of_shards(lists, closure, loss, numbers)
         if closure is None:
-            self._lent.step(lists, _known(loss))
+            self._lent.step(lists, _known(loss), numbers)
             return None
         if self._needs_closure:
-            return self._minimize(lists, closure)
+            return self._minimize(lists, closure, numbers)
         with torch.enable_grad():
             loss = closure()
-        self._lent.step(lists, _known(loss))
+        self._lent.step(lists, _known(loss), numbers)
         return loss
 
-    def _step_of_held(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: torch.Tensor | None,
-                      held: list[torch.Tensor]) -> Any:
+    def _step_of_held(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: Any,
+                      numbers: dict[str, float], held: list[torch.Tensor]) -> Any:
         """Where lr is 0 nothing moves, whatever stands behind it, jumps, or is 0 times infinite."""
         if closure is None and len(held) == len(self._names) and not self.state:
             return self._make_state(lists)
         local = [_local_of(p).detach() for p in held if closure is not None or p.grad is not None]
         before = [p.clone() for p in local]
         try:
-            return self._step_of(lists, closure, loss)
+            return self._step_of(lists, closure, loss, numbers)
         finally:
             for p, value in zip(local, before):
                 p.copy_(value)
@@ -232,12 +233,13 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
 
         try:
             for _ in range(2):
-                self._step_of(lists, nothing if self._needs_closure else None, torch.zeros(()))
+                self._step_of(lists, nothing if self._needs_closure else None, torch.zeros(()), {})
         finally:
             for p, value in zip(local, before):
                 p.copy_(value)
 
-    def _step_of_shards(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: torch.Tensor | None) -> Any:
+    def _step_of_shards(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: Any,
+                        numbers: dict[str, float]) -> Any:
         """The pieces that are here get the pieces of gradients; what holds them hears of the change too."""
         if self._needs_closure:
             raise RuntimeError("gradus.torch: a chain that evaluates takes no distributed tensors")
@@ -253,7 +255,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                 if _is_distributed(g) and (g.placements != p.placements or g.device_mesh != p.device_mesh):
                     g = g.redistribute(p.device_mesh, p.placements)
                 _local_of(p).grad = _local_of(g)
-            self._lent.step([[_local_of(p) for p in list_] for list_ in lists], known)
+            self._lent.step([[_local_of(p) for p in list_] for list_ in lists], known, numbers)
         finally:
             for p in changed:
                 _local_of(p).grad = None
@@ -271,7 +273,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             self._conventions[code] = takes
         return takes
 
-    def _minimize(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any]) -> Any:
+    def _minimize(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any], numbers: dict[str, float]) -> Any:
         first: list[Any] = []
         free = [p for list_ in lists for p in list_ if p.requires_grad]
         takes = self._takes_backward(closure)
@@ -300,7 +302,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             return [torch.zeros_like(p) if h is None else h for h, p in zip(out, free)]
 
         try:
-            self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None)
+            self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None, numbers)
         except _core.UnsupportedError as e:
             if takes or "products" not in str(e):
                 raise

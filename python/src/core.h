@@ -6,7 +6,7 @@
  *   autograd.c  derivatives                                          optim.c    Optimizer
  *   torch.c     memory of PyTorch, torch_state.c what links keep for it
  *   module.c    modules and virtual tensors                          solve.c    minimize, least squares
- *   file.c      files and bytes                                      links.c    links and rules in Python
+ *   file.c      files and bytes                                      links.c    links and rules in Python, var.c their steps
  *   core.c      the module, tables of the library
  *
  * Written against CPython's limited API of 3.11: one file for every version from that on.
@@ -256,6 +256,24 @@ int gd_py_axes(PyObject *o, const char **text, char *buffer, size_t size);
 /* ---- generated ---- */
 
 extern PyMethodDef gd_py_operator_functions[], gd_py_operator_methods[];
+
+/* Numbers by name that a step was given for its links. */
+#define GD_PY_MOST_NUMBERS 32
+typedef struct gd_py_numbers {
+    const char *name[GD_PY_MOST_NUMBERS];
+    double number[GD_PY_MOST_NUMBERS];
+    int count;
+} gd_py_numbers;
+/* One more; false with an exception.  The name is borrowed. */
+int gd_py_add_number(gd_py_numbers *numbers, const char *name, PyObject *value);
+
+/* ---- links.c, var.c ---- */
+
+/* A setting in force for a parameter, as Python has it. */
+PyObject *gd_py_setting(gd_py_context *c, gd_link *link, const char *name, gd_tensor *key);
+PyObject *gd_py_var_call(PyObject *module, PyObject *all);
+/* The step of a link whose object has _step(var); hooks: a list for the functions that it leaves for the end of the step. */
+gd_status gd_py_step_link(gd_py_context *c, PyObject *object, PyObject *hooks, gd_link *link, gd_var *var);
 
 /* ---- optim.c, module.c ---- */
 

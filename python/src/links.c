@@ -11,7 +11,8 @@
 typedef struct py_class {
     gd_link_class cls; /* first: the library gives this address back */
     gd_py_context *c;
-    PyObject *object; /* the function of a rule; update and apply of a link of tensors */
+    PyObject *object; /* the function of a rule; update and apply, or step, of a link */
+    PyObject *hooks;  /* what its steps leave for their end: see var.c; NULL: it has no step */
     struct py_class *next;
     int field_count, slot_count;
     gd_field fields[16];
@@ -201,6 +202,12 @@ static gd_status run_tensors(const gd_transform *t, const char *what, int takes)
 static gd_status update_tensors(const gd_transform *t) { return run_tensors(t, "_update", 0); }
 static gd_status apply_tensors(const gd_transform *t) { return run_tensors(t, "_apply", 1); }
 
+static gd_status step_link(gd_link *link, gd_var *var)
+{
+    py_class *p = (py_class *)(uintptr_t)gd_link_class_of(link);
+    return gd_py_step_link(p->c, p->object, p->hooks, link, var);
+}
+
 static const gd_transform *transform_of(PyObject *capsule)
 {
     if (PyCapsule_IsValid(capsule, transform_name)) return PyCapsule_GetPointer(capsule, transform_name);
@@ -225,6 +232,15 @@ static PyObject *transform_state(PyObject *module, PyObject *args)
     return state ? gd_py_borrowed_tensor(c, state) : gd_py_raise(c);
 }
 
+PyObject *gd_py_setting(gd_py_context *c, gd_link *link, const char *name, gd_tensor *key)
+{
+    const gd_setting *s = gd_link_get(link, name, key);
+    if (!s) return gd_py_raise(c);
+    if (s->kind == GD_SET_BOOL) return PyBool_FromLong(s->real != 0);
+    if (s->kind == GD_SET_STRING) return PyUnicode_FromString(s->string);
+    return s->kind == GD_SET_REAL ? PyFloat_FromDouble(s->real) : Py_NewRef(Py_None);
+}
+
 /* A setting in force for the i-th tensor. */
 static PyObject *transform_setting(PyObject *module, PyObject *args)
 {
@@ -238,11 +254,33 @@ static PyObject *transform_setting(PyObject *module, PyObject *args)
     if (i < 0 || i >= t->count)
         return gd_py_fail(GD_INDEX, "setting: there are %d tensors, not %d", t->count, i + 1);
     gd_py_context *c = ((const py_class *)(uintptr_t)gd_link_class_of(t->link))->c;
-    const gd_setting *s = gd_link_get(t->link, name, t->keys[i]);
-    if (!s) return gd_py_raise(c);
-    if (s->kind == GD_SET_BOOL) return PyBool_FromLong(s->real != 0);
-    if (s->kind == GD_SET_STRING) return PyUnicode_FromString(s->string);
-    return s->kind == GD_SET_REAL ? PyFloat_FromDouble(s->real) : Py_NewRef(Py_None);
+    return gd_py_setting(c, t->link, name, t->keys[i]);
+}
+
+/* child(transform, setting, tensors): the child on them, a new list; the same where there is no child. */
+static PyObject *transform_child(PyObject *module, PyObject *args)
+{
+    PyObject *capsule, *list;
+    const char *field;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OsO!:child", &capsule, &field, &PyList_Type, &list)) return NULL;
+    const gd_transform *t = transform_of(capsule);
+    if (!t) return NULL;
+    gd_py_context *c = ((const py_class *)(uintptr_t)gd_link_class_of(t->link))->c;
+    if (!gd_link_child(t->link, field)) return Py_NewRef(list);
+    gd_tensor **x = PyList_Size(list) == t->count ? PyMem_Calloc((size_t)t->count + 1, sizeof *x) : NULL;
+    int fine = x != NULL;
+    for (int i = 0; i < t->count && fine; i++) {
+        PyObject *item = PyList_GetItem(list, i);
+        gd_tensor *own = gd_py_is_tensor(item) ? gd_py_tensor_of(item) : NULL;
+        fine = own && (x[i] = gd_copy(own)); /* links may write into them */
+    }
+    if (!fine && !PyErr_Occurred() && !gd_error(c->ctx))
+        PyErr_Format(PyExc_TypeError, "child: a list of %d tensors is needed", t->count);
+    fine = fine && !gd_transform_child(t, field, x);
+    PyObject *result = fine ? list_of(c, x, t->count) : PyErr_Occurred() ? NULL : gd_py_raise(c);
+    PyMem_Free(x);
+    return result;
 }
 
 static PyObject *transform_steps(PyObject *module, PyObject *capsule)
@@ -268,6 +306,7 @@ static void class_free(py_class *p)
     for (int i = 0; i < RULES; i++)
         if (rule_of[i] == p) rule_of[i] = NULL;
     Py_XDECREF(p->object);
+    Py_XDECREF(p->hooks);
     free(p);
 }
 
@@ -287,7 +326,9 @@ static int add_field(py_class *p, PyObject *name, PyObject *value)
     *f = (gd_field){.name = kept(p, name), .low = -INFINITY, .high = INFINITY, .help = "a setting"};
     if (!f->name) return 0;
     p->field_count++;
-    if (PyBool_Check(value)) {
+    if (value == Py_None) {
+        *f = (gd_field)GD_CHILD(f->name, "links, or none");
+    } else if (PyBool_Check(value)) {
         f->kinds = GD_SET_BOOL;
         f->fallback = gd_setting_bool(value == Py_True);
     } else if (PyUnicode_Check(value)) {
@@ -312,8 +353,12 @@ static int add_rule_function(py_class *p)
     return gd_py_fail(GD_STATE, "at most %d rules can be made in Python", RULES) != NULL;
 }
 
-static int fill_class(py_class *p, PyObject *fields, PyObject *slots, int is_rule, int has_update,
-                      int uses_grad)
+/* What a link of Python is, in the order of _register_link. */
+typedef struct traits {
+    int is_rule, has_step, has_update, uses_grad, needs_closure;
+} traits;
+
+static int fill_class(py_class *p, PyObject *fields, PyObject *slots, const traits *is)
 {
     PyObject *name, *value;
     Py_ssize_t at = 0;
@@ -328,22 +373,29 @@ static int fill_class(py_class *p, PyObject *fields, PyObject *slots, int is_rul
     p->cls.field_count = p->field_count;
     p->cls.slots = p->slot_count ? p->slots : NULL;
     p->cls.slot_count = p->slot_count;
-    p->cls.uses_grad = uses_grad != 0;
-    if (is_rule) return add_rule_function(p);
+    p->cls.uses_grad = is->uses_grad;
+    p->cls.needs_closure = is->needs_closure;
+    if (is->is_rule) return add_rule_function(p);
+    if (is->has_step) {
+        p->cls.step = step_link;
+        p->cls.own_settings = p->cls.moves_params = true;
+        return (p->hooks = PyList_New(0)) != NULL;
+    }
     p->cls.apply_tensors = apply_tensors;
-    if (has_update) p->cls.update_tensors = update_tensors;
+    if (is->has_update) p->cls.update_tensors = update_tensors;
     return 1;
 }
 
-/* _register_link(context, name, summary, object, settings, slots, is_rule, has_update, uses_grad); what is there already stays. */
+/* _register_link(context, name, summary, object, settings, slots, is_rule, has_step, has_update, uses_grad, needs_closure); what is
+ * there already stays. */
 static PyObject *register_link(PyObject *module, PyObject *args)
 {
     PyObject *context, *name, *summary, *object, *fields, *slots;
-    int is_rule, has_update, uses_grad;
+    traits is;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!UUOO!O!ppp:_register_link", gd_py.context_type, &context, &name, &summary,
-                          &object, &PyDict_Type, &fields, &PyTuple_Type, &slots, &is_rule, &has_update,
-                          &uses_grad))
+    if (!PyArg_ParseTuple(args, "O!UUOO!O!ppppp:_register_link", gd_py.context_type, &context, &name,
+                          &summary, &object, &PyDict_Type, &fields, &PyTuple_Type, &slots, &is.is_rule,
+                          &is.has_step, &is.has_update, &is.uses_grad, &is.needs_closure))
         return NULL;
     gd_py_context *c = (gd_py_context *)context;
     if (!gd_py_enter(c)) return NULL;
@@ -356,7 +408,7 @@ static PyObject *register_link(PyObject *module, PyObject *args)
     p->cls.name = kept(p, name);
     p->cls.family = "python";
     p->cls.summary = kept(p, summary);
-    if (!p->cls.name || !p->cls.summary || !fill_class(p, fields, slots, is_rule, has_update, uses_grad)) {
+    if (!p->cls.name || !p->cls.summary || !fill_class(p, fields, slots, &is)) {
         class_free(p);
         return NULL;
     }
@@ -374,4 +426,6 @@ PyMethodDef gd_py_link_functions[] = {{"_register_link", register_link, METH_VAR
                                       {"_transform_state", transform_state, METH_VARARGS, NULL},
                                       {"_transform_setting", transform_setting, METH_VARARGS, NULL},
                                       {"_transform_steps", transform_steps, METH_O, NULL},
+                                      {"_transform_child", transform_child, METH_VARARGS, NULL},
+                                      {"_var_call", gd_py_var_call, METH_VARARGS, NULL},
                                       {NULL, NULL, 0, NULL}};

@@ -341,14 +341,24 @@ static PyObject *optimizer_unset(PyObject *o, PyObject *args, PyObject *keywords
 
 /* ---- steps ---- */
 
-#define MOST_NUMBERS 32
+int gd_py_add_number(gd_py_numbers *numbers, const char *name, PyObject *value)
+{
+    int i = numbers->count;
+    if (i == GD_PY_MOST_NUMBERS)
+        return PyErr_Format(PyExc_TypeError, "step: at most %d numbers for links", i) != NULL;
+    numbers->name[i] = name;
+    numbers->number[i] = PyFloat_AsDouble(value);
+    if (PyErr_Occurred())
+        return PyErr_Format(PyExc_TypeError, "step: '%s' is for links, which read numbers, not %R", name,
+                            value) != NULL;
+    numbers->count++;
+    return 1;
+}
 
 /* What a step was given besides its optimizer. */
 typedef struct given {
     PyObject *fn, *loss; /* borrowed; None: not given */
-    const char *name[MOST_NUMBERS];
-    double number[MOST_NUMBERS];
-    int count;
+    gd_py_numbers numbers;
 } given;
 
 static int take_argument(given *g, const char *name, PyObject *value)
@@ -358,16 +368,8 @@ static int take_argument(given *g, const char *name, PyObject *value)
         g->fn = value;
     else if (!strcmp(name, "loss"))
         g->loss = value;
-    else if (g->count == MOST_NUMBERS)
-        return PyErr_Format(PyExc_TypeError, "step: at most %d numbers for links", MOST_NUMBERS) != NULL;
-    else {
-        g->name[g->count] = name;
-        g->number[g->count] = PyFloat_AsDouble(value);
-        if (PyErr_Occurred())
-            return PyErr_Format(PyExc_TypeError, "step: '%s' is for links, which read numbers, not %R", name,
-                                value) != NULL;
-        g->count++;
-    }
+    else
+        return gd_py_add_number(&g->numbers, name, value);
     return 1;
 }
 
@@ -375,7 +377,8 @@ static int take_arguments(given *g, PyObject *const *args, Py_ssize_t n, PyObjec
 {
     static const char *const by_place[] = {"closure", "loss"};
     Py_ssize_t named = names ? PyTuple_Size(names) : 0;
-    *g = (given){.fn = Py_None, .loss = Py_None};
+    g->fn = g->loss = Py_None;
+    g->numbers.count = 0;
     if (n > 2) return PyErr_Format(PyExc_TypeError, "step() takes a closure and a loss") != NULL;
     for (Py_ssize_t i = 0; i < n + named; i++) {
         const char *name = i < n ? by_place[i] : PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i - n), NULL);
@@ -412,12 +415,12 @@ static PyObject *optimizer_step(PyObject *o, PyObject *const *args, Py_ssize_t n
     if (takes)
         objective = (gd_objective){
             .user = &f, .value = closure_value, .gradient = closure_gradient, .hvp = closure_product};
-    gd_step_extra extra = {loss, g.name, g.number, g.count};
+    gd_step_extra extra = {loss, g.numbers.name, g.numbers.number, g.numbers.count};
     gd_step_info info;
     Py_INCREF(o); /* a closure may drop the last reference */
     PyThreadState *state = gd_py_begin(c);
     gd_status status = gd_optimizer_step_with(optimizer, g.fn == Py_None ? NULL : &objective,
-                                              loss || g.count ? &extra : NULL, &info);
+                                              loss || extra.count ? &extra : NULL, &info);
     gd_py_end(c, state);
     if (loss) gd_release(loss);
     Py_XDECREF(f.last);

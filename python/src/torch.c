@@ -466,14 +466,28 @@ static PyObject *all_objects(py_borrower *self)
 }
 
 static gd_status run_step(py_borrower *self, gd_optimizer *optimizer, const gd_objective *objective,
-                          gd_tensor *loss)
+                          gd_tensor *loss, const gd_py_numbers *numbers)
 {
     gd_py_context *c = self->head.owner;
-    gd_step_extra extra = {.loss = loss};
+    gd_step_extra extra = {loss, numbers->name, numbers->number, numbers->count};
     PyThreadState *state = gd_py_begin(c);
-    gd_status status = gd_optimizer_step_with(optimizer, objective, loss ? &extra : NULL, NULL);
+    gd_status status = gd_optimizer_step_with(optimizer, objective, loss || extra.count ? &extra : NULL,
+                                              NULL);
     gd_py_end(c, state);
     return status;
+}
+
+/* None, or numbers by name. */
+static int take_numbers(PyObject *dict, gd_py_numbers *numbers)
+{
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    numbers->count = 0;
+    while (dict && dict != Py_None && PyDict_Next(dict, &at, &name, &value)) {
+        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+        if (!text || !gd_py_add_number(numbers, text, value)) return 0;
+    }
+    return 1;
 }
 
 /* The loss that is known already, or NULL in *t. */
@@ -490,11 +504,12 @@ static int take_loss(py_borrower *self, PyObject *loss, gd_tensor **t)
 }
 
 /* With the gradients that are there; those who get another value are appended to `changed`. */
-static int step_with_gradients(py_borrower *self, gd_optimizer *optimizer, PyObject *loss, PyObject *changed)
+static int step_with_gradients(py_borrower *self, gd_optimizer *optimizer, PyObject *loss,
+                               const gd_py_numbers *numbers, PyObject *changed)
 {
     gd_tensor *known = NULL;
     int fine = set_gradients(self, changed) && take_loss(self, loss, &known);
-    if (fine && run_step(self, optimizer, NULL, known)) fine = gd_py_raise(self->head.owner) != NULL;
+    if (fine && run_step(self, optimizer, NULL, known, numbers)) fine = gd_py_raise(self->head.owner) != NULL;
     if (known) gd_release(known);
     for (Py_ssize_t i = 0; i < self->count; i++) let_gradient_go(&self->param[i]);
     return fine;
@@ -518,16 +533,19 @@ static int follow_frozen(py_borrower *self, int evaluates)
     return 1;
 }
 
-/* step(groups, loss=None) */
+/* step(groups, loss=None, numbers=None) */
 static PyObject *borrower_step(PyObject *o, PyObject *const *args, Py_ssize_t n)
 {
     BORROWER_OR_RETURN(o);
-    if (n < 1 || n > 2) return PyErr_Format(PyExc_TypeError, "step: the lists of parameters and the loss");
+    gd_py_numbers numbers;
+    if (n < 1 || n > 3)
+        return PyErr_Format(PyExc_TypeError, "step: the lists of parameters, the loss, and numbers");
+    if (!take_numbers(n > 2 ? args[2] : NULL, &numbers)) return NULL;
     PyObject *changed = PyList_New(0);
     if (!changed) return NULL;
     gd_py_own(c);
     int fine = follow_all(self, args[0]) && follow_streams(self) && follow_frozen(self, 0) &&
-               step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, changed);
+               step_with_gradients(self, optimizer, n > 1 ? args[1] : NULL, &numbers, changed);
     gd_py_disown(c);
     fine = fine && tell(self, changed) && gd_py_done(c);
     Py_DECREF(changed);
@@ -650,12 +668,14 @@ static gd_status call_hvp(void *user, gd_tensor *const *v, gd_tensor *const *out
     return fine ? GD_OK : GD_CALLBACK;
 }
 
-/* minimize(groups, value, gradient, hvp): a step whose links evaluate. */
+/* minimize(groups, value, gradient, hvp, numbers=None): a step whose links evaluate. */
 static PyObject *borrower_minimize(PyObject *o, PyObject *args)
 {
-    PyObject *groups, *value, *gradient, *hvp;
+    PyObject *groups, *value, *gradient, *hvp, *dict = NULL;
+    gd_py_numbers numbers;
     BORROWER_OR_RETURN(o);
-    if (!PyArg_ParseTuple(args, "OOOO:minimize", &groups, &value, &gradient, &hvp)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOO|O:minimize", &groups, &value, &gradient, &hvp, &dict)) return NULL;
+    if (!take_numbers(dict, &numbers)) return NULL;
     if (self->value) return gd_py_fail(GD_STATE, "gradus.torch: a step is under way");
     self->value = value, self->gradient = gradient, self->hvp = hvp;
     gd_objective objective = {.user = self,
@@ -665,7 +685,7 @@ static PyObject *borrower_minimize(PyObject *o, PyObject *args)
     Py_INCREF(o);
     gd_py_own(c);
     int fine = follow_all(self, groups) && follow_streams(self) && follow_frozen(self, 1);
-    if (fine && run_step(self, optimizer, &objective, NULL)) fine = gd_py_raise(c) != NULL;
+    if (fine && run_step(self, optimizer, &objective, NULL, &numbers)) fine = gd_py_raise(c) != NULL;
     gd_py_disown(c);
     self->value = self->gradient = self->hvp = NULL;
     PyObject *changed = fine ? all_objects(self) : NULL;
@@ -681,9 +701,9 @@ static PyObject *borrower_minimize(PyObject *o, PyObject *args)
 static PyMethodDef borrower_methods[] = {
     {"add", borrower_add, METH_VARARGS, "add($self, names, tensors, /)\n--\n\nA group of parameters more."},
     {"step", (PyCFunction)(void (*)(void))borrower_step, METH_FASTCALL,
-     "step($self, groups, loss=None, /)\n--\n\nA step with the gradients that are on the parameters."},
+     "step($self, groups, loss=None, numbers=None, /)\n--\n\nA step with the gradients that are on the parameters."},
     {"minimize", borrower_minimize, METH_VARARGS,
-     "minimize($self, groups, value, gradient, hvp, /)\n--\n\nA step whose links evaluate the objective."},
+     "minimize($self, groups, value, gradient, hvp, numbers=None, /)\n--\n\nA step whose links evaluate the objective."},
     {"evaluate", borrower_evaluate, METH_VARARGS,
      "evaluate($self, groups, on, /)\n--\n\nThe parameters as links recommend them, and back."},
     {"links", gd_py_borrower_links, METH_NOARGS, "links($self, /)\n--\n\nWhat is known of every link."},

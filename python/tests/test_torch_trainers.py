@@ -1,5 +1,7 @@
 """gradus.torch inside programs that train: each is tried where it is installed."""
+import importlib.util
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +96,7 @@ def test_lightning_goes_on_from_its_checkpoint(tmp_path):
         averaged = Model()
         trainer(4, callbacks=[lightning.pytorch.callbacks.StochasticWeightAveraging(1e-2, swa_epoch_start=1)]).fit(averaged, loader)
     assert same(weights(first), by_hand(2)) and same(weights(again), by_hand(4))
+    assert all(p.isfinite().all() for p in weights(averaged)) and not same(weights(averaged), by_hand(4))
 
 
 def test_the_trainer_of_transformers(tmp_path):
@@ -121,16 +124,32 @@ def test_the_trainer_of_transformers(tmp_path):
     assert same(*results) and not same(results[0], weights(Model()))
 
 
-def test_the_example(capsys):
-    import importlib.util
-    from pathlib import Path
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "python"
 
-    path = Path(__file__).resolve().parents[2] / "examples" / "python" / "torch_classifier.py"
-    spec = importlib.util.spec_from_file_location("torch_classifier", path)
+
+def run_example(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    first, second = module.main()
+    return module.main()
+
+
+def example_torch_classifier(capsys):
+    first, second = run_example("torch_classifier")
     assert first > 0.98 and second > 0.95 and "6 parameters" in capsys.readouterr().out
+
+
+def example_torch_finetuning(capsys):
+    before, after, tuner = run_example("torch_finetuning")
+    assert before > 0.98 and after > 0.95
+    body, head = (tuner.state[group["params"][0]] for group in tuner.param_groups)
+    assert "velocity" in body and "exp_avg_sq" not in body and "exp_avg_sq" in head  # a chain each
+    assert [group["initial_lr"] for group in tuner.param_groups] == [1e-3, 1e-2] and "keeps exp_avg" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("torch*.py")))
+def test_examples_run_and_find_what_they_should(name, capsys):
+    globals()[f"example_{name}"](capsys)
 
 
 def test_averages_of_weights():

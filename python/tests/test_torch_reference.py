@@ -1,0 +1,37 @@
+"""Links of the reference's kind over parameters of PyTorch: see reference_links.py."""
+import pytest
+
+torch = pytest.importorskip("torch")
+if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+    pytest.skip("gradus.torch needs a later PyTorch", allow_module_level=True)
+
+import gradus.torch as gt
+import reference_links
+
+
+class World:
+    def parameter(self, values):
+        return torch.nn.Parameter(torch.tensor(values))
+
+    def optimizer(self, params, chain):
+        return gt.Optimizer(params, chain)
+
+    def values(self, t):
+        return t.tolist()
+
+    def step(self, optimizer, params, closure=False, numbers=None):
+        def evaluate(backward=True):
+            loss = sum((p**2).sum() for p in params)
+            if backward:
+                optimizer.zero_grad()
+                loss.backward()
+            return loss
+        if closure:
+            return optimizer.step(evaluate, **(numbers or {}))
+        evaluate()
+        return optimizer.step(**(numbers or {}))
+
+
+@pytest.mark.parametrize("check", reference_links.CHECKS, ids=lambda f: f.__name__)
+def test_what_the_reference_says(check):
+    check(World())
