@@ -138,7 +138,7 @@ static gd_status put_part(saving *s, const gd_entry *e, int slot)
 {
     const gd_param *p = &s->o->param[gd__param_index(s->o, e->param)];
     gd_tensor *own = e->slot[slot];
-    unsigned without = (e->apart[slot] & 0x7fff) >> 1;
+    unsigned without = (unsigned)(e->apart[slot] & 0x7fff) >> 1;
     gd_archive_whole whole;
     whole.ndim = gd__slot_shape(p->tensor, own->dtype, without, e->apart[slot] >> 15, whole.size);
     int64_t numel = 1, from = p->cut[gd_world_rank(s->o->share->world)];
