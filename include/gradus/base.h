@@ -106,7 +106,7 @@ typedef struct gd_file_ops {
     int (*rename)(void *user, const char *from, const char *to);
     int (*unlink)(void *user, const char *path);
     int (*skip)(void *user, int fd,
-                int64_t bytes); /* moves on without reading; NULL: what is passed over is read */
+                int64_t bytes); /* moves on without reading, or back; NULL: what is passed over is read */
     void *user;
 } gd_file_ops;
 

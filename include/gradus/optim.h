@@ -292,12 +292,13 @@ int gd_explain(gd_optimizer *optimizer, bool source, char *out, size_t size);
  * counters, attributes, generators (the context's too).  Saving at a step, loading into a fresh optimizer of the same
  * chain over equal parameters and going on gives the same bits as never stopping.  Atomic and durable, see file.h.
  * Where ranks share state (gd_optimizer_distribute) all of them call it: each writes what it keeps into its place of one file, the
- * file of one process, in a folder that all of them see, else IO.  Every rank loads it for itself, whatever their number. */
+ * file of one process, in a folder that all of them see, else IO.  Any number of ranks loads it. */
 GD_NODISCARD gd_status gd_optimizer_save(gd_optimizer *optimizer, const char *path);
 /* Matches parameters by their names; settings become those of the file.  Strict: links by their places, and what is missing
  * or unexpected is an error too, not only another shape or dtype.  Not strict: links by class and order, so that `adam | lr`
  * loads into `clip_norm | adam | lr`; what is missing or unexpected stays as it is, with a warning that names it.  MISMATCH
- * says what; nothing changes when it fails. */
+ * says what; nothing changes when it fails.  Where ranks share state all of them call it: each reads what it will keep, and all
+ * fail where one does. */
 GD_NODISCARD gd_status gd_optimizer_load(gd_optimizer *optimizer, const char *path, bool strict);
 /* The same, for programs: *report, where it is wanted (else NULL), is new and has everything that did not match by name,
  * "link 1:adam", "parameter w", "tensor w/1:adam/exp_avg", also when that was no error, and then there is no warning. */

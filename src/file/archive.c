@@ -61,6 +61,38 @@ static gd_status add(gd_archive *archive, const char *name, gd_tensor *tensor)
     return GD_OK;
 }
 
+/* ---- files whose tensors are read when they are asked for ---- */
+
+struct gd_archive_source {
+    gd_file_reader reader;
+    gd_safetensors *file; /* its i-th entry is the i-th slot */
+    char *path;
+    char name[300]; /* for messages */
+    uint64_t data_at;
+};
+
+static void close_source(gd_ctx *ctx, gd_archive_source *s)
+{
+    if (!s) return;
+    gd__safetensors_free(s->file);
+    gd__file_close(&s->reader);
+    gd__strfree(ctx, s->path);
+    gd__free(ctx, s, sizeof *s);
+}
+
+static gd_tensor *read_tensor(gd_file_reader *reader, const gd_safetensors *file,
+                              const gd_safetensors_entry *entry);
+
+/* The tensor of a slot; NULL with the error recorded. */
+static gd_tensor *tensor_of(const gd_archive *archive, gd_archive_slot *s)
+{
+    gd_archive_source *from = archive->source;
+    if (s->tensor || !from) return s->tensor;
+    const gd_safetensors_entry *entry = &from->file->entry[s - archive->slot];
+    if (gd__file_seek(&from->reader, from->data_at + entry->offset)) return NULL;
+    return s->tensor = take(read_tensor(&from->reader, from->file, entry));
+}
+
 /* ---- the collection ---- */
 
 gd_archive *gd_archive_new(gd_ctx *ctx)
@@ -88,6 +120,7 @@ void gd_archive_free(gd_archive *archive)
     gd__free(ctx, archive->slot, archive->capacity * sizeof *archive->slot);
     gd__free(ctx, archive->bucket, archive->buckets * sizeof *archive->bucket);
     gd__free(ctx, archive->meta, archive->meta_bytes);
+    close_source(ctx, archive->source);
     gd__free(ctx, archive, sizeof *archive);
 }
 
@@ -133,7 +166,7 @@ gd_status gd__archive_put_part(gd_archive *archive, const char *name, gd_tensor 
 
 int64_t gd_archive_count(const gd_archive *archive) { return archive ? (int64_t)archive->count : 0; }
 
-static const gd_archive_slot *slot_at(const gd_archive *archive, int64_t index)
+static gd_archive_slot *slot_at(const gd_archive *archive, int64_t index)
 {
     return archive && index >= 0 && (uint64_t)index < archive->count ? &archive->slot[index] : NULL;
 }
@@ -146,15 +179,15 @@ const char *gd_archive_name(const gd_archive *archive, int64_t index)
 
 gd_tensor *gd_archive_get(const gd_archive *archive, int64_t index)
 {
-    const gd_archive_slot *s = slot_at(archive, index);
-    return s ? s->tensor : NULL;
+    gd_archive_slot *s = slot_at(archive, index);
+    return s ? tensor_of(archive, s) : NULL;
 }
 
 gd_tensor *gd_archive_find(const gd_archive *archive, const char *name)
 {
     if (!archive || !archive->count || !name) return NULL;
     size_t found = archive->bucket[find_bucket(archive, name)];
-    return found ? archive->slot[found - 1].tensor : NULL;
+    return found ? tensor_of(archive, &archive->slot[found - 1]) : NULL;
 }
 
 /* ---- texts ---- */
@@ -374,6 +407,70 @@ gd_archive *gd_archive_load(gd_ctx *ctx, const char *path)
     if (!status) return archive;
     gd_archive_free(archive);
     return NULL;
+}
+
+/* ---- when they are asked for ---- */
+
+static gd_status open_source(gd_archive *archive, const char *path)
+{
+    gd_ctx *ctx = archive->ctx;
+    gd_archive_source *s = gd__calloc(ctx, sizeof *s);
+    if (!s) return GD_NOMEM;
+    archive->source = s;
+    s->reader.fd = -1;
+    s->reader.ctx = ctx;
+    snprintf(s->name, sizeof s->name, "load '%.280s'", path ? path : "");
+    if (path && !(s->path = gd__strdup(ctx, path))) return GD_NOMEM;
+    gd_status status = gd__file_open(ctx, s->path, UINT64_MAX, &s->reader);
+    if (status) return status;
+    if (!(s->file = read_file_header(&s->reader, s->name))) return GD_FORMAT; /* the true one is recorded */
+    s->data_at = s->reader.position;
+    return GD_OK;
+}
+
+gd_archive *gd__archive_open(gd_ctx *ctx, const char *path)
+{
+    gd_archive *archive = gd_archive_new(ctx);
+    if (!archive) return NULL;
+    gd_status status = open_source(archive, path);
+    const gd_safetensors *file = status ? NULL : archive->source->file;
+    for (size_t i = 0; file && i < file->count && !status; i++)
+        status = add(archive, file->entry[i].name, NULL);
+    for (size_t i = 0; file && i < file->meta_count && !status; i++)
+        status = add_meta(archive, file->meta[i].key, file->meta[i].value);
+    if (!status) return archive;
+    gd_archive_free(archive);
+    return NULL;
+}
+
+bool gd__archive_unread(const gd_archive *archive, int64_t index, gd_archive_unread *out)
+{
+    const gd_archive_slot *s = slot_at(archive, index);
+    if (!s || s->tensor || !archive->source) return false;
+    const gd_safetensors *file = archive->source->file;
+    const gd_safetensors_entry *entry = &file->entry[index];
+    *out = (gd_archive_unread){entry->dtype, entry->ndim, entry->shape};
+    return !entry->widen && entry->dtype != GD_DTYPE_COUNT && entry->dtype != GD_BOOL &&
+           (!entry->sum || file->by_chunk);
+}
+
+gd_status gd__archive_read_part(const gd_archive *archive, int64_t index, int64_t first, int64_t count,
+                                void *out, uint64_t *sum)
+{
+    gd_archive_source *s = archive->source;
+    const gd_safetensors_entry *entry = &s->file->entry[index];
+    size_t bytes = (size_t)count * entry->item;
+    if (!bytes) return GD_OK;
+    gd_status status = gd__file_seek(&s->reader, s->data_at + entry->offset + (uint64_t)first * entry->item);
+    if (!status) status = gd__file_read(&s->reader, out, bytes);
+    if (!status) gd__chunk_sums(out, bytes, entry->item, sum);
+    return status;
+}
+
+gd_status gd__archive_check(const gd_archive *archive, int64_t index, const uint64_t *sum, size_t count)
+{
+    const gd_safetensors *file = archive->source->file;
+    return gd__safetensors_compare(file, &file->entry[index], gd__sum_of_sums(sum, count));
 }
 
 /* ---- one tensor ---- */

@@ -21,10 +21,13 @@ typedef struct gd_archive_whole {
 
 typedef struct gd_archive_slot {
     char *name;
-    gd_tensor *tensor;       /* owned, outside every scope */
+    gd_tensor *tensor;       /* owned, outside every scope; NULL: it is not read yet */
     gd_archive_whole *whole; /* owned; NULL: the tensor is all of it */
     gd_tensor *axes_of;      /* retained: has the names and labels of the whole; NULL: there are none */
 } gd_archive_slot;
+
+typedef struct gd_archive_source
+    gd_archive_source; /* a file whose tensors are read when they are asked for */
 
 typedef struct gd_archive_meta {
     char *key, *text;
@@ -38,7 +41,29 @@ struct gd_archive {
     size_t buckets;
     gd_archive_meta *meta;
     size_t meta_count, meta_bytes;
+    gd_archive_source *source; /* owned; NULL: all tensors are here */
 };
+
+/* As gd_archive_load, but a tensor is read, and its checksum compared, when it is asked for: NULL from gd_archive_get and
+ * gd_archive_find with an error recorded is what cannot be read.  Not for saving.  New. */
+gd_archive *gd__archive_open(gd_ctx *ctx, const char *path);
+
+/* ---- parts of a tensor that is not read yet ---- */
+
+typedef struct gd_archive_unread {
+    gd_dtype dtype;
+    int ndim;
+    const int64_t *size; /* borrowed */
+} gd_archive_unread;
+
+/* False: it is read already, or cannot be read in parts. */
+bool gd__archive_unread(const gd_archive *archive, int64_t index, gd_archive_unread *out);
+/* Reads `count` elements from `first` on, which a chunk of checksums begins with; sum: room for those of its chunks. */
+GD_NODISCARD gd_status gd__archive_read_part(const gd_archive *archive, int64_t index, int64_t first,
+                                             int64_t count, void *out, uint64_t *sum);
+/* Are these the checksums of all its chunks?  FORMAT. */
+GD_NODISCARD gd_status gd__archive_check(const gd_archive *archive, int64_t index, const uint64_t *sum,
+                                         size_t count);
 
 /* As gd_archive_put, of which this process has a part, perhaps nothing.  An archive with parts is saved together only. */
 GD_NODISCARD gd_status gd__archive_put_part(gd_archive *archive, const char *name, gd_tensor *part,

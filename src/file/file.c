@@ -387,6 +387,17 @@ gd_status gd__file_skip(gd_file_reader *reader, uint64_t bytes)
     return status;
 }
 
+gd_status gd__file_seek(gd_file_reader *reader, uint64_t position)
+{
+    gd_ctx *ctx = reader->ctx;
+    if (position >= reader->position) return gd__file_skip(reader, position - reader->position);
+    int64_t back = -(int64_t)(reader->position - position);
+    if (!ctx->files.skip || ctx->files.skip(ctx->files.user, reader->fd, back))
+        return io_error(ctx, "load", reader->path, "go back in it", ctx->files.skip ? errno : ENOSYS);
+    reader->position = position;
+    return GD_OK;
+}
+
 gd_status gd__file_at_end(gd_file_reader *reader)
 {
     gd_ctx *ctx = reader->ctx;

@@ -67,6 +67,8 @@ GD_NODISCARD gd_status gd__file_open(gd_ctx *ctx, const char *path, uint64_t lim
 GD_NODISCARD gd_status gd__file_read(gd_file_reader *reader, void *out, size_t size);
 /* Passes over bytes, without reading them where the operations can. */
 GD_NODISCARD gd_status gd__file_skip(gd_file_reader *reader, uint64_t bytes);
+/* Goes to a byte of the file, on or back. */
+GD_NODISCARD gd_status gd__file_seek(gd_file_reader *reader, uint64_t position);
 /* FORMAT when there are bytes left. */
 GD_NODISCARD gd_status gd__file_at_end(gd_file_reader *reader);
 /* Harmless on a reader that is closed or failed to open. */

@@ -484,11 +484,19 @@ gd_safetensors *gd__safetensors_parse(gd_ctx *ctx, const void *data, size_t size
 gd_status gd__safetensors_check(const gd_safetensors *file, const gd_safetensors_entry *entry,
                                 const void *elements)
 {
+    size_t size = (size_t)entry->size;
+    if (!entry->sum) return GD_OK;
+    return gd__safetensors_compare(file, entry,
+                                   file->by_chunk ? gd__tensor_sum(elements, size, entry->item)
+                                                  : gd__checksum(0, elements, size));
+}
+
+gd_status gd__safetensors_compare(const gd_safetensors *file, const gd_safetensors_entry *entry,
+                                  uint64_t found)
+{
     if (!entry->sum) return GD_OK;
     char sum[GD_SAFETENSORS_SUM_SIZE];
-    size_t size = (size_t)entry->size;
-    gd__checksum_text(
-        file->by_chunk ? gd__tensor_sum(elements, size, entry->item) : gd__checksum(0, elements, size), sum);
+    gd__checksum_text(found, sum);
     if (strcmp(sum, entry->sum) == 0) return GD_OK;
     return BAD("%s: tensor '%s' is damaged: its checksum is %s, written was %s", file->source, entry->name,
                sum, entry->sum);

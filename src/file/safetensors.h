@@ -89,6 +89,9 @@ gd_safetensors *gd__safetensors_parse(gd_ctx *ctx, const void *data, size_t size
 /* Compares the entry's checksum, if it has one, with that of its elements. */
 GD_NODISCARD gd_status gd__safetensors_check(const gd_safetensors *file, const gd_safetensors_entry *entry,
                                              const void *elements);
+/* The same with the checksum that was found. */
+GD_NODISCARD gd_status gd__safetensors_compare(const gd_safetensors *file, const gd_safetensors_entry *entry,
+                                               uint64_t found);
 
 /* Reads the one tensor of a file that `pick` chooses from its header (its number; -1 with an error recorded), and nothing else
  * of its data.  New. */

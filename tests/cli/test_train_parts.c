@@ -193,7 +193,7 @@ static gd_status load_described(const char *description)
     assert_int_equal(gd_archive_save(archive, path), GD_OK);
     gd_archive_free(archive);
     gd_checkpoint point;
-    gd_status status = gd__checkpoint_load(ctx, path, &point, &loaded);
+    gd_status status = gd__checkpoint_load(ctx, path, false, &point, &loaded);
     gd__checkpoint_close(&point);
     gd_archive_free(loaded);
     remove(path);

@@ -13,6 +13,7 @@ static const char *const names[PARAMS] = {"a", "b", "c", "d"};
 /* ---- file operations that fail, from any thread ---- */
 
 typedef struct trouble {
+    _Atomic int64_t read; /* bytes */
     atomic_int calls, joins;
     int at;    /* the call that fails, counted from 1; 0: none */
     int blind; /* this one to open what another rank has begun does not see it; 0: all do */
@@ -35,6 +36,15 @@ static int try_open(void *user, const char *path, int flags, unsigned mode)
         return -1;
     }
     return gd__posix_files.open(NULL, path, flags, mode);
+}
+
+static int64_t try_read(void *user, int fd, void *data, size_t size)
+{
+    trouble *t = user;
+    if (is_due(user)) return -1;
+    int64_t got = gd__posix_files.read(NULL, fd, data, size);
+    if (got > 0) t->read += got;
+    return got;
 }
 
 static int64_t try_write(void *user, int fd, const void *data, size_t size)
@@ -91,8 +101,9 @@ static gd_ctx *make_context(const gd_file_ops *files)
 typedef struct run {
     const char *path;
     gd_shard shard;
-    int saves;  /* a step before each */
-    bool small; /* one parameter, a rule alone */
+    int saves;        /* a step before each */
+    bool small;       /* one parameter, a rule alone */
+    const char *load; /* what it goes on from, with nothing of its own before; NULL: it begins */
     gd_status last;
     int64_t grown, state; /* bytes that the last save took, and those of what it saved */
 } run;
@@ -124,6 +135,19 @@ static gd_status save_measured(gd_world *w, gd_optimizer *o, run *r)
     return status;
 }
 
+/* One that fails has changed nothing. */
+static gd_status load_measured(gd_world *w, gd_optimizer *o, run *r)
+{
+    TRY(gd_world_barrier(w));
+    if (!gd_world_rank(w)) peak = r->grown = live;
+    TRY(gd_world_barrier(w));
+    gd_status status = gd_optimizer_load(o, r->load, true);
+    (void)!gd_world_agree(w, GD_OK);
+    if (!gd_world_rank(w)) r->grown = peak - r->grown;
+    if (status && gd_optimizer_steps(o)) return gd_fail(gd_world_ctx(w), GD_INTERNAL, "half of it is loaded");
+    return status;
+}
+
 static gd_status train(gd_world *w, void *user)
 {
     run *r = user;
@@ -144,6 +168,7 @@ static gd_status train(gd_world *w, void *user)
     options.joined = r->shard != GD_SHARD_GRADIENTS; /* each has the whole gradient */
     status = gd_world_agree(w, status);
     if (!status) status = gd_optimizer_distribute(o, w, &options);
+    if (!status && r->load) status = load_measured(w, o, r);
     for (int i = 0; i < r->saves && !status; i++) {
         status = step(o, p, params);
         if (!status) status = save_measured(w, o, r);
@@ -207,6 +232,7 @@ static gd_file_ops trouble_with(trouble *t)
 {
     gd_file_ops ops = gd__posix_files;
     ops.open = try_open;
+    ops.read = try_read;
     ops.write = try_write;
     ops.skip = try_skip;
     ops.sync = try_sync;
@@ -260,6 +286,115 @@ static void a_folder_that_not_all_ranks_see_is_said(void **state)
     gd_ctx_free(ctx);
 }
 
+/* ---- loading ---- */
+
+static void each_rank_reads_what_it_keeps(void **state)
+{
+    (void)state;
+    trouble t = {0};
+    gd_file_ops ops = trouble_with(&t);
+    gd_ctx *ctx = make_context(&ops);
+    run r = {.path = in_folder("state.safetensors"), .saves = 2};
+    assert_int_equal(train_in(ctx, 1, &r), GD_OK);
+    r.load = in_folder("state.safetensors");
+    r.path = in_folder("again.safetensors");
+    r.saves = 0;
+    for (r.shard = GD_SHARD_STATE; r.shard <= GD_SHARD_GRADIENTS; r.shard++) {
+        t.read = r.state = 0;
+        if (train_in(ctx, 4, &r)) fail_msg("%s", gd_error_text(ctx));
+        if (t.read > r.state * 5 / 4)
+            fail_msg("four ranks read %lld bytes for %lld of state", (long long)t.read, (long long)r.state);
+        if (r.grown > r.state * 3 / 2)
+            fail_msg("%lld bytes of state took %lld in all ranks", (long long)r.state, (long long)r.grown);
+    }
+    gd_ctx_free(ctx);
+    assert_int_equal(live, 0);
+}
+
+/* What is loaded and saved without a step between is the same file, whoever loads it. */
+static gd_status hand_on(gd_world *w, void *user)
+{
+    run *r = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_distribute_options options = {.shard = r->shard, .bucket = 1000};
+    gd_scope_begin(ctx);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, CHAIN));
+    for (int i = 0; i < PARAMS; i++)
+        TRY(gd_optimizer_add(
+            o, names[i], gd_require_grad(gd_rename_axis(gd_zeros(ctx, GD_F32, 2, shape[i]), "0", "row"))));
+    TRY(gd_optimizer_distribute(o, w, &options));
+    gd_status status = gd_optimizer_load(o, r->load, true);
+    if (!status) status = gd_optimizer_save(o, r->path);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static void what_is_loaded_is_saved_as_it_was(void **state)
+{
+    (void)state;
+    gd_ctx *ctx = make_context(NULL);
+    run r = {.path = in_folder("first.safetensors"), .saves = 1};
+    assert_int_equal(train_in(ctx, 1, &r), GD_OK);
+    size_t bytes;
+    unsigned char *want = get_file(r.path, &bytes);
+    r = (run){.path = in_folder("second.safetensors"), .load = in_folder("first.safetensors")};
+    for (int n = 1; n <= 5; n++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "threads:%d", n);
+        r.shard = n % 2 ? GD_SHARD_GRADIENTS : GD_SHARD_STATE;
+        if (gd_world_run(ctx, name, NULL, hand_on, &r)) fail_msg("%s: %s", name, gd_error_text(ctx));
+        if (!same_as(r.path, want, bytes)) fail_msg("%s: another file", name);
+    }
+    free(want);
+    gd_ctx_free(ctx);
+}
+
+/* One bit of a stretch that only one rank reads; a file that is cut off; one that a rank cannot read. */
+static void damage_that_one_rank_sees_is_told_to_all(void **state)
+{
+    (void)state;
+    trouble t = {0};
+    gd_file_ops ops = trouble_with(&t);
+    gd_ctx *ctx = make_context(&ops);
+    run r = {.path = in_folder("state.safetensors"), .saves = 1};
+    assert_int_equal(train_in(ctx, 1, &r), GD_OK);
+    size_t bytes;
+    unsigned char *file = get_file(r.path, &bytes);
+    r = (run){.path = in_folder("again.safetensors"),
+              .load = in_folder("state.safetensors"),
+              .shard = GD_SHARD_STATE};
+    for (size_t at = bytes - 5; at > bytes / 4; at -= bytes / 7) {
+        file[at] ^= 16;
+        put_file(r.load, file, bytes);
+        file[at] ^= 16;
+        assert_int_equal(train_in(ctx, 3, &r), GD_FORMAT);
+        assert_non_null(strstr(gd_error_text(ctx), "state.safetensors"));
+        expect_error(ctx, GD_FORMAT, "is damaged");
+    }
+    put_file(r.load, file, bytes - 1);
+    assert_int_equal(train_in(ctx, 3, &r), GD_FORMAT);
+    gd_clear_error(ctx);
+    put_file(r.load, file, bytes);
+    t.calls = 0;
+    assert_int_equal(train_in(ctx, 3, &r), GD_OK);
+    for (int at = t.calls; at > 0; at -= 2) {
+        t.calls = 0;
+        t.at = at;
+        if (train_in(ctx, 3, &r) != GD_IO) fail_msg("call %d: %s", at, gd_error_text(ctx));
+        gd_clear_error(ctx);
+    }
+    free(file);
+    gd_ctx_free(ctx);
+    assert_int_equal(live, 0);
+}
+
+static bool loads_with_two(gd_ctx *ctx)
+{
+    run r = {.load = in_folder("small.safetensors"), .shard = GD_SHARD_STATE, .small = true};
+    return gd_world_run(ctx, "threads:2", NULL, train, &r) == GD_OK;
+}
+
 static bool saves_with_two(gd_ctx *ctx)
 {
     run r = {.path = in_folder("state.safetensors"), .shard = GD_SHARD_STATE, .saves = 1, .small = true};
@@ -270,6 +405,11 @@ static void every_allocation_may_fail(void **state)
 {
     (void)state;
     fail_each_allocation(1, saves_with_two);
+    run r = {.path = in_folder("small.safetensors"), .saves = 1, .small = true};
+    gd_ctx *ctx = make_context(NULL);
+    assert_int_equal(train_in(ctx, 1, &r), GD_OK);
+    gd_ctx_free(ctx);
+    fail_each_allocation(1, loads_with_two);
 }
 
 int main(void)
@@ -279,6 +419,9 @@ int main(void)
         cmocka_unit_test(saving_brings_nothing_together),
         cmocka_unit_test(whatever_fails_leaves_the_file_of_before),
         cmocka_unit_test(a_folder_that_not_all_ranks_see_is_said),
+        cmocka_unit_test(each_rank_reads_what_it_keeps),
+        cmocka_unit_test(what_is_loaded_is_saved_as_it_was),
+        cmocka_unit_test(damage_that_one_rank_sees_is_told_to_all),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -234,15 +234,17 @@ static gd_status make_optimizer(job *j)
         status = gd__tune_group(t->optimizer, r->groups.word[i]);
     for (int i = 0; i < r->schedules.count && !status; i++)
         status = gd__tune_schedule(t->optimizer, r->schedules.word[i]);
-    if (!status && j->archive)
-        status = gd__optimizer_resume(t->optimizer, j->archive, "optimizer/", j->other_steps);
-    gd_archive_free(j->archive);
-    j->archive = NULL;
     gd_distribute_options shares = gd_distribute_defaults();
     shares.shard = t->shard;
     shares.reduce = t->reduce;
     gd_world *world = t->point.world;
-    return status || !world ? status : gd_optimizer_distribute(t->optimizer, world, &shares);
+    if (!status && world) status = gd_optimizer_distribute(t->optimizer, world, &shares);
+    /* of state that is shared each reads its own */
+    if (!status && j->archive)
+        status = gd__optimizer_resume(t->optimizer, j->archive, "optimizer/", j->other_steps);
+    gd_archive_free(j->archive);
+    j->archive = NULL;
+    return status;
 }
 
 /* Seeds the generator and makes a model, unless the checkpoint has one. */
@@ -422,7 +424,8 @@ gd_status gd__train_open(job *j)
                                   .epochs = -1, /* the data decides */
                                   .dtype = GD_F32};
     t->point.progress = (gd_progress_state){.last_loss = NAN, .best_loss = INFINITY};
-    if (!status && j->resume) status = gd__checkpoint_load(t->ctx, j->resume, &t->point, &j->archive);
+    if (!status && j->resume)
+        status = gd__checkpoint_load(t->ctx, j->resume, t->cli->world, &t->point, &j->archive);
     t->point.world = t->cli->world;
     if (!status && t->point.recipe.seeds > 1)
         status = gd_fail(t->ctx, GD_ARGUMENT, "%s holds %lld models of other seeds: they cannot go on",

@@ -348,9 +348,10 @@ gd_status gd__checkpoint_read(gd_ctx *ctx, const char *path, const gd_archive *a
     return load(out, archive, path);
 }
 
-gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, gd_checkpoint *out, gd_archive **archive)
+gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, bool parts, gd_checkpoint *out,
+                              gd_archive **archive)
 {
     *out = (gd_checkpoint){.ctx = ctx};
-    *archive = gd_archive_load(ctx, path);
+    *archive = parts ? gd__archive_open(ctx, path) : gd_archive_load(ctx, path);
     return *archive ? load(out, *archive, path) : gd_error(ctx);
 }

@@ -73,8 +73,9 @@ GD_NODISCARD gd_status gd__checkpoint_save(gd_checkpoint *c, gd_optimizer *optim
 /* Is this the rank that writes? */
 bool gd__checkpoint_writes(const gd_checkpoint *c);
 /* Reads recipe, progress, standardisation and parameters, and makes the model.  The archive is for gd_optimizer_unpack:
- * gd_archive_free.  FORMAT when it is no checkpoint of gradus train.  gd__checkpoint_close also after a failure. */
-GD_NODISCARD gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, gd_checkpoint *out,
+ * gd_archive_free.  parts: it is read where it is asked for, so that of several processes each reads its own.  FORMAT when it is no
+ * checkpoint of gradus train.  gd__checkpoint_close also after a failure. */
+GD_NODISCARD gd_status gd__checkpoint_load(gd_ctx *ctx, const char *path, bool parts, gd_checkpoint *out,
                                            gd_archive **archive);
 /* The same from a file already read. */
 GD_NODISCARD gd_status gd__checkpoint_read(gd_ctx *ctx, const char *path, const gd_archive *archive,

@@ -450,12 +450,14 @@ gd_status gd_optimizer_pack(gd_optimizer *o, gd_archive *archive, const char *pr
     return pack(o, archive, prefix, false);
 }
 
-/* gd_together.join: as bits, of which all but one rank have zeros. */
-static gd_status join_ranks(void *user, gd_status mine, uint64_t *number, size_t count)
+gd_status gd__join_ranks(void *user, gd_status mine, uint64_t *number, size_t count)
 {
     gd_share *share = user;
     gd_ctx *ctx = gd_world_ctx(share->world);
-    gd_collective what = {.kind = count ? GD_ALL_REDUCE : GD_BARRIER, .failed = mine, .name = "saving"};
+    if (mine && gd_error(ctx))
+        mine = gd_error(ctx); /* the first one: a text is malformed for want of memory */
+    gd_collective what = {
+        .kind = count && !mine ? GD_ALL_REDUCE : GD_BARRIER, .failed = mine, .name = "a checkpoint"};
     gd_scope_begin(ctx);
     if (count && !mine) what.tensor = gd__share_memory(ctx, GD_I64, number, (int64_t)count);
     gd_status status = gd__share_call(share, &what);
@@ -472,7 +474,7 @@ gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char
     if (!shared) return status ? status : gd_archive_save(archive, path);
     if (status && o->share->told) return status; /* all have it */
     o->share->told = false;
-    gd_together all = {.join = join_ranks, .user = o->share, .first = !gd_world_rank(o->share->world)};
+    gd_together all = {.join = gd__join_ranks, .user = o->share, .first = !gd_world_rank(o->share->world)};
     return gd__archive_save_together(archive, path, status, &all);
 }
 

@@ -3,7 +3,7 @@
 #define GD_OPTIM_STATE_STATE_H
 
 #include "base/text.h"
-#include "gradus/file.h"
+#include "file/archive.h"
 #include "optim/step/optimizer.h"
 
 #include <jansson.h>
@@ -21,6 +21,8 @@ gd_status gd__state_malformed(gd_ctx *ctx, const char *what);
  * it, each writes what it keeps, and rank 0 the rest.  status: how making the archive went (it may be NULL then). */
 GD_NODISCARD gd_status gd__optimizer_save_in(gd_optimizer *o, gd_archive *archive, const char *prefix,
                                              const char *path, gd_status status);
+/* gd_together.join; user is the share.  As bits, of which all but one rank have zeros. */
+gd_status gd__join_ranks(void *share, gd_status mine, uint64_t *number, size_t count);
 /* False: it is none. */
 bool gd__state_read_real(const json_t *j, double *out);
 bool gd__state_read_generator(const json_t *j, gd_rng *out);
@@ -40,6 +42,27 @@ typedef struct gd_load_notes {
 void gd__load_note(gd_load_notes *notes, const char *format, ...) GD_PRINTF(2, 3);
 /* Adds them to a message: "missing: ...". */
 void gd__load_say(gd_text *out, const char *what, const gd_load_notes *notes);
+
+/* ---- load_parts.c: of state that ranks share each reads what it keeps ---- */
+
+typedef struct gd_load_parts {
+    gd_optimizer *o;
+    const gd_archive *archive; /* NULL: all of it is read by every rank */
+    struct gd_load_part {
+        int64_t index;    /* in the archive */
+        size_t at, count; /* checksums of its chunks */
+    } * part;
+    int parts, part_room;
+    uint64_t *sum; /* those of what this rank has read; of others 0 */
+    size_t sums, sum_room;
+} gd_load_parts;
+
+/* All ranks begin and end it; what failed at one of them fails at all in the end, before anything has changed. */
+gd_status gd__load_parts_begin(gd_load_parts *p, gd_optimizer *o, const gd_archive *archive);
+gd_status gd__load_parts_end(gd_load_parts *p, gd_status status);
+void gd__load_parts_free(gd_load_parts *p);
+/* Is the slot one that ranks share?  Then the entry of a twin of the link has this rank's part of it, *taken. */
+gd_status gd__load_part(gd_load_parts *p, gd_link *link, gd_entry *e, int slot, int64_t index, bool *taken);
 
 /* *map: from the path of each link here that has one in the file to the path there; new.  See state_match.c. */
 gd_status gd__match_links(gd_optimizer *o, json_t *links, bool strict, json_t **map);

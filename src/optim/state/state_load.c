@@ -24,9 +24,11 @@ typedef struct loading {
     bool strict;
     gd_text name;
     gd_load_notes missing, unexpected, other;
-    bool *used;    /* a tensor of the archive */
-    bool *present; /* a parameter is in the file */
-    int *group_of; /* of each parameter */
+    gd_load_parts parts;
+    bool unreadable; /* a tensor of the archive */
+    bool *used;      /* a tensor of the archive */
+    bool *present;   /* a parameter is in the file */
+    int *group_of;   /* of each parameter */
     twin *twins;
     int twin_count, links;
     gd_group *group;
@@ -44,6 +46,7 @@ typedef struct loading {
 static gd_status verdict(loading *l)
 {
     if (l->missing.text.failed || l->unexpected.text.failed || l->other.text.failed) return GD_NOMEM;
+    if (l->unreadable) return gd_error(l->ctx);
     int names = l->missing.count + l->unexpected.count;
     bool fails = l->other.count || (l->strict && names);
     if (!fails && (!names || l->missing.report)) return GD_OK;
@@ -71,17 +74,30 @@ static int param_number(const gd_optimizer *o, const char *name)
 
 /* ---- tensors ---- */
 
-/* A tensor of the archive, marked as used; NULL when it is not there. */
-static gd_tensor *take_tensor(loading *l, const char *param, const char *path, const char *last)
+/* The number of a tensor of the archive, marked as used; -1 when it is not there. */
+static int64_t find_tensor(loading *l, const char *param, const char *path, const char *last)
 {
-    if (gd__state_name(&l->name, l->prefix, param, path, last)) return NULL;
+    if (gd__state_name(&l->name, l->prefix, param, path, last)) return -1;
     for (int64_t i = 0; i < gd_archive_count(l->archive); i++) {
         if (strcmp(gd_archive_name(l->archive, i), l->name.data)) continue;
         l->used[i] = true;
-        return gd_archive_get(l->archive, i);
+        return i;
     }
     gd__load_note(&l->missing, "tensor %s", l->name.data + strlen(l->prefix));
-    return NULL;
+    return -1;
+}
+
+static gd_tensor *tensor_at(loading *l, int64_t index)
+{
+    gd_tensor *t = index < 0 ? NULL : gd_archive_get(l->archive, index);
+    l->unreadable = l->unreadable || (index >= 0 && !t);
+    return t;
+}
+
+/* NULL when it is not there, or cannot be read. */
+static gd_tensor *take_tensor(loading *l, const char *param, const char *path, const char *last)
+{
+    return tensor_at(l, find_tensor(l, param, path, last));
 }
 
 static gd_status find_unexpected(loading *l)
@@ -296,10 +312,15 @@ static gd_status read_slots(loading *l, gd_link *link, const char *path, gd_entr
     {
         const char *name = json_string_value(j);
         int slot = name ? gd__slot_index(link->cls, name) : -1;
-        gd_tensor *t = name ? take_tensor(l, param, path, name) : NULL;
+        int64_t index = name ? find_tensor(l, param, path, name) : -1;
+        bool taken = false;
         if (!name) return gd__state_malformed(l->ctx, "a list of state");
         if (slot < 0) gd__load_note(&l->unexpected, "state %s of %s", name, path);
-        if (slot < 0 || !t) continue;
+        gd_status status = slot < 0 || index < 0 ? GD_OK
+                                                 : gd__load_part(&l->parts, link, e, slot, index, &taken);
+        if (status) return status;
+        gd_tensor *t = slot < 0 || taken ? NULL : tensor_at(l, index);
+        if (!t) continue;
         check_slot(l, link, slot, t, e->param);
         gd__release(e->slot[slot]);
         e->slot[slot] = gd__copy_on(t, e->param->storage->device);
@@ -694,6 +715,7 @@ static void loading_free(loading *l)
 {
     gd_ctx *ctx = l->ctx;
     for (int i = 0; i < l->twin_count; i++) gd_link_release(l->twins[i].with);
+    gd__load_parts_free(&l->parts);
     gd__free(ctx, l->twins, (size_t)l->links * sizeof *l->twins);
     for (int i = 0; i < l->groups; i++) gd__group_free(ctx, &l->group[i]);
     gd__group_free(ctx, &l->all);
@@ -718,7 +740,7 @@ static gd_load_notes notes_of(loading *l, gd_load_problem kind, const char *verb
 }
 
 static gd_status unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict,
-                        gd_load_report *report)
+                        gd_load_report *report, gd_status status)
 {
     gd_ctx *ctx = o->ctx;
     loading l = {.ctx = ctx, .o = o, .archive = archive, .prefix = prefix ? prefix : "", .strict = strict};
@@ -727,7 +749,8 @@ static gd_status unpack(gd_optimizer *o, const gd_archive *archive, const char *
     l.unexpected = notes_of(&l, GD_LOAD_UNEXPECTED, "unexpected ", report);
     l.other = notes_of(&l, GD_LOAD_SHAPE, "", report);
     int appended = 0;
-    gd_status status = make_rooms(&l);
+    gd_status begun = gd__load_parts_begin(&l.parts, o, archive);
+    if (!status) status = begun ? begun : make_rooms(&l);
     if (!status) status = parse(&l);
     if (!status) status = read_groups(&l);
     if (!status) status = read_params(&l);
@@ -737,6 +760,7 @@ static gd_status unpack(gd_optimizer *o, const gd_archive *archive, const char *
     if (!status) status = verdict(&l);
     if (!status) status = reserve_entries(&l);
     if (!status) status = append_groups(&l, &appended);
+    status = gd__load_parts_end(&l.parts, status);
     if (!status) status = swap_links(&l);
     if (!status) swap_optimizer(&l, appended);
     for (int64_t i = 0; l.used && report && !status && i < gd_archive_count(archive); i++)
@@ -751,28 +775,11 @@ gd_status gd_optimizer_unpack_report(gd_optimizer *o, const gd_archive *archive,
     if (report) *report = NULL;
     if (!o || !archive) return gd__null(gd_optimizer_ctx(o), "optimizer: the archive is NULL");
     gd_status status = gd__not_stepping(o, "loading");
-    if (status) return status;
-    if (report && !(*report = gd__load_report_new(o->ctx))) return gd_error(o->ctx);
-    return unpack(o, archive, prefix, strict, report ? *report : NULL);
+    if (!status && report && !(*report = gd__load_report_new(o->ctx))) status = gd_error(o->ctx);
+    return unpack(o, archive, prefix, strict, report ? *report : NULL, status);
 }
 
 gd_status gd_optimizer_unpack(gd_optimizer *o, const gd_archive *archive, const char *prefix, bool strict)
 {
     return gd_optimizer_unpack_report(o, archive, prefix, strict, NULL);
-}
-
-gd_status gd_optimizer_load_report(gd_optimizer *o, const char *path, bool strict, gd_load_report **report)
-{
-    if (report) *report = NULL;
-    if (!o) return GD_ARGUMENT;
-    gd_archive *archive = gd_archive_load(o->ctx, path);
-    gd_status status = archive ? gd_optimizer_unpack_report(o, archive, NULL, strict, report)
-                               : gd_error(o->ctx);
-    gd_archive_free(archive);
-    return status;
-}
-
-gd_status gd_optimizer_load(gd_optimizer *o, const char *path, bool strict)
-{
-    return gd_optimizer_load_report(o, path, strict, NULL);
 }
