@@ -242,7 +242,7 @@ GD_NODISCARD gd_status gd_optimizer_evaluate(gd_optimizer *optimizer, bool on);
 typedef enum gd_shard {
     GD_SHARD_NONE,     /* nothing: every rank has all, and does all of a step */
     GD_SHARD_STATE,    /* state of links, and the work of steps */
-    GD_SHARD_GRADIENTS /* and gradients that gd_backward makes */
+    GD_SHARD_GRADIENTS /* and gradients: those that gd_backward makes, and of a gd_batch over the same world */
 } gd_shard;
 
 /* Start from gd_distribute_defaults(). */

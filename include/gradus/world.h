@@ -117,7 +117,9 @@ typedef struct gd_collective {
                             until gd_world_wait; NULL: as many for each.  An all_gather without a tensor then has this rank's
                             stretch of `out` in its place */
     const int64_t *out_cuts; /* of all_to_all, as cuts: what of `out` comes from each rank */
-    gd_grains *grains; /* all_reduce: the sum over these goes into `tensor`; NULL: over the ranks' tensors */
+    gd_grains *
+        grains; /* all_reduce: the sum over these goes into `tensor`; reduce_scatter with cuts and without a tensor: each
+                        * rank's stretch of it into `out`.  NULL: over the ranks' tensors */
     gd_reduce how;
     int root;         /* of a broadcast */
     gd_status failed; /* what this rank brings could not be made: all get its error, nothing is changed */

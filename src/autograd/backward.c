@@ -245,7 +245,8 @@ static gd_status start(gd_walk *w, gd_tensor *output, gd_tensor *seed)
             gd__ops[spent->op].name);
     if (status) return status;
     mark_useful(w);
-    if (w->ctx->ready && !w->input && (status = gd__ready_count(w))) return status;
+    bool told = w->input ? w->each != NULL : w->ctx->ready != NULL;
+    if (told && (status = gd__ready_count(w))) return status;
     status = gd__accumulate(&w->item[output->node->slot + output->output].grad, g);
     return status ? status : walk_back(w);
 }
@@ -316,5 +317,19 @@ gd_status gd_grad(gd_tensor *output, gd_tensor *seed, gd_tensor *const *inputs, 
         gd__release(grads[i]);
         grads[i] = NULL;
     }
+    return status;
+}
+
+gd_status gd__grad_each(gd_tensor *output, gd_tensor *seed, gd_tensor *const *inputs, int count,
+                        gd_each_fn fn, void *user)
+{
+    gd_ctx *ctx = output->head.ctx;
+    gd_tensor **results = gd__calloc(ctx, (size_t)count * sizeof *results);
+    if (!results) return GD_NOMEM;
+    gd_walk w = {.ctx = ctx, .input = inputs, .inputs = count, .result = results, .each = fn, .user = user};
+    gd_status status = run(&w, output, seed);
+    if (!status) status = gd__hand_on(&w, NULL); /* those of no operand: of the output itself */
+    for (int i = 0; i < count; i++) gd__release(results[i]);
+    gd__free(ctx, results, (size_t)count * sizeof *results);
     return status;
 }

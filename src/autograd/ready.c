@@ -23,9 +23,22 @@ void gd__ready_remove(gd_ctx *ctx, gd_ready *ready)
         }
 }
 
+gd_status gd__hand_on(gd_walk *w, const gd_tensor *leaf)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < w->inputs && !status; i++) {
+        gd_tensor *grad = w->input[i] == leaf || !leaf ? w->result[i] : NULL;
+        if (!grad) continue;
+        w->result[i] = NULL;
+        status = w->each(w->user, i, grad);
+    }
+    return status;
+}
+
 static gd_status call_all(gd_walk *w, gd_tensor *leaf)
 {
     gd_status status = GD_OK;
+    if (w->each) return gd__hand_on(w, leaf);
     for (gd_ready *r = w->ctx->ready; r && !status; r = r->next) status = r->fn(r->user, leaf);
     return status;
 }

@@ -24,6 +24,9 @@ typedef struct gd_walk {
     gd_tensor **result;
     int inputs;
     int flags; /* of gd_backward */
+    /* takes each of the results when it is complete; NULL: nobody does */
+    gd_status (*each)(void *user, int input, gd_tensor *grad);
+    void *user;
     struct gd_waiting
         *waiting; /* where somebody wants to know when leaves are complete, see ready.c; else NULL */
 } gd_walk;

@@ -7,10 +7,9 @@
 static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
 {
     int size = k->world->end.size;
-    int64_t total = k->host->numel, blocks = (total + 15) / 16;
     if (k->small) { /* everybody makes all of it */
         *from = 0;
-        *count = total;
+        *count = k->host->numel;
         return;
     }
     if (k->what.cuts) {
@@ -18,6 +17,7 @@ static void slice_of(const gd_exchange *k, int s, int64_t *from, int64_t *count)
         *count = k->what.cuts[s + 1] - *from;
         return;
     }
+    int64_t total = k->host->numel, blocks = (total + 15) / 16;
     if (k->what.kind == GD_REDUCE_SCATTER) { /* a stretch each, of equal length */
         *count = total / size;
         *from = *count * s;
@@ -107,6 +107,10 @@ static gd_status check_out(gd_exchange *k, const char *what)
     bool gather = k->what.kind == GD_ALL_GATHER;
     if (!t) {
         int rank = k->world->end.rank;
+        const gd_grains *g = k->what.grains;
+        int64_t numel = 1;
+        for (int i = 0; g && i < g->ndim; i++) numel *= g->size[i];
+        if (g) return check_cuts(k, what, numel, out->numel);
         return check_cuts(k, what, out->numel, k->what.cuts[rank + 1] - k->what.cuts[rank]);
     }
     int64_t whole = gather ? out->numel : t->numel, part = gather ? t->numel : out->numel;
@@ -131,13 +135,14 @@ static gd_status check_out(gd_exchange *k, const char *what)
 static gd_status check_grains(const gd_exchange *k)
 {
     gd_grains *g = k->what.grains;
-    const gd_tensor *t = k->what.tensor;
-    bool fits = g->world == k->world && t->dtype == g->dtype && t->ndim == g->ndim;
+    bool scatter = k->what.kind == GD_REDUCE_SCATTER;
+    const gd_tensor *t = scatter ? k->what.out : k->what.tensor;
+    bool fits = g->world == k->world && t->dtype == g->dtype && (scatter || t->ndim == g->ndim);
     const gd_device *cpu = gd__cpu(k->world->ctx), *device = t->storage->device;
     if (device != g->at && device != cpu && g->at != cpu)
         return gd_fail(k->world->ctx, GD_DEVICE, "grains: the result is on %s and the sum on %s",
                        device->name, g->at->name);
-    for (int i = 0; fits && i < t->ndim; i++) fits = t->size[i] == g->size[i];
+    for (int i = 0; fits && !scatter && i < t->ndim; i++) fits = t->size[i] == g->size[i];
     if (!fits)
         return gd_fail(k->world->ctx, GD_SHAPE,
                        "grains: the result has another shape, dtype or world than the sum");
@@ -156,20 +161,23 @@ static gd_status check(gd_exchange *k)
     if ((unsigned)c->kind > GD_ALL_TO_ALL)
         return gd_fail(ctx, GD_VALUE, "world: there is no collective %d", (int)c->kind);
     if (c->kind == GD_BARRIER) return GD_OK;
+    bool scattered = c->kind == GD_REDUCE_SCATTER && c->cuts && c->grains && !c->tensor;
     bool placed = c->kind == GD_ALL_GATHER && c->cuts && !c->tensor;
-    gd_status status = placed ? GD_OK : check_tensor(ctx, what, c->tensor, !out);
+    gd_status status = placed || scattered ? GD_OK : check_tensor(ctx, what, c->tensor, !out);
     if (!status && each && (!c->cuts || !c->out_cuts))
         status = gd__null(ctx, "all_to_all: the cuts are NULL");
     if (!status && c->cuts && !out) status = gd_fail(ctx, GD_ARGUMENT, "%s: it takes no cuts", what);
     if (!status && out) status = check_tensor(ctx, what, c->out, true);
     if (!status && out) status = check_out(k, what);
     if (!status && c->grains)
-        status = c->kind == GD_ALL_REDUCE ? check_grains(k)
-                                          : gd_fail(ctx, GD_ARGUMENT, "%s: it takes no grains", what);
+        status = c->kind == GD_ALL_REDUCE || scattered
+                     ? check_grains(k)
+                     : gd_fail(ctx, GD_ARGUMENT, "%s: it takes no grains%s", what,
+                               c->kind == GD_REDUCE_SCATTER ? " beside a tensor, or without cuts" : "");
     if (status || placed) return status;
     if (c->kind == GD_BROADCAST && (c->root < 0 || c->root >= k->world->end.size))
         return gd_fail(ctx, GD_VALUE, "broadcast: there is no rank %d among %d", c->root, k->world->end.size);
-    k->partial = gd__partial_dtype(c->tensor->dtype);
+    k->partial = gd__partial_dtype(scattered ? c->out->dtype : c->tensor->dtype);
     if (sums_up(k) && k->partial == GD_DTYPE_COUNT)
         return gd_fail(ctx, GD_DTYPE, "%s: there are no sums of %s", what, gd_dtype_name(c->tensor->dtype));
     return GD_OK;

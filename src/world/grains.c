@@ -189,6 +189,13 @@ gd_status gd__grains_take(gd_grains *grains, gd_tensor *value)
     return full ? gd__grains_settle(grains) : grains->failed;
 }
 
+void gd__grains_fill(gd_grains *grains, gd_tensor *const *sums)
+{
+    gd__tree_of(&grains->tree, grains->total, grains->first, grains->count);
+    for (int i = 0; i < grains->tree.count; i++) grains->tree.node[i].sum = sums[i];
+    grains->added = grains->count;
+}
+
 gd_status gd_grains_add(gd_grains *grains, gd_tensor *value)
 {
     if (!grains) return GD_ARGUMENT;

@@ -49,6 +49,10 @@ void gd__sheet_fill(gd_exchange *work)
         s->dtype = (int32_t)t->dtype;
         s->ndim = t->ndim;
         if (what->kind != GD_ALL_TO_ALL) memcpy(s->size, t->size, (size_t)s->ndim * sizeof *s->size);
+    } else if (what->grains) {
+        s->dtype = (int32_t)what->grains->dtype;
+        s->ndim = what->grains->ndim;
+        memcpy(s->size, what->grains->size, (size_t)s->ndim * sizeof *s->size);
     }
     bool each = what->kind == GD_ALL_TO_ALL; /* all have tensors of their own */
     if (each) s->ndim = 0;

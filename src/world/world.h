@@ -158,5 +158,7 @@ gd_status gd__grains_settle(gd_grains *grains);
 /* Where a sum over grains of the dtype of partial sums may go without another copy: into this rank's first subtree; NULL: it has
  * none.  Borrowed; once all grains are there. */
 gd_tensor *gd__grains_room(gd_grains *grains);
+/* All grains of this rank at once: the sums of its subtrees (gd__tree_of) in their order, as above.  Consumed. */
+void gd__grains_fill(gd_grains *grains, gd_tensor *const *sums);
 
 #endif

@@ -59,7 +59,7 @@ static gd_status add_up(gd_optimizer *o, const model *m, bool timed, outcome *ou
     gd_archive *params = m->net ? gd_module_state(m->net) : gd_archive_new(ctx), *state = gd_archive_new(ctx);
     gd_status status = params && state ? gd_optimizer_pack(o, state, NULL) : gd_error(ctx);
     for (int i = 0; i < m->count && !status; i++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof name, "%d", i);
         status = gd_archive_put(params, name, m->p[i]);
     }

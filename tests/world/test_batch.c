@@ -2,6 +2,7 @@
 #include "support/ranks.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ typedef struct bits_case {
     gd_dtype dtype, second;
     int64_t grain;
     double dropout;
+    gd_shard shard;
     unsigned char want[1024];
 } bits_case;
 
@@ -71,7 +73,11 @@ static gd_status train_here(gd_world *w, const bits_case *c, unsigned char *out,
     TRY(open_net(ctx, &n, c->dtype, c->second, c->dropout));
     gd_optimizer *o = optimizer_of(ctx, &n, c->chain);
     gd_batch batch = {.rows = ROWS, .grain = c->grain, .world = w, .user = &n, .loss = mean_loss};
-    gd_status status = o ? GD_OK : gd_error(ctx);
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = c->shard;
+    gd_status status = o ? gd_error(ctx) : GD_NOMEM;
+    if (c->shard) status = gd_world_agree(w, status);
+    if (!status && c->shard) status = gd_optimizer_distribute(o, w, &options);
     *used = 0;
     for (int i = 0; i < 4 && !status; i++) {
         gd_step_info info;
@@ -116,7 +122,12 @@ static void steps_over_grains_have_the_same_bits_with_1_to_8_ranks(void **state)
         {.chain = "newton_cg | backtracking", .dtype = GD_F64, .second = GD_F64, .grain = 8},
     };
     for (int i = 0; i < COUNT_OF(cases); i++)
-        for (int n = 1; n <= 8; n += n < 4 ? 1 : 4) run_in(CTX(state), n, same_bits, &cases[i]);
+        for (int n = 1; n <= 8; n += n < 4 ? 1 : 4) {
+            cases[i].shard = GD_SHARD_NONE;
+            run_in(CTX(state), n, same_bits, &cases[i]);
+            cases[i].shard = GD_SHARD_GRADIENTS;
+            if (n > 1) run_in(CTX(state), n, same_bits, &cases[i]);
+        }
 }
 
 /* The grain is part of what is computed: another one has other last digits. */
@@ -304,12 +315,14 @@ static gd_tensor *fails_late(void *user, int64_t first, int64_t count)
 
 static gd_status one_fails(gd_world *w, void *user)
 {
-    (void)user;
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = *(const gd_shard *)user;
     gd_ctx *ctx = gd_world_ctx(w);
     net n;
     gd_scope_begin(ctx);
     TRY(open_net(ctx, &n, GD_F64, GD_F64, 0));
     gd_optimizer *o = optimizer_of(ctx, &n, "adam");
+    TRY(gd_optimizer_distribute(o, w, &options));
     double before = gd_at(n.w1, (int64_t[]){0, 0});
     gd_batch batch = {.rows = ROWS, .grain = 5, .world = w, .user = &n, .loss = fails_late};
     gd_status status = gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL);
@@ -329,7 +342,8 @@ static gd_status one_fails(gd_world *w, void *user)
 
 static void where_one_rank_fails_all_are_told_and_nothing_changes(void **state)
 {
-    run_in(CTX(state), 3, one_fails, NULL);
+    for (gd_shard shard = GD_SHARD_NONE; shard <= GD_SHARD_GRADIENTS; shard++)
+        run_in(CTX(state), 3, one_fails, &shard);
 }
 
 static void broken_batches_are_refused(void **state)
@@ -365,6 +379,135 @@ static gd_status agreeing(gd_world *w, void *user)
 }
 
 static void ranks_agree_on_who_failed(void **state) { run_in(CTX(state), 3, agreeing, NULL); }
+
+/* ---- memory ---- */
+
+/* Of this thread: a rank of a world of threads has one. */
+static _Thread_local int64_t live, peak;
+
+static void *counted(void *user, void *old, size_t old_size, size_t size)
+{
+    (void)user;
+    void *block = size ? aligned_alloc(64, (size + 63) & ~(size_t)63) : NULL;
+    if (size && !block) return NULL;
+    if (size && old) memcpy(block, old, old_size < size ? old_size : size);
+    free(old);
+    live += (int64_t)size - (old ? (int64_t)old_size : 0);
+    if (live > peak) peak = live;
+    return block;
+}
+
+enum { LAYERS = 100, BROAD = 256, NARROW = 2, MOST_ROWS = 8 };
+
+/* Layers that are much larger than what they make of a row. */
+typedef struct deep {
+    gd_tensor *x, *w[LAYERS];
+} deep;
+
+static gd_tensor *deep_loss(void *user, int64_t first, int64_t count)
+{
+    const deep *d = user;
+    gd_tensor *h = gd_slice(d->x, "0", first, first + count, 1);
+    for (int i = 0; i < LAYERS; i++) h = gd_tanh(gd_matmul(h, d->w[i]));
+    return gd_mean(gd_square(h), NULL, false);
+}
+
+/* Bytes beside the parameters: the most inside steps, and those between them, of the rank that has most. */
+typedef struct held {
+    gd_shard shard;
+    int64_t rows, width; /* a row is a grain */
+    _Atomic int64_t inside, between;
+    float want; /* of a parameter, with one process */
+} held;
+
+static void most_of(_Atomic int64_t *most, int64_t bytes)
+{
+    int64_t before = *most;
+    while (before < bytes && !atomic_compare_exchange_weak(most, &before, bytes)) {}
+}
+
+static gd_status open_deep(gd_ctx *ctx, deep *d, gd_optimizer *o, int64_t width)
+{
+    gd_seed(ctx, 5);
+    d->x = gd_randn(ctx, GD_F32, 2, (int64_t[]){MOST_ROWS, width});
+    for (int i = 0; i < LAYERS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "w%d", i);
+        d->w[i] = gd_mul_scalar(gd_randn(ctx, GD_F32, 2, (int64_t[]){width, width}), 0.1);
+        d->w[i] = gd_require_grad(gd_detach(d->w[i]));
+        TRY(gd_optimizer_add(o, name, d->w[i]));
+    }
+    return gd_error(ctx);
+}
+
+static gd_status hold(gd_world *w, void *user)
+{
+    held *h = user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    deep d;
+    gd_scope_begin(ctx);
+    gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, "clip_norm(1, dim=\"global\") | adam | lr(0.01)"));
+    gd_distribute_options options = gd_distribute_defaults();
+    gd_batch batch = {.rows = h->rows, .grain = 1, .world = w, .user = &d, .loss = deep_loss};
+    options.shard = h->shard;
+    options.bucket = 100000; /* little beside the model, as 25 MB are beside large ones */
+    TRY(open_deep(ctx, &d, o, h->width));
+    TRY(gd_optimizer_distribute(o, w, &options));
+    int64_t before = peak = live;
+    for (int i = 0; i < 3; i++) TRY(gd_optimizer_step(o, &(gd_objective){.batch = &batch}, NULL));
+    most_of(&h->inside, peak - before);
+    most_of(&h->between, live - before);
+    float got = ((const float *)gd_data(d.w[LAYERS / 2]))[3];
+    if (gd_world_size(w) == 1) h->want = got;
+    EXPECT(ctx, got == h->want);
+    gd_optimizer_free(o);
+    gd_scope_end(ctx);
+    return GD_OK;
+}
+
+static void hold_in(const char *world, held *h, int64_t width)
+{
+    gd_options options = gd_options_default();
+    options.allocator.fn = counted;
+    options.pool = false;
+    options.threads = 1;
+    options.compile = false;
+    h->width = width;
+    h->inside = h->between = 0;
+    gd_ctx *ctx = gd_ctx_new(&options);
+    if (gd_world_run(ctx, world, NULL, hold, h)) fail_msg("%s: %s", world, gd_error_text(ctx));
+    gd_ctx_free(ctx);
+}
+
+/* What grows with the parameters: programs and tables are there for narrow layers too. */
+static void hold_growing(const char *world, held *h)
+{
+    held narrow = *h;
+    narrow.want = NAN;
+    hold_in("self", &narrow, NARROW);
+    hold_in(world, &narrow, NARROW);
+    hold_in(world, h, BROAD);
+    h->inside -= narrow.inside;
+    h->between -= narrow.between;
+}
+
+/* State (two moments) and gradients of one process are 12 bytes an element. */
+static void four_ranks_hold_a_quarter_of_state_and_gradients_inside_steps_too(void **state)
+{
+    (void)state;
+    const double all = 12.0 * LAYERS * (BROAD * BROAD - NARROW * NARROW);
+    for (int rows = 4; rows <= MOST_ROWS; rows += 4) { /* a grain for each rank; two, as by default */
+        held one = {.shard = GD_SHARD_NONE, .rows = rows};
+        hold_growing("self", &one);
+        held four = {.shard = GD_SHARD_GRADIENTS, .rows = rows, .want = one.want};
+        hold_growing("threads:4", &four);
+        double inside = (double)four.inside / (rows == 4 ? all : (double)one.inside),
+               between = (double)four.between / all;
+        assert_true((double)one.inside >= all);
+        if (inside > 0.27 || between > 0.27)
+            fail_msg("%d grains: %.3f inside steps, %.3f between", rows, inside, between);
+    }
+}
 
 /* ---- fast sums ---- */
 
@@ -421,11 +564,11 @@ static void gradients_of_a_batch_are_not_copied(void **state)
 
 static gd_status some_steps(gd_world *w, void *user)
 {
-    (void)user;
     unsigned char out[1024];
     size_t used;
     bits_case c = {.chain = "adam | lr(0.1)", .dtype = GD_F32, .second = GD_BF16, .grain = 13};
     gd_ctx *ctx = gd_world_ctx(w);
+    if (user) c.shard = GD_SHARD_GRADIENTS;
     gd_scope_begin(ctx);
     gd_status status = train_here(w, &c, out, &used);
     gd_scope_end(ctx);
@@ -436,12 +579,14 @@ static bool alone(gd_ctx *ctx)
     return gd_world_run(ctx, "self", NULL, some_steps, NULL) == GD_OK && !gd_error(ctx);
 }
 static bool together(gd_ctx *ctx) { return gd_world_run(ctx, "threads:2", NULL, some_steps, NULL) == GD_OK; }
+static bool sharded(gd_ctx *ctx) { return gd_world_run(ctx, "threads:2", NULL, some_steps, ctx) == GD_OK; }
 
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
     fail_each_allocation(1, alone);
     fail_each_allocation(1, together);
+    fail_each_allocation(1, sharded);
 }
 
 int main(void)
@@ -460,6 +605,7 @@ int main(void)
         TEST(ranks_agree_on_who_failed),
         TEST(fast_sums_differ_by_rounding_alone),
         TEST(gradients_of_a_batch_are_not_copied),
+        cmocka_unit_test(four_ranks_hold_a_quarter_of_state_and_gradients_inside_steps_too),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,9 +16,11 @@
 #define FLYING 2
 #define MOST   64 /* tensors of a bucket */
 
+/* Of the gradient of a parameter what is there of it: the sum over each subtree of this rank's grains, lying as the parameter. */
 typedef struct portion {
     int param;       /* its number */
-    gd_tensor *grad; /* owned, lies as the parameter; NULL once packed */
+    gd_tensor *grad; /* the only one, owned; or */
+    gd_tensor **sum; /* as many as there are, owned, in somebody's list; NULL, both: they could not be made */
     int part, parts;
     bool adds; /* to what is there already */
 } portion;
@@ -26,7 +28,9 @@ typedef struct portion {
 typedef struct bucket {
     portion item[MOST];
     int count;
-    gd_tensor *all, *own; /* packed; this rank's stretch of the sum; owned */
+    gd_dtype dtype;    /* of the gradients */
+    gd_grains *grains; /* the sums, packed */
+    gd_tensor *own;    /* this rank's stretch of the sum over all; owned */
     int64_t *cuts;
     gd_exchange *work;
 } bucket;
@@ -35,7 +39,11 @@ struct gd_scatter {
     gd_ready ready;
     bucket waiting, flying[FLYING];
     int first, count;
-    int64_t bytes; /* that wait */
+    int64_t bytes, most; /* that wait, and may */
+    int64_t total;       /* grains: one for each rank, or those of a batch */
+    int sums;            /* of a portion: subtrees of this rank */
+    bool batch;          /* all ranks start as many collectives, whatever fails */
+    gd_status failed;    /* ... which they hear of by them */
     gd_tensor **list;
     int room;
 };
@@ -64,26 +72,40 @@ static int64_t cut_portions(const gd_optimizer *o, const bucket *b, int ranks)
     return b->cuts[ranks];
 }
 
-static void pack(const gd_optimizer *o, const bucket *b, int ranks)
+static gd_tensor *sum_of(const portion *q, int k) { return q->sum ? q->sum[k] : q->grad; }
+
+/* The k-th sum of each. */
+static void pack(const gd_optimizer *o, const bucket *b, int ranks, int k, gd_tensor *all)
 {
-    size_t item = gd__item_size(b->all);
-    char *at = b->all->data;
+    size_t item = gd__item_size(all);
+    char *at = all->data;
     int64_t from, to;
     for (int r = 0; r < ranks; r++)
         for (int i = 0; i < b->count; i++) {
             range_of(o, &b->item[i], r, &from, &to);
             size_t bytes = (size_t)(to - from) * item;
-            if (bytes) memcpy(at, b->item[i].grad->data + (size_t)from * item, bytes);
+            if (bytes) memcpy(at, sum_of(&b->item[i], k)->data + (size_t)from * item, bytes);
             at += bytes;
         }
 }
 
 /* ---- a bucket ---- */
 
+static void drop(const gd_scatter *s, portion *q)
+{
+    gd__release(q->grad);
+    for (int k = 0; q->sum && k < s->sums; k++) {
+        gd__release(q->sum[k]);
+        q->sum[k] = NULL;
+    }
+    q->grad = NULL;
+    q->sum = NULL;
+}
+
 static void empty(gd_optimizer *o, bucket *b)
 {
-    for (int i = 0; i < b->count; i++) gd__release(b->item[i].grad);
-    gd__release(b->all);
+    for (int i = 0; i < b->count; i++) drop(o->share->scatter, &b->item[i]);
+    gd_grains_free(b->grains);
     gd__release(b->own);
     gd__free(o->ctx, b->cuts, b->cuts ? (size_t)(gd_world_size(o->share->world) + 1) * sizeof *b->cuts : 0);
     *b = (bucket){0};
@@ -115,6 +137,7 @@ static gd_status land(gd_optimizer *o)
     s->count--;
     gd_status status = b->work ? gd_world_wait(b->work) : gd_error(o->ctx);
     o->share->told = o->share->told || status;
+    if (s->batch && status && !s->failed) s->failed = status;
     char *at = b->own ? b->own->data : NULL;
     for (int i = 0; i < b->count && !status; i++) {
         int64_t from, to;
@@ -126,53 +149,78 @@ static gd_status land(gd_optimizer *o)
     return status;
 }
 
-/* Takes the portions over.  A rank without memory starts the collective all the same, which tells the others. */
-static gd_status fly(gd_optimizer *o, bucket *from)
+/* The sums of a bucket, packed rank by rank, and room for this rank's stretch. */
+static gd_status load(gd_optimizer *o, bucket *b)
+{
+    const gd_scatter *s = o->share->scatter;
+    int ranks = gd_world_size(o->share->world), rank = gd_world_rank(o->share->world), packed = 0;
+    gd_tensor *all[GD_MOST_SUBTREES];
+    gd_device *cpu = gd__cpu(o->ctx);
+    b->cuts = gd__alloc_array(o->ctx, (size_t)ranks + 1, sizeof *b->cuts);
+    if (!b->cuts) return GD_NOMEM;
+    int64_t numel = cut_portions(o, b, ranks), own = b->cuts[rank + 1] - b->cuts[rank];
+    b->grains = gd__grains_of(o->share->world, b->dtype, cpu, 1, &numel, s->total);
+    gd__aside_begin(o->ctx);
+    gd__own(b->own = b->grains ? gd__new(cpu, b->dtype, 1, &own) : NULL);
+    for (; b->own && packed < s->sums; packed++) {
+        gd__own(all[packed] = gd__new(cpu, b->grains->partial, 1, &numel));
+        if (!all[packed]) break;
+        pack(o, b, ranks, packed, all[packed]);
+    }
+    gd__aside_end(o->ctx);
+    if (b->own && packed == s->sums) {
+        gd__grains_fill(b->grains, all);
+        return GD_OK;
+    }
+    while (packed > 0) gd__release(all[--packed]);
+    return gd_error(o->ctx) ? gd_error(o->ctx) : GD_NOMEM;
+}
+
+static bool is_there(const bucket *b)
+{
+    for (int i = 0; i < b->count; i++)
+        if (!b->item[i].grad && !b->item[i].sum) return false;
+    return true;
+}
+
+/* Portions that stay the caller's.  A rank that cannot take part starts the collective all the same, which tells the others. */
+static gd_status fly(gd_optimizer *o, const bucket *from)
 {
     gd_scatter *s = o->share->scatter;
-    int ranks = gd_world_size(o->share->world), rank = gd_world_rank(o->share->world);
     gd_status status = s->count == FLYING ? land(o) : GD_OK;
-    if (status) return status;
+    if (status && !s->batch) return status;
     bucket *b = &s->flying[(s->first + s->count++) % FLYING];
     *b = *from;
-    *from = (bucket){0};
-    gd_dtype dtype = b->item[0].grad->dtype;
-    b->cuts = gd__alloc_array(o->ctx, (size_t)ranks + 1, sizeof *b->cuts);
-    int64_t numel = b->cuts ? cut_portions(o, b, ranks) : 0,
-            own = b->cuts ? b->cuts[rank + 1] - b->cuts[rank] : 0;
-    gd__aside_begin(o->ctx);
-    gd__own(b->all = b->cuts ? gd__new(gd__cpu(o->ctx), dtype, 1, &numel) : NULL);
-    gd__own(b->own = b->all ? gd__new(gd__cpu(o->ctx), dtype, 1, &own) : NULL);
-    gd__aside_end(o->ctx);
-    gd_collective what = {
-        .kind = GD_REDUCE_SCATTER, .cuts = b->cuts, .name = o->param[b->item[0].param].name};
-    if (b->own) {
-        pack(o, b, ranks);
-        what.tensor = b->all;
+    if (!s->failed && (!is_there(b) || load(o, b)))
+        s->failed = gd_error(o->ctx) ? gd_error(o->ctx) : GD_NOMEM;
+    gd_collective what = {.kind = GD_REDUCE_SCATTER, .name = o->param[b->item[0].param].name};
+    if (s->failed)
+        what.failed = s->failed;
+    else {
+        what.cuts = b->cuts;
+        what.grains = b->grains;
         what.out = b->own;
-    } else
-        what.failed = GD_NOMEM;
-    for (int i = 0; i < b->count; i++) {
-        gd__release(b->item[i].grad);
-        b->item[i].grad = NULL;
     }
+    for (int i = 0; i < b->count; i++) b->item[i].grad = NULL, b->item[i].sum = NULL;
     b->work = gd_world_start(o->share->world, &what);
+    if (!s->batch) s->failed = GD_OK;
     return GD_OK;
 }
 
-/* One tensor that is more than a bucket. */
-static gd_status fly_portions(gd_optimizer *o, portion q)
+static int64_t bytes_of(const gd_optimizer *o, int param, gd_dtype dtype)
 {
-    int64_t bytes = q.grad->numel * (int64_t)gd__item_size(q.grad), most = o->share->options.bucket;
+    return o->param[param].tensor->numel * (int64_t)gd_dtype_size(dtype);
+}
+
+/* One tensor that is more than a bucket. */
+static gd_status fly_portions(gd_optimizer *o, portion q, gd_dtype dtype)
+{
+    gd_scatter *s = o->share->scatter;
     gd_status status = GD_OK;
-    q.parts = (int)((bytes + most - 1) / most);
-    for (q.part = 0; q.part < q.parts && !status; q.part++) {
-        bucket b = {.item = {q}, .count = 1};
-        gd__retain(q.grad);
-        status = fly(o, &b);
-        if (status) empty(o, &b);
-    }
-    gd__release(q.grad);
+    q.parts = (int)((bytes_of(o, q.param, dtype) + s->most - 1) / s->most);
+    for (q.part = 0; q.part < q.parts && !status; q.part++)
+        status = fly(o, &(bucket){.item = {q}, .count = 1, .dtype = dtype});
+    drop(s, &q);
     return status;
 }
 
@@ -180,18 +228,53 @@ static gd_status fly_waiting(gd_optimizer *o)
 {
     gd_scatter *s = o->share->scatter;
     gd_status status = s->waiting.count ? fly(o, &s->waiting) : GD_OK;
+    empty(o, &s->waiting);
     s->bytes = 0;
     return status;
 }
 
+/* Portions fly in the order in which they come.  Consumed. */
+static gd_status give(gd_optimizer *o, portion q, gd_dtype dtype)
+{
+    gd_scatter *s = o->share->scatter;
+    int64_t bytes = bytes_of(o, q.param, dtype);
+    bool fits = s->bytes + bytes <= s->most && s->waiting.count < MOST &&
+                (!s->waiting.count || s->waiting.dtype == dtype);
+    gd_status status = fits ? GD_OK : fly_waiting(o);
+    if (!status && bytes > s->most) return fly_portions(o, q, dtype);
+    if (status) {
+        drop(s, &q);
+        return status;
+    }
+    s->waiting.item[s->waiting.count++] = q;
+    s->waiting.dtype = dtype;
+    s->bytes += bytes;
+    return GD_OK;
+}
+
 /* ---- a gradient is there ---- */
+
+gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared)
+{
+    gd_dtype partial = gd__partial_dtype(grad->dtype);
+    bool own = shared || (grad->head.refs == 1 && grad->storage->refs == 1);
+    if (own && grad->dtype == partial && gd__laid_alike(grad, param)) return grad;
+    gd_ctx *ctx = param->head.ctx;
+    gd__aside_begin(ctx);
+    gd_tensor *t = gd__new_laid(param, partial);
+    if (t && gd__copy_into(t, grad)) t = NULL;
+    gd__own(t);
+    gd__aside_end(ctx);
+    gd__release(grad);
+    return t;
+}
 
 /* Where this rank keeps its stretch; like the parameter where it owns all of it. */
 static gd_status make_kept(gd_optimizer *o, gd_param *p, gd_dtype dtype)
 {
     int rank = gd_world_rank(o->share->world);
     int64_t own = p->cut[rank + 1] - p->cut[rank];
-    if (p->own_grad && p->own_grad->dtype == dtype) return GD_OK;
+    if (p->own_grad && p->own_grad->dtype == dtype && p->own_grad->head.refs == 1) return GD_OK;
     gd__aside_begin(o->ctx);
     gd_tensor *t = own == p->tensor->numel ? gd__new_laid(p->tensor, dtype)
                                            : gd__new(gd__cpu(o->ctx), dtype, 1, &own);
@@ -209,31 +292,17 @@ static gd_status take_gradient(void *user, gd_tensor *leaf)
     gd_optimizer *o = user;
     int index = gd__param_index(o, leaf);
     if (index < 0 || !leaf->grad) return GD_OK;
-    gd_scatter *s = o->share->scatter;
     gd_status status = gd__share_own(o);
     gd_param *p = &o->param[index];
     if (!status) status = make_kept(o, p, leaf->grad->dtype);
     if (status) return status;
     portion q = {.param = index, .parts = 1, .adds = p->summed};
-    q.grad = leaf->grad;
-    if (gd__laid_alike(q.grad, leaf))
-        gd__retain(q.grad);
-    else if (!(q.grad = gd__copy_laid(q.grad, leaf)))
-        return gd_error(o->ctx);
+    gd_dtype dtype = leaf->grad->dtype;
+    gd__retain(leaf->grad);
+    if (!(q.grad = gd__partial_of(leaf->grad, leaf, true))) return gd_error(o->ctx);
     gd__put_grad(leaf, NULL);
     p->summed = true;
-    int64_t bytes = q.grad->numel * (int64_t)gd__item_size(q.grad), most = o->share->options.bucket;
-    bool fits = s->bytes + bytes <= most && s->waiting.count < MOST &&
-                (!s->waiting.count || s->waiting.item[0].grad->dtype == q.grad->dtype);
-    if (!fits) status = fly_waiting(o);
-    if (!status && bytes > most) return fly_portions(o, q);
-    if (status) {
-        gd__release(q.grad);
-        return status;
-    }
-    s->waiting.item[s->waiting.count++] = q;
-    s->bytes += bytes;
-    return GD_OK;
+    return give(o, q, dtype);
 }
 
 /* ---- steps ---- */
@@ -254,12 +323,12 @@ static gd_status zeros_for(gd_optimizer *o, gd_param *p)
     return status ? status : gd_fill(p->own_grad, 0);
 }
 
-gd_status gd__scatter_take(gd_optimizer *o, gd_tensor *const *params, int count, gd_tensor *const **list)
+/* Waits for all; then the list of what this rank keeps is borrowed. */
+static gd_status land_list(gd_optimizer *o, gd_tensor *const *params, int count, gd_status status,
+                           gd_tensor *const **list)
 {
     gd_scatter *s = o->share->scatter;
-    gd_status status = GD_OK;
-    for (int i = 0; i < count && !status; i++) status = take_gradient(o, params[i]); /* set by hand */
-    if (!status) status = fly_waiting(o);
+    if (!status || s->batch) status = fly_waiting(o);
     status = land_all(o, status);
     if (!status && s->room < count) {
         gd_tensor **more = gd__realloc(o->ctx, s->list, (size_t)s->room * sizeof *more,
@@ -277,8 +346,16 @@ gd_status gd__scatter_take(gd_optimizer *o, gd_tensor *const *params, int count,
     return status;
 }
 
+gd_status gd__scatter_take(gd_optimizer *o, gd_tensor *const *params, int count, gd_tensor *const **list)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < count && !status; i++) status = take_gradient(o, params[i]); /* set by hand */
+    return land_list(o, params, count, status, list);
+}
+
 void gd__scatter_forget(gd_optimizer *o)
 {
+    o->share->harvested = false;
     if (!o->share->scatter) return;
     (void)!land_all(o, GD_OK);
     empty(o, &o->share->scatter->waiting);
@@ -313,6 +390,69 @@ gd_tensor **gd__scatter_whole(gd_optimizer *o, gd_tensor *const *params, gd_tens
     return NULL;
 }
 
+/* ---- by grains of a batch ---- */
+
+/* A bucket is little beside all gradients: what travels comes on top of what is kept. */
+#define BUCKETS      128
+#define LEAST_BUCKET (1 << 16)
+
+/* Backward passes have one grain for each rank. */
+static void over_ranks(const gd_optimizer *o, gd_scatter *s)
+{
+    s->total = gd_world_size(o->share->world);
+    s->sums = 1;
+    s->most = o->share->options.bucket;
+    s->batch = false;
+    s->failed = GD_OK;
+}
+
+bool gd__scatter_is_free(const gd_optimizer *o)
+{
+    const gd_scatter *s = o->share->scatter;
+    for (int i = 0; i < o->count; i++)
+        if (o->param[i].summed) return false;
+    return !s->waiting.count && !s->count;
+}
+
+void gd__scatter_batch(gd_optimizer *o, gd_tensor *const *params, int count, int64_t total, int sums)
+{
+    gd_scatter *s = o->share->scatter;
+    int64_t all = 0, most = o->share->options.bucket;
+    for (int i = 0; i < count; i++) all += params[i]->numel * (int64_t)gd__item_size(params[i]);
+    s->total = total;
+    s->sums = sums;
+    s->most = all / BUCKETS > LEAST_BUCKET ? all / BUCKETS : LEAST_BUCKET;
+    if (s->most > most) s->most = most;
+    s->batch = true;
+}
+
+void gd__scatter_give(gd_optimizer *o, const gd_tensor *param, gd_tensor **sum)
+{
+    gd_scatter *s = o->share->scatter;
+    int index = gd__param_index(o, param);
+    gd_param *p = &o->param[index];
+    bool made = sum && !s->failed && !make_kept(o, p, param->dtype);
+    portion q = {.param = index, .parts = 1, .sum = made ? sum : NULL};
+    for (int k = 0; sum && !made && k < s->sums; k++) {
+        gd__release(sum[k]);
+        sum[k] = NULL;
+    }
+    if (!made && !s->failed) s->failed = gd_error(o->ctx) ? gd_error(o->ctx) : GD_NOMEM;
+    p->summed = true;
+    gd_status status = give(o, q, param->dtype);
+    if (status && !s->failed) s->failed = status;
+}
+
+gd_status gd__scatter_end(gd_optimizer *o, gd_tensor *const *params, int count, gd_tensor *const **list)
+{
+    gd_scatter *s = o->share->scatter;
+    gd_status status = land_list(o, params, count, GD_OK, list);
+    if (s->failed) status = s->failed;
+    over_ranks(o, s);
+    if (status) gd__scatter_forget(o);
+    return status;
+}
+
 /* ---- life ---- */
 
 gd_scatter *gd__scatter_new(gd_optimizer *o)
@@ -320,6 +460,7 @@ gd_scatter *gd__scatter_new(gd_optimizer *o)
     gd_scatter *s = gd__calloc(o->ctx, sizeof *s);
     if (!s) return NULL;
     s->ready = (gd_ready){.fn = take_gradient, .user = o};
+    over_ranks(o, s);
     gd__ready_add(o->ctx, &s->ready);
     return s;
 }

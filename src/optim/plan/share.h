@@ -25,6 +25,7 @@ struct gd_share {
     uint64_t structure;  /* of the optimizer, when it was seen who owns what */
     bool told;           /* the error of this step is known to all ranks */
     bool together;       /* all ranks are in one call: what is apart may be made whole */
+    bool harvested;      /* the step has stretches of gradients of a batch */
     gd_scatter *scatter; /* of GD_SHARD_GRADIENTS; NULL: gradients are whole */
 };
 
@@ -62,6 +63,19 @@ void gd__scatter_free(gd_optimizer *optimizer);
 /* Waits for those of a step: list[i] is borrowed, this rank's stretch of the gradient of params[i]. */
 gd_status gd__scatter_take(gd_optimizer *optimizer, gd_tensor *const *params, int count,
                            gd_tensor *const **list);
+/* A gradient as partial sums are: of their dtype, lying as its parameter, and but for `shared` nobody else's.  Consumed; owned, NULL
+ * with the error recorded. */
+gd_tensor *gd__partial_of(gd_tensor *grad, const gd_tensor *param, bool shared);
+/* By grains of a batch.  Are no gradients of backward passes waiting for a step? */
+bool gd__scatter_is_free(const gd_optimizer *optimizer);
+/* Begins: of each of these a rank gives the sums over its `sums` subtrees of `total` grains. */
+void gd__scatter_batch(gd_optimizer *optimizer, gd_tensor *const *params, int count, int64_t total, int sums);
+/* All ranks give all of them, in one order: those of a parameter, lying as it does and of the dtype of partial sums.  The list is
+ * borrowed until gd__scatter_end, its tensors are consumed; NULL: this rank has failed, and all hear of it at the end. */
+void gd__scatter_give(gd_optimizer *optimizer, const gd_tensor *param, gd_tensor **sum);
+/* Waits for them, as gd__scatter_take. */
+gd_status gd__scatter_end(gd_optimizer *optimizer, gd_tensor *const *params, int count,
+                          gd_tensor *const **list);
 /* They are used up, or not wanted. */
 void gd__scatter_forget(gd_optimizer *optimizer);
 /* Whole gradients from stretches: an owned list.  NULL with the error recorded. */

@@ -7,6 +7,11 @@
  * The losses travel first, and with them whether a rank has failed: where one has, nobody waits for its gradients.  Gradients go
  * as buckets of neighbouring parameters, all under way at a time. */
 #include "optim/step/batch.h"
+#include "optim/plan/harvest.h"
+#include "optim/plan/share.h"
+#include "optim/step/memo.h"
+#include "optim/step/optimizer.h"
+#include "optim/step/residuals.h"
 
 #include "base/rng.h"
 #include "gradus/autograd.h"
@@ -40,9 +45,13 @@ typedef struct run {
     const gd_batch *batch;
     gd_world *world;
     int64_t total, first, count;
-    gd_tensor *const *v;  /* products with the Hessian along it; NULL: gradients */
-    bool slopes;          /* else values alone */
-    gd_tensor **slope;    /* of a grain, of its scope */
+    gd_tensor *const *v; /* products with the Hessian along it; NULL: gradients */
+    bool slopes;         /* else values alone */
+    gd_tensor **slope;   /* of a grain, of its scope */
+    gd_harvest *harvest; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
+    gd_tensor *const **list;
+    double *value; /* the loss of all, once it is joined */
+    bool joined;
     bucket loss, *bucket; /* room for as many as there are parameters */
     int buckets;
 } run;
@@ -169,59 +178,55 @@ static gd_rng stream_of(gd_rng at, int64_t grain)
     return (gd_rng){.key = (uint64_t)w[1] << 32 | w[0]};
 }
 
+/* The share of a grain, as the gradient of its loss begins. */
+static gd_tensor *seed_of(const gd_tensor *loss, double share)
+{
+    return gd_to_device(gd_full(loss->head.ctx, loss->dtype, 0, NULL, share), loss->storage->device);
+}
+
 /* Gradients of the share of a grain, or the products of its Hessian. */
 static gd_status slopes_of(run *r, gd_tensor *loss, double share)
 {
     gd_var *var = r->var;
-    gd_tensor *seed = gd_full(var->ctx, loss->dtype, 0, NULL, share);
-    seed = gd_to_device(seed, loss->storage->device);
+    gd_tensor *seed = seed_of(loss, share);
     if (!seed) return gd_error(var->ctx);
     gd_status status = gd_grad(loss, seed, var->params, var->count, r->v ? GD_CREATE_GRAPH : 0, r->slope);
-    return status || !r->v ? status : gd__product_along(var, r->slope, r->v, 0, r->slope);
+    if (!status && r->v) status = gd__product_along(var, r->slope, r->v, 0, r->slope);
+    gd_no_grad_begin(var->ctx);
+    for (int i = 0; i < r->buckets && !status; i++) status = add_slopes(r, &r->bucket[i]);
+    gd_no_grad_end(var->ctx);
+    return status;
 }
 
-static gd_status take_grain(run *r, int64_t grain)
+/* The loss of a grain with its graph, and its share of the whole. */
+static gd_status take_loss(run *r, int64_t grain, gd_tensor **loss, double *share)
 {
     const gd_batch *b = r->batch;
     gd_ctx *ctx = r->var->ctx;
     int64_t at = grain * b->grain, rows = b->rows - at < b->grain ? b->rows - at : b->grain;
     if (!b->grain) at = 0, rows = b->rows;
-    gd_tensor *loss = b->loss(b->user, at, rows);
-    bool residuals = loss && loss->ndim > 0;
-    double share = b->sums || residuals ? 1 : (double)rows / (double)b->rows;
-    gd_status status = gd__as_loss(ctx, &loss);
-    if (!status && r->slopes) status = slopes_of(r, loss, share);
+    *loss = b->loss(b->user, at, rows);
+    bool residuals = *loss && (*loss)->ndim > 0;
+    *share = b->sums || residuals ? 1 : (double)rows / (double)b->rows;
+    gd_status status = gd__as_loss(ctx, loss);
     if (status) return status;
     gd_no_grad_begin(ctx);
     gd_tensor *flat = new_flat(&r->loss, r->loss.at);
-    if (flat) *(double *)flat->data = share * gd_item(loss);
+    if (flat) *(double *)flat->data = *share * gd_item(*loss);
     status = flat ? gd_error(ctx) : GD_NOMEM;
     if (!status) status = add_flat(&r->loss, flat);
-    for (int i = 0; i < r->buckets && !status; i++) status = add_slopes(r, &r->bucket[i]);
     gd_no_grad_end(ctx);
     return status;
 }
 
-/* Those of this rank. */
-static gd_status run_grains(run *r)
+static gd_status take_grain(run *r, int64_t grain)
 {
-    gd_ctx *ctx = r->var->ctx;
-    gd_rng before = ctx->rng;
-    gd_status status = GD_OK;
-    for (int64_t g = r->first; g < r->first + r->count && !status; g++) {
-        gd_scope_begin(ctx);
-        int previous = gd_enable_grad_begin(ctx);
-        if (!r->slopes) gd_no_grad_begin(ctx);
-        ctx->rng = stream_of(before, g);
-        status = take_grain(r, g);
-        gd_enable_grad_end(ctx, previous);
-        gd_scope_end(ctx);
-    }
-    ctx->rng = before;
-    return status;
+    gd_tensor *loss;
+    double share;
+    gd_status status = take_loss(r, grain, &loss, &share);
+    if (status || (!r->slopes && !r->harvest)) return status;
+    return r->harvest ? gd__harvest_grain(r->harvest, loss, seed_of(loss, share)) : slopes_of(r, loss, share);
 }
-
-/* ---- all ranks ---- */
 
 static gd_exchange *start_sum(run *r, bucket *k, gd_status failed)
 {
@@ -233,13 +238,49 @@ static gd_exchange *start_sum(run *r, bucket *k, gd_status failed)
                                                      .failed = failed});
 }
 
-static gd_status join_loss(run *r, gd_status failed, double *loss)
+static gd_status join_loss(run *r, gd_status failed)
 {
+    r->joined = true;
     gd_exchange *work = start_sum(r, &r->loss, failed);
     gd_status status = work ? gd_world_wait(work) : gd_error(r->var->ctx);
-    if (!status) *loss = *(double *)r->loss.flat->data;
+    if (!status) *r->value = *(double *)r->loss.flat->data;
     return failed ? failed : status;
 }
+
+/* Gradients leave in the backward pass of the last grain, once all ranks know the loss, and that nobody has failed.  A rank without
+ * grains hears of theirs. */
+static gd_status take_last(run *r, int64_t grain)
+{
+    gd_tensor *loss = NULL;
+    double share = 0;
+    gd_status status = join_loss(r, r->count ? take_loss(r, grain, &loss, &share) : GD_OK);
+    if (status) return status;
+    gd__harvest_leave(r->harvest);
+    if (loss) status = gd__harvest_grain(r->harvest, loss, seed_of(loss, share));
+    return gd__harvest_end(r->harvest, status, r->list);
+}
+
+/* Those of this rank. */
+static gd_status run_grains(run *r)
+{
+    gd_ctx *ctx = r->var->ctx;
+    gd_rng before = ctx->rng;
+    gd_status status = GD_OK;
+    int64_t last = r->first + r->count - 1;
+    for (int64_t g = r->first; g <= last && !status; g++) {
+        gd_scope_begin(ctx);
+        int previous = gd_enable_grad_begin(ctx);
+        if (!r->slopes && !r->harvest) gd_no_grad_begin(ctx);
+        ctx->rng = stream_of(before, g);
+        status = r->harvest && g == last ? take_last(r, g) : take_grain(r, g);
+        gd_enable_grad_end(ctx, previous);
+        gd_scope_end(ctx);
+    }
+    ctx->rng = before;
+    return status;
+}
+
+/* ---- all ranks ---- */
 
 /* The slopes of a bucket's parameters: parts of the sum where that serves.  New, of the innermost scope. */
 static gd_status deliver(const run *r, const bucket *k, gd_tensor **out)
@@ -278,46 +319,93 @@ static gd_status check_batch(gd_ctx *ctx, const gd_batch *b)
     return GD_OK;
 }
 
-static gd_status run_batch(run *r, gd_status checked, double *loss)
+static gd_status run_batch(run *r, gd_status checked)
 {
     gd_status status = open_bucket(r, &r->loss);
     if (status) return gd_world_agree(r->world, status);
-    if (checked) return join_loss(r, checked, loss);
+    if (checked) return join_loss(r, checked);
+    if (r->list &&
+        !(r->harvest = gd__harvest_new(r->var->optimizer, r->var->params, r->var->count, r->total)))
+        status = GD_NOMEM;
     if (r->slopes) status = open_buckets(r);
     if (!status) status = run_grains(r);
-    status = join_loss(r, status, loss);
+    if (r->harvest && !r->count && !status) return take_last(r, 0);
+    if (!r->joined) status = join_loss(r, status);
     return status || !r->slopes ? status : join_slopes(r);
 }
 
-gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, double *loss, gd_tensor **out)
+static gd_status all_of_batch(run *r, gd_var *var, const gd_batch *b, gd_tensor **out)
 {
     gd_ctx *ctx = var->ctx;
     if (b->world && gd_world_ctx(b->world) != ctx)
         return gd_fail(ctx, GD_ARGUMENT, "batch: the world is of another context than the parameters");
     size_t lists = (size_t)var->count * (sizeof(bucket) + sizeof(gd_tensor *));
     gd_status checked = check_batch(ctx, b);
-    run r = {.var = var,
-             .batch = b,
-             .v = v,
-             .slopes = out != NULL,
-             .total = 1,
-             .loss = {.numel = 1, .dtype = GD_F64, .device = gd__cpu(ctx)}};
-    if (!checked && b->grain) r.total = (b->rows + b->grain - 1) / b->grain;
-    r.world = b->world ? b->world : gd_world_open(ctx, "self", NULL);
-    if (!r.world) return gd_error(ctx);
-    gd_world_share(r.world, r.total, &r.first, &r.count);
-    r.bucket = gd__calloc(ctx, lists);
-    r.slope = r.bucket ? (gd_tensor **)(r.bucket + var->count) : NULL;
+    r->var = var;
+    r->batch = b;
+    r->total = !checked && b->grain ? (b->rows + b->grain - 1) / b->grain : 1;
+    r->loss = (bucket){.numel = 1, .dtype = GD_F64, .device = gd__cpu(ctx)};
+    r->world = b->world ? b->world : gd_world_open(ctx, "self", NULL);
+    if (!r->world) return gd_error(ctx);
+    gd_world_share(r->world, r->total, &r->first, &r->count);
+    r->bucket = gd__calloc(ctx, lists);
+    r->slope = r->bucket ? (gd_tensor **)(r->bucket + var->count) : NULL;
     gd_scope_begin(ctx);
-    gd_status status = r.bucket ? run_batch(&r, checked, loss) : gd_world_agree(r.world, GD_NOMEM);
+    gd_status status = r->bucket ? run_batch(r, checked) : gd_world_agree(r->world, GD_NOMEM);
     gd_scope_end(ctx);
     if (!status) ctx->rng.counter++;
     gd_no_grad_begin(ctx);
-    for (int i = 0; i < r.buckets && !status; i++) status = deliver(&r, &r.bucket[i], out);
+    for (int i = 0; i < r->buckets && !status; i++) status = deliver(r, &r->bucket[i], out);
     gd_no_grad_end(ctx);
-    close_bucket(&r.loss);
-    for (int i = 0; i < r.buckets; i++) close_bucket(&r.bucket[i]);
-    gd__free(ctx, r.bucket, r.bucket ? lists : 0);
-    if (!b->world) gd_world_free(r.world);
+    gd__harvest_free(r->harvest);
+    close_bucket(&r->loss);
+    for (int i = 0; i < r->buckets; i++) close_bucket(&r->bucket[i]);
+    gd__free(ctx, r->bucket, r->bucket ? lists : 0);
+    if (!b->world) gd_world_free(r->world);
     return status;
+}
+
+gd_status gd__batch_eval(gd_var *var, const gd_batch *b, gd_tensor *const *v, double *loss, gd_tensor **out)
+{
+    return all_of_batch(&(run){.v = v, .slopes = out != NULL, .value = loss}, var, b, out);
+}
+
+/* ---- gradients of which each rank keeps what it owns ---- */
+
+/* Nobody but rules has asked for anything yet, and they run over the parameters themselves. */
+static const gd_batch *batch_of(const gd_var *var)
+{
+    const gd_optimizer *o = var->optimizer;
+    const gd_closure *c = var->closure;
+    if (!o || !o->share || !o->share->scatter || !o->stepping || !c || c->eval != gd__objective_eval)
+        return NULL;
+    const gd_batch *b = c->objective->loss || c->objective->gradient ? NULL : c->objective->batch;
+    bool first = var->update_is_grad && !var->grad && !var->leaf_grad && !var->loss && !var->parent;
+    bool own = var->params == o->looked.active && var->keys == var->params && !o->bounded;
+    if (!b || b->world != o->share->world || b->how != GD_REDUCE_EXACT) return NULL;
+    return first && own && !gd__memo_of(var) && gd__scatter_is_free(o) && gd__var_is_owned(var) ? b : NULL;
+}
+
+gd_status gd__harvest_into(gd_var *var)
+{
+    const gd_batch *b = batch_of(var);
+    gd_ctx *ctx = var->ctx;
+    double value = NAN;
+    gd_tensor *const *list = NULL;
+    if (!b) return GD_OK;
+    gd_status status = gd__callback_status(
+        ctx, all_of_batch(&(run){.value = &value, .list = &list}, var, b, NULL));
+    var->optimizer->share->harvested = !status;
+    gd_scope_begin(ctx);
+    gd_tensor *loss = status ? NULL : gd_scalar(ctx, GD_F64, value);
+    if (loss) {
+        gd_var_set_loss(var, loss);
+        gd_var_set_loss_approx(var, loss);
+        gd__remember_first(var, loss);
+        var->optimizer->evals++;
+        var->leaf_grad = list;
+        var->stretches = true;
+    }
+    gd_scope_end(ctx);
+    return status || loss ? status : gd_error(ctx);
 }

@@ -8,9 +8,14 @@
  * of the innermost scope, or with v the products of its Hessian with v. */
 GD_NODISCARD gd_status gd__batch_eval(gd_var *var, const gd_batch *batch, gd_tensor *const *v, double *loss,
                                       gd_tensor **out);
+/* Where rules ask for the first gradient of a step and ranks share gradients: var gets loss and stretches of gradients
+ * of its batch (plan/harvest.h).  Else nothing. */
+GD_NODISCARD gd_status gd__harvest_into(gd_var *var);
 /* What a user's function returned, as one number: residuals become their sum of squares.  An error that it recorded
  * and did not return fails it too. */
 GD_NODISCARD gd_status gd__as_loss(gd_ctx *ctx, gd_tensor **result);
+/* What a user's function ended with: a status without a text gets one; a text without a status is a failure too. */
+gd_status gd__callback_status(gd_ctx *ctx, gd_status status);
 /* Gradients, by the parameters, of the product of gradients that have a history with v: new, zeros where the loss is linear.  flags as
  * gd_grad; out may be grads. */
 GD_NODISCARD gd_status gd__product_along(gd_var *var, gd_tensor *const *grads, gd_tensor *const *v, int flags,

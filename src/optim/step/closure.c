@@ -152,8 +152,7 @@ static gd_status callback_gradient(gd_var *var, const gd_objective *o, double *v
     return o->gradient ? o->gradient(o->user, value, grads) : gd__rows_eval(var, o->rows, value, grads);
 }
 
-/* A status without a text gets one; a text without a status is a failure too. */
-static gd_status callback_status(gd_ctx *ctx, gd_status status)
+gd_status gd__callback_status(gd_ctx *ctx, gd_status status)
 {
     if (!status || gd_error(ctx)) return gd_error(ctx);
     return gd_fail(ctx, status, "the objective failed (%s)", gd_status_name(status));
@@ -172,7 +171,7 @@ static gd_status eval_callbacks(gd_closure *c, gd_var *var, int flags, gd_tensor
     gd_scope_begin(ctx);
     gd_status status = grads ? callback_gradient(var, c->objective, &value, grads)
                              : callback_value(var, c->objective, &value);
-    status = callback_status(ctx, status);
+    status = gd__callback_status(ctx, status);
     gd_tensor *result = status ? NULL : gd_scalar(ctx, GD_F64, value);
     if (!status && !result) status = GD_NOMEM;
     for (int i = 0; status && grads && i < var->count; i++) grads[i] = NULL;
@@ -614,7 +613,7 @@ static gd_status hvp_callback(gd_var *var, const gd_objective *o, gd_tensor *con
     double loss;
     gd_status status = o->hvp ? zeros_like_params(var, out) : gd__batch_eval(var, o->batch, v, &loss, out);
     if (!status && o->hvp) status = o->hvp(o->user, v, out);
-    status = callback_status(ctx, status);
+    status = gd__callback_status(ctx, status);
     own_products(var, out, status);
     gd_scope_end(ctx);
     return status;

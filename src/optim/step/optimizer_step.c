@@ -345,7 +345,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__share_clear(ctx, &share);
     gd__var_clear(&var);
     free_closures(o);
-    if (!objective && o->share) gd__scatter_forget(o);
+    if (o->share && (!objective || o->share->harvested)) gd__scatter_forget(o);
     return status && o->share ? gd__share_tell(o, status) : status;
 }
 

@@ -1,6 +1,7 @@
 /* The variable of a step: lazy loss, gradient and update. */
 #include "gradus/autograd.h"
 #include "optim/plan/share.h"
+#include "optim/step/batch.h"
 #include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 #include "tensor/device.h"
@@ -354,6 +355,7 @@ gd_tensor *gd_var_loss(gd_var *var, bool backward)
     if (!var) return NULL;
     gd_status status = GD_OK;
     if (!var->loss) status = evaluate_here(var, backward ? GD_EVAL_BACKWARD : 0);
+    if (!status && backward && var->leaf_grad) status = gd__var_need_grad(var, false);
     if (!status && backward && !var->grad)
         status = evaluate_again(var, GD_EVAL_BACKWARD, HINT_GRADIENT, "without and then with its gradient");
     return status ? NULL : var->loss;
@@ -414,6 +416,8 @@ static gd_status find_input(gd_var *var, bool uses_grad, gd_run_args *args, gd_t
 
 static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor **output, bool keeps)
 {
+    gd_status status = gd__harvest_into(var);
+    if (status) return status;
     bool leaves = var->leaf_grad && var->update_is_grad;
     gd_tensor **flat = NULL, **flat_grad = NULL;
     gd_run_args args = {.ctx = var->ctx,
@@ -434,7 +438,7 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .has_loss = needs.loss,
                         .loss = NAN,
                         .not_finite = var->share ? &var->share->not_finite : NULL};
-    gd_status status = leaves ? GD_OK : find_input(var, needs.grad, &args, &flat, &flat_grad);
+    if (!leaves) status = find_input(var, needs.grad, &args, &flat, &flat_grad);
     if (!status && needs.loss) {
         args.loss = gd_var_loss_value(var, false);
         status = gd_error(var->ctx);
@@ -570,6 +574,7 @@ gd_tensor *const *gd__var_own_update(gd_var *var)
 {
     if (var->pendings && flush(var, GD_SINK_UPDATE, true)) return NULL;
     if (var->own) return var->update;
+    if (gd__harvest_into(var)) return NULL;
     bool first = var->update_is_grad, stretches = first && var->leaf_grad && var->stretches;
     if (stretches) /* gradients that are kept so */
         return gd__var_set_own_update(var, gd__tensors_share(var->ctx, var->leaf_grad, var->count))
