@@ -350,7 +350,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     @property
     def state(self) -> Any:
         """What the links keep, a dict a parameter: `step`, and tensors on the memory of their slots."""
-        all_: defaultdict[torch.Tensor, dict[str, Any]] = defaultdict(dict)
+        all_ = _State(self)
         if "_lent" not in self.__dict__:
             return all_
         for i, p in enumerate(p for group in self.param_groups for p in group["params"]):
@@ -362,12 +362,15 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                     steps = max(steps, self._lent.steps_of(number, i))
                     kept[key] = _torch_of(value, p)
             if kept:
-                all_[p] = {"step": torch.tensor(float(steps)), **kept}
+                dict.__setitem__(all_, p, {"step": torch.tensor(float(steps)), **kept})
         return all_
 
     @state.setter
     def state(self, value: Any) -> None:
-        pass  # torch empties it where an optimizer is made; loading goes through load_state_dict
+        state = _State(self)
+        state.clear()
+        for p, kept in value.items():
+            state[p] = kept
 
     def state_dict(self) -> dict[str, Any]:
         """In torch's format.  What belongs to no parameter is in the first group as text, under "gradus"."""
@@ -425,7 +428,7 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
             here = {i: k for k, i in enumerate(saved_ids)}
         try:
             if text is None:
-                self._take_torch_state(kept, here)
+                self._replace_state(kept, here)
             else:
                 old = saved_names if len(saved_names) == len(saved_ids) else [f"p{k}" for k in range(len(saved_ids))]
                 self._take_state(text, kept, here, dict(zip(old, (self._names[here[i]] for i in saved_ids))))
@@ -456,6 +459,16 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                     number, slot = back[key]
                     tensors[f"{self._names[here[saved]]}/{self._links[number].path}/{slot}"] = _gradus_of(value)
         self._lent.unpack(json.dumps(meta), tensors)
+
+    def _replace_state(self, kept: dict[Any, Any], here: dict[int, int]) -> None:
+        """In place of all that there is, or what there is stays."""
+        saved = self._lent.pack()
+        self._core.reset()
+        try:
+            self._take_torch_state(kept, here)
+        except BaseException:
+            self._lent.unpack(*saved)
+            raise
 
     def _take_torch_state(self, kept: dict[Any, Any], here: dict[int, int]) -> None:
         """What an optimizer of torch has saved: slots by their names, and the count of steps."""
@@ -488,6 +501,37 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
 
     def __repr__(self) -> str:
         return f"gradus.torch.Optimizer({self._chain!r}): {len(self._names)} parameters in {len(self.param_groups)} groups"
+
+
+class _State(defaultdict):  # type: ignore[type-arg]
+    """What links keep, by parameter.  Tensors are on the memory of their slots; what is set here is copied there."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        super().__init__(dict)
+        self._optimizer = optimizer
+
+    def __missing__(self, p: torch.Tensor) -> dict[str, Any]:
+        return {}
+
+    def __setitem__(self, p: torch.Tensor, kept: dict[str, Any]) -> None:
+        params = [q for group in self._optimizer.param_groups for q in group["params"]]
+        at = next((i for i, q in enumerate(params) if q is p), None)
+        if at is None:
+            raise KeyError("gradus.torch: that is no parameter of this optimizer")
+        self._optimizer._take_torch_state({0: kept}, {0: at})
+        super().__setitem__(p, kept)
+
+    def clear(self) -> None:
+        self._optimizer._core.reset()
+        super().clear()
+
+    def __delitem__(self, p: torch.Tensor) -> None:
+        raise TypeError("gradus.torch: state of one parameter cannot be taken away; clear() forgets all")
+
+    pop = popitem = update = setdefault = __delitem__  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
 
 
 def _refuse(key: str, value: Any) -> None:

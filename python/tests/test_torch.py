@@ -525,7 +525,13 @@ SCHEDULERS = {
     "one_cycle": lambda o: S.OneCycleLR(o, 0.1, total_steps=20), "cyclic": lambda o: S.CyclicLR(o, 0.01, 0.1, 3, cycle_momentum=True),
     "lambda": lambda o: S.LambdaLR(o, lambda e: 0.9 ** e), "times": lambda o: S.MultiplicativeLR(o, lambda e: 0.9),
     "sequence": lambda o: S.SequentialLR(o, [S.ConstantLR(o), S.ExponentialLR(o, 0.9)], [3]),
+    "chained": lambda o: S.ChainedScheduler([S.ConstantLR(o), S.ExponentialLR(o, 0.9)], optimizer=o),
 }
+
+
+def test_every_scheduler_of_torch_is_tried():
+    tried = {type(make(gt.Optimizer([torch.nn.Parameter(torch.ones(1))], ADAM))).__name__ for make in SCHEDULERS.values()}
+    assert set(S.__all__) - tried == {"LRScheduler", "ReduceLROnPlateau"}  # the base, and test_a_plateau_ends
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
@@ -694,6 +700,45 @@ def test_a_copy_does_not_warn_again():
         warnings.simplefilter("error")
         assert copy.deepcopy(optimizer).param_groups[0]["colour"] == 3
         pickle.loads(pickle.dumps(optimizer))
+
+
+def test_state_that_is_set_is_taken():
+    model = net()
+    optimizer, p = gt.Optimizer(model.parameters(), ADAM), next(model.parameters())
+    train(model, optimizer, 2)
+    kept = {k: v.clone() for k, v in optimizer.state[p].items()}
+    optimizer.state.clear()
+    assert not optimizer.state and optimizer.state[p] == {}
+    train(model, optimizer, 1)
+    optimizer.state[p] = kept
+    assert torch.equal(optimizer.state[p]["exp_avg"], kept["exp_avg"]) and optimizer.state[p]["step"] == 2
+    optimizer.state = {p: {"step": torch.tensor(5.0), "exp_avg": kept["exp_avg"], "exp_avg_sq": kept["exp_avg_sq"]}}
+    assert len(optimizer.state) == 1 and optimizer.state[p]["step"] == 5
+    with pytest.raises(KeyError):
+        optimizer.state[torch.ones(1)] = kept
+    with pytest.raises(TypeError):
+        optimizer.state.pop(p)
+    copy.deepcopy(optimizer.state)
+
+
+def test_a_state_of_torch_takes_the_place_of_what_there_is():
+    model = net()
+    optimizer = gt.Optimizer(model.parameters(), ADAM)
+    train(model, optimizer, 2)
+    before = copy.deepcopy(optimizer.state_dict())
+    wrong = O.Adam([torch.nn.Parameter(torch.ones(3, 3)) for _ in range(4)], lr=1e-2)
+    for p in wrong.param_groups[0]["params"]:
+        p.grad = torch.ones_like(p)
+    wrong.step()
+    with pytest.raises(gd.Error, match="parameter 'p0'"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        optimizer.load_state_dict(wrong.state_dict())
+    for (i, kept), now in zip(before["state"].items(), optimizer.state.values()):
+        assert all(torch.equal(kept[k], now[k]) for k in kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        optimizer.load_state_dict(O.Adam(net().parameters(), lr=1e-2).state_dict())  # made, not stepped
+    assert not optimizer.state
 
 
 def test_hooks_of_state_dicts_see_all_of_it():

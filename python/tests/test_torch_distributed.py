@@ -57,12 +57,19 @@ def zero(rank, folder):
     model = torch.nn.parallel.DistributedDataParallel(net())
     optimizer = ZeroRedundancyOptimizer(model.parameters(), gt.Optimizer, chain=CHAIN)
     train(model, optimizer, range(3), rank)
-    optimizer.param_groups[0]["lr"] = 1e-2
-    train(model, optimizer, range(3, 6), rank)
-    near(model, alone())
     optimizer.consolidate_state_dict()
-    if rank == 0:
-        assert len(optimizer.state_dict()["state"]) == 4
+    box = [optimizer.state_dict() if rank == 0 else None]
+    torch.distributed.broadcast_object_list(box)
+    saved = box[0]
+    assert len(saved["state"]) == 4
+    other = torch.nn.parallel.DistributedDataParallel(net())
+    other.load_state_dict(model.state_dict())
+    fresh = ZeroRedundancyOptimizer(other.parameters(), gt.Optimizer, chain=CHAIN)
+    fresh.load_state_dict(saved)
+    for mine, its in ((model, optimizer), (other, fresh)):
+        its.param_groups[0]["lr"] = 1e-2
+        train(mine, its, range(3, 6), rank)
+        near(mine, alone())
 
 
 def checkpoint(rank, folder):
