@@ -5,7 +5,7 @@
  * every_dtype_and_shape_comes_back_as_it_was writes and gives the same names, dtypes, shapes and elements. */
 #define _GNU_SOURCE /* memmem */
 #include "file_context.h"
-#include "gradus/file.h"
+#include "file/archive.h"
 #include "file/safetensors.h"
 
 #include <signal.h>
@@ -104,6 +104,96 @@ static void texts_are_set_replaced_and_removed(void **state)
     assert_int_equal(gd_archive_set_meta(a, NULL, "x"), GD_ARGUMENT);
     expect_error(ctx, GD_ARGUMENT, "no key given");
     gd_archive_free(a);
+}
+
+/* ---- when it is asked for ---- */
+
+enum { LONG = 40000 }; /* three chunks of checksums, the last one shorter */
+
+static void put_new(gd_archive *a, const char *name, gd_tensor *t)
+{
+    assert_int_equal(gd_archive_put(a, name, t), GD_OK);
+    gd_release(t);
+}
+
+/* A byte, numbers of other sizes behind each other, and a long one; the path is valid for a while. */
+static const char *file_with_four(void)
+{
+    gd_archive *a = gd_archive_new(ctx);
+    put_new(a, "byte", gd_full(ctx, GD_U8, 1, (int64_t[]){3}, 9));
+    put_new(a, "long", gd_arange(ctx, GD_F32, 0, LONG, 1));
+    put_new(a, "half", gd_full(ctx, GD_BF16, 2, (int64_t[]){2, 2}, 1.5));
+    put_new(a, "true", gd_full(ctx, GD_BOOL, 1, (int64_t[]){5}, 1));
+    assert_int_equal(gd_archive_set_meta(a, "k", "v"), GD_OK);
+    const char *path = in_folder("four.safetensors");
+    assert_int_equal(gd_archive_save(a, path), GD_OK);
+    gd_archive_free(a);
+    return path;
+}
+
+static void tensors_are_read_when_they_are_asked_for(void **state)
+{
+    (void)state;
+    const char *path = file_with_four();
+    gd_archive *all = gd_archive_load(ctx, path), *some = gd__archive_open(ctx, path);
+    assert_int_equal(gd_archive_count(some), 4);
+    assert_string_equal(gd_archive_get_meta(some, "k"), "v");
+    for (int64_t i = 3; i >= 0; i--) { /* also back in the file, and twice */
+        gd_archive_unread file;
+        assert_string_equal(gd_archive_name(some, i), gd_archive_name(all, i));
+        assert_int_equal(gd__archive_unread(some, i, &file), i != 3); /* bytes of a bool are looked at */
+        gd_tensor *want = gd_archive_get(all, i), *got = gd_archive_find(some, gd_archive_name(all, i));
+        assert_non_null(got);
+        assert_int_equal(gd_numel(got), gd_numel(want));
+        assert_memory_equal(gd_data(got), gd_data(want),
+                            (size_t)gd_numel(want) * gd_dtype_size(gd_tensor_dtype(want)));
+        assert_ptr_equal(gd_archive_get(some, i), got);
+        assert_false(gd__archive_unread(some, i, &file));
+    }
+    gd_archive_free(some);
+    gd_archive_free(all);
+    assert_null(gd__archive_open(ctx, in_folder("nothing")));
+    expect_error(ctx, GD_IO, "cannot open");
+    assert_null(gd__archive_open(ctx, NULL));
+    expect_error(ctx, GD_ARGUMENT, "no path given");
+}
+
+/* The last two of three chunks, then the first; the checksums of all tell. */
+static gd_status read_in_parts(gd_archive *a, float *numbers)
+{
+    gd_archive_unread file;
+    uint64_t sum[3];
+    assert_true(gd__archive_unread(a, 1, &file));
+    assert_true(file.dtype == GD_F32 && file.ndim == 1 && file.size[0] == LONG);
+    gd_status status = gd__archive_read_part(a, 1, GD_CHECKSUM_CHUNK, LONG - GD_CHECKSUM_CHUNK,
+                                             numbers + GD_CHECKSUM_CHUNK, sum + 1);
+    if (!status) status = gd__archive_read_part(a, 1, 0, GD_CHECKSUM_CHUNK, numbers, sum);
+    return status ? status : gd__archive_check(a, 1, sum, 3);
+}
+
+static void parts_of_a_tensor_are_checked_together(void **state)
+{
+    (void)state;
+    const char *path = file_with_four();
+    static float numbers[LONG];
+    gd_archive *a = gd__archive_open(ctx, path);
+    assert_int_equal(read_in_parts(a, numbers), GD_OK);
+    for (int i = 0; i < LONG; i++) assert_true(numbers[i] == (float)i);
+    gd_archive_free(a);
+    size_t size;
+    unsigned char *file = get_file(path, &size);
+    const float last = LONG - 1;
+    unsigned char *place = memmem(file, size, &last, sizeof last);
+    *place ^= 1;
+    put_file(path, file, size);
+    a = gd__archive_open(ctx, path);
+    assert_int_equal(read_in_parts(a, numbers), GD_FORMAT);
+    expect_error(ctx, GD_FORMAT, "four.safetensors': tensor 'long' is damaged");
+    assert_non_null(gd_archive_find(a, "half")); /* which is not */
+    assert_null(gd_archive_find(a, "long"));
+    expect_error(ctx, GD_FORMAT, "four.safetensors': tensor 'long' is damaged");
+    gd_archive_free(a);
+    free(file);
 }
 
 /* ---- there and back ---- */
@@ -636,6 +726,8 @@ int main(void)
         cmocka_unit_test(an_archive_holds_a_reference_not_a_copy),
         cmocka_unit_test(names_that_cannot_be_are_refused),
         cmocka_unit_test(texts_are_set_replaced_and_removed),
+        cmocka_unit_test(tensors_are_read_when_they_are_asked_for),
+        cmocka_unit_test(parts_of_a_tensor_are_checked_together),
         cmocka_unit_test(every_dtype_and_shape_comes_back_as_it_was),
         cmocka_unit_test(every_bit_of_a_number_is_kept),
         cmocka_unit_test(axis_names_and_labels_are_kept),
