@@ -156,7 +156,7 @@ gd_tensor *gd_rand(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
 gd_tensor *gd_randn(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape); /* standard normal */
 /* -1 or 1, equally likely. */
 gd_tensor *gd_rademacher(gd_ctx *ctx, gd_dtype dtype, int ndim, const int64_t *shape);
-gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count); /* i64 */
+gd_tensor *gd_permutation(gd_ctx *ctx, int64_t count); /* 0 to count - 1 in a random order; i64 */
 
 gd_tensor *gd_cast(gd_tensor *t, gd_dtype dtype); /* another look at t if it has that dtype */
 gd_tensor *gd_copy(gd_tensor *t);                 /* contiguous, own storage; gradients flow through */
@@ -267,8 +267,8 @@ gd_tensor *gd_mean(gd_tensor *x, const char *axes, bool keep_dims);   /* sum_i x
 gd_tensor *gd_prod(gd_tensor *x, const char *axes, bool keep_dims);   /* prod_i x_i */
 gd_tensor *gd_max(gd_tensor *x, const char *axes, bool keep_dims);    /* the largest; NaN wins */
 gd_tensor *gd_min(gd_tensor *x, const char *axes, bool keep_dims);    /* the smallest; NaN wins */
-gd_tensor *gd_argmax(gd_tensor *x, const char *axis, bool keep_dims); /* i64; the first of equals; NaN wins */
-gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims); /* i64; the first of equals; NaN wins */
+gd_tensor *gd_argmax(gd_tensor *x, const char *axis, bool keep_dims); /* the first i of max_i x_i; NaN wins */
+gd_tensor *gd_argmin(gd_tensor *x, const char *axis, bool keep_dims); /* the first i of min_i x_i; NaN wins */
 gd_tensor *gd_any(gd_tensor *x, const char *axes, bool keep_dims);    /* bool: is one of them not 0? */
 gd_tensor *gd_all(gd_tensor *x, const char *axes, bool keep_dims);    /* bool: is none of them 0? */
 gd_tensor *gd_norm(gd_tensor *x, double p, const char *axes,
@@ -287,15 +287,15 @@ gd_tensor *gd_reshape(gd_tensor *x, int ndim,
                       const int64_t *shape);           /* one size may be -1; drops axis names */
 gd_tensor *gd_permute(gd_tensor *x, const int *order); /* axis order[i] of x becomes axis i */
 gd_tensor *gd_transpose(gd_tensor *x, int a, int b);   /* swaps two axes */
-gd_tensor *gd_squeeze(gd_tensor *x, const char *axes); /* NULL: every axis of size 1 */
+gd_tensor *gd_squeeze(gd_tensor *x, const char *axes); /* without axes of size 1; NULL: all of those */
 /* An axis of size 1 at that position. */
 gd_tensor *gd_unsqueeze(gd_tensor *x, int position, const char *name);
 /* Repeats axes of size 1, without copies. */
 gd_tensor *gd_expand(gd_tensor *x, int ndim, const int64_t *shape);
 gd_tensor *gd_slice(gd_tensor *x, const char *axis, int64_t start, int64_t stop,
                     int64_t step);                                            /* as in Python */
-gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index);           /* drops the axis */
-gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index); /* 1-D integer index */
+gd_tensor *gd_index(gd_tensor *x, const char *axis, int64_t index);           /* x_i; drops the axis */
+gd_tensor *gd_index_select(gd_tensor *x, const char *axis, gd_tensor *index); /* x_i, i in a 1-D index */
 /* The element of that label; drops the axis. */
 gd_tensor *gd_index_label(gd_tensor *x, const char *axis, const char *label);
 /* Picks along the axis: out[.., i, ..] = x[.., index[.., i, ..], ..]. */
@@ -335,11 +335,11 @@ gd_tensor *gd_contract(gd_tensor *a, gd_tensor *b, const char *axes); /* sums pr
 gd_tensor *gd_einsum(const char *spec, gd_tensor *const *operands, int count);
 gd_tensor *gd_dot(gd_tensor *a, gd_tensor *b);                            /* sum_i a_i b_i of two vectors */
 gd_tensor *gd_outer(gd_tensor *a, gd_tensor *b);                          /* a_i b_j */
-gd_tensor *gd_cholesky(gd_tensor *a);                                     /* lower triangle */
+gd_tensor *gd_cholesky(gd_tensor *a);                                     /* lower l with a = l l^T */
 GD_NODISCARD gd_status gd_qr(gd_tensor *a, gd_tensor **q, gd_tensor **r); /* a = q r, reduced */
-GD_NODISCARD gd_status gd_eigh(gd_tensor *a, gd_tensor **values, gd_tensor **vectors); /* ascending */
+GD_NODISCARD gd_status gd_eigh(gd_tensor *a, gd_tensor **values, gd_tensor **vectors); /* a v = v w, rising */
 GD_NODISCARD gd_status gd_svd(gd_tensor *a, gd_tensor **u, gd_tensor **s,
-                              gd_tensor **vt);   /* reduced, descending */
+                              gd_tensor **vt);   /* a = u diag(s) vt, reduced; s descending */
 gd_tensor *gd_solve(gd_tensor *a, gd_tensor *b); /* x with a x = b */
 /* The x with a x = b for a triangular a, or its transpose; unit: with 1 on its diagonal. */
 gd_tensor *gd_triangular_solve(gd_tensor *a, gd_tensor *b, bool lower, bool transpose, bool unit);
@@ -349,18 +349,18 @@ gd_tensor *gd_tril(gd_tensor *a, int64_t diagonal); /* 0 above that diagonal */
 gd_tensor *gd_triu(gd_tensor *a, int64_t diagonal); /* 0 below that diagonal */
 gd_tensor *gd_diagonal(gd_tensor *a);               /* its elements, as a vector */
 
-/* ---- networks; images are [batch, channel, height, width] ---- */
+/* ---- networks; images are [batch, channel, height, width], a bias may be NULL ---- */
 
 gd_tensor *gd_conv2d(gd_tensor *x, gd_tensor *weight, gd_tensor *bias, int stride,
-                     int padding);                                         /* bias may be NULL */
+                     int padding);                                         /* sum weight x + bias a window */
 gd_tensor *gd_max_pool2d(gd_tensor *x, int size, int stride, int padding); /* the largest of each window */
 /* The mean of each window, padding counted as 0. */
 gd_tensor *gd_avg_pool2d(gd_tensor *x, int size, int stride, int padding);
 /* (x - mean) / sqrt(variance + eps) over the axes, times weight, plus bias; both may be NULL. */
 gd_tensor *gd_layer_norm(gd_tensor *x, const char *axes, gd_tensor *weight, gd_tensor *bias, double eps);
-gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index);        /* rows of the table */
-gd_tensor *gd_dropout(gd_tensor *x, double p);                      /* 0 <= p < 1; scales by 1 / (1 - p) */
-gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes); /* [n, classes], [n]; the mean */
+gd_tensor *gd_embedding(gd_tensor *table, gd_tensor *index);        /* table[i] for each i of the index */
+gd_tensor *gd_dropout(gd_tensor *x, double p);                      /* 0 with chance p, else x / (1 - p) */
+gd_tensor *gd_cross_entropy(gd_tensor *logits, gd_tensor *classes); /* [n,k], [n]: mean -log_softmax_class */
 gd_tensor *gd_mse(gd_tensor *x, gd_tensor *y);                      /* mean((x - y)^2) */
 
 #ifdef __cplusplus

@@ -11,6 +11,7 @@ import gradus as gd
 
 TABLE = {row["name"]: row for row in
          json.loads((Path(gd.__file__).parents[1] / "generated" / "operators.json").read_text(encoding="utf-8"))}
+DTYPES = ("f64", "f32", "f16", "bf16", "i64", "i32", "u8", "bool")
 TOLERANCE = {"f64": 1e-12, "f32": 2e-5}
 RNG = np.random.default_rng(7)
 
@@ -232,6 +233,19 @@ def test_shapes_meet_as_in_numpy(name):
         getattr(gd, name)(gd.ones(3), gd.ones(3, "f32"))
 
 
+@pytest.mark.parametrize("name", [n for n, r in TABLE.items() if r["method"] and [p["kind"] for p in r["parameters"]] == ["TENSOR"]
+                                  and n not in ("detach", "copy", "contiguous", "drop_names", "cholesky", "inverse", "logdet", "diagonal",
+                                                "qr", "eigh", "svd")])
+def test_any_shape_is_taken_element_by_element(name):
+    reference, _ = row_of(name)
+    for shape in [(), (0,), (3, 0, 2), (1,) * 8] + [tuple(int(n) for n in RNG.integers(1, 6, k)) for k in range(1, 8)]:
+        a = numbers(*shape)
+        got = np.asarray(getattr(gd, name)(gd.tensor(a)).to("f64"))
+        assert got.shape == shape and np.allclose(got, np.asarray(reference(a), dtype=float) if a.size else a, rtol=1e-12, atol=1e-12)
+        if a.ndim > 1:  # and in an order of axes that is not that of memory
+            assert np.array_equal(np.asarray(getattr(gd, name)(gd.tensor(a).T).to("f64")), got.T)
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_wrong_calls_are_refused(name):
     with pytest.raises(TypeError):
@@ -250,7 +264,11 @@ def test_wrong_calls_are_refused(name):
 @pytest.mark.parametrize("name", TABLE)
 def test_every_operator_explains_itself(name):
     fn = getattr(gd, name)
-    assert fn.__doc__ and fn.__text_signature__.startswith("(")
+    assert fn.__text_signature__.startswith("(")
+    for parameter in TABLE[name]["parameters"]:
+        assert parameter["name"] in fn.__text_signature__ or "*more" in fn.__text_signature__
+    assert len(fn.__doc__) > 2 and fn.__doc__[-1] in ".?" and fn.__doc__.rstrip(".") not in DTYPES
+    assert "NULL" not in fn.__doc__ and "gd_" not in fn.__doc__, "C's words"
     if TABLE[name]["method"]:
         assert getattr(gd.Tensor, name).__doc__
 

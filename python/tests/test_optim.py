@@ -48,6 +48,11 @@ def test_mistakes_are_told(wrong, kind, says):
 def test_every_link_is_there_with_signature_and_documentation(name):
     fn, table = getattr(m, name), gd.link_table(name)
     assert name in dir(m) and fn.__doc__ and table["summary"] in fn.__doc__
+    for part in (table["formula"] or "").split(";"):
+        assert part.strip() in fn.__doc__
+    for f in table["fields"]:
+        line = fn.__doc__.split(f"\n{f[0]}: ", 1)[1].split("\n", 1)[0]
+        assert f[9] in line and ("must be given" if f[2] else "any number" if f[8] else f"default {f[3]!r}") in line
     parameters = inspect.signature(fn).parameters
     assert list(parameters) == [f[0] for f in table["fields"]]
     if not any(f[2] for f in table["fields"]) and not any(f[8] for f in table["fields"]):
