@@ -11,8 +11,7 @@ second, F operations a second and O seconds of optimizer a parameter:
     optimizer    O P, shared O P / n
 
     shard none        computing + agreeing + all_reduce + optimizer
-    shard state       computing + 2 agreeing + all_reduce + gather + optimizer shared
-    shard gradients   computing + 2 agreeing + scatter + gather + optimizer shared
+    shard state, gradients    computing + 2 agreeing + scatter + gather + optimizer shared
 
 Nothing overlaps in it.  Inputs are in scale_inputs.json; --from takes them from what `./dev bench world --json` printed.  --trace
 writes NAME.jsonl for `gradus plot`, a line for each doubling (tools/make_pictures draws docs/scale.svg so); without, a table is printed.
@@ -52,7 +51,7 @@ def step_time(i, n, mode):
     optimizer = i["optimizer_s_a_parameter"] * count
     if mode == "none":
         return computing + agreeing + 2 * half + optimizer
-    return computing + 2 * agreeing + (3 if mode == "state" else 2) * half + optimizer / n
+    return computing + 2 * agreeing + 2 * half + optimizer / n
 
 
 def main():

@@ -76,39 +76,57 @@ static void many_ranks_are_compared_by_the_first(void **state)
 
 /* ---- how many messages ---- */
 
-static _Atomic int posted;
+static _Atomic int64_t posted, posted_bytes;
 static const gd_transport *below;
 
 static gd_status counting_post(gd_endpoint *e, gd_message *m)
 {
-    if (m->sends) atomic_fetch_add(&posted, 1);
+    if (m->sends) {
+        atomic_fetch_add(&posted, 1);
+        atomic_fetch_add(&posted_bytes, (int64_t)m->bytes);
+    }
     return below->post(e, m);
 }
 
-static gd_status count_messages(gd_world *w, void *user)
+/* What all ranks send while fn runs. */
+static gd_status counted(gd_world *w, gd_status (*fn)(gd_world *w, void *user), void *user)
 {
     static gd_transport counting;
-    gd_ctx *ctx = gd_world_ctx(w);
-    int n = gd_world_size(w), *sent = user;
     TRY(gd_world_barrier(w));
     if (gd_world_rank(w) == 0) {
         below = w->end.transport;
         counting = *below;
         counting.post = counting_post;
         atomic_store(&posted, 0);
+        atomic_store(&posted_bytes, 0);
     }
     TRY(gd_world_barrier(w));
     const gd_transport *before = w->end.transport;
     w->end.transport = &counting;
-    double x[2] = {gd_world_rank(w), 1};
-    gd_tensor *t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, x);
-    gd_status status = gd_world_all_reduce(w, t, GD_REDUCE_EXACT);
+    gd_status status = fn(w, user);
     w->end.transport = before;
     TRY(status);
+    return gd_world_barrier(w);
+}
+
+static gd_status sum_two(gd_world *w, void *user)
+{
+    (void)user;
+    gd_ctx *ctx = gd_world_ctx(w);
+    int n = gd_world_size(w);
+    double x[2] = {gd_world_rank(w), 1};
+    gd_tensor *t = gd_from_f64(ctx, GD_F64, 1, (int64_t[]){2}, x);
+    TRY(gd_world_all_reduce(w, t, GD_REDUCE_EXACT));
     EXPECT(ctx, gd_at(t, (int64_t[]){0}) == n * (n - 1) / 2.0 && gd_at(t, (int64_t[]){1}) == n);
     gd_release(t);
-    TRY(gd_world_barrier(w));
-    if (gd_world_rank(w) == 0) *sent = atomic_load(&posted);
+    return GD_OK;
+}
+
+static gd_status count_messages(gd_world *w, void *user)
+{
+    int *sent = user;
+    TRY(counted(w, sum_two, NULL));
+    if (gd_world_rank(w) == 0) *sent = (int)atomic_load(&posted);
     return GD_OK;
 }
 
@@ -118,6 +136,65 @@ static void a_few_numbers_take_one_message_from_each_to_each(void **state)
         int sent = 0;
         run_in(CTX(state), n, count_messages, &sent);
         assert_int_equal(sent, n * (n - 1));
+    }
+}
+
+#define WIDE 50000
+
+typedef struct wide_step {
+    gd_shard shard;
+    int64_t bytes; /* that a step sends */
+    gd_tensor *w;
+    gd_optimizer *opt;
+    gd_batch batch;
+} wide_step;
+
+static gd_tensor *wide_loss(void *user, int64_t first, int64_t count)
+{
+    gd_tensor *w = user;
+    return gd_mul_scalar(gd_mean(gd_square(w), NULL, false), (double)(first + count));
+}
+
+static gd_status one_step(gd_world *w, void *user)
+{
+    wide_step *s = user;
+    (void)w;
+    return gd_optimizer_step(s->opt, &(gd_objective){.batch = &s->batch}, NULL);
+}
+
+static gd_status count_step(gd_world *w, void *user)
+{
+    gd_ctx *ctx = gd_world_ctx(w);
+    wide_step s = *(wide_step *)user;
+    gd_distribute_options options = gd_distribute_defaults();
+    options.shard = s.shard;
+    gd_scope_begin(ctx);
+    s.w = gd_require_grad(gd_ones(ctx, GD_F32, 1, (int64_t[]){WIDE}));
+    s.opt = gd_optimizer_new(ctx, gd_chain(ctx, "adam | lr(0.1)"));
+    s.batch = (gd_batch){.rows = 4, .grain = 1, .world = w, .user = s.w, .loss = wide_loss};
+    gd_status status = gd_optimizer_add(s.opt, "w", s.w);
+    if (!status) status = gd_optimizer_distribute(s.opt, w, &options);
+    if (!status) status = one_step(w, &s); /* makes state */
+    if (!status) status = counted(w, one_step, &s);
+    double moved = status ? 0 : gd_at(s.w, (int64_t[]){WIDE - 1});
+    gd_optimizer_free(s.opt);
+    gd_scope_end(ctx);
+    TRY(status);
+    EXPECT(ctx, fabs(moved - 0.8) < 0.01);
+    if (gd_world_rank(w) == 0) ((wide_step *)user)->bytes = atomic_load(&posted_bytes);
+    return GD_OK;
+}
+
+/* Gradients go to who owns them, and parameters come back: together what sums of gradients take that all have. */
+static void a_step_with_state_shared_sends_no_more_bytes(void **state)
+{
+    for (int n = 2; n <= 4; n += 2) {
+        wide_step none = {.shard = GD_SHARD_NONE}, shared = {.shard = GD_SHARD_STATE};
+        run_in(CTX(state), n, count_step, &none);
+        run_in(CTX(state), n, count_step, &shared);
+        int64_t sums = 2 * (int64_t)(n - 1) * WIDE * 4;
+        assert_in_range(none.bytes, sums, sums + sums / 20);
+        assert_in_range(shared.bytes, sums, sums + sums / 10);
     }
 }
 
@@ -681,6 +758,7 @@ int main(void)
         TEST(collectives_do_what_they_say),
         TEST(many_ranks_are_compared_by_the_first),
         TEST(a_few_numbers_take_one_message_from_each_to_each),
+        TEST(a_step_with_state_shared_sends_no_more_bytes),
         TEST(stretches_of_other_lengths_are_gathered_and_scattered),
         TEST(every_rank_gets_what_others_have_for_it),
         TEST(views_are_summed_in_place),

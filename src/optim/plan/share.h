@@ -27,6 +27,8 @@ struct gd_share {
     bool together;       /* all ranks are in one call: what is apart may be made whole */
     bool harvested;      /* the step has stretches of gradients of a batch */
     gd_scatter *scatter; /* of GD_SHARD_GRADIENTS; NULL: gradients are whole */
+    gd_tensor **kept;    /* while a step has stretches of gradients that are whole; owned */
+    int kepts;
 };
 
 /* Are there other ranks to keep a part of the state? */

@@ -15,11 +15,9 @@
 
 #include "base/rng.h"
 #include "gradus/autograd.h"
-#include "optim/link/owner.h"
 #include "optim/vector/linear.h"
 #include "tensor/shape.h"
 #include "tensor/tensor.h"
-#include "world/world.h"
 
 #include <math.h>
 
@@ -34,9 +32,10 @@ typedef struct bucket {
     int64_t numel;
     gd_dtype dtype; /* of sums */
     gd_device *device;
-    gd_device *at;     /* where sums are made */
-    gd_grains *grains; /* exact: the sums of this rank */
-    gd_tensor *flat;   /* fast: the sum of this rank; then, also of grains, that of all.  Owned */
+    gd_device *at;       /* where sums are made */
+    gd_grains *grains;   /* exact: the sums of this rank */
+    gd_tensor *flat;     /* fast: the sum of this rank; then, also of grains, that of all.  Owned */
+    const int64_t *cuts; /* each rank gets the sum of its stretch alone; NULL: of everything */
     gd_exchange *work;
 } bucket;
 
@@ -48,6 +47,7 @@ typedef struct run {
     gd_tensor *const *v; /* products with the Hessian along it; NULL: gradients */
     bool slopes;         /* else values alone */
     gd_tensor **slope;   /* of a grain, of its scope */
+    bool own;            /* of the slopes what this rank owns serves */
     gd_harvest *harvest; /* gradients of which each rank keeps what it owns: their list; NULL: all of them */
     gd_tensor *const **list;
     double *value; /* the loss of all, once it is joined */
@@ -99,6 +99,14 @@ static void close_bucket(bucket *k)
     gd__release(k->flat);
 }
 
+/* Who owns what of the only parameter of a bucket. */
+static const int64_t *cuts_of(const run *r, const bucket *k)
+{
+    const gd_optimizer *o = r->var->optimizer;
+    int i = r->own && k->alone ? gd__param_index(o, r->var->params[k->first]) : -1;
+    return i < 0 ? NULL : o->param[i].cut;
+}
+
 /* Neighbours of one dtype, until a bucket is full; a parameter is never cut. */
 static gd_status open_buckets(run *r)
 {
@@ -119,7 +127,10 @@ static gd_status open_buckets(run *r)
         k->count++;
         k->numel += p->numel;
     }
-    for (int i = 0; i < r->buckets && !status; i++) status = open_bucket(r, &r->bucket[i]);
+    for (int i = 0; i < r->buckets && !status; i++) {
+        r->bucket[i].cuts = cuts_of(r, &r->bucket[i]);
+        status = open_bucket(r, &r->bucket[i]);
+    }
     return status;
 }
 
@@ -228,9 +239,20 @@ static gd_status take_grain(run *r, int64_t grain)
     return r->harvest ? gd__harvest_grain(r->harvest, loss, seed_of(loss, share)) : slopes_of(r, loss, share);
 }
 
+/* Half of it: nobody needs what others own. */
+static gd_exchange *start_own(run *r, bucket *k)
+{
+    const int64_t *cut = k->cuts + gd_world_rank(r->world);
+    gd_collective what = {.kind = GD_REDUCE_SCATTER, .grains = k->grains, .cuts = k->cuts};
+    what.out = gd_slice(k->flat, "0", cut[0], cut[1], 1);
+    if (!what.out) what.failed = gd_error(r->var->ctx);
+    return gd_world_start(r->world, &what);
+}
+
 static gd_exchange *start_sum(run *r, bucket *k, gd_status failed)
 {
     if (!failed) room_for_sum(k);
+    if (k->cuts && k->flat) return start_own(r, k);
     return gd_world_start(r->world, &(gd_collective){.kind = GD_ALL_REDUCE,
                                                      .tensor = k->flat,
                                                      .grains = k->grains,
@@ -282,14 +304,27 @@ static gd_status run_grains(run *r)
 
 /* ---- all ranks ---- */
 
+/* What this rank owns of a parameter's: a stretch in the order of its memory. */
+static gd_tensor *own_piece(const run *r, gd_tensor *flat, int64_t at, gd_tensor *like)
+{
+    int64_t from, to;
+    if (!gd__share_of(r->var->optimizer, like, &from, &to))
+        return gd__refuse(r->var->ctx, GD_INTERNAL, "batch: a parameter has no owners");
+    if (to - from < like->numel) return gd_slice(flat, "0", at + from, at + to, 1);
+    gd_tensor *t = piece(flat, at, like);
+    if (!t || gd__laid_alike(t, like)) return t;
+    gd_tensor *laid = gd__new_laid(like, t->dtype);
+    return laid && !gd__copy_into(laid, t) ? laid : NULL;
+}
+
 /* The slopes of a bucket's parameters: parts of the sum where that serves.  New, of the innermost scope. */
 static gd_status deliver(const run *r, const bucket *k, gd_tensor **out)
 {
     gd_ctx *ctx = r->var->ctx;
     int64_t at = 0;
     for (int i = k->first; i < k->first + k->count; i++) {
-        const gd_tensor *like = r->var->params[i];
-        gd_tensor *t = piece(k->flat, at, like);
+        gd_tensor *like = r->var->params[i], *t = r->own ? own_piece(r, k->flat, at, like) : NULL;
+        if (!r->own) t = piece(k->flat, at, like);
         out[i] = t ? gd_cast(t, like->dtype) : NULL;
         if (!out[i]) return gd_error(ctx);
         at += like->numel;
@@ -377,13 +412,37 @@ static const gd_batch *batch_of(const gd_var *var)
 {
     const gd_optimizer *o = var->optimizer;
     const gd_closure *c = var->closure;
-    if (!o || !o->share || !o->share->scatter || !o->stepping || !c || c->eval != gd__objective_eval)
-        return NULL;
+    if (!gd__shares_state(o) || !o->stepping || !c || c->eval != gd__objective_eval) return NULL;
     const gd_batch *b = c->objective->loss || c->objective->gradient ? NULL : c->objective->batch;
     bool first = var->update_is_grad && !var->grad && !var->leaf_grad && !var->loss && !var->parent;
     bool own = var->params == o->looked.active && var->keys == var->params && !o->bounded;
     if (!b || b->world != o->share->world || b->how != GD_REDUCE_EXACT) return NULL;
-    return first && own && !gd__memo_of(var) && gd__scatter_is_free(o) && gd__var_is_owned(var) ? b : NULL;
+    bool free = !o->share->scatter || gd__scatter_is_free(o);
+    return first && own && free && !gd__memo_of(var) && gd__var_is_owned(var) ? b : NULL;
+}
+
+void gd__harvest_forget(gd_optimizer *o)
+{
+    gd__tensors_free(o->ctx, o->share->kept, o->share->kepts);
+    o->share->kept = NULL;
+}
+
+/* Where each rank has its gradients whole (GD_SHARD_STATE): of their sum it gets what it owns. */
+static gd_status keep_own(gd_var *var, const gd_batch *b, double *value, gd_tensor *const **list)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_share *share = var->optimizer->share;
+    gd_tensor **kept = gd__tensors_new(ctx, var->count);
+    if (!kept) return gd_world_agree(share->world, GD_NOMEM);
+    gd_scope_begin(ctx);
+    gd_status status = all_of_batch(&(run){.slopes = true, .own = true, .value = value}, var, b, kept);
+    for (int i = 0; i < var->count && !status; i++) gd__own(kept[i]);
+    gd_scope_end(ctx);
+    for (int i = 0; i < var->count && status; i++) kept[i] = NULL;
+    gd__harvest_forget(var->optimizer);
+    *list = share->kept = kept;
+    share->kepts = var->count;
+    return status;
 }
 
 gd_status gd__harvest_into(gd_var *var)
@@ -393,9 +452,11 @@ gd_status gd__harvest_into(gd_var *var)
     double value = NAN;
     gd_tensor *const *list = NULL;
     if (!b) return GD_OK;
-    gd_status status = gd__callback_status(
-        ctx, all_of_batch(&(run){.value = &value, .list = &list}, var, b, NULL));
-    var->optimizer->share->harvested = !status;
+    gd_share *share = var->optimizer->share;
+    gd_status status = share->scatter ? all_of_batch(&(run){.value = &value, .list = &list}, var, b, NULL)
+                                      : keep_own(var, b, &value, &list);
+    status = gd__callback_status(ctx, status);
+    share->harvested = !status;
     gd_scope_begin(ctx);
     gd_tensor *loss = status ? NULL : gd_scalar(ctx, GD_F64, value);
     if (loss) {

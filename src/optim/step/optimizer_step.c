@@ -1,5 +1,6 @@
 /* The step of an optimizer, with and without an objective. */
 #include "optim/step/optimizer.h"
+#include "optim/step/batch.h"
 #include "optim/step/bounds.h"
 #include "optim/step/distribute.h"
 #include "gradus/autograd.h"
@@ -346,6 +347,7 @@ gd_status gd_optimizer_step_with(gd_optimizer *o, const gd_objective *objective,
     gd__var_clear(&var);
     free_closures(o);
     if (o->share && (!objective || o->share->harvested)) gd__scatter_forget(o);
+    if (o->share) gd__harvest_forget(o);
     return status && o->share ? gd__share_tell(o, status) : status;
 }
 

@@ -432,7 +432,7 @@ static gd_status run_with(gd_var *var, gd_needs needs, gd_sink sink, gd_tensor *
                         .count = var->count,
                         .sink = sink,
                         .input_is_grad = var->update_is_grad,
-                        .leaves = leaves && !output,
+                        .leaves = leaves && !output && !(var->stretches && var->optimizer->share->kept),
                         .stretches = leaves && var->stretches,
                         .keeps = keeps,
                         .has_loss = needs.loss,
