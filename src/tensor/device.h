@@ -73,9 +73,13 @@ gd_device *gd__device_of_dlpack(gd_ctx *ctx, int32_t type, int32_t index);
 /* Makes the CPU of a context. */
 void gd__cpu_open(gd_ctx *ctx, gd_device *device);
 
-/* Differs when library and plugin disagree about what they share. */
-#define GD_PLUGIN_LAYOUT                                                                                 \
-    ((uint64_t)sizeof(gd_tensor) ^ (uint64_t)sizeof(gd_ctx) << 12 ^ (uint64_t)sizeof(gd_backend) << 26 ^ \
+/* Differs when library and plugin disagree about what they share: sizes, and where members of tensors lie, which the CUDA
+ * plugin reads by itself. */
+#define GD_TENSOR_LAYOUT                                                                            \
+    (offsetof(gd_tensor, data) + 3 * offsetof(gd_tensor, storage) + 5 * offsetof(gd_tensor, size) + \
+     7 * offsetof(gd_tensor, stride) + 11 * offsetof(gd_tensor, numel) + 13 * sizeof(gd_tensor))
+#define GD_PLUGIN_LAYOUT                                                                                \
+    ((uint64_t)GD_TENSOR_LAYOUT ^ (uint64_t)sizeof(gd_ctx) << 12 ^ (uint64_t)sizeof(gd_backend) << 26 ^ \
      (uint64_t)sizeof(gd_call) << 34 ^ (uint64_t)sizeof(gd_host) << 42 ^ (uint64_t)GD_OP_COUNT << 50)
 
 /* ---- plugins of any kind ---- */
