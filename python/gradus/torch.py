@@ -179,20 +179,25 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         if (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _base._global_optimizer_pre_hooks
                 or _base._global_optimizer_post_hooks or torch.autograd.profiler._is_profiler_enabled):
             return _hooked_step(self, closure, loss, **numbers) if loss is not None else _hooked_step(self, closure, **numbers)
-        return self._step(closure, loss, **numbers)
+        return self._step(closure, loss, numbers)
 
     setattr(step, "hooked", True)  # torch would wrap it, which costs 8 us a step
 
-    def _step(self, closure: Callable[..., Any] | None = None, loss: Any = None, **numbers: float) -> Any:
-        held = []
-        for g, group in enumerate(self.param_groups):
+    def _step(self, closure: Callable[..., Any] | None, loss: Any, numbers: dict[str, float]) -> Any:
+        held: list[torch.Tensor] = []
+        for g in range(len(self.param_groups)):
             self._push(g)
             if self._pushed[g]["lr"] == 0:
-                held += group["params"]
+                held += self.param_groups[g]["params"]
         if self._on_gpu and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("gradus.torch: a graph of CUDA that torch records cannot hold a step")
         lists = [group["params"] for group in self.param_groups]
-        return self._step_of_held(lists, closure, loss, numbers, held) if held else self._step_of(lists, closure, loss, numbers)
+        if held:
+            return self._step_of_held(lists, closure, loss, numbers, held)
+        if closure is not None or loss is not None or self._has_shards:
+            return self._step_of(lists, closure, loss, numbers)
+        self._lent.step(lists, None, numbers)
+        return None
 
     def _step_of(self, lists: list[list[torch.Tensor]], closure: Callable[..., Any] | None, loss: Any, numbers: dict[str, float]) -> Any:
         if self._has_shards:
@@ -539,7 +544,11 @@ def _refuse(key: str, value: Any) -> None:
         raise ValueError(f"gradus.torch: '{key}' is not possible: {_REFUSED[key]}")
 
 
-_hooked_step = torch.optim.Optimizer.profile_hook_step(Optimizer._step)
+def _plain_step(self: Optimizer, closure: Callable[..., Any] | None = None, loss: Any = None, **numbers: float) -> Any:
+    return self._step(closure, loss, numbers)
+
+
+_hooked_step = torch.optim.Optimizer.profile_hook_step(_plain_step)
 
 
 # ---- the numbers of a chain ----

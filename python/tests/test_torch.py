@@ -1015,6 +1015,17 @@ def test_a_fake_tensor_is_refused():
         gt.Optimizer([p], ADAM)
 
 
+def test_a_graph_that_somebody_records_is_refused(monkeypatch):
+    """Without a GPU: as torch would say it there; test_a_recorded_graph_is_refused records one."""
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = gt.Optimizer([p], ADAM)
+    p.grad, optimizer._on_gpu = torch.ones(2), True
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match="cannot hold a step"):
+        optimizer.step()
+    assert p.tolist() == [1, 1]
+
+
 def test_parameters_that_went_are_missed():
     p, q = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = gt.Optimizer([p, q], ADAM)
