@@ -168,6 +168,18 @@ static int64_t held_by(const char *world, gd_shard shard)
     return held_with(world, shard, h);
 }
 
+static void four_ranks_hold_a_quarter_of_a_history_each(void **state)
+{
+    (void)state;
+    held h = {.chain = "lbfgs(history_size=2) | lr(0.1)", .shape = wide, .count = LARGE};
+    double elements = 0, alone = (double)held_with("self", GD_SHARD_NONE, h);
+    for (int i = 0; i < LARGE; i++) elements += (double)(wide[i][0] * wide[i][1]);
+    assert_true(alone >= 36 * elements); /* three rows of s and y, what was before of both, the gradient */
+    double kept = (double)held_with("threads:4", GD_SHARD_STATE, h) / 4;
+    if (kept > 0.27 * (alone - 4 * elements) + 4 * elements)
+        fail_msg("a rank of 4 holds %.3f of what one does", kept / alone);
+}
+
 /* A rank's share of what grows with the parameters. */
 static double share_of_matrices(const char *chain, const char *world, gd_shard shard, int ranks)
 {
@@ -478,6 +490,7 @@ int main(void)
         TEST(gradients_of_all_ranks_are_added_in_one_order),
         TEST(four_ranks_hold_a_quarter_of_state_and_gradients_each),
         TEST(four_ranks_hold_a_quarter_where_links_work_on_whole_tensors),
+        TEST(four_ranks_hold_a_quarter_of_a_history_each),
         TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
         TEST(a_rank_that_fails_in_a_step_tells_the_others),

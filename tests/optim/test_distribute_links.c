@@ -365,6 +365,8 @@ static void chains_with_links_over_whole_tensors_have_the_same_bits(void **state
         "graft([orthogonalize | adam]) | adagrad(inner=orthogonalize) | weight_decay(0.01)",
         "split(\"axes>=2\", [soap(max_dim=30) | lion], [lbfgs | clip_value(1)]) | adam(state=\"8bit\")",
         "soap_basis(adam, precond_freq=2, max_dim=30) | lion",
+        "lbfgs(history_size=2)",
+        "normalize | lsr1(history_size=3) | adam",
     };
     problem p = {.count = 4, .ndim = {2, 1, 3, 2}, .shape = {{15, 20}, {17000}, {6, 5, 7}, {12, 30}}};
     the_ctx = CTX(state);

@@ -63,10 +63,13 @@ static void the_chain_of_the_design_takes_two_passes_of_4_and_28_bytes(void **st
 static void how_links_spread_over_processes_is_said(void **state)
 {
     (void)state;
-    explain("clip_norm(1) | nag | split(\"axes>=2\", [shampoo | adafactor], adam) | lbfgs | lr(0.1)", false);
+    explain(
+        "clip_norm(1) | nag | split(\"axes>=2\", [shampoo | adafactor], adam) | lbfgs | lr(0.1) | strong_wolfe",
+        false);
     assert_non_null(strstr(text,
                            "\nover several processes: clip_norm, nag, adam, lr by stretches of tensors; "
-                           "shampoo, adafactor by whole tensors; lbfgs done by each\n"));
+                           "shampoo, adafactor by whole tensors; lbfgs by elements, their products joined; "
+                           "strong_wolfe done by each\n"));
     explain("clip_norm(1) | adam", false);
     assert_null(strstr(text, "processes"));
 }

@@ -32,10 +32,27 @@ typedef struct gd_stand_in {
     int count;
 } gd_stand_in;
 
+/* Whose the columns of a matrix over all parameters are, from the left, where each process has its own of them. */
+typedef struct gd_column_owners {
+    int64_t total;
+    int runs;
+    struct {
+        int rank;
+        int64_t count;
+    } run[];
+} gd_column_owners;
+
+static inline size_t gd__columns_size(int runs)
+{
+    return sizeof(gd_column_owners) + (size_t)runs * sizeof(((gd_column_owners *)0)->run[0]);
+}
+
 typedef struct gd_global {
     const char *name; /* interned */
     double value;
     gd_tensor *tensor; /* NULL: a number */
+    gd_column_owners
+        *columns; /* of the whole, of which the tensor has this process's; owned, NULL: it is all of it */
 } gd_global;
 
 struct gd_link {
@@ -135,6 +152,9 @@ void gd__entries_free(gd_link *link);
 /* State of a parameter goes to its device and dtype. */
 gd_status gd__slots_follow(gd_link *link, gd_entry *e);
 void gd__globals_free(gd_link *link);
+gd_global *gd__global_find(const gd_link *link, const char *name); /* NULL: there is none */
+/* Another tensor in its place; takes both over. */
+void gd__global_put(gd_link *link, gd_global *global, gd_tensor *t, gd_column_owners *columns);
 
 /* ---- stand-ins: children that step over other tensors than the parameters ---- */
 

@@ -107,6 +107,7 @@ struct gd_optimizer {
     /* Brings the stretches of a slot together, or all of an entry that is parted; what is apart was made by somebody who has
      * set this. */
     gd_status (*make_whole)(gd_link *link, gd_entry *entry, int slot);
+    gd_status (*make_columns_whole)(gd_link *link, gd_global *global); /* the same of a link-wide matrix */
     bool apart; /* this rank works on the tensors it owns, by itself: nothing can be brought together */
     gd_closure *closures;
     gd_tensor *first_loss; /* owned; what the step returns */

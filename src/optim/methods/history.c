@@ -9,6 +9,7 @@
  * newest, and a parameter's previous_params and previous_update. */
 #include "optim/methods/history.h"
 
+#include "optim/plan/share.h"
 #include "optim/step/bounds.h"
 #include "optim/step/optimizer.h"
 
@@ -29,14 +30,14 @@ static double gram_at(const gd_history *h, const double *m, int i, int j)
 
 /* ---- opening ---- */
 
-/* A tensor of the link with these sizes, made when it is not there or has others. */
-static gd_tensor *held(gd_history *h, const char *name, const gd_layout *like, int ndim, const int64_t *size,
-                       bool *made)
+gd_tensor *gd__history_held(gd_history *h, const char *name, const gd_layout *like, int ndim,
+                            const int64_t *size, bool *made)
 {
     gd_tensor *t = gd_link_global_tensor(h->link, name);
     bool fits = t && t->ndim == ndim && t->dtype == like->dtype;
     for (int i = 0; i < ndim && fits; i++) fits = t->size[i] == size[i];
     if (fits && t->storage->device == like->device) return t;
+    if (gd_error(like->ctx)) return NULL;
     *made = *made || !fits;
     t = fits ? gd__copy_on(t, like->device) : gd__layout_tensor(like, ndim, size);
     gd_status status = t ? gd_link_set_global_tensor(h->link, name, t) : GD_NOMEM;
@@ -49,7 +50,9 @@ static void history_forget(gd_link *link)
     if (gd_link_has_global(link, "pairs")) *gd_link_global(link, "pairs", 0) = 0;
 }
 
-static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, bool uses_ss)
+/* update: what it is opened for; NULL: to be looked at whole. */
+static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, gd_tensor *const *update,
+                              bool uses_ss)
 {
     gd_ctx *ctx = gd_var_ctx(var);
     int most = (int)gd_link_real(link, "history_size", NULL);
@@ -59,9 +62,14 @@ static gd_status history_open(gd_history *h, gd_link *link, gd_var *var, bool us
     if (status) return status;
     gd_layout host = {.ctx = ctx, .device = gd__cpu(ctx), .dtype = GD_F64};
     bool made = false;
-    h->s = held(h, "s_history", &h->layout, 2, (int64_t[]){h->rows, h->layout.total}, &made);
-    h->y = held(h, "y_history", &h->layout, 2, (int64_t[]){h->rows, h->layout.total}, &made);
-    h->gram = held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
+    const int64_t size[2] = {h->rows, h->layout.total};
+    h->width = h->layout.total;
+    if ((h->shared = gd__history_sharing(h, var, update))) gd__history_find_columns(h);
+    h->s = h->shared ? gd__history_columns(h, "s_history", &made)
+                     : gd__history_held(h, "s_history", &h->layout, 2, size, &made);
+    h->y = h->shared ? gd__history_columns(h, "y_history", &made)
+                     : gd__history_held(h, "y_history", &h->layout, 2, size, &made);
+    h->gram = gd__history_held(h, "gram", &host, 3, (int64_t[]){3, h->rows, h->rows}, &made);
     h->s_dots = gd__calloc(ctx, 2 * (size_t)h->rows * sizeof *h->s_dots);
     if (!h->s || !h->y || !h->gram || !h->s_dots) return gd_error(ctx);
     /* room for the counts now: they must not be kept apart later */
@@ -160,6 +168,14 @@ static void some_products(const piece_job *w, const int *row, int count)
 
 static double larger(double a, double b) { return b <= a || a != a ? a : b; }
 
+/* Of previous values this rank may have its stretch. */
+static void *before_at(const dots_job *j, gd_tensor *const *list, const gd_span *s)
+{
+    int64_t from = 0, to;
+    if (j->h->shared) (void)gd__share_of(j->h->shared, j->h->params[s->tensor], &from, &to);
+    return list[s->tensor]->data + (size_t)(s->begin - from) * j->h->layout.item;
+}
+
 /* The new pair.  Long vectors: it is made in the room, from where its products are taken, and goes to its rows without
  * reading them first. */
 static void make_pair(piece_job *w, char room[2][GD_PIECE_BYTES])
@@ -177,7 +193,7 @@ static void make_pair(piece_job *w, char room[2][GD_PIECE_BYTES])
         here[0] = l->loops->largest(s, NULL, n);
         here[1] = l->loops->largest(y, NULL, n);
     } else
-        l->loops->pair(s, y, gd__in_list(l, j->before_p, &w->span), gd__in_list(l, j->before_u, &w->span),
+        l->loops->pair(s, y, before_at(j, j->before_p, &w->span), before_at(j, j->before_u, &w->span),
                        gd__in_list(l, h->params, &w->span), w->u, n, here, far ? row : NULL);
     most[0] = larger(most[0], here[0]);
     most[1] = larger(most[1], here[1]);
@@ -210,7 +226,7 @@ static void span_products(void *arg, const gd_span *span, int64_t index)
     const dots_job *j = arg;
     const gd_layout *l = &j->h->layout;
     int64_t most = GD_PIECE_BYTES / (int64_t)l->item;
-    for (int64_t at = 0; at < span->size; at += most) {
+    for (int64_t at = span->at < 0 ? span->size : 0; at < span->size; at += most) {
         piece_job w = {.j = j, .span = *span, .partial = j->partial + (size_t)index * partial_size(j->h)};
         w.span.begin += at;
         w.span.at += at;
@@ -228,6 +244,9 @@ static gd_status products_plain(dots_job *j, double *sum)
     size_t size = partial_size(h), bytes = (size_t)h->layout.spans * size * sizeof(double);
     if (!(j->partial = gd__calloc(ctx, bytes))) return GD_NOMEM;
     gd__each_span(&h->layout, span_products, j);
+    gd_status status = h->shared ? gd__share_join(h->shared->share, j->partial,
+                                                  (int64_t)((size_t)h->layout.spans * size))
+                                 : GD_OK;
     memset(sum, 0, size * sizeof *sum);
     for (int i = 0; i < h->layout.spans; i++) {
         const double *partial = j->partial + (size_t)i * size;
@@ -236,7 +255,7 @@ static gd_status products_plain(dots_job *j, double *sum)
         sum[size - 1] = larger(sum[size - 1], partial[size - 1]);
     }
     gd__free(ctx, j->partial, bytes);
-    return GD_OK;
+    return status;
 }
 
 /* [rows] = matrix x, into every PRODUCTS-th number of sum. */
@@ -319,7 +338,8 @@ static gd_status products(dots_job *j, double *sum)
 {
     gd_history *h = j->h;
     bool plain = gd__plain(&h->layout, j->update);
-    if (j->pair) plain = plain && gd__plain(&h->layout, j->before_p) && gd__plain(&h->layout, j->before_u);
+    if (j->pair && !h->shared)
+        plain = plain && gd__plain(&h->layout, j->before_p) && gd__plain(&h->layout, j->before_u);
     gd_status status = plain ? products_plain(j, sum) : products_by_operators(j, sum);
     for (int i = 0; i < h->rows && j->dots && !status; i++) {
         h->s_dots[i] = sum[i * PRODUCTS + SU];
@@ -381,7 +401,11 @@ static bool takes(const gd_pair_rules *r, double s, double y, double sy)
 static gd_status first_time(gd_history *h, gd_tensor *const *update)
 {
     gd_status status = GD_OK;
-    for (int i = 0; i < h->layout.count && !status; i++) {
+    for (int i = 0; i < h->layout.count && !status && h->shared; i++) {
+        status = gd__history_keep(h, i, "previous_params", h->params[i]);
+        if (!status) status = gd__history_keep(h, i, "previous_update", update[i]);
+    }
+    for (int i = 0; i < h->layout.count && !status && !h->shared; i++) {
         status = gd_link_set_state(h->link, h->params[i], "previous_params", h->params[i]);
         if (!status) status = gd_link_set_state(h->link, h->params[i], "previous_update", update[i]);
     }
@@ -443,8 +467,8 @@ static gd_status history_update(gd_history *h, gd_tensor *const *update, const g
         return gd_error(ctx);
     }
     for (int i = 0; i < count && !status; i++) {
-        before[i] = gd_link_state(h->link, h->params[i], "previous_params");
-        before[count + i] = gd_link_state(h->link, h->params[i], "previous_update");
+        before[i] = gd__history_previous(h, i, "previous_params");
+        before[count + i] = gd__history_previous(h, i, "previous_update");
         if (!before[i] || !before[count + i]) status = gd_error(ctx);
     }
     dots_job j = {.h = h,
@@ -485,6 +509,7 @@ static void combine_span(void *arg, const gd_span *span, int64_t index)
     combine_job *j = arg;
     gd_history *h = j->h;
     const gd_layout *l = &h->layout;
+    if (span->at < 0) return;
     void *out = gd__in_list(l, j->out, span);
     const void *from = gd__in_list(l, j->update, span);
     double c = j->c;
@@ -541,9 +566,10 @@ gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c,
             memcpy(coef + n, cy, n * sizeof *cy);
         }
         combine_job j = {.h = h, .update = update, .out = out, .c = c, .coef = coef};
-        if (gd__plain(&h->layout, update))
+        if (gd__plain(&h->layout, update)) {
             gd__each_span(&h->layout, combine_span, &j);
-        else
+            if (h->shared) status = gd__share_gather(h->shared, h->params, out, h->layout.count);
+        } else
             status = combine_by_operators(&j, out);
     }
     gd__free(ctx, coef, (2 * n + 1) * sizeof *coef);
@@ -653,7 +679,7 @@ static gd_status limited_memory(gd_link *link, gd_var *var, bool update, bool ap
     gd_tensor **out = gd_link_scratch(link, 2 * count);
     if (!u || !out) return gd_error(ctx);
     gd_history h;
-    gd_status status = history_open(&h, link, var, m->uses_ss);
+    gd_status status = history_open(&h, link, var, bounded ? NULL : u, m->uses_ss);
     gd_pair_rules rules = pair_rules(link);
     bool dots = false;
     if (!status && update && due(link)) {
@@ -697,7 +723,7 @@ gd_linop *gd_limited_memory_hessian(gd_link *link, gd_var *var, const gd_limited
     gd_linop *op = NULL;
     gd_tensor *s = NULL, *y = NULL;
     gd_scope_begin(ctx);
-    gd_status status = history_open(&h, link, var, method->uses_ss);
+    gd_status status = history_open(&h, link, var, NULL, method->uses_ss);
     if (!status && !h.pairs)
         op = history_identity(&h);
     else if (!status && !pairs_of(&h, false, &p) && !gd__history_matrices(&h, &s, &y))

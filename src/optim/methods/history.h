@@ -17,6 +17,9 @@ typedef struct gd_history {
     double *ss, *sy, *yy;    /* [rows][rows] inside gram */
     double *s_dots, *y_dots; /* products of the rows with the update, by row */
     bool uses_ss;            /* products s s, and s y both ways, are kept too */
+    gd_optimizer
+        *shared;   /* each rank has its own columns, spans that are others' begin at -1; NULL: all of them */
+    int64_t width; /* columns that are here */
 } gd_history;
 
 /* Row of the k-th pair, the oldest being 0. */
@@ -26,7 +29,7 @@ static inline int gd__history_row(const gd_history *h, int k)
 }
 static inline char *gd__history_at(const gd_history *h, gd_tensor *matrix, int row)
 {
-    return matrix->data + (size_t)row * (size_t)h->layout.total * h->layout.item;
+    return matrix->data + (size_t)row * (size_t)h->width * h->layout.item;
 }
 
 /* A list as one vector; NULL with the error recorded. */
@@ -36,6 +39,21 @@ gd_status gd__history_matrices(gd_history *h, gd_tensor **s, gd_tensor **y);
 /* c times the update and coefficients times the rows. */
 gd_status gd__history_combine(gd_history *h, gd_tensor *const *update, double c, const double *cs,
                               const double *cy, gd_tensor **out);
+
+/* A tensor of the link with these sizes, made (then *made) when it is not there or has others. */
+gd_tensor *gd__history_held(gd_history *h, const char *name, const gd_layout *like, int ndim,
+                            const int64_t *size, bool *made);
+
+/* ---- history_share.c ---- */
+
+/* Who shares a history for an update; NULL: every rank has all of it, as where operators run over whole vectors. */
+gd_optimizer *gd__history_sharing(const gd_history *h, const gd_var *var, gd_tensor *const *update);
+void gd__history_find_columns(gd_history *h);
+/* gd__history_held for a matrix of all columns, of which this rank keeps its own. */
+gd_tensor *gd__history_columns(gd_history *h, const char *name, bool *made);
+/* State of a parameter that was before, or what this rank owns of it; and what is now, kept as that. */
+gd_tensor *gd__history_previous(gd_history *h, int i, const char *name);
+gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tensor *now);
 
 /* The direction of the free block of the model: all products are over the free elements alone.  out has room for two lists. */
 gd_status gd__history_direction_within(gd_history *h, gd_var *var, const gd_limited_memory *m,

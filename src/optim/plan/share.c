@@ -274,6 +274,8 @@ static gd_status make_link_whole(void *user, gd_link *link, const char *path)
 {
     (void)user, (void)path;
     gd_status status = GD_OK;
+    for (int i = 0; i < link->globals && !status; i++)
+        if (link->global[i]->columns) status = gd__columns_make_whole(link, link->global[i]);
     for (int i = 0; i < link->entries && !status; i++) {
         gd_entry *e = link->entry[i];
         if (e->parted) status = gd__share_entry(link, e, true);

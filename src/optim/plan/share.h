@@ -107,4 +107,15 @@ void gd__share_part(gd_link *link, gd_entry *entry);
 /* Every rank gets it; without bytes numbers and the shapes of slots, which have no memory then. */
 gd_status gd__share_entry(gd_link *link, gd_entry *entry, bool bytes);
 
+/* ---- columns.c: matrices over all parameters, of which each rank has the columns of the elements it owns ---- */
+
+/* Who owns the elements of a list of parameters, one after the other; new.  NULL with NOMEM recorded. */
+gd_column_owners *gd__columns_new(gd_optimizer *optimizer, gd_tensor *const *params, int count);
+/* This rank's columns of a whole matrix, owned. */
+gd_tensor *gd__columns_of(gd_optimizer *optimizer, const gd_tensor *whole, const gd_column_owners *columns);
+/* All columns, new, at every rank or at rank 0 alone (others get NULL). */
+gd_status gd__columns_whole(gd_link *link, const gd_global *global, bool all, gd_tensor **whole);
+/* For gd_optimizer.make_columns_whole: STATE where this rank may be alone in it. */
+gd_status gd__columns_make_whole(gd_link *link, gd_global *global);
+
 #endif

@@ -230,7 +230,26 @@ static gd_status put_parted(saving *s, gd_link *link, const char *path, gd_entry
     return status;
 }
 
-static gd_status put_globals(saving *s, const gd_link *link, const char *path)
+/* A matrix whose columns are at several ranks: rank 0 has all of it until it is written. */
+static gd_status put_columns(saving *s, gd_link *link, const gd_global *g)
+{
+    gd_ctx *ctx = s->o->ctx;
+    gd_tensor *t = NULL;
+    gd_archive_whole whole = {.ndim = 2, .size = {g->tensor->size[0], g->columns->total}};
+    bool first = !gd_world_rank(s->o->share->world);
+    gd_scope_begin(ctx);
+    gd_status status = gd__columns_whole(link, g, false, &t);
+    if (!first) whole.first = whole.size[0] * whole.size[1];
+    if (!first && !status && s->parts) t = gd__new(gd__cpu(ctx), g->tensor->dtype, 1, (int64_t[]){0});
+    if (!status && s->parts)
+        status = t ? gd__archive_put_part(s->archive, s->name.data, t, &whole, NULL) : gd_error(ctx);
+    else if (!status && first)
+        status = gd_archive_put(s->archive, s->name.data, t);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static gd_status put_globals(saving *s, gd_link *link, const char *path)
 {
     gd_status status = GD_OK;
     gd__text_add(&s->text, "\"globals\": {");
@@ -243,7 +262,9 @@ static gd_status put_globals(saving *s, const gd_link *link, const char *path)
         if (!link->global[i]->tensor) continue;
         put_name(&s->text, link->global[i]->name);
         status = gd__state_name(&s->name, s->prefix, NULL, path, link->global[i]->name);
-        if (!status) status = gd_archive_put(s->archive, s->name.data, link->global[i]->tensor);
+        if (status) continue;
+        status = link->global[i]->columns ? put_columns(s, link, link->global[i])
+                                          : gd_archive_put(s->archive, s->name.data, link->global[i]->tensor);
     }
     gd__text_add(&s->text, "]");
     return status;

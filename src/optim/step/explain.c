@@ -13,9 +13,11 @@
 #include "base/text.h"
 #include "gradus/autograd.h"
 #include "gradus/projection.h"
+#include "gradus/quasi_newton.h"
 #include "optim/plan/plan.h"
 #include "optim/step/var.h"
 #include "optim/step/transform.h"
+#include "optim/vector/layout.h"
 #include "tensor/device.h"
 
 #include <inttypes.h>
@@ -284,8 +286,28 @@ static bool own_params(explaining *x, const gd_link *link, gd_tensor **own)
     return shared;
 }
 
+/* Links with a history keep the columns of the elements that their rank owns. */
+static bool has_columns(const gd_link *link)
+{
+    return link->cls->state_bytes == gd_limited_memory_bytes && !gd_link_child(link, "inner") &&
+           gd_link_get(link, "damping", NULL)->kind != GD_SET_STRING;
+}
+
+/* What this rank owns of the parameters. */
+static int64_t own_elements(const explaining *x)
+{
+    int64_t own = 0, from, to;
+    for (int i = 0; i < x->count; i++)
+        if (gd__share_of(x->o, x->params[i], &from, &to)) own += to - from;
+    return own;
+}
+
 static int64_t expected_here(explaining *x, const gd_link *link)
 {
+    int64_t all = gd__list_numel(x->params, x->count);
+    if (has_columns(link) && gd__shares_state(x->o) && all)
+        return (int64_t)((double)gd__state_expected(link, x->params, x->count) * (double)own_elements(x) /
+                         (double)all);
     gd_tensor **own = gd__tensors_new(x->ctx, x->count + 1);
     int64_t bytes = 0;
     int count = 0;
@@ -425,6 +447,7 @@ static gd_status put_break(explaining *x, gd_link *link)
         gd__text_add(&x->text, "; works on whole tensors");
     if (!gd__is_rule(link) && !link->cls->part && gd__shares_state(x->o))
         gd__text_add(&x->text, own_params(x, link, NULL) ? "; each rank does the tensors it owns"
+                               : has_columns(link)       ? "; each rank does the elements it owns"
                                                          : "; every rank does all of it");
     if (!gd__is_rule(link)) put_own_state(x, link);
     gd__text_add(&x->text, "\n");
@@ -485,10 +508,7 @@ static void put_world(explaining *x)
                                          "state and gradients are sharded"};
     gd__text_put(&x->text, "world: rank %d of %d in %s, %s", gd_world_rank(share->world),
                  gd_world_size(share->world), gd_world_name(share->world), shards[share->options.shard]);
-    int64_t own = 0, from, to;
-    for (int i = 0; i < x->count && gd__shares_state(x->o); i++)
-        if (gd__share_of(x->o, x->params[i], &from, &to)) own += to - from;
-    if (gd__shares_state(x->o)) gd__text_put(&x->text, ": %" PRId64 " elements here", own);
+    if (gd__shares_state(x->o)) gd__text_put(&x->text, ": %" PRId64 " elements here", own_elements(x));
     gd__text_add(&x->text, "\n");
 }
 
@@ -504,7 +524,9 @@ typedef struct spreading {
 static gd_spread spread_of(const gd_link *link)
 {
     if (gd__is_rule(link)) return gd_link_spread(link);
-    return gd__spreads_by_tensors(link) ? GD_SPREAD_TENSOR : GD_SPREAD_WHOLE;
+    return gd__spreads_by_tensors(link) ? GD_SPREAD_TENSOR
+           : has_columns(link)          ? GD_SPREAD_VECTOR
+                                        : GD_SPREAD_WHOLE;
 }
 
 static gd_status put_spread(void *user, gd_link *link, const char *path)
@@ -521,7 +543,7 @@ static void put_spreads(explaining *x)
 {
     static const char *const how[] = {[GD_SPREAD_FLAT] = " by stretches of tensors",
                                       [GD_SPREAD_TENSOR] = " by whole tensors",
-                                      [GD_SPREAD_VECTOR] = "",
+                                      [GD_SPREAD_VECTOR] = " by elements, their products joined",
                                       [GD_SPREAD_WHOLE] = " done by each"};
     bool any = false, cut = true;
     size_t begin = x->text.used;

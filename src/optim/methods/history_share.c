@@ -1,0 +1,80 @@
+/* The history of L-BFGS and L-SR1 over several ranks: each has the columns of the elements that it owns.  Products are summed
+ * span by span, each of which is one rank's, and joined by all in the order of one process. */
+#include "optim/methods/history.h"
+#include "optim/plan/share.h"
+#include "optim/step/optimizer.h"
+
+#include <string.h>
+
+static bool same_columns(const gd_column_owners *a, const gd_column_owners *b)
+{
+    return a && a->total == b->total && a->runs == b->runs &&
+           !memcmp(a->run, b->run, (size_t)a->runs * sizeof *a->run);
+}
+
+gd_tensor *gd__history_columns(gd_history *h, const char *name, bool *made)
+{
+    gd_optimizer *o = h->shared;
+    const gd_layout *l = &h->layout;
+    gd_column_owners *columns = gd__columns_new(o, h->params, l->count);
+    gd_global *g = columns ? gd__global_find(h->link, name) : NULL;
+    if (g && same_columns(g->columns, columns) && g->tensor->size[0] == h->rows &&
+        g->tensor->dtype == l->dtype) {
+        gd__free(l->ctx, columns, gd__columns_size(columns->runs));
+        return g->tensor;
+    }
+    gd_tensor *own = NULL,
+              *whole = columns ? gd__history_held(h, name, l, 2, (int64_t[]){h->rows, l->total}, made) : NULL;
+    if (whole) own = gd__columns_of(o, whole, columns);
+    if (own)
+        gd__global_put(h->link, gd__global_find(h->link, name), own, columns);
+    else if (columns)
+        gd__free(l->ctx, columns, gd__columns_size(columns->runs));
+    return own;
+}
+
+/* Spans end where stretches that ranks own do: each is one rank's.  Here they lie in the columns of this rank. */
+void gd__history_find_columns(gd_history *h)
+{
+    int64_t from, to;
+    h->width = 0;
+    for (int i = 0; i < h->layout.spans; i++) {
+        gd_span *s = &h->layout.span[i];
+        bool own = gd__share_of(h->shared, h->params[s->tensor], &from, &to) && s->begin >= from &&
+                   s->begin < to;
+        s->at = own ? h->width : -1;
+        if (own) h->width += s->size;
+    }
+}
+
+gd_optimizer *gd__history_sharing(const gd_history *h, const gd_var *var, gd_tensor *const *update)
+{
+    bool shared = update && var->keys == var->params && gd__var_is_owned(var) && h->layout.plain &&
+                  gd__plain(&h->layout, update) && !gd_link_child(h->link, "inner") &&
+                  gd_link_get(h->link, "damping", NULL)->kind != GD_SET_STRING;
+    return shared ? var->optimizer : NULL;
+}
+
+gd_tensor *gd__history_previous(gd_history *h, int i, const char *name)
+{
+    gd_tensor *param = h->params[i];
+    if (!h->shared) return gd_link_state(h->link, param, name);
+    int slot = gd__slot_index(h->link->cls, name);
+    gd_entry *e = gd__entry(h->link, param);
+    int64_t from = 0, to = 0;
+    (void)gd__share_of(h->shared, param, &from, &to);
+    if (!e || gd__share_slot(h->link, e, slot, param->dtype, param, 0, from, to)) return NULL;
+    return e->slot[slot];
+}
+
+gd_status gd__history_keep(gd_history *h, int i, const char *name, const gd_tensor *now)
+{
+    gd_tensor *t = gd__history_previous(h, i, name);
+    int64_t from = 0, to = 0;
+    if (!t) return gd_error(h->layout.ctx);
+    (void)gd__share_of(h->shared, h->params[i], &from, &to);
+    size_t item = h->layout.item;
+    if (to > from) memcpy(t->data, now->data + (size_t)from * item, (size_t)(to - from) * item);
+    gd__entry_put(h->link, gd__entry(h->link, h->params[i]), gd__slot_index(h->link->cls, name), t, false);
+    return GD_OK;
+}
