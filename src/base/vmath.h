@@ -125,6 +125,24 @@ static inline float gd__gelu_f32(float x) { return (float)gd__gelu_f64((double)x
 
 /* ---- halves ---- */
 
+#if defined(__aarch64__) && \
+    defined(__ARM_FP16_FORMAT_IEEE) /* instructions for them: as below, but NaNs become quiet */
+
+typedef union gd_half {
+    uint16_t bits;
+    __fp16 value;
+} gd_half;
+
+static inline float gd__f16_to_f32(uint16_t h) { return (float)(gd_half){.bits = h}.value; }
+
+static inline uint16_t gd__f32_to_f16(float f)
+{
+    gd_half h = {.value = (__fp16)f};
+    return f != f ? (uint16_t)(gd__f32_bits(f) >> 16 & 0x8000) | 0x7E00 : h.bits;
+}
+
+#else
+
 static inline float gd__f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7FFF;
@@ -148,6 +166,8 @@ static inline uint16_t gd__f32_to_f16(float f)
     h = a > 0x7F800000u ? 0x7E00u : h;
     return (uint16_t)(h | sign);
 }
+
+#endif
 
 static inline float gd__bf16_to_f32(uint16_t h) { return gd__bits_f32((uint32_t)h << 16); }
 

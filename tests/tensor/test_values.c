@@ -416,6 +416,43 @@ static void integers_wrap_and_sums_of_small_ones_are_i64(void **state)
     end_context(ctx, NULL);
 }
 
+/* Rows of every length up to three blocks of the search, with equals, infinities and NaNs at any place; a straight loop says
+ * which is the first. */
+static int64_t first_extreme(const double *x, int64_t n, bool lowest)
+{
+    int64_t at = 0;
+    for (int64_t i = 1; i < n && x[at] == x[at]; i++)
+        if (x[i] != x[i] || (lowest ? x[i] < x[at] : x[i] > x[at])) at = i;
+    return at;
+}
+
+static void the_first_of_equals_is_found_in_rows_of_any_length(void **state)
+{
+    (void)state;
+    static double x[3100];
+    uint32_t seed = 1;
+    gd_ctx *ctx = context(NULL, 1, NULL);
+    for (int64_t n = 1; n <= 3100; n += n < 40 ? 1 : 61)
+        for (int kind = 0; kind < 4; kind++) {
+            for (int64_t i = 0; i < n; i++) {
+                seed = seed * 1664525 + 1013904223;
+                x[i] = kind == 3 ? -INFINITY : (double)(seed >> 29) - 4;
+            }
+            if (kind == 1) x[seed % (uint32_t)n] = NAN;
+            if (kind == 2) x[seed % (uint32_t)n] = seed & 1 ? INFINITY : -INFINITY;
+            for (int d = 0; d < 2; d++) {
+                gd_tensor *t = gd_from_f64(ctx, d ? GD_F64 : GD_F32, 1, &n, x);
+                gd_tensor *high = gd_argmax(t, NULL, false), *low = gd_argmin(t, NULL, false);
+                assert_int_equal(gd_item(high), first_extreme(x, n, false));
+                assert_int_equal(gd_item(low), first_extreme(x, n, true));
+                gd_release(t);
+                gd_release(high);
+                gd_release(low);
+            }
+        }
+    end_context(ctx, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +463,7 @@ int main(void)
         cmocka_unit_test(floats_round_to_the_nearest_half),
         cmocka_unit_test(f32_exp_log_tanh_are_within_2_ulp),
         cmocka_unit_test(nan_and_infinity_go_where_they_should),
+        cmocka_unit_test(the_first_of_equals_is_found_in_rows_of_any_length),
         cmocka_unit_test(integers_wrap_and_sums_of_small_ones_are_i64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

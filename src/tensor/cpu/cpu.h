@@ -28,6 +28,9 @@ typedef struct gd_vec_table {
     gd_convert_fn between[GD_AS_COUNT][GD_AS_COUNT]; /* compute type to compute type */
     float (*sum_f32)(const float *x, int64_t n);     /* in the fixed order of reduce.c */
     double (*sum_f64)(const double *x, int64_t n);
+    /* The highest of sign * x, times sign (1 or -1); NaN where there is one. */
+    float (*highest_f32)(const float *x, int64_t n, float sign);
+    double (*highest_f64)(const double *x, int64_t n, double sign);
     void (*add_f32)(float *acc, const float *x, int64_t n);
     void (*add_f64)(double *acc, const double *x, int64_t n);
 } gd_vec_table;

@@ -224,10 +224,45 @@ static void one_prod(view *v, int64_t o, int64_t i)
         }                                                                         \
     })
 
+static double element(const view *v, const char *data, int64_t i)
+{
+    return v->type == GD_AS_F32 ? (double)((const float *)(const void *)data)[i]
+                                : ((const double *)(const void *)data)[i];
+}
+
+static double highest_of(const view *v, const char *x, int64_t n, double sign)
+{
+    return v->type == GD_AS_F32 ? (double)v->vec->highest_f32((const float *)(const void *)x, n, (float)sign)
+                                : v->vec->highest_f64((const double *)(const void *)x, n, sign);
+}
+
+#define BLOCK 1024
+
+/* The same of a row without gaps: block by block, and then the place in the first block that has it. */
+static int64_t place_in_row(const view *v, const char *row)
+{
+    double best = 0, sign = v->lowest ? -1 : 1;
+    int64_t at = 0;
+    for (int64_t r = 0; r < v->reduced && best == best; r += BLOCK) {
+        int64_t n = v->reduced - r < BLOCK ? v->reduced - r : BLOCK;
+        double here = highest_of(v, row + r * (int64_t)v->item, n, sign);
+        if (r && here == here && sign * here <= sign * best) continue;
+        best = here;
+        at = r;
+    }
+    for (; at < v->reduced; at++) {
+        double x = element(v, row, at);
+        if (x == best || (x != x && best != best)) break;
+    }
+    return at;
+}
+
 static void one_extreme(view *v, int64_t o, int64_t i)
 {
     int64_t place = 0;
-    if (v->type == GD_AS_F32) {
+    if (v->inner == 1 && v->reduced && v->type != GD_AS_I64)
+        place = place_in_row(v, v->in + o * v->reduced * (int64_t)v->item);
+    else if (v->type == GD_AS_F32) {
         float best = 0;
         EXTREME(float);
     } else if (v->type == GD_AS_F64) {
@@ -328,12 +363,6 @@ gd_status gd__cpu_cumsum(gd_device *device, const gd_call *call)
 
 /* ---- elements as f64 ---- */
 
-static double element(const view *v, const char *data, int64_t i)
-{
-    return v->type == GD_AS_F32 ? (double)((const float *)(const void *)data)[i]
-                                : ((const double *)(const void *)data)[i];
-}
-
 static void put_number(const view *v, char *to, int64_t i, double x)
 {
     if (v->type == GD_AS_F32)
@@ -345,17 +374,6 @@ static void put_number(const view *v, char *to, int64_t i, double x)
 static void put_element(const view *v, int64_t i, double x) { put_number(v, v->out, i, x); }
 
 /* ---- exponentials of rows ---- */
-
-static double row_max(const view *v, const char *row, int64_t count)
-{
-    double best = -INFINITY;
-    for (int64_t i = 0; i < count; i++) {
-        double x = element(v, row, i);
-        if (x != x) return x;
-        if (x > best) best = x;
-    }
-    return best;
-}
 
 /* Writes exp(scale x - shift) to `to` (or only sums it when to is NULL); returns the sum. */
 static double exp_row(const view *v, const char *row, int64_t count, double shift, char *to)
@@ -397,7 +415,7 @@ static void one_exp_row(const view *v, int64_t o)
     const char *row = v->in + o * bytes;
     char *out = v->out + (v->op == GD_OP_logsumexp ? o * (int64_t)v->item : o * bytes);
     int64_t count = v->causal ? v->reduced - v->causal + o % v->causal + 1 : v->reduced;
-    double max = v->f * row_max(v, row, count), shift = isinf(max) ? 0 : max;
+    double max = v->f * highest_of(v, row, count, 1), shift = isinf(max) ? 0 : max;
     if (v->op == GD_OP_softmax) {
         double sum = exp_row(v, row, count, shift, out);
         memset(out + count * (int64_t)v->item, 0, (size_t)((v->reduced - count) * (int64_t)v->item));

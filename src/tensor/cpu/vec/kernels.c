@@ -3,6 +3,10 @@
 #include "base/vmath.h"
 #include "tensor/cpu/cpu.h"
 
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
+
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
 
@@ -92,7 +96,28 @@ FLOAT1(cosh, (float)cosh((double)x), cosh(x))
 FLOAT1(tanh, gd__tanh_f32(x), tanh(x))
 FLOAT1(sigmoid, gd__sigmoid_f32(x), gd__sigmoid_f64(x))
 FLOAT1(softplus, gd__softplus_f32(x), gd__softplus_f64(x))
+#ifdef __aarch64__ /* gcc looks for NaN twice in that choice */
+#define RELU(name, type, suffix, bits, vector)                                                        \
+    static void name(void *o_, const void *a_, const void *b_, const void *c_, int64_t n, settings f) \
+    {                                                                                                 \
+        (void)b_;                                                                                     \
+        (void)c_;                                                                                     \
+        (void)f;                                                                                      \
+        type *restrict o = o_;                                                                        \
+        const type *a = a_;                                                                           \
+        int64_t i = 0, width = 16 / (int64_t)sizeof *a;                                               \
+        for (; i + width <= n; i += width) {                                                          \
+            vector x = vld1q_##bits((const void *)(a + i));                                           \
+            vst1q_##bits((void *)(o + i),                                                             \
+                         vbicq_##bits(x, vcltzq_##suffix(vreinterpretq_##suffix##_##bits(x))));       \
+        }                                                                                             \
+        for (; i < n; i++) o[i] = a[i] < 0 ? 0 : a[i];                                                \
+    }
+RELU(relu_f32, float, f32, u32, uint32x4_t)
+RELU(relu_f64, double, f64, u64, uint64x2_t)
+#else
 SAME1(relu, x < 0 ? 0 : x)
+#endif
 LOOP(relu_i64, int64_t, int64_t, x < 0 ? 0 : x)
 FLOAT1(gelu, gd__gelu_f32(x), gd__gelu_f64(x))
 FLOAT1(erf, erff(x), erf(x))
@@ -188,7 +213,25 @@ CONVERT(load_f16, float, uint16_t, gd__f16_to_f32(x))
 CONVERT(load_bf16, float, uint16_t, gd__bf16_to_f32(x))
 CONVERT(load_i32, int64_t, int32_t, x)
 CONVERT(load_u8, int64_t, uint8_t, x)
+#ifdef __aarch64__
+/* Eight at a time: gcc has no vectors for this conversion. */
+static void store_f16(void *to_, const void *from_, int64_t n)
+{
+    uint16_t *restrict to = to_;
+    const float *from = from_;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        float32x4_t a = vld1q_f32(from + i), b = vld1q_f32(from + i + 4);
+        uint16x8_t number = vcombine_u16(vmovn_u32(vceqq_f32(a, a)), vmovn_u32(vceqq_f32(b, b)));
+        uint16x8_t h = vreinterpretq_u16_f16(vcombine_f16(vcvt_f16_f32(a), vcvt_f16_f32(b)));
+        uint16x8_t nan = vorrq_u16(vandq_u16(h, vdupq_n_u16(0x8000)), vdupq_n_u16(0x7E00));
+        vst1q_u16(to + i, vbslq_u16(number, h, nan));
+    }
+    for (; i < n; i++) to[i] = gd__f32_to_f16(from[i]);
+}
+#else
 CONVERT(store_f16, uint16_t, float, gd__f32_to_f16(x))
+#endif
 CONVERT(store_bf16, uint16_t, float, gd__f32_to_bf16(x))
 CONVERT(store_i32, int32_t, int64_t, (uint32_t)(uint64_t)x)
 CONVERT(store_u8, uint8_t, int64_t, (uint64_t)x & 255)
@@ -218,6 +261,38 @@ CONVERT(f64_to_i64, int64_t, double, to_i64(x))
     }
 SUM(sum_f32, float)
 SUM(sum_f64, double)
+
+/* In vectors of gcc and clang: neither makes them of a loop that chooses. */
+#define HIGHEST(name, type, bits)                                                                  \
+    typedef type name##_vector __attribute__((vector_size(16), aligned(sizeof(type)), may_alias)); \
+    typedef bits name##_mask __attribute__((vector_size(16)));                                     \
+    static type name(const type *x, int64_t n, type sign)                                          \
+    {                                                                                              \
+        enum { WIDTH = 16 / sizeof(type) };                                                        \
+        name##_mask best = (name##_mask)((name##_vector){0} - (type)INFINITY), nan = {0};          \
+        type highest = -(type)INFINITY;                                                            \
+        int64_t i = 0;                                                                             \
+        for (; i + WIDTH <= n; i += WIDTH) {                                                       \
+            name##_vector y = sign * *(const name##_vector *)(const void *)(x + i);                \
+            name##_mask higher = y > (name##_vector)best;                                          \
+            best = (higher & (name##_mask)y) | (~higher & best);                                   \
+            nan |= y != y;                                                                         \
+        }                                                                                          \
+        bits some = 0;                                                                             \
+        for (int k = 0; k < WIDTH; k++) {                                                          \
+            type y = ((name##_vector)best)[k];                                                     \
+            highest = y > highest ? y : highest;                                                   \
+            some |= nan[k];                                                                        \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            type y = sign * x[i];                                                                  \
+            highest = y > highest ? y : highest;                                                   \
+            some |= y != y;                                                                        \
+        }                                                                                          \
+        return some ? (type)NAN : sign * highest;                                                  \
+    }
+HIGHEST(highest_f32, float, int32_t)
+HIGHEST(highest_f64, double, int64_t)
 
 static void add_into_f32(float *acc, const float *x, int64_t n)
 {
@@ -269,6 +344,8 @@ const gd_vec_table JOIN(gd__vec_, GD_ISA) = {
                 [GD_AS_I64] = {i64_to_f32, i64_to_f64, NULL}},
     .sum_f32 = sum_f32,
     .sum_f64 = sum_f64,
+    .highest_f32 = highest_f32,
+    .highest_f64 = highest_f64,
     .add_f32 = add_into_f32,
     .add_f64 = add_into_f64,
 };
