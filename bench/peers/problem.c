@@ -7,7 +7,7 @@
 #include <time.h>
 
 static const problem_class *const classes[] = {&problem_minimize, &problem_bounds, &problem_nist,
-                                               &problem_chained, &problem_quadratic};
+                                               &problem_chained,  &problem_paired, &problem_quadratic};
 
 static const problem_class *class_of(const char *set)
 {
@@ -106,7 +106,11 @@ const double *problem_start(const problem *p) { return p->start; }
 const double *problem_low(const problem *p) { return p->low; }
 const double *problem_high(const problem *p) { return p->high; }
 int problem_evals(const problem *p) { return p->evals; }
-int problem_over(const problem *p) { return p->evals >= PROBLEM_EVALS - 100; }
+int problem_over(const problem *p)
+{
+    bool told = !p->minima && !p->certified; /* by the gradient, and not by where it ends */
+    return p->evals >= PROBLEM_EVALS - 100 || (told && p->reached);
+}
 
 void problem_record(problem *p, double loss)
 {

@@ -1,8 +1,8 @@
 /* The problems of tests/problems and a few large ones, for every peer alike: the same functions with the same exact derivatives, the
  * same starts and bounds, and one count of evaluations.  A shared library: C calls it, Python by ctypes.
  *
- * set: "minimize" (115 problems, MGH's first), "bounds" (30), "nist" (54 fits), and by their size "chained" (Rosenbrock's function in
- * a chain) and "quadratic" (between bounds), in plain loops. */
+ * set: "minimize" (115 problems, MGH's first), "bounds" (30), "nist" (54 fits), and by their size "chained" and "paired" (Rosenbrock's
+ * function) and "quadratic" (between bounds), in plain loops. */
 #ifndef GD_PEER_PROBLEM_H
 #define GD_PEER_PROBLEM_H
 
@@ -32,7 +32,9 @@ void problem_residuals(problem *p, const double *x, double *r, double *j);
 int problem_solved(problem *p, const double *x, double loss, double *seconds);
 double problem_digits(const problem *p, const double *x); /* of certified parameters that x has */
 int problem_evals(const problem *p);
-int problem_over(const problem *p); /* 1: far more evaluations than anybody needs; a run ends then */
+int problem_over(
+    const problem
+        *p); /* 1: a run may end: far more evaluations than anybody needs, or a large problem is solved */
 
 #ifdef __cplusplus
 }

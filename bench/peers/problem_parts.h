@@ -37,7 +37,8 @@ struct problem_class {
     void (*close)(problem *p);
 };
 
-extern const problem_class problem_minimize, problem_bounds, problem_nist, problem_chained, problem_quadratic;
+extern const problem_class problem_minimize, problem_bounds, problem_nist, problem_chained, problem_paired,
+    problem_quadratic;
 
 /* The fits of "nist" as gradus takes them: numbers as tensors, and residuals made of operators. */
 gd_tensor *const *problem_params(problem *p);

@@ -15,7 +15,7 @@ static void good_enough(problem *p, double most, double tolerance)
 static bool open_chained(problem *p, long n)
 {
     p->n = (int)n;
-    p->name = "chained Rosenbrock";
+    p->name = p->cls->name;
     p->start = problem_numbers(p->n);
     for (int i = 0; i < p->n; i++) p->start[i] = i % 2 ? 1 : -1.2;
     return true;
@@ -37,6 +37,24 @@ static double evaluate_chained(problem *p, const double *restrict x, double *res
 }
 
 const problem_class problem_chained = {.name = "chained", .open = open_chained, .evaluate = evaluate_chained};
+
+/* ---- Rosenbrock's function in pairs: as many steps for a million numbers as for two ---- */
+
+static double evaluate_paired(problem *p, const double *restrict x, double *restrict g)
+{
+    double f = 0, most = 0;
+    for (int i = 0; i + 1 < p->n; i += 2) {
+        double a = x[i + 1] - x[i] * x[i], b = 1 - x[i];
+        f += 100 * a * a + b * b;
+        g[i] = -400 * a * x[i] - 2 * b;
+        g[i + 1] = 200 * a;
+        most = fmax(most, fmax(fabs(g[i]), fabs(g[i + 1])));
+    }
+    good_enough(p, most, 1e-6);
+    return f;
+}
+
+const problem_class problem_paired = {.name = "paired", .open = open_chained, .evaluate = evaluate_paired};
 
 /* ---- sum w (x - c)^2 / 2 + sum (x_(i+1) - x_i)^2 / 2, -1 <= x <= 1 ---- */
 

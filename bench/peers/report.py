@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from reasons import REASONS
-from works import ABOUT, GROUPS, PEERS
+from works import ABOUT, GROUPS
 
 DRAW = 0.05  # medians nearer than this, with rounds that overlap, are a draw
 SOLVING = ("minimize", "bounds")
@@ -79,6 +79,12 @@ def reason_for(work, label):
             if label in given or "*" in given:
                 return given.get(label, given.get("*"))
     return None
+
+
+def left_out(work):
+    """A work that the time was over for."""
+    sides = [{"label": s.label, "peer": s.peer, "missing": "the time was over"} for s in work.sides]
+    return {"name": work.name, "group": work.group, "note": work.note, "curve": list(work.curve), "sides": sides}
 
 
 # ---- words ----

@@ -4,7 +4,9 @@
   --prepare          install what is missing into build/venv-peers, and end
   --quick            small sizes, one round: does all of it run?
   --only PEER,...    those peers (gradus and the floor are always there)
-  --work TEXT,...    works whose name or group has that text
+  --work TEXT,...    works whose name has that text, or of that group
+  --rounds N         at most so many (a look at a busy machine)
+  --minutes N        begin no work after that time (40); what is left out is said
   --out FOLDER       where peers.md, peers.json and peers-*.svg go (docs)
   --built FOLDER     the build (build/release)
   --write            no measurements: the pages again, from peers.json
@@ -248,13 +250,13 @@ def one_round(work, sides, pool, quick):
             m.tried(m.close)
 
 
-def measure(work, pool, chosen, quick):
+def measure(work, pool, chosen, quick, rounds):
     sides = [Measured(s) for s in work.sides if chosen(s)]
     shared = {m.side.peer for m in sides if sum(o.side.peer == m.side.peer for o in sides) > 1}
     together = [m for m in sides if not work.apart and m.side.peer not in shared]
     for m in together:
         m.tried(m.open, pool, line_of(work, m.side, pool.places, quick))
-    for _ in range(1 if quick else work.rounds):
+    for _ in range(1 if quick else min(rounds, work.rounds)):
         one_round(work, sides, pool, quick)
     for m in together:
         m.tried(m.close)
@@ -308,6 +310,8 @@ def arguments():
     parser.add_argument("--out", type=Path, default=ROOT / "docs")
     parser.add_argument("--built", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=99)
+    parser.add_argument("--minutes", type=float, default=40)
     return parser.parse_args()
 
 
@@ -339,8 +343,11 @@ def run_all(options):
                   "threads": options.threads}
         pool = Pool(places)
         for work in chosen_works(options.work, options.quick):
+            if time.time() - begun > options.minutes * 60:
+                results.append(report.left_out(work))
+                continue
             print(f"{time.time() - begun:5.0f} s  {report.GROUPS[work.group]}: {work.name}", flush=True)
-            results.append(measure(work, pool, chooser(options.only), options.quick))
+            results.append(measure(work, pool, chooser(options.only), options.quick, options.rounds))
         pool.end()
     return {"date": datetime.date.today().isoformat(), "machine": machine(options.threads), "quick": options.quick,
             "seconds": round(time.time() - begun), "versions": pool.versions, "missing": pool.missing, "works": results}

@@ -159,14 +159,14 @@ def solve(set, method="L-BFGS-B", size="0", most="0"):
 def fit(rows):
     t, y = rows_of(int(float(rows)))
     if WHO == "scipy":
-        return lambda: {"check": curve_fit(decay, t, y, DECAY_START, jac=decay_jacobian)[0][1]}
+        return lambda: {"check": curve_fit(decay, t, y, DECAY_START, jac=decay_jacobian, ftol=1e-12, xtol=1e-12)[0][1]}
     start = lmfit.Parameters()
     for k, x in enumerate(DECAY_START):
         start.add(f"p{k}", x)
     minimizer = lmfit.Minimizer(lambda p: decay(t, *p.valuesdict().values()) - y, start)
 
     def run():
-        found = minimizer.leastsq(Dfun=lambda p: decay_jacobian(t, *p.valuesdict().values()), col_deriv=0)
+        found = minimizer.leastsq(Dfun=lambda p: decay_jacobian(t, *p.valuesdict().values()), col_deriv=0, ftol=1e-12, xtol=1e-12)
         return {"check": found.params["p1"].value}
 
     return run

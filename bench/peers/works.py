@@ -116,7 +116,7 @@ FITTERS = [GRADUS, *others("SciPy", "lmfit", "GSL", "Ceres")]
 
 
 def start(name, sides):
-    return Work(name, "start", "command", [Side("gradus program", label, f"line={line}") for label, line in sides], seconds=0, rounds=3, quick="command")
+    return Work(name, "start", "command", [Side("gradus program", label, f"line={line}") for label, line in sides], seconds=0, rounds=3, quick="command warm=0")
 
 
 VALLEY = "(1-x)^2 + 100*(y-x^2)^2"
@@ -166,7 +166,7 @@ WORKS = [
     solving("115 problems of 2 to 1000 numbers, MGH's 42 among them", "minimize", "set=minimize", QUASI_NEWTON),
     solving("Chained Rosenbrock of 1000", "minimize", "set=chained size=1000", QUASI_NEWTON, quick="solve set=chained size=10 warm=0",
             note="To a largest element of the gradient of 1e-6."),
-    solving("Chained Rosenbrock of 20000", "minimize", "set=chained size=20000", LIMITED_MEMORY, rounds=1, quick="-",
+    solving("Rosenbrock in pairs, 1e6 numbers", "minimize", "set=paired size=1000000", LIMITED_MEMORY, quick="-",
             note="To a largest element of the gradient of 1e-6."),
     solving("30 problems of 2 to 900 numbers", "bounds", "set=bounds", BOUNDED),
     solving("A quadratic of 1e5 numbers, a third of which end at a bound", "bounds", "set=quadratic size=100000", BOUNDED, rounds=3, quick="-",

@@ -16,6 +16,7 @@ from pathlib import Path
 root, out = map(Path, sys.argv[1:])
 sys.path.insert(0, str(root / "bench" / "peers"))
 import report
+from reasons import REASONS
 from works import WORKS
 
 found = json.loads((out / "peers.json").read_text())
@@ -57,6 +58,13 @@ for theirs, wanted, said in ((0.5, 1, "no reason written"), (0.97, 0, "A draw"),
 gone = report.work_page({"name": "x", "group": "step", "sides": [{"label": "Ceres", "peer": "Ceres", "missing": "not built"}]}, [])
 if not any("Ceres" in line and "not built" in line for line in gone):
     faults.append(f"a missing peer is not said: {gone}")
+
+# reasons are those of works and sides that there are
+labels = {s.label for w in WORKS for s in w.sides} | {"*"}
+for name, given in REASONS.items():
+    if not any(name in (w.name, w.group) or (name[-1] == "*" and w.name.startswith(name[:-1])) for w in WORKS):
+        faults.append(f"reasons.py: no work '{name}'")
+    faults += [f"reasons.py: no side '{label}'" for label in given if label not in labels]
 
 for fault in faults:
     print(fault)

@@ -52,6 +52,12 @@ static gd_status gradient(void *user, double *loss, gd_tensor *const *grads)
     return GD_OK;
 }
 
+static bool go_on(void *user, const gd_progress *progress)
+{
+    (void)progress;
+    return !problem_over(user);
+}
+
 static gd_status set_bounds(gd_optimizer *o, gd_tensor *x, const problem *p)
 {
     gd_link *box = gd_link_child_at(gd_optimizer_chain(o), 0);
@@ -70,6 +76,8 @@ static double minimize(problem *p, double *x)
     options.max_steps = 100000;
     options.max_evals = PROBLEM_EVALS - 100;
     options.gradient_tol = solve_tolerance(p);
+    options.callback = go_on;
+    options.callback_user = p;
     const char *chain = problem_low(p) ? "box | " GD_DEFAULT_CHAIN : GD_DEFAULT_CHAIN;
     gd_optimizer *o = gd_optimizer_new(ctx, gd_chain(ctx, chain));
     gd_status status = gd_optimizer_add(o, "x", r.x);
