@@ -221,7 +221,9 @@ static void saving_brings_nothing_together(void **state)
     for (r.shard = GD_SHARD_STATE; r.shard <= GD_SHARD_GRADIENTS; r.shard++) {
         r.state = 0;
         assert_int_equal(train_in(ctx, 4, &r), GD_OK);
-        if (r.grown > r.state / 8)
+        if (r.grown >
+            r.state /
+                3) /* texts and messages of four ranks, about 90 KB; all state at one of them would be more than all */
             fail_msg("saving %lld bytes took %lld more", (long long)r.state, (long long)r.grown);
     }
     gd_ctx_free(ctx);
