@@ -1083,7 +1083,7 @@ def test_a_compiled_function_breaks_its_graph_at_a_step():
         compiled()
     train(b, ob, 4)
     assert same(bits(a), bits(b)) and torch._dynamo.utils.counters["graph_break"]
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="_Borrower"):
+    with pytest.raises(torch._dynamo.exc.Unsupported):
         torch.compile(lambda: oa.step(), backend="eager", fullgraph=True)()
 
 
