@@ -1,7 +1,6 @@
 """Programs as a shell starts them: the time from start to end and the memory of a command, and a classifier trained by gradus."""
 import json
 import os
-import resource
 import shlex
 import subprocess
 import tempfile
@@ -12,15 +11,17 @@ from peer import THREADS, Missing, main
 GRADUS = os.environ.get("GRADUS", "gradus")
 
 
-def ended(command, **more):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
-    if done.returncode:
-        raise Missing((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1][:150])
-    return done.stdout
-
-
-def peak():
-    return 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+def ended(command):
+    """(what it printed, the most memory that it had)"""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+        _, status, used = os.wait4(process.pid, 0)  # of this child alone
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        if process.returncode:
+            raise Missing((err.read().strip().splitlines() or [f"exit {process.returncode}"])[-1][:150])
+        return out.read(), 1024 * used.ru_maxrss
 
 
 def command(line):
@@ -28,8 +29,7 @@ def command(line):
     words = shlex.split(urllib.parse.unquote(line))
 
     def run():
-        ended(words)
-        return {"peak": peak()}
+        return {"peak": ended(words)[1]}
 
     return run
 
@@ -39,11 +39,10 @@ def train(train, test, target="y"):
     model = os.path.join(folder, "m.safetensors")
 
     def run():
-        ended([GRADUS, "train", train, "--target", target, "--threads", str(THREADS), "--json", "--out", model])
-        return {"peak": peak()}
+        return {"peak": ended([GRADUS, "train", train, "--target", target, "--threads", str(THREADS), "--json", "--out", model])[1]}
 
     run()
-    told = json.loads(ended([GRADUS, "predict", model, test, "--score", "--json"]))
+    told = json.loads(ended([GRADUS, "predict", model, test, "--score", "--json"])[0])
     score = told.get("accuracy", told.get("r2"))
     return lambda: run() | {"score": score}
 

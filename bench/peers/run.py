@@ -274,7 +274,7 @@ def processor():
 
 def machine(threads):
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {"processor": processor(), "processors": os.cpu_count(), "memory": f"{memory:.0f} GiB", "system": f"Linux {platform.release()}",
+    return {"processor": processor(), "processors": os.cpu_count(), "memory": f"{memory:.0f} GiB", "system": f"Linux {platform.release().split('-')[0]}",
             "threads": threads, "load": os.getloadavg()[0]}
 
 

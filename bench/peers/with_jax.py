@@ -144,7 +144,7 @@ def transformer():
               "norm": (np.ones(SIZE, np.float32), np.zeros(SIZE, np.float32)), "last": (drawn(3, SIZE, SYMBOLS), np.zeros(SYMBOLS, np.float32))}
     optimizer = optax.adamw(1e-3, weight_decay=0.01)
     y = labels(ROWS * TIME, SYMBOLS)
-    kept = [params, optimizer.init(params)]
+    kept = jax.tree.map(lambda x: x.copy(), [params, optimizer.init(params)])  # each its own memory, for it is given away
 
     def loss(p):
         x = p["symbols"][y.reshape(ROWS, TIME)] + p["places"]
