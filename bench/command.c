@@ -1,7 +1,7 @@
 /* gradus bench: the benchmarks that need no other library, built into the program. */
 #include "bench.h"
 #include "cli/cli.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <string.h>
 

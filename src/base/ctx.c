@@ -1,7 +1,7 @@
 /* Contexts: options, errors, warnings, extensions. */
 #include "base/ctx.h"
 #include "gradus/version.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <stdarg.h>
 #include <stdio.h>

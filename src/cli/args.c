@@ -1,6 +1,6 @@
 /* Options; see args.h. */
 #include "cli/args.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <stdio.h>
 #include <string.h>

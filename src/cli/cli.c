@@ -1,7 +1,7 @@
 /* From the words of the command line to a command and an exit code. */
 #include "cli/cli.h"
 #include "gradus/plugin.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <errno.h>
 #include <fcntl.h>

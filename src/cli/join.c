@@ -1,5 +1,5 @@
 /* Several processes: who started them, joining their world, and who speaks. */
-#include "base/number.h"
+#include "base/text/number.h"
 #include "cli/cli.h"
 #include "cli/outcome.h"
 #include "world/world.h"

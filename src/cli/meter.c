@@ -1,7 +1,7 @@
 /* A line on the terminal that says how far a run is: of every run that takes longer than a second, and of none in a pipe, a file or a
  * terminal that cannot take a line back.  It has no colours. */
 #include "cli/cli.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <math.h>
 #include <stdio.h>

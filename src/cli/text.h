@@ -1,4 +1,4 @@
-/* Text: pieces of JSON.  The growing text itself is base/text.h.
+/* Text: pieces of JSON.  The growing text itself is base/text/text.h.
  *
  *   gd_text t = gd__text(ctx);
  *   gd__text_add(&t, "{\"loss\": ");
@@ -8,8 +8,8 @@
 #ifndef GD_CLI_TEXT_H
 #define GD_CLI_TEXT_H
 
-#include "base/number.h"
-#include "base/text.h"
+#include "base/text/number.h"
+#include "base/text/text.h"
 
 static inline gd_text gd__text(gd_ctx *ctx) { return (gd_text){.ctx = ctx}; }
 static inline void gd__text_char(gd_text *t, char c) { gd__text_append(t, &c, 1); }

@@ -1,6 +1,6 @@
 /* Reading and writing safetensors headers; see safetensors.h for the layout. */
 #include "file/safetensors.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <inttypes.h>
 #include <jansson.h>

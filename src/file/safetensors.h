@@ -16,7 +16,7 @@
 #ifndef GD_FILE_SAFETENSORS_H
 #define GD_FILE_SAFETENSORS_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "file/widen.h"
 
 #define GD_SAFETENSORS_MAX_HEADER 100000000u

@@ -6,7 +6,7 @@
  * interpreted.  Every kernel must agree with the interpreter on a sample before it is used, so that neither a hash that
  * meets another nor a compiler that takes liberties with numbers can change a result. */
 #include "base/vmath.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "tensor/item.h"
 #include "program/element.h"
 #include "base/kernel_cache.h"

@@ -14,7 +14,7 @@
  * Values are numbered in the order of the pass, so that equal kernels have equal text whatever program they come from.
  * The walk over instructions is the same for all languages; a dialect says how types, loads and stores are written. */
 #include "program/emit.h"
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -21,7 +21,7 @@
 #ifndef GD_PROGRAM_PROGRAM_H
 #define GD_PROGRAM_PROGRAM_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "gradus/rule.h"
 
 /* Name and number of operands; what each computes is in element.h. */

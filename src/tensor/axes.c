@@ -1,6 +1,6 @@
 /* Axes: names, labels, and the texts that choose them. */
 #include "tensor/tensor.h"
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "tensor/shape.h"
 
 #include <stdio.h>

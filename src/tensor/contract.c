@@ -9,7 +9,7 @@
  * or, where nothing is done with yet, one broadcast multiplication.  All of it is recorded operators, so the gradients
  * need no rule of their own. */
 #include "tensor/linalg.h"
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "tensor/shape.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Tensors: storage, making, looking. */
 #include "tensor/tensor.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"
 #include "tensor/item.h"

@@ -1,5 +1,5 @@
 /* Collectives under way: their stages, waiting, and giving up. */
-#include "base/number.h"
+#include "base/text/number.h"
 #include "world/world.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* Numbers as text in a locale with a decimal comma: of the program, and of one thread alone. */
 #include "support/support.h"
 
-#include "base/ascii.h"
-#include "base/json.h"
-#include "base/number.h"
-#include "base/text.h"
+#include "base/text/ascii.h"
+#include "base/text/json.h"
+#include "base/text/number.h"
+#include "base/text/text.h"
 
 #include <pthread.h>
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "../../backends/cuda/dialect.h"
 #include "program/emit.h"
 #include "tensor/device.h"

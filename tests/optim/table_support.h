@@ -3,7 +3,7 @@
 #define GD_TESTS_TABLE_SUPPORT_H
 
 #include "support/support.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "gradus/link.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Classes of links: which make sense, whose they are, what their fields take. */
 #include "chain_support.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #define OK(call) assert_int_equal(call, GD_OK)
 

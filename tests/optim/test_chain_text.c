@@ -2,7 +2,7 @@
 #include "chain_property.h"
 #include "chain_support.h"
 #include "optim/text/scan.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "support/corpus.h"
 
 #include <math.h>

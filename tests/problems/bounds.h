@@ -6,7 +6,7 @@
 #ifndef GD_PROBLEMS_BOUNDS_H
 #define GD_PROBLEMS_BOUNDS_H
 
-#include "base/number.h"
+#include "base/text/number.h"
 #include "gradus/tensor.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* gradus compare: which of two fits of the same data is to be preferred. */
 #include "base/special.h"
 #include "cli/fit/fit.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <math.h>
 #include <stddef.h>

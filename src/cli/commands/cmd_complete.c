@@ -11,7 +11,7 @@
 #include "cli/data/table.h"
 #include "cli/expr/expr.h"
 #include "cli/words.h"
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "gradus/plugin.h"
 #include "optim/link/classes.h"
 

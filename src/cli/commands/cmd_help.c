@@ -1,7 +1,7 @@
 /* gradus help: texts about the program, from its own tables. */
 #include "cli/cli.h"
 #include "cli/expr/expr.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 static const gd_option options[] = {
     GD_SWITCH("functions", "the operators and functions of expressions"),

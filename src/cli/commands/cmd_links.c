@@ -1,9 +1,9 @@
 /* gradus links: what there is to make chains of. */
 #include "cli/cli.h"
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "optim/chain/elsewhere.h"
 #include "optim/link/classes.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <math.h>
 #include <stdio.h>

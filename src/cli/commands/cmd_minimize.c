@@ -1,6 +1,6 @@
 /* gradus minimize: an expression, its parameters, a chain. */
 #include "cli/cli.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "cli/files.h"
 #include "cli/problem/bound.h"
 #include "cli/problem/condition.h"

@@ -1,6 +1,6 @@
 /* The recipe of gradus train; see train_job.h. */
 #include "cli/commands/train_job.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <stdio.h>
 #include <string.h>

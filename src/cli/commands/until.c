@@ -1,7 +1,7 @@
 /* Conditions to stop at; see until.h. */
 #include "cli/commands/until.h"
 #include "cli/text.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <stdio.h>
 #include <string.h>

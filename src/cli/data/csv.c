@@ -5,12 +5,12 @@
  *
  *   x;"a ""b""";3\r\n        becomes        x\0a "b"\0...3\0 */
 #include "cli/data/csv_inside.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "cli/cli.h"
 #include "cli/data/gzip.h"
 #include "cli/data/widths.h"
 #include "cli/text.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Traces; see trace.h. */
 #include "cli/data/trace.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cli/files.h"
 
 #include <errno.h>

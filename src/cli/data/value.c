@@ -1,6 +1,6 @@
 /* Values of the command line; see value.h. */
 #include "cli/data/value.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "cli/data/gzip.h"
 #include "cli/data/idx.h"
 #include "gradus/autograd.h"
@@ -8,7 +8,7 @@
 #include "file/file.h"
 #include "file/npy.h"
 #include "file/safetensors.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <stdarg.h>
 #include <stdio.h>

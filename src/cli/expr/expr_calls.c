@@ -2,7 +2,7 @@
 #include "cli/expr/expr_program.h"
 #include "cli/text.h"
 #include "base/special.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <math.h>
 #include <string.h>

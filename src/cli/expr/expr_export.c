@@ -5,7 +5,7 @@
  * expressions of numbers have such forms: sums over arrays and matrices have none. */
 #include "cli/expr/expr_export.h"
 #include "cli/expr/expr_program.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <math.h>
 #include <stdlib.h>

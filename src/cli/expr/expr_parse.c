@@ -1,7 +1,7 @@
 /* Reading an expression: recursive descent, one function a level of precedence; see expr.h for the language. */
 #include "cli/expr/expr_parser.h"
-#include "base/number.h"
-#include "base/suggest.h"
+#include "base/text/number.h"
+#include "base/text/suggest.h"
 
 #include <math.h>
 #include <stdarg.h>

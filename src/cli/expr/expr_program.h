@@ -9,7 +9,7 @@
 
 #include "cli/expr/expr.h"
 #include "cli/expr/expr_ode.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 typedef gd_tensor *(*gd_expr_unary)(gd_tensor *);
 typedef gd_tensor *(*gd_expr_binary)(gd_tensor *, gd_tensor *);

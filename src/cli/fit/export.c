@@ -2,7 +2,7 @@
 #include "cli/files.h"
 #include "cli/expr/expr_export.h"
 #include "cli/fit/fit.h"
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Models that are equations, and columns with errors of their own (--x-errors): residuals are then distances from the curve. */
 #include "cli/fit/fit.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "gradus/autograd.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* What gradus fit prints: a table, or one JSON object. */
 #include "cli/fit/fit.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <math.h>
 #include <stdio.h>

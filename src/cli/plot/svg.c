@@ -1,6 +1,6 @@
 /* Writing a picture as SVG: one element a shape, colours in a style sheet with a dark variant. */
 #include "cli/plot/picture.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Where an axis has its numbers. */
 #include "cli/plot/plot.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <math.h>
 #include <stdio.h>

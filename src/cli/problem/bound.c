@@ -2,7 +2,7 @@
 #include "cli/problem/bound.h"
 #include "cli/data/value.h"
 #include "cli/text.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Columns as numbers; see columns.h. */
 #include "cli/rows/columns.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "file/file.h"
 #include "file/safetensors.h"
 #include "optim/text/scan.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <math.h>
 #include <stdlib.h>

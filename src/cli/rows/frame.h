@@ -7,7 +7,7 @@
 
 #include "cli/data/csv.h"
 #include "cli/words.h"
-#include "base/table.h"
+#include "base/text/table.h"
 
 typedef enum gd_cells { GD_CELLS_FOUND, GD_CELLS_NUMBERS, GD_CELLS_WORDS, GD_CELLS_DATES } gd_cells;
 

@@ -1,6 +1,6 @@
 /* Classes; see labels.h. */
 #include "cli/rows/labels.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "optim/text/scan.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
  * Within a piece, 64 bytes at a time, a bit for every byte at which a cell may end comes first.  Where the next cell begins is known
  * before this one's digits are read, so the processor reads several at once. */
 #include "cli/rows/scan.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "cli/data/csv_inside.h"
 #include "cli/text.h"
 

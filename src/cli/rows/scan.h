@@ -1,7 +1,7 @@
 /* Rows of a table straight to columns, without a place in memory for every cell: for tables that are read again and again.
  *
  * Text as csv.h describes it, of which the names of the columns are known.  A number of up to 19 digits is the quotient or product of
- * whole numbers, rounded once (base/number.h); other numbers are read as everywhere.  The context's threads share the text, unless it
+ * whole numbers, rounded once (base/text/number.h); other numbers are read as everywhere.  The context's threads share the text, unless it
  * has quotes; values and errors are those of one. */
 #ifndef GD_CLI_ROWS_SCAN_H
 #define GD_CLI_ROWS_SCAN_H

@@ -1,6 +1,6 @@
 /* Weights of classes; see recipe.h. */
 #include "cli/train/recipe.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <string.h>
 

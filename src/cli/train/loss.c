@@ -1,6 +1,6 @@
 /* Losses; see loss.h. */
 #include "cli/train/loss.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "optim/text/scan.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "cli/train/model.h"
 #include "module/layers/layer.h"
 #include "optim/text/scan.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The text of a checkpoint; see recipe.h. */
 #include "cli/train/metrics.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <inttypes.h>
 #include <math.h>

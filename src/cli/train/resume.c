@@ -4,7 +4,7 @@
  * the new optimizer take the place of the old ones in that text, and then it is read as always. */
 #include "cli/train/resume.h"
 #include "base/ctx.h"
-#include "base/json.h"
+#include "base/text/json.h"
 
 #include <stdio.h>
 #include <string.h>

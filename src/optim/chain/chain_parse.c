@@ -16,8 +16,8 @@
 #include "optim/link/link.h"
 #include "optim/text/scan.h"
 #include "optim/text/setting.h"
-#include "base/number.h"
-#include "base/suggest.h"
+#include "base/text/number.h"
+#include "base/text/suggest.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* What a name of another system is here.  Nothing is translated in silence: the same name may have other defaults there, so
  * the chain is said, with the learning rate that was written. */
 #include "optim/chain/elsewhere.h"
-#include "base/ascii.h"
-#include "base/number.h"
+#include "base/text/ascii.h"
+#include "base/text/number.h"
 
 #include <stdio.h>
 #include <string.h>

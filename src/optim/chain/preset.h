@@ -2,7 +2,7 @@
 #ifndef GD_OPTIM_CHAIN_PRESET_H
 #define GD_OPTIM_CHAIN_PRESET_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "gradus/link.h"
 #include "optim/text/scan.h"
 

@@ -4,7 +4,7 @@
 
 #include "gradus/link.h"
 #include "program/program.h"
-#include "base/table.h"
+#include "base/text/table.h"
 #include "tensor/tensor.h"
 
 /* What a link keeps for one parameter. */

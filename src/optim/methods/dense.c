@@ -1,7 +1,7 @@
 /* Dense quasi-Newton links: what all methods share. */
 #include "gradus/quasi_newton.h"
 #include "gradus/hessian.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 #include "tensor/linalg.h"

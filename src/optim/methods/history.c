@@ -10,7 +10,7 @@
 #include "optim/methods/history.h"
 
 #include "optim/plan/share.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 
 #include <math.h>

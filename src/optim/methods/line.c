@@ -4,7 +4,7 @@
 #include "optim/vector/layout.h"
 #include "optim/vector/origin.h"
 #include "optim/methods/hessian.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 
 #include <float.h>

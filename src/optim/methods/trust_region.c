@@ -1,7 +1,7 @@
 /* Trust regions: the part that all of them share. */
 #include "gradus/trust_region.h"
 #include "gradus/hessian.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/var.h"
 #include "optim/vector/linop.h"
 

@@ -2,8 +2,8 @@
 #include "optim/solve/solve.h"
 
 #include "base/ctx.h"
-#include "optim/step/bounds.h"
-#include "optim/step/memo.h"
+#include "optim/step/objective/bounds.h"
+#include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/layout.h"
 

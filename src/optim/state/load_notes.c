@@ -1,5 +1,5 @@
 /* What a load found to differ. */
-#include "base/number.h"
+#include "base/text/number.h"
 #include "module/report.h"
 #include "optim/state/state.h"
 

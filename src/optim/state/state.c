@@ -20,7 +20,7 @@
  * Numbers are written so that they read back bit for bit; those that JSON does not have, as {"real": "inf"}.  A setting of a
  * link that changes with the step is {"schedule": "linear(1, 0, 9)"}. */
 #include "optim/state/state.h"
-#include "base/number.h"
+#include "base/text/number.h"
 #include "file/archive.h"
 #include "optim/plan/share.h"
 

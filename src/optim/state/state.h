@@ -2,7 +2,7 @@
 #ifndef GD_OPTIM_STATE_STATE_H
 #define GD_OPTIM_STATE_STATE_H
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "file/archive.h"
 #include "optim/step/optimizer.h"
 

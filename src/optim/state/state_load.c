@@ -3,7 +3,7 @@
  * Everything is read and checked into twins: links of the same classes that nobody runs.  Only when all of it fits do
  * twins and links swap what they hold, which cannot fail. */
 #include "module/report.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "optim/text/setting.h"
 #include "optim/state/state.h"
 

@@ -9,9 +9,9 @@
 #include "optim/step/batch.h"
 #include "optim/plan/harvest.h"
 #include "optim/plan/share.h"
-#include "optim/step/memo.h"
+#include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
-#include "optim/step/residuals.h"
+#include "optim/step/objective/residuals.h"
 
 #include "base/rng.h"
 #include "gradus/autograd.h"

@@ -1,6 +1,6 @@
 /* An optimizer over a world: do all ranks mean the same, and the gradients of all. */
 #include "optim/step/distribute.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

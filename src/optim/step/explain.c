@@ -10,7 +10,7 @@
  *
  * The plans are made as a step would make them, without running anything. */
 #include "base/narrow.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "gradus/autograd.h"
 #include "gradus/projection.h"
 #include "gradus/quasi_newton.h"

@@ -1,7 +1,7 @@
 /* Optimizers: their life, attributes and parameters.  Groups are in groups.c. */
 #include "gradus/dlpack.h"
 #include "optim/step/optimizer.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/distribute.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"

@@ -1,7 +1,7 @@
 /* The step of an optimizer, with and without an objective. */
 #include "optim/step/optimizer.h"
 #include "optim/step/batch.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/distribute.h"
 #include "gradus/autograd.h"
 #include "optim/plan/plan.h"

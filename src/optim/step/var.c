@@ -2,7 +2,7 @@
 #include "gradus/autograd.h"
 #include "optim/plan/share.h"
 #include "optim/step/batch.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"

@@ -1,6 +1,6 @@
 /* Reading and writing small texts; see scan.h. */
 #include "optim/text/scan.h"
-#include "base/number.h"
+#include "base/text/number.h"
 
 #include <math.h>
 #include <stdarg.h>

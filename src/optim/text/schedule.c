@@ -6,7 +6,7 @@
 #include "gradus/link.h"
 #include "optim/text/scan.h"
 #include "optim/text/setting.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Settings and what fields take; see setting.h. */
 #include "optim/text/setting.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "gradus/optim.h"
 
 #include <math.h>

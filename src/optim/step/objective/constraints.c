@@ -1,6 +1,6 @@
 /* Constraints of the objective, and objectives with a term more. */
 #include "gradus/autograd.h"
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/step/optimizer.h"
 #include "tensor/shape.h"
 

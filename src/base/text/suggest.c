@@ -1,5 +1,5 @@
 /* The nearest known name, by edit distance; see suggest.h. */
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -7,9 +7,9 @@
 #include "optim/vector/linear.h"
 #include "optim/step/batch.h"
 #include "optim/step/many.h"
-#include "optim/step/memo.h"
+#include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
-#include "optim/step/residuals.h"
+#include "optim/step/objective/residuals.h"
 #include "tensor/shape.h"
 
 #include <math.h>

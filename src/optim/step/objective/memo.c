@@ -10,7 +10,7 @@
  * the point is accepted, and so does the graph of the gradient, for Hessians.  A graph holds all that was computed, so it is
  * dropped where nothing more can be wanted of it: at points that are no lower than the beginning, and when the next step
  * begins elsewhere. */
-#include "optim/step/memo.h"
+#include "optim/step/objective/memo.h"
 #include "tensor/device.h"
 
 #include <math.h>

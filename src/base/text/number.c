@@ -1,7 +1,7 @@
 /* Reading and writing numbers; see number.h. */
-#include "base/number.h"
+#include "base/text/number.h"
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-#include "base/json.h"
+#include "base/text/json.h"
 
-#include "base/number.h"
+#include "base/text/number.h"
 
 json_t *gd__json_read(const char *text, size_t length, json_error_t *error)
 {

@@ -1,5 +1,5 @@
 /* From addresses to numbers. */
-#include "base/table.h"
+#include "base/text/table.h"
 
 #include <string.h>
 

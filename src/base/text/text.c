@@ -1,6 +1,6 @@
 /* A text that grows. */
-#include "base/text.h"
-#include "base/number.h"
+#include "base/text/text.h"
+#include "base/text/number.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Bounds of the parameters of a step; see bounds.h. */
-#include "optim/step/bounds.h"
+#include "optim/step/objective/bounds.h"
 #include "optim/vector/layout.h"
 #include "tensor/device.h"
 #include "tensor/elementwise.h"

@@ -1,4 +1,4 @@
-/* What closures and residuals share. */
+/* What closures and residuals share.  This folder: what a step asks of the user's function, and what is remembered of it. */
 #ifndef GD_OPTIM_STEP_RESIDUALS_H
 #define GD_OPTIM_STEP_RESIDUALS_H
 

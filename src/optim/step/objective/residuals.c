@@ -1,9 +1,9 @@
 /* The residuals of an objective, whole or by ranges of rows, and their Jacobian. */
-#include "optim/step/residuals.h"
+#include "optim/step/objective/residuals.h"
 
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
-#include "optim/step/memo.h"
+#include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/linear.h"
 #include "tensor/shape.h"
