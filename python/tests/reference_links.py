@@ -8,6 +8,25 @@ import gradus as gd
 from gradus import m
 
 
+class World:
+    """What both kinds have alike."""
+
+    def values(self, t):
+        return t.tolist()
+
+    def step(self, optimizer, params, closure=False, numbers=None):
+        def evaluate(backward=True):
+            loss = sum((p**2).sum() for p in params)
+            if backward:
+                optimizer.zero_grad()
+                loss.backward()
+            return loss
+        if closure:
+            return optimizer.step(evaluate, **(numbers or {}))
+        evaluate()
+        return optimizer.step(**(numbers or {}))
+
+
 # ---- links as the documents describe them ----
 
 @gd.link(state=["velocity"])

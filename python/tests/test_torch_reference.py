@@ -9,27 +9,12 @@ import gradus.torch as gt
 import reference_links
 
 
-class World:
+class World(reference_links.World):
     def parameter(self, values):
         return torch.nn.Parameter(torch.tensor(values))
 
     def optimizer(self, params, chain):
         return gt.Optimizer(params, chain)
-
-    def values(self, t):
-        return t.tolist()
-
-    def step(self, optimizer, params, closure=False, numbers=None):
-        def evaluate(backward=True):
-            loss = sum((p**2).sum() for p in params)
-            if backward:
-                optimizer.zero_grad()
-                loss.backward()
-            return loss
-        if closure:
-            return optimizer.step(evaluate, **(numbers or {}))
-        evaluate()
-        return optimizer.step(**(numbers or {}))
 
 
 @pytest.mark.parametrize("check", reference_links.CHECKS, ids=lambda f: f.__name__)
