@@ -12,7 +12,8 @@
 #define SUM_CHUNK        4096  /* and in a pass that reduces, or makes random numbers */
 #define DEVICE_CHUNK     4096  /* on a device, where many blocks at once make up for small pieces */
 #define DEVICE_SUM_CHUNK 8192
-#define TASK             32768 /* elements worth a thread */
+#define TASK             32768  /* elements worth a thread */
+#define PART             262144 /* elements of this process between two calls of gd_exec_run.ready */
 
 static bool on_cpu(const gd_exec *x) { return x->device == x->device->ctx->cpu; }
 
@@ -254,7 +255,8 @@ typedef struct pass_run {
     gd_kernel_fn kernel;
     const gd_work *work;
     int64_t scalars;      /* from those of a member to those of the next */
-    _Atomic int64_t next; /* task */
+    int64_t first, end;   /* tasks */
+    _Atomic int64_t next; /* the one that is next */
 } pass_run;
 
 /* Where a chunk's elements lie: what memory does not hold so is made in the buffer. */
@@ -321,6 +323,7 @@ static void run_chunk(const pass_run *r, int64_t c, char *buffer)
 static void run_task(void *arg, int64_t task)
 {
     const pass_run *r = arg;
+    task += r->first;
     for (int64_t c = r->work->task[task]; c < r->work->task[task + 1]; c++) run_chunk(r, c, NULL);
 }
 
@@ -329,13 +332,14 @@ static void run_tasks(void *arg, int64_t thread)
 {
     pass_run *r = arg;
     char *buffer = r->x->buffer + (size_t)thread * r->x->buffer_bytes;
-    for (int64_t task; (task = atomic_fetch_add(&r->next, 1)) < r->work->tasks;)
+    for (int64_t task; (task = atomic_fetch_add(&r->next, 1)) < r->end;)
         for (int64_t c = r->work->task[task]; c < r->work->task[task + 1]; c++) run_chunk(r, c, buffer);
 }
 
 static void run_all_tasks(gd_ctx *ctx, pass_run *r)
 {
-    int64_t tasks = r->work->tasks;
+    int64_t tasks = r->end - r->first;
+    r->next = r->first;
     if (tasks == 1 && !needs_buffer(r->pass))
         run_task(r, 0);
     else if (!needs_buffer(r->pass))
@@ -473,9 +477,16 @@ static gd_status run_on_copies(pass_run *r)
     return status;
 }
 
-static gd_status walk_pass(gd_exec *x, int i)
+static pass_run pass_of(gd_exec *x, int i)
 {
     pass_run r = {.x = x, .pass = &x->pass[i], .kernel = x->kernel[i], .work = gd__work_of(x, i)};
+    r.end = r.work->tasks;
+    return r;
+}
+
+static gd_status walk_pass(gd_exec *x, int i)
+{
+    pass_run r = pass_of(x, i);
     r.scalars = fill_scalars(x, r.pass);
     if (!on_cpu(x)) return run_on_copies(&r);
     run_all_tasks(x->device->ctx, &r);
@@ -623,6 +634,65 @@ static gd_status agree_on_finite(const gd_exec_set *set, gd_exec_run *run)
     return status;
 }
 
+/* ---- the last pass, part by part ---- */
+
+/* The only one of a table that is left, if it walks over elements and nothing but that; -1: it runs as a whole. */
+static int only_pass(const gd_exec *x)
+{
+    int only = -1;
+    for (int i = 0; i < x->passes; i++) {
+        if (x->pass[i].level != x->p->levels || !does_something(&x->pass[i])) continue;
+        if (only >= 0) return -1;
+        only = i;
+    }
+    const gd_pass *pass = &x->pass[only < 0 ? 0 : only];
+    bool plain = on_cpu(x) && !pass->sums && !pass->reductions && pass->along == x->p->full;
+    return plain ? only : -1;
+}
+
+/* Tasks that have something of the members that are wanted. */
+static void walk_on(gd_exec *x, int pass)
+{
+    pass_run r = pass_of(x, pass);
+    r.scalars = x->stride;
+    r.first = x->walked;
+    while (x->walked < r.work->tasks && r.work->chunk[r.work->task[x->walked]].member < x->wanted)
+        x->walked++;
+    r.end = x->walked;
+    if (r.end > r.first) run_all_tasks(x->device->ctx, &r);
+}
+
+static gd_status begin_parts(gd_exec_set *set, gd_exec_run *run)
+{
+    gd_status status = GD_OK;
+    for (int i = 0; i < set->tables && !status; i++) {
+        gd_exec *x = &set->table[i];
+        int pass = only_pass(x);
+        x->walked = x->wanted = 0;
+        if (pass < 0)
+            status = run_level(x, x->p->levels, NULL, run);
+        else
+            x->stride = fill_scalars(x, &x->pass[pass]);
+    }
+    return status ? status : agree_on_finite(set, run);
+}
+
+static void run_parts(gd_exec_set *set, const gd_exec_run *run)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < set->count; i++) {
+        gd_exec *x = &set->table[set->table_of[i]];
+        int m = set->member_of[i], pass;
+        x->wanted = m + 1;
+        elements += x->own_to[m] - x->own_from[m];
+        if (elements < PART && i + 1 < set->count) continue;
+        for (int k = 0; k < set->tables; k++)
+            if ((pass = only_pass(&set->table[k])) >= 0) walk_on(&set->table[k], pass);
+        run->ready(run->user, i + 1);
+        elements = 0;
+    }
+}
+
 /* Launches are collected where one device does all of them. */
 gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
 {
@@ -633,6 +703,11 @@ gd_status gd__execs_run(gd_exec_set *set, gd_exec_run *run)
         for (int i = 0; i < set->tables && !status; i++)
             if (level < set->table[i].p->levels) status = run_level(&set->table[i], level, list, run);
         if (!status) status = join_level(set, level, list);
+    }
+    if (!status && run->ready) {
+        status = begin_parts(set, run);
+        if (!status) run_parts(set, run);
+        return status;
     }
     for (int i = 0; i < set->tables && !status; i++)
         status = run_level(&set->table[i], set->table[i].p->levels, list, run);

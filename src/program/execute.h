@@ -80,6 +80,10 @@ typedef struct gd_exec {
     const gd_exec_share
         *share; /* NULL: this process runs all elements; else, the owner's, of each member ... */
     int64_t *own_from, *own_to; /* [members] ... these, whole chunks; owned */
+    /* while the last pass runs part by part: its tasks that have run, up to which member they are wanted, how far the scalars
+     * of members are apart */
+    int64_t walked;
+    int wanted, stride;
 } gd_exec;
 
 typedef struct gd_exec_set {
@@ -124,6 +128,10 @@ typedef struct gd_exec_run {
     bool replay;     /* run the launches of a device as one graph, where it can */
     bool replayed;   /* out: it did */
     bool not_finite; /* out: a reduction over some elements was not finite (looked at on the CPU only) */
+    /* Where other processes run other elements: told, while the last pass still runs, that the first `members` of the set have
+     * their results; in the end, that all have.  Nothing but this is between the processes from the first call on.  NULL: nobody asks. */
+    void (*ready)(void *user, int members);
+    void *user;
 } gd_exec_run;
 
 /* To be called when the owner changed pointers, or inputs other than those that change from run to run and are the same for all

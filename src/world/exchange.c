@@ -312,6 +312,13 @@ static gd_status wait_for(gd_exchange *work)
     return work->status;
 }
 
+bool gd__exchange_is_over(gd_exchange *work)
+{
+    bool moved = false;
+    if (work->stage < GD_FINISHED) progress(work->world, &moved);
+    return work->stage == GD_FINISHED || given_up(work->world);
+}
+
 gd_status gd_world_wait(gd_exchange *work)
 {
     if (!work) return GD_ARGUMENT;

@@ -136,6 +136,8 @@ gd_status gd__world_call(gd_world *world, const gd_collective *what);
 
 gd_exchange *gd__exchange_new(gd_world *world);
 void gd__exchange_free(gd_exchange *work);
+/* Takes collectives under way a little further: need nobody wait for this one any more? */
+bool gd__exchange_is_over(gd_exchange *work);
 gd_status gd__message(gd_exchange *work, int peer, bool sends, int part, void *data, size_t bytes);
 
 /* ---- grains.c ---- */

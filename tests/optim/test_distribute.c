@@ -298,26 +298,35 @@ static void ranks_that_differ_are_named_when_work_is_distributed(void **state)
 
 static gd_status fails_alone(gd_world *w, void *user)
 {
-    (void)user;
     gd_ctx *ctx = gd_world_ctx(w);
     gd_optimizer *o;
     gd_tensor *p[PARAMS];
     gd_scope_begin(ctx);
     TRY(make(ctx, "adam | lr(0.1)", &o, p));
-    TRY(gd_optimizer_distribute(o, w, NULL));
+    TRY(gd_optimizer_distribute(o, w, user));
+    for (int i = 0; i < PARAMS; i++) TRY(set_grad(p[i], 0, 1));
     if (gd_world_rank(w) == 1) (void)!gd_fail(ctx, GD_CALLBACK, "no such file");
     EXPECT(ctx, gd_optimizer_step(o, NULL, NULL) == GD_CALLBACK);
     EXPECT(ctx, strstr(gd_error_text(ctx), "no such file"));
     gd_clear_error(ctx);
+    for (int i = 0; i < PARAMS; i++)
+        for (int64_t k = 0; k < lengths[i]; k++)
+            EXPECT(ctx, ((const float *)gd_data(p[i]))[k] == (float)(0.5 + i));
+    for (int i = 0; i < PARAMS; i++) TRY(set_grad(p[i], 0, 1));
     TRY(gd_optimizer_step(o, NULL, NULL));
     gd_optimizer_free(o);
     gd_scope_end(ctx);
     return GD_OK;
 }
 
-static void a_rank_that_fails_in_a_step_tells_the_others(void **state)
+static void a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes(void **state)
 {
-    run_in(CTX(state), 3, fails_alone, NULL);
+    gd_distribute_options options = gd_distribute_defaults();
+    for (options.shard = GD_SHARD_NONE; options.shard <= GD_SHARD_GRADIENTS; options.shard++)
+        run_in(CTX(state), 3, fails_alone, &options);
+    options.shard = GD_SHARD_STATE;
+    options.joined = true;
+    run_in(CTX(state), 3, fails_alone, &options);
 }
 
 /* ---- decisions ---- */
@@ -493,7 +502,7 @@ int main(void)
         TEST(four_ranks_hold_a_quarter_of_a_history_each),
         TEST(gradients_leave_their_parameters_when_they_are_complete),
         TEST(ranks_that_differ_are_named_when_work_is_distributed),
-        TEST(a_rank_that_fails_in_a_step_tells_the_others),
+        TEST(a_rank_that_fails_in_a_step_tells_the_others_and_nothing_changes),
         TEST(ranks_decide_the_same_by_the_time),
         TEST(a_link_that_says_it_spreads_by_tensors_and_does_not_is_told_so),
         TEST(state_that_another_rank_keeps_is_refused_until_work_is_no_longer_shared),

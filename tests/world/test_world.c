@@ -88,15 +88,16 @@ static gd_status counting_post(gd_endpoint *e, gd_message *m)
     return below->post(e, m);
 }
 
-/* What all ranks send while fn runs. */
-static gd_status counted(gd_world *w, gd_status (*fn)(gd_world *w, void *user), void *user)
+/* What all ranks send while fn runs goes by `post`. */
+static gd_status posted_by(gd_world *w, gd_status (*post)(gd_endpoint *e, gd_message *m),
+                           gd_status (*fn)(gd_world *w, void *user), void *user)
 {
     static gd_transport counting;
     TRY(gd_world_barrier(w));
     if (gd_world_rank(w) == 0) {
         below = w->end.transport;
         counting = *below;
-        counting.post = counting_post;
+        counting.post = post;
         atomic_store(&posted, 0);
         atomic_store(&posted_bytes, 0);
     }
@@ -125,7 +126,7 @@ static gd_status sum_two(gd_world *w, void *user)
 static gd_status count_messages(gd_world *w, void *user)
 {
     int *sent = user;
-    TRY(counted(w, sum_two, NULL));
+    TRY(posted_by(w, counting_post, sum_two, NULL));
     if (gd_world_rank(w) == 0) *sent = (int)atomic_load(&posted);
     return GD_OK;
 }
@@ -175,7 +176,7 @@ static gd_status count_step(gd_world *w, void *user)
     gd_status status = gd_optimizer_add(s.opt, "w", s.w);
     if (!status) status = gd_optimizer_distribute(s.opt, w, &options);
     if (!status) status = one_step(w, &s); /* makes state */
-    if (!status) status = counted(w, one_step, &s);
+    if (!status) status = posted_by(w, counting_post, one_step, &s);
     double moved = status ? 0 : gd_at(s.w, (int64_t[]){WIDE - 1});
     gd_optimizer_free(s.opt);
     gd_scope_end(ctx);
@@ -196,6 +197,67 @@ static void a_step_with_state_shared_sends_no_more_bytes(void **state)
         assert_in_range(none.bytes, sums, sums + sums / 20);
         assert_in_range(shared.bytes, sums, sums + sums / 10);
     }
+}
+
+/* ---- parameters of a step travel while others are still made ---- */
+
+enum { LAYERS = 8, LAYER = 200000 };
+
+static _Atomic int begun,
+    early; /* gathers of the first parameter; those begun while the last one was as before */
+static _Thread_local const float *last_made;
+static _Thread_local int64_t first_gather;
+
+/* A step begins with the agreement that all are there; the next collective is the first gather. */
+static gd_status looking_post(gd_endpoint *e, gd_message *m)
+{
+    if (first_gather < 0) first_gather = m->op + 1;
+    if (m->op == first_gather && m->sends && m->bytes < LAYER) {
+        atomic_fetch_add(&begun, 1);
+        atomic_fetch_add(&early, *last_made == 1);
+    }
+    return below->post(e, m);
+}
+
+static gd_status plain_step(gd_world *w, void *user)
+{
+    (void)w;
+    return gd_optimizer_step(user, NULL, NULL);
+}
+
+static gd_status step_over_layers(gd_world *w, void *user)
+{
+    (void)user;
+    static const char *const names[LAYERS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    gd_ctx *ctx = gd_world_ctx(w);
+    gd_distribute_options options = gd_distribute_defaults();
+    gd_tensor *p[LAYERS];
+    options.shard = GD_SHARD_STATE;
+    options.joined = true;
+    gd_scope_begin(ctx);
+    gd_optimizer *opt = gd_optimizer_new(ctx, gd_chain(ctx, "lr(0.5)"));
+    for (int i = 0; i < LAYERS; i++) {
+        p[i] = gd_require_grad(gd_ones(ctx, GD_F32, 1, (int64_t[]){LAYER}));
+        TRY(gd_optimizer_add(opt, names[i], p[i]));
+        TRY(gd_set_grad(p[i], gd_ones(ctx, GD_F32, 1, (int64_t[]){LAYER})));
+    }
+    TRY(gd_optimizer_distribute(opt, w, &options));
+    first_gather = -1;
+    last_made = (const float *)gd_data(p[LAYERS - 1]) + (gd_world_rank(w) ? LAYER - 1 : 0);
+    gd_status status = posted_by(w, looking_post, plain_step, opt);
+    for (int i = 0; i < LAYERS && !status; i++)
+        for (int64_t k = 0; k < LAYER; k += LAYER - 1) EXPECT(ctx, gd_at(p[i], &k) == 0.5);
+    gd_optimizer_free(opt);
+    gd_scope_end(ctx);
+    return status;
+}
+
+static void parameters_travel_while_others_are_still_made(void **state)
+{
+    begun = early = 0;
+    run_in(CTX(state), 2, step_over_layers, NULL);
+    assert_int_equal(begun, 2);
+    assert_int_equal(early, 2);
 }
 
 /* Rank r has r + 1 elements or as many times more, the last one none. */
@@ -759,6 +821,7 @@ int main(void)
         TEST(many_ranks_are_compared_by_the_first),
         TEST(a_few_numbers_take_one_message_from_each_to_each),
         TEST(a_step_with_state_shared_sends_no_more_bytes),
+        TEST(parameters_travel_while_others_are_still_made),
         TEST(stretches_of_other_lengths_are_gathered_and_scattered),
         TEST(every_rank_gets_what_others_have_for_it),
         TEST(views_are_summed_in_place),

@@ -273,11 +273,21 @@ static gd_status refresh(const gd_run_args *args, gd_plan *plan)
 
 /* ---- running ---- */
 
+/* What other ranks make a part of, and all get. */
+static gd_tensor *const *shared_results(const gd_run_args *args, const gd_plan *plan)
+{
+    bool update = args->output && (plan->child || args->sink == GD_SINK_UPDATE);
+    if (!plan->shared || args->keeps) return NULL;
+    return update ? args->output : args->sink == GD_SINK_PARAMS ? args->params : NULL;
+}
+
 static gd_status run_set(const gd_run_args *args, gd_plan *plan)
 {
     gd_optimizer *o = args->optimizer;
+    gd_tensor *const *shared = shared_results(args, plan);
     gd_exec_run run = {.replay = o && o->capture && args->sink == GD_SINK_PARAMS};
-    gd_status status = gd__execs_run(&plan->set, &run);
+    gd_status status = shared ? gd__share_run(o, args->keys, shared, args->count, &plan->set, &run)
+                              : gd__execs_run(&plan->set, &run);
     if (run.replayed) o->replays++;
     if (run.not_finite && args->not_finite) *args->not_finite = true;
     return status;
@@ -331,14 +341,6 @@ static gd_status settle(const gd_run_args *args, gd_plan *plan)
     count_runs(args, plan);
     for (int i = 0; args->sink == GD_SINK_PARAMS && i < args->count; i++) gd__touch(args->params[i]);
     return status;
-}
-
-/* All ranks get what others have made. */
-static gd_status share_results(const gd_run_args *args, const gd_plan *plan)
-{
-    bool update = args->output && (plan->child || args->sink == GD_SINK_UPDATE);
-    gd_tensor *const *list = update ? args->output : args->sink == GD_SINK_PARAMS ? args->params : NULL;
-    return list ? gd__share_gather(args->optimizer, args->keys, list, args->count) : GD_OK;
 }
 
 /* ---- parameters that do not lie in the order of their axes ---- */
@@ -451,7 +453,6 @@ gd_status gd__run_rules(const gd_run_args *args, gd_link **child)
     }
     if (!status) status = refresh(run, plan);
     if (!status) status = run_set(run, plan);
-    if (!status && plan->shared && !args->keeps) status = share_results(run, plan);
     if (!status && plan->child)
         *child = plan->child;
     else if (!status)

@@ -112,10 +112,15 @@ typedef struct bucket {
     size_t bytes;
 } bucket;
 
+/* From the first to the last of a list, also while the last are still made.  Until the first bucket has come nothing else leaves: by
+ * then every rank is here, and from there on who fails does so in a collective that all have begun. */
 typedef struct gathering {
     gd_optimizer *o;
+    gd_tensor *const *key, *const *tensor;
+    int total, next; /* tensors; the one that the next bucket begins with */
     bucket flying[FLYING];
     int first, count, ranks, rank;
+    gd_status status;
 } gathering;
 
 static const int64_t *cuts_of(const gd_optimizer *o, const gd_tensor *key)
@@ -137,7 +142,7 @@ static void copy_packed(const gathering *g, const bucket *b, bool unpack)
         }
 }
 
-static gd_status land(gathering *g)
+static void land(gathering *g)
 {
     bucket *b = &g->flying[g->first++ % FLYING];
     gd_status status = b->work ? gd_world_wait(b->work) : gd_error(g->o->ctx);
@@ -146,7 +151,7 @@ static gd_status land(gathering *g)
     if (!status && b->packed) copy_packed(g, b, true);
     gd__free(g->o->ctx, b->packed, b->bytes);
     gd__free(g->o->ctx, b->cuts, (size_t)(g->ranks + 1) * sizeof *b->cuts);
-    return status;
+    if (!g->status) g->status = status;
 }
 
 static void cut_bucket(const gathering *g, bucket *b)
@@ -160,42 +165,88 @@ static void cut_bucket(const gathering *g, bucket *b)
 }
 
 /* A rank that has no memory starts the collective all the same, which tells the others. */
-static gd_status fly(gathering *g, gd_tensor *const *keys, gd_tensor *const *list, int count, size_t bytes)
+static void fly(gathering *g, int end, size_t bytes)
 {
     gd_ctx *ctx = g->o->ctx;
-    gd_status status = g->count == FLYING ? land(g) : GD_OK;
-    if (status) return status;
+    int count = end - g->next;
     bucket *b = &g->flying[(g->first + g->count++) % FLYING];
-    *b = (bucket){.key = keys, .tensor = list, .count = count, .bytes = bytes};
+    *b = (bucket){.key = g->key + g->next, .tensor = g->tensor + g->next, .count = count, .bytes = bytes};
     b->cuts = gd__calloc(ctx, (size_t)(g->ranks + 1) * sizeof *b->cuts);
     if (b->cuts) cut_bucket(g, b);
     if (b->cuts && count > 1 && (b->packed = gd__alloc(ctx, bytes))) copy_packed(g, b, false);
-    char *data = count > 1 ? b->packed : list[0]->data;
+    char *data = count > 1 ? b->packed : b->tensor[0]->data;
     gd_collective what = {.kind = GD_ALL_GATHER, .cuts = b->cuts, .name = "stretches"};
     if (b->cuts && data) what.out = gd__share_memory(ctx, GD_U8, data, (int64_t)bytes);
     if (!what.out) what.cuts = NULL;
     b->work = gd_world_start(g->o->share->world, &what);
-    return GD_OK;
+}
+
+/* Which tensors travel together from the next on; their bytes. */
+static int stretches_end(const gathering *g, size_t *bytes)
+{
+    int end = g->next + 1;
+    *bytes = bytes_of(g->tensor[g->next]);
+    while (*bytes < ALONE && end < g->total && bytes_of(g->tensor[end]) < ALONE &&
+           *bytes + bytes_of(g->tensor[end]) <= (size_t)g->o->share->options.bucket)
+        *bytes += bytes_of(g->tensor[end++]);
+    return end;
+}
+
+/* May one more bucket fly?  Who does not wait lands only what has come. */
+static bool has_room(gathering *g, bool waits)
+{
+    const bucket *oldest = &g->flying[g->first % FLYING];
+    if (g->count < (g->first ? FLYING : 1)) return true;
+    if (!waits && oldest->work && !gd__exchange_is_over(oldest->work)) return false;
+    land(g);
+    return !g->status;
+}
+
+/* Of the first `made` tensors: all of them, or as many as can leave without waiting for other ranks. */
+static void fly_made(gathering *g, int made, bool waits)
+{
+    while (g->next < made && !g->status) {
+        size_t bytes;
+        int end = stretches_end(g, &bytes);
+        if (end > made || (bytes && !has_room(g, waits))) return;
+        if (bytes) fly(g, end, bytes);
+        g->next = end;
+    }
+}
+
+static void some_are_made(void *user, int made) { fly_made(user, made, false); }
+
+/* Nothing is written before all ranks are here: one that has failed until now leaves the others as they were.  Where sums of elements
+ * are joined before, that tells. */
+static gd_status all_are_here(gd_share *share, const gd_exec_set *set)
+{
+    bool sums = false;
+    for (int i = 0; i < set->tables; i++) sums = sums || set->table[i].p->reductions;
+    return sums ? GD_OK : gd__share_call(share, &(gd_collective){.kind = GD_BARRIER, .name = "a step"});
+}
+
+gd_status gd__share_run(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *const *list, int count,
+                        gd_exec_set *set, gd_exec_run *run)
+{
+    gathering g = {.o = o, .key = keys, .tensor = list, .total = count};
+    g.ranks = gd_world_size(o->share->world);
+    g.rank = gd_world_rank(o->share->world);
+    gd_scope_begin(o->ctx);
+    if (set) {
+        run->ready = some_are_made;
+        run->user = &g;
+        g.status = all_are_here(o->share, set);
+        if (!g.status) g.status = gd__execs_run(set, run);
+    }
+    fly_made(&g, count, true);
+    while (g.count) land(&g);
+    gd_scope_end(o->ctx);
+    return g.status;
 }
 
 gd_status gd__share_gather(gd_optimizer *o, gd_tensor *const *keys, gd_tensor *const *list, int count)
 {
-    gathering g = {.o = o, .ranks = gd_world_size(o->share->world), .rank = gd_world_rank(o->share->world)};
-    gd_status status = GD_OK;
-    gd_scope_begin(o->ctx);
-    for (int i = 0, end; i < count && !status; i = end) {
-        size_t bytes = bytes_of(list[i]);
-        for (end = i + 1; bytes < ALONE && end < count && bytes_of(list[end]) < ALONE &&
-                          bytes + bytes_of(list[end]) <= (size_t)o->share->options.bucket;)
-            bytes += bytes_of(list[end++]);
-        if (bytes) status = fly(&g, keys + i, list + i, end - i, bytes);
-    }
-    while (g.count) {
-        gd_status landed = land(&g);
-        if (!status) status = landed;
-    }
-    gd_scope_end(o->ctx);
-    return status;
+    return gd__share_run(o, keys, list, count, NULL, NULL);
 }
 
 /* ---- state in one piece ---- */

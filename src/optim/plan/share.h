@@ -47,6 +47,9 @@ gd_status gd__share_join(void *user, double *numbers, int64_t count);
 /* Every rank gets the stretches that others own of tensors like the parameters `keys`, in their order in memory. */
 gd_status gd__share_gather(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list,
                            int count);
+/* Runs a set whose results those are, in the order of its members: what is there of them is gathered while the rest is made. */
+gd_status gd__share_run(gd_optimizer *optimizer, gd_tensor *const *keys, gd_tensor *const *list, int count,
+                        gd_exec_set *set, gd_exec_run *run);
 /* Brings the stretches of a slot together, for gd_optimizer.make_whole: STATE where this rank may be alone in it. */
 gd_status gd__share_make_whole(gd_link *link, gd_entry *entry, int slot);
 /* All of a slot that is apart, with every rank: *whole is new. */
