@@ -88,6 +88,9 @@ typedef struct gd_objective {
         void *user, gd_tensor *const *v,
         gd_tensor *const *out);          /* products with the Hessian, in place of autograd's; may be NULL */
     gd_tensor *(*residuals)(void *user); /* a vector made of operators; may be NULL */
+    /* Residuals r [m] and their Jacobian j [m, n] over all elements of the parameters in their order, in place of autograd's; new;
+     * may be NULL */
+    gd_status (*jacobian)(void *user, gd_tensor **j, gd_tensor **r);
     /* The losses [k] of k points [k, n] in place of the parameters, all elements of a point in their order, for links that evaluate
      * many at once (gd_var_evaluate_many); may be NULL */
     gd_tensor *(*values)(void *user, gd_tensor *points);

@@ -54,7 +54,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
 
     step(closure) evaluates as often as the links ask for.  closure() computes the loss and its gradients; one that takes
     `backward` is called with False where the loss alone is wanted, and chains that need products with the Hessian get
-    those of torch's autograd."""
+    those of torch's autograd.  step(residuals=f) minimises the sum of squares of the tensor f() by the links of least squares, which
+    get its Jacobian, or by any other; f leaves all derivatives to torch's autograd."""
 
     def __init__(self, params: Any, chain: "Chain | str", *, foreach: bool | None = None, fused: bool | None = None,
                  **settings: Any) -> None:
@@ -173,9 +174,14 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
     _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
 
-    def step(self, closure: Callable[..., Any] | None = None, loss: Any = None, **numbers: float) -> Any:
-        """One step; with a closure the loss of its first evaluation.  Without one links may be told the loss of the gradients, and
-        always numbers by name."""
+    def step(self, closure: Callable[..., Any] | None = None, loss: Any = None, *, residuals: Callable[[], torch.Tensor] | None = None,
+             **numbers: float) -> Any:
+        """One step; with a closure the loss of its first evaluation, with residuals the sum of their squares there.  Without either
+        links may be told the loss of the gradients, and always numbers by name."""
+        if residuals is not None:
+            if closure is not None or loss is not None:
+                raise TypeError("gradus.torch: residuals have no closure or loss beside them")
+            closure = _SumOfSquares(residuals, [p for group in self.param_groups for p in group["params"] if p.requires_grad])
         if (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _base._global_optimizer_pre_hooks
                 or _base._global_optimizer_post_hooks or torch.autograd.profiler._is_profiler_enabled):
             return _hooked_step(self, closure, loss, **numbers) if loss is not None else _hooked_step(self, closure, **numbers)
@@ -232,10 +238,8 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
         local = [_local_of(p).detach() for p in params]
         before = [p.clone() for p in local]
 
-        def nothing(backward: bool = True) -> Any:
-            del backward  # the slopes that are there are those
-            return sum((0 * p).sum() for p in params)
-
+        free = [p for p in params if p.requires_grad]
+        nothing = _Nothing(lambda: torch.cat([(0 * p).abs().sum().reshape(1) for p in free]), free)
         try:
             for _ in range(2):
                 self._step_of(lists, nothing if self._needs_closure else None, torch.zeros(()), {})
@@ -306,14 +310,22 @@ class Optimizer(torch.optim.Optimizer):  # type: ignore[misc, unused-ignore]
                                           allow_unused=True) if pairs else [None] * len(free)
             return [torch.zeros_like(p) if h is None else h for h, p in zip(out, free)]
 
+        def linearised() -> tuple[torch.Tensor, torch.Tensor]:
+            j, r = closure.jacobian()  # type: ignore[attr-defined]
+            if not first:
+                first.append(r.square().sum())
+            return j, r
+
+        of_squares = isinstance(closure, _SumOfSquares)
         try:
-            self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None, numbers)
+            self._lent.minimize(lists, lambda: evaluate(False), lambda: evaluate(True), products if takes else None,
+                                linearised if of_squares else None, numbers)
         except _core.UnsupportedError as e:
             if takes or "products" not in str(e):
                 raise
             raise type(e)(f"gradus.torch: '{self._chain}' needs products with the Hessian: the closure must take backward=True, and "
                           "with False return the loss before anything is differentiated") from None
-        return first[0] if first else None
+        return None if not first else first[0].detach() if of_squares else first[0]
 
     # ---- what links leave and say ----
 
@@ -537,6 +549,83 @@ class _State(defaultdict):  # type: ignore[type-arg]
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
+
+
+class _SumOfSquares:
+    """Residuals as a closure that takes `backward`, and their Jacobian."""
+
+    def __init__(self, residuals: Callable[[], torch.Tensor], free: list[torch.Tensor]) -> None:
+        self._residuals, self._free = residuals, free
+
+    def _vector(self) -> torch.Tensor:
+        with torch.enable_grad():
+            r = self._residuals()
+            if not isinstance(r, torch.Tensor):
+                raise TypeError(f"gradus.torch: residuals are a tensor, not {r!r}")
+            if not r.requires_grad:
+                raise ValueError("gradus.torch: the residuals depend on no parameter that wants gradients")
+            return (torch.view_as_real(r) if r.is_complex() else r).reshape(-1)
+
+    def __call__(self, backward: bool = True) -> torch.Tensor:
+        with torch.enable_grad():
+            loss = self._vector().square().sum()
+        if not backward:
+            return loss
+        for p, g in zip(self._free, torch.autograd.grad(loss, self._free, allow_unused=True)):
+            p.grad = g
+        return loss.detach()
+
+    def jacobian(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """J over all elements of the parameters, and r; by columns where there are many more rows."""
+        r = self._vector()
+        columns = _jacobian_columns(r, self._free) if r.numel() > 2 * sum(map(_real_numel, self._free)) else None
+        return columns if columns is not None else _jacobian_rows(r, self._free), r.detach()
+
+
+class _Nothing(_SumOfSquares):
+    """One that is 0 everywhere: the slopes that are there are those."""
+
+    def __call__(self, backward: bool = True) -> torch.Tensor:
+        return super().__call__(False)
+
+
+def _real_numel(p: torch.Tensor) -> int:
+    return int(p.numel()) * (2 if p.is_complex() else 1)
+
+
+def _as_rows(count: int, slopes: Any, free: list[torch.Tensor]) -> torch.Tensor:
+    """Slopes of `count` numbers with regard to each parameter, side by side; none are zeros."""
+    parts = [p.new_zeros((count, *p.shape)) if g is None else g for g, p in zip(slopes, free)]
+    return torch.cat([(torch.view_as_real(g) if g.is_complex() else g).reshape(count, -1) for g in parts], 1)
+
+
+def _jacobian_rows(r: torch.Tensor, free: list[torch.Tensor]) -> torch.Tensor:
+    """By as many reverse passes as there are residuals: together, or where an operation does not allow that one by one."""
+    seeds = torch.eye(r.numel(), dtype=r.dtype, device=r.device)
+    try:
+        return _as_rows(r.numel(), torch.autograd.grad(r, free, seeds, retain_graph=True, allow_unused=True, is_grads_batched=True), free)
+    except RuntimeError:
+        rows = [_as_rows(1, torch.autograd.grad(r, free, seed, retain_graph=True, allow_unused=True), free) for seed in seeds]
+        return torch.cat([row.reshape(1, -1) for row in rows])
+
+
+def _jacobian_columns(r: torch.Tensor, free: list[torch.Tensor]) -> torch.Tensor | None:
+    """By as many passes as there are elements of the parameters: derivatives of J^T u, which is linear in u.  None where an operation
+    cannot be differentiated twice."""
+    try:
+        with torch.enable_grad():
+            u = torch.zeros_like(r, requires_grad=True)
+            slopes = torch.autograd.grad(r, free, u, create_graph=True, allow_unused=True)
+        parts = []
+        for p, g in zip(free, slopes):
+            n = _real_numel(p)
+            seeds = torch.eye(n, dtype=p.real.dtype if p.is_complex() else p.dtype, device=p.device)
+            seeds = torch.view_as_complex(seeds.reshape(n, *p.shape, 2)) if p.is_complex() else seeds.reshape(n, *p.shape)
+            part = None if g is None or n == 0 else torch.autograd.grad(g, u, seeds, retain_graph=True, is_grads_batched=True)[0]
+            parts.append(r.new_zeros((n, r.numel())) if part is None else part)
+        return torch.cat(parts).t().contiguous()
+    except RuntimeError:
+        return None
 
 
 def _refuse(key: str, value: Any) -> None:

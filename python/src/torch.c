@@ -655,6 +655,44 @@ static int call_for_products(py_borrower *self, gd_tensor *const *v, gd_tensor *
     return fine;
 }
 
+/* A copy of what an object of the other library has; NULL with an exception. */
+static gd_tensor *copy_of(py_borrower *self, PyObject *object, PyObject *name)
+{
+    form at = {.kind = 0};
+    gd_py_context *c = self->head.owner;
+    if (!look(self, object, name, 0, &at)) return NULL;
+    gd_tensor *t = tensor_over(c->ctx, &at), *copy = t ? gd_copy(t) : NULL;
+    if (t) gd_release(t);
+    if (!copy) (void)gd_py_raise(c);
+    return copy;
+}
+
+/* jacobian() gives the Jacobian [m, n] and the residuals [m]. */
+static int call_for_jacobian(py_borrower *self, gd_tensor **j, gd_tensor **r)
+{
+    PyObject *changed = all_objects(self), *name = PyUnicode_FromString("residuals"), *both = NULL;
+    if (changed && name && PyErr_CheckSignals() == 0 && tell(self, changed))
+        both = PyObject_CallNoArgs(self->jacobian);
+    int fine = both && PyTuple_Check(both) && PyTuple_Size(both) == 2 &&
+               (*j = copy_of(self, PyTuple_GetItem(both, 0), name)) &&
+               (*r = copy_of(self, PyTuple_GetItem(both, 1), name));
+    Py_XDECREF(both);
+    Py_XDECREF(name);
+    Py_XDECREF(changed);
+    return fine;
+}
+
+static gd_status call_jacobian(void *user, gd_tensor **j, gd_tensor **r)
+{
+    py_borrower *self = user;
+    gd_py_context *c = self->head.owner;
+    PyGILState_STATE state = gd_py_callback_begin(c);
+    int fine = call_for_jacobian(self, j, r);
+    if (!fine) gd_py_keep_exception(c);
+    gd_py_callback_end(c, state);
+    return fine ? GD_OK : GD_CALLBACK;
+}
+
 static gd_status call_hvp(void *user, gd_tensor *const *v, gd_tensor *const *out)
 {
     py_borrower *self = user;
@@ -668,26 +706,28 @@ static gd_status call_hvp(void *user, gd_tensor *const *v, gd_tensor *const *out
     return fine ? GD_OK : GD_CALLBACK;
 }
 
-/* minimize(groups, value, gradient, hvp, numbers=None): a step whose links evaluate. */
+/* minimize(groups, value, gradient, hvp, jacobian, numbers=None): a step whose links evaluate. */
 static PyObject *borrower_minimize(PyObject *o, PyObject *args)
 {
-    PyObject *groups, *value, *gradient, *hvp, *dict = NULL;
+    PyObject *groups, *value, *gradient, *hvp, *jacobian, *dict = NULL;
     gd_py_numbers numbers;
     BORROWER_OR_RETURN(o);
-    if (!PyArg_ParseTuple(args, "OOOO|O:minimize", &groups, &value, &gradient, &hvp, &dict)) return NULL;
+    if (!PyArg_ParseTuple(args, "OOOOO|O:minimize", &groups, &value, &gradient, &hvp, &jacobian, &dict))
+        return NULL;
     if (!take_numbers(dict, &numbers)) return NULL;
     if (self->value) return gd_py_fail(GD_STATE, "gradus.torch: a step is under way");
-    self->value = value, self->gradient = gradient, self->hvp = hvp;
+    self->value = value, self->gradient = gradient, self->hvp = hvp, self->jacobian = jacobian;
     gd_objective objective = {.user = self,
                               .value = call_value,
                               .gradient = call_gradient,
-                              .hvp = hvp == Py_None ? NULL : call_hvp};
+                              .hvp = hvp == Py_None ? NULL : call_hvp,
+                              .jacobian = jacobian == Py_None ? NULL : call_jacobian};
     Py_INCREF(o);
     gd_py_own(c);
     int fine = follow_all(self, groups) && follow_streams(self) && follow_frozen(self, 1);
     if (fine && run_step(self, optimizer, &objective, NULL, &numbers)) fine = gd_py_raise(c) != NULL;
     gd_py_disown(c);
-    self->value = self->gradient = self->hvp = NULL;
+    self->value = self->gradient = self->hvp = self->jacobian = NULL;
     PyObject *changed = fine ? all_objects(self) : NULL;
     fine = changed && tell(self, changed) && gd_py_done(c);
     Py_XDECREF(changed);
@@ -703,7 +743,7 @@ static PyMethodDef borrower_methods[] = {
     {"step", (PyCFunction)(void (*)(void))borrower_step, METH_FASTCALL,
      "step($self, groups, loss=None, numbers=None, /)\n--\n\nA step with the gradients that are on the parameters."},
     {"minimize", borrower_minimize, METH_VARARGS,
-     "minimize($self, groups, value, gradient, hvp, numbers=None, /)\n--\n\nA step whose links evaluate the objective."},
+     "minimize($self, groups, value, gradient, hvp, jacobian, numbers=None, /)\n--\n\nA step whose links evaluate the objective."},
     {"evaluate", borrower_evaluate, METH_VARARGS,
      "evaluate($self, groups, on, /)\n--\n\nThe parameters as links recommend them, and back."},
     {"links", gd_py_borrower_links, METH_NOARGS, "links($self, /)\n--\n\nWhat is known of every link."},

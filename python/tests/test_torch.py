@@ -578,11 +578,11 @@ def test_with_lr_0_and_no_slope_every_link_leaves_parameters_alone():
             if not optimizer._needs_closure:
                 optimizer.step(loss=torch.zeros(()))
         except gd.Error as e:
-            assert "needs '" in str(e) or link in NO_TORCH | {"chain"}, (link, e)
+            assert "needs '" in str(e) or link in ("chain", "grad_to_none"), (link, e)
             refused.add(link)
         assert p.tolist() == values, link
     usual.use()
-    assert refused <= NOT_ALONE | NO_TORCH
+    assert refused <= NOT_ALONE | {"grad_to_none"}
 
 
 def test_lr_0_of_a_group_holds_that_group():

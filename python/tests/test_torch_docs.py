@@ -10,7 +10,7 @@ def given():
     """What docs/torch.md takes for granted."""
     model = torch.nn.Linear(4, 3)
     loader = [(torch.randn(8, 4), torch.randint(0, 3, (8,))) for _ in range(3)]
-    return {"model": model, "loader": loader, "body": [model.weight], "head": [model.bias],
+    return {"inputs": loader[0][0], "targets": torch.zeros(8, 3), "model": model, "loader": loader, "body": [model.weight], "head": [model.bias],
             "objective": lambda m: sum(torch.nn.functional.cross_entropy(m(x), y) for x, y in loader)}
 
 

@@ -7,7 +7,7 @@ typedef struct rosenbrock {
     gd_ctx *ctx;
     gd_tensor *p;
     gd_optimizer *o;
-    int values, gradients, products;
+    int values, gradients, products, jacobians;
     gd_status fail;
 } rosenbrock;
 
@@ -72,6 +72,26 @@ static gd_status hvp_callback(void *user, gd_tensor *const *v, gd_tensor *const 
     r->products++;
     OK(gd_read_f64(v[0], d, 2));
     return gd_write_f64(out[0], (double[]){fxx(x, y) * d[0] + fxy(x) * d[1], fxy(x) * d[0] + 200 * d[1]}, 2);
+}
+
+/* Of (1 - x, 10 (y - x^2)) */
+static gd_status jacobian_callback(void *user, gd_tensor **j, gd_tensor **r)
+{
+    rosenbrock *b = user;
+    double x, y;
+    at(b, &x, &y);
+    b->jacobians++;
+    if (b->fail) return b->fail;
+    *j = gd_reshape(VECTOR(b->ctx, -1, 0, -20 * x, 10), 2, (int64_t[]){2, 2});
+    *r = VECTOR(b->ctx, 1 - x, 10 * (y - x * x));
+    return gd_error(b->ctx);
+}
+
+static gd_status flat_jacobian(void *user, gd_tensor **j, gd_tensor **r)
+{
+    gd_status status = jacobian_callback(user, j, r);
+    *j = *r;
+    return status;
 }
 
 static gd_status failing_product(void *user, gd_tensor *const *v, gd_tensor *const *out)
@@ -380,6 +400,47 @@ static void a_product_that_fails_leaves_the_parameters(void **state)
     }
 }
 
+static void a_jacobian_by_callback_gives_the_run_of_residuals(void **state)
+{
+    static const char *const chains[] = {"gauss_newton | lr(0.5)", "levenberg_marquardt(gauss_newton)",
+                                         "natural_gradient | lr(0.1)"};
+    for (int i = 0; i < COUNT_OF(chains); i++) {
+        rosenbrock a = open_it(CTX(state), chains[i]), b = open_it(CTX(state), chains[i]);
+        gd_objective graph = {.loss = residual_graph, .user = &a}, callbacks = by_callbacks(&b);
+        callbacks.jacobian = jacobian_callback;
+        for (int k = 0; k < 6; k++) {
+            gd_step_info left, right;
+            OK(gd_optimizer_step(a.o, &graph, &left));
+            OK(gd_optimizer_step(b.o, &callbacks, &right));
+            assert_true(fabs(left.loss - right.loss) <= 1e-9 * fabs(left.loss) + 1e-20);
+            assert_int_equal(left.evals, right.evals);
+        }
+        double x, y;
+        at(&a, &x, &y);
+        assert_values_near(b.p, 1e-9, x, y);
+        assert_int_equal(b.jacobians, 6);
+        close_it(&a);
+        close_it(&b);
+    }
+}
+
+static void a_jacobian_that_fails_or_has_another_shape_leaves_the_parameters(void **state)
+{
+    rosenbrock r = open_it(CTX(state), "gauss_newton");
+    gd_objective o = by_callbacks(&r);
+    o.jacobian = flat_jacobian;
+    assert_int_equal(gd_optimizer_step(r.o, &o, NULL), GD_SHAPE);
+    assert_error(r.ctx, GD_SHAPE, "the objective gives residuals [m] and a Jacobian [m, 2]");
+    o.jacobian = jacobian_callback;
+    r.fail = GD_VALUE;
+    assert_int_equal(gd_optimizer_step(r.o, &o, NULL), GD_VALUE);
+    assert_error(r.ctx, GD_VALUE, "the objective failed");
+    assert_values(r.p, -1.1, 2.5);
+    r.fail = GD_OK;
+    OK(gd_optimizer_step(r.o, &o, NULL));
+    close_it(&r);
+}
+
 static void products_without_a_way_to_them_are_refused(void **state)
 {
     rosenbrock r = open_it(CTX(state), "probe_a");
@@ -597,6 +658,8 @@ int main(void)
         CASE(several_products_share_one_evaluation),
         CASE(second_order_links_work_on_callbacks),
         CASE(a_product_that_fails_leaves_the_parameters),
+        CASE(a_jacobian_by_callback_gives_the_run_of_residuals),
+        CASE(a_jacobian_that_fails_or_has_another_shape_leaves_the_parameters),
         CASE(products_without_a_way_to_them_are_refused),
         CASE(the_full_hessian_agrees_with_the_closed_form),
         CASE(a_linear_objective_has_no_curvature),

@@ -18,8 +18,7 @@
 
 /* ---- Jacobian and residuals ---- */
 
-/* Without names and history, owned. */
-static gd_tensor *plain_copy(gd_tensor *t, gd_device *device, gd_dtype dtype)
+gd_tensor *gd__linear_copy(gd_tensor *t, gd_device *device, gd_dtype dtype)
 {
     gd_ctx *ctx = t->head.ctx;
     gd__aside_begin(ctx);
@@ -29,7 +28,7 @@ static gd_tensor *plain_copy(gd_tensor *t, gd_device *device, gd_dtype dtype)
     return out;
 }
 
-gd_tensor *gd__numbers(gd_tensor *t) { return t ? plain_copy(t, gd__cpu(t->head.ctx), GD_F64) : NULL; }
+gd_tensor *gd__numbers(gd_tensor *t) { return t ? gd__linear_copy(t, gd__cpu(t->head.ctx), GD_F64) : NULL; }
 
 gd_status gd__linear_from(gd_tensor *residuals, gd_tensor *const *params, int count, bool numbers,
                           gd_tensor **j, gd_tensor **r)
@@ -41,8 +40,8 @@ gd_status gd__linear_from(gd_tensor *residuals, gd_tensor *const *params, int co
     if (raw) {
         gd_device *device = numbers ? gd__cpu(ctx) : raw->storage->device;
         gd_dtype dtype = numbers ? GD_F64 : raw->dtype;
-        *j = plain_copy(raw, device, dtype);
-        *r = *j ? plain_copy(residuals, device, dtype) : NULL;
+        *j = gd__linear_copy(raw, device, dtype);
+        *r = *j ? gd__linear_copy(residuals, device, dtype) : NULL;
     }
     gd_scope_end(ctx);
     if (*r) return GD_OK;

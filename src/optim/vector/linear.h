@@ -13,7 +13,9 @@
 /* J [m, n] and r [m], without names and history, of J's dtype and device, or as numbers: f64 on the CPU.  Owned. */
 GD_NODISCARD gd_status gd__linear_from(gd_tensor *residuals, gd_tensor *const *params, int count,
                                        bool numbers, gd_tensor **j, gd_tensor **r);
-/* An f64 copy or view on the CPU without history; owned. */
+/* A copy or view without names and history; owned. */
+gd_tensor *gd__linear_copy(gd_tensor *t, gd_device *device, gd_dtype dtype);
+/* An f64 one on the CPU; owned. */
 gd_tensor *gd__numbers(gd_tensor *t);
 
 /* The first min(m, n) rows of the triangle of a QR of [A b], [.., n + 1]; b NULL: of A.  New.  The only place that looks at every

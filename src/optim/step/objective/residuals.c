@@ -3,6 +3,7 @@
 
 #include "autograd/walk.h"
 #include "gradus/autograd.h"
+#include "optim/step/batch.h"
 #include "optim/step/objective/memo.h"
 #include "optim/step/optimizer.h"
 #include "optim/vector/linear.h"
@@ -153,8 +154,37 @@ gd_status gd_var_residuals(gd_var *var, gd_tensor **residuals, bool graph)
     return status ? status : gd__give_out(ctx, residuals, 1);
 }
 
-/* The loss comes with it, and is remembered as that of any evaluation. */
-static gd_status linearised_by_rows(gd_var *var, const gd_rows *rows, gd_tensor **both)
+/* What a callback gave, of the parameters' dtype.  Owned. */
+static gd_status checked(gd_var *var, gd_tensor *j, gd_tensor *r, gd_tensor **both, double *loss)
+{
+    gd_ctx *ctx = var->ctx;
+    int64_t n = gd__list_numel(var->params, var->count);
+    if (!j || !r || j->ndim != 2 || r->ndim != 1 || j->size[0] != r->numel || j->size[1] != n)
+        return gd_fail(ctx, GD_SHAPE, "the objective gives residuals [m] and a Jacobian [m, %lld]",
+                       (long long)n);
+    gd_dtype dtype = gd__list_dtype(var->params, var->count);
+    both[0] = gd__linear_copy(j, j->storage->device, dtype);
+    both[1] = gd__linear_copy(r, j->storage->device, dtype);
+    gd_tensor *sum = gd_sum(gd_square(gd_cast(gd_detach(r), GD_F64)), NULL, false);
+    *loss = sum ? gd_item(sum) : 0;
+    return gd_error(ctx);
+}
+
+static gd_status given_parts(gd_var *var, const gd_objective *o, gd_tensor **both, double *loss)
+{
+    gd_ctx *ctx = var->ctx;
+    gd_tensor *j = NULL, *r = NULL;
+    gd_scope_begin(ctx);
+    gd_no_grad_begin(ctx);
+    gd_status status = gd__callback_status(ctx, o->jacobian(o->user, &j, &r));
+    if (!status) status = checked(var, j, r, both, loss);
+    gd_no_grad_end(ctx);
+    gd_scope_end(ctx);
+    return status;
+}
+
+/* Without a graph.  The loss comes with it, and is remembered as that of any evaluation. */
+static gd_status linearised_at_once(gd_var *var, const gd_objective *o, gd_tensor **both)
 {
     gd_ctx *ctx = var->ctx;
     gd_memo *memo = gd__memo_of(var);
@@ -162,15 +192,17 @@ static gd_status linearised_by_rows(gd_var *var, const gd_rows *rows, gd_tensor 
     if (memo && !p) p = gd__memo_place(memo);
     if (memo) gd__memo_note(memo, p, var, false);
     double value;
-    gd_status status = triangle_parts(var, rows, &both[0], &both[1], &value);
-    if (status) return status;
-    var->optimizer->evals++;
+    gd_status status = o->jacobian ? given_parts(var, o, both, &value)
+                                   : triangle_parts(var, o->rows, &both[0], &both[1], &value);
     gd_scope_begin(ctx);
-    gd_tensor *loss = gd_scalar(ctx, GD_F64, value);
+    gd_tensor *loss = status ? NULL : gd_scalar(ctx, GD_F64, value);
     if (loss) gd__remember_first(var, loss);
     if (loss && p) gd__memo_keep(memo, p, loss, NULL);
     gd_scope_end(ctx);
-    if (loss) return GD_OK;
+    if (loss) {
+        var->optimizer->evals++;
+        return GD_OK;
+    }
     gd__release(both[0]);
     gd__release(both[1]);
     return gd_error(ctx);
@@ -181,11 +213,10 @@ gd_status gd_var_linearised(gd_var *var, gd_tensor **j, gd_tensor **r)
     if (!var || !j || !r) return gd__null(gd_var_ctx(var), "var: the place for a Jacobian is NULL");
     gd_tensor *residuals = NULL, *both[2] = {NULL, NULL};
     const gd_objective *o = var->closure && !var->closure->below ? var->closure->objective : NULL;
-    bool rows = o && by_rows(o);
-    gd_status status = rows ? linearised_by_rows(var, o->rows, both)
-                            : gd_var_residuals(var, &residuals, true);
+    bool at_once = o && (o->jacobian || by_rows(o));
+    gd_status status = at_once ? linearised_at_once(var, o, both) : gd_var_residuals(var, &residuals, true);
     if (status) return status;
-    if (!rows) status = gd__linear_from(residuals, var->params, var->count, false, &both[0], &both[1]);
+    if (!at_once) status = gd__linear_from(residuals, var->params, var->count, false, &both[0], &both[1]);
     gd_release(residuals);
     if (!status) status = gd__give_out(var->ctx, both, 2);
     if (status) return status;
